@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The vrdma PCI function as its guest driver and its mediator see it: identity, BARs, registers,
+ * the admin queue and the event queues.
+ *
+ * All words are little-endian. Reserved fields must be zero in both directions: a command that
+ * carries another value is refused with EINVAL. GIDs and MAC addresses are byte strings in network
+ * order. An address that the device reads or writes is a bus address of the guest (IOVA).
+ */
+#ifndef VRDMA_DEVICE_H
+#define VRDMA_DEVICE_H
+
+#include "bits.h"
+
+/*
+ * PCI identity. Neither number is allotted by the PCI-SIG: both are picked to stay clear of the ids
+ * that are ("vr", "dm" in ASCII).
+ */
+#define VRDMA_PCI_VENDOR_ID 0x7276
+#define VRDMA_PCI_DEVICE_ID 0x6d64
+#define VRDMA_PCI_REVISION 1
+#define VRDMA_PCI_CLASS 0x028000 /* network controller, other */
+
+/*
+ * BAR0, VRDMA_BAR0_SIZE bytes, every access trapped:
+ *   page 0   registers; 32-bit accesses, aligned. Others read as ones and are dropped on write.
+ *   page 1   the kick page: reads as zero; a write of anything wakes the device's poller. The guest
+ *            kernel maps it into every process that has a user context.
+ * BAR2, 64-bit, one doorbell page for each user context, mapped (struct vrdma_doorbell_page in
+ *   queue.h). Page 0 is the guest kernel's own.
+ * BAR4, the MSI-X table and pending bits.
+ */
+#define VRDMA_BAR0_SIZE 0x2000
+#define VRDMA_BAR0_KICK_OFFSET 0x1000
+#define VRDMA_BAR_REGISTERS 0
+#define VRDMA_BAR_DOORBELLS 2
+#define VRDMA_BAR_MSIX 4
+#define VRDMA_BAR4_SIZE 0x1000
+#define VRDMA_MSIX_TABLE_OFFSET 0x000
+#define VRDMA_MSIX_PBA_OFFSET 0x800
+#define VRDMA_MAX_VECTORS 64
+#define VRDMA_DOORBELL_PAGE_SIZE 4096
+
+/* Registers. RO: written by the guest without effect. WO: reads as zero. */
+enum vrdma_register {
+	VRDMA_REG_MAGIC = 0x00,		/* RO, VRDMA_MAGIC */
+	VRDMA_REG_VERSION = 0x04,	/* RO, VRDMA_VERSION: guest driver refuses another major */
+	VRDMA_REG_STATUS = 0x08,	/* RO, VRDMA_STATUS_* */
+	VRDMA_REG_CONTROL = 0x0c,	/* RW, VRDMA_CONTROL_* */
+	VRDMA_REG_MAC_LOW = 0x10,	/* RO, MAC bytes 0-3, byte 0 lowest */
+	VRDMA_REG_MAC_HIGH = 0x14,	/* RO, MAC bytes 4-5 */
+	VRDMA_REG_DOORBELL_PAGES = 0x18,/* RO, pages in BAR2 */
+	VRDMA_REG_VECTORS = 0x1c,	/* RO, MSI-X vectors; vector 0 is for async events */
+	VRDMA_REG_ASQ_LOW = 0x20,	/* RW, admin submission queue, page-aligned */
+	VRDMA_REG_ASQ_HIGH = 0x24,
+	VRDMA_REG_ACQ_LOW = 0x28,	/* RW, admin completion queue, page-aligned */
+	VRDMA_REG_ACQ_HIGH = 0x2c,
+	VRDMA_REG_AQ_DEPTH = 0x30,	/* RW, entries of both, a power of two, 2..VRDMA_AQ_MAX_DEPTH */
+	VRDMA_REG_AQ_VECTOR = 0x34,	/* RW, vector raised for admin completions */
+	VRDMA_REG_STATUS_PAGE_LOW = 0x38,/* RW, struct vrdma_status_page (queue.h), page-aligned */
+	VRDMA_REG_STATUS_PAGE_HIGH = 0x3c,
+	VRDMA_REG_ADMIN_DOORBELL = 0x40,/* WO, any value: commands were queued */
+	VRDMA_REG_END = 0x44,
+};
+
+#define VRDMA_MAGIC 0x6d647276u /* "vrdm" */
+#define VRDMA_VERSION_MAJOR VRDMA_MASK(31, 16)
+#define VRDMA_VERSION_MINOR VRDMA_MASK(15, 0)
+#define VRDMA_VERSION 0x00010000u
+
+/*
+ * STATUS. READY: the function is reset and waits to be enabled. ENABLED: the admin queue is served.
+ * FATAL: the mediator is gone or the guest broke a rule that leaves no way on; only a reset helps.
+ * With neither bit a reset is under way. The device raises vector 0 when FATAL appears, and when
+ * READY follows a FATAL (a mediator came back: the driver may reset and start anew).
+ */
+#define VRDMA_STATUS_READY VRDMA_BIT(0)
+#define VRDMA_STATUS_ENABLED VRDMA_BIT(1)
+#define VRDMA_STATUS_FATAL VRDMA_BIT(2)
+
+/*
+ * CONTROL. Writing RESET starts a reset: poll STATUS for READY (VRDMA_RESET_TIMEOUT_MS at most).
+ * Writing ENABLE takes the queue registers into use: poll STATUS for ENABLED, or FATAL where a
+ * register holds a bad value.
+ */
+#define VRDMA_CONTROL_ENABLE VRDMA_BIT(0)
+#define VRDMA_CONTROL_RESET VRDMA_BIT(1)
+#define VRDMA_RESET_TIMEOUT_MS 5000
+#define VRDMA_ADMIN_TIMEOUT_MS 10000
+
+#define VRDMA_AQ_MAX_DEPTH 256
+#define VRDMA_PAGE_SIZE 4096
+#define VRDMA_PAGE_SHIFT 12
+
+/*
+ * A page list: the blocks, of 1 << page_shift bytes each, that make up a buffer. With levels 0 the
+ * buffer is one contiguous run and root its first block. With levels L the root is a 4 KiB page
+ * of 512 addresses of pages of level L - 1; level 1 pages hold addresses of blocks. Unused entries
+ * are zero. Addresses of blocks are aligned to the block size.
+ */
+struct vrdma_page_list {
+	__le64 root;
+	__le32 count;	/* blocks */
+	__u8 page_shift; /* 12..VRDMA_MAX_PAGE_SHIFT */
+	__u8 levels;	/* 0..VRDMA_PAGE_LIST_MAX_LEVELS */
+	__le16 reserved;
+};
+VRDMA_CHECK_SIZE(struct vrdma_page_list, 16);
+#define VRDMA_PAGE_LIST_ENTRIES 512
+#define VRDMA_PAGE_LIST_MAX_LEVELS 3
+#define VRDMA_MAX_PAGE_SHIFT 30
+
+/* Where a UD datagram or a connected QP goes: the address vector (IBA 11.2.2.1). */
+struct vrdma_av {
+	__u8 dgid[16];
+	__le32 flow_label;
+	__u8 sgid_index;
+	__u8 hop_limit;
+	__u8 traffic_class;
+	__u8 sl;
+	__u8 dmac[6];
+	__u8 port_num; /* 1 */
+	__u8 reserved;
+};
+VRDMA_CHECK_SIZE(struct vrdma_av, 32);
+
+/*
+ * Attributes of a queue pair. attr_mask has the values of enum ib_qp_attr_mask, state those of
+ * enum ib_qp_state, path_mtu those of enum ib_mtu, access_flags those of enum ib_access_flags:
+ * user space and kernel agree on them. Which attributes a transition needs and allows is
+ * IBA 11.2.5.2, tables 91-94. Path migration attributes are refused.
+ */
+struct vrdma_qp_attr {
+	__le32 attr_mask;
+	__u8 state;
+	__u8 cur_state;
+	__u8 path_mtu;
+	__u8 port_num;
+	__le32 qkey;
+	__le32 rq_psn;
+	__le32 sq_psn;
+	__le32 dest_qpn;
+	__le32 access_flags;
+	__u8 timeout;
+	__u8 retry_cnt;
+	__u8 rnr_retry;
+	__u8 min_rnr_timer;
+	__u8 max_rd_atomic;
+	__u8 max_dest_rd_atomic;
+	__u8 sq_drained_notify; /* IB_QP_EN_SQD_ASYNC_NOTIFY */
+	__u8 sq_draining;	/* query only */
+	__le16 pkey_index;
+	__le16 reserved;
+	struct vrdma_av av;
+};
+VRDMA_CHECK_SIZE(struct vrdma_qp_attr, 72);
+
+/*
+ * The admin queue. The guest fills ASQ entries in order, writes the word that holds the phase bit
+ * last and rings ADMIN_DOORBELL once for any number of them. The phase of an entry is 1 on the
+ * first pass over the ring and toggles each pass. The device answers each command with one entry in
+ * the ACQ, in any order, with the same phase rule, and raises AQ_VECTOR. Guest bound: never more
+ * commands in flight than entries.
+ */
+enum vrdma_admin_opcode {
+	VRDMA_ADMIN_QUERY_DEVICE = 1,
+	VRDMA_ADMIN_CREATE_EQ = 2,
+	VRDMA_ADMIN_DESTROY_EQ = 3,
+	VRDMA_ADMIN_ALLOC_UCONTEXT = 4,
+	VRDMA_ADMIN_DEALLOC_UCONTEXT = 5,
+	VRDMA_ADMIN_ALLOC_PD = 6,
+	VRDMA_ADMIN_DEALLOC_PD = 7,
+	VRDMA_ADMIN_REG_MR = 8,
+	VRDMA_ADMIN_DEREG_MR = 9,
+	VRDMA_ADMIN_CREATE_CQ = 10,
+	VRDMA_ADMIN_DESTROY_CQ = 11,
+	VRDMA_ADMIN_CREATE_QP = 12,
+	VRDMA_ADMIN_MODIFY_QP = 13,
+	VRDMA_ADMIN_QUERY_QP = 14,
+	VRDMA_ADMIN_DESTROY_QP = 15,
+	VRDMA_ADMIN_CREATE_AH = 16,
+	VRDMA_ADMIN_DESTROY_AH = 17,
+	VRDMA_ADMIN_SET_GID = 18,
+	VRDMA_ADMIN_QUERY_PORT = 19,
+	VRDMA_ADMIN_OPCODE_END = 20,
+};
+
+#define VRDMA_ADMIN_PHASE VRDMA_BIT(31)
+#define VRDMA_ADMIN_OPCODE VRDMA_MASK(23, 16)
+#define VRDMA_ADMIN_ID VRDMA_MASK(15, 0)
+#define VRDMA_ADMIN_RESERVED VRDMA_MASK(30, 24)
+
+/* Commands whose only argument is what they act on (DESTROY_*, DEALLOC_*, DEREG_MR, QUERY_QP). */
+struct vrdma_cmd_handle {
+	__le32 handle; /* id, qpn, cqn or key */
+	__le32 reserved;
+};
+
+struct vrdma_cmd_create_eq {
+	struct vrdma_page_list pages; /* struct vrdma_eq_control, then entries */
+	__le32 depth;		      /* entries, a power of two, 16..VRDMA_EQ_MAX_DEPTH */
+	__le32 vector;
+};
+
+struct vrdma_cmd_alloc_pd {
+	__le32 ucontext; /* 0: the guest kernel */
+	__le32 reserved;
+};
+
+/*
+ * The buffer begins first_offset bytes into the first block. Its remote and local address is
+ * start, except for a DMA MR (VRDMA_MR_DMA), whose addresses are bus addresses themselves: it has
+ * no page list and only the guest kernel may own its PD.
+ */
+struct vrdma_cmd_reg_mr {
+	struct vrdma_page_list pages;
+	__le64 start;
+	__le64 length;
+	__le32 pd;
+	__le32 access_flags; /* enum ib_access_flags */
+	__le32 first_offset; /* below the block size */
+	__le32 flags;	     /* VRDMA_MR_* */
+};
+#define VRDMA_MR_DMA VRDMA_BIT(0)
+
+struct vrdma_cmd_create_cq {
+	struct vrdma_page_list pages; /* struct vrdma_cq_control, then CQEs: see queue.h */
+	__le32 first_offset;	      /* below the block size; a multiple of 64 */
+	__le32 depth;		      /* CQEs, a power of two */
+	__le32 eq;		      /* handle of the event queue for its completions */
+	__le32 ucontext;
+};
+
+struct vrdma_cmd_create_qp {
+	struct vrdma_page_list pages; /* struct vrdma_qp_control, SQ, RQ: see queue.h */
+	__le32 first_offset;	      /* below the block size; a multiple of 64 */
+	__le32 ucontext;
+	__le32 pd;
+	__le32 send_cq;
+	__le32 recv_cq;
+	__le32 sq_depth;  /* WQEs, a power of two, or 0 */
+	__le32 rq_depth;  /* WQEs, a power of two, or 0 */
+	__u8 sq_stride_shift; /* log2 of bytes a WQE: VRDMA_SQ_MIN_STRIDE_SHIFT..VRDMA_MAX_STRIDE_SHIFT */
+	__u8 rq_stride_shift;
+	__u8 qp_type;	  /* enum ib_qp_type: RC 2, UC 3, UD 4 */
+	__u8 flags;	  /* VRDMA_QP_* */
+	__le32 max_inline; /* bytes */
+	__le16 max_send_sge;
+	__le16 max_recv_sge;
+};
+#define VRDMA_QP_SQ_SIGNAL_ALL VRDMA_BIT(0)
+
+struct vrdma_cmd_modify_qp {
+	__le32 qpn;
+	__le32 reserved;
+	struct vrdma_qp_attr attr;
+};
+
+struct vrdma_cmd_create_ah {
+	__le32 pd;
+	__le32 reserved;
+	struct vrdma_av av;
+};
+
+struct vrdma_cmd_set_gid {
+	__le32 index;
+	__u8 type;    /* VRDMA_GID_* */
+	__u8 valid;   /* 0 removes the entry */
+	__le16 reserved;
+	__u8 gid[16];
+};
+#define VRDMA_GID_ROCE_V1 0
+#define VRDMA_GID_ROCE_V2 1
+
+struct vrdma_admin_cmd {
+	__le32 header; /* VRDMA_ADMIN_PHASE | _OPCODE | _ID, written last */
+	__le32 reserved;
+	union {
+		struct vrdma_cmd_handle handle;
+		struct vrdma_cmd_create_eq create_eq;
+		struct vrdma_cmd_alloc_pd alloc_pd;
+		struct vrdma_cmd_reg_mr reg_mr;
+		struct vrdma_cmd_create_cq create_cq;
+		struct vrdma_cmd_create_qp create_qp;
+		struct vrdma_cmd_modify_qp modify_qp;
+		struct vrdma_cmd_create_ah create_ah;
+		struct vrdma_cmd_set_gid set_gid;
+		__u8 bytes[120]; /* what a command does not use is reserved */
+	};
+};
+VRDMA_CHECK_SIZE(struct vrdma_admin_cmd, 128);
+
+/* QUERY_DEVICE: what never changes while the function is enabled. */
+struct vrdma_cpl_query_device {
+	__le64 max_mr_size;
+	__le64 page_size_cap; /* bit n: blocks of 1 << n bytes */
+	__le32 max_ucontext;
+	__le32 max_pd;
+	__le32 max_mr;
+	__le32 max_cq;
+	__le32 max_cqe;
+	__le32 max_qp;
+	__le32 max_qp_wr;
+	__le32 max_ah;
+	__le32 max_inline;
+	__le32 max_eq;
+	__le16 max_send_sge;
+	__le16 max_recv_sge;
+	__le16 gid_table_len;
+	__le16 pkey_table_len;
+	__u8 max_qp_rd_atomic;
+	__u8 max_qp_init_rd_atomic;
+	__u8 reserved[6];
+	__u8 node_guid[8];
+	__le64 firmware_version; /* vrdmad's version: major << 32 | minor << 16 | patch */
+};
+
+struct vrdma_cpl_query_port {
+	__u8 state;	   /* enum ib_port_state */
+	__u8 active_mtu;   /* enum ib_mtu */
+	__u8 active_speed; /* enum ib_port_speed */
+	__u8 active_width; /* enum ib_port_width */
+	__le32 max_message_size;
+};
+
+struct vrdma_cpl_handle {
+	__le32 handle; /* of what was created: ucontext, pd, eq, cqn, ah, or key (lkey == rkey) */
+	__le32 reserved;
+};
+
+struct vrdma_cpl_alloc_ucontext {
+	__le32 handle;
+	__le32 doorbell_page; /* index into BAR2 */
+};
+
+struct vrdma_cpl_create_qp {
+	__le32 qpn;
+	__le32 doorbell_slot; /* in the doorbell page of the QP's user context: see queue.h */
+};
+
+/* status is 0 or a positive Linux errno; everything else is zero where it is not 0. */
+struct vrdma_admin_cpl {
+	__le32 header; /* VRDMA_ADMIN_PHASE | _OPCODE | _ID of the command, written last */
+	__le32 status;
+	union {
+		struct vrdma_cpl_query_device query_device;
+		struct vrdma_cpl_query_port query_port;
+		struct vrdma_cpl_handle handle;
+		struct vrdma_cpl_alloc_ucontext alloc_ucontext;
+		struct vrdma_cpl_create_qp create_qp;
+		struct vrdma_qp_attr query_qp;
+		__u8 bytes[120];
+	};
+};
+VRDMA_CHECK_SIZE(struct vrdma_admin_cpl, 128);
+
+/*
+ * Event queues. The device fills entries in order with the phase rule of the admin queue and raises
+ * the queue's vector; the guest advances the consumer index. The first event queue that the guest
+ * creates gets the async events. An event for which there is no room waits in the device.
+ */
+struct vrdma_eq_control {
+	__le32 consumer; /* guest writes: free-running count of entries taken */
+	__le32 reserved[31];
+};
+VRDMA_CHECK_SIZE(struct vrdma_eq_control, 128);
+
+struct vrdma_eqe {
+	__le32 header; /* VRDMA_EQE_*, written last */
+	__le32 id;     /* cqn, qpn or port number */
+	__le32 reserved[2];
+};
+VRDMA_CHECK_SIZE(struct vrdma_eqe, 16);
+#define VRDMA_EQE_PHASE VRDMA_BIT(31)
+#define VRDMA_EQE_TYPE VRDMA_MASK(7, 0)
+#define VRDMA_EQE_COMPLETION 0x80 /* id: the CQ. Other types: enum ib_event_type, an async event */
+#define VRDMA_EQ_MAX_DEPTH 65536
+
+#endif /* VRDMA_DEVICE_H */

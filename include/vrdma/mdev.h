@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Between the mediator and vrdma_mdev.ko: /dev/vrdma_mdev and the device fds it gives out.
+ *
+ * The mediator opens /dev/vrdma_mdev, registers an HCA under a name and reads struct
+ * vrdma_mdev_event from the fd: one for each mediated device of that HCA, at once for those that
+ * exist already (an earlier mediator's). It opens each with VRDMA_MDEV_OPEN_DEVICE. Closing the
+ * fd leaves the parent and its devices in place, marked FATAL, for the next mediator that
+ * registers the same name; with no device left the parent goes too.
+ *
+ * The module never waits for the mediator. It answers register reads from the shadow page,
+ * queues register writes for read() on the device fd, and takes guest memory away from the mediator
+ * (the window) before a reset or close returns.
+ */
+#ifndef VRDMA_MDEV_H
+#define VRDMA_MDEV_H
+
+#include <linux/ioctl.h>
+
+#include "bits.h"
+
+#define VRDMA_MDEV_PATH "/dev/vrdma_mdev"
+#define VRDMA_MDEV_ABI_VERSION 1
+#define VRDMA_MDEV_MAX_TYPES 8
+#define VRDMA_MDEV_NAME_SIZE 16
+#define VRDMA_MDEV_DESCRIPTION_SIZE 128
+#define VRDMA_MDEV_ADDRESSES_SIZE 512
+
+/* A type of mediated device; the mediator knows it by its index. */
+struct vrdma_mdev_type {
+	char name[VRDMA_MDEV_NAME_SIZE]; /* [a-z0-9-], NUL-terminated: the type is <driver>-<name> */
+	char description[VRDMA_MDEV_DESCRIPTION_SIZE];
+	__u32 max_instances;	/* 1..4096 */
+	__u32 doorbell_pages;	/* a power of two, 2..4096 */
+	__u32 vectors;		/* 2..VRDMA_MAX_VECTORS */
+	__u32 reserved;
+	__aligned_u64 max_pinned; /* bytes of guest memory pinned at a time, for each device */
+};
+VRDMA_CHECK_SIZE(struct vrdma_mdev_type, 168);
+
+struct vrdma_mdev_register {
+	__u32 abi_version;
+	__u32 num_types;
+	char name[VRDMA_MDEV_NAME_SIZE]; /* of the HCA: [a-z0-9-] */
+	struct vrdma_mdev_type types[VRDMA_MDEV_MAX_TYPES];
+};
+
+/* read() on the /dev/vrdma_mdev fd: whole events, EAGAIN when there is none, pollable. */
+struct vrdma_mdev_event {
+	__u32 type;   /* VRDMA_MDEV_DEVICE_* */
+	__u32 device; /* id for VRDMA_MDEV_OPEN_DEVICE */
+};
+VRDMA_CHECK_SIZE(struct vrdma_mdev_event, 8);
+#define VRDMA_MDEV_DEVICE_ADDED 1
+#define VRDMA_MDEV_DEVICE_REMOVED 2
+
+struct vrdma_mdev_open_device {
+	__u32 device;
+	__s32 fd; /* out: non-blocking, close-on-exec; one at a time a device */
+};
+VRDMA_CHECK_SIZE(struct vrdma_mdev_open_device, 8);
+
+#define VRDMA_MDEV_REGISTER _IOW('v', 0x80, struct vrdma_mdev_register)
+#define VRDMA_MDEV_OPEN_DEVICE _IOWR('v', 0x81, struct vrdma_mdev_open_device)
+
+/* The device fd. */
+struct vrdma_mdev_device_info {
+	__u8 uuid[16];
+	__u32 type; /* index */
+	__u32 open; /* 1 while a VM has the device */
+	__u8 mac[6]; /* sysfs attribute "mac": all zero where nobody set it */
+	__u8 reserved[2];
+	__u32 reset_generation; /* see VRDMA_MDEV_RESET_DONE */
+	/* sysfs attribute "addresses": prefixes the guest may use, "10.0.0.5/32,fd00::/64"; empty: any */
+	char addresses[VRDMA_MDEV_ADDRESSES_SIZE];
+};
+VRDMA_CHECK_SIZE(struct vrdma_mdev_device_info, 548);
+
+/*
+ * read() on the device fd: what happened to the device, whole messages, EAGAIN when there is none.
+ * Register writes beyond VRDMA_MDEV_MAX_MESSAGES unread ones are dropped and the device is marked
+ * FATAL; the other kinds are kept as one pending flag each and so always fit.
+ */
+struct vrdma_mdev_message {
+	__u32 type;   /* VRDMA_MDEV_MESSAGE_* */
+	__u32 offset; /* WRITE: register */
+	__u32 value;  /* WRITE: value. RESET: generation to acknowledge. OPENED, CLOSED: 0 */
+	__u32 reserved;
+};
+VRDMA_CHECK_SIZE(struct vrdma_mdev_message, 16);
+#define VRDMA_MDEV_MESSAGE_WRITE 1
+#define VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL 2
+#define VRDMA_MDEV_MESSAGE_RESET 3 /* by VFIO, or because a VM opened or closed the device */
+#define VRDMA_MDEV_MAX_MESSAGES 256
+
+/*
+ * From a RESET on, the window shows scratch pages only, and STATUS in the shadow page reads 0, until
+ * the mediator acknowledges that reset's generation. Older generations are refused (ESTALE).
+ */
+struct vrdma_mdev_reset_done {
+	__u32 generation;
+	__u32 reserved;
+};
+
+struct vrdma_mdev_kick {
+	__s32 eventfd; /* signalled on each write to the kick page; -1 for none */
+	__u32 reserved;
+};
+
+struct vrdma_mdev_range {
+	__aligned_u64 iova; /* page-aligned */
+	__aligned_u64 length;
+};
+
+#define VRDMA_MDEV_DEVICE_INFO _IOR('v', 0x90, struct vrdma_mdev_device_info)
+#define VRDMA_MDEV_RESET_DONE _IOW('v', 0x91, struct vrdma_mdev_reset_done)
+#define VRDMA_MDEV_SET_KICK _IOW('v', 0x92, struct vrdma_mdev_kick)
+#define VRDMA_MDEV_RAISE _IO('v', 0x93) /* argument: vector. Signals it, or leaves it pending */
+#define VRDMA_MDEV_UNPIN _IOW('v', 0x94, struct vrdma_mdev_range) /* give up pages; a touch pins anew */
+
+/*
+ * mmap offsets of the device fd; shared mappings only.
+ *   SHADOW     read-write, page 0 of BAR0 as the guest reads it
+ *   DOORBELLS  read-write, BAR2
+ *   INFO       read-only, struct vrdma_mdev_info_page
+ *   WINDOW     read-write, the guest's IOVA space: WINDOW + n shows IOVA n. A page is pinned when it
+ *              is first touched. Where the guest has no memory, beyond the pin limit, and after a
+ *              reset, a touch shows a scratch page and counts in scratch_faults; UNPIN of the range
+ *              makes the next touch try again. Never SIGBUS, never another guest's memory.
+ */
+#define VRDMA_MDEV_MMAP_SHADOW 0x0ull
+#define VRDMA_MDEV_MMAP_INFO 0x10000ull
+#define VRDMA_MDEV_MMAP_DOORBELLS 0x10000000ull
+#define VRDMA_MDEV_MMAP_WINDOW 0x10000000000ull
+#define VRDMA_MDEV_WINDOW_SIZE 0x10000000000ull /* 1 TiB */
+
+struct vrdma_mdev_info_page {
+	__aligned_u64 scratch_faults; /* touches that got a scratch page */
+	__aligned_u64 revocations;    /* ranges that were taken away: dma_unmap, reset, close */
+	__aligned_u64 pinned;	      /* bytes */
+};
+
+#endif /* VRDMA_MDEV_H */

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The data path: what a guest process (or the guest kernel) and the device's poller share.
+ *
+ * All words are little-endian; reserved fields must be zero. Queues are guest memory; WQEs and CQEs
+ * carry a phase bit of their own, 1 on the first pass over a ring and toggled each pass, so that
+ * neither side needs an index of the other to find work. The word that holds the phase bit is
+ * written last, with release order, and read first, with acquire order. A producer clears a ring
+ * before its first use and again when its QP goes to RESET.
+ *
+ * Lines that move for an 8-byte inline RDMA WRITE on a polled QP: the WQE's line to the poller, the
+ * target's line to its reader; and the CQE's line if the WQE is signaled.
+ */
+#ifndef VRDMA_QUEUE_H
+#define VRDMA_QUEUE_H
+
+#include "bits.h"
+
+/*
+ * Waking the poller. The poller looks at the next WQE of a QP without being told while the QP is
+ * polled (vrdma_qp_control.sq_polled), else it waits for the QP's doorbell, and for a kick as well
+ * while it sleeps (vrdma_status_page.need_kick). After making WQEs valid a producer does:
+ *
+ *	full fence
+ *	if sq_polled != 0: done
+ *	doorbell_page->slot[n] = 1; doorbell_page->line[n / 64] = 1;	(plain byte stores, in order)
+ *	full fence
+ *	if need_kick != 0: store to the kick page
+ *
+ * The poller does the reverse: it stores sq_polled = 0 (need_kick = 1), fences, and looks at the
+ * WQE (the doorbells) once more before it relies on being told. Neither order can lose a wake-up.
+ * Posting to an RQ needs none of this: the poller looks there when a message wants a WQE.
+ */
+
+/*
+ * One doorbell page in BAR2 a user context. Slots are numbered from VRDMA_DOORBELL_FIRST_SLOT;
+ * slot n is byte n of the page, and line[n / 64] says that something in that cache line was rung.
+ * Several QPs may share a slot. BAR memory may be uncached for the guest: it only stores here.
+ */
+struct vrdma_doorbell_page {
+	union {
+		__u8 line[64]; /* line[0] is unused */
+		__u8 slot[4096];
+	};
+};
+VRDMA_CHECK_SIZE(struct vrdma_doorbell_page, 4096);
+#define VRDMA_DOORBELL_LINE_SHIFT 6
+#define VRDMA_DOORBELL_FIRST_SLOT 64
+#define VRDMA_DOORBELL_SLOTS 4096
+
+/* One page of guest memory a device, which the poller writes and every user context reads. */
+struct vrdma_status_page {
+	__le32 need_kick;
+	__le32 reserved[1023];
+};
+VRDMA_CHECK_SIZE(struct vrdma_status_page, 4096);
+
+/* The QP buffer: this, then sq_depth WQEs at VRDMA_QUEUE_CONTROL_SIZE, then rq_depth RQ WQEs. Each
+ * ring begins on a multiple of its stride within the pages, so that no WQE crosses a page: the SQ
+ * at vrdma_sq_offset(), the RQ at vrdma_rq_offset(). */
+#define VRDMA_QUEUE_CONTROL_SIZE 128
+
+struct vrdma_qp_control {
+	__le32 sq_polled; /* poller writes */
+	__le32 reserved[31];
+};
+VRDMA_CHECK_SIZE(struct vrdma_qp_control, VRDMA_QUEUE_CONTROL_SIZE);
+
+/*
+ * Buffers of QPs and CQs begin on a page (first_offset in the create commands is 0 for a buffer of
+ * ours; other values that keep every stride within a page are legal).
+ */
+static inline __u64 vrdma_ring_align(__u64 offset, unsigned int stride_shift)
+{
+	__u64 stride = (__u64)1 << stride_shift;
+
+	return (offset + stride - 1) & ~(stride - 1);
+}
+
+static inline __u64 vrdma_sq_offset(unsigned int sq_stride_shift)
+{
+	return vrdma_ring_align(VRDMA_QUEUE_CONTROL_SIZE, sq_stride_shift);
+}
+
+static inline __u64 vrdma_rq_offset(__u32 sq_depth, unsigned int sq_stride_shift,
+				    unsigned int rq_stride_shift)
+{
+	return vrdma_ring_align(vrdma_sq_offset(sq_stride_shift) +
+				((__u64)sq_depth << sq_stride_shift), rq_stride_shift);
+}
+
+static inline __u64 vrdma_qp_buffer_size(__u32 sq_depth, unsigned int sq_stride_shift,
+					 __u32 rq_depth, unsigned int rq_stride_shift)
+{
+	return vrdma_rq_offset(sq_depth, sq_stride_shift, rq_stride_shift) +
+	       ((__u64)rq_depth << rq_stride_shift);
+}
+
+struct vrdma_sge {
+	__le64 addr;
+	__le32 length;
+	__le32 lkey;
+};
+VRDMA_CHECK_SIZE(struct vrdma_sge, 16);
+
+/*
+ * Send WQE: this header, then the payload: SGEs, or with VRDMA_SQ_INLINE `length` bytes of data,
+ * for atomics struct vrdma_sq_atomic and one SGE.
+ */
+struct vrdma_sq_wqe {
+	__le32 ctrl;   /* VRDMA_WQE_PHASE | VRDMA_SQ_* */
+	__le32 length; /* bytes of inline data, else 0 */
+	__be32 imm;    /* immediate data, as it goes on the wire, or 0 */
+	union {
+		__le32 rkey; /* RDMA, atomics; SEND with invalidate: key to invalidate */
+		__le32 qkey; /* UD */
+	};
+	union {
+		__le64 raddr; /* RDMA, atomics */
+		struct {
+			__le32 ah;
+			__le32 dest_qpn;
+		} ud;
+	};
+};
+VRDMA_CHECK_SIZE(struct vrdma_sq_wqe, 24);
+#define VRDMA_SQ_PAYLOAD_OFFSET 24
+
+#define VRDMA_WQE_PHASE VRDMA_BIT(31)
+#define VRDMA_SQ_OPCODE VRDMA_MASK(7, 0)   /* values of enum ibv_wr_opcode */
+#define VRDMA_SQ_SIGNALED VRDMA_BIT(8)
+#define VRDMA_SQ_SOLICITED VRDMA_BIT(9)
+#define VRDMA_SQ_FENCE VRDMA_BIT(10)
+#define VRDMA_SQ_INLINE VRDMA_BIT(11)
+#define VRDMA_WQE_NUM_SGE VRDMA_MASK(20, 16)
+#define VRDMA_SQ_RESERVED (VRDMA_MASK(30, 21) | VRDMA_MASK(15, 12))
+
+struct vrdma_sq_atomic {
+	__le64 compare_add;
+	__le64 swap; /* compare and swap only, else 0 */
+};
+VRDMA_CHECK_SIZE(struct vrdma_sq_atomic, 16);
+
+enum vrdma_sq_opcode {
+	VRDMA_SQ_RDMA_WRITE = 0,
+	VRDMA_SQ_RDMA_WRITE_WITH_IMM = 1,
+	VRDMA_SQ_SEND = 2,
+	VRDMA_SQ_SEND_WITH_IMM = 3,
+	VRDMA_SQ_RDMA_READ = 4,
+	VRDMA_SQ_ATOMIC_CMP_AND_SWP = 5,
+	VRDMA_SQ_ATOMIC_FETCH_AND_ADD = 6,
+};
+
+/* Receive WQE: this header, then the SGEs. */
+struct vrdma_rq_wqe {
+	__le32 ctrl; /* VRDMA_WQE_PHASE | VRDMA_WQE_NUM_SGE */
+	__le32 reserved[3];
+};
+VRDMA_CHECK_SIZE(struct vrdma_rq_wqe, 16);
+#define VRDMA_RQ_PAYLOAD_OFFSET 16
+#define VRDMA_RQ_RESERVED (VRDMA_MASK(30, 21) | VRDMA_MASK(15, 0))
+
+#define VRDMA_SQ_MIN_STRIDE_SHIFT 6
+#define VRDMA_RQ_MIN_STRIDE_SHIFT 5
+#define VRDMA_MAX_STRIDE_SHIFT 12
+#define VRDMA_MAX_SGE 30
+#define VRDMA_MAX_QUEUE_DEPTH 32768
+#define VRDMA_MAX_CQ_DEPTH (1u << 22)
+#define VRDMA_UD_GRH_SIZE 40
+
+/*
+ * CQ buffer: this, then depth CQEs at VRDMA_QUEUE_CONTROL_SIZE. Each side writes a line of its own.
+ *
+ * Arming (ibv_req_notify_cq): the guest writes arm with a new sequence number, fences, and polls
+ * again before it waits. The poller writes a CQE, fences, and reads arm; when its sequence number
+ * differs from the one last fired, and the CQE is of the kind asked for, it writes the event queue
+ * and then fired = that sequence number.
+ */
+struct vrdma_cq_control {
+	__le32 consumer; /* guest writes: free-running count of CQEs taken */
+	__le32 arm;	 /* guest writes: VRDMA_CQ_ARM_* */
+	__le32 reserved0[14];
+	__le32 fired;	 /* poller writes: VRDMA_CQ_ARM_SEQUENCE, in place, of the last event */
+	__le32 reserved1[15];
+};
+VRDMA_CHECK_SIZE(struct vrdma_cq_control, VRDMA_QUEUE_CONTROL_SIZE);
+VRDMA_CHECK_OFFSET(struct vrdma_cq_control, fired, 64);
+#define VRDMA_CQ_ARM_SEQUENCE VRDMA_MASK(31, 1)
+#define VRDMA_CQ_ARM_SOLICITED VRDMA_BIT(0) /* else any CQE. An unsuccessful CQE counts as solicited */
+
+struct vrdma_cqe {
+	__le32 ctrl;	   /* VRDMA_CQE_*, written last */
+	__le32 qpn;	   /* 0: the guest struck this entry out when it destroyed or reset the QP */
+	__le32 wqe_index;  /* free-running count of the WQE in its ring */
+	__le32 byte_len;   /* receive and READ: bytes of the message, UD with the GRH's 40 */
+	__be32 imm;	   /* as on the wire; with VRDMA_CQE_WITH_INV: key that was invalidated */
+	__le32 src_qpn;	   /* UD receive */
+	__le32 vendor_err; /* which check failed, enum vrdma_vendor_err */
+	__le16 pkey_index;
+	__u8 sl;
+	__u8 reserved0;
+	__le64 timestamp;  /* ns, CLOCK_MONOTONIC of the host, or 0 */
+	__le64 reserved1[3];
+};
+VRDMA_CHECK_SIZE(struct vrdma_cqe, 64);
+#define VRDMA_CQE_PHASE VRDMA_BIT(31)
+#define VRDMA_CQE_STATUS VRDMA_MASK(7, 0)  /* values of enum ibv_wc_status */
+#define VRDMA_CQE_OPCODE VRDMA_MASK(15, 8) /* values of enum ibv_wc_opcode */
+#define VRDMA_CQE_WITH_IMM VRDMA_BIT(16)
+#define VRDMA_CQE_GRH VRDMA_BIT(17)
+#define VRDMA_CQE_WITH_INV VRDMA_BIT(18)
+#define VRDMA_CQE_RECV VRDMA_BIT(19)	   /* of the RQ; also for flushed WQEs, whose opcode is 0 */
+#define VRDMA_CQE_SHIFT 6
+
+/* Why a WQE failed, for people (the status alone is what programs act on). */
+enum vrdma_vendor_err {
+	VRDMA_VERR_NONE = 0,
+	VRDMA_VERR_RESERVED = 1,    /* a reserved field or unknown flag was set */
+	VRDMA_VERR_OPCODE = 2,	    /* unknown, or not for this kind of QP */
+	VRDMA_VERR_NUM_SGE = 3,
+	VRDMA_VERR_INLINE = 4,	    /* more than the QP's max_inline */
+	VRDMA_VERR_LENGTH = 5,	    /* message too long, or not 8 for an atomic */
+	VRDMA_VERR_KEY = 6,	    /* unknown key */
+	VRDMA_VERR_PD = 7,
+	VRDMA_VERR_ACCESS = 8,
+	VRDMA_VERR_BOUNDS = 9,
+	VRDMA_VERR_ALIGNMENT = 10,  /* atomic target */
+	VRDMA_VERR_REVOKED = 11,    /* the memory behind a key is gone */
+	VRDMA_VERR_AH = 12,
+	VRDMA_VERR_PEER = 13,	    /* no such peer, or it does not listen */
+	VRDMA_VERR_PEER_ERROR = 14, /* the peer refused: see its own completion */
+};
+
+#endif /* VRDMA_QUEUE_H */
