@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The HCA as the verbs layer sees it, shaped like hardware: a slice is carved for each virtual
+// device, gets its doorbell pages, translations and queues, and then moves data by itself.
+//
+// The verbs layer has validated and owns what it programs: ids are unique and of this device,
+// objects exist and are not in use when destroyed, state transitions are legal. What lies in guest
+// memory (WQEs, rings, indices) the slice must validate itself.
+//
+// All calls come from the control thread and take effect before they return.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mediator/base/result.h"
+#include "mediator/base/types.h"
+#include "mediator/memory/guest_memory.h"
+#include "vrdma/device.h"
+#include "vrdma/queue.h"
+
+namespace vrdma::hca {
+
+using Gid = std::array<std::uint8_t, 16>;
+
+// The blocks that make up a buffer of the guest: block_shift is at least VRDMA_PAGE_SHIFT, and the
+// buffer begins first_offset bytes into the first block.
+struct Translation {
+    std::vector<Iova> blocks;
+    unsigned block_shift = VRDMA_PAGE_SHIFT;
+    std::uint64_t first_offset = 0;
+    std::uint64_t length = 0;
+};
+
+struct EqSpec {
+    EqId id;
+    Translation pages;
+    std::uint32_t depth = 0;
+    unsigned vector = 0;
+};
+
+struct CqSpec {
+    Cqn id;
+    Translation pages;
+    std::uint32_t depth = 0;
+    EqId eq;
+};
+
+struct MrSpec {
+    Key key;
+    PdId pd;
+    std::uint64_t start = 0; // guest virtual address of the first byte
+    std::uint64_t length = 0;
+    std::uint32_t access_flags = 0; // enum ibv_access_flags
+    bool dma = false;               // addresses are IOVAs, no translation
+    Translation pages;
+};
+
+struct AhSpec {
+    AhId id;
+    PdId pd;
+    vrdma_av av{};
+};
+
+enum class QpType : std::uint8_t { rc = 2, uc = 3, ud = 4 };
+
+struct QpSpec {
+    Qpn id;
+    QpType type = QpType::rc;
+    PdId pd;
+    Cqn send_cq;
+    Cqn recv_cq;
+    Translation pages;
+    std::uint32_t sq_depth = 0;
+    std::uint32_t rq_depth = 0;
+    std::uint8_t sq_stride_shift = 0;
+    std::uint8_t rq_stride_shift = 0;
+    std::uint32_t max_inline = 0;
+    std::uint16_t max_send_sge = 0;
+    std::uint16_t max_recv_sge = 0;
+    bool signal_all = false;
+    std::uint32_t doorbell_page = 0;
+};
+
+// What a slice tells its device. Called from poller threads too: must not block on the control
+// thread.
+class SliceHost {
+  public:
+    virtual ~SliceHost() = default;
+    virtual void raise(unsigned vector) noexcept = 0;
+    // The guest broke a rule that leaves the slice no way on. The slice has stopped.
+    virtual void fatal(std::string_view why) noexcept = 0;
+};
+
+struct SliceSpec {
+    std::string name; // for the log: the device's
+    GuestMemory* memory = nullptr;
+    std::span<vrdma_doorbell_page> doorbells;
+    std::uint32_t max_qp = 0;
+    std::uint32_t max_cq = 0;
+    std::uint32_t max_mr = 0;
+};
+
+class Slice {
+  public:
+    virtual ~Slice() = default;
+
+    // Signalled by the front end on a write to the kick page: wakes the slice's poller.
+    virtual int kick_fd() const noexcept = 0;
+
+    // The guest's struct vrdma_status_page.
+    virtual Result<> set_status_page(Iova page) = 0;
+
+    // An empty spec.gid (all zero) clears the entry.
+    virtual Result<> set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid) = 0;
+
+    virtual Result<> create_eq(const EqSpec& spec) = 0;
+    virtual void destroy_eq(EqId id) = 0;
+    // Puts an async event (enum ibv_event_type) into the event queue; it waits while there is no room.
+    virtual void post_async_event(EqId eq, std::uint8_t type, std::uint32_t id) = 0;
+
+    virtual Result<> create_cq(const CqSpec& spec) = 0;
+    virtual void destroy_cq(Cqn id) = 0;
+
+    virtual Result<> register_mr(const MrSpec& spec) = 0;
+    virtual void deregister_mr(Key key) = 0; // no access through the key after it returns
+
+    virtual Result<> create_ah(const AhSpec& spec) = 0;
+    virtual void destroy_ah(AhId id) = 0;
+
+    // Returns the doorbell slot.
+    virtual Result<std::uint32_t> create_qp(const QpSpec& spec) = 0;
+    // attr is validated; attr_mask says which fields count.
+    virtual Result<> modify_qp(Qpn id, const vrdma_qp_attr& attr) = 0;
+    // Everything that modify_qp sets, and the current state, which the slice itself may have moved
+    // to SQE or ERR.
+    virtual Result<vrdma_qp_attr> query_qp(Qpn id) const = 0;
+    virtual void destroy_qp(Qpn id) = 0;
+
+    // Between freeze and thaw the slice touches no guest memory and its state stands still.
+    virtual void freeze() = 0;
+    virtual void thaw() = 0;
+};
+
+class Hca {
+  public:
+    virtual ~Hca() = default;
+    virtual Result<std::unique_ptr<Slice>> carve(const SliceSpec& spec, SliceHost& host) = 0;
+};
+
+} // namespace vrdma::hca
