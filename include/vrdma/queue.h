@@ -29,7 +29,9 @@
  *
  * The poller does the reverse: it stores sq_polled = 0 (need_kick = 1), fences, and looks at the
  * WQE (the doorbells) once more before it relies on being told. Neither order can lose a wake-up.
- * Posting to an RQ needs none of this: the poller looks there when a message wants a WQE.
+ * Posting to an RQ needs none of this while the QP works: the poller looks there when a message
+ * wants a WQE. A QP in the error state must flush what is posted, though: so after posting to an RQ
+ * a producer does the same, with "rq_wanted == 0" in the place of "sq_polled != 0".
  */
 
 /*
@@ -62,7 +64,8 @@ VRDMA_CHECK_SIZE(struct vrdma_status_page, 4096);
 
 struct vrdma_qp_control {
 	__le32 sq_polled; /* poller writes */
-	__le32 reserved[31];
+	__le32 rq_wanted; /* poller writes: 1 in the error state */
+	__le32 reserved[30];
 };
 VRDMA_CHECK_SIZE(struct vrdma_qp_control, VRDMA_QUEUE_CONTROL_SIZE);
 
