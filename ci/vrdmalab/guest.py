@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""The guests: KVM VMs that run inside a host VM as systemd units of it, one QEMU each."""
+
+import shlex
+import time
+
+from . import remote
+from .errors import LabError, VmError
+from .host import script
+from .remote import Address
+from .topology import Guest, Shape
+
+BOOT_S = 180.0
+KERNEL_ARGUMENTS = (
+    "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off net.ifnames=0 audit=0 "
+    "lab.init=/usr/lib/vrdma-lab/init"
+)
+
+START = """
+mkdir -p "$DIRECTORY"
+systemd-run --quiet --collect --unit="$NAME" -p StandardOutput=append:"$DIRECTORY/console" \
+    -p StandardError=append:"$DIRECTORY/console" -p LimitMEMLOCK=infinity "$@"
+"""
+
+CREATE_MDEV = """
+cd /sys/class/mdev_bus/*/mdev_supported_types/*-"$TYPE"
+[ -d "/sys/bus/mdev/devices/$UUID" ] || echo "$UUID" >create
+echo "$MAC" >"/sys/bus/mdev/devices/$UUID/mac"
+"""
+
+AWAIT_DEVICE = """
+modprobe vrdma_ib
+for try in $(seq 300); do
+    [ ! -d /sys/class/infiniband/vrdma0 ] || exit 0
+    sleep 0.1
+done
+echo "no vrdma0 under /sys/class/infiniband; the kernel says:" >&2
+dmesg | tail -n 30 >&2
+exit 1
+"""
+
+
+def directory(guest: Guest) -> str:
+    """On its host: the sockets of its monitors and its console."""
+    return f"/run/vrdma-lab/{guest.name}"
+
+
+def _qemu(guest: Guest, shape: Shape, with_vrdma: bool) -> list[str]:
+    arguments = f"{KERNEL_ARGUMENTS} lab.name={guest.name} lab.ipv4={guest.ipv4}/16 lab.ipv6={guest.ipv6}/64"
+    where = directory(guest)
+    command = [
+        "qemu-system-x86_64", "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none",
+        "-machine", "pc", "-accel", "kvm", "-cpu", "host", "-smp", str(shape.guest_cpus),
+        "-m", str(shape.guest_memory),
+        "-kernel", "/boot/vmlinux", "-initrd", "/boot/initrd.img", "-append", arguments,
+        "-serial", "stdio",
+        "-qmp", f"unix:{where}/qmp,server=on,wait=off",
+        "-monitor", f"unix:{where}/hmp,server=on,wait=off",
+        "-drive", "if=none,id=root,file=/dev/vda,format=raw,readonly=on",
+        "-device", "virtio-blk-pci,drive=root",
+        "-fsdev", "local,id=lab,path=/var/lib/vrdma-lab/share,security_model=none,readonly=on",
+        "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
+        "-netdev", f"tap,id=lan,ifname=tap-{guest.name},script=no,downscript=no,vhost=on",
+        "-device", f"virtio-net-pci,netdev=lan,mac={guest.mac},romfile=",
+        "-device", f"vhost-vsock-pci,guest-cid={guest.cid}",
+        "-device", "virtio-rng-pci", "-device", "pvpanic-pci", "-action", "panic=exit-failure",
+    ]  # fmt: skip
+    if with_vrdma:
+        command += ["-device", f"vfio-pci,id=vrdma,sysfsdev=/sys/bus/mdev/devices/{guest.uuid}"]
+    return command
+
+
+def create_mdev(guest: Guest, host: Address, shape: Shape) -> None:
+    """As an operator would, with the MAC of the guest's NIC: by it the guest pairs the two."""
+    script(guest.host.name, host, CREATE_MDEV, f"create {guest.name}'s mdev", TYPE=shape.type, UUID=guest.uuid,
+           MAC=guest.mac)
+
+
+def start(guest: Guest, host: Address, shape: Shape, with_vrdma: bool) -> None:
+    if running(guest, host):
+        raise LabError(f"{guest.name} is running")
+    text = f"set -- {shlex.join(_qemu(guest, shape, with_vrdma))}\n{START}"
+    script(guest.host.name, host, text, f"start {guest.name}", NAME=guest.name, DIRECTORY=directory(guest))
+
+
+def kill(guest: Guest, host: Address) -> None:
+    """As a crash of QEMU would: no chance to clean up."""
+    text = 'systemctl kill --signal=KILL "$NAME.service"\nwhile systemctl is-active --quiet "$NAME"; do sleep 0.05; done'
+    script(guest.host.name, host, text, f"kill {guest.name}", NAME=guest.name)
+
+
+def running(guest: Guest, host: Address) -> bool:
+    return remote.run(host, ["systemctl", "is-active", "--quiet", guest.name]).returncode == 0
+
+
+def console(guest: Guest, host: Address) -> str:
+    return remote.run(host, ["cat", f"{directory(guest)}/console"]).stdout.decode(errors="replace")
+
+
+def boot_id(guest: Address) -> str:
+    """Changes with every boot."""
+    return remote.run(guest, ["cat", "/proc/sys/kernel/random/boot_id"], timeout=10).stdout.decode()
+
+
+def wait_for_boot(guest: Guest, host: Address, address: Address, other_than: str = "") -> None:
+    """Waits for the agent, in a boot other than the one told."""
+    deadline = time.monotonic() + BOOT_S
+    while True:
+        try:
+            if boot_id(address) != other_than:
+                return
+        except (remote.Unreachable, remote.Refused) as error:
+            reason = str(error)
+            if not running(guest, host):
+                raise VmError(guest.name, "QEMU has died", console(guest, host)) from error
+        else:
+            reason = "still the boot before"
+        if time.monotonic() > deadline:
+            raise VmError(guest.name, f"not up after {BOOT_S:.0f} s ({reason})", console(guest, host))
+        time.sleep(0.2)
+
+
+def wait_for_device(guest: Guest, address: Address) -> None:
+    script(guest.name, address, AWAIT_DEVICE, "find its vrdma device")

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""The host VMs: processes of this machine, each with the hypervisor and the mediator under test inside."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import remote
+from .errors import LabError, VmError
+from .images import Image
+from .qmp import Qmp
+from .remote import Address
+from .topology import Host, Shape
+
+BOOT_S = 120.0
+KERNEL_ARGUMENTS = (
+    "console=ttyS0 quiet loglevel=5 panic=-1 oops=panic mitigations=off net.ifnames=0 audit=0 "
+    "lab.init=/usr/lib/systemd/systemd systemd.wants=vrdma-lab.service "
+    "systemd.show_status=false systemd.mask=serial-getty@ttyS0.service systemd.mask=getty@tty1.service"
+)
+ACCELERATORS = {"kvm": ["-accel", "kvm", "-cpu", "host"], "tcg": ["-accel", "tcg,thread=multi", "-cpu", "max"]}
+
+
+@dataclass(frozen=True)
+class Process:
+    """A QEMU of ours, told from later users of its id by its start time."""
+
+    pid: int
+    started: int
+
+    @staticmethod
+    def of(pid: int) -> "Process":
+        return Process(pid, _start_time(pid))
+
+    def alive(self) -> bool:
+        return self.started != 0 and _start_time(self.pid) == self.started
+
+    def kill(self) -> None:
+        """Nothing in a VM outlives it, so there is nothing to shut down in order."""
+        if self.alive():
+            os.kill(self.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while self.alive():
+            if time.monotonic() > deadline:
+                raise LabError(f"process {self.pid} does not die")
+            time.sleep(0.01)
+
+
+def _start_time(pid: int) -> int:
+    """Clock ticks after boot, or 0 for a process that does not run (any more)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return 0 if fields[0] in "ZX" else int(fields[19])
+
+
+def console(directory: Path, host: Host) -> Path:
+    return directory / f"{host.name}.console"
+
+
+def cables(shape: Shape) -> dict[Host, list[socket.socket]]:
+    """A socket pair for each pair of hosts: a full mesh, so that no host carries the others' traffic.
+
+    Datagram sockets of this machine: frames keep their borders and nothing waits for an acknowledgement.
+    """
+    ends: dict[Host, list[socket.socket]] = {Host(index): [] for index in range(shape.hosts)}
+    for left in ends:
+        for right in ends:
+            if left.index < right.index:
+                pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+                ends[left].append(pair[0])
+                ends[right].append(pair[1])
+    return ends
+
+
+def start(directory: Path, host: Host, shape: Shape, image: Image, accelerator: str,
+          ends: list[socket.socket]) -> subprocess.Popen:
+    """Starts QEMU in the lab's directory; it lives on after this process."""
+    arguments = f"{KERNEL_ARGUMENTS} lab.name={host.name} systemd.hostname={host.name}"
+    command = [
+        "qemu-system-x86_64", "-name", f"vrdma-{host.name}", "-nodefaults", "-no-user-config", "-display", "none",
+        "-no-reboot", *ACCELERATORS[accelerator], "-smp", str(shape.host_cpus), "-m", str(shape.host_memory),
+        "-kernel", str(image.vmlinux), "-initrd", str(image.initrd), "-append", arguments,
+        "-serial", f"file:{console(directory, host).name}",
+        "-qmp", f"unix:{host.name}.qmp,server=on,wait=off",
+        "-drive", f"if=none,id=root,file={image.disk},format=raw,readonly=on",
+        "-device", "virtio-blk-pci,drive=root",
+        "-fsdev", "local,id=lab,path=share,security_model=none,readonly=on",
+        "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
+        "-netdev", f"user,id=door,ipv6=off,restrict=on,hostfwd=tcp:127.0.0.1:0-10.0.2.15:{remote.AGENT_PORT}",
+        "-device", "virtio-net-pci,netdev=door,romfile=",
+        "-device", "virtio-rng-pci", "-device", "pvpanic-pci", "-action", "panic=exit-failure",
+    ]  # fmt: skip
+    for number, end in enumerate(ends):
+        mac = f"52:54:00:77:{0x10 + host.index:02x}:{number:02x}"
+        command += ["-netdev", f"dgram,id=cable{number},local.type=fd,local.str={end.fileno()}"]
+        command += ["-device", f"virtio-net-pci,netdev=cable{number},mac={mac},romfile="]
+    with open(console(directory, host), "wb") as log:
+        return subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                start_new_session=True, pass_fds=[end.fileno() for end in ends])
+
+
+@contextmanager
+def monitor(directory: Path, host: Host, timeout: float = 10.0) -> Iterator[Qmp]:
+    """A connection to the host's QEMU. The path goes by a descriptor, as socket paths are limited to 107 bytes."""
+    base = os.open(directory, os.O_PATH)
+    try:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(timeout)
+            sock.connect(f"/proc/self/fd/{base}/{host.name}.qmp")
+            yield Qmp(sock, timeout)
+    finally:
+        os.close(base)
+
+
+def wait_for_port(directory: Path, host: Host, process: Process) -> int:
+    """The port that QEMU has chosen for the host's agent."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            with monitor(directory, host) as qmp:
+                networks = qmp.human("info usernet")
+            break
+        except OSError:
+            _check_alive(directory, host, process, deadline, "QEMU does not open its monitor")
+            time.sleep(0.02)
+    match = re.search(r"TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)", networks)
+    if not match:
+        raise LabError(f"{host.name}: QEMU forwards no port:\n{networks}")
+    return int(match[1])
+
+
+def wait_for_boot(directory: Path, host: Host, process: Process, address: Address) -> None:
+    deadline = time.monotonic() + BOOT_S
+    while True:
+        try:
+            remote.run(address, ["true"], timeout=10)
+            return
+        except remote.Unreachable as error:
+            _check_alive(directory, host, process, deadline, f"not up after {BOOT_S:.0f} s ({error})")
+            time.sleep(0.1)
+
+
+def _check_alive(directory: Path, host: Host, process: Process, deadline: float, complaint: str) -> None:
+    if not process.alive():
+        raise VmError(host.name, "QEMU has died", console(directory, host).read_text(errors="replace"))
+    if time.monotonic() > deadline:
+        raise VmError(host.name, complaint, console(directory, host).read_text(errors="replace"))
+
+
+PREPARE = """
+vendor=$(grep -qw svm /proc/cpuinfo && echo amd || echo intel)
+modprobe -a "kvm-$vendor" vhost_net vhost_vsock tun bridge vfio vfio_iommu_type1 mdev irqbypass
+echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
+ip link add br0 address "$MAC" type bridge forward_delay 0 mcast_snooping 0
+for nic in /sys/class/net/eth*; do
+    nic=${nic##*/}
+    [ "$nic" != eth0 ] || continue
+    # What came by one cable never leaves by another: the mesh has no loops, and needs no spanning tree.
+    ip link set "$nic" master br0 up
+    ip link set "$nic" type bridge_slave isolated on
+done
+for tap in $TAPS; do
+    ip tuntap add "$tap" mode tap vnet_hdr
+    ip link set "$tap" master br0 up
+done
+ip address add "$IPV4/16" dev br0
+ip address add "$IPV6/64" dev br0
+ip link set br0 up
+mkdir -p /run/vrdma-lab
+"""
+
+START_MEDIATOR = """
+modprobe vrdma_mdev
+systemctl start vrdmad
+for try in $(seq 300); do
+    set -- /sys/class/mdev_bus/*/mdev_supported_types/*-"$TYPE"
+    [ ! -d "$1" ] || exit 0
+    systemctl is-active --quiet vrdmad || break
+    sleep 0.1
+done
+echo "no mdev type *-$TYPE appears under /sys/class/mdev_bus; vrdmad and the kernel say:" >&2
+journalctl -q --no-pager -n 30 -u vrdmad >&2
+dmesg | tail -n 15 >&2
+exit 1
+"""
+
+
+def prepare(host: Host, address: Address, taps: list[str]) -> None:
+    """Loads the hypervisor and lays the virtual Ethernet."""
+    script(host.name, address, PREPARE, "prepare", MAC=host.mac, IPV4=host.ipv4, IPV6=host.ipv6, TAPS=" ".join(taps))
+
+
+def start_mediator(host: Host, address: Address, mdev_type: str) -> None:
+    script(host.name, address, START_MEDIATOR, "start vrdmad", TYPE=mdev_type)
+
+
+def script(name: str, address: Address, text: str, what: str, timeout: float = 60.0, **variables: str) -> str:
+    """Runs a shell script in a VM; fails with what it printed on stderr."""
+    assignments = [f"{key}={value}" for key, value in variables.items()]
+    done = remote.run(address, ["env", *assignments, "sh", "-euc", text], timeout=timeout)
+    if done.returncode:
+        raise LabError(f"{name}: cannot {what}:\n{done.stderr.decode(errors='replace').strip()}")
+    return done.stdout.decode(errors="replace")

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Builds the disk image that hosts and guests boot from, and keeps it.
+
+There is one image for both: a single run of mmdebstrap, and a host can hand its own disk on to its
+guests. It holds Debian packages only. What changes with the project (agent, init, vrdma's build
+products) reaches the VMs at boot by way of share.py.
+"""
+
+import fcntl
+import hashlib
+import lzma
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import initramfs
+from .errors import LabError
+from .progress import say
+
+SUITE = "bookworm"
+PACKAGES = (
+    "busybox-static", "iproute2", "kmod", "netbase", "procps", "psmisc", "python3", "systemd", "udev",
+    "qemu-system-x86", "mdevctl", "libspdlog1.10", "libfmt9",
+    "rdma-core", "ibverbs-utils", "ibverbs-providers", "perftest", "rdmacm-utils", "python3-pyverbs",
+    "libfabric-bin", "ethtool", "iputils-ping", "pciutils", "strace", "tcpdump",
+)  # fmt: skip
+UNUSED_FILES = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*")
+UNUSED_DRIVERS = (
+    "drivers/ata", "drivers/gpu", "drivers/hid", "drivers/hwmon", "drivers/iio", "drivers/input", "drivers/md",
+    "drivers/media", "drivers/net/ethernet", "drivers/net/wireless", "drivers/platform", "drivers/scsi",
+    "drivers/staging", "drivers/usb", "sound",
+)  # fmt: skip
+KEPT_IMAGES = 3
+SPARE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Image:
+    """Files of one built image, all in one directory of the cache."""
+
+    directory: Path
+    kernel: str
+
+    @property
+    def vmlinux(self) -> Path:
+        return self.directory / "vmlinux"
+
+    @property
+    def initrd(self) -> Path:
+        return self.directory / "initrd.img"
+
+    @property
+    def disk(self) -> Path:
+        return self.directory / "root.img"
+
+    @property
+    def modules(self) -> Path:
+        """The kernel's own modules as in the image, for depmod."""
+        return self.directory / "modules"
+
+
+def kernel_version() -> str:
+    """The kernel that the installed headers, and so the project's modules, are for."""
+    depends = subprocess.run(["dpkg-query", "-W", "-f=${Depends}", "linux-headers-amd64"], check=True,
+                             capture_output=True, text=True).stdout
+    match = re.search(r"linux-headers-(\S+)", depends)
+    if not match:
+        raise LabError(f"linux-headers-amd64 depends on no headers: {depends}")
+    return match[1]
+
+
+def ensure(cache: Path, packages: tuple[str, ...]) -> Image:
+    """Returns the image with these packages, built first if it is not in the cache."""
+    cache.mkdir(parents=True, exist_ok=True)
+    kernel = kernel_version()
+    wanted = sorted({*PACKAGES, *packages})
+    recipe = [Path(__file__), Path(initramfs.__file__), initramfs.INIT]
+    key = hashlib.sha256("\n".join([kernel, *wanted]).encode() + b"".join(file.read_bytes() for file in recipe))
+    image = Image(cache / f"image-{key.hexdigest()[:16]}", kernel)
+    with open(cache / "lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not image.directory.exists():
+            _build(image, wanted)
+            _forget_old(cache, image)
+        os.utime(image.directory)
+    return image
+
+
+def _build(image: Image, packages: list[str]) -> None:
+    say(f"building an image for Linux {image.kernel} from {len(packages)} Debian packages (a minute or two)")
+    with tempfile.TemporaryDirectory(dir=image.directory.parent, prefix="building-") as scratch:
+        root, result = Path(scratch, "root"), Path(scratch, "image")
+        result.mkdir()
+        _install_packages(root, packages)
+        _install_kernel(root, image.kernel, Path(scratch))
+        boot = root / "boot"
+        (boot / "vmlinux").write_bytes(_decompress((boot / f"vmlinuz-{image.kernel}").read_bytes()))
+        (boot / f"vmlinuz-{image.kernel}").unlink()
+        (boot / "initrd.img").write_bytes(initramfs.pack(root, image.kernel))
+        for name in ("vmlinux", "initrd.img"):
+            shutil.copy(boot / name, result)
+        shutil.copytree(root / "lib/modules" / image.kernel, result / "modules")
+        _make_disk(root, result / "root.img")
+        result.rename(image.directory)
+    say(f"built {image.directory.name}")
+
+
+def _install_packages(root: Path, packages: list[str]) -> None:
+    command = ["mmdebstrap", "--mode=root", "--variant=essential", "--include=" + ",".join(packages)]
+    command += ["--aptopt=APT::Install-Recommends false"]
+    command += [f"--dpkgopt=path-exclude={pattern}" for pattern in UNUSED_FILES]
+    with subprocess.Popen([*command, SUITE, str(root)], stderr=subprocess.PIPE, text=True, errors="replace") as process:
+        output = []
+        assert process.stderr
+        for line in process.stderr:
+            output.append(line)
+            if line.startswith("I: "):
+                say("mmdebstrap: " + line[3:].strip())
+    if process.returncode:
+        raise LabError("mmdebstrap failed:\n" + "".join(output[-40:]))
+
+
+def _install_kernel(root: Path, kernel: str, scratch: Path) -> None:
+    """Unpacks the kernel without installing it, which would build an initramfs that nobody needs."""
+    say(f"adding Linux {kernel}")
+    _run(["apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", f"linux-image-{kernel}"], cwd=scratch)
+    (package,) = scratch.glob("linux-image-*.deb")
+    unused = [f"--exclude=./lib/modules/{kernel}/kernel/{path}" for path in UNUSED_DRIVERS]
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as source:
+        _run(["tar", "-x", "-C", root, "--keep-directory-symlink", *unused, "./boot", "./lib/modules"],
+             stdin=source.stdout)
+    _run(["depmod", "-b", root, kernel])
+
+
+def _decompress(bzimage: bytes) -> bytes:
+    """The ELF kernel inside a bzImage. Booted by way of PVH, it saves unpacking on an emulated CPU."""
+    start = bzimage.find(b"\xfd7zXZ\0")
+    if start < 0:
+        raise LabError("the kernel is not compressed with xz, as Debian 12's are")
+    return lzma.LZMADecompressor().decompress(bzimage[start:])
+
+
+def _make_disk(root: Path, disk: Path) -> None:
+    """A file system without a journal, as it is never written to."""
+    say("making the disk")
+    used = int(_run(["du", "-s", "-B1", root]).split()[0])
+    with open(disk, "wb") as file:
+        file.truncate(used + used // 8 + SPARE_BYTES)
+    _run(["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d", root, disk])
+
+
+def _run(command: list, **options) -> str:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, **options)
+    if done.returncode:
+        raise LabError(f"{command[0]} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _forget_old(cache: Path, current: Image) -> None:
+    """Deletes all but the images used last; a running VM keeps its open files."""
+    images = sorted(cache.glob("image-*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in images[KEPT_IMAGES:]:
+        if path != current.directory:
+            shutil.rmtree(path)

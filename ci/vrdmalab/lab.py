@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Bringing a lab up and down, and the operations on its VMs."""
+
+import fcntl
+import secrets
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from . import guest as guests
+from . import host as hosts
+from . import images, kvm, remote, share, topology
+from .errors import LabError, VmError
+from .host import Process
+from .progress import say
+from .qmp import Qmp
+from .state import CACHE, PROJECT, State, lab_directory, load, stage_directory
+from .topology import Guest, Host, Shape
+
+T = TypeVar("T")
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """One `up`, `down` or `push` of a lab at a time."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with open(directory / "lock", "w", encoding="ascii") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LabError(f"another ci/lab is at work on {directory}") from None
+        yield
+
+
+def current() -> State:
+    state = load(lab_directory())
+    if not state:
+        raise LabError("the lab is not up; start it with: ci/lab up")
+    return state
+
+
+def in_parallel(work: Callable[[T], None], items: Iterable[T]) -> None:
+    """Runs work on all items at once; raises the first failure without waiting for the others."""
+    pool = ThreadPoolExecutor(max_workers=topology.MAX_GUESTS)
+    try:
+        for _ in pool.map(work, items):
+            pass
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+# --- up and down ---
+
+
+def up(shape: Shape) -> tuple[State, bool]:
+    """Boots a lab of this shape; the second result is whether it was up already."""
+    directory = lab_directory()
+    with locked(directory):
+        state = load(directory)
+        if state:
+            _check_reusable(state, shape)
+            return state, True
+        subprocess.run([PROJECT / "ci/packages"], check=True)
+        image = images.ensure(CACHE, shape.packages)
+        accelerator = kvm.accelerator(CACHE, image)
+        state = State(directory, shape, secrets.token_hex(16), str(image.directory))
+        _fill_share(state, image)
+        try:
+            _boot(state, image, accelerator)
+        except BaseException:
+            _stop(state)
+            raise
+        return state, False
+
+
+def _check_reusable(state: State, shape: Shape) -> None:
+    if not state.ready:
+        raise LabError("an earlier `ci/lab up` was cut off; clear it away with: ci/lab down")
+    dead = [host for host, process in state.processes.items() if not process.alive()]
+    if dead:
+        raise LabError(f"{dead[0].name} of this lab has died; clear it away with: ci/lab down")
+    if state.shape != shape:
+        raise LabError("the lab is up in another shape; take it down first with: ci/lab down")
+
+
+def _fill_share(state: State, image: images.Image) -> None:
+    stage = stage_directory()
+    share.assemble(state.share, stage, image, topology.hosts_file(state.shape), state.token)
+    state.with_vrdma = share.has_vrdma(state.share)
+    if not state.with_vrdma:
+        say(f"no vrdma in {stage}: the lab comes without it")
+
+
+def _boot(state: State, image: images.Image, accelerator: str) -> None:
+    cables = hosts.cables(state.shape)
+    for host in state.hosts:
+        process = hosts.start(state.directory, host, state.shape, image, accelerator, cables[host])
+        state.processes[host] = Process.of(process.pid)
+        state.save()
+    for end in (end for ends in cables.values() for end in ends):
+        end.close()
+    say(f"booting {', '.join(host.name for host in state.hosts)} ({accelerator}, {state.shape.host_memory} MiB each)")
+    for host in state.hosts:
+        state.ports[host] = hosts.wait_for_port(state.directory, host, state.processes[host])
+    state.save()
+    in_parallel(lambda host: _bring_up_host(state, host), state.hosts)
+    state.ready = True
+    state.save()
+
+
+def _bring_up_host(state: State, host: Host) -> None:
+    address = state.address(host)
+    mine = [guest for guest in state.guests if guest.host == host]
+    hosts.wait_for_boot(state.directory, host, state.processes[host], address)
+    say(f"{host.name} is up")
+    with watching(state, host):
+        hosts.prepare(host, address, [f"tap-{guest.name}" for guest in mine])
+        if state.with_vrdma:
+            hosts.start_mediator(host, address, state.shape.type)
+            say(f"{host.name} runs vrdmad")
+            for guest in mine:
+                guests.create_mdev(guest, address, state.shape)
+        for guest in mine:
+            guests.start(guest, address, state.shape, state.with_vrdma)
+    in_parallel(lambda guest: _await_guest(state, guest), mine)
+
+
+def _await_guest(state: State, guest: Guest, other_than: str = "") -> None:
+    with watching(state, guest):
+        guests.wait_for_boot(guest, state.address(guest.host), state.address(guest), other_than)
+        if state.with_vrdma:
+            guests.wait_for_device(guest, state.address(guest))
+    say(f"{guest.name} is up")
+
+
+def down() -> bool:
+    """Kills all VMs and removes all files; false if there was nothing."""
+    directory = lab_directory()
+    if not directory.exists():
+        return False
+    with locked(directory):
+        state = load(directory)
+        if state:
+            _stop(state)
+        for path in directory.glob("*.console"):
+            path.unlink()
+        (directory / "lock").unlink()
+    if not any(directory.iterdir()):
+        directory.rmdir()
+    return state is not None
+
+
+def _stop(state: State) -> None:
+    """Leaves the consoles, for who wants to know why `up` failed."""
+    for process in state.processes.values():
+        process.kill()
+    for name in ("share", "share.new"):
+        shutil.rmtree(state.directory / name, ignore_errors=True)
+    for path in [*state.directory.glob("*.qmp"), *state.directory.glob("state.*")]:
+        path.unlink()
+
+
+# --- what goes wrong with a VM ---
+
+
+@contextmanager
+def watching(state: State, vm: Host | Guest) -> Iterator[None]:
+    """Turns a broken connection to a VM into an error that tells which VM is at fault, and its last words."""
+    try:
+        yield
+    except remote.Unreachable as error:
+        raise _diagnosis(state, vm, str(error)) from error
+
+
+def _diagnosis(state: State, vm: Host | Guest, reason: str) -> VmError:
+    host = vm.host if isinstance(vm, Guest) else vm
+    last_words = hosts.console(state.directory, host).read_text(errors="replace")
+    if not state.processes[host].alive():
+        return VmError(host.name, "QEMU has died", last_words)
+    if isinstance(vm, Host):
+        return VmError(host.name, f"does not answer ({reason})", last_words)
+    try:
+        alive = guests.running(vm, state.address(host))
+        last_words = guests.console(vm, state.address(host))
+    except remote.Unreachable as error:
+        return VmError(host.name, f"does not answer ({error})", last_words)
+    return VmError(vm.name, f"does not answer ({reason})" if alive else "is not running", last_words)
+
+
+# --- operations on what is up ---
+
+
+def push() -> State:
+    """Copies the stage into all VMs that run."""
+    with locked(lab_directory()):
+        state = current()
+        image_directory = Path(state.image)
+        _fill_share(state, images.Image(image_directory, images.kernel_version()))
+        state.save()
+        # Hosts first: what a guest takes comes from its host.
+        for vms in (state.hosts, state.guests):
+            in_parallel(lambda vm: _refresh(state, vm), vms)
+        return state
+
+
+def _refresh(state: State, vm: Host | Guest) -> None:
+    if isinstance(vm, Guest) and not guests.running(vm, state.address(vm.host)):
+        return
+    with watching(state, vm):
+        hosts.script(vm.name, state.address(vm), "/usr/lib/vrdma-lab/refresh", "take the new files")
+        if isinstance(vm, Host):
+            hosts.script(vm.name, state.address(vm), "systemctl daemon-reload", "reload systemd")
+
+
+def the_guest(state: State, name: str) -> Guest:
+    vm = topology.find(state.shape, name)
+    if not isinstance(vm, Guest):
+        raise LabError(f"{name} is a host; this works on guests")
+    return vm
+
+
+def reboot(name: str) -> None:
+    """Has the guest's system reboot, and waits until it is back."""
+    state = current()
+    guest = the_guest(state, name)
+    address = state.address(guest)
+    with watching(state, guest):
+        before = guests.boot_id(address)
+        try:
+            remote.run(address, ["reboot"], timeout=30)
+        except remote.Unreachable:
+            pass  # as it should be
+    _await_guest(state, guest, before)
+
+
+def kill(name: str) -> None:
+    state = current()
+    guest = the_guest(state, name)
+    with watching(state, guest.host):
+        guests.kill(guest, state.address(guest.host))
+
+
+def start(name: str) -> None:
+    state = current()
+    guest = the_guest(state, name)
+    with watching(state, guest.host):
+        guests.start(guest, state.address(guest.host), state.shape, state.with_vrdma)
+    _await_guest(state, guest)
+
+
+def monitor(name: str, command: str, timeout: float) -> str:
+    """The answer of QEMU's human monitor."""
+    state = current()
+    vm = topology.find(state.shape, name)
+    if isinstance(vm, Host):
+        with hosts.monitor(state.directory, vm, timeout) as qmp:
+            return qmp.human(command)
+    with watching(state, vm.host):
+        sock = state.address(vm.host).connect_unix(f"{guests.directory(vm)}/qmp", timeout)
+        with sock:
+            return Qmp(sock, timeout).human(command)
+
+
+def logs(name: str) -> str:
+    """A VM's console. A host's stays readable after its death, and after an `up` that failed."""
+    state = load(lab_directory())
+    host_log = lab_directory() / f"{name}.console"
+    if host_log.exists():
+        return host_log.read_text(errors="replace")
+    if not state:
+        raise LabError(f"there is no console of {name}")
+    guest = the_guest(state, name)
+    with watching(state, guest.host):
+        return guests.console(guest, state.address(guest.host))
+
+
+def status() -> list[dict]:
+    """Each VM with its addresses and whether it answers."""
+    state = current()
+    entries = [{"name": vm.name, "ipv4": vm.ipv4, "ipv6": vm.ipv6, "mac": vm.mac} for vm in state.hosts]
+    return entries

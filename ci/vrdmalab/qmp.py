@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""The few words of QEMU's monitor protocol that the lab needs."""
+
+import json
+import socket
+
+from .errors import LabError
+
+
+class Qmp:
+    """A connection to a monitor, past its greeting."""
+
+    def __init__(self, sock: socket.socket, timeout: float) -> None:
+        sock.settimeout(timeout)
+        self._file = sock.makefile("rw", encoding="utf-8")
+        self._read("QMP")
+        self.execute("qmp_capabilities")
+
+    def execute(self, command: str, **arguments) -> object:
+        self._file.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
+        self._file.flush()
+        return self._read("return")
+
+    def human(self, command: str) -> str:
+        return str(self.execute("human-monitor-command", **{"command-line": command}))
+
+    def _read(self, wanted: str) -> object:
+        """The next answer; events in between are nobody's business here."""
+        while True:
+            try:
+                line = self._file.readline()
+            except TimeoutError as error:
+                raise LabError("QEMU's monitor did not answer in time") from error
+            if not line:
+                raise LabError("QEMU closed its monitor")
+            message = json.loads(line)
+            if "error" in message:
+                raise LabError(f"QEMU: {message['error']['desc']}")
+            if wanted in message:
+                return message[wanted]

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Talks to the agents in the VMs; see vm/common/usr/lib/vrdma-lab/agent for the protocol.
+
+A host's agent is reached through a port of its own on the loopback, a guest's through its host's,
+which connects on over vsock. No key exchange, no login: a command costs one connection.
+"""
+
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Callable
+from dataclasses import dataclass
+from subprocess import CompletedProcess
+
+from .errors import LabError
+
+AGENT_PORT = 7
+HEADER = struct.Struct(">cI")
+CHUNK = 1 << 16
+# The agent says that it lives every 2 s. An overloaded machine may delay that a lot; a dead VM for ever.
+SILENCE_S = 60.0
+
+
+class Unreachable(Exception):
+    """The agent did not answer, or its connection broke."""
+
+
+class Refused(LabError):
+    """The agent answered that it cannot do what was asked."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Address:
+    """How to reach the agent of a VM; cid is None for a host."""
+
+    port: int
+    token: str
+    cid: int | None = None
+
+    def connect(self, request: dict, timeout: float = SILENCE_S) -> socket.socket:
+        """Sends the request through all agents on the way, and returns when the last has agreed."""
+        requests = [request]
+        if self.cid is not None:
+            requests.insert(0, {"op": "connect", "to": ["vsock", self.cid, AGENT_PORT]})
+        try:
+            sock = socket.create_connection(("127.0.0.1", self.port), timeout)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            lines = [json.dumps({"token": self.token, **part}) + "\n" for part in requests]
+            sock.sendall("".join(lines).encode())
+            for _ in requests:
+                _check(_read_line(sock))
+            sock.settimeout(SILENCE_S)
+            return sock
+        except OSError as error:
+            raise Unreachable(str(error)) from error
+
+    def connect_unix(self, path: str, timeout: float = SILENCE_S) -> socket.socket:
+        """A connection to a socket in the VM."""
+        return self.connect({"op": "connect", "to": ["unix", path]}, timeout)
+
+
+def _read_line(sock: socket.socket) -> bytes:
+    """Reads byte by byte: what follows the line is the next agent's."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = sock.recv(1)
+        if not byte:
+            raise Unreachable("the agent closed the connection")
+        line += byte
+    return line
+
+
+def _check(line: bytes) -> None:
+    reply = json.loads(line)
+    if "error" in reply:
+        raise Refused(reply["error"], reply.get("status", 126))
+
+
+class Session:
+    """One remote command; frames go out from several threads, and come in on one."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._sending = threading.Lock()
+
+    def send(self, kind: bytes, payload: bytes = b"") -> None:
+        with self._sending:
+            self._sock.sendall(HEADER.pack(kind, len(payload)) + payload)
+
+    def feed(self, read: Callable[[], bytes]) -> None:
+        """Sends what read returns until it is empty; a command that ends before is no error here."""
+        try:
+            while data := read():
+                self.send(b"I", data)
+            self.send(b"I")
+        except OSError:
+            pass
+
+    def receive(self, output: Callable[[bytes, bytes], None]) -> int:
+        """Hands frames to output(kind, data) until the command has ended; returns its status as a shell would."""
+        try:
+            while True:
+                kind, length = HEADER.unpack(self._take(HEADER.size))
+                payload = self._take(length)
+                if kind == b"X":
+                    (status,) = struct.unpack(">i", payload)
+                    return status if status >= 0 else 128 - status
+                if kind in b"OE":
+                    output(kind, payload)
+        except TimeoutError as error:
+            raise Unreachable(f"silent for {SILENCE_S:.0f} s") from error
+        except ConnectionError as error:
+            raise Unreachable(str(error)) from error
+
+    def _take(self, length: int) -> bytes:
+        data = bytearray()
+        while len(data) < length:
+            part = self._sock.recv(min(length - len(data), CHUNK))
+            if not part:
+                raise Unreachable("the connection broke off while the command ran")
+            data += part
+        return bytes(data)
+
+
+def attach(address: Address, argv: list[str]) -> int:
+    """Runs a command with this process's own stdin, stdout and stderr."""
+    with address.connect({"op": "exec", "argv": argv}) as sock:
+        session = Session(sock)
+        # A daemon thread: it may sit in a read of a terminal when the command ends.
+        threading.Thread(target=session.feed, args=(lambda: os.read(0, CHUNK),), daemon=True).start()
+        return session.receive(_pass_on)
+
+
+def _pass_on(kind: bytes, data: bytes) -> None:
+    fd = 1 if kind == b"O" else 2
+    while data:
+        data = data[os.write(fd, data):]
+
+
+def shell(address: Address, argv: list[str]) -> int:
+    """Runs a command on a terminal of its own there, with ours in raw mode."""
+    cols, rows = os.get_terminal_size()
+    terminal = {"rows": rows, "cols": cols, "term": os.environ.get("TERM", "linux")}
+    with address.connect({"op": "exec", "argv": argv, "tty": terminal}) as sock:
+        session = Session(sock)
+
+        def resize(*_) -> None:
+            packed = fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))
+            session.send(b"W", struct.pack(">HH", *struct.unpack("HHHH", packed)[:2]))
+
+        # Python runs the handler on the main thread, which only receives; a sender holding the lock is another thread.
+        signal.signal(signal.SIGWINCH, resize)
+        before = termios.tcgetattr(0)
+        tty.setraw(0)
+        try:
+            threading.Thread(target=session.feed, args=(lambda: os.read(0, CHUNK),), daemon=True).start()
+            return session.receive(_pass_on)
+        finally:
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+def run(address: Address, argv: list[str], stdin: bytes = b"", timeout: float = SILENCE_S) -> CompletedProcess:
+    """Runs a command to its end and returns what it printed; for the lab's own use."""
+    output = {b"O": bytearray(), b"E": bytearray()}
+    with address.connect({"op": "exec", "argv": argv}, timeout) as sock:
+        session = Session(sock)
+        # The agent's signs of life would keep a receive timeout from ever firing.
+        watchdog = threading.Timer(timeout, sock.shutdown, (socket.SHUT_RDWR,))
+        watchdog.daemon = True
+        watchdog.start()
+        parts = iter([stdin, b""])
+        threading.Thread(target=session.feed, args=(lambda: next(parts, b""),), daemon=True).start()
+        try:
+            status = session.receive(lambda kind, data: output[kind].extend(data))
+        finally:
+            watchdog.cancel()
+    return CompletedProcess(argv, status, bytes(output[b"O"]), bytes(output[b"E"]))

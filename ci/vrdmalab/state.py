@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What is up, kept in the lab's directory for the commands to come."""
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import topology
+from .errors import LabError
+from .host import Process
+from .remote import Address
+from .topology import Guest, Host, Shape
+
+PROJECT = Path(__file__).resolve().parents[2]
+CACHE = PROJECT / "build/lab/cache"
+
+
+def lab_directory() -> Path:
+    return Path(os.environ.get("VRDMA_LAB_DIR") or PROJECT / "build/lab/default").absolute()
+
+
+def stage_directory() -> Path:
+    return Path(os.environ.get("VRDMA_STAGE") or PROJECT / "build/stage").absolute()
+
+
+@dataclass
+class State:
+    """Written before each VM starts up, so that `down` finds what a killed `up` left."""
+
+    directory: Path
+    shape: Shape
+    token: str
+    image: str
+    with_vrdma: bool = False
+    ready: bool = False
+    processes: dict[Host, Process] = field(default_factory=dict)
+    ports: dict[Host, int] = field(default_factory=dict)
+
+    @property
+    def share(self) -> Path:
+        return self.directory / "share"
+
+    @property
+    def hosts(self) -> list[Host]:
+        return topology.hosts(self.shape)
+
+    @property
+    def guests(self) -> list[Guest]:
+        return topology.guests(self.shape)
+
+    def address(self, vm: Host | Guest) -> Address:
+        host, cid = (vm.host, vm.cid) if isinstance(vm, Guest) else (vm, None)
+        if not self.ports.get(host):
+            raise LabError(f"{host.name} did not come up; see: ci/lab logs {host.name}")
+        return Address(self.ports[host], self.token, cid)
+
+    def save(self) -> None:
+        document = {
+            "shape": dataclasses.asdict(self.shape), "token": self.token, "image": self.image,
+            "vrdma": self.with_vrdma, "ready": self.ready,
+            "hosts": [{**dataclasses.asdict(process), "port": self.ports.get(host, 0)}
+                      for host, process in self.processes.items()],
+        }  # fmt: skip
+        fresh = self.directory / "state.new"
+        fresh.write_text(json.dumps(document, indent=1), encoding="ascii")
+        fresh.chmod(0o600)
+        fresh.rename(self.directory / "state.json")
+
+
+def load(directory: Path) -> State | None:
+    """None when no lab is up there."""
+    try:
+        document = json.loads((directory / "state.json").read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return None
+    shape = Shape(**{**document["shape"], "packages": tuple(document["shape"]["packages"])})
+    state = State(directory, shape, document["token"], document["image"], document["vrdma"], document["ready"])
+    for index, entry in enumerate(document["hosts"]):
+        state.processes[Host(index)] = Process(entry["pid"], entry["started"])
+        state.ports[Host(index)] = entry["port"]
+    return state

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Names and addresses of a lab's VMs, all of which follow from its shape."""
+
+import uuid
+from dataclasses import dataclass
+
+from .errors import LabError
+
+MAX_HOSTS = 8
+MAX_GUESTS = 32
+_UUIDS = uuid.UUID("6a1b0d9e-7d0c-4c6e-9d39-76726d610000")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What `up` was asked for; a lab that is up is reused only by the same request."""
+
+    hosts: int = 1
+    guests: int = 2
+    packages: tuple[str, ...] = ()
+    guest_cpus: int = 1
+    guest_memory: int = 768
+    host_cpus: int = 3
+    type: str = "medium"
+
+    @property
+    def host_memory(self) -> int:
+        """MiB: the host's own needs, and each guest's RAM with QEMU around it."""
+        return 1536 + self.guests * (self.guest_memory + 192)
+
+
+@dataclass(frozen=True)
+class Host:
+    index: int
+
+    @property
+    def name(self) -> str:
+        return f"host{self.index}"
+
+    @property
+    def mac(self) -> str:
+        return f"52:54:00:77:00:{self.index + 1:02x}"
+
+    @property
+    def ipv4(self) -> str:
+        return f"10.77.0.{self.index + 1}"
+
+    @property
+    def ipv6(self) -> str:
+        return f"fd77::{self.index + 1:x}"
+
+
+@dataclass(frozen=True)
+class Guest:
+    index: int
+    host: Host
+
+    @property
+    def name(self) -> str:
+        return f"guest{self.index}"
+
+    @property
+    def mac(self) -> str:
+        return f"52:54:00:77:01:{self.index + 1:02x}"
+
+    @property
+    def ipv4(self) -> str:
+        return f"10.77.1.{self.index + 1}"
+
+    @property
+    def ipv6(self) -> str:
+        return f"fd77::1:{self.index + 1:x}"
+
+    @property
+    def cid(self) -> int:
+        """The address of its agent on the host's vsock; 0 to 2 are reserved."""
+        return 100 + self.index
+
+    @property
+    def uuid(self) -> str:
+        """Of its mdev: the same in every lab, so that commands can be repeated from a note."""
+        return str(uuid.uuid5(_UUIDS, self.name))
+
+
+def hosts(shape: Shape) -> list[Host]:
+    return [Host(index) for index in range(shape.hosts)]
+
+
+def guests(shape: Shape) -> list[Guest]:
+    return [Guest(index, Host(index // shape.guests)) for index in range(shape.hosts * shape.guests)]
+
+
+def hosts_file(shape: Shape) -> str:
+    """The text of /etc/hosts in every VM."""
+    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
+    for vm in [*hosts(shape), *guests(shape)]:
+        lines += [f"{vm.ipv4} {vm.name}", f"{vm.ipv6} {vm.name}"]
+    return "\n".join(lines) + "\n"
+
+
+def find(shape: Shape, name: str) -> Host | Guest:
+    for vm in [*hosts(shape), *guests(shape)]:
+        if vm.name == name:
+            return vm
+    raise LabError(f"there is no {name} in this lab; see: ci/lab status")
