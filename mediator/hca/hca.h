@@ -28,6 +28,9 @@ namespace vrdma::hca {
 
 using Gid = std::array<std::uint8_t, 16>;
 
+inline constexpr std::uint64_t max_message_size = 1ull << 31;
+inline constexpr std::uint32_t max_datagram_size = 4096; // UD payload: the port's MTU
+
 // The blocks that make up a buffer of the guest: block_shift is at least VRDMA_PAGE_SHIFT, and the
 // buffer begins first_offset bytes into the first block.
 struct Translation {
@@ -87,6 +90,39 @@ struct QpSpec {
     std::uint32_t doorbell_page = 0;
 };
 
+// What the slice itself moves in an object, to be saved beside the spec that the object was created
+// with. Plain structs without padding; a restore validates them.
+struct EqState {
+    struct Event {
+        std::uint32_t type = 0;
+        std::uint32_t id = 0;
+    };
+    static constexpr std::size_t max_waiting = 16;
+
+    std::uint32_t producer = 0;
+    std::uint32_t waiting_count = 0; // events of post_async_event that found no room
+    std::array<Event, max_waiting> waiting{};
+};
+
+struct CqState {
+    std::uint32_t producer = 0;
+    std::uint32_t fired = 0;
+    std::uint32_t error = 0;  // 1: overrun, or the guest's index was out of range
+    std::uint32_t events = 0; // bit 0: a completion event waits for room, bit 1: CQ_ERR does
+};
+
+struct QpState {
+    vrdma_qp_attr attr{}; // as query_qp returns it
+    std::uint32_t doorbell_slot = 0;
+    std::uint32_t sq_head = 0; // the WQE that is next, or was interrupted and starts again
+    std::uint32_t rq_head = 0;
+    std::uint32_t events = 0; // bit n: async event n (enum ibv_event_type) waits for room
+    std::uint8_t retries_left = 0;
+    std::uint8_t rnr_retries_left = 0;
+    std::uint8_t sq_started = 0;  // the WQE at sq_head was tried already
+    std::uint8_t established = 0; // a message arrived since RTR
+};
+
 // What a slice tells its device. Called from poller threads too: must not block on the control
 // thread.
 class SliceHost {
@@ -121,13 +157,14 @@ class Slice {
 
     virtual Result<> create_eq(const EqSpec& spec) = 0;
     virtual void destroy_eq(EqId id) = 0;
-    // Puts an async event (enum ibv_event_type) into the event queue; it waits while there is no room.
+    // Puts an async event (enum ibv_event_type) into the event queue; it waits while there is no
+    // room.
     virtual void post_async_event(EqId eq, std::uint8_t type, std::uint32_t id) = 0;
 
     virtual Result<> create_cq(const CqSpec& spec) = 0;
     virtual void destroy_cq(Cqn id) = 0;
 
-    virtual Result<> register_mr(const MrSpec& spec) = 0;
+    virtual Result<> register_mr(MrSpec spec) = 0;
     virtual void deregister_mr(Key key) = 0; // no access through the key after it returns
 
     virtual Result<> create_ah(const AhSpec& spec) = 0;
@@ -142,9 +179,18 @@ class Slice {
     virtual Result<vrdma_qp_attr> query_qp(Qpn id) const = 0;
     virtual void destroy_qp(Qpn id) = 0;
 
-    // Between freeze and thaw the slice touches no guest memory and its state stands still.
+    // Between freeze and thaw the slice touches no guest memory and its state stands still. To its
+    // peers it is like a port whose cable is out: they try again.
     virtual void freeze() = 0;
     virtual void thaw() = 0;
+
+    // Between freeze and thaw only; restore is for objects just created with the saved one's spec.
+    virtual EqState save_eq(EqId id) const = 0;
+    virtual CqState save_cq(Cqn id) const = 0;
+    virtual QpState save_qp(Qpn id) const = 0;
+    virtual Result<> restore_eq(EqId id, const EqState& state) = 0;
+    virtual Result<> restore_cq(Cqn id, const CqState& state) = 0;
+    virtual Result<> restore_qp(Qpn id, const QpState& state) = 0;
 };
 
 class Hca {
