@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Telling the device's poller about new WQEs: the producer's side of the protocol in queue.h. */
+#ifndef VRDMA_DOORBELL_H
+#define VRDMA_DOORBELL_H
+
+#include <vrdma/queue.h>
+
+#include "barrier.h"
+
+struct vrdma_doorbell {
+	struct vrdma_doorbell_page *page;
+	const struct vrdma_status_page *status;
+	__le32 *kick; /* the kick page: each store is a VM exit */
+	uint32_t slot;
+};
+
+static inline void vrdma_ring_doorbell(const struct vrdma_doorbell *doorbell)
+{
+	struct vrdma_doorbell_page *page = doorbell->page;
+	uint32_t slot = doorbell->slot;
+
+	__atomic_store_n(&page->slot[slot], 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&page->line[slot >> VRDMA_DOORBELL_LINE_SHIFT], 1, __ATOMIC_RELEASE);
+	vrdma_full_fence();
+	if (vrdma_load(&doorbell->status->need_kick))
+		__atomic_store_n(doorbell->kick, 1, __ATOMIC_RELAXED);
+}
+
+/* After WQEs of the SQ became valid. */
+static inline void vrdma_announce_sends(const struct vrdma_qp_control *control,
+					const struct vrdma_doorbell *doorbell)
+{
+	vrdma_full_fence();
+	if (!vrdma_load(&control->sq_polled))
+		vrdma_ring_doorbell(doorbell);
+}
+
+/* After WQEs of the RQ became valid. */
+static inline void vrdma_announce_receives(const struct vrdma_qp_control *control,
+					   const struct vrdma_doorbell *doorbell)
+{
+	vrdma_full_fence();
+	if (vrdma_load(&control->rq_wanted))
+		vrdma_ring_doorbell(doorbell);
+}
+
+#endif /* VRDMA_DOORBELL_H */

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <stdlib.h>
+
+#include "vrdma.h"
+
+struct create_qp_command {
+	struct ibv_create_qp core;
+	struct vrdma_uverbs_create_qp ours;
+};
+VRDMA_CHECK_COMMAND(struct create_qp_command, core, ours);
+
+struct create_qp_answer {
+	struct ib_uverbs_create_qp_resp core;
+	struct vrdma_uverbs_create_qp_resp ours;
+};
+VRDMA_CHECK_COMMAND(struct create_qp_answer, core, ours);
+
+static int check_init_attr(const struct vrdma_context *context, const struct ibv_qp_init_attr *attr)
+{
+	if (attr->srq || (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
+			  attr->qp_type != IBV_QPT_UD))
+		return EOPNOTSUPP;
+	if (attr->cap.max_send_wr > context->max_qp_wr ||
+	    attr->cap.max_recv_wr > context->max_qp_wr ||
+	    attr->cap.max_send_sge > context->max_send_sge ||
+	    attr->cap.max_recv_sge > context->max_recv_sge)
+		return EINVAL;
+	return 0;
+}
+
+static int create_queues(struct vrdma_qp *qp, const struct vrdma_qp_layout *layout,
+			 const struct ibv_qp_init_attr *attr)
+{
+	int ret = vrdma_buffer_init(
+		&qp->buffer, vrdma_qp_buffer_size(layout->sq_depth, layout->sq_stride_shift,
+						  layout->rq_depth, layout->rq_stride_shift));
+
+	if (ret)
+		return ret;
+	ret = vrdma_queue_pair_init(&qp->queues, qp->buffer.data, layout, attr);
+	if (ret)
+		vrdma_buffer_destroy(&qp->buffer);
+	return ret;
+}
+
+static void destroy_queues(struct vrdma_qp *qp)
+{
+	vrdma_queue_pair_destroy(&qp->queues);
+	vrdma_buffer_destroy(&qp->buffer);
+}
+
+static void attach_to_cqs(struct vrdma_qp *qp)
+{
+	struct vrdma_queue_pair *queues = &qp->queues;
+
+	vrdma_cq_attach(&to_vrdma_cq(qp->base.send_cq)->queue, &queues->send_link, queues);
+	if (qp->base.recv_cq != qp->base.send_cq)
+		vrdma_cq_attach(&to_vrdma_cq(qp->base.recv_cq)->queue, &queues->recv_link, queues);
+}
+
+static void detach_from_cqs(struct vrdma_qp *qp)
+{
+	vrdma_cq_detach(&to_vrdma_cq(qp->base.send_cq)->queue, &qp->queues.send_link);
+	vrdma_cq_detach(&to_vrdma_cq(qp->base.recv_cq)->queue, &qp->queues.recv_link);
+}
+
+static void strike_out_of_cqs(struct vrdma_qp *qp)
+{
+	vrdma_cq_strike_out(&to_vrdma_cq(qp->base.send_cq)->queue, qp->queues.qpn);
+	vrdma_cq_strike_out(&to_vrdma_cq(qp->base.recv_cq)->queue, qp->queues.qpn);
+}
+
+static int create_qp(struct vrdma_qp *qp, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct vrdma_context *context = to_vrdma_context(pd->context);
+	struct create_qp_command command = {};
+	struct create_qp_answer answer = {};
+	struct vrdma_qp_layout layout;
+	int ret = vrdma_qp_layout_init(&layout, &attr->cap, context->max_inline);
+
+	if (ret)
+		return ret;
+	ret = create_queues(qp, &layout, attr);
+	if (ret)
+		return ret;
+	command.ours.buffer = (uintptr_t)qp->buffer.data;
+	command.ours.sq_depth = layout.sq_depth;
+	command.ours.rq_depth = layout.rq_depth;
+	command.ours.sq_stride_shift = layout.sq_stride_shift;
+	command.ours.rq_stride_shift = layout.rq_stride_shift;
+	ret = ibv_cmd_create_qp(pd, &qp->base, attr, &command.core, sizeof(command), &answer.core,
+				sizeof(answer));
+	if (ret) {
+		destroy_queues(qp);
+		return ret;
+	}
+	qp->queues.qpn = qp->base.qp_num;
+	qp->queues.doorbell = (struct vrdma_doorbell){
+		.page = context->doorbell_page,
+		.status = context->status_page,
+		.kick = context->kick_page,
+		.slot = answer.ours.doorbell_slot % VRDMA_DOORBELL_SLOTS,
+	};
+	attach_to_cqs(qp);
+	return 0;
+}
+
+struct ibv_qp *vrdma_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr rounded = *attr;
+	struct vrdma_qp *qp;
+	int ret = check_init_attr(to_vrdma_context(pd->context), attr);
+
+	if (ret) {
+		errno = ret;
+		return NULL;
+	}
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return NULL;
+	ret = create_qp(qp, pd, &rounded);
+	if (ret) {
+		free(qp);
+		errno = ret;
+		return NULL;
+	}
+	attr->cap = rounded.cap;
+	return &qp->base;
+}
+
+int vrdma_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+		   struct ibv_qp_init_attr *init_attr)
+{
+	struct ibv_query_qp command = {};
+
+	return ibv_cmd_query_qp(qp, attr, attr_mask, init_attr, &command, sizeof(command));
+}
+
+int vrdma_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct vrdma_qp *qp = to_vrdma_qp(base);
+	struct ibv_modify_qp command = {};
+	int ret = ibv_cmd_modify_qp(base, attr, attr_mask, &command, sizeof(command));
+
+	if (ret || !(attr_mask & IBV_QP_STATE))
+		return ret;
+	if (attr->qp_state == IBV_QPS_RESET) {
+		strike_out_of_cqs(qp);
+		vrdma_queue_pair_reset(&qp->queues);
+	} else {
+		vrdma_queue_pair_set_state(&qp->queues, attr->qp_state);
+	}
+	return 0;
+}
+
+int vrdma_destroy_qp(struct ibv_qp *base)
+{
+	struct vrdma_qp *qp = to_vrdma_qp(base);
+	int ret = ibv_cmd_destroy_qp(base);
+
+	if (ret)
+		return ret;
+	detach_from_cqs(qp);
+	destroy_queues(qp);
+	free(qp);
+	return 0;
+}
+
+int vrdma_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	return vrdma_queue_send(&to_vrdma_qp(qp)->queues, wr, bad_wr);
+}
+
+int vrdma_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	return vrdma_queue_receive(&to_vrdma_qp(qp)->queues, wr, bad_wr);
+}

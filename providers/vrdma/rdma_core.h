@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The private interface between libibverbs and its providers, and the only place that knows it.
+ *
+ * With VRDMA_RDMA_CORE_MAJOR defined, the major version of a given rdma-core tree, it is that
+ * tree's infiniband/driver.h. Otherwise it is declared here, as far as this provider uses it, as it
+ * is in Debian 12's rdma-core 44.0, which does not install that header. The declarations are
+ * checked three times: their sizes below, against libibverbs.a at build time (CMakeLists.txt), and
+ * against the library's version when it loads the provider (load_guard.c).
+ */
+#ifndef VRDMA_RDMA_CORE_H
+#define VRDMA_RDMA_CORE_H
+
+#ifdef VRDMA_RDMA_CORE_MAJOR
+
+#include <infiniband/driver.h>
+
+#else
+
+#include <assert.h>
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The one file that has the layouts below. */
+#define VRDMA_LIBIBVERBS_FILE "libibverbs.so.1.14.44.0"
+/* sizeof(struct verbs_context_ops), and so of verbs_dummy_ops in libibverbs.a. */
+#define VRDMA_CONTEXT_OPS_SIZE 608
+
+enum { VERBS_MATCH_SENTINEL = 0, VERBS_MATCH_PCI = 1 };
+
+struct verbs_match_ent {
+	void *driver_data;
+	const char *modalias;
+	uint16_t vendor;
+	uint16_t device;
+	uint8_t kind;
+};
+static_assert(sizeof(struct verbs_match_ent) == 24, "verbs_match_ent");
+
+struct verbs_sysfs_dev;
+struct verbs_device;
+
+struct verbs_device_ops {
+	const char *name;
+	uint32_t match_min_abi_version;
+	uint32_t match_max_abi_version;
+	const struct verbs_match_ent *match_table;
+	const struct verbs_device_ops **static_providers;
+	int (*match_device)(struct verbs_sysfs_dev *sysfs_dev);
+	struct verbs_context *(*alloc_context)(struct ibv_device *device, int cmd_fd,
+					       void *private_data);
+	struct verbs_context *(*import_context)(struct ibv_device *device, int cmd_fd);
+	struct verbs_device *(*alloc_device)(struct verbs_sysfs_dev *sysfs_dev);
+	void (*uninit_device)(struct verbs_device *device);
+};
+static_assert(sizeof(struct verbs_device_ops) == 72, "verbs_device_ops");
+
+struct verbs_device {
+	struct ibv_device device;
+	const struct verbs_device_ops *ops;
+	int refcount;
+	void *list_entry[2];
+	struct verbs_sysfs_dev *sysfs;
+	uint64_t core_support;
+};
+static_assert(sizeof(struct verbs_device) == 712, "verbs_device");
+
+static_assert(sizeof(struct verbs_context) == 648, "verbs_context");
+static_assert(offsetof(struct verbs_context, priv) == 208, "verbs_context.priv");
+static_assert(offsetof(struct verbs_context, context) == 320, "verbs_context.context");
+
+struct verbs_mr {
+	struct ibv_mr ibv_mr;
+	int mr_type;
+	int access;
+};
+static_assert(sizeof(struct verbs_mr) == 56, "verbs_mr");
+
+/*
+ * One pointer for each verb, sorted by name. Those that this provider leaves to libibverbs, which
+ * then answers EOPNOTSUPP, are counted only.
+ */
+typedef void (*vrdma_unused_op)(void);
+struct verbs_context_ops {
+	vrdma_unused_op unused0[5];
+	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
+	vrdma_unused_op unused6[7];
+	struct ibv_ah *(*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+	vrdma_unused_op unused14[1];
+	struct ibv_cq *(*create_cq)(struct ibv_context *context, int cqe,
+				    struct ibv_comp_channel *channel, int comp_vector);
+	vrdma_unused_op unused16[3];
+	struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+	vrdma_unused_op unused20[6];
+	int (*dealloc_pd)(struct ibv_pd *pd);
+	vrdma_unused_op unused27[1];
+	int (*dereg_mr)(struct verbs_mr *mr);
+	int (*destroy_ah)(struct ibv_ah *ah);
+	vrdma_unused_op unused30[1];
+	int (*destroy_cq)(struct ibv_cq *cq);
+	vrdma_unused_op unused32[2];
+	int (*destroy_qp)(struct ibv_qp *qp);
+	vrdma_unused_op unused35[4];
+	void (*free_context)(struct ibv_context *context);
+	vrdma_unused_op unused40[7];
+	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+	vrdma_unused_op unused48[5];
+	int (*poll_cq)(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+	int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+	int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+	vrdma_unused_op unused56[2];
+	int (*query_device_ex)(struct ibv_context *context,
+			       const struct ibv_query_device_ex_input *input,
+			       struct ibv_device_attr_ex *attr, size_t attr_size);
+	vrdma_unused_op unused59[1];
+	int (*query_port)(struct ibv_context *context, uint8_t port_num,
+			  struct ibv_port_attr *attr);
+	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+			struct ibv_qp_init_attr *init_attr);
+	vrdma_unused_op unused62[6];
+	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va,
+				 int access);
+	int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
+	vrdma_unused_op unused70[6];
+};
+static_assert(sizeof(struct verbs_context_ops) == VRDMA_CONTEXT_OPS_SIZE, "verbs_context_ops");
+
+/* The number in a name is its index in the table. */
+#define VRDMA_CHECK_OP(op, index)                                                                  \
+	static_assert(offsetof(struct verbs_context_ops, op) == (index) * sizeof(void *), #op)
+VRDMA_CHECK_OP(alloc_pd, 5);
+VRDMA_CHECK_OP(unused6, 6);
+VRDMA_CHECK_OP(unused14, 14);
+VRDMA_CHECK_OP(unused16, 16);
+VRDMA_CHECK_OP(unused20, 20);
+VRDMA_CHECK_OP(unused27, 27);
+VRDMA_CHECK_OP(unused30, 30);
+VRDMA_CHECK_OP(unused32, 32);
+VRDMA_CHECK_OP(unused35, 35);
+VRDMA_CHECK_OP(unused40, 40);
+VRDMA_CHECK_OP(unused48, 48);
+VRDMA_CHECK_OP(unused56, 56);
+VRDMA_CHECK_OP(unused59, 59);
+VRDMA_CHECK_OP(unused62, 62);
+VRDMA_CHECK_OP(unused70, 70);
+
+/*
+ * The commands of the uverbs ABI as the library takes them: a header, the kernel's structure and
+ * then whatever the provider adds. Answers are the kernel's structure alone.
+ */
+#define VRDMA_DECLARE_COMMAND(name, payload)                                                       \
+	struct name {                                                                              \
+		struct ib_uverbs_cmd_hdr hdr;                                                      \
+		struct payload core_payload;                                                       \
+	}
+VRDMA_DECLARE_COMMAND(ibv_get_context, ib_uverbs_get_context);
+VRDMA_DECLARE_COMMAND(ibv_query_port, ib_uverbs_query_port);
+VRDMA_DECLARE_COMMAND(ibv_alloc_pd, ib_uverbs_alloc_pd);
+VRDMA_DECLARE_COMMAND(ibv_reg_mr, ib_uverbs_reg_mr);
+VRDMA_DECLARE_COMMAND(ibv_create_cq, ib_uverbs_create_cq);
+VRDMA_DECLARE_COMMAND(ibv_create_qp, ib_uverbs_create_qp);
+VRDMA_DECLARE_COMMAND(ibv_query_qp, ib_uverbs_query_qp);
+VRDMA_DECLARE_COMMAND(ibv_modify_qp, ib_uverbs_modify_qp);
+static_assert(sizeof(struct ibv_get_context) == 16, "ibv_get_context");
+static_assert(sizeof(struct ibv_query_port) == 24, "ibv_query_port");
+static_assert(sizeof(struct ibv_alloc_pd) == 16, "ibv_alloc_pd");
+static_assert(sizeof(struct ibv_reg_mr) == 48, "ibv_reg_mr");
+static_assert(sizeof(struct ibv_create_cq) == 40, "ibv_create_cq");
+static_assert(sizeof(struct ibv_create_qp) == 64, "ibv_create_qp");
+static_assert(sizeof(struct ibv_query_qp) == 24, "ibv_query_qp");
+static_assert(sizeof(struct ibv_modify_qp) == 120, "ibv_modify_qp");
+
+void verbs_register_driver_34(const struct verbs_device_ops *ops);
+void *_verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd, size_t alloc_size,
+				    struct verbs_context *context_offset, uint32_t driver_id);
+void verbs_uninit_context(struct verbs_context *context);
+void verbs_set_ops(struct verbs_context *context, const struct verbs_context_ops *ops);
+
+int ibv_cmd_get_context(struct verbs_context *context, struct ibv_get_context *cmd, size_t cmd_size,
+			struct ib_uverbs_get_context_resp *resp, size_t resp_size);
+int ibv_cmd_query_device_any(struct ibv_context *context,
+			     const struct ibv_query_device_ex_input *input,
+			     struct ibv_device_attr_ex *attr, size_t attr_size,
+			     struct ib_uverbs_ex_query_device_resp *resp, size_t *resp_size);
+int ibv_cmd_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
+		       struct ibv_query_port *cmd, size_t cmd_size);
+int ibv_cmd_alloc_pd(struct ibv_context *context, struct ibv_pd *pd, struct ibv_alloc_pd *cmd,
+		     size_t cmd_size, struct ib_uverbs_alloc_pd_resp *resp, size_t resp_size);
+int ibv_cmd_dealloc_pd(struct ibv_pd *pd);
+int ibv_cmd_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va, int access,
+		   struct verbs_mr *mr, struct ibv_reg_mr *cmd, size_t cmd_size,
+		   struct ib_uverbs_reg_mr_resp *resp, size_t resp_size);
+int ibv_cmd_dereg_mr(struct verbs_mr *mr);
+int ibv_cmd_create_cq(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel,
+		      int comp_vector, struct ibv_cq *cq, struct ibv_create_cq *cmd,
+		      size_t cmd_size, struct ib_uverbs_create_cq_resp *resp, size_t resp_size);
+int ibv_cmd_destroy_cq(struct ibv_cq *cq);
+int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_attr *attr,
+		      struct ibv_create_qp *cmd, size_t cmd_size,
+		      struct ib_uverbs_create_qp_resp *resp, size_t resp_size);
+int ibv_cmd_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+		     struct ibv_qp_init_attr *init_attr, struct ibv_query_qp *cmd, size_t cmd_size);
+int ibv_cmd_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+		      struct ibv_modify_qp *cmd, size_t cmd_size);
+int ibv_cmd_destroy_qp(struct ibv_qp *qp);
+int ibv_cmd_create_ah(struct ibv_pd *pd, struct ibv_ah *ah, struct ibv_ah_attr *attr,
+		      struct ib_uverbs_create_ah_resp *resp, size_t resp_size);
+int ibv_cmd_destroy_ah(struct ibv_ah *ah);
+int ibv_dontfork_range(void *base, size_t size);
+int ibv_dofork_range(void *base, size_t size);
+
+/* load_guard.c: registers ops with libibverbs if it is the one that this header describes. */
+void vrdma_register_guarded(const struct verbs_device_ops *ops);
+
+#define PROVIDER_DRIVER(provider_name, ops)                                                        \
+	__attribute__((constructor)) static void provider_name##_register(void)                    \
+	{                                                                                          \
+		vrdma_register_guarded(&(ops));                                                    \
+	}                                                                                          \
+	static_assert(1, "a semicolon follows")
+
+#endif /* VRDMA_RDMA_CORE_MAJOR */
+
+/* Version 57 put an array of inherited file descriptors before the answer. */
+static inline int vrdma_cmd_get_context(struct verbs_context *context, struct ibv_get_context *cmd,
+					size_t cmd_size, struct ib_uverbs_get_context_resp *resp,
+					size_t resp_size)
+{
+#if defined(VRDMA_RDMA_CORE_MAJOR) && VRDMA_RDMA_CORE_MAJOR >= 57
+	return ibv_cmd_get_context(context, cmd, cmd_size, NULL, resp, resp_size);
+#else
+	return ibv_cmd_get_context(context, cmd, cmd_size, resp, resp_size);
+#endif
+}
+
+#endif /* VRDMA_RDMA_CORE_H */

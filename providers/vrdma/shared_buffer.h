@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Memory that is shared with the device: page-aligned, zeroed, and not copied by fork(). */
+#ifndef VRDMA_SHARED_BUFFER_H
+#define VRDMA_SHARED_BUFFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct vrdma_buffer {
+	void *data;
+	size_t size; /* whole pages */
+};
+
+/* Returns 0 or an errno. */
+int vrdma_buffer_init(struct vrdma_buffer *buffer, uint64_t size);
+void vrdma_buffer_destroy(struct vrdma_buffer *buffer);
+
+#endif /* VRDMA_SHARED_BUFFER_H */

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Matching the device, and the user context: the pages of the device that a process shares. */
+#include "vrdma.h"
+
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static const struct verbs_context_ops context_ops;
+
+struct get_context_answer {
+	struct ib_uverbs_get_context_resp core;
+	struct vrdma_uverbs_alloc_ucontext_resp ours;
+};
+VRDMA_CHECK_COMMAND(struct get_context_answer, core, ours);
+
+/* _verbs_init_and_alloc_context() is told where in our structure its own begins. */
+static_assert(offsetof(struct vrdma_context, base) == 0, "vrdma_context.base");
+
+static void *map_page(int fd, int protection, uint64_t offset)
+{
+	void *page = mmap(NULL, VRDMA_PAGE_SIZE, protection, MAP_SHARED, fd, (off_t)offset);
+
+	return page == MAP_FAILED ? NULL : page;
+}
+
+static void unmap_pages(struct vrdma_context *context)
+{
+	void *pages[] = {context->doorbell_page, context->kick_page, (void *)context->status_page};
+
+	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
+		if (pages[i])
+			munmap(pages[i], VRDMA_PAGE_SIZE);
+}
+
+static int open_context(struct vrdma_context *context, int fd)
+{
+	struct ibv_get_context command = {};
+	struct get_context_answer answer = {};
+	int ret = vrdma_cmd_get_context(&context->base, &command, sizeof(command), &answer.core,
+					sizeof(answer));
+
+	if (ret)
+		return ret;
+	context->max_inline = answer.ours.max_inline;
+	context->max_send_sge = answer.ours.max_send_sge;
+	context->max_recv_sge = answer.ours.max_recv_sge;
+	context->max_qp_wr = answer.ours.max_qp_wr;
+	context->max_cqe = answer.ours.max_cqe;
+
+	context->doorbell_page = map_page(fd, PROT_WRITE, answer.ours.doorbell_mmap_offset);
+	context->kick_page = map_page(fd, PROT_WRITE, answer.ours.kick_mmap_offset);
+	context->status_page = map_page(fd, PROT_READ, answer.ours.status_mmap_offset);
+	if (context->doorbell_page && context->kick_page && context->status_page)
+		return 0;
+	ret = errno;
+	unmap_pages(context);
+	return ret;
+}
+
+static struct verbs_context *alloc_context(struct ibv_device *device, int fd, void *private_data)
+{
+	struct vrdma_context *context = _verbs_init_and_alloc_context(device, fd, sizeof(*context),
+								      NULL, RDMA_DRIVER_UNKNOWN);
+	int ret;
+
+	(void)private_data;
+	if (!context)
+		return NULL;
+	ret = open_context(context, fd);
+	if (ret) {
+		verbs_uninit_context(&context->base);
+		free(context);
+		errno = ret;
+		return NULL;
+	}
+	verbs_set_ops(&context->base, &context_ops);
+	return &context->base;
+}
+
+static void free_context(struct ibv_context *base)
+{
+	struct vrdma_context *context = to_vrdma_context(base);
+
+	unmap_pages(context);
+	verbs_uninit_context(&context->base);
+	free(context);
+}
+
+int vrdma_query_device(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+		       struct ibv_device_attr_ex *attr, size_t attr_size)
+{
+	struct ib_uverbs_ex_query_device_resp answer;
+	size_t answer_size = sizeof(answer);
+	int ret = ibv_cmd_query_device_any(context, input, attr, attr_size, &answer, &answer_size);
+	uint64_t version;
+
+	if (ret)
+		return ret;
+	version = answer.base.fw_ver;
+	snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver), "%u.%u.%u",
+		 (unsigned int)(version >> 32), (unsigned int)(version >> 16 & 0xffff),
+		 (unsigned int)(version & 0xffff));
+	return 0;
+}
+
+int vrdma_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
+{
+	struct ibv_query_port command = {};
+
+	return ibv_cmd_query_port(context, port_num, attr, &command, sizeof(command));
+}
+
+static struct verbs_device *alloc_device(struct verbs_sysfs_dev *sysfs_dev)
+{
+	struct vrdma_device *device = calloc(1, sizeof(*device));
+
+	(void)sysfs_dev;
+	return device ? &device->base : NULL;
+}
+
+static void uninit_device(struct verbs_device *device)
+{
+	free((struct vrdma_device *)device);
+}
+
+static const struct verbs_context_ops context_ops = {
+	.alloc_pd = vrdma_alloc_pd,
+	.create_ah = vrdma_create_ah,
+	.create_cq = vrdma_create_cq,
+	.create_qp = vrdma_create_qp,
+	.dealloc_pd = vrdma_dealloc_pd,
+	.dereg_mr = vrdma_dereg_mr,
+	.destroy_ah = vrdma_destroy_ah,
+	.destroy_cq = vrdma_destroy_cq,
+	.destroy_qp = vrdma_destroy_qp,
+	.free_context = free_context,
+	.modify_qp = vrdma_modify_qp,
+	.poll_cq = vrdma_poll_cq,
+	.post_recv = vrdma_post_recv,
+	.post_send = vrdma_post_send,
+	.query_device_ex = vrdma_query_device,
+	.query_port = vrdma_query_port,
+	.query_qp = vrdma_query_qp,
+	.reg_mr = vrdma_reg_mr,
+	.req_notify_cq = vrdma_req_notify_cq,
+};
+
+/* By PCI id: a driver outside of Linux has no driver id of its own to match by. */
+static const struct verbs_match_ent match_table[] = {
+	{.kind = VERBS_MATCH_PCI, .vendor = VRDMA_PCI_VENDOR_ID, .device = VRDMA_PCI_DEVICE_ID},
+	{.kind = VERBS_MATCH_SENTINEL},
+};
+
+static const struct verbs_device_ops device_ops = {
+	.name = "vrdma",
+	.match_min_abi_version = VRDMA_UVERBS_ABI_VERSION,
+	.match_max_abi_version = VRDMA_UVERBS_ABI_VERSION,
+	.match_table = match_table,
+	.alloc_context = alloc_context,
+	.alloc_device = alloc_device,
+	.uninit_device = uninit_device,
+};
+PROVIDER_DRIVER(vrdma, device_ops);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The verbs objects: what libibverbs knows of each, and what the data path adds. */
+#ifndef VRDMA_PROVIDER_H
+#define VRDMA_PROVIDER_H
+
+#include <vrdma/device.h>
+#include <vrdma/uverbs.h>
+
+#include "completion_queue.h"
+#include "rdma_core.h"
+#include "shared_buffer.h"
+#include "work_queue.h"
+
+struct vrdma_device {
+	struct verbs_device base;
+};
+
+struct vrdma_context {
+	struct verbs_context base;
+	struct vrdma_doorbell_page *doorbell_page;
+	const struct vrdma_status_page *status_page;
+	__le32 *kick_page;
+	uint32_t max_inline;
+	uint32_t max_send_sge;
+	uint32_t max_recv_sge;
+	uint32_t max_qp_wr;
+	uint32_t max_cqe;
+};
+
+struct vrdma_cq {
+	struct ibv_cq base;
+	struct vrdma_completion_queue queue;
+	struct vrdma_buffer buffer;
+};
+
+struct vrdma_qp {
+	struct ibv_qp base;
+	struct vrdma_queue_pair queues;
+	struct vrdma_buffer buffer;
+};
+
+static inline struct vrdma_context *to_vrdma_context(struct ibv_context *context)
+{
+	return (struct vrdma_context *)((char *)context -
+					offsetof(struct vrdma_context, base.context));
+}
+
+/* The objects below begin with libibverbs' part. */
+static inline struct vrdma_cq *to_vrdma_cq(struct ibv_cq *cq)
+{
+	return (struct vrdma_cq *)cq;
+}
+
+static inline struct vrdma_qp *to_vrdma_qp(struct ibv_qp *qp)
+{
+	return (struct vrdma_qp *)qp;
+}
+
+/* A command is libibverbs' part and then ours, without a gap; so is an answer. */
+#define VRDMA_CHECK_COMMAND(type, core, ours)                                                      \
+	static_assert(sizeof(type) == sizeof(((type *)0)->core) + sizeof(((type *)0)->ours),       \
+		      #type);                                                                      \
+	static_assert(offsetof(type, ours) == sizeof(((type *)0)->core), #type "." #ours)
+
+int vrdma_query_device(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+		       struct ibv_device_attr_ex *attr, size_t attr_size);
+int vrdma_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr);
+
+struct ibv_pd *vrdma_alloc_pd(struct ibv_context *context);
+int vrdma_dealloc_pd(struct ibv_pd *pd);
+
+struct ibv_mr *vrdma_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			    int access);
+int vrdma_dereg_mr(struct verbs_mr *mr);
+
+struct ibv_ah *vrdma_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int vrdma_destroy_ah(struct ibv_ah *ah);
+
+struct ibv_cq *vrdma_create_cq(struct ibv_context *context, int cqe,
+			       struct ibv_comp_channel *channel, int comp_vector);
+int vrdma_destroy_cq(struct ibv_cq *cq);
+int vrdma_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int vrdma_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+
+struct ibv_qp *vrdma_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+int vrdma_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+		   struct ibv_qp_init_attr *init_attr);
+int vrdma_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+int vrdma_destroy_qp(struct ibv_qp *qp);
+int vrdma_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int vrdma_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+#endif /* VRDMA_PROVIDER_H */

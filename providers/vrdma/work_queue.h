@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Work queues: the rings of a QP in memory shared with the device, and what the guest alone knows
+ * about them. Nothing here knows libibverbs' private interface or the kernel, so that tests drive
+ * it over plain memory.
+ *
+ * Locking: a work queue's lock is held by who posts. Its tail is moved by who polls, under the lock
+ * of the CQ, and read by who posts.
+ */
+#ifndef VRDMA_WORK_QUEUE_H
+#define VRDMA_WORK_QUEUE_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <vrdma/queue.h>
+
+#include "doorbell.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct vrdma_work_queue {
+	pthread_spinlock_t lock;
+	uint32_t head;  /* WQEs posted, free-running */
+	uint32_t tail;  /* WQEs completed, free-running */
+	uint32_t limit; /* WQEs that may be outstanding: depth, or 0 in states that refuse posts */
+	uint32_t depth; /* a power of two, or 0 */
+	uint32_t mask;
+	uint32_t stride_shift;
+	uint32_t max_sge;
+	uint8_t *ring;
+	uint64_t *wr_id; /* by WQE index */
+};
+
+struct vrdma_queue_pair;
+
+/* A QP's place in a CQ (completion_queue.h); qp is NULL while it is in none. */
+struct vrdma_cq_link {
+	struct vrdma_cq_link *next;
+	struct vrdma_queue_pair *qp;
+};
+
+struct vrdma_queue_pair {
+	struct vrdma_work_queue sq;
+	struct vrdma_work_queue rq;
+	struct vrdma_qp_control *control;
+	struct vrdma_doorbell doorbell;
+	uint32_t qpn;
+	uint32_t legal_opcodes; /* bit n: enum ibv_wr_opcode n */
+	uint32_t sq_ctrl;       /* flags of every send WQE */
+	uint32_t max_inline;
+	bool datagram;
+	struct vrdma_cq_link send_link;
+	struct vrdma_cq_link recv_link; /* unused where both CQs are one */
+};
+
+struct vrdma_ah {
+	struct ibv_ah base;
+	uint32_t id; /* what a WQE names it by */
+};
+
+/* The shape of a QP's buffer, decided before there is one. */
+struct vrdma_qp_layout {
+	uint32_t sq_depth;
+	uint32_t rq_depth;
+	uint8_t sq_stride_shift;
+	uint8_t rq_stride_shift;
+};
+
+/* Fits the layout to cap, and raises cap to what the layout holds; max_inline is the device's. */
+int vrdma_qp_layout_init(struct vrdma_qp_layout *layout, struct ibv_qp_cap *cap,
+			 uint32_t max_inline);
+
+/* buffer is zeroed, page-aligned and of vrdma_qp_buffer_size() bytes. Errors are an errno. */
+int vrdma_queue_pair_init(struct vrdma_queue_pair *qp, void *buffer,
+			  const struct vrdma_qp_layout *layout,
+			  const struct ibv_qp_init_attr *init_attr);
+void vrdma_queue_pair_destroy(struct vrdma_queue_pair *qp);
+
+/* Allows and refuses posts as the state does (IBA 10.3.1). */
+void vrdma_queue_pair_set_state(struct vrdma_queue_pair *qp, enum ibv_qp_state state);
+
+/* Back to how it was created. No CQ may hold CQEs of the QP any more. */
+void vrdma_queue_pair_reset(struct vrdma_queue_pair *qp);
+
+int vrdma_queue_send(struct vrdma_queue_pair *qp, struct ibv_send_wr *wr,
+		     struct ibv_send_wr **bad_wr);
+int vrdma_queue_receive(struct vrdma_queue_pair *qp, struct ibv_recv_wr *wr,
+			struct ibv_recv_wr **bad_wr);
+
+/* 0 if one more WQE may be posted. The tail's writer has read the shadow entry that it frees. */
+static inline int vrdma_wq_check_room(const struct vrdma_work_queue *wq)
+{
+	if (wq->head - __atomic_load_n(&wq->tail, __ATOMIC_ACQUIRE) < wq->limit)
+		return 0;
+	return wq->limit ? ENOMEM : EINVAL;
+}
+
+static inline void *vrdma_wqe_at(const struct vrdma_work_queue *wq, uint32_t index)
+{
+	return wq->ring + ((size_t)(index & wq->mask) << wq->stride_shift);
+}
+
+static inline uint32_t vrdma_wqe_phase(const struct vrdma_work_queue *wq)
+{
+	return wq->head & wq->depth ? 0 : VRDMA_WQE_PHASE;
+}
+
+/* Makes the WQE at head the device's. */
+static inline void vrdma_wq_publish(struct vrdma_work_queue *wq, __le32 *ctrl, uint32_t value,
+				    uint64_t wr_id)
+{
+	wq->wr_id[wq->head & wq->mask] = wr_id;
+	vrdma_store_release(ctrl, value | vrdma_wqe_phase(wq));
+	wq->head++;
+}
+
+static inline void vrdma_write_sges(struct vrdma_sge *to, const struct ibv_sge *from, int count)
+{
+	for (int i = 0; i < count; i++) {
+		to[i].addr = htole64(from[i].addr);
+		to[i].length = htole32(from[i].length);
+		to[i].lkey = htole32(from[i].lkey);
+	}
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* VRDMA_WORK_QUEUE_H */
