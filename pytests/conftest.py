@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""A lab for the whole run, and for each test the watch over it.
+
+VRDMA_LAB_DIR      a lab that is up already; the tests use it and leave it up
+VRDMA_TEST_DEVICE  the device in the guests, vrdma0 by default. With rxe0 the tests of verbs run
+                   over SoftRoCE, which tells a wrong expectation from a fault of vrdma.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from framework import programs
+from framework.endpoint import Endpoint, connect
+from framework.health import Health
+from framework.lab import PROJECT, Guest, Lab, Machine
+from framework.process import Record, Result
+from framework.rxe import add_rxe
+from framework.verbs import Remote, Session
+
+DEVICE = os.environ.get("VRDMA_TEST_DEVICE", "vrdma0")
+
+
+@pytest.fixture(scope="session")
+def record() -> Record:
+    return Record()
+
+
+@pytest.fixture(scope="session")
+def lab(record: Record) -> Iterator[Lab]:
+    if directory := os.environ.get("VRDMA_LAB_DIR"):
+        yield Lab(Path(directory).absolute(), record)
+        return
+    ours = Lab(PROJECT / "build/lab/pytests", record)
+    ours.down()  # what a run that was cut off has left
+    try:
+        ours.up()
+        yield ours
+    finally:
+        ours.down()
+
+
+@pytest.fixture(scope="session")
+def host(lab: Lab) -> Machine:
+    return Machine(lab, "host0")
+
+
+@pytest.fixture(scope="session")
+def guest0(lab: Lab) -> Guest:
+    return Guest(lab, "guest0")
+
+
+@pytest.fixture(scope="session")
+def guest1(lab: Lab) -> Guest:
+    return Guest(lab, "guest1")
+
+
+@pytest.fixture(scope="session")
+def device(guest0: Guest, guest1: Guest) -> str:
+    """The name of the device under test, the same in both guests."""
+    if DEVICE == "rxe0":
+        for guest in (guest0, guest1):
+            add_rxe(guest)
+    return DEVICE
+
+
+@pytest.fixture(scope="session")
+def health(host: Machine, guest0: Guest, guest1: Guest) -> Iterator[Health]:
+    watch = Health(host, [guest0, guest1], with_mediator=DEVICE == "vrdma0")
+    yield watch
+    watch.close()
+
+
+@pytest.fixture(autouse=True)
+def watch(record: Record, health: Health) -> Iterator[None]:
+    """Fails the test during which a kernel complains, vrdmad ends or a command is left running."""
+    record.begin()
+    yield
+    left = record.leftovers()
+    for process in left:
+        process.kill()
+    health.collect()
+    assert not health.complaints()
+    assert not [process.title for process in left]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Adds to the report of a failure all that the test ran and what the machines logged meanwhile."""
+    report = (yield).get_result()
+    funcargs = getattr(item, "funcargs", {})
+    if not report.failed or "watch" not in item.fixturenames or "health" not in funcargs:
+        return
+    health, record = funcargs["health"], funcargs["record"]
+    if report.when == "call":
+        health.collect()
+    report.sections += [("verbs", record.notes()), ("commands", record.commands())]
+    report.sections += [(source, "".join(lines)) for source, lines in health.new.items() if lines]
+
+
+Pair = Callable[..., tuple[Result, Result]]
+
+
+@pytest.fixture
+def pair(device: str, guest0: Guest, guest1: Guest) -> Pair:
+    """Runs a program's server in guest0 and its client in guest1, or in other guests if told so."""
+
+    def run(command: str, server: Guest = guest0, client: Guest = guest1, gid_type: str = "RoCE v2",
+            **options) -> tuple[Result, Result]:
+        return programs.run(programs.Program(command, device, gid_type), server, client, **options)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def sessions() -> Iterator[dict[str, Session]]:
+    """By guest, the process that makes verbs calls there: started once, as that takes a second."""
+    started: dict[str, Session] = {}
+    yield started
+    for session in started.values():
+        session.kill()
+
+
+@pytest.fixture
+def open_device(device: str, sessions: dict[str, Session]) -> Iterator[Callable[[Guest], Remote]]:
+    """Opens the device in a guest; it is closed, with all that is on it, when the test is over."""
+    opened: list[Remote] = []
+
+    def open_in(guest: Guest) -> Remote:
+        if guest.name not in sessions or not sessions[guest.name].alive:
+            sessions[guest.name] = Session(guest)
+        opened.append(sessions[guest.name].open(device))
+        return opened[-1]
+
+    yield open_in
+    for remote in opened:
+        remote.close()
+
+
+@pytest.fixture
+def endpoint(device: str, open_device: Callable[[Guest], Remote]) -> Callable[..., Endpoint]:
+    """Makes a queue pair with all that it needs in a guest, in state RESET."""
+
+    def make(guest: Guest, kind: str = "RC", **options) -> Endpoint:
+        return Endpoint(open_device(guest), guest.gid(device), kind, **options)
+
+    return make
+
+
+@pytest.fixture
+def connected(endpoint: Callable[..., Endpoint], guest0: Guest, guest1: Guest) -> Callable[..., tuple]:
+    """Makes a queue pair in each guest and takes both to RTS, connected to each other."""
+
+    def make(kind: str = "RC", options: dict | None = None, **attributes) -> tuple[Endpoint, Endpoint]:
+        left, right = (endpoint(guest, kind, **(options or {})) for guest in (guest0, guest1))
+        connect(left, right, **attributes)
+        return left, right
+
+    return make

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""The lab as the tests use it: through its command line, as people do."""
+
+import os
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from .process import Process, Record, Result
+
+PROJECT = Path(__file__).resolve().parents[2]
+GUEST_PROGRAMS = PROJECT / "pytests/guest"
+UP_TIMEOUT_S = 600
+# An emulated machine under load: what takes longer than this does not come back.
+TIMEOUT_S = 60.0
+LIST_GIDS = """
+cd /sys/class/infiniband
+grep -Hs '[1-9a-f]' */ports/1/gids/* || :
+grep -Hs . */ports/1/gid_attrs/types/* || :
+"""
+
+
+class Lab:
+    """A lab in a directory of its own, or the one that is up already and stays up."""
+
+    def __init__(self, directory: Path, record: Record) -> None:
+        self.record = record
+        self.environment = {**os.environ, "VRDMA_LAB_DIR": str(directory)}
+
+    def up(self) -> None:
+        subprocess.run([PROJECT / "ci/lab", "up"], env=self.environment, check=True, timeout=UP_TIMEOUT_S)
+
+    def down(self) -> None:
+        subprocess.run([PROJECT / "ci/lab", "down"], env=self.environment, check=True, timeout=TIMEOUT_S)
+
+    def start(self, title: str, *arguments: str) -> Process:
+        """Starts a command of ci/lab."""
+        return Process(title, [str(PROJECT / "ci/lab"), *arguments], self.environment)
+
+    def do(self, *arguments: str, timeout: float = TIMEOUT_S) -> Result:
+        """Runs a command of ci/lab to its end."""
+        return self.record.add(self.start("ci/lab " + shlex.join(arguments), *arguments)).wait(timeout)
+
+
+class Machine:
+    """A VM of the lab."""
+
+    def __init__(self, lab: Lab, name: str) -> None:
+        self.lab = lab
+        self.name = name
+
+    def start(self, command: str) -> Process:
+        """Starts a command; it is not passed through a shell."""
+        return self.lab.record.add(self.watch(command))
+
+    def watch(self, command: str) -> Process:
+        """Starts a command that belongs to no test."""
+        return self.lab.start(f"{self.name}: {command}", "exec", self.name, "--", *shlex.split(command))
+
+    def run(self, command: str, timeout: float = TIMEOUT_S, check: bool = True) -> Result:
+        return self.start(command).wait(timeout, check)
+
+    def script(self, text: str, timeout: float = TIMEOUT_S, check: bool = True) -> Result:
+        """Runs a shell script."""
+        return self.run(shlex.join(["sh", "-euc", text]), timeout, check)
+
+    def read(self, path: str) -> str:
+        return self.run(f"cat {path}").stdout
+
+    def copy(self, source: Path, destination: str) -> None:
+        self.lab.do("cp", str(source), f"{self.name}:{destination}")
+
+
+@dataclass(frozen=True)
+class Gid:
+    index: int
+    address: str
+    type: str
+
+
+class Guest(Machine):
+    """A guest. What is known of its system is forgotten when it reboots."""
+
+    def __init__(self, lab: Lab, name: str) -> None:
+        super().__init__(lab, name)
+        self.after_boot: list = []  # callables that want to know of a fresh boot
+
+    @cached_property
+    def programs(self) -> str:
+        """The directory of pytests/guest in the guest."""
+        self.copy(GUEST_PROGRAMS, "/root/")
+        return "/root/guest"
+
+    @cached_property
+    def gids(self) -> dict[str, list[Gid]]:
+        """The GID tables of its RDMA devices."""
+        text = self.script(LIST_GIDS).stdout
+        values = dict(line.split(":", 1) for line in text.splitlines())
+        tables: dict[str, list[Gid]] = {}
+        for path, address in values.items():
+            match = re.fullmatch(r"(\w+)/ports/1/gids/(\d+)", path)
+            if match:
+                device, index = match[1], int(match[2])
+                kind = values[f"{device}/ports/1/gid_attrs/types/{index}"]
+                tables.setdefault(device, []).append(Gid(index, address, kind))
+        return {device: sorted(table, key=lambda gid: gid.index) for device, table in tables.items()}
+
+    def gid(self, device: str, kind: str = "RoCE v2") -> Gid:
+        """The GID of its IPv4 address."""
+        (gid,) = [gid for gid in self.gids[device] if gid.type == kind and ":ffff:" in gid.address]
+        return gid
+
+    def pci_address(self, device: str) -> str:
+        return self.run(f"readlink -f /sys/class/infiniband/{device}/device").stdout.strip().rsplit("/", 1)[1]
+
+    def monitor(self, command: str, timeout: float = TIMEOUT_S) -> str:
+        """The answer of its QEMU's human monitor."""
+        return self.lab.do("monitor", self.name, "--", command, timeout=timeout).stdout
+
+    def reboot(self) -> None:
+        self.lab.do("reboot", self.name, timeout=300)
+        self._fresh()
+
+    def kill(self) -> None:
+        """As if its QEMU had crashed."""
+        self.lab.do("kill", self.name)
+
+    def boot(self) -> None:
+        self.lab.do("start", self.name, timeout=300)
+        self._fresh()
+
+    def _fresh(self) -> None:
+        for name in ("programs", "gids"):
+            self.__dict__.pop(name, None)
+        for notify in self.after_boot:
+            notify(self)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Commands in the lab's VMs, and the record of them that a failing test prints."""
+
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from typing import IO
+
+REPORTED_LINES = 60
+
+
+class Failure(AssertionError):
+    """A command that failed, or did not do in time what was awaited. The test's record has the output."""
+
+
+@dataclass(frozen=True)
+class Result:
+    status: int
+    stdout: str
+    stderr: str
+
+
+class Process:
+    """A command that runs in a VM. Its output is collected as it comes, and can be awaited."""
+
+    def __init__(self, title: str, argv: list[str], environment: dict[str, str]) -> None:
+        self.title = title
+        self._changed = threading.Condition()
+        self._lines: dict[str, list[str]] = {"stdout": [], "stderr": []}
+        self._taken = 0
+        self._child = subprocess.Popen(argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True, errors="replace")
+        streams = (("stdout", self._child.stdout), ("stderr", self._child.stderr))
+        self._readers = [threading.Thread(target=self._collect, args=stream, daemon=True) for stream in streams]
+        for reader in self._readers:
+            reader.start()
+
+    def _collect(self, name: str, stream: IO[str]) -> None:
+        for line in stream:
+            with self._changed:
+                self._lines[name].append(line)
+                self._changed.notify_all()
+        with self._changed:
+            self._changed.notify_all()
+
+    def write(self, text: str) -> None:
+        assert self._child.stdin
+        try:
+            self._child.stdin.write(text)
+            self._child.stdin.flush()
+        except BrokenPipeError as error:
+            raise Failure(f"{self.title}: has ended\n{self.report()}") from error
+
+    def next_line(self, timeout: float) -> str:
+        """The next line of stdout that nobody has taken yet."""
+        (line,) = self._await(lambda: self._lines["stdout"][self._taken:self._taken + 1], "print a line", timeout)
+        self._taken += 1
+        return line
+
+    def new_lines(self) -> list[str]:
+        """The lines of stdout that have come since they were last taken."""
+        with self._changed:
+            lines = self._lines["stdout"][self._taken:]
+            self._taken += len(lines)
+        return lines
+
+    def _await(self, condition, what: str, timeout: float):
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while not (value := condition()):
+                ended = not any(reader.is_alive() for reader in self._readers)
+                left = deadline - time.monotonic()
+                if ended or left <= 0:
+                    reason = "it has ended" if ended else f"not within {timeout:.0f} s"
+                    raise Failure(f"{self.title}: did not {what}: {reason}\n{self._report()}")
+                # A stream's end is notified just before its thread ends: look again soon.
+                self._changed.wait(min(left, 0.2))
+            return value
+
+    @property
+    def running(self) -> bool:
+        return self._child.poll() is None
+
+    def wait(self, timeout: float, check: bool = True) -> Result:
+        """Waits for the end of the command; one that does not end in time is killed, and fails."""
+        try:
+            status = self._child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise Failure(f"{self.title}: not done after {timeout:.0f} s\n{self.report()}") from None
+        for reader in self._readers:
+            reader.join()
+        if check and status:
+            raise Failure(f"{self.title}: exit status {status}\n{self.report()}")
+        return Result(status, "".join(self._lines["stdout"]), "".join(self._lines["stderr"]))
+
+    def kill(self) -> None:
+        """Ends the command: the lab's agent kills what its client abandons."""
+        self._child.kill()
+        self._child.wait()
+        for reader in self._readers:
+            reader.join()
+
+    def report(self) -> str:
+        with self._changed:
+            return self._report()
+
+    def _report(self) -> str:
+        status = self._child.poll()
+        text = f"$ {self.title}  [{'running' if status is None else f'exit status {status}'}]\n"
+        for name, lines in self._lines.items():
+            left_out = max(0, len(lines) - REPORTED_LINES)
+            note = f"  ... {left_out} lines\n" if left_out else ""
+            text += note + "".join(f"  {name}| {line.rstrip()}\n" for line in lines[left_out:])
+        return text
+
+
+class Record:
+    """All commands of the running test, for its report should it fail."""
+
+    def __init__(self) -> None:
+        self._processes: list[Process] = []
+        self._notes: list[str] = []
+
+    def add(self, process: Process) -> Process:
+        self._processes.append(process)
+        return process
+
+    def note(self, text: str) -> None:
+        """Something done that is no command of its own."""
+        self._notes.append(text)
+
+    def begin(self) -> None:
+        """A new test begins."""
+        self._processes.clear()
+        self._notes.clear()
+
+    def leftovers(self) -> list[Process]:
+        return [process for process in self._processes if process.running]
+
+    def commands(self) -> str:
+        return "".join(process.report() for process in self._processes)
+
+    def notes(self) -> str:
+        return "\n".join(self._notes)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Stock RDMA programs between two machines, and what they print."""
+
+import itertools
+import re
+from dataclasses import dataclass
+
+from .lab import TIMEOUT_S, Guest
+from .process import Process, Result
+
+# Each run has a port of its own: none waits for an earlier one's to be free.
+_ports = itertools.count(18600)
+LISTENING = "until ss -ltnH 'sport = :{port}' | grep -q .; do sleep 0.02; done"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command with its options, for both sides."""
+
+    command: str
+    device: str
+    gid_type: str = "RoCE v2"
+
+    def arguments(self, guest: Guest, port: int) -> str:
+        index_option = "-g" if self.command.startswith("ibv_") else "-x"
+        index = guest.gid(self.device, self.gid_type).index
+        return f"{self.command} -d {self.device} {index_option} {index} -p {port}"
+
+
+def start_server(program: Program, server: Guest, options: str = "") -> tuple[Process, int]:
+    """Returns once the server listens; the second result is its port."""
+    port = next(_ports)
+    process = server.start(f"{program.arguments(server, port)} {options}")
+    server.run(f"timeout {TIMEOUT_S:.0f} sh -c \"{LISTENING.format(port=port)}\"")
+    return process, port
+
+
+def run(program: Program, server: Guest, client: Guest, server_options: str = "", client_options: str = "",
+        timeout: float = TIMEOUT_S) -> tuple[Result, Result]:
+    """Runs the program on both sides to its end; returns the server's and the client's output."""
+    waiting, port = start_server(program, server, server_options)
+    done = client.run(f"{program.arguments(client, port)} {client_options} {server.name}", timeout)
+    return waiting.wait(timeout), done
+
+
+@dataclass(frozen=True)
+class Latency:
+    """A line of what perftest's *_lat print; µs."""
+
+    size: int
+    iterations: int
+    minimum: float
+    maximum: float
+    typical: float
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """A line of what perftest's *_bw print; MB/s and million messages a second."""
+
+    size: int
+    iterations: int
+    peak: float
+    average: float
+    message_rate: float
+
+
+def _numbers(output: str) -> list[list[float]]:
+    lines = re.findall(r"^\s*\d+\s+\d+(?:\s+[\d.]+){3,}\s*$", output, re.MULTILINE)
+    return [[float(word) for word in line.split()] for line in lines]
+
+
+def latencies(result: Result) -> list[Latency]:
+    return [Latency(int(row[0]), int(row[1]), *row[2:5]) for row in _numbers(result.stdout)]
+
+
+def bandwidths(result: Result) -> list[Bandwidth]:
+    return [Bandwidth(int(row[0]), int(row[1]), *row[2:5]) for row in _numbers(result.stdout)]

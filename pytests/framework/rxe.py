@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""SoftRoCE over the guests' virtio-net: what vrdma is measured against."""
+
+from .lab import Guest
+
+ADD = """
+modprobe rdma_rxe
+nic=$(ip -o -4 address show to 10.77.0.0/16 | cut -d' ' -f2)
+rdma link show rxe0/1 2>/dev/null || rdma link add rxe0 type rxe netdev "$nic"
+"""
+
+
+def add_rxe(guest: Guest) -> str:
+    """Adds the device if it is not there yet; returns its name."""
+    guest.script(ADD)
+    guest.__dict__.pop("gids", None)
+    return "rxe0"

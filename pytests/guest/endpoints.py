@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Verbs objects on top of pyverbs, in terms of names, numbers and lists that fit into JSON.
+
+Enumerators go by their names without the prefix: "RC", "RTS", "RDMA_WRITE", "REM_ACCESS_ERR".
+A scatter/gather element is [address, length, lkey]. Every wait has a bound.
+"""
+
+import os
+import random
+import select
+import time
+import zlib
+
+import pyverbs.enums as e
+from pyverbs.addr import AH, GID, AHAttr, GlobalRoute
+from pyverbs.cq import CQ, CompChannel
+from pyverbs.device import Context
+from pyverbs.mem_alloc import read as read_memory
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.wr import SGE, RecvWR, SendWR
+
+STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
+STATUSES = {getattr(e, "IBV_WC_" + name): name for name in (
+    "SUCCESS", "LOC_LEN_ERR", "LOC_QP_OP_ERR", "LOC_PROT_ERR", "WR_FLUSH_ERR", "MW_BIND_ERR", "BAD_RESP_ERR",
+    "LOC_ACCESS_ERR", "REM_INV_REQ_ERR", "REM_ACCESS_ERR", "REM_OP_ERR", "RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR",
+    "REM_ABORT_ERR", "FATAL_ERR", "RESP_TIMEOUT_ERR", "GENERAL_ERR")}  # fmt: skip
+OPCODES = {getattr(e, "IBV_WC_" + name): name for name in (
+    "SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "RECV", "RECV_RDMA_WITH_IMM")}  # fmt: skip
+EVENTS = {getattr(e, "IBV_EVENT_" + name): name for name in (
+    "CQ_ERR", "QP_FATAL", "QP_REQ_ERR", "QP_ACCESS_ERR", "COMM_EST", "SQ_DRAINED", "PATH_MIG", "PATH_MIG_ERR",
+    "DEVICE_FATAL", "PORT_ACTIVE", "PORT_ERR", "LID_CHANGE", "PKEY_CHANGE", "SM_CHANGE", "QP_LAST_WQE_REACHED",
+    "CLIENT_REREGISTER", "GID_CHANGE")}  # fmt: skip
+ATTRIBUTES = {
+    "qp_state": e.IBV_QP_STATE, "cur_qp_state": e.IBV_QP_CUR_STATE, "qp_access_flags": e.IBV_QP_ACCESS_FLAGS,
+    "en_sqd_async_notify": e.IBV_QP_EN_SQD_ASYNC_NOTIFY, "pkey_index": e.IBV_QP_PKEY_INDEX, "port_num": e.IBV_QP_PORT,
+    "qkey": e.IBV_QP_QKEY, "ah_attr": e.IBV_QP_AV, "path_mtu": e.IBV_QP_PATH_MTU, "timeout": e.IBV_QP_TIMEOUT,
+    "retry_cnt": e.IBV_QP_RETRY_CNT, "rnr_retry": e.IBV_QP_RNR_RETRY, "rq_psn": e.IBV_QP_RQ_PSN,
+    "max_rd_atomic": e.IBV_QP_MAX_QP_RD_ATOMIC, "min_rnr_timer": e.IBV_QP_MIN_RNR_TIMER, "sq_psn": e.IBV_QP_SQ_PSN,
+    "max_dest_rd_atomic": e.IBV_QP_MAX_DEST_RD_ATOMIC, "dest_qp_num": e.IBV_QP_DEST_QPN,
+}  # fmt: skip
+ALL_ATTRIBUTES = sum(ATTRIBUTES.values()) | e.IBV_QP_CAP
+
+
+def flags(prefix: str, names: list[str]) -> int:
+    return sum(getattr(e, prefix + name) for name in names)
+
+
+def anonymous_files() -> set[int]:
+    """The descriptors of this process that uverbs made for events; pyverbs does not tell them."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if "infinibandevent" in os.readlink(f"/proc/self/fd/{name}"):
+                found.add(int(name))
+        except FileNotFoundError:
+            pass
+    return found
+
+
+def readable(fd: int, timeout: float) -> bool:
+    return bool(select.select([fd], [], [], timeout)[0])
+
+
+class Remotable:
+    """What the server hands out by number, with its constant fields."""
+
+    def fields(self) -> dict:
+        return {}
+
+
+class Device(Remotable):
+    """An open device: one user context."""
+
+    def __init__(self, name: str) -> None:
+        before = anonymous_files()
+        self._context = Context(name=name)
+        (self._async_fd,) = anonymous_files() - before
+
+    def pd(self) -> "Pd":
+        return Pd(self._context)
+
+    def cq(self, depth: int = 64, events: bool = False) -> "Cq":
+        return Cq(self._context, depth, events)
+
+    def limits(self) -> dict:
+        attr, port = self._context.query_device(), self._context.query_port(1)
+        names = ("max_qp", "max_qp_wr", "max_sge", "max_cq", "max_cqe", "max_mr", "max_mr_size", "max_pd", "max_ah",
+                 "max_qp_rd_atom", "max_qp_init_rd_atom", "max_pkeys")  # fmt: skip
+        return {**{name: getattr(attr, name) for name in names}, "max_msg_sz": port.max_msg_sz,
+                "active_mtu": 128 << port.active_mtu, "port_state": port.state, "gid_tbl_len": port.gid_tbl_len}
+
+    def async_event(self, timeout: float) -> str | None:
+        """The next async event's type."""
+        if not readable(self._async_fd, timeout):
+            return None
+        event = self._context.get_async_event()
+        event.ack()
+        return EVENTS[event.event_type]
+
+    def await_event(self, wanted: str, timeout: float) -> list[str]:
+        """The async events up to the one wanted, or all that came in time."""
+        seen: list[str] = []
+        deadline = time.monotonic() + timeout
+        while wanted not in seen and (event := self.async_event(max(0.0, deadline - time.monotonic()))):
+            seen.append(event)
+        return seen
+
+    def close(self) -> None:
+        self._context.close()
+
+
+class Pd(Remotable):
+    def __init__(self, context: Context) -> None:
+        self.pd = PD(context)
+
+    def mr(self, length: int, access: list[str]) -> "Mr":
+        return Mr(self.pd, length, access)
+
+    def qp(self, kind: str, send_cq: "Cq", recv_cq: "Cq", **cap: int) -> "Qp":
+        return Qp(self.pd, kind, send_cq, recv_cq, cap)
+
+    def ah(self, **route) -> "Ah":
+        return Ah(self.pd, attr=address(route))
+
+    def ah_of_sender(self, cq: "Cq", grh: int) -> "Ah":
+        """An address handle to whom the completion polled last came from."""
+        return Ah(self.pd, wc=cq.last, grh=grh, port_num=1)
+
+    def close(self) -> None:
+        self.pd.close()
+
+
+class Mr(Remotable):
+    """A registered buffer of its own."""
+
+    def __init__(self, pd: PD, length: int, access: list[str]) -> None:
+        self.mr = MR(pd, length, flags("IBV_ACCESS_", access))
+
+    def fields(self) -> dict:
+        return {"addr": self.mr.buf, "length": self.mr.length, "lkey": self.mr.lkey, "rkey": self.mr.rkey}
+
+    def read(self, offset: int, length: int) -> str:
+        return self.mr.read(length, offset).hex()
+
+    def write(self, offset: int, data: str) -> None:
+        self.mr.write(bytes.fromhex(data), len(data) // 2, offset)
+
+    def fill(self, seed: int, offset: int = 0, length: int | None = None) -> int:
+        """Writes random bytes; returns their checksum."""
+        length = self.mr.length - offset if length is None else length
+        data = random.Random(seed).randbytes(length)
+        self.mr.write(data, length, offset)
+        return zlib.crc32(data)
+
+    def checksum(self, offset: int = 0, length: int | None = None) -> int:
+        return zlib.crc32(self.mr.read(self.mr.length - offset if length is None else length, offset))
+
+    def close(self) -> None:
+        self.mr.close()
+
+
+class Ah(Remotable):
+    def __init__(self, pd: PD, **how) -> None:
+        self.ah = AH(pd, **how)
+
+    def close(self) -> None:
+        self.ah.close()
+
+
+def address(route: dict) -> AHAttr:
+    """Takes dgid and sgid_index; optional are hop_limit, traffic_class, flow_label."""
+    grh = GlobalRoute(**{"hop_limit": 64, **route, "dgid": GID(route["dgid"])})
+    return AHAttr(is_global=1, port_num=1, gr=grh)
+
+
+class Cq(Remotable):
+    def __init__(self, context: Context, depth: int, events: bool) -> None:
+        before = anonymous_files()
+        self._channel = CompChannel(context) if events else None
+        (self._fd,) = anonymous_files() - before or {-1}
+        self.cq = CQ(context, depth, None, self._channel, 0)
+        self.last = None
+
+    def fields(self) -> dict:
+        return {"depth": self.cq.cqe}
+
+    def poll(self, count: int = 1) -> list[dict]:
+        """The completions that are there now, at most count."""
+        completions = self.cq.poll(count)[1]
+        self.last = completions[-1] if completions else self.last
+        return [describe(completion) for completion in completions]
+
+    def wait(self, count: int = 1, timeout: float = 20.0) -> list[dict]:
+        """Polls until there were count completions, or the time is over."""
+        found: list[dict] = []
+        deadline = time.monotonic() + timeout
+        while len(found) < count and time.monotonic() < deadline:
+            found += self.poll(count - len(found))
+        return found
+
+    def arm(self, solicited_only: bool = False) -> None:
+        self.cq.req_notify(solicited_only)
+
+    def event(self, timeout: float = 20.0) -> bool:
+        """Whether a completion event comes in time."""
+        if not readable(self._fd, timeout):
+            return False
+        assert self._channel
+        self._channel.get_cq_event(self.cq)
+        self.cq.ack_events(1)
+        return True
+
+    def close(self) -> None:
+        self.cq.close()
+        if self._channel:
+            self._channel.close()
+
+
+def describe(completion) -> dict:
+    """Of a completion in error only what the specification lets a program read."""
+    described = {"wr_id": completion.wr_id, "status": STATUSES[completion.status], "qp_num": completion.qp_num}
+    if completion.status == e.IBV_WC_SUCCESS:
+        described |= {"opcode": OPCODES[completion.opcode], "byte_len": completion.byte_len,
+                      "src_qp": completion.src_qp, "grh": bool(completion.wc_flags & e.IBV_WC_GRH),
+                      "imm": completion.imm_data if completion.wc_flags & e.IBV_WC_WITH_IMM else None}
+    return described
+
+
+class Qp(Remotable):
+    def __init__(self, pd: PD, kind: str, send_cq: Cq, recv_cq: Cq, cap: dict[str, int]) -> None:
+        sizes = QPCap(**{"max_send_wr": 16, "max_recv_wr": 16, **cap})
+        init = QPInitAttr(getattr(e, "IBV_QPT_" + kind), scq=send_cq.cq, rcq=recv_cq.cq, cap=sizes, sq_sig_all=0)
+        self.qp = QP(pd, init)
+        self.cap = {name: getattr(init.cap, name) for name in (
+            "max_send_wr", "max_recv_wr", "max_send_sge", "max_recv_sge", "max_inline_data")}  # fmt: skip
+
+    def fields(self) -> dict:
+        return {"num": self.qp.qp_num, "cap": self.cap}
+
+    def modify(self, **attributes) -> None:
+        """Changes just the attributes given."""
+        attr, mask = QPAttr(), 0
+        for name, value in attributes.items():
+            if name == "ah_attr":
+                value = address(value)
+            elif name in ("qp_state", "cur_qp_state"):
+                value = STATES.index(value)
+            elif name == "qp_access_flags":
+                value = flags("IBV_ACCESS_", value)
+            setattr(attr, name, value)
+            mask |= ATTRIBUTES[name]
+        self.qp.modify(attr, mask)
+
+    def query(self) -> dict:
+        attr, init = self.qp.query(ALL_ATTRIBUTES)
+        plain = {name: getattr(attr, name) for name in ATTRIBUTES if name not in ("ah_attr", "cur_qp_state")}
+        return {**plain, "qp_state": STATES[attr.qp_state], "dgid": attr.ah_attr.dgid,
+                "max_send_wr": init.cap.max_send_wr, "max_inline_data": init.cap.max_inline_data}
+
+    def post_recv(self, wr_id: int, sges: list) -> None:
+        self.qp.post_recv(RecvWR(wr_id, len(sges), [SGE(*sge) for sge in sges]))
+
+    def post_send(self, opcode: str, wr_id: int, sges: list, **how) -> None:
+        self.qp.post_send(send_request(opcode, wr_id, sges, **how))
+
+    def post_sends(self, requests: list[dict]) -> None:
+        for request in requests:
+            self.post_send(**request)
+
+    def fetch_add(self, count: int, cq: Cq, sge: list, target: list) -> list[int]:
+        """Adds 1 count times, one after the other; returns what the counter held each time."""
+        found = []
+        for _ in range(count):
+            self.post_send("ATOMIC_FETCH_AND_ADD", 0, [sge], target=target, compare_add=1)
+            expect_success(cq.wait(1))
+            found.append(int.from_bytes(read_memory(sge[0], 8), "little"))
+        return found
+
+    def compare_swap_add(self, count: int, cq: Cq, sge: list, target: list) -> int:
+        """Adds 1 count times by compare-and-swap, as often as it takes; returns the number of attempts."""
+        attempts, value, done = 0, 0, 0
+        while done < count:
+            self.post_send("ATOMIC_CMP_AND_SWP", 0, [sge], target=target, compare_add=value, swap=value + 1)
+            expect_success(cq.wait(1))
+            found = int.from_bytes(read_memory(sge[0], 8), "little")
+            done += found == value
+            value = found + (found == value)
+            attempts += 1
+        return attempts
+
+    def close(self) -> None:
+        self.qp.close()
+
+
+def send_request(opcode: str, wr_id: int, sges: list, send_flags: list = ("SIGNALED",), imm: int = 0,
+                 target: list | None = None, compare_add: int = 0, swap: int = 0, ah: Ah | None = None,
+                 qpn: int = 0, qkey: int = 0) -> SendWR:
+    """target is [remote address, rkey]; ah, qpn and qkey are for datagrams."""
+    request = SendWR(wr_id, getattr(e, "IBV_WR_" + opcode), len(sges), imm, [SGE(*sge) for sge in sges],
+                     flags("IBV_SEND_", send_flags))
+    if opcode.startswith("ATOMIC"):
+        request.set_wr_atomic(target[1], target[0], compare_add, swap)
+    elif target:
+        request.set_wr_rdma(target[1], target[0])
+    if ah:
+        request.set_wr_ud(ah.ah, qpn, qkey)
+    return request
+
+
+def expect_success(completions: list[dict]) -> None:
+    if [completion["status"] for completion in completions] != ["SUCCESS"]:
+        raise RuntimeError(f"expected one success, got {completions}")
