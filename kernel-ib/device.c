@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * One life of the device: from enabling the function until it is removed or fails.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/interrupt.h>
+#include <linux/sysfs.h>
+
+#include "vrdma_ib.h"
+
+bool vrdma_dev_failed(struct vrdma_dev *dev)
+{
+	return READ_ONCE(dev->admin.dead);
+}
+
+/* Nothing is asked of the device any more. Safe in interrupts; the rest is the work item's. */
+void vrdma_dev_fail(struct vrdma_dev *dev, const char *why)
+{
+	if (vrdma_admin_kill(&dev->admin)) {
+		dev_err(&dev->fn->pdev->dev, "device failed: %s\n", why);
+		vrdma_dev_event(dev, IB_EVENT_DEVICE_FATAL);
+	}
+	vrdma_function_restart(dev->fn);
+}
+
+void vrdma_dev_check(struct vrdma_dev *dev)
+{
+	if (!vrdma_enabled(dev->fn))
+		vrdma_dev_fail(dev, "its status says so");
+}
+
+/* Returns when the device has let go of the guest's memory, or will not say that it has. */
+void vrdma_dev_quiesce(struct vrdma_dev *dev)
+{
+	int err;
+
+	vrdma_admin_kill(&dev->admin);
+	mutex_lock(&dev->quiesce_lock);
+	if (!dev->quiesced) {
+		err = vrdma_reset(dev->fn);
+		if (err)
+			dev_warn(&dev->fn->pdev->dev, "device does not reset (%pe)\n",
+				 ERR_PTR(err));
+		dev->quiesced = true;
+	}
+	mutex_unlock(&dev->quiesce_lock);
+}
+
+/* ib_core must not see events before the device is registered or after it is not. */
+void vrdma_dev_event(struct vrdma_dev *dev, enum ib_event_type type)
+{
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.element.port_num = VRDMA_PORT,
+		.event = type,
+	};
+	unsigned long flags;
+
+	spin_lock_irqsave(&dev->event_lock, flags);
+	if (dev->events_open)
+		ib_dispatch_event(&event);
+	spin_unlock_irqrestore(&dev->event_lock, flags);
+}
+
+static void vrdma_dev_open_events(struct vrdma_dev *dev, bool open)
+{
+	spin_lock_irq(&dev->event_lock);
+	dev->events_open = open;
+	spin_unlock_irq(&dev->event_lock);
+}
+
+/* Vector 0: FATAL appeared, READY followed it, or an async event, for which see eq.c. */
+static irqreturn_t vrdma_status_interrupt(int irq, void *data)
+{
+	vrdma_dev_check(data);
+	return IRQ_HANDLED;
+}
+
+static int vrdma_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
+			      struct ib_udata *udata)
+{
+	struct vrdma_dev *dev = to_vrdma_dev(ibdev);
+	const struct vrdma_cpl_query_device *caps = &dev->caps;
+	struct pci_dev *pdev = dev->fn->pdev;
+	int err;
+
+	err = vrdma_udata_none(udata);
+	if (err)
+		return err;
+
+	memset(props, 0, sizeof(*props));
+	props->fw_ver = le64_to_cpu(caps->firmware_version);
+	props->sys_image_guid = ibdev->node_guid;
+	props->max_mr_size = le64_to_cpu(caps->max_mr_size);
+	props->page_size_cap = le64_to_cpu(caps->page_size_cap);
+	props->vendor_id = pdev->vendor;
+	props->vendor_part_id = pdev->device;
+	props->hw_ver = pdev->revision;
+	props->max_qp = le32_to_cpu(caps->max_qp);
+	props->max_qp_wr = le32_to_cpu(caps->max_qp_wr);
+	props->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_PORT_ACTIVE_EVENT |
+				  IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_RC_RNR_NAK_GEN;
+	props->max_send_sge = le16_to_cpu(caps->max_send_sge);
+	props->max_recv_sge = le16_to_cpu(caps->max_recv_sge);
+	props->max_sge_rd = props->max_send_sge;
+	props->max_cq = le32_to_cpu(caps->max_cq);
+	props->max_cqe = le32_to_cpu(caps->max_cqe);
+	props->max_mr = le32_to_cpu(caps->max_mr);
+	props->max_pd = le32_to_cpu(caps->max_pd);
+	props->max_ah = le32_to_cpu(caps->max_ah);
+	props->max_qp_rd_atom = caps->max_qp_rd_atomic;
+	props->max_qp_init_rd_atom = caps->max_qp_init_rd_atomic;
+	props->max_res_rd_atom = props->max_qp_rd_atom * props->max_qp;
+	props->atomic_cap = IB_ATOMIC_HCA;
+	props->max_pkeys = le16_to_cpu(caps->pkey_table_len);
+	return 0;
+}
+
+static void vrdma_get_dev_fw_str(struct ib_device *ibdev, char *str)
+{
+	u64 version = le64_to_cpu(to_vrdma_dev(ibdev)->caps.firmware_version);
+
+	snprintf(str, IB_FW_VERSION_NAME_MAX, "%u.%u.%u", upper_32_bits(version),
+		 lower_32_bits(version) >> 16, lower_32_bits(version) & 0xffff);
+}
+
+static ssize_t hw_rev_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	struct vrdma_dev *dev = rdma_device_to_drv_device(device, struct vrdma_dev, ibdev);
+
+	return sysfs_emit(buf, "%#x\n", dev->fn->pdev->revision);
+}
+static DEVICE_ATTR_RO(hw_rev);
+
+static struct attribute *vrdma_attributes[] = {
+	&dev_attr_hw_rev.attr,
+	NULL
+};
+
+static const struct attribute_group vrdma_attribute_group = {
+	.attrs = vrdma_attributes,
+};
+
+/*
+ * There are no kernel verbs yet (post_send and its like), so ib_core offers the device to user
+ * space only. The provider goes by PCI id: there is no driver id to bind to.
+ */
+static const struct ib_device_ops vrdma_dev_ops = {
+	.owner = THIS_MODULE,
+	.driver_id = RDMA_DRIVER_UNKNOWN,
+	.uverbs_abi_ver = VRDMA_UVERBS_ABI_VERSION,
+	.uverbs_no_driver_id_binding = 1,
+	.device_group = &vrdma_attribute_group,
+
+	.add_gid = vrdma_add_gid,
+	.alloc_pd = vrdma_alloc_pd,
+	.alloc_ucontext = vrdma_alloc_ucontext,
+	.create_cq = vrdma_create_cq,
+	.create_qp = vrdma_create_qp,
+	.create_user_ah = vrdma_create_ah,
+	.dealloc_pd = vrdma_dealloc_pd,
+	.dealloc_ucontext = vrdma_dealloc_ucontext,
+	.del_gid = vrdma_del_gid,
+	.dereg_mr = vrdma_dereg_mr,
+	.destroy_ah = vrdma_destroy_ah,
+	.destroy_cq = vrdma_destroy_cq,
+	.destroy_qp = vrdma_destroy_qp,
+	.disassociate_ucontext = vrdma_disassociate_ucontext,
+	.get_dev_fw_str = vrdma_get_dev_fw_str,
+	.get_link_layer = vrdma_get_link_layer,
+	.get_port_immutable = vrdma_get_port_immutable,
+	.mmap = vrdma_mmap,
+	.mmap_free = vrdma_mmap_free,
+	.modify_qp = vrdma_modify_qp,
+	.query_device = vrdma_query_device,
+	.query_pkey = vrdma_query_pkey,
+	.query_port = vrdma_query_port,
+	.query_qp = vrdma_query_qp,
+	.reg_user_mr = vrdma_reg_user_mr,
+
+	INIT_RDMA_OBJ_SIZE(ib_ah, vrdma_ah, ibah),
+	INIT_RDMA_OBJ_SIZE(ib_cq, vrdma_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_pd, vrdma_pd, ibpd),
+	INIT_RDMA_OBJ_SIZE(ib_qp, vrdma_qp, ibqp),
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, vrdma_ucontext, ibucontext),
+};
+
+static struct vrdma_dev *vrdma_dev_alloc(struct vrdma_function *fn)
+{
+	struct vrdma_dev *dev = ib_alloc_device(vrdma_dev, ibdev);
+
+	if (!dev)
+		return NULL;
+	dev->fn = fn;
+	mutex_init(&dev->quiesce_lock);
+	spin_lock_init(&dev->event_lock);
+	xa_init_flags(&dev->cqs, XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&dev->qps, XA_FLAGS_LOCK_IRQ);
+	dev->ibdev.node_type = RDMA_NODE_IB_CA;
+	dev->ibdev.phys_port_cnt = VRDMA_PORT;
+	dev->ibdev.dev.parent = &fn->pdev->dev;
+	ib_set_device_ops(&dev->ibdev, &vrdma_dev_ops);
+	return dev;
+}
+
+/* Brings the function to answer commands; takes what it tells of itself. */
+static int vrdma_dev_enable(struct vrdma_dev *dev)
+{
+	struct pci_dev *pdev = dev->fn->pdev;
+	int err;
+
+	dev->status_page = dma_alloc_pages(&pdev->dev, PAGE_SIZE, &dev->status_page_dma,
+					   DMA_BIDIRECTIONAL, GFP_KERNEL | __GFP_ZERO);
+	if (!dev->status_page)
+		return -ENOMEM;
+
+	err = vrdma_enable(dev);
+	if (err)
+		goto err_quiesce;
+
+	snprintf(dev->status_irq_name, sizeof(dev->status_irq_name), "vrdma-status@%s",
+		 pci_name(pdev));
+	dev->status_irq = pci_irq_vector(pdev, 0);
+	err = request_irq(dev->status_irq, vrdma_status_interrupt, IRQF_SHARED,
+			  dev->status_irq_name, dev);
+	if (err)
+		goto err_quiesce;
+
+	err = vrdma_cmd_query_device(dev, &dev->caps);
+	if (err)
+		goto err_irq;
+	memcpy(&dev->ibdev.node_guid, dev->caps.node_guid, sizeof(dev->ibdev.node_guid));
+	return 0;
+
+err_irq:
+	free_irq(dev->status_irq, dev);
+err_quiesce:
+	vrdma_dev_quiesce(dev);
+	dma_free_pages(&pdev->dev, PAGE_SIZE, dev->status_page, dev->status_page_dma,
+		       DMA_BIDIRECTIONAL);
+	return err;
+}
+
+static void vrdma_dev_disable(struct vrdma_dev *dev)
+{
+	struct pci_dev *pdev = dev->fn->pdev;
+
+	free_irq(dev->status_irq, dev);
+	vrdma_dev_quiesce(dev);
+	dma_free_pages(&pdev->dev, PAGE_SIZE, dev->status_page, dev->status_page_dma,
+		       DMA_BIDIRECTIONAL);
+}
+
+/* Paired before it is registered, so that ib_core finds the netdev's addresses at once. */
+static int vrdma_dev_register(struct vrdma_dev *dev)
+{
+	int err;
+
+	err = vrdma_netdev_pair(dev);
+	if (err)
+		return err;
+
+	err = ib_register_device(&dev->ibdev, "vrdma%d", &dev->fn->pdev->dev);
+	if (err) {
+		vrdma_netdev_unpair(dev);
+		return err;
+	}
+
+	/* The link may have come up after ib_core looked. */
+	vrdma_dev_open_events(dev, true);
+	if (READ_ONCE(dev->link_up))
+		vrdma_dev_event(dev, IB_EVENT_PORT_ACTIVE);
+	return 0;
+}
+
+static void vrdma_dev_unregister(struct vrdma_dev *dev)
+{
+	vrdma_dev_open_events(dev, false);
+	vrdma_netdev_unpair(dev);
+	ib_unregister_device(&dev->ibdev);
+}
+
+struct vrdma_dev *vrdma_dev_create(struct vrdma_function *fn)
+{
+	struct vrdma_dev *dev;
+	int err;
+
+	err = vrdma_reset(fn);
+	if (err)
+		return ERR_PTR(err);
+
+	dev = vrdma_dev_alloc(fn);
+	if (!dev)
+		return ERR_PTR(-ENOMEM);
+
+	err = vrdma_admin_init(dev);
+	if (err)
+		goto err_dealloc;
+
+	err = vrdma_dev_enable(dev);
+	if (err)
+		goto err_admin;
+
+	err = vrdma_eqs_init(dev);
+	if (err)
+		goto err_disable;
+
+	err = vrdma_dev_register(dev);
+	if (err)
+		goto err_eqs;
+	return dev;
+
+err_eqs:
+	vrdma_dev_quiesce(dev);
+	vrdma_eqs_cleanup(dev);
+err_disable:
+	vrdma_dev_disable(dev);
+err_admin:
+	vrdma_admin_cleanup(dev);
+err_dealloc:
+	ib_dealloc_device(&dev->ibdev);
+	return ERR_PTR(err);
+}
+
+/* ib_core destroys what processes hold; they keep their file descriptors and get EIO from them. */
+void vrdma_dev_destroy(struct vrdma_dev *dev)
+{
+	vrdma_dev_unregister(dev);
+	vrdma_dev_quiesce(dev);
+	vrdma_eqs_cleanup(dev);
+	vrdma_dev_disable(dev);
+	vrdma_admin_cleanup(dev);
+	ib_dealloc_device(&dev->ibdev);
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Event queues, and how an event finds the object that it names.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/interrupt.h>
+
+#include "vrdma_ib.h"
+
+#define VRDMA_EQ_DEPTH 1024 /* a power of two; more events wait in the device */
+#define VRDMA_EQ_SIZE                                                                              \
+	PAGE_ALIGN(sizeof(struct vrdma_eq_control) + VRDMA_EQ_DEPTH * sizeof(struct vrdma_eqe))
+
+/*
+ * A number may be in the table still when the device gives it out anew: an object leaves the table
+ * after the device has forgotten it. The newer one takes its place.
+ */
+int vrdma_event_target_add(struct xarray *table, u32 id, struct vrdma_event_target *target)
+{
+	refcount_set(&target->refs, 1);
+	init_completion(&target->idle);
+	return xa_err(xa_store_irq(table, id, target, GFP_KERNEL));
+}
+
+static void vrdma_event_target_put(struct vrdma_event_target *target)
+{
+	if (refcount_dec_and_test(&target->refs))
+		complete(&target->idle);
+}
+
+static struct vrdma_event_target *vrdma_event_target_get(struct xarray *table, u32 id)
+{
+	struct vrdma_event_target *target;
+	unsigned long flags;
+
+	xa_lock_irqsave(table, flags);
+	target = xa_load(table, id);
+	if (target)
+		refcount_inc(&target->refs);
+	xa_unlock_irqrestore(table, flags);
+	return target;
+}
+
+/* Returns when no event can reach the target any more. */
+void vrdma_event_target_remove(struct xarray *table, u32 id, struct vrdma_event_target *target)
+{
+	xa_cmpxchg_irq(table, id, target, NULL, 0);
+	vrdma_event_target_put(target);
+	wait_for_completion(&target->idle);
+}
+
+static void vrdma_completion_event(struct vrdma_dev *dev, u32 cqn)
+{
+	struct vrdma_event_target *target = vrdma_event_target_get(&dev->cqs, cqn);
+	struct ib_cq *ibcq;
+
+	if (!target)
+		return; /* being created or destroyed */
+	ibcq = &container_of(target, struct vrdma_cq, target)->ibcq;
+	ibcq->comp_handler(ibcq, ibcq->cq_context);
+	vrdma_event_target_put(target);
+}
+
+static void vrdma_cq_event(struct vrdma_dev *dev, u32 cqn, enum ib_event_type type)
+{
+	struct vrdma_event_target *target = vrdma_event_target_get(&dev->cqs, cqn);
+	struct ib_event event = { .device = &dev->ibdev, .event = type };
+
+	if (!target)
+		return;
+	event.element.cq = &container_of(target, struct vrdma_cq, target)->ibcq;
+	if (event.element.cq->event_handler)
+		event.element.cq->event_handler(&event, event.element.cq->cq_context);
+	vrdma_event_target_put(target);
+}
+
+static void vrdma_qp_event(struct vrdma_dev *dev, u32 qpn, enum ib_event_type type)
+{
+	struct vrdma_event_target *target = vrdma_event_target_get(&dev->qps, qpn);
+	struct ib_event event = { .device = &dev->ibdev, .event = type };
+
+	if (!target)
+		return;
+	event.element.qp = &container_of(target, struct vrdma_qp, target)->ibqp;
+	if (event.element.qp->event_handler)
+		event.element.qp->event_handler(&event, event.element.qp->qp_context);
+	vrdma_event_target_put(target);
+}
+
+static void vrdma_eqe_dispatch(struct vrdma_dev *dev, u32 type, u32 id)
+{
+	switch (type) {
+	case VRDMA_EQE_COMPLETION:
+		vrdma_completion_event(dev, id);
+		break;
+	case IB_EVENT_CQ_ERR:
+		vrdma_cq_event(dev, id, type);
+		break;
+	case IB_EVENT_QP_FATAL:
+	case IB_EVENT_QP_REQ_ERR:
+	case IB_EVENT_QP_ACCESS_ERR:
+	case IB_EVENT_COMM_EST:
+	case IB_EVENT_SQ_DRAINED:
+	case IB_EVENT_QP_LAST_WQE_REACHED:
+		vrdma_qp_event(dev, id, type);
+		break;
+	case IB_EVENT_PORT_ACTIVE:
+	case IB_EVENT_PORT_ERR:
+		vrdma_dev_event(dev, type);
+		break;
+	case IB_EVENT_DEVICE_FATAL:
+		vrdma_dev_fail(dev, "it said so");
+		break;
+	default:
+		ibdev_warn_ratelimited(&dev->ibdev, "unknown event %u of %#x\n", type, id);
+	}
+}
+
+/*
+ * The device writes no more entries than the consumer index, which is moved once at the end, leaves
+ * room for; so the loop ends within one pass over the ring. What comes later interrupts anew.
+ */
+static irqreturn_t vrdma_eq_interrupt(int irq, void *data)
+{
+	struct vrdma_eq *eq = data;
+	struct vrdma_eq_control *control = eq->buffer;
+	struct vrdma_eqe *ring = eq->buffer + sizeof(*control);
+	unsigned int budget;
+
+	for (budget = VRDMA_EQ_DEPTH; budget; budget--) {
+		struct vrdma_eqe *eqe = &ring[eq->consumer & (VRDMA_EQ_DEPTH - 1)];
+		u32 phase = eq->consumer & VRDMA_EQ_DEPTH ? 0 : VRDMA_EQE_PHASE;
+		u32 header = le32_to_cpu(READ_ONCE(eqe->header));
+
+		if ((header & VRDMA_EQE_PHASE) != phase)
+			break;
+		dma_rmb(); /* the rest of the entry is written before its phase */
+		eq->consumer++;
+		vrdma_eqe_dispatch(eq->dev, VRDMA_GET(VRDMA_EQE_TYPE, header),
+				   le32_to_cpu(eqe->id));
+	}
+	dma_mb(); /* the entries are read before the device may reuse them */
+	WRITE_ONCE(control->consumer, cpu_to_le32(eq->consumer));
+	return IRQ_HANDLED;
+}
+
+static int vrdma_eq_init(struct vrdma_dev *dev, struct vrdma_eq *eq, unsigned int vector,
+			 const char *name)
+{
+	struct pci_dev *pdev = dev->fn->pdev;
+	struct vrdma_cmd_create_eq arg = {
+		.pages = {
+			.count = cpu_to_le32(VRDMA_EQ_SIZE >> VRDMA_PAGE_SHIFT),
+			.page_shift = VRDMA_PAGE_SHIFT,
+		},
+		.depth = cpu_to_le32(VRDMA_EQ_DEPTH),
+		.vector = cpu_to_le32(vector),
+	};
+	int err;
+
+	eq->dev = dev;
+	eq->buffer = dma_alloc_coherent(&pdev->dev, VRDMA_EQ_SIZE, &eq->dma, GFP_KERNEL);
+	if (!eq->buffer)
+		return -ENOMEM;
+
+	snprintf(eq->irq_name, sizeof(eq->irq_name), "vrdma-%s@%s", name, pci_name(pdev));
+	eq->irq = pci_irq_vector(pdev, vector);
+	err = request_irq(eq->irq, vrdma_eq_interrupt, IRQF_SHARED, eq->irq_name, eq);
+	if (err)
+		goto err_free;
+
+	arg.pages.root = cpu_to_le64(eq->dma);
+	err = vrdma_cmd_create_eq(dev, &arg, &eq->handle);
+	if (err)
+		goto err_irq;
+	return 0;
+
+err_irq:
+	free_irq(eq->irq, eq);
+err_free:
+	dma_free_coherent(&pdev->dev, VRDMA_EQ_SIZE, eq->buffer, eq->dma);
+	return err;
+}
+
+static void vrdma_eq_cleanup(struct vrdma_eq *eq)
+{
+	free_irq(eq->irq, eq);
+	dma_free_coherent(&eq->dev->fn->pdev->dev, VRDMA_EQ_SIZE, eq->buffer, eq->dma);
+}
+
+/* The first event queue that the device is told of is the one for async events. */
+int vrdma_eqs_init(struct vrdma_dev *dev)
+{
+	unsigned int num = vrdma_num_comp_vectors(dev->fn);
+	char name[12];
+	unsigned int i;
+	int err;
+
+	dev->comp_eqs = kcalloc(num, sizeof(*dev->comp_eqs), GFP_KERNEL);
+	if (!dev->comp_eqs)
+		return -ENOMEM;
+
+	err = vrdma_eq_init(dev, &dev->async_eq, 0, "async");
+	if (err)
+		goto err_free;
+	for (i = 0; i < num; i++) {
+		snprintf(name, sizeof(name), "comp%u", i);
+		err = vrdma_eq_init(dev, &dev->comp_eqs[i], vrdma_comp_vector(dev->fn, i), name);
+		if (err)
+			goto err_cleanup;
+	}
+	dev->ibdev.num_comp_vectors = num;
+	return 0;
+
+err_cleanup:
+	vrdma_dev_quiesce(dev);
+	while (i--)
+		vrdma_eq_cleanup(&dev->comp_eqs[i]);
+	vrdma_eq_cleanup(&dev->async_eq);
+err_free:
+	kfree(dev->comp_eqs);
+	return err;
+}
+
+/* The device is quiet: that alone makes it let go of the queues. */
+void vrdma_eqs_cleanup(struct vrdma_dev *dev)
+{
+	unsigned int i = dev->ibdev.num_comp_vectors;
+
+	while (i--)
+		vrdma_eq_cleanup(&dev->comp_eqs[i]);
+	vrdma_eq_cleanup(&dev->async_eq);
+	kfree(dev->comp_eqs);
+}

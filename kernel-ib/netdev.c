@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The netdev that the device is paired with: the guest's NIC that bears the function's MAC. Its
+ * addresses become GIDs (by ib_core), its link is the port's.
+ */
+#include <linux/etherdevice.h>
+#include <linux/if_arp.h>
+#include <linux/netdevice.h>
+#include <linux/rtnetlink.h>
+
+#include "vrdma_ib.h"
+
+/* A device of the bus, not a VLAN or bridge that has its address from one. */
+static bool vrdma_netdev_matches(struct vrdma_dev *dev, struct net_device *netdev)
+{
+	return netdev->type == ARPHRD_ETHER && netdev->dev.parent &&
+	       ether_addr_equal_unaligned(netdev->perm_addr, dev->fn->mac);
+}
+
+static void vrdma_netdev_update(struct vrdma_dev *dev)
+{
+	struct net_device *netdev = dev->netdev;
+	bool up = netdev && netif_running(netdev) && netif_carrier_ok(netdev);
+
+	if (netdev)
+		WRITE_ONCE(dev->netdev_mtu, netdev->mtu);
+	if (up == dev->link_up)
+		return;
+	WRITE_ONCE(dev->link_up, up);
+	vrdma_dev_event(dev, up ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR);
+}
+
+static void vrdma_netdev_set(struct vrdma_dev *dev, struct net_device *netdev)
+{
+	if (ib_device_set_netdev(&dev->ibdev, netdev, VRDMA_PORT))
+		return;
+	dev->netdev = netdev;
+	vrdma_netdev_update(dev);
+}
+
+static int vrdma_netdev_event(struct notifier_block *notifier, unsigned long event, void *info)
+{
+	struct vrdma_dev *dev = container_of(notifier, struct vrdma_dev, netdev_notifier);
+	struct net_device *netdev = netdev_notifier_info_to_dev(info);
+
+	ASSERT_RTNL();
+	if (event == NETDEV_REGISTER && !dev->netdev && vrdma_netdev_matches(dev, netdev))
+		vrdma_netdev_set(dev, netdev);
+	if (netdev != dev->netdev)
+		return NOTIFY_DONE;
+
+	switch (event) {
+	case NETDEV_UNREGISTER:
+		vrdma_netdev_set(dev, NULL);
+		break;
+	case NETDEV_UP:
+	case NETDEV_DOWN:
+	case NETDEV_CHANGE:
+	case NETDEV_CHANGEMTU:
+		vrdma_netdev_update(dev);
+		break;
+	}
+	return NOTIFY_DONE;
+}
+
+/* Registering tells of the netdevs that are there already, unregistering takes them back. */
+int vrdma_netdev_pair(struct vrdma_dev *dev)
+{
+	dev->netdev_notifier.notifier_call = vrdma_netdev_event;
+	/* Before ib_core's, which looks for the GIDs of a new netdev by way of the pairing. */
+	dev->netdev_notifier.priority = 1;
+	return register_netdevice_notifier(&dev->netdev_notifier);
+}
+
+void vrdma_netdev_unpair(struct vrdma_dev *dev)
+{
+	unregister_netdevice_notifier(&dev->netdev_notifier);
+}

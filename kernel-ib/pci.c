@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The PCI function: probe and remove, and making a new device when the old one failed.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/module.h>
+
+#include "vrdma_ib.h"
+
+#define VRDMA_BARS (BIT(VRDMA_BAR_REGISTERS) | BIT(VRDMA_BAR_DOORBELLS))
+#define VRDMA_RESTART_INTERVAL HZ
+
+MODULE_DESCRIPTION("vrdma: RDMA for virtual machines, guest driver");
+MODULE_LICENSE("GPL");
+
+/* Makes sure that a device is there, soon and for as long as the function is ours. */
+void vrdma_function_restart(struct vrdma_function *fn)
+{
+	if (!READ_ONCE(fn->removing))
+		mod_delayed_work(system_long_wq, &fn->restart, 0);
+}
+
+/*
+ * A failed device stays, so that its users see their errors, until the function can be enabled
+ * anew: its mediator may be gone, and nobody knows for how long.
+ */
+static int vrdma_restart(struct vrdma_function *fn)
+{
+	struct vrdma_dev *dev = fn->dev;
+
+	if (dev) {
+		if (!vrdma_dev_failed(dev))
+			return 0;
+		vrdma_dev_quiesce(dev);
+		if (!vrdma_ready(fn))
+			return -EAGAIN;
+		fn->dev = NULL;
+		vrdma_dev_destroy(dev);
+	}
+
+	dev = vrdma_dev_create(fn);
+	if (IS_ERR(dev))
+		return PTR_ERR(dev);
+	fn->dev = dev;
+	return 0;
+}
+
+static void vrdma_restart_work(struct work_struct *work)
+{
+	struct vrdma_function *fn = container_of(work, struct vrdma_function, restart.work);
+	int err;
+
+	if (READ_ONCE(fn->removing))
+		return;
+
+	/* The device tells when it is READY again, but what a dead one tells may be lost. */
+	err = vrdma_restart(fn);
+	if (err)
+		queue_delayed_work(system_long_wq, &fn->restart, VRDMA_RESTART_INTERVAL);
+	if (err && err != fn->start_error)
+		dev_warn(&fn->pdev->dev, "no device yet (%pe): trying on\n", ERR_PTR(err));
+	fn->start_error = err;
+}
+
+static int vrdma_map(struct vrdma_function *fn)
+{
+	struct pci_dev *pdev = fn->pdev;
+	int err;
+
+	if (pci_resource_len(pdev, VRDMA_BAR_REGISTERS) < VRDMA_BAR0_SIZE)
+		return -ENODEV;
+
+	err = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
+	if (err)
+		return err;
+	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
+
+	err = pci_request_selected_regions(pdev, VRDMA_BARS, KBUILD_MODNAME);
+	if (err)
+		return err;
+
+	fn->regs = pci_iomap(pdev, VRDMA_BAR_REGISTERS, VRDMA_BAR0_SIZE);
+	if (!fn->regs) {
+		pci_release_selected_regions(pdev, VRDMA_BARS);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void vrdma_unmap(struct vrdma_function *fn)
+{
+	pci_iounmap(fn->pdev, fn->regs);
+	pci_release_selected_regions(fn->pdev, VRDMA_BARS);
+}
+
+static int vrdma_alloc_vectors(struct vrdma_function *fn)
+{
+	unsigned int wanted = min(fn->num_vectors, VRDMA_FIRST_COMP_VECTOR + num_online_cpus());
+	int num;
+
+	num = pci_alloc_irq_vectors(fn->pdev, 1, wanted, PCI_IRQ_MSIX);
+	if (num < 0)
+		return num;
+	fn->num_vectors = num;
+	return 0;
+}
+
+static int vrdma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct vrdma_function *fn;
+	int err;
+
+	fn = kzalloc(sizeof(*fn), GFP_KERNEL);
+	if (!fn)
+		return -ENOMEM;
+	fn->pdev = pdev;
+	INIT_DELAYED_WORK(&fn->restart, vrdma_restart_work);
+	pci_set_drvdata(pdev, fn);
+
+	err = pci_enable_device_mem(pdev);
+	if (err)
+		goto err_free;
+
+	err = vrdma_map(fn);
+	if (err)
+		goto err_disable;
+
+	err = vrdma_identify(fn);
+	if (err)
+		goto err_unmap;
+
+	pci_set_master(pdev);
+	err = vrdma_alloc_vectors(fn);
+	if (err)
+		goto err_clear_master;
+
+	/* A mediator that is away now may come later: that is no reason to refuse the function. */
+	vrdma_function_restart(fn);
+	flush_delayed_work(&fn->restart);
+	return 0;
+
+err_clear_master:
+	pci_clear_master(pdev);
+err_unmap:
+	vrdma_unmap(fn);
+err_disable:
+	pci_disable_device(pdev);
+err_free:
+	kfree(fn);
+	return err;
+}
+
+static void vrdma_stop_restarting(struct vrdma_function *fn)
+{
+	WRITE_ONCE(fn->removing, true);
+	cancel_delayed_work_sync(&fn->restart);
+}
+
+static void vrdma_remove(struct pci_dev *pdev)
+{
+	struct vrdma_function *fn = pci_get_drvdata(pdev);
+
+	vrdma_stop_restarting(fn);
+	if (fn->dev) {
+		vrdma_dev_check(fn->dev);
+		vrdma_dev_destroy(fn->dev);
+	}
+	/* One that was being queued while removing was set. */
+	cancel_delayed_work_sync(&fn->restart);
+
+	pci_free_irq_vectors(pdev);
+	pci_clear_master(pdev);
+	vrdma_unmap(fn);
+	pci_disable_device(pdev);
+	kfree(fn);
+}
+
+/* Before kexec or power off: no memory of this kernel is touched any more. */
+static void vrdma_shutdown(struct pci_dev *pdev)
+{
+	struct vrdma_function *fn = pci_get_drvdata(pdev);
+
+	vrdma_stop_restarting(fn);
+	if (fn->dev) {
+		vrdma_admin_kill(&fn->dev->admin);
+		vrdma_dev_quiesce(fn->dev);
+	}
+}
+
+static const struct pci_device_id vrdma_pci_ids[] = {
+	{ PCI_DEVICE(VRDMA_PCI_VENDOR_ID, VRDMA_PCI_DEVICE_ID) },
+	{ }
+};
+MODULE_DEVICE_TABLE(pci, vrdma_pci_ids);
+
+static struct pci_driver vrdma_pci_driver = {
+	.name = KBUILD_MODNAME,
+	.id_table = vrdma_pci_ids,
+	.probe = vrdma_probe,
+	.remove = vrdma_remove,
+	.shutdown = vrdma_shutdown,
+};
+module_pci_driver(vrdma_pci_driver);

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The device's one port: its state, and its GID and P_Key tables.
+ */
+#include <rdma/ib_addr.h>
+#include <rdma/ib_cache.h>
+
+#include <linux/if_vlan.h>
+
+#include "vrdma_ib.h"
+
+#define VRDMA_DEFAULT_PKEY 0xffff
+
+int vrdma_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *props)
+{
+	struct vrdma_dev *dev = to_vrdma_dev(ibdev);
+	struct vrdma_cpl_query_port cpl;
+	bool link_up = READ_ONCE(dev->link_up);
+	int err;
+
+	err = vrdma_cmd_query_port(dev, &cpl);
+	if (err)
+		return err;
+
+	props->state = link_up ? cpl.state : IB_PORT_DOWN;
+	props->phys_state = props->state == IB_PORT_ACTIVE ? IB_PORT_PHYS_STATE_LINK_UP :
+							     IB_PORT_PHYS_STATE_DISABLED;
+	props->max_mtu = IB_MTU_4096;
+	props->active_mtu = cpl.active_mtu;
+	if (link_up)
+		props->active_mtu = min_t(enum ib_mtu, props->active_mtu,
+					  iboe_get_mtu(READ_ONCE(dev->netdev_mtu)));
+	props->active_speed = cpl.active_speed;
+	props->active_width = cpl.active_width;
+	props->max_msg_sz = le32_to_cpu(cpl.max_message_size);
+	props->gid_tbl_len = le16_to_cpu(dev->caps.gid_table_len);
+	props->pkey_tbl_len = le16_to_cpu(dev->caps.pkey_table_len);
+	props->max_vl_num = 1;
+	props->ip_gids = true;
+	return 0;
+}
+
+/* RoCE without the management of InfiniBand: no MAD agent is attached to the port. */
+int vrdma_get_port_immutable(struct ib_device *ibdev, u32 port, struct ib_port_immutable *props)
+{
+	struct vrdma_dev *dev = to_vrdma_dev(ibdev);
+
+	props->core_cap_flags = RDMA_CORE_CAP_PROT_ROCE | RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP;
+	props->gid_tbl_len = le16_to_cpu(dev->caps.gid_table_len);
+	props->pkey_tbl_len = le16_to_cpu(dev->caps.pkey_table_len);
+	return 0;
+}
+
+enum rdma_link_layer vrdma_get_link_layer(struct ib_device *ibdev, u32 port)
+{
+	return IB_LINK_LAYER_ETHERNET;
+}
+
+int vrdma_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey)
+{
+	if (index >= le16_to_cpu(to_vrdma_dev(ibdev)->caps.pkey_table_len))
+		return -EINVAL;
+	*pkey = VRDMA_DEFAULT_PKEY;
+	return 0;
+}
+
+/* The device decides whether this guest may use the GID. It sends no VLAN tags. */
+int vrdma_add_gid(const struct ib_gid_attr *attr, void **context)
+{
+	struct vrdma_cmd_set_gid arg = {
+		.index = cpu_to_le32(attr->index),
+		.type = attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP ? VRDMA_GID_ROCE_V2 :
+								       VRDMA_GID_ROCE_V1,
+		.valid = 1,
+	};
+	u16 vlan;
+	int err;
+
+	err = rdma_read_gid_l2_fields(attr, &vlan, NULL);
+	if (err)
+		return err;
+	if (vlan < VLAN_N_VID)
+		return -EOPNOTSUPP;
+
+	memcpy(arg.gid, attr->gid.raw, sizeof(arg.gid));
+	return vrdma_cmd_set_gid(to_vrdma_dev(attr->device), &arg);
+}
+
+int vrdma_del_gid(const struct ib_gid_attr *attr, void **context)
+{
+	struct vrdma_cmd_set_gid arg = { .index = cpu_to_le32(attr->index) };
+
+	return vrdma_cmd_set_gid(to_vrdma_dev(attr->device), &arg);
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Queue pairs: RC, UC and UD. Processes post in their own memory (queue.h). Which transition a QP
+ * may make, and with which attributes, the device decides: it alone knows the state.
+ */
+#include <linux/log2.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "vrdma_ib.h"
+
+/* All but path migration, resizing and rate limits. */
+#define VRDMA_QP_ATTR_MASK                                                                         \
+	(IB_QP_STATE | IB_QP_CUR_STATE | IB_QP_EN_SQD_ASYNC_NOTIFY | IB_QP_ACCESS_FLAGS |          \
+	 IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_QKEY | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_TIMEOUT |  \
+	 IB_QP_RETRY_CNT | IB_QP_RNR_RETRY | IB_QP_RQ_PSN | IB_QP_MAX_QP_RD_ATOMIC |               \
+	 IB_QP_MIN_RNR_TIMER | IB_QP_SQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_DEST_QPN)
+
+static int vrdma_qp_check_attr(struct vrdma_dev *dev, const struct ib_qp_init_attr *attr)
+{
+	const struct ib_device_attr *limits = &dev->ibdev.attrs;
+	const struct ib_qp_cap *cap = &attr->cap;
+
+	if (attr->qp_type != IB_QPT_RC && attr->qp_type != IB_QPT_UC && attr->qp_type != IB_QPT_UD)
+		return -EOPNOTSUPP;
+	if (attr->create_flags || attr->srq || attr->rwq_ind_tbl || !attr->send_cq ||
+	    !attr->recv_cq)
+		return -EOPNOTSUPP;
+	if (cap->max_send_wr > limits->max_qp_wr || cap->max_recv_wr > limits->max_qp_wr ||
+	    cap->max_send_sge > limits->max_send_sge || cap->max_recv_sge > limits->max_recv_sge ||
+	    cap->max_inline_data > le32_to_cpu(dev->caps.max_inline))
+		return -EINVAL;
+	return 0;
+}
+
+/* One ring as the provider laid it out: it holds max_wr entries of entry_size bytes. */
+static bool vrdma_ring_fits(u32 depth, u8 stride_shift, u8 min_shift, u32 max_wr, size_t entry_size)
+{
+	if (stride_shift < min_shift || stride_shift > VRDMA_MAX_STRIDE_SHIFT)
+		return false;
+	if (depth > VRDMA_MAX_QUEUE_DEPTH || depth < max_wr || (depth && !is_power_of_2(depth)))
+		return false;
+	return !depth || entry_size <= BIT(stride_shift);
+}
+
+static int vrdma_qp_check_rings(const struct ib_qp_cap *cap,
+				const struct vrdma_uverbs_create_qp *req)
+{
+	size_t send_sges = cap->max_send_sge * sizeof(struct vrdma_sge);
+	size_t recv_sges = cap->max_recv_sge * sizeof(struct vrdma_sge);
+	size_t payload = max_t(size_t, send_sges, cap->max_inline_data);
+
+	if (memchr_inv(req->reserved, 0, sizeof(req->reserved)))
+		return -EINVAL;
+	if (!vrdma_ring_fits(req->sq_depth, req->sq_stride_shift, VRDMA_SQ_MIN_STRIDE_SHIFT,
+			     cap->max_send_wr, VRDMA_SQ_PAYLOAD_OFFSET + payload))
+		return -EINVAL;
+	if (!vrdma_ring_fits(req->rq_depth, req->rq_stride_shift, VRDMA_RQ_MIN_STRIDE_SHIFT,
+			     cap->max_recv_wr, VRDMA_RQ_PAYLOAD_OFFSET + recv_sges))
+		return -EINVAL;
+	return 0;
+}
+
+static void vrdma_qp_fill_arg(struct vrdma_cmd_create_qp *arg, const struct ib_qp_init_attr *attr,
+			      const struct vrdma_uverbs_create_qp *req)
+{
+	arg->send_cq = cpu_to_le32(to_vrdma_cq(attr->send_cq)->cqn);
+	arg->recv_cq = cpu_to_le32(to_vrdma_cq(attr->recv_cq)->cqn);
+	arg->sq_depth = cpu_to_le32(req->sq_depth);
+	arg->rq_depth = cpu_to_le32(req->rq_depth);
+	arg->sq_stride_shift = req->sq_stride_shift;
+	arg->rq_stride_shift = req->rq_stride_shift;
+	arg->qp_type = attr->qp_type;
+	arg->flags = attr->sq_sig_type == IB_SIGNAL_ALL_WR ? VRDMA_QP_SQ_SIGNAL_ALL : 0;
+	arg->max_inline = cpu_to_le32(attr->cap.max_inline_data);
+	arg->max_send_sge = cpu_to_le16(attr->cap.max_send_sge);
+	arg->max_recv_sge = cpu_to_le16(attr->cap.max_recv_sge);
+}
+
+/* Tells the device; the page list is needed for no longer than that. */
+static int vrdma_qp_make(struct vrdma_dev *dev, struct vrdma_qp *qp,
+			 struct vrdma_cmd_create_qp *arg, const struct vrdma_uverbs_create_qp *req,
+			 u32 *doorbell_slot)
+{
+	u64 size = vrdma_qp_buffer_size(req->sq_depth, req->sq_stride_shift, req->rq_depth,
+					req->rq_stride_shift);
+	struct vrdma_pages pages;
+	int err;
+
+	qp->umem = vrdma_pin_queue(dev, &pages, req->buffer, size);
+	if (IS_ERR(qp->umem))
+		return PTR_ERR(qp->umem);
+	arg->pages = pages.list;
+	arg->first_offset = cpu_to_le32(pages.first_offset);
+	err = vrdma_cmd_create_qp(dev, arg, &qp->ibqp.qp_num, doorbell_slot);
+	vrdma_pages_cleanup(dev, &pages);
+	if (err)
+		ib_umem_release(qp->umem);
+	return err;
+}
+
+static int vrdma_qp_unmake(struct vrdma_dev *dev, struct vrdma_qp *qp)
+{
+	int err;
+
+	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_QP, qp->ibqp.qp_num);
+	if (err)
+		return err;
+	ib_umem_release(qp->umem);
+	return 0;
+}
+
+int vrdma_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_udata *udata)
+{
+	struct vrdma_ucontext *ucontext =
+		rdma_udata_to_drv_context(udata, struct vrdma_ucontext, ibucontext);
+	struct vrdma_cmd_create_qp arg = {
+		.ucontext = cpu_to_le32(ucontext->handle),
+		.pd = cpu_to_le32(to_vrdma_pd(ibqp->pd)->handle),
+	};
+	struct vrdma_dev *dev = to_vrdma_dev(ibqp->device);
+	struct vrdma_uverbs_create_qp_resp resp = {};
+	struct vrdma_qp *qp = to_vrdma_qp(ibqp);
+	struct vrdma_uverbs_create_qp req;
+	int err;
+
+	err = vrdma_qp_check_attr(dev, attr);
+	if (err)
+		return err;
+	err = vrdma_udata_in(udata, &req, sizeof(req));
+	if (err)
+		return err;
+	err = vrdma_qp_check_rings(&attr->cap, &req);
+	if (err)
+		return err;
+
+	vrdma_qp_fill_arg(&arg, attr, &req);
+	err = vrdma_qp_make(dev, qp, &arg, &req, &resp.doorbell_slot);
+	if (err)
+		return err;
+
+	err = vrdma_event_target_add(&dev->qps, ibqp->qp_num, &qp->target);
+	if (err)
+		goto err_unmake;
+
+	attr->cap.max_send_wr = req.sq_depth;
+	attr->cap.max_recv_wr = req.rq_depth;
+	qp->cap = attr->cap;
+	qp->sq_sig_type = attr->sq_sig_type;
+	err = vrdma_udata_out(udata, &resp, sizeof(resp));
+	if (err)
+		goto err_target;
+	return 0;
+
+err_target:
+	vrdma_event_target_remove(&dev->qps, ibqp->qp_num, &qp->target);
+err_unmake:
+	vrdma_qp_unmake(dev, qp);
+	return err;
+}
+
+int vrdma_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
+{
+	struct vrdma_dev *dev = to_vrdma_dev(ibqp->device);
+	struct vrdma_qp *qp = to_vrdma_qp(ibqp);
+	int err;
+
+	err = vrdma_qp_unmake(dev, qp);
+	if (err)
+		return err;
+	vrdma_event_target_remove(&dev->qps, ibqp->qp_num, &qp->target);
+	return 0;
+}
+
+/* Fields that the mask does not name stay zero. */
+static int vrdma_qp_attr_to_wire(struct vrdma_qp_attr *wire, const struct ib_qp_attr *attr,
+				 int mask)
+{
+	wire->attr_mask = cpu_to_le32(mask);
+	if (mask & IB_QP_STATE)
+		wire->state = attr->qp_state;
+	if (mask & IB_QP_CUR_STATE)
+		wire->cur_state = attr->cur_qp_state;
+	if (mask & IB_QP_EN_SQD_ASYNC_NOTIFY)
+		wire->sq_drained_notify = attr->en_sqd_async_notify;
+	if (mask & IB_QP_ACCESS_FLAGS)
+		wire->access_flags = cpu_to_le32(attr->qp_access_flags);
+	if (mask & IB_QP_PKEY_INDEX)
+		wire->pkey_index = cpu_to_le16(attr->pkey_index);
+	if (mask & IB_QP_PORT)
+		wire->port_num = attr->port_num;
+	if (mask & IB_QP_QKEY)
+		wire->qkey = cpu_to_le32(attr->qkey);
+	if (mask & IB_QP_PATH_MTU)
+		wire->path_mtu = attr->path_mtu;
+	if (mask & IB_QP_TIMEOUT)
+		wire->timeout = attr->timeout;
+	if (mask & IB_QP_RETRY_CNT)
+		wire->retry_cnt = attr->retry_cnt;
+	if (mask & IB_QP_RNR_RETRY)
+		wire->rnr_retry = attr->rnr_retry;
+	if (mask & IB_QP_RQ_PSN)
+		wire->rq_psn = cpu_to_le32(attr->rq_psn);
+	if (mask & IB_QP_MAX_QP_RD_ATOMIC)
+		wire->max_rd_atomic = attr->max_rd_atomic;
+	if (mask & IB_QP_MIN_RNR_TIMER)
+		wire->min_rnr_timer = attr->min_rnr_timer;
+	if (mask & IB_QP_SQ_PSN)
+		wire->sq_psn = cpu_to_le32(attr->sq_psn);
+	if (mask & IB_QP_MAX_DEST_RD_ATOMIC)
+		wire->max_dest_rd_atomic = attr->max_dest_rd_atomic;
+	if (mask & IB_QP_DEST_QPN)
+		wire->dest_qpn = cpu_to_le32(attr->dest_qp_num);
+	if (mask & IB_QP_AV)
+		return vrdma_av_from_ah_attr(&wire->av, &attr->ah_attr);
+	return 0;
+}
+
+static void vrdma_qp_attr_from_wire(struct ib_qp_attr *attr, const struct vrdma_qp_attr *wire)
+{
+	attr->qp_state = wire->state;
+	attr->cur_qp_state = wire->state;
+	attr->en_sqd_async_notify = wire->sq_drained_notify;
+	attr->sq_draining = wire->sq_draining;
+	attr->qp_access_flags = le32_to_cpu(wire->access_flags);
+	attr->pkey_index = le16_to_cpu(wire->pkey_index);
+	attr->port_num = wire->port_num;
+	attr->qkey = le32_to_cpu(wire->qkey);
+	attr->path_mtu = wire->path_mtu;
+	attr->timeout = wire->timeout;
+	attr->retry_cnt = wire->retry_cnt;
+	attr->rnr_retry = wire->rnr_retry;
+	attr->rq_psn = le32_to_cpu(wire->rq_psn);
+	attr->sq_psn = le32_to_cpu(wire->sq_psn);
+	attr->max_rd_atomic = wire->max_rd_atomic;
+	attr->max_dest_rd_atomic = wire->max_dest_rd_atomic;
+	attr->min_rnr_timer = wire->min_rnr_timer;
+	attr->dest_qp_num = le32_to_cpu(wire->dest_qpn);
+	vrdma_av_to_ah_attr(&wire->av, &attr->ah_attr);
+}
+
+int vrdma_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata)
+{
+	struct vrdma_qp_attr wire = {};
+	int err;
+
+	err = vrdma_udata_none(udata);
+	if (err)
+		return err;
+	if (mask & ~VRDMA_QP_ATTR_MASK)
+		return -EOPNOTSUPP;
+	err = vrdma_qp_attr_to_wire(&wire, attr, mask);
+	if (err)
+		return err;
+	return vrdma_cmd_modify_qp(to_vrdma_dev(ibqp->device), ibqp->qp_num, &wire);
+}
+
+int vrdma_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		   struct ib_qp_init_attr *init_attr)
+{
+	struct vrdma_qp *qp = to_vrdma_qp(ibqp);
+	struct vrdma_qp_attr wire;
+	int err;
+
+	err = vrdma_cmd_query_qp(to_vrdma_dev(ibqp->device), ibqp->qp_num, &wire);
+	if (err)
+		return err;
+
+	memset(attr, 0, sizeof(*attr));
+	vrdma_qp_attr_from_wire(attr, &wire);
+	attr->cap = qp->cap;
+
+	memset(init_attr, 0, sizeof(*init_attr));
+	init_attr->qp_context = ibqp->qp_context;
+	init_attr->send_cq = ibqp->send_cq;
+	init_attr->recv_cq = ibqp->recv_cq;
+	init_attr->qp_type = ibqp->qp_type;
+	init_attr->sq_sig_type = qp->sq_sig_type;
+	init_attr->cap = qp->cap;
+	return 0;
+}

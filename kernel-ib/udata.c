@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the provider and this driver tell each other beside the uverbs commands (uverbs.h). It is as
+ * long as was agreed; what a newer provider adds must be zero, which asks for nothing.
+ */
+#include "vrdma_ib.h"
+
+int vrdma_udata_none(struct ib_udata *udata)
+{
+	if (udata && udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
+		return -EINVAL;
+	return 0;
+}
+
+int vrdma_udata_in(struct ib_udata *udata, void *req, size_t size)
+{
+	if (udata->inlen < size)
+		return -EINVAL;
+	if (udata->inlen > size && !ib_is_udata_cleared(udata, size, udata->inlen - size))
+		return -EINVAL;
+	return ib_copy_from_udata(req, udata, size);
+}
+
+int vrdma_udata_out(struct ib_udata *udata, void *resp, size_t size)
+{
+	if (udata->outlen < size)
+		return -EINVAL;
+	return ib_copy_to_udata(udata, resp, size);
+}
