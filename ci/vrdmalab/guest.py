@@ -12,7 +12,7 @@ from .topology import Guest, Shape
 
 BOOT_S = 180.0
 KERNEL_ARGUMENTS = (
-    "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off net.ifnames=0 audit=0 "
+    "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off tsc=reliable norandmaps pci=noearly net.ifnames=0 audit=0 "
     "lab.init=/usr/lib/vrdma-lab/init"
 )
 

@@ -4,7 +4,6 @@
 import fcntl
 import secrets
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from .state import CACHE, PROJECT, State, lab_directory, load, stage_directory
 from .topology import Guest, Host, Shape
 
 T = TypeVar("T")
+ANSWER_S = 10.0
 
 
 @contextmanager
@@ -279,8 +279,34 @@ def logs(name: str) -> str:
         return guests.console(guest, state.address(guest.host))
 
 
-def status() -> list[dict]:
-    """Each VM with its addresses and whether it answers."""
-    state = current()
-    entries = [{"name": vm.name, "ipv4": vm.ipv4, "ipv6": vm.ipv6, "mac": vm.mac} for vm in state.hosts]
-    return entries
+def describe(state: State, vm: Host | Guest) -> dict:
+    """What a test or a script needs to know of a VM."""
+    entry = {"name": vm.name, "ipv4": vm.ipv4, "ipv6": vm.ipv6, "mac": vm.mac}
+    if isinstance(vm, Guest):
+        entry["host"] = vm.host.name
+        entry["directory"] = guests.directory(vm)
+        if state.with_vrdma:
+            entry["uuid"] = vm.uuid
+    return entry
+
+
+def status(state: State) -> list[dict]:
+    """All VMs, each with "up", "dead", or "silent" when it runs and does not answer."""
+    vms = [*state.hosts, *state.guests]
+    with ThreadPoolExecutor(max_workers=len(vms)) as pool:
+        return list(pool.map(lambda vm: describe(state, vm) | _condition(state, vm), vms))
+
+
+def _condition(state: State, vm: Host | Guest) -> dict:
+    host = vm.host if isinstance(vm, Guest) else vm
+    process = state.processes.get(host)
+    if not process or not process.alive():
+        return {"state": "dead"}
+    memory = {"memory": process.memory(), "pid": process.pid} if isinstance(vm, Host) else {}
+    try:
+        if isinstance(vm, Guest) and not guests.running(vm, state.address(host)):
+            return {"state": "dead"}
+        remote.run(state.address(vm), ["true"], timeout=ANSWER_S)
+        return {"state": "up", **memory}
+    except (remote.Unreachable, LabError):
+        return {"state": "silent", **memory}

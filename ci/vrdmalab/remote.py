@@ -6,19 +6,20 @@ which connects on over vsock. No key exchange, no login: a command costs one con
 """
 
 import fcntl
+import functools
+import io
 import json
 import os
-import select
 import signal
 import socket
 import struct
-import sys
 import termios
 import threading
 import tty
 from collections.abc import Callable
 from dataclasses import dataclass
 from subprocess import CompletedProcess
+from typing import BinaryIO
 
 from .errors import LabError
 
@@ -171,19 +172,34 @@ def shell(address: Address, argv: list[str]) -> int:
             termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
-def run(address: Address, argv: list[str], stdin: bytes = b"", timeout: float = SILENCE_S) -> CompletedProcess:
-    """Runs a command to its end and returns what it printed; for the lab's own use."""
-    output = {b"O": bytearray(), b"E": bytearray()}
-    with address.connect({"op": "exec", "argv": argv}, timeout) as sock:
+def stream(address: Address, argv: list[str], stdin: BinaryIO | None, stdout: BinaryIO, stderr: bytearray) -> int:
+    """Runs a command on files of the caller's."""
+    with address.connect({"op": "exec", "argv": argv}) as sock:
         session = Session(sock)
-        # The agent's signs of life would keep a receive timeout from ever firing.
-        watchdog = threading.Timer(timeout, sock.shutdown, (socket.SHUT_RDWR,))
-        watchdog.daemon = True
+        read = functools.partial(stdin.read, CHUNK) if stdin else bytes
+        threading.Thread(target=session.feed, args=(read,), daemon=True).start()
+        return session.receive(lambda kind, data: stdout.write(data) if kind == b"O" else stderr.extend(data))
+
+
+def run(address: Address, argv: list[str], timeout: float = SILENCE_S) -> CompletedProcess:
+    """Runs a command to its end and returns what it printed; for the lab's own use."""
+    stdout, stderr = io.BytesIO(), bytearray()
+    expired = threading.Event()
+    with address.connect({"op": "exec", "argv": argv}, timeout) as sock:
+
+        def expire() -> None:
+            expired.set()
+            sock.shutdown(socket.SHUT_RDWR)
+
+        # The agent's signs of life keep a receive timeout from ever firing.
+        watchdog = threading.Timer(timeout, expire)
         watchdog.start()
-        parts = iter([stdin, b""])
-        threading.Thread(target=session.feed, args=(lambda: next(parts, b""),), daemon=True).start()
         try:
-            status = session.receive(lambda kind, data: output[kind].extend(data))
+            session = Session(sock)
+            session.send(b"I")
+            status = session.receive(lambda kind, data: stdout.write(data) if kind == b"O" else stderr.extend(data))
+        except (OSError, Unreachable) as error:
+            raise Unreachable(f"no end after {timeout:.0f} s" if expired.is_set() else str(error)) from error
         finally:
             watchdog.cancel()
-    return CompletedProcess(argv, status, bytes(output[b"O"]), bytes(output[b"E"]))
+    return CompletedProcess(argv, status, stdout.getvalue(), bytes(stderr))
