@@ -191,11 +191,14 @@ static void vrdma_eq_cleanup(struct vrdma_eq *eq)
 /* The first event queue that the device is told of is the one for async events. */
 int vrdma_eqs_init(struct vrdma_dev *dev)
 {
-	unsigned int num = vrdma_num_comp_vectors(dev->fn);
+	u32 max_eq = le32_to_cpu(dev->caps.max_eq);
 	char name[12];
-	unsigned int i;
+	unsigned int num, i;
 	int err;
 
+	if (max_eq < 2)
+		return -EIO;
+	num = min(vrdma_num_comp_vectors(dev->fn), max_eq - 1);
 	dev->comp_eqs = kcalloc(num, sizeof(*dev->comp_eqs), GFP_KERNEL);
 	if (!dev->comp_eqs)
 		return -ENOMEM;

@@ -32,8 +32,13 @@ static void vrdma_netdev_update(struct vrdma_dev *dev)
 
 static void vrdma_netdev_set(struct vrdma_dev *dev, struct net_device *netdev)
 {
-	if (ib_device_set_netdev(&dev->ibdev, netdev, VRDMA_PORT))
+	int err = ib_device_set_netdev(&dev->ibdev, netdev, VRDMA_PORT);
+
+	if (err) {
+		ibdev_warn(&dev->ibdev, "cannot be paired with %s (%pe)\n", netdev_name(netdev),
+			   ERR_PTR(err));
 		return;
+	}
 	dev->netdev = netdev;
 	vrdma_netdev_update(dev);
 }

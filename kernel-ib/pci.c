@@ -58,7 +58,8 @@ static void vrdma_restart_work(struct work_struct *work)
 	if (err)
 		queue_delayed_work(system_long_wq, &fn->restart, VRDMA_RESTART_INTERVAL);
 	if (err && err != fn->start_error)
-		dev_warn(&fn->pdev->dev, "no device yet (%pe): trying on\n", ERR_PTR(err));
+		dev_warn(&fn->pdev->dev, "cannot be enabled yet (%pe), will try again\n",
+			 ERR_PTR(err));
 	fn->start_error = err;
 }
 

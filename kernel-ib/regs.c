@@ -8,7 +8,6 @@
 
 #include "vrdma_ib.h"
 
-#define VRDMA_GONE 0xffffffffu
 #define VRDMA_STATUS_POLL_US 1000
 
 int vrdma_identify(struct vrdma_function *fn)
@@ -55,31 +54,28 @@ bool vrdma_enabled(struct vrdma_function *fn)
 	return vrdma_read(fn, VRDMA_REG_STATUS) == VRDMA_STATUS_ENABLED;
 }
 
-/* Until STATUS is want, or the function is gone or, with stop_on_fatal, FATAL. */
-static int vrdma_wait_status(struct vrdma_function *fn, u32 want, bool stop_on_fatal)
+/* Until STATUS is want, or shows that it never will be. */
+static int vrdma_wait_status(struct vrdma_function *fn, u32 want)
 {
-	u32 stop = stop_on_fatal ? VRDMA_STATUS_FATAL : 0;
 	u32 status;
 	int err;
 
-	err = read_poll_timeout(vrdma_read, status,
-				status == want || status == VRDMA_GONE || (status & stop),
+	/* All ones have FATAL among them. */
+	err = read_poll_timeout(vrdma_read, status, status == want || status & VRDMA_STATUS_FATAL,
 				VRDMA_STATUS_POLL_US, VRDMA_RESET_TIMEOUT_MS * USEC_PER_MSEC,
 				false, fn, VRDMA_REG_STATUS);
 	if (err)
 		return err;
-	if (status == VRDMA_GONE)
-		return -ENODEV;
 	return status == want ? 0 : -EIO;
 }
 
-/* The device forgets all that it was told. FATAL may stay for as long as the reset takes. */
+/* The device forgets all that it was told, or there is none: either way memory is left alone. */
 int vrdma_reset(struct vrdma_function *fn)
 {
 	if (vrdma_ready(fn))
 		return 0;
 	vrdma_write(fn, VRDMA_REG_CONTROL, VRDMA_CONTROL_RESET);
-	return vrdma_wait_status(fn, VRDMA_STATUS_READY, false);
+	return vrdma_wait_status(fn, VRDMA_STATUS_READY);
 }
 
 static void vrdma_write_address(struct vrdma_function *fn, enum vrdma_register low,
@@ -101,5 +97,5 @@ int vrdma_enable(struct vrdma_dev *dev)
 	vrdma_write_address(fn, VRDMA_REG_STATUS_PAGE_LOW, VRDMA_REG_STATUS_PAGE_HIGH,
 			    dev->status_page_dma);
 	vrdma_write(fn, VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE);
-	return vrdma_wait_status(fn, VRDMA_STATUS_ENABLED, true);
+	return vrdma_wait_status(fn, VRDMA_STATUS_ENABLED);
 }

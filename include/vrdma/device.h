@@ -80,8 +80,9 @@ enum vrdma_register {
 
 /*
  * CONTROL. Writing RESET starts a reset: poll STATUS for READY (VRDMA_RESET_TIMEOUT_MS at most).
- * Writing ENABLE takes the queue registers into use: poll STATUS for ENABLED, or FATAL where a
- * register holds a bad value.
+ * From the write on no guest memory is touched, and an earlier FATAL is gone: one that is read after
+ * it says that there is no mediator. Writing ENABLE takes the queue registers into use: poll STATUS
+ * for ENABLED, or FATAL where a register holds a bad value.
  */
 #define VRDMA_CONTROL_ENABLE VRDMA_BIT(0)
 #define VRDMA_CONTROL_RESET VRDMA_BIT(1)
