@@ -9,23 +9,18 @@ MODULES = (
     "virtio_pci", "virtio_blk", "virtio_net", "crc32c_generic", "ext4", "overlay", "9pnet_virtio", "9p",
     "vmw_vsock_virtio_transport", "pvpanic-pci",
 )  # fmt: skip
-APPLETS = ("cat", "chroot", "grep", "insmod", "mkdir", "mount", "poweroff", "sh", "switch_root", "umount")
-DIRECTORIES = ("base", "bin", "dev", "modules", "proc", "root", "rw", "sys")
+APPLETS = ("cat", "cp", "grep", "mkdir", "modprobe", "mount", "poweroff", "sh", "switch_root", "umount")
+MOUNT_POINTS = ("base", "dev", "proc", "root", "rw", "sys")
 
 
-def load_order(modules_dep: str, wanted: tuple[str, ...]) -> list[str]:
-    """Paths of the wanted modules and all that they need, each after what it depends on."""
-    needs: dict[str, list[str]] = {}
-    for line in modules_dep.splitlines():
-        module, _, dependencies = line.partition(":")
-        needs[module] = dependencies.split()
-    path_of = {Path(path).stem.replace("-", "_"): path for path in needs}
-    order: list[str] = []
-    for name in wanted:
-        path = path_of[name.replace("-", "_")]
-        # depmod lists all dependencies, the most basic one last.
-        order += [module for module in [*reversed(needs[path]), path] if module not in order]
-    return order
+def closure(modules_dep: str, wanted: tuple[str, ...]) -> list[str]:
+    """The lines of modules.dep for the wanted modules and all that they need."""
+    line_of = {line.partition(":")[0]: line for line in modules_dep.splitlines()}
+    path_of = {Path(path).stem.replace("-", "_"): path for path in line_of}
+    # A line names all that its module needs, not only what it needs directly.
+    lines = [line_of[path_of[name.replace("-", "_")]] for name in wanted]
+    paths = dict.fromkeys(path for line in lines for path in line.replace(":", " ").split())
+    return [line_of[path] for path in paths]
 
 
 class Cpio:
@@ -56,16 +51,19 @@ class Cpio:
 def pack(root: Path, kernel: str) -> bytes:
     """The initramfs for the image whose files are in root."""
     modules = root / "lib/modules" / kernel
-    order = load_order((modules / "modules.dep").read_text(), MODULES)
+    lines = closure((modules / "modules.dep").read_text(), MODULES)
+    files = {f"lib/modules/{kernel}/{path}": (modules / path).read_bytes()
+             for path in (line.partition(":")[0] for line in lines)}
+    files[f"lib/modules/{kernel}/modules.dep"] = "".join(f"{line}\n" for line in lines).encode()
+    files["modules"] = "".join(f"{name}\n" for name in MODULES).encode()
     archive = Cpio()
-    for name in DIRECTORIES:
+    directories = {str(parent) for name in files for parent in Path(name).parents} - {"."}
+    for name in sorted(directories.union(MOUNT_POINTS, ["bin"])):
         archive.add(name, stat.S_IFDIR | 0o755)
     archive.add("init", stat.S_IFREG | 0o755, INIT.read_bytes())
     archive.add("bin/busybox", stat.S_IFREG | 0o755, (root / "usr/bin/busybox").read_bytes())
     for applet in APPLETS:
         archive.add(f"bin/{applet}", stat.S_IFLNK | 0o777, b"busybox")
-    for module in order:
-        archive.add(f"modules/{Path(module).name}", stat.S_IFREG | 0o644, (modules / module).read_bytes())
-    listing = "".join(f"{Path(module).name}\n" for module in order)
-    archive.add("modules/order", stat.S_IFREG | 0o644, listing.encode())
+    for name, content in files.items():
+        archive.add(name, stat.S_IFREG | 0o644, content)
     return archive.finish()

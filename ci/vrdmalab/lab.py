@@ -90,7 +90,8 @@ def _check_reusable(state: State, shape: Shape) -> None:
 
 def _fill_share(state: State, image: images.Image) -> None:
     stage = stage_directory()
-    share.assemble(state.share, stage, image, topology.hosts_file(state.shape), state.token)
+    agent = share.build_agent(CACHE)
+    share.assemble(state.share, stage, image, agent, topology.hosts_file(state.shape), state.token)
     state.with_vrdma = share.has_vrdma(state.share)
     if not state.with_vrdma:
         say(f"no vrdma in {stage}: the lab comes without it")

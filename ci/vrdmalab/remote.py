@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Talks to the agents in the VMs; see vm/common/usr/lib/vrdma-lab/agent for the protocol.
+"""Talks to the agents in the VMs; agent/agent.c tells the protocol.
 
 A host's agent is reached through a port of its own on the loopback, a guest's through its host's,
 which connects on over vsock. No key exchange, no login: a command costs one connection.
@@ -8,7 +8,6 @@ which connects on over vsock. No key exchange, no login: a command costs one con
 import fcntl
 import functools
 import io
-import json
 import os
 import signal
 import socket
@@ -50,18 +49,20 @@ class Address:
     token: str
     cid: int | None = None
 
-    def connect(self, request: dict, timeout: float = SILENCE_S) -> socket.socket:
-        """Sends the request through all agents on the way, and returns when the last has agreed."""
+    def connect(self, *request: str, timeout: float = SILENCE_S, patience: int = 0) -> socket.socket:
+        """Sends the request through all agents on the way, and returns when the last has accepted.
+
+        With patience, a host tries for that many seconds to reach a guest that is booting.
+        """
         requests = [request]
         if self.cid is not None:
-            requests.insert(0, {"op": "connect", "to": ["vsock", self.cid, AGENT_PORT]})
+            requests.insert(0, ("vsock", str(self.cid), str(AGENT_PORT), str(patience)))
         try:
             sock = socket.create_connection(("127.0.0.1", self.port), timeout)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            lines = [json.dumps({"token": self.token, **part}) + "\n" for part in requests]
-            sock.sendall("".join(lines).encode())
+            sock.sendall(b"".join(frame(b"R", strings(self.token, *part)) for part in requests))
             for _ in requests:
-                _check(_read_line(sock))
+                _check_accepted(sock)
             sock.settimeout(SILENCE_S)
             return sock
         except OSError as error:
@@ -69,24 +70,37 @@ class Address:
 
     def connect_unix(self, path: str, timeout: float = SILENCE_S) -> socket.socket:
         """A connection to a socket in the VM."""
-        return self.connect({"op": "connect", "to": ["unix", path]}, timeout)
+        return self.connect("unix", path, timeout=timeout)
 
 
-def _read_line(sock: socket.socket) -> bytes:
-    """Reads byte by byte: what follows the line is the next agent's."""
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = sock.recv(1)
-        if not byte:
-            raise Unreachable("the agent closed the connection")
-        line += byte
-    return line
+def frame(kind: bytes, payload: bytes = b"") -> bytes:
+    return HEADER.pack(kind, len(payload)) + payload
 
 
-def _check(line: bytes) -> None:
-    reply = json.loads(line)
-    if "error" in reply:
-        raise Refused(reply["error"], reply.get("status", 126))
+def strings(*texts: str) -> bytes:
+    return b"".join(os.fsencode(text) + b"\0" for text in texts)
+
+
+def _receive(sock: socket.socket) -> tuple[bytes, bytes]:
+    """The next frame, and not a byte more: what follows it may be another reader's."""
+    kind, length = HEADER.unpack(_take(sock, HEADER.size))
+    return kind, _take(sock, length)
+
+
+def _take(sock: socket.socket, length: int) -> bytes:
+    data = bytearray()
+    while len(data) < length:
+        part = sock.recv(min(length - len(data), CHUNK))
+        if not part:
+            raise Unreachable("the connection broke off")
+        data += part
+    return bytes(data)
+
+
+def _check_accepted(sock: socket.socket) -> None:
+    kind, payload = _receive(sock)
+    if kind == b"F":
+        raise Refused(payload[1:].decode(errors="replace"), payload[0])
 
 
 class Session:
@@ -98,7 +112,7 @@ class Session:
 
     def send(self, kind: bytes, payload: bytes = b"") -> None:
         with self._sending:
-            self._sock.sendall(HEADER.pack(kind, len(payload)) + payload)
+            self._sock.sendall(frame(kind, payload))
 
     def feed(self, read: Callable[[], bytes]) -> None:
         """Sends what read returns until it is empty; a command that ends before is no error here."""
@@ -109,35 +123,24 @@ class Session:
         except OSError:
             pass
 
-    def receive(self, output: Callable[[bytes, bytes], None]) -> int:
-        """Hands frames to output(kind, data) until the command has ended; returns its status as a shell would."""
-        try:
-            while True:
-                kind, length = HEADER.unpack(self._take(HEADER.size))
-                payload = self._take(length)
-                if kind == b"X":
-                    (status,) = struct.unpack(">i", payload)
-                    return status if status >= 0 else 128 - status
-                if kind in b"OE":
-                    output(kind, payload)
-        except TimeoutError as error:
-            raise Unreachable(f"silent for {SILENCE_S:.0f} s") from error
-        except ConnectionError as error:
-            raise Unreachable(str(error)) from error
-
-    def _take(self, length: int) -> bytes:
-        data = bytearray()
-        while len(data) < length:
-            part = self._sock.recv(min(length - len(data), CHUNK))
-            if not part:
-                raise Unreachable("the connection broke off while the command ran")
-            data += part
-        return bytes(data)
+    def receive(self, output: Callable[[bytes, bytes], object]) -> int:
+        """Hands output(kind, data) what comes until the command has ended; returns its status as a shell would."""
+        while True:
+            try:
+                kind, payload = _receive(self._sock)
+            except TimeoutError as error:
+                raise Unreachable(f"silent for {SILENCE_S:.0f} s") from error
+            except OSError as error:
+                raise Unreachable(str(error)) from error
+            if kind == b"X":
+                return payload[0]
+            if kind in b"OE":
+                output(kind, payload)
 
 
 def attach(address: Address, argv: list[str]) -> int:
     """Runs a command with this process's own stdin, stdout and stderr."""
-    with address.connect({"op": "exec", "argv": argv}) as sock:
+    with address.connect("exec", *argv) as sock:
         session = Session(sock)
         # A daemon thread: it may sit in a read of a terminal when the command ends.
         threading.Thread(target=session.feed, args=(lambda: os.read(0, CHUNK),), daemon=True).start()
@@ -153,8 +156,7 @@ def _pass_on(kind: bytes, data: bytes) -> None:
 def shell(address: Address, argv: list[str]) -> int:
     """Runs a command on a terminal of its own there, with ours in raw mode."""
     cols, rows = os.get_terminal_size()
-    terminal = {"rows": rows, "cols": cols, "term": os.environ.get("TERM", "linux")}
-    with address.connect({"op": "exec", "argv": argv, "tty": terminal}) as sock:
+    with address.connect("tty", str(rows), str(cols), os.environ.get("TERM", "linux"), *argv) as sock:
         session = Session(sock)
 
         def resize(*_) -> None:
@@ -174,18 +176,18 @@ def shell(address: Address, argv: list[str]) -> int:
 
 def stream(address: Address, argv: list[str], stdin: BinaryIO | None, stdout: BinaryIO, stderr: bytearray) -> int:
     """Runs a command on files of the caller's."""
-    with address.connect({"op": "exec", "argv": argv}) as sock:
+    with address.connect("exec", *argv) as sock:
         session = Session(sock)
         read = functools.partial(stdin.read, CHUNK) if stdin else bytes
         threading.Thread(target=session.feed, args=(read,), daemon=True).start()
         return session.receive(lambda kind, data: stdout.write(data) if kind == b"O" else stderr.extend(data))
 
 
-def run(address: Address, argv: list[str], timeout: float = SILENCE_S) -> CompletedProcess:
+def run(address: Address, argv: list[str], timeout: float = SILENCE_S, patience: int = 0) -> CompletedProcess:
     """Runs a command to its end and returns what it printed; for the lab's own use."""
     stdout, stderr = io.BytesIO(), bytearray()
     expired = threading.Event()
-    with address.connect({"op": "exec", "argv": argv}, timeout) as sock:
+    with address.connect("exec", *argv, timeout=timeout, patience=patience) as sock:
 
         def expire() -> None:
             expired.set()

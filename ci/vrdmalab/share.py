@@ -2,12 +2,14 @@
 """Puts together the files that VMs lay over their image at boot, or on `push`.
 
     share/tree/          for hosts:  vm/common, vm/host, the stage's host/, files made for this lab
-    share/guests/tree/   for guests: vm/common, vm/guest, the stage's guest/, the same
+    share/guests/tree/   for guests: vm/common, vm/guest, the stage's guest/, files made for this lab
 
-A host takes both by 9p and shares guests/ with its own guests in the same way. It is a copy of the
-stage, so a build that runs meanwhile cannot tear it.
+A host takes both by 9p and shares guests/ with its own guests in the same way. The trees are copies,
+so a build that runs meanwhile cannot tear them.
 """
 
+import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,12 +18,13 @@ from .errors import LabError
 from .images import Image
 
 OVERLAYS = Path(__file__).parent / "vm"
-TOKEN = "usr/lib/vrdma-lab/token"
+AGENT = Path(__file__).parent / "agent/agent.c"
+LAB_FILES = "usr/lib/vrdma-lab"
 HOST_MODULE = "vrdma_mdev.ko"
 GUEST_MODULE = "vrdma_ib.ko"
 
 
-def assemble(share: Path, stage: Path, image: Image, hosts_file: str, token: str) -> None:
+def assemble(share: Path, stage: Path, image: Image, agent: Path, hosts_file: str, token: str) -> None:
     """Fills or refills the share. QEMU holds its directory open, so only what is inside gets replaced."""
     fresh = share.with_name(share.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
@@ -30,8 +33,10 @@ def assemble(share: Path, stage: Path, image: Image, hosts_file: str, token: str
             if source.is_dir():
                 shutil.copytree(source, tree, symlinks=True, dirs_exist_ok=True)
         (tree / "etc/hosts").write_text(hosts_file, encoding="ascii")
-        (tree / TOKEN).write_text(token, encoding="ascii")
-        (tree / TOKEN).chmod(0o600)
+        shutil.copy(agent, tree / LAB_FILES / "agent")
+        (tree / LAB_FILES / "token").write_text(token, encoding="ascii")
+        (tree / LAB_FILES / "token").chmod(0o600)
+        _merge_usr(tree)
         _index_modules(tree, image)
     share.mkdir(exist_ok=True)
     for entry in fresh.iterdir():
@@ -40,9 +45,30 @@ def assemble(share: Path, stage: Path, image: Image, hosts_file: str, token: str
     fresh.rmdir()
 
 
+def build_agent(cache: Path) -> Path:
+    """Compiles the agent, static: it has to start fast, and before there is anything else."""
+    source = AGENT.read_bytes()
+    binary = cache / f"agent-{hashlib.sha256(source).hexdigest()[:16]}"
+    if not binary.exists():
+        fresh = binary.with_suffix(f".{os.getpid()}")
+        subprocess.run(["gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-static", "-s", "-o", fresh, AGENT], check=True)
+        for stale in cache.glob("agent-????????????????"):
+            stale.unlink(missing_ok=True)
+        fresh.rename(binary)
+    return binary
+
+
+def _merge_usr(tree: Path) -> None:
+    """On Debian /lib and its like are links into /usr, which a directory must not come to replace."""
+    for name in ("bin", "sbin", "lib", "lib64"):
+        if (tree / name).is_dir():
+            shutil.copytree(tree / name, tree / "usr" / name, symlinks=True, dirs_exist_ok=True)
+            shutil.rmtree(tree / name)
+
+
 def has_vrdma(share: Path) -> bool:
     """Whether the share brings both kernel modules; with one of them only, the stage is half built."""
-    found = [any(share.glob(f"{tree}/lib/modules/*/**/{module}"))
+    found = [any(share.glob(f"{tree}/usr/lib/modules/*/**/{module}"))
              for tree, module in (("tree", HOST_MODULE), ("guests/tree", GUEST_MODULE))]
     if any(found) and not all(found):
         raise LabError(f"the stage has only one of host/…/{HOST_MODULE} and guest/…/{GUEST_MODULE}: build both")
@@ -51,12 +77,12 @@ def has_vrdma(share: Path) -> bool:
 
 def _index_modules(tree: Path, image: Image) -> None:
     """Runs depmod here, as it takes seconds on an emulated CPU."""
-    modules = tree / "lib/modules" / image.kernel
+    modules = tree / "usr/lib/modules" / image.kernel
     if not modules.is_dir():
         return
     kernels_own = modules / "kernel"
     kernels_own.symlink_to(image.modules / "kernel")
     for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
         shutil.copy(image.modules / name, modules)
-    subprocess.run(["depmod", "-b", tree, image.kernel], check=True)
+    subprocess.run(["depmod", "-b", tree / "usr", image.kernel], check=True)
     kernels_own.unlink()
