@@ -10,7 +10,13 @@
  *
  * The module never waits for the mediator. It answers register reads from the shadow page,
  * queues register writes for read() on the device fd, and takes guest memory away from the mediator
- * (the window) before a reset or close returns.
+ * (the window) before a reset or close returns. STATUS alone is not always the shadow page's: it
+ * reads 0 during a reset and FATAL where the device is marked so, whatever the shadow page holds.
+ *
+ * A device whose mediator went (either fd closed) is FATAL; its old device fd then fails with
+ * ENODEV and polls as HUP, as it does once the device is removed. The module raises vector 0 when it
+ * marks a device FATAL, and at the RESET_DONE by which a new mediator takes over a FATAL device that
+ * a VM has open.
  */
 #ifndef VRDMA_MDEV_H
 #define VRDMA_MDEV_H
@@ -26,7 +32,10 @@
 #define VRDMA_MDEV_DESCRIPTION_SIZE 128
 #define VRDMA_MDEV_ADDRESSES_SIZE 512
 
-/* A type of mediated device; the mediator knows it by its index. */
+/*
+ * A type of mediated device; the mediator knows it by its index. Strings here and in struct
+ * vrdma_mdev_register are filled up with zeroes, and so are unused types.
+ */
 struct vrdma_mdev_type {
 	char name[VRDMA_MDEV_NAME_SIZE]; /* [a-z0-9-], NUL-terminated: the type is <driver>-<name> */
 	char description[VRDMA_MDEV_DESCRIPTION_SIZE];
@@ -56,7 +65,7 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_event, 8);
 
 struct vrdma_mdev_open_device {
 	__u32 device;
-	__s32 fd; /* out: non-blocking, close-on-exec; one at a time a device */
+	__s32 fd; /* out: non-blocking, close-on-exec; one at a time a device (EBUSY) */
 };
 VRDMA_CHECK_SIZE(struct vrdma_mdev_open_device, 8);
 
@@ -65,7 +74,7 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_open_device, 8);
 
 /* The device fd. */
 struct vrdma_mdev_device_info {
-	__u8 uuid[16];
+	__u8 uuid[16]; /* in the order of its text */
 	__u32 type; /* index */
 	__u32 open; /* 1 while a VM has the device */
 	__u8 mac[6]; /* sysfs attribute "mac": all zero where nobody set it */
@@ -79,7 +88,8 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_device_info, 548);
 /*
  * read() on the device fd: what happened to the device, whole messages, EAGAIN when there is none.
  * Register writes beyond VRDMA_MDEV_MAX_MESSAGES unread ones are dropped and the device is marked
- * FATAL; the other kinds are kept as one pending flag each and so always fit.
+ * FATAL; the other kinds are kept as one pending flag each and so always fit. Order: RESET, which
+ * voids what came before it, then register writes, then ADMIN_DOORBELL.
  */
 struct vrdma_mdev_message {
 	__u32 type;   /* VRDMA_MDEV_MESSAGE_* */
@@ -90,7 +100,9 @@ struct vrdma_mdev_message {
 VRDMA_CHECK_SIZE(struct vrdma_mdev_message, 16);
 #define VRDMA_MDEV_MESSAGE_WRITE 1
 #define VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL 2
-#define VRDMA_MDEV_MESSAGE_RESET 3 /* by VFIO, or because a VM opened or closed the device */
+/* By VFIO, by CONTROL.RESET (no WRITE then), or because a VM or a mediator opened the device or a VM
+ * closed it. */
+#define VRDMA_MDEV_MESSAGE_RESET 3
 #define VRDMA_MDEV_MAX_MESSAGES 256
 
 /*

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/vrdma_mdev: a mediator registers an HCA, hears of its devices, and opens them.
+ */
+#include <linux/fs.h>
+#include <linux/log2.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "vrdma_mdev.h"
+
+#define MAX_INSTANCES 4096
+#define MIN_DOORBELL_PAGES 2
+#define MAX_DOORBELL_PAGES 4096
+#define MIN_VECTORS 2
+
+/* A string that fills the rest of its field with zeroes. */
+static bool valid_string(const char *field, size_t size)
+{
+	size_t length = strnlen(field, size);
+
+	return length < size && !memchr_inv(field + length, 0, size - length);
+}
+
+/* A name becomes a part of file names in sysfs. */
+static bool valid_name(const char *name)
+{
+	if (!valid_string(name, VRDMA_MDEV_NAME_SIZE) || !name[0])
+		return false;
+	return !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")];
+}
+
+static bool valid_type(const struct vrdma_mdev_type *type)
+{
+	return valid_name(type->name) &&
+	       valid_string(type->description, sizeof(type->description)) &&
+	       type->max_instances >= 1 && type->max_instances <= MAX_INSTANCES &&
+	       type->doorbell_pages >= MIN_DOORBELL_PAGES &&
+	       type->doorbell_pages <= MAX_DOORBELL_PAGES && is_power_of_2(type->doorbell_pages) &&
+	       type->vectors >= MIN_VECTORS && type->vectors <= VRDMA_MAX_VECTORS &&
+	       !type->reserved && type->max_pinned >= PAGE_SIZE;
+}
+
+static bool valid_types(const struct vrdma_mdev_register *spec)
+{
+	u32 i, j;
+
+	if (!spec->num_types || spec->num_types > VRDMA_MDEV_MAX_TYPES)
+		return false;
+	for (i = 0; i < spec->num_types; i++) {
+		if (!valid_type(&spec->types[i]))
+			return false;
+		for (j = 0; j < i; j++)
+			if (!strcmp(spec->types[i].name, spec->types[j].name))
+				return false;
+	}
+	return !memchr_inv(&spec->types[i], 0, (VRDMA_MDEV_MAX_TYPES - i) * sizeof(spec->types[0]));
+}
+
+static long register_hca(struct file *file, const void __user *arg)
+{
+	struct vrdma_mdev_register *spec;
+	struct vrdma_hca *hca;
+	long ret = 0;
+
+	spec = memdup_user(arg, sizeof(*spec));
+	if (IS_ERR(spec))
+		return PTR_ERR(spec);
+
+	if (spec->abi_version != VRDMA_MDEV_ABI_VERSION) {
+		ret = -EPROTONOSUPPORT;
+	} else if (!valid_name(spec->name) || !valid_types(spec)) {
+		ret = -EINVAL;
+	} else {
+		hca = vrdma_hca_register(spec);
+		if (IS_ERR(hca)) {
+			ret = PTR_ERR(hca);
+		} else if (cmpxchg(&file->private_data, NULL, hca)) {
+			/* One fd, one HCA. */
+			vrdma_hca_release(hca);
+			ret = -EBUSY;
+		}
+	}
+	kfree(spec);
+	return ret;
+}
+
+static long open_device(struct vrdma_hca *hca, struct vrdma_mdev_open_device __user *arg)
+{
+	struct vrdma_mdev_open_device open;
+	struct vrdma_device *dev;
+
+	if (copy_from_user(&open, arg, sizeof(open)))
+		return -EFAULT;
+
+	mutex_lock(&hca->lock);
+	dev = xa_load(&hca->devices, open.device);
+	if (dev && !xa_is_value(dev))
+		vrdma_device_get(dev);
+	else
+		dev = NULL;
+	mutex_unlock(&hca->lock);
+	if (!dev)
+		return -ENOENT;
+
+	open.fd = vrdma_mediator_open(dev);
+	vrdma_device_put(dev);
+	if (open.fd < 0)
+		return open.fd;
+	return copy_to_user(arg, &open, sizeof(open)) ? -EFAULT : 0;
+}
+
+static long hca_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct vrdma_hca *hca = READ_ONCE(file->private_data);
+	void __user *user = (void __user *)arg;
+
+	switch (cmd) {
+	case VRDMA_MDEV_REGISTER:
+		return hca ? -EBUSY : register_hca(file, user);
+	case VRDMA_MDEV_OPEN_DEVICE:
+		return hca ? open_device(hca, user) : -ENODEV;
+	default:
+		return -ENOTTY;
+	}
+}
+
+static bool next_event(struct vrdma_hca *hca, struct vrdma_mdev_event *event)
+{
+	unsigned long id = 0;
+	void *entry;
+
+	mutex_lock(&hca->lock);
+	entry = xa_find(&hca->devices, &id, ULONG_MAX, VRDMA_EVENT_PENDING);
+	if (entry) {
+		event->device = id;
+		if (entry == VRDMA_REMOVED) {
+			event->type = VRDMA_MDEV_DEVICE_REMOVED;
+			xa_erase(&hca->devices, id);
+		} else {
+			event->type = VRDMA_MDEV_DEVICE_ADDED;
+			xa_clear_mark(&hca->devices, id, VRDMA_EVENT_PENDING);
+		}
+	}
+	mutex_unlock(&hca->lock);
+	return entry;
+}
+
+static ssize_t hca_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
+{
+	struct vrdma_hca *hca = READ_ONCE(file->private_data);
+	struct vrdma_mdev_event event;
+	size_t done;
+
+	if (!hca)
+		return -ENODEV;
+	if (count < sizeof(event))
+		return -EINVAL;
+
+	for (done = 0; count - done >= sizeof(event); done += sizeof(event)) {
+		if (!next_event(hca, &event))
+			break;
+		if (copy_to_user(buf + done, &event, sizeof(event)))
+			return -EFAULT;
+	}
+	return done ? done : -EAGAIN;
+}
+
+static __poll_t hca_poll(struct file *file, poll_table *wait)
+{
+	struct vrdma_hca *hca = READ_ONCE(file->private_data);
+
+	if (!hca)
+		return EPOLLERR;
+	poll_wait(file, &hca->wait, wait);
+	return xa_marked(&hca->devices, VRDMA_EVENT_PENDING) ? EPOLLIN | EPOLLRDNORM : 0;
+}
+
+static int hca_open(struct inode *inode, struct file *file)
+{
+	file->private_data = NULL; /* misc left its own there */
+	return nonseekable_open(inode, file);
+}
+
+static int hca_close(struct inode *inode, struct file *file)
+{
+	struct vrdma_hca *hca = file->private_data;
+
+	if (hca)
+		vrdma_hca_release(hca);
+	return 0;
+}
+
+/* A new device, for the mediator to open. Where that died meanwhile, the device is born FATAL. */
+int vrdma_hca_publish(struct vrdma_hca *hca, struct vrdma_device *dev)
+{
+	bool serving;
+	int ret;
+
+	mutex_lock(&hca->lock);
+	ret = xa_alloc_cyclic(&hca->devices, &dev->id, dev, XA_LIMIT(1, INT_MAX), &hca->next_id,
+			      GFP_KERNEL);
+	if (ret >= 0)
+		xa_set_mark(&hca->devices, dev->id, VRDMA_EVENT_PENDING);
+	serving = hca->serving;
+	mutex_unlock(&hca->lock);
+	if (ret < 0)
+		return ret;
+
+	if (!serving)
+		vrdma_abandon(dev);
+	wake_up_interruptible(&hca->wait);
+	return 0;
+}
+
+void vrdma_hca_unpublish(struct vrdma_hca *hca, struct vrdma_device *dev)
+{
+	mutex_lock(&hca->lock);
+	if (!hca->serving || xa_get_mark(&hca->devices, dev->id, VRDMA_EVENT_PENDING)) {
+		xa_erase(&hca->devices, dev->id);
+	} else {
+		/* Replaces an entry and so needs no memory. */
+		xa_store(&hca->devices, dev->id, VRDMA_REMOVED, GFP_KERNEL);
+		xa_set_mark(&hca->devices, dev->id, VRDMA_EVENT_PENDING);
+	}
+	mutex_unlock(&hca->lock);
+	wake_up_interruptible(&hca->wait);
+}
+
+static const struct file_operations hca_fops = {
+	.owner = THIS_MODULE,
+	.open = hca_open,
+	.release = hca_close,
+	.read = hca_read,
+	.poll = hca_poll,
+	.unlocked_ioctl = hca_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.llseek = no_llseek,
+};
+
+static struct miscdevice hca_device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "vrdma_mdev",
+	.fops = &hca_fops,
+	.mode = 0600,
+};
+
+static int __init vrdma_mdev_init(void)
+{
+	int ret = vrdma_parent_init();
+
+	if (ret)
+		return ret;
+	ret = misc_register(&hca_device);
+	if (ret)
+		vrdma_parent_exit();
+	return ret;
+}
+
+static void __exit vrdma_mdev_exit(void)
+{
+	misc_deregister(&hca_device);
+	vrdma_parent_exit();
+}
+
+module_init(vrdma_mdev_init);
+module_exit(vrdma_mdev_exit);
+
+MODULE_DESCRIPTION("vrdma: mediated RDMA devices");
+MODULE_AUTHOR("vrdma");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The device fd: one device in the hands of its mediator.
+ */
+#include <linux/anon_inodes.h>
+#include <linux/fs.h>
+#include <linux/module.h>
+#include <linux/poll.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+
+#include "vrdma_mdev.h"
+
+static ssize_t mediator_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
+{
+	struct vrdma_device *dev = file->private_data;
+	struct vrdma_mdev_message message;
+	size_t done;
+
+	if (count < sizeof(message))
+		return -EINVAL;
+	if (vrdma_state_defunct(dev))
+		return -ENODEV;
+
+	for (done = 0; count - done >= sizeof(message); done += sizeof(message)) {
+		if (!vrdma_next_message(dev, &message))
+			break;
+		if (copy_to_user(buf + done, &message, sizeof(message)))
+			return -EFAULT;
+	}
+	return done ? done : -EAGAIN;
+}
+
+static __poll_t mediator_poll(struct file *file, poll_table *wait)
+{
+	struct vrdma_device *dev = file->private_data;
+
+	poll_wait(file, &dev->state.wait, wait);
+	if (vrdma_state_defunct(dev))
+		return EPOLLHUP | EPOLLERR;
+	return vrdma_has_message(dev) ? EPOLLIN | EPOLLRDNORM : 0;
+}
+
+static long device_info(struct vrdma_device *dev, void __user *arg)
+{
+	struct vrdma_state *state = &dev->state;
+	struct vrdma_mdev_device_info info = { .type = dev->type };
+
+	static_assert(sizeof(info.uuid) == sizeof(dev->uuid));
+	memcpy(info.uuid, &dev->uuid, sizeof(info.uuid));
+	spin_lock(&state->lock);
+	info.open = state->open;
+	info.reset_generation = state->generation;
+	memcpy(info.mac, state->mac, sizeof(info.mac));
+	memcpy(info.addresses, state->addresses, sizeof(info.addresses));
+	spin_unlock(&state->lock);
+	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
+}
+
+static long reset_done(struct vrdma_device *dev, void __user *arg)
+{
+	struct vrdma_mdev_reset_done done;
+
+	if (copy_from_user(&done, arg, sizeof(done)))
+		return -EFAULT;
+	if (done.reserved)
+		return -EINVAL;
+	return vrdma_reset_done(dev, done.generation);
+}
+
+static long set_kick(struct vrdma_device *dev, void __user *arg)
+{
+	struct vrdma_mdev_kick kick;
+	struct eventfd_ctx *eventfd = NULL;
+
+	if (copy_from_user(&kick, arg, sizeof(kick)))
+		return -EFAULT;
+	if (kick.reserved || kick.eventfd < -1)
+		return -EINVAL;
+	if (kick.eventfd >= 0) {
+		eventfd = eventfd_ctx_fdget(kick.eventfd);
+		if (IS_ERR(eventfd))
+			return PTR_ERR(eventfd);
+	}
+	vrdma_state_set_kick(dev, eventfd);
+	return 0;
+}
+
+static long raise(struct vrdma_device *dev, unsigned long vector)
+{
+	if (vector >= dev->vectors)
+		return -EINVAL;
+	vrdma_irq_raise(dev, vector);
+	return 0;
+}
+
+static long unpin(struct vrdma_device *dev, void __user *arg)
+{
+	struct vrdma_mdev_range range;
+
+	if (copy_from_user(&range, arg, sizeof(range)))
+		return -EFAULT;
+	if (!range.length || !PAGE_ALIGNED(range.iova | range.length) ||
+	    range.length > VRDMA_MDEV_WINDOW_SIZE ||
+	    range.iova > VRDMA_MDEV_WINDOW_SIZE - range.length)
+		return -EINVAL;
+	vrdma_window_unpin(dev, range.iova, range.length);
+	return 0;
+}
+
+static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct vrdma_device *dev = file->private_data;
+	void __user *user = (void __user *)arg;
+
+	if (vrdma_state_defunct(dev))
+		return -ENODEV;
+
+	switch (cmd) {
+	case VRDMA_MDEV_DEVICE_INFO:
+		return device_info(dev, user);
+	case VRDMA_MDEV_RESET_DONE:
+		return reset_done(dev, user);
+	case VRDMA_MDEV_SET_KICK:
+		return set_kick(dev, user);
+	case VRDMA_MDEV_RAISE:
+		return raise(dev, arg);
+	case VRDMA_MDEV_UNPIN:
+		return unpin(dev, user);
+	default:
+		return -ENOTTY;
+	}
+}
+
+static int mmap_info(struct vrdma_device *dev, struct vm_area_struct *vma, unsigned long page)
+{
+	if (vma->vm_flags & VM_WRITE)
+		return -EPERM;
+	vma->vm_flags &= ~VM_MAYWRITE;
+	return remap_vmalloc_range(vma, dev->window.info, page);
+}
+
+/* remap_vmalloc_range() refuses what goes beyond its area. */
+static int mediator_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct vrdma_device *dev = file->private_data;
+	unsigned long page = vma->vm_pgoff;
+
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	if (vrdma_state_defunct(dev))
+		return -ENODEV;
+
+	if (page >= VRDMA_MDEV_MMAP_WINDOW >> PAGE_SHIFT)
+		return vrdma_window_mmap(dev, vma);
+	if (page >= VRDMA_MDEV_MMAP_DOORBELLS >> PAGE_SHIFT)
+		return remap_vmalloc_range(vma, dev->doorbells,
+					   page - (VRDMA_MDEV_MMAP_DOORBELLS >> PAGE_SHIFT));
+	if (page >= VRDMA_MDEV_MMAP_INFO >> PAGE_SHIFT)
+		return mmap_info(dev, vma, page - (VRDMA_MDEV_MMAP_INFO >> PAGE_SHIFT));
+	return remap_vmalloc_range(vma, dev->shadow, page);
+}
+
+static int mediator_release(struct inode *inode, struct file *file)
+{
+	struct vrdma_device *dev = file->private_data;
+
+	vrdma_window_detach(dev);
+	vrdma_release(dev);
+	vrdma_device_put(dev);
+	return 0;
+}
+
+static const struct file_operations mediator_fops = {
+	.owner = THIS_MODULE,
+	.read = mediator_read,
+	.poll = mediator_poll,
+	.unlocked_ioctl = mediator_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = mediator_mmap,
+	.release = mediator_release,
+	.llseek = noop_llseek,
+};
+
+/*
+ * Returns an fd. The inode is not the one that anonymous files share: the window needs an
+ * address_space of its own to be zapped.
+ */
+int vrdma_mediator_open(struct vrdma_device *dev)
+{
+	int ret = vrdma_adopt(dev);
+
+	if (ret)
+		return ret;
+	vrdma_device_get(dev);
+	ret = anon_inode_getfd_secure("[vrdma-mdev]", &mediator_fops, dev,
+				      O_RDWR | O_CLOEXEC | O_NONBLOCK, NULL);
+	if (ret < 0) {
+		vrdma_release(dev);
+		vrdma_device_put(dev);
+	}
+	return ret;
+}

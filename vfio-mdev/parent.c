@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * An HCA as the parent of mediated devices: a platform device bound to the driver "vrdma", whose
+ * types are therefore named vrdma-<type>.
+ *
+ * It stays when its mediator goes, as long as it has devices; the next mediator that registers the
+ * name gets them. Locks: registry_lock, then mdev's (unreg_sem), then hca->lock. Creation and removal
+ * of a device run inside mdev's lock, and so leave taking down an HCA to reap_work.
+ */
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+
+#include "vrdma_mdev.h"
+
+#define DRIVER_NAME "vrdma"
+
+static DEFINE_MUTEX(registry_lock);
+static LIST_HEAD(registry);
+
+static struct vrdma_hca *hca_of(struct mdev_type *mtype)
+{
+	return container_of(mtype->parent, struct vrdma_hca, parent);
+}
+
+static u32 instances(struct vrdma_hca *hca)
+{
+	u32 count;
+
+	mutex_lock(&hca->lock);
+	count = hca->instances;
+	mutex_unlock(&hca->lock);
+	return count;
+}
+
+static void reap(struct work_struct *work)
+{
+	struct vrdma_hca *hca, *next;
+
+	mutex_lock(&registry_lock);
+	list_for_each_entry_safe(hca, next, &registry, node) {
+		if (hca->owned || instances(hca))
+			continue;
+		list_del(&hca->node);
+		platform_device_unregister(&hca->pdev);
+	}
+	mutex_unlock(&registry_lock);
+}
+static DECLARE_WORK(reap_work, reap);
+
+/* Reserves an instance of a type for a device about to be made. */
+int vrdma_hca_admit(struct vrdma_hca *hca, u32 type)
+{
+	int ret = 0;
+
+	mutex_lock(&hca->lock);
+	if (!hca->serving) {
+		ret = -ENODEV;
+	} else if (hca->types[type].instances == hca->spec.types[type].max_instances) {
+		ret = -ENOSPC;
+	} else {
+		hca->types[type].instances++;
+		hca->instances++;
+	}
+	mutex_unlock(&hca->lock);
+	return ret;
+}
+
+void vrdma_hca_dismiss(struct vrdma_hca *hca, u32 type)
+{
+	mutex_lock(&hca->lock);
+	hca->types[type].instances--;
+	hca->instances--;
+	mutex_unlock(&hca->lock);
+	schedule_work(&reap_work);
+}
+
+unsigned int vrdma_hca_available(struct mdev_type *mtype)
+{
+	struct vrdma_hca *hca = hca_of(mtype);
+	struct vrdma_type *type = container_of(mtype, struct vrdma_type, mdev);
+	unsigned int available = 0;
+
+	mutex_lock(&hca->lock);
+	if (hca->serving)
+		available = hca->spec.types[type - hca->types].max_instances - type->instances;
+	mutex_unlock(&hca->lock);
+	return available;
+}
+
+ssize_t vrdma_hca_describe(struct mdev_type *mtype, char *buf)
+{
+	struct vrdma_hca *hca = hca_of(mtype);
+	struct vrdma_type *type = container_of(mtype, struct vrdma_type, mdev);
+
+	return sysfs_emit(buf, "%s\n", hca->spec.types[type - hca->types].description);
+}
+
+static void hca_release(struct device *device)
+{
+	struct vrdma_hca *hca = container_of(device, struct vrdma_hca, pdev.dev);
+
+	kfree(hca->pdev.driver_override);
+	xa_destroy(&hca->devices);
+	kfree(hca);
+}
+
+static struct vrdma_hca *create_hca(const struct vrdma_mdev_register *spec)
+{
+	struct vrdma_hca *hca;
+	struct device *other;
+	u32 i;
+	int ret;
+
+	other = bus_find_device_by_name(&platform_bus_type, NULL, spec->name);
+	if (other) {
+		put_device(other);
+		return ERR_PTR(-EEXIST);
+	}
+
+	hca = kzalloc(sizeof(*hca), GFP_KERNEL);
+	if (!hca)
+		return ERR_PTR(-ENOMEM);
+	mutex_init(&hca->lock);
+	init_waitqueue_head(&hca->wait);
+	xa_init_flags(&hca->devices, XA_FLAGS_ALLOC);
+	hca->spec = *spec;
+	for (i = 0; i < spec->num_types; i++) {
+		hca->types[i].mdev.sysfs_name = hca->spec.types[i].name;
+		hca->mdev_types[i] = &hca->types[i].mdev;
+	}
+	hca->owned = true;
+	hca->serving = true;
+	hca->pdev.name = hca->spec.name;
+	hca->pdev.id = PLATFORM_DEVID_NONE;
+	hca->pdev.dev.release = hca_release;
+	hca->pdev.driver_override = kstrdup(DRIVER_NAME, GFP_KERNEL);
+	if (!hca->pdev.driver_override) {
+		kfree(hca);
+		return ERR_PTR(-ENOMEM);
+	}
+
+	ret = platform_device_register(&hca->pdev);
+	if (ret) {
+		platform_device_put(&hca->pdev);
+		return ERR_PTR(ret);
+	}
+	if (!hca->pdev.dev.driver) {
+		platform_device_unregister(&hca->pdev);
+		return ERR_PTR(-ENODEV);
+	}
+	return hca;
+}
+
+static struct vrdma_hca *find_hca(const char *name)
+{
+	struct vrdma_hca *hca;
+
+	lockdep_assert_held(&registry_lock);
+	list_for_each_entry(hca, &registry, node)
+		if (!strcmp(hca->spec.name, name))
+			return hca;
+	return NULL;
+}
+
+/* A description may change with the mediator's version; what existing devices are made of may not. */
+static bool same_types(const struct vrdma_mdev_register *a, const struct vrdma_mdev_register *b)
+{
+	u32 i;
+
+	if (a->num_types != b->num_types)
+		return false;
+	for (i = 0; i < a->num_types; i++) {
+		const struct vrdma_mdev_type *x = &a->types[i], *y = &b->types[i];
+
+		if (strcmp(x->name, y->name) || x->max_instances != y->max_instances ||
+		    x->doorbell_pages != y->doorbell_pages || x->vectors != y->vectors ||
+		    x->max_pinned != y->max_pinned)
+			return false;
+	}
+	return true;
+}
+
+/* The devices of an earlier mediator are announced to the next one. */
+static void adopt_hca(struct vrdma_hca *hca)
+{
+	unsigned long id;
+	void *entry;
+
+	mutex_lock(&hca->lock);
+	xa_for_each(&hca->devices, id, entry)
+		xa_set_mark(&hca->devices, id, VRDMA_EVENT_PENDING);
+	hca->serving = true;
+	mutex_unlock(&hca->lock);
+	hca->owned = true;
+}
+
+struct vrdma_hca *vrdma_hca_register(const struct vrdma_mdev_register *spec)
+{
+	struct vrdma_hca *hca;
+
+	mutex_lock(&registry_lock);
+	hca = find_hca(spec->name);
+	if (hca && hca->owned) {
+		hca = ERR_PTR(-EBUSY);
+	} else if (hca && instances(hca)) {
+		if (same_types(&hca->spec, spec))
+			adopt_hca(hca);
+		else
+			hca = ERR_PTR(-EINVAL);
+	} else {
+		if (hca) {
+			/* reap_work has not come to it yet. */
+			list_del(&hca->node);
+			platform_device_unregister(&hca->pdev);
+		}
+		hca = create_hca(spec);
+		if (!IS_ERR(hca))
+			list_add_tail(&hca->node, &registry);
+	}
+	mutex_unlock(&registry_lock);
+	return hca;
+}
+
+/* Each device is abandoned without hca->lock: it takes the locks of its VM's memory. */
+static void abandon_devices(struct vrdma_hca *hca)
+{
+	struct vrdma_device *dev;
+	unsigned long id = 0;
+	void *entry;
+
+	for (;;) {
+		mutex_lock(&hca->lock);
+		entry = xa_find_after(&hca->devices, &id, ULONG_MAX, XA_PRESENT);
+		if (entry == VRDMA_REMOVED)
+			xa_erase(&hca->devices, id);
+		dev = !entry || xa_is_value(entry) ? NULL : vrdma_device_get(entry);
+		mutex_unlock(&hca->lock);
+
+		if (!entry)
+			return;
+		if (!dev)
+			continue;
+		vrdma_abandon(dev);
+		vrdma_device_put(dev);
+	}
+}
+
+/* The mediator closed its fd, or died. */
+void vrdma_hca_release(struct vrdma_hca *hca)
+{
+	mutex_lock(&hca->lock);
+	hca->serving = false;
+	mutex_unlock(&hca->lock);
+	abandon_devices(hca);
+
+	mutex_lock(&registry_lock);
+	hca->owned = false;
+	mutex_unlock(&registry_lock);
+	schedule_work(&reap_work);
+}
+
+static int parent_probe(struct platform_device *pdev)
+{
+	struct vrdma_hca *hca = container_of(pdev, struct vrdma_hca, pdev);
+
+	return mdev_register_parent(&hca->parent, &pdev->dev, &vrdma_mdev_driver, hca->mdev_types,
+				    hca->spec.num_types);
+}
+
+static int parent_remove(struct platform_device *pdev)
+{
+	struct vrdma_hca *hca = container_of(pdev, struct vrdma_hca, pdev);
+
+	mdev_unregister_parent(&hca->parent);
+	return 0;
+}
+
+/* Never matched by name: only by the override that create_hca() sets. */
+static const struct platform_device_id no_ids[] = { {} };
+
+static struct platform_driver parent_driver = {
+	.probe = parent_probe,
+	.remove = parent_remove,
+	.id_table = no_ids,
+	.driver = {
+		.name = DRIVER_NAME,
+		.suppress_bind_attrs = true,
+		.probe_type = PROBE_FORCE_SYNCHRONOUS,
+	},
+};
+
+int vrdma_parent_init(void)
+{
+	int ret;
+
+	ret = mdev_register_driver(&vrdma_mdev_driver);
+	if (ret)
+		return ret;
+	ret = platform_driver_register(&parent_driver);
+	if (ret)
+		mdev_unregister_driver(&vrdma_mdev_driver);
+	return ret;
+}
+
+/* No fd of ours is open any more, but HCAs with devices that nobody uses may be left. */
+void vrdma_parent_exit(void)
+{
+	struct vrdma_hca *hca, *next;
+
+	mutex_lock(&registry_lock);
+	list_for_each_entry_safe(hca, next, &registry, node) {
+		list_del(&hca->node);
+		platform_device_unregister(&hca->pdev);
+	}
+	mutex_unlock(&registry_lock);
+	flush_work(&reap_work);
+	platform_driver_unregister(&parent_driver);
+	mdev_unregister_driver(&vrdma_mdev_driver);
+}

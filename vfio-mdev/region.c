@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The VFIO regions of a device, and who serves accesses to each. As in vfio-pci the file offset
+ * holds the region's index in its upper bits.
+ */
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+
+#include "vrdma_mdev.h"
+
+#define REGION_SHIFT 40
+#define REGION_OFFSET_MASK ((1ull << REGION_SHIFT) - 1)
+
+static u64 region_size(const struct vrdma_device *dev, u32 index)
+{
+	switch (index) {
+	case VFIO_PCI_CONFIG_REGION_INDEX:
+		return PCI_CFG_SPACE_SIZE;
+	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS:
+		return VRDMA_BAR0_SIZE;
+	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS:
+		return vrdma_doorbells_size(dev);
+	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_MSIX:
+		return VRDMA_BAR4_SIZE;
+	default:
+		return 0;
+	}
+}
+
+int vrdma_region_info(struct vrdma_device *dev, struct vfio_region_info *info)
+{
+	if (info->index >= VFIO_PCI_NUM_REGIONS)
+		return -EINVAL;
+
+	info->cap_offset = 0;
+	info->offset = (u64)info->index << REGION_SHIFT;
+	info->size = region_size(dev, info->index);
+	info->flags = info->size ? VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE : 0;
+	/* Without WRITE a guest's store into the mapping would stop its VM. */
+	if (info->index == VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS)
+		info->flags |= VFIO_REGION_INFO_FLAG_MMAP;
+	return 0;
+}
+
+/* Cuts an access to what lies in its region. */
+static ssize_t clip(const struct vrdma_device *dev, u32 index, u64 offset, size_t count)
+{
+	u64 size = region_size(dev, index);
+
+	if (offset >= size)
+		return -EINVAL;
+	return min_t(u64, count, size - offset);
+}
+
+ssize_t vrdma_region_read(struct vfio_device *vdev, char __user *buf, size_t count, loff_t *pos)
+{
+	struct vrdma_device *dev = vrdma_device_of(vdev);
+	u32 index = *pos >> REGION_SHIFT;
+	u64 offset = *pos & REGION_OFFSET_MASK;
+	ssize_t ret = clip(dev, index, offset, count);
+
+	if (ret <= 0)
+		return ret;
+	count = ret;
+
+	switch (index) {
+	case VFIO_PCI_CONFIG_REGION_INDEX:
+		ret = vrdma_config_read(dev, buf, count, offset);
+		break;
+	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS:
+		ret = vrdma_registers_read(dev, buf, count, offset);
+		break;
+	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS:
+		ret = copy_to_user(buf, dev->doorbells + offset, count) ? -EFAULT : count;
+		break;
+	default: /* QEMU keeps the MSI-X table */
+		ret = clear_user(buf, count) ? -EFAULT : count;
+	}
+	if (ret > 0)
+		*pos += ret;
+	return ret;
+}
+
+ssize_t vrdma_region_write(struct vfio_device *vdev, const char __user *buf, size_t count,
+			   loff_t *pos)
+{
+	struct vrdma_device *dev = vrdma_device_of(vdev);
+	u32 index = *pos >> REGION_SHIFT;
+	u64 offset = *pos & REGION_OFFSET_MASK;
+	ssize_t ret = clip(dev, index, offset, count);
+
+	if (ret <= 0)
+		return ret;
+	count = ret;
+
+	switch (index) {
+	case VFIO_PCI_CONFIG_REGION_INDEX:
+		ret = vrdma_config_write(dev, buf, count, offset);
+		break;
+	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS:
+		ret = vrdma_registers_write(dev, buf, count, offset);
+		break;
+	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS:
+		ret = copy_from_user(dev->doorbells + offset, buf, count) ? -EFAULT : count;
+		break;
+	default: /* QEMU keeps the MSI-X table */
+		ret = count;
+	}
+	if (ret > 0)
+		*pos += ret;
+	return ret;
+}
+
+int vrdma_region_mmap(struct vfio_device *vdev, struct vm_area_struct *vma)
+{
+	struct vrdma_device *dev = vrdma_device_of(vdev);
+	u32 index = vma->vm_pgoff >> (REGION_SHIFT - PAGE_SHIFT);
+	unsigned long page = vma->vm_pgoff & (REGION_OFFSET_MASK >> PAGE_SHIFT);
+
+	if (index != VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS)
+		return -EINVAL;
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	return remap_vmalloc_range(vma, dev->doorbells, page);
+}

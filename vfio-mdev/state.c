@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a device is to its guest (condition) and what its mediator is told (messages).
+ *
+ * A guest's register access takes state.lock alone, for a few instructions, and so never waits for
+ * the mediator. Lock order: window.pin_lock, then state.lock. Interrupts are raised, and memory is
+ * revoked, with state.lock dropped.
+ */
+#include "vrdma_mdev.h"
+
+void vrdma_state_init(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+
+	spin_lock_init(&state->lock);
+	init_waitqueue_head(&state->wait);
+	state->condition = VRDMA_RESETTING;
+}
+
+u32 vrdma_state_status(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+	u32 status = 0;
+
+	spin_lock(&state->lock);
+	if (state->condition == VRDMA_FATAL)
+		status = VRDMA_STATUS_FATAL;
+	else if (state->condition == VRDMA_LIVE)
+		status = le32_to_cpu(READ_ONCE(dev->shadow[VRDMA_REG_STATUS / sizeof(u32)]));
+	spin_unlock(&state->lock);
+	return status;
+}
+
+/* The device fd has nothing to say to the device any more. */
+bool vrdma_state_defunct(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+	bool defunct;
+
+	spin_lock(&state->lock);
+	defunct = state->abandoned || state->removed;
+	spin_unlock(&state->lock);
+	return defunct;
+}
+
+/*
+ * Messages. All but register writes are one pending flag each, so that a guest which writes without
+ * pause costs a bounded amount of memory.
+ */
+void vrdma_state_write(struct vrdma_device *dev, u32 offset, u32 value)
+{
+	struct vrdma_state *state = &dev->state;
+	bool overflow = false;
+
+	spin_lock(&state->lock);
+	if (state->condition == VRDMA_FATAL) {
+		/* Only a reset helps, and it would drop this write. */
+	} else if (state->tail - state->head == VRDMA_MDEV_MAX_MESSAGES) {
+		state->condition = VRDMA_FATAL;
+		overflow = true;
+	} else {
+		state->writes[state->tail % VRDMA_MDEV_MAX_MESSAGES] =
+			(struct vrdma_write){ .offset = offset, .value = value };
+		state->tail++;
+	}
+	spin_unlock(&state->lock);
+
+	if (overflow)
+		vrdma_irq_raise(dev, 0);
+	else
+		wake_up_interruptible(&state->wait);
+}
+
+void vrdma_state_doorbell(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+
+	spin_lock(&state->lock);
+	state->doorbell_pending = true;
+	spin_unlock(&state->lock);
+	wake_up_interruptible(&state->wait);
+}
+
+void vrdma_state_kick(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+
+	spin_lock(&state->lock);
+	if (state->kick)
+		eventfd_signal(state->kick, 1);
+	spin_unlock(&state->lock);
+}
+
+void vrdma_state_set_kick(struct vrdma_device *dev, struct eventfd_ctx *kick)
+{
+	struct vrdma_state *state = &dev->state;
+
+	spin_lock(&state->lock);
+	swap(state->kick, kick);
+	spin_unlock(&state->lock);
+	if (kick)
+		eventfd_ctx_put(kick);
+}
+
+static bool has_message(const struct vrdma_state *state)
+{
+	return state->reset_pending || state->head != state->tail || state->doorbell_pending;
+}
+
+bool vrdma_has_message(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+	bool any;
+
+	spin_lock(&state->lock);
+	any = has_message(state);
+	spin_unlock(&state->lock);
+	return any;
+}
+
+/* A reset comes before what the guest wrote after it, a doorbell after the writes that it needs. */
+bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *message)
+{
+	struct vrdma_state *state = &dev->state;
+	bool any;
+
+	memset(message, 0, sizeof(*message));
+	spin_lock(&state->lock);
+	any = has_message(state);
+	if (state->reset_pending) {
+		state->reset_pending = false;
+		message->type = VRDMA_MDEV_MESSAGE_RESET;
+		message->value = state->generation;
+	} else if (state->head != state->tail) {
+		const struct vrdma_write *write =
+			&state->writes[state->head++ % VRDMA_MDEV_MAX_MESSAGES];
+
+		message->type = VRDMA_MDEV_MESSAGE_WRITE;
+		message->offset = write->offset;
+		message->value = write->value;
+	} else if (state->doorbell_pending) {
+		state->doorbell_pending = false;
+		message->type = VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL;
+	}
+	spin_unlock(&state->lock);
+	return any;
+}
+
+/* Starts a generation: what the guest asked of the last one is void. */
+static void begin_reset(struct vrdma_state *state)
+{
+	lockdep_assert_held(&state->lock);
+
+	state->generation++;
+	state->condition = state->abandoned ? VRDMA_FATAL : VRDMA_RESETTING;
+	state->head = state->tail;
+	state->doorbell_pending = false;
+	state->reset_pending = true;
+}
+
+/* When it returns, the mediator can reach no memory of the guest, whatever it is doing. */
+static void finish_reset(struct vrdma_device *dev)
+{
+	vrdma_irqs_reset(dev);
+	vrdma_window_disable(dev);
+	wake_up_interruptible(&dev->state.wait);
+}
+
+/* A reset that the VM asked for. It polls STATUS and needs no interrupt for READY. */
+void vrdma_reset(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+
+	spin_lock(&state->lock);
+	state->recovering = false;
+	begin_reset(state);
+	spin_unlock(&state->lock);
+	finish_reset(dev);
+}
+
+/* A VM took the device, or gave it back. */
+void vrdma_reset_open(struct vrdma_device *dev, bool open)
+{
+	struct vrdma_state *state = &dev->state;
+
+	spin_lock(&state->lock);
+	state->open = open;
+	state->recovering = false;
+	begin_reset(state);
+	spin_unlock(&state->lock);
+	finish_reset(dev);
+}
+
+/*
+ * pin_lock makes the check and the opening of the window one step against a reset, which counts the
+ * generation up first and closes the window, under pin_lock, second.
+ */
+int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
+{
+	struct vrdma_state *state = &dev->state;
+	bool recovered = false;
+	bool live = false;
+	int ret = 0;
+
+	mutex_lock(&dev->window.pin_lock);
+	spin_lock(&state->lock);
+	if (state->abandoned || state->removed) {
+		ret = -ENODEV;
+	} else if (generation != state->generation) {
+		ret = -ESTALE;
+	} else if (state->condition == VRDMA_RESETTING) {
+		state->condition = VRDMA_LIVE;
+		live = state->open;
+		swap(recovered, state->recovering);
+	}
+	spin_unlock(&state->lock);
+	if (live)
+		vrdma_window_enable(dev);
+	mutex_unlock(&dev->window.pin_lock);
+
+	if (recovered)
+		vrdma_irq_raise(dev, 0);
+	return ret;
+}
+
+/*
+ * A mediator opens the device. It knows nothing of what an earlier one did, so a reset comes first.
+ */
+int vrdma_adopt(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+	int ret = 0;
+
+	spin_lock(&state->lock);
+	if (state->removed) {
+		ret = -ENODEV;
+	} else if (state->mediated) {
+		ret = -EBUSY;
+	} else {
+		state->mediated = true;
+		state->abandoned = false;
+		state->recovering = state->open && state->condition == VRDMA_FATAL;
+		begin_reset(state);
+	}
+	spin_unlock(&state->lock);
+
+	if (!ret)
+		finish_reset(dev);
+	return ret;
+}
+
+/* The mediator is gone: its registration or its device fd was closed. */
+void vrdma_abandon(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+	bool fatal;
+
+	spin_lock(&state->lock);
+	fatal = state->condition != VRDMA_FATAL;
+	state->abandoned = true;
+	state->condition = VRDMA_FATAL;
+	spin_unlock(&state->lock);
+
+	vrdma_window_disable(dev);
+	if (fatal)
+		vrdma_irq_raise(dev, 0);
+	wake_up_interruptible(&state->wait);
+}
+
+/* The device fd was closed: the next mediator may open it. */
+void vrdma_release(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+
+	vrdma_state_set_kick(dev, NULL);
+	vrdma_abandon(dev);
+	spin_lock(&state->lock);
+	state->mediated = false;
+	spin_unlock(&state->lock);
+}
+
+void vrdma_state_remove(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+
+	spin_lock(&state->lock);
+	state->removed = true;
+	spin_unlock(&state->lock);
+	wake_up_interruptible(&state->wait);
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Attributes of a device, in /sys/bus/mdev/devices/UUID/:
+ *   mac         of the function, as the guest's vrdma driver looks for its network device
+ *   addresses   prefixes that the guest may use; empty: any
+ *   pinned      bytes of the VM's memory that are pinned for the mediator now
+ * What they mean is the mediator's business; here they are stored and checked for their shape.
+ */
+#include <linux/etherdevice.h>
+#include <linux/sysfs.h>
+
+#include "vrdma_mdev.h"
+
+static ssize_t mac_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	struct vrdma_device *dev = dev_get_drvdata(device);
+	u8 mac[ETH_ALEN];
+
+	spin_lock(&dev->state.lock);
+	ether_addr_copy(mac, dev->state.mac);
+	spin_unlock(&dev->state.lock);
+	return sysfs_emit(buf, "%pM\n", mac);
+}
+
+static ssize_t mac_store(struct device *device, struct device_attribute *attr, const char *buf,
+			 size_t count)
+{
+	struct vrdma_device *dev = dev_get_drvdata(device);
+	const size_t length = 3 * ETH_ALEN - 1;
+	u8 mac[ETH_ALEN];
+	int ret = count;
+
+	if (count < length || count > length + 1 || (count > length && buf[length] != '\n'))
+		return -EINVAL;
+	if (!mac_pton(buf, mac) || is_multicast_ether_addr(mac))
+		return -EINVAL;
+
+	spin_lock(&dev->state.lock);
+	if (dev->state.open)
+		ret = -EBUSY;
+	else
+		ether_addr_copy(dev->state.mac, mac);
+	spin_unlock(&dev->state.lock);
+	return ret;
+}
+static DEVICE_ATTR_RW(mac);
+
+static ssize_t addresses_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	struct vrdma_device *dev = dev_get_drvdata(device);
+	ssize_t ret;
+
+	spin_lock(&dev->state.lock);
+	ret = sysfs_emit(buf, "%s\n", dev->state.addresses);
+	spin_unlock(&dev->state.lock);
+	return ret;
+}
+
+static ssize_t addresses_store(struct device *device, struct device_attribute *attr, const char *buf,
+			       size_t count)
+{
+	struct vrdma_device *dev = dev_get_drvdata(device);
+	size_t length = strcspn(buf, "\n");
+	int ret = count;
+
+	if (length + 1 < count || length >= VRDMA_MDEV_ADDRESSES_SIZE)
+		return -EINVAL;
+	if (strspn(buf, "0123456789abcdefABCDEF.:/,") != length)
+		return -EINVAL;
+
+	spin_lock(&dev->state.lock);
+	if (dev->state.open) {
+		ret = -EBUSY;
+	} else {
+		memset(dev->state.addresses, 0, sizeof(dev->state.addresses));
+		memcpy(dev->state.addresses, buf, length);
+	}
+	spin_unlock(&dev->state.lock);
+	return ret;
+}
+static DEVICE_ATTR_RW(addresses);
+
+static ssize_t pinned_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	struct vrdma_device *dev = dev_get_drvdata(device);
+
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(dev->window.info->pinned));
+}
+static DEVICE_ATTR_RO(pinned);
+
+static struct attribute *vrdma_device_attrs[] = {
+	&dev_attr_mac.attr,
+	&dev_attr_addresses.attr,
+	&dev_attr_pinned.attr,
+	NULL,
+};
+
+static const struct attribute_group vrdma_device_group = {
+	.attrs = vrdma_device_attrs,
+};
+
+const struct attribute_group *vrdma_device_groups[] = {
+	&vrdma_device_group,
+	NULL,
+};

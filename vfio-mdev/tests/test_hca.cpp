@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* Registration, types and their instances, events. */
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+
+#include <cstring>
+
+#include "harness.h"
+#include "mediator.h"
+
+namespace {
+
+harness::Fd open_control() {
+    return harness::Fd(open(VRDMA_MDEV_PATH, O_RDWR | O_CLOEXEC));
+}
+
+int register_errno(const vrdma_mdev_register& spec) {
+    const harness::Fd fd = open_control();
+    return ioctl(fd.get(), VRDMA_MDEV_REGISTER, &spec) == 0 ? 0 : errno;
+}
+
+/* What register says to test_hca() after a change. */
+template <typename Change>
+int register_changed(Change change) {
+    vrdma_mdev_register spec = test_hca();
+    change(spec);
+    return register_errno(spec);
+}
+
+std::string available(const char* type) {
+    return harness::read_file(type_path(type) + "/available_instances");
+}
+
+} // namespace
+
+TEST(hca_refuses_bad_registrations) {
+    using Spec = vrdma_mdev_register;
+    CHECK_EQ(register_changed([](Spec& s) { s.abi_version++; }), EPROTONOSUPPORT);
+    CHECK_EQ(register_changed([](Spec& s) { s.num_types = 0; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.num_types = VRDMA_MDEV_MAX_TYPES + 1; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.num_types = 1; }), EINVAL); /* types[1] not zero */
+    CHECK_EQ(register_changed([](Spec& s) { s.name[0] = '\0'; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.name[0] = '/'; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { std::memset(s.name, 'a', sizeof(s.name)); }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[0].name[0] = 'S'; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[1] = s.types[0]; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) {
+                 std::memset(s.types[0].description, 'a', sizeof(s.types[0].description));
+             }),
+             EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[0].max_instances = 0; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[0].max_instances = 4097; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[0].doorbell_pages = 1; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[0].doorbell_pages = 3; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[0].doorbell_pages = 8192; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[0].vectors = 1; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[0].vectors = VRDMA_MAX_VECTORS + 1; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[0].reserved = 1; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[0].max_pinned = 0; }), EINVAL);
+    CHECK(!exists(hca_path()));
+    CHECK_EQ(register_errno(test_hca()), 0);
+}
+
+/* A name that is some other platform device's. */
+TEST(hca_refuses_a_taken_name) {
+    CHECK(exists("/sys/devices/platform/serial8250"));
+    CHECK_EQ(register_changed([](vrdma_mdev_register& s) {
+                 std::memset(s.name, 0, sizeof(s.name));
+                 std::strncpy(s.name, "serial8250", sizeof(s.name) - 1);
+             }),
+             EEXIST);
+}
+
+TEST(hca_refuses_calls_out_of_order) {
+    const harness::Fd fd = open_control();
+    vrdma_mdev_open_device open = {1, -1};
+    vrdma_mdev_event event;
+    CHECK_ERRNO(ioctl(fd.get(), VRDMA_MDEV_OPEN_DEVICE, &open), ENODEV);
+    CHECK_ERRNO(read(fd.get(), &event, sizeof(event)), ENODEV);
+    CHECK_ERRNO(ioctl(fd.get(), VRDMA_MDEV_REGISTER, nullptr), EFAULT);
+    CHECK_ERRNO(ioctl(fd.get(), VRDMA_MDEV_RAISE, 0), ENOTTY);
+
+    const Hca hca;
+    const vrdma_mdev_register again = test_hca();
+    CHECK_ERRNO(ioctl(hca.fd(), VRDMA_MDEV_REGISTER, &again), EBUSY);
+    CHECK_ERRNO(ioctl(fd.get(), VRDMA_MDEV_REGISTER, &again), EBUSY);
+    CHECK_ERRNO(ioctl(hca.fd(), VRDMA_MDEV_OPEN_DEVICE, &open), ENOENT);
+    CHECK_ERRNO(read(hca.fd(), &event, sizeof(event) - 1), EINVAL);
+}
+
+TEST(hca_shows_its_types) {
+    const Hca hca;
+    CHECK_EQ(harness::read_file(type_path("small") + "/name"), std::string("small"));
+    CHECK_EQ(harness::read_file(type_path("small") + "/description"),
+             std::string("small for tests"));
+    CHECK_EQ(harness::read_file(type_path("small") + "/device_api"), std::string("vfio-pci"));
+    CHECK(exists(type_path("large")));
+}
+
+TEST(hca_counts_instances) {
+    const Hca hca;
+    CHECK_EQ(available("small"), std::string("2"));
+    CHECK_EQ(create_device("small", test_uuid(1)), 0);
+    CHECK_EQ(available("small"), std::string("1"));
+    CHECK_EQ(create_device("small", test_uuid(1)), EEXIST);
+    CHECK_EQ(create_device("small", test_uuid(2)), 0);
+    CHECK_EQ(available("small"), std::string("0"));
+    CHECK_EQ(create_device("small", test_uuid(3)), ENOSPC);
+    CHECK_EQ(available("large"), std::string("2"));
+    CHECK_EQ(remove_device(test_uuid(1)), 0);
+    CHECK_EQ(available("small"), std::string("1"));
+    CHECK_EQ(create_device("small", test_uuid(3)), 0);
+}
+
+TEST(hca_tells_of_devices) {
+    const Hca hca;
+    CHECK(!hca.next_event());
+
+    CHECK_EQ(create_device("small", test_uuid(1)), 0);
+    CHECK(harness::await(hca.fd(), POLLIN) & POLLIN);
+    const uint32_t first = hca.added();
+    CHECK(!hca.next_event());
+
+    /* Made and removed before the mediator looked: nothing to tell. */
+    CHECK_EQ(create_device("small", test_uuid(2)), 0);
+    CHECK_EQ(remove_device(test_uuid(2)), 0);
+    CHECK(!hca.next_event());
+
+    CHECK_EQ(remove_device(test_uuid(1)), 0);
+    CHECK(harness::await(hca.fd(), POLLIN) & POLLIN);
+    const auto removed = hca.next_event();
+    CHECK(removed);
+    CHECK_EQ(removed->type, VRDMA_MDEV_DEVICE_REMOVED);
+    CHECK_EQ(removed->device, first);
+    CHECK(!hca.next_event());
+}
+
+/* Several events in one read. */
+TEST(hca_tells_of_devices_at_once) {
+    const Hca hca;
+    CHECK_EQ(create_device("small", test_uuid(1)), 0);
+    CHECK_EQ(create_device("large", test_uuid(2)), 0);
+    vrdma_mdev_event events[3];
+    CHECK_EQ(read(hca.fd(), events, sizeof(events)), 2 * sizeof(events[0]));
+    CHECK(events[0].device != events[1].device);
+}
+
+TEST(hca_without_devices_goes_with_its_mediator) {
+    Hca hca;
+    CHECK(exists(hca_path()));
+    hca.close();
+    harness::await([] { return !exists(hca_path()); }, "the HCA is gone");
+}
+
+TEST(hca_without_mediator_makes_no_devices) {
+    Hca hca;
+    CHECK_EQ(create_device("small", test_uuid(1)), 0);
+    hca.close();
+    CHECK_EQ(available("small"), std::string("0"));
+    CHECK_EQ(create_device("small", test_uuid(2)), ENODEV);
+    /* The last device takes the HCA along. */
+    CHECK_EQ(remove_device(test_uuid(1)), 0);
+    harness::await([] { return !exists(hca_path()); }, "the HCA is gone");
+}
+
+TEST(hca_is_adopted_with_its_devices) {
+    {
+        Hca hca;
+        CHECK_EQ(create_device("small", test_uuid(1)), 0);
+        CHECK_EQ(create_device("small", test_uuid(2)), 0);
+        hca.added();
+    }
+    CHECK_EQ(register_changed([](vrdma_mdev_register& s) { s.types[0].vectors++; }), EINVAL);
+    CHECK_EQ(register_changed([](vrdma_mdev_register& s) { s.types[1].max_pinned *= 2; }), EINVAL);
+    const Hca hca;
+    CHECK(hca.added() != hca.added());
+    CHECK(!hca.next_event());
+    CHECK_EQ(available("small"), std::string("0"));
+    CHECK_EQ(available("large"), std::string("2"));
+}

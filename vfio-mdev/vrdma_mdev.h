@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * vrdma_mdev.ko: what its files know of each other.
+ *
+ *   hca.c        /dev/vrdma_mdev: a mediator registers an HCA and hears of its devices
+ *   parent.c     the HCA as a parent of mediated devices: its types and their instances
+ *   device.c     one mediated device: birth, VFIO open and close, removal
+ *   sysfs.c      its attributes
+ *   state.c      its condition, resets, and the messages for the mediator
+ *   config.c     its PCI configuration space
+ *   region.c     its VFIO regions: who serves which
+ *   registers.c  BAR0: registers and the kick page
+ *   irq.c        interrupts
+ *   window.c     the guest's memory as the mediator sees it
+ *   mediator.c   the device fd of the mediator
+ */
+#ifndef VRDMA_MDEV_PRIVATE_H
+#define VRDMA_MDEV_PRIVATE_H
+
+#include <linux/eventfd.h>
+#include <linux/mdev.h>
+#include <linux/mutex.h>
+#include <linux/pci_regs.h>
+#include <linux/platform_device.h>
+#include <linux/rwsem.h>
+#include <linux/spinlock.h>
+#include <linux/uuid.h>
+#include <linux/vfio.h>
+#include <linux/wait.h>
+#include <linux/xarray.h>
+
+#include "vrdma/device.h"
+#include "vrdma/mdev.h"
+
+static_assert(PAGE_SIZE == VRDMA_PAGE_SIZE);
+
+struct vrdma_type {
+	struct mdev_type mdev;
+	u32 instances;
+};
+
+/* An HCA, and the parent device of its mediated devices. Lives as long as its platform device. */
+struct vrdma_hca {
+	struct platform_device pdev;
+	struct mdev_parent parent;
+	struct mdev_type *mdev_types[VRDMA_MDEV_MAX_TYPES];
+	struct vrdma_type types[VRDMA_MDEV_MAX_TYPES];
+	struct vrdma_mdev_register spec;
+
+	/* The registry's, under its lock (parent.c). */
+	struct list_head node;
+	bool owned; /* a mediator's fd refers to this HCA */
+
+	struct mutex lock; /* what follows, and the instances of the types */
+	bool serving;	   /* the mediator is alive */
+	u32 instances;	   /* of all types */
+	struct xarray devices; /* id -> struct vrdma_device, or VRDMA_REMOVED for an event to come */
+	u32 next_id;
+	wait_queue_head_t wait;
+};
+
+/* The mark of entries whose event the mediator has not read yet. */
+#define VRDMA_EVENT_PENDING XA_MARK_1
+#define VRDMA_REMOVED xa_mk_value(0)
+
+enum vrdma_condition {
+	VRDMA_RESETTING, /* STATUS reads 0 until the mediator acknowledges the reset */
+	VRDMA_LIVE,	 /* STATUS is the mediator's */
+	VRDMA_FATAL,	 /* STATUS reads VRDMA_STATUS_FATAL until a reset */
+};
+
+struct vrdma_write {
+	u32 offset;
+	u32 value;
+};
+
+struct vrdma_state {
+	spinlock_t lock;
+	wait_queue_head_t wait;
+	enum vrdma_condition condition;
+	bool open;	  /* by a VM */
+	bool mediated;	  /* a mediator has the device fd */
+	bool abandoned;	  /* by its mediator: stays FATAL until the next one opens it */
+	bool removed;	  /* the mdev is gone; only the device fd keeps this memory */
+	bool recovering;  /* a mediator came back to a FATAL device: tell the guest of READY */
+	bool reset_pending;
+	bool doorbell_pending;
+	u32 generation; /* of resets */
+	u32 head, tail; /* free-running indexes into writes */
+	struct vrdma_write writes[VRDMA_MDEV_MAX_MESSAGES];
+	struct eventfd_ctx *kick;
+	u8 mac[6];
+	char addresses[VRDMA_MDEV_ADDRESSES_SIZE];
+};
+
+struct vrdma_config {
+	spinlock_t lock;
+	u8 bytes[PCI_CFG_SPACE_SIZE];
+	u8 writable[PCI_CFG_SPACE_SIZE]; /* masks of the bits that a guest may change */
+};
+
+struct vrdma_irqs {
+	spinlock_t lock;
+	struct eventfd_ctx *msix[VRDMA_MAX_VECTORS];
+	struct eventfd_ctx *request;
+	DECLARE_BITMAP(pending, VRDMA_MAX_VECTORS); /* raised while no eventfd was set */
+};
+
+struct vrdma_window {
+	struct mutex pin_lock;	    /* see window.c for all of this */
+	struct rw_semaphore map_lock;
+	struct address_space *mapping; /* of the device fd */
+	struct xarray pages;
+	unsigned long blocked_first;
+	unsigned long blocked_last;
+	bool live;
+	unsigned long pinned;	    /* pages */
+	unsigned long max_pinned;
+	unsigned long quiet_first;
+	unsigned long quiet_last;
+	unsigned long quiet_until;  /* jiffies */
+	struct page *scratch;
+	struct vrdma_mdev_info_page *info;
+};
+
+struct vrdma_device {
+	struct vfio_device vdev; /* first: vfio_alloc_device() wants it so */
+	u32 id;
+	uuid_t uuid;
+	u32 type;
+	u32 vectors;
+	u32 doorbell_pages;
+
+	__le32 *shadow;
+	void *doorbells;
+
+	struct vrdma_state state;
+	struct vrdma_config config;
+	struct vrdma_irqs irqs;
+	struct vrdma_window window;
+};
+
+static inline struct vrdma_device *vrdma_device_of(struct vfio_device *vdev)
+{
+	return container_of(vdev, struct vrdma_device, vdev);
+}
+
+static inline size_t vrdma_doorbells_size(const struct vrdma_device *dev)
+{
+	return (size_t)dev->doorbell_pages * PAGE_SIZE;
+}
+
+/* parent.c */
+int vrdma_parent_init(void);
+void vrdma_parent_exit(void);
+struct vrdma_hca *vrdma_hca_register(const struct vrdma_mdev_register *spec);
+void vrdma_hca_release(struct vrdma_hca *hca);
+int vrdma_hca_admit(struct vrdma_hca *hca, u32 type);
+void vrdma_hca_dismiss(struct vrdma_hca *hca, u32 type);
+unsigned int vrdma_hca_available(struct mdev_type *mtype);
+ssize_t vrdma_hca_describe(struct mdev_type *mtype, char *buf);
+
+/* hca.c */
+int vrdma_hca_publish(struct vrdma_hca *hca, struct vrdma_device *dev);
+void vrdma_hca_unpublish(struct vrdma_hca *hca, struct vrdma_device *dev);
+
+/* device.c */
+extern struct mdev_driver vrdma_mdev_driver;
+struct vrdma_device *vrdma_device_get(struct vrdma_device *dev);
+void vrdma_device_put(struct vrdma_device *dev);
+
+/* sysfs.c */
+extern const struct attribute_group *vrdma_device_groups[];
+
+/* state.c */
+void vrdma_state_init(struct vrdma_device *dev);
+u32 vrdma_state_status(struct vrdma_device *dev);
+bool vrdma_state_defunct(struct vrdma_device *dev);
+void vrdma_state_write(struct vrdma_device *dev, u32 offset, u32 value);
+void vrdma_state_doorbell(struct vrdma_device *dev);
+void vrdma_state_kick(struct vrdma_device *dev);
+void vrdma_state_set_kick(struct vrdma_device *dev, struct eventfd_ctx *kick);
+void vrdma_state_remove(struct vrdma_device *dev);
+void vrdma_reset(struct vrdma_device *dev);
+void vrdma_reset_open(struct vrdma_device *dev, bool open);
+int vrdma_reset_done(struct vrdma_device *dev, u32 generation);
+int vrdma_adopt(struct vrdma_device *dev);
+void vrdma_abandon(struct vrdma_device *dev);
+void vrdma_release(struct vrdma_device *dev);
+bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *message);
+bool vrdma_has_message(struct vrdma_device *dev);
+
+/* config.c */
+void vrdma_config_init(struct vrdma_device *dev);
+void vrdma_config_reset(struct vrdma_device *dev);
+ssize_t vrdma_config_read(struct vrdma_device *dev, char __user *buf, size_t count, u64 offset);
+ssize_t vrdma_config_write(struct vrdma_device *dev, const char __user *buf, size_t count,
+			   u64 offset);
+
+/* region.c */
+int vrdma_region_info(struct vrdma_device *dev, struct vfio_region_info *info);
+ssize_t vrdma_region_read(struct vfio_device *vdev, char __user *buf, size_t count, loff_t *pos);
+ssize_t vrdma_region_write(struct vfio_device *vdev, const char __user *buf, size_t count,
+			   loff_t *pos);
+int vrdma_region_mmap(struct vfio_device *vdev, struct vm_area_struct *vma);
+
+/* registers.c */
+ssize_t vrdma_registers_read(struct vrdma_device *dev, char __user *buf, size_t count, u64 offset);
+ssize_t vrdma_registers_write(struct vrdma_device *dev, const char __user *buf, size_t count,
+			      u64 offset);
+
+/* irq.c */
+void vrdma_irqs_init(struct vrdma_device *dev);
+void vrdma_irqs_close(struct vrdma_device *dev);
+void vrdma_irqs_reset(struct vrdma_device *dev);
+u32 vrdma_irq_count(const struct vrdma_device *dev, u32 index);
+int vrdma_irqs_set(struct vrdma_device *dev, const struct vfio_irq_set *set, const void *data);
+void vrdma_irq_raise(struct vrdma_device *dev, u32 vector);
+void vrdma_irq_request(struct vfio_device *vdev, unsigned int count);
+
+/* window.c */
+int vrdma_window_init(struct vrdma_device *dev, u64 max_pinned);
+void vrdma_window_destroy(struct vrdma_device *dev);
+int vrdma_window_mmap(struct vrdma_device *dev, struct vm_area_struct *vma);
+void vrdma_window_detach(struct vrdma_device *dev);
+void vrdma_window_disable(struct vrdma_device *dev);
+void vrdma_window_enable(struct vrdma_device *dev);
+void vrdma_window_unpin(struct vrdma_device *dev, u64 iova, u64 length);
+void vrdma_window_dma_unmap(struct vfio_device *vdev, u64 iova, u64 length);
+
+/* mediator.c */
+int vrdma_mediator_open(struct vrdma_device *dev);
+
+#endif /* VRDMA_MDEV_PRIVATE_H */
