@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <gtest/gtest.h>
+
+#include "queue_fixture.h"
+
+namespace vrdma::test
+{
+namespace
+{
+
+// 300 QPs in one CQ, with numbers that collide in a small table, complete in turn: expects each
+// completion with the wr_id of its own QP.
+TEST(CompletionQueue, FindsItsQpAmongMany)
+{
+	constexpr uint32_t count = 300;
+	TestCq cq(512);
+	std::vector<std::unique_ptr<TestQp>> qps;
+	for (uint32_t i = 0; i < count; i++) {
+		qps.push_back(std::make_unique<TestQp>(QpOptions{.qpn = 1 + i * 64}));
+		cq.attach(*qps[i]);
+		std::vector<ibv_sge> none;
+		ibv_send_wr wr = send_wr(IBV_WR_SEND, none, 0, i);
+		ASSERT_EQ(qps[i]->send(wr), 0);
+	}
+	for (uint32_t i = 0; i < count; i++)
+		cq.complete_send(1 + i * 64, 0);
+
+	const auto wcs = cq.poll(count);
+	ASSERT_EQ(wcs.size(), count);
+	for (uint32_t i = 0; i < count; i++) {
+		EXPECT_EQ(wcs[i].wr_id, i);
+		EXPECT_EQ(wcs[i].qp_num, 1 + i * 64);
+	}
+	for (auto &qp : qps)
+		cq.detach(*qp);
+	EXPECT_EQ(cq.queue.links, 0u);
+}
+
+// CQEs of two QPs, polled in part, then one QP is detached: expects its CQEs gone, those of the
+// other kept, and new ones of the number that is gone skipped.
+TEST(CompletionQueue, DetachStrikesOut)
+{
+	TestQp gone({.qpn = 1}), kept({.qpn = 2});
+	TestCq cq;
+	cq.attach(gone);
+	cq.attach(kept);
+	for (uint32_t i = 0; i < 3; i++) {
+		cq.complete_send(1, i);
+		cq.complete_send(2, i);
+	}
+	ASSERT_EQ(cq.poll(1).size(), 1u);
+
+	cq.detach(gone);
+	EXPECT_EQ(cq.cqe_at(0)->qpn, 1u) << "polled already: not ours to change";
+	cq.complete_send(1, 3);
+	const auto wcs = cq.poll();
+	ASSERT_EQ(wcs.size(), 3u);
+	for (const ibv_wc &wc : wcs)
+		EXPECT_EQ(wc.qp_num, 2u);
+}
+
+// A full CQ, all of one QP, is struck out: expects that to end, and nothing to poll.
+TEST(CompletionQueue, StrikesOutAFullRing)
+{
+	TestQp qp({.qpn = 1});
+	TestCq cq(4);
+	cq.attach(qp);
+	for (uint32_t i = 0; i < 4; i++)
+		cq.complete_send(1, i);
+
+	vrdma_cq_strike_out(&cq.queue, 1);
+	EXPECT_EQ(cq.poll().size(), 0u);
+	EXPECT_EQ(cq.control().consumer, 4u);
+}
+
+// The QP stays attached after its CQEs were struck out for a reset: expects its new ones polled.
+TEST(CompletionQueue, QpGoesOnAfterItsReset)
+{
+	TestQp qp({.qpn = 1});
+	TestCq cq;
+	cq.attach(qp);
+	cq.complete_send(1, 0);
+	vrdma_cq_strike_out(&cq.queue, 1);
+	vrdma_queue_pair_reset(&qp.queues);
+	vrdma_queue_pair_set_state(&qp.queues, IBV_QPS_RTS);
+
+	std::vector<ibv_sge> none;
+	ibv_send_wr wr = send_wr(IBV_WR_SEND, none, 0, 5);
+	ASSERT_EQ(qp.send(wr), 0);
+	cq.complete_send(1, 0);
+	const auto wcs = cq.poll();
+	ASSERT_EQ(wcs.size(), 1u);
+	EXPECT_EQ(wcs[0].wr_id, 5u);
+}
+
+// A number is given to a new QP before the thread that destroys its last owner has detached that
+// one: expects the old CQEs gone, the new QP's polled, and the late detach to do no harm.
+TEST(CompletionQueue, NumberReusedBeforeDetach)
+{
+	TestQp old_qp({.qpn = 1}), new_qp({.qpn = 1});
+	TestCq cq;
+	cq.attach(old_qp);
+	cq.complete_send(1, 0);
+	EXPECT_EQ(cq.queue.links, 1u);
+
+	cq.attach(new_qp);
+	EXPECT_EQ(cq.poll().size(), 0u);
+	std::vector<ibv_sge> none;
+	ibv_send_wr wr = send_wr(IBV_WR_SEND, none, 0, 6);
+	ASSERT_EQ(new_qp.send(wr), 0);
+	cq.complete_send(1, 0);
+	cq.detach(old_qp);
+	const auto wcs = cq.poll();
+	ASSERT_EQ(wcs.size(), 1u);
+	EXPECT_EQ(wcs[0].wr_id, 6u);
+}
+
+// A QP that was found last is detached and another attached in its memory's place: expects no
+// completion through the stale one.
+TEST(CompletionQueue, ForgetsTheLastQpFound)
+{
+	TestQp first({.qpn = 1});
+	TestCq cq;
+	cq.attach(first);
+	cq.complete_send(1, 0);
+	ASSERT_EQ(cq.poll().size(), 1u);
+	cq.detach(first);
+
+	cq.complete_send(1, 1);
+	EXPECT_EQ(cq.poll().size(), 0u);
+}
+
+} // namespace
+} // namespace vrdma::test

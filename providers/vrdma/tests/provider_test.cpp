@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The provider in the hands of the installed libibverbs: what it tells the kernel, what it makes of
+// the answers, and verbs from end to end.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <vrdma/device.h>
+
+#include "fake_kernel.h"
+#include "fake_sysfs.h"
+
+namespace vrdma::test
+{
+namespace
+{
+
+template <auto destroy> struct Destroy {
+	template <typename T> void operator()(T *object) const
+	{
+		EXPECT_EQ(destroy(object), 0);
+	}
+};
+using Context = std::unique_ptr<ibv_context, Destroy<ibv_close_device>>;
+using Pd = std::unique_ptr<ibv_pd, Destroy<ibv_dealloc_pd>>;
+using Mr = std::unique_ptr<ibv_mr, Destroy<ibv_dereg_mr>>;
+using Cq = std::unique_ptr<ibv_cq, Destroy<ibv_destroy_cq>>;
+using Qp = std::unique_ptr<ibv_qp, Destroy<ibv_destroy_qp>>;
+using Ah = std::unique_ptr<ibv_ah, Destroy<ibv_destroy_ah>>;
+
+Context open_device()
+{
+	static const FakeSysfs sysfs(
+		FakeSysfs::pci_modalias(VRDMA_PCI_VENDOR_ID, VRDMA_PCI_DEVICE_ID),
+		VRDMA_UVERBS_ABI_VERSION);
+	setenv("SYSFS_PATH", sysfs.path().c_str(), 1);
+	setenv("RDMAV_DRIVERS", PROVIDER, 1);
+
+	int count = 0;
+	ibv_device **devices = ibv_get_device_list(&count);
+	Context context;
+	if (devices && count == 1)
+		context.reset(ibv_open_device(devices[0]));
+	ibv_free_device_list(devices);
+	return context;
+}
+
+class Provider : public testing::Test
+{
+      protected:
+	void SetUp() override
+	{
+		kernel.refusals.clear();
+		kernel.doorbells() = {};
+		kernel.status() = {};
+		kernel.kick() = 0;
+		context = open_device();
+		ASSERT_TRUE(context);
+		pd.reset(ibv_alloc_pd(context.get()));
+		ASSERT_TRUE(pd);
+		cq.reset(ibv_create_cq(context.get(), 10, nullptr, nullptr, 0));
+		ASSERT_TRUE(cq);
+	}
+	void TearDown() override
+	{
+		cq.reset();
+		pd.reset();
+		context.reset();
+		EXPECT_EQ(kernel.live_objects, 0);
+	}
+
+	ibv_qp_init_attr init_attr(ibv_qp_type type = IBV_QPT_RC)
+	{
+		ibv_qp_init_attr attr{};
+		attr.send_cq = cq.get();
+		attr.recv_cq = cq.get();
+		attr.qp_type = type;
+		attr.cap = {5, 3, 2, 1, 100};
+		return attr;
+	}
+	Qp create_qp(ibv_qp_type type = IBV_QPT_RC)
+	{
+		ibv_qp_init_attr attr = init_attr(type);
+		return Qp(ibv_create_qp(pd.get(), &attr));
+	}
+	static int set_state(const Qp &qp, ibv_qp_state state)
+	{
+		ibv_qp_attr attr{};
+		attr.qp_state = state;
+		return ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE);
+	}
+
+	// The device's view of what the provider told the kernel.
+	const vrdma_sq_wqe *sent(uint32_t index) const
+	{
+		const auto &ours = kernel.create_qp;
+		return reinterpret_cast<const vrdma_sq_wqe *>(
+			ours.buffer + vrdma_sq_offset(ours.sq_stride_shift) +
+			(uint64_t(index) << ours.sq_stride_shift));
+	}
+	void complete(uint32_t index, vrdma_cqe cqe) const
+	{
+		auto *ring = reinterpret_cast<vrdma_cqe *>(kernel.create_cq.buffer +
+							   VRDMA_QUEUE_CONTROL_SIZE);
+		cqe.ctrl |= VRDMA_CQE_PHASE;
+		ring[index] = cqe;
+	}
+
+	FakeKernel &kernel = FakeKernel::instance();
+	Context context;
+	Pd pd;
+	Cq cq;
+};
+
+// Queries device and port: expects the kernel's answers, and its firmware version as text.
+TEST_F(Provider, Queries)
+{
+	ibv_device_attr attr{};
+	ASSERT_EQ(ibv_query_device(context.get(), &attr), 0);
+	EXPECT_STREQ(attr.fw_ver, "1.2.3");
+	EXPECT_EQ(attr.max_qp_wr, int(FakeKernel::max_qp_wr));
+
+	ibv_port_attr port{};
+	ASSERT_EQ(ibv_query_port(context.get(), 1, &port), 0);
+	EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+}
+
+// Registers memory: expects address, length and access passed on, and the kernel's keys.
+TEST_F(Provider, RegistersMemory)
+{
+	uint8_t data[100];
+	const Mr mr(ibv_reg_mr(pd.get(), data, sizeof(data), IBV_ACCESS_LOCAL_WRITE));
+	ASSERT_TRUE(mr);
+	EXPECT_EQ(mr->lkey, FakeKernel::lkey);
+	EXPECT_EQ(kernel.reg_mr_start, reinterpret_cast<uintptr_t>(data));
+	EXPECT_EQ(kernel.reg_mr_length, sizeof(data));
+	EXPECT_EQ(kernel.reg_mr_pd, FakeKernel::pd_handle);
+}
+
+// Creates a CQ for 10 CQEs: expects a page-aligned, zeroed ring of 16, and 16 reported.
+TEST_F(Provider, CreatesCq)
+{
+	EXPECT_EQ(cq->cqe, 16);
+	EXPECT_EQ(kernel.create_cq.depth, 16u);
+	EXPECT_EQ(kernel.create_cq.reserved, 0u);
+	EXPECT_NE(kernel.create_cq.buffer, 0u);
+	EXPECT_EQ(kernel.create_cq.buffer % 4096, 0u);
+}
+
+// Creates CQs of no and of too many CQEs, and one that the kernel refuses: expects the errno.
+TEST_F(Provider, RefusesBadCqs)
+{
+	for (int cqe : {0, -1, int(FakeKernel::max_cqe) + 1}) {
+		EXPECT_EQ(ibv_create_cq(context.get(), cqe, nullptr, nullptr, 0), nullptr);
+		EXPECT_EQ(errno, EINVAL);
+	}
+	kernel.refusals[IB_USER_VERBS_CMD_CREATE_CQ] = ENOSPC;
+	EXPECT_EQ(ibv_create_cq(context.get(), 1, nullptr, nullptr, 0), nullptr);
+	EXPECT_EQ(errno, ENOSPC);
+}
+
+// Creates a QP for 5 sends and 3 receives: expects the layout that the formats ask for, the kernel
+// told the same limits as the program, and the number that the kernel gave.
+TEST_F(Provider, CreatesQp)
+{
+	ibv_qp_init_attr attr = init_attr();
+	const Qp qp(ibv_create_qp(pd.get(), &attr));
+	ASSERT_TRUE(qp);
+	EXPECT_EQ(qp->qp_num, FakeKernel::qpn);
+
+	const auto &ours = kernel.create_qp;
+	EXPECT_EQ(ours.buffer % 4096, 0u);
+	EXPECT_EQ(ours.sq_depth, 8u);
+	EXPECT_EQ(ours.rq_depth, 4u);
+	EXPECT_EQ(ours.sq_stride_shift, 7);
+	EXPECT_EQ(ours.rq_stride_shift, 5);
+	for (uint8_t reserved : ours.reserved)
+		EXPECT_EQ(reserved, 0);
+	EXPECT_EQ(attr.cap.max_send_wr, 8u);
+	EXPECT_EQ(attr.cap.max_recv_wr, 4u);
+	EXPECT_EQ(attr.cap.max_inline_data, 128u - VRDMA_SQ_PAYLOAD_OFFSET);
+	EXPECT_EQ(kernel.create_qp_max_send_wr, attr.cap.max_send_wr);
+	EXPECT_EQ(kernel.create_qp_max_inline, attr.cap.max_inline_data);
+}
+
+// Creates QPs that the device or the provider cannot have, one reason at a time: expects the errno,
+// and the program's attributes unchanged.
+TEST_F(Provider, RefusesBadQps)
+{
+	struct Case {
+		void (*change)(ibv_qp_init_attr &);
+		int error;
+	};
+	for (const auto &[change, error] :
+	     {Case{[](auto &attr) { attr.qp_type = IBV_QPT_RAW_PACKET; }, EOPNOTSUPP},
+	      Case{[](auto &attr) { attr.srq = reinterpret_cast<ibv_srq *>(&attr); }, EOPNOTSUPP},
+	      Case{[](auto &attr) { attr.cap.max_send_wr = FakeKernel::max_qp_wr + 1; }, EINVAL},
+	      Case{[](auto &attr) { attr.cap.max_recv_wr = FakeKernel::max_qp_wr + 1; }, EINVAL},
+	      Case{[](auto &attr) { attr.cap.max_send_sge = FakeKernel::max_sge + 1; }, EINVAL},
+	      Case{[](auto &attr) { attr.cap.max_recv_sge = FakeKernel::max_sge + 1; }, EINVAL},
+	      Case{[](auto &attr) { attr.cap.max_inline_data = FakeKernel::max_inline + 1; },
+		   EINVAL}}) {
+		ibv_qp_init_attr attr = init_attr();
+		change(attr);
+		const ibv_qp_cap before = attr.cap;
+
+		EXPECT_EQ(ibv_create_qp(pd.get(), &attr), nullptr);
+		EXPECT_EQ(errno, error);
+		EXPECT_EQ(memcmp(&before, &attr.cap, sizeof(before)), 0);
+	}
+	kernel.refusals[IB_USER_VERBS_CMD_CREATE_QP] = EDQUOT;
+	ibv_qp_init_attr attr = init_attr();
+	EXPECT_EQ(ibv_create_qp(pd.get(), &attr), nullptr);
+	EXPECT_EQ(errno, EDQUOT);
+}
+
+// Sends on a cold QP of a sleeping device, completes, polls: expects the WQE, the doorbell of the
+// slot that the kernel gave, the kick, and the completion.
+TEST_F(Provider, SendsAndCompletes)
+{
+	const Qp qp = create_qp();
+	ASSERT_TRUE(qp);
+	ASSERT_EQ(set_state(qp, IBV_QPS_RTS), 0);
+	kernel.status().need_kick = 1;
+	const char text[] = "hello";
+	ibv_sge sge{reinterpret_cast<uintptr_t>(text), sizeof(text), 0};
+	ibv_send_wr wr{}, *bad = nullptr;
+	wr.wr_id = 17;
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	wr.opcode = IBV_WR_SEND;
+	wr.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+
+	ASSERT_EQ(ibv_post_send(qp.get(), &wr, &bad), 0);
+	EXPECT_EQ(sent(0)->ctrl,
+		  VRDMA_WQE_PHASE | VRDMA_SQ_SEND | VRDMA_SQ_INLINE | VRDMA_SQ_SIGNALED);
+	EXPECT_STREQ(reinterpret_cast<const char *>(sent(0) + 1), text);
+	EXPECT_EQ(kernel.doorbells().slot[FakeKernel::slot], 1);
+	EXPECT_EQ(kernel.doorbells().line[FakeKernel::slot / 64], 1);
+	EXPECT_NE(kernel.kick(), 0u);
+
+	complete(0, {.ctrl = VRDMA_SET(VRDMA_CQE_OPCODE, uint32_t(IBV_WC_SEND)),
+		     .qpn = FakeKernel::qpn});
+	ibv_wc wc{};
+	ASSERT_EQ(ibv_poll_cq(cq.get(), 1, &wc), 1);
+	EXPECT_EQ(wc.wr_id, 17u);
+	EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+	EXPECT_EQ(ibv_poll_cq(cq.get(), 1, &wc), 0);
+}
+
+// Sends before RTS, after the kernel refused the transition, and in RTS: expects EINVAL, EINVAL, 0.
+TEST_F(Provider, PostsFollowTheState)
+{
+	const Qp qp = create_qp();
+	ASSERT_TRUE(qp);
+	ibv_send_wr wr{}, *bad = nullptr;
+	wr.opcode = IBV_WR_SEND;
+	EXPECT_EQ(ibv_post_send(qp.get(), &wr, &bad), EINVAL);
+	EXPECT_EQ(bad, &wr);
+
+	kernel.refusals[IB_USER_VERBS_CMD_MODIFY_QP] = EINVAL;
+	EXPECT_EQ(set_state(qp, IBV_QPS_RTS), EINVAL);
+	EXPECT_EQ(ibv_post_send(qp.get(), &wr, &bad), EINVAL);
+
+	kernel.refusals.clear();
+	EXPECT_EQ(set_state(qp, IBV_QPS_RTS), 0);
+	EXPECT_EQ(ibv_post_send(qp.get(), &wr, &bad), 0);
+
+	ibv_qp_attr attr{};
+	ibv_qp_init_attr init{};
+	ASSERT_EQ(ibv_query_qp(qp.get(), &attr, IBV_QP_STATE, &init), 0);
+	EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
+}
+
+// Resets a QP with a CQE that nobody polled: expects that CQE struck out and the ring cleared.
+TEST_F(Provider, ResetStrikesOut)
+{
+	const Qp qp = create_qp();
+	ASSERT_TRUE(qp);
+	ASSERT_EQ(set_state(qp, IBV_QPS_RTS), 0);
+	ibv_send_wr wr{}, *bad = nullptr;
+	wr.opcode = IBV_WR_SEND;
+	ASSERT_EQ(ibv_post_send(qp.get(), &wr, &bad), 0);
+	complete(0, {.qpn = FakeKernel::qpn});
+
+	ASSERT_EQ(set_state(qp, IBV_QPS_RESET), 0);
+	ibv_wc wc{};
+	EXPECT_EQ(ibv_poll_cq(cq.get(), 1, &wc), 0);
+	EXPECT_EQ(sent(0)->ctrl, 0u);
+	EXPECT_EQ(ibv_post_send(qp.get(), &wr, &bad), EINVAL);
+}
+
+// Creates an address handle and sends a datagram: expects the device's number of it in the WQE.
+TEST_F(Provider, AddressHandles)
+{
+	const Qp qp = create_qp(IBV_QPT_UD);
+	ASSERT_TRUE(qp);
+	ASSERT_EQ(set_state(qp, IBV_QPS_RTS), 0);
+	ibv_ah_attr attr{};
+	attr.is_global = 1;
+	attr.port_num = 1;
+	const Ah ah(ibv_create_ah(pd.get(), &attr));
+	ASSERT_TRUE(ah);
+	ibv_send_wr wr{}, *bad = nullptr;
+	wr.opcode = IBV_WR_SEND;
+	wr.wr.ud = {.ah = ah.get(), .remote_qpn = 5, .remote_qkey = 6};
+
+	ASSERT_EQ(ibv_post_send(qp.get(), &wr, &bad), 0);
+	EXPECT_EQ(sent(0)->ud.ah, FakeKernel::ah);
+}
+
+// Arms the CQ: expects the request in the line that the device reads.
+TEST_F(Provider, ArmsCq)
+{
+	ASSERT_EQ(ibv_req_notify_cq(cq.get(), 1), 0);
+	const auto *control = reinterpret_cast<const vrdma_cq_control *>(kernel.create_cq.buffer);
+	EXPECT_EQ(control->arm, VRDMA_SET(VRDMA_CQ_ARM_SEQUENCE, 1u) | VRDMA_CQ_ARM_SOLICITED);
+}
+
+// Asks for what vrdma does not have: expects EOPNOTSUPP.
+TEST_F(Provider, SaysWhatItCannot)
+{
+	const Qp qp = create_qp();
+	ASSERT_TRUE(qp);
+	union ibv_gid gid {
+	};
+	EXPECT_EQ(ibv_attach_mcast(qp.get(), &gid, 0), EOPNOTSUPP);
+	EXPECT_EQ(ibv_detach_mcast(qp.get(), &gid, 0), EOPNOTSUPP);
+	EXPECT_EQ(ibv_resize_cq(cq.get(), 32), EOPNOTSUPP);
+
+	ibv_srq_init_attr srq{};
+	EXPECT_EQ(ibv_create_srq(pd.get(), &srq), nullptr);
+	EXPECT_EQ(errno, EOPNOTSUPP);
+	ibv_qp_init_attr_ex extended{};
+	extended.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	extended.pd = pd.get();
+	extended.qp_type = IBV_QPT_RC;
+	EXPECT_EQ(ibv_create_qp_ex(context.get(), &extended), nullptr);
+	EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+} // namespace
+} // namespace vrdma::test
