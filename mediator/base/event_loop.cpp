@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/base/event_loop.h"
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <cassert>
+
+#include "mediator/base/errno.h"
+
+namespace vrdma {
+
+EventLoop::EventLoop() : epoll_{::epoll_create1(EPOLL_CLOEXEC)} {}
+
+Result<EventLoop::Watch> EventLoop::watch(int fd, Handler handler) {
+    assert(std::this_thread::get_id() == thread_);
+    const std::uint64_t token = next_token_++;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = token;
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+        return fail_errno();
+    }
+    handlers_.emplace(token, std::make_shared<Handler>(std::move(handler)));
+    return Watch{this, fd, token};
+}
+
+void EventLoop::remove(int fd, std::uint64_t token) noexcept {
+    assert(std::this_thread::get_id() == thread_);
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+    handlers_.erase(token);
+}
+
+// Epoll hands out ready descriptors in turns, so that one that is always ready delays the others by
+// one handler's work at most. Tokens are never reused: an event of a watch that an earlier handler
+// of the same batch ended finds nothing.
+Result<> EventLoop::run() {
+    assert(std::this_thread::get_id() == thread_);
+    std::array<epoll_event, 64> events;
+    running_ = true;
+    while (running_) {
+        const int ready = ::epoll_wait(epoll_.get(), events.data(), events.size(), -1);
+        if (ready < 0 && errno != EINTR) {
+            return fail_errno();
+        }
+        for (int i = 0; i < ready && running_; ++i) {
+            const auto found = handlers_.find(events[i].data.u64);
+            if (found != handlers_.end()) {
+                const auto handler = found->second; // lives on where the handler ends its watch
+                (*handler)(events[i].events);
+            }
+        }
+    }
+    return {};
+}
+
+} // namespace vrdma

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The control thread's loop: level-triggered epoll. Everything in the mediator but the pollers runs
+// from here, so nothing here needs a lock; run() asserts the thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "mediator/base/result.h"
+#include "mediator/base/unique_fd.h"
+
+namespace vrdma {
+
+class EventLoop {
+  public:
+    using Handler = std::function<void(std::uint32_t epoll_events)>;
+
+    // Watches a descriptor for as long as it lives.
+    class Watch {
+      public:
+        Watch() = default;
+        Watch(Watch&& other) noexcept { *this = std::move(other); }
+        Watch& operator=(Watch&& other) noexcept {
+            std::swap(loop_, other.loop_);
+            std::swap(fd_, other.fd_);
+            std::swap(token_, other.token_);
+            return *this;
+        }
+        Watch(const Watch&) = delete;
+        Watch& operator=(const Watch&) = delete;
+        ~Watch() {
+            if (loop_ != nullptr) {
+                loop_->remove(fd_, token_);
+            }
+        }
+
+      private:
+        friend class EventLoop;
+        Watch(EventLoop* loop, int fd, std::uint64_t token)
+            : loop_{loop}, fd_{fd}, token_{token} {}
+
+        EventLoop* loop_ = nullptr;
+        int fd_ = -1;
+        std::uint64_t token_ = 0;
+    };
+
+    EventLoop();
+
+    // The handler runs whenever fd is readable or hung up. It may end its own watch.
+    Result<Watch> watch(int fd, Handler handler);
+
+    // Until stop() is called, by a handler.
+    Result<> run();
+    void stop() noexcept { running_ = false; }
+
+  private:
+    void remove(int fd, std::uint64_t token) noexcept;
+
+    UniqueFd epoll_;
+    std::unordered_map<std::uint64_t, std::shared_ptr<Handler>> handlers_;
+    std::uint64_t next_token_ = 1;
+    bool running_ = false;
+    std::thread::id thread_ = std::this_thread::get_id();
+};
+
+} // namespace vrdma

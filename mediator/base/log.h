@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The log of one device: every line names it, and a guest cannot flood the log through it.
+#pragma once
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace vrdma {
+
+class DeviceLog {
+  public:
+    explicit DeviceLog(std::string device) : device_{std::move(device)} {}
+
+    const std::string& device() const noexcept { return device_; }
+
+    template <typename... Args>
+    void debug(fmt::format_string<Args...> format, Args&&... args) {
+        if (spdlog::should_log(spdlog::level::debug)) {
+            write(spdlog::level::debug, fmt::format(format, std::forward<Args>(args)...));
+        }
+    }
+
+    template <typename... Args>
+    void info(fmt::format_string<Args...> format, Args&&... args) {
+        write(spdlog::level::info, fmt::format(format, std::forward<Args>(args)...));
+    }
+
+    template <typename... Args>
+    void warn(fmt::format_string<Args...> format, Args&&... args) {
+        write(spdlog::level::warn, fmt::format(format, std::forward<Args>(args)...));
+    }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    static constexpr int burst = 50;
+    static constexpr std::chrono::milliseconds refill{200};
+
+    void write(spdlog::level::level_enum level, const std::string& text) {
+        const std::lock_guard lock{mutex_};
+        const auto now = Clock::now();
+        const auto grown = (now - refilled_) / refill;
+        if (grown > 0) {
+            tokens_ = static_cast<int>(std::min<Clock::rep>(burst, tokens_ + grown));
+            refilled_ = now;
+        }
+        if (tokens_ == 0) {
+            ++dropped_;
+            return;
+        }
+        --tokens_;
+        if (dropped_ > 0) {
+            spdlog::warn("{}: {} lines dropped", device_, std::exchange(dropped_, 0));
+        }
+        spdlog::log(level, "{}: {}", device_, text);
+    }
+
+    std::string device_;
+    std::mutex mutex_; // pollers write too, when a slice fails
+    int tokens_ = burst;
+    unsigned dropped_ = 0;
+    Clock::time_point refilled_ = Clock::now();
+};
+
+} // namespace vrdma
