@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/verbs/cq.h"
+
+#include <bit>
+
+namespace vrdma::verbs {
+namespace {
+
+std::uint64_t buffer_size(std::uint32_t depth) {
+    return VRDMA_QUEUE_CONTROL_SIZE + std::uint64_t{depth} * sizeof(vrdma_cqe);
+}
+
+// No CQE may cross a page.
+constexpr bool valid_offset(std::uint64_t first_offset) {
+    return first_offset % sizeof(vrdma_cqe) == 0;
+}
+
+} // namespace
+
+CqTable::CqTable(Resources& resources, UcontextTable& ucontexts, EqTable& eqs)
+    : resources_{resources},
+      ucontexts_{ucontexts},
+      eqs_{eqs},
+      ids_{resources.limits.max_cq},
+      table_{resources.limits.max_cq} {}
+
+Result<> CqTable::check(const Cq& cq) const {
+    if (!std::has_single_bit(cq.spec.depth) || cq.spec.depth > resources_.limits.max_cqe ||
+        ucontexts_.find(cq.ucontext) == nullptr || eqs_.find(cq.spec.eq) == nullptr) {
+        return fail(std::errc::invalid_argument);
+    }
+    return table_.full() ? fail(std::errc::not_enough_memory) : Result<>{};
+}
+
+Result<> CqTable::add(Cq cq, Buffer buffer) {
+    if (!valid_offset(buffer.pages.first_offset)) {
+        return fail(std::errc::invalid_argument);
+    }
+    cq.spec.pages = std::move(buffer.pages);
+    if (const auto made = resources_.slice.create_cq(cq.spec); !made) {
+        return made;
+    }
+    cq.lease = std::move(buffer.lease);
+    cq.owner = ucontexts_.find(cq.ucontext)->users.hold();
+    cq.eq = eqs_.find(cq.spec.eq)->users.hold();
+    const Cqn id = cq.spec.id;
+    table_.insert(id, std::move(cq));
+    return {};
+}
+
+Result<Cqn> CqTable::create(const vrdma_cmd_create_cq& cmd) {
+    Cq cq;
+    cq.ucontext = UcontextId{cmd.ucontext};
+    cq.spec = {{}, {}, cmd.depth, EqId{cmd.eq}};
+    if (const auto valid = check(cq); !valid) {
+        return fail(valid.error());
+    }
+    auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
+                                 buffer_size(cmd.depth));
+    if (!buffer) {
+        return fail(buffer.error());
+    }
+    const Cqn id{ids_.take().value()};
+    cq.spec.id = id;
+    if (const auto added = add(std::move(cq), std::move(*buffer)); !added) {
+        ids_.give_back(id.value);
+        return fail(added.error());
+    }
+    return id;
+}
+
+Result<> CqTable::destroy(Cqn id) {
+    const Cq* cq = table_.find(id);
+    if (cq == nullptr) {
+        return fail(std::errc::invalid_argument);
+    }
+    if (cq->users.busy()) {
+        return fail(std::errc::device_or_resource_busy);
+    }
+    resources_.slice.destroy_cq(id);
+    table_.erase(id);
+    ids_.give_back(id.value);
+    return {};
+}
+
+void CqTable::save(StateWriter& writer) const {
+    writer.begin(Section::cqs, CqState::version, table_.size());
+    for (const Cqn id : table_.sorted_ids()) {
+        const Cq& cq = *table_.find(id);
+        writer.put(CqState{id.value, cq.ucontext.value, cq.spec.eq.value, cq.spec.depth,
+                           resources_.slice.save_cq(id)});
+        save_pages(writer, cq.spec.pages);
+    }
+}
+
+Result<> CqTable::restore_one(StateReader& reader) {
+    const auto state = reader.take<CqState>();
+    if (!state) {
+        return fail(state.error());
+    }
+    const Cqn id{state->id};
+    Cq cq;
+    cq.ucontext = UcontextId{state->ucontext};
+    cq.spec = {id, {}, state->depth, EqId{state->eq}};
+    if (const auto valid = check(cq); !valid) {
+        return valid;
+    }
+    auto buffer =
+        restore_pages(reader, resources_.memory, resources_.blocks, buffer_size(state->depth));
+    if (!buffer) {
+        return fail(buffer.error());
+    }
+    if (const auto claimed = ids_.claim(id.value); !claimed) {
+        return claimed;
+    }
+    if (const auto added = add(std::move(cq), std::move(*buffer)); !added) {
+        return added;
+    }
+    return resources_.slice.restore_cq(id, state->slice);
+}
+
+Result<> CqTable::restore(StateReader& reader) {
+    return restore_records(reader, Section::cqs, CqState::version,
+                           [this](StateReader& from) { return restore_one(from); });
+}
+
+} // namespace vrdma::verbs

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Event queues. The first one gets the async events.
+#pragma once
+
+#include <optional>
+
+#include "mediator/verbs/object_table.h"
+#include "mediator/verbs/resources.h"
+#include "mediator/verbs/saved_state.h"
+#include "mediator/verbs/use_count.h"
+
+namespace vrdma::verbs {
+
+struct EqState {
+    static constexpr std::uint32_t version = 1;
+
+    std::uint32_t id;
+    std::uint32_t depth;
+    std::uint32_t vector;
+    std::uint32_t async;
+    hca::EqState slice;
+};
+
+struct Eq {
+    hca::EqSpec spec;
+    BlockBudget::Lease lease;
+    UseCount users;
+};
+
+class EqTable {
+  public:
+    explicit EqTable(Resources& resources);
+
+    Result<EqId> create(const vrdma_cmd_create_eq& cmd);
+    Result<> destroy(EqId id);
+    Eq* find(EqId id) { return table_.find(id); }
+
+    void post_async_event(std::uint8_t type, std::uint32_t id);
+
+    void save(StateWriter& writer) const;
+    Result<> restore(StateReader& reader);
+
+  private:
+    Result<> check(const hca::EqSpec& spec) const;
+    Result<> add(hca::EqSpec spec, Buffer buffer);
+    Result<> restore_one(StateReader& reader);
+
+    Resources& resources_;
+    DenseIds ids_;
+    ObjectTable<EqId, Eq> table_;
+    std::optional<EqId> async_;
+};
+
+} // namespace vrdma::verbs

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What one device may have: its type sets the numbers, the HCA the sizes.
+#pragma once
+
+#include <cstdint>
+
+#include "vrdma/device.h"
+#include "vrdma/queue.h"
+
+namespace vrdma::verbs {
+
+struct Limits {
+    std::uint32_t doorbell_pages = 16; // one is the guest kernel's, one each user context's
+    std::uint32_t vectors = 4;
+    std::uint32_t max_pd = 64;
+    std::uint32_t max_mr = 2048;
+    std::uint32_t max_cq = 512;
+    std::uint32_t max_qp = 256;
+    std::uint32_t max_ah = 1024;
+    std::uint32_t max_eq = 4;
+    // Blocks of all translations together: eight bytes of the mediator's memory each.
+    std::uint64_t max_blocks = 1ull << 20;
+    std::uint64_t max_mr_size = 1ull << 40;
+
+    std::uint32_t max_cqe = VRDMA_MAX_CQ_DEPTH;
+    std::uint32_t max_qp_wr = VRDMA_MAX_QUEUE_DEPTH;
+    std::uint32_t max_inline = 1000; // with the WQE header, a stride of 1 KiB
+    std::uint16_t max_sge = VRDMA_MAX_SGE;
+    std::uint16_t gid_table_len = 128;
+    std::uint8_t max_rd_atomic = 16;
+
+    std::uint32_t max_ucontext() const { return doorbell_pages - 1; }
+};
+
+} // namespace vrdma::verbs

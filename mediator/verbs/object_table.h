@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The objects of one kind that a device has, by id, and the two ways in which ids are chosen.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "mediator/base/random.h"
+#include "mediator/base/result.h"
+
+namespace vrdma::verbs {
+
+// Objects keep their address for as long as they live.
+template <typename IdType, typename Object>
+class ObjectTable {
+  public:
+    explicit ObjectTable(std::uint32_t limit) : limit_{limit} {}
+
+    bool full() const { return objects_.size() >= limit_; }
+    std::size_t size() const { return objects_.size(); }
+
+    Object* find(IdType id) {
+        const auto found = objects_.find(id);
+        return found == objects_.end() ? nullptr : &found->second;
+    }
+    const Object* find(IdType id) const { return const_cast<ObjectTable*>(this)->find(id); }
+
+    Object& insert(IdType id, Object object) {
+        [[maybe_unused]] const auto [at, inserted] = objects_.emplace(id, std::move(object));
+        assert(inserted);
+        return at->second;
+    }
+
+    void erase(IdType id) { objects_.erase(id); }
+
+    std::vector<IdType> sorted_ids() const {
+        std::vector<IdType> ids;
+        ids.reserve(objects_.size());
+        for (const auto& [id, object] : objects_) {
+            ids.push_back(id);
+        }
+        std::ranges::sort(ids);
+        return ids;
+    }
+
+  private:
+    std::uint32_t limit_;
+    std::unordered_map<IdType, Object> objects_;
+};
+
+// Small ids, 1..limit, that an HCA can use as indices. An id that became free rests as long as
+// possible, so that a stale one rarely names something new.
+class DenseIds {
+  public:
+    explicit DenseIds(std::uint32_t limit) : limit_{limit} {}
+
+    Result<std::uint32_t> take() {
+        if (next_ <= limit_) {
+            return next_++;
+        }
+        if (freed_.empty()) {
+            return fail(std::errc::not_enough_memory);
+        }
+        const std::uint32_t id = freed_.front();
+        freed_.pop_front();
+        return id;
+    }
+
+    void give_back(std::uint32_t id) { freed_.push_back(id); }
+
+    // Takes this one id. Restored ids come in ascending order.
+    Result<> claim(std::uint32_t id) {
+        if (id < next_ || id > limit_) {
+            return fail(std::errc::invalid_argument);
+        }
+        while (next_ < id) {
+            freed_.push_back(next_++);
+        }
+        ++next_;
+        return {};
+    }
+
+  private:
+    std::uint32_t limit_;
+    std::uint32_t next_ = 1;
+    std::deque<std::uint32_t> freed_;
+};
+
+// Ids out of a large space that nobody can guess, and none of the last ones to become free: packets
+// and programs may still carry those.
+class RandomIds {
+  public:
+    // last: the highest id; 0 and 1 are never used.
+    explicit RandomIds(std::uint32_t last) : last_{last} {}
+
+    template <typename Taken>
+    Result<std::uint32_t> pick(Taken taken) {
+        for (int attempt = 0; attempt < 64; ++attempt) {
+            const std::uint32_t id = random_u32() & mask();
+            if (in_range(id) && !taken(id) && std::ranges::find(recent_, id) == recent_.end()) {
+                return id;
+            }
+        }
+        return fail(std::errc::not_enough_memory);
+    }
+
+    void give_back(std::uint32_t id) { recent_[oldest_++ % recent_.size()] = id; }
+
+    bool in_range(std::uint32_t id) const { return id > 1 && id <= last_; }
+
+  private:
+    // Spaces are a power of two less a few reserved ids at the end.
+    std::uint32_t mask() const { return last_ | (last_ >> 1); }
+
+    std::uint32_t last_;
+    std::size_t oldest_ = 0;
+    std::array<std::uint32_t, 256> recent_{};
+};
+
+} // namespace vrdma::verbs

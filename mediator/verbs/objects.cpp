@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/verbs/objects.h"
+
+namespace vrdma::verbs {
+
+Objects::Objects(const Limits& limits, const Identity& identity_, GidRegistry& registry,
+                 GuestMemory& memory, std::span<vrdma_doorbell_page> doorbells, hca::Slice& slice)
+    : identity{identity_},
+      resources{limits, memory, slice},
+      ucontexts{limits, doorbells},
+      eqs{resources},
+      pds{limits, ucontexts},
+      mrs{resources, pds},
+      cqs{resources, ucontexts, eqs},
+      gids{resources, identity, registry},
+      ahs{resources, pds, gids},
+      qps{resources, ucontexts, pds, cqs, gids} {}
+
+void Objects::save(StateWriter& writer) const {
+    ucontexts.save(writer);
+    eqs.save(writer);
+    pds.save(writer);
+    mrs.save(writer);
+    cqs.save(writer);
+    gids.save(writer);
+    ahs.save(writer);
+    qps.save(writer);
+}
+
+Result<> Objects::restore(StateReader& reader) {
+    return ucontexts.restore(reader)
+        .and_then([&] { return eqs.restore(reader); })
+        .and_then([&] { return pds.restore(reader); })
+        .and_then([&] { return mrs.restore(reader); })
+        .and_then([&] { return cqs.restore(reader); })
+        .and_then([&] { return gids.restore(reader); })
+        .and_then([&] { return ahs.restore(reader); })
+        .and_then([&] { return qps.restore(reader); });
+}
+
+} // namespace vrdma::verbs

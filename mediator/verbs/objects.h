@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// All verbs objects of one device, while it is enabled. They end together with the slice: nothing is
+// torn down one by one on a reset.
+#pragma once
+
+#include "mediator/verbs/ah.h"
+#include "mediator/verbs/cq.h"
+#include "mediator/verbs/eq.h"
+#include "mediator/verbs/gid.h"
+#include "mediator/verbs/mr.h"
+#include "mediator/verbs/pd.h"
+#include "mediator/verbs/qp.h"
+#include "mediator/verbs/ucontext.h"
+
+namespace vrdma::verbs {
+
+class Objects {
+  public:
+    Objects(const Limits& limits, const Identity& identity, GidRegistry& registry,
+            GuestMemory& memory, std::span<vrdma_doorbell_page> doorbells, hca::Slice& slice);
+
+    void save(StateWriter& writer) const;
+    // Into a fresh set. After an error this one is of no use.
+    Result<> restore(StateReader& reader);
+
+    const Identity& identity;
+    Resources resources;
+
+    // Users come after what they use.
+    UcontextTable ucontexts;
+    EqTable eqs;
+    PdTable pds;
+    MrTable mrs;
+    CqTable cqs;
+    GidTable gids;
+    AhTable ahs;
+    QpTable qps;
+};
+
+} // namespace vrdma::verbs

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Queue pairs. The slice keeps their attributes, since it moves them to SQE and ERR by itself.
+#pragma once
+
+#include "mediator/verbs/address_vector.h"
+#include "mediator/verbs/cq.h"
+#include "mediator/verbs/pd.h"
+#include "mediator/verbs/resources.h"
+
+namespace vrdma::verbs {
+
+struct QpState {
+    static constexpr std::uint32_t version = 1;
+
+    std::uint32_t qpn;
+    std::uint32_t ucontext;
+    std::uint32_t pd;
+    std::uint32_t send_cq;
+    std::uint32_t recv_cq;
+    std::uint32_t sq_depth;
+    std::uint32_t rq_depth;
+    std::uint32_t max_inline;
+    std::uint16_t max_send_sge;
+    std::uint16_t max_recv_sge;
+    std::uint8_t sq_stride_shift;
+    std::uint8_t rq_stride_shift;
+    std::uint8_t qp_type;
+    std::uint8_t flags;
+    hca::QpState slice;
+};
+
+struct Qp {
+    UcontextId ucontext;
+    hca::QpSpec spec;
+    BlockBudget::Lease lease;
+    UseCount::Hold owner;
+    UseCount::Hold pd;
+    UseCount::Hold send_cq;
+    UseCount::Hold recv_cq;
+};
+
+struct NewQp {
+    Qpn qpn;
+    std::uint32_t doorbell_slot;
+};
+
+class QpTable {
+  public:
+    QpTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds, CqTable& cqs,
+            const GidTable& gids);
+
+    Result<NewQp> create(const vrdma_cmd_create_qp& cmd);
+    Result<> modify(const vrdma_cmd_modify_qp& cmd);
+    Result<vrdma_qp_attr> query(Qpn id) const;
+    Result<> destroy(Qpn id);
+
+    void save(StateWriter& writer) const;
+    Result<> restore(StateReader& reader);
+
+  private:
+    Result<> check(const Qp& qp) const;
+    Result<> check_owner(UcontextId ucontext, const hca::QpSpec& spec) const;
+    Result<> check_sizes(const hca::QpSpec& spec) const;
+    Result<> check_path(const vrdma_qp_attr& attr) const;
+    Result<std::uint32_t> add(Qp qp, Buffer buffer);
+    Result<> restore_one(StateReader& reader);
+
+    Resources& resources_;
+    UcontextTable& ucontexts_;
+    PdTable& pds_;
+    CqTable& cqs_;
+    const GidTable& gids_;
+    RandomIds qpns_;
+    ObjectTable<Qpn, Qp> table_;
+};
+
+} // namespace vrdma::verbs

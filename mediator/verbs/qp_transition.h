@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The state machine of queue pairs: which transitions exist, and which attributes each needs and
+// allows (IBA 11.2.5.2, tables 91-94).
+#pragma once
+
+#include <cstdint>
+
+#include "mediator/base/result.h"
+#include "mediator/hca/hca.h"
+
+namespace vrdma::verbs {
+
+// States are those of enum ibv_qp_state, attributes those of enum ibv_qp_attr_mask. Attributes of
+// path migration and other unsupported ones: EOPNOTSUPP.
+Result<> check_transition(hca::QpType type, std::uint8_t from, std::uint8_t to,
+                          std::uint32_t attr_mask);
+
+} // namespace vrdma::verbs

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What all verbs objects of one device are made from.
+#pragma once
+
+#include "mediator/hca/hca.h"
+#include "mediator/memory/guest_memory.h"
+#include "mediator/verbs/limits.h"
+#include "mediator/verbs/page_list.h"
+
+namespace vrdma::verbs {
+
+struct Resources {
+    Resources(const Limits& limits_, GuestMemory& memory_, hca::Slice& slice_)
+        : limits{limits_}, memory{memory_}, slice{slice_}, blocks{limits_.max_blocks} {}
+
+    const Limits& limits;
+    GuestMemory& memory;
+    hca::Slice& slice;
+    BlockBudget blocks;
+};
+
+} // namespace vrdma::verbs

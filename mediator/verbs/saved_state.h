@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A device's saved state is one image: sections of records. A record is a plain struct without
+// padding, some with an array behind it; the section's version changes with the struct. Whoever
+// reads an image trusts nothing in it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "mediator/base/result.h"
+
+namespace vrdma {
+
+enum class Section : std::uint32_t {
+    device = 1,
+    ucontexts = 2,
+    eqs = 3,
+    pds = 4,
+    mrs = 5,
+    cqs = 6,
+    ahs = 7,
+    qps = 8,
+    gids = 9,
+    end = 10,
+};
+
+struct SectionState {
+    std::uint32_t section;
+    std::uint32_t version;
+    std::uint32_t records;
+    std::uint32_t reserved;
+};
+
+class StateWriter {
+  public:
+    template <typename T>
+    void put(const T& record) {
+        put_all(std::span{&record, 1});
+    }
+
+    template <typename T>
+    void put_all(std::span<const T> records) {
+        static_assert(std::has_unique_object_representations_v<T>, "padding would leak");
+        const auto bytes = std::as_bytes(records);
+        image_.insert(image_.end(), bytes.begin(), bytes.end());
+    }
+
+    void begin(Section section, std::uint32_t version, std::size_t records) {
+        put(SectionState{static_cast<std::uint32_t>(section), version,
+                         static_cast<std::uint32_t>(records), 0});
+    }
+
+    std::vector<std::byte> take() { return std::move(image_); }
+
+  private:
+    std::vector<std::byte> image_;
+};
+
+class StateReader {
+  public:
+    explicit StateReader(std::span<const std::byte> image) : rest_{image} {}
+
+    template <typename T>
+    Result<T> take() {
+        static_assert(std::has_unique_object_representations_v<T>);
+        T record;
+        if (rest_.size() < sizeof(T)) {
+            return fail(std::errc::invalid_argument);
+        }
+        std::memcpy(&record, rest_.data(), sizeof(T));
+        rest_ = rest_.subspan(sizeof(T));
+        return record;
+    }
+
+    // An image too short for an array of that size is refused before memory is taken for it.
+    template <typename T>
+    Result<std::vector<T>> take_all(std::size_t count) {
+        static_assert(std::has_unique_object_representations_v<T>);
+        if (count > rest_.size() / sizeof(T)) {
+            return fail(std::errc::invalid_argument);
+        }
+        std::vector<T> records(count);
+        std::memcpy(records.data(), rest_.data(), count * sizeof(T));
+        rest_ = rest_.subspan(count * sizeof(T));
+        return records;
+    }
+
+    // How many records the section has, which must come next in this version.
+    Result<std::uint32_t> open(Section section, std::uint32_t version) {
+        const auto head = take<SectionState>();
+        if (!head || head->section != static_cast<std::uint32_t>(section) ||
+            head->version != version || head->reserved != 0) {
+            return fail(std::errc::invalid_argument);
+        }
+        return head->records;
+    }
+
+    bool at_end() const { return rest_.empty(); }
+
+  private:
+    std::span<const std::byte> rest_;
+};
+
+// Opens a section and restores its records one by one.
+template <typename RestoreOne>
+Result<> restore_records(StateReader& reader, Section section, std::uint32_t version,
+                         RestoreOne restore_one) {
+    const auto count = reader.open(section, version);
+    if (!count) {
+        return fail(count.error());
+    }
+    for (std::uint32_t i = 0; i < *count; ++i) {
+        if (const auto restored = restore_one(reader); !restored) {
+            return restored;
+        }
+    }
+    return {};
+}
+
+} // namespace vrdma

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// An HCA that moves no data: it remembers what it was told, and fails when a test asks it to.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cassert>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "mediator/hca/hca.h"
+
+namespace vrdma::hca {
+
+struct AsyncEvent {
+    EqId eq;
+    std::uint8_t type;
+    std::uint32_t id;
+};
+
+class FakeSlice final : public Slice {
+  public:
+    // The next call that can fail does so.
+    std::optional<std::errc> next_error;
+
+    Iova status_page{};
+    bool frozen = false;
+    std::map<std::uint32_t, Gid> gids;
+    std::map<EqId, EqSpec> eqs;
+    std::map<Cqn, CqSpec> cqs;
+    std::map<Key, MrSpec> mrs;
+    std::map<AhId, AhSpec> ahs;
+    std::map<Qpn, QpSpec> qps;
+    std::map<EqId, EqState> eq_states;
+    std::map<Cqn, CqState> cq_states;
+    std::map<Qpn, QpState> qp_states;
+    std::vector<AsyncEvent> async_events;
+
+    int kick_fd() const noexcept override { return 42; }
+
+    Result<> set_status_page(Iova page) override {
+        status_page = page;
+        return outcome();
+    }
+
+    Result<> set_gid(std::uint32_t index, std::uint8_t, const Gid& gid) override {
+        return outcome().map([&] {
+            if (gid == Gid{}) {
+                gids.erase(index);
+            } else {
+                gids[index] = gid;
+            }
+        });
+    }
+
+    Result<> create_eq(const EqSpec& spec) override { return add(eqs, eq_states, spec); }
+    void destroy_eq(EqId id) override { remove(eqs, eq_states, id); }
+    void post_async_event(EqId eq, std::uint8_t type, std::uint32_t id) override {
+        async_events.push_back({eq, type, id});
+    }
+
+    Result<> create_cq(const CqSpec& spec) override { return add(cqs, cq_states, spec); }
+    void destroy_cq(Cqn id) override { remove(cqs, cq_states, id); }
+
+    Result<> register_mr(MrSpec spec) override {
+        return outcome().map([&] { mrs.emplace(spec.key, std::move(spec)); });
+    }
+    void deregister_mr(Key key) override { mrs.erase(key); }
+
+    Result<> create_ah(const AhSpec& spec) override {
+        return outcome().map([&] { ahs.emplace(spec.id, spec); });
+    }
+    void destroy_ah(AhId id) override { ahs.erase(id); }
+
+    Result<std::uint32_t> create_qp(const QpSpec& spec) override {
+        return add(qps, qp_states, spec).map([&] {
+            return qp_states[spec.id].doorbell_slot =
+                       VRDMA_DOORBELL_FIRST_SLOT + static_cast<std::uint32_t>(qps.size());
+        });
+    }
+
+    // Keeps what the mask names, as a QP does.
+    Result<> modify_qp(Qpn id, const vrdma_qp_attr& attr) override {
+        return outcome().map([&] { merge(qp_states.at(id).attr, attr); });
+    }
+    Result<vrdma_qp_attr> query_qp(Qpn id) const override { return qp_states.at(id).attr; }
+    void destroy_qp(Qpn id) override { remove(qps, qp_states, id); }
+
+    void freeze() override { frozen = true; }
+    void thaw() override { frozen = false; }
+
+    EqState save_eq(EqId id) const override { return saved(eq_states, id); }
+    CqState save_cq(Cqn id) const override { return saved(cq_states, id); }
+    QpState save_qp(Qpn id) const override { return saved(qp_states, id); }
+    Result<> restore_eq(EqId id, const EqState& state) override {
+        return outcome().map([&] { eq_states[id] = state; });
+    }
+    Result<> restore_cq(Cqn id, const CqState& state) override {
+        return outcome().map([&] { cq_states[id] = state; });
+    }
+    Result<> restore_qp(Qpn id, const QpState& state) override {
+        return outcome().map([&] { qp_states[id] = state; });
+    }
+
+  private:
+    Result<> outcome() {
+        if (next_error) {
+            return fail(*std::exchange(next_error, {}));
+        }
+        return {};
+    }
+
+    template <typename Specs, typename States, typename Spec>
+    Result<> add(Specs& specs, States& states, const Spec& spec) {
+        return outcome().map([&] {
+            assert(!specs.contains(spec.id));
+            specs.emplace(spec.id, spec);
+            states[spec.id] = {};
+        });
+    }
+
+    template <typename Specs, typename States, typename IdType>
+    void remove(Specs& specs, States& states, IdType id) {
+        assert(specs.contains(id));
+        specs.erase(id);
+        states.erase(id);
+    }
+
+    template <typename States, typename IdType>
+    typename States::mapped_type saved(const States& states, IdType id) const {
+        assert(frozen);
+        return states.at(id);
+    }
+
+    static void merge(vrdma_qp_attr& all, const vrdma_qp_attr& some) {
+        const auto take = [&](std::uint32_t field, auto vrdma_qp_attr::*member) {
+            if ((some.attr_mask & field) != 0) {
+                all.*member = some.*member;
+            }
+        };
+        if ((some.attr_mask & IBV_QP_STATE) != 0 && some.state == IBV_QPS_RESET) {
+            all = {};
+            return;
+        }
+        all.attr_mask |= some.attr_mask;
+        take(IBV_QP_STATE, &vrdma_qp_attr::state);
+        take(IBV_QP_PATH_MTU, &vrdma_qp_attr::path_mtu);
+        take(IBV_QP_PORT, &vrdma_qp_attr::port_num);
+        take(IBV_QP_QKEY, &vrdma_qp_attr::qkey);
+        take(IBV_QP_RQ_PSN, &vrdma_qp_attr::rq_psn);
+        take(IBV_QP_SQ_PSN, &vrdma_qp_attr::sq_psn);
+        take(IBV_QP_DEST_QPN, &vrdma_qp_attr::dest_qpn);
+        take(IBV_QP_ACCESS_FLAGS, &vrdma_qp_attr::access_flags);
+        take(IBV_QP_TIMEOUT, &vrdma_qp_attr::timeout);
+        take(IBV_QP_AV, &vrdma_qp_attr::av);
+    }
+};
+
+// Tests reach the newest slice, and what its device would be told, through this.
+class FakeHca final : public Hca {
+  public:
+    std::optional<std::errc> next_error;
+    FakeSlice* slice = nullptr;
+    SliceHost* host = nullptr;
+    SliceSpec spec;
+    unsigned carved = 0;
+
+    Result<std::unique_ptr<Slice>> carve(const SliceSpec& spec_, SliceHost& host_) override {
+        if (next_error) {
+            return fail(*std::exchange(next_error, {}));
+        }
+        auto made = std::make_unique<FakeSlice>();
+        slice = made.get();
+        host = &host_;
+        spec = spec_;
+        ++carved;
+        return made;
+    }
+};
+
+} // namespace vrdma::hca

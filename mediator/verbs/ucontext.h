@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// User contexts: each owns objects and has the doorbell page of its own number. Number 0 is the
+// guest kernel's and always there.
+#pragma once
+
+#include <span>
+
+#include "mediator/base/types.h"
+#include "mediator/verbs/limits.h"
+#include "mediator/verbs/object_table.h"
+#include "mediator/verbs/saved_state.h"
+#include "mediator/verbs/use_count.h"
+#include "vrdma/queue.h"
+
+namespace vrdma::verbs {
+
+struct UcontextState {
+    static constexpr std::uint32_t version = 1;
+
+    std::uint32_t id;
+};
+
+struct Ucontext {
+    UseCount users;
+};
+
+class UcontextTable {
+  public:
+    UcontextTable(const Limits& limits, std::span<vrdma_doorbell_page> doorbells);
+
+    Result<UcontextId> alloc();
+    Result<> dealloc(UcontextId id);
+    Ucontext* find(UcontextId id) { return table_.find(id); }
+
+    void save(StateWriter& writer) const;
+    Result<> restore(StateReader& reader);
+
+  private:
+    Result<> restore_one(StateReader& reader);
+
+    std::span<vrdma_doorbell_page> doorbells_;
+    DenseIds ids_;
+    ObjectTable<UcontextId, Ucontext> table_;
+};
+
+} // namespace vrdma::verbs
