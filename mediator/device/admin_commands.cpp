@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/device/admin_commands.h"
+
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "mediator/device/version.h"
+
+namespace vrdma {
+namespace {
+
+using verbs::Objects;
+
+// The port is as good as memory; these are the largest values that programs of the day know.
+constexpr std::uint8_t speed_edr = 32;
+constexpr std::uint8_t width_4x = 2;
+
+using Handler = Result<> (*)(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl);
+
+Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
+    const verbs::Limits& limits = objects.resources.limits;
+    vrdma_cpl_query_device& out = cpl.query_device;
+    out.max_mr_size = limits.max_mr_size;
+    out.page_size_cap = VRDMA_MASK(VRDMA_MAX_PAGE_SHIFT, VRDMA_PAGE_SHIFT);
+    out.max_ucontext = limits.max_ucontext();
+    out.max_pd = limits.max_pd;
+    out.max_mr = limits.max_mr;
+    out.max_cq = limits.max_cq;
+    out.max_cqe = limits.max_cqe;
+    out.max_qp = limits.max_qp;
+    out.max_qp_wr = limits.max_qp_wr;
+    out.max_ah = limits.max_ah;
+    out.max_inline = limits.max_inline;
+    out.max_eq = limits.max_eq;
+    out.max_send_sge = limits.max_sge;
+    out.max_recv_sge = limits.max_sge;
+    out.gid_table_len = limits.gid_table_len;
+    out.pkey_table_len = 1;
+    out.max_qp_rd_atomic = limits.max_rd_atomic;
+    out.max_qp_init_rd_atomic = limits.max_rd_atomic;
+    // The GUID is the interface part of the link-local address.
+    const verbs::Gid address = verbs::link_local(objects.identity.mac);
+    std::copy_n(address.begin() + 8, sizeof(out.node_guid), out.node_guid);
+    out.firmware_version = firmware_version;
+    return {};
+}
+
+Result<> query_port(Objects&, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
+    cpl.query_port.state = IBV_PORT_ACTIVE;
+    cpl.query_port.active_mtu = IBV_MTU_4096;
+    cpl.query_port.active_speed = speed_edr;
+    cpl.query_port.active_width = width_4x;
+    cpl.query_port.max_message_size = hca::max_message_size;
+    return {};
+}
+
+// Most commands return an id, or take one.
+template <typename IdType>
+Result<> return_handle(const Result<IdType>& made, vrdma_admin_cpl& cpl) {
+    if (!made) {
+        return fail(made.error());
+    }
+    cpl.handle.handle = made->value;
+    return {};
+}
+
+template <typename IdType>
+Result<IdType> handle_of(const vrdma_admin_cmd& cmd) {
+    if (cmd.handle.reserved != 0) {
+        return fail(std::errc::invalid_argument);
+    }
+    return IdType{cmd.handle.handle};
+}
+
+Result<> create_eq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
+    return return_handle(objects.eqs.create(cmd.create_eq), cpl);
+}
+
+Result<> destroy_eq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return handle_of<EqId>(cmd).and_then([&](EqId id) { return objects.eqs.destroy(id); });
+}
+
+Result<> alloc_ucontext(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
+    const auto id = objects.ucontexts.alloc();
+    if (!id) {
+        return fail(id.error());
+    }
+    cpl.alloc_ucontext.handle = id->value;
+    cpl.alloc_ucontext.doorbell_page = id->value;
+    return {};
+}
+
+Result<> dealloc_ucontext(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return handle_of<UcontextId>(cmd).and_then(
+        [&](UcontextId id) { return objects.ucontexts.dealloc(id); });
+}
+
+Result<> alloc_pd(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
+    if (cmd.alloc_pd.reserved != 0) {
+        return fail(std::errc::invalid_argument);
+    }
+    return return_handle(objects.pds.alloc(UcontextId{cmd.alloc_pd.ucontext}), cpl);
+}
+
+Result<> dealloc_pd(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return handle_of<PdId>(cmd).and_then([&](PdId id) { return objects.pds.dealloc(id); });
+}
+
+Result<> reg_mr(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
+    return return_handle(objects.mrs.reg(cmd.reg_mr), cpl);
+}
+
+Result<> dereg_mr(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return handle_of<Key>(cmd).and_then([&](Key key) { return objects.mrs.dereg(key); });
+}
+
+Result<> create_cq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
+    return return_handle(objects.cqs.create(cmd.create_cq), cpl);
+}
+
+Result<> destroy_cq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return handle_of<Cqn>(cmd).and_then([&](Cqn id) { return objects.cqs.destroy(id); });
+}
+
+Result<> create_qp(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
+    const auto made = objects.qps.create(cmd.create_qp);
+    if (!made) {
+        return fail(made.error());
+    }
+    cpl.create_qp.qpn = made->qpn.value;
+    cpl.create_qp.doorbell_slot = made->doorbell_slot;
+    return {};
+}
+
+Result<> modify_qp(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return objects.qps.modify(cmd.modify_qp);
+}
+
+Result<> query_qp(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
+    const auto attr = handle_of<Qpn>(cmd).and_then([&](Qpn id) { return objects.qps.query(id); });
+    if (!attr) {
+        return fail(attr.error());
+    }
+    cpl.query_qp = *attr;
+    return {};
+}
+
+Result<> destroy_qp(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return handle_of<Qpn>(cmd).and_then([&](Qpn id) { return objects.qps.destroy(id); });
+}
+
+Result<> create_ah(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
+    return return_handle(objects.ahs.create(cmd.create_ah), cpl);
+}
+
+Result<> destroy_ah(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return handle_of<AhId>(cmd).and_then([&](AhId id) { return objects.ahs.destroy(id); });
+}
+
+Result<> set_gid(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return objects.gids.set(cmd.set_gid);
+}
+
+struct Command {
+    Handler run = nullptr;
+    std::size_t argument_size = 0; // what lies behind is reserved
+};
+
+constexpr auto commands = [] {
+    std::array<Command, VRDMA_ADMIN_OPCODE_END> table{};
+    constexpr std::size_t handle = sizeof(vrdma_cmd_handle);
+    table[VRDMA_ADMIN_QUERY_DEVICE] = {query_device, 0};
+    table[VRDMA_ADMIN_CREATE_EQ] = {create_eq, sizeof(vrdma_cmd_create_eq)};
+    table[VRDMA_ADMIN_DESTROY_EQ] = {destroy_eq, handle};
+    table[VRDMA_ADMIN_ALLOC_UCONTEXT] = {alloc_ucontext, 0};
+    table[VRDMA_ADMIN_DEALLOC_UCONTEXT] = {dealloc_ucontext, handle};
+    table[VRDMA_ADMIN_ALLOC_PD] = {alloc_pd, sizeof(vrdma_cmd_alloc_pd)};
+    table[VRDMA_ADMIN_DEALLOC_PD] = {dealloc_pd, handle};
+    table[VRDMA_ADMIN_REG_MR] = {reg_mr, sizeof(vrdma_cmd_reg_mr)};
+    table[VRDMA_ADMIN_DEREG_MR] = {dereg_mr, handle};
+    table[VRDMA_ADMIN_CREATE_CQ] = {create_cq, sizeof(vrdma_cmd_create_cq)};
+    table[VRDMA_ADMIN_DESTROY_CQ] = {destroy_cq, handle};
+    table[VRDMA_ADMIN_CREATE_QP] = {create_qp, sizeof(vrdma_cmd_create_qp)};
+    table[VRDMA_ADMIN_MODIFY_QP] = {modify_qp, sizeof(vrdma_cmd_modify_qp)};
+    table[VRDMA_ADMIN_QUERY_QP] = {query_qp, handle};
+    table[VRDMA_ADMIN_DESTROY_QP] = {destroy_qp, handle};
+    table[VRDMA_ADMIN_CREATE_AH] = {create_ah, sizeof(vrdma_cmd_create_ah)};
+    table[VRDMA_ADMIN_DESTROY_AH] = {destroy_ah, handle};
+    table[VRDMA_ADMIN_SET_GID] = {set_gid, sizeof(vrdma_cmd_set_gid)};
+    table[VRDMA_ADMIN_QUERY_PORT] = {query_port, 0};
+    return table;
+}();
+
+Result<> run(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
+    const std::uint32_t opcode = VRDMA_GET(VRDMA_ADMIN_OPCODE, cmd.header);
+    if (opcode >= commands.size() || commands[opcode].run == nullptr) {
+        return fail(std::errc::operation_not_supported);
+    }
+    const Command& command = commands[opcode];
+    const auto unused = std::span{cmd.bytes}.subspan(command.argument_size);
+    if (cmd.reserved != 0 || (cmd.header & VRDMA_ADMIN_RESERVED) != 0 ||
+        std::ranges::any_of(unused, [](std::uint8_t byte) { return byte != 0; })) {
+        return fail(std::errc::invalid_argument);
+    }
+    return command.run(objects, cmd, cpl);
+}
+
+} // namespace
+
+vrdma_admin_cpl run_admin_command(Objects& objects, const vrdma_admin_cmd& cmd) {
+    vrdma_admin_cpl cpl{};
+    if (const auto done = run(objects, cmd, cpl); !done) {
+        cpl = {};
+        cpl.status = static_cast<std::uint32_t>(done.error());
+    }
+    cpl.header = cmd.header & (VRDMA_ADMIN_OPCODE | VRDMA_ADMIN_ID);
+    return cpl;
+}
+
+} // namespace vrdma

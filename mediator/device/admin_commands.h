@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What each admin command does.
+#pragma once
+
+#include "mediator/verbs/objects.h"
+#include "vrdma/device.h"
+
+namespace vrdma {
+
+// Validates and runs a command that was copied out of guest memory. The completion lacks its phase.
+vrdma_admin_cpl run_admin_command(verbs::Objects& objects, const vrdma_admin_cmd& cmd);
+
+} // namespace vrdma

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/device/device.h"
+
+#include <cassert>
+#include <utility>
+
+#include "mediator/base/errno.h"
+#include "mediator/device/admin_commands.h"
+
+namespace vrdma {
+namespace {
+
+// One device's share of the control thread before others get their turn.
+constexpr int commands_per_turn = 32;
+
+constexpr unsigned async_vector = 0;
+
+void set_low(Iova& address, std::uint32_t value) {
+    address = Iova{(raw(address) & ~0xffffffffull) | value};
+}
+
+void set_high(Iova& address, std::uint32_t value) {
+    address = Iova{(raw(address) & 0xffffffffull) | std::uint64_t{value} << 32};
+}
+
+std::uint32_t low(Iova address) { return static_cast<std::uint32_t>(raw(address)); }
+std::uint32_t high(Iova address) { return static_cast<std::uint32_t>(raw(address) >> 32); }
+
+} // namespace
+
+Device::Enabled::Enabled(std::unique_ptr<hca::Slice> slice_, AdminQueue admin_,
+                         const Device& device)
+    : slice{std::move(slice_)},
+      admin{admin_},
+      objects{device.type_.limits,   device.identity_,          device.gids_,
+              device.port_.memory(), device.port_.doorbells(), *slice} {}
+
+Device::Device(std::string name, const DeviceType& type, verbs::Identity identity, HostPort& port,
+               hca::Hca& hca, verbs::GidRegistry& gids)
+    : log_{std::move(name)},
+      type_{type},
+      identity_{std::move(identity)},
+      port_{port},
+      hca_{hca},
+      gids_{gids} {
+    assert(port.doorbells().size() == type.limits.doorbell_pages);
+    reserve_address();
+    reset();
+}
+
+Device::~Device() {
+    disable();
+    give_back_address();
+}
+
+// --- registers ---
+
+void Device::show(std::uint32_t offset, std::uint32_t value) noexcept {
+    std::atomic_ref{port_.registers()[offset / sizeof(value)]}.store(value,
+                                                                     std::memory_order_release);
+}
+
+std::uint32_t Device::shown(std::uint32_t offset) const noexcept {
+    return std::atomic_ref{port_.registers()[offset / sizeof(std::uint32_t)]}.load(
+        std::memory_order_acquire);
+}
+
+void Device::show_constants() {
+    const verbs::Mac& mac = identity_.mac;
+    show(VRDMA_REG_MAGIC, VRDMA_MAGIC);
+    show(VRDMA_REG_VERSION, VRDMA_VERSION);
+    show(VRDMA_REG_MAC_LOW, mac[0] | mac[1] << 8 | mac[2] << 16 | std::uint32_t{mac[3]} << 24);
+    show(VRDMA_REG_MAC_HIGH, mac[4] | mac[5] << 8);
+    show(VRDMA_REG_DOORBELL_PAGES, type_.limits.doorbell_pages);
+    show(VRDMA_REG_VECTORS, type_.limits.vectors);
+}
+
+void Device::show_queue_registers() {
+    show(VRDMA_REG_ASQ_LOW, low(registers_.admin.submissions));
+    show(VRDMA_REG_ASQ_HIGH, high(registers_.admin.submissions));
+    show(VRDMA_REG_ACQ_LOW, low(registers_.admin.completions));
+    show(VRDMA_REG_ACQ_HIGH, high(registers_.admin.completions));
+    show(VRDMA_REG_AQ_DEPTH, registers_.admin.depth);
+    show(VRDMA_REG_AQ_VECTOR, registers_.admin.vector);
+    show(VRDMA_REG_STATUS_PAGE_LOW, low(registers_.status_page));
+    show(VRDMA_REG_STATUS_PAGE_HIGH, high(registers_.status_page));
+}
+
+void Device::write_register(std::uint32_t offset, std::uint32_t value) {
+    if (offset == VRDMA_REG_CONTROL) {
+        write_control(value);
+    } else if (offset == VRDMA_REG_ADMIN_DOORBELL) {
+        admin_pending_ = true;
+        service();
+    } else if (!enabled_ && !failed_ && write_queue_register(offset, value)) {
+        show(offset, value);
+    } else {
+        log_.debug("write of {:#x} to register {:#x} dropped", value, offset);
+    }
+}
+
+bool Device::write_queue_register(std::uint32_t offset, std::uint32_t value) {
+    switch (offset) {
+    case VRDMA_REG_ASQ_LOW:
+        set_low(registers_.admin.submissions, value);
+        return true;
+    case VRDMA_REG_ASQ_HIGH:
+        set_high(registers_.admin.submissions, value);
+        return true;
+    case VRDMA_REG_ACQ_LOW:
+        set_low(registers_.admin.completions, value);
+        return true;
+    case VRDMA_REG_ACQ_HIGH:
+        set_high(registers_.admin.completions, value);
+        return true;
+    case VRDMA_REG_AQ_DEPTH:
+        registers_.admin.depth = value;
+        return true;
+    case VRDMA_REG_AQ_VECTOR:
+        registers_.admin.vector = value;
+        return true;
+    case VRDMA_REG_STATUS_PAGE_LOW:
+        set_low(registers_.status_page, value);
+        return true;
+    case VRDMA_REG_STATUS_PAGE_HIGH:
+        set_high(registers_.status_page, value);
+        return true;
+    default:
+        return false;
+    }
+}
+
+void Device::write_control(std::uint32_t value) {
+    if ((value & VRDMA_CONTROL_RESET) != 0) {
+        reset();
+        return;
+    }
+    if (failed_) {
+        return;
+    }
+    if ((value & ~VRDMA_CONTROL_ENABLE) != 0) {
+        fail_device("unknown bits in CONTROL");
+    } else if ((value & VRDMA_CONTROL_ENABLE) != 0 && !enabled_) {
+        enable();
+    }
+}
+
+// --- life cycle ---
+
+void Device::enable() {
+    if (const auto enabled = try_enable(); !enabled) {
+        fail_device("the queue registers cannot be used");
+        return;
+    }
+    show_enabled();
+    log_.info("enabled");
+}
+
+void Device::show_enabled() {
+    port_.set_kick(enabled_->slice->kick_fd());
+    show(VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE);
+    show(VRDMA_REG_STATUS, VRDMA_STATUS_ENABLED);
+}
+
+Result<> Device::try_enable() {
+    const verbs::Limits& limits = type_.limits;
+    const Iova status_page = registers_.status_page;
+    if (status_page == Iova{0} || raw(status_page) % VRDMA_PAGE_SIZE != 0 ||
+        port_.memory().at(status_page, VRDMA_PAGE_SIZE) == nullptr) {
+        return fail(std::errc::invalid_argument);
+    }
+    auto admin = AdminQueue::create(port_.memory(), registers_.admin, limits.vectors);
+    if (!admin) {
+        return fail(admin.error());
+    }
+    auto slice = hca_.carve({.name = name(),
+                             .memory = &port_.memory(),
+                             .doorbells = port_.doorbells(),
+                             .max_qp = limits.max_qp,
+                             .max_cq = limits.max_cq,
+                             .max_mr = limits.max_mr},
+                            *this);
+    if (!slice) {
+        return fail(slice.error());
+    }
+    if (const auto set = (*slice)->set_status_page(status_page); !set) {
+        return set;
+    }
+    enabled_.emplace(std::move(*slice), *admin, *this);
+    return {};
+}
+
+// No poller calls raise() or fatal() for us after this.
+void Device::disable() {
+    port_.set_kick(-1);
+    enabled_.reset();
+    admin_pending_ = false;
+    slice_failed_ = false;
+}
+
+void Device::reset() {
+    show(VRDMA_REG_STATUS, 0);
+    disable();
+    failed_ = false;
+    registers_ = {};
+    show_constants();
+    show_queue_registers();
+    show(VRDMA_REG_CONTROL, 0);
+    show(VRDMA_REG_STATUS, VRDMA_STATUS_READY);
+    log_.debug("reset");
+}
+
+void Device::set_identity(verbs::Identity identity) {
+    assert(!enabled_);
+    give_back_address();
+    identity_ = std::move(identity);
+    reserve_address();
+    show_constants();
+}
+
+// The link-local address is the device's from the start, not of whoever asks first.
+void Device::reserve_address() {
+    address_reserved_ = gids_.claim(verbs::link_local(identity_.mac), &identity_).has_value();
+    if (!address_reserved_) {
+        log_.warn("another device has its MAC");
+    }
+}
+
+void Device::give_back_address() {
+    if (address_reserved_) {
+        gids_.give_back(verbs::link_local(identity_.mac));
+    }
+}
+
+void Device::fatal(std::string_view why) noexcept {
+    log_.warn("the slice stopped: {}", why);
+    slice_failed_ = true;
+    port_.wake();
+}
+
+void Device::fail_device(std::string_view why) {
+    log_.warn("fatal: {}", why);
+    disable();
+    failed_ = true;
+    show(VRDMA_REG_STATUS, VRDMA_STATUS_FATAL);
+    port_.raise(async_vector);
+}
+
+// --- work ---
+
+void Device::service() {
+    if (slice_failed_) {
+        fail_device("the slice stopped");
+    }
+    if (enabled_ && admin_pending_) {
+        serve_admin();
+    }
+}
+
+void Device::serve_admin() {
+    AdminQueue& admin = enabled_->admin;
+    int served = 0;
+    admin_pending_ = true;
+    while (admin_pending_ && served < commands_per_turn) {
+        const auto cmd = admin.take();
+        if (!cmd) {
+            fail_device("the admin queue is not in the guest's memory");
+            return;
+        }
+        if (!*cmd) {
+            admin_pending_ = false;
+            break;
+        }
+        const vrdma_admin_cpl cpl = run_admin_command(enabled_->objects, **cmd);
+        if (cpl.status != 0) {
+            log_.debug("admin command {:#010x} failed: {}", cpl.header,
+                       describe(static_cast<std::errc>(cpl.status)));
+        }
+        admin.complete(cpl);
+        ++served;
+    }
+    if (served > 0) {
+        port_.raise(admin.vector());
+    }
+    if (admin_pending_) {
+        port_.wake();
+    }
+}
+
+} // namespace vrdma

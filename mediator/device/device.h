@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// One virtual function: its registers, its reset, and while it is enabled its slice of the HCA, its
+// objects and its admin queue. All but raise(), fatal() and wake-ups belongs to the control thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mediator/base/log.h"
+#include "mediator/device/admin_queue.h"
+#include "mediator/device/device_type.h"
+#include "mediator/device/host_port.h"
+#include "mediator/hca/hca.h"
+#include "mediator/verbs/objects.h"
+
+namespace vrdma {
+
+class Device final : public hca::SliceHost {
+  public:
+    // The port's BAR2 has the type's doorbell pages. Everything that is passed outlives the device.
+    Device(std::string name, const DeviceType& type, verbs::Identity identity, HostPort& port,
+           hca::Hca& hca, verbs::GidRegistry& gids);
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+    ~Device() override;
+
+    const std::string& name() const noexcept { return log_.device(); }
+
+    // The guest wrote to page 0 of BAR0.
+    void write_register(std::uint32_t offset, std::uint32_t value);
+
+    // Deals with what is pending, a bounded amount at a time. Asks the port for another turn when
+    // there is more.
+    void service();
+
+    // By the guest's driver, or from outside.
+    void reset();
+
+    // Between a reset and the guest's next access only.
+    void set_identity(verbs::Identity identity);
+
+    // The device stands still from freeze() to thaw(), save() and restore() need that. A device is
+    // restored after a reset, on a guest whose memory is that of the saved one. After a failed
+    // restore it is reset.
+    void freeze();
+    void thaw();
+    std::vector<std::byte> save() const;
+    Result<> restore(std::span<const std::byte> image);
+
+    void raise(unsigned vector) noexcept override { port_.raise(vector); }
+    void fatal(std::string_view why) noexcept override;
+
+  private:
+    // What the guest's driver set up before ENABLE.
+    struct QueueRegisters {
+        AdminQueueSpec admin;
+        Iova status_page{};
+    };
+
+    // Ends in reverse order: the slice goes last and takes its queues with it.
+    struct Enabled {
+        Enabled(std::unique_ptr<hca::Slice> slice_, AdminQueue admin_, const Device& device);
+
+        std::unique_ptr<hca::Slice> slice;
+        AdminQueue admin;
+        verbs::Objects objects;
+    };
+
+    void write_control(std::uint32_t value);
+    bool write_queue_register(std::uint32_t offset, std::uint32_t value);
+    void show(std::uint32_t offset, std::uint32_t value) noexcept;
+    void show_constants();
+    void show_queue_registers();
+    std::uint32_t shown(std::uint32_t offset) const noexcept;
+
+    void reserve_address();
+    void give_back_address();
+
+    void enable();
+    Result<> try_enable();
+    void disable();
+    void fail_device(std::string_view why);
+    void serve_admin();
+    void show_enabled();
+    Result<> restore_from(StateReader& reader);
+    Result<> restore_enabled(StateReader& reader, AdminQueue::Position position);
+
+    DeviceLog log_;
+    const DeviceType& type_;
+    verbs::Identity identity_;
+    HostPort& port_;
+    hca::Hca& hca_;
+    verbs::GidRegistry& gids_;
+
+    QueueRegisters registers_;
+    bool address_reserved_ = false;
+    bool failed_ = false;
+    bool admin_pending_ = false;
+    std::atomic<bool> slice_failed_ = false; // set by pollers
+    std::optional<Enabled> enabled_;
+};
+
+} // namespace vrdma

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A whole device as one image.
+#include <algorithm>
+
+#include "mediator/device/device.h"
+#include "mediator/verbs/saved_state.h"
+
+namespace vrdma {
+namespace {
+
+struct DeviceState {
+    static constexpr std::uint32_t version = 1;
+
+    std::uint32_t status;
+    std::uint32_t aq_depth;
+    std::uint32_t aq_vector;
+    std::uint32_t admin_taken;
+    std::uint32_t admin_given;
+    // A guest meets the same function again: these must be equal where it is restored.
+    std::uint32_t doorbell_pages;
+    std::uint32_t vectors;
+    std::uint32_t admin_pending;
+    std::uint8_t mac[6];
+    std::uint16_t reserved;
+    std::uint64_t submissions;
+    std::uint64_t completions;
+    std::uint64_t status_page;
+};
+
+} // namespace
+
+void Device::freeze() {
+    if (enabled_) {
+        enabled_->slice->freeze();
+    }
+}
+
+void Device::thaw() {
+    if (enabled_) {
+        enabled_->slice->thaw();
+        service();
+    }
+}
+
+std::vector<std::byte> Device::save() const {
+    StateWriter writer;
+    const auto position = enabled_ ? enabled_->admin.position() : AdminQueue::Position{};
+    DeviceState state{
+        .status = shown(VRDMA_REG_STATUS),
+        .aq_depth = registers_.admin.depth,
+        .aq_vector = registers_.admin.vector,
+        .admin_taken = position.taken,
+        .admin_given = position.given,
+        .doorbell_pages = type_.limits.doorbell_pages,
+        .vectors = type_.limits.vectors,
+        .admin_pending = admin_pending_,
+        .mac = {},
+        .reserved = 0,
+        .submissions = raw(registers_.admin.submissions),
+        .completions = raw(registers_.admin.completions),
+        .status_page = raw(registers_.status_page),
+    };
+    std::ranges::copy(identity_.mac, state.mac);
+    writer.begin(Section::device, DeviceState::version, 1);
+    writer.put(state);
+    if (enabled_) {
+        enabled_->objects.save(writer);
+    }
+    writer.begin(Section::end, 0, 0);
+    return writer.take();
+}
+
+Result<> Device::restore_enabled(StateReader& reader, AdminQueue::Position position) {
+    if (const auto enabled = try_enable(); !enabled) {
+        return enabled;
+    }
+    enabled_->slice->freeze();
+    enabled_->admin.set_position(position);
+    return enabled_->objects.restore(reader);
+}
+
+Result<> Device::restore_from(StateReader& reader) {
+    const auto records = reader.open(Section::device, DeviceState::version);
+    const auto state = reader.take<DeviceState>();
+    if (!records || *records != 1 || !state || !std::ranges::equal(state->mac, identity_.mac) ||
+        state->doorbell_pages != type_.limits.doorbell_pages ||
+        state->vectors != type_.limits.vectors || state->admin_pending > 1 ||
+        state->reserved != 0) {
+        return fail(std::errc::invalid_argument);
+    }
+    registers_ = {{Iova{state->submissions}, Iova{state->completions}, state->aq_depth,
+                   state->aq_vector},
+                  Iova{state->status_page}};
+    show_queue_registers();
+    if (state->status == VRDMA_STATUS_ENABLED) {
+        if (const auto restored = restore_enabled(reader, {state->admin_taken, state->admin_given});
+            !restored) {
+            return restored;
+        }
+        admin_pending_ = state->admin_pending == 1;
+    } else if (state->status != VRDMA_STATUS_READY && state->status != VRDMA_STATUS_FATAL) {
+        return fail(std::errc::invalid_argument);
+    }
+    const auto end = reader.open(Section::end, 0);
+    if (!end || *end != 0 || !reader.at_end()) {
+        return fail(std::errc::invalid_argument);
+    }
+    if (enabled_) {
+        show_enabled();
+    } else {
+        failed_ = state->status == VRDMA_STATUS_FATAL;
+        show(VRDMA_REG_STATUS, state->status);
+    }
+    return {};
+}
+
+Result<> Device::restore(std::span<const std::byte> image) {
+    reset();
+    StateReader reader{image};
+    const auto restored = restore_from(reader);
+    if (!restored) {
+        reset();
+    }
+    return restored;
+}
+
+} // namespace vrdma

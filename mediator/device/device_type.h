@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The sizes that devices come in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "mediator/verbs/limits.h"
+
+namespace vrdma {
+
+struct DeviceType {
+    std::string name;
+    std::uint32_t max_instances = 0;
+    std::uint64_t max_pinned = 0; // bytes of guest memory
+    verbs::Limits limits;
+};
+
+} // namespace vrdma

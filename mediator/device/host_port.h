@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What a device needs of whoever plugs it into a guest: the kernel module, a socket, or a test.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "mediator/memory/guest_memory.h"
+#include "vrdma/queue.h"
+
+namespace vrdma {
+
+class HostPort {
+  public:
+    virtual ~HostPort() = default;
+
+    // Page 0 of BAR0 as the guest reads it, and BAR2.
+    virtual std::span<std::uint32_t> registers() noexcept = 0;
+    virtual std::span<vrdma_doorbell_page> doorbells() noexcept = 0;
+    virtual GuestMemory& memory() noexcept = 0;
+
+    // To be signalled on each write to the kick page; -1 for none.
+    virtual void set_kick(int eventfd) noexcept = 0;
+
+    // From any thread: signal the vector; have the control thread call Device::service() soon.
+    virtual void raise(unsigned vector) noexcept = 0;
+    virtual void wake() noexcept = 0;
+};
+
+} // namespace vrdma
