@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Who a mediated device is: what its attributes in sysfs say, or what follows from its UUID.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "mediator/verbs/gid.h"
+#include "vrdma/mdev.h"
+
+namespace vrdma::mdev {
+
+// Locally administered, and the same each time that the device is made.
+verbs::Mac mac_of_uuid(std::span<const std::uint8_t, 16> uuid);
+
+std::string uuid_text(std::span<const std::uint8_t, 16> uuid);
+
+verbs::Identity identity_of(const vrdma_mdev_device_info& info);
+
+} // namespace vrdma::mdev

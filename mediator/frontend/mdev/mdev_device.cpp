@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/frontend/mdev/mdev_device.h"
+
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+
+#include <array>
+
+#include "mediator/frontend/mdev/identity.h"
+
+namespace vrdma::mdev {
+namespace {
+
+Result<vrdma_mdev_device_info> read_info(int fd) {
+    vrdma_mdev_device_info info{};
+    if (::ioctl(fd, VRDMA_MDEV_DEVICE_INFO, &info) != 0) {
+        return fail_errno();
+    }
+    return info;
+}
+
+} // namespace
+
+MdevDevice::MdevDevice(UniqueFd fd, EventFd wake, Mapping shadow, Mapping doorbells,
+                       std::unique_ptr<WindowMemory> memory)
+    : fd_{std::move(fd)},
+      wake_{std::move(wake)},
+      shadow_{std::move(shadow)},
+      doorbells_{std::move(doorbells)},
+      memory_{std::move(memory)} {}
+
+Result<std::unique_ptr<MdevDevice>> MdevDevice::open(const Host& host, UniqueFd fd) {
+    const auto info = read_info(fd.get());
+    if (!info) {
+        return fail(info.error());
+    }
+    if (info->type >= host.types.size()) {
+        return fail(std::errc::invalid_argument);
+    }
+    const DeviceType& type = host.types[info->type];
+    constexpr int protection = PROT_READ | PROT_WRITE;
+    auto shadow = Mapping::map(fd.get(), VRDMA_MDEV_MMAP_SHADOW, VRDMA_PAGE_SIZE, protection);
+    auto doorbells =
+        Mapping::map(fd.get(), VRDMA_MDEV_MMAP_DOORBELLS,
+                     std::size_t{type.limits.doorbell_pages} * VRDMA_DOORBELL_PAGE_SIZE, protection);
+    auto memory = WindowMemory::map(fd.get());
+    auto wake = EventFd::create();
+    if (!shadow || !doorbells || !memory || !wake) {
+        return fail(std::errc::not_enough_memory);
+    }
+    std::unique_ptr<MdevDevice> device{new MdevDevice{std::move(fd), std::move(*wake),
+                                                      std::move(*shadow), std::move(*doorbells),
+                                                      std::move(*memory)}};
+    if (const auto started = device->start(host, type, *info); !started) {
+        return fail(started.error());
+    }
+    return device;
+}
+
+// The module has a reset waiting for whoever opens a device: with its acknowledgement it goes live.
+Result<> MdevDevice::start(const Host& host, const DeviceType& type,
+                           const vrdma_mdev_device_info& info) {
+    device_.emplace(uuid_text(info.uuid), type, identity_of(info), *this, host.hca, host.gids);
+    auto messages =
+        host.loop.watch(fd_.get(), [this](std::uint32_t events) { on_messages(events); });
+    if (!messages) {
+        return fail(messages.error());
+    }
+    messages_ = std::move(*messages);
+    auto turns = host.loop.watch(wake_.fd(), [this](std::uint32_t) {
+        wake_.drain();
+        device_->service();
+    });
+    if (!turns) {
+        return fail(turns.error());
+    }
+    turns_ = std::move(*turns);
+    return {};
+}
+
+std::span<std::uint32_t> MdevDevice::registers() noexcept {
+    return {shadow_.as<std::uint32_t>(), shadow_.size() / sizeof(std::uint32_t)};
+}
+
+std::span<vrdma_doorbell_page> MdevDevice::doorbells() noexcept {
+    return {doorbells_.as<vrdma_doorbell_page>(), doorbells_.size() / sizeof(vrdma_doorbell_page)};
+}
+
+void MdevDevice::set_kick(int eventfd) noexcept {
+    vrdma_mdev_kick kick{eventfd, 0};
+    ::ioctl(fd_.get(), VRDMA_MDEV_SET_KICK, &kick);
+}
+
+void MdevDevice::raise(unsigned vector) noexcept {
+    ::ioctl(fd_.get(), VRDMA_MDEV_RAISE, vector);
+}
+
+// One read a turn: other devices' messages come in between.
+void MdevDevice::on_messages(std::uint32_t epoll_events) {
+    if ((epoll_events & (EPOLLHUP | EPOLLERR)) != 0) {
+        messages_ = {}; // the event that frees this device is on its way
+        device_->reset();
+        return;
+    }
+    std::array<vrdma_mdev_message, 64> messages;
+    const ssize_t size = ::read(fd_.get(), messages.data(), sizeof(messages));
+    const auto count = size < 0 ? 0 : static_cast<std::size_t>(size) / sizeof(messages[0]);
+    for (const auto& message : std::span{messages}.first(count)) {
+        on_message(message);
+    }
+}
+
+void MdevDevice::on_message(const vrdma_mdev_message& message) {
+    switch (message.type) {
+    case VRDMA_MDEV_MESSAGE_WRITE:
+        device_->write_register(message.offset, message.value);
+        break;
+    case VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL:
+        device_->write_register(VRDMA_REG_ADMIN_DOORBELL, 0);
+        break;
+    case VRDMA_MDEV_MESSAGE_RESET:
+        on_reset(message.value);
+        break;
+    default:
+        break;
+    }
+}
+
+// A newer reset may be under way: its message follows, and this acknowledgement is refused.
+void MdevDevice::on_reset(std::uint32_t generation) {
+    device_->reset();
+    if (const auto info = read_info(fd_.get()); info) {
+        device_->set_identity(identity_of(*info));
+    }
+    vrdma_mdev_reset_done done{generation, 0};
+    ::ioctl(fd_.get(), VRDMA_MDEV_RESET_DONE, &done);
+}
+
+} // namespace vrdma::mdev

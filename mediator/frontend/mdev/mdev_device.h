@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// One mediated device: passes the module's messages to the device model, and its wishes to the
+// module.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "mediator/base/event_fd.h"
+#include "mediator/base/event_loop.h"
+#include "mediator/base/mapping.h"
+#include "mediator/device/device.h"
+#include "mediator/device/host_port.h"
+#include "mediator/frontend/mdev/window_memory.h"
+
+namespace vrdma::mdev {
+
+// What devices share.
+struct Host {
+    EventLoop& loop;
+    hca::Hca& hca;
+    verbs::GidRegistry& gids;
+    std::span<const DeviceType> types;
+};
+
+class MdevDevice final : public HostPort {
+  public:
+    static Result<std::unique_ptr<MdevDevice>> open(const Host& host, UniqueFd fd);
+    MdevDevice(const MdevDevice&) = delete;
+    MdevDevice& operator=(const MdevDevice&) = delete;
+    ~MdevDevice() override = default;
+
+    const std::string& name() const noexcept { return device_->name(); }
+
+    std::span<std::uint32_t> registers() noexcept override;
+    std::span<vrdma_doorbell_page> doorbells() noexcept override;
+    GuestMemory& memory() noexcept override { return *memory_; }
+    void set_kick(int eventfd) noexcept override;
+    void raise(unsigned vector) noexcept override;
+    void wake() noexcept override { wake_.signal(); }
+
+  private:
+    MdevDevice(UniqueFd fd, EventFd wake, Mapping shadow, Mapping doorbells,
+               std::unique_ptr<WindowMemory> memory);
+
+    Result<> start(const Host& host, const DeviceType& type, const vrdma_mdev_device_info& info);
+    void on_messages(std::uint32_t epoll_events);
+    void on_message(const vrdma_mdev_message& message);
+    void on_reset(std::uint32_t generation);
+
+    UniqueFd fd_;
+    EventFd wake_;
+    Mapping shadow_;
+    Mapping doorbells_;
+    std::unique_ptr<WindowMemory> memory_;
+    std::optional<Device> device_;
+    EventLoop::Watch messages_;
+    EventLoop::Watch turns_;
+};
+
+} // namespace vrdma::mdev

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/frontend/mdev/mdev_frontend.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/ioctl.h>
+
+#include "mediator/frontend/mdev/registration.h"
+
+namespace vrdma::mdev {
+namespace {
+
+Result<UniqueFd> open_device(int frontend, std::uint32_t id) {
+    vrdma_mdev_open_device open{id, -1};
+    if (::ioctl(frontend, VRDMA_MDEV_OPEN_DEVICE, &open) != 0) {
+        return fail_errno();
+    }
+    return UniqueFd{open.fd};
+}
+
+} // namespace
+
+Result<std::unique_ptr<MdevFrontend>> MdevFrontend::open(const Host& host,
+                                                         const std::string& name) {
+    const auto request = registration(name, host.types);
+    if (!request) {
+        return fail(request.error());
+    }
+    UniqueFd fd{::open(VRDMA_MDEV_PATH, O_RDWR | O_CLOEXEC | O_NONBLOCK)};
+    if (!fd || ::ioctl(fd.get(), VRDMA_MDEV_REGISTER, &*request) != 0) {
+        return fail_errno();
+    }
+    std::unique_ptr<MdevFrontend> frontend{new MdevFrontend{host, std::move(fd)}};
+    auto events = host.loop.watch(frontend->fd_.get(),
+                                  [self = frontend.get()](std::uint32_t) { self->on_event(); });
+    if (!events) {
+        return fail(events.error());
+    }
+    frontend->events_ = std::move(*events);
+    return frontend;
+}
+
+void MdevFrontend::on_event() {
+    vrdma_mdev_event event{};
+    if (::read(fd_.get(), &event, sizeof(event)) != static_cast<ssize_t>(sizeof(event))) {
+        return;
+    }
+    if (event.type == VRDMA_MDEV_DEVICE_ADDED) {
+        add(event.device);
+    } else if (const auto found = devices_.find(event.device); found != devices_.end()) {
+        spdlog::info("{}: removed", found->second->name());
+        devices_.erase(found);
+    }
+}
+
+void MdevFrontend::add(std::uint32_t id) {
+    auto fd = open_device(fd_.get(), id);
+    if (!fd) {
+        spdlog::error("cannot open mediated device {}: {}", id, describe(fd.error()));
+        return;
+    }
+    auto device = MdevDevice::open(host_, std::move(*fd));
+    if (!device) {
+        spdlog::error("cannot serve mediated device {}: {}", id, describe(device.error()));
+        return;
+    }
+    spdlog::info("{}: added", (*device)->name());
+    devices_[id] = std::move(*device);
+}
+
+} // namespace vrdma::mdev

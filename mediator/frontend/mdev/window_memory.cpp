@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/frontend/mdev/window_memory.h"
+
+#include <sys/ioctl.h>
+
+#include "vrdma/device.h"
+
+namespace vrdma::mdev {
+
+Result<std::unique_ptr<WindowMemory>> WindowMemory::map(int device) {
+    auto info = Mapping::map(device, VRDMA_MDEV_MMAP_INFO, VRDMA_PAGE_SIZE, PROT_READ);
+    if (!info) {
+        return fail(info.error());
+    }
+    auto window = Mapping::map(device, VRDMA_MDEV_MMAP_WINDOW, VRDMA_MDEV_WINDOW_SIZE,
+                               PROT_READ | PROT_WRITE);
+    if (!window) {
+        return fail(window.error());
+    }
+    return std::unique_ptr<WindowMemory>{
+        new WindowMemory{device, std::move(*info), std::move(*window)}};
+}
+
+// Whole pages: what else lies on them is pinned anew when it is touched.
+void WindowMemory::release(Iova iova, std::uint64_t length) noexcept {
+    constexpr std::uint64_t mask = VRDMA_PAGE_SIZE - 1;
+    const std::uint64_t begin = raw(iova) & ~mask;
+    const std::uint64_t end = (raw(iova) + length + mask) & ~mask;
+    vrdma_mdev_range range{begin, end - begin};
+    ::ioctl(device_, VRDMA_MDEV_UNPIN, &range); // fails for a device that is gone, pins and all
+}
+
+} // namespace vrdma::mdev

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Guest memory through the module's window, which pins a page when it is first touched.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "mediator/base/mapping.h"
+#include "mediator/memory/guest_memory.h"
+#include "vrdma/mdev.h"
+
+namespace vrdma::mdev {
+
+class WindowMemory final : public GuestMemory {
+  public:
+    // The device fd outlives the memory.
+    static Result<std::unique_ptr<WindowMemory>> map(int device);
+
+    std::uint64_t scratch_faults() const noexcept override {
+        return std::atomic_ref{info_.as<vrdma_mdev_info_page>()->scratch_faults}.load(
+            std::memory_order_relaxed);
+    }
+    void release(Iova iova, std::uint64_t length) noexcept override;
+
+  private:
+    WindowMemory(int device, Mapping info, Mapping window)
+        : GuestMemory{window.data(), window.size()},
+          device_{device},
+          info_{std::move(info)},
+          window_{std::move(window)} {}
+
+    int device_;
+    Mapping info_;
+    Mapping window_;
+};
+
+} // namespace vrdma::mdev
