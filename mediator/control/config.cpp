@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/control/config.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
+
+#include "vrdma/mdev.h"
+
+namespace vrdma::control {
+namespace {
+
+// Thrown and caught in this file only.
+struct BadConfig : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// One table of the file. Every key must be asked for: what is left over is an error.
+class Section {
+  public:
+    Section(const toml::table* table, std::string path) : table_{table}, path_{std::move(path)} {}
+
+    template <typename T>
+    void integer(std::string_view key, T& out, std::int64_t min, std::int64_t max) {
+        const toml::node* node = find(key);
+        if (node == nullptr) {
+            return;
+        }
+        const auto value = node->value_exact<std::int64_t>();
+        if (!value || *value < min || *value > max) {
+            throw BadConfig{
+                fmt::format("{}: a number from {} to {} is wanted", name(key), min, max)};
+        }
+        out = static_cast<T>(*value);
+    }
+
+    void microseconds(std::string_view key, std::chrono::microseconds& out) {
+        constexpr std::int64_t max = 60'000'000;
+        std::int64_t value = out.count();
+        integer(key, value, 0, max);
+        out = std::chrono::microseconds{value};
+    }
+
+    void text(std::string_view key, std::string& out) {
+        const toml::node* node = find(key);
+        if (node == nullptr) {
+            return;
+        }
+        const auto value = node->value_exact<std::string>();
+        if (!value) {
+            throw BadConfig{fmt::format("{}: a string is wanted", name(key))};
+        }
+        out = *value;
+    }
+
+    Section section(std::string_view key) {
+        const toml::node* node = find(key);
+        if (node != nullptr && !node->is_table()) {
+            throw BadConfig{fmt::format("{}: a table is wanted", name(key))};
+        }
+        return {node == nullptr ? nullptr : node->as_table(), name(key)};
+    }
+
+    std::vector<std::string> keys() const {
+        std::vector<std::string> keys;
+        if (table_ != nullptr) {
+            for (const auto& [key, node] : *table_) {
+                keys.emplace_back(key.str());
+            }
+        }
+        return keys;
+    }
+
+    void finish() const {
+        for (const std::string& key : keys()) {
+            if (!known_.contains(key)) {
+                throw BadConfig{fmt::format("{}: unknown", name(key))};
+            }
+        }
+    }
+
+    std::string name(std::string_view key) const {
+        return path_.empty() ? std::string{key} : fmt::format("{}.{}", path_, key);
+    }
+
+  private:
+    const toml::node* find(std::string_view key) {
+        known_.emplace(key);
+        return table_ == nullptr ? nullptr : table_->get(key);
+    }
+
+    const toml::table* table_;
+    std::string path_;
+    std::set<std::string, std::less<>> known_;
+};
+
+DeviceType device_type(const char* name, std::uint32_t max_instances, std::uint64_t max_pinned,
+                       std::uint32_t doorbell_pages, std::uint32_t max_qp, std::uint32_t max_mr,
+                       std::uint64_t max_blocks) {
+    DeviceType type{name, max_instances, max_pinned, {}};
+    type.limits.doorbell_pages = doorbell_pages;
+    type.limits.max_pd = std::max(64u, max_qp / 4);
+    type.limits.max_cq = max_qp * 2;
+    type.limits.max_qp = max_qp;
+    type.limits.max_ah = max_qp * 4;
+    type.limits.max_mr = max_mr;
+    type.limits.max_blocks = max_blocks;
+    return type;
+}
+
+void set_vectors(verbs::Limits& limits, std::uint32_t vectors) {
+    limits.vectors = vectors;
+    limits.max_eq = vectors;
+}
+
+bool valid_name(std::string_view name) {
+    return !name.empty() && name.size() < VRDMA_MDEV_NAME_SIZE &&
+           name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == name.npos;
+}
+
+void read_type(Section section, DeviceType& type) {
+    constexpr std::int64_t million = 1 << 20;
+    verbs::Limits& limits = type.limits;
+    std::uint32_t vectors = limits.vectors;
+    std::uint64_t pinned_mib = type.max_pinned >> 20;
+    section.integer("max_instances", type.max_instances, 1, 4096);
+    section.integer("max_pinned_mib", pinned_mib, 1, std::int64_t{1} << 30);
+    section.integer("doorbell_pages", limits.doorbell_pages, 2, 4096);
+    section.integer("vectors", vectors, 2, VRDMA_MAX_VECTORS);
+    section.integer("max_pd", limits.max_pd, 1, million);
+    section.integer("max_mr", limits.max_mr, 1, million);
+    section.integer("max_cq", limits.max_cq, 1, million);
+    section.integer("max_qp", limits.max_qp, 1, million);
+    section.integer("max_ah", limits.max_ah, 1, million);
+    section.integer("max_blocks", limits.max_blocks, 1, std::int64_t{1} << 32);
+    section.finish();
+    if (!std::has_single_bit(limits.doorbell_pages)) {
+        throw BadConfig{section.name("doorbell_pages") + ": a power of two is wanted"};
+    }
+    type.max_pinned = pinned_mib << 20;
+    set_vectors(limits, vectors);
+}
+
+// A type that is not there by default begins as a copy of the first one.
+void read_types(Section section, std::vector<DeviceType>& types) {
+    for (const std::string& name : section.keys()) {
+        if (!valid_name(name)) {
+            throw BadConfig{section.name(name) + ": a name of a-z, 0-9 and - is wanted"};
+        }
+        auto type = std::ranges::find(types, name, &DeviceType::name);
+        if (type == types.end()) {
+            type = types.insert(types.end(), types.front());
+            type->name = name;
+        }
+        read_type(section.section(name), *type);
+    }
+    if (types.size() > VRDMA_MDEV_MAX_TYPES) {
+        throw BadConfig{fmt::format("types: at most {}", VRDMA_MDEV_MAX_TYPES)};
+    }
+}
+
+void read_soft(Section section, hca::soft::Config& soft) {
+    section.integer("pollers", soft.pollers, 1, 256);
+    section.microseconds("spin_min_us", soft.poll.spin_min);
+    section.microseconds("spin_max_us", soft.poll.spin_max);
+    section.integer("hot_queues", soft.hot_queues, 0, 65536);
+    section.microseconds("hot_idle_us", soft.hot_idle);
+    section.integer("turn_wqes", soft.turn_wqes, 1, 65536);
+    section.integer("turn_bytes", soft.turn_bytes, 4096, std::int64_t{1} << 31);
+    section.finish();
+    if (soft.poll.spin_min > soft.poll.spin_max) {
+        throw BadConfig{section.name("spin_min_us") + ": more than spin_max_us"};
+    }
+}
+
+Config read(const toml::table& file) {
+    Config config;
+    Section root{&file, ""};
+    std::string level;
+    root.text("log_level", level);
+    if (!level.empty()) {
+        const auto parsed = parse_log_level(level);
+        if (!parsed) {
+            throw BadConfig{"log_level: " + parsed.error()};
+        }
+        config.log_level = *parsed;
+    }
+    root.text("name", config.name);
+    if (!valid_name(config.name)) {
+        throw BadConfig{"name: a name of a-z, 0-9 and - is wanted"};
+    }
+    read_soft(root.section("soft"), config.soft);
+    read_types(root.section("types"), config.types);
+    root.finish();
+    return config;
+}
+
+} // namespace
+
+std::vector<DeviceType> default_types() {
+    constexpr std::uint64_t gib = 1ull << 30;
+    std::vector<DeviceType> types{
+        device_type("small", 256, 1 * gib, 16, 256, 2048, 1ull << 20),
+        device_type("medium", 64, 16 * gib, 256, 4096, 32768, 1ull << 24),
+        device_type("large", 16, 256 * gib, 4096, 65536, 262144, 1ull << 27),
+    };
+    set_vectors(types[0].limits, 4);
+    set_vectors(types[1].limits, 16);
+    set_vectors(types[2].limits, VRDMA_MAX_VECTORS);
+    return types;
+}
+
+tl::expected<spdlog::level::level_enum, std::string> parse_log_level(const std::string& text) {
+    const auto level = spdlog::level::from_str(text);
+    if (level == spdlog::level::off && text != "off") {
+        return tl::unexpected{
+            fmt::format("'{}' is none of trace, debug, info, warning, error, critical, off", text)};
+    }
+    return level;
+}
+
+tl::expected<Config, std::string> parse_config(std::string_view text) {
+    try {
+        return read(toml::parse(text));
+    } catch (const toml::parse_error& error) {
+        return tl::unexpected{
+            fmt::format("line {}: {}", error.source().begin.line, error.description())};
+    } catch (const BadConfig& error) {
+        return tl::unexpected{error.what()};
+    }
+}
+
+tl::expected<Config, std::string> load_config(const std::string& path) {
+    std::ifstream file{path};
+    if (!file) {
+        return tl::unexpected{std::string{"cannot be read"}};
+    }
+    std::stringstream text;
+    text << file.rdbuf();
+    return parse_config(text.str());
+}
+
+} // namespace vrdma::control

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// vrdmad: the mediator's daemon. See vrdmad(8).
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/signalfd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+
+#include "mediator/base/event_loop.h"
+#include "mediator/control/config.h"
+#include "mediator/device/version.h"
+#include "mediator/frontend/mdev/mdev_frontend.h"
+#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/verbs/gid.h"
+
+namespace vrdma::control {
+namespace {
+
+constexpr char default_path[] = "/etc/vrdma/vrdmad.conf";
+
+struct Options {
+    std::string config_path;
+    std::string log_level;
+    bool check_config = false;
+};
+
+// Without a file the defaults hold; a file that was named must be there.
+tl::expected<Config, std::string> configure(const Options& options) {
+    const std::string path = options.config_path.empty() ? default_path : options.config_path;
+    Config config;
+    if (!options.config_path.empty() || std::filesystem::exists(path)) {
+        auto loaded = load_config(path);
+        if (!loaded) {
+            return tl::unexpected{path + ": " + loaded.error()};
+        }
+        config = std::move(*loaded);
+    }
+    if (!options.log_level.empty()) {
+        const auto level = parse_log_level(options.log_level);
+        if (!level) {
+            return tl::unexpected{"--log-level: " + level.error()};
+        }
+        config.log_level = *level;
+    }
+    return config;
+}
+
+void start_log(spdlog::level::level_enum level) {
+    auto logger = spdlog::stderr_color_mt("vrdmad");
+    logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
+    logger->set_level(level);
+    spdlog::set_default_logger(std::move(logger));
+}
+
+// Before any thread starts: all inherit the mask, and the loop alone hears of the signals.
+Result<UniqueFd> take_signals() {
+    std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGHUP, SIG_IGN);
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::sigaddset(&signals, SIGTERM);
+    ::sigaddset(&signals, SIGINT);
+    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    UniqueFd fd{::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
+    if (!fd) {
+        return fail_errno();
+    }
+    return fd;
+}
+
+int complain(const char* what, std::errc error) {
+    spdlog::critical("{}: {}", what, describe(error));
+    return EXIT_FAILURE;
+}
+
+int serve(const Config& config) {
+    const auto signals = take_signals();
+    if (!signals) {
+        return complain("signalfd", signals.error());
+    }
+    EventLoop loop;
+    const auto on_signal = loop.watch(signals->get(), [&](std::uint32_t) { loop.stop(); });
+    if (!on_signal) {
+        return complain("epoll", on_signal.error());
+    }
+    const auto hca = hca::soft::SoftHca::create(config.soft);
+    if (!hca) {
+        return complain("soft HCA", hca.error());
+    }
+    verbs::GidRegistry gids;
+    const auto frontend =
+        mdev::MdevFrontend::open({loop, **hca, gids, config.types}, config.name);
+    if (!frontend) {
+        return complain(VRDMA_MDEV_PATH, frontend.error());
+    }
+    spdlog::info("vrdmad {} serves {}", version_text, config.name);
+    if (const auto ran = loop.run(); !ran) {
+        return complain("epoll", ran.error());
+    }
+    spdlog::info("vrdmad ends");
+    return EXIT_SUCCESS;
+}
+
+int run(int argc, char** argv) {
+    CLI::App app{"The mediator of vrdma: serves RDMA devices to virtual machines", "vrdmad"};
+    Options options;
+    app.add_option("--config", options.config_path,
+                   fmt::format("Configuration file (default: {}, if there)", default_path));
+    app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error, off");
+    app.add_flag("--check-config", options.check_config, "Only say whether the configuration is valid");
+    app.set_version_flag("--version", std::string{"vrdmad "} + version_text);
+    CLI11_PARSE(app, argc, argv);
+
+    const auto config = configure(options);
+    if (!config) {
+        std::cerr << "vrdmad: " << config.error() << '\n';
+        return EXIT_FAILURE;
+    }
+    if (options.check_config) {
+        return EXIT_SUCCESS;
+    }
+    start_log(config->log_level);
+    return serve(*config);
+}
+
+} // namespace
+} // namespace vrdma::control
+
+int main(int argc, char** argv) {
+    try {
+        return vrdma::control::run(argc, argv);
+    } catch (const std::exception& error) {
+        std::cerr << "vrdmad: " << error.what() << '\n';
+        return EXIT_FAILURE;
+    }
+}
