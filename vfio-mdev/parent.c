@@ -4,8 +4,8 @@
  * types are therefore named vrdma-<type>.
  *
  * It stays when its mediator goes, as long as it has devices; the next mediator that registers the
- * name gets them. Locks: registry_lock, then mdev's (unreg_sem), then hca->lock. Creation and removal
- * of a device run inside mdev's lock, and so leave taking down an HCA to reap_work.
+ * name gets them. Locks: registry_lock, then mdev's (unreg_sem), then hca->lock. Creation and
+ * removal of a device run inside mdev's lock, and so leave taking down an HCA to reap_work.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -46,6 +46,7 @@ static void reap(struct work_struct *work)
 	}
 	mutex_unlock(&registry_lock);
 }
+
 static DECLARE_WORK(reap_work, reap);
 
 /* Reserves an instance of a type for a device about to be made. */
@@ -163,7 +164,7 @@ static struct vrdma_hca *find_hca(const char *name)
 	return NULL;
 }
 
-/* A description may change with the mediator's version; what existing devices are made of may not. */
+/* A description may change with the mediator's version; what devices are made of may not. */
 static bool same_types(const struct vrdma_mdev_register *a, const struct vrdma_mdev_register *b)
 {
 	u32 i;

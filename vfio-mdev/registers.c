@@ -7,7 +7,7 @@
 
 #include "vrdma_mdev.h"
 
-/* A register access is 32 bits wide and aligned. Longer ones are taken apart, QEMU's of 8 bytes too. */
+/* A register access is 32 bits wide and aligned. Longer ones, such as 8 bytes, are split. */
 #define REGISTER_SIZE sizeof(__le32)
 
 /* How much of an access lies in the one register that it begins in. */

@@ -56,8 +56,8 @@ static ssize_t addresses_show(struct device *device, struct device_attribute *at
 	return ret;
 }
 
-static ssize_t addresses_store(struct device *device, struct device_attribute *attr, const char *buf,
-			       size_t count)
+static ssize_t addresses_store(struct device *device, struct device_attribute *attr,
+			       const char *buf, size_t count)
 {
 	struct vrdma_device *dev = dev_get_drvdata(device);
 	size_t length = strcspn(buf, "\n");

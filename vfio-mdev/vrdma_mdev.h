@@ -54,7 +54,7 @@ struct vrdma_hca {
 	struct mutex lock; /* what follows, and the instances of the types */
 	bool serving;	   /* the mediator is alive */
 	u32 instances;	   /* of all types */
-	struct xarray devices; /* id -> struct vrdma_device, or VRDMA_REMOVED for an event to come */
+	struct xarray devices; /* id -> struct vrdma_device, or VRDMA_REMOVED to be told */
 	u32 next_id;
 	wait_queue_head_t wait;
 };
@@ -75,7 +75,7 @@ struct vrdma_write {
 };
 
 struct vrdma_state {
-	spinlock_t lock;
+	spinlock_t lock; /* everything here */
 	wait_queue_head_t wait;
 	enum vrdma_condition condition;
 	bool open;	  /* by a VM */
@@ -94,13 +94,13 @@ struct vrdma_state {
 };
 
 struct vrdma_config {
-	spinlock_t lock;
+	spinlock_t lock; /* bytes */
 	u8 bytes[PCI_CFG_SPACE_SIZE];
 	u8 writable[PCI_CFG_SPACE_SIZE]; /* masks of the bits that a guest may change */
 };
 
 struct vrdma_irqs {
-	spinlock_t lock;
+	spinlock_t lock; /* everything here */
 	struct eventfd_ctx *msix[VRDMA_MAX_VECTORS];
 	struct eventfd_ctx *request;
 	DECLARE_BITMAP(pending, VRDMA_MAX_VECTORS); /* raised while no eventfd was set */
@@ -116,9 +116,10 @@ struct vrdma_window {
 	bool live;
 	unsigned long pinned;	    /* pages */
 	unsigned long max_pinned;
-	unsigned long quiet_first;
-	unsigned long quiet_last;
-	unsigned long quiet_until;  /* jiffies */
+	unsigned long unmap_first;
+	unsigned long unmap_last;
+	unsigned long unmap_until;  /* jiffies */
+	unsigned int unmap_repeats;
 	struct page *scratch;
 	struct vrdma_mdev_info_page *info;
 };

@@ -9,32 +9,33 @@
  *
  * Locks, outermost first:
  *
- *   type1's device_list_lock, VFIO's dev_set and group locks     (callers of dma_unmap, close)
- *     window.pin_lock      pages, live, pinned; held across vfio_pin_pages()
- *       type1's iommu->lock
- *         mmap_lock of the VM's process
- *   mmap_lock of the mediator                                     (fault, mmap)
- *     window.map_lock      blocked, mapping; faults are readers
- *       i_mmap_rwsem, page table locks
- *   pin_lock also comes before map_lock and state.lock.
+ *   type1's device_list_lock, VFIO's dev_set and group locks: callers of dma_unmap, open, close
+ *   window.pin_lock: pages, live, pinned, unmap_*; held across vfio_pin_pages()
+ *   type1's iommu->lock
+ *   mmap_lock: the VM's process under pin_lock, the mediator in a fault or mmap without it
+ *   window.map_lock: blocked, mapping; faults are readers
+ *   i_mmap_rwsem, page table locks
  *
- * A fault must not take pin_lock with the mediator's mmap_lock held: whatever stalls one VM's process
- * would then stall the mediator's every mmap(), and with it all other VMs. So it lets go of mmap_lock,
- * pins, and has the fault retried, which finds the page.
+ * state.lock is innermost, under pin_lock alone.
+ *
+ * A fault must not take pin_lock with the mediator's mmap_lock held: whatever stalls one VM's
+ * process would then stall the mediator's every mmap(), and with it all other VMs. So it lets go of
+ * mmap_lock, pins, and has the fault retried, which finds the page.
  *
  * Who meets whom:
- *   fault and dma_unmap, reset, close   revoke() blocks the range and zaps it under map_lock, so no
- *                                       fault maps it again; then it unpins. A fault that comes
- *                                       meanwhile waits for pin_lock and finds no page.
- *   pin and close                       live is false before close returns: VFIO is not asked again.
- *   device fd closed                    its mappings went first, they hold the file; then mapping
- *                                       is cleared under map_lock.
- *   mdev removed                        VFIO waits for the VM's close; the device fd keeps the memory.
+ *   fault and dma_unmap, reset, close
+ *     revoke() blocks the range and zaps it under map_lock, so that no fault maps it again; then it
+ *     unpins. A fault that comes meanwhile waits for pin_lock and finds no page.
+ *   pin and close
+ *     live is false before close returns; VFIO is not asked for pages after that.
+ *   close of the device fd
+ *     Its mappings went first, as they hold the file; then mapping is cleared under map_lock.
+ *   removal of the mdev
+ *     VFIO waits for the VM's close; the device fd keeps the memory of struct vrdma_device.
  */
 #include <linux/file.h>
 #include <linux/highmem.h>
 #include <linux/jiffies.h>
-#include <linux/sched/signal.h>
 #include <linux/vmalloc.h>
 
 #include "vrdma_mdev.h"
@@ -44,10 +45,12 @@
 #define SCRATCH xa_mk_value(LONG_MAX)
 
 /*
- * type1 calls dma_unmap, looks whether a page is still pinned, and gives up with BUG_ON after ten
- * times. So a touch of a range just unmapped waits this long before it tries to pin.
+ * type1 calls dma_unmap, looks whether a touch pinned a page again meanwhile, and then repeats;
+ * after ten times it gives up with BUG_ON. So a range that it comes back to so often within so
+ * short a time is no longer pinned.
  */
-#define QUIET_TIME msecs_to_jiffies(10)
+#define MAX_UNMAP_REPEATS 4
+#define UNMAP_TIME msecs_to_jiffies(100)
 
 int vrdma_window_init(struct vrdma_device *dev, u64 max_pinned)
 {
@@ -57,8 +60,6 @@ int vrdma_window_init(struct vrdma_device *dev, u64 max_pinned)
 	init_rwsem(&window->map_lock);
 	xa_init(&window->pages);
 	window->blocked_first = ULONG_MAX;
-	window->quiet_first = ULONG_MAX;
-	window->quiet_until = jiffies;
 	window->max_pinned = max_pinned >> PAGE_SHIFT;
 
 	window->scratch = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
@@ -86,20 +87,6 @@ static void set_pinned(struct vrdma_window *window, unsigned long pages)
 {
 	window->pinned = pages;
 	WRITE_ONCE(window->info->pinned, (u64)pages << PAGE_SHIFT);
-}
-
-static void *pin(struct vrdma_device *dev, unsigned long index)
-{
-	struct vrdma_window *window = &dev->window;
-	struct page *page;
-
-	if (!window->live || window->pinned >= window->max_pinned)
-		return SCRATCH;
-	if (vfio_pin_pages(&dev->vdev, (dma_addr_t)index << PAGE_SHIFT, 1, IOMMU_READ | IOMMU_WRITE,
-			   &page) != 1)
-		return SCRATCH;
-	set_pinned(window, window->pinned + 1);
-	return xa_mk_value(page_to_pfn(page));
 }
 
 static void unpin_run(struct vrdma_device *dev, unsigned long first, unsigned long count)
@@ -170,37 +157,44 @@ static void count_revocation(struct vrdma_window *window)
 	WRITE_ONCE(window->info->revocations, window->info->revocations + 1);
 }
 
-static bool is_quiet(const struct vrdma_window *window, unsigned long index)
+static void note_unmap(struct vrdma_window *window, unsigned long first, unsigned long last)
 {
-	return window->quiet_first <= index && index <= window->quiet_last &&
-	       time_before(jiffies, window->quiet_until);
+	bool repeated = first == window->unmap_first && last == window->unmap_last &&
+			time_before(jiffies, window->unmap_until);
+
+	window->unmap_first = first;
+	window->unmap_last = last;
+	window->unmap_until = jiffies + UNMAP_TIME;
+	window->unmap_repeats = repeated ? window->unmap_repeats + 1 : 0;
 }
 
-static void begin_quiet(struct vrdma_window *window, unsigned long first, unsigned long last)
+static bool being_unmapped(const struct vrdma_window *window, unsigned long index)
 {
-	if (time_before(jiffies, window->quiet_until)) {
-		first = min(first, window->quiet_first);
-		last = max(last, window->quiet_last);
-	}
-	window->quiet_first = first;
-	window->quiet_last = last;
-	window->quiet_until = jiffies + QUIET_TIME;
+	return window->unmap_repeats >= MAX_UNMAP_REPEATS && window->unmap_first <= index &&
+	       index <= window->unmap_last && time_before(jiffies, window->unmap_until);
 }
 
-/* Gives @index an entry. Where memory is short, or a signal kills, it does not; the fault repeats. */
+static void *pin(struct vrdma_device *dev, unsigned long index)
+{
+	struct vrdma_window *window = &dev->window;
+	struct page *page;
+
+	if (!window->live || window->pinned >= window->max_pinned || being_unmapped(window, index))
+		return SCRATCH;
+	if (vfio_pin_pages(&dev->vdev, (dma_addr_t)index << PAGE_SHIFT, 1, IOMMU_READ | IOMMU_WRITE,
+			   &page) != 1)
+		return SCRATCH;
+	set_pinned(window, window->pinned + 1);
+	return xa_mk_value(page_to_pfn(page));
+}
+
+/* Gives @index an entry. Short of memory it does not, and the fault repeats. */
 static void touch(struct vrdma_device *dev, unsigned long index)
 {
 	struct vrdma_window *window = &dev->window;
 	void *entry;
 
 	mutex_lock(&window->pin_lock);
-	while (is_quiet(window, index)) {
-		mutex_unlock(&window->pin_lock);
-		if (schedule_timeout_killable(QUIET_TIME))
-			return;
-		mutex_lock(&window->pin_lock);
-	}
-
 	if (!xa_load(&window->pages, index)) {
 		entry = pin(dev, index);
 		if (xa_err(xa_store(&window->pages, index, entry, GFP_KERNEL_ACCOUNT))) {
@@ -331,7 +325,7 @@ void vrdma_window_dma_unmap(struct vfio_device *vdev, u64 iova, u64 length)
 	if (first > last)
 		return;
 	mutex_lock(&window->pin_lock);
-	begin_quiet(window, first, last);
+	note_unmap(window, first, last);
 	count_revocation(window);
 	revoke(dev, first, last);
 	mutex_unlock(&window->pin_lock);

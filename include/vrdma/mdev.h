@@ -8,10 +8,10 @@
  * fd leaves the parent and its devices in place, marked FATAL, for the next mediator that
  * registers the same name; with no device left the parent goes too.
  *
- * The module never waits for the mediator. It answers register reads from the shadow page,
- * queues register writes for read() on the device fd, and takes guest memory away from the mediator
- * (the window) before a reset or close returns. STATUS alone is not always the shadow page's: it
- * reads 0 during a reset and FATAL where the device is marked so, whatever the shadow page holds.
+ * The module never waits for the mediator. It answers register reads from the shadow page, queues
+ * register writes for read() on the device fd, and takes guest memory away from the mediator (the
+ * window) before a reset or close returns. STATUS alone is not always the shadow page's: it reads 0
+ * during a reset and FATAL where the device is marked so, whatever the shadow page holds.
  *
  * A device whose mediator went (either fd closed) is FATAL; its old device fd then fails with
  * ENODEV and polls as HUP, as it does once the device is removed. The module raises vector 0 when it
@@ -100,8 +100,7 @@ struct vrdma_mdev_message {
 VRDMA_CHECK_SIZE(struct vrdma_mdev_message, 16);
 #define VRDMA_MDEV_MESSAGE_WRITE 1
 #define VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL 2
-/* By VFIO, by CONTROL.RESET (no WRITE then), or because a VM or a mediator opened the device or a VM
- * closed it. */
+/* By VFIO or CONTROL.RESET (no WRITE then), or as a VM opens or closes it or a mediator opens it */
 #define VRDMA_MDEV_MESSAGE_RESET 3
 #define VRDMA_MDEV_MAX_MESSAGES 256
 
