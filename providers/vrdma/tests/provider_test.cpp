@@ -133,7 +133,8 @@ TEST_F(Provider, Queries)
 TEST_F(Provider, RegistersMemory)
 {
 	uint8_t data[100];
-	const Mr mr(ibv_reg_mr(pd.get(), data, sizeof(data), IBV_ACCESS_LOCAL_WRITE));
+	const int access = IBV_ACCESS_LOCAL_WRITE;
+	const Mr mr(ibv_reg_mr(pd.get(), data, sizeof(data), access));
 	ASSERT_TRUE(mr);
 	EXPECT_EQ(mr->lkey, FakeKernel::lkey);
 	EXPECT_EQ(kernel.reg_mr_start, reinterpret_cast<uintptr_t>(data));
