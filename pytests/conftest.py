@@ -115,36 +115,48 @@ def pair(device: str, guest0: Guest, guest1: Guest) -> Pair:
 
 
 @pytest.fixture(scope="session")
-def sessions() -> Iterator[dict[str, Session]]:
-    """By guest, the process that makes verbs calls there: started once, as that takes a second."""
-    started: dict[str, Session] = {}
+def sessions() -> Iterator[dict[tuple[str, int], Session]]:
+    """By guest and number, the processes that make verbs calls there: started once, as that takes a second."""
+    started: dict[tuple[str, int], Session] = {}
     yield started
     for session in started.values():
         session.kill()
 
 
 @pytest.fixture
-def open_device(device: str, sessions: dict[str, Session]) -> Iterator[Callable[[Guest], Remote]]:
-    """Opens the device in a guest; it is closed, with all that is on it, when the test is over."""
+def session(sessions: dict[tuple[str, int], Session]) -> Callable[..., Session]:
+    """Gives a process in a guest, a new one if the last one has ended."""
+
+    def get(guest: Guest, process: int = 0) -> Session:
+        key = guest.name, process
+        if key not in sessions or not sessions[key].alive:
+            sessions[key] = Session(guest)
+        return sessions[key]
+
+    return get
+
+
+@pytest.fixture
+def open_device(device: str, session: Callable[..., Session]) -> Iterator[Callable[..., Remote]]:
+    """Opens the device in a guest's process; it is closed, with all that is on it, when the test is over."""
     opened: list[Remote] = []
 
-    def open_in(guest: Guest) -> Remote:
-        if guest.name not in sessions or not sessions[guest.name].alive:
-            sessions[guest.name] = Session(guest)
-        opened.append(sessions[guest.name].open(device))
+    def open_in(guest: Guest, process: int = 0) -> Remote:
+        opened.append(session(guest, process).open(device))
         return opened[-1]
 
     yield open_in
     for remote in opened:
-        remote.close()
+        if remote.session.alive:
+            remote.close()
 
 
 @pytest.fixture
-def endpoint(device: str, open_device: Callable[[Guest], Remote]) -> Callable[..., Endpoint]:
+def endpoint(device: str, open_device: Callable[..., Remote]) -> Callable[..., Endpoint]:
     """Makes a queue pair with all that it needs in a guest, in state RESET."""
 
-    def make(guest: Guest, kind: str = "RC", **options) -> Endpoint:
-        return Endpoint(open_device(guest), guest.gid(device), kind, **options)
+    def make(guest: Guest, kind: str = "RC", process: int = 0, **options) -> Endpoint:
+        return Endpoint(open_device(guest, process), guest.gid(device), kind, **options)
 
     return make
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """One side of a conversation: a queue pair with all that it needs, ready to be connected to another."""
 
+import copy
+
 from .lab import Gid
 from .verbs import Remote
 
@@ -42,15 +44,24 @@ class Endpoint:
     """Sends and receives complete on one CQ each."""
 
     def __init__(self, device: Remote, gid: Gid, kind: str = "RC", buffer: int = BUFFER, access=ALL_ACCESS,
-                 events: bool = False, depth: int = 64, **cap: int) -> None:
+                 **queues) -> None:
         self.device = device
         self.gid = gid
         self.kind = kind
         self.pd = device.pd()
-        self.send_cq = device.cq(depth)
-        self.recv_cq = device.cq(depth, events)
         self.mr = self.pd.mr(buffer, access)
-        self.qp = self.pd.qp(kind, self.send_cq, self.recv_cq, **cap)
+        self._create_queues(**queues)
+
+    def _create_queues(self, depth: int = 64, events: bool = False, **cap: int) -> None:
+        self.send_cq = self.device.cq(depth)
+        self.recv_cq = self.device.cq(depth, events)
+        self.qp = self.pd.qp(self.kind, self.send_cq, self.recv_cq, **cap)
+
+    def another(self, **queues) -> "Endpoint":
+        """A further queue pair in the same protection domain, on the same buffer."""
+        twin = copy.copy(self)
+        twin._create_queues(**queues)
+        return twin
 
     def initialize(self, **changes) -> "Endpoint":
         self.qp.modify(**{**init_attributes(self.kind), **changes})

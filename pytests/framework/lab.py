@@ -132,8 +132,12 @@ class Guest(Machine):
         self.lab.do("start", self.name, timeout=300)
         self._fresh()
 
-    def _fresh(self) -> None:
-        for name in ("programs", "gids"):
+    def forget(self, *names: str) -> None:
+        """Has cached properties determined anew when they are next used."""
+        for name in names:
             self.__dict__.pop(name, None)
+
+    def _fresh(self) -> None:
+        self.forget("programs", "gids")
         for notify in self.after_boot:
             notify(self)

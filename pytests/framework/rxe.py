@@ -13,5 +13,5 @@ rdma link show rxe0/1 2>/dev/null || rdma link add rxe0 type rxe netdev "$nic"
 def add_rxe(guest: Guest) -> str:
     """Adds the device if it is not there yet; returns its name."""
     guest.script(ADD)
-    guest.__dict__.pop("gids", None)
+    guest.forget("gids")
     return "rxe0"

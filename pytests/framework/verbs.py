@@ -20,16 +20,19 @@ class Remote:
     """An object in the guest: its fields are attributes here, its methods are called there."""
 
     def __init__(self, session: "Session", number: int, fields: dict) -> None:
-        self._session = session
+        self.session = session
         self._number = number
         self.__dict__.update(fields)
+
+    def __repr__(self) -> str:
+        return f"#{self._number}"
 
     def __getattr__(self, method: str):
         return lambda *args, **kwargs: self.begin(method, *args, **kwargs)()
 
     def begin(self, method: str, *args, **kwargs):
         """Starts a call and returns at once; calling the result waits for the answer."""
-        return self._session.begin(self._number, method, args, kwargs)
+        return self.session.begin(self._number, method, args, kwargs)
 
 
 class Session:
@@ -54,7 +57,12 @@ class Session:
         what = f"{self._guest.name}: #{number}.{method}({', '.join(shown)})"
 
         def finish():
-            line = self._process.next_line(TIMEOUT_S)
+            try:
+                line = self._process.next_line(TIMEOUT_S)
+            except Failure:
+                self._record.note(f"{what}\n    no answer")
+                self.kill()  # what it still says would be taken for the answer to the next call
+                raise
             self._record.note(f"{what}\n    {line.strip()}")
             return self._result(json.loads(line))
 

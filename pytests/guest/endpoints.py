@@ -18,8 +18,11 @@ from pyverbs.device import Context
 from pyverbs.mem_alloc import read as read_memory
 from pyverbs.mr import MR
 from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
+
+import traffic
 
 STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
 STATUSES = {getattr(e, "IBV_WC_" + name): name for name in (
@@ -114,6 +117,7 @@ class Device(Remotable):
 class Pd(Remotable):
     def __init__(self, context: Context) -> None:
         self.pd = PD(context)
+        self.filling: list[Qp] = []
 
     def mr(self, length: int, access: list[str]) -> "Mr":
         return Mr(self.pd, length, access)
@@ -127,6 +131,15 @@ class Pd(Remotable):
     def ah_of_sender(self, cq: "Cq", grh: int) -> "Ah":
         """An address handle to whom the completion polled last came from."""
         return Ah(self.pd, wc=cq.last, grh=grh, port_num=1)
+
+    def fill_with_qps(self, cq: "Cq", most: int) -> int:
+        """Creates queue pairs until there is no room for more; returns their number."""
+        for number in range(most):
+            try:
+                self.filling.append(Qp(self.pd, "RC", cq, cq, {}))
+            except PyverbsRDMAError:
+                return number
+        return most
 
     def close(self) -> None:
         self.pd.close()
@@ -290,6 +303,81 @@ class Qp(Remotable):
             attempts += 1
         return attempts
 
+    def send_messages(self, cq: Cq, mr: Mr, seed: int, count: int, most_pieces: int, opcode: str = "SEND",
+                      target: list | None = None) -> None:
+        """Sends random messages, each from random pieces of the buffer."""
+        draw = random.Random(seed ^ 1)
+        for number, message in enumerate(traffic.messages(seed, count, most_pieces)):
+            sges = scatter(draw, mr, message.send_pieces)
+            put(mr, sges, message.data)
+            self.post_send(opcode, number, sges, imm=number, target=target)
+            expect_success(cq.wait(1))
+
+    def receive_messages(self, cq: Cq, mr: Mr, seed: int, count: int, most_pieces: int) -> str:
+        """Receives the same messages into random pieces; returns what is wrong with the first bad one, if any."""
+        draw = random.Random(seed ^ 2)
+        for number, message in enumerate(traffic.messages(seed, count, most_pieces)):
+            sges = scatter(draw, mr, message.recv_pieces)
+            self.post_recv(number, sges)
+            completions = cq.wait(1)
+            expect_success(completions)
+            if completions[0]["byte_len"] != len(message.data) or get(mr, sges) != message.data:
+                return f"message {number} of {len(message.data)} bytes: {completions[0]}"
+        return ""
+
+    def receive_writes(self, cq: Cq, mr: Mr, seed: int, count: int, most_pieces: int, offset: int) -> str:
+        """Takes the same messages as RDMA writes with immediate data to one place."""
+        for number, message in enumerate(traffic.messages(seed, count, most_pieces)):
+            self.post_recv(number, [[mr.mr.buf, 0, mr.mr.lkey]])
+            completions = cq.wait(1)
+            expect_success(completions)
+            if completions[0]["imm"] != number or mr.mr.read(len(message.data), offset) != message.data:
+                return f"write {number} of {len(message.data)} bytes: {completions[0]}"
+        return ""
+
+    def read_messages(self, cq: Cq, mr: Mr, seed: int, count: int, most_pieces: int, target: list) -> str:
+        """Reads as many bytes as each message has from one place, whose content is the seed's too."""
+        draw = random.Random(seed ^ 2)
+        whole = random.Random(seed).randbytes(traffic.LARGEST)
+        for number, message in enumerate(traffic.messages(seed, count, most_pieces)):
+            length = len(message.data)
+            begin = draw.randint(0, traffic.LARGEST - length)
+            sges = scatter(draw, mr, message.recv_pieces)
+            self.post_send("RDMA_READ", number, sges, target=[target[0] + begin, target[1]])
+            expect_success(cq.wait(1))
+            if get(mr, sges) != whole[begin:begin + length]:
+                return f"read {number} of {length} bytes at {begin}"
+        return ""
+
+    def send_at_random(self, count: int, cq: Cq, sge: list, seed: int) -> None:
+        """Sends one message after the other, with pauses of up to a millisecond between them."""
+        pauses = random.Random(seed)
+        for number in range(count):
+            self.post_send("SEND", number, [sge])
+            expect_success(cq.wait(1))
+            pause_until = time.monotonic() + pauses.random() / 1000
+            while time.monotonic() < pause_until:
+                pass
+
+    def receive_by_events(self, count: int, cq: Cq, sge: list) -> list[int]:
+        """Receives by arming, polling once more, and then sleeping for the event.
+
+        Returns how many messages came, and how often it slept. A wake-up that does not come ends it.
+        """
+        received = slept = 0
+        while received < count:
+            cq.arm()
+            completions = cq.poll(count)
+            if not completions:
+                slept += 1
+                if not cq.event(5.0):
+                    break
+            for completion in completions:
+                expect_success([completion])
+                self.post_recv(0, [sge])
+            received += len(completions)
+        return [received, slept]
+
     def close(self) -> None:
         self.qp.close()
 
@@ -307,6 +395,23 @@ def send_request(opcode: str, wr_id: int, sges: list, send_flags: list = ("SIGNA
     if ah:
         request.set_wr_ud(ah.ah, qpn, qkey)
     return request
+
+
+def scatter(draw: random.Random, mr: Mr, pieces: tuple[int, ...]) -> list:
+    """Scatter/gather elements for pieces at random places of the buffer."""
+    offsets = traffic.place(draw, pieces, mr.mr.length)
+    return [[mr.mr.buf + offset, length, mr.mr.lkey] for offset, length in zip(offsets, pieces, strict=True)]
+
+
+def put(mr: Mr, sges: list, data: bytes) -> None:
+    begin = 0
+    for address, length, _ in sges:
+        mr.mr.write(data[begin:begin + length], length, address - mr.mr.buf)
+        begin += length
+
+
+def get(mr: Mr, sges: list) -> bytes:
+    return b"".join(mr.mr.read(length, address - mr.mr.buf) for address, length, _ in sges)
 
 
 def expect_success(completions: list[dict]) -> None:

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Completion channels: when an armed completion queue tells, and when it must not (IBA 11.4.2.2)."""
+
+import pytest
+
+QUIET_S = 0.3
+
+
+@pytest.fixture
+def listening(connected):
+    """Two connected sides with 8 receives on the right, whose receive queue has a completion channel."""
+    left, right = connected(options={"events": True})
+    for number in range(8):
+        right.receive(wr_id=number)
+    return left, right
+
+
+def send(left, *send_flags: str) -> None:
+    left.send(send_flags=["SIGNALED", *send_flags])
+    assert left.sent() == ["SUCCESS"]
+
+
+def test_armed_once(listening):
+    """Arms, then receives two messages; expects one event, and the next only after arming anew."""
+    left, right = listening
+    right.recv_cq.arm()
+    assert not right.recv_cq.event(QUIET_S)
+    send(left)
+    send(left)
+    assert right.recv_cq.event()
+    assert not right.recv_cq.event(QUIET_S)
+    right.recv_cq.arm()
+    send(left)
+    assert right.recv_cq.event()
+
+
+def test_not_armed(listening):
+    """Receives without arming; expects the completion but no event."""
+    left, right = listening
+    send(left)
+    assert right.received() == ["SUCCESS"]
+    assert not right.recv_cq.event(QUIET_S)
+
+
+def test_solicited_only(listening):
+    """Arms for solicited completions; expects a plain message to cause no event, a solicited one to cause it."""
+    left, right = listening
+    right.recv_cq.arm(solicited_only=True)
+    send(left)
+    assert right.received() == ["SUCCESS"]
+    assert not right.recv_cq.event(QUIET_S)
+    send(left, "SOLICITED")
+    assert right.recv_cq.event()
+
+
+def test_error_counts_as_solicited(listening):
+    """Arms for solicited completions and takes the queue pair to ERR; expects the flushed receives to cause an event."""
+    _, right = listening
+    right.recv_cq.arm(solicited_only=True)
+    right.qp.modify(qp_state="ERR")
+    assert right.recv_cq.event()
+
+
+def test_any_is_stronger_than_solicited(listening):
+    """Arms for any completion and then for solicited ones; expects the plain message to cause an event still."""
+    left, right = listening
+    right.recv_cq.arm()
+    right.recv_cq.arm(solicited_only=True)
+    send(left)
+    assert right.recv_cq.event()
+
+
+def test_no_wake_up_is_lost(listening):
+    """Receives 400 messages sent at random moments by arming, polling once more, then sleeping; expects all of them.
+
+    Messages that come between arming and sleeping are what a lost wake-up would need.
+    """
+    left, right = listening
+    receiving = right.qp.begin("receive_by_events", 400, right.recv_cq, right.sge(0, 64))
+    sending = left.qp.begin("send_at_random", 400, left.send_cq, left.sge(0, 64), seed=4)
+    sending()
+    received, slept = receiving()
+    assert received == 400
+    assert slept > 0

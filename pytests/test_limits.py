@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Limits of messages, work requests, queues and objects: what is granted works, what is more is refused."""
+
+import errno
+
+import pytest
+
+from framework.verbs import VerbsError
+
+PIECE = 4096
+
+
+def refused(call, *args, **kwargs) -> int:
+    """The errno with which a call fails."""
+    with pytest.raises(VerbsError) as refusal:
+        call(*args, **kwargs)
+    return refusal.value.errno
+
+
+def test_too_long_a_message(connected):
+    """Sends one byte more than the port's max_msg_sz, made of many pieces; expects LOC_LEN_ERR."""
+    left, right = connected(options={"max_send_sge": 30, "buffer": 72 << 20})
+    longest = left.device.limits().max_msg_sz
+    pieces = [left.sge() for _ in range(longest // left.mr.length)]
+    pieces.append(left.sge(0, longest + 1 - sum(piece[1] for piece in pieces)))
+    assert len(pieces) <= 30
+    left.qp.post_send("RDMA_WRITE", 1, pieces, target=right.target())
+    assert left.sent(timeout=60) == ["LOC_LEN_ERR"]
+
+
+def test_largest_scatter_and_gather(connected, open_device, guest0):
+    """Sends from as many pieces as the device grants into as many others; expects every byte in its place."""
+    most = open_device(guest0).limits().max_sge
+    left, right = connected(options={"max_send_sge": most, "max_recv_sge": most})
+    checksum = left.mr.fill(seed=2, length=most * 100)
+    right.qp.post_recv(1, [right.sge(100 * number, 100) for number in range(most)])
+    left.qp.post_send("SEND", 1, [left.sge(100 * number, 100) for number in range(most)])
+    assert left.sent() == ["SUCCESS"]
+    assert right.received() == ["SUCCESS"]
+    assert right.mr.checksum(length=most * 100) == checksum
+
+
+def test_one_piece_too_many(connected):
+    """Posts a send and a receive with more pieces than the queue pair has room for; expects EINVAL for both."""
+    left, _ = connected(options={"max_send_sge": 2, "max_recv_sge": 2})
+    too_many = [left.sge(PIECE * number, 1) for number in range(left.qp.cap["max_send_sge"] + 1)]
+    assert refused(left.qp.post_send, "SEND", 1, too_many) == errno.EINVAL
+    too_many = [left.sge(PIECE * number, 1) for number in range(left.qp.cap["max_recv_sge"] + 1)]
+    assert refused(left.qp.post_recv, 1, too_many) in (errno.EINVAL, errno.ENOMEM)
+
+
+def test_full_queues(connected):
+    """Posts until both queues are full; expects ENOMEM for the next, and room again once completions were polled."""
+    left, right = connected()
+    for number in range(left.qp.cap["max_recv_wr"]):
+        left.receive(wr_id=number)
+    assert refused(left.receive) == errno.ENOMEM
+    for number in range(left.qp.cap["max_send_wr"]):
+        left.send(wr_id=number)
+    assert refused(left.send) == errno.ENOMEM
+    for number in range(left.qp.cap["max_send_wr"]):
+        right.receive(wr_id=number)
+    assert left.sent(left.qp.cap["max_send_wr"]) == ["SUCCESS"] * left.qp.cap["max_send_wr"]
+    right.receive()
+    left.send()
+    assert left.sent() == ["SUCCESS"]
+
+
+def test_inline_limit(connected):
+    """Sends as many bytes inline as the queue pair grants, which arrive, and one more, which is EINVAL."""
+    left, right = connected(options={"max_inline_data": 100})
+    granted = left.qp.cap["max_inline_data"]
+    assert granted >= 100
+    checksum = left.mr.fill(seed=3, length=granted)
+    right.receive()
+    left.send(length=granted, send_flags=["SIGNALED", "INLINE"])
+    assert left.sent() == ["SUCCESS"]
+    assert right.received() == ["SUCCESS"]
+    assert right.mr.checksum(length=granted) == checksum
+    assert refused(left.send, length=granted + 1, send_flags=["SIGNALED", "INLINE"]) == errno.EINVAL
+
+
+def test_inline_needs_no_key(connected):
+    """Sends inline with a local key that does not exist; expects success, as the data is in the work request."""
+    left, right = connected(options={"max_inline_data": 64})
+    right.receive()
+    address, length, lkey = left.sge(0, 64)
+    left.qp.post_send("SEND", 1, [[address, length, lkey ^ 1]], send_flags=["SIGNALED", "INLINE"])
+    assert left.sent() == ["SUCCESS"]
+
+
+@pytest.mark.parametrize("opcode", ["SEND", "RDMA_WRITE", "RDMA_READ"])
+def test_no_bytes(connected, opcode):
+    """Carries out an operation of length 0; expects success, and a received length of 0."""
+    left, right = connected()
+    right.receive()
+    left.send(opcode, length=0, target=right.target())
+    assert left.sent() == ["SUCCESS"]
+    if opcode == "SEND":
+        assert [completion.byte_len for completion in right.recv_cq.wait()] == [0]
+
+
+@pytest.mark.parametrize("cap, limit", [
+    ("max_send_wr", "max_qp_wr"), ("max_recv_wr", "max_qp_wr"), ("max_send_sge", "max_sge"), ("max_recv_sge", "max_sge"),
+])  # fmt: skip
+def test_queue_pair_beyond_limits(endpoint, guest0, cap, limit):
+    """Asks for a queue pair larger than the device says it can be; expects EINVAL."""
+    side = endpoint(guest0)
+    beyond = {cap: getattr(side.device.limits(), limit) + 1}
+    assert refused(side.pd.qp, "RC", side.send_cq, side.recv_cq, **beyond) == errno.EINVAL
+
+
+def test_completion_queue_beyond_limit(open_device, guest0):
+    """Asks for a completion queue of more entries than the device says; expects EINVAL. With one it gets what it asks."""
+    opened = open_device(guest0)
+    assert refused(opened.cq, opened.limits().max_cqe + 1) == errno.EINVAL
+    assert opened.cq(1).depth >= 1
+
+
+def test_as_many_queue_pairs_as_promised(open_device, guest0):
+    """Creates queue pairs until the device refuses; expects max_qp of them, all gone again with the device closed."""
+    opened = open_device(guest0)
+    pd, cq = opened.pd(), opened.cq()
+    most = opened.limits().max_qp
+    created = pd.fill_with_qps(cq, most + 8)
+    # The kernel's own (GSI) queue pairs count, and other programs' would.
+    assert most - 8 <= created <= most
+    opened.close()
+    again = open_device(guest0)
+    assert again.pd().qp("RC", again.cq(), again.cq()).num != 0
+
+
+@pytest.mark.parametrize("access", [["REMOTE_WRITE"], ["REMOTE_ATOMIC"]])
+def test_remote_right_without_local(open_device, guest0, access):
+    """Registers memory that peers but not the owner may write to; expects EINVAL (IBA 10.6.3.1)."""
+    assert refused(open_device(guest0).pd().mr, 4096, access) == errno.EINVAL
