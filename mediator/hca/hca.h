@@ -108,7 +108,9 @@ struct CqState {
     std::uint32_t producer = 0;
     std::uint32_t fired = 0;
     std::uint32_t error = 0;  // 1: overrun, or the guest's index was out of range
-    std::uint32_t events = 0; // bit 0: a completion event waits for room, bit 1: CQ_ERR does
+    std::uint32_t events = 0; // which events wait for room in their event queue
+    static constexpr std::uint32_t completion_waits = 1;
+    static constexpr std::uint32_t error_waits = 2;
 };
 
 struct QpState {

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What an administrator may tune. The defaults suit a host whose cores guests and pollers share.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace vrdma::hca::soft {
+
+using Clock = std::chrono::steady_clock;
+
+// How long a poller that finds nothing goes on looking before it sleeps (see spin_policy.h). On a
+// host with a core to spare for each poller set both to seconds: latency is best while awake.
+struct PollPolicy {
+    std::chrono::microseconds spin_min{5};
+    std::chrono::microseconds spin_max{200};
+};
+
+struct Config {
+    unsigned pollers = 1;
+    // Without threads the caller's thread is the poller: see SoftHca::poll(). For tests and
+    // fuzzers.
+    bool threads = true;
+    PollPolicy poll;
+
+    // QPs whose next WQE a poller looks at in each round, without being told. Each costs a cache
+    // hit a round, so beyond some tens a doorbell is cheaper.
+    std::size_t hot_queues = 64;
+    std::chrono::microseconds hot_idle{500}; // a hot QP quiet for so long is left to its doorbell
+
+    // What one QP may do before the others have their turn.
+    unsigned turn_wqes = 64;
+    std::uint64_t turn_bytes = 256 * 1024;
+};
+
+} // namespace vrdma::hca::soft

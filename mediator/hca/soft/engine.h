@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What a poller works with: everything of its slices, touched by its thread alone, without a lock.
+#pragma once
+
+#include "mediator/hca/soft/doorbells.h"
+#include "mediator/hca/soft/events.h"
+#include "mediator/hca/soft/fabric.h"
+#include "mediator/hca/soft/scheduler.h"
+#include "mediator/hca/soft/slice_core.h"
+
+namespace vrdma::hca::soft {
+
+class Engine {
+  public:
+    explicit Engine(const Config& config);
+
+    const Config& config() const noexcept { return config_; }
+    Scheduler& scheduler() noexcept { return scheduler_; }
+    Events& events() noexcept { return events_; }
+    Doorbells& doorbells() noexcept { return doorbells_; }
+    Fabric& fabric() noexcept { return fabric_; }
+
+    void add(SliceCore& slice) { slices_.push_back(&slice); }
+    void remove(SliceCore& slice);
+    void queue_pair_added();
+    void queue_pair_removed() noexcept { --queue_pairs_; }
+
+    // Looks once at everything that may have work. Returns whether anything had.
+    bool round() noexcept;
+    // Tells guests about what was completed.
+    bool end_round() noexcept { return events_.end_round(); }
+
+    // From here on every guest must ring and kick. False, and taken back, if there is work after
+    // all.
+    bool prepare_sleep() noexcept;
+    void end_sleep() noexcept;
+    // When something must be looked at even if nobody kicks.
+    Clock::time_point sleep_limit() const noexcept;
+
+  private:
+    Turn take_turn(QueuePair& qp) noexcept;
+
+    const Config config_;
+    Scheduler scheduler_;
+    Events events_;
+    Doorbells doorbells_;
+    Fabric fabric_;
+    std::vector<SliceCore*> slices_;
+    std::size_t queue_pairs_ = 0;
+    unsigned rounds_ = 0;
+};
+
+} // namespace vrdma::hca::soft

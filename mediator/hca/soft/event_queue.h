@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// An event queue: entries for the guest's interrupt handler. What happened is noted at its source
+// (a QP or a CQ), which joins the queue's line; entries are written from there when there is room.
+// So any number of events waits in bounded memory.
+#pragma once
+
+#include "mediator/hca/soft/guest_buffer.h"
+#include "mediator/hca/soft/list.h"
+
+namespace vrdma::hca::soft {
+
+class CompletionQueue;
+
+struct EventSource {
+    explicit EventSource(std::uint32_t id_, CompletionQueue* cq_ = nullptr) : id{id_}, cq{cq_} {}
+
+    const std::uint32_t id;    // qpn or cqn
+    CompletionQueue* const cq; // of completion events; async events have none
+    std::uint32_t pending = 0; // async: bit n for event n; completion: bit 0
+    Link<EventSource> line;
+};
+
+class EventQueue {
+  public:
+    static Result<std::unique_ptr<EventQueue>> create(const GuestMemory& memory, SliceHost& host,
+                                                      const EqSpec& spec);
+
+    EqId id() const noexcept { return id_; }
+
+    // The source has something pending.
+    void join(EventSource& source) noexcept;
+    void leave(EventSource& source) noexcept { line_.remove(source); }
+    void dismiss() noexcept; // all of them
+
+    // An event of the control thread's. False if too many wait.
+    bool post(std::uint8_t type, std::uint32_t id) noexcept;
+
+    // Writes what there is room for and interrupts the guest. Returns whether nothing waits any
+    // more.
+    bool deliver() noexcept;
+
+    EqState save() const noexcept;
+    Result<> restore(const EqState& state) noexcept;
+
+    Link<EventQueue> active; // has something to deliver
+
+  private:
+    EventQueue(SliceHost& host, const EqSpec& spec, GuestBuffer buffer);
+
+    bool push(std::uint32_t type, std::uint32_t id) noexcept;
+    bool push_posted() noexcept;
+    bool push_pending(EventSource& source) noexcept;
+
+    SliceHost& host_;
+    const EqId id_;
+    const unsigned vector_;
+    const std::uint32_t depth_; // a power of two
+    const GuestBuffer buffer_;
+    std::uint32_t producer_ = 0;
+    List<EventSource, &EventSource::line> line_;
+    std::size_t posted_count_ = 0;
+    std::array<EqState::Event, EqState::max_waiting> posted_{};
+};
+
+} // namespace vrdma::hca::soft

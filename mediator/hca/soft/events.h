@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The end of a poller's round: which CQs got entries and are armed, which event queues have
+// something to deliver. One fence serves all CQEs of the round.
+#pragma once
+
+#include "mediator/hca/soft/completion_queue.h"
+#include "mediator/hca/soft/event_queue.h"
+
+namespace vrdma::hca::soft {
+
+class Events {
+  public:
+    // Entries were pushed: look at arm when the round ends.
+    void pushed(CompletionQueue& cq) noexcept {
+        if (!cq.pushed.linked) {
+            pushed_.push_back(cq);
+        }
+    }
+
+    // To be delivered when the round ends. Without a queue nobody wants to know.
+    void announce(EventQueue* queue, EventSource& source, std::uint32_t event) noexcept;
+    void activate(EventQueue& queue) noexcept;
+
+    // Returns whether there was anything to do.
+    bool end_round() noexcept;
+
+    // Some queue's guest must make room first; nothing tells when it did.
+    bool waiting() const noexcept { return !active_.empty(); }
+
+    void forget(CompletionQueue& cq) noexcept { pushed_.remove(cq); }
+    void forget(EventQueue& queue) noexcept { active_.remove(queue); }
+
+  private:
+    List<CompletionQueue, &CompletionQueue::pushed> pushed_;
+    List<EventQueue, &EventQueue::active> active_;
+};
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/flush.h"
+
+#include "mediator/hca/soft/engine.h"
+
+namespace vrdma::hca::soft {
+namespace {
+
+// Returns how many of `limit` WQEs it completed.
+unsigned flush_queue(QueuePair& qp, WorkQueue& queue, CompletionQueue& cq, std::uint32_t kind,
+                     unsigned limit) noexcept {
+    unsigned flushed = 0;
+    for (; flushed < limit && queue.peek() != 0; ++flushed) {
+        vrdma_cqe entry{};
+        entry.ctrl = kind | VRDMA_SET(VRDMA_CQE_STATUS, std::uint32_t{IBV_WC_WR_FLUSH_ERR});
+        entry.qpn = qp.id.value;
+        entry.wqe_index = queue.head();
+        queue.advance();
+        static_cast<void>(qp.slice.complete(cq, entry, true)); // a CQ that failed takes none
+    }
+    return flushed;
+}
+
+} // namespace
+
+Turn flush(QueuePair& qp) noexcept {
+    const unsigned limit = qp.slice.engine().config().turn_wqes;
+    unsigned flushed = flush_queue(qp, qp.sq, qp.send_cq, 0, limit);
+    if (qp.state() == IBV_QPS_ERR && flushed < limit) {
+        flushed += flush_queue(qp, qp.rq, qp.recv_cq, VRDMA_CQE_RECV, limit - flushed);
+    }
+    return flushed != 0 ? Turn::more : Turn::idle;
+}
+
+} // namespace vrdma::hca::soft

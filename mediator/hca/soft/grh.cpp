@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/grh.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/ip.h>
+
+#include <algorithm>
+
+namespace vrdma::hca::soft {
+namespace {
+
+constexpr std::uint8_t next_header_ibta = 27;
+constexpr std::size_t transport_length = 12 + 8 + 4; // BTH, DETH, ICRC
+constexpr std::size_t udp_length = 8;
+
+struct Ipv6Header { // and GRH: IBA 8.3 has the same layout
+    std::uint32_t version_class_flow;
+    std::uint16_t payload_length;
+    std::uint8_t next_header;
+    std::uint8_t hop_limit;
+    Gid source;
+    Gid destination;
+};
+static_assert(sizeof(Ipv6Header) == VRDMA_UD_GRH_SIZE);
+
+bool is_ipv4(const Gid& gid) noexcept {
+    constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    return std::equal(mapped.begin(), mapped.end(), gid.begin());
+}
+
+std::uint32_t ipv4(const Gid& gid) noexcept {
+    std::uint32_t address;
+    std::memcpy(&address, gid.data() + 12, sizeof(address));
+    return address;
+}
+
+std::uint16_t checksum(const iphdr& header) noexcept {
+    std::array<std::uint16_t, sizeof(header) / 2> words;
+    std::memcpy(words.data(), &header, sizeof(header));
+    std::uint32_t sum = 0;
+    for (const std::uint16_t word : words) {
+        sum += word;
+    }
+    sum = (sum & 0xffff) + (sum >> 16);
+    return static_cast<std::uint16_t>(~(sum + (sum >> 16)));
+}
+
+Grh ipv4_header(const GidKey& source, const Gid& destination, const vrdma_av& av,
+                std::size_t length) noexcept {
+    iphdr header{};
+    header.version = 4;
+    header.ihl = 5;
+    header.tos = av.traffic_class;
+    header.tot_len = htons(static_cast<std::uint16_t>(sizeof(header) + udp_length + length));
+    header.frag_off = htons(IP_DF);
+    header.ttl = av.hop_limit;
+    header.protocol = IPPROTO_UDP;
+    header.saddr = ipv4(source.gid);
+    header.daddr = ipv4(destination);
+    header.check = checksum(header); // by which receivers tell the two kinds apart
+    Grh grh{};
+    std::memcpy(grh.data() + grh.size() - sizeof(header), &header, sizeof(header));
+    return grh;
+}
+
+} // namespace
+
+Grh make_grh(const GidKey& source, const vrdma_av& av, std::uint32_t payload_length) noexcept {
+    Gid destination;
+    std::copy(std::begin(av.dgid), std::end(av.dgid), destination.begin());
+    const bool routed = source.type == VRDMA_GID_ROCE_V2;
+    const std::size_t length = transport_length + payload_length;
+    if (routed && is_ipv4(source.gid) && is_ipv4(destination)) {
+        return ipv4_header(source, destination, av, length);
+    }
+    constexpr std::uint32_t flow_label_mask = 0xfffff;
+    Ipv6Header header{};
+    header.version_class_flow =
+        htonl(6u << 28 | std::uint32_t{av.traffic_class} << 20 | (av.flow_label & flow_label_mask));
+    header.payload_length = htons(static_cast<std::uint16_t>(length + (routed ? udp_length : 0)));
+    header.next_header = routed ? std::uint8_t{IPPROTO_UDP} : next_header_ibta;
+    header.hop_limit = av.hop_limit;
+    header.source = source.gid;
+    header.destination = destination;
+    Grh grh;
+    std::memcpy(grh.data(), &header, sizeof(header));
+    return grh;
+}
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/poller.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <optional>
+
+#include "mediator/memory/shared_words.h"
+
+namespace vrdma::hca::soft {
+namespace {
+
+long preemptions() noexcept {
+    rusage usage{};
+    ::getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nivcsw;
+}
+
+std::optional<timespec> time_until(Clock::time_point limit) noexcept {
+    if (limit == Clock::time_point::max()) {
+        return std::nullopt;
+    }
+    const auto left = std::max(limit - Clock::now(), Clock::duration::zero());
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+    return timespec{seconds.count(), std::chrono::nanoseconds{left - seconds}.count()};
+}
+
+} // namespace
+
+Result<std::unique_ptr<Poller>> Poller::create(const Config& config, unsigned index) {
+    auto kick = EventFd::create();
+    if (!kick) {
+        return fail(kick.error());
+    }
+    std::unique_ptr<Poller> poller{new Poller{config, std::move(*kick)}};
+    if (config.threads) {
+        poller->thread_ = std::thread{&Poller::loop, poller.get()};
+        ::pthread_setname_np(poller->thread_.native_handle(),
+                             fmt::format("vrdma-poll-{}", index).c_str());
+    }
+    return poller;
+}
+
+Poller::Poller(const Config& config, EventFd kick)
+    : kick_{std::move(kick)}, engine_{config}, policy_{config.poll} {}
+
+Poller::~Poller() {
+    if (thread_.joinable()) {
+        run([this](Engine&) { stop_.store(true, std::memory_order_relaxed); });
+        thread_.join();
+    }
+}
+
+bool Poller::poll() noexcept {
+    assert(!thread_.joinable());
+    return engine_.round();
+}
+
+void Poller::wake() const noexcept {
+    full_fence();
+    if (asleep_.load(std::memory_order_relaxed)) {
+        kick_.signal();
+    }
+}
+
+void Poller::loop() noexcept {
+    Clock::time_point last_work = Clock::now();
+    constexpr unsigned idle_rounds_a_look = 64;
+    for (unsigned idle = 0; !stop_.load(std::memory_order_relaxed);) {
+        bool worked = engine_.round();
+        if (mailbox_.pending()) {
+            mailbox_.serve();
+            worked = true;
+        }
+        if (worked) {
+            idle = 0;
+            continue;
+        }
+        if (++idle % idle_rounds_a_look != 0) {
+            continue;
+        }
+        const Clock::time_point now = Clock::now();
+        if (idle == idle_rounds_a_look) {
+            last_work = now;
+        } else if (now - last_work >= policy_.budget(now)) {
+            sleep();
+            idle = 0;
+        }
+    }
+}
+
+void Poller::sleep() noexcept {
+    if (!engine_.prepare_sleep()) {
+        return;
+    }
+    asleep_.store(true, std::memory_order_relaxed);
+    full_fence();
+    const Clock::time_point before = Clock::now();
+    if (!mailbox_.pending()) {
+        pollfd kick{kick_.fd(), POLLIN, 0};
+        const auto timeout = time_until(engine_.sleep_limit());
+        ::ppoll(&kick, 1, timeout ? &*timeout : nullptr, nullptr);
+    }
+    asleep_.store(false, std::memory_order_relaxed);
+    kick_.drain();
+    const Clock::time_point now = Clock::now();
+    policy_.slept(now - before);
+    policy_.preempted(preemptions(), now);
+    engine_.end_sleep();
+}
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A poller: one thread and the engine that belongs to it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <thread>
+
+#include "mediator/base/event_fd.h"
+#include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/mailbox.h"
+#include "mediator/hca/soft/spin_policy.h"
+
+namespace vrdma::hca::soft {
+
+class Poller {
+  public:
+    static Result<std::unique_ptr<Poller>> create(const Config& config, unsigned index);
+    Poller(const Poller&) = delete;
+    Poller& operator=(const Poller&) = delete;
+    ~Poller();
+
+    // Signalled to wake the poller.
+    int kick_fd() const noexcept { return kick_.fd(); }
+
+    // Control thread: executes call(engine) on the poller's thread and waits for it.
+    template <typename Call>
+    void run(Call&& call) {
+        if (!thread_.joinable()) {
+            call(engine_);
+            return;
+        }
+        mailbox_.run([&] { call(engine_); }, [this] { wake(); });
+    }
+
+    // One round by the caller; only without a thread.
+    bool poll() noexcept;
+
+  private:
+    Poller(const Config& config, EventFd kick);
+
+    void loop() noexcept;
+    void sleep() noexcept;
+    void wake() const noexcept;
+
+    EventFd kick_;
+    Engine engine_;
+    Mailbox mailbox_;
+    SpinPolicy policy_;
+    std::atomic<bool> asleep_{false};
+    std::atomic<bool> stop_{false};
+    std::thread thread_; // last: it uses all others
+};
+
+} // namespace vrdma::hca::soft

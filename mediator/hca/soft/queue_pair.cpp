@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/queue_pair.h"
+
+#include <bit>
+
+#include "mediator/hca/soft/slice_core.h"
+
+namespace vrdma::hca::soft {
+namespace {
+
+bool valid_ring(std::uint32_t depth, unsigned stride_shift, unsigned min_shift) noexcept {
+    return depth == 0 || (std::has_single_bit(depth) && depth <= VRDMA_MAX_QUEUE_DEPTH &&
+                          stride_shift >= min_shift && stride_shift <= VRDMA_MAX_STRIDE_SHIFT);
+}
+
+// No WQE may cross a page.
+bool aligned(const QpSpec& spec, std::uint64_t ring_offset, unsigned stride_shift) noexcept {
+    return ((spec.pages.first_offset + ring_offset) & ((1u << stride_shift) - 1)) == 0;
+}
+
+bool valid(const QpSpec& spec) noexcept {
+    if (!valid_ring(spec.sq_depth, spec.sq_stride_shift, VRDMA_SQ_MIN_STRIDE_SHIFT) ||
+        !valid_ring(spec.rq_depth, spec.rq_stride_shift, VRDMA_RQ_MIN_STRIDE_SHIFT)) {
+        return false;
+    }
+    const std::uint64_t sq = vrdma_sq_offset(spec.sq_stride_shift);
+    const std::uint64_t rq =
+        vrdma_rq_offset(spec.sq_depth, spec.sq_stride_shift, spec.rq_stride_shift);
+    return aligned(spec, sq, spec.sq_stride_shift) && aligned(spec, rq, spec.rq_stride_shift) &&
+           spec.pages.first_offset % sizeof(std::uint64_t) == 0 &&
+           spec.pages.length >= vrdma_qp_buffer_size(spec.sq_depth, spec.sq_stride_shift,
+                                                     spec.rq_depth, spec.rq_stride_shift);
+}
+
+} // namespace
+
+Result<std::unique_ptr<QueuePair>> QueuePair::create(SliceCore& slice, CompletionQueue& send_cq,
+                                                     CompletionQueue& recv_cq, const QpSpec& spec) {
+    if (!valid(spec)) {
+        return fail(std::errc::invalid_argument);
+    }
+    auto buffer = GuestBuffer::map(slice.memory(), spec.pages);
+    if (!buffer) {
+        return fail(buffer.error());
+    }
+    return std::unique_ptr<QueuePair>{
+        new QueuePair{slice, send_cq, recv_cq, spec, std::move(*buffer)}};
+}
+
+QueuePair::QueuePair(SliceCore& slice_, CompletionQueue& send_cq_, CompletionQueue& recv_cq_,
+                     const QpSpec& spec, GuestBuffer buffer_)
+    : slice{slice_},
+      send_cq{send_cq_},
+      recv_cq{recv_cq_},
+      id{spec.id},
+      type{spec.type},
+      pd{spec.pd},
+      signal_all{spec.signal_all},
+      send_limits{spec.type, 1u << spec.sq_stride_shift, spec.max_inline, spec.max_send_sge},
+      recv_limits{spec.type, 1u << spec.rq_stride_shift, 0, spec.max_recv_sge},
+      buffer{std::move(buffer_)},
+      sq{buffer, vrdma_sq_offset(spec.sq_stride_shift), spec.sq_depth, spec.sq_stride_shift},
+      rq{buffer, vrdma_rq_offset(spec.sq_depth, spec.sq_stride_shift, spec.rq_stride_shift),
+         spec.rq_depth, spec.rq_stride_shift},
+      doorbell_page{spec.doorbell_page},
+      send_member{this, {}},
+      recv_member{this, {}},
+      async_events{spec.id.value} {}
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A queue pair as the engine keeps it. Who moves what: requester.cpp the send queue, responder.cpp
+// the receive queue, qp_state.cpp the state, scheduler.cpp the links.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "mediator/hca/soft/completion_queue.h"
+#include "mediator/hca/soft/timers.h"
+#include "mediator/hca/soft/work_queue.h"
+#include "mediator/hca/soft/wqe.h"
+
+namespace vrdma::hca::soft {
+
+class SliceCore;
+struct QueuePair;
+
+// Who a connected QP talks to, as found at some epoch of the fabric; nullptr: nobody listens.
+struct Peer {
+    std::uint64_t epoch = 0;
+    QueuePair* qp = nullptr;
+};
+
+enum class Attention : std::uint8_t {
+    cold,  // its doorbell will tell
+    ready, // in the list of those that get a turn
+    hot,   // looked at in every round
+};
+
+struct QueuePair {
+    static Result<std::unique_ptr<QueuePair>> create(SliceCore& slice, CompletionQueue& send_cq,
+                                                     CompletionQueue& recv_cq, const QpSpec& spec);
+    QueuePair(const QueuePair&) = delete;
+    QueuePair& operator=(const QueuePair&) = delete;
+
+    vrdma_qp_control& control() const noexcept {
+        return *reinterpret_cast<vrdma_qp_control*>(buffer.at(0));
+    }
+    ibv_qp_state state() const noexcept { return static_cast<ibv_qp_state>(attr.state); }
+    bool reliable() const noexcept { return type == QpType::rc; }
+
+    // A WQE at the head of the SQ may be executed, or executed further. A draining QP finishes only
+    // what it has begun.
+    bool may_send() const noexcept {
+        return state() == IBV_QPS_RTS || (state() == IBV_QPS_SQD && sq_started);
+    }
+    // WQEs at the head of the SQ are to be flushed; in the error state those of the RQ as well.
+    bool flushes() const noexcept { return state() == IBV_QPS_SQE || state() == IBV_QPS_ERR; }
+    // Messages from the peer are taken.
+    bool may_receive() const noexcept { return state() >= IBV_QPS_RTR && state() <= IBV_QPS_SQE; }
+
+    // Each message, and each piece that arrived, has all retries.
+    void refill_retries() noexcept {
+        retries_left = attr.retry_cnt;
+        rnr_retries_left = attr.rnr_retry;
+    }
+
+    SliceCore& slice;
+    CompletionQueue& send_cq;
+    CompletionQueue& recv_cq;
+    const Qpn id;
+    const QpType type;
+    const PdId pd;
+    const bool signal_all;
+    const WqeLimits send_limits;
+    const WqeLimits recv_limits;
+    const GuestBuffer buffer;
+    WorkQueue sq;
+    WorkQueue rq;
+
+    vrdma_qp_attr attr{}; // attr.state is the state
+    std::uint32_t doorbell_page = 0;
+    std::uint32_t doorbell_slot = 0;
+
+    // The message at the head of the SQ: how much of it has arrived, and whether it was tried.
+    std::uint64_t sent = 0;
+    bool sq_started = false;
+    std::uint8_t retries_left = 0;
+    std::uint8_t rnr_retries_left = 0;
+    bool established = false; // a message arrived since RTR
+    Peer peer;
+
+    CqMember send_member;
+    CqMember recv_member;
+    Link<QueuePair> ready;
+    EventSource async_events;
+    QueuePair* slot_next = nullptr; // shares the doorbell slot
+    Timer timer;
+    Clock::time_point active; // when a hot QP last had work
+    Attention attention = Attention::cold;
+
+  private:
+    QueuePair(SliceCore& slice, CompletionQueue& send_cq, CompletionQueue& recv_cq,
+              const QpSpec& spec, GuestBuffer buffer);
+};
+
+} // namespace vrdma::hca::soft

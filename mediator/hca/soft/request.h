@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What a requester sends to a responder and what comes back: one piece of a message, as a packet
+// would be, but as long as a turn allows and with its payload still in the requester's memory.
+#pragma once
+
+#include "mediator/hca/soft/span_list.h"
+#include "mediator/hca/soft/wqe.h"
+
+namespace vrdma::hca::soft {
+
+class SliceCore;
+
+struct Request {
+    const SendWqe& wqe; // the message
+    SliceCore& from;
+    const SpanList& payload;  // SEND, WRITE: the bytes. READ, atomics: where they go
+    std::uint64_t offset = 0; // of this piece in the message
+
+    bool first() const noexcept { return offset == 0; }
+    bool last() const noexcept { return offset + payload.bytes() == wqe.length; }
+};
+
+enum class AckStatus : std::uint8_t {
+    ok,
+    no_answer,          // nobody there: as if the packet was lost
+    receiver_not_ready, // no receive WQE
+    invalid_request,
+    access_error,
+    operation_error,
+    payload_revoked, // the requester's own memory was not there
+};
+
+struct Ack {
+    AckStatus status = AckStatus::ok;
+    std::uint8_t rnr_timer = 0;
+};
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/responder.h"
+
+#include <atomic>
+
+#include "mediator/hca/soft/copy.h"
+#include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/qp_state.h"
+#include "mediator/hca/soft/receive_queue.h"
+#include "mediator/hca/soft/scratch_watch.h"
+
+namespace vrdma::hca::soft {
+namespace {
+
+// How moving a piece between the two sides ended.
+enum class Moved : std::uint8_t { all, refused, here_revoked, there_revoked };
+
+// Moves a piece's bytes. `open(skip, spans)` is the gate of this side, for bytes from `skip` of the
+// piece on. Each pass moves at least one span, so the loop is bounded.
+template <typename Open>
+Moved move_piece(QueuePair& qp, const Request& request, vrdma_vendor_err& error,
+                 Open&& open) noexcept {
+    GuestMemory& here = qp.slice.memory();
+    GuestMemory& there = request.from.memory();
+    const std::uint64_t bytes = request.payload.bytes();
+    SpanCursor peer{request.payload};
+    for (std::uint64_t done = 0; done < bytes;) {
+        SpanList spans{bytes - done};
+        error = open(done, spans);
+        if (error != VRDMA_VERR_NONE) {
+            return Moved::refused;
+        }
+        const ScratchWatch watch_here{here};
+        const ScratchWatch watch_there{there};
+        SpanCursor own{spans};
+        if (request.wqe.is_fetch()) {
+            copy(peer, own);
+        } else {
+            copy(own, peer);
+        }
+        if (watch_there.tripped() && &here != &there) {
+            release(there, request.payload);
+            return Moved::there_revoked;
+        }
+        if (watch_here.tripped()) {
+            release(here, spans);
+            return Moved::here_revoked;
+        }
+        done += spans.bytes();
+    }
+    return Moved::all;
+}
+
+Ack answer(AckStatus status) noexcept {
+    return {status};
+}
+
+// The peer asked for what this QP does not do (IBA 9.9.3, class C); no WQE here can tell.
+Ack refuse(QueuePair& qp, AckStatus status) noexcept {
+    if (qp.reliable()) {
+        qp.slice.announce(
+            qp, status == AckStatus::access_error ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
+        enter_error(qp);
+    }
+    return answer(status);
+}
+
+Ack not_ready(const QueuePair& qp) noexcept {
+    return {AckStatus::receiver_not_ready, qp.attr.min_rnr_timer};
+}
+
+Ack finish_receive(QueuePair& qp, const Request& request, ibv_wc_opcode opcode) noexcept {
+    vrdma_cqe entry{};
+    entry.ctrl = VRDMA_SET(VRDMA_CQE_OPCODE, static_cast<std::uint32_t>(opcode));
+    entry.byte_len = static_cast<std::uint32_t>(request.wqe.length);
+    if (request.wqe.has_imm()) {
+        entry.ctrl |= VRDMA_CQE_WITH_IMM;
+        entry.imm = request.wqe.imm;
+    }
+    const bool told = complete_receive(qp, entry, request.wqe.solicited);
+    return answer(told ? AckStatus::ok : AckStatus::no_answer);
+}
+
+Ack receive_send(QueuePair& qp, const Request& request) noexcept {
+    const std::uint32_t ctrl = qp.rq.peek();
+    if (ctrl == 0) {
+        return not_ready(qp);
+    }
+    RecvWqe wqe;
+    if (!take_receive(qp, ctrl, wqe)) {
+        return answer(AckStatus::operation_error);
+    }
+    if (request.wqe.length > wqe.length) {
+        if (qp.reliable()) { // else the message is dropped, and the WQE waits for another
+            fail_receive(qp, IBV_WC_LOC_LEN_ERR, VRDMA_VERR_LENGTH);
+        }
+        return answer(AckStatus::invalid_request);
+    }
+    vrdma_vendor_err error = VRDMA_VERR_NONE;
+    const Moved moved =
+        move_piece(qp, request, error, [&](std::uint64_t skip, SpanList& spans) noexcept {
+            return qp.slice.gate().open_list(wqe.list(), qp.pd, IBV_ACCESS_LOCAL_WRITE,
+                                             request.offset + skip, spans);
+        });
+    if (moved == Moved::there_revoked) {
+        return answer(AckStatus::payload_revoked);
+    }
+    if (moved != Moved::all) {
+        fail_receive(qp, IBV_WC_LOC_PROT_ERR,
+                     moved == Moved::here_revoked ? VRDMA_VERR_REVOKED : error);
+        return answer(AckStatus::operation_error);
+    }
+    return request.last() ? finish_receive(qp, request, IBV_WC_RECV) : answer(AckStatus::ok);
+}
+
+// RDMA READ and WRITE: the memory that the peer names.
+Ack access_memory(QueuePair& qp, const Request& request, std::uint32_t rights) noexcept {
+    if ((qp.attr.access_flags & rights) == 0) {
+        return refuse(qp, AckStatus::invalid_request);
+    }
+    const SendWqe& wqe = request.wqe;
+    const Access access{wqe.rkey, qp.pd, rights, wqe.remote_address, wqe.length};
+    vrdma_vendor_err error = VRDMA_VERR_NONE;
+    const Moved moved =
+        move_piece(qp, request, error, [&](std::uint64_t skip, SpanList& spans) noexcept {
+            return qp.slice.gate().open(access, request.offset + skip, spans);
+        });
+    switch (moved) {
+        case Moved::all:
+            return answer(AckStatus::ok);
+        case Moved::there_revoked:
+            return answer(AckStatus::payload_revoked);
+        default:
+            return refuse(qp, AckStatus::access_error);
+    }
+}
+
+Ack receive_write(QueuePair& qp, const Request& request) noexcept {
+    if (!request.wqe.has_imm()) {
+        return access_memory(qp, request, IBV_ACCESS_REMOTE_WRITE);
+    }
+    // The receive WQE is needed only in the end, but without one all pieces would come again.
+    if (qp.rq.peek() == 0) {
+        return not_ready(qp);
+    }
+    const Ack ack = access_memory(qp, request, IBV_ACCESS_REMOTE_WRITE);
+    if (ack.status != AckStatus::ok || !request.last()) {
+        return ack;
+    }
+    RecvWqe wqe;
+    const std::uint32_t ctrl = qp.rq.peek();
+    if (ctrl == 0) {
+        return not_ready(qp);
+    }
+    if (!take_receive(qp, ctrl, wqe)) {
+        return answer(AckStatus::operation_error);
+    }
+    return finish_receive(qp, request, IBV_WC_RECV_RDMA_WITH_IMM);
+}
+
+std::uint64_t execute(const SendWqe& wqe, std::uint64_t& word) noexcept {
+    const std::atomic_ref<std::uint64_t> target{word};
+    if (wqe.opcode == VRDMA_SQ_ATOMIC_FETCH_AND_ADD) {
+        return target.fetch_add(wqe.compare_add);
+    }
+    std::uint64_t original = wqe.compare_add;
+    target.compare_exchange_strong(original, wqe.swap);
+    return original;
+}
+
+// Where the original value goes was opened before the target changes, so the operation happens once
+// or not at all.
+Ack receive_atomic(QueuePair& qp, const Request& request) noexcept {
+    const SendWqe& wqe = request.wqe;
+    if ((qp.attr.access_flags & IBV_ACCESS_REMOTE_ATOMIC) == 0 ||
+        wqe.remote_address % sizeof(std::uint64_t) != 0) {
+        return refuse(qp, AckStatus::invalid_request);
+    }
+    SpanList target{sizeof(std::uint64_t)};
+    const Access access{wqe.rkey, qp.pd, IBV_ACCESS_REMOTE_ATOMIC, wqe.remote_address,
+                        sizeof(std::uint64_t)};
+    if (qp.slice.gate().open(access, 0, target) != VRDMA_VERR_NONE) {
+        return refuse(qp, AckStatus::access_error);
+    }
+    std::byte* const word = target.begin()->data();
+    if (reinterpret_cast<std::uintptr_t>(word) % sizeof(std::uint64_t) != 0) {
+        return refuse(qp, AckStatus::invalid_request); // the region itself is askew in its page
+    }
+    const ScratchWatch watch{qp.slice.memory()};
+    std::uint64_t original = execute(wqe, *reinterpret_cast<std::uint64_t*>(word));
+    if (watch.tripped()) {
+        release(qp.slice.memory(), target);
+        return refuse(qp, AckStatus::access_error);
+    }
+    SpanList source{sizeof(original)};
+    source.add(std::as_writable_bytes(std::span{&original, 1}));
+    SpanCursor from{source};
+    SpanCursor to{request.payload};
+    const ScratchWatch watch_sink{request.from.memory()};
+    copy(to, from);
+    if (watch_sink.tripped()) {
+        release(request.from.memory(), request.payload);
+        return answer(AckStatus::payload_revoked);
+    }
+    return answer(AckStatus::ok);
+}
+
+// READ and atomics need resources that the responder set aside for them.
+bool accepts_fetch(const QueuePair& qp) noexcept {
+    return qp.attr.max_dest_rd_atomic != 0;
+}
+
+} // namespace
+
+Ack receive(QueuePair& qp, const Request& request) noexcept {
+    if (!qp.may_receive() || qp.slice.frozen()) {
+        return answer(AckStatus::no_answer);
+    }
+    establish(qp);
+    if (request.wqe.is_fetch() && !accepts_fetch(qp)) {
+        return refuse(qp, AckStatus::invalid_request);
+    }
+    switch (request.wqe.opcode) {
+        case VRDMA_SQ_SEND:
+        case VRDMA_SQ_SEND_WITH_IMM:
+            return receive_send(qp, request);
+        case VRDMA_SQ_RDMA_WRITE:
+        case VRDMA_SQ_RDMA_WRITE_WITH_IMM:
+            return receive_write(qp, request);
+        case VRDMA_SQ_RDMA_READ:
+            return access_memory(qp, request, IBV_ACCESS_REMOTE_READ);
+        case VRDMA_SQ_ATOMIC_CMP_AND_SWP:
+        case VRDMA_SQ_ATOMIC_FETCH_AND_ADD:
+            return receive_atomic(qp, request);
+    }
+    return answer(AckStatus::invalid_request);
+}
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The receiving side of a connected QP: executes one piece of a message against this side's receive
+// queue and memory, and answers. It keeps nothing between pieces, so a message can stop anywhere
+// and start again: the receive WQE stays at the head until the last piece is in.
+#pragma once
+
+#include "mediator/hca/soft/queue_pair.h"
+#include "mediator/hca/soft/request.h"
+
+namespace vrdma::hca::soft {
+
+Ack receive(QueuePair& qp, const Request& request) noexcept;
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// How long a requester waits before it sends again.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+
+namespace vrdma::hca::soft {
+
+// IBA 9.7.5.2.8, table 46: the RNR NAK timer field, in units of 10 us.
+inline std::chrono::microseconds rnr_delay(std::uint8_t timer) noexcept {
+    static constexpr std::array<std::uint32_t, 32> tens_of_us{
+        65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+        48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+        2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+    return std::chrono::microseconds{10} * tens_of_us[timer % tens_of_us.size()];
+}
+
+// IBA 9.7.6.1.3: 4.096 us * 2^timeout. 0 asks to wait without end; looking now and then whether the
+// peer has come costs nothing and ends that wait.
+inline std::chrono::nanoseconds ack_timeout(std::uint8_t timeout) noexcept {
+    constexpr std::uint8_t patient = 15; // 134 ms
+    constexpr std::uint8_t longest = 31;
+    const unsigned exponent = timeout == 0 ? patient : timeout % (longest + 1u);
+    return std::chrono::nanoseconds{4096ull << exponent};
+}
+
+} // namespace vrdma::hca::soft

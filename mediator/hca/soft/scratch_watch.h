@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Notices that memory which the guest promised was not there: touches since the watch began met
+// scratch pages.
+#pragma once
+
+#include <atomic>
+
+#include "mediator/hca/soft/span_list.h"
+#include "mediator/memory/guest_memory.h"
+
+namespace vrdma::hca::soft {
+
+class ScratchWatch {
+  public:
+    explicit ScratchWatch(const GuestMemory& memory)
+        : memory_{memory}, before_{memory.scratch_faults()} {}
+
+    bool tripped() const noexcept {
+        std::atomic_signal_fence(std::memory_order_seq_cst); // after the touches
+        return memory_.scratch_faults() != before_;
+    }
+
+  private:
+    const GuestMemory& memory_;
+    const std::uint64_t before_;
+};
+
+// Gives up the pages of a list, so that the next touch looks for the guest's memory anew.
+inline void release(GuestMemory& memory, const SpanList& spans) noexcept {
+    const std::byte* const base = memory.at(Iova{0}, 0);
+    for (const auto& span : spans) {
+        memory.release(Iova{static_cast<std::uint64_t>(span.data() - base)}, span.size());
+    }
+}
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/slice_core.h"
+
+#include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/qp_state.h"
+#include "mediator/memory/shared_words.h"
+
+namespace vrdma::hca::soft {
+namespace {
+
+constexpr std::uint32_t max_gids = 4096;
+
+template <typename Map, typename Key>
+auto* find(const Map& map, const Key& key) noexcept {
+    const auto found = map.find(key);
+    return found == map.end() ? nullptr : found->second.get();
+}
+
+} // namespace
+
+SliceCore::SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host)
+    : engine_{engine},
+      memory_{*spec.memory},
+      host_{host},
+      doorbells_{spec.doorbells},
+      gate_{*spec.memory} {}
+
+SliceCore::~SliceCore() {
+    while (!qps_.empty()) {
+        remove(qps_.begin()->first);
+    }
+    while (!cqs_.empty()) {
+        remove(cqs_.begin()->first);
+    }
+    while (!eqs_.empty()) {
+        remove(eqs_.begin()->first);
+    }
+    for (std::uint32_t index = 0; index < gids_.size(); ++index) {
+        static_cast<void>(set_gid(index, {}));
+    }
+}
+
+EventQueue* SliceCore::eq(EqId id) const noexcept {
+    return find(eqs_, id);
+}
+CompletionQueue* SliceCore::cq(Cqn id) const noexcept {
+    return find(cqs_, id);
+}
+QueuePair* SliceCore::qp(Qpn id) const noexcept {
+    return find(qps_, id);
+}
+
+const AddressHandle* SliceCore::ah(AhId id) const noexcept {
+    const auto found = ahs_.find(id);
+    return found == ahs_.end() ? nullptr : &found->second;
+}
+
+const GidKey* SliceCore::gid(std::uint32_t index) const noexcept {
+    return index < gids_.size() && gids_[index] ? &*gids_[index] : nullptr;
+}
+
+Result<> SliceCore::set_status_page(Iova page) noexcept {
+    std::byte* data = memory_.at(page, sizeof(vrdma_status_page));
+    if (data == nullptr || raw(page) % VRDMA_PAGE_SIZE != 0) {
+        return fail(std::errc::bad_address);
+    }
+    status_ = reinterpret_cast<vrdma_status_page*>(data);
+    set_need_kick(false);
+    return {};
+}
+
+void SliceCore::set_need_kick(bool need) noexcept {
+    if (status_ != nullptr && !frozen_) {
+        store_relaxed(status_->need_kick, need ? 1u : 0u);
+    }
+}
+
+// An all-zero GID clears the entry.
+Result<> SliceCore::set_gid(std::uint32_t index, const GidKey& key) {
+    if (index >= max_gids) {
+        return fail(std::errc::invalid_argument);
+    }
+    if (index >= gids_.size()) {
+        gids_.resize(index + 1);
+    }
+    auto& entry = gids_[index];
+    if (entry) {
+        engine_.fabric().remove(*entry, *this);
+        entry.reset();
+    }
+    if (key.gid != Gid{}) {
+        entry = key;
+        engine_.fabric().add(key, *this);
+    }
+    return {};
+}
+
+Result<> SliceCore::insert(std::unique_ptr<EventQueue> eq) {
+    EventQueue* const added = eq.get();
+    if (!eqs_.emplace(added->id(), std::move(eq)).second) {
+        return fail(std::errc::file_exists);
+    }
+    if (async_eq_ == nullptr) {
+        async_eq_ = added;
+    }
+    return {};
+}
+
+Result<> SliceCore::insert(std::unique_ptr<CompletionQueue> cq) {
+    const Cqn id = cq->id();
+    if (!cqs_.emplace(id, std::move(cq)).second) {
+        return fail(std::errc::file_exists);
+    }
+    return {};
+}
+
+Result<std::uint32_t> SliceCore::insert(std::unique_ptr<QueuePair> qp) {
+    QueuePair& added = *qp;
+    if (added.doorbell_page >= doorbells_.size()) {
+        return fail(std::errc::invalid_argument);
+    }
+    if (!qps_.emplace(added.id, std::move(qp)).second) {
+        return fail(std::errc::file_exists);
+    }
+    added.send_cq.members.push_back(added.send_member);
+    added.recv_cq.members.push_back(added.recv_member);
+    engine_.queue_pair_added();
+    return engine_.doorbells().attach(doorbells(added), added);
+}
+
+Result<> SliceCore::insert(AhId id, const AddressHandle& ah) {
+    if (!ahs_.emplace(id, ah).second) {
+        return fail(std::errc::file_exists);
+    }
+    return {};
+}
+
+std::unique_ptr<EventQueue> SliceCore::remove(EqId id) noexcept {
+    auto node = eqs_.extract(id);
+    if (node.empty()) {
+        return nullptr;
+    }
+    EventQueue& eq = *node.mapped();
+    engine_.events().forget(eq);
+    eq.dismiss();
+    if (async_eq_ == &eq) {
+        async_eq_ = nullptr;
+    }
+    return std::move(node.mapped());
+}
+
+std::unique_ptr<CompletionQueue> SliceCore::remove(Cqn id) noexcept {
+    auto node = cqs_.extract(id);
+    if (node.empty()) {
+        return nullptr;
+    }
+    CompletionQueue& cq = *node.mapped();
+    engine_.events().forget(cq);
+    if (cq.eq() != nullptr) {
+        cq.eq()->leave(cq.completion_event);
+    }
+    if (async_eq_ != nullptr) {
+        async_eq_->leave(cq.error_event);
+    }
+    return std::move(node.mapped());
+}
+
+std::unique_ptr<QueuePair> SliceCore::remove(Qpn id) noexcept {
+    auto node = qps_.extract(id);
+    if (node.empty()) {
+        return nullptr;
+    }
+    QueuePair& qp = *node.mapped();
+    engine_.scheduler().withdraw(qp);
+    engine_.doorbells().detach(doorbells(qp), qp);
+    engine_.fabric().changed();
+    qp.send_cq.members.remove(qp.send_member);
+    qp.recv_cq.members.remove(qp.recv_member);
+    if (async_eq_ != nullptr) {
+        async_eq_->leave(qp.async_events);
+    }
+    engine_.queue_pair_removed();
+    return std::move(node.mapped());
+}
+
+void SliceCore::remove(AhId id) noexcept {
+    ahs_.erase(id);
+}
+
+Result<> SliceCore::move_doorbell(QueuePair& qp, std::uint32_t slot) {
+    const std::uint32_t old = qp.doorbell_slot;
+    engine_.doorbells().detach(doorbells(qp), qp);
+    const auto moved = engine_.doorbells().attach(doorbells(qp), qp, slot);
+    if (!moved) {
+        static_cast<void>(engine_.doorbells().attach(doorbells(qp), qp, old));
+    }
+    return moved;
+}
+
+bool SliceCore::complete(CompletionQueue& cq, const vrdma_cqe& entry, bool solicited) noexcept {
+    if (cq.failed()) {
+        return false;
+    }
+    if (!cq.push(entry, solicited)) {
+        end(cq);
+        return false;
+    }
+    engine_.events().pushed(cq);
+    return true;
+}
+
+// The CQ takes nothing more (IBA 11.6.3.2), so none of its QPs can go on.
+void SliceCore::end(CompletionQueue& cq) noexcept {
+    engine_.events().announce(async_eq_, cq.error_event, IBV_EVENT_CQ_ERR);
+    for (CqMember* member = cq.members.front(); member != nullptr;
+         member = cq.members.after(*member)) {
+        enter_error_fatally(*member->qp);
+    }
+}
+
+void SliceCore::announce(QueuePair& qp, ibv_event_type event) noexcept {
+    engine_.events().announce(async_eq_, qp.async_events, event);
+}
+
+void SliceCore::announce_waiting(CompletionQueue& cq, const CqState& state) noexcept {
+    if ((state.events & CqState::completion_waits) != 0) {
+        engine_.events().announce(cq.eq(), cq.completion_event, 0);
+    }
+    if ((state.events & CqState::error_waits) != 0) {
+        engine_.events().announce(async_eq_, cq.error_event, IBV_EVENT_CQ_ERR);
+    }
+}
+
+void SliceCore::freeze() noexcept {
+    engine_.end_round();
+    for (const auto& [id, qp] : qps_) {
+        engine_.scheduler().withdraw(*qp);
+        qp->sent = 0; // an interrupted message starts again
+    }
+    set_need_kick(true);
+    frozen_ = true;
+}
+
+// What was posted or rung meanwhile is found by looking at every QP once.
+void SliceCore::thaw() noexcept {
+    frozen_ = false;
+    set_need_kick(false);
+    for (const auto& [id, qp] : qps_) {
+        reset_control(*qp);
+        engine_.scheduler().wake(*qp);
+    }
+    full_fence();
+}
+
+vrdma_doorbell_page& SliceCore::doorbells(const QueuePair& qp) const noexcept {
+    return doorbells_[qp.doorbell_page];
+}
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A slice as its poller keeps it: the device's objects by their names. Everything here is called on
+// the poller's thread; SoftSlice is the control thread's side.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "mediator/hca/soft/completion_queue.h"
+#include "mediator/hca/soft/event_queue.h"
+#include "mediator/hca/soft/fabric.h"
+#include "mediator/hca/soft/memory_gate.h"
+#include "mediator/hca/soft/queue_pair.h"
+
+namespace vrdma::hca::soft {
+
+class Engine;
+
+struct AddressHandle {
+    PdId pd;
+    vrdma_av av{};
+};
+
+class SliceCore {
+  public:
+    SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host);
+    SliceCore(const SliceCore&) = delete;
+    SliceCore& operator=(const SliceCore&) = delete;
+    ~SliceCore();
+
+    Engine& engine() const noexcept { return engine_; }
+    GuestMemory& memory() const noexcept { return memory_; }
+    SliceHost& host() const noexcept { return host_; }
+    MemoryGate& gate() noexcept { return gate_; }
+    bool frozen() const noexcept { return frozen_; }
+
+    // Found by name; nullptr if there is none.
+    EventQueue* eq(EqId id) const noexcept;
+    CompletionQueue* cq(Cqn id) const noexcept;
+    QueuePair* qp(Qpn id) const noexcept;
+    const AddressHandle* ah(AhId id) const noexcept;
+    const GidKey* gid(std::uint32_t index) const noexcept;
+
+    Result<> set_status_page(Iova page) noexcept;
+    void set_need_kick(bool need) noexcept;
+    Result<> set_gid(std::uint32_t index, const GidKey& key);
+
+    Result<> insert(std::unique_ptr<EventQueue> eq);
+    Result<> insert(std::unique_ptr<CompletionQueue> cq);
+    Result<std::uint32_t> insert(std::unique_ptr<QueuePair> qp);
+    Result<> insert(AhId id, const AddressHandle& ah);
+    // What was removed is freed by the caller, off the poller's thread.
+    std::unique_ptr<EventQueue> remove(EqId id) noexcept;
+    std::unique_ptr<CompletionQueue> remove(Cqn id) noexcept;
+    std::unique_ptr<QueuePair> remove(Qpn id) noexcept;
+    void remove(AhId id) noexcept;
+    Result<> move_doorbell(QueuePair& qp, std::uint32_t slot);
+
+    // Writes a CQE, or ends the CQ and its QPs if there is no room for it.
+    [[nodiscard]] bool complete(CompletionQueue& cq, const vrdma_cqe& entry,
+                                bool solicited) noexcept;
+    void announce(QueuePair& qp, ibv_event_type event) noexcept;
+    void announce_waiting(CompletionQueue& cq, const CqState& state) noexcept;
+
+    void freeze() noexcept;
+    void thaw() noexcept;
+
+  private:
+    void end(CompletionQueue& cq) noexcept;
+    vrdma_doorbell_page& doorbells(const QueuePair& qp) const noexcept;
+
+    Engine& engine_;
+    GuestMemory& memory_;
+    SliceHost& host_;
+    const std::span<vrdma_doorbell_page> doorbells_;
+    MemoryGate gate_;
+    std::unordered_map<EqId, std::unique_ptr<EventQueue>> eqs_;
+    std::unordered_map<Cqn, std::unique_ptr<CompletionQueue>> cqs_;
+    std::unordered_map<Qpn, std::unique_ptr<QueuePair>> qps_;
+    std::unordered_map<AhId, AddressHandle> ahs_;
+    std::vector<std::optional<GidKey>> gids_;
+    EventQueue* async_eq_ = nullptr; // the first that the guest made
+    vrdma_status_page* status_ = nullptr;
+    bool frozen_ = false;
+};
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/soft_hca.h"
+
+#include "mediator/hca/soft/soft_slice.h"
+
+namespace vrdma::hca::soft {
+
+Result<std::unique_ptr<SoftHca>> SoftHca::create(const Config& config) {
+    auto poller = Poller::create(config, 0);
+    if (!poller) {
+        return fail(poller.error());
+    }
+    return std::unique_ptr<SoftHca>{new SoftHca{std::move(*poller)}};
+}
+
+Result<std::unique_ptr<Slice>> SoftHca::carve(const SliceSpec& spec, SliceHost& host) {
+    if (spec.memory == nullptr) {
+        return fail(std::errc::invalid_argument);
+    }
+    return std::make_unique<SoftSlice>(*poller_, spec, host);
+}
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/soft_slice.h"
+
+#include "mediator/hca/soft/qp_state.h"
+
+namespace vrdma::hca::soft {
+namespace {
+
+constexpr auto no_such_object = std::errc::no_such_file_or_directory;
+
+} // namespace
+
+SoftSlice::SoftSlice(Poller& poller, const SliceSpec& spec, SliceHost& host) : poller_{poller} {
+    poller_.run([&](Engine& engine) {
+        core_ = std::make_unique<SliceCore>(engine, spec, host);
+        engine.add(*core_);
+    });
+}
+
+SoftSlice::~SoftSlice() {
+    poller_.run([&](Engine& engine) {
+        engine.remove(*core_);
+        core_.reset();
+    });
+}
+
+Result<> SoftSlice::set_status_page(Iova page) {
+    return on_poller([&](SliceCore& core) { return core.set_status_page(page); });
+}
+
+Result<> SoftSlice::set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid) {
+    return on_poller([&](SliceCore& core) { return core.set_gid(index, {gid, type}); });
+}
+
+Result<> SoftSlice::create_eq(const EqSpec& spec) {
+    auto eq = EventQueue::create(core_->memory(), core_->host(), spec);
+    if (!eq) {
+        return fail(eq.error());
+    }
+    return on_poller([&](SliceCore& core) { return core.insert(std::move(*eq)); });
+}
+
+void SoftSlice::destroy_eq(EqId id) {
+    on_poller([&](SliceCore& core) { return core.remove(id); });
+}
+
+void SoftSlice::post_async_event(EqId id, std::uint8_t type, std::uint32_t object) {
+    poller_.run([&](Engine& engine) {
+        EventQueue* eq = core_->eq(id);
+        if (eq != nullptr && eq->post(type, object)) {
+            engine.events().activate(*eq);
+        }
+    });
+}
+
+Result<> SoftSlice::create_cq(const CqSpec& spec) {
+    auto cq = CompletionQueue::create(core_->memory(), core_->eq(spec.eq), spec);
+    if (!cq) {
+        return fail(cq.error());
+    }
+    return on_poller([&](SliceCore& core) { return core.insert(std::move(*cq)); });
+}
+
+void SoftSlice::destroy_cq(Cqn id) {
+    on_poller([&](SliceCore& core) { return core.remove(id); });
+}
+
+Result<> SoftSlice::register_mr(MrSpec spec) {
+    auto region = std::make_unique<MemoryRegion>();
+    *region = {.key = spec.key,
+               .pd = spec.pd,
+               .start = spec.start,
+               .length = spec.length,
+               .access_flags = spec.access_flags,
+               .dma = spec.dma,
+               .pages = {}};
+    if (!spec.dma) {
+        auto pages = GuestBuffer::map(core_->memory(), std::move(spec.pages));
+        if (!pages) {
+            return fail(pages.error());
+        }
+        if (pages->length() < spec.length) {
+            return fail(std::errc::invalid_argument);
+        }
+        region->pages = std::move(*pages);
+    }
+    return on_poller([&](SliceCore& core) { return core.gate().insert(std::move(region)); });
+}
+
+void SoftSlice::deregister_mr(Key key) {
+    on_poller([&](SliceCore& core) { return core.gate().remove(key); });
+}
+
+Result<> SoftSlice::create_ah(const AhSpec& spec) {
+    return on_poller([&](SliceCore& core) { return core.insert(spec.id, {spec.pd, spec.av}); });
+}
+
+void SoftSlice::destroy_ah(AhId id) {
+    poller_.run([&](Engine&) { core_->remove(id); });
+}
+
+Result<std::uint32_t> SoftSlice::create_qp(const QpSpec& spec) {
+    CompletionQueue* send_cq = core_->cq(spec.send_cq);
+    CompletionQueue* recv_cq = core_->cq(spec.recv_cq);
+    if (send_cq == nullptr || recv_cq == nullptr) {
+        return fail(std::errc::invalid_argument);
+    }
+    auto qp = QueuePair::create(*core_, *send_cq, *recv_cq, spec);
+    if (!qp) {
+        return fail(qp.error());
+    }
+    return on_poller([&](SliceCore& core) { return core.insert(std::move(*qp)); });
+}
+
+Result<> SoftSlice::modify_qp(Qpn id, const vrdma_qp_attr& attr) {
+    return on_poller([&](SliceCore& core) -> Result<> {
+        QueuePair* qp = core.qp(id);
+        return qp != nullptr ? modify(*qp, attr) : fail(no_such_object);
+    });
+}
+
+Result<vrdma_qp_attr> SoftSlice::query_qp(Qpn id) const {
+    return on_poller([&](SliceCore& core) -> Result<vrdma_qp_attr> {
+        const QueuePair* qp = core.qp(id);
+        if (qp == nullptr) {
+            return fail(no_such_object);
+        }
+        return query(*qp);
+    });
+}
+
+void SoftSlice::destroy_qp(Qpn id) {
+    on_poller([&](SliceCore& core) { return core.remove(id); });
+}
+
+void SoftSlice::freeze() {
+    poller_.run([&](Engine&) { core_->freeze(); });
+}
+
+void SoftSlice::thaw() {
+    poller_.run([&](Engine&) { core_->thaw(); });
+}
+
+EqState SoftSlice::save_eq(EqId id) const {
+    return on_poller([&](SliceCore& core) {
+        const EventQueue* eq = core.eq(id);
+        return eq != nullptr ? eq->save() : EqState{};
+    });
+}
+
+CqState SoftSlice::save_cq(Cqn id) const {
+    return on_poller([&](SliceCore& core) {
+        const CompletionQueue* cq = core.cq(id);
+        return cq != nullptr ? cq->save() : CqState{};
+    });
+}
+
+QpState SoftSlice::save_qp(Qpn id) const {
+    return on_poller([&](SliceCore& core) {
+        const QueuePair* qp = core.qp(id);
+        return qp != nullptr ? save(*qp) : QpState{};
+    });
+}
+
+Result<> SoftSlice::restore_eq(EqId id, const EqState& state) {
+    return on_poller([&](SliceCore& core) -> Result<> {
+        EventQueue* eq = core.eq(id);
+        return eq != nullptr ? eq->restore(state) : fail(no_such_object);
+    });
+}
+
+Result<> SoftSlice::restore_cq(Cqn id, const CqState& state) {
+    return on_poller([&](SliceCore& core) -> Result<> {
+        CompletionQueue* cq = core.cq(id);
+        if (cq == nullptr) {
+            return fail(no_such_object);
+        }
+        const auto restored = cq->restore(state);
+        if (restored) {
+            core.announce_waiting(*cq, state);
+        }
+        return restored;
+    });
+}
+
+Result<> SoftSlice::restore_qp(Qpn id, const QpState& state) {
+    return on_poller([&](SliceCore& core) -> Result<> {
+        QueuePair* qp = core.qp(id);
+        return qp != nullptr ? restore(*qp, state) : fail(no_such_object);
+    });
+}
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The control thread's side of a slice: prepares objects, then links them in on the poller's
+// thread, so that pollers neither allocate nor wait.
+#pragma once
+
+#include "mediator/hca/soft/poller.h"
+#include "mediator/hca/soft/slice_core.h"
+
+namespace vrdma::hca::soft {
+
+class SoftSlice : public Slice {
+  public:
+    SoftSlice(Poller& poller, const SliceSpec& spec, SliceHost& host);
+    ~SoftSlice() override;
+
+    int kick_fd() const noexcept override { return poller_.kick_fd(); }
+    Result<> set_status_page(Iova page) override;
+    Result<> set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid) override;
+
+    Result<> create_eq(const EqSpec& spec) override;
+    void destroy_eq(EqId id) override;
+    void post_async_event(EqId eq, std::uint8_t type, std::uint32_t id) override;
+
+    Result<> create_cq(const CqSpec& spec) override;
+    void destroy_cq(Cqn id) override;
+
+    Result<> register_mr(MrSpec spec) override;
+    void deregister_mr(Key key) override;
+
+    Result<> create_ah(const AhSpec& spec) override;
+    void destroy_ah(AhId id) override;
+
+    Result<std::uint32_t> create_qp(const QpSpec& spec) override;
+    Result<> modify_qp(Qpn id, const vrdma_qp_attr& attr) override;
+    Result<vrdma_qp_attr> query_qp(Qpn id) const override;
+    void destroy_qp(Qpn id) override;
+
+    void freeze() override;
+    void thaw() override;
+
+    EqState save_eq(EqId id) const override;
+    CqState save_cq(Cqn id) const override;
+    QpState save_qp(Qpn id) const override;
+    Result<> restore_eq(EqId id, const EqState& state) override;
+    Result<> restore_cq(Cqn id, const CqState& state) override;
+    Result<> restore_qp(Qpn id, const QpState& state) override;
+
+  private:
+    // What call(core) returns, executed on the poller's thread.
+    template <typename Call>
+    auto on_poller(Call&& call) const {
+        decltype(call(*core_)) result{};
+        poller_.run([&](Engine&) { result = call(*core_); });
+        return result;
+    }
+
+    Poller& poller_;
+    std::unique_ptr<SliceCore> core_;
+};
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Pieces of host memory that together are one piece of a message. Bounded in count and in bytes: a
+// message that does not fit is moved in several turns.
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace vrdma::hca::soft {
+
+class SpanList {
+  public:
+    static constexpr std::size_t capacity = 64;
+
+    // Up to `limit` bytes.
+    explicit SpanList(std::uint64_t limit) : room_{limit} {}
+
+    bool full() const noexcept { return room_ == 0 || count_ == capacity; }
+    std::uint64_t room() const noexcept { return room_; }
+    std::uint64_t bytes() const noexcept { return bytes_; }
+
+    // Not while full; at most room() bytes.
+    void add(std::span<std::byte> piece) noexcept {
+        assert(!full() && piece.size() <= room_);
+        spans_[count_++] = piece;
+        bytes_ += piece.size();
+        room_ -= piece.size();
+    }
+
+    const std::span<std::byte>* begin() const noexcept { return spans_.data(); }
+    const std::span<std::byte>* end() const noexcept { return spans_.data() + count_; }
+
+  private:
+    std::size_t count_ = 0;
+    std::uint64_t bytes_ = 0;
+    std::uint64_t room_;
+    std::array<std::span<std::byte>, capacity> spans_; // the first count_ are valid
+};
+
+} // namespace vrdma::hca::soft

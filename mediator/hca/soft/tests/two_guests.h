@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Two guests on one soft HCA whose poller is the test's own thread: what a test posts is executed
+// when it waits, so that everything happens in one order.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/tests/guest/guest.h"
+
+namespace vrdma::test {
+
+class TwoGuests : public ::testing::Test {
+  protected:
+    explicit TwoGuests(hca::soft::Config config = {}) : hca_{make_hca(config)} {}
+
+    static std::unique_ptr<hca::soft::SoftHca> make_hca(hca::soft::Config config) {
+        config.threads = false;
+        return std::move(*hca::soft::SoftHca::create(config));
+    }
+
+    void connect_pair(GuestQp& a, GuestQp& b) {
+        connect(a_, a, b_.gid(), b.id());
+        connect(b_, b, a_.gid(), a.id());
+    }
+
+    // The next completion; the test fails if none comes within some seconds.
+    Completion wait(GuestCq& cq) {
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+        while (std::chrono::steady_clock::now() < limit) {
+            if (const auto completion = cq.poll()) {
+                return *completion;
+            }
+            hca_->poll();
+        }
+        ADD_FAILURE() << "no completion";
+        return {};
+    }
+
+    // Until the engine finds nothing to do in a while. Timers may still run.
+    void settle() {
+        constexpr int quiet_rounds = 40;
+        for (int quiet = 0; quiet < quiet_rounds;) {
+            quiet = hca_->poll() ? 0 : quiet + 1;
+        }
+    }
+
+    std::unique_ptr<hca::soft::SoftHca> hca_;
+    Guest a_{*hca_, "a", ipv4_gid(1)};
+    Guest b_{*hca_, "b", ipv4_gid(2)};
+    GuestCq a_cq_ = a_.create_cq();
+    GuestCq b_cq_ = b_.create_cq();
+};
+
+// A connected pair of QPs and a region on each side.
+class ConnectedPair : public TwoGuests {
+  protected:
+    explicit ConnectedPair(hca::QpType type = hca::QpType::rc, hca::soft::Config config = {})
+        : TwoGuests{config},
+          a_qp_{a_.create_qp(a_cq_, a_cq_, {.type = type})},
+          b_qp_{b_.create_qp(b_cq_, b_cq_, {.type = type})} {
+        connect_pair(a_qp_, b_qp_);
+    }
+
+    GuestQp a_qp_;
+    GuestQp b_qp_;
+    MemoryRegion a_mr_ = a_.register_mr(64 * 1024);
+    MemoryRegion b_mr_ = b_.register_mr(64 * 1024);
+};
+
+} // namespace vrdma::test

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The engine's end of a work queue: a ring of WQEs in guest memory, found by their phase bit.
+#pragma once
+
+#include "mediator/hca/soft/guest_buffer.h"
+#include "mediator/memory/shared_words.h"
+
+namespace vrdma::hca::soft {
+
+class WorkQueue {
+  public:
+    // The ring lies at `offset` of the QP's buffer. depth is a power of two, or 0.
+    WorkQueue(const GuestBuffer& buffer, std::uint64_t offset, std::uint32_t depth,
+              unsigned stride_shift)
+        : buffer_{buffer}, offset_{offset}, depth_{depth}, stride_shift_{stride_shift} {
+        seek(0);
+    }
+
+    std::uint32_t depth() const noexcept { return depth_; }
+    std::uint32_t stride() const noexcept { return 1u << stride_shift_; }
+    std::uint32_t head() const noexcept { return head_; }
+
+    // The first word of the next WQE if that is valid, else 0.
+    std::uint32_t peek() const noexcept {
+        if (entry_ == nullptr) {
+            return 0;
+        }
+        const auto ctrl = load_acquire(*reinterpret_cast<const std::uint32_t*>(entry_));
+        // On the first pass the bit itself says so, which also makes the word other than 0.
+        return (ctrl & VRDMA_WQE_PHASE) == phase_ ? ctrl | VRDMA_WQE_PHASE : 0;
+    }
+
+    std::byte* entry() const noexcept { return entry_; }
+
+    void advance() noexcept {
+        seek(head_ + 1);
+        __builtin_prefetch(entry_ + stride());
+    }
+
+    void seek(std::uint32_t head) noexcept {
+        head_ = head;
+        if (depth_ == 0) {
+            return;
+        }
+        const std::uint64_t index = head & (depth_ - 1);
+        entry_ = buffer_.at(offset_ + (index << stride_shift_));
+        phase_ = (head & depth_) == 0 ? VRDMA_WQE_PHASE : 0;
+    }
+
+  private:
+    const GuestBuffer& buffer_;
+    std::uint64_t offset_;
+    std::uint32_t depth_;
+    unsigned stride_shift_;
+    std::uint32_t head_ = 0; // free-running count of WQEs taken
+    std::uint32_t phase_ = 0;
+    std::byte* entry_ = nullptr;
+};
+
+} // namespace vrdma::hca::soft

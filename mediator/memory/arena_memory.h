@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Guest memory that is a plain buffer of this process: every page is there and stays.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <memory>
+
+#include "mediator/base/errno.h"
+#include "mediator/memory/guest_memory.h"
+
+namespace vrdma {
+
+class ArenaMemory : public GuestMemory {
+  public:
+    static Result<std::unique_ptr<ArenaMemory>> create(std::uint64_t size) {
+        void* base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (base == MAP_FAILED) {
+            return fail_errno();
+        }
+        return std::unique_ptr<ArenaMemory>{new ArenaMemory{static_cast<std::byte*>(base), size}};
+    }
+
+    ~ArenaMemory() override { ::munmap(at(Iova{0}, 0), size()); }
+
+    std::uint64_t scratch_faults() const noexcept override { return 0; }
+    void release(Iova, std::uint64_t) noexcept override {}
+
+  private:
+    ArenaMemory(std::byte* base, std::uint64_t size) : GuestMemory{base, size} {}
+};
+
+} // namespace vrdma
