@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A guest within the test's process: memory, doorbell pages, interrupts, and objects made straight
+// on a slice of an HCA, without a device in between.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "mediator/memory/arena_memory.h"
+#include "mediator/tests/guest/completion_queue.h"
+#include "mediator/tests/guest/event_queue.h"
+#include "mediator/tests/guest/queue_pair.h"
+
+namespace vrdma::test {
+
+// ::ffff:10.0.0.n
+hca::Gid ipv4_gid(std::uint8_t n);
+
+struct MemoryRegion {
+    Buffer buffer;
+    Key key;
+    std::uint64_t start = 0;
+
+    vrdma_sge sge(std::uint64_t offset, std::uint32_t length) const {
+        return {start + offset, length, key.value};
+    }
+    vrdma_sge sge() const { return sge(0, static_cast<std::uint32_t>(buffer.size())); }
+};
+
+inline constexpr std::uint32_t all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                            IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+struct MrOptions {
+    PdId pd{1};
+    std::uint32_t access_flags = all_access;
+    bool scattered = true;
+};
+
+class Guest final : public hca::SliceHost {
+  public:
+    static constexpr std::uint32_t doorbell_pages = 4;
+    static constexpr unsigned vectors = 4;
+    static constexpr PdId pd{1};
+
+    Guest(hca::Hca& hca, std::string name, const hca::Gid& gid,
+          std::unique_ptr<GuestMemory> memory = default_memory());
+    Guest(const Guest&) = delete;
+    Guest& operator=(const Guest&) = delete;
+    ~Guest() override;
+
+    hca::Slice& slice() { return *slice_; }
+    GuestMemory& memory() { return *memory_; }
+    PageAllocator& pages() { return pages_; }
+    const hca::Gid& gid() const { return gid_; }
+    const vrdma_status_page& status() const { return *status_; }
+    // The async event queue.
+    GuestEq& eq() { return *eq_; }
+
+    MemoryRegion register_mr(std::uint64_t size, const MrOptions& options = {});
+    MemoryRegion register_mr(Buffer buffer, const MrOptions& options = {});
+    GuestCq create_cq(std::uint32_t depth = 64);
+    GuestQp create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const QpShape& shape = {},
+                      std::uint32_t doorbell_page = 1);
+    AhId create_ah(const hca::Gid& to, PdId ah_pd = pd);
+
+    Doorbell doorbell(std::uint32_t page, std::uint32_t slot);
+
+    unsigned interrupts(unsigned vector) const { return interrupts_[vector].load(); }
+    unsigned kicks() const { return kicks_.load(); }
+
+    void raise(unsigned vector) noexcept override { interrupts_.at(vector).fetch_add(1); }
+    void fatal(std::string_view) noexcept override { fatals_.fetch_add(1); }
+    unsigned fatals() const { return fatals_.load(); }
+
+    static std::unique_ptr<GuestMemory> default_memory();
+
+  private:
+    hca::Gid gid_;
+    std::unique_ptr<GuestMemory> memory_;
+    PageAllocator pages_;
+    std::unique_ptr<vrdma_doorbell_page[], void (*)(void*)> doorbells_;
+    std::array<std::atomic<unsigned>, vectors> interrupts_{};
+    std::atomic<unsigned> kicks_{0};
+    std::atomic<unsigned> fatals_{0};
+    std::unique_ptr<hca::Slice> slice_;
+    vrdma_status_page* status_ = nullptr;
+    std::unique_ptr<GuestEq> eq_;
+    std::uint32_t next_id_ = 0x101;
+};
+
+// The states up to RTS.
+vrdma_qp_attr init_attr(std::uint32_t access_flags = all_access);
+vrdma_qp_attr rtr_attr(const hca::Gid& dgid, Qpn dest_qpn);
+vrdma_qp_attr rts_attr();
+vrdma_qp_attr state_attr(ibv_qp_state state);
+
+void move_to_init(Guest& guest, const GuestQp& qp, std::uint32_t access_flags = all_access);
+// From RESET to RTS, towards a peer or (UD) nobody in particular.
+void connect(Guest& guest, const GuestQp& qp, const hca::Gid& peer_gid, Qpn peer);
+void activate_ud(Guest& guest, const GuestQp& qp, std::uint32_t qkey);
+ibv_qp_state state_of(Guest& guest, const GuestQp& qp);
+
+} // namespace vrdma::test

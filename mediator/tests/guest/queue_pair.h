@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The guest's end of a queue pair: posts WQEs as a provider does.
+#pragma once
+
+#include <span>
+
+#include "mediator/tests/guest/buffer.h"
+#include "mediator/tests/guest/doorbell.h"
+
+namespace vrdma::test {
+
+struct SendWr {
+    vrdma_sq_opcode opcode = VRDMA_SQ_SEND;
+    std::uint32_t flags = VRDMA_SQ_SIGNALED;
+    std::uint32_t imm = 0;
+    std::span<const vrdma_sge> sges{};
+    std::span<const std::byte> inline_data{}; // instead of sges, with VRDMA_SQ_INLINE
+    Key rkey{};
+    std::uint64_t raddr = 0;
+    std::uint64_t compare_add = 0;
+    std::uint64_t swap = 0;
+    AhId ah{};
+    Qpn dest_qpn{};
+    std::uint32_t qkey = 0;
+};
+
+// The shape of a QP.
+struct QpShape {
+    hca::QpType type = hca::QpType::rc;
+    std::uint32_t sq_depth = 16;
+    std::uint32_t rq_depth = 16;
+    std::uint8_t sq_stride_shift = 7;
+    std::uint8_t rq_stride_shift = 6;
+    std::uint32_t max_inline = 64;
+    std::uint16_t max_send_sge = 4;
+    std::uint16_t max_recv_sge = 3;
+    bool signal_all = false;
+
+    std::uint64_t buffer_size() const {
+        return vrdma_qp_buffer_size(sq_depth, sq_stride_shift, rq_depth, rq_stride_shift);
+    }
+};
+
+class GuestQp {
+  public:
+    GuestQp(Qpn id, const QpShape& shape, Buffer buffer, Doorbell doorbell);
+
+    Qpn id() const { return id_; }
+    const QpShape& shape() const { return shape_; }
+    const Buffer& buffer() const { return buffer_; }
+    vrdma_qp_control& control() const { return *control_; }
+    const Doorbell& doorbell() const { return doorbell_; }
+
+    void post_send(const SendWr& wr);
+    void post_recv(std::span<const vrdma_sge> sges);
+    // The same without telling the device: followed by announce_sends() once for many.
+    void write_send(const SendWr& wr);
+    void announce_sends() const { doorbell_.announce_sends(*control_); }
+
+    // What no provider does: an entry of any content, made valid.
+    void post_raw_send(std::uint32_t ctrl, std::span<const std::byte> rest);
+    void post_raw_recv(std::uint32_t ctrl, std::span<const std::byte> rest);
+
+    std::uint32_t posted_sends() const { return sq_head_; }
+
+    // The producer's part of a move to RESET.
+    void reset();
+
+  private:
+    std::byte* sq_entry() const;
+    std::byte* rq_entry() const;
+    void publish_send(std::byte* entry, std::uint32_t ctrl);
+    void publish_recv(std::byte* entry, std::uint32_t ctrl);
+
+    Qpn id_;
+    QpShape shape_;
+    Buffer buffer_;
+    Doorbell doorbell_;
+    vrdma_qp_control* control_;
+    std::uint32_t sq_head_ = 0;
+    std::uint32_t rq_head_ = 0;
+};
+
+} // namespace vrdma::test
