@@ -201,6 +201,8 @@ int FakeKernel::command(const void *bytes, size_t size)
 {
 	const auto header = part<ib_uverbs_cmd_hdr>(bytes, 0);
 
+	if (header.command & IB_USER_VERBS_CMD_FLAG_EXTENDED)
+		return ENOSYS;
 	if (header.in_words * 4u != size)
 		return EINVAL;
 	if (const auto refusal = refusals.find(header.command); refusal != refusals.end())

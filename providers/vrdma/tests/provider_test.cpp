@@ -124,6 +124,10 @@ TEST_F(Provider, Queries)
 	EXPECT_STREQ(attr.fw_ver, "1.2.3");
 	EXPECT_EQ(attr.max_qp_wr, int(FakeKernel::max_qp_wr));
 
+	ibv_device_attr_ex extended{};
+	ASSERT_EQ(ibv_query_device_ex(context.get(), nullptr, &extended), 0);
+	EXPECT_STREQ(extended.orig_attr.fw_ver, "1.2.3");
+
 	ibv_port_attr port{};
 	ASSERT_EQ(ibv_query_port(context.get(), 1, &port), 0);
 	EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
