@@ -52,6 +52,8 @@ TEST(CompletionQueue, DetachStrikesOut)
 
 	cq.detach(gone);
 	EXPECT_EQ(cq.cqe_at(0)->qpn, 1u) << "polled already: not ours to change";
+	EXPECT_EQ(cq.cqe_at(2)->qpn, 0u);
+	EXPECT_EQ(cq.cqe_at(4)->qpn, 0u);
 	cq.complete_send(1, 3);
 	const auto wcs = cq.poll();
 	ASSERT_EQ(wcs.size(), 3u);

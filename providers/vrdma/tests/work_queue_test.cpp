@@ -104,8 +104,8 @@ TEST(QpState, DecidesWhatMayBePosted)
 	}
 }
 
-// Fills both rings, resets, and posts again after RTS: expects empty rings, then WQE 0 of the first
-// pass.
+// Fills both rings, completes half of each, resets, and fills them again after RTS: expects empty
+// rings, then WQEs of the first pass and no room for more.
 TEST(QpReset, StartsAnew)
 {
 	TestQp qp;
@@ -117,6 +117,7 @@ TEST(QpReset, StartsAnew)
 		ASSERT_EQ(qp.send(swr), 0);
 		ASSERT_EQ(qp.receive(rwr), 0);
 	}
+	qp.queues.sq.tail = qp.queues.rq.tail = 2;
 	vrdma_queue_pair_reset(&qp.queues);
 	for (uint32_t i = 0; i < 4; i++) {
 		EXPECT_FALSE(qp.sq_valid(i));
@@ -126,12 +127,14 @@ TEST(QpReset, StartsAnew)
 	EXPECT_EQ(qp.receive(rwr), EINVAL);
 
 	vrdma_queue_pair_set_state(&qp.queues, IBV_QPS_RTS);
-	EXPECT_EQ(qp.send(swr), 0);
-	EXPECT_EQ(qp.receive(rwr), 0);
-	EXPECT_TRUE(qp.sq_valid(0));
-	EXPECT_TRUE(qp.rq_valid(0));
-	EXPECT_FALSE(qp.sq_valid(1));
-	EXPECT_FALSE(qp.rq_valid(1));
+	for (uint32_t i = 0; i < 4; i++) {
+		EXPECT_EQ(qp.send(swr), 0);
+		EXPECT_EQ(qp.receive(rwr), 0);
+		EXPECT_TRUE(qp.sq_valid(i));
+		EXPECT_TRUE(qp.rq_valid(i));
+	}
+	EXPECT_EQ(qp.send(swr), ENOMEM);
+	EXPECT_EQ(qp.receive(rwr), ENOMEM);
 }
 
 } // namespace
