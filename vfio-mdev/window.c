@@ -50,7 +50,7 @@
  * short a time is no longer pinned.
  */
 #define MAX_UNMAP_REPEATS 4
-#define UNMAP_TIME msecs_to_jiffies(100)
+#define UNMAP_TIME msecs_to_jiffies(10)
 
 int vrdma_window_init(struct vrdma_device *dev, u64 max_pinned)
 {

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <thread>
+#include <vector>
 
 #include "mediator.h"
 #include "vm.h"
@@ -182,23 +183,34 @@ TEST(window_loses_what_the_vm_unmaps) {
     CHECK_EQ(w.seen(0), 9u);
 }
 
-/* An unmapped page that a thread touches all the time: type1 gives up with BUG_ON after ten pins.
+/*
+ * Memory that threads touch all the time: while type1 unmaps it pins keep coming, and when they do
+ * so ten times in a row type1 gives up with BUG_ON.
  */
 TEST(window_unmaps_what_is_in_use) {
-    const Windowed w;
+    const Windowed w("large");
+    constexpr uint64_t pages_each = 8;
     std::atomic<bool> stop = false;
-    std::thread toucher([&] {
-        while (!stop) {
-            w.seen(0) = 1;
-            w.device.unpin(ram_iova, page_size);
-        }
-    });
-    for (int i = 0; i < 50; i++) {
+    std::vector<std::thread> touchers;
+    for (uint64_t first = 0; first < ram_pages; first += pages_each)
+        touchers.emplace_back([&, first] {
+            while (!stop)
+                for (uint64_t i = 0; i < pages_each; i++)
+                    w.seen(first + i) = 1;
+        });
+    for (int i = 0; i < 30; i++) {
+        harness::await(
+            [&] {
+                CHECK(w.device.unpin(ram_iova, w.ram.size()) == 0);
+                return w.pinned_pages() > 0;
+            },
+            "a touch that pins");
         CHECK(w.vm.unmap(ram_iova, w.ram.size()) == 0);
         CHECK(w.vm.map(ram_iova, w.ram.get(), w.ram.size()) == 0);
     }
     stop = true;
-    toucher.join();
+    for (auto& toucher : touchers)
+        toucher.join();
 }
 
 TEST(window_is_dead_from_reset_to_acknowledgement) {
