@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <algorithm>
+
+#include "mediator/verbs/tests/verbs_test.h"
+
+namespace vrdma::verbs {
+namespace {
+
+constexpr std::uint64_t page_size = VRDMA_PAGE_SIZE;
+
+class PageListTest : public VerbsTest {
+  protected:
+    Result<Buffer> read(const vrdma_page_list& list, std::uint64_t length,
+                        std::uint64_t first_offset = 0) {
+        return read_page_list(*memory, budget, list, first_offset, length);
+    }
+
+    // Expects that [begin, begin + length) comes out of the list that a guest makes of it.
+    void expect_contiguous(std::uint64_t length, unsigned shift, unsigned min_levels) {
+        const Iova begin = allocator.allocate(length, 1ull << shift);
+        const auto buffer = read(allocator.page_list(begin, length, shift, min_levels), length);
+        ASSERT_TRUE(buffer);
+        std::uint64_t expected = raw(begin);
+        for (const Iova block : buffer->pages.blocks) {
+            ASSERT_EQ(raw(block), expected);
+            expected += 1ull << shift;
+        }
+        EXPECT_GE(expected, raw(begin) + length);
+    }
+
+    // The first entry of the (one) page of a list.
+    std::uint64_t* entries(const vrdma_page_list& list) {
+        return allocator.at<std::uint64_t>(Iova{list.root});
+    }
+
+    BlockBudget budget{1 << 20};
+};
+
+TEST_F(PageListTest, OneBlockNeedsNoLevel) { expect_contiguous(page_size, 12, 0); }
+
+TEST_F(PageListTest, EachNumberOfLevels) {
+    expect_contiguous(10 * page_size, 12, 1);
+    expect_contiguous(513 * page_size, 12, 2);
+    expect_contiguous(page_size, 12, 3);
+}
+
+TEST_F(PageListTest, HugeBlocks) {
+    expect_contiguous(3ull << 21, 21, 1);
+    expect_contiguous(2ull << 30, 30, 1);
+}
+
+TEST_F(PageListTest, AContiguousRunIsItsBlocks) {
+    const Iova begin = allocator.allocate(3 * page_size);
+    const auto buffer = read({raw(begin), 3, 12, 0, 0}, 3 * page_size);
+    ASSERT_TRUE(buffer);
+    EXPECT_EQ(buffer->pages.blocks,
+              (std::vector{begin, begin + page_size, begin + 2 * page_size}));
+}
+
+TEST_F(PageListTest, ABufferMayBeginAndEndWithinBlocks) {
+    const Iova begin = allocator.allocate(2 * page_size);
+    const auto buffer = read({raw(begin), 2, 12, 0, 0}, page_size, 100);
+    ASSERT_TRUE(buffer);
+    EXPECT_EQ(buffer->pages.first_offset, 100u);
+    EXPECT_EQ(buffer->pages.length, page_size);
+}
+
+TEST_F(PageListTest, CountMustFitTheLength) {
+    auto list = pages(4 * page_size);
+    EXPECT_EQ(error_of(read(list, 3 * page_size)), std::errc::invalid_argument);
+    EXPECT_EQ(error_of(read(list, 4 * page_size + 1)), std::errc::invalid_argument);
+    EXPECT_EQ(error_of(read(list, 4 * page_size, 1)), std::errc::invalid_argument);
+    list.count = 0;
+    EXPECT_EQ(error_of(read(list, 0)), std::errc::invalid_argument);
+}
+
+TEST_F(PageListTest, LengthMustNotOverflow) {
+    const auto list = pages(page_size);
+    EXPECT_EQ(error_of(read(list, ~0ull)), std::errc::invalid_argument);
+    EXPECT_EQ(error_of(read(list, ~0ull - page_size, 4095)), std::errc::invalid_argument);
+}
+
+TEST_F(PageListTest, FirstOffsetLiesInTheFirstBlock) {
+    EXPECT_EQ(error_of(read(pages(2 * page_size), page_size, page_size)),
+              std::errc::invalid_argument);
+}
+
+TEST_F(PageListTest, FieldsHaveRanges) {
+    const auto good = pages(page_size);
+    auto list = good;
+    list.reserved = 1;
+    EXPECT_EQ(error_of(read(list, page_size)), std::errc::invalid_argument);
+    list = good;
+    list.levels = 4;
+    EXPECT_EQ(error_of(read(list, page_size)), std::errc::invalid_argument);
+    for (const std::uint8_t shift : {0, 11, 31, 255}) {
+        list = good;
+        list.page_shift = shift;
+        EXPECT_EQ(error_of(read(list, page_size)), std::errc::invalid_argument) << int{shift};
+    }
+}
+
+TEST_F(PageListTest, TooFewLevelsAreRefused) {
+    auto list = pages(513 * page_size);
+    ASSERT_EQ(list.levels, 2);
+    list.levels = 1;
+    EXPECT_EQ(error_of(read(list, 513 * page_size)), std::errc::invalid_argument);
+}
+
+TEST_F(PageListTest, BlocksAreAlignedAndInTheWindow) {
+    for (const std::uint64_t bad : {std::uint64_t{0}, std::uint64_t{0x1001}, arena_size,
+                                    arena_size - page_size + 1, ~0ull << 12}) {
+        const auto list = pages(2 * page_size);
+        entries(list)[1] = bad;
+        EXPECT_EQ(error_of(read(list, 2 * page_size)), std::errc::bad_address) << bad;
+    }
+}
+
+TEST_F(PageListTest, TheRootIsAlignedAndInTheWindow) {
+    for (const std::uint64_t bad : {std::uint64_t{0}, std::uint64_t{0x1008}, arena_size}) {
+        auto list = pages(2 * page_size);
+        list.root = bad;
+        EXPECT_EQ(error_of(read(list, 2 * page_size)), std::errc::bad_address) << bad;
+    }
+}
+
+TEST_F(PageListTest, UnusedEntriesAreZero) {
+    const auto list = pages(2 * page_size);
+    entries(list)[2] = page_size;
+    EXPECT_EQ(error_of(read(list, 2 * page_size)), std::errc::invalid_argument);
+}
+
+TEST_F(PageListTest, TheBudgetBoundsAllTogether) {
+    BlockBudget small{5};
+    const auto list = pages(3 * page_size);
+    auto first = read_page_list(*memory, small, list, 0, 3 * page_size);
+    ASSERT_TRUE(first);
+    EXPECT_EQ(error_of(read_page_list(*memory, small, list, 0, 3 * page_size)),
+              std::errc::not_enough_memory);
+    first = Buffer{};
+    EXPECT_TRUE(read_page_list(*memory, small, list, 0, 3 * page_size));
+}
+
+TEST_F(PageListTest, AHugeCountCostsNothing) {
+    EXPECT_EQ(error_of(read({page_size, 0xffffffff, 12, 3, 0}, 0xffffffffull << 12)),
+              std::errc::not_enough_memory);
+}
+
+// A guest that has no page where it says: the window shows a scratch page.
+class HolesMemory : public GuestMemory {
+  public:
+    explicit HolesMemory(const GuestMemory& below)
+        : GuestMemory{below.at(Iova{0}, 0), below.size()} {}
+    std::uint64_t scratch_faults() const noexcept override { return faults_++; }
+    void release(Iova, std::uint64_t) noexcept override {}
+
+  private:
+    mutable std::uint64_t faults_ = 0;
+};
+
+TEST_F(PageListTest, PagesThatTheGuestDoesNotHaveAreRefused) {
+    HolesMemory holes{*memory};
+    EXPECT_EQ(error_of(read_page_list(holes, budget, pages(2 * page_size), 0, 2 * page_size)),
+              std::errc::bad_address);
+}
+
+TEST_F(PageListTest, RoundTrip) {
+    const Iova begin = allocator.allocate(3 * page_size);
+    const auto buffer = read(allocator.page_list(begin, 2 * page_size + 5), 2 * page_size + 5);
+    StateWriter writer;
+    save_pages(writer, buffer->pages);
+    const auto image = writer.take();
+    StateReader reader{image};
+    const auto restored = restore_pages(reader, *memory, budget, 2 * page_size + 5);
+    ASSERT_TRUE(restored);
+    EXPECT_EQ(restored->pages.blocks, buffer->pages.blocks);
+    StateReader again{image};
+    EXPECT_EQ(error_of(restore_pages(again, *memory, budget, 4 * page_size)),
+              std::errc::invalid_argument);
+}
+
+TEST_F(PageListTest, RestoreRefusesBlocksOutsideTheWindow) {
+    const auto buffer = read(pages(page_size), page_size);
+    hca::Translation bad = buffer->pages;
+    bad.blocks[0] = Iova{arena_size};
+    StateWriter writer;
+    save_pages(writer, bad);
+    const auto image = writer.take();
+    StateReader reader{image};
+    EXPECT_EQ(error_of(restore_pages(reader, *memory, budget, page_size)), std::errc::bad_address);
+}
+
+} // namespace
+} // namespace vrdma::verbs
