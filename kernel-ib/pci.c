@@ -42,6 +42,7 @@ static int vrdma_restart(struct vrdma_function *fn)
 	if (IS_ERR(dev))
 		return PTR_ERR(dev);
 	fn->dev = dev;
+	dev_info(&fn->pdev->dev, "registered as %s\n", dev_name(&dev->ibdev.dev));
 	return 0;
 }
 
