@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include <algorithm>
+#include <vector>
 
 #include "mediator/verbs/tests/verbs_test.h"
 
@@ -108,8 +108,8 @@ TEST_F(PageListTest, TooFewLevelsAreRefused) {
 }
 
 TEST_F(PageListTest, BlocksAreAlignedAndInTheWindow) {
-    for (const std::uint64_t bad : {std::uint64_t{0}, std::uint64_t{0x1001}, arena_size,
-                                    arena_size - page_size + 1, ~0ull << 12}) {
+    for (const std::uint64_t bad : std::vector<std::uint64_t>{
+             0, 0x1001, arena_size, arena_size - page_size + 1, ~0ull << 12}) {
         const auto list = pages(2 * page_size);
         entries(list)[1] = bad;
         EXPECT_EQ(error_of(read(list, 2 * page_size)), std::errc::bad_address) << bad;
@@ -117,7 +117,7 @@ TEST_F(PageListTest, BlocksAreAlignedAndInTheWindow) {
 }
 
 TEST_F(PageListTest, TheRootIsAlignedAndInTheWindow) {
-    for (const std::uint64_t bad : {std::uint64_t{0}, std::uint64_t{0x1008}, arena_size}) {
+    for (const std::uint64_t bad : std::vector<std::uint64_t>{0, 0x1008, arena_size}) {
         auto list = pages(2 * page_size);
         list.root = bad;
         EXPECT_EQ(error_of(read(list, 2 * page_size)), std::errc::bad_address) << bad;
