@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Completion queues and events: arming, overrun, event queues without room, indices out of range.
+#include "mediator/hca/soft/tests/two_guests.h"
+
+namespace vrdma::test {
+namespace {
+
+class Completions : public ConnectedPair {
+  protected:
+    Event completion_event() const { return {VRDMA_EQE_COMPLETION, a_cq_.id().value}; }
+
+    void write_nothing(std::uint32_t flags = VRDMA_SQ_SIGNALED) {
+        a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE, .flags = flags});
+    }
+};
+
+// Complete without arming; expect no event and no interrupt.
+TEST_F(Completions, UnarmedQueueStaysSilent) {
+    write_nothing();
+    wait(a_cq_);
+    settle();
+    EXPECT_FALSE(a_.eq().poll());
+    EXPECT_EQ(a_.interrupts(1), 0u);
+}
+
+// Arm, complete twice; expect one event, and another only after arming again.
+TEST_F(Completions, ArmedQueueFiresOnce) {
+    a_cq_.arm(false);
+    write_nothing();
+    write_nothing();
+    wait(a_cq_);
+    wait(a_cq_);
+    settle();
+    EXPECT_EQ(a_.eq().poll(), completion_event());
+    EXPECT_FALSE(a_.eq().poll());
+    EXPECT_EQ(a_.interrupts(1), 1u);
+    a_cq_.arm(false);
+    write_nothing();
+    wait(a_cq_);
+    settle();
+    EXPECT_EQ(a_.eq().poll(), completion_event());
+    EXPECT_EQ(load_acquire(a_cq_.control().fired), VRDMA_SET(VRDMA_CQ_ARM_SEQUENCE, 2u));
+}
+
+// Arm for solicited events; expect none for a plain receive, one for a solicited, one for an error.
+TEST_F(Completions, SolicitedMeansSolicitedOrFailed) {
+    const auto receive = [&](std::uint32_t flags) {
+        a_qp_.post_recv({});
+        b_qp_.post_send({.flags = flags});
+        EXPECT_TRUE(wait(a_cq_).receive);
+        settle();
+    };
+    a_cq_.arm(true);
+    receive(0);
+    EXPECT_FALSE(a_.eq().poll());
+    receive(VRDMA_SQ_SOLICITED);
+    EXPECT_EQ(a_.eq().poll(), completion_event());
+    a_cq_.arm(true);
+    const vrdma_sge bad{.addr = 0, .length = 8, .lkey = 4711};
+    a_qp_.post_send({.flags = 0, .sges = {&bad, 1}});
+    wait(a_cq_);
+    settle();
+    EXPECT_EQ(a_.eq().poll(), completion_event());
+}
+
+// More completions than entries; expect a CQ error and a fatal event for the QP, entries that were
+// not taken to be intact, and other QPs unharmed.
+TEST_F(Completions, OverrunEndsTheQueueAndItsQps) {
+    GuestCq small = a_.create_cq(4);
+    GuestQp from = a_.create_qp(small, a_cq_);
+    GuestQp to = b_.create_qp(b_cq_, b_cq_);
+    connect_pair(from, to);
+    for (int i = 0; i < 5; ++i) {
+        from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+    }
+    settle();
+    EXPECT_EQ(a_.eq().poll(), (Event{IBV_EVENT_CQ_ERR, small.id().value}));
+    EXPECT_EQ(a_.eq().poll(), (Event{IBV_EVENT_QP_FATAL, from.id().value}));
+    EXPECT_EQ(state_of(a_, from), IBV_QPS_ERR);
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(small.poll()->index, i);
+    }
+    EXPECT_FALSE(small.poll());
+    write_nothing();
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+}
+
+// Take entries while more come, many times around; expect no overrun.
+TEST_F(Completions, ConsumerMakesRoom) {
+    GuestCq small = a_.create_cq(4);
+    GuestQp from = a_.create_qp(small, a_cq_);
+    GuestQp to = b_.create_qp(b_cq_, b_cq_);
+    connect_pair(from, to);
+    for (std::uint32_t i = 0; i < 30; ++i) {
+        from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+        if (i >= 3) {
+            EXPECT_EQ(wait(small).index, i - 3);
+        }
+    }
+    settle();
+    EXPECT_EQ(state_of(a_, from), IBV_QPS_RTS);
+}
+
+// Write a consumer index beyond what was produced; expect a CQ error, no later than the ring's end.
+TEST_F(Completions, ConsumerIndexIsNotTrusted) {
+    for (const std::uint32_t bad : {5u, 0x80000000u, ~0u - 100}) {
+        GuestCq small = a_.create_cq(4);
+        GuestQp from = a_.create_qp(small, small);
+        GuestQp to = b_.create_qp(b_cq_, b_cq_);
+        connect_pair(from, to);
+        store_release(small.control().consumer, bad);
+        for (int i = 0; i < 5; ++i) {
+            from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+        }
+        settle();
+        EXPECT_EQ(a_.eq().poll(), (Event{IBV_EVENT_CQ_ERR, small.id().value})) << bad;
+        EXPECT_EQ(a_.eq().poll(), (Event{IBV_EVENT_QP_FATAL, from.id().value}));
+    }
+}
+
+// Overrun on the receiving side; expect the receiver to fail and the sender to hear nothing more.
+TEST_F(Completions, OverrunOfAReceiver) {
+    GuestCq small = b_.create_cq(2);
+    GuestQp from = a_.create_qp(a_cq_, a_cq_);
+    GuestQp to = b_.create_qp(b_cq_, small);
+    connect_pair(from, to);
+    for (int i = 0; i < 3; ++i) {
+        to.post_recv({});
+        from.post_send({});
+    }
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_RETRY_EXC_ERR);
+    EXPECT_EQ(state_of(b_, to), IBV_QPS_ERR);
+    EXPECT_EQ(b_.eq().poll(), (Event{IBV_EVENT_CQ_ERR, small.id().value}));
+}
+
+class FullEventQueue : public Completions {
+  protected:
+    static constexpr std::uint32_t depth = 16;
+
+    FullEventQueue() { EXPECT_TRUE(a_.slice().create_eq({EqId{9}, buffer_.pages(), depth, 2})); }
+
+    GuestCq create_cq() {
+        const Cqn id{++next_};
+        Buffer pages = a_.pages().allocate(VRDMA_QUEUE_CONTROL_SIZE + 64 * sizeof(vrdma_cqe));
+        EXPECT_TRUE(a_.slice().create_cq({id, pages.pages(), 64, EqId{9}}));
+        return {id, std::move(pages), 64};
+    }
+
+    Buffer buffer_ = a_.pages().allocate(sizeof(vrdma_eq_control) + depth * sizeof(vrdma_eqe));
+    GuestEq eq_{EqId{9}, buffer_, depth};
+    std::uint32_t next_ = 0x8000;
+};
+
+// Fire more CQs than the event queue has room for; expect the rest once the guest has taken some,
+// and one event for each CQ.
+TEST_F(FullEventQueue, EventsWaitForRoom) {
+    constexpr std::uint32_t count = depth + 5;
+    std::vector<GuestCq> cqs;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        cqs.push_back(create_cq());
+        GuestQp from = a_.create_qp(cqs.back(), cqs.back());
+        GuestQp to = b_.create_qp(b_cq_, b_cq_);
+        connect_pair(from, to);
+        cqs.back().arm(false);
+        from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+        settle();
+    }
+    EXPECT_EQ(load_acquire(cqs.back().control().fired), 0u);
+    const unsigned interrupts = a_.interrupts(2);
+    for (std::uint32_t i = 0; i < count; ++i) {
+        EXPECT_EQ(eq_.poll(), (Event{VRDMA_EQE_COMPLETION, cqs[i].id().value}));
+        settle();
+    }
+    EXPECT_FALSE(eq_.poll());
+    EXPECT_GT(a_.interrupts(2), interrupts);
+    EXPECT_NE(load_acquire(cqs.back().control().fired), 0u);
+}
+
+// Put the consumer index out of range; expect that no event is written, and that all goes on when
+// it is right again.
+TEST_F(FullEventQueue, ConsumerIndexIsNotTrusted) {
+    GuestCq cq = create_cq();
+    GuestQp from = a_.create_qp(cq, cq);
+    GuestQp to = b_.create_qp(b_cq_, b_cq_);
+    connect_pair(from, to);
+    store_release(eq_.control().consumer, 3u);
+    cq.arm(false);
+    from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+    EXPECT_EQ(wait(cq).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(a_.interrupts(2), 0u);
+    store_release(eq_.control().consumer, 0u);
+    settle();
+    EXPECT_TRUE(eq_.poll());
+}
+
+// Post async events of the device; expect them in the queue, in order.
+TEST_F(FullEventQueue, TakesEventsOfTheDevice) {
+    for (std::uint8_t type : {IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE}) {
+        a_.slice().post_async_event(EqId{9}, type, 1);
+    }
+    settle();
+    EXPECT_EQ(eq_.poll(), (Event{IBV_EVENT_PORT_ERR, 1}));
+    EXPECT_EQ(eq_.poll(), (Event{IBV_EVENT_PORT_ACTIVE, 1}));
+}
+
+// Destroy CQ, QP and event queue while events of theirs wait; expect none to be written afterwards.
+TEST_F(FullEventQueue, DestroyedObjectsLeaveTheLine) {
+    store_release(eq_.control().consumer, 3u);
+    GuestCq cq = create_cq();
+    GuestQp from = a_.create_qp(cq, cq);
+    GuestQp to = b_.create_qp(b_cq_, b_cq_);
+    connect_pair(from, to);
+    cq.arm(false);
+    from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+    wait(cq);
+    settle();
+    a_.slice().destroy_qp(from.id());
+    a_.slice().destroy_cq(cq.id());
+    store_release(eq_.control().consumer, 0u);
+    settle();
+    EXPECT_FALSE(eq_.poll());
+    a_.slice().destroy_eq(EqId{9});
+}
+
+} // namespace
+} // namespace vrdma::test

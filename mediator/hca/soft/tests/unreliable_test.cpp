@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// UC and UD: what arrives, what is dropped without a word, and errors that stop only the send
+// queue.
+#include <arpa/inet.h>
+#include <netinet/ip.h>
+
+#include "mediator/hca/soft/tests/two_guests.h"
+
+namespace vrdma::test {
+namespace {
+
+class Uc : public ConnectedPair {
+  protected:
+    Uc() : ConnectedPair{hca::QpType::uc} {}
+};
+
+// Send and write; expect both to arrive.
+TEST_F(Uc, SendsAndWrites) {
+    const vrdma_sge to = b_mr_.sge();
+    b_qp_.post_recv({&to, 1});
+    a_qp_.post_send(
+        {.flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE, .inline_data = Buffer::pattern(1, 30)});
+    EXPECT_EQ(wait(b_cq_).byte_len, 30u);
+    EXPECT_EQ(b_mr_.buffer.read(0, 30), Buffer::pattern(1, 30));
+    a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                     .flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
+                     .inline_data = Buffer::pattern(2, 30),
+                     .rkey = b_mr_.key,
+                     .raddr = b_mr_.start + 500});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(b_mr_.buffer.read(500, 30), Buffer::pattern(2, 30));
+}
+
+// Without a receive, too long for it, with a bad key, to nobody: expect success at the sender, no
+// change at the receiver, and the receive to stay for the next message that fits.
+TEST_F(Uc, WhatCannotBeTakenIsDropped) {
+    a_qp_.post_send({});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+
+    const vrdma_sge to = b_mr_.sge(0, 4);
+    b_qp_.post_recv({&to, 1});
+    a_qp_.post_send(
+        {.flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE, .inline_data = Buffer::pattern(1, 5)});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                     .flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
+                     .inline_data = Buffer::pattern(1, 5),
+                     .rkey = Key{4711},
+                     .raddr = b_mr_.start});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(state_of(b_, b_qp_), IBV_QPS_RTS);
+
+    a_qp_.post_send(
+        {.flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE, .inline_data = Buffer::pattern(2, 4)});
+    EXPECT_EQ(wait(b_cq_).byte_len, 4u);
+    EXPECT_EQ(b_mr_.buffer.read(0, 4), Buffer::pattern(2, 4));
+
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    ASSERT_TRUE(b_.slice().modify_qp(b_qp_.id(), state_attr(IBV_QPS_RESET)));
+    a_qp_.post_send({});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+}
+
+// A bad receive buffer; expect LOC_PROT_ERR and the receiver in error, the sender none the wiser.
+TEST_F(Uc, ReceiverFailsOnItsOwnBuffer) {
+    const vrdma_sge to{.addr = 0, .length = 8, .lkey = 4711};
+    b_qp_.post_recv({&to, 1});
+    a_qp_.post_send(
+        {.flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE, .inline_data = Buffer::pattern(1, 5)});
+    EXPECT_EQ(wait(b_cq_).status, IBV_WC_LOC_PROT_ERR);
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(state_of(b_, b_qp_), IBV_QPS_ERR);
+}
+
+// A bad send; expect SQE: sends are flushed, receives still taken, RTS makes it whole again.
+TEST_F(Uc, LocalErrorStopsOnlyTheSendQueue) {
+    const vrdma_sge bad{.addr = 0, .length = 8, .lkey = 4711};
+    a_qp_.post_recv({});
+    a_qp_.post_send({.sges = {&bad, 1}});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_LOC_PROT_ERR);
+    a_qp_.post_send({});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_WR_FLUSH_ERR);
+    EXPECT_EQ(state_of(a_, a_qp_), IBV_QPS_SQE);
+    b_qp_.post_send({.flags = 0});
+    const Completion received = wait(a_cq_);
+    EXPECT_TRUE(received.receive);
+    EXPECT_EQ(received.status, IBV_WC_SUCCESS);
+
+    ASSERT_TRUE(a_.slice().modify_qp(a_qp_.id(), state_attr(IBV_QPS_RTS)));
+    b_qp_.post_recv({});
+    a_qp_.post_send({});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wait(b_cq_).status, IBV_WC_SUCCESS);
+}
+
+// READ and atomics, which UC has not; expect LOC_QP_OP_ERR.
+TEST_F(Uc, HasNoReads) {
+    const vrdma_sge local = a_mr_.sge(0, 8);
+    a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_READ,
+                     .sges = {&local, 1},
+                     .rkey = b_mr_.key,
+                     .raddr = b_mr_.start});
+    const Completion failed = wait(a_cq_);
+    EXPECT_EQ(failed.status, IBV_WC_LOC_QP_OP_ERR);
+    EXPECT_EQ(failed.vendor_err, VRDMA_VERR_OPCODE);
+}
+
+class Ud : public TwoGuests {
+  protected:
+    static constexpr std::uint32_t qkey = 0x11111111;
+
+    Ud() {
+        activate_ud(a_, a_qp_, qkey);
+        activate_ud(b_, b_qp_, qkey);
+    }
+
+    void post_receive(std::uint32_t length = 5000) {
+        const vrdma_sge to = b_mr_.sge(0, length);
+        b_qp_.post_recv({&to, 1});
+    }
+
+    void send(std::span<const std::byte> data, AhId ah, std::uint32_t key = qkey) {
+        a_qp_.post_send({.flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
+                         .inline_data = data,
+                         .ah = ah,
+                         .dest_qpn = b_qp_.id(),
+                         .qkey = key});
+    }
+
+    // The datagram is sent, and nobody hears of it.
+    void expect_dropped() {
+        EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+        settle();
+        EXPECT_FALSE(b_cq_.poll());
+        EXPECT_EQ(state_of(b_, b_qp_), IBV_QPS_RTS);
+    }
+
+    GuestQp a_qp_ = a_.create_qp(a_cq_, a_cq_, {.type = hca::QpType::ud});
+    GuestQp b_qp_ = b_.create_qp(b_cq_, b_cq_, {.type = hca::QpType::ud});
+    MemoryRegion a_mr_ = a_.register_mr(64 * 1024);
+    MemoryRegion b_mr_ = b_.register_mr(64 * 1024);
+    AhId to_b_ = a_.create_ah(b_.gid());
+};
+
+// Send a datagram with immediate data between IPv4 GIDs; expect payload at byte 40, who sent it,
+// and an IPv4 header with a right checksum in the 20 bytes before the payload.
+TEST_F(Ud, DeliversWithHeader) {
+    post_receive();
+    a_mr_.buffer.fill(1);
+    const vrdma_sge from[] = {a_mr_.sge(0, 96), a_mr_.sge(5000, 4000)};
+    a_qp_.post_send({.opcode = VRDMA_SQ_SEND_WITH_IMM,
+                     .imm = 7,
+                     .sges = from,
+                     .ah = to_b_,
+                     .dest_qpn = b_qp_.id(),
+                     .qkey = qkey});
+    const Completion received = wait(b_cq_);
+    EXPECT_EQ(received.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(received.byte_len, 40u + 4096u);
+    EXPECT_EQ(received.src_qpn, a_qp_.id().value);
+    EXPECT_TRUE(received.with_grh);
+    EXPECT_EQ(received.imm, 7u);
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(b_mr_.buffer.read(40, 96), a_mr_.buffer.read(0, 96));
+    EXPECT_EQ(b_mr_.buffer.read(136, 4000), a_mr_.buffer.read(5000, 4000));
+
+    const auto bytes = b_mr_.buffer.read(20, 20);
+    iphdr header;
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    EXPECT_EQ(header.version, 4);
+    EXPECT_EQ(header.ihl, 5);
+    EXPECT_EQ(header.protocol, IPPROTO_UDP);
+    EXPECT_EQ(ntohl(header.saddr), 0x0a000001u);
+    EXPECT_EQ(ntohl(header.daddr), 0x0a000002u);
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < bytes.size(); i += 2) {
+        sum += std::to_integer<std::uint32_t>(bytes[i]) << 8 |
+               std::to_integer<std::uint32_t>(bytes[i + 1]);
+    }
+    EXPECT_EQ((sum & 0xffff) + (sum >> 16), 0xffffu);
+}
+
+// Send between GIDs that are IPv6 addresses, on both RoCE versions; expect an IPv6 header, or a GRH
+// that says IBTA.
+TEST_F(Ud, HeaderHoldsTheGids) {
+    hca::Gid from = ipv4_gid(1);
+    hca::Gid to = ipv4_gid(2);
+    from[0] = to[0] = 0xfd;
+    for (const std::uint8_t type : {VRDMA_GID_ROCE_V1, VRDMA_GID_ROCE_V2}) {
+        ASSERT_TRUE(a_.slice().set_gid(0, type, from));
+        ASSERT_TRUE(b_.slice().set_gid(0, type, to));
+        post_receive();
+        send(Buffer::pattern(1, 10), a_.create_ah(to));
+        ASSERT_EQ(wait(b_cq_).byte_len, 50u);
+        EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+        const auto header = b_mr_.buffer.read(0, 40);
+        EXPECT_EQ(header[0], std::byte{0x60});
+        EXPECT_EQ(header[6], type == VRDMA_GID_ROCE_V1 ? std::byte{27} : std::byte{IPPROTO_UDP});
+        EXPECT_EQ(header[7], std::byte{64});
+        EXPECT_EQ(std::memcmp(&header[8], from.data(), from.size()), 0);
+        EXPECT_EQ(std::memcmp(&header[24], to.data(), to.size()), 0);
+    }
+}
+
+// A wrong Q_Key, an unknown GID, no receive, one too short, a QP in RESET: expect silence.
+TEST_F(Ud, DropsWhatNobodyTakes) {
+    send(Buffer::pattern(1, 10), to_b_);
+    expect_dropped();
+    post_receive(49);
+    send(Buffer::pattern(1, 10), to_b_, qkey + 1);
+    expect_dropped();
+    send(Buffer::pattern(1, 10), a_.create_ah(ipv4_gid(77)));
+    expect_dropped();
+    send(Buffer::pattern(1, 10), to_b_);
+    expect_dropped();
+    send(Buffer::pattern(1, 9), to_b_);
+    EXPECT_EQ(wait(b_cq_).byte_len, 49u);
+}
+
+// A Q_Key with its highest bit set means the sending QP's own.
+TEST_F(Ud, PrivilegedQkeyMeansTheQpsOwn) {
+    post_receive();
+    send(Buffer::pattern(1, 10), to_b_, 0x80000000);
+    EXPECT_EQ(wait(b_cq_).status, IBV_WC_SUCCESS);
+}
+
+// More than the MTU; expect LOC_LEN_ERR and SQE.
+TEST_F(Ud, PayloadIsAtMostTheMtu) {
+    const vrdma_sge from = a_mr_.sge(0, hca::max_datagram_size + 1);
+    a_qp_.post_send({.sges = {&from, 1}, .ah = to_b_, .dest_qpn = b_qp_.id(), .qkey = qkey});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_LOC_LEN_ERR);
+    EXPECT_EQ(state_of(a_, a_qp_), IBV_QPS_SQE);
+}
+
+// An address handle that does not exist, and one of another PD; expect LOC_QP_OP_ERR.
+TEST_F(Ud, AddressHandleMustBeOfThePd) {
+    for (const AhId ah : {AhId{4711}, a_.create_ah(b_.gid(), PdId{2})}) {
+        post_receive();
+        send(Buffer::pattern(1, 10), ah);
+        const Completion failed = wait(a_cq_);
+        EXPECT_EQ(failed.status, IBV_WC_LOC_QP_OP_ERR);
+        EXPECT_EQ(failed.vendor_err, VRDMA_VERR_AH);
+        ASSERT_TRUE(a_.slice().modify_qp(a_qp_.id(), state_attr(IBV_QPS_RTS)));
+    }
+}
+
+// A write on UD; expect LOC_QP_OP_ERR.
+TEST_F(Ud, OnlySends) {
+    a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE, .ah = to_b_});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_LOC_QP_OP_ERR);
+}
+
+// A datagram into a bad receive buffer; expect LOC_PROT_ERR and the receiver in error.
+TEST_F(Ud, ReceiverFailsOnItsOwnBuffer) {
+    const vrdma_sge to{.addr = 0, .length = 100, .lkey = 4711};
+    b_qp_.post_recv({&to, 1});
+    send(Buffer::pattern(1, 10), to_b_);
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wait(b_cq_).status, IBV_WC_LOC_PROT_ERR);
+    EXPECT_EQ(state_of(b_, b_qp_), IBV_QPS_ERR);
+}
+
+} // namespace
+} // namespace vrdma::test
