@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Every admin command as a guest sends it, and sends it wrongly.
+#include <cstring>
+#include <vector>
+
+#include "mediator/device/tests/device_test.h"
+#include "mediator/device/version.h"
+
+namespace vrdma {
+namespace {
+
+struct Named {
+    std::uint32_t opcode;
+    vrdma_admin_cmd cmd;
+    std::size_t argument_size;
+};
+
+class AdminCommandTest : public DeviceTest {
+  protected:
+    void SetUp() override {
+        ASSERT_TRUE(guest.enable());
+        ASSERT_EQ(guest.run(VRDMA_ADMIN_SET_GID, gid_command(0)), 0);
+        pd = make(VRDMA_ADMIN_ALLOC_PD);
+        eq = make(VRDMA_ADMIN_CREATE_EQ, eq_command());
+        cq = make(VRDMA_ADMIN_CREATE_CQ, cq_command(eq));
+    }
+
+    vrdma_admin_cmd ah_command() const {
+        vrdma_admin_cmd cmd{};
+        cmd.create_ah.pd = pd;
+        cmd.create_ah.av.dgid[0] = 0xfd;
+        cmd.create_ah.av.port_num = 1;
+        return cmd;
+    }
+
+    static vrdma_admin_cmd modify_command(std::uint32_t qpn) {
+        vrdma_admin_cmd cmd{};
+        cmd.modify_qp.qpn = qpn;
+        cmd.modify_qp.attr.attr_mask =
+            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+        cmd.modify_qp.attr.state = IBV_QPS_INIT;
+        cmd.modify_qp.attr.port_num = 1;
+        return cmd;
+    }
+
+    static vrdma_admin_cmd handle_command(std::uint32_t handle) {
+        vrdma_admin_cmd cmd{};
+        cmd.handle.handle = handle;
+        return cmd;
+    }
+
+    std::uint32_t make(std::uint32_t opcode, const vrdma_admin_cmd& cmd = {}) {
+        return static_cast<std::uint32_t>(guest.create(opcode, cmd));
+    }
+
+    // Each command as it succeeds, in an order in which all of them do.
+    std::vector<Named> all_commands() {
+        constexpr std::size_t handle = sizeof(vrdma_cmd_handle);
+        const auto qpn = make(VRDMA_ADMIN_CREATE_QP, qp_command(pd, cq));
+        const auto key = make(VRDMA_ADMIN_REG_MR, mr_command(pd));
+        const auto ah = make(VRDMA_ADMIN_CREATE_AH, ah_command());
+        const auto user = make(VRDMA_ADMIN_ALLOC_UCONTEXT);
+        const auto unused_pd = make(VRDMA_ADMIN_ALLOC_PD);
+        const auto unused_eq = make(VRDMA_ADMIN_CREATE_EQ, eq_command());
+        const auto unused_cq = make(VRDMA_ADMIN_CREATE_CQ, cq_command(eq));
+        return {
+            {VRDMA_ADMIN_QUERY_DEVICE, {}, 0},
+            {VRDMA_ADMIN_QUERY_PORT, {}, 0},
+            {VRDMA_ADMIN_CREATE_EQ, eq_command(), sizeof(vrdma_cmd_create_eq)},
+            {VRDMA_ADMIN_ALLOC_UCONTEXT, {}, 0},
+            {VRDMA_ADMIN_ALLOC_PD, {}, sizeof(vrdma_cmd_alloc_pd)},
+            {VRDMA_ADMIN_REG_MR, mr_command(pd), sizeof(vrdma_cmd_reg_mr)},
+            {VRDMA_ADMIN_CREATE_CQ, cq_command(eq), sizeof(vrdma_cmd_create_cq)},
+            {VRDMA_ADMIN_CREATE_QP, qp_command(pd, cq), sizeof(vrdma_cmd_create_qp)},
+            {VRDMA_ADMIN_MODIFY_QP, modify_command(qpn), sizeof(vrdma_cmd_modify_qp)},
+            {VRDMA_ADMIN_QUERY_QP, handle_command(qpn), handle},
+            {VRDMA_ADMIN_CREATE_AH, ah_command(), sizeof(vrdma_cmd_create_ah)},
+            {VRDMA_ADMIN_SET_GID, gid_command(1), sizeof(vrdma_cmd_set_gid)},
+            {VRDMA_ADMIN_DESTROY_QP, handle_command(qpn), handle},
+            {VRDMA_ADMIN_DESTROY_AH, handle_command(ah), handle},
+            {VRDMA_ADMIN_DEREG_MR, handle_command(key), handle},
+            {VRDMA_ADMIN_DESTROY_CQ, handle_command(unused_cq), handle},
+            {VRDMA_ADMIN_DESTROY_EQ, handle_command(unused_eq), handle},
+            {VRDMA_ADMIN_DEALLOC_PD, handle_command(unused_pd), handle},
+            {VRDMA_ADMIN_DEALLOC_UCONTEXT, handle_command(user), handle},
+        };
+    }
+
+    std::uint32_t pd = 0;
+    std::uint32_t eq = 0;
+    std::uint32_t cq = 0;
+};
+
+TEST_F(AdminCommandTest, EachSucceeds) {
+    const auto commands = all_commands();
+    EXPECT_EQ(commands.size(), VRDMA_ADMIN_OPCODE_END - 1u);
+    for (const auto& [opcode, cmd, size] : commands) {
+        EXPECT_EQ(guest.run(opcode, cmd), 0) << opcode;
+    }
+}
+
+TEST_F(AdminCommandTest, ReservedBytesBehindTheArgumentAreRefused) {
+    for (const auto& [opcode, cmd, size] : all_commands()) {
+        for (const std::size_t at : {size, sizeof(cmd.bytes) - 1}) {
+            vrdma_admin_cmd bad = cmd;
+            bad.bytes[at] = 1;
+            EXPECT_EQ(guest.run(opcode, bad), EINVAL) << opcode << " byte " << at;
+        }
+    }
+}
+
+TEST_F(AdminCommandTest, ReservedWordsOfTheHeaderAreRefused) {
+    for (const auto& [opcode, cmd, size] : all_commands()) {
+        vrdma_admin_cmd bad = cmd;
+        bad.reserved = 1;
+        EXPECT_EQ(guest.run(opcode, bad), EINVAL) << opcode;
+        bad = cmd;
+        bad.header = 1u << 24;
+        EXPECT_EQ(guest.run(opcode, bad), EINVAL) << opcode;
+    }
+}
+
+TEST_F(AdminCommandTest, ReservedFieldsOfArgumentsAreRefused) {
+    for (const auto& [opcode, cmd, size] : all_commands()) {
+        if (size == sizeof(vrdma_cmd_handle)) {
+            vrdma_admin_cmd bad = cmd;
+            bad.handle.reserved = 1;
+            EXPECT_EQ(guest.run(opcode, bad), EINVAL) << opcode;
+        }
+    }
+}
+
+TEST_F(AdminCommandTest, UnknownHandlesAreRefused) {
+    for (const std::uint32_t opcode :
+         {VRDMA_ADMIN_DESTROY_EQ, VRDMA_ADMIN_DEALLOC_UCONTEXT, VRDMA_ADMIN_DEALLOC_PD,
+          VRDMA_ADMIN_DEREG_MR, VRDMA_ADMIN_DESTROY_CQ, VRDMA_ADMIN_QUERY_QP,
+          VRDMA_ADMIN_DESTROY_QP, VRDMA_ADMIN_DESTROY_AH}) {
+        for (const std::uint32_t handle : {0u, 0x12345u, 0xffffffffu}) {
+            EXPECT_EQ(guest.destroy(opcode, handle), EINVAL) << opcode << " " << handle;
+        }
+    }
+}
+
+TEST_F(AdminCommandTest, UnknownOpcodesAreRefused) {
+    for (const std::uint32_t opcode : {0u, VRDMA_ADMIN_OPCODE_END + 0u, 255u}) {
+        EXPECT_EQ(guest.run(opcode), EOPNOTSUPP) << opcode;
+    }
+}
+
+TEST_F(AdminCommandTest, AFailedCommandReturnsNothingElse) {
+    const auto cpl = guest.execute(VRDMA_ADMIN_REG_MR, mr_command(99));
+    EXPECT_EQ(cpl.status, static_cast<std::uint32_t>(EINVAL));
+    const vrdma_admin_cpl zero{};
+    EXPECT_EQ(std::memcmp(cpl.bytes, zero.bytes, sizeof(zero.bytes)), 0);
+}
+
+TEST_F(AdminCommandTest, QueryDeviceSaysTheLimits) {
+    const auto cpl = guest.execute(VRDMA_ADMIN_QUERY_DEVICE);
+    const auto& out = cpl.query_device;
+    EXPECT_EQ(out.max_qp, type.limits.max_qp);
+    EXPECT_EQ(out.max_mr, type.limits.max_mr);
+    EXPECT_EQ(out.max_ucontext, type.limits.doorbell_pages - 1);
+    EXPECT_EQ(out.page_size_cap, 0x7ffff000u);
+    EXPECT_EQ(out.max_send_sge, VRDMA_MAX_SGE);
+    EXPECT_EQ(out.pkey_table_len, 1);
+    EXPECT_EQ(out.firmware_version, firmware_version);
+    const std::uint8_t guid[] = {0x50, 0x54, 0, 0xff, 0xfe, 1, 2, 3};
+    EXPECT_EQ(std::memcmp(out.node_guid, guid, sizeof(guid)), 0);
+}
+
+TEST_F(AdminCommandTest, QueryPortSaysActive) {
+    const auto cpl = guest.execute(VRDMA_ADMIN_QUERY_PORT);
+    EXPECT_EQ(cpl.query_port.state, IBV_PORT_ACTIVE);
+    EXPECT_EQ(cpl.query_port.active_mtu, IBV_MTU_4096);
+    EXPECT_EQ(cpl.query_port.max_message_size, hca::max_message_size);
+}
+
+TEST_F(AdminCommandTest, AUserContextHasItsDoorbellPage) {
+    const auto cpl = guest.execute(VRDMA_ADMIN_ALLOC_UCONTEXT);
+    EXPECT_EQ(cpl.alloc_ucontext.handle, cpl.alloc_ucontext.doorbell_page);
+    EXPECT_GT(cpl.alloc_ucontext.doorbell_page, 0u);
+    EXPECT_LT(cpl.alloc_ucontext.doorbell_page, type.limits.doorbell_pages);
+}
+
+TEST_F(AdminCommandTest, AQpHasItsDoorbellSlotAndItsState) {
+    const auto made = guest.execute(VRDMA_ADMIN_CREATE_QP, qp_command(pd, cq));
+    ASSERT_EQ(made.status, 0u);
+    EXPECT_EQ(made.create_qp.doorbell_slot,
+              hca.slice->qp_states.at(Qpn{made.create_qp.qpn}).doorbell_slot);
+    ASSERT_EQ(guest.run(VRDMA_ADMIN_MODIFY_QP, modify_command(made.create_qp.qpn)), 0);
+    const auto cpl = guest.execute(VRDMA_ADMIN_QUERY_QP, handle_command(made.create_qp.qpn));
+    EXPECT_EQ(cpl.query_qp.state, IBV_QPS_INIT);
+}
+
+TEST_F(AdminCommandTest, WhatIsInUseIsBusy) {
+    ASSERT_GT(guest.create(VRDMA_ADMIN_CREATE_QP, qp_command(pd, cq)), 0);
+    EXPECT_EQ(guest.destroy(VRDMA_ADMIN_DEALLOC_PD, pd), EBUSY);
+    EXPECT_EQ(guest.destroy(VRDMA_ADMIN_DESTROY_CQ, cq), EBUSY);
+    EXPECT_EQ(guest.destroy(VRDMA_ADMIN_DESTROY_EQ, eq), EBUSY);
+}
+
+TEST_F(AdminCommandTest, AnErrorOfTheSliceIsTheGuests) {
+    hca.slice->next_error = std::errc::not_enough_memory;
+    EXPECT_EQ(guest.run(VRDMA_ADMIN_CREATE_QP, qp_command(pd, cq)), ENOMEM);
+}
+
+} // namespace
+} // namespace vrdma

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/device/tests/device_test.h"
+
+namespace vrdma {
+namespace {
+
+TEST_F(DeviceTest, SaysWhoItIs) {
+    EXPECT_EQ(port.read(VRDMA_REG_MAGIC), VRDMA_MAGIC);
+    EXPECT_EQ(port.read(VRDMA_REG_VERSION), VRDMA_VERSION);
+    EXPECT_EQ(port.read(VRDMA_REG_MAC_LOW), 0x01005452u);
+    EXPECT_EQ(port.read(VRDMA_REG_MAC_HIGH), 0x0302u);
+    EXPECT_EQ(port.read(VRDMA_REG_DOORBELL_PAGES), type.limits.doorbell_pages);
+    EXPECT_EQ(port.read(VRDMA_REG_VECTORS), type.limits.vectors);
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_READY);
+}
+
+TEST_F(DeviceTest, EnableCarvesASlice) {
+    ASSERT_TRUE(guest.enable());
+    EXPECT_EQ(hca.carved, 1u);
+    EXPECT_EQ(hca.spec.name, "test");
+    EXPECT_EQ(hca.spec.memory, &port.memory());
+    EXPECT_EQ(hca.spec.max_qp, type.limits.max_qp);
+    EXPECT_EQ(hca.slice->status_page, guest.status_page());
+    EXPECT_EQ(port.kick(), hca.slice->kick_fd());
+    EXPECT_EQ(port.read(VRDMA_REG_CONTROL), VRDMA_CONTROL_ENABLE);
+}
+
+TEST_F(DeviceTest, EnableTwiceIsOnce) {
+    ASSERT_TRUE(guest.enable());
+    guest.write(VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE);
+    EXPECT_EQ(hca.carved, 1u);
+}
+
+TEST_F(DeviceTest, RegistersThatAreWrittenReadBack) {
+    guest.set_queue_registers();
+    EXPECT_EQ(port.read(VRDMA_REG_ASQ_LOW), raw(guest.submissions()));
+    EXPECT_EQ(port.read(VRDMA_REG_AQ_DEPTH), test::AdminClient::depth);
+    EXPECT_EQ(port.read(VRDMA_REG_STATUS_PAGE_LOW), raw(guest.status_page()));
+}
+
+TEST_F(DeviceTest, ResetForgetsEverything) {
+    ASSERT_TRUE(guest.enable());
+    ASSERT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), 1);
+    ASSERT_EQ(guest.run(VRDMA_ADMIN_SET_GID, gid_command(0)), 0);
+    guest.reset();
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_READY);
+    EXPECT_EQ(port.kick(), -1);
+    EXPECT_EQ(port.read(VRDMA_REG_ASQ_LOW), 0u);
+    EXPECT_EQ(port.read(VRDMA_REG_CONTROL), 0u);
+    ASSERT_TRUE(guest.enable());
+    EXPECT_EQ(hca.carved, 2u);
+    EXPECT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), 1);
+    EXPECT_EQ(guest.run(VRDMA_ADMIN_SET_GID, gid_command(0)), 0);
+}
+
+TEST_F(DeviceTest, ReadOnlyAndUnknownRegistersIgnoreWrites) {
+    for (const std::uint32_t offset :
+         {0u, 4u, 8u, 0x10u, 0x18u, 0x1cu, 0x44u, 0x41u, 0xffcu, 0x1000u, 0xfffffffcu}) {
+        guest.write(offset, 0xffffffff);
+    }
+    EXPECT_EQ(port.read(VRDMA_REG_MAGIC), VRDMA_MAGIC);
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_READY);
+    EXPECT_TRUE(guest.enable());
+}
+
+// Each register with a value that no queue can have; a reset makes all good again.
+TEST_F(DeviceTest, BadQueueRegistersAreFatal) {
+    const struct {
+        std::uint32_t offset;
+        std::uint32_t value;
+    } bad[] = {
+        {VRDMA_REG_ASQ_LOW, 0x1004},          {VRDMA_REG_ASQ_LOW, 0},
+        {VRDMA_REG_ASQ_HIGH, 0xffffffff},     {VRDMA_REG_ACQ_LOW, 0x1800},
+        {VRDMA_REG_ACQ_LOW, 0},               {VRDMA_REG_ACQ_HIGH, 1},
+        {VRDMA_REG_AQ_DEPTH, 0},              {VRDMA_REG_AQ_DEPTH, 1},
+        {VRDMA_REG_AQ_DEPTH, 3},              {VRDMA_REG_AQ_DEPTH, 512},
+        {VRDMA_REG_AQ_VECTOR, 4},             {VRDMA_REG_STATUS_PAGE_LOW, 0},
+        {VRDMA_REG_STATUS_PAGE_LOW, 0x1001},  {VRDMA_REG_STATUS_PAGE_HIGH, 1},
+        {VRDMA_REG_CONTROL, 0x80},
+    };
+    unsigned interrupts = 0;
+    for (const auto& [offset, value] : bad) {
+        guest.set_queue_registers();
+        guest.write(offset, value);
+        guest.write(VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE);
+        EXPECT_EQ(guest.status(), VRDMA_STATUS_FATAL) << offset << " " << value;
+        EXPECT_EQ(port.raised(0), ++interrupts);
+        guest.reset();
+        EXPECT_EQ(guest.status(), VRDMA_STATUS_READY);
+    }
+    EXPECT_TRUE(guest.enable());
+}
+
+TEST_F(DeviceTest, InFatalOnlyAResetHelps) {
+    guest.write(VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE);
+    ASSERT_EQ(guest.status(), VRDMA_STATUS_FATAL);
+    guest.set_queue_registers();
+    guest.write(VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE);
+    guest.ring();
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_FATAL);
+    EXPECT_EQ(hca.carved, 0u);
+    guest.reset();
+    EXPECT_TRUE(guest.enable());
+}
+
+TEST_F(DeviceTest, QueueRegistersStandWhileEnabled) {
+    ASSERT_TRUE(guest.enable());
+    guest.write(VRDMA_REG_ASQ_LOW, 0);
+    EXPECT_EQ(port.read(VRDMA_REG_ASQ_LOW), raw(guest.submissions()));
+    EXPECT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), 1);
+}
+
+TEST_F(DeviceTest, WithoutASliceEnableIsFatal) {
+    hca.next_error = std::errc::not_enough_memory;
+    EXPECT_FALSE(guest.enable());
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_FATAL);
+}
+
+TEST_F(DeviceTest, ASliceThatStopsIsFatal) {
+    ASSERT_TRUE(guest.enable());
+    hca.host->fatal("a test says so");
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_ENABLED); // the control thread has not seen it yet
+    guest.run_device();
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_FATAL);
+    EXPECT_EQ(port.raised(0), 1u);
+    EXPECT_EQ(port.kick(), -1);
+    guest.reset();
+    EXPECT_TRUE(guest.enable());
+}
+
+TEST_F(DeviceTest, ADoorbellBeforeEnableIsNothing) {
+    guest.ring();
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_READY);
+    EXPECT_TRUE(guest.enable());
+}
+
+TEST_F(DeviceTest, TheSlicesInterruptsReachTheGuest) {
+    ASSERT_TRUE(guest.enable());
+    hca.host->raise(3);
+    EXPECT_EQ(port.raised(3), 1u);
+}
+
+TEST_F(DeviceTest, ItsLinkLocalAddressIsReserved) {
+    test::GuestPort other_port{ArenaMemory::create(1 << 20).value(), type};
+    test::GuestAllocator other_allocator{other_port.memory()};
+    Device other{"other", type, {{2, 0, 0, 0, 0, 9}, {}, true}, other_port, hca, gids};
+    test::AdminClient other_guest{other, other_port, other_allocator};
+    ASSERT_TRUE(other_guest.enable());
+    vrdma_admin_cmd cmd = gid_command(0);
+    const auto address = verbs::link_local(mac);
+    std::copy(address.begin(), address.end(), cmd.set_gid.gid);
+    EXPECT_EQ(other_guest.run(VRDMA_ADMIN_SET_GID, cmd), EADDRINUSE);
+    ASSERT_TRUE(guest.enable());
+    EXPECT_EQ(guest.run(VRDMA_ADMIN_SET_GID, cmd), 0);
+}
+
+TEST_F(DeviceTest, ANewIdentityTakesEffect) {
+    device.reset();
+    device.set_identity({{2, 0, 0, 0, 0, 7}, {}, true});
+    EXPECT_EQ(port.read(VRDMA_REG_MAC_LOW), 2u);
+    EXPECT_EQ(port.read(VRDMA_REG_MAC_HIGH), 0x0700u);
+    EXPECT_TRUE(gids.claim(verbs::link_local(mac), nullptr));
+    EXPECT_FALSE(gids.claim(verbs::link_local({2, 0, 0, 0, 0, 7}), nullptr));
+}
+
+} // namespace
+} // namespace vrdma

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/frontend/mdev/identity.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace vrdma::mdev {
+namespace {
+
+constexpr std::array<std::uint8_t, 16> uuid{0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0,
+                                            0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
+
+vrdma_mdev_device_info info_with(const char* addresses) {
+    vrdma_mdev_device_info info{};
+    std::memcpy(info.uuid, uuid.data(), uuid.size());
+    std::strcpy(info.addresses, addresses);
+    return info;
+}
+
+TEST(Identity, UuidsReadAsPeopleWriteThem) {
+    EXPECT_EQ(uuid_text(uuid), "12345678-9abc-def0-0123-456789abcdef");
+}
+
+TEST(Identity, WithoutAMacItFollowsFromTheUuid) {
+    const auto mac = identity_of(info_with("")).mac;
+    EXPECT_EQ(mac[0], 0x02); // locally administered, unicast
+    EXPECT_EQ(mac, mac_of_uuid(uuid));
+    auto other = uuid;
+    other[15] ^= 1;
+    EXPECT_NE(mac, mac_of_uuid(other));
+}
+
+TEST(Identity, AMacThatIsSetCounts) {
+    auto info = info_with("");
+    const verbs::Mac mac{0x52, 0x54, 0, 0x12, 0x34, 0x56};
+    std::memcpy(info.mac, mac.data(), mac.size());
+    EXPECT_EQ(identity_of(info).mac, mac);
+}
+
+TEST(Identity, Addresses) {
+    EXPECT_TRUE(identity_of(info_with("")).prefixes_valid);
+    EXPECT_TRUE(identity_of(info_with("")).prefixes.empty());
+    EXPECT_EQ(identity_of(info_with("10.0.0.5/32,fd00::/64")).prefixes.size(), 2u);
+    EXPECT_FALSE(identity_of(info_with("10.0.0.5/32,nonsense")).prefixes_valid);
+}
+
+TEST(Identity, AddressesWithoutAnEndAreBounded) {
+    auto info = info_with("");
+    std::memset(info.addresses, 'x', sizeof(info.addresses));
+    EXPECT_FALSE(identity_of(info).prefixes_valid);
+}
+
+} // namespace
+} // namespace vrdma::mdev
