@@ -159,7 +159,7 @@ bool vrdma_admin_kill(struct vrdma_admin *admin)
 
 	spin_lock_irqsave(&admin->lock, flags);
 	first = !admin->dead;
-	admin->dead = true;
+	WRITE_ONCE(admin->dead, true); /* read without the lock too */
 	for (id = 0; first && id < VRDMA_ADMIN_DEPTH; id++)
 		if (admin->slots[id].cpl)
 			vrdma_admin_finish(&admin->slots[id], &eio);
