@@ -49,6 +49,12 @@ TEST_F(PageListTest, HugeBlocks) {
     expect_contiguous(2ull << 30, 30, 1);
 }
 
+TEST_F(PageListTest, AHugeBlockMayBeginAtTheBottom) {
+    const auto buffer = read({0, 1, 21, 0, 0}, page_size, page_size);
+    ASSERT_TRUE(buffer);
+    EXPECT_EQ(buffer->pages.blocks, std::vector{Iova{0}});
+}
+
 TEST_F(PageListTest, AContiguousRunIsItsBlocks) {
     const Iova begin = allocator.allocate(3 * page_size);
     const auto buffer = read({raw(begin), 3, 12, 0, 0}, 3 * page_size);
