@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The command line of ci/lab."""
+"""The command line of ci/lab, and who carries its commands out."""
 
 import argparse
-import json
+import importlib
 import signal
 import sys
 
-from . import copy, lab, remote, topology
+from . import remote, topology
 from .errors import LabError
 from .topology import Shape
 
-# As ssh: no command of its own ends with it, so a caller can tell the lab's failure from the command's.
+# As ssh: hardly a command of its own ends with it, so a caller can tell the lab's failure from the command's.
 FAILED = 255
 
 
@@ -18,9 +18,11 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     # Whoever terminates an `up` wants its VMs gone too, so the clean-up has to run.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    options = _parser().parse_args(arguments)
+    # Imported when it is known what is needed: tests call `exec` a lot, and it needs little.
+    module = importlib.import_module(f".{options.module}", __package__)
     try:
-        options = _parser().parse_args(arguments)
-        return options.run(options)
+        return getattr(module, options.function)(options)
     except remote.Refused as error:
         print(f"ci/lab: {error}", file=sys.stderr)
         return error.status
@@ -35,28 +37,30 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ci/lab", description="Emulated hosts with KVM guests to run vrdma in.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(run, text: str, *names: str) -> argparse.ArgumentParser:
-        """A command, with its names of VMs as arguments."""
-        command = commands.add_parser(run.__name__.strip("_"), help=text, description=text)
-        command.set_defaults(run=run)
-        for name in names:
-            command.add_argument(name)
+    def add(name: str, text: str, *vms: str, module: str = "commands") -> argparse.ArgumentParser:
+        """A command, with the VMs that it takes as arguments."""
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(module=module, function=name)
+        for vm in vms:
+            command.add_argument(vm)
         return command
 
-    _add_shape(add(_up, "boot a lab"))
-    add(_status, "show the VMs and whether they answer").add_argument("--json", action="store_true")
-    add(_exec, "run a command in a VM", "name").add_argument("command", nargs=argparse.REMAINDER)
-    add(_shell, "open a shell in a VM", "name")
-    add(_cp, "copy files and directories; NAME:PATH is in a VM", "source", "destination")
-    add(_logs, "print a VM's console", "name")
-    command = add(_monitor, "ask the QEMU of a VM", "name")
-    command.add_argument("--timeout", type=float, default=30, metavar="SECONDS")
-    command.add_argument("command", nargs=argparse.REMAINDER)
-    add(_reboot, "reboot a guest's system and await it", "name")
-    add(_kill, "kill a guest's QEMU with SIGKILL", "name")
-    add(_start, "start a killed guest again and await it", "name")
-    add(_push, "copy the build products into the VMs that run")
-    add(_down, "stop all VMs and delete what they leave")
+    _add_shape(add("up", "boot a lab"))
+    add("status", "show the VMs and whether they answer").add_argument("--json", action="store_true")
+    execute = add("exec", "run a command in a VM", "name", module="terminal")
+    execute.set_defaults(function="execute")
+    execute.add_argument("command", nargs=argparse.REMAINDER)
+    add("shell", "open a shell in a VM", "name", module="terminal")
+    add("cp", "copy a file or directory; NAME:PATH is in a VM", "source", "destination")
+    add("logs", "print a VM's console", "name")
+    monitor = add("monitor", "ask the QEMU of a VM", "name")
+    monitor.add_argument("--timeout", type=float, default=30, metavar="SECONDS")
+    monitor.add_argument("command", nargs=argparse.REMAINDER)
+    add("reboot", "reboot a guest's system and await it", "name")
+    add("kill", "kill a guest's QEMU with SIGKILL", "name")
+    add("start", "start a guest that is not running, and await it", "name")
+    add("push", "copy the build products into the VMs that run")
+    add("down", "stop all VMs and delete what they leave")
     return parser
 
 
@@ -86,92 +90,3 @@ def _up_to(limit: int):
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(sorted({name for name in text.split(",") if name}))
-
-
-def _up(options) -> int:
-    shape = Shape(options.hosts, options.guests, options.packages, options.guest_cpus, options.guest_memory,
-                  options.host_cpus, options.type)
-    state, was_up = lab.up(shape)
-    if was_up:
-        print("the lab is up already", file=sys.stderr)
-    vms = [lab.describe(state, vm) for vm in [*state.hosts, *state.guests]]
-    if options.json:
-        print(json.dumps({"vrdma": state.with_vrdma, "vms": vms}, indent=2))
-    else:
-        for vm in vms:
-            print(f"{vm['name']:<8} {vm['ipv4']:<12} {vm['ipv6']}")
-    return 0
-
-
-def _status(options) -> int:
-    state = lab.current()
-    vms = lab.status(state)
-    if options.json:
-        print(json.dumps({"vrdma": state.with_vrdma, "vms": vms}, indent=2))
-    else:
-        for vm in vms:
-            memory = f"{vm['memory'] >> 20} MiB" if "memory" in vm else ""
-            print(f"{vm['name']:<8} {vm['state']:<12} {vm['ipv4']:<12} {vm['ipv6']:<12} {memory}".rstrip())
-    return 0
-
-
-def _exec(options) -> int:
-    state = lab.current()
-    vm = topology.find(state.shape, options.name)
-    with lab.watching(state, vm):
-        return remote.attach(state.address(vm), _command(options))
-
-
-def _shell(options) -> int:
-    state = lab.current()
-    vm = topology.find(state.shape, options.name)
-    with lab.watching(state, vm):
-        return remote.shell(state.address(vm), ["bash", "--login"])
-
-
-def _cp(options) -> int:
-    copy.copy(lab.current(), options.source, options.destination)
-    return 0
-
-
-def _logs(options) -> int:
-    sys.stdout.write(lab.logs(options.name))
-    return 0
-
-
-def _monitor(options) -> int:
-    sys.stdout.write(lab.monitor(options.name, " ".join(_command(options)), options.timeout).replace("\r\n", "\n"))
-    return 0
-
-
-def _reboot(options) -> int:
-    lab.reboot(options.name)
-    return 0
-
-
-def _kill(options) -> int:
-    lab.kill(options.name)
-    return 0
-
-
-def _start(options) -> int:
-    lab.start(options.name)
-    return 0
-
-
-def _push(_options) -> int:
-    lab.push()
-    return 0
-
-
-def _down(_options) -> int:
-    if not lab.down():
-        print("the lab is not up", file=sys.stderr)
-    return 0
-
-
-def _command(options) -> list[str]:
-    command = options.command[1:] if options.command[:1] == ["--"] else options.command
-    if not command:
-        raise LabError("there is no command after the name")
-    return command

@@ -8,8 +8,8 @@ from pathlib import PurePath
 from typing import BinaryIO
 
 from . import remote, topology
+from .diagnosis import watching
 from .errors import LabError
-from .lab import watching
 from .state import State
 
 # What it prints is the mode of a file, or "directory".

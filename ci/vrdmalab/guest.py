@@ -10,7 +10,7 @@ from .host import script
 from .remote import Address
 from .topology import Guest, Shape
 
-BOOT_S = 180.0
+BOOT_S = 300.0
 ANSWER_S = 20.0
 # For so long at most the death of a booting guest goes unnoticed.
 PATIENCE_S = 5
@@ -61,7 +61,7 @@ def _qemu(guest: Guest, shape: Shape, with_vrdma: bool) -> list[str]:
         "-monitor", f"unix:{where}/hmp,server=on,wait=off",
         "-drive", "if=none,id=root,file=/dev/vda,format=raw,readonly=on",
         "-device", "virtio-blk-pci,drive=root",
-        "-fsdev", "local,id=lab,path=/var/lib/vrdma-lab/share,security_model=none,readonly=on",
+        "-fsdev", "local,id=lab,path=/var/lib/vrdma-lab/share,security_model=none,readonly=on,multidevs=remap",
         "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
         "-netdev", f"tap,id=lan,ifname=tap-{guest.name},script=no,downscript=no,vhost=on",
         "-device", f"virtio-net-pci,netdev=lan,mac={guest.mac},romfile=",
@@ -88,6 +88,8 @@ def start(guest: Guest, host: Address, shape: Shape, with_vrdma: bool) -> None:
 
 def kill(guest: Guest, host: Address) -> None:
     """As a crash of QEMU would: no chance to clean up."""
+    if not running(guest, host):
+        raise LabError(f"{guest.name} is not running")
     text = 'systemctl kill --signal=KILL "$NAME.service"\nwhile systemctl is-active --quiet "$NAME"; do sleep 0.05; done'
     script(guest.host.name, host, text, f"kill {guest.name}", NAME=guest.name)
 
@@ -115,7 +117,7 @@ def wait_for_boot(guest: Guest, host: Address, address: Address, other_than: str
                 return
             reason = "it does not go down"
             time.sleep(0.2)
-        except (remote.Unreachable, remote.Refused) as error:
+        except remote.Unreachable as error:
             reason = str(error)
         if not running(guest, host):
             raise VmError(guest.name, "QEMU has died", console(guest, host))

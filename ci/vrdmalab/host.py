@@ -3,23 +3,22 @@
 
 import os
 import re
-import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from . import remote
 from .errors import LabError, VmError
 from .images import Image
+from .process import Process
 from .qmp import Qmp
 from .remote import Address
 from .topology import Host, Shape
 
-BOOT_S = 120.0
+BOOT_S = 300.0
 # Units that prepare for needs which a lab has not. Each process that starts costs tens of milliseconds.
 MASKED = (
     "dev-hugepages.mount", "dev-mqueue.mount", "getty-static.service", "getty@tty1.service",
@@ -41,45 +40,6 @@ ACCELERATORS = {
     # Page tables of five levels would make each walk longer, and nested ones by half.
     "tcg": ["-accel", "tcg,thread=multi", "-cpu", "max,la57=off"],
 }
-
-
-@dataclass(frozen=True)
-class Process:
-    """A QEMU of ours, told from later users of its id by its start time."""
-
-    pid: int
-    started: int
-
-    @staticmethod
-    def of(pid: int) -> "Process":
-        return Process(pid, _start_time(pid))
-
-    def alive(self) -> bool:
-        return self.started != 0 and _start_time(self.pid) == self.started
-
-    def memory(self) -> int:
-        """Bytes resident."""
-        pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
-    def kill(self) -> None:
-        """Nothing in a VM outlives it, so there is nothing to shut down in order."""
-        if self.alive():
-            os.kill(self.pid, signal.SIGKILL)
-        deadline = time.monotonic() + 10
-        while self.alive():
-            if time.monotonic() > deadline:
-                raise LabError(f"process {self.pid} does not die")
-            time.sleep(0.01)
-
-
-def _start_time(pid: int) -> int:
-    """Clock ticks after boot, or 0 for a process that does not run (any more)."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return 0
-    return 0 if fields[0] in "ZX" else int(fields[19])
 
 
 def console(directory: Path, host: Host) -> Path:

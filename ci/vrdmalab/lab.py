@@ -6,7 +6,7 @@ import secrets
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -14,11 +14,12 @@ from typing import TypeVar
 from . import guest as guests
 from . import host as hosts
 from . import images, kvm, remote, share, topology
-from .errors import LabError, VmError
-from .host import Process
+from .diagnosis import watching
+from .errors import LabError
+from .process import Process
 from .progress import say
 from .qmp import Qmp
-from .state import CACHE, PROJECT, State, lab_directory, load, stage_directory
+from .state import CACHE, PROJECT, State, current, lab_directory, load, stage_directory
 from .topology import Guest, Host, Shape
 
 T = TypeVar("T")
@@ -37,19 +38,12 @@ def locked(directory: Path) -> Iterator[None]:
         yield
 
 
-def current() -> State:
-    state = load(lab_directory())
-    if not state:
-        raise LabError("the lab is not up; start it with: ci/lab up")
-    return state
-
-
 def in_parallel(work: Callable[[T], None], items: Iterable[T]) -> None:
     """Runs work on all items at once; raises the first failure without waiting for the others."""
     pool = ThreadPoolExecutor(max_workers=topology.MAX_GUESTS)
     try:
-        for _ in pool.map(work, items):
-            pass
+        for done in as_completed([pool.submit(work, item) for item in items]):
+            done.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
@@ -164,33 +158,6 @@ def _stop(state: State) -> None:
         shutil.rmtree(state.directory / name, ignore_errors=True)
     for path in [*state.directory.glob("*.qmp"), *state.directory.glob("state.*")]:
         path.unlink()
-
-
-# --- what goes wrong with a VM ---
-
-
-@contextmanager
-def watching(state: State, vm: Host | Guest) -> Iterator[None]:
-    """Turns a broken connection to a VM into an error that tells which VM is at fault, and its last words."""
-    try:
-        yield
-    except remote.Unreachable as error:
-        raise _diagnosis(state, vm, str(error)) from error
-
-
-def _diagnosis(state: State, vm: Host | Guest, reason: str) -> VmError:
-    host = vm.host if isinstance(vm, Guest) else vm
-    last_words = hosts.console(state.directory, host).read_text(errors="replace")
-    if not state.processes[host].alive():
-        return VmError(host.name, "QEMU has died", last_words)
-    if isinstance(vm, Host):
-        return VmError(host.name, f"does not answer ({reason})", last_words)
-    try:
-        alive = guests.running(vm, state.address(host))
-        last_words = guests.console(vm, state.address(host))
-    except remote.Unreachable as error:
-        return VmError(host.name, f"does not answer ({error})", last_words)
-    return VmError(vm.name, f"does not answer ({reason})" if alive else "is not running", last_words)
 
 
 # --- operations on what is up ---
@@ -309,5 +276,5 @@ def _condition(state: State, vm: Host | Guest) -> dict:
             return {"state": "dead"}
         remote.run(state.address(vm), ["true"], timeout=ANSWER_S)
         return {"state": "up", **memory}
-    except (remote.Unreachable, LabError):
+    except remote.Unreachable:
         return {"state": "silent", **memory}

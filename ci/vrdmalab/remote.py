@@ -17,7 +17,6 @@ import threading
 import tty
 from collections.abc import Callable
 from dataclasses import dataclass
-from subprocess import CompletedProcess
 from typing import BinaryIO
 
 from .errors import LabError
@@ -61,8 +60,12 @@ class Address:
             sock = socket.create_connection(("127.0.0.1", self.port), timeout)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.sendall(b"".join(frame(b"R", strings(self.token, *part)) for part in requests))
-            for _ in requests:
-                _check_accepted(sock)
+            for part in requests:
+                kind, answer = _receive(sock)
+                if kind == b"F" and part is not request:
+                    raise Unreachable(answer[1:].decode(errors="replace"))
+                if kind == b"F":
+                    raise Refused(answer[1:].decode(errors="replace"), answer[0])
             sock.settimeout(SILENCE_S)
             return sock
         except OSError as error:
@@ -97,10 +100,13 @@ def _take(sock: socket.socket, length: int) -> bytes:
     return bytes(data)
 
 
-def _check_accepted(sock: socket.socket) -> None:
-    kind, payload = _receive(sock)
-    if kind == b"F":
-        raise Refused(payload[1:].decode(errors="replace"), payload[0])
+@dataclass(frozen=True)
+class Result:
+    """What a command has left; the names are those of subprocess.CompletedProcess."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
 
 
 class Session:
@@ -183,7 +189,7 @@ def stream(address: Address, argv: list[str], stdin: BinaryIO | None, stdout: Bi
         return session.receive(lambda kind, data: stdout.write(data) if kind == b"O" else stderr.extend(data))
 
 
-def run(address: Address, argv: list[str], timeout: float = SILENCE_S, patience: int = 0) -> CompletedProcess:
+def run(address: Address, argv: list[str], timeout: float = SILENCE_S, patience: int = 0) -> Result:
     """Runs a command to its end and returns what it printed; for the lab's own use."""
     stdout, stderr = io.BytesIO(), bytearray()
     expired = threading.Event()
@@ -204,4 +210,4 @@ def run(address: Address, argv: list[str], timeout: float = SILENCE_S, patience:
             raise Unreachable(f"no end after {timeout:.0f} s" if expired.is_set() else str(error)) from error
         finally:
             watchdog.cancel()
-    return CompletedProcess(argv, status, stdout.getvalue(), bytes(stderr))
+    return Result(status, stdout.getvalue(), bytes(stderr))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from . import topology
 from .errors import LabError
-from .host import Process
+from .process import Process
 from .remote import Address
 from .topology import Guest, Host, Shape
 
@@ -80,4 +80,11 @@ def load(directory: Path) -> State | None:
     for index, entry in enumerate(document["hosts"]):
         state.processes[Host(index)] = Process(entry["pid"], entry["started"])
         state.ports[Host(index)] = entry["port"]
+    return state
+
+
+def current() -> State:
+    state = load(lab_directory())
+    if not state:
+        raise LabError("the lab is not up; start it with: ci/lab up")
     return state

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Names and addresses of a lab's VMs, all of which follow from its shape."""
 
+import os
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .errors import LabError
 
 MAX_HOSTS = 8
 MAX_GUESTS = 32
 _UUIDS = uuid.UUID("6a1b0d9e-7d0c-4c6e-9d39-76726d610000")
+
+
+def _host_cpus() -> int:
+    """More than there are would only have the host's threads wait for each other."""
+    return min(4, max(2, os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)
@@ -20,7 +26,7 @@ class Shape:
     packages: tuple[str, ...] = ()
     guest_cpus: int = 1
     guest_memory: int = 768
-    host_cpus: int = 3
+    host_cpus: int = field(default_factory=_host_cpus)
     type: str = "medium"
 
     @property

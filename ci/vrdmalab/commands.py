@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""The commands of ci/lab on the lab as a whole, and those that need not start fast."""
+
+import json
+import sys
+from argparse import Namespace
+
+from . import lab
+from .copy import copy as copy_between
+from .state import current
+from .terminal import words
+from .topology import Shape
+
+
+def up(options: Namespace) -> int:
+    shape = Shape(options.hosts, options.guests, options.packages, options.guest_cpus, options.guest_memory,
+                  options.host_cpus, options.type)
+    state, was_up = lab.up(shape)
+    if was_up:
+        print("the lab is up already", file=sys.stderr)
+    vms = [lab.describe(state, vm) for vm in [*state.hosts, *state.guests]]
+    if options.json:
+        print(json.dumps({"vrdma": state.with_vrdma, "vms": vms}, indent=2))
+    else:
+        for vm in vms:
+            print(f"{vm['name']:<8} {vm['ipv4']:<12} {vm['ipv6']}")
+    return 0
+
+
+def status(options: Namespace) -> int:
+    state = current()
+    vms = lab.status(state)
+    if options.json:
+        print(json.dumps({"vrdma": state.with_vrdma, "vms": vms}, indent=2))
+    else:
+        for vm in vms:
+            memory = f"{vm['memory'] >> 20} MiB" if "memory" in vm else ""
+            print(f"{vm['name']:<8} {vm['state']:<12} {vm['ipv4']:<12} {vm['ipv6']:<12} {memory}".rstrip())
+    return 0
+
+
+def cp(options: Namespace) -> int:
+    copy_between(current(), options.source, options.destination)
+    return 0
+
+
+def logs(options: Namespace) -> int:
+    sys.stdout.write(lab.logs(options.name))
+    return 0
+
+
+def monitor(options: Namespace) -> int:
+    sys.stdout.write(lab.monitor(options.name, " ".join(words(options)), options.timeout).replace("\r\n", "\n"))
+    return 0
+
+
+def reboot(options: Namespace) -> int:
+    lab.reboot(options.name)
+    return 0
+
+
+def kill(options: Namespace) -> int:
+    lab.kill(options.name)
+    return 0
+
+
+def start(options: Namespace) -> int:
+    lab.start(options.name)
+    return 0
+
+
+def push(_options: Namespace) -> int:
+    lab.push()
+    return 0
+
+
+def down(_options: Namespace) -> int:
+    if not lab.down():
+        print("the lab is not up", file=sys.stderr)
+    return 0
