@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A hostile guest driver: registers, admin commands, page lists and saved state, on a device with the
+// soft HCA. Commands begin as good ones, which the input then spoils, so that they get past
+// the first checks.
+//
+// The input is a list of steps; the first byte of each says what it is (enum Step).
+#include <infiniband/verbs.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+
+#include "mediator/device/device.h"
+#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/tests/guest/admin_client.h"
+
+namespace vrdma {
+namespace {
+
+enum Step : std::uint8_t {
+    step_command,  // opcode, spoilers
+    step_register, // index into registers, value (4 bytes)
+    step_poke,     // offset into the guest's first pages (2 bytes), value
+    step_reset,
+    step_enable,
+    step_poll, // the engine's turn
+    step_move, // save, spoilers, restore
+    step_count,
+};
+
+constexpr int max_steps = 200;
+constexpr std::uint64_t arena_size = 1 << 26;
+
+class Input {
+  public:
+    explicit Input(std::span<const std::uint8_t> bytes) : rest_{bytes} {}
+
+    bool empty() const { return rest_.empty(); }
+
+    template <typename T>
+    T take() {
+        T value{};
+        const std::size_t size = std::min(sizeof(T), rest_.size());
+        std::memcpy(&value, rest_.data(), size);
+        rest_ = rest_.subspan(size);
+        return value;
+    }
+
+    // A count, and so many places and values.
+    void spoil(std::span<std::byte> bytes) {
+        const auto count = take<std::uint8_t>() % 8;
+        for (int i = 0; i < count && !bytes.empty(); ++i) {
+            const auto at = take<std::uint16_t>();
+            bytes[at % bytes.size()] = take<std::byte>();
+        }
+    }
+
+  private:
+    std::span<const std::uint8_t> rest_;
+};
+
+DeviceType device_type() {
+    DeviceType type{"fuzz", 1, arena_size, {}};
+    type.limits.max_pd = type.limits.max_mr = type.limits.max_cq = type.limits.max_qp =
+        type.limits.max_ah = 8; // in reach
+    return type;
+}
+
+class Machine {
+  public:
+    explicit Machine(hca::soft::SoftHca& hca) : hca_{hca} { guest_.enable(); }
+
+    void step(Input& input) {
+        switch (input.take<std::uint8_t>() % step_count) {
+        case step_command:
+            command(input);
+            break;
+        case step_register:
+            write_register(input);
+            break;
+        case step_poke: {
+            const std::uint64_t at = input.take<std::uint16_t>() / 4 * 4;
+            *allocator_.at<std::uint32_t>(Iova{at}) = input.take<std::uint32_t>();
+            break;
+        }
+        case step_reset:
+            guest_.reset();
+            handles_ = {};
+            break;
+        case step_enable:
+            guest_.enable();
+            break;
+        case step_poll:
+            hca_.poll();
+            break;
+        case step_move:
+            move(input);
+            break;
+        default:
+            break;
+        }
+        guest_.run_device();
+    }
+
+  private:
+    // A command as it would succeed, with the newest handles.
+    vrdma_admin_cmd good_command(std::uint32_t opcode) {
+        vrdma_admin_cmd cmd{};
+        const auto pages = [&](std::uint64_t size) {
+            return allocator_.page_list(allocator_.allocate(size), size);
+        };
+        switch (opcode) {
+        case VRDMA_ADMIN_CREATE_EQ:
+            cmd.create_eq = {pages(sizeof(vrdma_eq_control) + 16 * sizeof(vrdma_eqe)), 16, 0};
+            break;
+        case VRDMA_ADMIN_ALLOC_PD:
+            cmd.alloc_pd = {0, 0};
+            break;
+        case VRDMA_ADMIN_REG_MR:
+            cmd.reg_mr = {pages(9000), 0x10000, 9000, handle(VRDMA_ADMIN_ALLOC_PD), 15, 0, 0};
+            break;
+        case VRDMA_ADMIN_CREATE_CQ:
+            cmd.create_cq = {pages(VRDMA_QUEUE_CONTROL_SIZE + 16 * sizeof(vrdma_cqe)), 0, 16,
+                             handle(VRDMA_ADMIN_CREATE_EQ), 0};
+            break;
+        case VRDMA_ADMIN_CREATE_QP:
+            cmd.create_qp = {pages(vrdma_qp_buffer_size(16, 6, 16, 5)),
+                             0,
+                             0,
+                             handle(VRDMA_ADMIN_ALLOC_PD),
+                             handle(VRDMA_ADMIN_CREATE_CQ),
+                             handle(VRDMA_ADMIN_CREATE_CQ),
+                             16,
+                             16,
+                             6,
+                             5,
+                             2,
+                             0,
+                             0,
+                             1,
+                             1};
+            break;
+        case VRDMA_ADMIN_MODIFY_QP:
+            cmd.modify_qp = next_state();
+            break;
+        case VRDMA_ADMIN_CREATE_AH:
+            cmd.create_ah.pd = handle(VRDMA_ADMIN_ALLOC_PD);
+            cmd.create_ah.av = av();
+            break;
+        case VRDMA_ADMIN_SET_GID:
+            cmd.set_gid = {0, VRDMA_GID_ROCE_V2, 1, 0, {0xfd, 1}};
+            break;
+        default:
+            cmd.handle.handle = victim(opcode);
+            break;
+        }
+        return cmd;
+    }
+
+    static vrdma_av av() {
+        vrdma_av av{};
+        av.dgid[0] = 0xfd;
+        av.dgid[1] = 1;
+        av.port_num = 1;
+        return av;
+    }
+
+    // RESET to INIT, INIT to RTR, RTR to RTS, and round again.
+    vrdma_cmd_modify_qp next_state() {
+        static constexpr std::array<std::uint32_t, 4> masks{
+            IBV_QP_STATE,
+            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                IBV_QP_MAX_QP_RD_ATOMIC};
+        static constexpr std::uint8_t states = masks.size();
+        vrdma_cmd_modify_qp cmd{};
+        state_ = static_cast<std::uint8_t>((state_ + 1) % states);
+        cmd.qpn = handle(VRDMA_ADMIN_CREATE_QP);
+        cmd.attr.state = state_;
+        cmd.attr.attr_mask = masks[state_];
+        cmd.attr.port_num = 1;
+        cmd.attr.path_mtu = 3;
+        cmd.attr.dest_qpn = cmd.qpn;
+        cmd.attr.av = av();
+        return cmd;
+    }
+
+    std::uint32_t handle(std::uint32_t opcode) const { return handles_[opcode]; }
+
+    std::uint32_t victim(std::uint32_t opcode) const {
+        switch (opcode) {
+        case VRDMA_ADMIN_DESTROY_EQ:
+            return handle(VRDMA_ADMIN_CREATE_EQ);
+        case VRDMA_ADMIN_DEALLOC_UCONTEXT:
+            return handle(VRDMA_ADMIN_ALLOC_UCONTEXT);
+        case VRDMA_ADMIN_DEALLOC_PD:
+            return handle(VRDMA_ADMIN_ALLOC_PD);
+        case VRDMA_ADMIN_DEREG_MR:
+            return handle(VRDMA_ADMIN_REG_MR);
+        case VRDMA_ADMIN_DESTROY_CQ:
+            return handle(VRDMA_ADMIN_CREATE_CQ);
+        case VRDMA_ADMIN_QUERY_QP:
+        case VRDMA_ADMIN_DESTROY_QP:
+            return handle(VRDMA_ADMIN_CREATE_QP);
+        case VRDMA_ADMIN_DESTROY_AH:
+            return handle(VRDMA_ADMIN_CREATE_AH);
+        default:
+            return 0;
+        }
+    }
+
+    void command(Input& input) {
+        const std::uint32_t opcode = input.take<std::uint8_t>() % (VRDMA_ADMIN_OPCODE_END + 2);
+        vrdma_admin_cmd cmd = good_command(opcode);
+        input.spoil(std::as_writable_bytes(std::span{&cmd, 1}).subspan(sizeof(cmd.header)));
+        guest_.post(opcode, cmd);
+        guest_.ring();
+        guest_.run_device();
+        for (auto cpl = guest_.poll(); cpl; cpl = guest_.poll()) {
+            const auto done = VRDMA_GET(VRDMA_ADMIN_OPCODE, cpl->header);
+            if (cpl->status == 0 && done < handles_.size()) {
+                handles_[done] = cpl->handle.handle;
+            }
+        }
+    }
+
+    void write_register(Input& input) {
+        const std::uint32_t offset = input.take<std::uint8_t>() * 4;
+        guest_.write(offset, input.take<std::uint32_t>());
+    }
+
+    void move(Input& input) {
+        device_.freeze();
+        auto image = device_.save();
+        input.spoil(image);
+        (void)device_.restore(image);
+        device_.thaw();
+    }
+
+    hca::soft::SoftHca& hca_;
+    DeviceType type_ = device_type();
+    verbs::GidRegistry gids_;
+    test::GuestPort port_{ArenaMemory::create(arena_size).value(), type_};
+    test::GuestAllocator allocator_{port_.memory()};
+    Device device_{"fuzz", type_, {{2, 0, 0, 0, 0, 1}, {}, true}, port_, hca_, gids_};
+    test::AdminClient guest_{device_, port_, allocator_};
+    std::array<std::uint32_t, VRDMA_ADMIN_OPCODE_END> handles_{};
+    std::uint8_t state_ = 0;
+};
+
+} // namespace
+} // namespace vrdma
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    static const auto hca = [] {
+        spdlog::set_level(spdlog::level::off);
+        vrdma::hca::soft::Config config;
+        config.threads = false;
+        return vrdma::hca::soft::SoftHca::create(config).value();
+    }();
+    vrdma::Machine machine{*hca};
+    vrdma::Input input{{data, size}};
+    for (int i = 0; i < vrdma::max_steps && !input.empty(); ++i) {
+        machine.step(input);
+    }
+    return 0;
+}
