@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Packs the few files that a VM needs before it has its root: busybox, drivers, an init script."""
 
-import stat
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 INIT = Path(__file__).parent / "vm/initramfs/init"
@@ -23,47 +25,26 @@ def closure(modules_dep: str, wanted: tuple[str, ...]) -> list[str]:
     return [line_of[path] for path in paths]
 
 
-class Cpio:
-    """A writer of the "newc" format, the only one that the kernel unpacks."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-        self._inode = 0
-
-    def add(self, name: str, mode: int, content: bytes = b"") -> None:
-        self._inode += 1
-        path = name.encode() + b"\0"
-        links, mtime, device = 1, 0, (0, 0, 0, 0)
-        fields = (self._inode, mode, 0, 0, links, mtime, len(content), *device, len(path), 0)
-        self._data += b"070701" + b"".join(b"%08x" % field for field in fields) + path
-        self._pad()
-        self._data += content
-        self._pad()
-
-    def finish(self) -> bytes:
-        self.add("TRAILER!!!", 0)
-        return bytes(self._data)
-
-    def _pad(self) -> None:
-        self._data += bytes(-len(self._data) % 4)
-
-
 def pack(root: Path, kernel: str) -> bytes:
     """The initramfs for the image whose files are in root."""
-    modules = root / "lib/modules" / kernel
-    lines = closure((modules / "modules.dep").read_text(), MODULES)
-    files = {f"lib/modules/{kernel}/{path}": (modules / path).read_bytes()
-             for path in (line.partition(":")[0] for line in lines)}
-    files[f"lib/modules/{kernel}/modules.dep"] = "".join(f"{line}\n" for line in lines).encode()
-    files["modules"] = "".join(f"{name}\n" for name in MODULES).encode()
-    archive = Cpio()
-    directories = {str(parent) for name in files for parent in Path(name).parents} - {"."}
-    for name in sorted(directories.union(MOUNT_POINTS, ["bin"])):
-        archive.add(name, stat.S_IFDIR | 0o755)
-    archive.add("init", stat.S_IFREG | 0o755, INIT.read_bytes())
-    archive.add("bin/busybox", stat.S_IFREG | 0o755, (root / "usr/bin/busybox").read_bytes())
-    for applet in APPLETS:
-        archive.add(f"bin/{applet}", stat.S_IFLNK | 0o777, b"busybox")
-    for name, content in files.items():
-        archive.add(name, stat.S_IFREG | 0o644, content)
-    return archive.finish()
+    with tempfile.TemporaryDirectory() as scratch:
+        tree = Path(scratch)
+        for name in (*MOUNT_POINTS, "bin"):
+            (tree / name).mkdir()
+        shutil.copy(INIT, tree / "init")
+        shutil.copy(root / "usr/bin/busybox", tree / "bin")
+        for applet in APPLETS:
+            (tree / "bin" / applet).symlink_to("busybox")
+        _copy_modules(root / "lib/modules" / kernel, tree / "lib/modules" / kernel)
+        (tree / "modules").write_text("\n".join(MODULES) + "\n", encoding="ascii")
+        names = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
+        return subprocess.run(["cpio", "-o", "-H", "newc", "--quiet", "-R", "0:0"], input=names.encode(), cwd=tree,
+                              stdout=subprocess.PIPE, check=True).stdout
+
+
+def _copy_modules(source: Path, target: Path) -> None:
+    lines = closure((source / "modules.dep").read_text(encoding="ascii"), MODULES)
+    for path in (line.partition(":")[0] for line in lines):
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source / path, target / path)
+    (target / "modules.dep").write_text("\n".join(lines) + "\n", encoding="ascii")

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Which modules go into the initramfs."""
+
+import pytest
+from vrdmalab.initramfs import closure
+
+MODULES_DEP = """\
+kernel/fs/ext4/ext4.ko: kernel/fs/mbcache.ko kernel/fs/jbd2/jbd2.ko kernel/lib/crc32c.ko
+kernel/fs/mbcache.ko:
+kernel/fs/jbd2/jbd2.ko: kernel/lib/crc32c.ko
+kernel/lib/crc32c.ko:
+kernel/drivers/misc/pvpanic-pci.ko:
+kernel/sound/unwanted.ko: kernel/fs/mbcache.ko
+"""
+
+
+def names(lines: list[str]) -> set[str]:
+    return {line.partition(":")[0].rpartition("/")[2] for line in lines}
+
+
+def test_what_is_wanted_comes_with_all_it_needs():
+    assert names(closure(MODULES_DEP, ("ext4", "mbcache"))) == {"ext4.ko", "mbcache.ko", "jbd2.ko", "crc32c.ko"}
+
+
+def test_a_module_is_found_by_either_spelling():
+    assert closure(MODULES_DEP, ("pvpanic_pci",)) == closure(MODULES_DEP, ("pvpanic-pci",))
+
+
+def test_a_module_that_the_kernel_lacks_is_an_error():
+    with pytest.raises(KeyError):
+        closure(MODULES_DEP, ("nonesuch",))

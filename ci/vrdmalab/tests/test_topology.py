@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Names and addresses."""
+
+import ipaddress
+
+import pytest
+from vrdmalab import topology
+from vrdmalab.errors import LabError
+from vrdmalab.topology import Shape
+
+LARGEST = Shape(hosts=topology.MAX_HOSTS, guests=topology.MAX_GUESTS // topology.MAX_HOSTS)
+
+
+def test_guests_are_numbered_across_hosts():
+    shape = Shape(hosts=2, guests=2)
+    assert [(guest.name, guest.host.name) for guest in topology.guests(shape)] == [
+        ("guest0", "host0"), ("guest1", "host0"), ("guest2", "host1"), ("guest3", "host1")]  # fmt: skip
+
+
+@pytest.mark.parametrize("attribute", ["name", "mac", "ipv4", "ipv6"])
+def test_no_two_machines_share(attribute: str):
+    machines = [*topology.hosts(LARGEST), *topology.guests(LARGEST)]
+    assert len({getattr(machine, attribute) for machine in machines}) == len(machines)
+
+
+def test_all_addresses_are_on_one_network():
+    for machine in [*topology.hosts(LARGEST), *topology.guests(LARGEST)]:
+        assert ipaddress.ip_address(machine.ipv4) in ipaddress.ip_network("10.77.0.0/16")
+        assert ipaddress.ip_address(machine.ipv6) in ipaddress.ip_network("fd77::/64")
+
+
+def test_the_hosts_file_names_every_machine_by_both_addresses():
+    lines = [line.split() for line in topology.hosts_file(Shape(hosts=2, guests=1)).splitlines()]
+    assert ["10.77.1.2", "guest1"] in lines
+    assert ["fd77::1:2", "guest1"] in lines
+    assert ["10.77.0.2", "host1"] in lines
+
+
+def test_an_unknown_name_is_an_error():
+    with pytest.raises(LabError, match="guest2"):
+        topology.find(Shape(hosts=1, guests=2), "guest2")
