@@ -125,11 +125,13 @@ def sessions() -> Iterator[dict[tuple[str, int], Session]]:
 
 @pytest.fixture
 def session(sessions: dict[tuple[str, int], Session]) -> Callable[..., Session]:
-    """Gives a process in a guest, a new one if the last one has ended."""
+    """Gives a process in a guest, a new one if the last one has ended or still owes an answer."""
 
     def get(guest: Guest, process: int = 0) -> Session:
         key = guest.name, process
-        if key not in sessions or not sessions[key].alive:
+        if key not in sessions or not sessions[key].usable:
+            if key in sessions:
+                sessions[key].kill()
             sessions[key] = Session(guest)
         return sessions[key]
 
@@ -147,7 +149,7 @@ def open_device(device: str, session: Callable[..., Session]) -> Iterator[Callab
 
     yield open_in
     for remote in opened:
-        if remote.session.alive:
+        if remote.session.usable:
             remote.close()
 
 

@@ -38,7 +38,7 @@ def test_sends(roomy, seed):
 
 
 def test_writes(roomy, seed):
-    """Writes 120 messages to one place, announced by immediate data; expects each as it was sent."""
+    """Writes 120 messages to two places in turn, announced by immediate data; expects each as it was sent."""
     left, right = roomy()
     place = 4096 + 1
     receiving = right.qp.begin("receive_writes", right.recv_cq, right.mr, seed, COUNT, PIECES, place)

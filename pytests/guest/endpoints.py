@@ -80,9 +80,19 @@ class Device(Remotable):
         before = anonymous_files()
         self._context = Context(name=name)
         (self._async_fd,) = anonymous_files() - before
+        self._allocated: list[PD] = []
 
     def pd(self) -> "Pd":
         return Pd(self._context)
+
+    def allocate_pds(self, most: int) -> int:
+        """Allocates until there is no room for more; returns their number."""
+        for number in range(most):
+            try:
+                self._allocated.append(PD(self._context))
+            except PyverbsRDMAError:
+                return number
+        return most
 
     def cq(self, depth: int = 64, events: bool = False) -> "Cq":
         return Cq(self._context, depth, events)
@@ -117,7 +127,6 @@ class Device(Remotable):
 class Pd(Remotable):
     def __init__(self, context: Context) -> None:
         self.pd = PD(context)
-        self.filling: list[Qp] = []
 
     def mr(self, length: int, access: list[str]) -> "Mr":
         return Mr(self.pd, length, access)
@@ -131,15 +140,6 @@ class Pd(Remotable):
     def ah_of_sender(self, cq: "Cq", grh: int) -> "Ah":
         """An address handle to whom the completion polled last came from."""
         return Ah(self.pd, wc=cq.last, grh=grh, port_num=1)
-
-    def fill_with_qps(self, cq: "Cq", most: int) -> int:
-        """Creates queue pairs until there is no room for more; returns their number."""
-        for number in range(most):
-            try:
-                self.filling.append(Qp(self.pd, "RC", cq, cq, {}))
-            except PyverbsRDMAError:
-                return number
-        return most
 
     def close(self) -> None:
         self.pd.close()
@@ -310,7 +310,8 @@ class Qp(Remotable):
         for number, message in enumerate(traffic.messages(seed, count, most_pieces)):
             sges = scatter(draw, mr, message.send_pieces)
             put(mr, sges, message.data)
-            self.post_send(opcode, number, sges, imm=number, target=target)
+            there = target and [target[0] + slot(number), target[1]]
+            self.post_send(opcode, number, sges, imm=number, target=there)
             expect_success(cq.wait(1))
 
     def receive_messages(self, cq: Cq, mr: Mr, seed: int, count: int, most_pieces: int) -> str:
@@ -326,12 +327,13 @@ class Qp(Remotable):
         return ""
 
     def receive_writes(self, cq: Cq, mr: Mr, seed: int, count: int, most_pieces: int, offset: int) -> str:
-        """Takes the same messages as RDMA writes with immediate data to one place."""
+        """Takes the same messages as RDMA writes with immediate data."""
         for number, message in enumerate(traffic.messages(seed, count, most_pieces)):
             self.post_recv(number, [[mr.mr.buf, 0, mr.mr.lkey]])
             completions = cq.wait(1)
             expect_success(completions)
-            if completions[0]["imm"] != number or mr.mr.read(len(message.data), offset) != message.data:
+            data = mr.mr.read(len(message.data), offset + slot(number))
+            if completions[0]["imm"] != number or data != message.data:
                 return f"write {number} of {len(message.data)} bytes: {completions[0]}"
         return ""
 
@@ -395,6 +397,11 @@ def send_request(opcode: str, wr_id: int, sges: list, send_flags: list = ("SIGNA
     if ah:
         request.set_wr_ud(ah.ah, qpn, qkey)
     return request
+
+
+def slot(number: int) -> int:
+    """Where a write goes: the next one may be on its way while this one is looked at, but not the one after."""
+    return number % 2 * traffic.LARGEST
 
 
 def scatter(draw: random.Random, mr: Mr, pieces: tuple[int, ...]) -> list:

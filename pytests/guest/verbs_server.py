@@ -38,8 +38,8 @@ class Server:
         return [self.decode(item) for item in value] if isinstance(value, list) else value
 
     def answer(self, call: dict) -> dict:
-        method = getattr(self.objects[call["object"]], call["method"])
         try:
+            method = getattr(self.objects[call["object"]], call["method"])
             return {"value": self.encode(method(*self.decode(call["args"]), **self.decode(call["kwargs"])))}
         except PyverbsError as error:
             return {"error": str(error), "errno": getattr(error, "error_code", 0)}
