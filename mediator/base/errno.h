@@ -10,8 +10,12 @@
 
 namespace vrdma {
 
-inline tl::unexpected<std::errc> fail_errno() { return fail(static_cast<std::errc>(errno)); }
+inline tl::unexpected<std::errc> fail_errno() {
+    return fail(static_cast<std::errc>(errno));
+}
 
-inline std::string describe(std::errc error) { return std::make_error_code(error).message(); }
+inline std::string describe(std::errc error) {
+    return std::make_error_code(error).message();
+}
 
 } // namespace vrdma

@@ -41,8 +41,7 @@ class EventLoop {
 
       private:
         friend class EventLoop;
-        Watch(EventLoop* loop, int fd, std::uint64_t token)
-            : loop_{loop}, fd_{fd}, token_{token} {}
+        Watch(EventLoop* loop, int fd, std::uint64_t token) : loop_{loop}, fd_{fd}, token_{token} {}
 
         EventLoop* loop_ = nullptr;
         int fd_ = -1;

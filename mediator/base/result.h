@@ -11,6 +11,8 @@ namespace vrdma {
 template <typename T = void>
 using Result = tl::expected<T, std::errc>;
 
-constexpr tl::unexpected<std::errc> fail(std::errc error) { return tl::unexpected{error}; }
+constexpr tl::unexpected<std::errc> fail(std::errc error) {
+    return tl::unexpected{error};
+}
 
 } // namespace vrdma

@@ -13,13 +13,18 @@ namespace vrdma {
 // A bus address of the guest. Only GuestMemory turns it into a pointer.
 enum class Iova : std::uint64_t {};
 
-constexpr std::uint64_t raw(Iova iova) { return static_cast<std::uint64_t>(iova); }
-constexpr Iova operator+(Iova iova, std::uint64_t bytes) { return Iova{raw(iova) + bytes}; }
+constexpr std::uint64_t raw(Iova iova) {
+    return static_cast<std::uint64_t>(iova);
+}
+constexpr Iova operator+(Iova iova, std::uint64_t bytes) {
+    return Iova{raw(iova) + bytes};
+}
 
 template <typename Tag>
 struct Id {
     std::uint32_t value = 0;
 
+    // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 means the 0 that <=> compares with
     friend constexpr auto operator<=>(Id, Id) = default;
 };
 
@@ -28,7 +33,7 @@ using PdId = Id<struct PdTag>;
 using EqId = Id<struct EqTag>;
 using AhId = Id<struct AhTag>;
 using Cqn = Id<struct CqTag>;
-using Qpn = Id<struct QpTag>; // 24 bits
+using Qpn = Id<struct QpTag>;  // 24 bits
 using Key = Id<struct KeyTag>; // lkey and rkey of a memory region
 
 } // namespace vrdma

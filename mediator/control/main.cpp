@@ -58,8 +58,8 @@ void start_log(spdlog::level::level_enum level) {
 
 // Before any thread starts: all inherit the mask, and the loop alone hears of the signals.
 Result<UniqueFd> take_signals() {
-    std::signal(SIGPIPE, SIG_IGN);
-    std::signal(SIGHUP, SIG_IGN);
+    (void)std::signal(SIGPIPE, SIG_IGN);
+    (void)std::signal(SIGHUP, SIG_IGN);
     sigset_t signals;
     ::sigemptyset(&signals);
     ::sigaddset(&signals, SIGTERM);
@@ -92,8 +92,7 @@ int serve(const Config& config) {
         return complain("soft HCA", hca.error());
     }
     verbs::GidRegistry gids;
-    const auto frontend =
-        mdev::MdevFrontend::open({loop, **hca, gids, config.types}, config.name);
+    const auto frontend = mdev::MdevFrontend::open({loop, **hca, gids, config.types}, config.name);
     if (!frontend) {
         return complain(VRDMA_MDEV_PATH, frontend.error());
     }
@@ -111,7 +110,8 @@ int run(int argc, char** argv) {
     app.add_option("--config", options.config_path,
                    fmt::format("Configuration file (default: {}, if there)", default_path));
     app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error, off");
-    app.add_flag("--check-config", options.check_config, "Only say whether the configuration is valid");
+    app.add_flag("--check-config", options.check_config,
+                 "Only say whether the configuration is valid");
     app.set_version_flag("--version", std::string{"vrdmad "} + version_text);
     CLI11_PARSE(app, argc, argv);
 

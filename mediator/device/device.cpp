@@ -23,17 +23,23 @@ void set_high(Iova& address, std::uint32_t value) {
     address = Iova{(raw(address) & 0xffffffffull) | std::uint64_t{value} << 32};
 }
 
-std::uint32_t low(Iova address) { return static_cast<std::uint32_t>(raw(address)); }
-std::uint32_t high(Iova address) { return static_cast<std::uint32_t>(raw(address) >> 32); }
+std::uint32_t low(Iova address) {
+    return static_cast<std::uint32_t>(raw(address));
+}
+std::uint32_t high(Iova address) {
+    return static_cast<std::uint32_t>(raw(address) >> 32);
+}
 
 } // namespace
 
 Device::Enabled::Enabled(std::unique_ptr<hca::Slice> slice_, AdminQueue admin_,
                          const Device& device)
-    : slice{std::move(slice_)},
-      admin{admin_},
-      objects{device.type_.limits,   device.identity_,          device.gids_,
-              device.port_.memory(), device.port_.doorbells(), *slice} {}
+    : slice{std::move(slice_)}, admin{admin_}, objects{device.type_.limits,
+                                                       device.identity_,
+                                                       device.gids_,
+                                                       device.port_.memory(),
+                                                       device.port_.doorbells(),
+                                                       *slice} {}
 
 Device::Device(std::string name, const DeviceType& type, verbs::Identity identity, HostPort& port,
                hca::Hca& hca, verbs::GidRegistry& gids)
@@ -101,32 +107,32 @@ void Device::write_register(std::uint32_t offset, std::uint32_t value) {
 
 bool Device::write_queue_register(std::uint32_t offset, std::uint32_t value) {
     switch (offset) {
-    case VRDMA_REG_ASQ_LOW:
-        set_low(registers_.admin.submissions, value);
-        return true;
-    case VRDMA_REG_ASQ_HIGH:
-        set_high(registers_.admin.submissions, value);
-        return true;
-    case VRDMA_REG_ACQ_LOW:
-        set_low(registers_.admin.completions, value);
-        return true;
-    case VRDMA_REG_ACQ_HIGH:
-        set_high(registers_.admin.completions, value);
-        return true;
-    case VRDMA_REG_AQ_DEPTH:
-        registers_.admin.depth = value;
-        return true;
-    case VRDMA_REG_AQ_VECTOR:
-        registers_.admin.vector = value;
-        return true;
-    case VRDMA_REG_STATUS_PAGE_LOW:
-        set_low(registers_.status_page, value);
-        return true;
-    case VRDMA_REG_STATUS_PAGE_HIGH:
-        set_high(registers_.status_page, value);
-        return true;
-    default:
-        return false;
+        case VRDMA_REG_ASQ_LOW:
+            set_low(registers_.admin.submissions, value);
+            return true;
+        case VRDMA_REG_ASQ_HIGH:
+            set_high(registers_.admin.submissions, value);
+            return true;
+        case VRDMA_REG_ACQ_LOW:
+            set_low(registers_.admin.completions, value);
+            return true;
+        case VRDMA_REG_ACQ_HIGH:
+            set_high(registers_.admin.completions, value);
+            return true;
+        case VRDMA_REG_AQ_DEPTH:
+            registers_.admin.depth = value;
+            return true;
+        case VRDMA_REG_AQ_VECTOR:
+            registers_.admin.vector = value;
+            return true;
+        case VRDMA_REG_STATUS_PAGE_LOW:
+            set_low(registers_.status_page, value);
+            return true;
+        case VRDMA_REG_STATUS_PAGE_HIGH:
+            set_high(registers_.status_page, value);
+            return true;
+        default:
+            return false;
     }
 }
 

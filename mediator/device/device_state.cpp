@@ -89,9 +89,9 @@ Result<> Device::restore_from(StateReader& reader) {
         state->reserved != 0) {
         return fail(std::errc::invalid_argument);
     }
-    registers_ = {{Iova{state->submissions}, Iova{state->completions}, state->aq_depth,
-                   state->aq_vector},
-                  Iova{state->status_page}};
+    registers_ = {
+        {Iova{state->submissions}, Iova{state->completions}, state->aq_depth, state->aq_vector},
+        Iova{state->status_page}};
     show_queue_registers();
     if (state->status == VRDMA_STATUS_ENABLED) {
         if (const auto restored = restore_enabled(reader, {state->admin_taken, state->admin_given});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A hostile guest driver: registers, admin commands, page lists and saved state, on a device with the
-// soft HCA. Commands begin as good ones, which the input then spoils, so that they get past
-// the first checks.
+// A hostile guest driver: registers, admin commands, page lists and saved state, on a device with
+// the soft HCA. Commands begin as good ones, which the input then spoils, so that they get past the
+// first checks.
 //
 // The input is a list of steps; the first byte of each says what it is (enum Step).
 #include <infiniband/verbs.h>
@@ -76,32 +76,32 @@ class Machine {
 
     void step(Input& input) {
         switch (input.take<std::uint8_t>() % step_count) {
-        case step_command:
-            command(input);
-            break;
-        case step_register:
-            write_register(input);
-            break;
-        case step_poke: {
-            const std::uint64_t at = input.take<std::uint16_t>() / 4 * 4;
-            *allocator_.at<std::uint32_t>(Iova{at}) = input.take<std::uint32_t>();
-            break;
-        }
-        case step_reset:
-            guest_.reset();
-            handles_ = {};
-            break;
-        case step_enable:
-            guest_.enable();
-            break;
-        case step_poll:
-            hca_.poll();
-            break;
-        case step_move:
-            move(input);
-            break;
-        default:
-            break;
+            case step_command:
+                command(input);
+                break;
+            case step_register:
+                write_register(input);
+                break;
+            case step_poke: {
+                const std::uint64_t at = input.take<std::uint16_t>() / 4 * 4;
+                *allocator_.at<std::uint32_t>(Iova{at}) = input.take<std::uint32_t>();
+                break;
+            }
+            case step_reset:
+                guest_.reset();
+                handles_ = {};
+                break;
+            case step_enable:
+                guest_.enable();
+                break;
+            case step_poll:
+                hca_.poll();
+                break;
+            case step_move:
+                move(input);
+                break;
+            default:
+                break;
         }
         guest_.run_device();
     }
@@ -114,49 +114,49 @@ class Machine {
             return allocator_.page_list(allocator_.allocate(size), size);
         };
         switch (opcode) {
-        case VRDMA_ADMIN_CREATE_EQ:
-            cmd.create_eq = {pages(sizeof(vrdma_eq_control) + 16 * sizeof(vrdma_eqe)), 16, 0};
-            break;
-        case VRDMA_ADMIN_ALLOC_PD:
-            cmd.alloc_pd = {0, 0};
-            break;
-        case VRDMA_ADMIN_REG_MR:
-            cmd.reg_mr = {pages(9000), 0x10000, 9000, handle(VRDMA_ADMIN_ALLOC_PD), 15, 0, 0};
-            break;
-        case VRDMA_ADMIN_CREATE_CQ:
-            cmd.create_cq = {pages(VRDMA_QUEUE_CONTROL_SIZE + 16 * sizeof(vrdma_cqe)), 0, 16,
-                             handle(VRDMA_ADMIN_CREATE_EQ), 0};
-            break;
-        case VRDMA_ADMIN_CREATE_QP:
-            cmd.create_qp = {pages(vrdma_qp_buffer_size(16, 6, 16, 5)),
-                             0,
-                             0,
-                             handle(VRDMA_ADMIN_ALLOC_PD),
-                             handle(VRDMA_ADMIN_CREATE_CQ),
-                             handle(VRDMA_ADMIN_CREATE_CQ),
-                             16,
-                             16,
-                             6,
-                             5,
-                             2,
-                             0,
-                             0,
-                             1,
-                             1};
-            break;
-        case VRDMA_ADMIN_MODIFY_QP:
-            cmd.modify_qp = next_state();
-            break;
-        case VRDMA_ADMIN_CREATE_AH:
-            cmd.create_ah.pd = handle(VRDMA_ADMIN_ALLOC_PD);
-            cmd.create_ah.av = av();
-            break;
-        case VRDMA_ADMIN_SET_GID:
-            cmd.set_gid = {0, VRDMA_GID_ROCE_V2, 1, 0, {0xfd, 1}};
-            break;
-        default:
-            cmd.handle.handle = victim(opcode);
-            break;
+            case VRDMA_ADMIN_CREATE_EQ:
+                cmd.create_eq = {pages(sizeof(vrdma_eq_control) + 16 * sizeof(vrdma_eqe)), 16, 0};
+                break;
+            case VRDMA_ADMIN_ALLOC_PD:
+                cmd.alloc_pd = {0, 0};
+                break;
+            case VRDMA_ADMIN_REG_MR:
+                cmd.reg_mr = {pages(9000), 0x10000, 9000, handle(VRDMA_ADMIN_ALLOC_PD), 15, 0, 0};
+                break;
+            case VRDMA_ADMIN_CREATE_CQ:
+                cmd.create_cq = {pages(VRDMA_QUEUE_CONTROL_SIZE + 16 * sizeof(vrdma_cqe)), 0, 16,
+                                 handle(VRDMA_ADMIN_CREATE_EQ), 0};
+                break;
+            case VRDMA_ADMIN_CREATE_QP:
+                cmd.create_qp = {pages(vrdma_qp_buffer_size(16, 6, 16, 5)),
+                                 0,
+                                 0,
+                                 handle(VRDMA_ADMIN_ALLOC_PD),
+                                 handle(VRDMA_ADMIN_CREATE_CQ),
+                                 handle(VRDMA_ADMIN_CREATE_CQ),
+                                 16,
+                                 16,
+                                 6,
+                                 5,
+                                 2,
+                                 0,
+                                 0,
+                                 1,
+                                 1};
+                break;
+            case VRDMA_ADMIN_MODIFY_QP:
+                cmd.modify_qp = next_state();
+                break;
+            case VRDMA_ADMIN_CREATE_AH:
+                cmd.create_ah.pd = handle(VRDMA_ADMIN_ALLOC_PD);
+                cmd.create_ah.av = av();
+                break;
+            case VRDMA_ADMIN_SET_GID:
+                cmd.set_gid = {0, VRDMA_GID_ROCE_V2, 1, 0, {0xfd, 1}};
+                break;
+            default:
+                cmd.handle.handle = victim(opcode);
+                break;
         }
         return cmd;
     }
@@ -172,8 +172,7 @@ class Machine {
     // RESET to INIT, INIT to RTR, RTR to RTS, and round again.
     vrdma_cmd_modify_qp next_state() {
         static constexpr std::array<std::uint32_t, 4> masks{
-            IBV_QP_STATE,
-            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+            IBV_QP_STATE, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
@@ -195,23 +194,23 @@ class Machine {
 
     std::uint32_t victim(std::uint32_t opcode) const {
         switch (opcode) {
-        case VRDMA_ADMIN_DESTROY_EQ:
-            return handle(VRDMA_ADMIN_CREATE_EQ);
-        case VRDMA_ADMIN_DEALLOC_UCONTEXT:
-            return handle(VRDMA_ADMIN_ALLOC_UCONTEXT);
-        case VRDMA_ADMIN_DEALLOC_PD:
-            return handle(VRDMA_ADMIN_ALLOC_PD);
-        case VRDMA_ADMIN_DEREG_MR:
-            return handle(VRDMA_ADMIN_REG_MR);
-        case VRDMA_ADMIN_DESTROY_CQ:
-            return handle(VRDMA_ADMIN_CREATE_CQ);
-        case VRDMA_ADMIN_QUERY_QP:
-        case VRDMA_ADMIN_DESTROY_QP:
-            return handle(VRDMA_ADMIN_CREATE_QP);
-        case VRDMA_ADMIN_DESTROY_AH:
-            return handle(VRDMA_ADMIN_CREATE_AH);
-        default:
-            return 0;
+            case VRDMA_ADMIN_DESTROY_EQ:
+                return handle(VRDMA_ADMIN_CREATE_EQ);
+            case VRDMA_ADMIN_DEALLOC_UCONTEXT:
+                return handle(VRDMA_ADMIN_ALLOC_UCONTEXT);
+            case VRDMA_ADMIN_DEALLOC_PD:
+                return handle(VRDMA_ADMIN_ALLOC_PD);
+            case VRDMA_ADMIN_DEREG_MR:
+                return handle(VRDMA_ADMIN_REG_MR);
+            case VRDMA_ADMIN_DESTROY_CQ:
+                return handle(VRDMA_ADMIN_CREATE_CQ);
+            case VRDMA_ADMIN_QUERY_QP:
+            case VRDMA_ADMIN_DESTROY_QP:
+                return handle(VRDMA_ADMIN_CREATE_QP);
+            case VRDMA_ADMIN_DESTROY_AH:
+                return handle(VRDMA_ADMIN_CREATE_AH);
+            default:
+                return 0;
         }
     }
 

@@ -40,8 +40,8 @@ Result<EqId> EqTable::create(const vrdma_cmd_create_eq& cmd) {
     if (const auto valid = check(spec); !valid) {
         return fail(valid.error());
     }
-    auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, 0,
-                                 buffer_size(cmd.depth));
+    auto buffer =
+        read_page_list(resources_.memory, resources_.blocks, cmd.pages, 0, buffer_size(cmd.depth));
     if (!buffer) {
         return fail(buffer.error());
     }

@@ -51,8 +51,9 @@ Result<Prefix> parse_prefix(std::string_view text) {
 } // namespace
 
 Gid link_local(const Mac& mac) {
-    return {0xfe, 0x80, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(mac[0] ^ 2), mac[1], mac[2],
-            0xff, 0xfe, mac[3], mac[4], mac[5]};
+    return {
+        0xfe,   0x80,   0,    0,    0,      0,      0,     0, static_cast<std::uint8_t>(mac[0] ^ 2),
+        mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
 }
 
 bool Prefix::contains(const Gid& gid) const {

@@ -41,7 +41,8 @@ struct Identity {
     Result<> may_use(const Gid& gid) const;
 };
 
-// Which device has which GID; one for all devices of the mediator. A device is known by its identity.
+// Which device has which GID; one for all devices of the mediator. A device is known by its
+// identity.
 class GidRegistry {
   public:
     // A device may claim a GID many times and gives it back as often.

@@ -36,10 +36,7 @@ bool is_empty(const vrdma_page_list& list) {
 } // namespace
 
 MrTable::MrTable(Resources& resources, PdTable& pds)
-    : resources_{resources},
-      pds_{pds},
-      keys_{0xfffffffe},
-      table_{resources.limits.max_mr} {}
+    : resources_{resources}, pds_{pds}, keys_{0xfffffffe}, table_{resources.limits.max_mr} {}
 
 Result<> MrTable::check(const hca::MrSpec& spec) const {
     const Pd* pd = pds_.find(spec.pd);
@@ -49,10 +46,10 @@ Result<> MrTable::check(const hca::MrSpec& spec) const {
     if (const auto access = check_access(spec.access_flags); !access) {
         return access;
     }
-    const bool valid = spec.dma ? pd->ucontext == kernel && spec.start == 0
-                                : spec.length != 0 &&
-                                      spec.length <= resources_.limits.max_mr_size &&
-                                      spec.start <= UINT64_MAX - spec.length;
+    const bool valid = spec.dma
+                           ? pd->ucontext == kernel && spec.start == 0
+                           : spec.length != 0 && spec.length <= resources_.limits.max_mr_size &&
+                                 spec.start <= UINT64_MAX - spec.length;
     if (!valid) {
         return fail(std::errc::invalid_argument);
     }
@@ -136,14 +133,19 @@ Result<> MrTable::restore_one(StateReader& reader) {
         table_.find(Key{state->key}) != nullptr) {
         return fail(std::errc::invalid_argument);
     }
-    hca::MrSpec spec{Key{state->key},     PdId{state->pd},     state->start, state->length,
-                     state->access_flags, state->dma == 1, {}};
+    hca::MrSpec spec{Key{state->key},
+                     PdId{state->pd},
+                     state->start,
+                     state->length,
+                     state->access_flags,
+                     state->dma == 1,
+                     {}};
     if (const auto valid = check(spec); !valid) {
         return valid;
     }
-    auto buffer = spec.dma ? Result<Buffer>{Buffer{}}
-                           : restore_pages(reader, resources_.memory, resources_.blocks,
-                                           spec.length);
+    auto buffer = spec.dma
+                      ? Result<Buffer>{Buffer{}}
+                      : restore_pages(reader, resources_.memory, resources_.blocks, spec.length);
     if (!buffer) {
         return fail(buffer.error());
     }

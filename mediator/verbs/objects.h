@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// All verbs objects of one device, while it is enabled. They end together with the slice: nothing is
-// torn down one by one on a reset.
+// All verbs objects of one device, while it is enabled. They end together with the slice: nothing
+// is torn down one by one on a reset.
 #pragma once
 
 #include "mediator/verbs/ah.h"

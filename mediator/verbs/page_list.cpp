@@ -32,7 +32,8 @@ std::uint64_t blocks_of(std::uint64_t first_offset, std::uint64_t length, unsign
 // Zero stands for an unused entry, except that a large block may begin at the bottom of memory.
 bool valid_address(const GuestMemory& memory, std::uint64_t address, unsigned shift) {
     const std::uint64_t size = 1ull << shift;
-    return (address != 0 || shift > VRDMA_PAGE_SHIFT) && (address & (size - 1)) == 0 && memory.at(Iova{address}, size) != nullptr;
+    return (address != 0 || shift > VRDMA_PAGE_SHIFT) && (address & (size - 1)) == 0 &&
+           memory.at(Iova{address}, size) != nullptr;
 }
 
 // Copies `count` entries out of one page into `entries`. What is behind them must be unused.

@@ -66,7 +66,9 @@ Qp from(const Source& source) {
     return qp;
 }
 
-bool has(const vrdma_qp_attr& attr, std::uint32_t field) { return (attr.attr_mask & field) != 0; }
+bool has(const vrdma_qp_attr& attr, std::uint32_t field) {
+    return (attr.attr_mask & field) != 0;
+}
 
 // Ranges of the scalar attributes that the mask names.
 bool valid_ranges(const vrdma_qp_attr& attr, const Limits& limits) {
@@ -283,8 +285,7 @@ Result<> QpTable::restore_one(StateReader& reader) {
     if (const auto valid = check(qp); !valid) {
         return valid;
     }
-    auto buffer =
-        restore_pages(reader, resources_.memory, resources_.blocks, buffer_size(qp.spec));
+    auto buffer = restore_pages(reader, resources_.memory, resources_.blocks, buffer_size(qp.spec));
     if (!buffer) {
         return fail(buffer.error());
     }

@@ -64,12 +64,12 @@ constexpr std::uint32_t unsupported =
 
 constexpr unsigned type_bit(hca::QpType type) {
     switch (type) {
-    case hca::QpType::rc:
-        return rc;
-    case hca::QpType::uc:
-        return uc;
-    case hca::QpType::ud:
-        return ud;
+        case hca::QpType::rc:
+            return rc;
+        case hca::QpType::uc:
+            return uc;
+        case hca::QpType::ud:
+            return ud;
     }
     return 0;
 }

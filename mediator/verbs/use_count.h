@@ -37,6 +37,8 @@ class UseCount {
     // Objects move into their table before anybody holds them.
     UseCount([[maybe_unused]] UseCount&& other) noexcept { assert(!other.busy()); }
     UseCount& operator=(UseCount&&) = delete;
+    UseCount(const UseCount&) = delete;
+    UseCount& operator=(const UseCount&) = delete;
     ~UseCount() { assert(!busy()); }
 
     bool busy() const noexcept { return users_ != 0; }

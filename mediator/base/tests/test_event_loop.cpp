@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "mediator/base/event_loop.h"
-
 #include <gtest/gtest.h>
 
 #include <optional>
 
 #include "mediator/base/event_fd.h"
+#include "mediator/base/event_loop.h"
 
 namespace vrdma {
 namespace {
@@ -56,11 +55,13 @@ TEST_F(EventLoopTest, AHandlerMayEndItsOwnWatch) {
     std::optional<EventLoop::Watch> watch;
     const std::string captured = "a string that lives in the handler";
     std::string seen;
-    watch = loop.watch(first.fd(), [&, captured](std::uint32_t) {
-                    watch.reset();
-                    seen = captured;
-                    loop.stop();
-                }).value();
+    watch = loop.watch(first.fd(),
+                       [&, captured](std::uint32_t) {
+                           watch.reset();
+                           seen = captured;
+                           loop.stop();
+                       })
+                .value();
     first.signal();
     ASSERT_TRUE(loop.run());
     EXPECT_EQ(seen, captured);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "mediator/base/log.h"
-
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <algorithm>
 #include <sstream>
+
+#include "mediator/base/log.h"
 
 namespace vrdma {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "mediator/control/config.h"
-
 #include <gtest/gtest.h>
+
+#include "mediator/control/config.h"
 
 namespace vrdma::control {
 namespace {
@@ -61,8 +61,7 @@ TEST(Config, ErrorsNameTheKey) {
     EXPECT_EQ(error_of("colour = 1"), "colour: unknown");
     EXPECT_EQ(error_of("[soft]\nspin = 1"), "soft.spin: unknown");
     EXPECT_EQ(error_of("[types.small]\nmax_qps = 1"), "types.small.max_qps: unknown");
-    EXPECT_EQ(error_of("[soft]\npollers = 0"),
-              "soft.pollers: a number from 1 to 256 is wanted");
+    EXPECT_EQ(error_of("[soft]\npollers = 0"), "soft.pollers: a number from 1 to 256 is wanted");
     EXPECT_EQ(error_of("[soft]\npollers = \"1\""),
               "soft.pollers: a number from 1 to 256 is wanted");
     EXPECT_EQ(error_of("[soft]\nspin_min_us = 500"), "soft.spin_min_us: more than spin_max_us");
@@ -96,7 +95,9 @@ TEST(Config, TheInstalledFileIsValidAndSaysTheDefaults) {
     EXPECT_EQ(config->name, Config{}.name);
 }
 
-TEST(Config, AFileMustBeThere) { EXPECT_FALSE(load_config("/nonexistent/vrdmad.conf")); }
+TEST(Config, AFileMustBeThere) {
+    EXPECT_FALSE(load_config("/nonexistent/vrdmad.conf"));
+}
 
 } // namespace
 } // namespace vrdma::control

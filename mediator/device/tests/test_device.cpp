@@ -69,13 +69,20 @@ TEST_F(DeviceTest, BadQueueRegistersAreFatal) {
         std::uint32_t offset;
         std::uint32_t value;
     } bad[] = {
-        {VRDMA_REG_ASQ_LOW, 0x1004},          {VRDMA_REG_ASQ_LOW, 0},
-        {VRDMA_REG_ASQ_HIGH, 0xffffffff},     {VRDMA_REG_ACQ_LOW, 0x1800},
-        {VRDMA_REG_ACQ_LOW, 0},               {VRDMA_REG_ACQ_HIGH, 1},
-        {VRDMA_REG_AQ_DEPTH, 0},              {VRDMA_REG_AQ_DEPTH, 1},
-        {VRDMA_REG_AQ_DEPTH, 3},              {VRDMA_REG_AQ_DEPTH, 512},
-        {VRDMA_REG_AQ_VECTOR, 4},             {VRDMA_REG_STATUS_PAGE_LOW, 0},
-        {VRDMA_REG_STATUS_PAGE_LOW, 0x1001},  {VRDMA_REG_STATUS_PAGE_HIGH, 1},
+        {VRDMA_REG_ASQ_LOW, 0x1004},
+        {VRDMA_REG_ASQ_LOW, 0},
+        {VRDMA_REG_ASQ_HIGH, 0xffffffff},
+        {VRDMA_REG_ACQ_LOW, 0x1800},
+        {VRDMA_REG_ACQ_LOW, 0},
+        {VRDMA_REG_ACQ_HIGH, 1},
+        {VRDMA_REG_AQ_DEPTH, 0},
+        {VRDMA_REG_AQ_DEPTH, 1},
+        {VRDMA_REG_AQ_DEPTH, 3},
+        {VRDMA_REG_AQ_DEPTH, 512},
+        {VRDMA_REG_AQ_VECTOR, 4},
+        {VRDMA_REG_STATUS_PAGE_LOW, 0},
+        {VRDMA_REG_STATUS_PAGE_LOW, 0x1001},
+        {VRDMA_REG_STATUS_PAGE_HIGH, 1},
         {VRDMA_REG_CONTROL, 0x80},
     };
     unsigned interrupts = 0;

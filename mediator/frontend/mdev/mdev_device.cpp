@@ -40,9 +40,9 @@ Result<std::unique_ptr<MdevDevice>> MdevDevice::open(const Host& host, UniqueFd 
     const DeviceType& type = host.types[info->type];
     constexpr int protection = PROT_READ | PROT_WRITE;
     auto shadow = Mapping::map(fd.get(), VRDMA_MDEV_MMAP_SHADOW, VRDMA_PAGE_SIZE, protection);
-    auto doorbells =
-        Mapping::map(fd.get(), VRDMA_MDEV_MMAP_DOORBELLS,
-                     std::size_t{type.limits.doorbell_pages} * VRDMA_DOORBELL_PAGE_SIZE, protection);
+    auto doorbells = Mapping::map(
+        fd.get(), VRDMA_MDEV_MMAP_DOORBELLS,
+        std::size_t{type.limits.doorbell_pages} * VRDMA_DOORBELL_PAGE_SIZE, protection);
     auto memory = WindowMemory::map(fd.get());
     auto wake = EventFd::create();
     if (!shadow || !doorbells || !memory || !wake) {
@@ -112,17 +112,17 @@ void MdevDevice::on_messages(std::uint32_t epoll_events) {
 
 void MdevDevice::on_message(const vrdma_mdev_message& message) {
     switch (message.type) {
-    case VRDMA_MDEV_MESSAGE_WRITE:
-        device_->write_register(message.offset, message.value);
-        break;
-    case VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL:
-        device_->write_register(VRDMA_REG_ADMIN_DOORBELL, 0);
-        break;
-    case VRDMA_MDEV_MESSAGE_RESET:
-        on_reset(message.value);
-        break;
-    default:
-        break;
+        case VRDMA_MDEV_MESSAGE_WRITE:
+            device_->write_register(message.offset, message.value);
+            break;
+        case VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL:
+            device_->write_register(VRDMA_REG_ADMIN_DOORBELL, 0);
+            break;
+        case VRDMA_MDEV_MESSAGE_RESET:
+            on_reset(message.value);
+            break;
+        default:
+            break;
     }
 }
 

@@ -14,7 +14,9 @@ GuestPort::GuestPort(std::unique_ptr<ArenaMemory> memory, const DeviceType& type
       registers_(VRDMA_PAGE_SIZE / sizeof(std::uint32_t)),
       doorbells_(type.limits.doorbell_pages) {}
 
-void GuestPort::raise(unsigned vector) noexcept { raised_.at(vector).fetch_add(1); }
+void GuestPort::raise(unsigned vector) noexcept {
+    raised_.at(vector).fetch_add(1);
+}
 
 Iova GuestAllocator::allocate(std::uint64_t size, std::uint64_t alignment) {
     const std::uint64_t begin = (next_ + alignment - 1) & ~(alignment - 1);
@@ -86,7 +88,9 @@ bool AdminClient::enable() {
     return status() == VRDMA_STATUS_ENABLED;
 }
 
-void AdminClient::reset() { write(VRDMA_REG_CONTROL, VRDMA_CONTROL_RESET); }
+void AdminClient::reset() {
+    write(VRDMA_REG_CONTROL, VRDMA_CONTROL_RESET);
+}
 
 std::uint16_t AdminClient::post(std::uint32_t opcode, vrdma_admin_cmd cmd) {
     auto* entry = allocator_.at<vrdma_admin_cmd>(submissions_ + posted_ % depth * sizeof(cmd));

@@ -52,7 +52,8 @@ class GuestAllocator {
 
     Iova allocate(std::uint64_t size, std::uint64_t alignment = VRDMA_PAGE_SIZE);
 
-    // The page list of [begin, begin + length), with as many levels as it takes, or at least so many.
+    // The page list of [begin, begin + length), with as many levels as it takes, or at least so
+    // many.
     vrdma_page_list page_list(Iova begin, std::uint64_t length,
                               unsigned page_shift = VRDMA_PAGE_SHIFT, unsigned min_levels = 0);
 

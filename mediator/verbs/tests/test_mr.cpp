@@ -129,8 +129,9 @@ TEST_F(MrTest, AGibibyteRegistersInMilliseconds) {
         ASSERT_TRUE(key);
         ASSERT_TRUE(objects.mrs.dereg(*key));
     }
-    RecordProperty("microseconds",
-                   std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(best).count()));
+    RecordProperty(
+        "microseconds",
+        std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(best).count()));
     EXPECT_LT(best, std::chrono::milliseconds{100}); // with sanitizers; see the benchmarks
 }
 

@@ -36,7 +36,9 @@ class PageListTest : public VerbsTest {
     BlockBudget budget{1 << 20};
 };
 
-TEST_F(PageListTest, OneBlockNeedsNoLevel) { expect_contiguous(page_size, 12, 0); }
+TEST_F(PageListTest, OneBlockNeedsNoLevel) {
+    expect_contiguous(page_size, 12, 0);
+}
 
 TEST_F(PageListTest, EachNumberOfLevels) {
     expect_contiguous(10 * page_size, 12, 1);
@@ -59,8 +61,7 @@ TEST_F(PageListTest, AContiguousRunIsItsBlocks) {
     const Iova begin = allocator.allocate(3 * page_size);
     const auto buffer = read({raw(begin), 3, 12, 0, 0}, 3 * page_size);
     ASSERT_TRUE(buffer);
-    EXPECT_EQ(buffer->pages.blocks,
-              (std::vector{begin, begin + page_size, begin + 2 * page_size}));
+    EXPECT_EQ(buffer->pages.blocks, (std::vector{begin, begin + page_size, begin + 2 * page_size}));
 }
 
 TEST_F(PageListTest, ABufferMayBeginAndEndWithinBlocks) {

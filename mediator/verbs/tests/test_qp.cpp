@@ -282,7 +282,9 @@ TEST_F(QpTest, RoundTrip) {
     EXPECT_EQ(error_of(moved->objects.cqs.destroy(cq)), std::errc::device_or_resource_busy);
 }
 
-TEST_F(QpTest, AStateOfAQpIsSmall) { EXPECT_LE(sizeof(QpState), 256u); }
+TEST_F(QpTest, AStateOfAQpIsSmall) {
+    EXPECT_LE(sizeof(QpState), 256u);
+}
 
 TEST_F(QpTest, RestoreValidates) {
     const auto spec = side->slice.qps.at(make_qp());

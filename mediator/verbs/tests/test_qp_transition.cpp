@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "mediator/verbs/qp_transition.h"
-
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
 #include <array>
+
+#include "mediator/verbs/qp_transition.h"
 
 namespace vrdma::verbs {
 namespace {
@@ -21,8 +21,8 @@ std::errc error(QpType type, ibv_qp_state from, ibv_qp_state to, unsigned mask) 
 
 constexpr unsigned rc_rtr = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-constexpr unsigned rc_rts = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                            IBV_QP_MAX_QP_RD_ATOMIC;
+constexpr unsigned rc_rts =
+    IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 
 // What a transition needs, for each type: RC, UC, UD.
 struct Transition {
@@ -34,7 +34,8 @@ struct Transition {
 constexpr unsigned init = IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 constexpr unsigned uc_rtr = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 constexpr std::array required{
-    Transition{IBV_QPS_RESET, IBV_QPS_INIT,
+    Transition{IBV_QPS_RESET,
+               IBV_QPS_INIT,
                {init | IBV_QP_ACCESS_FLAGS, init | IBV_QP_ACCESS_FLAGS, init | IBV_QP_QKEY}},
     Transition{IBV_QPS_INIT, IBV_QPS_RTR, {rc_rtr, uc_rtr, 0}},
     Transition{IBV_QPS_RTR, IBV_QPS_RTS, {rc_rts, IBV_QP_SQ_PSN, IBV_QP_SQ_PSN}},
@@ -87,10 +88,14 @@ TEST(QpTransition, EveryStateLeadsToResetAndAllButResetToError) {
 
 TEST(QpTransition, StatesAreNotSkipped) {
     constexpr unsigned everything = init | IBV_QP_ACCESS_FLAGS | rc_rtr | rc_rts;
-    for (const auto& [from, to] :
-         {std::pair{IBV_QPS_RESET, IBV_QPS_RTR}, {IBV_QPS_RESET, IBV_QPS_RTS},
-          {IBV_QPS_INIT, IBV_QPS_RTS}, {IBV_QPS_RTR, IBV_QPS_INIT}, {IBV_QPS_RTS, IBV_QPS_RTR},
-          {IBV_QPS_ERR, IBV_QPS_RTS}, {IBV_QPS_INIT, IBV_QPS_SQD}, {IBV_QPS_RTS, IBV_QPS_SQE}}) {
+    for (const auto& [from, to] : {std::pair{IBV_QPS_RESET, IBV_QPS_RTR},
+                                   {IBV_QPS_RESET, IBV_QPS_RTS},
+                                   {IBV_QPS_INIT, IBV_QPS_RTS},
+                                   {IBV_QPS_RTR, IBV_QPS_INIT},
+                                   {IBV_QPS_RTS, IBV_QPS_RTR},
+                                   {IBV_QPS_ERR, IBV_QPS_RTS},
+                                   {IBV_QPS_INIT, IBV_QPS_SQD},
+                                   {IBV_QPS_RTS, IBV_QPS_SQE}}) {
         for (const QpType type : types) {
             EXPECT_EQ(error(type, from, to, everything), invalid) << from << " to " << to;
             EXPECT_EQ(error(type, from, to, 0), invalid) << from << " to " << to;

@@ -21,8 +21,8 @@ constexpr UcontextId kernel{0};
 // One device.
 struct Side {
     Side(const Limits& limits, const Identity& identity, GidRegistry& registry, GuestMemory& memory)
-        : doorbells(limits.doorbell_pages),
-          objects{limits, identity, registry, memory, doorbells, slice} {}
+        : doorbells(limits.doorbell_pages), objects{limits, identity,  registry,
+                                                    memory, doorbells, slice} {}
 
     std::vector<vrdma_doorbell_page> doorbells;
     hca::FakeSlice slice;
@@ -46,8 +46,8 @@ class VerbsTest : public testing::Test {
     }
 
     vrdma_cmd_create_cq cq_command(EqId eq, UcontextId owner = kernel, std::uint32_t depth = 64) {
-        return {pages(VRDMA_QUEUE_CONTROL_SIZE + std::uint64_t{depth} * sizeof(vrdma_cqe)), 0, depth,
-                eq.value, owner.value};
+        return {pages(VRDMA_QUEUE_CONTROL_SIZE + std::uint64_t{depth} * sizeof(vrdma_cqe)), 0,
+                depth, eq.value, owner.value};
     }
 
     vrdma_cmd_reg_mr mr_command(PdId pd, std::uint64_t length = 10000) {

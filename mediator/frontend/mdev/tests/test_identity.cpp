@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "mediator/frontend/mdev/identity.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
+
+#include "mediator/frontend/mdev/identity.h"
 
 namespace vrdma::mdev {
 namespace {

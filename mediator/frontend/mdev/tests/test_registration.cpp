@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "mediator/frontend/mdev/registration.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "mediator/frontend/mdev/registration.h"
 
 namespace vrdma::mdev {
 namespace {
