@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/bench/parties.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+
+namespace vrdma::bench {
+namespace {
+
+hca::soft::Config config() {
+    hca::soft::Config config;
+    config.poll = {std::chrono::seconds{10}, std::chrono::seconds{10}};
+    return config;
+}
+
+} // namespace
+
+void pin_to_core(unsigned core) {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    CPU_SET(core % std::max(1u, std::thread::hardware_concurrency()), &cores);
+    ::pthread_setaffinity_np(::pthread_self(), sizeof(cores), &cores);
+}
+
+Relay::Relay() {
+    thread_ = std::thread{[this] {
+        pin_to_core(poller_core);
+        std::uint64_t last = 0;
+        while (!stop_.load(std::memory_order_relaxed)) {
+            const std::uint64_t value = in_.word.load(std::memory_order_acquire);
+            if (value != last) {
+                out_.word.store(value, std::memory_order_release);
+                last = value;
+            }
+        }
+    }};
+}
+
+Relay::~Relay() {
+    stop_.store(true);
+    thread_.join();
+}
+
+void Relay::pass(std::uint64_t value) {
+    in_.word.store(value, std::memory_order_release);
+    while (out_.word.load(std::memory_order_acquire) != value) {
+    }
+}
+
+Pair::Pair(std::uint32_t idle_pairs, std::uint64_t region_size) {
+    pin_to_core(poller_core);
+    hca_ = std::move(*hca::soft::SoftHca::create(config()));
+    pin_to_core(guest_core);
+    a_ = std::make_unique<test::Guest>(*hca_, "a", test::ipv4_gid(1));
+    b_ = std::make_unique<test::Guest>(*hca_, "b", test::ipv4_gid(2));
+    a_cq_ = std::make_unique<test::GuestCq>(a_->create_cq(1024));
+    b_cq_ = std::make_unique<test::GuestCq>(b_->create_cq(1024));
+    a_mr_ = a_->register_mr(region_size, {.scattered = false});
+    b_mr_ = b_->register_mr(region_size, {.scattered = false});
+    add_idle_pairs(idle_pairs);
+    const test::QpShape shape{.sq_depth = 256, .sq_stride_shift = 6, .max_inline = 40};
+    a_qp_ = std::make_unique<test::GuestQp>(a_->create_qp(*a_cq_, *a_cq_, shape));
+    b_qp_ = std::make_unique<test::GuestQp>(b_->create_qp(*b_cq_, *b_cq_, shape));
+    connect(*a_, *a_qp_, b_->gid(), b_qp_->id());
+    connect(*b_, *b_qp_, a_->gid(), a_qp_->id());
+}
+
+void Pair::add_idle_pairs(std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const test::GuestQp from = a_->create_qp(*a_cq_, *a_cq_);
+        const test::GuestQp to = b_->create_qp(*b_cq_, *b_cq_);
+        connect(*a_, from, b_->gid(), to.id());
+        connect(*b_, to, a_->gid(), from.id());
+    }
+}
+
+void Pair::write_word(test::GuestQp& qp, const test::MemoryRegion& to, std::uint64_t value) {
+    qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                  .flags = VRDMA_SQ_INLINE,
+                  .inline_data = std::as_bytes(std::span{&value, 1}),
+                  .rkey = to.key,
+                  .raddr = to.start});
+    const auto& target = *to.buffer.at<std::uint64_t>(0);
+    while (load_acquire(target) != value) {
+    }
+}
+
+double Samples::quiet() {
+    const auto tenth = static_cast<std::ptrdiff_t>(values_.size() / 10);
+    std::nth_element(values_.begin(), values_.begin() + tenth, values_.end());
+    return values_[tenth];
+}
+
+} // namespace vrdma::bench
