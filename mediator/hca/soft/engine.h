@@ -28,8 +28,8 @@ class Engine {
 
     // Looks once at everything that may have work. Returns whether anything had.
     bool round() noexcept;
-    // Tells guests about what was completed.
-    bool end_round() noexcept { return events_.end_round(); }
+    // Interrupts guests that want to know of what was completed.
+    bool tell_guests() noexcept;
 
     // From here on every guest must ring and kick. False, and taken back, if there is work after
     // all.
@@ -49,6 +49,7 @@ class Engine {
     std::vector<SliceCore*> slices_;
     std::size_t queue_pairs_ = 0;
     unsigned rounds_ = 0;
+    unsigned turns_untold_ = 0;
 };
 
 } // namespace vrdma::hca::soft

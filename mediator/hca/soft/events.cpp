@@ -20,7 +20,7 @@ void Events::activate(EventQueue& queue) noexcept {
     }
 }
 
-bool Events::end_round() noexcept {
+bool Events::deliver() noexcept {
     if (pushed_.empty() && active_.empty()) {
         return false;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The end of a poller's round: which CQs got entries and are armed, which event queues have
-// something to deliver. One fence serves all CQEs of the round.
+// Which CQs got entries and may be armed, which event queues have something to deliver. This is
+// looked at when the poller has nothing better to do, so that one fence serves many CQEs.
 #pragma once
 
 #include "mediator/hca/soft/completion_queue.h"
@@ -11,19 +11,19 @@ namespace vrdma::hca::soft {
 
 class Events {
   public:
-    // Entries were pushed: look at arm when the round ends.
+    // Entries were pushed: look at arm at the next delivery.
     void pushed(CompletionQueue& cq) noexcept {
         if (!cq.pushed.linked) {
             pushed_.push_back(cq);
         }
     }
 
-    // To be delivered when the round ends. Without a queue nobody wants to know.
+    // Something to deliver. Without a queue nobody wants to know.
     void announce(EventQueue* queue, EventSource& source, std::uint32_t event) noexcept;
     void activate(EventQueue& queue) noexcept;
 
     // Returns whether there was anything to do.
-    bool end_round() noexcept;
+    bool deliver() noexcept;
 
     // Some queue's guest must make room first; nothing tells when it did.
     bool waiting() const noexcept { return !active_.empty(); }

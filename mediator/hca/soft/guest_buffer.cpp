@@ -30,7 +30,11 @@ Result<GuestBuffer> GuestBuffer::map(const GuestMemory& memory, Translation page
         left -= used;
         begin = 0;
     }
+    const auto gap = std::adjacent_find(
+        pages.blocks.begin(), pages.blocks.end(),
+        [block](Iova first, Iova second) { return raw(second) != raw(first) + block; });
     GuestBuffer buffer;
+    buffer.contiguous_ = gap == pages.blocks.end();
     buffer.base_ = memory.at(Iova{0}, 0);
     buffer.blocks_ = std::move(pages.blocks);
     buffer.first_offset_ = pages.first_offset;
@@ -42,6 +46,9 @@ Result<GuestBuffer> GuestBuffer::map(const GuestMemory& memory, Translation page
 std::span<std::byte> GuestBuffer::run(std::uint64_t offset, std::uint64_t limit) const noexcept {
     assert(offset < length_);
     const std::uint64_t wanted = std::min(limit, length_ - offset);
+    if (contiguous_) {
+        return {at(offset), wanted};
+    }
     const std::uint64_t place = first_offset_ + offset;
     const std::uint64_t block = mask() + 1;
     std::size_t index = place >> shift_;

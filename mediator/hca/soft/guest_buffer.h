@@ -36,6 +36,7 @@ class GuestBuffer {
     std::uint64_t first_offset_ = 0;
     std::uint64_t length_ = 0;
     unsigned shift_ = VRDMA_PAGE_SHIFT;
+    bool contiguous_ = false; // all blocks follow each other
 };
 
 } // namespace vrdma::hca::soft

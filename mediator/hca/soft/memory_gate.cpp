@@ -15,7 +15,24 @@ Result<> MemoryGate::insert(std::unique_ptr<MemoryRegion> region) {
 
 std::unique_ptr<MemoryRegion> MemoryGate::remove(Key key) {
     auto node = regions_.extract(key);
-    return node.empty() ? nullptr : std::move(node.mapped());
+    if (node.empty()) {
+        return nullptr;
+    }
+    recent_[key.value % recent_regions] = nullptr;
+    return std::move(node.mapped());
+}
+
+const MemoryRegion* MemoryGate::find(Key key) const noexcept {
+    const MemoryRegion*& recent = recent_[key.value % recent_regions];
+    if (recent != nullptr && recent->key == key) {
+        return recent;
+    }
+    const auto found = regions_.find(key);
+    if (found == regions_.end()) {
+        return nullptr;
+    }
+    recent = found->second.get();
+    return recent;
 }
 
 vrdma_vendor_err MemoryGate::open(const Access& access, std::uint64_t skip,
@@ -23,11 +40,11 @@ vrdma_vendor_err MemoryGate::open(const Access& access, std::uint64_t skip,
     if (access.length == 0) {
         return VRDMA_VERR_NONE;
     }
-    const auto found = regions_.find(access.key);
-    if (found == regions_.end()) {
+    const MemoryRegion* const found = find(access.key);
+    if (found == nullptr) {
         return VRDMA_VERR_KEY;
     }
-    const MemoryRegion& region = *found->second;
+    const MemoryRegion& region = *found;
     if (region.pd != access.pd) {
         return VRDMA_VERR_PD;
     }

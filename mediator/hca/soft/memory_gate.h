@@ -4,6 +4,7 @@
 // to the device's memory is allowed.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <unordered_map>
@@ -55,8 +56,14 @@ class MemoryGate {
                                std::uint64_t skip, SpanList& spans) const noexcept;
 
   private:
+    const MemoryRegion* find(Key key) const noexcept;
+
+    static constexpr std::size_t recent_regions = 64;
+
     const GuestMemory& memory_;
     std::unordered_map<Key, std::unique_ptr<MemoryRegion>> regions_;
+    // The last that was used of those whose keys end alike: most messages use few regions.
+    mutable std::array<const MemoryRegion*, recent_regions> recent_{};
 };
 
 } // namespace vrdma::hca::soft

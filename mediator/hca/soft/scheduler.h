@@ -36,7 +36,9 @@ class Scheduler {
     // Gives each hot QP that has a WQE and each ready QP a turn. Returns whether any did something.
     template <typename TakeTurn>
     bool serve(TakeTurn&& take_turn) noexcept {
-        return serve_hot(take_turn) | serve_ready(take_turn);
+        const bool any_hot = serve_hot(take_turn);
+        const bool any_ready = serve_ready(take_turn);
+        return any_hot || any_ready;
     }
 
     // Wakes QPs whose timers ran out.
@@ -49,13 +51,13 @@ class Scheduler {
 
   private:
     template <typename TakeTurn>
-    bool serve_hot(TakeTurn& take_turn) noexcept {
-        bool worked = false;
+    unsigned serve_hot(TakeTurn& take_turn) noexcept {
+        unsigned worked = 0;
         for (std::size_t i = 0; i < hot_.size();) {
             QueuePair& qp = *hot_[i];
             if (qp.sq.peek() != 0) {
                 qp.active = now_;
-                worked |= take_turn(qp) == Turn::more;
+                worked += take_turn(qp) == Turn::more ? 1 : 0;
             } else if (now_ - qp.active > hot_idle_) {
                 cool_if_idle(qp);
             }
@@ -67,13 +69,13 @@ class Scheduler {
     }
 
     template <typename TakeTurn>
-    bool serve_ready(TakeTurn& take_turn) noexcept {
-        bool worked = false;
+    unsigned serve_ready(TakeTurn& take_turn) noexcept {
+        unsigned worked = 0;
         for (std::size_t turns = ready_.size(); turns > 0 && !ready_.empty(); --turns) {
             QueuePair& qp = *ready_.pop_front();
             qp.attention = Attention::cold;
             if (take_turn(qp) == Turn::more) {
-                worked = true;
+                ++worked;
                 wake(qp);
             }
         }

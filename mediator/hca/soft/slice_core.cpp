@@ -232,7 +232,7 @@ void SliceCore::announce_waiting(CompletionQueue& cq, const CqState& state) noex
 }
 
 void SliceCore::freeze() noexcept {
-    engine_.end_round();
+    engine_.tell_guests();
     for (const auto& [id, qp] : qps_) {
         engine_.scheduler().withdraw(*qp);
         qp->sent = 0; // an interrupted message starts again
