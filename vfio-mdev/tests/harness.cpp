@@ -63,7 +63,6 @@ bool run_case(const Case& test) {
     if (child == 0) {
         alarm(case_timeout_s);
         test.run();
-        std::fflush(stdout);
         _exit(0);
     }
     int status = 0;
@@ -80,6 +79,7 @@ Registration::Registration(const char* name, void (*run)()) {
 }
 
 int run(const std::string& filter, const std::function<void()>& cleanup) {
+    (void)std::setvbuf(stdout, nullptr, _IONBF, 0); /* cases fork, and may crash */
     KernelLog log;
     int failed = 0;
     int ran = 0;
@@ -87,12 +87,10 @@ int run(const std::string& filter, const std::function<void()>& cleanup) {
         if (std::string(test.name).find(filter) == std::string::npos)
             continue;
         std::printf("[ RUN    ] %s\n", test.name);
-        std::fflush(stdout);
         bool passed = run_case(test);
         cleanup();
         passed &= !log.complained();
         std::printf("[ %s ] %s\n", passed ? "    OK" : "FAILED", test.name);
-        std::fflush(stdout);
         failed += !passed;
         ran++;
     }
@@ -102,7 +100,6 @@ int run(const std::string& filter, const std::function<void()>& cleanup) {
 
 void fail(const char* file, int line, const std::string& what) {
     std::printf("    %s:%d: %s (errno %s)\n", file, line, what.c_str(), std::strerror(errno));
-    std::fflush(stdout);
     _exit(1);
 }
 

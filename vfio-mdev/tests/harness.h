@@ -97,20 +97,13 @@ int write_file(const std::string& path, const std::string& text);
     static const harness::Registration name##_registration(#name, name); \
     static void name()
 
-#define CHECK(condition)                                   \
-    do {                                                   \
-        if (!(condition))                                  \
-            harness::fail(__FILE__, __LINE__, #condition); \
-    } while (false)
+#define CHECK(condition) ((condition) ? void() : harness::fail(__FILE__, __LINE__, #condition))
 
 #define CHECK_EQ(actual, expected) \
     harness::check_equal(__FILE__, __LINE__, #actual, (actual), (expected))
 
 /* A system call that fails with this errno. */
-#define CHECK_ERRNO(call, error)                                       \
-    do {                                                               \
-        CHECK((call) < 0);                                             \
-        harness::check_equal(__FILE__, __LINE__, #call, errno, error); \
-    } while (false)
+#define CHECK_ERRNO(call, error) \
+    harness::check_equal(__FILE__, __LINE__, #call, (call) < 0 ? errno : 0, (error))
 
 #endif /* VRDMA_VFIO_MDEV_TESTS_HARNESS_H */

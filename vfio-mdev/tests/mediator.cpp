@@ -12,11 +12,11 @@ namespace {
 
 constexpr int test_uuids = 8;
 
-vrdma_mdev_type test_type(const char* name, uint32_t instances, uint64_t pinned_pages) {
+vrdma_mdev_type test_type(const char* name, const char* description, uint64_t pinned_pages) {
     vrdma_mdev_type type = {};
     std::strncpy(type.name, name, sizeof(type.name) - 1);
-    std::snprintf(type.description, sizeof(type.description), "%s for tests", name);
-    type.max_instances = instances;
+    std::strncpy(type.description, description, sizeof(type.description) - 1);
+    type.max_instances = small_instances;
     type.doorbell_pages = small_doorbell_pages;
     type.vectors = small_vectors;
     type.max_pinned = pinned_pages * page_size;
@@ -38,8 +38,8 @@ vrdma_mdev_register test_hca() {
     spec.abi_version = VRDMA_MDEV_ABI_VERSION;
     spec.num_types = 2;
     std::strncpy(spec.name, "vrdmatest", sizeof(spec.name) - 1);
-    spec.types[small_type] = test_type("small", small_instances, small_pinned_pages);
-    spec.types[large_type] = test_type("large", small_instances, large_pinned_pages);
+    spec.types[small_type] = test_type("small", "small for tests", small_pinned_pages);
+    spec.types[large_type] = test_type("large", "large for tests", large_pinned_pages);
     return spec;
 }
 

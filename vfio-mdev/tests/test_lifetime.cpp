@@ -43,6 +43,8 @@ class MediatorProcess {
             }
         }
     }
+    MediatorProcess(const MediatorProcess&) = delete;
+    MediatorProcess& operator=(const MediatorProcess&) = delete;
     ~MediatorProcess() { kill_it(); }
     void kill_it() {
         if (pid_ > 0) {
