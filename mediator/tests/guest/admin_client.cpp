@@ -4,15 +4,29 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "mediator/memory/shared_words.h"
 
 namespace vrdma::test {
+namespace {
+
+vrdma_doorbell_page* new_doorbells(std::size_t pages) {
+    const std::size_t size = pages * sizeof(vrdma_doorbell_page);
+    void* memory = std::aligned_alloc(sizeof(vrdma_doorbell_page), size);
+    if (memory == nullptr) {
+        throw std::bad_alloc{};
+    }
+    return static_cast<vrdma_doorbell_page*>(std::memset(memory, 0, size));
+}
+
+} // namespace
 
 GuestPort::GuestPort(std::unique_ptr<ArenaMemory> memory, const DeviceType& type)
     : memory_{std::move(memory)},
       registers_(VRDMA_PAGE_SIZE / sizeof(std::uint32_t)),
-      doorbells_(type.limits.doorbell_pages) {}
+      doorbell_pages_{new_doorbells(type.limits.doorbell_pages), std::free},
+      doorbells_{doorbell_pages_.get(), type.limits.doorbell_pages} {}
 
 void GuestPort::raise(unsigned vector) noexcept {
     raised_.at(vector).fetch_add(1);

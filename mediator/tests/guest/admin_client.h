@@ -4,6 +4,8 @@
 // exactly as a guest uses them, on memory that is an arena.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,7 +41,8 @@ class GuestPort final : public HostPort {
   private:
     std::unique_ptr<ArenaMemory> memory_;
     std::vector<std::uint32_t> registers_;
-    std::vector<vrdma_doorbell_page> doorbells_;
+    std::unique_ptr<vrdma_doorbell_page, void (*)(void*)> doorbell_pages_;
+    std::span<vrdma_doorbell_page> doorbells_;
     std::array<std::atomic<unsigned>, VRDMA_MAX_VECTORS> raised_{};
     std::atomic<unsigned> wakes_ = 0;
     int kick_ = -1;
