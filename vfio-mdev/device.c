@@ -130,6 +130,9 @@ static long get_irq_info(struct vrdma_device *dev, struct vfio_irq_info __user *
 		return -EFAULT;
 	if (info.argsz < minsz || info.index >= VFIO_PCI_NUM_IRQS)
 		return -EINVAL;
+	/* As vfio-pci for a device without AER; QEMU warns of a count of 0. */
+	if (info.index == VFIO_PCI_ERR_IRQ_INDEX)
+		return -EINVAL;
 	info.count = vrdma_irq_count(dev, info.index);
 	info.flags = info.count ? VFIO_IRQ_INFO_EVENTFD : 0;
 	return copy_to_user(arg, &info, minsz) ? -EFAULT : 0;

@@ -15,7 +15,8 @@ constexpr uint32_t disable = VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_TRIGGE
 TEST(irq_info) {
     const Served served;
     const Vm vm(served.uuid);
-    for (uint32_t index = 0; index < VFIO_PCI_NUM_IRQS; index++) {
+    for (const uint32_t index : {VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX,
+                                 VFIO_PCI_MSIX_IRQ_INDEX, VFIO_PCI_REQ_IRQ_INDEX}) {
         vfio_irq_info info = {sizeof(info), 0, index, 0};
         CHECK(vm.ioctl_device(VFIO_DEVICE_GET_IRQ_INFO, &info) == 0);
         const uint32_t expected = index == msix                     ? small_vectors
@@ -24,8 +25,10 @@ TEST(irq_info) {
         CHECK_EQ(info.count, expected);
         CHECK_EQ(info.flags, expected ? VFIO_IRQ_INFO_EVENTFD : 0u);
     }
-    vfio_irq_info info = {sizeof(info), 0, VFIO_PCI_NUM_IRQS, 0};
-    CHECK_ERRNO(vm.ioctl_device(VFIO_DEVICE_GET_IRQ_INFO, &info), EINVAL);
+    for (const uint32_t index : {VFIO_PCI_ERR_IRQ_INDEX, VFIO_PCI_NUM_IRQS}) {
+        vfio_irq_info info = {sizeof(info), 0, index, 0};
+        CHECK_ERRNO(vm.ioctl_device(VFIO_DEVICE_GET_IRQ_INFO, &info), EINVAL);
+    }
 }
 
 TEST(irq_vectors_signal_their_eventfds) {
