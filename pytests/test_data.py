@@ -81,8 +81,23 @@ def test_sizes(connected, seed, opcode, length):
     assert sink.mr.checksum(length=length) == checksum
 
 
+@pytest.mark.parametrize("length", [1, 40, 41, 1000])
+@pytest.mark.parametrize("opcode", ["RDMA_WRITE", "SEND"])
+def test_inline(connected, seed, opcode, length):
+    """Sends data inline and overwrites its source at once; expects what was there when it was posted."""
+    left, right = connected(options={"max_inline_data": 1000})
+    checksum = left.mr.fill(seed, length=length)
+    right.receive()
+    left.send(opcode, length=length, target=right.target(), send_flags=["SIGNALED", "INLINE"])
+    left.mr.fill(seed + 1, length=length)
+    assert left.sent() == ["SUCCESS"]
+    if opcode == "SEND":
+        assert right.received() == ["SUCCESS"]
+    assert right.mr.checksum(length=length) == checksum
+
+
 def test_unconnected_sends(roomy, seed):
-    """Sends messages on UC with a receive posted for each; expects each as it was sent."""
+    """Sends 8 messages on UC with a receive posted for each; expects each as it was sent."""
     left, right = roomy("UC")
     for number in range(8):
         checksum = left.mr.fill(seed + number, length=4096 * number + 1)

@@ -8,6 +8,7 @@ import pytest
 from framework.endpoint import QKEY
 
 GRH = 40
+LARGEST_MTU = 4096
 CONTROLLED_QKEY = 0x80000000  # with this bit the sender's own Q_Key is used (IBA 10.2.5)
 
 
@@ -109,22 +110,21 @@ def test_nobody_there(connected):
 
 
 def test_longer_than_the_mtu(connected):
-    """Sends as much as the port's MTU, which arrives, and a byte more; expects LOC_LEN_ERR for that."""
+    """Sends as much as the port's active MTU, which arrives, and a byte more than any MTU; expects LOC_LEN_ERR for that."""
     left, right = connected("UD")
     most = left.device.limits().active_mtu
     right.receive()
     assert send(left, right, most) == ["SUCCESS"]
     assert [completion.byte_len for completion in right.recv_cq.wait()] == [GRH + most]
-    assert send(left, right, most + 1) == ["LOC_LEN_ERR"]
+    assert send(left, right, LARGEST_MTU + 1) == ["LOC_LEN_ERR"]
     assert left.state() == "SQE"
 
 
 def test_send_queue_error_is_left(connected):
     """Recovers from SQE to RTS after a failed send; expects flushes behind the failure, and datagrams to arrive after it."""
     left, right = connected("UD")
-    most = left.device.limits().active_mtu
     ah = address_of(left, right)
-    lengths = [most + 1, 8, 8]
+    lengths = [LARGEST_MTU + 1, 8, 8]
     left.qp.post_sends([{"opcode": "SEND", "wr_id": number, "sges": [left.sge(0, length)], "ah": ah,
                          "qpn": right.qp.num, "qkey": QKEY} for number, length in enumerate(lengths)])  # fmt: skip
     assert left.sent(3) == ["LOC_LEN_ERR", "WR_FLUSH_ERR", "WR_FLUSH_ERR"]

@@ -61,6 +61,7 @@ def test_full_queues(connected):
     for number in range(left.qp.cap["max_send_wr"]):
         right.receive(wr_id=number)
     assert left.sent(left.qp.cap["max_send_wr"]) == ["SUCCESS"] * left.qp.cap["max_send_wr"]
+    assert right.received(1) == ["SUCCESS"]
     right.receive()
     left.send()
     assert left.sent() == ["SUCCESS"]

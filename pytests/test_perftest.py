@@ -68,15 +68,6 @@ def test_both_directions(pair, operation):
     assert line.message_rate > 0
 
 
-@pytest.mark.parametrize("operation, kind", [("write", "RC"), ("send", "RC"), ("send", "UC"), ("send", "UD")])
-@pytest.mark.parametrize("size", [1, 64])
-def test_inline(pair, operation, kind, size):
-    """Puts the data into the work requests themselves; expects the program to get the inline room it asks for."""
-    _, client = pair(f"ib_{operation}_lat -F -c {kind} -I 64 -s {size} -n 200")
-    assert "Max inline data : 64[B]" in client.stdout
-    assert [line.size for line in latencies(client)] == [size]
-
-
 @pytest.mark.parametrize("operation, kind", [("send", "RC"), ("send", "UD"), ("read", "RC"), ("atomic", "RC")])
 def test_events(pair, operation, kind):
     """Sleeps for each completion event instead of polling; expects every wake-up to come."""

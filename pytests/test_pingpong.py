@@ -21,9 +21,9 @@ def test_defaults(pair, program, wait):
         assert_done(result.stdout, 200)
 
 
-@pytest.mark.parametrize("size", [1, 4096, 1 << 20, 8 << 20])
+@pytest.mark.parametrize("size", [1, 32, 4096, 1 << 20, 8 << 20])
 def test_rc_sizes(pair, size):
-    """Sends 10 messages of each size each way, up to 8 MB; expects all to arrive intact."""
+    """Sends 10 messages of each size each way, the small ones inline, up to 8 MB; expects all to arrive intact."""
     for result in pair(f"ibv_rc_pingpong -c -n 10 -s {size}"):
         assert_done(result.stdout, 10)
 

@@ -66,7 +66,7 @@ class Bandwidth:
 
 
 def _numbers(output: str) -> list[list[float]]:
-    lines = re.findall(r"^\s*\d+\s+\d+(?:\s+[\d.]+){3,}\s*$", output, re.MULTILINE)
+    lines = re.findall(r"^[ \t]*\d+[ \t]+\d+(?:[ \t]+[\d.]+){3,}[ \t]*$", output, re.MULTILINE)
     return [[float(word) for word in line.split()] for line in lines]
 
 
