@@ -23,6 +23,7 @@ class CompletionQueue {
                                                            EventQueue* eq, const CqSpec& spec);
 
     Cqn id() const noexcept { return id_; }
+    const GuestBuffer& buffer() const noexcept { return buffer_; }
     EventQueue* eq() const noexcept { return eq_; }
 
     // Writes the entry; its phase bit is added here. False if the guest left no room or has an

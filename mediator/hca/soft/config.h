@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 // How long a poller that finds nothing goes on looking before it sleeps (see spin_policy.h). On a
 // host with a core to spare for each poller set both to seconds: latency is best while awake.
 struct PollPolicy {
-    std::chrono::microseconds spin_min{5};
+    std::chrono::microseconds spin_min{0};
     std::chrono::microseconds spin_max{200};
 };
 
@@ -24,6 +24,7 @@ struct Config {
     // fuzzers.
     bool threads = true;
     PollPolicy poll;
+    int realtime_priority = 1; // of pollers, under SCHED_FIFO; 0 for an ordinary thread
 
     // QPs whose next WQE a poller looks at in each round, without being told. Each costs a cache
     // hit a round, so beyond some tens a doorbell is cheaper.

@@ -27,6 +27,7 @@ class EventQueue {
                                                       const EqSpec& spec);
 
     EqId id() const noexcept { return id_; }
+    const GuestBuffer& buffer() const noexcept { return buffer_; }
 
     // The source has something pending.
     void join(EventSource& source) noexcept;

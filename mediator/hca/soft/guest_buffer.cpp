@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cassert>
 
+#include "mediator/hca/soft/scratch_watch.h"
+#include "mediator/memory/shared_words.h"
+
 namespace vrdma::hca::soft {
 
 Result<GuestBuffer> GuestBuffer::map(const GuestMemory& memory, Translation pages) {
@@ -41,6 +44,29 @@ Result<GuestBuffer> GuestBuffer::map(const GuestMemory& memory, Translation page
     buffer.length_ = pages.length;
     buffer.shift_ = pages.block_shift;
     return buffer;
+}
+
+Result<> GuestBuffer::populate(GuestMemory& memory) const noexcept {
+    // A fault may also be that of a poller, on other pages: hence some more looks.
+    constexpr int looks = 3;
+    for (int look = 0; look < looks; ++look) {
+        const ScratchWatch watch{memory};
+        for (std::uint64_t offset = 0; offset < length_;) {
+            const auto piece =
+                run(offset, VRDMA_PAGE_SIZE - (first_offset_ + offset) % VRDMA_PAGE_SIZE);
+            static_cast<void>(load_relaxed(piece.front()));
+            offset += piece.size();
+        }
+        if (!watch.tripped()) {
+            return {};
+        }
+        for (std::uint64_t offset = 0; offset < length_;) {
+            const auto piece = run(offset, length_ - offset);
+            release(memory, piece);
+            offset += piece.size();
+        }
+    }
+    return fail(std::errc::bad_address);
 }
 
 std::span<std::byte> GuestBuffer::run(std::uint64_t offset, std::uint64_t limit) const noexcept {

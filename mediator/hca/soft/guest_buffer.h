@@ -19,6 +19,10 @@ class GuestBuffer {
 
     std::uint64_t length() const noexcept { return length_; }
 
+    // Touches every page, so that rings are there before a poller needs them. EFAULT where the
+    // guest has no memory.
+    Result<> populate(GuestMemory& memory) const noexcept;
+
     // The word or ring entry at offset, which must lie in one block.
     std::byte* at(std::uint64_t offset) const noexcept {
         const std::uint64_t place = first_offset_ + offset;

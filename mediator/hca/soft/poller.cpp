@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sys/resource.h>
+#include <spdlog/spdlog.h>
 
+#include <cstring>
 #include <optional>
 
 #include "mediator/memory/shared_words.h"
@@ -13,10 +14,16 @@
 namespace vrdma::hca::soft {
 namespace {
 
-long preemptions() noexcept {
-    rusage usage{};
-    ::getrusage(RUSAGE_THREAD, &usage);
-    return usage.ru_nivcsw;
+// A poller that is woken has a message to deliver, and both guests may be spinning for it on the
+// only cores: it must not wait for the end of their slices.
+void put_first(std::thread& thread, int priority) {
+    const sched_param parameters{priority};
+    const int error =
+        priority == 0 ? 0
+                      : ::pthread_setschedparam(thread.native_handle(), SCHED_FIFO, &parameters);
+    if (error != 0) {
+        spdlog::warn("pollers run without real-time priority: {}", std::strerror(error));
+    }
 }
 
 std::optional<timespec> time_until(Clock::time_point limit) noexcept {
@@ -40,6 +47,7 @@ Result<std::unique_ptr<Poller>> Poller::create(const Config& config, unsigned in
         poller->thread_ = std::thread{&Poller::loop, poller.get()};
         ::pthread_setname_np(poller->thread_.native_handle(),
                              fmt::format("vrdma-poll-{}", index).c_str());
+        put_first(poller->thread_, config.realtime_priority);
     }
     return poller;
 }
@@ -85,7 +93,7 @@ void Poller::loop() noexcept {
         const Clock::time_point now = Clock::now();
         if (idle == idle_rounds_a_look) {
             last_work = now;
-        } else if (now - last_work >= policy_.budget(now)) {
+        } else if (now - last_work >= policy_.budget(crowding_.look(now))) {
             sleep();
             idle = 0;
         }
@@ -106,9 +114,7 @@ void Poller::sleep() noexcept {
     }
     asleep_.store(false, std::memory_order_relaxed);
     kick_.drain();
-    const Clock::time_point now = Clock::now();
-    policy_.slept(now - before);
-    policy_.preempted(preemptions(), now);
+    policy_.slept(Clock::now() - before);
     engine_.end_sleep();
 }
 

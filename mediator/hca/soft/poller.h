@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "mediator/base/event_fd.h"
+#include "mediator/hca/soft/crowding.h"
 #include "mediator/hca/soft/engine.h"
 #include "mediator/hca/soft/mailbox.h"
 #include "mediator/hca/soft/spin_policy.h"
@@ -48,6 +49,7 @@ class Poller {
     Engine engine_;
     Mailbox mailbox_;
     SpinPolicy policy_;
+    Crowding crowding_;
     std::atomic<bool> asleep_{false};
     std::atomic<bool> stop_{false};
     std::thread thread_; // last: it uses all others

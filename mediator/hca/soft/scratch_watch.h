@@ -26,11 +26,15 @@ class ScratchWatch {
     const std::uint64_t before_;
 };
 
-// Gives up the pages of a list, so that the next touch looks for the guest's memory anew.
-inline void release(GuestMemory& memory, const SpanList& spans) noexcept {
+// Gives up pages, so that the next touch looks for the guest's memory anew.
+inline void release(GuestMemory& memory, std::span<std::byte> span) noexcept {
     const std::byte* const base = memory.at(Iova{0}, 0);
+    memory.release(Iova{static_cast<std::uint64_t>(span.data() - base)}, span.size());
+}
+
+inline void release(GuestMemory& memory, const SpanList& spans) noexcept {
     for (const auto& span : spans) {
-        memory.release(Iova{static_cast<std::uint64_t>(span.data() - base)}, span.size());
+        release(memory, span);
     }
 }
 

@@ -24,6 +24,10 @@ SoftSlice::~SoftSlice() {
     });
 }
 
+Result<> SoftSlice::populate(const GuestBuffer& ring) const {
+    return core_->frozen() ? Result<>{} : ring.populate(core_->memory());
+}
+
 Result<> SoftSlice::set_status_page(Iova page) {
     return on_poller([&](SliceCore& core) { return core.set_status_page(page); });
 }
@@ -36,6 +40,9 @@ Result<> SoftSlice::create_eq(const EqSpec& spec) {
     auto eq = EventQueue::create(core_->memory(), core_->host(), spec);
     if (!eq) {
         return fail(eq.error());
+    }
+    if (const auto populated = populate((*eq)->buffer()); !populated) {
+        return populated;
     }
     return on_poller([&](SliceCore& core) { return core.insert(std::move(*eq)); });
 }
@@ -57,6 +64,9 @@ Result<> SoftSlice::create_cq(const CqSpec& spec) {
     auto cq = CompletionQueue::create(core_->memory(), core_->eq(spec.eq), spec);
     if (!cq) {
         return fail(cq.error());
+    }
+    if (const auto populated = populate((*cq)->buffer()); !populated) {
+        return populated;
     }
     return on_poller([&](SliceCore& core) { return core.insert(std::move(*cq)); });
 }
@@ -108,6 +118,9 @@ Result<std::uint32_t> SoftSlice::create_qp(const QpSpec& spec) {
     auto qp = QueuePair::create(*core_, *send_cq, *recv_cq, spec);
     if (!qp) {
         return fail(qp.error());
+    }
+    if (const auto populated = populate((*qp)->buffer); !populated) {
+        return fail(populated.error());
     }
     return on_poller([&](SliceCore& core) { return core.insert(std::move(*qp)); });
 }

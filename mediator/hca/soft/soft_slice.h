@@ -47,6 +47,10 @@ class SoftSlice : public Slice {
     Result<> restore_qp(Qpn id, const QpState& state) override;
 
   private:
+    // Makes sure that the guest has the pages of a ring, except while no guest memory may be
+    // touched.
+    Result<> populate(const GuestBuffer& ring) const;
+
     // What call(core) returns, executed on the poller's thread.
     template <typename Call>
     auto on_poller(Call&& call) const {

@@ -8,9 +8,9 @@
 // a sleep was so long that no spin would have bridged it.
 //
 // Where runnable threads outnumber cores, a spinning poller takes its time from the very guests
-// that would give it work. It notices by being preempted, and then spins its minimum for a while: a
-// thread that sleeps is put on a core at once when it is woken, one that spins or yields waits for
-// its slice. With spin_min == spin_max the budget is fixed, come what may.
+// that would give it work. Then it spins its minimum: a poller that sleeps is put on a core at once
+// when it is woken, by its priority (Config::realtime_priority). With spin_min == spin_max the
+// budget is fixed, come what may.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +24,7 @@ class SpinPolicy {
     explicit SpinPolicy(const PollPolicy& policy)
         : min_{policy.spin_min}, max_{std::max(policy.spin_min, policy.spin_max)}, budget_{max_} {}
 
-    Clock::duration budget(Clock::time_point now) const noexcept {
-        return now < crowded_until_ ? min_ : budget_;
-    }
+    Clock::duration budget(bool crowded) const noexcept { return crowded ? min_ : budget_; }
 
     // It slept so long, and then there was work.
     void slept(Clock::duration time) noexcept {
@@ -37,23 +35,12 @@ class SpinPolicy {
         }
     }
 
-    // The kernel took the core away from it this many times, ever.
-    void preempted(long times, Clock::time_point now) noexcept {
-        if (times != preemptions_) {
-            preemptions_ = times;
-            crowded_until_ = now + memory;
-        }
-    }
-
   private:
     static constexpr Clock::duration shortest = std::chrono::microseconds{2};
-    static constexpr Clock::duration memory = std::chrono::milliseconds{100};
 
     const Clock::duration min_;
     const Clock::duration max_;
     Clock::duration budget_;
-    Clock::time_point crowded_until_{};
-    long preemptions_ = 0;
 };
 
 } // namespace vrdma::hca::soft

@@ -47,28 +47,35 @@ std::unique_ptr<GuestMemory> Guest::default_memory() {
 
 Guest::Guest(hca::Hca& hca, std::string name, const hca::Gid& gid,
              std::unique_ptr<GuestMemory> memory)
-    : gid_{gid},
+    : name_{std::move(name)},
+      gid_{gid},
       memory_{std::move(memory)},
       pages_{*memory_},
       doorbells_{new_doorbells(), std::free} {
-    const hca::SliceSpec spec{.name = std::move(name),
-                              .memory = memory_.get(),
-                              .doorbells = {doorbells_.get(), doorbell_pages},
-                              .max_qp = 1 << 16,
-                              .max_cq = 1 << 16,
-                              .max_mr = 1 << 16};
-    slice_ = value(hca.carve(spec, *this));
+    carve(hca);
     const Buffer status = pages_.allocate(VRDMA_PAGE_SIZE);
     status_ = status.at<vrdma_status_page>(0);
-    value(slice_->set_status_page(status.pages().blocks.front()));
+    status_page_ = status.pages().blocks.front();
+    value(slice_->set_status_page(status_page_));
     value(slice_->set_gid(0, VRDMA_GID_ROCE_V2, gid));
 
     const Buffer events = pages_.allocate(sizeof(vrdma_eq_control) + eq_depth * sizeof(vrdma_eqe));
     eq_ = std::make_unique<GuestEq>(EqId{1}, events, eq_depth);
-    value(slice_->create_eq({eq_->id(), events.pages(), eq_depth, 1}));
+    eq_specs_.push_back({eq_->id(), events.pages(), eq_depth, 1});
+    value(slice_->create_eq(eq_specs_.back()));
 }
 
 Guest::~Guest() = default;
+
+void Guest::carve(hca::Hca& hca) {
+    slice_ = value(hca.carve({.name = name_,
+                              .memory = memory_.get(),
+                              .doorbells = {doorbells_.get(), doorbell_pages},
+                              .max_qp = 1 << 16,
+                              .max_cq = 1 << 16,
+                              .max_mr = 1 << 16},
+                             *this));
+}
 
 MemoryRegion Guest::register_mr(std::uint64_t size, const MrOptions& options) {
     return register_mr(pages_.allocate(size, options.scattered), options);
@@ -78,20 +85,22 @@ MemoryRegion Guest::register_mr(Buffer buffer, const MrOptions& options) {
     const std::uint32_t id = next_id_++;
     MemoryRegion region{std::move(buffer), Key{0x1000 + id},
                         0x7f0000000000 + (std::uint64_t{id} << 32)};
-    value(slice_->register_mr({.key = region.key,
-                               .pd = options.pd,
-                               .start = region.start,
-                               .length = region.buffer.size(),
-                               .access_flags = options.access_flags,
-                               .dma = false,
-                               .pages = region.buffer.pages()}));
+    mr_specs_.push_back({.key = region.key,
+                         .pd = options.pd,
+                         .start = region.start,
+                         .length = region.buffer.size(),
+                         .access_flags = options.access_flags,
+                         .dma = false,
+                         .pages = region.buffer.pages()});
+    value(slice_->register_mr(mr_specs_.back()));
     return region;
 }
 
 GuestCq Guest::create_cq(std::uint32_t depth) {
     const Cqn id{next_id_++};
     Buffer buffer = pages_.allocate(VRDMA_QUEUE_CONTROL_SIZE + depth * sizeof(vrdma_cqe));
-    value(slice_->create_cq({id, buffer.pages(), depth, eq_->id()}));
+    cq_specs_.push_back({id, buffer.pages(), depth, eq_->id()});
+    value(slice_->create_cq(cq_specs_.back()));
     return {id, std::move(buffer), depth};
 }
 
@@ -99,22 +108,75 @@ GuestQp Guest::create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const Q
                          std::uint32_t doorbell_page) {
     const Qpn id{next_id_++};
     Buffer buffer = pages_.allocate(shape.buffer_size());
-    const std::uint32_t slot = value(slice_->create_qp({.id = id,
-                                                        .type = shape.type,
-                                                        .pd = pd,
-                                                        .send_cq = send_cq.id(),
-                                                        .recv_cq = recv_cq.id(),
-                                                        .pages = buffer.pages(),
-                                                        .sq_depth = shape.sq_depth,
-                                                        .rq_depth = shape.rq_depth,
-                                                        .sq_stride_shift = shape.sq_stride_shift,
-                                                        .rq_stride_shift = shape.rq_stride_shift,
-                                                        .max_inline = shape.max_inline,
-                                                        .max_send_sge = shape.max_send_sge,
-                                                        .max_recv_sge = shape.max_recv_sge,
-                                                        .signal_all = shape.signal_all,
-                                                        .doorbell_page = doorbell_page}));
+    qp_specs_.push_back({.id = id,
+                         .type = shape.type,
+                         .pd = pd,
+                         .send_cq = send_cq.id(),
+                         .recv_cq = recv_cq.id(),
+                         .pages = buffer.pages(),
+                         .sq_depth = shape.sq_depth,
+                         .rq_depth = shape.rq_depth,
+                         .sq_stride_shift = shape.sq_stride_shift,
+                         .rq_stride_shift = shape.rq_stride_shift,
+                         .max_inline = shape.max_inline,
+                         .max_send_sge = shape.max_send_sge,
+                         .max_recv_sge = shape.max_recv_sge,
+                         .signal_all = shape.signal_all,
+                         .doorbell_page = doorbell_page});
+    const std::uint32_t slot = value(slice_->create_qp(qp_specs_.back()));
     return {id, shape, std::move(buffer), doorbell(doorbell_page, slot)};
+}
+
+void Guest::migrate(hca::Hca& to) {
+    const auto save_all = [](const auto& specs, auto&& save) {
+        std::vector<decltype(save(specs.front()))> states;
+        for (const auto& spec : specs) {
+            states.push_back(save(spec));
+        }
+        return states;
+    };
+    slice_->freeze();
+    const auto eqs =
+        save_all(eq_specs_, [&](const auto& spec) { return slice_->save_eq(spec.id); });
+    const auto cqs =
+        save_all(cq_specs_, [&](const auto& spec) { return slice_->save_cq(spec.id); });
+    const auto qps =
+        save_all(qp_specs_, [&](const auto& spec) { return slice_->save_qp(spec.id); });
+    slice_.reset();
+
+    carve(to);
+    slice_->freeze();
+    create_objects();
+    for (std::size_t i = 0; i < eqs.size(); ++i) {
+        value(slice_->restore_eq(eq_specs_[i].id, eqs[i]));
+    }
+    for (std::size_t i = 0; i < cqs.size(); ++i) {
+        value(slice_->restore_cq(cq_specs_[i].id, cqs[i]));
+    }
+    for (std::size_t i = 0; i < qps.size(); ++i) {
+        value(slice_->restore_qp(qp_specs_[i].id, qps[i]));
+    }
+    slice_->thaw();
+}
+
+void Guest::create_objects() {
+    value(slice_->set_status_page(status_page_));
+    value(slice_->set_gid(0, VRDMA_GID_ROCE_V2, gid_));
+    for (const auto& spec : eq_specs_) {
+        value(slice_->create_eq(spec));
+    }
+    for (const auto& spec : cq_specs_) {
+        value(slice_->create_cq(spec));
+    }
+    for (const auto& spec : mr_specs_) {
+        value(slice_->register_mr(spec));
+    }
+    for (const auto& spec : ah_specs_) {
+        value(slice_->create_ah(spec));
+    }
+    for (const auto& spec : qp_specs_) {
+        value(slice_->create_qp(spec));
+    }
 }
 
 AhId Guest::create_ah(const hca::Gid& to, PdId ah_pd) {
@@ -122,6 +184,7 @@ AhId Guest::create_ah(const hca::Gid& to, PdId ah_pd) {
     std::copy(to.begin(), to.end(), spec.av.dgid);
     spec.av.hop_limit = 64;
     spec.av.port_num = 1;
+    ah_specs_.push_back(spec);
     value(slice_->create_ah(spec));
     return spec.id;
 }

@@ -69,6 +69,10 @@ class Guest final : public hca::SliceHost {
 
     Doorbell doorbell(std::uint32_t page, std::uint32_t slot);
 
+    // Freezes the slice and carves another for the same memory, with the same objects in the saved
+    // state: what live migration does to a device. The guest itself notices nothing.
+    void migrate(hca::Hca& to);
+
     unsigned interrupts(unsigned vector) const { return interrupts_[vector].load(); }
     unsigned kicks() const { return kicks_.load(); }
 
@@ -79,6 +83,10 @@ class Guest final : public hca::SliceHost {
     static std::unique_ptr<GuestMemory> default_memory();
 
   private:
+    void carve(hca::Hca& hca);
+    void create_objects();
+
+    const std::string name_;
     hca::Gid gid_;
     std::unique_ptr<GuestMemory> memory_;
     PageAllocator pages_;
@@ -88,7 +96,13 @@ class Guest final : public hca::SliceHost {
     std::atomic<unsigned> fatals_{0};
     std::unique_ptr<hca::Slice> slice_;
     vrdma_status_page* status_ = nullptr;
+    Iova status_page_{};
     std::unique_ptr<GuestEq> eq_;
+    std::vector<hca::EqSpec> eq_specs_;
+    std::vector<hca::CqSpec> cq_specs_;
+    std::vector<hca::MrSpec> mr_specs_;
+    std::vector<hca::AhSpec> ah_specs_;
+    std::vector<hca::QpSpec> qp_specs_;
     std::uint32_t next_id_ = 0x101;
 };
 

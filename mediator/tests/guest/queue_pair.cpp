@@ -6,9 +6,8 @@
 namespace vrdma::test {
 namespace {
 
-std::byte* write_sges(std::byte* to, std::span<const vrdma_sge> sges) {
-    std::memcpy(to, sges.data(), sges.size_bytes());
-    return to + sges.size_bytes();
+void write_bytes(std::byte* to, std::span<const std::byte> bytes) {
+    std::copy(bytes.begin(), bytes.end(), to);
 }
 
 bool is_atomic(vrdma_sq_opcode opcode) {
@@ -62,13 +61,13 @@ void GuestQp::write_send(const SendWr& wr) {
         wqe.raddr = wr.raddr;
     }
     std::byte* payload = entry + VRDMA_SQ_PAYLOAD_OFFSET;
-    std::copy(wr.inline_data.begin(), wr.inline_data.end(), payload);
+    write_bytes(payload, wr.inline_data);
     if (is_atomic(wr.opcode)) {
         const vrdma_sq_atomic operands{wr.compare_add, wr.swap};
         std::memcpy(payload, &operands, sizeof(operands));
         payload += sizeof(operands);
     }
-    write_sges(payload, wr.sges);
+    write_bytes(payload, std::as_bytes(wr.sges));
     const auto num_sge = static_cast<std::uint32_t>(wr.sges.size());
     publish_send(entry, wr.opcode | wr.flags | VRDMA_SET(VRDMA_WQE_NUM_SGE, num_sge));
 }
@@ -80,7 +79,7 @@ void GuestQp::post_send(const SendWr& wr) {
 
 void GuestQp::post_recv(std::span<const vrdma_sge> sges) {
     std::byte* const entry = rq_entry();
-    write_sges(entry + VRDMA_RQ_PAYLOAD_OFFSET, sges);
+    write_bytes(entry + VRDMA_RQ_PAYLOAD_OFFSET, std::as_bytes(sges));
     publish_recv(entry, VRDMA_SET(VRDMA_WQE_NUM_SGE, static_cast<std::uint32_t>(sges.size())));
     doorbell_.announce_receives(*control_);
 }
@@ -88,7 +87,7 @@ void GuestQp::post_recv(std::span<const vrdma_sge> sges) {
 void GuestQp::post_raw_send(std::uint32_t ctrl, std::span<const std::byte> rest) {
     std::byte* const entry = sq_entry();
     const std::size_t room = (std::size_t{1} << shape_.sq_stride_shift) - sizeof(ctrl);
-    std::memcpy(entry + sizeof(ctrl), rest.data(), std::min(rest.size(), room));
+    write_bytes(entry + sizeof(ctrl), rest.first(std::min(rest.size(), room)));
     publish_send(entry, ctrl);
     announce_sends();
 }
@@ -96,7 +95,7 @@ void GuestQp::post_raw_send(std::uint32_t ctrl, std::span<const std::byte> rest)
 void GuestQp::post_raw_recv(std::uint32_t ctrl, std::span<const std::byte> rest) {
     std::byte* const entry = rq_entry();
     const std::size_t room = (std::size_t{1} << shape_.rq_stride_shift) - sizeof(ctrl);
-    std::memcpy(entry + sizeof(ctrl), rest.data(), std::min(rest.size(), room));
+    write_bytes(entry + sizeof(ctrl), rest.first(std::min(rest.size(), room)));
     publish_recv(entry, ctrl);
     doorbell_.announce_receives(*control_);
 }

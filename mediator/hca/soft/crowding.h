@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Whether more threads want to run than the host has cores.
+#pragma once
+
+#include "mediator/base/unique_fd.h"
+#include "mediator/hca/soft/config.h"
+
+namespace vrdma::hca::soft {
+
+class Crowding {
+  public:
+    Crowding();
+
+    // Counts at most once in some milliseconds; otherwise says what it counted last.
+    bool look(Clock::time_point now) noexcept;
+
+  private:
+    UniqueFd loadavg_;
+    Clock::time_point next_count_{};
+    bool crowded_ = false;
+    const long cores_;
+};
+
+} // namespace vrdma::hca::soft

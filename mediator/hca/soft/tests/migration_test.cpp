@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Freezing a slice, and moving its state to another one on the same memory.
+#include "mediator/hca/soft/tests/two_guests.h"
+
+namespace vrdma::test {
+namespace {
+
+class Migration : public ConnectedPair {
+  protected:
+    void send_word(std::uint32_t imm) {
+        b_qp_.post_recv({});
+        a_qp_.post_send({.opcode = VRDMA_SQ_SEND_WITH_IMM, .imm = imm});
+    }
+};
+
+// Post while the slice is frozen; expect nothing to happen, no word of guest memory to change, and
+// all to be done after thaw though nobody rings again.
+TEST_F(Migration, FrozenSliceTouchesNothing) {
+    a_.slice().freeze();
+    b_qp_.post_recv({});
+    a_qp_.post_send({});
+    const auto before = a_qp_.buffer().read(0, a_qp_.buffer().size());
+    settle();
+    EXPECT_FALSE(a_cq_.poll());
+    EXPECT_EQ(a_qp_.buffer().read(0, a_qp_.buffer().size()), before);
+    EXPECT_EQ(load_acquire(a_.status().need_kick), 1u);
+    a_.slice().thaw();
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wait(b_cq_).status, IBV_WC_SUCCESS);
+}
+
+// Send to a frozen slice; expect the sender to try until it thaws, and its memory to stay as it
+// was.
+TEST_F(Migration, PeersOfAFrozenSliceTryAgain) {
+    b_.slice().freeze();
+    a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                     .flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
+                     .inline_data = Buffer::pattern(1, 8),
+                     .rkey = b_mr_.key,
+                     .raddr = b_mr_.start});
+    hca_->poll();
+    EXPECT_EQ(b_mr_.buffer.read(0, 8), std::vector<std::byte>(8));
+    b_.slice().thaw();
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(b_mr_.buffer.read(0, 8), Buffer::pattern(1, 8));
+}
+
+// Move each side in turn between messages, past the rings' ends; expect indices and phases to go
+// on.
+TEST_F(Migration, QueuesGoOnWhereTheyWere) {
+    for (std::uint32_t i = 0; i < 40; ++i) {
+        (i % 2 == 0 ? a_ : b_).migrate(*hca_);
+        send_word(i);
+        const Completion received = wait(b_cq_);
+        EXPECT_EQ(received.imm, i);
+        EXPECT_EQ(received.index, i);
+        EXPECT_EQ(wait(a_cq_).index, i);
+    }
+}
+
+// Move to another HCA what is posted, armed, rung and failed; expect the same as if nothing had
+// happened.
+TEST_F(Migration, CarriesWhatIsPending) {
+    auto other = make_hca({});
+    GuestQp failed = a_.create_qp(a_cq_, a_cq_);
+    ASSERT_TRUE(a_.slice().modify_qp(failed.id(), state_attr(IBV_QPS_ERR)));
+    settle();
+    a_cq_.arm(false);
+    b_qp_.post_recv({});
+    a_qp_.post_send({});
+    a_.migrate(*other);
+    b_.migrate(*other);
+    failed.post_recv({});
+    hca_ = std::move(other);
+    const Completion first = wait(a_cq_);
+    const Completion second = wait(a_cq_);
+    EXPECT_NE(first.qpn, second.qpn);
+    for (const Completion& completion : {first, second}) {
+        EXPECT_EQ(completion.status,
+                  completion.qpn == failed.id().value ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS);
+    }
+    EXPECT_EQ(wait(b_cq_).status, IBV_WC_SUCCESS);
+    settle();
+    EXPECT_EQ(a_.eq().poll(), (Event{VRDMA_EQE_COMPLETION, a_cq_.id().value}));
+    EXPECT_EQ(state_of(a_, failed), IBV_QPS_ERR);
+    EXPECT_EQ(a_.slice().query_qp(a_qp_.id())->dest_qpn, b_qp_.id().value);
+}
+
+// Move the sender, then the receiver, in the middle of a long message; expect all of its bytes.
+TEST_F(Migration, LongMessageStartsAgain) {
+    constexpr std::uint32_t length = 3'000'000;
+    const MemoryRegion from = a_.register_mr(length);
+    const MemoryRegion to = b_.register_mr(length);
+    from.buffer.fill(7);
+    const vrdma_sge source = from.sge();
+    const vrdma_sge target = to.sge();
+    b_qp_.post_recv({&target, 1});
+    a_qp_.post_send({.sges = {&source, 1}});
+    hca_->poll();
+    hca_->poll();
+    a_.migrate(*hca_);
+    hca_->poll();
+    hca_->poll();
+    b_.migrate(*hca_);
+    EXPECT_EQ(wait(b_cq_).byte_len, length);
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(to.buffer.read(0, length), from.buffer.read(0, length));
+}
+
+// Move with retries half used up; expect them to be counted on, not anew.
+TEST_F(Migration, RetriesAreCountedOn) {
+    ASSERT_TRUE(b_.slice().modify_qp(b_qp_.id(), state_attr(IBV_QPS_ERR)));
+    a_qp_.post_send({});
+    hca_->poll();
+    a_.slice().freeze();
+    const hca::QpState state = a_.slice().save_qp(a_qp_.id());
+    EXPECT_EQ(state.sq_started, 1);
+    EXPECT_LT(state.retries_left, 7);
+    EXPECT_EQ(state.sq_head, 0u);
+    a_.slice().thaw();
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_RETRY_EXC_ERR);
+}
+
+// Save and restore each kind of object; expect the same state again.
+TEST_F(Migration, RoundTrip) {
+    send_word(1);
+    wait(a_cq_);
+    a_cq_.arm(true);
+    a_.slice().post_async_event(a_.eq().id(), IBV_EVENT_PORT_ERR, 1);
+    a_.slice().freeze();
+    const hca::QpState qp = a_.slice().save_qp(a_qp_.id());
+    const hca::CqState cq = a_.slice().save_cq(a_cq_.id());
+    const hca::EqState eq = a_.slice().save_eq(a_.eq().id());
+    EXPECT_EQ(qp.sq_head, 1u);
+    EXPECT_EQ(cq.producer, 1u);
+    ASSERT_TRUE(a_.slice().restore_qp(a_qp_.id(), qp));
+    ASSERT_TRUE(a_.slice().restore_cq(a_cq_.id(), cq));
+    ASSERT_TRUE(a_.slice().restore_eq(a_.eq().id(), eq));
+    const hca::QpState qp_again = a_.slice().save_qp(a_qp_.id());
+    const hca::CqState cq_again = a_.slice().save_cq(a_cq_.id());
+    const hca::EqState eq_again = a_.slice().save_eq(a_.eq().id());
+    EXPECT_EQ(std::memcmp(&qp, &qp_again, sizeof(qp)), 0);
+    EXPECT_EQ(std::memcmp(&cq, &cq_again, sizeof(cq)), 0);
+    EXPECT_EQ(std::memcmp(&eq, &eq_again, sizeof(eq)), 0);
+}
+
+// States that no slice saves; expect EINVAL for each, and the object to be as it was.
+TEST_F(Migration, BadStatesAreRefused) {
+    a_.slice().freeze();
+    const hca::QpState good = a_.slice().save_qp(a_qp_.id());
+    const auto refused = [&](auto&& change) {
+        hca::QpState bad = good;
+        change(bad);
+        return a_.slice().restore_qp(a_qp_.id(), bad).error() == std::errc::invalid_argument;
+    };
+    EXPECT_TRUE(refused([](auto& state) { state.attr.state = 7; }));
+    EXPECT_TRUE(refused([](auto& state) { state.doorbell_slot = 63; }));
+    EXPECT_TRUE(refused([](auto& state) { state.doorbell_slot = 4096; }));
+    EXPECT_TRUE(refused([](auto& state) { state.events = 1u << 31; }));
+    EXPECT_TRUE(refused([](auto& state) { state.retries_left = 8; }));
+    EXPECT_TRUE(refused([](auto& state) { state.rnr_retries_left = 8; }));
+    EXPECT_TRUE(refused([](auto& state) { state.sq_started = 2; }));
+    EXPECT_TRUE(refused([](auto& state) { state.established = 2; }));
+    EXPECT_FALSE(a_.slice().restore_cq(a_cq_.id(), {.fired = 1}));
+    EXPECT_FALSE(a_.slice().restore_cq(a_cq_.id(), {.error = 2}));
+    EXPECT_FALSE(a_.slice().restore_cq(a_cq_.id(), {.events = 4}));
+    EXPECT_FALSE(a_.slice().restore_eq(a_.eq().id(), {.waiting_count = 17}));
+    a_.slice().thaw();
+    send_word(1);
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+}
+
+} // namespace
+} // namespace vrdma::test

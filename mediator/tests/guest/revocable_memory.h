@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Guest memory whose pages can go away and come back: a touch of a page that is gone meets a
+// scratch page and is counted, as with the module's window.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "mediator/base/unique_fd.h"
+#include "mediator/memory/guest_memory.h"
+
+namespace vrdma::test {
+
+// One at a time in a process: it handles SIGSEGV.
+class RevocableMemory final : public GuestMemory {
+  public:
+    explicit RevocableMemory(std::uint64_t size);
+    ~RevocableMemory() override;
+
+    // The guest gives pages up, and takes them back; what they hold stays.
+    void revoke(Iova iova, std::uint64_t length);
+    void restore(Iova iova, std::uint64_t length);
+
+    std::uint64_t scratch_faults() const noexcept override { return faults_.load(); }
+    void release(Iova iova, std::uint64_t length) noexcept override;
+    unsigned releases() const { return releases_.load(); }
+
+    // In the signal handler: whether the address was one of ours.
+    bool show_scratch(std::byte* address) noexcept;
+
+  private:
+    RevocableMemory(UniqueFd file, std::uint64_t size);
+
+    UniqueFd file_;
+    std::unique_ptr<std::atomic<bool>[]> gone_; // by page
+    std::atomic<std::uint64_t> faults_{0};
+    std::atomic<unsigned> releases_{0};
+};
+
+} // namespace vrdma::test
