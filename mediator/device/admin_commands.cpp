@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/device/admin_commands.h"
 
+#include <fmt/format.h>
 #include <infiniband/verbs.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <span>
+#include <string_view>
 
+#include "mediator/base/errno.h"
 #include "mediator/device/version.h"
 
 namespace vrdma {
@@ -166,6 +169,7 @@ Result<> set_gid(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&)
 }
 
 struct Command {
+    std::string_view name;
     Handler run = nullptr;
     std::size_t argument_size = 0; // what lies behind is reserved
 };
@@ -173,40 +177,45 @@ struct Command {
 constexpr auto commands = [] {
     std::array<Command, VRDMA_ADMIN_OPCODE_END> table{};
     constexpr std::size_t handle = sizeof(vrdma_cmd_handle);
-    table[VRDMA_ADMIN_QUERY_DEVICE] = {query_device, 0};
-    table[VRDMA_ADMIN_CREATE_EQ] = {create_eq, sizeof(vrdma_cmd_create_eq)};
-    table[VRDMA_ADMIN_DESTROY_EQ] = {destroy_eq, handle};
-    table[VRDMA_ADMIN_ALLOC_UCONTEXT] = {alloc_ucontext, 0};
-    table[VRDMA_ADMIN_DEALLOC_UCONTEXT] = {dealloc_ucontext, handle};
-    table[VRDMA_ADMIN_ALLOC_PD] = {alloc_pd, sizeof(vrdma_cmd_alloc_pd)};
-    table[VRDMA_ADMIN_DEALLOC_PD] = {dealloc_pd, handle};
-    table[VRDMA_ADMIN_REG_MR] = {reg_mr, sizeof(vrdma_cmd_reg_mr)};
-    table[VRDMA_ADMIN_DEREG_MR] = {dereg_mr, handle};
-    table[VRDMA_ADMIN_CREATE_CQ] = {create_cq, sizeof(vrdma_cmd_create_cq)};
-    table[VRDMA_ADMIN_DESTROY_CQ] = {destroy_cq, handle};
-    table[VRDMA_ADMIN_CREATE_QP] = {create_qp, sizeof(vrdma_cmd_create_qp)};
-    table[VRDMA_ADMIN_MODIFY_QP] = {modify_qp, sizeof(vrdma_cmd_modify_qp)};
-    table[VRDMA_ADMIN_QUERY_QP] = {query_qp, handle};
-    table[VRDMA_ADMIN_DESTROY_QP] = {destroy_qp, handle};
-    table[VRDMA_ADMIN_CREATE_AH] = {create_ah, sizeof(vrdma_cmd_create_ah)};
-    table[VRDMA_ADMIN_DESTROY_AH] = {destroy_ah, handle};
-    table[VRDMA_ADMIN_SET_GID] = {set_gid, sizeof(vrdma_cmd_set_gid)};
-    table[VRDMA_ADMIN_QUERY_PORT] = {query_port, 0};
+    table[VRDMA_ADMIN_QUERY_DEVICE] = {"query_device", query_device, 0};
+    table[VRDMA_ADMIN_CREATE_EQ] = {"create_eq", create_eq, sizeof(vrdma_cmd_create_eq)};
+    table[VRDMA_ADMIN_DESTROY_EQ] = {"destroy_eq", destroy_eq, handle};
+    table[VRDMA_ADMIN_ALLOC_UCONTEXT] = {"alloc_ucontext", alloc_ucontext, 0};
+    table[VRDMA_ADMIN_DEALLOC_UCONTEXT] = {"dealloc_ucontext", dealloc_ucontext, handle};
+    table[VRDMA_ADMIN_ALLOC_PD] = {"alloc_pd", alloc_pd, sizeof(vrdma_cmd_alloc_pd)};
+    table[VRDMA_ADMIN_DEALLOC_PD] = {"dealloc_pd", dealloc_pd, handle};
+    table[VRDMA_ADMIN_REG_MR] = {"reg_mr", reg_mr, sizeof(vrdma_cmd_reg_mr)};
+    table[VRDMA_ADMIN_DEREG_MR] = {"dereg_mr", dereg_mr, handle};
+    table[VRDMA_ADMIN_CREATE_CQ] = {"create_cq", create_cq, sizeof(vrdma_cmd_create_cq)};
+    table[VRDMA_ADMIN_DESTROY_CQ] = {"destroy_cq", destroy_cq, handle};
+    table[VRDMA_ADMIN_CREATE_QP] = {"create_qp", create_qp, sizeof(vrdma_cmd_create_qp)};
+    table[VRDMA_ADMIN_MODIFY_QP] = {"modify_qp", modify_qp, sizeof(vrdma_cmd_modify_qp)};
+    table[VRDMA_ADMIN_QUERY_QP] = {"query_qp", query_qp, handle};
+    table[VRDMA_ADMIN_DESTROY_QP] = {"destroy_qp", destroy_qp, handle};
+    table[VRDMA_ADMIN_CREATE_AH] = {"create_ah", create_ah, sizeof(vrdma_cmd_create_ah)};
+    table[VRDMA_ADMIN_DESTROY_AH] = {"destroy_ah", destroy_ah, handle};
+    table[VRDMA_ADMIN_SET_GID] = {"set_gid", set_gid, sizeof(vrdma_cmd_set_gid)};
+    table[VRDMA_ADMIN_QUERY_PORT] = {"query_port", query_port, 0};
     return table;
 }();
 
+const Command* find_command(std::uint32_t header) {
+    const std::uint32_t opcode = VRDMA_GET(VRDMA_ADMIN_OPCODE, header);
+    return opcode < commands.size() && commands[opcode].run != nullptr ? &commands[opcode]
+                                                                       : nullptr;
+}
+
 Result<> run(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
-    const std::uint32_t opcode = VRDMA_GET(VRDMA_ADMIN_OPCODE, cmd.header);
-    if (opcode >= commands.size() || commands[opcode].run == nullptr) {
+    const Command* command = find_command(cmd.header);
+    if (command == nullptr) {
         return fail(std::errc::operation_not_supported);
     }
-    const Command& command = commands[opcode];
-    const auto unused = std::span{cmd.bytes}.subspan(command.argument_size);
+    const auto unused = std::span{cmd.bytes}.subspan(command->argument_size);
     if (cmd.reserved != 0 || (cmd.header & VRDMA_ADMIN_RESERVED) != 0 ||
         std::ranges::any_of(unused, [](std::uint8_t byte) { return byte != 0; })) {
         return fail(std::errc::invalid_argument);
     }
-    return command.run(objects, cmd, cpl);
+    return command->run(objects, cmd, cpl);
 }
 
 } // namespace
@@ -219,6 +228,19 @@ vrdma_admin_cpl run_admin_command(Objects& objects, const vrdma_admin_cmd& cmd) 
     }
     cpl.header = cmd.header & (VRDMA_ADMIN_OPCODE | VRDMA_ADMIN_ID);
     return cpl;
+}
+
+std::string describe(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl) {
+    const Command* command = find_command(cmd.header);
+    const std::string_view name = command == nullptr ? "unknown command" : command->name;
+    if (cpl.status != 0) {
+        return fmt::format("{} {:#x}: {}", name, cmd.handle.handle,
+                           describe(static_cast<std::errc>(cpl.status)));
+    }
+    // What a command makes is in its completion, what it is about in the command.
+    const bool makes =
+        name.starts_with("create") || name.starts_with("alloc") || name.starts_with("reg");
+    return fmt::format("{} {:#x}", name, makes ? cpl.handle.handle : cmd.handle.handle);
 }
 
 } // namespace vrdma

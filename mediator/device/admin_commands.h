@@ -3,6 +3,8 @@
 // What each admin command does.
 #pragma once
 
+#include <string>
+
 #include "mediator/verbs/objects.h"
 #include "vrdma/device.h"
 
@@ -10,5 +12,8 @@ namespace vrdma {
 
 // Validates and runs a command that was copied out of guest memory. The completion lacks its phase.
 vrdma_admin_cpl run_admin_command(verbs::Objects& objects, const vrdma_admin_cmd& cmd);
+
+// For the log: the command, the object, and what became of it.
+std::string describe(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl);
 
 } // namespace vrdma

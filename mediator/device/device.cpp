@@ -155,7 +155,8 @@ void Device::write_control(std::uint32_t value) {
 
 void Device::enable() {
     if (const auto enabled = try_enable(); !enabled) {
-        fail_device("the queue registers cannot be used");
+        fail_device(
+            fmt::format("cannot be enabled as the registers ask: {}", describe(enabled.error())));
         return;
     }
     show_enabled();
@@ -208,6 +209,7 @@ void Device::reset() {
     show(VRDMA_REG_STATUS, 0);
     disable();
     failed_ = false;
+    frozen_ = false;
     registers_ = {};
     show_constants();
     show_queue_registers();
@@ -255,11 +257,24 @@ void Device::fail_device(std::string_view why) {
 // --- work ---
 
 void Device::service() {
+    if (frozen_) {
+        return;
+    }
     if (slice_failed_) {
         fail_device("the slice stopped");
     }
     if (enabled_ && admin_pending_) {
         serve_admin();
+    }
+}
+
+// A guest that would speak as another one is worth a line; other errors are its own affair.
+void Device::log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl) {
+    if (cpl.status == static_cast<std::uint32_t>(std::errc::permission_denied) ||
+        cpl.status == static_cast<std::uint32_t>(std::errc::address_in_use)) {
+        log_.warn("{}", describe(cmd, cpl));
+    } else if (spdlog::should_log(spdlog::level::debug)) {
+        log_.debug("{}", describe(cmd, cpl));
     }
 }
 
@@ -278,10 +293,7 @@ void Device::serve_admin() {
             break;
         }
         const vrdma_admin_cpl cpl = run_admin_command(enabled_->objects, **cmd);
-        if (cpl.status != 0) {
-            log_.debug("admin command {:#010x} failed: {}", cpl.header,
-                       describe(static_cast<std::errc>(cpl.status)));
-        }
+        log_command(**cmd, cpl);
         admin.complete(cpl);
         ++served;
     }

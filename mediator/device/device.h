@@ -89,6 +89,7 @@ class Device final : public hca::SliceHost {
     void disable();
     void fail_device(std::string_view why);
     void serve_admin();
+    void log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl);
     void show_enabled();
     Result<> restore_from(StateReader& reader);
     Result<> restore_enabled(StateReader& reader, AdminQueue::Position position);
@@ -103,6 +104,7 @@ class Device final : public hca::SliceHost {
     QueueRegisters registers_;
     bool address_reserved_ = false;
     bool failed_ = false;
+    bool frozen_ = false;
     bool admin_pending_ = false;
     std::atomic<bool> slice_failed_ = false; // set by pollers
     std::optional<Enabled> enabled_;

@@ -31,16 +31,18 @@ struct DeviceState {
 } // namespace
 
 void Device::freeze() {
+    frozen_ = true;
     if (enabled_) {
         enabled_->slice->freeze();
     }
 }
 
 void Device::thaw() {
+    frozen_ = false;
     if (enabled_) {
         enabled_->slice->thaw();
-        service();
     }
+    service();
 }
 
 std::vector<std::byte> Device::save() const {
@@ -121,8 +123,10 @@ Result<> Device::restore(std::span<const std::byte> image) {
     const auto restored = restore_from(reader);
     if (!restored) {
         reset();
+        return restored;
     }
-    return restored;
+    frozen_ = true;
+    return {};
 }
 
 } // namespace vrdma

@@ -68,9 +68,10 @@ TEST_F(DeviceStateTest, CommandsThatWaitedAreServedAfterwards) {
     populate();
     device.freeze();
     guest.post(VRDMA_ADMIN_ALLOC_PD, {});
-    const auto image = device.save();
-    ASSERT_TRUE(device.restore(image));
     guest.ring();
+    EXPECT_FALSE(guest.poll());
+    ASSERT_TRUE(device.restore(device.save()));
+    EXPECT_FALSE(guest.poll());
     device.thaw();
     guest.run_device();
     const auto cpl = guest.poll();

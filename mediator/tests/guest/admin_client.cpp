@@ -22,7 +22,7 @@ vrdma_doorbell_page* new_doorbells(std::size_t pages) {
 
 } // namespace
 
-GuestPort::GuestPort(std::unique_ptr<ArenaMemory> memory, const DeviceType& type)
+GuestPort::GuestPort(std::unique_ptr<GuestMemory> memory, const DeviceType& type)
     : memory_{std::move(memory)},
       registers_(VRDMA_PAGE_SIZE / sizeof(std::uint32_t)),
       doorbell_pages_{new_doorbells(type.limits.doorbell_pages), std::free},

@@ -22,7 +22,7 @@ namespace vrdma::test {
 // The machine that a device is plugged into.
 class GuestPort final : public HostPort {
   public:
-    GuestPort(std::unique_ptr<ArenaMemory> memory, const DeviceType& type);
+    GuestPort(std::unique_ptr<GuestMemory> memory, const DeviceType& type);
 
     std::span<std::uint32_t> registers() noexcept override { return registers_; }
     std::span<vrdma_doorbell_page> doorbells() noexcept override { return doorbells_; }
@@ -39,7 +39,7 @@ class GuestPort final : public HostPort {
     bool take_wake() { return wakes_.exchange(0) != 0; }
 
   private:
-    std::unique_ptr<ArenaMemory> memory_;
+    std::unique_ptr<GuestMemory> memory_;
     std::vector<std::uint32_t> registers_;
     std::unique_ptr<vrdma_doorbell_page, void (*)(void*)> doorbell_pages_;
     std::span<vrdma_doorbell_page> doorbells_;

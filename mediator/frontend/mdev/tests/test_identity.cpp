@@ -14,7 +14,7 @@ constexpr std::array<std::uint8_t, 16> uuid{0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 
 vrdma_mdev_device_info info_with(const char* addresses) {
     vrdma_mdev_device_info info{};
     std::memcpy(info.uuid, uuid.data(), uuid.size());
-    std::strcpy(info.addresses, addresses);
+    std::memcpy(info.addresses, addresses, std::strlen(addresses));
     return info;
 }
 
