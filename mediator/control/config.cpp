@@ -172,6 +172,7 @@ void read_soft(Section section, hca::soft::Config& soft) {
     section.integer("pollers", soft.pollers, 1, 256);
     section.microseconds("spin_min_us", soft.poll.spin_min);
     section.microseconds("spin_max_us", soft.poll.spin_max);
+    section.integer("realtime_priority", soft.realtime_priority, 0, 99);
     section.integer("hot_queues", soft.hot_queues, 0, 65536);
     section.microseconds("hot_idle_us", soft.hot_idle);
     section.integer("turn_wqes", soft.turn_wqes, 1, 65536);
