@@ -114,6 +114,19 @@ def pair(device: str, guest0: Guest, guest1: Guest) -> Pair:
     return run
 
 
+@pytest.fixture
+def works(device: str, guest0: Guest, guest1: Guest) -> Callable[[], None]:
+    """Waits until both guests have their device, and asserts that they talk to each other."""
+
+    def check() -> None:
+        for guest in (guest0, guest1):
+            guest.await_device(device)
+        for result in programs.run(programs.Program("ibv_rc_pingpong -c -n 20", device), guest0, guest1):
+            assert "20 iters in" in result.stdout
+
+    return check
+
+
 @pytest.fixture(scope="session")
 def sessions() -> Iterator[dict[tuple[str, int], Session]]:
     """By guest and number, the processes that make verbs calls there: started once, as that takes a second."""

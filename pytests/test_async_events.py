@@ -65,10 +65,9 @@ def has_gid(guest, address: str) -> bool:
 @pytest.fixture
 def nic(guest0):
     """guest0's network device, up again after the test with the address that `down` takes away."""
-    name = guest0.script("ip -o -4 address show to 10.77.0.0/16 | cut -d' ' -f2").stdout.strip()
-    guest0.script(f"echo 1 >/proc/sys/net/ipv6/conf/{name}/keep_addr_on_down")
-    yield name
-    guest0.script(f"ip link set {name} up")
+    guest0.script(f"echo 1 >/proc/sys/net/ipv6/conf/{guest0.nic}/keep_addr_on_down")
+    yield guest0.nic
+    guest0.script(f"ip link set {guest0.nic} up")
     guest0.forget("gids")
 
 

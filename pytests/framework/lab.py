@@ -113,8 +113,24 @@ class Guest(Machine):
         (gid,) = [gid for gid in self.gids[device] if gid.type == kind and ":ffff:" in gid.address]
         return gid
 
-    def pci_address(self, device: str) -> str:
-        return self.run(f"readlink -f /sys/class/infiniband/{device}/device").stdout.strip().rsplit("/", 1)[1]
+    @cached_property
+    def nic(self) -> str:
+        """The network device with its address in the lab."""
+        return self.script("ip -o -4 address show to 10.77.0.0/16 | cut -d' ' -f2").stdout.strip()
+
+    @cached_property
+    def mac(self) -> str:
+        return self.read(f"/sys/class/net/{self.nic}/address").strip()
+
+    @cached_property
+    def function(self) -> str:
+        """The directory of its vrdma function in sysfs."""
+        return self.script("grep -l 0x7276 /sys/bus/pci/devices/*/vendor").stdout.strip().removesuffix("/vendor")
+
+    def await_device(self, device: str, timeout: float = TIMEOUT_S) -> None:
+        """Waits until the device is there and has the GID of its IPv4 address."""
+        self.script(f"until grep -qs :ffff: /sys/class/infiniband/{device}/ports/1/gids/*; do sleep 0.05; done", timeout)
+        self.forget("gids")
 
     def monitor(self, command: str, timeout: float = TIMEOUT_S) -> str:
         """The answer of its QEMU's human monitor."""
@@ -138,6 +154,6 @@ class Guest(Machine):
             self.__dict__.pop(name, None)
 
     def _fresh(self) -> None:
-        self.forget("programs", "gids")
+        self.forget("programs", "gids", "function")
         for notify in self.after_boot:
             notify(self)

@@ -5,13 +5,17 @@ from .lab import Guest
 
 ADD = """
 modprobe rdma_rxe
-nic=$(ip -o -4 address show to 10.77.0.0/16 | cut -d' ' -f2)
-rdma link show rxe0/1 2>/dev/null || rdma link add rxe0 type rxe netdev "$nic"
+rdma link show rxe0/1 2>/dev/null || rdma link add rxe0 type rxe netdev {nic}
 """
 
 
 def add_rxe(guest: Guest) -> str:
     """Adds the device if it is not there yet; returns its name."""
-    guest.script(ADD)
+    guest.script(ADD.format(nic=guest.nic))
     guest.forget("gids")
     return "rxe0"
+
+
+def remove_rxe(guest: Guest) -> None:
+    guest.run("rdma link delete rxe0")
+    guest.forget("gids")

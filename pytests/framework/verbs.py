@@ -52,6 +52,10 @@ class Session:
     def open(self, device: str) -> Remote:
         return self.begin(0, "Device", (device,), {})()
 
+    @property
+    def pid(self) -> int:
+        return self.begin(0, "process_id", (), {})()
+
     def begin(self, number: int, method: str, args: tuple, kwargs: dict):
         call = {"object": number, "method": method, "args": args, "kwargs": kwargs}
         self._process.write(json.dumps(call, default=self._reference) + "\n")
@@ -84,6 +88,9 @@ class Session:
         if isinstance(value, list) and value and isinstance(value[0], dict):
             return [SimpleNamespace(**item) for item in value]
         return SimpleNamespace(**value) if isinstance(value, dict) else value
+
+    def await_end(self) -> None:
+        self._process.wait(TIMEOUT_S, check=False)
 
     def kill(self) -> None:
         self._process.kill()

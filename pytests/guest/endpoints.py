@@ -66,6 +66,10 @@ def readable(fd: int, timeout: float) -> bool:
     return bool(select.select([fd], [], [], timeout)[0])
 
 
+def process_id() -> int:
+    return os.getpid()
+
+
 class Remotable:
     """What the server hands out by number, with its constant fields."""
 

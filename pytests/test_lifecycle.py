@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What comes and goes: processes, drivers, guests and devices. What is gone holds nothing, and others go on."""
+
+import json
+
+import pytest
+
+from framework.endpoint import connect
+from framework.lab import TIMEOUT_S
+from framework.mdev import MdevType, mdev_of
+from framework.programs import Program, run, start_server
+from framework.verbs import VerbsError
+
+MIB = 1 << 20
+OTHER_PROCESS = 9
+DEVICE_ADD = "device_add vfio-pci,id=vrdma,sysfsdev=/sys/bus/mdev/devices/{}"
+
+
+def resources(guest, device: str) -> dict[str, int]:
+    """How many objects of each kind the guest's kernel counts."""
+    (entry,) = [entry for entry in json.loads(guest.run("rdma -j resource show").stdout) if entry["ifname"] == device]
+    return {kind: entry[kind] for kind in ("pd", "cq", "qp", "mr", "ctx")}
+
+
+def busy(endpoint, guest0, guest1):
+    """A process in guest0 that is in the middle of everything: sends that wait, receives posted, a large region."""
+    victim, peer = endpoint(guest0, process=OTHER_PROCESS, buffer=32 * MIB, events=True), endpoint(guest1)
+    connect(victim, peer)
+    victim.mr.fill(seed=1, length=4 * MIB)
+    for number in range(8):
+        victim.receive(wr_id=number)
+        victim.send(wr_id=number)  # the peer has posted no receive
+    return victim, peer
+
+
+def test_killed_process_releases_all(device, guest0, guest1, endpoint):
+    """Kills a process with work in flight; expects the guest's kernel to hold nothing of it, and its peer to be told."""
+    before = resources(guest0, device)
+    victim, peer = busy(endpoint, guest0, guest1)
+    assert resources(guest0, device)["qp"] == before["qp"] + 1
+    guest0.run(f"kill -9 {victim.session.pid}")
+    victim.session.await_end()
+    assert resources(guest0, device) == before
+    peer.receive()
+    peer.qp.modify(qp_state="SQD")
+    peer.qp.modify(qp_state="RTS")
+    peer.send()
+    assert peer.sent() == ["RETRY_EXC_ERR"]
+
+
+def test_killed_again_and_again(device, guest0, open_device):
+    """Kills a process that has all protection domains five times; expects all of them to be there each time."""
+    for _ in range(5):
+        opened = open_device(guest0, OTHER_PROCESS)
+        most = opened.limits().max_pd
+        assert opened.allocate_pds(most) >= most - 4
+        guest0.run(f"kill -9 {opened.session.pid}")
+        opened.session.await_end()
+
+
+def test_memory_is_unpinned(host, guest0, guest1, endpoint):
+    """Writes 32 MiB and deregisters both regions; expects the host to have pinned that much, and to pin it no more."""
+    device = mdev_of(host, guest0)
+    before = device.pinned
+    left, right = endpoint(guest0, buffer=32 * MIB), endpoint(guest1, buffer=32 * MIB)
+    connect(left, right)
+    left.send("RDMA_WRITE", length=32 * MIB, target=right.target())
+    assert left.sent(timeout=50) == ["SUCCESS"]
+    assert device.pinned >= 32 * MIB
+    left.device.close()
+    assert device.pinned < before + 4 * MIB
+
+
+def test_module_reload(guest0, works):
+    """Unloads the guest's driver and loads it again; expects the device to go and to come back."""
+    guest0.run("modprobe -r vrdma_ib")
+    assert guest0.run("ls /sys/class/infiniband").stdout == ""
+    guest0.run("modprobe vrdma_ib")
+    works()
+
+
+def test_module_in_use(guest0, open_device):
+    """Unloads the guest's driver while a process has the device open; expects a refusal and a device that works on."""
+    opened = open_device(guest0)
+    refusal = guest0.run("modprobe -r vrdma_ib", check=False)
+    assert refusal.status != 0
+    assert "in use" in refusal.stderr
+    assert opened.pd().mr(4096, ["LOCAL_WRITE"]).lkey != 0
+
+
+def test_unbind_in_use(guest0, guest1, endpoint, works):
+    """Unbinds the driver under a busy process and binds it again; expects DEVICE_FATAL, errors, and a new device."""
+    victim, _ = busy(endpoint, guest0, guest1)
+    function = guest0.function.rsplit("/", 1)[1]
+    guest0.script(f"echo {function} >{guest0.function}/driver/unbind")
+    assert "DEVICE_FATAL" in victim.device.await_event("DEVICE_FATAL", 10)
+    with pytest.raises(VerbsError):
+        victim.pd.mr(4096, ["LOCAL_WRITE"])
+    guest0.script(f"echo {function} >/sys/bus/pci/drivers/vrdma_ib/bind")
+    works()
+    guest0.run(f"kill -9 {victim.session.pid}")
+    victim.session.await_end()
+
+
+def test_guest_reboot(host, guest0, guest1, endpoint, works):
+    """Reboots a guest whose process is busy; expects its peer to be told, and the device to work after the boot."""
+    _, peer = busy(endpoint, guest0, guest1)
+    guest0.reboot()
+    peer.send()
+    assert peer.sent() == ["RETRY_EXC_ERR"]
+    works()
+
+
+def test_qemu_is_killed(host, guest0, guest1, device, works):
+    """Kills the QEMU of a guest during a transfer; expects nothing of it pinned, and the other guest to go on."""
+    bandwidth = Program("ib_write_bw -F -s 65536 -n 100000", device)
+    server, port = start_server(bandwidth, guest0)
+    client = guest1.start(f"{bandwidth.arguments(guest1, port)} guest0")
+    dead = mdev_of(host, guest1)
+    host.script(f"until [ $(cat {dead.path}/pinned) -gt {MIB} ]; do sleep 0.05; done")
+    guest1.kill()
+    dead.await_unpinned()
+    client.wait(TIMEOUT_S, check=False)
+    server.kill()
+    for result in run(Program("ibv_rc_pingpong -c -e -n 20", device), guest0, guest0):
+        assert "20 iters in" in result.stdout
+    guest1.boot()
+    works()
+
+
+def test_hot_unplug(host, guest0, guest1, endpoint, device, works):
+    """Unplugs the device by QEMU's monitor under a busy process and plugs it in again; expects DEVICE_FATAL and a new device."""
+    victim, peer = busy(endpoint, guest1, guest0)
+    mdev = mdev_of(host, guest1)
+    guest1.monitor("device_del vrdma")
+    assert "DEVICE_FATAL" in victim.device.await_event("DEVICE_FATAL", 20)
+    guest1.script(f"while [ -e /sys/class/infiniband/{device} ]; do sleep 0.05; done")
+    mdev.await_unpinned()
+    peer.send()
+    assert peer.sent() == ["RETRY_EXC_ERR"]
+    guest1.forget("function")
+    guest1.monitor(DEVICE_ADD.format(mdev.uuid))
+    works()
+
+
+def test_removed_in_use(host, guest0, guest1, device, works):
+    """Removes the mdev by sysfs while a VM has it; expects QEMU to give it up when asked, and a new one to be usable."""
+    mdev = mdev_of(host, guest1)
+    mac = mdev.mac
+    mdev.remove(timeout=60)
+    assert not mdev.exists
+    guest1.script(f"while [ -e /sys/class/infiniband/{device} ]; do sleep 0.05; done")
+    guest1.forget("function")
+    MdevType(host, "medium").create(mdev.uuid)
+    host.script(f"echo {mac} >{mdev.path}/mac")
+    guest1.monitor(DEVICE_ADD.format(mdev.uuid))
+    works()

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""The host's side: mdev types and devices through sysfs and mdevctl, and the module's own test."""
+
+import uuid
+
+import pytest
+
+from framework.mdev import DEVICES, TYPES, Mdev, MdevType, mdev_of
+
+PARENT = "vrdma"
+
+
+@pytest.fixture
+def small(host) -> MdevType:
+    return MdevType(host, "small")
+
+
+@pytest.fixture
+def fresh(host):
+    """The UUID of a device to be made; what is made of it is gone after the test."""
+    device = Mdev(host, str(uuid.uuid4()))
+    yield device
+    if device.exists:
+        device.remove()
+
+
+def test_types(host):
+    """Lists the types; expects small, medium and large, each with a name, a description and instances for vfio-pci."""
+    assert host.run(f"ls {TYPES}").stdout.split() == ["vrdma-large", "vrdma-medium", "vrdma-small"]
+    for name in ("large", "medium", "small"):
+        kind = MdevType(host, name)
+        assert kind.attribute("device_api") == "vfio-pci"
+        assert kind.attribute("name")
+        assert kind.attribute("description")
+        assert kind.available > 0
+
+
+def test_instances_go_down_and_up(small, fresh):
+    """Creates and removes a device through sysfs; expects one instance less meanwhile, and the device's attributes."""
+    before = small.available
+    small.create(fresh.uuid)
+    assert small.available == before - 1
+    assert fresh.pinned == 0
+    fresh.remove()
+    assert not fresh.exists
+    assert small.available == before
+
+
+def test_same_uuid_twice(small, fresh):
+    """Creates a device twice; expects the second attempt to fail and to cost no instance."""
+    small.create(fresh.uuid)
+    left = small.available
+    assert small.create(fresh.uuid, check=False).status != 0
+    assert small.available == left
+
+
+def test_no_instance_left(host):
+    """Creates devices of the type with the fewest until there are none left; expects the next to fail, and all back."""
+    kind = MdevType(host, "large")
+    before = kind.available
+    uuids = [str(uuid.uuid4()) for _ in range(before)]
+    try:
+        host.script(f"for uuid in {' '.join(uuids)}; do echo $uuid >{kind.path}/create; done")
+        assert kind.available == 0
+        assert kind.create(str(uuid.uuid4()), check=False).status != 0
+    finally:
+        host.script(f"for uuid in {' '.join(uuids)}; do [ ! -e {DEVICES}/$uuid ] || echo 1 >{DEVICES}/$uuid/remove; done")
+    assert kind.available == before
+
+
+def test_mdevctl(host, small, fresh):
+    """Starts, lists and stops a device with mdevctl; expects it to be there and gone as with sysfs."""
+    host.run(f"mdevctl start -u {fresh.uuid} -p {PARENT} -t vrdma-small")
+    assert fresh.exists
+    assert f"{fresh.uuid} {PARENT} vrdma-small" in host.run("mdevctl list").stdout
+    host.run(f"mdevctl stop -u {fresh.uuid}")
+    assert not fresh.exists
+
+
+@pytest.mark.parametrize("attribute, value", [
+    ("mac", "52:54:00:00:00:0g"), ("mac", "52:54:00"), ("mac", "01:00:5e:00:00:01"), ("mac", "52:54:00:00:00:01:02"),
+    ("addresses", "; reboot"), ("addresses", "1" * 600),
+])  # fmt: skip
+def test_bad_attribute(host, small, fresh, attribute, value):
+    """Writes what is no unicast MAC address or no list of prefixes; expects an error and the old value."""
+    small.create(fresh.uuid)
+    before = host.read(f"{fresh.path}/{attribute}")
+    assert host.script(f"echo '{value}' >{fresh.path}/{attribute}", check=False).status != 0
+    assert host.read(f"{fresh.path}/{attribute}") == before
+
+
+@pytest.mark.parametrize("attribute, value", [
+    ("mac", "52:54:00:12:34:56"), ("addresses", "10.0.0.5/32,fd00::/64"), ("addresses", ""),
+])  # fmt: skip
+def test_attribute(host, small, fresh, attribute, value):
+    """Writes a MAC address or prefixes before a VM has the device; expects to read them back."""
+    small.create(fresh.uuid)
+    host.script(f"echo '{value}' >{fresh.path}/{attribute}")
+    assert host.read(f"{fresh.path}/{attribute}").strip() == value
+
+
+def test_identity_of_a_device_in_use(host, guest0):
+    """Writes the MAC of a device that a VM has open; expects an error: the guest could speak as another."""
+    device = mdev_of(host, guest0)
+    assert host.script(f"echo 52:54:00:12:34:56 >{device.path}/mac", check=False).status != 0
+    assert device.mac == guest0.mac
+
+
+def test_module(host):
+    """Runs the module's own test, which is mediator and VM at once; expects every case of it to pass."""
+    host.run("/usr/lib/vrdma/tests/vfio_mdev_test", timeout=120)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""A vrdmad that stalls, dies or restarts: nobody hangs, and the devices come back by themselves."""
+
+import time
+
+import pytest
+
+from framework.endpoint import connect
+from framework.verbs import VerbsError
+
+# What a VM that waits for vrdmad would miss; the commands of this lab take a fraction of it.
+PROMPT_S = 5.0
+RESTART_S = 30.0
+
+
+@pytest.fixture
+def pid(host) -> int:
+    return int(host.run("pidof vrdmad").stdout)
+
+
+@pytest.fixture
+def stopped(host, pid):
+    """vrdmad, stopped for the duration of a `with`, so that a failing test leaves none behind that is stopped."""
+
+    class Stopped:
+        def __enter__(self):
+            host.run(f"kill -STOP {pid}")
+
+        def __exit__(self, *_):
+            host.run(f"kill -CONT {pid}")
+
+    return Stopped()
+
+
+def promptly(action) -> None:
+    begin = time.monotonic()
+    action()
+    assert time.monotonic() - begin < PROMPT_S
+
+
+def test_stopped_while_a_verb_waits(host, guest0, guest1, open_device, stopped, works):
+    """Stops vrdmad while a guest creates a queue; expects monitors, guests and host to answer, and the verb to succeed later."""
+    opened = open_device(guest0)
+    with stopped:
+        creating = opened.begin("cq", 16)
+        for guest in (guest0, guest1):
+            promptly(lambda: guest.monitor("info status", timeout=PROMPT_S))
+            promptly(lambda: guest.run("true", timeout=PROMPT_S))
+        promptly(lambda: host.run("true", timeout=PROMPT_S))
+    assert creating().depth >= 16
+    works()
+
+
+def test_stopped_during_traffic(connected, stopped):
+    """Stops vrdmad, posts a send, and lets vrdmad go on; expects the send to arrive then."""
+    left, right = connected()
+    right.receive()
+    with stopped:
+        left.send()
+        assert left.sent(1, timeout=0.5) == []
+    assert left.sent() == ["SUCCESS"]
+    assert right.received() == ["SUCCESS"]
+
+
+def test_stopped_while_a_guest_resets(guest0, stopped, works):
+    """Stops vrdmad while a guest unbinds its driver, which resets the device; expects the guest to wait no longer than for the reset's timeout."""
+    function = guest0.function.rsplit("/", 1)[1]
+    with stopped:
+        guest0.script(f"echo {function} >{guest0.function}/driver/unbind", timeout=20)
+        promptly(lambda: guest0.monitor("info status", timeout=PROMPT_S))
+    guest0.script(f"echo {function} >/sys/bus/pci/drivers/vrdma_ib/bind")
+    works()
+
+
+@pytest.mark.parametrize("how", ["kill -9 {pid}", "systemctl restart vrdmad"], ids=["killed", "restarted"])
+def test_comes_back(host, guest0, guest1, endpoint, health, pid, how, works):
+    """Kills or restarts vrdmad under two connected processes; expects DEVICE_FATAL, errors, and working devices afterwards."""
+    left, right = endpoint(guest0), endpoint(guest1)
+    connect(left, right)
+    host.run(how.format(pid=pid))
+    for side, guest in ((left, guest0), (right, guest1)):
+        assert "DEVICE_FATAL" in side.device.await_event("DEVICE_FATAL", 20)
+        with pytest.raises(VerbsError):
+            side.pd.mr(4096, ["LOCAL_WRITE"])
+        promptly(lambda: guest.monitor("info status", timeout=PROMPT_S))
+        guest.run(f"kill -9 {side.session.pid}")
+        side.session.await_end()
+    host.script(f"until pidof vrdmad | grep -qvx {pid}; do sleep 0.05; done", timeout=RESTART_S)
+    health.watch_mediator()
+    works()
+
+
+def test_guest_boots_without_mediator(host, guest1, device, health, works):
+    """Boots a guest while vrdmad is stopped by the operator, then starts it; expects the guest to get its device then."""
+    host.run("systemctl stop vrdmad")
+    guest1.run("modprobe -r vrdma_ib")
+    guest1.run("modprobe vrdma_ib")
+    assert guest1.run(f"test -e /sys/class/infiniband/{device}", check=False).status != 0
+    host.run("systemctl start vrdmad")
+    host.script("until pidof vrdmad; do sleep 0.05; done", timeout=RESTART_S)
+    health.watch_mediator()
+    works()
+
+
+def test_idle_sleeps(host, pid):
+    """Looks at vrdmad's CPU time over two seconds in which no guest does anything; expects less than a tenth of one CPU."""
+
+    def ticks() -> int:
+        fields = host.read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    before = ticks()
+    host.run("sleep 2")
+    assert ticks() - before < 20

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""How fast: as ratios to SoftRoCE in the same guests and the same minute, as an emulated clock tells nothing else."""
+
+import pytest
+
+from framework import programs
+from framework.programs import Program, bandwidths, latencies
+from framework.rxe import add_rxe, remove_rxe
+
+RUNS = 3
+
+
+@pytest.fixture(scope="module")
+def rxe(guest0, guest1):
+    for guest in (guest0, guest1):
+        add_rxe(guest)
+    yield "rxe0"
+    for guest in (guest0, guest1):
+        remove_rxe(guest)
+
+
+@pytest.fixture
+def best(guest0, guest1, record):
+    """The best of some runs, as what disturbs a run on a shared machine only ever slows it down."""
+
+    def measure(command: str, device: str, lines, value, choose) -> float:
+        found = []
+        for _ in range(RUNS):
+            _, client = programs.run(Program(command, device), guest0, guest1)
+            (line,) = lines(client)
+            found.append(value(line))
+        record.note(f"{command} over {device}: {found}")
+        return choose(found)
+
+    return measure
+
+
+@pytest.mark.parametrize("command", ["ib_write_lat", "ib_send_lat"])
+def test_latency(device, rxe, best, command):
+    """Measures the median latency of 8 bytes over both devices; expects vrdma's to be a third of SoftRoCE's at most."""
+    medians = [best(f"{command} -F -s 8 -n {count}", name, latencies, lambda line: line.typical, min)
+               for name, count in ((device, 1000), (rxe, 300))]  # fmt: skip
+    ours, theirs = medians
+    assert theirs >= 3 * ours
+
+
+@pytest.mark.parametrize("size, ours_count, theirs_count", [(64, 20000, 1000), (65536, 2000, 100)])
+def test_bandwidth(device, rxe, best, size, ours_count, theirs_count):
+    """Measures the rate of RDMA writes of 64 B and 64 KiB over both devices; expects ten times SoftRoCE's at least."""
+    ours, theirs = (best(f"ib_write_bw -F -s {size} -n {count}", name, bandwidths, lambda line: line.message_rate, max)
+                    for name, count in ((device, ours_count), (rxe, theirs_count)))  # fmt: skip
+    assert ours >= 10 * theirs
+
+
+@pytest.fixture
+def exits(host):
+    """Reads KVM's counters of both guests: all exits, and those on trapped registers."""
+
+    def read() -> tuple[int, int]:
+        text = host.script("cd /sys/kernel/debug/kvm; cat exits mmio_exits").stdout.split()
+        return int(text[0]), int(text[1])
+
+    return read
+
+
+@pytest.mark.parametrize("command", ["ib_write_bw -F -s 64", "ib_read_bw -F -s 64", "ib_send_bw -F -s 64"])
+def test_no_exits(pair, exits, record, command):
+    """Runs 10,000 and 100,000 operations; expects KVM to count no more exits on registers for the latter, and next to
+    none of any kind: those of the timer go with the time that passes."""
+    few, many = 10_000, 100_000
+    grown = []
+    for count in (few, many):
+        before = exits()
+        pair(f"{command} -n {count}", timeout=120)
+        grown.append([later - earlier for earlier, later in zip(before, exits(), strict=True)])
+    record.note(f"exits and exits on registers for {few} and {many}: {grown}")
+    (few_all, few_mmio), (many_all, many_mmio) = grown
+    assert many_mmio - few_mmio < (many - few) / 1000
+    assert many_all - few_all < (many - few) / 10
