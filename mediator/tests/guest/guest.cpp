@@ -231,7 +231,7 @@ vrdma_qp_attr rts_attr() {
                       IBV_QP_MAX_QP_RD_ATOMIC;
     attr.timeout = 4; // 65 us
     attr.retry_cnt = 7;
-    attr.rnr_retry = 6;
+    attr.rnr_retry = 7; // without end: a guest may lose its core for a while
     attr.max_rd_atomic = 16;
     return attr;
 }
