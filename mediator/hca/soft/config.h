@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 // host with a core to spare for each poller set both to seconds: latency is best while awake.
 struct PollPolicy {
     std::chrono::microseconds spin_min{0};
-    std::chrono::microseconds spin_max{200};
+    std::chrono::microseconds spin_max{50};
 };
 
 struct Config {
