@@ -55,7 +55,7 @@ enum vrdma_register {
 	VRDMA_REG_ASQ_HIGH = 0x24,
 	VRDMA_REG_ACQ_LOW = 0x28,	/* RW, admin completion queue, page-aligned */
 	VRDMA_REG_ACQ_HIGH = 0x2c,
-	VRDMA_REG_AQ_DEPTH = 0x30,	/* RW, entries of both, a power of two, 2..VRDMA_AQ_MAX_DEPTH */
+	VRDMA_REG_AQ_DEPTH = 0x30,	/* RW, entries of both, a power of two from 2 */
 	VRDMA_REG_AQ_VECTOR = 0x34,	/* RW, vector raised for admin completions */
 	VRDMA_REG_STATUS_PAGE_LOW = 0x38,/* RW, struct vrdma_status_page (queue.h), page-aligned */
 	VRDMA_REG_STATUS_PAGE_HIGH = 0x3c,
@@ -80,9 +80,9 @@ enum vrdma_register {
 
 /*
  * CONTROL. Writing RESET starts a reset: poll STATUS for READY (VRDMA_RESET_TIMEOUT_MS at most).
- * From the write on no guest memory is touched, and an earlier FATAL is gone: one that is read after
- * it says that there is no mediator. Writing ENABLE takes the queue registers into use: poll STATUS
- * for ENABLED, or FATAL where a register holds a bad value.
+ * From the write on no guest memory is touched, and an earlier FATAL is gone: one that is read
+ * after it says that there is no mediator. Writing ENABLE takes the queue registers into use: poll
+ * STATUS for ENABLED, or FATAL where a register holds a bad value.
  */
 #define VRDMA_CONTROL_ENABLE VRDMA_BIT(0)
 #define VRDMA_CONTROL_RESET VRDMA_BIT(1)
@@ -241,7 +241,7 @@ struct vrdma_cmd_create_qp {
 	__le32 recv_cq;
 	__le32 sq_depth;  /* WQEs, a power of two, or 0 */
 	__le32 rq_depth;  /* WQEs, a power of two, or 0 */
-	__u8 sq_stride_shift; /* log2 of bytes a WQE: VRDMA_SQ_MIN_STRIDE_SHIFT..VRDMA_MAX_STRIDE_SHIFT */
+	__u8 sq_stride_shift; /* log2 of bytes a WQE: see queue.h */
 	__u8 rq_stride_shift;
 	__u8 qp_type;	  /* enum ib_qp_type: RC 2, UC 3, UD 4 */
 	__u8 flags;	  /* VRDMA_QP_* */

@@ -14,9 +14,9 @@
  * during a reset and FATAL where the device is marked so, whatever the shadow page holds.
  *
  * A device whose mediator went (either fd closed) is FATAL; its old device fd then fails with
- * ENODEV and polls as HUP, as it does once the device is removed. The module raises vector 0 when it
- * marks a device FATAL, and at the RESET_DONE by which a new mediator takes over a FATAL device that
- * a VM has open.
+ * ENODEV and polls as HUP, as it does once the device is removed. The module raises vector 0 when
+ * it marks a device FATAL, and at the RESET_DONE by which a new mediator takes over a FATAL device
+ * that a VM has open.
  */
 #ifndef VRDMA_MDEV_H
 #define VRDMA_MDEV_H
@@ -37,7 +37,7 @@
  * vrdma_mdev_register are filled up with zeroes, and so are unused types.
  */
 struct vrdma_mdev_type {
-	char name[VRDMA_MDEV_NAME_SIZE]; /* [a-z0-9-], NUL-terminated: the type is <driver>-<name> */
+	char name[VRDMA_MDEV_NAME_SIZE]; /* [a-z0-9-]: the type is <driver>-<name> */
 	char description[VRDMA_MDEV_DESCRIPTION_SIZE];
 	__u32 max_instances;	/* 1..4096 */
 	__u32 doorbell_pages;	/* a power of two, 2..4096 */
@@ -80,7 +80,7 @@ struct vrdma_mdev_device_info {
 	__u8 mac[6]; /* sysfs attribute "mac": all zero where nobody set it */
 	__u8 reserved[2];
 	__u32 reset_generation; /* see VRDMA_MDEV_RESET_DONE */
-	/* sysfs attribute "addresses": prefixes the guest may use, "10.0.0.5/32,fd00::/64"; empty: any */
+	/* sysfs attribute "addresses": what the guest may use: "10.0.0.5/32,fd00::/64", or any */
 	char addresses[VRDMA_MDEV_ADDRESSES_SIZE];
 };
 VRDMA_CHECK_SIZE(struct vrdma_mdev_device_info, 548);
@@ -105,8 +105,8 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_message, 16);
 #define VRDMA_MDEV_MAX_MESSAGES 256
 
 /*
- * From a RESET on, the window shows scratch pages only, and STATUS in the shadow page reads 0, until
- * the mediator acknowledges that reset's generation. Older generations are refused (ESTALE).
+ * From a RESET on, the window shows scratch pages only, and STATUS reads 0, until the mediator
+ * acknowledges that reset's generation. Older generations are refused (ESTALE).
  */
 struct vrdma_mdev_reset_done {
 	__u32 generation;
@@ -127,17 +127,17 @@ struct vrdma_mdev_range {
 #define VRDMA_MDEV_RESET_DONE _IOW('v', 0x91, struct vrdma_mdev_reset_done)
 #define VRDMA_MDEV_SET_KICK _IOW('v', 0x92, struct vrdma_mdev_kick)
 #define VRDMA_MDEV_RAISE _IO('v', 0x93) /* argument: vector. Signals it, or leaves it pending */
-#define VRDMA_MDEV_UNPIN _IOW('v', 0x94, struct vrdma_mdev_range) /* give up pages; a touch pins anew */
+#define VRDMA_MDEV_UNPIN _IOW('v', 0x94, struct vrdma_mdev_range) /* a touch pins anew */
 
 /*
  * mmap offsets of the device fd; shared mappings only.
  *   SHADOW     read-write, page 0 of BAR0 as the guest reads it
  *   DOORBELLS  read-write, BAR2
  *   INFO       read-only, struct vrdma_mdev_info_page
- *   WINDOW     read-write, the guest's IOVA space: WINDOW + n shows IOVA n. A page is pinned when it
- *              is first touched. Where the guest has no memory, beyond the pin limit, and after a
- *              reset, a touch shows a scratch page and counts in scratch_faults; UNPIN of the range
- *              makes the next touch try again. Never SIGBUS, never another guest's memory.
+ *   WINDOW     read-write, the guest's IOVA space: WINDOW + n shows IOVA n. A page is pinned when
+ *              it is first touched. Where the guest has no memory, beyond the pin limit, and after
+ *              a reset, a touch shows a scratch page and counts in scratch_faults; UNPIN of the
+ *              range makes the next touch try again. Never SIGBUS, never another guest's memory.
  */
 #define VRDMA_MDEV_MMAP_SHADOW 0x0ull
 #define VRDMA_MDEV_MMAP_INFO 0x10000ull

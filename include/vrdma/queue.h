@@ -23,7 +23,7 @@
  *
  *	full fence
  *	if sq_polled != 0: done
- *	doorbell_page->slot[n] = 1; doorbell_page->line[n / 64] = 1;	(plain byte stores, in order)
+ *	page->slot[n] = 1; page->line[n / 64] = 1;	(plain byte stores, in order)
  *	full fence
  *	if need_kick != 0: store to the kick page
  *
@@ -57,9 +57,11 @@ struct vrdma_status_page {
 };
 VRDMA_CHECK_SIZE(struct vrdma_status_page, 4096);
 
-/* The QP buffer: this, then sq_depth WQEs at VRDMA_QUEUE_CONTROL_SIZE, then rq_depth RQ WQEs. Each
- * ring begins on a multiple of its stride within the pages, so that no WQE crosses a page: the SQ
- * at vrdma_sq_offset(), the RQ at vrdma_rq_offset(). */
+/*
+ * The QP buffer: this, then sq_depth WQEs at vrdma_sq_offset(), then rq_depth WQEs at
+ * vrdma_rq_offset(). Each ring begins on a multiple of its stride within the pages, so that no WQE
+ * crosses a page.
+ */
 #define VRDMA_QUEUE_CONTROL_SIZE 128
 
 struct vrdma_qp_control {
@@ -189,11 +191,11 @@ struct vrdma_cq_control {
 VRDMA_CHECK_SIZE(struct vrdma_cq_control, VRDMA_QUEUE_CONTROL_SIZE);
 VRDMA_CHECK_OFFSET(struct vrdma_cq_control, fired, 64);
 #define VRDMA_CQ_ARM_SEQUENCE VRDMA_MASK(31, 1)
-#define VRDMA_CQ_ARM_SOLICITED VRDMA_BIT(0) /* else any CQE. An unsuccessful CQE counts as solicited */
+#define VRDMA_CQ_ARM_SOLICITED VRDMA_BIT(0) /* else any CQE. A failure counts as solicited */
 
 struct vrdma_cqe {
 	__le32 ctrl;	   /* VRDMA_CQE_*, written last */
-	__le32 qpn;	   /* 0: the guest struck this entry out when it destroyed or reset the QP */
+	__le32 qpn;	   /* 0: struck out by the guest when it destroyed or reset the QP */
 	__le32 wqe_index;  /* free-running count of the WQE in its ring */
 	__le32 byte_len;   /* receive and READ: bytes of the message, UD with the GRH's 40 */
 	__be32 imm;	   /* as on the wire; with VRDMA_CQE_WITH_INV: key that was invalidated */
