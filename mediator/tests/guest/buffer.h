@@ -3,9 +3,9 @@
 // Memory of the in-process guest: pages of its arena, as contiguous or as scattered as asked for.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <numeric>
 #include <span>
 #include <vector>
 
@@ -32,14 +32,19 @@ class Buffer {
     }
 
     void write(std::uint64_t offset, std::span<const std::byte> bytes) const {
-        for (const std::byte byte : bytes) {
-            *at(offset++) = byte;
+        while (!bytes.empty()) {
+            const std::size_t piece = piece_at(offset, bytes.size());
+            std::memcpy(at(offset), bytes.data(), piece);
+            bytes = bytes.subspan(piece);
+            offset += piece;
         }
     }
     std::vector<std::byte> read(std::uint64_t offset, std::uint64_t length) const {
         std::vector<std::byte> bytes(length);
-        for (std::byte& byte : bytes) {
-            byte = *at(offset++);
+        for (std::size_t done = 0; done < length;) {
+            const std::size_t piece = piece_at(offset + done, length - done);
+            std::memcpy(&bytes[done], at(offset + done), piece);
+            done += piece;
         }
         return bytes;
     }
@@ -55,6 +60,12 @@ class Buffer {
     }
 
   private:
+    // How much of what is wanted lies in the block at offset.
+    std::size_t piece_at(std::uint64_t offset, std::uint64_t wanted) const {
+        const std::uint64_t block = std::uint64_t{1} << pages_.block_shift;
+        return std::min(wanted, block - (pages_.first_offset + offset) % block);
+    }
+
     GuestMemory* memory_ = nullptr;
     hca::Translation pages_;
 };

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A hostile guest process: WQEs, rings, indices and doorbells of any content, on the soft HCA with
+// an honest guest as its peer. What goes in must end in completions and events; the peer's memory
+// beyond what it offered must not change, and the peer must go on working.
+//
+// The input is a list of steps; the first byte of each says what it is (enum Step). WQEs begin as
+// good ones, which the input then spoils, so that they get past the first checks.
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+
+#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/tests/guest/guest.h"
+
+namespace vrdma::test {
+namespace {
+
+enum Step : std::uint8_t {
+    step_send,    // QP, opcode, spoilers
+    step_receive, // QP, spoilers
+    step_offer,   // QP: the peer posts a receive
+    step_poke,    // page of the guest's memory, offset, value
+    step_ring,    // page, slot
+    step_modify,  // QP, state
+    step_arm,     // whether for solicited events only
+    step_take,    // the guest takes completions and events
+    step_poll,    // the engine's turn
+    step_freeze,  // for the time of a few rounds
+    step_count,
+};
+
+constexpr int max_steps = 300;
+constexpr std::uint64_t memory_size = 2 << 20;
+constexpr std::uint32_t region_size = 4 * VRDMA_PAGE_SIZE;
+constexpr std::uint32_t qkey = 0x1234;
+
+class Input {
+  public:
+    explicit Input(std::span<const std::uint8_t> bytes) : rest_{bytes} {}
+
+    bool empty() const { return rest_.empty(); }
+
+    template <typename T>
+    T take() {
+        T value{};
+        const std::size_t size = std::min(sizeof(T), rest_.size());
+        std::memcpy(&value, rest_.data(), size);
+        rest_ = rest_.subspan(size);
+        return value;
+    }
+
+    // A count, and so many places and values.
+    void spoil(std::span<std::byte> bytes) {
+        const auto count = take<std::uint8_t>() % 8;
+        for (int i = 0; i < count; ++i) {
+            const auto at = take<std::uint8_t>();
+            bytes[at % bytes.size()] = take<std::byte>();
+        }
+    }
+
+  private:
+    std::span<const std::uint8_t> rest_;
+};
+
+std::unique_ptr<hca::soft::SoftHca> make_hca() {
+    hca::soft::Config config;
+    config.threads = false;
+    config.hot_queues = 2;
+    config.turn_bytes = 4096;
+    return std::move(*hca::soft::SoftHca::create(config));
+}
+
+std::unique_ptr<GuestMemory> make_memory() {
+    return std::move(*ArenaMemory::create(memory_size));
+}
+
+// The guest that the input plays, and the one that it must not harm.
+class Stage {
+  public:
+    Stage() {
+        for (const hca::QpType type : {hca::QpType::rc, hca::QpType::uc, hca::QpType::ud}) {
+            hostile_qps_.push_back(hostile_.create_qp(hostile_cq_, hostile_cq_, {.type = type}));
+            honest_qps_.push_back(honest_.create_qp(honest_cq_, honest_cq_, {.type = type}));
+            connect_up(hostile_, hostile_qps_.back(), honest_, honest_qps_.back());
+            connect_up(honest_, honest_qps_.back(), hostile_, hostile_qps_.back());
+        }
+        connect_up(honest_, loop_qp_, honest_, loop_qp_);
+        secret_.buffer.write(0, pattern_);
+        readable_.buffer.write(0, pattern_);
+    }
+
+    void step(Input& input) {
+        switch (input.take<std::uint8_t>() % step_count) {
+            case step_send:
+                return send(input);
+            case step_receive:
+                return receive(input);
+            case step_offer:
+                return offer(input);
+            case step_poke:
+                return poke(input);
+            case step_ring:
+                return hostile_
+                    .doorbell(input.take<std::uint8_t>() % Guest::doorbell_pages,
+                              input.take<std::uint16_t>() % VRDMA_DOORBELL_SLOTS)
+                    .ring();
+            case step_modify:
+                return modify(input);
+            case step_arm:
+                return hostile_cq_.arm(input.take<std::uint8_t>() % 2 != 0);
+            case step_take:
+                return take();
+            case step_freeze:
+                hostile_.slice().freeze();
+                poll();
+                return hostile_.slice().thaw();
+            default:
+                return poll();
+        }
+    }
+
+    // What must hold whatever the guest did.
+    void check() {
+        for (int i = 0; i < 20; ++i) {
+            poll();
+        }
+        require(secret_.buffer.read(0, region_size) == pattern_);
+        require(readable_.buffer.read(0, region_size) == pattern_);
+        require(honest_.fatals() == 0);
+        while (honest_cq_.poll()) {
+        }
+        loop_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+        for (int i = 0; i < 8; ++i) {
+            hca_->poll();
+        }
+        const auto completion = honest_cq_.poll();
+        require(completion && completion->status == IBV_WC_SUCCESS);
+    }
+
+  private:
+    static void require(bool condition) {
+        if (!condition) {
+            std::abort();
+        }
+    }
+
+    static void connect_up(Guest& guest, const GuestQp& qp, Guest& peer, const GuestQp& peer_qp) {
+        if (qp.shape().type == hca::QpType::ud) {
+            activate_ud(guest, qp, qkey);
+        } else {
+            connect(guest, qp, peer.gid(), peer_qp.id());
+        }
+    }
+
+    void poll() {
+        constexpr int rounds = 8;
+        for (int i = 0; i < rounds; ++i) {
+            hca_->poll();
+        }
+        while (honest_cq_.poll()) { // so that it does not overrun
+        }
+    }
+
+    GuestQp& pick(std::vector<GuestQp>& qps, Input& input) {
+        return qps[input.take<std::uint8_t>() % qps.size()];
+    }
+
+    // As write_send() of the guest would lay it out, before it is spoiled.
+    void send(Input& input) {
+        GuestQp& qp = pick(hostile_qps_, input);
+        struct {
+            vrdma_sq_wqe wqe{};
+            std::array<vrdma_sge, 6> list{};
+        } entry;
+        entry.wqe.ctrl = input.take<std::uint8_t>() % (VRDMA_SQ_ATOMIC_FETCH_AND_ADD + 1);
+        entry.wqe.ctrl |= VRDMA_SQ_SIGNALED | VRDMA_SET(VRDMA_WQE_NUM_SGE, 1u);
+        const bool atomic = entry.wqe.ctrl % 8 >= VRDMA_SQ_ATOMIC_CMP_AND_SWP;
+        entry.list[atomic ? 1 : 0] =
+            own_.sge(0, atomic ? 8 : input.take<std::uint16_t>() % region_size);
+        if (qp.shape().type == hca::QpType::ud) {
+            entry.wqe.qkey = qkey;
+            entry.wqe.ud.ah = ah_.value;
+            entry.wqe.ud.dest_qpn = honest_qps_.back().id().value;
+        } else if (entry.wqe.ctrl % 8 != VRDMA_SQ_SEND &&
+                   entry.wqe.ctrl % 8 != VRDMA_SQ_SEND_WITH_IMM) {
+            const bool reads = entry.wqe.ctrl % 8 == VRDMA_SQ_RDMA_READ;
+            entry.wqe.rkey = (reads ? readable_ : offered_).key.value;
+            entry.wqe.raddr = (reads ? readable_ : offered_).start;
+        }
+        input.spoil(std::as_writable_bytes(std::span{&entry, 1}));
+        qp.post_raw_send(entry.wqe.ctrl,
+                         std::as_bytes(std::span{&entry, 1}).subspan(sizeof(entry.wqe.ctrl)));
+    }
+
+    void receive(Input& input) {
+        struct {
+            vrdma_rq_wqe wqe{};
+            std::array<vrdma_sge, 3> list{};
+        } entry;
+        entry.wqe.ctrl = VRDMA_SET(VRDMA_WQE_NUM_SGE, 1u);
+        entry.list[0] = own_.sge();
+        GuestQp& qp = pick(hostile_qps_, input);
+        input.spoil(std::as_writable_bytes(std::span{&entry, 1}));
+        qp.post_raw_recv(entry.wqe.ctrl,
+                         std::as_bytes(std::span{&entry, 1}).subspan(sizeof(entry.wqe.ctrl)));
+        pick(honest_qps_, input).post_send({.flags = VRDMA_SQ_INLINE, .ah = honest_ah_});
+    }
+
+    void offer(Input& input) {
+        const vrdma_sge to = offered_.sge();
+        pick(honest_qps_, input).post_recv({&to, 1});
+    }
+
+    // Rings and control words are in there as well.
+    void poke(Input& input) {
+        constexpr std::uint64_t pages_in_use = 48;
+        const std::uint64_t page = input.take<std::uint8_t>() % pages_in_use;
+        const std::uint64_t offset = input.take<std::uint16_t>() % VRDMA_PAGE_SIZE;
+        *hostile_.memory().at(Iova{page * VRDMA_PAGE_SIZE + offset}, 1) = input.take<std::byte>();
+    }
+
+    void modify(Input& input) {
+        const GuestQp& qp = pick(hostile_qps_, input);
+        const auto state =
+            static_cast<ibv_qp_state>(input.take<std::uint8_t>() % (IBV_QPS_ERR + 1));
+        static_cast<void>(hostile_.slice().modify_qp(qp.id(), state_attr(state)));
+    }
+
+    void take() {
+        constexpr int most = 100; // the guest may have made its own rings endless
+        for (int i = 0; i < most && hostile_cq_.poll(); ++i) {
+        }
+        for (int i = 0; i < most && hostile_.eq().poll(); ++i) {
+        }
+    }
+
+    inline static const std::vector<std::byte> pattern_ = Buffer::pattern(1, region_size);
+
+    std::unique_ptr<hca::soft::SoftHca> hca_ = make_hca();
+    Guest hostile_{*hca_, "hostile", ipv4_gid(1), make_memory()};
+    Guest honest_{*hca_, "honest", ipv4_gid(2), make_memory()};
+    GuestCq hostile_cq_ = hostile_.create_cq(16);
+    GuestCq honest_cq_ = honest_.create_cq(1024);
+    std::vector<GuestQp> hostile_qps_;
+    std::vector<GuestQp> honest_qps_;
+    GuestQp loop_qp_ = honest_.create_qp(honest_cq_, honest_cq_);
+    MemoryRegion own_ = hostile_.register_mr(region_size);
+    MemoryRegion offered_ = honest_.register_mr(region_size);
+    MemoryRegion readable_ =
+        honest_.register_mr(region_size, {.access_flags = IBV_ACCESS_REMOTE_READ});
+    MemoryRegion secret_ = honest_.register_mr(region_size, {.pd = PdId{2}});
+    AhId ah_ = hostile_.create_ah(honest_.gid());
+    AhId honest_ah_ = honest_.create_ah(hostile_.gid());
+};
+
+} // namespace
+} // namespace vrdma::test
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    vrdma::test::Stage stage;
+    vrdma::test::Input input{{data, size}};
+    for (int step = 0; step < vrdma::test::max_steps && !input.empty(); ++step) {
+        stage.step(input);
+    }
+    stage.check();
+    return 0;
+}
