@@ -6,10 +6,10 @@ import sys
 from argparse import Namespace
 
 from . import lab
-from .copy import copy as copy_between
 from .state import current
 from .terminal import words
 from .topology import Shape
+from .transfer import copy
 
 
 def up(options: Namespace) -> int:
@@ -40,7 +40,7 @@ def status(options: Namespace) -> int:
 
 
 def cp(options: Namespace) -> int:
-    copy_between(current(), options.source, options.destination)
+    copy(current(), options.source, options.destination)
     return 0
 
 

@@ -5,8 +5,8 @@ import shlex
 import time
 
 from . import remote
+from .common import COMMON_KERNEL_ARGUMENTS, script
 from .errors import LabError, VmError
-from .host import script
 from .remote import Address
 from .topology import Guest, Shape
 
@@ -14,10 +14,7 @@ BOOT_S = 300.0
 ANSWER_S = 20.0
 # For so long at most the death of a booting guest goes unnoticed.
 PATIENCE_S = 5
-KERNEL_ARGUMENTS = (
-    "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off tsc=reliable norandmaps pci=noearly net.ifnames=0 audit=0 "
-    "lab.init=/usr/lib/vrdma-lab/init"
-)
+KERNEL_ARGUMENTS = f"{COMMON_KERNEL_ARGUMENTS} loglevel=4 lab.init=/usr/lib/vrdma-lab/init"
 
 START = """
 mkdir -p "$DIRECTORY"
@@ -25,10 +22,15 @@ systemd-run --quiet --collect --unit="$NAME" -p StandardOutput=append:"$DIRECTOR
     -p StandardError=append:"$DIRECTORY/console" -p LimitMEMLOCK=infinity "$@"
 """
 
+KILL = """
+systemctl kill --signal=KILL "$NAME.service"
+while systemctl is-active --quiet "$NAME"; do sleep 0.05; done
+"""
+
 CREATE_MDEV = """
-cd /sys/class/mdev_bus/*/mdev_supported_types/*-"$TYPE"
-[ -d "/sys/bus/mdev/devices/$UUID" ] || echo "$UUID" >create
-echo "$MAC" >"/sys/bus/mdev/devices/$UUID/mac"
+device=/sys/bus/mdev/devices/$UUID
+[ -d "$device" ] || echo "$UUID" >"$(echo /sys/class/mdev_bus/*/mdev_supported_types/*-"$TYPE")/create"
+echo "$MAC" >"$device/mac"
 """
 
 AWAIT_DEVICE = """
@@ -73,8 +75,8 @@ def _qemu(guest: Guest, shape: Shape, with_vrdma: bool) -> list[str]:
     return command
 
 
-def create_mdev(guest: Guest, host: Address, shape: Shape) -> None:
-    """As an operator would, with the MAC of the guest's NIC: by it the guest pairs the two."""
+def _create_mdev(guest: Guest, host: Address, shape: Shape) -> None:
+    """As an operator would, unless it is there, with the MAC of the guest's NIC: by it the guest pairs the two."""
     script(guest.host.name, host, CREATE_MDEV, f"create {guest.name}'s mdev", TYPE=shape.type, UUID=guest.uuid,
            MAC=guest.mac)
 
@@ -82,6 +84,8 @@ def create_mdev(guest: Guest, host: Address, shape: Shape) -> None:
 def start(guest: Guest, host: Address, shape: Shape, with_vrdma: bool) -> None:
     if running(guest, host):
         raise LabError(f"{guest.name} is running")
+    if with_vrdma:
+        _create_mdev(guest, host, shape)
     text = f"set -- {shlex.join(_qemu(guest, shape, with_vrdma))}\n{START}"
     script(guest.host.name, host, text, f"start {guest.name}", NAME=guest.name, DIRECTORY=directory(guest))
 
@@ -90,8 +94,7 @@ def kill(guest: Guest, host: Address) -> None:
     """As a crash of QEMU would: no chance to clean up."""
     if not running(guest, host):
         raise LabError(f"{guest.name} is not running")
-    text = 'systemctl kill --signal=KILL "$NAME.service"\nwhile systemctl is-active --quiet "$NAME"; do sleep 0.05; done'
-    script(guest.host.name, host, text, f"kill {guest.name}", NAME=guest.name)
+    script(guest.host.name, host, KILL, f"kill {guest.name}", NAME=guest.name)
 
 
 def running(guest: Guest, host: Address) -> bool:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from . import remote
+from .common import COMMON_KERNEL_ARGUMENTS, script
 from .errors import LabError, VmError
 from .images import Image
 from .process import Process
@@ -31,8 +32,7 @@ MASKED = (
     "systemd-udev-trigger.service", "systemd-update-utmp.service", "systemd-user-sessions.service",
 )  # fmt: skip
 KERNEL_ARGUMENTS = (
-    "console=ttyS0 quiet loglevel=5 panic=-1 oops=panic mitigations=off tsc=reliable norandmaps pci=noearly "
-    "net.ifnames=0 audit=0 lab.init=/usr/lib/systemd/systemd systemd.show_status=false "
+    f"{COMMON_KERNEL_ARGUMENTS} loglevel=5 lab.init=/usr/lib/systemd/systemd systemd.show_status=false "
     "systemd.wants=vrdma-lab.service " + " ".join(f"systemd.mask={unit}" for unit in MASKED)
 )
 ACCELERATORS = {
@@ -181,12 +181,3 @@ def prepare(host: Host, address: Address, taps: list[str]) -> None:
 
 def start_mediator(host: Host, address: Address, mdev_type: str) -> None:
     script(host.name, address, START_MEDIATOR, "start vrdmad", TYPE=mdev_type)
-
-
-def script(name: str, address: Address, text: str, what: str, timeout: float = 60.0, **variables: str) -> str:
-    """Runs a shell script in a VM; fails with what it printed on stderr."""
-    assignments = [f"{key}={value}" for key, value in variables.items()]
-    done = remote.run(address, ["env", *assignments, "sh", "-euc", text], timeout=timeout)
-    if done.returncode:
-        raise LabError(f"{name}: cannot {what}:\n{done.stderr.decode(errors='replace').strip()}")
-    return done.stdout.decode(errors="replace")

@@ -14,6 +14,7 @@ from typing import TypeVar
 from . import guest as guests
 from . import host as hosts
 from . import images, kvm, remote, share, topology
+from .common import script
 from .diagnosis import watching
 from .errors import LabError
 from .process import Process
@@ -64,6 +65,9 @@ def up(shape: Shape) -> tuple[State, bool]:
         accelerator = kvm.accelerator(CACHE, image)
         state = State(directory, shape, secrets.token_hex(16), str(image.directory))
         _fill_share(state, image)
+        state.with_vrdma = share.has_vrdma(state.share)
+        if not state.with_vrdma:
+            say(f"no vrdma in {stage_directory()}: the lab comes without it")
         try:
             _boot(state, image, accelerator)
         except BaseException:
@@ -83,12 +87,9 @@ def _check_reusable(state: State, shape: Shape) -> None:
 
 
 def _fill_share(state: State, image: images.Image) -> None:
-    stage = stage_directory()
     agent = share.build_agent(CACHE)
-    share.assemble(state.share, stage, image, agent, topology.hosts_file(state.shape), state.token)
-    state.with_vrdma = share.has_vrdma(state.share)
-    if not state.with_vrdma:
-        say(f"no vrdma in {stage}: the lab comes without it")
+    hosts_file = topology.hosts_file(state.shape)
+    share.assemble(state.share, stage_directory(), image, agent, hosts_file, state.token)
 
 
 def _boot(state: State, image: images.Image, accelerator: str) -> None:
@@ -118,8 +119,6 @@ def _bring_up_host(state: State, host: Host) -> None:
         if state.with_vrdma:
             hosts.start_mediator(host, address, state.shape.type)
             say(f"{host.name} runs vrdmad")
-            for guest in mine:
-                guests.create_mdev(guest, address, state.shape)
         for guest in mine:
             guests.start(guest, address, state.shape, state.with_vrdma)
     in_parallel(lambda guest: _await_guest(state, guest), mine)
@@ -163,26 +162,23 @@ def _stop(state: State) -> None:
 # --- operations on what is up ---
 
 
-def push() -> State:
-    """Copies the stage into all VMs that run."""
+def push() -> None:
+    """Copies the stage into all VMs that run. What runs there, modules too, is left alone."""
     with locked(lab_directory()):
         state = current()
-        image_directory = Path(state.image)
-        _fill_share(state, images.Image(image_directory, images.kernel_version()))
-        state.save()
+        _fill_share(state, images.Image(Path(state.image), images.kernel_version()))
         # Hosts first: what a guest takes comes from its host.
-        for vms in (state.hosts, state.guests):
-            in_parallel(lambda vm: _refresh(state, vm), vms)
-        return state
+        for machines in (state.hosts, state.guests):
+            in_parallel(lambda machine: _refresh(state, machine), machines)
 
 
-def _refresh(state: State, vm: Host | Guest) -> None:
-    if isinstance(vm, Guest) and not guests.running(vm, state.address(vm.host)):
+def _refresh(state: State, machine: Host | Guest) -> None:
+    if isinstance(machine, Guest) and not guests.running(machine, state.address(machine.host)):
         return
-    with watching(state, vm):
-        hosts.script(vm.name, state.address(vm), "/usr/lib/vrdma-lab/refresh", "take the new files")
-        if isinstance(vm, Host):
-            hosts.script(vm.name, state.address(vm), "systemctl daemon-reload", "reload systemd")
+    with watching(state, machine):
+        script(machine.name, state.address(machine), "/usr/lib/vrdma-lab/refresh", "take the new files")
+        if isinstance(machine, Host):
+            script(machine.name, state.address(machine), "systemctl daemon-reload", "reload systemd")
 
 
 def the_guest(state: State, name: str) -> Guest:

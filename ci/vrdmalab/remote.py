@@ -172,7 +172,7 @@ def shell(address: Address, argv: list[str]) -> int:
         # Python runs the handler on the main thread, which only receives; a sender holding the lock is another thread.
         signal.signal(signal.SIGWINCH, resize)
         before = termios.tcgetattr(0)
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)
         try:
             threading.Thread(target=session.feed, args=(lambda: os.read(0, CHUNK),), daemon=True).start()
             return session.receive(_pass_on)

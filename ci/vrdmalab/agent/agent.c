@@ -172,7 +172,7 @@ static void copy_one_way(int from, int to) {
 static void relay(int client, int other) {
     if (!send_frame(client, ACCEPTED, "", 0))
         return;
-    signal(SIGCHLD, SIG_DFL);
+    (void)signal(SIGCHLD, SIG_DFL);
     pid_t child = fork();
     if (child < 0)
         return;
@@ -202,7 +202,7 @@ static void relay_vsock(int client, char** arguments) {
                                   .svm_cid = (unsigned)strtoul(arguments[0], NULL, 10),
                                   .svm_port = (unsigned)strtoul(arguments[1], NULL, 10)};
     time_t deadline = time(NULL) + strtol(arguments[2], NULL, 10);
-    const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
+    const struct timespec pause = {.tv_nsec = 100000000L};
     int other;
     while ((other = connect_to((struct sockaddr*)&address, sizeof(address))) < 0) {
         if (time(NULL) >= deadline)
@@ -429,7 +429,7 @@ static void end_command(const struct command* command) {
 static void run(int client, bool on_tty, char** arguments) {
     static struct command command;
     command.client = client;
-    signal(SIGCHLD, SIG_DFL);
+    (void)signal(SIGCHLD, SIG_DFL);
     int error = on_tty ? start_on_tty(&command, arguments) : start_on_pipes(&command, arguments);
     if (error)
         return refuse(client, error == ENOENT ? NOT_FOUND : NOT_EXECUTABLE,
@@ -500,7 +500,7 @@ static int listen_on(int argc, char** argv) {
         address = (struct sockaddr*)&inet;
         size = sizeof(inet);
     } else {
-        fputs("usage: agent vsock PORT | agent tcp ADDRESS PORT\n", stderr);
+        (void)fputs("usage: agent vsock PORT | agent tcp ADDRESS PORT\n", stderr);
         return -1;
     }
     const int on = 1;
@@ -517,7 +517,7 @@ static bool read_token(char* token, int size) {
     FILE* file = fopen(TOKEN_FILE, "re");
     bool ok = file && fgets(token, size, file);
     if (file)
-        fclose(file);
+        (void)fclose(file);
     return ok;
 }
 
@@ -532,8 +532,8 @@ int main(int argc, char** argv) {
     setenv("LANG", "C.UTF-8", 1);
     if (chdir("/root") < 0)
         return EXIT_FAILURE;
-    signal(SIGCHLD, SIG_IGN); // the kernel reaps those who served a connection
-    signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGCHLD, SIG_IGN); // the kernel reaps those who served a connection
+    (void)signal(SIGPIPE, SIG_IGN);
     while (true) {
         int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (client < 0)

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What hosts and guests have in common."""
+
+from . import remote
+from .errors import LabError
+from .remote import Address
+
+# A panic ends the VM, so that it is noticed. Without address randomisation the emulator finds its translations of
+# a program again when the program starts anew; without mitigations and early scans of an empty PCI bus there is
+# less to emulate. The TSCs are the machine's own, and need no comparing with emulated timers.
+COMMON_KERNEL_ARGUMENTS = (
+    "console=ttyS0 quiet panic=-1 oops=panic norandmaps mitigations=off pci=noearly tsc=reliable "
+    "net.ifnames=0 audit=0"
+)
+
+
+def script(name: str, address: Address, text: str, what: str, timeout: float = 60.0, **variables: str) -> str:
+    """Runs a shell script in a VM; fails with what it printed on stderr."""
+    assignments = [f"{key}={value}" for key, value in variables.items()]
+    done = remote.run(address, ["env", *assignments, "sh", "-euc", text], timeout=timeout)
+    if done.returncode:
+        raise LabError(f"{name}: cannot {what}:\n{done.stderr.decode(errors='replace').strip()}")
+    return done.stdout.decode(errors="replace")
