@@ -77,6 +77,7 @@ def health(host: Machine, guest0: Guest, guest1: Guest) -> Iterator[Health]:
 def watch(record: Record, health: Health) -> Iterator[None]:
     """Fails the test during which a kernel complains, vrdmad ends or a command is left running."""
     record.begin()
+    health.begin()
     yield
     left = record.leftovers()
     for process in left:

@@ -80,7 +80,7 @@ def test_mdevctl(host, small, fresh):
 @pytest.mark.parametrize("attribute, value", [
     ("mac", "52:54:00:00:00:0g"), ("mac", "52:54:00"), ("mac", "01:00:5e:00:00:01"), ("mac", "52:54:00:00:00:01:02"),
     ("addresses", "; reboot"), ("addresses", "1" * 600),
-])  # fmt: skip
+], ids=["no digit", "too short", "multicast", "too long", "no prefix", "too many"])  # fmt: skip
 def test_bad_attribute(host, small, fresh, attribute, value):
     """Writes what is no unicast MAC address or no list of prefixes; expects an error and the old value."""
     small.create(fresh.uuid)

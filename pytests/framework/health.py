@@ -6,6 +6,7 @@ import re
 from .lab import Guest, Machine
 from .process import Process
 
+RESTART_S = 30.0
 COMPLAINT = re.compile(r"WARNING:|BUG:|Oops|Call Trace:|general protection|UBSAN|KASAN|blocked for more than")
 # What a kernel says of its emulated CPU before it starts /init is not of the tests' making.
 FOLLOW_KERNEL = "sh -c \"dmesg --follow | sed -un '/Run .init as init process/,$p'\""
@@ -24,6 +25,7 @@ class Health:
         self._kernels: dict[str, Process] = {}
         self._mediator_log: Process | None = None
         self._mediator: Process | None = None
+        self.mediator_pid = 0
         self.new: dict[str, list[str]] = {}
         for machine in (host, *guests):
             self._follow_kernel(machine)
@@ -39,11 +41,16 @@ class Health:
         self._kernels[machine.name] = machine.watch(FOLLOW_KERNEL)
 
     def watch_mediator(self) -> None:
-        """Takes the vrdmad that runs now for the one that has to live on."""
-        pid = int(self._host.run("pidof vrdmad").stdout)
+        """Takes the vrdmad that runs now, or soon, for the one that has to live on."""
         if self._mediator:
-            self._mediator.kill()
-        self._mediator = self._host.watch(f"{AWAIT_END} {pid}")
+            self._mediator.wait(RESTART_S, check=False)
+        self.mediator_pid = int(self._host.script("until pidof vrdmad; do sleep 0.05; done", RESTART_S).stdout)
+        self._mediator = self._host.watch(f"{AWAIT_END} {self.mediator_pid}")
+
+    def begin(self) -> None:
+        """A new test begins: that vrdmad has ended is not its fault."""
+        if self._mediator and not self._mediator.running:
+            self.watch_mediator()
 
     def collect(self) -> None:
         """Takes in what was logged since the last time."""

@@ -43,6 +43,7 @@ class Session:
         self._record: Record = guest.lab.record
         self._unanswered = 0
         self._process: Process = guest.watch(f"/usr/bin/python3 {guest.programs}/verbs_server.py")
+        guest.after_boot.append(lambda _guest: self.kill())
 
     @property
     def usable(self) -> bool:
