@@ -105,7 +105,7 @@ class Section {
 
 DeviceType device_type(const char* name, std::uint32_t max_instances, std::uint64_t max_pinned,
                        std::uint32_t doorbell_pages, std::uint32_t max_qp, std::uint32_t max_mr,
-                       std::uint64_t max_blocks) {
+                       std::uint64_t max_mr_size) {
     DeviceType type{name, max_instances, max_pinned, {}};
     type.limits.doorbell_pages = doorbell_pages;
     type.limits.max_pd = std::max(64u, max_qp / 4);
@@ -113,7 +113,8 @@ DeviceType device_type(const char* name, std::uint32_t max_instances, std::uint6
     type.limits.max_qp = max_qp;
     type.limits.max_ah = max_qp * 4;
     type.limits.max_mr = max_mr;
-    type.limits.max_blocks = max_blocks;
+    type.limits.max_mr_size = max_mr_size;
+    type.limits.max_blocks = max_mr_size >> VRDMA_PAGE_SHIFT;
     return type;
 }
 
@@ -132,12 +133,14 @@ void read_type(Section section, DeviceType& type) {
     verbs::Limits& limits = type.limits;
     std::uint32_t vectors = limits.vectors;
     std::uint64_t pinned_mib = type.max_pinned >> 20;
+    std::uint64_t mr_size_mib = limits.max_mr_size >> 20;
     section.integer("max_instances", type.max_instances, 1, 4096);
     section.integer("max_pinned_mib", pinned_mib, 1, std::int64_t{1} << 30);
     section.integer("doorbell_pages", limits.doorbell_pages, 2, 4096);
     section.integer("vectors", vectors, 2, VRDMA_MAX_VECTORS);
     section.integer("max_pd", limits.max_pd, 1, million);
     section.integer("max_mr", limits.max_mr, 1, million);
+    section.integer("max_mr_size_mib", mr_size_mib, 1, 1 << 20);
     section.integer("max_cq", limits.max_cq, 1, million);
     section.integer("max_qp", limits.max_qp, 1, million);
     section.integer("max_ah", limits.max_ah, 1, million);
@@ -147,6 +150,7 @@ void read_type(Section section, DeviceType& type) {
         throw BadConfig{section.name("doorbell_pages") + ": a power of two is wanted"};
     }
     type.max_pinned = pinned_mib << 20;
+    limits.max_mr_size = mr_size_mib << 20;
     set_vectors(limits, vectors);
 }
 
@@ -210,9 +214,9 @@ Config read(const toml::table& file) {
 std::vector<DeviceType> default_types() {
     constexpr std::uint64_t gib = 1ull << 30;
     std::vector<DeviceType> types{
-        device_type("small", 256, 1 * gib, 16, 256, 2048, 1ull << 20),
-        device_type("medium", 64, 16 * gib, 256, 4096, 32768, 1ull << 24),
-        device_type("large", 16, 256 * gib, 4096, 65536, 262144, 1ull << 27),
+        device_type("small", 256, 1 * gib, 16, 256, 2048, 4 * gib),
+        device_type("medium", 64, 16 * gib, 256, 4096, 32768, 64 * gib),
+        device_type("large", 16, 256 * gib, 4096, 65536, 262144, 512 * gib),
     };
     set_vectors(types[0].limits, 4);
     set_vectors(types[1].limits, 16);

@@ -2,6 +2,7 @@
 #include "mediator/device/device.h"
 
 #include <cassert>
+#include <chrono>
 #include <utility>
 
 #include "mediator/base/errno.h"
@@ -10,8 +11,10 @@
 namespace vrdma {
 namespace {
 
-// One device's share of the control thread before others get their turn.
+// One device's share of the control thread before others get their turn: it ends with the command
+// that exceeds it.
 constexpr int commands_per_turn = 32;
+constexpr std::chrono::milliseconds turn_time{2};
 
 constexpr unsigned async_vector = 0;
 
@@ -280,9 +283,9 @@ void Device::log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl)
 
 void Device::serve_admin() {
     AdminQueue& admin = enabled_->admin;
+    const auto end = std::chrono::steady_clock::now() + turn_time;
     int served = 0;
-    admin_pending_ = true;
-    while (admin_pending_ && served < commands_per_turn) {
+    while (served < commands_per_turn && std::chrono::steady_clock::now() < end) {
         const auto cmd = admin.take();
         if (!cmd) {
             fail_device("the admin queue is not in the guest's memory");

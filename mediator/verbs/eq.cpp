@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/verbs/eq.h"
 
+#include <algorithm>
 #include <bit>
+#include <vector>
 
 namespace vrdma::verbs {
 namespace {
@@ -73,12 +75,6 @@ Result<> EqTable::destroy(EqId id) {
     return {};
 }
 
-void EqTable::post_async_event(std::uint8_t type, std::uint32_t id) {
-    if (async_) {
-        resources_.slice.post_async_event(*async_, type, id);
-    }
-}
-
 void EqTable::save(StateWriter& writer) const {
     writer.begin(Section::eqs, EqState::version, table_.size());
     for (const EqId id : table_.sorted_ids()) {
@@ -89,35 +85,58 @@ void EqTable::save(StateWriter& writer) const {
     }
 }
 
-Result<> EqTable::restore_one(StateReader& reader) {
+Result<EqTable::Restored> EqTable::read_one(StateReader& reader) {
     const auto state = reader.take<EqState>();
-    if (!state || state->async > 1 || (state->async == 1 && async_)) {
+    if (!state || state->async > 1) {
         return fail(std::errc::invalid_argument);
     }
-    hca::EqSpec spec{EqId{state->id}, {}, state->depth, state->vector};
-    if (const auto valid = check(spec); !valid) {
-        return valid;
+    Restored restored{*state, {EqId{state->id}, {}, state->depth, state->vector}, {}};
+    if (const auto valid = check(restored.spec); !valid) {
+        return fail(valid.error());
     }
     auto buffer =
-        restore_pages(reader, resources_.memory, resources_.blocks, buffer_size(spec.depth));
+        restore_pages(reader, resources_.memory, resources_.blocks, buffer_size(state->depth));
     if (!buffer) {
         return fail(buffer.error());
     }
     if (const auto claimed = ids_.claim(state->id); !claimed) {
-        return claimed;
+        return fail(claimed.error());
     }
-    if (state->async == 1) {
-        async_ = spec.id;
-    }
-    if (const auto added = add(spec, std::move(*buffer)); !added) {
-        return added;
-    }
-    return resources_.slice.restore_eq(spec.id, state->slice);
+    restored.buffer = std::move(*buffer);
+    return restored;
 }
 
+Result<> EqTable::restore_one(Restored& restored) {
+    const EqId id = restored.spec.id;
+    if (const auto added = add(restored.spec, std::move(restored.buffer)); !added) {
+        return added;
+    }
+    return resources_.slice.restore_eq(id, restored.state.slice);
+}
+
+// To the slice, as to the guest, the first one is that for async events.
 Result<> EqTable::restore(StateReader& reader) {
-    return restore_records(reader, Section::eqs, EqState::version,
-                           [this](StateReader& from) { return restore_one(from); });
+    std::vector<Restored> all;
+    const auto read =
+        restore_records(reader, Section::eqs, EqState::version, [&](StateReader& from) -> Result<> {
+            return read_one(from).map([&](Restored one) { all.push_back(std::move(one)); });
+        });
+    if (!read) {
+        return read;
+    }
+    std::ranges::stable_partition(all, [](const Restored& one) { return one.state.async == 1; });
+    for (Restored& one : all) {
+        if (one.state.async == 1 && async_) {
+            return fail(std::errc::invalid_argument);
+        }
+        if (one.state.async == 1) {
+            async_ = one.spec.id;
+        }
+        if (const auto restored = restore_one(one); !restored) {
+            return restored;
+        }
+    }
+    return {};
 }
 
 } // namespace vrdma::verbs

@@ -36,15 +36,19 @@ class EqTable {
     Result<> destroy(EqId id);
     Eq* find(EqId id) { return table_.find(id); }
 
-    void post_async_event(std::uint8_t type, std::uint32_t id);
-
     void save(StateWriter& writer) const;
     Result<> restore(StateReader& reader);
 
   private:
     Result<> check(const hca::EqSpec& spec) const;
     Result<> add(hca::EqSpec spec, Buffer buffer);
-    Result<> restore_one(StateReader& reader);
+    struct Restored {
+        EqState state;
+        hca::EqSpec spec;
+        Buffer buffer;
+    };
+    Result<Restored> read_one(StateReader& reader);
+    Result<> restore_one(Restored& restored);
 
     Resources& resources_;
     DenseIds ids_;

@@ -13,6 +13,9 @@ namespace {
 
 using Page = std::array<std::uint64_t, VRDMA_PAGE_LIST_ENTRIES>;
 
+// The most that one command makes the control thread read: 64 GiB of 4 KiB blocks.
+constexpr std::uint32_t max_blocks_per_buffer = 1u << 24;
+
 // Radix pages on the way to the blocks are read level by level: the level's pages are the entries
 // of the one above, beginning with the root.
 constexpr std::uint64_t pages_for(std::uint64_t entries) {
@@ -122,6 +125,9 @@ Result<Buffer> read_page_list(GuestMemory& memory, BlockBudget& budget, const vr
         list.levels > VRDMA_PAGE_LIST_MAX_LEVELS || list.count == 0 ||
         list.count != blocks_of(first_offset, length, list.page_shift)) {
         return fail(std::errc::invalid_argument);
+    }
+    if (list.count > max_blocks_per_buffer) {
+        return fail(std::errc::not_enough_memory);
     }
     auto lease = budget.take(list.count);
     if (!lease) {

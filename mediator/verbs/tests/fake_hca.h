@@ -15,12 +15,6 @@
 
 namespace vrdma::hca {
 
-struct AsyncEvent {
-    EqId eq;
-    std::uint8_t type;
-    std::uint32_t id;
-};
-
 class FakeSlice final : public Slice {
   public:
     // The next call that can fail does so.
@@ -37,7 +31,7 @@ class FakeSlice final : public Slice {
     std::map<EqId, EqState> eq_states;
     std::map<Cqn, CqState> cq_states;
     std::map<Qpn, QpState> qp_states;
-    std::vector<AsyncEvent> async_events;
+    std::vector<EqId> eq_order; // in which they were created
 
     int kick_fd() const noexcept override { return 42; }
 
@@ -56,11 +50,11 @@ class FakeSlice final : public Slice {
         });
     }
 
-    Result<> create_eq(const EqSpec& spec) override { return add(eqs, eq_states, spec); }
-    void destroy_eq(EqId id) override { remove(eqs, eq_states, id); }
-    void post_async_event(EqId eq, std::uint8_t type, std::uint32_t id) override {
-        async_events.push_back({eq, type, id});
+    Result<> create_eq(const EqSpec& spec) override {
+        return add(eqs, eq_states, spec).map([&] { eq_order.push_back(spec.id); });
     }
+    void destroy_eq(EqId id) override { remove(eqs, eq_states, id); }
+    void post_async_event(EqId, std::uint8_t, std::uint32_t) override {}
 
     Result<> create_cq(const CqSpec& spec) override { return add(cqs, cq_states, spec); }
     void destroy_cq(Cqn id) override { remove(cqs, cq_states, id); }

@@ -58,18 +58,6 @@ TEST_F(EqTest, AFailureOfTheSliceLeavesNothingBehind) {
     EXPECT_TRUE(objects.eqs.create(eq_command()));
 }
 
-TEST_F(EqTest, TheFirstOneGetsAsyncEvents) {
-    const EqId first = make_eq();
-    const EqId second = make_eq();
-    objects.eqs.post_async_event(IBV_EVENT_PORT_ACTIVE, 1);
-    ASSERT_TRUE(objects.eqs.destroy(first));
-    objects.eqs.post_async_event(IBV_EVENT_PORT_ERR, 1);
-    ASSERT_EQ(side->slice.async_events.size(), 1u);
-    EXPECT_EQ(side->slice.async_events[0].eq, first);
-    EXPECT_EQ(side->slice.async_events[0].type, IBV_EVENT_PORT_ACTIVE);
-    EXPECT_TRUE(objects.eqs.destroy(second));
-}
-
 TEST_F(EqTest, BusyWhileACqUsesIt) {
     const EqId eq = make_eq();
     const Cqn cq = make_cq(eq);
@@ -85,8 +73,30 @@ TEST_F(EqTest, RoundTrip) {
     side->slice.eq_states[eq].producer = 77;
     expect_round_trip();
     EXPECT_EQ(moved->slice.eq_states.at(eq).producer, 77u);
-    moved->objects.eqs.post_async_event(IBV_EVENT_PORT_ACTIVE, 1);
-    EXPECT_EQ(moved->slice.async_events.at(0).eq, eq);
+}
+
+// A slice takes the first that it is given for async events.
+TEST_F(EqTest, TheOneForAsyncEventsIsRestoredFirst) {
+    const EqId first = make_eq();
+    make_eq();
+    ASSERT_TRUE(objects.eqs.destroy(first));
+    const EqId async = make_eq();
+    expect_round_trip();
+    EXPECT_EQ(moved->slice.eq_order.front(), async);
+}
+
+TEST_F(EqTest, OnlyOneCanBeForAsyncEvents) {
+    make_eq();
+    StateWriter writer;
+    writer.begin(Section::eqs, EqState::version, 2);
+    for (std::uint32_t id = 1; id <= 2; ++id) {
+        writer.put(EqState{id, 16, 0, 1, {}});
+        save_pages(writer, side->slice.eqs.at(EqId{1}).pages);
+    }
+    const auto image = writer.take();
+    Side fresh{limits, identity, other_registry, *memory};
+    StateReader reader{image};
+    EXPECT_EQ(error_of(fresh.objects.eqs.restore(reader)), std::errc::invalid_argument);
 }
 
 TEST_F(EqTest, RestoreValidates) {

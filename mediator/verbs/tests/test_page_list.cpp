@@ -149,6 +149,10 @@ TEST_F(PageListTest, TheBudgetBoundsAllTogether) {
 }
 
 TEST_F(PageListTest, AHugeCountCostsNothing) {
+    BlockBudget endless{~0ull};
+    const vrdma_page_list list{page_size, 0xffffffff, 12, 3, 0};
+    EXPECT_EQ(error_of(read_page_list(*memory, endless, list, 0, 0xffffffffull << 12)),
+              std::errc::not_enough_memory);
     EXPECT_EQ(error_of(read({page_size, 0xffffffff, 12, 3, 0}, 0xffffffffull << 12)),
               std::errc::not_enough_memory);
 }
