@@ -41,7 +41,7 @@ double half_round_trip_ns(Pair& pair) {
 void half_round_trip(benchmark::State& state) {
     Samples floors;
     Samples ours;
-    for (auto _ : state) {
+    while (state.KeepRunning()) {
         floors.add(relay_ns());
         Pair pair;
         ours.add(half_round_trip_ns(pair));
@@ -59,7 +59,7 @@ BENCHMARK(half_round_trip)->Iterations(5)->Unit(benchmark::kMillisecond);
 void among_idle(benchmark::State& state) {
     Samples alone;
     Samples among;
-    for (auto _ : state) {
+    while (state.KeepRunning()) {
         {
             Pair pair;
             alone.add(half_round_trip_ns(pair));

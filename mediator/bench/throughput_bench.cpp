@@ -64,7 +64,7 @@ void message_rate(benchmark::State& state) {
                           .rkey = pair.b_mr().key,
                           .raddr = pair.b_mr().start};
     Samples samples;
-    for (auto _ : state) {
+    while (state.KeepRunning()) {
         for (int i = 0; i < batches; ++i) {
             samples.add(time_each(rounds, [&](std::uint64_t) { stream.post_batch(wr); }) / batch);
         }
@@ -114,7 +114,7 @@ void bandwidth(benchmark::State& state) {
     Pair pair{0, size};
     Samples ours;
     Samples memcpys;
-    for (auto _ : state) {
+    while (state.KeepRunning()) {
         ours.add(write_ns(pair, size));
         memcpys.add(memcpy_ns(pair, size));
     }

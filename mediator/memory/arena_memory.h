@@ -23,6 +23,8 @@ class ArenaMemory : public GuestMemory {
         return std::unique_ptr<ArenaMemory>{new ArenaMemory{static_cast<std::byte*>(base), size}};
     }
 
+    ArenaMemory(const ArenaMemory&) = delete;
+    ArenaMemory& operator=(const ArenaMemory&) = delete;
     ~ArenaMemory() override { ::munmap(at(Iova{0}, 0), size()); }
 
     std::uint64_t scratch_faults() const noexcept override { return 0; }

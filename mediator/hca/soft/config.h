@@ -33,7 +33,7 @@ struct Config {
 
     // What one QP may do before the others have their turn.
     unsigned turn_wqes = 64;
-    std::uint64_t turn_bytes = 256 * 1024;
+    std::uint64_t turn_bytes = 256ull * 1024;
 };
 
 } // namespace vrdma::hca::soft

@@ -33,6 +33,7 @@ struct QueuePair {
                                                      CompletionQueue& recv_cq, const QpSpec& spec);
     QueuePair(const QueuePair&) = delete;
     QueuePair& operator=(const QueuePair&) = delete;
+    ~QueuePair() = default;
 
     vrdma_qp_control& control() const noexcept {
         return *reinterpret_cast<vrdma_qp_control*>(buffer.at(0));

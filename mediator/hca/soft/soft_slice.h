@@ -12,6 +12,8 @@ namespace vrdma::hca::soft {
 class SoftSlice : public Slice {
   public:
     SoftSlice(Poller& poller, const SliceSpec& spec, SliceHost& host);
+    SoftSlice(const SoftSlice&) = delete;
+    SoftSlice& operator=(const SoftSlice&) = delete;
     ~SoftSlice() override;
 
     int kick_fd() const noexcept override { return poller_.kick_fd(); }

@@ -130,6 +130,7 @@ GuestQp Guest::create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const Q
 void Guest::migrate(hca::Hca& to) {
     const auto save_all = [](const auto& specs, auto&& save) {
         std::vector<decltype(save(specs.front()))> states;
+        states.reserve(specs.size());
         for (const auto& spec : specs) {
             states.push_back(save(spec));
         }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <csignal>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "vrdma/device.h"
@@ -92,8 +93,12 @@ void RevocableMemory::release(Iova iova, std::uint64_t length) noexcept {
     releases_.fetch_add(1);
     const std::uint64_t end = (raw(iova) + length + page - 1) / page;
     for (std::uint64_t i = raw(iova) / page; i < end; ++i) {
-        ::mmap(at(Iova{i * page}, page), page, gone_[i].load() ? PROT_NONE : PROT_READ | PROT_WRITE,
-               MAP_SHARED | MAP_FIXED, file_.get(), static_cast<off_t>(i * page));
+        const int access = gone_[i].load() ? PROT_NONE : PROT_READ | PROT_WRITE;
+        std::byte* const start = at(Iova{i * page}, page);
+        if (::mmap(start, page, access, MAP_SHARED | MAP_FIXED, file_.get(),
+                   static_cast<off_t>(i * page)) != start) {
+            std::abort();
+        }
     }
 }
 

@@ -16,6 +16,8 @@ namespace vrdma::test {
 class RevocableMemory final : public GuestMemory {
   public:
     explicit RevocableMemory(std::uint64_t size);
+    RevocableMemory(const RevocableMemory&) = delete;
+    RevocableMemory& operator=(const RevocableMemory&) = delete;
     ~RevocableMemory() override;
 
     // The guest gives pages up, and takes them back; what they hold stays.

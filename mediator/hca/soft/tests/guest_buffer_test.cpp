@@ -12,7 +12,7 @@ constexpr std::uint64_t page = VRDMA_PAGE_SIZE;
 
 class GuestBufferTest : public ::testing::Test {
   protected:
-    Translation pages(std::vector<std::uint64_t> numbers, std::uint64_t first_offset,
+    Translation pages(const std::vector<std::uint64_t>& numbers, std::uint64_t first_offset,
                       std::uint64_t length) {
         Translation translation;
         for (const std::uint64_t number : numbers) {

@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(
         RemoteCase{"WriteRight", VRDMA_SQ_RDMA_WRITE, no_write, Guest::pd, 0, 8, 0},
         RemoteCase{"WriteBelow", VRDMA_SQ_RDMA_WRITE, all_access, Guest::pd, -1, 8, 0},
         RemoteCase{"WriteAbove", VRDMA_SQ_RDMA_WRITE, all_access, Guest::pd, 65536 - 7, 8, 0},
-        RemoteCase{"WriteFarAbove", VRDMA_SQ_RDMA_WRITE, all_access, Guest::pd, 1ll << 40, 8, 0},
+        RemoteCase{"WriteFarAbove", VRDMA_SQ_RDMA_WRITE, all_access, Guest::pd, 1LL << 40, 8, 0},
         RemoteCase{"ReadKey", VRDMA_SQ_RDMA_READ, all_access, Guest::pd, 0, 8, 99},
         RemoteCase{"ReadPd", VRDMA_SQ_RDMA_READ, all_access, PdId{2}, 0, 8, 0},
         RemoteCase{"ReadRight", VRDMA_SQ_RDMA_READ, no_read, Guest::pd, 0, 8, 0},

@@ -81,14 +81,14 @@ TEST_F(Rc, GathersAndScatters) {
 // Send inline data, in several WQEs before the engine looks; expect each in a buffer of its own.
 TEST_F(Rc, SendsInline) {
     for (std::uint8_t i = 0; i < 4; ++i) {
-        const vrdma_sge to = b_mr_.sge(i * 100u, 100);
+        const vrdma_sge to = b_mr_.sge(i * 100ull, 100);
         b_qp_.post_recv({&to, 1});
         a_qp_.post_send({.flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
                          .inline_data = Buffer::pattern(i, 10u + i)});
     }
     for (std::uint8_t i = 0; i < 4; ++i) {
         EXPECT_EQ(wait(b_cq_).byte_len, 10u + i);
-        EXPECT_EQ(b_mr_.buffer.read(i * 100u, 10u + i), Buffer::pattern(i, 10u + i));
+        EXPECT_EQ(b_mr_.buffer.read(i * 100ull, 10u + i), Buffer::pattern(i, 10u + i));
     }
 }
 

@@ -39,6 +39,8 @@ class Revocation : public ::testing::Test {
         return {};
     }
 
+    static constexpr std::uint64_t page = VRDMA_PAGE_SIZE;
+
     std::unique_ptr<hca::soft::SoftHca> hca_ = make_hca();
     RevocableMemory* memory_ = new RevocableMemory{16 << 20};
     Guest bad_{*hca_, "bad", ipv4_gid(1), std::unique_ptr<GuestMemory>{memory_}};
@@ -47,8 +49,8 @@ class Revocation : public ::testing::Test {
     GuestCq good_cq_ = good_.create_cq();
     GuestQp bad_qp_ = bad_.create_qp(bad_cq_, bad_cq_);
     GuestQp good_qp_ = good_.create_qp(good_cq_, good_cq_);
-    MemoryRegion bad_mr_ = bad_.register_mr(3 * VRDMA_PAGE_SIZE);
-    MemoryRegion good_mr_ = good_.register_mr(3 * VRDMA_PAGE_SIZE);
+    MemoryRegion bad_mr_ = bad_.register_mr(3 * page);
+    MemoryRegion good_mr_ = good_.register_mr(3 * page);
 };
 
 // Send from memory that is gone; expect LOC_PROT_ERR, revoked, no completion at the receiver, and
@@ -125,7 +127,7 @@ TEST_F(Revocation, EndsWhenTheGuestHasThePagesAgain) {
 
 // Create queues on pages that are gone; expect EFAULT.
 TEST_F(Revocation, OfRingsIsFoundAtCreation) {
-    const Buffer ring = bad_.pages().allocate(4 * VRDMA_PAGE_SIZE);
+    const Buffer ring = bad_.pages().allocate(4 * page);
     revoke(ring);
     EXPECT_EQ(bad_.slice().create_cq({Cqn{0x900}, ring.pages(), 64, bad_.eq().id()}).error(),
               std::errc::bad_address);

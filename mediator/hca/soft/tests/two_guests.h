@@ -68,8 +68,8 @@ class ConnectedPair : public TwoGuests {
 
     GuestQp a_qp_;
     GuestQp b_qp_;
-    MemoryRegion a_mr_ = a_.register_mr(64 * 1024);
-    MemoryRegion b_mr_ = b_.register_mr(64 * 1024);
+    MemoryRegion a_mr_ = a_.register_mr(1 << 16);
+    MemoryRegion b_mr_ = b_.register_mr(1 << 16);
 };
 
 } // namespace vrdma::test

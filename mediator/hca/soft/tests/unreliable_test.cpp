@@ -139,8 +139,8 @@ class Ud : public TwoGuests {
 
     GuestQp a_qp_ = a_.create_qp(a_cq_, a_cq_, {.type = hca::QpType::ud});
     GuestQp b_qp_ = b_.create_qp(b_cq_, b_cq_, {.type = hca::QpType::ud});
-    MemoryRegion a_mr_ = a_.register_mr(64 * 1024);
-    MemoryRegion b_mr_ = b_.register_mr(64 * 1024);
+    MemoryRegion a_mr_ = a_.register_mr(1 << 16);
+    MemoryRegion b_mr_ = b_.register_mr(1 << 16);
     AhId to_b_ = a_.create_ah(b_.gid());
 };
 

@@ -58,7 +58,7 @@ class Wake : public ::testing::Test {
     Guest b_{*hca_, "b", ipv4_gid(2)};
     GuestCq a_cq_ = a_.create_cq();
     GuestCq b_cq_ = b_.create_cq();
-    std::mt19937 random_{3};
+    std::mt19937 random_{3}; // NOLINT(cert-msc32-c,cert-msc51-cpp): failures must come again
 };
 
 // Leave the device alone; expect the poller to ask for kicks, and one kick for a post then.
@@ -73,8 +73,10 @@ TEST_F(Wake, SleepingPollerAsksForAKick) {
 
 // Post to five QPs at random moments; expect each to complete.
 TEST_F(Wake, NoPostIsLost) {
+    constexpr int count = 5;
     std::vector<GuestQp> qps;
-    for (int i = 0; i < 5; ++i) {
+    qps.reserve(count);
+    for (int i = 0; i < count; ++i) {
         qps.push_back(create_qp(a_cq_, b_cq_));
     }
     for (int i = 0; i < 5000; ++i) {
@@ -149,16 +151,17 @@ TEST_F(Wake, TimersWakeASleeper) {
 TEST_F(Wake, GuestsOnTheirOwnThreads) {
     constexpr std::uint32_t count = 5000;
     constexpr std::uint32_t window = 8;
+    constexpr std::uint64_t slot = 64;
     GuestQp a_qp = a_.create_qp(a_cq_, a_cq_);
     GuestQp b_qp = b_.create_qp(b_cq_, b_cq_);
     connect(a_, a_qp, b_.gid(), b_qp.id());
     connect(b_, b_qp, a_.gid(), a_qp.id());
-    const MemoryRegion a_mr = a_.register_mr(window * 64);
-    const MemoryRegion b_mr = b_.register_mr(window * 64);
+    const MemoryRegion a_mr = a_.register_mr(window * slot);
+    const MemoryRegion b_mr = b_.register_mr(window * slot);
 
     const auto play = [](GuestQp& qp, GuestCq& cq, const MemoryRegion& region) {
         const auto post_receive = [&](std::uint32_t i) {
-            const vrdma_sge to = region.sge(i % window * 64, 64);
+            const vrdma_sge to = region.sge(i % window * slot, slot);
             qp.post_recv({&to, 1});
         };
         for (std::uint32_t i = 0; i < window; ++i) {
@@ -180,7 +183,7 @@ TEST_F(Wake, GuestsOnTheirOwnThreads) {
                     ++acknowledged;
                     continue;
                 }
-                EXPECT_EQ(*region.buffer.at<std::uint64_t>(received % window * 64),
+                EXPECT_EQ(*region.buffer.at<std::uint64_t>(received % window * slot),
                           received * 3ull);
                 ++received;
                 if (received + window <= count) {
