@@ -60,13 +60,17 @@ Result<> GuestBuffer::populate(GuestMemory& memory) const noexcept {
         if (!watch.tripped()) {
             return {};
         }
-        for (std::uint64_t offset = 0; offset < length_;) {
-            const auto piece = run(offset, length_ - offset);
-            release(memory, piece);
-            offset += piece.size();
-        }
+        release(memory);
     }
     return fail(std::errc::bad_address);
+}
+
+void GuestBuffer::release(GuestMemory& memory) const noexcept {
+    for (std::uint64_t offset = 0; offset < length_;) {
+        const auto piece = run(offset, length_ - offset);
+        soft::release(memory, piece);
+        offset += piece.size();
+    }
 }
 
 std::span<std::byte> GuestBuffer::run(std::uint64_t offset, std::uint64_t limit) const noexcept {

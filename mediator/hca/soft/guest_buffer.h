@@ -23,6 +23,9 @@ class GuestBuffer {
     // guest has no memory.
     Result<> populate(GuestMemory& memory) const noexcept;
 
+    // Nobody uses the buffer any more: its pages need not stay pinned.
+    void release(GuestMemory& memory) const noexcept;
+
     // The word or ring entry at offset, which must lie in one block.
     std::byte* at(std::uint64_t offset) const noexcept {
         const std::uint64_t place = first_offset_ + offset;

@@ -48,7 +48,9 @@ Result<> SoftSlice::create_eq(const EqSpec& spec) {
 }
 
 void SoftSlice::destroy_eq(EqId id) {
-    on_poller([&](SliceCore& core) { return core.remove(id); });
+    if (const auto eq = on_poller([&](SliceCore& core) { return core.remove(id); })) {
+        eq->buffer().release(core_->memory());
+    }
 }
 
 void SoftSlice::post_async_event(EqId id, std::uint8_t type, std::uint32_t object) {
@@ -72,7 +74,9 @@ Result<> SoftSlice::create_cq(const CqSpec& spec) {
 }
 
 void SoftSlice::destroy_cq(Cqn id) {
-    on_poller([&](SliceCore& core) { return core.remove(id); });
+    if (const auto cq = on_poller([&](SliceCore& core) { return core.remove(id); })) {
+        cq->buffer().release(core_->memory());
+    }
 }
 
 Result<> SoftSlice::register_mr(MrSpec spec) {
@@ -98,7 +102,9 @@ Result<> SoftSlice::register_mr(MrSpec spec) {
 }
 
 void SoftSlice::deregister_mr(Key key) {
-    on_poller([&](SliceCore& core) { return core.gate().remove(key); });
+    if (const auto region = on_poller([&](SliceCore& core) { return core.gate().remove(key); })) {
+        region->pages.release(core_->memory());
+    }
 }
 
 Result<> SoftSlice::create_ah(const AhSpec& spec) {
@@ -143,7 +149,9 @@ Result<vrdma_qp_attr> SoftSlice::query_qp(Qpn id) const {
 }
 
 void SoftSlice::destroy_qp(Qpn id) {
-    on_poller([&](SliceCore& core) { return core.remove(id); });
+    if (const auto qp = on_poller([&](SliceCore& core) { return core.remove(id); })) {
+        qp->buffer.release(core_->memory());
+    }
 }
 
 void SoftSlice::freeze() {
