@@ -66,7 +66,8 @@ class Bandwidth:
 
 
 def _numbers(output: str) -> list[list[float]]:
-    lines = re.findall(r"^[ \t]*\d+[ \t]+\d+(?:[ \t]+[\d.]+){3,}[ \t]*$", output, re.MULTILINE)
+    """The first five columns of each line of results; further ones may be no numbers."""
+    lines = re.findall(r"^[ \t]*\d+[ \t]+\d+(?:[ \t]+[\d.]+){3}", output, re.MULTILINE)
     return [[float(word) for word in line.split()] for line in lines]
 
 

@@ -152,11 +152,10 @@ class AdminQueue:
 
 
 def random_payload(draw: random.Random, pages: tuple[int, ...]) -> bytes:
-    """Plausible words more often than not, so that some commands get far."""
-    words = [draw.choice((0, 0, 0, 1, 2, 12, 16, 64, 0xFFFFFFFF, draw.choice(pages), draw.getrandbits(32)))
-             for _ in range(COMMAND // 4 - 2)]  # fmt: skip
-    words[:2] = draw.choice(((draw.choice(pages), 0), (words[0], words[1])))
-    return struct.pack("<I", draw.choice((0, 0, 0, 0, 1))) + struct.pack(f"<{len(words)}I", *words)
+    """Some words, plausible ones more often than not, and zeros behind them, so that some commands get far."""
+    likely = (0, 0, 0, 1, 2, 12, 16, 64, 0xFFFFFFFF, *pages)
+    words = [draw.choice((*likely, draw.getrandbits(32))) & 0xFFFFFFFF for _ in range(draw.randrange(COMMAND // 4 - 1))]
+    return struct.pack(f"<I{len(words)}I", draw.choice((0, 0, 0, 0, 1)), *words)
 
 
 def random_commands(function: Path, draw: random.Random, count: int) -> dict:
