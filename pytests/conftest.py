@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from framework import programs
+from framework import emulator, programs
 from framework.endpoint import Endpoint, connect
 from framework.health import Health
 from framework.lab import PROJECT, Guest, Lab, Machine
@@ -31,9 +31,9 @@ def record() -> Record:
 @pytest.fixture(scope="session")
 def lab(record: Record) -> Iterator[Lab]:
     if directory := os.environ.get("VRDMA_LAB_DIR"):
-        yield Lab(Path(directory).absolute(), record)
+        yield Lab(Path(directory).absolute(), record, ours=False)
         return
-    ours = Lab(PROJECT / "build/lab/pytests", record)
+    ours = Lab(PROJECT / "build/lab/pytests", record, ours=True)
     ours.down()  # what a run that was cut off has left
     try:
         ours.up()
@@ -74,7 +74,7 @@ def health(host: Machine, guest0: Guest, guest1: Guest) -> Iterator[Health]:
 
 
 @pytest.fixture(autouse=True)
-def watch(record: Record, health: Health) -> Iterator[None]:
+def watch(request: pytest.FixtureRequest, lab: Lab, record: Record, health: Health) -> Iterator[None]:
     """Fails the test during which a kernel complains, vrdmad ends or a command is left running."""
     record.begin()
     health.begin()
@@ -83,14 +83,28 @@ def watch(record: Record, health: Health) -> Iterator[None]:
     for process in left:
         process.kill()
     health.collect()
+    emulator.check(request.node, lab, health)
     assert not health.complaints()
     assert not [process.title for process in left]
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    emulator.run(item, nextitem)
+    return True
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    if emulator.repeated:
+        terminalreporter.section("repeated, as the emulator had lost a VM")
+        terminalreporter.write_line("\n".join(emulator.repeated))
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Adds to the report of a failure all that the test ran and what the machines logged meanwhile."""
     report = (yield).get_result()
+    if report.failed:
+        item.stash[emulator.FAILED] = True
     funcargs = getattr(item, "funcargs", {})
     if not report.failed or "watch" not in item.fixturenames or "health" not in funcargs:
         return

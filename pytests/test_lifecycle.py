@@ -100,14 +100,14 @@ def test_guest_reboot(host, guest0, guest1, endpoint, works):
 
 def test_qemu_is_killed(host, guest0, guest1, device, works):
     """Kills the QEMU of a guest during a transfer; expects nothing of it pinned, and the other guest to go on."""
-    bandwidth = Program("ib_write_bw -F -s 65536 -n 100000", device)
+    bandwidth = Program(f"ib_write_bw -F -s {4 * MIB} -n 1000000", device)  # hours, were it not cut off
     server, port = start_server(bandwidth, guest0)
     client = guest1.start(f"{bandwidth.arguments(guest1, port)} guest0")
     dead = mdev_of(host, guest1)
     host.script(f"until [ $(cat {dead.path}/pinned) -gt {MIB} ]; do sleep 0.05; done")
     guest1.kill()
     dead.await_unpinned()
-    client.wait(TIMEOUT_S, check=False)
+    assert client.wait(TIMEOUT_S, check=False).status != 0
     server.kill()
     for result in run(Program("ibv_rc_pingpong -c -e -n 20", device), guest0, guest0):
         assert "20 iters in" in result.stdout

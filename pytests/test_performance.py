@@ -11,7 +11,7 @@ RUNS = 3
 CONFIGURATION = "/etc/vrdma/vrdmad.conf"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def rxe(guest0, guest1):
     for guest in (guest0, guest1):
         add_rxe(guest)
@@ -52,7 +52,7 @@ def test_bandwidth(device, rxe, best, size, ours_count, theirs_count):
     assert ours >= 10 * theirs
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def awake(host, guest0, guest1, device, health):
     """vrdmad with a poller that looks for work for a second before it sleeps, as on a host with a core to spare for it."""
     before = host.read(CONFIGURATION)

@@ -22,18 +22,38 @@ class Health:
 
     def __init__(self, host: Machine, guests: list[Guest], with_mediator: bool) -> None:
         self._host = host
+        self._guests = guests
         self._kernels: dict[str, Process] = {}
         self._mediator_log: Process | None = None
         self._mediator: Process | None = None
         self.mediator_pid = 0
         self.new: dict[str, list[str]] = {}
-        for machine in (host, *guests):
-            self._follow_kernel(machine)
+        self._with_mediator = with_mediator
         for guest in guests:
             guest.after_boot.append(self._follow_kernel)
-        if with_mediator:
-            self._mediator_log = host.watch("journalctl -q -f -n 0 -o cat -u vrdmad")
+            self._follow_kernel(guest)
+        self._follow_host()
+
+    def _follow_host(self) -> None:
+        self._follow_kernel(self._host)
+        if self._with_mediator:
+            self._mediator_log = self._host.watch("journalctl -q -f -n 0 -o cat -u vrdmad")
             self.watch_mediator()
+
+    def renew(self) -> None:
+        """All VMs have booted anew."""
+        self.close()
+        self._mediator = None
+        self._follow_host()
+        for guest in self._guests:
+            guest.booted()
+
+    def gone(self, failed: bool) -> list[str]:
+        """The VMs that have gone down or, looked for after a failure, do not answer. Guests go with their host."""
+        machines = (self._host, *self._guests)
+        gone = [machine.name for machine in machines
+                if not self._kernels[machine.name].running or failed and not machine.answers()]
+        return gone[:1] if self._host.name in gone else gone
 
     def _follow_kernel(self, machine: Machine) -> None:
         if old := self._kernels.get(machine.name):
@@ -48,9 +68,12 @@ class Health:
         self._mediator = self._host.watch(f"{AWAIT_END} {self.mediator_pid}")
 
     def begin(self) -> None:
-        """A new test begins: that vrdmad has ended is not its fault."""
+        """A new test begins: that vrdmad has ended, or a guest has gone down, is not its fault."""
         if self._mediator and not self._mediator.running:
             self.watch_mediator()
+        for guest in self._guests:
+            if not self._kernels[guest.name].running:
+                guest.booted()
 
     def collect(self) -> None:
         """Takes in what was logged since the last time."""
@@ -64,7 +87,7 @@ class Health:
                  for line in lines if COMPLAINT.search(line)]
         if self._mediator and not self._mediator.running:
             found.append("vrdmad has ended")
-        return found
+        return found + [f"{name} has gone down" for name, log in self._kernels.items() if not log.running]
 
     def close(self) -> None:
         for process in (*self._kernels.values(), self._mediator_log, self._mediator):

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from .process import Process, Record, Result
+from .process import Failure, Process, Record, Result
 
 PROJECT = Path(__file__).resolve().parents[2]
 GUEST_PROGRAMS = PROJECT / "pytests/guest"
 UP_TIMEOUT_S = 600
 # An emulated machine under load: what takes longer than this does not come back.
 TIMEOUT_S = 60.0
+ANSWER_S = 20.0
 LIST_GIDS = """
 cd /sys/class/infiniband
 grep -Hs '[1-9a-f]' */ports/1/gids/* || :
@@ -26,8 +27,9 @@ grep -Hs . */ports/1/gid_attrs/types/* || :
 class Lab:
     """A lab in a directory of its own, or the one that is up already and stays up."""
 
-    def __init__(self, directory: Path, record: Record) -> None:
+    def __init__(self, directory: Path, record: Record, ours: bool) -> None:
         self.record = record
+        self.ours = ours
         self.environment = {**os.environ, "VRDMA_LAB_DIR": str(directory)}
 
     def up(self) -> None:
@@ -35,6 +37,15 @@ class Lab:
 
     def down(self) -> None:
         subprocess.run([PROJECT / "ci/lab", "down"], env=self.environment, check=True, timeout=TIMEOUT_S)
+
+    def renew(self) -> None:
+        """Boots all VMs anew, whatever state they are in."""
+        self.down()
+        self.up()
+
+    def console(self, name: str) -> str:
+        """What a VM has printed there; of a guest nothing, if its host does not answer."""
+        return self.start(f"ci/lab logs {name}", "logs", name).wait(TIMEOUT_S, check=False).stdout
 
     def start(self, title: str, *arguments: str) -> Process:
         """Starts a command of ci/lab."""
@@ -66,6 +77,13 @@ class Machine:
     def script(self, text: str, timeout: float = TIMEOUT_S, check: bool = True) -> Result:
         """Runs a shell script."""
         return self.run(shlex.join(["sh", "-euc", text]), timeout, check)
+
+    def answers(self) -> bool:
+        """Whether it is up and executes commands."""
+        try:
+            return self.run("true", ANSWER_S, check=False).status == 0
+        except Failure:
+            return False
 
     def read(self, path: str) -> str:
         return self.run(f"cat {path}").stdout
@@ -138,7 +156,7 @@ class Guest(Machine):
 
     def reboot(self) -> None:
         self.lab.do("reboot", self.name, timeout=300)
-        self._fresh()
+        self.booted()
 
     def kill(self) -> None:
         """As if its QEMU had crashed."""
@@ -146,14 +164,15 @@ class Guest(Machine):
 
     def boot(self) -> None:
         self.lab.do("start", self.name, timeout=300)
-        self._fresh()
+        self.booted()
 
     def forget(self, *names: str) -> None:
         """Has cached properties determined anew when they are next used."""
         for name in names:
             self.__dict__.pop(name, None)
 
-    def _fresh(self) -> None:
+    def booted(self) -> None:
+        """It has booted anew: what was known of it no longer holds."""
         self.forget("programs", "gids", "function")
         for notify in self.after_boot:
             notify(self)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""VMs that are lost to the emulator, and the second try of the test that this hit.
+
+QEMU's TCG can deliver an interrupt twice to a nested guest. helper_vmrun() leaves the vector that it injected in
+exception_index, and a kick that comes between the two looks of cpu_handle_interrupt() has it executed once more.
+Counted in a QEMU that prints it: once in some minutes, most often without effect; in the first instructions of the
+guest kernel's entry code it resets the guest, whose kernel prints nothing. Far more rarely a host's processor is left
+with interrupts off (its global interrupt flag is clear), and the host hangs. A VM that says why it dies, by an oops or
+a panic, is not lost to the emulator.
+"""
+
+import re
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from .health import Health
+from .lab import Lab
+
+DEATH = re.compile(r"Kernel panic|Oops|general protection|KASAN|UBSAN|BUG: unable|BUG: kernel")
+FAILED = pytest.StashKey[bool]()
+LOST = pytest.StashKey[str]()
+repeated: list[str] = []
+
+
+def check(item: pytest.Item, lab: Lab, health: Health) -> None:
+    """After a test: replaces a lab that has lost a VM, and marks the test for a second try."""
+    silent = [name for name in health.gone(FAILED in item.stash) if not DEATH.search(lab.console(name))]
+    if silent and lab.ours:
+        item.stash[LOST] = ", ".join(silent)
+        lab.renew()
+        health.renew()
+
+
+def run(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Runs a test, and once more if the emulator has lost a VM under it."""
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    if LOST in item.stash:
+        repeated.append(f"{item.nodeid}: lost {item.stash[LOST]}")
+        del item.stash[LOST]
+        item._initrequest()
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
