@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "mediator/hca/soft/span_list.h"
+#include "mediator/memory/shared_words.h"
 
 namespace vrdma::hca::soft {
 
@@ -30,6 +31,26 @@ class SpanCursor {
     const std::span<std::byte>* end_;
 };
 
+// A memmove that stores the target's last bytes last: programs poll the last byte of an RDMA WRITE
+// and take all before it for written, though IBA 9.5 promises less. Those bytes share an aligned
+// word, as a store across a line's end may be seen in halves.
+inline void move_bytes(std::span<std::byte> to, const std::byte* from) noexcept {
+    using Word = std::uint64_t;
+    const auto end = reinterpret_cast<std::uintptr_t>(to.data() + to.size());
+    const std::size_t last = std::min(to.size(), (end - 1) % sizeof(Word) + 1);
+    const std::size_t head = to.size() - last;
+    std::memmove(to.data(), from, head); // the guest may let them overlap
+    if (last == sizeof(Word)) {
+        Word word;
+        std::memcpy(&word, from + head, sizeof(word));
+        store_release(*reinterpret_cast<Word*>(to.data() + head), word);
+        return;
+    }
+    for (std::size_t i = head; i < to.size(); ++i) {
+        store_release(to[i], from[i]);
+    }
+}
+
 // Until either side is at its end.
 inline void copy(SpanCursor& to, SpanCursor& from) noexcept {
     for (;;) {
@@ -39,7 +60,7 @@ inline void copy(SpanCursor& to, SpanCursor& from) noexcept {
         if (bytes == 0) {
             return;
         }
-        std::memmove(target.data(), source.data(), bytes); // the guest may let them overlap
+        move_bytes(target.first(bytes), source.data());
         to.advance(bytes);
         from.advance(bytes);
     }
