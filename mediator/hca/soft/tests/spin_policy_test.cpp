@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/spin_policy.h"
+
+#include <gtest/gtest.h>
+
+namespace vrdma::hca::soft {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr PollPolicy policy{.spin_min = 5us, .spin_max = 80us};
+
+// Long sleeps, then short ones; expects the budget to halve down to the minimum and double up
+// again.
+TEST(SpinPolicy, follows_how_long_it_slept) {
+    SpinPolicy spin{policy};
+    EXPECT_EQ(spin.budget(false), 80us);
+    spin.slept(10ms);
+    EXPECT_EQ(spin.budget(false), 40us);
+    for (int i = 0; i < 10; ++i) {
+        spin.slept(10ms);
+    }
+    EXPECT_EQ(spin.budget(false), 5us);
+    spin.slept(80us);
+    EXPECT_EQ(spin.budget(false), 10us);
+    for (int i = 0; i < 10; ++i) {
+        spin.slept(1us);
+    }
+    EXPECT_EQ(spin.budget(false), 80us);
+}
+
+// A minimum of nothing must not be where the budget stays for ever.
+TEST(SpinPolicy, grows_from_nothing) {
+    SpinPolicy spin{{.spin_min = 0us, .spin_max = 80us}};
+    for (int i = 0; i < 100; ++i) {
+        spin.slept(10ms);
+    }
+    EXPECT_LT(spin.budget(false), 1us);
+    spin.slept(1us);
+    EXPECT_GE(spin.budget(false), 2us);
+}
+
+// A crowded host; expects the minimum as long as it is one.
+TEST(SpinPolicy, gives_way_on_a_crowded_host) {
+    const SpinPolicy spin{policy};
+    EXPECT_EQ(spin.budget(true), 5us);
+    EXPECT_EQ(spin.budget(false), 80us);
+}
+
+// A fixed budget; expects it whatever happens.
+TEST(SpinPolicy, can_be_fixed) {
+    SpinPolicy spin{{.spin_min = 2s, .spin_max = 2s}};
+    spin.slept(1h);
+    EXPECT_EQ(spin.budget(false), 2s);
+    EXPECT_EQ(spin.budget(true), 2s);
+}
+
+} // namespace
+} // namespace vrdma::hca::soft
