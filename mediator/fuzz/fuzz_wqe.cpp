@@ -4,8 +4,9 @@
 // an honest guest as its peer. What goes in must end in completions and events; the peer's memory
 // beyond what it offered must not change, and the peer must go on working.
 //
-// The input is a list of steps; the first byte of each says what it is (enum Step). WQEs begin as
-// good ones, which the input then spoils, so that they get past the first checks.
+// The input is a byte for the stage and a list of steps; the first byte of each says what it is
+// (enum Step). WQEs begin as good ones, which the input then spoils, so that they get past the
+// first checks.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -67,9 +68,10 @@ class Input {
     std::span<const std::uint8_t> rest_;
 };
 
-std::unique_ptr<hca::soft::SoftHca> make_hca() {
+std::unique_ptr<hca::soft::SoftHca> make_hca(unsigned pollers) {
     hca::soft::Config config;
     config.threads = false;
+    config.pollers = pollers;
     config.hot_queues = 2;
     config.turn_bytes = 4096;
     return std::move(*hca::soft::SoftHca::create(config));
@@ -82,7 +84,8 @@ std::unique_ptr<GuestMemory> make_memory() {
 // The guest that the input plays, and the one that it must not harm.
 class Stage {
   public:
-    Stage() {
+    // The first byte: whether the guests share a poller.
+    explicit Stage(Input& input) : hca_{make_hca(1 + input.take<std::uint8_t>() % 2)} {
         for (const hca::QpType type : {hca::QpType::rc, hca::QpType::uc, hca::QpType::ud}) {
             hostile_qps_.push_back(hostile_.create_qp(hostile_cq_, hostile_cq_, {.type = type}));
             honest_qps_.push_back(honest_.create_qp(honest_cq_, honest_cq_, {.type = type}));
@@ -241,7 +244,7 @@ class Stage {
 
     inline static const std::vector<std::byte> pattern_ = Buffer::pattern(1, region_size);
 
-    std::unique_ptr<hca::soft::SoftHca> hca_ = make_hca();
+    std::unique_ptr<hca::soft::SoftHca> hca_;
     Guest hostile_{*hca_, "hostile", ipv4_gid(1), make_memory()};
     Guest honest_{*hca_, "honest", ipv4_gid(2), make_memory()};
     GuestCq hostile_cq_ = hostile_.create_cq(16);
@@ -262,8 +265,8 @@ class Stage {
 } // namespace vrdma::test
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    vrdma::test::Stage stage;
     vrdma::test::Input input{{data, size}};
+    vrdma::test::Stage stage{input};
     for (int step = 0; step < vrdma::test::max_steps && !input.empty(); ++step) {
         stage.step(input);
     }

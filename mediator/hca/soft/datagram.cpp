@@ -16,35 +16,30 @@ constexpr Ack dropped{AckStatus::no_answer};
 
 constexpr std::uint32_t privileged_qkey = 1u << 31; // the QP's own is meant (IBA 10.2.5)
 
-QueuePair* find_receiver(const QueuePair& qp, const SendWqe& wqe, const GidKey& target) noexcept {
-    const SliceCore* slice = qp.slice.engine().fabric().find(target, qp.slice);
-    if (slice == nullptr || slice->frozen()) {
-        return nullptr;
-    }
-    QueuePair* const receiver = slice->qp(wqe.dest_qpn);
-    const std::uint32_t qkey = (wqe.qkey & privileged_qkey) != 0 ? qp.attr.qkey : wqe.qkey;
+QueuePair* find_receiver(const SliceCore& slice, const Route& route) noexcept {
+    QueuePair* const receiver = slice.frozen() ? nullptr : slice.qp(route.to);
     const bool listens = receiver != nullptr && receiver->type == QpType::ud &&
-                         receiver->may_receive() && receiver->attr.qkey == qkey;
+                         receiver->may_receive() && receiver->attr.qkey == route.qkey;
     return listens ? receiver : nullptr;
 }
 
-void finish(QueuePair& receiver, const QueuePair& sender, const SendWqe& wqe, std::uint8_t sl,
+void finish(QueuePair& receiver, const Route& route, const Request& request,
             std::uint32_t length) noexcept {
     vrdma_cqe entry{};
     entry.ctrl = VRDMA_SET(VRDMA_CQE_OPCODE, std::uint32_t{IBV_WC_RECV}) | VRDMA_CQE_GRH;
-    if (wqe.has_imm()) {
+    if (request.message.has_imm()) {
         entry.ctrl |= VRDMA_CQE_WITH_IMM;
-        entry.imm = wqe.imm;
+        entry.imm = request.message.imm;
     }
     entry.byte_len = length;
-    entry.src_qpn = sender.id.value;
-    entry.sl = sl;
-    static_cast<void>(complete_receive(receiver, entry, wqe.solicited));
+    entry.src_qpn = route.from.value;
+    entry.sl = route.av.sl;
+    static_cast<void>(complete_receive(receiver, entry, request.message.solicited));
 }
 
 // Writes GRH and payload to the WQE's buffers.
-Ack place(QueuePair& receiver, const QueuePair& sender, const RecvWqe& wqe, Grh& grh,
-          const SpanList& payload) noexcept {
+Ack place(QueuePair& receiver, const RecvWqe& wqe, Grh& grh, const Request& request) noexcept {
+    const SpanList& payload = request.payload;
     SpanList target{VRDMA_UD_GRH_SIZE + payload.bytes()};
     const vrdma_vendor_err error =
         receiver.slice.gate().open_list(wqe.list(), receiver.pd, IBV_ACCESS_LOCAL_WRITE, 0, target);
@@ -53,7 +48,7 @@ Ack place(QueuePair& receiver, const QueuePair& sender, const RecvWqe& wqe, Grh&
         return dropped;
     }
     GuestMemory& here = receiver.slice.memory();
-    GuestMemory& there = sender.slice.memory();
+    GuestMemory& there = request.from.memory();
     const ScratchWatch watch_here{here};
     const ScratchWatch watch_there{there};
     SpanList header{grh.size()};
@@ -77,28 +72,39 @@ Ack place(QueuePair& receiver, const QueuePair& sender, const RecvWqe& wqe, Grh&
 
 } // namespace
 
-Ack send_datagram(QueuePair& qp, const SendWqe& wqe, const AddressHandle& ah,
-                  const SpanList& payload) noexcept {
+std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe,
+                              const AddressHandle& ah) noexcept {
     const GidKey* source = qp.slice.gid(ah.av.sgid_index);
     if (source == nullptr) {
-        return dropped;
+        return std::nullopt;
     }
-    GidKey target{{}, source->type};
-    std::copy(std::begin(ah.av.dgid), std::end(ah.av.dgid), target.gid.begin());
-    QueuePair* const receiver = find_receiver(qp, wqe, target);
+    Route route;
+    route.type = QpType::ud;
+    route.source = *source;
+    route.target.type = source->type;
+    std::copy(std::begin(ah.av.dgid), std::end(ah.av.dgid), route.target.gid.begin());
+    route.from = qp.id;
+    route.to = wqe.dest_qpn;
+    route.qkey = (wqe.qkey & privileged_qkey) != 0 ? qp.attr.qkey : wqe.qkey;
+    route.av = ah.av;
+    return route;
+}
+
+Ack receive_datagram(const SliceCore& slice, const Route& route, const Request& request) noexcept {
+    QueuePair* const receiver = find_receiver(slice, route);
     const std::uint32_t ctrl = receiver != nullptr ? receiver->rq.peek() : 0;
     RecvWqe recv;
     if (ctrl == 0 || !take_receive(*receiver, ctrl, recv)) {
         return dropped;
     }
-    const auto length = static_cast<std::uint32_t>(payload.bytes());
+    const auto length = static_cast<std::uint32_t>(request.payload.bytes());
     if (recv.length < VRDMA_UD_GRH_SIZE + length) {
         return dropped; // the WQE waits for a shorter one (IBA 9.9.3, class D)
     }
-    Grh grh = make_grh(*source, ah.av, length);
-    const Ack ack = place(*receiver, qp, recv, grh, payload);
+    Grh grh = make_grh(route.source, route.av, length);
+    const Ack ack = place(*receiver, recv, grh, request);
     if (ack.status == AckStatus::ok) {
-        finish(*receiver, qp, wqe, ah.av.sl, VRDMA_UD_GRH_SIZE + length);
+        finish(*receiver, route, request, VRDMA_UD_GRH_SIZE + length);
     }
     return ack;
 }

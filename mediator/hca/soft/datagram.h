@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// UD: one datagram from a QP to whatever QP the address handle and the Q_Key lead to.
+// UD: one datagram, to whatever QP of a slice its QP number and Q_Key lead to.
 #pragma once
 
 #include "mediator/hca/soft/request.h"
@@ -8,8 +8,11 @@
 
 namespace vrdma::hca::soft {
 
-// no_answer where the datagram is dropped: its sender is not told.
-Ack send_datagram(QueuePair& qp, const SendWqe& wqe, const AddressHandle& ah,
-                  const SpanList& payload) noexcept;
+// The datagram's way, by its address handle. Nothing if this side's GID is gone.
+std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe,
+                              const AddressHandle& ah) noexcept;
+
+// On the slice's poller. no_answer where the datagram is dropped: its sender is not told.
+Ack receive_datagram(const SliceCore& slice, const Route& route, const Request& request) noexcept;
 
 } // namespace vrdma::hca::soft

@@ -9,8 +9,8 @@
 
 namespace vrdma::hca::soft {
 
-Engine::Engine(const Config& config)
-    : config_{config}, scheduler_{config_}, doorbells_{scheduler_} {}
+Engine::Engine(const Config& config, std::function<void()> wake)
+    : config_{config}, scheduler_{config_}, doorbells_{scheduler_}, exchange_{std::move(wake)} {}
 
 void Engine::remove(SliceCore& slice) {
     slices_.erase(std::find(slices_.begin(), slices_.end(), &slice));
@@ -38,6 +38,7 @@ bool Engine::round() noexcept {
     const unsigned turns =
         scheduler_.serve([this](QueuePair& qp) noexcept { return take_turn(qp); });
     bool worked = turns != 0;
+    worked |= exchange_.serve();
     if (rounds_ % rounds_a_scan == 0) {
         worked |= doorbells_.scan_some();
     }

@@ -5,6 +5,7 @@
 
 #include "mediator/hca/soft/doorbells.h"
 #include "mediator/hca/soft/events.h"
+#include "mediator/hca/soft/exchange.h"
 #include "mediator/hca/soft/fabric.h"
 #include "mediator/hca/soft/scheduler.h"
 #include "mediator/hca/soft/slice_core.h"
@@ -13,16 +14,19 @@ namespace vrdma::hca::soft {
 
 class Engine {
   public:
-    explicit Engine(const Config& config);
+    // `wake` gets the poller out of its sleep, from any thread.
+    Engine(const Config& config, std::function<void()> wake);
 
     const Config& config() const noexcept { return config_; }
     Scheduler& scheduler() noexcept { return scheduler_; }
     Events& events() noexcept { return events_; }
     Doorbells& doorbells() noexcept { return doorbells_; }
     Fabric& fabric() noexcept { return fabric_; }
+    Exchange& exchange() noexcept { return exchange_; }
 
     void add(SliceCore& slice) { slices_.push_back(&slice); }
     void remove(SliceCore& slice);
+    std::size_t slices() const noexcept { return slices_.size(); }
     void queue_pair_added();
     void queue_pair_removed() noexcept { --queue_pairs_; }
 
@@ -46,6 +50,7 @@ class Engine {
     Events events_;
     Doorbells doorbells_;
     Fabric fabric_;
+    Exchange exchange_;
     std::vector<SliceCore*> slices_;
     std::size_t queue_pairs_ = 0;
     unsigned rounds_ = 0;

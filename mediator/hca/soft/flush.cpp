@@ -24,6 +24,9 @@ unsigned flush_queue(QueuePair& qp, WorkQueue& queue, CompletionQueue& cq, std::
 } // namespace
 
 Turn flush(QueuePair& qp) noexcept {
+    if (qp.parcel != nullptr) {
+        return Turn::idle; // another poller still uses the buffers; the answer wakes this QP
+    }
     const unsigned limit = qp.slice.engine().config().turn_wqes;
     unsigned flushed = flush_queue(qp, qp.sq, qp.send_cq, 0, limit);
     if (qp.state() == IBV_QPS_ERR && flushed < limit) {

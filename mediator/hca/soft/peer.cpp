@@ -14,30 +14,54 @@ Gid destination(const QueuePair& qp) noexcept {
     return gid;
 }
 
-QueuePair* look_up(const QueuePair& qp) noexcept {
-    const GidKey* source = qp.slice.gid(qp.attr.av.sgid_index);
-    if (source == nullptr) {
-        return nullptr;
+Peer look_up(const QueuePair& qp) noexcept {
+    Engine& engine = qp.slice.engine();
+    Peer peer;
+    peer.epoch = engine.fabric().epoch();
+    const auto route = route_of(qp);
+    SliceCore* slice = route ? engine.fabric().find(route->target, qp.slice) : nullptr;
+    if (slice == nullptr) {
+        return peer;
     }
-    const GidKey target{destination(qp), source->type};
-    const SliceCore* slice = qp.slice.engine().fabric().find(target, qp.slice);
-    QueuePair* peer = slice != nullptr ? slice->qp(Qpn{qp.attr.dest_qpn}) : nullptr;
-    if (peer == nullptr || peer->type != qp.type || Qpn{peer->attr.dest_qpn} != qp.id ||
-        destination(*peer) != source->gid) {
-        return nullptr;
+    if (&slice->engine() != &engine) {
+        peer.elsewhere = slice;
+    } else {
+        peer.qp = find_listener(*slice, *route);
     }
-    const GidKey* peer_source = slice->gid(peer->attr.av.sgid_index);
-    return peer_source != nullptr && *peer_source == target ? peer : nullptr;
+    return peer;
 }
 
 } // namespace
 
-QueuePair* find_peer(QueuePair& qp) noexcept {
-    const std::uint64_t epoch = qp.slice.engine().fabric().epoch();
-    if (qp.peer.epoch != epoch) {
-        qp.peer = {epoch, look_up(qp)};
+std::optional<Route> route_of(const QueuePair& qp) noexcept {
+    const GidKey* source = qp.slice.gid(qp.attr.av.sgid_index);
+    if (source == nullptr) {
+        return std::nullopt;
     }
-    return qp.peer.qp;
+    Route route;
+    route.type = qp.type;
+    route.source = *source;
+    route.target = {destination(qp), source->type};
+    route.from = qp.id;
+    route.to = Qpn{qp.attr.dest_qpn};
+    return route;
+}
+
+const Peer& find_peer(QueuePair& qp) noexcept {
+    if (qp.peer.epoch != qp.slice.engine().fabric().epoch()) {
+        qp.peer = look_up(qp);
+    }
+    return qp.peer;
+}
+
+QueuePair* find_listener(const SliceCore& slice, const Route& route) noexcept {
+    QueuePair* const listener = slice.qp(route.to);
+    if (listener == nullptr || listener->type != route.type ||
+        Qpn{listener->attr.dest_qpn} != route.from || destination(*listener) != route.source.gid) {
+        return nullptr;
+    }
+    const GidKey* own = slice.gid(listener->attr.av.sgid_index);
+    return own != nullptr && *own == route.target ? listener : nullptr;
 }
 
 } // namespace vrdma::hca::soft

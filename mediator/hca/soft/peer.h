@@ -4,11 +4,21 @@
 // is connected back.
 #pragma once
 
+#include <optional>
+
 #include "mediator/hca/soft/queue_pair.h"
+#include "mediator/hca/soft/request.h"
 
 namespace vrdma::hca::soft {
 
-// nullptr where a packet would find nobody.
-QueuePair* find_peer(QueuePair& qp) noexcept;
+// As the QP's attributes say. Nothing if its own GID is gone.
+std::optional<Route> route_of(const QueuePair& qp) noexcept;
+
+// As far as this side's poller knows.
+const Peer& find_peer(QueuePair& qp) noexcept;
+
+// The QP of the slice that listens to messages on that route; nullptr where a packet would find
+// nobody. On the slice's poller.
+QueuePair* find_listener(const SliceCore& slice, const Route& route) noexcept;
 
 } // namespace vrdma::hca::soft

@@ -37,23 +37,22 @@ std::optional<timespec> time_until(Clock::time_point limit) noexcept {
 
 } // namespace
 
-Result<std::unique_ptr<Poller>> Poller::create(const Config& config, unsigned index) {
+Result<std::unique_ptr<Poller>> Poller::create(const Config& config) {
     auto kick = EventFd::create();
     if (!kick) {
         return fail(kick.error());
     }
-    std::unique_ptr<Poller> poller{new Poller{config, std::move(*kick)}};
-    if (config.threads) {
-        poller->thread_ = std::thread{&Poller::loop, poller.get()};
-        ::pthread_setname_np(poller->thread_.native_handle(),
-                             fmt::format("vrdma-poll-{}", index).c_str());
-        put_first(poller->thread_, config.realtime_priority);
-    }
-    return poller;
+    return std::unique_ptr<Poller>{new Poller{config, std::move(*kick)}};
+}
+
+void Poller::start(unsigned index) {
+    thread_ = std::thread{&Poller::loop, this};
+    ::pthread_setname_np(thread_.native_handle(), fmt::format("vrdma-poll-{}", index).c_str());
+    put_first(thread_, engine_.config().realtime_priority);
 }
 
 Poller::Poller(const Config& config, EventFd kick)
-    : kick_{std::move(kick)}, engine_{config}, policy_{config.poll} {}
+    : kick_{std::move(kick)}, engine_{config, [this] { wake(); }}, policy_{config.poll} {}
 
 Poller::~Poller() {
     if (thread_.joinable()) {
@@ -107,7 +106,7 @@ void Poller::sleep() noexcept {
     asleep_.store(true, std::memory_order_relaxed);
     full_fence();
     const Clock::time_point before = Clock::now();
-    if (!mailbox_.pending()) {
+    if (!mailbox_.pending() && !engine_.exchange().pending()) {
         pollfd kick{kick_.fd(), POLLIN, 0};
         const auto timeout = time_until(engine_.sleep_limit());
         ::ppoll(&kick, 1, timeout ? &*timeout : nullptr, nullptr);

@@ -17,7 +17,9 @@ namespace vrdma::hca::soft {
 
 class Poller {
   public:
-    static Result<std::unique_ptr<Poller>> create(const Config& config, unsigned index);
+    static Result<std::unique_ptr<Poller>> create(const Config& config);
+    // From now on a thread of its own is the poller, else whoever calls poll().
+    void start(unsigned index);
     Poller(const Poller&) = delete;
     Poller& operator=(const Poller&) = delete;
     ~Poller();

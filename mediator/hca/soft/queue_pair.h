@@ -14,12 +14,15 @@
 namespace vrdma::hca::soft {
 
 class SliceCore;
+struct Parcel;
 struct QueuePair;
 
-// Who a connected QP talks to, as found at some epoch of the fabric; nullptr: nobody listens.
+// Who a connected QP talks to, as found at some epoch of the fabric: a QP of this poller, or a
+// slice of another, or nobody.
 struct Peer {
     std::uint64_t epoch = 0;
     QueuePair* qp = nullptr;
+    SliceCore* elsewhere = nullptr;
 };
 
 enum class Attention : std::uint8_t {
@@ -81,6 +84,7 @@ struct QueuePair {
     std::uint8_t rnr_retries_left = 0;
     bool established = false; // a message arrived since RTR
     Peer peer;
+    Parcel* parcel = nullptr; // a piece of the message is with another poller
 
     CqMember send_member;
     CqMember recv_member;

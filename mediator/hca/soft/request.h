@@ -4,21 +4,32 @@
 // would be, but as long as a turn allows and with its payload still in the requester's memory.
 #pragma once
 
+#include "mediator/hca/soft/fabric.h"
 #include "mediator/hca/soft/span_list.h"
 #include "mediator/hca/soft/wqe.h"
 
 namespace vrdma::hca::soft {
 
-class SliceCore;
+// Where a message comes from and goes to, as its packets' headers would say.
+struct Route {
+    QpType type = QpType::rc;
+    GidKey source;
+    GidKey target;
+    Qpn from;
+    Qpn to;
+    // UD only:
+    std::uint32_t qkey = 0;
+    vrdma_av av{};
+};
 
 struct Request {
-    const SendWqe& wqe; // the message
+    const Message& message;
     SliceCore& from;
     const SpanList& payload;  // SEND, WRITE: the bytes. READ, atomics: where they go
     std::uint64_t offset = 0; // of this piece in the message
 
     bool first() const noexcept { return offset == 0; }
-    bool last() const noexcept { return offset + payload.bytes() == wqe.length; }
+    bool last() const noexcept { return offset + payload.bytes() == message.length; }
 };
 
 enum class AckStatus : std::uint8_t {

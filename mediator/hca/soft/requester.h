@@ -5,10 +5,14 @@
 #pragma once
 
 #include "mediator/hca/soft/queue_pair.h"
+#include "mediator/hca/soft/request.h"
 #include "mediator/hca/soft/scheduler.h"
 
 namespace vrdma::hca::soft {
 
 Turn send_messages(QueuePair& qp) noexcept;
+
+// The answer to a piece has come.
+void conclude(QueuePair& qp, const Request& request, const Ack& ack) noexcept;
 
 } // namespace vrdma::hca::soft

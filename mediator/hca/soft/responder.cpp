@@ -33,7 +33,7 @@ Moved move_piece(QueuePair& qp, const Request& request, vrdma_vendor_err& error,
         const ScratchWatch watch_here{here};
         const ScratchWatch watch_there{there};
         SpanCursor own{spans};
-        if (request.wqe.is_fetch()) {
+        if (request.message.is_fetch()) {
             copy(peer, own);
         } else {
             copy(own, peer);
@@ -72,12 +72,12 @@ Ack not_ready(const QueuePair& qp) noexcept {
 Ack finish_receive(QueuePair& qp, const Request& request, ibv_wc_opcode opcode) noexcept {
     vrdma_cqe entry{};
     entry.ctrl = VRDMA_SET(VRDMA_CQE_OPCODE, static_cast<std::uint32_t>(opcode));
-    entry.byte_len = static_cast<std::uint32_t>(request.wqe.length);
-    if (request.wqe.has_imm()) {
+    entry.byte_len = static_cast<std::uint32_t>(request.message.length);
+    if (request.message.has_imm()) {
         entry.ctrl |= VRDMA_CQE_WITH_IMM;
-        entry.imm = request.wqe.imm;
+        entry.imm = request.message.imm;
     }
-    const bool told = complete_receive(qp, entry, request.wqe.solicited);
+    const bool told = complete_receive(qp, entry, request.message.solicited);
     return answer(told ? AckStatus::ok : AckStatus::no_answer);
 }
 
@@ -90,7 +90,7 @@ Ack receive_send(QueuePair& qp, const Request& request) noexcept {
     if (!take_receive(qp, ctrl, wqe)) {
         return answer(AckStatus::operation_error);
     }
-    if (request.wqe.length > wqe.length) {
+    if (request.message.length > wqe.length) {
         if (qp.reliable()) { // else the message is dropped, and the WQE waits for another
             fail_receive(qp, IBV_WC_LOC_LEN_ERR, VRDMA_VERR_LENGTH);
         }
@@ -118,8 +118,8 @@ Ack access_memory(QueuePair& qp, const Request& request, std::uint32_t rights) n
     if ((qp.attr.access_flags & rights) == 0) {
         return refuse(qp, AckStatus::invalid_request);
     }
-    const SendWqe& wqe = request.wqe;
-    const Access access{wqe.rkey, qp.pd, rights, wqe.remote_address, wqe.length};
+    const Message& message = request.message;
+    const Access access{message.rkey, qp.pd, rights, message.remote_address, message.length};
     vrdma_vendor_err error = VRDMA_VERR_NONE;
     const Moved moved =
         move_piece(qp, request, error, [&](std::uint64_t skip, SpanList& spans) noexcept {
@@ -136,7 +136,7 @@ Ack access_memory(QueuePair& qp, const Request& request, std::uint32_t rights) n
 }
 
 Ack receive_write(QueuePair& qp, const Request& request) noexcept {
-    if (!request.wqe.has_imm()) {
+    if (!request.message.has_imm()) {
         return access_memory(qp, request, IBV_ACCESS_REMOTE_WRITE);
     }
     // The receive WQE is needed only in the end, but without one all pieces would come again.
@@ -158,26 +158,26 @@ Ack receive_write(QueuePair& qp, const Request& request) noexcept {
     return finish_receive(qp, request, IBV_WC_RECV_RDMA_WITH_IMM);
 }
 
-std::uint64_t execute(const SendWqe& wqe, std::uint64_t& word) noexcept {
+std::uint64_t execute(const Message& message, std::uint64_t& word) noexcept {
     const std::atomic_ref<std::uint64_t> target{word};
-    if (wqe.opcode == VRDMA_SQ_ATOMIC_FETCH_AND_ADD) {
-        return target.fetch_add(wqe.compare_add);
+    if (message.opcode == VRDMA_SQ_ATOMIC_FETCH_AND_ADD) {
+        return target.fetch_add(message.compare_add);
     }
-    std::uint64_t original = wqe.compare_add;
-    target.compare_exchange_strong(original, wqe.swap);
+    std::uint64_t original = message.compare_add;
+    target.compare_exchange_strong(original, message.swap);
     return original;
 }
 
 // Where the original value goes was opened before the target changes, so the operation happens once
 // or not at all.
 Ack receive_atomic(QueuePair& qp, const Request& request) noexcept {
-    const SendWqe& wqe = request.wqe;
+    const Message& message = request.message;
     if ((qp.attr.access_flags & IBV_ACCESS_REMOTE_ATOMIC) == 0 ||
-        wqe.remote_address % sizeof(std::uint64_t) != 0) {
+        message.remote_address % sizeof(std::uint64_t) != 0) {
         return refuse(qp, AckStatus::invalid_request);
     }
     SpanList target{sizeof(std::uint64_t)};
-    const Access access{wqe.rkey, qp.pd, IBV_ACCESS_REMOTE_ATOMIC, wqe.remote_address,
+    const Access access{message.rkey, qp.pd, IBV_ACCESS_REMOTE_ATOMIC, message.remote_address,
                         sizeof(std::uint64_t)};
     if (qp.slice.gate().open(access, 0, target) != VRDMA_VERR_NONE) {
         return refuse(qp, AckStatus::access_error);
@@ -187,7 +187,7 @@ Ack receive_atomic(QueuePair& qp, const Request& request) noexcept {
         return refuse(qp, AckStatus::invalid_request); // the region itself is askew in its page
     }
     const ScratchWatch watch{qp.slice.memory()};
-    std::uint64_t original = execute(wqe, *reinterpret_cast<std::uint64_t*>(word));
+    std::uint64_t original = execute(message, *reinterpret_cast<std::uint64_t*>(word));
     if (watch.tripped()) {
         release(qp.slice.memory(), target);
         return refuse(qp, AckStatus::access_error);
@@ -217,10 +217,10 @@ Ack receive(QueuePair& qp, const Request& request) noexcept {
         return answer(AckStatus::no_answer);
     }
     establish(qp);
-    if (request.wqe.is_fetch() && !accepts_fetch(qp)) {
+    if (request.message.is_fetch() && !accepts_fetch(qp)) {
         return refuse(qp, AckStatus::invalid_request);
     }
-    switch (request.wqe.opcode) {
+    switch (request.message.opcode) {
         case VRDMA_SQ_SEND:
         case VRDMA_SQ_SEND_WITH_IMM:
             return receive_send(qp, request);

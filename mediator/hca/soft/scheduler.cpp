@@ -18,7 +18,7 @@ void Scheduler::reserve(std::size_t queue_pairs) {
 
 void Scheduler::wake(QueuePair& qp) noexcept {
     const bool waits = qp.timer.place != Timer::unset;
-    if (qp.attention != Attention::cold || waits || qp.slice.frozen() ||
+    if (qp.attention != Attention::cold || waits || qp.slice.halted() ||
         !(qp.may_send() || qp.flushes())) {
         return;
     }

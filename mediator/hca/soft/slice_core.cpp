@@ -8,8 +8,6 @@
 namespace vrdma::hca::soft {
 namespace {
 
-constexpr std::uint32_t max_gids = 4096;
-
 template <typename Map, typename Key>
 auto* find(const Map& map, const Key& key) noexcept {
     const auto found = map.find(key);
@@ -34,9 +32,6 @@ SliceCore::~SliceCore() {
     }
     while (!eqs_.empty()) {
         remove(eqs_.begin()->first);
-    }
-    for (std::uint32_t index = 0; index < gids_.size(); ++index) {
-        static_cast<void>(set_gid(index, {}));
     }
 }
 
@@ -75,24 +70,11 @@ void SliceCore::set_need_kick(bool need) noexcept {
     }
 }
 
-// An all-zero GID clears the entry.
-Result<> SliceCore::set_gid(std::uint32_t index, const GidKey& key) {
-    if (index >= max_gids) {
-        return fail(std::errc::invalid_argument);
-    }
+void SliceCore::set_gid(std::uint32_t index, const std::optional<GidKey>& key) {
     if (index >= gids_.size()) {
         gids_.resize(index + 1);
     }
-    auto& entry = gids_[index];
-    if (entry) {
-        engine_.fabric().remove(*entry, *this);
-        entry.reset();
-    }
-    if (key.gid != Gid{}) {
-        entry = key;
-        engine_.fabric().add(key, *this);
-    }
-    return {};
+    gids_[index] = key;
 }
 
 Result<> SliceCore::insert(std::unique_ptr<EventQueue> eq) {
@@ -172,6 +154,7 @@ std::unique_ptr<QueuePair> SliceCore::remove(Qpn id) noexcept {
     }
     QueuePair& qp = *node.mapped();
     engine_.scheduler().withdraw(qp);
+    Exchange::abandon(qp);
     engine_.doorbells().detach(doorbells(qp), qp);
     engine_.fabric().changed();
     qp.send_cq.members.remove(qp.send_member);
@@ -231,11 +214,18 @@ void SliceCore::announce_waiting(CompletionQueue& cq, const CqState& state) noex
     }
 }
 
+void SliceCore::halt() noexcept {
+    halted_ = true;
+    for (const auto& [id, qp] : qps_) {
+        engine_.scheduler().withdraw(*qp);
+    }
+}
+
 void SliceCore::freeze() noexcept {
     engine_.tell_guests();
     for (const auto& [id, qp] : qps_) {
-        engine_.scheduler().withdraw(*qp);
-        qp->sent = 0; // an interrupted message starts again
+        engine_.scheduler().withdraw(*qp); // answers may have set timers
+        qp->sent = 0;                      // an interrupted message starts again
     }
     set_need_kick(true);
     frozen_ = true;
@@ -243,6 +233,7 @@ void SliceCore::freeze() noexcept {
 
 // What was posted or rung meanwhile is found by looking at every QP once.
 void SliceCore::thaw() noexcept {
+    halted_ = false;
     frozen_ = false;
     set_need_kick(false);
     for (const auto& [id, qp] : qps_) {

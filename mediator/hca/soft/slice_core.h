@@ -35,6 +35,7 @@ class SliceCore {
     SliceHost& host() const noexcept { return host_; }
     MemoryGate& gate() noexcept { return gate_; }
     bool frozen() const noexcept { return frozen_; }
+    bool halted() const noexcept { return halted_; }
 
     // Found by name; nullptr if there is none.
     EventQueue* eq(EqId id) const noexcept;
@@ -45,7 +46,9 @@ class SliceCore {
 
     Result<> set_status_page(Iova page) noexcept;
     void set_need_kick(bool need) noexcept;
-    Result<> set_gid(std::uint32_t index, const GidKey& key);
+    // Nothing clears the entry. The fabrics are the caller's to tell.
+    void set_gid(std::uint32_t index, const std::optional<GidKey>& key);
+    static constexpr std::uint32_t max_gids = 4096;
 
     Result<> insert(std::unique_ptr<EventQueue> eq);
     Result<> insert(std::unique_ptr<CompletionQueue> cq);
@@ -64,6 +67,9 @@ class SliceCore {
     void announce(QueuePair& qp, ibv_event_type event) noexcept;
     void announce_waiting(CompletionQueue& cq, const CqState& state) noexcept;
 
+    // Sends nothing more; what is with other pollers may still come back.
+    void halt() noexcept;
+    // After halt(), with nothing with other pollers.
     void freeze() noexcept;
     void thaw() noexcept;
 
@@ -83,6 +89,7 @@ class SliceCore {
     std::vector<std::optional<GidKey>> gids_;
     EventQueue* async_eq_ = nullptr; // the first that the guest made
     vrdma_status_page* status_ = nullptr;
+    bool halted_ = false;
     bool frozen_ = false;
 };
 

@@ -6,18 +6,18 @@
 namespace vrdma::hca::soft {
 
 Result<std::unique_ptr<SoftHca>> SoftHca::create(const Config& config) {
-    auto poller = Poller::create(config, 0);
-    if (!poller) {
-        return fail(poller.error());
+    auto pollers = Pollers::create(config);
+    if (!pollers) {
+        return fail(pollers.error());
     }
-    return std::unique_ptr<SoftHca>{new SoftHca{std::move(*poller)}};
+    return std::unique_ptr<SoftHca>{new SoftHca{std::move(*pollers)}};
 }
 
 Result<std::unique_ptr<Slice>> SoftHca::carve(const SliceSpec& spec, SliceHost& host) {
     if (spec.memory == nullptr) {
         return fail(std::errc::invalid_argument);
     }
-    return std::make_unique<SoftSlice>(*poller_, spec, host);
+    return std::make_unique<SoftSlice>(*pollers_, spec, host);
 }
 
 } // namespace vrdma::hca::soft

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "mediator/hca/soft/config.h"
-#include "mediator/hca/soft/poller.h"
+#include "mediator/hca/soft/pollers.h"
 
 namespace vrdma::hca::soft {
 
@@ -15,12 +15,12 @@ class SoftHca : public Hca {
     Result<std::unique_ptr<Slice>> carve(const SliceSpec& spec, SliceHost& host) override;
 
     // With Config::threads off: one round. Returns whether there was any work.
-    bool poll() noexcept { return poller_->poll(); }
+    bool poll() noexcept { return pollers_->poll(); }
 
   private:
-    explicit SoftHca(std::unique_ptr<Poller> poller) : poller_{std::move(poller)} {}
+    explicit SoftHca(std::unique_ptr<Pollers> pollers) : pollers_{std::move(pollers)} {}
 
-    std::unique_ptr<Poller> poller_;
+    std::unique_ptr<Pollers> pollers_;
 };
 
 } // namespace vrdma::hca::soft

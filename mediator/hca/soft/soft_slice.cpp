@@ -10,14 +10,22 @@ constexpr auto no_such_object = std::errc::no_such_file_or_directory;
 
 } // namespace
 
-SoftSlice::SoftSlice(Poller& poller, const SliceSpec& spec, SliceHost& host) : poller_{poller} {
+SoftSlice::SoftSlice(Pollers& pollers, const SliceSpec& spec, SliceHost& host)
+    : pollers_{pollers}, poller_{pollers.quietest()} {
     poller_.run([&](Engine& engine) {
         core_ = std::make_unique<SliceCore>(engine, spec, host);
         engine.add(*core_);
     });
 }
 
+// First nothing leaves any more, then nobody finds the way here, then what is under way comes to
+// its end.
 SoftSlice::~SoftSlice() {
+    poller_.run([&](Engine&) { core_->halt(); });
+    for (std::uint32_t index = 0; index < SliceCore::max_gids; ++index) {
+        clear_gid(index);
+    }
+    pollers_.drain_all();
     poller_.run([&](Engine& engine) {
         engine.remove(*core_);
         core_.reset();
@@ -32,8 +40,27 @@ Result<> SoftSlice::set_status_page(Iova page) {
     return on_poller([&](SliceCore& core) { return core.set_status_page(page); });
 }
 
+void SoftSlice::clear_gid(std::uint32_t index) {
+    const GidKey* current = core_->gid(index);
+    if (current == nullptr) {
+        return;
+    }
+    const GidKey key = *current;
+    pollers_.run_on_all([&](Engine& engine) { engine.fabric().remove(key, *core_); });
+    poller_.run([&](Engine&) { core_->set_gid(index, std::nullopt); });
+}
+
 Result<> SoftSlice::set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid) {
-    return on_poller([&](SliceCore& core) { return core.set_gid(index, {gid, type}); });
+    if (index >= SliceCore::max_gids) {
+        return fail(std::errc::invalid_argument);
+    }
+    clear_gid(index);
+    if (gid != Gid{}) {
+        const GidKey key{gid, type};
+        poller_.run([&](Engine&) { core_->set_gid(index, key); });
+        pollers_.run_on_all([&](Engine& engine) { engine.fabric().add(key, *core_); });
+    }
+    return {};
 }
 
 Result<> SoftSlice::create_eq(const EqSpec& spec) {
@@ -103,6 +130,7 @@ Result<> SoftSlice::register_mr(MrSpec spec) {
 
 void SoftSlice::deregister_mr(Key key) {
     if (const auto region = on_poller([&](SliceCore& core) { return core.gate().remove(key); })) {
+        drain();
         region->pages.release(core_->memory());
     }
 }
@@ -132,10 +160,14 @@ Result<std::uint32_t> SoftSlice::create_qp(const QpSpec& spec) {
 }
 
 Result<> SoftSlice::modify_qp(Qpn id, const vrdma_qp_attr& attr) {
-    return on_poller([&](SliceCore& core) -> Result<> {
+    const auto modified = on_poller([&](SliceCore& core) -> Result<> {
         QueuePair* qp = core.qp(id);
         return qp != nullptr ? modify(*qp, attr) : fail(no_such_object);
     });
+    if ((attr.attr_mask & IBV_QP_STATE) != 0 && attr.state == IBV_QPS_RESET) {
+        drain();
+    }
+    return modified;
 }
 
 Result<vrdma_qp_attr> SoftSlice::query_qp(Qpn id) const {
@@ -150,11 +182,14 @@ Result<vrdma_qp_attr> SoftSlice::query_qp(Qpn id) const {
 
 void SoftSlice::destroy_qp(Qpn id) {
     if (const auto qp = on_poller([&](SliceCore& core) { return core.remove(id); })) {
+        drain();
         qp->buffer.release(core_->memory());
     }
 }
 
 void SoftSlice::freeze() {
+    poller_.run([&](Engine&) { core_->halt(); });
+    drain();
     poller_.run([&](Engine&) { core_->freeze(); });
 }
 

@@ -4,14 +4,14 @@
 // thread, so that pollers neither allocate nor wait.
 #pragma once
 
-#include "mediator/hca/soft/poller.h"
+#include "mediator/hca/soft/pollers.h"
 #include "mediator/hca/soft/slice_core.h"
 
 namespace vrdma::hca::soft {
 
 class SoftSlice : public Slice {
   public:
-    SoftSlice(Poller& poller, const SliceSpec& spec, SliceHost& host);
+    SoftSlice(Pollers& pollers, const SliceSpec& spec, SliceHost& host);
     SoftSlice(const SoftSlice&) = delete;
     SoftSlice& operator=(const SoftSlice&) = delete;
     ~SoftSlice() override;
@@ -61,7 +61,12 @@ class SoftSlice : public Slice {
         return result;
     }
 
-    Poller& poller_;
+    void clear_gid(std::uint32_t index);
+    // Until nobody touches what this slice no longer has.
+    void drain() { pollers_.drain(poller_); }
+
+    Pollers& pollers_;
+    Poller& poller_; // the slice's own
     std::unique_ptr<SliceCore> core_;
 };
 

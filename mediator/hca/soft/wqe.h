@@ -30,7 +30,8 @@ struct WqeLimits {
     std::uint16_t max_sge = 0;
 };
 
-struct SendWqe {
+// What the peer needs to know of a request.
+struct Message {
     vrdma_sq_opcode opcode = VRDMA_SQ_SEND;
     bool signaled = false;
     bool solicited = false;
@@ -42,6 +43,17 @@ struct SendWqe {
     std::uint64_t compare_add = 0;
     std::uint64_t swap = 0;
 
+    bool has_imm() const noexcept {
+        return opcode == VRDMA_SQ_SEND_WITH_IMM || opcode == VRDMA_SQ_RDMA_WRITE_WITH_IMM;
+    }
+    bool is_atomic() const noexcept {
+        return opcode == VRDMA_SQ_ATOMIC_CMP_AND_SWP || opcode == VRDMA_SQ_ATOMIC_FETCH_AND_ADD;
+    }
+    // Bytes flow from the peer to here.
+    bool is_fetch() const noexcept { return opcode == VRDMA_SQ_RDMA_READ || is_atomic(); }
+};
+
+struct SendWqe : Message {
     AhId ah;
     Qpn dest_qpn;
     std::uint32_t qkey = 0;
@@ -52,14 +64,6 @@ struct SendWqe {
     std::array<Sge, VRDMA_MAX_SGE> sges; // the first num_sge are valid
 
     std::span<const Sge> list() const noexcept { return {sges.data(), num_sge}; }
-    bool has_imm() const noexcept {
-        return opcode == VRDMA_SQ_SEND_WITH_IMM || opcode == VRDMA_SQ_RDMA_WRITE_WITH_IMM;
-    }
-    bool is_atomic() const noexcept {
-        return opcode == VRDMA_SQ_ATOMIC_CMP_AND_SWP || opcode == VRDMA_SQ_ATOMIC_FETCH_AND_ADD;
-    }
-    // Bytes flow from the peer to here.
-    bool is_fetch() const noexcept { return opcode == VRDMA_SQ_RDMA_READ || is_atomic(); }
 };
 
 struct RecvWqe {

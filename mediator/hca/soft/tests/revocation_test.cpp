@@ -13,6 +13,7 @@ class Revocation : public ::testing::Test {
     static std::unique_ptr<hca::soft::SoftHca> make_hca() {
         hca::soft::Config config;
         config.threads = false;
+        config.pollers = pollers();
         return std::move(*hca::soft::SoftHca::create(config));
     }
 

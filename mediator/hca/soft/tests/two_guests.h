@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <vector>
 
 #include "mediator/hca/soft/soft_hca.h"
@@ -14,12 +15,19 @@
 
 namespace vrdma::test {
 
+// The whole suite also runs with the guests on different pollers.
+inline unsigned pollers() {
+    const char* count = std::getenv("VRDMA_TEST_POLLERS"); // NOLINT(concurrency-mt-unsafe)
+    return count != nullptr ? static_cast<unsigned>(std::atoi(count)) : 1; // NOLINT(cert-err34-c)
+}
+
 class TwoGuests : public ::testing::Test {
   protected:
     explicit TwoGuests(hca::soft::Config config = {}) : hca_{make_hca(config)} {}
 
     static std::unique_ptr<hca::soft::SoftHca> make_hca(hca::soft::Config config) {
         config.threads = false;
+        config.pollers = pollers();
         return std::move(*hca::soft::SoftHca::create(config));
     }
 

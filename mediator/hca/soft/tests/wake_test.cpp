@@ -2,13 +2,10 @@
 //
 // A poller of its own thread that sleeps and forgets QPs as eagerly as it can: no post, no arming
 // and no call of the control thread may be lost. A lost one hangs the test until its limit.
-#include <gtest/gtest.h>
-
 #include <random>
 #include <thread>
 
-#include "mediator/hca/soft/soft_hca.h"
-#include "mediator/tests/guest/guest.h"
+#include "mediator/hca/soft/tests/two_guests.h"
 
 namespace vrdma::test {
 namespace {
@@ -20,6 +17,7 @@ hca::soft::Config eager() {
     config.poll = {0us, 0us};
     config.hot_idle = 0us;
     config.hot_queues = 2;
+    config.pollers = pollers();
     return config;
 }
 

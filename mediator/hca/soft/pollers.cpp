@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/pollers.h"
+
+#include <algorithm>
+
+namespace vrdma::hca::soft {
+
+Result<std::unique_ptr<Pollers>> Pollers::create(const Config& config) {
+    std::unique_ptr<Pollers> pollers{new Pollers{config.threads}};
+    for (unsigned i = 0; i < std::max(1u, config.pollers); ++i) {
+        auto poller = Poller::create(config);
+        if (!poller) {
+            return fail(poller.error());
+        }
+        pollers->pollers_.push_back(std::move(*poller));
+    }
+    std::vector<Exchange*> exchanges;
+    pollers->run_on_all([&](Engine& engine) { exchanges.push_back(&engine.exchange()); });
+    Exchange::connect(exchanges);
+    for (unsigned i = 0; config.threads && i < pollers->pollers_.size(); ++i) {
+        pollers->pollers_[i]->start(i);
+    }
+    return pollers;
+}
+
+Poller& Pollers::quietest() noexcept {
+    const auto slices = [](const auto& poller) {
+        std::size_t count = 0;
+        poller->run([&](Engine& engine) { count = engine.slices(); });
+        return count;
+    };
+    return **std::min_element(pollers_.begin(), pollers_.end(),
+                              [&](const auto& a, const auto& b) { return slices(a) < slices(b); });
+}
+
+void Pollers::drain(Poller& poller) {
+    if (pollers_.size() == 1) {
+        return;
+    }
+    unsigned generation = 0;
+    poller.run([&](Engine& engine) { generation = engine.exchange().begin_drain(); });
+    // Bounded by the turns of the pollers that have the parcels.
+    for (bool drained = false; !drained;) {
+        if (!threads_) {
+            poll();
+        }
+        poller.run([&](Engine& engine) { drained = engine.exchange().drained(generation); });
+    }
+}
+
+void Pollers::drain_all() {
+    for (const auto& poller : pollers_) {
+        drain(*poller);
+    }
+}
+
+bool Pollers::poll() noexcept {
+    bool worked = false;
+    for (const auto& poller : pollers_) {
+        worked |= poller->poll();
+    }
+    return worked;
+}
+
+} // namespace vrdma::hca::soft
