@@ -138,10 +138,11 @@ class Stage {
         while (honest_cq_.poll()) {
         }
         loop_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
-        for (int i = 0; i < 8; ++i) {
+        std::optional<Completion> completion;
+        for (int i = 0; i < 8 && !completion; ++i) {
             hca_->poll();
+            completion = poll_loop();
         }
-        const auto completion = honest_cq_.poll();
         require(completion && completion->status == IBV_WC_SUCCESS);
     }
 
@@ -167,6 +168,15 @@ class Stage {
         }
         while (honest_cq_.poll()) { // so that it does not overrun
         }
+    }
+
+    // The loop's completion. Retries of other QPs may end at any time.
+    std::optional<Completion> poll_loop() {
+        auto completion = honest_cq_.poll();
+        while (completion && completion->qpn != loop_qp_.id().value) {
+            completion = honest_cq_.poll();
+        }
+        return completion;
     }
 
     GuestQp& pick(std::vector<GuestQp>& qps, Input& input) {

@@ -47,6 +47,7 @@ void Exchange::connect(std::span<Exchange* const> all) {
 bool Exchange::send(QueuePair& sender, const Request& request, const Route& route,
                     SliceCore& to) noexcept {
     if (idle_.empty()) {
+        waiting_.push_back(sender);
         return false;
     }
     Parcel& parcel = *idle_.back();
@@ -68,6 +69,7 @@ bool Exchange::send(QueuePair& sender, const Request& request, const Route& rout
 }
 
 void Exchange::abandon(QueuePair& sender) noexcept {
+    waiting_.remove(sender);
     if (sender.parcel != nullptr) {
         sender.parcel->sender = nullptr;
         sender.parcel = nullptr;
@@ -133,6 +135,18 @@ void Exchange::take_back(Parcel& parcel) noexcept {
     }
     --out_[parcel.generation];
     idle_.push_back(&parcel);
+    serve_waiting();
+}
+
+// In the order in which they came, and before any other QP finds the parcel.
+void Exchange::serve_waiting() noexcept {
+    while (!idle_.empty() && !waiting_.empty()) {
+        QueuePair& next = *waiting_.pop_front();
+        if (!next.slice.halted()) { // else it is woken with its slice
+            send_messages(next);
+            next.slice.engine().scheduler().wake(next);
+        }
+    }
 }
 
 } // namespace vrdma::hca::soft

@@ -14,14 +14,14 @@
 #include <memory>
 #include <vector>
 
+#include "mediator/hca/soft/queue_pair.h"
 #include "mediator/hca/soft/request.h"
 
 namespace vrdma::hca::soft {
 
 class SliceCore;
-struct QueuePair;
 
-struct Parcel {
+struct alignas(64) Parcel {
     Message message;
     Route route;
     SpanList payload{0};
@@ -44,11 +44,12 @@ class Exchange {
     // Before any slice is carved: makes all of them reachable from each other.
     static void connect(std::span<Exchange* const> all);
 
-    // Lends a parcel to the poller of `to`. False while all are out: try again in a later round.
+    // Lends a parcel to the poller of `to`. False while all are out: the sender gets a turn as soon
+    // as there is one for it.
     bool send(QueuePair& sender, const Request& request, const Route& route,
               SliceCore& to) noexcept;
     // The sender is reset or goes: its parcel's answer means nothing any more.
-    static void abandon(QueuePair& sender) noexcept;
+    void abandon(QueuePair& sender) noexcept;
 
     // Executes what others lent, and takes answers. Returns whether there was any.
     bool serve() noexcept;
@@ -86,12 +87,14 @@ class Exchange {
     Link& link_from(const Exchange& other) noexcept { return *links_[other.index_]; }
     void execute(Parcel& parcel) noexcept;
     void take_back(Parcel& parcel) noexcept;
+    void serve_waiting() noexcept;
 
     const std::function<void()> wake_;
     std::size_t index_ = 0;
     std::vector<std::unique_ptr<Link>> links_; // by the other's index; null for itself
     std::vector<std::unique_ptr<Parcel>> owned_;
     std::vector<Parcel*> idle_;
+    List<QueuePair, &QueuePair::wants_parcel> waiting_; // while none is idle
     unsigned generation_ = 0;
     std::array<std::size_t, 2> out_{}; // by generation
 };

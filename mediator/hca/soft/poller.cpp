@@ -55,6 +55,10 @@ Poller::Poller(const Config& config, EventFd kick)
     : kick_{std::move(kick)}, engine_{config, [this] { wake(); }}, policy_{config.poll} {}
 
 Poller::~Poller() {
+    stop();
+}
+
+void Poller::stop() {
     if (thread_.joinable()) {
         run([this](Engine&) { stop_.store(true, std::memory_order_relaxed); });
         thread_.join();

@@ -20,6 +20,7 @@ class Poller {
     static Result<std::unique_ptr<Poller>> create(const Config& config);
     // From now on a thread of its own is the poller, else whoever calls poll().
     void start(unsigned index);
+    void stop();
     Poller(const Poller&) = delete;
     Poller& operator=(const Poller&) = delete;
     ~Poller();
@@ -52,8 +53,8 @@ class Poller {
     Mailbox mailbox_;
     SpinPolicy policy_;
     Crowding crowding_;
-    std::atomic<bool> asleep_{false};
     std::atomic<bool> stop_{false};
+    alignas(64) std::atomic<bool> asleep_{false}; // read by whoever sends here
     std::thread thread_; // last: it uses all others
 };
 

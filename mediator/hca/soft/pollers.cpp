@@ -23,6 +23,13 @@ Result<std::unique_ptr<Pollers>> Pollers::create(const Config& config) {
     return pollers;
 }
 
+// One that has just answered may still be waking the one that asked: all stop before any goes.
+Pollers::~Pollers() {
+    for (const auto& poller : pollers_) {
+        poller->stop();
+    }
+}
+
 Poller& Pollers::quietest() noexcept {
     const auto slices = [](const auto& poller) {
         std::size_t count = 0;

@@ -12,6 +12,9 @@ namespace vrdma::hca::soft {
 class Pollers {
   public:
     static Result<std::unique_ptr<Pollers>> create(const Config& config);
+    Pollers(const Pollers&) = delete;
+    Pollers& operator=(const Pollers&) = delete;
+    ~Pollers();
 
     // The one with the fewest slices.
     Poller& quietest() noexcept;

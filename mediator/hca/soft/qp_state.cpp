@@ -52,7 +52,7 @@ void take(vrdma_qp_attr& to, const vrdma_qp_attr& from) noexcept {
 }
 
 void reset(QueuePair& qp) noexcept {
-    Exchange::abandon(qp);
+    qp.slice.engine().exchange().abandon(qp);
     qp.attr = {};
     qp.sq.seek(0);
     qp.rq.seek(0);

@@ -51,6 +51,8 @@ struct QueuePair {
     }
     // WQEs at the head of the SQ are to be flushed; in the error state those of the RQ as well.
     bool flushes() const noexcept { return state() == IBV_QPS_SQE || state() == IBV_QPS_ERR; }
+    // The message at the head of the SQ goes on when its parcel is back, or there is one for it.
+    bool waits_for_parcel() const noexcept { return parcel != nullptr || wants_parcel.linked; }
     // Messages from the peer are taken.
     bool may_receive() const noexcept { return state() >= IBV_QPS_RTR && state() <= IBV_QPS_SQE; }
 
@@ -84,7 +86,8 @@ struct QueuePair {
     std::uint8_t rnr_retries_left = 0;
     bool established = false; // a message arrived since RTR
     Peer peer;
-    Parcel* parcel = nullptr; // a piece of the message is with another poller
+    Parcel* parcel = nullptr;      // a piece of the message is with another poller
+    Link<QueuePair> wants_parcel; // or waits until it can be
 
     CqMember send_member;
     CqMember recv_member;

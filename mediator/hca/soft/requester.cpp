@@ -221,7 +221,7 @@ Turn send_messages(QueuePair& qp) noexcept {
     std::uint64_t bytes_left = config.turn_bytes;
     SendWqe wqe;
     for (unsigned pieces = 0; pieces < config.turn_wqes && bytes_left > 0; ++pieces) {
-        const bool waits = qp.timer.place != Timer::unset || qp.parcel != nullptr;
+        const bool waits = qp.timer.place != Timer::unset || qp.waits_for_parcel();
         const std::uint32_t ctrl = qp.may_send() && !waits ? qp.sq.peek() : 0;
         if (ctrl == 0) {
             return pieces != 0 ? Turn::more : Turn::idle;
@@ -238,7 +238,7 @@ Turn send_messages(QueuePair& qp) noexcept {
                               ? send_one_datagram(qp, wqe)
                               : send_piece(qp, wqe, std::max(bytes_left, smallest_piece));
         if (!sent) {
-            return Turn::more;
+            return Turn::idle;
         }
         bytes_left -= std::min(bytes_left, *sent);
     }

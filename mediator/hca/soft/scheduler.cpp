@@ -76,7 +76,7 @@ void Scheduler::cool(QueuePair& qp) noexcept {
 
 void Scheduler::cool_if_idle(QueuePair& qp) noexcept {
     cool(qp);
-    if (qp.sq.peek() != 0) {
+    if (qp.sq.peek() != 0 && !qp.waits_for_parcel()) { // a parcel that comes back wakes it
         heat(qp);
     }
 }

@@ -154,7 +154,7 @@ std::unique_ptr<QueuePair> SliceCore::remove(Qpn id) noexcept {
     }
     QueuePair& qp = *node.mapped();
     engine_.scheduler().withdraw(qp);
-    Exchange::abandon(qp);
+    engine_.exchange().abandon(qp);
     engine_.doorbells().detach(doorbells(qp), qp);
     engine_.fabric().changed();
     qp.send_cq.members.remove(qp.send_member);

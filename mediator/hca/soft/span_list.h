@@ -4,6 +4,7 @@
 // message that does not fit is moved in several turns.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstddef>
@@ -18,6 +19,15 @@ class SpanList {
 
     // Up to `limit` bytes.
     explicit SpanList(std::uint64_t limit) : room_{limit} {}
+    SpanList(const SpanList& other) noexcept { *this = other; }
+    SpanList& operator=(const SpanList& other) noexcept {
+        count_ = other.count_;
+        bytes_ = other.bytes_;
+        room_ = other.room_;
+        std::copy(other.begin(), other.end(), spans_.begin());
+        return *this;
+    }
+    ~SpanList() = default;
 
     bool full() const noexcept { return room_ == 0 || count_ == capacity; }
     std::uint64_t room() const noexcept { return room_; }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Guests on pollers of their own: what one takes away the other no longer touches. (All other tests
-// run on two pollers as well.)
+// Guests on two pollers with threads of their own, while both are at work: what arrives, in what
+// order it is completed, and that what is taken away is no longer touched. (All other tests run on
+// two pollers as well.)
+#include <algorithm>
+#include <atomic>
+#include <numeric>
 #include <thread>
 
 #include "mediator/hca/soft/tests/two_guests.h"
@@ -11,6 +15,24 @@ namespace {
 
 using namespace std::chrono_literals;
 
+Completion wait(GuestCq& cq) {
+    const auto limit = std::chrono::steady_clock::now() + 20s;
+    while (std::chrono::steady_clock::now() < limit) {
+        if (const auto completion = cq.poll()) {
+            return *completion;
+        }
+        std::this_thread::yield();
+    }
+    ADD_FAILURE() << "no completion";
+    return {};
+}
+
+void connect_pair(Guest& a, const GuestQp& a_qp, Guest& b, const GuestQp& b_qp) {
+    connect(a, a_qp, b.gid(), b_qp.id());
+    connect(b, b_qp, a.gid(), a_qp.id());
+}
+
+// A device goes to the poller that has the fewest: a and c to one, b to the other.
 class Exchange : public ::testing::Test {
   protected:
     static std::unique_ptr<hca::soft::SoftHca> make_hca() {
@@ -19,21 +41,22 @@ class Exchange : public ::testing::Test {
         return std::move(*hca::soft::SoftHca::create(config));
     }
 
-    Exchange() {
-        connect(a_, a_qp_, b_.gid(), b_qp_.id());
-        connect(b_, b_qp_, a_.gid(), a_qp_.id());
+    Exchange() { connect_pair(a_, a_qp_, b_, b_qp_); }
+
+    // After a message that failed.
+    void start_anew() {
+        ASSERT_TRUE(a_.slice().modify_qp(a_qp_.id(), state_attr(IBV_QPS_RESET)));
+        ASSERT_TRUE(b_.slice().modify_qp(b_qp_.id(), state_attr(IBV_QPS_RESET)));
+        a_qp_.reset();
+        b_qp_.reset();
+        connect_pair(a_, a_qp_, b_, b_qp_);
     }
 
-    Completion wait(GuestCq& cq) {
-        const auto limit = std::chrono::steady_clock::now() + 20s;
-        while (std::chrono::steady_clock::now() < limit) {
-            if (const auto completion = cq.poll()) {
-                return *completion;
-            }
-            std::this_thread::yield();
-        }
-        ADD_FAILURE() << "no completion";
-        return {};
+    SendWr write_to_target(const vrdma_sge& from) const {
+        return {.opcode = VRDMA_SQ_RDMA_WRITE,
+                .sges = {&from, 1},
+                .rkey = target_.key,
+                .raddr = target_.start};
     }
 
     static constexpr std::uint32_t length = 1 << 20;
@@ -47,61 +70,295 @@ class Exchange : public ::testing::Test {
     MemoryRegion target_ = b_.register_mr(length);
 };
 
-// Deregister a region while a write from it is under way, then change its memory; expect none of
-// the new bytes on the other side.
+// Two devices; expect each to be woken by an eventfd of its own, and a third to share the first's.
+TEST_F(Exchange, DevicesAreSpreadOverPollers) {
+    Guest c{*hca_, "c", ipv4_gid(3)};
+    EXPECT_NE(a_.slice().kick_fd(), b_.slice().kick_fd());
+    EXPECT_EQ(a_.slice().kick_fd(), c.slice().kick_fd());
+}
+
+// WRITE a message of several pieces and READ it back, with the writer and the reader each on either
+// side; expect the same bytes.
+TEST_F(Exchange, WritesAndReadsCarryTheirBytes) {
+    const MemoryRegion source = a_.register_mr(length);
+    const MemoryRegion back = a_.register_mr(length);
+    for (unsigned round = 0; round < 10; ++round) {
+        source.buffer.write(0, Buffer::pattern(round, length));
+        const vrdma_sge from = source.sge();
+        a_qp_.post_send(write_to_target(from));
+        const vrdma_sge to = back.sge();
+        a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_READ,
+                         .sges = {&to, 1},
+                         .rkey = target_.key,
+                         .raddr = target_.start});
+        EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+        EXPECT_EQ(target_.buffer.read(0, length), Buffer::pattern(round, length));
+        const Completion read = wait(a_cq_);
+        EXPECT_EQ(read.status, IBV_WC_SUCCESS);
+        EXPECT_EQ(read.byte_len, length);
+        EXPECT_EQ(back.buffer.read(0, length), Buffer::pattern(round, length));
+    }
+    EXPECT_EQ(state_of(b_, b_qp_), IBV_QPS_RTS);
+}
+
+// SEND with RC, UC and UD, a receive for each; expect bytes and lengths.
+TEST_F(Exchange, SendsOfAllTypesArrive) {
+    constexpr std::uint32_t qkey = 77;
+    constexpr std::uint32_t size = 3000;
+    const MemoryRegion source = a_.register_mr(size);
+    source.buffer.write(0, Buffer::pattern(5, size));
+    const vrdma_sge from = source.sge();
+    const AhId ah = a_.create_ah(b_.gid());
+    for (const hca::QpType type : {hca::QpType::rc, hca::QpType::uc, hca::QpType::ud}) {
+        GuestQp a_qp = a_.create_qp(a_cq_, a_cq_, {.type = type});
+        GuestQp b_qp = b_.create_qp(b_cq_, b_cq_, {.type = type});
+        if (type == hca::QpType::ud) {
+            activate_ud(a_, a_qp, qkey);
+            activate_ud(b_, b_qp, qkey);
+        } else {
+            connect_pair(a_, a_qp, b_, b_qp);
+        }
+        for (int i = 0; i < 200; ++i) {
+            target_.buffer.write(0, std::vector<std::byte>(size + VRDMA_UD_GRH_SIZE));
+            const vrdma_sge to = target_.sge(0, size + VRDMA_UD_GRH_SIZE);
+            b_qp.post_recv({&to, 1});
+            a_qp.post_send({.sges = {&from, 1}, .ah = ah, .dest_qpn = b_qp.id(), .qkey = qkey});
+            const std::uint32_t grh = type == hca::QpType::ud ? VRDMA_UD_GRH_SIZE : 0;
+            const Completion received = wait(b_cq_);
+            EXPECT_EQ(received.status, IBV_WC_SUCCESS);
+            EXPECT_EQ(received.byte_len, size + grh);
+            EXPECT_EQ(target_.buffer.read(grh, size), Buffer::pattern(5, size));
+            EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+        }
+    }
+}
+
+// Three devices on two pollers add to one word, one of them its owner; expect each original value
+// once.
+TEST_F(Exchange, AtomicsOfAllPollersAreAtomic) {
+    constexpr std::uint64_t count = 2000;
+    Guest c{*hca_, "c", ipv4_gid(3)};
+    std::atomic<bool> done{true};
+    std::vector<std::vector<std::uint64_t>> originals(3);
+    std::vector<std::thread> threads;
+    std::vector<Guest*> guests{&a_, &b_, &c};
+    for (std::size_t i = 0; i < guests.size(); ++i) {
+        Guest& guest = *guests[i];
+        GuestCq cq = guest.create_cq();
+        GuestCq peer_cq = b_.create_cq();
+        GuestQp qp = guest.create_qp(cq, cq);
+        const GuestQp peer = b_.create_qp(peer_cq, peer_cq);
+        connect_pair(guest, qp, b_, peer);
+        threads.emplace_back([&, i, cq, qp, result = guest.register_mr(64)]() mutable {
+            const vrdma_sge to = result.sge(0, 8);
+            for (std::uint64_t n = 0; n < count; ++n) {
+                qp.post_send({.opcode = VRDMA_SQ_ATOMIC_FETCH_AND_ADD,
+                              .sges = {&to, 1},
+                              .rkey = target_.key,
+                              .raddr = target_.start,
+                              .compare_add = 1});
+                if (wait(cq).status != IBV_WC_SUCCESS) {
+                    done = false;
+                    return;
+                }
+                originals[i].push_back(*result.buffer.at<std::uint64_t>(0));
+            }
+        });
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    ASSERT_TRUE(done);
+    std::vector<std::uint64_t> all;
+    for (const auto& some : originals) {
+        EXPECT_TRUE(std::is_sorted(some.begin(), some.end()));
+        all.insert(all.end(), some.begin(), some.end());
+    }
+    std::sort(all.begin(), all.end());
+    std::vector<std::uint64_t> expected(3 * count);
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(all, expected);
+}
+
+// More QPs with messages than a poller has parcels; expect each to go on, none before it is its
+// turn for long.
+TEST_F(Exchange, ManyQueuePairsShareTheParcels) {
+    constexpr std::size_t count = 200;
+    constexpr unsigned messages = 20;
+    GuestCq cq = a_.create_cq(8192);
+    std::vector<GuestQp> qps;
+    for (std::size_t i = 0; i < count; ++i) {
+        qps.push_back(a_.create_qp(cq, cq, {.sq_depth = 32}));
+        connect_pair(a_, qps.back(), b_, b_.create_qp(b_cq_, b_cq_));
+    }
+    for (unsigned message = 0; message < messages; ++message) {
+        for (GuestQp& qp : qps) {
+            qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+        }
+    }
+    for (std::size_t i = 0; i < count * messages; ++i) {
+        ASSERT_EQ(wait(cq).status, IBV_WC_SUCCESS) << i;
+    }
+}
+
+// Move a QP to ERR with a long message under way and more behind it; expect a completion for each,
+// in order, and once one is flushed all.
+TEST_F(Exchange, FlushKeepsTheOrder) {
+    const MemoryRegion source = a_.register_mr(length);
+    const vrdma_sge from = source.sge();
+    constexpr unsigned posted = 8;
+    for (int round = 0; round < 30; ++round) {
+        for (unsigned i = 0; i < posted; ++i) {
+            a_qp_.post_send(write_to_target(from));
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds{round * 10});
+        ASSERT_TRUE(a_.slice().modify_qp(a_qp_.id(), state_attr(IBV_QPS_ERR)));
+        bool flushed = false;
+        for (unsigned i = 0; i < posted; ++i) {
+            const Completion done = wait(a_cq_);
+            EXPECT_EQ(done.index, i);
+            flushed |= done.status == IBV_WC_WR_FLUSH_ERR;
+            EXPECT_EQ(done.status, flushed ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS);
+        }
+        start_anew();
+    }
+}
+
+// Deregister the region of a write that is under way, once at its source and once at its target,
+// then change or watch its memory; expect none of the new bytes at the target, and no byte there
+// that was not there when the call returned.
 TEST_F(Exchange, DeregistrationWaitsForTheOtherPoller) {
     const Buffer memory = a_.pages().allocate(length);
     for (int round = 0; round < 30; ++round) {
         memory.write(0, std::vector<std::byte>(length, std::byte{1}));
         const MemoryRegion region = a_.register_mr(memory);
-        const vrdma_sge source = region.sge();
+        const vrdma_sge from = region.sge();
         const unsigned index = a_qp_.posted_sends();
-        a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
-                         .sges = {&source, 1},
-                         .rkey = target_.key,
-                         .raddr = target_.start});
+        a_qp_.post_send(write_to_target(from));
         std::this_thread::sleep_for(std::chrono::microseconds{round * 5});
         a_.slice().deregister_mr(region.key);
         memory.write(0, std::vector<std::byte>(length, std::byte{2}));
         const Completion done = wait(a_cq_);
         EXPECT_EQ(done.index, index);
-        for (const std::byte byte : target_.buffer.read(0, length)) {
-            ASSERT_NE(byte, std::byte{2}) << round;
-        }
+        const auto arrived = target_.buffer.read(0, length);
+        ASSERT_EQ(std::find(arrived.begin(), arrived.end(), std::byte{2}), arrived.end()) << round;
         if (done.status != IBV_WC_SUCCESS) {
             EXPECT_EQ(done.status, IBV_WC_LOC_PROT_ERR);
-            ASSERT_TRUE(a_.slice().modify_qp(a_qp_.id(), state_attr(IBV_QPS_RESET)));
-            a_qp_.reset();
-            connect(a_, a_qp_, b_.gid(), b_qp_.id());
+            start_anew();
         }
     }
 }
 
-// Destroy the target's device, freeze the sender's and reset its QP while messages are under way;
+TEST_F(Exchange, DeregisteredTargetIsNoLongerWritten) {
+    const MemoryRegion source = a_.register_mr(length);
+    source.buffer.write(0, std::vector<std::byte>(length, std::byte{1}));
+    const vrdma_sge from = source.sge();
+    const Buffer memory = b_.pages().allocate(length);
+    for (int round = 0; round < 30; ++round) {
+        memory.write(0, std::vector<std::byte>(length));
+        const MemoryRegion region = b_.register_mr(memory);
+        a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                         .sges = {&from, 1},
+                         .rkey = region.key,
+                         .raddr = region.start});
+        std::this_thread::sleep_for(std::chrono::microseconds{round * 5});
+        b_.slice().deregister_mr(region.key);
+        const auto then = memory.read(0, length);
+        const ibv_wc_status status = wait(a_cq_).status;
+        ASSERT_EQ(memory.read(0, length), then) << round;
+        if (status != IBV_WC_SUCCESS) {
+            EXPECT_EQ(status, IBV_WC_REM_ACCESS_ERR);
+            start_anew();
+        }
+    }
+}
+
+// Reset a QP with a message under way and use it again at once; expect the new message's completion
+// alone.
+TEST_F(Exchange, ResetForgetsWhatIsUnderWay) {
+    const MemoryRegion source = a_.register_mr(length);
+    const vrdma_sge from = source.sge();
+    for (int round = 0; round < 50; ++round) {
+        a_qp_.post_send(write_to_target(from));
+        std::this_thread::sleep_for(std::chrono::microseconds{round % 10 * 5});
+        start_anew();
+        while (a_cq_.poll()) {
+        }
+        a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+        const Completion done = wait(a_cq_);
+        EXPECT_EQ(done.status, IBV_WC_SUCCESS);
+        EXPECT_EQ(done.index, 0u);
+    }
+}
+
+// Destroy the target's device, freeze the sender's and destroy its QP while messages are under way;
 // expect all calls to return and the sender to learn that nobody answers.
 TEST_F(Exchange, DevicesGoWhileMessagesAreUnderWay) {
-    const MemoryRegion source = a_.register_mr(length);
+    const MemoryRegion source = b_.register_mr(length);
     const vrdma_sge sge = source.sge();
     for (int round = 0; round < 20; ++round) {
         auto guest = std::make_unique<Guest>(*hca_, "c", ipv4_gid(3));
+        ASSERT_NE(guest->slice().kick_fd(), b_.slice().kick_fd());
         GuestCq cq = guest->create_cq();
-        GuestQp to = guest->create_qp(cq, cq);
+        const GuestQp to = guest->create_qp(cq, cq);
         const MemoryRegion target = guest->register_mr(length);
-        GuestQp from = a_.create_qp(a_cq_, a_cq_);
-        connect(a_, from, guest->gid(), to.id());
-        connect(*guest, to, a_.gid(), from.id());
+        GuestQp from = b_.create_qp(b_cq_, b_cq_);
+        connect_pair(b_, from, *guest, to);
         from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
                         .sges = {&sge, 1},
                         .rkey = target.key,
                         .raddr = target.start});
         std::this_thread::sleep_for(std::chrono::microseconds{round * 3});
-        a_.slice().freeze();
-        a_.slice().thaw();
+        b_.slice().freeze();
+        b_.slice().thaw();
         guest.reset();
-        const ibv_wc_status status = wait(a_cq_).status;
+        const ibv_wc_status status = wait(b_cq_).status;
         EXPECT_TRUE(status == IBV_WC_SUCCESS || status == IBV_WC_RETRY_EXC_ERR) << status;
-        a_.slice().destroy_qp(from.id());
+        b_.slice().destroy_qp(from.id());
     }
+}
+
+// Both guests send to each other without a pause, on threads of their own, while the control thread
+// takes things away on both sides; expect every call to return, and every message to complete.
+TEST_F(Exchange, ControlAndTrafficDoNotBlockEachOther) {
+    const MemoryRegion source = a_.register_mr(1 << 16);
+    std::atomic<bool> stop{false};
+    const auto play = [&stop](GuestQp& qp, GuestCq& cq, SendWr wr) {
+        while (!stop.load()) {
+            qp.post_send(wr);
+            EXPECT_EQ(wait(cq).status, IBV_WC_SUCCESS);
+        }
+    };
+    const vrdma_sge a_sge = source.sge();
+    const vrdma_sge b_sge = target_.sge(0, 1 << 16);
+    const SendWr to_b = write_to_target(a_sge);
+    const SendWr to_a{.opcode = VRDMA_SQ_RDMA_READ,
+                      .sges = {&b_sge, 1},
+                      .rkey = source.key,
+                      .raddr = source.start};
+    std::thread a_thread{[&] { play(a_qp_, a_cq_, to_b); }};
+    std::thread b_thread{[&] { play(b_qp_, b_cq_, to_a); }};
+    GuestCq a_cq = a_.create_cq();
+    GuestCq b_cq = b_.create_cq();
+    for (int round = 0; round < 50; ++round) {
+        GuestQp from = a_.create_qp(a_cq, a_cq);
+        const GuestQp to = b_.create_qp(b_cq, b_cq);
+        connect_pair(a_, from, b_, to);
+        from.post_send(to_b);
+        for (Guest* guest : {&a_, &b_}) {
+            const MemoryRegion region = guest->register_mr(4096);
+            guest->slice().deregister_mr(region.key);
+            guest->slice().freeze();
+            guest->slice().thaw();
+        }
+        b_.slice().destroy_qp(to.id());
+        a_.slice().destroy_qp(from.id());
+        while (a_cq.poll()) {
+        }
+    }
+    stop = true;
+    a_thread.join();
+    b_thread.join();
 }
 
 } // namespace
