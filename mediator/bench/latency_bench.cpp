@@ -37,13 +37,15 @@ double half_round_trip_ns(Pair& pair) {
     return samples.quiet();
 }
 
-// floor_ns: three parties and nothing else; two_party_ns: a cache line's way from core to core.
+// With one poller, or one for each guest. floor_ns: three parties and nothing else; two_party_ns: a
+// cache line's way from core to core.
 void half_round_trip(benchmark::State& state) {
+    const auto pollers = static_cast<unsigned>(state.range(0));
     Samples floors;
     Samples ours;
     while (state.KeepRunning()) {
         floors.add(relay_ns());
-        Pair pair;
+        Pair pair{{.pollers = pollers}};
         ours.add(half_round_trip_ns(pair));
     }
     const double floor = floors.quiet();
@@ -53,7 +55,12 @@ void half_round_trip(benchmark::State& state) {
     state.counters["two_party_ns"] = floor / 2;
     state.counters["x_floor"] = half / floor;
 }
-BENCHMARK(half_round_trip)->Iterations(5)->Unit(benchmark::kMillisecond);
+BENCHMARK(half_round_trip)
+    ->ArgName("pollers")
+    ->Arg(1)
+    ->Arg(2)
+    ->Iterations(5)
+    ->Unit(benchmark::kMillisecond);
 
 // One active QP among so many idle ones, beside it alone.
 void among_idle(benchmark::State& state) {
@@ -64,7 +71,7 @@ void among_idle(benchmark::State& state) {
             Pair pair;
             alone.add(half_round_trip_ns(pair));
         }
-        Pair pair{static_cast<std::uint32_t>(state.range(0)) - 1};
+        Pair pair{{.idle_pairs = static_cast<std::uint32_t>(state.range(0)) - 1}};
         among.add(half_round_trip_ns(pair));
     }
     const double half = among.quiet();

@@ -9,10 +9,17 @@
 namespace vrdma::bench {
 namespace {
 
-hca::soft::Config config() {
+hca::soft::Config config(unsigned pollers) {
     hca::soft::Config config;
-    config.poll = {std::chrono::seconds{10}, std::chrono::seconds{10}};
+    config.pollers = pollers;
+    if (pollers < std::thread::hardware_concurrency()) {
+        config.poll = {std::chrono::seconds{10}, std::chrono::seconds{10}};
+    }
     return config;
+}
+
+void pin(const cpu_set_t& cores) {
+    ::pthread_setaffinity_np(::pthread_self(), sizeof(cores), &cores);
 }
 
 } // namespace
@@ -21,7 +28,16 @@ void pin_to_core(unsigned core) {
     cpu_set_t cores;
     CPU_ZERO(&cores);
     CPU_SET(core % std::max(1u, std::thread::hardware_concurrency()), &cores);
-    ::pthread_setaffinity_np(::pthread_self(), sizeof(cores), &cores);
+    pin(cores);
+}
+
+void pin_to_any_core() {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    for (unsigned core = 0; core < std::thread::hardware_concurrency(); ++core) {
+        CPU_SET(core, &cores);
+    }
+    pin(cores);
 }
 
 Relay::Relay() {
@@ -49,17 +65,21 @@ void Relay::pass(std::uint64_t value) {
     }
 }
 
-Pair::Pair(std::uint32_t idle_pairs, std::uint64_t region_size) {
-    pin_to_core(poller_core);
-    hca_ = std::move(*hca::soft::SoftHca::create(config()));
+Pair::Pair(const PairOptions& options) {
+    if (options.pollers == 1) {
+        pin_to_core(poller_core);
+    } else {
+        pin_to_any_core();
+    }
+    hca_ = std::move(*hca::soft::SoftHca::create(config(options.pollers)));
     pin_to_core(guest_core);
     a_ = std::make_unique<test::Guest>(*hca_, "a", test::ipv4_gid(1));
     b_ = std::make_unique<test::Guest>(*hca_, "b", test::ipv4_gid(2));
     a_cq_ = std::make_unique<test::GuestCq>(a_->create_cq(1024));
     b_cq_ = std::make_unique<test::GuestCq>(b_->create_cq(1024));
-    a_mr_ = a_->register_mr(region_size, {.scattered = false});
-    b_mr_ = b_->register_mr(region_size, {.scattered = false});
-    add_idle_pairs(idle_pairs);
+    a_mr_ = a_->register_mr(options.region_size, {.scattered = false});
+    b_mr_ = b_->register_mr(options.region_size, {.scattered = false});
+    add_idle_pairs(options.idle_pairs);
     const test::QpShape shape{.sq_depth = 256, .sq_stride_shift = 6, .max_inline = 40};
     a_qp_ = std::make_unique<test::GuestQp>(a_->create_qp(*a_cq_, *a_cq_, shape));
     b_qp_ = std::make_unique<test::GuestQp>(b_->create_qp(*b_cq_, *b_cq_, shape));

@@ -16,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 // The calling thread, and those it starts from now on, run on this core.
 void pin_to_core(unsigned core);
+void pin_to_any_core();
 
 inline constexpr unsigned guest_core = 0;
 inline constexpr unsigned poller_core = 1;
@@ -43,10 +44,16 @@ class Relay {
     std::thread thread_;
 };
 
-// A soft HCA whose poller never sleeps, and a connected pair of QPs on it.
+struct PairOptions {
+    std::uint32_t idle_pairs = 0;
+    std::uint64_t region_size = 1 << 20;
+    unsigned pollers = 1; // with two, each guest has its own
+};
+
+// A soft HCA and a connected pair of QPs on it. Its pollers never sleep if there are cores enough.
 class Pair {
   public:
-    explicit Pair(std::uint32_t idle_pairs = 0, std::uint64_t region_size = 1 << 20);
+    explicit Pair(const PairOptions& options = {});
 
     // An 8-byte inline WRITE from one side to the other; returns when its bytes are there.
     void ping(std::uint64_t value) { write_word(*a_qp_, b_mr_, value); }

@@ -55,7 +55,7 @@ void message_rate(benchmark::State& state) {
     constexpr std::uint32_t batch = 32;
     constexpr std::uint64_t rounds = 64;
     constexpr int batches = 200;
-    Pair pair;
+    Pair pair{{.pollers = static_cast<unsigned>(state.range(0))}};
     Stream stream{pair, batch, 7};
     const std::uint64_t value = 1;
     const test::SendWr wr{.opcode = VRDMA_SQ_RDMA_WRITE,
@@ -73,7 +73,12 @@ void message_rate(benchmark::State& state) {
     state.counters["ns"] = samples.quiet();
     state.counters["Mmsg_s"] = 1e3 / samples.quiet();
 }
-BENCHMARK(message_rate)->Iterations(20)->Unit(benchmark::kMillisecond);
+BENCHMARK(message_rate)
+    ->ArgName("pollers")
+    ->Arg(1)
+    ->Arg(2)
+    ->Iterations(20)
+    ->Unit(benchmark::kMillisecond);
 
 // Enough for a sample, and few enough that it fits in a scheduler's slice.
 std::uint64_t rounds_of(std::size_t size) {
@@ -111,7 +116,7 @@ double write_ns(Pair& pair, std::size_t size) {
 
 void bandwidth(benchmark::State& state) {
     const auto size = static_cast<std::size_t>(state.range(0));
-    Pair pair{0, size};
+    Pair pair{{.region_size = size}};
     Samples ours;
     Samples memcpys;
     while (state.KeepRunning()) {
