@@ -55,7 +55,7 @@ class Poller {
     Crowding crowding_;
     std::atomic<bool> stop_{false};
     alignas(64) std::atomic<bool> asleep_{false}; // read by whoever sends here
-    std::thread thread_; // last: it uses all others
+    std::thread thread_;                          // last: it uses all others
 };
 
 } // namespace vrdma::hca::soft

@@ -86,7 +86,7 @@ struct QueuePair {
     std::uint8_t rnr_retries_left = 0;
     bool established = false; // a message arrived since RTR
     Peer peer;
-    Parcel* parcel = nullptr;      // a piece of the message is with another poller
+    Parcel* parcel = nullptr;     // a piece of the message is with another poller
     Link<QueuePair> wants_parcel; // or waits until it can be
 
     CqMember send_member;

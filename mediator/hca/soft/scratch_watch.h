@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Notices that memory which the guest promised was not there: touches since the watch began met
-// scratch pages. All pollers' touches of that guest's window count: one that misses memory elsewhere
-// trips this as well, which fails messages of a guest that broke its promise, never another's.
+// scratch pages. All pollers' touches of that guest's window count: one that misses memory
+// elsewhere trips this as well, which fails messages of a guest that broke its promise, never
+// another's.
 #pragma once
 
 #include <atomic>

@@ -310,7 +310,8 @@ TEST_F(Exchange, ControlAndTrafficDoNotBlockEachOther) {
         }
     };
     const vrdma_sge a_sge = source.sge();
-    const vrdma_sge b_sge = target_.sge(0, 1 << 16);
+    const MemoryRegion sink = b_.register_mr(1 << 16);
+    const vrdma_sge b_sge = sink.sge();
     const SendWr to_b = write_to_target(a_sge);
     const SendWr to_a{.opcode = VRDMA_SQ_RDMA_READ,
                       .sges = {&b_sge, 1},
