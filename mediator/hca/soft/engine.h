@@ -30,6 +30,9 @@ class Engine {
     void queue_pair_added();
     void queue_pair_removed() noexcept { --queue_pairs_; }
 
+    // The time, as of some rounds ago.
+    Clock::time_point now() const noexcept { return scheduler_.now(); }
+
     // Looks once at everything that may have work. Returns whether anything had.
     bool round() noexcept;
     // Interrupts guests that want to know of what was completed.

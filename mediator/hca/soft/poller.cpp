@@ -14,16 +14,9 @@
 namespace vrdma::hca::soft {
 namespace {
 
-// A poller that is woken has a message to deliver, and both guests may be spinning for it on the
-// only cores: it must not wait for the end of their slices.
-void put_first(std::thread& thread, int priority) {
+int set_realtime(std::thread::native_handle_type thread, int priority) noexcept {
     const sched_param parameters{priority};
-    const int error =
-        priority == 0 ? 0
-                      : ::pthread_setschedparam(thread.native_handle(), SCHED_FIFO, &parameters);
-    if (error != 0) {
-        spdlog::warn("pollers run without real-time priority: {}", std::strerror(error));
-    }
+    return ::pthread_setschedparam(thread, priority != 0 ? SCHED_FIFO : SCHED_OTHER, &parameters);
 }
 
 std::optional<timespec> time_until(Clock::time_point limit) noexcept {
@@ -48,11 +41,16 @@ Result<std::unique_ptr<Poller>> Poller::create(const Config& config) {
 void Poller::start(unsigned index) {
     thread_ = std::thread{&Poller::loop, this};
     ::pthread_setname_np(thread_.native_handle(), fmt::format("vrdma-poll-{}", index).c_str());
-    put_first(thread_, engine_.config().realtime_priority);
+    if (const int error = set_realtime(thread_.native_handle(), priority_)) {
+        spdlog::warn("pollers run without real-time priority: {}", std::strerror(error));
+    }
 }
 
 Poller::Poller(const Config& config, EventFd kick)
-    : kick_{std::move(kick)}, engine_{config, [this] { wake(); }}, policy_{config.poll} {}
+    : kick_{std::move(kick)},
+      engine_{config, [this] { wake(); }},
+      policy_{config.poll},
+      priority_{config.realtime_priority} {}
 
 Poller::~Poller() {
     stop();
@@ -77,11 +75,24 @@ void Poller::wake() const noexcept {
     }
 }
 
+// A system call at most four times a second.
+void Poller::set_urgent(bool urgent) noexcept {
+    if (urgent != urgent_ && priority_ != 0) {
+        set_realtime(::pthread_self(), urgent ? priority_ : 0);
+    }
+    urgent_ = urgent;
+}
+
 void Poller::loop() noexcept {
     Clock::time_point last_work = Clock::now();
     constexpr unsigned idle_rounds_a_look = 64;
-    for (unsigned idle = 0; !stop_.load(std::memory_order_relaxed);) {
+    constexpr unsigned rounds_a_judgement = 1024;
+    urgency_.starts(last_work);
+    for (unsigned idle = 0, rounds = 0; !stop_.load(std::memory_order_relaxed);) {
         bool worked = engine_.round();
+        if (++rounds % rounds_a_judgement == 0) {
+            set_urgent(urgency_.running(engine_.now()));
+        }
         if (mailbox_.pending()) {
             mailbox_.serve();
             worked = true;
@@ -110,6 +121,7 @@ void Poller::sleep() noexcept {
     asleep_.store(true, std::memory_order_relaxed);
     full_fence();
     const Clock::time_point before = Clock::now();
+    set_urgent(urgency_.stops(before));
     if (!mailbox_.pending() && !engine_.exchange().pending()) {
         pollfd kick{kick_.fd(), POLLIN, 0};
         const auto timeout = time_until(engine_.sleep_limit());
@@ -117,7 +129,9 @@ void Poller::sleep() noexcept {
     }
     asleep_.store(false, std::memory_order_relaxed);
     kick_.drain();
-    policy_.slept(Clock::now() - before);
+    const Clock::time_point after = Clock::now();
+    urgency_.starts(after);
+    policy_.slept(after - before);
     engine_.end_sleep();
 }
 

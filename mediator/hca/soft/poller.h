@@ -12,6 +12,7 @@
 #include "mediator/hca/soft/engine.h"
 #include "mediator/hca/soft/mailbox.h"
 #include "mediator/hca/soft/spin_policy.h"
+#include "mediator/hca/soft/urgency.h"
 
 namespace vrdma::hca::soft {
 
@@ -45,6 +46,7 @@ class Poller {
     Poller(const Config& config, EventFd kick);
 
     void loop() noexcept;
+    void set_urgent(bool urgent) noexcept;
     void sleep() noexcept;
     void wake() const noexcept;
 
@@ -53,6 +55,9 @@ class Poller {
     Mailbox mailbox_;
     SpinPolicy policy_;
     Crowding crowding_;
+    Urgency urgency_;
+    const int priority_;
+    bool urgent_ = true; // as it is started
     std::atomic<bool> stop_{false};
     alignas(64) std::atomic<bool> asleep_{false}; // read by whoever sends here
     std::thread thread_;                          // last: it uses all others

@@ -25,6 +25,7 @@ class Scheduler {
     void reserve(std::size_t queue_pairs);
 
     void set_now(Clock::time_point now) noexcept { now_ = now; }
+    Clock::time_point now() const noexcept { return now_; }
 
     // The QP may have work: it was rung, its timer ran out, its state changed.
     void wake(QueuePair& qp) noexcept;
