@@ -317,6 +317,10 @@ TEST_F(Exchange, ControlAndTrafficDoNotBlockEachOther) {
                       .sges = {&b_sge, 1},
                       .rkey = source.key,
                       .raddr = source.start};
+    vrdma_qp_attr patient = rts_attr(); // the peer may stay frozen while this thread has no core
+    patient.timeout = 13;               // 34 ms, seven times
+    ASSERT_TRUE(a_.slice().modify_qp(a_qp_.id(), patient));
+    ASSERT_TRUE(b_.slice().modify_qp(b_qp_.id(), patient));
     std::thread a_thread{[&] { play(a_qp_, a_cq_, to_b); }};
     std::thread b_thread{[&] { play(b_qp_, b_cq_, to_a); }};
     GuestCq a_cq = a_.create_cq();
