@@ -50,6 +50,8 @@ class Poller {
     void sleep() noexcept;
     void wake() const noexcept;
 
+    // Read by whoever sends here: on a line with what never changes.
+    alignas(64) std::atomic<bool> asleep_{false};
     EventFd kick_;
     Engine engine_;
     Mailbox mailbox_;
@@ -59,8 +61,7 @@ class Poller {
     const int priority_;
     bool urgent_ = true; // as it is started
     std::atomic<bool> stop_{false};
-    alignas(64) std::atomic<bool> asleep_{false}; // read by whoever sends here
-    std::thread thread_;                          // last: it uses all others
+    std::thread thread_; // last: it uses all others
 };
 
 } // namespace vrdma::hca::soft

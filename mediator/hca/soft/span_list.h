@@ -21,10 +21,12 @@ class SpanList {
     explicit SpanList(std::uint64_t limit) : room_{limit} {}
     SpanList(const SpanList& other) noexcept { *this = other; }
     SpanList& operator=(const SpanList& other) noexcept {
-        count_ = other.count_;
-        bytes_ = other.bytes_;
-        room_ = other.room_;
-        std::copy(other.begin(), other.end(), spans_.begin());
+        if (this != &other) {
+            count_ = other.count_;
+            bytes_ = other.bytes_;
+            room_ = other.room_;
+            std::copy(other.begin(), other.end(), spans_.begin());
+        }
         return *this;
     }
     ~SpanList() = default;
