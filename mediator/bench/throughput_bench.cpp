@@ -73,12 +73,9 @@ void message_rate(benchmark::State& state) {
     state.counters["ns"] = samples.quiet();
     state.counters["Mmsg_s"] = 1e3 / samples.quiet();
 }
-BENCHMARK(message_rate)
-    ->ArgName("pollers")
-    ->Arg(1)
-    ->Arg(2)
-    ->Iterations(20)
-    ->Unit(benchmark::kMillisecond);
+BENCHMARK(message_rate)->ArgName("pollers")->Arg(1)->Iterations(20)->Unit(benchmark::kMillisecond);
+// Where three threads share two cores, pollers sleep and wake for each message.
+BENCHMARK(message_rate)->ArgName("pollers")->Arg(2)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 // Enough for a sample, and few enough that it fits in a scheduler's slice.
 std::uint64_t rounds_of(std::size_t size) {
