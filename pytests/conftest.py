@@ -21,6 +21,17 @@ from framework.rxe import add_rxe
 from framework.verbs import Remote, Session
 
 DEVICE = os.environ.get("VRDMA_TEST_DEVICE", "vrdma0")
+MEASURED = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[MEASURED] = []
+
+
+@pytest.fixture(scope="session")
+def measured(pytestconfig: pytest.Config) -> list[str]:
+    """What was measured, for the summary."""
+    return pytestconfig.stash[MEASURED]
 
 
 @pytest.fixture(scope="session")
@@ -93,10 +104,12 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
-def pytest_terminal_summary(terminalreporter) -> None:
-    if emulator.repeated:
-        terminalreporter.section("repeated, as the emulator had lost a VM")
-        terminalreporter.write_line("\n".join(emulator.repeated))
+def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
+    sections = {"measured": config.stash[MEASURED], "repeated, as the emulator had lost a VM": emulator.repeated}
+    for title, lines in sections.items():
+        if lines:
+            terminalreporter.section(title)
+            terminalreporter.write_line("\n".join(lines))
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -21,16 +21,17 @@ def rxe(guest0, guest1):
 
 
 @pytest.fixture
-def best(guest0, guest1, record):
+def best(guest0, guest1, record, measured):
     """The best of some runs, as what disturbs a run on a shared machine only ever slows it down."""
 
-    def measure(command: str, device: str, lines, value, choose) -> float:
+    def measure(command: str, device: str, lines, value, choose, unit: str) -> float:
         found = []
         for _ in range(RUNS):
             _, client = programs.run(Program(command, device), guest0, guest1)
             (line,) = lines(client)
             found.append(value(line))
         record.note(f"{command} over {device}: {found}")
+        measured.append(f"{command} over {device}: {choose(found)} {unit}")
         return choose(found)
 
     return measure
@@ -39,7 +40,7 @@ def best(guest0, guest1, record):
 @pytest.mark.parametrize("command", ["ib_write_lat", "ib_send_lat"])
 def test_latency(device, rxe, best, command):
     """Measures the median latency of 8 bytes over both devices; expects vrdma's to be a third of SoftRoCE's at most."""
-    ours, theirs = (best(f"{command} -F -s 8 -n 300", name, latencies, lambda line: line.typical, min)
+    ours, theirs = (best(f"{command} -F -s 8 -n 300", name, latencies, lambda line: line.typical, min, "us")
                     for name in (device, rxe))  # fmt: skip
     assert theirs >= 3 * ours
 
@@ -47,7 +48,8 @@ def test_latency(device, rxe, best, command):
 @pytest.mark.parametrize("size, ours_count, theirs_count", [(64, 20000, 1000), (65536, 2000, 100)])
 def test_bandwidth(device, rxe, best, size, ours_count, theirs_count):
     """Measures the rate of RDMA writes of 64 B and 64 KiB over both devices; expects ten times SoftRoCE's at least."""
-    ours, theirs = (best(f"ib_write_bw -F -s {size} -n {count}", name, bandwidths, lambda line: line.message_rate, max)
+    ours, theirs = (best(f"ib_write_bw -F -s {size} -n {count}", name, bandwidths, lambda line: line.message_rate, max,
+                         "million messages a second")
                     for name, count in ((device, ours_count), (rxe, theirs_count)))  # fmt: skip
     assert ours >= 10 * theirs
 
@@ -77,7 +79,7 @@ def exits(host) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("operation", ["write", "read", "send"])
-def test_no_exits(awake, pair, host, record, operation):
+def test_no_exits(awake, pair, host, record, measured, operation):
     """Runs 5,000 and 50,000 operations while the poller is awake; expects KVM to count no more exits on registers for
     the latter, and few of any kind: the timer's go with the time that passes."""
     few, many = 5_000, 50_000
@@ -87,6 +89,7 @@ def test_no_exits(awake, pair, host, record, operation):
         pair(f"ib_{operation}_bw -F -s 64 -n {count}")
         grown.append([later - earlier for earlier, later in zip(before, exits(host), strict=True)])
     record.note(f"exits, and those on registers, for {few} and {many}: {grown}")
+    measured.append(f"exits of both guests, and those on registers, for {few} and {many} operations ({operation}): {grown}")
     (few_all, few_mmio), (many_all, many_mmio) = grown
     assert many_mmio - few_mmio < (many - few) / 1000
     assert many_all - few_all < (many - few) / 10

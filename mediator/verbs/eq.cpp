@@ -124,7 +124,8 @@ Result<> EqTable::restore(StateReader& reader) {
     if (!read) {
         return read;
     }
-    std::ranges::stable_partition(all, [](const Restored& one) { return one.state.async == 1; });
+    std::stable_partition(all.begin(), all.end(),
+                          [](const Restored& one) { return one.state.async == 1; });
     for (Restored& one : all) {
         if (one.state.async == 1 && async_) {
             return fail(std::errc::invalid_argument);

@@ -62,7 +62,7 @@ class Vm {
         cq.emplace(Cqn{static_cast<std::uint32_t>(cqn)}, cqes, 64);
         set_up_qp(admin);
 
-        data = allocate(3 * VRDMA_PAGE_SIZE);
+        data = allocate(std::size_t{3} * VRDMA_PAGE_SIZE);
         cmd = {};
         cmd.reg_mr = {list(data), start, data.size(), 1, test::all_access, 0, 0};
         const auto made = admin.create(VRDMA_ADMIN_REG_MR, cmd);
