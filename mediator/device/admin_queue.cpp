@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/device/admin_queue.h"
 
-#include <atomic>
-#include <bit>
 #include <cstring>
 #include <span>
 
+#include "mediator/memory/shared_words.h"
 #include "mediator/verbs/guest_copy.h"
 
 namespace vrdma {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "shared words are little-endian");
 
 constexpr std::uint64_t entry_size = sizeof(vrdma_admin_cmd);
 static_assert(entry_size == sizeof(vrdma_admin_cpl));
@@ -52,7 +49,7 @@ Result<std::optional<vrdma_admin_cmd>> AdminQueue::take() {
     if ((header & VRDMA_ADMIN_PHASE) != phase(position_.taken)) {
         return std::nullopt;
     }
-    std::atomic_thread_fence(std::memory_order_acquire);
+    full_fence(); // what the phase announces is read after it
     vrdma_admin_cmd cmd;
     if (const auto read =
             verbs::copy_from_guest(*memory_, at, std::as_writable_bytes(std::span{&cmd, 1}));
@@ -67,7 +64,7 @@ void AdminQueue::complete(vrdma_admin_cpl completion) {
     std::byte* to = memory_->at(entry(spec_.completions, position_.given), entry_size);
     const std::uint32_t header = completion.header | phase(position_.given);
     std::memcpy(to + sizeof(header), &completion.status, entry_size - sizeof(header));
-    std::atomic_ref{*reinterpret_cast<std::uint32_t*>(to)}.store(header, std::memory_order_release);
+    store_release(*reinterpret_cast<std::uint32_t*>(to), header);
     ++position_.given;
 }
 
