@@ -8,18 +8,19 @@
 #include <infiniband/verbs.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <span>
 
 #include "mediator/device/device.h"
+#include "mediator/fuzz/input.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/tests/guest/admin_client.h"
 
 namespace vrdma {
 namespace {
+
+using fuzz::Input;
 
 enum Step : std::uint8_t {
     step_command,  // opcode, spoilers
@@ -34,34 +35,6 @@ enum Step : std::uint8_t {
 
 constexpr int max_steps = 200;
 constexpr std::uint64_t arena_size = 1 << 26;
-
-class Input {
-  public:
-    explicit Input(std::span<const std::uint8_t> bytes) : rest_{bytes} {}
-
-    bool empty() const { return rest_.empty(); }
-
-    template <typename T>
-    T take() {
-        T value{};
-        const std::size_t size = std::min(sizeof(T), rest_.size());
-        std::memcpy(&value, rest_.data(), size);
-        rest_ = rest_.subspan(size);
-        return value;
-    }
-
-    // A count, and so many places and values.
-    void spoil(std::span<std::byte> bytes) {
-        const auto count = take<std::uint8_t>() % 8;
-        for (int i = 0; i < count && !bytes.empty(); ++i) {
-            const auto at = take<std::uint16_t>();
-            bytes[at % bytes.size()] = take<std::byte>();
-        }
-    }
-
-  private:
-    std::span<const std::uint8_t> rest_;
-};
 
 DeviceType device_type() {
     DeviceType type{"fuzz", 1, arena_size, {}};
@@ -217,7 +190,8 @@ class Machine {
     void command(Input& input) {
         const std::uint32_t opcode = input.take<std::uint8_t>() % (VRDMA_ADMIN_OPCODE_END + 2);
         vrdma_admin_cmd cmd = good_command(opcode);
-        input.spoil(std::as_writable_bytes(std::span{&cmd, 1}).subspan(sizeof(cmd.header)));
+        input.spoil<std::uint16_t>(
+            std::as_writable_bytes(std::span{&cmd, 1}).subspan(sizeof(cmd.header)));
         guest_.post(opcode, cmd);
         guest_.ring();
         guest_.run_device();
@@ -237,7 +211,7 @@ class Machine {
     void move(Input& input) {
         device_.freeze();
         auto image = device_.save();
-        input.spoil(image);
+        input.spoil<std::uint16_t>(image);
         (void)device_.restore(image);
         device_.thaw();
     }
@@ -264,7 +238,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return vrdma::hca::soft::SoftHca::create(config).value();
     }();
     vrdma::Machine machine{*hca};
-    vrdma::Input input{{data, size}};
+    vrdma::fuzz::Input input{{data, size}};
     for (int i = 0; i < vrdma::max_steps && !input.empty(); ++i) {
         machine.step(input);
     }

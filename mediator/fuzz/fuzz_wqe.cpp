@@ -9,17 +9,18 @@
 // first checks.
 #include <infiniband/verbs.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <span>
 
+#include "mediator/fuzz/input.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/tests/guest/guest.h"
 
 namespace vrdma::test {
 namespace {
+
+using fuzz::Input;
 
 enum Step : std::uint8_t {
     step_send,    // QP, opcode, spoilers
@@ -39,34 +40,6 @@ constexpr int max_steps = 300;
 constexpr std::uint64_t memory_size = 2 << 20;
 constexpr std::uint32_t region_size = 4 * VRDMA_PAGE_SIZE;
 constexpr std::uint32_t qkey = 0x1234;
-
-class Input {
-  public:
-    explicit Input(std::span<const std::uint8_t> bytes) : rest_{bytes} {}
-
-    bool empty() const { return rest_.empty(); }
-
-    template <typename T>
-    T take() {
-        T value{};
-        const std::size_t size = std::min(sizeof(T), rest_.size());
-        std::memcpy(&value, rest_.data(), size);
-        rest_ = rest_.subspan(size);
-        return value;
-    }
-
-    // A count, and so many places and values.
-    void spoil(std::span<std::byte> bytes) {
-        const auto count = take<std::uint8_t>() % 8;
-        for (int i = 0; i < count; ++i) {
-            const auto at = take<std::uint8_t>();
-            bytes[at % bytes.size()] = take<std::byte>();
-        }
-    }
-
-  private:
-    std::span<const std::uint8_t> rest_;
-};
 
 std::unique_ptr<hca::soft::SoftHca> make_hca(unsigned pollers) {
     hca::soft::Config config;
@@ -205,7 +178,7 @@ class Stage {
             entry.wqe.rkey = (reads ? readable_ : offered_).key.value;
             entry.wqe.raddr = (reads ? readable_ : offered_).start;
         }
-        input.spoil(std::as_writable_bytes(std::span{&entry, 1}));
+        input.spoil<std::uint8_t>(std::as_writable_bytes(std::span{&entry, 1}));
         qp.post_raw_send(entry.wqe.ctrl,
                          std::as_bytes(std::span{&entry, 1}).subspan(sizeof(entry.wqe.ctrl)));
     }
@@ -218,7 +191,7 @@ class Stage {
         entry.wqe.ctrl = VRDMA_SET(VRDMA_WQE_NUM_SGE, 1u);
         entry.list[0] = own_.sge();
         GuestQp& qp = pick(hostile_qps_, input);
-        input.spoil(std::as_writable_bytes(std::span{&entry, 1}));
+        input.spoil<std::uint8_t>(std::as_writable_bytes(std::span{&entry, 1}));
         qp.post_raw_recv(entry.wqe.ctrl,
                          std::as_bytes(std::span{&entry, 1}).subspan(sizeof(entry.wqe.ctrl)));
         pick(honest_qps_, input).post_send({.flags = VRDMA_SQ_INLINE, .ah = honest_ah_});
@@ -275,7 +248,7 @@ class Stage {
 } // namespace vrdma::test
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    vrdma::test::Input input{{data, size}};
+    vrdma::fuzz::Input input{{data, size}};
     vrdma::test::Stage stage{input};
     for (int step = 0; step < vrdma::test::max_steps && !input.empty(); ++step) {
         stage.step(input);
