@@ -83,16 +83,14 @@ Pair::Pair(const PairOptions& options) {
     const test::QpShape shape{.sq_depth = 256, .sq_stride_shift = 6, .max_inline = 40};
     a_qp_ = std::make_unique<test::GuestQp>(a_->create_qp(*a_cq_, *a_cq_, shape));
     b_qp_ = std::make_unique<test::GuestQp>(b_->create_qp(*b_cq_, *b_cq_, shape));
-    connect(*a_, *a_qp_, b_->gid(), b_qp_->id());
-    connect(*b_, *b_qp_, a_->gid(), a_qp_->id());
+    connect_both(*a_, *a_qp_, *b_, *b_qp_);
 }
 
 void Pair::add_idle_pairs(std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) {
         const test::GuestQp from = a_->create_qp(*a_cq_, *a_cq_);
         const test::GuestQp to = b_->create_qp(*b_cq_, *b_cq_);
-        connect(*a_, from, b_->gid(), to.id());
-        connect(*b_, to, a_->gid(), from.id());
+        connect_both(*a_, from, *b_, to);
     }
 }
 

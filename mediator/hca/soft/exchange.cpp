@@ -115,7 +115,7 @@ unsigned Exchange::begin_drain() noexcept {
 
 // On the poller of the slice that the parcel is for.
 void Exchange::execute(Parcel& parcel) noexcept {
-    const Request request{parcel.message, *parcel.from, parcel.payload, parcel.offset};
+    const Request request = parcel.request();
     if (parcel.route.type == QpType::ud) {
         parcel.ack = receive_datagram(*parcel.to, parcel.route, request);
         return;
@@ -129,8 +129,7 @@ void Exchange::take_back(Parcel& parcel) noexcept {
     QueuePair* const sender = parcel.sender;
     if (sender != nullptr) {
         sender->parcel = nullptr;
-        const Request request{parcel.message, *parcel.from, parcel.payload, parcel.offset};
-        conclude(*sender, request, parcel.ack);
+        conclude(*sender, parcel.request(), parcel.ack);
         sender->slice.engine().scheduler().wake(*sender);
     }
     --out_[parcel.generation];

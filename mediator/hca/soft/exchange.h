@@ -31,6 +31,8 @@ struct alignas(64) Parcel {
     QueuePair* sender = nullptr; // nullptr once it no longer wants an answer
     unsigned generation = 0;
     Ack ack;
+
+    Request request() const noexcept { return {message, *from, payload, offset}; }
 };
 
 class Exchange {

@@ -247,6 +247,11 @@ void connect(Guest& guest, const GuestQp& qp, const hca::Gid& peer_gid, Qpn peer
     value(guest.slice().modify_qp(qp.id(), rts_attr()));
 }
 
+void connect_both(Guest& a, const GuestQp& a_qp, Guest& b, const GuestQp& b_qp) {
+    connect(a, a_qp, b.gid(), b_qp.id());
+    connect(b, b_qp, a.gid(), a_qp.id());
+}
+
 void activate_ud(Guest& guest, const GuestQp& qp, std::uint32_t qkey) {
     vrdma_qp_attr attr = init_attr();
     attr.attr_mask |= IBV_QP_QKEY;

@@ -115,6 +115,8 @@ vrdma_qp_attr state_attr(ibv_qp_state state);
 void move_to_init(Guest& guest, const GuestQp& qp, std::uint32_t access_flags = all_access);
 // From RESET to RTS, towards a peer or (UD) nobody in particular.
 void connect(Guest& guest, const GuestQp& qp, const hca::Gid& peer_gid, Qpn peer);
+// Each to the other.
+void connect_both(Guest& a, const GuestQp& a_qp, Guest& b, const GuestQp& b_qp);
 void activate_ud(Guest& guest, const GuestQp& qp, std::uint32_t qkey);
 ibv_qp_state state_of(Guest& guest, const GuestQp& qp);
 

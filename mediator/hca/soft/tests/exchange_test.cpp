@@ -28,11 +28,6 @@ Completion wait(GuestCq& cq) {
     return {};
 }
 
-void connect_pair(Guest& a, const GuestQp& a_qp, Guest& b, const GuestQp& b_qp) {
-    connect(a, a_qp, b.gid(), b_qp.id());
-    connect(b, b_qp, a.gid(), a_qp.id());
-}
-
 // A device goes to the poller that has the fewest: a and c to one, b to the other.
 class Exchange : public ::testing::Test {
   protected:
@@ -42,7 +37,7 @@ class Exchange : public ::testing::Test {
         return std::move(*hca::soft::SoftHca::create(config));
     }
 
-    Exchange() { connect_pair(a_, a_qp_, b_, b_qp_); }
+    Exchange() { connect_both(a_, a_qp_, b_, b_qp_); }
 
     // After a message that failed.
     void start_anew() {
@@ -50,7 +45,7 @@ class Exchange : public ::testing::Test {
         ASSERT_TRUE(b_.slice().modify_qp(b_qp_.id(), state_attr(IBV_QPS_RESET)));
         a_qp_.reset();
         b_qp_.reset();
-        connect_pair(a_, a_qp_, b_, b_qp_);
+        connect_both(a_, a_qp_, b_, b_qp_);
     }
 
     SendWr write_to_target(const vrdma_sge& from) const {
@@ -117,7 +112,7 @@ TEST_F(Exchange, SendsOfAllTypesArrive) {
             activate_ud(a_, a_qp, qkey);
             activate_ud(b_, b_qp, qkey);
         } else {
-            connect_pair(a_, a_qp, b_, b_qp);
+            connect_both(a_, a_qp, b_, b_qp);
         }
         for (int i = 0; i < 200; ++i) {
             target_.buffer.write(0, std::vector<std::byte>(size + VRDMA_UD_GRH_SIZE));
@@ -149,7 +144,7 @@ TEST_F(Exchange, AtomicsOfAllPollersAreAtomic) {
         GuestCq peer_cq = b_.create_cq();
         GuestQp qp = guest.create_qp(cq, cq);
         const GuestQp peer = b_.create_qp(peer_cq, peer_cq);
-        connect_pair(guest, qp, b_, peer);
+        connect_both(guest, qp, b_, peer);
         threads.emplace_back([&, i, cq, qp, result = guest.register_mr(64)]() mutable {
             const vrdma_sge to = result.sge(0, 8);
             for (std::uint64_t n = 0; n < count; ++n) {
@@ -283,7 +278,7 @@ TEST_F(Exchange, DevicesGoWhileMessagesAreUnderWay) {
         const GuestQp to = guest->create_qp(cq, cq);
         const MemoryRegion target = guest->register_mr(length);
         GuestQp from = b_.create_qp(b_cq_, b_cq_);
-        connect_pair(b_, from, *guest, to);
+        connect_both(b_, from, *guest, to);
         from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
                         .sges = {&sge, 1},
                         .rkey = target.key,
@@ -328,7 +323,7 @@ TEST_F(Exchange, ControlAndTrafficDoNotBlockEachOther) {
     for (int round = 0; round < 50; ++round) {
         GuestQp from = a_.create_qp(a_cq, a_cq);
         const GuestQp to = b_.create_qp(b_cq, b_cq);
-        connect_pair(a_, from, b_, to);
+        connect_both(a_, from, b_, to);
         from.post_send(to_b);
         for (Guest* guest : {&a_, &b_}) {
             const MemoryRegion region = guest->register_mr(4096);
@@ -362,7 +357,7 @@ TEST(ExchangeWithoutThreads, ParcelsGoToQueuePairsInTurn) {
     std::vector<GuestQp> qps;
     for (std::size_t i = 0; i < count; ++i) {
         qps.push_back(a.create_qp(cq, cq, {.sq_depth = 32}));
-        connect_pair(a, qps.back(), b, b.create_qp(peer_cq, peer_cq));
+        connect_both(a, qps.back(), b, b.create_qp(peer_cq, peer_cq));
     }
     for (GuestQp& qp : qps) {
         for (unsigned message = 0; message < messages; ++message) {

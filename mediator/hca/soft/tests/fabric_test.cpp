@@ -38,8 +38,7 @@ TEST_F(FabricTest, DevicesComeAndGo) {
     GuestCq cq = guest->create_cq();
     GuestQp to = guest->create_qp(cq, cq);
     GuestQp from = a_.create_qp(a_cq_, a_cq_);
-    connect(a_, from, guest->gid(), to.id());
-    connect(*guest, to, a_.gid(), from.id());
+    connect_both(a_, from, *guest, to);
     from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
     guest.reset();

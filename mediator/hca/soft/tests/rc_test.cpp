@@ -232,8 +232,7 @@ TEST_F(Rc, SignalsAllWhereAskedTo) {
 TEST_F(Rc, LoopsBackWithinADevice) {
     GuestQp from = a_.create_qp(a_cq_, a_cq_);
     GuestQp to = a_.create_qp(a_cq_, a_cq_);
-    connect(a_, from, a_.gid(), to.id());
-    connect(a_, to, a_.gid(), from.id());
+    connect_both(a_, from, a_, to);
     a_mr_.buffer.fill(6);
     const vrdma_sge source = a_mr_.sge(0, 500);
     const vrdma_sge target = a_mr_.sge(8000, 500);

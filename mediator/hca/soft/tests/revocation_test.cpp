@@ -18,8 +18,7 @@ class Revocation : public ::testing::Test {
     }
 
     Revocation() {
-        connect(bad_, bad_qp_, good_.gid(), good_qp_.id());
-        connect(good_, good_qp_, bad_.gid(), bad_qp_.id());
+        connect_both(bad_, bad_qp_, good_, good_qp_);
         good_mr_.buffer.fill(1);
     }
 
@@ -89,8 +88,7 @@ TEST_F(Revocation, OfTheTarget) {
          {VRDMA_SQ_RDMA_WRITE, VRDMA_SQ_RDMA_READ, VRDMA_SQ_ATOMIC_FETCH_AND_ADD}) {
         GuestQp from = good_.create_qp(good_cq_, good_cq_);
         GuestQp to = bad_.create_qp(bad_cq_, bad_cq_);
-        connect(good_, from, bad_.gid(), to.id());
-        connect(bad_, to, good_.gid(), from.id());
+        connect_both(good_, from, bad_, to);
         revoke(bad_mr_.buffer);
         const vrdma_sge local = good_mr_.sge(0, 8);
         from.post_send(
@@ -118,8 +116,7 @@ TEST_F(Revocation, EndsWhenTheGuestHasThePagesAgain) {
 
     GuestQp again = good_.create_qp(good_cq_, good_cq_);
     GuestQp target = bad_.create_qp(bad_cq_, bad_cq_);
-    connect(good_, again, bad_.gid(), target.id());
-    connect(bad_, target, good_.gid(), again.id());
+    connect_both(good_, again, bad_, target);
     again.post_send(write);
     EXPECT_EQ(wait(good_cq_).status, IBV_WC_SUCCESS);
     EXPECT_EQ(bad_mr_.buffer.read(0, bad_mr_.buffer.size()),
@@ -143,8 +140,7 @@ TEST_F(Revocation, OfRingsIsFoundAtCreation) {
 TEST_F(Revocation, OfEverything) {
     GuestQp other_a = good_.create_qp(good_cq_, good_cq_);
     GuestQp other_b = good_.create_qp(good_cq_, good_cq_);
-    connect(good_, other_a, good_.gid(), other_b.id());
-    connect(good_, other_b, good_.gid(), other_a.id());
+    connect_both(good_, other_a, good_, other_b);
     bad_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE, .flags = 0});
     memory_->revoke(Iova{0}, memory_->size());
     for (int i = 0; i < 1000; ++i) {

@@ -31,10 +31,7 @@ class TwoGuests : public ::testing::Test {
         return std::move(*hca::soft::SoftHca::create(config));
     }
 
-    void connect_pair(GuestQp& a, GuestQp& b) {
-        connect(a_, a, b_.gid(), b.id());
-        connect(b_, b, a_.gid(), a.id());
-    }
+    void connect_pair(GuestQp& a, GuestQp& b) { connect_both(a_, a, b_, b); }
 
     // The next completion; the test fails if none comes within some seconds.
     Completion wait(GuestCq& cq) {

@@ -46,8 +46,7 @@ class Wake : public ::testing::Test {
     GuestQp create_qp(GuestCq& a_cq, GuestCq& b_cq) {
         GuestQp from = a_.create_qp(a_cq, a_cq);
         const GuestQp to = b_.create_qp(b_cq, b_cq);
-        connect(a_, from, b_.gid(), to.id());
-        connect(b_, to, a_.gid(), from.id());
+        connect_both(a_, from, b_, to);
         return from;
     }
 
@@ -153,8 +152,7 @@ TEST_F(Wake, GuestsOnTheirOwnThreads) {
     constexpr std::uint64_t slot = 64;
     GuestQp a_qp = a_.create_qp(a_cq_, a_cq_);
     GuestQp b_qp = b_.create_qp(b_cq_, b_cq_);
-    connect(a_, a_qp, b_.gid(), b_qp.id());
-    connect(b_, b_qp, a_.gid(), a_qp.id());
+    connect_both(a_, a_qp, b_, b_qp);
     const MemoryRegion a_mr = a_.register_mr(window * slot);
     const MemoryRegion b_mr = b_.register_mr(window * slot);
 
