@@ -13,9 +13,9 @@ _UUIDS = uuid.UUID("6a1b0d9e-7d0c-4c6e-9d39-76726d610000")
 
 
 def _host_cpus() -> int:
-    """One more than there are: an emulated processor that runs a nested guest notices an interrupt from another one
-    only at its next tick, so a thread that is to wake at once needs a processor that idles (4 ms against 0.1)."""
-    return min(4, (os.cpu_count() or 1) + 1)
+    """As many as there are, so that the host's scheduler is the only one that chooses who runs: of more emulated
+    processors than real ones, one that is woken waits until the machine's next tick puts it on a core (2 to 4 ms)."""
+    return max(2, min(4, os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)
