@@ -167,7 +167,6 @@ void Device::enable() {
 }
 
 void Device::show_enabled() {
-    port_.set_kick(enabled_->slice->kick_fd());
     show(VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE);
     show(VRDMA_REG_STATUS, VRDMA_STATUS_ENABLED);
 }
@@ -186,6 +185,7 @@ Result<> Device::try_enable() {
     auto slice = hca_.carve({.name = name(),
                              .memory = &port_.memory(),
                              .doorbells = port_.doorbells(),
+                             .kick_fd = port_.kick_fd(),
                              .max_qp = limits.max_qp,
                              .max_cq = limits.max_cq,
                              .max_mr = limits.max_mr},
@@ -202,7 +202,6 @@ Result<> Device::try_enable() {
 
 // No poller calls raise() or fatal() for us after this.
 void Device::disable() {
-    port_.set_kick(-1);
     enabled_.reset();
     admin_pending_ = false;
     slice_failed_ = false;

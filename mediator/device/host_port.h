@@ -20,8 +20,8 @@ class HostPort {
     virtual std::span<vrdma_doorbell_page> doorbells() noexcept = 0;
     virtual GuestMemory& memory() noexcept = 0;
 
-    // To be signalled on each write to the kick page; -1 for none.
-    virtual void set_kick(int eventfd) noexcept = 0;
+    // An eventfd that is signalled for each write to the kick page. It stays until the next reset.
+    virtual int kick_fd() const noexcept = 0;
 
     // From any thread: signal the vector; have the control thread call Device::service() soon.
     virtual void raise(unsigned vector) noexcept = 0;

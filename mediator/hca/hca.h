@@ -139,6 +139,9 @@ struct SliceSpec {
     std::string name; // for the log: the device's
     GuestMemory* memory = nullptr;
     std::span<vrdma_doorbell_page> doorbells;
+    // An eventfd that the front end, or the guest itself, signals for each write to the kick page:
+    // wakes the slice's poller, which never reads it.
+    int kick_fd = -1;
     std::uint32_t max_qp = 0;
     std::uint32_t max_cq = 0;
     std::uint32_t max_mr = 0;
@@ -147,9 +150,6 @@ struct SliceSpec {
 class Slice {
   public:
     virtual ~Slice() = default;
-
-    // Signalled by the front end on a write to the kick page: wakes the slice's poller.
-    virtual int kick_fd() const noexcept = 0;
 
     // The guest's struct vrdma_status_page.
     virtual Result<> set_status_page(Iova page) = 0;

@@ -52,7 +52,7 @@ TEST_F(DeviceStateTest, RoundTrip) {
     ASSERT_TRUE(device.restore(image));
     EXPECT_EQ(hca.carved, 2u);
     EXPECT_EQ(guest.status(), VRDMA_STATUS_ENABLED);
-    EXPECT_EQ(port.kick(), hca.slice->kick_fd());
+    EXPECT_EQ(hca.spec.kick_fd, port.kick_fd());
     EXPECT_EQ(hca.slice->status_page, guest.status_page());
     ASSERT_EQ(hca.slice->qps.size(), 1u);
     EXPECT_EQ(hca.slice->qps.begin()->first, qps.begin()->first);

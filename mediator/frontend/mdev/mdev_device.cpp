@@ -21,9 +21,10 @@ Result<vrdma_mdev_device_info> read_info(int fd) {
 
 } // namespace
 
-MdevDevice::MdevDevice(UniqueFd fd, EventFd wake, Mapping shadow, Mapping doorbells,
+MdevDevice::MdevDevice(UniqueFd fd, EventFd kick, EventFd wake, Mapping shadow, Mapping doorbells,
                        std::unique_ptr<WindowMemory> memory)
     : fd_{std::move(fd)},
+      kick_{std::move(kick)},
       wake_{std::move(wake)},
       shadow_{std::move(shadow)},
       doorbells_{std::move(doorbells)},
@@ -44,13 +45,18 @@ Result<std::unique_ptr<MdevDevice>> MdevDevice::open(const Host& host, UniqueFd 
         fd.get(), VRDMA_MDEV_MMAP_DOORBELLS,
         std::size_t{type.limits.doorbell_pages} * VRDMA_DOORBELL_PAGE_SIZE, protection);
     auto memory = WindowMemory::map(fd.get());
+    auto kick = EventFd::create();
     auto wake = EventFd::create();
-    if (!shadow || !doorbells || !memory || !wake) {
+    if (!shadow || !doorbells || !memory || !kick || !wake) {
         return fail(std::errc::not_enough_memory);
     }
-    std::unique_ptr<MdevDevice> device{new MdevDevice{std::move(fd), std::move(*wake),
-                                                      std::move(*shadow), std::move(*doorbells),
-                                                      std::move(*memory)}};
+    vrdma_mdev_kick set{kick->fd(), 0};
+    if (::ioctl(fd.get(), VRDMA_MDEV_SET_KICK, &set) != 0) {
+        return fail_errno();
+    }
+    std::unique_ptr<MdevDevice> device{new MdevDevice{std::move(fd), std::move(*kick),
+                                                      std::move(*wake), std::move(*shadow),
+                                                      std::move(*doorbells), std::move(*memory)}};
     if (const auto started = device->start(host, type, *info); !started) {
         return fail(started.error());
     }
@@ -84,11 +90,6 @@ std::span<std::uint32_t> MdevDevice::registers() noexcept {
 
 std::span<vrdma_doorbell_page> MdevDevice::doorbells() noexcept {
     return {doorbells_.as<vrdma_doorbell_page>(), doorbells_.size() / sizeof(vrdma_doorbell_page)};
-}
-
-void MdevDevice::set_kick(int eventfd) noexcept {
-    vrdma_mdev_kick kick{eventfd, 0};
-    ::ioctl(fd_.get(), VRDMA_MDEV_SET_KICK, &kick);
 }
 
 void MdevDevice::raise(unsigned vector) noexcept {

@@ -37,12 +37,12 @@ class MdevDevice final : public HostPort {
     std::span<std::uint32_t> registers() noexcept override;
     std::span<vrdma_doorbell_page> doorbells() noexcept override;
     GuestMemory& memory() noexcept override { return *memory_; }
-    void set_kick(int eventfd) noexcept override;
+    int kick_fd() const noexcept override { return kick_.fd(); }
     void raise(unsigned vector) noexcept override;
     void wake() noexcept override { wake_.signal(); }
 
   private:
-    MdevDevice(UniqueFd fd, EventFd wake, Mapping shadow, Mapping doorbells,
+    MdevDevice(UniqueFd fd, EventFd kick, EventFd wake, Mapping shadow, Mapping doorbells,
                std::unique_ptr<WindowMemory> memory);
 
     Result<> start(const Host& host, const DeviceType& type, const vrdma_mdev_device_info& info);
@@ -51,6 +51,7 @@ class MdevDevice final : public HostPort {
     void on_reset(std::uint32_t generation);
 
     UniqueFd fd_;
+    EventFd kick_;
     EventFd wake_;
     Mapping shadow_;
     Mapping doorbells_;

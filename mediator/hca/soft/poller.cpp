@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/hca/soft/poller.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <pthread.h>
 #include <spdlog/spdlog.h>
+#include <sys/epoll.h>
 
+#include <array>
 #include <cstring>
 #include <optional>
 
@@ -17,6 +19,12 @@ namespace {
 int set_realtime(std::thread::native_handle_type thread, int priority) noexcept {
     const sched_param parameters{priority};
     return ::pthread_setschedparam(thread, priority != 0 ? SCHED_FIFO : SCHED_OTHER, &parameters);
+}
+
+bool add_edge(int epoll, int fd) noexcept {
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLET;
+    return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 std::optional<timespec> time_until(Clock::time_point limit) noexcept {
@@ -31,11 +39,26 @@ std::optional<timespec> time_until(Clock::time_point limit) noexcept {
 } // namespace
 
 Result<std::unique_ptr<Poller>> Poller::create(const Config& config) {
-    auto kick = EventFd::create();
-    if (!kick) {
-        return fail(kick.error());
+    UniqueFd epoll{::epoll_create1(EPOLL_CLOEXEC)};
+    auto wake = EventFd::create();
+    if (!epoll || !wake || !add_edge(epoll.get(), wake->fd())) {
+        return fail_errno();
     }
-    return std::unique_ptr<Poller>{new Poller{config, std::move(*kick)}};
+    return std::unique_ptr<Poller>{new Poller{config, std::move(epoll), std::move(*wake)}};
+}
+
+Poller::Watch::~Watch() {
+    if (fd_) {
+        ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd_.get(), nullptr);
+    }
+}
+
+Result<Poller::Watch> Poller::watch(int eventfd) const {
+    UniqueFd fd{::fcntl(eventfd, F_DUPFD_CLOEXEC, 0)};
+    if (!fd || !add_edge(epoll_.get(), fd.get())) {
+        return fail_errno();
+    }
+    return Watch{epoll_.get(), std::move(fd)};
 }
 
 void Poller::start(unsigned index) {
@@ -46,8 +69,9 @@ void Poller::start(unsigned index) {
     }
 }
 
-Poller::Poller(const Config& config, EventFd kick)
-    : kick_{std::move(kick)},
+Poller::Poller(const Config& config, UniqueFd epoll, EventFd wake_fd)
+    : epoll_{std::move(epoll)},
+      wake_{std::move(wake_fd)},
       engine_{config, [this] { wake(); }},
       policy_{config.poll},
       priority_{config.realtime_priority} {}
@@ -71,7 +95,7 @@ bool Poller::poll() noexcept {
 void Poller::wake() const noexcept {
     full_fence();
     if (asleep_.load(std::memory_order_relaxed)) {
-        kick_.signal();
+        wake_.signal();
     }
 }
 
@@ -123,12 +147,12 @@ void Poller::sleep() noexcept {
     const Clock::time_point before = Clock::now();
     set_urgent(urgency_.stops(before));
     if (!mailbox_.pending() && !engine_.exchange().pending()) {
-        pollfd kick{kick_.fd(), POLLIN, 0};
+        std::array<epoll_event, 16> edges;
         const auto timeout = time_until(engine_.sleep_limit());
-        ::ppoll(&kick, 1, timeout ? &*timeout : nullptr, nullptr);
+        ::epoll_pwait2(epoll_.get(), edges.data(), edges.size(), timeout ? &*timeout : nullptr,
+                       nullptr);
     }
     asleep_.store(false, std::memory_order_relaxed);
-    kick_.drain();
     const Clock::time_point after = Clock::now();
     urgency_.starts(after);
     policy_.slept(after - before);

@@ -26,8 +26,29 @@ class Poller {
     Poller& operator=(const Poller&) = delete;
     ~Poller();
 
-    // Signalled to wake the poller.
-    int kick_fd() const noexcept { return kick_.fd(); }
+    // Wakes the poller when an eventfd is signalled, for as long as it lives. Nobody reads the
+    // eventfd: whoever else has it could make that block.
+    class Watch {
+      public:
+        Watch() = default;
+        Watch(Watch&& other) noexcept { *this = std::move(other); }
+        Watch& operator=(Watch&& other) noexcept {
+            std::swap(epoll_, other.epoll_);
+            std::swap(fd_, other.fd_);
+            return *this;
+        }
+        Watch(const Watch&) = delete;
+        Watch& operator=(const Watch&) = delete;
+        ~Watch();
+
+      private:
+        friend class Poller;
+        Watch(int epoll, UniqueFd fd) : epoll_{epoll}, fd_{std::move(fd)} {}
+
+        int epoll_ = -1;
+        UniqueFd fd_; // ours, so that one eventfd may be watched twice
+    };
+    Result<Watch> watch(int eventfd) const;
 
     // Control thread: executes call(engine) on the poller's thread and waits for it.
     template <typename Call>
@@ -43,7 +64,7 @@ class Poller {
     bool poll() noexcept;
 
   private:
-    Poller(const Config& config, EventFd kick);
+    Poller(const Config& config, UniqueFd epoll, EventFd wake_fd);
 
     void loop() noexcept;
     void set_urgent(bool urgent) noexcept;
@@ -52,7 +73,8 @@ class Poller {
 
     // Read by whoever sends here: on a line with what never changes.
     alignas(64) std::atomic<bool> asleep_{false};
-    EventFd kick_;
+    UniqueFd epoll_; // edge-triggered: wake_, and what is watched
+    EventFd wake_;
     Engine engine_;
     Mailbox mailbox_;
     SpinPolicy policy_;

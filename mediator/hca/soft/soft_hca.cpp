@@ -17,7 +17,7 @@ Result<std::unique_ptr<Slice>> SoftHca::carve(const SliceSpec& spec, SliceHost& 
     if (spec.memory == nullptr) {
         return fail(std::errc::invalid_argument);
     }
-    return std::make_unique<SoftSlice>(*pollers_, spec, host);
+    return SoftSlice::carve(*pollers_, spec, host);
 }
 
 } // namespace vrdma::hca::soft

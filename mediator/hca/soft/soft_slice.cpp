@@ -18,6 +18,17 @@ SoftSlice::SoftSlice(Pollers& pollers, const SliceSpec& spec, SliceHost& host)
     });
 }
 
+Result<std::unique_ptr<SoftSlice>> SoftSlice::carve(Pollers& pollers, const SliceSpec& spec,
+                                                    SliceHost& host) {
+    std::unique_ptr<SoftSlice> slice{new SoftSlice{pollers, spec, host}};
+    auto kick = slice->poller_.watch(spec.kick_fd);
+    if (!kick) {
+        return fail(kick.error());
+    }
+    slice->kick_ = std::move(*kick);
+    return slice;
+}
+
 // First nothing leaves any more, then nobody finds the way here, then what is under way comes to
 // its end.
 SoftSlice::~SoftSlice() {

@@ -11,12 +11,12 @@ namespace vrdma::hca::soft {
 
 class SoftSlice : public Slice {
   public:
-    SoftSlice(Pollers& pollers, const SliceSpec& spec, SliceHost& host);
+    static Result<std::unique_ptr<SoftSlice>> carve(Pollers& pollers, const SliceSpec& spec,
+                                                    SliceHost& host);
     SoftSlice(const SoftSlice&) = delete;
     SoftSlice& operator=(const SoftSlice&) = delete;
     ~SoftSlice() override;
 
-    int kick_fd() const noexcept override { return poller_.kick_fd(); }
     Result<> set_status_page(Iova page) override;
     Result<> set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid) override;
 
@@ -48,7 +48,11 @@ class SoftSlice : public Slice {
     Result<> restore_cq(Cqn id, const CqState& state) override;
     Result<> restore_qp(Qpn id, const QpState& state) override;
 
+    const Poller& poller() const noexcept { return poller_; }
+
   private:
+    SoftSlice(Pollers& pollers, const SliceSpec& spec, SliceHost& host);
+
     // Makes sure that the guest has the pages of a ring, except while no guest memory may be
     // touched.
     Result<> populate(const GuestBuffer& ring) const;
@@ -68,6 +72,7 @@ class SoftSlice : public Slice {
     Pollers& pollers_;
     Poller& poller_; // the slice's own
     std::unique_ptr<SliceCore> core_;
+    Poller::Watch kick_;
 };
 
 } // namespace vrdma::hca::soft

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "mediator/base/event_fd.h"
 #include "mediator/device/device.h"
 #include "mediator/device/host_port.h"
 #include "mediator/memory/arena_memory.h"
@@ -27,12 +28,11 @@ class GuestPort final : public HostPort {
     std::span<std::uint32_t> registers() noexcept override { return registers_; }
     std::span<vrdma_doorbell_page> doorbells() noexcept override { return doorbells_; }
     GuestMemory& memory() noexcept override { return *memory_; }
-    void set_kick(int eventfd) noexcept override { kick_ = eventfd; }
+    int kick_fd() const noexcept override { return kick_.fd(); }
     void raise(unsigned vector) noexcept override;
     void wake() noexcept override { wakes_.fetch_add(1); }
 
     std::uint32_t read(std::uint32_t offset) const { return registers_[offset / 4]; }
-    int kick() const { return kick_; }
     unsigned raised(unsigned vector) const { return raised_[vector].load(); }
 
     // Whether the device asked for a turn since the last call.
@@ -45,7 +45,7 @@ class GuestPort final : public HostPort {
     std::span<vrdma_doorbell_page> doorbells_;
     std::array<std::atomic<unsigned>, VRDMA_MAX_VECTORS> raised_{};
     std::atomic<unsigned> wakes_ = 0;
-    int kick_ = -1;
+    EventFd kick_ = *EventFd::create();
 };
 
 // Hands out guest memory, zeroed, never to be given back; address 0 stays unused.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/tests/guest/guest.h"
 
-#include <sys/eventfd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <new>
@@ -71,6 +69,7 @@ void Guest::carve(hca::Hca& hca) {
     slice_ = value(hca.carve({.name = name_,
                               .memory = memory_.get(),
                               .doorbells = {doorbells_.get(), doorbell_pages},
+                              .kick_fd = kick_.fd(),
                               .max_qp = 1 << 16,
                               .max_cq = 1 << 16,
                               .max_mr = 1 << 16},
@@ -193,7 +192,7 @@ AhId Guest::create_ah(const hca::Gid& to, PdId ah_pd) {
 Doorbell Guest::doorbell(std::uint32_t page, std::uint32_t slot) {
     return {&doorbells_[page], slot, status_, [this] {
                 kicks_.fetch_add(1);
-                ::eventfd_write(slice_->kick_fd(), 1);
+                kick_.signal();
             }};
 }
 

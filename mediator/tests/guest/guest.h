@@ -10,6 +10,7 @@
 #include <atomic>
 #include <memory>
 
+#include "mediator/base/event_fd.h"
 #include "mediator/memory/arena_memory.h"
 #include "mediator/tests/guest/completion_queue.h"
 #include "mediator/tests/guest/event_queue.h"
@@ -92,6 +93,7 @@ class Guest final : public hca::SliceHost {
     PageAllocator pages_;
     std::unique_ptr<vrdma_doorbell_page[], void (*)(void*)> doorbells_;
     std::array<std::atomic<unsigned>, vectors> interrupts_{};
+    EventFd kick_ = *EventFd::create();
     std::atomic<unsigned> kicks_{0};
     std::atomic<unsigned> fatals_{0};
     std::unique_ptr<hca::Slice> slice_;

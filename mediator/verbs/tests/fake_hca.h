@@ -33,8 +33,6 @@ class FakeSlice final : public Slice {
     std::map<Qpn, QpState> qp_states;
     std::vector<EqId> eq_order; // in which they were created
 
-    int kick_fd() const noexcept override { return 42; }
-
     Result<> set_status_page(Iova page) override {
         status_page = page;
         return outcome();

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <thread>
 
+#include "mediator/hca/soft/soft_slice.h"
 #include "mediator/hca/soft/tests/two_guests.h"
 
 namespace vrdma::test {
@@ -26,6 +27,10 @@ Completion wait(GuestCq& cq) {
     }
     ADD_FAILURE() << "no completion";
     return {};
+}
+
+const hca::soft::Poller* poller_of(Guest& guest) {
+    return &dynamic_cast<hca::soft::SoftSlice&>(guest.slice()).poller();
 }
 
 // A device goes to the poller that has the fewest: a and c to one, b to the other.
@@ -66,11 +71,11 @@ class Exchange : public ::testing::Test {
     MemoryRegion target_ = b_.register_mr(length);
 };
 
-// Two devices; expect each to be woken by an eventfd of its own, and a third to share the first's.
+// Two devices; expect each to have a poller of its own, and a third to share the first's.
 TEST_F(Exchange, DevicesAreSpreadOverPollers) {
     Guest c{*hca_, "c", ipv4_gid(3)};
-    EXPECT_NE(a_.slice().kick_fd(), b_.slice().kick_fd());
-    EXPECT_EQ(a_.slice().kick_fd(), c.slice().kick_fd());
+    EXPECT_NE(poller_of(a_), poller_of(b_));
+    EXPECT_EQ(poller_of(a_), poller_of(c));
 }
 
 // WRITE a message of several pieces and READ it back, with the writer and the reader each on either
@@ -273,7 +278,7 @@ TEST_F(Exchange, DevicesGoWhileMessagesAreUnderWay) {
     const vrdma_sge sge = source.sge();
     for (int round = 0; round < 20; ++round) {
         auto guest = std::make_unique<Guest>(*hca_, "c", ipv4_gid(3));
-        ASSERT_NE(guest->slice().kick_fd(), b_.slice().kick_fd());
+        ASSERT_NE(poller_of(*guest), poller_of(b_));
         GuestCq cq = guest->create_cq();
         const GuestQp to = guest->create_qp(cq, cq);
         const MemoryRegion target = guest->register_mr(length);
