@@ -142,7 +142,7 @@ class AdminQueue:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             header, status = struct.unpack_from("<II", self.completions.bytes, slot)
-            if header & PHASE == phase and header & 0xFFFF == self.tail & 0xFFFF and header & 0xFFFFFF:
+            if header & PHASE == phase and header & 0xFFFF == self.tail & 0xFFFF:
                 self.tail += 1
                 return status
             if self.registers.read(STATUS) & FATAL:
