@@ -15,7 +15,7 @@ static u64 region_size(const struct vrdma_device *dev, u32 index)
 {
 	switch (index) {
 	case VFIO_PCI_CONFIG_REGION_INDEX:
-		return PCI_CFG_SPACE_SIZE;
+		return VRDMA_PCI_CONFIG_SIZE;
 	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS:
 		return VRDMA_BAR0_SIZE;
 	case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS:

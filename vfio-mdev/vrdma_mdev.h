@@ -20,7 +20,6 @@
 #include <linux/eventfd.h>
 #include <linux/mdev.h>
 #include <linux/mutex.h>
-#include <linux/pci_regs.h>
 #include <linux/platform_device.h>
 #include <linux/rwsem.h>
 #include <linux/spinlock.h>
@@ -31,6 +30,7 @@
 
 #include "vrdma/device.h"
 #include "vrdma/mdev.h"
+#include "vrdma/pci_config.h"
 
 static_assert(PAGE_SIZE == VRDMA_PAGE_SIZE);
 
@@ -94,9 +94,8 @@ struct vrdma_state {
 };
 
 struct vrdma_config {
-	spinlock_t lock; /* bytes */
-	u8 bytes[PCI_CFG_SPACE_SIZE];
-	u8 writable[PCI_CFG_SPACE_SIZE]; /* masks of the bits that a guest may change */
+	spinlock_t lock; /* pci.bytes */
+	struct vrdma_pci_config pci;
 };
 
 struct vrdma_irqs {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/base/event_loop.h"
 
-#include <sys/epoll.h>
-
 #include <array>
 #include <cassert>
 
@@ -12,11 +10,11 @@ namespace vrdma {
 
 EventLoop::EventLoop() : epoll_{::epoll_create1(EPOLL_CLOEXEC)} {}
 
-Result<EventLoop::Watch> EventLoop::watch(int fd, Handler handler) {
+Result<EventLoop::Watch> EventLoop::watch(int fd, Handler handler, std::uint32_t epoll_events) {
     assert(std::this_thread::get_id() == thread_);
     const std::uint64_t token = next_token_++;
     epoll_event event{};
-    event.events = EPOLLIN;
+    event.events = epoll_events;
     event.data.u64 = token;
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
         return fail_errno();

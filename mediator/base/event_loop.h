@@ -4,6 +4,8 @@
 // from here, so nothing here needs a lock; run() asserts the thread.
 #pragma once
 
+#include <sys/epoll.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -50,8 +52,9 @@ class EventLoop {
 
     EventLoop();
 
-    // The handler runs whenever fd is readable or hung up. It may end its own watch.
-    Result<Watch> watch(int fd, Handler handler);
+    // The handler runs whenever fd is readable (or what else is asked for) or hung up. It may end
+    // its own watch.
+    Result<Watch> watch(int fd, Handler handler, std::uint32_t epoll_events = EPOLLIN);
 
     // Until stop() is called, by a handler.
     Result<> run();

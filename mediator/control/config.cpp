@@ -2,12 +2,16 @@
 #include "mediator/control/config.h"
 
 #include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -60,6 +64,35 @@ class Section {
             throw BadConfig{fmt::format("{}: a string is wanted", name(key))};
         }
         out = *value;
+    }
+
+    void boolean(std::string_view key, bool& out) {
+        const toml::node* node = find(key);
+        if (node == nullptr) {
+            return;
+        }
+        const auto value = node->value_exact<bool>();
+        if (!value) {
+            throw BadConfig{fmt::format("{}: true or false is wanted", name(key))};
+        }
+        out = *value;
+    }
+
+    // The tables of [[key]].
+    std::vector<Section> sections(std::string_view key) {
+        const toml::node* node = find(key);
+        std::vector<Section> sections;
+        if (node == nullptr) {
+            return sections;
+        }
+        if (!node->is_array_of_tables()) {
+            throw BadConfig{fmt::format("{}: tables, [[{}]], are wanted", name(key), name(key))};
+        }
+        for (const toml::node& table : *node->as_array()) {
+            sections.push_back(
+                {table.as_table(), fmt::format("{}[{}]", name(key), sections.size())});
+        }
+        return sections;
     }
 
     Section section(std::string_view key) {
@@ -187,6 +220,97 @@ void read_soft(Section section, hca::soft::Config& soft) {
     }
 }
 
+verbs::Mac parse_mac(const std::string& text, const std::string& key) {
+    verbs::Mac mac{};
+    int length = 0;
+    if (std::sscanf(text.c_str(), "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%n", &mac[0], &mac[1],
+                    &mac[2], &mac[3], &mac[4], &mac[5], &length) != 6 ||
+        static_cast<std::size_t>(length) != text.size() || (mac[0] & 1) != 0) {
+        throw BadConfig{key + ": a MAC address such as 02:00:00:00:00:01 is wanted"};
+    }
+    return mac;
+}
+
+void read_identity(Section& section, VfioUserDevice& device) {
+    std::string mac;
+    std::string addresses;
+    section.text("mac", mac);
+    section.text("addresses", addresses);
+    device.identity.mac =
+        mac.empty() ? verbs::derived_mac({reinterpret_cast<const std::uint8_t*>(device.name.data()),
+                                          device.name.size()})
+                    : parse_mac(mac, section.name("mac"));
+    auto prefixes = verbs::parse_prefixes(addresses);
+    if (!prefixes) {
+        throw BadConfig{section.name("addresses") +
+                        ": addresses such as 10.0.0.5,fd00::/64 are wanted"};
+    }
+    device.identity.prefixes = std::move(*prefixes);
+}
+
+// A user or group of this machine.
+template <typename Entry, typename Number>
+Number id_of(const std::string& name, Entry* (*look_up)(const char*), Number Entry::*id) {
+    const Entry* const entry = look_up(name.c_str());
+    if (entry == nullptr) {
+        throw BadConfig{fmt::format("'{}' does not exist here", name)};
+    }
+    return entry->*id;
+}
+
+void read_socket(Section& section, VfioUserDevice& device) {
+    device.socket.path = fmt::format("/run/vrdma/{}.sock", device.name);
+    section.text("socket", device.socket.path);
+    std::string owner;
+    std::string group;
+    std::string mode;
+    section.text("owner", owner);
+    section.text("group", group);
+    section.text("mode", mode);
+    if (!owner.empty()) {
+        device.socket.owner = id_of(owner, ::getpwnam, &passwd::pw_uid);
+    }
+    if (!group.empty()) {
+        device.socket.group = id_of(group, ::getgrnam, &::group::gr_gid);
+    }
+    if (!mode.empty()) {
+        const auto [end, error] =
+            std::from_chars(mode.data(), mode.data() + mode.size(), device.socket.mode, 8);
+        if (error != std::errc{} || end != mode.data() + mode.size() || device.socket.mode > 0777) {
+            throw BadConfig{section.name("mode") + ": a mode such as \"0660\" is wanted"};
+        }
+    }
+}
+
+VfioUserDevice read_vfio_user(Section section, const std::vector<DeviceType>& types) {
+    VfioUserDevice device;
+    section.text("name", device.name);
+    if (!valid_name(device.name)) {
+        throw BadConfig{section.name("name") + ": a name of a-z, 0-9 and - is wanted"};
+    }
+    section.text("type", device.type);
+    if (std::ranges::find(types, device.type, &DeviceType::name) == types.end()) {
+        throw BadConfig{section.name("type") + ": no such type"};
+    }
+    std::uint64_t window_gib = device.window >> 30;
+    section.integer("window_gib", window_gib, 1, 16384);
+    device.window = window_gib << 30;
+    read_socket(section, device);
+    read_identity(section, device);
+    section.finish();
+    return device;
+}
+
+void read_vfio_users(std::vector<Section> sections, Config& config) {
+    for (Section& section : sections) {
+        config.vfio_user.push_back(read_vfio_user(std::move(section), config.types));
+        const VfioUserDevice& added = config.vfio_user.back();
+        if (std::ranges::count(config.vfio_user, added.name, &VfioUserDevice::name) > 1) {
+            throw BadConfig{fmt::format("vfio_user: two devices are named '{}'", added.name)};
+        }
+    }
+}
+
 Config read(const toml::table& file) {
     Config config;
     Section root{&file, ""};
@@ -203,8 +327,10 @@ Config read(const toml::table& file) {
     if (!valid_name(config.name)) {
         throw BadConfig{"name: a name of a-z, 0-9 and - is wanted"};
     }
+    root.boolean("mdev", config.mdev);
     read_soft(root.section("soft"), config.soft);
     read_types(root.section("types"), config.types);
+    read_vfio_users(root.sections("vfio_user"), config);
     root.finish();
     return config;
 }

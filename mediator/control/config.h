@@ -10,17 +10,30 @@
 #include <vector>
 
 #include "mediator/device/device_type.h"
+#include "mediator/frontend/vfio_user/server.h"
 #include "mediator/hca/soft/config.h"
+#include "vrdma/mdev.h"
 
 namespace vrdma::control {
 
 std::vector<DeviceType> default_types();
 
+// A device behind a socket.
+struct VfioUserDevice {
+    std::string name;
+    vfio_user::SocketOptions socket;
+    std::string type = "small";
+    verbs::Identity identity;
+    std::uint64_t window = VRDMA_MDEV_WINDOW_SIZE; // bytes of IOVA space
+};
+
 struct Config {
     std::string name = "vrdma"; // of the HCA, and so of the parent device
+    bool mdev = true;           // serve the kernel module
     spdlog::level::level_enum log_level = spdlog::level::info;
     hca::soft::Config soft;
     std::vector<DeviceType> types = default_types();
+    std::vector<VfioUserDevice> vfio_user;
 };
 
 // The error is for people and names the key.

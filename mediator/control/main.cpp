@@ -77,6 +77,19 @@ int complain(const char* what, std::errc error) {
     return EXIT_FAILURE;
 }
 
+Result<std::unique_ptr<vfio_user::Server>> serve_socket(const VfioUserDevice& device,
+                                                        const std::vector<DeviceType>& types,
+                                                        EventLoop& loop, hca::Hca& hca,
+                                                        verbs::GidRegistry& gids) {
+    const auto type = std::ranges::find(types, device.type, &DeviceType::name);
+    auto function = vfio_user::Function::create(
+        {device.name, *type, device.identity, device.window}, loop, hca, gids);
+    if (!function) {
+        return fail(function.error());
+    }
+    return vfio_user::Server::listen(device.socket, device.name, std::move(*function), loop);
+}
+
 int serve(const Config& config) {
     const auto signals = take_signals();
     if (!signals) {
@@ -92,9 +105,21 @@ int serve(const Config& config) {
         return complain("soft HCA", hca.error());
     }
     verbs::GidRegistry gids;
-    const auto frontend = mdev::MdevFrontend::open({loop, **hca, gids, config.types}, config.name);
-    if (!frontend) {
-        return complain(VRDMA_MDEV_PATH, frontend.error());
+    std::unique_ptr<mdev::MdevFrontend> module;
+    if (config.mdev) {
+        auto opened = mdev::MdevFrontend::open({loop, **hca, gids, config.types}, config.name);
+        if (!opened) {
+            return complain(VRDMA_MDEV_PATH, opened.error());
+        }
+        module = std::move(*opened);
+    }
+    std::vector<std::unique_ptr<vfio_user::Server>> servers;
+    for (const VfioUserDevice& device : config.vfio_user) {
+        auto server = serve_socket(device, config.types, loop, **hca, gids);
+        if (!server) {
+            return complain(device.socket.path.c_str(), server.error());
+        }
+        servers.push_back(std::move(*server));
     }
     spdlog::info("vrdmad {} serves {}", version_text, config.name);
     if (const auto ran = loop.run(); !ran) {

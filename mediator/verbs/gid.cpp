@@ -50,6 +50,19 @@ Result<Prefix> parse_prefix(std::string_view text) {
 
 } // namespace
 
+Mac derived_mac(std::span<const std::uint8_t> name) {
+    constexpr std::uint8_t locally_administered = 0x02;
+    std::uint64_t hash = 0xcbf29ce484222325; // FNV-1a
+    for (const std::uint8_t byte : name) {
+        hash = (hash ^ byte) * 0x100000001b3;
+    }
+    Mac mac{locally_administered};
+    for (std::size_t i = 1; i < mac.size(); ++i) {
+        mac[i] = static_cast<std::uint8_t>(hash >> (8 * i));
+    }
+    return mac;
+}
+
 Gid link_local(const Mac& mac) {
     return {
         0xfe,   0x80,   0,    0,    0,      0,      0,     0, static_cast<std::uint8_t>(mac[0] ^ 2),

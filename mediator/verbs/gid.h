@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace vrdma::verbs {
 
 using hca::Gid;
 using Mac = std::array<std::uint8_t, 6>;
+
+// Locally administered, and the same each time that a device of this name is made.
+Mac derived_mac(std::span<const std::uint8_t> name);
 
 Gid link_local(const Mac& mac); // fe80::/64 with the modified EUI-64
 

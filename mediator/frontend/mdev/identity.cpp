@@ -9,19 +9,6 @@
 
 namespace vrdma::mdev {
 
-verbs::Mac mac_of_uuid(std::span<const std::uint8_t, 16> uuid) {
-    constexpr std::uint8_t locally_administered = 0x02;
-    std::uint64_t hash = 0xcbf29ce484222325; // FNV-1a
-    for (const std::uint8_t byte : uuid) {
-        hash = (hash ^ byte) * 0x100000001b3;
-    }
-    verbs::Mac mac{locally_administered};
-    for (std::size_t i = 1; i < mac.size(); ++i) {
-        mac[i] = static_cast<std::uint8_t>(hash >> (8 * i));
-    }
-    return mac;
-}
-
 std::string uuid_text(std::span<const std::uint8_t, 16> uuid) {
     std::string text;
     for (std::size_t i = 0; i < uuid.size(); ++i) {
@@ -34,7 +21,7 @@ verbs::Identity identity_of(const vrdma_mdev_device_info& info) {
     verbs::Identity identity;
     std::ranges::copy(info.mac, identity.mac.begin());
     if (identity.mac == verbs::Mac{}) {
-        identity.mac = mac_of_uuid(info.uuid);
+        identity.mac = verbs::derived_mac(info.uuid);
     }
     const std::string_view addresses{info.addresses,
                                      ::strnlen(info.addresses, sizeof(info.addresses))};

@@ -11,9 +11,6 @@
 
 namespace vrdma::mdev {
 
-// Locally administered, and the same each time that the device is made.
-verbs::Mac mac_of_uuid(std::span<const std::uint8_t, 16> uuid);
-
 std::string uuid_text(std::span<const std::uint8_t, 16> uuid);
 
 verbs::Identity identity_of(const vrdma_mdev_device_info& info);

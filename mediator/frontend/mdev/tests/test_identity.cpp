@@ -25,10 +25,10 @@ TEST(Identity, UuidsReadAsPeopleWriteThem) {
 TEST(Identity, WithoutAMacItFollowsFromTheUuid) {
     const auto mac = identity_of(info_with("")).mac;
     EXPECT_EQ(mac[0], 0x02); // locally administered, unicast
-    EXPECT_EQ(mac, mac_of_uuid(uuid));
+    EXPECT_EQ(mac, verbs::derived_mac(uuid));
     auto other = uuid;
     other[15] ^= 1;
-    EXPECT_NE(mac, mac_of_uuid(other));
+    EXPECT_NE(mac, verbs::derived_mac(other));
 }
 
 TEST(Identity, AMacThatIsSetCounts) {

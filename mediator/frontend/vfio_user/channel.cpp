@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/frontend/vfio_user/channel.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "mediator/base/errno.h"
+
+namespace vrdma::vfio_user {
+namespace {
+
+// Room for as many descriptors as the kernel passes at a time.
+constexpr std::size_t max_fds_at_once = 253;
+using Control = std::array<std::byte, CMSG_SPACE(max_fds_at_once * sizeof(int))>;
+
+bool would_block() {
+    return errno == EAGAIN || errno == EINTR;
+}
+
+} // namespace
+
+Result<std::optional<Message>> Channel::receive() {
+    constexpr std::size_t header_size = sizeof(incoming_.header);
+    if (received_ < header_size) {
+        const auto header = std::as_writable_bytes(std::span{&incoming_.header, 1});
+        const auto full = fill(header.subspan(received_));
+        if (!full) {
+            return fail(full.error());
+        }
+        if (!*full) {
+            return std::nullopt;
+        }
+        const std::size_t size = incoming_.header.size;
+        if (size < header_size || size > max_message_size) {
+            return fail(std::errc::bad_message);
+        }
+        incoming_.payload.resize(size - header_size);
+    }
+    const auto full = fill(std::span{incoming_.payload}.subspan(received_ - header_size));
+    if (!full) {
+        return fail(full.error());
+    }
+    if (!*full) {
+        return std::nullopt;
+    }
+    received_ = 0;
+    return std::exchange(incoming_, {});
+}
+
+// True once the target is full. Reads no further, so that descriptors belong to one message.
+Result<bool> Channel::fill(std::span<std::byte> target) {
+    if (target.empty()) {
+        return true;
+    }
+    alignas(cmsghdr) Control control;
+    iovec buffer{target.data(), target.size()};
+    msghdr message{};
+    message.msg_iov = &buffer;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t size = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (size < 0) {
+        if (would_block()) {
+            return false;
+        }
+        return fail_errno();
+    }
+    if (size == 0) {
+        return fail(std::errc::connection_reset);
+    }
+    if (const auto taken = take_fds(message); !taken) {
+        return fail(taken.error());
+    }
+    received_ += static_cast<std::size_t>(size);
+    return static_cast<std::size_t>(size) == target.size();
+}
+
+Result<> Channel::take_fds(const msghdr& message) {
+    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+         part = CMSG_NXTHDR(const_cast<msghdr*>(&message), part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) {
+            continue;
+        }
+        const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (std::size_t i = 0; i < count; ++i) {
+            int fd = -1;
+            std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(fd), sizeof(fd));
+            incoming_.fds.emplace_back(fd);
+        }
+    }
+    if ((message.msg_flags & MSG_CTRUNC) != 0 || incoming_.fds.size() > max_fds) {
+        return fail(std::errc::bad_message);
+    }
+    return {};
+}
+
+Result<> Channel::send(const vfio_user_header& header, Answer answer) {
+    const auto bytes = std::as_bytes(std::span{&header, 1});
+    unsent_.assign(bytes.begin(), bytes.end());
+    unsent_.insert(unsent_.end(), answer.payload.begin(), answer.payload.end());
+    unsent_fds_ = std::move(answer.fds);
+    return flush();
+}
+
+Result<> Channel::flush() {
+    if (unsent_.empty()) {
+        return {};
+    }
+    alignas(cmsghdr) Control control{};
+    iovec buffer{unsent_.data(), unsent_.size()};
+    msghdr message{};
+    message.msg_iov = &buffer;
+    message.msg_iovlen = 1;
+    if (!unsent_fds_.empty()) {
+        const std::size_t size = unsent_fds_.size() * sizeof(int);
+        message.msg_control = control.data();
+        message.msg_controllen = CMSG_SPACE(size);
+        cmsghdr* const part = CMSG_FIRSTHDR(&message);
+        part->cmsg_level = SOL_SOCKET;
+        part->cmsg_type = SCM_RIGHTS;
+        part->cmsg_len = CMSG_LEN(size);
+        std::memcpy(CMSG_DATA(part), unsent_fds_.data(), size);
+    }
+    const ssize_t size = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (size < 0) {
+        if (would_block()) {
+            return {};
+        }
+        return fail_errno();
+    }
+    unsent_.erase(unsent_.begin(), unsent_.begin() + size);
+    unsent_fds_.clear();
+    return {};
+}
+
+} // namespace vrdma::vfio_user

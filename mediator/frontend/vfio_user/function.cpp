@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/frontend/vfio_user/function.h"
+
+#include <fcntl.h>
+#include <linux/vfio.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+namespace vrdma::vfio_user {
+namespace {
+
+constexpr std::size_t register_size = sizeof(std::uint32_t);
+
+// The client maps it too: it must not be able to cut it short.
+Result<UniqueFd> sealed_file(std::uint64_t size) {
+    UniqueFd file{::memfd_create("vrdma-doorbells", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    if (!file || ::ftruncate(file.get(), static_cast<off_t>(size)) != 0 ||
+        ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        return fail_errno();
+    }
+    return file;
+}
+
+// How much of an access lies in the one register that it begins in.
+std::size_t next_step(std::size_t left, std::uint64_t offset) {
+    return std::min<std::size_t>(left, register_size - offset % register_size);
+}
+
+} // namespace
+
+Function::Function(const DeviceType& type)
+    : type_{type}, registers_(VRDMA_PAGE_SIZE / register_size) {
+    vrdma_pci_config_init(&config_, type.limits.doorbell_pages, type.limits.vectors);
+}
+
+Result<std::unique_ptr<Function>> Function::create(const Options& options, EventLoop& loop,
+                                                   hca::Hca& hca, verbs::GidRegistry& gids) {
+    std::unique_ptr<Function> function{new Function{options.type}};
+    if (const auto prepared = function->prepare(options.window); !prepared) {
+        return fail(prepared.error());
+    }
+    if (const auto started = function->start(options, loop, hca, gids); !started) {
+        return fail(started.error());
+    }
+    return function;
+}
+
+Result<> Function::prepare(std::uint64_t window) {
+    auto memory = ClientMemory::create(window);
+    if (!memory) {
+        return fail(memory.error());
+    }
+    memory_ = std::move(*memory);
+    auto interrupts = Interrupts::create(type_.limits.vectors);
+    if (!interrupts) {
+        return fail(interrupts.error());
+    }
+    interrupts_ = std::move(*interrupts);
+    return replace_shared();
+}
+
+Result<> Function::start(const Options& options, EventLoop& loop, hca::Hca& hca,
+                         verbs::GidRegistry& gids) {
+    auto wake = EventFd::create();
+    if (!wake) {
+        return fail(wake.error());
+    }
+    wake_ = std::move(*wake);
+    device_.emplace(options.name, type_, options.identity, *this, hca, gids);
+    auto turns = loop.watch(wake_->fd(), [this](std::uint32_t) {
+        wake_->drain();
+        device_->service();
+    });
+    if (!turns) {
+        return fail(turns.error());
+    }
+    turns_ = std::move(*turns);
+    return {};
+}
+
+// The doorbell pages and the eventfd for kicks: a client that is gone may have kept them.
+Result<> Function::replace_shared() {
+    const std::uint64_t size = std::uint64_t{type_.limits.doorbell_pages} * VRDMA_PAGE_SIZE;
+    auto file = sealed_file(size);
+    auto kick = EventFd::create();
+    if (!file || !kick) {
+        return fail(file ? kick.error() : file.error());
+    }
+    if (doorbells_.data() == nullptr) {
+        auto mapped = Mapping::map(file->get(), 0, size, PROT_READ | PROT_WRITE);
+        if (!mapped) {
+            return fail(mapped.error());
+        }
+        doorbells_ = std::move(*mapped);
+    } else if (::mmap(doorbells_.data(), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                      file->get(), 0) == MAP_FAILED) {
+        return fail_errno();
+    }
+    doorbell_file_ = std::move(*file);
+    kick_ = std::move(*kick);
+    return {};
+}
+
+void Function::reset() {
+    vrdma_pci_config_reset(&config_);
+    device_->reset();
+}
+
+Result<> Function::start_anew() {
+    reset();
+    interrupts_->clear_all();
+    memory_->unmap_all();
+    return replace_shared();
+}
+
+std::span<vrdma_doorbell_page> Function::doorbells() noexcept {
+    return {doorbells_.as<vrdma_doorbell_page>(), type_.limits.doorbell_pages};
+}
+
+std::uint64_t Function::region_size(std::uint32_t region) const noexcept {
+    switch (region) {
+        case VFIO_PCI_CONFIG_REGION_INDEX:
+            return VRDMA_PCI_CONFIG_SIZE;
+        case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS:
+            return VRDMA_BAR0_SIZE;
+        case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS:
+            return doorbells_.size();
+        case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_MSIX:
+            return VRDMA_BAR4_SIZE;
+        default:
+            return 0;
+    }
+}
+
+void Function::read(std::uint32_t region, std::uint64_t offset,
+                    std::span<std::byte> data) noexcept {
+    switch (region) {
+        case VFIO_PCI_CONFIG_REGION_INDEX:
+            std::memcpy(data.data(), config_.bytes + offset, data.size());
+            break;
+        case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS:
+            read_registers(offset, data);
+            break;
+        case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS:
+            std::memcpy(data.data(), doorbells_.data() + offset, data.size());
+            break;
+        default: // the client keeps the MSI-X table
+            std::ranges::fill(data, std::byte{});
+    }
+}
+
+void Function::write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data) {
+    switch (region) {
+        case VFIO_PCI_CONFIG_REGION_INDEX:
+            vrdma_pci_config_write(&config_, static_cast<unsigned>(offset),
+                                   reinterpret_cast<const __u8*>(data.data()),
+                                   static_cast<unsigned>(data.size()));
+            break;
+        case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS:
+            write_registers(offset, data);
+            break;
+        case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS:
+            std::memcpy(doorbells_.data() + offset, data.data(), data.size());
+            break;
+        default: // the client keeps the MSI-X table
+            break;
+    }
+}
+
+// 32 bits wide and aligned; anything else reads as ones and is dropped. The kick page reads as
+// zero.
+void Function::read_registers(std::uint64_t offset, std::span<std::byte> data) noexcept {
+    for (std::size_t done = 0, step = 0; done < data.size(); done += step) {
+        const std::uint64_t at = offset + done;
+        step = next_step(data.size() - done, at);
+        std::uint32_t value = 0xffffffff;
+        if (at >= VRDMA_BAR0_KICK_OFFSET) {
+            value = 0;
+        } else if (step == register_size) {
+            value = std::atomic_ref{registers_[at / register_size]}.load(std::memory_order_acquire);
+        }
+        std::memcpy(data.data() + done, &value, step);
+    }
+}
+
+void Function::write_registers(std::uint64_t offset, std::span<const std::byte> data) {
+    std::size_t done = 0;
+    for (std::size_t step = 0; done < data.size() && offset + done < VRDMA_BAR0_KICK_OFFSET;
+         done += step) {
+        step = next_step(data.size() - done, offset + done);
+        if (step == register_size) {
+            std::uint32_t value = 0;
+            std::memcpy(&value, data.data() + done, sizeof(value));
+            device_->write_register(static_cast<std::uint32_t>(offset + done), value);
+        }
+    }
+    if (done < data.size()) {
+        kick_->signal();
+    }
+}
+
+} // namespace vrdma::vfio_user

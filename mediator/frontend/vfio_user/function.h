@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The PCI function that a client sees: configuration space, BARs and interrupts in front of the
+// device model. What the kernel module is for an mdev.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "mediator/base/event_fd.h"
+#include "mediator/base/event_loop.h"
+#include "mediator/base/mapping.h"
+#include "mediator/device/device.h"
+#include "mediator/frontend/vfio_user/client_memory.h"
+#include "mediator/frontend/vfio_user/interrupts.h"
+#include "vrdma/pci_config.h"
+
+namespace vrdma::vfio_user {
+
+class Function final : public HostPort {
+  public:
+    struct Options {
+        std::string name;
+        const DeviceType& type;
+        verbs::Identity identity;
+        std::uint64_t window; // bytes of IOVA space
+    };
+
+    // All that is passed by reference outlives the function.
+    static Result<std::unique_ptr<Function>> create(const Options& options, EventLoop& loop,
+                                                    hca::Hca& hca, verbs::GidRegistry& gids);
+    Function(const Function&) = delete;
+    Function& operator=(const Function&) = delete;
+    ~Function() override = default;
+
+    // As the client does.
+    void reset();
+    // What the client had is gone, and nothing that it kept is of use for the next.
+    Result<> start_anew();
+
+    std::uint64_t region_size(std::uint32_t region) const noexcept;
+    // [offset, offset + size) lies in the region.
+    void read(std::uint32_t region, std::uint64_t offset, std::span<std::byte> data) noexcept;
+    void write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data);
+
+    ClientMemory& client_memory() noexcept { return *memory_; }
+    Interrupts& interrupts() noexcept { return *interrupts_; }
+    int doorbell_file() const noexcept { return doorbell_file_.get(); }
+
+    std::span<std::uint32_t> registers() noexcept override { return registers_; }
+    std::span<vrdma_doorbell_page> doorbells() noexcept override;
+    GuestMemory& memory() noexcept override { return *memory_; }
+    int kick_fd() const noexcept override { return kick_->fd(); }
+    void raise(unsigned vector) noexcept override { interrupts_->raise(vector); }
+    void wake() noexcept override { wake_->signal(); }
+
+  private:
+    explicit Function(const DeviceType& type);
+
+    Result<> prepare(std::uint64_t window);
+    Result<> start(const Options& options, EventLoop& loop, hca::Hca& hca,
+                   verbs::GidRegistry& gids);
+    Result<> replace_shared();
+    void read_registers(std::uint64_t offset, std::span<std::byte> data) noexcept;
+    void write_registers(std::uint64_t offset, std::span<const std::byte> data);
+
+    const DeviceType& type_;
+    vrdma_pci_config config_{};
+    std::vector<std::uint32_t> registers_;
+    std::unique_ptr<ClientMemory> memory_;
+    std::unique_ptr<Interrupts> interrupts_;
+    UniqueFd doorbell_file_;
+    Mapping doorbells_;
+    std::optional<EventFd> kick_;
+    std::optional<EventFd> wake_;
+    std::optional<Device> device_;
+    EventLoop::Watch turns_;
+};
+
+} // namespace vrdma::vfio_user

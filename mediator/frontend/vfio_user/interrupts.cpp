@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/frontend/vfio_user/interrupts.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "mediator/base/errno.h"
+
+namespace vrdma::vfio_user {
+namespace {
+
+bool is_eventfd(int fd) {
+    std::array<char, 64> target{};
+    const auto link = fmt::format("/proc/self/fd/{}", fd);
+    const ssize_t size = ::readlink(link.c_str(), target.data(), target.size());
+    return size > 0 && std::string_view{target.data(), static_cast<std::size_t>(size)} ==
+                           "anon_inode:[eventfd]";
+}
+
+} // namespace
+
+Result<std::unique_ptr<Interrupts>> Interrupts::create(unsigned vectors) {
+    UniqueFd zero{::open("/dev/zero", O_RDONLY | O_CLOEXEC)};
+    aio_context_t context = 0;
+    if (!zero || ::syscall(SYS_io_setup, 1, &context) != 0) {
+        return fail_errno();
+    }
+    return std::unique_ptr<Interrupts>{new Interrupts{context, std::move(zero), vectors}};
+}
+
+Interrupts::Interrupts(aio_context_t context, UniqueFd zero, unsigned vectors)
+    : context_{context}, zero_{std::move(zero)}, eventfds_(vectors) {}
+
+Interrupts::~Interrupts() {
+    ::syscall(SYS_io_destroy, context_);
+}
+
+// Reading nothing from /dev/zero completes at once; the completion is taken so that there is room
+// for the next.
+void Interrupts::signal(int eventfd) noexcept {
+    iocb read{};
+    read.aio_lio_opcode = IOCB_CMD_PREAD;
+    read.aio_fildes = static_cast<std::uint32_t>(zero_.get());
+    read.aio_flags = IOCB_FLAG_RESFD;
+    read.aio_resfd = static_cast<std::uint32_t>(eventfd);
+    iocb* submission = &read;
+    ::syscall(SYS_io_submit, context_, 1, &submission);
+    io_event completion{};
+    timespec at_once{};
+    ::syscall(SYS_io_getevents, context_, 0, 1, &completion, &at_once);
+}
+
+void Interrupts::raise(unsigned vector) noexcept {
+    const std::lock_guard lock{lock_};
+    if (eventfds_[vector]) {
+        signal(eventfds_[vector].get());
+    } else {
+        pending_.set(vector);
+    }
+}
+
+Result<> Interrupts::set(unsigned start, std::vector<UniqueFd> eventfds) {
+    if (!std::ranges::all_of(eventfds, [](const UniqueFd& fd) { return is_eventfd(fd.get()); })) {
+        return fail(std::errc::invalid_argument);
+    }
+    const std::lock_guard lock{lock_};
+    for (std::size_t i = 0; i < eventfds.size(); ++i) {
+        const std::size_t vector = start + i;
+        eventfds_[vector] = std::move(eventfds[i]);
+        if (pending_.test(vector)) {
+            pending_.reset(vector);
+            signal(eventfds_[vector].get());
+        }
+    }
+    return {};
+}
+
+void Interrupts::clear(unsigned start, unsigned count) noexcept {
+    const std::lock_guard lock{lock_};
+    for (unsigned i = start; i < start + count; ++i) {
+        eventfds_[i] = UniqueFd{};
+    }
+}
+
+void Interrupts::clear_all() noexcept {
+    clear(0, count());
+    const std::lock_guard lock{lock_};
+    pending_.reset();
+}
+
+} // namespace vrdma::vfio_user

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/frontend/vfio_user/session.h"
+
+#include <fmt/format.h>
+#include <linux/vfio.h>
+#include <sys/mman.h>
+
+#include <nlohmann/json.hpp>
+
+namespace vrdma::vfio_user {
+namespace {
+
+constexpr auto invalid = std::errc::invalid_argument;
+
+// The structure at the beginning of a message of exactly that length.
+template <typename T>
+Result<T> only(const Message& message) {
+    if (message.payload.size() != sizeof(T)) {
+        return fail(invalid);
+    }
+    return message.read<T>();
+}
+
+// The payload has room for what the client is told, and the client for it.
+template <typename T>
+Result<T> query(const Message& message) {
+    auto request = only<T>(message);
+    if (request && request->argsz < sizeof(T)) {
+        return fail(invalid);
+    }
+    return request;
+}
+
+// What the client says of itself matters in one point: it must take a descriptor.
+bool acceptable(std::span<const std::byte> text) {
+    if (text.empty()) {
+        return true;
+    }
+    if (text.back() != std::byte{0}) {
+        return false;
+    }
+    const auto* const begin = reinterpret_cast<const char*>(text.data());
+    const auto json = nlohmann::json::parse(begin, begin + text.size() - 1, nullptr, false);
+    if (!json.is_object()) {
+        return false;
+    }
+    const auto capabilities = json.find("capabilities");
+    if (capabilities == json.end()) {
+        return true;
+    }
+    if (!capabilities->is_object()) {
+        return false;
+    }
+    const auto fds = capabilities->find("max_msg_fds");
+    return fds == capabilities->end() || (fds->is_number_integer() && *fds >= 1);
+}
+
+std::string capabilities() {
+    const nlohmann::json text{{"capabilities",
+                               {{"max_msg_fds", max_fds},
+                                {"max_data_xfer_size", max_transfer},
+                                {"max_dma_maps", ClientMemory::max_maps},
+                                {"pgsizes", VRDMA_PAGE_SIZE}}}};
+    return text.dump();
+}
+
+} // namespace
+
+Result<Answer> Session::execute(Message& message) {
+    if (negotiated_ == (message.header.command == VFIO_USER_VERSION)) {
+        return fail(invalid);
+    }
+    const bool takes_fds = message.header.command == VFIO_USER_DMA_MAP ||
+                           message.header.command == VFIO_USER_DEVICE_SET_IRQS;
+    if (!message.fds.empty() && !takes_fds) {
+        return fail(invalid);
+    }
+    switch (message.header.command) {
+        case VFIO_USER_VERSION:
+            return version(message);
+        case VFIO_USER_DMA_MAP:
+            return map_dma(message);
+        case VFIO_USER_DMA_UNMAP:
+            return unmap_dma(message);
+        case VFIO_USER_DEVICE_GET_INFO:
+            return device_info(message);
+        case VFIO_USER_DEVICE_GET_REGION_INFO:
+            return region_info(message);
+        case VFIO_USER_DEVICE_GET_REGION_IO_FDS:
+            return region_io_fds(message);
+        case VFIO_USER_DEVICE_GET_IRQ_INFO:
+            return irq_info(message);
+        case VFIO_USER_DEVICE_SET_IRQS:
+            return set_irqs(message);
+        case VFIO_USER_REGION_READ:
+            return read_region(message);
+        case VFIO_USER_REGION_WRITE:
+            return write_region(message);
+        case VFIO_USER_DEVICE_RESET:
+            return message.payload.empty() ? reset() : fail(invalid);
+        default:
+            return fail(std::errc::operation_not_supported);
+    }
+}
+
+Result<Answer> Session::version(const Message& message) {
+    const auto theirs = message.read<vfio_user_version>();
+    if (!theirs) {
+        return fail(theirs.error());
+    }
+    if (theirs->major != VFIO_USER_MAJOR || !acceptable(message.after<vfio_user_version>())) {
+        return fail(invalid);
+    }
+    negotiated_ = true;
+    const vfio_user_version ours{VFIO_USER_MAJOR,
+                                 std::min<std::uint16_t>(theirs->minor, VFIO_USER_MINOR)};
+    Answer answer;
+    answer.add(ours);
+    const std::string text = capabilities();
+    const auto bytes = std::as_bytes(std::span{text.c_str(), text.size() + 1});
+    answer.payload.insert(answer.payload.end(), bytes.begin(), bytes.end());
+    return answer;
+}
+
+// Memory comes with a file: what could only be reached by messages (DMA_READ) is of no use to a
+// poller.
+Result<Answer> Session::map_dma(Message& message) {
+    const auto map = query<vfio_user_dma_map>(message);
+    if (!map) {
+        return fail(map.error());
+    }
+    constexpr std::uint32_t known = VFIO_USER_DMA_READ | VFIO_USER_DMA_WRITE;
+    if (map->flags == 0 || (map->flags & ~known) != 0 || message.fds.size() != 1) {
+        return fail(invalid);
+    }
+    const int protection = ((map->flags & VFIO_USER_DMA_READ) != 0 ? PROT_READ : 0) |
+                           ((map->flags & VFIO_USER_DMA_WRITE) != 0 ? PROT_WRITE : 0);
+    return function_.client_memory()
+        .map(Iova{map->address}, map->size, std::move(message.fds[0]), map->offset, protection)
+        .map([] { return Answer{}; });
+}
+
+Result<Answer> Session::unmap_dma(const Message& message) {
+    const auto unmap = query<vfio_user_dma_unmap>(message);
+    if (!unmap) {
+        return fail(unmap.error());
+    }
+    if (unmap->flags != 0) {
+        return fail(invalid);
+    }
+    return function_.client_memory().unmap(Iova{unmap->address}, unmap->size).map([&] {
+        return Answer{}.add(*unmap);
+    });
+}
+
+Result<Answer> Session::device_info(const Message& message) {
+    return query<vfio_user_device_info>(message).map([](const auto& request) {
+        return Answer{}.add(vfio_user_device_info{sizeof(request),
+                                                  VFIO_DEVICE_FLAGS_RESET | VFIO_DEVICE_FLAGS_PCI,
+                                                  VFIO_PCI_NUM_REGIONS, VFIO_PCI_NUM_IRQS});
+    });
+}
+
+Result<Answer> Session::region_info(const Message& message) {
+    auto info = query<vfio_user_region_info>(message);
+    if (!info) {
+        return fail(info.error());
+    }
+    if (info->index >= VFIO_PCI_NUM_REGIONS) {
+        return fail(invalid);
+    }
+    const std::uint64_t size = function_.region_size(info->index);
+    const std::uint32_t access = VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE;
+    *info = {sizeof(*info), size == 0 ? 0 : access, info->index, 0, size, 0};
+    Answer answer;
+    if (info->index == VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS) {
+        info->flags |= VFIO_REGION_INFO_FLAG_MMAP;
+        answer.fds.push_back(function_.doorbell_file());
+    }
+    return answer.add(*info);
+}
+
+// The kick page: the eventfd that the poller watches itself.
+Result<Answer> Session::region_io_fds(const Message& message) {
+    auto info = query<vfio_user_region_io_fds>(message);
+    if (!info) {
+        return fail(info.error());
+    }
+    if (info->flags != 0 || info->count != 0 || info->index >= VFIO_PCI_NUM_REGIONS) {
+        return fail(invalid);
+    }
+    const std::uint32_t room = info->argsz;
+    const bool has_kick = info->index == VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS;
+    info->count = has_kick ? 1 : 0;
+    info->argsz =
+        static_cast<std::uint32_t>(sizeof(*info) + info->count * sizeof(vfio_user_ioeventfd));
+    Answer answer;
+    answer.add(*info);
+    if (has_kick && room >= info->argsz) {
+        vfio_user_ioeventfd kick{};
+        kick.offset = VRDMA_BAR0_KICK_OFFSET;
+        kick.size = sizeof(std::uint32_t);
+        kick.type = VFIO_USER_IO_FD_TYPE_IOEVENTFD;
+        answer.add(kick).fds.push_back(function_.kick_fd());
+    }
+    return answer;
+}
+
+unsigned Session::irq_count(std::uint32_t index) const noexcept {
+    return index == VFIO_PCI_MSIX_IRQ_INDEX ? function_.interrupts().count() : 0;
+}
+
+Result<Answer> Session::irq_info(const Message& message) {
+    const auto info = query<vfio_user_irq_info>(message);
+    if (!info) {
+        return fail(info.error());
+    }
+    if (info->index >= VFIO_PCI_NUM_IRQS) {
+        return fail(invalid);
+    }
+    const unsigned count = irq_count(info->index);
+    return Answer{}.add(vfio_user_irq_info{
+        sizeof(*info), count == 0 ? 0 : std::uint32_t{VFIO_IRQ_INFO_EVENTFD}, info->index, count});
+}
+
+// MSI-X is masked by the client, in its own table.
+Result<Answer> Session::set_irqs(Message& message) {
+    const auto set = message.read<vfio_user_irq_set>();
+    if (!set) {
+        return fail(set.error());
+    }
+    const unsigned count = irq_count(set->index);
+    if (set->argsz < sizeof(*set) || set->start > count || set->count > count - set->start) {
+        return fail(invalid);
+    }
+    Interrupts& interrupts = function_.interrupts();
+    const auto data = message.after<vfio_user_irq_set>();
+    switch (set->flags) {
+        case VFIO_IRQ_SET_ACTION_TRIGGER | VFIO_IRQ_SET_DATA_EVENTFD:
+            if (!data.empty() || (!message.fds.empty() && message.fds.size() != set->count)) {
+                return fail(invalid);
+            }
+            if (message.fds.empty()) {
+                interrupts.clear(set->start, set->count);
+                return Answer{};
+            }
+            return interrupts.set(set->start, std::move(message.fds)).map([] { return Answer{}; });
+        case VFIO_IRQ_SET_ACTION_TRIGGER | VFIO_IRQ_SET_DATA_NONE:
+        case VFIO_IRQ_SET_ACTION_TRIGGER | VFIO_IRQ_SET_DATA_BOOL:
+            return trigger(*set, message);
+        default:
+            return fail(std::errc::operation_not_supported);
+    }
+}
+
+// A client's test of its own interrupts. None of them all is how VFIO takes the eventfds away.
+Result<Answer> Session::trigger(const vfio_user_irq_set& set, const Message& message) {
+    Interrupts& interrupts = function_.interrupts();
+    const auto wanted = message.after<vfio_user_irq_set>();
+    const bool by_byte = (set.flags & VFIO_IRQ_SET_DATA_BOOL) != 0;
+    if (!message.fds.empty() || wanted.size() != (by_byte ? set.count : 0)) {
+        return fail(invalid);
+    }
+    if (set.count == 0 && !by_byte) {
+        interrupts.clear(0, irq_count(set.index));
+    }
+    for (unsigned i = 0; i < set.count; ++i) {
+        if (!by_byte || wanted[i] != std::byte{0}) {
+            interrupts.raise(set.start + i);
+        }
+    }
+    return Answer{};
+}
+
+Result<vfio_user_region_access> Session::access(const Message& message) const {
+    const auto access = message.read<vfio_user_region_access>();
+    if (!access) {
+        return access;
+    }
+    const std::uint64_t size = function_.region_size(access->region);
+    if (access->count == 0 || access->count > max_transfer || access->offset > size ||
+        access->count > size - access->offset) {
+        return fail(invalid);
+    }
+    return access;
+}
+
+Result<Answer> Session::read_region(const Message& message) {
+    const auto read = access(message);
+    if (!read || message.payload.size() != sizeof(*read)) {
+        return fail(invalid);
+    }
+    Answer answer;
+    answer.add(*read).payload.resize(sizeof(*read) + read->count);
+    function_.read(read->region, read->offset, std::span{answer.payload}.subspan(sizeof(*read)));
+    return answer;
+}
+
+Result<Answer> Session::write_region(const Message& message) {
+    const auto write = access(message);
+    if (!write || message.payload.size() != sizeof(*write) + write->count) {
+        return fail(invalid);
+    }
+    function_.write(write->region, write->offset, message.after<vfio_user_region_access>());
+    return Answer{}.add(*write);
+}
+
+Result<Answer> Session::reset() {
+    function_.reset();
+    return Answer{};
+}
+
+} // namespace vrdma::vfio_user

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What one client may ask of its function, and what it is answered: one function a command, each of
+// which checks all that it was sent.
+#pragma once
+
+#include "mediator/frontend/vfio_user/function.h"
+#include "mediator/frontend/vfio_user/message.h"
+
+namespace vrdma::vfio_user {
+
+class Session {
+  public:
+    explicit Session(Function& function) : function_{function} {}
+
+    // An error is the reply's errno. The first command must be VERSION; false from negotiated()
+    // after it is the end of the session.
+    Result<Answer> execute(Message& message);
+    bool negotiated() const noexcept { return negotiated_; }
+
+  private:
+    Result<Answer> version(const Message& message);
+    Result<Answer> map_dma(Message& message);
+    Result<Answer> unmap_dma(const Message& message);
+    Result<Answer> device_info(const Message& message);
+    Result<Answer> region_info(const Message& message);
+    Result<Answer> region_io_fds(const Message& message);
+    Result<Answer> irq_info(const Message& message);
+    Result<Answer> set_irqs(Message& message);
+    Result<Answer> trigger(const vfio_user_irq_set& set, const Message& message);
+    Result<Answer> read_region(const Message& message);
+    Result<Answer> write_region(const Message& message);
+    Result<Answer> reset();
+
+    Result<vfio_user_region_access> access(const Message& message) const;
+    unsigned irq_count(std::uint32_t index) const noexcept;
+
+    Function& function_;
+    bool negotiated_ = false;
+};
+
+} // namespace vrdma::vfio_user

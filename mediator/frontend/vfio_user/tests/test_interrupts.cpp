@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+
+#include <thread>
+
+#include "mediator/frontend/vfio_user/interrupts.h"
+
+namespace vrdma::vfio_user {
+namespace {
+
+constexpr unsigned vectors = 4;
+
+class InterruptsTest : public ::testing::Test {
+  protected:
+    Result<> set(unsigned vector) {
+        std::vector<UniqueFd> fds;
+        fds.emplace_back(::fcntl(eventfd_.get(), F_DUPFD_CLOEXEC, 0));
+        return interrupts_->set(vector, std::move(fds));
+    }
+
+    eventfd_t count() const {
+        eventfd_t count = 0;
+        ::eventfd_read(eventfd_.get(), &count);
+        return count;
+    }
+
+    UniqueFd eventfd_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+    std::unique_ptr<Interrupts> interrupts_ = *Interrupts::create(vectors);
+};
+
+// Raise a vector more often than completions have room; expect each to signal.
+TEST_F(InterruptsTest, RaisesSignal) {
+    ASSERT_TRUE(set(2));
+    for (int i = 0; i < 5000; ++i) {
+        interrupts_->raise(2);
+    }
+    EXPECT_EQ(count(), 5000u);
+    interrupts_->raise(1);
+    EXPECT_EQ(count(), 0u);
+}
+
+// Raise a vector before it has an eventfd, and while that was taken away; expect one signal when it
+// comes.
+TEST_F(InterruptsTest, WhatIsPendingIsSignalledLater) {
+    interrupts_->raise(3);
+    interrupts_->raise(3);
+    ASSERT_TRUE(set(3));
+    EXPECT_EQ(count(), 1u);
+    interrupts_->clear(0, vectors);
+    interrupts_->raise(3);
+    EXPECT_EQ(count(), 0u);
+    ASSERT_TRUE(set(3));
+    EXPECT_EQ(count(), 1u);
+}
+
+// Raise and forget; expect nothing to be pending.
+TEST_F(InterruptsTest, ClearAllForgets) {
+    interrupts_->raise(0);
+    interrupts_->clear_all();
+    ASSERT_TRUE(set(0));
+    EXPECT_EQ(count(), 0u);
+}
+
+// Pass something else than an eventfd among eventfds; expect none to be taken.
+TEST_F(InterruptsTest, OnlyEventfds) {
+    std::vector<UniqueFd> fds;
+    fds.emplace_back(::fcntl(eventfd_.get(), F_DUPFD_CLOEXEC, 0));
+    fds.emplace_back(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    EXPECT_EQ(interrupts_->set(0, std::move(fds)).error(), std::errc::invalid_argument);
+    interrupts_->raise(0);
+    EXPECT_EQ(count(), 0u);
+}
+
+// Fill the eventfd, make it blocking, and raise; expect to return.
+TEST_F(InterruptsTest, AFullEventfdBlocksNobody) {
+    ASSERT_TRUE(set(0));
+    ASSERT_EQ(::eventfd_write(eventfd_.get(), ~0ull - 1), 0);
+    ASSERT_EQ(::fcntl(eventfd_.get(), F_SETFL, 0), 0);
+    interrupts_->raise(0);
+    interrupts_->raise(0);
+    EXPECT_GE(count(), ~0ull - 1);
+}
+
+// Raise from one thread while another gives and takes the eventfd; expect all to end.
+TEST_F(InterruptsTest, RaisedWhileTheyChange) {
+    std::thread raiser{[&] {
+        for (int i = 0; i < 5000; ++i) {
+            interrupts_->raise(1);
+        }
+    }};
+    for (int i = 0; i < 500; ++i) {
+        ASSERT_TRUE(set(1));
+        interrupts_->clear(1, 1);
+    }
+    raiser.join();
+    interrupts_->raise(1);
+    ASSERT_TRUE(set(1));
+    EXPECT_GE(count(), 1u);
+}
+
+} // namespace
+} // namespace vrdma::vfio_user

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <fcntl.h>
+#include <linux/vfio.h>
+#include <fcntl.h>
+#include <linux/vfio.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "mediator/frontend/vfio_user/server.h"
+#include "mediator/frontend/vfio_user/tests/client.h"
+
+namespace vrdma::vfio_user::test {
+namespace {
+
+// The other side, blocking. Reads the mediator's bytes as the mediator does ours.
+class Client {
+  public:
+    explicit Client(const std::string& path)
+        : fd_{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)} {
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+        connected_ =
+            ::connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+        channel_ = Channel{UniqueFd{::dup(fd_.get())}};
+    }
+
+    bool connected() const { return connected_; }
+
+    void send(const Message& message) {
+        Answer bytes;
+        bytes.payload = message.payload;
+        for (const UniqueFd& fd : message.fds) {
+            bytes.fds.push_back(fd.get());
+        }
+        EXPECT_TRUE(channel_.send(message.header, std::move(bytes)));
+    }
+
+    // Nothing: the mediator hung up.
+    std::optional<Message> receive() {
+        for (;;) {
+            auto message = channel_.receive();
+            if (!message) {
+                return std::nullopt;
+            }
+            if (*message) {
+                return std::move(**message);
+            }
+            pollfd ready{fd_.get(), POLLIN, 0};
+            EXPECT_EQ(::poll(&ready, 1, 20'000), 1) << "no reply in 20 s";
+        }
+    }
+
+    std::optional<Message> ask(const Message& message) {
+        send(message);
+        return receive();
+    }
+
+    int fd() const { return fd_.get(); }
+
+  private:
+    UniqueFd fd_;
+    bool connected_ = false;
+    Channel channel_{UniqueFd{}};
+};
+
+// The mediator's loop in a thread of its own, as its objects want to be made and ended there.
+class ServerTest : public ::testing::Test {
+  protected:
+    ServerTest() {
+        std::atomic<bool> ready{false};
+        mediator_ = std::thread{[&] { serve(ready); }};
+        ready.wait(false);
+    }
+
+    ~ServerTest() override {
+        stop_.signal();
+        mediator_.join();
+        EXPECT_FALSE(std::filesystem::exists(path_));
+    }
+
+    void serve(std::atomic<bool>& ready) {
+        Bench bench;
+        const auto stop = bench.loop.watch(stop_.fd(), [&](std::uint32_t) { bench.loop.stop(); });
+        const auto server = Server::listen({path_, ::getuid(), ::getgid(), 0640}, "test",
+                                           bench.make_function(), bench.loop);
+        EXPECT_TRUE(server);
+        ready.store(true);
+        ready.notify_one();
+        EXPECT_TRUE(bench.loop.run());
+    }
+
+    std::string path_ = ::testing::TempDir() + "vrdma-" + std::to_string(::getpid()) + ".sock";
+    EventFd stop_ = *EventFd::create();
+    std::thread mediator_;
+};
+
+std::uint32_t error_of(const std::optional<Message>& reply) {
+    return reply ? reply->header.error : 0;
+}
+
+// Negotiate and read a register; expect replies with the command's id and number.
+TEST_F(ServerTest, AnswersItsClient) {
+    Client client{path_};
+    const auto version = client.ask(version_command());
+    ASSERT_TRUE(version);
+    EXPECT_EQ(version->header.flags, 1u);
+    EXPECT_EQ(version->header.id, 7u);
+    const auto read = client.ask(command(VFIO_USER_REGION_READ, vfio_user_region_access{0, 0, 4}));
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->header.command, VFIO_USER_REGION_READ);
+    EXPECT_EQ(read->header.size, sizeof(vfio_user_header) + 20);
+}
+
+// Send commands that are refused; expect their errno without a payload, and the next to be served.
+TEST_F(ServerTest, TellsErrors) {
+    Client client{path_};
+    ASSERT_TRUE(client.ask(version_command()));
+    const auto refused = client.ask(command(99));
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(refused->header.flags, 0x21u);
+    EXPECT_EQ(refused->header.error, static_cast<std::uint32_t>(ENOTSUP));
+    EXPECT_EQ(refused->header.size, sizeof(vfio_user_header));
+    EXPECT_EQ(error_of(client.ask(command(VFIO_USER_DEVICE_RESET))), 0u);
+}
+
+// Send commands without waiting, all but the last without wanting a reply; expect one.
+TEST_F(ServerTest, NoReplyMeansNone) {
+    Client client{path_};
+    ASSERT_TRUE(client.ask(version_command()));
+    for (int i = 0; i < 100; ++i) {
+        Message quiet = command(VFIO_USER_DEVICE_RESET);
+        quiet.header.flags = VFIO_USER_F_NO_REPLY;
+        client.send(quiet);
+    }
+    Message last = command(VFIO_USER_DEVICE_RESET);
+    last.header.id = 1234;
+    const auto reply = client.ask(last);
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->header.id, 1234u);
+}
+
+// Speak another version, send a reply, or unknown flags; expect to be told where there is a way to,
+// and to be hung up on.
+TEST_F(ServerTest, HangsUpOnStrangers) {
+    for (const std::uint32_t flags : {1u, 2u, 0x20u, 0x40u, 0x80000000u}) {
+        Client client{path_};
+        ASSERT_TRUE(client.ask(version_command()));
+        Message strange = command(VFIO_USER_DEVICE_RESET);
+        strange.header.flags = flags;
+        EXPECT_FALSE(client.ask(strange)) << flags;
+    }
+    Client client{path_};
+    EXPECT_EQ(error_of(client.ask(command(VFIO_USER_VERSION, vfio_user_version{9, 9}))),
+              static_cast<std::uint32_t>(EINVAL));
+    EXPECT_FALSE(client.receive());
+}
+
+// Connect a second time; expect that to be hung up on, and the first to be served on.
+TEST_F(ServerTest, HasOneClientAtATime) {
+    Client client{path_};
+    ASSERT_TRUE(client.ask(version_command()));
+    Client second{path_};
+    EXPECT_TRUE(second.connected());
+    EXPECT_FALSE(second.receive());
+    EXPECT_TRUE(client.ask(command(VFIO_USER_DEVICE_RESET)));
+}
+
+// Map memory, write a register, go; expect the next client to find neither, and doorbell pages that
+// the first does not share.
+TEST_F(ServerTest, ANewClientFindsAFreshFunction) {
+    const vfio_user_dma_map map{32, 3, 0, 0x10000, 0x1000};
+    const auto doorbells =
+        command(VFIO_USER_DEVICE_GET_REGION_INFO,
+                vfio_user_region_info{32, 0, VFIO_PCI_BAR2_REGION_INDEX, 0, 0, 0});
+    std::array<struct stat, 2> files{};
+    for (auto& file : files) {
+        Client client{path_};
+        // The one before is gone once its place is free.
+        while (!client.ask(version_command())) {
+            client = Client{path_};
+        }
+        Message request = command(VFIO_USER_DMA_MAP, map);
+        request.fds.push_back(shared_file(0x1000));
+        EXPECT_EQ(error_of(client.ask(request)), 0u);
+        const auto depth = client.ask(
+            command(VFIO_USER_REGION_READ, vfio_user_region_access{VRDMA_REG_AQ_DEPTH, 0, 4}));
+        ASSERT_TRUE(depth);
+        std::uint32_t value = 1;
+        std::memcpy(&value, depth->payload.data() + sizeof(vfio_user_region_access), 4);
+        EXPECT_EQ(value, 0u);
+        EXPECT_TRUE(client.ask(command(VFIO_USER_REGION_WRITE,
+                                       vfio_user_region_access{VRDMA_REG_AQ_DEPTH, 0, 4},
+                                       std::uint32_t{64})));
+        const auto region = client.ask(doorbells);
+        ASSERT_TRUE(region && region->fds.size() == 1);
+        EXPECT_EQ(::fstat(region->fds[0].get(), &file), 0);
+    }
+    EXPECT_NE(files[0].st_ino, files[1].st_ino);
+}
+
+// Ask for much and read nothing, then read all; expect every reply, in order.
+TEST_F(ServerTest, WaitsForASlowReader) {
+    Client client{path_};
+    ASSERT_TRUE(client.ask(version_command()));
+    constexpr std::uint16_t count = 200;
+    std::thread sender{[&] {
+        for (std::uint16_t id = 0; id < count; ++id) {
+            Message read = command(VFIO_USER_REGION_READ,
+                                   vfio_user_region_access{0, VFIO_PCI_BAR2_REGION_INDEX, 16384});
+            read.header.id = id;
+            const auto size = sizeof(read.header) + read.payload.size();
+            std::vector<std::byte> bytes(size);
+            std::memcpy(bytes.data(), &read.header, sizeof(read.header));
+            std::memcpy(bytes.data() + sizeof(read.header), read.payload.data(),
+                        read.payload.size());
+            EXPECT_EQ(::send(client.fd(), bytes.data(), size, 0), static_cast<ssize_t>(size));
+        }
+    }};
+    sender.join();
+    for (std::uint16_t id = 0; id < count; ++id) {
+        const auto reply = client.receive();
+        ASSERT_TRUE(reply);
+        EXPECT_EQ(reply->header.id, id);
+    }
+}
+
+// Look at the socket; expect the mode that was asked for.
+TEST_F(ServerTest, TheSocketHasItsMode) {
+    struct stat status {};
+    ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0640u);
+}
+
+// Listen where a dead mediator's socket lies, where a file lies and where somebody listens; expect
+// only the first to work.
+TEST(ServerSocketTest, ReplacesWhatNobodyListensOn) {
+    Bench bench;
+    const std::string path = ::testing::TempDir() + "vrdma-stale-" + std::to_string(::getpid());
+    const auto listen = [&](const char* name) {
+        return Server::listen({path, ::getuid(), ::getgid(), 0600}, name, bench.make_function(name),
+                              bench.loop);
+    };
+    {
+        const UniqueFd dead{::socket(AF_UNIX, SOCK_STREAM, 0)};
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+        ASSERT_EQ(::bind(dead.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    }
+    {
+        const auto first = listen("a");
+        EXPECT_TRUE(first);
+        EXPECT_EQ(listen("ab").error(), std::errc::address_in_use);
+    }
+    const UniqueFd file{::creat(path.c_str(), 0600)};
+    EXPECT_EQ(listen("a").error(), std::errc::address_in_use);
+    ::unlink(path.c_str());
+}
+
+} // namespace
+} // namespace vrdma::vfio_user::test
