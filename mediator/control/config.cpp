@@ -250,29 +250,27 @@ void read_identity(Section& section, VfioUserDevice& device) {
 
 // A user or group of this machine.
 template <typename Entry, typename Number>
-Number id_of(const std::string& name, Entry* (*look_up)(const char*), Number Entry::*id) {
+void read_id(Section& section, std::string_view key, Entry* (*look_up)(const char*),
+             Number Entry::*id, Number& out) {
+    std::string name;
+    section.text(key, name);
+    if (name.empty()) {
+        return;
+    }
     const Entry* const entry = look_up(name.c_str());
     if (entry == nullptr) {
-        throw BadConfig{fmt::format("'{}' does not exist here", name)};
+        throw BadConfig{fmt::format("{}: '{}' does not exist here", section.name(key), name)};
     }
-    return entry->*id;
+    out = entry->*id;
 }
 
 void read_socket(Section& section, VfioUserDevice& device) {
     device.socket.path = fmt::format("/run/vrdma/{}.sock", device.name);
     section.text("socket", device.socket.path);
-    std::string owner;
-    std::string group;
+    read_id(section, "owner", ::getpwnam, &passwd::pw_uid, device.socket.owner);
+    read_id(section, "group", ::getgrnam, &::group::gr_gid, device.socket.group);
     std::string mode;
-    section.text("owner", owner);
-    section.text("group", group);
     section.text("mode", mode);
-    if (!owner.empty()) {
-        device.socket.owner = id_of(owner, ::getpwnam, &passwd::pw_uid);
-    }
-    if (!group.empty()) {
-        device.socket.group = id_of(group, ::getgrnam, &::group::gr_gid);
-    }
     if (!mode.empty()) {
         const auto [end, error] =
             std::from_chars(mode.data(), mode.data() + mode.size(), device.socket.mode, 8);

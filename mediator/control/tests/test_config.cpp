@@ -76,6 +76,60 @@ TEST(Config, ErrorsNameTheKey) {
               std::string::npos);
 }
 
+TEST(Config, DevicesBehindSockets) {
+    const auto config = parse_config(R"(
+        mdev = false
+        [[vfio_user]]
+        name = "a"
+        [[vfio_user]]
+        name = "b"
+        socket = "/tmp/b"
+        type = "large"
+        owner = "root"
+        group = "root"
+        mode = "0660"
+        mac = "02:00:00:00:00:0b"
+        addresses = "10.0.0.5,fd00::/64"
+        window_gib = 16
+    )");
+    ASSERT_TRUE(config) << config.error();
+    EXPECT_FALSE(config->mdev);
+    ASSERT_EQ(config->vfio_user.size(), 2u);
+    const VfioUserDevice& a = config->vfio_user[0];
+    EXPECT_EQ(a.socket.path, "/run/vrdma/a.sock");
+    EXPECT_EQ(a.socket.mode, 0600u);
+    EXPECT_EQ(a.type, "small");
+    EXPECT_EQ(a.identity.mac[0], 0x02);
+    EXPECT_TRUE(a.identity.prefixes.empty());
+    const VfioUserDevice& b = config->vfio_user[1];
+    EXPECT_EQ(b.socket.path, "/tmp/b");
+    EXPECT_EQ(b.socket.mode, 0660u);
+    EXPECT_EQ(b.identity.mac, (verbs::Mac{2, 0, 0, 0, 0, 0x0b}));
+    EXPECT_EQ(b.identity.prefixes.size(), 2u);
+    EXPECT_EQ(b.window, 16ull << 30);
+}
+
+TEST(Config, ErrorsOfDevicesBehindSocketsNameTheKey) {
+    const auto error = [](const std::string& line) {
+        return error_of("[[vfio_user]]\nname = \"a\"\n" + line);
+    };
+    EXPECT_EQ(error_of("[[vfio_user]]"), "vfio_user[0].name: a name of a-z, 0-9 and - is wanted");
+    EXPECT_EQ(error_of("vfio_user = 1"), "vfio_user: tables, [[vfio_user]], are wanted");
+    EXPECT_EQ(error("type = \"huge\""), "vfio_user[0].type: no such type");
+    EXPECT_EQ(error("mode = \"999\"").substr(0, 18), "vfio_user[0].mode:");
+    EXPECT_EQ(error("mode = \"1777\"").substr(0, 18), "vfio_user[0].mode:");
+    EXPECT_EQ(error("mac = \"02:00\"").substr(0, 17), "vfio_user[0].mac:");
+    EXPECT_EQ(error("mac = \"01:00:00:00:00:01\"").substr(0, 17), "vfio_user[0].mac:");
+    EXPECT_EQ(error("addresses = \"x\"").substr(0, 23), "vfio_user[0].addresses:");
+    EXPECT_EQ(error("owner = \"nobody-at-all\""),
+              "vfio_user[0].owner: 'nobody-at-all' does not exist here");
+    EXPECT_EQ(error("window_gib = 0"),
+              "vfio_user[0].window_gib: a number from 1 to 16384 is wanted");
+    EXPECT_EQ(error("unknown = 1"), "vfio_user[0].unknown: unknown");
+    EXPECT_EQ(error("[[vfio_user]]\nname = \"a\""), "vfio_user: two devices are named 'a'");
+    EXPECT_EQ(error_of("mdev = 1"), "mdev: true or false is wanted");
+}
+
 TEST(Config, ErrorsOfSyntaxNameTheLine) {
     EXPECT_EQ(error_of("name = \"x\"\n[soft\n").substr(0, 7), "line 2:");
 }
