@@ -42,7 +42,8 @@ Result<> EventLoop::run() {
             return fail_errno();
         }
         for (int i = 0; i < ready && running_; ++i) {
-            const auto found = handlers_.find(events[i].data.u64);
+            const std::uint64_t token = events[i].data.u64; // epoll_event is packed
+            const auto found = handlers_.find(token);
             if (found != handlers_.end()) {
                 const auto handler = found->second; // lives on where the handler ends its watch
                 (*handler)(events[i].events);

@@ -22,6 +22,25 @@ bool would_block() {
 
 } // namespace
 
+ssize_t send_with_fds(int socket, std::span<const std::byte> bytes,
+                      std::span<const int> fds) noexcept {
+    alignas(cmsghdr) Control control{};
+    iovec buffer{const_cast<std::byte*>(bytes.data()), bytes.size()};
+    msghdr message{};
+    message.msg_iov = &buffer;
+    message.msg_iovlen = 1;
+    if (!fds.empty()) {
+        message.msg_control = control.data();
+        message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+        cmsghdr* const part = CMSG_FIRSTHDR(&message);
+        part->cmsg_level = SOL_SOCKET;
+        part->cmsg_type = SCM_RIGHTS;
+        part->cmsg_len = CMSG_LEN(fds.size_bytes());
+        std::memcpy(CMSG_DATA(part), fds.data(), fds.size_bytes());
+    }
+    return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 Result<std::optional<Message>> Channel::receive() {
     constexpr std::size_t header_size = sizeof(incoming_.header);
     if (received_ < header_size) {
@@ -110,22 +129,7 @@ Result<> Channel::flush() {
     if (unsent_.empty()) {
         return {};
     }
-    alignas(cmsghdr) Control control{};
-    iovec buffer{unsent_.data(), unsent_.size()};
-    msghdr message{};
-    message.msg_iov = &buffer;
-    message.msg_iovlen = 1;
-    if (!unsent_fds_.empty()) {
-        const std::size_t size = unsent_fds_.size() * sizeof(int);
-        message.msg_control = control.data();
-        message.msg_controllen = CMSG_SPACE(size);
-        cmsghdr* const part = CMSG_FIRSTHDR(&message);
-        part->cmsg_level = SOL_SOCKET;
-        part->cmsg_type = SCM_RIGHTS;
-        part->cmsg_len = CMSG_LEN(size);
-        std::memcpy(CMSG_DATA(part), unsent_fds_.data(), size);
-    }
-    const ssize_t size = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t size = send_with_fds(socket_.get(), unsent_, unsent_fds_);
     if (size < 0) {
         if (would_block()) {
             return {};

@@ -11,6 +11,10 @@
 
 namespace vrdma::vfio_user {
 
+// As send(2), with descriptors (at most 253). Never blocks.
+ssize_t send_with_fds(int socket, std::span<const std::byte> bytes,
+                      std::span<const int> fds) noexcept;
+
 class Channel {
   public:
     explicit Channel(UniqueFd socket) : socket_{std::move(socket)} {}

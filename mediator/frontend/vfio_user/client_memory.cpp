@@ -86,7 +86,9 @@ Result<> ClientMemory::unmap(Iova iova, std::uint64_t length) {
     if (found == maps_.end() || found->second.length != length) {
         return fail(std::errc::invalid_argument);
     }
-    hide(iova, length);
+    if (!hide(iova, length)) {
+        return fail_errno();
+    }
     maps_.erase(found);
     return {};
 }
@@ -135,9 +137,9 @@ bool ClientMemory::show(Iova iova, const Map& map, std::uint64_t begin,
                   map.file.get(), static_cast<off_t>(map.offset + begin)) != MAP_FAILED;
 }
 
-void ClientMemory::hide(Iova iova, std::uint64_t length) const noexcept {
-    ::mmap(at(iova, length), length, PROT_NONE,
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+bool ClientMemory::hide(Iova iova, std::uint64_t length) const noexcept {
+    return ::mmap(at(iova, length), length, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
 }
 
 } // namespace vrdma::vfio_user

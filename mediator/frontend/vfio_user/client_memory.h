@@ -51,7 +51,7 @@ class ClientMemory final : public GuestMemory {
     bool show(Iova iova, const Map& map, std::uint64_t begin, std::uint64_t end) const noexcept;
     void show_again(Iova iova, const Map& map, std::uint64_t begin,
                     std::uint64_t end) const noexcept;
-    void hide(Iova iova, std::uint64_t length) const noexcept;
+    bool hide(Iova iova, std::uint64_t length) const noexcept;
 
     FaultGuard guard_;
     std::mutex lock_; // maps_: pollers look there after a fault

@@ -67,6 +67,11 @@ Result<UniqueFd> bind_socket(const SocketOptions& options) {
 
 } // namespace
 
+std::unique_ptr<Server> Server::create(std::string name, std::unique_ptr<Function> function,
+                                       EventLoop& loop) {
+    return std::unique_ptr<Server>{new Server{std::move(name), std::move(function), loop}};
+}
+
 Result<std::unique_ptr<Server>> Server::listen(const SocketOptions& options, std::string name,
                                                std::unique_ptr<Function> function,
                                                EventLoop& loop) {
@@ -74,7 +79,7 @@ Result<std::unique_ptr<Server>> Server::listen(const SocketOptions& options, std
     if (!socket) {
         return fail(socket.error());
     }
-    std::unique_ptr<Server> server{new Server{std::move(name), std::move(function), loop}};
+    auto server = create(std::move(name), std::move(function), loop);
     server->path_ = options.path;
     server->socket_ = std::move(*socket);
     auto connections = loop.watch(server->socket_.get(),

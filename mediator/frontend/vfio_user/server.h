@@ -24,7 +24,10 @@ struct SocketOptions {
 
 class Server {
   public:
-    // The loop outlives the server. A socket that nobody listens on any more is replaced.
+    // The loop outlives the server. Clients come by accept().
+    static std::unique_ptr<Server> create(std::string name, std::unique_ptr<Function> function,
+                                          EventLoop& loop);
+    // And through a socket of that path. A socket that nobody listens on any more is replaced.
     static Result<std::unique_ptr<Server>> listen(const SocketOptions& options, std::string name,
                                                   std::unique_ptr<Function> function,
                                                   EventLoop& loop);

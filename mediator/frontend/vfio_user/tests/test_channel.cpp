@@ -22,21 +22,7 @@ class ChannelTest : public ::testing::Test {
     }
 
     void send(std::span<const std::byte> bytes, std::span<const int> fds = {}) {
-        alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(253 * sizeof(int))> control{};
-        iovec buffer{const_cast<std::byte*>(bytes.data()), bytes.size()};
-        msghdr message{};
-        message.msg_iov = &buffer;
-        message.msg_iovlen = 1;
-        if (!fds.empty()) {
-            message.msg_control = control.data();
-            message.msg_controllen = CMSG_SPACE(fds.size_bytes());
-            cmsghdr* const part = CMSG_FIRSTHDR(&message);
-            part->cmsg_level = SOL_SOCKET;
-            part->cmsg_type = SCM_RIGHTS;
-            part->cmsg_len = CMSG_LEN(fds.size_bytes());
-            std::memcpy(CMSG_DATA(part), fds.data(), fds.size_bytes());
-        }
-        ASSERT_EQ(::sendmsg(other_.get(), &message, 0), static_cast<ssize_t>(bytes.size()));
+        ASSERT_EQ(send_with_fds(other_.get(), bytes, fds), static_cast<ssize_t>(bytes.size()));
     }
 
     static std::vector<std::byte> bytes_of(std::uint32_t size, std::size_t payload) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <fcntl.h>
 #include <linux/vfio.h>
-#include <fcntl.h>
-#include <linux/vfio.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>

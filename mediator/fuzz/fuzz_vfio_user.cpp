@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A hostile client of a socket: bytes in any pieces, with descriptors of all kinds, commands that
+// are nearly right, files that shrink under the device, and hanging up in between.
+//
+// The input is a program: each step begins with a byte that says what it does. Whatever it does,
+// the next client must find a function that is ready.
+#include <linux/vfio.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstdlib>
+#include <vector>
+
+#include "mediator/frontend/vfio_user/server.h"
+#include "mediator/fuzz/input.h"
+#include "mediator/hca/soft/soft_hca.h"
+
+namespace vrdma::vfio_user {
+namespace {
+
+using fuzz::Input;
+
+enum Step : std::uint8_t {
+    step_connect, // and negotiate
+    step_bytes,   // count, bytes: sent as they are
+    step_command, // number, length of the payload, its bytes, descriptors
+    step_map,     // spoilers
+    step_truncate,
+    step_enable, // with queues in the file that is mapped
+    step_poll,
+    step_hang_up,
+    step_end,
+};
+
+constexpr int max_steps = 100;
+constexpr std::uint64_t window = 1 << 26;
+constexpr std::uint64_t file_size = 1 << 16;
+
+DeviceType device_type() {
+    DeviceType type{"fuzz", 1, 1 << 20, {}};
+    type.limits.doorbell_pages = 2;
+    type.limits.vectors = 2;
+    return type;
+}
+
+class Machine {
+  public:
+    Machine()
+        : hca_{[] {
+              hca::soft::Config config;
+              config.threads = false;
+              return std::move(*hca::soft::SoftHca::create(config));
+          }()},
+          function_{[&] {
+              verbs::Identity identity;
+              identity.mac = {2, 0, 0, 0, 0, 1};
+              auto made = Function::create({"fuzz", type_, identity, window}, loop_, *hca_, gids_);
+              Function* const function = made->get();
+              server_ = Server::create("fuzz", std::move(*made), loop_);
+              return function;
+          }()} {}
+
+    void run(Input& input) {
+        (void)::ftruncate(file_.get(), file_size);
+        for (int i = 0; i < max_steps && !input.empty(); ++i) {
+            step(input);
+            turn();
+        }
+        other_ = UniqueFd{};
+        turn();
+        std::uint32_t status = 0;
+        function_->read(VFIO_PCI_BAR0_REGION_INDEX, VRDMA_REG_STATUS,
+                        std::as_writable_bytes(std::span{&status, 1}));
+        if (status != VRDMA_STATUS_READY) {
+            std::abort();
+        }
+    }
+
+  private:
+    // Whatever is ready by now, and what follows from it.
+    void turn() {
+        const auto watch = loop_.watch(wake_.fd(), [&](std::uint32_t) {
+            wake_.drain();
+            loop_.stop();
+        });
+        for (int i = 0; i < 8; ++i) {
+            wake_.signal();
+            (void)loop_.run();
+        }
+    }
+
+    void step(Input& input) {
+        switch (input.take<std::uint8_t>() % step_end) {
+            case step_connect:
+                connect();
+                break;
+            case step_bytes:
+                send_bytes(input);
+                break;
+            case step_command:
+                send_command(input);
+                break;
+            case step_map:
+                map(input);
+                break;
+            case step_truncate:
+                (void)::ftruncate(file_.get(), input.take<std::uint16_t>());
+                break;
+            case step_enable:
+                enable(input);
+                break;
+            case step_poll:
+                (void)hca_->poll();
+                break;
+            default:
+                other_ = UniqueFd{};
+                break;
+        }
+    }
+
+    void connect() {
+        std::array<int, 2> ends{};
+        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) !=
+            0) {
+            std::abort();
+        }
+        other_ = UniqueFd{ends[1]};
+        turn();
+        server_->accept(UniqueFd{ends[0]});
+        send(VFIO_USER_VERSION, std::as_bytes(std::span{&version_, 1}), 0);
+    }
+
+    void send_bytes(Input& input) {
+        std::array<std::byte, 64> bytes;
+        const std::size_t count = input.take<std::uint8_t>() % bytes.size();
+        for (std::size_t i = 0; i < count; ++i) {
+            bytes[i] = input.take<std::byte>();
+        }
+        transmit(std::span{bytes}.first(count), input.take<std::uint8_t>());
+    }
+
+    void send_command(Input& input) {
+        const auto number = input.take<std::uint8_t>();
+        std::array<std::byte, 64> payload;
+        const std::size_t count = input.take<std::uint8_t>() % payload.size();
+        for (std::size_t i = 0; i < count; ++i) {
+            payload[i] = input.take<std::byte>();
+        }
+        send(number, std::span{payload}.first(count), input.take<std::uint8_t>());
+    }
+
+    void map(Input& input) {
+        vfio_user_dma_map request{sizeof(request), VFIO_USER_DMA_READ | VFIO_USER_DMA_WRITE, 0, 0,
+                                  file_size};
+        input.spoil<std::uint8_t>(std::as_writable_bytes(std::span{&request, 1}));
+        send(VFIO_USER_DMA_MAP, std::as_bytes(std::span{&request, 1}), 1);
+    }
+
+    // The admin queue and the status page lie in the file, one page each; then a command or two.
+    void enable(Input& input) {
+        constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 7> values{{
+            {VRDMA_REG_ASQ_LOW, 0x1000},
+            {VRDMA_REG_ACQ_LOW, 0x2000},
+            {VRDMA_REG_AQ_DEPTH, 16},
+            {VRDMA_REG_AQ_VECTOR, 1},
+            {VRDMA_REG_STATUS_PAGE_LOW, 0x3000},
+            {VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE},
+            {VRDMA_REG_ADMIN_DOORBELL, 1},
+        }};
+        for (const auto& [offset, value] : values) {
+            const struct {
+                vfio_user_region_access access;
+                std::uint32_t value;
+            } __attribute__((packed))
+            write{{offset, VFIO_PCI_BAR0_REGION_INDEX, sizeof(value)}, value};
+            send(VFIO_USER_REGION_WRITE, std::as_bytes(std::span{&write, 1}), 0);
+        }
+        const std::uint32_t header =
+            VRDMA_ADMIN_PHASE |
+            VRDMA_SET(VRDMA_ADMIN_OPCODE, std::uint32_t{input.take<std::uint8_t>()});
+        (void)::pwrite(file_.get(), &header, sizeof(header), 0x1000);
+    }
+
+    void send(std::uint16_t number, std::span<const std::byte> payload, std::uint8_t fds) {
+        std::array<std::byte, 256> bytes;
+        const vfio_user_header header{
+            0, number, static_cast<std::uint32_t>(sizeof(header) + payload.size()), 0, 0};
+        std::memcpy(bytes.data(), &header, sizeof(header));
+        std::ranges::copy(payload, bytes.begin() + sizeof(header));
+        transmit(std::span{bytes}.first(header.size), fds);
+    }
+
+    // Each bit of fds is a kind of descriptor.
+    void transmit(std::span<const std::byte> bytes, std::uint8_t fds) {
+        std::vector<int> passed;
+        const std::array kinds{file_.get(), eventfd_.get(), empty_.get()};
+        for (std::size_t i = 0; i < kinds.size(); ++i) {
+            if ((fds >> i & 1) != 0) {
+                passed.push_back(kinds[i]);
+            }
+        }
+        if (other_ && !bytes.empty()) {
+            (void)send_with_fds(other_.get(), bytes, passed);
+        }
+    }
+
+    static constexpr vfio_user_version version_{VFIO_USER_MAJOR, VFIO_USER_MINOR};
+
+    UniqueFd file_{::memfd_create("fuzz", MFD_CLOEXEC)};
+    UniqueFd eventfd_{::eventfd(0, EFD_CLOEXEC)};
+    UniqueFd empty_{::memfd_create("empty", MFD_CLOEXEC)};
+    EventFd wake_ = *EventFd::create();
+    EventLoop loop_;
+    DeviceType type_ = device_type();
+    std::unique_ptr<hca::soft::SoftHca> hca_;
+    verbs::GidRegistry gids_;
+    std::unique_ptr<Server> server_;
+    Function* function_;
+    UniqueFd other_;
+};
+
+} // namespace
+} // namespace vrdma::vfio_user
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    spdlog::set_level(spdlog::level::off);
+    static vrdma::vfio_user::Machine machine;
+    vrdma::fuzz::Input input{{data, size}};
+    machine.run(input);
+    return 0;
+}
