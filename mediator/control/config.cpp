@@ -11,7 +11,6 @@
 #include <charconv>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -220,12 +219,16 @@ void read_soft(Section section, hca::soft::Config& soft) {
     }
 }
 
-verbs::Mac parse_mac(const std::string& text, const std::string& key) {
+verbs::Mac parse_mac(std::string_view text, const std::string& key) {
     verbs::Mac mac{};
-    int length = 0;
-    if (std::sscanf(text.c_str(), "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%n", &mac[0], &mac[1],
-                    &mac[2], &mac[3], &mac[4], &mac[5], &length) != 6 ||
-        static_cast<std::size_t>(length) != text.size() || (mac[0] & 1) != 0) {
+    bool valid = text.size() == 3 * mac.size() - 1;
+    for (std::size_t i = 0; valid && i < mac.size(); ++i) {
+        const char* const digits = text.data() + 3 * i;
+        const auto [end, error] = std::from_chars(digits, digits + 2, mac[i], 16);
+        valid =
+            error == std::errc{} && end == digits + 2 && (i + 1 == mac.size() || digits[2] == ':');
+    }
+    if (!valid || (mac[0] & 1) != 0) {
         throw BadConfig{key + ": a MAC address such as 02:00:00:00:00:01 is wanted"};
     }
     return mac;

@@ -41,8 +41,7 @@ Slot* find(const std::byte* address) noexcept {
 // The smallest page that can be put there: a mapping of huge pages cannot be cut within one.
 bool put_scratch(std::byte* address) noexcept {
     for (const std::uint64_t page : {1ull << 12, 1ull << 21, 1ull << 30}) {
-        auto* const start =
-            reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(address) & ~(page - 1));
+        std::byte* const start = address - reinterpret_cast<std::uintptr_t>(address) % page;
         if (::mmap(start, page, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED) {
             return true;

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <array>
 #include <thread>
-#include <vector>
 
 #include "mediator/base/mapping.h"
 #include "mediator/base/unique_fd.h"
@@ -59,13 +59,13 @@ TEST_F(FaultGuardTest, AForbiddenPageShowsAScratchPage) {
 // Touch the same missing pages from several threads; expect all to go on.
 TEST_F(FaultGuardTest, ThreadsFaultAtOnce) {
     ASSERT_EQ(::ftruncate(file_.get(), 0), 0);
-    std::vector<std::thread> threads;
-    for (int i = 0; i < 4; ++i) {
-        threads.emplace_back([&] {
+    std::array<std::thread, 4> threads;
+    for (auto& thread : threads) {
+        thread = std::thread{[&] {
             for (std::size_t at = 0; at < pages; ++at) {
                 EXPECT_EQ(byte(at), 0);
             }
-        });
+        }};
     }
     for (auto& thread : threads) {
         thread.join();

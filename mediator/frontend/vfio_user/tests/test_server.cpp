@@ -79,6 +79,8 @@ class ServerTest : public ::testing::Test {
         ready.wait(false);
     }
 
+    ServerTest(const ServerTest&) = delete;
+    ServerTest& operator=(const ServerTest&) = delete;
     ~ServerTest() override {
         stop_.signal();
         mediator_.join();
