@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Holding off the writers of a range of memory while its pages are replaced.
+ *
+ * The range is made read-only, and a thread that writes to it waits in a SIGSEGV handler until the
+ * hold ends, then writes again. Every other fault goes to the program's own handler, or to what
+ * the program has set instead of one.
+ *
+ * What cannot wait: a system call of another thread that writes into the range fails with EFAULT;
+ * a device that does (O_DIRECT, fixed buffers of io_uring) writes to the old pages; and a thread
+ * that has SIGSEGV blocked, or whose stack is in the range, is killed by the kernel.
+ */
+#ifndef VRDMA_DIRECT_HOLD_H
+#define VRDMA_DIRECT_HOLD_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * One hold at a time, of whole pages whose protection is `prot`. Until the hold ends the caller
+ * must not write to the range either: not allocate, and not take a lock. Returns 0 or an errno.
+ */
+int vrdma_hold(void *start, size_t length, int prot);
+
+/* The caller has given the range its protection back, or replaced it. */
+void vrdma_hold_end(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* VRDMA_DIRECT_HOLD_H */

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* Linux 6.11; Debian 12's headers do not have it. */
+struct procmap_query {
+	uint64_t size;
+	uint64_t query_flags;
+	uint64_t query_addr;
+	uint64_t vma_start;
+	uint64_t vma_end;
+	uint64_t vma_flags;
+	uint64_t vma_page_size;
+	uint64_t vma_offset;
+	uint64_t inode;
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	uint32_t vma_name_size;
+	uint32_t build_id_size;
+	uint64_t vma_name_addr;
+	uint64_t build_id_addr;
+};
+
+#define PROCMAP_QUERY _IOWR('f', 17, struct procmap_query)
+#define PROCMAP_READABLE 0x01u
+#define PROCMAP_WRITABLE 0x02u
+#define PROCMAP_EXECUTABLE 0x04u
+#define PROCMAP_SHARED 0x08u
+#define PROCMAP_COVERING_OR_NEXT 0x10u
+
+/* Returns 0, ENOENT where nothing is mapped at or above, or why the kernel cannot say. */
+static int query(int fd, uintptr_t address, struct vrdma_mapping *mapping)
+{
+	struct procmap_query q = {
+		.size = sizeof(q),
+		.query_flags = PROCMAP_COVERING_OR_NEXT,
+		.query_addr = address,
+		.vma_name_addr = (uintptr_t)mapping->name,
+		.vma_name_size = sizeof(mapping->name),
+	};
+
+	if (ioctl(fd, PROCMAP_QUERY, &q)) {
+		if (errno != ENAMETOOLONG)
+			return errno;
+		q.vma_name_addr = 0;
+		q.vma_name_size = 0;
+		if (ioctl(fd, PROCMAP_QUERY, &q))
+			return errno;
+	}
+	if (!q.vma_name_size)
+		mapping->name[0] = '\0';
+	mapping->start = q.vma_start;
+	mapping->end = q.vma_end;
+	mapping->offset = q.vma_offset;
+	mapping->device = makedev(q.dev_major, q.dev_minor);
+	mapping->inode = q.inode;
+	mapping->prot = (q.vma_flags & PROCMAP_READABLE ? PROT_READ : 0) |
+			(q.vma_flags & PROCMAP_WRITABLE ? PROT_WRITE : 0) |
+			(q.vma_flags & PROCMAP_EXECUTABLE ? PROT_EXEC : 0);
+	mapping->shared = q.vma_flags & PROCMAP_SHARED;
+	return 0;
+}
+
+/* "start-end rwxp offset major:minor inode     name" */
+static bool parse(const char *line, struct vrdma_mapping *mapping)
+{
+	unsigned long start, end, offset, inode;
+	unsigned int device_major, device_minor;
+	char prot[5];
+	int name = 0;
+
+	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &start, &end, prot, &offset, &device_major,
+		   &device_minor, &inode, &name) != 7)
+		return false;
+	*mapping = (struct vrdma_mapping){
+		.start = start,
+		.end = end,
+		.offset = offset,
+		.device = makedev(device_major, device_minor),
+		.inode = inode,
+		.prot = (prot[0] == 'r' ? PROT_READ : 0) | (prot[1] == 'w' ? PROT_WRITE : 0) |
+			(prot[2] == 'x' ? PROT_EXEC : 0),
+		.shared = prot[3] == 's',
+	};
+	strncpy(mapping->name, line + name, sizeof(mapping->name) - 1);
+	return true;
+}
+
+/* The line at maps->at, which starts a line of the file; NULL at the end of the file. */
+static char *current_line(struct vrdma_maps *maps, char **next)
+{
+	char *end = memchr(maps->text + maps->at, '\n', maps->filled - maps->at);
+
+	while (!end) {
+		ssize_t n;
+
+		memmove(maps->text, maps->text + maps->at, maps->filled - maps->at);
+		maps->filled -= maps->at;
+		maps->at = 0;
+		/* No line is longer than a path and what stands before it: cut what is. */
+		if (maps->filled == sizeof(maps->text))
+			maps->filled /= 2;
+		n = read(maps->fd, maps->text + maps->filled, sizeof(maps->text) - maps->filled);
+		if (n <= 0)
+			return NULL;
+		end = memchr(maps->text + maps->filled, '\n', (size_t)n);
+		maps->filled += (size_t)n;
+	}
+	*end = '\0';
+	*next = end + 1;
+	return maps->text + maps->at;
+}
+
+static bool read_on(struct vrdma_maps *maps, uintptr_t address, struct vrdma_mapping *mapping)
+{
+	char *next;
+	char *line;
+
+	while ((line = current_line(maps, &next))) {
+		if (!parse(line, mapping))
+			return false;
+		/* It may be asked for again, with a higher address inside it. */
+		next[-1] = '\n';
+		if (mapping->end > address)
+			return true;
+		maps->at = (size_t)(next - maps->text);
+	}
+	return false;
+}
+
+int vrdma_maps_open(struct vrdma_maps *maps)
+{
+	struct vrdma_mapping first;
+
+	maps->at = 0;
+	maps->filled = 0;
+	maps->fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	if (maps->fd < 0)
+		return errno;
+	maps->has_query = query(maps->fd, 0, &first) == 0;
+	return 0;
+}
+
+void vrdma_maps_close(struct vrdma_maps *maps)
+{
+	close(maps->fd);
+}
+
+bool vrdma_maps_find(struct vrdma_maps *maps, uintptr_t address, struct vrdma_mapping *mapping)
+{
+	if (maps->has_query)
+		return query(maps->fd, address, mapping) == 0;
+	return read_on(maps, address, mapping);
+}
