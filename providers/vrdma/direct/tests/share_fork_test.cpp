@@ -53,7 +53,7 @@ TEST(ShareFork, ChildAndParentDoNotSeeEachOther)
     EXPECT_EQ(status, 0);
     EXPECT_EQ(memory[1], 'x');
     EXPECT_EQ(memory[2 * page], 0);
-    EXPECT_EQ(share.pieces[0].device[0], 'p');
+    EXPECT_EQ(share.pieces[0].read(0), 'p');
     close(written[0]);
     close(written[1]);
 }
@@ -81,7 +81,7 @@ TEST(ShareFork, ChildSharesItsOwn)
     ASSERT_EQ(share.error, 0);
     EXPECT_EQ(in_child([&] {
                   const Share own(memory.data(), 2 * page);
-                  if (own.error || own.pieces[0].inode == share.pieces[0].inode)
+                  if (own.error || own.pieces[0].inode() == share.pieces[0].inode())
                       return 1;
                   memory[0] = 'c';
                   // And a child of the child.
@@ -91,12 +91,12 @@ TEST(ShareFork, ChildSharesItsOwn)
                       memory[0] = 'd';
                       return Share(memory.data(), page).error;
                   });
-                  return own.pieces[0].device[0] == 'c' ? below : 2;
+                  return own.pieces[0].read(0) == 'c' ? below : 2;
               }),
               0);
     EXPECT_EQ(memory[0], 'x');
     memory[0] = 'p';
-    EXPECT_EQ(share.pieces[0].device[0], 'p');
+    EXPECT_EQ(share.pieces[0].read(0), 'p');
 }
 
 TEST(ShareFork, KeepsProtection)

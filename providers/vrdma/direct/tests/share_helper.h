@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,13 +39,58 @@ class Memory {
     size_t length_;
 };
 
-// What a visit was told, as a device sees it: a second mapping of the file.
-struct Seen {
-    void *address;
+// What a visit was told, as a device sees it: through the file.
+class Piece {
+  public:
+    explicit Piece(const vrdma_piece &piece)
+        : address(static_cast<char *>(piece.address)), length(piece.length), offset(piece.offset),
+          fd(dup(piece.fd))
+    {
+    }
+    ~Piece() { close(fd); }
+    Piece(Piece &&other) noexcept
+        : address(other.address), length(other.length), offset(other.offset),
+          fd(std::exchange(other.fd, -1))
+    {
+    }
+    Piece(const Piece &) = delete;
+    Piece &operator=(const Piece &) = delete;
+    Piece &operator=(Piece &&) = delete;
+
+    [[nodiscard]] char read(size_t i) const
+    {
+        char byte = 0;
+        EXPECT_EQ(pread(fd, &byte, 1, static_cast<off_t>(offset + i)), 1);
+        return byte;
+    }
+    void write(size_t i, char byte) const
+    {
+        EXPECT_EQ(pwrite(fd, &byte, 1, static_cast<off_t>(offset + i)), 1);
+    }
+    [[nodiscard]] std::vector<char> content() const
+    {
+        std::vector<char> bytes(length);
+        EXPECT_EQ(pread(fd, bytes.data(), length, static_cast<off_t>(offset)),
+                  static_cast<ssize_t>(length));
+        return bytes;
+    }
+    // Whether the file has a page there.
+    [[nodiscard]] bool holds(size_t i) const
+    {
+        const auto at = static_cast<off_t>(offset + i);
+        return lseek(fd, at, SEEK_DATA) == at;
+    }
+    [[nodiscard]] ino_t inode() const
+    {
+        struct stat status = {};
+        EXPECT_EQ(fstat(fd, &status), 0);
+        return status.st_ino;
+    }
+
+    char *address;
     size_t length;
     uint64_t offset;
-    ino_t inode;
-    char *device;
+    int fd;
 };
 
 // One share, ended at the end.
@@ -56,8 +103,6 @@ class Share {
     }
     ~Share()
     {
-        for (const Seen &piece : pieces)
-            munmap(piece.device, piece.length);
         if (error == 0)
             vrdma_unshare(address_, length_);
     }
@@ -65,19 +110,12 @@ class Share {
     Share &operator=(const Share &) = delete;
 
     int error;
-    std::vector<Seen> pieces;
+    std::vector<Piece> pieces;
 
   private:
     static int visit(const vrdma_piece *piece, void *arg)
     {
-        struct stat status = {};
-        fstat(piece->fd, &status);
-        void *const device =
-            mmap(nullptr, piece->length, PROT_READ, MAP_SHARED, piece->fd, piece->offset);
-        // Not where it is read-only.
-        mprotect(device, piece->length, PROT_READ | PROT_WRITE);
-        static_cast<Share *>(arg)->pieces.push_back({piece->address, piece->length, piece->offset,
-                                                     status.st_ino, static_cast<char *>(device)});
+        static_cast<Share *>(arg)->pieces.emplace_back(*piece);
         return 0;
     }
 

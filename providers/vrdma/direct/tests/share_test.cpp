@@ -18,6 +18,7 @@ namespace {
 
 using vrdma::test::Memory;
 using vrdma::test::page;
+using vrdma::test::Piece;
 using vrdma::test::resident;
 using vrdma::test::Share;
 
@@ -44,18 +45,22 @@ TEST(Share, KeepsContentAndCoversWholePages)
     EXPECT_EQ(share.pieces[0].address, memory.data() + 2 * page);
     EXPECT_EQ(share.pieces[0].length, 4 * page);
     EXPECT_TRUE(is_filled(memory.data(), 8 * page, 1));
-    EXPECT_EQ(std::memcmp(share.pieces[0].device, memory.data() + 2 * page, 4 * page), 0);
+    EXPECT_EQ(std::memcmp(share.pieces[0].content().data(), memory.data() + 2 * page, 4 * page), 0);
 }
 
+// As a device does that maps the file.
 TEST(Share, DeviceAndProcessSeeEachOther)
 {
     const Memory memory(2 * page);
     memory[page] = 1;
     const Share share(memory.data(), 2 * page);
     ASSERT_EQ(share.error, 0);
+    const Memory device(2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, share.pieces[0].fd,
+                        static_cast<off_t>(share.pieces[0].offset));
+    EXPECT_EQ(device[page], 1);
     memory[5] = 'p';
-    EXPECT_EQ(share.pieces[0].device[5], 'p');
-    share.pieces[0].device[page + 7] = 'd';
+    EXPECT_EQ(device[5], 'p');
+    device[page + 7] = 'd';
     EXPECT_EQ(memory[page + 7], 'd');
 }
 
@@ -67,7 +72,7 @@ TEST(Share, MovesHeapMemory)
     for (auto &string : strings) {
         const Share share(string->data(), string->size());
         ASSERT_EQ(share.error, 0);
-        ASSERT_EQ(share.pieces[0].device[reinterpret_cast<uintptr_t>(string->data()) % page],
+        ASSERT_EQ(share.pieces[0].read(reinterpret_cast<uintptr_t>(string->data()) % page),
                   string->front());
     }
     for (int i = 0; i < 1000; ++i)
@@ -81,8 +86,7 @@ TEST(Share, MovesTheProgramsOwnData)
     ASSERT_EQ(share.error, 0);
     EXPECT_STREQ(data, "in the program's file");
     data[2 * page] = 'x';
-    EXPECT_EQ(share.pieces[0].device[data + 2 * page - static_cast<char *>(share.pieces[0].address)],
-              'x');
+    EXPECT_EQ(share.pieces[0].read(data + 2 * page - share.pieces[0].address), 'x');
 }
 
 TEST(Share, CountsSharesOfOnePage)
@@ -97,15 +101,15 @@ TEST(Share, CountsSharesOfOnePage)
     ASSERT_EQ(again->error, 0);
     ASSERT_EQ(large->pieces.size(), 1u);
     EXPECT_EQ(large->pieces[0].offset + page, small->pieces[0].offset);
-    EXPECT_EQ(large->pieces[0].inode, small->pieces[0].inode);
+    EXPECT_EQ(large->pieces[0].inode(), small->pieces[0].inode());
     EXPECT_EQ(again->pieces[0].offset, small->pieces[0].offset);
     memory[page] = 's';
-    EXPECT_EQ(small->pieces[0].device[0], 's');
-    EXPECT_EQ(large->pieces[0].device[page], 's');
+    EXPECT_EQ(small->pieces[0].read(0), 's');
+    EXPECT_EQ(large->pieces[0].read(page), 's');
     small.reset();
     large.reset();
     memory[page] = 't';
-    EXPECT_EQ(again->pieces[0].device[0], 't');
+    EXPECT_EQ(again->pieces[0].read(0), 't');
     again.reset();
     EXPECT_TRUE(is_filled(memory.data() + 2 * page, 2 * page, 2 + 2 * page));
 }
@@ -115,22 +119,36 @@ TEST(Share, GivesBackWhatIsUnmapped)
 {
     auto memory = std::make_unique<Memory>(4 * page);
     std::memset(memory->data(), 'x', 4 * page);
-    auto first = std::make_unique<Share>(memory->data(), 4 * page);
-    auto second = std::make_unique<Share>(memory->data() + page, page);
-    ASSERT_EQ(first->error, 0);
-    ASSERT_EQ(second->error, 0);
-    // Survives the shares, as a device might that does not obey.
-    void *const view = mremap(first->pieces[0].device, 0, 4 * page, MREMAP_MAYMOVE);
-    ASSERT_NE(view, MAP_FAILED);
+    auto whole = std::make_unique<Share>(memory->data(), 4 * page);
+    auto second_page = std::make_unique<Share>(memory->data() + page, page);
+    ASSERT_EQ(whole->error, 0);
+    ASSERT_EQ(second_page->error, 0);
+    const Piece piece(std::move(whole->pieces[0]));
     memory.reset();
-    EXPECT_EQ(resident(view, 4 * page), 4u);
-    EXPECT_EQ(second->pieces[0].device[0], 'x');
-    munmap(view, 4 * page);
-    char *const device = first->pieces[0].device;
-    (void)device;
-    first.reset();
-    EXPECT_EQ(second->pieces[0].device[0], 'x');
-    EXPECT_EQ(resident(second->pieces[0].device, page), 1u);
+    EXPECT_EQ(piece.read(0), 'x');
+    whole.reset();
+    EXPECT_FALSE(piece.holds(0));
+    EXPECT_TRUE(piece.holds(page));
+    EXPECT_FALSE(piece.holds(2 * page));
+    EXPECT_EQ(piece.read(page), 'x');
+    second_page.reset();
+    EXPECT_FALSE(piece.holds(page));
+}
+
+// What was unmapped after its last share is found when enough has been released.
+TEST(Share, GivesBackWhatIsUnmappedLater)
+{
+    auto memory = std::make_unique<Memory>(page);
+    (*memory)[0] = 'x';
+    auto share = std::make_unique<Share>(memory->data(), page);
+    ASSERT_EQ(share->error, 0);
+    const Piece piece(std::move(share->pieces[0]));
+    share.reset();
+    EXPECT_TRUE(piece.holds(0)) << "still mapped";
+    memory.reset();
+    const Memory other(size_t{64} << 20);
+    ASSERT_EQ(Share(other.data(), size_t{64} << 20).error, 0);
+    EXPECT_FALSE(piece.holds(0));
 }
 
 TEST(Share, SharesAnewWhatIsMappedAnew)
@@ -148,9 +166,9 @@ TEST(Share, SharesAnewWhatIsMappedAnew)
         const Share anew(memory.data(), 4 * page);
         ASSERT_EQ(anew.error, 0);
         ASSERT_EQ(anew.pieces.size(), 1u);
-        EXPECT_EQ(anew.pieces[0].device[page], '0' + static_cast<int>(round));
+        EXPECT_EQ(anew.pieces[0].read(page), '0' + static_cast<int>(round));
         EXPECT_EQ(memory[page], '0' + static_cast<int>(round));
-        EXPECT_EQ(anew.pieces[0].device[page + 1], 0) << "what was there before";
+        EXPECT_EQ(anew.pieces[0].read(page + 1), 0) << "what was there before";
         EXPECT_EQ(memory[2 * page], 0) << "what was there before";
         EXPECT_TRUE(is_filled(memory.data(), page, 3));
         EXPECT_TRUE(is_filled(memory.data() + 3 * page, page, 3 + 3 * page));
@@ -170,7 +188,7 @@ TEST(Share, TakesNothingForWhatIsUntouched)
     // What is there: a page, or a huge one.
     EXPECT_GE(resident(memory.data(), length), 1u);
     EXPECT_LE(resident(memory.data(), length), 512u);
-    share.pieces[0].device[length - 1] = 'd';
+    share.pieces[0].write(length - 1, 'd');
     EXPECT_EQ(memory[length - 1], 'd');
 }
 
@@ -214,11 +232,11 @@ TEST(Share, UsesSharedMemoryAsItIs)
     const Share share(memory.data() + page, page + 1);
     ASSERT_EQ(share.error, 0);
     ASSERT_EQ(share.pieces.size(), 1u);
-    EXPECT_EQ(share.pieces[0].inode, status.st_ino);
+    EXPECT_EQ(share.pieces[0].inode(), status.st_ino);
     EXPECT_EQ(share.pieces[0].offset, 3 * page);
     EXPECT_EQ(share.pieces[0].length, 2 * page);
     memory[page] = 'x';
-    EXPECT_EQ(share.pieces[0].device[0], 'x');
+    EXPECT_EQ(share.pieces[0].read(0), 'x');
 }
 
 TEST(Share, UsesSharedAnonymousMemoryAsItIs)
@@ -227,7 +245,7 @@ TEST(Share, UsesSharedAnonymousMemoryAsItIs)
     const Share share(memory.data(), 2 * page);
     ASSERT_EQ(share.error, 0);
     memory[page] = 'x';
-    EXPECT_EQ(share.pieces[0].device[page], 'x');
+    EXPECT_EQ(share.pieces[0].read(page), 'x');
 }
 
 // Private, shared, private: three files' pieces in the order of their addresses.
@@ -248,8 +266,8 @@ TEST(Share, VisitsPiecesInOrder)
         EXPECT_EQ(share.pieces[i].address, memory.data() + 2 * i * page);
         EXPECT_EQ(share.pieces[i].length, 2 * page);
     }
-    EXPECT_EQ(share.pieces[0].inode, share.pieces[2].inode);
-    EXPECT_NE(share.pieces[0].inode, share.pieces[1].inode);
+    EXPECT_EQ(share.pieces[0].inode(), share.pieces[2].inode());
+    EXPECT_NE(share.pieces[0].inode(), share.pieces[1].inode());
 }
 
 TEST(Share, ReadOnlyMemoryIsForReadingDevices)
@@ -260,7 +278,7 @@ TEST(Share, ReadOnlyMemoryIsForReadingDevices)
     EXPECT_EQ(Share(memory.data(), 2 * page, true).error, EFAULT);
     const Share share(memory.data(), 2 * page, false);
     ASSERT_EQ(share.error, 0);
-    EXPECT_TRUE(is_filled(share.pieces[0].device, 2 * page, 5));
+    EXPECT_TRUE(is_filled(share.pieces[0].content().data(), 2 * page, 5));
     const int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
     EXPECT_EQ(read(zero, memory.data(), 1), -1) << "writable now";
     close(zero);
@@ -358,10 +376,10 @@ TEST(Share, MovedMappingsKeepTheirContent)
     // Sharing it where it is now makes room.
     const Share moved(target.data(), page);
     ASSERT_EQ(moved.error, 0);
-    EXPECT_EQ(moved.pieces[0].device[0], 'm');
+    EXPECT_EQ(moved.pieces[0].read(0), 'm');
     const Share share(memory.data(), page);
     ASSERT_EQ(share.error, 0);
-    EXPECT_EQ(share.pieces[0].device[0], 'n');
+    EXPECT_EQ(share.pieces[0].read(0), 'n');
     EXPECT_EQ(target[0], 'm');
 }
 

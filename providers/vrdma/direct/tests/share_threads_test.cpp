@@ -14,67 +14,44 @@ using vrdma::test::Memory;
 using vrdma::test::page;
 using vrdma::test::Share;
 
-// Runs a function again and again in a thread of its own until the end of the scope.
-class Busy {
-  public:
-    template <typename Function>
-    explicit Busy(Function function)
-        : thread_([this, function] {
-              while (!stop_)
-                  function();
-          })
-    {
-    }
-    ~Busy() { join(); }
-    Busy(const Busy &) = delete;
-    Busy &operator=(const Busy &) = delete;
-    void join()
-    {
-        stop_ = true;
-        if (thread_.joinable())
-            thread_.join();
-    }
-
-  private:
-    std::atomic<bool> stop_ = false;
-    std::thread thread_;
-};
-
-// A thread counts on the pages that are moved, and knows what it has counted.
+// A thread counts on the pages that are being moved, and knows what it has counted.
 TEST(ShareThreads, LosesNoWrite)
 {
-    constexpr size_t pages = 16;
-    constexpr int rounds = 3000;
-    Memory memory(pages * page);
-    std::vector<uint64_t> counted(pages);
-    uint64_t lost = 0;
-    for (int round = 0; round < rounds; ++round) {
-        // Private again, and written to from the start.
-        ASSERT_NE(mmap(memory.data(), pages * page, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-                  MAP_FAILED);
-        counted.assign(pages, 0);
-        std::atomic<uint64_t> started = 0;
-        Busy busy([&] {
-            for (size_t i = 0; i < pages; ++i) {
-                auto *counter = reinterpret_cast<volatile uint64_t *>(memory.data() + i * page + 8);
-                *counter = *counter + 1;
+    constexpr size_t rounds = 5000;
+    constexpr size_t pages = 4; // of a round
+    const Memory memory(rounds * pages * page);
+    std::vector<uint64_t> counted(rounds * pages);
+    std::atomic<size_t> round = 0;
+    std::atomic<size_t> reached = SIZE_MAX;
+    const auto counter = [&](size_t i) {
+        return reinterpret_cast<volatile uint64_t *>(memory.data() + i * page + 8);
+    };
+    std::thread counting([&] {
+        while (round < rounds) {
+            const size_t now = round;
+            for (size_t i = now * pages; now < rounds && i < (now + 1) * pages; ++i) {
+                *counter(i) = *counter(i) + 1;
                 ++counted[i];
             }
-            ++started;
-        });
-        while (started < 2)
-            std::this_thread::yield();
-        const Share share(memory.data(), pages * page);
-        ASSERT_EQ(share.error, 0);
-        busy.join();
-        for (size_t i = 0; i < pages; ++i) {
-            uint64_t counter = 0;
-            std::memcpy(&counter, memory.data() + i * page + 8, sizeof(counter));
-            lost += counted[i] - counter;
+            reached = now;
         }
+    });
+    int errors = 0;
+    for (; round < rounds; ++round) {
+        while (reached != round)
+            std::this_thread::yield();
+        errors += vrdma_share(
+                      memory.data() + round * pages * page, pages * page, true,
+                      [](const vrdma_piece *, void *) { return 0; }, nullptr) != 0;
     }
+    counting.join();
+    EXPECT_EQ(errors, 0);
+    uint64_t lost = 0;
+    for (size_t i = 0; i < rounds * pages; ++i)
+        lost += counted[i] - *counter(i);
     EXPECT_EQ(lost, 0u);
+    for (size_t i = 0; i < rounds; ++i)
+        vrdma_unshare(memory.data() + i * pages * page, pages * page);
 }
 
 // Threads share what overlaps while others allocate next to it.
