@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -119,18 +120,26 @@ static char *current_line(struct vrdma_maps *maps, char **next)
 	return maps->text + maps->at;
 }
 
+static uintptr_t end_of(const char *line)
+{
+	const char *dash = strchr(line, '-');
+
+	return dash ? strtoul(dash + 1, NULL, 16) : 0;
+}
+
 static bool read_on(struct vrdma_maps *maps, uintptr_t address, struct vrdma_mapping *mapping)
 {
 	char *next;
 	char *line;
 
 	while ((line = current_line(maps, &next))) {
-		if (!parse(line, mapping))
-			return false;
 		/* It may be asked for again, with a higher address inside it. */
-		next[-1] = '\n';
-		if (mapping->end > address)
-			return true;
+		if (end_of(line) > address) {
+			const bool parsed = parse(line, mapping);
+
+			next[-1] = '\n';
+			return parsed;
+		}
 		maps->at = (size_t)(next - maps->text);
 	}
 	return false;
@@ -140,18 +149,25 @@ int vrdma_maps_open(struct vrdma_maps *maps)
 {
 	struct vrdma_mapping first;
 
-	maps->at = 0;
-	maps->filled = 0;
 	maps->fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	if (maps->fd < 0)
 		return errno;
 	maps->has_query = query(maps->fd, 0, &first) == 0;
+	vrdma_maps_rewind(maps);
 	return 0;
 }
 
 void vrdma_maps_close(struct vrdma_maps *maps)
 {
 	close(maps->fd);
+}
+
+void vrdma_maps_rewind(struct vrdma_maps *maps)
+{
+	maps->at = 0;
+	maps->filled = 0;
+	if (!maps->has_query)
+		lseek(maps->fd, 0, SEEK_SET);
 }
 
 bool vrdma_maps_find(struct vrdma_maps *maps, uintptr_t address, struct vrdma_mapping *mapping)

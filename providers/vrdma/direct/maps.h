@@ -22,7 +22,7 @@ struct vrdma_mapping {
 	char name[128]; /* cut off where longer */
 };
 
-/* One pass in address order over /proc/self/maps. */
+/* Passes in address order over /proc/self/maps. Of no use in the child of a fork(). */
 struct vrdma_maps {
 	int fd;
 	bool has_query;
@@ -34,8 +34,11 @@ struct vrdma_maps {
 int vrdma_maps_open(struct vrdma_maps *maps);
 void vrdma_maps_close(struct vrdma_maps *maps);
 
+/* Starts a pass. */
+void vrdma_maps_rewind(struct vrdma_maps *maps);
+
 /*
- * The first mapping that ends above `address`, which must not fall from call to call.
+ * The first mapping that ends above `address`, which must not fall in a pass.
  * Returns false where there is none.
  */
 bool vrdma_maps_find(struct vrdma_maps *maps, uintptr_t address, struct vrdma_mapping *mapping);

@@ -51,11 +51,12 @@ static struct {
 	dev_t device;
 	ino_t inode;
 	int pagemap;
+	struct vrdma_maps maps;
 	uint64_t released; /* bytes since the last sweep */
 	uint32_t *shares[LEAVES];
 	int cancel_state;
 	int copied[2]; /* a pipe: its end is that the child has made its copy */
-} arena = {.mutex = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .pagemap = -1};
+} arena = {.mutex = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 static bool overlaps(struct range range, uintptr_t start, uintptr_t end)
 {
@@ -113,6 +114,26 @@ static void fork_prepare(void);
 static void fork_parent(void);
 static void fork_child(void);
 
+static int open_maps(void)
+{
+	int error = vrdma_maps_open(&arena.maps);
+
+	if (error)
+		return error;
+	arena.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	if (arena.pagemap >= 0)
+		return 0;
+	error = errno;
+	vrdma_maps_close(&arena.maps);
+	return error;
+}
+
+static void close_maps(void)
+{
+	close(arena.pagemap);
+	vrdma_maps_close(&arena.maps);
+}
+
 static int create_arena(void)
 {
 	int error;
@@ -125,14 +146,12 @@ static int create_arena(void)
 			return error;
 		arena.has_fork_handlers = true;
 	}
-	arena.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	if (arena.pagemap < 0)
-		return errno;
+	error = open_maps();
+	if (error)
+		return error;
 	error = create_file();
-	if (error) {
-		close(arena.pagemap);
-		arena.pagemap = -1;
-	}
+	if (error)
+		close_maps();
 	return error;
 }
 
@@ -248,7 +267,7 @@ static bool next_data(struct range within, struct range *data)
 	return true;
 }
 
-/* Does a mapping that mremap() has moved still show these pages? */
+/* Does a mapping that mremap() has moved still show these pages? In a pass of its own. */
 static bool is_shown_elsewhere(struct range range)
 {
 	struct vrdma_mapping m = {.end = 0};
@@ -295,12 +314,10 @@ static void reclaim_unmapped(struct range range)
 static void reclaim(struct range range)
 {
 	struct vrdma_mapping m;
-	struct vrdma_maps maps;
 
-	if (vrdma_maps_open(&maps))
-		return;
+	vrdma_maps_rewind(&arena.maps);
 	while (range.start < range.end) {
-		const bool found = vrdma_maps_find(&maps, range.start, &m);
+		const bool found = vrdma_maps_find(&arena.maps, range.start, &m);
 		struct range unmapped = range;
 
 		if (found && m.start < unmapped.end)
@@ -311,7 +328,6 @@ static void reclaim(struct range range)
 			reclaim_unmapped(unmapped);
 		range.start = found && m.end < range.end ? m.end : range.end;
 	}
-	vrdma_maps_close(&maps);
 }
 
 /* Room for what is moved here: what a former mapping at this address has left is of no use. */
@@ -507,6 +523,7 @@ static int open_file(const struct vrdma_mapping *m, int *fd)
 
 struct walk {
 	bool device_writes;
+	bool moves; /* found in the check */
 	vrdma_share_visit *visit;
 	void *arg;
 	struct vrdma_piece piece; /* not visited yet: the next part may continue it */
@@ -540,6 +557,7 @@ static int check_step(struct walk *walk, const struct vrdma_mapping *whole,
 	if (is_in_arena(part) && overlaps((struct range){part->start, part->end}, part->offset,
 					  part->offset + (part->end - part->start)))
 		return EOPNOTSUPP;
+	walk->moves = true;
 	return 0;
 }
 
@@ -594,16 +612,12 @@ static int visit_step(struct walk *walk, const struct vrdma_mapping *whole,
 static int walk_mappings(struct range range, step *take, struct walk *walk)
 {
 	struct vrdma_mapping whole, part;
-	struct vrdma_maps maps;
-	int error = vrdma_maps_open(&maps);
+	int error = 0;
 
-	if (error)
-		return error;
+	vrdma_maps_rewind(&arena.maps);
 	while (!error && range.start < range.end) {
-		if (!vrdma_maps_find(&maps, range.start, &whole) || whole.start > range.start) {
-			error = EFAULT;
-			break;
-		}
+		if (!vrdma_maps_find(&arena.maps, range.start, &whole) || whole.start > range.start)
+			return EFAULT;
 		part = whole;
 		part.start = range.start;
 		part.offset += range.start - whole.start;
@@ -612,7 +626,6 @@ static int walk_mappings(struct range range, step *take, struct walk *walk)
 		error = take(walk, &whole, &part);
 		range.start = part.end;
 	}
-	vrdma_maps_close(&maps);
 	return error;
 }
 
@@ -622,7 +635,7 @@ static int share(struct range range, struct walk *walk)
 
 	if (!error)
 		error = reserve_counters(range);
-	if (!error)
+	if (!error && walk->moves)
 		error = walk_mappings(range, move_step, walk);
 	if (error)
 		return error;
@@ -799,9 +812,8 @@ static void fork_child(void)
 		if (!take_all_back())
 			abort();
 		close(arena.fd);
-		close(arena.pagemap);
+		close_maps();
 		arena.fd = -1;
-		arena.pagemap = -1;
 		arena.released = 0;
 		free_counters();
 	}
