@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -70,28 +69,38 @@ static int query(int fd, uintptr_t address, struct vrdma_mapping *mapping)
 	return 0;
 }
 
+/* A number, and past the character that ends it. */
+static uint64_t number(const char **at, int base)
+{
+	char *end;
+	const uint64_t value = strtoull(*at, &end, base);
+
+	*at = *end ? end + 1 : end;
+	return value;
+}
+
 /* "start-end rwxp offset major:minor inode     name" */
 static bool parse(const char *line, struct vrdma_mapping *mapping)
 {
-	unsigned long start, end, offset, inode;
 	unsigned int device_major, device_minor;
-	char prot[5];
-	int name = 0;
+	const char *at = line;
 
-	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &start, &end, prot, &offset, &device_major,
-		   &device_minor, &inode, &name) != 7)
+	mapping->start = number(&at, 16);
+	mapping->end = number(&at, 16);
+	if (strlen(at) < strlen("rwxp "))
 		return false;
-	*mapping = (struct vrdma_mapping){
-		.start = start,
-		.end = end,
-		.offset = offset,
-		.device = makedev(device_major, device_minor),
-		.inode = inode,
-		.prot = (prot[0] == 'r' ? PROT_READ : 0) | (prot[1] == 'w' ? PROT_WRITE : 0) |
-			(prot[2] == 'x' ? PROT_EXEC : 0),
-		.shared = prot[3] == 's',
-	};
-	strncpy(mapping->name, line + name, sizeof(mapping->name) - 1);
+	mapping->prot = (at[0] == 'r' ? PROT_READ : 0) | (at[1] == 'w' ? PROT_WRITE : 0) |
+			(at[2] == 'x' ? PROT_EXEC : 0);
+	mapping->shared = at[3] == 's';
+	at += strlen("rwxp ");
+	mapping->offset = number(&at, 16);
+	device_major = (unsigned int)number(&at, 16);
+	device_minor = (unsigned int)number(&at, 16);
+	mapping->device = makedev(device_major, device_minor);
+	mapping->inode = number(&at, 10);
+	at += strspn(at, " ");
+	strncpy(mapping->name, at, sizeof(mapping->name) - 1);
+	mapping->name[sizeof(mapping->name) - 1] = '\0';
 	return true;
 }
 

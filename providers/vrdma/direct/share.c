@@ -526,7 +526,7 @@ struct walk {
 	bool moves; /* found in the check */
 	vrdma_share_visit *visit;
 	void *arg;
-	struct vrdma_piece piece; /* not visited yet: the next part may continue it */
+	struct vrdma_piece piece;  /* not visited yet: the next part may continue it */
 	struct vrdma_mapping file; /* of the piece */
 };
 
@@ -588,8 +588,8 @@ static int visit_step(struct walk *walk, const struct vrdma_mapping *whole,
 	struct vrdma_piece *piece = &walk->piece;
 	int error;
 
-	if (piece->length && walk->file.inode == part->inode &&
-	    walk->file.device == part->device && piece->offset + piece->length == part->offset) {
+	if (piece->length && walk->file.inode == part->inode && walk->file.device == part->device &&
+	    piece->offset + piece->length == part->offset) {
 		piece->length += part->end - part->start;
 		return 0;
 	}
@@ -759,8 +759,7 @@ static void fork_parent(void)
 static bool copy_out(struct range data, char *to)
 {
 	while (data.start < data.end) {
-		const ssize_t n =
-			pread(arena.fd, to, data.end - data.start, (off_t)data.start);
+		const ssize_t n = pread(arena.fd, to, data.end - data.start, (off_t)data.start);
 
 		if (n > 0) {
 			data.start += (uintptr_t)n;

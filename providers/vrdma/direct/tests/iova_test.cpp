@@ -10,149 +10,158 @@
 
 #include <gtest/gtest.h>
 
-namespace {
+namespace
+{
 
 constexpr uint64_t page = 4096;
 constexpr uint64_t window = uint64_t{1} << 40;
 
-class Iova : public ::testing::Test {
-  protected:
-    Iova() { EXPECT_EQ(vrdma_iova_init(&space_, page, window), 0); }
-    ~Iova() override { vrdma_iova_destroy(&space_); }
-    Iova(const Iova &) = delete;
-    Iova &operator=(const Iova &) = delete;
+class Iova : public ::testing::Test
+{
+      protected:
+	Iova()
+	{
+		EXPECT_EQ(vrdma_iova_init(&space_, page, window), 0);
+	}
+	~Iova() override
+	{
+		vrdma_iova_destroy(&space_);
+	}
+	Iova(const Iova &) = delete;
+	Iova &operator=(const Iova &) = delete;
 
-    std::optional<uint64_t> alloc(uint64_t length)
-    {
-        uint64_t iova = 0;
-        return vrdma_iova_alloc(&space_, length, &iova) == 0 ? std::optional(iova) : std::nullopt;
-    }
-    void free(uint64_t iova, uint64_t length)
-    {
-        EXPECT_EQ(vrdma_iova_free(&space_, iova, length), 0);
-    }
-    void expect_all_free()
-    {
-        EXPECT_EQ(alloc(window - page), page);
-        free(page, window - page);
-    }
+	std::optional<uint64_t> alloc(uint64_t length)
+	{
+		uint64_t iova = 0;
+		return vrdma_iova_alloc(&space_, length, &iova) == 0 ? std::optional(iova)
+								     : std::nullopt;
+	}
+	void free(uint64_t iova, uint64_t length)
+	{
+		EXPECT_EQ(vrdma_iova_free(&space_, iova, length), 0);
+	}
+	void expect_all_free()
+	{
+		EXPECT_EQ(alloc(window - page), page);
+		free(page, window - page);
+	}
 
-    vrdma_iova_space space_{};
+	vrdma_iova_space space_{};
 };
 
 TEST_F(Iova, GivesPagesFromTheStart)
 {
-    EXPECT_EQ(alloc(1), page);
-    EXPECT_EQ(alloc(page + 1), 2 * page);
-    EXPECT_EQ(alloc(page), 4 * page);
+	EXPECT_EQ(alloc(1), page);
+	EXPECT_EQ(alloc(page + 1), 2 * page);
+	EXPECT_EQ(alloc(page), 4 * page);
 }
 
 TEST_F(Iova, FillsTheFirstGapThatIsLongEnough)
 {
-    for (uint64_t i = 1; i <= 9; ++i)
-        ASSERT_EQ(alloc(page), i * page);
-    free(2 * page, page);
-    free(5 * page, page);
-    free(6 * page, page);
-    EXPECT_EQ(alloc(2 * page), 5 * page);
-    EXPECT_EQ(alloc(page), 2 * page);
-    EXPECT_EQ(alloc(page), 10 * page);
+	for (uint64_t i = 1; i <= 9; ++i)
+		ASSERT_EQ(alloc(page), i * page);
+	free(2 * page, page);
+	free(5 * page, page);
+	free(6 * page, page);
+	EXPECT_EQ(alloc(2 * page), 5 * page);
+	EXPECT_EQ(alloc(page), 2 * page);
+	EXPECT_EQ(alloc(page), 10 * page);
 }
 
 TEST_F(Iova, MergesWithBothNeighbours)
 {
-    ASSERT_EQ(alloc(page), 1 * page);
-    ASSERT_EQ(alloc(page), 2 * page);
-    ASSERT_EQ(alloc(page), 3 * page);
-    free(1 * page, page);
-    free(3 * page, page);
-    free(2 * page, page);
-    expect_all_free();
+	ASSERT_EQ(alloc(page), 1 * page);
+	ASSERT_EQ(alloc(page), 2 * page);
+	ASSERT_EQ(alloc(page), 3 * page);
+	free(1 * page, page);
+	free(3 * page, page);
+	free(2 * page, page);
+	expect_all_free();
 }
 
 TEST_F(Iova, FitsRegionsOf64GiB)
 {
-    constexpr uint64_t region = uint64_t{64} << 30;
-    for (uint64_t i = 0; i < 15; ++i)
-        ASSERT_EQ(alloc(region), page + i * region);
-    EXPECT_EQ(alloc(region), std::nullopt);
-    EXPECT_EQ(alloc(region - page), page + 15 * region);
-    EXPECT_EQ(alloc(1), std::nullopt);
-    free(page + 7 * region, region);
-    EXPECT_EQ(alloc(region), page + 7 * region);
+	constexpr uint64_t region = uint64_t{64} << 30;
+	for (uint64_t i = 0; i < 15; ++i)
+		ASSERT_EQ(alloc(region), page + i * region);
+	EXPECT_EQ(alloc(region), std::nullopt);
+	EXPECT_EQ(alloc(region - page), page + 15 * region);
+	EXPECT_EQ(alloc(1), std::nullopt);
+	free(page + 7 * region, region);
+	EXPECT_EQ(alloc(region), page + 7 * region);
 }
 
 TEST_F(Iova, RefusesWhatIsNoRange)
 {
-    uint64_t iova = 0;
-    EXPECT_EQ(vrdma_iova_alloc(&space_, 0, &iova), EINVAL);
-    EXPECT_EQ(vrdma_iova_alloc(&space_, UINT64_MAX, &iova), EINVAL);
-    EXPECT_EQ(vrdma_iova_alloc(&space_, window, &iova), ENOSPC);
-    EXPECT_EQ(vrdma_iova_free(&space_, page, 0), EINVAL);
-    EXPECT_EQ(vrdma_iova_free(&space_, 0, page), EINVAL);
-    EXPECT_EQ(vrdma_iova_free(&space_, page + 1, page), EINVAL);
-    EXPECT_EQ(vrdma_iova_free(&space_, window, page), EINVAL);
-    EXPECT_EQ(vrdma_iova_free(&space_, page, window), EINVAL);
-    EXPECT_EQ(vrdma_iova_free(&space_, UINT64_MAX - page + 1, page), EINVAL);
-    vrdma_iova_space other{};
-    EXPECT_EQ(vrdma_iova_init(&other, page, page), EINVAL);
-    EXPECT_EQ(vrdma_iova_init(&other, 1, page), EINVAL);
+	uint64_t iova = 0;
+	EXPECT_EQ(vrdma_iova_alloc(&space_, 0, &iova), EINVAL);
+	EXPECT_EQ(vrdma_iova_alloc(&space_, UINT64_MAX, &iova), EINVAL);
+	EXPECT_EQ(vrdma_iova_alloc(&space_, window, &iova), ENOSPC);
+	EXPECT_EQ(vrdma_iova_free(&space_, page, 0), EINVAL);
+	EXPECT_EQ(vrdma_iova_free(&space_, 0, page), EINVAL);
+	EXPECT_EQ(vrdma_iova_free(&space_, page + 1, page), EINVAL);
+	EXPECT_EQ(vrdma_iova_free(&space_, window, page), EINVAL);
+	EXPECT_EQ(vrdma_iova_free(&space_, page, window), EINVAL);
+	EXPECT_EQ(vrdma_iova_free(&space_, UINT64_MAX - page + 1, page), EINVAL);
+	vrdma_iova_space other{};
+	EXPECT_EQ(vrdma_iova_init(&other, page, page), EINVAL);
+	EXPECT_EQ(vrdma_iova_init(&other, 1, page), EINVAL);
 }
 
 TEST_F(Iova, RefusesToFreeTwice)
 {
-    ASSERT_EQ(alloc(4 * page), page);
-    ASSERT_EQ(alloc(page), 5 * page);
-    free(page, 4 * page);
-    EXPECT_EQ(vrdma_iova_free(&space_, page, 4 * page), EINVAL);
-    EXPECT_EQ(vrdma_iova_free(&space_, 4 * page, 2 * page), EINVAL);
-    free(5 * page, page);
-    expect_all_free();
+	ASSERT_EQ(alloc(4 * page), page);
+	ASSERT_EQ(alloc(page), 5 * page);
+	free(page, 4 * page);
+	EXPECT_EQ(vrdma_iova_free(&space_, page, 4 * page), EINVAL);
+	EXPECT_EQ(vrdma_iova_free(&space_, 4 * page, 2 * page), EINVAL);
+	free(5 * page, page);
+	expect_all_free();
 }
 
 // Every other of 100,000 is freed, then the rest: the free ranges are many, then one.
 TEST_F(Iova, HoldsManySmallRanges)
 {
-    constexpr uint64_t ranges = 100'000;
-    for (uint64_t i = 1; i <= ranges; ++i)
-        ASSERT_EQ(alloc(page), i * page);
-    for (uint64_t i = 1; i <= ranges; i += 2)
-        free(i * page, page);
-    EXPECT_EQ(alloc(2 * page), (ranges + 1) * page);
-    free((ranges + 1) * page, 2 * page);
-    for (uint64_t i = 1; i <= ranges; i += 2)
-        ASSERT_EQ(alloc(page), i * page);
-    for (uint64_t i = ranges; i >= 1; --i)
-        free(i * page, page);
-    expect_all_free();
+	constexpr uint64_t ranges = 100'000;
+	for (uint64_t i = 1; i <= ranges; ++i)
+		ASSERT_EQ(alloc(page), i * page);
+	for (uint64_t i = 1; i <= ranges; i += 2)
+		free(i * page, page);
+	EXPECT_EQ(alloc(2 * page), (ranges + 1) * page);
+	free((ranges + 1) * page, 2 * page);
+	for (uint64_t i = 1; i <= ranges; i += 2)
+		ASSERT_EQ(alloc(page), i * page);
+	for (uint64_t i = ranges; i >= 1; --i)
+		free(i * page, page);
+	expect_all_free();
 }
 
 // Ranges of random lengths come and go; none may overlap another, and first fit is what a list
 // would give.
 TEST_F(Iova, AgreesWithAList)
 {
-    std::mt19937 random(1);
-    std::map<uint64_t, uint64_t> taken; // start, end
-    for (int i = 0; i < 3000; ++i) {
-        if (taken.size() > 50 && random() % 2) {
-            auto victim = std::next(taken.begin(), random() % taken.size());
-            free(victim->first, victim->second - victim->first);
-            taken.erase(victim);
-            continue;
-        }
-        const uint64_t length = (1 + random() % 16) * page;
-        uint64_t expected = page;
-        for (const auto &[start, end] : taken) {
-            if (start - expected >= length)
-                break;
-            expected = end;
-        }
-        ASSERT_EQ(alloc(length), expected);
-        taken.emplace(expected, expected + length);
-    }
-    for (const auto &[start, end] : taken)
-        free(start, end - start);
-    expect_all_free();
+	std::mt19937 random(1);
+	std::map<uint64_t, uint64_t> taken; // start, end
+	for (int i = 0; i < 3000; ++i) {
+		if (taken.size() > 50 && random() % 2) {
+			auto victim = std::next(taken.begin(), random() % taken.size());
+			free(victim->first, victim->second - victim->first);
+			taken.erase(victim);
+			continue;
+		}
+		const uint64_t length = (1 + random() % 16) * page;
+		uint64_t expected = page;
+		for (const auto &[start, end] : taken) {
+			if (start - expected >= length)
+				break;
+			expected = end;
+		}
+		ASSERT_EQ(alloc(length), expected);
+		taken.emplace(expected, expected + length);
+	}
+	for (const auto &[start, end] : taken)
+		free(start, end - start);
+	expect_all_free();
 }
 
 } // namespace

@@ -10,88 +10,94 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
 constexpr size_t page = 4096;
 
 // With the ioctl, where the kernel has it, and by reading the text.
-class Maps : public ::testing::TestWithParam<bool> {
-  protected:
-    Maps()
-    {
-        EXPECT_EQ(vrdma_maps_open(&maps_), 0);
-        if (!GetParam())
-            maps_.has_query = false;
-    }
-    ~Maps() override { vrdma_maps_close(&maps_); }
-    Maps(const Maps &) = delete;
-    Maps &operator=(const Maps &) = delete;
+class Maps : public ::testing::TestWithParam<bool>
+{
+      protected:
+	Maps()
+	{
+		EXPECT_EQ(vrdma_maps_open(&maps_), 0);
+		if (!GetParam())
+			maps_.has_query = false;
+	}
+	~Maps() override
+	{
+		vrdma_maps_close(&maps_);
+	}
+	Maps(const Maps &) = delete;
+	Maps &operator=(const Maps &) = delete;
 
-    vrdma_maps maps_{};
+	vrdma_maps maps_{};
 };
 
 TEST_P(Maps, TellsWhatIsMapped)
 {
-    const int fd = memfd_create("some name", 0);
-    ASSERT_EQ(ftruncate(fd, 4 * page), 0);
-    struct stat status = {};
-    ASSERT_EQ(fstat(fd, &status), 0);
-    void *const reserved = mmap(nullptr, 4 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    const auto start = reinterpret_cast<uintptr_t>(reserved);
-    ASSERT_EQ(mmap(reinterpret_cast<void *>(start + page), 2 * page, PROT_READ,
-                   MAP_SHARED | MAP_FIXED, fd, page),
-              reinterpret_cast<void *>(start + page));
+	const int fd = memfd_create("some name", 0);
+	ASSERT_EQ(ftruncate(fd, 4 * page), 0);
+	struct stat status = {};
+	ASSERT_EQ(fstat(fd, &status), 0);
+	void *const reserved = mmap(nullptr, 4 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+				    0);
+	const auto start = reinterpret_cast<uintptr_t>(reserved);
+	ASSERT_EQ(mmap(reinterpret_cast<void *>(start + page), 2 * page, PROT_READ,
+		       MAP_SHARED | MAP_FIXED, fd, page),
+		  reinterpret_cast<void *>(start + page));
 
-    vrdma_mapping mapping{};
-    ASSERT_TRUE(vrdma_maps_find(&maps_, start, &mapping));
-    EXPECT_EQ(mapping.end, start + page);
-    EXPECT_EQ(mapping.prot, PROT_NONE);
-    EXPECT_FALSE(mapping.shared);
-    EXPECT_EQ(mapping.inode, 0u);
+	vrdma_mapping mapping{};
+	ASSERT_TRUE(vrdma_maps_find(&maps_, start, &mapping));
+	EXPECT_EQ(mapping.end, start + page);
+	EXPECT_EQ(mapping.prot, PROT_NONE);
+	EXPECT_FALSE(mapping.shared);
+	EXPECT_EQ(mapping.inode, 0u);
 
-    // An address inside, twice: the second find is the same mapping.
-    for (int i = 0; i < 2; ++i) {
-        ASSERT_TRUE(vrdma_maps_find(&maps_, start + (1 + i) * page, &mapping));
-        EXPECT_EQ(mapping.start, start + page);
-        EXPECT_EQ(mapping.end, start + 3 * page);
-        EXPECT_EQ(mapping.offset, page);
-        EXPECT_EQ(mapping.prot, PROT_READ);
-        EXPECT_TRUE(mapping.shared);
-        EXPECT_EQ(mapping.inode, status.st_ino);
-        EXPECT_EQ(mapping.device, status.st_dev);
-        EXPECT_STREQ(mapping.name, "/memfd:some name (deleted)");
-    }
-    munmap(reserved, 4 * page);
-    close(fd);
+	// An address inside, twice: the second find is the same mapping.
+	for (int i = 0; i < 2; ++i) {
+		ASSERT_TRUE(vrdma_maps_find(&maps_, start + (1 + i) * page, &mapping));
+		EXPECT_EQ(mapping.start, start + page);
+		EXPECT_EQ(mapping.end, start + 3 * page);
+		EXPECT_EQ(mapping.offset, page);
+		EXPECT_EQ(mapping.prot, PROT_READ);
+		EXPECT_TRUE(mapping.shared);
+		EXPECT_EQ(mapping.inode, status.st_ino);
+		EXPECT_EQ(mapping.device, status.st_dev);
+		EXPECT_STREQ(mapping.name, "/memfd:some name (deleted)");
+	}
+	munmap(reserved, 4 * page);
+	close(fd);
 }
 
 TEST_P(Maps, SkipsWhatIsNotMapped)
 {
-    void *const memory = mmap(nullptr, 3 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    const auto start = reinterpret_cast<uintptr_t>(memory);
-    munmap(reinterpret_cast<void *>(start + page), page);
-    vrdma_mapping mapping{};
-    ASSERT_TRUE(vrdma_maps_find(&maps_, start + page, &mapping));
-    EXPECT_EQ(mapping.start, start + 2 * page);
-    munmap(memory, 3 * page);
+	void *const memory = mmap(nullptr, 3 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const auto start = reinterpret_cast<uintptr_t>(memory);
+	munmap(reinterpret_cast<void *>(start + page), page);
+	vrdma_mapping mapping{};
+	ASSERT_TRUE(vrdma_maps_find(&maps_, start + page, &mapping));
+	EXPECT_EQ(mapping.start, start + 2 * page);
+	munmap(memory, 3 * page);
 }
 
 TEST_P(Maps, EndsAfterTheLast)
 {
-    vrdma_mapping mapping{};
-    int count = 0;
-    uintptr_t end = 0;
-    while (vrdma_maps_find(&maps_, end, &mapping)) {
-        ASSERT_GT(mapping.end, end);
-        end = mapping.end;
-        ++count;
-    }
-    EXPECT_GT(count, 10);
-    EXPECT_FALSE(vrdma_maps_find(&maps_, UINTPTR_MAX, &mapping));
+	vrdma_mapping mapping{};
+	int count = 0;
+	uintptr_t end = 0;
+	while (vrdma_maps_find(&maps_, end, &mapping)) {
+		ASSERT_GT(mapping.end, end);
+		end = mapping.end;
+		++count;
+	}
+	EXPECT_GT(count, 10);
+	EXPECT_FALSE(vrdma_maps_find(&maps_, UINTPTR_MAX, &mapping));
 }
 
 INSTANTIATE_TEST_SUITE_P(, Maps, ::testing::Bool(), [](const auto &info) {
-    return info.param ? "AsTheKernelCan" : "FromText";
+	return info.param ? "AsTheKernelCan" : "FromText";
 });
 
 } // namespace

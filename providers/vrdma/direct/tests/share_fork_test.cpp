@@ -8,7 +8,8 @@
 
 #include "share_helper.h"
 
-namespace {
+namespace
+{
 
 using vrdma::test::Memory;
 using vrdma::test::page;
@@ -17,123 +18,123 @@ using vrdma::test::Share;
 // What the child's function returns, or -1 where it died.
 template <typename Function> int in_child(Function function)
 {
-    const pid_t child = fork();
-    if (child == 0)
-        _exit(function());
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	const pid_t child = fork();
+	if (child == 0)
+		_exit(function());
+	int status = 0;
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 TEST(ShareFork, ChildAndParentDoNotSeeEachOther)
 {
-    const Memory memory(4 * page);
-    std::memset(memory.data(), 'x', 2 * page);
-    const Share share(memory.data(), 4 * page);
-    ASSERT_EQ(share.error, 0);
-    int written[2];
-    ASSERT_EQ(pipe(written), 0);
-    const pid_t child = fork();
-    if (child == 0) {
-        char byte = 0;
-        if (read(written[0], &byte, 1) != 1)
-            _exit(1);
-        // What the parent has written since is not here, and what was written before is.
-        if (memory[0] != 'x' || memory[page] != 'x' || memory[3 * page] != 0)
-            _exit(2);
-        memory[1] = 'c';
-        memory[2 * page] = 'c';
-        _exit(memory[1] == 'c' ? 0 : 3);
-    }
-    memory[0] = 'p';
-    memory[3 * page] = 'p';
-    ASSERT_EQ(write(written[1], "w", 1), 1);
-    int status = 0;
-    waitpid(child, &status, 0);
-    EXPECT_EQ(status, 0);
-    EXPECT_EQ(memory[1], 'x');
-    EXPECT_EQ(memory[2 * page], 0);
-    EXPECT_EQ(share.pieces[0].read(0), 'p');
-    close(written[0]);
-    close(written[1]);
+	const Memory memory(4 * page);
+	std::memset(memory.data(), 'x', 2 * page);
+	const Share share(memory.data(), 4 * page);
+	ASSERT_EQ(share.error, 0);
+	int written[2];
+	ASSERT_EQ(pipe(written), 0);
+	const pid_t child = fork();
+	if (child == 0) {
+		char byte = 0;
+		if (read(written[0], &byte, 1) != 1)
+			_exit(1);
+		// What the parent has written since is not here, and what was written before is.
+		if (memory[0] != 'x' || memory[page] != 'x' || memory[3 * page] != 0)
+			_exit(2);
+		memory[1] = 'c';
+		memory[2 * page] = 'c';
+		_exit(memory[1] == 'c' ? 0 : 3);
+	}
+	memory[0] = 'p';
+	memory[3 * page] = 'p';
+	ASSERT_EQ(write(written[1], "w", 1), 1);
+	int status = 0;
+	waitpid(child, &status, 0);
+	EXPECT_EQ(status, 0);
+	EXPECT_EQ(memory[1], 'x');
+	EXPECT_EQ(memory[2 * page], 0);
+	EXPECT_EQ(share.pieces[0].read(0), 'p');
+	close(written[0]);
+	close(written[1]);
 }
 
 TEST(ShareFork, TheParentsHeapStaysIntact)
 {
-    auto text = std::make_unique<std::string>(1000, 'a');
-    const Share share(text->data(), text->size());
-    ASSERT_EQ(share.error, 0);
-    EXPECT_EQ(in_child([&] {
-                  std::memset(text->data(), 'b', text->size());
-                  text.reset();
-                  std::string other(5000, 'c');
-                  return other.back() == 'c' ? 0 : 1;
-              }),
-              0);
-    EXPECT_EQ(*text, std::string(1000, 'a'));
+	auto text = std::make_unique<std::string>(1000, 'a');
+	const Share share(text->data(), text->size());
+	ASSERT_EQ(share.error, 0);
+	EXPECT_EQ(in_child([&] {
+			  std::memset(text->data(), 'b', text->size());
+			  text.reset();
+			  std::string other(5000, 'c');
+			  return other.back() == 'c' ? 0 : 1;
+		  }),
+		  0);
+	EXPECT_EQ(*text, std::string(1000, 'a'));
 }
 
 TEST(ShareFork, ChildSharesItsOwn)
 {
-    const Memory memory(2 * page);
-    memory[0] = 'x';
-    const Share share(memory.data(), 2 * page);
-    ASSERT_EQ(share.error, 0);
-    EXPECT_EQ(in_child([&] {
-                  const Share own(memory.data(), 2 * page);
-                  if (own.error || own.pieces[0].inode() == share.pieces[0].inode())
-                      return 1;
-                  memory[0] = 'c';
-                  // And a child of the child.
-                  const int below = in_child([&] {
-                      if (memory[0] != 'c')
-                          return 3;
-                      memory[0] = 'd';
-                      return Share(memory.data(), page).error;
-                  });
-                  return own.pieces[0].read(0) == 'c' ? below : 2;
-              }),
-              0);
-    EXPECT_EQ(memory[0], 'x');
-    memory[0] = 'p';
-    EXPECT_EQ(share.pieces[0].read(0), 'p');
+	const Memory memory(2 * page);
+	memory[0] = 'x';
+	const Share share(memory.data(), 2 * page);
+	ASSERT_EQ(share.error, 0);
+	EXPECT_EQ(in_child([&] {
+			  const Share own(memory.data(), 2 * page);
+			  if (own.error || own.pieces[0].inode() == share.pieces[0].inode())
+				  return 1;
+			  memory[0] = 'c';
+			  // And a child of the child.
+			  const int below = in_child([&] {
+				  if (memory[0] != 'c')
+					  return 3;
+				  memory[0] = 'd';
+				  return Share(memory.data(), page).error;
+			  });
+			  return own.pieces[0].read(0) == 'c' ? below : 2;
+		  }),
+		  0);
+	EXPECT_EQ(memory[0], 'x');
+	memory[0] = 'p';
+	EXPECT_EQ(share.pieces[0].read(0), 'p');
 }
 
 TEST(ShareFork, KeepsProtection)
 {
-    const Memory memory(page);
-    memory[0] = 'x';
-    const Share share(memory.data(), page);
-    ASSERT_EQ(mprotect(memory.data(), page, PROT_READ), 0);
-    EXPECT_EQ(in_child([&] {
-                  const bool writable = Share(memory.data(), page, true).error != EFAULT;
-                  return writable || memory[0] != 'x' ? 1 : 0;
-              }),
-              0);
+	const Memory memory(page);
+	memory[0] = 'x';
+	const Share share(memory.data(), page);
+	ASSERT_EQ(mprotect(memory.data(), page, PROT_READ), 0);
+	EXPECT_EQ(in_child([&] {
+			  const bool writable = Share(memory.data(), page, true).error != EFAULT;
+			  return writable || memory[0] != 'x' ? 1 : 0;
+		  }),
+		  0);
 }
 
 TEST(ShareFork, WhatIsNotForTheChildIsNotThere)
 {
-    const Memory memory(page);
-    const Share share(memory.data(), page);
-    ASSERT_EQ(madvise(memory.data(), page, MADV_DONTFORK), 0);
-    EXPECT_EQ(in_child([&] { return Share(memory.data(), page).error; }), EFAULT);
+	const Memory memory(page);
+	const Share share(memory.data(), page);
+	ASSERT_EQ(madvise(memory.data(), page, MADV_DONTFORK), 0);
+	EXPECT_EQ(in_child([&] { return Share(memory.data(), page).error; }), EFAULT);
 }
 
 TEST(ShareFork, QueueMemoryIsPrivateInAChild)
 {
-    vrdma_piece piece{};
-    ASSERT_EQ(vrdma_shared_alloc(page, &piece), 0);
-    auto *const data = static_cast<char *>(piece.address);
-    data[0] = 'x';
-    EXPECT_EQ(in_child([&] {
-                  const bool kept = data[0] == 'x';
-                  data[0] = 'c';
-                  return kept ? 0 : 1;
-              }),
-              0);
-    EXPECT_EQ(data[0], 'x');
-    vrdma_shared_free(&piece);
+	vrdma_piece piece{};
+	ASSERT_EQ(vrdma_shared_alloc(page, &piece), 0);
+	auto *const data = static_cast<char *>(piece.address);
+	data[0] = 'x';
+	EXPECT_EQ(in_child([&] {
+			  const bool kept = data[0] == 'x';
+			  data[0] = 'c';
+			  return kept ? 0 : 1;
+		  }),
+		  0);
+	EXPECT_EQ(data[0], 'x');
+	vrdma_shared_free(&piece);
 }
 
 } // namespace

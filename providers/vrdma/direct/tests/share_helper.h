@@ -14,124 +14,140 @@
 
 #include "share.h"
 
-namespace vrdma::test {
+namespace vrdma::test
+{
 
 inline constexpr size_t page = 4096;
 
 // A mapping, gone at the end.
-class Memory {
-  public:
-    explicit Memory(size_t length, int prot = PROT_READ | PROT_WRITE,
-                    int flags = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1, off_t offset = 0)
-        : data_(static_cast<char *>(mmap(nullptr, length, prot, flags, fd, offset))),
-          length_(length)
-    {
-    }
-    ~Memory() { munmap(data_, length_); }
-    Memory(const Memory &) = delete;
-    Memory &operator=(const Memory &) = delete;
+class Memory
+{
+      public:
+	explicit Memory(size_t length, int prot = PROT_READ | PROT_WRITE,
+			int flags = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1, off_t offset = 0)
+	    : data_(static_cast<char *>(mmap(nullptr, length, prot, flags, fd, offset))),
+	      length_(length)
+	{
+	}
+	~Memory()
+	{
+		munmap(data_, length_);
+	}
+	Memory(const Memory &) = delete;
+	Memory &operator=(const Memory &) = delete;
 
-    [[nodiscard]] char *data() const { return data_; }
-    char &operator[](size_t i) const { return data_[i]; }
+	[[nodiscard]] char *data() const
+	{
+		return data_;
+	}
+	char &operator[](size_t i) const
+	{
+		return data_[i];
+	}
 
-  private:
-    char *data_;
-    size_t length_;
+      private:
+	char *data_;
+	size_t length_;
 };
 
 // What a visit was told, as a device sees it: through the file.
-class Piece {
-  public:
-    explicit Piece(const vrdma_piece &piece)
-        : address(static_cast<char *>(piece.address)), length(piece.length), offset(piece.offset),
-          fd(dup(piece.fd))
-    {
-    }
-    ~Piece() { close(fd); }
-    Piece(Piece &&other) noexcept
-        : address(other.address), length(other.length), offset(other.offset),
-          fd(std::exchange(other.fd, -1))
-    {
-    }
-    Piece(const Piece &) = delete;
-    Piece &operator=(const Piece &) = delete;
-    Piece &operator=(Piece &&) = delete;
+class Piece
+{
+      public:
+	explicit Piece(const vrdma_piece &piece)
+	    : address(static_cast<char *>(piece.address)), length(piece.length),
+	      offset(piece.offset), fd(dup(piece.fd))
+	{
+	}
+	~Piece()
+	{
+		close(fd);
+	}
+	Piece(Piece &&other) noexcept
+	    : address(other.address), length(other.length), offset(other.offset),
+	      fd(std::exchange(other.fd, -1))
+	{
+	}
+	Piece(const Piece &) = delete;
+	Piece &operator=(const Piece &) = delete;
+	Piece &operator=(Piece &&) = delete;
 
-    [[nodiscard]] char read(size_t i) const
-    {
-        char byte = 0;
-        EXPECT_EQ(pread(fd, &byte, 1, static_cast<off_t>(offset + i)), 1);
-        return byte;
-    }
-    void write(size_t i, char byte) const
-    {
-        EXPECT_EQ(pwrite(fd, &byte, 1, static_cast<off_t>(offset + i)), 1);
-    }
-    [[nodiscard]] std::vector<char> content() const
-    {
-        std::vector<char> bytes(length);
-        EXPECT_EQ(pread(fd, bytes.data(), length, static_cast<off_t>(offset)),
-                  static_cast<ssize_t>(length));
-        return bytes;
-    }
-    // Whether the file has a page there.
-    [[nodiscard]] bool holds(size_t i) const
-    {
-        const auto at = static_cast<off_t>(offset + i);
-        return lseek(fd, at, SEEK_DATA) == at;
-    }
-    [[nodiscard]] ino_t inode() const
-    {
-        struct stat status = {};
-        EXPECT_EQ(fstat(fd, &status), 0);
-        return status.st_ino;
-    }
+	[[nodiscard]] char read(size_t i) const
+	{
+		char byte = 0;
+		EXPECT_EQ(pread(fd, &byte, 1, static_cast<off_t>(offset + i)), 1);
+		return byte;
+	}
+	void write(size_t i, char byte) const
+	{
+		EXPECT_EQ(pwrite(fd, &byte, 1, static_cast<off_t>(offset + i)), 1);
+	}
+	[[nodiscard]] std::vector<char> content() const
+	{
+		std::vector<char> bytes(length);
+		EXPECT_EQ(pread(fd, bytes.data(), length, static_cast<off_t>(offset)),
+			  static_cast<ssize_t>(length));
+		return bytes;
+	}
+	// Whether the file has a page there.
+	[[nodiscard]] bool holds(size_t i) const
+	{
+		const auto at = static_cast<off_t>(offset + i);
+		return lseek(fd, at, SEEK_DATA) == at;
+	}
+	[[nodiscard]] ino_t inode() const
+	{
+		struct stat status = {};
+		EXPECT_EQ(fstat(fd, &status), 0);
+		return status.st_ino;
+	}
 
-    char *address;
-    size_t length;
-    uint64_t offset;
-    int fd;
+	char *address;
+	size_t length;
+	uint64_t offset;
+	int fd;
 };
 
 // One share, ended at the end.
-class Share {
-  public:
-    Share(void *address, size_t length, bool device_writes = true)
-        : address_(address), length_(length)
-    {
-        error = vrdma_share(address, length, device_writes, visit, this);
-    }
-    ~Share()
-    {
-        if (error == 0)
-            vrdma_unshare(address_, length_);
-    }
-    Share(const Share &) = delete;
-    Share &operator=(const Share &) = delete;
+class Share
+{
+      public:
+	Share(void *address, size_t length, bool device_writes = true)
+	    : address_(address), length_(length)
+	{
+		error = vrdma_share(address, length, device_writes, visit, this);
+	}
+	~Share()
+	{
+		if (error == 0)
+			vrdma_unshare(address_, length_);
+	}
+	Share(const Share &) = delete;
+	Share &operator=(const Share &) = delete;
 
-    int error;
-    std::vector<Piece> pieces;
+	int error;
+	std::vector<Piece> pieces;
 
-  private:
-    static int visit(const vrdma_piece *piece, void *arg)
-    {
-        static_cast<Share *>(arg)->pieces.emplace_back(*piece);
-        return 0;
-    }
+      private:
+	static int visit(const vrdma_piece *piece, void *arg)
+	{
+		static_cast<Share *>(arg)->pieces.emplace_back(*piece);
+		return 0;
+	}
 
-    void *address_;
-    size_t length_;
+	void *address_;
+	size_t length_;
 };
 
 // The pages that are there, of a mapping that is shared already.
 inline size_t resident(void *address, size_t length)
 {
-    std::vector<unsigned char> pages(length / page);
-    mincore(address, length, pages.data());
-    size_t count = 0;
-    for (const unsigned char there : pages)
-        count += there & 1u;
-    return count;
+	std::vector<unsigned char> pages(length / page);
+	mincore(address, length, pages.data());
+	size_t count = 0;
+	for (const unsigned char there : pages)
+		count += there & 1u;
+	return count;
 }
 
 } // namespace vrdma::test
