@@ -14,12 +14,6 @@
 /* How long an answer may take before the queue is looked at without an interrupt. */
 #define VRDMA_ADMIN_POLL_MS 100
 
-/* 1 on the first pass over the ring; toggles each pass. */
-static u32 vrdma_admin_phase(u32 index)
-{
-	return index & VRDMA_ADMIN_DEPTH ? 0 : VRDMA_ADMIN_PHASE;
-}
-
 static void vrdma_admin_finish(struct vrdma_admin_slot *slot, const struct vrdma_admin_cpl *cpl)
 {
 	memcpy(slot->cpl, cpl, sizeof(*cpl));
@@ -34,12 +28,13 @@ static bool vrdma_admin_reap(struct vrdma_admin *admin)
 
 	lockdep_assert_held(&admin->lock);
 	for (budget = VRDMA_ADMIN_DEPTH; budget && !admin->dead; budget--) {
+		u32 index = admin->consumer;
 		struct vrdma_admin_cpl *cpl =
-			&admin->acq[admin->consumer & (VRDMA_ADMIN_DEPTH - 1)];
+			&admin->acq[vrdma_ring_slot(index, VRDMA_ADMIN_DEPTH)];
 		u32 header = le32_to_cpu(READ_ONCE(cpl->header));
 		u32 id = VRDMA_GET(VRDMA_ADMIN_ID, header);
 
-		if ((header & VRDMA_ADMIN_PHASE) != vrdma_admin_phase(admin->consumer))
+		if (!vrdma_ring_valid(header, index, VRDMA_ADMIN_DEPTH, VRDMA_ADMIN_PHASE))
 			return true;
 		dma_rmb(); /* the rest of the entry is written before its phase */
 		if (id >= VRDMA_ADMIN_DEPTH || !admin->slots[id].cpl)
@@ -76,7 +71,7 @@ static int vrdma_admin_submit(struct vrdma_admin *admin, u32 opcode, struct vrdm
 	struct vrdma_admin_cmd *entry;
 	struct vrdma_admin_slot *slot;
 	unsigned long flags;
-	u32 header;
+	u32 phase;
 	int id;
 
 	spin_lock_irqsave(&admin->lock, flags);
@@ -95,13 +90,12 @@ static int vrdma_admin_submit(struct vrdma_admin *admin, u32 opcode, struct vrdm
 	 * The entry is free: the device takes commands in order, so while it has not taken the one
 	 * that was here, all later ones are in flight too, and free_slots lets no more in.
 	 */
-	header = vrdma_admin_phase(admin->producer) | VRDMA_SET(VRDMA_ADMIN_OPCODE, opcode) |
-		 VRDMA_SET(VRDMA_ADMIN_ID, (u32)id);
-	entry = &admin->asq[admin->producer & (VRDMA_ADMIN_DEPTH - 1)];
+	phase = vrdma_ring_phase(admin->producer, VRDMA_ADMIN_DEPTH, VRDMA_ADMIN_PHASE);
+	entry = &admin->asq[vrdma_ring_slot(admin->producer, VRDMA_ADMIN_DEPTH)];
 	entry->reserved = 0;
 	memcpy(entry->bytes, cmd->bytes, sizeof(entry->bytes));
 	dma_wmb();
-	WRITE_ONCE(entry->header, cpu_to_le32(header));
+	WRITE_ONCE(entry->header, cpu_to_le32(vrdma_admin_header(phase, opcode, id)));
 	admin->producer++;
 	spin_unlock_irqrestore(&admin->lock, flags);
 	return id;
@@ -124,8 +118,8 @@ static void vrdma_admin_wait(struct vrdma_dev *dev, struct vrdma_admin_slot *slo
 	}
 }
 
-int vrdma_admin_exec(struct vrdma_dev *dev, u32 opcode, struct vrdma_admin_cmd *cmd,
-		     struct vrdma_admin_cpl *cpl)
+static int vrdma_admin_issue(struct vrdma_dev *dev, u32 opcode, struct vrdma_admin_cmd *cmd,
+			     struct vrdma_admin_cpl *cpl)
 {
 	struct vrdma_admin *admin = &dev->admin;
 	unsigned long flags;
@@ -147,6 +141,16 @@ int vrdma_admin_exec(struct vrdma_dev *dev, u32 opcode, struct vrdma_admin_cmd *
 
 	status = le32_to_cpu(cpl->status);
 	return status <= MAX_ERRNO ? -(int)status : -EIO;
+}
+
+int vrdma_admin_exec(struct vrdma_dev *dev, u32 opcode, struct vrdma_admin_cmd *cmd,
+		     struct vrdma_admin_cpl *cpl)
+{
+	int err = vrdma_admin_issue(dev, opcode, cmd, cpl);
+
+	if (err && vrdma_dev_failed(dev))
+		vrdma_dev_quiesce(dev);
+	return err;
 }
 
 /* Ends all commands, now and later, with EIO. True for the first call. */

@@ -128,11 +128,10 @@ static irqreturn_t vrdma_eq_interrupt(int irq, void *data)
 	unsigned int budget;
 
 	for (budget = VRDMA_EQ_DEPTH; budget; budget--) {
-		struct vrdma_eqe *eqe = &ring[eq->consumer & (VRDMA_EQ_DEPTH - 1)];
-		u32 phase = eq->consumer & VRDMA_EQ_DEPTH ? 0 : VRDMA_EQE_PHASE;
+		struct vrdma_eqe *eqe = &ring[vrdma_ring_slot(eq->consumer, VRDMA_EQ_DEPTH)];
 		u32 header = le32_to_cpu(READ_ONCE(eqe->header));
 
-		if ((header & VRDMA_EQE_PHASE) != phase)
+		if (!vrdma_ring_valid(header, eq->consumer, VRDMA_EQ_DEPTH, VRDMA_EQE_PHASE))
 			break;
 		dma_rmb(); /* the rest of the entry is written before its phase */
 		eq->consumer++;
@@ -149,10 +148,6 @@ static int vrdma_eq_init(struct vrdma_dev *dev, struct vrdma_eq *eq, unsigned in
 {
 	struct pci_dev *pdev = dev->fn->pdev;
 	struct vrdma_cmd_create_eq arg = {
-		.pages = {
-			.count = cpu_to_le32(VRDMA_EQ_SIZE >> VRDMA_PAGE_SHIFT),
-			.page_shift = VRDMA_PAGE_SHIFT,
-		},
 		.depth = cpu_to_le32(VRDMA_EQ_DEPTH),
 		.vector = cpu_to_le32(vector),
 	};
@@ -169,7 +164,7 @@ static int vrdma_eq_init(struct vrdma_dev *dev, struct vrdma_eq *eq, unsigned in
 	if (err)
 		goto err_free;
 
-	arg.pages.root = cpu_to_le64(eq->dma);
+	arg.pages = vrdma_contiguous_pages(eq->dma, VRDMA_EQ_SIZE);
 	err = vrdma_cmd_create_eq(dev, &arg, &eq->handle);
 	if (err)
 		goto err_irq;

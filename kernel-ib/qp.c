@@ -8,13 +8,6 @@
 
 #include "vrdma_ib.h"
 
-/* All but path migration, resizing and rate limits. */
-#define VRDMA_QP_ATTR_MASK                                                                         \
-	(IB_QP_STATE | IB_QP_CUR_STATE | IB_QP_EN_SQD_ASYNC_NOTIFY | IB_QP_ACCESS_FLAGS |          \
-	 IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_QKEY | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_TIMEOUT |  \
-	 IB_QP_RETRY_CNT | IB_QP_RNR_RETRY | IB_QP_RQ_PSN | IB_QP_MAX_QP_RD_ATOMIC |               \
-	 IB_QP_MIN_RNR_TIMER | IB_QP_SQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_DEST_QPN)
-
 static int vrdma_qp_check_attr(struct vrdma_dev *dev, const struct ib_qp_init_attr *attr)
 {
 	const struct ib_device_attr *limits = &dev->ibdev.attrs;
@@ -171,48 +164,29 @@ int vrdma_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	return 0;
 }
 
-/* Fields that the mask does not name stay zero. */
 static int vrdma_qp_attr_to_wire(struct vrdma_qp_attr *wire, const struct ib_qp_attr *attr,
 				 int mask)
 {
-	wire->attr_mask = cpu_to_le32(mask);
-	if (mask & IB_QP_STATE)
-		wire->state = attr->qp_state;
-	if (mask & IB_QP_CUR_STATE)
-		wire->cur_state = attr->cur_qp_state;
-	if (mask & IB_QP_EN_SQD_ASYNC_NOTIFY)
-		wire->sq_drained_notify = attr->en_sqd_async_notify;
-	if (mask & IB_QP_ACCESS_FLAGS)
-		wire->access_flags = cpu_to_le32(attr->qp_access_flags);
-	if (mask & IB_QP_PKEY_INDEX)
-		wire->pkey_index = cpu_to_le16(attr->pkey_index);
-	if (mask & IB_QP_PORT)
-		wire->port_num = attr->port_num;
-	if (mask & IB_QP_QKEY)
-		wire->qkey = cpu_to_le32(attr->qkey);
-	if (mask & IB_QP_PATH_MTU)
-		wire->path_mtu = attr->path_mtu;
-	if (mask & IB_QP_TIMEOUT)
-		wire->timeout = attr->timeout;
-	if (mask & IB_QP_RETRY_CNT)
-		wire->retry_cnt = attr->retry_cnt;
-	if (mask & IB_QP_RNR_RETRY)
-		wire->rnr_retry = attr->rnr_retry;
-	if (mask & IB_QP_RQ_PSN)
-		wire->rq_psn = cpu_to_le32(attr->rq_psn);
-	if (mask & IB_QP_MAX_QP_RD_ATOMIC)
-		wire->max_rd_atomic = attr->max_rd_atomic;
-	if (mask & IB_QP_MIN_RNR_TIMER)
-		wire->min_rnr_timer = attr->min_rnr_timer;
-	if (mask & IB_QP_SQ_PSN)
-		wire->sq_psn = cpu_to_le32(attr->sq_psn);
-	if (mask & IB_QP_MAX_DEST_RD_ATOMIC)
-		wire->max_dest_rd_atomic = attr->max_dest_rd_atomic;
-	if (mask & IB_QP_DEST_QPN)
-		wire->dest_qpn = cpu_to_le32(attr->dest_qp_num);
-	if (mask & IB_QP_AV)
-		return vrdma_av_from_ah_attr(&wire->av, &attr->ah_attr);
-	return 0;
+	wire->state = attr->qp_state;
+	wire->cur_state = attr->cur_qp_state;
+	wire->sq_drained_notify = attr->en_sqd_async_notify;
+	wire->access_flags = cpu_to_le32(attr->qp_access_flags);
+	wire->pkey_index = cpu_to_le16(attr->pkey_index);
+	wire->port_num = attr->port_num;
+	wire->qkey = cpu_to_le32(attr->qkey);
+	wire->path_mtu = attr->path_mtu;
+	wire->timeout = attr->timeout;
+	wire->retry_cnt = attr->retry_cnt;
+	wire->rnr_retry = attr->rnr_retry;
+	wire->rq_psn = cpu_to_le32(attr->rq_psn);
+	wire->sq_psn = cpu_to_le32(attr->sq_psn);
+	wire->max_rd_atomic = attr->max_rd_atomic;
+	wire->max_dest_rd_atomic = attr->max_dest_rd_atomic;
+	wire->min_rnr_timer = attr->min_rnr_timer;
+	wire->dest_qpn = cpu_to_le32(attr->dest_qp_num);
+	if (!vrdma_qp_attr_select(wire, mask))
+		return -EOPNOTSUPP;
+	return mask & IB_QP_AV ? vrdma_av_from_ah_attr(&wire->av, &attr->ah_attr) : 0;
 }
 
 static void vrdma_qp_attr_from_wire(struct ib_qp_attr *attr, const struct vrdma_qp_attr *wire)
@@ -246,8 +220,6 @@ int vrdma_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struc
 	err = vrdma_udata_none(udata);
 	if (err)
 		return err;
-	if (mask & ~VRDMA_QP_ATTR_MASK)
-		return -EOPNOTSUPP;
 	err = vrdma_qp_attr_to_wire(&wire, attr, mask);
 	if (err)
 		return err;

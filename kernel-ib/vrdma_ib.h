@@ -5,7 +5,7 @@
  * Layers, each of which knows only those below it:
  *
  *	device, port, netdev, ucontext, pd, ah, mr, cq, qp	the verbs
- *	commands						one function an admin command
+ *	vrdma/commands.h					one function an admin command
  *	eq, pages						events; page lists
  *	admin							the admin queue
  *	regs							registers, reset
@@ -30,8 +30,11 @@
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
 
+#include <vrdma/commands.h>
 #include <vrdma/device.h>
+#include <vrdma/qp_attr.h>
 #include <vrdma/queue.h>
+#include <vrdma/ring.h>
 #include <vrdma/uverbs.h>
 
 #define VRDMA_PORT 1
@@ -248,25 +251,7 @@ int vrdma_enable(struct vrdma_dev *dev);
 /* admin.c */
 int vrdma_admin_init(struct vrdma_dev *dev);
 void vrdma_admin_cleanup(struct vrdma_dev *dev);
-int vrdma_admin_exec(struct vrdma_dev *dev, u32 opcode, struct vrdma_admin_cmd *cmd,
-		     struct vrdma_admin_cpl *cpl);
 bool vrdma_admin_kill(struct vrdma_admin *admin);
-
-/* commands.c */
-int vrdma_cmd_query_device(struct vrdma_dev *dev, struct vrdma_cpl_query_device *caps);
-int vrdma_cmd_query_port(struct vrdma_dev *dev, struct vrdma_cpl_query_port *port);
-int vrdma_cmd_create_eq(struct vrdma_dev *dev, const struct vrdma_cmd_create_eq *arg, u32 *handle);
-int vrdma_cmd_alloc_ucontext(struct vrdma_dev *dev, u32 *handle, u32 *doorbell_page);
-int vrdma_cmd_alloc_pd(struct vrdma_dev *dev, u32 ucontext, u32 *handle);
-int vrdma_cmd_reg_mr(struct vrdma_dev *dev, const struct vrdma_cmd_reg_mr *arg, u32 *key);
-int vrdma_cmd_create_cq(struct vrdma_dev *dev, const struct vrdma_cmd_create_cq *arg, u32 *cqn);
-int vrdma_cmd_create_qp(struct vrdma_dev *dev, const struct vrdma_cmd_create_qp *arg, u32 *qpn,
-			u32 *doorbell_slot);
-int vrdma_cmd_modify_qp(struct vrdma_dev *dev, u32 qpn, const struct vrdma_qp_attr *attr);
-int vrdma_cmd_query_qp(struct vrdma_dev *dev, u32 qpn, struct vrdma_qp_attr *attr);
-int vrdma_cmd_create_ah(struct vrdma_dev *dev, u32 pd, const struct vrdma_av *av, u32 *handle);
-int vrdma_cmd_set_gid(struct vrdma_dev *dev, const struct vrdma_cmd_set_gid *arg);
-int vrdma_cmd_destroy(struct vrdma_dev *dev, enum vrdma_admin_opcode opcode, u32 handle);
 
 /* eq.c */
 int vrdma_eqs_init(struct vrdma_dev *dev);
@@ -279,7 +264,6 @@ struct vrdma_dev *vrdma_dev_create(struct vrdma_function *fn);
 void vrdma_dev_destroy(struct vrdma_dev *dev);
 void vrdma_dev_check(struct vrdma_dev *dev);
 void vrdma_dev_fail(struct vrdma_dev *dev, const char *why);
-bool vrdma_dev_failed(struct vrdma_dev *dev);
 void vrdma_dev_quiesce(struct vrdma_dev *dev);
 void vrdma_dev_event(struct vrdma_dev *dev, enum ib_event_type type);
 

@@ -56,7 +56,7 @@ void vrdma_queue_arm(struct vrdma_completion_queue *cq, bool solicited_only);
 static inline bool vrdma_cqe_valid(const struct vrdma_completion_queue *cq, uint32_t index,
 				   uint32_t ctrl)
 {
-	return !(ctrl & VRDMA_CQE_PHASE) == !!(index & cq->depth);
+	return vrdma_ring_valid(ctrl, index, cq->depth, VRDMA_CQE_PHASE);
 }
 
 static inline struct vrdma_cqe *vrdma_cqe_at(const struct vrdma_completion_queue *cq,

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <vrdma/queue.h>
+#include <vrdma/ring.h>
 
 #include "doorbell.h"
 
@@ -106,7 +107,7 @@ static inline void *vrdma_wqe_at(const struct vrdma_work_queue *wq, uint32_t ind
 
 static inline uint32_t vrdma_wqe_phase(const struct vrdma_work_queue *wq)
 {
-	return wq->head & wq->depth ? 0 : VRDMA_WQE_PHASE;
+	return vrdma_ring_phase(wq->head, wq->depth, VRDMA_WQE_PHASE);
 }
 
 /* Makes the WQE at head the device's. */

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * One function an admin command, for both drivers of the PCI function: the guest's kernel driver
+ * and the user-space driver. Each has a struct vrdma_dev and the two functions declared first.
+ *
+ * Functions return 0 or a negative errno.
+ */
+#ifndef VRDMA_COMMANDS_H
+#define VRDMA_COMMANDS_H
+
+#ifdef __KERNEL__
+#include <linux/string.h>
+#else
+#include <stdbool.h>
+#include <string.h>
+#endif
+#include <asm/byteorder.h>
+
+#include "device.h"
+
+struct vrdma_dev;
+
+/*
+ * Executes a command and waits for its answer. When it fails because the device failed, the device
+ * is quiet before this returns: what the command gave it to use is free again.
+ */
+int vrdma_admin_exec(struct vrdma_dev *dev, __u32 opcode, struct vrdma_admin_cmd *cmd,
+		     struct vrdma_admin_cpl *cpl);
+
+/* Whether the device failed, so that no command succeeds any more. */
+bool vrdma_dev_failed(struct vrdma_dev *dev);
+
+/* The header of the command that is entry number index of a queue. */
+static inline __u32 vrdma_admin_header(__u32 phase, __u32 opcode, __u32 id)
+{
+	return phase | VRDMA_SET(VRDMA_ADMIN_OPCODE, opcode) | VRDMA_SET(VRDMA_ADMIN_ID, id);
+}
+
+/* The list of a buffer whose bus addresses are contiguous, from start on, a multiple of a page. */
+static inline struct vrdma_page_list vrdma_contiguous_pages(__u64 start, __u64 size)
+{
+	struct vrdma_page_list list;
+
+	memset(&list, 0, sizeof(list));
+	list.root = __cpu_to_le64(start);
+	list.count = __cpu_to_le32((__u32)((size + VRDMA_PAGE_SIZE - 1) >> VRDMA_PAGE_SHIFT));
+	list.page_shift = VRDMA_PAGE_SHIFT;
+	return list;
+}
+
+/* For commands that make something and answer with its handle. */
+static inline int vrdma_cmd_create(struct vrdma_dev *dev, __u32 opcode, struct vrdma_admin_cmd *cmd,
+				   __u32 *handle)
+{
+	struct vrdma_admin_cpl cpl;
+	int err;
+
+	err = vrdma_admin_exec(dev, opcode, cmd, &cpl);
+	if (err)
+		return err;
+	*handle = __le32_to_cpu(cpl.handle.handle);
+	return 0;
+}
+
+static inline int vrdma_cmd_query_device(struct vrdma_dev *dev, struct vrdma_cpl_query_device *caps)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+	int err;
+
+	err = vrdma_admin_exec(dev, VRDMA_ADMIN_QUERY_DEVICE, &cmd, &cpl);
+	if (err)
+		return err;
+	*caps = cpl.query_device;
+	return 0;
+}
+
+static inline int vrdma_cmd_query_port(struct vrdma_dev *dev, struct vrdma_cpl_query_port *port)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+	int err;
+
+	err = vrdma_admin_exec(dev, VRDMA_ADMIN_QUERY_PORT, &cmd, &cpl);
+	if (err)
+		return err;
+	*port = cpl.query_port;
+	return 0;
+}
+
+static inline int vrdma_cmd_create_eq(struct vrdma_dev *dev, const struct vrdma_cmd_create_eq *arg,
+				      __u32 *handle)
+{
+	struct vrdma_admin_cmd cmd = {};
+
+	cmd.create_eq = *arg;
+	return vrdma_cmd_create(dev, VRDMA_ADMIN_CREATE_EQ, &cmd, handle);
+}
+
+static inline int vrdma_cmd_alloc_ucontext(struct vrdma_dev *dev, __u32 *handle,
+					   __u32 *doorbell_page)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+	int err;
+
+	err = vrdma_admin_exec(dev, VRDMA_ADMIN_ALLOC_UCONTEXT, &cmd, &cpl);
+	if (err)
+		return err;
+	*handle = __le32_to_cpu(cpl.alloc_ucontext.handle);
+	*doorbell_page = __le32_to_cpu(cpl.alloc_ucontext.doorbell_page);
+	return 0;
+}
+
+static inline int vrdma_cmd_alloc_pd(struct vrdma_dev *dev, __u32 ucontext, __u32 *handle)
+{
+	struct vrdma_admin_cmd cmd = {};
+
+	cmd.alloc_pd.ucontext = __cpu_to_le32(ucontext);
+	return vrdma_cmd_create(dev, VRDMA_ADMIN_ALLOC_PD, &cmd, handle);
+}
+
+static inline int vrdma_cmd_reg_mr(struct vrdma_dev *dev, const struct vrdma_cmd_reg_mr *arg,
+				   __u32 *key)
+{
+	struct vrdma_admin_cmd cmd = {};
+
+	cmd.reg_mr = *arg;
+	return vrdma_cmd_create(dev, VRDMA_ADMIN_REG_MR, &cmd, key);
+}
+
+static inline int vrdma_cmd_create_cq(struct vrdma_dev *dev, const struct vrdma_cmd_create_cq *arg,
+				      __u32 *cqn)
+{
+	struct vrdma_admin_cmd cmd = {};
+
+	cmd.create_cq = *arg;
+	return vrdma_cmd_create(dev, VRDMA_ADMIN_CREATE_CQ, &cmd, cqn);
+}
+
+static inline int vrdma_cmd_create_qp(struct vrdma_dev *dev, const struct vrdma_cmd_create_qp *arg,
+				      __u32 *qpn, __u32 *doorbell_slot)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+	int err;
+
+	cmd.create_qp = *arg;
+	err = vrdma_admin_exec(dev, VRDMA_ADMIN_CREATE_QP, &cmd, &cpl);
+	if (err)
+		return err;
+	*qpn = __le32_to_cpu(cpl.create_qp.qpn);
+	*doorbell_slot = __le32_to_cpu(cpl.create_qp.doorbell_slot);
+	return 0;
+}
+
+static inline int vrdma_cmd_modify_qp(struct vrdma_dev *dev, __u32 qpn,
+				      const struct vrdma_qp_attr *attr)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+
+	cmd.modify_qp.qpn = __cpu_to_le32(qpn);
+	cmd.modify_qp.attr = *attr;
+	return vrdma_admin_exec(dev, VRDMA_ADMIN_MODIFY_QP, &cmd, &cpl);
+}
+
+static inline int vrdma_cmd_query_qp(struct vrdma_dev *dev, __u32 qpn, struct vrdma_qp_attr *attr)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+	int err;
+
+	cmd.handle.handle = __cpu_to_le32(qpn);
+	err = vrdma_admin_exec(dev, VRDMA_ADMIN_QUERY_QP, &cmd, &cpl);
+	if (err)
+		return err;
+	*attr = cpl.query_qp;
+	return 0;
+}
+
+static inline int vrdma_cmd_create_ah(struct vrdma_dev *dev, __u32 pd, const struct vrdma_av *av,
+				      __u32 *handle)
+{
+	struct vrdma_admin_cmd cmd = {};
+
+	cmd.create_ah.pd = __cpu_to_le32(pd);
+	cmd.create_ah.av = *av;
+	return vrdma_cmd_create(dev, VRDMA_ADMIN_CREATE_AH, &cmd, handle);
+}
+
+static inline int vrdma_cmd_set_gid(struct vrdma_dev *dev, const struct vrdma_cmd_set_gid *arg)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+
+	cmd.set_gid = *arg;
+	return vrdma_admin_exec(dev, VRDMA_ADMIN_SET_GID, &cmd, &cpl);
+}
+
+/* A failed device has forgotten all objects, so destroying one works. */
+static inline int vrdma_cmd_destroy(struct vrdma_dev *dev, __u32 opcode, __u32 handle)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+	int err;
+
+	cmd.handle.handle = __cpu_to_le32(handle);
+	err = vrdma_admin_exec(dev, opcode, &cmd, &cpl);
+	return err && vrdma_dev_failed(dev) ? 0 : err;
+}
+
+#endif /* VRDMA_COMMANDS_H */
