@@ -3,63 +3,46 @@
 
 #include "vrdma.h"
 
-struct create_cq_command {
-	struct ibv_create_cq core;
-	struct vrdma_uverbs_create_cq ours;
-};
-VRDMA_CHECK_COMMAND(struct create_cq_command, core, ours);
-
-struct create_cq_answer {
-	struct ib_uverbs_create_cq_resp core;
-	struct vrdma_uverbs_create_cq_resp ours;
-};
-VRDMA_CHECK_COMMAND(struct create_cq_answer, core, ours);
-
-static int create_queue(struct vrdma_cq *cq, uint32_t depth)
+static int create_queue(struct vrdma_context *context, struct vrdma_cq *cq, uint32_t depth)
 {
-	int ret = vrdma_buffer_init(&cq->buffer, vrdma_cq_buffer_size(depth));
+	int ret = context->control->alloc_buffer(context, &cq->buffer, vrdma_cq_buffer_size(depth));
 
 	if (ret)
 		return ret;
 	ret = vrdma_completion_queue_init(&cq->queue, cq->buffer.data, depth);
 	if (ret)
-		vrdma_buffer_destroy(&cq->buffer);
+		context->control->free_buffer(context, &cq->buffer);
 	return ret;
 }
 
-static void destroy_queue(struct vrdma_cq *cq)
+static void destroy_queue(struct vrdma_context *context, struct vrdma_cq *cq)
 {
 	vrdma_completion_queue_destroy(&cq->queue);
-	vrdma_buffer_destroy(&cq->buffer);
+	context->control->free_buffer(context, &cq->buffer);
 }
 
-static int create_cq(struct vrdma_cq *cq, struct ibv_context *context, uint32_t depth,
+static int create_cq(struct vrdma_cq *cq, struct vrdma_context *context, uint32_t depth,
 		     struct ibv_comp_channel *channel, int comp_vector)
 {
-	struct create_cq_command command = {};
-	struct create_cq_answer answer = {};
-	int ret = create_queue(cq, depth);
+	int ret = create_queue(context, cq, depth);
 
 	if (ret)
 		return ret;
-	command.ours.buffer = (uintptr_t)cq->buffer.data;
-	command.ours.depth = depth;
-	ret = ibv_cmd_create_cq(context, (int)depth, channel, comp_vector, &cq->base, &command.core,
-				sizeof(command), &answer.core, sizeof(answer));
+	ret = context->control->create_cq(&context->base.context, channel, comp_vector, cq);
 	if (ret)
-		destroy_queue(cq);
+		destroy_queue(context, cq);
 	return ret;
 }
 
-struct ibv_cq *vrdma_create_cq(struct ibv_context *context, int cqe,
-			       struct ibv_comp_channel *channel, int comp_vector)
+struct ibv_cq *vrdma_create_cq(struct ibv_context *base, int cqe, struct ibv_comp_channel *channel,
+			       int comp_vector)
 {
+	struct vrdma_context *context = to_vrdma_context(base);
 	struct vrdma_cq *cq;
 	uint32_t depth = 1;
 	int ret;
 
-	if (cqe < 1 || (uint32_t)cqe > to_vrdma_context(context)->max_cqe ||
-	    (uint32_t)cqe > VRDMA_MAX_CQ_DEPTH) {
+	if (cqe < 1 || (uint32_t)cqe > context->max_cqe || (uint32_t)cqe > VRDMA_MAX_CQ_DEPTH) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -80,12 +63,13 @@ struct ibv_cq *vrdma_create_cq(struct ibv_context *context, int cqe,
 
 int vrdma_destroy_cq(struct ibv_cq *base)
 {
+	struct vrdma_context *context = to_vrdma_context(base->context);
 	struct vrdma_cq *cq = to_vrdma_cq(base);
-	int ret = ibv_cmd_destroy_cq(base);
+	int ret = context->control->destroy_cq(cq);
 
 	if (ret)
 		return ret;
-	destroy_queue(cq);
+	destroy_queue(context, cq);
 	free(cq);
 	return 0;
 }

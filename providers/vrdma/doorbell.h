@@ -3,6 +3,7 @@
 #ifndef VRDMA_DOORBELL_H
 #define VRDMA_DOORBELL_H
 
+#include <unistd.h>
 #include <vrdma/queue.h>
 
 #include "barrier.h"
@@ -10,9 +11,24 @@
 struct vrdma_doorbell {
 	struct vrdma_doorbell_page *page;
 	const struct vrdma_status_page *status;
-	__le32 *kick; /* the kick page: each store is a VM exit */
+	__le32 *kick_page; /* in a guest: each store is a VM exit. NULL where no store is trapped */
+	int kick_fd;	   /* an eventfd in its place, which does not block */
 	uint32_t slot;
 };
+
+/* A count that is full wakes as well, so the result does not matter. */
+static inline void vrdma_kick(const struct vrdma_doorbell *doorbell)
+{
+	const uint64_t one = 1;
+	ssize_t written;
+
+	if (doorbell->kick_page) {
+		__atomic_store_n(doorbell->kick_page, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	written = write(doorbell->kick_fd, &one, sizeof(one));
+	(void)written;
+}
 
 static inline void vrdma_ring_doorbell(const struct vrdma_doorbell *doorbell)
 {
@@ -23,7 +39,7 @@ static inline void vrdma_ring_doorbell(const struct vrdma_doorbell *doorbell)
 	__atomic_store_n(&page->line[slot >> VRDMA_DOORBELL_LINE_SHIFT], 1, __ATOMIC_RELEASE);
 	vrdma_full_fence();
 	if (vrdma_load(&doorbell->status->need_kick))
-		__atomic_store_n(doorbell->kick, 1, __ATOMIC_RELAXED);
+		vrdma_kick(doorbell);
 }
 
 /* After WQEs of the SQ became valid. */

@@ -5,26 +5,24 @@
 
 struct ibv_mr *vrdma_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
 {
-	struct ibv_reg_mr command = {};
-	struct ib_uverbs_reg_mr_resp answer = {};
-	struct verbs_mr *mr = calloc(1, sizeof(*mr));
+	struct vrdma_mr *mr = calloc(1, sizeof(*mr));
 	int ret;
 
 	if (!mr)
 		return NULL;
-	ret = ibv_cmd_reg_mr(pd, addr, length, iova, access, mr, &command, sizeof(command), &answer,
-			     sizeof(answer));
+	ret = to_vrdma_context(pd->context)->control->reg_mr(pd, addr, length, iova, access, mr);
 	if (ret) {
 		free(mr);
 		errno = ret;
 		return NULL;
 	}
-	return &mr->ibv_mr;
+	return &mr->base.ibv_mr;
 }
 
-int vrdma_dereg_mr(struct verbs_mr *mr)
+int vrdma_dereg_mr(struct verbs_mr *base)
 {
-	int ret = ibv_cmd_dereg_mr(mr);
+	struct vrdma_mr *mr = (struct vrdma_mr *)base;
+	int ret = to_vrdma_context(base->ibv_mr.context)->control->dereg_mr(mr);
 
 	if (!ret)
 		free(mr);

@@ -3,18 +3,6 @@
 
 #include "vrdma.h"
 
-struct create_qp_command {
-	struct ibv_create_qp core;
-	struct vrdma_uverbs_create_qp ours;
-};
-VRDMA_CHECK_COMMAND(struct create_qp_command, core, ours);
-
-struct create_qp_answer {
-	struct ib_uverbs_create_qp_resp core;
-	struct vrdma_uverbs_create_qp_resp ours;
-};
-VRDMA_CHECK_COMMAND(struct create_qp_answer, core, ours);
-
 static int check_init_attr(const struct vrdma_context *context, const struct ibv_qp_init_attr *attr)
 {
 	if (attr->srq || (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
@@ -28,25 +16,26 @@ static int check_init_attr(const struct vrdma_context *context, const struct ibv
 	return 0;
 }
 
-static int create_queues(struct vrdma_qp *qp, const struct vrdma_qp_layout *layout,
-			 const struct ibv_qp_init_attr *attr)
+static int create_queues(struct vrdma_context *context, struct vrdma_qp *qp,
+			 const struct vrdma_qp_layout *layout, const struct ibv_qp_init_attr *attr)
 {
-	int ret = vrdma_buffer_init(
-		&qp->buffer, vrdma_qp_buffer_size(layout->sq_depth, layout->sq_stride_shift,
-						  layout->rq_depth, layout->rq_stride_shift));
+	int ret = context->control->alloc_buffer(
+		context, &qp->buffer,
+		vrdma_qp_buffer_size(layout->sq_depth, layout->sq_stride_shift, layout->rq_depth,
+				     layout->rq_stride_shift));
 
 	if (ret)
 		return ret;
 	ret = vrdma_queue_pair_init(&qp->queues, qp->buffer.data, layout, attr);
 	if (ret)
-		vrdma_buffer_destroy(&qp->buffer);
+		context->control->free_buffer(context, &qp->buffer);
 	return ret;
 }
 
-static void destroy_queues(struct vrdma_qp *qp)
+static void destroy_queues(struct vrdma_context *context, struct vrdma_qp *qp)
 {
 	vrdma_queue_pair_destroy(&qp->queues);
-	vrdma_buffer_destroy(&qp->buffer);
+	context->control->free_buffer(context, &qp->buffer);
 }
 
 static void attach_to_cqs(struct vrdma_qp *qp)
@@ -73,33 +62,27 @@ static void strike_out_of_cqs(struct vrdma_qp *qp)
 static int create_qp(struct vrdma_qp *qp, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct vrdma_context *context = to_vrdma_context(pd->context);
-	struct create_qp_command command = {};
-	struct create_qp_answer answer = {};
 	struct vrdma_qp_layout layout;
+	uint32_t slot;
 	int ret = vrdma_qp_layout_init(&layout, &attr->cap, context->max_inline);
 
 	if (ret)
 		return ret;
-	ret = create_queues(qp, &layout, attr);
+	ret = create_queues(context, qp, &layout, attr);
 	if (ret)
 		return ret;
-	command.ours.buffer = (uintptr_t)qp->buffer.data;
-	command.ours.sq_depth = layout.sq_depth;
-	command.ours.rq_depth = layout.rq_depth;
-	command.ours.sq_stride_shift = layout.sq_stride_shift;
-	command.ours.rq_stride_shift = layout.rq_stride_shift;
-	ret = ibv_cmd_create_qp(pd, &qp->base, attr, &command.core, sizeof(command), &answer.core,
-				sizeof(answer));
+	ret = context->control->create_qp(pd, attr, &layout, qp, &slot);
 	if (ret) {
-		destroy_queues(qp);
+		destroy_queues(context, qp);
 		return ret;
 	}
 	qp->queues.qpn = qp->base.qp_num;
 	qp->queues.doorbell = (struct vrdma_doorbell){
 		.page = context->doorbell_page,
 		.status = context->status_page,
-		.kick = context->kick_page,
-		.slot = answer.ours.doorbell_slot % VRDMA_DOORBELL_SLOTS,
+		.kick_page = context->kick_page,
+		.kick_fd = context->kick_fd,
+		.slot = slot % VRDMA_DOORBELL_SLOTS,
 	};
 	attach_to_cqs(qp);
 	return 0;
@@ -131,16 +114,14 @@ struct ibv_qp *vrdma_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 int vrdma_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		   struct ibv_qp_init_attr *init_attr)
 {
-	struct ibv_query_qp command = {};
-
-	return ibv_cmd_query_qp(qp, attr, attr_mask, init_attr, &command, sizeof(command));
+	return to_vrdma_context(qp->context)
+		->control->query_qp(to_vrdma_qp(qp), attr, attr_mask, init_attr);
 }
 
 int vrdma_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int attr_mask)
 {
 	struct vrdma_qp *qp = to_vrdma_qp(base);
-	struct ibv_modify_qp command = {};
-	int ret = ibv_cmd_modify_qp(base, attr, attr_mask, &command, sizeof(command));
+	int ret = to_vrdma_context(base->context)->control->modify_qp(qp, attr, attr_mask);
 
 	if (ret || !(attr_mask & IBV_QP_STATE))
 		return ret;
@@ -155,13 +136,14 @@ int vrdma_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int attr_mask
 
 int vrdma_destroy_qp(struct ibv_qp *base)
 {
+	struct vrdma_context *context = to_vrdma_context(base->context);
 	struct vrdma_qp *qp = to_vrdma_qp(base);
-	int ret = ibv_cmd_destroy_qp(base);
+	int ret = context->control->destroy_qp(qp);
 
 	if (ret)
 		return ret;
 	detach_from_cqs(qp);
-	destroy_queues(qp);
+	destroy_queues(context, qp);
 	free(qp);
 	return 0;
 }

@@ -22,6 +22,8 @@
 #include <rdma/ib_user_verbs.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
 
 /* The one file that has the layouts below. */
 #define VRDMA_LIBIBVERBS_FILE "libibverbs.so.1.14.44.0"
@@ -39,7 +41,29 @@ struct verbs_match_ent {
 };
 static_assert(sizeof(struct verbs_match_ent) == 24, "verbs_match_ent");
 
-struct verbs_sysfs_dev;
+enum { VSYSFS_READ_NODE_GUID = 1 << 1 };
+
+/* What libibverbs knows of a device from sysfs, or is told by who stands in for sysfs. */
+struct verbs_sysfs_dev {
+	void *list_entry[2];
+	void *provider_data;
+	const struct verbs_match_ent *match;
+	unsigned int flags;
+	char sysfs_name[IBV_SYSFS_NAME_MAX];
+	dev_t sysfs_cdev;
+	char ibdev_name[IBV_SYSFS_NAME_MAX];
+	char ibdev_path[IBV_SYSFS_PATH_MAX];
+	char modalias[512];
+	uint64_t node_guid;
+	uint32_t driver_id;
+	enum ibv_node_type node_type;
+	int ibdev_idx;
+	uint32_t num_ports;
+	uint32_t abi_ver;
+	struct timespec time_created;
+};
+static_assert(sizeof(struct verbs_sysfs_dev) == 992, "verbs_sysfs_dev");
+
 struct verbs_device;
 
 struct verbs_device_ops {
@@ -86,7 +110,10 @@ typedef void (*vrdma_unused_op)(void);
 struct verbs_context_ops {
 	vrdma_unused_op unused0[5];
 	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
-	vrdma_unused_op unused6[7];
+	vrdma_unused_op unused6[1];
+	void (*async_event)(struct ibv_context *context, struct ibv_async_event *event);
+	vrdma_unused_op unused8[4];
+	void (*cq_event)(struct ibv_cq *cq);
 	struct ibv_ah *(*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 	vrdma_unused_op unused14[1];
 	struct ibv_cq *(*create_cq)(struct ibv_context *context, int cqe,
@@ -132,6 +159,8 @@ static_assert(sizeof(struct verbs_context_ops) == VRDMA_CONTEXT_OPS_SIZE, "verbs
 	static_assert(offsetof(struct verbs_context_ops, op) == (index) * sizeof(void *), #op)
 VRDMA_CHECK_OP(alloc_pd, 5);
 VRDMA_CHECK_OP(unused6, 6);
+VRDMA_CHECK_OP(unused8, 8);
+VRDMA_CHECK_OP(create_ah, 13);
 VRDMA_CHECK_OP(unused14, 14);
 VRDMA_CHECK_OP(unused16, 16);
 VRDMA_CHECK_OP(unused20, 20);

@@ -20,6 +20,7 @@ int vrdma_buffer_init(struct vrdma_buffer *buffer, uint64_t size)
 		munmap(buffer->data, buffer->size);
 		return error;
 	}
+	buffer->address = (uintptr_t)buffer->data;
 	return 0;
 }
 

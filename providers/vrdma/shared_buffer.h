@@ -8,10 +8,11 @@
 
 struct vrdma_buffer {
 	void *data;
-	size_t size; /* whole pages */
+	size_t size;	  /* whole pages */
+	uint64_t address; /* what the device, or the kernel for it, is told */
 };
 
-/* Returns 0 or an errno. */
+/* In the process's own memory. Returns 0 or an errno. */
 int vrdma_buffer_init(struct vrdma_buffer *buffer, uint64_t size);
 void vrdma_buffer_destroy(struct vrdma_buffer *buffer);
 

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-static const struct verbs_context_ops context_ops;
-
 struct get_context_answer {
 	struct ib_uverbs_get_context_resp core;
 	struct vrdma_uverbs_alloc_ucontext_resp ours;
 };
-VRDMA_CHECK_COMMAND(struct get_context_answer, core, ours);
+static_assert(offsetof(struct get_context_answer, ours) ==
+		      sizeof(struct ib_uverbs_get_context_resp),
+	      "no gap");
 
 /* _verbs_init_and_alloc_context() is told where in our structure its own begins. */
 static_assert(offsetof(struct vrdma_context, base) == 0, "vrdma_context.base");
@@ -25,7 +25,7 @@ static void *map_page(int fd, int protection, uint64_t offset)
 	return page == MAP_FAILED ? NULL : page;
 }
 
-static void unmap_pages(struct vrdma_context *context)
+void vrdma_unmap_pages(struct vrdma_context *context)
 {
 	void *pages[] = {context->doorbell_page, context->kick_page, (void *)context->status_page};
 
@@ -55,7 +55,7 @@ static int open_context(struct vrdma_context *context, int fd)
 	if (context->doorbell_page && context->kick_page && context->status_page)
 		return 0;
 	ret = errno;
-	unmap_pages(context);
+	vrdma_unmap_pages(context);
 	return ret;
 }
 
@@ -75,7 +75,8 @@ static struct verbs_context *alloc_context(struct ibv_device *device, int fd, vo
 		errno = ret;
 		return NULL;
 	}
-	verbs_set_ops(&context->base, &context_ops);
+	context->control = &vrdma_uverbs_control;
+	verbs_set_ops(&context->base, &vrdma_context_ops);
 	return &context->base;
 }
 
@@ -83,33 +84,26 @@ static void free_context(struct ibv_context *base)
 {
 	struct vrdma_context *context = to_vrdma_context(base);
 
-	unmap_pages(context);
+	context->control->close(context);
 	verbs_uninit_context(&context->base);
 	free(context);
+}
+
+void vrdma_print_version(struct ibv_device_attr *attr, uint64_t version)
+{
+	snprintf(attr->fw_ver, sizeof(attr->fw_ver), "%u.%u.%u", (unsigned int)(version >> 32),
+		 (unsigned int)(version >> 16 & 0xffff), (unsigned int)(version & 0xffff));
 }
 
 int vrdma_query_device(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 		       struct ibv_device_attr_ex *attr, size_t attr_size)
 {
-	struct ib_uverbs_ex_query_device_resp answer;
-	size_t answer_size = sizeof(answer);
-	int ret = ibv_cmd_query_device_any(context, input, attr, attr_size, &answer, &answer_size);
-	uint64_t version;
-
-	if (ret)
-		return ret;
-	version = answer.base.fw_ver;
-	snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver), "%u.%u.%u",
-		 (unsigned int)(version >> 32), (unsigned int)(version >> 16 & 0xffff),
-		 (unsigned int)(version & 0xffff));
-	return 0;
+	return to_vrdma_context(context)->control->query_device(context, input, attr, attr_size);
 }
 
 int vrdma_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
 {
-	struct ibv_query_port command = {};
-
-	return ibv_cmd_query_port(context, port_num, attr, &command, sizeof(command));
+	return to_vrdma_context(context)->control->query_port(context, port_num, attr);
 }
 
 static struct verbs_device *alloc_device(struct verbs_sysfs_dev *sysfs_dev)
@@ -125,7 +119,7 @@ static void uninit_device(struct verbs_device *device)
 	free((struct vrdma_device *)device);
 }
 
-static const struct verbs_context_ops context_ops = {
+const struct verbs_context_ops vrdma_context_ops = {
 	.alloc_pd = vrdma_alloc_pd,
 	.create_ah = vrdma_create_ah,
 	.create_cq = vrdma_create_cq,

@@ -7,6 +7,7 @@
 #include <vrdma/uverbs.h>
 
 #include "completion_queue.h"
+#include "control.h"
 #include "rdma_core.h"
 #include "shared_buffer.h"
 #include "work_queue.h"
@@ -17,14 +18,20 @@ struct vrdma_device {
 
 struct vrdma_context {
 	struct verbs_context base;
+	const struct vrdma_control *control;
 	struct vrdma_doorbell_page *doorbell_page;
 	const struct vrdma_status_page *status_page;
-	__le32 *kick_page;
+	__le32 *kick_page; /* or NULL, and kick_fd */
+	int kick_fd;
 	uint32_t max_inline;
 	uint32_t max_send_sge;
 	uint32_t max_recv_sge;
 	uint32_t max_qp_wr;
 	uint32_t max_cqe;
+};
+
+struct vrdma_mr {
+	struct verbs_mr base;
 };
 
 struct vrdma_cq {
@@ -56,11 +63,10 @@ static inline struct vrdma_qp *to_vrdma_qp(struct ibv_qp *qp)
 	return (struct vrdma_qp *)qp;
 }
 
-/* A command is libibverbs' part and then ours, without a gap; so is an answer. */
-#define VRDMA_CHECK_COMMAND(type, core, ours)                                                      \
-	static_assert(sizeof(type) == sizeof(((type *)0)->core) + sizeof(((type *)0)->ours),       \
-		      #type);                                                                      \
-	static_assert(offsetof(type, ours) == sizeof(((type *)0)->core), #type "." #ours)
+extern const struct verbs_context_ops vrdma_context_ops;
+
+void vrdma_unmap_pages(struct vrdma_context *context);
+void vrdma_print_version(struct ibv_device_attr *attr, uint64_t version);
 
 int vrdma_query_device(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 		       struct ibv_device_attr_ex *attr, size_t attr_size);

@@ -73,7 +73,7 @@ class TestQp
 		queues.qpn = options.qpn;
 		queues.doorbell = {.page = &pages.doorbells,
 				   .status = &pages.status,
-				   .kick = &pages.kick,
+				   .kick_page = &pages.kick,
 				   .slot = options.slot};
 		vrdma_queue_pair_set_state(&queues, options.state);
 	}
