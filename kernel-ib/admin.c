@@ -217,7 +217,7 @@ int vrdma_admin_init(struct vrdma_dev *dev)
 		goto err_asq;
 
 	snprintf(admin->irq_name, sizeof(admin->irq_name), "vrdma-admin@%s", pci_name(pdev));
-	admin->irq = pci_irq_vector(pdev, vrdma_admin_vector(dev->fn));
+	admin->irq = pci_irq_vector(pdev, vrdma_admin_vector(dev->fn->id.num_vectors));
 	err = request_irq(admin->irq, vrdma_admin_interrupt, IRQF_SHARED, admin->irq_name, admin);
 	if (err)
 		goto err_acq;

@@ -187,13 +187,14 @@ static void vrdma_eq_cleanup(struct vrdma_eq *eq)
 int vrdma_eqs_init(struct vrdma_dev *dev)
 {
 	u32 max_eq = le32_to_cpu(dev->caps.max_eq);
+	u32 vectors = dev->fn->id.num_vectors;
 	char name[12];
 	unsigned int num, i;
 	int err;
 
 	if (max_eq < 2)
 		return -EIO;
-	num = min(vrdma_num_comp_vectors(dev->fn), max_eq - 1);
+	num = min(vrdma_num_comp_vectors(vectors), max_eq - 1);
 	dev->comp_eqs = kcalloc(num, sizeof(*dev->comp_eqs), GFP_KERNEL);
 	if (!dev->comp_eqs)
 		return -ENOMEM;
@@ -203,7 +204,7 @@ int vrdma_eqs_init(struct vrdma_dev *dev)
 		goto err_free;
 	for (i = 0; i < num; i++) {
 		snprintf(name, sizeof(name), "comp%u", i);
-		err = vrdma_eq_init(dev, &dev->comp_eqs[i], vrdma_comp_vector(dev->fn, i), name);
+		err = vrdma_eq_init(dev, &dev->comp_eqs[i], vrdma_comp_vector(vectors, i), name);
 		if (err)
 			goto err_cleanup;
 	}

@@ -14,7 +14,7 @@
 static bool vrdma_netdev_matches(struct vrdma_dev *dev, struct net_device *netdev)
 {
 	return netdev->type == ARPHRD_ETHER && netdev->dev.parent &&
-	       ether_addr_equal_unaligned(netdev->perm_addr, dev->fn->mac);
+	       ether_addr_equal_unaligned(netdev->perm_addr, dev->fn->id.mac);
 }
 
 static void vrdma_netdev_update(struct vrdma_dev *dev)

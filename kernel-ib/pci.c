@@ -97,13 +97,13 @@ static void vrdma_unmap(struct vrdma_function *fn)
 
 static int vrdma_alloc_vectors(struct vrdma_function *fn)
 {
-	unsigned int wanted = min(fn->num_vectors, VRDMA_FIRST_COMP_VECTOR + num_online_cpus());
+	unsigned int wanted = min(fn->id.num_vectors, VRDMA_FIRST_COMP_VECTOR + num_online_cpus());
 	int num;
 
 	num = pci_alloc_irq_vectors(fn->pdev, 1, wanted, PCI_IRQ_MSIX);
 	if (num < 0)
 		return num;
-	fn->num_vectors = num;
+	fn->id.num_vectors = num;
 	return 0;
 }
 

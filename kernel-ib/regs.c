@@ -4,41 +4,36 @@
  * A function that was unplugged reads as all ones.
  */
 #include <linux/iopoll.h>
-#include <asm/unaligned.h>
 
 #include "vrdma_ib.h"
 
 #define VRDMA_STATUS_POLL_US 1000
 
+u32 vrdma_read(struct vrdma_function *fn, enum vrdma_register reg)
+{
+	return readl(fn->regs + reg);
+}
+
+void vrdma_write(struct vrdma_function *fn, enum vrdma_register reg, u32 value)
+{
+	writel(value, fn->regs + reg);
+}
+
 int vrdma_identify(struct vrdma_function *fn)
 {
 	struct device *dev = &fn->pdev->dev;
-	u32 version, mac_low, mac_high;
+	int err;
 
-	if (vrdma_read(fn, VRDMA_REG_MAGIC) != VRDMA_MAGIC) {
-		dev_err(dev, "not a vrdma function\n");
-		return -ENODEV;
+	err = vrdma_read_identity(fn, &fn->id);
+	if (err) {
+		dev_err(dev, "not a vrdma function that this driver knows\n");
+		return err;
 	}
-
-	version = vrdma_read(fn, VRDMA_REG_VERSION);
-	if (VRDMA_GET(VRDMA_VERSION_MAJOR, version) !=
-	    VRDMA_GET(VRDMA_VERSION_MAJOR, VRDMA_VERSION)) {
-		dev_err(dev, "device speaks version %#x, driver %#x\n", version, VRDMA_VERSION);
-		return -ENODEV;
-	}
-
-	mac_low = vrdma_read(fn, VRDMA_REG_MAC_LOW);
-	mac_high = vrdma_read(fn, VRDMA_REG_MAC_HIGH);
-	put_unaligned_le32(mac_low, fn->mac);
-	put_unaligned_le16(mac_high, fn->mac + 4);
-
-	fn->num_doorbell_pages = vrdma_read(fn, VRDMA_REG_DOORBELL_PAGES);
-	fn->num_vectors = vrdma_read(fn, VRDMA_REG_VECTORS);
-	if (!fn->num_vectors || fn->num_vectors > VRDMA_MAX_VECTORS ||
-	    fn->num_doorbell_pages >
+	if (!fn->id.num_vectors || fn->id.num_vectors > VRDMA_MAX_VECTORS ||
+	    fn->id.num_doorbell_pages >
 	    pci_resource_len(fn->pdev, VRDMA_BAR_DOORBELLS) / VRDMA_DOORBELL_PAGE_SIZE) {
-		dev_err(dev, "device has %u vectors, %u doorbell pages\n", fn->num_vectors,
-			fn->num_doorbell_pages);
+		dev_err(dev, "device has %u vectors, %u doorbell pages\n", fn->id.num_vectors,
+			fn->id.num_doorbell_pages);
 		return -ENODEV;
 	}
 	return 0;
@@ -78,24 +73,17 @@ int vrdma_reset(struct vrdma_function *fn)
 	return vrdma_wait_status(fn, VRDMA_STATUS_READY);
 }
 
-static void vrdma_write_address(struct vrdma_function *fn, enum vrdma_register low,
-				enum vrdma_register high, dma_addr_t address)
-{
-	vrdma_write(fn, low, lower_32_bits(address));
-	vrdma_write(fn, high, upper_32_bits(address));
-}
-
 int vrdma_enable(struct vrdma_dev *dev)
 {
 	struct vrdma_function *fn = dev->fn;
-	struct vrdma_admin *admin = &dev->admin;
+	struct vrdma_function_queues queues = {
+		.asq = dev->admin.asq_dma,
+		.acq = dev->admin.acq_dma,
+		.status_page = dev->status_page_dma,
+		.depth = VRDMA_ADMIN_DEPTH,
+		.vector = vrdma_admin_vector(fn->id.num_vectors),
+	};
 
-	vrdma_write_address(fn, VRDMA_REG_ASQ_LOW, VRDMA_REG_ASQ_HIGH, admin->asq_dma);
-	vrdma_write_address(fn, VRDMA_REG_ACQ_LOW, VRDMA_REG_ACQ_HIGH, admin->acq_dma);
-	vrdma_write(fn, VRDMA_REG_AQ_DEPTH, VRDMA_ADMIN_DEPTH);
-	vrdma_write(fn, VRDMA_REG_AQ_VECTOR, vrdma_admin_vector(fn));
-	vrdma_write_address(fn, VRDMA_REG_STATUS_PAGE_LOW, VRDMA_REG_STATUS_PAGE_HIGH,
-			    dev->status_page_dma);
-	vrdma_write(fn, VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE);
+	vrdma_write_enable(fn, &queues);
 	return vrdma_wait_status(fn, VRDMA_STATUS_ENABLED);
 }

@@ -99,7 +99,7 @@ int vrdma_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 		return err;
 
 	/* Page 0 is the kernel's own. */
-	if (!doorbell_page || doorbell_page >= dev->fn->num_doorbell_pages) {
+	if (!doorbell_page || doorbell_page >= dev->fn->id.num_doorbell_pages) {
 		err = -EIO;
 		goto err_dealloc;
 	}

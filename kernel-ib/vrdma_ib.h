@@ -34,12 +34,12 @@
 #include <vrdma/device.h>
 #include <vrdma/qp_attr.h>
 #include <vrdma/queue.h>
+#include <vrdma/registers.h>
 #include <vrdma/ring.h>
 #include <vrdma/uverbs.h>
 
 #define VRDMA_PORT 1
 #define VRDMA_ADMIN_DEPTH 64 /* commands in flight; a power of two */
-#define VRDMA_FIRST_COMP_VECTOR 2u
 
 /* A doorbell page belongs to one process: a guest page must not hold two. */
 static_assert(PAGE_SIZE == VRDMA_DOORBELL_PAGE_SIZE);
@@ -48,9 +48,7 @@ static_assert(PAGE_SIZE == VRDMA_DOORBELL_PAGE_SIZE);
 struct vrdma_function {
 	struct pci_dev *pdev;
 	void __iomem *regs;
-	unsigned int num_vectors;
-	u32 num_doorbell_pages;
-	u8 mac[ETH_ALEN];
+	struct vrdma_identity id;
 
 	/* Makes and replaces dev; as a work item it never runs twice at a time. */
 	struct delayed_work restart;
@@ -209,39 +207,10 @@ static inline struct vrdma_qp *to_vrdma_qp(struct ib_qp *ibqp)
 	return container_of(ibqp, struct vrdma_qp, ibqp);
 }
 
-/*
- * MSI-X vector 0 is for async events and STATUS, the next for the admin queue, so that an answer to
- * a command costs no look at STATUS; the rest are for completions. With fewer, the last is shared.
- */
-static inline unsigned int vrdma_admin_vector(const struct vrdma_function *fn)
-{
-	return min(1u, fn->num_vectors - 1);
-}
-
-static inline unsigned int vrdma_comp_vector(const struct vrdma_function *fn, unsigned int i)
-{
-	return min(VRDMA_FIRST_COMP_VECTOR + i, fn->num_vectors - 1);
-}
-
-static inline unsigned int vrdma_num_comp_vectors(const struct vrdma_function *fn)
-{
-	return max(VRDMA_FIRST_COMP_VECTOR + 1, fn->num_vectors) - VRDMA_FIRST_COMP_VECTOR;
-}
-
 /* pci.c */
 void vrdma_function_restart(struct vrdma_function *fn);
 
 /* regs.c */
-static inline u32 vrdma_read(struct vrdma_function *fn, enum vrdma_register reg)
-{
-	return readl(fn->regs + reg);
-}
-
-static inline void vrdma_write(struct vrdma_function *fn, enum vrdma_register reg, u32 value)
-{
-	writel(value, fn->regs + reg);
-}
-
 int vrdma_identify(struct vrdma_function *fn);
 bool vrdma_ready(struct vrdma_function *fn);
 bool vrdma_enabled(struct vrdma_function *fn);
