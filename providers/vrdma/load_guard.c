@@ -13,7 +13,7 @@
 
 #include "rdma_core.h"
 
-void vrdma_register_guarded(const struct verbs_device_ops *ops)
+bool vrdma_libibverbs_fits(void)
 {
 	char path[PATH_MAX];
 	Dl_info library;
@@ -23,13 +23,19 @@ void vrdma_register_guarded(const struct verbs_device_ops *ops)
 	if (!dladdr((void *)verbs_set_ops, &library) || !realpath(library.dli_fname, path)) {
 		fprintf(stderr,
 			"libvrdma: refusing to load: cannot tell which libibverbs this is\n");
-		return;
+		return false;
 	}
 	name = strrchr(path, '/') + 1;
 	if (strcmp(name, VRDMA_LIBIBVERBS_FILE) != 0) {
 		fprintf(stderr, "libvrdma: refusing to load into %s: built for %s\n", path,
 			VRDMA_LIBIBVERBS_FILE);
-		return;
+		return false;
 	}
-	verbs_register_driver_34(ops);
+	return true;
+}
+
+void vrdma_register_guarded(const struct verbs_device_ops *ops)
+{
+	if (vrdma_libibverbs_fits())
+		verbs_register_driver_34(ops);
 }

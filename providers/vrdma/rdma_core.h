@@ -15,11 +15,17 @@
 
 #include <infiniband/driver.h>
 
+static inline bool vrdma_libibverbs_fits(void)
+{
+	return true;
+}
+
 #else
 
 #include <assert.h>
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_verbs.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -240,7 +246,8 @@ int ibv_cmd_destroy_ah(struct ibv_ah *ah);
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
 
-/* load_guard.c: registers ops with libibverbs if it is the one that this header describes. */
+/* load_guard.c: whether libibverbs is the one that this header describes; only then registers. */
+bool vrdma_libibverbs_fits(void);
 void vrdma_register_guarded(const struct verbs_device_ops *ops);
 
 #define PROVIDER_DRIVER(provider_name, ops)                                                        \

@@ -8,6 +8,8 @@
 
 #include "completion_queue.h"
 #include "control.h"
+#include "direct/channel.h"
+#include "direct/memory.h"
 #include "rdma_core.h"
 #include "shared_buffer.h"
 #include "work_queue.h"
@@ -28,22 +30,47 @@ struct vrdma_context {
 	uint32_t max_recv_sge;
 	uint32_t max_qp_wr;
 	uint32_t max_cqe;
+
+	/* Without a kernel: see direct/device.h. */
+	struct vrdma_context *next; /* of all on the device */
+	struct vrdma_dev *dev;
+	uint32_t ucontext;
+	struct vrdma_event_channel async_channel;
+	struct vrdma_event_source port_events;
+	struct vrdma_event_channel *channels; /* those for completions */
+};
+
+/* Without a kernel: how events find what they name. */
+struct vrdma_event_target {
+	struct vrdma_event_target *next;
+	uint32_t id;
+};
+
+struct vrdma_comp_channel {
+	struct ibv_comp_channel base;
+	struct vrdma_event_channel *events; /* the context's; outlives this */
 };
 
 struct vrdma_mr {
 	struct verbs_mr base;
+	struct vrdma_region region; /* without a kernel */
 };
 
 struct vrdma_cq {
 	struct ibv_cq base;
 	struct vrdma_completion_queue queue;
 	struct vrdma_buffer buffer;
+	struct vrdma_event_target target;
+	struct vrdma_event_source completions;
+	struct vrdma_event_source async;
 };
 
 struct vrdma_qp {
 	struct ibv_qp base;
 	struct vrdma_queue_pair queues;
 	struct vrdma_buffer buffer;
+	struct vrdma_event_target target;
+	struct vrdma_event_source async;
 };
 
 static inline struct vrdma_context *to_vrdma_context(struct ibv_context *context)
@@ -56,6 +83,11 @@ static inline struct vrdma_context *to_vrdma_context(struct ibv_context *context
 static inline struct vrdma_cq *to_vrdma_cq(struct ibv_cq *cq)
 {
 	return (struct vrdma_cq *)cq;
+}
+
+static inline struct vrdma_comp_channel *to_vrdma_channel(struct ibv_comp_channel *channel)
+{
+	return (struct vrdma_comp_channel *)channel;
 }
 
 static inline struct vrdma_qp *to_vrdma_qp(struct ibv_qp *qp)

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Contexts that libibverbs takes for the kernel's.
+ *
+ * Where libibverbs asks the kernel all the same, for GIDs and P_Keys, it fails with ENOTTY and goes
+ * on to look into sysfs: that is the device's directory (gids.c). A device that has a sysfs entry is
+ * opened by its character device, though; so the one in the program's list has none, and the one
+ * that a context belongs to is a twin that has.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device.h"
+
+static const struct verbs_context_ops event_ops = {
+	.async_event = vrdma_async_event,
+	.cq_event = vrdma_cq_event,
+};
+
+struct vrdma_direct_device *vrdma_direct_device_new(const struct vrdma_options *options)
+{
+	struct vrdma_direct_device *device = calloc(1, sizeof(*device));
+	struct ibv_device *base;
+
+	if (!device)
+		return NULL;
+	device->options = *options;
+	device->options.path = strdup(options->path);
+	if (!device->options.path) {
+		free(device);
+		return NULL;
+	}
+	base = &device->base.device;
+	base->node_type = IBV_NODE_CA;
+	base->transport_type = IBV_TRANSPORT_IB;
+	snprintf(base->name, sizeof(base->name), "%s", options->name);
+	snprintf(base->dev_name, sizeof(base->dev_name), "%s", options->name);
+	device->base.ops = &vrdma_direct_device_ops;
+	device->base.refcount = 1;
+	return device;
+}
+
+static void uninit_device(struct verbs_device *base)
+{
+	struct vrdma_direct_device *device = (struct vrdma_direct_device *)base;
+
+	free(device->options.path);
+	free(device);
+}
+
+/* What libibverbs would have read from the kernel. */
+static struct verbs_sysfs_dev *make_sysfs(const struct vrdma_dev *dev, const char *name)
+{
+	struct verbs_sysfs_dev *sysfs = calloc(1, sizeof(*sysfs));
+	uint64_t guid;
+
+	if (!sysfs)
+		return NULL;
+	memcpy(&guid, dev->caps.node_guid, sizeof(guid));
+	sysfs->flags = VSYSFS_READ_NODE_GUID;
+	sysfs->node_guid = be64toh(guid);
+	snprintf(sysfs->sysfs_name, sizeof(sysfs->sysfs_name), "%s", name);
+	snprintf(sysfs->ibdev_name, sizeof(sysfs->ibdev_name), "%s", name);
+	snprintf(sysfs->ibdev_path, sizeof(sysfs->ibdev_path), "%s", dev->gids.path);
+	sysfs->driver_id = RDMA_DRIVER_UNKNOWN;
+	sysfs->node_type = IBV_NODE_CA;
+	sysfs->ibdev_idx = -1;
+	sysfs->num_ports = VRDMA_PORT;
+	sysfs->abi_ver = VRDMA_UVERBS_ABI_VERSION;
+	return sysfs;
+}
+
+static struct vrdma_direct_device *make_twin(const struct vrdma_dev *dev,
+					     const struct vrdma_options *options)
+{
+	struct vrdma_direct_device *twin = vrdma_direct_device_new(options);
+
+	if (!twin)
+		return NULL;
+	twin->base.sysfs = make_sysfs(dev, options->name);
+	if (!twin->base.sysfs) {
+		uninit_device(&twin->base);
+		return NULL;
+	}
+	snprintf(twin->base.device.ibdev_path, sizeof(twin->base.device.ibdev_path), "%s",
+		 dev->gids.path);
+	return twin;
+}
+
+static void put_twin(struct vrdma_direct_device *twin)
+{
+	struct ibv_device **list = calloc(2, sizeof(*list));
+
+	/* libibverbs' own way of dropping a reference. */
+	if (list) {
+		list[0] = &twin->base.device;
+		ibv_free_device_list(list);
+	}
+}
+
+/* /dev/null answers no ioctl; and opened for reading only, it takes no command by write() either. */
+static struct vrdma_context *alloc_base(struct vrdma_direct_device *twin)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return NULL;
+	return _verbs_init_and_alloc_context(&twin->base.device, fd, sizeof(struct vrdma_context),
+					     NULL, RDMA_DRIVER_UNKNOWN);
+}
+
+static int init_context(struct vrdma_context *context, struct vrdma_dev *dev)
+{
+	const struct vrdma_cpl_query_device *caps = &dev->caps;
+	uint32_t page;
+	int ret = -vrdma_cmd_alloc_ucontext(dev, &context->ucontext, &page);
+
+	if (ret)
+		return ret;
+	/* Page 0 would be a kernel's. */
+	ret = page && page < dev->fn.id.num_doorbell_pages ? 0 : EIO;
+	if (!ret)
+		ret = vrdma_channel_init(&context->async_channel, sizeof(struct vrdma_event));
+	if (ret) {
+		vrdma_cmd_destroy(dev, VRDMA_ADMIN_DEALLOC_UCONTEXT, context->ucontext);
+		return ret;
+	}
+	context->control = &vrdma_direct_control;
+	context->dev = dev;
+	context->doorbell_page = &dev->fn.bus->doorbells[page];
+	context->status_page = dev->status_page.data;
+	context->kick_fd = dev->fn.bus->kick_fd;
+	context->max_inline = le32toh(caps->max_inline);
+	context->max_send_sge = le16toh(caps->max_send_sge);
+	context->max_recv_sge = le16toh(caps->max_recv_sge);
+	context->max_qp_wr = le32toh(caps->max_qp_wr);
+	context->max_cqe = le32toh(caps->max_cqe);
+	context->base.context.async_fd = context->async_channel.read_fd;
+	context->base.context.num_comp_vectors = (int)dev->events.num_eqs - 1;
+	vrdma_events_add_context(dev, context);
+	return 0;
+}
+
+static struct vrdma_context *open_context(struct vrdma_dev *dev,
+					  const struct vrdma_options *options)
+{
+	struct vrdma_direct_device *twin = make_twin(dev, options);
+	struct vrdma_context *context;
+	int ret;
+
+	if (!twin)
+		return NULL;
+	context = alloc_base(twin);
+	put_twin(twin); /* the context holds it */
+	if (!context)
+		return NULL;
+	ret = init_context(context, dev);
+	if (ret) {
+		verbs_uninit_context(&context->base);
+		free(context);
+		errno = ret;
+		return NULL;
+	}
+	verbs_set_ops(&context->base, &vrdma_context_ops);
+	verbs_set_ops(&context->base, &event_ops);
+	return context;
+}
+
+static struct verbs_context *alloc_context(struct ibv_device *base, int fd, void *private_data)
+{
+	struct vrdma_direct_device *device = (struct vrdma_direct_device *)base;
+	struct vrdma_dev *dev = vrdma_dev_get(&device->options);
+	struct vrdma_context *context;
+
+	(void)fd;
+	(void)private_data;
+	if (!dev)
+		return NULL;
+	context = open_context(dev, &device->options);
+	if (!context) {
+		int ret = errno;
+
+		vrdma_dev_put(dev);
+		errno = ret;
+		return NULL;
+	}
+	return &context->base;
+}
+
+const struct verbs_device_ops vrdma_direct_device_ops = {
+	.name = "vrdma-direct",
+	.alloc_context = alloc_context,
+	.uninit_device = uninit_device,
+};
+
+/* libibverbs destroys a completion channel without telling: it closes the program's side. */
+static void free_channels(struct vrdma_context *context, bool all)
+{
+	struct vrdma_event_channel **at = &context->channels;
+
+	while (*at) {
+		struct vrdma_event_channel *channel = *at;
+
+		if (all || vrdma_channel_is_closed(channel)) {
+			*at = channel->next;
+			vrdma_channel_destroy(channel);
+			free(channel);
+		} else {
+			at = &channel->next;
+		}
+	}
+}
+
+void vrdma_direct_close(struct vrdma_context *context)
+{
+	struct vrdma_dev *dev = context->dev;
+
+	vrdma_events_remove_context(dev, context);
+	vrdma_cmd_destroy(dev, VRDMA_ADMIN_DEALLOC_UCONTEXT, context->ucontext);
+	vrdma_channel_destroy(&context->async_channel);
+	free_channels(context, true);
+	vrdma_dev_put(dev);
+}
+
+/* In one piece, as ibv_destroy_comp_channel() expects it, but for what outlives it. */
+struct ibv_comp_channel *vrdma_direct_create_channel(struct vrdma_context *context)
+{
+	struct vrdma_comp_channel *channel = calloc(1, sizeof(*channel));
+	struct vrdma_event_channel *events = calloc(1, sizeof(*events));
+	int ret = channel && events ? vrdma_channel_init(events, sizeof(uint64_t)) : ENOMEM;
+
+	if (ret) {
+		free(events);
+		free(channel);
+		errno = ret;
+		return NULL;
+	}
+	channel->base.context = &context->base.context;
+	channel->base.fd = events->read_fd;
+	channel->events = events;
+	pthread_mutex_lock(&context->dev->events.lock);
+	free_channels(context, false);
+	events->next = context->channels;
+	context->channels = events;
+	pthread_mutex_unlock(&context->dev->events.lock);
+	return &channel->base;
+}

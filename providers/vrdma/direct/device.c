@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * One life of the device, from its first context to its last. All contexts of a process on one
+ * socket share it, because a device has one client at a time.
+ *
+ * A device that failed stays, and fails all verbs, until its contexts are closed.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vrdma_dev *devices;
+
+bool vrdma_dev_failed(struct vrdma_dev *dev)
+{
+	return dev->forked || __atomic_load_n(&dev->admin.dead, __ATOMIC_RELAXED);
+}
+
+/* Nothing is asked of the device any more. */
+void vrdma_dev_fail(struct vrdma_dev *dev, const char *why)
+{
+	if (!vrdma_admin_kill(&dev->admin))
+		return;
+	fprintf(stderr, "vrdma: %s: device failed: %s\n", dev->path, why);
+	vrdma_events_fatal(dev);
+}
+
+/*
+ * Returns when the device has let go of our memory. One that does not answer the reset was given
+ * all the time that there is.
+ */
+void vrdma_dev_quiesce(struct vrdma_dev *dev)
+{
+	if (dev->forked)
+		return;
+	vrdma_admin_kill(&dev->admin);
+	pthread_mutex_lock(&dev->quiesce_lock);
+	if (!dev->quiesced)
+		vrdma_function_reset(&dev->fn);
+	dev->quiesced = true;
+	pthread_mutex_unlock(&dev->quiesce_lock);
+}
+
+/* Brings the function to answer commands; takes what it tells of itself. */
+static int enable(struct vrdma_dev *dev)
+{
+	int ret = vrdma_memory_alloc(&dev->memory, &dev->status_page, VRDMA_PAGE_SIZE);
+
+	if (ret)
+		return ret;
+	ret = -vrdma_function_enable(dev);
+	if (!ret)
+		ret = -vrdma_cmd_query_device(dev, &dev->caps);
+	if (ret) {
+		vrdma_dev_quiesce(dev);
+		vrdma_memory_free(&dev->memory, &dev->status_page);
+	}
+	return ret;
+}
+
+static void disable(struct vrdma_dev *dev)
+{
+	vrdma_dev_quiesce(dev);
+	vrdma_memory_free(&dev->memory, &dev->status_page);
+}
+
+static int start(struct vrdma_dev *dev, const struct vrdma_options *options)
+{
+	int ret = vrdma_admin_init(dev);
+
+	if (ret)
+		return ret;
+	ret = enable(dev);
+	if (ret)
+		goto err_admin;
+	ret = vrdma_events_init(dev);
+	if (ret)
+		goto err_disable;
+	ret = vrdma_gids_init(dev, options);
+	if (ret)
+		goto err_events;
+	return 0;
+
+err_events:
+	vrdma_dev_quiesce(dev);
+	vrdma_events_cleanup(dev);
+err_disable:
+	disable(dev);
+err_admin:
+	vrdma_admin_cleanup(dev);
+	return ret;
+}
+
+static int init(struct vrdma_dev *dev, const struct vrdma_options *options)
+{
+	struct vrdma_bus *bus = vrdma_vfio_user_open(options->path);
+	int ret;
+
+	if (!bus)
+		return errno;
+	pthread_mutex_init(&dev->quiesce_lock, NULL);
+	ret = -vrdma_function_init(&dev->fn, bus);
+	if (ret)
+		goto err_bus;
+	ret = vrdma_memory_init(&dev->memory, bus);
+	if (ret)
+		goto err_function;
+	ret = start(dev, options);
+	if (ret)
+		goto err_memory;
+	return 0;
+
+err_memory:
+	vrdma_memory_destroy(&dev->memory);
+err_function:
+	vrdma_function_cleanup(&dev->fn);
+err_bus:
+	bus->ops->close(bus);
+	return ret;
+}
+
+static void destroy(struct vrdma_dev *dev)
+{
+	if (!dev->forked)
+		vrdma_gids_cleanup(&dev->gids);
+	vrdma_dev_quiesce(dev);
+	vrdma_events_cleanup(dev);
+	disable(dev);
+	vrdma_admin_cleanup(dev);
+	vrdma_memory_destroy(&dev->memory);
+	vrdma_function_cleanup(&dev->fn);
+	dev->fn.bus->ops->close(dev->fn.bus);
+	free(dev->path);
+	free(dev);
+}
+
+/* Forks wait until no device is being opened or closed. */
+static void before_fork(void)
+{
+	pthread_mutex_lock(&devices_lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&devices_lock);
+}
+
+/* The device stays the parent's alone: here it is one that failed. */
+static void after_fork_in_child(void)
+{
+	for (struct vrdma_dev *dev = devices; dev; dev = dev->next) {
+		dev->forked = true;
+		pthread_mutex_init(&dev->memory.lock, NULL);
+		vrdma_events_forked(&dev->events);
+		dev->fn.bus->ops->abandon(dev->fn.bus);
+	}
+	devices = NULL;
+	pthread_mutex_unlock(&devices_lock);
+}
+
+static void handle_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+/* Under the lock. A device that failed is given to nobody anew, so that one may try again. */
+static struct vrdma_dev *find(const char *path)
+{
+	struct vrdma_dev *dev = devices;
+
+	while (dev && (strcmp(dev->path, path) != 0 || vrdma_dev_failed(dev)))
+		dev = dev->next;
+	return dev;
+}
+
+static struct vrdma_dev *make(const struct vrdma_options *options)
+{
+	struct vrdma_dev *dev = calloc(1, sizeof(*dev));
+	int ret;
+
+	if (!dev)
+		return NULL;
+	dev->events.wake_fd = -1;
+	dev->path = strdup(options->path);
+	ret = dev->path ? init(dev, options) : ENOMEM;
+	if (ret) {
+		free(dev->path);
+		free(dev);
+		errno = ret;
+		return NULL;
+	}
+	dev->next = devices;
+	devices = dev;
+	return dev;
+}
+
+/* Returns NULL and sets errno if there is no such device. */
+struct vrdma_dev *vrdma_dev_get(const struct vrdma_options *options)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct vrdma_dev *dev;
+
+	pthread_once(&once, handle_forks);
+	pthread_mutex_lock(&devices_lock);
+	dev = find(options->path);
+	if (!dev)
+		dev = make(options);
+	if (dev)
+		dev->refs++;
+	pthread_mutex_unlock(&devices_lock);
+	return dev;
+}
+
+void vrdma_dev_put(struct vrdma_dev *dev)
+{
+	struct vrdma_dev **at = &devices;
+	bool last;
+
+	pthread_mutex_lock(&devices_lock);
+	last = !--dev->refs;
+	while (last && *at && *at != dev)
+		at = &(*at)->next;
+	if (last && *at)
+		*at = dev->next;
+	if (last)
+		destroy(dev);
+	pthread_mutex_unlock(&devices_lock);
+}

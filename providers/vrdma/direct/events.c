@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Event queues, the thread that empties them, and how an event finds the object that it names.
+ *
+ * An object that is being created or destroyed is not in its table, and its events go nowhere.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "../barrier.h"
+#include "device.h"
+
+#define EQ_SIZE (sizeof(struct vrdma_eq_control) + VRDMA_EQ_DEPTH * sizeof(struct vrdma_eqe))
+#define COMPLETION 0 /* the one type of event that a completion channel has */
+
+#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+static struct vrdma_event_target **bucket_of(struct vrdma_event_target **table, uint32_t id)
+{
+	return &table[id % VRDMA_EVENT_BUCKETS];
+}
+
+/* A number that the device gave out anew before its last owner left finds the newer one. */
+static void add_target(struct vrdma_event_target **table, struct vrdma_event_target *target,
+		       uint32_t id)
+{
+	struct vrdma_event_target **bucket = bucket_of(table, id);
+
+	target->id = id;
+	target->next = *bucket;
+	*bucket = target;
+}
+
+static void remove_target(struct vrdma_event_target **table, struct vrdma_event_target *target)
+{
+	struct vrdma_event_target **at = bucket_of(table, target->id);
+
+	while (*at != target)
+		at = &(*at)->next;
+	*at = target->next;
+}
+
+static struct vrdma_event_target *find_target(struct vrdma_event_target **table, uint32_t id)
+{
+	struct vrdma_event_target *target = *bucket_of(table, id);
+
+	while (target && target->id != id)
+		target = target->next;
+	return target;
+}
+
+static struct vrdma_cq *find_cq(struct vrdma_events *events, uint32_t cqn)
+{
+	struct vrdma_event_target *target = find_target(events->cqs, cqn);
+
+	return target ? container_of(target, struct vrdma_cq, target) : NULL;
+}
+
+static struct vrdma_qp *find_qp(struct vrdma_events *events, uint32_t qpn)
+{
+	struct vrdma_event_target *target = find_target(events->qps, qpn);
+
+	return target ? container_of(target, struct vrdma_qp, target) : NULL;
+}
+
+static void post_to_contexts(struct vrdma_events *events, unsigned int type)
+{
+	for (struct vrdma_context *context = events->contexts; context; context = context->next)
+		vrdma_event_post(&context->port_events, type);
+}
+
+/* Under the lock. False if the device has failed. */
+static bool dispatch(struct vrdma_events *events, uint32_t type, uint32_t id)
+{
+	struct vrdma_cq *cq;
+	struct vrdma_qp *qp;
+
+	switch (type) {
+	case VRDMA_EQE_COMPLETION:
+		cq = find_cq(events, id);
+		if (cq)
+			vrdma_event_post(&cq->completions, COMPLETION);
+		break;
+	case IBV_EVENT_CQ_ERR:
+		cq = find_cq(events, id);
+		if (cq)
+			vrdma_event_post(&cq->async, type);
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		qp = find_qp(events, id);
+		if (qp)
+			vrdma_event_post(&qp->async, type);
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+		post_to_contexts(events, type);
+		break;
+	case IBV_EVENT_DEVICE_FATAL:
+		return false;
+	}
+	return true;
+}
+
+/* The device writes no more entries than the consumer index leaves room for: one pass at most. */
+static bool empty_eq(struct vrdma_events *events, struct vrdma_eq *eq)
+{
+	struct vrdma_eq_control *control = eq->buffer.data;
+	struct vrdma_eqe *ring = (struct vrdma_eqe *)(control + 1);
+	bool alive = true;
+
+	for (unsigned int budget = VRDMA_EQ_DEPTH; budget && alive; budget--) {
+		struct vrdma_eqe *eqe = &ring[vrdma_ring_slot(eq->consumer, VRDMA_EQ_DEPTH)];
+		uint32_t header = vrdma_load_acquire(&eqe->header);
+
+		if (!vrdma_ring_valid(header, eq->consumer, VRDMA_EQ_DEPTH, VRDMA_EQE_PHASE))
+			break;
+		eq->consumer++;
+		alive = dispatch(events, VRDMA_GET(VRDMA_EQE_TYPE, header), le32toh(eqe->id));
+	}
+	vrdma_store_release(&control->consumer, eq->consumer);
+	return alive;
+}
+
+static bool empty_eqs(struct vrdma_events *events)
+{
+	bool alive = true;
+
+	pthread_mutex_lock(&events->lock);
+	for (unsigned int i = 0; i < events->num_eqs; i++)
+		alive = empty_eq(events, &events->eqs[i]) && alive;
+	pthread_mutex_unlock(&events->lock);
+	return alive;
+}
+
+/* What the thread waits for: to be woken, the device's end, and the vectors but the admin queue's. */
+struct watch {
+	struct pollfd fds[2 + VRDMA_MAX_VECTORS];
+	nfds_t count;
+};
+
+static void watch_init(struct watch *watch, struct vrdma_dev *dev)
+{
+	const struct vrdma_function *fn = &dev->fn;
+	unsigned int admin = vrdma_admin_vector(fn->id.num_vectors);
+
+	watch->fds[0] = (struct pollfd){.fd = dev->events.wake_fd, .events = POLLIN};
+	watch->fds[1] = (struct pollfd){.fd = fn->bus->hangup_fd};
+	watch->count = 2;
+	for (unsigned int i = 0; i < fn->id.num_vectors; i++)
+		if (i != admin || admin == vrdma_comp_vector(fn->id.num_vectors, 0))
+			watch->fds[watch->count++] =
+				(struct pollfd){.fd = fn->vector_fds[i], .events = POLLIN};
+}
+
+/* Waits; returns whether vector 0 was raised, which may be about STATUS. */
+static bool watch_wait(struct watch *watch)
+{
+	bool status = false;
+
+	if (poll(watch->fds, watch->count, -1) < 0)
+		return false;
+	for (nfds_t i = 0; i < watch->count; i++) {
+		uint64_t count;
+
+		if (i != 1 && watch->fds[i].revents & POLLIN &&
+		    read(watch->fds[i].fd, &count, sizeof(count)) > 0 && i == 2)
+			status = true;
+	}
+	return status;
+}
+
+static bool must_stop(struct vrdma_events *events)
+{
+	bool stop;
+
+	pthread_mutex_lock(&events->lock);
+	stop = events->stop;
+	pthread_mutex_unlock(&events->lock);
+	return stop;
+}
+
+/* Ends when it is told to. When the device has failed, it has no more to do but wait for that. */
+static void *event_thread(void *arg)
+{
+	struct vrdma_dev *dev = arg;
+	struct watch watch;
+
+	watch_init(&watch, dev);
+	while (!must_stop(&dev->events)) {
+		bool status = watch_wait(&watch);
+
+		if (vrdma_dev_failed(dev))
+			watch.count = 1;
+		else if (!empty_eqs(&dev->events))
+			vrdma_dev_fail(dev, "it said so");
+		else if (watch.fds[1].revents)
+			vrdma_dev_fail(dev, "it is gone");
+		else if (status && !vrdma_function_enabled(&dev->fn))
+			vrdma_dev_fail(dev, "its status says so");
+	}
+	return NULL;
+}
+
+/* Signals are the program's, and its threads'. Faults are those of who makes them. */
+static int start_thread(struct vrdma_dev *dev)
+{
+	sigset_t all, before;
+	int ret;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	ret = pthread_create(&dev->events.thread, NULL, event_thread, dev);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return ret;
+}
+
+void vrdma_events_wake(struct vrdma_events *events)
+{
+	const uint64_t one = 1;
+	ssize_t written = write(events->wake_fd, &one, sizeof(one));
+
+	(void)written;
+}
+
+static int add_eq(struct vrdma_dev *dev, unsigned int vector)
+{
+	struct vrdma_cmd_create_eq arg = {
+		.depth = htole32(VRDMA_EQ_DEPTH),
+		.vector = htole32(vector),
+	};
+	struct vrdma_eq *eq = &dev->events.eqs[dev->events.num_eqs];
+	int ret = vrdma_memory_alloc(&dev->memory, &eq->buffer, EQ_SIZE);
+
+	if (ret)
+		return ret;
+	arg.pages = vrdma_contiguous_pages(eq->buffer.address, EQ_SIZE);
+	ret = -vrdma_cmd_create_eq(dev, &arg, &eq->handle);
+	if (ret)
+		vrdma_memory_free(&dev->memory, &eq->buffer);
+	else
+		dev->events.num_eqs++;
+	return ret;
+}
+
+static void free_eqs(struct vrdma_dev *dev)
+{
+	while (dev->events.num_eqs)
+		vrdma_memory_free(&dev->memory, &dev->events.eqs[--dev->events.num_eqs].buffer);
+}
+
+/* The first event queue that the device is told of is the one for async events. */
+static int add_eqs(struct vrdma_dev *dev)
+{
+	uint32_t vectors = dev->fn.id.num_vectors;
+	uint32_t max_eq = le32toh(dev->caps.max_eq);
+	uint32_t count = vrdma_num_comp_vectors(vectors);
+	int ret;
+
+	if (max_eq < 2)
+		return EIO;
+	if (count > max_eq - 1)
+		count = max_eq - 1;
+	if (count > VRDMA_MAX_COMP_EQS)
+		count = VRDMA_MAX_COMP_EQS;
+	ret = add_eq(dev, 0);
+	for (uint32_t i = 0; i < count && !ret; i++)
+		ret = add_eq(dev, vrdma_comp_vector(vectors, i));
+	return ret;
+}
+
+int vrdma_events_init(struct vrdma_dev *dev)
+{
+	struct vrdma_events *events = &dev->events;
+	int ret;
+
+	pthread_mutex_init(&events->lock, NULL);
+	events->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (events->wake_fd < 0)
+		return errno;
+	ret = add_eqs(dev);
+	if (!ret)
+		ret = start_thread(dev);
+	if (ret) {
+		vrdma_dev_quiesce(dev);
+		free_eqs(dev);
+		close(events->wake_fd);
+	}
+	return ret;
+}
+
+/* The device is quiet: that alone makes it let go of the queues. */
+void vrdma_events_cleanup(struct vrdma_dev *dev)
+{
+	struct vrdma_events *events = &dev->events;
+
+	if (!dev->forked) {
+		pthread_mutex_lock(&events->lock);
+		events->stop = true;
+		pthread_mutex_unlock(&events->lock);
+		vrdma_events_wake(events);
+		pthread_join(events->thread, NULL);
+	}
+	free_eqs(dev);
+	close(events->wake_fd);
+	pthread_mutex_destroy(&events->lock);
+}
+
+void vrdma_events_fatal(struct vrdma_dev *dev)
+{
+	pthread_mutex_lock(&dev->events.lock);
+	post_to_contexts(&dev->events, IBV_EVENT_DEVICE_FATAL);
+	pthread_mutex_unlock(&dev->events.lock);
+}
+
+void vrdma_events_add_context(struct vrdma_dev *dev, struct vrdma_context *context)
+{
+	vrdma_event_source_init(&context->port_events, &context->async_channel, NULL);
+	context->port_events.element = VRDMA_PORT;
+	pthread_mutex_lock(&dev->events.lock);
+	context->next = dev->events.contexts;
+	dev->events.contexts = context;
+	pthread_mutex_unlock(&dev->events.lock);
+}
+
+void vrdma_events_remove_context(struct vrdma_dev *dev, struct vrdma_context *context)
+{
+	struct vrdma_context **at = &dev->events.contexts;
+
+	pthread_mutex_lock(&dev->events.lock);
+	while (*at != context)
+		at = &(*at)->next;
+	*at = context->next;
+	pthread_mutex_unlock(&dev->events.lock);
+}
+
+void vrdma_events_add_cq(struct vrdma_dev *dev, struct vrdma_cq *cq,
+			 struct ibv_comp_channel *channel)
+{
+	struct vrdma_context *context = to_vrdma_context(cq->base.context);
+
+	vrdma_event_source_init(&cq->completions, channel ? to_vrdma_channel(channel)->events : NULL,
+				&cq->base);
+	vrdma_event_source_init(&cq->async, &context->async_channel, &cq->base);
+	pthread_mutex_lock(&dev->events.lock);
+	add_target(dev->events.cqs, &cq->target, cq->base.handle);
+	pthread_mutex_unlock(&dev->events.lock);
+}
+
+void vrdma_events_remove_cq(struct vrdma_dev *dev, struct vrdma_cq *cq, uint32_t *completions,
+			    uint32_t *async)
+{
+	pthread_mutex_lock(&dev->events.lock);
+	remove_target(dev->events.cqs, &cq->target);
+	*completions = vrdma_event_retire(&cq->completions);
+	*async = vrdma_event_retire(&cq->async);
+	pthread_mutex_unlock(&dev->events.lock);
+}
+
+void vrdma_events_add_qp(struct vrdma_dev *dev, struct vrdma_qp *qp)
+{
+	struct vrdma_context *context = to_vrdma_context(qp->base.context);
+
+	vrdma_event_source_init(&qp->async, &context->async_channel, &qp->base);
+	pthread_mutex_lock(&dev->events.lock);
+	add_target(dev->events.qps, &qp->target, qp->base.qp_num);
+	pthread_mutex_unlock(&dev->events.lock);
+}
+
+void vrdma_events_remove_qp(struct vrdma_dev *dev, struct vrdma_qp *qp, uint32_t *async)
+{
+	pthread_mutex_lock(&dev->events.lock);
+	remove_target(dev->events.qps, &qp->target);
+	*async = vrdma_event_retire(&qp->async);
+	pthread_mutex_unlock(&dev->events.lock);
+}
+
+static void forget_lock(struct vrdma_work_queue *wq)
+{
+	pthread_spin_init(&wq->lock, PTHREAD_PROCESS_PRIVATE);
+	wq->limit = 0;
+}
+
+/* In the child: locks that threads of the parent held are free, and nothing can be posted. */
+void vrdma_events_forked(struct vrdma_events *events)
+{
+	struct vrdma_event_target *target;
+
+	pthread_mutex_init(&events->lock, NULL);
+	for (unsigned int i = 0; i < VRDMA_EVENT_BUCKETS; i++) {
+		for (target = events->qps[i]; target; target = target->next) {
+			struct vrdma_qp *qp = container_of(target, struct vrdma_qp, target);
+
+			forget_lock(&qp->queues.sq);
+			forget_lock(&qp->queues.rq);
+		}
+		for (target = events->cqs[i]; target; target = target->next)
+			pthread_spin_init(&container_of(target, struct vrdma_cq, target)->queue.lock,
+					  PTHREAD_PROCESS_PRIVATE);
+	}
+}
+
+/* libibverbs has read an event from a completion channel. */
+void vrdma_cq_event(struct ibv_cq *cq)
+{
+	struct vrdma_events *events = &to_vrdma_context(cq->context)->dev->events;
+
+	pthread_mutex_lock(&events->lock);
+	vrdma_event_taken(&to_vrdma_cq(cq)->completions, COMPLETION);
+	pthread_mutex_unlock(&events->lock);
+}
+
+/* libibverbs has read an async event. */
+void vrdma_async_event(struct ibv_context *base, struct ibv_async_event *event)
+{
+	struct vrdma_context *context = to_vrdma_context(base);
+	struct vrdma_event_source *source = &context->port_events;
+
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		source = &to_vrdma_cq(event->element.cq)->async;
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		source = &to_vrdma_qp(event->element.qp)->async;
+		break;
+	default:
+		break;
+	}
+	pthread_mutex_lock(&context->dev->events.lock);
+	vrdma_event_taken(source, event->event_type);
+	pthread_mutex_unlock(&context->dev->events.lock);
+}

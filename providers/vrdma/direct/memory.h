@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Memory of this process that the device sees. Each range has bus addresses of its own, contiguous
+ * ones; so a page list is never more than its first block.
+ */
+#ifndef VRDMA_DIRECT_MEMORY_H
+#define VRDMA_DIRECT_MEMORY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <vrdma/device.h>
+
+#include "../shared_buffer.h"
+#include "bus.h"
+#include "iova.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct vrdma_memory {
+	struct vrdma_bus *bus;
+	pthread_mutex_t lock;
+	struct vrdma_iova_space space;
+};
+
+/* A range of the program's memory, which may lie in several files. */
+struct vrdma_region {
+	void *start;
+	size_t length;
+	uint64_t iova;	    /* of the page that start is in */
+	uint64_t *lengths;  /* of the pieces */
+	unsigned int count; /* pieces */
+};
+
+/* Functions return 0 or an errno. */
+int vrdma_memory_init(struct vrdma_memory *memory, struct vrdma_bus *bus);
+void vrdma_memory_destroy(struct vrdma_memory *memory);
+
+/* Zeroed memory for queues; its address is the device's. */
+int vrdma_memory_alloc(struct vrdma_memory *memory, struct vrdma_buffer *buffer, uint64_t size);
+void vrdma_memory_free(struct vrdma_memory *memory, struct vrdma_buffer *buffer);
+
+int vrdma_region_map(struct vrdma_memory *memory, struct vrdma_region *region, void *start,
+		     size_t length, bool device_writes);
+void vrdma_region_unmap(struct vrdma_memory *memory, struct vrdma_region *region);
+
+/* The blocks of the region, as large as makes them few, and where in the first one it begins. */
+struct vrdma_page_list vrdma_region_pages(const struct vrdma_region *region,
+					  uint32_t *first_offset);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* VRDMA_DIRECT_MEMORY_H */

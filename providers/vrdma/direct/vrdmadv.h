@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* vrdma devices without a kernel driver: see vrdmadv(7). */
+#ifndef VRDMA_VRDMADV_H
+#define VRDMA_VRDMADV_H
+
+#include <infiniband/verbs.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct vrdmadv_device_attr {
+	const char *socket;    /* path of the device's vfio-user socket */
+	const char *name;      /* what ibv_get_device_name() returns; NULL: vrdma0, vrdma1, ... */
+	const char *addresses; /* beside the link-local one: "10.0.0.5,fd00::5", or NULL */
+	uint64_t comp_mask;    /* 0 */
+};
+
+/*
+ * A list of `count` devices as ibv_get_device_list() returns one, for ibv_open_device() and
+ * ibv_free_device_list(). No device is looked at before it is opened. Returns NULL and sets errno.
+ */
+struct ibv_device **vrdmadv_get_device_list(const struct vrdmadv_device_attr *attr, int count);
+
+/* What ibv_create_comp_channel() does for a kernel's device; ibv_destroy_comp_channel() ends it. */
+struct ibv_comp_channel *vrdmadv_create_comp_channel(struct ibv_context *context);
+
+/* Whether the device, of a list or of a context, is one of those. */
+int vrdmadv_is_device(const struct ibv_device *device);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* VRDMA_VRDMADV_H */
