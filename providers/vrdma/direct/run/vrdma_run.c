@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* vrdma-run(1): a program that sees vrdma devices without a kernel driver. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY "libvrdma-run.so"
+
+static const char usage[] =
+	"usage: vrdma-run --device SOCKET [--address ADDRESS]... [--device SOCKET ...] "
+	"[--] PROGRAM [ARGUMENT...]\n";
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "vrdma-run: %s: %s\n", what, strerror(errno));
+	exit(127);
+}
+
+static void wrong(const char *what)
+{
+	fprintf(stderr, "vrdma-run: %s\n%s", what, usage);
+	exit(2);
+}
+
+/* Adds separator and value to *text. */
+static void append(char **text, const char *separator, const char *value)
+{
+	char *longer;
+
+	if (asprintf(&longer, "%s%s%s", *text ? *text : "", *text ? separator : "", value) < 0)
+		fail("memory");
+	free(*text);
+	*text = longer;
+}
+
+/* Sockets are found from any directory; the separators of the list cannot be in their names. */
+static void add_device(char **devices, const char *socket)
+{
+	char path[PATH_MAX];
+
+	if (!realpath(socket, path))
+		fail(socket);
+	if (strpbrk(path, ",;"))
+		wrong("a socket's path cannot have , or ; in it");
+	append(devices, ";", path);
+}
+
+static char *parse(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"device", required_argument, NULL, 'd'},
+		{"address", required_argument, NULL, 'a'},
+		{"help", no_argument, NULL, 'h'},
+		{},
+	};
+	char *devices = NULL;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "+d:a:h", options, NULL)) != -1) {
+		switch (option) {
+		case 'd':
+			add_device(&devices, optarg);
+			break;
+		case 'a':
+			if (!devices)
+				wrong("--address is of the --device before it");
+			append(&devices, ",", optarg);
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			exit(0);
+		default:
+			fputs(usage, stderr);
+			exit(2);
+		}
+	}
+	return devices;
+}
+
+/* Beside this program, where it was built; else where it is installed. */
+static char *library(void)
+{
+	char self[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *path;
+
+	if (length < 0)
+		fail("/proc/self/exe");
+	self[length] = '\0';
+	*strrchr(self, '/') = '\0';
+	if (asprintf(&path, "%s/" LIBRARY, self) < 0)
+		fail("memory");
+	if (access(path, R_OK) == 0)
+		return path;
+	free(path);
+	return strdup(VRDMA_LIBRARY_DIRECTORY "/" LIBRARY);
+}
+
+int main(int argc, char **argv)
+{
+	char *devices = parse(argc, argv);
+	char *preload = library();
+	const char *others = getenv("LD_PRELOAD");
+
+	if (!devices)
+		wrong("which --device?");
+	if (optind == argc)
+		wrong("which program?");
+	if (others && *others)
+		append(&preload, ":", others);
+	if (setenv("VRDMA_RUN_DEVICES", devices, 1) || setenv("LD_PRELOAD", preload, 1))
+		fail("environment");
+	execvp(argv[optind], argv + optind);
+	fail(argv[optind]);
+}
