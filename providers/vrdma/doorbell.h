@@ -12,7 +12,7 @@ struct vrdma_doorbell {
 	struct vrdma_doorbell_page *page;
 	const struct vrdma_status_page *status;
 	__le32 *kick_page; /* in a guest: each store is a VM exit. NULL where no store is trapped */
-	int kick_fd;	   /* an eventfd in its place, which does not block */
+	int kick_fd;       /* an eventfd in its place, which does not block */
 	uint32_t slot;
 };
 

@@ -8,9 +8,9 @@
 
 struct vrdma_buffer {
 	void *data;
-	size_t size;	  /* whole pages */
+	size_t size;      /* whole pages */
 	uint64_t address; /* what the device, or the kernel for it, is told */
-	int fd;		  /* without a kernel: the file that it is, and where in it */
+	int fd;           /* without a kernel: the file that it is, and where in it */
 	uint64_t offset;
 };
 

@@ -42,8 +42,8 @@ static bool reap(struct vrdma_admin *admin)
 	const struct vrdma_admin_cpl *ring = admin->acq.data;
 
 	for (unsigned int budget = VRDMA_ADMIN_DEPTH; budget && !admin->dead; budget--) {
-		const struct vrdma_admin_cpl *cpl =
-			&ring[vrdma_ring_slot(admin->consumer, VRDMA_ADMIN_DEPTH)];
+		uint32_t slot = vrdma_ring_slot(admin->consumer, VRDMA_ADMIN_DEPTH);
+		const struct vrdma_admin_cpl *cpl = &ring[slot];
 		uint32_t header = vrdma_load_acquire(&cpl->header);
 		uint32_t id = VRDMA_GET(VRDMA_ADMIN_ID, header);
 

@@ -50,7 +50,7 @@ struct vrdma_bus {
 	const struct vrdma_bus_ops *ops;
 	struct vrdma_doorbell_page *doorbells; /* BAR2, mapped */
 	uint64_t doorbells_size;
-	int kick_fd; /* a write wakes the poller */
+	int kick_fd;   /* a write wakes the poller */
 	int hangup_fd; /* POLLHUP: the device is gone */
 };
 

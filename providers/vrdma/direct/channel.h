@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Events on their way to the program, which libibverbs reads from a file descriptor as it would from
- * the kernel's: a socket in its place.
+ * Events on their way to the program, which libibverbs reads from a file descriptor as it would
+ * from the kernel's: a socket in its place.
  *
  * What happens to an object is one event of each type until the program has read it: what comes
  * meanwhile adds nothing. Events that find the socket full wait here, so nothing is lost, and
@@ -26,7 +26,7 @@ struct vrdma_event_source;
 
 struct vrdma_event_channel {
 	struct vrdma_event_channel *next; /* for the owner of several */
-	int read_fd; /* the program's, which closes it */
+	int read_fd;                      /* the program's, which closes it */
 	int write_fd;
 	size_t event_size; /* of what libibverbs reads: the first bytes of struct vrdma_event */
 	unsigned int in_flight;

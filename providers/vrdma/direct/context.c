@@ -3,8 +3,8 @@
  * Contexts that libibverbs takes for the kernel's.
  *
  * Where libibverbs asks the kernel all the same, for GIDs and P_Keys, it fails with ENOTTY and goes
- * on to look into sysfs: that is the device's directory (gids.c). A device that has a sysfs entry is
- * opened by its character device, though; so the one in the program's list has none, and the one
+ * on to look into sysfs: that is the device's directory (gids.c). A device that has a sysfs entry
+ * is opened by its character device, though; so the one in the program's list has none, and the one
  * that a context belongs to is a twin that has.
  */
 #define _GNU_SOURCE
@@ -88,23 +88,13 @@ static struct vrdma_direct_device *make_twin(const struct vrdma_dev *dev,
 		uninit_device(&twin->base);
 		return NULL;
 	}
+	twin->base.refcount = 0; /* the context takes the only one */
 	snprintf(twin->base.device.ibdev_path, sizeof(twin->base.device.ibdev_path), "%s",
 		 dev->gids.path);
 	return twin;
 }
 
-static void put_twin(struct vrdma_direct_device *twin)
-{
-	struct ibv_device **list = calloc(2, sizeof(*list));
-
-	/* libibverbs' own way of dropping a reference. */
-	if (list) {
-		list[0] = &twin->base.device;
-		ibv_free_device_list(list);
-	}
-}
-
-/* /dev/null answers no ioctl; and opened for reading only, it takes no command by write() either. */
+/* /dev/null answers no ioctl, and one opened for reading takes no command by write() either. */
 static struct vrdma_context *alloc_base(struct vrdma_direct_device *twin)
 {
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -118,7 +108,7 @@ static struct vrdma_context *alloc_base(struct vrdma_direct_device *twin)
 static int init_context(struct vrdma_context *context, struct vrdma_dev *dev)
 {
 	const struct vrdma_cpl_query_device *caps = &dev->caps;
-	uint32_t page;
+	uint32_t page = 0;
 	int ret = -vrdma_cmd_alloc_ucontext(dev, &context->ucontext, &page);
 
 	if (ret)
@@ -157,9 +147,11 @@ static struct vrdma_context *open_context(struct vrdma_dev *dev,
 	if (!twin)
 		return NULL;
 	context = alloc_base(twin);
-	put_twin(twin); /* the context holds it */
-	if (!context)
+	if (!context) {
+		free(twin->base.sysfs);
+		uninit_device(&twin->base);
 		return NULL;
+	}
 	ret = init_context(context, dev);
 	if (ret) {
 		verbs_uninit_context(&context->base);

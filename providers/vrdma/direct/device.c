@@ -162,6 +162,10 @@ static void after_fork_in_child(void)
 	pthread_mutex_unlock(&devices_lock);
 }
 
+/*
+ * Called after memory has been shared: the copies that a child gets of what was shared are made
+ * before its handlers that were registered later run.
+ */
 static void handle_forks(void)
 {
 	pthread_atfork(before_fork, after_fork, after_fork_in_child);
@@ -198,19 +202,27 @@ static struct vrdma_dev *make(const struct vrdma_options *options)
 	return dev;
 }
 
+/* Files would stay where a program ends without closing its contexts. */
+__attribute__((destructor)) static void remove_files(void)
+{
+	for (struct vrdma_dev *dev = devices; dev; dev = dev->next)
+		vrdma_gids_cleanup(&dev->gids);
+}
+
 /* Returns NULL and sets errno if there is no such device. */
 struct vrdma_dev *vrdma_dev_get(const struct vrdma_options *options)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct vrdma_dev *dev;
 
-	pthread_once(&once, handle_forks);
 	pthread_mutex_lock(&devices_lock);
 	dev = find(options->path);
 	if (!dev)
 		dev = make(options);
-	if (dev)
+	if (dev) {
+		pthread_once(&once, handle_forks);
 		dev->refs++;
+	}
 	pthread_mutex_unlock(&devices_lock);
 	return dev;
 }

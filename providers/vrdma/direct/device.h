@@ -56,13 +56,13 @@ struct vrdma_admin {
 	unsigned int taken;
 	uint32_t producer; /* free-running */
 	uint32_t consumer; /* free-running */
-	bool watched; /* one of those who wait looks at event_fd, for all of them */
-	bool dead; /* nothing is sent nor answered any more */
+	bool watched;      /* one of those who wait looks at event_fd, for all of them */
+	bool dead;         /* nothing is sent nor answered any more */
 };
 
 struct vrdma_eq {
 	struct vrdma_buffer buffer; /* struct vrdma_eq_control, then entries */
-	uint32_t consumer; /* free-running */
+	uint32_t consumer;          /* free-running */
 	uint32_t handle;
 };
 
@@ -108,8 +108,8 @@ struct vrdma_dev {
 	struct vrdma_gids gids;
 
 	pthread_mutex_t quiesce_lock; /* quiesced, and the reset before it is set */
-	bool quiesced; /* was reset; touches no memory of ours any more */
-	bool forked; /* this process is a child, and the device its parent's */
+	bool quiesced;                /* was reset; touches no memory of ours any more */
+	bool forked;                  /* this process is a child, and the device its parent's */
 };
 
 /* function.c */

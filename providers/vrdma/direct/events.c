@@ -142,7 +142,8 @@ static bool empty_eqs(struct vrdma_events *events)
 	return alive;
 }
 
-/* What the thread waits for: to be woken, the device's end, and the vectors but the admin queue's. */
+/* What the thread waits for: to be woken, the device's end, and the vectors but the admin queue's.
+ */
 struct watch {
 	struct pollfd fds[2 + VRDMA_MAX_VECTORS];
 	nfds_t count;
@@ -158,8 +159,8 @@ static void watch_init(struct watch *watch, struct vrdma_dev *dev)
 	watch->count = 2;
 	for (unsigned int i = 0; i < fn->id.num_vectors; i++)
 		if (i != admin || admin == vrdma_comp_vector(fn->id.num_vectors, 0))
-			watch->fds[watch->count++] =
-				(struct pollfd){.fd = fn->vector_fds[i], .events = POLLIN};
+			watch->fds[watch->count++] = (struct pollfd){.fd = fn->vector_fds[i],
+								     .events = POLLIN};
 }
 
 /* Waits; returns whether vector 0 was raised, which may be about STATUS. */
@@ -350,8 +351,8 @@ void vrdma_events_add_cq(struct vrdma_dev *dev, struct vrdma_cq *cq,
 {
 	struct vrdma_context *context = to_vrdma_context(cq->base.context);
 
-	vrdma_event_source_init(&cq->completions, channel ? to_vrdma_channel(channel)->events : NULL,
-				&cq->base);
+	vrdma_event_source_init(&cq->completions,
+				channel ? to_vrdma_channel(channel)->events : NULL, &cq->base);
 	vrdma_event_source_init(&cq->async, &context->async_channel, &cq->base);
 	pthread_mutex_lock(&dev->events.lock);
 	add_target(dev->events.cqs, &cq->target, cq->base.handle);
@@ -406,8 +407,9 @@ void vrdma_events_forked(struct vrdma_events *events)
 			forget_lock(&qp->queues.rq);
 		}
 		for (target = events->cqs[i]; target; target = target->next)
-			pthread_spin_init(&container_of(target, struct vrdma_cq, target)->queue.lock,
-					  PTHREAD_PROCESS_PRIVATE);
+			pthread_spin_init(
+				&container_of(target, struct vrdma_cq, target)->queue.lock,
+				PTHREAD_PROCESS_PRIVATE);
 	}
 }
 

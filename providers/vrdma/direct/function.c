@@ -66,7 +66,7 @@ bool vrdma_function_enabled(struct vrdma_function *fn)
 /* Until STATUS is want, or shows that it never will be. All ones have FATAL among them. */
 static int wait_status(struct vrdma_function *fn, uint32_t want)
 {
-	const struct timespec pause = {.tv_nsec = STATUS_POLL_MS * 1000000};
+	const struct timespec pause = {.tv_nsec = STATUS_POLL_MS * 1000000L};
 
 	for (int tries = VRDMA_RESET_TIMEOUT_MS / STATUS_POLL_MS; tries; tries--) {
 		uint32_t status = vrdma_read(fn, VRDMA_REG_STATUS);

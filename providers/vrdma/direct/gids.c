@@ -21,7 +21,7 @@
 
 /* Parents before children. */
 static const char *const directories[] = {
-	"ports", "ports/1", "ports/1/gids", "ports/1/gid_attrs", "ports/1/gid_attrs/types",
+	"ports",         "ports/1", "ports/1/gids", "ports/1/gid_attrs", "ports/1/gid_attrs/types",
 	"ports/1/pkeys",
 };
 

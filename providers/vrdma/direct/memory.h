@@ -28,7 +28,7 @@ struct vrdma_memory {
 struct vrdma_region {
 	void *start;
 	size_t length;
-	uint64_t iova;	    /* of the page that start is in */
+	uint64_t iova;      /* of the page that start is in */
 	uint64_t *lengths;  /* of the pieces */
 	unsigned int count; /* pieces */
 };

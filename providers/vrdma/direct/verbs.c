@@ -10,8 +10,7 @@
 #define MR_ACCESS                                                                                  \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC)
-#define WRITE_ACCESS                                                                               \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define WRITE_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 static struct vrdma_dev *dev_of(struct ibv_context *context)
 {
@@ -45,9 +44,9 @@ static int query_device(struct ibv_context *context, const struct ibv_query_devi
 	props->max_qp_wr = (int)le32toh(caps->max_qp_wr);
 	props->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				  IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
-	props->max_sge = le16toh(caps->max_send_sge) < le16toh(caps->max_recv_sge) ?
-				 le16toh(caps->max_send_sge) :
-				 le16toh(caps->max_recv_sge);
+	props->max_sge = le16toh(caps->max_send_sge) < le16toh(caps->max_recv_sge)
+				 ? le16toh(caps->max_send_sge)
+				 : le16toh(caps->max_recv_sge);
 	props->max_sge_rd = le16toh(caps->max_send_sge);
 	props->max_cq = (int)le32toh(caps->max_cq);
 	props->max_cqe = (int)le32toh(caps->max_cqe);
@@ -60,8 +59,8 @@ static int query_device(struct ibv_context *context, const struct ibv_query_devi
 	props->atomic_cap = IBV_ATOMIC_HCA;
 	props->max_pkeys = le16toh(caps->pkey_table_len);
 	props->phys_port_cnt = 1;
-	if (attr_size >= offsetof(struct ibv_device_attr_ex, phys_port_cnt_ex) +
-				 sizeof(attr->phys_port_cnt_ex))
+	if (attr_size >=
+	    offsetof(struct ibv_device_attr_ex, phys_port_cnt_ex) + sizeof(attr->phys_port_cnt_ex))
 		attr->phys_port_cnt_ex = 1;
 	return 0;
 }
@@ -69,7 +68,7 @@ static int query_device(struct ibv_context *context, const struct ibv_query_devi
 static int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
 {
 	struct vrdma_dev *dev = dev_of(context);
-	struct vrdma_cpl_query_port cpl;
+	struct vrdma_cpl_query_port cpl = {};
 	int ret;
 
 	if (port_num != VRDMA_PORT)
@@ -125,7 +124,7 @@ static int reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, i
 		.access_flags = htole32((uint32_t)access),
 	};
 	uint32_t first_offset;
-	uint32_t key;
+	uint32_t key = 0;
 	int ret;
 
 	if (access & ~MR_ACCESS)
@@ -363,7 +362,7 @@ static int query_qp(struct vrdma_qp *qp, struct ibv_qp_attr *attr, int attr_mask
 		    struct ibv_qp_init_attr *init_attr)
 {
 	const struct vrdma_queue_pair *queues = &qp->queues;
-	struct vrdma_qp_attr wire;
+	struct vrdma_qp_attr wire = {};
 	int ret = -vrdma_cmd_query_qp(dev_of(qp->base.context), qp->base.qp_num, &wire);
 
 	(void)attr_mask;

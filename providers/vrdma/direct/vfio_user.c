@@ -374,8 +374,8 @@ static void bus_abandon(struct vrdma_bus *bus)
 	user->socket = -1;
 	dup3(nobody, bus->kick_fd, O_CLOEXEC);
 	close(nobody);
-	mmap(bus->doorbells, bus->doorbells_size, PROT_READ | PROT_WRITE,
-	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	(void)mmap(bus->doorbells, bus->doorbells_size, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
 static void bus_close(struct vrdma_bus *bus)
@@ -518,8 +518,7 @@ static int get_kick(struct vfio_user *user)
 		    region->type != VFIO_USER_IO_FD_TYPE_IOEVENTFD ||
 		    region->fd_index >= request.num_reply_fds)
 			continue;
-		user->base.kick_fd =
-			fcntl(request.reply_fds[region->fd_index], F_DUPFD_CLOEXEC, 0);
+		user->base.kick_fd = fcntl(request.reply_fds[region->fd_index], F_DUPFD_CLOEXEC, 0);
 		break;
 	}
 	close_fds(request.reply_fds, request.num_reply_fds);

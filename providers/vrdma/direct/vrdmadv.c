@@ -60,6 +60,15 @@ static struct ibv_device *make_device(const struct vrdmadv_device_attr *attr, in
 	return device ? &device->base.device : NULL;
 }
 
+static struct ibv_device **drop_list(struct ibv_device **list)
+{
+	int ret = errno;
+
+	ibv_free_device_list(list);
+	errno = ret;
+	return NULL;
+}
+
 EXPORT struct ibv_device **vrdmadv_get_device_list(const struct vrdmadv_device_attr *attr,
 						   int count)
 {
@@ -74,15 +83,12 @@ EXPORT struct ibv_device **vrdmadv_get_device_list(const struct vrdmadv_device_a
 		return NULL;
 	}
 	list = calloc((size_t)count + 1, sizeof(struct ibv_device *));
-	for (int i = 0; list && i < count; i++) {
+	if (!list)
+		return NULL;
+	for (int i = 0; i < count; i++) {
 		list[i] = make_device(&attr[i], i);
-		if (!list[i]) {
-			int ret = errno;
-
-			ibv_free_device_list(list);
-			errno = ret;
-			return NULL;
-		}
+		if (!list[i])
+			return drop_list(list);
 	}
 	return list;
 }

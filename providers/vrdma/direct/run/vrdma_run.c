@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* vrdma-run(1): a program that sees vrdma devices without a kernel driver. */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +51,17 @@ static void add_device(char **devices, const char *socket)
 	append(devices, ";", path);
 }
 
+static void add_address(char **devices, const char *address)
+{
+	unsigned char bytes[sizeof(struct in6_addr)];
+
+	if (!*devices)
+		wrong("--address is of the --device before it");
+	if (inet_pton(AF_INET, address, bytes) != 1 && inet_pton(AF_INET6, address, bytes) != 1)
+		wrong("--address wants an IPv4 or IPv6 address");
+	append(devices, ",", address);
+}
+
 static char *parse(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -68,9 +79,7 @@ static char *parse(int argc, char **argv)
 			add_device(&devices, optarg);
 			break;
 		case 'a':
-			if (!devices)
-				wrong("--address is of the --device before it");
-			append(&devices, ",", optarg);
+			add_address(&devices, optarg);
 			break;
 		case 'h':
 			fputs(usage, stdout);
