@@ -20,6 +20,10 @@
 
 struct vrdma_dev;
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Executes a command and waits for its answer. When it fails because the device failed, the device
  * is quiet before this returns: what the command gave it to use is free again.
@@ -29,6 +33,10 @@ int vrdma_admin_exec(struct vrdma_dev *dev, __u32 opcode, struct vrdma_admin_cmd
 
 /* Whether the device failed, so that no command succeeds any more. */
 bool vrdma_dev_failed(struct vrdma_dev *dev);
+
+#ifdef __cplusplus
+}
+#endif
 
 /* The header of the command that is entry number index of a queue. */
 static inline __u32 vrdma_admin_header(__u32 phase, __u32 opcode, __u32 id)

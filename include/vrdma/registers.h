@@ -13,8 +13,16 @@
 
 struct vrdma_function;
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 __u32 vrdma_read(struct vrdma_function *fn, enum vrdma_register reg);
 void vrdma_write(struct vrdma_function *fn, enum vrdma_register reg, __u32 value);
+
+#ifdef __cplusplus
+}
+#endif
 
 /* What never changes. */
 struct vrdma_identity {

@@ -26,6 +26,10 @@
 #include "bus.h"
 #include "memory.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define VRDMA_PORT 1
 #define VRDMA_ADMIN_DEPTH 64 /* commands in flight; a power of two */
 #define VRDMA_EQ_DEPTH 1024  /* a power of two; more events wait in the device */
@@ -166,5 +170,9 @@ struct vrdma_direct_device *vrdma_direct_device_new(const struct vrdma_options *
 
 /* verbs.c */
 extern const struct vrdma_control vrdma_direct_control;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* VRDMA_DIRECT_DEVICE_H */

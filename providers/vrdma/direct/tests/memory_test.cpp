@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "fake_bus.h"
+
+namespace vrdma::test
+{
+namespace
+{
+
+constexpr size_t page = VRDMA_PAGE_SIZE;
+
+class Memory : public testing::Test
+{
+      protected:
+	Memory()
+	{
+		EXPECT_EQ(vrdma_memory_init(&memory, &bus), 0);
+		pages = static_cast<char *>(mmap(nullptr, 8 * page, PROT_READ | PROT_WRITE,
+						 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	}
+	~Memory() override
+	{
+		EXPECT_TRUE(bus.maps.empty());
+		munmap(pages, 8 * page);
+		vrdma_memory_destroy(&memory);
+	}
+	Memory(const Memory &) = delete;
+	Memory &operator=(const Memory &) = delete;
+
+	// Where the list says that the region's first byte is.
+	static uint64_t first_byte(const vrdma_region &region)
+	{
+		uint32_t offset = 0;
+		return vrdma_region_pages(&region, &offset).root + offset;
+	}
+
+	FakeBus bus;
+	vrdma_memory memory{};
+	char *pages;
+};
+
+TEST_F(Memory, QueuesAreZeroedWholePages)
+{
+	vrdma_buffer buffer{};
+	ASSERT_EQ(vrdma_memory_alloc(&memory, &buffer, page + 1), 0);
+	EXPECT_EQ(buffer.size, 2 * page);
+	EXPECT_EQ(buffer.address % page, 0u);
+	EXPECT_EQ(bus.at(buffer.address), buffer.data);
+	const auto *bytes = static_cast<const char *>(buffer.data);
+	EXPECT_EQ(std::count(bytes, bytes + buffer.size, 0), ssize_t(buffer.size));
+	vrdma_memory_free(&memory, &buffer);
+}
+
+TEST_F(Memory, ARegionBeginsAtItsFirstByte)
+{
+	strcpy(pages + page + 100, "here");
+	vrdma_region region{};
+	ASSERT_EQ(vrdma_region_map(&memory, &region, pages + page + 100, 3 * page, true), 0);
+	EXPECT_STREQ(static_cast<char *>(bus.at(first_byte(region))), "here");
+	vrdma_region_unmap(&memory, &region);
+	EXPECT_STREQ(pages + page + 100, "here");
+}
+
+TEST_F(Memory, OneMayBeSharedManyTimes)
+{
+	vrdma_region one{}, other{};
+	ASSERT_EQ(vrdma_region_map(&memory, &one, pages, 2 * page, true), 0);
+	ASSERT_EQ(vrdma_region_map(&memory, &other, pages + page, 2 * page, true), 0);
+	EXPECT_EQ(bus.at(first_byte(other)), pages + page);
+	vrdma_region_unmap(&memory, &one);
+	EXPECT_EQ(bus.at(first_byte(other)), pages + page);
+	vrdma_region_unmap(&memory, &other);
+}
+
+// What a device refused leaves nothing mapped, and its addresses free.
+TEST_F(Memory, ARefusedRegionLeavesNothing)
+{
+	vrdma_region first{}, region{};
+	ASSERT_EQ(vrdma_region_map(&memory, &first, pages, page, true), 0);
+	const uint64_t address = first.iova;
+	vrdma_region_unmap(&memory, &first);
+
+	bus.map_error = -ENOSPC;
+	EXPECT_EQ(vrdma_region_map(&memory, &region, pages, page, true), ENOSPC);
+	bus.map_error = 0;
+	ASSERT_EQ(vrdma_region_map(&memory, &region, pages, page, true), 0);
+	EXPECT_EQ(region.iova, address);
+	vrdma_region_unmap(&memory, &region);
+}
+
+TEST_F(Memory, WhatIsNotMappedIsNotShared)
+{
+	vrdma_region region{};
+	mprotect(pages + page, page, PROT_NONE);
+	EXPECT_EQ(vrdma_region_map(&memory, &region, pages, 2 * page, true), EFAULT);
+	EXPECT_EQ(vrdma_region_map(&memory, &region, pages, 0, true), EINVAL);
+}
+
+struct Pages {
+	uint64_t iova;
+	uint64_t offset; // of the first byte in its page
+	uint64_t length;
+	uint64_t root;
+	uint32_t first_offset, count;
+	uint8_t shift;
+};
+
+class RegionPages : public testing::TestWithParam<Pages>
+{
+};
+
+TEST_P(RegionPages, AreFewAndCoverIt)
+{
+	const Pages &expected = GetParam();
+	vrdma_region region{};
+	region.start = reinterpret_cast<void *>(0x7000000 + expected.offset);
+	region.length = expected.length;
+	region.iova = expected.iova;
+	uint32_t first_offset = 0;
+	const vrdma_page_list list = vrdma_region_pages(&region, &first_offset);
+	EXPECT_EQ(list.root, expected.root);
+	EXPECT_EQ(first_offset, expected.first_offset);
+	EXPECT_EQ(list.count, expected.count);
+	EXPECT_EQ(list.page_shift, expected.shift);
+	EXPECT_EQ(list.levels, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, RegionPages,
+			 testing::Values(Pages{0x5000, 0, 1, 0x5000, 0, 1, 12},
+					 Pages{0x5000, 0xfff, 2, 0x5000, 0xfff, 2, 12},
+					 Pages{0x5000, 0x10, 0x3000, 0x4000, 0x1010, 2, 14},
+					 Pages{0x40000000, 0, 1ull << 30, 0x40000000, 0, 1, 30},
+					 Pages{0x40001000, 0, 3ull << 30, 0x40000000, 0x1000, 4,
+					       30}));
+
+} // namespace
+} // namespace vrdma::test
