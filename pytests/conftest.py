@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """A lab for the whole run, and for each test the watch over it.
 
+--where native     instead of the lab: two devices behind sockets of a vrdmad on this machine, for the tests of verbs;
+                   those that need virtual machines are marked `lab`
 VRDMA_LAB_DIR      a lab that is up already; the tests use it and leave it up
 VRDMA_TEST_DEVICE  the device in the guests, vrdma0 by default. With rxe0 the tests of verbs run
                    over SoftRoCE, which tells a wrong expectation from a fault of vrdma.
@@ -16,6 +18,7 @@ from framework import emulator, programs
 from framework.endpoint import Endpoint, connect
 from framework.health import Health
 from framework.lab import PROJECT, Guest, Lab, Machine
+from framework.native import ADDRESSES, Native, NativeGuest, NativeHealth
 from framework.process import Record, Result
 from framework.rxe import add_rxe
 from framework.verbs import Remote, Session
@@ -24,8 +27,20 @@ DEVICE = os.environ.get("VRDMA_TEST_DEVICE", "vrdma0")
 MEASURED = pytest.StashKey[list[str]]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--where", choices=("lab", "native"), default="lab", help="where the devices are")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[MEASURED] = []
+    config.addinivalue_line("markers", "lab: needs virtual machines")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("where") == "native":
+        needs_lab = [item for item in items if item.get_closest_marker("lab")]
+        config.hook.pytest_deselected(items=needs_lab)
+        items[:] = [item for item in items if item not in needs_lab]
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +55,18 @@ def record() -> Record:
 
 
 @pytest.fixture(scope="session")
-def lab(record: Record) -> Iterator[Lab]:
+def native(pytestconfig: pytest.Config) -> bool:
+    return pytestconfig.getoption("where") == "native"
+
+
+@pytest.fixture(scope="session")
+def lab(record: Record, native: bool) -> Iterator[Lab | Native]:
+    if native:
+        here = Native(record)
+        here.up()
+        yield here
+        here.down()
+        return
     if directory := os.environ.get("VRDMA_LAB_DIR"):
         yield Lab(Path(directory).absolute(), record, ours=False)
         return
@@ -59,13 +85,13 @@ def host(lab: Lab) -> Machine:
 
 
 @pytest.fixture(scope="session")
-def guest0(lab: Lab) -> Guest:
-    return Guest(lab, "guest0")
+def guest0(lab: Lab, native: bool) -> Guest:
+    return NativeGuest(lab, [*ADDRESSES][0]) if native else Guest(lab, "guest0")
 
 
 @pytest.fixture(scope="session")
-def guest1(lab: Lab) -> Guest:
-    return Guest(lab, "guest1")
+def guest1(lab: Lab, native: bool) -> Guest:
+    return NativeGuest(lab, [*ADDRESSES][1]) if native else Guest(lab, "guest1")
 
 
 @pytest.fixture(scope="session")
@@ -78,8 +104,11 @@ def device(guest0: Guest, guest1: Guest) -> str:
 
 
 @pytest.fixture(scope="session")
-def health(host: Machine, guest0: Guest, guest1: Guest) -> Iterator[Health]:
-    watch = Health(host, [guest0, guest1], with_mediator=DEVICE == "vrdma0")
+def health(lab: Lab, native: bool, guest0: Guest, guest1: Guest) -> Iterator[Health | NativeHealth]:
+    if native:
+        watch = NativeHealth(lab)
+    else:
+        watch = Health(Machine(lab, "host0"), [guest0, guest1], with_mediator=DEVICE == "vrdma0")
     yield watch
     watch.close()
 

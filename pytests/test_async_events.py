@@ -71,6 +71,7 @@ def nic(guest0):
     guest0.forget("gids")
 
 
+@pytest.mark.lab
 def test_port_goes_and_comes(open_device, guest0, nic):
     """Sets the paired network device down and up; expects PORT_ERR and PORT_ACTIVE, and the port's state to follow."""
     opened = open_device(guest0)
@@ -83,6 +84,7 @@ def test_port_goes_and_comes(open_device, guest0, nic):
     assert opened.limits().port_state == active
 
 
+@pytest.mark.lab
 def test_address_comes(open_device, guest0, nic):
     """Adds an IPv4 address to the paired network device; expects GID_CHANGE, and its GIDs gone with it."""
     opened = open_device(guest0)

@@ -53,6 +53,7 @@ def test_reads(roomy, seed):
     assert left.qp.read_messages(left.send_cq, left.mr, seed, COUNT, PIECES, right.target()) == ""
 
 
+@pytest.mark.lab
 def test_both_ways_at_once(roomy, seed):
     """Sends 60 messages each way at the same time, from two processes in each guest; expects each as it was sent."""
     forth, back = roomy(), roomy(process=1)

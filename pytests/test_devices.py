@@ -18,6 +18,7 @@ def number(devinfo: str, name: str) -> int:
     return int(match[1], 0)
 
 
+@pytest.mark.lab
 def test_ibv_devices(device, guest0, guest1):
     """Runs ibv_devices in each guest; expects the device with a node GUID that no other guest's has."""
     guids = [re.search(rf"{device}\s+([0-9a-f]{{16}})", guest.run("ibv_devices").stdout)[1] for guest in (guest0, guest1)]
@@ -43,6 +44,7 @@ def test_limits(devinfo):
     assert "ATOMIC_HCA" in devinfo
 
 
+@pytest.mark.lab
 def test_gids_of_both_roce_versions(devinfo, device, guest0):
     """Lists the GIDs; expects each address of the paired network device once as RoCE v1 and once as v2."""
     addresses = {str(ipaddress.IPv6Address(gid.address)) for gid in guest0.gids[device]}
@@ -57,12 +59,14 @@ def test_gids_of_both_roce_versions(devinfo, device, guest0):
     assert "RoCE v1" in devinfo
 
 
+@pytest.mark.lab
 def test_pairing(device, guest0):
     """Looks for the network device of the port's GIDs; expects the one that carries the lab's addresses."""
     paired = guest0.script(f"cat /sys/class/infiniband/{device}/ports/1/gid_attrs/ndevs/0").stdout.strip()
     assert "10.77.1.1/" in guest0.run(f"ip -4 address show {paired}").stdout
 
 
+@pytest.mark.lab
 def test_rdma_tool(device, guest0):
     """Asks iproute2's rdma for the link; expects it active with the network device's name."""
     assert re.search(rf"link {device}/1 state ACTIVE .*netdev \w+", guest0.run("rdma link show").stdout)

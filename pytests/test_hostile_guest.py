@@ -8,6 +8,8 @@ import pytest
 
 from framework.programs import Program, latencies, start_server
 
+pytestmark = pytest.mark.lab
+
 
 @pytest.fixture
 def seed(record) -> int:

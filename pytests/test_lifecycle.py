@@ -11,6 +11,8 @@ from framework.mdev import MdevType, mdev_of
 from framework.programs import Program, run, start_server
 from framework.verbs import VerbsError
 
+pytestmark = pytest.mark.lab
+
 MIB = 1 << 20
 OTHER_PROCESS = 9
 DEVICE_ADD = "device_add vfio-pci,id=vrdma,sysfsdev=/sys/bus/mdev/devices/{}"

@@ -7,6 +7,8 @@ import pytest
 
 from framework.mdev import DEVICES, TYPES, Mdev, MdevType, mdev_of
 
+pytestmark = pytest.mark.lab
+
 PARENT = "vrdma"
 
 

@@ -8,6 +8,8 @@ import pytest
 from framework.endpoint import connect
 from framework.verbs import VerbsError
 
+pytestmark = pytest.mark.lab
+
 # What a VM that waits for vrdmad would miss; the commands of this lab take a fraction of it.
 PROMPT_S = 5.0
 

@@ -7,6 +7,8 @@ from framework import programs
 from framework.programs import Program, bandwidths, latencies
 from framework.rxe import add_rxe, remove_rxe
 
+pytestmark = pytest.mark.lab
+
 RUNS = 3
 CONFIGURATION = "/etc/vrdma/vrdmad.conf"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The function's PCI configuration space, for whoever plugs it into a VM: bytes, and for each a mask
- * of what the guest may change. A BAR whose address bits below its size cannot be written is all
- * that sizing needs. Source: PCI Local Bus Specification 3.0, chapter 6.
+ * The function's PCI configuration space, for whoever plugs it into a VM: bytes, and for each a
+ * mask of what the guest may change. A BAR whose address bits below its size cannot be written is
+ * all that sizing needs. Source: PCI Local Bus Specification 3.0, chapter 6.
  */
 #ifndef VRDMA_PCI_CONFIG_H
 #define VRDMA_PCI_CONFIG_H

@@ -28,7 +28,7 @@ class Process:
         self.title = title
         self._changed = threading.Condition()
         self._lines: dict[str, list[str]] = {"stdout": [], "stderr": []}
-        self._taken = 0
+        self._taken = {"stdout": 0, "stderr": 0}
         self._child = subprocess.Popen(argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE, text=True, errors="replace")
         streams = (("stdout", self._child.stdout), ("stderr", self._child.stderr))
@@ -54,15 +54,16 @@ class Process:
 
     def next_line(self, timeout: float) -> str:
         """The next line of stdout that nobody has taken yet."""
-        (line,) = self._await(lambda: self._lines["stdout"][self._taken:self._taken + 1], "print a line", timeout)
-        self._taken += 1
+        taken = self._taken["stdout"]
+        (line,) = self._await(lambda: self._lines["stdout"][taken:taken + 1], "print a line", timeout)
+        self._taken["stdout"] += 1
         return line
 
-    def new_lines(self) -> list[str]:
-        """The lines of stdout that have come since they were last taken."""
+    def new_lines(self, stream: str = "stdout") -> list[str]:
+        """The lines that have come since they were last taken."""
         with self._changed:
-            lines = self._lines["stdout"][self._taken:]
-            self._taken += len(lines)
+            lines = self._lines[stream][self._taken[stream]:]
+            self._taken[stream] += len(lines)
         return lines
 
     def _await(self, condition, what: str, timeout: float):
@@ -77,6 +78,10 @@ class Process:
                 # A stream's end is notified just before its thread ends: look again soon.
                 self._changed.wait(min(left, 0.2))
             return value
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
 
     @property
     def running(self) -> bool:

@@ -8,6 +8,8 @@ A scatter/gather element is [address, length, lkey]. Every wait has a bound.
 import os
 import random
 import select
+import socket
+import stat
 import time
 import zlib
 
@@ -50,14 +52,24 @@ def flags(prefix: str, names: list[str]) -> int:
     return sum(getattr(e, prefix + name) for name in names)
 
 
-def anonymous_files() -> set[int]:
-    """The descriptors of this process that uverbs made for events; pyverbs does not tell them."""
+def is_event_file(fd: int) -> bool:
+    """Whether events are read there: from uverbs, or from the end of a pair of sockets, the first of the two, that a
+    driver in user space writes to."""
+    status = os.fstat(fd)
+    if not stat.S_ISSOCK(status.st_mode):
+        return "infinibandevent" in os.readlink(f"/proc/self/fd/{fd}")
+    with socket.socket(fileno=os.dup(fd)) as end:
+        return end.type == socket.SOCK_SEQPACKET
+
+
+def event_files() -> set[int]:
+    """The descriptors of this process for events; pyverbs does not tell them."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:
-            if "infinibandevent" in os.readlink(f"/proc/self/fd/{name}"):
+            if is_event_file(int(name)):
                 found.add(int(name))
-        except FileNotFoundError:
+        except OSError:  # the one that lists the directory is closed by now
             pass
     return found
 
@@ -81,9 +93,9 @@ class Device(Remotable):
     """An open device: one user context."""
 
     def __init__(self, name: str) -> None:
-        before = anonymous_files()
+        before = event_files()
         self._context = Context(name=name)
-        (self._async_fd,) = anonymous_files() - before
+        self._async_fd = min(event_files() - before)
         self._allocated: list[PD] = []
 
     def pd(self) -> "Pd":
@@ -194,9 +206,9 @@ def address(route: dict) -> AHAttr:
 
 class Cq(Remotable):
     def __init__(self, context: Context, depth: int, events: bool) -> None:
-        before = anonymous_files()
+        before = event_files()
         self._channel = CompChannel(context) if events else None
-        (self._fd,) = anonymous_files() - before or {-1}
+        self._fd = min(event_files() - before, default=-1)
         self.cq = CQ(context, depth, None, self._channel, 0)
         self.last = None
 

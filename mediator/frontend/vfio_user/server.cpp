@@ -106,6 +106,9 @@ void Server::on_connection() {
 }
 
 void Server::accept(UniqueFd socket) {
+    if (client_) { // it may be gone, and that not have been heard yet
+        on_client();
+    }
     if (client_) {
         log_.warn("refuses a second client");
         return;

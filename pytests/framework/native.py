@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Two devices behind sockets of a vrdmad on this machine, in the place of the lab's guests.
+
+VRDMA_BUILD  the build whose vrdmad and provider are used, build/release by default
+"""
+
+import os
+import subprocess
+import tempfile
+import time
+from functools import cached_property
+from pathlib import Path
+
+from .lab import GUEST_PROGRAMS, PROJECT, TIMEOUT_S, Gid, Guest
+from .process import Failure, Process, Record
+
+BUILD = Path(os.environ.get("VRDMA_BUILD", PROJECT / "build/release"))
+# By name, which is also where a program finds its server. A device's GIDs of this address follow the link-local ones.
+ADDRESSES = {"127.0.0.1": "10.99.0.1", "127.0.0.2": "10.99.0.2"}
+INDEXES = {"IB/RoCE v1": 2, "RoCE v2": 3}
+DEVICE_TABLE = """
+[[vfio_user]]
+name = "{name}"
+socket = "{socket}"
+addresses = "{address}"
+"""
+
+
+class Native:
+    """What the tests ask of a lab: to start commands, each with the device of one name."""
+
+    ours = False
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self._directory = tempfile.TemporaryDirectory(prefix="vrdma-native-")
+
+    def socket(self, name: str) -> Path:
+        return Path(self._directory.name) / f"{name}.sock"
+
+    def up(self) -> None:
+        config = Path(self._directory.name) / "vrdmad.conf"
+        tables = [DEVICE_TABLE.format(name=name.replace(".", "-"), socket=self.socket(name), address=address)
+                  for name, address in ADDRESSES.items()]
+        config.write_text("mdev = false\n" + "".join(tables))
+        self.mediator = Process("vrdmad", [str(BUILD / "mediator/control/vrdmad"), "--config", str(config)], dict(os.environ))
+        deadline = time.monotonic() + TIMEOUT_S
+        while not all(self.socket(name).exists() for name in ADDRESSES):
+            if not self.mediator.running or time.monotonic() > deadline:
+                raise Failure(f"vrdmad does not start\n{self.mediator.report()}")
+            time.sleep(0.01)
+
+    def down(self) -> None:
+        """Expects vrdmad to end as it is told to, which is when sanitizers report what leaked."""
+        subprocess.run(["kill", str(self.mediator.pid)], check=True)
+        self.mediator.wait(TIMEOUT_S)
+        self._directory.cleanup()
+
+    def start(self, title: str, verb: str, name: str, *command: str) -> Process:
+        assert verb == "exec"
+        run = [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(self.socket(name)), "--address", ADDRESSES[name]]
+        return Process(title, [*run, *command], dict(os.environ))
+
+
+class NativeGuest(Guest):
+    """A side of a conversation. Only one process at a time can have its device."""
+
+    @property
+    def programs(self) -> str:
+        return str(GUEST_PROGRAMS)
+
+    @cached_property
+    def gids(self) -> dict[str, list[Gid]]:
+        one, two, three, four = (int(part) for part in ADDRESSES[self.name].split("."))
+        address = f"0000:0000:0000:0000:0000:ffff:{one:02x}{two:02x}:{three:02x}{four:02x}"
+        return {"vrdma0": [Gid(index, address, kind) for kind, index in INDEXES.items()]}
+
+
+class NativeHealth:
+    """vrdmad has to live on, whatever a test does."""
+
+    def __init__(self, native: Native) -> None:
+        self._mediator = native.mediator
+        self.new: dict[str, list[str]] = {}
+
+    def begin(self) -> None:
+        pass
+
+    def gone(self, _failed: bool) -> list[str]:
+        return []
+
+    def collect(self) -> None:
+        self.new = {"vrdmad": self._mediator.new_lines("stderr")}
+
+    def complaints(self) -> list[str]:
+        return [] if self._mediator.running else [f"vrdmad has ended\n{self._mediator.report()}"]
+
+    def close(self) -> None:
+        pass
