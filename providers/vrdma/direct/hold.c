@@ -40,17 +40,18 @@ static void wait_for_end(uint32_t held)
 static bool is_ours(const siginfo_t *info)
 {
 	const uintptr_t address = (uintptr_t)info->si_addr;
-	uint32_t now, start, end;
+	uint32_t now;
+	bool held;
 
 	if (info->si_code != SEGV_ACCERR)
 		return false;
 	now = atomic_load(&generation);
-	start = address >= atomic_load(&held_start);
-	end = address < atomic_load(&held_end);
-	if (now & 1 && start && end) {
+	held = now & 1 && address >= atomic_load(&held_start) && address < atomic_load(&held_end);
+	if (held)
 		wait_for_end(now);
+	/* And where it changed meanwhile, the range may have been half of one and half of another. */
+	if (held || atomic_load(&generation) != now)
 		return true;
-	}
 	/*
 	 * A fault in a range that is held no longer may arrive late, after the end of its hold and
 	 * even in the next one; but then it is the thread's first in this generation.

@@ -24,7 +24,7 @@
  * write to memory that its parent has shared.
  *
  * A share asks the kernel what is mapped: before Linux 6.11 that is to read /proc/self/maps, which
- * takes about 0.1 us a mapping.
+ * takes about 1 us a mapping.
  *
  * All functions are thread-safe, and not for signal handlers.
  */
