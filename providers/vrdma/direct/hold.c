@@ -49,7 +49,7 @@ static bool is_ours(const siginfo_t *info)
 	held = now & 1 && address >= atomic_load(&held_start) && address < atomic_load(&held_end);
 	if (held)
 		wait_for_end(now);
-	/* And where it changed meanwhile, the range may have been half of one and half of another. */
+	/* Where it changed meanwhile, the range may have been half of one and half of another. */
 	if (held || atomic_load(&generation) != now)
 		return true;
 	/*
