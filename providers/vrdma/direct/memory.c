@@ -4,8 +4,10 @@
 
 #include <asm/byteorder.h>
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 #include "share.h"
 
@@ -95,86 +97,131 @@ void vrdma_memory_free(struct vrdma_memory *memory, struct vrdma_buffer *buffer)
 	vrdma_shared_free(&piece);
 }
 
+/* Files are mapped by pages of their own: of hugetlbfs, larger ones. */
 struct visit {
 	struct vrdma_memory *memory;
 	struct vrdma_region *region;
-	uint64_t iova; /* of the next piece */
+	uint64_t page; /* the largest so far: what start and the bus addresses are rounded to */
 };
 
+static uint64_t page_of(int fd)
+{
+	struct statfs info;
+
+	if (fstatfs(fd, &info) || info.f_type != HUGETLBFS_MAGIC)
+		return VRDMA_PAGE_SIZE;
+	return (uint64_t)info.f_bsize;
+}
+
+static int add_extent(struct vrdma_region *region, uint64_t iova, uint64_t length)
+{
+	struct vrdma_extent *extents = realloc(region->extents,
+					       (region->count + 1) * sizeof(*extents));
+
+	if (!extents)
+		return ENOMEM;
+	region->extents = extents;
+	extents[region->count++] = (struct vrdma_extent){iova, length};
+	return 0;
+}
+
+/* ERANGE: the range is not rounded to the pages of this piece. */
 static int add_piece(const struct vrdma_piece *piece, void *arg)
 {
 	struct visit *visit = arg;
 	struct vrdma_region *region = visit->region;
-	uint64_t *lengths = realloc(region->lengths, (region->count + 1) * sizeof(*lengths));
+	uint64_t page = page_of(piece->fd);
+	uint64_t before = piece->offset % page;
+	struct vrdma_piece whole = {
+		.address = (char *)piece->address - before,
+		.length = (before + piece->length + page - 1) / page * page,
+		.fd = piece->fd,
+		.offset = piece->offset - before,
+	};
+	uint64_t iova = region->iova + (uint64_t)((char *)whole.address - (char *)region->start);
 	int ret;
 
-	if (!lengths)
-		return ENOMEM;
-	region->lengths = lengths;
-	ret = map_piece(visit->memory, piece, visit->iova);
+	if (page > visit->page) {
+		visit->page = page;
+		return ERANGE;
+	}
+	ret = map_piece(visit->memory, &whole, iova);
 	if (ret)
 		return ret;
-	lengths[region->count++] = piece->length;
-	visit->iova += piece->length;
-	return 0;
+	ret = add_extent(region, iova, whole.length);
+	if (ret)
+		visit->memory->bus->ops->unmap(visit->memory->bus, iova, whole.length);
+	return ret;
 }
 
-static void unmap_pieces(struct vrdma_memory *memory, struct vrdma_region *region)
+static void unmap_extents(struct vrdma_memory *memory, struct vrdma_region *region)
 {
-	uint64_t iova = region->iova;
-
-	for (unsigned int i = 0; i < region->count; i++) {
-		memory->bus->ops->unmap(memory->bus, iova, region->lengths[i]);
-		iova += region->lengths[i];
-	}
-	free(region->lengths);
+	for (unsigned int i = 0; i < region->count; i++)
+		memory->bus->ops->unmap(memory->bus, region->extents[i].iova,
+					region->extents[i].length);
+	free(region->extents);
+	region->extents = NULL;
+	region->count = 0;
+	give_range(memory, region->range.iova, region->range.length);
 }
 
-static uint64_t offset_in_page(const struct vrdma_region *region)
+/* Bus addresses that lie in pages of the given size as the region does. */
+static int take_region(struct vrdma_memory *memory, struct vrdma_region *region, uint64_t page)
 {
-	return (uintptr_t)region->start % VRDMA_PAGE_SIZE;
+	uint64_t before = (uintptr_t)region->start % page;
+	uint64_t first;
+	int ret;
+
+	region->range.length = (before + region->length + page - 1) / page * page;
+	if (page > VRDMA_PAGE_SIZE)
+		region->range.length += page; /* to have room to round up to one */
+	ret = take_range(memory, region->range.length, &region->range.iova);
+	first = (region->range.iova + page - 1) / page * page;
+	region->iova = first + before;
+	return ret;
 }
 
 int vrdma_region_map(struct vrdma_memory *memory, struct vrdma_region *region, void *start,
 		     size_t length, bool device_writes)
 {
 	struct visit visit = {.memory = memory, .region = region};
+	uint64_t page = VRDMA_PAGE_SIZE;
 	int ret;
 
 	memset(region, 0, sizeof(*region));
 	region->start = start;
 	region->length = length;
-	ret = take_range(memory, offset_in_page(region) + length, &region->iova);
-	if (ret)
-		return ret;
-	visit.iova = region->iova;
-	ret = vrdma_share(start, length, device_writes, add_piece, &visit);
-	if (ret) {
-		unmap_pieces(memory, region);
-		give_range(memory, region->iova, offset_in_page(region) + length);
-	}
+	/* Each turn has larger pages than the one before, and there are not many sizes. */
+	do {
+		visit.page = page;
+		ret = take_region(memory, region, page);
+		if (ret)
+			return ret;
+		ret = vrdma_share(start, length, device_writes, add_piece, &visit);
+		if (ret)
+			unmap_extents(memory, region);
+		page = visit.page;
+	} while (ret == ERANGE);
 	return ret;
 }
 
 void vrdma_region_unmap(struct vrdma_memory *memory, struct vrdma_region *region)
 {
-	unmap_pieces(memory, region);
+	unmap_extents(memory, region);
 	vrdma_unshare(region->start, region->length);
-	give_range(memory, region->iova, offset_in_page(region) + region->length);
 }
 
 struct vrdma_page_list vrdma_region_pages(const struct vrdma_region *region, uint32_t *first_offset)
 {
-	uint64_t start = region->iova + offset_in_page(region);
 	unsigned int shift = VRDMA_PAGE_SHIFT;
 	uint64_t block;
 
 	while (shift < VRDMA_MAX_PAGE_SHIFT && (uint64_t)1 << shift < region->length)
 		shift++;
 	block = (uint64_t)1 << shift;
-	*first_offset = (uint32_t)(start % block);
+	*first_offset = (uint32_t)(region->iova % block);
 	return (struct vrdma_page_list){
-		.root = __cpu_to_le64(start - *first_offset),
+		.root = __cpu_to_le64(region->iova - *first_offset),
 		.count = __cpu_to_le32(
 			(uint32_t)((*first_offset + region->length + block - 1) >> shift)),
 		.page_shift = (__u8)shift,

@@ -24,13 +24,20 @@ struct vrdma_memory {
 	struct vrdma_iova_space space;
 };
 
+/* What the device was told at once: its end of a mapping. */
+struct vrdma_extent {
+	uint64_t iova;
+	uint64_t length;
+};
+
 /* A range of the program's memory, which may lie in several files. */
 struct vrdma_region {
 	void *start;
 	size_t length;
-	uint64_t iova;      /* of the page that start is in */
-	uint64_t *lengths;  /* of the pieces */
-	unsigned int count; /* pieces */
+	uint64_t iova;             /* of start */
+	struct vrdma_extent range; /* of bus addresses, that the region has */
+	struct vrdma_extent *extents;
+	unsigned int count;
 };
 
 /* Functions return 0 or an errno. */
