@@ -13,7 +13,7 @@ int vrdma_av_from_ah_attr(struct vrdma_av *av, const struct rdma_ah_attr *attr)
 		return -EINVAL;
 
 	memcpy(av->dgid, grh->dgid.raw, sizeof(av->dgid));
-	av->flow_label = cpu_to_le32(grh->flow_label);
+	av->flow_label = cpu_to_le32(grh->flow_label & VRDMA_AV_FLOW_LABEL);
 	av->sgid_index = grh->sgid_index;
 	av->hop_limit = grh->hop_limit;
 	av->traffic_class = grh->traffic_class;

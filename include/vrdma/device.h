@@ -114,7 +114,7 @@ VRDMA_CHECK_SIZE(struct vrdma_page_list, 16);
 /* Where a UD datagram or a connected QP goes: the address vector (IBA 11.2.2.1). */
 struct vrdma_av {
 	__u8 dgid[16];
-	__le32 flow_label;
+	__le32 flow_label; /* VRDMA_AV_FLOW_LABEL; programs may give drivers more bits */
 	__u8 sgid_index;
 	__u8 hop_limit;
 	__u8 traffic_class;
@@ -124,6 +124,7 @@ struct vrdma_av {
 	__u8 reserved;
 };
 VRDMA_CHECK_SIZE(struct vrdma_av, 32);
+#define VRDMA_AV_FLOW_LABEL VRDMA_MASK(19, 0)
 
 /*
  * Attributes of a queue pair. attr_mask has the values of enum ib_qp_attr_mask, state those of

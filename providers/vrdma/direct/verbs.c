@@ -177,7 +177,7 @@ static int av_from_ah_attr(struct vrdma_av *av, const struct ibv_ah_attr *attr)
 	if (!attr->is_global)
 		return EINVAL;
 	memcpy(av->dgid, attr->grh.dgid.raw, sizeof(av->dgid));
-	av->flow_label = htole32(attr->grh.flow_label);
+	av->flow_label = htole32(attr->grh.flow_label & VRDMA_AV_FLOW_LABEL);
 	av->sgid_index = attr->grh.sgid_index;
 	av->hop_limit = attr->grh.hop_limit;
 	av->traffic_class = attr->grh.traffic_class;

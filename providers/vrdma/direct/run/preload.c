@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * What vrdma-run(1) loads into a program: the functions of libibverbs that would look for the
- * kernel's devices, and those of librdmacm that would look for its connection manager.
+ * kernel's devices, those of librdmacm that would look for its connection manager, and, for
+ * programs that look at files of the kernel's devices themselves (UCX), how these are looked at
+ * (files.c).
  *
  * VRDMA_RUN_DEVICES is SOCKET[,ADDRESS...][;SOCKET...].
  */
@@ -14,6 +16,7 @@
 #include <string.h>
 
 #include "../vrdmadv.h"
+#include "files.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_DEVICES 64
@@ -64,6 +67,16 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 static void *stock(const char *name)
 {
 	return dlsym(RTLD_NEXT, name);
+}
+
+EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct ibv_context *(*open)(struct ibv_device *) = stock("ibv_open_device");
+	struct ibv_context *context = open(device);
+
+	if (context && vrdmadv_is_device(context->device))
+		vrdma_run_set_directory(context->device->name, context->device->ibdev_path);
+	return context;
 }
 
 /* libibverbs knows the GUID of what is open. */
