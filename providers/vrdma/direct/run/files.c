@@ -89,12 +89,14 @@ EXPORT int open(const char *path, int flags, ...)
 {
 	int (*stock)(const char *, int, ...) = dlsym(RTLD_NEXT, "open");
 	char buffer[PATH_MAX];
-	mode_t mode;
-	va_list arguments;
+	mode_t mode = 0;
 
-	/* A mode that was not given is not looked at. */
-	va_start(arguments, flags);
-	mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
-	va_end(arguments);
+	if (flags & (O_CREAT | O_TMPFILE)) {
+		va_list arguments;
+
+		va_start(arguments, flags);
+		mode = va_arg(arguments, mode_t);
+		va_end(arguments);
+	}
 	return stock(translate(path, buffer), flags, mode);
 }

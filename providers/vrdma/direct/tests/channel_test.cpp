@@ -93,9 +93,10 @@ TEST_F(Channel, WhatWasReadComesAgain)
 
 TEST_F(Channel, NothingIsLostBeyondItsDepth)
 {
-	constexpr size_t count = 3 * VRDMA_CHANNEL_DEPTH;
+	constexpr size_t count = 3u * VRDMA_CHANNEL_DEPTH;
 	std::vector<int> elements(count);
 	std::vector<vrdma_event_source> sources;
+	sources.reserve(elements.size());
 	for (int &element : elements)
 		sources.push_back(source(&element));
 	for (vrdma_event_source &each : sources)
@@ -122,6 +123,7 @@ TEST_F(Channel, RetiringTakesBackWhatWaits)
 {
 	std::vector<int> elements(VRDMA_CHANNEL_DEPTH);
 	std::vector<vrdma_event_source> sources;
+	sources.reserve(elements.size());
 	for (int &element : elements)
 		sources.push_back(source(&element));
 	for (vrdma_event_source &each : sources)
