@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "files.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -11,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_DEVICES 64
@@ -69,25 +69,23 @@ static const char *translate(const char *path, char *buffer)
 										      : path;
 }
 
+/* By the functions' newer kin, which are not replaced. */
 EXPORT int access(const char *path, int mode)
 {
-	int (*stock)(const char *, int) = dlsym(RTLD_NEXT, "access");
 	char buffer[PATH_MAX];
 
-	return stock(translate(path, buffer), mode);
+	return faccessat(AT_FDCWD, translate(path, buffer), mode, 0);
 }
 
 EXPORT int stat(const char *path, struct stat *status)
 {
-	int (*stock)(const char *, struct stat *) = dlsym(RTLD_NEXT, "stat");
 	char buffer[PATH_MAX];
 
-	return stock(translate(path, buffer), status);
+	return fstatat(AT_FDCWD, translate(path, buffer), status, 0);
 }
 
 EXPORT int open(const char *path, int flags, ...)
 {
-	int (*stock)(const char *, int, ...) = dlsym(RTLD_NEXT, "open");
 	char buffer[PATH_MAX];
 	mode_t mode = 0;
 
@@ -95,8 +93,8 @@ EXPORT int open(const char *path, int flags, ...)
 		va_list arguments;
 
 		va_start(arguments, flags);
-		mode = va_arg(arguments, mode_t);
+		mode = va_arg(arguments, mode_t); /* NOLINT(clang-analyzer-valist.Uninitialized) */
 		va_end(arguments);
 	}
-	return stock(translate(path, buffer), flags, mode);
+	return openat(AT_FDCWD, translate(path, buffer), flags, mode);
 }

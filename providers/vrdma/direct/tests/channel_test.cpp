@@ -93,7 +93,7 @@ TEST_F(Channel, WhatWasReadComesAgain)
 
 TEST_F(Channel, NothingIsLostBeyondItsDepth)
 {
-	constexpr size_t count = 3u * VRDMA_CHANNEL_DEPTH;
+	constexpr size_t count = size_t{3} * VRDMA_CHANNEL_DEPTH;
 	std::vector<int> elements(count);
 	std::vector<vrdma_event_source> sources;
 	sources.reserve(elements.size());
