@@ -138,28 +138,40 @@ static void destroy(struct vrdma_dev *dev)
 	free(dev);
 }
 
-/* Forks wait until no device is being opened or closed. */
+/*
+ * A fork waits until nobody is changing what the child will clean up: the list of devices, their
+ * bus addresses, and their tables of objects.
+ */
 static void before_fork(void)
 {
 	pthread_mutex_lock(&devices_lock);
+	for (struct vrdma_dev *dev = devices; dev; dev = dev->next) {
+		pthread_mutex_lock(&dev->memory.lock);
+		pthread_mutex_lock(&dev->events.lock);
+	}
 }
 
 static void after_fork(void)
 {
+	for (struct vrdma_dev *dev = devices; dev; dev = dev->next) {
+		pthread_mutex_unlock(&dev->events.lock);
+		pthread_mutex_unlock(&dev->memory.lock);
+	}
 	pthread_mutex_unlock(&devices_lock);
 }
 
-/* The device stays the parent's alone: here it is one that failed. */
+/* The device stays the parent's alone: here it is one that failed, with no command out. */
 static void after_fork_in_child(void)
 {
 	for (struct vrdma_dev *dev = devices; dev; dev = dev->next) {
 		dev->forked = true;
-		pthread_mutex_init(&dev->memory.lock, NULL);
+		pthread_mutex_init(&dev->admin.lock, NULL);
+		pthread_cond_init(&dev->admin.changed, NULL);
 		vrdma_events_forked(&dev->events);
 		dev->fn.bus->ops->abandon(dev->fn.bus);
 	}
+	after_fork();
 	devices = NULL;
-	pthread_mutex_unlock(&devices_lock);
 }
 
 /*

@@ -393,12 +393,11 @@ static void forget_lock(struct vrdma_work_queue *wq)
 	wq->limit = 0;
 }
 
-/* In the child: locks that threads of the parent held are free, and nothing can be posted. */
+/* In the child: queues that threads of the parent had locked are not, and nothing can be posted. */
 void vrdma_events_forked(struct vrdma_events *events)
 {
 	struct vrdma_event_target *target;
 
-	pthread_mutex_init(&events->lock, NULL);
 	for (unsigned int i = 0; i < VRDMA_EVENT_BUCKETS; i++) {
 		for (target = events->qps[i]; target; target = target->next) {
 			struct vrdma_qp *qp = container_of(target, struct vrdma_qp, target);
