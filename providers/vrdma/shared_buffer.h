@@ -3,6 +3,7 @@
 #ifndef VRDMA_SHARED_BUFFER_H
 #define VRDMA_SHARED_BUFFER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,7 @@ struct vrdma_buffer {
 	uint64_t address; /* what the device, or the kernel for it, is told */
 	int fd;           /* without a kernel: the file that it is, and where in it */
 	uint64_t offset;
+	bool in_chunk; /* see direct/memory.h */
 };
 
 /* In the process's own memory. Returns 0 or an errno. */

@@ -17,12 +17,22 @@
 int vrdma_memory_init(struct vrdma_memory *memory, struct vrdma_bus *bus)
 {
 	memory->bus = bus;
+	memory->chunks = NULL;
+	memory->file = -1;
+	memory->no_chunks = false;
 	pthread_mutex_init(&memory->lock, NULL);
 	return vrdma_iova_init(&memory->space, WINDOW_START, WINDOW_END);
 }
 
 void vrdma_memory_destroy(struct vrdma_memory *memory)
 {
+	while (memory->chunks) {
+		struct vrdma_chunk *chunk = memory->chunks;
+
+		memory->chunks = chunk->next;
+		memory->bus->ops->unmap(memory->bus, chunk->iova, VRDMA_CHUNK_SIZE);
+		free(chunk);
+	}
 	vrdma_iova_destroy(&memory->space);
 	pthread_mutex_destroy(&memory->lock);
 }
@@ -57,6 +67,78 @@ static int map_piece(struct vrdma_memory *memory, const struct vrdma_piece *piec
 	return -memory->bus->ops->map(memory->bus, &dma);
 }
 
+static struct vrdma_chunk *find_chunk(const struct vrdma_memory *memory, uint64_t start)
+{
+	struct vrdma_chunk *chunk = memory->chunks;
+
+	while (chunk && chunk->start != start)
+		chunk = chunk->next;
+	return chunk;
+}
+
+static struct vrdma_chunk *map_chunk(struct vrdma_memory *memory, uint64_t start)
+{
+	struct vrdma_chunk *chunk = malloc(sizeof(*chunk));
+	const struct vrdma_piece piece = {
+		.address = (void *)(uintptr_t)start,
+		.length = VRDMA_CHUNK_SIZE,
+		.fd = memory->file,
+		.offset = start,
+	};
+
+	if (!chunk)
+		return NULL;
+	if (vrdma_iova_alloc(&memory->space, VRDMA_CHUNK_SIZE, &chunk->iova))
+		goto err_free;
+	if (map_piece(memory, &piece, chunk->iova))
+		goto err_range;
+	chunk->start = start;
+	chunk->next = memory->chunks;
+	memory->chunks = chunk;
+	return chunk;
+
+err_range:
+	vrdma_iova_free(&memory->space, chunk->iova, VRDMA_CHUNK_SIZE);
+err_free:
+	free(chunk);
+	return NULL;
+}
+
+/* False if the range is in no chunk that the device has, or could be shown. */
+static bool find_in_chunk(struct vrdma_memory *memory, const void *start, uint64_t length,
+			  uint64_t *iova)
+{
+	uint64_t offset = (uintptr_t)start % VRDMA_CHUNK_SIZE;
+	uint64_t chunk_start = (uintptr_t)start - offset;
+	struct vrdma_chunk *chunk = NULL;
+
+	if (length > VRDMA_CHUNK_SIZE - offset)
+		return false;
+	pthread_mutex_lock(&memory->lock);
+	if (memory->file >= 0 && !memory->no_chunks) {
+		chunk = find_chunk(memory, chunk_start);
+		if (!chunk)
+			chunk = map_chunk(memory, chunk_start);
+		memory->no_chunks = !chunk;
+	}
+	if (chunk)
+		*iova = chunk->iova + offset;
+	pthread_mutex_unlock(&memory->lock);
+	return chunk;
+}
+
+static int map_alone(struct vrdma_memory *memory, const struct vrdma_piece *piece, uint64_t *iova)
+{
+	int ret = take_range(memory, piece->length, iova);
+
+	if (ret)
+		return ret;
+	ret = map_piece(memory, piece, *iova);
+	if (ret)
+		give_range(memory, *iova, piece->length);
+	return ret;
+}
+
 int vrdma_memory_alloc(struct vrdma_memory *memory, struct vrdma_buffer *buffer, uint64_t size)
 {
 	struct vrdma_piece piece;
@@ -64,23 +146,21 @@ int vrdma_memory_alloc(struct vrdma_memory *memory, struct vrdma_buffer *buffer,
 
 	if (ret)
 		return ret;
-	ret = take_range(memory, piece.length, &buffer->address);
-	if (ret)
-		goto err_free;
-	ret = map_piece(memory, &piece, buffer->address);
-	if (ret)
-		goto err_range;
+	if (memory->file < 0)
+		memory->file = piece.fd; /* the admin queue's: nobody else is there yet */
+	buffer->in_chunk = find_in_chunk(memory, piece.address, piece.length, &buffer->address);
+	if (!buffer->in_chunk) {
+		ret = map_alone(memory, &piece, &buffer->address);
+		if (ret) {
+			vrdma_shared_free(&piece);
+			return ret;
+		}
+	}
 	buffer->data = piece.address;
 	buffer->size = piece.length;
 	buffer->fd = piece.fd;
 	buffer->offset = piece.offset;
 	return 0;
-
-err_range:
-	give_range(memory, buffer->address, piece.length);
-err_free:
-	vrdma_shared_free(&piece);
-	return ret;
 }
 
 void vrdma_memory_free(struct vrdma_memory *memory, struct vrdma_buffer *buffer)
@@ -92,8 +172,10 @@ void vrdma_memory_free(struct vrdma_memory *memory, struct vrdma_buffer *buffer)
 		.offset = buffer->offset,
 	};
 
-	memory->bus->ops->unmap(memory->bus, buffer->address, buffer->size);
-	give_range(memory, buffer->address, buffer->size);
+	if (!buffer->in_chunk) {
+		memory->bus->ops->unmap(memory->bus, buffer->address, buffer->size);
+		give_range(memory, buffer->address, buffer->size);
+	}
 	vrdma_shared_free(&piece);
 }
 
@@ -181,23 +263,20 @@ static int take_region(struct vrdma_memory *memory, struct vrdma_region *region,
 	return ret;
 }
 
-int vrdma_region_map(struct vrdma_memory *memory, struct vrdma_region *region, void *start,
-		     size_t length, bool device_writes)
+static int map_region_alone(struct vrdma_memory *memory, struct vrdma_region *region,
+			    bool device_writes)
 {
 	struct visit visit = {.memory = memory, .region = region};
 	uint64_t page = VRDMA_PAGE_SIZE;
 	int ret;
 
-	memset(region, 0, sizeof(*region));
-	region->start = start;
-	region->length = length;
 	/* Each turn has larger pages than the one before, and there are not many sizes. */
 	do {
 		visit.page = page;
 		ret = take_region(memory, region, page);
 		if (ret)
 			return ret;
-		ret = vrdma_share(start, length, device_writes, add_piece, &visit);
+		ret = vrdma_share(region->start, region->length, device_writes, add_piece, &visit);
 		if (ret)
 			unmap_extents(memory, region);
 		page = visit.page;
@@ -205,9 +284,35 @@ int vrdma_region_map(struct vrdma_memory *memory, struct vrdma_region *region, v
 	return ret;
 }
 
+/* The program's own shared memory is in other files. */
+static int is_in_file(const struct vrdma_piece *piece, void *arg)
+{
+	const int *file = arg;
+
+	return piece->fd == *file ? 0 : EXDEV;
+}
+
+int vrdma_region_map(struct vrdma_memory *memory, struct vrdma_region *region, void *start,
+		     size_t length, bool device_writes)
+{
+	int ret = EXDEV;
+
+	memset(region, 0, sizeof(*region));
+	region->start = start;
+	region->length = length;
+	region->in_chunk = length && find_in_chunk(memory, start, length, &region->iova);
+	if (region->in_chunk)
+		ret = vrdma_share(start, length, device_writes, is_in_file, &memory->file);
+	if (ret != EXDEV)
+		return ret;
+	region->in_chunk = false;
+	return map_region_alone(memory, region, device_writes);
+}
+
 void vrdma_region_unmap(struct vrdma_memory *memory, struct vrdma_region *region)
 {
-	unmap_extents(memory, region);
+	if (!region->in_chunk)
+		unmap_extents(memory, region);
 	vrdma_unshare(region->start, region->length);
 }
 

@@ -18,10 +18,26 @@
 extern "C" {
 #endif
 
+/*
+ * Shared memory lies in one file (share.h), at the offsets that are its addresses. The device is
+ * shown that file in large pieces, which stay: so a registration is no matter of the bus, and what
+ * the device has to map does not grow with what is registered.
+ */
+#define VRDMA_CHUNK_SIZE ((uint64_t)1 << 30)
+
+struct vrdma_chunk {
+	struct vrdma_chunk *next;
+	uint64_t start; /* its address, a multiple of its size */
+	uint64_t iova;
+};
+
 struct vrdma_memory {
 	struct vrdma_bus *bus;
-	pthread_mutex_t lock;
+	int file;             /* the one, once there are queues; else -1 */
+	pthread_mutex_t lock; /* all below */
 	struct vrdma_iova_space space;
+	struct vrdma_chunk *chunks;
+	bool no_chunks; /* the device has no room for one */
 };
 
 /* What the device was told at once: its end of a mapping. */
@@ -30,11 +46,12 @@ struct vrdma_extent {
 	uint64_t length;
 };
 
-/* A range of the program's memory, which may lie in several files. */
+/* A range of the program's memory. Where it is in no chunk, it has mappings of its own. */
 struct vrdma_region {
 	void *start;
 	size_t length;
-	uint64_t iova;             /* of start */
+	uint64_t iova; /* of start */
+	bool in_chunk;
 	struct vrdma_extent range; /* of bus addresses, that the region has */
 	struct vrdma_extent *extents;
 	unsigned int count;

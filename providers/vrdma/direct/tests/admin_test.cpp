@@ -50,8 +50,8 @@ class Admin : public testing::Test
 	~Admin() override
 	{
 		vrdma_admin_cleanup(dev.get());
-		EXPECT_TRUE(bus.maps.empty());
 		vrdma_memory_destroy(&dev->memory);
+		EXPECT_TRUE(bus.maps.empty());
 		for (uint32_t i = 0; i < vectors; i++)
 			close(dev->fn.vector_fds[i]);
 	}

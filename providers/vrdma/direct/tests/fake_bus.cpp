@@ -37,6 +37,8 @@ int map(vrdma_bus *bus, const vrdma_dma *dma)
 	const std::lock_guard guard(fake(bus).lock);
 	if (fake(bus).map_error)
 		return fake(bus).map_error;
+	if (dma->length > fake(bus).max_length)
+		return -EINVAL;
 	fake(bus).maps.emplace(dma->iova, *dma);
 	return 0;
 }

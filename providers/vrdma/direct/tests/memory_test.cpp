@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -29,9 +30,9 @@ class Memory : public testing::Test
 	}
 	~Memory() override
 	{
+		vrdma_memory_destroy(&memory);
 		EXPECT_TRUE(bus.maps.empty());
 		munmap(pages, 8 * page);
-		vrdma_memory_destroy(&memory);
 	}
 	Memory(const Memory &) = delete;
 	Memory &operator=(const Memory &) = delete;
@@ -79,6 +80,56 @@ TEST_F(Memory, OneMayBeSharedManyTimes)
 	vrdma_region_unmap(&memory, &one);
 	EXPECT_EQ(bus.at(first_byte(other)), pages + page);
 	vrdma_region_unmap(&memory, &other);
+}
+
+// Registers memory after there is a queue, a thousand times: expects the device to have been shown
+// no more than what both are in.
+TEST_F(Memory, AfterAQueueMappingsDoNotGrow)
+{
+	vrdma_buffer buffer{};
+	ASSERT_EQ(vrdma_memory_alloc(&memory, &buffer, page), 0);
+	std::vector<vrdma_region> regions(1000);
+	for (vrdma_region &region : regions) {
+		ASSERT_EQ(vrdma_region_map(&memory, &region, pages + 100, 2 * page, true), 0);
+		EXPECT_EQ(bus.at(first_byte(region)), pages + 100);
+	}
+	EXPECT_LE(bus.maps.size(), 2u);
+	for (vrdma_region &region : regions)
+		vrdma_region_unmap(&memory, &region);
+	vrdma_memory_free(&memory, &buffer);
+}
+
+// A device whose window is too small for a chunk gets what it needs alone.
+TEST_F(Memory, WithoutRoomForAChunkRegionsAreMappedAlone)
+{
+	vrdma_buffer buffer{};
+	bus.max_length = VRDMA_CHUNK_SIZE - 1;
+	ASSERT_EQ(vrdma_memory_alloc(&memory, &buffer, page), 0);
+	EXPECT_EQ(bus.at(buffer.address), buffer.data);
+	vrdma_region region{};
+	ASSERT_EQ(vrdma_region_map(&memory, &region, pages + 100, 2 * page, true), 0);
+	EXPECT_EQ(bus.at(first_byte(region)), pages + 100);
+	EXPECT_EQ(bus.maps.size(), 2u);
+	vrdma_region_unmap(&memory, &region);
+	vrdma_memory_free(&memory, &buffer);
+	EXPECT_TRUE(bus.maps.empty());
+}
+
+// The program's own file is not the one that chunks are of.
+TEST_F(Memory, OtherFilesAreMappedAlone)
+{
+	vrdma_buffer buffer{};
+	ASSERT_EQ(vrdma_memory_alloc(&memory, &buffer, page), 0);
+	auto *shared = static_cast<char *>(
+		mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	strcpy(shared, "here");
+	vrdma_region region{};
+	ASSERT_EQ(vrdma_region_map(&memory, &region, shared, 100, true), 0);
+	EXPECT_FALSE(region.in_chunk);
+	EXPECT_STREQ(static_cast<char *>(bus.at(first_byte(region))), "here");
+	vrdma_region_unmap(&memory, &region);
+	vrdma_memory_free(&memory, &buffer);
+	munmap(shared, page);
 }
 
 // What a device refused leaves nothing mapped, and its addresses free.
