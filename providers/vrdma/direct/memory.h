@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Memory of this process that the device sees. Each range has bus addresses of its own, contiguous
- * ones; so a page list is never more than its first block.
+ * Memory of this process that the device sees. Bus addresses of a range are contiguous, so
+ * its page list is never more than the first block.
  */
 #ifndef VRDMA_DIRECT_MEMORY_H
 #define VRDMA_DIRECT_MEMORY_H
