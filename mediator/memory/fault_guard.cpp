@@ -2,6 +2,8 @@
 #include "mediator/memory/fault_guard.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -38,12 +40,14 @@ Slot* find(const std::byte* address) noexcept {
     return nullptr;
 }
 
-// The smallest page that can be put there: a mapping of huge pages cannot be cut within one.
+// The smallest page that can be put there: a mapping of huge pages cannot be cut within one. By the
+// system call, as in a signal handler nothing else is safe.
 bool put_scratch(std::byte* address) noexcept {
     for (const std::uint64_t page : {1ull << 12, 1ull << 21, 1ull << 30}) {
         std::byte* const start = address - reinterpret_cast<std::uintptr_t>(address) % page;
-        if (::mmap(start, page, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED) {
+        if (::syscall(SYS_mmap, start, page, static_cast<long>(PROT_READ | PROT_WRITE),
+                      static_cast<long>(MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE),
+                      -1L, 0L) != -1) {
             return true;
         }
     }
