@@ -78,16 +78,14 @@ int complain(const char* what, std::errc error) {
 }
 
 Result<std::unique_ptr<vfio_user::Server>> serve_socket(const VfioUserDevice& device,
-                                                        const std::vector<DeviceType>& types,
-                                                        EventLoop& loop, hca::Hca& hca,
-                                                        verbs::GidRegistry& gids) {
-    const auto type = std::ranges::find(types, device.type, &DeviceType::name);
-    auto function = vfio_user::Function::create(
-        {device.name, *type, device.identity, device.window}, loop, hca, gids);
+                                                        const Host& host) {
+    const auto type = std::ranges::find(host.types, device.type, &DeviceType::name);
+    auto function =
+        vfio_user::Function::create({device.name, *type, device.identity, device.window}, host);
     if (!function) {
         return fail(function.error());
     }
-    return vfio_user::Server::listen(device.socket, device.name, std::move(*function), loop);
+    return vfio_user::Server::listen(device.socket, device.name, std::move(*function), host.loop);
 }
 
 int serve(const Config& config) {
@@ -105,9 +103,10 @@ int serve(const Config& config) {
         return complain("soft HCA", hca.error());
     }
     verbs::GidRegistry gids;
+    const Host host{loop, **hca, gids, config.types};
     std::unique_ptr<mdev::MdevFrontend> module;
     if (config.mdev) {
-        auto opened = mdev::MdevFrontend::open({loop, **hca, gids, config.types}, config.name);
+        auto opened = mdev::MdevFrontend::open(host, config.name);
         if (!opened) {
             return complain(VRDMA_MDEV_PATH, opened.error());
         }
@@ -115,7 +114,7 @@ int serve(const Config& config) {
     }
     std::vector<std::unique_ptr<vfio_user::Server>> servers;
     for (const VfioUserDevice& device : config.vfio_user) {
-        auto server = serve_socket(device, config.types, loop, **hca, gids);
+        auto server = serve_socket(device, host);
         if (!server) {
             return complain(device.socket.path.c_str(), server.error());
         }

@@ -58,7 +58,8 @@ class Machine {
           function_{[&] {
               verbs::Identity identity;
               identity.mac = {2, 0, 0, 0, 0, 1};
-              auto made = Function::create({"fuzz", type_, identity, window}, loop_, *hca_, gids_);
+              auto made =
+                  Function::create({"fuzz", type_, identity, window}, {loop_, *hca_, gids_, {}});
               Function* const function = made->get();
               server_ = Server::create("fuzz", std::move(*made), loop_);
               return function;

@@ -9,21 +9,12 @@
 #include <span>
 
 #include "mediator/base/event_fd.h"
-#include "mediator/base/event_loop.h"
 #include "mediator/base/mapping.h"
-#include "mediator/device/device.h"
 #include "mediator/device/host_port.h"
+#include "mediator/frontend/host.h"
 #include "mediator/frontend/mdev/window_memory.h"
 
 namespace vrdma::mdev {
-
-// What devices share.
-struct Host {
-    EventLoop& loop;
-    hca::Hca& hca;
-    verbs::GidRegistry& gids;
-    std::span<const DeviceType> types;
-};
 
 class MdevDevice final : public HostPort {
   public:

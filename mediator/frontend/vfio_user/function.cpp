@@ -35,13 +35,12 @@ Function::Function(const DeviceType& type)
     vrdma_pci_config_init(&config_, type.limits.doorbell_pages, type.limits.vectors);
 }
 
-Result<std::unique_ptr<Function>> Function::create(const Options& options, EventLoop& loop,
-                                                   hca::Hca& hca, verbs::GidRegistry& gids) {
+Result<std::unique_ptr<Function>> Function::create(const Options& options, const Host& host) {
     std::unique_ptr<Function> function{new Function{options.type}};
     if (const auto prepared = function->prepare(options.window); !prepared) {
         return fail(prepared.error());
     }
-    if (const auto started = function->start(options, loop, hca, gids); !started) {
+    if (const auto started = function->start(options, host); !started) {
         return fail(started.error());
     }
     return function;
@@ -61,15 +60,14 @@ Result<> Function::prepare(std::uint64_t window) {
     return replace_shared();
 }
 
-Result<> Function::start(const Options& options, EventLoop& loop, hca::Hca& hca,
-                         verbs::GidRegistry& gids) {
+Result<> Function::start(const Options& options, const Host& host) {
     auto wake = EventFd::create();
     if (!wake) {
         return fail(wake.error());
     }
     wake_ = std::move(*wake);
-    device_.emplace(options.name, type_, options.identity, *this, hca, gids);
-    auto turns = loop.watch(wake_->fd(), [this](std::uint32_t) {
+    device_.emplace(options.name, type_, options.identity, *this, host.hca, host.gids);
+    auto turns = host.loop.watch(wake_->fd(), [this](std::uint32_t) {
         wake_->drain();
         device_->service();
     });

@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "mediator/base/event_fd.h"
-#include "mediator/base/event_loop.h"
 #include "mediator/base/mapping.h"
-#include "mediator/device/device.h"
+#include "mediator/frontend/host.h"
 #include "mediator/frontend/vfio_user/client_memory.h"
 #include "mediator/frontend/vfio_user/interrupts.h"
 #include "vrdma/pci_config.h"
@@ -26,9 +25,8 @@ class Function final : public HostPort {
         std::uint64_t window; // bytes of IOVA space
     };
 
-    // All that is passed by reference outlives the function.
-    static Result<std::unique_ptr<Function>> create(const Options& options, EventLoop& loop,
-                                                    hca::Hca& hca, verbs::GidRegistry& gids);
+    // The type outlives the function, as what the host refers to does.
+    static Result<std::unique_ptr<Function>> create(const Options& options, const Host& host);
     Function(const Function&) = delete;
     Function& operator=(const Function&) = delete;
     ~Function() override = default;
@@ -58,8 +56,7 @@ class Function final : public HostPort {
     explicit Function(const DeviceType& type);
 
     Result<> prepare(std::uint64_t window);
-    Result<> start(const Options& options, EventLoop& loop, hca::Hca& hca,
-                   verbs::GidRegistry& gids);
+    Result<> start(const Options& options, const Host& host);
     Result<> replace_shared();
     void read_registers(std::uint64_t offset, std::span<std::byte> data) noexcept;
     void write_registers(std::uint64_t offset, std::span<const std::byte> data);

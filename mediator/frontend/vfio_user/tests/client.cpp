@@ -24,7 +24,7 @@ std::unique_ptr<Function> Bench::make_function(std::string name) {
     verbs::Identity identity;
     identity.mac = {2, 0, 0, 0, 0, static_cast<std::uint8_t>(name.size())};
     return std::move(
-        *Function::create({std::move(name), type, identity, window}, loop, *hca, gids));
+        *Function::create({std::move(name), type, identity, window}, {loop, *hca, gids, {}}));
 }
 
 UniqueFd shared_file(std::uint64_t size) {
