@@ -28,7 +28,7 @@ std::unique_ptr<Function> Bench::make_function(std::string name) {
 }
 
 UniqueFd shared_file(std::uint64_t size) {
-    UniqueFd file{::memfd_create("client", MFD_CLOEXEC)};
+    UniqueFd file{::memfd_create("client", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
     EXPECT_EQ(::ftruncate(file.get(), static_cast<off_t>(size)), 0);
     return file;
 }

@@ -5,6 +5,7 @@
 
 #include "mediator/base/mapping.h"
 #include "mediator/frontend/vfio_user/client_memory.h"
+#include "mediator/frontend/vfio_user/tests/client.h"
 
 namespace vrdma::vfio_user {
 namespace {
@@ -17,13 +18,11 @@ constexpr Iova start{0x100000};
 
 class ClientMemoryTest : public ::testing::Test {
   protected:
-    ClientMemoryTest() { EXPECT_EQ(::ftruncate(file_.get(), length), 0); }
-
-    UniqueFd file() const { return UniqueFd{::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0)}; }
+    UniqueFd file() const { return test::copy_of(file_); }
     volatile char& device(Iova at) { return *reinterpret_cast<volatile char*>(memory_->at(at, 1)); }
     volatile char& client(std::uint64_t at) { return *client_.as<volatile char>(at); }
 
-    UniqueFd file_{::memfd_create("client", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    UniqueFd file_ = test::shared_file(length);
     Mapping client_ = *Mapping::map(file_.get(), 0, length, both);
     std::unique_ptr<ClientMemory> memory_ = *ClientMemory::create(window);
 };
@@ -106,13 +105,11 @@ TEST_F(ClientMemoryTest, RefusesFilesThatAreNotMemory) {
 
 // Seal a file against writing and map it for writing; expect EPERM, and reading to be fine.
 TEST_F(ClientMemoryTest, SealsHold) {
-    const UniqueFd sealed{::memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-    ASSERT_EQ(::ftruncate(sealed.get(), page), 0);
+    const UniqueFd sealed = test::shared_file(page);
     ASSERT_EQ(::fcntl(sealed.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
-    const auto copy = [&] { return UniqueFd{::fcntl(sealed.get(), F_DUPFD_CLOEXEC, 0)}; };
-    EXPECT_EQ(memory_->map(start, page, copy(), 0, both).error(),
+    EXPECT_EQ(memory_->map(start, page, test::copy_of(sealed), 0, both).error(),
               std::errc::operation_not_permitted);
-    EXPECT_TRUE(memory_->map(start, page, copy(), 0, PROT_READ));
+    EXPECT_TRUE(memory_->map(start, page, test::copy_of(sealed), 0, PROT_READ));
 }
 
 // Write to what is mapped for reading only; expect a scratch page, and the client's as it was.

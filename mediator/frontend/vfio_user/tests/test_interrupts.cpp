@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "mediator/frontend/vfio_user/interrupts.h"
+#include "mediator/frontend/vfio_user/tests/client.h"
 
 namespace vrdma::vfio_user {
 namespace {
@@ -16,7 +17,7 @@ class InterruptsTest : public ::testing::Test {
   protected:
     Result<> set(unsigned vector) {
         std::vector<UniqueFd> fds;
-        fds.emplace_back(::fcntl(eventfd_.get(), F_DUPFD_CLOEXEC, 0));
+        fds.push_back(test::copy_of(eventfd_));
         return interrupts_->set(vector, std::move(fds));
     }
 
@@ -66,7 +67,7 @@ TEST_F(InterruptsTest, ClearAllForgets) {
 // Pass something else than an eventfd among eventfds; expect none to be taken.
 TEST_F(InterruptsTest, OnlyEventfds) {
     std::vector<UniqueFd> fds;
-    fds.emplace_back(::fcntl(eventfd_.get(), F_DUPFD_CLOEXEC, 0));
+    fds.push_back(test::copy_of(eventfd_));
     fds.emplace_back(::open("/dev/null", O_RDWR | O_CLOEXEC));
     EXPECT_EQ(interrupts_->set(0, std::move(fds)).error(), std::errc::invalid_argument);
     interrupts_->raise(0);
