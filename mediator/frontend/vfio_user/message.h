@@ -16,7 +16,7 @@ namespace vrdma::vfio_user {
 
 // What we accept in one message, and tell the client.
 constexpr std::size_t max_transfer = 1 << 16;
-constexpr std::size_t max_fds = 64;
+constexpr std::size_t max_fds = 16; // QEMU takes more for malformed
 constexpr std::size_t max_message_size =
     sizeof(vfio_user_header) + sizeof(vfio_user_region_access) + max_transfer;
 
