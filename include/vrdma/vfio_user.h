@@ -56,7 +56,10 @@ VRDMA_CHECK_SIZE(struct vfio_user_version, 4);
 #define VFIO_USER_DEFAULT_MAX_FDS 1
 #define VFIO_USER_DEFAULT_MAX_TRANSFER (1u << 20)
 
-/* With the file descriptor of memory that both map. No reply payload. */
+/*
+ * With the file descriptor of memory that both map; without one the memory can only be asked for by
+ * message (DMA_READ, DMA_WRITE), which we never do. No reply payload.
+ */
 struct vfio_user_dma_map {
 	__u32 argsz; /* of this structure */
 	__u32 flags; /* VFIO_USER_DMA_* */

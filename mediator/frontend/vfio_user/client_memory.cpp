@@ -58,7 +58,7 @@ bool ClientMemory::overlaps(Iova iova, std::uint64_t length) const {
 
 Result<> ClientMemory::map(Iova iova, std::uint64_t length, UniqueFd file, std::uint64_t offset,
                            int protection) {
-    const std::uint64_t page = page_size(file.get());
+    const std::uint64_t page = file ? page_size(file.get()) : VRDMA_PAGE_SIZE;
     if (page == 0 || length == 0 || at(iova, length) == nullptr ||
         (raw(iova) | length | offset) % page != 0) {
         return fail(std::errc::invalid_argument);
@@ -132,6 +132,9 @@ void ClientMemory::show_again(Iova iova, const Map& map, std::uint64_t begin,
 
 bool ClientMemory::show(Iova iova, const Map& map, std::uint64_t begin,
                         std::uint64_t end) const noexcept {
+    if (!map.file) {
+        return true;
+    }
     std::byte* const place = at(iova + begin, end - begin);
     return ::mmap(place, end - begin, map.protection, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
                   map.file.get(), static_cast<off_t>(map.offset + begin)) != MAP_FAILED;

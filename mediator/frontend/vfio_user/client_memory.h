@@ -24,7 +24,8 @@ class ClientMemory final : public GuestMemory {
     ClientMemory& operator=(const ClientMemory&) = delete;
     ~ClientMemory() override;
 
-    // protection: PROT_READ, PROT_WRITE or both.
+    // protection: PROT_READ, PROT_WRITE or both. Memory without a file is the client's alone: the
+    // device meets scratch pages there.
     Result<> map(Iova iova, std::uint64_t length, UniqueFd file, std::uint64_t offset,
                  int protection);
     // Of exactly what was mapped. After it nobody touches the memory.
@@ -37,7 +38,7 @@ class ClientMemory final : public GuestMemory {
   private:
     struct Map {
         std::uint64_t length;
-        UniqueFd file;
+        UniqueFd file; // or none
         std::uint64_t offset;
         int protection;
         std::uint64_t page; // bytes: a mapping of huge pages is cut between them

@@ -113,7 +113,7 @@ void Server::accept(UniqueFd socket) {
         log_.warn("refuses a second client");
         return;
     }
-    client_.emplace(Client{Channel{std::move(socket)}, Session{*function_}, {}, false});
+    client_.emplace(Client{Channel{std::move(socket)}, Session{*function_, log_}, {}, false});
     if (const auto watched = watch_client(); !watched) {
         drop(watched.error());
         return;

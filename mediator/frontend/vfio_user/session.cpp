@@ -130,13 +130,20 @@ Result<Answer> Session::map_dma(Message& message) {
         return fail(map.error());
     }
     constexpr std::uint32_t known = VFIO_USER_DMA_READ | VFIO_USER_DMA_WRITE;
-    if (map->flags == 0 || (map->flags & ~known) != 0 || message.fds.size() != 1) {
+    if (map->flags == 0 || (map->flags & ~known) != 0 || message.fds.size() > 1) {
         return fail(invalid);
+    }
+    UniqueFd file;
+    if (message.fds.empty()) {
+        log_.info("{} bytes of memory at {:#x} come without a file: out of the device's reach",
+                  map->size, map->address);
+    } else {
+        file = std::move(message.fds[0]);
     }
     const int protection = ((map->flags & VFIO_USER_DMA_READ) != 0 ? PROT_READ : 0) |
                            ((map->flags & VFIO_USER_DMA_WRITE) != 0 ? PROT_WRITE : 0);
     return function_.client_memory()
-        .map(Iova{map->address}, map->size, std::move(message.fds[0]), map->offset, protection)
+        .map(Iova{map->address}, map->size, std::move(file), map->offset, protection)
         .map([] { return Answer{}; });
 }
 

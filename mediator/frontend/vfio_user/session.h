@@ -4,6 +4,7 @@
 // which checks all that it was sent.
 #pragma once
 
+#include "mediator/base/log.h"
 #include "mediator/frontend/vfio_user/function.h"
 #include "mediator/frontend/vfio_user/message.h"
 
@@ -11,7 +12,8 @@ namespace vrdma::vfio_user {
 
 class Session {
   public:
-    explicit Session(Function& function) : function_{function} {}
+    // Both outlive the session.
+    Session(Function& function, DeviceLog& log) : function_{function}, log_{log} {}
 
     // An error is the reply's errno. The first command must be VERSION; false from negotiated()
     // after it is the end of the session.
@@ -36,6 +38,7 @@ class Session {
     unsigned irq_count(std::uint32_t index) const noexcept;
 
     Function& function_;
+    DeviceLog& log_;
     bool negotiated_ = false;
 };
 

@@ -100,7 +100,19 @@ TEST_F(ClientMemoryTest, RefusesFilesThatAreNotMemory) {
     EXPECT_FALSE(memory_->map(start, page, UniqueFd{::open("/dev/zero", O_RDWR)}, 0, both));
     EXPECT_FALSE(
         memory_->map(start, page, UniqueFd{::open("/proc/self/exe", O_RDONLY)}, 0, PROT_READ));
-    EXPECT_FALSE(memory_->map(start, page, UniqueFd{}, 0, both));
+}
+
+// Map without a file; expect the device to meet a scratch page, also after it was released, and the
+// place to be taken.
+TEST_F(ClientMemoryTest, MemoryWithoutAFileIsOutOfReach) {
+    ASSERT_TRUE(memory_->map(start, page, UniqueFd{}, 0, both));
+    device(start) = 'd';
+    memory_->release(start, page);
+    device(start) = 'd';
+    EXPECT_EQ(memory_->scratch_faults(), 2u);
+    EXPECT_EQ(memory_->map(start, page, file(), 0, both).error(), std::errc::file_exists);
+    EXPECT_TRUE(memory_->unmap(start, page));
+    EXPECT_TRUE(memory_->map(start, page, file(), 0, both));
 }
 
 // Seal a file against writing and map it for writing; expect EPERM, and reading to be fine.

@@ -48,7 +48,8 @@ class SessionTest : public ::testing::Test {
 
     Bench bench_;
     std::unique_ptr<Function> function_ = bench_.make_function();
-    Session session_{*function_};
+    DeviceLog log_{"test"};
+    Session session_{*function_, log_};
 };
 
 std::vector<UniqueFd> one(UniqueFd fd) {
@@ -62,7 +63,7 @@ std::vector<UniqueFd> one(UniqueFd fd) {
 TEST_F(SessionTest, VersionIsNegotiated) {
     for (const auto* const good : {"", "{}", R"({"capabilities":{}})",
                                    R"({"capabilities":{"max_msg_fds":8,"unknown":[1]}})"}) {
-        Session session{*function_};
+        Session session{*function_, log_};
         Message message = version_command(good);
         const auto answer = session.execute(message);
         ASSERT_TRUE(answer) << good;
@@ -75,7 +76,7 @@ TEST_F(SessionTest, VersionIsNegotiated) {
     for (const auto* const bad :
          {"{", "[]", "1", R"({"capabilities":1})", R"({"capabilities":{"max_msg_fds":0}})",
           R"({"capabilities":{"max_msg_fds":"many"}})"}) {
-        Session session{*function_};
+        Session session{*function_, log_};
         Message message = version_command(bad);
         EXPECT_FALSE(session.execute(message)) << bad;
         EXPECT_FALSE(session.negotiated());
@@ -85,7 +86,7 @@ TEST_F(SessionTest, VersionIsNegotiated) {
 // Another major version, a text without its NUL, a second VERSION, and a command before it; expect
 // all to be refused.
 TEST_F(SessionTest, VersionComesFirstAndOnce) {
-    Session session{*function_};
+    Session session{*function_, log_};
     Message early = command(VFIO_USER_DEVICE_RESET);
     EXPECT_FALSE(session.execute(early));
     Message major = command(VFIO_USER_VERSION, vfio_user_version{1, 0});
@@ -210,11 +211,18 @@ TEST_F(SessionTest, MapsMemory) {
     EXPECT_FALSE(run(command(VFIO_USER_DMA_UNMAP, back)));
 }
 
-// Maps without a file, with two, with unknown flags or none, and of the wrong length; expect
+// Map without a file, as QEMU does with its ROMs; expect it to count as any other map.
+TEST_F(SessionTest, MapsMemoryWithoutAFile) {
+    const vfio_user_dma_map request{32, 1, 0, 0x10000, 0x4000};
+    EXPECT_TRUE(map(request, {}));
+    EXPECT_EQ(map(request, one(shared_file(0x4000))).error(), std::errc::file_exists);
+    EXPECT_TRUE(run(command(VFIO_USER_DMA_UNMAP, vfio_user_dma_unmap{24, 0, 0x10000, 0x4000})));
+}
+
+// Maps with two files, with unknown flags or none, and of the wrong length; expect
 // EINVAL.
 TEST_F(SessionTest, RefusesBadMaps) {
     const vfio_user_dma_map good{32, 3, 0, 0x10000, 0x1000};
-    EXPECT_FALSE(map(good, {}));
     auto two = one(shared_file(0x1000));
     two.push_back(shared_file(0x1000));
     EXPECT_FALSE(map(good, std::move(two)));
