@@ -135,8 +135,8 @@ Result<Answer> Session::map_dma(Message& message) {
     }
     UniqueFd file;
     if (message.fds.empty()) {
-        log_.info("{} bytes of memory at {:#x} come without a file: out of the device's reach",
-                  map->size, map->address);
+        log_.debug("{} bytes of memory at {:#x} come without a file: out of the device's reach",
+                   map->size, map->address);
     } else {
         file = std::move(message.fds[0]);
     }
