@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -138,6 +139,20 @@ class Share
 	void *address_;
 	size_t length_;
 };
+
+// Bytes that are others for each seed, or offset.
+inline void fill(char *data, size_t length, unsigned seed)
+{
+	for (size_t i = 0; i < length; ++i)
+		data[i] = static_cast<char>((i + seed) * 2654435761u >> 24);
+}
+
+inline bool is_filled(const char *data, size_t length, unsigned seed)
+{
+	std::vector<char> expected(length);
+	fill(expected.data(), length, seed);
+	return std::memcmp(data, expected.data(), length) == 0;
+}
 
 // The pages that are there, of a mapping that is shared already.
 inline size_t resident(void *address, size_t length)

@@ -26,7 +26,7 @@ template <typename Function> int in_child(Function function)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(ShareFork, ChildAndParentDoNotSeeEachOther)
+TEST(Fork, ChildAndParentDoNotSeeEachOther)
 {
 	const Memory memory(4 * page);
 	std::memset(memory.data(), 'x', 2 * page);
@@ -59,7 +59,7 @@ TEST(ShareFork, ChildAndParentDoNotSeeEachOther)
 	close(written[1]);
 }
 
-TEST(ShareFork, TheParentsHeapStaysIntact)
+TEST(Fork, TheParentsHeapStaysIntact)
 {
 	auto text = std::make_unique<std::string>(1000, 'a');
 	const Share share(text->data(), text->size());
@@ -74,7 +74,7 @@ TEST(ShareFork, TheParentsHeapStaysIntact)
 	EXPECT_EQ(*text, std::string(1000, 'a'));
 }
 
-TEST(ShareFork, ChildSharesItsOwn)
+TEST(Fork, ChildSharesItsOwn)
 {
 	const Memory memory(2 * page);
 	memory[0] = 'x';
@@ -100,7 +100,7 @@ TEST(ShareFork, ChildSharesItsOwn)
 	EXPECT_EQ(share.pieces[0].read(0), 'p');
 }
 
-TEST(ShareFork, KeepsProtection)
+TEST(Fork, KeepsProtection)
 {
 	const Memory memory(page);
 	memory[0] = 'x';
@@ -113,7 +113,7 @@ TEST(ShareFork, KeepsProtection)
 		  0);
 }
 
-TEST(ShareFork, WhatIsNotForTheChildIsNotThere)
+TEST(Fork, WhatIsNotForTheChildIsNotThere)
 {
 	const Memory memory(page);
 	const Share share(memory.data(), page);
@@ -121,7 +121,7 @@ TEST(ShareFork, WhatIsNotForTheChildIsNotThere)
 	EXPECT_EQ(in_child([&] { return Share(memory.data(), page).error; }), EFAULT);
 }
 
-TEST(ShareFork, QueueMemoryIsPrivateInAChild)
+TEST(Fork, QueueMemoryIsPrivateInAChild)
 {
 	vrdma_piece piece{};
 	ASSERT_EQ(vrdma_shared_alloc(page, &piece), 0);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The arena: one sparse memfd of the size of the address space, in which each page lies at the
+ * offset that is its address. What is in it the kernel knows; see share.h.
+ *
+ * All but the lock is for who holds it.
+ */
+#ifndef VRDMA_DIRECT_ARENA_H
+#define VRDMA_DIRECT_ARENA_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <vrdma/device.h>
+
+#include "maps.h"
+
+#define PAGE ((uintptr_t)VRDMA_PAGE_SIZE)
+#define ARENA_SIZE ((uintptr_t)1 << 48) /* no user address is higher without being asked for */
+
+/* Addresses, in whole pages. */
+struct vrdma_range {
+	uintptr_t start, end;
+};
+
+static inline bool vrdma_range_overlaps(struct vrdma_range range, uintptr_t start, uintptr_t end)
+{
+	return start < range.end && end > range.start;
+}
+
+struct vrdma_arena {
+	pthread_mutex_t mutex;
+	int cancel_state; /* of who holds it */
+	int fd;           /* -1: no arena yet */
+	dev_t device;
+	ino_t inode;
+	int pagemap;            /* /proc/self/pagemap */
+	struct vrdma_maps maps; /* for a pass at a time */
+};
+
+extern struct vrdma_arena vrdma_arena;
+
+/* Holds off the cancellation of this thread as well. */
+void vrdma_arena_lock(void);
+void vrdma_arena_unlock(void);
+
+/* The first time creates it. Returns 0 or an errno. */
+int vrdma_arena_open(void);
+
+/* In the child of a fork(), whose arena is its parent's. */
+void vrdma_arena_close(void);
+
+bool vrdma_is_in_arena(const struct vrdma_mapping *mapping);
+
+/* At the offset that is its address: elsewhere only what mremap() has moved. */
+bool vrdma_is_at_home(const struct vrdma_mapping *mapping);
+
+/* The first of the range that holds pages. */
+bool vrdma_arena_data(struct vrdma_range within, struct vrdma_range *data);
+
+/* Frees the pages. Returns 0 or an errno. */
+int vrdma_arena_punch(struct vrdma_range range);
+
+#endif /* VRDMA_DIRECT_ARENA_H */

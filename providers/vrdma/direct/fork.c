@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "fork.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "arena.h"
+#include "share_count.h"
+
+/* A pipe: its end is that the child has made its copy. */
+static int copied[2];
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&vrdma_arena.mutex);
+	copied[0] = copied[1] = -1;
+	/* Without a pipe the parent does not wait, and writes early. */
+	if (vrdma_arena.fd >= 0 && pipe2(copied, O_CLOEXEC))
+		copied[0] = copied[1] = -1;
+}
+
+static void after_fork_in_parent(void)
+{
+	ssize_t n;
+	char byte;
+
+	if (copied[0] >= 0) {
+		close(copied[1]);
+		do
+			n = read(copied[0], &byte, 1);
+		while (n < 0 && errno == EINTR);
+		close(copied[0]);
+	}
+	pthread_mutex_unlock(&vrdma_arena.mutex);
+}
+
+static bool copy_out(struct vrdma_range data, char *to)
+{
+	while (data.start < data.end) {
+		const ssize_t n = pread(vrdma_arena.fd, to, data.end - data.start,
+					(off_t)data.start);
+
+		if (n > 0) {
+			data.start += (uintptr_t)n;
+			to += n;
+		} else if (n == 0 || errno != EINTR) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Makes it anonymous and private again. */
+static bool take_back(const struct vrdma_mapping *m)
+{
+	const size_t length = m->end - m->start;
+	struct vrdma_range file = {m->offset, m->offset + length};
+	struct vrdma_range data;
+	char *copy = mmap(NULL, length, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (copy == MAP_FAILED)
+		return false;
+	for (; vrdma_arena_data(file, &data); file.start = data.end)
+		if (!copy_out(data, copy + (data.start - m->offset)))
+			return false;
+	return mprotect(copy, length, m->prot) == 0 &&
+	       mremap(copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)m->start) !=
+		       MAP_FAILED;
+}
+
+static bool take_all_back(void)
+{
+	struct vrdma_mapping m = {.end = 0};
+	struct vrdma_maps maps;
+	bool done = true;
+
+	if (vrdma_maps_open(&maps))
+		return false;
+	while (done && vrdma_maps_find(&maps, m.end, &m))
+		done = !vrdma_is_in_arena(&m) || take_back(&m);
+	vrdma_maps_close(&maps);
+	return done;
+}
+
+static void after_fork_in_child(void)
+{
+	if (vrdma_arena.fd >= 0) {
+		/* Without a copy of its own the child would write to its parent's memory. */
+		if (!take_all_back())
+			abort();
+		vrdma_arena_close();
+		vrdma_share_count_free();
+	}
+	if (copied[0] >= 0) {
+		close(copied[0]);
+		close(copied[1]);
+	}
+	pthread_mutex_unlock(&vrdma_arena.mutex);
+}
+
+int vrdma_fork_prepare(void)
+{
+	static bool prepared;
+	int error;
+
+	if (prepared)
+		return 0;
+	error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+	prepared = !error;
+	return error;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* How often each page is shared. Not thread-safe. */
+#ifndef VRDMA_DIRECT_SHARE_COUNT_H
+#define VRDMA_DIRECT_SHARE_COUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arena.h"
+
+/* Makes room for the counters of the range, for good. Returns 0 or an errno. */
+int vrdma_share_count_reserve(struct vrdma_range range);
+
+/* Of what has room. */
+void vrdma_share_count_up(struct vrdma_range range);
+
+/* Returns the bytes that are shared no more. */
+uint64_t vrdma_share_count_down(struct vrdma_range range);
+
+bool vrdma_is_shared(uintptr_t address);
+
+/* Nothing is shared. */
+void vrdma_share_count_free(void);
+
+#endif /* VRDMA_DIRECT_SHARE_COUNT_H */
