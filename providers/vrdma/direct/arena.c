@@ -129,3 +129,19 @@ int vrdma_arena_punch(struct vrdma_range range)
 		       ? errno
 		       : 0;
 }
+
+bool vrdma_arena_read(struct vrdma_range data, char *to)
+{
+	while (data.start < data.end) {
+		const ssize_t n = pread(vrdma_arena.fd, to, data.end - data.start,
+					(off_t)data.start);
+
+		if (n > 0) {
+			data.start += (uintptr_t)n;
+			to += n;
+		} else if (n == 0 || errno != EINTR) {
+			return false;
+		}
+	}
+	return true;
+}

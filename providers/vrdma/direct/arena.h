@@ -59,6 +59,9 @@ bool vrdma_is_at_home(const struct vrdma_mapping *mapping);
 /* The first of the range that holds pages. */
 bool vrdma_arena_data(struct vrdma_range within, struct vrdma_range *data);
 
+/* False where it cannot be read. */
+bool vrdma_arena_read(struct vrdma_range range, char *to);
+
 /* Frees the pages. Returns 0 or an errno. */
 int vrdma_arena_punch(struct vrdma_range range);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "arena.h"
+#include "heaps.h"
 #include "share_count.h"
 
 /* A pipe: its end is that the child has made its copy. */
@@ -17,9 +18,12 @@ static void before_fork(void)
 {
 	pthread_mutex_lock(&vrdma_arena.mutex);
 	copied[0] = copied[1] = -1;
+	if (vrdma_arena.fd < 0)
+		return;
 	/* Without a pipe the parent does not wait, and writes early. */
-	if (vrdma_arena.fd >= 0 && pipe2(copied, O_CLOEXEC))
+	if (pipe2(copied, O_CLOEXEC))
 		copied[0] = copied[1] = -1;
+	vrdma_heaps_hide();
 }
 
 static void after_fork_in_parent(void)
@@ -27,6 +31,8 @@ static void after_fork_in_parent(void)
 	ssize_t n;
 	char byte;
 
+	if (vrdma_arena.fd >= 0)
+		vrdma_heaps_show();
 	if (copied[0] >= 0) {
 		close(copied[1]);
 		do
@@ -35,22 +41,6 @@ static void after_fork_in_parent(void)
 		close(copied[0]);
 	}
 	pthread_mutex_unlock(&vrdma_arena.mutex);
-}
-
-static bool copy_out(struct vrdma_range data, char *to)
-{
-	while (data.start < data.end) {
-		const ssize_t n = pread(vrdma_arena.fd, to, data.end - data.start,
-					(off_t)data.start);
-
-		if (n > 0) {
-			data.start += (uintptr_t)n;
-			to += n;
-		} else if (n == 0 || errno != EINTR) {
-			return false;
-		}
-	}
-	return true;
 }
 
 /* Makes it anonymous and private again. */
@@ -65,7 +55,7 @@ static bool take_back(const struct vrdma_mapping *m)
 	if (copy == MAP_FAILED)
 		return false;
 	for (; vrdma_arena_data(file, &data); file.start = data.end)
-		if (!copy_out(data, copy + (data.start - m->offset)))
+		if (!vrdma_arena_read(data, copy + (data.start - m->offset)))
 			return false;
 	return mprotect(copy, length, m->prot) == 0 &&
 	       mremap(copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)m->start) !=
@@ -90,7 +80,7 @@ static void after_fork_in_child(void)
 {
 	if (vrdma_arena.fd >= 0) {
 		/* Without a copy of its own the child would write to its parent's memory. */
-		if (!take_all_back())
+		if (!vrdma_heaps_take_back() || !take_all_back())
 			abort();
 		vrdma_arena_close();
 		vrdma_share_count_free();

@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "faults.h"
 
 /* Odd while a range is held; writers wait for it to change. */
 static _Atomic uint32_t generation;
@@ -22,22 +22,12 @@ static _Atomic uintptr_t held_start, held_end;
  */
 static _Thread_local uint32_t retried __attribute__((tls_model("initial-exec")));
 
-/*
- * The handler stays when a hold ends, as faults may still be on their way to it. If the program
- * then sets a handler of its own, the next hold puts ours before that one too; the program's may
- * call the one that it replaced. So each time ours is a function of its own, with its own notion
- * of what comes after it.
- */
-#define LAYERS 4
-static struct sigaction after[LAYERS];
-
 static void wait_for_end(uint32_t held)
 {
 	syscall(SYS_futex, &generation, FUTEX_WAIT_PRIVATE, held, NULL, NULL, 0);
 }
 
-/* True where the access is to be made again. */
-static bool is_ours(const siginfo_t *info)
+bool vrdma_hold_resolve(const siginfo_t *info)
 {
 	const uintptr_t address = (uintptr_t)info->si_addr;
 	uint32_t now;
@@ -62,76 +52,9 @@ static bool is_ours(const siginfo_t *info)
 	return true;
 }
 
-static void pass_on(int layer, int number, siginfo_t *info, void *context)
-{
-	const struct sigaction *action = &after[layer];
-
-	if (action->sa_flags & SA_SIGINFO) {
-		action->sa_sigaction(number, info, context);
-		return;
-	}
-	if (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN) {
-		action->sa_handler(number);
-		return;
-	}
-	/* A fault happens again when we return, but what kill() sends does not. */
-	if (info->si_code <= 0 && action->sa_handler == SIG_IGN)
-		return;
-	signal(number, SIG_DFL);
-	if (info->si_code <= 0)
-		raise(number);
-}
-
-static void on_fault(int layer, int number, siginfo_t *info, void *context)
-{
-	const int saved_errno = errno;
-
-	if (!is_ours(info))
-		pass_on(layer, number, info, context);
-	errno = saved_errno;
-}
-
-#define ENTRY(layer)                                                                               \
-	static void on_fault_##layer(int number, siginfo_t *info, void *context)                   \
-	{                                                                                          \
-		on_fault(layer, number, info, context);                                            \
-	}
-ENTRY(0)
-ENTRY(1)
-ENTRY(2)
-ENTRY(3)
-
-typedef void (*handler)(int number, siginfo_t *info, void *context);
-static const handler entries[LAYERS] = {on_fault_0, on_fault_1, on_fault_2, on_fault_3};
-
-static int install_handler(void)
-{
-	static int layers;
-	struct sigaction current, ours = {0};
-	int layer;
-
-	if (sigaction(SIGSEGV, NULL, &current))
-		return errno;
-	for (layer = 0; layer < layers; layer++)
-		if (current.sa_sigaction == entries[layer])
-			return 0;
-	for (layer = 0; layer < layers; layer++)
-		if (current.sa_sigaction == after[layer].sa_sigaction)
-			break;
-	if (layer == LAYERS)
-		layer = LAYERS - 1;
-	after[layer] = current;
-	if (layer == layers)
-		layers++;
-	ours.sa_sigaction = entries[layer];
-	ours.sa_mask = current.sa_mask;
-	ours.sa_flags = SA_SIGINFO | SA_ONSTACK | (current.sa_flags & (SA_NODEFER | SA_RESTART));
-	return sigaction(SIGSEGV, &ours, NULL) ? errno : 0;
-}
-
 int vrdma_hold(void *start, size_t length, int prot)
 {
-	int error = install_handler();
+	int error = vrdma_catch_faults();
 
 	if (error)
 		return error;

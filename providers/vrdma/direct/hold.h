@@ -3,8 +3,7 @@
  * Holding off the writers of a range of memory while its pages are replaced.
  *
  * The range is made read-only, and a thread that writes to it waits in a SIGSEGV handler until the
- * hold ends, then writes again. Every other fault goes to the program's own handler, or to what
- * the program has set instead of one.
+ * hold ends, then writes again.
  *
  * What cannot wait: a system call of another thread that writes into the range fails with EFAULT;
  * a device that does (O_DIRECT, fixed buffers of io_uring) writes to the old pages; and a thread
@@ -13,6 +12,8 @@
 #ifndef VRDMA_DIRECT_HOLD_H
 #define VRDMA_DIRECT_HOLD_H
 
+#include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -27,6 +28,9 @@ int vrdma_hold(void *start, size_t length, int prot);
 
 /* The caller has given the range its protection back, or replaced it. */
 void vrdma_hold_end(void);
+
+/* In the SIGSEGV handler. True where the access is to be made again. */
+bool vrdma_hold_resolve(const siginfo_t *info);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <future>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -135,6 +139,57 @@ TEST(Fork, QueueMemoryIsPrivateInAChild)
 		  0);
 	EXPECT_EQ(data[0], 'x');
 	vrdma_shared_free(&piece);
+}
+
+// A thread's first allocation is in the first page of a heap, where glibc counts its threads: when
+// a thread ends, it aborts if a child has written its own count there.
+TEST(Fork, LeavesTheHeapsOfThreadsAlone)
+{
+	std::promise<void> shared, forked;
+	std::thread owner([&] {
+		auto *const buffer = static_cast<char *>(std::malloc(2 * page));
+		{
+			const Share share(buffer, 2 * page);
+			EXPECT_EQ(share.error, 0);
+			shared.set_value();
+			forked.get_future().wait();
+		}
+		std::free(buffer);
+	});
+	shared.get_future().wait();
+	// The child's own heaps work.
+	EXPECT_EQ(in_child([] {
+			  int size = 0;
+			  std::thread([&] {
+				  size = static_cast<int>(std::string(9000, 'x').size());
+			  }).join();
+			  return size == 9000 ? 0 : 1;
+		  }),
+		  0);
+	forked.set_value();
+	owner.join();
+}
+
+// The same where the program has blocked the signal by which the child gets its pages.
+TEST(Fork, WorksWithSignalsBlocked)
+{
+	std::thread([] {
+		const std::string text(2 * page, 'x');
+		const Share share(const_cast<char *>(text.data()), text.size());
+		ASSERT_EQ(share.error, 0);
+		sigset_t all, blocked;
+		sigfillset(&all);
+		pthread_sigmask(SIG_BLOCK, &all, nullptr);
+		EXPECT_EQ(in_child([&] {
+				  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+				  return sigismember(&blocked, SIGSEGV) == 1 && text.back() == 'x'
+						 ? 0
+						 : 1;
+			  }),
+			  0);
+		pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+		EXPECT_EQ(sigismember(&blocked, SIGSEGV), 1);
+	}).join();
 }
 
 } // namespace

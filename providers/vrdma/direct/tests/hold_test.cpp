@@ -2,8 +2,6 @@
 #include "hold.h"
 
 #include <atomic>
-#include <csetjmp>
-#include <csignal>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -18,41 +16,6 @@ namespace
 using vrdma::test::Memory;
 using vrdma::test::page;
 
-sigjmp_buf recover;
-volatile sig_atomic_t faults;
-void *volatile fault_address;
-struct sigaction replaced;
-
-void on_fault(int, siginfo_t *info, void *)
-{
-	faults = faults + 1;
-	fault_address = info->si_addr;
-	siglongjmp(recover, 1);
-}
-
-// Calls what it replaced, as a crash reporter does.
-void on_fault_then_replaced(int number, siginfo_t *info, void *context)
-{
-	faults = faults + 100;
-	replaced.sa_sigaction(number, info, context);
-}
-
-void set_handler(void (*handler)(int, siginfo_t *, void *), struct sigaction *old)
-{
-	struct sigaction action = {};
-	action.sa_sigaction = handler;
-	action.sa_flags = SA_SIGINFO | SA_NODEFER;
-	sigaction(SIGSEGV, &action, old);
-}
-
-void hold_something()
-{
-	const Memory memory(page);
-	ASSERT_EQ(vrdma_hold(memory.data(), page, PROT_READ | PROT_WRITE), 0);
-	mprotect(memory.data(), page, PROT_READ | PROT_WRITE);
-	vrdma_hold_end();
-}
-
 bool is_asleep(pid_t thread)
 {
 	std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
@@ -61,34 +24,7 @@ bool is_asleep(pid_t thread)
 	return line.find(") S ") != std::string::npos;
 }
 
-// Writes where it must not, and comes back.
-__attribute__((noinline, no_sanitize("undefined"))) void fault(volatile char *address)
-{
-	if (sigsetjmp(recover, 1) == 0)
-		*address = 1;
-}
-
-class Hold : public ::testing::Test
-{
-      protected:
-	Hold()
-	{
-		faults = 0;
-		sigaction(SIGSEGV, nullptr, &saved_);
-		set_handler(on_fault, nullptr);
-	}
-	~Hold() override
-	{
-		sigaction(SIGSEGV, &saved_, nullptr);
-	}
-	Hold(const Hold &) = delete;
-	Hold &operator=(const Hold &) = delete;
-
-      private:
-	struct sigaction saved_ = {};
-};
-
-TEST_F(Hold, WritersWaitForTheEnd)
+TEST(Hold, WritersWaitForTheEnd)
 {
 	const Memory memory(2 * page);
 	ASSERT_EQ(vrdma_hold(memory.data(), 2 * page, PROT_READ | PROT_WRITE), 0);
@@ -106,62 +42,6 @@ TEST_F(Hold, WritersWaitForTheEnd)
 	vrdma_hold_end();
 	writer.join();
 	EXPECT_EQ(memory[page + 5], 'w');
-	EXPECT_EQ(faults, 0);
-}
-
-TEST_F(Hold, OtherFaultsGoToTheProgram)
-{
-	const Memory read_only(page, PROT_READ);
-	hold_something();
-	for (int i = 1; i <= 3; ++i) {
-		fault(read_only.data() + 7);
-		EXPECT_EQ(faults, i);
-		EXPECT_EQ(fault_address, read_only.data() + 7);
-	}
-	fault(nullptr);
-	EXPECT_EQ(faults, 4);
-	EXPECT_EQ(fault_address, nullptr);
-}
-
-TEST_F(Hold, OtherFaultsGoToTheProgramMeanwhile)
-{
-	const Memory memory(page);
-	const Memory read_only(page, PROT_READ);
-	ASSERT_EQ(vrdma_hold(memory.data(), page, PROT_READ | PROT_WRITE), 0);
-	fault(read_only.data());
-	mprotect(memory.data(), page, PROT_READ | PROT_WRITE);
-	vrdma_hold_end();
-	EXPECT_EQ(faults, 1);
-}
-
-TEST_F(Hold, AHandlerThatIsSetLaterStillGetsThem)
-{
-	const Memory read_only(page, PROT_READ);
-	hold_something();
-	set_handler(on_fault_then_replaced, &replaced);
-	hold_something();
-	fault(read_only.data());
-	EXPECT_EQ(faults, 101) << "first the newer handler, then the one that it replaced";
-	hold_something();
-	fault(read_only.data());
-	EXPECT_EQ(faults, 202);
-}
-
-TEST_F(Hold, WithoutAHandlerAFaultKills)
-{
-	const Memory read_only(page, PROT_READ);
-	const auto die = [&] {
-		signal(SIGSEGV, SIG_DFL);
-		hold_something();
-		*static_cast<volatile char *>(read_only.data()) = 1;
-	};
-	EXPECT_EXIT(die(), ::testing::KilledBySignal(SIGSEGV), "");
-	const auto be_killed = [&] {
-		signal(SIGSEGV, SIG_DFL);
-		hold_something();
-		kill(getpid(), SIGSEGV);
-	};
-	EXPECT_EXIT(be_killed(), ::testing::KilledBySignal(SIGSEGV), "");
 }
 
 } // namespace

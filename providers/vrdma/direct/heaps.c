@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "heaps.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "arena.h"
+#include "faults.h"
+
+/*
+ * A heap of glibc is aligned to its greatest size, 64 MiB, or 8 MiB where malloc() is tuned to use
+ * huge pages; and its first word points behind the few words of its header.
+ */
+#define HEAP_ALIGNMENT ((uintptr_t)8 << 20)
+#define HEAP_HEADER ((uintptr_t)64)
+
+/* glibc makes no more than eight for each processor. */
+#define MAX_HEAPS 4096
+
+static uintptr_t heaps[MAX_HEAPS]; /* first pages */
+static unsigned int count;
+static sigset_t blocked; /* by the thread that forks */
+
+static bool is_heap(uintptr_t page)
+{
+	uintptr_t first;
+
+	/* Not by a load, which would fill a hole. */
+	return pread(vrdma_arena.fd, &first, sizeof(first), (off_t)page) == sizeof(first) &&
+	       first > page && first <= page + HEAP_HEADER;
+}
+
+static void find_heaps(void)
+{
+	struct vrdma_mapping m = {.end = 0};
+	uintptr_t page;
+
+	vrdma_maps_rewind(&vrdma_arena.maps);
+	while (vrdma_maps_find(&vrdma_arena.maps, m.end, &m)) {
+		if (!vrdma_is_at_home(&m))
+			continue;
+		page = (m.start + HEAP_ALIGNMENT - 1) / HEAP_ALIGNMENT * HEAP_ALIGNMENT;
+		for (; page < m.end && count < MAX_HEAPS; page += HEAP_ALIGNMENT)
+			if (is_heap(page))
+				heaps[count++] = page;
+	}
+}
+
+static void advise(int advice)
+{
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		madvise((void *)heaps[i], PAGE, advice);
+}
+
+void vrdma_heaps_hide(void)
+{
+	sigset_t fault;
+
+	sigemptyset(&fault);
+	sigaddset(&fault, SIGSEGV);
+	pthread_sigmask(SIG_UNBLOCK, &fault, &blocked);
+	if (vrdma_catch_faults() == 0)
+		find_heaps();
+	advise(MADV_DONTFORK);
+}
+
+void vrdma_heaps_show(void)
+{
+	advise(MADV_DOFORK);
+	count = 0;
+	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+}
+
+/* All at once: nothing else may be mapped where they belong. */
+static bool map_heaps(void)
+{
+	while (count) {
+		const struct vrdma_range page = {heaps[count - 1], heaps[count - 1] + PAGE};
+		char *const to = mmap((void *)page.start, PAGE, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+		if (to != (char *)page.start || !vrdma_arena_read(page, to))
+			return false;
+		count--;
+	}
+	return true;
+}
+
+bool vrdma_heaps_take_back(void)
+{
+	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+	return map_heaps();
+}
+
+bool vrdma_heaps_resolve(const siginfo_t *info)
+{
+	const uintptr_t address = (uintptr_t)info->si_addr;
+	unsigned int i;
+
+	/* In the parent they are mapped. */
+	for (i = 0; info->si_code == SEGV_MAPERR && i < count; i++)
+		if (heaps[i] == address - address % PAGE)
+			return map_heaps();
+	return false;
+}
