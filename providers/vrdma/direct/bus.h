@@ -6,6 +6,7 @@
 #ifndef VRDMA_DIRECT_BUS_H
 #define VRDMA_DIRECT_BUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <vrdma/queue.h>
@@ -16,7 +17,10 @@ extern "C" {
 
 struct vrdma_bus;
 
-/* Memory of this process at an address of the device's: a range of a file that is mapped here. */
+/*
+ * Memory of this process at an address of the device's: a range of a file that is mapped here or,
+ * on a bus that reaches memory in place, any.
+ */
 struct vrdma_dma {
 	uint64_t iova;
 	uint64_t length;
@@ -52,6 +56,7 @@ struct vrdma_bus {
 	uint64_t doorbells_size;
 	int kick_fd;   /* a write wakes the poller */
 	int hangup_fd; /* POLLHUP: the device is gone */
+	bool in_place; /* see in_place.h */
 };
 
 /* Connects to the socket at path. Returns NULL and sets errno where that fails. */

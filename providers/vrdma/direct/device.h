@@ -8,7 +8,7 @@
  *	events, channel			event queues, and how events reach the program
  *	vrdma/commands.h, admin		the admin queue
  *	function			registers, reset
- *	memory, share, iova		what the device sees of this process
+ *	memory, share, in_place, iova	what the device sees of this process
  *	bus: vfio_user			how the function is reached
  *
  * Locks: a device's locks are leaves, but for the admin queue's, under which nothing is called.

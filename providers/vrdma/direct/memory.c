@@ -9,14 +9,38 @@
 #include <string.h>
 #include <sys/vfs.h>
 
+#include "in_place.h"
 #include "share.h"
 
 #define WINDOW_START VRDMA_PAGE_SIZE
 #define WINDOW_END ((uint64_t)1 << 40)
 
+struct vrdma_memory_source {
+	int (*share)(void *address, size_t length, bool device_writes, vrdma_share_visit *visit,
+		     void *arg);
+	void (*unshare)(void *address, size_t length);
+	int (*alloc)(size_t length, struct vrdma_piece *piece);
+	void (*free)(const struct vrdma_piece *piece);
+};
+
+static const struct vrdma_memory_source files = {
+	.share = vrdma_share,
+	.unshare = vrdma_unshare,
+	.alloc = vrdma_shared_alloc,
+	.free = vrdma_shared_free,
+};
+
+static const struct vrdma_memory_source in_place = {
+	.share = vrdma_in_place_share,
+	.unshare = vrdma_in_place_unshare,
+	.alloc = vrdma_in_place_alloc,
+	.free = vrdma_in_place_free,
+};
+
 int vrdma_memory_init(struct vrdma_memory *memory, struct vrdma_bus *bus)
 {
 	memory->bus = bus;
+	memory->source = bus->in_place ? &in_place : &files;
 	memory->chunks = NULL;
 	memory->file = -1;
 	memory->no_chunks = false;
@@ -142,7 +166,7 @@ static int map_alone(struct vrdma_memory *memory, const struct vrdma_piece *piec
 int vrdma_memory_alloc(struct vrdma_memory *memory, struct vrdma_buffer *buffer, uint64_t size)
 {
 	struct vrdma_piece piece;
-	int ret = vrdma_shared_alloc(size, &piece);
+	int ret = memory->source->alloc(size, &piece);
 
 	if (ret)
 		return ret;
@@ -152,7 +176,7 @@ int vrdma_memory_alloc(struct vrdma_memory *memory, struct vrdma_buffer *buffer,
 	if (!buffer->in_chunk) {
 		ret = map_alone(memory, &piece, &buffer->address);
 		if (ret) {
-			vrdma_shared_free(&piece);
+			memory->source->free(&piece);
 			return ret;
 		}
 	}
@@ -176,7 +200,7 @@ void vrdma_memory_free(struct vrdma_memory *memory, struct vrdma_buffer *buffer)
 		memory->bus->ops->unmap(memory->bus, buffer->address, buffer->size);
 		give_range(memory, buffer->address, buffer->size);
 	}
-	vrdma_shared_free(&piece);
+	memory->source->free(&piece);
 }
 
 /* Files are mapped by pages of their own: of hugetlbfs, larger ones. */
@@ -276,7 +300,8 @@ static int map_region_alone(struct vrdma_memory *memory, struct vrdma_region *re
 		ret = take_region(memory, region, page);
 		if (ret)
 			return ret;
-		ret = vrdma_share(region->start, region->length, device_writes, add_piece, &visit);
+		ret = memory->source->share(region->start, region->length, device_writes, add_piece,
+					    &visit);
 		if (ret)
 			unmap_extents(memory, region);
 		page = visit.page;
@@ -313,7 +338,7 @@ void vrdma_region_unmap(struct vrdma_memory *memory, struct vrdma_region *region
 {
 	if (!region->in_chunk)
 		unmap_extents(memory, region);
-	vrdma_unshare(region->start, region->length);
+	memory->source->unshare(region->start, region->length);
 }
 
 struct vrdma_page_list vrdma_region_pages(const struct vrdma_region *region, uint32_t *first_offset)

@@ -18,6 +18,9 @@
 extern "C" {
 #endif
 
+/* How a device comes to reach memory: in files (share.h), or where it is (in_place.h). */
+struct vrdma_memory_source;
+
 /*
  * Shared memory lies in one file (share.h), at the offsets that are its addresses. The device is
  * shown that file in large pieces, which stay: so a registration is no matter of the bus, and what
@@ -33,7 +36,8 @@ struct vrdma_chunk {
 
 struct vrdma_memory {
 	struct vrdma_bus *bus;
-	int file;             /* the one, once there are queues; else -1 */
+	const struct vrdma_memory_source *source;
+	int file;             /* the one, once there are queues in it; else -1 */
 	pthread_mutex_t lock; /* all below */
 	struct vrdma_iova_space space;
 	struct vrdma_chunk *chunks;

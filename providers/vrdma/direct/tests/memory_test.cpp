@@ -156,6 +156,34 @@ TEST_F(Memory, WhatIsNotMappedIsNotShared)
 	EXPECT_EQ(vrdma_region_map(&memory, &region, pages, 0, true), EINVAL);
 }
 
+// Over a bus that reaches memory in place each registration has a mapping of its own: new memory at
+// the address of an older registration is not what the device had pinned for that one.
+TEST(MemoryInPlace, ARegistrationHasAMappingOfItsOwn)
+{
+	FakeBus bus;
+	bus.in_place = true;
+	vrdma_memory memory{};
+	ASSERT_EQ(vrdma_memory_init(&memory, &bus), 0);
+	vrdma_buffer buffer{};
+	ASSERT_EQ(vrdma_memory_alloc(&memory, &buffer, page), 0);
+	EXPECT_EQ(bus.at(buffer.address), buffer.data);
+
+	std::vector<char> bytes(3 * page);
+	vrdma_region one{}, other{};
+	ASSERT_EQ(vrdma_region_map(&memory, &one, bytes.data() + 10, page, true), 0);
+	ASSERT_EQ(vrdma_region_map(&memory, &other, bytes.data() + 10, page, true), 0);
+	EXPECT_NE(one.iova, other.iova);
+	EXPECT_EQ(bus.at(one.iova), bytes.data() + 10);
+	EXPECT_EQ(bus.at(other.iova), bytes.data() + 10);
+
+	vrdma_region_unmap(&memory, &one);
+	EXPECT_EQ(bus.at(other.iova), bytes.data() + 10);
+	vrdma_region_unmap(&memory, &other);
+	vrdma_memory_free(&memory, &buffer);
+	EXPECT_TRUE(bus.maps.empty());
+	vrdma_memory_destroy(&memory);
+}
+
 struct Pages {
 	uint64_t iova;
 	uint64_t length;
