@@ -12,7 +12,8 @@ struct vrdma_doorbell {
 	struct vrdma_doorbell_page *page;
 	const struct vrdma_status_page *status;
 	__le32 *kick_page; /* in a guest: each store is a VM exit. NULL where no store is trapped */
-	int kick_fd;       /* an eventfd in its place, which does not block */
+	int kick_fd;       /* a file in its place, written at kick_offset, or an eventfd */
+	off_t kick_offset; /* negative: an eventfd, which does not block */
 	uint32_t slot;
 };
 
@@ -26,7 +27,10 @@ static inline void vrdma_kick(const struct vrdma_doorbell *doorbell)
 		__atomic_store_n(doorbell->kick_page, 1, __ATOMIC_RELAXED);
 		return;
 	}
-	written = write(doorbell->kick_fd, &one, sizeof(one));
+	if (doorbell->kick_offset < 0)
+		written = write(doorbell->kick_fd, &one, sizeof(one));
+	else
+		written = pwrite(doorbell->kick_fd, &one, sizeof(one), doorbell->kick_offset);
 	(void)written;
 }
 

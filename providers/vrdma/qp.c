@@ -82,6 +82,7 @@ static int create_qp(struct vrdma_qp *qp, struct ibv_pd *pd, struct ibv_qp_init_
 		.status = context->status_page,
 		.kick_page = context->kick_page,
 		.kick_fd = context->kick_fd,
+		.kick_offset = context->kick_offset,
 		.slot = slot % VRDMA_DOORBELL_SLOTS,
 	};
 	attach_to_cqs(qp);

@@ -25,6 +25,7 @@ struct vrdma_context {
 	const struct vrdma_status_page *status_page;
 	__le32 *kick_page; /* or NULL, and kick_fd */
 	int kick_fd;
+	off_t kick_offset;
 	uint32_t max_inline;
 	uint32_t max_send_sge;
 	uint32_t max_recv_sge;

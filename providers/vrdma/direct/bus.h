@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <vrdma/queue.h>
 
 #ifdef __cplusplus
@@ -54,8 +55,10 @@ struct vrdma_bus {
 	const struct vrdma_bus_ops *ops;
 	struct vrdma_doorbell_page *doorbells; /* BAR2, mapped */
 	uint64_t doorbells_size;
-	int kick_fd;   /* a write wakes the poller */
-	int hangup_fd; /* POLLHUP: the device is gone */
+	int kick_fd;       /* a write wakes the poller: */
+	off_t kick_offset; /* at this offset, or to an eventfd where it is negative */
+	int hangup_fd;     /* tells by hangup_event that the device is gone, or wanted back */
+	short hangup_event;
 	bool in_place; /* see in_place.h */
 };
 
@@ -64,6 +67,9 @@ struct vrdma_bus *vrdma_vfio_user_open(const char *path);
 
 /* Over a socket that is connected, which the bus then owns. */
 struct vrdma_bus *vrdma_vfio_user_attach(int socket);
+
+/* The device at a directory in sysfs, which the process has by VFIO. Fails likewise. */
+struct vrdma_bus *vrdma_vfio_open(const char *directory);
 
 #ifdef __cplusplus
 }

@@ -126,6 +126,7 @@ static int init_context(struct vrdma_context *context, struct vrdma_dev *dev)
 	context->doorbell_page = &dev->fn.bus->doorbells[page];
 	context->status_page = dev->status_page.data;
 	context->kick_fd = dev->fn.bus->kick_fd;
+	context->kick_offset = dev->fn.bus->kick_offset;
 	context->max_inline = le32toh(caps->max_inline);
 	context->max_send_sge = le16toh(caps->max_send_sge);
 	context->max_recv_sge = le16toh(caps->max_recv_sge);

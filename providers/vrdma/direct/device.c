@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * One life of the device, from its first context to its last. All contexts of a process on one
- * socket share it, because a device has one client at a time.
+ * path share it, because a device has one client at a time.
  *
  * A device that failed stays, and fails all verbs, until its contexts are closed.
  */
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "device.h"
 
@@ -95,9 +96,19 @@ err_admin:
 	return ret;
 }
 
+/* A path of a device is that of a socket, or of a directory in sysfs. */
+static struct vrdma_bus *open_bus(const char *path)
+{
+	struct stat status;
+
+	if (stat(path, &status))
+		return NULL;
+	return S_ISDIR(status.st_mode) ? vrdma_vfio_open(path) : vrdma_vfio_user_open(path);
+}
+
 static int init(struct vrdma_dev *dev, const struct vrdma_options *options)
 {
-	struct vrdma_bus *bus = vrdma_vfio_user_open(options->path);
+	struct vrdma_bus *bus = open_bus(options->path);
 	int ret;
 
 	if (!bus)

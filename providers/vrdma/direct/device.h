@@ -9,7 +9,7 @@
  *	vrdma/commands.h, admin		the admin queue
  *	function			registers, reset
  *	memory, share, in_place, iova	what the device sees of this process
- *	bus: vfio_user			how the function is reached
+ *	bus: vfio_user, vfio		how the function is reached
  *
  * Locks: a device's locks are leaves, but for the admin queue's, under which nothing is called.
  * Functions return 0 or a negative errno where they end in the shared commands, else an errno.

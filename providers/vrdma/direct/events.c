@@ -157,7 +157,7 @@ static void watch_init(struct watch *watch, struct vrdma_dev *dev)
 	unsigned int admin = vrdma_admin_vector(fn->id.num_vectors);
 
 	watch->fds[0] = (struct pollfd){.fd = dev->events.wake_fd, .events = POLLIN};
-	watch->fds[1] = (struct pollfd){.fd = fn->bus->hangup_fd};
+	watch->fds[1] = (struct pollfd){.fd = fn->bus->hangup_fd, .events = fn->bus->hangup_event};
 	watch->count = 2;
 	for (unsigned int i = 0; i < fn->id.num_vectors; i++)
 		if (i != admin || admin == vrdma_comp_vector(fn->id.num_vectors, 0))
@@ -207,7 +207,7 @@ static void *event_thread(void *arg)
 		else if (!empty_eqs(&dev->events))
 			vrdma_dev_fail(dev, "it said so");
 		else if (watch.fds[1].revents)
-			vrdma_dev_fail(dev, "it is gone");
+			vrdma_dev_fail(dev, "it is gone, or wanted back");
 		else if (status && !vrdma_function_enabled(&dev->fn))
 			vrdma_dev_fail(dev, "its status says so");
 	}

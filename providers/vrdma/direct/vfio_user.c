@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/vfio.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -551,7 +552,9 @@ struct vrdma_bus *vrdma_vfio_user_attach(int socket)
 	pthread_mutex_init(&user->lock, NULL);
 	user->base.ops = &vfio_user_ops;
 	user->base.kick_fd = -1;
+	user->base.kick_offset = -1;
 	user->base.hangup_fd = socket;
+	user->base.hangup_event = POLLHUP;
 	user->socket = socket;
 	err = set_up(user);
 	if (err) {

@@ -44,12 +44,12 @@ static bool parse_addresses(const char *text, struct vrdma_options *options)
 
 static struct ibv_device *make_device(const struct vrdmadv_device_attr *attr, int index)
 {
-	struct vrdma_options options = {.path = (char *)attr->socket};
+	struct vrdma_options options = {.path = (char *)attr->path};
 	struct vrdma_direct_device *device;
 	char name[IBV_SYSFS_NAME_MAX];
 
 	snprintf(name, sizeof(name), "vrdma%d", index);
-	if (!attr->socket || attr->comp_mask ||
+	if (!attr->path || attr->comp_mask ||
 	    snprintf(options.name, sizeof(options.name), "%s", attr->name ? attr->name : name) >=
 		    (int)sizeof(options.name) ||
 	    (attr->addresses && !parse_addresses(attr->addresses, &options))) {

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 struct vrdmadv_device_attr {
-	const char *socket;    /* path of the device's vfio-user socket */
+	const char *path;      /* of a vfio-user socket, or of a VFIO device's directory in sysfs */
 	const char *name;      /* what ibv_get_device_name() returns; NULL: vrdma0, vrdma1, ... */
 	const char *addresses; /* beside the link-local one: "10.0.0.5,fd00::5", or NULL */
 	uint64_t comp_mask;    /* 0 */

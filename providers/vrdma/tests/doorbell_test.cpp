@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <vrdma/device.h>
+
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -55,6 +61,34 @@ TEST(Doorbell, ReceivesTellOnlyWhoWantsThem)
 		EXPECT_EQ(rung(qp), rq_wanted != 0);
 		EXPECT_EQ(qp.pages.kick != 0, rq_wanted != 0);
 	}
+}
+
+// Without a page whose stores are trapped: expects a count of one in the eventfd, or the bytes in
+// the file at the place that stands for the page.
+TEST(Doorbell, WithoutAKickPageItWritesToAFile)
+{
+	TestQp qp;
+	std::vector<ibv_sge> none;
+	ibv_send_wr wr = send_wr(IBV_WR_SEND, none);
+	uint64_t seen = 0;
+	const int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	const int file = memfd_create("bar0", MFD_CLOEXEC);
+	qp.pages.status.need_kick = 1;
+	qp.queues.doorbell.kick_page = nullptr;
+
+	qp.queues.doorbell.kick_fd = event;
+	qp.queues.doorbell.kick_offset = -1;
+	ASSERT_EQ(qp.send(wr), 0);
+	EXPECT_EQ(read(event, &seen, sizeof(seen)), 8);
+	EXPECT_EQ(seen, 1u);
+
+	qp.queues.doorbell.kick_fd = file;
+	qp.queues.doorbell.kick_offset = VRDMA_BAR0_KICK_OFFSET;
+	ASSERT_EQ(qp.send(wr), 0);
+	EXPECT_EQ(pread(file, &seen, sizeof(seen), VRDMA_BAR0_KICK_OFFSET), 8);
+	EXPECT_NE(seen, 0u);
+	close(file);
+	close(event);
 }
 
 // Rings the first and the last slot: expects those two bytes and their lines' bytes, and no other.

@@ -13,7 +13,7 @@
 #define LIBRARY "libvrdma-run.so"
 
 static const char usage[] =
-	"usage: vrdma-run --device SOCKET [--address ADDRESS]... [--device SOCKET ...] "
+	"usage: vrdma-run --device PATH [--address ADDRESS]... [--device PATH ...] "
 	"[--] PROGRAM [ARGUMENT...]\n";
 
 static void fail(const char *what)
@@ -39,15 +39,15 @@ static void append(char **text, const char *separator, const char *value)
 	*text = longer;
 }
 
-/* Sockets are found from any directory; the separators of the list cannot be in their names. */
-static void add_device(char **devices, const char *socket)
+/* Devices are found from any directory; the separators of the list cannot be in their names. */
+static void add_device(char **devices, const char *device)
 {
 	char path[PATH_MAX];
 
-	if (!realpath(socket, path))
-		fail(socket);
+	if (!realpath(device, path))
+		fail(device);
 	if (strpbrk(path, ",;"))
-		wrong("a socket's path cannot have , or ; in it");
+		wrong("a device's path cannot have , or ; in it");
 	append(devices, ";", path);
 }
 
