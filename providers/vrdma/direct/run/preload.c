@@ -5,7 +5,7 @@
  * programs that look at files of the kernel's devices themselves (UCX), how these are looked at
  * (files.c).
  *
- * VRDMA_RUN_DEVICES is SOCKET[,ADDRESS...][;SOCKET...].
+ * VRDMA_RUN_DEVICES is PATH[,ADDRESS...][;PATH...].
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ static int parse_devices(char *text, struct vrdmadv_device_attr *attr)
 	while ((entry = strsep(&rest, ";"))) {
 		if (count == MAX_DEVICES)
 			return -1;
-		attr[count].socket = strsep(&entry, ",");
+		attr[count].path = strsep(&entry, ",");
 		attr[count].addresses = entry;
 		count++;
 	}
@@ -74,8 +74,15 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct ibv_context *(*open)(struct ibv_device *) = stock("ibv_open_device");
 	struct ibv_context *context = open(device);
 
-	if (context && vrdmadv_is_device(context->device))
+	const int error = errno;
+
+	if (!vrdmadv_is_device(device))
+		return context;
+	if (context)
 		vrdma_run_set_directory(context->device->name, context->device->ibdev_path);
+	else /* few programs tell why */
+		fprintf(stderr, "vrdma-run: %s: %s\n", device->name, strerror(error));
+	errno = error;
 	return context;
 }
 
