@@ -62,6 +62,13 @@ class Native:
         return Process(title, [*run, *command], dict(os.environ))
 
 
+def gids_of(address: str) -> list[Gid]:
+    """Those that the address of vrdma-run's --address has."""
+    one, two, three, four = (int(part) for part in address.split("."))
+    text = f"0000:0000:0000:0000:0000:ffff:{one:02x}{two:02x}:{three:02x}{four:02x}"
+    return [Gid(index, text, kind) for kind, index in INDEXES.items()]
+
+
 class NativeGuest(Guest):
     """A side of a conversation. Only one process at a time can have its device."""
 
@@ -71,9 +78,7 @@ class NativeGuest(Guest):
 
     @cached_property
     def gids(self) -> dict[str, list[Gid]]:
-        one, two, three, four = (int(part) for part in ADDRESSES[self.name].split("."))
-        address = f"0000:0000:0000:0000:0000:ffff:{one:02x}{two:02x}:{three:02x}{four:02x}"
-        return {"vrdma0": [Gid(index, address, kind) for kind, index in INDEXES.items()]}
+        return {"vrdma0": gids_of(ADDRESSES[self.name])}
 
 
 class NativeHealth:

@@ -8,6 +8,7 @@ A scatter/gather element is [address, length, lkey]. Every wait has a bound.
 import os
 import random
 import select
+import signal
 import socket
 import stat
 import time
@@ -135,6 +136,13 @@ class Device(Remotable):
         while wanted not in seen and (event := self.async_event(max(0.0, deadline - time.monotonic()))):
             seen.append(event)
         return seen
+
+    def fork(self) -> int:
+        """Starts a child that has a copy of all memory and does nothing; returns its process id."""
+        child = os.fork()
+        if not child:
+            signal.pause()
+        return child
 
     def close(self) -> None:
         self._context.close()
