@@ -2,7 +2,8 @@
 """A lab for the whole run, and for each test the watch over it.
 
 --where native     instead of the lab: two devices behind sockets of a vrdmad on this machine, for the tests of verbs;
-                   those that need virtual machines are marked `lab`
+                   those that need virtual machines are marked `lab`, and those that need such devices `native`
+--update-pyverbs   writes down what comes of each of pyverbs' own tests (pyverbs.txt)
 VRDMA_LAB_DIR      a lab that is up already; the tests use it and leave it up
 VRDMA_TEST_DEVICE  the device in the guests, vrdma0 by default. With rxe0 the tests of verbs run
                    over SoftRoCE, which tells a wrong expectation from a fault of vrdma.
@@ -29,18 +30,20 @@ MEASURED = pytest.StashKey[list[str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--where", choices=("lab", "native"), default="lab", help="where the devices are")
+    parser.addoption("--update-pyverbs", action="store_true", help="write pyverbs.txt instead of comparing with it")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[MEASURED] = []
     config.addinivalue_line("markers", "lab: needs virtual machines")
+    config.addinivalue_line("markers", "native: needs devices behind sockets")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("where") == "native":
-        needs_lab = [item for item in items if item.get_closest_marker("lab")]
-        config.hook.pytest_deselected(items=needs_lab)
-        items[:] = [item for item in items if item not in needs_lab]
+    elsewhere = {"lab": "native", "native": "lab"}[config.getoption("where")]
+    deselected = [item for item in items if item.get_closest_marker(elsewhere)]
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = [item for item in items if item not in deselected]
 
 
 @pytest.fixture(scope="session")

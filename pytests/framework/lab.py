@@ -106,11 +106,15 @@ class Guest(Machine):
         super().__init__(lab, name)
         self.after_boot: list = []  # callables that want to know of a fresh boot
 
+    def bring(self, source: Path) -> str:
+        """Its path in the guest, until that boots anew."""
+        self.copy(source, "/root/")
+        return f"/root/{source.name}"
+
     @cached_property
     def programs(self) -> str:
         """The directory of pytests/guest in the guest."""
-        self.copy(GUEST_PROGRAMS, "/root/")
-        return "/root/guest"
+        return self.bring(GUEST_PROGRAMS)
 
     @cached_property
     def gids(self) -> dict[str, list[Gid]]:

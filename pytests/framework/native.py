@@ -11,7 +11,7 @@ import time
 from functools import cached_property
 from pathlib import Path
 
-from .lab import GUEST_PROGRAMS, PROJECT, TIMEOUT_S, Gid, Guest
+from .lab import PROJECT, TIMEOUT_S, Gid, Guest
 from .process import Failure, Process, Record
 
 BUILD = Path(os.environ.get("VRDMA_BUILD", PROJECT / "build/release"))
@@ -72,9 +72,8 @@ def gids_of(address: str) -> list[Gid]:
 class NativeGuest(Guest):
     """A side of a conversation. Only one process at a time can have its device."""
 
-    @property
-    def programs(self) -> str:
-        return str(GUEST_PROGRAMS)
+    def bring(self, source: Path) -> str:
+        return str(source)
 
     @cached_property
     def gids(self) -> dict[str, list[Gid]]:
