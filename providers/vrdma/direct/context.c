@@ -3,7 +3,7 @@
  * Contexts that libibverbs takes for the kernel's.
  *
  * Where libibverbs asks the kernel all the same, for GIDs and P_Keys, it fails with ENOTTY and goes
- * on to look into sysfs: that is the device's directory (gids.c). A device that has a sysfs entry
+ * on to look into sysfs: that is the device's directory (sysfs.c). A device that has a sysfs entry
  * is opened by its character device, though; so the one in the program's list has none, and the one
  * that a context belongs to is a twin that has.
  */
@@ -67,7 +67,7 @@ static struct verbs_sysfs_dev *make_sysfs(const struct vrdma_dev *dev, const cha
 	sysfs->node_guid = be64toh(guid);
 	snprintf(sysfs->sysfs_name, sizeof(sysfs->sysfs_name), "%s", name);
 	snprintf(sysfs->ibdev_name, sizeof(sysfs->ibdev_name), "%s", name);
-	snprintf(sysfs->ibdev_path, sizeof(sysfs->ibdev_path), "%s", dev->gids.path);
+	snprintf(sysfs->ibdev_path, sizeof(sysfs->ibdev_path), "%s", dev->sysfs.path);
 	sysfs->driver_id = RDMA_DRIVER_UNKNOWN;
 	sysfs->node_type = IBV_NODE_CA;
 	sysfs->ibdev_idx = -1;
@@ -90,7 +90,7 @@ static struct vrdma_direct_device *make_twin(const struct vrdma_dev *dev,
 	}
 	twin->base.refcount = 0; /* the context takes the only one */
 	snprintf(twin->base.device.ibdev_path, sizeof(twin->base.device.ibdev_path), "%s",
-		 dev->gids.path);
+		 dev->sysfs.path);
 	return twin;
 }
 

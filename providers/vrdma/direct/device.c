@@ -82,6 +82,8 @@ static int start(struct vrdma_dev *dev, const struct vrdma_options *options)
 	if (ret)
 		goto err_disable;
 	ret = vrdma_gids_init(dev, options);
+	if (!ret)
+		ret = -vrdma_sysfs_make(&dev->sysfs, dev->gids.entries, dev->gids.count);
 	if (ret)
 		goto err_events;
 	return 0;
@@ -136,8 +138,7 @@ err_bus:
 
 static void destroy(struct vrdma_dev *dev)
 {
-	if (!dev->forked)
-		vrdma_gids_cleanup(&dev->gids);
+	vrdma_sysfs_remove(&dev->sysfs);
 	vrdma_dev_quiesce(dev);
 	vrdma_events_cleanup(dev);
 	disable(dev);
@@ -176,6 +177,7 @@ static void after_fork_in_child(void)
 {
 	for (struct vrdma_dev *dev = devices; dev; dev = dev->next) {
 		dev->forked = true;
+		vrdma_sysfs_abandon(&dev->sysfs);
 		pthread_mutex_init(&dev->admin.lock, NULL);
 		pthread_cond_init(&dev->admin.changed, NULL);
 		vrdma_events_forked(&dev->events);
@@ -229,7 +231,7 @@ static struct vrdma_dev *make(const struct vrdma_options *options)
 __attribute__((destructor)) static void remove_files(void)
 {
 	for (struct vrdma_dev *dev = devices; dev; dev = dev->next)
-		vrdma_gids_cleanup(&dev->gids);
+		vrdma_sysfs_remove(&dev->sysfs);
 }
 
 /* Returns NULL and sets errno if there is no such device. */

@@ -4,7 +4,7 @@
  *
  *	vrdmadv, context		what the program sees: devices, contexts
  *	verbs				the control verbs
- *	device, gids			one life of the function; its addresses
+ *	device, gids, sysfs		one life of the function; its addresses, and as files
  *	events, channel			event queues, and how events reach the program
  *	vrdma/commands.h, admin		the admin queue
  *	function			registers, reset
@@ -25,6 +25,7 @@
 #include "../vrdma.h"
 #include "bus.h"
 #include "memory.h"
+#include "sysfs.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,7 +36,7 @@ extern "C" {
 #define VRDMA_EQ_DEPTH 1024  /* a power of two; more events wait in the device */
 #define VRDMA_MAX_COMP_EQS 15
 #define VRDMA_EVENT_BUCKETS 4096
-#define VRDMA_MAX_ADDRESSES 16
+#define VRDMA_MAX_ADDRESSES (VRDMA_MAX_GIDS / 2 - 1) /* and the one of its own */
 
 struct vrdma_function {
 	struct vrdma_bus *bus;
@@ -83,11 +84,10 @@ struct vrdma_events {
 	struct vrdma_event_target *qps[VRDMA_EVENT_BUCKETS];
 };
 
-/* The port's GIDs, which never change, and the directory where libibverbs reads them. */
+/* The port's GIDs, which never change. */
 struct vrdma_gids {
-	union ibv_gid entries[2 * (1 + VRDMA_MAX_ADDRESSES)];
+	union ibv_gid entries[VRDMA_MAX_GIDS];
 	unsigned int count;
-	char path[IBV_SYSFS_PATH_MAX];
 };
 
 /* What a program may say of a device (vrdmadv.h). */
@@ -110,6 +110,7 @@ struct vrdma_dev {
 	struct vrdma_cpl_query_device caps;
 	struct vrdma_events events;
 	struct vrdma_gids gids;
+	struct vrdma_sysfs sysfs;
 
 	pthread_mutex_t quiesce_lock; /* quiesced, and the reset before it is set */
 	bool quiesced;                /* was reset; touches no memory of ours any more */
@@ -147,7 +148,6 @@ void vrdma_async_event(struct ibv_context *context, struct ibv_async_event *even
 
 /* gids.c */
 int vrdma_gids_init(struct vrdma_dev *dev, const struct vrdma_options *options);
-void vrdma_gids_cleanup(struct vrdma_gids *gids);
 
 /* device.c */
 struct vrdma_dev *vrdma_dev_get(const struct vrdma_options *options);

@@ -111,19 +111,27 @@ static char *library(void)
 	return strdup(VRDMA_LIBRARY_DIRECTORY "/" LIBRARY);
 }
 
+/* After what is preloaded already: the runtime of a sanitizer has to be first. */
+static char *preload(void)
+{
+	const char *others = getenv("LD_PRELOAD");
+	char *libraries = NULL;
+
+	if (others && *others)
+		append(&libraries, ":", others);
+	append(&libraries, ":", library());
+	return libraries;
+}
+
 int main(int argc, char **argv)
 {
 	char *devices = parse(argc, argv);
-	char *preload = library();
-	const char *others = getenv("LD_PRELOAD");
 
 	if (!devices)
 		wrong("which --device?");
 	if (optind == argc)
 		wrong("which program?");
-	if (others && *others)
-		append(&preload, ":", others);
-	if (setenv("VRDMA_RUN_DEVICES", devices, 1) || setenv("LD_PRELOAD", preload, 1))
+	if (setenv("VRDMA_RUN_DEVICES", devices, 1) || setenv("LD_PRELOAD", preload(), 1))
 		fail("environment");
 	execvp(argv[optind], argv + optind);
 	fail(argv[optind]);
