@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Two devices behind sockets of a vrdmad on this machine, in the place of the lab's guests.
 
-VRDMA_BUILD  the build whose vrdmad and provider are used, build/release by default
+VRDMA_BUILD  the build whose vrdmad and provider are used, build/release by default; it may be one with sanitizers
 """
 
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from .lab import PROJECT, TIMEOUT_S, Gid, Guest
 from .process import Failure, Process, Record
+from .sanitizers import Sanitizers
 
 BUILD = Path(os.environ.get("VRDMA_BUILD", PROJECT / "build/release"))
 # By name, which is also where a program finds its server. A device's GIDs of this address follow the link-local ones.
@@ -34,6 +35,7 @@ class Native:
     def __init__(self, record: Record) -> None:
         self.record = record
         self._directory = tempfile.TemporaryDirectory(prefix="vrdma-native-")
+        self.sanitizers = Sanitizers(BUILD, Path(self._directory.name))
 
     def socket(self, name: str) -> Path:
         return Path(self._directory.name) / f"{name}.sock"
@@ -43,7 +45,8 @@ class Native:
         tables = [DEVICE_TABLE.format(name=name.replace(".", "-"), socket=self.socket(name), address=address)
                   for name, address in ADDRESSES.items()]
         config.write_text("mdev = false\n" + "".join(tables))
-        self.mediator = Process("vrdmad", [str(BUILD / "mediator/control/vrdmad"), "--config", str(config)], dict(os.environ))
+        vrdmad = [str(BUILD / "mediator/control/vrdmad"), "--config", str(config)]
+        self.mediator = Process("vrdmad", vrdmad, self.sanitizers.ours())
         deadline = time.monotonic() + TIMEOUT_S
         while not all(self.socket(name).exists() for name in ADDRESSES):
             if not self.mediator.running or time.monotonic() > deadline:
@@ -54,12 +57,14 @@ class Native:
         """Expects vrdmad to end as it is told to, which is when sanitizers report what leaked."""
         subprocess.run(["kill", str(self.mediator.pid)], check=True)
         self.mediator.wait(TIMEOUT_S)
+        complaints = self.sanitizers.complaints()
         self._directory.cleanup()
+        assert not complaints
 
     def start(self, title: str, verb: str, name: str, *command: str) -> Process:
         assert verb == "exec"
         run = [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(self.socket(name)), "--address", ADDRESSES[name]]
-        return Process(title, [*run, *command], dict(os.environ))
+        return Process(title, [*run, *command], self.sanitizers.foreign())
 
 
 def gids_of(address: str) -> list[Gid]:
@@ -81,10 +86,11 @@ class NativeGuest(Guest):
 
 
 class NativeHealth:
-    """vrdmad has to live on, whatever a test does."""
+    """vrdmad has to live on, whatever a test does, and no sanitizer may have anything to report."""
 
     def __init__(self, native: Native) -> None:
         self._mediator = native.mediator
+        self._sanitizers = native.sanitizers
         self.new: dict[str, list[str]] = {}
 
     def begin(self) -> None:
@@ -97,7 +103,8 @@ class NativeHealth:
         self.new = {"vrdmad": self._mediator.new_lines("stderr")}
 
     def complaints(self) -> list[str]:
-        return [] if self._mediator.running else [f"vrdmad has ended\n{self._mediator.report()}"]
+        ended = [] if self._mediator.running else [f"vrdmad has ended\n{self._mediator.report()}"]
+        return ended + self._sanitizers.complaints()
 
     def close(self) -> None:
         pass

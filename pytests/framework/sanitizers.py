@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Builds that are instrumented by sanitizers, in programs that are not.
+
+The runtime is loaded into each program before anything else. Every report is a file, whichever process makes it and
+whatever its exit status is taken for.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+SUPPRESSIONS = Path(__file__).with_name("tsan.supp")
+
+
+class Sanitizers:
+    """Those of one build, if any."""
+
+    def __init__(self, build: Path, reports: Path) -> None:
+        self._reports = reports
+        self._told: set[Path] = set()
+        cached = re.search(r"^VRDMA_SANITIZE:\w+=(.+)$", (build / "CMakeCache.txt").read_text(), re.MULTILINE)
+        self._runtime = _runtime(build / "providers/vrdma/libvrdma.so.1") if cached else ""
+
+    def ours(self) -> dict[str, str]:
+        """The environment of a program that is instrumented as a whole."""
+        return {**os.environ, **self._options(leaks=True)}
+
+    def foreign(self) -> dict[str, str]:
+        """That of any other program: its leaks are not ours, and no reason to fail."""
+        preload = {"LD_PRELOAD": self._runtime} if self._runtime else {}
+        return {**os.environ, **self._options(leaks=False), **preload}
+
+    def complaints(self) -> list[str]:
+        """What was reported since it was last asked for."""
+        reports = set(self._reports.glob("report.*")) - self._told
+        self._told |= reports
+        return [f"{report.name}\n{report.read_text(errors='replace')}" for report in sorted(reports)]
+
+    def _options(self, leaks: bool) -> dict[str, str]:
+        common = f"log_path={self._reports}/report:print_stacktrace=1"
+        return {
+            "ASAN_OPTIONS": f"{common}:detect_leaks={leaks:d}",
+            "UBSAN_OPTIONS": common,
+            # The child of a fork may have threads, as it may without the sanitizer.
+            "TSAN_OPTIONS": f"{common}:halt_on_error=1:die_after_fork=0:suppressions={SUPPRESSIONS}",
+        }
+
+
+def _runtime(library: Path) -> str:
+    """The sanitizer's library that one of ours is linked with."""
+    libraries = subprocess.run(["ldd", library], check=True, text=True, stdout=subprocess.PIPE).stdout
+    found = re.search(r"=> (\S+/lib[at]san\.so\S*)", libraries)
+    assert found, f"{library} is linked with no runtime of a sanitizer\n{libraries}"
+    return found[1]
