@@ -20,7 +20,7 @@ from framework.endpoint import Endpoint, connect
 from framework.health import Health
 from framework.lab import PROJECT, Guest, Lab, Machine
 from framework.native import ADDRESSES, Native, NativeGuest, NativeHealth
-from framework.process import Record, Result
+from framework.process import Failure, Record, Result
 from framework.rxe import add_rxe
 from framework.verbs import Remote, Session
 
@@ -127,7 +127,8 @@ def watch(request: pytest.FixtureRequest, lab: Lab, record: Record, health: Heal
         process.kill()
     health.collect()
     emulator.check(request.node, lab, health)
-    assert not health.complaints()
+    if complaints := health.complaints():
+        raise Failure("\n".join(complaints))
     assert not [process.title for process in left]
 
 

@@ -24,6 +24,7 @@ DEVICE_TABLE = """
 name = "{name}"
 socket = "{socket}"
 addresses = "{address}"
+window_gib = 512 # each; ThreadSanitizer leaves a program 1.5 TiB
 """
 
 
@@ -56,10 +57,11 @@ class Native:
     def down(self) -> None:
         """Expects vrdmad to end as it is told to, which is when sanitizers report what leaked."""
         subprocess.run(["kill", str(self.mediator.pid)], check=True)
-        self.mediator.wait(TIMEOUT_S)
+        status = self.mediator.wait(TIMEOUT_S, check=False).status
         complaints = self.sanitizers.complaints()
         self._directory.cleanup()
-        assert not complaints
+        if status or complaints:
+            raise Failure("\n".join([*complaints, self.mediator.report()]))
 
     def start(self, title: str, verb: str, name: str, *command: str) -> Process:
         assert verb == "exec"

@@ -66,8 +66,8 @@ class Bandwidth:
 
 
 def _numbers(output: str) -> list[list[float]]:
-    """The first five columns of each line of results; further ones may be no numbers."""
-    lines = re.findall(r"^[ \t]*\d+[ \t]+\d+(?:[ \t]+[\d.]+){3}", output, re.MULTILINE)
+    """The first five columns of each line of results; on a busy machine perftest may not know how long a cycle is."""
+    lines = re.findall(r"^[ \t]*\d+[ \t]+\d+(?:[ \t]+(?:[\d.]+|inf|-?nan)){3}", output, re.MULTILINE)
     return [[float(word) for word in line.split()] for line in lines]
 
 
