@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Builds that are instrumented by sanitizers, in programs that are not.
 
-The runtime is loaded into each program before anything else. Every report is a file, whichever process makes it and
-whatever its exit status is taken for.
+The runtime is loaded into each program before anything else. A report ends its process, and is a file whichever process
+makes it and whatever its exit status is taken for; UBSan's beside ASan's goes to stderr.
 """
 
 import os
 import re
 import subprocess
 from pathlib import Path
-
-SUPPRESSIONS = Path(__file__).with_name("tsan.supp")
 
 
 class Sanitizers:
@@ -43,7 +41,7 @@ class Sanitizers:
             "ASAN_OPTIONS": f"{common}:detect_leaks={leaks:d}",
             "UBSAN_OPTIONS": common,
             # The child of a fork may have threads, as it may without the sanitizer.
-            "TSAN_OPTIONS": f"{common}:halt_on_error=1:die_after_fork=0:suppressions={SUPPRESSIONS}",
+            "TSAN_OPTIONS": f"{common}:halt_on_error=1:die_after_fork=0",
         }
 
 
