@@ -22,11 +22,11 @@ namespace
 class Sysfs : public testing::Test
 {
       protected:
-	Sysfs()
+	void SetUp() override
 	{
 		setenv("XDG_RUNTIME_DIR", parent_.c_str(), 1);
 	}
-	~Sysfs() override
+	void TearDown() override
 	{
 		unsetenv("XDG_RUNTIME_DIR");
 		fs::remove_all(parent_);
