@@ -146,6 +146,39 @@ static inline int vrdma_cmd_create_cq(struct vrdma_dev *dev, const struct vrdma_
 	return vrdma_cmd_create(dev, VRDMA_ADMIN_CREATE_CQ, &cmd, cqn);
 }
 
+static inline int vrdma_cmd_create_srq(struct vrdma_dev *dev,
+				       const struct vrdma_cmd_create_srq *arg, __u32 *srqn)
+{
+	struct vrdma_admin_cmd cmd = {};
+
+	cmd.create_srq = *arg;
+	return vrdma_cmd_create(dev, VRDMA_ADMIN_CREATE_SRQ, &cmd, srqn);
+}
+
+static inline int vrdma_cmd_modify_srq(struct vrdma_dev *dev, __u32 srqn, __u32 limit)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+
+	cmd.modify_srq.srqn = __cpu_to_le32(srqn);
+	cmd.modify_srq.limit = __cpu_to_le32(limit);
+	return vrdma_admin_exec(dev, VRDMA_ADMIN_MODIFY_SRQ, &cmd, &cpl);
+}
+
+static inline int vrdma_cmd_query_srq(struct vrdma_dev *dev, __u32 srqn, __u32 *limit)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+	int err;
+
+	cmd.handle.handle = __cpu_to_le32(srqn);
+	err = vrdma_admin_exec(dev, VRDMA_ADMIN_QUERY_SRQ, &cmd, &cpl);
+	if (err)
+		return err;
+	*limit = __le32_to_cpu(cpl.query_srq.limit);
+	return 0;
+}
+
 static inline int vrdma_cmd_create_qp(struct vrdma_dev *dev, const struct vrdma_cmd_create_qp *arg,
 				      __u32 *qpn, __u32 *doorbell_slot)
 {

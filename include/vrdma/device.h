@@ -184,7 +184,11 @@ enum vrdma_admin_opcode {
 	VRDMA_ADMIN_DESTROY_AH = 17,
 	VRDMA_ADMIN_SET_GID = 18,
 	VRDMA_ADMIN_QUERY_PORT = 19,
-	VRDMA_ADMIN_OPCODE_END = 20,
+	VRDMA_ADMIN_CREATE_SRQ = 20,
+	VRDMA_ADMIN_MODIFY_SRQ = 21,
+	VRDMA_ADMIN_QUERY_SRQ = 22,
+	VRDMA_ADMIN_DESTROY_SRQ = 23,
+	VRDMA_ADMIN_OPCODE_END = 24,
 };
 
 #define VRDMA_ADMIN_PHASE VRDMA_BIT(31)
@@ -192,9 +196,9 @@ enum vrdma_admin_opcode {
 #define VRDMA_ADMIN_ID VRDMA_MASK(15, 0)
 #define VRDMA_ADMIN_RESERVED VRDMA_MASK(30, 24)
 
-/* Commands whose only argument is what they act on (DESTROY_*, DEALLOC_*, DEREG_MR, QUERY_QP). */
+/* Commands whose only argument is what they act on (DESTROY_*, DEALLOC_*, DEREG_MR, QUERY_*). */
 struct vrdma_cmd_handle {
-	__le32 handle; /* id, qpn, cqn or key */
+	__le32 handle; /* id, qpn, cqn, srqn or key */
 	__le32 reserved;
 };
 
@@ -233,6 +237,27 @@ struct vrdma_cmd_create_cq {
 	__le32 ucontext;
 };
 
+struct vrdma_cmd_create_srq {
+	struct vrdma_page_list pages; /* WQEs: see queue.h */
+	__le32 first_offset;	      /* below the block size; a multiple of the stride */
+	__le32 ucontext;
+	__le32 pd;	  /* whose keys the WQEs name, whatever the PDs of its QPs */
+	__le32 depth;	  /* WQEs, a power of two */
+	__u8 stride_shift; /* log2 of bytes a WQE */
+	__u8 reserved0;
+	__le16 max_sge;
+	__le32 reserved1;
+};
+
+/*
+ * Arms the limit: when fewer WQEs than that are left the device posts IB_EVENT_SRQ_LIMIT_REACHED,
+ * once, and disarms it. 0 disarms.
+ */
+struct vrdma_cmd_modify_srq {
+	__le32 srqn;
+	__le32 limit; /* no more than the depth */
+};
+
 struct vrdma_cmd_create_qp {
 	struct vrdma_page_list pages; /* struct vrdma_qp_control, SQ, RQ: see queue.h */
 	__le32 first_offset;	      /* below the block size; a multiple of 64 */
@@ -248,7 +273,9 @@ struct vrdma_cmd_create_qp {
 	__u8 flags;	  /* VRDMA_QP_* */
 	__le32 max_inline; /* bytes */
 	__le16 max_send_sge;
-	__le16 max_recv_sge;
+	__le16 max_recv_sge; /* 0 with an SRQ, as is rq_depth */
+	__le32 srq;	     /* whose WQEs it takes, or 0 */
+	__le32 reserved;
 };
 #define VRDMA_QP_SQ_SIGNAL_ALL VRDMA_BIT(0)
 
@@ -283,6 +310,8 @@ struct vrdma_admin_cmd {
 		struct vrdma_cmd_alloc_pd alloc_pd;
 		struct vrdma_cmd_reg_mr reg_mr;
 		struct vrdma_cmd_create_cq create_cq;
+		struct vrdma_cmd_create_srq create_srq;
+		struct vrdma_cmd_modify_srq modify_srq;
 		struct vrdma_cmd_create_qp create_qp;
 		struct vrdma_cmd_modify_qp modify_qp;
 		struct vrdma_cmd_create_ah create_ah;
@@ -312,9 +341,12 @@ struct vrdma_cpl_query_device {
 	__le16 pkey_table_len;
 	__u8 max_qp_rd_atomic;
 	__u8 max_qp_init_rd_atomic;
-	__u8 reserved[6];
+	__le16 max_srq_sge;
+	__u8 reserved[4];
 	__u8 node_guid[8];
 	__le64 firmware_version; /* vrdmad's version: major << 32 | minor << 16 | patch */
+	__le32 max_srq;
+	__le32 max_srq_wr;
 };
 
 struct vrdma_cpl_query_port {
@@ -326,7 +358,7 @@ struct vrdma_cpl_query_port {
 };
 
 struct vrdma_cpl_handle {
-	__le32 handle; /* of what was created: ucontext, pd, eq, cqn, ah, or key (lkey == rkey) */
+	__le32 handle; /* of what was created: ucontext, pd, eq, cqn, srqn, ah; key (lkey == rkey) */
 	__le32 reserved;
 };
 
@@ -340,6 +372,11 @@ struct vrdma_cpl_create_qp {
 	__le32 doorbell_slot; /* in the doorbell page of the QP's user context: see queue.h */
 };
 
+struct vrdma_cpl_query_srq {
+	__le32 limit; /* 0: not armed, or not any more */
+	__le32 reserved;
+};
+
 /* status is 0 or a positive Linux errno; everything else is zero where it is not 0. */
 struct vrdma_admin_cpl {
 	__le32 header; /* VRDMA_ADMIN_PHASE | _OPCODE | _ID of the command, written last */
@@ -350,6 +387,7 @@ struct vrdma_admin_cpl {
 		struct vrdma_cpl_handle handle;
 		struct vrdma_cpl_alloc_ucontext alloc_ucontext;
 		struct vrdma_cpl_create_qp create_qp;
+		struct vrdma_cpl_query_srq query_srq;
 		struct vrdma_qp_attr query_qp;
 		__u8 bytes[120];
 	};
@@ -369,7 +407,7 @@ VRDMA_CHECK_SIZE(struct vrdma_eq_control, 128);
 
 struct vrdma_eqe {
 	__le32 header; /* VRDMA_EQE_*, written last */
-	__le32 id;     /* cqn, qpn or port number */
+	__le32 id;     /* cqn, qpn, srqn or port number */
 	__le32 reserved[2];
 };
 VRDMA_CHECK_SIZE(struct vrdma_eqe, 16);

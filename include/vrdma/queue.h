@@ -31,7 +31,8 @@
  * WQE (the doorbells) once more before it relies on being told. Neither order can lose a wake-up.
  * Posting to an RQ needs none of this while the QP works: the poller looks there when a message
  * wants a WQE. A QP in the error state must flush what is posted, though: so after posting to an RQ
- * a producer does the same, with "rq_wanted == 0" in the place of "sq_polled != 0".
+ * a producer does the same, with "rq_wanted == 0" in the place of "sq_polled != 0". An SRQ is never
+ * flushed: posting to it needs none of this.
  */
 
 /*
@@ -158,12 +159,26 @@ enum vrdma_sq_opcode {
 
 /* Receive WQE: this header, then the SGEs. */
 struct vrdma_rq_wqe {
-	__le32 ctrl; /* VRDMA_WQE_PHASE | VRDMA_WQE_NUM_SGE */
-	__le32 reserved[3];
+	__le32 ctrl;   /* VRDMA_WQE_PHASE | VRDMA_WQE_NUM_SGE */
+	__le32 cookie; /* of an SRQ's WQE: what its CQE names it by. Else 0 */
+	__le32 reserved[2];
 };
 VRDMA_CHECK_SIZE(struct vrdma_rq_wqe, 16);
 #define VRDMA_RQ_PAYLOAD_OFFSET 16
 #define VRDMA_RQ_RESERVED (VRDMA_MASK(30, 21) | VRDMA_MASK(15, 0))
+
+/*
+ * A shared receive queue: depth receive WQEs, from the beginning of its buffer on. A QP takes the
+ * next one when a message wants it, and completes it in its own time: so WQEs complete in any
+ * order, and each is named by the cookie that its poster gave it. The device copies a WQE when it
+ * takes it, in the order of the ring; while fewer than depth WQEs are outstanding, the next place
+ * is free. A QP that goes to RESET or is destroyed first completes, as flushed, a WQE that it had
+ * taken: its CQE is struck out with the others.
+ */
+static inline __u64 vrdma_srq_buffer_size(__u32 depth, unsigned int stride_shift)
+{
+	return (__u64)depth << stride_shift;
+}
 
 #define VRDMA_SQ_MIN_STRIDE_SHIFT 6
 #define VRDMA_RQ_MIN_STRIDE_SHIFT 5
@@ -196,7 +211,7 @@ VRDMA_CHECK_OFFSET(struct vrdma_cq_control, fired, 64);
 struct vrdma_cqe {
 	__le32 ctrl;	   /* VRDMA_CQE_*, written last */
 	__le32 qpn;	   /* 0: struck out by the guest when it destroyed or reset the QP */
-	__le32 wqe_index;  /* free-running count of the WQE in its ring */
+	__le32 wqe_index;  /* free-running count of the WQE in its ring; of an SRQ: its cookie */
 	__le32 byte_len;   /* receive and READ: bytes of the message, UD with the GRH's 40 */
 	__be32 imm;	   /* as on the wire; with VRDMA_CQE_WITH_INV: key that was invalidated */
 	__le32 src_qpn;	   /* UD receive */

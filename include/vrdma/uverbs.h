@@ -21,9 +21,11 @@ struct vrdma_uverbs_alloc_ucontext_resp {
 	__u32 max_recv_sge;
 	__u32 max_qp_wr;
 	__u32 max_cqe;
+	__u32 max_srq_wr;
+	__u32 max_srq_sge;
 	__u32 reserved;
 };
-VRDMA_CHECK_SIZE(struct vrdma_uverbs_alloc_ucontext_resp, 48);
+VRDMA_CHECK_SIZE(struct vrdma_uverbs_alloc_ucontext_resp, 56);
 
 struct vrdma_uverbs_alloc_pd_resp {
 	__u32 pd;
@@ -44,6 +46,15 @@ struct vrdma_uverbs_create_cq_resp {
 	__u32 reserved;
 };
 VRDMA_CHECK_SIZE(struct vrdma_uverbs_create_cq_resp, 8);
+
+/* The buffer is page-aligned, of vrdma_srq_buffer_size() bytes (queue.h). */
+struct vrdma_uverbs_create_srq {
+	__aligned_u64 buffer;
+	__u32 depth; /* a power of two, at least the number of WQEs asked for */
+	__u8 stride_shift;
+	__u8 reserved[3];
+};
+VRDMA_CHECK_SIZE(struct vrdma_uverbs_create_srq, 16);
 
 /* The buffer is page-aligned, of vrdma_qp_buffer_size() bytes (queue.h). */
 struct vrdma_uverbs_create_qp {

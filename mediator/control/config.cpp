@@ -143,6 +143,7 @@ DeviceType device_type(const char* name, std::uint32_t max_instances, std::uint6
     type.limits.max_pd = std::max(64u, max_qp / 4);
     type.limits.max_cq = max_qp * 2;
     type.limits.max_qp = max_qp;
+    type.limits.max_srq = max_qp;
     type.limits.max_ah = max_qp * 4;
     type.limits.max_mr = max_mr;
     type.limits.max_mr_size = max_mr_size;
@@ -175,6 +176,7 @@ void read_type(Section section, DeviceType& type) {
     section.integer("max_mr_size_mib", mr_size_mib, 1, 1 << 20);
     section.integer("max_cq", limits.max_cq, 1, million);
     section.integer("max_qp", limits.max_qp, 1, million);
+    section.integer("max_srq", limits.max_srq, 1, million);
     section.integer("max_ah", limits.max_ah, 1, million);
     section.integer("max_blocks", limits.max_blocks, 1, std::int64_t{1} << 32);
     section.finish();

@@ -36,6 +36,9 @@ Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl&
     out.max_cqe = limits.max_cqe;
     out.max_qp = limits.max_qp;
     out.max_qp_wr = limits.max_qp_wr;
+    out.max_srq = limits.max_srq;
+    out.max_srq_wr = limits.max_qp_wr;
+    out.max_srq_sge = limits.max_sge;
     out.max_ah = limits.max_ah;
     out.max_inline = limits.max_inline;
     out.max_eq = limits.max_eq;
@@ -129,6 +132,28 @@ Result<> destroy_cq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cp
     return handle_of<Cqn>(cmd).and_then([&](Cqn id) { return objects.cqs.destroy(id); });
 }
 
+Result<> create_srq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
+    return return_handle(objects.srqs.create(cmd.create_srq), cpl);
+}
+
+Result<> modify_srq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return objects.srqs.modify(cmd.modify_srq);
+}
+
+Result<> query_srq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
+    const auto limit =
+        handle_of<Srqn>(cmd).and_then([&](Srqn id) { return objects.srqs.query(id); });
+    if (!limit) {
+        return fail(limit.error());
+    }
+    cpl.query_srq.limit = *limit;
+    return {};
+}
+
+Result<> destroy_srq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return handle_of<Srqn>(cmd).and_then([&](Srqn id) { return objects.srqs.destroy(id); });
+}
+
 Result<> create_qp(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
     const auto made = objects.qps.create(cmd.create_qp);
     if (!made) {
@@ -196,6 +221,10 @@ constexpr auto commands = [] {
     table[VRDMA_ADMIN_DESTROY_AH] = {"destroy_ah", destroy_ah, handle};
     table[VRDMA_ADMIN_SET_GID] = {"set_gid", set_gid, sizeof(vrdma_cmd_set_gid)};
     table[VRDMA_ADMIN_QUERY_PORT] = {"query_port", query_port, 0};
+    table[VRDMA_ADMIN_CREATE_SRQ] = {"create_srq", create_srq, sizeof(vrdma_cmd_create_srq)};
+    table[VRDMA_ADMIN_MODIFY_SRQ] = {"modify_srq", modify_srq, sizeof(vrdma_cmd_modify_srq)};
+    table[VRDMA_ADMIN_QUERY_SRQ] = {"query_srq", query_srq, handle};
+    table[VRDMA_ADMIN_DESTROY_SRQ] = {"destroy_srq", destroy_srq, handle};
     return table;
 }();
 

@@ -39,7 +39,7 @@ constexpr std::uint64_t arena_size = 1 << 26;
 DeviceType device_type() {
     DeviceType type{"fuzz", 1, arena_size, {}};
     type.limits.max_pd = type.limits.max_mr = type.limits.max_cq = type.limits.max_qp =
-        type.limits.max_ah = 8; // in reach
+        type.limits.max_ah = type.limits.max_srq = 8; // in reach
     return type;
 }
 
@@ -115,7 +115,17 @@ class Machine {
                                  0,
                                  0,
                                  1,
-                                 1};
+                                 1,
+                                 0,
+                                 0};
+                break;
+            case VRDMA_ADMIN_CREATE_SRQ:
+                cmd.create_srq = {
+                    pages(vrdma_srq_buffer_size(16, 5)), 0, 0, handle(VRDMA_ADMIN_ALLOC_PD), 16, 5,
+                    0,                                   1, 0};
+                break;
+            case VRDMA_ADMIN_MODIFY_SRQ:
+                cmd.modify_srq = {handle(VRDMA_ADMIN_CREATE_SRQ), 4};
                 break;
             case VRDMA_ADMIN_MODIFY_QP:
                 cmd.modify_qp = next_state();
@@ -180,6 +190,9 @@ class Machine {
             case VRDMA_ADMIN_QUERY_QP:
             case VRDMA_ADMIN_DESTROY_QP:
                 return handle(VRDMA_ADMIN_CREATE_QP);
+            case VRDMA_ADMIN_QUERY_SRQ:
+            case VRDMA_ADMIN_DESTROY_SRQ:
+                return handle(VRDMA_ADMIN_CREATE_SRQ);
             case VRDMA_ADMIN_DESTROY_AH:
                 return handle(VRDMA_ADMIN_CREATE_AH);
             default:

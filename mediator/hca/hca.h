@@ -70,6 +70,15 @@ struct AhSpec {
     vrdma_av av{};
 };
 
+struct SrqSpec {
+    Srqn id;
+    PdId pd;
+    Translation pages;
+    std::uint32_t depth = 0;
+    std::uint8_t stride_shift = 0;
+    std::uint16_t max_sge = 0;
+};
+
 enum class QpType : std::uint8_t { rc = 2, uc = 3, ud = 4 };
 
 struct QpSpec {
@@ -78,6 +87,7 @@ struct QpSpec {
     PdId pd;
     Cqn send_cq;
     Cqn recv_cq;
+    Srqn srq; // in the place of an RQ, or none
     Translation pages;
     std::uint32_t sq_depth = 0;
     std::uint32_t rq_depth = 0;
@@ -113,6 +123,12 @@ struct CqState {
     static constexpr std::uint32_t error_waits = 2;
 };
 
+struct SrqState {
+    std::uint32_t head = 0;
+    std::uint32_t limit = 0;  // 0: not armed
+    std::uint32_t events = 0; // bit n: async event n (enum ibv_event_type) waits for room
+};
+
 struct QpState {
     vrdma_qp_attr attr{}; // as query_qp returns it
     std::uint32_t doorbell_slot = 0;
@@ -123,6 +139,10 @@ struct QpState {
     std::uint8_t rnr_retries_left = 0;
     std::uint8_t sq_started = 0;  // the WQE at sq_head was tried already
     std::uint8_t established = 0; // a message arrived since RTR
+    std::uint8_t last_wqe_due = 0;  // LAST_WQE_REACHED is still to be announced
+    std::uint8_t holds_receive = 0; // a WQE of the SRQ, for a message that has not ended
+    std::uint16_t held_sges = 0;    // how many save_held_receive returns
+    std::uint32_t held_cookie = 0;
 };
 
 // What a slice tells its device. Called from poller threads too: must not block on the control
@@ -172,6 +192,12 @@ class Slice {
     virtual Result<> create_ah(const AhSpec& spec) = 0;
     virtual void destroy_ah(AhId id) = 0;
 
+    virtual Result<> create_srq(const SrqSpec& spec) = 0;
+    // Arms the limit event, or disarms it: 0.
+    virtual Result<> modify_srq(Srqn id, std::uint32_t limit) = 0;
+    virtual Result<std::uint32_t> query_srq(Srqn id) const = 0; // the limit
+    virtual void destroy_srq(Srqn id) = 0;
+
     // Returns the doorbell slot.
     virtual Result<std::uint32_t> create_qp(const QpSpec& spec) = 0;
     // attr is validated; attr_mask says which fields count.
@@ -189,10 +215,14 @@ class Slice {
     // Between freeze and thaw only; restore is for objects just created with the saved one's spec.
     virtual EqState save_eq(EqId id) const = 0;
     virtual CqState save_cq(Cqn id) const = 0;
+    virtual SrqState save_srq(Srqn id) const = 0;
     virtual QpState save_qp(Qpn id) const = 0;
+    virtual std::vector<vrdma_sge> save_held_receive(Qpn id) const = 0;
     virtual Result<> restore_eq(EqId id, const EqState& state) = 0;
     virtual Result<> restore_cq(Cqn id, const CqState& state) = 0;
-    virtual Result<> restore_qp(Qpn id, const QpState& state) = 0;
+    virtual Result<> restore_srq(Srqn id, const SrqState& state) = 0;
+    virtual Result<> restore_qp(Qpn id, const QpState& state,
+                                std::span<const vrdma_sge> held_receive) = 0;
 };
 
 class Hca {

@@ -17,6 +17,7 @@ struct Limits {
     std::uint32_t max_mr = 2048;
     std::uint32_t max_cq = 512;
     std::uint32_t max_qp = 256;
+    std::uint32_t max_srq = 256;
     std::uint32_t max_ah = 1024;
     std::uint32_t max_eq = 4;
     // Blocks of all translations together: eight bytes of the mediator's memory each.

@@ -14,7 +14,8 @@ Objects::Objects(const Limits& limits, const Identity& identity_, GidRegistry& r
       cqs{resources, ucontexts, eqs},
       gids{resources, identity, registry},
       ahs{resources, pds, gids},
-      qps{resources, ucontexts, pds, cqs, gids} {}
+      srqs{resources, ucontexts, pds},
+      qps{resources, ucontexts, pds, cqs, srqs, gids} {}
 
 void Objects::save(StateWriter& writer) const {
     ucontexts.save(writer);
@@ -24,6 +25,7 @@ void Objects::save(StateWriter& writer) const {
     cqs.save(writer);
     gids.save(writer);
     ahs.save(writer);
+    srqs.save(writer);
     qps.save(writer);
 }
 
@@ -35,6 +37,7 @@ Result<> Objects::restore(StateReader& reader) {
         .and_then([&] { return cqs.restore(reader); })
         .and_then([&] { return gids.restore(reader); })
         .and_then([&] { return ahs.restore(reader); })
+        .and_then([&] { return srqs.restore(reader); })
         .and_then([&] { return qps.restore(reader); });
 }
 

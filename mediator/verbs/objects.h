@@ -11,6 +11,7 @@
 #include "mediator/verbs/mr.h"
 #include "mediator/verbs/pd.h"
 #include "mediator/verbs/qp.h"
+#include "mediator/verbs/srq.h"
 #include "mediator/verbs/ucontext.h"
 
 namespace vrdma::verbs {
@@ -35,6 +36,7 @@ class Objects {
     CqTable cqs;
     GidTable gids;
     AhTable ahs;
+    SrqTable srqs;
     QpTable qps;
 };
 

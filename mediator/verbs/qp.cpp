@@ -4,9 +4,9 @@
 #include <infiniband/verbs.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "mediator/verbs/qp_transition.h"
+#include "mediator/verbs/ring_check.h"
 
 namespace vrdma::verbs {
 namespace {
@@ -29,20 +29,11 @@ bool valid_type(std::uint8_t type) {
            type <= static_cast<std::uint8_t>(hca::QpType::ud);
 }
 
-// A ring that is a power of two of strides, of which each holds `payload` bytes behind its header;
-// or no ring, for which only its stride must be sane, since the layout depends on it.
+// A ring, or none.
 bool valid_ring(std::uint32_t depth, std::uint32_t max_depth, unsigned shift, unsigned min_shift,
                 std::uint64_t wqe_size) {
-    if (shift < min_shift || shift > VRDMA_MAX_STRIDE_SHIFT || wqe_size > 1ull << shift) {
-        return false;
-    }
-    return depth == 0 || (std::has_single_bit(depth) && depth <= max_depth);
-}
-
-// No WQE may cross a page.
-bool valid_offset(const hca::QpSpec& spec) {
-    const std::uint64_t stride = 1ull << std::max(spec.sq_stride_shift, spec.rq_stride_shift);
-    return spec.pages.first_offset % stride == 0;
+    return valid_stride(shift, min_shift, wqe_size) &&
+           (depth == 0 || valid_depth(depth, max_depth));
 }
 
 // A command and a saved state name what a queue pair is made of alike.
@@ -53,6 +44,7 @@ Qp from(const Source& source) {
     qp.spec.pd = PdId{source.pd};
     qp.spec.send_cq = Cqn{source.send_cq};
     qp.spec.recv_cq = Cqn{source.recv_cq};
+    qp.spec.srq = Srqn{source.srq};
     qp.spec.sq_depth = source.sq_depth;
     qp.spec.rq_depth = source.rq_depth;
     qp.spec.sq_stride_shift = source.sq_stride_shift;
@@ -95,11 +87,12 @@ bool valid_ranges(const vrdma_qp_attr& attr, const Limits& limits) {
 } // namespace
 
 QpTable::QpTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds, CqTable& cqs,
-                 const GidTable& gids)
+                 SrqTable& srqs, const GidTable& gids)
     : resources_{resources},
       ucontexts_{ucontexts},
       pds_{pds},
       cqs_{cqs},
+      srqs_{srqs},
       gids_{gids},
       qpns_{last_qpn},
       table_{resources.limits.max_qp} {}
@@ -114,13 +107,18 @@ Result<> QpTable::check_owner(UcontextId ucontext, const hca::QpSpec& spec) cons
         recv_cq->ucontext != ucontext) {
         return fail(std::errc::invalid_argument);
     }
-    return {};
+    if (spec.srq == Srqn{}) {
+        return {};
+    }
+    const Srq* srq = srqs_.find(spec.srq);
+    const bool valid = srq != nullptr && srq->ucontext == ucontext && spec.rq_depth == 0 &&
+                       spec.max_recv_sge == 0;
+    return valid ? Result<>{} : fail(std::errc::invalid_argument);
 }
 
 Result<> QpTable::check_sizes(const hca::QpSpec& spec) const {
     const Limits& limits = resources_.limits;
     const std::uint64_t send_sges = std::uint64_t{spec.max_send_sge} * sizeof(vrdma_sge);
-    const std::uint64_t recv_sges = std::uint64_t{spec.max_recv_sge} * sizeof(vrdma_sge);
     const std::uint64_t send_payload = std::max<std::uint64_t>(send_sges, spec.max_inline);
     const bool valid =
         spec.max_inline <= limits.max_inline && spec.max_send_sge <= limits.max_sge &&
@@ -128,7 +126,7 @@ Result<> QpTable::check_sizes(const hca::QpSpec& spec) const {
         valid_ring(spec.sq_depth, limits.max_qp_wr, spec.sq_stride_shift, VRDMA_SQ_MIN_STRIDE_SHIFT,
                    VRDMA_SQ_PAYLOAD_OFFSET + send_payload) &&
         valid_ring(spec.rq_depth, limits.max_qp_wr, spec.rq_stride_shift, VRDMA_RQ_MIN_STRIDE_SHIFT,
-                   VRDMA_RQ_PAYLOAD_OFFSET + recv_sges);
+                   receive_size(spec.max_recv_sge));
     return valid ? Result<>{} : fail(std::errc::invalid_argument);
 }
 
@@ -144,7 +142,8 @@ Result<> QpTable::check(const Qp& qp) const {
 
 Result<std::uint32_t> QpTable::add(Qp qp, Buffer buffer) {
     qp.spec.pages = std::move(buffer.pages);
-    if (!valid_offset(qp.spec)) {
+    if (!valid_offset(qp.spec.pages,
+                      std::max(qp.spec.sq_stride_shift, qp.spec.rq_stride_shift))) {
         return fail(std::errc::invalid_argument);
     }
     const auto slot = resources_.slice.create_qp(qp.spec);
@@ -156,6 +155,9 @@ Result<std::uint32_t> QpTable::add(Qp qp, Buffer buffer) {
     qp.pd = pds_.find(qp.spec.pd)->users.hold();
     qp.send_cq = cqs_.find(qp.spec.send_cq)->users.hold();
     qp.recv_cq = cqs_.find(qp.spec.recv_cq)->users.hold();
+    if (Srq* srq = srqs_.find(qp.spec.srq); srq != nullptr) {
+        qp.srq = srq->users.hold();
+    }
     const Qpn id = qp.spec.id;
     table_.insert(id, std::move(qp));
     return slot;
@@ -165,7 +167,7 @@ Result<NewQp> QpTable::create(const vrdma_cmd_create_qp& cmd) {
     if (!valid_type(cmd.qp_type)) {
         return fail(std::errc::operation_not_supported);
     }
-    if ((cmd.flags & ~VRDMA_QP_SQ_SIGNAL_ALL) != 0) {
+    if ((cmd.flags & ~VRDMA_QP_SQ_SIGNAL_ALL) != 0 || cmd.reserved != 0) {
         return fail(std::errc::invalid_argument);
     }
     Qp qp = from(cmd);
@@ -259,6 +261,7 @@ void QpTable::save(StateWriter& writer) const {
             .pd = spec.pd.value,
             .send_cq = spec.send_cq.value,
             .recv_cq = spec.recv_cq.value,
+            .srq = spec.srq.value,
             .sq_depth = spec.sq_depth,
             .rq_depth = spec.rq_depth,
             .max_inline = spec.max_inline,
@@ -270,6 +273,7 @@ void QpTable::save(StateWriter& writer) const {
             .flags = static_cast<std::uint8_t>(spec.signal_all ? VRDMA_QP_SQ_SIGNAL_ALL : 0),
             .slice = resources_.slice.save_qp(id),
         });
+        writer.put_all<vrdma_sge>(resources_.slice.save_held_receive(id));
         save_pages(writer, spec.pages);
     }
 }
@@ -279,6 +283,10 @@ Result<> QpTable::restore_one(StateReader& reader) {
     if (!state || !valid_type(state->qp_type) || (state->flags & ~VRDMA_QP_SQ_SIGNAL_ALL) != 0 ||
         !qpns_.in_range(state->qpn) || table_.find(Qpn{state->qpn}) != nullptr) {
         return fail(std::errc::invalid_argument);
+    }
+    const auto held_receive = reader.take_all<vrdma_sge>(state->slice.held_sges);
+    if (!held_receive) {
+        return fail(held_receive.error());
     }
     Qp qp = from(*state);
     qp.spec.id = Qpn{state->qpn};
@@ -292,7 +300,7 @@ Result<> QpTable::restore_one(StateReader& reader) {
     if (const auto slot = add(std::move(qp), std::move(*buffer)); !slot) {
         return fail(slot.error());
     }
-    return resources_.slice.restore_qp(Qpn{state->qpn}, state->slice);
+    return resources_.slice.restore_qp(Qpn{state->qpn}, state->slice, *held_receive);
 }
 
 Result<> QpTable::restore(StateReader& reader) {

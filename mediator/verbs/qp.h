@@ -7,17 +7,19 @@
 #include "mediator/verbs/cq.h"
 #include "mediator/verbs/pd.h"
 #include "mediator/verbs/resources.h"
+#include "mediator/verbs/srq.h"
 
 namespace vrdma::verbs {
 
 struct QpState {
-    static constexpr std::uint32_t version = 1;
+    static constexpr std::uint32_t version = 2;
 
     std::uint32_t qpn;
     std::uint32_t ucontext;
     std::uint32_t pd;
     std::uint32_t send_cq;
     std::uint32_t recv_cq;
+    std::uint32_t srq;
     std::uint32_t sq_depth;
     std::uint32_t rq_depth;
     std::uint32_t max_inline;
@@ -38,6 +40,7 @@ struct Qp {
     UseCount::Hold pd;
     UseCount::Hold send_cq;
     UseCount::Hold recv_cq;
+    UseCount::Hold srq;
 };
 
 struct NewQp {
@@ -48,7 +51,7 @@ struct NewQp {
 class QpTable {
   public:
     QpTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds, CqTable& cqs,
-            const GidTable& gids);
+            SrqTable& srqs, const GidTable& gids);
 
     Result<NewQp> create(const vrdma_cmd_create_qp& cmd);
     Result<> modify(const vrdma_cmd_modify_qp& cmd);
@@ -70,6 +73,7 @@ class QpTable {
     UcontextTable& ucontexts_;
     PdTable& pds_;
     CqTable& cqs_;
+    SrqTable& srqs_;
     const GidTable& gids_;
     RandomIds qpns_;
     ObjectTable<Qpn, Qp> table_;

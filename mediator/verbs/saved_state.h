@@ -26,7 +26,8 @@ enum class Section : std::uint32_t {
     ahs = 7,
     qps = 8,
     gids = 9,
-    end = 10,
+    srqs = 10,
+    end = 11,
 };
 
 struct SectionState {

@@ -44,6 +44,17 @@ class DeviceTest : public testing::Test {
         return cmd;
     }
 
+    vrdma_admin_cmd srq_command(std::uint32_t pd) {
+        vrdma_admin_cmd cmd{};
+        const auto size = vrdma_srq_buffer_size(16, 5);
+        cmd.create_srq.pages = allocator.page_list(allocator.allocate(size), size);
+        cmd.create_srq.pd = pd;
+        cmd.create_srq.depth = 16;
+        cmd.create_srq.stride_shift = 5;
+        cmd.create_srq.max_sge = 1;
+        return cmd;
+    }
+
     vrdma_admin_cmd qp_command(std::uint32_t pd, std::uint32_t cq) {
         vrdma_admin_cmd cmd{};
         const auto size = vrdma_qp_buffer_size(16, 6, 16, 5);

@@ -63,6 +63,7 @@ class AdminCommandTest : public DeviceTest {
         const auto user = make(VRDMA_ADMIN_ALLOC_UCONTEXT);
         const auto unused_pd = make(VRDMA_ADMIN_ALLOC_PD);
         const auto unused_eq = make(VRDMA_ADMIN_CREATE_EQ, eq_command());
+        const auto srqn = make(VRDMA_ADMIN_CREATE_SRQ, srq_command(pd));
         const auto unused_cq = make(VRDMA_ADMIN_CREATE_CQ, cq_command(eq));
         return {
             {VRDMA_ADMIN_QUERY_DEVICE, {}, 0},
@@ -72,6 +73,10 @@ class AdminCommandTest : public DeviceTest {
             {VRDMA_ADMIN_ALLOC_PD, {}, sizeof(vrdma_cmd_alloc_pd)},
             {VRDMA_ADMIN_REG_MR, mr_command(pd), sizeof(vrdma_cmd_reg_mr)},
             {VRDMA_ADMIN_CREATE_CQ, cq_command(eq), sizeof(vrdma_cmd_create_cq)},
+            {VRDMA_ADMIN_CREATE_SRQ, srq_command(pd), sizeof(vrdma_cmd_create_srq)},
+            {VRDMA_ADMIN_MODIFY_SRQ, handle_command(srqn), sizeof(vrdma_cmd_modify_srq)},
+            {VRDMA_ADMIN_QUERY_SRQ, handle_command(srqn), handle},
+            {VRDMA_ADMIN_DESTROY_SRQ, handle_command(srqn), handle},
             {VRDMA_ADMIN_CREATE_QP, qp_command(pd, cq), sizeof(vrdma_cmd_create_qp)},
             {VRDMA_ADMIN_MODIFY_QP, modify_command(qpn), sizeof(vrdma_cmd_modify_qp)},
             {VRDMA_ADMIN_QUERY_QP, handle_command(qpn), handle},
@@ -135,7 +140,8 @@ TEST_F(AdminCommandTest, UnknownHandlesAreRefused) {
     for (const std::uint32_t opcode :
          {VRDMA_ADMIN_DESTROY_EQ, VRDMA_ADMIN_DEALLOC_UCONTEXT, VRDMA_ADMIN_DEALLOC_PD,
           VRDMA_ADMIN_DEREG_MR, VRDMA_ADMIN_DESTROY_CQ, VRDMA_ADMIN_QUERY_QP,
-          VRDMA_ADMIN_DESTROY_QP, VRDMA_ADMIN_DESTROY_AH}) {
+          VRDMA_ADMIN_DESTROY_QP, VRDMA_ADMIN_DESTROY_AH, VRDMA_ADMIN_MODIFY_SRQ,
+          VRDMA_ADMIN_QUERY_SRQ, VRDMA_ADMIN_DESTROY_SRQ}) {
         for (const std::uint32_t handle : {0u, 0x12345u, 0xffffffffu}) {
             EXPECT_EQ(guest.destroy(opcode, handle), EINVAL) << opcode << " " << handle;
         }
@@ -159,6 +165,9 @@ TEST_F(AdminCommandTest, QueryDeviceSaysTheLimits) {
     const auto cpl = guest.execute(VRDMA_ADMIN_QUERY_DEVICE);
     const auto& out = cpl.query_device;
     EXPECT_EQ(out.max_qp, type.limits.max_qp);
+    EXPECT_EQ(out.max_srq, type.limits.max_srq);
+    EXPECT_EQ(out.max_srq_wr, type.limits.max_qp_wr);
+    EXPECT_EQ(out.max_srq_sge, type.limits.max_sge);
     EXPECT_EQ(out.max_mr, type.limits.max_mr);
     EXPECT_EQ(out.max_ucontext, type.limits.doorbell_pages - 1);
     EXPECT_EQ(out.page_size_cap, 0x7ffff000u);

@@ -23,7 +23,7 @@ QueuePair* find_receiver(const SliceCore& slice, const Route& route) noexcept {
     return listens ? receiver : nullptr;
 }
 
-void finish(QueuePair& receiver, const Route& route, const Request& request,
+void finish(QueuePair& receiver, const RecvWqe& wqe, const Route& route, const Request& request,
             std::uint32_t length) noexcept {
     vrdma_cqe entry{};
     entry.ctrl = VRDMA_SET(VRDMA_CQE_OPCODE, std::uint32_t{IBV_WC_RECV}) | VRDMA_CQE_GRH;
@@ -34,7 +34,7 @@ void finish(QueuePair& receiver, const Route& route, const Request& request,
     entry.byte_len = length;
     entry.src_qpn = route.from.value;
     entry.sl = route.av.sl;
-    static_cast<void>(complete_receive(receiver, entry, request.message.solicited));
+    static_cast<void>(complete_receive(receiver, wqe, entry, request.message.solicited));
 }
 
 // Writes GRH and payload to the WQE's buffers.
@@ -42,9 +42,10 @@ Ack place(QueuePair& receiver, const RecvWqe& wqe, Grh& grh, const Request& requ
     const SpanList& payload = request.payload;
     SpanList target{VRDMA_UD_GRH_SIZE + payload.bytes()};
     const vrdma_vendor_err error =
-        receiver.slice.gate().open_list(wqe.list(), receiver.pd, IBV_ACCESS_LOCAL_WRITE, 0, target);
+        receiver.slice.gate().open_list(wqe.list(), receiver.recv_pd, IBV_ACCESS_LOCAL_WRITE, 0,
+                                        target);
     if (error != VRDMA_VERR_NONE) {
-        fail_receive(receiver, IBV_WC_LOC_PROT_ERR, error);
+        fail_receive(receiver, wqe, IBV_WC_LOC_PROT_ERR, error);
         return dropped;
     }
     GuestMemory& here = receiver.slice.memory();
@@ -64,7 +65,7 @@ Ack place(QueuePair& receiver, const RecvWqe& wqe, Grh& grh, const Request& requ
     }
     if (watch_here.tripped()) {
         release(here, target);
-        fail_receive(receiver, IBV_WC_LOC_PROT_ERR, VRDMA_VERR_REVOKED);
+        fail_receive(receiver, wqe, IBV_WC_LOC_PROT_ERR, VRDMA_VERR_REVOKED);
         return dropped;
     }
     return {AckStatus::ok};
@@ -92,9 +93,8 @@ std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe,
 
 Ack receive_datagram(const SliceCore& slice, const Route& route, const Request& request) noexcept {
     QueuePair* const receiver = find_receiver(slice, route);
-    const std::uint32_t ctrl = receiver != nullptr ? receiver->rq.peek() : 0;
     RecvWqe recv;
-    if (ctrl == 0 || !take_receive(*receiver, ctrl, recv)) {
+    if (receiver == nullptr || next_receive(*receiver, recv) != Receive::ready) {
         return dropped;
     }
     const auto length = static_cast<std::uint32_t>(request.payload.bytes());
@@ -104,7 +104,7 @@ Ack receive_datagram(const SliceCore& slice, const Route& route, const Request& 
     Grh grh = make_grh(route.source, route.av, length);
     const Ack ack = place(*receiver, recv, grh, request);
     if (ack.status == AckStatus::ok) {
-        finish(*receiver, route, request, VRDMA_UD_GRH_SIZE + length);
+        finish(*receiver, recv, route, request, VRDMA_UD_GRH_SIZE + length);
     }
     return ack;
 }

@@ -2,6 +2,7 @@
 #include "mediator/hca/soft/flush.h"
 
 #include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/receive_queue.h"
 
 namespace vrdma::hca::soft {
 namespace {
@@ -21,6 +22,16 @@ unsigned flush_queue(QueuePair& qp, WorkQueue& queue, CompletionQueue& cq, std::
     return flushed;
 }
 
+// What is posted to an SRQ is for other QPs. This one tells when it has completed all that it took
+// (IBA 11.6.3.3).
+void flush_shared(QueuePair& qp) noexcept {
+    flush_held(qp);
+    if (qp.last_wqe_due) {
+        qp.last_wqe_due = false;
+        qp.slice.announce(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+    }
+}
+
 } // namespace
 
 Turn flush(QueuePair& qp) noexcept {
@@ -29,7 +40,9 @@ Turn flush(QueuePair& qp) noexcept {
     }
     const unsigned limit = qp.slice.engine().config().turn_wqes;
     unsigned flushed = flush_queue(qp, qp.sq, qp.send_cq, 0, limit);
-    if (qp.state() == IBV_QPS_ERR && flushed < limit) {
+    if (qp.state() == IBV_QPS_ERR && qp.srq != nullptr) {
+        flush_shared(qp);
+    } else if (qp.state() == IBV_QPS_ERR && flushed < limit) {
         flushed += flush_queue(qp, qp.rq, qp.recv_cq, VRDMA_CQE_RECV, limit - flushed);
     }
     return flushed != 0 ? Turn::more : Turn::idle;

@@ -2,6 +2,7 @@
 #include "mediator/hca/soft/qp_state.h"
 
 #include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/receive_queue.h"
 
 namespace vrdma::hca::soft {
 namespace {
@@ -53,13 +54,34 @@ void take(vrdma_qp_attr& to, const vrdma_qp_attr& from) noexcept {
 
 void reset(QueuePair& qp) noexcept {
     qp.slice.engine().exchange().abandon(qp);
+    flush_held(qp);
+    qp.holds_receive = false;
     qp.attr = {};
     qp.sq.seek(0);
     qp.rq.seek(0);
     qp.sent = 0;
     qp.sq_started = false;
     qp.established = false;
+    qp.last_wqe_due = false;
     qp.async_events.pending = 0;
+}
+
+void hold(QueuePair& qp, std::uint32_t cookie, std::span<const vrdma_sge> sges) noexcept {
+    RecvWqe& wqe = *qp.held;
+    wqe.index = cookie;
+    wqe.num_sge = static_cast<std::uint32_t>(sges.size());
+    wqe.length = 0;
+    for (std::size_t i = 0; i < sges.size(); ++i) {
+        wqe.sges[i] = {sges[i].addr, sges[i].length, sges[i].lkey};
+        wqe.length += sges[i].length;
+    }
+    qp.holds_receive = true;
+}
+
+bool valid_held(const QueuePair& qp, const QpState& state, std::size_t sges) noexcept {
+    const bool any = state.holds_receive != 0 || state.last_wqe_due != 0;
+    return state.holds_receive <= 1 && state.last_wqe_due <= 1 && (qp.srq != nullptr || !any) &&
+           sges <= (state.holds_receive != 0 ? qp.recv_limits.max_sge : 0u);
 }
 
 // Everything that hangs on the state: nobody looked at the QP while it changed.
@@ -68,6 +90,9 @@ void enter(QueuePair& qp, ibv_qp_state state) noexcept {
     scheduler.withdraw(qp);
     if (state == IBV_QPS_RESET) {
         reset(qp);
+    }
+    if (state == IBV_QPS_ERR && qp.state() != IBV_QPS_ERR) {
+        qp.last_wqe_due = qp.srq != nullptr;
     }
     qp.attr.state = state;
     if (qp.flushes()) {
@@ -160,22 +185,30 @@ void reset_control(QueuePair& qp) noexcept {
 }
 
 QpState save(const QueuePair& qp) noexcept {
-    return {.attr = query(qp),
-            .doorbell_slot = qp.doorbell_slot,
-            .sq_head = qp.sq.head(),
-            .rq_head = qp.rq.head(),
-            .events = qp.async_events.pending,
-            .retries_left = qp.retries_left,
-            .rnr_retries_left = qp.rnr_retries_left,
-            .sq_started = qp.sq_started,
-            .established = qp.established};
+    QpState state{.attr = query(qp),
+                  .doorbell_slot = qp.doorbell_slot,
+                  .sq_head = qp.sq.head(),
+                  .rq_head = qp.rq.head(),
+                  .events = qp.async_events.pending,
+                  .retries_left = qp.retries_left,
+                  .rnr_retries_left = qp.rnr_retries_left,
+                  .sq_started = qp.sq_started,
+                  .established = qp.established,
+                  .last_wqe_due = qp.last_wqe_due,
+                  .holds_receive = qp.holds_receive};
+    if (qp.holds_receive) {
+        state.held_sges = static_cast<std::uint16_t>(qp.held->num_sge);
+        state.held_cookie = qp.held->index;
+    }
+    return state;
 }
 
-Result<> restore(QueuePair& qp, const QpState& state) {
+Result<> restore(QueuePair& qp, const QpState& state, std::span<const vrdma_sge> held_receive) {
     constexpr std::uint8_t most_retries = 7;
     if (state.attr.state > IBV_QPS_ERR || (state.events & ~async_event_types) != 0 ||
         state.retries_left > most_retries || state.rnr_retries_left > most_retries ||
-        state.sq_started > 1 || state.established > 1) {
+        state.sq_started > 1 || state.established > 1 ||
+        !valid_held(qp, state, held_receive.size())) {
         return fail(std::errc::invalid_argument);
     }
     const auto moved = qp.slice.move_doorbell(qp, state.doorbell_slot);
@@ -189,6 +222,10 @@ Result<> restore(QueuePair& qp, const QpState& state) {
     qp.rnr_retries_left = state.rnr_retries_left;
     qp.sq_started = state.sq_started != 0;
     qp.established = state.established != 0;
+    qp.last_wqe_due = state.last_wqe_due != 0;
+    if (state.holds_receive != 0) {
+        hold(qp, state.held_cookie, held_receive);
+    }
     for (std::uint32_t events = state.events; events != 0; events &= events - 1) {
         qp.slice.announce(qp, static_cast<ibv_event_type>(std::countr_zero(events)));
     }

@@ -29,6 +29,6 @@ void establish(QueuePair& qp) noexcept;
 void reset_control(QueuePair& qp) noexcept;
 
 QpState save(const QueuePair& qp) noexcept;
-Result<> restore(QueuePair& qp, const QpState& state);
+Result<> restore(QueuePair& qp, const QpState& state, std::span<const vrdma_sge> held_receive);
 
 } // namespace vrdma::hca::soft

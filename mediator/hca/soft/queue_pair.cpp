@@ -35,7 +35,8 @@ bool valid(const QpSpec& spec) noexcept {
 } // namespace
 
 Result<std::unique_ptr<QueuePair>> QueuePair::create(SliceCore& slice, CompletionQueue& send_cq,
-                                                     CompletionQueue& recv_cq, const QpSpec& spec) {
+                                                     CompletionQueue& recv_cq,
+                                                     SharedReceiveQueue* srq, const QpSpec& spec) {
     if (!valid(spec)) {
         return fail(std::errc::invalid_argument);
     }
@@ -44,25 +45,31 @@ Result<std::unique_ptr<QueuePair>> QueuePair::create(SliceCore& slice, Completio
         return fail(buffer.error());
     }
     return std::unique_ptr<QueuePair>{
-        new QueuePair{slice, send_cq, recv_cq, spec, std::move(*buffer)}};
+        new QueuePair{slice, send_cq, recv_cq, srq, spec, std::move(*buffer)}};
 }
 
 QueuePair::QueuePair(SliceCore& slice_, CompletionQueue& send_cq_, CompletionQueue& recv_cq_,
-                     const QpSpec& spec, GuestBuffer buffer_)
+                     SharedReceiveQueue* srq_, const QpSpec& spec, GuestBuffer buffer_)
     : slice{slice_},
       send_cq{send_cq_},
       recv_cq{recv_cq_},
+      srq{srq_},
       id{spec.id},
       type{spec.type},
       pd{spec.pd},
+      recv_pd{srq_ != nullptr ? srq_->pd : spec.pd},
       signal_all{spec.signal_all},
       send_limits{spec.type, 1u << spec.sq_stride_shift, spec.max_inline, spec.max_send_sge},
-      recv_limits{spec.type, 1u << spec.rq_stride_shift, 0, spec.max_recv_sge},
+      recv_limits{srq_ != nullptr ? srq_->limits
+                                  : WqeLimits{.type = spec.type,
+                                              .stride = 1u << spec.rq_stride_shift,
+                                              .max_sge = spec.max_recv_sge}},
       buffer{std::move(buffer_)},
       sq{buffer, vrdma_sq_offset(spec.sq_stride_shift), spec.sq_depth, spec.sq_stride_shift},
       rq{buffer, vrdma_rq_offset(spec.sq_depth, spec.sq_stride_shift, spec.rq_stride_shift),
          spec.rq_depth, spec.rq_stride_shift},
       doorbell_page{spec.doorbell_page},
+      held{srq_ != nullptr ? std::make_unique<RecvWqe>() : nullptr},
       send_member{this, {}},
       recv_member{this, {}},
       async_events{spec.id.value} {}

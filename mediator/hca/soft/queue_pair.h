@@ -7,6 +7,7 @@
 #include <infiniband/verbs.h>
 
 #include "mediator/hca/soft/completion_queue.h"
+#include "mediator/hca/soft/shared_receive_queue.h"
 #include "mediator/hca/soft/timers.h"
 #include "mediator/hca/soft/work_queue.h"
 #include "mediator/hca/soft/wqe.h"
@@ -33,7 +34,8 @@ enum class Attention : std::uint8_t {
 
 struct QueuePair {
     static Result<std::unique_ptr<QueuePair>> create(SliceCore& slice, CompletionQueue& send_cq,
-                                                     CompletionQueue& recv_cq, const QpSpec& spec);
+                                                     CompletionQueue& recv_cq,
+                                                     SharedReceiveQueue* srq, const QpSpec& spec);
     QueuePair(const QueuePair&) = delete;
     QueuePair& operator=(const QueuePair&) = delete;
     ~QueuePair() = default;
@@ -49,6 +51,8 @@ struct QueuePair {
     bool may_send() const noexcept {
         return state() == IBV_QPS_RTS || (state() == IBV_QPS_SQD && sq_started);
     }
+    // Where the next message finds its WQE.
+    const WorkQueue& receives() const noexcept { return srq != nullptr ? srq->wqes : rq; }
     // WQEs at the head of the SQ are to be flushed; in the error state those of the RQ as well.
     bool flushes() const noexcept { return state() == IBV_QPS_SQE || state() == IBV_QPS_ERR; }
     // The message at the head of the SQ goes on when its parcel is back, or there is one for it.
@@ -65,9 +69,11 @@ struct QueuePair {
     SliceCore& slice;
     CompletionQueue& send_cq;
     CompletionQueue& recv_cq;
+    SharedReceiveQueue* const srq; // or nullptr
     const Qpn id;
     const QpType type;
     const PdId pd;
+    const PdId recv_pd; // of the keys in receive WQEs
     const bool signal_all;
     const WqeLimits send_limits;
     const WqeLimits recv_limits;
@@ -78,6 +84,12 @@ struct QueuePair {
     vrdma_qp_attr attr{}; // attr.state is the state
     std::uint32_t doorbell_page = 0;
     std::uint32_t doorbell_slot = 0;
+
+    // With an SRQ: the WQE that was taken for a message that has not ended; and whether the error
+    // state was entered, but not yet announced that no WQE will be taken any more.
+    const std::unique_ptr<RecvWqe> held;
+    bool holds_receive = false;
+    bool last_wqe_due = false;
 
     // The message at the head of the SQ: how much of it has arrived, and whether it was tried.
     std::uint64_t sent = 0;
@@ -100,7 +112,7 @@ struct QueuePair {
 
   private:
     QueuePair(SliceCore& slice, CompletionQueue& send_cq, CompletionQueue& recv_cq,
-              const QpSpec& spec, GuestBuffer buffer);
+              SharedReceiveQueue* srq, const QpSpec& spec, GuestBuffer buffer);
 };
 
 } // namespace vrdma::hca::soft

@@ -6,30 +6,72 @@
 
 namespace vrdma::hca::soft {
 
-bool complete_receive(QueuePair& qp, vrdma_cqe entry, bool solicited) noexcept {
+bool has_receive(const QueuePair& qp) noexcept {
+    return qp.holds_receive || qp.receives().peek() != 0;
+}
+
+Receive next_receive(QueuePair& qp, RecvWqe& wqe) noexcept {
+    if (qp.holds_receive) {
+        wqe = *qp.held;
+        return Receive::ready;
+    }
+    const WorkQueue& queue = qp.receives();
+    const std::uint32_t ctrl = queue.peek();
+    if (ctrl == 0) {
+        return Receive::none;
+    }
+    const WqeError error = parse(queue.entry(), ctrl, qp.recv_limits, wqe);
+    if (qp.srq == nullptr) {
+        wqe.index = queue.head();
+    }
+    if (error) {
+        fail_receive(qp, wqe, static_cast<ibv_wc_status>(error.status), error.reason);
+        return Receive::bad;
+    }
+    return Receive::ready;
+}
+
+void hold_receive(QueuePair& qp, const RecvWqe& wqe) noexcept {
+    if (qp.srq == nullptr || qp.holds_receive) {
+        return;
+    }
+    *qp.held = wqe;
+    qp.holds_receive = true;
+    qp.srq->take();
+}
+
+bool complete_receive(QueuePair& qp, const RecvWqe& wqe, vrdma_cqe entry, bool solicited) noexcept {
     entry.ctrl |= VRDMA_CQE_RECV;
     entry.qpn = qp.id.value;
-    entry.wqe_index = qp.rq.head();
-    qp.rq.advance();
+    entry.wqe_index = wqe.index;
+    if (qp.holds_receive) {
+        qp.holds_receive = false;
+    } else if (qp.srq != nullptr) {
+        qp.srq->take();
+    } else {
+        qp.rq.advance();
+    }
     return qp.slice.complete(qp.recv_cq, entry, solicited);
 }
 
-void fail_receive(QueuePair& qp, ibv_wc_status status, vrdma_vendor_err reason) noexcept {
+void fail_receive(QueuePair& qp, const RecvWqe& wqe, ibv_wc_status status,
+                  vrdma_vendor_err reason) noexcept {
     vrdma_cqe entry{};
     entry.ctrl = VRDMA_SET(VRDMA_CQE_STATUS, static_cast<std::uint32_t>(status)) |
                  VRDMA_SET(VRDMA_CQE_OPCODE, std::uint32_t{IBV_WC_RECV});
     entry.vendor_err = reason;
-    if (complete_receive(qp, entry, true)) {
+    if (complete_receive(qp, wqe, entry, true)) {
         enter_error(qp);
     }
 }
 
-bool take_receive(QueuePair& qp, std::uint32_t ctrl, RecvWqe& wqe) noexcept {
-    const WqeError error = parse(qp.rq.entry(), ctrl, qp.recv_limits, wqe);
-    if (error) {
-        fail_receive(qp, static_cast<ibv_wc_status>(error.status), error.reason);
+void flush_held(QueuePair& qp) noexcept {
+    if (!qp.holds_receive || qp.slice.frozen()) {
+        return;
     }
-    return !error;
+    vrdma_cqe entry{};
+    entry.ctrl = VRDMA_SET(VRDMA_CQE_STATUS, std::uint32_t{IBV_WC_WR_FLUSH_ERR});
+    static_cast<void>(complete_receive(qp, *qp.held, entry, true)); // a CQ that failed takes none
 }
 
 } // namespace vrdma::hca::soft

@@ -69,7 +69,8 @@ Ack not_ready(const QueuePair& qp) noexcept {
     return {AckStatus::receiver_not_ready, qp.attr.min_rnr_timer};
 }
 
-Ack finish_receive(QueuePair& qp, const Request& request, ibv_wc_opcode opcode) noexcept {
+Ack finish_receive(QueuePair& qp, const RecvWqe& wqe, const Request& request,
+                   ibv_wc_opcode opcode) noexcept {
     vrdma_cqe entry{};
     entry.ctrl = VRDMA_SET(VRDMA_CQE_OPCODE, static_cast<std::uint32_t>(opcode));
     entry.byte_len = static_cast<std::uint32_t>(request.message.length);
@@ -77,40 +78,45 @@ Ack finish_receive(QueuePair& qp, const Request& request, ibv_wc_opcode opcode) 
         entry.ctrl |= VRDMA_CQE_WITH_IMM;
         entry.imm = request.message.imm;
     }
-    const bool told = complete_receive(qp, entry, request.message.solicited);
+    const bool told = complete_receive(qp, wqe, entry, request.message.solicited);
     return answer(told ? AckStatus::ok : AckStatus::no_answer);
 }
 
 Ack receive_send(QueuePair& qp, const Request& request) noexcept {
-    const std::uint32_t ctrl = qp.rq.peek();
-    if (ctrl == 0) {
-        return not_ready(qp);
-    }
     RecvWqe wqe;
-    if (!take_receive(qp, ctrl, wqe)) {
-        return answer(AckStatus::operation_error);
+    switch (next_receive(qp, wqe)) {
+        case Receive::ready:
+            break;
+        case Receive::none:
+            return not_ready(qp);
+        case Receive::bad:
+            return answer(AckStatus::operation_error);
     }
     if (request.message.length > wqe.length) {
         if (qp.reliable()) { // else the message is dropped, and the WQE waits for another
-            fail_receive(qp, IBV_WC_LOC_LEN_ERR, VRDMA_VERR_LENGTH);
+            fail_receive(qp, wqe, IBV_WC_LOC_LEN_ERR, VRDMA_VERR_LENGTH);
         }
         return answer(AckStatus::invalid_request);
     }
     vrdma_vendor_err error = VRDMA_VERR_NONE;
     const Moved moved =
         move_piece(qp, request, error, [&](std::uint64_t skip, SpanList& spans) noexcept {
-            return qp.slice.gate().open_list(wqe.list(), qp.pd, IBV_ACCESS_LOCAL_WRITE,
+            return qp.slice.gate().open_list(wqe.list(), qp.recv_pd, IBV_ACCESS_LOCAL_WRITE,
                                              request.offset + skip, spans);
         });
     if (moved == Moved::there_revoked) {
         return answer(AckStatus::payload_revoked);
     }
     if (moved != Moved::all) {
-        fail_receive(qp, IBV_WC_LOC_PROT_ERR,
+        fail_receive(qp, wqe, IBV_WC_LOC_PROT_ERR,
                      moved == Moved::here_revoked ? VRDMA_VERR_REVOKED : error);
         return answer(AckStatus::operation_error);
     }
-    return request.last() ? finish_receive(qp, request, IBV_WC_RECV) : answer(AckStatus::ok);
+    if (!request.last()) {
+        hold_receive(qp, wqe);
+        return answer(AckStatus::ok);
+    }
+    return finish_receive(qp, wqe, request, IBV_WC_RECV);
 }
 
 // RDMA READ and WRITE: the memory that the peer names.
@@ -140,7 +146,7 @@ Ack receive_write(QueuePair& qp, const Request& request) noexcept {
         return access_memory(qp, request, IBV_ACCESS_REMOTE_WRITE);
     }
     // The receive WQE is needed only in the end, but without one all pieces would come again.
-    if (qp.rq.peek() == 0) {
+    if (!has_receive(qp)) {
         return not_ready(qp);
     }
     const Ack ack = access_memory(qp, request, IBV_ACCESS_REMOTE_WRITE);
@@ -148,14 +154,15 @@ Ack receive_write(QueuePair& qp, const Request& request) noexcept {
         return ack;
     }
     RecvWqe wqe;
-    const std::uint32_t ctrl = qp.rq.peek();
-    if (ctrl == 0) {
-        return not_ready(qp);
+    switch (next_receive(qp, wqe)) {
+        case Receive::ready:
+            return finish_receive(qp, wqe, request, IBV_WC_RECV_RDMA_WITH_IMM);
+        case Receive::none:
+            return not_ready(qp); // another QP took the last one of the SRQ
+        case Receive::bad:
+            break;
     }
-    if (!take_receive(qp, ctrl, wqe)) {
-        return answer(AckStatus::operation_error);
-    }
-    return finish_receive(qp, request, IBV_WC_RECV_RDMA_WITH_IMM);
+    return answer(AckStatus::operation_error);
 }
 
 std::uint64_t execute(const Message& message, std::uint64_t& word) noexcept {

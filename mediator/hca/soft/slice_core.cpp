@@ -27,6 +27,9 @@ SliceCore::~SliceCore() {
     while (!qps_.empty()) {
         remove(qps_.begin()->first);
     }
+    while (!srqs_.empty()) {
+        remove(srqs_.begin()->first);
+    }
     while (!cqs_.empty()) {
         remove(cqs_.begin()->first);
     }
@@ -40,6 +43,9 @@ EventQueue* SliceCore::eq(EqId id) const noexcept {
 }
 CompletionQueue* SliceCore::cq(Cqn id) const noexcept {
     return find(cqs_, id);
+}
+SharedReceiveQueue* SliceCore::srq(Srqn id) const noexcept {
+    return find(srqs_, id);
 }
 QueuePair* SliceCore::qp(Qpn id) const noexcept {
     return find(qps_, id);
@@ -96,6 +102,14 @@ Result<> SliceCore::insert(std::unique_ptr<CompletionQueue> cq) {
     return {};
 }
 
+Result<> SliceCore::insert(std::unique_ptr<SharedReceiveQueue> srq) {
+    const Srqn id = srq->id;
+    if (!srqs_.emplace(id, std::move(srq)).second) {
+        return fail(std::errc::file_exists);
+    }
+    return {};
+}
+
 Result<std::uint32_t> SliceCore::insert(std::unique_ptr<QueuePair> qp) {
     QueuePair& added = *qp;
     if (added.doorbell_page >= doorbells_.size()) {
@@ -143,6 +157,17 @@ std::unique_ptr<CompletionQueue> SliceCore::remove(Cqn id) noexcept {
     }
     if (async_eq_ != nullptr) {
         async_eq_->leave(cq.error_event);
+    }
+    return std::move(node.mapped());
+}
+
+std::unique_ptr<SharedReceiveQueue> SliceCore::remove(Srqn id) noexcept {
+    auto node = srqs_.extract(id);
+    if (node.empty()) {
+        return nullptr;
+    }
+    if (async_eq_ != nullptr) {
+        async_eq_->leave(node.mapped()->async_events);
     }
     return std::move(node.mapped());
 }
@@ -203,6 +228,10 @@ void SliceCore::end(CompletionQueue& cq) noexcept {
 
 void SliceCore::announce(QueuePair& qp, ibv_event_type event) noexcept {
     engine_.events().announce(async_eq_, qp.async_events, event);
+}
+
+void SliceCore::announce(SharedReceiveQueue& srq, ibv_event_type event) noexcept {
+    engine_.events().announce(async_eq_, srq.async_events, event);
 }
 
 void SliceCore::announce_waiting(CompletionQueue& cq, const CqState& state) noexcept {

@@ -40,6 +40,7 @@ class SliceCore {
     // Found by name; nullptr if there is none.
     EventQueue* eq(EqId id) const noexcept;
     CompletionQueue* cq(Cqn id) const noexcept;
+    SharedReceiveQueue* srq(Srqn id) const noexcept;
     QueuePair* qp(Qpn id) const noexcept;
     const AddressHandle* ah(AhId id) const noexcept;
     const GidKey* gid(std::uint32_t index) const noexcept;
@@ -52,11 +53,13 @@ class SliceCore {
 
     Result<> insert(std::unique_ptr<EventQueue> eq);
     Result<> insert(std::unique_ptr<CompletionQueue> cq);
+    Result<> insert(std::unique_ptr<SharedReceiveQueue> srq);
     Result<std::uint32_t> insert(std::unique_ptr<QueuePair> qp);
     Result<> insert(AhId id, const AddressHandle& ah);
     // What was removed is freed by the caller, off the poller's thread.
     std::unique_ptr<EventQueue> remove(EqId id) noexcept;
     std::unique_ptr<CompletionQueue> remove(Cqn id) noexcept;
+    std::unique_ptr<SharedReceiveQueue> remove(Srqn id) noexcept;
     std::unique_ptr<QueuePair> remove(Qpn id) noexcept;
     void remove(AhId id) noexcept;
     Result<> move_doorbell(QueuePair& qp, std::uint32_t slot);
@@ -65,6 +68,7 @@ class SliceCore {
     [[nodiscard]] bool complete(CompletionQueue& cq, const vrdma_cqe& entry,
                                 bool solicited) noexcept;
     void announce(QueuePair& qp, ibv_event_type event) noexcept;
+    void announce(SharedReceiveQueue& srq, ibv_event_type event) noexcept;
     void announce_waiting(CompletionQueue& cq, const CqState& state) noexcept;
 
     // Sends nothing more; what is with other pollers may still come back.
@@ -84,6 +88,7 @@ class SliceCore {
     MemoryGate gate_;
     std::unordered_map<EqId, std::unique_ptr<EventQueue>> eqs_;
     std::unordered_map<Cqn, std::unique_ptr<CompletionQueue>> cqs_;
+    std::unordered_map<Srqn, std::unique_ptr<SharedReceiveQueue>> srqs_;
     std::unordered_map<Qpn, std::unique_ptr<QueuePair>> qps_;
     std::unordered_map<AhId, AddressHandle> ahs_;
     std::vector<std::optional<GidKey>> gids_;

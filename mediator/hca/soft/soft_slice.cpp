@@ -2,11 +2,20 @@
 #include "mediator/hca/soft/soft_slice.h"
 
 #include "mediator/hca/soft/qp_state.h"
+#include "mediator/hca/soft/receive_queue.h"
 
 namespace vrdma::hca::soft {
 namespace {
 
 constexpr auto no_such_object = std::errc::no_such_file_or_directory;
+
+std::vector<vrdma_sge> list(const RecvWqe& wqe) {
+    std::vector<vrdma_sge> sges;
+    for (const Sge& sge : wqe.list()) {
+        sges.push_back({sge.address, sge.length, sge.lkey});
+    }
+    return sges;
+}
 
 } // namespace
 
@@ -154,13 +163,52 @@ void SoftSlice::destroy_ah(AhId id) {
     poller_.run([&](Engine&) { core_->remove(id); });
 }
 
+Result<> SoftSlice::create_srq(const SrqSpec& spec) {
+    auto srq = SharedReceiveQueue::create(*core_, spec);
+    if (!srq) {
+        return fail(srq.error());
+    }
+    if (const auto populated = populate((*srq)->buffer); !populated) {
+        return populated;
+    }
+    return on_poller([&](SliceCore& core) { return core.insert(std::move(*srq)); });
+}
+
+Result<> SoftSlice::modify_srq(Srqn id, std::uint32_t limit) {
+    return on_poller([&](SliceCore& core) -> Result<> {
+        SharedReceiveQueue* srq = core.srq(id);
+        if (srq == nullptr || limit > srq->wqes.depth()) {
+            return fail(std::errc::invalid_argument);
+        }
+        srq->arm(limit);
+        return {};
+    });
+}
+
+Result<std::uint32_t> SoftSlice::query_srq(Srqn id) const {
+    return on_poller([&](SliceCore& core) -> Result<std::uint32_t> {
+        const SharedReceiveQueue* srq = core.srq(id);
+        if (srq == nullptr) {
+            return fail(no_such_object);
+        }
+        return srq->limit;
+    });
+}
+
+void SoftSlice::destroy_srq(Srqn id) {
+    if (const auto srq = on_poller([&](SliceCore& core) { return core.remove(id); })) {
+        srq->buffer.release(core_->memory());
+    }
+}
+
 Result<std::uint32_t> SoftSlice::create_qp(const QpSpec& spec) {
     CompletionQueue* send_cq = core_->cq(spec.send_cq);
     CompletionQueue* recv_cq = core_->cq(spec.recv_cq);
-    if (send_cq == nullptr || recv_cq == nullptr) {
+    SharedReceiveQueue* srq = core_->srq(spec.srq);
+    if (send_cq == nullptr || recv_cq == nullptr || (spec.srq != Srqn{} && srq == nullptr)) {
         return fail(std::errc::invalid_argument);
     }
-    auto qp = QueuePair::create(*core_, *send_cq, *recv_cq, spec);
+    auto qp = QueuePair::create(*core_, *send_cq, *recv_cq, srq, spec);
     if (!qp) {
         return fail(qp.error());
     }
@@ -192,7 +240,13 @@ Result<vrdma_qp_attr> SoftSlice::query_qp(Qpn id) const {
 }
 
 void SoftSlice::destroy_qp(Qpn id) {
-    if (const auto qp = on_poller([&](SliceCore& core) { return core.remove(id); })) {
+    const auto remove = [&](SliceCore& core) {
+        if (QueuePair* qp = core.qp(id)) {
+            flush_held(*qp); // its poster learns by the CQE that it got the WQE back
+        }
+        return core.remove(id);
+    };
+    if (const auto qp = on_poller(remove)) {
         drain();
         qp->buffer.release(core_->memory());
     }
@@ -222,10 +276,24 @@ CqState SoftSlice::save_cq(Cqn id) const {
     });
 }
 
+SrqState SoftSlice::save_srq(Srqn id) const {
+    return on_poller([&](SliceCore& core) {
+        const SharedReceiveQueue* srq = core.srq(id);
+        return srq != nullptr ? srq->save() : SrqState{};
+    });
+}
+
 QpState SoftSlice::save_qp(Qpn id) const {
     return on_poller([&](SliceCore& core) {
         const QueuePair* qp = core.qp(id);
         return qp != nullptr ? save(*qp) : QpState{};
+    });
+}
+
+std::vector<vrdma_sge> SoftSlice::save_held_receive(Qpn id) const {
+    return on_poller([&](SliceCore& core) {
+        const QueuePair* qp = core.qp(id);
+        return qp != nullptr && qp->holds_receive ? list(*qp->held) : std::vector<vrdma_sge>{};
     });
 }
 
@@ -250,10 +318,18 @@ Result<> SoftSlice::restore_cq(Cqn id, const CqState& state) {
     });
 }
 
-Result<> SoftSlice::restore_qp(Qpn id, const QpState& state) {
+Result<> SoftSlice::restore_srq(Srqn id, const SrqState& state) {
+    return on_poller([&](SliceCore& core) -> Result<> {
+        SharedReceiveQueue* srq = core.srq(id);
+        return srq != nullptr ? srq->restore(state) : fail(no_such_object);
+    });
+}
+
+Result<> SoftSlice::restore_qp(Qpn id, const QpState& state,
+                               std::span<const vrdma_sge> held_receive) {
     return on_poller([&](SliceCore& core) -> Result<> {
         QueuePair* qp = core.qp(id);
-        return qp != nullptr ? restore(*qp, state) : fail(no_such_object);
+        return qp != nullptr ? restore(*qp, state, held_receive) : fail(no_such_object);
     });
 }
 

@@ -33,6 +33,11 @@ class SoftSlice : public Slice {
     Result<> create_ah(const AhSpec& spec) override;
     void destroy_ah(AhId id) override;
 
+    Result<> create_srq(const SrqSpec& spec) override;
+    Result<> modify_srq(Srqn id, std::uint32_t limit) override;
+    Result<std::uint32_t> query_srq(Srqn id) const override;
+    void destroy_srq(Srqn id) override;
+
     Result<std::uint32_t> create_qp(const QpSpec& spec) override;
     Result<> modify_qp(Qpn id, const vrdma_qp_attr& attr) override;
     Result<vrdma_qp_attr> query_qp(Qpn id) const override;
@@ -43,10 +48,14 @@ class SoftSlice : public Slice {
 
     EqState save_eq(EqId id) const override;
     CqState save_cq(Cqn id) const override;
+    SrqState save_srq(Srqn id) const override;
     QpState save_qp(Qpn id) const override;
+    std::vector<vrdma_sge> save_held_receive(Qpn id) const override;
     Result<> restore_eq(EqId id, const EqState& state) override;
     Result<> restore_cq(Cqn id, const CqState& state) override;
-    Result<> restore_qp(Qpn id, const QpState& state) override;
+    Result<> restore_srq(Srqn id, const SrqState& state) override;
+    Result<> restore_qp(Qpn id, const QpState& state,
+                        std::span<const vrdma_sge> held_receive) override;
 
     const Poller& poller() const noexcept { return poller_; }
 

@@ -33,6 +33,14 @@ class WorkQueue {
 
     std::byte* entry() const noexcept { return entry_; }
 
+    // Whether at least `count` WQEs, 1..depth, are posted: the last of them tells, since they are
+    // posted in order.
+    bool has(std::uint32_t count) const noexcept {
+        const std::uint32_t last = head_ + count - 1;
+        const auto ctrl = load_acquire(*reinterpret_cast<const std::uint32_t*>(place(last)));
+        return (ctrl & VRDMA_WQE_PHASE) == phase(last);
+    }
+
     void advance() noexcept {
         seek(head_ + 1);
         __builtin_prefetch(entry_ + stride());
@@ -43,12 +51,18 @@ class WorkQueue {
         if (depth_ == 0) {
             return;
         }
-        const std::uint64_t index = head & (depth_ - 1);
-        entry_ = buffer_.at(offset_ + (index << stride_shift_));
-        phase_ = (head & depth_) == 0 ? VRDMA_WQE_PHASE : 0;
+        entry_ = place(head);
+        phase_ = phase(head);
     }
 
   private:
+    std::byte* place(std::uint32_t index) const noexcept {
+        return buffer_.at(offset_ + (std::uint64_t{index & (depth_ - 1)} << stride_shift_));
+    }
+    std::uint32_t phase(std::uint32_t index) const noexcept {
+        return (index & depth_) == 0 ? VRDMA_WQE_PHASE : 0;
+    }
+
     const GuestBuffer& buffer_;
     std::uint64_t offset_;
     std::uint32_t depth_;

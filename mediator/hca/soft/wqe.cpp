@@ -144,8 +144,9 @@ WqeError parse(std::byte* entry, std::uint32_t ctrl, const WqeLimits& limits,
     vrdma_rq_wqe raw;
     std::memcpy(&raw, entry, sizeof(raw));
     wqe.num_sge = VRDMA_GET(VRDMA_WQE_NUM_SGE, ctrl);
-    if ((ctrl & VRDMA_RQ_RESERVED) != 0 || raw.reserved[0] != 0 || raw.reserved[1] != 0 ||
-        raw.reserved[2] != 0) {
+    wqe.index = raw.cookie;
+    if ((ctrl & VRDMA_RQ_RESERVED) != 0 || (raw.cookie != 0 && !limits.shared) ||
+        raw.reserved[0] != 0 || raw.reserved[1] != 0) {
         return reserved_error;
     }
     if (!fits(wqe.num_sge, VRDMA_RQ_PAYLOAD_OFFSET, limits)) {

@@ -28,6 +28,7 @@ struct WqeLimits {
     std::uint32_t stride = 0; // bytes of an entry
     std::uint32_t max_inline = 0;
     std::uint16_t max_sge = 0;
+    bool shared = false; // an SRQ, whose WQEs have cookies
 };
 
 // What the peer needs to know of a request.
@@ -68,6 +69,7 @@ struct SendWqe : Message {
 
 struct RecvWqe {
     std::uint64_t length = 0;
+    std::uint32_t index = 0; // what its CQE names it by: of an SRQ the cookie
     std::uint32_t num_sge = 0;
     std::array<Sge, VRDMA_MAX_SGE> sges; // the first num_sge are valid
 

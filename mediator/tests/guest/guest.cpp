@@ -103,6 +103,15 @@ GuestCq Guest::create_cq(std::uint32_t depth) {
     return {id, std::move(buffer), depth};
 }
 
+GuestSrq Guest::create_srq(const SrqShape& shape) {
+    const Srqn id{next_id_++};
+    Buffer buffer = pages_.allocate(vrdma_srq_buffer_size(shape.depth, shape.stride_shift));
+    srq_specs_.push_back(
+        {id, shape.pd, buffer.pages(), shape.depth, shape.stride_shift, shape.max_sge});
+    value(slice_->create_srq(srq_specs_.back()));
+    return {id, shape, std::move(buffer)};
+}
+
 GuestQp Guest::create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const QpShape& shape,
                          std::uint32_t doorbell_page) {
     const Qpn id{next_id_++};
@@ -112,14 +121,15 @@ GuestQp Guest::create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const Q
                          .pd = pd,
                          .send_cq = send_cq.id(),
                          .recv_cq = recv_cq.id(),
+                         .srq = shape.srq,
                          .pages = buffer.pages(),
                          .sq_depth = shape.sq_depth,
-                         .rq_depth = shape.rq_depth,
+                         .rq_depth = shape.srq == Srqn{} ? shape.rq_depth : 0,
                          .sq_stride_shift = shape.sq_stride_shift,
                          .rq_stride_shift = shape.rq_stride_shift,
                          .max_inline = shape.max_inline,
                          .max_send_sge = shape.max_send_sge,
-                         .max_recv_sge = shape.max_recv_sge,
+                         .max_recv_sge = shape.srq == Srqn{} ? shape.max_recv_sge : std::uint16_t{0},
                          .signal_all = shape.signal_all,
                          .doorbell_page = doorbell_page});
     const std::uint32_t slot = value(slice_->create_qp(qp_specs_.back()));
@@ -140,6 +150,10 @@ void Guest::migrate(hca::Hca& to) {
         save_all(eq_specs_, [&](const auto& spec) { return slice_->save_eq(spec.id); });
     const auto cqs =
         save_all(cq_specs_, [&](const auto& spec) { return slice_->save_cq(spec.id); });
+    const auto srqs =
+        save_all(srq_specs_, [&](const auto& spec) { return slice_->save_srq(spec.id); });
+    const auto held_receives =
+        save_all(qp_specs_, [&](const auto& spec) { return slice_->save_held_receive(spec.id); });
     const auto qps =
         save_all(qp_specs_, [&](const auto& spec) { return slice_->save_qp(spec.id); });
     slice_.reset();
@@ -153,8 +167,11 @@ void Guest::migrate(hca::Hca& to) {
     for (std::size_t i = 0; i < cqs.size(); ++i) {
         value(slice_->restore_cq(cq_specs_[i].id, cqs[i]));
     }
+    for (std::size_t i = 0; i < srqs.size(); ++i) {
+        value(slice_->restore_srq(srq_specs_[i].id, srqs[i]));
+    }
     for (std::size_t i = 0; i < qps.size(); ++i) {
-        value(slice_->restore_qp(qp_specs_[i].id, qps[i]));
+        value(slice_->restore_qp(qp_specs_[i].id, qps[i], held_receives[i]));
     }
     slice_->thaw();
 }
@@ -173,6 +190,9 @@ void Guest::create_objects() {
     }
     for (const auto& spec : ah_specs_) {
         value(slice_->create_ah(spec));
+    }
+    for (const auto& spec : srq_specs_) {
+        value(slice_->create_srq(spec));
     }
     for (const auto& spec : qp_specs_) {
         value(slice_->create_qp(spec));

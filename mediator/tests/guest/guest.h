@@ -15,6 +15,7 @@
 #include "mediator/tests/guest/completion_queue.h"
 #include "mediator/tests/guest/event_queue.h"
 #include "mediator/tests/guest/queue_pair.h"
+#include "mediator/tests/guest/shared_receive_queue.h"
 
 namespace vrdma::test {
 
@@ -64,6 +65,7 @@ class Guest final : public hca::SliceHost {
     MemoryRegion register_mr(std::uint64_t size, const MrOptions& options = {});
     MemoryRegion register_mr(Buffer buffer, const MrOptions& options = {});
     GuestCq create_cq(std::uint32_t depth = 64);
+    GuestSrq create_srq(const SrqShape& shape = {});
     GuestQp create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const QpShape& shape = {},
                       std::uint32_t doorbell_page = 1);
     AhId create_ah(const hca::Gid& to, PdId ah_pd = pd);
@@ -104,6 +106,7 @@ class Guest final : public hca::SliceHost {
     std::vector<hca::CqSpec> cq_specs_;
     std::vector<hca::MrSpec> mr_specs_;
     std::vector<hca::AhSpec> ah_specs_;
+    std::vector<hca::SrqSpec> srq_specs_;
     std::vector<hca::QpSpec> qp_specs_;
     std::uint32_t next_id_ = 0x101;
 };

@@ -36,6 +36,7 @@ struct QpShape {
     std::uint16_t max_send_sge = 4;
     std::uint16_t max_recv_sge = 3;
     bool signal_all = false;
+    Srqn srq{}; // with one, rq_depth is 0
 
     std::uint64_t buffer_size() const {
         return vrdma_qp_buffer_size(sq_depth, sq_stride_shift, rq_depth, rq_stride_shift);

@@ -27,10 +27,13 @@ class FakeSlice final : public Slice {
     std::map<Cqn, CqSpec> cqs;
     std::map<Key, MrSpec> mrs;
     std::map<AhId, AhSpec> ahs;
+    std::map<Srqn, SrqSpec> srqs;
     std::map<Qpn, QpSpec> qps;
     std::map<EqId, EqState> eq_states;
     std::map<Cqn, CqState> cq_states;
+    std::map<Srqn, SrqState> srq_states;
     std::map<Qpn, QpState> qp_states;
+    std::map<Qpn, std::vector<vrdma_sge>> held_receives;
     std::vector<EqId> eq_order; // in which they were created
 
     Result<> set_status_page(Iova page) override {
@@ -67,8 +70,16 @@ class FakeSlice final : public Slice {
     }
     void destroy_ah(AhId id) override { ahs.erase(id); }
 
+    Result<> create_srq(const SrqSpec& spec) override { return add(srqs, srq_states, spec); }
+    Result<> modify_srq(Srqn id, std::uint32_t limit) override {
+        return outcome().map([&] { srq_states.at(id).limit = limit; });
+    }
+    Result<std::uint32_t> query_srq(Srqn id) const override { return srq_states.at(id).limit; }
+    void destroy_srq(Srqn id) override { remove(srqs, srq_states, id); }
+
     Result<std::uint32_t> create_qp(const QpSpec& spec) override {
         return add(qps, qp_states, spec).map([&] {
+            held_receives[spec.id] = {};
             return qp_states[spec.id].doorbell_slot =
                        VRDMA_DOORBELL_FIRST_SLOT + static_cast<std::uint32_t>(qps.size());
         });
@@ -79,13 +90,17 @@ class FakeSlice final : public Slice {
         return outcome().map([&] { merge(qp_states.at(id).attr, attr); });
     }
     Result<vrdma_qp_attr> query_qp(Qpn id) const override { return qp_states.at(id).attr; }
-    void destroy_qp(Qpn id) override { remove(qps, qp_states, id); }
+    void destroy_qp(Qpn id) override {
+        remove(qps, qp_states, id);
+        held_receives.erase(id);
+    }
 
     void freeze() override { frozen = true; }
     void thaw() override { frozen = false; }
 
     EqState save_eq(EqId id) const override { return saved(eq_states, id); }
     CqState save_cq(Cqn id) const override { return saved(cq_states, id); }
+    SrqState save_srq(Srqn id) const override { return saved(srq_states, id); }
     QpState save_qp(Qpn id) const override { return saved(qp_states, id); }
     Result<> restore_eq(EqId id, const EqState& state) override {
         return outcome().map([&] { eq_states[id] = state; });
@@ -93,8 +108,17 @@ class FakeSlice final : public Slice {
     Result<> restore_cq(Cqn id, const CqState& state) override {
         return outcome().map([&] { cq_states[id] = state; });
     }
-    Result<> restore_qp(Qpn id, const QpState& state) override {
-        return outcome().map([&] { qp_states[id] = state; });
+    Result<> restore_srq(Srqn id, const SrqState& state) override {
+        return outcome().map([&] { srq_states[id] = state; });
+    }
+    std::vector<vrdma_sge> save_held_receive(Qpn id) const override {
+        return saved(held_receives, id);
+    }
+    Result<> restore_qp(Qpn id, const QpState& state, std::span<const vrdma_sge> held) override {
+        return outcome().map([&] {
+            qp_states[id] = state;
+            held_receives[id] = {held.begin(), held.end()};
+        });
     }
 
   private:

@@ -294,6 +294,7 @@ TEST_F(QpTest, RestoreValidates) {
                       .pd = 1,
                       .send_cq = 1,
                       .recv_cq = 1,
+                      .srq = 0,
                       .sq_depth = 64,
                       .rq_depth = 64,
                       .max_inline = 40,
@@ -322,6 +323,7 @@ TEST_F(QpTest, RestoreValidates) {
     EXPECT_EQ(restore_error([](auto& state) { state.qpn = 0xffffff; }), invalid);
     EXPECT_EQ(restore_error([](auto& state) { state.pd = 2; }), invalid);
     EXPECT_EQ(restore_error([](auto& state) { state.send_cq = 0; }), invalid);
+    EXPECT_EQ(restore_error([](auto& state) { state.srq = 1; }), invalid);
     EXPECT_EQ(restore_error([](auto& state) { state.ucontext = 1; }), invalid);
     EXPECT_EQ(restore_error([](auto& state) { state.sq_depth = 65; }), invalid);
     EXPECT_EQ(restore_error([](auto& state) { state.sq_depth = 16384; }), invalid);

@@ -71,6 +71,28 @@ class VerbsTest : public testing::Test {
         return cmd;
     }
 
+    vrdma_cmd_create_srq srq_command(PdId pd, UcontextId owner = kernel,
+                                     std::uint32_t depth = 64) {
+        vrdma_cmd_create_srq cmd{};
+        cmd.ucontext = owner.value;
+        cmd.pd = pd.value;
+        cmd.depth = depth;
+        cmd.stride_shift = rq_stride_shift;
+        cmd.max_sge = 1;
+        cmd.pages = pages(vrdma_srq_buffer_size(depth, rq_stride_shift));
+        return cmd;
+    }
+
+    // A QP that takes its receives from an SRQ.
+    vrdma_cmd_create_qp srq_qp_command(PdId pd, Cqn cq, Srqn srq, UcontextId owner = kernel) {
+        vrdma_cmd_create_qp cmd = qp_command(pd, cq, owner);
+        cmd.rq_depth = 0;
+        cmd.max_recv_sge = 0;
+        cmd.srq = srq.value;
+        cmd.pages = pages(vrdma_qp_buffer_size(cmd.sq_depth, sq_stride_shift, 0, rq_stride_shift));
+        return cmd;
+    }
+
     static vrdma_cmd_set_gid gid_command(std::uint32_t index, const Gid& value) {
         vrdma_cmd_set_gid cmd{};
         cmd.index = index;
@@ -93,6 +115,9 @@ class VerbsTest : public testing::Test {
     PdId make_pd(UcontextId owner = kernel) { return objects.pds.alloc(owner).value(); }
     Cqn make_cq(EqId eq, UcontextId owner = kernel) {
         return objects.cqs.create(cq_command(eq, owner)).value();
+    }
+    Srqn make_srq(PdId pd, UcontextId owner = kernel) {
+        return objects.srqs.create(srq_command(pd, owner)).value();
     }
     void make_gid() { ASSERT_TRUE(objects.gids.set(gid_command(0, gid))); }
 

@@ -134,7 +134,7 @@ TEST_F(Migration, RoundTrip) {
     const hca::EqState eq = a_.slice().save_eq(a_.eq().id());
     EXPECT_EQ(qp.sq_head, 1u);
     EXPECT_EQ(cq.producer, 1u);
-    ASSERT_TRUE(a_.slice().restore_qp(a_qp_.id(), qp));
+    ASSERT_TRUE(a_.slice().restore_qp(a_qp_.id(), qp, {}));
     ASSERT_TRUE(a_.slice().restore_cq(a_cq_.id(), cq));
     ASSERT_TRUE(a_.slice().restore_eq(a_.eq().id(), eq));
     const hca::QpState qp_again = a_.slice().save_qp(a_qp_.id());
@@ -152,7 +152,7 @@ TEST_F(Migration, BadStatesAreRefused) {
     const auto refused = [&](auto&& change) {
         hca::QpState bad = good;
         change(bad);
-        return a_.slice().restore_qp(a_qp_.id(), bad).error() == std::errc::invalid_argument;
+        return a_.slice().restore_qp(a_qp_.id(), bad, {}).error() == std::errc::invalid_argument;
     };
     EXPECT_TRUE(refused([](auto& state) { state.attr.state = 7; }));
     EXPECT_TRUE(refused([](auto& state) { state.doorbell_slot = 63; }));
@@ -162,6 +162,8 @@ TEST_F(Migration, BadStatesAreRefused) {
     EXPECT_TRUE(refused([](auto& state) { state.rnr_retries_left = 8; }));
     EXPECT_TRUE(refused([](auto& state) { state.sq_started = 2; }));
     EXPECT_TRUE(refused([](auto& state) { state.established = 2; }));
+    EXPECT_TRUE(refused([](auto& state) { state.holds_receive = 1; })); // without an SRQ
+    EXPECT_TRUE(refused([](auto& state) { state.last_wqe_due = 1; }));
     EXPECT_FALSE(a_.slice().restore_cq(a_cq_.id(), {.fired = 1}));
     EXPECT_FALSE(a_.slice().restore_cq(a_cq_.id(), {.error = 2}));
     EXPECT_FALSE(a_.slice().restore_cq(a_cq_.id(), {.events = 4}));

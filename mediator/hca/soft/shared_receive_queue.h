@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A shared receive queue as the engine keeps it: QPs take its WQEs in the order of the ring.
+#pragma once
+
+#include "mediator/hca/soft/event_queue.h"
+#include "mediator/hca/soft/work_queue.h"
+#include "mediator/hca/soft/wqe.h"
+
+namespace vrdma::hca::soft {
+
+class SliceCore;
+
+struct SharedReceiveQueue {
+    static Result<std::unique_ptr<SharedReceiveQueue>> create(SliceCore& slice,
+                                                              const SrqSpec& spec);
+    SharedReceiveQueue(const SharedReceiveQueue&) = delete;
+    SharedReceiveQueue& operator=(const SharedReceiveQueue&) = delete;
+    ~SharedReceiveQueue() = default;
+
+    // The WQE at the head is a QP's now.
+    void take() noexcept;
+    void arm(std::uint32_t new_limit) noexcept;
+
+    SrqState save() const noexcept;
+    Result<> restore(const SrqState& state) noexcept;
+
+    SliceCore& slice;
+    const Srqn id;
+    const PdId pd;
+    const WqeLimits limits;
+    const GuestBuffer buffer;
+    WorkQueue wqes;
+    std::uint32_t limit = 0; // 0: not armed
+    EventSource async_events;
+
+  private:
+    SharedReceiveQueue(SliceCore& slice, const SrqSpec& spec, GuestBuffer buffer);
+
+    void check_limit() noexcept;
+};
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The guest's end of a shared receive queue: posts WQEs as a provider does.
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include "mediator/memory/shared_words.h"
+#include "mediator/tests/guest/buffer.h"
+
+namespace vrdma::test {
+
+struct SrqShape {
+    std::uint32_t depth = 16;
+    std::uint8_t stride_shift = 6;
+    std::uint16_t max_sge = 3;
+    PdId pd{1};
+};
+
+class GuestSrq {
+  public:
+    GuestSrq(Srqn id, const SrqShape& shape, Buffer buffer)
+        : id_{id}, shape_{shape}, buffer_{std::move(buffer)} {}
+
+    Srqn id() const { return id_; }
+    const SrqShape& shape() const { return shape_; }
+
+    void post_recv(std::uint32_t cookie, std::span<const vrdma_sge> sges) {
+        auto& wqe = *buffer_.at<vrdma_rq_wqe>(place());
+        wqe.cookie = cookie;
+        const auto bytes = std::as_bytes(sges);
+        std::copy(bytes.begin(), bytes.end(), buffer_.at(place() + VRDMA_RQ_PAYLOAD_OFFSET));
+        const auto num_sge = static_cast<std::uint32_t>(sges.size());
+        publish(VRDMA_SET(VRDMA_WQE_NUM_SGE, num_sge));
+    }
+
+    // What no provider does: an entry of any content, made valid.
+    void post_raw(std::uint32_t ctrl, std::span<const std::byte> rest) {
+        const std::size_t room = (std::size_t{1} << shape_.stride_shift) - sizeof(ctrl);
+        const auto bytes = rest.first(std::min(rest.size(), room));
+        std::copy(bytes.begin(), bytes.end(), buffer_.at(place() + sizeof(ctrl)));
+        publish(ctrl);
+    }
+
+  private:
+    std::uint64_t place() const {
+        return std::uint64_t{head_ & (shape_.depth - 1)} << shape_.stride_shift;
+    }
+    void publish(std::uint32_t ctrl) {
+        const std::uint32_t phase = (head_ & shape_.depth) == 0 ? VRDMA_WQE_PHASE : 0;
+        store_release(*buffer_.at<std::uint32_t>(place()), (ctrl & ~VRDMA_WQE_PHASE) | phase);
+        ++head_;
+    }
+
+    Srqn id_;
+    SrqShape shape_;
+    Buffer buffer_;
+    std::uint32_t head_ = 0;
+};
+
+} // namespace vrdma::test

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/verbs/srq.h"
+
+#include "mediator/verbs/ring_check.h"
+
+namespace vrdma::verbs {
+namespace {
+
+// A command and a saved state name what a shared receive queue is made of alike.
+template <typename Source>
+Srq from(const Source& source) {
+    Srq srq;
+    srq.ucontext = UcontextId{source.ucontext};
+    srq.spec.pd = PdId{source.pd};
+    srq.spec.depth = source.depth;
+    srq.spec.stride_shift = static_cast<std::uint8_t>(source.stride_shift);
+    srq.spec.max_sge = source.max_sge;
+    return srq;
+}
+
+std::uint64_t buffer_size(const hca::SrqSpec& spec) {
+    return vrdma_srq_buffer_size(spec.depth, spec.stride_shift);
+}
+
+} // namespace
+
+SrqTable::SrqTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds)
+    : resources_{resources},
+      ucontexts_{ucontexts},
+      pds_{pds},
+      ids_{resources.limits.max_srq},
+      table_{resources.limits.max_srq} {}
+
+Result<> SrqTable::check(const Srq& srq) const {
+    const Limits& limits = resources_.limits;
+    const hca::SrqSpec& spec = srq.spec;
+    const Pd* pd = pds_.find(spec.pd);
+    if (ucontexts_.find(srq.ucontext) == nullptr || pd == nullptr ||
+        pd->ucontext != srq.ucontext || spec.max_sge > limits.max_sge ||
+        !valid_depth(spec.depth, limits.max_qp_wr) ||
+        !valid_stride(spec.stride_shift, VRDMA_RQ_MIN_STRIDE_SHIFT, receive_size(spec.max_sge))) {
+        return fail(std::errc::invalid_argument);
+    }
+    return table_.full() ? fail(std::errc::not_enough_memory) : Result<>{};
+}
+
+Result<> SrqTable::add(Srq srq, Buffer buffer) {
+    if (!valid_offset(buffer.pages, srq.spec.stride_shift)) {
+        return fail(std::errc::invalid_argument);
+    }
+    srq.spec.pages = std::move(buffer.pages);
+    if (const auto made = resources_.slice.create_srq(srq.spec); !made) {
+        return made;
+    }
+    srq.lease = std::move(buffer.lease);
+    srq.owner = ucontexts_.find(srq.ucontext)->users.hold();
+    srq.pd = pds_.find(srq.spec.pd)->users.hold();
+    const Srqn id = srq.spec.id;
+    table_.insert(id, std::move(srq));
+    return {};
+}
+
+Result<Srqn> SrqTable::create(const vrdma_cmd_create_srq& cmd) {
+    if (cmd.reserved0 != 0 || cmd.reserved1 != 0) {
+        return fail(std::errc::invalid_argument);
+    }
+    Srq srq = from(cmd);
+    if (const auto valid = check(srq); !valid) {
+        return fail(valid.error());
+    }
+    auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
+                                 buffer_size(srq.spec));
+    if (!buffer) {
+        return fail(buffer.error());
+    }
+    const Srqn id{ids_.take().value()};
+    srq.spec.id = id;
+    if (const auto added = add(std::move(srq), std::move(*buffer)); !added) {
+        ids_.give_back(id.value);
+        return fail(added.error());
+    }
+    return id;
+}
+
+Result<> SrqTable::modify(const vrdma_cmd_modify_srq& cmd) {
+    const Srq* srq = table_.find(Srqn{cmd.srqn});
+    if (srq == nullptr || cmd.limit > srq->spec.depth) {
+        return fail(std::errc::invalid_argument);
+    }
+    return resources_.slice.modify_srq(srq->spec.id, cmd.limit);
+}
+
+Result<std::uint32_t> SrqTable::query(Srqn id) const {
+    if (table_.find(id) == nullptr) {
+        return fail(std::errc::invalid_argument);
+    }
+    return resources_.slice.query_srq(id);
+}
+
+Result<> SrqTable::destroy(Srqn id) {
+    const Srq* srq = table_.find(id);
+    if (srq == nullptr) {
+        return fail(std::errc::invalid_argument);
+    }
+    if (srq->users.busy()) {
+        return fail(std::errc::device_or_resource_busy);
+    }
+    resources_.slice.destroy_srq(id);
+    table_.erase(id);
+    ids_.give_back(id.value);
+    return {};
+}
+
+void SrqTable::save(StateWriter& writer) const {
+    writer.begin(Section::srqs, SrqState::version, table_.size());
+    for (const Srqn id : table_.sorted_ids()) {
+        const Srq& srq = *table_.find(id);
+        const hca::SrqSpec& spec = srq.spec;
+        writer.put(SrqState{id.value, srq.ucontext.value, spec.pd.value, spec.depth, spec.max_sge,
+                            spec.stride_shift, resources_.slice.save_srq(id)});
+        save_pages(writer, spec.pages);
+    }
+}
+
+Result<> SrqTable::restore_one(StateReader& reader) {
+    const auto state = reader.take<SrqState>();
+    if (!state || state->stride_shift > VRDMA_MAX_STRIDE_SHIFT ||
+        state->slice.limit > state->depth) {
+        return fail(std::errc::invalid_argument);
+    }
+    Srq srq = from(*state);
+    const Srqn id{state->id};
+    srq.spec.id = id;
+    if (const auto valid = check(srq); !valid) {
+        return valid;
+    }
+    auto buffer =
+        restore_pages(reader, resources_.memory, resources_.blocks, buffer_size(srq.spec));
+    if (!buffer) {
+        return fail(buffer.error());
+    }
+    if (const auto claimed = ids_.claim(id.value); !claimed) {
+        return claimed;
+    }
+    if (const auto added = add(std::move(srq), std::move(*buffer)); !added) {
+        return added;
+    }
+    return resources_.slice.restore_srq(id, state->slice);
+}
+
+Result<> SrqTable::restore(StateReader& reader) {
+    return restore_records(reader, Section::srqs, SrqState::version,
+                           [this](StateReader& from) { return restore_one(from); });
+}
+
+} // namespace vrdma::verbs
