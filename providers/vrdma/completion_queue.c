@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shared_receive_queue.h"
+
 int vrdma_completion_queue_init(struct vrdma_completion_queue *cq, void *buffer, uint32_t depth)
 {
 	memset(cq, 0, sizeof(*cq));
@@ -69,21 +71,25 @@ static void double_table(struct vrdma_completion_queue *cq)
 	free(old_table);
 }
 
-static void strike_out(struct vrdma_completion_queue *cq, uint32_t qpn)
+static void strike_out(struct vrdma_completion_queue *cq, const struct vrdma_queue_pair *qp)
 {
 	for (uint32_t i = cq->consumer; i - cq->consumer < cq->depth; i++) {
 		struct vrdma_cqe *cqe = vrdma_cqe_at(cq, i);
+		uint32_t ctrl = vrdma_load_acquire(&cqe->ctrl);
 
-		if (!vrdma_cqe_valid(cq, i, vrdma_load_acquire(&cqe->ctrl)))
+		if (!vrdma_cqe_valid(cq, i, ctrl))
 			break;
-		if (le32toh(cqe->qpn) == qpn)
-			cqe->qpn = 0;
+		if (le32toh(cqe->qpn) != qp->qpn)
+			continue;
+		cqe->qpn = 0;
+		if (qp->srq && ctrl & VRDMA_CQE_RECV)
+			vrdma_shared_receive_complete(qp->srq, le32toh(cqe->wqe_index));
 	}
 }
 
 static void detach(struct vrdma_completion_queue *cq, struct vrdma_cq_link *link)
 {
-	strike_out(cq, link->qp->qpn);
+	strike_out(cq, link->qp);
 	remove_link(cq, link);
 }
 
@@ -113,9 +119,9 @@ void vrdma_cq_detach(struct vrdma_completion_queue *cq, struct vrdma_cq_link *li
 	pthread_spin_unlock(&cq->lock);
 }
 
-void vrdma_cq_strike_out(struct vrdma_completion_queue *cq, uint32_t qpn)
+void vrdma_cq_strike_out(struct vrdma_completion_queue *cq, const struct vrdma_queue_pair *qp)
 {
 	pthread_spin_lock(&cq->lock);
-	strike_out(cq, qpn);
+	strike_out(cq, qp);
 	pthread_spin_unlock(&cq->lock);
 }

@@ -41,12 +41,13 @@ void vrdma_completion_queue_destroy(struct vrdma_completion_queue *cq);
 
 /*
  * Attach before the QP can complete anything. Detach when the device will not complete anything any
- * more: it strikes out the CQEs of the QP that were not polled, too.
+ * more: it strikes out the CQEs of the QP that were not polled, too, and WQEs of an SRQ that they
+ * tell of become free.
  */
 void vrdma_cq_attach(struct vrdma_completion_queue *cq, struct vrdma_cq_link *link,
 		     struct vrdma_queue_pair *qp);
 void vrdma_cq_detach(struct vrdma_completion_queue *cq, struct vrdma_cq_link *link);
-void vrdma_cq_strike_out(struct vrdma_completion_queue *cq, uint32_t qpn);
+void vrdma_cq_strike_out(struct vrdma_completion_queue *cq, const struct vrdma_queue_pair *qp);
 
 /* Returns how many entries of wc were filled. */
 int vrdma_queue_poll(struct vrdma_completion_queue *cq, int num_entries, struct ibv_wc *wc);

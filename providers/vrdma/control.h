@@ -16,6 +16,7 @@ struct vrdma_context;
 struct vrdma_cq;
 struct vrdma_mr;
 struct vrdma_qp;
+struct vrdma_srq;
 
 struct vrdma_control {
 	void (*close)(struct vrdma_context *context);
@@ -45,6 +46,12 @@ struct vrdma_control {
 	int (*create_cq)(struct ibv_context *context, struct ibv_comp_channel *channel,
 			 int comp_vector, struct vrdma_cq *cq);
 	int (*destroy_cq)(struct vrdma_cq *cq);
+
+	/* srq has its buffer; its shape is the queue's. */
+	int (*create_srq)(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct vrdma_srq *srq);
+	int (*modify_srq)(struct vrdma_srq *srq, struct ibv_srq_attr *attr, int attr_mask);
+	int (*query_srq)(struct vrdma_srq *srq, struct ibv_srq_attr *attr);
+	int (*destroy_srq)(struct vrdma_srq *srq);
 
 	/* qp has its buffer, and attr's capabilities are those of the layout. */
 	int (*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr,

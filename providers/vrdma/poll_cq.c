@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "completion_queue.h"
+#include "shared_receive_queue.h"
 
 /* What a send WQE completes as; a CQE with an error does not say it. */
 static const enum ibv_wc_opcode wc_opcodes[] = {
@@ -47,6 +48,15 @@ static uint64_t complete_wqe(struct vrdma_work_queue *wq, uint32_t index)
 	return wr_id;
 }
 
+static uint64_t complete(struct vrdma_queue_pair *qp, uint32_t ctrl, uint32_t index)
+{
+	if (!(ctrl & VRDMA_CQE_RECV))
+		return complete_wqe(&qp->sq, index);
+	if (qp->srq)
+		return vrdma_shared_receive_complete(qp->srq, index);
+	return complete_wqe(&qp->rq, index);
+}
+
 static bool take_cqe(struct vrdma_completion_queue *cq, const struct vrdma_cqe *cqe, uint32_t ctrl,
 		     struct ibv_wc *wc)
 {
@@ -56,8 +66,7 @@ static bool take_cqe(struct vrdma_completion_queue *cq, const struct vrdma_cqe *
 	if (!qp)
 		return false;
 	wc->opcode = opcode_of(qp, cqe, ctrl);
-	wc->wr_id = complete_wqe(ctrl & VRDMA_CQE_RECV ? &qp->rq : &qp->sq,
-				 le32toh(cqe->wqe_index));
+	wc->wr_id = complete(qp, ctrl, le32toh(cqe->wqe_index));
 	wc->status = (enum ibv_wc_status)VRDMA_GET(VRDMA_CQE_STATUS, ctrl);
 	wc->vendor_err = le32toh(cqe->vendor_err);
 	wc->byte_len = le32toh(cqe->byte_len);

@@ -5,8 +5,8 @@
 
 static int check_init_attr(const struct vrdma_context *context, const struct ibv_qp_init_attr *attr)
 {
-	if (attr->srq || (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
-			  attr->qp_type != IBV_QPT_UD))
+	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
+	    attr->qp_type != IBV_QPT_UD)
 		return EOPNOTSUPP;
 	if (attr->cap.max_send_wr > context->max_qp_wr ||
 	    attr->cap.max_recv_wr > context->max_qp_wr ||
@@ -55,8 +55,8 @@ static void detach_from_cqs(struct vrdma_qp *qp)
 
 static void strike_out_of_cqs(struct vrdma_qp *qp)
 {
-	vrdma_cq_strike_out(&to_vrdma_cq(qp->base.send_cq)->queue, qp->queues.qpn);
-	vrdma_cq_strike_out(&to_vrdma_cq(qp->base.recv_cq)->queue, qp->queues.qpn);
+	vrdma_cq_strike_out(&to_vrdma_cq(qp->base.send_cq)->queue, &qp->queues);
+	vrdma_cq_strike_out(&to_vrdma_cq(qp->base.recv_cq)->queue, &qp->queues);
 }
 
 static int create_qp(struct vrdma_qp *qp, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -77,6 +77,7 @@ static int create_qp(struct vrdma_qp *qp, struct ibv_pd *pd, struct ibv_qp_init_
 		return ret;
 	}
 	qp->queues.qpn = qp->base.qp_num;
+	qp->queues.srq = attr->srq ? &to_vrdma_srq(attr->srq)->queue : NULL;
 	qp->queues.doorbell = (struct vrdma_doorbell){
 		.page = context->doorbell_page,
 		.status = context->status_page,
@@ -93,8 +94,12 @@ struct ibv_qp *vrdma_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp_init_attr rounded = *attr;
 	struct vrdma_qp *qp;
-	int ret = check_init_attr(to_vrdma_context(pd->context), attr);
+	int ret;
 
+	/* What such a QP would have of its own is of no interest (ibv_create_qp(3)). */
+	if (rounded.srq)
+		rounded.cap.max_recv_wr = rounded.cap.max_recv_sge = 0;
+	ret = check_init_attr(to_vrdma_context(pd->context), &rounded);
 	if (ret) {
 		errno = ret;
 		return NULL;

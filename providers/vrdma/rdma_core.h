@@ -108,6 +108,15 @@ struct verbs_mr {
 };
 static_assert(sizeof(struct verbs_mr) == 56, "verbs_mr");
 
+struct verbs_srq {
+	struct ibv_srq srq;
+	enum ibv_srq_type srq_type;
+	void *xrcd;
+	struct ibv_cq *cq;
+	uint32_t srq_num;
+};
+static_assert(sizeof(struct verbs_srq) == 160, "verbs_srq");
+
 /*
  * One pointer for each verb, sorted by name. Those that this provider leaves to libibverbs, which
  * then answers EOPNOTSUPP, are counted only.
@@ -126,7 +135,9 @@ struct verbs_context_ops {
 				    struct ibv_comp_channel *channel, int comp_vector);
 	vrdma_unused_op unused16[3];
 	struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
-	vrdma_unused_op unused20[6];
+	vrdma_unused_op unused20[2];
+	struct ibv_srq *(*create_srq)(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+	vrdma_unused_op unused23[3];
 	int (*dealloc_pd)(struct ibv_pd *pd);
 	vrdma_unused_op unused27[1];
 	int (*dereg_mr)(struct verbs_mr *mr);
@@ -135,15 +146,21 @@ struct verbs_context_ops {
 	int (*destroy_cq)(struct ibv_cq *cq);
 	vrdma_unused_op unused32[2];
 	int (*destroy_qp)(struct ibv_qp *qp);
-	vrdma_unused_op unused35[4];
+	vrdma_unused_op unused35[1];
+	int (*destroy_srq)(struct ibv_srq *srq);
+	vrdma_unused_op unused37[2];
 	void (*free_context)(struct ibv_context *context);
 	vrdma_unused_op unused40[7];
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
-	vrdma_unused_op unused48[5];
+	vrdma_unused_op unused48[1];
+	int (*modify_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask);
+	vrdma_unused_op unused50[3];
 	int (*poll_cq)(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 	int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 	int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
-	vrdma_unused_op unused56[2];
+	vrdma_unused_op unused56[1];
+	int (*post_srq_recv)(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+			     struct ibv_recv_wr **bad_wr);
 	int (*query_device_ex)(struct ibv_context *context,
 			       const struct ibv_query_device_ex_input *input,
 			       struct ibv_device_attr_ex *attr, size_t attr_size);
@@ -152,7 +169,9 @@ struct verbs_context_ops {
 			  struct ibv_port_attr *attr);
 	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 			struct ibv_qp_init_attr *init_attr);
-	vrdma_unused_op unused62[6];
+	vrdma_unused_op unused62[2];
+	int (*query_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+	vrdma_unused_op unused65[3];
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va,
 				 int access);
 	int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
@@ -170,15 +189,24 @@ VRDMA_CHECK_OP(create_ah, 13);
 VRDMA_CHECK_OP(unused14, 14);
 VRDMA_CHECK_OP(unused16, 16);
 VRDMA_CHECK_OP(unused20, 20);
+VRDMA_CHECK_OP(create_srq, 22);
+VRDMA_CHECK_OP(unused23, 23);
 VRDMA_CHECK_OP(unused27, 27);
 VRDMA_CHECK_OP(unused30, 30);
 VRDMA_CHECK_OP(unused32, 32);
 VRDMA_CHECK_OP(unused35, 35);
+VRDMA_CHECK_OP(destroy_srq, 36);
+VRDMA_CHECK_OP(unused37, 37);
 VRDMA_CHECK_OP(unused40, 40);
 VRDMA_CHECK_OP(unused48, 48);
+VRDMA_CHECK_OP(modify_srq, 49);
+VRDMA_CHECK_OP(unused50, 50);
 VRDMA_CHECK_OP(unused56, 56);
+VRDMA_CHECK_OP(post_srq_recv, 57);
 VRDMA_CHECK_OP(unused59, 59);
 VRDMA_CHECK_OP(unused62, 62);
+VRDMA_CHECK_OP(query_srq, 64);
+VRDMA_CHECK_OP(unused65, 65);
 VRDMA_CHECK_OP(unused70, 70);
 
 /*
@@ -195,6 +223,9 @@ VRDMA_DECLARE_COMMAND(ibv_query_port, ib_uverbs_query_port);
 VRDMA_DECLARE_COMMAND(ibv_alloc_pd, ib_uverbs_alloc_pd);
 VRDMA_DECLARE_COMMAND(ibv_reg_mr, ib_uverbs_reg_mr);
 VRDMA_DECLARE_COMMAND(ibv_create_cq, ib_uverbs_create_cq);
+VRDMA_DECLARE_COMMAND(ibv_create_srq, ib_uverbs_create_srq);
+VRDMA_DECLARE_COMMAND(ibv_query_srq, ib_uverbs_query_srq);
+VRDMA_DECLARE_COMMAND(ibv_modify_srq, ib_uverbs_modify_srq);
 VRDMA_DECLARE_COMMAND(ibv_create_qp, ib_uverbs_create_qp);
 VRDMA_DECLARE_COMMAND(ibv_query_qp, ib_uverbs_query_qp);
 VRDMA_DECLARE_COMMAND(ibv_modify_qp, ib_uverbs_modify_qp);
@@ -203,6 +234,9 @@ static_assert(sizeof(struct ibv_query_port) == 24, "ibv_query_port");
 static_assert(sizeof(struct ibv_alloc_pd) == 16, "ibv_alloc_pd");
 static_assert(sizeof(struct ibv_reg_mr) == 48, "ibv_reg_mr");
 static_assert(sizeof(struct ibv_create_cq) == 40, "ibv_create_cq");
+static_assert(sizeof(struct ibv_create_srq) == 40, "ibv_create_srq");
+static_assert(sizeof(struct ibv_query_srq) == 24, "ibv_query_srq");
+static_assert(sizeof(struct ibv_modify_srq) == 24, "ibv_modify_srq");
 static_assert(sizeof(struct ibv_create_qp) == 64, "ibv_create_qp");
 static_assert(sizeof(struct ibv_query_qp) == 24, "ibv_query_qp");
 static_assert(sizeof(struct ibv_modify_qp) == 120, "ibv_modify_qp");
@@ -232,6 +266,14 @@ int ibv_cmd_create_cq(struct ibv_context *context, int cqe, struct ibv_comp_chan
 		      int comp_vector, struct ibv_cq *cq, struct ibv_create_cq *cmd,
 		      size_t cmd_size, struct ib_uverbs_create_cq_resp *resp, size_t resp_size);
 int ibv_cmd_destroy_cq(struct ibv_cq *cq);
+int ibv_cmd_create_srq(struct ibv_pd *pd, struct ibv_srq *srq, struct ibv_srq_init_attr *attr,
+		       struct ibv_create_srq *cmd, size_t cmd_size,
+		       struct ib_uverbs_create_srq_resp *resp, size_t resp_size);
+int ibv_cmd_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask,
+		       struct ibv_modify_srq *cmd, size_t cmd_size);
+int ibv_cmd_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, struct ibv_query_srq *cmd,
+		      size_t cmd_size);
+int ibv_cmd_destroy_srq(struct ibv_srq *srq);
 int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_attr *attr,
 		      struct ibv_create_qp *cmd, size_t cmd_size,
 		      struct ib_uverbs_create_qp_resp *resp, size_t resp_size);

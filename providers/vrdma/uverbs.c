@@ -34,6 +34,12 @@ struct create_cq_answer {
 };
 CHECK_COMMAND(struct create_cq_answer, core, ours);
 
+struct create_srq_command {
+	struct ibv_create_srq core;
+	struct vrdma_uverbs_create_srq ours;
+};
+CHECK_COMMAND(struct create_srq_command, core, ours);
+
 struct create_qp_command {
 	struct ibv_create_qp core;
 	struct vrdma_uverbs_create_qp ours;
@@ -137,6 +143,37 @@ static int destroy_cq(struct vrdma_cq *cq)
 	return ibv_cmd_destroy_cq(&cq->base);
 }
 
+static int create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct vrdma_srq *srq)
+{
+	struct create_srq_command command = {};
+	struct ib_uverbs_create_srq_resp answer = {};
+
+	command.ours.buffer = srq->buffer.address;
+	command.ours.depth = srq->queue.depth;
+	command.ours.stride_shift = (uint8_t)srq->queue.stride_shift;
+	return ibv_cmd_create_srq(pd, &srq->base.srq, attr, &command.core, sizeof(command), &answer,
+				  sizeof(answer));
+}
+
+static int modify_srq(struct vrdma_srq *srq, struct ibv_srq_attr *attr, int attr_mask)
+{
+	struct ibv_modify_srq command = {};
+
+	return ibv_cmd_modify_srq(&srq->base.srq, attr, attr_mask, &command, sizeof(command));
+}
+
+static int query_srq(struct vrdma_srq *srq, struct ibv_srq_attr *attr)
+{
+	struct ibv_query_srq command = {};
+
+	return ibv_cmd_query_srq(&srq->base.srq, attr, &command, sizeof(command));
+}
+
+static int destroy_srq(struct vrdma_srq *srq)
+{
+	return ibv_cmd_destroy_srq(&srq->base.srq);
+}
+
 static int create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
 		     const struct vrdma_qp_layout *layout, struct vrdma_qp *qp,
 		     uint32_t *doorbell_slot)
@@ -190,6 +227,10 @@ const struct vrdma_control vrdma_uverbs_control = {
 	.destroy_ah = destroy_ah,
 	.create_cq = create_cq,
 	.destroy_cq = destroy_cq,
+	.create_srq = create_srq,
+	.modify_srq = modify_srq,
+	.query_srq = query_srq,
+	.destroy_srq = destroy_srq,
 	.create_qp = create_qp,
 	.query_qp = query_qp,
 	.modify_qp = modify_qp,

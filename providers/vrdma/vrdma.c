@@ -48,6 +48,8 @@ static int open_context(struct vrdma_context *context, int fd)
 	context->max_recv_sge = answer.ours.max_recv_sge;
 	context->max_qp_wr = answer.ours.max_qp_wr;
 	context->max_cqe = answer.ours.max_cqe;
+	context->max_srq_wr = answer.ours.max_srq_wr;
+	context->max_srq_sge = answer.ours.max_srq_sge;
 
 	context->doorbell_page = map_page(fd, PROT_WRITE, answer.ours.doorbell_mmap_offset);
 	context->kick_page = map_page(fd, PROT_WRITE, answer.ours.kick_mmap_offset);
@@ -124,19 +126,24 @@ const struct verbs_context_ops vrdma_context_ops = {
 	.create_ah = vrdma_create_ah,
 	.create_cq = vrdma_create_cq,
 	.create_qp = vrdma_create_qp,
+	.create_srq = vrdma_create_srq,
 	.dealloc_pd = vrdma_dealloc_pd,
 	.dereg_mr = vrdma_dereg_mr,
 	.destroy_ah = vrdma_destroy_ah,
 	.destroy_cq = vrdma_destroy_cq,
 	.destroy_qp = vrdma_destroy_qp,
+	.destroy_srq = vrdma_destroy_srq,
 	.free_context = free_context,
 	.modify_qp = vrdma_modify_qp,
+	.modify_srq = vrdma_modify_srq,
 	.poll_cq = vrdma_poll_cq,
 	.post_recv = vrdma_post_recv,
 	.post_send = vrdma_post_send,
+	.post_srq_recv = vrdma_post_srq_recv,
 	.query_device_ex = vrdma_query_device,
 	.query_port = vrdma_query_port,
 	.query_qp = vrdma_query_qp,
+	.query_srq = vrdma_query_srq,
 	.reg_mr = vrdma_reg_mr,
 	.req_notify_cq = vrdma_req_notify_cq,
 };

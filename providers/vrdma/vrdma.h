@@ -12,6 +12,7 @@
 #include "direct/memory.h"
 #include "rdma_core.h"
 #include "shared_buffer.h"
+#include "shared_receive_queue.h"
 #include "work_queue.h"
 
 struct vrdma_device {
@@ -31,6 +32,8 @@ struct vrdma_context {
 	uint32_t max_recv_sge;
 	uint32_t max_qp_wr;
 	uint32_t max_cqe;
+	uint32_t max_srq_wr;
+	uint32_t max_srq_sge;
 
 	/* Without a kernel: see direct/device.h. */
 	struct vrdma_context *next; /* of all on the device */
@@ -66,6 +69,14 @@ struct vrdma_cq {
 	struct vrdma_event_source async;
 };
 
+struct vrdma_srq {
+	struct verbs_srq base;
+	struct vrdma_shared_receive_queue queue;
+	struct vrdma_buffer buffer;
+	struct vrdma_event_target target;
+	struct vrdma_event_source async;
+};
+
 struct vrdma_qp {
 	struct ibv_qp base;
 	struct vrdma_queue_pair queues;
@@ -89,6 +100,11 @@ static inline struct vrdma_cq *to_vrdma_cq(struct ibv_cq *cq)
 static inline struct vrdma_comp_channel *to_vrdma_channel(struct ibv_comp_channel *channel)
 {
 	return (struct vrdma_comp_channel *)channel;
+}
+
+static inline struct vrdma_srq *to_vrdma_srq(struct ibv_srq *srq)
+{
+	return (struct vrdma_srq *)srq;
 }
 
 static inline struct vrdma_qp *to_vrdma_qp(struct ibv_qp *qp)
@@ -120,6 +136,12 @@ struct ibv_cq *vrdma_create_cq(struct ibv_context *context, int cqe,
 int vrdma_destroy_cq(struct ibv_cq *cq);
 int vrdma_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int vrdma_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+
+struct ibv_srq *vrdma_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+int vrdma_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask);
+int vrdma_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int vrdma_destroy_srq(struct ibv_srq *srq);
+int vrdma_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
 struct ibv_qp *vrdma_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 int vrdma_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,

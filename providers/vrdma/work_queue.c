@@ -43,9 +43,15 @@ static uint8_t log2_up(uint64_t value, uint8_t least)
 	return shift;
 }
 
-static uint32_t ring_depth(uint32_t wqes)
+uint32_t vrdma_ring_depth(uint32_t wqes)
 {
 	return wqes ? 1u << log2_up(wqes, 0) : 0;
+}
+
+uint8_t vrdma_receive_stride_shift(uint32_t max_sge)
+{
+	return log2_up(VRDMA_RQ_PAYLOAD_OFFSET + max_sge * sizeof(struct vrdma_sge),
+		       VRDMA_RQ_MIN_STRIDE_SHIFT);
 }
 
 static uint32_t larger(uint32_t a, uint32_t b)
@@ -68,13 +74,11 @@ int vrdma_qp_layout_init(struct vrdma_qp_layout *layout, struct ibv_qp_cap *cap,
 			 cap->max_inline_data);
 	layout->sq_stride_shift = log2_up((uint64_t)VRDMA_SQ_PAYLOAD_OFFSET + payload,
 					  VRDMA_SQ_MIN_STRIDE_SHIFT);
-	layout->rq_stride_shift = log2_up(VRDMA_RQ_PAYLOAD_OFFSET +
-						  cap->max_recv_sge * sizeof(struct vrdma_sge),
-					  VRDMA_RQ_MIN_STRIDE_SHIFT);
+	layout->rq_stride_shift = vrdma_receive_stride_shift(cap->max_recv_sge);
 	if (layout->sq_stride_shift > VRDMA_MAX_STRIDE_SHIFT)
 		return EINVAL;
-	layout->sq_depth = ring_depth(cap->max_send_wr);
-	layout->rq_depth = ring_depth(cap->max_recv_wr);
+	layout->sq_depth = vrdma_ring_depth(cap->max_send_wr);
+	layout->rq_depth = vrdma_ring_depth(cap->max_recv_wr);
 
 	room = (1u << layout->sq_stride_shift) - VRDMA_SQ_PAYLOAD_OFFSET;
 	cap->max_inline_data = room < max_inline ? room : max_inline;

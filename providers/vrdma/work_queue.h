@@ -37,6 +37,7 @@ struct vrdma_work_queue {
 };
 
 struct vrdma_queue_pair;
+struct vrdma_shared_receive_queue;
 
 /* A QP's place in a CQ (completion_queue.h); qp is NULL while it is in none. */
 struct vrdma_cq_link {
@@ -47,6 +48,7 @@ struct vrdma_cq_link {
 struct vrdma_queue_pair {
 	struct vrdma_work_queue sq;
 	struct vrdma_work_queue rq;
+	struct vrdma_shared_receive_queue *srq; /* in the place of rq, or NULL */
 	struct vrdma_qp_control *control;
 	struct vrdma_doorbell doorbell;
 	uint32_t qpn;
@@ -70,6 +72,10 @@ struct vrdma_qp_layout {
 	uint8_t sq_stride_shift;
 	uint8_t rq_stride_shift;
 };
+
+/* A ring for so many WQEs, and the stride of one of receive WQEs. */
+uint32_t vrdma_ring_depth(uint32_t wqes);
+uint8_t vrdma_receive_stride_shift(uint32_t max_sge);
 
 /* Fits the layout to cap, and raises cap to what the layout holds; max_inline is the device's. */
 int vrdma_qp_layout_init(struct vrdma_qp_layout *layout, struct ibv_qp_cap *cap,

@@ -131,6 +131,8 @@ static int init_context(struct vrdma_context *context, struct vrdma_dev *dev)
 	context->max_send_sge = le16toh(caps->max_send_sge);
 	context->max_recv_sge = le16toh(caps->max_recv_sge);
 	context->max_qp_wr = le32toh(caps->max_qp_wr);
+	context->max_srq_wr = le32toh(caps->max_srq_wr);
+	context->max_srq_sge = le16toh(caps->max_srq_sge);
 	context->max_cqe = le32toh(caps->max_cqe);
 	context->base.context.async_fd = context->async_channel.read_fd;
 	context->base.context.num_comp_vectors = (int)dev->events.num_eqs - 1;

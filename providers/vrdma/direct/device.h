@@ -82,6 +82,7 @@ struct vrdma_events {
 	struct vrdma_context *contexts;
 	struct vrdma_event_target *cqs[VRDMA_EVENT_BUCKETS];
 	struct vrdma_event_target *qps[VRDMA_EVENT_BUCKETS];
+	struct vrdma_event_target *srqs[VRDMA_EVENT_BUCKETS];
 };
 
 /* The port's GIDs, which never change. */
@@ -143,6 +144,8 @@ void vrdma_events_remove_cq(struct vrdma_dev *dev, struct vrdma_cq *cq, uint32_t
 			    uint32_t *async);
 void vrdma_events_add_qp(struct vrdma_dev *dev, struct vrdma_qp *qp);
 void vrdma_events_remove_qp(struct vrdma_dev *dev, struct vrdma_qp *qp, uint32_t *async);
+void vrdma_events_add_srq(struct vrdma_dev *dev, struct vrdma_srq *srq);
+void vrdma_events_remove_srq(struct vrdma_dev *dev, struct vrdma_srq *srq, uint32_t *async);
 void vrdma_cq_event(struct ibv_cq *cq);
 void vrdma_async_event(struct ibv_context *context, struct ibv_async_event *event);
 

@@ -70,6 +70,13 @@ static struct vrdma_qp *find_qp(struct vrdma_events *events, uint32_t qpn)
 	return target ? container_of(target, struct vrdma_qp, target) : NULL;
 }
 
+static struct vrdma_srq *find_srq(struct vrdma_events *events, uint32_t srqn)
+{
+	struct vrdma_event_target *target = find_target(events->srqs, srqn);
+
+	return target ? container_of(target, struct vrdma_srq, target) : NULL;
+}
+
 static void post_to_contexts(struct vrdma_events *events, unsigned int type)
 {
 	for (struct vrdma_context *context = events->contexts; context; context = context->next)
@@ -79,6 +86,7 @@ static void post_to_contexts(struct vrdma_events *events, unsigned int type)
 /* Under the lock. False if the device has failed. */
 static bool dispatch(struct vrdma_events *events, uint32_t type, uint32_t id)
 {
+	struct vrdma_srq *srq;
 	struct vrdma_cq *cq;
 	struct vrdma_qp *qp;
 
@@ -102,6 +110,11 @@ static bool dispatch(struct vrdma_events *events, uint32_t type, uint32_t id)
 		qp = find_qp(events, id);
 		if (qp)
 			vrdma_event_post(&qp->async, type);
+		break;
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		srq = find_srq(events, id);
+		if (srq)
+			vrdma_event_post(&srq->async, type);
 		break;
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
@@ -389,6 +402,24 @@ void vrdma_events_remove_qp(struct vrdma_dev *dev, struct vrdma_qp *qp, uint32_t
 	pthread_mutex_unlock(&dev->events.lock);
 }
 
+void vrdma_events_add_srq(struct vrdma_dev *dev, struct vrdma_srq *srq)
+{
+	struct ibv_srq *base = &srq->base.srq;
+
+	vrdma_event_source_init(&srq->async, &to_vrdma_context(base->context)->async_channel, base);
+	pthread_mutex_lock(&dev->events.lock);
+	add_target(dev->events.srqs, &srq->target, base->handle);
+	pthread_mutex_unlock(&dev->events.lock);
+}
+
+void vrdma_events_remove_srq(struct vrdma_dev *dev, struct vrdma_srq *srq, uint32_t *async)
+{
+	pthread_mutex_lock(&dev->events.lock);
+	remove_target(dev->events.srqs, &srq->target);
+	*async = vrdma_event_retire(&srq->async);
+	pthread_mutex_unlock(&dev->events.lock);
+}
+
 static void forget_lock(struct vrdma_work_queue *wq)
 {
 	pthread_spin_init(&wq->lock, PTHREAD_PROCESS_PRIVATE);
@@ -406,6 +437,12 @@ void vrdma_events_forked(struct vrdma_events *events)
 
 			forget_lock(&qp->queues.sq);
 			forget_lock(&qp->queues.rq);
+		}
+		for (target = events->srqs[i]; target; target = target->next) {
+			struct vrdma_srq *srq = container_of(target, struct vrdma_srq, target);
+
+			pthread_spin_init(&srq->queue.lock, PTHREAD_PROCESS_PRIVATE);
+			srq->queue.closed = true;
 		}
 		for (target = events->cqs[i]; target; target = target->next)
 			pthread_spin_init(
@@ -441,6 +478,9 @@ void vrdma_async_event(struct ibv_context *base, struct ibv_async_event *event)
 	case IBV_EVENT_SQ_DRAINED:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		source = &to_vrdma_qp(event->element.qp)->async;
+		break;
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		source = &to_vrdma_srq(event->element.srq)->async;
 		break;
 	default:
 		break;

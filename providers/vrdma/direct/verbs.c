@@ -53,6 +53,9 @@ static int query_device(struct ibv_context *context, const struct ibv_query_devi
 	props->max_mr = (int)le32toh(caps->max_mr);
 	props->max_pd = (int)le32toh(caps->max_pd);
 	props->max_ah = (int)le32toh(caps->max_ah);
+	props->max_srq = (int)le32toh(caps->max_srq);
+	props->max_srq_wr = (int)le32toh(caps->max_srq_wr);
+	props->max_srq_sge = le16toh(caps->max_srq_sge);
 	props->max_qp_rd_atom = caps->max_qp_rd_atomic;
 	props->max_qp_init_rd_atom = caps->max_qp_init_rd_atomic;
 	props->max_res_rd_atom = props->max_qp_rd_atom * props->max_qp;
@@ -260,6 +263,69 @@ static int destroy_cq(struct vrdma_cq *cq)
 	return 0;
 }
 
+static int create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct vrdma_srq *srq)
+{
+	struct vrdma_dev *dev = dev_of(pd->context);
+	const struct vrdma_shared_receive_queue *queue = &srq->queue;
+	struct vrdma_cmd_create_srq arg = {
+		.pages = vrdma_contiguous_pages(
+			srq->buffer.address,
+			vrdma_srq_buffer_size(queue->depth, queue->stride_shift)),
+		.ucontext = htole32(to_vrdma_context(pd->context)->ucontext),
+		.pd = htole32(pd->handle),
+		.depth = htole32(queue->depth),
+		.stride_shift = (__u8)queue->stride_shift,
+		.max_sge = htole16((uint16_t)queue->max_sge),
+	};
+	struct ibv_srq *base = &srq->base.srq;
+	int ret = -vrdma_cmd_create_srq(dev, &arg, &base->handle);
+
+	if (ret)
+		return ret;
+	base->context = pd->context;
+	base->srq_context = attr->srq_context;
+	base->pd = pd;
+	pthread_mutex_init(&base->mutex, NULL);
+	pthread_cond_init(&base->cond, NULL);
+	vrdma_events_add_srq(dev, srq);
+	return 0;
+}
+
+static int modify_srq(struct vrdma_srq *srq, struct ibv_srq_attr *attr, int attr_mask)
+{
+	const struct ibv_srq *base = &srq->base.srq;
+
+	(void)attr_mask; /* the limit is all that can be modified */
+	return -vrdma_cmd_modify_srq(dev_of(base->context), base->handle, attr->srq_limit);
+}
+
+static int query_srq(struct vrdma_srq *srq, struct ibv_srq_attr *attr)
+{
+	const struct ibv_srq *base = &srq->base.srq;
+
+	attr->max_wr = srq->queue.depth;
+	attr->max_sge = srq->queue.max_sge;
+	return -vrdma_cmd_query_srq(dev_of(base->context), base->handle, &attr->srq_limit);
+}
+
+static int destroy_srq(struct vrdma_srq *srq)
+{
+	struct ibv_srq *base = &srq->base.srq;
+	uint32_t async;
+	int ret = destroy(base->context, VRDMA_ADMIN_DESTROY_SRQ, base->handle);
+
+	if (ret)
+		return ret;
+	vrdma_events_remove_srq(dev_of(base->context), srq, &async);
+	if (dev_of(base->context)->forked)
+		return 0; /* they are the parent's to acknowledge */
+	pthread_mutex_lock(&base->mutex);
+	while (base->events_completed != async)
+		pthread_cond_wait(&base->cond, &base->mutex);
+	pthread_mutex_unlock(&base->mutex);
+	return 0;
+}
+
 static void init_base_qp(struct ibv_qp *base, struct ibv_pd *pd,
 			 const struct ibv_qp_init_attr *attr)
 {
@@ -268,6 +334,7 @@ static void init_base_qp(struct ibv_qp *base, struct ibv_pd *pd,
 	base->pd = pd;
 	base->send_cq = attr->send_cq;
 	base->recv_cq = attr->recv_cq;
+	base->srq = attr->srq;
 	base->handle = base->qp_num;
 	base->state = IBV_QPS_RESET;
 	base->qp_type = attr->qp_type;
@@ -303,6 +370,7 @@ static int create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
 		return EOPNOTSUPP;
 	arg.send_cq = htole32(attr->send_cq->handle);
 	arg.recv_cq = htole32(attr->recv_cq->handle);
+	arg.srq = attr->srq ? htole32(attr->srq->handle) : 0;
 	ret = -vrdma_cmd_create_qp(dev, &arg, &qp->base.qp_num, doorbell_slot);
 	if (ret)
 		return ret;
@@ -381,6 +449,7 @@ static int query_qp(struct vrdma_qp *qp, struct ibv_qp_attr *attr, int attr_mask
 		.qp_context = qp->base.qp_context,
 		.send_cq = qp->base.send_cq,
 		.recv_cq = qp->base.recv_cq,
+		.srq = qp->base.srq,
 		.cap = attr->cap,
 		.qp_type = qp->base.qp_type,
 		.sq_sig_all = queues->sq_ctrl & VRDMA_SQ_SIGNALED ? 1 : 0,
@@ -430,6 +499,10 @@ const struct vrdma_control vrdma_direct_control = {
 	.destroy_ah = destroy_ah,
 	.create_cq = create_cq,
 	.destroy_cq = destroy_cq,
+	.create_srq = create_srq,
+	.modify_srq = modify_srq,
+	.query_srq = query_srq,
+	.destroy_srq = destroy_srq,
 	.create_qp = create_qp,
 	.query_qp = query_qp,
 	.modify_qp = modify_qp,

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <stdlib.h>
+
+#include "vrdma.h"
+
+static int create_queue(struct vrdma_context *context, struct vrdma_srq *srq,
+			const struct vrdma_srq_layout *layout, uint32_t max_sge)
+{
+	int ret = context->control->alloc_buffer(
+		context, &srq->buffer, vrdma_srq_buffer_size(layout->depth, layout->stride_shift));
+
+	if (ret)
+		return ret;
+	ret = vrdma_shared_receive_queue_init(&srq->queue, srq->buffer.data, layout, max_sge);
+	if (ret)
+		context->control->free_buffer(context, &srq->buffer);
+	return ret;
+}
+
+static void destroy_queue(struct vrdma_context *context, struct vrdma_srq *srq)
+{
+	vrdma_shared_receive_queue_destroy(&srq->queue);
+	context->control->free_buffer(context, &srq->buffer);
+}
+
+static int create_srq(struct vrdma_srq *srq, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct vrdma_context *context = to_vrdma_context(pd->context);
+	struct vrdma_srq_layout layout;
+	int ret;
+
+	if (attr->attr.max_wr > context->max_srq_wr || attr->attr.max_sge > context->max_srq_sge)
+		return EINVAL;
+	ret = vrdma_srq_layout_init(&layout, &attr->attr);
+	if (ret)
+		return ret;
+	ret = create_queue(context, srq, &layout, attr->attr.max_sge);
+	if (ret)
+		return ret;
+	ret = context->control->create_srq(pd, attr, srq);
+	if (ret)
+		destroy_queue(context, srq);
+	return ret;
+}
+
+struct ibv_srq *vrdma_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq_init_attr rounded = *attr;
+	struct vrdma_srq *srq = calloc(1, sizeof(*srq));
+	int ret;
+
+	if (!srq)
+		return NULL;
+	ret = create_srq(srq, pd, &rounded);
+	if (ret) {
+		free(srq);
+		errno = ret;
+		return NULL;
+	}
+	attr->attr.max_wr = rounded.attr.max_wr;
+	attr->attr.max_sge = rounded.attr.max_sge;
+	return &srq->base.srq;
+}
+
+/* The size is for good: the device does not have IBV_DEVICE_SRQ_RESIZE. */
+int vrdma_modify_srq(struct ibv_srq *base, struct ibv_srq_attr *attr, int attr_mask)
+{
+	struct vrdma_srq *srq = to_vrdma_srq(base);
+
+	if (attr_mask & IBV_SRQ_MAX_WR)
+		return EOPNOTSUPP;
+	if ((attr_mask & ~IBV_SRQ_LIMIT) || attr->srq_limit > srq->queue.depth)
+		return EINVAL;
+	if (!attr_mask)
+		return 0;
+	return to_vrdma_context(base->context)->control->modify_srq(srq, attr, attr_mask);
+}
+
+int vrdma_query_srq(struct ibv_srq *base, struct ibv_srq_attr *attr)
+{
+	return to_vrdma_context(base->context)->control->query_srq(to_vrdma_srq(base), attr);
+}
+
+int vrdma_destroy_srq(struct ibv_srq *base)
+{
+	struct vrdma_context *context = to_vrdma_context(base->context);
+	struct vrdma_srq *srq = to_vrdma_srq(base);
+	int ret = context->control->destroy_srq(srq);
+
+	if (ret)
+		return ret;
+	destroy_queue(context, srq);
+	free(srq);
+	return 0;
+}
+
+int vrdma_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	return vrdma_shared_receive(&to_vrdma_srq(srq)->queue, wr, bad_wr);
+}
