@@ -217,7 +217,7 @@ struct vrdma_cqe {
 	__le32 src_qpn;	   /* UD receive */
 	__le32 vendor_err; /* which check failed, enum vrdma_vendor_err */
 	__le16 pkey_index;
-	__u8 sl;
+	__u8 header; /* UD receive: VRDMA_CQE_HEADER_* */
 	__u8 reserved0;
 	__le64 timestamp;  /* ns, CLOCK_MONOTONIC of the host, or 0 */
 	__le64 reserved1[3];
@@ -231,6 +231,14 @@ VRDMA_CHECK_SIZE(struct vrdma_cqe, 64);
 #define VRDMA_CQE_WITH_INV VRDMA_BIT(18)
 #define VRDMA_CQE_RECV VRDMA_BIT(19)	   /* of the RQ; also for flushed WQEs, whose opcode is 0 */
 #define VRDMA_CQE_SHIFT 6
+
+/*
+ * What precedes the payload of a datagram (IBA A17.4.5.1). Programs find it in ibv_wc.sl, where
+ * ConnectX puts it, since RoCE has no service level: UCX goes by it to find the destination.
+ */
+#define VRDMA_CQE_HEADER_GRH 0	/* RoCE v1 */
+#define VRDMA_CQE_HEADER_IPV6 9 /* RoCE v2: an IP header, then UDP */
+#define VRDMA_CQE_HEADER_IPV4 10
 
 /* Why a WQE failed, for people (the status alone is what programs act on). */
 enum vrdma_vendor_err {

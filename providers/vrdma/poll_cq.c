@@ -77,7 +77,7 @@ static bool take_cqe(struct vrdma_completion_queue *cq, const struct vrdma_cqe *
 		       (ctrl & VRDMA_CQE_WITH_IMM ? IBV_WC_WITH_IMM : 0);
 	wc->pkey_index = le16toh(cqe->pkey_index);
 	wc->slid = 0;
-	wc->sl = cqe->sl;
+	wc->sl = cqe->header;
 	wc->dlid_path_bits = 0;
 	return true;
 }

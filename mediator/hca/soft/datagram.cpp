@@ -33,7 +33,7 @@ void finish(QueuePair& receiver, const RecvWqe& wqe, const Route& route, const R
     }
     entry.byte_len = length;
     entry.src_qpn = route.from.value;
-    entry.sl = route.av.sl;
+    entry.header = header_kind(route.source, route.av);
     static_cast<void>(complete_receive(receiver, wqe, entry, request.message.solicited));
 }
 

@@ -64,14 +64,28 @@ Grh ipv4_header(const GidKey& source, const Gid& destination, const vrdma_av& av
     return grh;
 }
 
-} // namespace
-
-Grh make_grh(const GidKey& source, const vrdma_av& av, std::uint32_t payload_length) noexcept {
+Gid destination_of(const vrdma_av& av) noexcept {
     Gid destination;
     std::copy(std::begin(av.dgid), std::end(av.dgid), destination.begin());
-    const bool routed = source.type == VRDMA_GID_ROCE_V2;
+    return destination;
+}
+
+} // namespace
+
+std::uint8_t header_kind(const GidKey& source, const vrdma_av& av) noexcept {
+    if (source.type != VRDMA_GID_ROCE_V2) {
+        return VRDMA_CQE_HEADER_GRH;
+    }
+    return is_ipv4(source.gid) && is_ipv4(destination_of(av)) ? VRDMA_CQE_HEADER_IPV4
+                                                              : VRDMA_CQE_HEADER_IPV6;
+}
+
+Grh make_grh(const GidKey& source, const vrdma_av& av, std::uint32_t payload_length) noexcept {
+    const Gid destination = destination_of(av);
+    const std::uint8_t kind = header_kind(source, av);
+    const bool routed = kind != VRDMA_CQE_HEADER_GRH;
     const std::size_t length = transport_length + payload_length;
-    if (routed && is_ipv4(source.gid) && is_ipv4(destination)) {
+    if (kind == VRDMA_CQE_HEADER_IPV4) {
         return ipv4_header(source, destination, av, length);
     }
     constexpr std::uint32_t flow_label_mask = 0xfffff;
