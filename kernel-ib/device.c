@@ -107,6 +107,9 @@ static int vrdma_query_device(struct ib_device *ibdev, struct ib_device_attr *pr
 	props->max_mr = le32_to_cpu(caps->max_mr);
 	props->max_pd = le32_to_cpu(caps->max_pd);
 	props->max_ah = le32_to_cpu(caps->max_ah);
+	props->max_srq = le32_to_cpu(caps->max_srq);
+	props->max_srq_wr = le32_to_cpu(caps->max_srq_wr);
+	props->max_srq_sge = le16_to_cpu(caps->max_srq_sge);
 	props->max_qp_rd_atom = caps->max_qp_rd_atomic;
 	props->max_qp_init_rd_atom = caps->max_qp_init_rd_atomic;
 	props->max_res_rd_atom = props->max_qp_rd_atom * props->max_qp;
@@ -156,6 +159,7 @@ static const struct ib_device_ops vrdma_dev_ops = {
 	.alloc_ucontext = vrdma_alloc_ucontext,
 	.create_cq = vrdma_create_cq,
 	.create_qp = vrdma_create_qp,
+	.create_srq = vrdma_create_srq,
 	.create_user_ah = vrdma_create_ah,
 	.dealloc_pd = vrdma_dealloc_pd,
 	.dealloc_ucontext = vrdma_dealloc_ucontext,
@@ -164,6 +168,7 @@ static const struct ib_device_ops vrdma_dev_ops = {
 	.destroy_ah = vrdma_destroy_ah,
 	.destroy_cq = vrdma_destroy_cq,
 	.destroy_qp = vrdma_destroy_qp,
+	.destroy_srq = vrdma_destroy_srq,
 	.disassociate_ucontext = vrdma_disassociate_ucontext,
 	.get_dev_fw_str = vrdma_get_dev_fw_str,
 	.get_link_layer = vrdma_get_link_layer,
@@ -171,16 +176,19 @@ static const struct ib_device_ops vrdma_dev_ops = {
 	.mmap = vrdma_mmap,
 	.mmap_free = vrdma_mmap_free,
 	.modify_qp = vrdma_modify_qp,
+	.modify_srq = vrdma_modify_srq,
 	.query_device = vrdma_query_device,
 	.query_pkey = vrdma_query_pkey,
 	.query_port = vrdma_query_port,
 	.query_qp = vrdma_query_qp,
+	.query_srq = vrdma_query_srq,
 	.reg_user_mr = vrdma_reg_user_mr,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, vrdma_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, vrdma_cq, ibcq),
 	INIT_RDMA_OBJ_SIZE(ib_pd, vrdma_pd, ibpd),
 	INIT_RDMA_OBJ_SIZE(ib_qp, vrdma_qp, ibqp),
+	INIT_RDMA_OBJ_SIZE(ib_srq, vrdma_srq, ibsrq),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, vrdma_ucontext, ibucontext),
 };
 
@@ -194,6 +202,7 @@ static struct vrdma_dev *vrdma_dev_alloc(struct vrdma_function *fn)
 	mutex_init(&dev->quiesce_lock);
 	spin_lock_init(&dev->event_lock);
 	xa_init_flags(&dev->cqs, XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&dev->srqs, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->qps, XA_FLAGS_LOCK_IRQ);
 	dev->ibdev.node_type = RDMA_NODE_IB_CA;
 	dev->ibdev.phys_port_cnt = VRDMA_PORT;

@@ -87,6 +87,19 @@ static void vrdma_qp_event(struct vrdma_dev *dev, u32 qpn, enum ib_event_type ty
 	vrdma_event_target_put(target);
 }
 
+static void vrdma_srq_event(struct vrdma_dev *dev, u32 srqn, enum ib_event_type type)
+{
+	struct vrdma_event_target *target = vrdma_event_target_get(&dev->srqs, srqn);
+	struct ib_event event = { .device = &dev->ibdev, .event = type };
+
+	if (!target)
+		return;
+	event.element.srq = &container_of(target, struct vrdma_srq, target)->ibsrq;
+	if (event.element.srq->event_handler)
+		event.element.srq->event_handler(&event, event.element.srq->srq_context);
+	vrdma_event_target_put(target);
+}
+
 static void vrdma_eqe_dispatch(struct vrdma_dev *dev, u32 type, u32 id)
 {
 	switch (type) {
@@ -103,6 +116,9 @@ static void vrdma_eqe_dispatch(struct vrdma_dev *dev, u32 type, u32 id)
 	case IB_EVENT_SQ_DRAINED:
 	case IB_EVENT_QP_LAST_WQE_REACHED:
 		vrdma_qp_event(dev, id, type);
+		break;
+	case IB_EVENT_SRQ_LIMIT_REACHED:
+		vrdma_srq_event(dev, id, type);
 		break;
 	case IB_EVENT_PORT_ACTIVE:
 	case IB_EVENT_PORT_ERR:

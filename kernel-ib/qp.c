@@ -15,7 +15,7 @@ static int vrdma_qp_check_attr(struct vrdma_dev *dev, const struct ib_qp_init_at
 
 	if (attr->qp_type != IB_QPT_RC && attr->qp_type != IB_QPT_UC && attr->qp_type != IB_QPT_UD)
 		return -EOPNOTSUPP;
-	if (attr->create_flags || attr->srq || attr->rwq_ind_tbl || !attr->send_cq ||
+	if (attr->create_flags || attr->rwq_ind_tbl || !attr->send_cq ||
 	    !attr->recv_cq)
 		return -EOPNOTSUPP;
 	if (cap->max_send_wr > limits->max_qp_wr || cap->max_recv_wr > limits->max_qp_wr ||
@@ -53,6 +53,15 @@ static int vrdma_qp_check_rings(const struct ib_qp_cap *cap,
 	return 0;
 }
 
+/* With an SRQ the QP has no ring of its own. */
+static int vrdma_qp_check_srq(const struct ib_qp_init_attr *attr,
+			      const struct vrdma_uverbs_create_qp *req)
+{
+	if (attr->srq && (attr->cap.max_recv_wr || attr->cap.max_recv_sge || req->rq_depth))
+		return -EINVAL;
+	return 0;
+}
+
 static void vrdma_qp_fill_arg(struct vrdma_cmd_create_qp *arg, const struct ib_qp_init_attr *attr,
 			      const struct vrdma_uverbs_create_qp *req)
 {
@@ -67,6 +76,7 @@ static void vrdma_qp_fill_arg(struct vrdma_cmd_create_qp *arg, const struct ib_q
 	arg->max_inline = cpu_to_le32(attr->cap.max_inline_data);
 	arg->max_send_sge = cpu_to_le16(attr->cap.max_send_sge);
 	arg->max_recv_sge = cpu_to_le16(attr->cap.max_recv_sge);
+	arg->srq = attr->srq ? cpu_to_le32(to_vrdma_srq(attr->srq)->srqn) : 0;
 }
 
 /* Tells the device; the page list is needed for no longer than that. */
@@ -123,6 +133,9 @@ int vrdma_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_
 	if (err)
 		return err;
 	err = vrdma_qp_check_rings(&attr->cap, &req);
+	if (err)
+		return err;
+	err = vrdma_qp_check_srq(attr, &req);
 	if (err)
 		return err;
 
@@ -245,6 +258,7 @@ int vrdma_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	init_attr->qp_context = ibqp->qp_context;
 	init_attr->send_cq = ibqp->send_cq;
 	init_attr->recv_cq = ibqp->recv_cq;
+	init_attr->srq = ibqp->srq;
 	init_attr->qp_type = ibqp->qp_type;
 	init_attr->sq_sig_type = qp->sq_sig_type;
 	init_attr->cap = qp->cap;

@@ -86,6 +86,8 @@ int vrdma_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 		.max_recv_sge = attrs->max_recv_sge,
 		.max_qp_wr = attrs->max_qp_wr,
 		.max_cqe = attrs->max_cqe,
+		.max_srq_wr = attrs->max_srq_wr,
+		.max_srq_sge = attrs->max_srq_sge,
 	};
 	u32 doorbell_page;
 	int err;

@@ -4,7 +4,7 @@
  *
  * Layers, each of which knows only those below it:
  *
- *	device, port, netdev, ucontext, pd, ah, mr, cq, qp	the verbs
+ *	device, port, netdev, ucontext, pd, ah, mr, cq, srq, qp	the verbs
  *	vrdma/commands.h					one function an admin command
  *	eq, pages						events; page lists
  *	admin							the admin queue
@@ -110,6 +110,7 @@ struct vrdma_dev {
 	struct vrdma_eq async_eq;
 	struct vrdma_eq *comp_eqs; /* ibdev.num_comp_vectors of them */
 	struct xarray cqs;	   /* cqn to struct vrdma_event_target */
+	struct xarray srqs;
 	struct xarray qps;
 
 	struct mutex quiesce_lock; /* quiesced, and the reset before it is set */
@@ -153,6 +154,15 @@ struct vrdma_cq {
 	struct vrdma_event_target target;
 	struct ib_umem *umem;
 	u32 cqn;
+};
+
+struct vrdma_srq {
+	struct ib_srq ibsrq;
+	struct vrdma_event_target target;
+	struct ib_umem *umem;
+	u32 srqn;
+	u32 max_wr;
+	u32 max_sge;
 };
 
 struct vrdma_qp {
@@ -200,6 +210,11 @@ static inline struct vrdma_mr *to_vrdma_mr(struct ib_mr *ibmr)
 static inline struct vrdma_cq *to_vrdma_cq(struct ib_cq *ibcq)
 {
 	return container_of(ibcq, struct vrdma_cq, ibcq);
+}
+
+static inline struct vrdma_srq *to_vrdma_srq(struct ib_srq *ibsrq)
+{
+	return container_of(ibsrq, struct vrdma_srq, ibsrq);
 }
 
 static inline struct vrdma_qp *to_vrdma_qp(struct ib_qp *ibqp)
@@ -285,6 +300,13 @@ int vrdma_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
 /* cq.c */
 int vrdma_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr, struct ib_udata *udata);
 int vrdma_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+
+/* srq.c */
+int vrdma_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct ib_udata *udata);
+int vrdma_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr, enum ib_srq_attr_mask mask,
+		     struct ib_udata *udata);
+int vrdma_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
+int vrdma_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
 
 /* qp.c */
 int vrdma_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_udata *udata);
