@@ -52,10 +52,10 @@ class Endpoint:
         self.mr = self.pd.mr(buffer, access)
         self._create_queues(**queues)
 
-    def _create_queues(self, depth: int = 64, events: bool = False, **cap: int) -> None:
+    def _create_queues(self, depth: int = 64, events: bool = False, srq: Remote | None = None, **cap: int) -> None:
         self.send_cq = self.device.cq(depth)
         self.recv_cq = self.device.cq(depth, events)
-        self.qp = self.pd.qp(self.kind, self.send_cq, self.recv_cq, **cap)
+        self.qp = self.pd.qp(self.kind, self.send_cq, self.recv_cq, srq=srq, **cap)
 
     def another(self, **queues) -> "Endpoint":
         """A further queue pair in the same protection domain, on the same buffer."""

@@ -5,6 +5,7 @@ Enumerators go by their names without the prefix: "RC", "RTS", "RDMA_WRITE", "RE
 A scatter/gather element is [address, length, lkey]. Every wait has a bound.
 """
 
+import errno
 import os
 import random
 import select
@@ -23,6 +24,7 @@ from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
 import traffic
@@ -36,7 +38,7 @@ OPCODES = {getattr(e, "IBV_WC_" + name): name for name in (
     "SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "RECV", "RECV_RDMA_WITH_IMM")}  # fmt: skip
 EVENTS = {getattr(e, "IBV_EVENT_" + name): name for name in (
     "CQ_ERR", "QP_FATAL", "QP_REQ_ERR", "QP_ACCESS_ERR", "COMM_EST", "SQ_DRAINED", "PATH_MIG", "PATH_MIG_ERR",
-    "DEVICE_FATAL", "PORT_ACTIVE", "PORT_ERR", "LID_CHANGE", "PKEY_CHANGE", "SM_CHANGE", "QP_LAST_WQE_REACHED",
+    "SRQ_ERR", "SRQ_LIMIT_REACHED", "DEVICE_FATAL", "PORT_ACTIVE", "PORT_ERR", "LID_CHANGE", "PKEY_CHANGE", "SM_CHANGE", "QP_LAST_WQE_REACHED",
     "CLIENT_REREGISTER", "GID_CHANGE")}  # fmt: skip
 ATTRIBUTES = {
     "qp_state": e.IBV_QP_STATE, "cur_qp_state": e.IBV_QP_CUR_STATE, "qp_access_flags": e.IBV_QP_ACCESS_FLAGS,
@@ -117,7 +119,7 @@ class Device(Remotable):
     def limits(self) -> dict:
         attr, port = self._context.query_device(), self._context.query_port(1)
         names = ("max_qp", "max_qp_wr", "max_sge", "max_cq", "max_cqe", "max_mr", "max_mr_size", "max_pd", "max_ah",
-                 "max_qp_rd_atom", "max_qp_init_rd_atom", "max_pkeys")  # fmt: skip
+                 "max_srq", "max_srq_wr", "max_srq_sge", "max_qp_rd_atom", "max_qp_init_rd_atom", "max_pkeys")  # fmt: skip
         return {**{name: getattr(attr, name) for name in names}, "max_msg_sz": port.max_msg_sz,
                 "active_mtu": 128 << port.active_mtu, "port_state": port.state, "gid_tbl_len": port.gid_tbl_len}
 
@@ -155,8 +157,11 @@ class Pd(Remotable):
     def mr(self, length: int, access: list[str]) -> "Mr":
         return Mr(self.pd, length, access)
 
-    def qp(self, kind: str, send_cq: "Cq", recv_cq: "Cq", **cap: int) -> "Qp":
-        return Qp(self.pd, kind, send_cq, recv_cq, cap)
+    def srq(self, max_wr: int = 16, max_sge: int = 1) -> "Srq":
+        return Srq(self.pd, max_wr, max_sge)
+
+    def qp(self, kind: str, send_cq: "Cq", recv_cq: "Cq", srq: "Srq | None" = None, **cap: int) -> "Qp":
+        return Qp(self.pd, kind, send_cq, recv_cq, srq, cap)
 
     def ah(self, **route) -> "Ah":
         return Ah(self.pd, attr=address(route))
@@ -265,10 +270,44 @@ def describe(completion) -> dict:
     return described
 
 
+class Srq(Remotable):
+    def __init__(self, pd: PD, max_wr: int, max_sge: int) -> None:
+        self.srq = SRQ(pd, SrqInitAttr(SrqAttr(max_wr, max_sge)))
+
+    def fields(self) -> dict:
+        return self.query()
+
+    def query(self) -> dict:
+        attr = self.srq.query()
+        return {name: getattr(attr, name) for name in ("max_wr", "max_sge", "srq_limit")}
+
+    def modify(self, **attributes: int) -> None:
+        """Changes just the attributes given."""
+        masks = {"max_wr": e.IBV_SRQ_MAX_WR, "srq_limit": e.IBV_SRQ_LIMIT}
+        self.srq.modify(SrqAttr(**attributes), sum(masks[name] for name in attributes))
+
+    def post_recv(self, wr_id: int, sges: list) -> None:
+        self.srq.post_recv(RecvWR(wr_id, len(sges), [SGE(*sge) for sge in sges]))
+
+    def fill(self, wr_id: int, sges: list, most: int) -> int:
+        """Posts the same receive until the queue is full; returns how many there was room for."""
+        for number in range(most):
+            try:
+                self.post_recv(wr_id, sges)
+            except PyverbsRDMAError as error:
+                assert error.error_code == errno.ENOMEM, error
+                return number
+        return most
+
+    def close(self) -> None:
+        self.srq.close()
+
+
 class Qp(Remotable):
-    def __init__(self, pd: PD, kind: str, send_cq: Cq, recv_cq: Cq, cap: dict[str, int]) -> None:
+    def __init__(self, pd: PD, kind: str, send_cq: Cq, recv_cq: Cq, srq: Srq | None, cap: dict[str, int]) -> None:
         sizes = QPCap(**{"max_send_wr": 16, "max_recv_wr": 16, **cap})
-        init = QPInitAttr(getattr(e, "IBV_QPT_" + kind), scq=send_cq.cq, rcq=recv_cq.cq, cap=sizes, sq_sig_all=0)
+        init = QPInitAttr(getattr(e, "IBV_QPT_" + kind), scq=send_cq.cq, rcq=recv_cq.cq, srq=srq and srq.srq, cap=sizes,
+                          sq_sig_all=0)
         self.qp = QP(pd, init)
         self.cap = {name: getattr(init.cap, name) for name in (
             "max_send_wr", "max_recv_wr", "max_send_sge", "max_recv_sge", "max_inline_data")}  # fmt: skip

@@ -45,7 +45,8 @@ std::optional<Completion> GuestCq::poll() {
         .byte_len = entry.byte_len,
         .imm = entry.imm,
         .src_qpn = entry.src_qpn,
-        .vendor_err = entry.vendor_err};
+        .vendor_err = entry.vendor_err,
+        .header = entry.header};
     take();
     return completion;
 }

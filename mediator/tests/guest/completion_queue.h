@@ -25,6 +25,7 @@ struct Completion {
     std::uint32_t imm = 0;
     std::uint32_t src_qpn = 0;
     std::uint32_t vendor_err = 0;
+    std::uint8_t header = 0;
 };
 
 class GuestCq {

@@ -70,7 +70,7 @@ TEST(CompletionQueue, StrikesOutAFullRing)
 	for (uint32_t i = 0; i < 4; i++)
 		cq.complete_send(1, i);
 
-	vrdma_cq_strike_out(&cq.queue, 1);
+	vrdma_cq_strike_out(&cq.queue, &qp.queues);
 	EXPECT_EQ(cq.poll().size(), 0u);
 	EXPECT_EQ(cq.control().consumer, 4u);
 }
@@ -82,7 +82,7 @@ TEST(CompletionQueue, QpGoesOnAfterItsReset)
 	TestCq cq;
 	cq.attach(qp);
 	cq.complete_send(1, 0);
-	vrdma_cq_strike_out(&cq.queue, 1);
+	vrdma_cq_strike_out(&cq.queue, &qp.queues);
 	vrdma_queue_pair_reset(&qp.queues);
 	vrdma_queue_pair_set_state(&qp.queues, IBV_QPS_RTS);
 

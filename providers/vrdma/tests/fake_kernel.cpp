@@ -73,6 +73,8 @@ void FakeKernel::do_get_context(const void *bytes)
 	response.ours.max_recv_sge = max_sge;
 	response.ours.max_qp_wr = max_qp_wr;
 	response.ours.max_cqe = max_cqe;
+	response.ours.max_srq_wr = max_qp_wr;
+	response.ours.max_srq_sge = max_sge;
 	answer(part<ib_uverbs_get_context>(bytes).response, response);
 }
 
@@ -83,6 +85,16 @@ void FakeKernel::do_create_cq(const void *bytes)
 
 	create_cq = part<vrdma_uverbs_create_cq>(bytes, header_size + sizeof(request));
 	answer(request.response, response);
+}
+
+void FakeKernel::do_create_srq(const void *bytes)
+{
+	const auto request = part<ib_uverbs_create_srq>(bytes);
+
+	create_srq = part<vrdma_uverbs_create_srq>(bytes, header_size + sizeof(request));
+	answer(request.response, ib_uverbs_create_srq_resp{.srq_handle = srq_handle,
+							   .max_wr = request.max_wr,
+							   .max_sge = request.max_sge});
 }
 
 void FakeKernel::do_create_qp(const void *bytes)
@@ -102,6 +114,8 @@ void FakeKernel::do_create_qp(const void *bytes)
 	create_qp = part<vrdma_uverbs_create_qp>(bytes, header_size + sizeof(request));
 	create_qp_max_send_wr = request.max_send_wr;
 	create_qp_max_inline = request.max_inline_data;
+	create_qp_max_recv_wr = request.max_recv_wr;
+	create_qp_srq = request.is_srq ? request.srq_handle : 0;
 	answer(request.response, response);
 }
 
@@ -137,6 +151,15 @@ int FakeKernel::query(uint32_t command, const void *bytes)
 	case IB_USER_VERBS_CMD_MODIFY_QP:
 		modify_qp_state = part<ib_uverbs_modify_qp>(bytes).qp_state;
 		return 0;
+	case IB_USER_VERBS_CMD_MODIFY_SRQ:
+		modify_srq_limit = part<ib_uverbs_modify_srq>(bytes).srq_limit;
+		return 0;
+	case IB_USER_VERBS_CMD_QUERY_SRQ: {
+		ib_uverbs_query_srq_resp response{};
+		response.srq_limit = modify_srq_limit;
+		answer(part<ib_uverbs_query_srq>(bytes).response, response);
+		return 0;
+	}
 	case IB_USER_VERBS_CMD_QUERY_QP: {
 		ib_uverbs_query_qp_resp response{};
 		response.qp_state = modify_qp_state;
@@ -162,6 +185,9 @@ int FakeKernel::create(uint32_t command, const void *bytes)
 	case IB_USER_VERBS_CMD_CREATE_CQ:
 		do_create_cq(bytes);
 		break;
+	case IB_USER_VERBS_CMD_CREATE_SRQ:
+		do_create_srq(bytes);
+		break;
 	case IB_USER_VERBS_CMD_CREATE_QP:
 		do_create_qp(bytes);
 		break;
@@ -182,6 +208,9 @@ int FakeKernel::destroy(uint32_t command, const void *bytes)
 	switch (command) {
 	case IB_USER_VERBS_CMD_DESTROY_CQ:
 		answer(part<ib_uverbs_destroy_cq>(bytes).response, ib_uverbs_destroy_cq_resp{});
+		break;
+	case IB_USER_VERBS_CMD_DESTROY_SRQ:
+		answer(part<ib_uverbs_destroy_srq>(bytes).response, ib_uverbs_destroy_srq_resp{});
 		break;
 	case IB_USER_VERBS_CMD_DESTROY_QP:
 		answer(part<ib_uverbs_destroy_qp>(bytes).response, ib_uverbs_destroy_qp_resp{});

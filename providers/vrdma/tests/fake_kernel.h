@@ -22,9 +22,12 @@ class FakeKernel
 
 	// What the provider sent last.
 	vrdma_uverbs_create_cq create_cq{};
+	vrdma_uverbs_create_srq create_srq{};
 	vrdma_uverbs_create_qp create_qp{};
 	uint32_t create_qp_max_send_wr = 0, create_qp_max_inline = 0;
+	uint32_t create_qp_max_recv_wr = 0, create_qp_srq = 0;
 	uint8_t modify_qp_state = 0;
+	uint32_t modify_srq_limit = 0;
 	uint64_t reg_mr_start = 0, reg_mr_length = 0;
 	uint32_t reg_mr_pd = 0;
 
@@ -46,7 +49,8 @@ class FakeKernel
 		return *static_cast<vrdma_status_page *>(page(2));
 	}
 
-	static constexpr uint32_t pd_handle = 3, cq_handle = 4, qp_handle = 5, ah_handle = 6;
+	static constexpr uint32_t pd_handle = 3, cq_handle = 4, qp_handle = 5, ah_handle = 6,
+				  srq_handle = 7;
 	static constexpr uint32_t qpn = 0x00abcd, ah = 0x4444, slot = 130, lkey = 0x7777;
 	static constexpr uint32_t max_inline = 256, max_sge = 8, max_qp_wr = 1024, max_cqe = 4096;
 
@@ -70,6 +74,7 @@ class FakeKernel
 	int destroy(uint32_t command, const void *bytes);
 	void do_get_context(const void *bytes);
 	void do_create_cq(const void *bytes);
+	void do_create_srq(const void *bytes);
 	void do_create_qp(const void *bytes);
 	void do_reg_mr(const void *bytes);
 

@@ -28,7 +28,7 @@ TEST(PollCq, ReceiveFields)
 		     .imm = htobe32(99),
 		     .src_qpn = 0x888,
 		     .pkey_index = 3,
-		     .sl = 5});
+		     .header = VRDMA_CQE_HEADER_IPV4});
 	const auto wcs = cq.poll();
 	ASSERT_EQ(wcs.size(), 1u);
 	EXPECT_EQ(wcs[0].wr_id, 0xfeedfacecafeu);
@@ -40,7 +40,7 @@ TEST(PollCq, ReceiveFields)
 	EXPECT_EQ(wcs[0].src_qp, 0x888u);
 	EXPECT_EQ(wcs[0].wc_flags, unsigned(IBV_WC_GRH | IBV_WC_WITH_IMM));
 	EXPECT_EQ(wcs[0].pkey_index, 3);
-	EXPECT_EQ(wcs[0].sl, 5);
+	EXPECT_EQ(wcs[0].sl, VRDMA_CQE_HEADER_IPV4);
 }
 
 // The device flushes one send of each opcode and a receive: expects the status, the vendor's error

@@ -29,6 +29,7 @@ using Context = std::unique_ptr<ibv_context, Destroy<ibv_close_device>>;
 using Pd = std::unique_ptr<ibv_pd, Destroy<ibv_dealloc_pd>>;
 using Mr = std::unique_ptr<ibv_mr, Destroy<ibv_dereg_mr>>;
 using Cq = std::unique_ptr<ibv_cq, Destroy<ibv_destroy_cq>>;
+using Srq = std::unique_ptr<ibv_srq, Destroy<ibv_destroy_srq>>;
 using Qp = std::unique_ptr<ibv_qp, Destroy<ibv_destroy_qp>>;
 using Ah = std::unique_ptr<ibv_ah, Destroy<ibv_destroy_ah>>;
 
@@ -202,7 +203,6 @@ TEST_F(Provider, RefusesBadQps)
 	};
 	for (const auto &[change, error] :
 	     {Case{[](auto &attr) { attr.qp_type = IBV_QPT_RAW_PACKET; }, EOPNOTSUPP},
-	      Case{[](auto &attr) { attr.srq = reinterpret_cast<ibv_srq *>(&attr); }, EOPNOTSUPP},
 	      Case{[](auto &attr) { attr.cap.max_send_wr = FakeKernel::max_qp_wr + 1; }, EINVAL},
 	      Case{[](auto &attr) { attr.cap.max_recv_wr = FakeKernel::max_qp_wr + 1; }, EINVAL},
 	      Case{[](auto &attr) { attr.cap.max_send_sge = FakeKernel::max_sge + 1; }, EINVAL},
@@ -221,6 +221,72 @@ TEST_F(Provider, RefusesBadQps)
 	ibv_qp_init_attr attr = init_attr();
 	EXPECT_EQ(ibv_create_qp(pd.get(), &attr), nullptr);
 	EXPECT_EQ(errno, EDQUOT);
+}
+
+// Creates an SRQ for 5 receives of 2 SGEs and a QP on it: expects the layout that the formats ask
+// for, the queue's handle, no receive queue of the QP's own, and that both destroy.
+TEST_F(Provider, CreatesSrq)
+{
+	ibv_srq_init_attr attr{};
+	attr.attr = {.max_wr = 5, .max_sge = 2};
+	const Srq srq(ibv_create_srq(pd.get(), &attr));
+	ASSERT_TRUE(srq);
+	EXPECT_EQ(attr.attr.max_wr, 8u);
+	EXPECT_EQ(kernel.create_srq.depth, 8u);
+	EXPECT_EQ(kernel.create_srq.stride_shift, 6);
+	EXPECT_EQ(kernel.create_srq.buffer % 4096, 0u);
+	for (uint8_t reserved : kernel.create_srq.reserved)
+		EXPECT_EQ(reserved, 0);
+
+	ibv_qp_init_attr qp_attr = init_attr();
+	qp_attr.srq = srq.get();
+	const Qp qp(ibv_create_qp(pd.get(), &qp_attr));
+	ASSERT_TRUE(qp);
+	EXPECT_EQ(qp->srq, srq.get());
+	EXPECT_EQ(kernel.create_qp_srq, FakeKernel::srq_handle);
+	EXPECT_EQ(kernel.create_qp_max_recv_wr, 0u);
+	EXPECT_EQ(kernel.create_qp.rq_depth, 0u);
+	EXPECT_EQ(qp_attr.cap.max_recv_wr, 0u);
+	ASSERT_EQ(set_state(qp, IBV_QPS_RTS), 0);
+	ibv_recv_wr wr{}, *bad = nullptr;
+	EXPECT_EQ(ibv_post_recv(qp.get(), &wr, &bad), EINVAL);
+	EXPECT_EQ(ibv_post_srq_recv(srq.get(), &wr, &bad), 0);
+}
+
+// Creates SRQs of sizes that the device does not have, and one that the kernel refuses: expects the
+// errno.
+TEST_F(Provider, RefusesBadSrqs)
+{
+	for (const auto &[max_wr, max_sge] :
+	     {std::pair{0u, 1u}, {FakeKernel::max_qp_wr + 1, 1u}, {1u, FakeKernel::max_sge + 1}}) {
+		ibv_srq_init_attr attr{};
+		attr.attr = {.max_wr = max_wr, .max_sge = max_sge};
+		EXPECT_EQ(ibv_create_srq(pd.get(), &attr), nullptr);
+		EXPECT_EQ(errno, EINVAL);
+	}
+	kernel.refusals[IB_USER_VERBS_CMD_CREATE_SRQ] = EDQUOT;
+	ibv_srq_init_attr attr{};
+	attr.attr.max_wr = 1;
+	EXPECT_EQ(ibv_create_srq(pd.get(), &attr), nullptr);
+	EXPECT_EQ(errno, EDQUOT);
+}
+
+// Arms limits within and beyond the depth, and asks for another size: expects the kernel told of the
+// first alone.
+TEST_F(Provider, ModifiesSrq)
+{
+	ibv_srq_init_attr init{};
+	init.attr.max_wr = 8;
+	const Srq srq(ibv_create_srq(pd.get(), &init));
+	ASSERT_TRUE(srq);
+	ibv_srq_attr attr{.max_wr = 16, .max_sge = 0, .srq_limit = 8};
+	EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, IBV_SRQ_LIMIT), 0);
+	EXPECT_EQ(kernel.modify_srq_limit, 8u);
+	EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, IBV_SRQ_MAX_WR), EOPNOTSUPP);
+	attr.srq_limit = 9;
+	EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, IBV_SRQ_LIMIT), EINVAL);
+	EXPECT_EQ(ibv_query_srq(srq.get(), &attr), 0);
+	EXPECT_EQ(attr.srq_limit, 8u);
 }
 
 // Sends on a cold QP of a sleeping device, completes, polls: expects the WQE, the doorbell of the
@@ -337,9 +403,6 @@ TEST_F(Provider, SaysWhatItCannot)
 	EXPECT_EQ(ibv_detach_mcast(qp.get(), &gid, 0), EOPNOTSUPP);
 	EXPECT_EQ(ibv_resize_cq(cq.get(), 32), EOPNOTSUPP);
 
-	ibv_srq_init_attr srq{};
-	EXPECT_EQ(ibv_create_srq(pd.get(), &srq), nullptr);
-	EXPECT_EQ(errno, EOPNOTSUPP);
 	ibv_qp_init_attr_ex extended{};
 	extended.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	extended.pd = pd.get();

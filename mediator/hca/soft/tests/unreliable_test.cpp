@@ -161,6 +161,7 @@ TEST_F(Ud, DeliversWithHeader) {
     EXPECT_EQ(received.byte_len, 40u + 4096u);
     EXPECT_EQ(received.src_qpn, a_qp_.id().value);
     EXPECT_TRUE(received.with_grh);
+    EXPECT_EQ(received.header, VRDMA_CQE_HEADER_IPV4);
     EXPECT_EQ(received.imm, 7u);
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
     EXPECT_EQ(b_mr_.buffer.read(40, 96), a_mr_.buffer.read(0, 96));
@@ -193,7 +194,10 @@ TEST_F(Ud, HeaderHoldsTheGids) {
         ASSERT_TRUE(b_.slice().set_gid(0, type, to));
         post_receive();
         send(Buffer::pattern(1, 10), a_.create_ah(to));
-        ASSERT_EQ(wait(b_cq_).byte_len, 50u);
+        const Completion received = wait(b_cq_);
+        ASSERT_EQ(received.byte_len, 50u);
+        EXPECT_EQ(received.header, type == VRDMA_GID_ROCE_V1 ? VRDMA_CQE_HEADER_GRH
+                                                             : VRDMA_CQE_HEADER_IPV6);
         EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
         const auto header = b_mr_.buffer.read(0, 40);
         EXPECT_EQ(header[0], std::byte{0x60});
