@@ -32,6 +32,7 @@ TEST(Config, KeysReplaceDefaults) {
         spin_max_us = 1000
         [types.small]
         max_qp = 10
+        max_srq = 5
         vectors = 8
         max_pinned_mib = 5
     )");
@@ -42,6 +43,7 @@ TEST(Config, KeysReplaceDefaults) {
     EXPECT_EQ(config->soft.poll.spin_max, std::chrono::milliseconds{1});
     const DeviceType& small = config->types[0];
     EXPECT_EQ(small.limits.max_qp, 10u);
+    EXPECT_EQ(small.limits.max_srq, 5u);
     EXPECT_EQ(small.limits.vectors, 8u);
     EXPECT_EQ(small.limits.max_eq, 8u);
     EXPECT_EQ(small.max_pinned, 5u << 20);
