@@ -34,8 +34,8 @@ using EqId = Id<struct EqTag>;
 using AhId = Id<struct AhTag>;
 using Cqn = Id<struct CqTag>;
 using Srqn = Id<struct SrqTag>; // 0: none
-using Qpn = Id<struct QpTag>;  // 24 bits
-using Key = Id<struct KeyTag>; // lkey and rkey of a memory region
+using Qpn = Id<struct QpTag>;   // 24 bits
+using Key = Id<struct KeyTag>;  // lkey and rkey of a memory region
 
 } // namespace vrdma
 

@@ -120,9 +120,15 @@ class Machine {
                                  0};
                 break;
             case VRDMA_ADMIN_CREATE_SRQ:
-                cmd.create_srq = {
-                    pages(vrdma_srq_buffer_size(16, 5)), 0, 0, handle(VRDMA_ADMIN_ALLOC_PD), 16, 5,
-                    0,                                   1, 0};
+                cmd.create_srq = {pages(vrdma_srq_buffer_size(16, 5)),
+                                  0,
+                                  0,
+                                  handle(VRDMA_ADMIN_ALLOC_PD),
+                                  16,
+                                  5,
+                                  0,
+                                  1,
+                                  0};
                 break;
             case VRDMA_ADMIN_MODIFY_SRQ:
                 cmd.modify_srq = {handle(VRDMA_ADMIN_CREATE_SRQ), 4};

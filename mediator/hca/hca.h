@@ -137,8 +137,8 @@ struct QpState {
     std::uint32_t events = 0; // bit n: async event n (enum ibv_event_type) waits for room
     std::uint8_t retries_left = 0;
     std::uint8_t rnr_retries_left = 0;
-    std::uint8_t sq_started = 0;  // the WQE at sq_head was tried already
-    std::uint8_t established = 0; // a message arrived since RTR
+    std::uint8_t sq_started = 0;    // the WQE at sq_head was tried already
+    std::uint8_t established = 0;   // a message arrived since RTR
     std::uint8_t last_wqe_due = 0;  // LAST_WQE_REACHED is still to be announced
     std::uint8_t holds_receive = 0; // a WQE of the SRQ, for a message that has not ended
     std::uint16_t held_sges = 0;    // how many save_held_receive returns

@@ -111,8 +111,8 @@ Result<> QpTable::check_owner(UcontextId ucontext, const hca::QpSpec& spec) cons
         return {};
     }
     const Srq* srq = srqs_.find(spec.srq);
-    const bool valid = srq != nullptr && srq->ucontext == ucontext && spec.rq_depth == 0 &&
-                       spec.max_recv_sge == 0;
+    const bool valid =
+        srq != nullptr && srq->ucontext == ucontext && spec.rq_depth == 0 && spec.max_recv_sge == 0;
     return valid ? Result<>{} : fail(std::errc::invalid_argument);
 }
 
@@ -142,8 +142,7 @@ Result<> QpTable::check(const Qp& qp) const {
 
 Result<std::uint32_t> QpTable::add(Qp qp, Buffer buffer) {
     qp.spec.pages = std::move(buffer.pages);
-    if (!valid_offset(qp.spec.pages,
-                      std::max(qp.spec.sq_stride_shift, qp.spec.rq_stride_shift))) {
+    if (!valid_offset(qp.spec.pages, std::max(qp.spec.sq_stride_shift, qp.spec.rq_stride_shift))) {
         return fail(std::errc::invalid_argument);
     }
     const auto slot = resources_.slice.create_qp(qp.spec);

@@ -35,9 +35,8 @@ Result<> SrqTable::check(const Srq& srq) const {
     const Limits& limits = resources_.limits;
     const hca::SrqSpec& spec = srq.spec;
     const Pd* pd = pds_.find(spec.pd);
-    if (ucontexts_.find(srq.ucontext) == nullptr || pd == nullptr ||
-        pd->ucontext != srq.ucontext || spec.max_sge > limits.max_sge ||
-        !valid_depth(spec.depth, limits.max_qp_wr) ||
+    if (ucontexts_.find(srq.ucontext) == nullptr || pd == nullptr || pd->ucontext != srq.ucontext ||
+        spec.max_sge > limits.max_sge || !valid_depth(spec.depth, limits.max_qp_wr) ||
         !valid_stride(spec.stride_shift, VRDMA_RQ_MIN_STRIDE_SHIFT, receive_size(spec.max_sge))) {
         return fail(std::errc::invalid_argument);
     }

@@ -28,8 +28,8 @@ union vrdma_cookie {
 
 struct vrdma_shared_receive_queue {
 	pthread_spinlock_t lock;
-	bool closed;	/* refuses posts */
-	uint32_t head;	/* WQEs posted, free-running */
+	bool closed;    /* refuses posts */
+	uint32_t head;  /* WQEs posted, free-running */
 	uint32_t depth; /* a power of two */
 	uint32_t stride_shift;
 	uint32_t max_sge;

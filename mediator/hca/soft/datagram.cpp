@@ -41,9 +41,8 @@ void finish(QueuePair& receiver, const RecvWqe& wqe, const Route& route, const R
 Ack place(QueuePair& receiver, const RecvWqe& wqe, Grh& grh, const Request& request) noexcept {
     const SpanList& payload = request.payload;
     SpanList target{VRDMA_UD_GRH_SIZE + payload.bytes()};
-    const vrdma_vendor_err error =
-        receiver.slice.gate().open_list(wqe.list(), receiver.recv_pd, IBV_ACCESS_LOCAL_WRITE, 0,
-                                        target);
+    const vrdma_vendor_err error = receiver.slice.gate().open_list(
+        wqe.list(), receiver.recv_pd, IBV_ACCESS_LOCAL_WRITE, 0, target);
     if (error != VRDMA_VERR_NONE) {
         fail_receive(receiver, wqe, IBV_WC_LOC_PROT_ERR, error);
         return dropped;

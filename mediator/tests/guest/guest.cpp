@@ -124,12 +124,12 @@ GuestQp Guest::create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const Q
                          .srq = shape.srq,
                          .pages = buffer.pages(),
                          .sq_depth = shape.sq_depth,
-                         .rq_depth = shape.srq == Srqn{} ? shape.rq_depth : 0,
+                         .rq_depth = shape.rq_depth,
                          .sq_stride_shift = shape.sq_stride_shift,
                          .rq_stride_shift = shape.rq_stride_shift,
                          .max_inline = shape.max_inline,
                          .max_send_sge = shape.max_send_sge,
-                         .max_recv_sge = shape.srq == Srqn{} ? shape.max_recv_sge : std::uint16_t{0},
+                         .max_recv_sge = shape.max_recv_sge,
                          .signal_all = shape.signal_all,
                          .doorbell_page = doorbell_page});
     const std::uint32_t slot = value(slice_->create_qp(qp_specs_.back()));

@@ -36,7 +36,16 @@ struct QpShape {
     std::uint16_t max_send_sge = 4;
     std::uint16_t max_recv_sge = 3;
     bool signal_all = false;
-    Srqn srq{}; // with one, rq_depth is 0
+    Srqn srq{}; // in the place of an RQ
+
+    static QpShape sharing(Srqn srq, hca::QpType type = hca::QpType::rc) {
+        QpShape shape;
+        shape.type = type;
+        shape.rq_depth = 0;
+        shape.max_recv_sge = 0;
+        shape.srq = srq;
+        return shape;
+    }
 
     std::uint64_t buffer_size() const {
         return vrdma_qp_buffer_size(sq_depth, sq_stride_shift, rq_depth, rq_stride_shift);

@@ -71,8 +71,7 @@ class VerbsTest : public testing::Test {
         return cmd;
     }
 
-    vrdma_cmd_create_srq srq_command(PdId pd, UcontextId owner = kernel,
-                                     std::uint32_t depth = 64) {
+    vrdma_cmd_create_srq srq_command(PdId pd, UcontextId owner = kernel, std::uint32_t depth = 64) {
         vrdma_cmd_create_srq cmd{};
         cmd.ucontext = owner.value;
         cmd.pd = pd.value;

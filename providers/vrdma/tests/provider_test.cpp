@@ -271,8 +271,8 @@ TEST_F(Provider, RefusesBadSrqs)
 	EXPECT_EQ(errno, EDQUOT);
 }
 
-// Arms limits within and beyond the depth, and asks for another size: expects the kernel told of the
-// first alone.
+// Arms limits within and beyond the depth, and asks for another size: expects the kernel told of
+// the first alone.
 TEST_F(Provider, ModifiesSrq)
 {
 	ibv_srq_init_attr init{};

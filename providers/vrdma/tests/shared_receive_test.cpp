@@ -173,8 +173,8 @@ TEST(SharedReceive, PollsByCookie)
 	ASSERT_EQ(srq.post(11), 0);
 	const uint32_t first = srq.take(), second = srq.take();
 	cq.complete(receive_cqe(2, second));
-	cq.complete(receive_cqe(
-		1, first, VRDMA_SET(VRDMA_CQE_STATUS, uint32_t(IBV_WC_WR_FLUSH_ERR))));
+	cq.complete(
+		receive_cqe(1, first, VRDMA_SET(VRDMA_CQE_STATUS, uint32_t(IBV_WC_WR_FLUSH_ERR))));
 	EXPECT_EQ(srq.post(12), ENOMEM);
 	const auto wcs = cq.poll();
 	ASSERT_EQ(wcs.size(), 2u);

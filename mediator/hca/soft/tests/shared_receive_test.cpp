@@ -2,9 +2,6 @@
 //
 // Shared receive queues: whose WQE a message gets, what the guest is told, and what a failed QP
 // leaves to the others.
-#include <algorithm>
-#include <set>
-
 #include "mediator/hca/soft/tests/two_guests.h"
 
 namespace vrdma::test {
@@ -25,7 +22,7 @@ class SharedReceive : public TwoGuests {
     }
 
     GuestQp make_receiver(hca::QpType type = hca::QpType::rc) {
-        return b_.create_qp(b_cq_, b_cq_, {.type = type, .srq = srq_.id()});
+        return b_.create_qp(b_cq_, b_cq_, QpShape::sharing(srq_.id(), type));
     }
 
     // A receive of slot number `cookie` of the region.
@@ -253,7 +250,7 @@ TEST_F(SharedReceive, WqesNameKeysOfTheQueuesPd) {
     GuestSrq srq = b_.create_srq({.pd = pd});
     const MemoryRegion mr = b_.register_mr(4096, {.pd = pd});
     GuestQp sender = a_.create_qp(a_cq_, a_cq_);
-    GuestQp receiver = b_.create_qp(b_cq_, b_cq_, {.srq = srq.id()});
+    GuestQp receiver = b_.create_qp(b_cq_, b_cq_, QpShape::sharing(srq.id()));
     connect_pair(sender, receiver);
     srq.post_recv(1, std::array{mr.sge()});
     sender.post_send({.flags = VRDMA_SQ_INLINE, .inline_data = Buffer::pattern(1, 8)});
@@ -355,7 +352,7 @@ TEST_F(SharedReceiveUd, ServesDatagrams) {
     std::vector<GuestQp> receivers;
     for (int i = 0; i < 2; ++i) {
         receivers.push_back(
-            b_.create_qp(b_cq_, b_cq_, {.type = hca::QpType::ud, .srq = srq.id()}));
+            b_.create_qp(b_cq_, b_cq_, QpShape::sharing(srq.id(), hca::QpType::ud)));
         activate_ud(b_, receivers.back(), qkey);
     }
     for (std::uint32_t i = 0; i < 20; ++i) {

@@ -196,8 +196,8 @@ TEST_F(Ud, HeaderHoldsTheGids) {
         send(Buffer::pattern(1, 10), a_.create_ah(to));
         const Completion received = wait(b_cq_);
         ASSERT_EQ(received.byte_len, 50u);
-        EXPECT_EQ(received.header, type == VRDMA_GID_ROCE_V1 ? VRDMA_CQE_HEADER_GRH
-                                                             : VRDMA_CQE_HEADER_IPV6);
+        EXPECT_EQ(received.header,
+                  type == VRDMA_GID_ROCE_V1 ? VRDMA_CQE_HEADER_GRH : VRDMA_CQE_HEADER_IPV6);
         EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
         const auto header = b_mr_.buffer.read(0, 40);
         EXPECT_EQ(header[0], std::byte{0x60});
