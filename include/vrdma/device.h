@@ -358,7 +358,7 @@ struct vrdma_cpl_query_port {
 };
 
 struct vrdma_cpl_handle {
-	__le32 handle; /* of what was created: ucontext, pd, eq, cqn, srqn, ah; key (lkey == rkey) */
+	__le32 handle; /* what was created: ucontext, pd, eq, cqn, srqn, ah; key (lkey == rkey) */
 	__le32 reserved;
 };
 

@@ -29,7 +29,7 @@ enum Step : std::uint8_t {
     step_poke,    // page of the guest's memory, offset, value
     step_ring,    // page, slot
     step_modify,  // QP, state
-    step_arm,     // whether for solicited events only
+    step_arm,     // whether for solicited events only, and the SRQ's limit
     step_take,    // the guest takes completions and events
     step_poll,    // the engine's turn
     step_freeze,  // for the time of a few rounds
@@ -57,10 +57,15 @@ std::unique_ptr<GuestMemory> make_memory() {
 // The guest that the input plays, and the one that it must not harm.
 class Stage {
   public:
-    // The first byte: whether the guests share a poller.
-    explicit Stage(Input& input) : hca_{make_hca(1 + input.take<std::uint8_t>() % 2)} {
+    // The first byte: whether the guests have pollers of their own, and the hostile QPs an SRQ.
+    explicit Stage(Input& input) : Stage{input.take<std::uint8_t>()} {}
+
+    explicit Stage(std::uint8_t kind) : hca_{make_hca(1 + kind % 2)} {
+        const bool shared = (kind & 2) != 0;
         for (const hca::QpType type : {hca::QpType::rc, hca::QpType::uc, hca::QpType::ud}) {
-            hostile_qps_.push_back(hostile_.create_qp(hostile_cq_, hostile_cq_, {.type = type}));
+            hostile_qps_.push_back(hostile_.create_qp(
+                hostile_cq_, hostile_cq_,
+                shared ? QpShape::sharing(srq_.id(), type) : QpShape{.type = type}));
             honest_qps_.push_back(honest_.create_qp(honest_cq_, honest_cq_, {.type = type}));
             connect_up(hostile_, hostile_qps_.back(), honest_, honest_qps_.back());
             connect_up(honest_, honest_qps_.back(), hostile_, hostile_qps_.back());
@@ -88,7 +93,7 @@ class Stage {
             case step_modify:
                 return modify(input);
             case step_arm:
-                return hostile_cq_.arm(input.take<std::uint8_t>() % 2 != 0);
+                return arm(input.take<std::uint8_t>());
             case step_take:
                 return take();
             case step_freeze:
@@ -192,9 +197,18 @@ class Stage {
         entry.list[0] = own_.sge();
         GuestQp& qp = pick(hostile_qps_, input);
         input.spoil<std::uint8_t>(std::as_writable_bytes(std::span{&entry, 1}));
-        qp.post_raw_recv(entry.wqe.ctrl,
-                         std::as_bytes(std::span{&entry, 1}).subspan(sizeof(entry.wqe.ctrl)));
+        const auto rest = std::as_bytes(std::span{&entry, 1}).subspan(sizeof(entry.wqe.ctrl));
+        if (qp.shape().srq == srq_.id()) {
+            srq_.post_raw(entry.wqe.ctrl, rest);
+        } else {
+            qp.post_raw_recv(entry.wqe.ctrl, rest);
+        }
         pick(honest_qps_, input).post_send({.flags = VRDMA_SQ_INLINE, .ah = honest_ah_});
+    }
+
+    void arm(std::uint8_t how) {
+        hostile_cq_.arm(how % 2 != 0);
+        static_cast<void>(hostile_.slice().modify_srq(srq_.id(), how));
     }
 
     void offer(Input& input) {
@@ -232,6 +246,7 @@ class Stage {
     Guest honest_{*hca_, "honest", ipv4_gid(2), make_memory()};
     GuestCq hostile_cq_ = hostile_.create_cq(16);
     GuestCq honest_cq_ = honest_.create_cq(1024);
+    GuestSrq srq_ = hostile_.create_srq();
     std::vector<GuestQp> hostile_qps_;
     std::vector<GuestQp> honest_qps_;
     GuestQp loop_qp_ = honest_.create_qp(honest_cq_, honest_cq_);
