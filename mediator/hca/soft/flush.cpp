@@ -23,7 +23,7 @@ unsigned flush_queue(QueuePair& qp, WorkQueue& queue, CompletionQueue& cq, std::
 }
 
 // What is posted to an SRQ is for other QPs. This one tells when it has completed all that it took
-// (IBA 11.6.3.3).
+// (IBA 11.6.3.1).
 void flush_shared(QueuePair& qp) noexcept {
     flush_held(qp);
     if (qp.last_wqe_due) {
