@@ -3,12 +3,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/memfd.h>
+#include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct vrdma_arena vrdma_arena = {.mutex = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+/* What the kernel calls MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB. */
+#define HUGE_NAME "/anon_hugepage"
+
+/* Of all processors that Linux runs on. */
+#define MIN_HUGE_SHIFT 14
+#define MAX_HUGE_SHIFT 34
+
+struct vrdma_arena vrdma_arena = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 void vrdma_arena_lock(void)
 {
@@ -28,8 +38,10 @@ void vrdma_arena_unlock(void)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-static int create_file(void)
+/* `shift` is of huge pages, or 0. */
+static int create_file(unsigned int shift, struct vrdma_arena_file *file)
 {
+	const unsigned int huge = shift ? MFD_HUGETLB | shift << MFD_HUGE_SHIFT : 0;
 	struct rlimit limit;
 	struct stat status;
 	int error;
@@ -38,7 +50,7 @@ static int create_file(void)
 	/* ftruncate() beyond it would kill the program. */
 	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < ARENA_SIZE)
 		return EFBIG;
-	fd = memfd_create("vrdma", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = memfd_create("vrdma", MFD_CLOEXEC | MFD_ALLOW_SEALING | huge);
 	if (fd < 0)
 		return errno;
 	if (ftruncate(fd, (off_t)ARENA_SIZE) ||
@@ -48,9 +60,12 @@ static int create_file(void)
 		close(fd);
 		return error;
 	}
-	vrdma_arena.fd = fd;
-	vrdma_arena.device = status.st_dev;
-	vrdma_arena.inode = status.st_ino;
+	*file = (struct vrdma_arena_file){
+		.fd = fd,
+		.device = status.st_dev,
+		.inode = status.st_ino,
+		.page = shift ? (uintptr_t)1 << shift : PAGE,
+	};
 	return 0;
 }
 
@@ -78,42 +93,93 @@ int vrdma_arena_open(void)
 {
 	int error;
 
-	if (vrdma_arena.fd >= 0)
+	if (vrdma_arena.count)
 		return 0;
 	error = open_maps();
 	if (error)
 		return error;
-	error = create_file();
+	error = create_file(0, &vrdma_arena.files[0]);
 	if (error)
 		close_maps();
+	else
+		vrdma_arena.count = 1;
 	return error;
 }
 
 void vrdma_arena_close(void)
 {
-	close(vrdma_arena.fd);
+	while (vrdma_arena.count)
+		close(vrdma_arena.files[--vrdma_arena.count].fd);
 	close_maps();
-	vrdma_arena.fd = -1;
 }
 
-bool vrdma_is_in_arena(const struct vrdma_mapping *m)
+const struct vrdma_arena_file *vrdma_arena_file_of(const struct vrdma_mapping *m)
 {
-	return m->shared && m->inode == vrdma_arena.inode && m->device == vrdma_arena.device;
+	unsigned int i;
+
+	for (i = 0; m->shared && i < vrdma_arena.count; i++)
+		if (m->inode == vrdma_arena.files[i].inode &&
+		    m->device == vrdma_arena.files[i].device)
+			return &vrdma_arena.files[i];
+	return NULL;
 }
 
 bool vrdma_is_at_home(const struct vrdma_mapping *m)
 {
-	return vrdma_is_in_arena(m) && m->offset == m->start;
+	return vrdma_arena_file_of(m) && m->offset == m->start;
 }
 
-bool vrdma_arena_data(struct vrdma_range within, struct vrdma_range *data)
+/* The kernel keeps huge pages of one size, a program's and a memfd's, as files of one device. */
+static const struct vrdma_arena_file *huge_home(dev_t device)
 {
-	off_t start = lseek(vrdma_arena.fd, (off_t)within.start, SEEK_DATA);
-	off_t end;
+	struct vrdma_arena_file *file;
+	unsigned int i, shift;
 
+	for (i = 1; i < vrdma_arena.count; i++)
+		if (vrdma_arena.files[i].device == device)
+			return &vrdma_arena.files[i];
+	if (i == VRDMA_ARENA_FILES)
+		return NULL;
+	file = &vrdma_arena.files[i];
+	for (shift = MIN_HUGE_SHIFT; shift <= MAX_HUGE_SHIFT; shift++) {
+		if (create_file(shift, file))
+			continue;
+		if (file->device == device) {
+			vrdma_arena.count++;
+			return file;
+		}
+		close(file->fd);
+	}
+	return NULL;
+}
+
+const struct vrdma_arena_file *vrdma_arena_home(const struct vrdma_mapping *m)
+{
+	const struct vrdma_arena_file *file = vrdma_arena_file_of(m);
+
+	if (file)
+		return file;
+	if (strncmp(m->name, HUGE_NAME, strlen(HUGE_NAME)) == 0)
+		return huge_home(m->device);
+	return &vrdma_arena.files[0];
+}
+
+bool vrdma_arena_data(const struct vrdma_arena_file *file, struct vrdma_range within,
+		      struct vrdma_range *data)
+{
+	struct stat status;
+	off_t start, end;
+
+	/* hugetlbfs does not say where its pages are, but how many. */
+	if (file->page > PAGE) {
+		*data = within;
+		return within.start < within.end && fstat(file->fd, &status) == 0 &&
+		       status.st_blocks;
+	}
+	start = lseek(file->fd, (off_t)within.start, SEEK_DATA);
 	if (start < 0 || (uintptr_t)start >= within.end)
 		return false;
-	end = lseek(vrdma_arena.fd, start, SEEK_HOLE);
+	end = lseek(file->fd, start, SEEK_HOLE);
 	if (end < 0)
 		return false;
 	*data = (struct vrdma_range){(uintptr_t)start, (uintptr_t)end};
@@ -122,26 +188,25 @@ bool vrdma_arena_data(struct vrdma_range within, struct vrdma_range *data)
 	return true;
 }
 
-int vrdma_arena_punch(struct vrdma_range range)
+bool vrdma_arena_read(const struct vrdma_arena_file *file, struct vrdma_range range, char *to)
 {
-	return fallocate(vrdma_arena.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			 (off_t)range.start, (off_t)(range.end - range.start))
-		       ? errno
-		       : 0;
-}
-
-bool vrdma_arena_read(struct vrdma_range data, char *to)
-{
-	while (data.start < data.end) {
-		const ssize_t n = pread(vrdma_arena.fd, to, data.end - data.start,
-					(off_t)data.start);
+	while (range.start < range.end) {
+		const ssize_t n = pread(file->fd, to, range.end - range.start, (off_t)range.start);
 
 		if (n > 0) {
-			data.start += (uintptr_t)n;
+			range.start += (uintptr_t)n;
 			to += n;
 		} else if (n == 0 || errno != EINTR) {
 			return false;
 		}
 	}
 	return true;
+}
+
+int vrdma_arena_punch(const struct vrdma_arena_file *file, struct vrdma_range range)
+{
+	return fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)range.start,
+			 (off_t)(range.end - range.start))
+		       ? errno
+		       : 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The arena: one sparse memfd of the size of the address space, in which each page lies at the
- * offset that is its address. What is in it the kernel knows; see share.h.
+ * The arena: a sparse memfd of the size of the address space, in which each page lies at the offset
+ * that is its address; and one more for each size of huge pages that has been shared. What is in
+ * them the kernel knows; see share.h.
  *
  * All but the lock is for who holds it.
  */
@@ -29,14 +30,28 @@ static inline bool vrdma_range_overlaps(struct vrdma_range range, uintptr_t star
 	return start < range.end && end > range.start;
 }
 
-struct vrdma_arena {
-	pthread_mutex_t mutex;
-	int cancel_state; /* of who holds it */
-	int fd;           /* -1: no arena yet */
+static inline struct vrdma_range vrdma_range_outward(struct vrdma_range range, uintptr_t page)
+{
+	return (struct vrdma_range){range.start / page * page,
+				    (range.end + page - 1) / page * page};
+}
+
+struct vrdma_arena_file {
+	int fd;
 	dev_t device;
 	ino_t inode;
-	int pagemap;            /* /proc/self/pagemap */
-	struct vrdma_maps maps; /* for a pass at a time */
+	uintptr_t page; /* its pages' size */
+};
+
+#define VRDMA_ARENA_FILES 4
+
+struct vrdma_arena {
+	pthread_mutex_t mutex;
+	int cancel_state;                                 /* of who holds it */
+	unsigned int count;                               /* of files; 0: no arena yet */
+	int pagemap;                                      /* /proc/self/pagemap */
+	struct vrdma_maps maps;                           /* for a pass at a time */
+	struct vrdma_arena_file files[VRDMA_ARENA_FILES]; /* the first: of small pages */
 };
 
 extern struct vrdma_arena vrdma_arena;
@@ -51,18 +66,26 @@ int vrdma_arena_open(void);
 /* In the child of a fork(), whose arena is its parent's. */
 void vrdma_arena_close(void);
 
-bool vrdma_is_in_arena(const struct vrdma_mapping *mapping);
+/* The file that the mapping shows; NULL: none of the arena. */
+const struct vrdma_arena_file *vrdma_arena_file_of(const struct vrdma_mapping *mapping);
 
 /* At the offset that is its address: elsewhere only what mremap() has moved. */
 bool vrdma_is_at_home(const struct vrdma_mapping *mapping);
 
-/* The first of the range that holds pages. */
-bool vrdma_arena_data(struct vrdma_range within, struct vrdma_range *data);
+/*
+ * The file that a mapping belongs in, by the size of its pages. The first time creates it. NULL
+ * where there cannot be one.
+ */
+const struct vrdma_arena_file *vrdma_arena_home(const struct vrdma_mapping *mapping);
+
+/* The first of the range that may hold pages. */
+bool vrdma_arena_data(const struct vrdma_arena_file *file, struct vrdma_range within,
+		      struct vrdma_range *data);
 
 /* False where it cannot be read. */
-bool vrdma_arena_read(struct vrdma_range range, char *to);
+bool vrdma_arena_read(const struct vrdma_arena_file *file, struct vrdma_range range, char *to);
 
 /* Frees the pages. Returns 0 or an errno. */
-int vrdma_arena_punch(struct vrdma_range range);
+int vrdma_arena_punch(const struct vrdma_arena_file *file, struct vrdma_range range);
 
 #endif /* VRDMA_DIRECT_ARENA_H */

@@ -18,7 +18,7 @@ static void before_fork(void)
 {
 	pthread_mutex_lock(&vrdma_arena.mutex);
 	copied[0] = copied[1] = -1;
-	if (vrdma_arena.fd < 0)
+	if (!vrdma_arena.count)
 		return;
 	/* Without a pipe the parent does not wait, and writes early. */
 	if (pipe2(copied, O_CLOEXEC))
@@ -31,7 +31,7 @@ static void after_fork_in_parent(void)
 	ssize_t n;
 	char byte;
 
-	if (vrdma_arena.fd >= 0)
+	if (vrdma_arena.count)
 		vrdma_heaps_show();
 	if (copied[0] >= 0) {
 		close(copied[1]);
@@ -44,18 +44,18 @@ static void after_fork_in_parent(void)
 }
 
 /* Makes it anonymous and private again. */
-static bool take_back(const struct vrdma_mapping *m)
+static bool take_back(const struct vrdma_arena_file *file, const struct vrdma_mapping *m)
 {
 	const size_t length = m->end - m->start;
-	struct vrdma_range file = {m->offset, m->offset + length};
+	struct vrdma_range left = {m->offset, m->offset + length};
 	struct vrdma_range data;
 	char *copy = mmap(NULL, length, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (copy == MAP_FAILED)
 		return false;
-	for (; vrdma_arena_data(file, &data); file.start = data.end)
-		if (!vrdma_arena_read(data, copy + (data.start - m->offset)))
+	for (; vrdma_arena_data(file, left, &data); left.start = data.end)
+		if (!vrdma_arena_read(file, data, copy + (data.start - m->offset)))
 			return false;
 	return mprotect(copy, length, m->prot) == 0 &&
 	       mremap(copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)m->start) !=
@@ -70,15 +70,18 @@ static bool take_all_back(void)
 
 	if (vrdma_maps_open(&maps))
 		return false;
-	while (done && vrdma_maps_find(&maps, m.end, &m))
-		done = !vrdma_is_in_arena(&m) || take_back(&m);
+	while (done && vrdma_maps_find(&maps, m.end, &m)) {
+		const struct vrdma_arena_file *file = vrdma_arena_file_of(&m);
+
+		done = !file || take_back(file, &m);
+	}
 	vrdma_maps_close(&maps);
 	return done;
 }
 
 static void after_fork_in_child(void)
 {
-	if (vrdma_arena.fd >= 0) {
+	if (vrdma_arena.count) {
 		/* Without a copy of its own the child would write to its parent's memory. */
 		if (!vrdma_heaps_take_back() || !take_all_back())
 			abort();

@@ -18,32 +18,39 @@
 /* glibc makes no more than eight for each processor. */
 #define MAX_HEAPS 4096
 
-static uintptr_t heaps[MAX_HEAPS]; /* first pages */
+static struct {
+	const struct vrdma_arena_file *file;
+	uintptr_t page; /* its first page */
+} heaps[MAX_HEAPS];
 static unsigned int count;
 static sigset_t blocked; /* by the thread that forks */
 
-static bool is_heap(uintptr_t page)
+static bool is_heap(const struct vrdma_arena_file *file, uintptr_t page)
 {
 	uintptr_t first;
 
 	/* Not by a load, which would fill a hole. */
-	return pread(vrdma_arena.fd, &first, sizeof(first), (off_t)page) == sizeof(first) &&
+	return pread(file->fd, &first, sizeof(first), (off_t)page) == sizeof(first) &&
 	       first > page && first <= page + HEAP_HEADER;
 }
 
 static void find_heaps(void)
 {
+	const struct vrdma_arena_file *file;
 	struct vrdma_mapping m = {.end = 0};
 	uintptr_t page;
 
 	vrdma_maps_rewind(&vrdma_arena.maps);
 	while (vrdma_maps_find(&vrdma_arena.maps, m.end, &m)) {
-		if (!vrdma_is_at_home(&m))
+		file = vrdma_arena_file_of(&m);
+		if (!file || !vrdma_is_at_home(&m))
 			continue;
 		page = (m.start + HEAP_ALIGNMENT - 1) / HEAP_ALIGNMENT * HEAP_ALIGNMENT;
 		for (; page < m.end && count < MAX_HEAPS; page += HEAP_ALIGNMENT)
-			if (is_heap(page))
-				heaps[count++] = page;
+			if (is_heap(file, page)) {
+				heaps[count].file = file;
+				heaps[count++].page = page;
+			}
 	}
 }
 
@@ -52,7 +59,7 @@ static void advise(int advice)
 	unsigned int i;
 
 	for (i = 0; i < count; i++)
-		madvise((void *)heaps[i], PAGE, advice);
+		madvise((void *)heaps[i].page, heaps[i].file->page, advice);
 }
 
 void vrdma_heaps_hide(void)
@@ -77,14 +84,15 @@ void vrdma_heaps_show(void)
 /* All at once: nothing else may be mapped where they belong. */
 static bool map_heaps(void)
 {
-	while (count) {
-		const struct vrdma_range page = {heaps[count - 1], heaps[count - 1] + PAGE};
-		char *const to = mmap((void *)page.start, PAGE, PROT_READ | PROT_WRITE,
+	for (; count; count--) {
+		const struct vrdma_arena_file *const file = heaps[count - 1].file;
+		const uintptr_t start = heaps[count - 1].page;
+		char *const to = mmap((void *)start, file->page, PROT_READ | PROT_WRITE,
 				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
-		if (to != (char *)page.start || !vrdma_arena_read(page, to))
+		if (to != (char *)start ||
+		    !vrdma_arena_read(file, (struct vrdma_range){start, start + file->page}, to))
 			return false;
-		count--;
 	}
 	return true;
 }
@@ -102,7 +110,7 @@ bool vrdma_heaps_resolve(const siginfo_t *info)
 
 	/* In the parent they are mapped. */
 	for (i = 0; info->si_code == SEGV_MAPERR && i < count; i++)
-		if (heaps[i] == address - address % PAGE)
+		if (address - heaps[i].page < heaps[i].file->page)
 			return map_heaps();
 	return false;
 }

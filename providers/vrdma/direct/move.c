@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "hold.h"
@@ -26,11 +27,35 @@
  * So what is held is read and replaced by the system calls themselves.
  */
 
+/* A part of a mapping on its way to its file. */
+struct chunk {
+	const struct vrdma_arena_file *file;
+	struct vrdma_range range;
+	int prot;
+	bool is_anonymous;
+	char *window; /* for huge pages: shows the range of the file meanwhile */
+};
+
+/* write() cannot write huge pages. */
+static ssize_t write_window(const struct chunk *chunk, uintptr_t start, size_t length)
+{
+	const struct iovec from = {(void *)start, length};
+	const struct iovec to = {chunk->window + (start - chunk->range.start), length};
+
+	return syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0);
+}
+
+static ssize_t write_file(const struct chunk *chunk, uintptr_t start, size_t length)
+{
+	return syscall(SYS_pwrite64, chunk->file->fd, start, length, start);
+}
+
 /* Copies through the kernel: a page that cannot be read is an error, and no signal. */
-static int copy_in(uintptr_t start, uintptr_t end)
+static int copy_in(const struct chunk *chunk, uintptr_t start, uintptr_t end)
 {
 	while (start < end) {
-		const ssize_t n = syscall(SYS_pwrite64, vrdma_arena.fd, start, end - start, start);
+		const ssize_t n = (chunk->window ? write_window : write_file)(chunk, start,
+									      end - start);
 
 		if (n > 0)
 			start += (uintptr_t)n;
@@ -40,19 +65,12 @@ static int copy_in(uintptr_t start, uintptr_t end)
 	return 0;
 }
 
-static int replace(struct vrdma_range range, int prot)
-{
-	return syscall(SYS_mmap, range.start, range.end - range.start, prot, MAP_SHARED | MAP_FIXED,
-		       vrdma_arena.fd, range.start) == -1
-		       ? errno
-		       : 0;
-}
-
 #define PAGEMAP_THERE (3ull << 62) /* present or swapped out */
 
 /* Anonymous pages that were never touched are holes in the arena too. */
-static int copy_touched(struct vrdma_range range)
+static int copy_touched(const struct chunk *chunk)
 {
+	struct vrdma_range range = chunk->range;
 	uint64_t entries[1024];
 
 	while (range.start < range.end) {
@@ -70,7 +88,7 @@ static int copy_touched(struct vrdma_range range)
 
 			for (first = i; i < known && entries[i] & PAGEMAP_THERE; i++)
 				;
-			error = copy_in(range.start + first * PAGE, range.start + i * PAGE);
+			error = copy_in(chunk, range.start + first * PAGE, range.start + i * PAGE);
 			if (error)
 				return error;
 		}
@@ -79,64 +97,119 @@ static int copy_touched(struct vrdma_range range)
 	return 0;
 }
 
-static int copy(const struct vrdma_mapping *m, struct vrdma_range range)
+static int copy(const struct chunk *chunk)
 {
-	return m->inode ? copy_in(range.start, range.end) : copy_touched(range);
+	return chunk->is_anonymous ? copy_touched(chunk)
+				   : copy_in(chunk, chunk->range.start, chunk->range.end);
+}
+
+static int replace(const struct chunk *chunk)
+{
+	const struct vrdma_range range = chunk->range;
+
+	return syscall(SYS_mmap, range.start, range.end - range.start, chunk->prot,
+		       MAP_SHARED | MAP_FIXED, chunk->file->fd, range.start) == -1
+		       ? errno
+		       : 0;
 }
 
 /*
  * Between vrdma_hold() and vrdma_hold_end() nothing here may write to memory other than its stack:
  * the range may hold what any other thread needs to get on.
  */
-static int move_chunk(const struct vrdma_mapping *m, struct vrdma_range range)
+static int move_chunk(const struct chunk *chunk)
 {
-	void *const start = (void *)range.start;
-	const size_t length = range.end - range.start;
+	void *const start = (void *)chunk->range.start;
+	const size_t length = chunk->range.end - chunk->range.start;
 	int error;
 
-	error = vrdma_vacate(range);
+	error = vrdma_hold(start, length, chunk->prot);
 	if (error)
 		return error;
-	error = vrdma_hold(start, length, m->prot);
-	if (error)
-		return error;
-	error = copy(m, range);
+	error = copy(chunk);
 	if (!error)
-		error = replace(range, m->prot);
-	if (error && mprotect(start, length, m->prot))
+		error = replace(chunk);
+	if (error && mprotect(start, length, chunk->prot))
 		abort(); /* it was split before: it needs no memory to be as it was */
 	vrdma_hold_end();
 	if (error)
-		vrdma_arena_punch(range);
+		vrdma_arena_punch(chunk->file, chunk->range);
 	return error;
 }
 
-int vrdma_move(const struct vrdma_mapping *m)
+/* The window takes huge pages from the pool for good: without them replacing would fail halfway. */
+static int move_huge_chunk(struct chunk *chunk)
 {
-	struct vrdma_range chunk;
-	sigset_t all, saved;
+	const size_t length = chunk->range.end - chunk->range.start;
+	void *const window = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, chunk->file->fd,
+				  (off_t)chunk->range.start);
+	int error;
+
+	if (window == MAP_FAILED)
+		return errno;
+	chunk->window = window;
+	error = move_chunk(chunk);
+	munmap(window, length);
+	return error;
+}
+
+static int move_range(const struct vrdma_mapping *m, const struct vrdma_arena_file *file,
+		      struct vrdma_range range)
+{
+	const bool is_huge = file->page > PAGE;
+	const uintptr_t size = is_huge ? file->page : CHUNK;
+	struct chunk chunk = {
+		.file = file,
+		.range.start = range.start,
+		.prot = m->prot,
+		.is_anonymous = !m->shared && (is_huge || !m->inode),
+	};
 	int error = 0;
 
-	/* A handler that writes to the range would wait for the thread that it interrupts. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &saved);
-	for (chunk.start = m->start; !error && chunk.start < m->end; chunk.start = chunk.end) {
-		chunk.end = m->end - chunk.start > CHUNK ? chunk.start + CHUNK : m->end;
-		error = move_chunk(m, chunk);
+	for (; !error && chunk.range.start < range.end; chunk.range.start = chunk.range.end) {
+		chunk.range.end = range.end - chunk.range.start > size ? chunk.range.start + size
+								       : range.end;
+		error = vrdma_vacate(file, chunk.range);
+		if (!error)
+			error = is_huge ? move_huge_chunk(&chunk) : move_chunk(&chunk);
 	}
-	pthread_sigmask(SIG_SETMASK, &saved, NULL);
-	if (error)
-		return error;
-	if (m->end - m->start >= HUGE_MINIMUM)
-		madvise((void *)m->start, m->end - m->start, MADV_HUGEPAGE);
+	return error;
+}
+
+/* What becomes of memory that malloc() or the program has mapped. */
+static void advise(struct vrdma_range range)
+{
+	if (range.end - range.start >= HUGE_MINIMUM)
+		madvise((void *)range.start, range.end - range.start, MADV_HUGEPAGE);
 	/*
 	 * A mapping that mremap() makes grow would grow into the pages that belong to the
 	 * addresses behind it. But it makes nothing grow across mappings of different kinds, so the
 	 * last page becomes one of another kind; the advice itself means nothing to a memfd.
 	 */
-	if (m->end - m->start >= FENCE_MINIMUM)
-		madvise((void *)(m->end - PAGE), PAGE, MADV_RANDOM);
-	return 0;
+	if (range.end - range.start >= FENCE_MINIMUM)
+		madvise((void *)(range.end - PAGE), PAGE, MADV_RANDOM);
+}
+
+int vrdma_move(const struct vrdma_mapping *m)
+{
+	const struct vrdma_arena_file *const file = vrdma_arena_home(m);
+	struct vrdma_range range = {m->start, m->end};
+	sigset_t all, saved;
+	int error;
+
+	if (!file)
+		return EOPNOTSUPP;
+	range = vrdma_range_outward(range, file->page);
+	/* A handler that writes to the range would wait for the thread that it interrupts. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &saved);
+	error = move_range(m, file, range);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	if (error == EINVAL) /* where it would split a huge page, of a file */
+		return EOPNOTSUPP;
+	if (!error && file->page == PAGE) /* mremap() does not make huge pages grow */
+		advise(range);
+	return error;
 }
 
 bool vrdma_move_uses(const struct vrdma_mapping *whole, struct vrdma_range range)

@@ -9,7 +9,7 @@
 #define SWEEP_AFTER ((uint64_t)64 << 20)
 
 /* Does a mapping that mremap() has moved still show these pages? In a pass of its own. */
-static bool is_shown_elsewhere(struct vrdma_range range)
+static bool is_shown_elsewhere(const struct vrdma_arena_file *file, struct vrdma_range range)
 {
 	struct vrdma_mapping m = {.end = 0};
 	struct vrdma_maps maps;
@@ -18,49 +18,70 @@ static bool is_shown_elsewhere(struct vrdma_range range)
 	if (vrdma_maps_open(&maps))
 		return true;
 	while (!shown && vrdma_maps_find(&maps, m.end, &m))
-		shown = vrdma_is_in_arena(&m) && !vrdma_is_at_home(&m) &&
+		shown = vrdma_arena_file_of(&m) == file && !vrdma_is_at_home(&m) &&
 			vrdma_range_overlaps(range, m.offset, m.offset + (m.end - m.start));
 	vrdma_maps_close(&maps);
 	return shown;
 }
 
+/* Of a page that is shared in part nothing is free. */
+static void free_whole_pages(const struct vrdma_arena_file *file, struct vrdma_range range)
+{
+	range.start = (range.start + file->page - 1) / file->page * file->page;
+	range.end = range.end / file->page * file->page;
+	if (range.start < range.end)
+		vrdma_arena_punch(file, range);
+}
+
 /* Of a range that is not mapped at home. */
-static void reclaim_unmapped(struct vrdma_range range)
+static void reclaim_unmapped(const struct vrdma_arena_file *file, struct vrdma_range range)
 {
 	struct vrdma_range data, run;
 
-	for (; vrdma_arena_data(range, &data); range.start = data.end) {
-		if (is_shown_elsewhere(data))
+	for (; vrdma_arena_data(file, range, &data); range.start = data.end) {
+		if (is_shown_elsewhere(file, data))
 			continue;
 		for (run.start = data.start; run.start < data.end; run.start = run.end) {
-			const bool shared = vrdma_is_shared(run.start);
-
-			run.end = run.start + PAGE;
-			while (run.end < data.end && vrdma_is_shared(run.end) == shared)
-				run.end += PAGE;
-			if (!shared)
-				vrdma_arena_punch(run);
+			run.end = vrdma_share_run_end((struct vrdma_range){run.start, data.end});
+			if (!vrdma_is_shared(run.start))
+				free_whole_pages(file, run);
 		}
+	}
+}
+
+/* The next mapping in the range that shows the file at home. */
+static bool next_home(const struct vrdma_arena_file *file, struct vrdma_range range,
+		      struct vrdma_mapping *m)
+{
+	for (; vrdma_maps_find(&vrdma_arena.maps, range.start, m) && m->start < range.end;
+	     range.start = m->end)
+		if (vrdma_arena_file_of(m) == file && vrdma_is_at_home(m))
+			return true;
+	return false;
+}
+
+static void reclaim_file(const struct vrdma_arena_file *file, struct vrdma_range range)
+{
+	struct vrdma_mapping m;
+
+	range = vrdma_range_outward(range, file->page);
+	vrdma_maps_rewind(&vrdma_arena.maps);
+	while (range.start < range.end) {
+		const bool found = next_home(file, range, &m);
+		struct vrdma_range unmapped = {range.start, found ? m.start : range.end};
+
+		if (unmapped.start < unmapped.end)
+			reclaim_unmapped(file, unmapped);
+		range.start = found ? m.end : range.end;
 	}
 }
 
 void vrdma_reclaim(struct vrdma_range range)
 {
-	struct vrdma_mapping m;
+	unsigned int i;
 
-	vrdma_maps_rewind(&vrdma_arena.maps);
-	while (range.start < range.end) {
-		const bool found = vrdma_maps_find(&vrdma_arena.maps, range.start, &m);
-		struct vrdma_range unmapped = range;
-
-		if (found && m.start < unmapped.end)
-			unmapped.end = vrdma_is_at_home(&m) ? m.start : m.end;
-		if (unmapped.end > range.end)
-			unmapped.end = range.end;
-		if (unmapped.start < unmapped.end)
-			reclaim_unmapped(unmapped);
-		range.start = found && m.end < range.end ? m.end : range.end;
-	}
+	for (i = 0; i < vrdma_arena.count; i++)
+		reclaim_file(&vrdma_arena.files[i], range);
 }
 
 void vrdma_release(struct vrdma_range range)
@@ -75,11 +96,11 @@ void vrdma_release(struct vrdma_range range)
 	vrdma_reclaim(range);
 }
 
-int vrdma_vacate(struct vrdma_range range)
+int vrdma_vacate(const struct vrdma_arena_file *file, struct vrdma_range range)
 {
 	struct vrdma_range data;
 
-	if (!vrdma_arena_data(range, &data))
+	if (!vrdma_arena_data(file, range, &data))
 		return 0;
-	return is_shown_elsewhere(range) ? EBUSY : vrdma_arena_punch(range);
+	return is_shown_elsewhere(file, range) ? EBUSY : vrdma_arena_punch(file, range);
 }

@@ -15,6 +15,6 @@ void vrdma_release(struct vrdma_range range);
  * Makes room for what is moved here: what a former mapping at this address has left is of no use.
  * Returns 0, EBUSY where mremap() has moved it away, or why the kernel could not.
  */
-int vrdma_vacate(struct vrdma_range range);
+int vrdma_vacate(const struct vrdma_arena_file *file, struct vrdma_range range);
 
 #endif /* VRDMA_DIRECT_RECLAIM_H */

@@ -64,6 +64,7 @@ struct walk {
 	vrdma_share_visit *visit;
 	void *arg;
 	struct vrdma_piece piece;  /* not visited yet: the next part may continue it */
+	bool opened;               /* its fd is to be closed */
 	struct vrdma_mapping file; /* of the piece */
 };
 
@@ -74,6 +75,7 @@ typedef int step(struct walk *walk, const struct vrdma_mapping *whole,
 static int check_step(struct walk *walk, const struct vrdma_mapping *whole,
 		      const struct vrdma_mapping *part)
 {
+	const struct vrdma_arena_file *file = vrdma_arena_file_of(part);
 	int error;
 	int fd;
 
@@ -81,7 +83,7 @@ static int check_step(struct walk *walk, const struct vrdma_mapping *whole,
 		return EFAULT;
 	if (vrdma_is_at_home(part))
 		return 0;
-	if (part->shared && !vrdma_is_in_arena(part)) {
+	if (part->shared && !file) {
 		error = open_file(whole, &fd);
 		if (!error)
 			close(fd);
@@ -91,9 +93,8 @@ static int check_step(struct walk *walk, const struct vrdma_mapping *whole,
 	    vrdma_move_uses(whole, (struct vrdma_range){part->start, part->end}))
 		return EOPNOTSUPP;
 	/* Moved by mremap() by less than its length: its copy would overwrite itself. */
-	if (vrdma_is_in_arena(part) &&
-	    vrdma_range_overlaps((struct vrdma_range){part->start, part->end}, part->offset,
-				 part->offset + (part->end - part->start)))
+	if (file && vrdma_range_overlaps((struct vrdma_range){part->start, part->end}, part->offset,
+					 part->offset + (part->end - part->start)))
 		return EOPNOTSUPP;
 	walk->moves = true;
 	return 0;
@@ -104,7 +105,7 @@ static int move_step(struct walk *walk, const struct vrdma_mapping *whole,
 {
 	(void)walk;
 	(void)whole;
-	return vrdma_is_at_home(part) || (part->shared && !vrdma_is_in_arena(part))
+	return vrdma_is_at_home(part) || (part->shared && !vrdma_arena_file_of(part))
 		       ? 0
 		       : vrdma_move(part);
 }
@@ -116,7 +117,7 @@ static int visit_piece(struct walk *walk)
 	if (!walk->piece.length)
 		return 0;
 	error = walk->visit(&walk->piece, walk->arg);
-	if (walk->piece.fd != vrdma_arena.fd)
+	if (walk->opened)
 		close(walk->piece.fd);
 	walk->piece.length = 0;
 	return error;
@@ -125,6 +126,7 @@ static int visit_piece(struct walk *walk)
 static int visit_step(struct walk *walk, const struct vrdma_mapping *whole,
 		      const struct vrdma_mapping *part)
 {
+	const struct vrdma_arena_file *file = vrdma_arena_file_of(part);
 	struct vrdma_piece *piece = &walk->piece;
 	int error;
 
@@ -136,12 +138,13 @@ static int visit_step(struct walk *walk, const struct vrdma_mapping *whole,
 	error = visit_piece(walk);
 	if (error)
 		return error;
-	piece->fd = vrdma_arena.fd;
-	if (!vrdma_is_in_arena(part)) {
+	walk->opened = !file;
+	if (walk->opened)
 		error = open_file(whole, &piece->fd);
-		if (error)
-			return error;
-	}
+	else
+		piece->fd = file->fd;
+	if (error)
+		return error;
 	piece->address = (void *)part->start;
 	piece->length = part->end - part->start;
 	piece->offset = part->offset;
@@ -182,7 +185,7 @@ static int share(struct vrdma_range range, struct walk *walk)
 		return error;
 	vrdma_share_count_up(range);
 	error = walk_mappings(range, visit_step, walk);
-	if (error && walk->piece.length && walk->piece.fd != vrdma_arena.fd)
+	if (error && walk->piece.length && walk->opened)
 		close(walk->piece.fd);
 	if (!error)
 		error = visit_piece(walk);
@@ -231,6 +234,7 @@ void vrdma_unshare(void *address, size_t length)
 
 int vrdma_shared_alloc(size_t length, struct vrdma_piece *piece)
 {
+	const struct vrdma_arena_file *const file = &vrdma_arena.files[0];
 	struct vrdma_range range;
 	void *start;
 	int error;
@@ -247,13 +251,13 @@ int vrdma_shared_alloc(size_t length, struct vrdma_piece *piece)
 		return error;
 	}
 	range = (struct vrdma_range){(uintptr_t)start, (uintptr_t)start + length};
-	error = vrdma_vacate(range);
-	if (!error && mmap(start, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-			   vrdma_arena.fd, (off_t)range.start) == MAP_FAILED)
+	error = vrdma_vacate(file, range);
+	if (!error && mmap(start, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->fd,
+			   (off_t)range.start) == MAP_FAILED)
 		error = errno;
 	if (error)
 		munmap(start, length);
-	*piece = (struct vrdma_piece){start, length, vrdma_arena.fd, range.start};
+	*piece = (struct vrdma_piece){start, length, file->fd, range.start};
 	vrdma_arena_unlock();
 	return error;
 }

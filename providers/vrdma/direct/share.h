@@ -3,25 +3,27 @@
  * Memory of this process as files, which is how a vfio-user device sees it.
  *
  * Private memory is moved, when it is first shared, into the arena: one sparse memfd of the size of
- * the address space, in which each page lies at the offset that is its address. So one fd serves
- * all, neighbours stay one mapping, and whether a page is in the arena is what the kernel says of
- * its mapping: bookkeeping only counts the shares of each page. Pages stay in the arena when they
- * are shared no more; what the program has unmapped is given back when its last share ends, when
- * something else is shared at the same address, or when enough has been released since.
+ * the address space, in which each page lies at the offset that is its address; and one more for
+ * each size of huge pages. So one fd serves all, neighbours stay one mapping, and whether a page is
+ * in the arena is what the kernel says of its mapping: bookkeeping only counts the shares of each
+ * page. Pages stay in the arena when they are shared no more; what the program has unmapped is given
+ * back when its last share ends, when something else is shared at the same address, or when enough
+ * has been released since.
  *
  * Moving keeps addresses, contents and protection. Other threads may use the pages meanwhile
  * (exceptions: see hold.h). What becomes of a page in the arena:
  *   - mremap() cannot make it grow: of 128 KiB or more it fails, and realloc() copies. What is
  *     smaller and a mapping of its own must not be grown by mremap().
+ *   - huge pages (MAP_HUGETLB) stay huge pages: to move takes one more of the pool than are mapped.
  *   - madvise(MADV_DONTNEED) does not clear it; mlock(), MADV_* and NUMA settings are lost.
  *   - memory that is freed and mapped anew while still shared is the same pages of the file: a
  *     share that outlives its memory shows what is there now.
  *
- * fork(): the child gets a copy, as of the fork, of what is in the arena, in private memory, and
- * shares nothing yet; fork() returns in the parent when the copy is made. Writes of the parent's
- * other threads during that time may or may not be in it. Memory under MADV_DONTFORK is not in the
- * child at all. vfork() and posix_spawn() copy nothing. A child of clone() without fork() must not
- * write to memory that its parent has shared.
+ * fork(): the child gets a copy, as of the fork, of what is in the arena, in private memory of small
+ * pages, and shares nothing yet; fork() returns in the parent when the copy is made. Writes of the
+ * parent's other threads during that time may or may not be in it. Memory under MADV_DONTFORK is not
+ * in the child at all. vfork() and posix_spawn() copy nothing. A child of clone() without fork()
+ * must not write to memory that its parent has shared.
  *
  * A share asks the kernel what is mapped: before Linux 6.11 that is to read /proc/self/maps, which
  * takes about 1 us a mapping.
@@ -59,7 +61,8 @@ typedef int vrdma_share_visit(const struct vrdma_piece *piece, void *arg);
  *   EINVAL      nothing, or past the end of the address space
  *   EFAULT      not mapped, not readable or, for a device that writes, not writable
  *   EOPNOTSUPP  shared mappings of other files, of devices, or of files that may not be opened
- *               again (/proc/self/map_files wants CAP_CHECKPOINT_RESTORE); stacks; the kernel's
+ *               again (/proc/self/map_files wants CAP_CHECKPOINT_RESTORE); private mappings of
+ *               hugetlbfs files; stacks; the kernel's
  *   EBUSY       mremap() has moved away what was shared at this address
  *   EFBIG       the arena does not fit into RLIMIT_FSIZE
  * or why the kernel could not do it, as ENOMEM or ENOSPC.

@@ -7,13 +7,14 @@
 
 /* The counters of 1 GiB of addresses; there when one of these pages has ever been shared. */
 #define LEAF_PAGES ((uintptr_t)1 << 18)
-#define LEAVES (ARENA_SIZE / PAGE / LEAF_PAGES)
+#define LEAF_SIZE (LEAF_PAGES * PAGE)
+#define LEAVES (ARENA_SIZE / LEAF_SIZE)
 
 static uint32_t *leaves[LEAVES];
 
 static uint32_t **leaf_of(uintptr_t address)
 {
-	return &leaves[address / PAGE / LEAF_PAGES];
+	return &leaves[address / LEAF_SIZE];
 }
 
 static uint32_t *shares_of(uintptr_t address)
@@ -27,8 +28,7 @@ int vrdma_share_count_reserve(struct vrdma_range range)
 {
 	uintptr_t at;
 
-	for (at = range.start - range.start % (LEAF_PAGES * PAGE); at < range.end;
-	     at += LEAF_PAGES * PAGE) {
+	for (at = range.start - range.start % LEAF_SIZE; at < range.end; at += LEAF_SIZE) {
 		void *leaf;
 
 		if (*leaf_of(at))
@@ -70,6 +70,16 @@ bool vrdma_is_shared(uintptr_t address)
 	const uint32_t *shares = shares_of(address);
 
 	return shares && *shares;
+}
+
+uintptr_t vrdma_share_run_end(struct vrdma_range range)
+{
+	const bool shared = vrdma_is_shared(range.start);
+	uintptr_t at = range.start;
+
+	while (at < range.end && vrdma_is_shared(at) == shared)
+		at += *leaf_of(at) ? PAGE : LEAF_SIZE - at % LEAF_SIZE;
+	return at < range.end ? at : range.end;
 }
 
 void vrdma_share_count_free(void)

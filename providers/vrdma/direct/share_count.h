@@ -19,6 +19,9 @@ uint64_t vrdma_share_count_down(struct vrdma_range range);
 
 bool vrdma_is_shared(uintptr_t address);
 
+/* Where the pages from the start of the range on that are as shared as the first one end. */
+uintptr_t vrdma_share_run_end(struct vrdma_range range);
+
 /* Nothing is shared. */
 void vrdma_share_count_free(void);
 
