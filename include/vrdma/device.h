@@ -93,6 +93,9 @@ enum vrdma_register {
 #define VRDMA_PAGE_SIZE 4096
 #define VRDMA_PAGE_SHIFT 12
 
+/* Bus addresses are below it, unless a mediator has been told of another limit. */
+#define VRDMA_IOVA_SPACE 0x10000000000ull /* 1 TiB */
+
 /*
  * A page list: the blocks, of 1 << page_shift bytes each, that make up a buffer. With levels 0 the
  * buffer is one contiguous run and root its first block. With levels L the root is a 4 KiB page

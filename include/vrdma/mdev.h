@@ -24,6 +24,7 @@
 #include <linux/ioctl.h>
 
 #include "bits.h"
+#include "device.h"
 
 #define VRDMA_MDEV_PATH "/dev/vrdma_mdev"
 #define VRDMA_MDEV_ABI_VERSION 1
@@ -143,7 +144,7 @@ struct vrdma_mdev_range {
 #define VRDMA_MDEV_MMAP_INFO 0x10000ull
 #define VRDMA_MDEV_MMAP_DOORBELLS 0x10000000ull
 #define VRDMA_MDEV_MMAP_WINDOW 0x10000000000ull
-#define VRDMA_MDEV_WINDOW_SIZE 0x10000000000ull /* 1 TiB */
+#define VRDMA_MDEV_WINDOW_SIZE VRDMA_IOVA_SPACE
 
 struct vrdma_mdev_info_page {
 	__aligned_u64 scratch_faults; /* touches that got a scratch page */

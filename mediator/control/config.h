@@ -12,7 +12,7 @@
 #include "mediator/device/device_type.h"
 #include "mediator/frontend/vfio_user/server.h"
 #include "mediator/hca/soft/config.h"
-#include "vrdma/mdev.h"
+#include "vrdma/device.h"
 
 namespace vrdma::control {
 
@@ -24,7 +24,7 @@ struct VfioUserDevice {
     vfio_user::SocketOptions socket;
     std::string type = "small";
     verbs::Identity identity;
-    std::uint64_t window = VRDMA_MDEV_WINDOW_SIZE; // bytes of IOVA space
+    std::uint64_t window = VRDMA_IOVA_SPACE; // bytes of IOVA space
 };
 
 struct Config {

@@ -12,9 +12,6 @@
 #include "in_place.h"
 #include "share.h"
 
-#define WINDOW_START VRDMA_PAGE_SIZE
-#define WINDOW_END ((uint64_t)1 << 40)
-
 struct vrdma_memory_source {
 	int (*share)(void *address, size_t length, bool device_writes, vrdma_share_visit *visit,
 		     void *arg);
@@ -45,7 +42,7 @@ int vrdma_memory_init(struct vrdma_memory *memory, struct vrdma_bus *bus)
 	memory->file = -1;
 	memory->no_chunks = false;
 	pthread_mutex_init(&memory->lock, NULL);
-	return vrdma_iova_init(&memory->space, WINDOW_START, WINDOW_END);
+	return vrdma_iova_init(&memory->space, VRDMA_PAGE_SIZE, VRDMA_IOVA_SPACE);
 }
 
 void vrdma_memory_destroy(struct vrdma_memory *memory)
