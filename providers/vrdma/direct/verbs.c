@@ -245,6 +245,15 @@ static int create_cq(struct ibv_context *context, struct ibv_comp_channel *chann
 }
 
 /* Until the program has acknowledged all events that it has read, as ibv_destroy_cq(3) promises. */
+static void wait_for_acks(pthread_mutex_t *mutex, pthread_cond_t *changed, const uint32_t *acked,
+			  uint32_t events)
+{
+	pthread_mutex_lock(mutex);
+	while (*acked != events)
+		pthread_cond_wait(changed, mutex);
+	pthread_mutex_unlock(mutex);
+}
+
 static int destroy_cq(struct vrdma_cq *cq)
 {
 	struct ibv_cq *base = &cq->base;
@@ -256,10 +265,8 @@ static int destroy_cq(struct vrdma_cq *cq)
 	vrdma_events_remove_cq(dev_of(base->context), cq, &completions, &async);
 	if (dev_of(base->context)->forked)
 		return 0; /* they are the parent's to acknowledge */
-	pthread_mutex_lock(&base->mutex);
-	while (base->comp_events_completed != completions || base->async_events_completed != async)
-		pthread_cond_wait(&base->cond, &base->mutex);
-	pthread_mutex_unlock(&base->mutex);
+	wait_for_acks(&base->mutex, &base->cond, &base->comp_events_completed, completions);
+	wait_for_acks(&base->mutex, &base->cond, &base->async_events_completed, async);
 	return 0;
 }
 
@@ -478,10 +485,7 @@ static int destroy_qp(struct vrdma_qp *qp)
 	vrdma_events_remove_qp(dev_of(base->context), qp, &async);
 	if (dev_of(base->context)->forked)
 		return 0; /* they are the parent's to acknowledge */
-	pthread_mutex_lock(&base->mutex);
-	while (base->events_completed != async)
-		pthread_cond_wait(&base->cond, &base->mutex);
-	pthread_mutex_unlock(&base->mutex);
+	wait_for_acks(&base->mutex, &base->cond, &base->events_completed, async);
 	return 0;
 }
 
