@@ -33,13 +33,29 @@ static void free_whole_pages(const struct vrdma_arena_file *file, struct vrdma_r
 		vrdma_arena_punch(file, range);
 }
 
+/* Most programs have none: where that is known, there is no pass over all mappings for each range.
+ */
+struct strays {
+	bool known, exist;
+};
+
+static bool has_strays(struct strays *strays, const struct vrdma_arena_file *file,
+		       struct vrdma_range range)
+{
+	if (!strays->known)
+		strays->exist = is_shown_elsewhere(file, (struct vrdma_range){0, ARENA_SIZE});
+	strays->known = true;
+	return strays->exist && is_shown_elsewhere(file, range);
+}
+
 /* Of a range that is not mapped at home. */
-static void reclaim_unmapped(const struct vrdma_arena_file *file, struct vrdma_range range)
+static void reclaim_unmapped(const struct vrdma_arena_file *file, struct vrdma_range range,
+			     struct strays *strays)
 {
 	struct vrdma_range data, run;
 
 	for (; vrdma_arena_data(file, range, &data); range.start = data.end) {
-		if (is_shown_elsewhere(file, data))
+		if (has_strays(strays, file, data))
 			continue;
 		for (run.start = data.start; run.start < data.end; run.start = run.end) {
 			run.end = vrdma_share_run_end((struct vrdma_range){run.start, data.end});
@@ -62,6 +78,7 @@ static bool next_home(const struct vrdma_arena_file *file, struct vrdma_range ra
 
 static void reclaim_file(const struct vrdma_arena_file *file, struct vrdma_range range)
 {
+	struct strays strays = {.known = false};
 	struct vrdma_mapping m;
 
 	range = vrdma_range_outward(range, file->page);
@@ -71,7 +88,7 @@ static void reclaim_file(const struct vrdma_arena_file *file, struct vrdma_range
 		struct vrdma_range unmapped = {range.start, found ? m.start : range.end};
 
 		if (unmapped.start < unmapped.end)
-			reclaim_unmapped(file, unmapped);
+			reclaim_unmapped(file, unmapped, &strays);
 		range.start = found ? m.end : range.end;
 	}
 }
