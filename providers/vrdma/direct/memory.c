@@ -40,7 +40,6 @@ int vrdma_memory_init(struct vrdma_memory *memory, struct vrdma_bus *bus)
 	memory->source = bus->in_place ? &in_place : &files;
 	memory->chunks = NULL;
 	memory->file = -1;
-	memory->no_chunks = false;
 	pthread_mutex_init(&memory->lock, NULL);
 	return vrdma_iova_init(&memory->space, VRDMA_PAGE_SIZE, VRDMA_IOVA_SPACE);
 }
@@ -136,11 +135,10 @@ static bool find_in_chunk(struct vrdma_memory *memory, const void *start, uint64
 	if (length > VRDMA_CHUNK_SIZE - offset)
 		return false;
 	pthread_mutex_lock(&memory->lock);
-	if (memory->file >= 0 && !memory->no_chunks) {
+	if (memory->file >= 0) {
 		chunk = find_chunk(memory, chunk_start);
 		if (!chunk)
 			chunk = map_chunk(memory, chunk_start);
-		memory->no_chunks = !chunk;
 	}
 	if (chunk)
 		*iova = chunk->iova + offset;

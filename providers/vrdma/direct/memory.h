@@ -41,7 +41,6 @@ struct vrdma_memory {
 	pthread_mutex_t lock; /* all below */
 	struct vrdma_iova_space space;
 	struct vrdma_chunk *chunks;
-	bool no_chunks; /* the device has no room for one */
 };
 
 /* What the device was told at once: its end of a mapping. */

@@ -39,6 +39,8 @@ int map(vrdma_bus *bus, const vrdma_dma *dma)
 		return fake(bus).map_error;
 	if (dma->length > fake(bus).max_length)
 		return -EINVAL;
+	if (fake(bus).maps.size() >= fake(bus).max_maps)
+		return -ENOSPC;
 	fake(bus).maps.emplace(dma->iova, *dma);
 	return 0;
 }

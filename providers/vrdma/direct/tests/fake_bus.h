@@ -24,6 +24,7 @@ struct FakeBus : vrdma_bus {
 	std::function<void(uint32_t offset)> on_post = [](uint32_t) {};
 	int map_error = 0;                // what the next mappings fail with
 	uint64_t max_length = UINT64_MAX; // of a mapping
+	size_t max_maps = SIZE_MAX;
 
 	std::mutex lock;
 	std::map<uint32_t, uint32_t> registers;

@@ -99,6 +99,58 @@ TEST_F(Memory, AfterAQueueMappingsDoNotGrow)
 	vrdma_memory_free(&memory, &buffer);
 }
 
+// What is registered apart, in mappings of its own, costs the device a mapping a gigabyte.
+TEST_F(Memory, ManyRegionsTakeFewMappings)
+{
+	constexpr size_t count = 20'000;
+	vrdma_buffer buffer{};
+	ASSERT_EQ(vrdma_memory_alloc(&memory, &buffer, page), 0);
+	std::vector<vrdma_region> regions(count);
+	auto *const all = static_cast<char *>(
+		mmap(nullptr, 2 * count * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	for (size_t i = 0; i < count; ++i) {
+		char *const own = all + 2 * i * page;
+		ASSERT_EQ(mprotect(own, page, PROT_READ | PROT_WRITE), 0);
+		ASSERT_EQ(vrdma_region_map(&memory, &regions[i], own, page, true), 0);
+		ASSERT_EQ(bus.at(first_byte(regions[i])), own);
+	}
+	EXPECT_LE(bus.maps.size(), 3u);
+	for (vrdma_region &region : regions)
+		vrdma_region_unmap(&memory, &region);
+	munmap(all, 2 * count * page);
+	vrdma_memory_free(&memory, &buffer);
+}
+
+// Where the device maps no more, what it has stays, and what lies in its chunks can be registered.
+TEST_F(Memory, AtTheLimitOfMappingsChunksStillServe)
+{
+	vrdma_buffer buffer{};
+	ASSERT_EQ(vrdma_memory_alloc(&memory, &buffer, page), 0);
+	auto *const own = static_cast<char *>(
+		mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	std::vector<vrdma_region> alone(5);
+	vrdma_region region{};
+	ASSERT_EQ(vrdma_region_map(&memory, &region, pages, page, true), 0);
+	vrdma_region_unmap(&memory, &region);
+	// Its chunk is there even if the program's own file cannot be in it.
+	ASSERT_EQ(vrdma_region_map(&memory, &alone[0], own, page, true), 0);
+	bus.max_maps = bus.maps.size() + 3;
+	for (size_t i = 1; i < 4; ++i)
+		ASSERT_EQ(vrdma_region_map(&memory, &alone[i], own, page, true), 0);
+	EXPECT_EQ(vrdma_region_map(&memory, &alone[4], own, page, true), ENOSPC);
+
+	EXPECT_EQ(bus.at(first_byte(alone[3])), own);
+	ASSERT_EQ(vrdma_region_map(&memory, &region, pages, page, true), 0);
+	EXPECT_EQ(bus.at(first_byte(region)), pages);
+	vrdma_region_unmap(&memory, &region);
+	vrdma_region_unmap(&memory, &alone[3]);
+	EXPECT_EQ(vrdma_region_map(&memory, &alone[3], own, page, true), 0);
+	for (size_t i = 0; i < 4; ++i)
+		vrdma_region_unmap(&memory, &alone[i]);
+	munmap(own, page);
+	vrdma_memory_free(&memory, &buffer);
+}
+
 // A device whose window is too small for a chunk gets what it needs alone.
 TEST_F(Memory, WithoutRoomForAChunkRegionsAreMappedAlone)
 {
