@@ -8,6 +8,10 @@
  * What cannot wait: a system call of another thread that writes into the range fails with EFAULT;
  * a device that does (O_DIRECT, fixed buffers of io_uring) writes to the old pages; and a thread
  * that has SIGSEGV blocked, or whose stack is in the range, is killed by the kernel.
+ *
+ * userfaultfd(2) would let those wait, too, but cannot replace this: it does not take private
+ * mappings of files (a program's data), where it is not privileged it fails system calls just so,
+ * and containers have it forbidden.
  */
 #ifndef VRDMA_DIRECT_HOLD_H
 #define VRDMA_DIRECT_HOLD_H

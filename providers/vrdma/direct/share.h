@@ -6,9 +6,9 @@
  * the address space, in which each page lies at the offset that is its address; and one more for
  * each size of huge pages. So one fd serves all, neighbours stay one mapping, and whether a page is
  * in the arena is what the kernel says of its mapping: bookkeeping only counts the shares of each
- * page. Pages stay in the arena when they are shared no more; what the program has unmapped is given
- * back when its last share ends, when something else is shared at the same address, or when enough
- * has been released since.
+ * page. Pages stay in the arena when they are shared no more; what the program has unmapped is
+ * given back when its last share ends, when something else is shared at the same address, or when
+ * enough has been released since.
  *
  * Moving keeps addresses, contents and protection. Other threads may use the pages meanwhile
  * (exceptions: see hold.h). What becomes of a page in the arena:
@@ -19,11 +19,11 @@
  *   - memory that is freed and mapped anew while still shared is the same pages of the file: a
  *     share that outlives its memory shows what is there now.
  *
- * fork(): the child gets a copy, as of the fork, of what is in the arena, in private memory of small
- * pages, and shares nothing yet; fork() returns in the parent when the copy is made. Writes of the
- * parent's other threads during that time may or may not be in it. Memory under MADV_DONTFORK is not
- * in the child at all. vfork() and posix_spawn() copy nothing. A child of clone() without fork()
- * must not write to memory that its parent has shared.
+ * fork(): the child gets a copy, as of the fork, of what is in the arena, in private memory of
+ * small pages, and shares nothing yet; fork() returns in the parent when the copy is made. Writes
+ * of the parent's other threads during that time may or may not be in it. Memory under
+ * MADV_DONTFORK is not in the child at all. vfork() and posix_spawn() copy nothing. A child of
+ * clone() without fork() must not write to memory that its parent has shared.
  *
  * A share asks the kernel what is mapped: before Linux 6.11 that is to read /proc/self/maps, which
  * takes about 1 us a mapping.
