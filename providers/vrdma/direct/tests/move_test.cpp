@@ -23,6 +23,7 @@ using vrdma::test::Share;
 TEST(Move, MovesHeapMemory)
 {
 	std::vector<std::unique_ptr<std::string>> strings;
+	strings.reserve(1000);
 	for (int i = 0; i < 1000; ++i)
 		strings.push_back(
 			std::make_unique<std::string>(200, static_cast<char>('a' + i % 26)));
