@@ -100,7 +100,9 @@ class Vm {
                          .flags = 0,
                          .max_inline = shape.max_inline,
                          .max_send_sge = shape.max_send_sge,
-                         .max_recv_sge = shape.max_recv_sge};
+                         .max_recv_sge = shape.max_recv_sge,
+                         .srq = 0,
+                         .reserved = 0};
         const auto made = admin.execute(VRDMA_ADMIN_CREATE_QP, cmd);
         ASSERT_EQ(made.status, 0u);
         qp.emplace(Qpn{made.create_qp.qpn}, shape, queues,

@@ -10,6 +10,10 @@ namespace {
 constexpr std::uint32_t slot_size = 256;
 constexpr std::uint32_t long_message = 3u << 20; // many pieces
 
+constexpr std::uint64_t slot(std::uint32_t number) {
+    return std::uint64_t{number} * slot_size;
+}
+
 // Two QPs of b share a receive queue; each has a peer in a.
 class SharedReceive : public TwoGuests {
   protected:
@@ -27,7 +31,7 @@ class SharedReceive : public TwoGuests {
 
     // A receive of slot number `cookie` of the region.
     void post(std::uint32_t cookie) {
-        srq_.post_recv(cookie, std::array{mr_.sge(cookie * slot_size, slot_size)});
+        srq_.post_recv(cookie, std::array{mr_.sge(slot(cookie), slot_size)});
     }
 
     void send(int sender, std::uint8_t seed) {
@@ -85,7 +89,7 @@ TEST_F(SharedReceive, EachMessageTakesTheNext) {
         EXPECT_EQ(received.qpn, receivers_[i % 2].id().value);
         EXPECT_EQ(received.index, cookie);
         EXPECT_EQ(received.byte_len, 8u);
-        EXPECT_EQ(mr_.buffer.read(cookie * slot_size, 8),
+        EXPECT_EQ(mr_.buffer.read(slot(cookie), 8),
                   Buffer::pattern(static_cast<std::uint8_t>(i), 8));
         EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
     }
