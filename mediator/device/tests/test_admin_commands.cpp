@@ -128,7 +128,8 @@ TEST_F(AdminCommandTest, ReservedWordsOfTheHeaderAreRefused) {
 
 TEST_F(AdminCommandTest, ReservedFieldsOfArgumentsAreRefused) {
     for (const auto& [opcode, cmd, size] : all_commands()) {
-        if (size == sizeof(vrdma_cmd_handle)) {
+        // MODIFY_SRQ is as long, and has none.
+        if (size == sizeof(vrdma_cmd_handle) && opcode != VRDMA_ADMIN_MODIFY_SRQ) {
             vrdma_admin_cmd bad = cmd;
             bad.handle.reserved = 1;
             EXPECT_EQ(guest.run(opcode, bad), EINVAL) << opcode;
