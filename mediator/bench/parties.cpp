@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/bench/parties.h"
 
-#include <pthread.h>
-#include <sched.h>
-
-#include <algorithm>
-
 namespace vrdma::bench {
 namespace {
 
@@ -18,52 +13,7 @@ hca::soft::Config config(unsigned pollers) {
     return config;
 }
 
-void pin(const cpu_set_t& cores) {
-    ::pthread_setaffinity_np(::pthread_self(), sizeof(cores), &cores);
-}
-
 } // namespace
-
-void pin_to_core(unsigned core) {
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    CPU_SET(core % std::max(1u, std::thread::hardware_concurrency()), &cores);
-    pin(cores);
-}
-
-void pin_to_any_core() {
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    for (unsigned core = 0; core < std::thread::hardware_concurrency(); ++core) {
-        CPU_SET(core, &cores);
-    }
-    pin(cores);
-}
-
-Relay::Relay() {
-    thread_ = std::thread{[this] {
-        pin_to_core(poller_core);
-        std::uint64_t last = 0;
-        while (!stop_.load(std::memory_order_relaxed)) {
-            const std::uint64_t value = in_.word.load(std::memory_order_acquire);
-            if (value != last) {
-                out_.word.store(value, std::memory_order_release);
-                last = value;
-            }
-        }
-    }};
-}
-
-Relay::~Relay() {
-    stop_.store(true);
-    thread_.join();
-}
-
-void Relay::pass(std::uint64_t value) {
-    in_.word.store(value, std::memory_order_release);
-    while (out_.word.load(std::memory_order_acquire) != value) {
-    }
-}
 
 Pair::Pair(const PairOptions& options) {
     if (options.pollers == 1) {
@@ -103,12 +53,6 @@ void Pair::write_word(test::GuestQp& qp, const test::MemoryRegion& to, std::uint
     const auto& target = *to.buffer.at<std::uint64_t>(0);
     while (load_acquire(target) != value) {
     }
-}
-
-double Samples::quiet() {
-    const auto tenth = static_cast<std::ptrdiff_t>(values_.size() / 10);
-    std::nth_element(values_.begin(), values_.begin() + tenth, values_.end());
-    return values_[tenth];
 }
 
 } // namespace vrdma::bench

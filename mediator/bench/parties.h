@@ -4,45 +4,13 @@
 // other thread. Each has a core of its own where there are two.
 #pragma once
 
-#include <chrono>
-#include <vector>
-
+#include "bench/cores.h"
+#include "bench/relay.h"
+#include "bench/samples.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/tests/guest/guest.h"
 
 namespace vrdma::bench {
-
-using Clock = std::chrono::steady_clock;
-
-// The calling thread, and those it starts from now on, run on this core.
-void pin_to_core(unsigned core);
-void pin_to_any_core();
-
-inline constexpr unsigned guest_core = 0;
-inline constexpr unsigned poller_core = 1;
-
-// A thread that copies a word from one cache line to another as soon as it changes: what any third
-// party between two guests has to do at least. It takes no time while stopped.
-class Relay {
-  public:
-    Relay();
-    Relay(const Relay&) = delete;
-    Relay& operator=(const Relay&) = delete;
-    ~Relay();
-
-    // From the writing party to the reading one, through the relay: two line transfers.
-    void pass(std::uint64_t value);
-
-  private:
-    struct alignas(128) Line {
-        std::atomic<std::uint64_t> word{0};
-    };
-
-    Line in_;
-    Line out_;
-    std::atomic<bool> stop_{false};
-    std::thread thread_;
-};
 
 struct PairOptions {
     std::uint32_t idle_pairs = 0;
@@ -80,27 +48,5 @@ class Pair {
     test::MemoryRegion a_mr_;
     test::MemoryRegion b_mr_;
 };
-
-// Short samples, of which the tenth percentile counts: others use this machine too, and a sample in
-// which one of the parties lost its core says nothing.
-class Samples {
-  public:
-    void add(double value) { values_.push_back(value); }
-    double quiet();
-
-  private:
-    std::vector<double> values_;
-};
-
-// Nanoseconds for each of `count` calls of run(i).
-template <typename Run>
-double time_each(std::uint64_t count, Run&& run) {
-    const auto begin = Clock::now();
-    for (std::uint64_t i = 0; i < count; ++i) {
-        run(i);
-    }
-    const std::chrono::duration<double, std::nano> taken = Clock::now() - begin;
-    return taken.count() / static_cast<double>(count);
-}
 
 } // namespace vrdma::bench

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Plain libibverbs, owned. What fails ends the program with a message: a benchmark has no better
+// way.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace vrdma::bench {
+
+template <auto release>
+struct Release {
+    template <typename T>
+    void operator()(T* object) const {
+        release(object);
+    }
+};
+
+void check(int error, const char* what);
+
+// Anonymous memory, not touched yet.
+class Memory {
+  public:
+    explicit Memory(std::size_t size);
+    std::span<std::byte> bytes() const { return {start_.get(), size_}; }
+    std::size_t size() const { return size_; }
+
+  private:
+    struct Unmap {
+        std::size_t size;
+        void operator()(std::byte* start) const;
+    };
+
+    std::size_t size_;
+    std::unique_ptr<std::byte, Unmap> start_;
+};
+
+// An open device with a PD, a CQ and a completion channel.
+class Device {
+  public:
+    // As vrdma-run names them: vrdma0, vrdma1, …
+    explicit Device(unsigned index);
+
+    ibv_pd* pd() const { return pd_.get(); }
+    ibv_cq* cq() const { return cq_.get(); }
+    const ibv_gid& gid() const { return gid_; }
+    static constexpr int gid_index = 1; // link-local, RoCE v2
+
+    // Completions of the CQ, up to as many as fit.
+    std::span<ibv_wc> poll(std::span<ibv_wc> completions) const;
+    // Spins until there is one.
+    void await_completion() const;
+    void await_event() const;
+
+  private:
+    std::unique_ptr<ibv_context, Release<ibv_close_device>> context_;
+    std::unique_ptr<ibv_pd, Release<ibv_dealloc_pd>> pd_;
+    std::unique_ptr<ibv_comp_channel, Release<ibv_destroy_comp_channel>> channel_;
+    std::unique_ptr<ibv_cq, Release<ibv_destroy_cq>> cq_;
+    ibv_gid gid_{};
+};
+
+using Mr = std::unique_ptr<ibv_mr, Release<ibv_dereg_mr>>;
+Mr register_memory(const Device& device, const Memory& memory);
+
+// Registered memory.
+class Region {
+  public:
+    Region(const Device& device, std::size_t size)
+        : memory_{size}, mr_{register_memory(device, memory_)} {}
+
+    std::byte* data() const { return memory_.bytes().data(); }
+    std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(data()); }
+    std::uint32_t rkey() const { return mr_->rkey; }
+    ibv_sge sge(std::size_t size) const {
+        return {address(), static_cast<std::uint32_t>(size), mr_->lkey};
+    }
+
+  private:
+    Memory memory_;
+    Mr mr_;
+};
+
+// An RC QP of a device.
+class Qp {
+  public:
+    Qp(const Device& device, std::uint32_t depth);
+
+    void initialize() const;
+    void ready_to_receive(const Qp& peer) const;
+    void ready_to_send() const;
+    void connect(const Qp& peer) const {
+        initialize();
+        ready_to_receive(peer);
+        ready_to_send();
+    }
+
+    void post(ibv_send_wr& list) const;
+    void post_receive(std::uint64_t id, ibv_sge sge) const;
+
+    static constexpr std::uint32_t max_inline = 40;
+
+  private:
+    const Device& device_;
+    std::unique_ptr<ibv_qp, Release<ibv_destroy_qp>> qp_;
+};
+
+// Two devices that belong to one vrdmad, played by one thread, with a connection.
+class Pair {
+  public:
+    static constexpr std::uint32_t depth = 256;
+
+    // With the devices of this index and the next.
+    explicit Pair(unsigned first, std::size_t region_size = 1 << 20);
+    Pair(const Pair&) = delete;
+    Pair& operator=(const Pair&) = delete;
+    ~Pair() = default;
+
+    Device a, b;
+    Region a_region, b_region;
+    Qp a_qp, b_qp;
+};
+
+void connect_both(const Qp& a, const Qp& b);
+
+} // namespace vrdma::bench

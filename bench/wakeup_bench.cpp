@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What it costs that nobody spins: the first message to a poller that sleeps, a program that sleeps
+// until its completion; and what an idle device takes from the machine. Beside it, in turns, a
+// thread that is woken by an eventfd and answers in the same way: the kernel's part.
+#include <pthread.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <deque>
+#include <string>
+#include <thread>
+
+#include "bench/cores.h"
+#include "bench/relay.h"
+#include "bench/report.h"
+#include "bench/verbs.h"
+
+namespace vrdma::bench {
+namespace {
+
+constexpr int wakeups = 200;
+
+// By then a poller without work sleeps (see ci/vrdmabench/devices.py).
+void let_sleep() {
+    std::this_thread::sleep_for(std::chrono::milliseconds{4});
+}
+
+class EventFd {
+  public:
+    EventFd() : fd_{::eventfd(0, EFD_CLOEXEC)} { check(fd_ < 0 ? errno : 0, "eventfd"); }
+    EventFd(const EventFd&) = delete;
+    EventFd& operator=(const EventFd&) = delete;
+    ~EventFd() { ::close(fd_); }
+
+    void signal() const { check(::eventfd_write(fd_, 1) != 0 ? errno : 0, "eventfd_write"); }
+    void await() const {
+        eventfd_t value = 0;
+        check(::eventfd_read(fd_, &value) != 0 ? errno : 0, "eventfd_read");
+    }
+
+  private:
+    int fd_;
+};
+
+// A thread that sleeps until it is asked, and answers in both ways. It is as urgent as a poller.
+class Sleeper {
+  public:
+    Sleeper() {
+        thread_ = std::thread{[this] {
+            pin_to_any_core();
+            const sched_param priority{1};
+            ::pthread_setschedparam(::pthread_self(), SCHED_FIFO, &priority);
+            for (std::uint64_t answers = 1;; ++answers) {
+                asked_.await();
+                if (stop_.load(std::memory_order_relaxed)) {
+                    return;
+                }
+                line_.put(answers);
+                answered_.signal();
+            }
+        }};
+    }
+    Sleeper(const Sleeper&) = delete;
+    Sleeper& operator=(const Sleeper&) = delete;
+    ~Sleeper() {
+        stop_.store(true);
+        asked_.signal();
+        thread_.join();
+    }
+
+    void ask() { asked_.signal(); }
+    void spin_for_answer(std::uint64_t number) const { line_.await(number); }
+    void sleep_for_answer() const { answered_.await(); }
+
+  private:
+    EventFd asked_;
+    EventFd answered_;
+    Line line_;
+    std::atomic<bool> stop_{false};
+    std::thread thread_;
+};
+
+class Message {
+  public:
+    explicit Message(const Pair& pair)
+        : pair_{pair},
+          word_{*reinterpret_cast<std::uint64_t*>(pair.a_region.data())},
+          target_{*reinterpret_cast<std::uint64_t*>(pair.b_region.data())},
+          sge_{pair.a_region.sge(sizeof(std::uint64_t))} {
+        wr_.sg_list = &sge_;
+        wr_.num_sge = 1;
+        wr_.opcode = IBV_WR_RDMA_WRITE;
+        wr_.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+        wr_.wr.rdma = {.remote_addr = pair.b_region.address(), .rkey = pair.b_region.rkey()};
+    }
+
+    void send() {
+        ++word_;
+        pair_.a_qp.post(wr_);
+    }
+    void spin_for_arrival() const {
+        while (__atomic_load_n(&target_, __ATOMIC_ACQUIRE) != word_) {
+        }
+    }
+
+  private:
+    const Pair& pair_;
+    std::uint64_t& word_;
+    const std::uint64_t& target_;
+    ibv_sge sge_;
+    ibv_send_wr wr_{};
+};
+
+void report_wakeups(benchmark::State& state, Samples& ours, Samples& baseline) {
+    report(state, "us", ours.quantile(0.5) / 1e3, baseline.quantile(0.5) / 1e3);
+    report_distribution(state, ours, 1e3);
+}
+
+// From posting to a sleeping poller until the bytes are there.
+void wakeup_write(benchmark::State& state) {
+    pin_to_core(guest_core);
+    const Pair pair{0};
+    Message message{pair};
+    Sleeper sleeper;
+    Samples ours;
+    Samples baseline;
+    std::uint64_t number = 0;
+    while (state.KeepRunning()) {
+        let_sleep();
+        ours.add(time_each(1, [&](std::uint64_t) {
+            message.send();
+            message.spin_for_arrival();
+        }));
+        pair.a.await_completion();
+        let_sleep();
+        baseline.add(time_each(1, [&](std::uint64_t) {
+            sleeper.ask();
+            sleeper.spin_for_answer(++number);
+        }));
+    }
+    report_wakeups(state, ours, baseline);
+}
+BENCHMARK(wakeup_write)->Iterations(wakeups);
+
+// From posting to a sleeping poller until ibv_get_cq_event() has returned.
+void wakeup_event(benchmark::State& state) {
+    pin_to_any_core();
+    const Pair pair{0};
+    Message message{pair};
+    Sleeper sleeper;
+    Samples ours;
+    Samples baseline;
+    while (state.KeepRunning()) {
+        check(::ibv_req_notify_cq(pair.a.cq(), 0), "ibv_req_notify_cq");
+        let_sleep();
+        ours.add(time_each(1, [&](std::uint64_t) {
+            message.send();
+            pair.a.await_event();
+        }));
+        pair.a.await_completion();
+        let_sleep();
+        baseline.add(time_each(1, [&](std::uint64_t) {
+            sleeper.ask();
+            sleeper.sleep_for_answer();
+        }));
+    }
+    report_wakeups(state, ours, baseline);
+}
+BENCHMARK(wakeup_event)->Iterations(wakeups);
+
+double cpu_seconds(clockid_t clock) {
+    timespec time{};
+    check(::clock_gettime(clock, &time) != 0 ? errno : 0, "clock_gettime");
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+clockid_t mediator_clock() {
+    const char* const pid = std::getenv("VRDMA_BENCH_MEDIATOR");
+    check(pid == nullptr ? EINVAL : 0, "VRDMA_BENCH_MEDIATOR");
+    clockid_t clock{};
+    check(::clock_getcpuclockid(std::stoi(pid), &clock), "clock_getcpuclockid");
+    return clock;
+}
+
+// Percent of a core that vrdmad takes while so many QPs are connected and nothing is sent.
+void idle_cpu(benchmark::State& state) {
+    const clockid_t mediator = mediator_clock();
+    const Pair pair{0};
+    std::deque<Qp> idle;
+    for (std::int64_t i = 1; i < state.range(0); ++i) {
+        const Qp& a = idle.emplace_back(pair.a, 1);
+        const Qp& b = idle.emplace_back(pair.b, 1);
+        connect_both(a, b);
+    }
+    let_sleep();
+    Samples percent;
+    while (state.KeepRunning()) {
+        const double before = cpu_seconds(mediator);
+        const double ours_before = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
+        const double wall_ns = time_each(
+            1, [](std::uint64_t) { std::this_thread::sleep_for(std::chrono::seconds{2}); });
+        percent.add((cpu_seconds(mediator) - before) / wall_ns * 1e11);
+        state.counters["program"] =
+            (cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - ours_before) / wall_ns * 1e11;
+    }
+    report(state, "%", percent.quantile(0.5));
+}
+BENCHMARK(idle_cpu)->Arg(1)->Arg(1000)->Iterations(1);
+
+} // namespace
+} // namespace vrdma::bench
