@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What has to be reached, and whether it is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .point import Point
+
+
+@dataclass(frozen=True)
+class Bar:
+    title: str
+    family: str
+    series: str
+    limit: float  # of the ratio to the baseline where there is one, else of the value
+    limit_text: str
+    applies: Callable[[int], bool] = lambda x: True  # to which x
+
+    at_least: bool = False
+    cores: int = 1  # that a machine needs to measure this at all
+
+
+@dataclass(frozen=True)
+class Verdict:
+    bar: Bar
+    point: Point  # the worst of those that the bar is for
+
+    @property
+    def met(self) -> bool:
+        return self.point.measure >= self.bar.limit if self.bar.at_least else self.point.measure <= self.bar.limit
+
+
+KIB, GIB = 1 << 10, 1 << 30
+
+BARS = [
+    Bar("WRITE of 8 B, half a round trip", "latency", "write_latency", 1.5, "≤ 1.5 × three parties", lambda x: x == 8),
+    Bar("the same by ib_write_lat", "perftest", "ib_write_lat", 1.5, "≤ 1.5 × three threads", lambda x: x == 8, cores=3),
+    Bar("small WRITEs of a poller", "rate", "message_rate", 10.0, "≥ 10 M/s", at_least=True),
+    Bar("WRITEs of 64 KiB and more", "bandwidth", "write_bandwidth", 0.9, "≥ 0.9 × memcpy", lambda x: x >= 64 * KIB,
+        at_least=True),
+    Bar("one active QP among 10,000", "among", "among_latency", 1.1, "≤ 1.1 × alone", lambda x: x == 10000),
+    Bar("reg_mr of 1 GiB, untouched", "registration", "reg_mr untouched", 5000, "≤ 5000 us", lambda x: x == GIB),
+    Bar("reg_mr of 1 GiB, touched", "registration", "reg_mr touched", 5000, "≤ 5000 us", lambda x: x == GIB),
+    Bar("reg_mr of 1 GiB, once more", "registration", "reg_mr again", 5000, "≤ 5000 us", lambda x: x == GIB),
+    Bar("CPU of vrdmad when idle", "wakeup", "idle_cpu", 1.0, "< 1 % of a core"),
+]  # fmt: skip
+
+
+def judge(points: list[Point], cores: int) -> list[Verdict]:
+    """The bars for which something was measured."""
+    verdicts = []
+    for bar in BARS:
+        candidates = [point for point in points if (point.family, point.series) == (bar.family, bar.series)
+                      and point.x is not None and bar.applies(point.x)]  # fmt: skip
+        if candidates and cores >= bar.cores:
+            worst = min if bar.at_least else max
+            verdicts.append(Verdict(bar, worst(candidates, key=lambda point: point.measure)))
+    return verdicts

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What every family of measurements is given."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .devices import Devices
+
+
+@dataclass(frozen=True)
+class Bench:
+    build: Path
+    devices: Devices
+    quick: bool

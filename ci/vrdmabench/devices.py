@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""The vrdmads that are measured, and how programs get their devices.
+
+Where cores are as many as threads that spin, a poller has one to itself, and is configured as vrdmad.conf(5) says for
+such a host: that is `dedicated`, pinned to the core that the benchmarks leave to pollers and to what is measured beside
+them. `quiet` is a second such one, for what must not share a poller. Everything else is measured with the defaults, as
+poller and programs share the cores then: `shared`.
+"""
+
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+from . import machine
+from .errors import BenchError
+
+START_S = 20.0
+POLLER_CORE = 1  # as in bench/cores.h
+# Long enough never to sleep between messages, and short enough to leave the core to others in turns.
+SPIN_US = 1000
+DEDICATED = f"[soft]\nspin_min_us = {SPIN_US}\nspin_max_us = {SPIN_US}\n"
+DEVICE = """
+[[vfio_user]]
+name = "{name}"
+socket = "{socket}"
+type = "large"
+"""
+
+
+class Mediator:
+    """A vrdmad with two devices."""
+
+    def __init__(self, build: Path, directory: Path, name: str, soft: str, core: int | None) -> None:
+        self.sockets = [directory / f"{name}-{side}.sock" for side in "ab"]
+        config = directory / f"{name}.conf"
+        tables = [DEVICE.format(name=socket.stem, socket=socket) for socket in self.sockets]
+        config.write_text("".join(['mdev = false\nlog_level = "warning"\n', soft, *tables]))
+        pin = [] if core is None else ["taskset", "--cpu-list", str(core)]
+        self._log = directory / f"{name}.log"
+        with self._log.open("w") as log:
+            self.process = subprocess.Popen([*pin, str(build / "mediator/control/vrdmad"), "--config", str(config)],
+                                            stdout=log, stderr=log)  # fmt: skip
+
+    def await_sockets(self) -> None:
+        deadline = time.monotonic() + START_S
+        while not all(socket.exists() for socket in self.sockets):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise BenchError(f"vrdmad does not start:\n{self._log.read_text()}")
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(START_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Devices:
+    """All of them, while used as a context."""
+
+    def __init__(self, build: Path) -> None:
+        self._build = build
+        self._mediators: dict[str, Mediator] = {}
+
+    def __enter__(self) -> "Devices":
+        self._directory = tempfile.TemporaryDirectory(prefix="vrdma-bench-")
+        directory = Path(self._directory.name)
+        core = POLLER_CORE if machine.cores() > POLLER_CORE else None
+        try:
+            for name, soft, pin in (("dedicated", DEDICATED, core), ("quiet", DEDICATED, core), ("shared", "", None)):
+                self._mediators[name] = Mediator(self._build, directory, name, soft, pin)
+            for mediator in self._mediators.values():
+                mediator.await_sockets()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        for mediator in self._mediators.values():
+            mediator.stop()
+        self._directory.cleanup()
+
+    def command(self, names: list[str], *argv: str) -> list[str]:
+        """A command that has the devices of these, in their order; "shared/1" is the second of a pair alone."""
+        sockets = []
+        for name in names:
+            mediator, _, side = name.partition("/")
+            both = self._mediators[mediator].sockets
+            sockets += [both[int(side)]] if side else both
+        options = [option for socket in sockets for option in ("--device", str(socket))]
+        return [str(self._build / "providers/vrdma/vrdma-run"), *options, "--", *argv]
+
+    def environment(self) -> dict[str, str]:
+        return dict(os.environ, VRDMA_BENCH_MEDIATOR=str(self._mediators["shared"].process.pid))

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What ends a run."""
+
+
+class BenchError(Exception):
+    """An error for the operator: printed without a traceback."""

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Which measurements there are."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import perftest, programs, ucx
+from .bench import Bench
+from .point import Point
+
+
+@dataclass(frozen=True)
+class Family:
+    name: str
+    title: str
+    text: str  # what a reader of the page needs to know
+    measure: Callable[[Bench], list[Point]]
+
+
+def _verbs(family: str, pattern: str, *devices: str, quick: str = "") -> Callable[[Bench], list[Point]]:
+    """Benchmarks of bench/ by pattern; `quick` is which of them a quick run takes."""
+    return lambda bench: programs.verbs(bench, family, bench.quick and quick or pattern, list(devices))
+
+
+def _engine(bench: Bench) -> list[Point]:
+    pattern = "half_round_trip/pollers:1|message_rate/pollers:1|bandwidth/65536" if bench.quick else "."
+    return programs.engine(bench, pattern)
+
+
+FAMILIES = [
+    Family("floor", "What the machine gives", "Cache-line ping-pong of two and of three parties (half a round trip; the third "
+           "copies a word from line to line), and memcpy by size. In <i>three threads</i> each party is a thread that may "
+           "run anywhere, as two programs and a poller do; otherwise one thread plays both ends.",
+           _verbs("floor", "^floor_", quick="^floor_t|^floor_memcpy/65536/")),
+    Family("latency", "Latency through libibverbs", "Half a round trip by size. One thread plays both ends, so that it and the "
+           "poller are all who spin. Baseline, in turns with it: the three-party floor with as many threads on the same "
+           "cores.", _verbs("latency", "^(write|send)_latency", "dedicated", quick="_latency/(8|4096)/")),
+    Family("among", "One active QP among idle ones", "Half a round trip of 8 B by the number of connected QPs of the device. "
+           "Baseline, in turns with it: the only QP of another vrdmad.",
+           _verbs("among", "^among_", "dedicated", "quiet", quick="^among_latency/(1|100)/")),
+    Family("rate", "Small WRITEs", "Inline WRITEs of 8 B that one poller executes in a second, by the number of QPs that send.",
+           _verbs("rate", "^message_rate", "dedicated", quick="^message_rate/(1|8|64)/")),
+    Family("bandwidth", "Bandwidth of WRITEs", "By size. Baseline, in turns with it: memcpy between the same buffers by one "
+           "thread.", _verbs("bandwidth", "^write_bandwidth", "dedicated", quick="^write_bandwidth/65536/")),
+    Family("registration", "Registering memory", "ibv_reg_mr by size: of memory that was never touched, of memory that was, and "
+           "of memory that was registered before.",
+           _verbs("registration", "^reg_mr", "shared", quick="^reg_mr/.*/(4096|1048576|16777216)/")),
+    Family("qp", "Making a QP", "Creating, modifying and destroying a QP; <i>life</i> is all of it.",
+           _verbs("qp", "^qp_verb", "shared")),
+    Family("wakeup", "When nobody spins", "From posting to a sleeping poller until the bytes are there (<i>wakeup_write</i>) or "
+           "ibv_get_cq_event has returned (<i>wakeup_event</i>). Baseline, in turns with it: a thread woken by an eventfd that "
+           "answers in the same way. <i>idle_cpu</i>: what vrdmad takes of a core while so many QPs are connected.",
+           _verbs("wakeup", "^wakeup_|^idle_cpu", "shared", quick="^wakeup_|^idle_cpu/1/")),
+    Family("perftest", "perftest", "Two processes through vrdmad, with its defaults. WRITE and SEND: half a round trip; READ and "
+           "atomics: a whole one. On two cores both programs and the poller share them in ib_write_lat and ib_send_lat, and "
+           "the scheduler is what they measure: compare with <i>three threads</i>.", perftest.measure),
+    Family("ucx", "UCX", "Between two processes that spin: shared memory, and TCP over the loopback. No third party.",
+           ucx.measure),
+    Family("engine", "The soft HCA alone", "Without libibverbs and vrdmad: guests in the engine's own process. Baselines as "
+           "above.", _engine),
+]  # fmt: skip
+NAMES = [family.name for family in FAMILIES]

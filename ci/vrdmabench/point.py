@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What was measured: points, each beside its baseline where there is one."""
+
+from dataclasses import dataclass, field
+
+# Of other units, more is better.
+LESS_IS_BETTER = {"ns", "us", "%"}
+
+
+@dataclass(frozen=True)
+class Point:
+    family: str
+    series: str
+    x: int | None  # bytes, QPs, …; None where a series has one point only
+    unit: str
+    value: float
+    baseline: float | None = None
+    spread: float = 0.0  # of what counts between repetitions, as a part of it
+    distribution: dict[str, float] = field(default_factory=dict)  # in the same unit: min, p50, p99, p99.9
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.family, self.series, -1 if self.x is None else self.x
+
+    @property
+    def name(self) -> str:
+        return self.series if self.x is None else f"{self.series} {size(self.x)}"
+
+    @property
+    def ratio(self) -> float | None:
+        return self.value / self.baseline if self.baseline else None
+
+    @property
+    def measure(self) -> float:
+        """What counts: machines and minutes differ less in a ratio."""
+        return self.value if self.ratio is None else self.ratio
+
+
+def size(number: int) -> str:
+    """A power of two as one reads it: 4096 is 4Ki."""
+    for suffix, unit in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+        if number >= unit and number % unit == 0:
+            return f"{number // unit}{suffix}"
+    return str(number)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Programs that are run, alone or as server and client."""
+
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from .errors import BenchError
+
+START_S = 20.0
+LISTEN = "0A"
+
+
+def run(argv: list[str], timeout: float, environment: dict[str, str] | None = None) -> str:
+    """What the program printed on stdout; fails with what it printed on stderr."""
+    try:
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=timeout, errors="replace")
+    except subprocess.TimeoutExpired:
+        raise BenchError(f"{' '.join(argv)}: not done after {timeout:.0f} s") from None
+    except OSError as error:
+        raise BenchError(f"{argv[0]}: {error.strerror}") from None
+    if done.returncode:
+        raise BenchError(f"{' '.join(argv)}: exit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def converse(server: list[str], client: list[str], port: int, timeout: float, environment: dict[str, str]) -> str:
+    """Runs a server and, as soon as it listens at the port, its client. Returns what the client printed."""
+    with subprocess.Popen(server, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        try:
+            await_listener(port, process)
+            printed = run(client, timeout, environment)
+            process.communicate(timeout=timeout)
+            return printed
+        except subprocess.TimeoutExpired:
+            raise BenchError(f"{' '.join(server)}: does not end after its client") from None
+        finally:
+            process.kill()
+
+
+def await_listener(port: int, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + START_S
+    while port not in listeners():
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            raise BenchError(f"{' '.join(process.args)}: does not listen\n{process.communicate()[0].decode()[-2000:]}")
+        time.sleep(0.02)
+
+
+def listeners() -> set[int]:
+    """TCP ports that are listened at. To connect instead would take the place of a server's one client."""
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            _, local, _, state, *_ = line.split()
+            if state == LISTEN:
+                found.add(int(local.rpartition(":")[2], 16))
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Our own measuring programs, which are written with Google Benchmark (bench/, mediator/bench/)."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from . import process
+from .bench import Bench
+from .errors import BenchError
+from .point import Point
+
+TIMEOUT_S = 600
+DISTRIBUTION = ("min", "p50", "p99", "p99.9")
+
+
+def verbs(bench: Bench, family: str, pattern: str, devices: list[str]) -> list[Point]:
+    """Benchmarks of bench/, with these devices."""
+    program = str(bench.build / "bench/vrdma_verbs_bench")
+
+    def point(found: dict) -> Point:
+        series, x = split(found["name"])
+        distribution = {name: found[name] for name in DISTRIBUTION if name in found}
+        return Point(family, series, x, found["label"], found["value"], found.get("baseline"), distribution=distribution)
+
+    return _run(bench, pattern, lambda *options: bench.devices.command(devices, program, *options) if devices
+                else [program, *options], point)  # fmt: skip
+
+
+# What the engine's benchmarks call what they measured: value, baseline, unit.
+ENGINE = {
+    "half_round_trip": ("half_ns", "floor_ns", "ns"),
+    "among_idle": ("half_ns", "alone_ns", "ns"),
+    "message_rate": ("Mmsg_s", None, "M/s"),
+    "bandwidth": ("GB_s", "memcpy_GB_s", "GB/s"),
+}
+
+
+def engine(bench: Bench, pattern: str) -> list[Point]:
+    """The soft HCA alone, with guests in its own process."""
+
+    def point(found: dict) -> Point:
+        series, x = split(found["name"])
+        value, baseline, unit = ENGINE[series]
+        return Point("engine", series, x, unit, found[value], found[baseline] if baseline else None)
+
+    return _run(bench, pattern, lambda *options: [str(bench.build / "mediator/bench/vrdma_bench"), *options], point)
+
+
+def _run(bench: Bench, pattern: str, command: Callable[..., list[str]], point: Callable[[dict], Point]) -> list[Point]:
+    with tempfile.NamedTemporaryFile(suffix=".json") as output:
+        options = [f"--benchmark_filter={pattern}", f"--benchmark_out={output.name}", "--benchmark_out_format=json"]
+        process.run(command(*options), TIMEOUT_S, bench.devices.environment())
+        text = Path(output.name).read_text()
+    found = json.loads(text)["benchmarks"] if text else []
+    if not found:
+        raise BenchError(f"no benchmark is called {pattern}")
+    return [point(benchmark) for benchmark in found]
+
+
+def split(name: str) -> tuple[str, int | None]:
+    """Google Benchmark's name as series and x: reg_mr/touched/4096/iterations:3 is ("reg_mr touched", 4096)."""
+    parts = [part.rpartition(":")[2] for part in name.split("/") if not part.startswith("iterations:")]
+    x = int(parts.pop()) if parts[-1].isdigit() else None
+    return " ".join(parts), x
