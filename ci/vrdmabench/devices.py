@@ -100,4 +100,5 @@ class Devices:
         return [str(self._build / "providers/vrdma/vrdma-run"), *options, "--", *argv]
 
     def environment(self) -> dict[str, str]:
-        return dict(os.environ, VRDMA_BENCH_MEDIATOR=str(self._mediators["shared"].process.pid))
+        return dict(os.environ, VRDMA_BENCH_MEDIATOR=str(self._mediators["shared"].process.pid),
+                    XDG_RUNTIME_DIR=self._directory.name)  # fmt: skip

@@ -33,6 +33,9 @@ def converse(server: list[str], client: list[str], port: int, timeout: float, en
             printed = run(client, timeout, environment)
             process.communicate(timeout=timeout)
             return printed
+        except BenchError as error:
+            process.kill()
+            raise BenchError(f"{error}its server:\n{process.communicate()[0].decode(errors='replace')[-2000:]}") from None
         except subprocess.TimeoutExpired:
             raise BenchError(f"{' '.join(server)}: does not end after its client") from None
         finally:
