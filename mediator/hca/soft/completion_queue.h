@@ -3,6 +3,7 @@
 // A completion queue: CQEs for the guest's process, and an event when it asked for one.
 #pragma once
 
+#include "mediator/hca/soft/cache_line.h"
 #include "mediator/hca/soft/event_queue.h"
 #include "mediator/hca/soft/guest_buffer.h"
 #include "mediator/hca/soft/list.h"
@@ -17,7 +18,7 @@ struct CqMember {
     Link<CqMember> link;
 };
 
-class CompletionQueue {
+class alignas(cache_line) CompletionQueue {
   public:
     static Result<std::unique_ptr<CompletionQueue>> create(const GuestMemory& memory,
                                                            EventQueue* eq, const CqSpec& spec);

@@ -5,6 +5,7 @@
 // So any number of events waits in bounded memory.
 #pragma once
 
+#include "mediator/hca/soft/cache_line.h"
 #include "mediator/hca/soft/guest_buffer.h"
 #include "mediator/hca/soft/list.h"
 
@@ -21,7 +22,7 @@ struct EventSource {
     Link<EventSource> line;
 };
 
-class EventQueue {
+class alignas(cache_line) EventQueue {
   public:
     static Result<std::unique_ptr<EventQueue>> create(const GuestMemory& memory, SliceHost& host,
                                                       const EqSpec& spec);

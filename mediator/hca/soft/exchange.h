@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "mediator/hca/soft/cache_line.h"
 #include "mediator/hca/soft/queue_pair.h"
 #include "mediator/hca/soft/request.h"
 
@@ -21,7 +22,7 @@ namespace vrdma::hca::soft {
 
 class SliceCore;
 
-struct alignas(64) Parcel {
+struct alignas(cache_line) Parcel {
     Message message;
     Route route;
     SpanList payload{0};
@@ -75,8 +76,8 @@ class Exchange {
 
       private:
         std::array<std::atomic<Parcel*>, parcels> slots_{};
-        alignas(64) std::size_t in_ = 0;  // producer's
-        alignas(64) std::size_t out_ = 0; // consumer's
+        alignas(cache_line) std::size_t in_ = 0;  // producer's
+        alignas(cache_line) std::size_t out_ = 0; // consumer's
     };
 
     // What one other exchange sends here.
@@ -95,7 +96,7 @@ class Exchange {
     std::size_t index_ = 0;
     std::vector<std::unique_ptr<Link>> links_; // by the other's index; null for itself
     std::vector<std::unique_ptr<Parcel>> owned_;
-    std::vector<Parcel*> idle_;
+    LineVector<Parcel*> idle_;
     List<QueuePair, &QueuePair::wants_parcel> waiting_; // while none is idle
     unsigned generation_ = 0;
     std::array<std::size_t, 2> out_{}; // by generation

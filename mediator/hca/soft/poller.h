@@ -72,7 +72,7 @@ class Poller {
     void wake() const noexcept;
 
     // Read by whoever sends here: on a line with what never changes.
-    alignas(64) std::atomic<bool> asleep_{false};
+    alignas(cache_line) std::atomic<bool> asleep_{false};
     UniqueFd epoll_; // edge-triggered: wake_, and what is watched
     EventFd wake_;
     Engine engine_;

@@ -6,6 +6,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "mediator/hca/soft/cache_line.h"
 #include "mediator/hca/soft/completion_queue.h"
 #include "mediator/hca/soft/shared_receive_queue.h"
 #include "mediator/hca/soft/timers.h"
@@ -32,7 +33,7 @@ enum class Attention : std::uint8_t {
     hot,   // looked at in every round
 };
 
-struct QueuePair {
+struct alignas(cache_line) QueuePair {
     static Result<std::unique_ptr<QueuePair>> create(SliceCore& slice, CompletionQueue& send_cq,
                                                      CompletionQueue& recv_cq,
                                                      SharedReceiveQueue* srq, const QpSpec& spec);

@@ -5,8 +5,7 @@
 // or timer. This is the poller's side of the waking protocol in vrdma/queue.h.
 #pragma once
 
-#include <vector>
-
+#include "mediator/hca/soft/cache_line.h"
 #include "mediator/hca/soft/config.h"
 #include "mediator/hca/soft/queue_pair.h"
 
@@ -91,7 +90,7 @@ class Scheduler {
     const std::size_t hot_limit_;
     const Clock::duration hot_idle_;
     Clock::time_point now_;
-    std::vector<QueuePair*> hot_; // hot_limit_ at most
+    LineVector<QueuePair*> hot_; // hot_limit_ at most
     List<QueuePair, &QueuePair::ready> ready_;
     Timers<QueuePair> timers_;
 };

@@ -8,6 +8,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "mediator/hca/soft/cache_line.h"
 #include "mediator/hca/soft/completion_queue.h"
 #include "mediator/hca/soft/event_queue.h"
 #include "mediator/hca/soft/fabric.h"
@@ -23,7 +24,7 @@ struct AddressHandle {
     vrdma_av av{};
 };
 
-class SliceCore {
+class alignas(cache_line) SliceCore {
   public:
     SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host);
     SliceCore(const SliceCore&) = delete;

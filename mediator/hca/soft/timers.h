@@ -5,8 +5,8 @@
 #pragma once
 
 #include <cassert>
-#include <vector>
 
+#include "mediator/hca/soft/cache_line.h"
 #include "mediator/hca/soft/config.h"
 
 namespace vrdma::hca::soft {
@@ -100,7 +100,7 @@ class Timers {
         }
     }
 
-    std::vector<T*> heap_;
+    LineVector<T*> heap_;
 };
 
 } // namespace vrdma::hca::soft
