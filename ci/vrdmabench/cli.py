@@ -2,6 +2,7 @@
 """The command line of ci/bench, and the order of a run."""
 
 import argparse
+import math
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from .bench import Bench
 from .devices import Devices
 from .errors import BenchError
 from .families import FAMILIES, NAMES, Family
+from .point import Point
 from .results import Results
 from .statistics import merge
 
@@ -77,7 +79,17 @@ def _build() -> None:
             raise BenchError(f"{command[0]} failed")
 
 
-def _measure(families: list[Family], quick: bool) -> list:
+def checked(family: str, points: list[Point]) -> list[Point]:
+    """A program may succeed and yet have measured nothing."""
+    if not points:
+        raise BenchError(f"{family}: no result")
+    for point in points:
+        if not all(math.isfinite(value) and value >= 0 for value in (point.value, point.baseline or 0, *point.distribution.values())):
+            raise BenchError(f"{family}: {point.name}: {point.value} {point.unit} is no result")
+    return points
+
+
+def _measure(families: list[Family], quick: bool) -> list[Point]:
     """Repetitions are around the families, so that what disturbs the machine for a while disturbs few of a point's."""
     repetitions = 1 if quick else REPETITIONS
     found = []
@@ -87,6 +99,6 @@ def _measure(families: list[Family], quick: bool) -> list:
             points = []
             for number, family in enumerate(families):
                 say(f"{repetition + 1}/{repetitions} {number + 1}/{len(families)} {family.name}: {family.title}")
-                points += family.measure(bench)
+                points += checked(family.name, family.measure(bench))
             found.append(points)
     return merge(found)

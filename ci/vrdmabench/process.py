@@ -33,11 +33,10 @@ def converse(server: list[str], client: list[str], port: int, timeout: float, en
             printed = run(client, timeout, environment)
             process.communicate(timeout=timeout)
             return printed
-        except BenchError as error:
+        except (BenchError, subprocess.TimeoutExpired) as error:
             process.kill()
-            raise BenchError(f"{error}its server:\n{process.communicate()[0].decode(errors='replace')[-2000:]}") from None
-        except subprocess.TimeoutExpired:
-            raise BenchError(f"{' '.join(server)}: does not end after its client") from None
+            said = process.communicate()[0].decode(errors="replace")[-2000:]
+            raise BenchError(f"{error}\nits server, {' '.join(server)}:\n{said}") from None
         finally:
             process.kill()
 
@@ -46,8 +45,7 @@ def await_listener(port: int, process: subprocess.Popen) -> None:
     deadline = time.monotonic() + START_S
     while port not in listeners():
         if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            raise BenchError(f"{' '.join(process.args)}: does not listen\n{process.communicate()[0].decode()[-2000:]}")
+            raise BenchError(f"{process.args[0]}: does not listen")
         time.sleep(0.02)
 
 

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What is met and what is missed."""
+
+import pytest
+from points import bandwidth, latency
+from vrdmabench.bars import BARS, judge
+from vrdmabench.families import NAMES
+
+
+def only(points, cores=2):
+    (verdict,) = judge(points, cores)
+    return verdict
+
+
+@pytest.mark.parametrize("value, met", [(150, True), (151, False), (20, True)])
+def test_a_ratio_that_must_be_small(value, met):
+    assert only([latency(value, 100)]).met is met
+
+
+@pytest.mark.parametrize("value, met", [(90, True), (89, False), (120, True)])
+def test_a_ratio_that_must_be_large(value, met):
+    assert only([bandwidth(value, 100)]).met is met
+
+
+def test_a_value_without_a_baseline():
+    rate = latency(10.5, family="rate", series="message_rate", unit="M/s", x=1)
+    assert only([rate]).met
+
+
+def test_the_worst_point_is_judged():
+    verdict = only([bandwidth(95, 100), bandwidth(80, 100, x=1 << 20), bandwidth(99, 100, x=1 << 26)])
+    assert (verdict.point.x, verdict.met) == (1 << 20, False)
+
+
+def test_points_outside_the_bar_are_not_judged():
+    assert only([bandwidth(95, 100), bandwidth(1, 100, x=4096)]).met
+    assert judge([latency(900, 100, x=4096)], cores=2) == []
+
+
+def test_what_a_machine_cannot_measure_is_not_judged():
+    points = [latency(9, 1, family="perftest", series="ib_write_lat")]
+    assert judge(points, cores=2) == []
+    assert not only(points, cores=3).met
+
+
+def test_every_bar_is_of_a_family():
+    assert {bar.family for bar in BARS} <= set(NAMES)
