@@ -5,10 +5,10 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 namespace vrdma::hca::soft {
@@ -25,7 +25,7 @@ class SpanList {
             count_ = other.count_;
             bytes_ = other.bytes_;
             room_ = other.room_;
-            std::copy(other.begin(), other.end(), spans_.begin());
+            std::uninitialized_copy(other.begin(), other.end(), spans_);
         }
         return *this;
     }
@@ -38,19 +38,23 @@ class SpanList {
     // Not while full; at most room() bytes.
     void add(std::span<std::byte> piece) noexcept {
         assert(!full() && piece.size() <= room_);
-        spans_[count_++] = piece;
+        std::construct_at(&spans_[count_++], piece);
         bytes_ += piece.size();
         room_ -= piece.size();
     }
 
-    const std::span<std::byte>* begin() const noexcept { return spans_.data(); }
-    const std::span<std::byte>* end() const noexcept { return spans_.data() + count_; }
+    const std::span<std::byte>* begin() const noexcept { return spans_; }
+    const std::span<std::byte>* end() const noexcept { return spans_ + count_; }
 
   private:
     std::size_t count_ = 0;
     std::uint64_t bytes_ = 0;
     std::uint64_t room_;
-    std::array<std::span<std::byte>, capacity> spans_; // the first count_ are valid
+    // The first count_ are valid. To construct all of them would take as long as everything else
+    // that a small message needs.
+    union {
+        std::span<std::byte> spans_[capacity];
+    };
 };
 
 } // namespace vrdma::hca::soft
