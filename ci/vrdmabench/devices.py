@@ -2,8 +2,8 @@
 """The vrdmads that are measured, and how programs get their devices.
 
 Where cores are as many as threads that spin, a poller has one to itself, and is configured as vrdmad.conf(5) says for
-such a host: that is `dedicated`, pinned to the core that the benchmarks leave to pollers and to what is measured beside
-them. `quiet` is a second such one, for what must not share a poller. Everything else is measured with the defaults, as
+such a host: that is `dedicated`, whose poller is pinned to the core that the benchmarks leave to pollers and to what is
+measured beside them. `quiet` is a second such one, for what must not share a poller. Everything else is measured with the defaults, as
 poller and programs share the cores then: `shared`.
 """
 
@@ -19,6 +19,7 @@ from .errors import BenchError
 
 START_S = 20.0
 POLLER_CORE = 1  # as in bench/cores.h
+POLLER_NAME = "vrdma-poll-"
 # Long enough never to sleep between messages, and short enough to leave the core to others in turns.
 SPIN_US = 1000
 DEDICATED = f"[soft]\nspin_min_us = {SPIN_US}\nspin_max_us = {SPIN_US}\n"
@@ -33,16 +34,14 @@ type = "large"
 class Mediator:
     """A vrdmad with two devices."""
 
-    def __init__(self, build: Path, directory: Path, name: str, soft: str, core: int | None) -> None:
+    def __init__(self, build: Path, directory: Path, name: str, soft: str) -> None:
         self.sockets = [directory / f"{name}-{side}.sock" for side in "ab"]
         config = directory / f"{name}.conf"
         tables = [DEVICE.format(name=socket.stem, socket=socket) for socket in self.sockets]
         config.write_text("".join(['mdev = false\nlog_level = "warning"\n', soft, *tables]))
-        pin = [] if core is None else ["taskset", "--cpu-list", str(core)]
         self._log = directory / f"{name}.log"
         with self._log.open("w") as log:
-            self.process = subprocess.Popen([*pin, str(build / "mediator/control/vrdmad"), "--config", str(config)],
-                                            stdout=log, stderr=log)  # fmt: skip
+            self.process = subprocess.Popen([str(build / "mediator/control/vrdmad"), "--config", str(config)], stdout=log, stderr=log)
 
     def await_sockets(self) -> None:
         deadline = time.monotonic() + START_S
@@ -50,6 +49,14 @@ class Mediator:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise BenchError(f"vrdmad does not start:\n{self._log.read_text()}")
             time.sleep(0.01)
+
+    def pin_poller(self, core: int) -> None:
+        """The control thread stays where it likes: on the poller's core it would wait for the end of each spin."""
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            if (task / "comm").read_text().startswith(POLLER_NAME):
+                os.sched_setaffinity(int(task.name), {core})
+                return
+        raise BenchError("vrdmad has no poller")
 
     def stop(self) -> None:
         self.process.terminate()
@@ -70,12 +77,14 @@ class Devices:
     def __enter__(self) -> "Devices":
         self._directory = tempfile.TemporaryDirectory(prefix="vrdma-bench-")
         directory = Path(self._directory.name)
-        core = POLLER_CORE if machine.cores() > POLLER_CORE else None
         try:
-            for name, soft, pin in (("dedicated", DEDICATED, core), ("quiet", DEDICATED, core), ("shared", "", None)):
-                self._mediators[name] = Mediator(self._build, directory, name, soft, pin)
+            for name, soft in (("dedicated", DEDICATED), ("quiet", DEDICATED), ("shared", "")):
+                self._mediators[name] = Mediator(self._build, directory, name, soft)
             for mediator in self._mediators.values():
                 mediator.await_sockets()
+            if machine.cores() > POLLER_CORE:
+                for name in ("dedicated", "quiet"):
+                    self._mediators[name].pin_poller(POLLER_CORE)
         except BaseException:
             self._stop()
             raise

@@ -11,7 +11,7 @@ from .bench import Bench
 from .errors import BenchError
 from .point import Point
 
-TIMEOUT_S = 600
+TIMEOUT_S = 1800
 DISTRIBUTION = ("min", "p50", "p99", "p99.9")
 
 
