@@ -40,7 +40,7 @@ ibv_context* open(unsigned index) {
 
 void check(int error, const char* what) {
     if (error != 0) {
-        std::fprintf(stderr, "%s: %s\n", what, std::strerror(error));
+        static_cast<void>(std::fprintf(stderr, "%s: %s\n", what, std::strerror(error)));
         std::exit(EXIT_FAILURE);
     }
 }

@@ -10,7 +10,6 @@
 
 #include <cstdlib>
 #include <deque>
-#include <string>
 #include <thread>
 
 #include "bench/cores.h"
@@ -76,9 +75,9 @@ class Sleeper {
     void sleep_for_answer() const { answered_.await(); }
 
   private:
+    Line line_;
     EventFd asked_;
     EventFd answered_;
-    Line line_;
     std::atomic<bool> stop_{false};
     std::thread thread_;
 };
@@ -179,9 +178,9 @@ double cpu_seconds(clockid_t clock) {
 
 clockid_t mediator_clock() {
     const char* const pid = std::getenv("VRDMA_BENCH_MEDIATOR");
-    check(pid == nullptr ? EINVAL : 0, "VRDMA_BENCH_MEDIATOR");
     clockid_t clock{};
-    check(::clock_getcpuclockid(std::stoi(pid), &clock), "clock_getcpuclockid");
+    check(pid == nullptr ? EINVAL : ::clock_getcpuclockid(std::atoi(pid), &clock),
+          "VRDMA_BENCH_MEDIATOR");
     return clock;
 }
 

@@ -14,14 +14,13 @@ from . import compare, machine
 from .bench import Bench
 from .devices import Devices
 from .errors import BenchError
-from .families import FAMILIES, NAMES, Family
+from .families import FAMILIES, NAMES
 from .point import Point
 from .results import Results
 from .statistics import merge
 
 BUILD = machine.PROJECT / "build/release"
 TARGETS = ("vrdma_verbs_bench", "vrdma_bench")
-REPETITIONS = 3
 WORSE = 3
 
 
@@ -44,6 +43,7 @@ def main(arguments: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ci/bench", description="Measures vrdma natively; see docs/man/vrdma-bench.1.")
     parser.add_argument("--quick", action="store_true", help="about a minute: fewer sizes, no repetitions")
+    parser.add_argument("--repetitions", type=int, choices=range(1, 100), default=3, metavar="N", help="of each (default: 3)")
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help="some measurements")
     parser.add_argument("--compare", type=Path, metavar="FILE", help="with a saved results.json; exit status 3 if it is worse")
     parser.add_argument("--output", type=Path, metavar="DIR", default=machine.PROJECT / "build/bench",
@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
     from . import bars, report
 
     facts = machine.facts()
-    results = Results(facts, _measure([family for family in FAMILIES if family.name in options.only], options.quick))
+    results = Results(facts, _measure(options))
     verdicts = bars.judge(results.points, machine.cores())
     changes = compare.compare(before.points, results.points) if before else []
     options.output.mkdir(parents=True, exist_ok=True)
@@ -89,12 +89,13 @@ def checked(family: str, points: list[Point]) -> list[Point]:
     return points
 
 
-def _measure(families: list[Family], quick: bool) -> list[Point]:
+def _measure(options: argparse.Namespace) -> list[Point]:
     """Repetitions are around the families, so that what disturbs the machine for a while disturbs few of a point's."""
-    repetitions = 1 if quick else REPETITIONS
+    families = [family for family in FAMILIES if family.name in options.only]
+    repetitions = 1 if options.quick else options.repetitions
     found = []
     with Devices(BUILD) as devices:
-        bench = Bench(BUILD, devices, quick)
+        bench = Bench(BUILD, devices, options.quick)
         for repetition in range(repetitions):
             points = []
             for number, family in enumerate(families):
