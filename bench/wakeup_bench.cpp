@@ -179,7 +179,9 @@ double cpu_seconds(clockid_t clock) {
 clockid_t mediator_clock() {
     const char* const pid = std::getenv("VRDMA_BENCH_MEDIATOR");
     clockid_t clock{};
-    check(pid == nullptr ? EINVAL : ::clock_getcpuclockid(std::atoi(pid), &clock),
+    check(pid == nullptr
+              ? EINVAL
+              : ::clock_getcpuclockid(static_cast<pid_t>(std::strtol(pid, nullptr, 10)), &clock),
           "VRDMA_BENCH_MEDIATOR");
     return clock;
 }
