@@ -22,6 +22,7 @@ struct LineAllocator {
     LineAllocator(const LineAllocator<U>&) noexcept {}
 
     T* allocate(std::size_t count) {
+        // NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers, too
         const std::size_t lines = (count * sizeof(T) + cache_line - 1) / cache_line;
         return static_cast<T*>(::operator new (lines* cache_line, std::align_val_t{cache_line}));
     }
