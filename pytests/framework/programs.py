@@ -13,6 +13,14 @@ _ports = itertools.count(18600)
 LISTENING = "until ss -ltnH 'sport = :{port}' | grep -q .; do sleep 0.02; done"
 
 
+def next_port() -> int:
+    return next(_ports)
+
+
+def await_listener(server: Guest, port: int) -> None:
+    server.run(f"timeout {TIMEOUT_S:.0f} sh -c \"{LISTENING.format(port=port)}\"")
+
+
 @dataclass(frozen=True)
 class Program:
     """A command with its options, for both sides."""
@@ -29,9 +37,9 @@ class Program:
 
 def start_server(program: Program, server: Guest, options: str = "") -> tuple[Process, int]:
     """Returns once the server listens; the second result is its port."""
-    port = next(_ports)
+    port = next_port()
     process = server.start(f"{program.arguments(server, port)} {options}")
-    server.run(f"timeout {TIMEOUT_S:.0f} sh -c \"{LISTENING.format(port=port)}\"")
+    await_listener(server, port)
     return process, port
 
 

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""UCX over its transports for plain verbs, as ucx_perftest drives them."""
+
+import re
+
+import pytest
+
+from framework.lab import TIMEOUT_S, Guest
+from framework.programs import await_listener, next_port
+
+# The image of the lab's guests has no UCX.
+pytestmark = pytest.mark.native
+
+# The messages that were counted, of the line with the end result.
+FINAL = re.compile(r"^Final:\s+(\d+)", re.MULTILINE)
+ITERATIONS = 100
+
+
+def run(server: Guest, client: Guest, variables: str, options: str) -> int:
+    """Returns how many messages the client says there were."""
+    port = next_port()
+    command = f"env {variables} ucx_perftest -p {port} {options} -n {ITERATIONS} -w 10"
+    waiting = server.start(command)
+    await_listener(server, port)
+    done = client.run(f"{command} {server.name}", TIMEOUT_S)
+    waiting.wait(TIMEOUT_S)
+    (count,) = FINAL.findall(done.stdout)
+    return int(count)
+
+
+@pytest.mark.parametrize("transports", ["rc_v", "ud_v"])
+@pytest.mark.parametrize("test, size", [("tag_lat", 8), ("tag_bw", 1 << 16), ("ucp_put_lat", 8), ("ucp_get", 1 << 16),
+                                        ("ucp_fadd", 8)])
+def test_protocols(device, guest0, guest1, transports, test, size):
+    """Runs UCP's protocols, eager and by rendezvous, over RC (which UCX connects over UD) and over UD alone; expects
+    each message to arrive."""
+    variables = f"UCX_TLS={transports} UCX_NET_DEVICES={device}:1"
+    assert run(guest0, guest1, variables, f"-t {test} -s {size}") == ITERATIONS
+
+
+@pytest.mark.parametrize("transport, test, how", [("rc_verbs", "am_lat", "short"), ("rc_verbs", "put_lat", "short"),
+                                                  ("rc_verbs", "get", "zcopy"), ("rc_verbs", "fadd", "short"),
+                                                  ("ud_verbs", "am_lat", "short")])
+def test_transports(device, guest0, guest1, transport, test, how):
+    """Runs operations of a transport itself; expects each to be carried out."""
+    size = 4096 if how == "zcopy" else 8
+    options = f"-t {test} -x {transport} -d {device}:1 -s {size} -D {how}"
+    assert run(guest0, guest1, "UCX_NET_DEVICES=all", options) == ITERATIONS
