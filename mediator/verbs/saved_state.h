@@ -5,6 +5,7 @@
 // reads an image trusts nothing in it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -86,8 +87,9 @@ class StateReader {
             return fail(std::errc::invalid_argument);
         }
         std::vector<T> records(count);
-        std::memcpy(records.data(), rest_.data(), count * sizeof(T));
-        rest_ = rest_.subspan(count * sizeof(T));
+        const auto bytes = rest_.first(count * sizeof(T));
+        std::ranges::copy(bytes, std::as_writable_bytes(std::span{records}).begin());
+        rest_ = rest_.subspan(bytes.size());
         return records;
     }
 
