@@ -98,6 +98,8 @@ void vrdma_event_post(struct vrdma_event_source *source, unsigned int type)
 
 void vrdma_event_taken(struct vrdma_event_source *source, unsigned int type)
 {
+	if (!source->channel) /* it retired meanwhile, and has counted the event */
+		return;
 	source->reported++;
 	source->in_flight &= ~(1u << type);
 	source->channel->in_flight--;

@@ -141,13 +141,18 @@ TEST_F(Channel, RetiringTakesBackWhatWaits)
 	expect_nothing();
 }
 
-// The program is in ibv_get_cq_event(): it has read the event, and will acknowledge it.
+// The program is in ibv_get_cq_event(): it has read the event, and will acknowledge it. Expect it
+// to count once, when the object retires, and not again when libibverbs tells of it.
 TEST_F(Channel, RetiringCountsWhatIsBeingRead)
 {
-	vrdma_event_source one = source(&a);
+	vrdma_event_source one = source(&a), other = source(&b);
 	vrdma_event_post(&one, 1);
+	vrdma_event_post(&other, 1);
 	expect_event(&a, 1);
 	EXPECT_EQ(vrdma_event_retire(&one), 1u);
+	vrdma_event_taken(&one, 1);
+	EXPECT_EQ(one.reported, 1u);
+	EXPECT_EQ(channel.in_flight, 1u);
 }
 
 TEST_F(Channel, WithoutAListenerEventsGoNowhere)
