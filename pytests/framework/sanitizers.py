@@ -26,8 +26,9 @@ class Sanitizers:
 
     def foreign(self) -> dict[str, str]:
         """That of any other program: its leaks are not ours, and no reason to fail."""
-        preload = {"LD_PRELOAD": self._runtime} if self._runtime else {}
-        return {**os.environ, **self._options(leaks=False), **preload}
+        # UCX overwrites the beginning of munmap() and others, which ThreadSanitizer's calls do not survive.
+        loaded = {"LD_PRELOAD": self._runtime, "UCX_MEM_MMAP_HOOK_MODE": "none"} if self._runtime else {}
+        return {**os.environ, **self._options(leaks=False), **loaded}
 
     def complaints(self) -> list[str]:
         """What was reported since it was last asked for."""
