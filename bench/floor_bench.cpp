@@ -15,48 +15,30 @@ namespace {
 constexpr std::uint64_t batch = 500;
 constexpr int batches = 40;
 
-// Half a round trip of so many parties.
-void report_half(benchmark::State& state, Times& round_trips) {
-    report(state, "ns", round_trips.means.quiet() / 2);
-    report_distribution(state, round_trips.singles, 2);
-}
-
-void floor_two_parties(benchmark::State& state) {
-    pin_to_core(guest_core);
-    Times times;
-    while (state.KeepRunning()) {
-        // The relay is the other party.
-        Relay other;
-        std::uint64_t value = 0;
-        const auto round_trip = [&](std::uint64_t) { other.pass(++value); };
-        settle(round_trip);
-        for (int i = 0; i < batches; ++i) {
-            times.measure(batch, round_trip);
-        }
-    }
-    report_half(state, times);
-}
-BENCHMARK(floor_two_parties)->Iterations(1);
-
-// One thread plays both ends, the relay is between.
-void floor_three_parties(benchmark::State& state) {
+// Half a round trip. In one pass the relay is the other party itself; in two, one thread plays both
+// ends, and the relay is between.
+template <int passes>
+void floor_relay(benchmark::State& state) {
     pin_to_core(guest_core);
     Times times;
     while (state.KeepRunning()) {
         Relay relay;
         std::uint64_t value = 0;
-        const auto there_and_back = [&](std::uint64_t) {
-            relay.pass(++value);
-            relay.pass(++value);
+        const auto round_trip = [&](std::uint64_t) {
+            for (int pass = 0; pass < passes; ++pass) {
+                relay.pass(++value);
+            }
         };
-        settle(there_and_back);
+        settle(round_trip);
         for (int i = 0; i < batches; ++i) {
-            times.measure(batch, there_and_back);
+            times.measure(batch, round_trip);
         }
     }
-    report_half(state, times);
+    report(state, "ns", times.means.quiet() / 2);
+    report_distribution(state, times.singles, 2);
 }
-BENCHMARK(floor_three_parties)->Iterations(1);
+BENCHMARK(floor_relay<1>)->Name("floor_two_parties")->Iterations(1);
+BENCHMARK(floor_relay<2>)->Name("floor_three_parties")->Iterations(1);
 
 // A thread for each party, and none is told where to run: what two programs and a poller do. The
 // relay passes both directions.

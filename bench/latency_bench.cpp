@@ -2,8 +2,6 @@
 //
 // Half a round trip, played by one thread, so that it and the poller are all who spin. Beside it,
 // in turns, the relay: as many threads, on the same cores, that move the same lines.
-#include <deque>
-
 #include "bench/cores.h"
 #include "bench/relay.h"
 #include "bench/report.h"
@@ -21,22 +19,17 @@ std::uint64_t& last_word(const Region& region, std::size_t size) {
     return *reinterpret_cast<std::uint64_t*>(region.data() + size - sizeof(std::uint64_t));
 }
 
-void await(const std::uint64_t& word, std::uint64_t value) {
-    while (__atomic_load_n(&word, __ATOMIC_ACQUIRE) != value) {
-    }
-}
-
 // Messages from one side to the other.
 class Way {
   public:
     Way(ibv_wr_opcode opcode, std::size_t size, const Device& device, const Qp& qp,
         const Region& from, const Region& to)
-        : device_{device}, qp_{qp}, word_{last_word(from, size)}, sge_{from.sge(size)} {
-        wr_.sg_list = &sge_;
-        wr_.num_sge = 1;
+        : device_{device},
+          qp_{qp},
+          word_{last_word(from, size)},
+          sge_{from.sge(size)},
+          wr_{write_request(sge_, to)} {
         wr_.opcode = opcode;
-        wr_.send_flags = size <= Qp::max_inline ? IBV_SEND_INLINE : 0;
-        wr_.wr.rdma = {.remote_addr = to.address(), .rkey = to.rkey()};
     }
     Way(const Way&) = delete;
     Way& operator=(const Way&) = delete;
@@ -66,7 +59,7 @@ class Way {
     const Qp& qp_;
     std::uint64_t& word_;
     ibv_sge sge_;
-    ibv_send_wr wr_{};
+    ibv_send_wr wr_;
     std::uint64_t sent_ = 0;
     bool signaled_ = false;
 };
@@ -181,12 +174,7 @@ void among_latency(benchmark::State& state) {
     pin_to_core(guest_core);
     const Pair alone{0};
     const Pair among{2};
-    std::deque<Qp> idle;
-    for (std::int64_t i = 1; i < state.range(0); ++i) {
-        const Qp& a = idle.emplace_back(among.a, 1);
-        const Qp& b = idle.emplace_back(among.b, 1);
-        connect_both(a, b);
-    }
+    const std::deque<Qp> idle = connect_idle(among, state.range(0) - 1);
     WritePingPong alone_ping_pong{alone, sizeof(std::uint64_t)};
     WritePingPong among_ping_pong{among, sizeof(std::uint64_t)};
     Times alone_times;

@@ -21,14 +21,9 @@ class Batch {
           const Region& to)
         : sge_{from.sge(size)}, list_(length) {
         for (std::size_t i = 0; i < length; ++i) {
-            ibv_send_wr& wr = list_[i];
+            ibv_send_wr& wr = list_[i] = write_request(sge_, to);
             wr.wr_id = id;
             wr.next = i + 1 < length ? &list_[i + 1] : nullptr;
-            wr.sg_list = &sge_;
-            wr.num_sge = 1;
-            wr.opcode = IBV_WR_RDMA_WRITE;
-            wr.send_flags = size <= Qp::max_inline ? IBV_SEND_INLINE : 0;
-            wr.wr.rdma = {.remote_addr = to.address(), .rkey = to.rkey()};
         }
         list_.back().send_flags |= IBV_SEND_SIGNALED;
     }

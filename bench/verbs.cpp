@@ -96,6 +96,16 @@ Mr register_memory(const Device& device, const Memory& memory) {
                    "ibv_reg_mr")};
 }
 
+ibv_send_wr write_request(ibv_sge& from, const Region& to) {
+    ibv_send_wr wr{};
+    wr.sg_list = &from;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = from.length <= Qp::max_inline ? IBV_SEND_INLINE : 0;
+    wr.wr.rdma = {.remote_addr = to.address(), .rkey = to.rkey()};
+    return wr;
+}
+
 Qp::Qp(const Device& device, std::uint32_t depth) : device_{device} {
     ibv_qp_init_attr attr{};
     attr.send_cq = device.cq();
@@ -174,6 +184,16 @@ Pair::Pair(unsigned first, std::size_t region_size)
 void connect_both(const Qp& a, const Qp& b) {
     a.connect(b);
     b.connect(a);
+}
+
+std::deque<Qp> connect_idle(const Pair& pair, std::int64_t count) {
+    std::deque<Qp> qps;
+    for (std::int64_t i = 0; i < count; ++i) {
+        const Qp& a = qps.emplace_back(pair.a, 1);
+        const Qp& b = qps.emplace_back(pair.b, 1);
+        connect_both(a, b);
+    }
+    return qps;
 }
 
 } // namespace vrdma::bench

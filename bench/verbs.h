@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 
@@ -86,6 +87,15 @@ class Region {
     Mr mr_;
 };
 
+// An RDMA WRITE of what `from` names, which outlives it; inline if it is small enough.
+ibv_send_wr write_request(ibv_sge& from, const Region& to);
+
+// Spins until the device has written that value.
+inline void await(const std::uint64_t& word, std::uint64_t value) {
+    while (__atomic_load_n(&word, __ATOMIC_ACQUIRE) != value) {
+    }
+}
+
 // An RC QP of a device.
 class Qp {
   public:
@@ -127,5 +137,8 @@ class Pair {
 };
 
 void connect_both(const Qp& a, const Qp& b);
+
+// So many more connections of the pair's devices, over which nothing is sent.
+std::deque<Qp> connect_idle(const Pair& pair, std::int64_t count);
 
 } // namespace vrdma::bench

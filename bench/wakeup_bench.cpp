@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <deque>
 #include <thread>
 
 #include "bench/cores.h"
@@ -88,29 +87,23 @@ class Message {
         : pair_{pair},
           word_{*reinterpret_cast<std::uint64_t*>(pair.a_region.data())},
           target_{*reinterpret_cast<std::uint64_t*>(pair.b_region.data())},
-          sge_{pair.a_region.sge(sizeof(std::uint64_t))} {
-        wr_.sg_list = &sge_;
-        wr_.num_sge = 1;
-        wr_.opcode = IBV_WR_RDMA_WRITE;
-        wr_.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
-        wr_.wr.rdma = {.remote_addr = pair.b_region.address(), .rkey = pair.b_region.rkey()};
+          sge_{pair.a_region.sge(sizeof(std::uint64_t))},
+          wr_{write_request(sge_, pair.b_region)} {
+        wr_.send_flags |= IBV_SEND_SIGNALED;
     }
 
     void send() {
         ++word_;
         pair_.a_qp.post(wr_);
     }
-    void spin_for_arrival() const {
-        while (__atomic_load_n(&target_, __ATOMIC_ACQUIRE) != word_) {
-        }
-    }
+    void spin_for_arrival() const { await(target_, word_); }
 
   private:
     const Pair& pair_;
     std::uint64_t& word_;
     const std::uint64_t& target_;
     ibv_sge sge_;
-    ibv_send_wr wr_{};
+    ibv_send_wr wr_;
 };
 
 void report_wakeups(benchmark::State& state, Samples& ours, Samples& baseline) {
@@ -190,12 +183,7 @@ clockid_t mediator_clock() {
 void idle_cpu(benchmark::State& state) {
     const clockid_t mediator = mediator_clock();
     const Pair pair{0};
-    std::deque<Qp> idle;
-    for (std::int64_t i = 1; i < state.range(0); ++i) {
-        const Qp& a = idle.emplace_back(pair.a, 1);
-        const Qp& b = idle.emplace_back(pair.b, 1);
-        connect_both(a, b);
-    }
+    const std::deque<Qp> idle = connect_idle(pair, state.range(0) - 1);
     let_sleep();
     Samples percent;
     while (state.KeepRunning()) {
