@@ -25,8 +25,7 @@ static int vrdma_qp_check_attr(struct vrdma_dev *dev, const struct ib_qp_init_at
 	return 0;
 }
 
-/* One ring as the provider laid it out: it holds max_wr entries of entry_size bytes. */
-static bool vrdma_ring_fits(u32 depth, u8 stride_shift, u8 min_shift, u32 max_wr, size_t entry_size)
+bool vrdma_ring_fits(u32 depth, u8 stride_shift, u8 min_shift, u32 max_wr, size_t entry_size)
 {
 	if (stride_shift < min_shift || stride_shift > VRDMA_MAX_STRIDE_SHIFT)
 		return false;

@@ -2,7 +2,6 @@
 /*
  * Shared receive queues. Processes post in their own memory (queue.h).
  */
-#include <linux/log2.h>
 #include <rdma/uverbs_ioctl.h>
 
 #include "vrdma_ib.h"
@@ -21,11 +20,8 @@ static int vrdma_srq_check(struct vrdma_dev *dev, const struct ib_srq_init_attr 
 		return -EINVAL;
 	if (memchr_inv(req->reserved, 0, sizeof(req->reserved)))
 		return -EINVAL;
-	if (!is_power_of_2(req->depth) || req->depth < attr->max_wr ||
-	    req->depth > VRDMA_MAX_QUEUE_DEPTH)
-		return -EINVAL;
-	if (req->stride_shift < VRDMA_RQ_MIN_STRIDE_SHIFT ||
-	    req->stride_shift > VRDMA_MAX_STRIDE_SHIFT || wqe_size > BIT(req->stride_shift))
+	if (!vrdma_ring_fits(req->depth, req->stride_shift, VRDMA_RQ_MIN_STRIDE_SHIFT, attr->max_wr,
+			     wqe_size))
 		return -EINVAL;
 	return 0;
 }
