@@ -326,10 +326,7 @@ static int destroy_srq(struct vrdma_srq *srq)
 	vrdma_events_remove_srq(dev_of(base->context), srq, &async);
 	if (dev_of(base->context)->forked)
 		return 0; /* they are the parent's to acknowledge */
-	pthread_mutex_lock(&base->mutex);
-	while (base->events_completed != async)
-		pthread_cond_wait(&base->cond, &base->mutex);
-	pthread_mutex_unlock(&base->mutex);
+	wait_for_acks(&base->mutex, &base->cond, &base->events_completed, async);
 	return 0;
 }
 
