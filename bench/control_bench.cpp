@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Control verbs: what registering memory and making a connected QP take.
+// Control verbs: what registering memory takes, and making a connected QP and what it needs.
+#include <array>
 #include <cstring>
 #include <optional>
 
@@ -47,45 +48,117 @@ BENCHMARK_CAPTURE(reg_mr, untouched, Before::untouched)->Apply(large_regions);
 BENCHMARK_CAPTURE(reg_mr, touched, Before::touched)->Apply(large_regions);
 BENCHMARK_CAPTURE(reg_mr, again, Before::registered)->Apply(large_regions);
 
-constexpr int qps = 500;
+// The life of what is not memory, verb by verb.
+enum class Verb {
+    alloc_pd,
+    create_cq,
+    create_srq,
+    create_ah,
+    create_qp,
+    modify_init,
+    modify_rtr,
+    modify_rts,
+    query_qp,
+    modify_err,
+    modify_reset,
+    destroy_qp,
+    destroy_ah,
+    destroy_srq,
+    destroy_cq,
+    dealloc_pd,
+    connect, // a QP from create_qp to modify_rts
+};
+constexpr std::size_t verbs = 17;
+constexpr int lives = 500;
 constexpr std::uint32_t depth = 64;
 
-// The life of a QP, one step of which is timed.
-enum class Step { create, init, rtr, rts, destroy, all };
+using VerbTimes = std::array<Samples, verbs>;
 
-void qp_verb(benchmark::State& state, Step timed) {
+class Stopwatch {
+  public:
+    explicit Stopwatch(VerbTimes& times) : times_{times} {}
+
+    // Executes a verb; returns how long it took, in us.
+    template <typename Run>
+    double step(Verb verb, Run&& run) {
+        const double took = time_each(1, [&](std::uint64_t) { run(); }) / 1e3;
+        times_[static_cast<std::size_t>(verb)].add(took);
+        return took;
+    }
+    void add(Verb verb, double took) { times_[static_cast<std::size_t>(verb)].add(took); }
+
+  private:
+    VerbTimes& times_;
+};
+
+void live_qp(Stopwatch& watch, const Device& device, const Qp& peer) {
+    std::optional<Qp> qp;
+    double all = watch.step(Verb::create_qp, [&] { qp.emplace(device, depth); });
+    all += watch.step(Verb::modify_init, [&] { qp->initialize(); });
+    all += watch.step(Verb::modify_rtr, [&] { qp->ready_to_receive(peer); });
+    all += watch.step(Verb::modify_rts, [&] { qp->ready_to_send(); });
+    watch.add(Verb::connect, all);
+    watch.step(Verb::query_qp, [&] { qp->query(); });
+    watch.step(Verb::modify_err, [&] { qp->to_state(IBV_QPS_ERR); });
+    watch.step(Verb::modify_reset, [&] { qp->to_state(IBV_QPS_RESET); });
+    watch.step(Verb::destroy_qp, [&] { qp.reset(); });
+}
+
+void live(Stopwatch& watch, const Device& device, const Qp& peer) {
+    Pd pd;
+    watch.step(Verb::alloc_pd, [&] { pd = device.make_pd(); });
+    Cq cq;
+    watch.step(Verb::create_cq, [&] { cq = device.make_cq(depth); });
+    Srq srq;
+    watch.step(Verb::create_srq, [&] { srq = device.make_srq(depth); });
+    Ah ah;
+    watch.step(Verb::create_ah, [&] { ah = device.make_ah(); });
+    live_qp(watch, device, peer);
+    watch.step(Verb::destroy_ah, [&] { ah.reset(); });
+    watch.step(Verb::destroy_srq, [&] { srq.reset(); });
+    watch.step(Verb::destroy_cq, [&] { cq.reset(); });
+    watch.step(Verb::dealloc_pd, [&] { pd.reset(); });
+}
+
+// All verbs in turns, once for all benchmarks that say what came of each.
+VerbTimes measure_verbs() {
+    VerbTimes times;
+    Stopwatch watch{times};
     const Device device{0};
     const Device peer_device{1};
     const Qp peer{peer_device, depth};
-    Samples times;
-    while (state.KeepRunning()) {
-        std::optional<Qp> qp;
-        double all = 0;
-        const auto step = [&](Step which, auto&& run) {
-            const double took = time_each(1, [&](std::uint64_t) { run(); }) / 1e3;
-            all += took;
-            if (which == timed) {
-                times.add(took);
-            }
-        };
-        step(Step::create, [&] { qp.emplace(device, depth); });
-        step(Step::init, [&] { qp->initialize(); });
-        step(Step::rtr, [&] { qp->ready_to_receive(peer); });
-        step(Step::rts, [&] { qp->ready_to_send(); });
-        step(Step::destroy, [&] { qp.reset(); });
-        if (timed == Step::all) {
-            times.add(all);
-        }
+    for (int i = 0; i < lives; ++i) {
+        live(watch, device, peer);
     }
-    report(state, "us", times.quantile(0.5));
-    report_distribution(state, times);
+    return times;
 }
-BENCHMARK_CAPTURE(qp_verb, create, Step::create)->Iterations(qps);
-BENCHMARK_CAPTURE(qp_verb, modify_init, Step::init)->Iterations(qps);
-BENCHMARK_CAPTURE(qp_verb, modify_rtr, Step::rtr)->Iterations(qps);
-BENCHMARK_CAPTURE(qp_verb, modify_rts, Step::rts)->Iterations(qps);
-BENCHMARK_CAPTURE(qp_verb, destroy, Step::destroy)->Iterations(qps);
-BENCHMARK_CAPTURE(qp_verb, life, Step::all)->Iterations(qps);
+
+void control_verb(benchmark::State& state, Verb verb) {
+    static VerbTimes times = measure_verbs();
+    while (state.KeepRunning()) {
+    }
+    Samples& samples = times[static_cast<std::size_t>(verb)];
+    report(state, "us", samples.quantile(0.5));
+    report_distribution(state, samples);
+}
+#define CONTROL_VERB(name) BENCHMARK_CAPTURE(control_verb, name, Verb::name)->Iterations(1)
+CONTROL_VERB(alloc_pd);
+CONTROL_VERB(create_cq);
+CONTROL_VERB(create_srq);
+CONTROL_VERB(create_ah);
+CONTROL_VERB(create_qp);
+CONTROL_VERB(modify_init);
+CONTROL_VERB(modify_rtr);
+CONTROL_VERB(modify_rts);
+CONTROL_VERB(connect);
+CONTROL_VERB(query_qp);
+CONTROL_VERB(modify_err);
+CONTROL_VERB(modify_reset);
+CONTROL_VERB(destroy_qp);
+CONTROL_VERB(destroy_ah);
+CONTROL_VERB(destroy_srq);
+CONTROL_VERB(destroy_cq);
+CONTROL_VERB(dealloc_pd);
 
 } // namespace
 } // namespace vrdma::bench

@@ -23,7 +23,8 @@ T* made(T* object, const char* what) {
 }
 
 ibv_context* open(unsigned index) {
-    const std::string name = "vrdma" + std::to_string(index);
+    const char* const other = std::getenv("VRDMA_BENCH_DEVICE");
+    const std::string name = other != nullptr ? other : "vrdma" + std::to_string(index);
     int count = 0;
     const std::unique_ptr<ibv_device*, Release<ibv_free_device_list>> list{
         made(::ibv_get_device_list(&count), "ibv_get_device_list")};
@@ -64,6 +65,31 @@ Device::Device(unsigned index)
                "ibv_create_cq")} {
     check(::ibv_query_gid(context_.get(), port, gid_index, &gid_) != 0 ? errno : 0,
           "ibv_query_gid");
+}
+
+Pd Device::make_pd() const {
+    return Pd{made(::ibv_alloc_pd(context_.get()), "ibv_alloc_pd")};
+}
+
+Cq Device::make_cq(std::uint32_t depth) const {
+    return Cq{made(::ibv_create_cq(context_.get(), static_cast<int>(depth), nullptr, nullptr, 0),
+                   "ibv_create_cq")};
+}
+
+Srq Device::make_srq(std::uint32_t depth) const {
+    ibv_srq_init_attr attr{};
+    attr.attr = {.max_wr = depth, .max_sge = 1, .srq_limit = 0};
+    return Srq{made(::ibv_create_srq(pd(), &attr), "ibv_create_srq")};
+}
+
+Ah Device::make_ah() const {
+    ibv_ah_attr attr{};
+    attr.is_global = 1;
+    attr.grh.dgid = gid();
+    attr.grh.sgid_index = gid_index;
+    attr.grh.hop_limit = 1;
+    attr.port_num = port;
+    return Ah{made(::ibv_create_ah(pd(), &attr), "ibv_create_ah")};
 }
 
 std::span<ibv_wc> Device::poll(std::span<ibv_wc> completions) const {
@@ -158,6 +184,19 @@ void Qp::ready_to_send() const {
                           IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                               IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
           "ibv_modify_qp to RTS");
+}
+
+void Qp::to_state(ibv_qp_state state) const {
+    ibv_qp_attr attr{};
+    attr.qp_state = state;
+    check(::ibv_modify_qp(qp_.get(), &attr, IBV_QP_STATE), "ibv_modify_qp to ERR or RESET");
+}
+
+ibv_qp_state Qp::query() const {
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    check(::ibv_query_qp(qp_.get(), &attr, IBV_QP_STATE, &init), "ibv_query_qp");
+    return attr.qp_state;
 }
 
 void Qp::post(ibv_send_wr& list) const {

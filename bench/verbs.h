@@ -41,16 +41,27 @@ class Memory {
     std::unique_ptr<std::byte, Unmap> start_;
 };
 
+using Pd = std::unique_ptr<ibv_pd, Release<ibv_dealloc_pd>>;
+using Cq = std::unique_ptr<ibv_cq, Release<ibv_destroy_cq>>;
+using Srq = std::unique_ptr<ibv_srq, Release<ibv_destroy_srq>>;
+using Ah = std::unique_ptr<ibv_ah, Release<ibv_destroy_ah>>;
+
 // An open device with a PD, a CQ and a completion channel.
 class Device {
   public:
-    // As vrdma-run names them: vrdma0, vrdma1, …
+    // As vrdma-run names them: vrdma0, vrdma1, … Or, where the environment has VRDMA_BENCH_DEVICE,
+    // that one whatever the index.
     explicit Device(unsigned index);
 
     ibv_pd* pd() const { return pd_.get(); }
     ibv_cq* cq() const { return cq_.get(); }
     const ibv_gid& gid() const { return gid_; }
     static constexpr int gid_index = 1; // link-local, RoCE v2
+
+    Pd make_pd() const;
+    Cq make_cq(std::uint32_t depth) const;
+    Srq make_srq(std::uint32_t depth) const;
+    Ah make_ah() const; // to itself
 
     // Completions of the CQ, up to as many as fit.
     std::span<ibv_wc> poll(std::span<ibv_wc> completions) const;
@@ -60,9 +71,9 @@ class Device {
 
   private:
     std::unique_ptr<ibv_context, Release<ibv_close_device>> context_;
-    std::unique_ptr<ibv_pd, Release<ibv_dealloc_pd>> pd_;
+    Pd pd_;
     std::unique_ptr<ibv_comp_channel, Release<ibv_destroy_comp_channel>> channel_;
-    std::unique_ptr<ibv_cq, Release<ibv_destroy_cq>> cq_;
+    Cq cq_;
     ibv_gid gid_{};
 };
 
@@ -104,6 +115,8 @@ class Qp {
     void initialize() const;
     void ready_to_receive(const Qp& peer) const;
     void ready_to_send() const;
+    void to_state(ibv_qp_state state) const; // ERR or RESET
+    ibv_qp_state query() const;
     void connect(const Qp& peer) const {
         initialize();
         ready_to_receive(peer);

@@ -44,9 +44,6 @@ int vrdma_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct i
 	struct vrdma_av av = {};
 	int err;
 
-	if (!(init->flags & RDMA_CREATE_AH_SLEEPABLE))
-		return -EOPNOTSUPP;
-
 	err = vrdma_udata_none(udata);
 	if (err)
 		return err;
@@ -54,6 +51,12 @@ int vrdma_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct i
 	err = vrdma_av_from_ah_attr(&av, init->ah_attr);
 	if (err)
 		return err;
+
+	/* The kernel makes them where it may not sleep: they go with each WQE instead. */
+	if (!udata) {
+		ah->av = av;
+		return 0;
+	}
 
 	err = vrdma_cmd_create_ah(dev, to_vrdma_pd(ibah->pd)->handle, &av, &ah->handle);
 	if (err)
@@ -68,8 +71,9 @@ int vrdma_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct i
 
 int vrdma_destroy_ah(struct ib_ah *ibah, u32 flags)
 {
-	if (!(flags & RDMA_DESTROY_AH_SLEEPABLE))
-		return -EOPNOTSUPP;
-	return vrdma_cmd_destroy(to_vrdma_dev(ibah->device), VRDMA_ADMIN_DESTROY_AH,
-				 to_vrdma_ah(ibah)->handle);
+	u32 handle = to_vrdma_ah(ibah)->handle;
+
+	if (!handle)
+		return 0;
+	return vrdma_cmd_destroy(to_vrdma_dev(ibah->device), VRDMA_ADMIN_DESTROY_AH, handle);
 }

@@ -40,7 +40,9 @@ void vrdma_dev_quiesce(struct vrdma_dev *dev)
 	if (!dev->quiesced) {
 		if (vrdma_reset(dev->fn) == -ETIMEDOUT)
 			dev_warn(&dev->fn->pdev->dev, "device does not answer a reset\n");
-		dev->quiesced = true;
+		WRITE_ONCE(dev->quiesced, true); /* read without the lock too */
+		smp_mb(); /* who posts sees that, or is seen to have posted */
+		schedule_work(&dev->flush);
 	}
 	mutex_unlock(&dev->quiesce_lock);
 }
@@ -75,6 +77,22 @@ static irqreturn_t vrdma_status_interrupt(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
+/* Only for a provider that asks: it takes a command. */
+static int vrdma_query_clock(struct vrdma_dev *dev, struct ib_udata *udata)
+{
+	struct vrdma_uverbs_query_device_resp resp = {};
+	u64 clock;
+	int err;
+
+	if (!udata || !udata->outlen)
+		return 0;
+	err = vrdma_cmd_query_clock(dev, &clock);
+	if (err)
+		return err;
+	resp.clock = clock;
+	return vrdma_udata_out(udata, &resp, sizeof(resp));
+}
+
 static int vrdma_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 			      struct ib_udata *udata)
 {
@@ -98,24 +116,37 @@ static int vrdma_query_device(struct ib_device *ibdev, struct ib_device_attr *pr
 	props->max_qp = le32_to_cpu(caps->max_qp);
 	props->max_qp_wr = le32_to_cpu(caps->max_qp_wr);
 	props->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_PORT_ACTIVE_EVENT |
-				  IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_RC_RNR_NAK_GEN;
+				  IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_RC_RNR_NAK_GEN |
+				  IB_DEVICE_XRC | IB_DEVICE_MEM_WINDOW |
+				  IB_DEVICE_MEM_WINDOW_TYPE_2B | IB_DEVICE_MEM_MGT_EXTENSIONS;
 	props->max_send_sge = le16_to_cpu(caps->max_send_sge);
 	props->max_recv_sge = le16_to_cpu(caps->max_recv_sge);
 	props->max_sge_rd = props->max_send_sge;
 	props->max_cq = le32_to_cpu(caps->max_cq);
 	props->max_cqe = le32_to_cpu(caps->max_cqe);
 	props->max_mr = le32_to_cpu(caps->max_mr);
+	props->max_mw = props->max_mr;
+	props->max_fast_reg_page_list_len = VRDMA_MAX_FAST_PAGES;
 	props->max_pd = le32_to_cpu(caps->max_pd);
 	props->max_ah = le32_to_cpu(caps->max_ah);
 	props->max_srq = le32_to_cpu(caps->max_srq);
 	props->max_srq_wr = le32_to_cpu(caps->max_srq_wr);
 	props->max_srq_sge = le16_to_cpu(caps->max_srq_sge);
+	props->max_mcast_grp = le32_to_cpu(caps->max_mcast_grp);
+	props->max_mcast_qp_attach = le32_to_cpu(caps->max_mcast_qp_attach);
+	props->max_total_mcast_qp_attach = le32_to_cpu(caps->max_total_mcast_qp_attach);
 	props->max_qp_rd_atom = caps->max_qp_rd_atomic;
 	props->max_qp_init_rd_atom = caps->max_qp_init_rd_atomic;
 	props->max_res_rd_atom = props->max_qp_rd_atom * props->max_qp;
 	props->atomic_cap = IB_ATOMIC_HCA;
 	props->max_pkeys = le16_to_cpu(caps->pkey_table_len);
-	return 0;
+	props->max_dm_size = VRDMA_MAX_DM_SIZE;
+	props->timestamp_mask = U64_MAX;
+	props->hca_core_clock = VRDMA_CLOCK_KHZ;
+	props->cq_caps.max_cq_moderation_count = VRDMA_MAX_CQ_MODERATION;
+	props->cq_caps.max_cq_moderation_period = VRDMA_MAX_CQ_MODERATION;
+	vrdma_odp_caps(props);
+	return vrdma_query_clock(dev, udata);
 }
 
 static void vrdma_get_dev_fw_str(struct ib_device *ibdev, char *str)
@@ -143,10 +174,7 @@ static const struct attribute_group vrdma_attribute_group = {
 	.attrs = vrdma_attributes,
 };
 
-/*
- * There are no kernel verbs yet (post_send and its like), so ib_core offers the device to user
- * space only. The provider goes by PCI id: there is no driver id to bind to.
- */
+/* The provider goes by PCI id: there is no driver id to bind to. */
 static const struct ib_device_ops vrdma_dev_ops = {
 	.owner = THIS_MODULE,
 	.driver_id = RDMA_DRIVER_UNKNOWN,
@@ -155,42 +183,79 @@ static const struct ib_device_ops vrdma_dev_ops = {
 	.device_group = &vrdma_attribute_group,
 
 	.add_gid = vrdma_add_gid,
+	.advise_mr = vrdma_advise_mr,
+	.alloc_dm = vrdma_alloc_dm,
+	.alloc_hw_port_stats = vrdma_alloc_hw_port_stats,
+	.alloc_mr = vrdma_alloc_mr,
+	.alloc_mw = vrdma_alloc_mw,
 	.alloc_pd = vrdma_alloc_pd,
 	.alloc_ucontext = vrdma_alloc_ucontext,
+	.alloc_xrcd = vrdma_alloc_xrcd,
+	.attach_mcast = vrdma_attach_mcast,
+	.create_ah = vrdma_create_ah,
 	.create_cq = vrdma_create_cq,
-	.create_qp = vrdma_create_qp,
+	.create_qp = vrdma_create_any_qp,
 	.create_srq = vrdma_create_srq,
 	.create_user_ah = vrdma_create_ah,
+	.dealloc_dm = vrdma_dealloc_dm,
+	.dealloc_mw = vrdma_dealloc_mw,
 	.dealloc_pd = vrdma_dealloc_pd,
 	.dealloc_ucontext = vrdma_dealloc_ucontext,
+	.dealloc_xrcd = vrdma_dealloc_xrcd,
 	.del_gid = vrdma_del_gid,
 	.dereg_mr = vrdma_dereg_mr,
 	.destroy_ah = vrdma_destroy_ah,
 	.destroy_cq = vrdma_destroy_cq,
 	.destroy_qp = vrdma_destroy_qp,
 	.destroy_srq = vrdma_destroy_srq,
+	.detach_mcast = vrdma_detach_mcast,
 	.disassociate_ucontext = vrdma_disassociate_ucontext,
+	.fill_res_cq_entry = vrdma_fill_res_cq_entry,
+	.fill_res_mr_entry = vrdma_fill_res_mr_entry,
+	.fill_res_qp_entry = vrdma_fill_res_qp_entry,
 	.get_dev_fw_str = vrdma_get_dev_fw_str,
+	.get_dma_mr = vrdma_get_dma_mr,
+	.get_hw_stats = vrdma_get_hw_stats,
 	.get_link_layer = vrdma_get_link_layer,
+	.get_netdev = vrdma_get_netdev,
 	.get_port_immutable = vrdma_get_port_immutable,
+	.map_mr_sg = vrdma_map_mr_sg,
 	.mmap = vrdma_mmap,
 	.mmap_free = vrdma_mmap_free,
+	.modify_cq = vrdma_modify_cq,
 	.modify_qp = vrdma_modify_qp,
 	.modify_srq = vrdma_modify_srq,
+	.poll_cq = vrdma_poll_cq,
+	.post_recv = vrdma_post_recv,
+	.post_send = vrdma_post_send,
+	.post_srq_recv = vrdma_post_srq_recv,
+	.process_mad = vrdma_process_mad,
 	.query_device = vrdma_query_device,
 	.query_pkey = vrdma_query_pkey,
 	.query_port = vrdma_query_port,
 	.query_qp = vrdma_query_qp,
 	.query_srq = vrdma_query_srq,
+	.reg_dm_mr = vrdma_reg_dm_mr,
+	.query_ucontext = vrdma_query_ucontext,
 	.reg_user_mr = vrdma_reg_user_mr,
+	.req_notify_cq = vrdma_req_notify_cq,
+	.rereg_user_mr = vrdma_rereg_user_mr,
+	.resize_cq = vrdma_resize_cq,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, vrdma_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, vrdma_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_mw, vrdma_mw, ibmw),
 	INIT_RDMA_OBJ_SIZE(ib_pd, vrdma_pd, ibpd),
 	INIT_RDMA_OBJ_SIZE(ib_qp, vrdma_qp, ibqp),
 	INIT_RDMA_OBJ_SIZE(ib_srq, vrdma_srq, ibsrq),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, vrdma_ucontext, ibucontext),
+	INIT_RDMA_OBJ_SIZE(ib_xrcd, vrdma_xrcd, ibxrcd),
 };
+
+static void vrdma_flush_work(struct work_struct *work)
+{
+	vrdma_wake_kernel_cqs(container_of(work, struct vrdma_dev, flush));
+}
 
 static struct vrdma_dev *vrdma_dev_alloc(struct vrdma_function *fn)
 {
@@ -201,14 +266,24 @@ static struct vrdma_dev *vrdma_dev_alloc(struct vrdma_function *fn)
 	dev->fn = fn;
 	mutex_init(&dev->quiesce_lock);
 	spin_lock_init(&dev->event_lock);
+	INIT_WORK(&dev->flush, vrdma_flush_work);
 	xa_init_flags(&dev->cqs, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->srqs, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->qps, XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&dev->odp_mrs, XA_FLAGS_LOCK_IRQ);
 	dev->ibdev.node_type = RDMA_NODE_IB_CA;
 	dev->ibdev.phys_port_cnt = VRDMA_PORT;
 	dev->ibdev.dev.parent = &fn->pdev->dev;
 	ib_set_device_ops(&dev->ibdev, &vrdma_dev_ops);
+	if (IS_ENABLED(CONFIG_INFINIBAND_USER_ACCESS))
+		dev->ibdev.driver_def = vrdma_uapi_definitions;
 	return dev;
+}
+
+static void vrdma_dev_dealloc(struct vrdma_dev *dev)
+{
+	cancel_work_sync(&dev->flush);
+	ib_dealloc_device(&dev->ibdev);
 }
 
 /* Brings the function to answer commands; takes what it tells of itself. */
@@ -301,9 +376,13 @@ struct vrdma_dev *vrdma_dev_create(struct vrdma_function *fn)
 	if (!dev)
 		return ERR_PTR(-ENOMEM);
 
-	err = vrdma_admin_init(dev);
+	err = vrdma_odp_init(dev);
 	if (err)
 		goto err_dealloc;
+
+	err = vrdma_admin_init(dev);
+	if (err)
+		goto err_odp;
 
 	err = vrdma_dev_enable(dev);
 	if (err)
@@ -325,8 +404,10 @@ err_disable:
 	vrdma_dev_disable(dev);
 err_admin:
 	vrdma_admin_cleanup(dev);
+err_odp:
+	vrdma_odp_cleanup(dev);
 err_dealloc:
-	ib_dealloc_device(&dev->ibdev);
+	vrdma_dev_dealloc(dev);
 	return ERR_PTR(err);
 }
 
@@ -338,5 +419,6 @@ void vrdma_dev_destroy(struct vrdma_dev *dev)
 	vrdma_eqs_cleanup(dev);
 	vrdma_dev_disable(dev);
 	vrdma_admin_cleanup(dev);
-	ib_dealloc_device(&dev->ibdev);
+	vrdma_odp_cleanup(dev);
+	vrdma_dev_dealloc(dev);
 }

@@ -22,13 +22,13 @@ int vrdma_event_target_add(struct xarray *table, u32 id, struct vrdma_event_targ
 	return xa_err(xa_store_irq(table, id, target, GFP_KERNEL));
 }
 
-static void vrdma_event_target_put(struct vrdma_event_target *target)
+void vrdma_event_target_put(struct vrdma_event_target *target)
 {
 	if (refcount_dec_and_test(&target->refs))
 		complete(&target->idle);
 }
 
-static struct vrdma_event_target *vrdma_event_target_get(struct xarray *table, u32 id)
+struct vrdma_event_target *vrdma_event_target_get(struct xarray *table, u32 id)
 {
 	struct vrdma_event_target *target;
 	unsigned long flags;
@@ -57,8 +57,25 @@ static void vrdma_completion_event(struct vrdma_dev *dev, u32 cqn)
 	if (!target)
 		return; /* being created or destroyed */
 	ibcq = &container_of(target, struct vrdma_cq, target)->ibcq;
-	ibcq->comp_handler(ibcq, ibcq->cq_context);
+	if (ibcq->comp_handler)
+		ibcq->comp_handler(ibcq, ibcq->cq_context);
 	vrdma_event_target_put(target);
+}
+
+/* Has the kernel's CQs polled that have QPs: of others their owner may be about to let go. */
+void vrdma_wake_kernel_cqs(struct vrdma_dev *dev)
+{
+	struct vrdma_event_target *target;
+	unsigned long cqn;
+
+	xa_for_each(&dev->cqs, cqn, target) {
+		target = vrdma_event_target_get(&dev->cqs, cqn);
+		if (!target)
+			continue;
+		if (vrdma_cq_has_kernel_qps(container_of(target, struct vrdma_cq, target)))
+			vrdma_completion_event(dev, cqn);
+		vrdma_event_target_put(target);
+	}
 }
 
 static void vrdma_cq_event(struct vrdma_dev *dev, u32 cqn, enum ib_event_type type)
@@ -100,7 +117,7 @@ static void vrdma_srq_event(struct vrdma_dev *dev, u32 srqn, enum ib_event_type 
 	vrdma_event_target_put(target);
 }
 
-static void vrdma_eqe_dispatch(struct vrdma_dev *dev, u32 type, u32 id)
+static void vrdma_eqe_dispatch(struct vrdma_dev *dev, u32 type, u32 id, u64 detail)
 {
 	switch (type) {
 	case VRDMA_EQE_COMPLETION:
@@ -119,6 +136,9 @@ static void vrdma_eqe_dispatch(struct vrdma_dev *dev, u32 type, u32 id)
 		break;
 	case IB_EVENT_SRQ_LIMIT_REACHED:
 		vrdma_srq_event(dev, id, type);
+		break;
+	case VRDMA_EQE_PAGE_FAULT:
+		vrdma_odp_event(dev, id, detail);
 		break;
 	case IB_EVENT_PORT_ACTIVE:
 	case IB_EVENT_PORT_ERR:
@@ -152,7 +172,7 @@ static irqreturn_t vrdma_eq_interrupt(int irq, void *data)
 		dma_rmb(); /* the rest of the entry is written before its phase */
 		eq->consumer++;
 		vrdma_eqe_dispatch(eq->dev, VRDMA_GET(VRDMA_EQE_TYPE, header),
-				   le32_to_cpu(eqe->id));
+				   le32_to_cpu(eqe->id), le64_to_cpu(eqe->detail));
 	}
 	dma_mb(); /* the entries are read before the device may reuse them */
 	WRITE_ONCE(control->consumer, cpu_to_le32(eq->consumer));

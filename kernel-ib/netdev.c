@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The netdev that the device is paired with: the guest's NIC that bears the function's MAC. Its
- * addresses become GIDs (by ib_core), its link is the port's.
+ * addresses become GIDs (by ib_core), its link is the port's. Programs find it where the netdev of
+ * an HCA is: in the directory "net" of the function.
  */
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
 #include <linux/netdevice.h>
 #include <linux/rtnetlink.h>
+#include <linux/sysfs.h>
 
 #include "vrdma_ib.h"
 
@@ -30,6 +32,24 @@ static void vrdma_netdev_update(struct vrdma_dev *dev)
 	vrdma_dev_event(dev, up ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR);
 }
 
+/* Shows the netdev under its present name, if there is one. */
+static void vrdma_netdev_link(struct vrdma_dev *dev)
+{
+	struct net_device *netdev = dev->netdev;
+	int err;
+
+	if (dev->net_link[0])
+		sysfs_remove_link(dev->net_dir, dev->net_link);
+	dev->net_link[0] = '\0';
+	if (!netdev)
+		return;
+	err = sysfs_create_link(dev->net_dir, &netdev->dev.kobj, netdev->name);
+	if (err)
+		ibdev_warn(&dev->ibdev, "cannot show %s (%pe)\n", netdev->name, ERR_PTR(err));
+	else
+		strscpy(dev->net_link, netdev->name, sizeof(dev->net_link));
+}
+
 static void vrdma_netdev_set(struct vrdma_dev *dev, struct net_device *netdev)
 {
 	int err = ib_device_set_netdev(&dev->ibdev, netdev, VRDMA_PORT);
@@ -40,7 +60,20 @@ static void vrdma_netdev_set(struct vrdma_dev *dev, struct net_device *netdev)
 		return;
 	}
 	dev->netdev = netdev;
+	vrdma_netdev_link(dev);
 	vrdma_netdev_update(dev);
+}
+
+/* SMC asks by this, and knows nothing of ib_device_set_netdev(). */
+struct net_device *vrdma_get_netdev(struct ib_device *ibdev, u32 port)
+{
+	struct net_device *netdev;
+
+	rcu_read_lock();
+	netdev = rcu_dereference(ibdev->port_data[port].netdev);
+	dev_hold(netdev);
+	rcu_read_unlock();
+	return netdev;
 }
 
 static int vrdma_netdev_event(struct notifier_block *notifier, unsigned long event, void *info)
@@ -58,6 +91,9 @@ static int vrdma_netdev_event(struct notifier_block *notifier, unsigned long eve
 	case NETDEV_UNREGISTER:
 		vrdma_netdev_set(dev, NULL);
 		break;
+	case NETDEV_CHANGENAME:
+		vrdma_netdev_link(dev);
+		break;
 	case NETDEV_UP:
 	case NETDEV_DOWN:
 	case NETDEV_CHANGE:
@@ -71,13 +107,22 @@ static int vrdma_netdev_event(struct notifier_block *notifier, unsigned long eve
 /* Registering tells of the netdevs that are there already, unregistering takes them back. */
 int vrdma_netdev_pair(struct vrdma_dev *dev)
 {
+	int err;
+
+	dev->net_dir = kobject_create_and_add("net", &dev->fn->pdev->dev.kobj);
+	if (!dev->net_dir)
+		return -ENOMEM;
 	dev->netdev_notifier.notifier_call = vrdma_netdev_event;
 	/* Before ib_core's, which looks for the GIDs of a new netdev by way of the pairing. */
 	dev->netdev_notifier.priority = 1;
-	return register_netdevice_notifier(&dev->netdev_notifier);
+	err = register_netdevice_notifier(&dev->netdev_notifier);
+	if (err)
+		kobject_put(dev->net_dir);
+	return err;
 }
 
 void vrdma_netdev_unpair(struct vrdma_dev *dev)
 {
 	unregister_netdevice_notifier(&dev->netdev_notifier);
+	kobject_put(dev->net_dir);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Page lists of pinned user memory (see struct vrdma_page_list).
+ * Page lists of memory that lies anywhere (see struct vrdma_page_list).
  *
  * A list is built from its leaves: blocks are added to the open page of level 1; a page that is
  * full is mapped for the device, and its address added to the open page of the level above.
@@ -57,49 +57,14 @@ static int vrdma_pages_add(struct vrdma_dev *dev, struct vrdma_pages *pages, uns
 	return vrdma_pages_close(dev, pages, level);
 }
 
-static int vrdma_pages_fill(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib_umem *umem,
-			    unsigned long block_size, bool contiguous)
+/* An empty list of the shape that count blocks need; of contiguous ones the first tells all. */
+static int vrdma_pages_shape(struct vrdma_pages *pages, size_t count, unsigned long block_size,
+			     bool contiguous)
 {
-	struct ib_block_iter iter;
-	unsigned int level;
-	int err;
-
-	rdma_umem_for_each_dma_block(umem, &iter, block_size) {
-		err = vrdma_pages_add(dev, pages, 1, rdma_block_iter_dma_address(&iter));
-		if (err)
-			return err;
-		if (contiguous)
-			break; /* the first block tells all */
-	}
-
-	for (level = 1; level <= pages->list.levels; level++) {
-		if (!pages->open[level - 1])
-			continue; /* it was full at the end */
-		err = vrdma_pages_close(dev, pages, level);
-		if (err)
-			return err;
-	}
-	return 0;
-}
-
-/* The list of the blocks of umem, of which the device's address is start. */
-int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib_umem *umem,
-		     u64 start)
-{
-	bool contiguous = umem->sgt_append.sgt.nents == 1;
-	unsigned long block_size;
-	size_t count, reach;
-	int err;
+	size_t reach;
 
 	memset(pages, 0, sizeof(*pages));
 	INIT_LIST_HEAD(&pages->mapped);
-
-	block_size = ib_umem_find_best_pgsz(umem, dev->ibdev.attrs.page_size_cap &
-					    VRDMA_BLOCK_SIZES, start);
-	if (!block_size)
-		return -EINVAL;
-
-	count = ib_umem_num_dma_blocks(umem, block_size);
 	if (count > U32_MAX)
 		return -EFBIG;
 	if (!contiguous)
@@ -107,14 +72,70 @@ int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib
 			pages->list.levels++;
 	if (pages->list.levels > VRDMA_PAGE_LIST_MAX_LEVELS)
 		return -EFBIG;
-
 	pages->list.count = cpu_to_le32(count);
 	pages->list.page_shift = ilog2(block_size);
-	pages->first_offset = start & (block_size - 1);
-	err = vrdma_pages_fill(dev, pages, umem, block_size, contiguous);
+	return 0;
+}
+
+/*
+ * All blocks are there, or err: what is open still is mapped too. After an error nothing stays.
+ */
+static int vrdma_pages_finish(struct vrdma_dev *dev, struct vrdma_pages *pages, int err)
+{
+	unsigned int level;
+
+	for (level = 1; level <= pages->list.levels && !err; level++)
+		if (pages->open[level - 1]) /* else it was full at the end */
+			err = vrdma_pages_close(dev, pages, level);
 	if (err)
 		vrdma_pages_cleanup(dev, pages);
 	return err;
+}
+
+/* The list of the blocks of umem, of which the device's address is start. */
+int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib_umem *umem,
+		     u64 start)
+{
+	bool contiguous = umem->sgt_append.sgt.nents == 1;
+	struct ib_block_iter iter;
+	unsigned long block_size;
+	int err;
+
+	block_size = ib_umem_find_best_pgsz(umem, dev->ibdev.attrs.page_size_cap &
+					    VRDMA_BLOCK_SIZES, start);
+	if (!block_size)
+		return -EINVAL;
+	err = vrdma_pages_shape(pages, ib_umem_num_dma_blocks(umem, block_size), block_size,
+				contiguous);
+	if (err)
+		return err;
+	pages->first_offset = start & (block_size - 1);
+
+	rdma_umem_for_each_dma_block(umem, &iter, block_size) {
+		err = vrdma_pages_add(dev, pages, 1, rdma_block_iter_dma_address(&iter));
+		if (err || contiguous)
+			break;
+	}
+	return vrdma_pages_finish(dev, pages, err);
+}
+
+/* The list of whole pages of the kernel's. */
+int vrdma_pages_init_table(struct vrdma_dev *dev, struct vrdma_pages *pages, struct sg_table *table,
+			   size_t size)
+{
+	bool contiguous = table->nents == 1;
+	struct ib_block_iter iter;
+	int err;
+
+	err = vrdma_pages_shape(pages, size >> PAGE_SHIFT, PAGE_SIZE, contiguous);
+	if (err)
+		return err;
+	rdma_for_each_block(table->sgl, &iter, table->nents, PAGE_SIZE) {
+		err = vrdma_pages_add(dev, pages, 1, rdma_block_iter_dma_address(&iter));
+		if (err || contiguous)
+			break;
+	}
+	return vrdma_pages_finish(dev, pages, err);
 }
 
 void vrdma_pages_cleanup(struct vrdma_dev *dev, struct vrdma_pages *pages)

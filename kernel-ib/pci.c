@@ -82,15 +82,23 @@ static int vrdma_map(struct vrdma_function *fn)
 		return err;
 
 	fn->regs = pci_iomap(pdev, VRDMA_BAR_REGISTERS, VRDMA_BAR0_SIZE);
-	if (!fn->regs) {
-		pci_release_selected_regions(pdev, VRDMA_BARS);
-		return -ENOMEM;
-	}
+	if (!fn->regs)
+		goto err_release;
+	fn->doorbells = pci_iomap(pdev, VRDMA_BAR_DOORBELLS, VRDMA_DOORBELL_PAGE_SIZE);
+	if (!fn->doorbells)
+		goto err_unmap;
 	return 0;
+
+err_unmap:
+	pci_iounmap(pdev, fn->regs);
+err_release:
+	pci_release_selected_regions(pdev, VRDMA_BARS);
+	return -ENOMEM;
 }
 
 static void vrdma_unmap(struct vrdma_function *fn)
 {
+	pci_iounmap(fn->pdev, fn->doorbells);
 	pci_iounmap(fn->pdev, fn->regs);
 	pci_release_selected_regions(fn->pdev, VRDMA_BARS);
 }

@@ -2,14 +2,10 @@
 /*
  * Protection domains.
  */
-#include <rdma/uverbs_ioctl.h>
-
 #include "vrdma_ib.h"
 
 int vrdma_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
-	struct vrdma_ucontext *ucontext =
-		rdma_udata_to_drv_context(udata, struct vrdma_ucontext, ibucontext);
 	struct vrdma_dev *dev = to_vrdma_dev(ibpd->device);
 	struct vrdma_uverbs_alloc_pd_resp resp = {};
 	struct vrdma_pd *pd = to_vrdma_pd(ibpd);
@@ -19,7 +15,7 @@ int vrdma_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	if (err)
 		return err;
 
-	err = vrdma_cmd_alloc_pd(dev, ucontext->handle, &pd->handle);
+	err = vrdma_cmd_alloc_pd(dev, vrdma_udata_owner(udata), &pd->handle);
 	if (err)
 		return err;
 

@@ -4,6 +4,7 @@
  */
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
+#include <rdma/ib_mad.h>
 
 #include <linux/if_vlan.h>
 
@@ -40,12 +41,12 @@ int vrdma_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *pro
 	return 0;
 }
 
-/* RoCE without the management of InfiniBand: no MAD agent is attached to the port. */
 int vrdma_get_port_immutable(struct ib_device *ibdev, u32 port, struct ib_port_immutable *props)
 {
 	struct vrdma_dev *dev = to_vrdma_dev(ibdev);
 
-	props->core_cap_flags = RDMA_CORE_CAP_PROT_ROCE | RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP;
+	props->core_cap_flags = RDMA_CORE_PORT_IBA_ROCE | RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+	props->max_mad_size = IB_MGMT_MAD_SIZE;
 	props->gid_tbl_len = le16_to_cpu(dev->caps.gid_table_len);
 	props->pkey_tbl_len = le16_to_cpu(dev->caps.pkey_table_len);
 	return 0;

@@ -1,22 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Queue pairs: RC, UC and UD. Processes post in their own memory (queue.h). Which transition a QP
- * may make, and with which attributes, the device decides: it alone knows the state.
+ * Queue pairs: RC, UC and UD, and the kernel's GSI. Processes post in their own memory (queue.h),
+ * as the kernel does in its own (post_send.c). Which transition a QP may make, and with which
+ * attributes, the device decides: it alone knows the state.
  */
 #include <linux/log2.h>
-#include <rdma/uverbs_ioctl.h>
 
 #include "vrdma_ib.h"
 
-static int vrdma_qp_check_attr(struct vrdma_dev *dev, const struct ib_qp_init_attr *attr)
+static bool vrdma_qp_type_known(enum ib_qp_type type, struct ib_udata *udata)
+{
+	switch (type) {
+	case IB_QPT_RC:
+	case IB_QPT_UC:
+	case IB_QPT_UD:
+		return true;
+	case IB_QPT_XRC_INI:
+		return udata;
+	case IB_QPT_GSI:
+		return !udata;
+	default:
+		return false;
+	}
+}
+
+static int vrdma_qp_check_attr(struct vrdma_dev *dev, const struct ib_qp_init_attr *attr,
+			       struct ib_udata *udata)
 {
 	const struct ib_device_attr *limits = &dev->ibdev.attrs;
 	const struct ib_qp_cap *cap = &attr->cap;
 
-	if (attr->qp_type != IB_QPT_RC && attr->qp_type != IB_QPT_UC && attr->qp_type != IB_QPT_UD)
+	if (!vrdma_qp_type_known(attr->qp_type, udata))
 		return -EOPNOTSUPP;
 	if (attr->create_flags || attr->rwq_ind_tbl || !attr->send_cq ||
-	    !attr->recv_cq)
+	    (!attr->recv_cq && attr->qp_type != IB_QPT_XRC_INI))
 		return -EOPNOTSUPP;
 	if (cap->max_send_wr > limits->max_qp_wr || cap->max_recv_wr > limits->max_qp_wr ||
 	    cap->max_send_sge > limits->max_send_sge || cap->max_recv_sge > limits->max_recv_sge ||
@@ -34,12 +51,13 @@ bool vrdma_ring_fits(u32 depth, u8 stride_shift, u8 min_shift, u32 max_wr, size_
 	return !depth || entry_size <= BIT(stride_shift);
 }
 
-static int vrdma_qp_check_rings(const struct ib_qp_cap *cap,
+static int vrdma_qp_check_rings(const struct ib_qp_cap *cap, enum ib_qp_type type,
 				const struct vrdma_uverbs_create_qp *req)
 {
 	size_t send_sges = cap->max_send_sge * sizeof(struct vrdma_sge);
 	size_t recv_sges = cap->max_recv_sge * sizeof(struct vrdma_sge);
-	size_t payload = max_t(size_t, send_sges, cap->max_inline_data);
+	size_t xrc = type == IB_QPT_XRC_INI ? sizeof(struct vrdma_sq_xrc) : 0;
+	size_t payload = xrc + max_t(size_t, send_sges, cap->max_inline_data);
 
 	if (memchr_inv(req->reserved, 0, sizeof(req->reserved)))
 		return -EINVAL;
@@ -65,7 +83,7 @@ static void vrdma_qp_fill_arg(struct vrdma_cmd_create_qp *arg, const struct ib_q
 			      const struct vrdma_uverbs_create_qp *req)
 {
 	arg->send_cq = cpu_to_le32(to_vrdma_cq(attr->send_cq)->cqn);
-	arg->recv_cq = cpu_to_le32(to_vrdma_cq(attr->recv_cq)->cqn);
+	arg->recv_cq = attr->recv_cq ? cpu_to_le32(to_vrdma_cq(attr->recv_cq)->cqn) : 0;
 	arg->sq_depth = cpu_to_le32(req->sq_depth);
 	arg->rq_depth = cpu_to_le32(req->rq_depth);
 	arg->sq_stride_shift = req->sq_stride_shift;
@@ -81,22 +99,22 @@ static void vrdma_qp_fill_arg(struct vrdma_cmd_create_qp *arg, const struct ib_q
 /* Tells the device; the page list is needed for no longer than that. */
 static int vrdma_qp_make(struct vrdma_dev *dev, struct vrdma_qp *qp,
 			 struct vrdma_cmd_create_qp *arg, const struct vrdma_uverbs_create_qp *req,
-			 u32 *doorbell_slot)
+			 struct ib_udata *udata)
 {
 	u64 size = vrdma_qp_buffer_size(req->sq_depth, req->sq_stride_shift, req->rq_depth,
 					req->rq_stride_shift);
 	struct vrdma_pages pages;
 	int err;
 
-	qp->umem = vrdma_pin_queue(dev, &pages, req->buffer, size);
-	if (IS_ERR(qp->umem))
-		return PTR_ERR(qp->umem);
+	err = vrdma_queue_memory_init(dev, &qp->memory, &pages, udata, req->buffer, size);
+	if (err)
+		return err;
 	arg->pages = pages.list;
 	arg->first_offset = cpu_to_le32(pages.first_offset);
-	err = vrdma_cmd_create_qp(dev, arg, &qp->ibqp.qp_num, doorbell_slot);
+	err = vrdma_cmd_create_qp(dev, arg, &qp->ibqp.qp_num, &qp->doorbell_slot);
 	vrdma_pages_cleanup(dev, &pages);
 	if (err)
-		ib_umem_release(qp->umem);
+		vrdma_queue_memory_cleanup(dev, &qp->memory);
 	return err;
 }
 
@@ -107,31 +125,32 @@ static int vrdma_qp_unmake(struct vrdma_dev *dev, struct vrdma_qp *qp)
 	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_QP, qp->ibqp.qp_num);
 	if (err)
 		return err;
-	ib_umem_release(qp->umem);
+	vrdma_queue_memory_cleanup(dev, &qp->memory);
 	return 0;
 }
 
 int vrdma_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_udata *udata)
 {
-	struct vrdma_ucontext *ucontext =
-		rdma_udata_to_drv_context(udata, struct vrdma_ucontext, ibucontext);
 	struct vrdma_cmd_create_qp arg = {
-		.ucontext = cpu_to_le32(ucontext->handle),
+		.ucontext = cpu_to_le32(vrdma_udata_owner(udata)),
 		.pd = cpu_to_le32(to_vrdma_pd(ibqp->pd)->handle),
 	};
 	struct vrdma_dev *dev = to_vrdma_dev(ibqp->device);
 	struct vrdma_uverbs_create_qp_resp resp = {};
 	struct vrdma_qp *qp = to_vrdma_qp(ibqp);
-	struct vrdma_uverbs_create_qp req;
+	struct vrdma_uverbs_create_qp req = {};
 	int err;
 
-	err = vrdma_qp_check_attr(dev, attr);
+	err = vrdma_qp_check_attr(dev, attr, udata);
 	if (err)
 		return err;
-	err = vrdma_udata_in(udata, &req, sizeof(req));
+	if (udata)
+		err = vrdma_udata_in(udata, &req, sizeof(req));
+	else
+		vrdma_qp_kernel_layout(&req, attr);
 	if (err)
 		return err;
-	err = vrdma_qp_check_rings(&attr->cap, &req);
+	err = vrdma_qp_check_rings(&attr->cap, attr->qp_type, &req);
 	if (err)
 		return err;
 	err = vrdma_qp_check_srq(attr, &req);
@@ -139,28 +158,52 @@ int vrdma_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_
 		return err;
 
 	vrdma_qp_fill_arg(&arg, attr, &req);
-	err = vrdma_qp_make(dev, qp, &arg, &req, &resp.doorbell_slot);
+	err = vrdma_qp_make(dev, qp, &arg, &req, udata);
 	if (err)
 		return err;
-
-	err = vrdma_event_target_add(&dev->qps, ibqp->qp_num, &qp->target);
-	if (err)
-		goto err_unmake;
 
 	attr->cap.max_send_wr = req.sq_depth;
 	attr->cap.max_recv_wr = req.rq_depth;
 	qp->cap = attr->cap;
 	qp->sq_sig_type = attr->sq_sig_type;
+	if (!udata) {
+		err = vrdma_work_queues_init(qp, &req);
+		if (err)
+			goto err_unmake;
+	}
+
+	err = vrdma_event_target_add(&dev->qps, ibqp->qp_num, &qp->target);
+	if (err)
+		goto err_queues;
+
+	resp.doorbell_slot = qp->doorbell_slot;
 	err = vrdma_udata_out(udata, &resp, sizeof(resp));
 	if (err)
 		goto err_target;
+	if (!udata)
+		vrdma_work_queues_attach(qp);
 	return 0;
 
 err_target:
 	vrdma_event_target_remove(&dev->qps, ibqp->qp_num, &qp->target);
+err_queues:
+	vrdma_work_queues_cleanup(qp);
 err_unmake:
 	vrdma_qp_unmake(dev, qp);
 	return err;
+}
+
+/*
+ * Before a kernel QP goes, and while its number cannot be another's, no CQ may name it any more.
+ * Nothing completes in RESET; a device that refuses it has failed, and is quiet.
+ */
+static void vrdma_qp_retire(struct vrdma_dev *dev, struct vrdma_qp *qp)
+{
+	struct vrdma_qp_attr wire = { .state = IB_QPS_RESET };
+
+	vrdma_qp_attr_select(&wire, IB_QP_STATE);
+	vrdma_cmd_modify_qp(dev, qp->ibqp.qp_num, &wire);
+	vrdma_work_queues_detach(qp);
 }
 
 int vrdma_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
@@ -169,10 +212,13 @@ int vrdma_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct vrdma_qp *qp = to_vrdma_qp(ibqp);
 	int err;
 
+	if (qp->memory.data)
+		vrdma_qp_retire(dev, qp);
 	err = vrdma_qp_unmake(dev, qp);
 	if (err)
 		return err;
 	vrdma_event_target_remove(&dev->qps, ibqp->qp_num, &qp->target);
+	vrdma_work_queues_cleanup(qp);
 	return 0;
 }
 
@@ -226,6 +272,8 @@ static void vrdma_qp_attr_from_wire(struct ib_qp_attr *attr, const struct vrdma_
 
 int vrdma_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata)
 {
+	struct vrdma_dev *dev = to_vrdma_dev(ibqp->device);
+	struct vrdma_qp *qp = to_vrdma_qp(ibqp);
 	struct vrdma_qp_attr wire = {};
 	int err;
 
@@ -235,7 +283,20 @@ int vrdma_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struc
 	err = vrdma_qp_attr_to_wire(&wire, attr, mask);
 	if (err)
 		return err;
-	return vrdma_cmd_modify_qp(to_vrdma_dev(ibqp->device), ibqp->qp_num, &wire);
+	/* Nobody names the port of a GSI QP later than at its creation. */
+	if (ibqp->qp_type == IB_QPT_GSI && mask & IB_QP_STATE && attr->qp_state == IB_QPS_INIT) {
+		wire.port_num = VRDMA_PORT;
+		wire.attr_mask |= cpu_to_le32(IB_QP_PORT);
+	}
+	err = vrdma_cmd_modify_qp(dev, ibqp->qp_num, &wire);
+	if (!qp->memory.data || !(mask & IB_QP_STATE))
+		return err;
+	if (!err && attr->qp_state == IB_QPS_RESET)
+		vrdma_work_queues_reset(qp);
+	/* All QPs of a failed device are in error, and who drains one must not be told no. */
+	if (err && attr->qp_state == IB_QPS_ERR && vrdma_dev_failed(dev))
+		return 0;
+	return err;
 }
 
 int vrdma_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
@@ -262,4 +323,20 @@ int vrdma_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	init_attr->sq_sig_type = qp->sq_sig_type;
 	init_attr->cap = qp->cap;
 	return 0;
+}
+
+int vrdma_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
+{
+	return vrdma_cmd_multicast(to_vrdma_dev(ibqp->device), VRDMA_ADMIN_ATTACH_MCAST,
+				   ibqp->qp_num, gid->raw);
+}
+
+/* A device that failed has forgotten it. */
+int vrdma_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
+{
+	struct vrdma_dev *dev = to_vrdma_dev(ibqp->device);
+	int err;
+
+	err = vrdma_cmd_multicast(dev, VRDMA_ADMIN_DETACH_MCAST, ibqp->qp_num, gid->raw);
+	return err && vrdma_dev_failed(dev) ? 0 : err;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Shared receive queues. Processes post in their own memory (queue.h).
+ * Shared receive queues. Processes post in their own memory (queue.h), as the kernel does in its
+ * own (post_recv.c).
  */
-#include <rdma/uverbs_ioctl.h>
+#include <linux/log2.h>
 
 #include "vrdma_ib.h"
 
@@ -13,7 +14,7 @@ static int vrdma_srq_check(struct vrdma_dev *dev, const struct ib_srq_init_attr 
 	const struct ib_srq_attr *attr = &init->attr;
 	size_t wqe_size = VRDMA_RQ_PAYLOAD_OFFSET + attr->max_sge * sizeof(struct vrdma_sge);
 
-	if (init->srq_type != IB_SRQT_BASIC)
+	if (init->srq_type != IB_SRQT_BASIC && init->srq_type != IB_SRQT_XRC)
 		return -EOPNOTSUPP;
 	if (!attr->max_wr || attr->max_wr > limits->max_srq_wr ||
 	    attr->max_sge > limits->max_srq_sge)
@@ -29,21 +30,21 @@ static int vrdma_srq_check(struct vrdma_dev *dev, const struct ib_srq_init_attr 
 /* Tells the device; the page list is needed for no longer than that. */
 static int vrdma_srq_make(struct vrdma_dev *dev, struct vrdma_srq *srq,
 			  struct vrdma_cmd_create_srq *arg,
-			  const struct vrdma_uverbs_create_srq *req)
+			  const struct vrdma_uverbs_create_srq *req, struct ib_udata *udata)
 {
 	u64 size = vrdma_srq_buffer_size(req->depth, req->stride_shift);
 	struct vrdma_pages pages;
 	int err;
 
-	srq->umem = vrdma_pin_queue(dev, &pages, req->buffer, size);
-	if (IS_ERR(srq->umem))
-		return PTR_ERR(srq->umem);
+	err = vrdma_queue_memory_init(dev, &srq->memory, &pages, udata, req->buffer, size);
+	if (err)
+		return err;
 	arg->pages = pages.list;
 	arg->first_offset = cpu_to_le32(pages.first_offset);
 	err = vrdma_cmd_create_srq(dev, arg, &srq->srqn);
 	vrdma_pages_cleanup(dev, &pages);
 	if (err)
-		ib_umem_release(srq->umem);
+		vrdma_queue_memory_cleanup(dev, &srq->memory);
 	return err;
 }
 
@@ -54,24 +55,32 @@ static int vrdma_srq_unmake(struct vrdma_dev *dev, struct vrdma_srq *srq)
 	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_SRQ, srq->srqn);
 	if (err)
 		return err;
-	ib_umem_release(srq->umem);
+	vrdma_queue_memory_cleanup(dev, &srq->memory);
 	return 0;
+}
+
+static void vrdma_srq_kernel_layout(struct vrdma_uverbs_create_srq *layout,
+				    const struct ib_srq_attr *attr)
+{
+	layout->depth = roundup_pow_of_two(max(attr->max_wr, 1u));
+	layout->stride_shift = vrdma_receive_stride_shift(attr->max_sge);
 }
 
 int vrdma_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct ib_udata *udata)
 {
-	struct vrdma_ucontext *ucontext =
-		rdma_udata_to_drv_context(udata, struct vrdma_ucontext, ibucontext);
 	struct vrdma_dev *dev = to_vrdma_dev(ibsrq->device);
 	struct vrdma_srq *srq = to_vrdma_srq(ibsrq);
-	struct vrdma_uverbs_create_srq req;
+	struct vrdma_uverbs_create_srq req = {};
 	struct vrdma_cmd_create_srq arg = {
-		.ucontext = cpu_to_le32(ucontext->handle),
+		.ucontext = cpu_to_le32(vrdma_udata_owner(udata)),
 		.pd = cpu_to_le32(to_vrdma_pd(ibsrq->pd)->handle),
 	};
-	int err;
+	int err = 0;
 
-	err = vrdma_udata_in(udata, &req, sizeof(req));
+	if (udata)
+		err = vrdma_udata_in(udata, &req, sizeof(req));
+	else
+		vrdma_srq_kernel_layout(&req, &init->attr);
 	if (err)
 		return err;
 	err = vrdma_srq_check(dev, init, &req);
@@ -81,19 +90,33 @@ int vrdma_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct
 	arg.depth = cpu_to_le32(req.depth);
 	arg.stride_shift = req.stride_shift;
 	arg.max_sge = cpu_to_le16(init->attr.max_sge);
-	err = vrdma_srq_make(dev, srq, &arg, &req);
+	if (init->srq_type == IB_SRQT_XRC) {
+		arg.xrcd = cpu_to_le32(to_vrdma_xrcd(init->ext.xrc.xrcd)->handle);
+		arg.cq = cpu_to_le32(to_vrdma_cq(init->ext.cq)->cqn);
+	}
+	err = vrdma_srq_make(dev, srq, &arg, &req, udata);
 	if (err)
 		return err;
 
-	err = vrdma_event_target_add(&dev->srqs, srq->srqn, &srq->target);
-	if (err) {
-		vrdma_srq_unmake(dev, srq);
-		return err;
-	}
 	init->attr.max_wr = req.depth;
+	ibsrq->ext.xrc.srq_num = srq->srqn; /* means something to XRC alone */
 	srq->max_wr = init->attr.max_wr;
 	srq->max_sge = init->attr.max_sge;
+	if (!udata) {
+		err = vrdma_srq_ring_init(srq, req.stride_shift);
+		if (err)
+			goto err_unmake;
+	}
+	err = vrdma_event_target_add(&dev->srqs, srq->srqn, &srq->target);
+	if (err)
+		goto err_ring;
 	return 0;
+
+err_ring:
+	vrdma_srq_ring_cleanup(srq);
+err_unmake:
+	vrdma_srq_unmake(dev, srq);
+	return err;
 }
 
 /* The size is for good: the device does not have IB_DEVICE_SRQ_RESIZE. */
@@ -132,5 +155,6 @@ int vrdma_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 	if (err)
 		return err;
 	vrdma_event_target_remove(&dev->srqs, srq->srqn, &srq->target);
+	vrdma_srq_ring_cleanup(srq);
 	return 0;
 }

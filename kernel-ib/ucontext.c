@@ -10,12 +10,14 @@
 enum vrdma_mmap_kind {
 	VRDMA_MMAP_BAR,		/* uncached where the hypervisor heeds it: stores stay in order */
 	VRDMA_MMAP_STATUS,	/* guest memory that the device writes */
+	VRDMA_MMAP_DM,		/* guest memory that both write; the entry has it */
 };
 
 struct vrdma_mmap_entry {
 	struct rdma_user_mmap_entry entry;
 	enum vrdma_mmap_kind kind;
 	unsigned long pfn;
+	struct vrdma_dm_pages *dm;
 };
 
 static struct vrdma_mmap_entry *to_vrdma_mmap_entry(struct rdma_user_mmap_entry *entry)
@@ -42,9 +44,30 @@ static struct rdma_user_mmap_entry *vrdma_mmap_entry_add(struct vrdma_ucontext *
 	return &entry->entry;
 }
 
-void vrdma_mmap_free(struct rdma_user_mmap_entry *entry)
+struct rdma_user_mmap_entry *vrdma_mmap_dm(struct ib_ucontext *ibucontext,
+					   struct vrdma_dm_pages *pages)
 {
-	kfree(to_vrdma_mmap_entry(entry));
+	struct vrdma_mmap_entry *entry = kzalloc(sizeof(*entry), GFP_KERNEL);
+
+	if (!entry)
+		return NULL;
+	entry->kind = VRDMA_MMAP_DM;
+	entry->pfn = page_to_pfn(pages->first);
+	entry->dm = pages;
+	if (rdma_user_mmap_entry_insert(ibucontext, &entry->entry, pages->size)) {
+		kfree(entry);
+		return NULL;
+	}
+	return &entry->entry;
+}
+
+void vrdma_mmap_free(struct rdma_user_mmap_entry *rdma_entry)
+{
+	struct vrdma_mmap_entry *entry = to_vrdma_mmap_entry(rdma_entry);
+
+	if (entry->dm)
+		vrdma_dm_pages_free(entry->dm);
+	kfree(entry);
 }
 
 /* Those that were never added are NULL, and are nothing to remove. */
@@ -75,12 +98,16 @@ static int vrdma_mmap_entries_add(struct vrdma_dev *dev, struct vrdma_ucontext *
 	return 0;
 }
 
-int vrdma_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
+void vrdma_ucontext_describe(struct vrdma_ucontext *ucontext,
+			     struct vrdma_uverbs_alloc_ucontext_resp *resp)
 {
-	struct vrdma_ucontext *ucontext = to_vrdma_ucontext(ibucontext);
-	struct vrdma_dev *dev = to_vrdma_dev(ibucontext->device);
+	struct vrdma_dev *dev = to_vrdma_dev(ucontext->ibucontext.device);
 	const struct ib_device_attr *attrs = &dev->ibdev.attrs;
-	struct vrdma_uverbs_alloc_ucontext_resp resp = {
+
+	*resp = (struct vrdma_uverbs_alloc_ucontext_resp) {
+		.doorbell_mmap_offset = rdma_user_mmap_get_offset(ucontext->doorbell),
+		.kick_mmap_offset = rdma_user_mmap_get_offset(ucontext->kick),
+		.status_mmap_offset = rdma_user_mmap_get_offset(ucontext->status),
 		.max_inline = le32_to_cpu(dev->caps.max_inline),
 		.max_send_sge = attrs->max_send_sge,
 		.max_recv_sge = attrs->max_recv_sge,
@@ -89,6 +116,13 @@ int vrdma_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 		.max_srq_wr = attrs->max_srq_wr,
 		.max_srq_sge = attrs->max_srq_sge,
 	};
+}
+
+int vrdma_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
+{
+	struct vrdma_ucontext *ucontext = to_vrdma_ucontext(ibucontext);
+	struct vrdma_dev *dev = to_vrdma_dev(ibucontext->device);
+	struct vrdma_uverbs_alloc_ucontext_resp resp;
 	u32 doorbell_page;
 	int err;
 
@@ -110,9 +144,7 @@ int vrdma_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 	if (err)
 		goto err_dealloc;
 
-	resp.doorbell_mmap_offset = rdma_user_mmap_get_offset(ucontext->doorbell);
-	resp.kick_mmap_offset = rdma_user_mmap_get_offset(ucontext->kick);
-	resp.status_mmap_offset = rdma_user_mmap_get_offset(ucontext->status);
+	vrdma_ucontext_describe(ucontext, &resp);
 	err = vrdma_udata_out(udata, &resp, sizeof(resp));
 	if (err)
 		goto err_entries;
@@ -147,6 +179,7 @@ int vrdma_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 	struct rdma_user_mmap_entry *rdma_entry;
 	struct vrdma_mmap_entry *entry;
 	pgprot_t prot = vma->vm_page_prot;
+	size_t size = PAGE_SIZE;
 	int err = -EPERM;
 
 	rdma_entry = rdma_user_mmap_entry_get(ibucontext, vma);
@@ -167,8 +200,11 @@ int vrdma_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 			goto out;
 		vma->vm_flags &= ~VM_MAYWRITE;
 		break;
+	case VRDMA_MMAP_DM:
+		size = entry->dm->size;
+		break;
 	}
-	err = rdma_user_mmap_io(ibucontext, vma, entry->pfn, PAGE_SIZE, prot, rdma_entry);
+	err = rdma_user_mmap_io(ibucontext, vma, entry->pfn, size, prot, rdma_entry);
 out:
 	rdma_user_mmap_entry_put(rdma_entry);
 	return err;

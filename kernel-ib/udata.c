@@ -3,6 +3,8 @@
  * What the provider and this driver tell each other beside the uverbs commands (uverbs.h). It is as
  * long as was agreed; what a newer provider adds must be zero, which asks for nothing.
  */
+#include <rdma/uverbs_ioctl.h>
+
 #include "vrdma_ib.h"
 
 int vrdma_udata_none(struct ib_udata *udata)
@@ -23,7 +25,18 @@ int vrdma_udata_in(struct ib_udata *udata, void *req, size_t size)
 
 int vrdma_udata_out(struct ib_udata *udata, void *resp, size_t size)
 {
+	if (!udata)
+		return 0;
 	if (udata->outlen < size)
 		return -EINVAL;
 	return ib_copy_to_udata(udata, resp, size);
+}
+
+/* The user context that what is made shall belong to; 0 is the kernel's. */
+u32 vrdma_udata_owner(struct ib_udata *udata)
+{
+	struct vrdma_ucontext *ucontext =
+		rdma_udata_to_drv_context(udata, struct vrdma_ucontext, ibucontext);
+
+	return ucontext ? ucontext->handle : 0;
 }

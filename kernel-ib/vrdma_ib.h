@@ -4,7 +4,9 @@
  *
  * Layers, each of which knows only those below it:
  *
- *	device, port, netdev, ucontext, pd, ah, mr, cq, srq, qp	the verbs
+ *	device, port, netdev, ucontext, pd, ah, mr, mw, dm, cq, xrcd, srq, qp	the verbs
+ *	post_send, post_recv, poll_cq				the data path of kernel users
+ *	work_queue, queue_memory, doorbell			its rings, and who is told
  *	vrdma/commands.h					one function an admin command
  *	eq, pages						events; page lists
  *	admin							the admin queue
@@ -16,19 +18,23 @@
 #define VRDMA_IB_H
 
 #include <linux/completion.h>
+#include <linux/if.h>
 #include <linux/if_ether.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
 #include <linux/pci.h>
 #include <linux/refcount.h>
+#include <linux/scatterlist.h>
 #include <linux/semaphore.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include <rdma/ib_umem.h>
+#include <rdma/ib_umem_odp.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
 
 #include <vrdma/commands.h>
 #include <vrdma/device.h>
@@ -48,6 +54,7 @@ static_assert(PAGE_SIZE == VRDMA_DOORBELL_PAGE_SIZE);
 struct vrdma_function {
 	struct pci_dev *pdev;
 	void __iomem *regs;
+	void __iomem *doorbells; /* page 0 of them: the kernel's own */
 	struct vrdma_identity id;
 
 	/* Makes and replaces dev; as a work item it never runs twice at a time. */
@@ -112,9 +119,14 @@ struct vrdma_dev {
 	struct xarray cqs;	   /* cqn to struct vrdma_event_target */
 	struct xarray srqs;
 	struct xarray qps;
+	struct xarray odp_mrs; /* by key */
+	struct workqueue_struct *odp_wq;
+
+	atomic_long_t dm_size; /* bytes of device memory that are taken */
 
 	struct mutex quiesce_lock; /* quiesced, and the reset before it is set */
 	bool quiesced;		   /* was reset; touches no guest memory any more */
+	struct work_struct flush;  /* has kernel CQs polled when nobody else completes WQEs */
 
 	spinlock_t event_lock; /* events_open, and each event while it is given to ib_core */
 	bool events_open;      /* the device is registered */
@@ -122,6 +134,8 @@ struct vrdma_dev {
 	/* What the paired netdev was last seen to be; written under the RTNL lock. */
 	struct notifier_block netdev_notifier;
 	struct net_device *netdev;
+	struct kobject *net_dir;
+	char net_link[IFNAMSIZ]; /* its name there, or empty */
 	unsigned int netdev_mtu;
 	bool link_up;
 };
@@ -134,6 +148,20 @@ struct vrdma_ucontext {
 	struct rdma_user_mmap_entry *status;
 };
 
+/* Pages that one process or more may map, which they outlive. */
+struct vrdma_dm_pages {
+	struct vrdma_dev *dev;
+	struct page *first;
+	dma_addr_t dma;
+	size_t size;
+};
+
+struct vrdma_dm {
+	struct ib_dm ibdm;
+	struct vrdma_dm_pages *pages;
+	struct rdma_user_mmap_entry *entry; /* has the pages, for those who map them */
+};
+
 struct vrdma_pd {
 	struct ib_pd ibpd;
 	u32 handle;
@@ -141,36 +169,117 @@ struct vrdma_pd {
 
 struct vrdma_ah {
 	struct ib_ah ibah;
-	u32 handle;
+	u32 handle;	    /* or 0: the kernel's, of which the device knows nothing */
+	struct vrdma_av av; /* the kernel's: each of its WQEs holds a copy */
 };
 
 struct vrdma_mr {
 	struct ib_mr ibmr;
 	struct ib_umem *umem;
+	u32 key; /* as it was given out: the low byte of ibmr's may be another */
+	int access_flags;
+
+	/* Fast registration: the pages that were mapped last (mr_fast.c). */
+	__le64 *list;
+	dma_addr_t list_dma;
+	u32 list_count;
+	u32 list_max;
+
+	/* With pages on demand, see odp.c: */
+	bool odp;
+	bool odp_implicit; /* of the whole address space, in children */
+	u32 odp_first_offset;
+	unsigned long odp_start; /* where page 0 is */
+	u64 odp_pages;
+	u64 odp_iova;
+	u64 odp_length;
+	struct vrdma_event_target target;
+	struct mutex odp_lock; /* the children, and one fault at a time */
+	struct xarray odp_children; /* by their place in the address space */
+};
+
+struct vrdma_mw {
+	struct ib_mw ibmw;
+	u32 key; /* as it was given out */
+};
+
+/* Where a queue lies: in memory of a process, which is pinned, or in the kernel's own. */
+struct vrdma_queue_memory {
+	struct ib_umem *umem;
+	void *data; /* the kernel's, else NULL */
+	size_t size;
+	struct sg_table table; /* of data */
+};
+
+/* A kernel user's ring of WQEs. Posts hold the lock; the tail is moved by who polls the CQ. */
+struct vrdma_work_queue {
+	spinlock_t lock; /* taken in interrupts */
+	void *ring;
+	u64 *wr_ids; /* by slot */
+	u32 head;    /* WQEs posted, free-running */
+	u32 tail;    /* WQEs completed, free-running */
+	u32 depth;   /* a power of two, or 0 */
+	u32 max_sge;
+	u8 stride_shift;
 };
 
 struct vrdma_cq {
 	struct ib_cq ibcq;
 	struct vrdma_event_target target;
-	struct ib_umem *umem;
+	struct mutex resize_lock; /* memory, with the device's ring */
+	struct vrdma_queue_memory memory;
 	u32 cqn;
+
+	/* Of kernel CQs alone. */
+	spinlock_t lock; /* all below; taken in interrupts */
+	u32 consumer;	 /* CQEs taken, free-running */
+	u32 depth;	 /* a power of two */
+	u32 arm;	 /* as last written for the device */
+	struct list_head senders;   /* QPs, by send_link */
+	struct list_head receivers; /* QPs with a ring of their own, by recv_link */
+};
+
+/* What an SRQ's cookie stands for; or, of a free one, the next that is free. */
+union vrdma_cookie {
+	u64 wr_id;
+	u32 next_free;
+};
+
+struct vrdma_xrcd {
+	struct ib_xrcd ibxrcd;
+	u32 handle;
 };
 
 struct vrdma_srq {
 	struct ib_srq ibsrq;
 	struct vrdma_event_target target;
-	struct ib_umem *umem;
+	struct vrdma_queue_memory memory;
 	u32 srqn;
 	u32 max_wr;
 	u32 max_sge;
+
+	/* Of kernel SRQs alone. */
+	spinlock_t lock; /* all below; taken in interrupts */
+	union vrdma_cookie *cookies;
+	u32 free_count;
+	u32 first_free; /* cookie, while free_count is not 0 */
+	u32 head;	/* WQEs posted, free-running */
+	u8 stride_shift;
 };
 
 struct vrdma_qp {
 	struct ib_qp ibqp;
 	struct vrdma_event_target target;
-	struct ib_umem *umem;
+	struct vrdma_queue_memory memory;
 	struct ib_qp_cap cap;
 	enum ib_sig_type sq_sig_type;
+
+	/* Of kernel QPs alone. */
+	struct vrdma_work_queue sq;
+	struct vrdma_work_queue rq;
+	u32 doorbell_slot;
+	struct list_head send_link;
+	struct list_head recv_link;
 };
 
 /* A page list that the device can read (see device.h), for the time of a command. */
@@ -207,9 +316,26 @@ static inline struct vrdma_mr *to_vrdma_mr(struct ib_mr *ibmr)
 	return container_of(ibmr, struct vrdma_mr, ibmr);
 }
 
+static inline void vrdma_mr_set_key(struct vrdma_mr *mr, u32 key)
+{
+	mr->key = key;
+	mr->ibmr.lkey = key;
+	mr->ibmr.rkey = key;
+}
+
+static inline struct vrdma_mw *to_vrdma_mw(struct ib_mw *ibmw)
+{
+	return container_of(ibmw, struct vrdma_mw, ibmw);
+}
+
 static inline struct vrdma_cq *to_vrdma_cq(struct ib_cq *ibcq)
 {
 	return container_of(ibcq, struct vrdma_cq, ibcq);
+}
+
+static inline struct vrdma_xrcd *to_vrdma_xrcd(struct ib_xrcd *ibxrcd)
+{
+	return container_of(ibxrcd, struct vrdma_xrcd, ibxrcd);
 }
 
 static inline struct vrdma_srq *to_vrdma_srq(struct ib_srq *ibsrq)
@@ -241,7 +367,10 @@ bool vrdma_admin_kill(struct vrdma_admin *admin);
 int vrdma_eqs_init(struct vrdma_dev *dev);
 void vrdma_eqs_cleanup(struct vrdma_dev *dev);
 int vrdma_event_target_add(struct xarray *table, u32 id, struct vrdma_event_target *target);
+struct vrdma_event_target *vrdma_event_target_get(struct xarray *table, u32 id);
+void vrdma_event_target_put(struct vrdma_event_target *target);
 void vrdma_event_target_remove(struct xarray *table, u32 id, struct vrdma_event_target *target);
+void vrdma_wake_kernel_cqs(struct vrdma_dev *dev);
 
 /* device.c */
 struct vrdma_dev *vrdma_dev_create(struct vrdma_function *fn);
@@ -252,6 +381,7 @@ void vrdma_dev_quiesce(struct vrdma_dev *dev);
 void vrdma_dev_event(struct vrdma_dev *dev, enum ib_event_type type);
 
 /* netdev.c */
+struct net_device *vrdma_get_netdev(struct ib_device *ibdev, u32 port);
 int vrdma_netdev_pair(struct vrdma_dev *dev);
 void vrdma_netdev_unpair(struct vrdma_dev *dev);
 
@@ -259,13 +389,89 @@ void vrdma_netdev_unpair(struct vrdma_dev *dev);
 int vrdma_udata_none(struct ib_udata *udata);
 int vrdma_udata_in(struct ib_udata *udata, void *req, size_t size);
 int vrdma_udata_out(struct ib_udata *udata, void *resp, size_t size);
+u32 vrdma_udata_owner(struct ib_udata *udata);
 
 /* pages.c */
 int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib_umem *umem,
 		     u64 start);
+int vrdma_pages_init_table(struct vrdma_dev *dev, struct vrdma_pages *pages, struct sg_table *table,
+			   size_t size);
 void vrdma_pages_cleanup(struct vrdma_dev *dev, struct vrdma_pages *pages);
 struct ib_umem *vrdma_pin_queue(struct vrdma_dev *dev, struct vrdma_pages *pages, u64 address,
 				u64 size);
+
+/* queue_memory.c */
+int vrdma_queue_memory_init(struct vrdma_dev *dev, struct vrdma_queue_memory *memory,
+			    struct vrdma_pages *pages, struct ib_udata *udata, u64 address,
+			    u64 size);
+void vrdma_queue_memory_cleanup(struct vrdma_dev *dev, struct vrdma_queue_memory *memory);
+
+/* doorbell.c */
+void vrdma_announce_sends(struct vrdma_dev *dev, struct vrdma_qp *qp);
+void vrdma_announce_receives(struct vrdma_dev *dev, struct vrdma_qp *qp);
+
+/* work_queue.c */
+int vrdma_work_queues_init(struct vrdma_qp *qp, const struct vrdma_uverbs_create_qp *layout);
+void vrdma_work_queues_cleanup(struct vrdma_qp *qp);
+void vrdma_work_queues_attach(struct vrdma_qp *qp);
+void vrdma_work_queues_detach(struct vrdma_qp *qp);
+void vrdma_work_queues_reset(struct vrdma_qp *qp);
+void vrdma_qp_kernel_layout(struct vrdma_uverbs_create_qp *layout, struct ib_qp_init_attr *attr);
+u8 vrdma_receive_stride_shift(u32 max_sge);
+
+static inline bool vrdma_work_queue_full(const struct vrdma_work_queue *wq)
+{
+	/* Who moved the tail has read the shadow entry that this frees. */
+	return wq->head - smp_load_acquire(&wq->tail) >= wq->depth;
+}
+
+static inline void *vrdma_wqe_at(const struct vrdma_work_queue *wq, u32 index)
+{
+	return wq->ring + ((size_t)vrdma_ring_slot(index, wq->depth) << wq->stride_shift);
+}
+
+/* Makes the WQE at head, of which ctrl is the first word, the device's. */
+static inline void vrdma_work_queue_publish(struct vrdma_work_queue *wq, __le32 *ctrl, u32 value,
+					    u64 wr_id)
+{
+	value |= vrdma_ring_phase(wq->head, wq->depth, VRDMA_WQE_PHASE);
+	wq->wr_ids[vrdma_ring_slot(wq->head, wq->depth)] = wr_id;
+	/* The rest of the WQE is written before its phase. */
+	smp_store_release(ctrl, cpu_to_le32(value));
+	/* Who flushes it sees all of it. */
+	smp_store_release(&wq->head, wq->head + 1);
+}
+
+static inline void vrdma_write_sges(struct vrdma_sge *to, const struct ib_sge *from, int count)
+{
+	int i;
+
+	for (i = 0; i < count; i++) {
+		to[i].addr = cpu_to_le64(from[i].addr);
+		to[i].length = cpu_to_le32(from[i].length);
+		to[i].lkey = cpu_to_le32(from[i].lkey);
+	}
+}
+
+/* post_send.c */
+int vrdma_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		    const struct ib_send_wr **bad_wr);
+
+/* post_recv.c */
+int vrdma_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		    const struct ib_recv_wr **bad_wr);
+int vrdma_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
+			const struct ib_recv_wr **bad_wr);
+int vrdma_srq_ring_init(struct vrdma_srq *srq, u8 stride_shift);
+void vrdma_srq_ring_cleanup(struct vrdma_srq *srq);
+u64 vrdma_srq_complete(struct vrdma_srq *srq, u32 cookie);
+
+/* poll_cq.c */
+void vrdma_cq_ring_init(struct vrdma_cq *cq, u32 depth);
+bool vrdma_cq_has_kernel_qps(struct vrdma_cq *cq);
+void vrdma_cq_strike_out(struct vrdma_cq *cq, struct vrdma_qp *qp);
+int vrdma_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc);
+int vrdma_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 
 /* port.c */
 int vrdma_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *props);
@@ -275,12 +481,32 @@ int vrdma_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey);
 int vrdma_add_gid(const struct ib_gid_attr *attr, void **context);
 int vrdma_del_gid(const struct ib_gid_attr *attr, void **context);
 
+/* counters.c */
+struct rdma_hw_stats *vrdma_alloc_hw_port_stats(struct ib_device *ibdev, u32 port);
+int vrdma_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index);
+int vrdma_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct ib_wc *wc,
+		      const struct ib_grh *grh, const struct ib_mad *in, struct ib_mad *out,
+		      size_t *out_size, u16 *out_pkey_index);
+
+/* resources.c */
+int vrdma_fill_res_cq_entry(struct sk_buff *msg, struct ib_cq *ibcq);
+int vrdma_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr);
+int vrdma_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp);
+
 /* ucontext.c */
+void vrdma_ucontext_describe(struct vrdma_ucontext *ucontext,
+			     struct vrdma_uverbs_alloc_ucontext_resp *resp);
 int vrdma_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata);
 void vrdma_dealloc_ucontext(struct ib_ucontext *ibucontext);
 void vrdma_disassociate_ucontext(struct ib_ucontext *ibucontext);
+struct rdma_user_mmap_entry *vrdma_mmap_dm(struct ib_ucontext *ibucontext,
+					   struct vrdma_dm_pages *pages);
 int vrdma_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma);
 void vrdma_mmap_free(struct rdma_user_mmap_entry *entry);
+
+/* import.c */
+extern const struct uapi_definition vrdma_uapi_definitions[];
+int vrdma_query_ucontext(struct ib_ucontext *ibucontext, struct uverbs_attr_bundle *attrs);
 
 /* pd.c */
 int vrdma_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
@@ -292,14 +518,62 @@ void vrdma_av_to_ah_attr(const struct vrdma_av *av, struct rdma_ah_attr *attr);
 int vrdma_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct ib_udata *udata);
 int vrdma_destroy_ah(struct ib_ah *ibah, u32 flags);
 
+/* odp.c */
+int vrdma_odp_init(struct vrdma_dev *dev);
+void vrdma_odp_cleanup(struct vrdma_dev *dev);
+void vrdma_odp_caps(struct ib_device_attr *props);
+void vrdma_odp_event(struct vrdma_dev *dev, u32 key, u64 detail);
+struct ib_mr *vrdma_odp_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
+			       int access_flags);
+void vrdma_odp_cleanup_mr(struct vrdma_dev *dev, struct vrdma_mr *mr);
+int vrdma_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
+		    struct ib_sge *list, u32 count, struct uverbs_attr_bundle *attrs);
+
 /* mr.c */
+#define VRDMA_MR_ACCESS                                                                            \
+	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ |                  \
+	 IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_MW_BIND | IB_ZERO_BASED | IB_ACCESS_HUGETLB)
+
 struct ib_mr *vrdma_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt_addr,
 				int access_flags, struct ib_udata *udata);
+/* Of memory that is no process's to give: nothing of it is pinned here. */
+struct ib_mr *vrdma_reg_bus_mr(struct vrdma_dev *dev, const struct vrdma_cmd_reg_mr *arg);
+struct ib_mr *vrdma_get_dma_mr(struct ib_pd *ibpd, int access_flags);
+struct ib_mr *vrdma_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length,
+				  u64 virt_addr, int access_flags, struct ib_pd *ibpd,
+				  struct ib_udata *udata);
 int vrdma_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+
+/* mr_fast.c */
+struct ib_mr *vrdma_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_num_sg);
+int vrdma_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
+		    unsigned int *sg_offset);
+void vrdma_fast_fill(const struct vrdma_mr *mr, int access_flags, struct vrdma_sq_reg *reg);
+void vrdma_fast_list_free(struct vrdma_dev *dev, struct vrdma_mr *mr);
+
+/* mw.c */
+int vrdma_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
+int vrdma_dealloc_mw(struct ib_mw *ibmw);
+
+/* dm.c */
+extern const struct uapi_definition vrdma_dm_methods[];
+struct ib_dm *vrdma_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibucontext,
+			     struct ib_dm_alloc_attr *attr, struct uverbs_attr_bundle *attrs);
+int vrdma_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs);
+struct ib_mr *vrdma_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm, struct ib_dm_mr_attr *attr,
+			      struct uverbs_attr_bundle *attrs);
+void vrdma_dm_pages_free(struct vrdma_dm_pages *pages);
 
 /* cq.c */
 int vrdma_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr, struct ib_udata *udata);
+int vrdma_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata);
+int vrdma_modify_cq(struct ib_cq *ibcq, u16 count, u16 period);
 int vrdma_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+
+/* xrcd.c */
+int vrdma_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata);
+int vrdma_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata);
+int vrdma_create_any_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_udata *udata);
 
 /* srq.c */
 int vrdma_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct ib_udata *udata);
@@ -316,5 +590,7 @@ int vrdma_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struc
 int vrdma_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		   struct ib_qp_init_attr *init_attr);
 int vrdma_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
+int vrdma_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
+int vrdma_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
 
 #endif /* VRDMA_IB_H */

@@ -3,6 +3,7 @@
 
 --where native     instead of the lab: two devices behind sockets of a vrdmad on this machine, for the tests of verbs;
                    those that need virtual machines are marked `lab`, and those that need such devices `native`
+--torture-seconds  how long test_torture.py goes on
 --update-pyverbs   writes down what comes of each of pyverbs' own tests (pyverbs.txt)
 VRDMA_LAB_DIR      a lab that is up already; the tests use it and leave it up
 VRDMA_TEST_DEVICE  the device in the guests, vrdma0 by default. With rxe0 the tests of verbs run
@@ -10,6 +11,7 @@ VRDMA_TEST_DEVICE  the device in the guests, vrdma0 by default. With rxe0 the te
 """
 
 import os
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +20,9 @@ import pytest
 from framework import emulator, programs
 from framework.endpoint import Endpoint, connect
 from framework.health import Health
+from framework.host_process import HostProcess
 from framework.lab import PROJECT, Guest, Lab, Machine
+from framework.mdev import Mdev, MdevType
 from framework.native import ADDRESSES, Native, NativeGuest, NativeHealth
 from framework.process import Failure, Record, Result
 from framework.rxe import add_rxe
@@ -26,10 +30,20 @@ from framework.verbs import Remote, Session
 
 DEVICE = os.environ.get("VRDMA_TEST_DEVICE", "vrdma0")
 MEASURED = pytest.StashKey[list[str]]()
+# The host's own address, which guests find on their network, and one that it gets for its processes.
+HOST_ADDRESSES = ("10.77.0.1", "10.77.0.101")
+SECOND_ADDRESSES = ("10.77.0.101/32", "fd77::65/128")
+MAKE_MDEV = """
+if [ ! -e {mdev.path} ]; then
+    echo {mdev.uuid} >{type.path}/create
+    echo 52:54:00:77:02:0{number} >{mdev.path}/mac
+fi
+"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--where", choices=("lab", "native"), default="lab", help="where the devices are")
+    parser.addoption("--torture-seconds", type=int, default=10, help="how long vrdma-torture goes on")
     parser.addoption("--update-pyverbs", action="store_true", help="write pyverbs.txt instead of comparing with it")
 
 
@@ -120,7 +134,7 @@ def health(lab: Lab, native: bool, guest0: Guest, guest1: Guest) -> Iterator[Hea
 def watch(request: pytest.FixtureRequest, lab: Lab, record: Record, health: Health) -> Iterator[None]:
     """Fails the test during which a kernel complains, vrdmad ends or a command is left running."""
     record.begin()
-    health.begin()
+    emulator.begin(lab, health)
     yield
     left = record.leftovers()
     for process in left:
@@ -247,3 +261,25 @@ def connected(endpoint: Callable[..., Endpoint], guest0: Guest, guest1: Guest) -
         return left, right
 
     return make
+
+
+@pytest.fixture(scope="module")
+def mdevs(host: Machine) -> Iterator[list[Mdev]]:
+    """Two devices for processes of the host, which are gone when all is over."""
+    both = [Mdev(host, str(uuid.uuid4())) for _ in HOST_ADDRESSES]
+    yield both
+    for mdev in both:
+        if mdev.exists:
+            mdev.remove()
+    for address in SECOND_ADDRESSES:
+        host.run(f"ip address del {address} dev br0", check=False)
+
+
+@pytest.fixture
+def processes(host: Machine, mdevs: list[Mdev]) -> list[HostProcess]:
+    """The two devices as processes of the host have them; made where they are missing, as after the host's boot."""
+    for number, mdev in enumerate(mdevs):
+        host.script(MAKE_MDEV.format(mdev=mdev, type=MdevType(host, "medium"), number=number))
+    for address in SECOND_ADDRESSES:
+        host.run(f"ip address replace {address} dev br0")
+    return [HostProcess(host, mdev, address) for mdev, address in zip(mdevs, HOST_ADDRESSES, strict=True)]

@@ -70,6 +70,38 @@ def test_any_is_stronger_than_solicited(listening):
     assert right.recv_cq.event()
 
 
+def test_moderated_by_count(listening):
+    """Moderates to three completions an event; expects one for the third message, and as many as before once it ends."""
+    left, right = listening
+    right.recv_cq.moderate(count=3, period=0)
+    right.recv_cq.arm()
+    send(left)
+    send(left)
+    assert not right.recv_cq.event(QUIET_S)
+    send(left)
+    assert right.recv_cq.event()
+    right.recv_cq.moderate(count=0, period=0)
+    right.recv_cq.arm()
+    send(left)
+    assert right.recv_cq.event()
+
+
+def test_largest_moderation(listening):
+    """Moderates by the most completions that there may be, and by them or the longest time; expects no event until that
+    changes, and then one when the time is over."""
+    left, right = listening
+    limits = right.device.extended_limits()
+    right.recv_cq.moderate(count=limits.max_cq_count, period=0)
+    right.recv_cq.arm()
+    send(left)
+    assert not right.recv_cq.event(QUIET_S)
+    right.recv_cq.moderate(count=limits.max_cq_count, period=limits.max_cq_period)
+    assert right.recv_cq.event()
+    right.recv_cq.arm()
+    send(left)
+    assert right.recv_cq.event()
+
+
 def test_no_wake_up_is_lost(listening):
     """Receives 400 messages sent at random moments by arming, polling once more, then sleeping; expects all of them.
 

@@ -14,35 +14,7 @@ from framework.verbs import VerbsError
 pytestmark = pytest.mark.lab
 
 MIB = 1 << 20
-# The host's own address, which guests find on their network, and one that it gets for these tests.
-ADDRESSES = ("10.77.0.1", "10.77.0.101")
-CREATE = """
-if [ ! -e {mdev.path} ]; then
-    echo {mdev.uuid} >{type.path}/create
-    echo 52:54:00:77:02:0{number} >{mdev.path}/mac
-fi
-"""
 NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all prlimit --memlock={0}:{0}"
-
-
-@pytest.fixture(scope="module")
-def mdevs(host):
-    """Two devices, which are gone when all is over."""
-    both = [Mdev(host, str(uuid.uuid4())) for _ in ADDRESSES]
-    yield both
-    for mdev in both:
-        if mdev.exists:
-            mdev.remove()
-    host.run(f"ip address del {ADDRESSES[1]}/32 dev br0", check=False)
-
-
-@pytest.fixture
-def processes(host, mdevs):
-    """The two devices as processes of the host have them; made where they are missing, as after the host's boot."""
-    for number, mdev in enumerate(mdevs):
-        host.script(CREATE.format(mdev=mdev, type=MdevType(host, "medium"), number=number))
-    host.run(f"ip address replace {ADDRESSES[1]}/32 dev br0")
-    return [HostProcess(host, mdev, address) for mdev, address in zip(mdevs, ADDRESSES, strict=True)]
 
 
 @pytest.fixture
@@ -84,10 +56,10 @@ def test_latency(pair, sides):
 
 
 def test_bandwidth(pair, sides):
-    """Measures the bandwidth of 64 KiB writes; expects a rate above zero."""
+    """Measures the bandwidth of 64 KiB writes; expects all iterations."""
     _, client = pair("ib_write_bw -F -s 65536 -n 500", *sides)
     (line,) = bandwidths(client)
-    assert line.message_rate > 0
+    assert line.iterations == 500
 
 
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"])

@@ -5,16 +5,9 @@ import errno
 
 import pytest
 
-from framework.verbs import VerbsError
+from framework.verbs import refused
 
 PIECE = 4096
-
-
-def refused(call, *args, **kwargs) -> int:
-    """The errno with which a call fails."""
-    with pytest.raises(VerbsError) as refusal:
-        call(*args, **kwargs)
-    return refusal.value.errno
 
 
 def test_too_long_a_message(connected):
@@ -118,15 +111,47 @@ def test_completion_queue_beyond_limit(open_device, guest0):
     assert opened.cq(1).depth >= 1
 
 
-def test_as_many_protection_domains_as_promised(open_device, guest0):
-    """Allocates protection domains until the device refuses; expects max_pd of them, and room again once they are closed."""
+# The kernel has some of its own.
+SPARE = 8
+
+
+# Tens of thousands take minutes on an emulated processor.
+@pytest.mark.parametrize("kind", [
+    "pd", "qp", *(pytest.param(kind, marks=pytest.mark.native) for kind in ("cq", "mr", "srq", "ah")),
+])  # fmt: skip
+def test_as_many_objects_as_promised(open_device, guest0, kind):
+    """Makes objects of a kind until the device refuses with ENOMEM; expects the number that it says, and room again after."""
     opened = open_device(guest0)
-    most = opened.limits().max_pd
-    allocated = opened.allocate_pds(most + 1)
-    # The kernel has one or two of its own.
-    assert most - 4 <= allocated <= most
-    opened.close()
-    assert open_device(guest0).allocate_pds(8) == 8
+    most = getattr(opened.limits(), f"max_{kind}")
+    made, refusal = opened.exhaust(kind, most + 1)
+    assert refusal == errno.ENOMEM
+    assert most - SPARE <= made <= most
+    assert opened.exhaust(kind, SPARE) == [SPARE, 0]
+
+
+@pytest.mark.lab
+def test_as_many_processes_as_doorbell_pages(open_device, guest0):
+    """Opens contexts until the device has no doorbell page for another; expects ENOMEM, and room again once all are closed."""
+    opened = open_device(guest0)
+    made, refusal = opened.exhaust("context", 4096)
+    assert made >= 8
+    assert refusal == errno.ENOMEM
+    assert opened.exhaust("context", made) == [made, 0]
+
+
+@pytest.mark.lab
+def test_many_objects_of_many_processes(open_device, guest0):
+    """Has four processes make and destroy 500 queue pairs each at once; expects all to succeed."""
+    opened = [open_device(guest0, process) for process in range(4)]
+    calls = [each.begin("exhaust", "qp", 500) for each in opened]
+    assert [call() for call in calls] == [[500, 0]] * 4
+
+
+def test_region_beyond_limit(open_device, guest0):
+    """Registers a region longer than the device says; expects EINVAL or, as there is no such memory, EFAULT or ENOMEM."""
+    opened = open_device(guest0)
+    beyond = opened.limits().max_mr_size + 1
+    assert opened.pd().refused_mr(beyond) in (errno.EINVAL, errno.EFAULT, errno.ENOMEM)
 
 
 @pytest.mark.parametrize("access", [["REMOTE_WRITE"], ["REMOTE_ATOMIC"]])

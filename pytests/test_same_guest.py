@@ -7,7 +7,6 @@ from framework import programs
 from framework.programs import Program, bandwidths, latencies
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"])
 def test_pingpong(pair, guest0, program):
     """Runs both sides of a ping-pong in one guest, sleeping for events; expects all messages to arrive intact."""
@@ -16,16 +15,14 @@ def test_pingpong(pair, guest0, program):
         assert "invalid data" not in result.stdout
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize("command", ["ib_write_bw", "ib_send_bw", "ib_read_bw"])
 def test_bandwidth(pair, guest0, command):
-    """Runs both sides of a bandwidth test in one guest; expects a rate above zero."""
+    """Runs both sides of a bandwidth test in one guest; expects all operations to be carried out."""
     _, client = pair(f"{command} -F -s 4096 -n 200", guest0, guest0)
     (line,) = bandwidths(client)
-    assert line.message_rate > 0
+    assert line.iterations == 200
 
 
-@pytest.mark.lab
 def test_two_pairs_at_once(device, guest0, guest1):
     """Runs two latency tests between the same guests at the same time, one each way; expects both to finish."""
     write, send = Program("ib_write_lat -F -s 64 -n 200", device), Program("ib_send_lat -F -e -s 64 -n 200", device)
@@ -38,7 +35,6 @@ def test_two_pairs_at_once(device, guest0, guest1):
         assert line.iterations == 200
 
 
-@pytest.mark.lab
 def test_keys_are_of_one_process_domain(endpoint, guest0):
     """Has a process send from memory that another process registered; expects LOC_PROT_ERR: they share the device only."""
     owner, thief = endpoint(guest0), endpoint(guest0, process=1)
@@ -49,7 +45,6 @@ def test_keys_are_of_one_process_domain(endpoint, guest0):
     assert thief.sent() == ["LOC_PROT_ERR"]
 
 
-@pytest.mark.lab
 def test_each_process_has_its_own_numbers(endpoint, guest0):
     """Creates 8 queue pairs and regions in two processes; expects all numbers and keys to differ, and none to follow another."""
     sides = [endpoint(guest0, process=number % 2) for number in range(8)]

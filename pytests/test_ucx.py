@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""UCX over its transports for plain verbs, as ucx_perftest drives them."""
+"""UCX over its transports for plain verbs, as ucx_perftest and io_demo drive them."""
 
 import re
 
 import pytest
 
+from framework.connections import address, start_pair
 from framework.lab import TIMEOUT_S, Guest
 from framework.programs import await_listener, next_port
 
-# The image of the lab's guests has no UCX.
-pytestmark = pytest.mark.native
-
 # The messages that were counted, of the line with the end result.
 FINAL = re.compile(r"^Final:\s+(\d+)", re.MULTILINE)
+# The operations in one of io_demo's reports.
+MOVED = re.compile(r"total min:\d+ max:\d+ total:(\d+) \| read")
 ITERATIONS = 100
 
 
@@ -46,3 +46,18 @@ def test_transports(device, guest0, guest1, transport, test, how):
     size = 4096 if how == "zcopy" else 8
     options = f"-t {test} -x {transport} -d {device}:1 -s {size} -D {how}"
     assert run(guest0, guest1, "UCX_NET_DEVICES=all", options) == ITERATIONS
+
+
+@pytest.mark.parametrize("transports", ["rc_v", "ud_v"])
+@pytest.mark.parametrize("interface", ["", "-A"], ids=["tag", "am"])
+def test_connection_manager(device, guest0, guest1, transports, interface):
+    """Has a client connect by rdma_cm, and write to and read from the server, where both check what they get; expects each
+    operation to be carried out."""
+    variables = f"UCX_TLS={transports} UCX_NET_DEVICES={device}:1 UCX_SOCKADDR_TLS_PRIORITY=rdmacm"
+    command = f"env {variables} io_demo -p {{port}} -d 8:65536 -q {interface}"
+    server, client = start_pair(guest0, guest1, command,
+                                f"{command} -o read,write -i {ITERATIONS} {address(guest0, 4)}")
+    done = client.wait(TIMEOUT_S)
+    server.kill()
+    assert sum(int(count) for count in MOVED.findall(done.stdout)) == ITERATIONS
+    assert "Client exit with status 'OK'" in done.stdout

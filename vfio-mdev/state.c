@@ -158,9 +158,16 @@ static void begin_reset(struct vrdma_state *state)
 	state->reset_pending = true;
 }
 
-/* When it returns, the mediator can reach no memory of the guest, whatever it is doing. */
+/*
+ * When it returns, the mediator can reach no memory of the guest, whatever it is doing.
+ *
+ * pin_lock is held since before begin_reset(): a mediator that is quick to serve the reset opens
+ * the window after it is closed here.
+ */
 static void finish_reset(struct vrdma_device *dev)
 {
+	lockdep_assert_held(&dev->window.pin_lock);
+
 	vrdma_irqs_reset(dev);
 	vrdma_window_disable(dev);
 	wake_up_interruptible(&dev->state.wait);
@@ -171,11 +178,13 @@ void vrdma_reset(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;
 
+	mutex_lock(&dev->window.pin_lock);
 	spin_lock(&state->lock);
 	state->recovering = false;
 	begin_reset(state);
 	spin_unlock(&state->lock);
 	finish_reset(dev);
+	mutex_unlock(&dev->window.pin_lock);
 }
 
 /* A VM took the device, or gave it back. */
@@ -183,18 +192,17 @@ void vrdma_reset_open(struct vrdma_device *dev, bool open)
 {
 	struct vrdma_state *state = &dev->state;
 
+	mutex_lock(&dev->window.pin_lock);
 	spin_lock(&state->lock);
 	state->open = open;
 	state->recovering = false;
 	begin_reset(state);
 	spin_unlock(&state->lock);
 	finish_reset(dev);
+	mutex_unlock(&dev->window.pin_lock);
 }
 
-/*
- * pin_lock makes the check and the opening of the window one step against a reset, which counts the
- * generation up first and closes the window, under pin_lock, second.
- */
+/* pin_lock makes the check and the opening of the window one step against a reset. */
 int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
 {
 	struct vrdma_state *state = &dev->state;
@@ -231,6 +239,7 @@ int vrdma_adopt(struct vrdma_device *dev)
 	struct vrdma_state *state = &dev->state;
 	int ret = 0;
 
+	mutex_lock(&dev->window.pin_lock);
 	spin_lock(&state->lock);
 	if (state->removed) {
 		ret = -ENODEV;
@@ -246,6 +255,7 @@ int vrdma_adopt(struct vrdma_device *dev)
 
 	if (!ret)
 		finish_reset(dev);
+	mutex_unlock(&dev->window.pin_lock);
 	return ret;
 }
 
@@ -261,7 +271,9 @@ void vrdma_abandon(struct vrdma_device *dev)
 	state->condition = VRDMA_FATAL;
 	spin_unlock(&state->lock);
 
+	mutex_lock(&dev->window.pin_lock);
 	vrdma_window_disable(dev);
+	mutex_unlock(&dev->window.pin_lock);
 	if (fatal)
 		vrdma_irq_raise(dev, 0);
 	wake_up_interruptible(&state->wait);

@@ -287,12 +287,12 @@ void vrdma_window_disable(struct vrdma_device *dev)
 {
 	struct vrdma_window *window = &dev->window;
 
-	mutex_lock(&window->pin_lock);
+	lockdep_assert_held(&window->pin_lock);
+
 	window->live = false;
 	count_revocation(window);
 	revoke(dev, 0, WINDOW_PAGES - 1);
 	clear_highpage(window->scratch);
-	mutex_unlock(&window->pin_lock);
 }
 
 /* Forgets the scratch pages that were touched since the reset. */

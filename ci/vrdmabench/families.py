@@ -45,8 +45,8 @@ FAMILIES = [
     Family("registration", "Registering memory", "ibv_reg_mr by size: of memory that was never touched, of memory that was, and "
            "of memory that was registered before.",
            _verbs("registration", "^reg_mr", "shared", quick="^reg_mr/.*/(4096|1048576|16777216)/")),
-    Family("qp", "Making a QP", "Creating, modifying and destroying a QP; <i>life</i> is all of it.",
-           _verbs("qp", "^qp_verb", "shared")),
+    Family("control", "Control verbs", "Making and destroying objects, and each state of a QP; <i>connect</i> is a QP from "
+           "ibv_create_qp to RTS.", _verbs("control", "^control_verb", "shared")),
     Family("wakeup", "When nobody spins", "From posting to a sleeping poller until the bytes are there (<i>wakeup_write</i>) or "
            "ibv_get_cq_event has returned (<i>wakeup_event</i>). Baseline, in turns with it: a thread woken by an eventfd that "
            "answers in the same way. <i>idle_cpu</i>: what vrdmad takes of a core while so many QPs are connected.",

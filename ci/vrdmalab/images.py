@@ -26,13 +26,13 @@ PACKAGES = (
     "busybox-static", "iproute2", "kmod", "netbase", "procps", "psmisc", "python3", "systemd", "udev",
     "qemu-system-x86", "mdevctl", "libspdlog1.10", "libfmt9",
     "rdma-core", "ibverbs-utils", "ibverbs-providers", "perftest", "rdmacm-utils", "python3-pyverbs",
-    "libfabric-bin", "ethtool", "iputils-ping", "pciutils", "strace", "tcpdump",
+    "libfabric-bin", "nfs-kernel-server", "ucx-utils", "ethtool", "iputils-ping", "pciutils", "strace", "tcpdump",
 )  # fmt: skip
 UNUSED_FILES = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*")
 UNUSED_DRIVERS = (
     "drivers/ata", "drivers/gpu", "drivers/hid", "drivers/hwmon", "drivers/iio", "drivers/input", "drivers/md",
-    "drivers/media", "drivers/net/ethernet", "drivers/net/wireless", "drivers/platform", "drivers/scsi",
-    "drivers/staging", "drivers/usb", "sound",
+    "drivers/media", "drivers/net/ethernet", "drivers/net/wireless", "drivers/platform",
+    "drivers/scsi/*/*", "drivers/staging", "drivers/usb", "sound",
 )  # fmt: skip
 KEPT_IMAGES = 3
 SPARE_BYTES = 64 << 20

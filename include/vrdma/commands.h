@@ -96,6 +96,19 @@ static inline int vrdma_cmd_query_port(struct vrdma_dev *dev, struct vrdma_cpl_q
 	return 0;
 }
 
+static inline int vrdma_cmd_query_counters(struct vrdma_dev *dev, struct vrdma_counters *counters)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+	int err;
+
+	err = vrdma_admin_exec(dev, VRDMA_ADMIN_QUERY_COUNTERS, &cmd, &cpl);
+	if (err)
+		return err;
+	*counters = cpl.counters;
+	return 0;
+}
+
 static inline int vrdma_cmd_create_eq(struct vrdma_dev *dev, const struct vrdma_cmd_create_eq *arg,
 				      __u32 *handle)
 {
@@ -128,6 +141,13 @@ static inline int vrdma_cmd_alloc_pd(struct vrdma_dev *dev, __u32 ucontext, __u3
 	return vrdma_cmd_create(dev, VRDMA_ADMIN_ALLOC_PD, &cmd, handle);
 }
 
+static inline int vrdma_cmd_alloc_xrcd(struct vrdma_dev *dev, __u32 *handle)
+{
+	struct vrdma_admin_cmd cmd = {};
+
+	return vrdma_cmd_create(dev, VRDMA_ADMIN_ALLOC_XRCD, &cmd, handle);
+}
+
 static inline int vrdma_cmd_reg_mr(struct vrdma_dev *dev, const struct vrdma_cmd_reg_mr *arg,
 				   __u32 *key)
 {
@@ -137,6 +157,68 @@ static inline int vrdma_cmd_reg_mr(struct vrdma_dev *dev, const struct vrdma_cmd
 	return vrdma_cmd_create(dev, VRDMA_ADMIN_REG_MR, &cmd, key);
 }
 
+static inline int vrdma_cmd_map_pages(struct vrdma_dev *dev, const struct vrdma_cmd_map_pages *arg)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+
+	cmd.map_pages = *arg;
+	return vrdma_admin_exec(dev, VRDMA_ADMIN_MAP_PAGES, &cmd, &cpl);
+}
+
+/* There is no memory there: what waits for it fails. */
+static inline int vrdma_cmd_refuse_pages(struct vrdma_dev *dev, __u32 key, __u64 first, __u32 count)
+{
+	struct vrdma_cmd_map_pages arg;
+
+	memset(&arg, 0, sizeof(arg));
+	arg.pages.count = __cpu_to_le32(count);
+	arg.first = __cpu_to_le64(first);
+	arg.key = __cpu_to_le32(key);
+	arg.flags = __cpu_to_le32(VRDMA_MAP_REFUSED);
+	return vrdma_cmd_map_pages(dev, &arg);
+}
+
+static inline int vrdma_cmd_unmap_pages(struct vrdma_dev *dev, __u32 key, __u64 first, __u64 count)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+	int err;
+
+	cmd.unmap_pages.first = __cpu_to_le64(first);
+	cmd.unmap_pages.count = __cpu_to_le64(count);
+	cmd.unmap_pages.key = __cpu_to_le32(key);
+	err = vrdma_admin_exec(dev, VRDMA_ADMIN_UNMAP_PAGES, &cmd, &cpl);
+	return err && vrdma_dev_failed(dev) ? 0 : err;
+}
+
+static inline int vrdma_cmd_rereg_mr(struct vrdma_dev *dev, const struct vrdma_cmd_rereg_mr *arg)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+
+	cmd.rereg_mr = *arg;
+	return vrdma_admin_exec(dev, VRDMA_ADMIN_REREG_MR, &cmd, &cpl);
+}
+
+static inline int vrdma_cmd_alloc_mw(struct vrdma_dev *dev, __u32 pd, __u32 type, __u32 *key)
+{
+	struct vrdma_admin_cmd cmd = {};
+
+	cmd.alloc_mw.pd = __cpu_to_le32(pd);
+	cmd.alloc_mw.type = __cpu_to_le32(type);
+	return vrdma_cmd_create(dev, VRDMA_ADMIN_ALLOC_MW, &cmd, key);
+}
+
+static inline int vrdma_cmd_alloc_mr(struct vrdma_dev *dev, __u32 pd, __u32 max_pages, __u32 *key)
+{
+	struct vrdma_admin_cmd cmd = {};
+
+	cmd.alloc_mr.pd = __cpu_to_le32(pd);
+	cmd.alloc_mr.max_pages = __cpu_to_le32(max_pages);
+	return vrdma_cmd_create(dev, VRDMA_ADMIN_ALLOC_MR, &cmd, key);
+}
+
 static inline int vrdma_cmd_create_cq(struct vrdma_dev *dev, const struct vrdma_cmd_create_cq *arg,
 				      __u32 *cqn)
 {
@@ -144,6 +226,40 @@ static inline int vrdma_cmd_create_cq(struct vrdma_dev *dev, const struct vrdma_
 
 	cmd.create_cq = *arg;
 	return vrdma_cmd_create(dev, VRDMA_ADMIN_CREATE_CQ, &cmd, cqn);
+}
+
+static inline int vrdma_cmd_resize_cq(struct vrdma_dev *dev, const struct vrdma_cmd_resize_cq *arg)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+
+	cmd.resize_cq = *arg;
+	return vrdma_admin_exec(dev, VRDMA_ADMIN_RESIZE_CQ, &cmd, &cpl);
+}
+
+static inline int vrdma_cmd_modify_cq(struct vrdma_dev *dev, __u32 cqn, __u16 count,
+				      __u16 period_us)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+
+	cmd.modify_cq.cqn = __cpu_to_le32(cqn);
+	cmd.modify_cq.count = __cpu_to_le16(count);
+	cmd.modify_cq.period_us = __cpu_to_le16(period_us);
+	return vrdma_admin_exec(dev, VRDMA_ADMIN_MODIFY_CQ, &cmd, &cpl);
+}
+
+static inline int vrdma_cmd_query_clock(struct vrdma_dev *dev, __u64 *clock)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+	int err;
+
+	err = vrdma_admin_exec(dev, VRDMA_ADMIN_QUERY_CLOCK, &cmd, &cpl);
+	if (err)
+		return err;
+	*clock = __le64_to_cpu(cpl.query_clock.clock);
+	return 0;
 }
 
 static inline int vrdma_cmd_create_srq(struct vrdma_dev *dev,
@@ -218,6 +334,28 @@ static inline int vrdma_cmd_query_qp(struct vrdma_dev *dev, __u32 qpn, struct vr
 		return err;
 	*attr = cpl.query_qp;
 	return 0;
+}
+
+/* ATTACH_MCAST or DETACH_MCAST. */
+static inline int vrdma_cmd_multicast(struct vrdma_dev *dev, __u32 opcode, __u32 qpn,
+				      const __u8 *gid)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+
+	cmd.multicast.qpn = __cpu_to_le32(qpn);
+	memcpy(cmd.multicast.gid, gid, sizeof(cmd.multicast.gid));
+	return vrdma_admin_exec(dev, opcode, &cmd, &cpl);
+}
+
+/* LISTEN or UNLISTEN. */
+static inline int vrdma_cmd_listen(struct vrdma_dev *dev, __u32 opcode, __u64 service_id)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+
+	cmd.listen.service_id = __cpu_to_le64(service_id);
+	return vrdma_admin_exec(dev, opcode, &cmd, &cpl);
 }
 
 static inline int vrdma_cmd_create_ah(struct vrdma_dev *dev, __u32 pd, const struct vrdma_av *av,

@@ -191,7 +191,23 @@ enum vrdma_admin_opcode {
 	VRDMA_ADMIN_MODIFY_SRQ = 21,
 	VRDMA_ADMIN_QUERY_SRQ = 22,
 	VRDMA_ADMIN_DESTROY_SRQ = 23,
-	VRDMA_ADMIN_OPCODE_END = 24,
+	VRDMA_ADMIN_RESIZE_CQ = 24,
+	VRDMA_ADMIN_MODIFY_CQ = 25,
+	VRDMA_ADMIN_REREG_MR = 26,
+	VRDMA_ADMIN_ALLOC_MW = 27,
+	VRDMA_ADMIN_DEALLOC_MW = 28,
+	VRDMA_ADMIN_ALLOC_MR = 29,
+	VRDMA_ADMIN_MAP_PAGES = 30,
+	VRDMA_ADMIN_UNMAP_PAGES = 31,
+	VRDMA_ADMIN_ALLOC_XRCD = 34,
+	VRDMA_ADMIN_DEALLOC_XRCD = 35,
+	VRDMA_ADMIN_ATTACH_MCAST = 36,
+	VRDMA_ADMIN_DETACH_MCAST = 37,
+	VRDMA_ADMIN_QUERY_COUNTERS = 38,
+	VRDMA_ADMIN_QUERY_CLOCK = 44,
+	VRDMA_ADMIN_LISTEN = 45,
+	VRDMA_ADMIN_UNLISTEN = 46,
+	VRDMA_ADMIN_OPCODE_END = 47,
 };
 
 #define VRDMA_ADMIN_PHASE VRDMA_BIT(31)
@@ -218,8 +234,9 @@ struct vrdma_cmd_alloc_pd {
 
 /*
  * The buffer begins first_offset bytes into the first block. Its remote and local address is
- * start, except for a DMA MR (VRDMA_MR_DMA), whose addresses are bus addresses themselves: it has
- * no page list and only the guest kernel may own its PD.
+ * start, which is 0 with IB_ACCESS_ZERO_BASED, except for a DMA MR (VRDMA_MR_DMA), whose addresses
+ * are bus addresses themselves: it has no page list and only the guest kernel may own its PD. Nor
+ * has a region of no bytes a page list.
  */
 struct vrdma_cmd_reg_mr {
 	struct vrdma_page_list pages;
@@ -232,14 +249,118 @@ struct vrdma_cmd_reg_mr {
 };
 #define VRDMA_MR_DMA VRDMA_BIT(0)
 
+/*
+ * On-demand paging. A region with IB_ACCESS_ON_DEMAND has no page list: its pages, of 4 KiB, come
+ * and go, and are named by their number; page 0 is that of the first byte, which is first_offset
+ * into it. A message that touches pages that the device has not got waits, and the device says
+ * which (VRDMA_EQE_PAGE_FAULT); a fault that is not answered it repeats. The device may also forget
+ * pages, and ask again. The driver answers with MAP_PAGES; or, where there is no memory, with
+ * VRDMA_MAP_REFUSED, by which the message fails. It may also map what nobody has asked for. From
+ * the answer to UNMAP_PAGES on the device does not touch the pages that were mapped there. What is
+ * touched through a window to such a region is a fault of the region's.
+ *
+ * A region may be as long as an address space (VRDMA_ON_DEMAND_MAX_SIZE).
+ */
+struct vrdma_cmd_map_pages {
+	struct vrdma_page_list pages; /* of 4 KiB; with VRDMA_MAP_REFUSED only their count */
+	__le64 first;		      /* number of the first */
+	__le32 key;
+	__le32 flags; /* VRDMA_MAP_* */
+};
+#define VRDMA_MAP_WRITABLE VRDMA_BIT(0)
+#define VRDMA_MAP_REFUSED VRDMA_BIT(1)
+#define VRDMA_MAP_MAX_PAGES 4096
+#define VRDMA_ON_DEMAND_MAX_SIZE (1ull << 57)
+
+/*
+ * What may be on demand (enum ib_odp_transport_cap_bits: send 0, receive 1, write 2, read 3,
+ * atomics 4, SRQ 5). A datagram that waits too long for its receiver's pages is lost.
+ */
+#define VRDMA_ODP_RC VRDMA_MASK(5, 0)
+#define VRDMA_ODP_UC (VRDMA_MASK(2, 0) | VRDMA_BIT(5))
+#define VRDMA_ODP_UD (VRDMA_MASK(1, 0) | VRDMA_BIT(5))
+
+struct vrdma_cmd_unmap_pages {
+	__le64 first;
+	__le64 count; /* may reach beyond the region */
+	__le32 key;
+	__le32 reserved;
+};
+
+/*
+ * Changes a region, whose key stays: what the flags name is new, the rest stays and its fields are
+ * zero. A region to which windows are bound is EBUSY; one with pages on demand is EOPNOTSUPP, and
+ * none becomes one. After any error it is what it was.
+ */
+struct vrdma_cmd_rereg_mr {
+	struct vrdma_page_list pages;
+	__le64 start;
+	__le64 length;
+	__le32 pd;
+	__le32 access_flags;
+	__le32 first_offset;
+	__le32 flags; /* VRDMA_REREG_*: values of enum ibv_rereg_mr_flags */
+	__le32 key;
+	__le32 reserved;
+};
+#define VRDMA_REREG_TRANSLATION VRDMA_BIT(0) /* pages, first_offset, start, length */
+#define VRDMA_REREG_PD VRDMA_BIT(1)
+#define VRDMA_REREG_ACCESS VRDMA_BIT(2)
+
+/* DEALLOC_MW and DEREG_MR take keys as they were given out: a later low byte is left out. */
+struct vrdma_cmd_alloc_mw {
+	__le32 pd;
+	__le32 type; /* enum ib_mw_type; type 2 is 2B: a window is bound to one QP */
+};
+
+/* A region for fast registration: it gets memory by VRDMA_SQ_REG_MR (queue.h). */
+struct vrdma_cmd_alloc_mr {
+	__le32 pd; /* of the guest kernel's */
+	__le32 max_pages; /* 1..VRDMA_MAX_FAST_PAGES */
+};
+#define VRDMA_MAX_FAST_PAGES 512
+
 struct vrdma_cmd_create_cq {
 	struct vrdma_page_list pages; /* struct vrdma_cq_control, then CQEs: see queue.h */
 	__le32 first_offset;	      /* below the block size; a multiple of 64 */
 	__le32 depth;		      /* CQEs, a power of two */
 	__le32 eq;		      /* handle of the event queue for its completions */
 	__le32 ucontext;
+	__le32 flags; /* VRDMA_CQ_* */
+	__le32 reserved;
+};
+#define VRDMA_CQ_TIMESTAMP VRDMA_BIT(0)	     /* CQEs say when they were written */
+#define VRDMA_CQ_IGNORE_OVERRUN VRDMA_BIT(1) /* what is not taken in time is overwritten */
+
+/*
+ * Another ring for a CQ, for CQEs from now on. Their count goes on, so the guest prepares the new
+ * buffer for it: consumer and arm as they are, and every place with the phase of no CQE (queue.h).
+ * CQEs that were not taken stay in the old ring; they are no more than the new one has places
+ * (EINVAL otherwise), which the guest may fill with them. It takes none, nor arms, meanwhile.
+ */
+struct vrdma_cmd_resize_cq {
+	struct vrdma_page_list pages;
+	__le32 first_offset; /* below the block size; a multiple of 64 */
+	__le32 depth;	     /* CQEs, a power of two */
+	__le32 cqn;
+	__le32 reserved;
 };
 
+/*
+ * Moderation: an event that was asked for comes when so many CQEs were written since the last one,
+ * or so much time after the first of them. 0: by the other alone. With both 0, at once.
+ */
+struct vrdma_cmd_modify_cq {
+	__le32 cqn;
+	__le16 count;
+	__le16 period_us;
+};
+#define VRDMA_MAX_CQ_MODERATION 65535
+
+/*
+ * An XRC domain (ALLOC_XRCD, which has no argument) belongs to the device, as several user contexts
+ * may share it. An SRQ that names one is for the XRC_RECV QPs of that domain, and only for them.
+ */
 struct vrdma_cmd_create_srq {
 	struct vrdma_page_list pages; /* WQEs: see queue.h */
 	__le32 first_offset;	      /* below the block size; a multiple of the stride */
@@ -249,6 +370,8 @@ struct vrdma_cmd_create_srq {
 	__u8 stride_shift; /* log2 of bytes a WQE */
 	__u8 reserved0;
 	__le16 max_sge;
+	__le32 xrcd; /* or 0 */
+	__le32 cq;   /* with an XRC domain: where its WQEs complete; else 0 */
 	__le32 reserved1;
 };
 
@@ -261,6 +384,11 @@ struct vrdma_cmd_modify_srq {
 	__le32 limit; /* no more than the depth */
 };
 
+/*
+ * An XRC_SEND QP has no RQ and no recv_cq. An XRC_RECV QP has an XRC domain and nothing else: no
+ * queues, no CQs, no PD, no user context. What its peer asks of memory it does for the PD of the
+ * SRQ that the request names (IBA A14).
+ */
 struct vrdma_cmd_create_qp {
 	struct vrdma_page_list pages; /* struct vrdma_qp_control, SQ, RQ: see queue.h */
 	__le32 first_offset;	      /* below the block size; a multiple of 64 */
@@ -272,13 +400,13 @@ struct vrdma_cmd_create_qp {
 	__le32 rq_depth;  /* WQEs, a power of two, or 0 */
 	__u8 sq_stride_shift; /* log2 of bytes a WQE: see queue.h */
 	__u8 rq_stride_shift;
-	__u8 qp_type;	  /* enum ib_qp_type: RC 2, UC 3, UD 4 */
+	__u8 qp_type;	  /* enum ib_qp_type: RC 2, UC 3, UD 4, XRC_SEND 9, XRC_RECV 10; GSI 1 */
 	__u8 flags;	  /* VRDMA_QP_* */
 	__le32 max_inline; /* bytes */
 	__le16 max_send_sge;
 	__le16 max_recv_sge; /* 0 with an SRQ, as is rq_depth */
 	__le32 srq;	     /* whose WQEs it takes, or 0 */
-	__le32 reserved;
+	__le32 xrcd;	     /* of XRC_RECV, else 0 */
 };
 #define VRDMA_QP_SQ_SIGNAL_ALL VRDMA_BIT(0)
 
@@ -286,6 +414,29 @@ struct vrdma_cmd_modify_qp {
 	__le32 qpn;
 	__le32 reserved;
 	struct vrdma_qp_attr attr;
+};
+
+/*
+ * A UD QP gets the datagrams that anybody, itself included, sends to QP VRDMA_MULTICAST_QPN of a
+ * multicast GID that it is attached to. It cannot be destroyed while it is attached.
+ */
+struct vrdma_cmd_multicast {
+	__le32 qpn;
+	__le32 reserved;
+	__u8 gid[16];
+};
+#define VRDMA_MULTICAST_QPN 0xffffff
+
+/*
+ * The endport of some devices has several functions, each a program's (function_bits of
+ * QUERY_DEVICE): they have the same GIDs, but each its own QPNs, which begin with its number. Each
+ * has a QP1. A message of communication management goes to the one that its remote id begins with,
+ * or if it is a request for a service, to the one that listens to that; all others go to any of
+ * them, as does a request for a service to which none listens. Who listens several times stops as
+ * often. EADDRINUSE: another function listens to it. EOPNOTSUPP: there is one function.
+ */
+struct vrdma_cmd_listen {
+	__le64 service_id;
 };
 
 struct vrdma_cmd_create_ah {
@@ -312,13 +463,22 @@ struct vrdma_admin_cmd {
 		struct vrdma_cmd_create_eq create_eq;
 		struct vrdma_cmd_alloc_pd alloc_pd;
 		struct vrdma_cmd_reg_mr reg_mr;
+		struct vrdma_cmd_rereg_mr rereg_mr;
+		struct vrdma_cmd_alloc_mw alloc_mw;
+		struct vrdma_cmd_alloc_mr alloc_mr;
 		struct vrdma_cmd_create_cq create_cq;
+		struct vrdma_cmd_resize_cq resize_cq;
+		struct vrdma_cmd_modify_cq modify_cq;
 		struct vrdma_cmd_create_srq create_srq;
 		struct vrdma_cmd_modify_srq modify_srq;
 		struct vrdma_cmd_create_qp create_qp;
 		struct vrdma_cmd_modify_qp modify_qp;
+		struct vrdma_cmd_multicast multicast;
+		struct vrdma_cmd_listen listen;
 		struct vrdma_cmd_create_ah create_ah;
 		struct vrdma_cmd_set_gid set_gid;
+		struct vrdma_cmd_map_pages map_pages;
+		struct vrdma_cmd_unmap_pages unmap_pages;
 		__u8 bytes[120]; /* what a command does not use is reserved */
 	};
 };
@@ -345,11 +505,16 @@ struct vrdma_cpl_query_device {
 	__u8 max_qp_rd_atomic;
 	__u8 max_qp_init_rd_atomic;
 	__le16 max_srq_sge;
-	__u8 reserved[4];
+	__u8 function_bits; /* 1 << n functions at most share the GIDs: see vrdma_cmd_listen */
+	__u8 function;	    /* this one's number */
+	__u8 reserved[2];
 	__u8 node_guid[8];
 	__le64 firmware_version; /* vrdmad's version: major << 32 | minor << 16 | patch */
 	__le32 max_srq;
 	__le32 max_srq_wr;
+	__le32 max_mcast_grp;
+	__le32 max_mcast_qp_attach;
+	__le32 max_total_mcast_qp_attach;
 };
 
 struct vrdma_cpl_query_port {
@@ -361,9 +526,15 @@ struct vrdma_cpl_query_port {
 };
 
 struct vrdma_cpl_handle {
-	__le32 handle; /* what was created: ucontext, pd, eq, cqn, srqn, ah; key (lkey == rkey) */
+	__le32 handle; /* what was made: ucontext, pd, eq, cqn, srqn, ah, xrcd; key (lkey = rkey) */
 	__le32 reserved;
 };
+
+/* The clock of timestamps in CQEs: ns since some time, of 64 bits. */
+struct vrdma_cpl_query_clock {
+	__le64 clock;
+};
+#define VRDMA_CLOCK_KHZ 1000000
 
 struct vrdma_cpl_alloc_ucontext {
 	__le32 handle;
@@ -380,6 +551,35 @@ struct vrdma_cpl_query_srq {
 	__le32 reserved;
 };
 
+/*
+ * QUERY_COUNTERS: what has happened since the function was enabled. A message counts where it was
+ * sent and where it arrived, once each; the bytes of a READ or an atomic count as sent by the side
+ * whose memory was read.
+ */
+enum vrdma_counter {
+	VRDMA_COUNTER_TX_BYTES,
+	VRDMA_COUNTER_RX_BYTES,
+	VRDMA_COUNTER_TX_MESSAGES,
+	VRDMA_COUNTER_RX_MESSAGES,
+	VRDMA_COUNTER_DROPPED_MESSAGES,	    /* datagrams and UC messages that found no receive */
+	VRDMA_COUNTER_FLUSHED_WQES,
+	VRDMA_COUNTER_RNR_NAKS,		    /* answers of peers that had no receive */
+	VRDMA_COUNTER_ACK_TIMEOUTS,	    /* messages that a peer did not answer */
+	VRDMA_COUNTER_RETRIES_EXCEEDED,	    /* WQEs that failed for the reason of the one above */
+	VRDMA_COUNTER_RNR_RETRIES_EXCEEDED,
+	VRDMA_COUNTER_REMOTE_ACCESS_ERRORS, /* WQEs that the peer's memory refused */
+	VRDMA_COUNTER_REMOTE_ERRORS,	    /* WQEs that failed at the peer for another reason */
+	VRDMA_COUNTER_LOCAL_ERRORS,	    /* WQEs, also receives, that were wrong themselves */
+	VRDMA_COUNTER_REFUSED_REQUESTS,	    /* of peers */
+	VRDMA_COUNTER_CQ_OVERRUNS,
+	VRDMA_NUM_COUNTERS,
+};
+
+struct vrdma_counters {
+	__le64 value[VRDMA_NUM_COUNTERS];
+};
+VRDMA_CHECK_SIZE(struct vrdma_counters, 120);
+
 /* status is 0 or a positive Linux errno; everything else is zero where it is not 0. */
 struct vrdma_admin_cpl {
 	__le32 header; /* VRDMA_ADMIN_PHASE | _OPCODE | _ID of the command, written last */
@@ -389,8 +589,10 @@ struct vrdma_admin_cpl {
 		struct vrdma_cpl_query_port query_port;
 		struct vrdma_cpl_handle handle;
 		struct vrdma_cpl_alloc_ucontext alloc_ucontext;
+		struct vrdma_cpl_query_clock query_clock;
 		struct vrdma_cpl_create_qp create_qp;
 		struct vrdma_cpl_query_srq query_srq;
+		struct vrdma_counters counters;
 		struct vrdma_qp_attr query_qp;
 		__u8 bytes[120];
 	};
@@ -410,13 +612,26 @@ VRDMA_CHECK_SIZE(struct vrdma_eq_control, 128);
 
 struct vrdma_eqe {
 	__le32 header; /* VRDMA_EQE_*, written last */
-	__le32 id;     /* cqn, qpn, srqn or port number */
-	__le32 reserved[2];
+	__le32 id;     /* cqn, qpn, srqn, key or port number */
+	__le64 detail; /* VRDMA_EQE_PAGE_FAULT: VRDMA_FAULT_*; else 0 */
 };
 VRDMA_CHECK_SIZE(struct vrdma_eqe, 16);
 #define VRDMA_EQE_PHASE VRDMA_BIT(31)
 #define VRDMA_EQE_TYPE VRDMA_MASK(7, 0)
 #define VRDMA_EQE_COMPLETION 0x80 /* id: the CQ. Other types: enum ib_event_type, an async event */
+#define VRDMA_EQE_PAGE_FAULT 0x81 /* id: the region's key */
 #define VRDMA_EQ_MAX_DEPTH 65536
+
+/* Which pages a message waits for: the first for certain, some that follow as it seems. */
+#define VRDMA_FAULT_PAGE 0x000fffffffffffffull
+#define VRDMA_FAULT_COUNT 0x7ff0000000000000ull
+#define VRDMA_FAULT_WRITE 0x8000000000000000ull
+#define VRDMA_FAULT_MAX_PAGES VRDMA_GET(VRDMA_FAULT_COUNT, VRDMA_FAULT_COUNT)
+
+static inline __u64 vrdma_fault(__u64 first, __u64 count, int write)
+{
+	return VRDMA_SET(VRDMA_FAULT_PAGE, first) | VRDMA_SET(VRDMA_FAULT_COUNT, count) |
+	       (write ? VRDMA_FAULT_WRITE : 0);
+}
 
 #endif /* VRDMA_DEVICE_H */

@@ -14,7 +14,7 @@
 #ifndef VRDMA_QUEUE_H
 #define VRDMA_QUEUE_H
 
-#include "bits.h"
+#include "device.h"
 
 /*
  * Waking the poller. The poller looks at the next WQE of a QP without being told while the QP is
@@ -111,14 +111,15 @@ VRDMA_CHECK_SIZE(struct vrdma_sge, 16);
 
 /*
  * Send WQE: this header, then the payload: SGEs, or with VRDMA_SQ_INLINE `length` bytes of data,
- * for atomics struct vrdma_sq_atomic and one SGE.
+ * for atomics struct vrdma_sq_atomic and one SGE; or the one structure named at the opcode. On the
+ * send queue of an XRC QP struct vrdma_sq_xrc precedes the payload.
  */
 struct vrdma_sq_wqe {
 	__le32 ctrl;   /* VRDMA_WQE_PHASE | VRDMA_SQ_* */
 	__le32 length; /* bytes of inline data, else 0 */
 	__be32 imm;    /* immediate data, as it goes on the wire, or 0 */
 	union {
-		__le32 rkey; /* RDMA, atomics; SEND with invalidate: key to invalidate */
+		__le32 rkey; /* RDMA, atomics; else the key that the opcode is about, or 0 */
 		__le32 qkey; /* UD */
 	};
 	union {
@@ -138,14 +139,59 @@ VRDMA_CHECK_SIZE(struct vrdma_sq_wqe, 24);
 #define VRDMA_SQ_SOLICITED VRDMA_BIT(9)
 #define VRDMA_SQ_FENCE VRDMA_BIT(10)
 #define VRDMA_SQ_INLINE VRDMA_BIT(11)
+#define VRDMA_SQ_AV VRDMA_BIT(12) /* UD: struct vrdma_av precedes the payload; ah is 0 */
 #define VRDMA_WQE_NUM_SGE VRDMA_MASK(20, 16)
-#define VRDMA_SQ_RESERVED (VRDMA_MASK(30, 21) | VRDMA_MASK(15, 12))
+#define VRDMA_SQ_RESERVED (VRDMA_MASK(30, 21) | VRDMA_MASK(15, 13))
 
 struct vrdma_sq_atomic {
 	__le64 compare_add;
 	__le64 swap; /* compare and swap only, else 0 */
 };
 VRDMA_CHECK_SIZE(struct vrdma_sq_atomic, 16);
+
+/*
+ * Binds the memory window (IBA 10.6.7) whose key the header names with the low byte that it shall
+ * have from now on. A type 1 window may be bound already, and length 0 unbinds it; one of type 2
+ * must not, and is unbound by an invalidation. Addresses are those of the region; those of a type 2
+ * window count from its first byte if access_flags has IB_ZERO_BASED.
+ */
+struct vrdma_sq_bind {
+	__le64 addr;
+	__le64 length;
+	__le32 lkey; /* of the memory region that has the memory */
+	__le32 access_flags; /* enum ib_access_flags */
+};
+VRDMA_CHECK_SIZE(struct vrdma_sq_bind, 24);
+
+/*
+ * Gives a region that was made without memory (fast registration, IBA 10.6.3) its pages. The
+ * header names its key, with the low byte that it shall have from now on. The region must be new or
+ * invalidated. Entries of the list's page behind the last are not looked at.
+ */
+struct vrdma_sq_reg {
+	struct vrdma_page_list pages; /* levels 0 or 1; valid until the WQE completes */
+	__le64 start;		      /* address of the first byte */
+	__le64 length;
+	__le32 access_flags; /* enum ib_access_flags */
+	__le32 first_offset; /* below the block size */
+};
+VRDMA_CHECK_SIZE(struct vrdma_sq_reg, 40);
+
+/* Of which SRQ the peer takes a WQE, if the opcode wants one. */
+struct vrdma_sq_xrc {
+	__le32 srqn;
+	__le32 reserved;
+};
+VRDMA_CHECK_SIZE(struct vrdma_sq_xrc, 8);
+
+/*
+ * A key names a region or window by its upper bits; the low byte is the owner's to choose where the
+ * specification says so (IBA 10.6.3.3): a key whose low byte is not the present one is unknown.
+ */
+#define VRDMA_KEY_TAG VRDMA_MASK(7, 0)
+
+/* An lkey that is every PD's (ibv_alloc_null_mr): zeros are read there, what is written is lost. */
+#define VRDMA_NULL_LKEY 0x100u
 
 enum vrdma_sq_opcode {
 	VRDMA_SQ_RDMA_WRITE = 0,
@@ -155,6 +201,11 @@ enum vrdma_sq_opcode {
 	VRDMA_SQ_RDMA_READ = 4,
 	VRDMA_SQ_ATOMIC_CMP_AND_SWP = 5,
 	VRDMA_SQ_ATOMIC_FETCH_AND_ADD = 6,
+	VRDMA_SQ_LOCAL_INV = 7, /* no payload */
+	VRDMA_SQ_BIND_MW = 8,	/* struct vrdma_sq_bind */
+	VRDMA_SQ_SEND_WITH_INV = 9,
+	VRDMA_SQ_ATOMIC_WRITE = 15, /* eight bytes: one SGE, or inline whatever max_inline is */
+	VRDMA_SQ_REG_MR = 32,	    /* struct vrdma_sq_reg; of the guest kernel only */
 };
 
 /* Receive WQE: this header, then the SGEs. */
@@ -208,28 +259,45 @@ VRDMA_CHECK_OFFSET(struct vrdma_cq_control, fired, 64);
 #define VRDMA_CQ_ARM_SEQUENCE VRDMA_MASK(31, 1)
 #define VRDMA_CQ_ARM_SOLICITED VRDMA_BIT(0) /* else any CQE. A failure counts as solicited */
 
+/*
+ * The next request, after the one last written as arm. Each has a number of its own: with the last
+ * one's, an event that is on its way could count as the answer to a request made after it. One for
+ * solicited CQEs does not weaken a pending one for any (IBA 11.4.2.2).
+ */
+static inline __u32 vrdma_cq_next_arm(__u32 arm, __u32 fired, int solicited_only)
+{
+	int pending = (arm & VRDMA_CQ_ARM_SEQUENCE) != (fired & VRDMA_CQ_ARM_SEQUENCE);
+	int pending_any = pending && !(arm & VRDMA_CQ_ARM_SOLICITED);
+	__u32 sequence = (arm & VRDMA_CQ_ARM_SEQUENCE) + VRDMA_SET(VRDMA_CQ_ARM_SEQUENCE, 1u);
+
+	return sequence | (solicited_only && !pending_any ? VRDMA_CQ_ARM_SOLICITED : 0);
+}
+
 struct vrdma_cqe {
 	__le32 ctrl;	   /* VRDMA_CQE_*, written last */
 	__le32 qpn;	   /* 0: struck out by the guest when it destroyed or reset the QP */
 	__le32 wqe_index;  /* free-running count of the WQE in its ring; of an SRQ: its cookie */
 	__le32 byte_len;   /* receive and READ: bytes of the message, UD with the GRH's 40 */
-	__be32 imm;	   /* as on the wire; with VRDMA_CQE_WITH_INV: key that was invalidated */
+	__be32 imm;	   /* as on the wire; with WITH_INV a __le32: the invalidated key */
 	__le32 src_qpn;	   /* UD receive */
 	__le32 vendor_err; /* which check failed, enum vrdma_vendor_err */
 	__le16 pkey_index;
 	__u8 header; /* UD receive: VRDMA_CQE_HEADER_* */
 	__u8 reserved0;
-	__le64 timestamp;  /* ns, CLOCK_MONOTONIC of the host, or 0 */
-	__le64 reserved1[3];
+	__le64 timestamp;  /* of a CQ with VRDMA_CQ_TIMESTAMP: the device's clock in ns; else 0 */
+	__le32 srqn;	   /* with VRDMA_CQE_XRC */
+	__le32 reserved1[5];
 };
 VRDMA_CHECK_SIZE(struct vrdma_cqe, 64);
 #define VRDMA_CQE_PHASE VRDMA_BIT(31)
 #define VRDMA_CQE_STATUS VRDMA_MASK(7, 0)  /* values of enum ibv_wc_status */
-#define VRDMA_CQE_OPCODE VRDMA_MASK(15, 8) /* values of enum ibv_wc_opcode */
+#define VRDMA_CQE_OPCODE VRDMA_MASK(15, 8) /* values of enum ibv_wc_opcode, VRDMA_CQE_REG_MR */
+#define VRDMA_CQE_REG_MR 32		   /* not in that enum; nor may it be an RDMA's */
 #define VRDMA_CQE_WITH_IMM VRDMA_BIT(16)
 #define VRDMA_CQE_GRH VRDMA_BIT(17)
 #define VRDMA_CQE_WITH_INV VRDMA_BIT(18)
 #define VRDMA_CQE_RECV VRDMA_BIT(19)	   /* of the RQ; also for flushed WQEs, whose opcode is 0 */
+#define VRDMA_CQE_XRC VRDMA_BIT(20)	   /* of an SRQ by its number: its QP may be another's */
 #define VRDMA_CQE_SHIFT 6
 
 /*
@@ -257,6 +325,9 @@ enum vrdma_vendor_err {
 	VRDMA_VERR_AH = 12,
 	VRDMA_VERR_PEER = 13,	    /* no such peer, or it does not listen */
 	VRDMA_VERR_PEER_ERROR = 14, /* the peer refused: see its own completion */
+	VRDMA_VERR_KEY_STATE = 15,  /* already bound or registered, or windows are bound to it */
+	VRDMA_VERR_PAGE_LIST = 16,  /* of a fast registration */
+	VRDMA_VERR_ABSENT = 31,	    /* within the device only: a page is being asked for */
 };
 
 #endif /* VRDMA_QUEUE_H */

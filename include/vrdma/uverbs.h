@@ -7,6 +7,8 @@
 #ifndef VRDMA_UVERBS_H
 #define VRDMA_UVERBS_H
 
+#include <rdma/ib_user_ioctl_cmds.h>
+
 #include "bits.h"
 
 #define VRDMA_UVERBS_ABI_VERSION 1
@@ -27,6 +29,20 @@ struct vrdma_uverbs_alloc_ucontext_resp {
 };
 VRDMA_CHECK_SIZE(struct vrdma_uverbs_alloc_ucontext_resp, 56);
 
+/* What a context that was imported is told, and whether a PD to be imported is one. */
+enum vrdma_uverbs_query_context_attrs {
+	VRDMA_UVERBS_ATTR_QUERY_CONTEXT_RESP = 1U << UVERBS_ID_NS_SHIFT, /* as ALLOC_UCONTEXT's */
+};
+
+enum vrdma_uverbs_pd_methods {
+	VRDMA_UVERBS_METHOD_QUERY_PD = 1U << UVERBS_ID_NS_SHIFT,
+};
+
+enum vrdma_uverbs_query_pd_attrs {
+	VRDMA_UVERBS_ATTR_QUERY_PD_HANDLE = 1U << UVERBS_ID_NS_SHIFT,
+	VRDMA_UVERBS_ATTR_QUERY_PD_RESP, /* as ALLOC_PD's */
+};
+
 struct vrdma_uverbs_alloc_pd_resp {
 	__u32 pd;
 	__u32 reserved;
@@ -46,6 +62,20 @@ struct vrdma_uverbs_create_cq_resp {
 	__u32 reserved;
 };
 VRDMA_CHECK_SIZE(struct vrdma_uverbs_create_cq_resp, 8);
+
+/* As above, and prepared as struct vrdma_cmd_resize_cq wants it. */
+struct vrdma_uverbs_resize_cq {
+	__aligned_u64 buffer;
+	__u32 depth;
+	__u32 reserved;
+};
+VRDMA_CHECK_SIZE(struct vrdma_uverbs_resize_cq, 16);
+
+/* Beside the answer to QUERY_DEVICE, where there is room for it. */
+struct vrdma_uverbs_query_device_resp {
+	__aligned_u64 clock; /* the device's, of timestamps in CQEs: ns */
+};
+VRDMA_CHECK_SIZE(struct vrdma_uverbs_query_device_resp, 8);
 
 /* The buffer is page-aligned, of vrdma_srq_buffer_size() bytes (queue.h). */
 struct vrdma_uverbs_create_srq {
@@ -78,5 +108,23 @@ struct vrdma_uverbs_create_ah_resp {
 	__u32 reserved;
 };
 VRDMA_CHECK_SIZE(struct vrdma_uverbs_create_ah_resp, 8);
+
+/*
+ * Device memory: pages that the guest driver has. A method of UVERBS_OBJECT_DM tells where they are
+ * to be mapped from, also those that another process has allocated.
+ */
+#define VRDMA_MAX_DM_SIZE (1u << 20) /* of a device, all together */
+#define VRDMA_UVERBS_METHOD_QUERY_DM 0x1000
+
+enum vrdma_uverbs_attr_query_dm {
+	VRDMA_UVERBS_ATTR_QUERY_DM_HANDLE = 0x1000,
+	VRDMA_UVERBS_ATTR_QUERY_DM_RESP,
+};
+
+struct vrdma_uverbs_query_dm_resp {
+	__aligned_u64 mmap_offset;
+	__aligned_u64 length; /* as it was asked for; whole pages are mapped */
+};
+VRDMA_CHECK_SIZE(struct vrdma_uverbs_query_dm_resp, 16);
 
 #endif /* VRDMA_UVERBS_H */

@@ -295,6 +295,7 @@ VfioUserDevice read_vfio_user(Section section, const std::vector<DeviceType>& ty
     if (std::ranges::find(types, device.type, &DeviceType::name) == types.end()) {
         throw BadConfig{section.name("type") + ": no such type"};
     }
+    section.integer("clients", device.clients, 1, verbs::Endport::max_functions);
     std::uint64_t window_gib = device.window >> 30;
     section.integer("window_gib", window_gib, 1, 16384);
     device.window = window_gib << 30;

@@ -24,7 +24,8 @@ struct VfioUserDevice {
     vfio_user::SocketOptions socket;
     std::string type = "small";
     verbs::Identity identity;
-    std::uint64_t window = VRDMA_IOVA_SPACE; // bytes of IOVA space
+    unsigned clients = 1;                    // at a time; each has what the type says
+    std::uint64_t window = VRDMA_IOVA_SPACE; // bytes of IOVA space of each
 };
 
 struct Config {

@@ -80,12 +80,19 @@ int complain(const char* what, std::errc error) {
 Result<std::unique_ptr<vfio_user::Server>> serve_socket(const VfioUserDevice& device,
                                                         const Host& host) {
     const auto type = std::ranges::find(host.types, device.type, &DeviceType::name);
-    auto function =
-        vfio_user::Function::create({device.name, *type, device.identity, device.window}, host);
-    if (!function) {
-        return fail(function.error());
+    const auto endport = std::make_shared<verbs::Endport>(device.identity, device.clients);
+    std::vector<std::unique_ptr<vfio_user::Function>> functions;
+    for (unsigned i = 0; i < device.clients; ++i) {
+        const std::string name =
+            device.clients == 1 ? device.name : fmt::format("{}/{}", device.name, i);
+        auto function =
+            vfio_user::Function::create({name, *type, {endport, i}, device.window}, host);
+        if (!function) {
+            return fail(function.error());
+        }
+        functions.push_back(std::move(*function));
     }
-    return vfio_user::Server::listen(device.socket, device.name, std::move(*function), host.loop);
+    return vfio_user::Server::listen(device.socket, device.name, std::move(functions), host.loop);
 }
 
 int serve(const Config& config) {

@@ -38,6 +38,9 @@ Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl&
     out.max_qp_wr = limits.max_qp_wr;
     out.max_srq = limits.max_srq;
     out.max_srq_wr = limits.max_qp_wr;
+    out.max_mcast_grp = limits.max_mcast_grp;
+    out.max_mcast_qp_attach = limits.max_mcast_qp_attach;
+    out.max_total_mcast_qp_attach = limits.max_total_mcast_qp_attach;
     out.max_srq_sge = limits.max_sge;
     out.max_ah = limits.max_ah;
     out.max_inline = limits.max_inline;
@@ -49,9 +52,11 @@ Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl&
     out.max_qp_rd_atomic = limits.max_rd_atomic;
     out.max_qp_init_rd_atomic = limits.max_rd_atomic;
     // The GUID is the interface part of the link-local address.
-    const verbs::Gid address = verbs::link_local(objects.identity.mac);
+    const verbs::Gid address = verbs::link_local(objects.place.identity().mac);
     std::copy_n(address.begin() + 8, sizeof(out.node_guid), out.node_guid);
     out.firmware_version = firmware_version;
+    out.function_bits = static_cast<std::uint8_t>(objects.place.endport->function_bits());
+    out.function = static_cast<std::uint8_t>(objects.place.function);
     return {};
 }
 
@@ -61,6 +66,11 @@ Result<> query_port(Objects&, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
     cpl.query_port.active_speed = speed_edr;
     cpl.query_port.active_width = width_4x;
     cpl.query_port.max_message_size = hca::max_message_size;
+    return {};
+}
+
+Result<> query_counters(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
+    cpl.counters = objects.resources.slice.counters();
     return {};
 }
 
@@ -116,6 +126,14 @@ Result<> dealloc_pd(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cp
     return handle_of<PdId>(cmd).and_then([&](PdId id) { return objects.pds.dealloc(id); });
 }
 
+Result<> alloc_xrcd(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
+    return return_handle(objects.xrcds.alloc(), cpl);
+}
+
+Result<> dealloc_xrcd(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return handle_of<XrcdId>(cmd).and_then([&](XrcdId id) { return objects.xrcds.dealloc(id); });
+}
+
 Result<> reg_mr(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
     return return_handle(objects.mrs.reg(cmd.reg_mr), cpl);
 }
@@ -124,12 +142,57 @@ Result<> dereg_mr(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&
     return handle_of<Key>(cmd).and_then([&](Key key) { return objects.mrs.dereg(key); });
 }
 
+Result<> rereg_mr(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return objects.mrs.rereg(cmd.rereg_mr);
+}
+
+Result<> alloc_mr(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
+    return return_handle(objects.mrs.alloc(cmd.alloc_mr), cpl);
+}
+
+Result<> alloc_mw(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
+    return return_handle(objects.mws.alloc(cmd.alloc_mw), cpl);
+}
+
+Result<> dealloc_mw(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return handle_of<Key>(cmd).and_then([&](Key key) { return objects.mws.dealloc(key); });
+}
+
+Result<> map_pages(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return objects.mrs.map_pages(cmd.map_pages);
+}
+
+Result<> unmap_pages(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return objects.mrs.unmap_pages(cmd.unmap_pages);
+}
+
 Result<> create_cq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
     return return_handle(objects.cqs.create(cmd.create_cq), cpl);
 }
 
 Result<> destroy_cq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
     return handle_of<Cqn>(cmd).and_then([&](Cqn id) { return objects.cqs.destroy(id); });
+}
+
+Result<> resize_cq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return objects.cqs.resize(cmd.resize_cq);
+}
+
+Result<> modify_cq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return objects.cqs.modify(cmd.modify_cq);
+}
+
+Result<> listen(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return objects.listeners.listen(cmd.listen.service_id);
+}
+
+Result<> unlisten(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return objects.listeners.unlisten(cmd.listen.service_id);
+}
+
+Result<> query_clock(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
+    cpl.query_clock.clock = objects.resources.slice.clock();
+    return {};
 }
 
 Result<> create_srq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
@@ -181,6 +244,14 @@ Result<> destroy_qp(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cp
     return handle_of<Qpn>(cmd).and_then([&](Qpn id) { return objects.qps.destroy(id); });
 }
 
+Result<> attach_mcast(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return objects.multicast.attach(cmd.multicast);
+}
+
+Result<> detach_mcast(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return objects.multicast.detach(cmd.multicast);
+}
+
 Result<> create_ah(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
     return return_handle(objects.ahs.create(cmd.create_ah), cpl);
 }
@@ -224,7 +295,23 @@ constexpr auto commands = [] {
     table[VRDMA_ADMIN_CREATE_SRQ] = {"create_srq", create_srq, sizeof(vrdma_cmd_create_srq)};
     table[VRDMA_ADMIN_MODIFY_SRQ] = {"modify_srq", modify_srq, sizeof(vrdma_cmd_modify_srq)};
     table[VRDMA_ADMIN_QUERY_SRQ] = {"query_srq", query_srq, handle};
+    table[VRDMA_ADMIN_ALLOC_XRCD] = {"alloc_xrcd", alloc_xrcd, 0};
+    table[VRDMA_ADMIN_ATTACH_MCAST] = {"attach_mcast", attach_mcast, sizeof(vrdma_cmd_multicast)};
+    table[VRDMA_ADMIN_DETACH_MCAST] = {"detach_mcast", detach_mcast, sizeof(vrdma_cmd_multicast)};
+    table[VRDMA_ADMIN_DEALLOC_XRCD] = {"dealloc_xrcd", dealloc_xrcd, handle};
     table[VRDMA_ADMIN_DESTROY_SRQ] = {"destroy_srq", destroy_srq, handle};
+    table[VRDMA_ADMIN_MAP_PAGES] = {"map_pages", map_pages, sizeof(vrdma_cmd_map_pages)};
+    table[VRDMA_ADMIN_UNMAP_PAGES] = {"unmap_pages", unmap_pages, sizeof(vrdma_cmd_unmap_pages)};
+    table[VRDMA_ADMIN_QUERY_COUNTERS] = {"query_counters", query_counters, 0};
+    table[VRDMA_ADMIN_REREG_MR] = {"rereg_mr", rereg_mr, sizeof(vrdma_cmd_rereg_mr)};
+    table[VRDMA_ADMIN_ALLOC_MW] = {"alloc_mw", alloc_mw, sizeof(vrdma_cmd_alloc_mw)};
+    table[VRDMA_ADMIN_DEALLOC_MW] = {"dealloc_mw", dealloc_mw, handle};
+    table[VRDMA_ADMIN_ALLOC_MR] = {"alloc_mr", alloc_mr, sizeof(vrdma_cmd_alloc_mr)};
+    table[VRDMA_ADMIN_RESIZE_CQ] = {"resize_cq", resize_cq, sizeof(vrdma_cmd_resize_cq)};
+    table[VRDMA_ADMIN_MODIFY_CQ] = {"modify_cq", modify_cq, sizeof(vrdma_cmd_modify_cq)};
+    table[VRDMA_ADMIN_LISTEN] = {"listen", listen, sizeof(vrdma_cmd_listen)};
+    table[VRDMA_ADMIN_UNLISTEN] = {"unlisten", unlisten, sizeof(vrdma_cmd_listen)};
+    table[VRDMA_ADMIN_QUERY_CLOCK] = {"query_clock", query_clock, 0};
     return table;
 }();
 

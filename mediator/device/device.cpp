@@ -38,17 +38,17 @@ std::uint32_t high(Iova address) {
 Device::Enabled::Enabled(std::unique_ptr<hca::Slice> slice_, AdminQueue admin_,
                          const Device& device)
     : slice{std::move(slice_)}, admin{admin_}, objects{device.type_.limits,
-                                                       device.identity_,
+                                                       device.place_,
                                                        device.gids_,
                                                        device.port_.memory(),
                                                        device.port_.doorbells(),
                                                        *slice} {}
 
-Device::Device(std::string name, const DeviceType& type, verbs::Identity identity, HostPort& port,
+Device::Device(std::string name, const DeviceType& type, verbs::Place place, HostPort& port,
                hca::Hca& hca, verbs::GidRegistry& gids)
     : log_{std::move(name)},
       type_{type},
-      identity_{std::move(identity)},
+      place_{std::move(place)},
       port_{port},
       hca_{hca},
       gids_{gids} {
@@ -75,7 +75,7 @@ std::uint32_t Device::shown(std::uint32_t offset) const noexcept {
 }
 
 void Device::show_constants() {
-    const verbs::Mac& mac = identity_.mac;
+    const verbs::Mac& mac = place_.identity().mac;
     show(VRDMA_REG_MAGIC, VRDMA_MAGIC);
     show(VRDMA_REG_VERSION, VRDMA_VERSION);
     show(VRDMA_REG_MAC_LOW, mac[0] | mac[1] << 8 | mac[2] << 16 | std::uint32_t{mac[3]} << 24);
@@ -186,6 +186,7 @@ Result<> Device::try_enable() {
                              .memory = &port_.memory(),
                              .doorbells = port_.doorbells(),
                              .kick_fd = port_.kick_fd(),
+                             .qpns = place_.endport->qpns(place_.function),
                              .max_qp = limits.max_qp,
                              .max_cq = limits.max_cq,
                              .max_mr = limits.max_mr},
@@ -223,14 +224,15 @@ void Device::reset() {
 void Device::set_identity(verbs::Identity identity) {
     assert(!enabled_);
     give_back_address();
-    identity_ = std::move(identity);
+    place_.endport->identity = std::move(identity);
     reserve_address();
     show_constants();
 }
 
 // The link-local address is the device's from the start, not of whoever asks first.
 void Device::reserve_address() {
-    address_reserved_ = gids_.claim(verbs::link_local(identity_.mac), &identity_).has_value();
+    const verbs::Identity& identity = place_.identity();
+    address_reserved_ = gids_.claim(verbs::link_local(identity.mac), &identity).has_value();
     if (!address_reserved_) {
         log_.warn("another device has its MAC");
     }
@@ -238,7 +240,7 @@ void Device::reserve_address() {
 
 void Device::give_back_address() {
     if (address_reserved_) {
-        gids_.give_back(verbs::link_local(identity_.mac));
+        gids_.give_back(verbs::link_local(place_.identity().mac));
     }
 }
 
@@ -272,8 +274,9 @@ void Device::service() {
 
 // A guest that would speak as another one is worth a line; other errors are its own affair.
 void Device::log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl) {
-    if (cpl.status == static_cast<std::uint32_t>(std::errc::permission_denied) ||
-        cpl.status == static_cast<std::uint32_t>(std::errc::address_in_use)) {
+    if (VRDMA_GET(VRDMA_ADMIN_OPCODE, cmd.header) == VRDMA_ADMIN_SET_GID &&
+        (cpl.status == static_cast<std::uint32_t>(std::errc::permission_denied) ||
+         cpl.status == static_cast<std::uint32_t>(std::errc::address_in_use))) {
         log_.warn("{}", describe(cmd, cpl));
     } else if (spdlog::should_log(spdlog::level::debug)) {
         log_.debug("{}", describe(cmd, cpl));

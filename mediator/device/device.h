@@ -26,7 +26,7 @@ namespace vrdma {
 class Device final : public hca::SliceHost {
   public:
     // The port's BAR2 has the type's doorbell pages. Everything that is passed outlives the device.
-    Device(std::string name, const DeviceType& type, verbs::Identity identity, HostPort& port,
+    Device(std::string name, const DeviceType& type, verbs::Place place, HostPort& port,
            hca::Hca& hca, verbs::GidRegistry& gids);
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
@@ -44,7 +44,7 @@ class Device final : public hca::SliceHost {
     // By the guest's driver, or from outside.
     void reset();
 
-    // Between a reset and the guest's next access only.
+    // Between a reset and the guest's next access only, of a device that is alone.
     void set_identity(verbs::Identity identity);
 
     // The device stands still from freeze() to thaw(), save() and restore() need that. A device is
@@ -96,7 +96,7 @@ class Device final : public hca::SliceHost {
 
     DeviceLog log_;
     const DeviceType& type_;
-    verbs::Identity identity_;
+    verbs::Place place_;
     HostPort& port_;
     hca::Hca& hca_;
     verbs::GidRegistry& gids_;

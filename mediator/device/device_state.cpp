@@ -10,7 +10,7 @@ namespace vrdma {
 namespace {
 
 struct DeviceState {
-    static constexpr std::uint32_t version = 1;
+    static constexpr std::uint32_t version = 2;
 
     std::uint32_t status;
     std::uint32_t aq_depth;
@@ -26,6 +26,7 @@ struct DeviceState {
     std::uint64_t submissions;
     std::uint64_t completions;
     std::uint64_t status_page;
+    std::uint64_t clock; // of an enabled device
 };
 
 } // namespace
@@ -62,8 +63,9 @@ std::vector<std::byte> Device::save() const {
         .submissions = raw(registers_.admin.submissions),
         .completions = raw(registers_.admin.completions),
         .status_page = raw(registers_.status_page),
+        .clock = enabled_ ? enabled_->slice->clock() : 0,
     };
-    std::ranges::copy(identity_.mac, state.mac);
+    std::ranges::copy(place_.identity().mac, state.mac);
     writer.begin(Section::device, DeviceState::version, 1);
     writer.put(state);
     if (enabled_) {
@@ -85,7 +87,8 @@ Result<> Device::restore_enabled(StateReader& reader, AdminQueue::Position posit
 Result<> Device::restore_from(StateReader& reader) {
     const auto records = reader.open(Section::device, DeviceState::version);
     const auto state = reader.take<DeviceState>();
-    if (!records || *records != 1 || !state || !std::ranges::equal(state->mac, identity_.mac) ||
+    if (!records || *records != 1 || !state ||
+        !std::ranges::equal(state->mac, place_.identity().mac) ||
         state->doorbell_pages != type_.limits.doorbell_pages ||
         state->vectors != type_.limits.vectors || state->admin_pending > 1 ||
         state->reserved != 0) {
@@ -100,6 +103,7 @@ Result<> Device::restore_from(StateReader& reader) {
             !restored) {
             return restored;
         }
+        enabled_->slice->set_clock(state->clock);
         admin_pending_ = state->admin_pending == 1;
     } else if (state->status != VRDMA_STATUS_READY && state->status != VRDMA_STATUS_FATAL) {
         return fail(std::errc::invalid_argument);

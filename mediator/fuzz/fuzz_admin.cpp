@@ -39,7 +39,7 @@ constexpr std::uint64_t arena_size = 1 << 26;
 DeviceType device_type() {
     DeviceType type{"fuzz", 1, arena_size, {}};
     type.limits.max_pd = type.limits.max_mr = type.limits.max_cq = type.limits.max_qp =
-        type.limits.max_ah = type.limits.max_srq = 8; // in reach
+        type.limits.max_ah = type.limits.max_srq = type.limits.max_xrcd = 8; // in reach
     return type;
 }
 
@@ -95,12 +95,65 @@ class Machine {
                 break;
             case VRDMA_ADMIN_REG_MR:
                 cmd.reg_mr = {pages(9000), 0x10000, 9000, handle(VRDMA_ADMIN_ALLOC_PD), 15, 0, 0};
+                on_demand_ = !on_demand_;
+                if (on_demand_) {
+                    cmd.reg_mr.pages = {};
+                    cmd.reg_mr.length = VRDMA_ON_DEMAND_MAX_SIZE;
+                    cmd.reg_mr.access_flags |= IBV_ACCESS_ON_DEMAND;
+                }
+                break;
+            case VRDMA_ADMIN_MAP_PAGES:
+                on_demand_ = !on_demand_;
+                if (on_demand_) {
+                    cmd.map_pages = {pages(2 * VRDMA_PAGE_SIZE), 511, handle(VRDMA_ADMIN_REG_MR),
+                                     VRDMA_MAP_WRITABLE};
+                } else {
+                    cmd.map_pages = {
+                        {0, 3, 0, 0, 0}, 0, handle(VRDMA_ADMIN_REG_MR), VRDMA_MAP_REFUSED};
+                }
+                break;
+            case VRDMA_ADMIN_UNMAP_PAGES:
+                cmd.unmap_pages = {0, UINT64_MAX, handle(VRDMA_ADMIN_REG_MR), 0};
+                break;
+            case VRDMA_ADMIN_REREG_MR:
+                cmd.rereg_mr = {pages(5000),
+                                0x1000,
+                                5000,
+                                handle(VRDMA_ADMIN_ALLOC_PD),
+                                15,
+                                0,
+                                7,
+                                handle(VRDMA_ADMIN_REG_MR),
+                                0};
+                break;
+            case VRDMA_ADMIN_ALLOC_MW:
+                cmd.alloc_mw = {handle(VRDMA_ADMIN_ALLOC_PD), IBV_MW_TYPE_2};
+                break;
+            case VRDMA_ADMIN_ALLOC_MR:
+                cmd.alloc_mr = {handle(VRDMA_ADMIN_ALLOC_PD), 4};
                 break;
             case VRDMA_ADMIN_CREATE_CQ:
-                cmd.create_cq = {pages(VRDMA_QUEUE_CONTROL_SIZE + 16 * sizeof(vrdma_cqe)), 0, 16,
-                                 handle(VRDMA_ADMIN_CREATE_EQ), 0};
+                cmd.create_cq = {pages(VRDMA_QUEUE_CONTROL_SIZE + 16 * sizeof(vrdma_cqe)),
+                                 0,
+                                 16,
+                                 handle(VRDMA_ADMIN_CREATE_EQ),
+                                 0,
+                                 0,
+                                 0};
+                break;
+            case VRDMA_ADMIN_RESIZE_CQ:
+                cmd.resize_cq = {pages(VRDMA_QUEUE_CONTROL_SIZE + 32 * sizeof(vrdma_cqe)), 0, 32,
+                                 handle(VRDMA_ADMIN_CREATE_CQ), 0};
+                break;
+            case VRDMA_ADMIN_MODIFY_CQ:
+                cmd.modify_cq = {handle(VRDMA_ADMIN_CREATE_CQ), 4, 10};
                 break;
             case VRDMA_ADMIN_CREATE_QP:
+                if (next_is_xrc()) {
+                    cmd.create_qp.qp_type = static_cast<std::uint8_t>(hca::QpType::xrc_recv);
+                    cmd.create_qp.xrcd = handle(VRDMA_ADMIN_ALLOC_XRCD);
+                    break;
+                }
                 cmd.create_qp = {pages(vrdma_qp_buffer_size(16, 6, 16, 5)),
                                  0,
                                  0,
@@ -128,13 +181,23 @@ class Machine {
                                   5,
                                   0,
                                   1,
+                                  0,
+                                  0,
                                   0};
+                if (next_is_xrc()) {
+                    cmd.create_srq.xrcd = handle(VRDMA_ADMIN_ALLOC_XRCD);
+                    cmd.create_srq.cq = handle(VRDMA_ADMIN_CREATE_CQ);
+                }
                 break;
             case VRDMA_ADMIN_MODIFY_SRQ:
                 cmd.modify_srq = {handle(VRDMA_ADMIN_CREATE_SRQ), 4};
                 break;
             case VRDMA_ADMIN_MODIFY_QP:
                 cmd.modify_qp = next_state();
+                break;
+            case VRDMA_ADMIN_ATTACH_MCAST:
+            case VRDMA_ADMIN_DETACH_MCAST:
+                cmd.multicast = {handle(VRDMA_ADMIN_CREATE_QP), 0, {0xff, 2}};
                 break;
             case VRDMA_ADMIN_CREATE_AH:
                 cmd.create_ah.pd = handle(VRDMA_ADMIN_ALLOC_PD);
@@ -181,6 +244,9 @@ class Machine {
 
     std::uint32_t handle(std::uint32_t opcode) const { return handles_[opcode]; }
 
+    // By turns, once there is a domain.
+    bool next_is_xrc() { return handle(VRDMA_ADMIN_ALLOC_XRCD) != 0 && (xrc_ = !xrc_); }
+
     std::uint32_t victim(std::uint32_t opcode) const {
         switch (opcode) {
             case VRDMA_ADMIN_DESTROY_EQ:
@@ -189,8 +255,12 @@ class Machine {
                 return handle(VRDMA_ADMIN_ALLOC_UCONTEXT);
             case VRDMA_ADMIN_DEALLOC_PD:
                 return handle(VRDMA_ADMIN_ALLOC_PD);
+            case VRDMA_ADMIN_DEALLOC_XRCD:
+                return handle(VRDMA_ADMIN_ALLOC_XRCD);
             case VRDMA_ADMIN_DEREG_MR:
                 return handle(VRDMA_ADMIN_REG_MR);
+            case VRDMA_ADMIN_DEALLOC_MW:
+                return handle(VRDMA_ADMIN_ALLOC_MW);
             case VRDMA_ADMIN_DESTROY_CQ:
                 return handle(VRDMA_ADMIN_CREATE_CQ);
             case VRDMA_ADMIN_QUERY_QP:
@@ -240,10 +310,15 @@ class Machine {
     verbs::GidRegistry gids_;
     test::GuestPort port_{ArenaMemory::create(arena_size).value(), type_};
     test::GuestAllocator allocator_{port_.memory()};
-    Device device_{"fuzz", type_, {{2, 0, 0, 0, 0, 1}, {}, true}, port_, hca_, gids_};
+    // One of two functions, which may listen.
+    std::shared_ptr<verbs::Endport> endport_ =
+        std::make_shared<verbs::Endport>(verbs::Identity{{2, 0, 0, 0, 0, 1}, {}, true}, 2);
+    Device device_{"fuzz", type_, {endport_, 1}, port_, hca_, gids_};
     test::AdminClient guest_{device_, port_, allocator_};
     std::array<std::uint32_t, VRDMA_ADMIN_OPCODE_END> handles_{};
     std::uint8_t state_ = 0;
+    bool xrc_ = false;
+    bool on_demand_ = false;
 };
 
 } // namespace

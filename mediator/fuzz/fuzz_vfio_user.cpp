@@ -61,7 +61,9 @@ class Machine {
               auto made =
                   Function::create({"fuzz", type_, identity, window}, {loop_, *hca_, gids_, {}});
               Function* const function = made->get();
-              server_ = Server::create("fuzz", std::move(*made), loop_);
+              std::vector<std::unique_ptr<Function>> functions;
+              functions.push_back(std::move(*made));
+              server_ = Server::create("fuzz", std::move(functions), loop_);
               return function;
           }()} {}
 

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <span>
 
 #include "mediator/fuzz/input.h"
@@ -57,7 +58,8 @@ std::unique_ptr<GuestMemory> make_memory() {
 // The guest that the input plays, and the one that it must not harm.
 class Stage {
   public:
-    // The first byte: whether the guests have pollers of their own, and the hostile QPs an SRQ.
+    // The first byte: whether the guests have pollers of their own, and the hostile QPs an SRQ, and
+    // whether those are the guest kernel's.
     explicit Stage(Input& input) : Stage{input.take<std::uint8_t>()} {}
 
     explicit Stage(std::uint8_t kind) : hca_{make_hca(1 + kind % 2)} {
@@ -65,11 +67,15 @@ class Stage {
         for (const hca::QpType type : {hca::QpType::rc, hca::QpType::uc, hca::QpType::ud}) {
             hostile_qps_.push_back(hostile_.create_qp(
                 hostile_cq_, hostile_cq_,
-                shared ? QpShape::sharing(srq_.id(), type) : QpShape{.type = type}));
+                shared ? QpShape::sharing(srq_.id(), type) : QpShape{.type = type},
+                (kind & 4) != 0 ? 0 : 1));
             honest_qps_.push_back(honest_.create_qp(honest_cq_, honest_cq_, {.type = type}));
             connect_up(hostile_, hostile_qps_.back(), honest_, honest_qps_.back());
             connect_up(honest_, honest_qps_.back(), hostile_, hostile_qps_.back());
         }
+        hostile_qps_.push_back(hostile_.create_qp(hostile_cq_, hostile_cq_, QpShape::xrc_send()));
+        connect(hostile_, hostile_qps_.back(), honest_.gid(), xrc_recv_);
+        connect(honest_, xrc_recv_, hostile_.gid(), hostile_qps_.back().id());
         connect_up(honest_, loop_qp_, honest_, loop_qp_);
         secret_.buffer.write(0, pattern_);
         readable_.buffer.write(0, pattern_);
@@ -161,27 +167,88 @@ class Stage {
         return qps[input.take<std::uint8_t>() % qps.size()];
     }
 
+    const MemoryRegion& source(unsigned draw) const { return draw % 2 == 0 ? own_ : lazy_; }
+
+    // What follows the WQE's header; returns how many list elements it counts.
+    std::uint32_t write_payload(std::uint32_t opcode, std::span<std::byte> to, Input& input) {
+        const auto put = [&](const auto& what, std::size_t offset = 0) {
+            std::memcpy(&to[offset], &what, sizeof(what));
+        };
+        switch (opcode) {
+            case VRDMA_SQ_LOCAL_INV:
+                return 0;
+            case VRDMA_SQ_BIND_MW: {
+                const MemoryRegion& region = source(input.take<std::uint8_t>());
+                put(vrdma_sq_bind{region.start, 100, region.key.value, IBV_ACCESS_REMOTE_WRITE});
+                return 0;
+            }
+            case VRDMA_SQ_REG_MR:
+                put(vrdma_sq_reg{{raw(own_.buffer.pages().blocks[0]), 2, VRDMA_PAGE_SHIFT,
+                                  input.take<std::uint8_t>(), 0},
+                                 0x5000,
+                                 5000,
+                                 all_access,
+                                 0});
+                return 0;
+            case VRDMA_SQ_ATOMIC_CMP_AND_SWP:
+            case VRDMA_SQ_ATOMIC_FETCH_AND_ADD:
+                put(own_.sge(0, 8), sizeof(vrdma_sq_atomic));
+                return 1;
+            case VRDMA_SQ_ATOMIC_WRITE:
+                put(own_.sge(0, 8));
+                return 1;
+            default: {
+                const auto draw = input.take<std::uint16_t>();
+                put(source(draw).sge(0, draw % region_size));
+                return 1;
+            }
+        }
+    }
+
+    // The key that the opcode is about.
+    Key key_for(std::uint32_t opcode) const {
+        switch (opcode) {
+            case VRDMA_SQ_SEND:
+            case VRDMA_SQ_SEND_WITH_IMM:
+                return {};
+            case VRDMA_SQ_BIND_MW:
+            case VRDMA_SQ_LOCAL_INV:
+                return window_;
+            case VRDMA_SQ_REG_MR:
+                return fast_;
+            case VRDMA_SQ_RDMA_READ:
+                return readable_.key;
+            default:
+                return offered_.key;
+        }
+    }
+
     // As write_send() of the guest would lay it out, before it is spoiled.
     void send(Input& input) {
+        constexpr std::array<std::uint32_t, 12> opcodes{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 32};
         GuestQp& qp = pick(hostile_qps_, input);
         struct {
             vrdma_sq_wqe wqe{};
             std::array<vrdma_sge, 6> list{};
         } entry;
-        entry.wqe.ctrl = input.take<std::uint8_t>() % (VRDMA_SQ_ATOMIC_FETCH_AND_ADD + 1);
-        entry.wqe.ctrl |= VRDMA_SQ_SIGNALED | VRDMA_SET(VRDMA_WQE_NUM_SGE, 1u);
-        const bool atomic = entry.wqe.ctrl % 8 >= VRDMA_SQ_ATOMIC_CMP_AND_SWP;
-        entry.list[atomic ? 1 : 0] =
-            own_.sge(0, atomic ? 8 : input.take<std::uint16_t>() % region_size);
+        const std::uint32_t opcode = opcodes[input.take<std::uint8_t>() % opcodes.size()];
+        std::span<std::byte> payload = std::as_writable_bytes(std::span{entry.list});
+        if (qp.shape().type == hca::QpType::xrc_send) {
+            const vrdma_sq_xrc xrc{xrc_srq_.id().value, 0};
+            std::memcpy(payload.data(), &xrc, sizeof(xrc));
+            payload = payload.subspan(sizeof(xrc));
+        }
+        const std::uint32_t elements = write_payload(opcode, payload, input);
+        entry.wqe.ctrl = opcode | VRDMA_SQ_SIGNALED | VRDMA_SET(VRDMA_WQE_NUM_SGE, elements);
         if (qp.shape().type == hca::QpType::ud) {
             entry.wqe.qkey = qkey;
             entry.wqe.ud.ah = ah_.value;
             entry.wqe.ud.dest_qpn = honest_qps_.back().id().value;
-        } else if (entry.wqe.ctrl % 8 != VRDMA_SQ_SEND &&
-                   entry.wqe.ctrl % 8 != VRDMA_SQ_SEND_WITH_IMM) {
-            const bool reads = entry.wqe.ctrl % 8 == VRDMA_SQ_RDMA_READ;
-            entry.wqe.rkey = (reads ? readable_ : offered_).key.value;
-            entry.wqe.raddr = (reads ? readable_ : offered_).start;
+        } else {
+            entry.wqe.rkey = key_for(opcode).value;
+            entry.wqe.raddr = entry.wqe.rkey == readable_.key.value  ? readable_.start
+                              : entry.wqe.rkey == offered_.key.value ? offered_.start
+                                                                     : 0;
         }
         input.spoil<std::uint8_t>(std::as_writable_bytes(std::span{&entry, 1}));
         qp.post_raw_send(entry.wqe.ctrl,
@@ -209,11 +276,30 @@ class Stage {
     void arm(std::uint8_t how) {
         hostile_cq_.arm(how % 2 != 0);
         static_cast<void>(hostile_.slice().modify_srq(srq_.id(), how));
+        page(how);
+    }
+
+    // What a driver does with pages on demand, whether anybody waits for them or not.
+    void page(std::uint8_t how) {
+        const Key key = lazy_.key;
+        const std::uint64_t first = how / 4 % 2;
+        switch (how % 4) {
+            case 0:
+                return hostile_.slice().map_pages(
+                    key, first, std::span{lazy_.buffer.pages().blocks}.subspan(first, 1), how > 99);
+            case 1:
+                return hostile_.slice().unmap_pages(key, first, how);
+            case 2:
+                return hostile_.slice().refuse_pages(key, first, 1);
+            default:
+                break;
+        }
     }
 
     void offer(Input& input) {
         const vrdma_sge to = offered_.sge();
         pick(honest_qps_, input).post_recv({&to, 1});
+        xrc_srq_.post_recv(0, {&to, 1});
     }
 
     // Rings and control words are in there as well.
@@ -247,10 +333,16 @@ class Stage {
     GuestCq hostile_cq_ = hostile_.create_cq(16);
     GuestCq honest_cq_ = honest_.create_cq(1024);
     GuestSrq srq_ = hostile_.create_srq();
+    GuestSrq xrc_srq_ = honest_.create_srq({.xrcd = XrcdId{1}, .cq = honest_cq_.id()});
+    Qpn xrc_recv_ = honest_.create_xrc_recv(XrcdId{1});
     std::vector<GuestQp> hostile_qps_;
     std::vector<GuestQp> honest_qps_;
     GuestQp loop_qp_ = honest_.create_qp(honest_cq_, honest_cq_);
-    MemoryRegion own_ = hostile_.register_mr(region_size);
+    static constexpr std::uint32_t own_access = all_access | IBV_ACCESS_MW_BIND;
+    MemoryRegion own_ = hostile_.register_mr(region_size, {.access_flags = own_access});
+    MemoryRegion lazy_ = hostile_.register_on_demand(region_size, own_access);
+    Key window_ = hostile_.allocate_mw(IBV_MW_TYPE_2);
+    Key fast_ = hostile_.allocate_mr(4);
     MemoryRegion offered_ = honest_.register_mr(region_size);
     MemoryRegion readable_ =
         honest_.register_mr(region_size, {.access_flags = IBV_ACCESS_REMOTE_READ});

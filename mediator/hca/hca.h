@@ -10,6 +10,7 @@
 // All calls come from the control thread and take effect before they return.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,18 @@
 namespace vrdma::hca {
 
 using Gid = std::array<std::uint8_t, 16>;
+
+// A key without its tag (VRDMA_KEY_TAG): what its region or window is known by.
+constexpr std::uint32_t name_of(Key key) noexcept {
+    return VRDMA_GET(~VRDMA_KEY_TAG, key.value);
+}
+
+// One of IPv6's, or of IPv4's as an IPv4-mapped address.
+constexpr bool is_multicast(const Gid& gid) noexcept {
+    constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    return gid[0] == 0xff ||
+           (std::equal(mapped.begin(), mapped.end(), gid.begin()) && (gid[12] & 0xf0) == 0xe0);
+}
 
 inline constexpr std::uint64_t max_message_size = 1ull << 31;
 inline constexpr std::uint32_t max_datagram_size = 4096; // UD payload: the port's MTU
@@ -47,11 +60,20 @@ struct EqSpec {
     unsigned vector = 0;
 };
 
+// When an event that a guest asked for is due: after so many CQEs or so much time, if not 0.
+struct CqModeration {
+    std::uint16_t count = 0;
+    std::uint16_t period_us = 0;
+};
+
 struct CqSpec {
     Cqn id;
     Translation pages;
     std::uint32_t depth = 0;
     EqId eq;
+    bool timestamped = false;
+    bool ignore_overrun = false;
+    CqModeration moderation{};
 };
 
 struct MrSpec {
@@ -61,7 +83,17 @@ struct MrSpec {
     std::uint64_t length = 0;
     std::uint32_t access_flags = 0; // enum ibv_access_flags
     bool dma = false;               // addresses are IOVAs, no translation
+    std::uint32_t fast_pages = 0;   // no memory yet: so many pages at most come by a WQE
     Translation pages;
+};
+
+// A region with IBV_ACCESS_ON_DEMAND has no blocks: its pages come later, in leaves of so many.
+inline constexpr std::uint64_t on_demand_leaf_pages = 512;
+
+struct MwSpec {
+    Key key;
+    PdId pd;
+    std::uint32_t type = 0; // enum ibv_mw_type
 };
 
 struct AhSpec {
@@ -77,9 +109,11 @@ struct SrqSpec {
     std::uint32_t depth = 0;
     std::uint8_t stride_shift = 0;
     std::uint16_t max_sge = 0;
+    XrcdId xrcd; // whose QPs it serves, or none
+    Cqn cq;      // with an XRC domain
 };
 
-enum class QpType : std::uint8_t { rc = 2, uc = 3, ud = 4 };
+enum class QpType : std::uint8_t { rc = 2, uc = 3, ud = 4, xrc_send = 9, xrc_recv = 10 };
 
 struct QpSpec {
     Qpn id;
@@ -87,7 +121,8 @@ struct QpSpec {
     PdId pd;
     Cqn send_cq;
     Cqn recv_cq;
-    Srqn srq; // in the place of an RQ, or none
+    Srqn srq;    // in the place of an RQ, or none
+    XrcdId xrcd; // xrc_recv, which has nothing else
     Translation pages;
     std::uint32_t sq_depth = 0;
     std::uint32_t rq_depth = 0;
@@ -129,6 +164,31 @@ struct SrqState {
     std::uint32_t events = 0; // bit n: async event n (enum ibv_event_type) waits for room
 };
 
+// What is bound to a window.
+struct MwState {
+    std::uint32_t key = 0;    // with its present tag
+    std::uint32_t bound = 0;  // 1: the rest is not zero
+    std::uint32_t region = 0; // its key
+    std::uint32_t owner = 0;  // of type 2: the QP
+    std::uint32_t access_flags = 0;
+    std::uint32_t reserved = 0;
+    std::uint64_t address = 0; // in the region
+    std::uint64_t length = 0;
+};
+
+// What is registered in a region that had no memory; its pages are saved beside it.
+struct FastMrState {
+    std::uint32_t key = 0; // with its present tag
+    std::uint32_t valid = 0;
+    std::uint32_t access_flags = 0;
+    std::uint32_t block_shift = 0;
+    std::uint32_t blocks = 0;
+    std::uint32_t reserved = 0;
+    std::uint64_t first_offset = 0;
+    std::uint64_t start = 0;
+    std::uint64_t length = 0;
+};
+
 struct QpState {
     vrdma_qp_attr attr{}; // as query_qp returns it
     std::uint32_t doorbell_slot = 0;
@@ -143,6 +203,7 @@ struct QpState {
     std::uint8_t holds_receive = 0; // a WQE of the SRQ, for a message that has not ended
     std::uint16_t held_sges = 0;    // how many save_held_receive returns
     std::uint32_t held_cookie = 0;
+    std::uint32_t held_srq = 0; // xrc_recv: whose WQE it is
 };
 
 // What a slice tells its device. Called from poller threads too: must not block on the control
@@ -155,6 +216,18 @@ class SliceHost {
     virtual void fatal(std::string_view why) noexcept = 0;
 };
 
+inline constexpr Qpn gsi_qpn{1};
+
+// The QPNs of one function, which tell those of an endport apart, and QP1, which each has.
+struct QpnRange {
+    std::uint32_t first = 0;
+    std::uint32_t last = VRDMA_MULTICAST_QPN;
+
+    constexpr bool contains(Qpn qpn) const noexcept {
+        return qpn == gsi_qpn || (qpn.value >= first && qpn.value <= last);
+    }
+};
+
 struct SliceSpec {
     std::string name; // for the log: the device's
     GuestMemory* memory = nullptr;
@@ -162,6 +235,7 @@ struct SliceSpec {
     // An eventfd that the front end, or the guest itself, signals for each write to the kick page:
     // wakes the slice's poller, which never reads it.
     int kick_fd = -1;
+    QpnRange qpns{};
     std::uint32_t max_qp = 0;
     std::uint32_t max_cq = 0;
     std::uint32_t max_mr = 0;
@@ -184,10 +258,28 @@ class Slice {
     virtual void post_async_event(EqId eq, std::uint8_t type, std::uint32_t id) = 0;
 
     virtual Result<> create_cq(const CqSpec& spec) = 0;
+    // Takes another ring, of so many places, for CQEs from now on (see vrdma_cmd_resize_cq). EINVAL
+    // if more than that were not taken.
+    virtual Result<> resize_cq(Cqn id, const Translation& pages, std::uint32_t depth) = 0;
+    virtual Result<> moderate_cq(Cqn id, const CqModeration& moderation) = 0;
     virtual void destroy_cq(Cqn id) = 0;
 
     virtual Result<> register_mr(MrSpec spec) = 0;
-    virtual void deregister_mr(Key key) = 0; // no access through the key after it returns
+    // In the place of the region with that key; EBUSY while windows are bound to it.
+    virtual Result<> reregister_mr(MrSpec spec) = 0;
+    // No access through the key after it returns; EBUSY while windows are bound to it.
+    virtual Result<> deregister_mr(Key key) = 0;
+
+    virtual Result<> allocate_mw(const MwSpec& spec) = 0;
+    virtual void deallocate_mw(Key key) = 0;
+
+    // Pages of a region with IBV_ACCESS_ON_DEMAND, from number `first` on; or the answer that there
+    // are none, which the messages that wait for them fail by.
+    virtual void map_pages(Key key, std::uint64_t first, std::span<const Iova> pages,
+                           bool writable) = 0;
+    virtual void refuse_pages(Key key, std::uint64_t first, std::uint64_t count) = 0;
+    // No access to them after it returns. Leaves that lie in the range are freed.
+    virtual void unmap_pages(Key key, std::uint64_t first, std::uint64_t count) = 0;
 
     virtual Result<> create_ah(const AhSpec& spec) = 0;
     virtual void destroy_ah(AhId id) = 0;
@@ -207,6 +299,21 @@ class Slice {
     virtual Result<vrdma_qp_attr> query_qp(Qpn id) const = 0;
     virtual void destroy_qp(Qpn id) = 0;
 
+    // The QP is UD, and attached to that group not yet, or already. It is detached before it goes.
+    virtual Result<> attach_multicast(Qpn id, const Gid& group) = 0;
+    virtual void detach_multicast(Qpn id, const Gid& group) = 0;
+
+    // Of the slices with a GID, this one's QP1 gets the requests for a service.
+    virtual void listen(std::uint64_t service) = 0;
+    virtual void unlisten(std::uint64_t service) = 0;
+
+    // What its poller has counted since it was carved.
+    virtual vrdma_counters counters() const = 0;
+
+    // The device's clock, in ns. It goes on from another value only where a device is restored.
+    virtual std::uint64_t clock() const = 0;
+    virtual void set_clock(std::uint64_t now) = 0;
+
     // Between freeze and thaw the slice touches no guest memory and its state stands still. To its
     // peers it is like a port whose cable is out: they try again.
     virtual void freeze() = 0;
@@ -216,11 +323,18 @@ class Slice {
     virtual EqState save_eq(EqId id) const = 0;
     virtual CqState save_cq(Cqn id) const = 0;
     virtual SrqState save_srq(Srqn id) const = 0;
+    virtual FastMrState save_fast_mr(Key key) const = 0;
+    virtual std::vector<Iova> save_fast_pages(Key key) const = 0;
+    virtual MwState save_mw(Key key) const = 0;
     virtual QpState save_qp(Qpn id) const = 0;
     virtual std::vector<vrdma_sge> save_held_receive(Qpn id) const = 0;
     virtual Result<> restore_eq(EqId id, const EqState& state) = 0;
     virtual Result<> restore_cq(Cqn id, const CqState& state) = 0;
     virtual Result<> restore_srq(Srqn id, const SrqState& state) = 0;
+    virtual Result<> restore_fast_mr(Key key, const FastMrState& state,
+                                     std::vector<Iova> pages) = 0;
+    // After its QP.
+    virtual Result<> restore_mw(Key key, const MwState& state) = 0;
     virtual Result<> restore_qp(Qpn id, const QpState& state,
                                 std::span<const vrdma_sge> held_receive) = 0;
 };

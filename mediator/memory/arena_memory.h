@@ -27,11 +27,12 @@ class ArenaMemory : public GuestMemory {
     ArenaMemory& operator=(const ArenaMemory&) = delete;
     ~ArenaMemory() override { ::munmap(at(Iova{0}, 0), size()); }
 
-    std::uint64_t scratch_faults() const noexcept override { return 0; }
     void release(Iova, std::uint64_t) noexcept override {}
 
   private:
-    ArenaMemory(std::byte* base, std::uint64_t size) : GuestMemory{base, size} {}
+    ArenaMemory(std::byte* base, std::uint64_t size) : GuestMemory{base, size, &no_faults} {}
+
+    static constexpr std::uint64_t no_faults = 0;
 };
 
 } // namespace vrdma

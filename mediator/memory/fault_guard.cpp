@@ -12,6 +12,8 @@
 #include <mutex>
 #include <utility>
 
+#include "mediator/memory/shared_words.h"
+
 namespace vrdma {
 namespace {
 
@@ -21,7 +23,7 @@ constexpr std::size_t no_slot = max_guards;
 struct Slot {
     std::atomic<std::byte*> base{nullptr};
     std::atomic<std::uint64_t> size{0}; // 0: free
-    std::atomic<std::uint64_t> faults{0};
+    std::uint64_t faults = 0;           // of many threads
 };
 
 std::array<Slot, max_guards> slots;
@@ -59,7 +61,7 @@ void on_fault(int signal, siginfo_t* info, void*) noexcept {
     auto* const address = static_cast<std::byte*>(info->si_addr);
     Slot* const slot = find(address);
     if (slot != nullptr && put_scratch(address)) {
-        slot->faults.fetch_add(1, std::memory_order_release);
+        std::atomic_ref{slot->faults}.fetch_add(1, std::memory_order_release);
     } else { // and fault again
         ::sigaction(signal, signal == SIGBUS ? &previous_bus : &previous_segv, nullptr);
     }
@@ -85,7 +87,7 @@ Result<FaultGuard> FaultGuard::create(std::byte* base, std::uint64_t size) {
     for (std::size_t i = 0; i < max_guards; ++i) {
         if (slots[i].size.load(std::memory_order_relaxed) == 0) {
             slots[i].base.store(base, std::memory_order_relaxed);
-            slots[i].faults.store(0, std::memory_order_relaxed);
+            store_relaxed(slots[i].faults, std::uint64_t{0});
             slots[i].size.store(size, std::memory_order_release);
             return FaultGuard{i};
         }
@@ -102,8 +104,8 @@ FaultGuard::~FaultGuard() {
     }
 }
 
-std::uint64_t FaultGuard::faults() const noexcept {
-    return slots[slot_].faults.load(std::memory_order_acquire);
+const std::uint64_t& FaultGuard::faults() const noexcept {
+    return slots[slot_].faults;
 }
 
 } // namespace vrdma

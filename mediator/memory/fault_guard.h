@@ -26,8 +26,8 @@ class FaultGuard {
     FaultGuard& operator=(const FaultGuard&) = delete;
     ~FaultGuard();
 
-    // Touches that met nothing, so far.
-    std::uint64_t faults() const noexcept;
+    // Touches that met nothing, so far: a word that the handler adds to.
+    const std::uint64_t& faults() const noexcept;
 
   private:
     explicit FaultGuard(std::size_t slot) : slot_{slot} {}

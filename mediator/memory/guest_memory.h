@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "mediator/base/types.h"
+#include "mediator/memory/shared_words.h"
 
 namespace vrdma {
 
@@ -30,17 +31,21 @@ class GuestMemory {
     std::uint64_t size() const noexcept { return size_; }
 
     // Touches that met a scratch page, so far.
-    virtual std::uint64_t scratch_faults() const noexcept = 0;
+    std::uint64_t scratch_faults() const noexcept { return load_acquire(*scratch_faults_); }
 
     // Nobody uses these pages for now: they may be unpinned. Touching them again is allowed.
     virtual void release(Iova iova, std::uint64_t length) noexcept = 0;
 
   protected:
-    GuestMemory(std::byte* base, std::uint64_t size) : base_{base}, size_{size} {}
+    // Touches that meet a scratch page are counted in that word, by whoever puts it there: data
+    // paths look at it twice a message, so there is nothing between.
+    GuestMemory(std::byte* base, std::uint64_t size, const std::uint64_t* scratch_faults)
+        : base_{base}, size_{size}, scratch_faults_{scratch_faults} {}
 
   private:
     std::byte* base_;
     std::uint64_t size_;
+    const std::uint64_t* scratch_faults_;
 };
 
 } // namespace vrdma

@@ -4,15 +4,14 @@
 #pragma once
 
 #include "mediator/base/result.h"
+#include "mediator/hca/address_vector.h"
 #include "mediator/verbs/gid.h"
 #include "vrdma/device.h"
 
 namespace vrdma::verbs {
 
-constexpr std::uint8_t port_number = 1;
-
-// All that can be said of it without the GID table.
-bool is_well_formed(const vrdma_av& av);
+using hca::is_well_formed;
+using hca::port_number;
 
 // Well-formed, and its source GID is set.
 Result<> check_av(const vrdma_av& av, const GidTable& gids);

@@ -15,6 +15,18 @@ constexpr bool valid_offset(std::uint64_t first_offset) {
     return first_offset % sizeof(vrdma_cqe) == 0;
 }
 
+constexpr std::uint32_t all_flags = VRDMA_CQ_TIMESTAMP | VRDMA_CQ_IGNORE_OVERRUN;
+
+void set_flags(hca::CqSpec& spec, std::uint32_t flags) {
+    spec.timestamped = (flags & VRDMA_CQ_TIMESTAMP) != 0;
+    spec.ignore_overrun = (flags & VRDMA_CQ_IGNORE_OVERRUN) != 0;
+}
+
+std::uint32_t flags_of(const hca::CqSpec& spec) {
+    return (spec.timestamped ? VRDMA_CQ_TIMESTAMP : 0) |
+           (spec.ignore_overrun ? VRDMA_CQ_IGNORE_OVERRUN : 0);
+}
+
 } // namespace
 
 CqTable::CqTable(Resources& resources, UcontextTable& ucontexts, EqTable& eqs)
@@ -24,9 +36,13 @@ CqTable::CqTable(Resources& resources, UcontextTable& ucontexts, EqTable& eqs)
       ids_{resources.limits.max_cq},
       table_{resources.limits.max_cq} {}
 
+bool CqTable::valid_depth(std::uint32_t depth) const {
+    return std::has_single_bit(depth) && depth <= resources_.limits.max_cqe;
+}
+
 Result<> CqTable::check(const Cq& cq) const {
-    if (!std::has_single_bit(cq.spec.depth) || cq.spec.depth > resources_.limits.max_cqe ||
-        ucontexts_.find(cq.ucontext) == nullptr || eqs_.find(cq.spec.eq) == nullptr) {
+    if (!valid_depth(cq.spec.depth) || ucontexts_.find(cq.ucontext) == nullptr ||
+        eqs_.find(cq.spec.eq) == nullptr) {
         return fail(std::errc::invalid_argument);
     }
     return table_.full() ? fail(std::errc::not_enough_memory) : Result<>{};
@@ -49,9 +65,13 @@ Result<> CqTable::add(Cq cq, Buffer buffer) {
 }
 
 Result<Cqn> CqTable::create(const vrdma_cmd_create_cq& cmd) {
+    if ((cmd.flags & ~all_flags) != 0 || cmd.reserved != 0) {
+        return fail(std::errc::invalid_argument);
+    }
     Cq cq;
     cq.ucontext = UcontextId{cmd.ucontext};
     cq.spec = {{}, {}, cmd.depth, EqId{cmd.eq}};
+    set_flags(cq.spec, cmd.flags);
     if (const auto valid = check(cq); !valid) {
         return fail(valid.error());
     }
@@ -67,6 +87,42 @@ Result<Cqn> CqTable::create(const vrdma_cmd_create_cq& cmd) {
         return fail(added.error());
     }
     return id;
+}
+
+Result<> CqTable::resize(const vrdma_cmd_resize_cq& cmd) {
+    Cq* cq = table_.find(Cqn{cmd.cqn});
+    if (cq == nullptr || cmd.reserved != 0 || !valid_depth(cmd.depth)) {
+        return fail(std::errc::invalid_argument);
+    }
+    auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
+                                 buffer_size(cmd.depth));
+    if (!buffer) {
+        return fail(buffer.error());
+    }
+    if (!valid_offset(buffer->pages.first_offset)) {
+        return fail(std::errc::invalid_argument);
+    }
+    if (const auto resized = resources_.slice.resize_cq(cq->spec.id, buffer->pages, cmd.depth);
+        !resized) {
+        return resized;
+    }
+    cq->spec.pages = std::move(buffer->pages);
+    cq->spec.depth = cmd.depth;
+    cq->lease = std::move(buffer->lease);
+    return {};
+}
+
+Result<> CqTable::modify(const vrdma_cmd_modify_cq& cmd) {
+    Cq* cq = table_.find(Cqn{cmd.cqn});
+    if (cq == nullptr) {
+        return fail(std::errc::invalid_argument);
+    }
+    const hca::CqModeration moderation{cmd.count, cmd.period_us};
+    const auto modified = resources_.slice.moderate_cq(cq->spec.id, moderation);
+    if (modified) {
+        cq->spec.moderation = moderation;
+    }
+    return modified;
 }
 
 Result<> CqTable::destroy(Cqn id) {
@@ -87,7 +143,10 @@ void CqTable::save(StateWriter& writer) const {
     writer.begin(Section::cqs, CqState::version, table_.size());
     for (const Cqn id : table_.sorted_ids()) {
         const Cq& cq = *table_.find(id);
+        const hca::CqModeration& moderation = cq.spec.moderation;
         writer.put(CqState{id.value, cq.ucontext.value, cq.spec.eq.value, cq.spec.depth,
+                           flags_of(cq.spec),
+                           moderation.count | std::uint32_t{moderation.period_us} << 16,
                            resources_.slice.save_cq(id)});
         save_pages(writer, cq.spec.pages);
     }
@@ -95,13 +154,16 @@ void CqTable::save(StateWriter& writer) const {
 
 Result<> CqTable::restore_one(StateReader& reader) {
     const auto state = reader.take<CqState>();
-    if (!state) {
-        return fail(state.error());
+    if (!state || (state->flags & ~all_flags) != 0) {
+        return fail(std::errc::invalid_argument);
     }
     const Cqn id{state->id};
     Cq cq;
     cq.ucontext = UcontextId{state->ucontext};
     cq.spec = {id, {}, state->depth, EqId{state->eq}};
+    set_flags(cq.spec, state->flags);
+    cq.spec.moderation = {static_cast<std::uint16_t>(state->moderation),
+                          static_cast<std::uint16_t>(state->moderation >> 16)};
     if (const auto valid = check(cq); !valid) {
         return valid;
     }

@@ -9,12 +9,14 @@
 namespace vrdma::verbs {
 
 struct CqState {
-    static constexpr std::uint32_t version = 1;
+    static constexpr std::uint32_t version = 2;
 
     std::uint32_t id;
     std::uint32_t ucontext;
     std::uint32_t eq;
     std::uint32_t depth;
+    std::uint32_t flags;
+    std::uint32_t moderation; // count | period << 16
     hca::CqState slice;
 };
 
@@ -32,6 +34,8 @@ class CqTable {
     CqTable(Resources& resources, UcontextTable& ucontexts, EqTable& eqs);
 
     Result<Cqn> create(const vrdma_cmd_create_cq& cmd);
+    Result<> resize(const vrdma_cmd_resize_cq& cmd);
+    Result<> modify(const vrdma_cmd_modify_cq& cmd);
     Result<> destroy(Cqn id);
     Cq* find(Cqn id) { return table_.find(id); }
 
@@ -39,6 +43,7 @@ class CqTable {
     Result<> restore(StateReader& reader);
 
   private:
+    bool valid_depth(std::uint32_t depth) const;
     Result<> check(const Cq& cq) const;
     Result<> add(Cq cq, Buffer buffer);
     Result<> restore_one(StateReader& reader);

@@ -18,6 +18,11 @@ struct Limits {
     std::uint32_t max_cq = 512;
     std::uint32_t max_qp = 256;
     std::uint32_t max_srq = 256;
+    std::uint32_t max_xrcd = 256;
+    std::uint32_t max_mcast_grp = 256;
+    std::uint32_t max_mcast_qp_attach = 64; // a group: so many copies of one datagram
+    std::uint32_t max_total_mcast_qp_attach = 4096;
+    std::uint32_t max_listener = 1024;
     std::uint32_t max_ah = 1024;
     std::uint32_t max_eq = 4;
     // Blocks of all translations together: eight bytes of the mediator's memory each.

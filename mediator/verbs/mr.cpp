@@ -3,17 +3,20 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace vrdma::verbs {
 namespace {
 
 constexpr std::uint32_t remote_changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-constexpr std::uint32_t known_access =
-    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | remote_changes;
+constexpr std::uint32_t known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                                       remote_changes | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+                                       IBV_ACCESS_ON_DEMAND;
 
 // Flags that a device may ignore, by their definition.
-constexpr std::uint32_t optional_access = IBV_ACCESS_OPTIONAL_RANGE;
+constexpr std::uint32_t optional_access =
+    std::uint32_t{IBV_ACCESS_OPTIONAL_RANGE} | std::uint32_t{IBV_ACCESS_HUGETLB};
 
 // A DMA region covers all that the guest's bus shows, so only the guest kernel may have it.
 constexpr UcontextId kernel{0};
@@ -28,6 +31,20 @@ Result<> check_access(std::uint32_t flags) {
     return {};
 }
 
+bool is_on_demand(const hca::MrSpec& spec) {
+    return (spec.access_flags & IBV_ACCESS_ON_DEMAND) != 0;
+}
+
+// A region of no bytes has no pages either.
+bool has_pages(const hca::MrSpec& spec) {
+    return !spec.dma && !is_on_demand(spec) && spec.length != 0;
+}
+
+// How many pages a region has that come on demand; their numbers are below it.
+std::uint64_t on_demand_pages(const hca::MrSpec& spec) {
+    return (spec.pages.first_offset + spec.length + VRDMA_PAGE_SIZE - 1) >> VRDMA_PAGE_SHIFT;
+}
+
 bool is_empty(const vrdma_page_list& list) {
     return list.root == 0 && list.count == 0 && list.page_shift == 0 && list.levels == 0 &&
            list.reserved == 0;
@@ -35,8 +52,8 @@ bool is_empty(const vrdma_page_list& list) {
 
 } // namespace
 
-MrTable::MrTable(Resources& resources, PdTable& pds)
-    : resources_{resources}, pds_{pds}, keys_{0xfffffffe}, table_{resources.limits.max_mr} {}
+MrTable::MrTable(Resources& resources, PdTable& pds, KeySpace& keys)
+    : resources_{resources}, pds_{pds}, keys_{keys}, table_{resources.limits.max_mr} {}
 
 Result<> MrTable::check(const hca::MrSpec& spec) const {
     const Pd* pd = pds_.find(spec.pd);
@@ -46,25 +63,38 @@ Result<> MrTable::check(const hca::MrSpec& spec) const {
     if (const auto access = check_access(spec.access_flags); !access) {
         return access;
     }
-    const bool valid = spec.dma
-                           ? pd->ucontext == kernel && spec.start == 0
-                           : spec.length != 0 && spec.length <= resources_.limits.max_mr_size &&
-                                 spec.start <= UINT64_MAX - spec.length;
-    if (!valid) {
-        return fail(std::errc::invalid_argument);
+    const std::uint64_t most =
+        is_on_demand(spec) ? VRDMA_ON_DEMAND_MAX_SIZE : resources_.limits.max_mr_size;
+    const bool zero_based = (spec.access_flags & IBV_ACCESS_ZERO_BASED) != 0;
+    bool valid = spec.length <= most && spec.start <= (zero_based ? 0 : UINT64_MAX - spec.length);
+    if (spec.dma) {
+        valid = pd->ucontext == kernel && spec.start == 0 && !is_on_demand(spec);
+    } else if (spec.fast_pages != 0) {
+        valid = pd->ucontext == kernel && spec.fast_pages <= VRDMA_MAX_FAST_PAGES &&
+                spec.start == 0 && spec.length == 0 && spec.access_flags == 0;
+    } else if (is_on_demand(spec)) {
+        valid = valid && spec.pages.first_offset < VRDMA_PAGE_SIZE;
+    }
+    return valid ? Result<>{} : fail(std::errc::invalid_argument);
+}
+
+Result<> MrTable::check_new(const hca::MrSpec& spec) const {
+    if (const auto valid = check(spec); !valid) {
+        return valid;
     }
     return table_.full() ? fail(std::errc::not_enough_memory) : Result<>{};
 }
 
 Result<Buffer> MrTable::pages_of(const vrdma_cmd_reg_mr& cmd) {
-    if ((cmd.flags & VRDMA_MR_DMA) == 0) {
+    const bool on_demand = (cmd.access_flags & IBV_ACCESS_ON_DEMAND) != 0;
+    if ((cmd.flags & VRDMA_MR_DMA) == 0 && cmd.length != 0 && !on_demand) {
         return read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
                               cmd.length);
     }
-    if (!is_empty(cmd.pages) || cmd.first_offset != 0) {
+    if (!is_empty(cmd.pages) || (cmd.first_offset != 0 && !on_demand)) {
         return fail(std::errc::invalid_argument);
     }
-    return Buffer{};
+    return Buffer{{{}, VRDMA_PAGE_SHIFT, cmd.first_offset, cmd.length}, {}};
 }
 
 Result<> MrTable::add(hca::MrSpec spec, Buffer buffer) {
@@ -74,78 +104,288 @@ Result<> MrTable::add(hca::MrSpec spec, Buffer buffer) {
     }
     const Key key = spec.key;
     auto hold = pds_.find(spec.pd)->users.hold();
-    table_.insert(key, {std::move(spec), std::move(buffer.lease), std::move(hold)});
+    table_.insert(key, {std::move(spec), std::move(buffer.lease), std::move(hold), {}});
     return {};
+}
+
+Result<Key> MrTable::create(hca::MrSpec spec, Buffer buffer) {
+    const auto key = keys_.take();
+    if (!key) {
+        return key;
+    }
+    spec.key = *key;
+    if (const auto added = add(std::move(spec), std::move(buffer)); !added) {
+        keys_.give_back(*key);
+        return fail(added.error());
+    }
+    return key;
 }
 
 Result<Key> MrTable::reg(const vrdma_cmd_reg_mr& cmd) {
     if ((cmd.flags & ~VRDMA_MR_DMA) != 0) {
         return fail(std::errc::invalid_argument);
     }
-    const bool dma = (cmd.flags & VRDMA_MR_DMA) != 0;
-    const std::uint64_t length = dma ? resources_.memory.size() : cmd.length;
-    hca::MrSpec spec{{}, PdId{cmd.pd}, cmd.start, length, cmd.access_flags & ~optional_access, dma,
-                     {}};
-    if (const auto valid = check(spec); !valid) {
+    hca::MrSpec spec;
+    spec.pd = PdId{cmd.pd};
+    spec.start = cmd.start;
+    spec.dma = (cmd.flags & VRDMA_MR_DMA) != 0;
+    spec.length = spec.dma ? resources_.memory.size() : cmd.length;
+    spec.access_flags = cmd.access_flags & ~optional_access;
+    spec.pages.first_offset = cmd.first_offset;
+    if (const auto valid = check_new(spec); !valid) {
         return fail(valid.error());
     }
     auto buffer = pages_of(cmd);
     if (!buffer) {
         return fail(buffer.error());
     }
-    const auto key =
-        keys_.pick([this](std::uint32_t id) { return table_.find(Key{id}) != nullptr; });
-    if (!key) {
-        return fail(key.error());
+    return create(std::move(spec), std::move(*buffer));
+}
+
+Result<Key> MrTable::alloc(const vrdma_cmd_alloc_mr& cmd) {
+    hca::MrSpec spec;
+    spec.pd = PdId{cmd.pd};
+    spec.fast_pages = cmd.max_pages;
+    if (cmd.max_pages == 0) {
+        return fail(std::errc::invalid_argument);
     }
-    spec.key = Key{*key};
-    if (const auto added = add(std::move(spec), std::move(*buffer)); !added) {
-        return fail(added.error());
+    if (const auto valid = check_new(spec); !valid) {
+        return fail(valid.error());
     }
-    return Key{*key};
+    auto lease = resources_.blocks.take(cmd.max_pages);
+    if (!lease) {
+        return fail(lease.error());
+    }
+    return create(std::move(spec), {{}, std::move(*lease)});
+}
+
+// The whole region anew, under its key.
+Result<> MrTable::change(Mr& mr, hca::MrSpec spec, Buffer buffer) {
+    const bool moves = !buffer.pages.blocks.empty();
+    if (moves) {
+        spec.pages = std::move(buffer.pages);
+    }
+    if (const auto changed = resources_.slice.reregister_mr(spec); !changed) {
+        return changed;
+    }
+    mr.spec = std::move(spec);
+    mr.pd = pds_.find(mr.spec.pd)->users.hold();
+    if (moves) {
+        mr.lease = std::move(buffer.lease);
+    }
+    return {};
+}
+
+Result<> MrTable::rereg(const vrdma_cmd_rereg_mr& cmd) {
+    const bool moves = (cmd.flags & VRDMA_REREG_TRANSLATION) != 0;
+    const bool joins = (cmd.flags & VRDMA_REREG_PD) != 0;
+    const bool opens = (cmd.flags & VRDMA_REREG_ACCESS) != 0;
+    const bool clean =
+        cmd.reserved == 0 && (joins || cmd.pd == 0) && (opens || cmd.access_flags == 0) &&
+        (moves ||
+         (is_empty(cmd.pages) && cmd.start == 0 && cmd.length == 0 && cmd.first_offset == 0));
+    constexpr std::uint32_t all = VRDMA_REREG_TRANSLATION | VRDMA_REREG_PD | VRDMA_REREG_ACCESS;
+    Mr* const mr = table_.find(Key{cmd.key});
+    if (mr == nullptr || mr->spec.dma || mr->spec.fast_pages != 0 || !clean || cmd.flags == 0 ||
+        (cmd.flags & ~all) != 0) {
+        return fail(std::errc::invalid_argument);
+    }
+    if (is_on_demand(mr->spec) || (cmd.access_flags & IBV_ACCESS_ON_DEMAND) != 0) {
+        return fail(std::errc::operation_not_supported);
+    }
+    hca::MrSpec spec = mr->spec;
+    spec.pd = joins ? PdId{cmd.pd} : spec.pd;
+    spec.access_flags = opens ? cmd.access_flags & ~optional_access : spec.access_flags;
+    spec.start = moves ? cmd.start : spec.start;
+    spec.length = moves ? cmd.length : spec.length;
+    if (const auto valid = check(spec); !valid) {
+        return valid;
+    }
+    if (pds_.find(spec.pd)->ucontext != pds_.find(mr->spec.pd)->ucontext) {
+        return fail(std::errc::invalid_argument);
+    }
+    if (!moves) {
+        return change(*mr, std::move(spec), {});
+    }
+    auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
+                                 cmd.length);
+    if (!buffer) {
+        return fail(buffer.error());
+    }
+    return change(*mr, std::move(spec), std::move(*buffer));
 }
 
 Result<> MrTable::dereg(Key key) {
     if (table_.find(key) == nullptr) {
         return fail(std::errc::invalid_argument);
     }
-    resources_.slice.deregister_mr(key);
+    if (const auto gone = resources_.slice.deregister_mr(key); !gone) {
+        return gone;
+    }
     table_.erase(key);
-    keys_.give_back(key.value);
+    keys_.give_back(key);
     return {};
+}
+
+Mr* MrTable::find_on_demand(Key key) {
+    Mr* const mr = table_.find(key);
+    return mr != nullptr && is_on_demand(mr->spec) ? mr : nullptr;
+}
+
+// Leaves that lie in the range are given back, as the slice does.
+void MrTable::unmap(Mr& mr, std::uint64_t first, std::uint64_t count) {
+    const std::uint64_t end = first + std::min(count, UINT64_MAX - first);
+    resources_.slice.unmap_pages(mr.spec.key, first, count);
+    std::erase_if(mr.leaves, [&](const auto& leaf) {
+        const std::uint64_t begin = leaf.first * hca::on_demand_leaf_pages;
+        return begin >= first && begin + hca::on_demand_leaf_pages <= end;
+    });
+}
+
+Result<> MrTable::take_leaves(Mr& mr, std::uint64_t first, std::uint64_t count) {
+    const std::uint64_t last = (first + count - 1) / hca::on_demand_leaf_pages;
+    for (std::uint64_t leaf = first / hca::on_demand_leaf_pages; leaf <= last; ++leaf) {
+        if (mr.leaves.contains(leaf)) {
+            continue;
+        }
+        auto lease = resources_.blocks.take(hca::on_demand_leaf_pages);
+        if (!lease) {
+            return fail(lease.error());
+        }
+        mr.leaves.emplace(leaf, std::move(*lease));
+    }
+    return {};
+}
+
+Result<> MrTable::map_pages(const vrdma_cmd_map_pages& cmd) {
+    Mr* const mr = find_on_demand(Key{cmd.key});
+    const bool refused = cmd.flags == VRDMA_MAP_REFUSED;
+    if (mr == nullptr || (cmd.flags & ~VRDMA_MAP_WRITABLE) != (refused ? cmd.flags : 0u) ||
+        cmd.pages.count == 0 || cmd.pages.count > VRDMA_MAP_MAX_PAGES ||
+        cmd.first >= on_demand_pages(mr->spec) ||
+        cmd.pages.count > on_demand_pages(mr->spec) - cmd.first) {
+        return fail(std::errc::invalid_argument);
+    }
+    if (refused) {
+        vrdma_page_list others = cmd.pages;
+        others.count = 0;
+        if (!is_empty(others)) {
+            return fail(std::errc::invalid_argument);
+        }
+        resources_.slice.refuse_pages(mr->spec.key, cmd.first, cmd.pages.count);
+        return {};
+    }
+    if (cmd.pages.page_shift != VRDMA_PAGE_SHIFT) {
+        return fail(std::errc::invalid_argument);
+    }
+    const auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, 0,
+                                       std::uint64_t{cmd.pages.count} << VRDMA_PAGE_SHIFT);
+    if (!buffer) {
+        return fail(buffer.error());
+    }
+    if (!take_leaves(*mr, cmd.first, cmd.pages.count)) {
+        // What was mapped longest is not known. All of it comes again if it is needed.
+        unmap(*mr, 0, UINT64_MAX);
+        if (const auto taken = take_leaves(*mr, cmd.first, cmd.pages.count); !taken) {
+            return taken;
+        }
+    }
+    resources_.slice.map_pages(mr->spec.key, cmd.first, buffer->pages.blocks,
+                               (cmd.flags & VRDMA_MAP_WRITABLE) != 0);
+    return {};
+}
+
+Result<> MrTable::unmap_pages(const vrdma_cmd_unmap_pages& cmd) {
+    Mr* const mr = find_on_demand(Key{cmd.key});
+    if (mr == nullptr || cmd.reserved != 0) {
+        return fail(std::errc::invalid_argument);
+    }
+    unmap(*mr, cmd.first, cmd.count);
+    return {};
+}
+
+void MrTable::save_fast(StateWriter& writer, Key key) const {
+    writer.put(resources_.slice.save_fast_mr(key));
+    writer.put_all<Iova>(resources_.slice.save_fast_pages(key));
 }
 
 void MrTable::save(StateWriter& writer) const {
     writer.begin(Section::mrs, MrState::version, table_.size());
     for (const Key key : table_.sorted_ids()) {
         const hca::MrSpec& spec = table_.find(key)->spec;
-        writer.put(MrState{key.value, spec.pd.value, spec.start, spec.length, spec.access_flags,
-                           spec.dma ? 1u : 0u});
-        if (!spec.dma) {
+        writer.put(MrState{.key = key.value,
+                           .pd = spec.pd.value,
+                           .start = spec.start,
+                           .length = spec.length,
+                           .access_flags = spec.access_flags,
+                           .dma = spec.dma ? 1u : 0u,
+                           .fast_pages = spec.fast_pages,
+                           .reserved = 0});
+        if (spec.fast_pages != 0) {
+            save_fast(writer, key);
+        } else if (has_pages(spec)) {
             save_pages(writer, spec.pages);
+        } else if (is_on_demand(spec)) {
+            writer.put(spec.pages.first_offset);
         }
     }
 }
 
-Result<> MrTable::restore_one(StateReader& reader) {
-    const auto state = reader.take<MrState>();
-    if (!state || state->dma > 1 || !keys_.in_range(state->key) ||
-        table_.find(Key{state->key}) != nullptr) {
+// Pages on demand come again when they are needed.
+Result<Buffer> MrTable::restore_buffer(StateReader& reader, const hca::MrSpec& spec) {
+    if (has_pages(spec)) {
+        return restore_pages(reader, resources_.memory, resources_.blocks, spec.length);
+    }
+    if (!is_on_demand(spec)) {
+        return Buffer{};
+    }
+    const auto first_offset = reader.take<std::uint64_t>();
+    if (!first_offset || *first_offset >= VRDMA_PAGE_SIZE) {
         return fail(std::errc::invalid_argument);
     }
-    hca::MrSpec spec{Key{state->key},
-                     PdId{state->pd},
-                     state->start,
-                     state->length,
-                     state->access_flags,
-                     state->dma == 1,
-                     {}};
-    if (const auto valid = check(spec); !valid) {
+    return Buffer{{{}, VRDMA_PAGE_SHIFT, *first_offset, spec.length}, {}};
+}
+
+Result<> MrTable::restore_fast(StateReader& reader, hca::MrSpec spec) {
+    const auto state = reader.take<hca::FastMrState>();
+    if (!state || !check_access(state->access_flags)) {
+        return fail(std::errc::invalid_argument);
+    }
+    auto blocks = reader.take_all<Iova>(state->blocks);
+    auto lease = resources_.blocks.take(spec.fast_pages);
+    if (!blocks || !lease) {
+        return fail(std::errc::invalid_argument);
+    }
+    const Key key = spec.key;
+    return add(std::move(spec), {{}, std::move(*lease)}).and_then([&] {
+        return resources_.slice.restore_fast_mr(key, *state, std::move(*blocks));
+    });
+}
+
+Result<> MrTable::restore_one(StateReader& reader) {
+    const auto state = reader.take<MrState>();
+    if (!state || state->dma > 1 || state->reserved != 0 ||
+        (state->dma == 1 && state->fast_pages != 0)) {
+        return fail(std::errc::invalid_argument);
+    }
+    hca::MrSpec spec;
+    spec.key = Key{state->key};
+    spec.pd = PdId{state->pd};
+    spec.start = state->start;
+    spec.length = state->length;
+    spec.access_flags = state->access_flags;
+    spec.dma = state->dma == 1;
+    spec.fast_pages = state->fast_pages;
+    if (const auto valid = check_new(spec); !valid) {
         return valid;
     }
-    auto buffer = spec.dma
-                      ? Result<Buffer>{Buffer{}}
-                      : restore_pages(reader, resources_.memory, resources_.blocks, spec.length);
+    if (const auto claimed = keys_.claim(spec.key); !claimed) {
+        return claimed;
+    }
+    if (spec.fast_pages != 0) {
+        return restore_fast(reader, std::move(spec));
+    }
+    auto buffer = restore_buffer(reader, spec);
     if (!buffer) {
         return fail(buffer.error());
     }

@@ -1,50 +1,72 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Memory regions, known by a random key that is both lkey and rkey.
+// Memory regions, known by a random key that is both lkey and rkey. Those for fast registration get
+// their memory, and a key of another tag, by WQEs.
 #pragma once
 
-#include "mediator/verbs/object_table.h"
+#include <map>
+
+#include "mediator/verbs/key_space.h"
 #include "mediator/verbs/pd.h"
 #include "mediator/verbs/resources.h"
 
 namespace vrdma::verbs {
 
 struct MrState {
-    static constexpr std::uint32_t version = 1;
+    static constexpr std::uint32_t version = 2;
 
-    std::uint32_t key;
+    std::uint32_t key; // as it was given out
     std::uint32_t pd;
     std::uint64_t start;
     std::uint64_t length;
     std::uint32_t access_flags;
-    std::uint32_t dma; // 1: no pages follow
+    std::uint32_t dma;        // 1: no pages follow, as where the length is 0; on demand: the offset
+    std::uint32_t fast_pages; // not 0: hca::FastMrState and its blocks follow
+    std::uint32_t reserved;
 };
 
 struct Mr {
     hca::MrSpec spec;
     BlockBudget::Lease lease;
     UseCount::Hold pd;
+    // Of a region with pages on demand: what its leaves take, by their number.
+    std::map<std::uint64_t, BlockBudget::Lease> leaves{};
 };
 
 class MrTable {
   public:
-    MrTable(Resources& resources, PdTable& pds);
+    MrTable(Resources& resources, PdTable& pds, KeySpace& keys);
 
     Result<Key> reg(const vrdma_cmd_reg_mr& cmd);
+    Result<> rereg(const vrdma_cmd_rereg_mr& cmd);
+    Result<Key> alloc(const vrdma_cmd_alloc_mr& cmd);
     Result<> dereg(Key key);
+
+    Result<> map_pages(const vrdma_cmd_map_pages& cmd);
+    Result<> unmap_pages(const vrdma_cmd_unmap_pages& cmd);
 
     void save(StateWriter& writer) const;
     Result<> restore(StateReader& reader);
 
   private:
     Result<> check(const hca::MrSpec& spec) const;
+    Result<> check_new(const hca::MrSpec& spec) const;
     Result<Buffer> pages_of(const vrdma_cmd_reg_mr& cmd);
+    Result<Key> create(hca::MrSpec spec, Buffer buffer);
     Result<> add(hca::MrSpec spec, Buffer buffer);
+    Result<> change(Mr& mr, hca::MrSpec spec, Buffer buffer);
+    void save_fast(StateWriter& writer, Key key) const;
+    Result<> restore_fast(StateReader& reader, hca::MrSpec spec);
+    Result<Buffer> restore_buffer(StateReader& reader, const hca::MrSpec& spec);
     Result<> restore_one(StateReader& reader);
+
+    Mr* find_on_demand(Key key);
+    Result<> take_leaves(Mr& mr, std::uint64_t first, std::uint64_t count);
+    void unmap(Mr& mr, std::uint64_t first, std::uint64_t count);
 
     Resources& resources_;
     PdTable& pds_;
-    RandomIds keys_;
+    KeySpace& keys_;
     ObjectTable<Key, Mr> table_;
 };
 

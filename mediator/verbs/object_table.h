@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -98,13 +99,14 @@ class DenseIds {
 // and programs may still carry those.
 class RandomIds {
   public:
-    // last: the highest id; 0 and 1 are never used.
-    explicit RandomIds(std::uint32_t last) : last_{last} {}
+    // From first to last; 0 and 1 are never used. There is a power of two of them, but for some
+    // that are reserved at the end.
+    RandomIds(std::uint32_t first, std::uint32_t last) : first_{first}, last_{last} {}
 
     template <typename Taken>
     Result<std::uint32_t> pick(Taken taken) {
         for (int attempt = 0; attempt < 64; ++attempt) {
-            const std::uint32_t id = random_u32() & mask();
+            const std::uint32_t id = first_ + (random_u32() & mask_);
             if (in_range(id) && !taken(id) && std::ranges::find(recent_, id) == recent_.end()) {
                 return id;
             }
@@ -114,13 +116,12 @@ class RandomIds {
 
     void give_back(std::uint32_t id) { recent_[oldest_++ % recent_.size()] = id; }
 
-    bool in_range(std::uint32_t id) const { return id > 1 && id <= last_; }
+    bool in_range(std::uint32_t id) const { return id > 1 && id >= first_ && id <= last_; }
 
   private:
-    // Spaces are a power of two less a few reserved ids at the end.
-    std::uint32_t mask() const { return last_ | (last_ >> 1); }
-
+    std::uint32_t first_;
     std::uint32_t last_;
+    std::uint32_t mask_ = std::bit_ceil(last_ - first_ + 1) - 1;
     std::size_t oldest_ = 0;
     std::array<std::uint32_t, 256> recent_{};
 };

@@ -3,19 +3,23 @@
 
 namespace vrdma::verbs {
 
-Objects::Objects(const Limits& limits, const Identity& identity_, GidRegistry& registry,
-                 GuestMemory& memory, std::span<vrdma_doorbell_page> doorbells, hca::Slice& slice)
-    : identity{identity_},
+Objects::Objects(const Limits& limits, Place place_, GidRegistry& registry, GuestMemory& memory,
+                 std::span<vrdma_doorbell_page> doorbells, hca::Slice& slice)
+    : place{std::move(place_)},
       resources{limits, memory, slice},
       ucontexts{limits, doorbells},
       eqs{resources},
       pds{limits, ucontexts},
-      mrs{resources, pds},
+      mrs{resources, pds, keys},
+      mws{resources, pds, keys},
       cqs{resources, ucontexts, eqs},
-      gids{resources, identity, registry},
+      gids{resources, place.identity(), registry},
       ahs{resources, pds, gids},
-      srqs{resources, ucontexts, pds},
-      qps{resources, ucontexts, pds, cqs, srqs, gids} {}
+      xrcds{limits},
+      srqs{resources, ucontexts, pds, cqs, xrcds},
+      qps{resources, ucontexts, pds, cqs, srqs, xrcds, gids, place.endport->qpns(place.function)},
+      multicast{resources, qps},
+      listeners{resources, place} {}
 
 void Objects::save(StateWriter& writer) const {
     ucontexts.save(writer);
@@ -25,8 +29,11 @@ void Objects::save(StateWriter& writer) const {
     cqs.save(writer);
     gids.save(writer);
     ahs.save(writer);
+    xrcds.save(writer);
     srqs.save(writer);
     qps.save(writer);
+    mws.save(writer);
+    multicast.save(writer);
 }
 
 Result<> Objects::restore(StateReader& reader) {
@@ -37,8 +44,11 @@ Result<> Objects::restore(StateReader& reader) {
         .and_then([&] { return cqs.restore(reader); })
         .and_then([&] { return gids.restore(reader); })
         .and_then([&] { return ahs.restore(reader); })
+        .and_then([&] { return xrcds.restore(reader); })
         .and_then([&] { return srqs.restore(reader); })
-        .and_then([&] { return qps.restore(reader); });
+        .and_then([&] { return qps.restore(reader); })
+        .and_then([&] { return mws.restore(reader); })
+        .and_then([&] { return multicast.restore(reader); });
 }
 
 } // namespace vrdma::verbs

@@ -6,38 +6,49 @@
 
 #include "mediator/verbs/ah.h"
 #include "mediator/verbs/cq.h"
+#include "mediator/verbs/endport.h"
 #include "mediator/verbs/eq.h"
 #include "mediator/verbs/gid.h"
+#include "mediator/verbs/key_space.h"
+#include "mediator/verbs/listener.h"
 #include "mediator/verbs/mr.h"
+#include "mediator/verbs/multicast.h"
+#include "mediator/verbs/mw.h"
 #include "mediator/verbs/pd.h"
 #include "mediator/verbs/qp.h"
 #include "mediator/verbs/srq.h"
 #include "mediator/verbs/ucontext.h"
+#include "mediator/verbs/xrcd.h"
 
 namespace vrdma::verbs {
 
 class Objects {
   public:
-    Objects(const Limits& limits, const Identity& identity, GidRegistry& registry,
-            GuestMemory& memory, std::span<vrdma_doorbell_page> doorbells, hca::Slice& slice);
+    Objects(const Limits& limits, Place place, GidRegistry& registry, GuestMemory& memory,
+            std::span<vrdma_doorbell_page> doorbells, hca::Slice& slice);
 
     void save(StateWriter& writer) const;
     // Into a fresh set. After an error this one is of no use.
     Result<> restore(StateReader& reader);
 
-    const Identity& identity;
+    const Place place;
     Resources resources;
 
     // Users come after what they use.
     UcontextTable ucontexts;
     EqTable eqs;
     PdTable pds;
+    KeySpace keys;
     MrTable mrs;
+    MwTable mws;
     CqTable cqs;
     GidTable gids;
     AhTable ahs;
+    XrcdTable xrcds;
     SrqTable srqs;
     QpTable qps;
+    MulticastTable multicast;
+    ListenerTable listeners;
 };
 
 } // namespace vrdma::verbs

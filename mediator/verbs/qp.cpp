@@ -11,22 +11,48 @@
 namespace vrdma::verbs {
 namespace {
 
-constexpr std::uint32_t last_qpn = 0xfffffe; // the one after it means multicast
+constexpr std::uint8_t gsi_type = 1; // enum ib_qp_type
+constexpr UcontextId kernel{0};
 constexpr std::uint32_t psn_mask = 0xffffff;
 constexpr std::uint32_t qpn_mask = 0xffffff;
 constexpr std::uint8_t max_timer = 31;
 constexpr std::uint8_t max_retries = 7;
+// Programs give a QP the flags of their regions: one that says nothing of a QP is ignored.
 constexpr std::uint32_t known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+                                       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                       IBV_ACCESS_ON_DEMAND;
+
+bool has_queues(const hca::QpSpec& spec) {
+    return spec.type != hca::QpType::xrc_recv;
+}
 
 std::uint64_t buffer_size(const hca::QpSpec& spec) {
     return vrdma_qp_buffer_size(spec.sq_depth, spec.sq_stride_shift, spec.rq_depth,
                                 spec.rq_stride_shift);
 }
 
-bool valid_type(std::uint8_t type) {
-    return type >= static_cast<std::uint8_t>(hca::QpType::rc) &&
-           type <= static_cast<std::uint8_t>(hca::QpType::ud);
+// Management datagrams are datagrams: a GSI QP differs in its number, and in who may have it.
+bool valid_type(std::uint8_t type, UcontextId owner) {
+    if (type == gsi_type) {
+        return owner == kernel;
+    }
+    switch (hca::QpType{type}) {
+        case hca::QpType::rc:
+        case hca::QpType::uc:
+        case hca::QpType::ud:
+        case hca::QpType::xrc_send:
+        case hca::QpType::xrc_recv:
+            return true;
+    }
+    return false;
+}
+
+hca::QpType slice_type(std::uint8_t type) {
+    return type == gsi_type ? hca::QpType::ud : hca::QpType{type};
+}
+
+std::uint8_t saved_type(const hca::QpSpec& spec) {
+    return spec.id == hca::gsi_qpn ? gsi_type : static_cast<std::uint8_t>(spec.type);
 }
 
 // A ring, or none.
@@ -45,6 +71,7 @@ Qp from(const Source& source) {
     qp.spec.send_cq = Cqn{source.send_cq};
     qp.spec.recv_cq = Cqn{source.recv_cq};
     qp.spec.srq = Srqn{source.srq};
+    qp.spec.xrcd = XrcdId{source.xrcd};
     qp.spec.sq_depth = source.sq_depth;
     qp.spec.rq_depth = source.rq_depth;
     qp.spec.sq_stride_shift = source.sq_stride_shift;
@@ -52,7 +79,7 @@ Qp from(const Source& source) {
     qp.spec.max_inline = source.max_inline;
     qp.spec.max_send_sge = source.max_send_sge;
     qp.spec.max_recv_sge = source.max_recv_sge;
-    qp.spec.type = hca::QpType{source.qp_type};
+    qp.spec.type = slice_type(source.qp_type);
     qp.spec.signal_all = (source.flags & VRDMA_QP_SQ_SIGNAL_ALL) != 0;
     qp.spec.doorbell_page = source.ucontext;
     return qp;
@@ -87,39 +114,61 @@ bool valid_ranges(const vrdma_qp_attr& attr, const Limits& limits) {
 } // namespace
 
 QpTable::QpTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds, CqTable& cqs,
-                 SrqTable& srqs, const GidTable& gids)
+                 SrqTable& srqs, XrcdTable& xrcds, const GidTable& gids, const hca::QpnRange& qpns)
     : resources_{resources},
       ucontexts_{ucontexts},
       pds_{pds},
       cqs_{cqs},
       srqs_{srqs},
+      xrcds_{xrcds},
       gids_{gids},
-      qpns_{last_qpn},
+      qpns_{qpns.first, qpns.last},
       table_{resources.limits.max_qp} {}
 
 // All that a queue pair uses belongs to the user context that it belongs to.
 Result<> QpTable::check_owner(UcontextId ucontext, const hca::QpSpec& spec) const {
-    const Pd* pd = pds_.find(spec.pd);
-    const Cq* send_cq = cqs_.find(spec.send_cq);
-    const Cq* recv_cq = cqs_.find(spec.recv_cq);
-    if (ucontexts_.find(ucontext) == nullptr || pd == nullptr || send_cq == nullptr ||
-        recv_cq == nullptr || pd->ucontext != ucontext || send_cq->ucontext != ucontext ||
-        recv_cq->ucontext != ucontext) {
+    const auto owns = [&](const auto* object) {
+        return object != nullptr && object->ucontext == ucontext;
+    };
+    const bool receives = spec.type != hca::QpType::xrc_send;
+    if (ucontexts_.find(ucontext) == nullptr || spec.xrcd != XrcdId{} ||
+        !owns(pds_.find(spec.pd)) || !owns(cqs_.find(spec.send_cq)) ||
+        !(receives ? owns(cqs_.find(spec.recv_cq)) : spec.recv_cq == Cqn{})) {
         return fail(std::errc::invalid_argument);
     }
-    if (spec.srq == Srqn{}) {
-        return {};
+    return check_srq(ucontext, spec);
+}
+
+// One that takes its WQEs elsewhere, or has nothing to receive, has no RQ of its own.
+Result<> QpTable::check_srq(UcontextId ucontext, const hca::QpSpec& spec) const {
+    const bool no_rq = spec.rq_depth == 0 && spec.max_recv_sge == 0;
+    bool valid = true;
+    if (spec.type == hca::QpType::xrc_send) {
+        valid = no_rq && spec.srq == Srqn{};
+    } else if (spec.srq != Srqn{}) {
+        const Srq* srq = srqs_.find(spec.srq);
+        valid = no_rq && srq != nullptr && srq->ucontext == ucontext && srq->spec.xrcd == XrcdId{};
     }
-    const Srq* srq = srqs_.find(spec.srq);
-    const bool valid =
-        srq != nullptr && srq->ucontext == ucontext && spec.rq_depth == 0 && spec.max_recv_sge == 0;
     return valid ? Result<>{} : fail(std::errc::invalid_argument);
+}
+
+// It outlives the user context that made it if others have opened it, so it is the kernel's.
+Result<> QpTable::check_xrc_recv(const Qp& qp) const {
+    const hca::QpSpec& spec = qp.spec;
+    const bool bare = qp.ucontext == UcontextId{} && spec.pd == PdId{} && spec.send_cq == Cqn{} &&
+                      spec.recv_cq == Cqn{} && spec.srq == Srqn{} && spec.sq_depth == 0 &&
+                      spec.rq_depth == 0 && spec.sq_stride_shift == 0 &&
+                      spec.rq_stride_shift == 0 && spec.max_inline == 0 && spec.max_send_sge == 0 &&
+                      spec.max_recv_sge == 0 && !spec.signal_all;
+    return bare && xrcds_.find(spec.xrcd) != nullptr ? Result<>{}
+                                                     : fail(std::errc::invalid_argument);
 }
 
 Result<> QpTable::check_sizes(const hca::QpSpec& spec) const {
     const Limits& limits = resources_.limits;
     const std::uint64_t send_sges = std::uint64_t{spec.max_send_sge} * sizeof(vrdma_sge);
-    const std::uint64_t send_payload = std::max<std::uint64_t>(send_sges, spec.max_inline);
+    const std::uint64_t xrc = spec.type == hca::QpType::xrc_send ? sizeof(vrdma_sq_xrc) : 0;
+    const std::uint64_t send_payload = xrc + std::max<std::uint64_t>(send_sges, spec.max_inline);
     const bool valid =
         spec.max_inline <= limits.max_inline && spec.max_send_sge <= limits.max_sge &&
         spec.max_recv_sge <= limits.max_sge &&
@@ -131,10 +180,11 @@ Result<> QpTable::check_sizes(const hca::QpSpec& spec) const {
 }
 
 Result<> QpTable::check(const Qp& qp) const {
-    if (const auto valid = check_owner(qp.ucontext, qp.spec); !valid) {
-        return valid;
-    }
-    if (const auto valid = check_sizes(qp.spec); !valid) {
+    const auto valid =
+        qp.spec.type == hca::QpType::xrc_recv
+            ? check_xrc_recv(qp)
+            : check_owner(qp.ucontext, qp.spec).and_then([&] { return check_sizes(qp.spec); });
+    if (!valid) {
         return valid;
     }
     return table_.full() ? fail(std::errc::not_enough_memory) : Result<>{};
@@ -150,53 +200,76 @@ Result<std::uint32_t> QpTable::add(Qp qp, Buffer buffer) {
         return slot;
     }
     qp.lease = std::move(buffer.lease);
-    qp.owner = ucontexts_.find(qp.ucontext)->users.hold();
-    qp.pd = pds_.find(qp.spec.pd)->users.hold();
-    qp.send_cq = cqs_.find(qp.spec.send_cq)->users.hold();
-    qp.recv_cq = cqs_.find(qp.spec.recv_cq)->users.hold();
-    if (Srq* srq = srqs_.find(qp.spec.srq); srq != nullptr) {
-        qp.srq = srq->users.hold();
-    }
+    const auto hold = [](auto* object) {
+        return object != nullptr ? object->users.hold() : UseCount::Hold{};
+    };
+    qp.owner = hold(ucontexts_.find(qp.ucontext));
+    qp.pd = hold(pds_.find(qp.spec.pd));
+    qp.send_cq = hold(cqs_.find(qp.spec.send_cq));
+    qp.recv_cq = hold(cqs_.find(qp.spec.recv_cq));
+    qp.srq = hold(srqs_.find(qp.spec.srq));
+    qp.xrcd = hold(xrcds_.find(qp.spec.xrcd));
     const Qpn id = qp.spec.id;
     table_.insert(id, std::move(qp));
     return slot;
 }
 
+Result<Buffer> QpTable::read_queues(const vrdma_cmd_create_qp& cmd, const hca::QpSpec& spec) {
+    if (has_queues(spec)) {
+        return read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
+                              buffer_size(spec));
+    }
+    const vrdma_page_list& list = cmd.pages;
+    const bool none = list.root == 0 && list.count == 0 && list.levels == 0 &&
+                      list.page_shift == 0 && list.reserved == 0 && cmd.first_offset == 0;
+    return none ? Result<Buffer>{} : fail(std::errc::invalid_argument);
+}
+
+// There is one GSI QP, and no other has its number.
+Result<Qpn> QpTable::pick_number(std::uint8_t type) {
+    if (type == gsi_type) {
+        return table_.find(hca::gsi_qpn) == nullptr ? Result<Qpn>{hca::gsi_qpn}
+                                                    : fail(std::errc::device_or_resource_busy);
+    }
+    const auto id =
+        qpns_.pick([this](std::uint32_t qpn) { return table_.find(Qpn{qpn}) != nullptr; });
+    return id ? Result<Qpn>{Qpn{*id}} : fail(id.error());
+}
+
 Result<NewQp> QpTable::create(const vrdma_cmd_create_qp& cmd) {
-    if (!valid_type(cmd.qp_type)) {
+    if (!valid_type(cmd.qp_type, UcontextId{cmd.ucontext})) {
         return fail(std::errc::operation_not_supported);
     }
-    if ((cmd.flags & ~VRDMA_QP_SQ_SIGNAL_ALL) != 0 || cmd.reserved != 0) {
+    if ((cmd.flags & ~VRDMA_QP_SQ_SIGNAL_ALL) != 0) {
         return fail(std::errc::invalid_argument);
     }
     Qp qp = from(cmd);
     if (const auto valid = check(qp); !valid) {
         return fail(valid.error());
     }
-    auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
-                                 buffer_size(qp.spec));
+    auto buffer = read_queues(cmd, qp.spec);
     if (!buffer) {
         return fail(buffer.error());
     }
-    const auto id =
-        qpns_.pick([this](std::uint32_t qpn) { return table_.find(Qpn{qpn}) != nullptr; });
+    const auto id = pick_number(cmd.qp_type);
     if (!id) {
         return fail(id.error());
     }
-    qp.spec.id = Qpn{*id};
+    qp.spec.id = *id;
     const auto slot = add(std::move(qp), std::move(*buffer));
     if (!slot) {
         return fail(slot.error());
     }
-    return NewQp{Qpn{*id}, *slot};
+    return NewQp{*id, *slot};
 }
 
 Result<> QpTable::check_path(const vrdma_qp_attr& attr) const {
-    constexpr std::uint8_t multicast = 0xff;
     if (!has(attr, IBV_QP_AV)) {
         return {};
     }
-    if (attr.av.dgid[0] == multicast) {
+    Gid peer;
+    std::copy(std::begin(attr.av.dgid), std::end(attr.av.dgid), peer.begin());
+    if (hca::is_multicast(peer)) {
         return fail(std::errc::invalid_argument);
     }
     return check_av(attr.av, gids_);
@@ -240,8 +313,12 @@ Result<vrdma_qp_attr> QpTable::query(Qpn id) const {
 }
 
 Result<> QpTable::destroy(Qpn id) {
-    if (table_.find(id) == nullptr) {
+    const Qp* qp = table_.find(id);
+    if (qp == nullptr) {
         return fail(std::errc::invalid_argument);
+    }
+    if (qp->users.busy()) {
+        return fail(std::errc::device_or_resource_busy);
     }
     resources_.slice.destroy_qp(id);
     table_.erase(id);
@@ -261,6 +338,7 @@ void QpTable::save(StateWriter& writer) const {
             .send_cq = spec.send_cq.value,
             .recv_cq = spec.recv_cq.value,
             .srq = spec.srq.value,
+            .xrcd = spec.xrcd.value,
             .sq_depth = spec.sq_depth,
             .rq_depth = spec.rq_depth,
             .max_inline = spec.max_inline,
@@ -268,19 +346,26 @@ void QpTable::save(StateWriter& writer) const {
             .max_recv_sge = spec.max_recv_sge,
             .sq_stride_shift = spec.sq_stride_shift,
             .rq_stride_shift = spec.rq_stride_shift,
-            .qp_type = static_cast<std::uint8_t>(spec.type),
+            .qp_type = saved_type(spec),
             .flags = static_cast<std::uint8_t>(spec.signal_all ? VRDMA_QP_SQ_SIGNAL_ALL : 0),
             .slice = resources_.slice.save_qp(id),
         });
         writer.put_all<vrdma_sge>(resources_.slice.save_held_receive(id));
-        save_pages(writer, spec.pages);
+        if (has_queues(spec)) {
+            save_pages(writer, spec.pages);
+        }
     }
+}
+
+bool QpTable::valid_number(const QpState& state) const {
+    return state.qp_type == gsi_type ? Qpn{state.qpn} == hca::gsi_qpn : qpns_.in_range(state.qpn);
 }
 
 Result<> QpTable::restore_one(StateReader& reader) {
     const auto state = reader.take<QpState>();
-    if (!state || !valid_type(state->qp_type) || (state->flags & ~VRDMA_QP_SQ_SIGNAL_ALL) != 0 ||
-        !qpns_.in_range(state->qpn) || table_.find(Qpn{state->qpn}) != nullptr) {
+    if (!state || !valid_type(state->qp_type, UcontextId{state->ucontext}) ||
+        (state->flags & ~VRDMA_QP_SQ_SIGNAL_ALL) != 0 || !valid_number(*state) ||
+        table_.find(Qpn{state->qpn}) != nullptr) {
         return fail(std::errc::invalid_argument);
     }
     const auto held_receive = reader.take_all<vrdma_sge>(state->slice.held_sges);
@@ -292,7 +377,9 @@ Result<> QpTable::restore_one(StateReader& reader) {
     if (const auto valid = check(qp); !valid) {
         return valid;
     }
-    auto buffer = restore_pages(reader, resources_.memory, resources_.blocks, buffer_size(qp.spec));
+    auto buffer = has_queues(qp.spec) ? restore_pages(reader, resources_.memory, resources_.blocks,
+                                                      buffer_size(qp.spec))
+                                      : Result<Buffer>{};
     if (!buffer) {
         return fail(buffer.error());
     }

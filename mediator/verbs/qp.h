@@ -8,11 +8,12 @@
 #include "mediator/verbs/pd.h"
 #include "mediator/verbs/resources.h"
 #include "mediator/verbs/srq.h"
+#include "mediator/verbs/xrcd.h"
 
 namespace vrdma::verbs {
 
 struct QpState {
-    static constexpr std::uint32_t version = 2;
+    static constexpr std::uint32_t version = 3;
 
     std::uint32_t qpn;
     std::uint32_t ucontext;
@@ -20,6 +21,7 @@ struct QpState {
     std::uint32_t send_cq;
     std::uint32_t recv_cq;
     std::uint32_t srq;
+    std::uint32_t xrcd;
     std::uint32_t sq_depth;
     std::uint32_t rq_depth;
     std::uint32_t max_inline;
@@ -41,6 +43,8 @@ struct Qp {
     UseCount::Hold send_cq;
     UseCount::Hold recv_cq;
     UseCount::Hold srq;
+    UseCount::Hold xrcd;
+    UseCount users; // multicast groups
 };
 
 struct NewQp {
@@ -51,12 +55,13 @@ struct NewQp {
 class QpTable {
   public:
     QpTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds, CqTable& cqs,
-            SrqTable& srqs, const GidTable& gids);
+            SrqTable& srqs, XrcdTable& xrcds, const GidTable& gids, const hca::QpnRange& qpns);
 
     Result<NewQp> create(const vrdma_cmd_create_qp& cmd);
     Result<> modify(const vrdma_cmd_modify_qp& cmd);
     Result<vrdma_qp_attr> query(Qpn id) const;
     Result<> destroy(Qpn id);
+    Qp* find(Qpn id) { return table_.find(id); }
 
     void save(StateWriter& writer) const;
     Result<> restore(StateReader& reader);
@@ -64,8 +69,13 @@ class QpTable {
   private:
     Result<> check(const Qp& qp) const;
     Result<> check_owner(UcontextId ucontext, const hca::QpSpec& spec) const;
+    Result<> check_srq(UcontextId ucontext, const hca::QpSpec& spec) const;
+    Result<> check_xrc_recv(const Qp& qp) const;
     Result<> check_sizes(const hca::QpSpec& spec) const;
+    Result<Qpn> pick_number(std::uint8_t type);
+    bool valid_number(const QpState& state) const;
     Result<> check_path(const vrdma_qp_attr& attr) const;
+    Result<Buffer> read_queues(const vrdma_cmd_create_qp& cmd, const hca::QpSpec& spec);
     Result<std::uint32_t> add(Qp qp, Buffer buffer);
     Result<> restore_one(StateReader& reader);
 
@@ -74,6 +84,7 @@ class QpTable {
     PdTable& pds_;
     CqTable& cqs_;
     SrqTable& srqs_;
+    XrcdTable& xrcds_;
     const GidTable& gids_;
     RandomIds qpns_;
     ObjectTable<Qpn, Qp> table_;

@@ -9,7 +9,15 @@
 namespace vrdma::verbs {
 namespace {
 
-enum Types : unsigned { rc = 1, uc = 2, ud = 4, connected = rc | uc, all = rc | uc | ud };
+enum Types : unsigned {
+    rc = 1,
+    uc = 2,
+    ud = 4,
+    send = 8,  // XRC
+    recv = 16, // XRC
+    connected = rc | uc | send | recv,
+    all = connected | ud,
+};
 
 struct Rule {
     ibv_qp_state from;
@@ -31,27 +39,36 @@ constexpr std::array rules{
 
     Rule{IBV_QPS_INIT, IBV_QPS_INIT, connected, 0, identity | access_flags},
     Rule{IBV_QPS_INIT, IBV_QPS_INIT, ud, 0, identity | IBV_QP_QKEY},
-    Rule{IBV_QPS_INIT, IBV_QPS_RTR, rc, path | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-         access_flags | IBV_QP_PKEY_INDEX},
-    Rule{IBV_QPS_INIT, IBV_QPS_RTR, uc, path, access_flags | IBV_QP_PKEY_INDEX},
+    Rule{IBV_QPS_INIT, IBV_QPS_RTR, rc | recv,
+         path | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER, access_flags | IBV_QP_PKEY_INDEX},
+    Rule{IBV_QPS_INIT, IBV_QPS_RTR, uc | send, path, access_flags | IBV_QP_PKEY_INDEX},
     Rule{IBV_QPS_INIT, IBV_QPS_RTR, ud, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
 
     Rule{IBV_QPS_RTR, IBV_QPS_RTS, rc, IBV_QP_SQ_PSN | retries | IBV_QP_MAX_QP_RD_ATOMIC,
          current | access_flags | IBV_QP_MIN_RNR_TIMER},
+    Rule{IBV_QPS_RTR, IBV_QPS_RTS, send, IBV_QP_SQ_PSN | retries | IBV_QP_MAX_QP_RD_ATOMIC,
+         current | access_flags},
+    Rule{IBV_QPS_RTR, IBV_QPS_RTS, recv, IBV_QP_SQ_PSN | IBV_QP_TIMEOUT,
+         current | access_flags | IBV_QP_MIN_RNR_TIMER},
     Rule{IBV_QPS_RTR, IBV_QPS_RTS, uc, IBV_QP_SQ_PSN, current | access_flags},
     Rule{IBV_QPS_RTR, IBV_QPS_RTS, ud, IBV_QP_SQ_PSN, current | IBV_QP_QKEY},
 
-    Rule{IBV_QPS_RTS, IBV_QPS_RTS, rc, 0, current | access_flags | IBV_QP_MIN_RNR_TIMER},
-    Rule{IBV_QPS_RTS, IBV_QPS_RTS, uc, 0, current | access_flags},
+    Rule{IBV_QPS_RTS, IBV_QPS_RTS, rc | recv, 0, current | access_flags | IBV_QP_MIN_RNR_TIMER},
+    Rule{IBV_QPS_RTS, IBV_QPS_RTS, uc | send, 0, current | access_flags},
     Rule{IBV_QPS_RTS, IBV_QPS_RTS, ud, 0, current | IBV_QP_QKEY},
     Rule{IBV_QPS_RTS, IBV_QPS_SQD, all, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
 
-    Rule{IBV_QPS_SQD, IBV_QPS_RTS, rc, 0, current | access_flags | IBV_QP_MIN_RNR_TIMER},
-    Rule{IBV_QPS_SQD, IBV_QPS_RTS, uc, 0, current | access_flags},
+    Rule{IBV_QPS_SQD, IBV_QPS_RTS, rc | recv, 0, current | access_flags | IBV_QP_MIN_RNR_TIMER},
+    Rule{IBV_QPS_SQD, IBV_QPS_RTS, uc | send, 0, current | access_flags},
     Rule{IBV_QPS_SQD, IBV_QPS_RTS, ud, 0, current | IBV_QP_QKEY},
     Rule{IBV_QPS_SQD, IBV_QPS_SQD, rc, 0,
          identity | IBV_QP_AV | retries | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC |
              access_flags | IBV_QP_MIN_RNR_TIMER},
+    Rule{IBV_QPS_SQD, IBV_QPS_SQD, send, 0,
+         identity | IBV_QP_AV | retries | IBV_QP_MAX_QP_RD_ATOMIC | access_flags},
+    Rule{IBV_QPS_SQD, IBV_QPS_SQD, recv, 0,
+         identity | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_MAX_DEST_RD_ATOMIC | access_flags |
+             IBV_QP_MIN_RNR_TIMER},
     Rule{IBV_QPS_SQD, IBV_QPS_SQD, uc, 0, IBV_QP_AV | access_flags | IBV_QP_PKEY_INDEX},
     Rule{IBV_QPS_SQD, IBV_QPS_SQD, ud, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
 
@@ -70,6 +87,10 @@ constexpr unsigned type_bit(hca::QpType type) {
             return uc;
         case hca::QpType::ud:
             return ud;
+        case hca::QpType::xrc_send:
+            return send;
+        case hca::QpType::xrc_recv:
+            return recv;
     }
     return 0;
 }

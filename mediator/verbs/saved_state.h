@@ -29,6 +29,9 @@ enum class Section : std::uint32_t {
     gids = 9,
     srqs = 10,
     end = 11,
+    mws = 12,
+    xrcds = 34,
+    multicast = 36,
 };
 
 struct SectionState {

@@ -15,6 +15,8 @@ Srq from(const Source& source) {
     srq.spec.depth = source.depth;
     srq.spec.stride_shift = static_cast<std::uint8_t>(source.stride_shift);
     srq.spec.max_sge = source.max_sge;
+    srq.spec.xrcd = XrcdId{source.xrcd};
+    srq.spec.cq = Cqn{source.cq};
     return srq;
 }
 
@@ -24,19 +26,32 @@ std::uint64_t buffer_size(const hca::SrqSpec& spec) {
 
 } // namespace
 
-SrqTable::SrqTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds)
+SrqTable::SrqTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds, CqTable& cqs,
+                   XrcdTable& xrcds)
     : resources_{resources},
       ucontexts_{ucontexts},
       pds_{pds},
+      cqs_{cqs},
+      xrcds_{xrcds},
       ids_{resources.limits.max_srq},
       table_{resources.limits.max_srq} {}
+
+// With an XRC domain, a CQ of its own; else neither.
+bool SrqTable::valid_xrc(const Srq& srq) const {
+    if (srq.spec.xrcd == XrcdId{}) {
+        return srq.spec.cq == Cqn{};
+    }
+    const Cq* cq = cqs_.find(srq.spec.cq);
+    return xrcds_.find(srq.spec.xrcd) != nullptr && cq != nullptr && cq->ucontext == srq.ucontext;
+}
 
 Result<> SrqTable::check(const Srq& srq) const {
     const Limits& limits = resources_.limits;
     const hca::SrqSpec& spec = srq.spec;
     const Pd* pd = pds_.find(spec.pd);
     if (ucontexts_.find(srq.ucontext) == nullptr || pd == nullptr || pd->ucontext != srq.ucontext ||
-        spec.max_sge > limits.max_sge || !valid_depth(spec.depth, limits.max_qp_wr) ||
+        !valid_xrc(srq) || spec.max_sge > limits.max_sge ||
+        !valid_depth(spec.depth, limits.max_qp_wr) ||
         !valid_stride(spec.stride_shift, VRDMA_RQ_MIN_STRIDE_SHIFT, receive_size(spec.max_sge))) {
         return fail(std::errc::invalid_argument);
     }
@@ -54,6 +69,10 @@ Result<> SrqTable::add(Srq srq, Buffer buffer) {
     srq.lease = std::move(buffer.lease);
     srq.owner = ucontexts_.find(srq.ucontext)->users.hold();
     srq.pd = pds_.find(srq.spec.pd)->users.hold();
+    if (srq.spec.xrcd != XrcdId{}) {
+        srq.xrcd = xrcds_.find(srq.spec.xrcd)->users.hold();
+        srq.cq = cqs_.find(srq.spec.cq)->users.hold();
+    }
     const Srqn id = srq.spec.id;
     table_.insert(id, std::move(srq));
     return {};
@@ -115,8 +134,9 @@ void SrqTable::save(StateWriter& writer) const {
     for (const Srqn id : table_.sorted_ids()) {
         const Srq& srq = *table_.find(id);
         const hca::SrqSpec& spec = srq.spec;
-        writer.put(SrqState{id.value, srq.ucontext.value, spec.pd.value, spec.depth, spec.max_sge,
-                            spec.stride_shift, resources_.slice.save_srq(id)});
+        writer.put(SrqState{id.value, srq.ucontext.value, spec.pd.value, spec.xrcd.value,
+                            spec.cq.value, spec.depth, spec.max_sge, spec.stride_shift,
+                            resources_.slice.save_srq(id)});
         save_pages(writer, spec.pages);
     }
 }

@@ -6,24 +6,66 @@
 
 #include "shared_receive_queue.h"
 
+static struct vrdma_cqe *ring_of(void *buffer)
+{
+	return (struct vrdma_cqe *)((uint8_t *)buffer + VRDMA_QUEUE_CONTROL_SIZE);
+}
+
+static void set_ring(struct vrdma_completion_queue *cq, void *buffer, uint32_t depth)
+{
+	cq->control = buffer;
+	cq->ring = ring_of(buffer);
+	cq->depth = depth;
+}
+
 int vrdma_completion_queue_init(struct vrdma_completion_queue *cq, void *buffer, uint32_t depth)
 {
 	memset(cq, 0, sizeof(*cq));
-	cq->control = buffer;
-	cq->ring = (struct vrdma_cqe *)((uint8_t *)buffer + VRDMA_QUEUE_CONTROL_SIZE);
-	cq->depth = depth;
+	set_ring(cq, buffer, depth);
 	cq->buckets = VRDMA_CQ_MIN_BUCKETS;
 	cq->table = calloc(cq->buckets, sizeof(*cq->table));
 	if (!cq->table)
 		return ENOMEM;
-	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
+	vrdma_lock_init(&cq->lock);
 	return 0;
 }
 
 void vrdma_completion_queue_destroy(struct vrdma_completion_queue *cq)
 {
-	pthread_spin_destroy(&cq->lock);
+	vrdma_lock_destroy(&cq->lock);
 	free(cq->table);
+}
+
+void vrdma_completion_queue_prepare(const struct vrdma_completion_queue *cq, void *buffer,
+				    uint32_t depth)
+{
+	struct vrdma_cq_control *control = buffer;
+	struct vrdma_cqe *ring = ring_of(buffer);
+
+	control->consumer = htole32(cq->consumer);
+	control->arm = htole32(cq->arm);
+	control->fired = cq->control->fired;
+	for (uint32_t i = cq->consumer; i != cq->consumer + depth; i++)
+		ring[vrdma_ring_slot(i, depth)].ctrl = htole32(
+			vrdma_ring_phase(i, depth, VRDMA_CQE_PHASE) ^ VRDMA_CQE_PHASE);
+}
+
+void vrdma_completion_queue_adopt(struct vrdma_completion_queue *cq, void *buffer, uint32_t depth)
+{
+	struct vrdma_cqe *ring = ring_of(buffer);
+
+	for (uint32_t i = cq->consumer; i != cq->consumer + cq->depth; i++) {
+		const struct vrdma_cqe *from = vrdma_cqe_at(cq, i);
+		struct vrdma_cqe *to = &ring[vrdma_ring_slot(i, depth)];
+		uint32_t ctrl = vrdma_load_acquire(&from->ctrl);
+
+		if (!vrdma_cqe_valid(cq, i, ctrl))
+			break;
+		*to = *from;
+		to->ctrl = htole32((ctrl & ~VRDMA_CQE_PHASE) |
+				   vrdma_ring_phase(i, depth, VRDMA_CQE_PHASE));
+	}
+	set_ring(cq, buffer, depth);
 }
 
 static void insert(struct vrdma_completion_queue *cq, struct vrdma_cq_link *link)
@@ -79,7 +121,7 @@ static void strike_out(struct vrdma_completion_queue *cq, const struct vrdma_que
 
 		if (!vrdma_cqe_valid(cq, i, ctrl))
 			break;
-		if (le32toh(cqe->qpn) != qp->qpn)
+		if (le32toh(cqe->qpn) != qp->qpn || ctrl & VRDMA_CQE_XRC)
 			continue;
 		cqe->qpn = 0;
 		if (qp->srq && ctrl & VRDMA_CQE_RECV)
@@ -98,7 +140,7 @@ void vrdma_cq_attach(struct vrdma_completion_queue *cq, struct vrdma_cq_link *li
 {
 	struct vrdma_cq_link *stale;
 
-	pthread_spin_lock(&cq->lock);
+	vrdma_lock_take(&cq->lock);
 	/* The device gave out the number anew before its last owner's thread came to detach it. */
 	stale = vrdma_cq_find(cq, qp->qpn);
 	if (stale)
@@ -108,20 +150,70 @@ void vrdma_cq_attach(struct vrdma_completion_queue *cq, struct vrdma_cq_link *li
 	link->qp = qp;
 	insert(cq, link);
 	cq->links++;
-	pthread_spin_unlock(&cq->lock);
+	vrdma_lock_drop(&cq->lock);
 }
 
 void vrdma_cq_detach(struct vrdma_completion_queue *cq, struct vrdma_cq_link *link)
 {
-	pthread_spin_lock(&cq->lock);
+	vrdma_lock_take(&cq->lock);
 	if (link->qp)
 		detach(cq, link);
-	pthread_spin_unlock(&cq->lock);
+	vrdma_lock_drop(&cq->lock);
 }
 
 void vrdma_cq_strike_out(struct vrdma_completion_queue *cq, const struct vrdma_queue_pair *qp)
 {
-	pthread_spin_lock(&cq->lock);
+	vrdma_lock_take(&cq->lock);
 	strike_out(cq, qp);
-	pthread_spin_unlock(&cq->lock);
+	vrdma_lock_drop(&cq->lock);
+}
+
+struct vrdma_shared_receive_queue *vrdma_cq_find_srq(struct vrdma_completion_queue *cq,
+						     uint32_t srqn)
+{
+	struct vrdma_shared_receive_queue **at = &cq->xrc_srqs;
+	struct vrdma_shared_receive_queue *srq;
+
+	while (*at && (*at)->srqn != srqn)
+		at = &(*at)->next;
+	srq = *at;
+	if (srq && at != &cq->xrc_srqs) {
+		*at = srq->next;
+		srq->next = cq->xrc_srqs;
+		cq->xrc_srqs = srq;
+	}
+	return srq;
+}
+
+void vrdma_cq_attach_srq(struct vrdma_completion_queue *cq, struct vrdma_shared_receive_queue *srq)
+{
+	vrdma_lock_take(&cq->lock);
+	srq->next = cq->xrc_srqs;
+	cq->xrc_srqs = srq;
+	vrdma_lock_drop(&cq->lock);
+}
+
+static void strike_out_srq(struct vrdma_completion_queue *cq, uint32_t srqn)
+{
+	for (uint32_t i = cq->consumer; i - cq->consumer < cq->depth; i++) {
+		struct vrdma_cqe *cqe = vrdma_cqe_at(cq, i);
+		uint32_t ctrl = vrdma_load_acquire(&cqe->ctrl);
+
+		if (!vrdma_cqe_valid(cq, i, ctrl))
+			break;
+		if (ctrl & VRDMA_CQE_XRC && le32toh(cqe->srqn) == srqn)
+			cqe->qpn = 0;
+	}
+}
+
+void vrdma_cq_detach_srq(struct vrdma_completion_queue *cq, struct vrdma_shared_receive_queue *srq)
+{
+	struct vrdma_shared_receive_queue **at = &cq->xrc_srqs;
+
+	vrdma_lock_take(&cq->lock);
+	strike_out_srq(cq, srq->srqn);
+	while (*at != srq)
+		at = &(*at)->next;
+	*at = srq->next;
+	vrdma_lock_drop(&cq->lock);
 }

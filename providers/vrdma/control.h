@@ -14,9 +14,12 @@
 
 struct vrdma_context;
 struct vrdma_cq;
+struct vrdma_dm;
 struct vrdma_mr;
+struct vrdma_pd;
 struct vrdma_qp;
 struct vrdma_srq;
+struct vrdma_xrcd;
 
 struct vrdma_control {
 	void (*close)(struct vrdma_context *context);
@@ -24,6 +27,7 @@ struct vrdma_control {
 	int (*query_device)(struct ibv_context *context,
 			    const struct ibv_query_device_ex_input *input,
 			    struct ibv_device_attr_ex *attr, size_t attr_size);
+	int (*query_clock)(struct ibv_context *context, uint64_t *clock);
 	int (*query_port)(struct ibv_context *context, uint8_t port_num,
 			  struct ibv_port_attr *attr);
 
@@ -32,35 +36,77 @@ struct vrdma_control {
 			    uint64_t size);
 	void (*free_buffer)(struct vrdma_context *context, struct vrdma_buffer *buffer);
 
-	int (*alloc_pd)(struct ibv_context *context, struct ibv_pd *pd);
-	int (*dealloc_pd)(struct ibv_pd *pd);
+	/* The same of memory that is there already, of whole pages. */
+	int (*share_buffer)(struct vrdma_context *context, struct vrdma_buffer *buffer);
+	void (*unshare_buffer)(struct vrdma_context *context, struct vrdma_buffer *buffer);
+
+	int (*alloc_pd)(struct ibv_context *context, struct vrdma_pd *pd);
+	int (*dealloc_pd)(struct vrdma_pd *pd);
+
+	/* An object of another context on the same file, by its handle (ibv_import_device(3)). */
+	int (*import_pd)(struct ibv_context *context, uint32_t handle, struct vrdma_pd *pd);
+	int (*import_mr)(struct ibv_pd *pd, uint32_t handle, struct vrdma_mr *mr);
 
 	int (*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access,
 		      struct vrdma_mr *mr);
+	/* After an error mr is what it was. */
+	int (*rereg_mr)(struct vrdma_mr *mr, int flags, struct ibv_pd *pd, void *addr,
+			size_t length, int access);
 	int (*dereg_mr)(struct vrdma_mr *mr);
+	int (*advise_mr)(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+			 struct ibv_sge *list, uint32_t count);
+
+	int (*alloc_mw)(struct ibv_pd *pd, enum ibv_mw_type type, struct ibv_mw *mw);
+	int (*dealloc_mw)(struct ibv_mw *mw);
+
+	/* Sets the handle, where its memory is, and its length. */
+	int (*alloc_dm)(struct ibv_context *context, const struct ibv_alloc_dm_attr *attr,
+			struct vrdma_dm *dm);
+	int (*free_dm)(struct vrdma_dm *dm);
+	int (*import_dm)(struct ibv_context *context, uint32_t handle, struct vrdma_dm *dm);
+	void (*unimport_dm)(struct vrdma_dm *dm);
+	int (*reg_dm_mr)(struct ibv_pd *pd, struct vrdma_dm *dm, uint64_t offset, size_t length,
+			 unsigned int access, struct vrdma_mr *mr);
 
 	int (*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr, struct vrdma_ah *ah);
 	int (*destroy_ah)(struct vrdma_ah *ah);
 
 	/* cq has its buffer; its depth is queue.depth. */
-	int (*create_cq)(struct ibv_context *context, struct ibv_comp_channel *channel,
-			 int comp_vector, struct vrdma_cq *cq);
+	int (*create_cq)(struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,
+			 struct vrdma_cq *cq);
+	/* buffer is prepared for it (completion_queue.h); the CQ's own stays the caller's. */
+	int (*resize_cq)(struct vrdma_cq *cq, const struct vrdma_buffer *buffer, uint32_t depth);
+	int (*modify_cq)(struct vrdma_cq *cq, struct ibv_modify_cq_attr *attr);
 	int (*destroy_cq)(struct vrdma_cq *cq);
 
 	/* srq has its buffer; its shape is the queue's. */
-	int (*create_srq)(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct vrdma_srq *srq);
+	int (*create_srq)(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr,
+			  struct vrdma_srq *srq);
 	int (*modify_srq)(struct vrdma_srq *srq, struct ibv_srq_attr *attr, int attr_mask);
 	int (*query_srq)(struct vrdma_srq *srq, struct ibv_srq_attr *attr);
 	int (*destroy_srq)(struct vrdma_srq *srq);
 
 	/* qp has its buffer, and attr's capabilities are those of the layout. */
-	int (*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
+	int (*create_qp)(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
 			 const struct vrdma_qp_layout *layout, struct vrdma_qp *qp,
 			 uint32_t *doorbell_slot);
 	int (*query_qp)(struct vrdma_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 			struct ibv_qp_init_attr *init_attr);
 	int (*modify_qp)(struct vrdma_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 	int (*destroy_qp)(struct vrdma_qp *qp);
+
+	/* LIDs mean nothing to RoCE. */
+	int (*attach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+	int (*detach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+
+	/* XRC. These QPs have no buffer. */
+	int (*open_xrcd)(struct ibv_context *context, struct ibv_xrcd_init_attr *attr,
+			 struct vrdma_xrcd *xrcd);
+	int (*close_xrcd)(struct vrdma_xrcd *xrcd);
+	int (*create_xrc_recv)(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
+			       struct vrdma_qp *qp);
+	int (*open_qp)(struct ibv_context *context, struct ibv_qp_open_attr *attr,
+		       struct vrdma_qp *qp);
 };
 
 extern const struct vrdma_control vrdma_uverbs_control;

@@ -25,7 +25,7 @@ int vrdma_queue_receive(struct vrdma_queue_pair *qp, struct ibv_recv_wr *wr,
 	uint32_t first;
 	int ret = 0;
 
-	pthread_spin_lock(&rq->lock);
+	vrdma_lock_take(&rq->lock);
 	first = rq->head;
 	for (; wr; wr = wr->next) {
 		ret = post_one(rq, wr);
@@ -36,6 +36,6 @@ int vrdma_queue_receive(struct vrdma_queue_pair *qp, struct ibv_recv_wr *wr,
 	}
 	if (rq->head != first)
 		vrdma_announce_receives(qp->control, &qp->doorbell);
-	pthread_spin_unlock(&rq->lock);
+	vrdma_lock_drop(&rq->lock);
 	return ret;
 }

@@ -3,10 +3,23 @@
 
 #include "vrdma.h"
 
-static int check_init_attr(const struct vrdma_context *context, const struct ibv_qp_init_attr *attr)
+#define INIT_ATTRS                                                                                 \
+	(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS)
+
+static int check_init_attr(const struct vrdma_context *context,
+			   const struct ibv_qp_init_attr_ex *attr)
 {
-	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
-	    attr->qp_type != IBV_QPT_UD)
+	if (attr->comp_mask & ~INIT_ATTRS)
+		return EOPNOTSUPP;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)
+		return EOPNOTSUPP;
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+		return EINVAL;
+	if ((int)attr->qp_type != VRDMA_QPT_GSI && attr->qp_type != IBV_QPT_RC &&
+	    attr->qp_type != IBV_QPT_UC && attr->qp_type != IBV_QPT_UD &&
+	    attr->qp_type != IBV_QPT_XRC_SEND)
+		return EOPNOTSUPP;
+	if (!attr->send_cq || (!attr->recv_cq && attr->qp_type != IBV_QPT_XRC_SEND))
 		return EOPNOTSUPP;
 	if (attr->cap.max_send_wr > context->max_qp_wr ||
 	    attr->cap.max_recv_wr > context->max_qp_wr ||
@@ -17,66 +30,81 @@ static int check_init_attr(const struct vrdma_context *context, const struct ibv
 }
 
 static int create_queues(struct vrdma_context *context, struct vrdma_qp *qp,
-			 const struct vrdma_qp_layout *layout, const struct ibv_qp_init_attr *attr)
+			 const struct vrdma_qp_layout *layout,
+			 const struct ibv_qp_init_attr_ex *attr)
 {
-	int ret = context->control->alloc_buffer(
-		context, &qp->buffer,
-		vrdma_qp_buffer_size(layout->sq_depth, layout->sq_stride_shift, layout->rq_depth,
-				     layout->rq_stride_shift));
+	int ret = vrdma_queue_alloc(context, attr->pd, VRDMADV_RES_QP, &qp->buffer,
+				    vrdma_qp_buffer_size(layout->sq_depth, layout->sq_stride_shift,
+							 layout->rq_depth,
+							 layout->rq_stride_shift));
 
 	if (ret)
 		return ret;
 	ret = vrdma_queue_pair_init(&qp->queues, qp->buffer.data, layout, attr);
 	if (ret)
-		context->control->free_buffer(context, &qp->buffer);
+		vrdma_queue_free(context, &qp->buffer);
 	return ret;
 }
 
 static void destroy_queues(struct vrdma_context *context, struct vrdma_qp *qp)
 {
 	vrdma_queue_pair_destroy(&qp->queues);
-	context->control->free_buffer(context, &qp->buffer);
+	if (qp->buffer.data)
+		vrdma_queue_free(context, &qp->buffer);
 }
 
 static void attach_to_cqs(struct vrdma_qp *qp)
 {
 	struct vrdma_queue_pair *queues = &qp->queues;
 
-	vrdma_cq_attach(&to_vrdma_cq(qp->base.send_cq)->queue, &queues->send_link, queues);
-	if (qp->base.recv_cq != qp->base.send_cq)
-		vrdma_cq_attach(&to_vrdma_cq(qp->base.recv_cq)->queue, &queues->recv_link, queues);
+	vrdma_cq_attach(&to_vrdma_cq(qp->base.qp.send_cq)->queue, &queues->send_link, queues);
+	if (qp->base.qp.recv_cq && qp->base.qp.recv_cq != qp->base.qp.send_cq)
+		vrdma_cq_attach(&to_vrdma_cq(qp->base.qp.recv_cq)->queue, &queues->recv_link,
+				queues);
 }
 
+/* An XRC QP has one CQ or none. */
 static void detach_from_cqs(struct vrdma_qp *qp)
 {
-	vrdma_cq_detach(&to_vrdma_cq(qp->base.send_cq)->queue, &qp->queues.send_link);
-	vrdma_cq_detach(&to_vrdma_cq(qp->base.recv_cq)->queue, &qp->queues.recv_link);
+	if (qp->base.qp.send_cq)
+		vrdma_cq_detach(&to_vrdma_cq(qp->base.qp.send_cq)->queue, &qp->queues.send_link);
+	if (qp->base.qp.recv_cq)
+		vrdma_cq_detach(&to_vrdma_cq(qp->base.qp.recv_cq)->queue, &qp->queues.recv_link);
 }
 
 static void strike_out_of_cqs(struct vrdma_qp *qp)
 {
-	vrdma_cq_strike_out(&to_vrdma_cq(qp->base.send_cq)->queue, &qp->queues);
-	vrdma_cq_strike_out(&to_vrdma_cq(qp->base.recv_cq)->queue, &qp->queues);
+	if (qp->base.qp.send_cq)
+		vrdma_cq_strike_out(&to_vrdma_cq(qp->base.qp.send_cq)->queue, &qp->queues);
+	if (qp->base.qp.recv_cq)
+		vrdma_cq_strike_out(&to_vrdma_cq(qp->base.qp.recv_cq)->queue, &qp->queues);
 }
 
-static int create_qp(struct vrdma_qp *qp, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+static int create_qp(struct vrdma_qp *qp, struct vrdma_context *context,
+		     struct ibv_qp_init_attr_ex *attr)
 {
-	struct vrdma_context *context = to_vrdma_context(pd->context);
 	struct vrdma_qp_layout layout;
 	uint32_t slot;
-	int ret = vrdma_qp_layout_init(&layout, &attr->cap, context->max_inline);
+	int ret = vrdma_qp_layout_init(&layout, &attr->cap, attr->qp_type, context->max_inline);
 
 	if (ret)
 		return ret;
 	ret = create_queues(context, qp, &layout, attr);
 	if (ret)
 		return ret;
-	ret = context->control->create_qp(pd, attr, &layout, qp, &slot);
+	if (vrdma_is_threaded(attr->pd))
+		qp->queues.sq.lock.needed = qp->queues.rq.lock.needed = false;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		ret = vrdma_qp_set_send_ops(qp, attr->send_ops_flags);
+	if (!ret)
+		ret = context->control->create_qp(&context->base.context, attr, &layout, qp, &slot);
 	if (ret) {
 		destroy_queues(context, qp);
 		return ret;
 	}
-	qp->queues.qpn = qp->base.qp_num;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		qp->base.comp_mask |= VERBS_QP_EX;
+	qp->queues.qpn = qp->base.qp.qp_num;
 	qp->queues.srq = attr->srq ? &to_vrdma_srq(attr->srq)->queue : NULL;
 	qp->queues.doorbell = (struct vrdma_doorbell){
 		.page = context->doorbell_page,
@@ -90,31 +118,59 @@ static int create_qp(struct vrdma_qp *qp, struct ibv_pd *pd, struct ibv_qp_init_
 	return 0;
 }
 
-struct ibv_qp *vrdma_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+struct ibv_qp *vrdma_create_qp_ex(struct ibv_context *base, struct ibv_qp_init_attr_ex *attr)
 {
-	struct ibv_qp_init_attr rounded = *attr;
+	struct vrdma_context *context = to_vrdma_context(base);
+	struct ibv_qp_init_attr_ex rounded = *attr;
 	struct vrdma_qp *qp;
 	int ret;
 
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return vrdma_create_xrc_recv(base, attr);
 	/* What such a QP would have of its own is of no interest (ibv_create_qp(3)). */
-	if (rounded.srq)
+	if (rounded.qp_type == IBV_QPT_XRC_SEND) {
+		rounded.srq = NULL;
+		rounded.recv_cq = NULL;
+	}
+	if (rounded.srq || rounded.qp_type == IBV_QPT_XRC_SEND)
 		rounded.cap.max_recv_wr = rounded.cap.max_recv_sge = 0;
-	ret = check_init_attr(to_vrdma_context(pd->context), &rounded);
+	ret = check_init_attr(context, &rounded);
 	if (ret) {
 		errno = ret;
 		return NULL;
 	}
+	rounded.comp_mask &= ~IBV_QP_INIT_ATTR_CREATE_FLAGS; /* there are none */
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return NULL;
-	ret = create_qp(qp, pd, &rounded);
+	ret = create_qp(qp, context, &rounded);
 	if (ret) {
 		free(qp);
 		errno = ret;
 		return NULL;
 	}
 	attr->cap = rounded.cap;
-	return &qp->base;
+	return &qp->base.qp;
+}
+
+struct ibv_qp *vrdma_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex extended = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+	struct ibv_qp *qp = vrdma_create_qp_ex(pd->context, &extended);
+
+	if (qp)
+		attr->cap = extended.cap;
+	return qp;
 }
 
 int vrdma_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
@@ -152,6 +208,16 @@ int vrdma_destroy_qp(struct ibv_qp *base)
 	destroy_queues(context, qp);
 	free(qp);
 	return 0;
+}
+
+int vrdma_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return to_vrdma_context(qp->context)->control->attach_mcast(qp, gid, lid);
+}
+
+int vrdma_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return to_vrdma_context(qp->context)->control->detach_mcast(qp, gid, lid);
 }
 
 int vrdma_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)

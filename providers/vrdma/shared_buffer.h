@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct vrdma_pd;
+struct vrdma_region;
+
 struct vrdma_buffer {
 	void *data;
 	size_t size;      /* whole pages */
@@ -14,6 +17,11 @@ struct vrdma_buffer {
 	int fd;           /* without a kernel: the file that it is, and where in it */
 	uint64_t offset;
 	bool in_chunk; /* see direct/memory.h */
+
+	struct vrdma_pd *domain;     /* the parent domain that it is of, or NULL */
+	uint64_t resource_type;      /* what its allocator was told */
+	bool custom;                 /* allocated by that */
+	struct vrdma_region *region; /* without a kernel: as what custom memory is shared */
 };
 
 /* In the process's own memory. Returns 0 or an errno. */

@@ -37,6 +37,10 @@ struct vrdma_shared_receive_queue {
 	uint32_t first_free; /* cookie, while free_count is not 0 */
 	uint8_t *ring;
 	union vrdma_cookie *cookies;
+
+	/* Of an XRC domain: its number, and its place in its CQ's list. */
+	uint32_t srqn;
+	struct vrdma_shared_receive_queue *next;
 };
 
 /* The shape of an SRQ's buffer, decided before there is one. */

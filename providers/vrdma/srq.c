@@ -3,29 +3,44 @@
 
 #include "vrdma.h"
 
-static int create_queue(struct vrdma_context *context, struct vrdma_srq *srq,
+static int create_queue(struct vrdma_context *context, struct ibv_pd *pd, struct vrdma_srq *srq,
 			const struct vrdma_srq_layout *layout, uint32_t max_sge)
 {
-	int ret = context->control->alloc_buffer(
-		context, &srq->buffer, vrdma_srq_buffer_size(layout->depth, layout->stride_shift));
+	int ret = vrdma_queue_alloc(context, pd, VRDMADV_RES_SRQ, &srq->buffer,
+				    vrdma_srq_buffer_size(layout->depth, layout->stride_shift));
 
 	if (ret)
 		return ret;
 	ret = vrdma_shared_receive_queue_init(&srq->queue, srq->buffer.data, layout, max_sge);
 	if (ret)
-		context->control->free_buffer(context, &srq->buffer);
+		vrdma_queue_free(context, &srq->buffer);
 	return ret;
 }
 
 static void destroy_queue(struct vrdma_context *context, struct vrdma_srq *srq)
 {
 	vrdma_shared_receive_queue_destroy(&srq->queue);
-	context->control->free_buffer(context, &srq->buffer);
+	vrdma_queue_free(context, &srq->buffer);
 }
 
-static int create_srq(struct vrdma_srq *srq, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+/* What kind of SRQ it is to be; of what it does not need nothing may be given. */
+static int check_kind(const struct ibv_srq_init_attr_ex *attr)
 {
-	struct vrdma_context *context = to_vrdma_context(pd->context);
+	const uint32_t xrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	const uint32_t common = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd)
+		return EINVAL;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || attr->srq_type == IBV_SRQT_BASIC)
+		return attr->comp_mask & ~common ? EINVAL : 0;
+	if (attr->srq_type != IBV_SRQT_XRC)
+		return EOPNOTSUPP;
+	return attr->comp_mask == (common | xrc) && attr->xrcd && attr->cq ? 0 : EINVAL;
+}
+
+static int create_srq(struct vrdma_srq *srq, struct vrdma_context *context,
+		      struct ibv_srq_init_attr_ex *attr)
+{
 	struct vrdma_srq_layout layout;
 	int ret;
 
@@ -34,24 +49,38 @@ static int create_srq(struct vrdma_srq *srq, struct ibv_pd *pd, struct ibv_srq_i
 	ret = vrdma_srq_layout_init(&layout, &attr->attr);
 	if (ret)
 		return ret;
-	ret = create_queue(context, srq, &layout, attr->attr.max_sge);
+	ret = create_queue(context, attr->pd, srq, &layout, attr->attr.max_sge);
 	if (ret)
 		return ret;
-	ret = context->control->create_srq(pd, attr, srq);
-	if (ret)
+	ret = context->control->create_srq(&context->base.context, attr, srq);
+	if (ret) {
 		destroy_queue(context, srq);
-	return ret;
+		return ret;
+	}
+	if (srq->base.srq_type == IBV_SRQT_XRC) {
+		srq->queue.srqn = srq->base.srq_num;
+		vrdma_cq_attach_srq(&to_vrdma_cq(srq->base.cq)->queue, &srq->queue);
+	}
+	return 0;
 }
 
-struct ibv_srq *vrdma_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+struct ibv_srq *vrdma_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
-	struct ibv_srq_init_attr rounded = *attr;
-	struct vrdma_srq *srq = calloc(1, sizeof(*srq));
-	int ret;
+	struct ibv_srq_init_attr_ex rounded = *attr;
+	struct vrdma_srq *srq;
+	int ret = check_kind(attr);
 
+	if (ret) {
+		errno = ret;
+		return NULL;
+	}
+	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return NULL;
-	ret = create_srq(srq, pd, &rounded);
+	if (!(rounded.comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
+		rounded.srq_type = IBV_SRQT_BASIC;
+	srq->base.srq_type = rounded.srq_type;
+	ret = create_srq(srq, to_vrdma_context(context), &rounded);
 	if (ret) {
 		free(srq);
 		errno = ret;
@@ -60,6 +89,21 @@ struct ibv_srq *vrdma_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *at
 	attr->attr.max_wr = rounded.attr.max_wr;
 	attr->attr.max_sge = rounded.attr.max_sge;
 	return &srq->base.srq;
+}
+
+struct ibv_srq *vrdma_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq_init_attr_ex extended = {
+		.srq_context = attr->srq_context,
+		.attr = attr->attr,
+		.comp_mask = IBV_SRQ_INIT_ATTR_PD,
+		.pd = pd,
+	};
+	struct ibv_srq *srq = vrdma_create_srq_ex(pd->context, &extended);
+
+	if (srq)
+		attr->attr = extended.attr;
+	return srq;
 }
 
 /* The size is for good: the device does not have IBV_DEVICE_SRQ_RESIZE. */
@@ -89,6 +133,8 @@ int vrdma_destroy_srq(struct ibv_srq *base)
 
 	if (ret)
 		return ret;
+	if (srq->base.srq_type == IBV_SRQT_XRC)
+		vrdma_cq_detach_srq(&to_vrdma_cq(srq->base.cq)->queue, &srq->queue);
 	destroy_queue(context, srq);
 	free(srq);
 	return 0;

@@ -34,26 +34,22 @@ void vrdma_unmap_pages(struct vrdma_context *context)
 			munmap(pages[i], VRDMA_PAGE_SIZE);
 }
 
-static int open_context(struct vrdma_context *context, int fd)
+int vrdma_take_ucontext(struct vrdma_context *context, int fd,
+			const struct vrdma_uverbs_alloc_ucontext_resp *ucontext)
 {
-	struct ibv_get_context command = {};
-	struct get_context_answer answer = {};
-	int ret = vrdma_cmd_get_context(&context->base, &command, sizeof(command), &answer.core,
-					sizeof(answer));
+	int ret;
 
-	if (ret)
-		return ret;
-	context->max_inline = answer.ours.max_inline;
-	context->max_send_sge = answer.ours.max_send_sge;
-	context->max_recv_sge = answer.ours.max_recv_sge;
-	context->max_qp_wr = answer.ours.max_qp_wr;
-	context->max_cqe = answer.ours.max_cqe;
-	context->max_srq_wr = answer.ours.max_srq_wr;
-	context->max_srq_sge = answer.ours.max_srq_sge;
+	context->max_inline = ucontext->max_inline;
+	context->max_send_sge = ucontext->max_send_sge;
+	context->max_recv_sge = ucontext->max_recv_sge;
+	context->max_qp_wr = ucontext->max_qp_wr;
+	context->max_cqe = ucontext->max_cqe;
+	context->max_srq_wr = ucontext->max_srq_wr;
+	context->max_srq_sge = ucontext->max_srq_sge;
 
-	context->doorbell_page = map_page(fd, PROT_WRITE, answer.ours.doorbell_mmap_offset);
-	context->kick_page = map_page(fd, PROT_WRITE, answer.ours.kick_mmap_offset);
-	context->status_page = map_page(fd, PROT_READ, answer.ours.status_mmap_offset);
+	context->doorbell_page = map_page(fd, PROT_WRITE, ucontext->doorbell_mmap_offset);
+	context->kick_page = map_page(fd, PROT_WRITE, ucontext->kick_mmap_offset);
+	context->status_page = map_page(fd, PROT_READ, ucontext->status_mmap_offset);
 	if (context->doorbell_page && context->kick_page && context->status_page)
 		return 0;
 	ret = errno;
@@ -61,16 +57,26 @@ static int open_context(struct vrdma_context *context, int fd)
 	return ret;
 }
 
-static struct verbs_context *alloc_context(struct ibv_device *device, int fd, void *private_data)
+static int open_context(struct vrdma_context *context, int fd)
+{
+	struct ibv_get_context command = {};
+	struct get_context_answer answer = {};
+	int ret = vrdma_cmd_get_context(&context->base, &command, sizeof(command), &answer.core,
+					sizeof(answer));
+
+	return ret ? ret : vrdma_take_ucontext(context, fd, &answer.ours);
+}
+
+struct verbs_context *vrdma_new_context(struct ibv_device *device, int fd,
+					int (*open)(struct vrdma_context *context, int fd))
 {
 	struct vrdma_context *context = _verbs_init_and_alloc_context(device, fd, sizeof(*context),
 								      NULL, RDMA_DRIVER_UNKNOWN);
 	int ret;
 
-	(void)private_data;
 	if (!context)
 		return NULL;
-	ret = open_context(context, fd);
+	ret = open(context, fd);
 	if (ret) {
 		verbs_uninit_context(&context->base);
 		free(context);
@@ -80,6 +86,12 @@ static struct verbs_context *alloc_context(struct ibv_device *device, int fd, vo
 	context->control = &vrdma_uverbs_control;
 	verbs_set_ops(&context->base, &vrdma_context_ops);
 	return &context->base;
+}
+
+static struct verbs_context *alloc_context(struct ibv_device *device, int fd, void *private_data)
+{
+	(void)private_data;
+	return vrdma_new_context(device, fd, open_context);
 }
 
 static void free_context(struct ibv_context *base)
@@ -103,6 +115,23 @@ int vrdma_query_device(struct ibv_context *context, const struct ibv_query_devic
 	return to_vrdma_context(context)->control->query_device(context, input, attr, attr_size);
 }
 
+/* Of the values, those that there are (ibv_query_rt_values_ex(3)). */
+int vrdma_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+{
+	uint64_t clock;
+	int ret;
+
+	values->comp_mask &= IBV_VALUES_MASK_RAW_CLOCK;
+	if (!values->comp_mask)
+		return 0;
+	ret = to_vrdma_context(context)->control->query_clock(context, &clock);
+	if (ret)
+		return ret;
+	/* As it is in completions, not in seconds. */
+	values->raw_clock = (struct timespec){.tv_nsec = (long)clock};
+	return 0;
+}
+
 int vrdma_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
 {
 	return to_vrdma_context(context)->control->query_port(context, port_num, attr);
@@ -122,20 +151,43 @@ static void uninit_device(struct verbs_device *device)
 }
 
 const struct verbs_context_ops vrdma_context_ops = {
+	.advise_mr = vrdma_advise_mr,
+	.alloc_dm = vrdma_alloc_dm,
+	.alloc_mw = vrdma_alloc_mw,
+	.alloc_null_mr = vrdma_alloc_null_mr,
+	.alloc_parent_domain = vrdma_alloc_parent_domain,
 	.alloc_pd = vrdma_alloc_pd,
+	.alloc_td = vrdma_alloc_td,
+	.attach_mcast = vrdma_attach_mcast,
+	.bind_mw = vrdma_bind_mw,
+	.close_xrcd = vrdma_close_xrcd,
 	.create_ah = vrdma_create_ah,
 	.create_cq = vrdma_create_cq,
+	.create_cq_ex = vrdma_create_cq_ex,
 	.create_qp = vrdma_create_qp,
+	.create_qp_ex = vrdma_create_qp_ex,
 	.create_srq = vrdma_create_srq,
+	.create_srq_ex = vrdma_create_srq_ex,
+	.dealloc_mw = vrdma_dealloc_mw,
 	.dealloc_pd = vrdma_dealloc_pd,
+	.dealloc_td = vrdma_dealloc_td,
 	.dereg_mr = vrdma_dereg_mr,
 	.destroy_ah = vrdma_destroy_ah,
 	.destroy_cq = vrdma_destroy_cq,
 	.destroy_qp = vrdma_destroy_qp,
 	.destroy_srq = vrdma_destroy_srq,
+	.detach_mcast = vrdma_detach_mcast,
 	.free_context = free_context,
+	.free_dm = vrdma_free_dm,
+	.import_dm = vrdma_import_dm,
+	.get_srq_num = vrdma_get_srq_num,
+	.import_mr = vrdma_import_mr,
+	.import_pd = vrdma_import_pd,
+	.modify_cq = vrdma_modify_cq,
 	.modify_qp = vrdma_modify_qp,
 	.modify_srq = vrdma_modify_srq,
+	.open_qp = vrdma_open_qp,
+	.open_xrcd = vrdma_open_xrcd,
 	.poll_cq = vrdma_poll_cq,
 	.post_recv = vrdma_post_recv,
 	.post_send = vrdma_post_send,
@@ -143,9 +195,16 @@ const struct verbs_context_ops vrdma_context_ops = {
 	.query_device_ex = vrdma_query_device,
 	.query_port = vrdma_query_port,
 	.query_qp = vrdma_query_qp,
+	.query_rt_values = vrdma_query_rt_values,
 	.query_srq = vrdma_query_srq,
+	.reg_dm_mr = vrdma_reg_dm_mr,
 	.reg_mr = vrdma_reg_mr,
 	.req_notify_cq = vrdma_req_notify_cq,
+	.rereg_mr = vrdma_rereg_mr,
+	.unimport_dm = vrdma_unimport_dm,
+	.resize_cq = vrdma_resize_cq,
+	.unimport_mr = vrdma_unimport_mr,
+	.unimport_pd = vrdma_unimport_pd,
 };
 
 /* By PCI id: a driver outside of Linux has no driver id of its own to match by. */
@@ -160,6 +219,7 @@ static const struct verbs_device_ops device_ops = {
 	.match_max_abi_version = VRDMA_UVERBS_ABI_VERSION,
 	.match_table = match_table,
 	.alloc_context = alloc_context,
+	.import_context = vrdma_import_context,
 	.alloc_device = alloc_device,
 	.uninit_device = uninit_device,
 };

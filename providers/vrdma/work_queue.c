@@ -8,6 +8,8 @@
 #define SEND_OPCODES (OPCODE(SEND) | OPCODE(SEND_WITH_IMM))
 #define WRITE_OPCODES (OPCODE(RDMA_WRITE) | OPCODE(RDMA_WRITE_WITH_IMM))
 #define READ_OPCODES (OPCODE(RDMA_READ) | OPCODE(ATOMIC_CMP_AND_SWP) | OPCODE(ATOMIC_FETCH_AND_ADD))
+#define KEY_OPCODES (OPCODE(LOCAL_INV) | OPCODE(BIND_MW))
+#define RELIABLE_OPCODES (READ_OPCODES | OPCODE(SEND_WITH_INV) | OPCODE(ATOMIC_WRITE))
 
 /* The opcode of a WQE is that of the work request. */
 #define CHECK_OPCODE(name) static_assert((int)VRDMA_SQ_##name == (int)IBV_WR_##name, #name)
@@ -18,14 +20,19 @@ CHECK_OPCODE(SEND_WITH_IMM);
 CHECK_OPCODE(RDMA_READ);
 CHECK_OPCODE(ATOMIC_CMP_AND_SWP);
 CHECK_OPCODE(ATOMIC_FETCH_AND_ADD);
+CHECK_OPCODE(LOCAL_INV);
+CHECK_OPCODE(BIND_MW);
+CHECK_OPCODE(SEND_WITH_INV);
+CHECK_OPCODE(ATOMIC_WRITE);
 
 static uint32_t legal_opcodes(enum ibv_qp_type type)
 {
 	switch (type) {
 	case IBV_QPT_RC:
-		return SEND_OPCODES | WRITE_OPCODES | READ_OPCODES;
+	case IBV_QPT_XRC_SEND:
+		return SEND_OPCODES | WRITE_OPCODES | KEY_OPCODES | RELIABLE_OPCODES;
 	case IBV_QPT_UC:
-		return SEND_OPCODES | WRITE_OPCODES;
+		return SEND_OPCODES | WRITE_OPCODES | KEY_OPCODES;
 	case IBV_QPT_UD:
 		return SEND_OPCODES;
 	default:
@@ -59,8 +66,14 @@ static uint32_t larger(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
+static uint8_t payload_offset(enum ibv_qp_type type)
+{
+	return VRDMA_SQ_PAYLOAD_OFFSET +
+	       (type == IBV_QPT_XRC_SEND ? sizeof(struct vrdma_sq_xrc) : 0);
+}
+
 int vrdma_qp_layout_init(struct vrdma_qp_layout *layout, struct ibv_qp_cap *cap,
-			 uint32_t max_inline)
+			 enum ibv_qp_type type, uint32_t max_inline)
 {
 	uint32_t payload;
 	uint32_t room;
@@ -72,7 +85,7 @@ int vrdma_qp_layout_init(struct vrdma_qp_layout *layout, struct ibv_qp_cap *cap,
 
 	payload = larger(cap->max_send_sge * (uint32_t)sizeof(struct vrdma_sge),
 			 cap->max_inline_data);
-	layout->sq_stride_shift = log2_up((uint64_t)VRDMA_SQ_PAYLOAD_OFFSET + payload,
+	layout->sq_stride_shift = log2_up((uint64_t)payload_offset(type) + payload,
 					  VRDMA_SQ_MIN_STRIDE_SHIFT);
 	layout->rq_stride_shift = vrdma_receive_stride_shift(cap->max_recv_sge);
 	if (layout->sq_stride_shift > VRDMA_MAX_STRIDE_SHIFT)
@@ -80,7 +93,7 @@ int vrdma_qp_layout_init(struct vrdma_qp_layout *layout, struct ibv_qp_cap *cap,
 	layout->sq_depth = vrdma_ring_depth(cap->max_send_wr);
 	layout->rq_depth = vrdma_ring_depth(cap->max_recv_wr);
 
-	room = (1u << layout->sq_stride_shift) - VRDMA_SQ_PAYLOAD_OFFSET;
+	room = (1u << layout->sq_stride_shift) - payload_offset(type);
 	cap->max_inline_data = room < max_inline ? room : max_inline;
 	cap->max_send_wr = layout->sq_depth;
 	cap->max_recv_wr = layout->rq_depth;
@@ -98,19 +111,19 @@ static int work_queue_init(struct vrdma_work_queue *wq, void *ring, uint32_t dep
 	wq->wr_id = calloc(wq->mask + 1, sizeof(*wq->wr_id));
 	if (!wq->wr_id)
 		return ENOMEM;
-	pthread_spin_init(&wq->lock, PTHREAD_PROCESS_PRIVATE);
+	vrdma_lock_init(&wq->lock);
 	return 0;
 }
 
 static void work_queue_destroy(struct vrdma_work_queue *wq)
 {
-	pthread_spin_destroy(&wq->lock);
+	vrdma_lock_destroy(&wq->lock);
 	free(wq->wr_id);
 }
 
 int vrdma_queue_pair_init(struct vrdma_queue_pair *qp, void *buffer,
 			  const struct vrdma_qp_layout *layout,
-			  const struct ibv_qp_init_attr *init_attr)
+			  const struct ibv_qp_init_attr_ex *init_attr)
 {
 	uint8_t *bytes = buffer;
 	uint64_t sq_offset = vrdma_sq_offset(layout->sq_stride_shift);
@@ -124,6 +137,7 @@ int vrdma_queue_pair_init(struct vrdma_queue_pair *qp, void *buffer,
 	qp->sq_ctrl = init_attr->sq_sig_all ? VRDMA_SQ_SIGNALED : 0;
 	qp->max_inline = init_attr->cap.max_inline_data;
 	qp->datagram = init_attr->qp_type == IBV_QPT_UD;
+	qp->payload_offset = payload_offset(init_attr->qp_type);
 
 	ret = work_queue_init(&qp->sq, bytes + sq_offset, layout->sq_depth, layout->sq_stride_shift,
 			      init_attr->cap.max_send_sge);
@@ -144,9 +158,9 @@ void vrdma_queue_pair_destroy(struct vrdma_queue_pair *qp)
 
 static void set_limit(struct vrdma_work_queue *wq, bool posts_allowed)
 {
-	pthread_spin_lock(&wq->lock);
+	vrdma_lock_take(&wq->lock);
 	wq->limit = posts_allowed ? wq->depth : 0;
-	pthread_spin_unlock(&wq->lock);
+	vrdma_lock_drop(&wq->lock);
 }
 
 void vrdma_queue_pair_set_state(struct vrdma_queue_pair *qp, enum ibv_qp_state state)
@@ -158,12 +172,12 @@ void vrdma_queue_pair_set_state(struct vrdma_queue_pair *qp, enum ibv_qp_state s
 
 static void reset_work_queue(struct vrdma_work_queue *wq)
 {
-	pthread_spin_lock(&wq->lock);
+	vrdma_lock_take(&wq->lock);
 	memset(wq->ring, 0, (size_t)wq->depth << wq->stride_shift);
 	wq->head = 0;
 	wq->tail = 0;
 	wq->limit = 0;
-	pthread_spin_unlock(&wq->lock);
+	vrdma_lock_drop(&wq->lock);
 }
 
 void vrdma_queue_pair_reset(struct vrdma_queue_pair *qp)

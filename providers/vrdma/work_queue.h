@@ -12,19 +12,19 @@
 
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <vrdma/queue.h>
 #include <vrdma/ring.h>
 
 #include "doorbell.h"
+#include "lock.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 struct vrdma_work_queue {
-	pthread_spinlock_t lock;
+	struct vrdma_lock lock;
 	uint32_t head;  /* WQEs posted, free-running */
 	uint32_t tail;  /* WQEs completed, free-running */
 	uint32_t limit; /* WQEs that may be outstanding: depth, or 0 in states that refuse posts */
@@ -45,6 +45,14 @@ struct vrdma_cq_link {
 	struct vrdma_queue_pair *qp;
 };
 
+/* WQEs that ibv_wr_*() have written and that ibv_wr_complete() will show to the device. */
+struct vrdma_send_batch {
+	uint32_t opcodes; /* bit n: enum vrdma_sq_opcode n */
+	uint32_t first;   /* head when it began */
+	int error;
+	struct vrdma_sq_wqe *wqe; /* the last one, while there was no error */
+};
+
 struct vrdma_queue_pair {
 	struct vrdma_work_queue sq;
 	struct vrdma_work_queue rq;
@@ -55,9 +63,11 @@ struct vrdma_queue_pair {
 	uint32_t legal_opcodes; /* bit n: enum ibv_wr_opcode n */
 	uint32_t sq_ctrl;       /* flags of every send WQE */
 	uint32_t max_inline;
+	uint8_t payload_offset; /* of a send WQE */
 	bool datagram;
 	struct vrdma_cq_link send_link;
 	struct vrdma_cq_link recv_link; /* unused where both CQs are one */
+	struct vrdma_send_batch batch;
 };
 
 struct vrdma_ah {
@@ -79,12 +89,12 @@ uint8_t vrdma_receive_stride_shift(uint32_t max_sge);
 
 /* Fits the layout to cap, and raises cap to what the layout holds; max_inline is the device's. */
 int vrdma_qp_layout_init(struct vrdma_qp_layout *layout, struct ibv_qp_cap *cap,
-			 uint32_t max_inline);
+			 enum ibv_qp_type type, uint32_t max_inline);
 
 /* buffer is zeroed, page-aligned and of vrdma_qp_buffer_size() bytes. Errors are an errno. */
 int vrdma_queue_pair_init(struct vrdma_queue_pair *qp, void *buffer,
 			  const struct vrdma_qp_layout *layout,
-			  const struct ibv_qp_init_attr *init_attr);
+			  const struct ibv_qp_init_attr_ex *init_attr);
 void vrdma_queue_pair_destroy(struct vrdma_queue_pair *qp);
 
 /* Allows and refuses posts as the state does (IBA 10.3.1). */
@@ -95,6 +105,8 @@ void vrdma_queue_pair_reset(struct vrdma_queue_pair *qp);
 
 int vrdma_queue_send(struct vrdma_queue_pair *qp, struct ibv_send_wr *wr,
 		     struct ibv_send_wr **bad_wr);
+/* Binds a type 1 window, which has this key from then on. */
+int vrdma_queue_bind(struct vrdma_queue_pair *qp, uint32_t rkey, const struct ibv_mw_bind *bind);
 int vrdma_queue_receive(struct vrdma_queue_pair *qp, struct ibv_recv_wr *wr,
 			struct ibv_recv_wr **bad_wr);
 
@@ -116,11 +128,25 @@ static inline uint32_t vrdma_wqe_phase(const struct vrdma_work_queue *wq)
 	return vrdma_ring_phase(wq->head, wq->depth, VRDMA_WQE_PHASE);
 }
 
+/*
+ * Who posts sets it and who polls takes it. It is the device that orders the two, of which no
+ * checker of threads knows: hence atomic.
+ */
+static inline void vrdma_wq_set_wr_id(struct vrdma_work_queue *wq, uint64_t wr_id)
+{
+	__atomic_store_n(&wq->wr_id[wq->head & wq->mask], wr_id, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t vrdma_wq_wr_id(const struct vrdma_work_queue *wq, uint32_t index)
+{
+	return __atomic_load_n(&wq->wr_id[index & wq->mask], __ATOMIC_RELAXED);
+}
+
 /* Makes the WQE at head the device's. */
 static inline void vrdma_wq_publish(struct vrdma_work_queue *wq, __le32 *ctrl, uint32_t value,
 				    uint64_t wr_id)
 {
-	wq->wr_id[wq->head & wq->mask] = wr_id;
+	vrdma_wq_set_wr_id(wq, wr_id);
 	vrdma_store_release(ctrl, value | vrdma_wqe_phase(wq));
 	wq->head++;
 }

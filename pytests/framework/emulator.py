@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""VMs that are lost to the emulator, and the second try of the test that this hit.
+"""VMs that are lost to the emulator, and further tries of the test that this hit.
 
 QEMU's TCG can deliver an interrupt twice to a nested guest. helper_vmrun() leaves the vector that it injected in
 exception_index, and a kick that comes between the two looks of cpu_handle_interrupt() has it executed once more.
@@ -16,11 +16,28 @@ from _pytest.runner import runtestprotocol
 
 from .health import Health
 from .lab import Lab
+from .process import Failure
 
 DEATH = re.compile(r"Kernel panic|Oops|general protection|KASAN|UBSAN|BUG: unable|BUG: kernel")
+TRIES = 3
 FAILED = pytest.StashKey[bool]()
 LOST = pytest.StashKey[str]()
 repeated: list[str] = []
+
+
+def renew(lab: Lab, health: Health) -> None:
+    lab.renew()
+    health.renew()
+
+
+def begin(lab: Lab, health: Health) -> None:
+    """Before a test: replaces a lab whose host has been lost since the last one."""
+    try:
+        health.begin()
+    except Failure:
+        if not lab.ours:
+            raise
+        renew(lab, health)
 
 
 def check(item: pytest.Item, lab: Lab, health: Health) -> None:
@@ -28,19 +45,19 @@ def check(item: pytest.Item, lab: Lab, health: Health) -> None:
     silent = [name for name in health.gone(FAILED in item.stash) if not DEATH.search(lab.console(name))]
     if silent and lab.ours:
         item.stash[LOST] = ", ".join(silent)
-        lab.renew()
-        health.renew()
+        renew(lab, health)
 
 
 def run(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Runs a test, and once more if the emulator has lost a VM under it."""
+    """Runs a test, and again if the emulator has lost a VM under it."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    reports = runtestprotocol(item, log=False, nextitem=nextitem)
-    if LOST in item.stash:
+    for _ in range(TRIES):
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        if LOST not in item.stash:
+            break
         repeated.append(f"{item.nodeid}: lost {item.stash[LOST]}")
         del item.stash[LOST]
         item._initrequest()
-        reports = runtestprotocol(item, log=False, nextitem=nextitem)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)

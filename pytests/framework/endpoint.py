@@ -57,6 +57,13 @@ class Endpoint:
         self.recv_cq = self.device.cq(depth, events)
         self.qp = self.pd.qp(self.kind, self.send_cq, self.recv_cq, srq=srq, **cap)
 
+    def extend(self, send_ops: list[str], wc_flags: list[str] = ()) -> "Endpoint":
+        """A twin with a queue pair and completion queues of the extended verbs."""
+        twin = copy.copy(self)
+        twin.send_cq, twin.recv_cq = (self.device.cq_ex(64, wc_flags) for _ in range(2))
+        twin.qp = self.pd.qp_ex(self.kind, twin.send_cq, twin.recv_cq, send_ops)
+        return twin
+
     def another(self, **queues) -> "Endpoint":
         """A further queue pair in the same protection domain, on the same buffer."""
         twin = copy.copy(self)

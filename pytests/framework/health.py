@@ -24,6 +24,7 @@ class Health:
         self._host = host
         self._guests = guests
         self._kernels: dict[str, Process] = {}
+        self._boots: dict[str, str] = {}
         self._mediator_log: Process | None = None
         self._mediator: Process | None = None
         self.mediator_pid = 0
@@ -49,16 +50,19 @@ class Health:
             guest.booted()
 
     def gone(self, failed: bool) -> list[str]:
-        """The VMs that have gone down or, looked for after a failure, do not answer. Guests go with their host."""
+        """The VMs that have gone down or, looked for after a failure, do not answer, or have booted anew: nobody is told
+        that the connection to a system that is no more has ended. Guests go with their host."""
         machines = (self._host, *self._guests)
         gone = [machine.name for machine in machines
-                if not self._kernels[machine.name].running or failed and not machine.answers()]
+                if not self._kernels[machine.name].running
+                or failed and machine.boot_id() != self._boots[machine.name]]
         return gone[:1] if self._host.name in gone else gone
 
     def _follow_kernel(self, machine: Machine) -> None:
         if old := self._kernels.get(machine.name):
             old.kill()
         self._kernels[machine.name] = machine.watch(FOLLOW_KERNEL)
+        self._boots[machine.name] = machine.boot_id()
 
     def watch_mediator(self) -> None:
         """Takes the vrdmad that runs now, or soon, for the one that has to live on."""

@@ -4,33 +4,31 @@
 import shlex
 from functools import cached_property
 
-from .lab import GUEST_PROGRAMS, Gid, Guest, Machine
+from .lab import GUEST_PROGRAMS, Machine
 from .mdev import Mdev
-from .native import gids_of
+from .native import Owner
 from .process import Process
 
 
-class HostProcess(Guest):
-    """A side of a conversation, by the name of its address. Only one process at a time can have its device."""
+class HostProcess(Owner):
+    """One of the lab's host, by the name of its IPv4 address; the IPv6 one ends with the same number."""
 
     def __init__(self, host: Machine, mdev: Mdev, address: str) -> None:
         super().__init__(host.lab, address)
         self.host = host
         self.mdev = mdev
+        self.addresses = {4: address, 6: f"fd77::{int(address.split('.')[-1]):x}"}
         self.run_as = ""  # a command that executes another
 
     def watch(self, command: str) -> Process:
-        run = f"vrdma-run --device {self.mdev.path} --address {self.name} -- {command}"
+        addresses = " ".join(f"--address {address}" for address in self.addresses.values())
+        run = f"vrdma-run --device {self.mdev.path} {addresses} -- {command}"
         return self.host.watch(f"{self.run_as} {run}")
 
     @cached_property
     def programs(self) -> str:
         self.host.copy(GUEST_PROGRAMS, "/root/")
         return "/root/guest"
-
-    @cached_property
-    def gids(self) -> dict[str, list[Gid]]:
-        return {"vrdma0": gids_of(self.name)}
 
     @cached_property
     def group(self) -> str:

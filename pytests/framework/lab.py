@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import pytest
+
 from .process import Failure, Process, Record, Result
 
 PROJECT = Path(__file__).resolve().parents[2]
 GUEST_PROGRAMS = PROJECT / "pytests/guest"
 UP_TIMEOUT_S = 600
+BOOT_TRIES = 3
 # An emulated machine under load: what takes longer than this does not come back.
 TIMEOUT_S = 60.0
 ANSWER_S = 20.0
@@ -33,7 +36,15 @@ class Lab:
         self.environment = {**os.environ, "VRDMA_LAB_DIR": str(directory)}
 
     def up(self) -> None:
-        subprocess.run([PROJECT / "ci/lab", "up"], env=self.environment, check=True, timeout=UP_TIMEOUT_S)
+        """Boots it; the emulator may lose a VM while that boots, too. Without a lab there is nothing left to run."""
+        for _ in range(BOOT_TRIES):
+            try:
+                subprocess.run([PROJECT / "ci/lab", "up"], env=self.environment, check=True, timeout=UP_TIMEOUT_S)
+                return
+            except subprocess.SubprocessError as error:
+                print(error, flush=True)
+                self.down()
+        pytest.exit(f"no lab after {BOOT_TRIES} tries", pytest.ExitCode.TESTS_FAILED)
 
     def down(self) -> None:
         subprocess.run([PROJECT / "ci/lab", "down"], env=self.environment, check=True, timeout=TIMEOUT_S)
@@ -78,12 +89,12 @@ class Machine:
         """Runs a shell script."""
         return self.run(shlex.join(["sh", "-euc", text]), timeout, check)
 
-    def answers(self) -> bool:
-        """Whether it is up and executes commands."""
+    def boot_id(self) -> str:
+        """What names this boot of its system; empty if it does not answer."""
         try:
-            return self.run("true", ANSWER_S, check=False).status == 0
+            return self.run("cat /proc/sys/kernel/random/boot_id", ANSWER_S, check=False).stdout
         except Failure:
-            return False
+            return ""
 
     def read(self, path: str) -> str:
         return self.run(f"cat {path}").stdout

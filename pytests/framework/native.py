@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Two devices behind sockets of a vrdmad on this machine, in the place of the lab's guests.
+"""Two devices behind sockets of a vrdmad on this machine, in the place of the lab's guests. Their network interfaces are the
+ends of a veth pair.
 
 VRDMA_BUILD  the build whose vrdmad and provider are used, build/release by default; it may be one with sanitizers
 """
@@ -18,14 +19,41 @@ from .sanitizers import Sanitizers
 BUILD = Path(os.environ.get("VRDMA_BUILD", PROJECT / "build/release"))
 # By name, which is also where a program finds its server. A device's GIDs of this address follow the link-local ones.
 ADDRESSES = {"127.0.0.1": "10.99.0.1", "127.0.0.2": "10.99.0.2"}
+ADDRESSES_6 = {"127.0.0.1": "fd99::1", "127.0.0.2": "fd99::2"}
 INDEXES = {"IB/RoCE v1": 2, "RoCE v2": 3}
 DEVICE_TABLE = """
 [[vfio_user]]
 name = "{name}"
 socket = "{socket}"
-addresses = "{address}"
-window_gib = 512 # each; ThreadSanitizer leaves a program 1.5 TiB
+addresses = "{addresses}"
+type = "medium"
+clients = 8
+window_gib = 64 # of each client; ThreadSanitizer leaves a program 1.5 TiB
 """
+
+
+class Network:
+    """An interface for each device, with its addresses. Their names begin with the process that they are for."""
+
+    def __init__(self) -> None:
+        self._names = [f"vrdma-{os.getpid()}-{end}" for end in (0, 1)]  # as long as names can be
+
+    def up(self) -> None:
+        for left in Path("/sys/class/net").glob("vrdma-*-0"):  # by a run that was cut off
+            if not Path("/proc", left.name.split("-")[1]).exists():
+                ip(f"link del {left.name}")
+        ip(f"link add {self._names[0]} type veth peer name {self._names[1]}")
+        for name, guest in zip(self._names, ADDRESSES, strict=True):
+            # The suite of pyverbs takes the first address of all: that of IPv4.
+            ip(f"address add {ADDRESSES[guest]}/32 dev {name}", f"address add {ADDRESSES_6[guest]}/128 dev {name} nodad",
+               f"link set {name} up")
+
+    def down(self) -> None:
+        ip(f"link del {self._names[0]}")
+
+
+def ip(*commands: str) -> None:
+    subprocess.run(["ip", "-batch", "-"], input="\n".join(commands), text=True, check=True)
 
 
 class Native:
@@ -36,14 +64,17 @@ class Native:
     def __init__(self, record: Record) -> None:
         self.record = record
         self._directory = tempfile.TemporaryDirectory(prefix="vrdma-native-")
+        self._network = Network()
         self.sanitizers = Sanitizers(BUILD, Path(self._directory.name))
 
     def socket(self, name: str) -> Path:
         return Path(self._directory.name) / f"{name}.sock"
 
     def up(self) -> None:
+        self._network.up()
         config = Path(self._directory.name) / "vrdmad.conf"
-        tables = [DEVICE_TABLE.format(name=name.replace(".", "-"), socket=self.socket(name), address=address)
+        tables = [DEVICE_TABLE.format(name=name.replace(".", "-"), socket=self.socket(name),
+                                      addresses=f"{address},{ADDRESSES_6[name]}")
                   for name, address in ADDRESSES.items()]
         config.write_text("mdev = false\n" + "".join(tables))
         vrdmad = [str(BUILD / "mediator/control/vrdmad"), "--config", str(config)]
@@ -59,13 +90,15 @@ class Native:
         subprocess.run(["kill", str(self.mediator.pid)], check=True)
         status = self.mediator.wait(TIMEOUT_S, check=False).status
         complaints = self.sanitizers.complaints()
+        self._network.down()
         self._directory.cleanup()
         if status or complaints:
             raise Failure("\n".join([*complaints, self.mediator.report()]))
 
     def start(self, title: str, verb: str, name: str, *command: str) -> Process:
         assert verb == "exec"
-        run = [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(self.socket(name)), "--address", ADDRESSES[name]]
+        run = [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(self.socket(name)),
+               "--address", ADDRESSES[name], "--address", ADDRESSES_6[name]]
         return Process(title, [*run, *command], self.sanitizers.foreign())
 
 
@@ -76,15 +109,26 @@ def gids_of(address: str) -> list[Gid]:
     return [Gid(index, text, kind) for kind, index in INDEXES.items()]
 
 
-class NativeGuest(Guest):
-    """A side of a conversation. Only one process at a time can have its device."""
+class Owner(Guest):
+    """A side of a conversation without a kernel: processes, of which each brings its driver along. As many at a time can have
+    the device as it has clients."""
 
-    def bring(self, source: Path) -> str:
-        return str(source)
+    addresses: dict[int, str]  # by family
 
     @cached_property
     def gids(self) -> dict[str, list[Gid]]:
-        return {"vrdma0": gids_of(ADDRESSES[self.name])}
+        return {"vrdma0": gids_of(self.addresses[4])}
+
+
+class NativeGuest(Owner):
+    """One on this machine."""
+
+    @cached_property
+    def addresses(self) -> dict[int, str]:
+        return {4: ADDRESSES[self.name], 6: ADDRESSES_6[self.name]}
+
+    def bring(self, source: Path) -> str:
+        return str(source)
 
 
 class NativeHealth:

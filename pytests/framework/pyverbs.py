@@ -3,6 +3,7 @@
 
 import gzip
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -58,13 +59,35 @@ def parse(output: str) -> list[Outcome]:
     return [Outcome(line["test"], line["outcome"], line["why"]) for line in map(json.loads, output.splitlines())]
 
 
-def read(path: Path) -> dict[str, str]:
-    """By test, the result that a list expects."""
-    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-    return {test: result for test, result, *_ in (line.split(": ", 2) for line in lines)}
+LINE = re.compile(r"(?P<test>\S+?)(?: \((?P<place>\w+)\))?: (?P<outcome>.+)")
+PLACES = ("native", "lab")
 
 
-def write(path: Path, outcomes: Iterable[Outcome]) -> None:
-    """Replaces a list, but for the comment that it begins with."""
+def _read_all(path: Path) -> dict[str, dict[str, str]]:
+    """By place and test what comes of it, with the reason. A line without a place is of all of them."""
+    listed: dict[str, dict[str, str]] = {place: {} for place in PLACES}
+    for line in path.read_text().splitlines():
+        if not line.startswith("#") and (match := LINE.fullmatch(line)):
+            for place in [match["place"]] if match["place"] else PLACES:
+                listed[place][match["test"]] = match["outcome"]
+    return listed
+
+
+def read(path: Path, place: str) -> dict[str, str]:
+    """By test, the result that a list expects in a place."""
+    return {test: outcome.split(":")[0] for test, outcome in _read_all(path)[place].items()}
+
+
+def write(path: Path, place: str, outcomes: Iterable[Outcome]) -> None:
+    """Replaces what a list says of a place; the comment that it begins with stays."""
+    listed = _read_all(path)
+    listed[place] = {outcome.test: str(outcome).split(": ", 1)[1] for outcome in outcomes}
     comment = [line for line in path.read_text().splitlines() if line.startswith("#")]
-    path.write_text("\n".join([*comment, *sorted(map(str, outcomes))]) + "\n")
+    lines = []
+    for test in sorted({test for each in listed.values() for test in each}):
+        found = {each: listed[each][test] for each in PLACES if test in listed[each]}
+        if len(found) == len(PLACES) and len(set(found.values())) == 1:
+            lines.append(f"{test}: {found[place]}")
+        else:
+            lines += [f"{test} ({each}): {outcome}" for each, outcome in found.items()]
+    path.write_text("\n".join([*comment, *lines]) + "\n")

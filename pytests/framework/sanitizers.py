@@ -17,8 +17,15 @@ class Sanitizers:
     def __init__(self, build: Path, reports: Path) -> None:
         self._reports = reports
         self._told: set[Path] = set()
+        # librdmacm writes to an id what it is resolving, when another thread may have been told that it is.
+        self._suppressions = reports / "suppressions"
+        self._suppressions.write_text("race:rdma_resolve_addr\n")
         cached = re.search(r"^VRDMA_SANITIZE:\w+=(.+)$", (build / "CMakeCache.txt").read_text(), re.MULTILINE)
         self._runtime = _runtime(build / "providers/vrdma/libvrdma.so.1") if cached else ""
+
+    @property
+    def of_threads(self) -> bool:
+        return "tsan" in self._runtime
 
     def ours(self) -> dict[str, str]:
         """The environment of a program that is instrumented as a whole."""
@@ -27,7 +34,9 @@ class Sanitizers:
     def foreign(self) -> dict[str, str]:
         """That of any other program: its leaks are not ours, and no reason to fail."""
         # UCX overwrites the beginning of munmap() and others, which ThreadSanitizer's calls do not survive.
-        loaded = {"LD_PRELOAD": self._runtime, "UCX_MEM_MMAP_HOOK_MODE": "none"} if self._runtime else {}
+        # Without its hooks UCX 1.13 would register all memory on demand, and reads a stray pointer when it ends.
+        ucx = {"UCX_MEM_MMAP_HOOK_MODE": "none", "UCX_IB_REG_METHODS": "direct"}
+        loaded = {"LD_PRELOAD": self._runtime, **ucx} if self._runtime else {}
         return {**os.environ, **self._options(leaks=False), **loaded}
 
     def complaints(self) -> list[str]:
@@ -42,7 +51,7 @@ class Sanitizers:
             "ASAN_OPTIONS": f"{common}:detect_leaks={leaks:d}",
             "UBSAN_OPTIONS": common,
             # The child of a fork may have threads, as it may without the sanitizer.
-            "TSAN_OPTIONS": f"{common}:halt_on_error=1:die_after_fork=0",
+            "TSAN_OPTIONS": f"{common}:halt_on_error=1:die_after_fork=0:suppressions={self._suppressions}",
         }
 
 

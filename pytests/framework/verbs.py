@@ -4,6 +4,8 @@
 import json
 from types import SimpleNamespace
 
+import pytest
+
 from .lab import TIMEOUT_S, Guest
 from .process import Failure, Process, Record
 
@@ -14,6 +16,13 @@ class VerbsError(Exception):
     def __init__(self, text: str, number: int) -> None:
         super().__init__(text)
         self.errno = number
+
+
+def refused(call, *args, **kwargs) -> int:
+    """The errno with which a verb fails, as it has to."""
+    with pytest.raises(VerbsError) as refusal:
+        call(*args, **kwargs)
+    return refusal.value.errno
 
 
 class Remote:

@@ -5,7 +5,10 @@ Enumerators go by their names without the prefix: "RC", "RTS", "RDMA_WRITE", "RE
 A scatter/gather element is [address, length, lkey]. Every wait has a bound.
 """
 
+import ctypes
 import errno
+import itertools
+import mmap
 import os
 import random
 import select
@@ -17,17 +20,23 @@ import zlib
 
 import pyverbs.enums as e
 from pyverbs.addr import AH, GID, AHAttr, GlobalRoute
-from pyverbs.cq import CQ, CompChannel
+from pyverbs.cq import CQ, CQEX, CompChannel, CqInitAttrEx, PollCqAttr
 from pyverbs.device import Context
+from pyverbs.mem_alloc import posix_memalign
 from pyverbs.mem_alloc import read as read_memory
-from pyverbs.mr import MR
-from pyverbs.pd import PD
+from pyverbs.mr import MR, MW, MWBind, MWBindInfo
+from pyverbs.pd import PD, ParentDomain, ParentDomainInitAttr
 from pyverbs.pyverbs_error import PyverbsRDMAError
-from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
-from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+from pyverbs.qp import QP, DataBuffer, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr, SrqInitAttrEx
 from pyverbs.wr import SGE, RecvWR, SendWR
+from pyverbs.xrcd import XRCD, XRCDInitAttr
 
+import memory as registered
+import multicast
+import raw
 import traffic
+from remotable import Remotable
 
 STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
 STATUSES = {getattr(e, "IBV_WC_" + name): name for name in (
@@ -35,7 +44,8 @@ STATUSES = {getattr(e, "IBV_WC_" + name): name for name in (
     "LOC_ACCESS_ERR", "REM_INV_REQ_ERR", "REM_ACCESS_ERR", "REM_OP_ERR", "RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR",
     "REM_ABORT_ERR", "FATAL_ERR", "RESP_TIMEOUT_ERR", "GENERAL_ERR")}  # fmt: skip
 OPCODES = {getattr(e, "IBV_WC_" + name): name for name in (
-    "SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "RECV", "RECV_RDMA_WITH_IMM")}  # fmt: skip
+    "SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV", "ATOMIC_WRITE", "RECV",
+    "RECV_RDMA_WITH_IMM")}  # fmt: skip
 EVENTS = {getattr(e, "IBV_EVENT_" + name): name for name in (
     "CQ_ERR", "QP_FATAL", "QP_REQ_ERR", "QP_ACCESS_ERR", "COMM_EST", "SQ_DRAINED", "PATH_MIG", "PATH_MIG_ERR",
     "SRQ_ERR", "SRQ_LIMIT_REACHED", "DEVICE_FATAL", "PORT_ACTIVE", "PORT_ERR", "LID_CHANGE", "PKEY_CHANGE", "SM_CHANGE", "QP_LAST_WQE_REACHED",
@@ -48,6 +58,8 @@ ATTRIBUTES = {
     "max_rd_atomic": e.IBV_QP_MAX_QP_RD_ATOMIC, "min_rnr_timer": e.IBV_QP_MIN_RNR_TIMER, "sq_psn": e.IBV_QP_SQ_PSN,
     "max_dest_rd_atomic": e.IBV_QP_MAX_DEST_RD_ATOMIC, "dest_qp_num": e.IBV_QP_DEST_QPN,
 }  # fmt: skip
+# What no device of ours has.
+MIGRATION = {"alt_ah_attr": e.IBV_QP_ALT_PATH, "path_mig_state": e.IBV_QP_PATH_MIG_STATE}
 ALL_ATTRIBUTES = sum(ATTRIBUTES.values()) | e.IBV_QP_CAP
 
 
@@ -85,13 +97,6 @@ def process_id() -> int:
     return os.getpid()
 
 
-class Remotable:
-    """What the server hands out by number, with its constant fields."""
-
-    def fields(self) -> dict:
-        return {}
-
-
 class Device(Remotable):
     """An open device: one user context."""
 
@@ -99,29 +104,98 @@ class Device(Remotable):
         before = event_files()
         self._context = Context(name=name)
         self._async_fd = min(event_files() - before)
-        self._allocated: list[PD] = []
 
     def pd(self) -> "Pd":
         return Pd(self._context)
 
-    def allocate_pds(self, most: int) -> int:
-        """Allocates until there is no room for more; returns their number."""
-        for number in range(most):
+    def exhaust(self, kind: str, most: int) -> list[int]:
+        """Makes objects of a kind until one is refused; returns how many there were, and the errno. All are gone then."""
+        pd, cq = PD(self._context), CQ(self._context, 1, None, None, 0)
+        small = QPInitAttr(e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap(max_send_wr=1, max_recv_wr=1))
+        route = address({"dgid": str(self._context.query_gid(1, 1)), "sgid_index": 1})
+        page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(page))
+        make = {"pd": lambda: PD(self._context), "cq": lambda: CQ(self._context, 1, None, None, 0),
+                "mr": lambda: MR(pd, mmap.PAGESIZE, e.IBV_ACCESS_LOCAL_WRITE, start), "ah": lambda: AH(pd, attr=route),
+                "srq": lambda: SRQ(pd, SrqInitAttr(SrqAttr(1, 1))), "qp": lambda: QP(pd, small),
+                "context": lambda: Context(name=self._context.name)}[kind]
+        made: list = []
+        refusal = 0
+        while not refusal and len(made) < most:
             try:
-                self._allocated.append(PD(self._context))
-            except PyverbsRDMAError:
-                return number
-        return most
+                made.append(make())
+            except PyverbsRDMAError as error:
+                refusal = abs(error.error_code)
+        for each in (*reversed(made), cq, pd):
+            each.close()
+        return [len(made), refusal]
 
-    def cq(self, depth: int = 64, events: bool = False) -> "Cq":
-        return Cq(self._context, depth, events)
+    def cq(self, depth: int = 64, events: bool = False, vector: int = 0) -> "Cq":
+        return Cq(self._context, depth, events, vector)
+
+    def cq_that_tells(self, other: "Device") -> None:
+        """Makes one with a channel of that context; both are gone at once."""
+        channel = CompChannel(other._context)
+        try:
+            CQ(self._context, 1, None, channel, 0).close()
+        finally:
+            channel.close()
+
+    def cq_ex(self, depth: int = 64, wc_flags: list[str] = (), attr_flags: list[str] = ()) -> "CqEx":
+        return CqEx(self._context, depth, wc_flags, attr_flags)
+
+    def clock(self) -> int:
+        """The device's, as it is in completions."""
+        return self._context.query_rt_values_ex(e.IBV_VALUES_MASK_RAW_CLOCK)[1]
+
+    def memory(self, length: int) -> registered.Memory:
+        return registered.Memory(length)
+
+    def xrcd(self, path: str | None = None, oflags: list[str] = ("CREAT",)) -> "Xrcd":
+        return Xrcd(self._context, path, oflags)
+
+    def xrc_recv_qp(self, xrcd: "Xrcd") -> "XrcQp":
+        return XrcQp(self._context, QPInitAttrEx(e.IBV_QPT_XRC_RECV, comp_mask=e.IBV_QP_INIT_ATTR_XRCD,
+                                                 xrcd=xrcd.xrcd))
+
+    def extended_limits(self) -> dict:
+        attr = self._context.query_device_ex()
+        names = ("hca_core_clock", "completion_timestamp_mask", "max_dm_size")
+        return {**{name: getattr(attr, name) for name in names}, "max_cq_count": attr.cq_mod_caps.max_cq_count,
+                "max_cq_period": attr.cq_mod_caps.max_cq_period}
+
+    def imported(self) -> "Device":
+        """Another context on the same file."""
+        device = Device.__new__(Device)
+        device._context = Context(cmd_fd=os.dup(self._context.cmd_fd))
+        device._async_fd, device._allocated = -1, []
+        return device
+
+    def import_pd(self, handle: int) -> "Pd":
+        return Pd(self._context, handle=handle)
+
+    def dm(self, length: int, log_align: int = 0) -> registered.Dm:
+        return registered.Dm(self._context, length, log_align)
+
+    def raw(self) -> raw.Raw:
+        """A context of its own."""
+        return raw.Raw(self._context.name)
+
+    def parent_domain(self, pd: "Pd") -> None:
+        ParentDomain(self._context, ParentDomainInitAttr(pd=pd.pd)).close()
+
+    def port(self, number: int) -> int:
+        """Its state."""
+        return self._context.query_port(number).state
 
     def limits(self) -> dict:
         attr, port = self._context.query_device(), self._context.query_port(1)
         names = ("max_qp", "max_qp_wr", "max_sge", "max_cq", "max_cqe", "max_mr", "max_mr_size", "max_pd", "max_ah",
-                 "max_srq", "max_srq_wr", "max_srq_sge", "max_qp_rd_atom", "max_qp_init_rd_atom", "max_pkeys")  # fmt: skip
+                 "max_srq", "max_srq_wr", "max_srq_sge", "max_qp_rd_atom", "max_qp_init_rd_atom", "max_pkeys",
+                 "max_mcast_grp", "max_mcast_qp_attach")  # fmt: skip
         return {**{name: getattr(attr, name) for name in names}, "max_msg_sz": port.max_msg_sz,
-                "active_mtu": 128 << port.active_mtu, "port_state": port.state, "gid_tbl_len": port.gid_tbl_len}
+                "active_mtu": 128 << port.active_mtu, "vectors": self._context.num_comp_vectors,
+                "port_state": port.state, "gid_tbl_len": port.gid_tbl_len}
 
     def async_event(self, timeout: float) -> str | None:
         """The next async event's type."""
@@ -151,14 +225,64 @@ class Device(Remotable):
 
 
 class Pd(Remotable):
-    def __init__(self, context: Context) -> None:
-        self.pd = PD(context)
+    def __init__(self, context: Context, **how) -> None:
+        self.context = context
+        self.pd = PD(context, **how)
+
+    def fields(self) -> dict:
+        return {"handle": self.pd.handle}
+
+    def import_mr(self, handle: int) -> dict:
+        """What is found out of a memory region, which is forgotten again."""
+        mr = MR(self.pd, handle=handle)
+        found = {"lkey": mr.lkey, "rkey": mr.rkey}
+        mr.unimport()
+        return found
+
+    def unimport(self) -> None:
+        self.pd.unimport()
+
+    def qp_ex(self, kind: str, send_cq: "Cq", recv_cq: "Cq", send_ops: list[str], **cap: int) -> "QpEx":
+        return QpEx(self, kind, send_cq, recv_cq, send_ops, cap)
 
     def mr(self, length: int, access: list[str]) -> "Mr":
         return Mr(self.pd, length, access)
 
+    def mr_of(self, there: registered.Memory, access: list[str]) -> registered.UserMr:
+        return registered.UserMr(self.pd, there.addr, there.length, flags("IBV_ACCESS_", access))
+
+    def whole_mr(self, access: list[str]) -> registered.UserMr:
+        return registered.UserMr(self.pd, None, 4096, flags("IBV_ACCESS_", access))
+
+    def advise(self, advice: str, sges: list, flags: int = 1) -> None:
+        registered.advise(self.pd, advice, sges, flags)
+
+    def mw(self, kind: int) -> "Mw":
+        return Mw(self.pd, kind)
+
+    def dm_mr(self, dm: registered.Dm, offset: int, length: int, access: list[str]) -> registered.DmMr:
+        return registered.DmMr(self.pd, dm, offset, length, flags("IBV_ACCESS_", access))
+
+    def refused_mr(self, length: int) -> int:
+        """The errno with which a region is refused that begins in a page of ours."""
+        page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(page))
+        try:
+            MR(self.pd, length, e.IBV_ACCESS_LOCAL_WRITE, start).close()
+        except PyverbsRDMAError as error:
+            return abs(error.error_code)
+        return 0
+
     def srq(self, max_wr: int = 16, max_sge: int = 1) -> "Srq":
         return Srq(self.pd, max_wr, max_sge)
+
+    def xrc_srq(self, xrcd: "Xrcd", cq: "Cq", max_wr: int = 16) -> "XrcSrq":
+        return XrcSrq(self, xrcd, cq, max_wr)
+
+    def xrc_send_qp(self, cq: "Cq") -> "XrcQp":
+        init = QPInitAttrEx(e.IBV_QPT_XRC_SEND, scq=cq.cq, cap=QPCap(max_send_wr=16, max_recv_wr=0, max_recv_sge=0),
+                            comp_mask=e.IBV_QP_INIT_ATTR_PD, pd=self.pd)
+        return XrcQp(self.context, init)
 
     def qp(self, kind: str, send_cq: "Cq", recv_cq: "Cq", srq: "Srq | None" = None, **cap: int) -> "Qp":
         return Qp(self.pd, kind, send_cq, recv_cq, srq, cap)
@@ -181,7 +305,8 @@ class Mr(Remotable):
         self.mr = MR(pd, length, flags("IBV_ACCESS_", access))
 
     def fields(self) -> dict:
-        return {"addr": self.mr.buf, "length": self.mr.length, "lkey": self.mr.lkey, "rkey": self.mr.rkey}
+        return {"addr": self.mr.buf, "length": self.mr.length, "lkey": self.mr.lkey, "rkey": self.mr.rkey,
+                "handle": self.mr.handle}
 
     def read(self, offset: int, length: int) -> str:
         return self.mr.read(length, offset).hex()
@@ -199,8 +324,33 @@ class Mr(Remotable):
     def checksum(self, offset: int = 0, length: int | None = None) -> int:
         return zlib.crc32(self.mr.read(self.mr.length - offset if length is None else length, offset))
 
+    def rereg(self, pd: Pd | None = None, length: int = 0, access: list[str] | None = None) -> dict:
+        """Gives it another domain, a new buffer of that length, other rights, or several of these."""
+        changes = (e.IBV_REREG_MR_CHANGE_PD if pd else 0) | (e.IBV_REREG_MR_CHANGE_TRANSLATION if length else 0) | (
+            e.IBV_REREG_MR_CHANGE_ACCESS if access is not None else 0)
+        buffer = posix_memalign(length) if length else 0
+        self.mr.rereg(changes, pd and pd.pd, buffer, length, flags("IBV_ACCESS_", access or []))
+        return self.fields()
+
     def close(self) -> None:
         self.mr.close()
+
+
+class Mw(Remotable):
+    """A memory window, of type 1 or 2."""
+
+    def __init__(self, pd: PD, kind: int) -> None:
+        self.mw = MW(pd, kind)
+
+    def fields(self) -> dict:
+        return {"rkey": self.mw.rkey}
+
+    def key(self) -> int:
+        """The rkey as the last bind of type 1 has made it."""
+        return self.mw.rkey
+
+    def close(self) -> None:
+        self.mw.close()
 
 
 class Ah(Remotable):
@@ -212,17 +362,19 @@ class Ah(Remotable):
 
 
 def address(route: dict) -> AHAttr:
-    """Takes dgid and sgid_index; optional are hop_limit, traffic_class, flow_label."""
-    grh = GlobalRoute(**{"hop_limit": 64, **route, "dgid": GID(route["dgid"])})
-    return AHAttr(is_global=1, port_num=1, gr=grh)
+    """Takes dgid and sgid_index; optional are hop_limit, traffic_class, flow_label, port_num and is_global."""
+    whole = {"port_num": 1, "is_global": 1}
+    own = {name: route.get(name, value) for name, value in whole.items()}
+    rest = {name: value for name, value in route.items() if name not in whole}
+    return AHAttr(**own, gr=GlobalRoute(**{"hop_limit": 64, **rest, "dgid": GID(route["dgid"])}))
 
 
 class Cq(Remotable):
-    def __init__(self, context: Context, depth: int, events: bool) -> None:
+    def __init__(self, context: Context, depth: int, events: bool, vector: int) -> None:
         before = event_files()
         self._channel = CompChannel(context) if events else None
         self._fd = min(event_files() - before, default=-1)
-        self.cq = CQ(context, depth, None, self._channel, 0)
+        self.cq = CQ(context, depth, None, self._channel, vector)
         self.last = None
 
     def fields(self) -> dict:
@@ -242,6 +394,15 @@ class Cq(Remotable):
             found += self.poll(count - len(found))
         return found
 
+    def resize(self, depth: int) -> int:
+        """Returns the new depth."""
+        self.cq.resize(depth)
+        return self.cq.cqe
+
+    def moderate(self, count: int, period: int, mask: int = 1) -> None:
+        """Events for so many completions, or so many microseconds later."""
+        raw.modify_cq(self.cq, mask, count, period)
+
     def arm(self, solicited_only: bool = False) -> None:
         self.cq.req_notify(solicited_only)
 
@@ -260,6 +421,41 @@ class Cq(Remotable):
             self._channel.close()
 
 
+class CqEx(Cq):
+    """Polled by the read functions of an extended CQ."""
+
+    def __init__(self, context: Context, depth: int, wc_flags: list[str], attr_flags: list[str]) -> None:
+        attr = CqInitAttrEx(cqe=depth, wc_flags=flags("IBV_WC_EX_WITH_", wc_flags) | e.IBV_WC_STANDARD_FLAGS,
+                            comp_mask=e.IBV_CQ_INIT_ATTR_MASK_FLAGS,
+                            flags=flags("IBV_CREATE_CQ_ATTR_", attr_flags))  # fmt: skip
+        self._channel, self._fd, self.last = None, -1, None
+        self.cq = CQEX(context, attr)
+
+    def fields(self) -> dict:
+        return {}
+
+    def poll(self, count: int = 1) -> list[dict]:
+        if self.cq.start_poll(PollCqAttr()):
+            return []
+        found = [self._describe()]
+        while len(found) < count and not self.cq.poll_next():
+            found.append(self._describe())
+        self.cq.end_poll()
+        return found
+
+    def _describe(self) -> dict:
+        cq = self.cq
+        described = {"wr_id": cq.wr_id, "status": STATUSES[cq.status], "qp_num": cq.read_qp_num()}
+        if cq.status == e.IBV_WC_SUCCESS:
+            wc_flags = cq.read_wc_flags()
+            described |= {"opcode": OPCODES[cq.read_opcode()], "byte_len": cq.read_byte_len(),
+                          "src_qp": cq.read_src_qp(), "grh": bool(wc_flags & e.IBV_WC_GRH),
+                          "imm": socket.ntohl(cq.read_imm_data()) if wc_flags & e.IBV_WC_WITH_IMM else None,
+                          "timestamp": cq.read_timestamp(),
+                          "wallclock_ns": cq.read_completion_wallclock_ns()}  # fmt: skip
+        return described
+
+
 def describe(completion) -> dict:
     """Of a completion in error only what the specification lets a program read."""
     described = {"wr_id": completion.wr_id, "status": STATUSES[completion.status], "qp_num": completion.qp_num}
@@ -267,6 +463,8 @@ def describe(completion) -> dict:
         described |= {"opcode": OPCODES[completion.opcode], "byte_len": completion.byte_len,
                       "src_qp": completion.src_qp, "grh": bool(completion.wc_flags & e.IBV_WC_GRH),
                       "imm": completion.imm_data if completion.wc_flags & e.IBV_WC_WITH_IMM else None}
+        if completion.wc_flags & e.IBV_WC_WITH_INV:
+            described["invalidated"] = completion.imm_data
     return described
 
 
@@ -303,6 +501,34 @@ class Srq(Remotable):
         self.srq.close()
 
 
+class Xrcd(Remotable):
+    """An XRC domain: one of its own, or that of a file."""
+
+    def __init__(self, context: Context, path: str | None, oflags: list[str]) -> None:
+        fd = -1 if path is None else os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
+        mask = e.IBV_XRCD_INIT_ATTR_FD | e.IBV_XRCD_INIT_ATTR_OFLAGS
+        try:
+            self.xrcd = XRCD(context, XRCDInitAttr(mask, sum(getattr(os, "O_" + name) for name in oflags), fd))
+        finally:
+            if fd != -1:
+                os.close(fd)
+
+    def close(self) -> None:
+        self.xrcd.close()
+
+
+class XrcSrq(Srq):
+    def __init__(self, pd: Pd, xrcd: Xrcd, cq: Cq, max_wr: int) -> None:
+        init = SrqInitAttrEx(max_wr=max_wr)
+        init.srq_type, init.pd, init.xrcd, init.cq = e.IBV_SRQT_XRC, pd.pd, xrcd.xrcd, cq.cq
+        init.comp_mask = (e.IBV_SRQ_INIT_ATTR_TYPE | e.IBV_SRQ_INIT_ATTR_PD | e.IBV_SRQ_INIT_ATTR_XRCD |
+                          e.IBV_SRQ_INIT_ATTR_CQ)
+        self.srq = SRQ(pd.context, init)
+
+    def fields(self) -> dict:
+        return {**self.query(), "num": self.srq.get_srq_num()}
+
+
 class Qp(Remotable):
     def __init__(self, pd: PD, kind: str, send_cq: Cq, recv_cq: Cq, srq: Srq | None, cap: dict[str, int]) -> None:
         sizes = QPCap(**{"max_send_wr": 16, "max_recv_wr": 16, **cap})
@@ -319,14 +545,14 @@ class Qp(Remotable):
         """Changes just the attributes given."""
         attr, mask = QPAttr(), 0
         for name, value in attributes.items():
-            if name == "ah_attr":
+            if name.endswith("ah_attr"):
                 value = address(value)
             elif name in ("qp_state", "cur_qp_state"):
                 value = STATES.index(value)
             elif name == "qp_access_flags":
                 value = flags("IBV_ACCESS_", value)
             setattr(attr, name, value)
-            mask |= ATTRIBUTES[name]
+            mask |= (ATTRIBUTES | MIGRATION)[name]
         self.qp.modify(attr, mask)
 
     def query(self) -> dict:
@@ -341,9 +567,44 @@ class Qp(Remotable):
     def post_send(self, opcode: str, wr_id: int, sges: list, **how) -> None:
         self.qp.post_send(send_request(opcode, wr_id, sges, **how))
 
+    def invalidate(self, key: int, wr_id: int = 0) -> None:
+        """Ends what the key stands for on this side."""
+        self.qp.post_send(invalidation("LOCAL_INV", wr_id, [], key))
+
+    def send_invalidate(self, wr_id: int, sges: list, key: int) -> None:
+        """Sends a message that ends what the key stands for on the other side."""
+        self.qp.post_send(invalidation("SEND_WITH_INV", wr_id, sges, key))
+
+    def post_chain(self, requests: list[dict]) -> None:
+        """Posts a list of requests by one call."""
+        chain = [send_request(**request) for request in requests]
+        for request, following in itertools.pairwise(chain):
+            request.next_wr = following
+        self.qp.post_send(chain[0])
+
     def post_sends(self, requests: list[dict]) -> None:
         for request in requests:
             self.post_send(**request)
+
+    def bind(self, mw: Mw, mr: Mr, offset: int, length: int, access: list[str], wr_id: int = 0) -> int:
+        """Binds a window of type 1; returns its new rkey."""
+        info = MWBindInfo(mr.mr, mr.mr.buf + offset, length, flags("IBV_ACCESS_", access))
+        self.qp.bind_mw(mw.mw, MWBind(info, e.IBV_SEND_SIGNALED, wr_id))
+        return mw.mw.rkey
+
+    def post_bind(self, mw: Mw, mr: Mr, offset: int, length: int, access: list[str], wr_id: int = 0) -> int:
+        """Binds a window of type 2; returns the rkey that it has from then on."""
+        info = MWBindInfo(mr.mr, mr.mr.buf + offset, length, flags("IBV_ACCESS_", access))
+        request = SendWR(wr_id, e.IBV_WR_BIND_MW, 0, 0, [], e.IBV_SEND_SIGNALED)
+        request.set_bind_wr(mw.mw, info)
+        self.qp.post_send(request)
+        return request.rkey
+
+    def attach(self, gid: str) -> None:
+        multicast.change("ibv_attach_mcast", self.qp, gid)
+
+    def detach(self, gid: str) -> None:
+        multicast.change("ibv_detach_mcast", self.qp, gid)
 
     def fetch_add(self, count: int, cq: Cq, sge: list, target: list) -> list[int]:
         """Adds 1 count times, one after the other; returns what the counter held each time."""
@@ -414,6 +675,17 @@ class Qp(Remotable):
                 return f"read {number} of {length} bytes at {begin}"
         return ""
 
+    def send_while_resizing(self, cq: Cq, sge: list, depths: list[int], burst: int) -> list[int]:
+        """Sends a burst and resizes while it completes, once for each depth; returns the order of completions."""
+        order: list[int] = []
+        for number, depth in enumerate(depths):
+            for wr_id in range(number * burst, (number + 1) * burst):
+                self.post_send("SEND", wr_id, [sge])
+            cq.resize(depth)
+            completions = cq.wait(burst)
+            order += [completion["wr_id"] for completion in completions if completion["status"] == "SUCCESS"]
+        return order
+
     def send_at_random(self, count: int, cq: Cq, sge: list, seed: int) -> None:
         """Sends one message after the other, with pauses of up to a millisecond between them."""
         pauses = random.Random(seed)
@@ -447,18 +719,63 @@ class Qp(Remotable):
         self.qp.close()
 
 
+class QpEx(Qp):
+    """With the work requests of ibv_wr_*()."""
+
+    def __init__(self, pd: Pd, kind: str, send_cq: Cq, recv_cq: Cq, send_ops: list[str], cap: dict[str, int]) -> None:
+        sizes = QPCap(**{"max_send_wr": 16, "max_recv_wr": 16, **cap})
+        init = QPInitAttrEx(getattr(e, "IBV_QPT_" + kind), scq=send_cq.cq, rcq=recv_cq.cq, cap=sizes, pd=pd.pd,
+                            comp_mask=e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+                            send_ops_flags=flags("IBV_QP_EX_WITH_", send_ops))  # fmt: skip
+        self.qp = QPEx(pd.context, init)
+        self.cap = {}
+
+    def batch(self, requests: list[dict], abort: bool = False) -> None:
+        """Posts all requests at once, or none."""
+        self.qp.wr_start()
+        for request in requests:
+            self._build(**request)
+        self.qp.wr_abort() if abort else self.qp.wr_complete()
+
+    def _build(self, opcode: str, args: list = (), wr_id: int = 0, sges: list | None = None, inline: list | None = None,
+               send_flags: list = ("SIGNALED",)) -> None:
+        self.qp.wr_id = wr_id
+        self.qp.wr_flags = flags("IBV_SEND_", send_flags)
+        getattr(self.qp, "wr_" + opcode)(*args)
+        if sges is not None:
+            self.qp.wr_set_sge_list(len(sges), [SGE(*sge) for sge in sges])
+        if inline is not None:
+            self.qp.wr_set_inline_data_list(1, [DataBuffer(*inline)])
+
+
+class XrcQp(Qp):
+    """One end of an XRC connection."""
+
+    def __init__(self, context: Context, init: QPInitAttrEx) -> None:
+        self.qp = QP(context, init)
+        self.cap = {}
+
+
 def send_request(opcode: str, wr_id: int, sges: list, send_flags: list = ("SIGNALED",), imm: int = 0,
                  target: list | None = None, compare_add: int = 0, swap: int = 0, ah: Ah | None = None,
-                 qpn: int = 0, qkey: int = 0) -> SendWR:
-    """target is [remote address, rkey]; ah, qpn and qkey are for datagrams."""
+                 qpn: int = 0, qkey: int = 0, srq: int | None = None) -> SendWR:
+    """target is [remote address, rkey]; ah, qpn and qkey are for datagrams, srq is for XRC."""
     request = SendWR(wr_id, getattr(e, "IBV_WR_" + opcode), len(sges), imm, [SGE(*sge) for sge in sges],
                      flags("IBV_SEND_", send_flags))
-    if opcode.startswith("ATOMIC"):
+    if opcode in ("ATOMIC_CMP_AND_SWP", "ATOMIC_FETCH_AND_ADD"):
         request.set_wr_atomic(target[1], target[0], compare_add, swap)
     elif target:
         request.set_wr_rdma(target[1], target[0])
     if ah:
         request.set_wr_ud(ah.ah, qpn, qkey)
+    if srq is not None:
+        request.set_qp_type_xrc(srq)
+    return request
+
+
+def invalidation(opcode: str, wr_id: int, sges: list, key: int) -> SendWR:
+    request = SendWR(wr_id, getattr(e, "IBV_WR_" + opcode), len(sges), 0, [SGE(*sge) for sge in sges], e.IBV_SEND_SIGNALED)
+    request.imm_data = key  # a union in C
     return request
 
 

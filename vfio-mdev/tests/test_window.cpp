@@ -2,6 +2,7 @@
 /* The window onto the VM's memory. */
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -228,6 +229,32 @@ TEST(window_is_dead_from_reset_to_acknowledgement) {
     CHECK_EQ(w.pinned_pages(), 2u);
 }
 
+/*
+ * The mediator serves each reset while the VM's system call that asked for it still runs, and keeps
+ * that call waiting for the window.
+ */
+TEST(window_opens_after_a_reset_served_at_once) {
+    const Windowed w;
+    std::atomic<bool> done{false};
+    std::thread busy([&] {
+        while (!done)
+            w.device.unpin(0, VRDMA_MDEV_WINDOW_SIZE);
+    });
+    for (uint32_t i = 1; i <= 1000; i++) {
+        std::thread vm([&] { CHECK(w.vm.reset() == 0); });
+        auto message = w.device.next_message();
+        while (!message)
+            message = w.device.next_message();
+        CHECK_EQ(message->type, VRDMA_MDEV_MESSAGE_RESET);
+        CHECK(w.device.reset_done(message->value) == 0);
+        vm.join();
+        w.own(0) = i;
+        CHECK_EQ(w.seen(0), i);
+    }
+    done = true;
+    busy.join();
+}
+
 TEST(window_scratch_is_clean_after_reset) {
     const Windowed w;
     w.device.window<uint32_t>(hole_iova) = 5;
@@ -256,6 +283,7 @@ TEST(window_leaves_nothing_pinned_by_a_killed_vm) {
     const Served served;
     const pid_t vm = fork();
     if (vm == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         const Ram ram(ram_pages * page_size);
         const Vm process(served.uuid);
         CHECK(process.map(ram_iova, ram.get(), ram.size()) == 0);

@@ -15,7 +15,7 @@ POINTS = [
     latency(400, 100, x=4096, distribution={"min": 300, "p50": 410, "p99": 500, "p99.9": 2000}),
     bandwidth(95, 100),
     latency(0, family="wakeup", series="idle_cpu", unit="%", x=1),
-    latency(50, family="qp", series="qp_verb <create>", unit="us", x=None),
+    latency(50, family="control", series="control_verb <create>", unit="us", x=None),
 ]
 
 

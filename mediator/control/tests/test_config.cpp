@@ -92,6 +92,7 @@ TEST(Config, DevicesBehindSockets) {
         mode = "0660"
         mac = "02:00:00:00:00:0b"
         addresses = "10.0.0.5,fd00::/64"
+        clients = 16
         window_gib = 16
     )");
     ASSERT_TRUE(config) << config.error();
@@ -108,6 +109,8 @@ TEST(Config, DevicesBehindSockets) {
     EXPECT_EQ(b.socket.mode, 0660u);
     EXPECT_EQ(b.identity.mac, (verbs::Mac{2, 0, 0, 0, 0, 0x0b}));
     EXPECT_EQ(b.identity.prefixes.size(), 2u);
+    EXPECT_EQ(a.clients, 1u);
+    EXPECT_EQ(b.clients, 16u);
     EXPECT_EQ(b.window, 16ull << 30);
 }
 
@@ -127,6 +130,7 @@ TEST(Config, ErrorsOfDevicesBehindSocketsNameTheKey) {
               "vfio_user[0].owner: 'nobody-at-all' does not exist here");
     EXPECT_EQ(error("window_gib = 0"),
               "vfio_user[0].window_gib: a number from 1 to 16384 is wanted");
+    EXPECT_EQ(error("clients = 17"), "vfio_user[0].clients: a number from 1 to 16 is wanted");
     EXPECT_EQ(error("unknown = 1"), "vfio_user[0].unknown: unknown");
     EXPECT_EQ(error("[[vfio_user]]\nname = \"a\""), "vfio_user: two devices are named 'a'");
     EXPECT_EQ(error_of("mdev = 1"), "mdev: true or false is wanted");

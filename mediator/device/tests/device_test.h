@@ -28,7 +28,8 @@ class DeviceTest : public testing::Test {
     vrdma_admin_cmd cq_command(std::uint32_t eq, std::uint32_t depth = 64) {
         vrdma_admin_cmd cmd{};
         const auto size = VRDMA_QUEUE_CONTROL_SIZE + depth * sizeof(vrdma_cqe);
-        cmd.create_cq = {allocator.page_list(allocator.allocate(size), size), 0, depth, eq, 0};
+        cmd.create_cq = {
+            allocator.page_list(allocator.allocate(size), size), 0, depth, eq, 0, 0, 0};
         return cmd;
     }
 
@@ -81,7 +82,7 @@ class DeviceTest : public testing::Test {
     verbs::GidRegistry gids;
     test::GuestPort port{ArenaMemory::create(1 << 28).value(), type};
     test::GuestAllocator allocator{port.memory()};
-    Device device{"test", type, {mac, {}, true}, port, hca, gids};
+    Device device{"test", type, verbs::Identity{mac, {}, true}, port, hca, gids};
     test::AdminClient guest{device, port, allocator};
 };
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Every admin command as a guest sends it, and sends it wrongly.
+#include <algorithm>
 #include <cstring>
+#include <set>
 #include <vector>
 
 #include "mediator/device/tests/device_test.h"
@@ -34,6 +36,35 @@ class AdminCommandTest : public DeviceTest {
         return cmd;
     }
 
+    vrdma_admin_cmd resize_command(std::uint32_t cqn, std::uint32_t depth = 64) {
+        vrdma_admin_cmd cmd{};
+        const auto size = VRDMA_QUEUE_CONTROL_SIZE + depth * sizeof(vrdma_cqe);
+        cmd.resize_cq = {allocator.page_list(allocator.allocate(size), size), 0, depth, cqn, 0};
+        return cmd;
+    }
+
+    vrdma_admin_cmd on_demand_command() {
+        vrdma_admin_cmd cmd = mr_command(pd);
+        cmd.reg_mr.pages = {};
+        cmd.reg_mr.access_flags |= IBV_ACCESS_ON_DEMAND;
+        return cmd;
+    }
+
+    vrdma_admin_cmd map_command(std::uint32_t key) {
+        vrdma_admin_cmd cmd{};
+        cmd.map_pages.pages =
+            allocator.page_list(allocator.allocate(VRDMA_PAGE_SIZE), VRDMA_PAGE_SIZE);
+        cmd.map_pages.key = key;
+        return cmd;
+    }
+
+    static vrdma_admin_cmd unmap_command(std::uint32_t key) {
+        vrdma_admin_cmd cmd{};
+        cmd.unmap_pages.count = 1;
+        cmd.unmap_pages.key = key;
+        return cmd;
+    }
+
     static vrdma_admin_cmd modify_command(std::uint32_t qpn) {
         vrdma_admin_cmd cmd{};
         cmd.modify_qp.qpn = qpn;
@@ -41,6 +72,26 @@ class AdminCommandTest : public DeviceTest {
             IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
         cmd.modify_qp.attr.state = IBV_QPS_INIT;
         cmd.modify_qp.attr.port_num = 1;
+        return cmd;
+    }
+
+    static vrdma_admin_cmd rereg_command(std::uint32_t key) {
+        vrdma_admin_cmd cmd{};
+        cmd.rereg_mr.key = key;
+        cmd.rereg_mr.flags = VRDMA_REREG_ACCESS;
+        cmd.rereg_mr.access_flags = IBV_ACCESS_LOCAL_WRITE;
+        return cmd;
+    }
+
+    vrdma_admin_cmd mw_command() const {
+        vrdma_admin_cmd cmd{};
+        cmd.alloc_mw = {pd, IBV_MW_TYPE_2};
+        return cmd;
+    }
+
+    vrdma_admin_cmd fast_mr_command() const {
+        vrdma_admin_cmd cmd{};
+        cmd.alloc_mr = {pd, VRDMA_MAX_FAST_PAGES};
         return cmd;
     }
 
@@ -59,20 +110,34 @@ class AdminCommandTest : public DeviceTest {
         constexpr std::size_t handle = sizeof(vrdma_cmd_handle);
         const auto qpn = make(VRDMA_ADMIN_CREATE_QP, qp_command(pd, cq));
         const auto key = make(VRDMA_ADMIN_REG_MR, mr_command(pd));
+        const auto on_demand = make(VRDMA_ADMIN_REG_MR, on_demand_command());
+        const auto window = make(VRDMA_ADMIN_ALLOC_MW, mw_command());
         const auto ah = make(VRDMA_ADMIN_CREATE_AH, ah_command());
         const auto user = make(VRDMA_ADMIN_ALLOC_UCONTEXT);
         const auto unused_pd = make(VRDMA_ADMIN_ALLOC_PD);
         const auto unused_eq = make(VRDMA_ADMIN_CREATE_EQ, eq_command());
         const auto srqn = make(VRDMA_ADMIN_CREATE_SRQ, srq_command(pd));
         const auto unused_cq = make(VRDMA_ADMIN_CREATE_CQ, cq_command(eq));
+        const auto xrcd = make(VRDMA_ADMIN_ALLOC_XRCD);
+        auto datagrams = qp_command(pd, cq);
+        datagrams.create_qp.qp_type = static_cast<std::uint8_t>(hca::QpType::ud);
+        vrdma_admin_cmd multicast{};
+        multicast.multicast.qpn = make(VRDMA_ADMIN_CREATE_QP, datagrams);
+        multicast.multicast.gid[0] = 0xff;
         return {
             {VRDMA_ADMIN_QUERY_DEVICE, {}, 0},
             {VRDMA_ADMIN_QUERY_PORT, {}, 0},
+            {VRDMA_ADMIN_QUERY_COUNTERS, {}, 0},
             {VRDMA_ADMIN_CREATE_EQ, eq_command(), sizeof(vrdma_cmd_create_eq)},
             {VRDMA_ADMIN_ALLOC_UCONTEXT, {}, 0},
             {VRDMA_ADMIN_ALLOC_PD, {}, sizeof(vrdma_cmd_alloc_pd)},
             {VRDMA_ADMIN_REG_MR, mr_command(pd), sizeof(vrdma_cmd_reg_mr)},
+            {VRDMA_ADMIN_MAP_PAGES, map_command(on_demand), sizeof(vrdma_cmd_map_pages)},
+            {VRDMA_ADMIN_UNMAP_PAGES, unmap_command(on_demand), sizeof(vrdma_cmd_unmap_pages)},
             {VRDMA_ADMIN_CREATE_CQ, cq_command(eq), sizeof(vrdma_cmd_create_cq)},
+            {VRDMA_ADMIN_RESIZE_CQ, resize_command(unused_cq), sizeof(vrdma_cmd_resize_cq)},
+            {VRDMA_ADMIN_MODIFY_CQ, handle_command(unused_cq), sizeof(vrdma_cmd_modify_cq)},
+            {VRDMA_ADMIN_QUERY_CLOCK, {}, 0},
             {VRDMA_ADMIN_CREATE_SRQ, srq_command(pd), sizeof(vrdma_cmd_create_srq)},
             {VRDMA_ADMIN_MODIFY_SRQ, handle_command(srqn), sizeof(vrdma_cmd_modify_srq)},
             {VRDMA_ADMIN_QUERY_SRQ, handle_command(srqn), handle},
@@ -84,11 +149,19 @@ class AdminCommandTest : public DeviceTest {
             {VRDMA_ADMIN_SET_GID, gid_command(1), sizeof(vrdma_cmd_set_gid)},
             {VRDMA_ADMIN_DESTROY_QP, handle_command(qpn), handle},
             {VRDMA_ADMIN_DESTROY_AH, handle_command(ah), handle},
+            {VRDMA_ADMIN_REREG_MR, rereg_command(key), sizeof(vrdma_cmd_rereg_mr)},
+            {VRDMA_ADMIN_ALLOC_MW, mw_command(), sizeof(vrdma_cmd_alloc_mw)},
+            {VRDMA_ADMIN_DEALLOC_MW, handle_command(window), handle},
+            {VRDMA_ADMIN_ALLOC_MR, fast_mr_command(), sizeof(vrdma_cmd_alloc_mr)},
             {VRDMA_ADMIN_DEREG_MR, handle_command(key), handle},
             {VRDMA_ADMIN_DESTROY_CQ, handle_command(unused_cq), handle},
             {VRDMA_ADMIN_DESTROY_EQ, handle_command(unused_eq), handle},
             {VRDMA_ADMIN_DEALLOC_PD, handle_command(unused_pd), handle},
             {VRDMA_ADMIN_DEALLOC_UCONTEXT, handle_command(user), handle},
+            {VRDMA_ADMIN_ALLOC_XRCD, {}, 0},
+            {VRDMA_ADMIN_DEALLOC_XRCD, handle_command(xrcd), handle},
+            {VRDMA_ADMIN_ATTACH_MCAST, multicast, sizeof(vrdma_cmd_multicast)},
+            {VRDMA_ADMIN_DETACH_MCAST, multicast, sizeof(vrdma_cmd_multicast)},
         };
     }
 
@@ -97,11 +170,16 @@ class AdminCommandTest : public DeviceTest {
     std::uint32_t cq = 0;
 };
 
-TEST_F(AdminCommandTest, EachSucceeds) {
-    const auto commands = all_commands();
-    EXPECT_EQ(commands.size(), VRDMA_ADMIN_OPCODE_END - 1u);
-    for (const auto& [opcode, cmd, size] : commands) {
+TEST_F(AdminCommandTest, EachSucceedsAndThereAreNoOthers) {
+    std::vector<bool> known(VRDMA_ADMIN_OPCODE_END);
+    for (const auto& [opcode, cmd, size] : all_commands()) {
         EXPECT_EQ(guest.run(opcode, cmd), 0) << opcode;
+        known.at(opcode) = true;
+    }
+    for (std::uint32_t opcode = 0; opcode < VRDMA_ADMIN_OPCODE_END; ++opcode) {
+        if (!known[opcode]) {
+            EXPECT_EQ(guest.run(opcode, {}), EOPNOTSUPP) << opcode;
+        }
     }
 }
 
@@ -128,8 +206,10 @@ TEST_F(AdminCommandTest, ReservedWordsOfTheHeaderAreRefused) {
 
 TEST_F(AdminCommandTest, ReservedFieldsOfArgumentsAreRefused) {
     for (const auto& [opcode, cmd, size] : all_commands()) {
-        // MODIFY_SRQ is as long, and has none.
-        if (size == sizeof(vrdma_cmd_handle) && opcode != VRDMA_ADMIN_MODIFY_SRQ) {
+        // These are as long, and have none.
+        const std::set<std::uint32_t> others{VRDMA_ADMIN_MODIFY_SRQ, VRDMA_ADMIN_MODIFY_CQ,
+                                             VRDMA_ADMIN_ALLOC_MW, VRDMA_ADMIN_ALLOC_MR};
+        if (size == sizeof(vrdma_cmd_handle) && !others.contains(opcode)) {
             vrdma_admin_cmd bad = cmd;
             bad.handle.reserved = 1;
             EXPECT_EQ(guest.run(opcode, bad), EINVAL) << opcode;
@@ -142,11 +222,34 @@ TEST_F(AdminCommandTest, UnknownHandlesAreRefused) {
          {VRDMA_ADMIN_DESTROY_EQ, VRDMA_ADMIN_DEALLOC_UCONTEXT, VRDMA_ADMIN_DEALLOC_PD,
           VRDMA_ADMIN_DEREG_MR, VRDMA_ADMIN_DESTROY_CQ, VRDMA_ADMIN_QUERY_QP,
           VRDMA_ADMIN_DESTROY_QP, VRDMA_ADMIN_DESTROY_AH, VRDMA_ADMIN_MODIFY_SRQ,
-          VRDMA_ADMIN_QUERY_SRQ, VRDMA_ADMIN_DESTROY_SRQ}) {
+          VRDMA_ADMIN_QUERY_SRQ, VRDMA_ADMIN_DESTROY_SRQ, VRDMA_ADMIN_DEALLOC_MW}) {
         for (const std::uint32_t handle : {0u, 0x12345u, 0xffffffffu}) {
             EXPECT_EQ(guest.destroy(opcode, handle), EINVAL) << opcode << " " << handle;
         }
     }
+}
+
+// The third of three functions of an endport; expect it to know its number, and to listen.
+TEST_F(AdminCommandTest, AFunctionListens) {
+    const auto endport =
+        std::make_shared<verbs::Endport>(verbs::Identity{{2, 0, 0, 0, 0, 9}, {}, true}, 3);
+    test::GuestPort other_port{ArenaMemory::create(1 << 20).value(), type};
+    test::GuestAllocator other_allocator{other_port.memory()};
+    Device other{"other", type, {endport, 2}, other_port, hca, gids};
+    test::AdminClient driver{other, other_port, other_allocator};
+    ASSERT_TRUE(driver.enable());
+    const vrdma_cpl_query_device told = driver.execute(VRDMA_ADMIN_QUERY_DEVICE, {}).query_device;
+    EXPECT_EQ(told.function_bits, 2);
+    EXPECT_EQ(told.function, 2);
+    EXPECT_EQ(hca.spec.qpns.first, 2u << 22);
+    vrdma_admin_cmd listen{};
+    listen.listen.service_id = 0x01061234;
+    EXPECT_EQ(driver.run(VRDMA_ADMIN_LISTEN, listen), 0);
+    EXPECT_TRUE(hca.slice->services.contains(0x01061234));
+    EXPECT_EQ(driver.run(VRDMA_ADMIN_UNLISTEN, listen), 0);
+    EXPECT_EQ(driver.run(VRDMA_ADMIN_UNLISTEN, listen), EINVAL);
+    listen.bytes[sizeof(vrdma_cmd_listen)] = 1;
+    EXPECT_EQ(driver.run(VRDMA_ADMIN_LISTEN, listen), EINVAL);
 }
 
 TEST_F(AdminCommandTest, UnknownOpcodesAreRefused) {

@@ -2,6 +2,7 @@
 //
 // The admin queue as a mechanism: order, phases, bounds.
 #include "mediator/device/tests/device_test.h"
+#include "mediator/tests/guest/revocable_memory.h"
 
 namespace vrdma {
 namespace {
@@ -92,36 +93,22 @@ TEST_F(AdminQueueTest, AFloodIsServedInTurns) {
     EXPECT_EQ(answered(), VRDMA_AQ_MAX_DEPTH);
 }
 
-// Memory that the guest takes away: what is read then is a scratch page.
-class VanishingMemory : public GuestMemory {
-  public:
-    explicit VanishingMemory(std::unique_ptr<ArenaMemory> below)
-        : GuestMemory{below->at(Iova{0}, 0), below->size()}, below_{std::move(below)} {}
-
-    std::uint64_t scratch_faults() const noexcept override { return gone ? ++faults_ : faults_; }
-    void release(Iova, std::uint64_t) noexcept override {}
-
-    bool gone = false;
-
-  private:
-    std::unique_ptr<ArenaMemory> below_;
-    mutable std::uint64_t faults_ = 0;
-};
-
 TEST_F(AdminQueueTest, AQueueThatIsNotThereIsFatal) {
-    auto owned = std::make_unique<VanishingMemory>(ArenaMemory::create(1 << 20).value());
-    VanishingMemory& memory = *owned;
+    auto owned = std::make_unique<test::RevocableMemory>(1 << 20);
+    test::RevocableMemory& memory = *owned;
     test::GuestPort vanishing_port{std::move(owned), type};
     test::GuestAllocator vanishing_allocator{memory};
-    Device other{"other", type, {{2, 0, 0, 0, 0, 9}, {}, true}, vanishing_port, hca, gids};
+    Device other{"other",        type, verbs::Identity{{2, 0, 0, 0, 0, 9}, {}, true},
+                 vanishing_port, hca,  gids};
     test::AdminClient driver{other, vanishing_port, vanishing_allocator};
     ASSERT_TRUE(driver.enable());
-    memory.gone = true;
     driver.post(VRDMA_ADMIN_ALLOC_PD, {});
+    memory.revoke(Iova{0}, memory.size());
     driver.ring();
     EXPECT_EQ(driver.status(), VRDMA_STATUS_FATAL);
     EXPECT_EQ(vanishing_port.raised(0), 1u);
-    memory.gone = false;
+    memory.restore(Iova{0}, memory.size());
+    memory.release(Iova{0}, memory.size());
     driver.reset();
     EXPECT_TRUE(driver.enable());
 }

@@ -148,7 +148,8 @@ TEST_F(DeviceTest, TheSlicesInterruptsReachTheGuest) {
 TEST_F(DeviceTest, ItsLinkLocalAddressIsReserved) {
     test::GuestPort other_port{ArenaMemory::create(1 << 20).value(), type};
     test::GuestAllocator other_allocator{other_port.memory()};
-    Device other{"other", type, {{2, 0, 0, 0, 0, 9}, {}, true}, other_port, hca, gids};
+    Device other{"other",    type, verbs::Identity{{2, 0, 0, 0, 0, 9}, {}, true},
+                 other_port, hca,  gids};
     test::AdminClient other_guest{other, other_port, other_allocator};
     ASSERT_TRUE(other_guest.enable());
     vrdma_admin_cmd cmd = gid_command(0);

@@ -119,7 +119,7 @@ TEST_F(DeviceStateTest, AnotherMacOrSizeIsRefused) {
     larger.limits.doorbell_pages *= 2;
     test::GuestPort other_port{ArenaMemory::create(1 << 28).value(), larger};
     verbs::GidRegistry other_gids;
-    Device other{"other", larger, {mac, {}, true}, other_port, hca, other_gids};
+    Device other{"other", larger, verbs::Identity{mac, {}, true}, other_port, hca, other_gids};
     EXPECT_FALSE(other.restore(image));
     EXPECT_EQ(other_port.read(VRDMA_REG_STATUS), VRDMA_STATUS_READY);
 }

@@ -56,7 +56,7 @@ class Vm {
 
         const Buffer cqes = allocate(VRDMA_QUEUE_CONTROL_SIZE + 64 * sizeof(vrdma_cqe));
         cmd = {};
-        cmd.create_cq = {list(cqes), 0, 64, 1, 0};
+        cmd.create_cq = {list(cqes), 0, 64, 1, 0, 0, 0};
         const auto cqn = admin.create(VRDMA_ADMIN_CREATE_CQ, cmd);
         ASSERT_GT(cqn, 0);
         cq.emplace(Cqn{static_cast<std::uint32_t>(cqn)}, cqes, 64);
@@ -102,7 +102,7 @@ class Vm {
                          .max_send_sge = shape.max_send_sge,
                          .max_recv_sge = shape.max_recv_sge,
                          .srq = 0,
-                         .reserved = 0};
+                         .xrcd = 0};
         const auto made = admin.execute(VRDMA_ADMIN_CREATE_QP, cmd);
         ASSERT_EQ(made.status, 0u);
         qp.emplace(Qpn{made.create_qp.qpn}, shape, queues,

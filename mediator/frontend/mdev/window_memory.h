@@ -3,7 +3,7 @@
 // Guest memory through the module's window, which pins a page when it is first touched.
 #pragma once
 
-#include <atomic>
+#include <cstddef>
 #include <memory>
 #include <utility>
 
@@ -18,15 +18,12 @@ class WindowMemory final : public GuestMemory {
     // The device fd outlives the memory.
     static Result<std::unique_ptr<WindowMemory>> map(int device);
 
-    std::uint64_t scratch_faults() const noexcept override {
-        return std::atomic_ref{info_.as<vrdma_mdev_info_page>()->scratch_faults}.load(
-            std::memory_order_relaxed);
-    }
     void release(Iova iova, std::uint64_t length) noexcept override;
 
   private:
     WindowMemory(int device, Mapping info, Mapping window)
-        : GuestMemory{window.data(), window.size()},
+        : GuestMemory{window.data(), window.size(),
+                      info.as<std::uint64_t>(offsetof(vrdma_mdev_info_page, scratch_faults))},
           device_{device},
           info_{std::move(info)},
           window_{std::move(window)} {}

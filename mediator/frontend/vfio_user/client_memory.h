@@ -32,7 +32,6 @@ class ClientMemory final : public GuestMemory {
     Result<> unmap(Iova iova, std::uint64_t length);
     void unmap_all();
 
-    std::uint64_t scratch_faults() const noexcept override { return guard_.faults(); }
     void release(Iova iova, std::uint64_t length) noexcept override;
 
   private:
@@ -45,7 +44,7 @@ class ClientMemory final : public GuestMemory {
     };
 
     ClientMemory(std::byte* base, std::uint64_t size, FaultGuard guard)
-        : GuestMemory{base, size}, guard_{std::move(guard)} {}
+        : GuestMemory{base, size, &guard.faults()}, guard_{std::move(guard)} {}
 
     bool overlaps(Iova iova, std::uint64_t length) const;
     // Of a map, the bytes [begin, end) after its start.

@@ -66,7 +66,7 @@ Result<> Function::start(const Options& options, const Host& host) {
         return fail(wake.error());
     }
     wake_ = std::move(*wake);
-    device_.emplace(options.name, type_, options.identity, *this, host.hca, host.gids);
+    device_.emplace(options.name, type_, options.place, *this, host.hca, host.gids);
     auto turns = host.loop.watch(wake_->fd(), [this](std::uint32_t) {
         wake_->drain();
         device_->service();

@@ -21,7 +21,7 @@ class Function final : public HostPort {
     struct Options {
         std::string name;
         const DeviceType& type;
-        verbs::Identity identity;
+        verbs::Place place;
         std::uint64_t window; // bytes of IOVA space
     };
 
@@ -30,6 +30,8 @@ class Function final : public HostPort {
     Function(const Function&) = delete;
     Function& operator=(const Function&) = delete;
     ~Function() override = default;
+
+    const std::string& name() const noexcept { return device_->name(); }
 
     // As the client does.
     void reset();

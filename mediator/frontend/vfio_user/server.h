@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// One device behind a socket: at most one client at a time. When it goes, all that it held is freed
-// and the next one finds a function that was reset.
+// One device behind a socket. It has one client, or several, each with a function of its own at the
+// same addresses.
 #pragma once
 
 #include <sys/types.h>
 
-#include <optional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "mediator/base/log.h"
-#include "mediator/frontend/vfio_user/channel.h"
-#include "mediator/frontend/vfio_user/session.h"
+#include "mediator/frontend/vfio_user/seat.h"
 
 namespace vrdma::vfio_user {
 
@@ -25,11 +25,12 @@ struct SocketOptions {
 class Server {
   public:
     // The loop outlives the server. Clients come by accept().
-    static std::unique_ptr<Server> create(std::string name, std::unique_ptr<Function> function,
+    static std::unique_ptr<Server> create(std::string name,
+                                          std::vector<std::unique_ptr<Function>> functions,
                                           EventLoop& loop);
     // And through a socket of that path. A socket that nobody listens on any more is replaced.
     static Result<std::unique_ptr<Server>> listen(const SocketOptions& options, std::string name,
-                                                  std::unique_ptr<Function> function,
+                                                  std::vector<std::unique_ptr<Function>> functions,
                                                   EventLoop& loop);
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
@@ -39,30 +40,15 @@ class Server {
     void accept(UniqueFd socket);
 
   private:
-    struct Client {
-        Channel channel;
-        Session session;
-        EventLoop::Watch watch;
-        bool awaits_room = false; // for what it has not taken, instead of its next command
-    };
-
-    Server(std::string name, std::unique_ptr<Function> function, EventLoop& loop)
-        : log_{std::move(name)}, function_{std::move(function)}, loop_{loop} {}
+    explicit Server(std::string name) : log_{std::move(name)} {}
 
     void on_connection();
-    void on_client();
-    Result<> serve();
-    Result<> execute(Message message);
-    Result<> watch_client();
-    void drop(std::errc why);
 
     DeviceLog log_;
-    std::unique_ptr<Function> function_;
-    EventLoop& loop_;
+    std::vector<std::unique_ptr<Seat>> seats_;
     std::string path_;
     UniqueFd socket_;
     EventLoop::Watch connections_;
-    std::optional<Client> client_;
 };
 
 } // namespace vrdma::vfio_user

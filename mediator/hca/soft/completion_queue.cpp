@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/hca/soft/completion_queue.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -29,19 +30,23 @@ CompletionQueue::CompletionQueue(EventQueue* eq, const CqSpec& spec, GuestBuffer
       error_event{spec.id.value},
       eq_{eq},
       id_{spec.id},
+      timestamped_{spec.timestamped},
+      ignore_overrun_{spec.ignore_overrun},
       depth_{spec.depth},
+      moderation_{spec.moderation},
       buffer_{std::move(buffer)} {}
 
 // The guest's line moves here only when the ring may be full.
 bool CompletionQueue::has_room() noexcept {
-    if (producer_ - consumer_ < depth_) {
+    if (producer_ - consumer_ < depth_ || ignore_overrun_) {
         return true;
     }
     consumer_ = load_acquire(control().consumer);
     return producer_ - consumer_ < depth_;
 }
 
-bool CompletionQueue::push(const vrdma_cqe& entry, bool solicited) noexcept {
+bool CompletionQueue::push(const vrdma_cqe& entry, bool solicited,
+                           std::uint64_t timestamp) noexcept {
     if (failed_ || !has_room()) {
         failed_ = true;
         return false;
@@ -51,8 +56,12 @@ bool CompletionQueue::push(const vrdma_cqe& entry, bool solicited) noexcept {
     constexpr std::size_t first = sizeof(entry.ctrl);
     std::memcpy(to + first, reinterpret_cast<const std::byte*>(&entry) + first,
                 sizeof(entry) - first);
+    auto* written = reinterpret_cast<vrdma_cqe*>(to);
+    if (timestamp != 0) {
+        written->timestamp = timestamp;
+    }
     const std::uint32_t phase = (producer_ & depth_) == 0 ? VRDMA_CQE_PHASE : 0;
-    store_release(reinterpret_cast<vrdma_cqe*>(to)->ctrl, entry.ctrl | phase);
+    store_release(written->ctrl, entry.ctrl | phase);
     ++producer_;
     solicited_ |= solicited;
     return true;
@@ -65,7 +74,30 @@ bool CompletionQueue::wants_event() noexcept {
     return firing_ != fired_ && (solicited || (arm & VRDMA_CQ_ARM_SOLICITED) == 0);
 }
 
+Result<GuestBuffer> CompletionQueue::resize(GuestBuffer buffer, std::uint32_t depth) noexcept {
+    const std::uint32_t left = producer_ - load_acquire(control().consumer);
+    if (failed_ || left > std::min(depth_, depth)) {
+        return fail(std::errc::invalid_argument);
+    }
+    consumer_ = producer_ - left;
+    depth_ = depth;
+    std::swap(buffer_, buffer);
+    store_release(control().fired, fired_);
+    return buffer;
+}
+
+bool CompletionQueue::due(Clock::time_point now) const noexcept {
+    return (moderation_.count > 1 && producer_ - reported_ >= moderation_.count) ||
+           (deferred.linked && now >= deadline_);
+}
+
+void CompletionQueue::defer(Clock::time_point now) noexcept {
+    deadline_ = moderation_.period_us != 0 ? now + std::chrono::microseconds{moderation_.period_us}
+                                           : Clock::time_point::max();
+}
+
 void CompletionQueue::event_written() noexcept {
+    reported_ = producer_;
     fired_ = firing_;
     store_release(control().fired, fired_);
 }
@@ -84,6 +116,7 @@ Result<> CompletionQueue::restore(const CqState& state) noexcept {
         return fail(std::errc::invalid_argument);
     }
     producer_ = state.producer;
+    reported_ = state.producer;
     consumer_ = state.producer - depth_; // look at the guest's before the next push
     fired_ = state.fired;
     failed_ = state.error != 0;

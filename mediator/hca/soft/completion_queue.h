@@ -4,6 +4,7 @@
 #pragma once
 
 #include "mediator/hca/soft/cache_line.h"
+#include "mediator/hca/soft/config.h"
 #include "mediator/hca/soft/event_queue.h"
 #include "mediator/hca/soft/guest_buffer.h"
 #include "mediator/hca/soft/list.h"
@@ -27,10 +28,25 @@ class alignas(cache_line) CompletionQueue {
     const GuestBuffer& buffer() const noexcept { return buffer_; }
     EventQueue* eq() const noexcept { return eq_; }
 
-    // Writes the entry; its phase bit is added here. False if the guest left no room or has an
-    // index out of range: that is the end of the CQ, and it takes nothing more.
-    [[nodiscard]] bool push(const vrdma_cqe& entry, bool solicited) noexcept;
+    // Writes the entry; its phase bit is added here, and the time if there is one. False if the
+    // guest left no room or has an index out of range: that is the end of the CQ, and it takes
+    // nothing more.
+    [[nodiscard]] bool push(const vrdma_cqe& entry, bool solicited,
+                            std::uint64_t timestamp = 0) noexcept;
     bool failed() const noexcept { return failed_; }
+    bool timestamped() const noexcept { return timestamped_; }
+
+    // Goes on in another ring, and returns the old one. EINVAL if more was not taken than the new
+    // one has places.
+    Result<GuestBuffer> resize(GuestBuffer buffer, std::uint32_t depth) noexcept;
+
+    void moderate(const CqModeration& moderation) noexcept { moderation_ = moderation; }
+    // Whether an event that is wanted may have to wait, and whether by now it has.
+    bool moderated() const noexcept { return moderation_.count > 1 || moderation_.period_us != 0; }
+    bool due(Clock::time_point now) const noexcept;
+    // The event is wanted: the time that it may wait begins.
+    void defer(Clock::time_point now) noexcept;
+    Clock::time_point deadline() const noexcept { return deadline_; }
 
     // Whether the guest is to be told of what was pushed since the last call. The caller has fenced
     // since the push.
@@ -43,7 +59,8 @@ class alignas(cache_line) CompletionQueue {
     Result<> restore(const CqState& state) noexcept;
 
     List<CqMember, &CqMember::link> members;
-    Link<CompletionQueue> pushed; // got entries, arm is to be looked at
+    Link<CompletionQueue> pushed;   // got entries, arm is to be looked at
+    Link<CompletionQueue> deferred; // an event is wanted, but not yet due
     EventSource completion_event;
     EventSource error_event;
 
@@ -57,14 +74,19 @@ class alignas(cache_line) CompletionQueue {
 
     EventQueue* const eq_;
     const Cqn id_;
-    const std::uint32_t depth_; // a power of two
-    const GuestBuffer buffer_;
+    const bool timestamped_;
+    const bool ignore_overrun_;
+    bool solicited_ = false; // something pushed since the last look at arm was
+    bool failed_ = false;
+    std::uint32_t depth_; // a power of two
+    CqModeration moderation_;
+    GuestBuffer buffer_;
     std::uint32_t producer_ = 0;
     std::uint32_t consumer_ = 0; // the guest's index when last looked at
     std::uint32_t fired_ = 0;    // VRDMA_CQ_ARM_SEQUENCE, in place
     std::uint32_t firing_ = 0;
-    bool solicited_ = false; // something pushed since the last look at arm was
-    bool failed_ = false;
+    std::uint32_t reported_ = 0; // producer_ at the last event
+    Clock::time_point deadline_{};
 };
 
 } // namespace vrdma::hca::soft

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Moves bytes between two lists of spans that are divided differently.
+// Moves bytes between two lists of spans that are divided differently. A span may have no memory:
+// it is read as zeros, and what is written to it is lost.
 #pragma once
 
 #include <algorithm>
@@ -11,24 +12,30 @@
 
 namespace vrdma::hca::soft {
 
-// Walks a list of spans once, in pieces of any size.
+// Walks a list of spans once, in pieces of any size. It copies no span: one that was just put into
+// the list as two words would be read as one, for which the processor waits until both are stored.
 class SpanCursor {
   public:
-    explicit SpanCursor(const SpanList& list) : next_{list.begin()}, end_{list.end()} {}
+    explicit SpanCursor(const SpanList& list) : span_{list.begin()}, end_{list.end()} {}
 
-    // What lies ahead in one piece; empty at the end.
-    std::span<std::byte> ahead() noexcept {
-        while (current_.empty() && next_ != end_) {
-            current_ = *next_++;
+    // What lies ahead in one piece; nothing at the end.
+    std::size_t room() noexcept {
+        while (span_ != end_ && taken_ == span_->size()) {
+            ++span_;
+            taken_ = 0;
         }
-        return current_;
+        return span_ != end_ ? span_->size() - taken_ : 0;
     }
-    void advance(std::size_t bytes) noexcept { current_ = current_.subspan(bytes); }
+    // Its first byte, if it has memory.
+    std::byte* data() const noexcept {
+        return span_->data() != nullptr ? span_->data() + taken_ : nullptr;
+    }
+    void advance(std::size_t bytes) noexcept { taken_ += bytes; }
 
   private:
-    std::span<std::byte> current_;
-    const std::span<std::byte>* next_;
+    const std::span<std::byte>* span_;
     const std::span<std::byte>* end_;
+    std::size_t taken_ = 0; // of the span
 };
 
 // A memmove that stores the target's last bytes last: programs poll the last byte of an RDMA WRITE
@@ -39,7 +46,9 @@ inline void move_bytes(std::span<std::byte> to, const std::byte* from) noexcept 
     const auto end = reinterpret_cast<std::uintptr_t>(to.data() + to.size());
     const std::size_t last = std::min(to.size(), (end - 1) % sizeof(Word) + 1);
     const std::size_t head = to.size() - last;
-    std::memmove(to.data(), from, head); // the guest may let them overlap
+    if (head != 0) {
+        std::memmove(to.data(), from, head); // the guest may let them overlap
+    }
     if (last == sizeof(Word)) {
         Word word;
         std::memcpy(&word, from + head, sizeof(word));
@@ -51,16 +60,22 @@ inline void move_bytes(std::span<std::byte> to, const std::byte* from) noexcept 
     }
 }
 
-// Until either side is at its end.
-inline void copy(SpanCursor& to, SpanCursor& from) noexcept {
-    for (;;) {
-        const auto target = to.ahead();
-        const auto source = from.ahead();
-        const std::size_t bytes = std::min(target.size(), source.size());
-        if (bytes == 0) {
-            return;
-        }
-        move_bytes(target.first(bytes), source.data());
+inline void move_span(std::span<std::byte> to, const std::byte* from) noexcept {
+    if (to.data() == nullptr) {
+        return;
+    }
+    if (from == nullptr) {
+        std::memset(to.data(), 0, to.size());
+    } else {
+        move_bytes(to, from);
+    }
+}
+
+// Until either side is at its end. Inlined, as most messages are one span on either side: then the
+// cursors never leave the processor's registers.
+[[gnu::always_inline]] inline void copy(SpanCursor& to, SpanCursor& from) noexcept {
+    while (const std::size_t bytes = std::min(to.room(), from.room())) {
+        move_span({to.data(), bytes}, from.data());
         to.advance(bytes);
         from.advance(bytes);
     }

@@ -16,11 +16,9 @@ constexpr Ack dropped{AckStatus::no_answer};
 
 constexpr std::uint32_t privileged_qkey = 1u << 31; // the QP's own is meant (IBA 10.2.5)
 
-QueuePair* find_receiver(const SliceCore& slice, const Route& route) noexcept {
-    QueuePair* const receiver = slice.frozen() ? nullptr : slice.qp(route.to);
-    const bool listens = receiver != nullptr && receiver->type == QpType::ud &&
-                         receiver->may_receive() && receiver->attr.qkey == route.qkey;
-    return listens ? receiver : nullptr;
+bool listens(const QueuePair& receiver, const Route& route) noexcept {
+    return receiver.type == QpType::ud && receiver.may_receive() &&
+           receiver.attr.qkey == route.qkey;
 }
 
 void finish(QueuePair& receiver, const RecvWqe& wqe, const Route& route, const Request& request,
@@ -34,6 +32,8 @@ void finish(QueuePair& receiver, const RecvWqe& wqe, const Route& route, const R
     entry.byte_len = length;
     entry.src_qpn = route.from.value;
     entry.header = header_kind(route.source, route.av);
+    receiver.slice.count(VRDMA_COUNTER_RX_MESSAGES);
+    receiver.slice.count(VRDMA_COUNTER_RX_BYTES, request.message.length);
     static_cast<void>(complete_receive(receiver, wqe, entry, request.message.solicited));
 }
 
@@ -43,6 +43,10 @@ Ack place(QueuePair& receiver, const RecvWqe& wqe, Grh& grh, const Request& requ
     SpanList target{VRDMA_UD_GRH_SIZE + payload.bytes()};
     const vrdma_vendor_err error = receiver.slice.gate().open_list(
         wqe.list(), receiver.recv_pd, IBV_ACCESS_LOCAL_WRITE, 0, target);
+    if (error == VRDMA_VERR_ABSENT) {
+        receiver.slice.announce_page_faults();
+        return {AckStatus::pages_absent};
+    }
     if (error != VRDMA_VERR_NONE) {
         fail_receive(receiver, wqe, IBV_WC_LOC_PROT_ERR, error);
         return dropped;
@@ -70,30 +74,9 @@ Ack place(QueuePair& receiver, const RecvWqe& wqe, Grh& grh, const Request& requ
     return {AckStatus::ok};
 }
 
-} // namespace
-
-std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe,
-                              const AddressHandle& ah) noexcept {
-    const GidKey* source = qp.slice.gid(ah.av.sgid_index);
-    if (source == nullptr) {
-        return std::nullopt;
-    }
-    Route route;
-    route.type = QpType::ud;
-    route.source = *source;
-    route.target.type = source->type;
-    std::copy(std::begin(ah.av.dgid), std::end(ah.av.dgid), route.target.gid.begin());
-    route.from = qp.id;
-    route.to = wqe.dest_qpn;
-    route.qkey = (wqe.qkey & privileged_qkey) != 0 ? qp.attr.qkey : wqe.qkey;
-    route.av = ah.av;
-    return route;
-}
-
-Ack receive_datagram(const SliceCore& slice, const Route& route, const Request& request) noexcept {
-    QueuePair* const receiver = find_receiver(slice, route);
+Ack deliver(QueuePair& receiver, const Route& route, const Request& request) noexcept {
     RecvWqe recv;
-    if (receiver == nullptr || next_receive(*receiver, recv) != Receive::ready) {
+    if (!listens(receiver, route) || next_receive(receiver, recv) != Receive::ready) {
         return dropped;
     }
     const auto length = static_cast<std::uint32_t>(request.payload.bytes());
@@ -101,11 +84,57 @@ Ack receive_datagram(const SliceCore& slice, const Route& route, const Request& 
         return dropped; // the WQE waits for a shorter one (IBA 9.9.3, class D)
     }
     Grh grh = make_grh(route.source, route.av, length);
-    const Ack ack = place(*receiver, recv, grh, request);
+    const Ack ack = place(receiver, recv, grh, request);
     if (ack.status == AckStatus::ok) {
-        finish(*receiver, recv, route, request, VRDMA_UD_GRH_SIZE + length);
+        finish(receiver, recv, route, request, VRDMA_UD_GRH_SIZE + length);
     }
     return ack;
+}
+
+} // namespace
+
+std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe,
+                              const vrdma_av& av) noexcept {
+    const GidKey* source = qp.slice.gid(av.sgid_index);
+    if (source == nullptr) {
+        return std::nullopt;
+    }
+    Route route;
+    route.type = QpType::ud;
+    route.source = *source;
+    route.target.type = source->type;
+    std::copy(std::begin(av.dgid), std::end(av.dgid), route.target.gid.begin());
+    route.from = qp.id;
+    route.to = wqe.dest_qpn;
+    route.qkey = (wqe.qkey & privileged_qkey) != 0 ? qp.attr.qkey : wqe.qkey;
+    route.av = av;
+    return route;
+}
+
+bool is_multicast(const Route& route) noexcept {
+    return hca::is_multicast(route.target.gid);
+}
+
+Ack receive_datagram(SliceCore& slice, const Route& route, const Request& request) noexcept {
+    QueuePair* const receiver = slice.frozen() ? nullptr : slice.qp(route.to);
+    const Ack ack = receiver != nullptr ? deliver(*receiver, route, request) : dropped;
+    slice.count(VRDMA_COUNTER_DROPPED_MESSAGES, ack.status == AckStatus::ok ? 0 : 1);
+    return ack;
+}
+
+Ack receive_multicast(SliceCore& slice, const Route& route, const Request& request) noexcept {
+    if (slice.frozen() || route.to != Qpn{VRDMA_MULTICAST_QPN}) {
+        return dropped;
+    }
+    Ack result{AckStatus::ok};
+    for (QueuePair* receiver : slice.group(route.target.gid)) {
+        const Ack ack = deliver(*receiver, route, request);
+        slice.count(VRDMA_COUNTER_DROPPED_MESSAGES, ack.status == AckStatus::ok ? 0 : 1);
+        if (ack.status == AckStatus::payload_revoked) {
+            result = ack;
+        }
+    }
+    return result;
 }
 
 } // namespace vrdma::hca::soft

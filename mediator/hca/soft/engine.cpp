@@ -82,6 +82,7 @@ Clock::time_point Engine::sleep_limit() const noexcept {
     if (!scheduler_.timers().empty()) {
         limit = scheduler_.timers().next();
     }
+    limit = std::min(limit, events_.deadline());
     if (events_.waiting()) {
         limit = std::min(limit, Clock::now() + event_queue_check);
     }

@@ -78,7 +78,8 @@ bool EventQueue::push_posted() noexcept {
 bool EventQueue::push_pending(EventSource& source) noexcept {
     while (source.pending != 0) {
         const auto event = static_cast<std::uint32_t>(std::countr_zero(source.pending));
-        if (!push(source.cq != nullptr ? VRDMA_EQE_COMPLETION : event, source.id)) {
+        const std::uint32_t type = source.cq != nullptr ? VRDMA_EQE_COMPLETION : source.type;
+        if (!push(type != 0 ? type : event, source.id, source.detail)) {
             return false;
         }
         if (source.cq != nullptr) {
@@ -89,7 +90,7 @@ bool EventQueue::push_pending(EventSource& source) noexcept {
     return true;
 }
 
-bool EventQueue::push(std::uint32_t type, std::uint32_t id) noexcept {
+bool EventQueue::push(std::uint32_t type, std::uint32_t id, std::uint64_t detail) noexcept {
     const auto* control = reinterpret_cast<const vrdma_eq_control*>(buffer_.at(0));
     // A consumer index out of range looks like a full queue: the guest waits for itself.
     if (producer_ - load_acquire(control->consumer) >= depth_) {
@@ -100,6 +101,7 @@ bool EventQueue::push(std::uint32_t type, std::uint32_t id) noexcept {
         buffer_.at(sizeof(vrdma_eq_control) + index * sizeof(vrdma_eqe)));
     const std::uint32_t phase = (producer_ & depth_) == 0 ? VRDMA_EQE_PHASE : 0;
     store_relaxed(entry->id, id);
+    store_relaxed(entry->detail, static_cast<__le64>(detail));
     store_release(entry->header, phase | VRDMA_SET(VRDMA_EQE_TYPE, type));
     ++producer_;
     return true;

@@ -16,9 +16,11 @@ class CompletionQueue;
 struct EventSource {
     explicit EventSource(std::uint32_t id_, CompletionQueue* cq_ = nullptr) : id{id_}, cq{cq_} {}
 
-    const std::uint32_t id;    // qpn or cqn
+    std::uint32_t id;          // qpn, cqn or key
     CompletionQueue* const cq; // of completion events; async events have none
-    std::uint32_t pending = 0; // async: bit n for event n; completion: bit 0
+    std::uint32_t type = 0;    // of the one event that it has, else 0
+    std::uint64_t detail = 0;
+    std::uint32_t pending = 0; // async: bit n for event n; others: bit 0
     Link<EventSource> line;
 };
 
@@ -50,7 +52,7 @@ class alignas(cache_line) EventQueue {
   private:
     EventQueue(SliceHost& host, const EqSpec& spec, GuestBuffer buffer);
 
-    bool push(std::uint32_t type, std::uint32_t id) noexcept;
+    bool push(std::uint32_t type, std::uint32_t id, std::uint64_t detail = 0) noexcept;
     bool push_posted() noexcept;
     bool push_pending(EventSource& source) noexcept;
 

@@ -28,11 +28,23 @@ class Events {
     // Some queue's guest must make room first; nothing tells when it did.
     bool waiting() const noexcept { return !active_.empty(); }
 
-    void forget(CompletionQueue& cq) noexcept { pushed_.remove(cq); }
+    // When the next event is due that waits to be moderated.
+    Clock::time_point deadline() const noexcept;
+    // Those come now: before the slices' state stands still.
+    void hurry() noexcept;
+
+    void forget(CompletionQueue& cq) noexcept {
+        pushed_.remove(cq);
+        deferred_.remove(cq);
+    }
     void forget(EventQueue& queue) noexcept { active_.remove(queue); }
 
   private:
+    void tell(CompletionQueue& cq) noexcept;
+    void tell_deferred(Clock::time_point now) noexcept;
+
     List<CompletionQueue, &CompletionQueue::pushed> pushed_;
+    List<CompletionQueue, &CompletionQueue::deferred> deferred_;
     List<EventQueue, &EventQueue::active> active_;
 };
 

@@ -117,7 +117,9 @@ unsigned Exchange::begin_drain() noexcept {
 void Exchange::execute(Parcel& parcel) noexcept {
     const Request request = parcel.request();
     if (parcel.route.type == QpType::ud) {
-        parcel.ack = receive_datagram(*parcel.to, parcel.route, request);
+        parcel.ack = is_multicast(parcel.route)
+                         ? receive_multicast(*parcel.to, parcel.route, request)
+                         : receive_datagram(*parcel.to, parcel.route, request);
         return;
     }
     QueuePair* const listener = find_listener(*parcel.to, parcel.route);

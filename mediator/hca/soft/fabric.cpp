@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "mediator/hca/soft/slice_core.h"
+
 namespace vrdma::hca::soft {
 
 void Fabric::add(const GidKey& key, SliceCore& slice) {
@@ -26,14 +28,76 @@ void Fabric::remove(const GidKey& key, SliceCore& slice) {
     changed();
 }
 
-SliceCore* Fabric::find(const GidKey& key, const SliceCore& asking) const noexcept {
+void Fabric::join(const Gid& group, SliceCore& slice) {
+    groups_[group].push_back({++joins_, &slice});
+}
+
+void Fabric::leave(const Gid& group, SliceCore& slice) {
+    const auto found = groups_.find(group);
+    if (found == groups_.end()) {
+        return;
+    }
+    std::erase_if(found->second, [&](const Member& member) { return member.slice == &slice; });
+    if (found->second.empty()) {
+        groups_.erase(found);
+    }
+}
+
+const Fabric::Member* Fabric::next_member(const Gid& group, std::uint64_t join) const noexcept {
+    const auto found = groups_.find(group);
+    if (found == groups_.end()) {
+        return nullptr;
+    }
+    const auto next = std::ranges::upper_bound(found->second, join, {}, &Member::join);
+    return next != found->second.end() ? &*next : nullptr;
+}
+
+SliceCore* Fabric::find(const GidKey& key, Qpn qpn, const SliceCore& asking) const noexcept {
     const auto found = slices_.find(key);
     if (found == slices_.end()) {
         return nullptr;
     }
-    const auto& claims = found->second;
-    const auto own = std::find(claims.begin(), claims.end(), &asking);
-    return own != claims.end() ? *own : claims.front();
+    SliceCore* first = nullptr;
+    for (SliceCore* const claim : found->second) {
+        if (!claim->qpns().contains(qpn)) {
+            continue;
+        }
+        if (claim == &asking) {
+            return claim;
+        }
+        first = first != nullptr ? first : claim;
+    }
+    return first;
+}
+
+bool Fabric::is_shared(const GidKey& key) const noexcept {
+    const auto found = slices_.find(key);
+    return found != slices_.end() && found->second.size() > 1;
+}
+
+void Fabric::listen(std::uint64_t service, SliceCore& slice) {
+    listeners_[service].push_back(&slice);
+}
+
+void Fabric::unlisten(std::uint64_t service, SliceCore& slice) {
+    const auto found = listeners_.find(service);
+    if (found == listeners_.end()) {
+        return;
+    }
+    std::erase(found->second, &slice);
+    if (found->second.empty()) {
+        listeners_.erase(found);
+    }
+}
+
+SliceCore* Fabric::find_listener(const GidKey& key, std::uint64_t service) const noexcept {
+    const auto claims = slices_.find(key);
+    const auto listeners = listeners_.find(service);
+    if (claims == slices_.end() || listeners == listeners_.end()) {
+        return nullptr;
+    }
+    const auto listener = std::ranges::find_first_of(claims->second, listeners->second);
+    return listener != claims->second.end() ? *listener : nullptr;
 }
 
 } // namespace vrdma::hca::soft

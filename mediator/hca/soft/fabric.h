@@ -23,10 +23,13 @@ struct GidKey {
 };
 
 struct GidHash {
-    std::size_t operator()(const GidKey& key) const noexcept {
+    std::size_t operator()(const Gid& gid) const noexcept {
         std::uint64_t halves[2];
-        std::memcpy(halves, key.gid.data(), sizeof(halves));
-        return (halves[0] * 31 + halves[1]) * 31 + key.type;
+        std::memcpy(halves, gid.data(), sizeof(halves));
+        return halves[0] * 31 + halves[1];
+    }
+    std::size_t operator()(const GidKey& key) const noexcept {
+        return (*this)(key.gid) * 31 + key.type;
     }
 };
 
@@ -39,13 +42,35 @@ class Fabric {
     void add(const GidKey& key, SliceCore& slice);
     void remove(const GidKey& key, SliceCore& slice);
 
-    // The slice behind a GID. Where several claim it, the one that asks or else the one that had it
-    // first: nobody takes an address away from its owner.
-    SliceCore* find(const GidKey& key, const SliceCore& asking) const noexcept;
+    // The slice behind a GID with that QPN. Where several could have it, the one that asks or else
+    // the one that had the GID first: nobody takes an address away from its owner.
+    SliceCore* find(const GidKey& key, Qpn qpn, const SliceCore& asking) const noexcept;
+
+    // Slices that have a GID in common have a QP1 each. One gets the requests for a service; what
+    // is for none of them goes to one that listens to `anything`.
+    static constexpr std::uint64_t anything = 0;
+    bool is_shared(const GidKey& key) const noexcept;
+    void listen(std::uint64_t service, SliceCore& slice);
+    void unlisten(std::uint64_t service, SliceCore& slice);
+    SliceCore* find_listener(const GidKey& key, std::uint64_t service) const noexcept;
+
+    // A slice with QPs in a multicast group. No two joins have the same number, so whoever goes by
+    // them meets each member that stays once, however the group changes under way.
+    struct Member {
+        std::uint64_t join; // above 0
+        SliceCore* slice;
+    };
+    void join(const Gid& group, SliceCore& slice);
+    void leave(const Gid& group, SliceCore& slice);
+    // The first that joined after that one; nullptr: no more.
+    const Member* next_member(const Gid& group, std::uint64_t join) const noexcept;
 
   private:
     std::uint64_t epoch_ = 1;
     std::unordered_map<GidKey, std::vector<SliceCore*>, GidHash> slices_;
+    std::unordered_map<std::uint64_t, std::vector<SliceCore*>> listeners_; // by service
+    std::uint64_t joins_ = 0;
+    std::unordered_map<Gid, std::vector<Member>, GidHash> groups_; // in the order of their joins
 };
 
 } // namespace vrdma::hca::soft

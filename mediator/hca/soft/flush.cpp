@@ -8,7 +8,7 @@ namespace vrdma::hca::soft {
 namespace {
 
 // Returns how many of `limit` WQEs it completed.
-unsigned flush_queue(QueuePair& qp, WorkQueue& queue, CompletionQueue& cq, std::uint32_t kind,
+unsigned flush_queue(QueuePair& qp, WorkQueue& queue, CompletionQueue* cq, std::uint32_t kind,
                      unsigned limit) noexcept {
     unsigned flushed = 0;
     for (; flushed < limit && queue.peek() != 0; ++flushed) {
@@ -17,7 +17,7 @@ unsigned flush_queue(QueuePair& qp, WorkQueue& queue, CompletionQueue& cq, std::
         entry.qpn = qp.id.value;
         entry.wqe_index = queue.head();
         queue.advance();
-        static_cast<void>(qp.slice.complete(cq, entry, true)); // a CQ that failed takes none
+        static_cast<void>(qp.slice.complete(*cq, entry, true)); // a CQ that failed takes none
     }
     return flushed;
 }
@@ -40,11 +40,12 @@ Turn flush(QueuePair& qp) noexcept {
     }
     const unsigned limit = qp.slice.engine().config().turn_wqes;
     unsigned flushed = flush_queue(qp, qp.sq, qp.send_cq, 0, limit);
-    if (qp.state() == IBV_QPS_ERR && qp.srq != nullptr) {
+    if (qp.state() == IBV_QPS_ERR && qp.shares_receives()) {
         flush_shared(qp);
     } else if (qp.state() == IBV_QPS_ERR && flushed < limit) {
         flushed += flush_queue(qp, qp.rq, qp.recv_cq, VRDMA_CQE_RECV, limit - flushed);
     }
+    qp.slice.count(VRDMA_COUNTER_FLUSHED_WQES, flushed);
     return flushed != 0 ? Turn::more : Turn::idle;
 }
 

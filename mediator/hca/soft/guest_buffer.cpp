@@ -2,28 +2,29 @@
 #include "mediator/hca/soft/guest_buffer.h"
 
 #include <algorithm>
-#include <cassert>
+#include <cstring>
 
 #include "mediator/hca/soft/scratch_watch.h"
 #include "mediator/memory/shared_words.h"
 
 namespace vrdma::hca::soft {
 
-Result<GuestBuffer> GuestBuffer::map(const GuestMemory& memory, Translation pages) {
-    if (pages.block_shift < VRDMA_PAGE_SHIFT || pages.block_shift > VRDMA_MAX_PAGE_SHIFT) {
+// Whether the blocks make up the buffer, and lie in the window.
+Result<> GuestBuffer::check(const GuestMemory& memory) const noexcept {
+    if (shift_ < VRDMA_PAGE_SHIFT || shift_ > VRDMA_MAX_PAGE_SHIFT) {
         return fail(std::errc::invalid_argument);
     }
-    const std::uint64_t block = std::uint64_t{1} << pages.block_shift;
-    const std::uint64_t mapped = pages.blocks.size() * block;
-    if (pages.first_offset >= block || pages.length == 0 || mapped < pages.first_offset ||
-        pages.length > mapped - pages.first_offset) {
+    const std::uint64_t block = mask() + 1;
+    const std::uint64_t mapped = blocks_.size() * block;
+    if (first_offset_ >= block || length_ == 0 || mapped < first_offset_ ||
+        length_ > mapped - first_offset_) {
         return fail(std::errc::invalid_argument);
     }
     // Only the bytes in use count: the ends of a large block may reach beyond the guest's memory.
-    std::uint64_t begin = pages.first_offset;
-    std::uint64_t left = pages.length;
-    for (const Iova iova : pages.blocks) {
-        if ((raw(iova) & (block - 1)) != 0) {
+    std::uint64_t begin = first_offset_;
+    std::uint64_t left = length_;
+    for (const Iova iova : blocks_) {
+        if ((raw(iova) & mask()) != 0) {
             return fail(std::errc::invalid_argument);
         }
         const std::uint64_t used = std::min(left, block - begin);
@@ -33,17 +34,95 @@ Result<GuestBuffer> GuestBuffer::map(const GuestMemory& memory, Translation page
         left -= used;
         begin = 0;
     }
+    return {};
+}
+
+void GuestBuffer::look_for_gaps() noexcept {
+    const std::uint64_t block = mask() + 1;
     const auto gap = std::adjacent_find(
-        pages.blocks.begin(), pages.blocks.end(),
+        blocks_.begin(), blocks_.end(),
         [block](Iova first, Iova second) { return raw(second) != raw(first) + block; });
+    adjacent_ = gap == blocks_.end() ? base_ + raw(blocks_.front()) + first_offset_ : nullptr;
+}
+
+Result<GuestBuffer> GuestBuffer::map(const GuestMemory& memory, Translation pages) {
     GuestBuffer buffer;
-    buffer.contiguous_ = gap == pages.blocks.end();
     buffer.base_ = memory.at(Iova{0}, 0);
     buffer.blocks_ = std::move(pages.blocks);
     buffer.first_offset_ = pages.first_offset;
     buffer.length_ = pages.length;
     buffer.shift_ = pages.block_shift;
+    if (const auto valid = buffer.check(memory); !valid) {
+        return fail(valid.error());
+    }
+    buffer.look_for_gaps();
     return buffer;
+}
+
+GuestBuffer GuestBuffer::reserve(const GuestMemory& memory, std::size_t max_blocks) {
+    GuestBuffer buffer;
+    buffer.base_ = memory.at(Iova{0}, 0);
+    buffer.blocks_.reserve(max_blocks);
+    return buffer;
+}
+
+// A run of blocks has no list: the root is the first of them.
+bool GuestBuffer::load_blocks(GuestMemory& memory, const vrdma_page_list& list) noexcept {
+    if (list.levels == 0) {
+        for (std::size_t i = 0; i < blocks_.size(); ++i) {
+            blocks_[i] = Iova{list.root + (i << shift_)};
+        }
+        return true;
+    }
+    const std::byte* const from = memory.at(Iova{list.root}, VRDMA_PAGE_SIZE);
+    if (from == nullptr || list.root % VRDMA_PAGE_SIZE != 0) {
+        return false;
+    }
+    const ScratchWatch watch{memory};
+    std::memcpy(blocks_.data(), from, blocks_.size() * sizeof(Iova));
+    if (watch.tripped()) {
+        memory.release(Iova{list.root}, VRDMA_PAGE_SIZE);
+        return false;
+    }
+    return true;
+}
+
+bool GuestBuffer::load(GuestMemory& memory, const vrdma_page_list& list, std::uint64_t first_offset,
+                       std::uint64_t length) noexcept {
+    length_ = 0;
+    if (list.levels > 1 || list.count == 0 || list.count > blocks_.capacity() ||
+        list.count > VRDMA_PAGE_LIST_ENTRIES || list.page_shift > VRDMA_MAX_PAGE_SHIFT) {
+        return false;
+    }
+    blocks_.resize(list.count);
+    shift_ = list.page_shift;
+    first_offset_ = first_offset;
+    if (!load_blocks(memory, list)) {
+        return false;
+    }
+    length_ = length;
+    if (!check(memory)) {
+        length_ = 0;
+        return false;
+    }
+    look_for_gaps();
+    return true;
+}
+
+bool GuestBuffer::load(const GuestBuffer& other) noexcept {
+    if (other.blocks_.size() > blocks_.capacity()) {
+        return false;
+    }
+    blocks_.assign(other.blocks_.begin(), other.blocks_.end());
+    first_offset_ = other.first_offset_;
+    length_ = other.length_;
+    shift_ = other.shift_;
+    adjacent_ = other.adjacent_;
+    return true;
+}
+
+Translation GuestBuffer::pages() const {
+    return {blocks_, shift_, first_offset_, length_};
 }
 
 Result<> GuestBuffer::populate(GuestMemory& memory) const noexcept {
@@ -73,12 +152,8 @@ void GuestBuffer::release(GuestMemory& memory) const noexcept {
     }
 }
 
-std::span<std::byte> GuestBuffer::run(std::uint64_t offset, std::uint64_t limit) const noexcept {
-    assert(offset < length_);
-    const std::uint64_t wanted = std::min(limit, length_ - offset);
-    if (contiguous_) {
-        return {at(offset), wanted};
-    }
+std::span<std::byte> GuestBuffer::run_of_blocks(std::uint64_t offset,
+                                                std::uint64_t wanted) const noexcept {
     const std::uint64_t place = first_offset_ + offset;
     const std::uint64_t block = mask() + 1;
     std::size_t index = place >> shift_;

@@ -3,6 +3,8 @@
 // A buffer of the guest, block by block, as host memory: rings and memory regions are made of it.
 #pragma once
 
+#include <algorithm>
+#include <cassert>
 #include <span>
 
 #include "mediator/hca/hca.h"
@@ -17,6 +19,19 @@ class GuestBuffer {
     // length.
     static Result<GuestBuffer> map(const GuestMemory& memory, Translation pages);
 
+    // Nothing yet, with room for what load() will be given.
+    static GuestBuffer reserve(const GuestMemory& memory, std::size_t max_blocks);
+
+    // Becomes the buffer whose list a poller finds in guest memory: allocates nothing. False where
+    // the list is not right, or has more blocks than there is room for; then it is empty.
+    bool load(GuestMemory& memory, const vrdma_page_list& list, std::uint64_t first_offset,
+              std::uint64_t length) noexcept;
+    // The same for a buffer of before, whose room stays what it was.
+    bool load(const GuestBuffer& other) noexcept;
+
+    // The buffer as it could be mapped again.
+    Translation pages() const;
+
     std::uint64_t length() const noexcept { return length_; }
 
     // Touches every page, so that rings are there before a poller needs them. EFAULT where the
@@ -28,22 +43,34 @@ class GuestBuffer {
 
     // The word or ring entry at offset, which must lie in one block.
     std::byte* at(std::uint64_t offset) const noexcept {
+        if (adjacent_ != nullptr) {
+            return adjacent_ + offset;
+        }
         const std::uint64_t place = first_offset_ + offset;
         return base_ + raw(blocks_[place >> shift_]) + (place & mask());
     }
 
     // The longest run of adjacent host memory at offset, of at most `limit` bytes.
-    std::span<std::byte> run(std::uint64_t offset, std::uint64_t limit) const noexcept;
+    std::span<std::byte> run(std::uint64_t offset, std::uint64_t limit) const noexcept {
+        assert(offset < length_);
+        const std::uint64_t wanted = std::min(limit, length_ - offset);
+        return adjacent_ != nullptr ? std::span{adjacent_ + offset, wanted}
+                                    : run_of_blocks(offset, wanted);
+    }
 
   private:
+    Result<> check(const GuestMemory& memory) const noexcept;
+    void look_for_gaps() noexcept;
+    std::span<std::byte> run_of_blocks(std::uint64_t offset, std::uint64_t wanted) const noexcept;
+    bool load_blocks(GuestMemory& memory, const vrdma_page_list& list) noexcept;
     std::uint64_t mask() const noexcept { return (std::uint64_t{1} << shift_) - 1; }
 
     std::byte* base_ = nullptr; // of the guest's window
     std::vector<Iova> blocks_;
     std::uint64_t first_offset_ = 0;
     std::uint64_t length_ = 0;
+    std::byte* adjacent_ = nullptr; // the first byte, where all blocks follow each other
     unsigned shift_ = VRDMA_PAGE_SHIFT;
-    bool contiguous_ = false; // all blocks follow each other
 };
 
 } // namespace vrdma::hca::soft

@@ -19,7 +19,7 @@ Peer look_up(const QueuePair& qp) noexcept {
     Peer peer;
     peer.epoch = engine.fabric().epoch();
     const auto route = route_of(qp);
-    SliceCore* slice = route ? engine.fabric().find(route->target, qp.slice) : nullptr;
+    SliceCore* slice = route ? engine.fabric().find(route->target, route->to, qp.slice) : nullptr;
     if (slice == nullptr) {
         return peer;
     }
@@ -39,7 +39,7 @@ std::optional<Route> route_of(const QueuePair& qp) noexcept {
         return std::nullopt;
     }
     Route route;
-    route.type = qp.type;
+    route.type = qp.type == QpType::xrc_send ? QpType::xrc_recv : qp.type;
     route.source = *source;
     route.target = {destination(qp), source->type};
     route.from = qp.id;

@@ -2,7 +2,9 @@
 #include "mediator/hca/soft/qp_state.h"
 
 #include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/receive_queue.h"
+#include "mediator/hca/soft/xrc.h"
 
 namespace vrdma::hca::soft {
 namespace {
@@ -54,13 +56,15 @@ void take(vrdma_qp_attr& to, const vrdma_qp_attr& from) noexcept {
 
 void reset(QueuePair& qp) noexcept {
     qp.slice.engine().exchange().abandon(qp);
+    unbind_windows(qp);
     flush_held(qp);
-    qp.holds_receive = false;
     qp.attr = {};
     qp.sq.seek(0);
     qp.rq.seek(0);
     qp.sent = 0;
+    qp.served_join = 0;
     qp.sq_started = false;
+    qp.page_waits = 0;
     qp.established = false;
     qp.last_wqe_due = false;
     qp.async_events.pending = 0;
@@ -76,12 +80,23 @@ void hold(QueuePair& qp, std::uint32_t cookie, std::span<const vrdma_sge> sges) 
         wqe.length += sges[i].length;
     }
     qp.holds_receive = true;
+    if (qp.type == QpType::xrc_recv) {
+        qp.srq->holders.push_back(qp.srq_holder);
+    }
 }
 
 bool valid_held(const QueuePair& qp, const QpState& state, std::size_t sges) noexcept {
     const bool any = state.holds_receive != 0 || state.last_wqe_due != 0;
-    return state.holds_receive <= 1 && state.last_wqe_due <= 1 && (qp.srq != nullptr || !any) &&
+    return state.holds_receive <= 1 && state.last_wqe_due <= 1 && (qp.shares_receives() || !any) &&
            sges <= (state.holds_receive != 0 ? qp.recv_limits.max_sge : 0u);
+}
+
+// Only an XRC_RECV QP has to say whose WQE it holds.
+bool restore_srq(QueuePair& qp, const QpState& state) noexcept {
+    if (qp.type != QpType::xrc_recv || state.holds_receive == 0) {
+        return state.held_srq == 0;
+    }
+    return stand_in(qp, Srqn{state.held_srq});
 }
 
 // Everything that hangs on the state: nobody looked at the QP while it changed.
@@ -92,11 +107,12 @@ void enter(QueuePair& qp, ibv_qp_state state) noexcept {
         reset(qp);
     }
     if (state == IBV_QPS_ERR && qp.state() != IBV_QPS_ERR) {
-        qp.last_wqe_due = qp.srq != nullptr;
+        qp.last_wqe_due = qp.shares_receives();
     }
     qp.attr.state = state;
     if (qp.flushes()) {
         qp.sent = 0;
+        qp.served_join = 0;
         qp.sq_started = false;
     }
     if (!qp.slice.frozen()) {
@@ -180,6 +196,9 @@ void establish(QueuePair& qp) noexcept {
 }
 
 void reset_control(QueuePair& qp) noexcept {
+    if (qp.buffer.length() == 0) {
+        return; // XRC_RECV: nobody posts to it
+    }
     store_relaxed(qp.control().sq_polled, 0u);
     store_relaxed(qp.control().rq_wanted, qp.state() == IBV_QPS_ERR ? 1u : 0u);
 }
@@ -199,6 +218,7 @@ QpState save(const QueuePair& qp) noexcept {
     if (qp.holds_receive) {
         state.held_sges = static_cast<std::uint16_t>(qp.held->num_sge);
         state.held_cookie = qp.held->index;
+        state.held_srq = qp.type == QpType::xrc_recv ? qp.srq->id.value : 0;
     }
     return state;
 }
@@ -207,7 +227,7 @@ Result<> restore(QueuePair& qp, const QpState& state, std::span<const vrdma_sge>
     constexpr std::uint8_t most_retries = 7;
     if (state.attr.state > IBV_QPS_ERR || (state.events & ~async_event_types) != 0 ||
         state.retries_left > most_retries || state.rnr_retries_left > most_retries ||
-        state.sq_started > 1 || state.established > 1 ||
+        state.sq_started > 1 || state.established > 1 || !restore_srq(qp, state) ||
         !valid_held(qp, state, held_receive.size())) {
         return fail(std::errc::invalid_argument);
     }

@@ -18,7 +18,14 @@ bool aligned(const QpSpec& spec, std::uint64_t ring_offset, unsigned stride_shif
     return ((spec.pages.first_offset + ring_offset) & ((1u << stride_shift) - 1)) == 0;
 }
 
+bool has_queues(const QpSpec& spec) noexcept {
+    return spec.type != QpType::xrc_recv;
+}
+
 bool valid(const QpSpec& spec) noexcept {
+    if (!has_queues(spec)) {
+        return spec.sq_depth == 0 && spec.rq_depth == 0;
+    }
     if (!valid_ring(spec.sq_depth, spec.sq_stride_shift, VRDMA_SQ_MIN_STRIDE_SHIFT) ||
         !valid_ring(spec.rq_depth, spec.rq_stride_shift, VRDMA_RQ_MIN_STRIDE_SHIFT)) {
         return false;
@@ -32,15 +39,35 @@ bool valid(const QpSpec& spec) noexcept {
                                                      spec.rq_depth, spec.rq_stride_shift);
 }
 
+WqeLimits send_limits_of(const QpSpec& spec) noexcept {
+    WqeLimits limits{.type = spec.type,
+                     .max_sge = spec.max_send_sge,
+                     .stride = 1u << spec.sq_stride_shift,
+                     .max_inline = spec.max_inline,
+                     .opcodes = legal_opcodes(spec.type, spec.doorbell_page == 0)};
+    if (spec.type == QpType::xrc_send) {
+        limits.payload_offset += sizeof(vrdma_sq_xrc);
+    }
+    return limits;
+}
+
+WqeLimits recv_limits_of(const QpSpec& spec, const SharedReceiveQueue* srq) noexcept {
+    return srq != nullptr ? srq->limits
+                          : WqeLimits{.type = spec.type,
+                                      .max_sge = spec.max_recv_sge,
+                                      .stride = 1u << spec.rq_stride_shift};
+}
+
 } // namespace
 
-Result<std::unique_ptr<QueuePair>> QueuePair::create(SliceCore& slice, CompletionQueue& send_cq,
-                                                     CompletionQueue& recv_cq,
+Result<std::unique_ptr<QueuePair>> QueuePair::create(SliceCore& slice, CompletionQueue* send_cq,
+                                                     CompletionQueue* recv_cq,
                                                      SharedReceiveQueue* srq, const QpSpec& spec) {
     if (!valid(spec)) {
         return fail(std::errc::invalid_argument);
     }
-    auto buffer = GuestBuffer::map(slice.memory(), spec.pages);
+    auto buffer =
+        has_queues(spec) ? GuestBuffer::map(slice.memory(), spec.pages) : Result<GuestBuffer>{};
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -48,30 +75,29 @@ Result<std::unique_ptr<QueuePair>> QueuePair::create(SliceCore& slice, Completio
         new QueuePair{slice, send_cq, recv_cq, srq, spec, std::move(*buffer)}};
 }
 
-QueuePair::QueuePair(SliceCore& slice_, CompletionQueue& send_cq_, CompletionQueue& recv_cq_,
+QueuePair::QueuePair(SliceCore& slice_, CompletionQueue* send_cq_, CompletionQueue* recv_cq_,
                      SharedReceiveQueue* srq_, const QpSpec& spec, GuestBuffer buffer_)
     : slice{slice_},
       send_cq{send_cq_},
-      recv_cq{recv_cq_},
-      srq{srq_},
       id{spec.id},
       type{spec.type},
+      signal_all{spec.signal_all},
+      xrcd{spec.xrcd},
+      send_limits{send_limits_of(spec)},
+      recv_cq{recv_cq_},
+      srq{srq_},
       pd{spec.pd},
       recv_pd{srq_ != nullptr ? srq_->pd : spec.pd},
-      signal_all{spec.signal_all},
-      send_limits{spec.type, 1u << spec.sq_stride_shift, spec.max_inline, spec.max_send_sge},
-      recv_limits{srq_ != nullptr ? srq_->limits
-                                  : WqeLimits{.type = spec.type,
-                                              .stride = 1u << spec.rq_stride_shift,
-                                              .max_sge = spec.max_recv_sge}},
+      recv_limits{recv_limits_of(spec, srq_)},
       buffer{std::move(buffer_)},
       sq{buffer, vrdma_sq_offset(spec.sq_stride_shift), spec.sq_depth, spec.sq_stride_shift},
       rq{buffer, vrdma_rq_offset(spec.sq_depth, spec.sq_stride_shift, spec.rq_stride_shift),
          spec.rq_depth, spec.rq_stride_shift},
       doorbell_page{spec.doorbell_page},
-      held{srq_ != nullptr ? std::make_unique<RecvWqe>() : nullptr},
+      held{srq_ != nullptr || !has_queues(spec) ? std::make_unique<RecvWqe>() : nullptr},
       send_member{this, {}},
       recv_member{this, {}},
+      srq_holder{this, {}},
       async_events{spec.id.value} {}
 
 } // namespace vrdma::hca::soft

@@ -34,8 +34,9 @@ enum class Attention : std::uint8_t {
 };
 
 struct alignas(cache_line) QueuePair {
-    static Result<std::unique_ptr<QueuePair>> create(SliceCore& slice, CompletionQueue& send_cq,
-                                                     CompletionQueue& recv_cq,
+    // An XRC_SEND QP has no recv_cq; an XRC_RECV QP has no CQ and no queues.
+    static Result<std::unique_ptr<QueuePair>> create(SliceCore& slice, CompletionQueue* send_cq,
+                                                     CompletionQueue* recv_cq,
                                                      SharedReceiveQueue* srq, const QpSpec& spec);
     QueuePair(const QueuePair&) = delete;
     QueuePair& operator=(const QueuePair&) = delete;
@@ -45,7 +46,7 @@ struct alignas(cache_line) QueuePair {
         return *reinterpret_cast<vrdma_qp_control*>(buffer.at(0));
     }
     ibv_qp_state state() const noexcept { return static_cast<ibv_qp_state>(attr.state); }
-    bool reliable() const noexcept { return type == QpType::rc; }
+    bool reliable() const noexcept { return type != QpType::uc && type != QpType::ud; }
 
     // A WQE at the head of the SQ may be executed, or executed further. A draining QP finishes only
     // what it has begun.
@@ -54,6 +55,8 @@ struct alignas(cache_line) QueuePair {
     }
     // Where the next message finds its WQE.
     const WorkQueue& receives() const noexcept { return srq != nullptr ? srq->wqes : rq; }
+    // An SRQ's WQEs, of which it may hold one.
+    bool shares_receives() const noexcept { return held != nullptr; }
     // WQEs at the head of the SQ are to be flushed; in the error state those of the RQ as well.
     bool flushes() const noexcept { return state() == IBV_QPS_SQE || state() == IBV_QPS_ERR; }
     // The message at the head of the SQ goes on when its parcel is back, or there is one for it.
@@ -68,16 +71,24 @@ struct alignas(cache_line) QueuePair {
     }
 
     SliceCore& slice;
-    CompletionQueue& send_cq;
-    CompletionQueue& recv_cq;
-    SharedReceiveQueue* const srq; // or nullptr
+    CompletionQueue* const send_cq;
     const Qpn id;
     const QpType type;
-    const PdId pd;
-    const PdId recv_pd; // of the keys in receive WQEs
     const bool signal_all;
+    const XrcdId xrcd; // of XRC_RECV
     const WqeLimits send_limits;
-    const WqeLimits recv_limits;
+
+    // Of an XRC_RECV QP these are those of the SRQ that the request names, for as long as it is
+    // executed and while a WQE is held (xrc.h).
+    CompletionQueue* recv_cq;
+    SharedReceiveQueue* srq; // or nullptr
+    PdId pd;
+    PdId recv_pd; // of the keys in receive WQEs
+    WqeLimits recv_limits;
+    bool established = false; // a message arrived since RTR
+    bool holds_receive = false;
+    bool last_wqe_due = false; // the error state was entered, which is not announced yet
+
     const GuestBuffer buffer;
     WorkQueue sq;
     WorkQueue rq;
@@ -86,33 +97,33 @@ struct alignas(cache_line) QueuePair {
     std::uint32_t doorbell_page = 0;
     std::uint32_t doorbell_slot = 0;
 
-    // With an SRQ: the WQE that was taken for a message that has not ended; and whether the error
-    // state was entered, but not yet announced that no WQE will be taken any more.
+    // With an SRQ: the WQE that was taken for a message that has not ended.
     const std::unique_ptr<RecvWqe> held;
-    bool holds_receive = false;
-    bool last_wqe_due = false;
 
     // The message at the head of the SQ: how much of it has arrived, and whether it was tried.
     std::uint64_t sent = 0;
+    std::uint64_t served_join = 0; // to a multicast group: that of the slice which had it last
     bool sq_started = false;
+    std::uint16_t page_waits = 0; // how often it waited for pages since something arrived
     std::uint8_t retries_left = 0;
     std::uint8_t rnr_retries_left = 0;
-    bool established = false; // a message arrived since RTR
+    Attention attention = Attention::cold;
+    Timer timer;
+    Clock::time_point active; // when a hot QP last had work
     Peer peer;
     Parcel* parcel = nullptr;     // a piece of the message is with another poller
     Link<QueuePair> wants_parcel; // or waits until it can be
 
     CqMember send_member;
     CqMember recv_member;
+    SrqHolder srq_holder;
     Link<QueuePair> ready;
+    List<MemoryRegion, &MemoryRegion::of_owner> windows; // of type 2, bound to this QP
     EventSource async_events;
     QueuePair* slot_next = nullptr; // shares the doorbell slot
-    Timer timer;
-    Clock::time_point active; // when a hot QP last had work
-    Attention attention = Attention::cold;
 
   private:
-    QueuePair(SliceCore& slice, CompletionQueue& send_cq, CompletionQueue& recv_cq,
+    QueuePair(SliceCore& slice, CompletionQueue* send_cq, CompletionQueue* recv_cq,
               SharedReceiveQueue* srq, const QpSpec& spec, GuestBuffer buffer);
 };
 

@@ -3,6 +3,7 @@
 
 #include "mediator/hca/soft/engine.h"
 #include "mediator/hca/soft/qp_state.h"
+#include "mediator/hca/soft/xrc.h"
 
 namespace vrdma::hca::soft {
 
@@ -37,21 +38,37 @@ void hold_receive(QueuePair& qp, const RecvWqe& wqe) noexcept {
     }
     *qp.held = wqe;
     qp.holds_receive = true;
+    if (qp.type == QpType::xrc_recv) {
+        qp.srq->holders.push_back(qp.srq_holder);
+    }
     qp.srq->take();
 }
+
+namespace {
+
+void let_go(QueuePair& qp) noexcept {
+    qp.holds_receive = false;
+    qp.srq->holders.remove(qp.srq_holder);
+}
+
+} // namespace
 
 bool complete_receive(QueuePair& qp, const RecvWqe& wqe, vrdma_cqe entry, bool solicited) noexcept {
     entry.ctrl |= VRDMA_CQE_RECV;
     entry.qpn = qp.id.value;
     entry.wqe_index = wqe.index;
+    if (qp.type == QpType::xrc_recv) {
+        entry.ctrl |= VRDMA_CQE_XRC;
+        entry.srqn = qp.srq->id.value;
+    }
     if (qp.holds_receive) {
-        qp.holds_receive = false;
+        let_go(qp);
     } else if (qp.srq != nullptr) {
         qp.srq->take();
     } else {
         qp.rq.advance();
     }
-    return qp.slice.complete(qp.recv_cq, entry, solicited);
+    return qp.slice.complete(*qp.recv_cq, entry, solicited);
 }
 
 void fail_receive(QueuePair& qp, const RecvWqe& wqe, ibv_wc_status status,
@@ -60,18 +77,26 @@ void fail_receive(QueuePair& qp, const RecvWqe& wqe, ibv_wc_status status,
     entry.ctrl = VRDMA_SET(VRDMA_CQE_STATUS, static_cast<std::uint32_t>(status)) |
                  VRDMA_SET(VRDMA_CQE_OPCODE, std::uint32_t{IBV_WC_RECV});
     entry.vendor_err = reason;
+    qp.slice.count(VRDMA_COUNTER_LOCAL_ERRORS);
     if (complete_receive(qp, wqe, entry, true)) {
         enter_error(qp);
     }
 }
 
 void flush_held(QueuePair& qp) noexcept {
-    if (!qp.holds_receive || qp.slice.frozen()) {
+    if (!qp.holds_receive) {
         return;
     }
-    vrdma_cqe entry{};
-    entry.ctrl = VRDMA_SET(VRDMA_CQE_STATUS, std::uint32_t{IBV_WC_WR_FLUSH_ERR});
-    static_cast<void>(complete_receive(qp, *qp.held, entry, true)); // a CQ that failed takes none
+    if (qp.slice.frozen()) {
+        let_go(qp);
+    } else {
+        vrdma_cqe entry{};
+        entry.ctrl = VRDMA_SET(VRDMA_CQE_STATUS, std::uint32_t{IBV_WC_WR_FLUSH_ERR});
+        static_cast<void>(complete_receive(qp, *qp.held, entry, true)); // a CQ that failed: none
+    }
+    if (qp.type == QpType::xrc_recv) {
+        step_back(qp);
+    }
 }
 
 } // namespace vrdma::hca::soft

@@ -32,7 +32,8 @@ bool complete_receive(QueuePair& qp, const RecvWqe& wqe, vrdma_cqe entry, bool s
 void fail_receive(QueuePair& qp, const RecvWqe& wqe, ibv_wc_status status,
                   vrdma_vendor_err reason) noexcept;
 
-// A WQE that the QP holds completes as flushed, whether or not the QP was in its middle.
+// A WQE that the QP holds completes as flushed, whether or not the QP was in its middle. Of a
+// frozen slice it is lost.
 void flush_held(QueuePair& qp) noexcept;
 
 } // namespace vrdma::hca::soft

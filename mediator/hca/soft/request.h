@@ -12,7 +12,7 @@ namespace vrdma::hca::soft {
 
 // Where a message comes from and goes to, as its packets' headers would say.
 struct Route {
-    QpType type = QpType::rc;
+    QpType type = QpType::rc; // of the QP that listens
     GidKey source;
     GidKey target;
     Qpn from;
@@ -40,6 +40,7 @@ enum class AckStatus : std::uint8_t {
     access_error,
     operation_error,
     payload_revoked, // the requester's own memory was not there
+    pages_absent,    // the responder's driver is being asked for its memory
 };
 
 struct Ack {

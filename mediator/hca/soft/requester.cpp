@@ -2,9 +2,12 @@
 #include "mediator/hca/soft/requester.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "mediator/hca/soft/datagram.h"
 #include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/gsi.h"
+#include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/peer.h"
 #include "mediator/hca/soft/qp_state.h"
 #include "mediator/hca/soft/responder.h"
@@ -17,7 +20,7 @@ namespace {
 // inline data are never divided.
 constexpr std::uint64_t smallest_piece = 4096;
 
-ibv_wc_opcode completion_opcode(vrdma_sq_opcode opcode) noexcept {
+std::uint32_t completion_opcode(vrdma_sq_opcode opcode) noexcept {
     switch (opcode) {
         case VRDMA_SQ_RDMA_WRITE:
         case VRDMA_SQ_RDMA_WRITE_WITH_IMM:
@@ -28,9 +31,32 @@ ibv_wc_opcode completion_opcode(vrdma_sq_opcode opcode) noexcept {
             return IBV_WC_COMP_SWAP;
         case VRDMA_SQ_ATOMIC_FETCH_AND_ADD:
             return IBV_WC_FETCH_ADD;
+        case VRDMA_SQ_ATOMIC_WRITE:
+            return IBV_WC_ATOMIC_WRITE;
+        case VRDMA_SQ_BIND_MW:
+            return IBV_WC_BIND_MW;
+        case VRDMA_SQ_LOCAL_INV:
+            return IBV_WC_LOCAL_INV;
+        case VRDMA_SQ_REG_MR:
+            return VRDMA_CQE_REG_MR;
         default:
             return IBV_WC_SEND;
     }
+}
+
+// Returns false if there was no room for it.
+[[gnu::noinline]] bool write_completion(QueuePair& qp, std::uint32_t index, const Message& message,
+                                        ibv_wc_status status, vrdma_vendor_err reason) noexcept {
+    vrdma_cqe entry{};
+    entry.ctrl = VRDMA_SET(VRDMA_CQE_STATUS, static_cast<std::uint32_t>(status)) |
+                 VRDMA_SET(VRDMA_CQE_OPCODE, completion_opcode(message.opcode));
+    entry.qpn = qp.id.value;
+    entry.wqe_index = index;
+    if (status == IBV_WC_SUCCESS && message.is_fetch()) {
+        entry.byte_len = static_cast<std::uint32_t>(message.length);
+    }
+    entry.vendor_err = reason;
+    return qp.slice.complete(*qp.send_cq, entry, status != IBV_WC_SUCCESS);
 }
 
 // The WQE at the head is done. Returns false if its completion found no room.
@@ -39,31 +65,41 @@ bool complete(QueuePair& qp, const Message& message, ibv_wc_status status,
     const std::uint32_t index = qp.sq.head();
     qp.sq.advance();
     qp.sent = 0;
+    qp.served_join = 0;
     qp.sq_started = false;
-    if (status == IBV_WC_SUCCESS && !message.signaled && !qp.signal_all) {
-        return true;
-    }
-    vrdma_cqe entry{};
-    entry.ctrl =
-        VRDMA_SET(VRDMA_CQE_STATUS, static_cast<std::uint32_t>(status)) |
-        VRDMA_SET(VRDMA_CQE_OPCODE, static_cast<std::uint32_t>(completion_opcode(message.opcode)));
-    entry.qpn = qp.id.value;
-    entry.wqe_index = index;
-    if (status == IBV_WC_SUCCESS && message.is_fetch()) {
-        entry.byte_len = static_cast<std::uint32_t>(message.length);
-    }
-    entry.vendor_err = reason;
-    return qp.slice.complete(qp.send_cq, entry, status != IBV_WC_SUCCESS);
+    qp.page_waits = 0;
+    const bool silent = status == IBV_WC_SUCCESS && !message.signaled && !qp.signal_all;
+    return silent || write_completion(qp, index, message, status, reason);
 }
 
 void succeed(QueuePair& qp, const Message& message) noexcept {
+    qp.slice.count(VRDMA_COUNTER_TX_MESSAGES);
+    qp.slice.count(message.is_fetch() ? VRDMA_COUNTER_RX_BYTES : VRDMA_COUNTER_TX_BYTES,
+                   message.length);
     if (complete(qp, message, IBV_WC_SUCCESS, VRDMA_VERR_NONE) && qp.state() == IBV_QPS_SQD) {
         drained(qp);
     }
 }
 
+vrdma_counter counter_of(ibv_wc_status status) noexcept {
+    switch (status) {
+        case IBV_WC_RETRY_EXC_ERR:
+            return VRDMA_COUNTER_RETRIES_EXCEEDED;
+        case IBV_WC_RNR_RETRY_EXC_ERR:
+            return VRDMA_COUNTER_RNR_RETRIES_EXCEEDED;
+        case IBV_WC_REM_ACCESS_ERR:
+            return VRDMA_COUNTER_REMOTE_ACCESS_ERRORS;
+        case IBV_WC_REM_INV_REQ_ERR:
+        case IBV_WC_REM_OP_ERR:
+            return VRDMA_COUNTER_REMOTE_ERRORS;
+        default:
+            return VRDMA_COUNTER_LOCAL_ERRORS;
+    }
+}
+
 void fail_message(QueuePair& qp, const Message& message, ibv_wc_status status,
                   vrdma_vendor_err reason) noexcept {
+    qp.slice.count(counter_of(status));
     if (complete(qp, message, status, reason)) {
         fail_sending(qp);
     }
@@ -75,6 +111,7 @@ void retry_later(QueuePair& qp, Clock::duration delay) noexcept {
 }
 
 void retry_lost(QueuePair& qp, const Message& message) noexcept {
+    qp.slice.count(VRDMA_COUNTER_ACK_TIMEOUTS);
     if (qp.attr.timeout != 0 && qp.retries_left-- == 0) {
         fail_message(qp, message, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
         return;
@@ -83,6 +120,7 @@ void retry_lost(QueuePair& qp, const Message& message) noexcept {
 }
 
 void retry_not_ready(QueuePair& qp, const Message& message, std::uint8_t timer) noexcept {
+    qp.slice.count(VRDMA_COUNTER_RNR_NAKS);
     constexpr std::uint8_t without_end = 7;
     if (qp.attr.rnr_retry != without_end && qp.rnr_retries_left-- == 0) {
         fail_message(qp, message, IBV_WC_RNR_RETRY_EXC_ERR, VRDMA_VERR_PEER);
@@ -91,16 +129,39 @@ void retry_not_ready(QueuePair& qp, const Message& message, std::uint8_t timer) 
     retry_later(qp, rnr_delay(timer));
 }
 
+// The same piece comes again. What waits for pages of its own device waits for as long as it takes.
+void wait_for_pages(QueuePair& qp) noexcept {
+    qp.slice.engine().scheduler().wait_until(qp, Clock::now() + page_delay(qp.page_waits));
+    if (qp.page_waits < reliable_page_waits) {
+        ++qp.page_waits;
+    }
+}
+
+void wait_for_own_pages(QueuePair& qp) noexcept {
+    qp.slice.announce_page_faults();
+    wait_for_pages(qp);
+}
+
+// A peer whose driver does not answer is as one that is gone.
+void wait_for_peers_pages(QueuePair& qp, const Message& message) noexcept {
+    if (qp.page_waits == reliable_page_waits) {
+        fail_message(qp, message, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
+    } else {
+        wait_for_pages(qp);
+    }
+}
+
 void arrived(QueuePair& qp, const Request& request) noexcept {
     if (request.last()) {
         succeed(qp, request.message);
     } else {
         qp.sent += request.payload.bytes();
+        qp.page_waits = 0;
     }
     qp.refill_retries();
 }
 
-void answered(QueuePair& qp, const Request& request, const Ack& ack) noexcept {
+void answered(QueuePair& qp, const Request& request, Ack ack) noexcept {
     const Message& message = request.message;
     switch (ack.status) {
         case AckStatus::ok:
@@ -112,7 +173,7 @@ void answered(QueuePair& qp, const Request& request, const Ack& ack) noexcept {
         case AckStatus::invalid_request:
             return fail_message(
                 qp, message, IBV_WC_REM_INV_REQ_ERR,
-                message.is_atomic() && message.remote_address % sizeof(std::uint64_t) != 0
+                message.is_aligned() && message.remote_address % sizeof(std::uint64_t) != 0
                     ? VRDMA_VERR_ALIGNMENT
                     : VRDMA_VERR_PEER_ERROR);
         case AckStatus::access_error:
@@ -121,15 +182,21 @@ void answered(QueuePair& qp, const Request& request, const Ack& ack) noexcept {
             return fail_message(qp, message, IBV_WC_REM_OP_ERR, VRDMA_VERR_PEER_ERROR);
         case AckStatus::payload_revoked:
             return fail_message(qp, message, IBV_WC_LOC_PROT_ERR, VRDMA_VERR_REVOKED);
+        case AckStatus::pages_absent:
+            return wait_for_peers_pages(qp, message);
     }
 }
 
 // Nobody answers on UC: only what went wrong here is known (IBA 9.8.2).
-void sent_unreliably(QueuePair& qp, const Request& request, const Ack& ack) noexcept {
+void sent_unreliably(QueuePair& qp, const Request& request, Ack ack) noexcept {
     if (ack.status == AckStatus::payload_revoked) {
         fail_message(qp, request.message, IBV_WC_LOC_PROT_ERR, VRDMA_VERR_REVOKED);
+    } else if (qp.served_join != 0) {
+        return; // other members of the multicast group are still to come
     } else if (ack.status == AckStatus::ok) {
         arrived(qp, request);
+    } else if (ack.status == AckStatus::pages_absent && qp.page_waits < unreliable_page_waits) {
+        wait_for_pages(qp);
     } else {
         succeed(qp, request.message); // the rest would be dropped as well
     }
@@ -141,7 +208,8 @@ vrdma_vendor_err open_payload(QueuePair& qp, const SendWqe& wqe, SpanList& paylo
         payload.add(wqe.inline_data);
         return VRDMA_VERR_NONE;
     }
-    const std::uint32_t rights = wqe.is_fetch() ? IBV_ACCESS_LOCAL_WRITE : 0;
+    const std::uint32_t rights =
+        wqe.is_fetch() ? std::uint32_t{IBV_ACCESS_LOCAL_WRITE} : MemoryRegion::local_read;
     return qp.slice.gate().open_list(wqe.list(), qp.pd, rights, qp.sent, payload);
 }
 
@@ -164,6 +232,10 @@ std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe,
     }
     SpanList payload{limit};
     const vrdma_vendor_err error = open_payload(qp, wqe, payload);
+    if (error == VRDMA_VERR_ABSENT) {
+        wait_for_own_pages(qp);
+        return std::nullopt;
+    }
     if (error != VRDMA_VERR_NONE) {
         fail_message(qp, wqe, IBV_WC_LOC_PROT_ERR, error);
         return 0;
@@ -179,22 +251,76 @@ std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe,
     return payload.bytes();
 }
 
+// Where a datagram goes; nullptr if its AH does not exist or is of another PD.
+const vrdma_av* destination(const QueuePair& qp, const SendWqe& wqe) noexcept {
+    if (wqe.has_av) {
+        return &wqe.av;
+    }
+    const AddressHandle* ah = qp.slice.ah(wqe.ah);
+    return ah != nullptr && ah->pd == qp.pd ? &ah->av : nullptr;
+}
+
+void execute_here(QueuePair& qp, const SendWqe& wqe) noexcept {
+    const vrdma_vendor_err error = change_key(qp, wqe);
+    if (error != VRDMA_VERR_NONE) {
+        fail_message(qp, wqe, IBV_WC_MW_BIND_ERR, error);
+    } else {
+        succeed(qp, wqe);
+    }
+}
+
+// To the next slice that has QPs in the group, or to the end of the message if there is none. The
+// QP's own slice is one like the others.
+std::optional<std::uint64_t> send_multicast(QueuePair& qp, const Request& request,
+                                            const Route& route) noexcept {
+    Engine& engine = qp.slice.engine();
+    const auto* const next = engine.fabric().next_member(route.target.gid, qp.served_join);
+    if (next == nullptr) {
+        succeed(qp, request.message);
+        return 0;
+    }
+    SliceCore& to = *next->slice;
+    const std::uint64_t before = std::exchange(qp.served_join, next->join);
+    if (&to.engine() != &engine) {
+        const auto sent = send_away(qp, request, route, to);
+        qp.served_join = sent ? qp.served_join : before;
+        return sent;
+    }
+    qp.sq_started = true;
+    const std::size_t copies = to.group(route.target.gid).size();
+    conclude(qp, request, receive_multicast(to, route, request));
+    return request.payload.bytes() * copies;
+}
+
+SliceCore* find_target(const Fabric& fabric, const Route& route, const Request& request) noexcept {
+    return route.to == gsi_qpn ? find_gsi(fabric, route.target, request)
+                               : fabric.find(route.target, route.to, request.from);
+}
+
 std::optional<std::uint64_t> send_one_datagram(QueuePair& qp, const SendWqe& wqe) noexcept {
     SpanList payload{max_datagram_size};
     const vrdma_vendor_err error = open_payload(qp, wqe, payload);
+    if (error == VRDMA_VERR_ABSENT) {
+        wait_for_own_pages(qp);
+        return std::nullopt;
+    }
     if (error != VRDMA_VERR_NONE) {
         fail_message(qp, wqe, IBV_WC_LOC_PROT_ERR, error);
         return 0;
     }
-    const AddressHandle* ah = qp.slice.ah(wqe.ah);
-    if (ah == nullptr || ah->pd != qp.pd) {
+    const vrdma_av* av = destination(qp, wqe);
+    if (av == nullptr) {
         fail_message(qp, wqe, IBV_WC_LOC_QP_OP_ERR, VRDMA_VERR_AH);
         return 0;
     }
     const Request request{wqe, qp.slice, payload, 0};
-    const auto route = route_of(qp, wqe, *ah);
+    const auto route = route_of(qp, wqe, *av);
+    if (route && is_multicast(*route)) {
+        return send_multicast(qp, request, *route);
+    }
+    qp.served_join = 0; // the guest may have changed the WQE under way
     Engine& engine = qp.slice.engine();
-    SliceCore* const to = route ? engine.fabric().find(route->target, qp.slice) : nullptr;
+    SliceCore* const to = route ? find_target(engine.fabric(), *route, request) : nullptr;
     if (to != nullptr && &to->engine() != &engine) {
         return send_away(qp, request, route, *to);
     }
@@ -205,7 +331,7 @@ std::optional<std::uint64_t> send_one_datagram(QueuePair& qp, const SendWqe& wqe
 
 } // namespace
 
-void conclude(QueuePair& qp, const Request& request, const Ack& ack) noexcept {
+void conclude(QueuePair& qp, const Request& request, Ack ack) noexcept {
     if (!qp.may_send()) {
         return; // it failed meanwhile, perhaps because its peer is itself or shares a CQ with it
     }
@@ -232,6 +358,10 @@ Turn send_messages(QueuePair& qp) noexcept {
         }
         if (qp.sent > wqe.length) { // the guest changed it while it was being sent
             fail_message(qp, wqe, IBV_WC_LOC_LEN_ERR, VRDMA_VERR_LENGTH);
+            continue;
+        }
+        if (wqe.is_local()) {
+            execute_here(qp, wqe);
             continue;
         }
         const auto sent = qp.type == QpType::ud

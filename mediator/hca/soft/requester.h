@@ -13,6 +13,6 @@ namespace vrdma::hca::soft {
 Turn send_messages(QueuePair& qp) noexcept;
 
 // The answer to a piece has come.
-void conclude(QueuePair& qp, const Request& request, const Ack& ack) noexcept;
+void conclude(QueuePair& qp, const Request& request, Ack ack) noexcept;
 
 } // namespace vrdma::hca::soft

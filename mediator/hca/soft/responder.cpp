@@ -5,15 +5,17 @@
 
 #include "mediator/hca/soft/copy.h"
 #include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/qp_state.h"
 #include "mediator/hca/soft/receive_queue.h"
 #include "mediator/hca/soft/scratch_watch.h"
+#include "mediator/hca/soft/xrc.h"
 
 namespace vrdma::hca::soft {
 namespace {
 
 // How moving a piece between the two sides ended.
-enum class Moved : std::uint8_t { all, refused, here_revoked, there_revoked };
+enum class Moved : std::uint8_t { all, absent, refused, here_revoked, there_revoked };
 
 // Moves a piece's bytes. `open(skip, spans)` is the gate of this side, for bytes from `skip` of the
 // piece on. Each pass moves at least one span, so the loop is bounded.
@@ -27,6 +29,10 @@ Moved move_piece(QueuePair& qp, const Request& request, vrdma_vendor_err& error,
     for (std::uint64_t done = 0; done < bytes;) {
         SpanList spans{bytes - done};
         error = open(done, spans);
+        if (error == VRDMA_VERR_ABSENT) {
+            qp.slice.announce_page_faults();
+            return Moved::absent;
+        }
         if (error != VRDMA_VERR_NONE) {
             return Moved::refused;
         }
@@ -57,6 +63,7 @@ Ack answer(AckStatus status) noexcept {
 
 // The peer asked for what this QP does not do (IBA 9.9.3, class C); no WQE here can tell.
 Ack refuse(QueuePair& qp, AckStatus status) noexcept {
+    qp.slice.count(VRDMA_COUNTER_REFUSED_REQUESTS);
     if (qp.reliable()) {
         qp.slice.announce(
             qp, status == AckStatus::access_error ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
@@ -77,8 +84,14 @@ Ack finish_receive(QueuePair& qp, const RecvWqe& wqe, const Request& request,
     if (request.message.has_imm()) {
         entry.ctrl |= VRDMA_CQE_WITH_IMM;
         entry.imm = request.message.imm;
+    } else if (request.message.opcode == VRDMA_SQ_SEND_WITH_INV) {
+        entry.ctrl |= VRDMA_CQE_WITH_INV;
+        entry.imm = request.message.rkey.value;
     }
     const bool told = complete_receive(qp, wqe, entry, request.message.solicited);
+    if (!told && qp.type == QpType::xrc_recv) {
+        enter_error_fatally(qp); // the others are members of the CQ that failed
+    }
     return answer(told ? AckStatus::ok : AckStatus::no_answer);
 }
 
@@ -107,6 +120,9 @@ Ack receive_send(QueuePair& qp, const Request& request) noexcept {
     if (moved == Moved::there_revoked) {
         return answer(AckStatus::payload_revoked);
     }
+    if (moved == Moved::absent) {
+        return answer(AckStatus::pages_absent);
+    }
     if (moved != Moved::all) {
         fail_receive(qp, wqe, IBV_WC_LOC_PROT_ERR,
                      moved == Moved::here_revoked ? VRDMA_VERR_REVOKED : error);
@@ -115,6 +131,13 @@ Ack receive_send(QueuePair& qp, const Request& request) noexcept {
     if (!request.last()) {
         hold_receive(qp, wqe);
         return answer(AckStatus::ok);
+    }
+    if (request.message.opcode == VRDMA_SQ_SEND_WITH_INV) {
+        error = invalidate(qp, request.message.rkey);
+    }
+    if (error != VRDMA_VERR_NONE) { // IBA 9.9.3, class J
+        fail_receive(qp, wqe, IBV_WC_REM_INV_REQ_ERR, error);
+        return answer(AckStatus::access_error);
     }
     return finish_receive(qp, wqe, request, IBV_WC_RECV);
 }
@@ -125,7 +148,7 @@ Ack access_memory(QueuePair& qp, const Request& request, std::uint32_t rights) n
         return refuse(qp, AckStatus::invalid_request);
     }
     const Message& message = request.message;
-    const Access access{message.rkey, qp.pd, rights, message.remote_address, message.length};
+    const Access access{message.rkey, qp.pd, rights, message.remote_address, message.length, &qp};
     vrdma_vendor_err error = VRDMA_VERR_NONE;
     const Moved moved =
         move_piece(qp, request, error, [&](std::uint64_t skip, SpanList& spans) noexcept {
@@ -136,6 +159,8 @@ Ack access_memory(QueuePair& qp, const Request& request, std::uint32_t rights) n
             return answer(AckStatus::ok);
         case Moved::there_revoked:
             return answer(AckStatus::payload_revoked);
+        case Moved::absent:
+            return answer(AckStatus::pages_absent);
         default:
             return refuse(qp, AckStatus::access_error);
     }
@@ -165,7 +190,7 @@ Ack receive_write(QueuePair& qp, const Request& request) noexcept {
     return answer(AckStatus::operation_error);
 }
 
-std::uint64_t execute(const Message& message, std::uint64_t& word) noexcept {
+std::uint64_t operate(const Message& message, std::uint64_t& word) noexcept {
     const std::atomic_ref<std::uint64_t> target{word};
     if (message.opcode == VRDMA_SQ_ATOMIC_FETCH_AND_ADD) {
         return target.fetch_add(message.compare_add);
@@ -175,26 +200,44 @@ std::uint64_t execute(const Message& message, std::uint64_t& word) noexcept {
     return original;
 }
 
+// Opens the word that the peer names. An answer other than ok is the request's.
+Ack open_word(QueuePair& qp, const Message& message, std::uint32_t rights,
+              SpanList& target) noexcept {
+    if ((qp.attr.access_flags & rights) == 0 ||
+        message.remote_address % sizeof(std::uint64_t) != 0) {
+        return refuse(qp, AckStatus::invalid_request);
+    }
+    const Access access{message.rkey,          qp.pd, rights, message.remote_address,
+                        sizeof(std::uint64_t), &qp};
+    const vrdma_vendor_err error = qp.slice.gate().open(access, 0, target);
+    if (error == VRDMA_VERR_ABSENT) {
+        qp.slice.announce_page_faults();
+        return answer(AckStatus::pages_absent);
+    }
+    if (error != VRDMA_VERR_NONE) {
+        return refuse(qp, AckStatus::access_error);
+    }
+    const auto place = reinterpret_cast<std::uintptr_t>(target.begin()->data());
+    return place % sizeof(std::uint64_t) == 0
+               ? answer(AckStatus::ok)
+               : refuse(qp, AckStatus::invalid_request); // the region itself is askew in its page
+}
+
+std::uint64_t& word_of(const SpanList& target) noexcept {
+    return *reinterpret_cast<std::uint64_t*>(target.begin()->data());
+}
+
 // Where the original value goes was opened before the target changes, so the operation happens once
 // or not at all.
 Ack receive_atomic(QueuePair& qp, const Request& request) noexcept {
     const Message& message = request.message;
-    if ((qp.attr.access_flags & IBV_ACCESS_REMOTE_ATOMIC) == 0 ||
-        message.remote_address % sizeof(std::uint64_t) != 0) {
-        return refuse(qp, AckStatus::invalid_request);
-    }
     SpanList target{sizeof(std::uint64_t)};
-    const Access access{message.rkey, qp.pd, IBV_ACCESS_REMOTE_ATOMIC, message.remote_address,
-                        sizeof(std::uint64_t)};
-    if (qp.slice.gate().open(access, 0, target) != VRDMA_VERR_NONE) {
-        return refuse(qp, AckStatus::access_error);
-    }
-    std::byte* const word = target.begin()->data();
-    if (reinterpret_cast<std::uintptr_t>(word) % sizeof(std::uint64_t) != 0) {
-        return refuse(qp, AckStatus::invalid_request); // the region itself is askew in its page
+    const Ack opened = open_word(qp, message, IBV_ACCESS_REMOTE_ATOMIC, target);
+    if (opened.status != AckStatus::ok) {
+        return opened;
     }
     const ScratchWatch watch{qp.slice.memory()};
-    std::uint64_t original = execute(message, *reinterpret_cast<std::uint64_t*>(word));
+    std::uint64_t original = operate(message, word_of(target));
     if (watch.tripped()) {
         release(qp.slice.memory(), target);
         return refuse(qp, AckStatus::access_error);
@@ -212,24 +255,46 @@ Ack receive_atomic(QueuePair& qp, const Request& request) noexcept {
     return answer(AckStatus::ok);
 }
 
+// Eight bytes that nobody sees half of (IBA A19).
+Ack receive_atomic_write(QueuePair& qp, const Request& request) noexcept {
+    SpanList target{sizeof(std::uint64_t)};
+    const Ack opened = open_word(qp, request.message, IBV_ACCESS_REMOTE_WRITE, target);
+    if (opened.status != AckStatus::ok) {
+        return opened;
+    }
+    std::uint64_t value = 0;
+    SpanList private_copy{sizeof(value)};
+    private_copy.add(std::as_writable_bytes(std::span{&value, 1}));
+    SpanCursor from{request.payload};
+    SpanCursor to{private_copy};
+    const ScratchWatch watch_source{request.from.memory()};
+    copy(to, from);
+    if (watch_source.tripped()) {
+        release(request.from.memory(), request.payload);
+        return answer(AckStatus::payload_revoked);
+    }
+    const ScratchWatch watch{qp.slice.memory()};
+    store_release(word_of(target), value);
+    if (watch.tripped()) {
+        release(qp.slice.memory(), target);
+        return refuse(qp, AckStatus::access_error);
+    }
+    return answer(AckStatus::ok);
+}
+
 // READ and atomics need resources that the responder set aside for them.
 bool accepts_fetch(const QueuePair& qp) noexcept {
     return qp.attr.max_dest_rd_atomic != 0;
 }
 
-} // namespace
-
-Ack receive(QueuePair& qp, const Request& request) noexcept {
-    if (!qp.may_receive() || qp.slice.frozen()) {
-        return answer(AckStatus::no_answer);
-    }
-    establish(qp);
+Ack execute(QueuePair& qp, const Request& request) noexcept {
     if (request.message.is_fetch() && !accepts_fetch(qp)) {
         return refuse(qp, AckStatus::invalid_request);
     }
     switch (request.message.opcode) {
         case VRDMA_SQ_SEND:
         case VRDMA_SQ_SEND_WITH_IMM:
+        case VRDMA_SQ_SEND_WITH_INV:
             return receive_send(qp, request);
         case VRDMA_SQ_RDMA_WRITE:
         case VRDMA_SQ_RDMA_WRITE_WITH_IMM:
@@ -239,8 +304,48 @@ Ack receive(QueuePair& qp, const Request& request) noexcept {
         case VRDMA_SQ_ATOMIC_CMP_AND_SWP:
         case VRDMA_SQ_ATOMIC_FETCH_AND_ADD:
             return receive_atomic(qp, request);
+        case VRDMA_SQ_ATOMIC_WRITE:
+            return receive_atomic_write(qp, request);
+        default:
+            return answer(AckStatus::invalid_request);
     }
-    return answer(AckStatus::invalid_request);
+}
+
+Ack execute_for_srq(QueuePair& qp, const Request& request) noexcept {
+    if (!stand_in(qp, request.message.srqn)) {
+        return refuse(qp, AckStatus::invalid_request);
+    }
+    const Ack ack = execute(qp, request);
+    step_back(qp);
+    return ack;
+}
+
+Ack carry_out(QueuePair& qp, const Request& request) noexcept {
+    if (!qp.may_receive() || qp.slice.frozen()) {
+        return answer(AckStatus::no_answer);
+    }
+    establish(qp);
+    return qp.type == QpType::xrc_recv ? execute_for_srq(qp, request) : execute(qp, request);
+}
+
+// Once for each message.
+void count(QueuePair& qp, const Request& request, Ack ack) noexcept {
+    const Message& message = request.message;
+    if (ack.status != AckStatus::ok) {
+        qp.slice.count(VRDMA_COUNTER_DROPPED_MESSAGES, qp.reliable() ? 0 : 1);
+    } else if (request.last()) {
+        qp.slice.count(VRDMA_COUNTER_RX_MESSAGES);
+        qp.slice.count(message.is_fetch() ? VRDMA_COUNTER_TX_BYTES : VRDMA_COUNTER_RX_BYTES,
+                       message.length);
+    }
+}
+
+} // namespace
+
+Ack receive(QueuePair& qp, const Request& request) noexcept {
+    const Ack ack = carry_out(qp, request);
+    count(qp, request, ack);
+    return ack;
 }
 
 } // namespace vrdma::hca::soft

@@ -3,6 +3,7 @@
 // How long a requester waits before it sends again.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -26,5 +27,16 @@ inline std::chrono::nanoseconds ack_timeout(std::uint8_t timeout) noexcept {
     const unsigned exponent = timeout == 0 ? patient : timeout % (longest + 1u);
     return std::chrono::nanoseconds{4096ull << exponent};
 }
+
+// For pages that somebody's driver has been asked for: soon at first, then ever more seldom.
+inline std::chrono::microseconds page_delay(unsigned waits) noexcept {
+    constexpr unsigned longest = 8; // 4 ms
+    return std::chrono::microseconds{16u << std::min(waits, longest)};
+}
+
+// After so many of these a peer's pages do not come any more: 10 s and, for who may lose messages,
+// 0.1 s.
+inline constexpr std::uint16_t reliable_page_waits = 2450;
+inline constexpr std::uint16_t unreliable_page_waits = 32;
 
 } // namespace vrdma::hca::soft

@@ -18,11 +18,11 @@ void Scheduler::reserve(std::size_t queue_pairs) {
 
 void Scheduler::wake(QueuePair& qp) noexcept {
     const bool waits = qp.timer.place != Timer::unset;
-    if (qp.attention != Attention::cold || waits || qp.slice.halted() ||
-        !(qp.may_send() || qp.flushes())) {
+    const bool sends = qp.may_send() && qp.sq.depth() != 0;
+    if (qp.attention != Attention::cold || waits || qp.slice.halted() || !(sends || qp.flushes())) {
         return;
     }
-    if (qp.may_send() && (hot_.size() < hot_limit_ || make_room())) {
+    if (sends && (hot_.size() < hot_limit_ || make_room())) {
         heat(qp);
     } else {
         qp.attention = Attention::ready;

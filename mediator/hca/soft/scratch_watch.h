@@ -30,6 +30,9 @@ class ScratchWatch {
 
 // Gives up pages, so that the next touch looks for the guest's memory anew.
 inline void release(GuestMemory& memory, std::span<std::byte> span) noexcept {
+    if (span.data() == nullptr) { // see copy.h
+        return;
+    }
     const std::byte* const base = memory.at(Iova{0}, 0);
     memory.release(Iova{static_cast<std::uint64_t>(span.data() - base)}, span.size());
 }

@@ -21,6 +21,7 @@ bool valid(const SrqSpec& spec) noexcept {
 } // namespace
 
 Result<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(SliceCore& slice,
+                                                                       CompletionQueue* cq,
                                                                        const SrqSpec& spec) {
     if (!valid(spec)) {
         return fail(std::errc::invalid_argument);
@@ -30,14 +31,17 @@ Result<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(SliceCore
         return fail(buffer.error());
     }
     return std::unique_ptr<SharedReceiveQueue>{
-        new SharedReceiveQueue{slice, spec, std::move(*buffer)}};
+        new SharedReceiveQueue{slice, cq, spec, std::move(*buffer)}};
 }
 
-SharedReceiveQueue::SharedReceiveQueue(SliceCore& slice_, const SrqSpec& spec, GuestBuffer buffer_)
+SharedReceiveQueue::SharedReceiveQueue(SliceCore& slice_, CompletionQueue* cq_, const SrqSpec& spec,
+                                       GuestBuffer buffer_)
     : slice{slice_},
       id{spec.id},
       pd{spec.pd},
-      limits{.stride = 1u << spec.stride_shift, .max_sge = spec.max_sge, .shared = true},
+      xrcd{spec.xrcd},
+      cq{cq_},
+      limits{.shared = true, .max_sge = spec.max_sge, .stride = 1u << spec.stride_shift},
       buffer{std::move(buffer_)},
       wqes{buffer, 0, spec.depth, spec.stride_shift},
       async_events{spec.id.value} {}

@@ -4,15 +4,25 @@
 #pragma once
 
 #include "mediator/hca/soft/event_queue.h"
+#include "mediator/hca/soft/list.h"
 #include "mediator/hca/soft/work_queue.h"
 #include "mediator/hca/soft/wqe.h"
 
 namespace vrdma::hca::soft {
 
+class CompletionQueue;
 class SliceCore;
+struct QueuePair;
+
+// An XRC_RECV QP that holds a WQE of an SRQ. Others keep theirs from going as long as they live.
+struct SrqHolder {
+    QueuePair* qp = nullptr;
+    Link<SrqHolder> link;
+};
 
 struct SharedReceiveQueue {
-    static Result<std::unique_ptr<SharedReceiveQueue>> create(SliceCore& slice,
+    // The CQ is for an SRQ of an XRC domain, else nullptr.
+    static Result<std::unique_ptr<SharedReceiveQueue>> create(SliceCore& slice, CompletionQueue* cq,
                                                               const SrqSpec& spec);
     SharedReceiveQueue(const SharedReceiveQueue&) = delete;
     SharedReceiveQueue& operator=(const SharedReceiveQueue&) = delete;
@@ -28,14 +38,18 @@ struct SharedReceiveQueue {
     SliceCore& slice;
     const Srqn id;
     const PdId pd;
+    const XrcdId xrcd;
+    CompletionQueue* const cq;
     const WqeLimits limits;
     const GuestBuffer buffer;
     WorkQueue wqes;
     std::uint32_t limit = 0; // 0: not armed
     EventSource async_events;
+    List<SrqHolder, &SrqHolder::link> holders;
 
   private:
-    SharedReceiveQueue(SliceCore& slice, const SrqSpec& spec, GuestBuffer buffer);
+    SharedReceiveQueue(SliceCore& slice, CompletionQueue* cq, const SrqSpec& spec,
+                       GuestBuffer buffer);
 
     void check_limit() noexcept;
 };

@@ -2,7 +2,9 @@
 #include "mediator/hca/soft/slice_core.h"
 
 #include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/qp_state.h"
+#include "mediator/hca/soft/xrc.h"
 #include "mediator/memory/shared_words.h"
 
 namespace vrdma::hca::soft {
@@ -20,6 +22,7 @@ SliceCore::SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host)
     : engine_{engine},
       memory_{*spec.memory},
       host_{host},
+      qpns_{spec.qpns},
       doorbells_{spec.doorbells},
       gate_{*spec.memory} {}
 
@@ -58,6 +61,35 @@ const AddressHandle* SliceCore::ah(AhId id) const noexcept {
 
 const GidKey* SliceCore::gid(std::uint32_t index) const noexcept {
     return index < gids_.size() && gids_[index] ? &*gids_[index] : nullptr;
+}
+
+std::span<QueuePair* const> SliceCore::group(const Gid& gid) const noexcept {
+    const auto found = groups_.find(gid);
+    return found != groups_.end() ? std::span<QueuePair* const>{found->second}
+                                  : std::span<QueuePair* const>{};
+}
+
+bool SliceCore::attach(QueuePair& qp, const Gid& group) {
+    auto& members = groups_[group];
+    members.push_back(&qp);
+    return members.size() == 1;
+}
+
+bool SliceCore::detach(QueuePair& qp, const Gid& group) noexcept {
+    const auto found = groups_.find(group);
+    if (found == groups_.end() || std::erase(found->second, &qp) == 0 || !found->second.empty()) {
+        return false;
+    }
+    groups_.erase(found);
+    return true;
+}
+
+std::vector<Gid> SliceCore::groups() const {
+    std::vector<Gid> gids;
+    for (const auto& [gid, members] : groups_) {
+        gids.push_back(gid);
+    }
+    return gids;
 }
 
 Result<> SliceCore::set_status_page(Iova page) noexcept {
@@ -118,8 +150,12 @@ Result<std::uint32_t> SliceCore::insert(std::unique_ptr<QueuePair> qp) {
     if (!qps_.emplace(added.id, std::move(qp)).second) {
         return fail(std::errc::file_exists);
     }
-    added.send_cq.members.push_back(added.send_member);
-    added.recv_cq.members.push_back(added.recv_member);
+    if (added.send_cq != nullptr) {
+        added.send_cq->members.push_back(added.send_member);
+    }
+    if (added.recv_cq != nullptr) {
+        added.recv_cq->members.push_back(added.recv_member);
+    }
     engine_.queue_pair_added();
     return engine_.doorbells().attach(doorbells(added), added);
 }
@@ -166,6 +202,7 @@ std::unique_ptr<SharedReceiveQueue> SliceCore::remove(Srqn id) noexcept {
     if (node.empty()) {
         return nullptr;
     }
+    forget_holders(*node.mapped());
     if (async_eq_ != nullptr) {
         async_eq_->leave(node.mapped()->async_events);
     }
@@ -180,10 +217,18 @@ std::unique_ptr<QueuePair> SliceCore::remove(Qpn id) noexcept {
     QueuePair& qp = *node.mapped();
     engine_.scheduler().withdraw(qp);
     engine_.exchange().abandon(qp);
+    unbind_windows(qp);
     engine_.doorbells().detach(doorbells(qp), qp);
     engine_.fabric().changed();
-    qp.send_cq.members.remove(qp.send_member);
-    qp.recv_cq.members.remove(qp.recv_member);
+    if (qp.send_cq != nullptr) {
+        qp.send_cq->members.remove(qp.send_member);
+    }
+    if (qp.recv_cq != nullptr) {
+        qp.recv_cq->members.remove(qp.recv_member);
+    }
+    if (qp.srq != nullptr) {
+        qp.srq->holders.remove(qp.srq_holder);
+    }
     if (async_eq_ != nullptr) {
         async_eq_->leave(qp.async_events);
     }
@@ -209,7 +254,7 @@ bool SliceCore::complete(CompletionQueue& cq, const vrdma_cqe& entry, bool solic
     if (cq.failed()) {
         return false;
     }
-    if (!cq.push(entry, solicited)) {
+    if (!cq.push(entry, solicited, cq.timestamped() ? clock() : 0)) {
         end(cq);
         return false;
     }
@@ -219,6 +264,7 @@ bool SliceCore::complete(CompletionQueue& cq, const vrdma_cqe& entry, bool solic
 
 // The CQ takes nothing more (IBA 11.6.3.2), so none of its QPs can go on.
 void SliceCore::end(CompletionQueue& cq) noexcept {
+    count(VRDMA_COUNTER_CQ_OVERRUNS);
     engine_.events().announce(async_eq_, cq.error_event, IBV_EVENT_CQ_ERR);
     for (CqMember* member = cq.members.front(); member != nullptr;
          member = cq.members.after(*member)) {
@@ -232,6 +278,11 @@ void SliceCore::announce(QueuePair& qp, ibv_event_type event) noexcept {
 
 void SliceCore::announce(SharedReceiveQueue& srq, ibv_event_type event) noexcept {
     engine_.events().announce(async_eq_, srq.async_events, event);
+}
+
+void SliceCore::announce_page_faults() noexcept {
+    gate_.faults().tell(
+        [this](EventSource& source) noexcept { engine_.events().announce(async_eq_, source, 0); });
 }
 
 void SliceCore::announce_waiting(CompletionQueue& cq, const CqState& state) noexcept {
@@ -251,11 +302,13 @@ void SliceCore::halt() noexcept {
 }
 
 void SliceCore::freeze() noexcept {
+    engine_.events().hurry();
     engine_.tell_guests();
     for (const auto& [id, qp] : qps_) {
         engine_.scheduler().withdraw(*qp); // answers may have set timers
         qp->sent = 0;                      // an interrupted message starts again
     }
+    gate_.faults().forget_all(); // they are met again
     set_need_kick(true);
     frozen_ = true;
 }

@@ -35,6 +35,7 @@ class alignas(cache_line) SliceCore {
     GuestMemory& memory() const noexcept { return memory_; }
     SliceHost& host() const noexcept { return host_; }
     MemoryGate& gate() noexcept { return gate_; }
+    const QpnRange& qpns() const noexcept { return qpns_; }
     bool frozen() const noexcept { return frozen_; }
     bool halted() const noexcept { return halted_; }
 
@@ -45,6 +46,8 @@ class alignas(cache_line) SliceCore {
     QueuePair* qp(Qpn id) const noexcept;
     const AddressHandle* ah(AhId id) const noexcept;
     const GidKey* gid(std::uint32_t index) const noexcept;
+    // The QPs attached to a multicast group.
+    std::span<QueuePair* const> group(const Gid& gid) const noexcept;
 
     Result<> set_status_page(Iova page) noexcept;
     void set_need_kick(bool need) noexcept;
@@ -63,6 +66,10 @@ class alignas(cache_line) SliceCore {
     std::unique_ptr<SharedReceiveQueue> remove(Srqn id) noexcept;
     std::unique_ptr<QueuePair> remove(Qpn id) noexcept;
     void remove(AhId id) noexcept;
+    // Whether it is the group's first QP here, or was the last.
+    bool attach(QueuePair& qp, const Gid& group);
+    bool detach(QueuePair& qp, const Gid& group) noexcept;
+    std::vector<Gid> groups() const;
     Result<> move_doorbell(QueuePair& qp, std::uint32_t slot);
 
     // Writes a CQE, or ends the CQ and its QPs if there is no room for it.
@@ -70,7 +77,16 @@ class alignas(cache_line) SliceCore {
                                 bool solicited) noexcept;
     void announce(QueuePair& qp, ibv_event_type event) noexcept;
     void announce(SharedReceiveQueue& srq, ibv_event_type event) noexcept;
+    void announce_page_faults() noexcept;
     void announce_waiting(CompletionQueue& cq, const CqState& state) noexcept;
+
+    // For people; a word of the guest's is none of it.
+    void count(vrdma_counter what, std::uint64_t by = 1) noexcept { counters_.value[what] += by; }
+    const vrdma_counters& counters() const noexcept { return counters_; }
+
+    // Also read by the control thread, which alone sets it.
+    std::uint64_t clock() const noexcept { return host_clock() + clock_offset_; }
+    void set_clock(std::uint64_t now) noexcept { clock_offset_ = now - host_clock(); }
 
     // Sends nothing more; what is with other pollers may still come back.
     void halt() noexcept;
@@ -79,12 +95,17 @@ class alignas(cache_line) SliceCore {
     void thaw() noexcept;
 
   private:
+    static std::uint64_t host_clock() noexcept {
+        return static_cast<std::uint64_t>(
+            std::chrono::nanoseconds{Clock::now().time_since_epoch()}.count());
+    }
     void end(CompletionQueue& cq) noexcept;
     vrdma_doorbell_page& doorbells(const QueuePair& qp) const noexcept;
 
     Engine& engine_;
     GuestMemory& memory_;
     SliceHost& host_;
+    const QpnRange qpns_;
     const std::span<vrdma_doorbell_page> doorbells_;
     MemoryGate gate_;
     std::unordered_map<EqId, std::unique_ptr<EventQueue>> eqs_;
@@ -92,11 +113,14 @@ class alignas(cache_line) SliceCore {
     std::unordered_map<Srqn, std::unique_ptr<SharedReceiveQueue>> srqs_;
     std::unordered_map<Qpn, std::unique_ptr<QueuePair>> qps_;
     std::unordered_map<AhId, AddressHandle> ahs_;
+    std::unordered_map<Gid, std::vector<QueuePair*>, GidHash> groups_;
     std::vector<std::optional<GidKey>> gids_;
     EventQueue* async_eq_ = nullptr; // the first that the guest made
     vrdma_status_page* status_ = nullptr;
+    std::uint64_t clock_offset_ = 0; // from the host's monotonic clock
     bool halted_ = false;
     bool frozen_ = false;
+    vrdma_counters counters_{};
 };
 
 } // namespace vrdma::hca::soft

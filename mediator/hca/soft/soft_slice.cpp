@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/hca/soft/soft_slice.h"
 
+#include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/qp_state.h"
 #include "mediator/hca/soft/receive_queue.h"
 
@@ -15,6 +16,61 @@ std::vector<vrdma_sge> list(const RecvWqe& wqe) {
         sges.push_back({sge.address, sge.length, sge.lkey});
     }
     return sges;
+}
+
+Result<std::unique_ptr<MemoryRegion>> make_region(const GuestMemory& memory, MrSpec spec) {
+    auto region = std::make_unique<MemoryRegion>();
+    region->key = spec.key;
+    region->pd = spec.pd;
+    region->start = spec.start;
+    region->length = spec.length;
+    region->access_flags = spec.access_flags | MemoryRegion::local_read;
+    region->dma = spec.dma;
+    if (spec.fast_pages != 0) {
+        region->kind = KeyKind::fast_region;
+        region->valid = false;
+        region->pages = GuestBuffer::reserve(memory, spec.fast_pages);
+    } else if ((spec.access_flags & IBV_ACCESS_ON_DEMAND) != 0) {
+        region->on_demand = std::make_unique<SparsePages>(memory, spec.pages.first_offset);
+    } else if (!spec.dma && spec.length != 0) {
+        auto pages = GuestBuffer::map(memory, std::move(spec.pages));
+        if (!pages) {
+            return fail(pages.error());
+        }
+        if (pages->length() < spec.length) {
+            return fail(std::errc::invalid_argument);
+        }
+        region->pages = std::move(*pages);
+    }
+    return region;
+}
+
+FastMrState state_of(const MemoryRegion& region) {
+    FastMrState state{.key = region.key.value};
+    if (region.valid) {
+        const Translation pages = region.pages.pages();
+        state.valid = 1;
+        state.access_flags = region.access_flags & ~MemoryRegion::local_read;
+        state.block_shift = pages.block_shift;
+        state.blocks = static_cast<std::uint32_t>(pages.blocks.size());
+        state.first_offset = pages.first_offset;
+        state.start = region.start;
+        state.length = region.length;
+    }
+    return state;
+}
+
+MwState window_state(const MemoryRegion& window) {
+    MwState state{.key = window.key.value};
+    if (window.valid) {
+        state.bound = 1;
+        state.region = window.region->key.value;
+        state.owner = window.owner != nullptr ? window.owner->id.value : 0;
+        state.access_flags = window.access_flags;
+        state.address = window.region->start + window.offset;
+        state.length = window.length;
+    }
+    return state;
 }
 
 } // namespace
@@ -44,6 +100,12 @@ SoftSlice::~SoftSlice() {
     poller_.run([&](Engine&) { core_->halt(); });
     for (std::uint32_t index = 0; index < SliceCore::max_gids; ++index) {
         clear_gid(index);
+    }
+    for (const Gid& group : core_->groups()) {
+        leave(group);
+    }
+    while (!services_.empty()) {
+        unlisten(services_.back());
     }
     pollers_.drain_all();
     poller_.run([&](Engine& engine) {
@@ -120,6 +182,37 @@ Result<> SoftSlice::create_cq(const CqSpec& spec) {
     return on_poller([&](SliceCore& core) { return core.insert(std::move(*cq)); });
 }
 
+Result<> SoftSlice::resize_cq(Cqn id, const Translation& pages, std::uint32_t depth) {
+    auto ring = GuestBuffer::map(core_->memory(), pages);
+    if (!ring) {
+        return fail(ring.error());
+    }
+    if (const auto populated = populate(*ring); !populated) {
+        return populated;
+    }
+    auto old = on_poller([&](SliceCore& core) -> Result<GuestBuffer> {
+        CompletionQueue* cq = core.cq(id);
+        return cq != nullptr ? cq->resize(std::move(*ring), depth) : fail(no_such_object);
+    });
+    if (!old) {
+        return fail(old.error());
+    }
+    old->release(core_->memory());
+    return {};
+}
+
+Result<> SoftSlice::moderate_cq(Cqn id, const CqModeration& moderation) {
+    return on_poller([&](SliceCore& core) -> Result<> {
+        CompletionQueue* cq = core.cq(id);
+        if (cq == nullptr) {
+            return fail(no_such_object);
+        }
+        cq->moderate(moderation);
+        core.engine().events().hurry(); // what waits, waits by the old rule
+        return {};
+    });
+}
+
 void SoftSlice::destroy_cq(Cqn id) {
     if (const auto cq = on_poller([&](SliceCore& core) { return core.remove(id); })) {
         cq->buffer().release(core_->memory());
@@ -127,32 +220,93 @@ void SoftSlice::destroy_cq(Cqn id) {
 }
 
 Result<> SoftSlice::register_mr(MrSpec spec) {
-    auto region = std::make_unique<MemoryRegion>();
-    *region = {.key = spec.key,
-               .pd = spec.pd,
-               .start = spec.start,
-               .length = spec.length,
-               .access_flags = spec.access_flags,
-               .dma = spec.dma,
-               .pages = {}};
-    if (!spec.dma) {
-        auto pages = GuestBuffer::map(core_->memory(), std::move(spec.pages));
-        if (!pages) {
-            return fail(pages.error());
-        }
-        if (pages->length() < spec.length) {
-            return fail(std::errc::invalid_argument);
-        }
-        region->pages = std::move(*pages);
+    auto region = make_region(core_->memory(), std::move(spec));
+    if (!region) {
+        return fail(region.error());
     }
-    return on_poller([&](SliceCore& core) { return core.gate().insert(std::move(region)); });
+    return on_poller([&](SliceCore& core) { return core.gate().insert(std::move(*region)); });
 }
 
-void SoftSlice::deregister_mr(Key key) {
-    if (const auto region = on_poller([&](SliceCore& core) { return core.gate().remove(key); })) {
-        drain();
-        region->pages.release(core_->memory());
+Result<> SoftSlice::reregister_mr(MrSpec spec) {
+    auto region = make_region(core_->memory(), std::move(spec));
+    if (!region) {
+        return fail(region.error());
     }
+    const auto old =
+        on_poller([&](SliceCore& core) { return core.gate().replace(std::move(*region)); });
+    return old.map([&](const auto& before) { retire(*before); });
+}
+
+Result<> SoftSlice::deregister_mr(Key key) {
+    const auto region = on_poller([&](SliceCore& core) { return core.gate().remove(key); });
+    return region.map([&](const auto& gone) {
+        if (gone != nullptr) {
+            retire(*gone);
+        }
+    });
+}
+
+// Nobody finds it any more.
+void SoftSlice::retire(const MemoryRegion& region) {
+    drain();
+    region.pages.release(core_->memory());
+    if (region.on_demand != nullptr) {
+        SparsePages::Removed removed;
+        region.on_demand->unmap(0, UINT64_MAX, removed);
+        release(removed);
+    }
+}
+
+void SoftSlice::map_pages(Key key, std::uint64_t first, std::span<const Iova> pages,
+                          bool writable) {
+    auto leaves = SparsePages::prepare(first, pages.size());
+    poller_.run([&](Engine&) {
+        if (SparsePages* const region = core_->gate().on_demand(key)) {
+            region->map(first, pages, writable, leaves);
+            core_->gate().faults().mapped({key, first, pages.size()});
+        }
+    });
+}
+
+void SoftSlice::refuse_pages(Key key, std::uint64_t first, std::uint64_t count) {
+    poller_.run([&](Engine&) { core_->gate().faults().refused({key, first, count}); });
+}
+
+void SoftSlice::unmap_pages(Key key, std::uint64_t first, std::uint64_t count) {
+    SparsePages::Removed removed;
+    poller_.run([&](Engine&) {
+        if (SparsePages* const region = core_->gate().on_demand(key)) {
+            region->unmap(first, count, removed);
+        }
+    });
+    if (!removed.pages.empty()) {
+        drain();
+        release(removed);
+    }
+}
+
+void SoftSlice::release(const SparsePages::Removed& removed) {
+    for (const Iova page : removed.pages) {
+        core_->memory().release(page, VRDMA_PAGE_SIZE);
+    }
+}
+
+Result<> SoftSlice::allocate_mw(const MwSpec& spec) {
+    auto window = std::make_unique<MemoryRegion>();
+    window->key = spec.key;
+    window->pd = spec.pd;
+    window->valid = false;
+    window->kind = spec.type == IBV_MW_TYPE_1 ? KeyKind::window_1 : KeyKind::window_2;
+    return on_poller([&](SliceCore& core) { return core.gate().insert(std::move(window)); });
+}
+
+void SoftSlice::deallocate_mw(Key key) {
+    static_cast<void>(on_poller([&](SliceCore& core) {
+        if (MemoryRegion* const window = core.gate().find_name(key)) {
+            unbind(*window);
+        }
+        return core.gate().remove(key);
+    }));
 }
 
 Result<> SoftSlice::create_ah(const AhSpec& spec) {
@@ -164,7 +318,7 @@ void SoftSlice::destroy_ah(AhId id) {
 }
 
 Result<> SoftSlice::create_srq(const SrqSpec& spec) {
-    auto srq = SharedReceiveQueue::create(*core_, spec);
+    auto srq = SharedReceiveQueue::create(*core_, core_->cq(spec.cq), spec);
     if (!srq) {
         return fail(srq.error());
     }
@@ -205,17 +359,24 @@ Result<std::uint32_t> SoftSlice::create_qp(const QpSpec& spec) {
     CompletionQueue* send_cq = core_->cq(spec.send_cq);
     CompletionQueue* recv_cq = core_->cq(spec.recv_cq);
     SharedReceiveQueue* srq = core_->srq(spec.srq);
-    if (send_cq == nullptr || recv_cq == nullptr || (spec.srq != Srqn{} && srq == nullptr)) {
+    const bool sends = spec.type != QpType::xrc_recv;
+    const bool receives = sends && spec.type != QpType::xrc_send;
+    if ((send_cq == nullptr) == sends || (recv_cq == nullptr) == receives ||
+        (spec.srq != Srqn{} && srq == nullptr)) {
         return fail(std::errc::invalid_argument);
     }
-    auto qp = QueuePair::create(*core_, *send_cq, *recv_cq, srq, spec);
+    auto qp = QueuePair::create(*core_, send_cq, recv_cq, srq, spec);
     if (!qp) {
         return fail(qp.error());
     }
     if (const auto populated = populate((*qp)->buffer); !populated) {
         return fail(populated.error());
     }
-    return on_poller([&](SliceCore& core) { return core.insert(std::move(*qp)); });
+    const auto slot = on_poller([&](SliceCore& core) { return core.insert(std::move(*qp)); });
+    if (slot && spec.id == gsi_qpn) {
+        listen(Fabric::anything);
+    }
+    return slot;
 }
 
 Result<> SoftSlice::modify_qp(Qpn id, const vrdma_qp_attr& attr) {
@@ -240,6 +401,9 @@ Result<vrdma_qp_attr> SoftSlice::query_qp(Qpn id) const {
 }
 
 void SoftSlice::destroy_qp(Qpn id) {
+    if (id == gsi_qpn) {
+        unlisten(Fabric::anything);
+    }
     const auto remove = [&](SliceCore& core) {
         if (QueuePair* qp = core.qp(id)) {
             flush_held(*qp); // its poster learns by the CQE that it got the WQE back
@@ -249,6 +413,56 @@ void SoftSlice::destroy_qp(Qpn id) {
     if (const auto qp = on_poller(remove)) {
         drain();
         qp->buffer.release(core_->memory());
+    }
+}
+
+void SoftSlice::listen(std::uint64_t service) {
+    pollers_.run_on_all([&](Engine& engine) { engine.fabric().listen(service, *core_); });
+    services_.push_back(service);
+}
+
+void SoftSlice::unlisten(std::uint64_t service) {
+    pollers_.run_on_all([&](Engine& engine) { engine.fabric().unlisten(service, *core_); });
+    std::erase(services_, service);
+}
+
+vrdma_counters SoftSlice::counters() const {
+    return on_poller([](const SliceCore& core) { return core.counters(); });
+}
+
+std::uint64_t SoftSlice::clock() const {
+    return core_->clock();
+}
+
+void SoftSlice::set_clock(std::uint64_t now) {
+    poller_.run([&](Engine&) { core_->set_clock(now); });
+}
+
+Result<> SoftSlice::attach_multicast(Qpn id, const Gid& group) {
+    const auto first = on_poller([&](SliceCore& core) -> Result<bool> {
+        QueuePair* qp = core.qp(id);
+        return qp != nullptr ? Result<bool>{core.attach(*qp, group)} : fail(no_such_object);
+    });
+    if (!first) {
+        return fail(first.error());
+    }
+    if (*first) {
+        pollers_.run_on_all([&](Engine& engine) { engine.fabric().join(group, *core_); });
+    }
+    return {};
+}
+
+void SoftSlice::leave(const Gid& group) {
+    pollers_.run_on_all([&](Engine& engine) { engine.fabric().leave(group, *core_); });
+}
+
+void SoftSlice::detach_multicast(Qpn id, const Gid& group) {
+    const bool last = on_poller([&](SliceCore& core) {
+        QueuePair* qp = core.qp(id);
+        return qp != nullptr && core.detach(*qp, group);
+    });
+    if (last) {
+        leave(group);
     }
 }
 
@@ -280,6 +494,28 @@ SrqState SoftSlice::save_srq(Srqn id) const {
     return on_poller([&](SliceCore& core) {
         const SharedReceiveQueue* srq = core.srq(id);
         return srq != nullptr ? srq->save() : SrqState{};
+    });
+}
+
+FastMrState SoftSlice::save_fast_mr(Key key) const {
+    return on_poller([&](SliceCore& core) {
+        const MemoryRegion* region = core.gate().find_name(key);
+        return region != nullptr ? state_of(*region) : FastMrState{};
+    });
+}
+
+std::vector<Iova> SoftSlice::save_fast_pages(Key key) const {
+    return on_poller([&](SliceCore& core) {
+        const MemoryRegion* region = core.gate().find_name(key);
+        return region != nullptr && region->valid ? region->pages.pages().blocks
+                                                  : std::vector<Iova>{};
+    });
+}
+
+MwState SoftSlice::save_mw(Key key) const {
+    return on_poller([&](SliceCore& core) {
+        const MemoryRegion* window = core.gate().find_name(key);
+        return window != nullptr ? window_state(*window) : MwState{};
     });
 }
 
@@ -322,6 +558,56 @@ Result<> SoftSlice::restore_srq(Srqn id, const SrqState& state) {
     return on_poller([&](SliceCore& core) -> Result<> {
         SharedReceiveQueue* srq = core.srq(id);
         return srq != nullptr ? srq->restore(state) : fail(no_such_object);
+    });
+}
+
+Result<> SoftSlice::restore_fast_mr(Key key, const FastMrState& state, std::vector<Iova> pages) {
+    if (name_of(key) != name_of(Key{state.key}) || state.valid > 1 || state.reserved != 0 ||
+        state.start > UINT64_MAX - state.length) {
+        return fail(std::errc::invalid_argument);
+    }
+    GuestBuffer buffer;
+    if (state.valid == 1) {
+        auto mapped = GuestBuffer::map(core_->memory(), {std::move(pages), state.block_shift,
+                                                         state.first_offset, state.length});
+        if (!mapped) {
+            return fail(mapped.error());
+        }
+        buffer = std::move(*mapped);
+    }
+    return on_poller([&](SliceCore& core) -> Result<> {
+        MemoryRegion* region = core.gate().find_name(key);
+        if (region == nullptr || region->kind != KeyKind::fast_region ||
+            !region->pages.load(buffer)) {
+            return fail(std::errc::invalid_argument);
+        }
+        region->key = Key{state.key};
+        region->valid = state.valid == 1;
+        region->start = state.start;
+        region->length = state.length;
+        region->access_flags = state.access_flags | MemoryRegion::local_read;
+        return {};
+    });
+}
+
+Result<> SoftSlice::restore_mw(Key key, const MwState& state) {
+    if (name_of(key) != name_of(Key{state.key}) || state.bound > 1 || state.reserved != 0 ||
+        (state.bound == 1 && state.length == 0)) {
+        return fail(std::errc::invalid_argument);
+    }
+    return on_poller([&](SliceCore& core) -> Result<> {
+        MemoryRegion* window = core.gate().find_name(key);
+        QueuePair* owner = core.qp(Qpn{state.owner});
+        if (window == nullptr ||
+            (owner != nullptr) != (window->kind == KeyKind::window_2 && state.bound == 1)) {
+            return fail(std::errc::invalid_argument);
+        }
+        window->key = Key{state.key};
+        const vrdma_sq_bind bind{state.address, state.length, state.region, state.access_flags};
+        const bool restored =
+            state.bound == 0 ||
+            bind_window(core.gate(), Key{state.key}, window->pd, owner, bind) == VRDMA_VERR_NONE;
+        return restored ? Result<>{} : fail(std::errc::invalid_argument);
     });
 }
 

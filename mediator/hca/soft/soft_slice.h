@@ -25,10 +25,21 @@ class SoftSlice : public Slice {
     void post_async_event(EqId eq, std::uint8_t type, std::uint32_t id) override;
 
     Result<> create_cq(const CqSpec& spec) override;
+    Result<> resize_cq(Cqn id, const Translation& pages, std::uint32_t depth) override;
+    Result<> moderate_cq(Cqn id, const CqModeration& moderation) override;
     void destroy_cq(Cqn id) override;
 
     Result<> register_mr(MrSpec spec) override;
-    void deregister_mr(Key key) override;
+    Result<> reregister_mr(MrSpec spec) override;
+    Result<> deregister_mr(Key key) override;
+
+    void map_pages(Key key, std::uint64_t first, std::span<const Iova> pages,
+                   bool writable) override;
+    void refuse_pages(Key key, std::uint64_t first, std::uint64_t count) override;
+    void unmap_pages(Key key, std::uint64_t first, std::uint64_t count) override;
+
+    Result<> allocate_mw(const MwSpec& spec) override;
+    void deallocate_mw(Key key) override;
 
     Result<> create_ah(const AhSpec& spec) override;
     void destroy_ah(AhId id) override;
@@ -43,17 +54,32 @@ class SoftSlice : public Slice {
     Result<vrdma_qp_attr> query_qp(Qpn id) const override;
     void destroy_qp(Qpn id) override;
 
+    Result<> attach_multicast(Qpn id, const Gid& group) override;
+    void detach_multicast(Qpn id, const Gid& group) override;
+
+    void listen(std::uint64_t service) override;
+    void unlisten(std::uint64_t service) override;
+
+    vrdma_counters counters() const override;
+    std::uint64_t clock() const override;
+    void set_clock(std::uint64_t now) override;
+
     void freeze() override;
     void thaw() override;
 
     EqState save_eq(EqId id) const override;
     CqState save_cq(Cqn id) const override;
     SrqState save_srq(Srqn id) const override;
+    FastMrState save_fast_mr(Key key) const override;
+    std::vector<Iova> save_fast_pages(Key key) const override;
+    MwState save_mw(Key key) const override;
     QpState save_qp(Qpn id) const override;
     std::vector<vrdma_sge> save_held_receive(Qpn id) const override;
     Result<> restore_eq(EqId id, const EqState& state) override;
     Result<> restore_cq(Cqn id, const CqState& state) override;
     Result<> restore_srq(Srqn id, const SrqState& state) override;
+    Result<> restore_fast_mr(Key key, const FastMrState& state, std::vector<Iova> pages) override;
+    Result<> restore_mw(Key key, const MwState& state) override;
     Result<> restore_qp(Qpn id, const QpState& state,
                         std::span<const vrdma_sge> held_receive) override;
 
@@ -75,6 +101,9 @@ class SoftSlice : public Slice {
     }
 
     void clear_gid(std::uint32_t index);
+    void retire(const MemoryRegion& region);
+    void release(const SparsePages::Removed& removed);
+    void leave(const Gid& group);
     // Until nobody touches what this slice no longer has.
     void drain() { pollers_.drain(poller_); }
 
@@ -82,6 +111,7 @@ class SoftSlice : public Slice {
     Poller& poller_; // the slice's own
     std::unique_ptr<SliceCore> core_;
     Poller::Watch kick_;
+    std::vector<std::uint64_t> services_; // that it listens to
 };
 
 } // namespace vrdma::hca::soft

@@ -22,13 +22,21 @@ struct WqeError {
     explicit operator bool() const noexcept { return status != 0; }
 };
 
+// Bit n stands for opcode n.
+using OpcodeSet = std::uint64_t;
+
+// The send WQEs that a QP may have. Some are the guest kernel's alone.
+OpcodeSet legal_opcodes(QpType type, bool kernel) noexcept;
+
 // What a queue allows.
 struct WqeLimits {
     QpType type = QpType::rc;
+    bool shared = false; // an SRQ, whose WQEs have cookies
+    std::uint16_t max_sge = 0;
     std::uint32_t stride = 0; // bytes of an entry
     std::uint32_t max_inline = 0;
-    std::uint16_t max_sge = 0;
-    bool shared = false; // an SRQ, whose WQEs have cookies
+    std::uint32_t payload_offset = VRDMA_SQ_PAYLOAD_OFFSET; // in a send WQE
+    OpcodeSet opcodes = 0;                                  // of send WQEs
 };
 
 // What the peer needs to know of a request.
@@ -39,10 +47,11 @@ struct Message {
     std::uint32_t imm = 0; // network order
     std::uint64_t length = 0;
 
-    Key rkey;
+    Key rkey; // or that of the peer's that SEND_WITH_INV ends
     std::uint64_t remote_address = 0;
     std::uint64_t compare_add = 0;
     std::uint64_t swap = 0;
+    Srqn srqn; // XRC
 
     bool has_imm() const noexcept {
         return opcode == VRDMA_SQ_SEND_WITH_IMM || opcode == VRDMA_SQ_RDMA_WRITE_WITH_IMM;
@@ -52,12 +61,25 @@ struct Message {
     }
     // Bytes flow from the peer to here.
     bool is_fetch() const noexcept { return opcode == VRDMA_SQ_RDMA_READ || is_atomic(); }
+    // The target is a word.
+    bool is_aligned() const noexcept { return is_atomic() || opcode == VRDMA_SQ_ATOMIC_WRITE; }
+    // No peer sees it.
+    bool is_local() const noexcept {
+        return opcode == VRDMA_SQ_BIND_MW || opcode == VRDMA_SQ_LOCAL_INV ||
+               opcode == VRDMA_SQ_REG_MR;
+    }
 };
 
 struct SendWqe : Message {
     AhId ah;
+    bool has_av = false; // av says what else an AH would
+    vrdma_av av;
     Qpn dest_qpn;
     std::uint32_t qkey = 0;
+
+    // Of the opcodes with these names.
+    vrdma_sq_bind bind;
+    vrdma_sq_reg reg;
 
     // Inline data stays in the ring: nothing in it needs validation.
     std::span<std::byte> inline_data;

@@ -18,9 +18,39 @@ bool GuestCq::valid(const vrdma_cqe& entry) const {
     return (load_acquire(entry.ctrl) & VRDMA_CQE_PHASE) == phase;
 }
 
+vrdma_cqe* GuestCq::place(Buffer& buffer, std::uint32_t index, std::uint32_t depth) {
+    return buffer.at<vrdma_cqe>(VRDMA_QUEUE_CONTROL_SIZE +
+                                std::uint64_t{index & (depth - 1)} * sizeof(vrdma_cqe));
+}
+
 void GuestCq::seek() {
-    const std::uint64_t index = consumer_ & (depth_ - 1);
-    next_ = buffer_.at<vrdma_cqe>(VRDMA_QUEUE_CONTROL_SIZE + index * sizeof(vrdma_cqe));
+    next_ = place(buffer_, consumer_, depth_);
+}
+
+void GuestCq::prepare(Buffer& buffer, std::uint32_t depth) const {
+    auto& control = *buffer.at<vrdma_cq_control>(0);
+    control.consumer = consumer_;
+    control.arm = control_->arm;
+    for (std::uint32_t i = consumer_; i != consumer_ + depth; ++i) {
+        place(buffer, i, depth)->ctrl = (i & depth) == 0 ? 0 : VRDMA_CQE_PHASE;
+    }
+}
+
+void GuestCq::adopt(Buffer buffer, std::uint32_t depth) {
+    for (std::uint32_t i = consumer_; i != consumer_ + depth_; ++i) {
+        const vrdma_cqe& from = *place(buffer_, i, depth_);
+        const std::uint32_t phase = (i & depth_) == 0 ? VRDMA_CQE_PHASE : 0;
+        if ((load_acquire(from.ctrl) & VRDMA_CQE_PHASE) != phase) {
+            break;
+        }
+        vrdma_cqe& to = *place(buffer, i, depth);
+        to = from;
+        to.ctrl = (from.ctrl & ~VRDMA_CQE_PHASE) | ((i & depth) == 0 ? VRDMA_CQE_PHASE : 0);
+    }
+    buffer_ = std::move(buffer);
+    depth_ = depth;
+    control_ = buffer_.at<vrdma_cq_control>(0);
+    seek();
 }
 
 void GuestCq::take() {
@@ -39,14 +69,17 @@ std::optional<Completion> GuestCq::poll() {
         .opcode = static_cast<ibv_wc_opcode>(VRDMA_GET(VRDMA_CQE_OPCODE, entry.ctrl)),
         .receive = (entry.ctrl & VRDMA_CQE_RECV) != 0,
         .with_imm = (entry.ctrl & VRDMA_CQE_WITH_IMM) != 0,
+        .with_inv = (entry.ctrl & VRDMA_CQE_WITH_INV) != 0,
         .with_grh = (entry.ctrl & VRDMA_CQE_GRH) != 0,
         .qpn = entry.qpn,
         .index = entry.wqe_index,
         .byte_len = entry.byte_len,
         .imm = entry.imm,
         .src_qpn = entry.src_qpn,
+        .srqn = entry.srqn,
         .vendor_err = entry.vendor_err,
-        .header = entry.header};
+        .header = entry.header,
+        .timestamp = entry.timestamp};
     take();
     return completion;
 }

@@ -18,14 +18,17 @@ struct Completion {
     ibv_wc_opcode opcode = IBV_WC_SEND;
     bool receive = false;
     bool with_imm = false;
+    bool with_inv = false; // imm is the key
     bool with_grh = false;
     std::uint32_t qpn = 0;
     std::uint32_t index = 0;
     std::uint32_t byte_len = 0;
     std::uint32_t imm = 0;
     std::uint32_t src_qpn = 0;
+    std::uint32_t srqn = 0; // XRC
     std::uint32_t vendor_err = 0;
     std::uint8_t header = 0;
+    std::uint64_t timestamp = 0;
 };
 
 class GuestCq {
@@ -43,8 +46,13 @@ class GuestCq {
     // As ibv_req_notify_cq; poll once more after it.
     void arm(bool solicited_only);
 
+    // Another ring (see vrdma_cmd_resize_cq): made ready before, taken into use after the command.
+    void prepare(Buffer& buffer, std::uint32_t depth) const;
+    void adopt(Buffer buffer, std::uint32_t depth);
+
   private:
     bool valid(const vrdma_cqe& entry) const;
+    static vrdma_cqe* place(Buffer& buffer, std::uint32_t index, std::uint32_t depth);
     void seek();
 
     Cqn id_;

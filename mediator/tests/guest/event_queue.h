@@ -14,6 +14,7 @@ namespace vrdma::test {
 struct Event {
     std::uint32_t type = 0;
     std::uint32_t id = 0;
+    std::uint64_t detail = 0;
 
     friend bool operator==(const Event&, const Event&) = default;
 };
@@ -36,7 +37,7 @@ class GuestEq {
         if ((header & VRDMA_EQE_PHASE) != phase) {
             return std::nullopt;
         }
-        const Event event{VRDMA_GET(VRDMA_EQE_TYPE, header), entry.id};
+        const Event event{VRDMA_GET(VRDMA_EQE_TYPE, header), entry.id, entry.detail};
         store_release(control().consumer, ++consumer_);
         return event;
     }

@@ -33,6 +33,28 @@ vrdma_doorbell_page* new_doorbells() {
     return static_cast<vrdma_doorbell_page*>(pages);
 }
 
+// Each id is a name of its own, with some tag.
+Key make_key(std::uint32_t id) {
+    return Key{(0x1000 + id) << 8 | 0x5a};
+}
+
+template <typename Specs, typename Save>
+auto save_all(const Specs& specs, Save&& save) {
+    std::vector<decltype(save(specs.front()))> states;
+    states.reserve(specs.size());
+    for (const auto& spec : specs) {
+        states.push_back(save(spec));
+    }
+    return states;
+}
+
+template <typename Specs, typename States, typename Restore>
+void restore_all(const Specs& specs, const States& states, Restore&& restore) {
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+        value(restore(specs[i], states[i]));
+    }
+}
+
 } // namespace
 
 hca::Gid ipv4_gid(std::uint8_t n) {
@@ -44,9 +66,10 @@ std::unique_ptr<GuestMemory> Guest::default_memory() {
 }
 
 Guest::Guest(hca::Hca& hca, std::string name, const hca::Gid& gid,
-             std::unique_ptr<GuestMemory> memory)
+             std::unique_ptr<GuestMemory> memory, const hca::QpnRange& qpns)
     : name_{std::move(name)},
       gid_{gid},
+      qpns_{qpns},
       memory_{std::move(memory)},
       pages_{*memory_},
       doorbells_{new_doorbells(), std::free} {
@@ -70,6 +93,7 @@ void Guest::carve(hca::Hca& hca) {
                               .memory = memory_.get(),
                               .doorbells = {doorbells_.get(), doorbell_pages},
                               .kick_fd = kick_.fd(),
+                              .qpns = qpns_,
                               .max_qp = 1 << 16,
                               .max_cq = 1 << 16,
                               .max_mr = 1 << 16},
@@ -80,9 +104,19 @@ MemoryRegion Guest::register_mr(std::uint64_t size, const MrOptions& options) {
     return register_mr(pages_.allocate(size, options.scattered), options);
 }
 
+MemoryRegion Guest::register_on_demand(std::uint64_t size, std::uint32_t access_flags) {
+    MemoryRegion region = register_mr(pages_.allocate(size), {.access_flags = access_flags});
+    value(slice_->deregister_mr(region.key));
+    hca::MrSpec& spec = mr_specs_.back();
+    spec.access_flags |= IBV_ACCESS_ON_DEMAND;
+    spec.pages.blocks.clear();
+    value(slice_->register_mr(spec));
+    return region;
+}
+
 MemoryRegion Guest::register_mr(Buffer buffer, const MrOptions& options) {
     const std::uint32_t id = next_id_++;
-    MemoryRegion region{std::move(buffer), Key{0x1000 + id},
+    MemoryRegion region{std::move(buffer), make_key(id),
                         0x7f0000000000 + (std::uint64_t{id} << 32)};
     mr_specs_.push_back({.key = region.key,
                          .pd = options.pd,
@@ -90,38 +124,73 @@ MemoryRegion Guest::register_mr(Buffer buffer, const MrOptions& options) {
                          .length = region.buffer.size(),
                          .access_flags = options.access_flags,
                          .dma = false,
+                         .fast_pages = 0,
                          .pages = region.buffer.pages()});
     value(slice_->register_mr(mr_specs_.back()));
     return region;
 }
 
-GuestCq Guest::create_cq(std::uint32_t depth) {
-    const Cqn id{next_id_++};
+Key Guest::allocate_mr(std::uint32_t pages, PdId mr_pd) {
+    hca::MrSpec spec;
+    spec.key = make_key(next_id_++);
+    spec.pd = mr_pd;
+    spec.fast_pages = pages;
+    mr_specs_.push_back(spec);
+    value(slice_->register_mr(spec));
+    return spec.key;
+}
+
+Key Guest::allocate_mw(std::uint32_t type, PdId mw_pd) {
+    mw_specs_.push_back({make_key(next_id_++), mw_pd, type});
+    value(slice_->allocate_mw(mw_specs_.back()));
+    return mw_specs_.back().key;
+}
+
+GuestCq Guest::create_cq(std::uint32_t depth, hca::CqSpec spec) {
     Buffer buffer = pages_.allocate(VRDMA_QUEUE_CONTROL_SIZE + depth * sizeof(vrdma_cqe));
-    cq_specs_.push_back({id, buffer.pages(), depth, eq_->id()});
-    value(slice_->create_cq(cq_specs_.back()));
-    return {id, std::move(buffer), depth};
+    spec.id = Cqn{next_id_++};
+    spec.pages = buffer.pages();
+    spec.depth = depth;
+    spec.eq = eq_->id();
+    cq_specs_.push_back(spec);
+    value(slice_->create_cq(spec));
+    return {spec.id, std::move(buffer), depth};
+}
+
+Result<> Guest::resize_cq(GuestCq& cq, std::uint32_t depth) {
+    Buffer buffer = pages_.allocate(VRDMA_QUEUE_CONTROL_SIZE + depth * sizeof(vrdma_cqe));
+    cq.prepare(buffer, depth);
+    const auto resized = slice_->resize_cq(cq.id(), buffer.pages(), depth);
+    if (resized) {
+        const auto spec = std::ranges::find(cq_specs_, cq.id(), &hca::CqSpec::id);
+        spec->pages = buffer.pages();
+        spec->depth = depth;
+        cq.adopt(std::move(buffer), depth);
+    }
+    return resized;
 }
 
 GuestSrq Guest::create_srq(const SrqShape& shape) {
     const Srqn id{next_id_++};
     Buffer buffer = pages_.allocate(vrdma_srq_buffer_size(shape.depth, shape.stride_shift));
-    srq_specs_.push_back(
-        {id, shape.pd, buffer.pages(), shape.depth, shape.stride_shift, shape.max_sge});
+    srq_specs_.push_back({id, shape.pd, buffer.pages(), shape.depth, shape.stride_shift,
+                          shape.max_sge, shape.xrcd, shape.cq});
     value(slice_->create_srq(srq_specs_.back()));
     return {id, shape, std::move(buffer)};
 }
 
 GuestQp Guest::create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const QpShape& shape,
                          std::uint32_t doorbell_page) {
-    const Qpn id{next_id_++};
+    const bool receives = shape.type != hca::QpType::xrc_send;
+    const Qpn id = shape.gsi ? hca::gsi_qpn : Qpn{qpns_.first + next_id_++};
     Buffer buffer = pages_.allocate(shape.buffer_size());
     qp_specs_.push_back({.id = id,
                          .type = shape.type,
                          .pd = pd,
                          .send_cq = send_cq.id(),
-                         .recv_cq = recv_cq.id(),
+                         .recv_cq = receives ? recv_cq.id() : Cqn{},
                          .srq = shape.srq,
+                         .xrcd = {},
                          .pages = buffer.pages(),
                          .sq_depth = shape.sq_depth,
                          .rq_depth = shape.rq_depth,
@@ -136,15 +205,17 @@ GuestQp Guest::create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const Q
     return {id, shape, std::move(buffer), doorbell(doorbell_page, slot)};
 }
 
+Qpn Guest::create_xrc_recv(XrcdId xrcd) {
+    hca::QpSpec spec;
+    spec.id = Qpn{next_id_++};
+    spec.type = hca::QpType::xrc_recv;
+    spec.xrcd = xrcd;
+    qp_specs_.push_back(spec);
+    value(slice_->create_qp(spec));
+    return spec.id;
+}
+
 void Guest::migrate(hca::Hca& to) {
-    const auto save_all = [](const auto& specs, auto&& save) {
-        std::vector<decltype(save(specs.front()))> states;
-        states.reserve(specs.size());
-        for (const auto& spec : specs) {
-            states.push_back(save(spec));
-        }
-        return states;
-    };
     slice_->freeze();
     const auto eqs =
         save_all(eq_specs_, [&](const auto& spec) { return slice_->save_eq(spec.id); });
@@ -156,23 +227,37 @@ void Guest::migrate(hca::Hca& to) {
         save_all(qp_specs_, [&](const auto& spec) { return slice_->save_held_receive(spec.id); });
     const auto qps =
         save_all(qp_specs_, [&](const auto& spec) { return slice_->save_qp(spec.id); });
+    const auto mws =
+        save_all(mw_specs_, [&](const auto& spec) { return slice_->save_mw(spec.key); });
+    const auto fast =
+        save_all(mr_specs_, [&](const auto& spec) { return slice_->save_fast_mr(spec.key); });
+    const auto fast_pages =
+        save_all(mr_specs_, [&](const auto& spec) { return slice_->save_fast_pages(spec.key); });
     slice_.reset();
 
     carve(to);
     slice_->freeze();
     create_objects();
-    for (std::size_t i = 0; i < eqs.size(); ++i) {
-        value(slice_->restore_eq(eq_specs_[i].id, eqs[i]));
-    }
-    for (std::size_t i = 0; i < cqs.size(); ++i) {
-        value(slice_->restore_cq(cq_specs_[i].id, cqs[i]));
-    }
-    for (std::size_t i = 0; i < srqs.size(); ++i) {
-        value(slice_->restore_srq(srq_specs_[i].id, srqs[i]));
-    }
+    restore_all(eq_specs_, eqs, [&](const auto& spec, const auto& state) {
+        return slice_->restore_eq(spec.id, state);
+    });
+    restore_all(cq_specs_, cqs, [&](const auto& spec, const auto& state) {
+        return slice_->restore_cq(spec.id, state);
+    });
+    restore_all(srq_specs_, srqs, [&](const auto& spec, const auto& state) {
+        return slice_->restore_srq(spec.id, state);
+    });
     for (std::size_t i = 0; i < qps.size(); ++i) {
         value(slice_->restore_qp(qp_specs_[i].id, qps[i], held_receives[i]));
     }
+    for (std::size_t i = 0; i < fast.size(); ++i) {
+        if (mr_specs_[i].fast_pages != 0) {
+            value(slice_->restore_fast_mr(mr_specs_[i].key, fast[i], fast_pages[i]));
+        }
+    }
+    restore_all(mw_specs_, mws, [&](const auto& spec, const auto& state) {
+        return slice_->restore_mw(spec.key, state);
+    });
     slice_->thaw();
 }
 
@@ -187,6 +272,9 @@ void Guest::create_objects() {
     }
     for (const auto& spec : mr_specs_) {
         value(slice_->register_mr(spec));
+    }
+    for (const auto& spec : mw_specs_) {
+        value(slice_->allocate_mw(spec));
     }
     for (const auto& spec : ah_specs_) {
         value(slice_->create_ah(spec));
@@ -261,9 +349,13 @@ void move_to_init(Guest& guest, const GuestQp& qp, std::uint32_t access_flags) {
 }
 
 void connect(Guest& guest, const GuestQp& qp, const hca::Gid& peer_gid, Qpn peer) {
-    move_to_init(guest, qp);
-    value(guest.slice().modify_qp(qp.id(), rtr_attr(peer_gid, peer)));
-    value(guest.slice().modify_qp(qp.id(), rts_attr()));
+    connect(guest, qp.id(), peer_gid, peer);
+}
+
+void connect(Guest& guest, Qpn qp, const hca::Gid& peer_gid, Qpn peer) {
+    value(guest.slice().modify_qp(qp, init_attr()));
+    value(guest.slice().modify_qp(qp, rtr_attr(peer_gid, peer)));
+    value(guest.slice().modify_qp(qp, rts_attr()));
 }
 
 void connect_both(Guest& a, const GuestQp& a_qp, Guest& b, const GuestQp& b_qp) {

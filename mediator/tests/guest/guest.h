@@ -49,7 +49,7 @@ class Guest final : public hca::SliceHost {
     static constexpr PdId pd{1};
 
     Guest(hca::Hca& hca, std::string name, const hca::Gid& gid,
-          std::unique_ptr<GuestMemory> memory = default_memory());
+          std::unique_ptr<GuestMemory> memory = default_memory(), const hca::QpnRange& qpns = {});
     Guest(const Guest&) = delete;
     Guest& operator=(const Guest&) = delete;
     ~Guest() override;
@@ -64,10 +64,19 @@ class Guest final : public hca::SliceHost {
 
     MemoryRegion register_mr(std::uint64_t size, const MrOptions& options = {});
     MemoryRegion register_mr(Buffer buffer, const MrOptions& options = {});
-    GuestCq create_cq(std::uint32_t depth = 64);
+    // Nothing of it is mapped.
+    MemoryRegion register_on_demand(std::uint64_t size, std::uint32_t access_flags = all_access);
+    // A region without memory, and a window.
+    Key allocate_mr(std::uint32_t pages, PdId mr_pd = pd);
+    Key allocate_mw(std::uint32_t type, PdId mw_pd = pd);
+    // The rest of the spec is as given.
+    GuestCq create_cq(std::uint32_t depth = 64, hca::CqSpec spec = {});
+    Result<> resize_cq(GuestCq& cq, std::uint32_t depth);
     GuestSrq create_srq(const SrqShape& shape = {});
     GuestQp create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const QpShape& shape = {},
                       std::uint32_t doorbell_page = 1);
+    // It has neither queues nor CQs.
+    Qpn create_xrc_recv(XrcdId xrcd);
     AhId create_ah(const hca::Gid& to, PdId ah_pd = pd);
 
     Doorbell doorbell(std::uint32_t page, std::uint32_t slot);
@@ -91,6 +100,7 @@ class Guest final : public hca::SliceHost {
 
     const std::string name_;
     hca::Gid gid_;
+    const hca::QpnRange qpns_;
     std::unique_ptr<GuestMemory> memory_;
     PageAllocator pages_;
     std::unique_ptr<vrdma_doorbell_page[], void (*)(void*)> doorbells_;
@@ -105,6 +115,7 @@ class Guest final : public hca::SliceHost {
     std::vector<hca::EqSpec> eq_specs_;
     std::vector<hca::CqSpec> cq_specs_;
     std::vector<hca::MrSpec> mr_specs_;
+    std::vector<hca::MwSpec> mw_specs_;
     std::vector<hca::AhSpec> ah_specs_;
     std::vector<hca::SrqSpec> srq_specs_;
     std::vector<hca::QpSpec> qp_specs_;
@@ -120,6 +131,7 @@ vrdma_qp_attr state_attr(ibv_qp_state state);
 void move_to_init(Guest& guest, const GuestQp& qp, std::uint32_t access_flags = all_access);
 // From RESET to RTS, towards a peer or (UD) nobody in particular.
 void connect(Guest& guest, const GuestQp& qp, const hca::Gid& peer_gid, Qpn peer);
+void connect(Guest& guest, Qpn qp, const hca::Gid& peer_gid, Qpn peer);
 // Each to the other.
 void connect_both(Guest& a, const GuestQp& a_qp, Guest& b, const GuestQp& b_qp);
 void activate_ud(Guest& guest, const GuestQp& qp, std::uint32_t qkey);

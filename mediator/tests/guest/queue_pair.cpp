@@ -61,11 +61,21 @@ void GuestQp::write_send(const SendWr& wr) {
         wqe.raddr = wr.raddr;
     }
     std::byte* payload = entry + VRDMA_SQ_PAYLOAD_OFFSET;
+    if (shape_.type == hca::QpType::xrc_send) {
+        const vrdma_sq_xrc xrc{wr.srq.value, 0};
+        std::memcpy(payload, &xrc, sizeof(xrc));
+        payload += sizeof(xrc);
+    }
     write_bytes(payload, wr.inline_data);
     if (is_atomic(wr.opcode)) {
         const vrdma_sq_atomic operands{wr.compare_add, wr.swap};
         std::memcpy(payload, &operands, sizeof(operands));
         payload += sizeof(operands);
+    }
+    if (wr.opcode == VRDMA_SQ_BIND_MW) {
+        std::memcpy(payload, wr.bind, sizeof(*wr.bind));
+    } else if (wr.opcode == VRDMA_SQ_REG_MR) {
+        std::memcpy(payload, wr.reg, sizeof(*wr.reg));
     }
     write_bytes(payload, std::as_bytes(wr.sges));
     const auto num_sge = static_cast<std::uint32_t>(wr.sges.size());

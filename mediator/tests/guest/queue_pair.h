@@ -23,6 +23,9 @@ struct SendWr {
     AhId ah{};
     Qpn dest_qpn{};
     std::uint32_t qkey = 0;
+    Srqn srq{};                          // XRC
+    const vrdma_sq_bind* bind = nullptr; // of BIND_MW
+    const vrdma_sq_reg* reg = nullptr;   // of REG_MR
 };
 
 // The shape of a QP.
@@ -36,7 +39,8 @@ struct QpShape {
     std::uint16_t max_send_sge = 4;
     std::uint16_t max_recv_sge = 3;
     bool signal_all = false;
-    Srqn srq{}; // in the place of an RQ
+    Srqn srq{};       // in the place of an RQ
+    bool gsi = false; // QP1, with type ud
 
     static QpShape sharing(Srqn srq, hca::QpType type = hca::QpType::rc) {
         QpShape shape;
@@ -44,6 +48,14 @@ struct QpShape {
         shape.rq_depth = 0;
         shape.max_recv_sge = 0;
         shape.srq = srq;
+        return shape;
+    }
+
+    static QpShape xrc_send() {
+        QpShape shape;
+        shape.type = hca::QpType::xrc_send;
+        shape.rq_depth = 0;
+        shape.max_recv_sge = 0;
         return shape;
     }
 

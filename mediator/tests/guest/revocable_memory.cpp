@@ -47,7 +47,7 @@ std::byte* map(const UniqueFd& file, std::uint64_t size) {
 RevocableMemory::RevocableMemory(std::uint64_t size) : RevocableMemory{make_file(size), size} {}
 
 RevocableMemory::RevocableMemory(UniqueFd file, std::uint64_t size)
-    : GuestMemory{map(file, size), size},
+    : GuestMemory{map(file, size), size, &faults_},
       file_{std::move(file)},
       gone_{std::make_unique<std::atomic<bool>[]>(size / page)} {
     assert(current.load() == nullptr);
@@ -83,7 +83,7 @@ bool RevocableMemory::show_scratch(std::byte* address) noexcept {
         return false;
     }
     std::byte* const start = base + (address - base) / page * page;
-    faults_.fetch_add(1);
+    std::atomic_ref{faults_}.fetch_add(1);
     return ::mmap(start, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
                   0) != MAP_FAILED;
 }

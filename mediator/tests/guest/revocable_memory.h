@@ -24,7 +24,6 @@ class RevocableMemory final : public GuestMemory {
     void revoke(Iova iova, std::uint64_t length);
     void restore(Iova iova, std::uint64_t length);
 
-    std::uint64_t scratch_faults() const noexcept override { return faults_.load(); }
     void release(Iova iova, std::uint64_t length) noexcept override;
     unsigned releases() const { return releases_.load(); }
 
@@ -36,7 +35,7 @@ class RevocableMemory final : public GuestMemory {
 
     UniqueFd file_;
     std::unique_ptr<std::atomic<bool>[]> gone_; // by page
-    std::atomic<std::uint64_t> faults_{0};
+    std::uint64_t faults_ = 0;                  // of many threads
     std::atomic<unsigned> releases_{0};
 };
 

@@ -16,6 +16,8 @@ struct SrqShape {
     std::uint8_t stride_shift = 6;
     std::uint16_t max_sge = 3;
     PdId pd{1};
+    XrcdId xrcd{};
+    Cqn cq{}; // with an XRC domain
 };
 
 class GuestSrq {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "mediator/hca/hca.h"
@@ -21,19 +22,29 @@ class FakeSlice final : public Slice {
     std::optional<std::errc> next_error;
 
     Iova status_page{};
+    std::uint64_t clock_now = 0;
     bool frozen = false;
     std::map<std::uint32_t, Gid> gids;
     std::map<EqId, EqSpec> eqs;
     std::map<Cqn, CqSpec> cqs;
     std::map<Key, MrSpec> mrs;
+    std::map<Key, MwSpec> mws;
     std::map<AhId, AhSpec> ahs;
     std::map<Srqn, SrqSpec> srqs;
     std::map<Qpn, QpSpec> qps;
+    std::map<Gid, std::set<Qpn>> groups;
+    std::set<std::uint64_t> services;
     std::map<EqId, EqState> eq_states;
     std::map<Cqn, CqState> cq_states;
     std::map<Srqn, SrqState> srq_states;
+    std::map<Key, FastMrState> fast_states;
+    std::map<Key, std::vector<Iova>> fast_pages;
+    std::map<Key, MwState> mw_states;
     std::map<Qpn, QpState> qp_states;
     std::map<Qpn, std::vector<vrdma_sge>> held_receives;
+    vrdma_counters counted{};
+    std::map<Key, std::map<std::uint64_t, std::pair<Iova, bool>>> mapped; // page: where, writable
+    std::vector<std::pair<Key, std::pair<std::uint64_t, std::uint64_t>>> refused;
     std::vector<EqId> eq_order; // in which they were created
 
     Result<> set_status_page(Iova page) override {
@@ -58,12 +69,58 @@ class FakeSlice final : public Slice {
     void post_async_event(EqId, std::uint8_t, std::uint32_t) override {}
 
     Result<> create_cq(const CqSpec& spec) override { return add(cqs, cq_states, spec); }
+    Result<> resize_cq(Cqn id, const Translation& pages, std::uint32_t depth) override {
+        return outcome().map([&] {
+            cqs.at(id).pages = pages;
+            cqs.at(id).depth = depth;
+        });
+    }
+    Result<> moderate_cq(Cqn id, const CqModeration& moderation) override {
+        return outcome().map([&] { cqs.at(id).moderation = moderation; });
+    }
     void destroy_cq(Cqn id) override { remove(cqs, cq_states, id); }
 
     Result<> register_mr(MrSpec spec) override {
-        return outcome().map([&] { mrs.emplace(spec.key, std::move(spec)); });
+        return outcome().map([&] {
+            if (spec.fast_pages != 0) {
+                fast_states[spec.key].key = spec.key.value;
+                fast_pages[spec.key] = {};
+            }
+            mrs.emplace(spec.key, std::move(spec));
+        });
     }
-    void deregister_mr(Key key) override { mrs.erase(key); }
+    Result<> reregister_mr(MrSpec spec) override {
+        return outcome().map([&] { mrs.at(spec.key) = std::move(spec); });
+    }
+    Result<> deregister_mr(Key key) override {
+        return outcome().map([&] { mrs.erase(key); });
+    }
+
+    Result<> allocate_mw(const MwSpec& spec) override {
+        return outcome().map([&] {
+            mws.emplace(spec.key, spec);
+            mw_states[spec.key].key = spec.key.value;
+        });
+    }
+    void deallocate_mw(Key key) override {
+        mws.erase(key);
+        mw_states.erase(key);
+    }
+
+    void map_pages(Key key, std::uint64_t first, std::span<const Iova> pages,
+                   bool writable) override {
+        for (std::size_t i = 0; i < pages.size(); ++i) {
+            mapped[key][first + i] = {pages[i], writable};
+        }
+    }
+    void refuse_pages(Key key, std::uint64_t first, std::uint64_t count) override {
+        refused.push_back({key, {first, count}});
+    }
+    void unmap_pages(Key key, std::uint64_t first, std::uint64_t count) override {
+        std::erase_if(mapped[key], [&](const auto& page) {
+            return page.first >= first && page.first - first < count;
+        });
+    }
 
     Result<> create_ah(const AhSpec& spec) override {
         return outcome().map([&] { ahs.emplace(spec.id, spec); });
@@ -90,10 +147,22 @@ class FakeSlice final : public Slice {
         return outcome().map([&] { merge(qp_states.at(id).attr, attr); });
     }
     Result<vrdma_qp_attr> query_qp(Qpn id) const override { return qp_states.at(id).attr; }
+    Result<> attach_multicast(Qpn id, const Gid& group) override {
+        return outcome().map([&] { groups[group].insert(id); });
+    }
+    void detach_multicast(Qpn id, const Gid& group) override { groups.at(group).erase(id); }
+
+    void listen(std::uint64_t service) override { services.insert(service); }
+    void unlisten(std::uint64_t service) override { services.erase(service); }
     void destroy_qp(Qpn id) override {
         remove(qps, qp_states, id);
         held_receives.erase(id);
     }
+
+    vrdma_counters counters() const override { return counted; }
+
+    std::uint64_t clock() const override { return clock_now; }
+    void set_clock(std::uint64_t now) override { clock_now = now; }
 
     void freeze() override { frozen = true; }
     void thaw() override { frozen = false; }
@@ -101,6 +170,9 @@ class FakeSlice final : public Slice {
     EqState save_eq(EqId id) const override { return saved(eq_states, id); }
     CqState save_cq(Cqn id) const override { return saved(cq_states, id); }
     SrqState save_srq(Srqn id) const override { return saved(srq_states, id); }
+    FastMrState save_fast_mr(Key key) const override { return saved(fast_states, key); }
+    std::vector<Iova> save_fast_pages(Key key) const override { return saved(fast_pages, key); }
+    MwState save_mw(Key key) const override { return saved(mw_states, key); }
     QpState save_qp(Qpn id) const override { return saved(qp_states, id); }
     Result<> restore_eq(EqId id, const EqState& state) override {
         return outcome().map([&] { eq_states[id] = state; });
@@ -110,6 +182,15 @@ class FakeSlice final : public Slice {
     }
     Result<> restore_srq(Srqn id, const SrqState& state) override {
         return outcome().map([&] { srq_states[id] = state; });
+    }
+    Result<> restore_fast_mr(Key key, const FastMrState& state, std::vector<Iova> pages) override {
+        return outcome().map([&] {
+            fast_states[key] = state;
+            fast_pages[key] = std::move(pages);
+        });
+    }
+    Result<> restore_mw(Key key, const MwState& state) override {
+        return outcome().map([&] { mw_states[key] = state; });
     }
     std::vector<vrdma_sge> save_held_receive(Qpn id) const override {
         return saved(held_receives, id);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <vector>
 
+#include "mediator/tests/guest/revocable_memory.h"
 #include "mediator/verbs/tests/verbs_test.h"
 
 namespace vrdma::verbs {
@@ -158,21 +159,12 @@ TEST_F(PageListTest, AHugeCountCostsNothing) {
 }
 
 // A guest that has no page where it says: the window shows a scratch page.
-class HolesMemory : public GuestMemory {
-  public:
-    explicit HolesMemory(const GuestMemory& below)
-        : GuestMemory{below.at(Iova{0}, 0), below.size()} {}
-    std::uint64_t scratch_faults() const noexcept override { return faults_++; }
-    void release(Iova, std::uint64_t) noexcept override {}
-
-  private:
-    mutable std::uint64_t faults_ = 0;
-};
-
 TEST_F(PageListTest, PagesThatTheGuestDoesNotHaveAreRefused) {
-    HolesMemory holes{*memory};
+    test::RevocableMemory holes{memory->size()};
+    holes.revoke(Iova{0}, holes.size());
     EXPECT_EQ(error_of(read_page_list(holes, budget, pages(2 * page_size), 0, 2 * page_size)),
               std::errc::bad_address);
+    EXPECT_GT(holes.scratch_faults(), 0u);
 }
 
 TEST_F(PageListTest, RoundTrip) {

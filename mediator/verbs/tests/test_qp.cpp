@@ -125,10 +125,28 @@ TEST_F(QpTest, WhatItUsesExists) {
 }
 
 TEST_F(QpTest, TypesAreRcUcUd) {
-    for (const int type : {0, 1, 5, 255}) {
+    for (const int type : {0, 5, 255}) {
         EXPECT_EQ(create_error([&](auto& cmd) { cmd.qp_type = static_cast<std::uint8_t>(type); }),
                   std::errc::operation_not_supported);
     }
+}
+
+// Ask for GSI QPs; expect number 1 and datagrams for the guest kernel, once at a time, and for
+// nobody else.
+TEST_F(QpTest, TheGuestKernelHasOneGsiQp) {
+    auto cmd = qp_command(pd, cq);
+    cmd.qp_type = 1;
+    for (int i = 0; i < 2; ++i) {
+        const auto made = objects.qps.create(cmd).value();
+        EXPECT_EQ(made.qpn, Qpn{1});
+        EXPECT_EQ(side->slice.qps.at(made.qpn).type, hca::QpType::ud);
+        EXPECT_EQ(error_of(objects.qps.create(cmd)), std::errc::device_or_resource_busy);
+        ASSERT_TRUE(objects.qps.destroy(made.qpn));
+    }
+    const UcontextId user = objects.ucontexts.alloc().value();
+    auto forged = qp_command(make_pd(user), make_cq(eq, user), user);
+    forged.qp_type = 1;
+    EXPECT_EQ(error_of(objects.qps.create(forged)), std::errc::operation_not_supported);
 }
 
 TEST_F(QpTest, SizesHaveRanges) {
@@ -275,7 +293,11 @@ TEST_F(QpTest, RoundTrip) {
     ASSERT_EQ(modify(qp, to_init()), std::errc{});
     side->slice.qp_states.at(qp).sq_head = 99;
     make_qp(hca::QpType::ud);
+    auto gsi = qp_command(pd, cq);
+    gsi.qp_type = 1;
+    ASSERT_TRUE(objects.qps.create(gsi));
     expect_round_trip();
+    EXPECT_EQ(error_of(moved->objects.qps.create(gsi)), std::errc::device_or_resource_busy);
     EXPECT_EQ(moved->slice.qp_states.at(qp).sq_head, 99u);
     EXPECT_EQ(moved->slice.qp_states.at(qp).attr.state, IBV_QPS_INIT);
     EXPECT_EQ(moved->slice.qps.at(qp).pages.blocks, side->slice.qps.at(qp).pages.blocks);
@@ -295,6 +317,7 @@ TEST_F(QpTest, RestoreValidates) {
                       .send_cq = 1,
                       .recv_cq = 1,
                       .srq = 0,
+                      .xrcd = 0,
                       .sq_depth = 64,
                       .rq_depth = 64,
                       .max_inline = 40,
@@ -320,6 +343,8 @@ TEST_F(QpTest, RestoreValidates) {
     };
     EXPECT_EQ(restore_error([](auto&) {}), std::errc{});
     EXPECT_EQ(restore_error([](auto& state) { state.qpn = 1; }), invalid);
+    EXPECT_EQ(restore_error([](auto& state) { state.qp_type = 1; }), invalid);
+    EXPECT_EQ(restore_error([](auto& state) { state.qpn = state.qp_type = 1; }), std::errc{});
     EXPECT_EQ(restore_error([](auto& state) { state.qpn = 0xffffff; }), invalid);
     EXPECT_EQ(restore_error([](auto& state) { state.pd = 2; }), invalid);
     EXPECT_EQ(restore_error([](auto& state) { state.send_cq = 0; }), invalid);

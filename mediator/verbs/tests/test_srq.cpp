@@ -148,7 +148,7 @@ TEST_F(SrqTest, RestoreValidates) {
         return error_of(fresh.objects.srqs.restore(reader));
     };
     make_srq(pd);
-    const SrqState good{1, 0, pd.value, 64, 1, rq_stride_shift, {}};
+    const SrqState good{1, 0, pd.value, 0, 0, 64, 1, rq_stride_shift, {}};
     EXPECT_EQ(restore_error(good), std::errc{});
     const auto changed = [&](auto change) {
         SrqState state = good;
@@ -159,6 +159,8 @@ TEST_F(SrqTest, RestoreValidates) {
     EXPECT_EQ(changed([&](auto& state) { state.id = limits.max_srq + 1; }), invalid);
     EXPECT_EQ(changed([](auto& state) { state.ucontext = 3; }), invalid);
     EXPECT_EQ(changed([](auto& state) { state.pd = 99; }), invalid);
+    EXPECT_EQ(changed([](auto& state) { state.xrcd = 1; }), invalid);
+    EXPECT_EQ(changed([](auto& state) { state.cq = 1; }), invalid);
     EXPECT_EQ(changed([](auto& state) { state.depth = 65; }), invalid);
     EXPECT_EQ(changed([](auto& state) { state.depth = 1024; }), invalid); // too few pages
     EXPECT_EQ(changed([](auto& state) { state.max_sge = 2; }), invalid);

@@ -20,8 +20,8 @@ constexpr UcontextId kernel{0};
 
 // One device.
 struct Side {
-    Side(const Limits& limits, const Identity& identity, GidRegistry& registry, GuestMemory& memory)
-        : doorbells(limits.doorbell_pages), objects{limits, identity,  registry,
+    Side(const Limits& limits, const Place& place, GidRegistry& registry, GuestMemory& memory)
+        : doorbells(limits.doorbell_pages), objects{limits, place,     registry,
                                                     memory, doorbells, slice} {}
 
     std::vector<vrdma_doorbell_page> doorbells;
@@ -46,8 +46,18 @@ class VerbsTest : public testing::Test {
     }
 
     vrdma_cmd_create_cq cq_command(EqId eq, UcontextId owner = kernel, std::uint32_t depth = 64) {
+        return {pages(VRDMA_QUEUE_CONTROL_SIZE + std::uint64_t{depth} * sizeof(vrdma_cqe)),
+                0,
+                depth,
+                eq.value,
+                owner.value,
+                0,
+                0};
+    }
+
+    vrdma_cmd_resize_cq resize_command(Cqn cq, std::uint32_t depth) {
         return {pages(VRDMA_QUEUE_CONTROL_SIZE + std::uint64_t{depth} * sizeof(vrdma_cqe)), 0,
-                depth, eq.value, owner.value};
+                depth, cq.value, 0};
     }
 
     vrdma_cmd_reg_mr mr_command(PdId pd, std::uint64_t length = 10000) {
@@ -129,7 +139,7 @@ class VerbsTest : public testing::Test {
 
     // The same guest on another host: the saved device is gone, its state is restored.
     Result<> move(const std::vector<std::byte>& image) {
-        auto restored = std::make_unique<Side>(limits, identity, other_registry, *memory);
+        auto restored = std::make_unique<Side>(limits, place, other_registry, *memory);
         restored->slice.freeze();
         StateReader reader{image};
         const auto result = restored->objects.restore(reader);
@@ -150,12 +160,13 @@ class VerbsTest : public testing::Test {
     }
 
     Limits limits;
-    Identity identity{{0x52, 0x54, 0, 1, 2, 3}, {}, true};
+    Place place{Identity{{0x52, 0x54, 0, 1, 2, 3}, {}, true}};
+    Identity& identity = place.endport->identity;
     GidRegistry registry;
     GidRegistry other_registry;
     std::unique_ptr<ArenaMemory> memory = ArenaMemory::create(arena_size).value();
     test::GuestAllocator allocator{*memory};
-    std::unique_ptr<Side> side = std::make_unique<Side>(limits, identity, registry, *memory);
+    std::unique_ptr<Side> side = std::make_unique<Side>(limits, place, registry, *memory);
     std::unique_ptr<Side> moved;
     Objects& objects = side->objects;
 };

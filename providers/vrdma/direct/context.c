@@ -94,39 +94,32 @@ static struct vrdma_direct_device *make_twin(const struct vrdma_dev *dev,
 	return twin;
 }
 
-/* /dev/null answers no ioctl, and one opened for reading takes no command by write() either. */
-static struct vrdma_context *alloc_base(struct vrdma_direct_device *twin)
+/*
+ * A pipe answers no ioctl, and its reading end takes no command by write() either; and it has an
+ * inode that no other file has (import.c).
+ */
+static int make_cmd_fd(void)
 {
-	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int ends[2];
 
+	if (pipe2(ends, O_CLOEXEC))
+		return -1;
+	close(ends[1]);
+	return ends[0];
+}
+
+static struct vrdma_context *alloc_base(struct vrdma_direct_device *twin, int fd)
+{
 	if (fd < 0)
 		return NULL;
 	return _verbs_init_and_alloc_context(&twin->base.device, fd, sizeof(struct vrdma_context),
 					     NULL, RDMA_DRIVER_UNKNOWN);
 }
 
-static int init_context(struct vrdma_context *context, struct vrdma_dev *dev)
+static void set_limits(struct vrdma_context *context)
 {
-	const struct vrdma_cpl_query_device *caps = &dev->caps;
-	uint32_t page = 0;
-	int ret = -vrdma_cmd_alloc_ucontext(dev, &context->ucontext, &page);
+	const struct vrdma_cpl_query_device *caps = &context->dev->caps;
 
-	if (ret)
-		return ret;
-	/* Page 0 would be a kernel's. */
-	ret = page && page < dev->fn.id.num_doorbell_pages ? 0 : EIO;
-	if (!ret)
-		ret = vrdma_channel_init(&context->async_channel, sizeof(struct vrdma_event));
-	if (ret) {
-		vrdma_cmd_destroy(dev, VRDMA_ADMIN_DEALLOC_UCONTEXT, context->ucontext);
-		return ret;
-	}
-	context->control = &vrdma_direct_control;
-	context->dev = dev;
-	context->doorbell_page = &dev->fn.bus->doorbells[page];
-	context->status_page = dev->status_page.data;
-	context->kick_fd = dev->fn.bus->kick_fd;
-	context->kick_offset = dev->fn.bus->kick_offset;
 	context->max_inline = le32toh(caps->max_inline);
 	context->max_send_sge = le16toh(caps->max_send_sge);
 	context->max_recv_sge = le16toh(caps->max_recv_sge);
@@ -134,14 +127,63 @@ static int init_context(struct vrdma_context *context, struct vrdma_dev *dev)
 	context->max_srq_wr = le32toh(caps->max_srq_wr);
 	context->max_srq_sge = le16toh(caps->max_srq_sge);
 	context->max_cqe = le32toh(caps->max_cqe);
-	context->base.context.async_fd = context->async_channel.read_fd;
+}
+
+void vrdma_direct_init_context(struct vrdma_context *context, struct vrdma_dev *dev)
+{
+	context->control = &vrdma_direct_control;
+	context->dev = dev;
+	context->status_page = dev->status_page.data;
+	context->kick_fd = dev->fn.bus->kick_fd;
+	context->kick_offset = dev->fn.bus->kick_offset;
 	context->base.context.num_comp_vectors = (int)dev->events.num_eqs - 1;
+	set_limits(context);
+}
+
+static int make_ucontext(struct vrdma_context *context)
+{
+	struct vrdma_dev *dev = context->dev;
+	uint32_t page = 0;
+	int ret = -vrdma_cmd_alloc_ucontext(dev, &context->ucontext, &page);
+
+	if (ret)
+		return ret;
+	/* Page 0 would be a kernel's. */
+	if (!page || page >= dev->fn.id.num_doorbell_pages) {
+		vrdma_cmd_destroy(dev, VRDMA_ADMIN_DEALLOC_UCONTEXT, context->ucontext);
+		return EIO;
+	}
+	context->doorbell_page = &dev->fn.bus->doorbells[page];
 	vrdma_events_add_context(dev, context);
 	return 0;
 }
 
+static int share_ucontext(struct vrdma_context *context, const struct vrdma_import *import)
+{
+	context->ucontext = import->ucontext;
+	context->doorbell_page = import->doorbell_page;
+	return vrdma_events_share_context(context->dev, context) ? 0 : ENODEV;
+}
+
+static int start_context(struct vrdma_context *context, struct vrdma_dev *dev,
+			 const struct vrdma_import *import)
+{
+	int ret = vrdma_channel_init(&context->async_channel, sizeof(struct vrdma_event));
+
+	if (ret)
+		return ret;
+	vrdma_direct_init_context(context, dev);
+	ret = import ? share_ucontext(context, import) : make_ucontext(context);
+	if (ret)
+		vrdma_channel_destroy(&context->async_channel);
+	else
+		context->base.context.async_fd = context->async_channel.read_fd;
+	return ret;
+}
+
 static struct vrdma_context *open_context(struct vrdma_dev *dev,
-					  const struct vrdma_options *options)
+					  const struct vrdma_options *options,
+					  const struct vrdma_import *import)
 {
 	struct vrdma_direct_device *twin = make_twin(dev, options);
 	struct vrdma_context *context;
@@ -149,13 +191,13 @@ static struct vrdma_context *open_context(struct vrdma_dev *dev,
 
 	if (!twin)
 		return NULL;
-	context = alloc_base(twin);
+	context = alloc_base(twin, import ? import->cmd_fd : make_cmd_fd());
 	if (!context) {
 		free(twin->base.sysfs);
 		uninit_device(&twin->base);
 		return NULL;
 	}
-	ret = init_context(context, dev);
+	ret = start_context(context, dev, import);
 	if (ret) {
 		verbs_uninit_context(&context->base);
 		free(context);
@@ -170,14 +212,14 @@ static struct vrdma_context *open_context(struct vrdma_dev *dev,
 static struct verbs_context *alloc_context(struct ibv_device *base, int fd, void *private_data)
 {
 	struct vrdma_direct_device *device = (struct vrdma_direct_device *)base;
-	struct vrdma_dev *dev = vrdma_dev_get(&device->options);
+	const struct vrdma_import *import = private_data;
+	struct vrdma_dev *dev = import ? import->dev : vrdma_dev_get(&device->options);
 	struct vrdma_context *context;
 
 	(void)fd;
-	(void)private_data;
 	if (!dev)
 		return NULL;
-	context = open_context(dev, &device->options);
+	context = open_context(dev, &device->options, import);
 	if (!context) {
 		int ret = errno;
 
@@ -216,8 +258,8 @@ void vrdma_direct_close(struct vrdma_context *context)
 {
 	struct vrdma_dev *dev = context->dev;
 
-	vrdma_events_remove_context(dev, context);
-	vrdma_cmd_destroy(dev, VRDMA_ADMIN_DEALLOC_UCONTEXT, context->ucontext);
+	if (vrdma_events_remove_context(dev, context))
+		vrdma_cmd_destroy(dev, VRDMA_ADMIN_DEALLOC_UCONTEXT, context->ucontext);
 	vrdma_channel_destroy(&context->async_channel);
 	free_channels(context, true);
 	vrdma_dev_put(dev);

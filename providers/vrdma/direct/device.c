@@ -116,6 +116,9 @@ static int init(struct vrdma_dev *dev, const struct vrdma_options *options)
 	if (!bus)
 		return errno;
 	pthread_mutex_init(&dev->quiesce_lock, NULL);
+	pthread_mutex_init(&dev->dm_lock, NULL);
+	pthread_mutex_init(&dev->xrc_lock, NULL);
+	vrdma_paging_init(&dev->paging);
 	ret = -vrdma_function_init(&dev->fn, bus);
 	if (ret)
 		goto err_bus;
@@ -141,6 +144,7 @@ static void destroy(struct vrdma_dev *dev)
 	vrdma_sysfs_remove(&dev->sysfs);
 	vrdma_dev_quiesce(dev);
 	vrdma_events_cleanup(dev);
+	vrdma_paging_cleanup(dev);
 	disable(dev);
 	vrdma_admin_cleanup(dev);
 	vrdma_memory_destroy(&dev->memory);
@@ -158,6 +162,7 @@ static void before_fork(void)
 {
 	pthread_mutex_lock(&devices_lock);
 	for (struct vrdma_dev *dev = devices; dev; dev = dev->next) {
+		pthread_mutex_lock(&dev->paging.lock);
 		pthread_mutex_lock(&dev->memory.lock);
 		pthread_mutex_lock(&dev->events.lock);
 	}
@@ -168,6 +173,7 @@ static void after_fork(void)
 	for (struct vrdma_dev *dev = devices; dev; dev = dev->next) {
 		pthread_mutex_unlock(&dev->events.lock);
 		pthread_mutex_unlock(&dev->memory.lock);
+		pthread_mutex_unlock(&dev->paging.lock);
 	}
 	pthread_mutex_unlock(&devices_lock);
 }
@@ -180,7 +186,10 @@ static void after_fork_in_child(void)
 		vrdma_sysfs_abandon(&dev->sysfs);
 		pthread_mutex_init(&dev->admin.lock, NULL);
 		pthread_cond_init(&dev->admin.changed, NULL);
+		pthread_mutex_init(&dev->dm_lock, NULL);
+		pthread_mutex_init(&dev->xrc_lock, NULL);
 		vrdma_events_forked(&dev->events);
+		vrdma_paging_forked(&dev->paging);
 		dev->fn.bus->ops->abandon(dev->fn.bus);
 	}
 	after_fork();
@@ -248,6 +257,21 @@ struct vrdma_dev *vrdma_dev_get(const struct vrdma_options *options)
 		pthread_once(&once, handle_forks);
 		dev->refs++;
 	}
+	pthread_mutex_unlock(&devices_lock);
+	return dev;
+}
+
+/* One that fits, or NULL; it is to be put, too. */
+struct vrdma_dev *vrdma_dev_find(bool (*fits)(struct vrdma_dev *dev, void *arg), void *arg)
+{
+	struct vrdma_dev *dev;
+
+	pthread_mutex_lock(&devices_lock);
+	dev = devices;
+	while (dev && !fits(dev, arg))
+		dev = dev->next;
+	if (dev)
+		dev->refs++;
 	pthread_mutex_unlock(&devices_lock);
 	return dev;
 }

@@ -2,8 +2,9 @@
 /*
  * The driver of one vrdma function in user space. Layers, each of which knows only those below it:
  *
+ *	cm/				the connection manager, of which programs write commands
  *	vrdmadv, context		what the program sees: devices, contexts
- *	verbs				the control verbs
+ *	verbs, xrc			the control verbs
  *	device, gids, sysfs		one life of the function; its addresses, and as files
  *	events, channel			event queues, and how events reach the program
  *	vrdma/commands.h, admin		the admin queue
@@ -83,6 +84,31 @@ struct vrdma_events {
 	struct vrdma_event_target *cqs[VRDMA_EVENT_BUCKETS];
 	struct vrdma_event_target *qps[VRDMA_EVENT_BUCKETS];
 	struct vrdma_event_target *srqs[VRDMA_EVENT_BUCKETS];
+	struct vrdma_listed *pds;
+	struct vrdma_listed *mrs;
+};
+
+struct vrdma_on_demand;
+
+struct vrdma_page_fault {
+	uint32_t key;
+	uint64_t detail; /* VRDMA_FAULT_* */
+};
+
+#define VRDMA_MAX_QUEUED_FAULTS 64
+
+/* On-demand paging: see on_demand.c. */
+struct vrdma_paging {
+	pthread_mutex_t lock; /* the regions, and what is in them */
+	struct vrdma_on_demand *regions;
+	pthread_t thread;
+	bool started;
+
+	pthread_mutex_t queue_lock; /* all below */
+	pthread_cond_t posted;
+	struct vrdma_page_fault queue[VRDMA_MAX_QUEUED_FAULTS];
+	unsigned int queued;
+	bool stop;
 };
 
 /* The port's GIDs, which never change. */
@@ -99,6 +125,8 @@ struct vrdma_options {
 	unsigned int num_addresses;
 };
 
+struct vrdma_cm_device;
+
 struct vrdma_dev {
 	struct vrdma_dev *next; /* of all in this process */
 	unsigned int refs;
@@ -110,12 +138,22 @@ struct vrdma_dev {
 	struct vrdma_buffer status_page;
 	struct vrdma_cpl_query_device caps;
 	struct vrdma_events events;
+	struct vrdma_paging paging;
 	struct vrdma_gids gids;
 	struct vrdma_sysfs sysfs;
+
+	pthread_mutex_t dm_lock; /* the list of device memory, and what is in it */
+	struct vrdma_dm *dms;
+	uint32_t last_dm; /* handle */
+
+	struct vrdma_cm_device *cm; /* or NULL; under the connection manager's lock (cm/cm.h) */
 
 	pthread_mutex_t quiesce_lock; /* quiesced, and the reset before it is set */
 	bool quiesced;                /* was reset; touches no memory of ours any more */
 	bool forked;                  /* this process is a child, and the device its parent's */
+
+	pthread_mutex_t xrc_lock; /* below, and what hangs on it */
+	struct vrdma_xrc_domain *xrc_domains;
 };
 
 /* function.c */
@@ -137,7 +175,8 @@ void vrdma_events_forked(struct vrdma_events *events);
 void vrdma_events_wake(struct vrdma_events *events);
 void vrdma_events_fatal(struct vrdma_dev *dev);
 void vrdma_events_add_context(struct vrdma_dev *dev, struct vrdma_context *context);
-void vrdma_events_remove_context(struct vrdma_dev *dev, struct vrdma_context *context);
+bool vrdma_events_share_context(struct vrdma_dev *dev, struct vrdma_context *context);
+bool vrdma_events_remove_context(struct vrdma_dev *dev, struct vrdma_context *context);
 void vrdma_events_add_cq(struct vrdma_dev *dev, struct vrdma_cq *cq,
 			 struct ibv_comp_channel *channel);
 void vrdma_events_remove_cq(struct vrdma_dev *dev, struct vrdma_cq *cq, uint32_t *completions,
@@ -149,17 +188,49 @@ void vrdma_events_remove_srq(struct vrdma_dev *dev, struct vrdma_srq *srq, uint3
 void vrdma_cq_event(struct ibv_cq *cq);
 void vrdma_async_event(struct ibv_context *context, struct ibv_async_event *event);
 
+/* import.c: what another context may import; and contexts that share a user context. */
+void vrdma_list_add(struct vrdma_dev *dev, struct vrdma_listed **list, struct vrdma_listed *item);
+void vrdma_list_remove(struct vrdma_dev *dev, struct vrdma_listed *item);
+int vrdma_direct_import_pd(struct ibv_context *context, uint32_t handle, struct vrdma_pd *pd);
+int vrdma_direct_import_mr(struct ibv_pd *pd, uint32_t handle, struct vrdma_mr *mr);
+struct ibv_context *vrdma_direct_import(int cmd_fd);
+
+/* For alloc_context(), of a context that is to share another's user context. */
+struct vrdma_import {
+	struct vrdma_dev *dev; /* with a reference */
+	int cmd_fd;
+	uint32_t ucontext;
+	struct vrdma_doorbell_page *doorbell_page;
+};
+
+/* on_demand.c */
+void vrdma_paging_init(struct vrdma_paging *paging);
+void vrdma_paging_cleanup(struct vrdma_dev *dev);
+void vrdma_paging_forked(struct vrdma_paging *paging);
+void vrdma_paging_fault(struct vrdma_dev *dev, uint32_t key, uint64_t detail);
+int vrdma_on_demand_register(struct vrdma_dev *dev, uint32_t pd, void *addr, size_t length,
+			     uint64_t start, uint32_t access, struct vrdma_on_demand **made);
+uint32_t vrdma_on_demand_key(const struct vrdma_on_demand *od);
+void vrdma_on_demand_deregister(struct vrdma_dev *dev, struct vrdma_on_demand *od);
+int vrdma_on_demand_advise(struct vrdma_dev *dev, uint32_t pd, enum ibv_advise_mr_advice advice,
+			   const struct ibv_sge *list, uint32_t count);
+
 /* gids.c */
+/* The IPv6 address that stands for an IPv4 one of 4 bytes. */
+void vrdma_map_ipv4(uint8_t *gid, const void *address);
 int vrdma_gids_init(struct vrdma_dev *dev, const struct vrdma_options *options);
 
 /* device.c */
 struct vrdma_dev *vrdma_dev_get(const struct vrdma_options *options);
+struct vrdma_dev *vrdma_dev_find(bool (*fits)(struct vrdma_dev *dev, void *arg), void *arg);
 void vrdma_dev_put(struct vrdma_dev *dev);
 void vrdma_dev_fail(struct vrdma_dev *dev, const char *why);
 void vrdma_dev_quiesce(struct vrdma_dev *dev);
 
 /* context.c */
 extern const struct verbs_device_ops vrdma_direct_device_ops;
+/* All of a context but what it is to the program: user context, doorbells and events. */
+void vrdma_direct_init_context(struct vrdma_context *context, struct vrdma_dev *dev);
 void vrdma_direct_close(struct vrdma_context *context);
 struct ibv_comp_channel *vrdma_direct_create_channel(struct vrdma_context *context);
 
@@ -167,9 +238,32 @@ struct ibv_comp_channel *vrdma_direct_create_channel(struct vrdma_context *conte
 struct vrdma_direct_device {
 	struct verbs_device base;
 	struct vrdma_options options;
+	struct vrdma_direct_device *next; /* that lists have */
 };
 
 struct vrdma_direct_device *vrdma_direct_device_new(const struct vrdma_options *options);
+
+/* vrdmadv.c: what is said of a device, the path and name of which stay the caller's. */
+struct vrdmadv_device_attr;
+bool vrdma_direct_options(const struct vrdmadv_device_attr *attr, int index,
+			  struct vrdma_options *options);
+
+/* dm.c */
+int vrdma_direct_alloc_dm(struct ibv_context *context, const struct ibv_alloc_dm_attr *attr,
+			  struct vrdma_dm *dm);
+int vrdma_direct_free_dm(struct vrdma_dm *dm);
+int vrdma_direct_import_dm(struct ibv_context *context, uint32_t handle, struct vrdma_dm *dm);
+void vrdma_direct_unimport_dm(struct vrdma_dm *dm);
+void vrdma_direct_use_dm(struct vrdma_dev *dev, uint32_t handle, int change);
+/* xrc.c */
+int vrdma_direct_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr,
+			   struct vrdma_xrcd *xrcd);
+int vrdma_direct_close_xrcd(struct vrdma_xrcd *xrcd);
+int vrdma_direct_create_xrc_recv(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
+				 struct vrdma_qp *qp);
+int vrdma_direct_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr,
+			 struct vrdma_qp *qp);
+int vrdma_direct_close_qp(struct vrdma_qp *qp); /* an XRC_RECV QP, which others may have open */
 
 /* verbs.c */
 extern const struct vrdma_control vrdma_direct_control;

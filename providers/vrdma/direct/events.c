@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "../barrier.h"
+#include "cm/cm.h"
 #include "device.h"
 
 #define EQ_SIZE (sizeof(struct vrdma_eq_control) + VRDMA_EQ_DEPTH * sizeof(struct vrdma_eqe))
@@ -63,11 +64,15 @@ static struct vrdma_cq *find_cq(struct vrdma_events *events, uint32_t cqn)
 	return target ? container_of(target, struct vrdma_cq, target) : NULL;
 }
 
-static struct vrdma_qp *find_qp(struct vrdma_events *events, uint32_t qpn)
+/* An XRC_RECV QP may be open more than once: all who have it learn what becomes of it. */
+static void post_to_qps(struct vrdma_events *events, uint32_t qpn, unsigned int type)
 {
-	struct vrdma_event_target *target = find_target(events->qps, qpn);
+	struct vrdma_event_target *target = *bucket_of(events->qps, qpn);
 
-	return target ? container_of(target, struct vrdma_qp, target) : NULL;
+	for (; target; target = target->next)
+		if (target->id == qpn)
+			vrdma_event_post(&container_of(target, struct vrdma_qp, target)->async,
+					 type);
 }
 
 static struct vrdma_srq *find_srq(struct vrdma_events *events, uint32_t srqn)
@@ -84,11 +89,10 @@ static void post_to_contexts(struct vrdma_events *events, unsigned int type)
 }
 
 /* Under the lock. False if the device has failed. */
-static bool dispatch(struct vrdma_events *events, uint32_t type, uint32_t id)
+static bool dispatch(struct vrdma_events *events, uint32_t type, uint32_t id, uint64_t detail)
 {
 	struct vrdma_srq *srq;
 	struct vrdma_cq *cq;
-	struct vrdma_qp *qp;
 
 	switch (type) {
 	case VRDMA_EQE_COMPLETION:
@@ -107,14 +111,15 @@ static bool dispatch(struct vrdma_events *events, uint32_t type, uint32_t id)
 	case IBV_EVENT_COMM_EST:
 	case IBV_EVENT_SQ_DRAINED:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
-		qp = find_qp(events, id);
-		if (qp)
-			vrdma_event_post(&qp->async, type);
+		post_to_qps(events, id, type);
 		break;
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		srq = find_srq(events, id);
 		if (srq)
 			vrdma_event_post(&srq->async, type);
+		break;
+	case VRDMA_EQE_PAGE_FAULT:
+		vrdma_paging_fault(container_of(events, struct vrdma_dev, events), id, detail);
 		break;
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
@@ -140,7 +145,8 @@ static bool empty_eq(struct vrdma_events *events, struct vrdma_eq *eq)
 		if (!vrdma_ring_valid(header, eq->consumer, VRDMA_EQ_DEPTH, VRDMA_EQE_PHASE))
 			break;
 		eq->consumer++;
-		alive = dispatch(events, VRDMA_GET(VRDMA_EQE_TYPE, header), le32toh(eqe->id));
+		alive = dispatch(events, VRDMA_GET(VRDMA_EQE_TYPE, header), le32toh(eqe->id),
+				 le64toh(eqe->detail));
 	}
 	vrdma_store_release(&control->consumer, eq->consumer);
 	return alive;
@@ -178,12 +184,12 @@ static void watch_init(struct watch *watch, struct vrdma_dev *dev)
 								     .events = POLLIN};
 }
 
-/* Waits; returns whether vector 0 was raised, which may be about STATUS. */
-static bool watch_wait(struct watch *watch)
+/* Waits, so many ms at most; returns whether vector 0 was raised, which may be about STATUS. */
+static bool watch_wait(struct watch *watch, int timeout)
 {
 	bool status = false;
 
-	if (poll(watch->fds, watch->count, -1) < 0)
+	if (poll(watch->fds, watch->count, timeout) <= 0)
 		return false;
 	for (nfds_t i = 0; i < watch->count; i++) {
 		uint64_t count;
@@ -205,24 +211,34 @@ static bool must_stop(struct vrdma_events *events)
 	return stop;
 }
 
+static void stop_watching(struct watch *watch, struct vrdma_dev *dev)
+{
+	watch->count = 1;
+	vrdma_cm_device_failed(dev);
+}
+
 /* Ends when it is told to. When the device has failed, it has no more to do but wait for that. */
 static void *event_thread(void *arg)
 {
 	struct vrdma_dev *dev = arg;
 	struct watch watch;
+	int timeout = -1;
 
 	watch_init(&watch, dev);
 	while (!must_stop(&dev->events)) {
-		bool status = watch_wait(&watch);
+		bool status = watch_wait(&watch, timeout);
 
+		timeout = -1;
 		if (vrdma_dev_failed(dev))
-			watch.count = 1;
+			stop_watching(&watch, dev);
 		else if (!empty_eqs(&dev->events))
 			vrdma_dev_fail(dev, "it said so");
 		else if (watch.fds[1].revents)
 			vrdma_dev_fail(dev, "it is gone, or wanted back");
 		else if (status && !vrdma_function_enabled(&dev->fn))
 			vrdma_dev_fail(dev, "its status says so");
+		else
+			timeout = vrdma_cm_run(dev);
 	}
 	return NULL;
 }
@@ -340,37 +356,69 @@ void vrdma_events_fatal(struct vrdma_dev *dev)
 	pthread_mutex_unlock(&dev->events.lock);
 }
 
-void vrdma_events_add_context(struct vrdma_dev *dev, struct vrdma_context *context)
+static void add_context(struct vrdma_dev *dev, struct vrdma_context *context)
 {
 	vrdma_event_source_init(&context->port_events, &context->async_channel, NULL);
 	context->port_events.element = VRDMA_PORT;
-	pthread_mutex_lock(&dev->events.lock);
 	context->next = dev->events.contexts;
 	dev->events.contexts = context;
+}
+
+/* Whether there is one with that user context. */
+static bool has_ucontext(const struct vrdma_dev *dev, uint32_t ucontext)
+{
+	const struct vrdma_context *context = dev->events.contexts;
+
+	while (context && context->ucontext != ucontext)
+		context = context->next;
+	return context != NULL;
+}
+
+void vrdma_events_add_context(struct vrdma_dev *dev, struct vrdma_context *context)
+{
+	pthread_mutex_lock(&dev->events.lock);
+	add_context(dev, context);
 	pthread_mutex_unlock(&dev->events.lock);
 }
 
-void vrdma_events_remove_context(struct vrdma_dev *dev, struct vrdma_context *context)
+/* Adds one to those of its user context, if that still is. */
+bool vrdma_events_share_context(struct vrdma_dev *dev, struct vrdma_context *context)
+{
+	bool shared;
+
+	pthread_mutex_lock(&dev->events.lock);
+	shared = has_ucontext(dev, context->ucontext);
+	if (shared)
+		add_context(dev, context);
+	pthread_mutex_unlock(&dev->events.lock);
+	return shared;
+}
+
+/* Returns whether it was the last of its user context. */
+bool vrdma_events_remove_context(struct vrdma_dev *dev, struct vrdma_context *context)
 {
 	struct vrdma_context **at = &dev->events.contexts;
+	bool last;
 
 	pthread_mutex_lock(&dev->events.lock);
 	while (*at != context)
 		at = &(*at)->next;
 	*at = context->next;
+	last = !has_ucontext(dev, context->ucontext);
 	pthread_mutex_unlock(&dev->events.lock);
+	return last;
 }
 
 void vrdma_events_add_cq(struct vrdma_dev *dev, struct vrdma_cq *cq,
 			 struct ibv_comp_channel *channel)
 {
-	struct vrdma_context *context = to_vrdma_context(cq->base.context);
+	struct vrdma_context *context = to_vrdma_context(cq->base.cq.context);
 
 	vrdma_event_source_init(&cq->completions,
-				channel ? to_vrdma_channel(channel)->events : NULL, &cq->base);
-	vrdma_event_source_init(&cq->async, &context->async_channel, &cq->base);
+				channel ? to_vrdma_channel(channel)->events : NULL, &cq->base.cq);
+	vrdma_event_source_init(&cq->async, &context->async_channel, &cq->base.cq);
 	pthread_mutex_lock(&dev->events.lock);
-	add_target(dev->events.cqs, &cq->target, cq->base.handle);
+	add_target(dev->events.cqs, &cq->target, cq->base.cq.handle);
 	pthread_mutex_unlock(&dev->events.lock);
 }
 
@@ -386,11 +434,11 @@ void vrdma_events_remove_cq(struct vrdma_dev *dev, struct vrdma_cq *cq, uint32_t
 
 void vrdma_events_add_qp(struct vrdma_dev *dev, struct vrdma_qp *qp)
 {
-	struct vrdma_context *context = to_vrdma_context(qp->base.context);
+	struct vrdma_context *context = to_vrdma_context(qp->base.qp.context);
 
-	vrdma_event_source_init(&qp->async, &context->async_channel, &qp->base);
+	vrdma_event_source_init(&qp->async, &context->async_channel, &qp->base.qp);
 	pthread_mutex_lock(&dev->events.lock);
-	add_target(dev->events.qps, &qp->target, qp->base.qp_num);
+	add_target(dev->events.qps, &qp->target, qp->base.qp.qp_num);
 	pthread_mutex_unlock(&dev->events.lock);
 }
 
@@ -422,7 +470,7 @@ void vrdma_events_remove_srq(struct vrdma_dev *dev, struct vrdma_srq *srq, uint3
 
 static void forget_lock(struct vrdma_work_queue *wq)
 {
-	pthread_spin_init(&wq->lock, PTHREAD_PROCESS_PRIVATE);
+	pthread_spin_init(&wq->lock.spin, PTHREAD_PROCESS_PRIVATE);
 	wq->limit = 0;
 }
 
@@ -446,7 +494,7 @@ void vrdma_events_forked(struct vrdma_events *events)
 		}
 		for (target = events->cqs[i]; target; target = target->next)
 			pthread_spin_init(
-				&container_of(target, struct vrdma_cq, target)->queue.lock,
+				&container_of(target, struct vrdma_cq, target)->queue.lock.spin,
 				PTHREAD_PROCESS_PRIVATE);
 	}
 }

@@ -8,6 +8,13 @@
 
 #include "device.h"
 
+void vrdma_map_ipv4(uint8_t *gid, const void *address)
+{
+	memset(gid, 0, 10);
+	memset(gid + 10, 0xff, 2);
+	memcpy(gid + 12, address, 4);
+}
+
 static union ibv_gid link_local(const uint8_t *mac)
 {
 	return (union ibv_gid){.raw = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, mac[0] ^ 2, mac[1], mac[2],

@@ -262,13 +262,15 @@ int vrdma_shared_alloc(size_t length, struct vrdma_piece *piece)
 	return error;
 }
 
+/* Nothing but its own mapping shows it, so that is not looked for among all of the program's. */
 void vrdma_shared_free(const struct vrdma_piece *piece)
 {
 	const uintptr_t start = (uintptr_t)piece->address;
 
+	if (!lock()) {
+		vrdma_arena_punch(&vrdma_arena.files[0],
+				  (struct vrdma_range){start, start + piece->length});
+		vrdma_arena_unlock();
+	}
 	munmap(piece->address, piece->length);
-	if (lock())
-		return;
-	vrdma_reclaim((struct vrdma_range){start, start + piece->length});
-	vrdma_arena_unlock();
 }

@@ -62,15 +62,17 @@ static int write_gid(int directory, unsigned int index, const union ibv_gid *gid
 	return write_file(directory, name, index % 2 ? "RoCE v2\n" : "IB/RoCE v1\n");
 }
 
+/* Entries that are not in use are zero, and libibverbs asks for their type as well. */
 static int write_files(int directory, const union ibv_gid *gids, unsigned int count)
 {
+	const union ibv_gid none = {};
 	int err = 0;
 
 	for (size_t i = 0; i < NUM_DIRECTORIES; i++)
 		if (mkdirat(directory, directories[i], 0700))
 			return -errno;
-	for (unsigned int i = 0; i < count && !err; i++)
-		err = write_gid(directory, i, &gids[i]);
+	for (unsigned int i = 0; i < VRDMA_MAX_GIDS && !err; i++)
+		err = write_gid(directory, i, i < count ? &gids[i] : &none);
 	return err ? err : write_file(directory, "ports/1/pkeys/0", "0xffff\n");
 }
 

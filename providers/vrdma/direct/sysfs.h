@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define VRDMA_MAX_GIDS 34u /* of each address one as RoCE v1 and one as v2 */
+#define VRDMA_MAX_GIDS 34 /* of each address one as RoCE v1 and one as v2 */
 
 struct vrdma_sysfs {
 	char path[IBV_SYSFS_PATH_MAX]; /* empty where there is none */

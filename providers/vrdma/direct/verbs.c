@@ -2,6 +2,7 @@
 /* The control verbs as admin commands. A handle of libibverbs' is the device's. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <vrdma/qp_attr.h>
 
@@ -9,8 +10,14 @@
 
 #define MR_ACCESS                                                                                  \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
-	 IBV_ACCESS_REMOTE_ATOMIC)
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |                   \
+	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
 #define WRITE_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+
+/* The program may be older than the structure's last members. */
+#define HAS_ATTR(size, member)                                                                     \
+	((size) >= offsetof(struct ibv_device_attr_ex, member) +                                   \
+			   sizeof(((struct ibv_device_attr_ex *)0)->member))
 
 static struct vrdma_dev *dev_of(struct ibv_context *context)
 {
@@ -20,6 +27,35 @@ static struct vrdma_dev *dev_of(struct ibv_context *context)
 static int destroy(struct ibv_context *context, enum vrdma_admin_opcode opcode, uint32_t handle)
 {
 	return -vrdma_cmd_destroy(dev_of(context), opcode, handle);
+}
+
+/* What came to the struct after ibv_query_device(). */
+static void query_extended(struct ibv_device_attr_ex *attr, size_t attr_size)
+{
+	if (HAS_ATTR(attr_size, hca_core_clock)) {
+		attr->completion_timestamp_mask = UINT64_MAX;
+		attr->hca_core_clock = VRDMA_CLOCK_KHZ;
+	}
+	if (HAS_ATTR(attr_size, cq_mod_caps)) {
+		attr->cq_mod_caps.max_cq_count = VRDMA_MAX_CQ_MODERATION;
+		attr->cq_mod_caps.max_cq_period = VRDMA_MAX_CQ_MODERATION;
+	}
+	if (HAS_ATTR(attr_size, odp_caps))
+		attr->odp_caps = (struct ibv_odp_caps){
+			.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+			.per_transport_caps.rc_odp_caps = VRDMA_ODP_RC,
+			.per_transport_caps.uc_odp_caps = VRDMA_ODP_UC,
+			.per_transport_caps.ud_odp_caps = VRDMA_ODP_UD,
+		};
+	if (HAS_ATTR(attr_size, xrc_odp_caps))
+		attr->xrc_odp_caps = VRDMA_ODP_RC;
+	if (HAS_ATTR(attr_size, max_dm_size))
+		attr->max_dm_size = VRDMA_MAX_DM_SIZE;
+	if (HAS_ATTR(attr_size, phys_port_cnt_ex))
+		attr->phys_port_cnt_ex = 1;
+	if (attr_size >= offsetof(struct ibv_device_attr_ex, device_cap_flags_ex) +
+				 sizeof(attr->device_cap_flags_ex))
+		attr->device_cap_flags_ex = attr->orig_attr.device_cap_flags;
 }
 
 static int query_device(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
@@ -43,7 +79,9 @@ static int query_device(struct ibv_context *context, const struct ibv_query_devi
 	props->max_qp = (int)le32toh(caps->max_qp);
 	props->max_qp_wr = (int)le32toh(caps->max_qp_wr);
 	props->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-				  IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+				  IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+				  IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
+				  IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	props->max_sge = le16toh(caps->max_send_sge) < le16toh(caps->max_recv_sge)
 				 ? le16toh(caps->max_send_sge)
 				 : le16toh(caps->max_recv_sge);
@@ -51,21 +89,32 @@ static int query_device(struct ibv_context *context, const struct ibv_query_devi
 	props->max_cq = (int)le32toh(caps->max_cq);
 	props->max_cqe = (int)le32toh(caps->max_cqe);
 	props->max_mr = (int)le32toh(caps->max_mr);
+	props->max_mw = props->max_mr;
 	props->max_pd = (int)le32toh(caps->max_pd);
 	props->max_ah = (int)le32toh(caps->max_ah);
 	props->max_srq = (int)le32toh(caps->max_srq);
 	props->max_srq_wr = (int)le32toh(caps->max_srq_wr);
 	props->max_srq_sge = le16toh(caps->max_srq_sge);
+	props->max_mcast_grp = (int)le32toh(caps->max_mcast_grp);
+	props->max_mcast_qp_attach = (int)le32toh(caps->max_mcast_qp_attach);
+	props->max_total_mcast_qp_attach = (int)le32toh(caps->max_total_mcast_qp_attach);
 	props->max_qp_rd_atom = caps->max_qp_rd_atomic;
 	props->max_qp_init_rd_atom = caps->max_qp_init_rd_atomic;
 	props->max_res_rd_atom = props->max_qp_rd_atom * props->max_qp;
 	props->atomic_cap = IBV_ATOMIC_HCA;
 	props->max_pkeys = le16toh(caps->pkey_table_len);
 	props->phys_port_cnt = 1;
-	if (attr_size >=
-	    offsetof(struct ibv_device_attr_ex, phys_port_cnt_ex) + sizeof(attr->phys_port_cnt_ex))
-		attr->phys_port_cnt_ex = 1;
+	query_extended(attr, attr_size);
 	return 0;
+}
+
+static int query_clock(struct ibv_context *context, uint64_t *clock)
+{
+	__u64 now = 0;
+	int ret = -vrdma_cmd_query_clock(dev_of(context), &now);
+
+	*clock = now;
+	return ret;
 }
 
 static int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
@@ -86,7 +135,7 @@ static int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_
 	attr->active_speed = cpl.active_speed;
 	attr->active_width = cpl.active_width;
 	attr->max_msg_sz = le32toh(cpl.max_message_size);
-	attr->gid_tbl_len = (int)dev->gids.count;
+	attr->gid_tbl_len = VRDMA_MAX_GIDS;
 	attr->pkey_tbl_len = 1;
 	attr->max_vl_num = 1;
 	attr->port_cap_flags = IBV_PORT_IP_BASED_GIDS;
@@ -104,62 +153,315 @@ static void free_buffer(struct vrdma_context *context, struct vrdma_buffer *buff
 	vrdma_memory_free(&context->dev->memory, buffer);
 }
 
-static int alloc_pd(struct ibv_context *context, struct ibv_pd *pd)
+/* As memory is shared that a program registers. */
+static int share_buffer(struct vrdma_context *context, struct vrdma_buffer *buffer)
 {
-	pd->context = context;
-	return -vrdma_cmd_alloc_pd(dev_of(context), to_vrdma_context(context)->ucontext,
-				   &pd->handle);
+	int ret;
+
+	buffer->region = calloc(1, sizeof(*buffer->region));
+	if (!buffer->region)
+		return ENOMEM;
+	ret = vrdma_region_map(&context->dev->memory, buffer->region, buffer->data, buffer->size,
+			       true);
+	if (ret)
+		free(buffer->region);
+	else
+		buffer->address = buffer->region->iova;
+	return ret;
 }
 
-static int dealloc_pd(struct ibv_pd *pd)
+static void unshare_buffer(struct vrdma_context *context, struct vrdma_buffer *buffer)
 {
-	return destroy(pd->context, VRDMA_ADMIN_DEALLOC_PD, pd->handle);
+	vrdma_region_unmap(&context->dev->memory, buffer->region);
+	free(buffer->region);
+}
+
+static int alloc_pd(struct ibv_context *context, struct vrdma_pd *pd)
+{
+	struct vrdma_dev *dev = dev_of(context);
+	int ret = -vrdma_cmd_alloc_pd(dev, to_vrdma_context(context)->ucontext, &pd->base.handle);
+
+	if (ret)
+		return ret;
+	pd->base.context = context;
+	vrdma_list_add(dev, &dev->events.pds, &pd->listed);
+	return 0;
+}
+
+static int dealloc_pd(struct vrdma_pd *pd)
+{
+	int ret = destroy(pd->base.context, VRDMA_ADMIN_DEALLOC_PD, pd->base.handle);
+
+	if (!ret)
+		vrdma_list_remove(dev_of(pd->base.context), &pd->listed);
+	return ret;
+}
+
+/* A region of no bytes has no pages. */
+static int map_region(struct vrdma_dev *dev, struct vrdma_mr *mr, void *addr, size_t length,
+		      struct vrdma_cmd_reg_mr *arg)
+{
+	uint32_t first_offset;
+	int ret;
+
+	if (!length)
+		return 0;
+	ret = vrdma_region_map(&dev->memory, &mr->region, addr, length, mr->writable);
+	if (ret)
+		return ret;
+	arg->pages = vrdma_region_pages(&mr->region, &first_offset);
+	arg->first_offset = htole32(first_offset);
+	return 0;
+}
+
+static void unmap_region(struct vrdma_dev *dev, struct vrdma_mr *mr)
+{
+	if (mr->region.length)
+		vrdma_region_unmap(&dev->memory, &mr->region);
+}
+
+static int check_region(const struct vrdma_dev *dev, size_t length, int access)
+{
+	if (access & ~MR_ACCESS)
+		return EINVAL;
+	return length <= le64toh(dev->caps.max_mr_size) ? 0 : EINVAL;
+}
+
+/* The device's address of the region's first byte. */
+static uint64_t region_start(uint64_t iova, int access)
+{
+	return access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
+}
+
+static void complete_mr(struct vrdma_mr *mr, struct ibv_context *context, size_t length,
+			uint32_t key, int access)
+{
+	struct vrdma_dev *dev = dev_of(context);
+
+	mr->base.ibv_mr.context = context;
+	mr->base.ibv_mr.handle = key;
+	mr->base.ibv_mr.lkey = key;
+	mr->base.ibv_mr.rkey = key;
+	mr->base.ibv_mr.length = length;
+	mr->base.access = access;
+	vrdma_list_add(dev, &dev->events.mrs, &mr->listed);
+}
+
+static int register_region(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access,
+			   struct vrdma_mr *mr)
+{
+	struct vrdma_dev *dev = dev_of(pd->context);
+	struct vrdma_cmd_reg_mr arg = {
+		.start = htole64(region_start(iova, access)),
+		.length = htole64(length),
+		.pd = htole32(pd->handle),
+		.access_flags = htole32((uint32_t)access),
+	};
+	uint32_t key = 0;
+	int ret;
+
+	ret = check_region(dev, length, access);
+	if (ret)
+		return ret;
+	mr->iova = iova;
+	mr->writable = access & WRITE_ACCESS;
+	ret = map_region(dev, mr, addr, length, &arg);
+	if (ret)
+		return ret;
+	ret = -vrdma_cmd_reg_mr(dev, &arg, &key);
+	if (ret) {
+		unmap_region(dev, mr);
+		return ret;
+	}
+	complete_mr(mr, pd->context, length, key, access);
+	return 0;
+}
+
+/* As for the kernel, a region without bounds is that of a program's own addresses. */
+static int reg_on_demand(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access,
+			 struct vrdma_mr *mr)
+{
+	struct vrdma_dev *dev = dev_of(pd->context);
+	const bool whole = !addr && length == SIZE_MAX;
+	int ret;
+
+	if (access & ~MR_ACCESS)
+		return EINVAL;
+	iova = region_start(iova, access);
+	if (whole ? iova : length > le64toh(dev->caps.max_mr_size) || length > UINT64_MAX - iova)
+		return EINVAL;
+	ret = vrdma_on_demand_register(dev, pd->handle, addr, length, iova, (uint32_t)access,
+				       &mr->on_demand);
+	if (!ret)
+		complete_mr(mr, pd->context, length, vrdma_on_demand_key(mr->on_demand), access);
+	return ret;
 }
 
 static int reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access,
 		  struct vrdma_mr *mr)
 {
-	struct vrdma_dev *dev = dev_of(pd->context);
-	struct vrdma_cmd_reg_mr arg = {
-		.start = htole64(iova),
-		.length = htole64(length),
-		.pd = htole32(pd->handle),
-		.access_flags = htole32((uint32_t)access),
+	if (!length)
+		return EINVAL;
+	if (access & IBV_ACCESS_ON_DEMAND)
+		return reg_on_demand(pd, addr, length, iova, access, mr);
+	return register_region(pd, addr, length, iova, access, mr);
+}
+
+/* Always at once, also without being asked to (IBV_ADVISE_MR_FLAG_FLUSH). */
+static int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		     struct ibv_sge *list, uint32_t count)
+{
+	(void)flags;
+	return vrdma_on_demand_advise(dev_of(pd->context), pd->handle, advice, list, count);
+}
+
+/* What the region shall be: as mr is now, but for what flags names. */
+struct new_region {
+	void *addr;
+	size_t length;
+	uint64_t iova;
+	int access;
+	bool moves;
+	bool writable;
+};
+
+static struct new_region describe_region(const struct vrdma_mr *mr, int flags, void *addr,
+					 size_t length, int access)
+{
+	struct new_region next = {
+		.addr = mr->base.ibv_mr.addr,
+		.length = mr->base.ibv_mr.length,
+		.iova = mr->iova,
+		.access = flags & IBV_REREG_MR_CHANGE_ACCESS ? access : mr->base.access,
 	};
+
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		next.addr = addr;
+		next.length = length;
+		next.iova = (uintptr_t)addr;
+	}
+	next.writable = next.access & WRITE_ACCESS;
+	/* Memory that was shared to be read is shared again, to be written. */
+	next.moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION || (next.writable && !mr->writable);
+	return next;
+}
+
+static int change_region(struct vrdma_dev *dev, struct vrdma_mr *mr, const struct new_region *next,
+			 struct vrdma_cmd_rereg_mr *arg)
+{
+	struct vrdma_region region;
 	uint32_t first_offset;
-	uint32_t key = 0;
 	int ret;
 
-	if (access & ~MR_ACCESS)
-		return EOPNOTSUPP;
-	if (!length || length > le64toh(dev->caps.max_mr_size))
-		return EINVAL;
-	ret = vrdma_region_map(&dev->memory, &mr->region, addr, length, access & WRITE_ACCESS);
+	if (!next->moves)
+		return -vrdma_cmd_rereg_mr(dev, arg);
+	ret = vrdma_region_map(&dev->memory, &region, next->addr, next->length, next->writable);
 	if (ret)
 		return ret;
-	arg.pages = vrdma_region_pages(&mr->region, &first_offset);
-	arg.first_offset = htole32(first_offset);
-	ret = -vrdma_cmd_reg_mr(dev, &arg, &key);
-	if (ret) {
-		vrdma_region_unmap(&dev->memory, &mr->region);
+	arg->flags |= htole32(VRDMA_REREG_TRANSLATION);
+	arg->start = htole64(region_start(next->iova, next->access));
+	arg->length = htole64(next->length);
+	arg->pages = vrdma_region_pages(&region, &first_offset);
+	arg->first_offset = htole32(first_offset);
+	ret = -vrdma_cmd_rereg_mr(dev, arg);
+	vrdma_region_unmap(&dev->memory, ret ? &region : &mr->region);
+	if (ret)
 		return ret;
-	}
-	mr->base.ibv_mr.context = pd->context;
-	mr->base.ibv_mr.handle = key;
-	mr->base.ibv_mr.lkey = key;
-	mr->base.ibv_mr.rkey = key;
-	mr->base.access = access;
+	mr->region = region;
+	mr->iova = next->iova;
+	mr->writable = next->writable;
 	return 0;
+}
+
+static int rereg_mr(struct vrdma_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		    int access)
+{
+	struct vrdma_dev *dev = dev_of(mr->base.ibv_mr.context);
+	struct new_region next = describe_region(mr, flags, addr, length, access);
+	struct vrdma_cmd_rereg_mr arg = {
+		.key = htole32(mr->base.ibv_mr.handle),
+		.flags = htole32((uint32_t)flags & (VRDMA_REREG_PD | VRDMA_REREG_ACCESS)),
+	};
+	int ret = check_region(dev, next.length, next.access);
+
+	if (ret)
+		return ret;
+	if (mr->on_demand || next.access & IBV_ACCESS_ON_DEMAND)
+		return EOPNOTSUPP;
+	if (flags & IBV_REREG_MR_CHANGE_PD)
+		arg.pd = htole32(pd->handle);
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		arg.access_flags = htole32((uint32_t)access);
+	ret = change_region(dev, mr, &next, &arg);
+	if (!ret)
+		mr->base.access = next.access;
+	return ret;
 }
 
 static int dereg_mr(struct vrdma_mr *mr)
 {
 	struct ibv_mr *base = &mr->base.ibv_mr;
+	struct vrdma_dev *dev = dev_of(base->context);
 	int ret = destroy(base->context, VRDMA_ADMIN_DEREG_MR, base->handle);
 
-	if (!ret)
-		vrdma_region_unmap(&dev_of(base->context)->memory, &mr->region);
+	if (ret)
+		return ret;
+	vrdma_list_remove(dev, &mr->listed);
+	if (mr->on_demand)
+		vrdma_on_demand_deregister(dev, mr->on_demand);
+	/* Of one that was imported, the memory is that of the one that it was imported from. */
+	if (mr->base.mr_type != IBV_MR_TYPE_IMPORTED_MR)
+		unmap_region(dev, mr);
+	vrdma_direct_use_dm(dev, mr->dm, -1);
+	return 0;
+}
+
+static int reg_dm_mr(struct ibv_pd *pd, struct vrdma_dm *dm, uint64_t offset, size_t length,
+		     unsigned int access, struct vrdma_mr *mr)
+{
+	int ret = register_region(pd, dm->data + offset, length, 0,
+				  (int)(access & ~IBV_ACCESS_ZERO_BASED), mr);
+
+	if (ret)
+		return ret;
+	mr->dm = dm->base.handle;
+	vrdma_direct_use_dm(dev_of(pd->context), mr->dm, 1);
+	return 0;
+}
+
+static int alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type, struct ibv_mw *mw)
+{
+	int ret = -vrdma_cmd_alloc_mw(dev_of(pd->context), pd->handle, type, &mw->handle);
+
+	mw->context = pd->context;
+	mw->pd = pd;
+	mw->type = type;
+	mw->rkey = mw->handle;
 	return ret;
+}
+
+static int dealloc_mw(struct ibv_mw *mw)
+{
+	return destroy(mw->context, VRDMA_ADMIN_DEALLOC_MW, mw->handle);
+}
+
+/* The MAC of a multicast group is made of its address (RFC 1112, RFC 2464). */
+static bool set_multicast_dmac(struct vrdma_av *av)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	static const uint8_t ipv4[3] = {0x01, 0x00, 0x5e};
+
+	if (av->dgid[0] == 0xff) {
+		av->dmac[0] = av->dmac[1] = 0x33;
+		memcpy(av->dmac + 2, av->dgid + 12, 4);
+		return true;
+	}
+	if (memcmp(av->dgid, mapped, sizeof(mapped)) != 0 || (av->dgid[12] & 0xf0) != 0xe0)
+		return false;
+	memcpy(av->dmac, ipv4, sizeof(ipv4));
+	memcpy(av->dmac + 3, av->dgid + 13, 3);
+	av->dmac[3] &= 0x7f;
+	return true;
 }
 
 /* Nothing resolves MACs here. That of a link-local address is in it; nobody needs another's. */
@@ -168,6 +470,8 @@ static void set_dmac(struct vrdma_av *av)
 	static const uint8_t prefix[8] = {0xfe, 0x80};
 	const uint8_t *id = av->dgid + sizeof(prefix);
 
+	if (set_multicast_dmac(av))
+		return;
 	if (memcmp(av->dgid, prefix, sizeof(prefix)) != 0 || id[3] != 0xff || id[4] != 0xfe)
 		return;
 	memcpy(av->dmac, id, 3);
@@ -219,7 +523,20 @@ static int destroy_ah(struct vrdma_ah *ah)
 	return destroy(ah->base.context, VRDMA_ADMIN_DESTROY_AH, ah->id);
 }
 
-static int create_cq(struct ibv_context *context, struct ibv_comp_channel *channel, int comp_vector,
+static uint32_t cq_flags(const struct ibv_cq_init_attr_ex *attr)
+{
+	uint32_t flags = 0;
+
+	if (attr->wc_flags &
+	    (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
+		flags |= VRDMA_CQ_TIMESTAMP;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
+	    attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+		flags |= VRDMA_CQ_IGNORE_OVERRUN;
+	return flags;
+}
+
+static int create_cq(struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,
 		     struct vrdma_cq *cq)
 {
 	struct vrdma_dev *dev = dev_of(context);
@@ -228,20 +545,43 @@ static int create_cq(struct ibv_context *context, struct ibv_comp_channel *chann
 						vrdma_cq_buffer_size(cq->queue.depth)),
 		.depth = htole32(cq->queue.depth),
 		.ucontext = htole32(to_vrdma_context(context)->ucontext),
+		.flags = htole32(cq_flags(attr)),
 	};
 	int ret;
 
-	if (comp_vector < 0 || comp_vector >= context->num_comp_vectors)
+	if (attr->comp_vector >= (uint32_t)context->num_comp_vectors)
 		return EINVAL;
-	arg.eq = htole32(dev->events.eqs[1 + comp_vector].handle);
-	ret = -vrdma_cmd_create_cq(dev, &arg, &cq->base.handle);
+	if (attr->channel && attr->channel->context != context)
+		return EBADF; /* as of a file of the kernel's that is another context's */
+	arg.eq = htole32(dev->events.eqs[1 + attr->comp_vector].handle);
+	ret = -vrdma_cmd_create_cq(dev, &arg, &cq->base.cq.handle);
 	if (ret)
 		return ret;
-	cq->base.context = context;
-	cq->base.channel = channel;
-	cq->base.cqe = (int)cq->queue.depth;
-	vrdma_events_add_cq(dev, cq, channel);
+	cq->base.cq.context = context;
+	cq->base.cq.channel = attr->channel;
+	cq->base.cq.cqe = (int)cq->queue.depth;
+	vrdma_events_add_cq(dev, cq, attr->channel);
 	return 0;
+}
+
+static int resize_cq(struct vrdma_cq *cq, const struct vrdma_buffer *buffer, uint32_t depth)
+{
+	const struct vrdma_cmd_resize_cq arg = {
+		.pages = vrdma_contiguous_pages(buffer->address, vrdma_cq_buffer_size(depth)),
+		.depth = htole32(depth),
+		.cqn = htole32(cq->base.cq.handle),
+	};
+	int ret = -vrdma_cmd_resize_cq(dev_of(cq->base.cq.context), &arg);
+
+	if (!ret)
+		cq->base.cq.cqe = (int)depth;
+	return ret;
+}
+
+static int modify_cq(struct vrdma_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	return -vrdma_cmd_modify_cq(dev_of(cq->base.cq.context), cq->base.cq.handle,
+				    attr->moderate.cq_count, attr->moderate.cq_period);
 }
 
 /* Until the program has acknowledged all events that it has read, as ibv_destroy_cq(3) promises. */
@@ -256,7 +596,7 @@ static void wait_for_acks(pthread_mutex_t *mutex, pthread_cond_t *changed, const
 
 static int destroy_cq(struct vrdma_cq *cq)
 {
-	struct ibv_cq *base = &cq->base;
+	struct ibv_cq *base = &cq->base.cq;
 	uint32_t completions, async;
 	int ret = destroy(base->context, VRDMA_ADMIN_DESTROY_CQ, base->handle);
 
@@ -270,30 +610,46 @@ static int destroy_cq(struct vrdma_cq *cq)
 	return 0;
 }
 
-static int create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct vrdma_srq *srq)
+static void init_base_srq(struct verbs_srq *srq, struct ibv_context *context,
+			  const struct ibv_srq_init_attr_ex *attr)
 {
-	struct vrdma_dev *dev = dev_of(pd->context);
+	srq->srq.context = context;
+	srq->srq.srq_context = attr->srq_context;
+	srq->srq.pd = attr->pd;
+	pthread_mutex_init(&srq->srq.mutex, NULL);
+	pthread_cond_init(&srq->srq.cond, NULL);
+	if (attr->srq_type == IBV_SRQT_XRC) {
+		srq->srq_num = srq->srq.handle;
+		srq->xrcd = &to_vrdma_xrcd(attr->xrcd)->base;
+		srq->cq = attr->cq;
+	}
+}
+
+static int create_srq(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr,
+		      struct vrdma_srq *srq)
+{
+	struct vrdma_dev *dev = dev_of(context);
 	const struct vrdma_shared_receive_queue *queue = &srq->queue;
 	struct vrdma_cmd_create_srq arg = {
 		.pages = vrdma_contiguous_pages(
 			srq->buffer.address,
 			vrdma_srq_buffer_size(queue->depth, queue->stride_shift)),
-		.ucontext = htole32(to_vrdma_context(pd->context)->ucontext),
-		.pd = htole32(pd->handle),
+		.ucontext = htole32(to_vrdma_context(context)->ucontext),
+		.pd = htole32(attr->pd->handle),
 		.depth = htole32(queue->depth),
 		.stride_shift = (__u8)queue->stride_shift,
 		.max_sge = htole16((uint16_t)queue->max_sge),
 	};
-	struct ibv_srq *base = &srq->base.srq;
-	int ret = -vrdma_cmd_create_srq(dev, &arg, &base->handle);
+	int ret;
 
+	if (attr->srq_type == IBV_SRQT_XRC) {
+		arg.xrcd = htole32(to_vrdma_xrcd(attr->xrcd)->base.handle);
+		arg.cq = htole32(attr->cq->handle);
+	}
+	ret = -vrdma_cmd_create_srq(dev, &arg, &srq->base.srq.handle);
 	if (ret)
 		return ret;
-	base->context = pd->context;
-	base->srq_context = attr->srq_context;
-	base->pd = pd;
-	pthread_mutex_init(&base->mutex, NULL);
-	pthread_cond_init(&base->cond, NULL);
+	init_base_srq(&srq->base, context, attr);
 	vrdma_events_add_srq(dev, srq);
 	return 0;
 }
@@ -330,12 +686,12 @@ static int destroy_srq(struct vrdma_srq *srq)
 	return 0;
 }
 
-static void init_base_qp(struct ibv_qp *base, struct ibv_pd *pd,
-			 const struct ibv_qp_init_attr *attr)
+static void init_base_qp(struct ibv_qp *base, struct ibv_context *context,
+			 const struct ibv_qp_init_attr_ex *attr)
 {
-	base->context = pd->context;
+	base->context = context;
 	base->qp_context = attr->qp_context;
-	base->pd = pd;
+	base->pd = attr->pd;
 	base->send_cq = attr->send_cq;
 	base->recv_cq = attr->recv_cq;
 	base->srq = attr->srq;
@@ -346,18 +702,18 @@ static void init_base_qp(struct ibv_qp *base, struct ibv_pd *pd,
 	pthread_cond_init(&base->cond, NULL);
 }
 
-static int create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
+static int create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
 		     const struct vrdma_qp_layout *layout, struct vrdma_qp *qp,
 		     uint32_t *doorbell_slot)
 {
-	struct vrdma_dev *dev = dev_of(pd->context);
+	struct vrdma_dev *dev = dev_of(context);
 	struct vrdma_cmd_create_qp arg = {
 		.pages = vrdma_contiguous_pages(
 			qp->buffer.address,
 			vrdma_qp_buffer_size(layout->sq_depth, layout->sq_stride_shift,
 					     layout->rq_depth, layout->rq_stride_shift)),
-		.ucontext = htole32(to_vrdma_context(pd->context)->ucontext),
-		.pd = htole32(pd->handle),
+		.ucontext = htole32(to_vrdma_context(context)->ucontext),
+		.pd = htole32(attr->pd->handle),
 		.sq_depth = htole32(layout->sq_depth),
 		.rq_depth = htole32(layout->rq_depth),
 		.sq_stride_shift = layout->sq_stride_shift,
@@ -370,15 +726,13 @@ static int create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
 	};
 	int ret;
 
-	if (!attr->send_cq || !attr->recv_cq)
-		return EOPNOTSUPP;
 	arg.send_cq = htole32(attr->send_cq->handle);
-	arg.recv_cq = htole32(attr->recv_cq->handle);
+	arg.recv_cq = attr->recv_cq ? htole32(attr->recv_cq->handle) : 0;
 	arg.srq = attr->srq ? htole32(attr->srq->handle) : 0;
-	ret = -vrdma_cmd_create_qp(dev, &arg, &qp->base.qp_num, doorbell_slot);
+	ret = -vrdma_cmd_create_qp(dev, &arg, &qp->base.qp.qp_num, doorbell_slot);
 	if (ret)
 		return ret;
-	init_base_qp(&qp->base, pd, attr);
+	init_base_qp(&qp->base.qp, context, attr);
 	vrdma_events_add_qp(dev, qp);
 	return 0;
 }
@@ -435,7 +789,7 @@ static int query_qp(struct vrdma_qp *qp, struct ibv_qp_attr *attr, int attr_mask
 {
 	const struct vrdma_queue_pair *queues = &qp->queues;
 	struct vrdma_qp_attr wire = {};
-	int ret = -vrdma_cmd_query_qp(dev_of(qp->base.context), qp->base.qp_num, &wire);
+	int ret = -vrdma_cmd_query_qp(dev_of(qp->base.qp.context), qp->base.qp.qp_num, &wire);
 
 	(void)attr_mask;
 	if (ret)
@@ -450,32 +804,47 @@ static int query_qp(struct vrdma_qp *qp, struct ibv_qp_attr *attr, int attr_mask
 		.max_inline_data = queues->max_inline,
 	};
 	*init_attr = (struct ibv_qp_init_attr){
-		.qp_context = qp->base.qp_context,
-		.send_cq = qp->base.send_cq,
-		.recv_cq = qp->base.recv_cq,
-		.srq = qp->base.srq,
+		.qp_context = qp->base.qp.qp_context,
+		.send_cq = qp->base.qp.send_cq,
+		.recv_cq = qp->base.qp.recv_cq,
+		.srq = qp->base.qp.srq,
 		.cap = attr->cap,
-		.qp_type = qp->base.qp_type,
+		.qp_type = qp->base.qp.qp_type,
 		.sq_sig_all = queues->sq_ctrl & VRDMA_SQ_SIGNALED ? 1 : 0,
 	};
 	return 0;
 }
 
+/* What one side of an XRC connection has no use for is ignored, as ib_uverbs does. */
+static int used_attrs(enum ibv_qp_type type, int mask)
+{
+	switch (type) {
+	case IBV_QPT_XRC_SEND:
+		return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	case IBV_QPT_XRC_RECV:
+		return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	default:
+		return mask;
+	}
+}
+
 static int modify_qp(struct vrdma_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	struct vrdma_qp_attr wire = {};
-	int ret = qp_attr_to_wire(&wire, attr, attr_mask);
+	int ret = qp_attr_to_wire(&wire, attr, used_attrs(qp->base.qp.qp_type, attr_mask));
 
 	if (ret)
 		return ret;
-	return -vrdma_cmd_modify_qp(dev_of(qp->base.context), qp->base.qp_num, &wire);
+	return -vrdma_cmd_modify_qp(dev_of(qp->base.qp.context), qp->base.qp.qp_num, &wire);
 }
 
 static int destroy_qp(struct vrdma_qp *qp)
 {
-	struct ibv_qp *base = &qp->base;
+	struct ibv_qp *base = &qp->base.qp;
 	uint32_t async;
-	int ret = destroy(base->context, VRDMA_ADMIN_DESTROY_QP, base->qp_num);
+	int ret = base->qp_type == IBV_QPT_XRC_RECV
+			  ? vrdma_direct_close_qp(qp)
+			  : destroy(base->context, VRDMA_ADMIN_DESTROY_QP, base->qp_num);
 
 	if (ret)
 		return ret;
@@ -486,19 +855,49 @@ static int destroy_qp(struct vrdma_qp *qp)
 	return 0;
 }
 
+static int attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)lid;
+	return -vrdma_cmd_multicast(dev_of(qp->context), VRDMA_ADMIN_ATTACH_MCAST, qp->qp_num,
+				    gid->raw);
+}
+
+static int detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)lid;
+	return -vrdma_cmd_multicast(dev_of(qp->context), VRDMA_ADMIN_DETACH_MCAST, qp->qp_num,
+				    gid->raw);
+}
+
 const struct vrdma_control vrdma_direct_control = {
 	.close = vrdma_direct_close,
 	.query_device = query_device,
+	.query_clock = query_clock,
 	.query_port = query_port,
 	.alloc_buffer = alloc_buffer,
 	.free_buffer = free_buffer,
+	.share_buffer = share_buffer,
+	.unshare_buffer = unshare_buffer,
 	.alloc_pd = alloc_pd,
 	.dealloc_pd = dealloc_pd,
+	.import_pd = vrdma_direct_import_pd,
+	.import_mr = vrdma_direct_import_mr,
 	.reg_mr = reg_mr,
+	.rereg_mr = rereg_mr,
 	.dereg_mr = dereg_mr,
+	.advise_mr = advise_mr,
+	.alloc_dm = vrdma_direct_alloc_dm,
+	.free_dm = vrdma_direct_free_dm,
+	.import_dm = vrdma_direct_import_dm,
+	.unimport_dm = vrdma_direct_unimport_dm,
+	.reg_dm_mr = reg_dm_mr,
+	.alloc_mw = alloc_mw,
+	.dealloc_mw = dealloc_mw,
 	.create_ah = create_ah,
 	.destroy_ah = destroy_ah,
 	.create_cq = create_cq,
+	.resize_cq = resize_cq,
+	.modify_cq = modify_cq,
 	.destroy_cq = destroy_cq,
 	.create_srq = create_srq,
 	.modify_srq = modify_srq,
@@ -508,4 +907,10 @@ const struct vrdma_control vrdma_direct_control = {
 	.query_qp = query_qp,
 	.modify_qp = modify_qp,
 	.destroy_qp = destroy_qp,
+	.attach_mcast = attach_mcast,
+	.detach_mcast = detach_mcast,
+	.open_xrcd = vrdma_direct_open_xrcd,
+	.close_xrcd = vrdma_direct_close_xrcd,
+	.create_xrc_recv = vrdma_direct_create_xrc_recv,
+	.open_qp = vrdma_direct_open_qp,
 };

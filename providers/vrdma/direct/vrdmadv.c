@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 static bool parse_address(const char *text, size_t length, union ibv_gid *gid)
 {
 	char address[INET6_ADDRSTRLEN];
+	struct in_addr ipv4;
 
 	if (length >= sizeof(address))
 		return false;
@@ -22,9 +24,10 @@ static bool parse_address(const char *text, size_t length, union ibv_gid *gid)
 	address[length] = '\0';
 	if (inet_pton(AF_INET6, address, gid->raw) == 1)
 		return true;
-	memset(gid->raw, 0, 10);
-	memset(gid->raw + 10, 0xff, 2);
-	return inet_pton(AF_INET, address, gid->raw + 12) == 1;
+	if (inet_pton(AF_INET, address, &ipv4) != 1)
+		return false;
+	vrdma_map_ipv4(gid->raw, &ipv4);
+	return true;
 }
 
 static bool parse_addresses(const char *text, struct vrdma_options *options)
@@ -42,22 +45,66 @@ static bool parse_addresses(const char *text, struct vrdma_options *options)
 	return true;
 }
 
-static struct ibv_device *make_device(const struct vrdmadv_device_attr *attr, int index)
+bool vrdma_direct_options(const struct vrdmadv_device_attr *attr, int index,
+			  struct vrdma_options *options)
 {
-	struct vrdma_options options = {.path = (char *)attr->path};
-	struct vrdma_direct_device *device;
 	char name[IBV_SYSFS_NAME_MAX];
 
+	memset(options, 0, sizeof(*options));
+	options->path = (char *)attr->path;
 	snprintf(name, sizeof(name), "vrdma%d", index);
-	if (!attr->path || attr->comp_mask ||
-	    snprintf(options.name, sizeof(options.name), "%s", attr->name ? attr->name : name) >=
-		    (int)sizeof(options.name) ||
-	    (attr->addresses && !parse_addresses(attr->addresses, &options))) {
+	return attr->path && !attr->comp_mask &&
+	       snprintf(options->name, sizeof(options->name), "%s",
+			attr->name ? attr->name : name) < (int)sizeof(options->name) &&
+	       (!attr->addresses || parse_addresses(attr->addresses, options));
+}
+
+/*
+ * A device is the same in all lists, as libibverbs' are: librdmacm takes another for a new one, and
+ * the one that it has for one that is gone. So none ever goes.
+ */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vrdma_direct_device *devices;
+
+static bool is_same(const struct vrdma_options *a, const struct vrdma_options *b)
+{
+	return strcmp(a->path, b->path) == 0 && strcmp(a->name, b->name) == 0 &&
+	       a->num_addresses == b->num_addresses &&
+	       memcmp(a->addresses, b->addresses, sizeof(a->addresses)) == 0;
+}
+
+static struct vrdma_direct_device *find_or_make(const struct vrdma_options *options)
+{
+	struct vrdma_direct_device *device = devices;
+
+	while (device && !is_same(&device->options, options))
+		device = device->next;
+	if (device)
+		return device;
+	device = vrdma_direct_device_new(options);
+	if (device) {
+		device->next = devices;
+		devices = device;
+	}
+	return device;
+}
+
+static struct ibv_device *get_device(const struct vrdmadv_device_attr *attr, int index)
+{
+	struct vrdma_options options;
+	struct vrdma_direct_device *device;
+
+	if (!vrdma_direct_options(attr, index, &options)) {
 		errno = EINVAL;
 		return NULL;
 	}
-	device = vrdma_direct_device_new(&options);
-	return device ? &device->base.device : NULL;
+	pthread_mutex_lock(&lock);
+	device = find_or_make(&options);
+	pthread_mutex_unlock(&lock);
+	if (!device)
+		return NULL;
+	__atomic_fetch_add(&device->base.refcount, 1, __ATOMIC_RELAXED); /* the list's */
+	return &device->base.device;
 }
 
 /* libibverbs frees the list, which the analyzer cannot see. */
@@ -87,7 +134,7 @@ EXPORT struct ibv_device **vrdmadv_get_device_list(const struct vrdmadv_device_a
 	if (!list)
 		return NULL;
 	for (int i = 0; i < count; i++) {
-		list[i] = make_device(&attr[i], i);
+		list[i] = get_device(&attr[i], i);
 		if (!list[i])
 			return drop_list(list); /* NOLINT(clang-analyzer-unix.Malloc) */
 	}
@@ -97,6 +144,11 @@ EXPORT struct ibv_device **vrdmadv_get_device_list(const struct vrdmadv_device_a
 EXPORT int vrdmadv_is_device(const struct ibv_device *device)
 {
 	return ((const struct verbs_device *)device)->ops == &vrdma_direct_device_ops;
+}
+
+EXPORT struct ibv_context *vrdmadv_import_device(int cmd_fd)
+{
+	return vrdma_direct_import(cmd_fd);
 }
 
 EXPORT struct ibv_comp_channel *vrdmadv_create_comp_channel(struct ibv_context *context)

@@ -4,6 +4,7 @@
 #define VRDMA_VRDMADV_H
 
 #include <infiniband/verbs.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,6 +25,33 @@ struct ibv_device **vrdmadv_get_device_list(const struct vrdmadv_device_attr *at
 
 /* What ibv_create_comp_channel() does for a kernel's device; ibv_destroy_comp_channel() ends it. */
 struct ibv_comp_channel *vrdmadv_create_comp_channel(struct ibv_context *context);
+
+/*
+ * What ibv_import_device() does for a kernel's device, of a context that this process has open.
+ * Returns NULL and sets errno: ENODEV where cmd_fd is none of such a context.
+ */
+struct ibv_context *vrdmadv_import_device(int cmd_fd);
+
+/*
+ * What stands for /dev/infiniband/rdma_cm, on which librdmacm writes commands: a file that poll(2)
+ * finds readable while there are events, and a connection manager of the given devices behind it.
+ * Returns -1 and sets errno. vrdmadv_cm_write() is its write(2). What is closed is to be closed
+ * here first.
+ */
+int vrdmadv_cm_open(const struct vrdmadv_device_attr *attr, int count);
+int vrdmadv_cm_is_open(int fd);
+ssize_t vrdmadv_cm_write(int fd, const void *command, size_t length);
+void vrdmadv_cm_close(int fd);
+
+/*
+ * What a parent domain's allocator is told that the memory is for (ibv_alloc_parent_domain(3)), of
+ * a kernel's device, too.
+ */
+enum vrdmadv_resource_type {
+	VRDMADV_RES_QP = 1,
+	VRDMADV_RES_CQ = 2,
+	VRDMADV_RES_SRQ = 3,
+};
 
 /* Whether the device, of a list or of a context, is one of those. */
 int vrdmadv_is_device(const struct ibv_device *device);

@@ -132,5 +132,39 @@ TEST(CompletionQueue, ForgetsTheLastQpFound)
 	EXPECT_EQ(cq.poll().size(), 0u);
 }
 
+// Moves to smaller and larger rings, at many places, with CQEs in the old one: expects each CQE
+// once and in order, nothing else, and the device told of the same count as before.
+TEST(CompletionQueue, MovesToAnotherRing)
+{
+	TestQp qp;
+	TestCq cq(4);
+	cq.attach(qp);
+	uint32_t index = 0;
+	for (int round = 0; round < 50; round++) {
+		const uint32_t depth = 4u << (round * 5 % 4);
+		cq.complete_send(qp.queues.qpn, index);
+		const uint32_t consumer = cq.queue.consumer;
+		cq.resize(depth, [&] { cq.complete_send(qp.queues.qpn, index + 1); });
+		EXPECT_EQ(cq.control().consumer, consumer);
+		cq.complete_send(qp.queues.qpn, index + 2);
+		ASSERT_EQ(cq.poll().size(), 3u) << round << " depth " << depth;
+		EXPECT_EQ(qp.queues.sq.tail, index += 3);
+		EXPECT_TRUE(cq.poll().empty());
+	}
+	cq.detach(qp);
+}
+
+// Arms, then moves: expects the device to find the request in the new ring.
+TEST(CompletionQueue, MovesArmed)
+{
+	TestCq cq;
+	vrdma_queue_arm(&cq.queue, true);
+	const uint32_t arm = cq.control().arm;
+	cq.resize(32, [] {});
+	EXPECT_EQ(cq.control().arm, arm);
+	vrdma_queue_arm(&cq.queue, false);
+	EXPECT_NE(cq.control().arm, arm);
+}
+
 } // namespace
 } // namespace vrdma::test

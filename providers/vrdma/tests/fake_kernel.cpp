@@ -119,6 +119,16 @@ void FakeKernel::do_create_qp(const void *bytes)
 	answer(request.response, response);
 }
 
+void FakeKernel::do_rereg_mr(const void *bytes)
+{
+	const auto request = part<ib_uverbs_rereg_mr>(bytes);
+
+	rereg_mr_handle = request.mr_handle;
+	rereg_mr_flags = request.flags;
+	rereg_mr_access = request.access_flags;
+	answer(request.response, ib_uverbs_rereg_mr_resp{.lkey = lkey, .rkey = lkey});
+}
+
 void FakeKernel::do_reg_mr(const void *bytes)
 {
 	const auto request = part<ib_uverbs_reg_mr>(bytes);
@@ -151,6 +161,13 @@ int FakeKernel::query(uint32_t command, const void *bytes)
 	case IB_USER_VERBS_CMD_MODIFY_QP:
 		modify_qp_state = part<ib_uverbs_modify_qp>(bytes).qp_state;
 		return 0;
+	case IB_USER_VERBS_CMD_RESIZE_CQ: {
+		const auto request = part<ib_uverbs_resize_cq>(bytes);
+		const uint32_t response[] = {request.cqe, 0};
+		resize_cq = part<vrdma_uverbs_resize_cq>(bytes, header_size + sizeof(request));
+		answer(request.response, response);
+		return 0;
+	}
 	case IB_USER_VERBS_CMD_MODIFY_SRQ:
 		modify_srq_limit = part<ib_uverbs_modify_srq>(bytes).srq_limit;
 		return 0;
@@ -166,6 +183,18 @@ int FakeKernel::query(uint32_t command, const void *bytes)
 		answer(part<ib_uverbs_query_qp>(bytes).response, response);
 		return 0;
 	}
+	case IB_USER_VERBS_CMD_ATTACH_MCAST: {
+		const auto request = part<ib_uverbs_attach_mcast>(bytes);
+		groups.emplace(request.qp_handle, std::to_array(request.gid));
+		return 0;
+	}
+	case IB_USER_VERBS_CMD_DETACH_MCAST: {
+		const auto request = part<ib_uverbs_detach_mcast>(bytes);
+		return groups.erase({request.qp_handle, std::to_array(request.gid)}) ? 0 : EINVAL;
+	}
+	case IB_USER_VERBS_CMD_REREG_MR:
+		do_rereg_mr(bytes);
+		return 0;
 	default:
 		return ENOSYS;
 	}
@@ -181,6 +210,10 @@ int FakeKernel::create(uint32_t command, const void *bytes)
 	}
 	case IB_USER_VERBS_CMD_REG_MR:
 		do_reg_mr(bytes);
+		break;
+	case IB_USER_VERBS_CMD_ALLOC_MW:
+		answer(part<ib_uverbs_alloc_mw>(bytes).response,
+		       ib_uverbs_alloc_mw_resp{.mw_handle = 10, .rkey = mw_rkey});
 		break;
 	case IB_USER_VERBS_CMD_CREATE_CQ:
 		do_create_cq(bytes);
@@ -217,6 +250,7 @@ int FakeKernel::destroy(uint32_t command, const void *bytes)
 		break;
 	case IB_USER_VERBS_CMD_DEALLOC_PD:
 	case IB_USER_VERBS_CMD_DEREG_MR:
+	case IB_USER_VERBS_CMD_DEALLOC_MW:
 	case IB_USER_VERBS_CMD_DESTROY_AH:
 		break;
 	default:

@@ -6,8 +6,11 @@
 #ifndef VRDMA_FAKE_KERNEL_H
 #define VRDMA_FAKE_KERNEL_H
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <set>
+#include <utility>
 
 #include <vrdma/queue.h>
 #include <vrdma/uverbs.h>
@@ -22,6 +25,7 @@ class FakeKernel
 
 	// What the provider sent last.
 	vrdma_uverbs_create_cq create_cq{};
+	vrdma_uverbs_resize_cq resize_cq{};
 	vrdma_uverbs_create_srq create_srq{};
 	vrdma_uverbs_create_qp create_qp{};
 	uint32_t create_qp_max_send_wr = 0, create_qp_max_inline = 0;
@@ -30,9 +34,12 @@ class FakeKernel
 	uint32_t modify_srq_limit = 0;
 	uint64_t reg_mr_start = 0, reg_mr_length = 0;
 	uint32_t reg_mr_pd = 0;
+	uint32_t rereg_mr_handle = 0, rereg_mr_flags = 0, rereg_mr_access = 0;
 
 	// Commands to refuse, and with which errno.
 	std::map<uint32_t, int> refusals;
+	// Handles of QPs and the multicast groups that they are attached to.
+	std::set<std::pair<uint32_t, std::array<uint8_t, 16>>> groups;
 	// Objects that were created and not destroyed.
 	int live_objects = 0;
 
@@ -51,7 +58,8 @@ class FakeKernel
 
 	static constexpr uint32_t pd_handle = 3, cq_handle = 4, qp_handle = 5, ah_handle = 6,
 				  srq_handle = 7;
-	static constexpr uint32_t qpn = 0x00abcd, ah = 0x4444, slot = 130, lkey = 0x7777;
+	static constexpr uint32_t qpn = 0x00abcd, ah = 0x4444, slot = 130, lkey = 0x7777,
+				  mw_rkey = 0x8801;
 	static constexpr uint32_t max_inline = 256, max_sge = 8, max_qp_wr = 1024, max_cqe = 4096;
 
 	// One command as it is written to the device: 0 or an errno.
@@ -77,6 +85,7 @@ class FakeKernel
 	void do_create_srq(const void *bytes);
 	void do_create_qp(const void *bytes);
 	void do_reg_mr(const void *bytes);
+	void do_rereg_mr(const void *bytes);
 
 	int pages_fd_;
 	void *pages_;

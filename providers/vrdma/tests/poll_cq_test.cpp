@@ -43,6 +43,26 @@ TEST(PollCq, ReceiveFields)
 	EXPECT_EQ(wcs[0].sl, VRDMA_CQE_HEADER_IPV4);
 }
 
+// The device completes a receive that has ended a key: expects the key, and no immediate data.
+TEST(PollCq, InvalidatedKey)
+{
+	TestQp qp;
+	TestCq cq;
+	cq.attach(qp);
+	std::vector<ibv_sge> none;
+	ibv_recv_wr wr = recv_wr(none);
+	ASSERT_EQ(qp.receive(wr), 0);
+
+	cq.complete({.ctrl = VRDMA_SET(VRDMA_CQE_OPCODE, uint32_t(IBV_WC_RECV)) |
+			     VRDMA_CQE_WITH_INV | VRDMA_CQE_RECV,
+		     .qpn = qp.queues.qpn,
+		     .imm = 0x12345678});
+	const auto wcs = cq.poll();
+	ASSERT_EQ(wcs.size(), 1u);
+	EXPECT_EQ(wcs[0].wc_flags, unsigned(IBV_WC_WITH_INV));
+	EXPECT_EQ(wcs[0].invalidated_rkey, 0x12345678u);
+}
+
 // The device flushes one send of each opcode and a receive: expects the status, the vendor's error
 // and the opcode that was posted, though the CQE does not say it.
 TEST(PollCq, ErrorsNameTheOpcode)
@@ -56,7 +76,9 @@ TEST(PollCq, ErrorsNameTheOpcode)
 	      Case{IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WC_RDMA_WRITE}, Case{IBV_WR_SEND, IBV_WC_SEND},
 	      Case{IBV_WR_SEND_WITH_IMM, IBV_WC_SEND}, Case{IBV_WR_RDMA_READ, IBV_WC_RDMA_READ},
 	      Case{IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WC_COMP_SWAP},
-	      Case{IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_FETCH_ADD}}) {
+	      Case{IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_FETCH_ADD},
+	      Case{IBV_WR_LOCAL_INV, IBV_WC_LOCAL_INV}, Case{IBV_WR_SEND_WITH_INV, IBV_WC_SEND},
+	      Case{IBV_WR_ATOMIC_WRITE, IBV_WC_ATOMIC_WRITE}}) {
 		TestQp qp;
 		TestCq cq;
 		cq.attach(qp);

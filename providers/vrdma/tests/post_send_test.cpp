@@ -150,6 +150,81 @@ TEST(PostSend, Atomics)
 	}
 }
 
+// Posts a bind of a type 2 window: expects its name with the tag that the request gives, and the
+// memory; of a type 1 window, and of none: EINVAL.
+TEST(PostSend, BindsWindows)
+{
+	TestQp qp;
+	ibv_mr mr{};
+	mr.lkey = 0x3300;
+	ibv_mw mw{};
+	mw.type = IBV_MW_TYPE_2;
+	mw.rkey = 0xabcd01;
+	std::vector<ibv_sge> none;
+	ibv_send_wr wr = send_wr(IBV_WR_BIND_MW, none);
+	wr.bind_mw = {.mw = &mw,
+		      .rkey = 0x777702,
+		      .bind_info = {.mr = &mr,
+				    .addr = 0x5000,
+				    .length = 1ull << 40,
+				    .mw_access_flags = IBV_ACCESS_REMOTE_READ}};
+	ASSERT_EQ(qp.send(wr), 0);
+	EXPECT_EQ(qp.sent(0)->ctrl & ~VRDMA_WQE_PHASE, uint32_t(VRDMA_SQ_BIND_MW));
+	EXPECT_EQ(qp.sent(0)->rkey, 0xabcd02u);
+	EXPECT_EQ(qp.sent(0)->raddr, 0u);
+	EXPECT_EQ(qp.sent(0)->imm, 0u);
+	const auto *bind = payload<vrdma_sq_bind>(qp.sent(0));
+	EXPECT_EQ(bind->addr, 0x5000u);
+	EXPECT_EQ(bind->length, 1ull << 40);
+	EXPECT_EQ(bind->lkey, 0x3300u);
+	EXPECT_EQ(bind->access_flags, uint32_t(IBV_ACCESS_REMOTE_READ));
+
+	wr.send_flags = IBV_SEND_INLINE;
+	EXPECT_EQ(qp.send(wr), EINVAL);
+	wr.send_flags = 0;
+	mw.type = IBV_MW_TYPE_1;
+	EXPECT_EQ(qp.send(wr), EINVAL);
+	wr.bind_mw.mw = nullptr;
+	EXPECT_EQ(qp.send(wr), EINVAL);
+	EXPECT_FALSE(qp.sq_valid(1));
+}
+
+// Binds a type 1 window: expects its new key, and what is bound; on a UD QP, and on one that may
+// not send: EINVAL.
+TEST(PostSend, BindsType1Windows)
+{
+	ibv_mw_bind bind{};
+	bind.send_flags = IBV_SEND_SIGNALED;
+	TestQp qp;
+	ASSERT_EQ(vrdma_queue_bind(&qp.queues, 0x1234, &bind), 0);
+	EXPECT_EQ(qp.sent(0)->ctrl & ~VRDMA_WQE_PHASE, VRDMA_SQ_BIND_MW | VRDMA_SQ_SIGNALED);
+	EXPECT_EQ(qp.sent(0)->rkey, 0x1234u);
+	EXPECT_EQ(payload<vrdma_sq_bind>(qp.sent(0))->length, 0u);
+	EXPECT_EQ(payload<vrdma_sq_bind>(qp.sent(0))->lkey, 0u);
+	bind.send_flags = IBV_SEND_INLINE;
+	EXPECT_EQ(vrdma_queue_bind(&qp.queues, 0x1234, &bind), EINVAL);
+
+	bind.send_flags = 0;
+	TestQp datagrams({.type = IBV_QPT_UD});
+	EXPECT_EQ(vrdma_queue_bind(&datagrams.queues, 0x1234, &bind), EINVAL);
+}
+
+// Invalidates a key here and there: expects it in the WQE, and no immediate data.
+TEST(PostSend, Invalidations)
+{
+	for (ibv_wr_opcode opcode : {IBV_WR_LOCAL_INV, IBV_WR_SEND_WITH_INV}) {
+		TestQp qp;
+		std::vector<ibv_sge> none;
+		ibv_send_wr wr = send_wr(opcode, none);
+		wr.invalidate_rkey = 0x5566;
+		ASSERT_EQ(qp.send(wr), 0);
+		EXPECT_EQ(qp.sent(0)->ctrl & ~VRDMA_WQE_PHASE, uint32_t(opcode));
+		EXPECT_EQ(qp.sent(0)->rkey, 0x5566u);
+		EXPECT_EQ(qp.sent(0)->raddr, 0u);
+		EXPECT_EQ(qp.sent(0)->imm, 0u);
+	}
+}
+
 // Sends inline data from three places, more than the QP has SGEs: expects the bytes one after the
 // other in the WQE.
 TEST(PostSend, InlineGathers)
@@ -195,14 +270,18 @@ TEST(PostSend, OpcodesByQpType)
 			vrdma_ah ah{};
 			std::vector<ibv_sge> sges{{0, 8, 0}};
 			ibv_send_wr wr = send_wr(ibv_wr_opcode(opcode), sges);
+			ibv_mw mw{};
+			mw.type = IBV_MW_TYPE_2;
 			if (type == IBV_QPT_UD)
 				wr.wr.ud.ah = &ah.base;
+			else if (opcode == IBV_WR_BIND_MW)
+				wr.bind_mw.mw = &mw;
 
-			const uint32_t last = type == IBV_QPT_RC   ? IBV_WR_ATOMIC_FETCH_AND_ADD
-					      : type == IBV_QPT_UC ? IBV_WR_SEND_WITH_IMM
-								   : IBV_WR_SEND_WITH_IMM;
-			const uint32_t first = type == IBV_QPT_UD ? IBV_WR_SEND : 0;
-			const bool legal = opcode >= first && opcode <= last;
+			/* Bit n: opcode n. */
+			const uint64_t all = type == IBV_QPT_RC   ? 0x83ff
+					     : type == IBV_QPT_UC ? 0x18f
+								  : 0xc;
+			const bool legal = opcode < 64 && (all >> opcode & 1) != 0;
 			EXPECT_EQ(qp.send(wr), legal ? 0 : EINVAL) << type << ' ' << opcode;
 			EXPECT_EQ(qp.sq_valid(0), legal);
 		}
@@ -215,15 +294,16 @@ TEST(PostSend, RefusesBadRequests)
 	std::vector<ibv_sge> one{{0, 8, 0}}, three(3);
 	ibv_send_wr too_many = send_wr(IBV_WR_SEND, three);
 	ibv_send_wr negative = send_wr(IBV_WR_SEND, one);
-	negative.num_sge = -1;
+	ibv_send_wr inline_negative = send_wr(IBV_WR_SEND, one, IBV_SEND_INLINE);
+	negative.num_sge = inline_negative.num_sge = -1;
 	ibv_send_wr unknown_flag = send_wr(IBV_WR_SEND, one, IBV_SEND_IP_CSUM);
 	ibv_send_wr inline_read = send_wr(IBV_WR_RDMA_READ, one, IBV_SEND_INLINE);
 	ibv_send_wr inline_atomic = send_wr(IBV_WR_ATOMIC_FETCH_AND_ADD, one, IBV_SEND_INLINE);
 	ibv_send_wr atomic_without_sge = send_wr(IBV_WR_ATOMIC_FETCH_AND_ADD, one);
 	atomic_without_sge.num_sge = 0;
 
-	for (ibv_send_wr *wr : {&too_many, &negative, &unknown_flag, &inline_read, &inline_atomic,
-				&atomic_without_sge}) {
+	for (ibv_send_wr *wr : {&too_many, &negative, &inline_negative, &unknown_flag, &inline_read,
+				&inline_atomic, &atomic_without_sge}) {
 		TestQp qp;
 		EXPECT_EQ(qp.send(*wr), EINVAL);
 		EXPECT_EQ(qp.bad_send, wr);

@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <vector>
 
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <vrdma/device.h>
 
+#include "direct/vrdmadv.h"
 #include "fake_kernel.h"
 #include "fake_sysfs.h"
 
@@ -145,6 +148,50 @@ TEST_F(Provider, RegistersMemory)
 	EXPECT_EQ(kernel.reg_mr_start, reinterpret_cast<uintptr_t>(data));
 	EXPECT_EQ(kernel.reg_mr_length, sizeof(data));
 	EXPECT_EQ(kernel.reg_mr_pd, FakeKernel::pd_handle);
+}
+
+// Changes a region's rights: expects just that asked of the kernel; when that refuses, its errno.
+TEST_F(Provider, ReregistersMemory)
+{
+	uint8_t data[100];
+	const Mr mr(ibv_reg_mr(pd.get(), data, sizeof(data), IBV_ACCESS_LOCAL_WRITE));
+	ASSERT_TRUE(mr);
+	const int access = IBV_ACCESS_REMOTE_READ;
+	EXPECT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, access),
+		  0);
+	EXPECT_EQ(kernel.rereg_mr_flags, uint32_t(IBV_REREG_MR_CHANGE_ACCESS));
+	EXPECT_EQ(kernel.rereg_mr_access, uint32_t(access));
+	EXPECT_EQ(kernel.rereg_mr_handle, mr->handle);
+
+	kernel.refusals[IB_USER_VERBS_CMD_REREG_MR] = EBUSY;
+	EXPECT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, access),
+		  IBV_REREG_MR_ERR_CMD);
+	EXPECT_EQ(errno, EBUSY);
+}
+
+// Allocates a null region: expects the device's key for it, and nothing asked of the kernel.
+TEST_F(Provider, NullRegion)
+{
+	const auto before = kernel.live_objects;
+	const Mr mr(ibv_alloc_null_mr(pd.get()));
+	ASSERT_TRUE(mr);
+	EXPECT_EQ(mr->lkey, VRDMA_NULL_LKEY);
+	EXPECT_EQ(kernel.live_objects, before);
+}
+
+// Allocates windows of each type, and of one that there is not: expects the kernel's key, and
+// EINVAL.
+TEST_F(Provider, AllocatesWindows)
+{
+	for (ibv_mw_type type : {IBV_MW_TYPE_1, IBV_MW_TYPE_2}) {
+		ibv_mw *mw = ibv_alloc_mw(pd.get(), type);
+		ASSERT_TRUE(mw);
+		EXPECT_EQ(mw->rkey, FakeKernel::mw_rkey);
+		EXPECT_EQ(mw->type, type);
+		EXPECT_EQ(ibv_dealloc_mw(mw), 0);
+	}
+	EXPECT_EQ(ibv_alloc_mw(pd.get(), ibv_mw_type(3)), nullptr);
+	EXPECT_EQ(errno, EINVAL);
 }
 
 // Creates a CQ for 10 CQEs: expects a page-aligned, zeroed ring of 16, and 16 reported.
@@ -392,23 +439,253 @@ TEST_F(Provider, ArmsCq)
 	EXPECT_EQ(control->arm, VRDMA_SET(VRDMA_CQ_ARM_SEQUENCE, 1u) | VRDMA_CQ_ARM_SOLICITED);
 }
 
-// Asks for what vrdma does not have: expects EOPNOTSUPP.
-TEST_F(Provider, SaysWhatItCannot)
+// What a parent domain's allocator was asked for, and what it shall answer.
+struct Allocator {
+	struct Request {
+		size_t size, alignment;
+		uint64_t type;
+	};
+	std::vector<Request> requests;
+	int live = 0;
+	void *answer = nullptr; // in the place of memory
+	size_t skew = 0;
+
+	static void *alloc(ibv_pd *, void *context, size_t size, size_t alignment, uint64_t type)
+	{
+		auto *self = static_cast<Allocator *>(context);
+		self->requests.push_back({size, alignment, type});
+		if (self->answer)
+			return self->answer == fails ? nullptr : self->answer;
+		self->live++;
+		auto *data = static_cast<uint8_t *>(aligned_alloc(alignment, size + alignment));
+		memset(data, 0xff, size + alignment);
+		return data + self->skew;
+	}
+	static void release(ibv_pd *, void *context, void *data, uint64_t)
+	{
+		auto *self = static_cast<Allocator *>(context);
+		self->live--;
+		free(static_cast<uint8_t *>(data) - self->skew);
+	}
+	static constexpr char fails_here = 0;
+	static inline void *const fails = const_cast<char *>(&fails_here);
+
+	ibv_parent_domain_init_attr attr(ibv_pd *pd, ibv_td *td = nullptr)
+	{
+		ibv_parent_domain_init_attr attr{};
+		attr.pd = pd;
+		attr.td = td;
+		attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+				 IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+		attr.alloc = alloc;
+		attr.free = release;
+		attr.pd_context = this;
+		return attr;
+	}
+};
+
+// Makes a QP, an SRQ and a CQ in a parent domain: expects their queues in its allocator's memory,
+// zeroed, and that memory back when they go.
+TEST_F(Provider, QueuesInAParentDomainsMemory)
+{
+	Allocator allocator;
+	auto attr = allocator.attr(pd.get());
+	const Pd domain(ibv_alloc_parent_domain(context.get(), &attr));
+	ASSERT_TRUE(domain);
+	{
+		ibv_qp_init_attr qp_attr = init_attr();
+		const Qp qp(ibv_create_qp(domain.get(), &qp_attr));
+		ASSERT_TRUE(qp);
+		ASSERT_EQ(allocator.requests.size(), 1u);
+		EXPECT_EQ(allocator.requests[0].alignment, 4096u);
+		EXPECT_EQ(allocator.requests[0].size % 4096, 0u);
+		EXPECT_EQ(allocator.requests[0].type, uint64_t(VRDMADV_RES_QP));
+		EXPECT_EQ(sent(0)->ctrl, 0u);
+		EXPECT_EQ(ibv_dealloc_pd(domain.get()), EBUSY);
+
+		ibv_srq_init_attr srq_attr{};
+		srq_attr.attr = {4, 1, 0};
+		const Srq srq(ibv_create_srq(domain.get(), &srq_attr));
+		ibv_cq_init_attr_ex cq_attr{};
+		cq_attr.cqe = 4;
+		cq_attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
+		cq_attr.parent_domain = domain.get();
+		const Cq ex(ibv_cq_ex_to_cq(ibv_create_cq_ex(context.get(), &cq_attr)));
+		ASSERT_TRUE(srq && ex);
+		ASSERT_EQ(allocator.requests.size(), 3u);
+		EXPECT_EQ(allocator.requests[1].type, uint64_t(VRDMADV_RES_SRQ));
+		EXPECT_EQ(allocator.requests[2].type, uint64_t(VRDMADV_RES_CQ));
+		EXPECT_EQ(allocator.live, 3);
+	}
+	EXPECT_EQ(allocator.live, 0);
+}
+
+// An allocator that has none, leaves it to the driver, or ignores the alignment: expects ENOMEM, a
+// queue, and EINVAL with the memory given back.
+TEST_F(Provider, AllocatorsAnswers)
+{
+	Allocator allocator;
+	auto attr = allocator.attr(pd.get());
+	const Pd domain(ibv_alloc_parent_domain(context.get(), &attr));
+	const auto create = [&] {
+		ibv_qp_init_attr qp_attr = init_attr();
+		errno = 0;
+		return Qp(ibv_create_qp(domain.get(), &qp_attr));
+	};
+	allocator.answer = Allocator::fails;
+	EXPECT_FALSE(create());
+	EXPECT_EQ(errno, ENOMEM);
+	allocator.answer = IBV_ALLOCATOR_USE_DEFAULT;
+	EXPECT_TRUE(create());
+	allocator.answer = nullptr;
+	allocator.skew = 64;
+	EXPECT_FALSE(create());
+	EXPECT_EQ(errno, EINVAL);
+	EXPECT_EQ(allocator.live, 0);
+}
+
+// Resizes a CQ: expects the kernel to get a ring of the depth asked for or more, prepared for the
+// CQE that comes next, and the old one to stay in use where it refuses.
+TEST_F(Provider, ResizesACq)
+{
+	ASSERT_EQ(ibv_resize_cq(cq.get(), 20), 0);
+	EXPECT_EQ(cq->cqe, 32);
+	EXPECT_EQ(kernel.resize_cq.depth, 32u);
+	EXPECT_EQ(kernel.resize_cq.buffer % 4096, 0u);
+
+	EXPECT_EQ(ibv_resize_cq(cq.get(), 0), EINVAL);
+	EXPECT_EQ(ibv_resize_cq(cq.get(), int(FakeKernel::max_cqe) + 1), EINVAL);
+	kernel.refusals[IB_USER_VERBS_CMD_RESIZE_CQ] = EINVAL;
+	EXPECT_EQ(ibv_resize_cq(cq.get(), 4), EINVAL);
+	EXPECT_EQ(cq->cqe, 32);
+	ibv_wc wc{};
+	EXPECT_EQ(ibv_poll_cq(cq.get(), 1, &wc), 0);
+}
+
+// Moderates nothing, and what there is not: expects EINVAL.
+TEST_F(Provider, ModerationIsChecked)
+{
+	ibv_modify_cq_attr attr{};
+	attr.attr_mask = 2;
+	EXPECT_EQ(ibv_modify_cq(cq.get(), &attr), EINVAL);
+	attr.attr_mask = 0;
+	EXPECT_EQ(ibv_modify_cq(cq.get(), &attr), EINVAL);
+}
+
+// Parts of a parent domain are in use, or are none: expects EBUSY, and EINVAL.
+TEST_F(Provider, ParentDomainsAreChecked)
+{
+	ibv_td_init_attr td_attr{};
+	ibv_td *td = ibv_alloc_td(context.get(), &td_attr);
+	ASSERT_TRUE(td);
+	ibv_parent_domain_init_attr attr{};
+	attr.pd = pd.get();
+	attr.td = td;
+	{
+		const Pd domain(ibv_alloc_parent_domain(context.get(), &attr));
+		ASSERT_TRUE(domain);
+		EXPECT_EQ(domain->handle, pd->handle);
+		EXPECT_EQ(ibv_dealloc_pd(pd.get()), EBUSY);
+		EXPECT_EQ(ibv_dealloc_td(td), EBUSY);
+		ibv_parent_domain_init_attr nested{};
+		nested.pd = domain.get();
+		EXPECT_EQ(ibv_alloc_parent_domain(context.get(), &nested), nullptr);
+		EXPECT_EQ(errno, EINVAL);
+	}
+	EXPECT_EQ(ibv_dealloc_td(td), 0);
+
+	for (const auto spoil : {+[](ibv_parent_domain_init_attr &bad) { bad.pd = nullptr; },
+				 +[](ibv_parent_domain_init_attr &bad) { bad.comp_mask = 4; },
+				 +[](ibv_parent_domain_init_attr &bad) {
+					 bad.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+				 }}) {
+		ibv_parent_domain_init_attr bad{};
+		bad.pd = pd.get();
+		spoil(bad);
+		EXPECT_EQ(ibv_alloc_parent_domain(context.get(), &bad), nullptr);
+		EXPECT_EQ(errno, EINVAL);
+	}
+	td_attr.comp_mask = 1;
+	EXPECT_EQ(ibv_alloc_td(context.get(), &td_attr), nullptr);
+	EXPECT_EQ(errno, EINVAL);
+}
+
+// Extended CQs with what is not there, or is wrong: expects EOPNOTSUPP, or EINVAL.
+TEST_F(Provider, ExtendedCqsAreChecked)
+{
+	const auto error = [&](auto spoil) {
+		ibv_cq_init_attr_ex attr{};
+		attr.cqe = 4;
+		spoil(attr);
+		errno = 0;
+		ibv_cq_ex *made = ibv_create_cq_ex(context.get(), &attr);
+		const int result = errno;
+		const Cq owned(made ? ibv_cq_ex_to_cq(made) : nullptr);
+		return made ? 0 : result;
+	};
+	EXPECT_EQ(error([](auto &attr) { attr.wc_flags = IBV_WC_STANDARD_FLAGS; }), 0);
+	EXPECT_EQ(error([](auto &attr) { attr.cqe = 0; }), EINVAL);
+	EXPECT_EQ(error([](auto &attr) { attr.cqe = FakeKernel::max_cqe + 1; }), EINVAL);
+	EXPECT_EQ(error([](auto &attr) { attr.wc_flags = IBV_WC_EX_WITH_CVLAN; }), EOPNOTSUPP);
+	EXPECT_EQ(error([](auto &attr) { attr.wc_flags = IBV_WC_EX_WITH_TM_INFO; }), EOPNOTSUPP);
+	EXPECT_EQ(error([](auto &attr) {
+			  attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+			  attr.flags = 1u << 7;
+		  }),
+		  EINVAL);
+	EXPECT_EQ(error([&](auto &attr) {
+			  attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
+			  attr.parent_domain = pd.get(); // not a parent domain
+		  }),
+		  EINVAL);
+}
+
+// Attaches a QP to a group, detaches it from another and from that one: expects what the kernel
+// says.
+TEST_F(Provider, GroupsAreTheKernels)
 {
 	const Qp qp = create_qp();
 	ASSERT_TRUE(qp);
 	union ibv_gid gid {
 	};
-	EXPECT_EQ(ibv_attach_mcast(qp.get(), &gid, 0), EOPNOTSUPP);
-	EXPECT_EQ(ibv_detach_mcast(qp.get(), &gid, 0), EOPNOTSUPP);
-	EXPECT_EQ(ibv_resize_cq(cq.get(), 32), EOPNOTSUPP);
+	gid.raw[0] = 0xff;
+	EXPECT_EQ(ibv_attach_mcast(qp.get(), &gid, 0), 0);
+	EXPECT_EQ(kernel.groups.count({FakeKernel::qp_handle, std::to_array(gid.raw)}), 1u);
+	gid.raw[15] = 1;
+	EXPECT_EQ(ibv_detach_mcast(qp.get(), &gid, 0), EINVAL);
+	gid.raw[15] = 0;
+	EXPECT_EQ(ibv_detach_mcast(qp.get(), &gid, 0), 0);
+	EXPECT_TRUE(kernel.groups.empty());
+}
 
+// Asks for what vrdma does not have: expects EOPNOTSUPP.
+TEST_F(Provider, SaysWhatItCannot)
+{
 	ibv_qp_init_attr_ex extended{};
-	extended.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	extended.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
 	extended.pd = pd.get();
+	extended.send_cq = extended.recv_cq = cq.get();
 	extended.qp_type = IBV_QPT_RC;
 	EXPECT_EQ(ibv_create_qp_ex(context.get(), &extended), nullptr);
 	EXPECT_EQ(errno, EOPNOTSUPP);
+	extended.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	extended.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	EXPECT_EQ(ibv_create_qp_ex(context.get(), &extended), nullptr);
+	EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+// Creates a QP with flags of which none is set; expects it to be like one without.
+TEST_F(Provider, CreatesAQpOfNoFlags)
+{
+	ibv_qp_init_attr_ex attr{};
+	attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	attr.pd = pd.get();
+	attr.send_cq = attr.recv_cq = cq.get();
+	attr.qp_type = IBV_QPT_RC;
+	attr.cap = {1, 1, 1, 1, 0};
+	const Qp qp{ibv_create_qp_ex(context.get(), &attr)};
+	ASSERT_TRUE(qp);
+	EXPECT_EQ(qp->state, IBV_QPS_RESET);
 }
 
 } // namespace

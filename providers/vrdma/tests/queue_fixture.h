@@ -64,7 +64,7 @@ class TestQp
 	explicit TestQp(const QpOptions &options = {})
 	    : cap_(options.cap), layout_(fit(cap_)), buffer_(size(layout_))
 	{
-		ibv_qp_init_attr attr{};
+		ibv_qp_init_attr_ex attr{};
 		attr.qp_type = options.type;
 		attr.cap = cap_;
 		attr.sq_sig_all = options.signal_all;
@@ -146,7 +146,7 @@ class TestQp
 	static vrdma_qp_layout fit(ibv_qp_cap &cap)
 	{
 		vrdma_qp_layout layout{};
-		if (vrdma_qp_layout_init(&layout, &cap, 1024))
+		if (vrdma_qp_layout_init(&layout, &cap, IBV_QPT_RC, 1024))
 			throw std::bad_alloc();
 		return layout;
 	}
@@ -202,6 +202,18 @@ class TestCq
 	void complete_send(uint32_t qpn, uint32_t index, uint32_t flags = 0)
 	{
 		complete({.ctrl = flags, .qpn = qpn, .wqe_index = index});
+	}
+
+	// Another ring; the device has the old one until `between` is done, and then the new one.
+	template <typename Between> void resize(uint32_t depth, Between between)
+	{
+		PageBuffer next(vrdma_cq_buffer_size(depth));
+
+		vrdma_completion_queue_prepare(&queue, next.data(), depth);
+		between();
+		std::swap(buffer_, next);
+		depth_ = depth;
+		vrdma_completion_queue_adopt(&queue, buffer_.data(), depth);
 	}
 
 	std::vector<ibv_wc> poll(int most = 16)

@@ -222,5 +222,63 @@ TEST(SharedReceive, ClosedQueueRefuses)
 	EXPECT_FALSE(srq.valid(0));
 }
 
+// An XRC domain's SRQ: its CQEs name it, and a QP that this process need not know.
+vrdma_cqe xrc_cqe(uint32_t srqn, uint32_t cookie, uint32_t status = IBV_WC_SUCCESS)
+{
+	return {.ctrl = VRDMA_CQE_RECV | VRDMA_CQE_XRC |
+			VRDMA_SET(VRDMA_CQE_OPCODE, uint32_t{IBV_WC_RECV}) |
+			VRDMA_SET(VRDMA_CQE_STATUS, status),
+		.qpn = 0xabcdef,
+		.wqe_index = cookie,
+		.srqn = srqn};
+}
+
+TEST(XrcSrq, ItsCompletionsNameIt)
+{
+	TestCq cq;
+	TestSrq first, second;
+	first.queue.srqn = 5;
+	second.queue.srqn = 6;
+	vrdma_cq_attach_srq(&cq.queue, &first.queue);
+	vrdma_cq_attach_srq(&cq.queue, &second.queue);
+	ASSERT_EQ(first.post(10), 0);
+	ASSERT_EQ(second.post(20), 0);
+	cq.complete(xrc_cqe(5, first.take()));
+	cq.complete(xrc_cqe(6, second.take(), IBV_WC_WR_FLUSH_ERR));
+	cq.complete(xrc_cqe(7, 0)); // of nobody
+	const auto wcs = cq.poll();
+	ASSERT_EQ(wcs.size(), 2u);
+	EXPECT_EQ(wcs[0].wr_id, 10u);
+	EXPECT_EQ(wcs[0].qp_num, 0xabcdefu);
+	EXPECT_EQ(wcs[0].opcode, IBV_WC_RECV);
+	EXPECT_EQ(wcs[1].wr_id, 20u);
+	EXPECT_EQ(wcs[1].status, IBV_WC_WR_FLUSH_ERR);
+	vrdma_cq_detach_srq(&cq.queue, &first.queue);
+	vrdma_cq_detach_srq(&cq.queue, &second.queue);
+}
+
+// Neither another SRQ's detach nor that of a QP with the number strikes its completions out.
+TEST(XrcSrq, ItsCompletionsEndWithIt)
+{
+	TestCq cq;
+	TestQp qp{{.qpn = 0xabcdef}};
+	TestSrq first, second;
+	first.queue.srqn = 5;
+	second.queue.srqn = 6;
+	cq.attach(qp);
+	vrdma_cq_attach_srq(&cq.queue, &first.queue);
+	vrdma_cq_attach_srq(&cq.queue, &second.queue);
+	ASSERT_EQ(first.post(10), 0);
+	ASSERT_EQ(second.post(20), 0);
+	cq.complete(xrc_cqe(5, first.take()));
+	cq.complete(xrc_cqe(6, second.take()));
+	cq.detach(qp);
+	vrdma_cq_detach_srq(&cq.queue, &first.queue);
+	const auto wcs = cq.poll();
+	ASSERT_EQ(wcs.size(), 1u);
+	EXPECT_EQ(wcs[0].wr_id, 20u);
+	vrdma_cq_detach_srq(&cq.queue, &second.queue);
+}
+
 } // namespace
 } // namespace vrdma::test

@@ -23,7 +23,7 @@ TEST(QpLayout, RoundsUpAndReportsIt)
 	ibv_qp_cap cap = cap_of(5, 3, 1, 1, 0);
 	vrdma_qp_layout layout{};
 
-	ASSERT_EQ(vrdma_qp_layout_init(&layout, &cap, device_max_inline), 0);
+	ASSERT_EQ(vrdma_qp_layout_init(&layout, &cap, IBV_QPT_RC, device_max_inline), 0);
 	EXPECT_EQ(layout.sq_depth, 8u);
 	EXPECT_EQ(layout.rq_depth, 4u);
 	EXPECT_EQ(layout.sq_stride_shift, 6);
@@ -47,7 +47,7 @@ TEST(QpLayout, StrideHoldsTheLargerOfSgesAndInlineData)
 		ibv_qp_cap cap = cap_of(1, 1, sges, sges, inline_data);
 		vrdma_qp_layout layout{};
 
-		ASSERT_EQ(vrdma_qp_layout_init(&layout, &cap, device_max_inline), 0);
+		ASSERT_EQ(vrdma_qp_layout_init(&layout, &cap, IBV_QPT_RC, device_max_inline), 0);
 		EXPECT_EQ(layout.sq_stride_shift, shift) << sges << " SGEs, " << inline_data;
 		EXPECT_GE(1u << layout.rq_stride_shift, VRDMA_RQ_PAYLOAD_OFFSET + 16 * sges);
 	}
@@ -59,7 +59,7 @@ TEST(QpLayout, QueuesMayBeAbsent)
 	ibv_qp_cap cap = cap_of(0, 0, 0, 0, 0);
 	vrdma_qp_layout layout{};
 
-	ASSERT_EQ(vrdma_qp_layout_init(&layout, &cap, 0), 0);
+	ASSERT_EQ(vrdma_qp_layout_init(&layout, &cap, IBV_QPT_RC, 0), 0);
 	EXPECT_EQ(layout.sq_depth, 0u);
 	EXPECT_EQ(layout.rq_depth, 0u);
 	EXPECT_EQ(cap.max_inline_data, 0u);
@@ -74,11 +74,13 @@ TEST(QpLayout, RefusesMoreThanTheLimits)
 	      cap_of(1, 1, 1, VRDMA_MAX_SGE + 1, 0), cap_of(1, 1, 1, 1, device_max_inline + 1),
 	      cap_of(1, 1, ~0u, 1, 0), cap_of(~0u, 1, 1, 1, 0)}) {
 		vrdma_qp_layout layout{};
-		EXPECT_EQ(vrdma_qp_layout_init(&layout, &cap, device_max_inline), EINVAL);
+		EXPECT_EQ(vrdma_qp_layout_init(&layout, &cap, IBV_QPT_RC, device_max_inline),
+			  EINVAL);
 	}
 	ibv_qp_cap cap = cap_of(1, 1, 1, 1, 4096);
 	vrdma_qp_layout layout{};
-	EXPECT_EQ(vrdma_qp_layout_init(&layout, &cap, 1u << 20), EINVAL) << "stride over a page";
+	EXPECT_EQ(vrdma_qp_layout_init(&layout, &cap, IBV_QPT_RC, 1u << 20), EINVAL)
+		<< "stride over a page";
 }
 
 // Posts to both queues in every state: expects EINVAL where IBA 10.3.1 refuses the post.

@@ -19,12 +19,22 @@ std::unique_ptr<hca::soft::SoftHca> make_hca() {
     return std::move(*hca::soft::SoftHca::create(config));
 }
 
-std::unique_ptr<Function> Bench::make_function(std::string name) {
+std::vector<std::unique_ptr<Function>> Bench::make_functions(const std::string& name,
+                                                             unsigned count) {
     constexpr std::uint64_t window = 1 << 30;
     verbs::Identity identity;
     identity.mac = {2, 0, 0, 0, 0, static_cast<std::uint8_t>(name.size())};
-    return std::move(
-        *Function::create({std::move(name), type, identity, window}, {loop, *hca, gids, {}}));
+    const auto endport = std::make_shared<verbs::Endport>(identity, count);
+    std::vector<std::unique_ptr<Function>> functions;
+    for (unsigned i = 0; i < count; ++i) {
+        functions.push_back(std::move(
+            *Function::create({name, type, {endport, i}, window}, {loop, *hca, gids, {}})));
+    }
+    return functions;
+}
+
+std::unique_ptr<Function> Bench::make_function() {
+    return std::move(make_functions().front());
 }
 
 UniqueFd shared_file(std::uint64_t size) {

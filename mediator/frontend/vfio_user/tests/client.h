@@ -20,7 +20,9 @@ struct Bench {
     std::unique_ptr<hca::soft::SoftHca> hca = make_hca();
     verbs::GidRegistry gids;
 
-    std::unique_ptr<Function> make_function(std::string name = "test");
+    std::vector<std::unique_ptr<Function>> make_functions(const std::string& name = "test",
+                                                          unsigned count = 1);
+    std::unique_ptr<Function> make_function();
 };
 
 UniqueFd shared_file(std::uint64_t size);

@@ -73,7 +73,7 @@ class Client {
 // The mediator's loop in a thread of its own, as its objects want to be made and ended there.
 class ServerTest : public ::testing::Test {
   protected:
-    ServerTest() {
+    explicit ServerTest(unsigned clients = 1) : clients_{clients} {
         std::atomic<bool> ready{false};
         mediator_ = std::thread{[&] { serve(ready); }};
         ready.wait(false);
@@ -91,13 +91,14 @@ class ServerTest : public ::testing::Test {
         Bench bench;
         const auto stop = bench.loop.watch(stop_.fd(), [&](std::uint32_t) { bench.loop.stop(); });
         const auto server = Server::listen({path_, ::getuid(), ::getgid(), 0640}, "test",
-                                           bench.make_function(), bench.loop);
+                                           bench.make_functions("test", clients_), bench.loop);
         EXPECT_TRUE(server);
         ready.store(true);
         ready.notify_one();
         EXPECT_TRUE(bench.loop.run());
     }
 
+    const unsigned clients_;
     std::string path_ = ::testing::TempDir() + "vrdma-" + std::to_string(::getpid()) + ".sock";
     EventFd stop_ = *EventFd::create();
     std::thread mediator_;
@@ -174,6 +175,48 @@ TEST_F(ServerTest, HasOneClientAtATime) {
     EXPECT_TRUE(client.ask(command(VFIO_USER_DEVICE_RESET)));
 }
 
+class SharedServerTest : public ServerTest {
+  protected:
+    SharedServerTest() : ServerTest{3} {}
+
+    // The value of a register after it was written, by a client that negotiates first.
+    static std::uint32_t write_register(Client& client, std::uint32_t value) {
+        const vfio_user_region_access depth{VRDMA_REG_AQ_DEPTH, 0, 4};
+        EXPECT_TRUE(client.ask(command(VFIO_USER_REGION_WRITE, depth, value)));
+        return read_register(client);
+    }
+    static std::uint32_t read_register(Client& client) {
+        const vfio_user_region_access depth{VRDMA_REG_AQ_DEPTH, 0, 4};
+        const auto read = client.ask(command(VFIO_USER_REGION_READ, depth));
+        std::uint32_t value = 0;
+        if (read) {
+            std::memcpy(&value, read->payload.data() + sizeof(depth), sizeof(value));
+        }
+        return value;
+    }
+};
+
+// Connect four clients to a device of three; expect three to have a function each, the fourth to be
+// hung up on, and a place for another once one has gone.
+TEST_F(SharedServerTest, HasSeveralClients) {
+    std::vector<Client> clients;
+    for (std::uint32_t i = 0; i < clients_; ++i) {
+        clients.emplace_back(path_);
+        ASSERT_TRUE(clients[i].ask(version_command()));
+        EXPECT_EQ(write_register(clients[i], 16u << i), 16u << i);
+    }
+    for (std::uint32_t i = 0; i < clients_; ++i) {
+        EXPECT_EQ(read_register(clients[i]), 16u << i);
+    }
+    Client fourth{path_};
+    EXPECT_FALSE(fourth.receive());
+    clients.erase(clients.begin() + 1);
+    Client next{path_};
+    ASSERT_TRUE(next.ask(version_command()));
+    EXPECT_EQ(read_register(next), 0u);
+    EXPECT_EQ(read_register(clients.front()), 16u);
+}
+
 // Map memory, write a register, go; expect the next client to find neither, and doorbell pages that
 // the first does not share.
 TEST_F(ServerTest, ANewClientFindsAFreshFunction) {
@@ -246,8 +289,8 @@ TEST(ServerSocketTest, ReplacesWhatNobodyListensOn) {
     Bench bench;
     const std::string path = ::testing::TempDir() + "vrdma-stale-" + std::to_string(::getpid());
     const auto listen = [&](const char* name) {
-        return Server::listen({path, ::getuid(), ::getgid(), 0600}, name, bench.make_function(name),
-                              bench.loop);
+        return Server::listen({path, ::getuid(), ::getgid(), 0600}, name,
+                              bench.make_functions(name), bench.loop);
     };
     {
         const UniqueFd dead{::socket(AF_UNIX, SOCK_STREAM, 0)};

@@ -8,6 +8,17 @@ namespace {
 
 class Completions : public ConnectedPair {
   protected:
+    static hca::CqSpec stamped() {
+        hca::CqSpec spec;
+        spec.timestamped = true;
+        return spec;
+    }
+    static hca::CqSpec ignoring_overrun() {
+        hca::CqSpec spec;
+        spec.ignore_overrun = true;
+        return spec;
+    }
+
     Event completion_event() const { return {VRDMA_EQE_COMPLETION, a_cq_.id().value}; }
 
     void write_nothing(std::uint32_t flags = VRDMA_SQ_SIGNALED) {
@@ -134,6 +145,188 @@ TEST_F(Completions, OverrunOfAReceiver) {
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_RETRY_EXC_ERR);
     EXPECT_EQ(state_of(b_, to), IBV_QPS_ERR);
     EXPECT_EQ(b_.eq().poll(), (Event{IBV_EVENT_CQ_ERR, small.id().value}));
+}
+
+// More completions than places in a CQ that overruns may happen to; expect nobody to notice.
+TEST_F(Completions, IgnoredOverrun) {
+    GuestCq small = a_.create_cq(4, ignoring_overrun());
+    GuestQp from = a_.create_qp(small, a_cq_);
+    GuestQp to = b_.create_qp(b_cq_, b_cq_);
+    connect_pair(from, to);
+    for (int i = 0; i < 10; ++i) {
+        from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+    }
+    settle();
+    EXPECT_FALSE(a_.eq().poll());
+    EXPECT_EQ(state_of(a_, from), IBV_QPS_RTS);
+}
+
+// Complete on a CQ with timestamps and on one without; expect the clock's time, in order, and 0.
+TEST_F(Completions, TimestampsWhereAskedFor) {
+    GuestCq cq = a_.create_cq(16, stamped());
+    GuestQp from = a_.create_qp(cq, a_cq_);
+    GuestQp to = b_.create_qp(b_cq_, b_cq_);
+    connect_pair(from, to);
+    std::uint64_t last = a_.slice().clock();
+    for (int i = 0; i < 3; ++i) {
+        from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+        const auto completion = wait(cq);
+        EXPECT_GE(completion.timestamp, last);
+        last = completion.timestamp;
+    }
+    EXPECT_GE(a_.slice().clock(), last);
+    write_nothing();
+    EXPECT_EQ(wait(a_cq_).timestamp, 0u);
+}
+
+// Set the clock, as a restore does; expect timestamps to go on from there.
+TEST_F(Completions, TheClockCanBeSet) {
+    GuestCq cq = a_.create_cq(16, stamped());
+    GuestQp from = a_.create_qp(cq, a_cq_);
+    GuestQp to = b_.create_qp(b_cq_, b_cq_);
+    connect_pair(from, to);
+    constexpr std::uint64_t then = 1ull << 62;
+    a_.slice().set_clock(then);
+    from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+    const auto timestamp = wait(cq).timestamp;
+    EXPECT_GE(timestamp, then);
+    EXPECT_LT(timestamp, then + 60'000'000'000);
+}
+
+class Resizes : public Completions {
+  protected:
+    Resizes() { connect_pair(from_, to_); }
+
+    void write(int count) {
+        for (int i = 0; i < count; ++i) {
+            from_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+        }
+        settle();
+    }
+    void expect(std::uint32_t count) {
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const auto completion = cq_.poll();
+            ASSERT_TRUE(completion);
+            EXPECT_EQ(completion->index, taken_++);
+        }
+        EXPECT_FALSE(cq_.ready());
+    }
+
+    GuestCq cq_ = a_.create_cq(8);
+    GuestQp from_ = a_.create_qp(cq_, a_cq_);
+    GuestQp to_ = b_.create_qp(b_cq_, b_cq_);
+    std::uint32_t taken_ = 0;
+};
+
+// Resize up and down, at many places of the ring, with entries in it; expect each of them once and
+// in order, and the new size to count.
+TEST_F(Resizes, KeepWhatWasNotTaken) {
+    constexpr std::array<std::uint32_t, 6> depths{16, 4, 64, 8, 4, 32};
+    for (int round = 0; round < 60; ++round) {
+        const std::uint32_t depth = depths[static_cast<std::size_t>(round) % depths.size()];
+        write(3);
+        ASSERT_TRUE(a_.resize_cq(cq_, depth)) << depth;
+        write(1);
+        expect(4);
+    }
+    ASSERT_TRUE(a_.resize_cq(cq_, 4));
+    write(4);
+    EXPECT_EQ(state_of(a_, from_), IBV_QPS_RTS);
+    write(1);
+    EXPECT_EQ(state_of(a_, from_), IBV_QPS_ERR);
+}
+
+// Resize to less than what was not taken; expect EINVAL and the old ring in use.
+TEST_F(Resizes, TooSmall) {
+    write(5);
+    const auto resized = a_.resize_cq(cq_, 4);
+    ASSERT_FALSE(resized);
+    EXPECT_EQ(resized.error(), std::errc::invalid_argument);
+    write(1);
+    expect(6);
+    EXPECT_TRUE(a_.resize_cq(cq_, 4));
+}
+
+// Resize with a consumer index beyond the producer's, and a CQ that has overrun; expect EINVAL.
+TEST_F(Resizes, BadState) {
+    store_release(cq_.control().consumer, 77u);
+    EXPECT_EQ(a_.resize_cq(cq_, 32).error(), std::errc::invalid_argument);
+    store_release(cq_.control().consumer, 0u);
+    write(9);
+    EXPECT_EQ(a_.resize_cq(cq_, 32).error(), std::errc::invalid_argument);
+}
+
+// Resize an armed CQ; expect the event that was asked for, and no other.
+TEST_F(Resizes, StaysArmed) {
+    cq_.arm(false);
+    ASSERT_TRUE(a_.resize_cq(cq_, 16));
+    write(1);
+    EXPECT_EQ(a_.eq().poll(), (Event{VRDMA_EQE_COMPLETION, cq_.id().value}));
+    ASSERT_TRUE(a_.resize_cq(cq_, 32));
+    write(1);
+    EXPECT_FALSE(a_.eq().poll());
+}
+
+// Migrate after a resize; expect completions to go on in the new ring.
+TEST_F(Resizes, AndMigrates) {
+    write(2);
+    ASSERT_TRUE(a_.resize_cq(cq_, 16));
+    a_.migrate(*hca_);
+    write(2);
+    expect(4);
+}
+
+// Moderate by number; expect the event with the entry that makes it full, and not before.
+TEST_F(Completions, ModeratedByCount) {
+    ASSERT_TRUE(a_.slice().moderate_cq(a_cq_.id(), {.count = 3, .period_us = 0}));
+    for (int round = 0; round < 3; ++round) {
+        a_cq_.arm(false);
+        write_nothing();
+        write_nothing();
+        settle();
+        EXPECT_FALSE(a_.eq().poll());
+        write_nothing();
+        settle();
+        EXPECT_EQ(a_.eq().poll(), completion_event());
+    }
+}
+
+// Moderate by time; expect no event before it has passed, and then one for all entries.
+TEST_F(Completions, ModeratedByTime) {
+    constexpr std::chrono::milliseconds period{20};
+    ASSERT_TRUE(a_.slice().moderate_cq(a_cq_.id(), {.count = 0, .period_us = 20'000}));
+    a_cq_.arm(false);
+    const auto before = std::chrono::steady_clock::now();
+    write_nothing();
+    write_nothing();
+    std::optional<Event> event;
+    while (!event && std::chrono::steady_clock::now() - before < std::chrono::seconds{20}) {
+        hca_->poll();
+        event = a_.eq().poll();
+    }
+    EXPECT_GE(std::chrono::steady_clock::now() - before, period);
+    EXPECT_EQ(event, completion_event());
+    EXPECT_FALSE(a_.eq().poll());
+}
+
+// Change the moderation, migrate, and destroy while an event waits; expect it to come at once, or
+// to be gone with the CQ.
+TEST_F(Completions, ModerationThatEnds) {
+    const auto defer = [&] {
+        ASSERT_TRUE(a_.slice().moderate_cq(a_cq_.id(), {.count = 1000, .period_us = 0}));
+        a_cq_.arm(false);
+        write_nothing();
+        settle();
+        EXPECT_FALSE(a_.eq().poll());
+    };
+    defer();
+    ASSERT_TRUE(a_.slice().moderate_cq(a_cq_.id(), {}));
+    settle();
+    EXPECT_EQ(a_.eq().poll(), completion_event());
+    defer();
+    a_.migrate(*hca_);
+    settle();
+    EXPECT_EQ(a_.eq().poll(), completion_event());
 }
 
 class FullEventQueue : public Completions {

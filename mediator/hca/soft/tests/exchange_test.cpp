@@ -346,6 +346,59 @@ TEST_F(Exchange, ControlAndTrafficDoNotBlockEachOther) {
     b_thread.join();
 }
 
+// Send to a group, one datagram after the other, while devices on both pollers join and leave;
+// expect those who stay, one on each poller, to get each once and in order.
+TEST_F(Exchange, MembersOfAGroupComeAndGo) {
+    constexpr hca::Gid group{0xff, 0x0e, 1};
+    constexpr std::uint32_t qkey = 7;
+    Guest c{*hca_, "c", ipv4_gid(3)};
+    Guest d{*hca_, "d", ipv4_gid(4)};
+    const auto datagrams = [&](Guest& guest, const GuestCq& send_cq, const GuestCq& recv_cq) {
+        GuestQp qp = guest.create_qp(send_cq, recv_cq, {.type = hca::QpType::ud});
+        activate_ud(guest, qp, qkey);
+        return qp;
+    };
+    const auto join = [&](Guest& guest, const GuestQp& qp) {
+        EXPECT_TRUE(guest.slice().attach_multicast(qp.id(), group));
+    };
+    GuestCq sent = a_.create_cq();
+    GuestCq c_cq = c.create_cq();
+    GuestCq d_cq = d.create_cq();
+    const GuestQp c_qp = datagrams(c, c_cq, c_cq);
+    const GuestQp d_qp = datagrams(d, d_cq, d_cq);
+    GuestQp a_qp = datagrams(a_, sent, a_cq_);
+    GuestQp b_qp = datagrams(b_, b_cq_, b_cq_);
+    join(a_, a_qp);
+    join(b_, b_qp);
+    const MemoryRegion a_sink = a_.register_mr(VRDMA_UD_GRH_SIZE);
+    const MemoryRegion b_sink = b_.register_mr(VRDMA_UD_GRH_SIZE);
+    const AhId ah = a_.create_ah(group);
+    std::atomic<bool> stop{false};
+    std::thread traffic{[&] {
+        for (std::uint32_t i = 0; !stop.load(); ++i) {
+            a_qp.post_recv(std::array{a_sink.sge()});
+            b_qp.post_recv(std::array{b_sink.sge()});
+            a_qp.post_send({.opcode = VRDMA_SQ_SEND_WITH_IMM,
+                            .imm = i,
+                            .ah = ah,
+                            .dest_qpn = Qpn{VRDMA_MULTICAST_QPN},
+                            .qkey = qkey});
+            EXPECT_EQ(wait(sent).status, IBV_WC_SUCCESS);
+            EXPECT_EQ(wait(a_cq_).imm, i);
+            EXPECT_EQ(wait(b_cq_).imm, i);
+            EXPECT_FALSE(a_cq_.poll() || b_cq_.poll());
+        }
+    }};
+    for (int round = 0; round < 200; ++round) {
+        join(c, c_qp);
+        join(d, d_qp);
+        c.slice().detach_multicast(c_qp.id(), group);
+        d.slice().detach_multicast(d_qp.id(), group);
+    }
+    stop = true;
+    traffic.join();
+}
+
 // More QPs with messages than a poller has parcels, each with as many messages; expect that none is
 // done with all of its before each is done with some.
 TEST(ExchangeWithoutThreads, ParcelsGoToQueuePairsInTurn) {

@@ -63,9 +63,9 @@ TEST_F(HostileWqe, UnusedFields) {
     });
 }
 
-// Each opcode beyond the last; expect LOC_QP_OP_ERR, opcode.
+// Opcodes that nobody has, or only QPs of the guest kernel's; expect LOC_QP_OP_ERR, opcode.
 TEST_F(HostileWqe, UnknownOpcodes) {
-    for (std::uint32_t opcode = VRDMA_SQ_ATOMIC_FETCH_AND_ADD + 1; opcode < 256; opcode += 13) {
+    for (const std::uint32_t opcode : {10u, 14u, 16u, 31u, 32u, 33u, 63u, 64u, 71u, 255u}) {
         Entry entry;
         entry.wqe.ctrl = opcode;
         const Completion failed = fail(entry);

@@ -22,7 +22,7 @@ constexpr PdId pd{3};
 
 class MemoryGateTest : public ::testing::Test {
   protected:
-    MemoryGateTest() { add(Key{7}, start, IBV_ACCESS_REMOTE_READ); }
+    MemoryGateTest() { add(Key{0x700}, start, IBV_ACCESS_REMOTE_READ); }
 
     void add(Key key, std::uint64_t address, std::uint32_t rights) {
         Translation pages; // no two adjacent
@@ -31,13 +31,12 @@ class MemoryGateTest : public ::testing::Test {
         }
         pages.length = length;
         auto region = std::make_unique<MemoryRegion>();
-        *region = {.key = key,
-                   .pd = pd,
-                   .start = address,
-                   .length = length,
-                   .access_flags = rights,
-                   .dma = false,
-                   .pages = std::move(*GuestBuffer::map(*memory_, std::move(pages)))};
+        region->key = key;
+        region->pd = pd;
+        region->start = address;
+        region->length = length;
+        region->access_flags = rights;
+        region->pages = std::move(*GuestBuffer::map(*memory_, std::move(pages)));
         ASSERT_TRUE(gate_.insert(std::move(region)));
     }
 
@@ -56,44 +55,44 @@ class MemoryGateTest : public ::testing::Test {
 // Accesses at and just beyond each limit; expect the reason, and no byte of what is refused.
 TEST_F(MemoryGateTest, DecidesByKeyPdRightsAndBounds) {
     constexpr std::uint32_t right = IBV_ACCESS_REMOTE_READ;
-    EXPECT_EQ(open({Key{7}, pd, right, start, 100}), VRDMA_VERR_NONE);
+    EXPECT_EQ(open({Key{0x700}, pd, right, start, 100}), VRDMA_VERR_NONE);
     EXPECT_EQ(opened_, 100u);
-    EXPECT_EQ(open({Key{7}, pd, right, start + length - 1, 1}), VRDMA_VERR_NONE);
-    EXPECT_EQ(open({Key{8}, pd, right, start, 1}), VRDMA_VERR_KEY);
-    EXPECT_EQ(open({Key{7 + 64}, pd, right, start, 1}), VRDMA_VERR_KEY);
-    EXPECT_EQ(open({Key{7}, PdId{4}, right, start, 1}), VRDMA_VERR_PD);
-    EXPECT_EQ(open({Key{7}, pd, right | IBV_ACCESS_REMOTE_WRITE, start, 1}), VRDMA_VERR_ACCESS);
-    EXPECT_EQ(open({Key{7}, pd, right, start - 1, 1}), VRDMA_VERR_BOUNDS);
-    EXPECT_EQ(open({Key{7}, pd, right, start + length, 1}), VRDMA_VERR_BOUNDS);
-    EXPECT_EQ(open({Key{7}, pd, right, start + 1, length}), VRDMA_VERR_BOUNDS);
-    EXPECT_EQ(open({Key{7}, pd, right, start + 1, ~0ull}), VRDMA_VERR_BOUNDS);
-    EXPECT_EQ(open({Key{7}, pd, right, ~0ull, 2}), VRDMA_VERR_BOUNDS);
+    EXPECT_EQ(open({Key{0x700}, pd, right, start + length - 1, 1}), VRDMA_VERR_NONE);
+    EXPECT_EQ(open({Key{0x800}, pd, right, start, 1}), VRDMA_VERR_KEY);
+    EXPECT_EQ(open({Key{0x4700}, pd, right, start, 1}), VRDMA_VERR_KEY);
+    EXPECT_EQ(open({Key{0x700}, PdId{4}, right, start, 1}), VRDMA_VERR_PD);
+    EXPECT_EQ(open({Key{0x700}, pd, right | IBV_ACCESS_REMOTE_WRITE, start, 1}), VRDMA_VERR_ACCESS);
+    EXPECT_EQ(open({Key{0x700}, pd, right, start - 1, 1}), VRDMA_VERR_BOUNDS);
+    EXPECT_EQ(open({Key{0x700}, pd, right, start + length, 1}), VRDMA_VERR_BOUNDS);
+    EXPECT_EQ(open({Key{0x700}, pd, right, start + 1, length}), VRDMA_VERR_BOUNDS);
+    EXPECT_EQ(open({Key{0x700}, pd, right, start + 1, ~0ull}), VRDMA_VERR_BOUNDS);
+    EXPECT_EQ(open({Key{0x700}, pd, right, ~0ull, 2}), VRDMA_VERR_BOUNDS);
     EXPECT_EQ(opened_, 0u);
-    EXPECT_EQ(open({Key{8}, PdId{4}, right, 0, 0}), VRDMA_VERR_NONE) << "of no bytes";
+    EXPECT_EQ(open({Key{0x800}, PdId{4}, right, 0, 0}), VRDMA_VERR_NONE) << "of no bytes";
 }
 
 // Remove a region that was just used, and put another in its place; expect the old key to be gone.
 TEST_F(MemoryGateTest, ForgetsWhatIsRemoved) {
-    EXPECT_EQ(open({Key{7}, pd, 0, start, 1}), VRDMA_VERR_NONE);
+    EXPECT_EQ(open({Key{0x700}, pd, 0, start, 1}), VRDMA_VERR_NONE);
     auto twin = std::make_unique<MemoryRegion>();
-    twin->key = Key{7};
+    twin->key = Key{0x700};
     EXPECT_EQ(gate_.insert(std::move(twin)).error(), std::errc::file_exists);
-    EXPECT_NE(gate_.remove(Key{7}), nullptr);
-    EXPECT_EQ(gate_.remove(Key{7}), nullptr);
-    EXPECT_EQ(open({Key{7}, pd, 0, start, 1}), VRDMA_VERR_KEY);
-    add(Key{7 + 64}, start + 1, 0);
-    EXPECT_EQ(open({Key{7}, pd, 0, start, 1}), VRDMA_VERR_KEY);
-    EXPECT_EQ(open({Key{7 + 64}, pd, 0, start, 1}), VRDMA_VERR_BOUNDS);
+    EXPECT_NE(gate_.remove(Key{0x700}).value(), nullptr);
+    EXPECT_EQ(gate_.remove(Key{0x700}).value(), nullptr);
+    EXPECT_EQ(open({Key{0x700}, pd, 0, start, 1}), VRDMA_VERR_KEY);
+    add(Key{0x4700}, start + 1, 0);
+    EXPECT_EQ(open({Key{0x700}, pd, 0, start, 1}), VRDMA_VERR_KEY);
+    EXPECT_EQ(open({Key{0x4700}, pd, 0, start, 1}), VRDMA_VERR_BOUNDS);
 }
 
 // More pages than a list has spans; expect as many as fit, and the rest from there on.
 TEST_F(MemoryGateTest, LongAccessesComeInPieces) {
-    EXPECT_EQ(open({Key{7}, pd, 0, start + 10, length - 10}), VRDMA_VERR_NONE);
+    EXPECT_EQ(open({Key{0x700}, pd, 0, start + 10, length - 10}), VRDMA_VERR_NONE);
     EXPECT_EQ(opened_, SpanList::capacity * page - 10);
-    EXPECT_EQ(open({Key{7}, pd, 0, start + 10, length - 10}, length - 13), VRDMA_VERR_NONE);
+    EXPECT_EQ(open({Key{0x700}, pd, 0, start + 10, length - 10}, length - 13), VRDMA_VERR_NONE);
     EXPECT_EQ(opened_, 3u);
     SpanList limited{5000};
-    EXPECT_EQ(gate_.open({Key{7}, pd, 0, start, length}, 0, limited), VRDMA_VERR_NONE);
+    EXPECT_EQ(gate_.open({Key{0x700}, pd, 0, start, length}, 0, limited), VRDMA_VERR_NONE);
     EXPECT_EQ(limited.bytes(), 5000u);
 }
 
@@ -105,7 +104,7 @@ TEST_F(MemoryGateTest, CopiesBetweenDifferentDivisions) {
         while (total != 0) {
             const auto piece =
                 static_cast<std::uint32_t>(std::min<std::uint64_t>(total, random() % 9000));
-            list.push_back({start + random() % (length - piece), piece, 7});
+            list.push_back({start + random() % (length - piece), piece, 0x700});
             total -= piece;
         }
         return list;

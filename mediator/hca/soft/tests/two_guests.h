@@ -54,6 +54,24 @@ class TwoGuests : public ::testing::Test {
         }
     }
 
+    // What the guest is told of when the engine has come to rest.
+    std::vector<Event> events(Guest& guest) {
+        settle();
+        std::vector<Event> found;
+        while (const auto event = guest.eq().poll()) {
+            found.push_back(*event);
+        }
+        return found;
+    }
+
+    // Until the first piece of a message has arrived in a buffer that held zeros.
+    void await_begin(Buffer& to) {
+        for (int i = 0; i < 1000 && *to.at(0) == std::byte{}; ++i) {
+            hca_->poll();
+        }
+        ASSERT_NE(*to.at(0), std::byte{});
+    }
+
     std::unique_ptr<hca::soft::SoftHca> hca_;
     Guest a_{*hca_, "a", ipv4_gid(1)};
     Guest b_{*hca_, "b", ipv4_gid(2)};

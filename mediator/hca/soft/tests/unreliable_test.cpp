@@ -250,6 +250,63 @@ TEST_F(Ud, AddressHandleMustBeOfThePd) {
     }
 }
 
+// What follows the first word of a datagram of 8 bytes that brings its address vector.
+std::vector<std::byte> wqe_with_av(const vrdma_av& av, AhId ah, Qpn to, std::uint32_t qkey) {
+    vrdma_sq_wqe wqe{};
+    wqe.length = 8;
+    wqe.qkey = qkey;
+    wqe.ud.ah = ah.value;
+    wqe.ud.dest_qpn = to.value;
+    std::vector<std::byte> bytes(sizeof(wqe) + sizeof(av) + 8, std::byte{7});
+    std::memcpy(bytes.data(), &wqe, sizeof(wqe));
+    std::memcpy(bytes.data() + sizeof(wqe), &av, sizeof(av));
+    bytes.erase(bytes.begin(), bytes.begin() + sizeof(wqe.ctrl));
+    return bytes;
+}
+
+constexpr std::uint32_t with_av = VRDMA_SET(VRDMA_SQ_OPCODE, std::uint32_t{VRDMA_SQ_SEND}) |
+                                  VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE | VRDMA_SQ_AV;
+
+vrdma_av av_to(const hca::Gid& gid) {
+    vrdma_av av{};
+    std::copy(gid.begin(), gid.end(), av.dgid);
+    av.port_num = 1;
+    return av;
+}
+
+// A datagram without an AH, whose WQE holds the address vector; expect it to arrive whole.
+TEST_F(Ud, AddressVectorInTheWqe) {
+    post_receive();
+    a_qp_.post_raw_send(with_av, wqe_with_av(av_to(b_.gid()), {}, b_qp_.id(), qkey));
+    EXPECT_EQ(wait(b_cq_).byte_len, 48u);
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(b_mr_.buffer.read(40, 8), std::vector<std::byte>(8, std::byte{7}));
+}
+
+// Address vectors with a bad port or a reserved byte, beside an AH, or with more inline data than
+// fits behind them, and in a WQE of RC; expect LOC_QP_OP_ERR.
+TEST_F(Ud, AddressVectorInTheWqeIsChecked) {
+    auto other_port = av_to(b_.gid());
+    other_port.port_num = 2;
+    auto reserved = av_to(b_.gid());
+    reserved.reserved = 1;
+    const auto av = av_to(b_.gid());
+    auto too_long = wqe_with_av(av, {}, b_qp_.id(), qkey);
+    too_long[0] = std::byte{128 - VRDMA_SQ_PAYLOAD_OFFSET - sizeof(vrdma_av) + 1};
+    for (const auto& wqe : {wqe_with_av(other_port, {}, b_qp_.id(), qkey),
+                            wqe_with_av(reserved, {}, b_qp_.id(), qkey),
+                            wqe_with_av(av, to_b_, b_qp_.id(), qkey), too_long}) {
+        a_qp_.post_raw_send(with_av, wqe);
+        EXPECT_EQ(wait(a_cq_).status, IBV_WC_LOC_QP_OP_ERR);
+        ASSERT_TRUE(a_.slice().modify_qp(a_qp_.id(), state_attr(IBV_QPS_RTS)));
+    }
+    GuestQp rc = a_.create_qp(a_cq_, a_cq_, {});
+    GuestQp peer = b_.create_qp(b_cq_, b_cq_, {});
+    connect_pair(rc, peer);
+    rc.post_raw_send(with_av, wqe_with_av(av, {}, {}, 0));
+    EXPECT_EQ(wait(a_cq_).vendor_err, VRDMA_VERR_RESERVED);
+}
+
 // A write on UD; expect LOC_QP_OP_ERR.
 TEST_F(Ud, OnlySends) {
     a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE, .ah = to_b_});

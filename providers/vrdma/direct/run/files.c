@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "files.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -10,12 +11,19 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
+
+#include "../vrdmadv.h"
+#include "network.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_DEVICES 64
 #define CHARACTER_DEVICES "/dev/infiniband/"
-#define DEVICES "/sys/class/infiniband/"
+#define CONNECTION_MANAGER CHARACTER_DEVICES "rdma_cm"
+#define DEVICES VRDMA_RUN_SYSFS_DEVICES
 
 /* Devices that have been opened. Entries are added, and their directories replaced. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -55,8 +63,8 @@ static bool find_directory(const char *name, size_t length, const char *rest, ch
 	return found;
 }
 
-/* The file that is meant. The names of ours begin with vrdma, and no kernel's are shown. */
-static const char *translate(const char *path, char *buffer)
+/* The names of ours begin with vrdma, and no kernel's are shown. */
+const char *vrdma_run_translate(const char *path, char *buffer)
 {
 	const char *name;
 
@@ -65,23 +73,74 @@ static const char *translate(const char *path, char *buffer)
 	if (strncmp(path, DEVICES, sizeof(DEVICES) - 1) != 0)
 		return path;
 	name = path + sizeof(DEVICES) - 1;
-	return find_directory(name, strcspn(name, "/"), strchrnul(name, '/'), buffer) ? buffer
-										      : path;
+	if (vrdma_run_find_network(path, buffer) ||
+	    find_directory(name, strcspn(name, "/"), strchrnul(name, '/'), buffer))
+		return buffer;
+	return path;
 }
 
-/* By the functions' newer kin, which are not replaced. */
+/*
+ * By the functions' newer kin, which are not replaced; where there is none, by the system call or
+ * the stock one.
+ */
 EXPORT int access(const char *path, int mode)
 {
 	char buffer[PATH_MAX];
 
-	return faccessat(AT_FDCWD, translate(path, buffer), mode, 0);
+	return faccessat(AT_FDCWD, vrdma_run_translate(path, buffer), mode, 0);
 }
 
 EXPORT int stat(const char *path, struct stat *status)
 {
 	char buffer[PATH_MAX];
 
-	return fstatat(AT_FDCWD, translate(path, buffer), status, 0);
+	return fstatat(AT_FDCWD, vrdma_run_translate(path, buffer), status, 0);
+}
+
+EXPORT int stat64(const char *path, struct stat64 *status)
+{
+	char buffer[PATH_MAX];
+
+	return fstatat64(AT_FDCWD, vrdma_run_translate(path, buffer), status, 0);
+}
+
+EXPORT int lstat(const char *path, struct stat *status)
+{
+	char buffer[PATH_MAX];
+
+	return fstatat(AT_FDCWD, vrdma_run_translate(path, buffer), status, AT_SYMLINK_NOFOLLOW);
+}
+
+EXPORT int lstat64(const char *path, struct stat64 *status)
+{
+	char buffer[PATH_MAX];
+
+	return fstatat64(AT_FDCWD, vrdma_run_translate(path, buffer), status, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Where there is a directory there may be no path: its own status is asked for. */
+EXPORT int statx(int directory, const char *path, int flags, unsigned int mask,
+		 struct statx *status)
+{
+	char buffer[PATH_MAX];
+
+	if (directory == AT_FDCWD)
+		path = vrdma_run_translate(path, buffer);
+	return (int)syscall(SYS_statx, directory, path, flags, mask, status);
+}
+
+EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t size)
+{
+	char buffer[PATH_MAX];
+
+	return syscall(SYS_getxattr, vrdma_run_translate(path, buffer), name, value, size);
+}
+
+EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, size_t size)
+{
+	char buffer[PATH_MAX];
+
+	return syscall(SYS_lgetxattr, vrdma_run_translate(path, buffer), name, value, size);
 }
 
 EXPORT int open(const char *path, int flags, ...)
@@ -96,5 +155,51 @@ EXPORT int open(const char *path, int flags, ...)
 		mode = va_arg(arguments, mode_t); /* NOLINT(clang-analyzer-valist.Uninitialized) */
 		va_end(arguments);
 	}
-	return openat(AT_FDCWD, translate(path, buffer), flags, mode);
+	if (strcmp(path, CONNECTION_MANAGER) == 0)
+		return vrdma_run_open_cm();
+	return openat(AT_FDCWD, vrdma_run_translate(path, buffer), flags, mode);
+}
+
+/* Files of any size need no other call. */
+EXPORT int open64(const char *path, int flags, ...) __attribute__((alias("open")));
+
+/* librdmacm makes sure that it has opened a character device. */
+static int get_status(int fd, struct stat *status)
+{
+	int ret = fstatat(fd, "", status, AT_EMPTY_PATH);
+
+	if (!ret && vrdmadv_cm_is_open(fd))
+		status->st_mode = (status->st_mode & ~(mode_t)S_IFMT) | S_IFCHR;
+	return ret;
+}
+
+EXPORT int fstat(int fd, struct stat *status)
+{
+	return get_status(fd, status);
+}
+
+/* That of programs that were linked before glibc 2.33, and of ThreadSanitizer. */
+EXPORT int __fxstat(int version, int fd, struct stat *status);
+int __fxstat(int version, int fd, struct stat *status)
+{
+	(void)version; /* there is one */
+	return get_status(fd, status);
+}
+
+EXPORT ssize_t write(int fd, const void *data, size_t length)
+{
+	const struct iovec all = {.iov_base = (void *)data, .iov_len = length};
+
+	return vrdmadv_cm_is_open(fd) ? vrdmadv_cm_write(fd, data, length) : writev(fd, &all, 1);
+}
+
+EXPORT int close(int fd)
+{
+	static int (*stock)(int fd);
+
+	if (vrdmadv_cm_is_open(fd))
+		vrdmadv_cm_close(fd);
+	if (!stock)
+		stock = (int (*)(int))dlsym(RTLD_NEXT, "close");
+	return stock(fd);
 }

@@ -1,67 +1,54 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * What vrdma-run(1) loads into a program: the functions of libibverbs that would look for the
- * kernel's devices, those of librdmacm that would look for its connection manager, and, for
- * programs that look at files of the kernel's devices themselves (UCX), how these are looked at
- * (files.c).
- *
- * VRDMA_RUN_DEVICES is PATH[,ADDRESS...][;PATH...].
+ * kernel's devices, and, for librdmacm and for programs that look at files of the kernel's devices
+ * themselves (UCX), how these are looked at (files.c).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/netlink.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../vrdmadv.h"
+#include "devices.h"
 #include "files.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define MAX_DEVICES 64
-
-struct rdma_cm_id;
-struct rdma_event_channel;
-
-/* Splits text, and returns how many devices there are; -1 if there are too many. */
-static int parse_devices(char *text, struct vrdmadv_device_attr *attr)
-{
-	int count = 0;
-	char *rest = text;
-	char *entry;
-
-	while ((entry = strsep(&rest, ";"))) {
-		if (count == MAX_DEVICES)
-			return -1;
-		attr[count].path = strsep(&entry, ",");
-		attr[count].addresses = entry;
-		count++;
-	}
-	return count;
-}
+#define NLE_PROTO_MISMATCH 22 /* libnl's */
 
 EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {
-	struct vrdmadv_device_attr attr[MAX_DEVICES] = {};
-	const char *text = getenv("VRDMA_RUN_DEVICES");
-	char *copy = strdup(text ? text : "");
-	struct ibv_device **list = NULL;
-	int count;
+	struct vrdmadv_device_attr attr[VRDMA_RUN_MAX_DEVICES] = {};
+	struct ibv_device **list;
+	char *text;
+	int count = vrdma_run_get_devices(&text, attr);
 
 	if (num_devices)
 		*num_devices = 0;
-	if (!copy)
-		return NULL;
-	count = *copy ? parse_devices(copy, attr) : 0;
 	if (count < 0)
-		errno = EINVAL;
-	else
-		list = vrdmadv_get_device_list(attr, count);
+		return NULL;
+	list = vrdmadv_get_device_list(attr, count);
 	if (list && num_devices)
 		*num_devices = count;
-	free(copy);
+	free(text);
 	return list;
+}
+
+int vrdma_run_open_cm(void)
+{
+	struct vrdmadv_device_attr attr[VRDMA_RUN_MAX_DEVICES] = {};
+	char *text;
+	int count = vrdma_run_get_devices(&text, attr);
+	int fd = -1;
+
+	if (count < 0)
+		return -1;
+	fd = vrdmadv_cm_open(attr, count);
+	free(text);
+	return fd;
 }
 
 static void *stock(const char *name)
@@ -103,6 +90,12 @@ EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 	return guid;
 }
 
+/* libibverbs would look for it among the kernel's. */
+EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	return vrdmadv_import_device(cmd_fd);
+}
+
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	struct ibv_comp_channel *(*create)(struct ibv_context *) = stock("ibv_create_comp_channel");
@@ -112,42 +105,11 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 	return create(context);
 }
 
-static void refuse(const char *name)
+/* It would find the kernel's devices and connection manager, if there are any. */
+EXPORT int nl_connect(void *socket, int protocol);
+int nl_connect(void *socket, int protocol)
 {
-	fprintf(stderr,
-		"vrdma-run: %s(): a device without a kernel driver has no connection manager "
-		"(rdma_cm)\n",
-		name);
-	errno = ENODEV;
-}
+	int (*connect)(void *, int) = stock("nl_connect");
 
-EXPORT struct rdma_event_channel *rdma_create_event_channel(void);
-struct rdma_event_channel *rdma_create_event_channel(void)
-{
-	refuse(__func__);
-	return NULL;
-}
-
-EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
-			  int port_space);
-int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
-		   int port_space)
-{
-	(void)channel;
-	(void)id;
-	(void)context;
-	(void)port_space;
-	refuse(__func__);
-	return -1;
-}
-
-EXPORT int rdma_create_ep(struct rdma_cm_id **id, void *info, void *pd, void *attr);
-int rdma_create_ep(struct rdma_cm_id **id, void *info, void *pd, void *attr)
-{
-	(void)id;
-	(void)info;
-	(void)pd;
-	(void)attr;
-	refuse(__func__);
-	return -1;
+	return protocol == NETLINK_RDMA ? -NLE_PROTO_MISMATCH : connect(socket, protocol);
 }

@@ -81,6 +81,7 @@ TEST_F(Sysfs, HoldsWhatLibibverbsReads)
 	const fs::path port = fs::path(sysfs.path) / "ports/1";
 	EXPECT_EQ(line(port / "gids/0"), "fe80:0100:0000:0000:0000:0000:0000:0000");
 	EXPECT_EQ(line(port / "gids/1"), "fe80:0200:0000:0000:0000:0000:0000:0000");
+	EXPECT_EQ(line(port / "gids/33"), "0000:0000:0000:0000:0000:0000:0000:0000");
 	EXPECT_EQ(line(port / "gid_attrs/types/0"), "IB/RoCE v1");
 	EXPECT_EQ(line(port / "gid_attrs/types/1"), "RoCE v2");
 	EXPECT_EQ(line(port / "pkeys/0"), "0xffff");

@@ -25,6 +25,27 @@ TEST(Vrdmadv, ListsWhatItIsGiven)
 	ibv_free_device_list(list);
 }
 
+// List the same devices twice, the second time in another order; expect the same ones, and others
+// where anything differs.
+TEST(Vrdmadv, ADeviceIsTheSameInAllLists)
+{
+	const vrdmadv_device_attr attr[] = {{"/run/a", "a", "10.0.0.1", 0},
+					    {"/run/a", "b", "10.0.0.1", 0},
+					    {"/run/a", "a", "10.0.0.2", 0},
+					    {"/run/b", "a", "10.0.0.1", 0}};
+	const vrdmadv_device_attr turned[] = {attr[3], attr[2], attr[1], attr[0]};
+	ibv_device **list = vrdmadv_get_device_list(attr, 4);
+	ibv_device **other = vrdmadv_get_device_list(turned, 4);
+	ASSERT_TRUE(list && other);
+	for (int i = 0; i < 4; i++) {
+		EXPECT_EQ(list[i], other[3 - i]);
+		EXPECT_NE(list[i], other[i]);
+	}
+	ibv_free_device_list(list);
+	EXPECT_STREQ(ibv_get_device_name(other[2]), "b");
+	ibv_free_device_list(other);
+}
+
 TEST(Vrdmadv, AnEmptyListIsOne)
 {
 	ibv_device **list = vrdmadv_get_device_list(nullptr, 0);

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the device counts, twice: by its own names (hw_counters, "rdma statistic"), and as the
+ * counters that InfiniBand's performance management knows of a port (counters), which ib_core asks
+ * for by a MAD that never leaves the machine.
+ */
+#include <rdma/ib_mad.h>
+#include <rdma/ib_pma.h>
+
+#include "vrdma_ib.h"
+
+static const struct rdma_stat_desc vrdma_counter_descs[] = {
+	[VRDMA_COUNTER_TX_BYTES].name = "tx_bytes",
+	[VRDMA_COUNTER_RX_BYTES].name = "rx_bytes",
+	[VRDMA_COUNTER_TX_MESSAGES].name = "tx_messages",
+	[VRDMA_COUNTER_RX_MESSAGES].name = "rx_messages",
+	[VRDMA_COUNTER_DROPPED_MESSAGES].name = "dropped_messages",
+	[VRDMA_COUNTER_FLUSHED_WQES].name = "flushed_wqes",
+	[VRDMA_COUNTER_RNR_NAKS].name = "rnr_naks",
+	[VRDMA_COUNTER_ACK_TIMEOUTS].name = "ack_timeouts",
+	[VRDMA_COUNTER_RETRIES_EXCEEDED].name = "retries_exceeded",
+	[VRDMA_COUNTER_RNR_RETRIES_EXCEEDED].name = "rnr_retries_exceeded",
+	[VRDMA_COUNTER_REMOTE_ACCESS_ERRORS].name = "remote_access_errors",
+	[VRDMA_COUNTER_REMOTE_ERRORS].name = "remote_errors",
+	[VRDMA_COUNTER_LOCAL_ERRORS].name = "local_errors",
+	[VRDMA_COUNTER_REFUSED_REQUESTS].name = "refused_requests",
+	[VRDMA_COUNTER_CQ_OVERRUNS].name = "cq_overruns",
+};
+
+static_assert(ARRAY_SIZE(vrdma_counter_descs) == VRDMA_NUM_COUNTERS);
+
+struct rdma_hw_stats *vrdma_alloc_hw_port_stats(struct ib_device *ibdev, u32 port)
+{
+	return rdma_alloc_hw_stats_struct(vrdma_counter_descs, VRDMA_NUM_COUNTERS,
+					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
+}
+
+int vrdma_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index)
+{
+	struct vrdma_counters counters;
+	int err, i;
+
+	if (!port)
+		return -EINVAL;
+	err = vrdma_cmd_query_counters(to_vrdma_dev(ibdev), &counters);
+	if (err)
+		return err;
+	for (i = 0; i < VRDMA_NUM_COUNTERS; i++)
+		stats->value[i] = le64_to_cpu(counters.value[i]);
+	return VRDMA_NUM_COUNTERS;
+}
+
+/* Data is counted in words of four bytes (IBA 16.1.4.1). */
+static __be64 vrdma_pma_words(const struct vrdma_counters *counters, enum vrdma_counter bytes)
+{
+	return cpu_to_be64(le64_to_cpu(counters->value[bytes]) / 4);
+}
+
+static __be64 vrdma_pma_count(const struct vrdma_counters *counters, enum vrdma_counter which)
+{
+	return cpu_to_be64(le64_to_cpu(counters->value[which]));
+}
+
+static void vrdma_pma_ext(const struct vrdma_counters *counters,
+			  struct ib_pma_portcounters_ext *ext)
+{
+	ext->port_xmit_data = vrdma_pma_words(counters, VRDMA_COUNTER_TX_BYTES);
+	ext->port_rcv_data = vrdma_pma_words(counters, VRDMA_COUNTER_RX_BYTES);
+	ext->port_xmit_packets = vrdma_pma_count(counters, VRDMA_COUNTER_TX_MESSAGES);
+	ext->port_rcv_packets = vrdma_pma_count(counters, VRDMA_COUNTER_RX_MESSAGES);
+	ext->port_unicast_xmit_packets = ext->port_xmit_packets;
+	ext->port_unicast_rcv_packets = ext->port_rcv_packets;
+}
+
+/* The old counters are narrow, and stay at their largest value. */
+static void vrdma_pma_old(const struct vrdma_counters *counters, struct ib_pma_portcounters *old)
+{
+	struct ib_pma_portcounters_ext ext = {};
+	u64 refused = le64_to_cpu(counters->value[VRDMA_COUNTER_REFUSED_REQUESTS]);
+
+	vrdma_pma_ext(counters, &ext);
+	old->port_xmit_data = cpu_to_be32(min_t(u64, U32_MAX, be64_to_cpu(ext.port_xmit_data)));
+	old->port_rcv_data = cpu_to_be32(min_t(u64, U32_MAX, be64_to_cpu(ext.port_rcv_data)));
+	old->port_xmit_packets =
+		cpu_to_be32(min_t(u64, U32_MAX, be64_to_cpu(ext.port_xmit_packets)));
+	old->port_rcv_packets = cpu_to_be32(min_t(u64, U32_MAX, be64_to_cpu(ext.port_rcv_packets)));
+	old->port_rcv_errors = cpu_to_be16(min_t(u64, U16_MAX, refused));
+}
+
+/* Performance management alone; all else is the MAD layer's. */
+int vrdma_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct ib_wc *wc,
+		      const struct ib_grh *grh, const struct ib_mad *in, struct ib_mad *out,
+		      size_t *out_size, u16 *out_pkey_index)
+{
+	const struct ib_mad_hdr *hdr = &in->mad_hdr;
+	struct ib_class_port_info info = { .capability_mask = IB_PMA_CLASS_CAP_EXT_WIDTH };
+	void *answer = (u8 *)out + offsetof(struct ib_pma_mad, data);
+	struct vrdma_counters counters;
+
+	if (hdr->mgmt_class != IB_MGMT_CLASS_PERF_MGMT || hdr->method != IB_MGMT_METHOD_GET)
+		return IB_MAD_RESULT_SUCCESS;
+
+	if (vrdma_cmd_query_counters(to_vrdma_dev(ibdev), &counters))
+		return IB_MAD_RESULT_FAILURE;
+
+	memset(answer, 0, sizeof(*out) - offsetof(struct ib_pma_mad, data));
+	switch (hdr->attr_id) {
+	case IB_PMA_CLASS_PORT_INFO:
+		memcpy(answer, &info, sizeof(info));
+		break;
+	case IB_PMA_PORT_COUNTERS:
+		vrdma_pma_old(&counters, answer);
+		break;
+	case IB_PMA_PORT_COUNTERS_EXT:
+		vrdma_pma_ext(&counters, answer);
+		break;
+	default:
+		return IB_MAD_RESULT_SUCCESS;
+	}
+	out->mad_hdr = *hdr;
+	out->mad_hdr.method = IB_MGMT_METHOD_GET_RESP;
+	return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_REPLY;
+}

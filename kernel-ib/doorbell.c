@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Telling the device's poller about new WQEs of the kernel: the producer's side of the protocol in
+ * queue.h.
+ */
+#include "vrdma_ib.h"
+
+static void vrdma_ring_doorbell(struct vrdma_dev *dev, u32 slot)
+{
+	const struct vrdma_status_page *status = page_address(dev->status_page);
+	void __iomem *page = dev->fn->doorbells;
+
+	writeb(1, page + slot);
+	writeb(1, page + (slot >> VRDMA_DOORBELL_LINE_SHIFT));
+	mb(); /* the doorbell is rung before need_kick is read */
+	if (READ_ONCE(status->need_kick))
+		writel(1, dev->fn->regs + VRDMA_BAR0_KICK_OFFSET);
+}
+
+static void vrdma_announce(struct vrdma_dev *dev, struct vrdma_qp *qp, bool polled)
+{
+	/* Nobody else completes what is posted to a device that was reset. */
+	if (READ_ONCE(dev->quiesced))
+		schedule_work(&dev->flush);
+	else if (!polled)
+		vrdma_ring_doorbell(dev, qp->doorbell_slot);
+}
+
+/* After WQEs of the SQ became valid. */
+void vrdma_announce_sends(struct vrdma_dev *dev, struct vrdma_qp *qp)
+{
+	const struct vrdma_qp_control *control = qp->memory.data;
+
+	mb(); /* the WQEs are valid before it is read whether they are looked for */
+	vrdma_announce(dev, qp, READ_ONCE(control->sq_polled));
+}
+
+/* After WQEs of the RQ became valid. */
+void vrdma_announce_receives(struct vrdma_dev *dev, struct vrdma_qp *qp)
+{
+	const struct vrdma_qp_control *control = qp->memory.data;
+
+	mb(); /* the WQEs are valid before it is read whether they are to be flushed */
+	vrdma_announce(dev, qp, !READ_ONCE(control->rq_wanted));
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Completions of the kernel's requests.
+ *
+ * A CQE names its QP by number. The QP is in the device's table until after its CQEs have been
+ * struck out, and the device gives out no number anew before that.
+ */
+#include "vrdma_ib.h"
+
+/* What a send WQE completes as; a CQE with an error does not say it. */
+static enum ib_wc_opcode vrdma_send_wc_opcode(const struct vrdma_sq_wqe *wqe)
+{
+	switch (VRDMA_GET(VRDMA_SQ_OPCODE, le32_to_cpu(wqe->ctrl))) {
+	case VRDMA_SQ_RDMA_WRITE:
+	case VRDMA_SQ_RDMA_WRITE_WITH_IMM:
+		return IB_WC_RDMA_WRITE;
+	case VRDMA_SQ_RDMA_READ:
+		return IB_WC_RDMA_READ;
+	case VRDMA_SQ_ATOMIC_CMP_AND_SWP:
+		return IB_WC_COMP_SWAP;
+	case VRDMA_SQ_ATOMIC_FETCH_AND_ADD:
+		return IB_WC_FETCH_ADD;
+	case VRDMA_SQ_LOCAL_INV:
+		return IB_WC_LOCAL_INV;
+	case VRDMA_SQ_REG_MR:
+		return IB_WC_REG_MR;
+	default:
+		return IB_WC_SEND;
+	}
+}
+
+/* A CQE also completes the unsignaled WQEs before its own. */
+static u64 vrdma_complete_wqe(struct vrdma_work_queue *wq, u32 index)
+{
+	u64 wr_id = wq->wr_ids[vrdma_ring_slot(index, wq->depth)];
+
+	/* Who posts may use the place when it has been read. */
+	smp_store_release(&wq->tail, index + 1);
+	return wr_id;
+}
+
+static void vrdma_send_wc(struct vrdma_qp *qp, u32 index, struct ib_wc *wc)
+{
+	wc->qp = &qp->ibqp;
+	wc->port_num = VRDMA_PORT;
+	wc->opcode = vrdma_send_wc_opcode(vrdma_wqe_at(&qp->sq, index));
+	wc->wr_id = vrdma_complete_wqe(&qp->sq, index);
+}
+
+static void vrdma_recv_wc(struct vrdma_qp *qp, u32 index, struct ib_wc *wc)
+{
+	wc->qp = &qp->ibqp;
+	wc->port_num = VRDMA_PORT;
+	wc->opcode = IB_WC_RECV;
+	if (qp->ibqp.srq)
+		wc->wr_id = vrdma_srq_complete(to_vrdma_srq(qp->ibqp.srq), index);
+	else
+		wc->wr_id = vrdma_complete_wqe(&qp->rq, index);
+}
+
+static u8 vrdma_network_type(u8 header)
+{
+	switch (header) {
+	case VRDMA_CQE_HEADER_IPV4:
+		return RDMA_NETWORK_IPV4;
+	case VRDMA_CQE_HEADER_IPV6:
+		return RDMA_NETWORK_IPV6;
+	default:
+		return RDMA_NETWORK_ROCE_V1;
+	}
+}
+
+static void vrdma_fill_received(const struct vrdma_cqe *cqe, u32 ctrl, struct ib_wc *wc)
+{
+	if (VRDMA_GET(VRDMA_CQE_OPCODE, ctrl) == IB_WC_RECV_RDMA_WITH_IMM)
+		wc->opcode = IB_WC_RECV_RDMA_WITH_IMM;
+	if (ctrl & VRDMA_CQE_WITH_IMM) {
+		wc->wc_flags |= IB_WC_WITH_IMM;
+		wc->ex.imm_data = cqe->imm;
+	}
+	if (ctrl & VRDMA_CQE_WITH_INV) {
+		wc->wc_flags |= IB_WC_WITH_INVALIDATE;
+		wc->ex.invalidate_rkey = le32_to_cpu((__force __le32)cqe->imm);
+	}
+	if (ctrl & VRDMA_CQE_GRH) {
+		wc->wc_flags |= IB_WC_GRH | IB_WC_WITH_NETWORK_HDR_TYPE;
+		wc->network_hdr_type = vrdma_network_type(cqe->header);
+	}
+	wc->src_qp = le32_to_cpu(cqe->src_qpn);
+	wc->pkey_index = le16_to_cpu(cqe->pkey_index);
+}
+
+static bool vrdma_take_cqe(struct vrdma_dev *dev, const struct vrdma_cqe *cqe, u32 ctrl,
+			   struct ib_wc *wc)
+{
+	u32 qpn = le32_to_cpu(cqe->qpn);
+	u32 index = le32_to_cpu(cqe->wqe_index);
+	struct vrdma_event_target *target = qpn ? xa_load(&dev->qps, qpn) : NULL;
+	struct vrdma_qp *qp;
+
+	if (!target)
+		return false;
+	qp = container_of(target, struct vrdma_qp, target);
+	memset(wc, 0, sizeof(*wc));
+	wc->status = VRDMA_GET(VRDMA_CQE_STATUS, ctrl);
+	wc->vendor_err = le32_to_cpu(cqe->vendor_err);
+	wc->byte_len = le32_to_cpu(cqe->byte_len);
+	if (ctrl & VRDMA_CQE_RECV) {
+		vrdma_recv_wc(qp, index, wc);
+		vrdma_fill_received(cqe, ctrl, wc);
+	} else {
+		vrdma_send_wc(qp, index, wc);
+	}
+	return true;
+}
+
+static struct vrdma_cqe *vrdma_cqe_at(const struct vrdma_cq *cq, u32 index)
+{
+	struct vrdma_cqe *ring = cq->memory.data + VRDMA_QUEUE_CONTROL_SIZE;
+
+	return &ring[vrdma_ring_slot(index, cq->depth)];
+}
+
+/* The CQE of that number, and its first word; NULL if it has not been written. */
+static struct vrdma_cqe *vrdma_written_cqe(const struct vrdma_cq *cq, u32 index, u32 *ctrl)
+{
+	struct vrdma_cqe *cqe = vrdma_cqe_at(cq, index);
+
+	/* The rest of the CQE is written before its phase. */
+	*ctrl = le32_to_cpu(smp_load_acquire(&cqe->ctrl));
+	return vrdma_ring_valid(*ctrl, index, cq->depth, VRDMA_CQE_PHASE) ? cqe : NULL;
+}
+
+static int vrdma_take_cqes(struct vrdma_cq *cq, int num_entries, struct ib_wc *wc)
+{
+	struct vrdma_cq_control *control = cq->memory.data;
+	struct vrdma_dev *dev = to_vrdma_dev(cq->ibcq.device);
+	u32 consumer = cq->consumer;
+	struct vrdma_cqe *cqe;
+	int taken = 0;
+	u32 ctrl;
+
+	while (taken < num_entries) {
+		cqe = vrdma_written_cqe(cq, consumer, &ctrl);
+		if (!cqe)
+			break;
+		consumer++;
+		if (vrdma_take_cqe(dev, cqe, ctrl, &wc[taken]))
+			taken++;
+	}
+	if (consumer != cq->consumer) {
+		cq->consumer = consumer;
+		/* The device may use the places when they have been read. */
+		smp_store_release(&control->consumer, cpu_to_le32(consumer));
+	}
+	return taken;
+}
+
+/* Whether a WQE is outstanding; if so the first one completes as flushed. */
+static bool vrdma_flush_one(struct vrdma_qp *qp, struct vrdma_work_queue *wq, struct ib_wc *wc)
+{
+	/* Who posts has written the WQE before it moves the head. */
+	if (wq->tail == smp_load_acquire(&wq->head))
+		return false;
+	memset(wc, 0, sizeof(*wc));
+	wc->status = IB_WC_WR_FLUSH_ERR;
+	if (wq == &qp->sq)
+		vrdma_send_wc(qp, wq->tail, wc);
+	else
+		vrdma_recv_wc(qp, wq->tail, wc);
+	return true;
+}
+
+/* What a device that was reset has not completed; an SRQ's WQEs are never flushed. */
+static int vrdma_flush(struct vrdma_cq *cq, int num_entries, struct ib_wc *wc)
+{
+	struct vrdma_qp *qp;
+	int taken = 0;
+
+	list_for_each_entry(qp, &cq->senders, send_link)
+		while (taken < num_entries && vrdma_flush_one(qp, &qp->sq, &wc[taken]))
+			taken++;
+	list_for_each_entry(qp, &cq->receivers, recv_link)
+		while (taken < num_entries && vrdma_flush_one(qp, &qp->rq, &wc[taken]))
+			taken++;
+	return taken;
+}
+
+int vrdma_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc)
+{
+	struct vrdma_dev *dev = to_vrdma_dev(ibcq->device);
+	struct vrdma_cq *cq = to_vrdma_cq(ibcq);
+	unsigned long flags;
+	int taken;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	taken = vrdma_take_cqes(cq, num_entries, wc);
+	if (taken < num_entries && READ_ONCE(dev->quiesced))
+		taken += vrdma_flush(cq, num_entries - taken, wc + taken);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return taken;
+}
+
+/* Returns 1 if a CQE came before the request, and the caller wants to know. */
+int vrdma_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
+{
+	bool solicited = (notify & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED;
+	struct vrdma_cq *cq = to_vrdma_cq(ibcq);
+	struct vrdma_cq_control *control = cq->memory.data;
+	unsigned long flags;
+	bool missed;
+	u32 ctrl;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	cq->arm = vrdma_cq_next_arm(cq->arm, le32_to_cpu(READ_ONCE(control->fired)), solicited);
+	WRITE_ONCE(control->arm, cpu_to_le32(cq->arm));
+	mb(); /* armed before it is looked for what came earlier */
+	missed = notify & IB_CQ_REPORT_MISSED_EVENTS &&
+		 vrdma_written_cqe(cq, cq->consumer, &ctrl);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return missed;
+}
+
+void vrdma_cq_ring_init(struct vrdma_cq *cq, u32 depth)
+{
+	spin_lock_init(&cq->lock);
+	INIT_LIST_HEAD(&cq->senders);
+	INIT_LIST_HEAD(&cq->receivers);
+	cq->depth = depth;
+}
+
+bool vrdma_cq_has_kernel_qps(struct vrdma_cq *cq)
+{
+	bool empty;
+
+	if (!cq->memory.data)
+		return false;
+	spin_lock_irq(&cq->lock);
+	empty = list_empty(&cq->senders) && list_empty(&cq->receivers);
+	spin_unlock_irq(&cq->lock);
+	return !empty;
+}
+
+/* Has the CQ forget the CQEs of a QP that completes nothing any more. */
+void vrdma_cq_strike_out(struct vrdma_cq *cq, struct vrdma_qp *qp)
+{
+	struct vrdma_cqe *cqe;
+	u32 index, ctrl;
+
+	spin_lock_irq(&cq->lock);
+	for (index = cq->consumer; index - cq->consumer < cq->depth; index++) {
+		cqe = vrdma_written_cqe(cq, index, &ctrl);
+		if (!cqe)
+			break;
+		if (le32_to_cpu(cqe->qpn) != qp->ibqp.qp_num)
+			continue;
+		cqe->qpn = 0;
+		if (qp->ibqp.srq && ctrl & VRDMA_CQE_RECV)
+			vrdma_srq_complete(to_vrdma_srq(qp->ibqp.srq), le32_to_cpu(cqe->wqe_index));
+	}
+	spin_unlock_irq(&cq->lock);
+}

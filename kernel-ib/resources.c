@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What "rdma resource show" prints of an object with -dd, beside what ib_core knows.
+ */
+#include <rdma/restrack.h>
+
+#include "vrdma_ib.h"
+
+/* What follows is closed by end_details(), whether or not all of it found room. */
+static struct nlattr *begin_details(struct sk_buff *msg)
+{
+	return nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
+}
+
+static int end_details(struct sk_buff *msg, struct nlattr *details, bool fit)
+{
+	if (!fit) {
+		nla_nest_cancel(msg, details);
+		return -EMSGSIZE;
+	}
+	nla_nest_end(msg, details);
+	return 0;
+}
+
+int vrdma_fill_res_cq_entry(struct sk_buff *msg, struct ib_cq *ibcq)
+{
+	struct vrdma_cq *cq = to_vrdma_cq(ibcq);
+	struct nlattr *details = begin_details(msg);
+
+	if (!details)
+		return -EMSGSIZE;
+	return end_details(msg, details, !rdma_nl_put_driver_u32_hex(msg, "cqn", cq->cqn));
+}
+
+int vrdma_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr)
+{
+	struct vrdma_mr *mr = to_vrdma_mr(ibmr);
+	struct nlattr *details;
+
+	if (!mr->umem)
+		return 0;
+	details = begin_details(msg);
+	if (!details)
+		return -EMSGSIZE;
+	return end_details(msg, details,
+			   !rdma_nl_put_driver_u64_hex(msg, "address", mr->umem->address));
+}
+
+int vrdma_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp)
+{
+	const struct ib_qp_cap *cap = &to_vrdma_qp(ibqp)->cap;
+	struct nlattr *details = begin_details(msg);
+
+	if (!details)
+		return -EMSGSIZE;
+	return end_details(msg, details,
+			   !rdma_nl_put_driver_u32(msg, "max_send_wr", cap->max_send_wr) &&
+			   !rdma_nl_put_driver_u32(msg, "max_recv_wr", cap->max_recv_wr) &&
+			   !rdma_nl_put_driver_u32(msg, "max_inline", cap->max_inline_data));
+}

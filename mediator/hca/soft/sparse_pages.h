@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The translation of a region whose pages come and go (on-demand paging): those that the guest's
+// driver has mapped, by their number in the region. On the poller, but for what is prepared and
+// freed.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "mediator/hca/hca.h"
+
+namespace vrdma::hca::soft {
+
+class SparsePages {
+  public:
+    // 2 MiB of pages that follow each other; an entry is an address, with bits below the page's.
+    struct Leaf {
+        std::array<std::uint64_t, on_demand_leaf_pages> entries{};
+    };
+    using Leaves = std::vector<std::unique_ptr<Leaf>>;
+
+    // What unmapping has taken away: nobody's any more when all pollers have been waited for.
+    struct Removed {
+        std::vector<Iova> pages;
+        Leaves leaves;
+    };
+
+    // Page 0 holds the region's first byte, first_offset into it.
+    SparsePages(const GuestMemory& memory, std::uint64_t first_offset)
+        : base_{memory.at(Iova{0}, 0)}, first_offset_{first_offset} {}
+
+    std::uint64_t page_of(std::uint64_t offset) const noexcept {
+        return (first_offset_ + offset) >> VRDMA_PAGE_SHIFT;
+    }
+
+    // The longest run of adjacent host memory at offset, of at most `limit` bytes; empty where the
+    // page is not mapped, or not for writing.
+    std::span<std::byte> run(std::uint64_t offset, std::uint64_t limit, bool write) const noexcept;
+
+    // As many empty leaves as a range can need.
+    static Leaves prepare(std::uint64_t first, std::uint64_t count);
+    // Takes what leaves it needs of the prepared.
+    void map(std::uint64_t first, std::span<const Iova> pages, bool writable, Leaves& prepared);
+    // Leaves that lie in the range go with it.
+    void unmap(std::uint64_t first, std::uint64_t count, Removed& removed);
+
+  private:
+    static constexpr std::uint64_t mapped = 1;
+    static constexpr std::uint64_t writable_bit = 2;
+
+    // 0 where nothing is mapped.
+    std::uint64_t entry(std::uint64_t page) const noexcept;
+    static void clear(Leaf& leaf, std::uint64_t first, std::uint64_t end, Removed& removed);
+
+    std::byte* const base_; // of the guest's window
+    const std::uint64_t first_offset_;
+    std::unordered_map<std::uint64_t, std::unique_ptr<Leaf>> leaves_;
+};
+
+} // namespace vrdma::hca::soft

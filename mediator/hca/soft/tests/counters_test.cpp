@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What a slice counts of its messages and failures.
+#include "mediator/hca/soft/tests/two_guests.h"
+
+namespace vrdma::test {
+namespace {
+
+std::uint64_t counter(Guest& guest, vrdma_counter which) {
+    return guest.slice().counters().value[which];
+}
+
+class RcCounters : public ConnectedPair {
+  protected:
+    SendWr write(std::uint64_t raddr, Key key) const {
+        return {.opcode = VRDMA_SQ_RDMA_WRITE,
+                .flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
+                .inline_data = data_,
+                .rkey = key,
+                .raddr = raddr};
+    }
+
+    const std::vector<std::byte> data_ = Buffer::pattern(1, 30); // a request only refers to it
+};
+
+// Send, write and read; expect a message each on both sides, and the bytes of the READ to have gone
+// the other way.
+TEST_F(RcCounters, MessagesAndBytes) {
+    b_qp_.post_recv({});
+    a_qp_.post_send({.flags = VRDMA_SQ_SIGNALED});
+    a_qp_.post_send(write(b_mr_.start, b_mr_.key));
+    const vrdma_sge to = a_mr_.sge(0, 500);
+    a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_READ,
+                     .flags = VRDMA_SQ_SIGNALED,
+                     .sges = {&to, 1},
+                     .rkey = b_mr_.key,
+                     .raddr = b_mr_.start});
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    }
+    EXPECT_EQ(counter(a_, VRDMA_COUNTER_TX_MESSAGES), 3u);
+    EXPECT_EQ(counter(a_, VRDMA_COUNTER_TX_BYTES), 30u);
+    EXPECT_EQ(counter(a_, VRDMA_COUNTER_RX_BYTES), 500u);
+    EXPECT_EQ(counter(b_, VRDMA_COUNTER_RX_MESSAGES), 3u);
+    EXPECT_EQ(counter(b_, VRDMA_COUNTER_RX_BYTES), 30u);
+    EXPECT_EQ(counter(b_, VRDMA_COUNTER_TX_BYTES), 500u);
+    EXPECT_EQ(counter(b_, VRDMA_COUNTER_TX_MESSAGES), 0u);
+}
+
+// Write with a key that does not exist, and a message behind it; expect an error there, a refusal
+// here, and a flush.
+TEST_F(RcCounters, RefusedAccess) {
+    a_qp_.post_send(write(b_mr_.start, Key{4711}));
+    a_qp_.post_send({});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_REM_ACCESS_ERR);
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_WR_FLUSH_ERR);
+    EXPECT_EQ(counter(a_, VRDMA_COUNTER_REMOTE_ACCESS_ERRORS), 1u);
+    EXPECT_EQ(counter(a_, VRDMA_COUNTER_FLUSHED_WQES), 1u);
+    EXPECT_EQ(counter(a_, VRDMA_COUNTER_TX_MESSAGES), 0u);
+    EXPECT_EQ(counter(b_, VRDMA_COUNTER_REFUSED_REQUESTS), 1u);
+}
+
+// Send from memory that is not the sender's; expect a local error.
+TEST_F(RcCounters, LocalError) {
+    const vrdma_sge bad{.addr = 0, .length = 8, .lkey = 4711};
+    a_qp_.post_send({.sges = {&bad, 1}});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_LOC_PROT_ERR);
+    EXPECT_EQ(counter(a_, VRDMA_COUNTER_LOCAL_ERRORS), 1u);
+}
+
+// Send to a peer without a receive, which then posts one; expect at least one RNR NAK.
+TEST_F(RcCounters, ReceiverNotReady) {
+    a_qp_.post_send({.flags = VRDMA_SQ_SIGNALED});
+    settle();
+    b_qp_.post_recv({});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_GE(counter(a_, VRDMA_COUNTER_RNR_NAKS), 1u);
+    EXPECT_EQ(counter(a_, VRDMA_COUNTER_TX_MESSAGES), 1u);
+}
+
+class UcCounters : public ConnectedPair {
+  protected:
+    UcCounters() : ConnectedPair{hca::QpType::uc} {}
+};
+
+// Send without a receive; expect it to count as sent, and as dropped.
+TEST_F(UcCounters, Dropped) {
+    a_qp_.post_send({.flags = VRDMA_SQ_SIGNALED});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(counter(a_, VRDMA_COUNTER_TX_MESSAGES), 1u);
+    EXPECT_EQ(counter(b_, VRDMA_COUNTER_RX_MESSAGES), 0u);
+    EXPECT_EQ(counter(b_, VRDMA_COUNTER_DROPPED_MESSAGES), 1u);
+}
+
+} // namespace
+} // namespace vrdma::test

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/verbs/endport.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace vrdma::verbs {
+namespace {
+
+constexpr unsigned qpn_bits = 24;
+constexpr std::uint32_t last_qpn = VRDMA_MULTICAST_QPN - 1;
+
+} // namespace
+
+Endport::Endport(Identity identity_, unsigned functions)
+    : identity{std::move(identity_)},
+      function_bits_{static_cast<unsigned>(std::bit_width(functions - 1))} {}
+
+hca::QpnRange Endport::qpns(unsigned function) const {
+    const std::uint32_t count = 1u << (qpn_bits - function_bits_);
+    const std::uint32_t first = function * count;
+    return {first, std::min(first + count - 1, last_qpn)};
+}
+
+Result<> Endport::listen(std::uint64_t service) {
+    return services_.insert(service).second ? Result<>{} : fail(std::errc::address_in_use);
+}
+
+void Endport::unlisten(std::uint64_t service) {
+    services_.erase(service);
+}
+
+} // namespace vrdma::verbs

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The names of regions and windows. A key is a name, 24 bits that nobody can guess, and a tag, of
+// which the owner of some keys may choose another (VRDMA_KEY_TAG).
+#pragma once
+
+#include <unordered_set>
+
+#include "mediator/hca/hca.h"
+#include "mediator/verbs/object_table.h"
+
+namespace vrdma::verbs {
+
+class KeySpace {
+  public:
+    Result<Key> take() {
+        const auto name = names_.pick([this](std::uint32_t id) { return taken_.contains(id); });
+        if (!name) {
+            return fail(name.error());
+        }
+        taken_.insert(*name);
+        return Key{VRDMA_SET(~VRDMA_KEY_TAG, *name) | (random_u32() & VRDMA_KEY_TAG)};
+    }
+
+    // Takes this one key.
+    Result<> claim(Key key) {
+        const bool free =
+            names_.in_range(hca::name_of(key)) && taken_.insert(hca::name_of(key)).second;
+        return free ? Result<>{} : fail(std::errc::invalid_argument);
+    }
+
+    void give_back(Key key) {
+        taken_.erase(hca::name_of(key));
+        names_.give_back(hca::name_of(key));
+    }
+
+  private:
+    static constexpr std::uint32_t last_name = 0xffffff;
+
+    RandomIds names_{0, last_name};
+    std::unordered_set<std::uint32_t> taken_;
+};
+
+} // namespace vrdma::verbs

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/verbs/multicast.h"
+
+#include <algorithm>
+
+namespace vrdma::verbs {
+namespace {
+
+template <typename Source>
+Gid gid_of(const Source& source) {
+    Gid gid;
+    std::copy(std::begin(source.gid), std::end(source.gid), gid.begin());
+    return gid;
+}
+
+} // namespace
+
+MulticastTable::MulticastTable(Resources& resources, QpTable& qps)
+    : resources_{resources}, qps_{qps} {}
+
+Result<> MulticastTable::add(Qpn qpn, const Gid& gid) {
+    const Limits& limits = resources_.limits;
+    Qp* const qp = qps_.find(qpn);
+    if (qp == nullptr || qp->spec.type != hca::QpType::ud || !hca::is_multicast(gid)) {
+        return fail(std::errc::invalid_argument);
+    }
+    const auto group = groups_.find(gid);
+    if (group != groups_.end() && group->second.contains(qpn)) {
+        return {};
+    }
+    const bool full = group == groups_.end() ? groups_.size() >= limits.max_mcast_grp
+                                             : group->second.size() >= limits.max_mcast_qp_attach;
+    if (full || attached_ >= limits.max_total_mcast_qp_attach) {
+        return fail(std::errc::not_enough_memory);
+    }
+    if (const auto attached = resources_.slice.attach_multicast(qpn, gid); !attached) {
+        return attached;
+    }
+    groups_[gid].emplace(qpn, qp->users.hold());
+    ++attached_;
+    return {};
+}
+
+Result<> MulticastTable::attach(const vrdma_cmd_multicast& cmd) {
+    return cmd.reserved == 0 ? add(Qpn{cmd.qpn}, gid_of(cmd)) : fail(std::errc::invalid_argument);
+}
+
+Result<> MulticastTable::detach(const vrdma_cmd_multicast& cmd) {
+    const auto group = groups_.find(gid_of(cmd));
+    if (cmd.reserved != 0 || group == groups_.end() || group->second.erase(Qpn{cmd.qpn}) == 0) {
+        return fail(std::errc::invalid_argument);
+    }
+    resources_.slice.detach_multicast(Qpn{cmd.qpn}, group->first);
+    if (group->second.empty()) {
+        groups_.erase(group);
+    }
+    --attached_;
+    return {};
+}
+
+void MulticastTable::save(StateWriter& writer) const {
+    writer.begin(Section::multicast, MulticastState::version, attached_);
+    for (const auto& [gid, group] : groups_) {
+        for (const auto& [qpn, hold] : group) {
+            MulticastState state{.qpn = qpn.value, .gid = {}};
+            std::copy(gid.begin(), gid.end(), state.gid);
+            writer.put(state);
+        }
+    }
+}
+
+Result<> MulticastTable::restore_one(StateReader& reader) {
+    const auto state = reader.take<MulticastState>();
+    return state ? add(Qpn{state->qpn}, gid_of(*state)) : fail(state.error());
+}
+
+Result<> MulticastTable::restore(StateReader& reader) {
+    return restore_records(reader, Section::multicast, MulticastState::version,
+                           [this](StateReader& from) { return restore_one(from); });
+}
+
+} // namespace vrdma::verbs

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// XRC domains (IBA A14): which SRQs the requests to an XRC_RECV QP may name. User contexts may
+// share one, so it belongs to none of them.
+#pragma once
+
+#include "mediator/base/types.h"
+#include "mediator/verbs/limits.h"
+#include "mediator/verbs/object_table.h"
+#include "mediator/verbs/saved_state.h"
+#include "mediator/verbs/use_count.h"
+
+namespace vrdma::verbs {
+
+struct XrcdState {
+    static constexpr std::uint32_t version = 1;
+
+    std::uint32_t id;
+};
+
+struct Xrcd {
+    UseCount users;
+};
+
+class XrcdTable {
+  public:
+    explicit XrcdTable(const Limits& limits);
+
+    Result<XrcdId> alloc();
+    Result<> dealloc(XrcdId id);
+    Xrcd* find(XrcdId id) { return table_.find(id); }
+
+    void save(StateWriter& writer) const;
+    Result<> restore(StateReader& reader);
+
+  private:
+    Result<> restore_one(StateReader& reader);
+
+    DenseIds ids_;
+    ObjectTable<XrcdId, Xrcd> table_;
+};
+
+} // namespace vrdma::verbs

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Channels as programs have them open. While there is one, so are the devices that can be, which
+ * are those that ids can be bound to. A device's QP1 comes with the first id that needs it: so
+ * whoever asks a process that has only begun is not told that nobody listens, but asks again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../vrdmadv.h"
+#include "cm.h"
+#include "gsi.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define MAX_FDS 65536
+#define MAX_MESSAGES 64 /* of one device, before others' turn */
+
+struct vrdma_cm_device {
+	struct vrdma_cm_port port;
+	struct vrdma_cm_device *next;
+	struct vrdma_dev *dev;
+	struct vrdma_gsi gsi;
+	bool started;
+};
+
+#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+/* Opening and closing, which takes longer than the other lock is held. */
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vrdma_cm_device *devices;
+
+/* Which files are channels: for all writes of a program to be told apart without a lock. */
+static bool is_channel[MAX_FDS];
+static pid_t owner;
+
+/* --- Devices --- */
+
+static struct vrdma_cm_device *device_of(struct vrdma_cm_port *port)
+{
+	return container_of(port, struct vrdma_cm_device, port);
+}
+
+static int start_port(struct vrdma_cm_port *port)
+{
+	struct vrdma_cm_device *device = device_of(port);
+	int ret;
+
+	if (device->started)
+		return 0;
+	ret = vrdma_gsi_start(&device->gsi, device->dev);
+	device->started = !ret;
+	return ret;
+}
+
+static int listen_to(struct vrdma_cm_port *port, uint64_t service_id)
+{
+	if (!port->function_bits)
+		return 0;
+	return -vrdma_cmd_listen(device_of(port)->dev, VRDMA_ADMIN_LISTEN, service_id);
+}
+
+static void stop_listening(struct vrdma_cm_port *port, uint64_t service_id)
+{
+	if (port->function_bits)
+		vrdma_cmd_listen(device_of(port)->dev, VRDMA_ADMIN_UNLISTEN, service_id);
+}
+
+static void send_mad(struct vrdma_cm_port *port, const struct vrdma_av *to,
+		     const struct vrdma_mad *mad)
+{
+	if (device_of(port)->started)
+		vrdma_gsi_send(&device_of(port)->gsi, to, mad);
+}
+
+static void wake_port(struct vrdma_cm_port *port)
+{
+	vrdma_events_wake(&device_of(port)->dev->events);
+}
+
+static struct vrdma_cm_device *make_device(struct vrdma_dev *dev)
+{
+	struct vrdma_cm_device *device = calloc(1, sizeof(*device));
+	struct vrdma_cpl_query_port cpl;
+
+	if (!device)
+		return NULL;
+	if (vrdma_cmd_query_port(dev, &cpl)) {
+		free(device);
+		return NULL;
+	}
+	device->dev = dev;
+	device->port = (struct vrdma_cm_port){
+		.gids = dev->gids,
+		.mtu = cpl.active_mtu,
+		.function_bits = dev->caps.function_bits,
+		.function = dev->caps.function,
+		.start = start_port,
+		.listen = listen_to,
+		.unlisten = stop_listening,
+		.send = send_mad,
+		.wake = wake_port,
+	};
+	memcpy(device->port.guid, dev->caps.node_guid, sizeof(device->port.guid));
+	return device;
+}
+
+/* One that cannot be opened is not there, as for ibv_get_device_list(). */
+static void open_device(const struct vrdmadv_device_attr *attr, int index)
+{
+	struct vrdma_options options;
+	struct vrdma_dev *dev = NULL;
+	struct vrdma_cm_device *device = NULL;
+
+	if (vrdma_direct_options(attr, index, &options))
+		dev = vrdma_dev_get(&options);
+	if (dev)
+		device = make_device(dev);
+	pthread_mutex_lock(&vrdma_cm_lock);
+	if (device && vrdma_cm_add_port(&device->port)) {
+		device->next = devices;
+		devices = device;
+		__atomic_store_n(&dev->cm, device, __ATOMIC_RELEASE);
+		dev = NULL;
+		device = NULL;
+	}
+	pthread_mutex_unlock(&vrdma_cm_lock);
+	free(device);
+	if (dev)
+		vrdma_dev_put(dev);
+}
+
+/* Under the lock. Of one that has failed, too. */
+static void detach(struct vrdma_dev *dev)
+{
+	if (!dev->cm)
+		return;
+	vrdma_cm_port_gone(&dev->cm->port);
+	vrdma_cm_remove_port(&dev->cm->port);
+	__atomic_store_n(&dev->cm, NULL, __ATOMIC_RELAXED);
+}
+
+/* An event thread may be waiting for the lock, and finds that there is nothing to do. */
+static void close_devices(void)
+{
+	while (devices) {
+		struct vrdma_cm_device *device = devices;
+
+		pthread_mutex_lock(&vrdma_cm_lock);
+		detach(device->dev);
+		devices = device->next;
+		pthread_mutex_unlock(&vrdma_cm_lock);
+		if (device->started)
+			vrdma_gsi_stop(&device->gsi);
+		vrdma_dev_put(device->dev);
+		free(device);
+	}
+}
+
+int vrdma_cm_run(struct vrdma_dev *dev)
+{
+	struct vrdma_cm_device *device;
+	struct vrdma_gsi_message message;
+	uint64_t now;
+	int wait = -1;
+
+	if (!__atomic_load_n(&dev->cm, __ATOMIC_ACQUIRE))
+		return wait;
+	pthread_mutex_lock(&vrdma_cm_lock);
+	device = dev->cm;
+	if (device && device->started) {
+		int budget = MAX_MESSAGES;
+
+		vrdma_gsi_arm(&device->gsi);
+		while (budget && vrdma_gsi_receive(&device->gsi, &message)) {
+			vrdma_cm_received(&device->port, &message.sender, &message.mad);
+			budget--;
+		}
+		now = vrdma_cm_now();
+		vrdma_cm_expire(&device->port, now);
+		if (!budget)
+			wait = 0;
+		else if (device->port.deadline)
+			wait = device->port.deadline > now ? (int)(device->port.deadline - now) : 0;
+	}
+	pthread_mutex_unlock(&vrdma_cm_lock);
+	return wait;
+}
+
+void vrdma_cm_device_failed(struct vrdma_dev *dev)
+{
+	pthread_mutex_lock(&vrdma_cm_lock);
+	detach(dev);
+	pthread_mutex_unlock(&vrdma_cm_lock);
+}
+
+/* --- fork() and exit() --- */
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&open_lock);
+	pthread_mutex_lock(&vrdma_cm_lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&vrdma_cm_lock);
+	pthread_mutex_unlock(&open_lock);
+}
+
+/* Channels, ids and devices are the parent's; what is written to one here is EBADF. */
+static void after_fork_in_child(void)
+{
+	vrdma_cm_table_forget();
+	for (; devices; devices = devices->next)
+		detach(devices->dev);
+	after_fork();
+}
+
+/* Before those of devices, whose locks are taken under ours: handlers run in the reverse order. */
+static void handle_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+static void close_channel(struct vrdma_cm_channel *channel)
+{
+	struct vrdma_cm_id *id;
+	uint32_t handle = 0;
+
+	__atomic_store_n(&is_channel[channel->fd], false, __ATOMIC_RELAXED);
+	while ((id = vrdma_cm_id_next(&handle)))
+		if (id->channel == channel)
+			vrdma_cm_destroy(id);
+	vrdma_cm_channel_free(channel);
+}
+
+static void close_all(bool (*matches)(const struct vrdma_cm_channel *channel, int fd), int fd)
+{
+	struct vrdma_cm_channel *channel;
+	bool last;
+
+	pthread_mutex_lock(&open_lock);
+	pthread_mutex_lock(&vrdma_cm_lock);
+	channel = vrdma_cm_channel_first();
+	while (channel) {
+		struct vrdma_cm_channel *next = channel->next;
+
+		if (matches(channel, fd))
+			close_channel(channel);
+		channel = next;
+	}
+	last = !vrdma_cm_channel_first();
+	pthread_mutex_unlock(&vrdma_cm_lock);
+	if (last)
+		close_devices();
+	pthread_mutex_unlock(&open_lock);
+}
+
+static bool is_any(const struct vrdma_cm_channel *channel, int fd)
+{
+	(void)channel;
+	(void)fd;
+	return true;
+}
+
+static bool has_fd(const struct vrdma_cm_channel *channel, int fd)
+{
+	return channel->fd == fd;
+}
+
+/* Peers are told that their connections end. */
+__attribute__((destructor)) static void at_exit(void)
+{
+	close_all(is_any, 0);
+}
+
+/* --- Channels --- */
+
+EXPORT int vrdmadv_cm_open(const struct vrdmadv_device_attr *attr, int count)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct vrdma_cm_channel *channel;
+	int fd = -1;
+
+	pthread_mutex_lock(&open_lock);
+	for (int i = 0; i < count && !vrdma_cm_channel_first(); i++)
+		open_device(&attr[i], i);
+	pthread_once(&once, handle_forks);
+	pthread_mutex_lock(&vrdma_cm_lock);
+	channel = vrdma_cm_channel_new(MAX_FDS);
+	if (channel) {
+		fd = channel->fd;
+		owner = getpid();
+		__atomic_store_n(&is_channel[fd], true, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&vrdma_cm_lock);
+	pthread_mutex_unlock(&open_lock);
+	return fd;
+}
+
+EXPORT int vrdmadv_cm_is_open(int fd)
+{
+	return fd >= 0 && fd < MAX_FDS && __atomic_load_n(&is_channel[fd], __ATOMIC_ACQUIRE);
+}
+
+/* What vfork() makes has our memory, but files of its own to close. */
+EXPORT void vrdmadv_cm_close(int fd)
+{
+	if (owner == getpid())
+		close_all(has_fd, fd);
+}
+
+static int execute(int fd, const void *command, size_t length)
+{
+	struct vrdma_cm_channel *channel;
+	int ret;
+
+	pthread_mutex_lock(&vrdma_cm_lock);
+	channel = vrdma_cm_channel_find(fd);
+	ret = channel ? vrdma_cm_command(channel, command, length) : EBADF;
+	pthread_mutex_unlock(&vrdma_cm_lock);
+	return ret;
+}
+
+/*
+ * A program may close a channel that a thread of it waits at, which then waits for ever, as at the
+ * kernel's: hence by a duplicate. Interrupted like the kernel's, too.
+ */
+static int wait_for_event(int fd, const void *command, size_t length)
+{
+	struct pollfd readable = {.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), .events = POLLIN};
+	int ret;
+
+	if (readable.fd < 0)
+		return errno;
+	do
+		ret = poll(&readable, 1, -1) < 0 ? errno : execute(fd, command, length);
+	while (ret == EAGAIN);
+	close(readable.fd);
+	return ret;
+}
+
+EXPORT ssize_t vrdmadv_cm_write(int fd, const void *command, size_t length)
+{
+	int ret = execute(fd, command, length);
+
+	if (ret == EAGAIN && !(fcntl(fd, F_GETFL) & O_NONBLOCK))
+		ret = wait_for_event(fd, command, length);
+	if (!ret)
+		return (ssize_t)length;
+	errno = ret;
+	return -1;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "cm.h"
+
+pthread_mutex_t vrdma_cm_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct vrdma_cm_id *ids[VRDMA_CM_MAX_IDS];
+static struct vrdma_cm_channel *channels;
+
+/* --- Ids --- */
+
+/* Its place, and above it what tells it from those that had the place before. */
+static uint32_t make_comm_id(uint32_t handle)
+{
+	uint32_t generation = 0;
+
+	if (getrandom(&generation, sizeof(generation), 0) != sizeof(generation))
+		generation = (uint32_t)vrdma_cm_now();
+	return generation * VRDMA_CM_MAX_IDS + handle;
+}
+
+/* Handle 0 is nobody's, so that no comm id is 0. */
+struct vrdma_cm_id *vrdma_cm_id_new(struct vrdma_cm_channel *channel, uint16_t port_space)
+{
+	struct vrdma_cm_id *id;
+	uint32_t handle = 1;
+
+	while (handle < VRDMA_CM_MAX_IDS && ids[handle])
+		handle++;
+	if (handle == VRDMA_CM_MAX_IDS)
+		return NULL;
+	id = calloc(1, sizeof(*id));
+	if (!id)
+		return NULL;
+	id->handle = handle;
+	id->comm_id = make_comm_id(handle);
+	id->channel = channel;
+	id->port_space = port_space;
+	ids[handle] = id;
+	return id;
+}
+
+void vrdma_cm_id_free(struct vrdma_cm_id *id)
+{
+	ids[id->handle] = NULL;
+	free(id);
+}
+
+struct vrdma_cm_id *vrdma_cm_id_next(uint32_t *handle)
+{
+	while (*handle < VRDMA_CM_MAX_IDS) {
+		struct vrdma_cm_id *id = ids[(*handle)++];
+
+		if (id)
+			return id;
+	}
+	return NULL;
+}
+
+struct vrdma_cm_id *vrdma_cm_id_find(uint32_t handle, const struct vrdma_cm_channel *channel)
+{
+	struct vrdma_cm_id *id = handle < VRDMA_CM_MAX_IDS ? ids[handle] : NULL;
+
+	return id && id->channel == channel ? id : NULL;
+}
+
+struct vrdma_cm_id *vrdma_cm_id_by_comm_id(uint32_t comm_id)
+{
+	struct vrdma_cm_id *id = ids[comm_id % VRDMA_CM_MAX_IDS];
+
+	return id && id->comm_id == comm_id ? id : NULL;
+}
+
+/* --- Channels --- */
+
+static int open_eventfd(int max_fds)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	if (fd < max_fds)
+		return fd;
+	close(fd);
+	errno = EMFILE;
+	return -1;
+}
+
+struct vrdma_cm_channel *vrdma_cm_channel_new(int max_fds)
+{
+	struct vrdma_cm_channel *channel = calloc(1, sizeof(*channel));
+
+	if (!channel)
+		return NULL;
+	channel->fd = open_eventfd(max_fds);
+	if (channel->fd < 0) {
+		free(channel);
+		return NULL;
+	}
+	channel->last = &channel->first;
+	channel->next = channels;
+	channels = channel;
+	return channel;
+}
+
+/* Without ids and events. Its file is the program's to close. */
+void vrdma_cm_channel_free(struct vrdma_cm_channel *channel)
+{
+	struct vrdma_cm_channel **at = &channels;
+
+	while (*at != channel)
+		at = &(*at)->next;
+	*at = channel->next;
+	free(channel);
+}
+
+struct vrdma_cm_channel *vrdma_cm_channel_find(int fd)
+{
+	struct vrdma_cm_channel *channel = channels;
+
+	while (channel && channel->fd != fd)
+		channel = channel->next;
+	return channel;
+}
+
+struct vrdma_cm_channel *vrdma_cm_channel_first(void)
+{
+	return channels;
+}
+
+/* --- Events --- */
+
+/*
+ * Reading does not block, whatever the program made of its file: there is something. Neither is
+ * read() or write() of it, which would be a program's command.
+ */
+static void set_readable(const struct vrdma_cm_channel *channel, bool readable)
+{
+	eventfd_t value;
+
+	if (readable)
+		eventfd_write(channel->fd, 1);
+	else
+		eventfd_read(channel->fd, &value);
+}
+
+static void append(struct vrdma_cm_channel *channel, struct vrdma_cm_event *event)
+{
+	if (!channel->first)
+		set_readable(channel, true);
+	event->next = NULL;
+	*channel->last = event;
+	channel->last = &event->next;
+}
+
+static struct vrdma_cm_event *remove_at(struct vrdma_cm_channel *channel,
+					struct vrdma_cm_event **at)
+{
+	struct vrdma_cm_event *event = *at;
+
+	*at = event->next;
+	if (channel->last == &event->next)
+		channel->last = at;
+	if (!channel->first)
+		set_readable(channel, false);
+	if (event->request)
+		event->id->waiting--;
+	return event;
+}
+
+struct vrdma_cm_event *vrdma_cm_event_add(struct vrdma_cm_id *id, enum vrdma_cm_event_type type,
+					  int status)
+{
+	struct vrdma_cm_event *event = id->uid ? calloc(1, sizeof(*event)) : NULL;
+
+	if (!event)
+		return NULL;
+	event->id = id;
+	event->resp.uid = id->uid;
+	event->resp.id = id->handle;
+	event->resp.event = type;
+	event->resp.status = (uint32_t)status;
+	append(id->channel, event);
+	return event;
+}
+
+struct vrdma_cm_event *vrdma_cm_event_take(struct vrdma_cm_channel *channel)
+{
+	struct vrdma_cm_event *event = channel->first;
+
+	if (!event)
+		return NULL;
+	event->id->events_reported++;
+	if (event->group)
+		event->group->events_reported++;
+	return remove_at(channel, &channel->first);
+}
+
+struct vrdma_cm_event *vrdma_cm_event_strike_out(struct vrdma_cm_id *id,
+						 const struct vrdma_cm_group *group)
+{
+	struct vrdma_cm_event **at = &id->channel->first;
+
+	while (*at && ((*at)->id != id || (group && (*at)->group != group)))
+		at = &(*at)->next;
+	return *at ? remove_at(id->channel, at) : NULL;
+}
+
+/* With its events, which stay in order. */
+void vrdma_cm_id_move(struct vrdma_cm_id *id, struct vrdma_cm_channel *channel)
+{
+	struct vrdma_cm_event **at = &id->channel->first;
+
+	while (id->channel != channel && *at) {
+		struct vrdma_cm_event *event = *at;
+
+		if (event->id != id) {
+			at = &event->next;
+			continue;
+		}
+		remove_at(id->channel, at);
+		id->waiting += event->request != NULL;
+		if (event->request)
+			event->request->channel = channel;
+		append(channel, event);
+	}
+	id->channel = channel;
+}
+
+/* In a child of fork(): all is the parent's. */
+void vrdma_cm_table_forget(void)
+{
+	for (uint32_t i = 0; i < VRDMA_CM_MAX_IDS; i++)
+		ids[i] = NULL;
+	channels = NULL;
+}

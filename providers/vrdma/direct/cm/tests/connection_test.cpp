@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <cerrno>
+
+#include "network.h"
+
+namespace vrdma::cm
+{
+namespace
+{
+
+constexpr uint64_t long_time = 1 << 20; // ms
+
+// Connect; expect each side to learn of the other's QP, PSN, depths and data, as a QP needs them.
+TEST_F(Network, BothEndsLearnOfEachOther)
+{
+	server.listen(7000);
+	request();
+	accept();
+	carry_all();
+	const Event response = client.take();
+	ASSERT_EQ(response->resp.event, VRDMA_CM_CONNECT_RESPONSE);
+	EXPECT_EQ(response->resp.param.conn.qp_num, 0x222U);
+	EXPECT_STREQ(reinterpret_cast<const char *>(response->resp.param.conn.private_data),
+		     "answer");
+
+	ib_uverbs_qp_attr here, there;
+	ASSERT_EQ(vrdma_cm_qp_attr(connecting, IBV_QPS_RTR, &here), 0);
+	ASSERT_EQ(vrdma_cm_qp_attr(accepting, IBV_QPS_RTS, &there), 0);
+	EXPECT_EQ(here.dest_qp_num, 0x222U);
+	EXPECT_EQ(here.rq_psn, there.sq_psn);
+	EXPECT_EQ(here.path_mtu, IBV_MTU_4096);
+	EXPECT_EQ(here.ah_attr.grh.sgid_index, 3);
+	EXPECT_EQ(std::memcmp(here.ah_attr.grh.dgid, server.port.gids.entries[3].raw, 16), 0);
+	EXPECT_EQ(there.retry_cnt, 6);
+	ASSERT_EQ(vrdma_cm_qp_attr(connecting, IBV_QPS_RTS, &here), 0);
+	ASSERT_EQ(vrdma_cm_qp_attr(accepting, IBV_QPS_RTR, &there), 0);
+	EXPECT_EQ(there.dest_qp_num, 0x111U);
+	EXPECT_EQ(here.sq_psn, there.rq_psn);
+	EXPECT_EQ(here.max_rd_atomic, 3); // the server's responder resources
+	EXPECT_EQ(there.max_dest_rd_atomic, 3);
+}
+
+// Expect a request to tell of the client's address, and to be the listener's until it is accepted.
+TEST_F(Network, ARequestTellsWhoAsks)
+{
+	vrdma_cm_id *listener = server.listen(7000);
+	connecting = client.resolve(ipv4("10.0.0.1", 7000));
+	const rdma_ucm_conn_param param = parameters(0x111, "question");
+	ASSERT_EQ(vrdma_cm_connect(connecting, &param), 0);
+	carry_all();
+	EXPECT_EQ(listener->waiting, 1U);
+	const Event event = server.take();
+	EXPECT_EQ(event->resp.uid, listener->uid);
+	EXPECT_EQ(event->resp.param.conn.private_data_len, 56);
+	EXPECT_STREQ(reinterpret_cast<const char *>(event->resp.param.conn.private_data),
+		     "question");
+	EXPECT_EQ(listener->waiting, 0U);
+	const vrdma_cm_id *id = vrdma_cm_id_find(event->resp.id, server.channel);
+	EXPECT_EQ(id->destination.in.sin_addr.s_addr, ipv4("10.0.0.2", 0).in.sin_addr.s_addr);
+	EXPECT_EQ(id->destination.in.sin_port, connecting->source.in.sin_port);
+	EXPECT_EQ(id->source.in.sin_port, htons(7000));
+}
+
+// Connect where nobody listens: on another port, at another address; expect to be rejected.
+TEST_F(Network, NobodyListens)
+{
+	server.listen(7001);
+	connecting = client.resolve(ipv4("10.0.0.1", 7000));
+	const rdma_ucm_conn_param param = parameters(0x111);
+	ASSERT_EQ(vrdma_cm_connect(connecting, &param), 0);
+	carry_all();
+	const Event event = client.take();
+	EXPECT_EQ(event->resp.event, VRDMA_CM_REJECTED);
+	EXPECT_EQ(event->resp.status, VRDMA_CM_REASON_SERVICE_ID);
+	EXPECT_EQ(server.type(), -1);
+}
+
+// Reject; expect reason and data at the client, and no more to come of the id.
+TEST_F(Network, Rejects)
+{
+	server.listen(7000);
+	request();
+	ASSERT_EQ(vrdma_cm_reject(accepting, "no", 2, VRDMA_CM_REASON_CONSUMER), 0);
+	carry_all();
+	const Event event = client.take();
+	EXPECT_EQ(event->resp.event, VRDMA_CM_REJECTED);
+	EXPECT_EQ(event->resp.status, VRDMA_CM_REASON_CONSUMER);
+	EXPECT_EQ(std::memcmp(event->resp.param.conn.private_data, "no", 3), 0);
+	const rdma_ucm_conn_param param = parameters(0x222);
+	EXPECT_EQ(vrdma_cm_accept(accepting, &param), EINVAL);
+	EXPECT_EQ(vrdma_cm_reject(accepting, nullptr, 0, VRDMA_CM_REASON_CONSUMER), EINVAL);
+}
+
+// Lose each message once; expect it to be sent again, and a connection in the end.
+TEST_F(Network, WhatIsLostIsSentAgain)
+{
+	server.listen(7000);
+	connecting = client.resolve(ipv4("10.0.0.1", 7000));
+	const rdma_ucm_conn_param param = parameters(0x111);
+	ASSERT_EQ(vrdma_cm_connect(connecting, &param), 0);
+	EXPECT_EQ(lose(client), VRDMA_CM_REQ);
+	wait(client, 1000);
+	carry_all();
+	accepting = vrdma_cm_id_find(server.take()->resp.id, server.channel);
+	accept();
+	EXPECT_EQ(lose(server), VRDMA_CM_REP);
+	wait(server, 1000);
+	carry_all();
+	EXPECT_EQ(client.type(), VRDMA_CM_CONNECT_RESPONSE);
+	ASSERT_EQ(vrdma_cm_accept(connecting, nullptr), 0);
+	EXPECT_EQ(lose(client), VRDMA_CM_RTU);
+	wait(server, 1000);
+	carry_all();
+	EXPECT_EQ(server.type(), VRDMA_CM_ESTABLISHED);
+	EXPECT_EQ(client.type(), -1);
+}
+
+// Answer nothing; expect a bounded number of tries, and the peer to be told in the end.
+TEST_F(Network, GivesUp)
+{
+	connecting = client.resolve(ipv4("10.0.0.1", 7000));
+	const rdma_ucm_conn_param param = parameters(0x111);
+	ASSERT_EQ(vrdma_cm_connect(connecting, &param), 0);
+	for (int i = 0; i < VRDMA_CM_MAX_RETRIES; i++) {
+		EXPECT_EQ(lose(client), VRDMA_CM_REQ);
+		wait(client, long_time);
+	}
+	EXPECT_EQ(lose(client), VRDMA_CM_REQ);
+	wait(client, long_time);
+	EXPECT_EQ(lose(client), VRDMA_CM_REJ);
+	const Event event = client.take();
+	EXPECT_EQ(event->resp.event, VRDMA_CM_UNREACHABLE);
+	EXPECT_EQ(static_cast<int>(event->resp.status), -ETIMEDOUT);
+	EXPECT_EQ(client.port.deadline, 0U);
+}
+
+// A client that gives up before it has an answer; expect the server to learn by the client's id.
+TEST_F(Network, WhoGivesUpIsFoundByItsOwnId)
+{
+	server.listen(7000);
+	request();
+	accepting->uid = accepting->handle;
+	vrdma_cm_destroy(connecting);
+	carry_all();
+	EXPECT_EQ(server.type(), VRDMA_CM_REJECTED);
+}
+
+// Functions that share their GIDs with others; expect ids that begin with their numbers.
+TEST_F(Network, AnswersFindTheFunction)
+{
+	client.port.function_bits = server.port.function_bits = 4;
+	client.port.function = 0xb;
+	server.port.function = 3;
+	server.listen(7000);
+	request();
+	EXPECT_EQ(connecting->comm_id >> 28, 0xbU);
+	EXPECT_EQ(accepting->comm_id >> 28, 3U);
+	accept();
+	carry_all();
+	EXPECT_EQ(client.type(), VRDMA_CM_CONNECT_RESPONSE);
+}
+
+// Ask twice; expect one request.
+TEST_F(Network, ARepeatedRequestIsOne)
+{
+	server.listen(7000);
+	request();
+	wait(client, 1000);
+	carry_all();
+	EXPECT_EQ(server.type(), -1);
+	accept();
+	wait(client, 1000);
+	EXPECT_EQ(client.sent.size(), 1U);
+	carry_all();
+	EXPECT_EQ(server.type(), -1);
+	EXPECT_EQ(client.type(), VRDMA_CM_CONNECT_RESPONSE);
+}
+
+// Ask a listener with a backlog of one twice; expect the second to have to ask again.
+TEST_F(Network, ABacklogIsABound)
+{
+	server.listen(7000, RDMA_PS_TCP, 1);
+	for (int i = 0; i < 2; i++) {
+		const rdma_ucm_conn_param param = parameters(0x111);
+		ASSERT_EQ(vrdma_cm_connect(client.resolve(ipv4("10.0.0.1", 7000)), &param), 0);
+	}
+	carry_all();
+	EXPECT_EQ(server.type(), VRDMA_CM_CONNECT_REQUEST);
+	EXPECT_EQ(server.type(), -1);
+	EXPECT_EQ(client.type(), -1);
+	wait(client, 1000);
+	carry_all();
+	EXPECT_EQ(server.type(), VRDMA_CM_CONNECT_REQUEST);
+}
+
+// The peer asks for time; expect no message to be repeated meanwhile.
+TEST_F(Network, APeerMayAskForTime)
+{
+	server.listen(7000);
+	request();
+	vrdma_mad mra;
+	vrdma_mad_init(&mra, VRDMA_CM_MRA, 1);
+	mra.ids.local_id = htobe32(accepting->comm_id);
+	mra.ids.remote_id = htobe32(connecting->comm_id);
+	mra.mra.timeout = VRDMA_SET(VRDMA_CM_TIMEOUT, 24U);
+	server.sent.push_back({client.sender(), mra});
+	carry_all();
+	wait(client, 60000);
+	EXPECT_EQ(lose(client), -1);
+	wait(client, 20000);
+	EXPECT_EQ(lose(client), VRDMA_CM_REQ);
+}
+
+// Disconnect at one end, and at both at once; expect an event at both, and the id to be over later.
+TEST_F(Network, Disconnects)
+{
+	connect();
+	ASSERT_EQ(vrdma_cm_disconnect(connecting), 0);
+	carry_all();
+	EXPECT_EQ(server.type(), VRDMA_CM_DISCONNECTED);
+	EXPECT_EQ(client.type(), VRDMA_CM_DISCONNECTED);
+	EXPECT_EQ(vrdma_cm_disconnect(accepting), 0);
+	EXPECT_EQ(lose(server), -1);
+	wait(server, 10000);
+	EXPECT_EQ(server.type(), VRDMA_CM_TIMEWAIT_EXIT);
+}
+
+TEST_F(Network, BothDisconnectAtOnce)
+{
+	connect();
+	ASSERT_EQ(vrdma_cm_disconnect(connecting), 0);
+	ASSERT_EQ(vrdma_cm_disconnect(accepting), 0);
+	carry_all();
+	for (Side *side : {&server, &client}) {
+		EXPECT_EQ(side->type(), VRDMA_CM_DISCONNECTED);
+		EXPECT_EQ(side->type(), -1);
+	}
+}
+
+// Destroy one end; expect the other to be told, and its disconnecting to be answered all the same.
+TEST_F(Network, DestroyingDisconnects)
+{
+	connect();
+	vrdma_cm_destroy(connecting);
+	EXPECT_EQ(lose(client), VRDMA_CM_DREQ);
+	ASSERT_EQ(vrdma_cm_disconnect(accepting), 0);
+	carry_all();
+	EXPECT_EQ(server.type(), VRDMA_CM_DISCONNECTED);
+}
+
+// Destroy a listener; expect requests that nobody has read to be rejected, and their ids to be
+// gone.
+TEST_F(Network, AListenerTakesItsRequestsAlong)
+{
+	vrdma_cm_id *listener = server.listen(7000);
+	const rdma_ucm_conn_param param = parameters(0x111);
+	ASSERT_EQ(vrdma_cm_connect(client.resolve(ipv4("10.0.0.1", 7000)), &param), 0);
+	carry_all();
+	EXPECT_EQ(vrdma_cm_destroy(listener), 0U);
+	carry_all();
+	EXPECT_EQ(client.type(), VRDMA_CM_REJECTED);
+	EXPECT_EQ(server.type(), -1);
+}
+
+// A device that goes; expect its ids to learn of it, and nothing to be sent.
+TEST_F(Network, ADeviceMayGo)
+{
+	connect();
+	vrdma_cm_port_gone(&client.port);
+	EXPECT_EQ(client.type(), VRDMA_CM_DEVICE_REMOVAL);
+	EXPECT_EQ(vrdma_cm_disconnect(connecting), 0);
+	vrdma_cm_destroy(connecting);
+	EXPECT_EQ(lose(client), -1);
+}
+
+// Calls out of turn; expect each to be refused.
+TEST_F(Network, NothingIsDoneOutOfTurn)
+{
+	vrdma_cm_id *id = client.create();
+	const rdma_ucm_conn_param param = parameters(0x111);
+	ib_uverbs_qp_attr attr;
+	EXPECT_EQ(vrdma_cm_resolve_route(id), EINVAL);
+	EXPECT_EQ(vrdma_cm_connect(id, &param), EINVAL);
+	EXPECT_EQ(vrdma_cm_accept(id, &param), EINVAL);
+	EXPECT_EQ(vrdma_cm_accept(id, nullptr), EINVAL);
+	EXPECT_EQ(vrdma_cm_disconnect(id), EINVAL);
+	EXPECT_EQ(vrdma_cm_qp_attr(id, IBV_QPS_INIT, &attr), EINVAL);
+	id = client.resolve(ipv4("10.0.0.1", 7000));
+	EXPECT_EQ(vrdma_cm_listen(id, 0), EINVAL);
+	EXPECT_EQ(vrdma_cm_qp_attr(id, IBV_QPS_INIT, &attr), 0);
+	EXPECT_EQ(vrdma_cm_qp_attr(id, IBV_QPS_RTR, &attr), EINVAL);
+	const rdma_ucm_conn_param too_long = parameters(0x111, std::string(57, 'x'));
+	EXPECT_EQ(vrdma_cm_connect(id, &too_long), EINVAL);
+}
+
+// Resolve a datagram service; expect its QP, Q_Key and address.
+TEST_F(Network, DatagramServicesAreResolved)
+{
+	server.listen(7000, RDMA_PS_UDP);
+	vrdma_cm_id *id = client.resolve(ipv4("10.0.0.1", 7000), RDMA_PS_UDP);
+	const rdma_ucm_conn_param question = parameters(0, "question");
+	ASSERT_EQ(vrdma_cm_connect(id, &question), 0);
+	carry_all();
+	const Event request = server.take();
+	ASSERT_EQ(request->resp.event, VRDMA_CM_CONNECT_REQUEST);
+	EXPECT_EQ(request->resp.param.ud.private_data_len, 180);
+	EXPECT_STREQ(reinterpret_cast<const char *>(request->resp.param.ud.private_data),
+		     "question");
+	const rdma_ucm_conn_param answer = parameters(0x333, "answer");
+	ASSERT_EQ(vrdma_cm_accept(vrdma_cm_id_find(request->resp.id, server.channel), &answer), 0);
+	carry_all();
+	const Event event = client.take();
+	ASSERT_EQ(event->resp.event, VRDMA_CM_ESTABLISHED);
+	EXPECT_EQ(event->resp.param.ud.qp_num, 0x333U);
+	EXPECT_EQ(event->resp.param.ud.qkey, 0x01234567U);
+	EXPECT_EQ(event->resp.param.ud.ah_attr.is_global, 1);
+	EXPECT_EQ(std::memcmp(event->resp.param.ud.ah_attr.grh.dgid,
+			      server.port.gids.entries[3].raw, 16),
+		  0);
+}
+
+// A service that is none, and one that refuses; expect both to be told by their status.
+TEST_F(Network, DatagramServicesMayRefuse)
+{
+	const rdma_ucm_conn_param param = parameters(0);
+	ASSERT_EQ(vrdma_cm_connect(client.resolve(ipv4("10.0.0.1", 7000), RDMA_PS_UDP), &param), 0);
+	carry_all();
+	Event event = client.take();
+	EXPECT_EQ(event->resp.event, VRDMA_CM_UNREACHABLE);
+	EXPECT_EQ(event->resp.status, VRDMA_CM_SIDR_UNSUPPORTED);
+
+	server.listen(7000, RDMA_PS_UDP);
+	ASSERT_EQ(vrdma_cm_connect(client.resolve(ipv4("10.0.0.1", 7000), RDMA_PS_UDP), &param), 0);
+	carry_all();
+	vrdma_cm_id *asked = vrdma_cm_id_find(server.take()->resp.id, server.channel);
+	ASSERT_EQ(vrdma_cm_reject(asked, nullptr, 0, VRDMA_CM_REASON_CONSUMER), 0);
+	carry_all();
+	event = client.take();
+	EXPECT_EQ(event->resp.event, VRDMA_CM_UNREACHABLE);
+	EXPECT_EQ(event->resp.status, VRDMA_CM_SIDR_REJECT);
+}
+
+// Join a group, and leave it before and after the event was read; expect the count of those read.
+TEST_F(Network, GroupsAreJoinedAndLeft)
+{
+	const Address own = ipv4("10.0.0.2", 0);
+	const Address group = ipv4("239.0.0.1", 0);
+	vrdma_cm_id *id = client.create(RDMA_PS_UDP);
+	uint32_t handle = 0, reported = 0;
+	EXPECT_EQ(vrdma_cm_join(id, &group, 77, &handle), EINVAL);
+	ASSERT_EQ(vrdma_cm_bind(id, &own), 0);
+	ASSERT_EQ(vrdma_cm_join(id, &group, 77, &handle), 0);
+	const Event event = client.take();
+	EXPECT_EQ(event->resp.event, VRDMA_CM_MULTICAST_JOIN);
+	EXPECT_EQ(event->resp.uid, 77U);
+	EXPECT_EQ(event->resp.id, handle);
+	EXPECT_EQ(event->resp.param.ud.qp_num, 0xffffffU);
+	EXPECT_EQ(event->resp.param.ud.ah_attr.grh.sgid_index, 3);
+	EXPECT_EQ(event->resp.param.ud.ah_attr.grh.dgid[12], 239);
+	ASSERT_EQ(vrdma_cm_leave(client.channel, handle, &reported), 0);
+	EXPECT_EQ(reported, 1U);
+	EXPECT_EQ(vrdma_cm_leave(client.channel, handle, &reported), ENOENT);
+	ASSERT_EQ(vrdma_cm_join(id, &group, 78, &handle), 0);
+	EXPECT_EQ(vrdma_cm_leave(server.channel, handle, &reported), ENOENT);
+	ASSERT_EQ(vrdma_cm_leave(client.channel, handle, &reported), 0);
+	EXPECT_EQ(reported, 0U);
+	EXPECT_EQ(client.type(), -1);
+	for (int i = 0; i < VRDMA_CM_MAX_GROUPS; i++)
+		EXPECT_EQ(vrdma_cm_join(id, &group, 79, &handle), 0);
+	EXPECT_EQ(vrdma_cm_join(id, &group, 79, &handle), ENOMEM);
+}
+
+} // namespace
+} // namespace vrdma::cm

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The devices that a program was given: VRDMA_RUN_DEVICES is PATH[,ADDRESS...][;PATH...]. */
+#ifndef VRDMA_RUN_DEVICES_H
+#define VRDMA_RUN_DEVICES_H
+
+#include "../vrdmadv.h"
+
+#define VRDMA_RUN_MAX_DEVICES 64
+
+/*
+ * Returns how many, or -1 and sets errno. What attr says are parts of *text, which is to be freed
+ * then.
+ */
+int vrdma_run_get_devices(char **text, struct vrdmadv_device_attr *attr);
+
+/* The name that libvrdmadv gives to a device of the list. */
+void vrdma_run_get_name(int index, char name[IBV_SYSFS_NAME_MAX]);
+
+#endif /* VRDMA_RUN_DEVICES_H */

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What iproute2's rdma shows of a process's objects."""
+
+import json
+
+import pytest
+
+from framework.lab import Guest
+
+pytestmark = pytest.mark.lab
+
+
+def shown(guest: Guest, device: str, kind: str, pid: int) -> list[dict]:
+    """A process's objects of a kind, with the driver's details."""
+    objects = json.loads(guest.run(f"rdma -j -dd resource show {kind}").stdout)
+    return [each for each in objects if each.get("ifname") == device and each.get("pid") == pid]
+
+
+def test_objects_of_a_process(endpoint, device, guest0):
+    """Makes a queue pair with all that it needs; expects each object by its name, number and state, and its process."""
+    side = endpoint(guest0).initialize()
+    pid = side.device.session.pid
+    (qp,) = [each for each in shown(guest0, device, "qp", pid) if each["lqpn"] == side.qp.num]
+    assert (qp["type"], qp["state"]) == ("RC", "INIT")
+    assert int(str(qp["drv_max_send_wr"]), 0) == side.qp.cap["max_send_wr"]
+    (mr,) = [each for each in shown(guest0, device, "mr", pid) if int(each["lkey"], 16) == side.mr.lkey]
+    assert mr["mrlen"] == side.mr.length
+    cqs = shown(guest0, device, "cq", pid)
+    assert len(cqs) == 2
+    assert all(each["cqe"] >= 64 and int(str(each["drv_cqn"]), 0) for each in cqs)
+    assert len(shown(guest0, device, "pd", pid)) == 1
+    assert len(shown(guest0, device, "ctx", pid)) == 1
+
+
+def test_summary_counts(open_device, device, guest0):
+    """Makes three protection domains and regions and closes the device; expects the summary to count them, then no more."""
+
+    def counts() -> dict[str, int]:
+        (summary,) = [each for each in json.loads(guest0.run("rdma -j resource").stdout) if each["ifname"] == device]
+        return {kind: summary[kind] for kind in ("pd", "mr")}
+
+    before = counts()
+    opened = open_device(guest0)
+    domains = [opened.pd() for _ in range(3)]
+    regions = [pd.mr(4096, ["LOCAL_WRITE"]) for pd in domains]
+    assert len(regions) == 3
+    assert counts() == {kind: number + 3 for kind, number in before.items()}
+    opened.close()
+    assert counts() == before

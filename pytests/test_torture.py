@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""vrdma-torture: random verbs from both sides at once, with every message verified and processes that are killed."""
+
+import re
+
+import pytest
+
+from framework import programs
+from framework.lab import PROJECT, Guest
+from framework.native import BUILD
+from framework.process import Process
+
+# Of a failure only: without one a run ends soon after its time is up.
+TIMEOUT_S = 300.0
+
+
+@pytest.fixture(scope="module")
+def torture(native, device, guest0, guest1):
+    """Starts both sides; returns their processes."""
+    program = (BUILD if native else PROJECT / "build/release") / "torture/vrdma-torture"
+    commands = {guest.name: f"{guest.bring(program)} --device {device}" for guest in (guest0, guest1)}
+
+    def start(server: Guest, client: Guest, options: str) -> tuple[Process, Process]:
+        port = programs.next_port()
+        own = [f"{commands[guest.name]} --gid-index {guest.gid(device).index} --port {port}" for guest in (server, client)]
+        waiting = server.start(own[0])
+        programs.await_listener(server, port)
+        return waiting, client.start(f"{own[1]} {options} {server.name}")
+
+    return start
+
+
+def test_random_verbs(torture, guest0, guest1, native, measured, pytestconfig):
+    """Plays for a while, in the lab as two pairs of processes at once; expects every message to be right."""
+    seconds = pytestconfig.getoption("torture_seconds")
+    directions = [(guest0, guest1)] if native else [(guest0, guest1), (guest1, guest0)]
+    size = "" if native else "--conversations 2 --steps 60"
+    running = [torture(server, client, f"--seconds {seconds} {size}") for server, client in directions]
+    for waiting, client in running:
+        result = client.wait(seconds + TIMEOUT_S)
+        assert waiting.wait(TIMEOUT_S).status == 0
+        assert "nothing wrong" in result.stdout
+        measured.append(f"vrdma-torture: {result.stdout.splitlines()[-1]}")
+
+
+def test_seed_reproduces(torture, guest0, guest1):
+    """Plays the same round twice, in which nobody is killed; expects both sides to send the same messages again."""
+
+    def play() -> list[str]:
+        server, client = torture(guest0, guest1, "--seed 1 --round 2 --conversations 2 --steps 60")
+        return [process.wait(TIMEOUT_S).stdout for process in (client, server)]
+
+    first = play()
+    assert all(re.search(r"seed 1 round 2: [1-9]\d* messages", side) for side in first)
+    assert play() == first
+
+
+def test_failure_names_its_place(torture, guest0, guest1):
+    """Kills the server; expects the client to fail, and to say in which round of which seed."""
+    server, client = torture(guest0, guest1, "--seed 7 --seconds 600")
+    client.next_line(TIMEOUT_S)
+    server.kill()
+    result = client.wait(TIMEOUT_S, check=False)
+    assert result.status == 1
+    assert re.search(r"torture: seed 7 round \d+ .*the peer is gone", result.stderr) or "broken" in result.stderr

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Where a conversation's work completes: one CQ or two, polled or waited for.
+#pragma once
+
+#include <functional>
+
+#include "torture/device.h"
+#include "torture/link.h"
+
+namespace vrdma::torture {
+
+// What wr_id says.
+constexpr std::uint64_t is_receive = 1ull << 63;
+
+class Completions {
+  public:
+    Completions(const Device& device, Random& random);
+
+    ibv_cq* send_cq() const { return send_.get(); }
+    ibv_cq* receive_cq() const { return receive_ ? receive_.get() : send_.get(); }
+
+    using Take = std::function<void(const ibv_wc&)>;
+    // Hands completions on until there was the last; ends the process if that does not come.
+    void await(const Link& link, Random& random, const std::function<bool()>& done,
+               const Take& take) const;
+
+    // Whatever may complete meanwhile.
+    void resize(Random& random) const;
+
+    // Whether there is nothing to poll.
+    bool empty() const;
+
+  private:
+    bool poll(const Take& take) const;
+    void await_event() const;
+
+    int poll(ibv_cq* cq, std::span<ibv_wc> completions) const;
+    Cq made_cq(const Device& device) const;
+
+    bool extended_; // created and polled as extended CQs
+    Channel channel_;
+    Cq send_;
+    Cq receive_; // or none: one CQ for both
+};
+
+} // namespace vrdma::torture

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A QP on each side, for each other. XRC has two on each: one that sends, and one that receives.
+#pragma once
+
+#include "torture/completions.h"
+#include "torture/device.h"
+#include "torture/link.h"
+
+namespace vrdma::torture {
+
+// What both sides have in common.
+struct Shape {
+    ibv_qp_type type = IBV_QPT_RC;
+    bool shared = false; // receives from the conversation's SRQ
+    bool signal_all = false;
+    bool extended = false; // posts by ibv_wr_*()
+    bool patient = true;   // waits without end for a receive
+    std::uint32_t send_depth = 1;
+    std::uint32_t receive_depth = 1;
+    std::uint32_t send_sges = 1;
+    std::uint32_t receive_sges = 1;
+    std::uint32_t inline_size = 0;
+    std::uint8_t rd_atomic = 1;
+    std::uint8_t rnr_timer = 1;
+
+    static Shape drawn(Random& script);
+    std::uint32_t longest() const;
+    bool reliable() const { return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND; }
+    std::size_t header() const { return type == IBV_QPT_UD ? grh_size : 0; }
+};
+
+// What a connection uses of its conversation's.
+struct Parts {
+    ibv_pd* pd;
+    const Completions& completions;
+    ibv_srq* srq;
+    ibv_xrcd* xrcd;
+    ibv_srq* xrc_srq;
+};
+
+class Connection {
+  public:
+    Connection(const Shape& shape, const Device& device, const Parts& parts);
+
+    const Shape& shape() const { return shape_; }
+    ibv_qp* qp() const { return qp_.get(); }
+    // Whether one of its QPs has this number.
+    bool has(std::uint32_t qpn) const;
+    // Of a datagram, or a request of XRC.
+    void address(ibv_send_wr& wr) const;
+    std::uint32_t peer_qpn() const { return peer_.qpn; }
+
+    // RESET to RTS, as the peer does at the same time.
+    void connect(const Link& link, Random& own);
+    void to_state(ibv_qp_state state) const;
+    ibv_qp_state state() const;
+
+    void post(ibv_send_wr* list) const;
+    void post_receive(std::uint64_t id, std::span<ibv_sge> pieces) const;
+
+  private:
+    struct Names {
+        std::uint32_t qpn;
+        std::uint32_t receiver;
+        std::uint32_t srqn; // XRC
+        std::uint32_t psn;
+        ibv_gid gid;
+    };
+    ibv_qp* receiver() const { return receiver_ ? receiver_.get() : qp(); }
+    Names names(Random& own) const;
+    void initialize(ibv_qp* qp) const;
+    void ready_to_receive(ibv_qp* qp, std::uint32_t from, ibv_ah_attr path) const;
+    void ready_to_send(std::uint32_t psn) const;
+
+    Shape shape_;
+    const Device& device_;
+    Parts parts_;
+    Ah ah_;
+    Qp qp_;
+    Qp receiver_; // XRC
+    Names peer_{};
+};
+
+} // namespace vrdma::torture

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "torture/conversation.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace vrdma::torture {
+namespace {
+
+constexpr std::size_t most_connections = 8;
+constexpr std::uint32_t srq_sges = 8;
+
+Srq made_srq(ibv_pd* pd) {
+    ibv_srq_init_attr attr{};
+    attr.attr = {.max_wr = Arena::receives, .max_sge = srq_sges, .srq_limit = 0};
+    return Srq{made(::ibv_create_srq(pd, &attr), "ibv_create_srq")};
+}
+
+Xrcd made_xrcd(const Device& device) {
+    ibv_xrcd_init_attr attr{};
+    attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    attr.fd = -1;
+    attr.oflags = O_CREAT;
+    return Xrcd{made(ibv_open_xrcd(device.context(), &attr), "ibv_open_xrcd")};
+}
+
+Srq made_xrc_srq(const Device& device, ibv_pd* pd, ibv_xrcd* xrcd, ibv_cq* cq) {
+    ibv_srq_init_attr_ex attr{};
+    attr.attr = {.max_wr = Arena::receives, .max_sge = srq_sges, .srq_limit = 0};
+    attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+                     IBV_SRQ_INIT_ATTR_CQ;
+    attr.srq_type = IBV_SRQT_XRC;
+    attr.pd = pd;
+    attr.xrcd = xrcd;
+    attr.cq = cq;
+    return Srq{made(ibv_create_srq_ex(device.context(), &attr), "ibv_create_srq_ex")};
+}
+
+void add_connection(Conversation& c) {
+    place.doing = "connect";
+    const Shape shape = Shape::drawn(c.script);
+    c.connections.push_back(std::make_unique<Connection>(shape, c.device, c.parts()));
+    c.connections.back()->connect(c.link, c.own);
+}
+
+void remove_connection(Conversation& c) {
+    place.doing = "disconnect";
+    std::swap(c.script.pick(c.connections), c.connections.back());
+    c.connections.pop_back();
+}
+
+// What was posted is gone without a completion.
+void start_anew(Conversation& c) {
+    place.doing = "reset";
+    Connection& connection = *c.script.pick(c.connections);
+    std::vector<unsigned> posted;
+    if (!connection.shape().shared) {
+        posted.push_back(c.post_receive(connection, c.own.length(longest_message)));
+    }
+    connection.to_state(IBV_QPS_RESET);
+    for (const unsigned slot : posted) {
+        c.free_receive(slot);
+    }
+    require(c.completions.empty(), "a completion of a QP that was reset");
+    connection.connect(c.link, c.own);
+}
+
+void move_memory(Conversation& c) {
+    place.doing = "register again";
+    c.arena.register_again();
+    c.exchange_addresses();
+}
+
+// Over a connection that can do it.
+void bind_window(Conversation& c) {
+    place.doing = "bind a window";
+    const Connection& connection = *c.script.pick(c.connections);
+    if (connection.shape().type != IBV_QPT_RC) {
+        return;
+    }
+    c.arena.bind_window(connection.qp());
+    bool done = false;
+    c.completions.await(
+        c.link, c.own, [&] { return done; },
+        [&](const ibv_wc& completion) {
+            require(completion.status == IBV_WC_SUCCESS, "a window is not bound");
+            require(completion.opcode == IBV_WC_BIND_MW, "wrong opcode of a bind");
+            done = true;
+        });
+    c.exchange_addresses();
+}
+
+// Every event of a limit is read by the device's thread.
+void arm_limit(Conversation& c) {
+    place.doing = "arm the SRQ's limit";
+    ibv_srq_attr attr{};
+    attr.srq_limit = c.own.between(1, Arena::receives);
+    check(::ibv_modify_srq(c.srq.get(), &attr, IBV_SRQ_LIMIT), "ibv_modify_srq");
+}
+
+void step(Conversation& c) {
+    const std::uint32_t what = c.script.below(100);
+    if (c.connections.empty() || (what < 20 && c.connections.size() < most_connections)) {
+        add_connection(c);
+    } else if (what < 27) {
+        remove_connection(c);
+    } else if (what < 33) {
+        start_anew(c);
+    } else if (what < 42) {
+        provoke(c);
+    } else if (what < 48) {
+        storm(c);
+    } else if (what < 51) {
+        move_memory(c);
+    } else if (what < 54) {
+        arm_limit(c);
+    } else if (what < 59) {
+        bind_window(c);
+    } else {
+        burst(c);
+    }
+}
+
+} // namespace
+
+Conversation::Conversation(const Device& with, Link to, unsigned which)
+    : device{with},
+      link{std::move(to)},
+      side{which},
+      script{Random::of({place.seed, place.round, place.conversation})},
+      own{Random::of({place.seed, place.round, place.conversation, 1 + which})},
+      arena{device},
+      completions{device, own},
+      srq{made_srq(arena.pd())},
+      xrcd{made_xrcd(device)},
+      xrc_srq{made_xrc_srq(device, arena.pd(), xrcd.get(), completions.receive_cq())},
+      free_receives(Arena::receives) {
+    std::iota(free_receives.begin(), free_receives.end(), 0);
+    exchange_addresses();
+}
+
+std::vector<ibv_sge> Conversation::cut(const std::byte* start, std::uint32_t length,
+                                       std::uint32_t pieces) {
+    std::vector<std::uint32_t> ends{length};
+    for (std::uint32_t more = own.below(pieces); more > 0; --more) {
+        ends.push_back(own.below(length + 1));
+    }
+    std::ranges::sort(ends);
+    std::vector<ibv_sge> list;
+    std::uint32_t from = 0;
+    for (const std::uint32_t end : ends) {
+        list.push_back(
+            {reinterpret_cast<std::uintptr_t>(start) + from, end - from, arena.lkey(own)});
+        from = end;
+    }
+    return list;
+}
+
+unsigned Conversation::post_receive(const Connection& connection, std::uint32_t length) {
+    require(!free_receives.empty(), "no receive slot is free");
+    const unsigned slot = free_receives.back();
+    free_receives.pop_back();
+    std::byte* const start = arena.receive(slot);
+    const auto size = static_cast<std::uint32_t>(length + connection.shape().header());
+    if (!connection.shape().shared) {
+        blank({start, size + guard_size});
+        auto pieces = cut(start, size, connection.shape().receive_sges);
+        connection.post_receive(is_receive | slot, pieces);
+        return slot;
+    }
+    // Any of the connections may take it.
+    constexpr auto whole = static_cast<std::uint32_t>(longest_message + grh_size);
+    blank({start, whole + guard_size});
+    auto pieces = cut(start, whole, srq_sges);
+    ibv_recv_wr wr{.wr_id = is_receive | slot,
+                   .next = nullptr,
+                   .sg_list = pieces.data(),
+                   .num_sge = static_cast<int>(pieces.size())};
+    ibv_recv_wr* bad = nullptr;
+    const bool xrc = connection.shape().type == IBV_QPT_XRC_SEND;
+    check(::ibv_post_srq_recv(xrc ? xrc_srq.get() : srq.get(), &wr, &bad), "ibv_post_srq_recv");
+    return slot;
+}
+
+Connection* Conversation::find(std::uint32_t qpn) const {
+    for (const auto& connection : connections) {
+        if (connection->has(qpn)) {
+            return connection.get();
+        }
+    }
+    fail("a completion of an unknown QP");
+}
+
+Parts Conversation::parts() const {
+    return {arena.pd(), completions, srq.get(), xrcd.get(), xrc_srq.get()};
+}
+
+std::uint64_t Conversation::key(std::uint64_t first, std::uint64_t second) const {
+    return Random::of({place.seed, place.round, place.conversation, place.step, first, second})
+        .next();
+}
+
+void converse(Conversation& conversation, unsigned steps, unsigned victim) {
+    for (place.step = 0; place.step < steps; ++place.step) {
+        place.doing = "begin";
+        conversation.meet();
+        step(conversation);
+    }
+    if (victim != nobody) {
+        kill_one(conversation, victim);
+    }
+    place.doing = "end";
+}
+
+} // namespace vrdma::torture

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What two threads, one on each side, do with their devices. Both draw each step from the same
+// `script`, so that each knows what the other does; what concerns one side alone is drawn from
+// `own`.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "torture/connection.h"
+
+namespace vrdma::torture {
+
+struct Counts {
+    std::uint64_t messages = 0;
+    std::uint64_t bytes = 0;
+};
+
+struct Conversation {
+    Conversation(const Device& device, Link link, unsigned side);
+
+    void meet() { link.meet(script.state()); }
+    // Cuts memory of the arena into up to so many pieces.
+    std::vector<ibv_sge> cut(const std::byte* start, std::uint32_t length, std::uint32_t pieces);
+    // To the connection's own queue or the shared one; returns the slot in the arena.
+    unsigned post_receive(const Connection& connection, std::uint32_t length);
+    void free_receive(std::uint64_t id) { free_receives.push_back(static_cast<unsigned>(id)); }
+    Connection* find(std::uint32_t qpn) const;
+    Parts parts() const;
+    void exchange_addresses() { peer = link.exchange(arena.address()); }
+    // A number for something in this step that both sides know by the same name.
+    std::uint64_t key(std::uint64_t first, std::uint64_t second) const;
+
+    const Device& device;
+    Link link;
+    const unsigned side; // 0 or 1
+    Random script;
+    Random own;
+    Arena arena;
+    Arena::Address peer{};
+    Completions completions;
+    Srq srq;
+    Xrcd xrcd;
+    Srq xrc_srq;
+    std::vector<unsigned> free_receives;
+    std::vector<std::unique_ptr<Connection>> connections;
+    Counts counts;
+};
+
+// The steps, each in a file of its own.
+void burst(Conversation& conversation);   // messages over some connections, all verified
+void provoke(Conversation& conversation); // an error, and a new beginning
+void storm(Conversation& conversation);   // objects come and go; no messages
+// The script's victim is killed while its peer writes to it.
+void kill_one(Conversation& conversation, unsigned victim);
+
+// Plays so many steps; `victim`, if it is a side, dies in the last.
+constexpr unsigned nobody = 2;
+void converse(Conversation& conversation, unsigned steps, unsigned victim);
+
+} // namespace vrdma::torture

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A TCP connection to the other side, over which both tell each other names and wait for each
+// other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace vrdma::torture {
+
+class Link {
+  public:
+    explicit Link(int fd) : fd_{fd} {}
+    Link(Link&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
+    Link(const Link&) = delete;
+    Link& operator=(const Link&) = delete;
+    ~Link();
+
+    static Link connect(const std::string& host, const std::string& port);
+    static Link accept(int listener);
+
+    void send(std::span<const std::byte> bytes) const;
+    void receive(std::span<std::byte> bytes) const;
+
+    template <typename T>
+    void send(const T& value) const {
+        static_assert(std::is_trivially_copyable_v<T>);
+        send(std::as_bytes(std::span{&value, 1}));
+    }
+    template <typename T>
+    T receive() const {
+        static_assert(std::is_trivially_copyable_v<T>);
+        T value{};
+        receive(std::as_writable_bytes(std::span{&value, 1}));
+        return value;
+    }
+    template <typename T>
+    T exchange(const T& mine) const {
+        send(mine);
+        return receive<T>();
+    }
+
+    // Waits for the other side, which has to be at the same place in the script.
+    void meet(std::uint64_t token) const;
+
+    // Whether the other side has closed it.
+    bool closed() const;
+
+  private:
+    int fd_;
+};
+
+// A socket that listens at a TCP port.
+int listen_at(const std::string& port);
+
+} // namespace vrdma::torture

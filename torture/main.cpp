@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// vrdma-torture: random verbs between two devices, with every message verified. This process only
+// starts a process for each round, as the one on the other side does at the same time.
+#include <getopt.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <random>
+
+#include "torture/conversation.h"
+#include "torture/round.h"
+
+namespace vrdma::torture {
+namespace {
+
+constexpr auto usage = R"(usage: vrdma-torture [OPTION...]          the server
+       vrdma-torture [OPTION...] SERVER   the client, whose seed, rounds and sizes are played
+
+  --device NAME        vrdma0
+  --gid-index N        1
+  --port N             TCP port at which the sides meet, 18700
+  --seed N             what is played; a random one
+  --seconds N          how long new rounds are begun, 60
+  --round N            play that round only
+  --conversations N    threads on each side, 3
+  --steps N            of each conversation in a round, 150
+)";
+
+struct Options {
+    std::string device = "vrdma0";
+    int gid_index = 1;
+    std::string port = "18700";
+    std::uint64_t seed = std::random_device{}();
+    std::chrono::seconds duration{60};
+    std::optional<std::uint32_t> only_round;
+    std::uint32_t conversations = 3;
+    std::uint32_t steps = 150;
+    std::string server; // empty: this is it
+};
+
+constexpr int round_limit_ms = 10 * 60 * 1000;
+constexpr int fine = 0;
+
+std::uint32_t number(const char* text) {
+    return static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
+}
+
+void parse_option(int option, const char* value, Options& options) {
+    switch (option) {
+        case 'd':
+            options.device = value;
+            break;
+        case 'x':
+            options.gid_index = static_cast<int>(number(value));
+            break;
+        case 'p':
+            options.port = value;
+            break;
+        case 's':
+            options.seed = std::strtoull(value, nullptr, 10);
+            break;
+        case 't':
+            options.duration = std::chrono::seconds{number(value)};
+            break;
+        case 'r':
+            options.only_round = number(value);
+            break;
+        case 'c':
+            options.conversations = number(value);
+            break;
+        case 'n':
+            options.steps = number(value);
+            break;
+        default:
+            static_cast<void>(std::fputs(usage, option == 'h' ? stdout : stderr));
+            std::exit(option == 'h' ? EXIT_SUCCESS : 2);
+    }
+}
+
+Options parse(int argc, char** argv) {
+    static constexpr option known[] = {{"device", required_argument, nullptr, 'd'},
+                                       {"gid-index", required_argument, nullptr, 'x'},
+                                       {"port", required_argument, nullptr, 'p'},
+                                       {"seed", required_argument, nullptr, 's'},
+                                       {"seconds", required_argument, nullptr, 't'},
+                                       {"round", required_argument, nullptr, 'r'},
+                                       {"conversations", required_argument, nullptr, 'c'},
+                                       {"steps", required_argument, nullptr, 'n'},
+                                       {"help", no_argument, nullptr, 'h'},
+                                       {}};
+    Options options;
+    for (int option = 0; (option = ::getopt_long(argc, argv, "", known, nullptr)) != -1;) {
+        parse_option(option, optarg, options);
+    }
+    if (optind < argc) {
+        options.server = argv[optind];
+    }
+    return options;
+}
+
+pid_t start(const Round& round, const Side& side) {
+    const pid_t child = ::fork();
+    check(child < 0 ? errno : 0, "fork");
+    if (child == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL); // who ends the run ends all of it
+        play(round, side);
+        std::exit(EXIT_SUCCESS);
+    }
+    return child;
+}
+
+// The process's fate, as the script wants it: 0.
+int await(pid_t child, bool dies) {
+    const auto process = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
+    pollfd descriptor{process, POLLIN, 0};
+    if (::poll(&descriptor, 1, round_limit_ms) != 1) {
+        static_cast<void>(std::fprintf(stderr, "torture: seed %llu round %u: not done\n",
+                                       static_cast<unsigned long long>(place.seed), place.round));
+        ::kill(child, SIGABRT);
+    }
+    ::close(process);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    const bool as_wanted =
+        dies ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : status == EXIT_SUCCESS;
+    return as_wanted ? fine : EXIT_FAILURE;
+}
+
+// What a side thinks of a round; the other's verdict tells both to stop.
+bool agreed(const Link& control, int verdict) {
+    return control.exchange(verdict) == fine && verdict == fine;
+}
+
+// The server plays what it is told, until that is a round of no conversations.
+int serve(const Options& options) {
+    const int listener = listen_at(options.port);
+    const Link control = Link::accept(listener);
+    const Side side{0, options.device, options.gid_index, [&] { return Link::accept(listener); }};
+    while (true) {
+        const auto round = control.receive<Round>();
+        if (round.conversations == 0) {
+            return EXIT_SUCCESS;
+        }
+        place = {round.seed, round.number};
+        const pid_t child = start(round, side);
+        if (!agreed(control, await(child, round.victim() == side.number))) {
+            return EXIT_FAILURE;
+        }
+    }
+}
+
+int demand(const Options& options) {
+    const Link control = Link::connect(options.server, options.port);
+    const Side side{1, options.device, options.gid_index,
+                    [&] { return Link::connect(options.server, options.port); }};
+    Round round{options.seed, options.only_round.value_or(0), options.conversations, options.steps};
+    const auto end = std::chrono::steady_clock::now() + options.duration;
+    do {
+        place = {round.seed, round.number};
+        control.send(round);
+        const pid_t child = start(round, side);
+        if (!agreed(control, await(child, round.victim() == side.number))) {
+            static_cast<void>(
+                std::fprintf(stderr, "torture: failed; again: --seed %llu --round %u\n",
+                             static_cast<unsigned long long>(round.seed), round.number));
+            return EXIT_FAILURE;
+        }
+        ++round.number;
+    } while (!options.only_round && std::chrono::steady_clock::now() < end);
+    control.send(Round{});
+    std::printf("seed %llu: %u rounds, nothing wrong\n",
+                static_cast<unsigned long long>(options.seed), round.number);
+    return EXIT_SUCCESS;
+}
+
+} // namespace
+} // namespace vrdma::torture
+
+int main(int argc, char** argv) {
+    const vrdma::torture::Options options = vrdma::torture::parse(argc, argv);
+    return options.server.empty() ? vrdma::torture::serve(options)
+                                  : vrdma::torture::demand(options);
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "torture/round.h"
+
+#include <cstdio>
+#include <map>
+#include <thread>
+
+#include "torture/conversation.h"
+
+namespace vrdma::torture {
+namespace {
+
+constexpr unsigned one_in_rounds = 3; // with a death
+
+struct Hello {
+    std::uint64_t seed;
+    std::uint32_t round;
+    std::uint32_t conversation;
+};
+
+// By conversation. The server takes the names from the client, whose connections may come in any
+// order, and after those of a process that was killed.
+std::map<unsigned, Link> open_links(const Round& round, const Side& side) {
+    std::map<unsigned, Link> links;
+    while (links.size() < round.conversations) {
+        Link link = side.link();
+        Hello hello{round.seed, round.number, static_cast<std::uint32_t>(links.size())};
+        if (side.number == 0) {
+            hello = link.receive<Hello>();
+        } else {
+            link.send(hello);
+        }
+        if (hello.seed == round.seed && hello.round == round.number) {
+            links.emplace(hello.conversation, std::move(link));
+        }
+    }
+    return links;
+}
+
+Counts run(const Round& round, const Device& device, unsigned side, unsigned number, Link link) {
+    place = {round.seed, round.number, number};
+    try {
+        Conversation conversation{device, std::move(link), side};
+        converse(conversation, round.steps, number == 0 ? round.victim() : nobody);
+        return conversation.counts;
+    } catch (const PeerGone&) {
+        return {};
+    }
+}
+
+} // namespace
+
+unsigned Round::victim() const {
+    Random random = Random::of({seed, number});
+    return random.below(one_in_rounds) == 0 ? random.below(2) : nobody;
+}
+
+void play(const Round& round, const Side& side) {
+    place = {round.seed, round.number};
+    const Device device{side.device, side.gid_index};
+    std::vector<Counts> counts(round.conversations);
+    std::vector<std::thread> threads;
+    for (auto& [number, link] : open_links(round, side)) {
+        threads.emplace_back([&, which = number, to = std::move(link)]() mutable {
+            counts[which] = run(round, device, side.number, which, std::move(to));
+        });
+    }
+    Counts sum;
+    for (std::size_t i = 0; i < threads.size(); ++i) {
+        threads[i].join();
+        sum.messages += counts[i].messages;
+        sum.bytes += counts[i].bytes;
+    }
+    std::printf("seed %llu round %u: %llu messages, %.1f MB sent%s\n",
+                static_cast<unsigned long long>(round.seed), round.number,
+                static_cast<unsigned long long>(sum.messages), static_cast<double>(sum.bytes) / 1e6,
+                round.victim() == nobody ? "" : ", the peer killed");
+    static_cast<void>(std::fflush(stdout));
+}
+
+} // namespace vrdma::torture
