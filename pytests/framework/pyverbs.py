@@ -10,7 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from .process import REPORTED_LINES, Result
+
 DOCUMENTATION = "usr/share/doc/rdma-core/tests"
+BEGUN = "begun"
 # Tests of the providers mlx5 and efa alone.
 OTHER_PROVIDERS = ("test_mlx5", "test_efa")
 
@@ -55,8 +58,18 @@ def _installed(directory: Path) -> Path:
 
 
 def parse(output: str) -> list[Outcome]:
-    """What guest/pyverbs_suite.py has printed."""
-    return [Outcome(line["test"], line["outcome"], line["why"]) for line in map(json.loads, output.splitlines())]
+    """What guest/pyverbs_suite.py has printed. A test that it has begun and not ended, by a whole line, has failed."""
+    whole_lines = output.rpartition("\n")[0].splitlines()
+    printed = [Outcome(line["test"], line["outcome"], line["why"]) for line in map(json.loads, whole_lines)]
+    outcomes = [outcome for outcome in printed if outcome.result != BEGUN]
+    ended = {outcome.test for outcome in outcomes}
+    return outcomes + [Outcome(begun.test, "failed", "the program ended in it") for begun in printed if begun.test not in ended]
+
+
+def end(result: Result) -> list[str]:
+    """How the program ended, and what it said last; nothing if all is well."""
+    last = "\n".join(result.stderr.splitlines()[-REPORTED_LINES:])
+    return [f"exit status {result.status}, the end of stderr:\n{last}"] if result.status else []
 
 
 LINE = re.compile(r"(?P<test>\S+?)(?: \((?P<place>\w+)\))?: (?P<outcome>.+)")

@@ -1,15 +1,19 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Runs rdma-core's own tests of pyverbs, unchanged, and says in JSON what came of each.
+"""Runs rdma-core's own tests of pyverbs, unchanged, and says in JSON which begins and what came of it.
 
 pyverbs_suite.py DIRECTORY DEVICE [TEST...]
 
-DIRECTORY is that of the package `tests`; the tests that are named (module.Class.test) are left out. A line of stdout for each test: {"test": ..., "outcome": ..., "why": ...}.
+DIRECTORY is that of the package `tests`; the tests that are named (module.Class.test) are left out. Two lines of stdout for
+each test: {"test": ..., "outcome": ..., "why": ...}. The first one's outcome is "begun": so one in which this process ends
+is known.
 """
 
+import faulthandler
 import functools
 import json
 import random
+import signal
 import sys
 import unittest
 from importlib import import_module
@@ -31,6 +35,7 @@ class Reporting(unittest.TextTestResult):
     def startTest(self, test) -> None:
         super().startTest(test)
         random.seed(f"{SEED} {test.id()}")
+        self._report(test, "begun")
 
     def _report(self, test, outcome: str, why: str = "") -> None:
         line = {"test": test.id().removeprefix("tests."), "outcome": outcome, "why": why}
@@ -74,6 +79,8 @@ def patient(test):
 
 
 def main(directory: str, device: str, *left_out: str) -> None:
+    if signal.getsignal(signal.SIGSEGV) == signal.SIG_DFL:  # else a sanitizer's, which tells more
+        faulthandler.enable()
     sys.stdout = sys.stderr  # the tests print
     sys.path[:0] = [directory, f"{directory}/tests"]
     sys.argv[1:] = ["--verbose", "--dev", device]
