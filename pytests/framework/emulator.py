@@ -48,16 +48,28 @@ def check(item: pytest.Item, lab: Lab, health: Health) -> None:
         renew(lab, health)
 
 
+def blame(reports: list[pytest.TestReport], lost: list[str]) -> None:
+    """Says in the failures of a test what it was run under."""
+    for report in reports:
+        if report.failed:
+            report.longrepr = (f"the emulator has lost a VM in each of {len(lost)} tries ({'; '.join(lost)}), "
+                               f"in the last one with:\n{report.longreprtext}")
+
+
 def run(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Runs a test, and again if the emulator has lost a VM under it."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for _ in range(TRIES):
+    lost: list[str] = []
+    while len(lost) < TRIES:
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
         if LOST not in item.stash:
             break
+        lost.append(item.stash[LOST])
         repeated.append(f"{item.nodeid}: lost {item.stash[LOST]}")
         del item.stash[LOST]
         item._initrequest()
+    else:
+        blame(reports, lost)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)

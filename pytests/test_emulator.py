@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What is told of a test under which the emulator loses VMs."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from framework import emulator
+
+
+@pytest.fixture
+def reported(monkeypatch):
+    """Runs a test that fails and loses a VM so many times, and passes then; what is reported of it."""
+
+    def run(losses: int) -> list[pytest.TestReport]:
+        reports: list[pytest.TestReport] = []
+        hooks = SimpleNamespace(pytest_runtest_logstart=lambda **_: None, pytest_runtest_logfinish=lambda **_: None,
+                                pytest_runtest_logreport=lambda report: reports.append(report))
+        item = SimpleNamespace(nodeid="test", location=("file", 1, "test"), ihook=hooks, stash=pytest.Stash(),
+                               _initrequest=lambda: None)
+        left = [f"guest{number}" for number in range(losses)]
+
+        def try_once(*_, **__) -> list[pytest.TestReport]:
+            outcome = "failed" if left else "passed"
+            if left:
+                item.stash[emulator.LOST] = left.pop(0)
+            return [pytest.TestReport("test", item.location, {}, outcome, "what went wrong" if left else None, "call")]
+
+        monkeypatch.setattr(emulator, "runtestprotocol", try_once)
+        monkeypatch.setattr(emulator, "repeated", [])
+        emulator.run(item, None)
+        return reports
+
+    return run
+
+
+def test_repeated(reported):
+    """Loses a VM less often than there are tries; expects the last try to count."""
+    (report,) = reported(emulator.TRIES - 1)
+    assert report.passed
+
+
+def test_lost_each_time(reported):
+    """Loses a VM in each try; expects the failure to tell, as it would be taken for one of the test's."""
+    (report,) = reported(emulator.TRIES + 1)
+    assert report.failed
+    assert report.longreprtext.startswith(f"the emulator has lost a VM in each of {emulator.TRIES} tries (guest0; guest1; ")
+    assert report.longreprtext.endswith("what went wrong")
