@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Runs rdma-core's own tests of pyverbs, unchanged, and says in JSON which begins and what came of it.
 
-pyverbs_suite.py DIRECTORY DEVICE [TEST...]
+pyverbs_suite.py DIRECTORY DEVICE PART [TEST...]
 
-DIRECTORY is that of the package `tests`; the tests that are named (module.Class.test) are left out. Two lines of stdout for
-each test: {"test": ..., "outcome": ..., "why": ...}. The first one's outcome is "begun": so one in which this process ends
-is known.
+DIRECTORY is that of the package `tests`, and PART are the letters that the names of the modules begin with after "test_",
+such as a-c. The tests that are named (module.Class.test) are left out. Two lines of stdout for each test:
+{"test": ..., "outcome": ..., "why": ...}. The first one's outcome is "begun": so one in which this process ends is known.
 """
 
 import faulthandler
 import functools
 import json
 import random
+import re
 import signal
 import sys
 import unittest
@@ -78,7 +79,7 @@ def patient(test):
     return run
 
 
-def main(directory: str, device: str, *left_out: str) -> None:
+def main(directory: str, device: str, part: str, *left_out: str) -> None:
     if signal.getsignal(signal.SIGSEGV) == signal.SIG_DFL:  # else a sanitizer's, which tells more
         faulthandler.enable()
     sys.stdout = sys.stderr  # the tests print
@@ -90,6 +91,8 @@ def main(directory: str, device: str, *left_out: str) -> None:
         setattr(case, test, patient(getattr(case, test)))
     for module, name, test in (path.split(".") for path in left_out):
         delattr(getattr(import_module(f"tests.{module}"), name), test)
+    suite = import_module("tests")
+    suite.__test_modules__ = [module for module in suite.__test_modules__ if re.match(rf"tests\.test_[{part}]", module.__name__)]
     runner = unittest.TextTestRunner(resultclass=Reporting, verbosity=2)
     unittest.main(module="tests", argv=sys.argv[:1], testRunner=runner)
 
