@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// RoCE packets in Ethernet frames: what their headers say, in host order, and the two functions
+// that read and write them. The formats are in vrdma/roce.h.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace vrdma::wire {
+
+using Gid = std::array<std::uint8_t, 16>;
+using Mac = std::array<std::uint8_t, 6>;
+
+// What a GID's type says of its packets (VRDMA_GID_ROCE_V*).
+enum class Encapsulation : std::uint8_t { roce_v1 = 0, roce_v2 = 1 };
+
+// Everything below the transport: Ethernet, and the GRH, or IPv4 or IPv6 and UDP. RoCE v2 is IPv4
+// where both GIDs are IPv4-mapped.
+struct Path {
+    Encapsulation type = Encapsulation::roce_v2;
+    Mac source_mac{};
+    Mac target_mac{};
+    std::optional<std::uint16_t> vlan; // the tag's VLAN id
+    std::uint8_t priority = 0;         // the tag's
+    Gid source{};
+    Gid target{};
+    std::uint8_t traffic_class = 0; // with the ECN bits of IP
+    std::uint8_t hop_limit = 0;
+    std::uint32_t flow_label = 0;
+    std::uint16_t source_port = 0; // UDP: what routers tell flows apart by
+};
+
+// The BTH and the extended headers that its opcode has; the others are meaningless.
+struct Headers {
+    std::uint8_t opcode = 0; // enum vrdma_roce_opcode
+    bool solicited = false;
+    bool fecn = false;
+    bool becn = false;
+    bool ack_request = false;
+    std::uint16_t pkey = 0xffff;
+    std::uint32_t target_qpn = 0;
+    std::uint32_t psn = 0;
+
+    // RETH and AtomicETH
+    std::uint64_t address = 0;
+    std::uint32_t rkey = 0; // IETH's, too
+    std::uint32_t length = 0;
+    std::uint64_t swap_add = 0;
+    std::uint64_t compare = 0;
+
+    // AETH and AtomicAckETH
+    std::uint8_t syndrome = 0;
+    std::uint32_t msn = 0;
+    std::uint64_t original = 0;
+
+    std::uint32_t imm = 0; // in network order
+
+    // DETH
+    std::uint32_t qkey = 0;
+    std::uint32_t source_qpn = 0;
+
+    std::uint32_t srqn = 0; // XRCETH
+};
+
+struct Packet {
+    Path path;
+    Headers headers;
+    std::span<const std::byte> payload; // in the frame, without its padding
+};
+
+// Why a frame is no packet for anybody here; each is a counter.
+enum class Drop : std::uint8_t {
+    none,
+    other,     // not RoCE at all
+    truncated, // shorter than its headers say
+    malformed, // a field that must be otherwise: version, lengths, fragments, padding, opcode
+    icrc,
+};
+
+// Of a frame as it came from the network; `packet` is valid only with Drop::none.
+Drop parse(std::span<const std::byte> frame, Packet& packet) noexcept;
+
+// The bytes before the payload, and those of padding and ICRC after it.
+std::size_t header_size(const Path& path, std::uint8_t opcode) noexcept;
+std::size_t trailer_size(std::size_t payload_bytes) noexcept;
+
+// Writes everything but the payload, which lies at header_size() in the frame already. The frame
+// has room for header_size() + payload_bytes + trailer_size(). Returns its length.
+std::size_t finish(std::span<std::byte> frame, const Path& path, const Headers& headers,
+                   std::size_t payload_bytes) noexcept;
+
+// Between the smallest frame of all and the largest that a path MTU of 4096 needs.
+inline constexpr std::size_t max_frame_size = 4096 + 128;
+
+} // namespace vrdma::wire

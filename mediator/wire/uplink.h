@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A way to the network: Ethernet frames out of and into a host's interface. One thread uses it, and
+// sleeps on its fd. It loses frames as a network does, and never waits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace vrdma::wire {
+
+class Uplink {
+  public:
+    virtual ~Uplink() = default;
+
+    // Room for the next frame, of frame_size() bytes; nothing while the network takes no more. What
+    // is not committed is given again.
+    virtual std::span<std::byte> prepare() noexcept = 0;
+    virtual void commit(std::size_t bytes) noexcept = 0;
+    // Hands what was committed to the network: one system call at most.
+    virtual void flush() noexcept = 0;
+
+    // The next frame that has arrived, valid until release(); nothing if there is none.
+    virtual std::span<const std::byte> receive() noexcept = 0;
+    virtual void release() noexcept = 0;
+
+    // Readable when a frame arrives.
+    virtual int fd() const noexcept = 0;
+    // The longest frame, from the interface's MTU: Ethernet header, tag and all.
+    virtual std::size_t frame_size() const noexcept = 0;
+};
+
+} // namespace vrdma::wire
