@@ -52,7 +52,7 @@ Ack place(QueuePair& receiver, const RecvWqe& wqe, Grh& grh, const Request& requ
         return dropped;
     }
     GuestMemory& here = receiver.slice.memory();
-    GuestMemory& there = request.from.memory();
+    GuestMemory& there = request.payload_memory(here);
     const ScratchWatch watch_here{here};
     const ScratchWatch watch_there{there};
     SpanList header{grh.size()};

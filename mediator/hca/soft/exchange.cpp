@@ -56,7 +56,7 @@ bool Exchange::send(QueuePair& sender, const Request& request, const Route& rout
     parcel.route = route;
     parcel.payload = request.payload;
     parcel.offset = request.offset;
-    parcel.from = &request.from;
+    parcel.from = request.from;
     parcel.to = &to;
     parcel.sender = &sender;
     parcel.generation = generation_;

@@ -33,7 +33,7 @@ struct alignas(cache_line) Parcel {
     unsigned generation = 0;
     Ack ack;
 
-    Request request() const noexcept { return {message, *from, payload, offset}; }
+    Request request() const noexcept { return {message, from, payload, offset}; }
 };
 
 class Exchange {

@@ -52,7 +52,7 @@ const Fabric::Member* Fabric::next_member(const Gid& group, std::uint64_t join) 
     return next != found->second.end() ? &*next : nullptr;
 }
 
-SliceCore* Fabric::find(const GidKey& key, Qpn qpn, const SliceCore& asking) const noexcept {
+SliceCore* Fabric::find(const GidKey& key, Qpn qpn, const SliceCore* asking) const noexcept {
     const auto found = slices_.find(key);
     if (found == slices_.end()) {
         return nullptr;
@@ -62,7 +62,7 @@ SliceCore* Fabric::find(const GidKey& key, Qpn qpn, const SliceCore& asking) con
         if (!claim->qpns().contains(qpn)) {
             continue;
         }
-        if (claim == &asking) {
+        if (claim == asking) {
             return claim;
         }
         first = first != nullptr ? first : claim;

@@ -11,16 +11,24 @@ namespace {
 
 constexpr unsigned qpn_shift = 8; // an id begins with as many bits as a QPN has
 
-// Zeros if it is not there; delivering it will show that too.
-vrdma_mad read_mad(const Request& request) noexcept {
-    vrdma_mad mad{};
-    GuestMemory& memory = request.from.memory();
-    const ScratchWatch watch{memory};
+void copy_mad(const SpanList& payload, vrdma_mad& mad) noexcept {
     SpanList target{sizeof(mad)};
     target.add(std::as_writable_bytes(std::span{&mad, 1}));
     SpanCursor to{target};
-    SpanCursor from{request.payload};
+    SpanCursor from{payload};
     copy(to, from);
+}
+
+// Zeros if it is not there; delivering it will show that too.
+vrdma_mad read_mad(const Request& request) noexcept {
+    vrdma_mad mad{};
+    if (request.from == nullptr) {
+        copy_mad(request.payload, mad);
+        return mad;
+    }
+    GuestMemory& memory = request.from->memory();
+    const ScratchWatch watch{memory};
+    copy_mad(request.payload, mad);
     if (watch.tripped()) {
         release(memory, request.payload);
         return {};

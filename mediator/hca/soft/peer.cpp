@@ -19,7 +19,7 @@ Peer look_up(const QueuePair& qp) noexcept {
     Peer peer;
     peer.epoch = engine.fabric().epoch();
     const auto route = route_of(qp);
-    SliceCore* slice = route ? engine.fabric().find(route->target, route->to, qp.slice) : nullptr;
+    SliceCore* slice = route ? engine.fabric().find(route->target, route->to, &qp.slice) : nullptr;
     if (slice == nullptr) {
         return peer;
     }

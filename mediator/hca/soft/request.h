@@ -5,6 +5,7 @@
 #pragma once
 
 #include "mediator/hca/soft/fabric.h"
+#include "mediator/hca/soft/slice_core.h"
 #include "mediator/hca/soft/span_list.h"
 #include "mediator/hca/soft/wqe.h"
 
@@ -24,10 +25,14 @@ struct Route {
 
 struct Request {
     const Message& message;
-    SliceCore& from;
+    SliceCore* from; // who sends, or nullptr: a packet, whose payload no guest has
     const SpanList& payload;  // SEND, WRITE: the bytes. READ, atomics: where they go
     std::uint64_t offset = 0; // of this piece in the message
 
+    // Where the payload is a guest's; else the other, in which nothing happens to it.
+    GuestMemory& payload_memory(GuestMemory& other) const noexcept {
+        return from != nullptr ? from->memory() : other;
+    }
     bool first() const noexcept { return offset == 0; }
     bool last() const noexcept { return offset + payload.bytes() == message.length; }
 };

@@ -240,7 +240,7 @@ std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe,
         fail_message(qp, wqe, IBV_WC_LOC_PROT_ERR, error);
         return 0;
     }
-    const Request request{wqe, qp.slice, payload, qp.sent};
+    const Request request{wqe, &qp.slice, payload, qp.sent};
     const Peer& peer = find_peer(qp);
     if (peer.elsewhere != nullptr) {
         return send_away(qp, request, route_of(qp), *peer.elsewhere);
@@ -313,7 +313,7 @@ std::optional<std::uint64_t> send_one_datagram(QueuePair& qp, const SendWqe& wqe
         fail_message(qp, wqe, IBV_WC_LOC_QP_OP_ERR, VRDMA_VERR_AH);
         return 0;
     }
-    const Request request{wqe, qp.slice, payload, 0};
+    const Request request{wqe, &qp.slice, payload, 0};
     const auto route = route_of(qp, wqe, *av);
     if (route && is_multicast(*route)) {
         return send_multicast(qp, request, *route);

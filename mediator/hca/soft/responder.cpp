@@ -23,7 +23,7 @@ template <typename Open>
 Moved move_piece(QueuePair& qp, const Request& request, vrdma_vendor_err& error,
                  Open&& open) noexcept {
     GuestMemory& here = qp.slice.memory();
-    GuestMemory& there = request.from.memory();
+    GuestMemory& there = request.payload_memory(here);
     const std::uint64_t bytes = request.payload.bytes();
     SpanCursor peer{request.payload};
     for (std::uint64_t done = 0; done < bytes;) {
@@ -246,10 +246,11 @@ Ack receive_atomic(QueuePair& qp, const Request& request) noexcept {
     source.add(std::as_writable_bytes(std::span{&original, 1}));
     SpanCursor from{source};
     SpanCursor to{request.payload};
-    const ScratchWatch watch_sink{request.from.memory()};
+    GuestMemory& there = request.payload_memory(qp.slice.memory());
+    const ScratchWatch watch_sink{there};
     copy(to, from);
-    if (watch_sink.tripped()) {
-        release(request.from.memory(), request.payload);
+    if (request.from != nullptr && watch_sink.tripped()) {
+        release(there, request.payload);
         return answer(AckStatus::payload_revoked);
     }
     return answer(AckStatus::ok);
@@ -267,10 +268,11 @@ Ack receive_atomic_write(QueuePair& qp, const Request& request) noexcept {
     private_copy.add(std::as_writable_bytes(std::span{&value, 1}));
     SpanCursor from{request.payload};
     SpanCursor to{private_copy};
-    const ScratchWatch watch_source{request.from.memory()};
+    GuestMemory& there = request.payload_memory(qp.slice.memory());
+    const ScratchWatch watch_source{there};
     copy(to, from);
-    if (watch_source.tripped()) {
-        release(request.from.memory(), request.payload);
+    if (request.from != nullptr && watch_source.tripped()) {
+        release(there, request.payload);
         return answer(AckStatus::payload_revoked);
     }
     const ScratchWatch watch{qp.slice.memory()};
