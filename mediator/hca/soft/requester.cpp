@@ -12,6 +12,7 @@
 #include "mediator/hca/soft/qp_state.h"
 #include "mediator/hca/soft/responder.h"
 #include "mediator/hca/soft/retry.h"
+#include "mediator/hca/soft/send_completion.h"
 
 namespace vrdma::hca::soft {
 namespace {
@@ -19,45 +20,6 @@ namespace {
 // A turn's last piece may be somewhat longer than what is left of the turn, so that atomics and
 // inline data are never divided.
 constexpr std::uint64_t smallest_piece = 4096;
-
-std::uint32_t completion_opcode(vrdma_sq_opcode opcode) noexcept {
-    switch (opcode) {
-        case VRDMA_SQ_RDMA_WRITE:
-        case VRDMA_SQ_RDMA_WRITE_WITH_IMM:
-            return IBV_WC_RDMA_WRITE;
-        case VRDMA_SQ_RDMA_READ:
-            return IBV_WC_RDMA_READ;
-        case VRDMA_SQ_ATOMIC_CMP_AND_SWP:
-            return IBV_WC_COMP_SWAP;
-        case VRDMA_SQ_ATOMIC_FETCH_AND_ADD:
-            return IBV_WC_FETCH_ADD;
-        case VRDMA_SQ_ATOMIC_WRITE:
-            return IBV_WC_ATOMIC_WRITE;
-        case VRDMA_SQ_BIND_MW:
-            return IBV_WC_BIND_MW;
-        case VRDMA_SQ_LOCAL_INV:
-            return IBV_WC_LOCAL_INV;
-        case VRDMA_SQ_REG_MR:
-            return VRDMA_CQE_REG_MR;
-        default:
-            return IBV_WC_SEND;
-    }
-}
-
-// Returns false if there was no room for it.
-[[gnu::noinline]] bool write_completion(QueuePair& qp, std::uint32_t index, const Message& message,
-                                        ibv_wc_status status, vrdma_vendor_err reason) noexcept {
-    vrdma_cqe entry{};
-    entry.ctrl = VRDMA_SET(VRDMA_CQE_STATUS, static_cast<std::uint32_t>(status)) |
-                 VRDMA_SET(VRDMA_CQE_OPCODE, completion_opcode(message.opcode));
-    entry.qpn = qp.id.value;
-    entry.wqe_index = index;
-    if (status == IBV_WC_SUCCESS && message.is_fetch()) {
-        entry.byte_len = static_cast<std::uint32_t>(message.length);
-    }
-    entry.vendor_err = reason;
-    return qp.slice.complete(*qp.send_cq, entry, status != IBV_WC_SUCCESS);
-}
 
 // The WQE at the head is done. Returns false if its completion found no room.
 bool complete(QueuePair& qp, const Message& message, ibv_wc_status status,
@@ -73,33 +35,15 @@ bool complete(QueuePair& qp, const Message& message, ibv_wc_status status,
 }
 
 void succeed(QueuePair& qp, const Message& message) noexcept {
-    qp.slice.count(VRDMA_COUNTER_TX_MESSAGES);
-    qp.slice.count(message.is_fetch() ? VRDMA_COUNTER_RX_BYTES : VRDMA_COUNTER_TX_BYTES,
-                   message.length);
+    count_success(qp.slice, message);
     if (complete(qp, message, IBV_WC_SUCCESS, VRDMA_VERR_NONE) && qp.state() == IBV_QPS_SQD) {
         drained(qp);
     }
 }
 
-vrdma_counter counter_of(ibv_wc_status status) noexcept {
-    switch (status) {
-        case IBV_WC_RETRY_EXC_ERR:
-            return VRDMA_COUNTER_RETRIES_EXCEEDED;
-        case IBV_WC_RNR_RETRY_EXC_ERR:
-            return VRDMA_COUNTER_RNR_RETRIES_EXCEEDED;
-        case IBV_WC_REM_ACCESS_ERR:
-            return VRDMA_COUNTER_REMOTE_ACCESS_ERRORS;
-        case IBV_WC_REM_INV_REQ_ERR:
-        case IBV_WC_REM_OP_ERR:
-            return VRDMA_COUNTER_REMOTE_ERRORS;
-        default:
-            return VRDMA_COUNTER_LOCAL_ERRORS;
-    }
-}
-
 void fail_message(QueuePair& qp, const Message& message, ibv_wc_status status,
                   vrdma_vendor_err reason) noexcept {
-    qp.slice.count(counter_of(status));
+    count_failure(qp.slice, status);
     if (complete(qp, message, status, reason)) {
         fail_sending(qp);
     }

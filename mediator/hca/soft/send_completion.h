@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What becomes known of a send WQE that is done: its CQE, and what is counted.
+#pragma once
+
+#include "mediator/hca/soft/slice_core.h"
+
+namespace vrdma::hca::soft {
+
+// Returns false if there was no room for it. Of the message its opcode and length count.
+[[nodiscard]] bool write_completion(QueuePair& qp, std::uint32_t index, const Message& message,
+                                    ibv_wc_status status, vrdma_vendor_err reason) noexcept;
+
+inline void count_success(SliceCore& slice, const Message& message) noexcept {
+    slice.count(VRDMA_COUNTER_TX_MESSAGES);
+    slice.count(message.is_fetch() ? VRDMA_COUNTER_RX_BYTES : VRDMA_COUNTER_TX_BYTES,
+                message.length);
+}
+void count_failure(SliceCore& slice, ibv_wc_status status) noexcept;
+
+} // namespace vrdma::hca::soft
