@@ -32,12 +32,16 @@ struct Path {
     std::uint8_t hop_limit = 0;
     std::uint32_t flow_label = 0;
     std::uint16_t source_port = 0; // UDP: what routers tell flows apart by
+
+    friend bool operator==(const Path&, const Path&) = default;
 };
 
-// The BTH and the extended headers that its opcode has; the others are meaningless.
+// The BTH and the extended headers that its opcode has. The others are meaningless when written,
+// and as here when read.
 struct Headers {
     std::uint8_t opcode = 0; // enum vrdma_roce_opcode
     bool solicited = false;
+    bool migrated = true; // to this path: always (IBA 17.2.8). Without it some HCAs take a slow way
     bool fecn = false;
     bool becn = false;
     bool ack_request = false;
@@ -64,6 +68,8 @@ struct Headers {
     std::uint32_t source_qpn = 0;
 
     std::uint32_t srqn = 0; // XRCETH
+
+    friend bool operator==(const Headers&, const Headers&) = default;
 };
 
 struct Packet {

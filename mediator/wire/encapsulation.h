@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What carries the transport's packet: Ethernet with or without a tag, then a GRH, or IP and UDP.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "mediator/wire/packet.h"
+#include "vrdma/roce.h"
+
+namespace vrdma::wire {
+
+enum class Network : std::uint8_t { grh, ipv4, ipv6 };
+
+Network network_of(const Path& path) noexcept;
+
+// From the IP header or GRH to the BTH.
+constexpr std::size_t network_size(Network network) noexcept {
+    switch (network) {
+        case Network::grh:
+            return sizeof(vrdma_grh);
+        case Network::ipv4:
+            return sizeof(vrdma_ipv4) + sizeof(vrdma_udp);
+        case Network::ipv6:
+            return sizeof(vrdma_grh) + sizeof(vrdma_udp);
+    }
+    __builtin_unreachable();
+}
+
+// Ethernet's, with the tag.
+std::size_t link_size(const Path& path) noexcept;
+
+// Where things are in a frame.
+struct Layout {
+    Network network = Network::grh;
+    std::size_t network_at = 0;
+    std::size_t transport_at = 0;
+    std::size_t end = 0; // of the ICRC
+};
+
+// `path` is as constructed: only what the frame has is written.
+Drop parse_encapsulation(std::span<const std::byte> frame, Path& path, Layout& layout) noexcept;
+
+// `transport_bytes` is the size from the BTH to the ICRC, both included. The frame has room.
+Layout write_encapsulation(std::span<std::byte> frame, const Path& path,
+                           std::size_t transport_bytes) noexcept;
+
+} // namespace vrdma::wire
