@@ -14,11 +14,12 @@ class Uplink {
   public:
     virtual ~Uplink() = default;
 
-    // Room for the next frame, of frame_size() bytes; nothing while the network takes no more. What
-    // is not committed is given again.
+    // Room for the next frame, of frame_size() bytes at least; nothing while the network takes no
+    // more. What is not committed is given again.
     virtual std::span<std::byte> prepare() noexcept = 0;
     virtual void commit(std::size_t bytes) noexcept = 0;
-    // Hands what was committed to the network: one system call at most.
+    // Hands what was committed to the network: one system call, and one more for each frame that it
+    // refuses. What it does not take now stays for the next flush.
     virtual void flush() noexcept = 0;
 
     // The next frame that has arrived, valid until release(); nothing if there is none.
@@ -27,7 +28,11 @@ class Uplink {
 
     // Readable when a frame arrives.
     virtual int fd() const noexcept = 0;
-    // The longest frame, from the interface's MTU: Ethernet header, tag and all.
+    // To be called when fd() has woken its thread: what is no frame (the interface went down) is
+    // seen here, and does not wake it again.
+    virtual void woken() noexcept = 0;
+    // The longest frame, from the interface's MTU: Ethernet header, tag and all. Any thread may
+    // ask.
     virtual std::size_t frame_size() const noexcept = 0;
 };
 

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/wire/uplink/link.h"
+
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "mediator/base/errno.h"
+#include "mediator/base/unique_fd.h"
+
+namespace vrdma::wire {
+namespace {
+
+// One question to the kernel, whose answer is in the request afterwards.
+bool ask(int socket, unsigned long question, const std::string& interface, ifreq& request) {
+    request = {};
+    interface.copy(request.ifr_name, IFNAMSIZ - 1);
+    return ::ioctl(socket, question, &request) == 0;
+}
+
+} // namespace
+
+Result<Link> read_link(const std::string& interface) {
+    if (interface.empty() || interface.size() >= IFNAMSIZ) {
+        return fail(std::errc::no_such_device);
+    }
+    const UniqueFd socket{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+    Link link;
+    ifreq request;
+    if (!ask(socket.get(), SIOCGIFHWADDR, interface, request)) {
+        return fail_errno();
+    }
+    if (request.ifr_hwaddr.sa_family != ARPHRD_ETHER) {
+        return fail(std::errc::not_supported);
+    }
+    std::memcpy(link.mac.data(), request.ifr_hwaddr.sa_data, link.mac.size());
+    if (!ask(socket.get(), SIOCGIFINDEX, interface, request)) {
+        return fail_errno();
+    }
+    link.index = request.ifr_ifindex;
+    if (!ask(socket.get(), SIOCGIFMTU, interface, request)) {
+        return fail_errno();
+    }
+    link.mtu = static_cast<std::uint32_t>(request.ifr_mtu);
+    if (!ask(socket.get(), SIOCGIFFLAGS, interface, request)) {
+        return fail_errno();
+    }
+    link.up = (request.ifr_flags & IFF_UP) != 0 && (request.ifr_flags & IFF_RUNNING) != 0;
+    return link;
+}
+
+} // namespace vrdma::wire

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What a host says of one of its network interfaces.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "mediator/base/result.h"
+#include "mediator/wire/packet.h"
+
+namespace vrdma::wire {
+
+struct Link {
+    int index = 0;
+    Mac mac{};
+    std::uint32_t mtu = 0;
+    bool up = false; // and has a carrier
+};
+
+// no_such_device: there is none of that name. not_supported: its frames are not Ethernet's.
+Result<Link> read_link(const std::string& interface);
+
+} // namespace vrdma::wire

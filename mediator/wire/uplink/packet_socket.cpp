@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/wire/uplink/packet_socket.h"
+
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "mediator/base/errno.h"
+#include "mediator/wire/uplink/roce_numbers.h"
+
+namespace vrdma::wire {
+namespace {
+
+// What the driver and the queues behind it may hold of ours. The default is some 25 large frames,
+// less than one window of a queue pair.
+constexpr int send_buffer = 4 << 20;
+
+constexpr sock_filter load_half(std::uint32_t offset) {
+    return BPF_STMT(BPF_LD | BPF_H | BPF_ABS, offset);
+}
+constexpr sock_filter load_byte(std::uint32_t offset) {
+    return BPF_STMT(BPF_LD | BPF_B | BPF_ABS, offset);
+}
+// Jumps skip so many instructions.
+constexpr sock_filter if_equal(std::uint32_t value, std::uint8_t yes, std::uint8_t no) {
+    return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no);
+}
+constexpr sock_filter end(std::uint32_t bytes_kept) {
+    return BPF_STMT(BPF_RET | BPF_K, bytes_kept);
+}
+
+// Takes RoCE v1, and v2 over IPv4 with or without options and over IPv6. The kernel has taken a
+// VLAN's tag out of the frame before it gets here. A fragment after a datagram's first has no
+// ports: RoCE has none, so what looks like a port in it is judged by whoever parses it.
+constexpr std::array filter = {
+    load_half(12),
+    if_equal(roce_v1_ethertype, 11, 0),
+    if_equal(ETH_P_IP, 0, 5),
+    load_byte(14 + 9),
+    if_equal(IPPROTO_UDP, 0, 9),
+    sock_filter BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 14), // the header's length
+    sock_filter BPF_STMT(BPF_LD | BPF_H | BPF_IND, 14 + 2),
+    if_equal(roce_v2_port, 5, 6),
+    if_equal(ETH_P_IPV6, 0, 5),
+    load_byte(14 + 6),
+    if_equal(IPPROTO_UDP, 0, 3),
+    load_half(14 + 40 + 2),
+    if_equal(roce_v2_port, 0, 1),
+    end(0xffffffff),
+    end(0),
+};
+
+template <typename T>
+bool set(int socket, int level, int option, const T& value) {
+    return ::setsockopt(socket, level, option, &value, sizeof(value)) == 0;
+}
+
+} // namespace
+
+Result<UniqueFd> open_packet_socket() {
+    UniqueFd socket{::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    const sock_fprog program{filter.size(), const_cast<sock_filter*>(filter.data())};
+    if (!socket || !set(socket.get(), SOL_SOCKET, SO_ATTACH_FILTER, program) ||
+        !set(socket.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) ||
+        !set(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, send_buffer)) {
+        return fail_errno();
+    }
+    return socket;
+}
+
+// To all protocols, though the filter takes two: those that are bound to one see a frame only after
+// steering has dropped it.
+Result<> bind_packet_socket(int socket, int link_index) {
+    sockaddr_ll address{};
+    address.sll_family = AF_PACKET;
+    address.sll_protocol = htons(ETH_P_ALL);
+    address.sll_ifindex = link_index;
+    if (::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+        return fail_errno();
+    }
+    return {};
+}
+
+} // namespace vrdma::wire

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A packet socket (packet(7)) that sees what an interface receives of RoCE, before anything else in
+// the host does, and nothing that the interface sends.
+#pragma once
+
+#include "mediator/base/result.h"
+#include "mediator/base/unique_fd.h"
+
+namespace vrdma::wire {
+
+// It receives nothing until it is bound.
+Result<UniqueFd> open_packet_socket();
+Result<> bind_packet_socket(int socket, int link_index);
+
+} // namespace vrdma::wire

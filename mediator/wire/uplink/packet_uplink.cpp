@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/wire/uplink/packet_uplink.h"
+
+#include <linux/if_packet.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "mediator/wire/uplink/packet_socket.h"
+
+namespace vrdma::wire {
+namespace {
+
+constexpr std::size_t ethernet_and_tag = 14 + 4;
+
+std::size_t frame_size_of(std::uint32_t mtu) {
+    return std::min(max_frame_size, mtu + ethernet_and_tag);
+}
+
+} // namespace
+
+Result<std::unique_ptr<PacketUplink>> PacketUplink::create(const std::string& interface) {
+    const auto link = read_link(interface);
+    if (!link) {
+        return fail(link.error());
+    }
+    auto socket = open_packet_socket();
+    if (!socket) {
+        return fail(socket.error());
+    }
+    auto ring = ReceiveRing::create(socket->get());
+    if (!ring) {
+        return fail(ring.error());
+    }
+    if (auto bound = bind_packet_socket(socket->get(), link->index); !bound) {
+        return fail(bound.error());
+    }
+    return std::unique_ptr<PacketUplink>{
+        new PacketUplink{interface, *link, std::move(*socket), std::move(*ring)}};
+}
+
+PacketUplink::PacketUplink(std::string interface, const Link& link, UniqueFd socket,
+                           ReceiveRing ring)
+    : interface_{std::move(interface)},
+      socket_{std::move(socket)},
+      ring_{std::move(ring)},
+      frame_size_{frame_size_of(link.mtu)} {}
+
+std::span<std::byte> PacketUplink::prepare() noexcept {
+    if (batch_.full()) {
+        flush();
+    }
+    return batch_.prepare();
+}
+
+void PacketUplink::flush() noexcept {
+    const std::size_t refused = batch_.flush(socket_.get());
+    if (refused != 0) {
+        losses_.refused += refused;
+        check_gone();
+    }
+}
+
+// An interface that goes down or away is an error of the socket's, once. When it comes up again the
+// socket goes on by itself.
+void PacketUplink::woken() noexcept {
+    int error = 0;
+    socklen_t size = sizeof(error);
+    ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) {
+        check_gone();
+    }
+}
+
+// One that went away has left the socket; it is another when it comes back under the same name.
+void PacketUplink::check_gone() noexcept {
+    sockaddr_ll address{};
+    socklen_t size = sizeof(address);
+    ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    if (!gone_ && address.sll_ifindex <= 0) {
+        gone_ = true;
+        spdlog::warn("uplink {} is gone: nothing is sent or received by it any more", interface_);
+    }
+}
+
+void PacketUplink::set_mtu(std::uint32_t mtu) noexcept {
+    frame_size_.store(frame_size_of(mtu), std::memory_order_relaxed);
+}
+
+PacketUplink::Losses PacketUplink::losses() noexcept {
+    tpacket_stats now{};
+    socklen_t size = sizeof(now);
+    if (::getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &now, &size) == 0) {
+        losses_.overrun += now.tp_drops;
+    }
+    losses_.truncated = ring_.truncated();
+    return losses_;
+}
+
+} // namespace vrdma::wire

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The uplink that works everywhere: a packet socket bound to an interface with an Ethernet address.
+// That is a NIC (frames have the VLAN tags that the network gave them), a VLAN of one (they have
+// none), or a bridge's port: frames are seen before the bridge has them, and leave without it.
+//
+// What it sends goes through the interface's queueing discipline, so that a driver's short queue
+// does not lose a window's frames, and an administrator's shaping holds.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "mediator/base/unique_fd.h"
+#include "mediator/wire/uplink.h"
+#include "mediator/wire/uplink/link.h"
+#include "mediator/wire/uplink/receive_ring.h"
+#include "mediator/wire/uplink/send_batch.h"
+
+namespace vrdma::wire {
+
+class PacketUplink final : public Uplink {
+  public:
+    static Result<std::unique_ptr<PacketUplink>> create(const std::string& interface);
+
+    std::span<std::byte> prepare() noexcept override;
+    void commit(std::size_t bytes) noexcept override { batch_.commit(bytes); }
+    void flush() noexcept override;
+    std::span<const std::byte> receive() noexcept override { return ring_.receive(); }
+    void release() noexcept override { ring_.release(); }
+    int fd() const noexcept override { return socket_.get(); }
+    void woken() noexcept override;
+    std::size_t frame_size() const noexcept override {
+        return frame_size_.load(std::memory_order_relaxed);
+    }
+
+    // What the interface's MTU is now. Any thread may call it; who watches interfaces does.
+    void set_mtu(std::uint32_t mtu) noexcept;
+
+    // Frames that were lost here: refused by the interface, as it is down or its MTU too small;
+    // longer than any of RoCE; come when the ring was full.
+    struct Losses {
+        std::uint64_t refused = 0;
+        std::uint64_t truncated = 0;
+        std::uint64_t overrun = 0;
+    };
+    Losses losses() noexcept;
+
+  private:
+    PacketUplink(std::string interface, const Link& link, UniqueFd socket, ReceiveRing ring);
+
+    void check_gone() noexcept;
+
+    std::string interface_;
+    UniqueFd socket_;
+    ReceiveRing ring_;
+    SendBatch batch_;
+    std::atomic<std::size_t> frame_size_;
+    Losses losses_;
+    bool gone_ = false;
+};
+
+} // namespace vrdma::wire

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Frames on their way out, copied by the kernel in one sendmmsg().
+//
+// There is a mapped ring for sending, too (PACKET_TX_RING), which saves that copy. But the kernel
+// gives a slot back when the frame has no owner any more, which for a frame that reaches another
+// socket of the same host, by veth or a tap, is before it is read: who then reads finds what we
+// have written since.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "mediator/wire/packet.h"
+
+namespace vrdma::wire {
+
+class SendBatch {
+  public:
+    static constexpr std::size_t capacity = 64;
+
+    SendBatch();
+
+    // Nothing while the batch is full.
+    std::span<std::byte> prepare() noexcept;
+    void commit(std::size_t bytes) noexcept;
+    bool full() const noexcept { return committed_ == capacity; }
+    // Returns the number of frames that the socket refused, which are lost. Frames for which it has
+    // no room now stay.
+    std::size_t flush(int socket) noexcept;
+
+  private:
+    struct alignas(64) Frame {
+        std::array<std::byte, max_frame_size> bytes;
+    };
+
+    std::unique_ptr<std::array<Frame, capacity>> frames_;
+    std::array<iovec, capacity> spans_{};
+    std::array<mmsghdr, capacity> messages_{};
+    std::size_t committed_ = 0;
+    std::size_t sent_ = 0; // of those committed
+};
+
+} // namespace vrdma::wire

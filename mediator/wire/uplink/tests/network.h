@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Networks that end with the test: namespaces without a name, joined by a virtual cable.
+#pragma once
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "mediator/base/unique_fd.h"
+
+namespace vrdma::wire {
+
+// A network namespace; the thread that makes it is in it from then on.
+class Namespace {
+  public:
+    Namespace() {
+        EXPECT_EQ(::unshare(CLONE_NEWNET), 0) << "tests of the network run as root";
+        fd_ = UniqueFd{::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)};
+        EXPECT_TRUE(fd_);
+    }
+
+    void enter() const { ASSERT_EQ(::setns(fd_.get(), CLONE_NEWNET), 0); }
+    // By which `ip link … netns` finds it.
+    std::string path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), fd_.get()); }
+
+  private:
+    UniqueFd fd_;
+};
+
+inline void ip(const std::string& arguments) {
+    ASSERT_EQ(std::system(("ip " + arguments).c_str()), 0) << arguments;
+}
+
+// Two hosts with one cable, `near` here and `far` there, both up, without any address of IPv6 but
+// those that a test gives them, and quiet. The test begins in this host.
+class TwoHosts : public testing::Test {
+  protected:
+    TwoHosts() {
+        here.enter();
+        ip("link add near address 02:00:00:00:00:01 mtu 9000 type veth"
+           " peer name far address 02:00:00:00:00:02 mtu 9000 netns " +
+           there.path());
+        set_up("near");
+        there.enter();
+        set_up("far");
+        here.enter();
+    }
+
+    static void set_up(const std::string& interface) {
+        ip("link set lo up");
+        ip("link set " + interface + " addrgenmode none");
+        ip("link set " + interface + " up");
+    }
+
+    Namespace there;
+    Namespace here;
+};
+
+} // namespace vrdma::wire

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <gtest/gtest.h>
+#include <linux/if_packet.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "frames.h"
+#include "mediator/wire/uplink/packet_uplink.h"
+#include "network.h"
+
+namespace vrdma::wire {
+namespace {
+
+class PacketUplinkTest : public TwoHosts {
+  protected:
+    PacketUplinkTest() {
+        near = PacketUplink::create("near").value();
+        there.enter();
+        far = PacketUplink::create("far").value();
+        here.enter();
+    }
+
+    static void commit(Uplink& uplink, const Frame& frame) {
+        const auto room = uplink.prepare();
+        ASSERT_GE(room.size(), frame.size());
+        std::memcpy(room.data(), frame.data(), frame.size());
+        uplink.commit(frame.size());
+    }
+
+    static void send(Uplink& uplink, const Frame& frame) {
+        commit(uplink, frame);
+        uplink.flush();
+    }
+
+    static bool readable(const Uplink& uplink, int milliseconds = 0) {
+        pollfd poll{uplink.fd(), POLLIN, 0};
+        return ::poll(&poll, 1, milliseconds) == 1;
+    }
+
+    // The next frame, which may be a moment away; none if nothing comes.
+    static Frame receive(Uplink& uplink) {
+        if (!readable(uplink, 200)) {
+            return {};
+        }
+        const auto frame = uplink.receive();
+        const Frame copy{frame.begin(), frame.end()};
+        if (!frame.empty()) {
+            uplink.release();
+        }
+        return copy;
+    }
+
+    // By a socket that knows no RoCE, of any length.
+    static void send_raw(const Frame& frame) {
+        const UniqueFd socket{::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)};
+        sockaddr_ll to{};
+        to.sll_family = AF_PACKET;
+        to.sll_ifindex = read_link("near").value().index;
+        ASSERT_EQ(::sendto(socket.get(), frame.data(), frame.size(), 0,
+                           reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
+                  static_cast<ssize_t>(frame.size()));
+    }
+
+    std::unique_ptr<PacketUplink> near;
+    std::unique_ptr<PacketUplink> far;
+};
+
+TEST_F(PacketUplinkTest, AFrameGoesOutAndComesIn) {
+    EXPECT_FALSE(readable(*far));
+    EXPECT_TRUE(far->receive().empty());
+    const Frame frame = ipv4({.fill = 7});
+    send(*near, frame);
+    EXPECT_EQ(receive(*far), frame);
+    EXPECT_FALSE(readable(*far));
+    EXPECT_TRUE(far->receive().empty());
+    EXPECT_FALSE(readable(*near)) << "a sender does not receive its own frames";
+}
+
+TEST_F(PacketUplinkTest, NothingLeavesBeforeFlush) {
+    commit(*near, ipv4({}));
+    EXPECT_FALSE(readable(*far, 20));
+    near->flush();
+    EXPECT_TRUE(readable(*far, 200));
+}
+
+TEST_F(PacketUplinkTest, WhatIsNotCommittedIsGivenAgain) {
+    const auto room = near->prepare();
+    EXPECT_EQ(near->prepare().data(), room.data());
+    near->flush();
+    EXPECT_FALSE(readable(*far, 20));
+}
+
+TEST_F(PacketUplinkTest, AFrameIsThereUntilItIsReleased) {
+    send(*near, tagged(ipv4({.fill = 1}), 5));
+    send(*near, ipv4({.fill = 2}));
+    ASSERT_TRUE(readable(*far, 200));
+    const auto first = far->receive();
+    const auto again = far->receive();
+    EXPECT_EQ(again.data(), first.data());
+    EXPECT_EQ(Frame(again.begin(), again.end()), tagged(ipv4({.fill = 1}), 5));
+    far->release();
+    EXPECT_EQ(receive(*far), ipv4({.fill = 2}));
+}
+
+// More in one flush than a batch holds: prepare() makes room by itself.
+TEST_F(PacketUplinkTest, FramesStayInOrder) {
+    constexpr int count = 300;
+    for (int i = 0; i < count; ++i) {
+        commit(*near, ipv4({.payload = 100 + static_cast<std::size_t>(i), .fill = i & 0xff}));
+    }
+    near->flush();
+    for (int i = 0; i < count; ++i) {
+        ASSERT_EQ(receive(*far),
+                  ipv4({.payload = 100 + static_cast<std::size_t>(i), .fill = i & 0xff}));
+    }
+}
+
+TEST_F(PacketUplinkTest, OnlyRoceComesIn) {
+    Frame arp = ethernet(ETH_P_ARP);
+    arp.resize(60);
+    for (const Frame& frame :
+         {arp, ipv4({.port = 53}), ipv4({.protocol = IPPROTO_TCP}), ipv6(IPPROTO_UDP, 4790),
+          ipv6(IPPROTO_TCP, 4791), Frame(ethernet(ETH_P_IP)), tagged(ipv4({.port = 53}), 5)}) {
+        send_raw(frame);
+    }
+    for (const Frame& frame : {ipv4({}), ipv4({.options = 8}), ipv6(IPPROTO_UDP, 4791), roce_v1(),
+                               tagged(roce_v1(), 0x6005)}) {
+        send_raw(frame);
+        EXPECT_EQ(receive(*far), frame);
+    }
+}
+
+TEST_F(PacketUplinkTest, ATagStaysWithItsFrame) {
+    const Frame frame = tagged(ipv4({.fill = 3}), 0xa123);
+    send(*near, frame);
+    EXPECT_EQ(receive(*far), frame);
+}
+
+TEST_F(PacketUplinkTest, AFullRingLosesTheNewestFrames) {
+    constexpr int sent = ReceiveRing::slots + 100;
+    for (int i = 0; i < sent; ++i) {
+        send(*near, ipv4({.payload = 100 + static_cast<std::size_t>(i)}));
+    }
+    for (std::size_t i = 0; i < ReceiveRing::slots; ++i) {
+        ASSERT_EQ(receive(*far).size(), ipv4({.payload = 100 + i}).size());
+    }
+    EXPECT_TRUE(receive(*far).empty());
+    EXPECT_EQ(far->losses().overrun, sent - ReceiveRing::slots);
+    send(*near, ipv4({.fill = 9}));
+    EXPECT_EQ(receive(*far), ipv4({.fill = 9}));
+}
+
+TEST_F(PacketUplinkTest, AFrameLargerThanAnyOfRoceIsLost) {
+    send_raw(ipv4({.payload = 8900}));
+    send_raw(ipv4({.fill = 4}));
+    ASSERT_TRUE(readable(*far, 200));
+    EXPECT_EQ(receive(*far), ipv4({.fill = 4}));
+    EXPECT_EQ(far->losses().truncated, 1);
+    EXPECT_FALSE(readable(*far));
+}
+
+TEST_F(PacketUplinkTest, TheLargestFrameIsTheMtusOrRoces) {
+    EXPECT_EQ(near->frame_size(), max_frame_size);
+    near->set_mtu(1500);
+    EXPECT_EQ(near->frame_size(), 1518);
+    ip("link set near mtu 1280");
+    EXPECT_EQ(PacketUplink::create("near").value()->frame_size(), 1298);
+}
+
+// One frame is too long for the interface, which has a smaller MTU than when it was made.
+TEST_F(PacketUplinkTest, ALongFrameIsLostAlone) {
+    ip("link set near mtu 1500");
+    commit(*near, ipv4({.fill = 1}));
+    commit(*near, ipv4({.payload = 2000}));
+    commit(*near, ipv4({.fill = 2}));
+    near->flush();
+    EXPECT_EQ(receive(*far), ipv4({.fill = 1}));
+    EXPECT_EQ(receive(*far), ipv4({.fill = 2}));
+    EXPECT_EQ(near->losses().refused, 1);
+}
+
+TEST_F(PacketUplinkTest, AnInterfaceThatIsDownLosesFramesAndComesBack) {
+    ip("link set near down");
+    ASSERT_TRUE(readable(*near)) << "the socket's error wakes its thread";
+    EXPECT_TRUE(near->receive().empty());
+    near->woken();
+    EXPECT_FALSE(readable(*near)) << "but once";
+    send(*near, ipv4({}));
+    EXPECT_EQ(near->losses().refused, 1);
+    ip("link set near up");
+    send(*near, ipv4({.fill = 5}));
+    EXPECT_EQ(receive(*far), ipv4({.fill = 5}));
+    there.enter();
+    send(*far, ipv4({.fill = 6}));
+    EXPECT_EQ(receive(*near), ipv4({.fill = 6}));
+}
+
+TEST_F(PacketUplinkTest, AnInterfaceThatIsGoneLosesFrames) {
+    ip("link del near");
+    ASSERT_TRUE(readable(*near, 200));
+    near->woken();
+    EXPECT_FALSE(readable(*near));
+    for (int i = 0; i < 200; ++i) {
+        commit(*near, ipv4({}));
+    }
+    near->flush();
+    EXPECT_EQ(near->losses().refused, 200);
+    EXPECT_TRUE(near->receive().empty());
+}
+
+TEST_F(PacketUplinkTest, OnlyEthernetIsAnUplink) {
+    EXPECT_EQ(PacketUplink::create("none").error(), std::errc::no_such_device);
+    EXPECT_EQ(PacketUplink::create("").error(), std::errc::no_such_device);
+    EXPECT_EQ(PacketUplink::create("a name that is too long").error(), std::errc::no_such_device);
+    EXPECT_EQ(PacketUplink::create("lo").error(), std::errc::not_supported);
+}
+
+// What reads the frame of another socket's is still what was sent, when as many as any ring holds
+// have been sent since: the kernel has copied it.
+TEST_F(PacketUplinkTest, AReaderFindsWhatWasSent) {
+    there.enter();
+    ip("addr add 10.0.0.2/24 dev far");
+    const UniqueFd reader{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(4791);
+    ASSERT_EQ(::bind(reader.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+              0);
+    send(*near, ipv4({.payload = 4000, .fill = 1}));
+    for (std::size_t i = 0; i < 4 * SendBatch::capacity; ++i) {
+        commit(*near, ipv4({.payload = 4000, .fill = 2}));
+    }
+    near->flush();
+    Frame read(4000);
+    ASSERT_EQ(::recv(reader.get(), read.data(), read.size(), 0), 4000);
+    EXPECT_EQ(read, Frame(4000, std::byte{1}));
+}
+
+} // namespace
+} // namespace vrdma::wire
