@@ -25,6 +25,11 @@ static const struct rdma_stat_desc vrdma_counter_descs[] = {
 	[VRDMA_COUNTER_LOCAL_ERRORS].name = "local_errors",
 	[VRDMA_COUNTER_REFUSED_REQUESTS].name = "refused_requests",
 	[VRDMA_COUNTER_CQ_OVERRUNS].name = "cq_overruns",
+	[VRDMA_COUNTER_TX_PACKETS].name = "tx_packets",
+	[VRDMA_COUNTER_RX_PACKETS].name = "rx_packets",
+	[VRDMA_COUNTER_RETRANSMITS].name = "retransmits",
+	[VRDMA_COUNTER_DUPLICATE_REQUESTS].name = "duplicate_requests",
+	[VRDMA_COUNTER_OUT_OF_SEQUENCE].name = "out_of_sequence",
 };
 
 static_assert(ARRAY_SIZE(vrdma_counter_descs) == VRDMA_NUM_COUNTERS);

@@ -100,12 +100,17 @@ static inline int vrdma_cmd_query_counters(struct vrdma_dev *dev, struct vrdma_c
 {
 	struct vrdma_admin_cmd cmd = {};
 	struct vrdma_admin_cpl cpl;
+	__u32 first, i;
 	int err;
 
-	err = vrdma_admin_exec(dev, VRDMA_ADMIN_QUERY_COUNTERS, &cmd, &cpl);
-	if (err)
-		return err;
-	*counters = cpl.counters;
+	for (first = 0; first < VRDMA_NUM_COUNTERS; first += VRDMA_COUNTERS_A_REPLY) {
+		cmd.handle.handle = __cpu_to_le32(first);
+		err = vrdma_admin_exec(dev, VRDMA_ADMIN_QUERY_COUNTERS, &cmd, &cpl);
+		if (err)
+			return err;
+		for (i = 0; i < VRDMA_COUNTERS_A_REPLY && first + i < VRDMA_NUM_COUNTERS; i++)
+			counters->value[first + i] = cpl.query_counters.value[i];
+	}
 	return 0;
 }
 

@@ -572,13 +572,25 @@ enum vrdma_counter {
 	VRDMA_COUNTER_LOCAL_ERRORS,	    /* WQEs, also receives, that were wrong themselves */
 	VRDMA_COUNTER_REFUSED_REQUESTS,	    /* of peers */
 	VRDMA_COUNTER_CQ_OVERRUNS,
+	/* Of packets between hosts: */
+	VRDMA_COUNTER_TX_PACKETS,
+	VRDMA_COUNTER_RX_PACKETS,
+	VRDMA_COUNTER_RETRANSMITS,	  /* of them, sent again */
+	VRDMA_COUNTER_DUPLICATE_REQUESTS, /* that came again */
+	VRDMA_COUNTER_OUT_OF_SEQUENCE,	  /* that came before one which was lost, or is late */
 	VRDMA_NUM_COUNTERS,
 };
 
 struct vrdma_counters {
 	__le64 value[VRDMA_NUM_COUNTERS];
 };
-VRDMA_CHECK_SIZE(struct vrdma_counters, 120);
+
+/* The command names the first that its answer begins with. */
+#define VRDMA_COUNTERS_A_REPLY 15
+struct vrdma_cpl_query_counters {
+	__le64 value[VRDMA_COUNTERS_A_REPLY]; /* 0 beyond the last counter */
+};
+VRDMA_CHECK_SIZE(struct vrdma_cpl_query_counters, 120);
 
 /* status is 0 or a positive Linux errno; everything else is zero where it is not 0. */
 struct vrdma_admin_cpl {
@@ -592,7 +604,7 @@ struct vrdma_admin_cpl {
 		struct vrdma_cpl_query_clock query_clock;
 		struct vrdma_cpl_create_qp create_qp;
 		struct vrdma_cpl_query_srq query_srq;
-		struct vrdma_counters counters;
+		struct vrdma_cpl_query_counters query_counters;
 		struct vrdma_qp_attr query_qp;
 		__u8 bytes[120];
 	};

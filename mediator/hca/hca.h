@@ -236,6 +236,9 @@ struct SliceSpec {
     // wakes the slice's poller, which never reads it.
     int kick_fd = -1;
     QpnRange qpns{};
+    // What the device is bound to for peers elsewhere, and how it is known there; empty: nothing.
+    std::string uplink{};
+    std::array<std::uint8_t, 6> mac{};
     std::uint32_t max_qp = 0;
     std::uint32_t max_cq = 0;
     std::uint32_t max_mr = 0;

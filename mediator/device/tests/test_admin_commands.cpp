@@ -127,7 +127,7 @@ class AdminCommandTest : public DeviceTest {
         return {
             {VRDMA_ADMIN_QUERY_DEVICE, {}, 0},
             {VRDMA_ADMIN_QUERY_PORT, {}, 0},
-            {VRDMA_ADMIN_QUERY_COUNTERS, {}, 0},
+            {VRDMA_ADMIN_QUERY_COUNTERS, {}, handle},
             {VRDMA_ADMIN_CREATE_EQ, eq_command(), sizeof(vrdma_cmd_create_eq)},
             {VRDMA_ADMIN_ALLOC_UCONTEXT, {}, 0},
             {VRDMA_ADMIN_ALLOC_PD, {}, sizeof(vrdma_cmd_alloc_pd)},

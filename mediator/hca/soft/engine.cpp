@@ -16,8 +16,25 @@ void Engine::remove(SliceCore& slice) {
     slices_.erase(std::find(slices_.begin(), slices_.end(), &slice));
 }
 
+roce::Port* Engine::find_port(const std::string& uplink) const noexcept {
+    const auto found = std::ranges::find(ports_, uplink, &decltype(ports_)::value_type::first);
+    return found != ports_.end() ? found->second.get() : nullptr;
+}
+
+Result<roce::Port*> Engine::add_port(std::string uplink, std::unique_ptr<wire::Uplink> frames) {
+    auto signal = EventFd::create();
+    if (!signal) {
+        return fail(signal.error());
+    }
+    auto port = std::make_unique<roce::Port>(*this, std::move(frames), std::move(*signal));
+    return ports_.emplace_back(std::move(uplink), std::move(port)).second.get();
+}
+
 void Engine::queue_pair_added() {
     scheduler_.reserve(++queue_pairs_);
+    for (const auto& [uplink, port] : ports_) {
+        port->reserve(queue_pairs_);
+    }
 }
 
 Turn Engine::take_turn(QueuePair& qp) noexcept {
@@ -34,11 +51,17 @@ bool Engine::round() noexcept {
     if (++rounds_ % rounds_a_tick == 0) {
         scheduler_.set_now(Clock::now());
         scheduler_.expire();
+        for (const auto& [uplink, port] : ports_) {
+            port->expire(now());
+        }
     }
     const unsigned turns =
         scheduler_.serve([this](QueuePair& qp) noexcept { return take_turn(qp); });
     bool worked = turns != 0;
     worked |= exchange_.serve();
+    for (const auto& [uplink, port] : ports_) {
+        worked |= port->serve();
+    }
     if (rounds_ % rounds_a_scan == 0) {
         worked |= doorbells_.scan_some();
     }
@@ -61,7 +84,9 @@ bool Engine::prepare_sleep() noexcept {
     }
     full_fence();
     doorbells_.scan_all();
-    if (scheduler_.anything_to_do()) {
+    const bool arrived =
+        std::ranges::any_of(ports_, [](const auto& port) { return port.second->pending(); });
+    if (scheduler_.anything_to_do() || arrived) {
         end_sleep();
         return false;
     }
@@ -74,6 +99,10 @@ void Engine::end_sleep() noexcept {
     }
     scheduler_.set_now(Clock::now());
     scheduler_.expire();
+    for (const auto& [uplink, port] : ports_) {
+        port->woken();
+        port->expire(now());
+    }
 }
 
 Clock::time_point Engine::sleep_limit() const noexcept {
@@ -81,6 +110,11 @@ Clock::time_point Engine::sleep_limit() const noexcept {
     Clock::time_point limit = Clock::time_point::max();
     if (!scheduler_.timers().empty()) {
         limit = scheduler_.timers().next();
+    }
+    for (const auto& [uplink, port] : ports_) {
+        if (!port->timers().empty()) {
+            limit = std::min(limit, port->timers().next());
+        }
     }
     limit = std::min(limit, events_.deadline());
     if (events_.waiting()) {

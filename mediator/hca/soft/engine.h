@@ -7,6 +7,7 @@
 #include "mediator/hca/soft/events.h"
 #include "mediator/hca/soft/exchange.h"
 #include "mediator/hca/soft/fabric.h"
+#include "mediator/hca/soft/roce/port.h"
 #include "mediator/hca/soft/scheduler.h"
 #include "mediator/hca/soft/slice_core.h"
 
@@ -27,6 +28,10 @@ class Engine {
     void add(SliceCore& slice) { slices_.push_back(&slice); }
     void remove(SliceCore& slice);
     std::size_t slices() const noexcept { return slices_.size(); }
+    // The port to that uplink; nullptr if it is another engine's, or nobody's.
+    roce::Port* find_port(const std::string& uplink) const noexcept;
+    Result<roce::Port*> add_port(std::string uplink, std::unique_ptr<wire::Uplink> frames);
+
     void queue_pair_added();
     void queue_pair_removed() noexcept { --queue_pairs_; }
 
@@ -55,6 +60,7 @@ class Engine {
     Fabric fabric_;
     Exchange exchange_;
     std::vector<SliceCore*> slices_;
+    std::vector<std::pair<std::string, std::unique_ptr<roce::Port>>> ports_; // by uplink
     std::size_t queue_pairs_ = 0;
     unsigned rounds_ = 0;
     unsigned turns_untold_ = 0;

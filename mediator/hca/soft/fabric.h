@@ -42,9 +42,12 @@ class Fabric {
     void add(const GidKey& key, SliceCore& slice);
     void remove(const GidKey& key, SliceCore& slice);
 
-    // The slice behind a GID with that QPN. Where several could have it, the one that asks, if that is here, or else
-    // the one that had the GID first: nobody takes an address away from its owner.
+    // The slice behind a GID with that QPN. Where several could have it, the one that asks, if that
+    // is here, or else the one that had the GID first: nobody takes an address away from its owner.
     SliceCore* find(const GidKey& key, Qpn qpn, const SliceCore* asking) const noexcept;
+
+    // A slice of this mediator has that GID.
+    bool knows(const GidKey& key) const noexcept { return slices_.contains(key); }
 
     // Slices that have a GID in common have a QP1 each. One gets the requests for a service; what
     // is for none of them goes to one that listens to `anything`.

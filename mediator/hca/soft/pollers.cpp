@@ -40,6 +40,29 @@ Poller& Pollers::quietest() noexcept {
                               [&](const auto& a, const auto& b) { return slices(a) < slices(b); });
 }
 
+Result<> Pollers::add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink) {
+    if (find_uplink(name) != nullptr) {
+        return fail(std::errc::file_exists);
+    }
+    Poller& poller = quietest();
+    auto watch = poller.watch(uplink->fd());
+    if (!watch) {
+        return fail(watch.error());
+    }
+    Result<roce::Port*> port;
+    poller.run([&](Engine& engine) { port = engine.add_port(name, std::move(uplink)); });
+    if (!port) {
+        return fail(port.error());
+    }
+    uplinks_.push_back({std::move(name), &poller, std::move(*watch)});
+    return {};
+}
+
+Poller* Pollers::find_uplink(const std::string& name) noexcept {
+    const auto found = std::ranges::find(uplinks_, name, &Uplink::name);
+    return found != uplinks_.end() ? found->poller : nullptr;
+}
+
 void Pollers::drain(Poller& poller) {
     if (pollers_.size() == 1) {
         return;

@@ -19,6 +19,11 @@ class Pollers {
     // The one with the fewest slices.
     Poller& quietest() noexcept;
 
+    // A way to the network, for the slices that are bound to it; the quietest poller serves it.
+    Result<> add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink);
+    // Who serves it; nullptr: there is no such uplink.
+    Poller* find_uplink(const std::string& name) noexcept;
+
     // Executes call(engine) on each.
     template <typename Call>
     void run_on_all(Call&& call) {
@@ -38,7 +43,14 @@ class Pollers {
     explicit Pollers(bool threads) : threads_{threads} {}
 
     const bool threads_;
+    struct Uplink {
+        std::string name;
+        Poller* poller;
+        Poller::Watch watch;
+    };
+
     std::vector<std::unique_ptr<Poller>> pollers_;
+    std::vector<Uplink> uplinks_; // before the pollers that they wake
 };
 
 } // namespace vrdma::hca::soft

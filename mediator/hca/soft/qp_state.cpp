@@ -4,6 +4,7 @@
 #include "mediator/hca/soft/engine.h"
 #include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/receive_queue.h"
+#include "mediator/hca/soft/roce/connection.h"
 #include "mediator/hca/soft/xrc.h"
 
 namespace vrdma::hca::soft {
@@ -99,15 +100,30 @@ bool restore_srq(QueuePair& qp, const QpState& state) noexcept {
     return stand_in(qp, Srqn{state.held_srq});
 }
 
+// The PSNs count from RTR and RTS on.
+void start(roce::Connection& connection, ibv_qp_state from, ibv_qp_state to) noexcept {
+    if (to == IBV_QPS_RTR) {
+        roce::start_receiving(connection);
+    } else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR) {
+        roce::start_sending(connection);
+    }
+}
+
 // Everything that hangs on the state: nobody looked at the QP while it changed.
 void enter(QueuePair& qp, ibv_qp_state state) noexcept {
     Scheduler& scheduler = qp.slice.engine().scheduler();
     scheduler.withdraw(qp);
+    if (qp.connection != nullptr && (state == IBV_QPS_RESET || state == IBV_QPS_ERR)) {
+        roce::stop(*qp.connection);
+    }
     if (state == IBV_QPS_RESET) {
         reset(qp);
     }
     if (state == IBV_QPS_ERR && qp.state() != IBV_QPS_ERR) {
         qp.last_wqe_due = qp.shares_receives();
+    }
+    if (qp.connection != nullptr) {
+        start(*qp.connection, qp.state(), state);
     }
     qp.attr.state = state;
     if (qp.flushes()) {

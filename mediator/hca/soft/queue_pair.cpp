@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "mediator/hca/soft/roce/connection.h"
 #include "mediator/hca/soft/slice_core.h"
 
 namespace vrdma::hca::soft {
@@ -71,8 +72,12 @@ Result<std::unique_ptr<QueuePair>> QueuePair::create(SliceCore& slice, Completio
     if (!buffer) {
         return fail(buffer.error());
     }
-    return std::unique_ptr<QueuePair>{
+    std::unique_ptr<QueuePair> qp{
         new QueuePair{slice, send_cq, recv_cq, srq, spec, std::move(*buffer)}};
+    if (slice.port() != nullptr && spec.type != QpType::ud) {
+        qp->connection = std::make_unique<roce::Connection>(*qp, *slice.port());
+    }
+    return qp;
 }
 
 QueuePair::QueuePair(SliceCore& slice_, CompletionQueue* send_cq_, CompletionQueue* recv_cq_,
@@ -99,5 +104,7 @@ QueuePair::QueuePair(SliceCore& slice_, CompletionQueue* send_cq_, CompletionQue
       recv_member{this, {}},
       srq_holder{this, {}},
       async_events{spec.id.value} {}
+
+QueuePair::~QueuePair() = default;
 
 } // namespace vrdma::hca::soft

@@ -17,6 +17,10 @@ namespace vrdma::hca::soft {
 
 class SliceCore;
 struct Parcel;
+namespace roce {
+class Port;
+struct Connection;
+} // namespace roce
 struct QueuePair;
 
 // Who a connected QP talks to, as found at some epoch of the fabric: a QP of this poller, or a
@@ -40,7 +44,7 @@ struct alignas(cache_line) QueuePair {
                                                      SharedReceiveQueue* srq, const QpSpec& spec);
     QueuePair(const QueuePair&) = delete;
     QueuePair& operator=(const QueuePair&) = delete;
-    ~QueuePair() = default;
+    ~QueuePair();
 
     vrdma_qp_control& control() const noexcept {
         return *reinterpret_cast<vrdma_qp_control*>(buffer.at(0));
@@ -121,6 +125,9 @@ struct alignas(cache_line) QueuePair {
     List<MemoryRegion, &MemoryRegion::of_owner> windows; // of type 2, bound to this QP
     EventSource async_events;
     QueuePair* slot_next = nullptr; // shares the doorbell slot
+
+    // To peers on the network; nullptr of a datagram's QP, and where there is no port.
+    std::unique_ptr<roce::Connection> connection;
 
   private:
     QueuePair(SliceCore& slice, CompletionQueue* send_cq, CompletionQueue* recv_cq,

@@ -25,7 +25,7 @@ struct Route {
 
 struct Request {
     const Message& message;
-    SliceCore* from; // who sends, or nullptr: a packet, whose payload no guest has
+    SliceCore* from;          // who sends, or nullptr: a packet, whose payload no guest has
     const SpanList& payload;  // SEND, WRITE: the bytes. READ, atomics: where they go
     std::uint64_t offset = 0; // of this piece in the message
 
@@ -46,6 +46,7 @@ enum class AckStatus : std::uint8_t {
     operation_error,
     payload_revoked, // the requester's own memory was not there
     pages_absent,    // the responder's driver is being asked for its memory
+    not_now,         // the network takes nothing more, or is asked where the peer is
 };
 
 struct Ack {

@@ -12,6 +12,9 @@
 #include "mediator/hca/soft/qp_state.h"
 #include "mediator/hca/soft/responder.h"
 #include "mediator/hca/soft/retry.h"
+#include "mediator/hca/soft/roce/connection.h"
+#include "mediator/hca/soft/roce/datagram.h"
+#include "mediator/hca/soft/roce/requester.h"
 #include "mediator/hca/soft/send_completion.h"
 
 namespace vrdma::hca::soft {
@@ -34,6 +37,8 @@ bool complete(QueuePair& qp, const Message& message, ibv_wc_status status,
     return silent || write_completion(qp, index, message, status, reason);
 }
 
+} // namespace
+
 void succeed(QueuePair& qp, const Message& message) noexcept {
     count_success(qp.slice, message);
     if (complete(qp, message, IBV_WC_SUCCESS, VRDMA_VERR_NONE) && qp.state() == IBV_QPS_SQD) {
@@ -48,6 +53,8 @@ void fail_message(QueuePair& qp, const Message& message, ibv_wc_status status,
         fail_sending(qp);
     }
 }
+
+namespace {
 
 void retry_later(QueuePair& qp, Clock::duration delay) noexcept {
     qp.sent = 0;
@@ -81,10 +88,14 @@ void wait_for_pages(QueuePair& qp) noexcept {
     }
 }
 
+} // namespace
+
 void wait_for_own_pages(QueuePair& qp) noexcept {
     qp.slice.announce_page_faults();
     wait_for_pages(qp);
 }
+
+namespace {
 
 // A peer whose driver does not answer is as one that is gone.
 void wait_for_peers_pages(QueuePair& qp, const Message& message) noexcept {
@@ -127,8 +138,13 @@ void answered(QueuePair& qp, const Request& request, Ack ack) noexcept {
         case AckStatus::payload_revoked:
             return fail_message(qp, message, IBV_WC_LOC_PROT_ERR, VRDMA_VERR_REVOKED);
         case AckStatus::pages_absent:
+        case AckStatus::not_now:
             return wait_for_peers_pages(qp, message);
     }
+}
+
+bool may_pass(Ack ack) noexcept {
+    return ack.status == AckStatus::pages_absent || ack.status == AckStatus::not_now;
 }
 
 // Nobody answers on UC: only what went wrong here is known (IBA 9.8.2).
@@ -139,23 +155,28 @@ void sent_unreliably(QueuePair& qp, const Request& request, Ack ack) noexcept {
         return; // other members of the multicast group are still to come
     } else if (ack.status == AckStatus::ok) {
         arrived(qp, request);
-    } else if (ack.status == AckStatus::pages_absent && qp.page_waits < unreliable_page_waits) {
+    } else if (may_pass(ack) && qp.page_waits < unreliable_page_waits) {
         wait_for_pages(qp);
     } else {
         succeed(qp, request.message); // the rest would be dropped as well
     }
 }
 
-// Finds the payload of the next piece in this side's memory.
-vrdma_vendor_err open_payload(QueuePair& qp, const SendWqe& wqe, SpanList& payload) noexcept {
+} // namespace
+
+vrdma_vendor_err open_payload(QueuePair& qp, const SendWqe& wqe, std::uint64_t skip,
+                              SpanList& payload) noexcept {
     if (!wqe.inline_data.empty()) {
-        payload.add(wqe.inline_data);
+        const std::span rest = wqe.inline_data.subspan(skip);
+        payload.add(rest.first(std::min<std::uint64_t>(rest.size(), payload.room())));
         return VRDMA_VERR_NONE;
     }
     const std::uint32_t rights =
         wqe.is_fetch() ? std::uint32_t{IBV_ACCESS_LOCAL_WRITE} : MemoryRegion::local_read;
-    return qp.slice.gate().open_list(wqe.list(), qp.pd, rights, qp.sent, payload);
+    return qp.slice.gate().open_list(wqe.list(), qp.pd, rights, skip, payload);
 }
+
+namespace {
 
 // To a slice of another poller, whose answer comes later.
 std::optional<std::uint64_t> send_away(QueuePair& qp, const Request& request,
@@ -175,7 +196,7 @@ std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe,
         return 0;
     }
     SpanList payload{limit};
-    const vrdma_vendor_err error = open_payload(qp, wqe, payload);
+    const vrdma_vendor_err error = open_payload(qp, wqe, qp.sent, payload);
     if (error == VRDMA_VERR_ABSENT) {
         wait_for_own_pages(qp);
         return std::nullopt;
@@ -204,6 +225,8 @@ const vrdma_av* destination(const QueuePair& qp, const SendWqe& wqe) noexcept {
     return ah != nullptr && ah->pd == qp.pd ? &ah->av : nullptr;
 }
 
+} // namespace
+
 void execute_here(QueuePair& qp, const SendWqe& wqe) noexcept {
     const vrdma_vendor_err error = change_key(qp, wqe);
     if (error != VRDMA_VERR_NONE) {
@@ -213,6 +236,26 @@ void execute_here(QueuePair& qp, const SendWqe& wqe) noexcept {
     }
 }
 
+namespace {
+
+// And to those on the network.
+std::optional<std::uint64_t> end_multicast(QueuePair& qp, const Request& request,
+                                           const Route& route) noexcept {
+    roce::Port* const port = qp.slice.port();
+    const Ack ack =
+        port != nullptr ? roce::send_datagram(*port, qp, request, route) : Ack{AckStatus::ok};
+    if (may_pass(ack) && qp.page_waits < unreliable_page_waits) {
+        wait_for_pages(qp);
+        return std::nullopt;
+    }
+    if (ack.status == AckStatus::payload_revoked) {
+        fail_message(qp, request.message, IBV_WC_LOC_PROT_ERR, VRDMA_VERR_REVOKED);
+    } else {
+        succeed(qp, request.message);
+    }
+    return request.payload.bytes();
+}
+
 // To the next slice that has QPs in the group, or to the end of the message if there is none. The
 // QP's own slice is one like the others.
 std::optional<std::uint64_t> send_multicast(QueuePair& qp, const Request& request,
@@ -220,8 +263,7 @@ std::optional<std::uint64_t> send_multicast(QueuePair& qp, const Request& reques
     Engine& engine = qp.slice.engine();
     const auto* const next = engine.fabric().next_member(route.target.gid, qp.served_join);
     if (next == nullptr) {
-        succeed(qp, request.message);
-        return 0;
+        return end_multicast(qp, request, route);
     }
     SliceCore& to = *next->slice;
     const std::uint64_t before = std::exchange(qp.served_join, next->join);
@@ -241,9 +283,18 @@ SliceCore* find_target(const Fabric& fabric, const Route& route, const Request& 
                                : fabric.find(route.target, route.to, request.from);
 }
 
+// A GID that no device here has may be somebody's on the network.
+Ack send_out(QueuePair& qp, const Request& request, const std::optional<Route>& route) noexcept {
+    roce::Port* const port = qp.slice.port();
+    if (port == nullptr || !route || qp.slice.engine().fabric().knows(route->target)) {
+        return {AckStatus::no_answer};
+    }
+    return roce::send_datagram(*port, qp, request, *route);
+}
+
 std::optional<std::uint64_t> send_one_datagram(QueuePair& qp, const SendWqe& wqe) noexcept {
     SpanList payload{max_datagram_size};
-    const vrdma_vendor_err error = open_payload(qp, wqe, payload);
+    const vrdma_vendor_err error = open_payload(qp, wqe, qp.sent, payload);
     if (error == VRDMA_VERR_ABSENT) {
         wait_for_own_pages(qp);
         return std::nullopt;
@@ -269,7 +320,7 @@ std::optional<std::uint64_t> send_one_datagram(QueuePair& qp, const SendWqe& wqe
         return send_away(qp, request, route, *to);
     }
     conclude(qp, request,
-             to != nullptr ? receive_datagram(*to, *route, request) : Ack{AckStatus::no_answer});
+             to != nullptr ? receive_datagram(*to, *route, request) : send_out(qp, request, route));
     return payload.bytes();
 }
 
@@ -287,6 +338,9 @@ void conclude(QueuePair& qp, const Request& request, Ack ack) noexcept {
 }
 
 Turn send_messages(QueuePair& qp) noexcept {
+    if (qp.connection != nullptr && roce::is_remote(qp)) {
+        return roce::send_packets(qp);
+    }
     const Config& config = qp.slice.engine().config();
     std::uint64_t bytes_left = config.turn_bytes;
     SendWqe wqe;

@@ -313,13 +313,36 @@ Ack execute(QueuePair& qp, const Request& request) noexcept {
     }
 }
 
-Ack execute_for_srq(QueuePair& qp, const Request& request) noexcept {
-    if (!stand_in(qp, request.message.srqn)) {
+// Executes call(), of an XRC_RECV QP in the name of the SRQ.
+template <typename Call>
+Ack for_srq(QueuePair& qp, Srqn srqn, Call&& call) noexcept {
+    if (qp.type != QpType::xrc_recv) {
+        return call();
+    }
+    if (!stand_in(qp, srqn)) {
         return refuse(qp, AckStatus::invalid_request);
     }
-    const Ack ack = execute(qp, request);
+    const Ack ack = call();
     step_back(qp);
     return ack;
+}
+
+Ack open_read(QueuePair& qp, const Message& message) noexcept {
+    if (!accepts_fetch(qp) || (qp.attr.access_flags & IBV_ACCESS_REMOTE_READ) == 0) {
+        return refuse(qp, AckStatus::invalid_request);
+    }
+    const Access access{message.rkey,           qp.pd,          IBV_ACCESS_REMOTE_READ,
+                        message.remote_address, message.length, &qp};
+    SpanList first{1};
+    switch (qp.slice.gate().open(access, 0, first)) {
+        case VRDMA_VERR_NONE:
+            return answer(AckStatus::ok);
+        case VRDMA_VERR_ABSENT:
+            qp.slice.announce_page_faults();
+            return answer(AckStatus::pages_absent);
+        default:
+            return refuse(qp, AckStatus::access_error);
+    }
 }
 
 Ack carry_out(QueuePair& qp, const Request& request) noexcept {
@@ -327,7 +350,7 @@ Ack carry_out(QueuePair& qp, const Request& request) noexcept {
         return answer(AckStatus::no_answer);
     }
     establish(qp);
-    return qp.type == QpType::xrc_recv ? execute_for_srq(qp, request) : execute(qp, request);
+    return for_srq(qp, request.message.srqn, [&] { return execute(qp, request); });
 }
 
 // Once for each message.
@@ -348,6 +371,14 @@ Ack receive(QueuePair& qp, const Request& request) noexcept {
     const Ack ack = carry_out(qp, request);
     count(qp, request, ack);
     return ack;
+}
+
+Ack check_read(QueuePair& qp, const Message& message) noexcept {
+    return for_srq(qp, message.srqn, [&] { return open_read(qp, message); });
+}
+
+void refuse_request(QueuePair& qp) noexcept {
+    static_cast<void>(refuse(qp, AckStatus::invalid_request));
 }
 
 } // namespace vrdma::hca::soft

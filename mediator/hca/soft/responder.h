@@ -12,4 +12,10 @@ namespace vrdma::hca::soft {
 
 Ack receive(QueuePair& qp, const Request& request) noexcept;
 
+// Whether a READ would be executed, for who answers it later, piece by piece.
+Ack check_read(QueuePair& qp, const Message& message) noexcept;
+
+// The peer asked for what no QP does, or in a way that none does.
+void refuse_request(QueuePair& qp) noexcept;
+
 } // namespace vrdma::hca::soft

@@ -4,6 +4,7 @@
 #include "mediator/hca/soft/engine.h"
 #include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/qp_state.h"
+#include "mediator/hca/soft/roce/connection.h"
 #include "mediator/hca/soft/xrc.h"
 #include "mediator/memory/shared_words.h"
 
@@ -23,6 +24,8 @@ SliceCore::SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host)
       memory_{*spec.memory},
       host_{host},
       qpns_{spec.qpns},
+      port_{engine.find_port(spec.uplink)},
+      mac_{spec.mac},
       doorbells_{spec.doorbells},
       gate_{*spec.memory} {}
 
@@ -217,6 +220,9 @@ std::unique_ptr<QueuePair> SliceCore::remove(Qpn id) noexcept {
     QueuePair& qp = *node.mapped();
     engine_.scheduler().withdraw(qp);
     engine_.exchange().abandon(qp);
+    if (qp.connection != nullptr) {
+        roce::stop(*qp.connection);
+    }
     unbind_windows(qp);
     engine_.doorbells().detach(doorbells(qp), qp);
     engine_.fabric().changed();
@@ -307,6 +313,9 @@ void SliceCore::freeze() noexcept {
     for (const auto& [id, qp] : qps_) {
         engine_.scheduler().withdraw(*qp); // answers may have set timers
         qp->sent = 0;                      // an interrupted message starts again
+        if (qp->connection != nullptr) {
+            roce::pause(*qp->connection);
+        }
     }
     gate_.faults().forget_all(); // they are met again
     set_need_kick(true);

@@ -36,6 +36,9 @@ class alignas(cache_line) SliceCore {
     SliceHost& host() const noexcept { return host_; }
     MemoryGate& gate() noexcept { return gate_; }
     const QpnRange& qpns() const noexcept { return qpns_; }
+    // To the network, or nullptr.
+    roce::Port* port() const noexcept { return port_; }
+    const std::array<std::uint8_t, 6>& mac() const noexcept { return mac_; }
     bool frozen() const noexcept { return frozen_; }
     bool halted() const noexcept { return halted_; }
 
@@ -106,6 +109,8 @@ class alignas(cache_line) SliceCore {
     GuestMemory& memory_;
     SliceHost& host_;
     const QpnRange qpns_;
+    roce::Port* const port_;
+    const std::array<std::uint8_t, 6> mac_;
     const std::span<vrdma_doorbell_page> doorbells_;
     MemoryGate gate_;
     std::unordered_map<EqId, std::unique_ptr<EventQueue>> eqs_;

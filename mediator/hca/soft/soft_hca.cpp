@@ -13,8 +13,13 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const Config& config) {
     return std::unique_ptr<SoftHca>{new SoftHca{std::move(*pollers)}};
 }
 
+Result<> SoftHca::add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink) {
+    return pollers_->add_uplink(std::move(name), std::move(uplink));
+}
+
 Result<std::unique_ptr<Slice>> SoftHca::carve(const SliceSpec& spec, SliceHost& host) {
-    if (spec.memory == nullptr) {
+    const bool bound = !spec.uplink.empty();
+    if (spec.memory == nullptr || (bound && pollers_->find_uplink(spec.uplink) == nullptr)) {
         return fail(std::errc::invalid_argument);
     }
     return SoftSlice::carve(*pollers_, spec, host);

@@ -14,6 +14,15 @@ class SoftHca : public Hca {
 
     Result<std::unique_ptr<Slice>> carve(const SliceSpec& spec, SliceHost& host) override;
 
+    // Before any slice is carved that is bound to it: a way to the network, served by one poller.
+    Result<> add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink);
+    // The uplink's port, on the thread that serves it; for one that there is.
+    template <typename Call>
+    void with_port(const std::string& uplink, Call&& call) {
+        Poller* const poller = pollers_->find_uplink(uplink);
+        poller->run([&](Engine& engine) { call(*engine.find_port(uplink)); });
+    }
+
     // With Config::threads off: one round. Returns whether there was any work.
     bool poll() noexcept { return pollers_->poll(); }
 

@@ -76,7 +76,8 @@ MwState window_state(const MemoryRegion& window) {
 } // namespace
 
 SoftSlice::SoftSlice(Pollers& pollers, const SliceSpec& spec, SliceHost& host)
-    : pollers_{pollers}, poller_{pollers.quietest()} {
+    : pollers_{pollers},
+      poller_{spec.uplink.empty() ? pollers.quietest() : *pollers.find_uplink(spec.uplink)} {
     poller_.run([&](Engine& engine) {
         core_ = std::make_unique<SliceCore>(engine, spec, host);
         engine.add(*core_);

@@ -33,6 +33,14 @@ class WorkQueue {
 
     std::byte* entry() const noexcept { return entry_; }
 
+    // The same of a WQE that was taken and is not completed yet: its producer promised to leave it
+    // alone, which may not be so.
+    std::uint32_t peek(std::uint32_t index) const noexcept {
+        const auto ctrl = load_acquire(*reinterpret_cast<const std::uint32_t*>(place(index)));
+        return (ctrl & VRDMA_WQE_PHASE) == phase(index) ? ctrl | VRDMA_WQE_PHASE : 0;
+    }
+    std::byte* entry(std::uint32_t index) const noexcept { return place(index); }
+
     // Whether at least `count` WQEs, 1..depth, are posted: the last of them tells, since they are
     // posted in order.
     bool has(std::uint32_t count) const noexcept {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/roce/connection.h"
+
+#include <algorithm>
+
+#include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/peer.h"
+#include "mediator/hca/soft/roce/path.h"
+#include "mediator/hca/soft/roce/port.h"
+#include "mediator/hca/soft/roce/requester.h"
+
+namespace vrdma::hca::soft::roce {
+namespace {
+
+std::uint32_t mtu_bytes(std::uint8_t path_mtu) noexcept {
+    constexpr std::uint32_t smallest = 256;
+    const unsigned steps = std::clamp<unsigned>(path_mtu, IBV_MTU_256, IBV_MTU_4096) - IBV_MTU_256;
+    return smallest << steps;
+}
+
+bool is_quiet(const Connection& c) noexcept {
+    return c.out.sent.empty() && c.qp.sent == 0 && c.qp.parcel == nullptr;
+}
+
+// A GID that no device of this mediator has is somebody's on the network.
+void look_up(Connection& c) noexcept {
+    const Fabric& fabric = c.port.engine().fabric();
+    const auto route = route_of(c.qp);
+    c.epoch = fabric.epoch();
+    c.remote = route && !fabric.knows(route->target);
+    if (c.remote) {
+        c.path = make_path(c.qp.slice, *route, c.qp.attr.av);
+        c.path.source_port = flow_port(c.qp.attr.av, c.qp.id, Qpn{c.qp.attr.dest_qpn});
+    }
+    c.mtu = mtu_bytes(c.qp.attr.path_mtu);
+}
+
+} // namespace
+
+bool is_remote(QueuePair& qp) noexcept {
+    Connection& c = *qp.connection;
+    if (c.epoch != c.port.engine().fabric().epoch() && is_quiet(c)) {
+        look_up(c);
+    }
+    return c.remote;
+}
+
+void start_receiving(Connection& c) noexcept {
+    c.in.expected = c.qp.attr.rq_psn & psn_mask;
+    c.in.msn = 0;
+    look_up(c);
+}
+
+void start_sending(Connection& c) noexcept {
+    c.out.oldest = c.out.next = c.out.fresh = c.qp.attr.sq_psn & psn_mask;
+}
+
+void stop(Connection& c) noexcept {
+    if (!c.out.sent.empty()) {
+        c.qp.sq.seek(c.out.sent.front().index); // what is flushed, or forgotten
+    }
+    c.port.forget(c);
+    c.out = {};
+    c.in = {};
+    c.epoch = 0;
+}
+
+void pause(Connection& c) noexcept {
+    c.port.forget(c);
+    if (!c.out.sent.empty()) {
+        go_back(c);
+    }
+}
+
+} // namespace vrdma::hca::soft::roce

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/roce/path.h"
+
+#include <algorithm>
+
+namespace vrdma::hca::soft::roce {
+
+wire::Path make_path(const SliceCore& slice, const Route& route, const vrdma_av& av) noexcept {
+    constexpr std::uint8_t far = 64; // as hosts' IP stacks have it
+    wire::Path path;
+    path.type = static_cast<wire::Encapsulation>(route.source.type);
+    path.source_mac = slice.mac();
+    std::copy(std::begin(av.dmac), std::end(av.dmac), path.target_mac.begin());
+    path.source = route.source.gid;
+    path.target = route.target.gid;
+    path.traffic_class = av.traffic_class;
+    path.hop_limit = av.hop_limit != 0 ? av.hop_limit : far;
+    path.flow_label = av.flow_label & VRDMA_AV_FLOW_LABEL;
+    path.priority = av.sl & 7;
+    return path;
+}
+
+std::uint16_t flow_port(const vrdma_av& av, Qpn from, Qpn to) noexcept {
+    constexpr std::uint32_t ports = 0x3fff;
+    constexpr std::uint32_t first_port = 0xc000;
+    constexpr unsigned port_bits = 14;
+    std::uint32_t label = av.flow_label & VRDMA_AV_FLOW_LABEL;
+    if (label == 0) {
+        const std::uint64_t product = std::uint64_t{from.value} * to.value;
+        label = static_cast<std::uint32_t>(product ^ product >> 20 ^ product >> 40);
+    }
+    return static_cast<std::uint16_t>(first_port | ((label ^ (label >> port_bits)) & ports));
+}
+
+Route route_of(const wire::Packet& packet, QpType type) noexcept {
+    const wire::Path& path = packet.path;
+    const auto kind = static_cast<std::uint8_t>(path.type);
+    Route route;
+    route.type = type;
+    route.source = {path.source, kind};
+    route.target = {path.target, kind};
+    route.from = Qpn{packet.headers.source_qpn};
+    route.to = Qpn{packet.headers.target_qpn};
+    route.qkey = packet.headers.qkey;
+    std::ranges::copy(path.target, std::begin(route.av.dgid));
+    route.av.flow_label = path.flow_label;
+    route.av.hop_limit = path.hop_limit;
+    route.av.traffic_class = path.traffic_class;
+    return route;
+}
+
+} // namespace vrdma::hca::soft::roce

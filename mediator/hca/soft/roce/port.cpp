@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/roce/port.h"
+
+#include <algorithm>
+
+#include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/roce/datagram.h"
+#include "mediator/hca/soft/roce/opcode.h"
+#include "mediator/hca/soft/roce/requester.h"
+#include "mediator/hca/soft/roce/responder.h"
+#include "vrdma/roce.h"
+
+namespace vrdma::hca::soft::roce {
+namespace {
+
+constexpr std::uint16_t default_pkey = 0xffff;
+
+// The largest payload of IBA's five whose frame fits.
+std::uint32_t largest_mtu(std::size_t frame_size) noexcept {
+    constexpr std::uint32_t largest = 4096;
+    constexpr std::uint32_t smallest = 256;
+    // IPv6, UDP, BTH, and the longest extended headers: XRCETH and AtomicETH; an ICRC.
+    constexpr std::size_t headers = 14 + 4 + 40 + 8 + 12 + 4 + 28 + 4;
+    std::uint32_t mtu = largest;
+    while (mtu > smallest && mtu + headers > frame_size) {
+        mtu /= 2;
+    }
+    return mtu;
+}
+
+bool is_response(std::uint8_t opcode) noexcept {
+    const std::uint8_t operation = opcode & VRDMA_ROCE_OPERATION;
+    return operation >= VRDMA_ROCE_READ_RESPONSE_FIRST &&
+           operation <= VRDMA_ROCE_ATOMIC_ACKNOWLEDGE;
+}
+
+bool same(const Gid& gid, const std::uint8_t (&other)[16]) noexcept {
+    return std::equal(gid.begin(), gid.end(), std::begin(other));
+}
+
+// The QP talks to who has sent the packet, from the address that the packet was sent to.
+bool is_from_peer(const QueuePair& qp, const GidKey& target, const wire::Packet& packet) noexcept {
+    const GidKey* own = qp.slice.gid(qp.attr.av.sgid_index);
+    return own != nullptr && *own == target && same(packet.path.source, qp.attr.av.dgid) &&
+           transport_of(qp.type) == (packet.headers.opcode & VRDMA_ROCE_TRANSPORT);
+}
+
+} // namespace
+
+Port::Port(Engine& engine, std::unique_ptr<wire::Uplink> uplink, EventFd unknown_signal)
+    : engine_{engine},
+      uplink_{std::move(uplink)},
+      max_mtu_{largest_mtu(uplink_->frame_size())},
+      unknown_signal_{std::move(unknown_signal)} {
+    unknown_.reserve(max_unknown);
+}
+
+std::optional<Draft> Port::draft(const wire::Path& path, std::uint8_t opcode,
+                                 std::size_t payload_bytes) noexcept {
+    const std::span frame = uplink_->prepare();
+    const std::size_t header = wire::header_size(path, opcode);
+    if (frame.size() < header + payload_bytes + wire::trailer_size(payload_bytes)) {
+        return std::nullopt;
+    }
+    return Draft{frame, frame.subspan(header, payload_bytes)};
+}
+
+void Port::send(const Draft& draft, const wire::Path& path, const wire::Headers& headers) noexcept {
+    uplink_->commit(wire::finish(draft.frame, path, headers, draft.payload.size()));
+    unflushed_ = true;
+}
+
+void Port::await_room(Connection& c) noexcept {
+    if (!c.awaits_room.linked) {
+        awaits_room_.push_back(c);
+    }
+}
+
+void Port::answer_soon(Connection& c) noexcept {
+    if (!c.answers.linked) {
+        answers_.push_back(c);
+    }
+}
+
+void Port::set_timer(Connection& c) noexcept {
+    timers_.cancel(c);
+    timers_.set(c, c.out.deadline);
+}
+
+void Port::forget(Connection& c) noexcept {
+    timers_.cancel(c);
+    answers_.remove(c);
+    awaits_room_.remove(c);
+}
+
+bool Port::find_target(wire::Path& path) noexcept {
+    if (path.target_mac != wire::Mac{}) {
+        return true;
+    }
+    const auto found = neighbours_.find(path.target);
+    if (found == neighbours_.end()) {
+        ask_for(path.target);
+        return false;
+    }
+    path.target_mac = found->second;
+    return true;
+}
+
+void Port::ask_for(const Gid& gid) noexcept {
+    if (unknown_.size() < max_unknown && std::ranges::find(unknown_, gid) == unknown_.end()) {
+        unknown_.push_back(gid);
+        unknown_signal_.signal();
+    }
+}
+
+std::vector<Gid> Port::take_unknown() {
+    std::vector<Gid> unknown;
+    unknown.reserve(max_unknown);
+    unknown_.swap(unknown);
+    return unknown;
+}
+
+void Port::set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac) {
+    if (mac) {
+        neighbours_[gid] = *mac;
+    } else {
+        neighbours_.erase(gid);
+    }
+}
+
+bool Port::serve() noexcept {
+    const bool received = receive_some();
+    const bool answered = answer_some();
+    offer_room();
+    if (unflushed_) {
+        uplink_->flush();
+        unflushed_ = false;
+    }
+    return received || answered;
+}
+
+bool Port::receive_some() noexcept {
+    constexpr unsigned most = 64; // before QPs have their turn
+    unsigned count = 0;
+    for (; count < most; ++count) {
+        const std::span frame = uplink_->receive();
+        if (frame.empty()) {
+            break;
+        }
+        take(frame);
+        uplink_->release();
+    }
+    return count != 0;
+}
+
+bool Port::answer_some() noexcept {
+    const std::size_t turns = answers_.size();
+    for (std::size_t i = 0; i < turns; ++i) {
+        Connection* const c = answers_.pop_front();
+        if (c != nullptr && answer(*c)) {
+            answer_soon(*c);
+        }
+    }
+    return turns != 0;
+}
+
+void Port::offer_room() noexcept {
+    while (!awaits_room_.empty() && !uplink_->prepare().empty()) {
+        Connection& c = *awaits_room_.pop_front();
+        engine_.scheduler().wake(c.qp);
+    }
+}
+
+void Port::expire(Clock::time_point now) noexcept {
+    while (Connection* c = timers_.pop_due(now)) {
+        roce::expire(*c, now);
+    }
+}
+
+void Port::take(std::span<const std::byte> frame) noexcept {
+    wire::Packet packet;
+    if (wire::parse(frame, packet) == wire::Drop::none && packet.headers.pkey == default_pkey &&
+        !engine_.fabric().knows(
+            {packet.path.source, static_cast<std::uint8_t>(packet.path.type)})) {
+        dispatch(packet);
+    }
+}
+
+void Port::dispatch(const wire::Packet& packet) noexcept {
+    const wire::Headers& headers = packet.headers;
+    if ((headers.opcode & VRDMA_ROCE_TRANSPORT) == VRDMA_ROCE_UD) {
+        return receive_datagram(*this, packet);
+    }
+    const GidKey target{packet.path.target, static_cast<std::uint8_t>(packet.path.type)};
+    const SliceCore* slice = engine_.fabric().find(target, Qpn{headers.target_qpn}, nullptr);
+    QueuePair* const qp =
+        slice != nullptr && slice->port() == this ? slice->qp(Qpn{headers.target_qpn}) : nullptr;
+    if (qp == nullptr || qp->connection == nullptr || !is_from_peer(*qp, target, packet)) {
+        return;
+    }
+    Connection& c = *qp->connection;
+    if (!find_target(c.path)) {
+        c.path.target_mac = packet.path.source_mac; // whoever brought it knows the way back
+    }
+    qp->slice.count(VRDMA_COUNTER_RX_PACKETS);
+    if (is_response(headers.opcode)) {
+        receive_response(c, packet);
+    } else {
+        receive_request(c, packet);
+    }
+}
+
+} // namespace vrdma::hca::soft::roce

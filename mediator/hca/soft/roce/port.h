@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The port of an engine's slices to a network: packets out of and into an uplink, and whose they
+// are.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "mediator/base/event_fd.h"
+#include "mediator/hca/soft/fabric.h"
+#include "mediator/hca/soft/list.h"
+#include "mediator/hca/soft/roce/connection.h"
+#include "mediator/hca/soft/timers.h"
+#include "mediator/wire/packet.h"
+#include "mediator/wire/uplink.h"
+
+namespace vrdma::hca::soft {
+
+class Engine;
+
+namespace roce {
+
+// A packet that is being made. The payload is put in place, then it is sent.
+struct Draft {
+    std::span<std::byte> frame;
+    std::span<std::byte> payload;
+};
+
+class Port {
+  public:
+    Port(Engine& engine, std::unique_ptr<wire::Uplink> uplink, EventFd unknown_signal);
+    Port(const Port&) = delete;
+    Port& operator=(const Port&) = delete;
+    ~Port() = default;
+
+    Engine& engine() const noexcept { return engine_; }
+    int fd() const noexcept { return uplink_->fd(); }
+    // The largest enum ibv_mtu, in bytes, whose packets fit.
+    std::uint32_t max_mtu() const noexcept { return max_mtu_; }
+
+    // Room for a packet with so much payload; nothing while the network takes no more.
+    std::optional<Draft> draft(const wire::Path& path, std::uint8_t opcode,
+                               std::size_t payload_bytes) noexcept;
+    void send(const Draft& draft, const wire::Path& path, const wire::Headers& headers) noexcept;
+
+    // The connection gets a turn when there is room again.
+    void await_room(Connection& connection) noexcept;
+    // It has something to answer.
+    void answer_soon(Connection& connection) noexcept;
+    // expire() is called for it then, or earlier.
+    void set_timer(Connection& connection) noexcept;
+    // It has nothing under way any more.
+    void forget(Connection& connection) noexcept;
+    void reserve(std::size_t connections) { timers_.reserve(connections); }
+
+    // Puts the Ethernet address of the path's target into it, if that is not there. False while it
+    // is not known; the control thread is asked for it.
+    bool find_target(wire::Path& path) noexcept;
+    void set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac);
+    // What is to be found out, each once; signalled when there is something.
+    std::vector<Gid> take_unknown();
+    int unknown_fd() const noexcept { return unknown_signal_.fd(); }
+
+    // Takes some packets from the network, and answers. Returns whether there were any.
+    bool serve() noexcept;
+    // The thread that uses it has slept.
+    void woken() noexcept { uplink_->woken(); }
+    void expire(Clock::time_point now) noexcept;
+    const Timers<Connection>& timers() const noexcept { return timers_; }
+    // Packets have arrived.
+    bool pending() const noexcept { return !uplink_->receive().empty(); }
+
+  private:
+    bool receive_some() noexcept;
+    bool answer_some() noexcept;
+    void offer_room() noexcept;
+    void take(std::span<const std::byte> frame) noexcept;
+    void dispatch(const wire::Packet& packet) noexcept;
+    void ask_for(const Gid& gid) noexcept;
+
+    Engine& engine_;
+    const std::unique_ptr<wire::Uplink> uplink_;
+    const std::uint32_t max_mtu_;
+    bool unflushed_ = false;
+    List<Connection, &Connection::answers> answers_;
+    List<Connection, &Connection::awaits_room> awaits_room_;
+    Timers<Connection> timers_;
+    std::unordered_map<Gid, wire::Mac, GidHash> neighbours_;
+    static constexpr std::size_t max_unknown = 64;
+    std::vector<Gid> unknown_;
+    EventFd unknown_signal_;
+};
+
+} // namespace roce
+} // namespace vrdma::hca::soft

@@ -1,0 +1,593 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/roce/requester.h"
+
+#include <algorithm>
+
+#include "mediator/hca/soft/copy.h"
+#include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/qp_state.h"
+#include "mediator/hca/soft/requester.h"
+#include "mediator/hca/soft/retry.h"
+#include "mediator/hca/soft/roce/opcode.h"
+#include "mediator/hca/soft/roce/port.h"
+#include "mediator/hca/soft/scratch_watch.h"
+#include "mediator/hca/soft/send_completion.h"
+#include "vrdma/roce.h"
+
+namespace vrdma::hca::soft::roce {
+namespace {
+
+// What may be under way to a peer, and how often it is asked to acknowledge.
+constexpr std::int32_t window = 128;
+constexpr Psn packets_an_ack = 16;
+// What one QP may send before the others have their turn.
+constexpr unsigned turn_packets = 32;
+
+bool is_reliable(const Connection& c) noexcept {
+    return c.qp.reliable();
+}
+
+// The WQE at the head has a place in `sent` already.
+bool is_begun(const Outbound& out) noexcept {
+    return out.cursor < out.sent.size();
+}
+
+bool has_room(const Outbound& out) noexcept {
+    return distance(out.oldest, out.next) < window && (is_begun(out) || !out.sent.full());
+}
+
+// Another WQE may be begun, or the one that was is gone on with.
+bool may_go_on(const Connection& c, std::uint32_t ctrl) noexcept {
+    if (is_begun(c.out) || c.qp.sent != 0) {
+        return true;
+    }
+    const bool fenced = (ctrl & VRDMA_SQ_FENCE) != 0 && c.out.fetches != 0;
+    return c.qp.state() == IBV_QPS_RTS && !fenced;
+}
+
+void arm(Connection& c) noexcept {
+    c.out.deadline = c.port.engine().now() + ack_timeout(c.qp.attr.timeout);
+    c.port.set_timer(c);
+}
+
+// Completes the oldest WQE.
+bool finish_oldest(Connection& c, ibv_wc_status status, vrdma_vendor_err reason) noexcept {
+    QueuePair& qp = c.qp;
+    const Sent oldest = c.out.sent.front();
+    c.out.sent.pop_front();
+    c.out.fetches -= is_answered(oldest.opcode) ? 1 : 0;
+    if (c.out.cursor != 0) {
+        --c.out.cursor;
+    } else { // it was to be sent again
+        qp.sq.seek(oldest.index + 1);
+        qp.sent = 0;
+        c.out.next = add(oldest.last, 1);
+    }
+    qp.sq_started = !c.out.sent.empty();
+    qp.page_waits = 0;
+    const Message message = oldest.message();
+    if (status == IBV_WC_SUCCESS) {
+        count_success(qp.slice, message);
+        if (!message.signaled && !qp.signal_all) {
+            return true;
+        }
+    } else {
+        count_failure(qp.slice, status);
+    }
+    return write_completion(qp, oldest.index, message, status, reason);
+}
+
+// The oldest WQE fails, and with it the QP.
+void fail_oldest(Connection& c, ibv_wc_status status, vrdma_vendor_err reason) noexcept {
+    if (c.out.sent.empty()) {
+        return;
+    }
+    if (finish_oldest(c, status, reason)) {
+        fail_sending(c.qp);
+    }
+}
+
+// Nothing is under way that a WQE at the head would have to wait for.
+bool is_alone(const Outbound& out) noexcept {
+    return out.sent.empty() || (out.sent.size() == 1 && out.cursor == 0);
+}
+
+// A WQE that cannot be executed fails when all before it are done.
+Turn fail_in_turn(Connection& c, const SendWqe& wqe, ibv_wc_status status,
+                  vrdma_vendor_err reason) noexcept {
+    QueuePair& qp = c.qp;
+    if (!is_alone(c.out)) {
+        qp.slice.engine().scheduler().withdraw(qp);
+        return Turn::idle;
+    }
+    if (is_begun(c.out)) {
+        fail_oldest(c, status, reason);
+    } else {
+        fail_message(qp, wqe, status, reason);
+    }
+    return Turn::more;
+}
+
+Turn execute_in_turn(Connection& c, const SendWqe& wqe) noexcept {
+    if (!c.out.sent.empty()) {
+        c.qp.slice.engine().scheduler().withdraw(c.qp);
+        return Turn::idle;
+    }
+    execute_here(c.qp, wqe);
+    return Turn::more;
+}
+
+void begin(Connection& c, const SendWqe& wqe) noexcept {
+    c.qp.sq_started = true;
+    if (!is_reliable(c) || is_begun(c.out)) {
+        return;
+    }
+    const bool atomic = wqe.is_aligned();
+    const std::uint32_t packets = atomic ? 1 : packets_of(wqe.length, c.mtu);
+    c.out.sent.push_back({c.qp.sq.head(), c.out.next, add(c.out.next, packets - 1), wqe.opcode,
+                          wqe.signaled, wqe.length});
+    c.out.fetches += is_answered(wqe.opcode) ? 1 : 0;
+}
+
+// The guest must not change a WQE under way; the responder has seen what it was.
+bool is_unchanged(const Connection& c, const SendWqe& wqe) noexcept {
+    if (!is_begun(c.out)) {
+        return c.qp.sent <= wqe.length;
+    }
+    const Sent& sent = c.out.sent[c.out.cursor];
+    return sent.opcode == wqe.opcode && sent.length == wqe.length;
+}
+
+struct Piece {
+    std::uint64_t offset;
+    std::uint32_t bytes; // of payload in the packet
+    bool first;
+    bool last;
+};
+
+Piece next_piece(const Connection& c, const SendWqe& wqe) noexcept {
+    const std::uint64_t offset = c.qp.sent;
+    if (wqe.is_fetch()) {
+        return {offset, 0, true, true};
+    }
+    const auto bytes =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(c.mtu, wqe.length - offset));
+    return {offset, bytes, offset == 0, offset + bytes == wqe.length};
+}
+
+wire::Headers headers_of(const Connection& c, const SendWqe& wqe, const Piece& piece) noexcept {
+    wire::Headers headers;
+    headers.opcode = request_opcode(c.qp.type, wqe.opcode, piece.first, piece.last);
+    headers.solicited = wqe.solicited && piece.last;
+    headers.target_qpn = c.qp.attr.dest_qpn;
+    headers.psn = c.out.next;
+    headers.ack_request = is_reliable(c) && (piece.last || c.out.next % packets_an_ack == 0);
+    headers.address = wqe.remote_address + (wqe.opcode == VRDMA_SQ_RDMA_READ ? piece.offset : 0);
+    headers.rkey = wqe.rkey.value;
+    headers.length = static_cast<std::uint32_t>(
+        wqe.length - (wqe.opcode == VRDMA_SQ_RDMA_READ ? piece.offset : 0));
+    const bool swaps = wqe.opcode == VRDMA_SQ_ATOMIC_CMP_AND_SWP;
+    headers.swap_add = swaps ? wqe.swap : wqe.compare_add;
+    headers.compare = swaps ? wqe.compare_add : 0;
+    headers.imm = wqe.imm;
+    headers.srqn = wqe.srqn.value;
+    return headers;
+}
+
+// Copies the piece's bytes out of the guest's memory.
+vrdma_vendor_err fill(QueuePair& qp, const SendWqe& wqe, const Piece& piece,
+                      std::span<std::byte> payload) noexcept {
+    SpanList target{payload.size()};
+    if (!payload.empty()) {
+        target.add(payload);
+    }
+    SpanCursor to{target};
+    for (std::uint64_t done = 0; done < piece.bytes;) { // a span at least each time
+        SpanList source{piece.bytes - done};
+        const vrdma_vendor_err error = open_payload(qp, wqe, piece.offset + done, source);
+        if (error != VRDMA_VERR_NONE) {
+            return error;
+        }
+        const ScratchWatch watch{qp.slice.memory()};
+        SpanCursor from{source};
+        copy(to, from);
+        if (watch.tripped()) {
+            if (wqe.inline_data.empty()) {
+                release(qp.slice.memory(), source);
+            }
+            return VRDMA_VERR_REVOKED;
+        }
+        done += source.bytes();
+    }
+    return VRDMA_VERR_NONE;
+}
+
+// The packet is out.
+void advance(Connection& c, const SendWqe& wqe, const Piece& piece) noexcept {
+    QueuePair& qp = c.qp;
+    Outbound& out = c.out;
+    qp.sent += piece.bytes;
+    out.next = is_begun(out) && piece.last ? add(out.sent[out.cursor].last, 1) : add(out.next, 1);
+    if (distance(out.fresh, out.next) > 0) {
+        out.fresh = out.next;
+    } else {
+        qp.slice.count(VRDMA_COUNTER_RETRANSMITS);
+    }
+    if (!piece.last) {
+        return;
+    }
+    if (is_begun(out)) {
+        ++out.cursor;
+        qp.sq.advance();
+        qp.sent = 0;
+    } else {
+        succeed(qp, wqe); // UC: nobody answers
+    }
+}
+
+// What a READ has no place for is known before it is sent.
+vrdma_vendor_err check_sink(QueuePair& qp, const SendWqe& wqe) noexcept {
+    if (!wqe.is_fetch() || wqe.length == 0) {
+        return VRDMA_VERR_NONE;
+    }
+    SpanList sink{wqe.length - qp.sent};
+    return open_payload(qp, wqe, qp.sent, sink);
+}
+
+// Who does not answer when its Ethernet address is asked for, is as one that loses packets.
+Turn await_target(Connection& c, const SendWqe& wqe) noexcept {
+    begin(c, wqe);
+    if (is_reliable(c) && c.timer.place == Timer::unset) {
+        arm(c);
+    }
+    c.qp.slice.engine().scheduler().withdraw(c.qp);
+    c.port.await_room(c);
+    return Turn::idle;
+}
+
+// Sends the next packet of the WQE at the head.
+Turn send_packet(Connection& c, const SendWqe& wqe) noexcept {
+    QueuePair& qp = c.qp;
+    Scheduler& scheduler = qp.slice.engine().scheduler();
+    const Piece piece = next_piece(c, wqe);
+    const wire::Headers headers = headers_of(c, wqe, piece);
+    if (!c.port.find_target(c.path)) {
+        return await_target(c, wqe);
+    }
+    const auto draft = c.port.draft(c.path, headers.opcode, piece.bytes);
+    if (!draft) {
+        scheduler.withdraw(qp);
+        c.port.await_room(c);
+        return Turn::idle;
+    }
+    const vrdma_vendor_err unsound = check_sink(qp, wqe);
+    const vrdma_vendor_err error =
+        unsound != VRDMA_VERR_NONE ? unsound : fill(qp, wqe, piece, draft->payload);
+    if (error == VRDMA_VERR_ABSENT) {
+        wait_for_own_pages(qp);
+        return Turn::idle;
+    }
+    if (error != VRDMA_VERR_NONE) {
+        return fail_in_turn(c, wqe, IBV_WC_LOC_PROT_ERR, error);
+    }
+    begin(c, wqe);
+    c.port.send(*draft, c.path, headers);
+    if (is_reliable(c) && c.timer.place == Timer::unset) {
+        arm(c);
+    }
+    advance(c, wqe, piece);
+    return Turn::more;
+}
+
+Turn send_next(Connection& c, std::uint32_t ctrl) noexcept {
+    QueuePair& qp = c.qp;
+    SendWqe wqe;
+    if (const WqeError error = parse(qp.sq.entry(), ctrl, qp.send_limits, wqe)) {
+        return fail_in_turn(c, wqe, static_cast<ibv_wc_status>(error.status), error.reason);
+    }
+    if (!is_unchanged(c, wqe)) {
+        return fail_in_turn(c, wqe, IBV_WC_LOC_LEN_ERR, VRDMA_VERR_LENGTH);
+    }
+    if (wqe.is_local()) {
+        return execute_in_turn(c, wqe);
+    }
+    const bool fetches = wqe.is_fetch();
+    if (fetches && qp.attr.max_rd_atomic == 0) {
+        return fail_in_turn(c, wqe, IBV_WC_LOC_QP_OP_ERR, VRDMA_VERR_OPCODE);
+    }
+    if (fetches && !is_begun(c.out) && c.out.fetches >= qp.attr.max_rd_atomic) {
+        qp.slice.engine().scheduler().withdraw(qp);
+        return Turn::idle; // a response wakes it
+    }
+    return send_packet(c, wqe);
+}
+
+// The WQE of a packet that goes out, or of a response that comes in, is that of `psn`.
+void position(Connection& c, Psn psn) noexcept {
+    Outbound& out = c.out;
+    QueuePair& qp = c.qp;
+    out.next = psn;
+    for (out.cursor = 0; out.cursor < out.sent.size(); ++out.cursor) {
+        const Sent& sent = out.sent[out.cursor];
+        if (distance(psn, sent.last) >= 0) {
+            qp.sq.seek(sent.index);
+            qp.sent = std::uint64_t{static_cast<std::uint32_t>(distance(sent.first, psn))} * c.mtu;
+            return;
+        }
+        qp.sq.seek(sent.index + 1);
+    }
+    qp.sent = 0;
+}
+
+// All packets before that one have arrived, and what they ask for is there. Returns false if the
+// response to one of them is not: it was lost.
+bool arrived_before(Connection& c, Psn psn) noexcept {
+    Outbound& out = c.out;
+    bool complete = true;
+    const Psn before = out.oldest;
+    while (!out.sent.empty() && c.qp.may_send()) {
+        const Sent& oldest = out.sent.front();
+        if (distance(oldest.first, psn) <= 0) {
+            break;
+        }
+        if (is_answered(oldest.opcode)) {
+            const Psn due = distance(out.oldest, oldest.first) > 0 ? oldest.first : out.oldest;
+            complete = distance(due, psn) <= 0;
+            psn = due;
+            break;
+        }
+        if (distance(oldest.last, psn) <= 0) {
+            break;
+        }
+        out.oldest = add(oldest.last, 1);
+        if (!finish_oldest(c, IBV_WC_SUCCESS, VRDMA_VERR_NONE)) {
+            return true; // its CQ has failed, and the QP with it
+        }
+    }
+    if (distance(out.oldest, psn) > 0) {
+        out.oldest = psn;
+    }
+    if (out.oldest != before) {
+        out.recovering = false;
+        out.deadline = c.port.engine().now() + ack_timeout(c.qp.attr.timeout);
+        c.qp.refill_retries();
+    }
+    if (distance(out.next, out.oldest) > 0) {
+        position(c, out.oldest);
+    }
+    return complete;
+}
+
+// There may be room in the window, or nothing to wait for any more.
+void go_on(Connection& c) noexcept {
+    QueuePair& qp = c.qp;
+    if (qp.state() == IBV_QPS_SQD && c.out.sent.empty()) {
+        drained(qp);
+    }
+    qp.slice.engine().scheduler().wake(qp);
+}
+
+// Sends again, if there are tries left.
+void try_again(Connection& c) noexcept {
+    QueuePair& qp = c.qp;
+    if (qp.attr.timeout != 0 && qp.retries_left-- == 0) {
+        fail_oldest(c, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
+        return;
+    }
+    go_back(c);
+    arm(c);
+    qp.slice.engine().scheduler().wake(qp);
+}
+
+// A response got lost, as what came after it shows. What shows it again, shows nothing new.
+void recover(Connection& c) noexcept {
+    if (!c.out.recovering) {
+        c.out.recovering = true;
+        try_again(c);
+    }
+}
+
+void try_when_ready(Connection& c, std::uint8_t timer) noexcept {
+    QueuePair& qp = c.qp;
+    constexpr std::uint8_t without_end = 7;
+    qp.slice.count(VRDMA_COUNTER_RNR_NAKS);
+    if (qp.attr.rnr_retry != without_end && qp.rnr_retries_left-- == 0) {
+        fail_oldest(c, IBV_WC_RNR_RETRY_EXC_ERR, VRDMA_VERR_PEER);
+        return;
+    }
+    go_back(c);
+    qp.slice.engine().scheduler().wait_until(qp, Clock::now() + rnr_delay(timer));
+}
+
+void refused(Connection& c, std::uint32_t why) noexcept {
+    const bool aligned = c.out.sent.empty() || c.out.sent.front().opcode != VRDMA_SQ_ATOMIC_WRITE;
+    switch (why) {
+        case VRDMA_NAK_PSN_SEQUENCE:
+            return try_again(c);
+        case VRDMA_NAK_REMOTE_ACCESS:
+            return fail_oldest(c, IBV_WC_REM_ACCESS_ERR, VRDMA_VERR_PEER_ERROR);
+        case VRDMA_NAK_REMOTE_OPERATION:
+            return fail_oldest(c, IBV_WC_REM_OP_ERR, VRDMA_VERR_PEER_ERROR);
+        case VRDMA_NAK_INVALID_REQUEST:
+            return fail_oldest(c, IBV_WC_REM_INV_REQ_ERR,
+                               aligned ? VRDMA_VERR_PEER_ERROR : VRDMA_VERR_ALIGNMENT);
+        default:
+            return; // reserved: as if it was lost
+    }
+}
+
+void acknowledged(Connection& c, const wire::Headers& headers) noexcept {
+    const std::uint32_t type = VRDMA_GET(VRDMA_SYNDROME_TYPE, headers.syndrome);
+    const std::uint32_t value = VRDMA_GET(VRDMA_SYNDROME_VALUE, headers.syndrome);
+    const bool positive = type == VRDMA_SYNDROME_ACK;
+    if (!arrived_before(c, positive ? add(headers.psn, 1) : headers.psn)) {
+        return recover(c);
+    }
+    if (c.qp.flushes()) {
+        return;
+    }
+    if (type == VRDMA_SYNDROME_RNR_NAK) {
+        return try_when_ready(c, static_cast<std::uint8_t>(value));
+    }
+    if (type == VRDMA_SYNDROME_NAK) {
+        return refused(c, value);
+    }
+    go_on(c);
+}
+
+// Puts what the peer sent where the WQE says.
+vrdma_vendor_err place(QueuePair& qp, const SendWqe& wqe, std::uint64_t offset,
+                       std::span<const std::byte> bytes) noexcept {
+    SpanList source{bytes.size()};
+    if (!bytes.empty()) {
+        source.add({const_cast<std::byte*>(bytes.data()), bytes.size()}); // only read
+    }
+    SpanCursor from{source};
+    for (std::uint64_t done = 0; done < bytes.size();) { // a span at least each time
+        SpanList sink{bytes.size() - done};
+        const vrdma_vendor_err error = open_payload(qp, wqe, offset + done, sink);
+        if (error != VRDMA_VERR_NONE) {
+            return error;
+        }
+        const ScratchWatch watch{qp.slice.memory()};
+        SpanCursor to{sink};
+        copy(to, from);
+        if (watch.tripped()) {
+            release(qp.slice.memory(), sink);
+            return VRDMA_VERR_REVOKED;
+        }
+        done += sink.bytes();
+    }
+    return VRDMA_VERR_NONE;
+}
+
+// How the packet of a response must look like, of those that `sent` is answered by.
+bool is_well_formed(const Connection& c, const Sent& sent, const wire::Packet& packet) noexcept {
+    const std::uint8_t operation = packet.headers.opcode & VRDMA_ROCE_OPERATION;
+    const Psn psn = packet.headers.psn;
+    if (sent.message().is_atomic()) {
+        return operation == VRDMA_ROCE_ATOMIC_ACKNOWLEDGE;
+    }
+    if (operation == VRDMA_ROCE_ATOMIC_ACKNOWLEDGE) {
+        return false;
+    }
+    const bool last = psn == sent.last;
+    const bool ends =
+        operation == VRDMA_ROCE_READ_RESPONSE_LAST || operation == VRDMA_ROCE_READ_RESPONSE_ONLY;
+    const std::uint64_t expected =
+        sent.opcode == VRDMA_SQ_ATOMIC_WRITE ? 0
+        : !last                              ? c.mtu
+        : sent.length == 0
+            ? 0
+            : sent.length -
+                  std::uint64_t{static_cast<std::uint32_t>(distance(sent.first, psn))} * c.mtu;
+    return ends == last && packet.payload.size() == expected;
+}
+
+// A response that is expected now. Its WQE is read again.
+void take_response(Connection& c, const wire::Packet& packet) noexcept {
+    QueuePair& qp = c.qp;
+    const Sent sent = c.out.sent.front();
+    if (!is_well_formed(c, sent, packet)) {
+        return fail_oldest(c, IBV_WC_BAD_RESP_ERR, VRDMA_VERR_PEER);
+    }
+    SendWqe wqe;
+    const std::uint32_t ctrl = qp.sq.peek(sent.index);
+    if (ctrl == 0 || parse(qp.sq.entry(sent.index), ctrl, qp.send_limits, wqe) ||
+        wqe.opcode != sent.opcode || wqe.length != sent.length) {
+        return fail_oldest(c, IBV_WC_LOC_LEN_ERR, VRDMA_VERR_LENGTH);
+    }
+    std::uint64_t original = packet.headers.original;
+    const std::span bytes =
+        wqe.is_atomic() ? std::as_bytes(std::span{&original, 1}) : packet.payload;
+    const std::uint64_t offset =
+        std::uint64_t{static_cast<std::uint32_t>(distance(sent.first, packet.headers.psn))} * c.mtu;
+    const vrdma_vendor_err error = place(qp, wqe, offset, bytes);
+    if (error == VRDMA_VERR_ABSENT) { // asked for again when the page is there
+        go_back(c);
+        return wait_for_own_pages(qp);
+    }
+    if (error != VRDMA_VERR_NONE) {
+        return fail_oldest(c, IBV_WC_LOC_PROT_ERR, error);
+    }
+    c.out.oldest = add(packet.headers.psn, 1);
+    c.out.recovering = false;
+    c.out.deadline = c.port.engine().now() + ack_timeout(qp.attr.timeout);
+    qp.refill_retries();
+    if (packet.headers.psn == sent.last && !finish_oldest(c, IBV_WC_SUCCESS, VRDMA_VERR_NONE)) {
+        return;
+    }
+    if (distance(c.out.next, c.out.oldest) > 0) {
+        position(c, c.out.oldest);
+    }
+    go_on(c);
+}
+
+void answered(Connection& c, const wire::Packet& packet) noexcept {
+    const Psn psn = packet.headers.psn;
+    if (!arrived_before(c, psn)) {
+        return recover(c);
+    }
+    const bool due = !c.out.sent.empty() && is_answered(c.out.sent.front().opcode) &&
+                     c.out.oldest == psn && distance(c.out.sent.front().first, psn) >= 0;
+    if (due) {
+        take_response(c, packet);
+    }
+}
+
+} // namespace
+
+void go_back(Connection& c) noexcept {
+    c.port.engine().scheduler().withdraw(c.qp);
+    position(c, c.out.oldest);
+}
+
+Turn send_packets(QueuePair& qp) noexcept {
+    Connection& c = *qp.connection;
+    for (unsigned packets = 0; packets < turn_packets; ++packets) {
+        const bool waits = qp.timer.place != Timer::unset || c.awaits_room.linked;
+        const std::uint32_t ctrl = qp.may_send() && !waits ? qp.sq.peek() : 0;
+        if (ctrl == 0) {
+            return packets != 0 ? Turn::more : Turn::idle;
+        }
+        if ((is_reliable(c) && !has_room(c.out)) || !may_go_on(c, ctrl)) {
+            qp.slice.engine().scheduler().withdraw(qp);
+            return Turn::idle; // an acknowledgement wakes it
+        }
+        if (send_next(c, ctrl) == Turn::idle) {
+            return Turn::idle;
+        }
+    }
+    return Turn::more;
+}
+
+void receive_response(Connection& c, const wire::Packet& packet) noexcept {
+    const Psn psn = packet.headers.psn;
+    const bool expected = c.qp.may_send() && !c.qp.slice.frozen() &&
+                          distance(c.out.oldest, psn) >= 0 && distance(psn, c.out.fresh) > 0;
+    if (!expected) {
+        return; // an old one, or nobody's (IBA 9.7.4.2: ghost acknowledge)
+    }
+    if ((packet.headers.opcode & VRDMA_ROCE_OPERATION) == VRDMA_ROCE_ACKNOWLEDGE) {
+        acknowledged(c, packet.headers);
+    } else {
+        answered(c, packet);
+    }
+}
+
+void expire(Connection& c, Clock::time_point now) noexcept {
+    QueuePair& qp = c.qp;
+    if (!qp.may_send() || c.out.sent.empty()) {
+        return;
+    }
+    if (qp.timer.place != Timer::unset) { // it waits for the peer's receives, or for pages
+        return arm(c);
+    }
+    if (now < c.out.deadline) {
+        return c.port.set_timer(c);
+    }
+    qp.slice.count(VRDMA_COUNTER_ACK_TIMEOUTS);
+    try_again(c);
+}
+
+} // namespace vrdma::hca::soft::roce

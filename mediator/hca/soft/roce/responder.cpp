@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/roce/responder.h"
+
+#include <algorithm>
+
+#include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/responder.h"
+#include "mediator/hca/soft/roce/opcode.h"
+#include "mediator/hca/soft/roce/port.h"
+#include "vrdma/roce.h"
+
+namespace vrdma::hca::soft::roce {
+namespace {
+
+// What one QP may answer before the others have their turn.
+constexpr unsigned turn_packets = 32;
+// Of the RNR NAK for a page that this side's driver is asked for: 0.64 ms, IBA table 46.
+constexpr std::uint8_t pages_timer = 13;
+
+constexpr std::uint8_t syndrome(vrdma_syndrome_type type, std::uint32_t value) noexcept {
+    return static_cast<std::uint8_t>(VRDMA_SET(VRDMA_SYNDROME_TYPE, std::uint32_t{type}) |
+                                     VRDMA_SET(VRDMA_SYNDROME_VALUE, value));
+}
+constexpr std::uint8_t positive = syndrome(VRDMA_SYNDROME_ACK, VRDMA_SYNDROME_NO_CREDITS);
+
+wire::Headers answer_headers(const Connection& c, std::uint8_t operation, Psn psn,
+                             std::uint8_t aeth) noexcept {
+    wire::Headers headers;
+    headers.opcode = transport_of(c.qp.type) | operation;
+    headers.target_qpn = c.qp.attr.dest_qpn;
+    headers.psn = psn;
+    headers.syndrome = aeth;
+    headers.msn = c.in.msn;
+    return headers;
+}
+
+// Returns false if there is no room: then the peer will ask again.
+bool send_acknowledge(Connection& c, Psn psn, std::uint8_t aeth) noexcept {
+    const wire::Headers headers = answer_headers(c, VRDMA_ROCE_ACKNOWLEDGE, psn, aeth);
+    const auto draft = c.port.draft(c.path, headers.opcode, 0);
+    if (draft) {
+        c.port.send(*draft, c.path, headers);
+    }
+    return draft.has_value();
+}
+
+void refuse(Connection& c, Psn psn, vrdma_nak why) noexcept {
+    c.in.open = false;
+    if (c.qp.reliable()) {
+        c.in.told_gap = send_acknowledge(c, psn, syndrome(VRDMA_SYNDROME_NAK, why));
+    }
+}
+
+// The peer broke a rule that its QP's packets alone show (IBA 9.9.3, class C).
+void refuse_sequence(Connection& c, Psn psn) noexcept {
+    refuse(c, psn, VRDMA_NAK_INVALID_REQUEST);
+    refuse_request(c.qp);
+}
+
+void acknowledge_soon(Connection& c) noexcept {
+    if (c.qp.reliable()) {
+        c.in.ack_due = true;
+        c.port.answer_soon(c);
+    }
+}
+
+// What became of the packet with the expected PSN.
+void conclude(Connection& c, Psn psn, Ack ack) noexcept {
+    switch (ack.status) {
+        case AckStatus::ok:
+        case AckStatus::no_answer:
+        case AckStatus::payload_revoked:
+            return;
+        case AckStatus::receiver_not_ready:
+            if (c.qp.reliable()) {
+                c.in.told_gap =
+                    send_acknowledge(c, psn, syndrome(VRDMA_SYNDROME_RNR_NAK, ack.rnr_timer));
+            }
+            return;
+        case AckStatus::pages_absent:
+        case AckStatus::not_now:
+            if (c.qp.reliable()) {
+                c.in.told_gap =
+                    send_acknowledge(c, psn, syndrome(VRDMA_SYNDROME_RNR_NAK, pages_timer));
+            }
+            return;
+        case AckStatus::invalid_request:
+            return refuse(c, psn, VRDMA_NAK_INVALID_REQUEST);
+        case AckStatus::access_error:
+            return refuse(c, psn, VRDMA_NAK_REMOTE_ACCESS);
+        case AckStatus::operation_error:
+            return refuse(c, psn, VRDMA_NAK_REMOTE_OPERATION);
+    }
+}
+
+Message message_of(const wire::Headers& headers, vrdma_sq_opcode opcode) noexcept {
+    Message message;
+    message.opcode = opcode;
+    message.solicited = headers.solicited;
+    message.imm = headers.imm;
+    message.length = headers.length;
+    message.rkey = Key{headers.rkey};
+    message.remote_address = headers.address;
+    message.compare_add =
+        opcode == VRDMA_SQ_ATOMIC_CMP_AND_SWP ? headers.compare : headers.swap_add;
+    message.swap = headers.swap_add;
+    message.srqn = Srqn{headers.srqn};
+    return message;
+}
+
+bool is_write(vrdma_sq_opcode opcode) noexcept {
+    return opcode == VRDMA_SQ_RDMA_WRITE || opcode == VRDMA_SQ_RDMA_WRITE_WITH_IMM;
+}
+
+// A middle or last packet goes on with what its first packet began.
+bool goes_on(const Inbound& in, const RequestPacket& request) noexcept {
+    return in.open && is_write(in.message.opcode) == is_write(request.opcode);
+}
+
+bool has_right_size(const Connection& c, const RequestPacket& request, std::uint64_t length,
+                    std::uint64_t payload) noexcept {
+    if (is_write(request.opcode)) {
+        const std::uint64_t left = length - c.in.offset;
+        if (length > max_message_size) {
+            return false;
+        }
+        return request.last ? payload == left && payload <= c.mtu
+                            : payload == c.mtu && payload < left;
+    }
+    if (!request.last) {
+        return payload == c.mtu;
+    }
+    return payload <= c.mtu && (request.first || payload != 0);
+}
+
+// The packet's piece of the message under way. How long a SEND is only its last packet tells; until
+// then it is longer than what has come by a byte at least.
+Message next_piece(Connection& c, const RequestPacket& request,
+                   const wire::Packet& packet) noexcept {
+    Inbound& in = c.in;
+    const wire::Headers& headers = packet.headers;
+    if (request.first) {
+        in.message = message_of(headers, request.opcode);
+        in.offset = 0;
+    } else {
+        in.message.opcode = request.opcode;
+        in.message.solicited = headers.solicited;
+        in.message.imm = headers.imm;
+        in.message.srqn = Srqn{headers.srqn};
+        if (request.opcode == VRDMA_SQ_SEND_WITH_INV) {
+            in.message.rkey = Key{headers.rkey};
+        }
+    }
+    if (!is_write(request.opcode)) {
+        in.message.length = in.offset + packet.payload.size() + (request.last ? 0 : 1);
+    }
+    return in.message;
+}
+
+// A SEND's or a WRITE's packet. Returns what became of it.
+Ack execute_piece(Connection& c, const RequestPacket& request,
+                  const wire::Packet& packet) noexcept {
+    const Message message = next_piece(c, request, packet);
+    SpanList payload{packet.payload.size()};
+    if (!packet.payload.empty()) {
+        payload.add({const_cast<std::byte*>(packet.payload.data()), packet.payload.size()});
+    }
+    return receive(c.qp, {message, nullptr, payload, c.in.offset});
+}
+
+void receive_piece(Connection& c, const RequestPacket& request,
+                   const wire::Packet& packet) noexcept {
+    Inbound& in = c.in;
+    const Psn psn = packet.headers.psn;
+    if (request.first ? in.open : !goes_on(in, request)) {
+        return refuse_sequence(c, psn);
+    }
+    in.offset = request.first ? 0 : in.offset;
+    const std::uint64_t length = request.first ? packet.headers.length : in.message.length;
+    if (!has_right_size(c, request, length, packet.payload.size())) {
+        return refuse_sequence(c, psn);
+    }
+    const Ack ack = execute_piece(c, request, packet);
+    if (ack.status != AckStatus::ok) {
+        return conclude(c, psn, ack);
+    }
+    in.open = !request.last;
+    in.offset += packet.payload.size();
+    in.expected = add(in.expected, 1);
+    in.told_gap = false;
+    in.msn = add(in.msn, request.last ? 1 : 0);
+    if (packet.headers.ack_request) {
+        acknowledge_soon(c);
+    }
+}
+
+// Atomics are executed as they come; their answer is kept.
+Ack execute_atomic(Connection& c, Fetch& fetch, const wire::Packet& packet) noexcept {
+    const bool writes = fetch.message.opcode == VRDMA_SQ_ATOMIC_WRITE;
+    fetch.message.length = sizeof(fetch.original);
+    SpanList payload{sizeof(fetch.original)};
+    if (writes) {
+        payload.add({const_cast<std::byte*>(packet.payload.data()), packet.payload.size()});
+    } else {
+        payload.add(std::as_writable_bytes(std::span{&fetch.original, 1}));
+    }
+    return receive(c.qp, {fetch.message, nullptr, payload, 0});
+}
+
+// Forgets what the peer has seen the answer of, for room. Returns false if there is none: the peer
+// asks for more at a time than it may (IBA 9.7.4.1.7).
+bool make_room(Connection& c) noexcept {
+    auto& fetches = c.in.fetches;
+    const std::size_t most = std::min<std::size_t>(
+        Inbound::max_fetches, std::max<std::size_t>(1, c.qp.attr.max_dest_rd_atomic));
+    while (fetches.size() >= most) {
+        if (!fetches.front().is_answered() && !fetches.front().repeated) {
+            return false;
+        }
+        fetches.pop_front();
+    }
+    return true;
+}
+
+// A READ is answered in packets, of which each is executed when it is made.
+void receive_fetch(Connection& c, const RequestPacket& request,
+                   const wire::Packet& packet) noexcept {
+    Inbound& in = c.in;
+    const Psn psn = packet.headers.psn;
+    const bool writes = request.opcode == VRDMA_SQ_ATOMIC_WRITE;
+    const bool reads = request.opcode == VRDMA_SQ_RDMA_READ;
+    if (in.open || packet.payload.size() != (writes ? sizeof(std::uint64_t) : 0) ||
+        (reads && packet.headers.length > max_message_size) || !make_room(c)) {
+        return refuse_sequence(c, psn);
+    }
+    Fetch fetch{.first = psn, .last = psn, .message = message_of(packet.headers, request.opcode)};
+    if (reads) {
+        fetch.last = add(psn, packets_of(fetch.message.length, c.mtu) - 1);
+        const Ack ack = check_read(c.qp, fetch.message);
+        if (ack.status != AckStatus::ok) {
+            return conclude(c, psn, ack);
+        }
+    } else {
+        const Ack ack = execute_atomic(c, fetch, packet);
+        if (ack.status != AckStatus::ok) {
+            return conclude(c, psn, ack);
+        }
+    }
+    in.fetches.push_back(fetch);
+    in.expected = add(fetch.last, 1);
+    in.msn = add(in.msn, 1);
+    in.told_gap = false;
+    c.port.answer_soon(c);
+}
+
+// It came before: its answer was lost, or is late (IBA 9.7.5.1.2). Nothing is executed again but a
+// READ, of which the peer may want only the rest.
+void receive_duplicate(Connection& c, const RequestPacket& request, Psn psn) noexcept {
+    c.qp.slice.count(VRDMA_COUNTER_DUPLICATE_REQUESTS);
+    if (!is_answered(request.opcode)) {
+        return acknowledge_soon(c);
+    }
+    for (std::size_t i = 0; i < c.in.fetches.size(); ++i) {
+        Fetch& fetch = c.in.fetches[i];
+        if (fetch.message.opcode == request.opcode && distance(fetch.first, psn) >= 0 &&
+            distance(psn, fetch.last) >= 0) {
+            const auto from = static_cast<std::uint32_t>(distance(fetch.first, psn));
+            fetch.answered = std::min(fetch.answered, from);
+            fetch.repeated = true;
+            return c.port.answer_soon(c);
+        }
+    }
+}
+
+void receive_reliable(Connection& c, const RequestPacket& request,
+                      const wire::Packet& packet) noexcept {
+    const std::int32_t ahead = distance(c.in.expected, packet.headers.psn);
+    if (ahead < 0) {
+        return receive_duplicate(c, request, packet.headers.psn);
+    }
+    if (ahead > 0) {
+        c.qp.slice.count(VRDMA_COUNTER_OUT_OF_SEQUENCE);
+        if (!c.in.told_gap) {
+            c.in.told_gap = send_acknowledge(c, c.in.expected,
+                                             syndrome(VRDMA_SYNDROME_NAK, VRDMA_NAK_PSN_SEQUENCE));
+        }
+        return;
+    }
+    if (is_answered(request.opcode)) {
+        receive_fetch(c, request, packet);
+    } else {
+        receive_piece(c, request, packet);
+    }
+}
+
+// After a gap everything is dropped up to the next message (IBA 9.8.3.1).
+void receive_unreliable(Connection& c, const RequestPacket& request,
+                        const wire::Packet& packet) noexcept {
+    Inbound& in = c.in;
+    const Psn psn = packet.headers.psn;
+    const bool gap = psn != in.expected;
+    in.expected = psn;
+    if (gap || request.first) {
+        in.open = false;
+    }
+    if (request.first || in.open) {
+        receive_piece(c, request, packet);
+    }
+    in.open = in.open && in.expected != psn;
+    in.expected = add(psn, 1);
+}
+
+// The bytes of a READ that go into its next response.
+struct Slot {
+    std::uint64_t offset;
+    std::uint32_t bytes;
+    bool last;
+};
+
+Slot next_slot(const Connection& c, const Fetch& fetch) noexcept {
+    const std::uint64_t offset = std::uint64_t{fetch.answered} * c.mtu;
+    const std::uint64_t left = fetch.message.length - offset;
+    return {offset, static_cast<std::uint32_t>(std::min<std::uint64_t>(left, c.mtu)),
+            add(fetch.first, fetch.answered) == fetch.last};
+}
+
+enum class Sending : std::uint8_t { sent, no_room, failed };
+
+Sending send_read_response(Connection& c, Fetch& fetch) noexcept {
+    const Slot slot = next_slot(c, fetch);
+    const Psn psn = add(fetch.first, fetch.answered);
+    const wire::Headers headers =
+        answer_headers(c, pick(read_responses, fetch.answered == 0, slot.last), psn, positive);
+    const auto draft = c.port.draft(c.path, headers.opcode, slot.bytes);
+    if (!draft) {
+        return Sending::no_room;
+    }
+    SpanList payload{slot.bytes};
+    if (slot.bytes != 0) {
+        payload.add(draft->payload);
+    }
+    const Ack ack = receive(c.qp, {fetch.message, nullptr, payload, slot.offset});
+    if (ack.status != AckStatus::ok) {
+        conclude(c, psn, ack);
+        return Sending::failed;
+    }
+    c.port.send(*draft, c.path, headers);
+    ++fetch.answered;
+    return Sending::sent;
+}
+
+Sending send_atomic_response(Connection& c, Fetch& fetch) noexcept {
+    const bool writes = fetch.message.opcode == VRDMA_SQ_ATOMIC_WRITE;
+    wire::Headers headers =
+        answer_headers(c, writes ? VRDMA_ROCE_READ_RESPONSE_ONLY : VRDMA_ROCE_ATOMIC_ACKNOWLEDGE,
+                       fetch.first, positive);
+    headers.original = fetch.original;
+    const auto draft = c.port.draft(c.path, headers.opcode, 0);
+    if (!draft) {
+        return Sending::no_room;
+    }
+    c.port.send(*draft, c.path, headers);
+    ++fetch.answered;
+    return Sending::sent;
+}
+
+// The first that is not answered to its end.
+Fetch* next_fetch(Inbound& in) noexcept {
+    for (std::size_t i = 0; i < in.fetches.size(); ++i) {
+        Fetch& fetch = in.fetches[i];
+        if (!fetch.is_answered()) {
+            return &fetch;
+        }
+    }
+    return nullptr;
+}
+
+} // namespace
+
+void receive_request(Connection& c, const wire::Packet& packet) noexcept {
+    const RequestPacket request = read_request(packet.headers.opcode);
+    if (!request.valid || !c.qp.may_receive() || c.qp.slice.frozen()) {
+        return;
+    }
+    if (c.qp.reliable()) {
+        receive_reliable(c, request, packet);
+    } else {
+        receive_unreliable(c, request, packet);
+    }
+}
+
+bool answer(Connection& c) noexcept {
+    for (unsigned packets = 0; packets < turn_packets; ++packets) {
+        if (!c.qp.may_receive() || c.qp.slice.frozen()) {
+            return false;
+        }
+        Fetch* const fetch = next_fetch(c.in);
+        if (fetch == nullptr) {
+            c.in.ack_due =
+                c.in.ack_due && !send_acknowledge(c, add(c.in.expected, psn_mask), positive);
+            return c.in.ack_due;
+        }
+        const Sending sending = fetch->message.opcode == VRDMA_SQ_RDMA_READ
+                                    ? send_read_response(c, *fetch)
+                                    : send_atomic_response(c, *fetch);
+        if (sending != Sending::sent) {
+            return sending == Sending::no_room;
+        }
+    }
+    return true;
+}
+
+} // namespace vrdma::hca::soft::roce
