@@ -66,10 +66,11 @@ std::unique_ptr<GuestMemory> Guest::default_memory() {
 }
 
 Guest::Guest(hca::Hca& hca, std::string name, const hca::Gid& gid,
-             std::unique_ptr<GuestMemory> memory, const hca::QpnRange& qpns)
+             std::unique_ptr<GuestMemory> memory, const hca::QpnRange& qpns, std::string uplink)
     : name_{std::move(name)},
       gid_{gid},
       qpns_{qpns},
+      uplink_{std::move(uplink)},
       memory_{std::move(memory)},
       pages_{*memory_},
       doorbells_{new_doorbells(), std::free} {
@@ -94,6 +95,7 @@ void Guest::carve(hca::Hca& hca) {
                               .doorbells = {doorbells_.get(), doorbell_pages},
                               .kick_fd = kick_.fd(),
                               .qpns = qpns_,
+                              .uplink = uplink_,
                               .max_qp = 1 << 16,
                               .max_cq = 1 << 16,
                               .max_mr = 1 << 16},

@@ -49,7 +49,8 @@ class Guest final : public hca::SliceHost {
     static constexpr PdId pd{1};
 
     Guest(hca::Hca& hca, std::string name, const hca::Gid& gid,
-          std::unique_ptr<GuestMemory> memory = default_memory(), const hca::QpnRange& qpns = {});
+          std::unique_ptr<GuestMemory> memory = default_memory(), const hca::QpnRange& qpns = {},
+          std::string uplink = {});
     Guest(const Guest&) = delete;
     Guest& operator=(const Guest&) = delete;
     ~Guest() override;
@@ -101,6 +102,7 @@ class Guest final : public hca::SliceHost {
     const std::string name_;
     hca::Gid gid_;
     const hca::QpnRange qpns_;
+    const std::string uplink_;
     std::unique_ptr<GuestMemory> memory_;
     PageAllocator pages_;
     std::unique_ptr<vrdma_doorbell_page[], void (*)(void*)> doorbells_;

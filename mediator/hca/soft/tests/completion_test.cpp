@@ -301,7 +301,7 @@ TEST_F(Completions, ModeratedByTime) {
     write_nothing();
     std::optional<Event> event;
     while (!event && std::chrono::steady_clock::now() - before < std::chrono::seconds{20}) {
-        hca_->poll();
+        poll();
         event = a_.eq().poll();
     }
     EXPECT_GE(std::chrono::steady_clock::now() - before, period);

@@ -149,8 +149,8 @@ TEST_F(HostileWqe, ShrinksWhileItIsSent) {
     const vrdma_sge source = from.sge();
     a_qp_.post_send(
         {.opcode = VRDMA_SQ_RDMA_WRITE, .sges = {&source, 1}, .rkey = to.key, .raddr = to.start});
-    hca_->poll();
-    hca_->poll();
+    poll();
+    poll();
     a_qp_.buffer().at<vrdma_sge>(vrdma_sq_offset(7) + VRDMA_SQ_PAYLOAD_OFFSET)->length = 10;
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_LOC_LEN_ERR);
 }

@@ -39,7 +39,7 @@ TEST_F(Migration, PeersOfAFrozenSliceTryAgain) {
                      .inline_data = Buffer::pattern(1, 8),
                      .rkey = b_mr_.key,
                      .raddr = b_mr_.start});
-    hca_->poll();
+    poll();
     EXPECT_EQ(b_mr_.buffer.read(0, 8), std::vector<std::byte>(8));
     b_.slice().thaw();
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
@@ -97,11 +97,11 @@ TEST_F(Migration, LongMessageStartsAgain) {
     const vrdma_sge target = to.sge();
     b_qp_.post_recv({&target, 1});
     a_qp_.post_send({.sges = {&source, 1}});
-    hca_->poll();
-    hca_->poll();
+    poll();
+    poll();
     a_.migrate(*hca_);
-    hca_->poll();
-    hca_->poll();
+    poll();
+    poll();
     b_.migrate(*hca_);
     EXPECT_EQ(wait(b_cq_).byte_len, length);
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
@@ -112,7 +112,7 @@ TEST_F(Migration, LongMessageStartsAgain) {
 TEST_F(Migration, RetriesAreCountedOn) {
     ASSERT_TRUE(b_.slice().modify_qp(b_qp_.id(), state_attr(IBV_QPS_ERR)));
     a_qp_.post_send({});
-    hca_->poll();
+    poll();
     a_.slice().freeze();
     const hca::QpState state = a_.slice().save_qp(a_qp_.id());
     EXPECT_EQ(state.sq_started, 1);

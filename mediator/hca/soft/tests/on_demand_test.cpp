@@ -49,7 +49,7 @@ class OnDemand : public ConnectedPair {
                         VRDMA_GET(VRDMA_FAULT_COUNT, event->detail),
                         (event->detail & VRDMA_FAULT_WRITE) != 0};
             }
-            hca_->poll();
+            poll();
         }
         ADD_FAILURE() << "no page fault";
         return {};

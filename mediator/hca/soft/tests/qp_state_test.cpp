@@ -121,7 +121,7 @@ TEST_F(QpState, ErrorFlushesBothQueuesInOrder) {
         a_qp_.post_recv({});
         a_qp_.post_send({.flags = 0});
     }
-    hca_->poll(); // the first is tried, and waits for its peer
+    poll(); // the first is tried, and waits for its peer
     ASSERT_TRUE(move(a_, a_qp_, IBV_QPS_ERR));
     for (const bool receive : {false, true}) {
         for (std::uint32_t i = 0; i < 3; ++i) {
@@ -180,7 +180,7 @@ TEST_F(QpState, DrainsWhatWasBegun) {
     a_qp_.write_send({});
     a_qp_.write_send({.opcode = VRDMA_SQ_RDMA_WRITE});
     a_qp_.announce_sends();
-    hca_->poll();
+    poll();
     vrdma_qp_attr attr = state_attr(IBV_QPS_SQD);
     attr.attr_mask |= IBV_QP_EN_SQD_ASYNC_NOTIFY;
     attr.sq_drained_notify = 1;
@@ -221,12 +221,12 @@ TEST_F(QpState, LongMessageSurvivesAReconnect) {
     const vrdma_sge target = to.sge();
     b_qp_.post_recv({&target, 1});
     a_qp_.post_send({.sges = {&source, 1}});
-    hca_->poll();
-    hca_->poll();
+    poll();
+    poll();
     ASSERT_TRUE(move(b_, b_qp_, IBV_QPS_RESET));
     b_qp_.reset();
     to.buffer.write(0, std::vector<std::byte>(length));
-    hca_->poll();
+    poll();
     connect(b_, b_qp_, a_.gid(), a_qp_.id());
     b_qp_.post_recv({&target, 1});
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
@@ -243,7 +243,7 @@ TEST_F(QpState, DestroyEndsAMessageQuietly) {
     const vrdma_sge target = to.sge();
     b_qp_.post_recv({&target, 1});
     a_qp_.post_send({.sges = {&source, 1}});
-    hca_->poll();
+    poll();
     a_.slice().destroy_qp(a_qp_.id());
     settle();
     EXPECT_FALSE(a_cq_.poll());

@@ -51,7 +51,7 @@ TEST(RetryDelays, AreThoseOfTheSpecification) {
 TEST_F(Retry, WaitsForAReceive) {
     a_qp_.post_send(
         {.flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE, .inline_data = Buffer::pattern(1, 9)});
-    hca_->poll();
+    poll();
     EXPECT_FALSE(a_cq_.poll());
     const vrdma_sge to = b_mr_.sge();
     b_qp_.post_recv({&to, 1});
@@ -99,7 +99,7 @@ TEST_F(Retry, RnrRetrySevenIsWithoutEnd) {
     sender.post_send({});
     const auto until = Clock::now() + std::chrono::milliseconds{5};
     while (Clock::now() < until) {
-        hca_->poll();
+        poll();
     }
     EXPECT_FALSE(a_cq_.poll());
     receiver.post_recv({});
@@ -158,7 +158,7 @@ TEST_F(Retry, FindsAPeerThatComesLate) {
     GuestQp receiver = b_.create_qp(b_cq_, b_cq_);
     connect(a_, sender, b_.gid(), receiver.id());
     sender.post_send({});
-    hca_->poll();
+    poll();
     connect(b_, receiver, a_.gid(), sender.id());
     receiver.post_recv({});
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);

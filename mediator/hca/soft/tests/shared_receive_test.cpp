@@ -118,7 +118,7 @@ TEST_F(SharedReceive, EmptyIsNotReady) {
     send(0, 1);
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_RNR_RETRY_EXC_ERR);
     send(1, 2);
-    hca_->poll();
+    poll();
     post(1);
     EXPECT_EQ(wait(b_cq_).index, 1u);
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);

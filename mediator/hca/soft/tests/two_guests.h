@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mediator/hca/soft/soft_hca.h"
+#include "mediator/hca/soft/tests/cable.h"
 #include "mediator/tests/guest/guest.h"
 
 namespace vrdma::test {
@@ -21,9 +22,39 @@ inline unsigned pollers() {
     return count != nullptr ? static_cast<unsigned>(std::atoi(count)) : 1; // NOLINT(cert-err34-c)
 }
 
+// And with each guest on a host of its own.
+inline bool across_hosts() {
+    return std::getenv("VRDMA_TEST_HOSTS") != nullptr; // NOLINT(concurrency-mt-unsafe)
+}
+
 class TwoGuests : public ::testing::Test {
   protected:
-    explicit TwoGuests(hca::soft::Config config = {}) : hca_{make_hca(config)} {}
+    static constexpr char cable[] = "cable";
+
+    explicit TwoGuests(hca::soft::Config config = {}, Cable::Weather there = {},
+                       Cable::Weather back = {})
+        : hca_{make_hca(config)},
+          other_hca_{make_hca(config)},
+          uplink_{across_hosts() ? connect_hosts(std::move(there), std::move(back)) : ""} {}
+
+    std::string connect_hosts(Cable::Weather there, Cable::Weather back) {
+        auto [end, other_end] = Cable::lay(std::move(there), std::move(back));
+        EXPECT_TRUE(hca_->add_uplink(cable, std::move(end)));
+        EXPECT_TRUE(other_hca_->add_uplink(cable, std::move(other_end)));
+        for (auto* host : {hca_.get(), other_hca_.get()}) {
+            host->with_port(cable, [](hca::soft::roce::Port& port) {
+                port.set_neighbour(ipv4_gid(1), wire::Mac{2, 0, 0, 0, 0, 1});
+                port.set_neighbour(ipv4_gid(2), wire::Mac{2, 0, 0, 0, 0, 2});
+            });
+        }
+        return cable;
+    }
+
+    // A round of all pollers there are.
+    bool poll() {
+        const bool worked = hca_->poll();
+        return other_hca_->poll() || worked;
+    }
 
     static std::unique_ptr<hca::soft::SoftHca> make_hca(hca::soft::Config config) {
         config.threads = false;
@@ -40,7 +71,7 @@ class TwoGuests : public ::testing::Test {
             if (const auto completion = cq.poll()) {
                 return *completion;
             }
-            hca_->poll();
+            poll();
         }
         ADD_FAILURE() << "no completion";
         return {};
@@ -50,7 +81,7 @@ class TwoGuests : public ::testing::Test {
     void settle() {
         constexpr int quiet_rounds = 40;
         for (int quiet = 0; quiet < quiet_rounds;) {
-            quiet = hca_->poll() ? 0 : quiet + 1;
+            quiet = poll() ? 0 : quiet + 1;
         }
     }
 
@@ -67,14 +98,21 @@ class TwoGuests : public ::testing::Test {
     // Until the first piece of a message has arrived in a buffer that held zeros.
     void await_begin(Buffer& to) {
         for (int i = 0; i < 1000 && *to.at(0) == std::byte{}; ++i) {
-            hca_->poll();
+            poll();
         }
         ASSERT_NE(*to.at(0), std::byte{});
     }
 
     std::unique_ptr<hca::soft::SoftHca> hca_;
-    Guest a_{*hca_, "a", ipv4_gid(1)};
-    Guest b_{*hca_, "b", ipv4_gid(2)};
+    std::unique_ptr<hca::soft::SoftHca> other_hca_; // b's, if they are on two hosts
+    const std::string uplink_;                      // that each host is bound to
+    Guest a_{*hca_, "a", ipv4_gid(1), Guest::default_memory(), {}, uplink_};
+    Guest b_{across_hosts() ? *other_hca_ : *hca_,
+             "b",
+             ipv4_gid(2),
+             Guest::default_memory(),
+             {},
+             uplink_};
     GuestCq a_cq_ = a_.create_cq();
     GuestCq b_cq_ = b_.create_cq();
 };

@@ -149,7 +149,7 @@ TEST_F(Xrc, ReservedWordIsZero) {
 // Send to an empty SRQ; expect retries until a WQE comes.
 TEST_F(Xrc, EmptyIsNotReady) {
     send(first_.srq.id());
-    hca_->poll();
+    poll();
     first_.post(1);
     EXPECT_EQ(wait(first_.cq).index, 1u);
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
