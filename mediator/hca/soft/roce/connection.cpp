@@ -8,6 +8,7 @@
 #include "mediator/hca/soft/roce/path.h"
 #include "mediator/hca/soft/roce/port.h"
 #include "mediator/hca/soft/roce/requester.h"
+#include "mediator/hca/soft/roce/responder.h"
 
 namespace vrdma::hca::soft::roce {
 namespace {
@@ -56,6 +57,9 @@ void start_sending(Connection& c) noexcept {
 }
 
 void stop(Connection& c) noexcept {
+    if (c.in.ack_due) {
+        answer(c); // what was executed, was
+    }
     if (!c.out.sent.empty()) {
         c.qp.sq.seek(c.out.sent.front().index); // what is flushed, or forgotten
     }
