@@ -27,6 +27,7 @@ struct Sent {
     Psn last = 0;
     vrdma_sq_opcode opcode = VRDMA_SQ_SEND;
     bool signaled = false;
+    bool askew = false; // names a word that is not aligned
     std::uint64_t length = 0;
 
     // As much of it as its completion needs.

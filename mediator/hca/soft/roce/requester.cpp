@@ -124,8 +124,13 @@ void begin(Connection& c, const SendWqe& wqe) noexcept {
     }
     const bool atomic = wqe.is_aligned();
     const std::uint32_t packets = atomic ? 1 : packets_of(wqe.length, c.mtu);
-    c.out.sent.push_back({c.qp.sq.head(), c.out.next, add(c.out.next, packets - 1), wqe.opcode,
-                          wqe.signaled, wqe.length});
+    c.out.sent.push_back({.index = c.qp.sq.head(),
+                          .first = c.out.next,
+                          .last = add(c.out.next, packets - 1),
+                          .opcode = wqe.opcode,
+                          .signaled = wqe.signaled,
+                          .askew = atomic && wqe.remote_address % sizeof(std::uint64_t) != 0,
+                          .length = wqe.length});
     c.out.fetches += is_answered(wqe.opcode) ? 1 : 0;
 }
 
@@ -400,7 +405,7 @@ void try_when_ready(Connection& c, std::uint8_t timer) noexcept {
 }
 
 void refused(Connection& c, std::uint32_t why) noexcept {
-    const bool aligned = c.out.sent.empty() || c.out.sent.front().opcode != VRDMA_SQ_ATOMIC_WRITE;
+    const bool askew = !c.out.sent.empty() && c.out.sent.front().askew;
     switch (why) {
         case VRDMA_NAK_PSN_SEQUENCE:
             return try_again(c);
@@ -410,7 +415,7 @@ void refused(Connection& c, std::uint32_t why) noexcept {
             return fail_oldest(c, IBV_WC_REM_OP_ERR, VRDMA_VERR_PEER_ERROR);
         case VRDMA_NAK_INVALID_REQUEST:
             return fail_oldest(c, IBV_WC_REM_INV_REQ_ERR,
-                               aligned ? VRDMA_VERR_PEER_ERROR : VRDMA_VERR_ALIGNMENT);
+                               askew ? VRDMA_VERR_ALIGNMENT : VRDMA_VERR_PEER_ERROR);
         default:
             return; // reserved: as if it was lost
     }

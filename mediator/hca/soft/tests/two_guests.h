@@ -43,8 +43,13 @@ class TwoGuests : public ::testing::Test {
         EXPECT_TRUE(other_hca_->add_uplink(cable, std::move(other_end)));
         for (auto* host : {hca_.get(), other_hca_.get()}) {
             host->with_port(cable, [](hca::soft::roce::Port& port) {
-                port.set_neighbour(ipv4_gid(1), wire::Mac{2, 0, 0, 0, 0, 1});
-                port.set_neighbour(ipv4_gid(2), wire::Mac{2, 0, 0, 0, 0, 2});
+                for (const std::uint8_t prefix : {0x00, 0xfd}) {
+                    for (const std::uint8_t n : {1, 2}) {
+                        hca::Gid gid = ipv4_gid(n);
+                        gid[0] = prefix;
+                        port.set_neighbour(gid, wire::Mac{2, 0, 0, 0, 0, n});
+                    }
+                }
             });
         }
         return cable;
