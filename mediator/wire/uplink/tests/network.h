@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -34,6 +35,17 @@ class Namespace {
 
 inline void ip(const std::string& arguments) {
     ASSERT_EQ(std::system(("ip " + arguments).c_str()), 0) << arguments;
+}
+
+// What a command prints.
+inline std::string output_of(const std::string& command) {
+    std::FILE* pipe = ::popen(command.c_str(), "re");
+    std::string output;
+    for (int byte = std::getc(pipe); byte != EOF; byte = std::getc(pipe)) {
+        output.push_back(static_cast<char>(byte));
+    }
+    ::pclose(pipe);
+    return output;
 }
 
 // Two hosts with one cable, `near` here and `far` there, both up, without any address of IPv6 but

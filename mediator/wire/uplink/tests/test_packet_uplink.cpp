@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <gtest/gtest.h>
-#include <linux/if_packet.h>
-#include <poll.h>
 #include <sys/socket.h>
 
-#include "frames.h"
+#include "exchange.h"
 #include "mediator/wire/uplink/packet_uplink.h"
 #include "network.h"
 
@@ -18,47 +16,6 @@ class PacketUplinkTest : public TwoHosts {
         there.enter();
         far = PacketUplink::create("far").value();
         here.enter();
-    }
-
-    static void commit(Uplink& uplink, const Frame& frame) {
-        const auto room = uplink.prepare();
-        ASSERT_GE(room.size(), frame.size());
-        std::memcpy(room.data(), frame.data(), frame.size());
-        uplink.commit(frame.size());
-    }
-
-    static void send(Uplink& uplink, const Frame& frame) {
-        commit(uplink, frame);
-        uplink.flush();
-    }
-
-    static bool readable(const Uplink& uplink, int milliseconds = 0) {
-        pollfd poll{uplink.fd(), POLLIN, 0};
-        return ::poll(&poll, 1, milliseconds) == 1;
-    }
-
-    // The next frame, which may be a moment away; none if nothing comes.
-    static Frame receive(Uplink& uplink) {
-        if (!readable(uplink, 200)) {
-            return {};
-        }
-        const auto frame = uplink.receive();
-        const Frame copy{frame.begin(), frame.end()};
-        if (!frame.empty()) {
-            uplink.release();
-        }
-        return copy;
-    }
-
-    // By a socket that knows no RoCE, of any length.
-    static void send_raw(const Frame& frame) {
-        const UniqueFd socket{::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)};
-        sockaddr_ll to{};
-        to.sll_family = AF_PACKET;
-        to.sll_ifindex = read_link("near").value().index;
-        ASSERT_EQ(::sendto(socket.get(), frame.data(), frame.size(), 0,
-                           reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
-                  static_cast<ssize_t>(frame.size()));
     }
 
     std::unique_ptr<PacketUplink> near;
@@ -121,11 +78,11 @@ TEST_F(PacketUplinkTest, OnlyRoceComesIn) {
     for (const Frame& frame :
          {arp, ipv4({.port = 53}), ipv4({.protocol = IPPROTO_TCP}), ipv6(IPPROTO_UDP, 4790),
           ipv6(IPPROTO_TCP, 4791), Frame(ethernet(ETH_P_IP)), tagged(ipv4({.port = 53}), 5)}) {
-        send_raw(frame);
+        send_raw("near", frame);
     }
     for (const Frame& frame : {ipv4({}), ipv4({.options = 8}), ipv6(IPPROTO_UDP, 4791), roce_v1(),
                                tagged(roce_v1(), 0x6005)}) {
-        send_raw(frame);
+        send_raw("near", frame);
         EXPECT_EQ(receive(*far), frame);
     }
 }
@@ -151,8 +108,8 @@ TEST_F(PacketUplinkTest, AFullRingLosesTheNewestFrames) {
 }
 
 TEST_F(PacketUplinkTest, AFrameLargerThanAnyOfRoceIsLost) {
-    send_raw(ipv4({.payload = 8900}));
-    send_raw(ipv4({.fill = 4}));
+    send_raw("near", ipv4({.payload = 8900}));
+    send_raw("near", ipv4({.fill = 4}));
     ASSERT_TRUE(readable(*far, 200));
     EXPECT_EQ(receive(*far), ipv4({.fill = 4}));
     EXPECT_EQ(far->losses().truncated, 1);

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Sends frames by uplinks and without, and waits for them.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <linux/if_packet.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <string>
+
+#include "frames.h"
+#include "mediator/base/unique_fd.h"
+#include "mediator/wire/uplink.h"
+#include "mediator/wire/uplink/link.h"
+
+namespace vrdma::wire {
+
+inline void commit(Uplink& uplink, const Frame& frame) {
+    const auto room = uplink.prepare();
+    ASSERT_GE(room.size(), frame.size());
+    std::memcpy(room.data(), frame.data(), frame.size());
+    uplink.commit(frame.size());
+}
+
+inline void send(Uplink& uplink, const Frame& frame) {
+    commit(uplink, frame);
+    uplink.flush();
+}
+
+// By a socket that knows no RoCE, of any length.
+inline void send_raw(const std::string& interface, const Frame& frame) {
+    const UniqueFd socket{::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)};
+    sockaddr_ll to{};
+    to.sll_family = AF_PACKET;
+    to.sll_ifindex = read_link(interface).value().index;
+    ASSERT_EQ(::sendto(socket.get(), frame.data(), frame.size(), 0,
+                       reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
+              static_cast<ssize_t>(frame.size()));
+}
+
+inline bool readable(int fd, int milliseconds = 0) {
+    pollfd poll{fd, POLLIN, 0};
+    return ::poll(&poll, 1, milliseconds) == 1;
+}
+inline bool readable(const Uplink& uplink, int milliseconds = 0) {
+    return readable(uplink.fd(), milliseconds);
+}
+
+// The next frame, which may be a moment away; none if nothing comes.
+inline Frame receive(Uplink& uplink) {
+    if (!readable(uplink, 200)) {
+        return {};
+    }
+    const auto frame = uplink.receive();
+    const Frame copy{frame.begin(), frame.end()};
+    if (!frame.empty()) {
+        uplink.release();
+    }
+    return copy;
+}
+
+} // namespace vrdma::wire
