@@ -6,9 +6,9 @@
 #include <netlink/msg.h>
 #include <netlink/netlink.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
-#include <string_view>
 #include <type_traits>
 
 #include "mediator/base/result.h"
@@ -28,7 +28,10 @@ class NetlinkMessage {
     template <typename T>
     void put(int attribute, const T& value) {
         static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>);
-        nla_put(message_.get(), attribute, sizeof(value), &value);
+        put(attribute, &value, sizeof(value));
+    }
+    void put(int attribute, const void* value, std::size_t size) {
+        nla_put(message_.get(), attribute, static_cast<int>(size), value);
     }
     void put_string(int attribute, const char* value) {
         nla_put_string(message_.get(), attribute, value);

@@ -51,7 +51,7 @@ inline bool readable(const Uplink& uplink, int milliseconds = 0) {
 
 // The next frame, which may be a moment away; none if nothing comes.
 inline Frame receive(Uplink& uplink) {
-    if (!readable(uplink, 200)) {
+    if (!readable(uplink, 2000)) {
         return {};
     }
     const auto frame = uplink.receive();

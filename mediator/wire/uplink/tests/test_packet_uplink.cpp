@@ -37,7 +37,7 @@ TEST_F(PacketUplinkTest, NothingLeavesBeforeFlush) {
     commit(*near, ipv4({}));
     EXPECT_FALSE(readable(*far, 20));
     near->flush();
-    EXPECT_TRUE(readable(*far, 200));
+    EXPECT_TRUE(readable(*far, 2000));
 }
 
 TEST_F(PacketUplinkTest, WhatIsNotCommittedIsGivenAgain) {
@@ -50,7 +50,7 @@ TEST_F(PacketUplinkTest, WhatIsNotCommittedIsGivenAgain) {
 TEST_F(PacketUplinkTest, AFrameIsThereUntilItIsReleased) {
     send(*near, tagged(ipv4({.fill = 1}), 5));
     send(*near, ipv4({.fill = 2}));
-    ASSERT_TRUE(readable(*far, 200));
+    ASSERT_TRUE(readable(*far, 2000));
     const auto first = far->receive();
     const auto again = far->receive();
     EXPECT_EQ(again.data(), first.data());
@@ -101,7 +101,7 @@ TEST_F(PacketUplinkTest, AFullRingLosesTheNewestFrames) {
     for (std::size_t i = 0; i < ReceiveRing::slots; ++i) {
         ASSERT_EQ(receive(*far).size(), ipv4({.payload = 100 + i}).size());
     }
-    EXPECT_TRUE(receive(*far).empty());
+    EXPECT_FALSE(readable(*far));
     EXPECT_EQ(far->losses().overrun, sent - ReceiveRing::slots);
     send(*near, ipv4({.fill = 9}));
     EXPECT_EQ(receive(*far), ipv4({.fill = 9}));
@@ -110,7 +110,7 @@ TEST_F(PacketUplinkTest, AFullRingLosesTheNewestFrames) {
 TEST_F(PacketUplinkTest, AFrameLargerThanAnyOfRoceIsLost) {
     send_raw("near", ipv4({.payload = 8900}));
     send_raw("near", ipv4({.fill = 4}));
-    ASSERT_TRUE(readable(*far, 200));
+    ASSERT_TRUE(readable(*far, 2000));
     EXPECT_EQ(receive(*far), ipv4({.fill = 4}));
     EXPECT_EQ(far->losses().truncated, 1);
     EXPECT_FALSE(readable(*far));
@@ -154,14 +154,14 @@ TEST_F(PacketUplinkTest, AnInterfaceThatIsDownLosesFramesAndComesBack) {
 
 TEST_F(PacketUplinkTest, AnInterfaceThatIsGoneLosesFrames) {
     ip("link del near");
-    ASSERT_TRUE(readable(*near, 200));
+    ASSERT_TRUE(readable(*near, 2000));
     near->woken();
     EXPECT_FALSE(readable(*near));
     for (int i = 0; i < 200; ++i) {
         commit(*near, ipv4({}));
     }
     near->flush();
-    EXPECT_EQ(near->losses().refused, 200);
+    EXPECT_EQ(near->losses().refused, 2000);
     EXPECT_TRUE(near->receive().empty());
 }
 

@@ -215,7 +215,7 @@ TEST_F(StackSteeringTest, ASocketOnRocesPortGetsOnlyItsOwn) {
     send(ipv4({.fill = 1}));
     EXPECT_FALSE(readable(reader.get(), 50));
     send(ipv4({.fill = 2, .last_byte_of_target = 3}));
-    EXPECT_TRUE(readable(reader.get(), 200));
+    EXPECT_TRUE(readable(reader.get(), 2000));
 }
 
 class SteeringTest : public TwoHosts {

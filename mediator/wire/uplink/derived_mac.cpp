@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/wire/uplink/derived_mac.h"
+
+#include "mediator/wire/uplink/ip_address.h"
+
+namespace vrdma::wire {
+namespace {
+
+constexpr std::uint8_t locally_administered = 2; // the EUI-64 has it inverted
+
+bool is_link_local_eui64(const Gid& gid) {
+    constexpr std::array<std::uint8_t, 8> prefix{0xfe, 0x80};
+    return std::equal(prefix.begin(), prefix.end(), gid.begin()) && gid[11] == 0xff &&
+           gid[12] == 0xfe;
+}
+
+} // namespace
+
+std::optional<Mac> derived_mac(const Gid& gid) {
+    if (is_ipv4(gid) && (gid[12] & 0xf0) == 0xe0) {
+        return Mac{0x01, 0x00, 0x5e, static_cast<std::uint8_t>(gid[13] & 0x7f), gid[14], gid[15]};
+    }
+    if (gid[0] == 0xff) {
+        return Mac{0x33, 0x33, gid[12], gid[13], gid[14], gid[15]};
+    }
+    if (is_link_local_eui64(gid)) {
+        return Mac{static_cast<std::uint8_t>(gid[8] ^ locally_administered),
+                   gid[9],
+                   gid[10],
+                   gid[13],
+                   gid[14],
+                   gid[15]};
+    }
+    return std::nullopt;
+}
+
+} // namespace vrdma::wire

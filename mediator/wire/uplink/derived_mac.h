@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// MACs that follow from the address.
+#pragma once
+
+#include <optional>
+
+#include "mediator/wire/packet.h"
+
+namespace vrdma::wire {
+
+// Of multicast groups, and of link-local addresses that were made of a MAC (RFC 4291, appendix A),
+// as RoCE v1's are. Of others it has to be asked for.
+std::optional<Mac> derived_mac(const Gid& gid);
+
+} // namespace vrdma::wire
