@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <grp.h>
+#include <net/if.h>
 #include <pwd.h>
 #include <toml++/toml.h>
 
@@ -161,7 +162,49 @@ bool valid_name(std::string_view name) {
            name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == name.npos;
 }
 
-void read_type(Section section, DeviceType& type) {
+// As the kernel allows it; `name` is what an uplink is known by, and by default the same.
+bool valid_interface(std::string_view name) {
+    return !name.empty() && name.size() < IFNAMSIZ && name != "." && name != ".." &&
+           std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~' && c != '/'; });
+}
+
+Uplink read_uplink(Section section) {
+    Uplink uplink;
+    section.text("interface", uplink.interface);
+    uplink.name = uplink.interface;
+    section.text("name", uplink.name);
+    for (const auto& [key, value] :
+         {std::pair{"interface", uplink.interface}, std::pair{"name", uplink.name}}) {
+        if (!valid_interface(value)) {
+            throw BadConfig{section.name(key) + ": a name such as eth0 is wanted"};
+        }
+    }
+    section.finish();
+    return uplink;
+}
+
+void read_uplinks(std::vector<Section> sections, std::vector<Uplink>& uplinks) {
+    for (Section& section : sections) {
+        const Uplink& added = uplinks.emplace_back(read_uplink(std::move(section)));
+        if (std::ranges::count(uplinks, added.name, &Uplink::name) > 1) {
+            throw BadConfig{fmt::format("uplink: two are named '{}'", added.name)};
+        }
+        if (std::ranges::count(uplinks, added.interface, &Uplink::interface) > 1) {
+            throw BadConfig{fmt::format("uplink: two are by '{}'", added.interface)};
+        }
+    }
+}
+
+// Which one a device is bound to; none if it says "".
+void read_binding(Section& section, const std::vector<Uplink>& uplinks, std::string& name) {
+    section.text("uplink", name);
+    if (!name.empty() && std::ranges::find(uplinks, name, &Uplink::name) == uplinks.end()) {
+        throw BadConfig{fmt::format("{}: there is no [[uplink]] of the name '{}'",
+                                    section.name("uplink"), name)};
+    }
+}
+
+void read_type(Section section, const std::vector<Uplink>& uplinks, DeviceType& type) {
     constexpr std::int64_t million = 1 << 20;
     verbs::Limits& limits = type.limits;
     std::uint32_t vectors = limits.vectors;
@@ -179,6 +222,7 @@ void read_type(Section section, DeviceType& type) {
     section.integer("max_srq", limits.max_srq, 1, million);
     section.integer("max_ah", limits.max_ah, 1, million);
     section.integer("max_blocks", limits.max_blocks, 1, std::int64_t{1} << 32);
+    read_binding(section, uplinks, type.uplink);
     section.finish();
     if (!std::has_single_bit(limits.doorbell_pages)) {
         throw BadConfig{section.name("doorbell_pages") + ": a power of two is wanted"};
@@ -189,7 +233,8 @@ void read_type(Section section, DeviceType& type) {
 }
 
 // A type that is not there by default begins as a copy of the first one.
-void read_types(Section section, std::vector<DeviceType>& types) {
+void read_types(Section section, const std::vector<Uplink>& uplinks,
+                std::vector<DeviceType>& types) {
     for (const std::string& name : section.keys()) {
         if (!valid_name(name)) {
             throw BadConfig{section.name(name) + ": a name of a-z, 0-9 and - is wanted"};
@@ -199,7 +244,7 @@ void read_types(Section section, std::vector<DeviceType>& types) {
             type = types.insert(types.end(), types.front());
             type->name = name;
         }
-        read_type(section.section(name), *type);
+        read_type(section.section(name), uplinks, *type);
     }
     if (types.size() > VRDMA_MDEV_MAX_TYPES) {
         throw BadConfig{fmt::format("types: at most {}", VRDMA_MDEV_MAX_TYPES)};
@@ -241,10 +286,12 @@ void read_identity(Section& section, VfioUserDevice& device) {
     std::string addresses;
     section.text("mac", mac);
     section.text("addresses", addresses);
-    device.identity.mac =
-        mac.empty() ? verbs::derived_mac({reinterpret_cast<const std::uint8_t*>(device.name.data()),
-                                          device.name.size()})
-                    : parse_mac(mac, section.name("mac"));
+    if (!mac.empty()) {
+        device.identity.mac = parse_mac(mac, section.name("mac"));
+    } else if (device.identity.uplink.empty()) {
+        device.identity.mac = verbs::derived_mac(
+            {reinterpret_cast<const std::uint8_t*>(device.name.data()), device.name.size()});
+    }
     auto prefixes = verbs::parse_prefixes(addresses);
     if (!prefixes) {
         throw BadConfig{section.name("addresses") +
@@ -285,16 +332,19 @@ void read_socket(Section& section, VfioUserDevice& device) {
     }
 }
 
-VfioUserDevice read_vfio_user(Section section, const std::vector<DeviceType>& types) {
+VfioUserDevice read_vfio_user(Section section, const Config& config) {
     VfioUserDevice device;
     section.text("name", device.name);
     if (!valid_name(device.name)) {
         throw BadConfig{section.name("name") + ": a name of a-z, 0-9 and - is wanted"};
     }
     section.text("type", device.type);
-    if (std::ranges::find(types, device.type, &DeviceType::name) == types.end()) {
+    const auto type = std::ranges::find(config.types, device.type, &DeviceType::name);
+    if (type == config.types.end()) {
         throw BadConfig{section.name("type") + ": no such type"};
     }
+    device.identity.uplink = type->uplink;
+    read_binding(section, config.uplinks, device.identity.uplink);
     section.integer("clients", device.clients, 1, verbs::Endport::max_functions);
     std::uint64_t window_gib = device.window >> 30;
     section.integer("window_gib", window_gib, 1, 16384);
@@ -307,7 +357,7 @@ VfioUserDevice read_vfio_user(Section section, const std::vector<DeviceType>& ty
 
 void read_vfio_users(std::vector<Section> sections, Config& config) {
     for (Section& section : sections) {
-        config.vfio_user.push_back(read_vfio_user(std::move(section), config.types));
+        config.vfio_user.push_back(read_vfio_user(std::move(section), config));
         const VfioUserDevice& added = config.vfio_user.back();
         if (std::ranges::count(config.vfio_user, added.name, &VfioUserDevice::name) > 1) {
             throw BadConfig{fmt::format("vfio_user: two devices are named '{}'", added.name)};
@@ -333,7 +383,8 @@ Config read(const toml::table& file) {
     }
     root.boolean("mdev", config.mdev);
     read_soft(root.section("soft"), config.soft);
-    read_types(root.section("types"), config.types);
+    read_uplinks(root.sections("uplink"), config.uplinks);
+    read_types(root.section("types"), config.uplinks, config.types);
     read_vfio_users(root.sections("vfio_user"), config);
     root.finish();
     return config;

@@ -18,12 +18,18 @@ namespace vrdma::control {
 
 std::vector<DeviceType> default_types();
 
+// A way to the network, by an interface of the host's.
+struct Uplink {
+    std::string name;
+    std::string interface;
+};
+
 // A device behind a socket.
 struct VfioUserDevice {
     std::string name;
     vfio_user::SocketOptions socket;
     std::string type = "small";
-    verbs::Identity identity;
+    verbs::Identity identity;                // without a MAC it has that of its uplink's interface
     unsigned clients = 1;                    // at a time; each has what the type says
     std::uint64_t window = VRDMA_IOVA_SPACE; // bytes of IOVA space of each
 };
@@ -33,6 +39,7 @@ struct Config {
     bool mdev = true;           // serve the kernel module
     spdlog::level::level_enum log_level = spdlog::level::info;
     hca::soft::Config soft;
+    std::vector<Uplink> uplinks;
     std::vector<DeviceType> types = default_types();
     std::vector<VfioUserDevice> vfio_user;
 };

@@ -12,6 +12,7 @@
 
 #include "mediator/base/event_loop.h"
 #include "mediator/control/config.h"
+#include "mediator/control/served_uplink.h"
 #include "mediator/device/version.h"
 #include "mediator/frontend/mdev/mdev_frontend.h"
 #include "mediator/hca/soft/soft_hca.h"
@@ -77,10 +78,23 @@ int complain(const char* what, std::errc error) {
     return EXIT_FAILURE;
 }
 
+using Uplinks = std::vector<std::unique_ptr<ServedUplink>>;
+
+// Without a MAC of its own, a device on an uplink is the host to its network.
+verbs::Identity identity_of(const VfioUserDevice& device, const Uplinks& uplinks) {
+    verbs::Identity identity = device.identity;
+    const auto uplink = std::ranges::find(uplinks, identity.uplink, &ServedUplink::name);
+    if (identity.mac == verbs::Mac{} && uplink != uplinks.end()) {
+        identity.mac = (*uplink)->mac();
+    }
+    return identity;
+}
+
 Result<std::unique_ptr<vfio_user::Server>> serve_socket(const VfioUserDevice& device,
-                                                        const Host& host) {
+                                                        const Uplinks& uplinks, const Host& host) {
     const auto type = std::ranges::find(host.types, device.type, &DeviceType::name);
-    const auto endport = std::make_shared<verbs::Endport>(device.identity, device.clients);
+    const auto endport =
+        std::make_shared<verbs::Endport>(identity_of(device, uplinks), device.clients);
     std::vector<std::unique_ptr<vfio_user::Function>> functions;
     for (unsigned i = 0; i < device.clients; ++i) {
         const std::string name =
@@ -109,6 +123,14 @@ int serve(const Config& config) {
     if (!hca) {
         return complain("soft HCA", hca.error());
     }
+    Uplinks uplinks;
+    for (const Uplink& uplink : config.uplinks) {
+        auto served = ServedUplink::open(uplink, **hca, loop);
+        if (!served) {
+            return complain(("uplink " + uplink.name).c_str(), served.error());
+        }
+        uplinks.push_back(std::move(*served));
+    }
     verbs::GidRegistry gids;
     const Host host{loop, **hca, gids, config.types};
     std::unique_ptr<mdev::MdevFrontend> module;
@@ -121,7 +143,7 @@ int serve(const Config& config) {
     }
     std::vector<std::unique_ptr<vfio_user::Server>> servers;
     for (const VfioUserDevice& device : config.vfio_user) {
-        auto server = serve_socket(device, host);
+        auto server = serve_socket(device, uplinks, host);
         if (!server) {
             return complain(device.socket.path.c_str(), server.error());
         }

@@ -60,9 +60,9 @@ Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl&
     return {};
 }
 
-Result<> query_port(Objects&, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
+Result<> query_port(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
     cpl.query_port.state = IBV_PORT_ACTIVE;
-    cpl.query_port.active_mtu = IBV_MTU_4096;
+    cpl.query_port.active_mtu = objects.resources.slice.max_mtu();
     cpl.query_port.active_speed = speed_edr;
     cpl.query_port.active_width = width_4x;
     cpl.query_port.max_message_size = hca::max_message_size;

@@ -187,6 +187,8 @@ Result<> Device::try_enable() {
                              .doorbells = port_.doorbells(),
                              .kick_fd = port_.kick_fd(),
                              .qpns = place_.endport->qpns(place_.function),
+                             .uplink = place_.identity().uplink,
+                             .mac = place_.identity().mac,
                              .max_qp = limits.max_qp,
                              .max_cq = limits.max_cq,
                              .max_mr = limits.max_mr},

@@ -15,6 +15,7 @@ struct DeviceType {
     std::uint32_t max_instances = 0;
     std::uint64_t max_pinned = 0; // bytes of guest memory
     verbs::Limits limits;
+    std::string uplink{}; // that its devices are bound to, or none
 };
 
 } // namespace vrdma

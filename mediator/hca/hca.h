@@ -42,7 +42,8 @@ constexpr bool is_multicast(const Gid& gid) noexcept {
 }
 
 inline constexpr std::uint64_t max_message_size = 1ull << 31;
-inline constexpr std::uint32_t max_datagram_size = 4096; // UD payload: the port's MTU
+inline constexpr std::uint32_t max_mtu =
+    4096; // of a port: payload bytes of a packet, or of a datagram
 
 // The blocks that make up a buffer of the guest: block_shift is at least VRDMA_PAGE_SHIFT, and the
 // buffer begins first_offset bytes into the first block.
@@ -253,6 +254,9 @@ class Slice {
 
     // An empty spec.gid (all zero) clears the entry.
     virtual Result<> set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid) = 0;
+
+    // Its port's: enum ibv_mtu.
+    virtual std::uint8_t max_mtu() const = 0;
 
     virtual Result<> create_eq(const EqSpec& spec) = 0;
     virtual void destroy_eq(EqId id) = 0;

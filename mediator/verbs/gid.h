@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -41,6 +42,7 @@ struct Identity {
     Mac mac{};
     std::vector<Prefix> prefixes;
     bool prefixes_valid = true; // else only the link-local address goes
+    std::string uplink{};       // by which it has peers elsewhere, or none
 
     Result<> may_use(const Gid& gid) const;
 };

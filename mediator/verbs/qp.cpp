@@ -90,7 +90,8 @@ bool has(const vrdma_qp_attr& attr, std::uint32_t field) {
 }
 
 // Ranges of the scalar attributes that the mask names.
-bool valid_ranges(const vrdma_qp_attr& attr, const Limits& limits) {
+bool valid_ranges(const vrdma_qp_attr& attr, const Resources& resources) {
+    const Limits& limits = resources.limits;
     const auto above = [&](std::uint32_t field, std::uint32_t value, std::uint32_t max) {
         return has(attr, field) && value > max;
     };
@@ -107,7 +108,7 @@ bool valid_ranges(const vrdma_qp_attr& attr, const Limits& limits) {
              above(IBV_QP_EN_SQD_ASYNC_NOTIFY, attr.sq_drained_notify, 1)) &&
            !(has(attr, IBV_QP_PORT) && attr.port_num != port_number) &&
            !(has(attr, IBV_QP_PATH_MTU) &&
-             (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096)) &&
+             (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > resources.slice.max_mtu())) &&
            !(has(attr, IBV_QP_ACCESS_FLAGS) && (attr.access_flags & ~known_access) != 0);
 }
 
@@ -293,7 +294,7 @@ Result<> QpTable::modify(const vrdma_cmd_modify_qp& cmd) {
         !legal) {
         return legal;
     }
-    if (!valid_ranges(attr, resources_.limits)) {
+    if (!valid_ranges(attr, resources_)) {
         return fail(std::errc::invalid_argument);
     }
     if (const auto reachable = check_path(attr); !reachable) {

@@ -149,6 +149,64 @@ TEST(Config, EightTypesAtMost) {
     EXPECT_EQ(error_of(text + "[types.t5]\n"), "types: at most 8");
 }
 
+TEST(Config, Uplinks) {
+    const auto config = parse_config(R"(
+        [[uplink]]
+        interface = "eth0.5"
+        [[uplink]]
+        name = "wan"
+        interface = "eth1"
+        [types.small]
+        uplink = "eth0.5"
+        [[vfio_user]]
+        name = "a"
+        [[vfio_user]]
+        name = "b"
+        uplink = "wan"
+        mac = "02:00:00:00:00:0b"
+        [[vfio_user]]
+        name = "c"
+        uplink = ""
+    )");
+    ASSERT_TRUE(config) << config.error();
+    ASSERT_EQ(config->uplinks.size(), 2u);
+    EXPECT_EQ(config->uplinks[0].name, "eth0.5");
+    EXPECT_EQ(config->uplinks[0].interface, "eth0.5");
+    EXPECT_EQ(config->uplinks[1].name, "wan");
+    EXPECT_EQ(config->uplinks[1].interface, "eth1");
+    EXPECT_EQ(config->types[0].uplink, "eth0.5");
+    EXPECT_EQ(config->types[1].uplink, "");
+    ASSERT_EQ(config->vfio_user.size(), 3u);
+    const verbs::Identity& a = config->vfio_user[0].identity;
+    EXPECT_EQ(a.uplink, "eth0.5") << "its type's";
+    EXPECT_EQ(a.mac, verbs::Mac{}) << "the interface's";
+    const verbs::Identity& b = config->vfio_user[1].identity;
+    EXPECT_EQ(b.uplink, "wan");
+    EXPECT_EQ(b.mac, (verbs::Mac{2, 0, 0, 0, 0, 0x0b}));
+    const verbs::Identity& c = config->vfio_user[2].identity;
+    EXPECT_EQ(c.uplink, "");
+    EXPECT_NE(c.mac, verbs::Mac{});
+}
+
+TEST(Config, ErrorsOfUplinksNameTheKey) {
+    const auto error = [](const std::string& line) {
+        return error_of("[[uplink]]\ninterface = \"eth0\"\n" + line);
+    };
+    EXPECT_EQ(error_of("[[uplink]]"), "uplink[0].interface: a name such as eth0 is wanted");
+    EXPECT_EQ(error_of("[[uplink]]\ninterface = \"of-sixteen-chars\""),
+              "uplink[0].interface: a name such as eth0 is wanted");
+    EXPECT_EQ(error("name = \"to the net\""), "uplink[0].name: a name such as eth0 is wanted");
+    EXPECT_EQ(error("speed = 1"), "uplink[0].speed: unknown");
+    EXPECT_EQ(error("[[uplink]]\ninterface = \"eth1\"\nname = \"eth0\""),
+              "uplink: two are named 'eth0'");
+    EXPECT_EQ(error("[[uplink]]\ninterface = \"eth0\"\nname = \"wan\""),
+              "uplink: two are by 'eth0'");
+    EXPECT_EQ(error("[types.large]\nuplink = \"wan\""),
+              "types.large.uplink: there is no [[uplink]] of the name 'wan'");
+    EXPECT_EQ(error("[[vfio_user]]\nname = \"a\"\nuplink = \"wan\""),
+              "vfio_user[0].uplink: there is no [[uplink]] of the name 'wan'");
+}
+
 TEST(Config, TheInstalledFileIsValidAndSaysTheDefaults) {
     const auto config = load_config(VRDMAD_CONF);
     ASSERT_TRUE(config) << config.error();

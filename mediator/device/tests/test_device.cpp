@@ -25,6 +25,14 @@ TEST_F(DeviceTest, EnableCarvesASlice) {
     EXPECT_EQ(port.read(VRDMA_REG_CONTROL), VRDMA_CONTROL_ENABLE);
 }
 
+TEST_F(DeviceTest, TheSliceIsBoundToTheDevicesUplink) {
+    const verbs::Mac own{2, 0, 0, 0, 0, 9};
+    device.set_identity({own, {}, true, "wan"});
+    ASSERT_TRUE(guest.enable());
+    EXPECT_EQ(hca.spec.uplink, "wan");
+    EXPECT_EQ(hca.spec.mac, own);
+}
+
 TEST_F(DeviceTest, EnableTwiceIsOnce) {
     ASSERT_TRUE(guest.enable());
     guest.write(VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE);

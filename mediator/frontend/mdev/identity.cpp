@@ -17,8 +17,9 @@ std::string uuid_text(std::span<const std::uint8_t, 16> uuid) {
     return text;
 }
 
-verbs::Identity identity_of(const vrdma_mdev_device_info& info) {
+verbs::Identity identity_of(const vrdma_mdev_device_info& info, const DeviceType& type) {
     verbs::Identity identity;
+    identity.uplink = type.uplink;
     std::ranges::copy(info.mac, identity.mac.begin());
     if (identity.mac == verbs::Mac{}) {
         identity.mac = verbs::derived_mac(info.uuid);

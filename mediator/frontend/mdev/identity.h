@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "mediator/device/device_type.h"
 #include "mediator/verbs/gid.h"
 #include "vrdma/mdev.h"
 
@@ -13,6 +14,6 @@ namespace vrdma::mdev {
 
 std::string uuid_text(std::span<const std::uint8_t, 16> uuid);
 
-verbs::Identity identity_of(const vrdma_mdev_device_info& info);
+verbs::Identity identity_of(const vrdma_mdev_device_info& info, const DeviceType& type);
 
 } // namespace vrdma::mdev

@@ -21,9 +21,10 @@ Result<vrdma_mdev_device_info> read_info(int fd) {
 
 } // namespace
 
-MdevDevice::MdevDevice(UniqueFd fd, EventFd kick, EventFd wake, Mapping shadow, Mapping doorbells,
-                       std::unique_ptr<WindowMemory> memory)
-    : fd_{std::move(fd)},
+MdevDevice::MdevDevice(const DeviceType& type, UniqueFd fd, EventFd kick, EventFd wake,
+                       Mapping shadow, Mapping doorbells, std::unique_ptr<WindowMemory> memory)
+    : type_{type},
+      fd_{std::move(fd)},
       kick_{std::move(kick)},
       wake_{std::move(wake)},
       shadow_{std::move(shadow)},
@@ -54,19 +55,19 @@ Result<std::unique_ptr<MdevDevice>> MdevDevice::open(const Host& host, UniqueFd 
     if (::ioctl(fd.get(), VRDMA_MDEV_SET_KICK, &set) != 0) {
         return fail_errno();
     }
-    std::unique_ptr<MdevDevice> device{new MdevDevice{std::move(fd), std::move(*kick),
+    std::unique_ptr<MdevDevice> device{new MdevDevice{type, std::move(fd), std::move(*kick),
                                                       std::move(*wake), std::move(*shadow),
                                                       std::move(*doorbells), std::move(*memory)}};
-    if (const auto started = device->start(host, type, *info); !started) {
+    if (const auto started = device->start(host, *info); !started) {
         return fail(started.error());
     }
     return device;
 }
 
 // The module has a reset waiting for whoever opens a device: with its acknowledgement it goes live.
-Result<> MdevDevice::start(const Host& host, const DeviceType& type,
-                           const vrdma_mdev_device_info& info) {
-    device_.emplace(uuid_text(info.uuid), type, identity_of(info), *this, host.hca, host.gids);
+Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info) {
+    device_.emplace(uuid_text(info.uuid), type_, identity_of(info, type_), *this, host.hca,
+                    host.gids);
     auto messages =
         host.loop.watch(fd_.get(), [this](std::uint32_t events) { on_messages(events); });
     if (!messages) {
@@ -131,7 +132,7 @@ void MdevDevice::on_message(const vrdma_mdev_message& message) {
 void MdevDevice::on_reset(std::uint32_t generation) {
     device_->reset();
     if (const auto info = read_info(fd_.get()); info) {
-        device_->set_identity(identity_of(*info));
+        device_->set_identity(identity_of(*info, type_));
     }
     vrdma_mdev_reset_done done{generation, 0};
     ::ioctl(fd_.get(), VRDMA_MDEV_RESET_DONE, &done);

@@ -33,14 +33,15 @@ class MdevDevice final : public HostPort {
     void wake() noexcept override { wake_.signal(); }
 
   private:
-    MdevDevice(UniqueFd fd, EventFd kick, EventFd wake, Mapping shadow, Mapping doorbells,
-               std::unique_ptr<WindowMemory> memory);
+    MdevDevice(const DeviceType& type, UniqueFd fd, EventFd kick, EventFd wake, Mapping shadow,
+               Mapping doorbells, std::unique_ptr<WindowMemory> memory);
 
-    Result<> start(const Host& host, const DeviceType& type, const vrdma_mdev_device_info& info);
+    Result<> start(const Host& host, const vrdma_mdev_device_info& info);
     void on_messages(std::uint32_t epoll_events);
     void on_message(const vrdma_mdev_message& message);
     void on_reset(std::uint32_t generation);
 
+    const DeviceType& type_;
     UniqueFd fd_;
     EventFd kick_;
     EventFd wake_;

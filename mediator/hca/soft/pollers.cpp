@@ -40,7 +40,8 @@ Poller& Pollers::quietest() noexcept {
                               [&](const auto& a, const auto& b) { return slices(a) < slices(b); });
 }
 
-Result<> Pollers::add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink) {
+Result<> Pollers::add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink,
+                             AddressKeeper* keeper) {
     if (find_uplink(name) != nullptr) {
         return fail(std::errc::file_exists);
     }
@@ -54,13 +55,23 @@ Result<> Pollers::add_uplink(std::string name, std::unique_ptr<wire::Uplink> upl
     if (!port) {
         return fail(port.error());
     }
-    uplinks_.push_back({std::move(name), &poller, std::move(*watch)});
+    uplinks_.push_back({std::move(name), &poller, std::move(*watch), keeper});
     return {};
 }
 
+Pollers::Uplink* Pollers::find(const std::string& uplink) noexcept {
+    const auto found = std::ranges::find(uplinks_, uplink, &Uplink::name);
+    return found != uplinks_.end() ? &*found : nullptr;
+}
+
 Poller* Pollers::find_uplink(const std::string& name) noexcept {
-    const auto found = std::ranges::find(uplinks_, name, &Uplink::name);
-    return found != uplinks_.end() ? found->poller : nullptr;
+    const Uplink* const found = find(name);
+    return found != nullptr ? found->poller : nullptr;
+}
+
+AddressKeeper* Pollers::find_keeper(const std::string& uplink) noexcept {
+    const Uplink* const found = find(uplink);
+    return found != nullptr ? found->keeper : nullptr;
 }
 
 void Pollers::drain(Poller& poller) {

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "mediator/hca/soft/address_keeper.h"
 #include "mediator/hca/soft/poller.h"
 
 namespace vrdma::hca::soft {
@@ -20,9 +21,12 @@ class Pollers {
     Poller& quietest() noexcept;
 
     // A way to the network, for the slices that are bound to it; the quietest poller serves it.
-    Result<> add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink);
+    Result<> add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink,
+                        AddressKeeper* keeper);
     // Who serves it; nullptr: there is no such uplink.
     Poller* find_uplink(const std::string& name) noexcept;
+    // Who is to know of its slices' addresses, or nullptr.
+    AddressKeeper* find_keeper(const std::string& uplink) noexcept;
 
     // Executes call(engine) on each.
     template <typename Call>
@@ -47,7 +51,9 @@ class Pollers {
         std::string name;
         Poller* poller;
         Poller::Watch watch;
+        AddressKeeper* keeper;
     };
+    Uplink* find(const std::string& uplink) noexcept;
 
     std::vector<std::unique_ptr<Poller>> pollers_;
     std::vector<Uplink> uplinks_; // before the pollers that they wake

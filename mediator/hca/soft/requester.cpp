@@ -293,7 +293,7 @@ Ack send_out(QueuePair& qp, const Request& request, const std::optional<Route>& 
 }
 
 std::optional<std::uint64_t> send_one_datagram(QueuePair& qp, const SendWqe& wqe) noexcept {
-    SpanList payload{max_datagram_size};
+    SpanList payload{max_mtu};
     const vrdma_vendor_err error = open_payload(qp, wqe, qp.sent, payload);
     if (error == VRDMA_VERR_ABSENT) {
         wait_for_own_pages(qp);

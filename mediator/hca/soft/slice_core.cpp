@@ -5,6 +5,7 @@
 #include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/qp_state.h"
 #include "mediator/hca/soft/roce/connection.h"
+#include "mediator/hca/soft/roce/port.h"
 #include "mediator/hca/soft/xrc.h"
 #include "mediator/memory/shared_words.h"
 
@@ -42,6 +43,10 @@ SliceCore::~SliceCore() {
     while (!eqs_.empty()) {
         remove(eqs_.begin()->first);
     }
+}
+
+std::uint32_t SliceCore::max_mtu() const noexcept {
+    return port_ != nullptr ? port_->max_mtu() : hca::max_mtu;
 }
 
 EventQueue* SliceCore::eq(EqId id) const noexcept {

@@ -39,6 +39,7 @@ class alignas(cache_line) SliceCore {
     // To the network, or nullptr.
     roce::Port* port() const noexcept { return port_; }
     const std::array<std::uint8_t, 6>& mac() const noexcept { return mac_; }
+    std::uint32_t max_mtu() const noexcept;
     bool frozen() const noexcept { return frozen_; }
     bool halted() const noexcept { return halted_; }
 

@@ -13,14 +13,17 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const Config& config) {
     return std::unique_ptr<SoftHca>{new SoftHca{std::move(*pollers)}};
 }
 
-Result<> SoftHca::add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink) {
-    return pollers_->add_uplink(std::move(name), std::move(uplink));
+Result<> SoftHca::add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink,
+                             AddressKeeper* keeper) {
+    return pollers_->add_uplink(std::move(name), std::move(uplink), keeper);
 }
 
 Result<std::unique_ptr<Slice>> SoftHca::carve(const SliceSpec& spec, SliceHost& host) {
-    const bool bound = !spec.uplink.empty();
-    if (spec.memory == nullptr || (bound && pollers_->find_uplink(spec.uplink) == nullptr)) {
+    if (spec.memory == nullptr) {
         return fail(std::errc::invalid_argument);
+    }
+    if (!spec.uplink.empty() && pollers_->find_uplink(spec.uplink) == nullptr) {
+        return fail(std::errc::no_such_device);
     }
     return SoftSlice::carve(*pollers_, spec, host);
 }

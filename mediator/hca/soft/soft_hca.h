@@ -15,7 +15,9 @@ class SoftHca : public Hca {
     Result<std::unique_ptr<Slice>> carve(const SliceSpec& spec, SliceHost& host) override;
 
     // Before any slice is carved that is bound to it: a way to the network, served by one poller.
-    Result<> add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink);
+    // Who keeps its addresses, if anybody does, outlives those slices.
+    Result<> add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink,
+                        AddressKeeper* keeper = nullptr);
     // The uplink's port, on the thread that serves it; for one that there is.
     template <typename Call>
     void with_port(const std::string& uplink, Call&& call) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/hca/soft/soft_slice.h"
 
+#include <bit>
+
 #include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/qp_state.h"
 #include "mediator/hca/soft/receive_queue.h"
@@ -77,7 +79,8 @@ MwState window_state(const MemoryRegion& window) {
 
 SoftSlice::SoftSlice(Pollers& pollers, const SliceSpec& spec, SliceHost& host)
     : pollers_{pollers},
-      poller_{spec.uplink.empty() ? pollers.quietest() : *pollers.find_uplink(spec.uplink)} {
+      poller_{spec.uplink.empty() ? pollers.quietest() : *pollers.find_uplink(spec.uplink)},
+      keeper_{pollers.find_keeper(spec.uplink)} {
     poller_.run([&](Engine& engine) {
         core_ = std::make_unique<SliceCore>(engine, spec, host);
         engine.add(*core_);
@@ -131,19 +134,32 @@ void SoftSlice::clear_gid(std::uint32_t index) {
     const GidKey key = *current;
     pollers_.run_on_all([&](Engine& engine) { engine.fabric().remove(key, *core_); });
     poller_.run([&](Engine&) { core_->set_gid(index, std::nullopt); });
+    if (keeper_ != nullptr) {
+        keeper_->remove(key, core_->mac());
+    }
 }
 
 Result<> SoftSlice::set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid) {
     if (index >= SliceCore::max_gids) {
         return fail(std::errc::invalid_argument);
     }
+    const GidKey key{gid, type};
+    if (gid != Gid{} && keeper_ != nullptr) {
+        if (const auto kept = keeper_->add(key, core_->mac()); !kept) {
+            return kept;
+        }
+    }
     clear_gid(index);
     if (gid != Gid{}) {
-        const GidKey key{gid, type};
         poller_.run([&](Engine&) { core_->set_gid(index, key); });
         pollers_.run_on_all([&](Engine& engine) { engine.fabric().add(key, *core_); });
     }
     return {};
+}
+
+std::uint8_t SoftSlice::max_mtu() const {
+    constexpr int unit = 7; // 256 is 1, and each twice as much is one more
+    return static_cast<std::uint8_t>(std::countr_zero(core_->max_mtu()) - unit);
 }
 
 Result<> SoftSlice::create_eq(const EqSpec& spec) {

@@ -19,6 +19,7 @@ class SoftSlice : public Slice {
 
     Result<> set_status_page(Iova page) override;
     Result<> set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid) override;
+    std::uint8_t max_mtu() const override;
 
     Result<> create_eq(const EqSpec& spec) override;
     void destroy_eq(EqId id) override;
@@ -109,6 +110,7 @@ class SoftSlice : public Slice {
 
     Pollers& pollers_;
     Poller& poller_; // the slice's own
+    AddressKeeper* const keeper_;
     std::unique_ptr<SliceCore> core_;
     Poller::Watch kick_;
     std::vector<std::uint64_t> services_; // that it listens to

@@ -94,10 +94,9 @@ WqeError parse_inline(std::byte* entry, std::uint32_t payload_offset, std::uint3
 }
 
 // What an atomic WRITE has is a word.
-WqeError check_length(const SendWqe& wqe, QpType type) noexcept {
-    const std::uint64_t longest = type == QpType::ud ? max_datagram_size : max_message_size;
+WqeError check_length(const SendWqe& wqe, const WqeLimits& limits) noexcept {
     const bool valid = wqe.opcode == VRDMA_SQ_ATOMIC_WRITE ? wqe.length == sizeof(std::uint64_t)
-                                                           : wqe.length <= longest;
+                                                           : wqe.length <= limits.max_length;
     return valid ? WqeError{} : WqeError{IBV_WC_LOC_LEN_ERR, VRDMA_VERR_LENGTH};
 }
 
@@ -203,7 +202,7 @@ WqeError parse(std::byte* entry, std::uint32_t ctrl, const WqeLimits& limits,
     }
     if ((ctrl & VRDMA_SQ_INLINE) != 0 && !wqe.is_local()) {
         const WqeError error = parse_inline(entry, payload_offset, raw.length, limits, wqe);
-        return error ? error : check_length(wqe, limits.type);
+        return error ? error : check_length(wqe, limits);
     }
     if (raw.length != 0) {
         return reserved_error;
@@ -219,7 +218,7 @@ WqeError parse(std::byte* entry, std::uint32_t ctrl, const WqeLimits& limits,
         return {IBV_WC_LOC_QP_OP_ERR, VRDMA_VERR_NUM_SGE};
     }
     wqe.length = copy_sges(payload, wqe.num_sge, wqe.sges.data());
-    return check_length(wqe, limits.type);
+    return check_length(wqe, limits);
 }
 
 WqeError parse(std::byte* entry, std::uint32_t ctrl, const WqeLimits& limits,

@@ -43,6 +43,7 @@ class FakeSlice final : public Slice {
     std::map<Qpn, QpState> qp_states;
     std::map<Qpn, std::vector<vrdma_sge>> held_receives;
     vrdma_counters counted{};
+    std::uint8_t mtu = IBV_MTU_4096;
     std::map<Key, std::map<std::uint64_t, std::pair<Iova, bool>>> mapped; // page: where, writable
     std::vector<std::pair<Key, std::pair<std::uint64_t, std::uint64_t>>> refused;
     std::vector<EqId> eq_order; // in which they were created
@@ -61,6 +62,8 @@ class FakeSlice final : public Slice {
             }
         });
     }
+
+    std::uint8_t max_mtu() const override { return mtu; }
 
     Result<> create_eq(const EqSpec& spec) override {
         return add(eqs, eq_states, spec).map([&] { eq_order.push_back(spec.id); });

@@ -251,6 +251,17 @@ TEST_F(QpTest, AttributesHaveRanges) {
     EXPECT_EQ(rts_error([](auto& attr) { attr.max_rd_atomic = 17; }), invalid);
 }
 
+TEST_F(QpTest, ThePathsMtuIsAtMostThePorts) {
+    side->slice.mtu = IBV_MTU_1024;
+    const Qpn qp = make_qp();
+    ASSERT_EQ(modify(qp, to_init()), std::errc{});
+    auto attr = to_rtr();
+    attr.path_mtu = IBV_MTU_2048;
+    EXPECT_EQ(modify(qp, attr), invalid);
+    attr.path_mtu = IBV_MTU_1024;
+    EXPECT_EQ(modify(qp, attr), std::errc{});
+}
+
 TEST_F(QpTest, TheCurrentStateMustBeThat) {
     const Qpn qp = make_qp();
     ASSERT_EQ(modify(qp, to_init()), std::errc{});

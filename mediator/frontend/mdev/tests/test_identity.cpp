@@ -11,6 +11,8 @@ namespace {
 constexpr std::array<std::uint8_t, 16> uuid{0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0,
                                             0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
 
+const DeviceType small{"small", 1, 1, {}};
+
 vrdma_mdev_device_info info_with(const char* addresses) {
     vrdma_mdev_device_info info{};
     std::memcpy(info.uuid, uuid.data(), uuid.size());
@@ -23,7 +25,7 @@ TEST(Identity, UuidsReadAsPeopleWriteThem) {
 }
 
 TEST(Identity, WithoutAMacItFollowsFromTheUuid) {
-    const auto mac = identity_of(info_with("")).mac;
+    const auto mac = identity_of(info_with(""), small).mac;
     EXPECT_EQ(mac[0], 0x02); // locally administered, unicast
     EXPECT_EQ(mac, verbs::derived_mac(uuid));
     auto other = uuid;
@@ -35,20 +37,26 @@ TEST(Identity, AMacThatIsSetCounts) {
     auto info = info_with("");
     const verbs::Mac mac{0x52, 0x54, 0, 0x12, 0x34, 0x56};
     std::memcpy(info.mac, mac.data(), mac.size());
-    EXPECT_EQ(identity_of(info).mac, mac);
+    EXPECT_EQ(identity_of(info, small).mac, mac);
+}
+
+TEST(Identity, TheUplinkIsTheTypes) {
+    EXPECT_EQ(identity_of(info_with(""), small).uplink, "");
+    const DeviceType bound{"bound", 1, 1, {}, "wan"};
+    EXPECT_EQ(identity_of(info_with(""), bound).uplink, "wan");
 }
 
 TEST(Identity, Addresses) {
-    EXPECT_TRUE(identity_of(info_with("")).prefixes_valid);
-    EXPECT_TRUE(identity_of(info_with("")).prefixes.empty());
-    EXPECT_EQ(identity_of(info_with("10.0.0.5/32,fd00::/64")).prefixes.size(), 2u);
-    EXPECT_FALSE(identity_of(info_with("10.0.0.5/32,nonsense")).prefixes_valid);
+    EXPECT_TRUE(identity_of(info_with(""), small).prefixes_valid);
+    EXPECT_TRUE(identity_of(info_with(""), small).prefixes.empty());
+    EXPECT_EQ(identity_of(info_with("10.0.0.5/32,fd00::/64"), small).prefixes.size(), 2u);
+    EXPECT_FALSE(identity_of(info_with("10.0.0.5/32,nonsense"), small).prefixes_valid);
 }
 
 TEST(Identity, AddressesWithoutAnEndAreBounded) {
     auto info = info_with("");
     std::memset(info.addresses, 'x', sizeof(info.addresses));
-    EXPECT_FALSE(identity_of(info).prefixes_valid);
+    EXPECT_FALSE(identity_of(info, small).prefixes_valid);
 }
 
 } // namespace

@@ -99,22 +99,23 @@ bool Port::find_target(wire::Path& path) noexcept {
     }
     const auto found = neighbours_.find(path.target);
     if (found == neighbours_.end()) {
-        ask_for(path.target);
+        ask_for(path);
         return false;
     }
     path.target_mac = found->second;
     return true;
 }
 
-void Port::ask_for(const Gid& gid) noexcept {
-    if (unknown_.size() < max_unknown && std::ranges::find(unknown_, gid) == unknown_.end()) {
-        unknown_.push_back(gid);
+void Port::ask_for(const wire::Path& path) noexcept {
+    if (unknown_.size() < max_unknown &&
+        std::ranges::find(unknown_, path.target, &Unknown::target) == unknown_.end()) {
+        unknown_.push_back({path.source, path.target});
         unknown_signal_.signal();
     }
 }
 
-std::vector<Gid> Port::take_unknown() {
-    std::vector<Gid> unknown;
+std::vector<Unknown> Port::take_unknown() {
+    std::vector<Unknown> unknown;
     unknown.reserve(max_unknown);
     unknown_.swap(unknown);
     return unknown;

@@ -28,6 +28,12 @@ struct Draft {
     std::span<std::byte> payload;
 };
 
+// Who has that address is to be found out.
+struct Unknown {
+    Gid source; // who wants to know
+    Gid target;
+};
+
 class Port {
   public:
     Port(Engine& engine, std::unique_ptr<wire::Uplink> uplink, EventFd unknown_signal);
@@ -60,7 +66,7 @@ class Port {
     bool find_target(wire::Path& path) noexcept;
     void set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac);
     // What is to be found out, each once; signalled when there is something.
-    std::vector<Gid> take_unknown();
+    std::vector<Unknown> take_unknown();
     int unknown_fd() const noexcept { return unknown_signal_.fd(); }
 
     // Takes some packets from the network, and answers. Returns whether there were any.
@@ -78,7 +84,7 @@ class Port {
     void offer_room() noexcept;
     void take(std::span<const std::byte> frame) noexcept;
     void dispatch(const wire::Packet& packet) noexcept;
-    void ask_for(const Gid& gid) noexcept;
+    void ask_for(const wire::Path& path) noexcept;
 
     Engine& engine_;
     const std::unique_ptr<wire::Uplink> uplink_;
@@ -89,7 +95,7 @@ class Port {
     Timers<Connection> timers_;
     std::unordered_map<Gid, wire::Mac, GidHash> neighbours_;
     static constexpr std::size_t max_unknown = 64;
-    std::vector<Gid> unknown_;
+    std::vector<Unknown> unknown_;
     EventFd unknown_signal_;
 };
 

@@ -232,7 +232,7 @@ TEST_F(Ud, PrivilegedQkeyMeansTheQpsOwn) {
 
 // More than the MTU; expect LOC_LEN_ERR and SQE.
 TEST_F(Ud, PayloadIsAtMostTheMtu) {
-    const vrdma_sge from = a_mr_.sge(0, hca::max_datagram_size + 1);
+    const vrdma_sge from = a_mr_.sge(0, hca::max_mtu + 1);
     a_qp_.post_send({.sges = {&from, 1}, .ah = to_b_, .dest_qpn = b_qp_.id(), .qkey = qkey});
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_LOC_LEN_ERR);
     EXPECT_EQ(state_of(a_, a_qp_), IBV_QPS_SQE);

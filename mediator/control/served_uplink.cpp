@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/control/served_uplink.h"
+
+#include <spdlog/spdlog.h>
+
+#include "mediator/wire/uplink/link.h"
+#include "mediator/wire/uplink/packet_uplink.h"
+
+namespace vrdma::control {
+
+namespace {
+
+using hca::Gid;
+using hca::soft::GidKey;
+using hca::soft::SoftHca;
+namespace roce = hca::soft::roce;
+
+wire::SteeredAddress steered(const GidKey& gid, const wire::Mac& mac) {
+    return {gid.gid, mac, static_cast<wire::Encapsulation>(gid.type)};
+}
+
+} // namespace
+
+// A host that cannot steer is warned of, and served: its devices' packets come all the same.
+Result<std::unique_ptr<ServedUplink>> ServedUplink::open(const Uplink& uplink, SoftHca& hca,
+                                                         EventLoop& loop) {
+    const auto link = wire::read_link(uplink.interface);
+    if (!link) {
+        return fail(link.error());
+    }
+    auto frames = wire::PacketUplink::create(uplink.interface);
+    if (!frames) {
+        return fail(frames.error());
+    }
+    auto neighbours = wire::Neighbours::create(loop, uplink.interface);
+    if (!neighbours) {
+        return fail(neighbours.error());
+    }
+    auto steering = wire::Steering::create(uplink.interface);
+    std::unique_ptr<ServedUplink> served{new ServedUplink{uplink.name, link->mac, hca,
+                                                          steering ? std::move(*steering) : nullptr,
+                                                          std::move(*neighbours)}};
+    if (const auto serves = served->serve(std::move(*frames), loop); !serves) {
+        return fail(serves.error());
+    }
+    return served;
+}
+
+ServedUplink::ServedUplink(std::string name, const wire::Mac& mac, SoftHca& hca,
+                           std::unique_ptr<wire::Steering> steering,
+                           std::unique_ptr<wire::Neighbours> neighbours)
+    : name_{std::move(name)},
+      mac_{mac},
+      hca_{hca},
+      steering_{std::move(steering)},
+      neighbours_{std::move(neighbours)} {}
+
+Result<> ServedUplink::serve(std::unique_ptr<wire::Uplink> frames, EventLoop& loop) {
+    if (const auto added = hca_.add_uplink(name_, std::move(frames), this); !added) {
+        return added;
+    }
+    int unknown_fd = -1;
+    hca_.with_port(name_, [&](auto& port) { unknown_fd = port.unknown_fd(); });
+    auto watch = loop.watch(unknown_fd, [this](std::uint32_t) { find_unknown(); });
+    if (!watch) {
+        return fail(watch.error());
+    }
+    unknown_ = std::move(*watch);
+    return {};
+}
+
+Result<> ServedUplink::add(const GidKey& gid, const wire::Mac& mac) {
+    unsigned& times = addresses_[{gid.gid, gid.type, mac}];
+    if (times == 0 && steering_ != nullptr) {
+        if (const auto added = steering_->add(steered(gid, mac)); !added) {
+            addresses_.erase({gid.gid, gid.type, mac});
+            return added;
+        }
+    }
+    ++times;
+    return {};
+}
+
+void ServedUplink::remove(const GidKey& gid, const wire::Mac& mac) {
+    const auto address = addresses_.find({gid.gid, gid.type, mac});
+    if (address == addresses_.end() || --address->second != 0) {
+        return;
+    }
+    addresses_.erase(address);
+    if (steering_ != nullptr) {
+        steering_->remove(steered(gid, mac));
+    }
+}
+
+void ServedUplink::find_unknown() {
+    std::vector<roce::Unknown> all;
+    hca_.with_port(name_, [&](auto& port) { all = port.take_unknown(); });
+    for (const auto& unknown : all) {
+        find(unknown);
+    }
+}
+
+// An answer that is known already comes before resolve() returns.
+void ServedUplink::find(const roce::Unknown& unknown) {
+    const Gid& target = unknown.target;
+    if (!waiting_.try_emplace(target).second) {
+        return;
+    }
+    auto question =
+        neighbours_->resolve(unknown.source, target,
+                             [this, target](const Result<wire::Mac>& mac) { found(target, mac); });
+    if (const auto waits = waiting_.find(target); waits != waiting_.end()) {
+        waits->second = std::move(question);
+    }
+}
+
+void ServedUplink::found(const Gid& target, const Result<wire::Mac>& mac) {
+    waiting_.erase(target);
+    if (!mac) {
+        spdlog::debug("uplink {}: no way to a peer: {}", name_, describe(mac.error()));
+    }
+    hca_.with_port(name_, [&](auto& port) {
+        port.set_neighbour(target, mac ? std::optional{*mac} : std::nullopt);
+    });
+}
+
+} // namespace vrdma::control

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// An uplink of the soft HCA, and what the control thread does for it: packets to its devices'
+// addresses are kept from the host's stack, and its port's questions for Ethernet addresses are
+// answered.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "mediator/base/event_loop.h"
+#include "mediator/control/config.h"
+#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/wire/uplink/neighbours.h"
+#include "mediator/wire/uplink/steering.h"
+
+namespace vrdma::control {
+
+class ServedUplink final : public hca::soft::AddressKeeper {
+  public:
+    // The HCA has it from now on; its slices that are bound to it do not outlive what is returned.
+    static Result<std::unique_ptr<ServedUplink>> open(const Uplink& uplink, hca::soft::SoftHca& hca,
+                                                      EventLoop& loop);
+
+    const std::string& name() const { return name_; }
+    const wire::Mac& mac() const { return mac_; } // the interface's
+
+    Result<> add(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
+    void remove(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
+
+  private:
+    ServedUplink(std::string name, const wire::Mac& mac, hca::soft::SoftHca& hca,
+                 std::unique_ptr<wire::Steering> steering,
+                 std::unique_ptr<wire::Neighbours> neighbours);
+
+    Result<> serve(std::unique_ptr<wire::Uplink> frames, EventLoop& loop);
+    void find_unknown();
+    void find(const hca::soft::roce::Unknown& unknown);
+    void found(const hca::Gid& target, const Result<wire::Mac>& mac);
+
+    // An address of a device, which may have it from several functions and table entries.
+    using Address = std::tuple<hca::Gid, std::uint8_t, wire::Mac>;
+
+    const std::string name_;
+    const wire::Mac mac_;
+    hca::soft::SoftHca& hca_;
+    const std::unique_ptr<wire::Steering> steering_; // or nullptr, if this host cannot
+    const std::unique_ptr<wire::Neighbours> neighbours_;
+    std::map<Address, unsigned> addresses_;                  // how often each was added
+    std::map<hca::Gid, wire::Neighbours::Question> waiting_; // for answers, by target
+    EventLoop::Watch unknown_;
+};
+
+} // namespace vrdma::control
