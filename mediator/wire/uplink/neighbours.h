@@ -25,6 +25,7 @@ class Neighbours {
         Gid next_hop{};
         std::uint64_t number = 0; // of the question
 
+        // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 means the 0 that <=> compares with
         friend auto operator<=>(const Key&, const Key&) = default;
     };
 

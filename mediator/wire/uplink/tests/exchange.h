@@ -55,7 +55,7 @@ inline Frame receive(Uplink& uplink) {
         return {};
     }
     const auto frame = uplink.receive();
-    const Frame copy{frame.begin(), frame.end()};
+    Frame copy{frame.begin(), frame.end()};
     if (!frame.empty()) {
         uplink.release();
     }

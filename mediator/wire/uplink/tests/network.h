@@ -33,12 +33,19 @@ class Namespace {
     UniqueFd fd_;
 };
 
+// Runs a command, which has to succeed.
+inline void run(const std::string& command) {
+    // NOLINTNEXTLINE(cert-env33-c): the test's own words
+    ASSERT_EQ(std::system(command.c_str()), 0) << command;
+}
+
 inline void ip(const std::string& arguments) {
-    ASSERT_EQ(std::system(("ip " + arguments).c_str()), 0) << arguments;
+    run("ip " + arguments);
 }
 
 // What a command prints.
 inline std::string output_of(const std::string& command) {
+    // NOLINTNEXTLINE(cert-env33-c): the test's own words
     std::FILE* pipe = ::popen(command.c_str(), "re");
     std::string output;
     for (int byte = std::getc(pipe); byte != EOF; byte = std::getc(pipe)) {

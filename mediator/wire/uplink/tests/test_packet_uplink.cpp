@@ -161,7 +161,7 @@ TEST_F(PacketUplinkTest, AnInterfaceThatIsGoneLosesFrames) {
         commit(*near, ipv4({}));
     }
     near->flush();
-    EXPECT_EQ(near->losses().refused, 2000);
+    EXPECT_EQ(near->losses().refused, 200);
     EXPECT_TRUE(near->receive().empty());
 }
 

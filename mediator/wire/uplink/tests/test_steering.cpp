@@ -233,15 +233,14 @@ TEST_F(SteeringTest, EverythingIsTakenBack) {
 }
 
 TEST_F(SteeringTest, TheQdiscOfOthersStays) {
-    ASSERT_EQ(std::system("tc qdisc add dev far clsact"), 0);
+    run("tc qdisc add dev far clsact");
     steer_far().reset();
     EXPECT_TRUE(has_clsact());
 }
 
 TEST_F(SteeringTest, FiltersOfOthersStay) {
     auto steering = steer_far();
-    ASSERT_EQ(std::system("tc filter add dev far egress protocol ip u32 match u32 0 0 classid 1:1"),
-              0);
+    run("tc filter add dev far egress protocol ip u32 match u32 0 0 classid 1:1");
     steering.reset();
     EXPECT_TRUE(has_clsact());
     EXPECT_NE(output_of("tc filter show dev far egress").find("u32"), std::string::npos);
