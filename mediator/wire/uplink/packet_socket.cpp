@@ -10,7 +10,7 @@
 #include <array>
 
 #include "mediator/base/errno.h"
-#include "mediator/wire/uplink/roce_numbers.h"
+#include "vrdma/roce.h"
 
 namespace vrdma::wire {
 namespace {
@@ -38,18 +38,18 @@ constexpr sock_filter end(std::uint32_t bytes_kept) {
 // ports: RoCE has none, so what looks like a port in it is judged by whoever parses it.
 constexpr std::array filter = {
     load_half(12),
-    if_equal(roce_v1_ethertype, 11, 0),
+    if_equal(VRDMA_ROCE_ETHERTYPE, 11, 0),
     if_equal(ETH_P_IP, 0, 5),
     load_byte(14 + 9),
     if_equal(IPPROTO_UDP, 0, 9),
     sock_filter BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 14), // the header's length
     sock_filter BPF_STMT(BPF_LD | BPF_H | BPF_IND, 14 + 2),
-    if_equal(roce_v2_port, 5, 6),
+    if_equal(VRDMA_ROCE_UDP_PORT, 5, 6),
     if_equal(ETH_P_IPV6, 0, 5),
     load_byte(14 + 6),
     if_equal(IPPROTO_UDP, 0, 3),
     load_half(14 + 40 + 2),
-    if_equal(roce_v2_port, 0, 1),
+    if_equal(VRDMA_ROCE_UDP_PORT, 0, 1),
     end(0xffffffff),
     end(0),
 };

@@ -2,10 +2,9 @@
 //
 // Frames on their way out, copied by the kernel in one sendmmsg().
 //
-// There is a mapped ring for sending, too (PACKET_TX_RING), which saves that copy. But the kernel
-// gives a slot back when the frame has no owner any more, which for a frame that reaches another
-// socket of the same host, by veth or a tap, is before it is read: who then reads finds what we
-// have written since.
+// There is a mapped ring for sending, too (PACKET_TX_RING). By a virtual cable it takes a tenth to
+// a quarter longer for frames of 64 bytes to 1 KiB and as long for 4 KiB, as the kernel copies its
+// frames where others on the host get them. And a slot is held until its frame has been read.
 #pragma once
 
 #include <sys/socket.h>

@@ -12,7 +12,7 @@
 
 #include "mediator/base/errno.h"
 #include "mediator/wire/uplink/bpf_assembler.h"
-#include "mediator/wire/uplink/roce_numbers.h"
+#include "vrdma/roce.h"
 
 namespace vrdma::wire {
 namespace {
@@ -70,7 +70,7 @@ void copy(BpfAssembler& code, int offset, int to, int bytes) {
 // Of the UDP header whose destination port is in the piece.
 void pass_unless_roce(BpfAssembler& code) {
     code.load(BPF_H, BPF_REG_1, stack, piece);
-    code.jump_if(BPF_JNE, BPF_REG_1, htons(roce_v2_port), pass);
+    code.jump_if(BPF_JNE, BPF_REG_1, htons(VRDMA_ROCE_UDP_PORT), pass);
 }
 
 void pass_unless_udp(BpfAssembler& code, int protocol_at) {
@@ -128,7 +128,7 @@ std::vector<bpf_insn> program_with(int table) {
         code.store_value(BPF_DW, stack, key + at, 0);
     }
     code.load(BPF_W, BPF_REG_7, frame, offsetof(__sk_buff, protocol));
-    code.jump_if(BPF_JEQ, BPF_REG_7, htons(roce_v1_ethertype), found_v1);
+    code.jump_if(BPF_JEQ, BPF_REG_7, htons(VRDMA_ROCE_ETHERTYPE), found_v1);
     code.jump_if(BPF_JEQ, BPF_REG_7, htons(ETH_P_IP), found_ipv4);
     code.jump_if(BPF_JEQ, BPF_REG_7, htons(ETH_P_IPV6), found_ipv6);
     code.jump(pass);

@@ -172,8 +172,7 @@ TEST_F(PacketUplinkTest, OnlyEthernetIsAnUplink) {
     EXPECT_EQ(PacketUplink::create("lo").error(), std::errc::not_supported);
 }
 
-// What reads the frame of another socket's is still what was sent, when as many as any ring holds
-// have been sent since: the kernel has copied it.
+// A frame that nobody has read yet stays as it was sent when its place in the batch is used again.
 TEST_F(PacketUplinkTest, AReaderFindsWhatWasSent) {
     there.enter();
     ip("addr add 10.0.0.2/24 dev far");
