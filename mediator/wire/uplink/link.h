@@ -16,6 +16,8 @@ struct Link {
     Mac mac{};
     std::uint32_t mtu = 0;
     bool up = false; // and has a carrier
+
+    friend bool operator==(const Link&, const Link&) = default;
 };
 
 // no_such_device: there is none of that name. not_supported: its frames are not Ethernet's.

@@ -84,10 +84,6 @@ void PacketUplink::check_gone() noexcept {
     }
 }
 
-void PacketUplink::set_mtu(std::uint32_t mtu) noexcept {
-    frame_size_.store(frame_size_of(mtu), std::memory_order_relaxed);
-}
-
 PacketUplink::Losses PacketUplink::losses() noexcept {
     tpacket_stats now{};
     socklen_t size = sizeof(now);

@@ -8,7 +8,6 @@
 // does not lose a window's frames, and an administrator's shaping holds.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 
@@ -31,12 +30,9 @@ class PacketUplink final : public Uplink {
     void release() noexcept override { ring_.release(); }
     int fd() const noexcept override { return socket_.get(); }
     void woken() noexcept override;
-    std::size_t frame_size() const noexcept override {
-        return frame_size_.load(std::memory_order_relaxed);
-    }
-
-    // What the interface's MTU is now. Any thread may call it; who watches interfaces does.
-    void set_mtu(std::uint32_t mtu) noexcept;
+    // As it was at first. If the interface's MTU becomes smaller, longer frames are lost, as they
+    // would be in a network whose MTU does.
+    std::size_t frame_size() const noexcept override { return frame_size_; }
 
     // Frames that were lost here: refused by the interface, as it is down or its MTU too small;
     // longer than any of RoCE; come when the ring was full.
@@ -56,7 +52,7 @@ class PacketUplink final : public Uplink {
     UniqueFd socket_;
     ReceiveRing ring_;
     SendBatch batch_;
-    std::atomic<std::size_t> frame_size_;
+    std::size_t frame_size_;
     Losses losses_;
     bool gone_ = false;
 };
