@@ -8,11 +8,14 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "mediator/base/unique_fd.h"
+#include "mediator/wire/uplink/link.h"
 
 namespace vrdma::wire {
 
@@ -67,13 +70,24 @@ class TwoHosts : public testing::Test {
         set_up("near");
         there.enter();
         set_up("far");
+        wait_until_up("far");
         here.enter();
+        wait_until_up("near");
     }
 
     static void set_up(const std::string& interface) {
         ip("link set lo up");
         ip("link set " + interface + " addrgenmode none");
         ip("link set " + interface + " up");
+    }
+
+    // An interface that has just got a carrier loses frames until the kernel has told of it, up to
+    // a second later.
+    static void wait_until_up(const std::string& interface) {
+        for (int i = 0; i < 500 && !read_link(interface).value().up; ++i) {
+            std::this_thread::sleep_for(std::chrono::milliseconds{10});
+        }
+        EXPECT_TRUE(read_link(interface).value().up) << interface;
     }
 
     Namespace there;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <thread>
-
 #include "mediator/wire/uplink/link_watch.h"
 #include "network.h"
 
@@ -13,20 +10,12 @@ namespace {
 class LinkWatchTest : public TwoHosts {
   protected:
     LinkWatchTest() {
-        wait_for_carrier();
         watch = LinkWatch::create(loop, "near", [this](const Result<Link>& now) {
                     ++changes;
                     link = now;
                     loop.stop();
                 }).value();
         link = read_link("near");
-    }
-
-    // The kernel tells of it up to a second later.
-    static void wait_for_carrier() {
-        for (int i = 0; i < 500 && !read_link("near")->up; ++i) {
-            std::this_thread::sleep_for(std::chrono::milliseconds{10});
-        }
     }
 
     EventLoop loop;

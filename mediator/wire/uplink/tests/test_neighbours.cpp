@@ -101,6 +101,7 @@ TEST_F(NeighboursTest, ABridgesPortHasTheBridgesAddresses) {
     ip("link add br0 type bridge");
     set_up("br0");
     ip("link set near master br0");
+    wait_until_up("br0");
     give_addresses("br0", 1);
     EXPECT_EQ(resolve("10.0.0.2").mac, far_mac);
     EXPECT_EQ(resolve("fd00::2").mac, far_mac);

@@ -143,6 +143,7 @@ TEST_F(PacketUplinkTest, AnInterfaceThatIsDownLosesFramesAndComesBack) {
     send(*near, ipv4({}));
     EXPECT_EQ(near->losses().refused, 1);
     ip("link set near up");
+    wait_until_up("near");
     send(*near, ipv4({.fill = 5}));
     EXPECT_EQ(receive(*far), ipv4({.fill = 5}));
     there.enter();

@@ -57,6 +57,9 @@ class BridgeSteeringTest : public TwoHosts {
         }
         ip("link set far master br0");
         ip("link set tap master br0");
+        for (const char* interface : {"tap", "guest"}) {
+            wait_until_up(interface);
+        }
         guest = PacketUplink::create("guest").value();
         far = PacketUplink::create("far").value();
         steering = steer_far();
