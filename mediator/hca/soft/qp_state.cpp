@@ -150,6 +150,10 @@ Result<> modify(QueuePair& qp, const vrdma_qp_attr& attr) noexcept {
         ((attr.attr_mask & IBV_QP_CUR_STATE) != 0 && attr.cur_state != qp.attr.state)) {
         return fail(std::errc::invalid_argument);
     }
+    if (qp.connection != nullptr && (attr.attr_mask & IBV_QP_PATH_MTU) != 0 &&
+        !roce::fits(*qp.connection, attr.path_mtu)) {
+        return fail(std::errc::invalid_argument);
+    }
     if (to != IBV_QPS_RESET) {
         take(qp.attr, attr);
         if (!qp.sq_started) {

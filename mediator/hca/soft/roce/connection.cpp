@@ -46,6 +46,10 @@ bool is_remote(QueuePair& qp) noexcept {
     return c.remote;
 }
 
+bool fits(const Connection& c, std::uint8_t path_mtu) noexcept {
+    return mtu_bytes(path_mtu) <= c.port.max_mtu();
+}
+
 void start_receiving(Connection& c) noexcept {
     c.in.expected = c.qp.attr.rq_psn & psn_mask;
     c.in.msn = 0;

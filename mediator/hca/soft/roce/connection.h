@@ -104,13 +104,17 @@ struct alignas(cache_line) Connection {
     Outbound out;
     Inbound in;
 
-    Timer timer;                  // of the deadline, or earlier
-    Link<Connection> answers;     // something is to be answered
-    Link<Connection> awaits_room; // in the uplink
+    Timer timer;                    // of the deadline, or earlier
+    Link<Connection> answers;       // something is to be answered
+    Link<Connection> awaits_room;   // in the uplink
+    Link<Connection> awaits_target; // until somebody knows its peer's Ethernet address
 };
 
 // Whether the QP's messages leave this host. It stays so while any are under way.
 bool is_remote(QueuePair& qp) noexcept;
+
+// Whether packets of that enum ibv_mtu fit the uplink.
+bool fits(const Connection& connection, std::uint8_t path_mtu) noexcept;
 
 // The QP enters RTR, RTS, or a state in which it neither sends nor receives.
 void start_receiving(Connection& connection) noexcept;

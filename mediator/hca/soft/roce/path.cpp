@@ -11,7 +11,8 @@ namespace {
 wire::Mac group_mac(const Gid& group) noexcept {
     constexpr std::uint8_t all_but_first_bit = 0x7f;
     const bool ipv4 = group[0] == 0;
-    return ipv4 ? wire::Mac{1, 0, 0x5e, static_cast<std::uint8_t>(group[13] & all_but_first_bit),
+    return ipv4 ? wire::Mac{1,         0,
+                            0x5e,      static_cast<std::uint8_t>(group[13] & all_but_first_bit),
                             group[14], group[15]}
                 : wire::Mac{0x33, 0x33, group[12], group[13], group[14], group[15]};
 }

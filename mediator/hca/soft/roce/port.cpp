@@ -76,6 +76,12 @@ void Port::await_room(Connection& c) noexcept {
     }
 }
 
+void Port::await_target(Connection& c) noexcept {
+    if (!c.awaits_target.linked) {
+        awaits_target_.push_back(c);
+    }
+}
+
 void Port::answer_soon(Connection& c) noexcept {
     if (!c.answers.linked) {
         answers_.push_back(c);
@@ -91,6 +97,7 @@ void Port::forget(Connection& c) noexcept {
     timers_.cancel(c);
     answers_.remove(c);
     awaits_room_.remove(c);
+    awaits_target_.remove(c);
 }
 
 bool Port::find_target(wire::Path& path) noexcept {
@@ -126,6 +133,10 @@ void Port::set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac) {
         neighbours_[gid] = *mac;
     } else {
         neighbours_.erase(gid);
+    }
+    engine_.fabric().changed(); // paths hold what was known
+    while (Connection* c = awaits_target_.pop_front()) {
+        engine_.scheduler().wake(c->qp);
     }
 }
 

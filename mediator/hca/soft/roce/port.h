@@ -53,6 +53,8 @@ class Port {
 
     // The connection gets a turn when there is room again.
     void await_room(Connection& connection) noexcept;
+    // The same when its peer's Ethernet address has become known.
+    void await_target(Connection& connection) noexcept;
     // It has something to answer.
     void answer_soon(Connection& connection) noexcept;
     // expire() is called for it then, or earlier.
@@ -75,8 +77,10 @@ class Port {
     void woken() noexcept { uplink_->woken(); }
     void expire(Clock::time_point now) noexcept;
     const Timers<Connection>& timers() const noexcept { return timers_; }
-    // Packets have arrived.
-    bool pending() const noexcept { return !uplink_->receive().empty(); }
+    // Packets have arrived, or wait to leave.
+    bool pending() const noexcept {
+        return !uplink_->receive().empty() || !answers_.empty() || !awaits_room_.empty();
+    }
 
   private:
     bool receive_some() noexcept;
@@ -92,6 +96,7 @@ class Port {
     bool unflushed_ = false;
     List<Connection, &Connection::answers> answers_;
     List<Connection, &Connection::awaits_room> awaits_room_;
+    List<Connection, &Connection::awaits_target> awaits_target_;
     Timers<Connection> timers_;
     std::unordered_map<Gid, wire::Mac, GidHash> neighbours_;
     static constexpr std::size_t max_unknown = 64;

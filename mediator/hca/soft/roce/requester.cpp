@@ -246,7 +246,7 @@ Turn await_target(Connection& c, const SendWqe& wqe) noexcept {
         arm(c);
     }
     c.qp.slice.engine().scheduler().withdraw(c.qp);
-    c.port.await_room(c);
+    c.port.await_target(c);
     return Turn::idle;
 }
 
@@ -372,13 +372,14 @@ void go_on(Connection& c) noexcept {
     qp.slice.engine().scheduler().wake(qp);
 }
 
-// Sends again, if there are tries left.
+// Sends again, if there are tries left; perhaps the peer has moved.
 void try_again(Connection& c) noexcept {
     QueuePair& qp = c.qp;
     if (qp.attr.timeout != 0 && qp.retries_left-- == 0) {
         fail_oldest(c, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
         return;
     }
+    std::copy(std::begin(qp.attr.av.dmac), std::end(qp.attr.av.dmac), c.path.target_mac.begin());
     go_back(c);
     arm(c);
     qp.slice.engine().scheduler().wake(qp);
