@@ -71,7 +71,7 @@ Result<> query_port(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& c
 
 Result<> query_counters(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
     const std::uint32_t first = cmd.handle.handle;
-    if (first >= VRDMA_NUM_COUNTERS) {
+    if (first >= VRDMA_NUM_COUNTERS || cmd.handle.reserved != 0) {
         return fail(std::errc::invalid_argument);
     }
     const vrdma_counters counters = objects.resources.slice.counters();
