@@ -3,6 +3,8 @@
 
 --where native     instead of the lab: two devices behind sockets of a vrdmad on this machine, for the tests of verbs;
                    those that need virtual machines are marked `lab`, and those that need such devices `native`
+--where hosts      the same with a vrdmad for each device, and a network between them; tests that need that are marked
+                   `hosts`, and those that need one vrdmad for both `together`
 --torture-seconds  how long test_torture.py goes on
 --update-pyverbs   writes down what comes of each of pyverbs' own tests (pyverbs.txt)
 VRDMA_LAB_DIR      a lab that is up already; the tests use it and leave it up
@@ -21,9 +23,10 @@ from framework import emulator, programs
 from framework.endpoint import Endpoint, connect
 from framework.health import Health
 from framework.host_process import HostProcess
+from framework.hosts import Hosts
 from framework.lab import PROJECT, Guest, Lab, Machine
 from framework.mdev import Mdev, MdevType
-from framework.native import ADDRESSES, Native, NativeGuest, NativeHealth
+from framework.native import Native, NativeGuest, NativeHealth
 from framework.process import Failure, Record, Result
 from framework.rxe import add_rxe
 from framework.verbs import Remote, Session
@@ -42,7 +45,7 @@ fi
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--where", choices=("lab", "native"), default="lab", help="where the devices are")
+    parser.addoption("--where", choices=("lab", "native", "hosts"), default="lab", help="where the devices are")
     parser.addoption("--torture-seconds", type=int, default=10, help="how long vrdma-torture goes on")
     parser.addoption("--update-pyverbs", action="store_true", help="write pyverbs.txt instead of comparing with it")
 
@@ -51,11 +54,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[MEASURED] = []
     config.addinivalue_line("markers", "lab: needs virtual machines")
     config.addinivalue_line("markers", "native: needs devices behind sockets")
+    config.addinivalue_line("markers", "together: needs both devices on one host")
+    config.addinivalue_line("markers", "hosts: needs them on two")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    elsewhere = {"lab": "native", "native": "lab"}[config.getoption("where")]
-    deselected = [item for item in items if item.get_closest_marker(elsewhere)]
+    elsewhere = {"lab": ["native", "hosts"], "native": ["lab", "hosts"], "hosts": ["lab", "together"]}[config.getoption("where")]
+    deselected = [item for item in items if any(item.get_closest_marker(marker) for marker in elsewhere)]
     config.hook.pytest_deselected(items=deselected)
     items[:] = [item for item in items if item not in deselected]
 
@@ -73,13 +78,13 @@ def record() -> Record:
 
 @pytest.fixture(scope="session")
 def native(pytestconfig: pytest.Config) -> bool:
-    return pytestconfig.getoption("where") == "native"
+    return pytestconfig.getoption("where") != "lab"
 
 
 @pytest.fixture(scope="session")
-def lab(record: Record, native: bool) -> Iterator[Lab | Native]:
+def lab(record: Record, native: bool, pytestconfig: pytest.Config) -> Iterator[Lab | Native]:
     if native:
-        here = Native(record)
+        here = {"native": Native, "hosts": Hosts}[pytestconfig.getoption("where")](record)
         here.up()
         yield here
         here.down()
@@ -103,12 +108,12 @@ def host(lab: Lab) -> Machine:
 
 @pytest.fixture(scope="session")
 def guest0(lab: Lab, native: bool) -> Guest:
-    return NativeGuest(lab, [*ADDRESSES][0]) if native else Guest(lab, "guest0")
+    return NativeGuest(lab, [*lab.addresses][0]) if native else Guest(lab, "guest0")
 
 
 @pytest.fixture(scope="session")
 def guest1(lab: Lab, native: bool) -> Guest:
-    return NativeGuest(lab, [*ADDRESSES][1]) if native else Guest(lab, "guest1")
+    return NativeGuest(lab, [*lab.addresses][1]) if native else Guest(lab, "guest1")
 
 
 @pytest.fixture(scope="session")

@@ -60,46 +60,61 @@ class Native:
     """What the tests ask of a lab: to start commands, each with the device of one name."""
 
     ours = False
+    addresses = {name: {4: address, 6: ADDRESSES_6[name]} for name, address in ADDRESSES.items()}
 
     def __init__(self, record: Record) -> None:
         self.record = record
         self._directory = tempfile.TemporaryDirectory(prefix="vrdma-native-")
         self._network = Network()
         self.sanitizers = Sanitizers(BUILD, Path(self._directory.name))
+        self.mediators: list[Process] = []
 
     def socket(self, name: str) -> Path:
         return Path(self._directory.name) / f"{name}.sock"
 
     def up(self) -> None:
         self._network.up()
-        config = Path(self._directory.name) / "vrdmad.conf"
+        self._start_mediator([*self.addresses])
+
+    def _start_mediator(self, names: list[str], config: str = "", device: str = "", prefix: tuple[str, ...] = ()) -> None:
+        """One with devices of these names; `config` is what the file says besides, `device` of each of them."""
+        path = Path(self._directory.name) / f"vrdmad-{len(self.mediators)}.conf"
         tables = [DEVICE_TABLE.format(name=name.replace(".", "-"), socket=self.socket(name),
-                                      addresses=f"{address},{ADDRESSES_6[name]}")
-                  for name, address in ADDRESSES.items()]
-        config.write_text("mdev = false\n" + "".join(tables))
-        vrdmad = [str(BUILD / "mediator/control/vrdmad"), "--config", str(config)]
-        self.mediator = Process("vrdmad", vrdmad, self.sanitizers.ours())
+                                      addresses=",".join(self.addresses[name].values())) + device
+                  for name in names]
+        path.write_text("mdev = false\n" + config + "".join(tables))
+        vrdmad = [*prefix, str(BUILD / "mediator/control/vrdmad"), "--config", str(path)]
+        mediator = Process(" ".join(["vrdmad of", *names]), vrdmad, self.sanitizers.ours())
+        self.mediators.append(mediator)
         deadline = time.monotonic() + TIMEOUT_S
-        while not all(self.socket(name).exists() for name in ADDRESSES):
-            if not self.mediator.running or time.monotonic() > deadline:
-                raise Failure(f"vrdmad does not start\n{self.mediator.report()}")
+        while not all(self.socket(name).exists() for name in names):
+            if not mediator.running or time.monotonic() > deadline:
+                raise Failure(f"vrdmad does not start\n{mediator.report()}")
             time.sleep(0.01)
 
     def down(self) -> None:
-        """Expects vrdmad to end as it is told to, which is when sanitizers report what leaked."""
-        subprocess.run(["kill", str(self.mediator.pid)], check=True)
-        status = self.mediator.wait(TIMEOUT_S, check=False).status
+        """Expects each vrdmad to end as it is told to, which is when sanitizers report what leaked."""
+        for mediator in self.mediators:
+            subprocess.run(["kill", str(mediator.pid)], check=True)
+        failed = [mediator for mediator in self.mediators if mediator.wait(TIMEOUT_S, check=False).status]
         complaints = self.sanitizers.complaints()
         self._network.down()
         self._directory.cleanup()
-        if status or complaints:
-            raise Failure("\n".join([*complaints, self.mediator.report()]))
+        if failed or complaints:
+            raise Failure("\n".join([*complaints, *(mediator.report() for mediator in failed)]))
 
     def start(self, title: str, verb: str, name: str, *command: str) -> Process:
         assert verb == "exec"
-        run = [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(self.socket(name)),
-               "--address", ADDRESSES[name], "--address", ADDRESSES_6[name]]
-        return Process(title, [*run, *command], self.sanitizers.foreign())
+        return Process(title, [*self._run(name), *command], self.sanitizers.foreign())
+
+    def _run(self, name: str) -> list[str]:
+        addresses = [word for address in self.addresses[name].values() for word in ("--address", address)]
+        return [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(self.socket(name)), *addresses]
+
+    def troubles(self) -> list[str]:
+        """What must not be, and is."""
+        ended = [mediator.report() for mediator in self.mediators if not mediator.running]
+        return [*(f"vrdmad has ended\n{report}" for report in ended), *self.sanitizers.complaints()]
 
 
 def gids_of(address: str) -> list[Gid]:
@@ -125,7 +140,7 @@ class NativeGuest(Owner):
 
     @cached_property
     def addresses(self) -> dict[int, str]:
-        return {4: ADDRESSES[self.name], 6: ADDRESSES_6[self.name]}
+        return self.lab.addresses[self.name]
 
     def bring(self, source: Path) -> str:
         return str(source)
@@ -135,8 +150,7 @@ class NativeHealth:
     """vrdmad has to live on, whatever a test does, and no sanitizer may have anything to report."""
 
     def __init__(self, native: Native) -> None:
-        self._mediator = native.mediator
-        self._sanitizers = native.sanitizers
+        self._native = native
         self.new: dict[str, list[str]] = {}
 
     def begin(self) -> None:
@@ -146,11 +160,10 @@ class NativeHealth:
         return []
 
     def collect(self) -> None:
-        self.new = {"vrdmad": self._mediator.new_lines("stderr")}
+        self.new = {mediator.title: mediator.new_lines("stderr") for mediator in self._native.mediators}
 
     def complaints(self) -> list[str]:
-        ended = [] if self._mediator.running else [f"vrdmad has ended\n{self._mediator.report()}"]
-        return ended + self._sanitizers.complaints()
+        return self._native.troubles()
 
     def close(self) -> None:
         pass

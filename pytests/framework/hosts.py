@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Two hosts in the place of the lab's guests: network namespaces of this machine, joined by a veth pair, with a vrdmad each,
+whose device has the interface's addresses and is bound to it. What goes between them goes as RoCE packets.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+from .native import Native, ip
+from .process import Record
+
+UPLINK = """
+[[uplink]]
+interface = "lan"
+"""
+BINDING = 'uplink = "lan"\n'
+# As programs have it most of the time: the port's MTU is 1024.
+MTU = 1500
+NAMESPACES = Path("/run/netns")
+
+
+class Network:
+    """A namespace for each host. Their names begin with the process that they are for."""
+
+    def __init__(self, addresses: dict[str, dict[int, str]]) -> None:
+        self._addresses = addresses
+        self.namespaces = {name: f"vrdma-{os.getpid()}-{number}" for number, name in enumerate(addresses)}
+
+    def up(self) -> None:
+        for left in NAMESPACES.glob("vrdma-*"):  # by a run that was cut off
+            if not Path("/proc", left.name.split("-")[1]).exists():
+                ip(f"netns del {left.name}")
+        here, there = self.namespaces.values()
+        ip(*(f"netns add {namespace}" for namespace in (here, there)))
+        ip(f"link add lan netns {here} type veth peer name lan netns {there}")
+        for name, namespace in self.namespaces.items():
+            subprocess.run(["ip", "-netns", namespace, "-batch", "-"], check=True, text=True, input=f"""
+                address add {self._addresses[name][4]}/24 dev lan
+                address add {self._addresses[name][6]}/64 dev lan nodad
+                link set lan mtu {MTU} up
+                link set lo up
+            """)
+
+    def down(self) -> None:
+        ip(*(f"netns del {namespace}" for namespace in self.namespaces.values()))
+
+
+class Hosts(Native):
+    """The hosts by their IPv4 addresses, which is where programs find their servers."""
+
+    addresses = {f"10.98.0.{number}": {4: f"10.98.0.{number}", 6: f"fd98::{number}"} for number in (1, 2)}
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record)
+        self._network = Network(self.addresses)
+
+    def up(self) -> None:
+        self._network.up()
+        for name in self.addresses:
+            self._start_mediator([name], UPLINK, BINDING, self._within(name))
+
+    def _within(self, name: str) -> tuple[str, ...]:
+        return "ip", "netns", "exec", self._network.namespaces[name]
+
+    def _run(self, name: str) -> list[str]:
+        return [*self._within(name), *super()._run(name)]
+
+    def refusals(self) -> dict[str, int]:
+        """By host, how often it has told others that nobody is there (ICMP)."""
+        return {name: self._refusals(name) for name in self.addresses}
+
+    def _refusals(self, name: str) -> int:
+        text = subprocess.run([*self._within(name), "nstat", "-asz", "IcmpOutDestUnreachs", "Icmp6OutDestUnreachs"],
+                              check=True, text=True, stdout=subprocess.PIPE).stdout
+        return sum(int(line.split()[1]) for line in text.splitlines() if not line.startswith("#"))

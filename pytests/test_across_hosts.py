@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What only two hosts show; the other tests of verbs run between them as well (--where hosts)."""
+
+import re
+
+import pytest
+
+from framework.connections import PINGS, rounds, rping, start_pair
+from test_pingpong import PROGRAMS, assert_done
+
+pytestmark = pytest.mark.hosts
+
+
+@pytest.fixture
+def quiet(lab, open_device, guest0, guest1):
+    """Holds a device of each host open, so that its addresses are there all the time, and expects that neither host's own
+    stack has answered a packet in the end."""
+    for guest in (guest0, guest1):
+        open_device(guest)
+    before = lab.refusals()
+    yield
+    assert lab.refusals() == before
+
+
+@pytest.mark.parametrize("gid_type", ["RoCE v2", "IB/RoCE v1"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_pingpong(quiet, pair, program, gid_type):
+    """Sends 100 messages each way by both types of packets; expects all to arrive intact, and at the devices only."""
+    for result in pair(f"{program} -c -n 100", gid_type=gid_type):
+        assert_done(result.stdout, 100)
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_rping(quiet, guest0, guest1, family):
+    """Connects by IPv4 and IPv6; expects every round to succeed, and packets to arrive at the devices only."""
+    assert rounds(*start_pair(guest0, guest1, *rping(guest0, family))) == PINGS
+
+
+def test_mtu(device, guest0):
+    """Asks for the port's MTU; expects the largest that fits into the interface's of 1500."""
+    assert re.search(r"active_mtu:\s+1024 ", guest0.run(f"ibv_devinfo -d {device}").stdout)
