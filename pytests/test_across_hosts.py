@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """What only two hosts show; the other tests of verbs run between them as well (--where hosts)."""
 
+import ipaddress
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +11,10 @@ from framework.connections import PINGS, rounds, rping, start_pair
 from test_pingpong import PROGRAMS, assert_done
 
 pytestmark = pytest.mark.hosts
+
+
+def gid_of(address: str) -> str:
+    return ipaddress.IPv6Address(f"::ffff:{address}").exploded
 
 
 @pytest.fixture
@@ -34,6 +40,21 @@ def test_pingpong(quiet, pair, program, gid_type):
 def test_rping(quiet, guest0, guest1, family):
     """Connects by IPv4 and IPv6; expects every round to succeed, and packets to arrive at the devices only."""
     assert rounds(*start_pair(guest0, guest1, *rping(guest0, family))) == PINGS
+
+
+@pytest.mark.parametrize("address", ["10.98.0.99", "192.0.2.1"])
+def test_nobody_there(endpoint, connected, guest0, address):
+    """Sends to an address that nobody has, and to one that no route leads to; expects the tries to be spent, and a message to
+    another peer to arrive meanwhile."""
+    absent = SimpleNamespace(qp=SimpleNamespace(num=0x1234), gid=SimpleNamespace(address=gid_of(address)))
+    lonely = endpoint(guest0).initialize()
+    lonely.connect(absent, timeout=16, retry_cnt=1)
+    left, right = connected()
+    lonely.send()
+    right.receive()
+    left.send()
+    assert left.sent() == right.received() == ["SUCCESS"]
+    assert lonely.sent() == ["RETRY_EXC_ERR"]
 
 
 def test_mtu(device, guest0):

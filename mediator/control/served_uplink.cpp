@@ -2,6 +2,10 @@
 #include "mediator/control/served_uplink.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <utility>
 
 #include "mediator/wire/uplink/link.h"
 #include "mediator/wire/uplink/packet_uplink.h"
@@ -66,6 +70,15 @@ Result<> ServedUplink::serve(std::unique_ptr<wire::Uplink> frames, EventLoop& lo
         return fail(watch.error());
     }
     unknown_ = std::move(*watch);
+    tick_ = UniqueFd{::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
+    if (!tick_) {
+        return fail_errno();
+    }
+    auto ticks = loop.watch(tick_.get(), [this](std::uint32_t) { tell_refused(); });
+    if (!ticks) {
+        return fail(ticks.error());
+    }
+    ticks_ = std::move(*ticks);
     return {};
 }
 
@@ -114,14 +127,30 @@ void ServedUplink::find(const roce::Unknown& unknown) {
     }
 }
 
+// Whom there is no way to may be asked for again at once, so this answer is given once a second.
 void ServedUplink::found(const Gid& target, const Result<wire::Mac>& mac) {
-    waiting_.erase(target);
-    if (!mac) {
-        spdlog::debug("uplink {}: no way to a peer: {}", name_, describe(mac.error()));
+    if (mac) {
+        return tell(target, *mac);
     }
-    hca_.with_port(name_, [&](auto& port) {
-        port.set_neighbour(target, mac ? std::optional{*mac} : std::nullopt);
-    });
+    spdlog::debug("uplink {}: no way to a peer: {}", name_, describe(mac.error()));
+    if (refused_.empty()) {
+        const itimerspec in_a_second{{}, {1, 0}};
+        ::timerfd_settime(tick_.get(), 0, &in_a_second, nullptr);
+    }
+    refused_.push_back(target);
+}
+
+void ServedUplink::tell_refused() {
+    std::uint64_t ticks = 0;
+    (void)::read(tick_.get(), &ticks, sizeof(ticks));
+    for (const Gid& target : std::exchange(refused_, {})) {
+        tell(target, std::nullopt);
+    }
+}
+
+void ServedUplink::tell(const Gid& target, const std::optional<wire::Mac>& mac) {
+    waiting_.erase(target);
+    hca_.with_port(name_, [&](auto& port) { port.set_neighbour(target, mac); });
 }
 
 } // namespace vrdma::control

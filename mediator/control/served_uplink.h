@@ -7,8 +7,10 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "mediator/base/event_loop.h"
 #include "mediator/control/config.h"
@@ -39,6 +41,8 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     void find_unknown();
     void find(const hca::soft::roce::Unknown& unknown);
     void found(const hca::Gid& target, const Result<wire::Mac>& mac);
+    void tell(const hca::Gid& target, const std::optional<wire::Mac>& mac);
+    void tell_refused();
 
     // An address of a device, which may have it from several functions and table entries.
     using Address = std::tuple<hca::Gid, std::uint8_t, wire::Mac>;
@@ -50,7 +54,10 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     const std::unique_ptr<wire::Neighbours> neighbours_;
     std::map<Address, unsigned> addresses_;                  // how often each was added
     std::map<hca::Gid, wire::Neighbours::Question> waiting_; // for answers, by target
+    std::vector<hca::Gid> refused_; // whose port hears of it at the next tick
+    UniqueFd tick_;
     EventLoop::Watch unknown_;
+    EventLoop::Watch ticks_;
 };
 
 } // namespace vrdma::control
