@@ -103,6 +103,7 @@ def huge_pages(native):
         reserved.write_text(str(before))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("part", pyverbs.PARTS)
 def test_suite(part, device, lab, guest0, guest1, suite, native, huge_pages, pytestconfig):
     """Runs a part of the suite on both devices at once; expects from each device what the list says of each test."""

@@ -27,6 +27,8 @@ def test_sends_wait(connected, kind):
     assert [each.wr_id for each in right.recv_cq.wait(4)] == [0, 1, 2, 3]
 
 
+# Between hosts the second one is on its way as well.
+@pytest.mark.together
 def test_event_comes_when_it_is_drained(connected):
     """Goes to SQD while a message waits for a receive; expects it to end, then the event, and what is behind to wait."""
     left, right = connected()
