@@ -61,15 +61,15 @@ void start_sending(Connection& c) noexcept {
 }
 
 void stop(Connection& c) noexcept {
-    if (c.in.ack_due) {
-        answer(c); // what was executed, was
-    }
+    answer(c); // what was executed, was; what was asked for, as far as a turn goes
+    const std::uint32_t msn = c.in.msn; // of the NAK that may follow
     if (!c.out.sent.empty()) {
         c.qp.sq.seek(c.out.sent.front().index); // what is flushed, or forgotten
     }
     c.port.forget(c);
     c.out = {};
     c.in = {};
+    c.in.msn = msn;
     c.epoch = 0;
 }
 

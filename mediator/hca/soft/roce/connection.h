@@ -103,6 +103,7 @@ struct alignas(cache_line) Connection {
 
     Outbound out;
     Inbound in;
+    bool answering = false;
 
     Timer timer;                    // of the deadline, or earlier
     Link<Connection> answers;       // something is to be answered

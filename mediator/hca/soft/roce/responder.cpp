@@ -53,8 +53,8 @@ void refuse(Connection& c, Psn psn, vrdma_nak why) noexcept {
 
 // The peer broke a rule that its QP's packets alone show (IBA 9.9.3, class C).
 void refuse_sequence(Connection& c, Psn psn) noexcept {
+    refuse_request(c.qp); // answers what came before
     refuse(c, psn, VRDMA_NAK_INVALID_REQUEST);
-    refuse_request(c.qp);
 }
 
 void acknowledge_soon(Connection& c) noexcept {
@@ -375,21 +375,7 @@ Fetch* next_fetch(Inbound& in) noexcept {
     return nullptr;
 }
 
-} // namespace
-
-void receive_request(Connection& c, const wire::Packet& packet) noexcept {
-    const RequestPacket request = read_request(packet.headers.opcode);
-    if (!request.valid || !c.qp.may_receive() || c.qp.slice.frozen()) {
-        return;
-    }
-    if (c.qp.reliable()) {
-        receive_reliable(c, request, packet);
-    } else {
-        receive_unreliable(c, request, packet);
-    }
-}
-
-bool answer(Connection& c) noexcept {
+bool answer_turn(Connection& c) noexcept {
     for (unsigned packets = 0; packets < turn_packets; ++packets) {
         if (!c.qp.may_receive() || c.qp.slice.frozen()) {
             return false;
@@ -408,6 +394,30 @@ bool answer(Connection& c) noexcept {
         }
     }
     return true;
+}
+
+} // namespace
+
+void receive_request(Connection& c, const wire::Packet& packet) noexcept {
+    const RequestPacket request = read_request(packet.headers.opcode);
+    if (!request.valid || !c.qp.may_receive() || c.qp.slice.frozen()) {
+        return;
+    }
+    if (c.qp.reliable()) {
+        receive_reliable(c, request, packet);
+    } else {
+        receive_unreliable(c, request, packet);
+    }
+}
+
+bool answer(Connection& c) noexcept {
+    if (c.answering) {
+        return false; // a READ has failed, which stops the QP
+    }
+    c.answering = true;
+    const bool more = answer_turn(c);
+    c.answering = false;
+    return more;
 }
 
 } // namespace vrdma::hca::soft::roce

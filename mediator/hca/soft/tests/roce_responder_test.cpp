@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What an RC QP answers to a peer's packets (IBA 9.7.4, 9.7.5).
+#include "mediator/hca/soft/tests/network_peer.h"
+
+namespace vrdma::test {
+namespace {
+
+class RoceResponder : public NetworkPeer {
+  protected:
+    RoceResponder() { mr_.buffer.fill(1); }
+
+    // So many whole packets are asked for.
+    static constexpr std::uint32_t three_packets = 3 * mtu;
+
+    void expect_response(const Arrived& arrived, std::uint8_t operation, std::uint32_t n,
+                         std::uint64_t offset, std::uint32_t bytes) const {
+        EXPECT_EQ(arrived.operation(), operation);
+        EXPECT_EQ(arrived.headers.psn, psn(n));
+        EXPECT_EQ(arrived.payload, mr_.buffer.read(offset, bytes));
+    }
+
+    // The peer broke a rule: expect that NAK, and the QP in error with that event.
+    void expect_refusal(std::uint32_t n, vrdma_nak why) {
+        const auto packets = replies();
+        ASSERT_FALSE(packets.empty());
+        expect_acknowledge(packets.back(), n, nak(why));
+        EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_ERR);
+        const std::uint32_t event =
+            why == VRDMA_NAK_REMOTE_ACCESS ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR;
+        EXPECT_EQ(event_types(), std::vector{event});
+    }
+};
+
+// Receive SEND only; expect an ACK with its PSN, and the message.
+TEST_F(RoceResponder, AcknowledgesASend) {
+    post_receive(0, 100);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 0), Buffer::pattern(7, 33));
+    const Arrived answer = reply();
+    expect_acknowledge(answer, 0, ack);
+    EXPECT_EQ(answer.headers.msn, 1u);
+    EXPECT_EQ(answer.path.target, peer_gid_);
+    EXPECT_EQ(answer.path.target_mac, peer_mac);
+    expect_received(33);
+    EXPECT_EQ(mr_.buffer.read(0, 33), Buffer::pattern(7, 33));
+}
+
+// Receive SEND first, middle, last, across the end of the PSNs; expect one ACK with the last PSN.
+TEST_F(RoceResponder, AcknowledgesALongSendOnce) {
+    post_receive(0, 1000);
+    const auto data = Buffer::pattern(7, 2 * mtu + 5);
+    const auto piece = [&](std::size_t from, std::size_t to) {
+        return Payload{&data[from], &data[0] + to};
+    };
+    deliver(packet(VRDMA_ROCE_SEND_FIRST, 0), piece(0, mtu));
+    deliver(packet(VRDMA_ROCE_SEND_MIDDLE, 1), piece(mtu, 2 * mtu));
+    deliver(asking(VRDMA_ROCE_SEND_LAST, 2), piece(2 * mtu, data.size()));
+    expect_acknowledge(reply(), 2, ack);
+    expect_received(2 * mtu + 5);
+    EXPECT_EQ(mr_.buffer.read(0, data.size()), data);
+}
+
+// Receive a SEND that asks for no ACK; expect none. Receive three that do; expect one ACK for all.
+TEST_F(RoceResponder, CoalescesAcknowledgements) {
+    for (int i = 0; i < 4; ++i) {
+        post_receive(0, 100);
+    }
+    deliver(packet(VRDMA_ROCE_SEND_ONLY, 0));
+    expect_silence();
+    for (const std::uint32_t n : {1, 2, 3}) {
+        deliver(asking(VRDMA_ROCE_SEND_ONLY, n));
+    }
+    const Arrived answer = reply();
+    expect_acknowledge(answer, 3, ack);
+    EXPECT_EQ(answer.headers.msn, 4u);
+}
+
+// Receive WRITE of three packets, and one with an immediate; expect the bytes and the immediate.
+TEST_F(RoceResponder, TakesWrites) {
+    const auto data = Buffer::pattern(7, 2 * mtu + 5);
+    deliver(remote(VRDMA_ROCE_WRITE_FIRST, 0, 2 * mtu + 5, 8), {data.begin(), data.begin() + mtu});
+    deliver(packet(VRDMA_ROCE_WRITE_MIDDLE, 1), {data.begin() + mtu, data.begin() + 2 * mtu});
+    deliver(asking(VRDMA_ROCE_WRITE_LAST, 2), {data.begin() + 2 * mtu, data.end()});
+    expect_acknowledge(reply(), 2, ack);
+    EXPECT_EQ(mr_.buffer.read(8, data.size()), data);
+    post_receive(0, 0);
+    wire::Headers headers = remote(VRDMA_ROCE_WRITE_ONLY_WITH_IMM, 3, 4);
+    headers.imm = 0x1234;
+    deliver(headers, Buffer::pattern(9, 4));
+    expect_acknowledge(reply(), 3, ack);
+    const auto completion = cq_.poll();
+    ASSERT_TRUE(completion);
+    EXPECT_EQ(completion->opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+    EXPECT_EQ(completion->imm, 0x1234u);
+    EXPECT_EQ(mr_.buffer.read(0, 4), Buffer::pattern(9, 4));
+}
+
+// Receive a PSN that is ahead, and more after it; expect one NAK with the expected PSN. Receive
+// what was expected and the rest; expect an ACK, and a NAK again at the next gap.
+TEST_F(RoceResponder, TellsOfAGapOnce) {
+    for (int i = 0; i < 5; ++i) {
+        post_receive(0, 100);
+    }
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 1));
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 2));
+    expect_acknowledge(reply(), 0, nak(VRDMA_NAK_PSN_SEQUENCE));
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 1));
+    expect_silence();
+    EXPECT_FALSE(cq_.poll());
+    for (const std::uint32_t n : {0, 1, 2}) {
+        deliver(asking(VRDMA_ROCE_SEND_ONLY, n));
+    }
+    expect_acknowledge(reply(), 2, ack);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 4));
+    expect_acknowledge(reply(), 3, nak(VRDMA_NAK_PSN_SEQUENCE));
+    EXPECT_EQ(counter(VRDMA_COUNTER_OUT_OF_SEQUENCE), 4u);
+    EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
+}
+
+// Receive a SEND and a WRITE twice; expect ACKs of the last PSN, and neither to be executed again.
+TEST_F(RoceResponder, AcknowledgesDuplicatesWithoutExecutingThem) {
+    post_receive(0, 100);
+    post_receive(0, 100);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 0), Buffer::pattern(7, 33));
+    deliver(remote(VRDMA_ROCE_WRITE_ONLY, 1, 4, 500), Buffer::pattern(8, 4));
+    expect_acknowledge(reply(), 1, ack);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 0), Buffer::pattern(9, 50));
+    const Arrived answer = reply();
+    expect_acknowledge(answer, 1, ack);
+    EXPECT_EQ(answer.headers.msn, 2u);
+    deliver(remote(VRDMA_ROCE_WRITE_ONLY, 1, 4, 500), Buffer::pattern(9, 4));
+    expect_acknowledge(reply(), 1, ack);
+    expect_received(33);
+    EXPECT_FALSE(cq_.poll());
+    EXPECT_EQ(mr_.buffer.read(500, 4), Buffer::pattern(8, 4));
+    EXPECT_EQ(counter(VRDMA_COUNTER_DUPLICATE_REQUESTS), 2u);
+}
+
+// Receive READ of three packets and a byte; expect first, middle, middle, last with their PSNs, and
+// the next request to be expected after them.
+TEST_F(RoceResponder, AnswersAReadInPackets) {
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, three_packets + 1, 16));
+    const auto packets = replies();
+    ASSERT_EQ(packets.size(), 4u);
+    expect_response(packets[0], VRDMA_ROCE_READ_RESPONSE_FIRST, 0, 16, mtu);
+    expect_response(packets[1], VRDMA_ROCE_READ_RESPONSE_MIDDLE, 1, 16 + mtu, mtu);
+    expect_response(packets[2], VRDMA_ROCE_READ_RESPONSE_MIDDLE, 2, 16 + 2 * mtu, mtu);
+    expect_response(packets[3], VRDMA_ROCE_READ_RESPONSE_LAST, 3, 16 + 3 * mtu, 1);
+    EXPECT_EQ(packets[0].headers.syndrome, ack);
+    EXPECT_EQ(packets[3].headers.msn, 1u);
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 4, mtu));
+    expect_response(reply(), VRDMA_ROCE_READ_RESPONSE_ONLY, 4, 0, mtu);
+}
+
+// Receive READ of nothing, with a key that nobody has; expect a response without payload (IBA
+// 9.7.4.1.4: no key is looked at).
+TEST_F(RoceResponder, AnswersAReadOfNothing) {
+    wire::Headers headers = remote(VRDMA_ROCE_READ_REQUEST, 0, 0);
+    headers.rkey = 0x4711;
+    deliver(headers);
+    expect_response(reply(), VRDMA_ROCE_READ_RESPONSE_ONLY, 0, 0, 0);
+}
+
+// Receive a READ of many turns; expect all of it in order.
+TEST_F(RoceResponder, AnswersALongRead) {
+    constexpr std::uint32_t packets_asked = 200;
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, packets_asked * mtu));
+    const auto packets = replies();
+    ASSERT_EQ(packets.size(), packets_asked);
+    for (std::uint32_t n = 0; n < packets_asked; ++n) {
+        EXPECT_EQ(packets[n].headers.psn, psn(n));
+        EXPECT_EQ(packets[n].payload, mr_.buffer.read(std::uint64_t{n} * mtu, mtu));
+    }
+}
+
+// Receive an atomic twice, and after another one once more; expect what was there before the first
+// time, and the word to have changed once.
+TEST_F(RoceResponder, ReplaysAtomics) {
+    *mr_.buffer.at<std::uint64_t>(0) = 40;
+    wire::Headers add_two = remote(VRDMA_ROCE_FETCH_ADD, 0, 0);
+    add_two.swap_add = 2;
+    wire::Headers swap = remote(VRDMA_ROCE_COMPARE_SWAP, 1, 0);
+    swap.compare = 42;
+    swap.swap_add = 50;
+    const auto expect_original = [&](const wire::Headers& headers, std::uint64_t original) {
+        deliver(headers);
+        const Arrived answer = reply();
+        EXPECT_EQ(answer.operation(), VRDMA_ROCE_ATOMIC_ACKNOWLEDGE);
+        EXPECT_EQ(answer.headers.psn, headers.psn);
+        EXPECT_EQ(answer.headers.original, original);
+    };
+    expect_original(add_two, 40);
+    expect_original(add_two, 40);
+    expect_original(swap, 42);
+    expect_original(add_two, 40);
+    expect_original(swap, 42);
+    EXPECT_EQ(*mr_.buffer.at<std::uint64_t>(0), 50u);
+}
+
+// Receive an atomic write twice; expect a response without payload each time, and one write.
+TEST_F(RoceResponder, ReplaysAtomicWrites) {
+    const wire::Headers headers = remote(VRDMA_ROCE_ATOMIC_WRITE, 0, 8, 64);
+    for (const std::uint8_t seed : {3, 4}) {
+        deliver(headers, Buffer::pattern(seed, 8));
+        expect_response(reply(), VRDMA_ROCE_READ_RESPONSE_ONLY, 0, 0, 0);
+    }
+    EXPECT_EQ(mr_.buffer.read(64, 8), Buffer::pattern(3, 8));
+}
+
+// Receive SENDs without a receive; expect one RNR NAK with the QP's timer and silence after it.
+// Post one; expect the same packet to be taken.
+TEST_F(RoceResponder, IsNotReadyWithoutAReceive) {
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 0));
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 1));
+    expect_acknowledge(reply(), 0, syndrome(VRDMA_SYNDROME_RNR_NAK, 14));
+    post_receive(0, 100);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 1));
+    expect_silence();
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 0), Buffer::pattern(7, 3));
+    expect_acknowledge(reply(), 0, ack);
+    expect_received(3);
+    deliver(remote(VRDMA_ROCE_WRITE_ONLY_WITH_IMM, 1, 0));
+    expect_acknowledge(reply(), 1, syndrome(VRDMA_SYNDROME_RNR_NAK, 14));
+    EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
+}
+
+// Receive READ, SEND and READ at once; expect the responses in order, and no ACK before that of the
+// READ that precedes it.
+TEST_F(RoceResponder, AnswersInOrder) {
+    post_receive(0x8000, 100);
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, three_packets));
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 3));
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 4, mtu));
+    const auto packets = replies();
+    ASSERT_GE(packets.size(), 4u);
+    for (std::uint32_t n = 0; n < 3; ++n) {
+        EXPECT_EQ(packets[n].headers.psn, psn(n));
+        EXPECT_NE(packets[n].operation(), VRDMA_ROCE_ACKNOWLEDGE);
+    }
+    std::uint32_t last = first_psn;
+    for (const Arrived& packet : packets) {
+        EXPECT_GE(hca::soft::roce::distance(last, packet.headers.psn), 0);
+        last = packet.headers.psn;
+    }
+    EXPECT_EQ(last, psn(4));
+}
+
+// Receive WRITEs, READs and atomics that the memory refuses; expect a NAK of their PSN each, with
+// the number of messages before it, and an error of the QP that its guest is told of.
+TEST_F(RoceResponder, RefusesWhatTheMemoryRefuses) {
+    const MemoryRegion foreign = guest_.register_mr(4096, {.pd = PdId{2}});
+    const MemoryRegion closed = guest_.register_mr(4096, {.access_flags = 0});
+    struct Case {
+        const char* name;
+        std::uint32_t rkey;
+        std::uint64_t address;
+        std::uint32_t length;
+    };
+    const Case cases[] = {
+        {"no such key", 0x4711, mr_.start, 8},
+        {"key with another tag", mr_.key.value ^ 1, mr_.start, 8},
+        {"another PD's", foreign.key.value, foreign.start, 8},
+        {"no rights", closed.key.value, closed.start, 8},
+        {"before its begin", mr_.key.value, mr_.start - 8, 8},
+        {"past its end", mr_.key.value, mr_.start + (1 << 16), 8},
+        {"around the end of all addresses", mr_.key.value, ~std::uint64_t{7}, 8},
+    };
+    for (const auto& [name, rkey, address, length] : cases) {
+        for (const std::uint8_t operation :
+             {VRDMA_ROCE_WRITE_ONLY, VRDMA_ROCE_READ_REQUEST, VRDMA_ROCE_FETCH_ADD,
+              VRDMA_ROCE_COMPARE_SWAP, VRDMA_ROCE_ATOMIC_WRITE}) {
+            SCOPED_TRACE(std::string{name} + ", operation " + std::to_string(operation));
+            renew();
+            deliver(remote(VRDMA_ROCE_WRITE_ONLY, 0, 1), Buffer::pattern(1, 1));
+            wire::Headers headers = asking(operation, 1);
+            headers.rkey = rkey;
+            headers.address = address;
+            headers.length = length;
+            const bool writes =
+                operation == VRDMA_ROCE_WRITE_ONLY || operation == VRDMA_ROCE_ATOMIC_WRITE;
+            deliver(headers, Buffer::pattern(9, writes ? length : 0));
+            settle();
+            const auto packets = sent();
+            ASSERT_FALSE(packets.empty());
+            expect_acknowledge(packets.back(), 1, nak(VRDMA_NAK_REMOTE_ACCESS));
+            EXPECT_EQ(packets.back().headers.msn, 1u);
+            EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_ERR);
+            EXPECT_EQ(event_types(), std::vector<std::uint32_t>{IBV_EVENT_QP_ACCESS_ERR});
+            deliver(remote(VRDMA_ROCE_WRITE_ONLY, 1, 1), Buffer::pattern(9, 1));
+            expect_silence();
+        }
+    }
+    EXPECT_EQ(mr_.buffer.read(0, 1 << 16), Buffer::pattern(1, 1 << 16));
+}
+
+// Receive what the QP itself does not allow, and atomics of words that are not aligned; expect NAK
+// invalid request.
+TEST_F(RoceResponder, RefusesWhatTheQpDoesNotDo) {
+    for (const std::uint8_t operation :
+         {VRDMA_ROCE_WRITE_ONLY, VRDMA_ROCE_READ_REQUEST, VRDMA_ROCE_FETCH_ADD}) {
+        SCOPED_TRACE(operation);
+        renew({.access_flags = 0});
+        deliver(remote(operation, 0, operation == VRDMA_ROCE_FETCH_ADD ? 0 : 8),
+                Buffer::pattern(9, operation == VRDMA_ROCE_WRITE_ONLY ? 8 : 0));
+        expect_refusal(0, VRDMA_NAK_INVALID_REQUEST);
+    }
+    renew({.max_dest_rd_atomic = 0});
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, 8));
+    expect_refusal(0, VRDMA_NAK_INVALID_REQUEST);
+    renew();
+    deliver(remote(VRDMA_ROCE_FETCH_ADD, 0, 0, 4));
+    expect_refusal(0, VRDMA_NAK_INVALID_REQUEST);
+}
+
+// Receive packets in an order in which no message has them; expect NAK invalid request of the one
+// that is out of place.
+TEST_F(RoceResponder, RefusesOpcodesOutOfPlace) {
+    const std::vector<std::uint8_t> cases[] = {
+        {VRDMA_ROCE_SEND_MIDDLE},
+        {VRDMA_ROCE_SEND_LAST},
+        {VRDMA_ROCE_WRITE_MIDDLE},
+        {VRDMA_ROCE_WRITE_LAST_WITH_IMM},
+        {VRDMA_ROCE_SEND_FIRST, VRDMA_ROCE_SEND_FIRST},
+        {VRDMA_ROCE_SEND_FIRST, VRDMA_ROCE_SEND_ONLY},
+        {VRDMA_ROCE_SEND_FIRST, VRDMA_ROCE_WRITE_MIDDLE},
+        {VRDMA_ROCE_SEND_FIRST, VRDMA_ROCE_WRITE_LAST},
+        {VRDMA_ROCE_SEND_FIRST, VRDMA_ROCE_READ_REQUEST},
+        {VRDMA_ROCE_SEND_FIRST, VRDMA_ROCE_FETCH_ADD},
+        {VRDMA_ROCE_WRITE_FIRST, VRDMA_ROCE_WRITE_FIRST},
+        {VRDMA_ROCE_WRITE_FIRST, VRDMA_ROCE_SEND_MIDDLE},
+        {VRDMA_ROCE_WRITE_FIRST, VRDMA_ROCE_SEND_LAST_WITH_INV},
+        {VRDMA_ROCE_WRITE_FIRST, VRDMA_ROCE_READ_REQUEST},
+    };
+    for (const auto& operations : cases) {
+        SCOPED_TRACE(::testing::PrintToString(operations));
+        renew();
+        post_receive(0x8000, 4096);
+        for (std::uint32_t n = 0; n < operations.size(); ++n) {
+            const std::uint8_t operation = operations[n];
+            const bool bare =
+                operation == VRDMA_ROCE_READ_REQUEST || operation == VRDMA_ROCE_FETCH_ADD;
+            deliver(remote(operation, n, 4 * mtu), Buffer::pattern(1, bare ? 0 : mtu));
+        }
+        expect_refusal(static_cast<std::uint32_t>(operations.size()) - 1,
+                       VRDMA_NAK_INVALID_REQUEST);
+    }
+}
+
+// Receive packets of lengths that their place in the message does not allow; expect NAK invalid
+// request.
+TEST_F(RoceResponder, RefusesWrongLengths) {
+    struct Case {
+        const char* name;
+        std::uint8_t first; // of a message, or 0xff
+        std::uint8_t operation;
+        std::uint32_t length;  // the RETH's
+        std::uint32_t payload; // of the last packet
+    };
+    constexpr std::uint8_t none = 0xff;
+    const Case cases[] = {
+        {"short first", none, VRDMA_ROCE_SEND_FIRST, 0, mtu - 1},
+        {"long first", none, VRDMA_ROCE_SEND_FIRST, 0, mtu + 1},
+        {"short middle", VRDMA_ROCE_SEND_FIRST, VRDMA_ROCE_SEND_MIDDLE, 0, mtu - 4},
+        {"empty middle", VRDMA_ROCE_SEND_FIRST, VRDMA_ROCE_SEND_MIDDLE, 0, 0},
+        {"empty last", VRDMA_ROCE_SEND_FIRST, VRDMA_ROCE_SEND_LAST, 0, 0},
+        {"long last", VRDMA_ROCE_SEND_FIRST, VRDMA_ROCE_SEND_LAST, 0, mtu + 1},
+        {"long only", none, VRDMA_ROCE_SEND_ONLY, 0, mtu + 1},
+        {"WRITE shorter than RETH", none, VRDMA_ROCE_WRITE_ONLY, 10, 9},
+        {"WRITE longer than RETH", none, VRDMA_ROCE_WRITE_ONLY, 10, 11},
+        {"first that is all", none, VRDMA_ROCE_WRITE_FIRST, mtu, mtu},
+        {"short first WRITE", none, VRDMA_ROCE_WRITE_FIRST, 4 * mtu, mtu - 4},
+        {"middle that is all", VRDMA_ROCE_WRITE_FIRST, VRDMA_ROCE_WRITE_MIDDLE, 2 * mtu, mtu},
+        {"last too early", VRDMA_ROCE_WRITE_FIRST, VRDMA_ROCE_WRITE_LAST, 3 * mtu, mtu},
+        {"last too short", VRDMA_ROCE_WRITE_FIRST, VRDMA_ROCE_WRITE_LAST, 2 * mtu, mtu - 1},
+        {"longer than any message", none, VRDMA_ROCE_WRITE_FIRST, 0x80000001, mtu},
+        {"READ longer than any message", none, VRDMA_ROCE_READ_REQUEST, 0x80000001, 0},
+        {"atomic write of 4", none, VRDMA_ROCE_ATOMIC_WRITE, 8, 4},
+        {"atomic write of 12", none, VRDMA_ROCE_ATOMIC_WRITE, 8, 12},
+    };
+    for (const auto& [name, first, operation, length, payload] : cases) {
+        SCOPED_TRACE(name);
+        renew();
+        post_receive(0x8000, 4096);
+        std::uint32_t n = 0;
+        if (first != none) {
+            deliver(remote(first, n++, length), Buffer::pattern(1, mtu));
+        }
+        deliver(remote(operation, n, length), Buffer::pattern(1, payload));
+        expect_refusal(n, VRDMA_NAK_INVALID_REQUEST);
+    }
+}
+
+// Receive a SEND that is longer than its receive; expect the receive to fail, and NAK invalid
+// request.
+TEST_F(RoceResponder, RefusesASendThatDoesNotFit) {
+    post_receive(0, mtu + 3);
+    deliver(packet(VRDMA_ROCE_SEND_FIRST, 0), Buffer::pattern(1, mtu));
+    deliver(asking(VRDMA_ROCE_SEND_LAST, 1), Buffer::pattern(1, 4));
+    expect_acknowledge(reply(), 1, nak(VRDMA_NAK_INVALID_REQUEST));
+    const auto completion = cq_.poll();
+    ASSERT_TRUE(completion);
+    EXPECT_EQ(completion->status, IBV_WC_LOC_LEN_ERR);
+    EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_ERR);
+}
+
+// Receive one READ more at once than the QP was set up for; expect the others to be answered, and
+// then NAK invalid request. Receive as many one by one; expect answers.
+TEST_F(RoceResponder, RefusesMoreReadsThanAgreed) {
+    renew({.max_dest_rd_atomic = 2});
+    for (std::uint32_t n = 0; n < 5; ++n) {
+        deliver(remote(VRDMA_ROCE_READ_REQUEST, n, mtu));
+        expect_response(reply(), VRDMA_ROCE_READ_RESPONSE_ONLY, n, 0, mtu);
+    }
+    for (std::uint32_t n = 5; n < 8; ++n) {
+        deliver(remote(VRDMA_ROCE_READ_REQUEST, n, mtu));
+    }
+    settle();
+    const auto packets = sent();
+    ASSERT_EQ(packets.size(), 3u);
+    expect_response(packets[0], VRDMA_ROCE_READ_RESPONSE_ONLY, 5, 0, mtu);
+    expect_response(packets[1], VRDMA_ROCE_READ_RESPONSE_ONLY, 6, 0, mtu);
+    expect_acknowledge(packets[2], 7, nak(VRDMA_NAK_INVALID_REQUEST));
+    EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_ERR);
+}
+
+// Receive READ, SEND and a WRITE that is refused, at once; expect the answers to what came before,
+// in order, and then the NAK.
+TEST_F(RoceResponder, AnswersBeforeItRefuses) {
+    post_receive(0x8000, 100);
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, three_packets));
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 3));
+    wire::Headers headers = remote(VRDMA_ROCE_WRITE_ONLY, 4, 8);
+    headers.rkey = 0x4711;
+    deliver(headers, Buffer::pattern(9, 8));
+    const auto packets = replies();
+    ASSERT_EQ(packets.size(), 5u);
+    for (std::uint32_t n = 0; n < 3; ++n) {
+        EXPECT_EQ(packets[n].headers.psn, psn(n));
+    }
+    expect_acknowledge(packets[3], 3, ack);
+    expect_acknowledge(packets[4], 4, nak(VRDMA_NAK_REMOTE_ACCESS));
+}
+
+// Receive a long READ and a SEND, and take the memory away while the READ is answered; expect a NAK
+// of the packet that could not be made, and one error.
+TEST_F(RoceResponder, MemoryGoesWhileItIsRead) {
+    const MemoryRegion brief = guest_.register_mr(1 << 16);
+    post_receive(0, 100);
+    wire::Headers headers = remote(VRDMA_ROCE_READ_REQUEST, 0, 100 * mtu);
+    headers.rkey = brief.key.value;
+    headers.address = brief.start;
+    deliver(headers);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 100));
+    hca_->poll();
+    const auto begun = static_cast<std::uint32_t>(sent().size());
+    ASSERT_GT(begun, 0u);
+    ASSERT_LT(begun, 100u);
+    ASSERT_TRUE(guest_.slice().deregister_mr(brief.key));
+    expect_refusal(begun, VRDMA_NAK_REMOTE_ACCESS);
+}
+
+// Receive READ of an invalidated region's memory in the same breath as the SEND that ends it;
+// expect an answer or a NAK, and no more than one error.
+TEST_F(RoceResponder, SendInvalidatesWhatIsRead) {
+    const Key window = guest_.allocate_mw(IBV_MW_TYPE_2);
+    const MemoryRegion bound =
+        guest_.register_mr(4096, {.access_flags = all_access | IBV_ACCESS_MW_BIND});
+    const vrdma_sq_bind bind{bound.start, 4096, bound.key.value, IBV_ACCESS_REMOTE_READ};
+    qp_.post_send({.opcode = VRDMA_SQ_BIND_MW, .rkey = window, .bind = &bind});
+    settle();
+    const auto done = cq_.poll();
+    ASSERT_TRUE(done);
+    ASSERT_EQ(done->status, IBV_WC_SUCCESS);
+    post_receive(0, 100);
+    wire::Headers read = remote(VRDMA_ROCE_READ_REQUEST, 0, mtu);
+    read.rkey = window.value;
+    read.address = bound.start;
+    wire::Headers end = asking(VRDMA_ROCE_SEND_ONLY_WITH_INV, 1);
+    end.rkey = window.value;
+    deliver(read);
+    deliver(end);
+    expect_refusal(0, VRDMA_NAK_REMOTE_ACCESS);
+}
+
+} // namespace
+} // namespace vrdma::test
