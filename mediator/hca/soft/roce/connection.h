@@ -62,6 +62,7 @@ struct Fetch {
     Psn first = 0;
     Psn last = 0;
     std::uint32_t answered = 0; // packets of its response
+    std::uint32_t begin = 0;    // of them, the first of what the peer asked for last
     bool repeated = false;      // the peer asked again
     Message message;
     std::uint64_t original = 0; // of an atomic, what was there before

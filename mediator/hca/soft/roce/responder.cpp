@@ -265,7 +265,9 @@ void receive_duplicate(Connection& c, const RequestPacket& request, Psn psn) noe
         if (fetch.message.opcode == request.opcode && distance(fetch.first, psn) >= 0 &&
             distance(psn, fetch.last) >= 0) {
             const auto from = static_cast<std::uint32_t>(distance(fetch.first, psn));
-            fetch.answered = std::min(fetch.answered, from);
+            if (from <= fetch.answered) {
+                fetch.answered = fetch.begin = from;
+            }
             fetch.repeated = true;
             return c.port.answer_soon(c);
         }
@@ -329,8 +331,8 @@ enum class Sending : std::uint8_t { sent, no_room, failed };
 Sending send_read_response(Connection& c, Fetch& fetch) noexcept {
     const Slot slot = next_slot(c, fetch);
     const Psn psn = add(fetch.first, fetch.answered);
-    const wire::Headers headers =
-        answer_headers(c, pick(read_responses, fetch.answered == 0, slot.last), psn, positive);
+    const wire::Headers headers = answer_headers(
+        c, pick(read_responses, fetch.answered == fetch.begin, slot.last), psn, positive);
     const auto draft = c.port.draft(c.path, headers.opcode, slot.bytes);
     if (!draft) {
         return Sending::no_room;

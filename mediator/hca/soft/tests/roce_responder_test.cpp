@@ -173,6 +173,26 @@ TEST_F(RoceResponder, AnswersALongRead) {
     }
 }
 
+// Receive READ twice, then a request for its last two packets only; expect the whole again, and
+// then the rest, which begins with a first packet (IBA 9.7.5.1.9: as of a new request).
+TEST_F(RoceResponder, AnswersADuplicateReadAgain) {
+    for (int i = 0; i < 2; ++i) {
+        deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, three_packets));
+        const auto packets = replies();
+        ASSERT_EQ(packets.size(), 3u);
+        expect_response(packets[0], VRDMA_ROCE_READ_RESPONSE_FIRST, 0, 0, mtu);
+        expect_response(packets[2], VRDMA_ROCE_READ_RESPONSE_LAST, 2, 2 * mtu, mtu);
+    }
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 1, 2 * mtu, mtu));
+    auto packets = replies();
+    ASSERT_EQ(packets.size(), 2u);
+    expect_response(packets[0], VRDMA_ROCE_READ_RESPONSE_FIRST, 1, mtu, mtu);
+    expect_response(packets[1], VRDMA_ROCE_READ_RESPONSE_LAST, 2, 2 * mtu, mtu);
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 2, mtu, 2 * mtu));
+    expect_response(reply(), VRDMA_ROCE_READ_RESPONSE_ONLY, 2, 2 * mtu, mtu);
+    EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
+}
+
 // Receive an atomic twice, and after another one once more; expect what was there before the first
 // time, and the word to have changed once.
 TEST_F(RoceResponder, ReplaysAtomics) {
