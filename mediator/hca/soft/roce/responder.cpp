@@ -229,7 +229,8 @@ void receive_fetch(Connection& c, const RequestPacket& request,
     const Psn psn = packet.headers.psn;
     const bool writes = request.opcode == VRDMA_SQ_ATOMIC_WRITE;
     const bool reads = request.opcode == VRDMA_SQ_RDMA_READ;
-    if (in.open || packet.payload.size() != (writes ? sizeof(std::uint64_t) : 0) ||
+    const std::size_t word = writes ? sizeof(std::uint64_t) : 0;
+    if (in.open || packet.payload.size() != word || (writes && packet.headers.length != word) ||
         (reads && packet.headers.length > max_message_size) || !make_room(c)) {
         return refuse_sequence(c, psn);
     }

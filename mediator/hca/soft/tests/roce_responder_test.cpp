@@ -396,6 +396,7 @@ TEST_F(RoceResponder, RefusesWrongLengths) {
         {"READ longer than any message", none, VRDMA_ROCE_READ_REQUEST, 0x80000001, 0},
         {"atomic write of 4", none, VRDMA_ROCE_ATOMIC_WRITE, 8, 4},
         {"atomic write of 12", none, VRDMA_ROCE_ATOMIC_WRITE, 8, 12},
+        {"atomic write of 8 that says 9", none, VRDMA_ROCE_ATOMIC_WRITE, 9, 8},
     };
     for (const auto& [name, first, operation, length, payload] : cases) {
         SCOPED_TRACE(name);
