@@ -88,8 +88,8 @@ def _check_reusable(state: State, shape: Shape) -> None:
 
 def _fill_share(state: State, image: images.Image) -> None:
     agent = share.build_agent(CACHE)
-    hosts_file = topology.hosts_file(state.shape)
-    share.assemble(state.share, stage_directory(), image, agent, hosts_file, state.token)
+    share.assemble(state.share, stage_directory(), image, agent, topology.hosts_file(state.shape), state.token,
+                   topology.mediator_config(state.shape))
 
 
 def _boot(state: State, image: images.Image, accelerator: str) -> None:

@@ -20,11 +20,13 @@ from .images import Image
 OVERLAYS = Path(__file__).parent / "vm"
 AGENT = Path(__file__).parent / "agent/agent.c"
 LAB_FILES = "usr/lib/vrdma-lab"
+MEDIATOR_CONFIG = "etc/vrdma/vrdmad.conf"
 HOST_MODULE = "vrdma_mdev.ko"
 GUEST_MODULE = "vrdma_ib.ko"
 
 
-def assemble(share: Path, stage: Path, image: Image, agent: Path, hosts_file: str, token: str) -> None:
+def assemble(share: Path, stage: Path, image: Image, agent: Path, hosts_file: str, token: str,
+             mediator_config: str = "") -> None:
     """Fills or refills the share. QEMU holds its directory open, so only what is inside gets replaced."""
     fresh = share.with_name(share.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
@@ -38,11 +40,18 @@ def assemble(share: Path, stage: Path, image: Image, agent: Path, hosts_file: st
         (tree / LAB_FILES / "token").chmod(0o600)
         _merge_usr(tree)
         _index_modules(tree, image)
+    if mediator_config:
+        _write(fresh / "tree" / MEDIATOR_CONFIG, mediator_config)
     share.mkdir(exist_ok=True)
     for entry in fresh.iterdir():
         shutil.rmtree(share / entry.name, ignore_errors=True)
         entry.rename(share / entry.name)
     fresh.rmdir()
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="ascii")
 
 
 def build_agent(cache: Path) -> Path:

@@ -9,6 +9,8 @@ from .errors import LabError
 
 MAX_HOSTS = 8
 MAX_GUESTS = 32
+# A host's interface; eth0 is where its commands come from.
+FIRST_CABLE = "eth1"
 _UUIDS = uuid.UUID("6a1b0d9e-7d0c-4c6e-9d39-76726d610000")
 
 
@@ -103,6 +105,14 @@ def hosts_file(shape: Shape) -> str:
     for vm in [*hosts(shape), *guests(shape)]:
         lines += [f"{vm.ipv4} {vm.name}", f"{vm.ipv6} {vm.name}"]
     return "\n".join(lines) + "\n"
+
+
+def mediator_config(shape: Shape) -> str:
+    """The text of vrdmad.conf on every host, or nothing for the one that is installed. Two hosts have one cable, and their
+    devices talk through it; of several cables none leads to all the others."""
+    if shape.hosts != 2:
+        return ""
+    return f'[[uplink]]\ninterface = "{FIRST_CABLE}"\n\n[types.{shape.type}]\nuplink = "{FIRST_CABLE}"\n'
 
 
 def find(shape: Shape, name: str) -> Host | Guest:

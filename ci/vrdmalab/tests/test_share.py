@@ -25,10 +25,10 @@ def put(path: Path, text: str = "") -> None:
     path.write_text(text)
 
 
-def assemble(directory: Path, image: Image) -> Path:
+def assemble(directory: Path, image: Image, mediator_config: str = "") -> Path:
     put(directory / "agent", "agent")
     result = directory / "share"
-    share.assemble(result, directory / "stage", image, directory / "agent", "hosts file", "secret")
+    share.assemble(result, directory / "stage", image, directory / "agent", "hosts file", "secret", mediator_config)
     return result
 
 
@@ -48,6 +48,12 @@ def test_top_level_directories_are_merged_into_usr(tmp_path: Path, image: Image)
     tree = assemble(tmp_path, image) / "tree"
     assert (tree / "usr/lib/systemd/system/vrdmad.service").read_text() == "unit"
     assert not (tree / "lib").exists()
+
+
+@pytest.mark.parametrize("text, found", [("", "installed"), ("for this lab", "for this lab")])
+def test_a_lab_may_have_a_mediator_config_of_its_own(tmp_path: Path, image: Image, text: str, found: str):
+    put(tmp_path / "stage/host/etc/vrdma/vrdmad.conf", "installed")
+    assert (assemble(tmp_path, image, text) / "tree/etc/vrdma/vrdmad.conf").read_text() == found
 
 
 def test_a_second_time_replaces_what_is_inside_only(tmp_path: Path, image: Image):

@@ -2,6 +2,7 @@
 """Names and addresses."""
 
 import ipaddress
+import tomllib
 
 import pytest
 from vrdmalab import topology
@@ -34,6 +35,16 @@ def test_the_hosts_file_names_every_machine_by_both_addresses():
     assert ["10.77.1.2", "guest1"] in lines
     assert ["fd77::1:2", "guest1"] in lines
     assert ["10.77.0.2", "host1"] in lines
+
+
+def test_devices_of_two_hosts_are_bound_to_the_cable():
+    text = topology.mediator_config(Shape(hosts=2, type="large"))
+    assert tomllib.loads(text) == {"uplink": [{"interface": "eth1"}], "types": {"large": {"uplink": "eth1"}}}
+
+
+@pytest.mark.parametrize("hosts", [1, 3])
+def test_devices_of_other_labs_are_not(hosts: int):
+    assert not topology.mediator_config(Shape(hosts=hosts))
 
 
 def test_an_unknown_name_is_an_error():
