@@ -41,6 +41,7 @@ void receive_by_group(Port& port, const Route& route, const Request& request) no
     while (const auto* const member = fabric.next_member(route.target.gid, join)) {
         join = member->join;
         if (member->slice->port() == &port) {
+            member->slice->count(VRDMA_COUNTER_RX_PACKETS);
             static_cast<void>(receive_multicast(*member->slice, route, request));
         }
     }
@@ -92,6 +93,7 @@ void receive_datagram(Port& port, const wire::Packet& packet) noexcept {
     SliceCore* const to = route.to == gsi_qpn ? find_gsi(fabric, route.target, request)
                                               : fabric.find(route.target, route.to, nullptr);
     if (to != nullptr && to->port() == &port) {
+        to->count(VRDMA_COUNTER_RX_PACKETS);
         static_cast<void>(soft::receive_datagram(*to, route, request));
     }
 }

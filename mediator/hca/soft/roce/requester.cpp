@@ -277,6 +277,7 @@ Turn send_packet(Connection& c, const SendWqe& wqe) noexcept {
     }
     begin(c, wqe);
     c.port.send(*draft, c.path, headers);
+    qp.slice.count(VRDMA_COUNTER_TX_PACKETS);
     if (is_reliable(c) && c.timer.place == Timer::unset) {
         arm(c);
     }

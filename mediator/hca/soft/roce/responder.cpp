@@ -34,12 +34,17 @@ wire::Headers answer_headers(const Connection& c, std::uint8_t operation, Psn ps
     return headers;
 }
 
+void send(Connection& c, const Draft& draft, const wire::Headers& headers) noexcept {
+    c.port.send(draft, c.path, headers);
+    c.qp.slice.count(VRDMA_COUNTER_TX_PACKETS);
+}
+
 // Returns false if there is no room: then the peer will ask again.
 bool send_acknowledge(Connection& c, Psn psn, std::uint8_t aeth) noexcept {
     const wire::Headers headers = answer_headers(c, VRDMA_ROCE_ACKNOWLEDGE, psn, aeth);
     const auto draft = c.port.draft(c.path, headers.opcode, 0);
     if (draft) {
-        c.port.send(*draft, c.path, headers);
+        send(c, *draft, headers);
     }
     return draft.has_value();
 }
@@ -347,7 +352,7 @@ Sending send_read_response(Connection& c, Fetch& fetch) noexcept {
         conclude(c, psn, ack);
         return Sending::failed;
     }
-    c.port.send(*draft, c.path, headers);
+    send(c, *draft, headers);
     ++fetch.answered;
     return Sending::sent;
 }
@@ -362,7 +367,7 @@ Sending send_atomic_response(Connection& c, Fetch& fetch) noexcept {
     if (!draft) {
         return Sending::no_room;
     }
-    c.port.send(*draft, c.path, headers);
+    send(c, *draft, headers);
     ++fetch.answered;
     return Sending::sent;
 }

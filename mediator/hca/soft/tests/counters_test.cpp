@@ -78,6 +78,26 @@ TEST_F(RcCounters, ReceiverNotReady) {
     EXPECT_EQ(counter(a_, VRDMA_COUNTER_TX_MESSAGES), 1u);
 }
 
+// Write and read; expect each side to have sent a packet at least for each, and the other to have
+// received as many; none within a host.
+TEST_F(RcCounters, Packets) {
+    a_qp_.post_send(write(b_mr_.start, b_mr_.key));
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    const vrdma_sge to = a_mr_.sge(0, 500);
+    a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_READ,
+                     .flags = VRDMA_SQ_SIGNALED,
+                     .sges = {&to, 1},
+                     .rkey = b_mr_.key,
+                     .raddr = b_mr_.start});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    for (Guest* const guest : {&a_, &b_}) {
+        const std::uint64_t sent = counter(*guest, VRDMA_COUNTER_TX_PACKETS);
+        EXPECT_TRUE(across_hosts() ? sent >= 2 : sent == 0) << sent;
+    }
+    EXPECT_EQ(counter(a_, VRDMA_COUNTER_TX_PACKETS), counter(b_, VRDMA_COUNTER_RX_PACKETS));
+    EXPECT_EQ(counter(b_, VRDMA_COUNTER_TX_PACKETS), counter(a_, VRDMA_COUNTER_RX_PACKETS));
+}
+
 class UcCounters : public ConnectedPair {
   protected:
     UcCounters() : ConnectedPair{hca::QpType::uc} {}
@@ -90,6 +110,8 @@ TEST_F(UcCounters, Dropped) {
     EXPECT_EQ(counter(a_, VRDMA_COUNTER_TX_MESSAGES), 1u);
     EXPECT_EQ(counter(b_, VRDMA_COUNTER_RX_MESSAGES), 0u);
     EXPECT_EQ(counter(b_, VRDMA_COUNTER_DROPPED_MESSAGES), 1u);
+    EXPECT_EQ(counter(a_, VRDMA_COUNTER_TX_PACKETS), across_hosts() ? 1u : 0u);
+    EXPECT_EQ(counter(b_, VRDMA_COUNTER_RX_PACKETS), across_hosts() ? 1u : 0u);
 }
 
 } // namespace
