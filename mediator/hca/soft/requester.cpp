@@ -80,6 +80,8 @@ void retry_not_ready(QueuePair& qp, const Message& message, std::uint8_t timer) 
     retry_later(qp, rnr_delay(timer));
 }
 
+} // namespace
+
 // The same piece comes again. What waits for pages of its own device waits for as long as it takes.
 void wait_for_pages(QueuePair& qp) noexcept {
     qp.slice.engine().scheduler().wait_until(qp, Clock::now() + page_delay(qp.page_waits));
@@ -87,8 +89,6 @@ void wait_for_pages(QueuePair& qp) noexcept {
         ++qp.page_waits;
     }
 }
-
-} // namespace
 
 void wait_for_own_pages(QueuePair& qp) noexcept {
     qp.slice.announce_page_faults();

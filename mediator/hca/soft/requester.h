@@ -26,7 +26,8 @@ void fail_message(QueuePair& qp, const Message& message, ibv_wc_status status,
 vrdma_vendor_err open_payload(QueuePair& qp, const SendWqe& wqe, std::uint64_t skip,
                               SpanList& payload) noexcept;
 
-// Pages of it have been asked for: the QP goes on later.
+// The QP goes on later, with the same piece: what that takes has been asked for; pages of its own.
+void wait_for_pages(QueuePair& qp) noexcept;
 void wait_for_own_pages(QueuePair& qp) noexcept;
 
 } // namespace vrdma::hca::soft

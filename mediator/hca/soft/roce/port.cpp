@@ -129,6 +129,9 @@ std::vector<Unknown> Port::take_unknown() {
 }
 
 void Port::set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac) {
+    if (neighbours_.size() == max_neighbours && !neighbours_.contains(gid)) {
+        neighbours_.clear(); // who is needed is asked for again
+    }
     if (mac) {
         neighbours_[gid] = *mac;
     } else {

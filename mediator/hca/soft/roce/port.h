@@ -99,6 +99,7 @@ class Port {
     List<Connection, &Connection::awaits_target> awaits_target_;
     Timers<Connection> timers_;
     std::unordered_map<Gid, wire::Mac, GidHash> neighbours_;
+    static constexpr std::size_t max_neighbours = 4096;
     static constexpr std::size_t max_unknown = 64;
     std::vector<Unknown> unknown_;
     EventFd unknown_signal_;

@@ -239,10 +239,23 @@ vrdma_vendor_err check_sink(QueuePair& qp, const SendWqe& wqe) noexcept {
     return open_payload(qp, wqe, qp.sent, sink);
 }
 
+// Nobody misses a packet of UC; but the first ones should not get lost while a peer is looked for.
+Turn send_nowhere(Connection& c, const SendWqe& wqe, const Piece& piece) noexcept {
+    if (c.qp.page_waits < unreliable_page_waits) {
+        wait_for_pages(c.qp);
+        return Turn::idle;
+    }
+    advance(c, wqe, piece);
+    return Turn::more;
+}
+
 // Who does not answer when its Ethernet address is asked for, is as one that loses packets.
-Turn await_target(Connection& c, const SendWqe& wqe) noexcept {
+Turn await_target(Connection& c, const SendWqe& wqe, const Piece& piece) noexcept {
     begin(c, wqe);
-    if (is_reliable(c) && c.timer.place == Timer::unset) {
+    if (!is_reliable(c)) {
+        return send_nowhere(c, wqe, piece);
+    }
+    if (c.timer.place == Timer::unset) {
         arm(c);
     }
     c.qp.slice.engine().scheduler().withdraw(c.qp);
@@ -257,7 +270,7 @@ Turn send_packet(Connection& c, const SendWqe& wqe) noexcept {
     const Piece piece = next_piece(c, wqe);
     const wire::Headers headers = headers_of(c, wqe, piece);
     if (!c.port.find_target(c.path)) {
-        return await_target(c, wqe);
+        return await_target(c, wqe, piece);
     }
     const auto draft = c.port.draft(c.path, headers.opcode, piece.bytes);
     if (!draft) {
