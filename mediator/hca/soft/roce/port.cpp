@@ -210,7 +210,8 @@ void Port::dispatch(const wire::Packet& packet) noexcept {
     const SliceCore* slice = engine_.fabric().find(target, Qpn{headers.target_qpn}, nullptr);
     QueuePair* const qp =
         slice != nullptr && slice->port() == this ? slice->qp(Qpn{headers.target_qpn}) : nullptr;
-    if (qp == nullptr || qp->connection == nullptr || !is_from_peer(*qp, target, packet)) {
+    if (qp == nullptr || qp->connection == nullptr || !is_from_peer(*qp, target, packet) ||
+        !is_remote(*qp)) {
         return;
     }
     Connection& c = *qp->connection;

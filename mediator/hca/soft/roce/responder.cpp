@@ -389,6 +389,9 @@ bool answer_turn(Connection& c) noexcept {
             return false;
         }
         Fetch* const fetch = next_fetch(c.in);
+        if ((fetch != nullptr || c.in.ack_due) && !c.port.find_target(c.path)) {
+            return false; // the peer will ask again, and so show the way
+        }
         if (fetch == nullptr) {
             c.in.ack_due =
                 c.in.ack_due && !send_acknowledge(c, add(c.in.expected, psn_mask), positive);
@@ -408,7 +411,8 @@ bool answer_turn(Connection& c) noexcept {
 
 void receive_request(Connection& c, const wire::Packet& packet) noexcept {
     const RequestPacket request = read_request(packet.headers.opcode);
-    if (!request.valid || !c.qp.may_receive() || c.qp.slice.frozen()) {
+    if (!request.valid || !c.qp.may_receive() || c.qp.slice.frozen() ||
+        c.qp.type == QpType::xrc_send) { // it only asks
         return;
     }
     if (c.qp.reliable()) {

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Whose packets are whose: what nobody here is meant by changes nothing, and peers that move.
+#include "mediator/hca/soft/tests/network_peer.h"
+
+namespace vrdma::test {
+namespace {
+
+class RocePort : public NetworkPeer {
+  protected:
+    RocePort() {
+        mr_.buffer.fill(1);
+        post_receive(0, 1000);
+    }
+
+    void expect_untouched() {
+        expect_silence();
+        EXPECT_FALSE(cq_.poll());
+        EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
+        EXPECT_EQ(mr_.buffer.read(0, 1 << 16), Buffer::pattern(1, 1 << 16));
+        deliver(asking(VRDMA_ROCE_SEND_ONLY, 0));
+        expect_acknowledge(reply(), 0, ack);
+        expect_received(0);
+    }
+
+    // Each of these would be executed, or refused, if it were the peer's.
+    std::vector<wire::Headers> requests() const {
+        wire::Headers refused = remote(VRDMA_ROCE_WRITE_ONLY, 0, 8);
+        refused.rkey = 0x4711;
+        return {remote(VRDMA_ROCE_WRITE_ONLY, 0, 8), refused, packet(VRDMA_ROCE_SEND_MIDDLE, 0),
+                asking(VRDMA_ROCE_SEND_ONLY, 5)};
+    }
+    void deliver_by(const wire::Path& path) {
+        for (const wire::Headers& headers : requests()) {
+            inject(frame_of(path, headers, Buffer::pattern(9, 8)));
+        }
+    }
+};
+
+// Receive packets from another address; expect nothing to change.
+TEST_F(RocePort, WrongSource) {
+    wire::Path path = path_;
+    path.source = ipv4_gid(8);
+    deliver_by(path);
+    expect_untouched();
+}
+
+// Receive packets to another address, and with the peer's under the other RoCE version.
+TEST_F(RocePort, WrongTarget) {
+    wire::Path path = path_;
+    path.target = ipv4_gid(8);
+    deliver_by(path);
+    path = path_;
+    path.type = wire::Encapsulation::roce_v1;
+    deliver_by(path);
+    expect_untouched();
+}
+
+// Receive packets that say they come from a device of this mediator, for a QP whose peer it is;
+// expect nothing to change: its packets do not come from the network.
+TEST_F(RocePort, SpoofedAsANeighbour) {
+    Guest neighbour{*hca_, "neighbour", ipv4_gid(3), Guest::default_memory(), {}, "cable"};
+    GuestQp qp = guest_.create_qp(cq_, cq_);
+    connect(guest_, qp, neighbour.gid(), Qpn{peer_qpn});
+    wire::Path path = path_;
+    path.source = neighbour.gid();
+    wire::Headers headers = remote(VRDMA_ROCE_WRITE_ONLY, 0, 8);
+    headers.target_qpn = qp.id().value;
+    headers.psn = 0;
+    inject(frame_of(path, headers, Buffer::pattern(9, 8)));
+    expect_silence();
+    EXPECT_EQ(state_of(guest_, qp), IBV_QPS_RTS);
+    expect_untouched();
+}
+
+// Receive packets with another P_Key, for a QPN that nobody has, of another transport.
+TEST_F(RocePort, WrongHeaders) {
+    for (wire::Headers headers : requests()) {
+        headers.pkey = 0x1234;
+        deliver(headers, Buffer::pattern(9, 8));
+    }
+    for (wire::Headers headers : requests()) {
+        headers.target_qpn ^= 0x10000;
+        deliver(headers, Buffer::pattern(9, 8));
+    }
+    for (wire::Headers headers : requests()) {
+        headers.opcode |= VRDMA_ROCE_UC;
+        deliver(headers, Buffer::pattern(9, 8));
+    }
+    expect_untouched();
+}
+
+// Receive frames whose every byte in turn is wrong, and of every shorter length.
+TEST_F(RocePort, DamagedFrames) {
+    const Frame frame = frame_of(path_, remote(VRDMA_ROCE_WRITE_ONLY, 0, 8), Buffer::pattern(9, 8));
+    constexpr std::size_t ip = 14; // what is before is Ethernet's to check
+    // The ICRC leaves them out (A17.3.3): UDP's checksum, and the byte of FECN and BECN.
+    constexpr std::size_t checksum = ip + 20 + 6;
+    constexpr std::size_t congestion = ip + 20 + 8 + 4;
+    for (std::size_t at = ip; at < frame.size(); ++at) {
+        Frame damaged = frame;
+        damaged[at] ^= std::byte{0x80};
+        if (at != checksum && at != checksum + 1 && at != congestion) {
+            inject(damaged);
+        }
+    }
+    for (std::size_t size = 1; size < frame.size(); ++size) {
+        inject({frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(size)});
+        settle();
+    }
+    expect_untouched();
+}
+
+// Receive requests for the sending half of an XRC connection; expect nothing.
+TEST_F(RocePort, XrcInitiatorsTakeNoRequests) {
+    GuestQp qp = guest_.create_qp(cq_, cq_, QpShape::xrc_send());
+    connect(guest_, qp, peer_gid_, Qpn{peer_qpn});
+    wire::Headers headers = remote(VRDMA_ROCE_WRITE_ONLY, 0, 8);
+    headers.opcode |= VRDMA_ROCE_XRC;
+    headers.target_qpn = qp.id().value;
+    headers.psn = 0;
+    deliver(headers, Buffer::pattern(9, 8));
+    headers.rkey = 0x4711;
+    deliver(headers, Buffer::pattern(9, 8));
+    expect_silence();
+    EXPECT_EQ(state_of(guest_, qp), IBV_QPS_RTS);
+    expect_untouched();
+}
+
+// Receive a long READ, and change what peers are looked up by while it is answered; expect all of
+// the response to go to the peer's Ethernet address.
+TEST_F(RocePort, AnswersKeepTheirTarget) {
+    constexpr std::uint32_t asked = 100;
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, asked * mtu));
+    hca_->poll();
+    const GuestQp other = guest_.create_qp(cq_, cq_);
+    move_to_init(guest_, other);
+    qp_.post_send({});
+    for (const Arrived& packet : replies()) {
+        EXPECT_EQ(packet.path.target_mac, peer_mac);
+    }
+}
+
+// Connect to a device of this mediator, which then goes, and packets of its successor come from the
+// network; expect them to be answered there, though this side never sent anything.
+TEST_F(RocePort, PeerMovesAway) {
+    auto neighbour = std::make_unique<Guest>(*hca_, "neighbour", ipv4_gid(3),
+                                             Guest::default_memory(), hca::QpnRange{}, "cable");
+    GuestQp qp = guest_.create_qp(cq_, cq_);
+    connect(guest_, qp, neighbour->gid(), Qpn{peer_qpn});
+    neighbour.reset();
+    wire::Path path = path_;
+    path.source = ipv4_gid(3);
+    wire::Headers headers = asking(VRDMA_ROCE_SEND_ONLY, 0);
+    headers.target_qpn = qp.id().value;
+    headers.psn = 0;
+    qp.post_recv({});
+    inject(frame_of(path, headers));
+    const Arrived answer = reply();
+    EXPECT_EQ(answer.operation(), VRDMA_ROCE_ACKNOWLEDGE);
+    EXPECT_EQ(answer.path.target, ipv4_gid(3));
+    EXPECT_EQ(answer.path.source, guest_.gid());
+    EXPECT_EQ(answer.path.target_mac, peer_mac);
+}
+
+} // namespace
+} // namespace vrdma::test
