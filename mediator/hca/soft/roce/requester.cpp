@@ -122,6 +122,9 @@ void begin(Connection& c, const SendWqe& wqe) noexcept {
     if (!is_reliable(c) || is_begun(c.out)) {
         return;
     }
+    if (c.out.sent.empty()) { // the timer may still be that of a message which was answered
+        c.out.deadline = c.port.engine().now() + ack_timeout(c.qp.attr.timeout);
+    }
     const bool atomic = wqe.is_aligned();
     const std::uint32_t packets = atomic ? 1 : packets_of(wqe.length, c.mtu);
     c.out.sent.push_back({.index = c.qp.sq.head(),
@@ -314,7 +317,8 @@ Turn send_next(Connection& c, std::uint32_t ctrl) noexcept {
     if (fetches && qp.attr.max_rd_atomic == 0) {
         return fail_in_turn(c, wqe, IBV_WC_LOC_QP_OP_ERR, VRDMA_VERR_OPCODE);
     }
-    if (fetches && !is_begun(c.out) && c.out.fetches >= qp.attr.max_rd_atomic) {
+    if (is_answered(wqe.opcode) && !is_begun(c.out) &&
+        c.out.fetches >= std::max<unsigned>(1, qp.attr.max_rd_atomic)) {
         qp.slice.engine().scheduler().withdraw(qp);
         return Turn::idle; // a response wakes it
     }
@@ -386,9 +390,16 @@ void go_on(Connection& c) noexcept {
     qp.slice.engine().scheduler().wake(qp);
 }
 
+bool waits(const QueuePair& qp) noexcept {
+    return qp.timer.place != Timer::unset;
+}
+
 // Sends again, if there are tries left; perhaps the peer has moved.
 void try_again(Connection& c) noexcept {
     QueuePair& qp = c.qp;
+    if (waits(qp)) { // for the peer's receives, or for pages: then it sends again anyway
+        return position(c, c.out.oldest);
+    }
     if (qp.attr.timeout != 0 && qp.retries_left-- == 0) {
         fail_oldest(c, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
         return;
@@ -410,6 +421,9 @@ void recover(Connection& c) noexcept {
 void try_when_ready(Connection& c, std::uint8_t timer) noexcept {
     QueuePair& qp = c.qp;
     constexpr std::uint8_t without_end = 7;
+    if (waits(qp)) {
+        return; // the network made it two
+    }
     qp.slice.count(VRDMA_COUNTER_RNR_NAKS);
     if (qp.attr.rnr_retry != without_end && qp.rnr_retries_left-- == 0) {
         fail_oldest(c, IBV_WC_RNR_RETRY_EXC_ERR, VRDMA_VERR_PEER);
@@ -565,8 +579,8 @@ void go_back(Connection& c) noexcept {
 Turn send_packets(QueuePair& qp) noexcept {
     Connection& c = *qp.connection;
     for (unsigned packets = 0; packets < turn_packets; ++packets) {
-        const bool waits = qp.timer.place != Timer::unset || c.awaits_room.linked;
-        const std::uint32_t ctrl = qp.may_send() && !waits ? qp.sq.peek() : 0;
+        const bool ready = qp.may_send() && !waits(qp) && !c.awaits_room.linked;
+        const std::uint32_t ctrl = ready ? qp.sq.peek() : 0;
         if (ctrl == 0) {
             return packets != 0 ? Turn::more : Turn::idle;
         }
@@ -600,7 +614,7 @@ void expire(Connection& c, Clock::time_point now) noexcept {
     if (!qp.may_send() || c.out.sent.empty()) {
         return;
     }
-    if (qp.timer.place != Timer::unset) { // it waits for the peer's receives, or for pages
+    if (waits(qp)) {
         return arm(c);
     }
     if (now < c.out.deadline) {

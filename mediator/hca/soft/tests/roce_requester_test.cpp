@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What an RC QP sends, and what it makes of the peer's answers (IBA 9.7.5, 9.7.6).
+#include <chrono>
+
+#include "mediator/hca/soft/retry.h"
+#include "mediator/hca/soft/tests/network_peer.h"
+
+namespace vrdma::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class RoceRequester : public NetworkPeer {
+  protected:
+    RoceRequester() { mr_.buffer.fill(1); }
+
+    void post(vrdma_sq_opcode opcode, std::uint32_t length, std::uint32_t flags = 0) {
+        const vrdma_sge local = mr_.sge(0, length);
+        const bool remote = opcode != VRDMA_SQ_SEND;
+        qp_.post_send({.opcode = opcode,
+                       .flags = VRDMA_SQ_SIGNALED | flags,
+                       .sges = {&local, 1},
+                       .rkey = Key{remote ? 0x1234u : 0},
+                       .raddr = remote ? 0x10000u : 0});
+    }
+    void answer(std::uint32_t n, std::uint8_t aeth = ack) {
+        wire::Headers headers = packet(VRDMA_ROCE_ACKNOWLEDGE, n);
+        headers.syndrome = aeth;
+        deliver(headers);
+    }
+    void respond(std::uint8_t operation, std::uint32_t n, const Payload& payload) {
+        wire::Headers headers = packet(operation, n);
+        headers.syndrome = ack;
+        deliver(headers, payload);
+    }
+
+    // What is sent next, after timers if need be.
+    std::vector<Arrived> await() {
+        const auto limit = Clock::now() + std::chrono::seconds{10};
+        std::vector<Arrived> packets;
+        while (packets.empty() && Clock::now() < limit) {
+            hca_->poll();
+            packets = sent();
+        }
+        return packets;
+    }
+    void pass(Clock::duration time) {
+        for (const auto end = Clock::now() + time; Clock::now() < end;) {
+            hca_->poll();
+        }
+    }
+    // A failed QP says nothing more.
+    ibv_wc_status await_completion() {
+        const auto limit = Clock::now() + std::chrono::seconds{10};
+        while (Clock::now() < limit) {
+            if (const auto completion = cq_.poll()) {
+                return completion->status;
+            }
+            hca_->poll();
+        }
+        ADD_FAILURE() << "no completion";
+        return IBV_WC_GENERAL_ERR;
+    }
+
+    static std::vector<std::uint32_t> psns(const std::vector<Arrived>& packets) {
+        std::vector<std::uint32_t> found;
+        for (const Arrived& packet : packets) {
+            found.push_back(hca::soft::roce::add(packet.headers.psn, -first_psn));
+        }
+        return found;
+    }
+    using Psns = std::vector<std::uint32_t>;
+
+    std::vector<ibv_wc_status> statuses() {
+        settle();
+        std::vector<ibv_wc_status> found;
+        while (const auto completion = cq_.poll()) {
+            found.push_back(completion->status);
+        }
+        return found;
+    }
+    using Statuses = std::vector<ibv_wc_status>;
+};
+
+// Send and write two packets and a byte with every path MTU; expect first, middle and last with
+// consecutive PSNs across their end, the RETH in the first, and the last to ask for an ACK.
+TEST_F(RoceRequester, DividesMessagesIntoPackets) {
+    for (std::uint8_t path_mtu = IBV_MTU_256; path_mtu <= IBV_MTU_4096; ++path_mtu) {
+        const std::uint32_t size = 128u << path_mtu;
+        SCOPED_TRACE(size);
+        renew({.path_mtu = path_mtu});
+        post(VRDMA_SQ_SEND, 2 * size + 1);
+        post(VRDMA_SQ_RDMA_WRITE, 2 * size + 1);
+        const auto packets = replies();
+        EXPECT_EQ(psns(packets), (Psns{0, 1, 2, 3, 4, 5}));
+        constexpr std::uint8_t operations[] = {VRDMA_ROCE_SEND_FIRST,   VRDMA_ROCE_SEND_MIDDLE,
+                                               VRDMA_ROCE_SEND_LAST,    VRDMA_ROCE_WRITE_FIRST,
+                                               VRDMA_ROCE_WRITE_MIDDLE, VRDMA_ROCE_WRITE_LAST};
+        ASSERT_EQ(packets.size(), std::size(operations));
+        for (std::size_t i = 0; i < packets.size(); ++i) {
+            EXPECT_EQ(packets[i].operation(), operations[i]);
+            EXPECT_EQ(packets[i].payload, mr_.buffer.read(i % 3 * size, i % 3 == 2 ? 1 : size));
+            EXPECT_EQ(packets[i].headers.target_qpn, peer_qpn);
+            EXPECT_EQ(packets[i].path.target_mac, peer_mac);
+        }
+        EXPECT_TRUE(packets[2].headers.ack_request);
+        EXPECT_EQ(packets[3].headers.length, 2 * size + 1);
+        EXPECT_EQ(packets[3].headers.address, 0x10000u);
+        EXPECT_EQ(packets[3].headers.rkey, 0x1234u);
+    }
+}
+
+// Send five; receive an ACK of the third, then of the last; expect three completions, then two.
+// Receive ACKs of what was never sent and of what was acknowledged long ago; expect nothing.
+TEST_F(RoceRequester, TakesAcknowledgements) {
+    for (int i = 0; i < 5; ++i) {
+        post(VRDMA_SQ_SEND, 8);
+    }
+    EXPECT_EQ(psns(replies()), (Psns{0, 1, 2, 3, 4}));
+    answer(5);
+    answer(1000);
+    answer(5, nak(VRDMA_NAK_REMOTE_ACCESS));
+    EXPECT_EQ(statuses(), Statuses{});
+    answer(2);
+    EXPECT_EQ(statuses(), Statuses(3, IBV_WC_SUCCESS));
+    answer(0);
+    answer(1, nak(VRDMA_NAK_REMOTE_OPERATION));
+    answer(0, syndrome(VRDMA_SYNDROME_RNR_NAK, 1));
+    EXPECT_EQ(statuses(), Statuses{});
+    answer(4);
+    EXPECT_EQ(statuses(), Statuses(2, IBV_WC_SUCCESS));
+    expect_silence();
+    EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
+}
+
+// Send messages of three packets; receive an ACK in the middle of the second, and a NAK of its last
+// packet; expect one completion and what was not acknowledged again, with the same bytes.
+TEST_F(RoceRequester, GoesBackToTheGap) {
+    post(VRDMA_SQ_SEND, 3 * mtu);
+    post(VRDMA_SQ_SEND, 3 * mtu);
+    EXPECT_EQ(psns(replies()), (Psns{0, 1, 2, 3, 4, 5}));
+    answer(3);
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+    answer(5, nak(VRDMA_NAK_PSN_SEQUENCE));
+    const auto packets = replies();
+    EXPECT_EQ(psns(packets), Psns{5});
+    EXPECT_EQ(packets.at(0).operation(), VRDMA_ROCE_SEND_LAST);
+    EXPECT_EQ(packets.at(0).payload, mr_.buffer.read(2 * mtu, mtu));
+    EXPECT_EQ(counter(VRDMA_COUNTER_RETRANSMITS), 1u);
+    EXPECT_EQ(counter(VRDMA_COUNTER_TX_PACKETS), 7u);
+    answer(5);
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+}
+
+// Receive an RNR NAK with a timer of 1.28 ms; expect the same packets again after that time.
+TEST_F(RoceRequester, WaitsForAReceiver) {
+    post(VRDMA_SQ_SEND, 8);
+    post(VRDMA_SQ_SEND, 8);
+    EXPECT_EQ(replies().size(), 2u);
+    const auto begin = Clock::now();
+    answer(0, syndrome(VRDMA_SYNDROME_RNR_NAK, 14));
+    const auto packets = await();
+    EXPECT_GE(Clock::now() - begin, hca::soft::rnr_delay(14));
+    ASSERT_FALSE(packets.empty());
+    EXPECT_EQ(packets[0].headers.psn, psn(0));
+    answer(1);
+    EXPECT_EQ(statuses(), Statuses(2, IBV_WC_SUCCESS));
+}
+
+// Receive an RNR NAK, and copies of it before its time is over; expect them to cost no retry. Then
+// one more after each try; expect RNR_RETRY_EXC_ERR after as many as agreed.
+TEST_F(RoceRequester, GivesUpOnAReceiverThatStaysNotReady) {
+    renew({.rnr_retry = 2});
+    post(VRDMA_SQ_SEND, 8);
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(psns(await()), Psns{0});
+        for (int copies = 0; copies < 3; ++copies) {
+            answer(0, syndrome(VRDMA_SYNDROME_RNR_NAK, 16));
+        }
+        EXPECT_EQ(statuses(), Statuses{});
+    }
+    EXPECT_EQ(psns(await()), Psns{0});
+    answer(0, syndrome(VRDMA_SYNDROME_RNR_NAK, 16));
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_RNR_RETRY_EXC_ERR});
+    EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_ERR);
+}
+
+// Receive a NAK of the second of three; expect success, the NAK's status, and a flush.
+TEST_F(RoceRequester, FailsByTheNak) {
+    const std::pair<vrdma_nak, ibv_wc_status> cases[] = {
+        {VRDMA_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR},
+        {VRDMA_NAK_REMOTE_ACCESS, IBV_WC_REM_ACCESS_ERR},
+        {VRDMA_NAK_REMOTE_OPERATION, IBV_WC_REM_OP_ERR}};
+    for (const auto& [why, status] : cases) {
+        SCOPED_TRACE(status);
+        renew();
+        for (int i = 0; i < 3; ++i) {
+            post(VRDMA_SQ_RDMA_WRITE, 8);
+        }
+        EXPECT_EQ(replies().size(), 3u);
+        answer(1, nak(why));
+        EXPECT_EQ(statuses(), (Statuses{IBV_WC_SUCCESS, status, IBV_WC_WR_FLUSH_ERR}));
+        EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_ERR);
+        expect_silence();
+    }
+}
+
+// Answer nothing; expect everything again after the timeout, as often as agreed, and then
+// RETRY_EXC_ERR.
+TEST_F(RoceRequester, GivesUpOnAPeerThatIsGone) {
+    renew({.timeout = 9, .retry_cnt = 2});
+    post(VRDMA_SQ_SEND, 8);
+    auto last = Clock::now();
+    for (int tries = 0; tries < 3; ++tries) {
+        EXPECT_EQ(psns(await()), Psns{0});
+        const auto now = Clock::now();
+        EXPECT_TRUE(tries == 0 || now - last > hca::soft::ack_timeout(9) / 2);
+        last = now;
+    }
+    EXPECT_EQ(await_completion(), IBV_WC_RETRY_EXC_ERR);
+    EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_ERR);
+    EXPECT_EQ(counter(VRDMA_COUNTER_RETRANSMITS), 2u);
+    EXPECT_EQ(counter(VRDMA_COUNTER_ACK_TIMEOUTS), 3u);
+}
+
+// Send and receive the ACK; send again just before the first timeout would have been. Expect the
+// second message to have its whole time.
+TEST_F(RoceRequester, EachMessageHasItsTime) {
+    constexpr std::uint8_t timeout = 16; // 268 ms: the engine may lose its core for a while
+    renew({.timeout = timeout});
+    post(VRDMA_SQ_SEND, 8);
+    EXPECT_EQ(replies().size(), 1u);
+    answer(0);
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+    pass(hca::soft::ack_timeout(timeout) * 3 / 4);
+    post(VRDMA_SQ_SEND, 8);
+    const auto begin = Clock::now();
+    EXPECT_EQ(psns(await()), Psns{1});
+    EXPECT_EQ(psns(await()), Psns{1});
+    EXPECT_GE(Clock::now() - begin, hca::soft::ack_timeout(timeout) / 2); // not a quarter
+}
+
+// Read four packets; receive the first, and the third without the second; expect a request for the
+// rest only, and the bytes in place when it has come.
+TEST_F(RoceRequester, AsksForTheRestOfARead) {
+    const auto data = Buffer::pattern(7, 3 * mtu + 9);
+    const auto piece = [&](std::uint32_t n) {
+        const std::size_t from = std::size_t{n} * mtu;
+        return Payload{
+            data.begin() + static_cast<std::ptrdiff_t>(from),
+            data.begin() + static_cast<std::ptrdiff_t>(std::min(from + mtu, data.size()))};
+    };
+    post(VRDMA_SQ_RDMA_READ, 3 * mtu + 9);
+    const auto request = reply();
+    EXPECT_EQ(request.headers.length, 3 * mtu + 9);
+    respond(VRDMA_ROCE_READ_RESPONSE_FIRST, 0, piece(0));
+    respond(VRDMA_ROCE_READ_RESPONSE_MIDDLE, 2, piece(2));
+    respond(VRDMA_ROCE_READ_RESPONSE_LAST, 3, piece(3));
+    const Arrived again = reply();
+    EXPECT_EQ(again.operation(), VRDMA_ROCE_READ_REQUEST);
+    EXPECT_EQ(again.headers.psn, psn(1));
+    EXPECT_EQ(again.headers.length, 2 * mtu + 9);
+    EXPECT_EQ(again.headers.address, 0x10000u + mtu);
+    EXPECT_EQ(statuses(), Statuses{});
+    respond(VRDMA_ROCE_READ_RESPONSE_FIRST, 1, piece(1));
+    respond(VRDMA_ROCE_READ_RESPONSE_MIDDLE, 2, piece(2));
+    respond(VRDMA_ROCE_READ_RESPONSE_LAST, 3, piece(3));
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+    EXPECT_EQ(mr_.buffer.read(0, data.size()), data);
+}
+
+// Receive responses of lengths and operations that the READ cannot have; expect BAD_RESP_ERR.
+TEST_F(RoceRequester, RefusesWrongResponses) {
+    struct Case {
+        const char* name;
+        std::uint8_t operation;
+        std::uint32_t payload;
+    };
+    const Case cases[] = {
+        {"short first", VRDMA_ROCE_READ_RESPONSE_FIRST, mtu - 4},
+        {"long first", VRDMA_ROCE_READ_RESPONSE_FIRST, mtu + 4},
+        {"empty first", VRDMA_ROCE_READ_RESPONSE_FIRST, 0},
+        {"last too early", VRDMA_ROCE_READ_RESPONSE_LAST, mtu},
+        {"only", VRDMA_ROCE_READ_RESPONSE_ONLY, mtu},
+        {"an atomic's", VRDMA_ROCE_ATOMIC_ACKNOWLEDGE, 0},
+    };
+    for (const auto& [name, operation, payload] : cases) {
+        SCOPED_TRACE(name);
+        renew();
+        post(VRDMA_SQ_SEND, 8);
+        post(VRDMA_SQ_RDMA_READ, 2 * mtu);
+        EXPECT_EQ(replies().size(), 2u);
+        respond(operation, 1, Buffer::pattern(9, payload));
+        EXPECT_EQ(statuses(), (Statuses{IBV_WC_SUCCESS, IBV_WC_BAD_RESP_ERR}));
+    }
+    renew();
+    post(VRDMA_SQ_RDMA_READ, mtu + 5);
+    EXPECT_EQ(replies().size(), 1u);
+    respond(VRDMA_ROCE_READ_RESPONSE_FIRST, 0, mr_.buffer.read(0, mtu));
+    respond(VRDMA_ROCE_READ_RESPONSE_LAST, 1, Buffer::pattern(9, 6));
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_BAD_RESP_ERR});
+    renew();
+    post(VRDMA_SQ_ATOMIC_FETCH_AND_ADD, 8);
+    EXPECT_EQ(replies().size(), 1u);
+    respond(VRDMA_ROCE_READ_RESPONSE_ONLY, 0, Buffer::pattern(9, 8));
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_BAD_RESP_ERR});
+    EXPECT_EQ(mr_.buffer.read(0, 1000), Buffer::pattern(1, 1000));
+}
+
+// Read and send; receive the SEND's ACK without the READ's response; expect both to be sent again,
+// once, and to complete by the answers to that.
+TEST_F(RoceRequester, AsksAgainForAResponseThatWasLost) {
+    post(VRDMA_SQ_RDMA_READ, 8);
+    post(VRDMA_SQ_SEND, 8);
+    EXPECT_EQ(psns(replies()), (Psns{0, 1}));
+    answer(1);
+    EXPECT_EQ(psns(replies()), (Psns{0, 1}));
+    answer(1);
+    expect_silence();
+    EXPECT_FALSE(cq_.poll());
+    respond(VRDMA_ROCE_READ_RESPONSE_ONLY, 0, Buffer::pattern(7, 8));
+    answer(1);
+    EXPECT_EQ(statuses(), Statuses(2, IBV_WC_SUCCESS));
+    EXPECT_EQ(mr_.buffer.read(0, 8), Buffer::pattern(7, 8));
+}
+
+// Fetch and add; receive the original, twice; expect one completion with it.
+TEST_F(RoceRequester, TakesTheOriginalOfAnAtomic) {
+    post(VRDMA_SQ_ATOMIC_FETCH_AND_ADD, 8);
+    EXPECT_EQ(reply().operation(), VRDMA_ROCE_FETCH_ADD);
+    for (const std::uint64_t original : {77, 78}) {
+        wire::Headers headers = packet(VRDMA_ROCE_ATOMIC_ACKNOWLEDGE, 0);
+        headers.syndrome = ack;
+        headers.original = original;
+        deliver(headers);
+    }
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+    EXPECT_EQ(*mr_.buffer.at<std::uint64_t>(0), 77u);
+}
+
+// Read, and send behind a fence and a SEND that needs none; expect the fenced one to go out when
+// the response is there.
+TEST_F(RoceRequester, FencesWaitForResponses) {
+    post(VRDMA_SQ_RDMA_READ, 8);
+    post(VRDMA_SQ_SEND, 8);
+    post(VRDMA_SQ_SEND, 8, VRDMA_SQ_FENCE);
+    EXPECT_EQ(psns(replies()), (Psns{0, 1}));
+    respond(VRDMA_ROCE_READ_RESPONSE_ONLY, 0, Buffer::pattern(7, 8));
+    EXPECT_EQ(psns(replies()), Psns{2});
+    answer(2);
+    EXPECT_EQ(statuses(), Statuses(3, IBV_WC_SUCCESS));
+}
+
+// Post more READs, atomics and atomic writes than the peer answers at a time; expect so many to go
+// out, and another with each response.
+TEST_F(RoceRequester, RespectsWhatThePeerCanAnswer) {
+    for (const vrdma_sq_opcode opcode :
+         {VRDMA_SQ_RDMA_READ, VRDMA_SQ_ATOMIC_FETCH_AND_ADD, VRDMA_SQ_ATOMIC_WRITE}) {
+        SCOPED_TRACE(opcode);
+        renew({.max_rd_atomic = 2});
+        for (int i = 0; i < 4; ++i) {
+            post(opcode, 8);
+        }
+        EXPECT_EQ(psns(replies()), (Psns{0, 1}));
+        for (std::uint32_t n = 0; n < 4; ++n) {
+            const bool atomic = opcode == VRDMA_SQ_ATOMIC_FETCH_AND_ADD;
+            respond(atomic ? VRDMA_ROCE_ATOMIC_ACKNOWLEDGE : VRDMA_ROCE_READ_RESPONSE_ONLY, n,
+                    Buffer::pattern(7, opcode == VRDMA_SQ_RDMA_READ ? 8 : 0));
+            EXPECT_EQ(psns(replies()), n < 2 ? Psns{n + 2} : Psns{});
+        }
+        EXPECT_EQ(statuses(), Statuses(4, IBV_WC_SUCCESS));
+    }
+}
+
+} // namespace
+} // namespace vrdma::test
