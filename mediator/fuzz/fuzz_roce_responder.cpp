@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A hostile peer that asks: requests in any order, of any operation, PSN, length, key and payload,
+// for QPs of RC, UC and UD. Nothing may break, memory of another PD stays as it is, and what is
+// answered are packets.
+//
+// The input is a list of steps; the first byte of each says what it is.
+#include "mediator/fuzz/roce_stage.h"
+
+namespace vrdma::test {
+namespace {
+
+void step(RoceStage& stage, fuzz::Input& input) {
+    const auto kind = input.take<std::uint8_t>();
+    switch (kind % 8) {
+        case 0:
+            return stage.poll();
+        case 1:
+            return stage.receive(input);
+        case 2:
+            return kind < 32 ? stage.raw(input) : kind > 240 ? stage.renew() : stage.poll();
+        default:
+            return stage.packet(input, input.take<std::uint8_t>());
+    }
+}
+
+} // namespace
+} // namespace vrdma::test
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    constexpr int max_steps = 300;
+    vrdma::fuzz::Input input{{data, size}};
+    vrdma::test::RoceStage stage;
+    for (int i = 0; i < max_steps && !input.empty(); ++i) {
+        vrdma::test::step(stage, input);
+    }
+    stage.check();
+    return 0;
+}

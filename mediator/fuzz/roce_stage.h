@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A guest whose QPs are connected to a hostile peer on the network, which the fuzzer's input plays:
+// its packets have a valid ICRC and come from the right address, so that they get past the first
+// checks.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "mediator/fuzz/input.h"
+#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/hca/soft/tests/cable.h"
+#include "mediator/tests/guest/guest.h"
+#include "mediator/wire/headers.h"
+#include "vrdma/roce.h"
+
+namespace vrdma::test {
+
+class RoceStage {
+  public:
+    static constexpr std::uint32_t first_psn = 0xfffff0;
+
+    RoceStage() : RoceStage{Cable::lay()} {}
+
+    // QP, fields and payload.
+    void packet(fuzz::Input& input, std::uint8_t operation) {
+        const unsigned which = input.take<std::uint8_t>() % qps_.size();
+        constexpr std::uint8_t transports[] = {VRDMA_ROCE_RC, VRDMA_ROCE_UC, VRDMA_ROCE_UD};
+        wire::Headers headers;
+        headers.opcode = transports[which] | (operation & VRDMA_ROCE_OPERATION);
+        const wire::Shape& shape = wire::shape_of(headers.opcode);
+        if (shape.size == 0) {
+            return;
+        }
+        const auto flags = input.take<std::uint8_t>();
+        headers.target_qpn = qps_[which].id().value;
+        headers.psn = (next_[which] + static_cast<std::uint32_t>(input.take<std::int8_t>())) &
+                      VRDMA_MASK(23, 0);
+        headers.ack_request = (flags & 1) != 0;
+        headers.solicited = (flags & 2) != 0;
+        headers.rkey = (flags & 4) != 0 ? input.take<std::uint32_t>() : region_.key.value;
+        headers.address = region_.start + input.take<std::uint16_t>();
+        headers.length = (flags & 8) != 0 ? input.take<std::uint32_t>() : 0;
+        headers.swap_add = input.take<std::uint8_t>();
+        headers.syndrome = input.take<std::uint8_t>();
+        headers.qkey = qkey;
+        headers.source_qpn = peer_qpn;
+        const std::size_t payload = shape.may_have_payload ? payload_of(input) : 0;
+        if ((flags & 8) == 0) {
+            headers.length = static_cast<std::uint32_t>(payload);
+        }
+        next_[which] += (flags & 16) != 0 ? 0 : 1;
+        inject(headers, payload);
+    }
+
+    // Any bytes.
+    void raw(fuzz::Input& input) {
+        const auto frame = end_->prepare();
+        const std::size_t size = 1 + input.take<std::uint8_t>() % 200;
+        for (std::byte& byte : frame.first(size)) {
+            byte = input.take<std::byte>();
+        }
+        end_->commit(size);
+    }
+
+    void receive(fuzz::Input& input) {
+        const vrdma_sge to = region_.sge(0, input.take<std::uint16_t>() % region_size);
+        pick(input).post_recv({&to, 1});
+    }
+
+    void send(fuzz::Input& input) {
+        constexpr vrdma_sq_opcode opcodes[] = {
+            VRDMA_SQ_SEND,         VRDMA_SQ_SEND_WITH_IMM,      VRDMA_SQ_RDMA_WRITE,
+            VRDMA_SQ_RDMA_READ,    VRDMA_SQ_ATOMIC_CMP_AND_SWP, VRDMA_SQ_ATOMIC_FETCH_AND_ADD,
+            VRDMA_SQ_ATOMIC_WRITE, VRDMA_SQ_LOCAL_INV};
+        GuestQp& qp = pick(input);
+        const vrdma_sq_opcode opcode = opcodes[input.take<std::uint8_t>() % std::size(opcodes)];
+        const bool word = opcode == VRDMA_SQ_ATOMIC_CMP_AND_SWP ||
+                          opcode == VRDMA_SQ_ATOMIC_FETCH_AND_ADD ||
+                          opcode == VRDMA_SQ_ATOMIC_WRITE;
+        const auto length = input.take<std::uint16_t>();
+        const vrdma_sge sge = region_.sge(0, word ? 8 : length % region_size);
+        const bool remote = opcode != VRDMA_SQ_SEND && opcode != VRDMA_SQ_SEND_WITH_IMM;
+        qp.post_send({.opcode = opcode,
+                      .flags = VRDMA_SQ_SIGNALED | (length % 3 == 0 ? VRDMA_SQ_FENCE : 0u),
+                      .sges = {&sge, opcode == VRDMA_SQ_LOCAL_INV ? 0u : 1u},
+                      .rkey = Key{remote ? 0x1234u : 0},
+                      .ah = ah_,
+                      .dest_qpn = Qpn{peer_qpn},
+                      .qkey = qkey});
+    }
+
+    void poll() {
+        constexpr int rounds = 8;
+        for (int i = 0; i < rounds; ++i) {
+            hca_->poll();
+        }
+        while (!end_->receive().empty()) { // whatever it says, it is a packet
+            wire::Packet packet;
+            require(wire::parse(end_->receive(), packet) == wire::Drop::none);
+            require(packet.path.source == guest_.gid());
+            end_->release();
+        }
+        while (cq_.poll()) {
+        }
+        while (guest_.eq().poll()) {
+        }
+    }
+
+    // All QPs from the beginning.
+    void renew() {
+        for (unsigned which = 0; which < qps_.size(); ++which) {
+            GuestQp& qp = qps_[which];
+            require(guest_.slice().modify_qp(qp.id(), state_attr(IBV_QPS_RESET)).has_value());
+            qp.reset();
+            start(which);
+        }
+    }
+
+    void check() {
+        for (int i = 0; i < 20; ++i) {
+            poll();
+        }
+        require(secret_.buffer.read(0, region_size) == std::vector<std::byte>(region_size));
+        require(guest_.fatals() == 0);
+    }
+
+  private:
+    static constexpr std::uint32_t region_size = 4 * VRDMA_PAGE_SIZE;
+    static constexpr std::uint32_t peer_qpn = 0x777;
+    static constexpr std::uint32_t qkey = 0x1234;
+    static constexpr wire::Mac peer_mac{2, 0, 0, 0, 0, 9};
+    static constexpr std::size_t mtu = 256;
+    using Ends = std::pair<std::unique_ptr<wire::Uplink>, std::unique_ptr<wire::Uplink>>;
+
+    explicit RoceStage(Ends ends)
+        : hca_{make_hca(std::move(ends.first))}, end_{std::move(ends.second)} {
+        for (unsigned which = 0; which < qps_.size(); ++which) {
+            start(which);
+        }
+    }
+
+    static void require(bool condition) {
+        if (!condition) {
+            std::abort();
+        }
+    }
+
+    static std::unique_ptr<hca::soft::SoftHca> make_hca(std::unique_ptr<wire::Uplink> uplink) {
+        hca::soft::Config config;
+        config.threads = false;
+        auto hca = std::move(*hca::soft::SoftHca::create(config));
+        require(hca->add_uplink("cable", std::move(uplink)).has_value());
+        hca->with_port("cable", [](hca::soft::roce::Port& port) {
+            port.set_neighbour(ipv4_gid(9), peer_mac);
+        });
+        return hca;
+    }
+
+    void start(unsigned which) {
+        GuestQp& qp = qps_[which];
+        next_[which] = first_psn;
+        if (qp.shape().type == hca::QpType::ud) {
+            return activate_ud(guest_, qp, qkey);
+        }
+        vrdma_qp_attr attr = rtr_attr(ipv4_gid(9), Qpn{peer_qpn});
+        attr.path_mtu = IBV_MTU_256;
+        attr.rq_psn = first_psn;
+        attr.max_dest_rd_atomic = 4;
+        move_to_init(guest_, qp);
+        require(guest_.slice().modify_qp(qp.id(), attr).has_value());
+        attr = rts_attr();
+        attr.sq_psn = first_psn;
+        attr.max_rd_atomic = 4;
+        require(guest_.slice().modify_qp(qp.id(), attr).has_value());
+    }
+
+    GuestQp& pick(fuzz::Input& input) { return qps_[input.take<std::uint8_t>() % qps_.size()]; }
+
+    // Whole packets are what most messages are made of.
+    static std::size_t payload_of(fuzz::Input& input) {
+        const auto draw = input.take<std::uint8_t>();
+        return draw < 128 ? mtu : draw % 64 * 5;
+    }
+
+    void inject(const wire::Headers& headers, std::size_t payload) {
+        wire::Path path;
+        path.source_mac = peer_mac;
+        path.source = ipv4_gid(9);
+        path.target = guest_.gid();
+        path.hop_limit = 64;
+        end_->commit(wire::finish(end_->prepare(), path, headers, payload));
+    }
+
+    std::unique_ptr<hca::soft::SoftHca> hca_;
+    std::unique_ptr<wire::Uplink> end_; // the peer's
+    Guest guest_{*hca_, "guest", ipv4_gid(1), std::move(*ArenaMemory::create(2 << 20)),
+                 {},    "cable"};
+    GuestCq cq_ = guest_.create_cq(1024);
+    MemoryRegion region_ = guest_.register_mr(region_size);
+    MemoryRegion secret_ = guest_.register_mr(region_size, {.pd = PdId{2}});
+    AhId ah_ = guest_.create_ah(ipv4_gid(9));
+    std::array<GuestQp, 3> qps_{guest_.create_qp(cq_, cq_),
+                                guest_.create_qp(cq_, cq_, {.type = hca::QpType::uc}),
+                                guest_.create_qp(cq_, cq_, {.type = hca::QpType::ud})};
+    std::array<std::uint32_t, 3> next_{};
+};
+
+} // namespace vrdma::test
