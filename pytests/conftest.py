@@ -5,6 +5,8 @@
                    those that need virtual machines are marked `lab`, and those that need such devices `native`
 --where hosts      the same with a vrdmad for each device, and a network between them; tests that need that are marked
                    `hosts`, and those that need one vrdmad for both `together`
+--where lab-hosts  a lab with a guest on each of two hosts, for tests that are marked `lab_hosts` and for those of verbs that
+                   are named; it takes too long to run all of them there as well
 --torture-seconds  how long test_torture.py goes on
 --update-pyverbs   writes down what comes of each of pyverbs' own tests (pyverbs.txt)
 VRDMA_LAB_DIR      a lab that is up already; the tests use it and leave it up
@@ -21,7 +23,7 @@ import pytest
 
 from framework import emulator, programs
 from framework.endpoint import Endpoint, connect
-from framework.health import Health
+from framework.health import Health, HostsHealth
 from framework.host_process import HostProcess
 from framework.hosts import Hosts
 from framework.lab import PROJECT, Guest, Lab, Machine
@@ -32,6 +34,14 @@ from framework.rxe import add_rxe
 from framework.verbs import Remote, Session
 
 DEVICE = os.environ.get("VRDMA_TEST_DEVICE", "vrdma0")
+TWO_HOSTS = ("--hosts", "2", "--guests", "1")
+# The marks of tests that have no place there.
+NOT_THERE = {
+    "lab": ["native", "hosts", "lab_hosts"],
+    "native": ["lab", "hosts", "lab_hosts"],
+    "hosts": ["lab", "together", "lab_hosts"],
+    "lab-hosts": ["lab", "native", "hosts", "together"],
+}
 MEASURED = pytest.StashKey[list[str]]()
 # The host's own address, which guests find on their network, and one that it gets for its processes.
 HOST_ADDRESSES = ("10.77.0.1", "10.77.0.101")
@@ -45,7 +55,7 @@ fi
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--where", choices=("lab", "native", "hosts"), default="lab", help="where the devices are")
+    parser.addoption("--where", choices=tuple(NOT_THERE), default="lab", help="where the devices are")
     parser.addoption("--torture-seconds", type=int, default=10, help="how long vrdma-torture goes on")
     parser.addoption("--update-pyverbs", action="store_true", help="write pyverbs.txt instead of comparing with it")
 
@@ -56,10 +66,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "native: needs devices behind sockets")
     config.addinivalue_line("markers", "together: needs both devices on one host")
     config.addinivalue_line("markers", "hosts: needs them on two")
+    config.addinivalue_line("markers", "lab_hosts: needs virtual machines on two hosts")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    elsewhere = {"lab": ["native", "hosts"], "native": ["lab", "hosts"], "hosts": ["lab", "together"]}[config.getoption("where")]
+    elsewhere = NOT_THERE[config.getoption("where")]
     deselected = [item for item in items if any(item.get_closest_marker(marker) for marker in elsewhere)]
     config.hook.pytest_deselected(items=deselected)
     items[:] = [item for item in items if item not in deselected]
@@ -78,11 +89,17 @@ def record() -> Record:
 
 @pytest.fixture(scope="session")
 def native(pytestconfig: pytest.Config) -> bool:
-    return pytestconfig.getoption("where") != "lab"
+    return pytestconfig.getoption("where") in ("native", "hosts")
 
 
 @pytest.fixture(scope="session")
-def lab(record: Record, native: bool, pytestconfig: pytest.Config) -> Iterator[Lab | Native]:
+def two_hosts(pytestconfig: pytest.Config) -> bool:
+    """Whether the lab has two, each with one of the guests."""
+    return pytestconfig.getoption("where") == "lab-hosts"
+
+
+@pytest.fixture(scope="session")
+def lab(record: Record, native: bool, two_hosts: bool, pytestconfig: pytest.Config) -> Iterator[Lab | Native]:
     if native:
         here = {"native": Native, "hosts": Hosts}[pytestconfig.getoption("where")](record)
         here.up()
@@ -92,7 +109,7 @@ def lab(record: Record, native: bool, pytestconfig: pytest.Config) -> Iterator[L
     if directory := os.environ.get("VRDMA_LAB_DIR"):
         yield Lab(Path(directory).absolute(), record, ours=False)
         return
-    ours = Lab(PROJECT / "build/lab/pytests", record, ours=True)
+    ours = Lab(PROJECT / "build/lab/pytests", record, ours=True, shape=TWO_HOSTS if two_hosts else ())
     ours.down()  # what a run that was cut off has left
     try:
         ours.up()
@@ -126,11 +143,16 @@ def device(guest0: Guest, guest1: Guest) -> str:
 
 
 @pytest.fixture(scope="session")
-def health(lab: Lab, native: bool, guest0: Guest, guest1: Guest) -> Iterator[Health | NativeHealth]:
+def health(lab: Lab, native: bool, two_hosts: bool, guest0: Guest,
+           guest1: Guest) -> Iterator[Health | HostsHealth | NativeHealth]:
+    with_mediator = DEVICE == "vrdma0"
     if native:
         watch = NativeHealth(lab)
+    elif two_hosts:
+        watch = HostsHealth({f"host{number}": Health(Machine(lab, f"host{number}"), [guest], with_mediator)
+                             for number, guest in enumerate((guest0, guest1))})
     else:
-        watch = Health(Machine(lab, "host0"), [guest0, guest1], with_mediator=DEVICE == "vrdma0")
+        watch = Health(Machine(lab, "host0"), [guest0, guest1], with_mediator)
     yield watch
     watch.close()
 

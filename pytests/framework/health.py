@@ -97,3 +97,35 @@ class Health:
         for process in (*self._kernels.values(), self._mediator_log, self._mediator):
             if process:
                 process.kill()
+
+
+class HostsHealth:
+    """The same of several hosts, each with its guests."""
+
+    def __init__(self, hosts: dict[str, Health]) -> None:
+        self._hosts = hosts
+        self.new: dict[str, list[str]] = {}
+
+    def renew(self) -> None:
+        for health in self._hosts.values():
+            health.renew()
+
+    def gone(self, failed: bool) -> list[str]:
+        return [name for health in self._hosts.values() for name in health.gone(failed)]
+
+    def begin(self) -> None:
+        for health in self._hosts.values():
+            health.begin()
+
+    def collect(self) -> None:
+        for health in self._hosts.values():
+            health.collect()
+        self.new = {f"{name}: {source}": lines for name, health in self._hosts.items()
+                    for source, lines in health.new.items()}
+
+    def complaints(self) -> list[str]:
+        return [f"{name}: {complaint}" for name, health in self._hosts.items() for complaint in health.complaints()]
+
+    def close(self) -> None:
+        for health in self._hosts.values():
+            health.close()

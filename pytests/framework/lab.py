@@ -30,16 +30,17 @@ grep -Hs . */ports/1/gid_attrs/types/* || :
 class Lab:
     """A lab in a directory of its own, or the one that is up already and stays up."""
 
-    def __init__(self, directory: Path, record: Record, ours: bool) -> None:
+    def __init__(self, directory: Path, record: Record, ours: bool, shape: tuple[str, ...] = ()) -> None:
         self.record = record
         self.ours = ours
+        self._shape = shape  # options of `ci/lab up`
         self.environment = {**os.environ, "VRDMA_LAB_DIR": str(directory)}
 
     def up(self) -> None:
         """Boots it; the emulator may lose a VM while that boots, too. Without a lab there is nothing left to run."""
         for _ in range(BOOT_TRIES):
             try:
-                subprocess.run([PROJECT / "ci/lab", "up"], env=self.environment, check=True, timeout=UP_TIMEOUT_S)
+                subprocess.run([PROJECT / "ci/lab", "up", *self._shape], env=self.environment, check=True, timeout=UP_TIMEOUT_S)
                 return
             except subprocess.SubprocessError as error:
                 print(error, flush=True)
@@ -141,9 +142,10 @@ class Guest(Machine):
                 tables.setdefault(device, []).append(Gid(index, address, kind))
         return {device: sorted(table, key=lambda gid: gid.index) for device, table in tables.items()}
 
-    def gid(self, device: str, kind: str = "RoCE v2") -> Gid:
-        """The GID of its IPv4 address."""
-        (gid,) = [gid for gid in self.gids[device] if gid.type == kind and ":ffff:" in gid.address]
+    def gid(self, device: str, kind: str = "RoCE v2", family: int = 4) -> Gid:
+        """The GID of its IPv4 or IPv6 address."""
+        part = {4: ":ffff:", 6: "fd77:"}[family]
+        (gid,) = [gid for gid in self.gids[device] if gid.type == kind and part in gid.address]
         return gid
 
     @cached_property

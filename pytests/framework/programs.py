@@ -28,10 +28,11 @@ class Program:
     command: str
     device: str
     gid_type: str = "RoCE v2"
+    family: int = 4
 
     def arguments(self, guest: Guest, port: int) -> str:
         index_option = "-g" if self.command.startswith("ibv_") else "-x"
-        index = guest.gid(self.device, self.gid_type).index
+        index = guest.gid(self.device, self.gid_type, self.family).index
         return f"{self.command} -d {self.device} {index_option} {index} -p {port}"
 
 

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Guests on two hosts, whose packets go by a virtual cable: stock programs between two vrdma devices, and between one and
+Linux's rxe on the other guest's own NIC. rxe was written by others; it knows RoCE v2 only.
+
+Each side serves the other at once. What can sleeps while it waits, as processors of guests that spin on two real ones take
+turns of milliseconds.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from framework import connections
+from framework.connections import PINGS, address, pings, rping
+from framework.lab import TIMEOUT_S, Guest
+from framework.process import Process, Result
+from framework.programs import Program, bandwidths, latencies, start_server
+from framework.rxe import add_rxe, remove_rxe
+from test_perftest import OPERATIONS
+from test_pingpong import PROGRAMS, assert_done
+from test_rdma_cm import ANY
+
+pytestmark = pytest.mark.lab_hosts
+
+# perftest asks its device for as many READs and atomics under way as the peer's device takes: 128 of rxe, and no more than
+# 16 is what a vrdma device has (as ConnectX has).
+OPTIONS = {"write": "", "send": "-e", "read": "-e -o 16", "atomic": "-e -o 16"}
+
+
+@dataclass(frozen=True)
+class Side:
+    guest: Guest
+    device: str
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Who serves whom, by which version of IP."""
+
+    server: Side
+    client: Side
+    family: int
+
+    def connected(self, listen: str, call: str, port: int | None = None) -> tuple[Process, Process]:
+        """Programs that connect by rdma_cm."""
+        return connections.start_pair(self.server.guest, self.client.guest, listen, call, port)
+
+    def verbs(self, command: str) -> tuple[Process, Process]:
+        """Programs that tell each other what they need by TCP."""
+        serving, calling = (Program(command, side.device, family=self.family) for side in (self.server, self.client))
+        server, port = start_server(serving, self.server.guest)
+        name = self.server.guest.name
+        return server, self.client.guest.start(f"{calling.arguments(self.client.guest, port)} {name}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def user_access(guest0, guest1):
+    """Programs reach the connection manager by way of rdma_ucm."""
+    for guest in (guest0, guest1):
+        guest.run("modprobe rdma_ucm")
+
+
+@pytest.fixture(scope="module", params=["vrdma0", "rxe0"])
+def peer(request, guest1):
+    """What guest1 talks with: its vrdma device, or rxe in its place, as both would have the same addresses."""
+    if request.param == "vrdma0":
+        yield Side(guest1, "vrdma0")
+        return
+    guest1.run("modprobe -r vrdma_ib")
+    yield Side(guest1, add_rxe(guest1))
+    remove_rxe(guest1)
+    guest1.run("modprobe vrdma_ib")
+    guest1.await_device("vrdma0")
+
+
+@pytest.fixture
+def talks(guest0, peer) -> list[Talk]:
+    """Either way, by IPv4 and by IPv6."""
+    here = Side(guest0, "vrdma0")
+    return [Talk(*sides, family) for sides in ((here, peer), (peer, here)) for family in (4, 6)]
+
+
+@pytest.fixture
+def some_talks(talks) -> list[Talk]:
+    """One each way, of which one is by IPv4 and one by IPv6: for all else that there is to be tried."""
+    return [talks[0], talks[-1]]
+
+
+def carry_out(talks: list[Talk], start: Callable[[Talk], tuple[Process, Process]]) -> list[tuple[Result, Result]]:
+    """All at once; returns what servers and clients have printed."""
+    running = [start(talk) for talk in talks]
+    return [(server.wait(TIMEOUT_S), client.wait(TIMEOUT_S)) for server, client in running]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_pingpong(talks, program):
+    """Sends 20 messages each way; expects all to arrive intact."""
+    for results in carry_out(talks, lambda talk: talk.verbs(f"{program} -c -e -n 20")):
+        for result in results:
+            assert_done(result.stdout, 20)
+
+
+def test_large_messages(some_talks):
+    """Sends 5 messages of 1 MB each way, a thousand packets each; expects all to arrive intact."""
+    for results in carry_out(some_talks, lambda talk: talk.verbs("ibv_rc_pingpong -c -e -n 5 -s 1048576")):
+        for result in results:
+            assert_done(result.stdout, 5)
+
+
+@pytest.mark.parametrize("operation, kind", OPERATIONS)
+def test_latency(some_talks, operation, kind):
+    """Runs 20 operations of 8 bytes, one at a time; expects all to be carried out."""
+    command = f"ib_{operation}_lat -F -c {kind} -s 8 -n 20 {OPTIONS[operation]}"
+    for _, client in carry_out(some_talks, lambda talk: talk.verbs(command)):
+        (line,) = latencies(client)
+        assert (line.size, line.iterations) == (8, 20)
+
+
+@pytest.mark.parametrize("operation, kind", OPERATIONS)
+def test_bandwidth(some_talks, operation, kind):
+    """Runs 50 operations at once, of several packets where those that get lost are sent again; expects all to be carried
+    out."""
+    size = 8 if operation == "atomic" else 16384 if kind == "RC" else 1024
+    command = f"ib_{operation}_bw -F -c {kind} -s {size} -n 50 {OPTIONS[operation]}"
+    for _, client in carry_out(some_talks, lambda talk: talk.verbs(command)):
+        (line,) = bandwidths(client)
+        assert (line.size, line.iterations) == (size, 50)
+
+
+def test_rping(talks):
+    """Connects, and has the server READ and WRITE buffers that the client verifies; expects every round to succeed."""
+    for _, client in carry_out(talks, lambda talk: talk.connected(*rping(talk.server.guest, talk.family, "-S 10000"))):
+        assert pings(client) == PINGS
+
+
+def test_messages(some_talks):
+    """Makes 3 connections and exchanges messages; expects all sides to report success."""
+    command = "ucmatose -p {port} -c 3 -C 10 -S 512"
+    for results in carry_out(some_talks, lambda talk: talk.connected(
+            f"{command} {ANY[talk.family]}", f"{command} -s {address(talk.server.guest, talk.family)}")):
+        for result in results:
+            assert "return status 0" in result.stdout
+
+
+def test_datagrams(some_talks):
+    """Resolves 3 datagram services and exchanges messages; expects all sides to report success."""
+    command = "udaddy -c 3 -C 10 -S 512"
+    for results in carry_out(some_talks, lambda talk: talk.connected(
+            f"{command} {ANY[talk.family]}", f"{command} -s {address(talk.server.guest, talk.family)}", port=7174)):
+        for result in results:
+            assert "return status 0" in result.stdout
