@@ -6,7 +6,8 @@ Each side serves the other at once. What can sleeps while it waits, as processor
 turns of milliseconds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -54,11 +55,29 @@ class Talk:
         return server, self.client.guest.start(f"{calling.arguments(self.client.guest, port)} {name}")
 
 
+def allow_users(guest: Guest) -> None:
+    """Programs reach the connection manager by way of rdma_ucm."""
+    guest.run("modprobe rdma_ucm")
+
+
+def use_rxe(guest: Guest) -> None:
+    guest.run("modprobe -r vrdma_ib")
+    add_rxe(guest)
+
+
+@contextmanager
+def kept(prepare: Callable[[Guest], None], guest: Guest) -> Iterator[None]:
+    """Prepares the guest, and again should it boot anew."""
+    prepare(guest)
+    guest.after_boot.append(prepare)
+    yield
+    guest.after_boot.remove(prepare)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def user_access(guest0, guest1):
-    """Programs reach the connection manager by way of rdma_ucm."""
-    for guest in (guest0, guest1):
-        guest.run("modprobe rdma_ucm")
+    with kept(allow_users, guest0), kept(allow_users, guest1):
+        yield
 
 
 @pytest.fixture(scope="module", params=["vrdma0", "rxe0"])
@@ -67,8 +86,8 @@ def peer(request, guest1):
     if request.param == "vrdma0":
         yield Side(guest1, "vrdma0")
         return
-    guest1.run("modprobe -r vrdma_ib")
-    yield Side(guest1, add_rxe(guest1))
+    with kept(use_rxe, guest1):
+        yield Side(guest1, "rxe0")
     remove_rxe(guest1)
     guest1.run("modprobe vrdma_ib")
     guest1.await_device("vrdma0")
