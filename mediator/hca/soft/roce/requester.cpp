@@ -429,6 +429,7 @@ void try_when_ready(Connection& c, std::uint8_t timer) noexcept {
         fail_oldest(c, IBV_WC_RNR_RETRY_EXC_ERR, VRDMA_VERR_PEER);
         return;
     }
+    qp.retries_left = qp.attr.retry_cnt; // nothing was lost: the peer has answered
     go_back(c);
     qp.slice.engine().scheduler().wait_until(qp, Clock::now() + rnr_delay(timer));
 }

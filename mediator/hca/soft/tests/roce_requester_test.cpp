@@ -186,6 +186,22 @@ TEST_F(RoceRequester, GivesUpOnAReceiverThatStaysNotReady) {
     EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_ERR);
 }
 
+// Let a try time out before each RNR NAK, more often in all than there are retries; expect no error,
+// as the peer answers.
+TEST_F(RoceRequester, APeerThatAnswersIsThere) {
+    renew({.timeout = 9, .retry_cnt = 1});
+    post(VRDMA_SQ_SEND, 8);
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(psns(await()), Psns{0});
+        EXPECT_EQ(psns(await()), Psns{0});
+        answer(0, syndrome(VRDMA_SYNDROME_RNR_NAK, 1));
+        EXPECT_EQ(statuses(), Statuses{});
+    }
+    EXPECT_EQ(psns(await()), Psns{0});
+    answer(0);
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+}
+
 // Receive a NAK of the second of three; expect success, the NAK's status, and a flush.
 TEST_F(RoceRequester, FailsByTheNak) {
     const std::pair<vrdma_nak, ibv_wc_status> cases[] = {
