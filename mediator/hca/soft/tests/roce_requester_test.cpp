@@ -186,8 +186,8 @@ TEST_F(RoceRequester, GivesUpOnAReceiverThatStaysNotReady) {
     EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_ERR);
 }
 
-// Let a try time out before each RNR NAK, more often in all than there are retries; expect no error,
-// as the peer answers.
+// Let a try time out before each RNR NAK, more often in all than there are retries; expect no
+// error, as the peer answers.
 TEST_F(RoceRequester, APeerThatAnswersIsThere) {
     renew({.timeout = 9, .retry_cnt = 1});
     post(VRDMA_SQ_SEND, 8);
