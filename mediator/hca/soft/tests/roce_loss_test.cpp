@@ -150,12 +150,12 @@ class RoceLoss : public TwoHosts, public ::testing::TestWithParam<Climate> {
     }
 
     void post_receive(std::uint32_t n) {
-        const vrdma_sge to = b_mr_.sge(receives + n % under_way * slot, slot);
+        const vrdma_sge to = b_mr_.sge(receives + std::uint64_t{n % under_way} * slot, slot);
         b_qp_.post_recv({&to, 1});
     }
     // Up to some packets, and of no bytes now and then.
     static std::uint32_t length_of(std::uint32_t n) { return n * 977 % (slot - 1); }
-    static std::uint64_t local(std::uint32_t n) { return n % under_way * slot; }
+    static std::uint64_t local(std::uint32_t n) { return std::uint64_t{n % under_way} * slot; }
 
     void post(std::uint32_t n) {
         constexpr vrdma_sq_opcode opcodes[] = {VRDMA_SQ_SEND, VRDMA_SQ_RDMA_WRITE,
@@ -178,7 +178,8 @@ class RoceLoss : public TwoHosts, public ::testing::TestWithParam<Climate> {
             case 0: {
                 ASSERT_EQ(wait(b_cq_).byte_len, length_of(n));
                 const std::uint32_t receive = n / 4;
-                EXPECT_EQ(b_mr_.buffer.read(receives + receive % under_way * slot, length_of(n)),
+                EXPECT_EQ(b_mr_.buffer.read(receives + std::uint64_t{receive % under_way} * slot,
+                                            length_of(n)),
                           sent);
                 return post_receive(receive);
             }

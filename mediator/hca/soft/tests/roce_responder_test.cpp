@@ -53,8 +53,8 @@ TEST_F(RoceResponder, AcknowledgesALongSendOnce) {
         return Payload{&data[from], &data[0] + to};
     };
     deliver(packet(VRDMA_ROCE_SEND_FIRST, 0), piece(0, mtu));
-    deliver(packet(VRDMA_ROCE_SEND_MIDDLE, 1), piece(mtu, 2 * mtu));
-    deliver(asking(VRDMA_ROCE_SEND_LAST, 2), piece(2 * mtu, data.size()));
+    deliver(packet(VRDMA_ROCE_SEND_MIDDLE, 1), piece(mtu, 2ul * mtu));
+    deliver(asking(VRDMA_ROCE_SEND_LAST, 2), piece(2ul * mtu, data.size()));
     expect_acknowledge(reply(), 2, ack);
     expect_received(2 * mtu + 5);
     EXPECT_EQ(mr_.buffer.read(0, data.size()), data);
@@ -79,8 +79,8 @@ TEST_F(RoceResponder, CoalescesAcknowledgements) {
 TEST_F(RoceResponder, TakesWrites) {
     const auto data = Buffer::pattern(7, 2 * mtu + 5);
     deliver(remote(VRDMA_ROCE_WRITE_FIRST, 0, 2 * mtu + 5, 8), {data.begin(), data.begin() + mtu});
-    deliver(packet(VRDMA_ROCE_WRITE_MIDDLE, 1), {data.begin() + mtu, data.begin() + 2 * mtu});
-    deliver(asking(VRDMA_ROCE_WRITE_LAST, 2), {data.begin() + 2 * mtu, data.end()});
+    deliver(packet(VRDMA_ROCE_WRITE_MIDDLE, 1), {data.begin() + mtu, data.begin() + 2l * mtu});
+    deliver(asking(VRDMA_ROCE_WRITE_LAST, 2), {data.begin() + 2l * mtu, data.end()});
     expect_acknowledge(reply(), 2, ack);
     EXPECT_EQ(mr_.buffer.read(8, data.size()), data);
     post_receive(0, 0);
@@ -181,15 +181,15 @@ TEST_F(RoceResponder, AnswersADuplicateReadAgain) {
         const auto packets = replies();
         ASSERT_EQ(packets.size(), 3u);
         expect_response(packets[0], VRDMA_ROCE_READ_RESPONSE_FIRST, 0, 0, mtu);
-        expect_response(packets[2], VRDMA_ROCE_READ_RESPONSE_LAST, 2, 2 * mtu, mtu);
+        expect_response(packets[2], VRDMA_ROCE_READ_RESPONSE_LAST, 2, 2ul * mtu, mtu);
     }
     deliver(remote(VRDMA_ROCE_READ_REQUEST, 1, 2 * mtu, mtu));
     auto packets = replies();
     ASSERT_EQ(packets.size(), 2u);
     expect_response(packets[0], VRDMA_ROCE_READ_RESPONSE_FIRST, 1, mtu, mtu);
-    expect_response(packets[1], VRDMA_ROCE_READ_RESPONSE_LAST, 2, 2 * mtu, mtu);
-    deliver(remote(VRDMA_ROCE_READ_REQUEST, 2, mtu, 2 * mtu));
-    expect_response(reply(), VRDMA_ROCE_READ_RESPONSE_ONLY, 2, 2 * mtu, mtu);
+    expect_response(packets[1], VRDMA_ROCE_READ_RESPONSE_LAST, 2, 2ul * mtu, mtu);
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 2, mtu, 2ul * mtu));
+    expect_response(reply(), VRDMA_ROCE_READ_RESPONSE_ONLY, 2, 2ul * mtu, mtu);
     EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
 }
 
