@@ -79,8 +79,8 @@ TEST_F(RoceResponder, CoalescesAcknowledgements) {
 TEST_F(RoceResponder, TakesWrites) {
     const auto data = Buffer::pattern(7, 2 * mtu + 5);
     deliver(remote(VRDMA_ROCE_WRITE_FIRST, 0, 2 * mtu + 5, 8), {data.begin(), data.begin() + mtu});
-    deliver(packet(VRDMA_ROCE_WRITE_MIDDLE, 1), {data.begin() + mtu, data.begin() + 2l * mtu});
-    deliver(asking(VRDMA_ROCE_WRITE_LAST, 2), {data.begin() + 2l * mtu, data.end()});
+    deliver(packet(VRDMA_ROCE_WRITE_MIDDLE, 1), {data.begin() + mtu, data.begin() + 2L * mtu});
+    deliver(asking(VRDMA_ROCE_WRITE_LAST, 2), {data.begin() + 2L * mtu, data.end()});
     expect_acknowledge(reply(), 2, ack);
     EXPECT_EQ(mr_.buffer.read(8, data.size()), data);
     post_receive(0, 0);
