@@ -17,9 +17,10 @@ class Sanitizers:
     def __init__(self, build: Path, reports: Path) -> None:
         self._reports = reports
         self._told: set[Path] = set()
-        # librdmacm writes to an id what it is resolving, when another thread may have been told that it is.
+        # librdmacm writes to an id what it is resolving, when another thread may have been told that it is. rping closes
+        # its event channel while its other thread, which it then cancels, may still be using it.
         self._suppressions = reports / "suppressions"
-        self._suppressions.write_text("race:rdma_resolve_addr\n")
+        self._suppressions.write_text("race:rdma_resolve_addr\nrace:rdma_destroy_event_channel\n")
         cached = re.search(r"^VRDMA_SANITIZE:\w+=(.+)$", (build / "CMakeCache.txt").read_text(), re.MULTILINE)
         self._runtime = _runtime(build / "providers/vrdma/libvrdma.so.1") if cached else ""
 
