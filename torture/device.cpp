@@ -14,7 +14,7 @@ namespace vrdma::torture {
 namespace {
 
 // One that only one process can use may still be in the hands of one that was killed.
-constexpr std::chrono::seconds patience{10};
+constexpr std::chrono::seconds open_patience{10};
 constexpr std::uint16_t default_pkey = 0xffff;
 
 ibv_device* find(const std::string& name, ibv_device** list) {
@@ -30,7 +30,7 @@ ibv_context* open(const std::string& name) {
     ibv_device** const list = made(::ibv_get_device_list(nullptr), "ibv_get_device_list");
     ibv_device* const device = find(name, list);
     ibv_context* context = nullptr;
-    for (const auto end = std::chrono::steady_clock::now() + patience;
+    for (const auto end = std::chrono::steady_clock::now() + open_patience;
          context == nullptr && std::chrono::steady_clock::now() < end;) {
         context = ::ibv_open_device(device);
     }

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mediator/base/gid.h"
 #include "mediator/base/result.h"
 #include "mediator/base/types.h"
 #include "mediator/memory/guest_memory.h"
@@ -27,18 +28,11 @@
 
 namespace vrdma::hca {
 
-using Gid = std::array<std::uint8_t, 16>;
+using vrdma::Gid;
 
 // A key without its tag (VRDMA_KEY_TAG): what its region or window is known by.
 constexpr std::uint32_t name_of(Key key) noexcept {
     return VRDMA_GET(~VRDMA_KEY_TAG, key.value);
-}
-
-// One of IPv6's, or of IPv4's as an IPv4-mapped address.
-constexpr bool is_multicast(const Gid& gid) noexcept {
-    constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    return gid[0] == 0xff ||
-           (std::equal(mapped.begin(), mapped.end(), gid.begin()) && (gid[12] & 0xf0) == 0xe0);
 }
 
 inline constexpr std::uint64_t max_message_size = 1ull << 31;

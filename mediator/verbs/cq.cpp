@@ -6,7 +6,7 @@
 namespace vrdma::verbs {
 namespace {
 
-std::uint64_t buffer_size(std::uint32_t depth) {
+std::uint64_t cq_buffer_size(std::uint32_t depth) {
     return VRDMA_QUEUE_CONTROL_SIZE + std::uint64_t{depth} * sizeof(vrdma_cqe);
 }
 
@@ -76,7 +76,7 @@ Result<Cqn> CqTable::create(const vrdma_cmd_create_cq& cmd) {
         return fail(valid.error());
     }
     auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
-                                 buffer_size(cmd.depth));
+                                 cq_buffer_size(cmd.depth));
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -95,7 +95,7 @@ Result<> CqTable::resize(const vrdma_cmd_resize_cq& cmd) {
         return fail(std::errc::invalid_argument);
     }
     auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
-                                 buffer_size(cmd.depth));
+                                 cq_buffer_size(cmd.depth));
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -168,7 +168,7 @@ Result<> CqTable::restore_one(StateReader& reader) {
         return valid;
     }
     auto buffer =
-        restore_pages(reader, resources_.memory, resources_.blocks, buffer_size(state->depth));
+        restore_pages(reader, resources_.memory, resources_.blocks, cq_buffer_size(state->depth));
     if (!buffer) {
         return fail(buffer.error());
     }

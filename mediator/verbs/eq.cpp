@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t min_depth = 16;
 
-std::uint64_t buffer_size(std::uint32_t depth) {
+std::uint64_t eq_buffer_size(std::uint32_t depth) {
     return sizeof(vrdma_eq_control) + std::uint64_t{depth} * sizeof(vrdma_eqe);
 }
 
@@ -42,8 +42,8 @@ Result<EqId> EqTable::create(const vrdma_cmd_create_eq& cmd) {
     if (const auto valid = check(spec); !valid) {
         return fail(valid.error());
     }
-    auto buffer =
-        read_page_list(resources_.memory, resources_.blocks, cmd.pages, 0, buffer_size(cmd.depth));
+    auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, 0,
+                                 eq_buffer_size(cmd.depth));
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -95,7 +95,7 @@ Result<EqTable::Restored> EqTable::read_one(StateReader& reader) {
         return fail(valid.error());
     }
     auto buffer =
-        restore_pages(reader, resources_.memory, resources_.blocks, buffer_size(state->depth));
+        restore_pages(reader, resources_.memory, resources_.blocks, eq_buffer_size(state->depth));
     if (!buffer) {
         return fail(buffer.error());
     }

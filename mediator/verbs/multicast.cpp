@@ -21,7 +21,7 @@ MulticastTable::MulticastTable(Resources& resources, QpTable& qps)
 Result<> MulticastTable::add(Qpn qpn, const Gid& gid) {
     const Limits& limits = resources_.limits;
     Qp* const qp = qps_.find(qpn);
-    if (qp == nullptr || qp->spec.type != hca::QpType::ud || !hca::is_multicast(gid)) {
+    if (qp == nullptr || qp->spec.type != hca::QpType::ud || !is_multicast(gid)) {
         return fail(std::errc::invalid_argument);
     }
     const auto group = groups_.find(gid);

@@ -64,7 +64,7 @@ bool valid_ring(std::uint32_t depth, std::uint32_t max_depth, unsigned shift, un
 
 // A command and a saved state name what a queue pair is made of alike.
 template <typename Source>
-Qp from(const Source& source) {
+Qp qp_from(const Source& source) {
     Qp qp;
     qp.ucontext = UcontextId{source.ucontext};
     qp.spec.pd = PdId{source.pd};
@@ -244,7 +244,7 @@ Result<NewQp> QpTable::create(const vrdma_cmd_create_qp& cmd) {
     if ((cmd.flags & ~VRDMA_QP_SQ_SIGNAL_ALL) != 0) {
         return fail(std::errc::invalid_argument);
     }
-    Qp qp = from(cmd);
+    Qp qp = qp_from(cmd);
     if (const auto valid = check(qp); !valid) {
         return fail(valid.error());
     }
@@ -270,7 +270,7 @@ Result<> QpTable::check_path(const vrdma_qp_attr& attr) const {
     }
     Gid peer;
     std::copy(std::begin(attr.av.dgid), std::end(attr.av.dgid), peer.begin());
-    if (hca::is_multicast(peer)) {
+    if (is_multicast(peer)) {
         return fail(std::errc::invalid_argument);
     }
     return check_av(attr.av, gids_);
@@ -373,7 +373,7 @@ Result<> QpTable::restore_one(StateReader& reader) {
     if (!held_receive) {
         return fail(held_receive.error());
     }
-    Qp qp = from(*state);
+    Qp qp = qp_from(*state);
     qp.spec.id = Qpn{state->qpn};
     if (const auto valid = check(qp); !valid) {
         return valid;

@@ -8,7 +8,7 @@ namespace {
 
 // A command and a saved state name what a shared receive queue is made of alike.
 template <typename Source>
-Srq from(const Source& source) {
+Srq srq_from(const Source& source) {
     Srq srq;
     srq.ucontext = UcontextId{source.ucontext};
     srq.spec.pd = PdId{source.pd};
@@ -82,7 +82,7 @@ Result<Srqn> SrqTable::create(const vrdma_cmd_create_srq& cmd) {
     if (cmd.reserved0 != 0 || cmd.reserved1 != 0) {
         return fail(std::errc::invalid_argument);
     }
-    Srq srq = from(cmd);
+    Srq srq = srq_from(cmd);
     if (const auto valid = check(srq); !valid) {
         return fail(valid.error());
     }
@@ -147,7 +147,7 @@ Result<> SrqTable::restore_one(StateReader& reader) {
         state->slice.limit > state->depth) {
         return fail(std::errc::invalid_argument);
     }
-    Srq srq = from(*state);
+    Srq srq = srq_from(*state);
     const Srqn id{state->id};
     srq.spec.id = id;
     if (const auto valid = check(srq); !valid) {

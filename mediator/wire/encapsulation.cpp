@@ -8,6 +8,7 @@
 #include <cassert>
 
 #include "mediator/wire/bytes.h"
+#include "mediator/wire/checksum.h"
 
 namespace vrdma::wire {
 namespace {
@@ -25,30 +26,13 @@ constexpr std::uint32_t tag_vlan = VRDMA_MASK(11, 0);
 constexpr std::uint32_t ip_version_6 = 6;
 constexpr std::size_t min_transport_size = sizeof(vrdma_bth) + VRDMA_ROCE_ICRC_SIZE;
 
-constexpr std::size_t ipv4_at = 12; // in a GID
-constexpr std::array<std::uint8_t, ipv4_at> ipv4_prefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-bool is_ipv4(const Gid& gid) noexcept {
-    return std::equal(ipv4_prefix.begin(), ipv4_prefix.end(), gid.begin());
-}
+constexpr std::size_t ipv4_at = ipv4_prefix.size(); // in a GID
 
 Gid gid_of_ipv4(const std::uint8_t (&address)[4]) noexcept {
     Gid gid;
     std::copy(ipv4_prefix.begin(), ipv4_prefix.end(), gid.begin());
     std::copy(std::begin(address), std::end(address), gid.begin() + ipv4_at);
     return gid;
-}
-
-// RFC 1071
-std::uint16_t checksum(const vrdma_ipv4& header) noexcept {
-    std::array<std::uint16_t, sizeof(header) / 2> words;
-    std::memcpy(words.data(), &header, sizeof(header));
-    std::uint32_t sum = 0;
-    for (const std::uint16_t word : words) {
-        sum += word;
-    }
-    sum = (sum & 0xffff) + (sum >> 16);
-    return static_cast<std::uint16_t>(~(sum + (sum >> 16)));
 }
 
 // Leaves network_at behind Ethernet's header, and the type of what is there.

@@ -10,9 +10,11 @@
 #include <optional>
 #include <span>
 
+#include "mediator/base/gid.h"
+
 namespace vrdma::wire {
 
-using Gid = std::array<std::uint8_t, 16>;
+using vrdma::Gid;
 using Mac = std::array<std::uint8_t, 6>;
 
 // What a GID's type says of its packets (VRDMA_GID_ROCE_V*).

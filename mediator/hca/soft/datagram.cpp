@@ -111,10 +111,6 @@ std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe,
     return route;
 }
 
-bool is_multicast(const Route& route) noexcept {
-    return hca::is_multicast(route.target.gid);
-}
-
 Ack receive_datagram(SliceCore& slice, const Route& route, const Request& request) noexcept {
     QueuePair* const receiver = slice.frozen() ? nullptr : slice.qp(route.to);
     const Ack ack = receiver != nullptr ? deliver(*receiver, route, request) : dropped;

@@ -13,9 +13,7 @@ std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe, const vrd
 
 // On the slice's poller. no_answer where the datagram is dropped: its sender is not told.
 Ack receive_datagram(SliceCore& slice, const Route& route, const Request& request) noexcept;
-
 // The same for all QPs of the slice that are attached to the group.
-bool is_multicast(const Route& route) noexcept;
 Ack receive_multicast(SliceCore& slice, const Route& route, const Request& request) noexcept;
 
 } // namespace vrdma::hca::soft

@@ -117,7 +117,7 @@ unsigned Exchange::begin_drain() noexcept {
 void Exchange::execute(Parcel& parcel) noexcept {
     const Request request = parcel.request();
     if (parcel.route.type == QpType::ud) {
-        parcel.ack = is_multicast(parcel.route)
+        parcel.ack = is_multicast(parcel.route.target.gid)
                          ? receive_multicast(*parcel.to, parcel.route, request)
                          : receive_datagram(*parcel.to, parcel.route, request);
         return;

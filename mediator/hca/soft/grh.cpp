@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "mediator/wire/checksum.h"
+
 namespace vrdma::hca::soft {
 namespace {
 
@@ -24,26 +26,10 @@ struct Ipv6Header { // and GRH: IBA 8.3 has the same layout
 };
 static_assert(sizeof(Ipv6Header) == VRDMA_UD_GRH_SIZE);
 
-bool is_ipv4(const Gid& gid) noexcept {
-    constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    return std::equal(mapped.begin(), mapped.end(), gid.begin());
-}
-
 std::uint32_t ipv4(const Gid& gid) noexcept {
     std::uint32_t address;
-    std::memcpy(&address, gid.data() + 12, sizeof(address));
+    std::memcpy(&address, gid.data() + ipv4_prefix.size(), sizeof(address));
     return address;
-}
-
-std::uint16_t checksum(const iphdr& header) noexcept {
-    std::array<std::uint16_t, sizeof(header) / 2> words;
-    std::memcpy(words.data(), &header, sizeof(header));
-    std::uint32_t sum = 0;
-    for (const std::uint16_t word : words) {
-        sum += word;
-    }
-    sum = (sum & 0xffff) + (sum >> 16);
-    return static_cast<std::uint16_t>(~(sum + (sum >> 16)));
 }
 
 Grh ipv4_header(const GidKey& source, const Gid& destination, const vrdma_av& av,
@@ -58,7 +44,7 @@ Grh ipv4_header(const GidKey& source, const Gid& destination, const vrdma_av& av
     header.protocol = IPPROTO_UDP;
     header.saddr = ipv4(source.gid);
     header.daddr = ipv4(destination);
-    header.check = checksum(header); // by which receivers tell the two kinds apart
+    header.check = wire::checksum(header); // by which receivers tell the two kinds apart
     Grh grh{};
     std::memcpy(grh.data() + grh.size() - sizeof(header), &header, sizeof(header));
     return grh;

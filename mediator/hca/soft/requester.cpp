@@ -310,7 +310,7 @@ std::optional<std::uint64_t> send_one_datagram(QueuePair& qp, const SendWqe& wqe
     }
     const Request request{wqe, &qp.slice, payload, 0};
     const auto route = route_of(qp, wqe, *av);
-    if (route && is_multicast(*route)) {
+    if (route && is_multicast(route->target.gid)) {
         return send_multicast(qp, request, *route);
     }
     qp.served_join = 0; // the guest may have changed the WQE under way

@@ -27,7 +27,6 @@ TEST_F(AhTest, AddressVectorsHaveRules) {
         change(bad);
         return bad;
     };
-    constexpr auto invalid = std::errc::invalid_argument;
     EXPECT_EQ(error_with(changed([](vrdma_av& a) { a.dgid[0] = 0; })), invalid);
     EXPECT_EQ(error_with(changed([](vrdma_av& a) { a.port_num = 2; })), invalid);
     EXPECT_EQ(error_with(changed([](vrdma_av& a) { a.reserved = 1; })), invalid);

@@ -39,7 +39,6 @@ TEST_F(GidTest, CommandsHaveRules) {
         change(cmd);
         return error_of(objects.gids.set(cmd));
     };
-    constexpr auto invalid = std::errc::invalid_argument;
     const std::uint32_t beyond = limits.gid_table_len;
     EXPECT_EQ(error_with([&](auto& cmd) { cmd.index = beyond; }), invalid);
     EXPECT_EQ(error_with([](auto& cmd) { cmd.type = 2; }), invalid);

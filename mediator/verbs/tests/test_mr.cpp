@@ -363,7 +363,6 @@ TEST_F(OnDemandMrTest, IsNotReregistered) {
 TEST_F(OnDemandMrTest, HostileAnswers) {
     const Key key = objects.mrs.reg(command()).value();
     const Key plain = objects.mrs.reg(mr_command(pd)).value();
-    constexpr auto invalid = std::errc::invalid_argument;
     EXPECT_EQ(map_error(map_command(Key{key.value ^ 1}, 0, 1)), invalid);
     EXPECT_EQ(map_error(map_command(plain, 0, 1)), invalid);
     EXPECT_EQ(map_error(map_command(key, 10, 2)), invalid);

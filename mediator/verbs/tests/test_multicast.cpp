@@ -4,8 +4,6 @@
 namespace vrdma::verbs {
 namespace {
 
-constexpr auto invalid = std::errc::invalid_argument;
-
 class MulticastTest : public VerbsTest {
   protected:
     Qpn make_qp(hca::QpType type = hca::QpType::ud) {

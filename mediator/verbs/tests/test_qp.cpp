@@ -6,8 +6,6 @@
 namespace vrdma::verbs {
 namespace {
 
-constexpr auto invalid = std::errc::invalid_argument;
-
 class QpTest : public VerbsTest {
   protected:
     void SetUp() override { make_gid(); }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "mediator/verbs/qp_transition.h"
+#include "mediator/verbs/tests/verbs_test.h"
 
 namespace vrdma::verbs {
 namespace {
@@ -17,7 +18,6 @@ namespace {
 using hca::QpType;
 
 constexpr std::array types{QpType::rc, QpType::uc, QpType::ud, QpType::xrc_send, QpType::xrc_recv};
-constexpr auto invalid = std::errc::invalid_argument;
 constexpr auto unsupported = std::errc::operation_not_supported;
 
 constexpr unsigned cur = IBV_QP_CUR_STATE;

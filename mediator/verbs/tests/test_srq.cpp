@@ -4,8 +4,6 @@
 namespace vrdma::verbs {
 namespace {
 
-constexpr auto invalid = std::errc::invalid_argument;
-
 class SrqTest : public VerbsTest {
   protected:
     template <typename Change>

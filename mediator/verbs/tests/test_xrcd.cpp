@@ -6,7 +6,6 @@
 namespace vrdma::verbs {
 namespace {
 
-constexpr auto invalid = std::errc::invalid_argument;
 constexpr auto busy = std::errc::device_or_resource_busy;
 
 class XrcdTest : public VerbsTest {

@@ -16,6 +16,8 @@
 
 namespace vrdma::verbs {
 
+inline constexpr auto invalid = std::errc::invalid_argument;
+
 constexpr UcontextId kernel{0};
 
 // One device.

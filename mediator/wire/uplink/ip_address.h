@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A GID of RoCE is an IP address: of IPv4, if it is mapped, or of IPv6.
+// GIDs as addresses of the kernel.
 #pragma once
 
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <span>
 
 #include "mediator/wire/packet.h"
 
 namespace vrdma::wire {
-
-inline constexpr std::array<std::uint8_t, 12> ipv4_prefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-inline bool is_ipv4(const Gid& gid) {
-    return std::equal(ipv4_prefix.begin(), ipv4_prefix.end(), gid.begin());
-}
 
 inline std::uint8_t family_of(const Gid& gid) {
     return is_ipv4(gid) ? AF_INET : AF_INET6;

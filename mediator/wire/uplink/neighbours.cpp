@@ -7,7 +7,7 @@
 #include <set>
 
 #include "mediator/base/errno.h"
-#include "mediator/wire/uplink/derived_mac.h"
+#include "mediator/wire/derived_mac.h"
 #include "mediator/wire/uplink/link.h"
 #include "mediator/wire/uplink/route.h"
 

@@ -86,7 +86,7 @@ void receive_datagram(Port& port, const wire::Packet& packet) noexcept {
         payload.add({const_cast<std::byte*>(packet.payload.data()), packet.payload.size()});
     }
     const Request request{message, nullptr, payload, 0};
-    if (is_multicast(route)) {
+    if (is_multicast(route.target.gid)) {
         return receive_by_group(port, route, request);
     }
     const Fabric& fabric = port.engine().fabric();

@@ -3,21 +3,9 @@
 
 #include <algorithm>
 
+#include "mediator/wire/derived_mac.h"
+
 namespace vrdma::hca::soft::roce {
-
-namespace {
-
-// Of IPv4's groups (RFC 1112, 6.4) and IPv6's (RFC 2464, 7).
-wire::Mac group_mac(const Gid& group) noexcept {
-    constexpr std::uint8_t all_but_first_bit = 0x7f;
-    const bool ipv4 = group[0] == 0;
-    return ipv4 ? wire::Mac{1,         0,
-                            0x5e,      static_cast<std::uint8_t>(group[13] & all_but_first_bit),
-                            group[14], group[15]}
-                : wire::Mac{0x33, 0x33, group[12], group[13], group[14], group[15]};
-}
-
-} // namespace
 
 wire::Path make_path(const SliceCore& slice, const Route& route, const vrdma_av& av) noexcept {
     constexpr std::uint8_t far = 64; // as hosts' IP stacks have it
@@ -25,7 +13,7 @@ wire::Path make_path(const SliceCore& slice, const Route& route, const vrdma_av&
     path.type = static_cast<wire::Encapsulation>(route.source.type);
     path.source_mac = slice.mac();
     if (is_multicast(route.target.gid)) {
-        path.target_mac = group_mac(route.target.gid);
+        path.target_mac = *wire::derived_mac(route.target.gid);
     } else {
         std::copy(std::begin(av.dmac), std::end(av.dmac), path.target_mac.begin());
     }

@@ -13,7 +13,7 @@ namespace vrdma::hca::soft::roce {
 namespace {
 
 // What one QP may answer before the others have their turn.
-constexpr unsigned turn_packets = 32;
+constexpr unsigned turn_answers = 32;
 // Of the RNR NAK for a page that this side's driver is asked for: 0.64 ms, IBA table 46.
 constexpr std::uint8_t pages_timer = 13;
 
@@ -384,7 +384,7 @@ Fetch* next_fetch(Inbound& in) noexcept {
 }
 
 bool answer_turn(Connection& c) noexcept {
-    for (unsigned packets = 0; packets < turn_packets; ++packets) {
+    for (unsigned packets = 0; packets < turn_answers; ++packets) {
         if (!c.qp.may_receive() || c.qp.slice.frozen()) {
             return false;
         }

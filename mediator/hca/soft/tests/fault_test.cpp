@@ -13,7 +13,7 @@ namespace {
 
 using hca::QpType;
 
-constexpr std::uint32_t qkey = 0x11111111;
+constexpr std::uint32_t peers_qkey = 0x11111111;
 
 // A pair of QPs that gives up soon, and how messages of its transport are posted.
 class Pair : public TwoGuests {
@@ -23,8 +23,8 @@ class Pair : public TwoGuests {
         from_.emplace(a_.create_qp(a_cq_, a_cq_, {.type = type}));
         to_.emplace(b_.create_qp(b_cq_, b_cq_, {.type = type}));
         if (type == QpType::ud) {
-            activate_ud(a_, *from_, qkey);
-            activate_ud(b_, *to_, qkey);
+            activate_ud(a_, *from_, peers_qkey);
+            activate_ud(b_, *to_, peers_qkey);
             return;
         }
         TwoGuests::connect_pair(*from_, *to_);
@@ -50,7 +50,7 @@ class Pair : public TwoGuests {
         if (type_ == QpType::ud) {
             wr.ah = a_.create_ah(b_.gid());
             wr.dest_qpn = to_->id();
-            wr.qkey = qkey;
+            wr.qkey = peers_qkey;
         }
         from_->post_send(wr);
     }

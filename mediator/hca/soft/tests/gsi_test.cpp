@@ -10,14 +10,14 @@ namespace {
 constexpr hca::QpnRange first_half{0, 0x7fffff};
 constexpr hca::QpnRange second_half{0x800000, 0xfffffe};
 constexpr std::uint64_t service = 0x01061234;
-constexpr std::uint32_t qkey = 0x80010000;
+constexpr std::uint32_t well_known_qkey = 0x80010000;
 
 // A function with a QP1, and how many messages that has got.
 struct Function {
     Function(hca::Hca& hca, const hca::Gid& gid, const hca::QpnRange& qpns)
         : guest{hca, "function", gid, Guest::default_memory(), qpns} {
         const vrdma_sge to = mr.sge(0, VRDMA_UD_GRH_SIZE + VRDMA_MAD_SIZE);
-        activate_ud(guest, gsi, qkey);
+        activate_ud(guest, gsi, well_known_qkey);
         for (int i = 0; i < 8; ++i) {
             gsi.post_recv({&to, 1});
         }
@@ -31,14 +31,16 @@ struct Function {
 
 class GsiTest : public TwoGuests {
   protected:
-    GsiTest() { activate_ud(a_, a_gsi_, qkey); }
+    GsiTest() { activate_ud(a_, a_gsi_, well_known_qkey); }
 
     // Sends it; returns which of the two got it.
     const Function* deliver(const vrdma_mad& mad) {
         a_mr_.buffer.write(0, std::as_bytes(std::span{&mad, 1}));
         const vrdma_sge from = a_mr_.sge(0, sizeof(mad));
-        a_gsi_.post_send(
-            {.sges = {&from, 1}, .ah = to_them_, .dest_qpn = hca::gsi_qpn, .qkey = qkey});
+        a_gsi_.post_send({.sges = {&from, 1},
+                          .ah = to_them_,
+                          .dest_qpn = hca::gsi_qpn,
+                          .qkey = well_known_qkey});
         EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
         settle();
         const bool first = first_ && first_->cq.poll();
@@ -132,7 +134,7 @@ TEST_F(GsiTest, TheRestGoesToOneOfThem) {
                       .inline_data = Buffer::pattern(1, 20),
                       .ah = to_them_,
                       .dest_qpn = hca::gsi_qpn,
-                      .qkey = qkey});
+                      .qkey = well_known_qkey});
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
     settle();
     EXPECT_TRUE(first_->cq.poll());

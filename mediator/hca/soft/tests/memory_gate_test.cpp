@@ -15,9 +15,9 @@
 namespace vrdma::hca::soft {
 namespace {
 
-constexpr std::uint64_t page = VRDMA_PAGE_SIZE;
 constexpr std::uint64_t start = 0x10000;
-constexpr std::uint64_t length = 200 * page;
+constexpr std::uint64_t gate_page = VRDMA_PAGE_SIZE;
+constexpr std::uint64_t length = 200 * gate_page;
 constexpr PdId pd{3};
 
 class MemoryGateTest : public ::testing::Test {
@@ -26,8 +26,8 @@ class MemoryGateTest : public ::testing::Test {
 
     void add(Key key, std::uint64_t address, std::uint32_t rights) {
         Translation pages; // no two adjacent
-        for (std::uint64_t i = 0; i < length / page; ++i) {
-            pages.blocks.push_back(Iova{(length / page - i) * page});
+        for (std::uint64_t i = 0; i < length / gate_page; ++i) {
+            pages.blocks.push_back(Iova{(length / gate_page - i) * gate_page});
         }
         pages.length = length;
         auto region = std::make_unique<MemoryRegion>();
@@ -47,7 +47,7 @@ class MemoryGateTest : public ::testing::Test {
         return error;
     }
 
-    std::unique_ptr<ArenaMemory> memory_ = std::move(*ArenaMemory::create(256 * page));
+    std::unique_ptr<ArenaMemory> memory_ = std::move(*ArenaMemory::create(256 * gate_page));
     MemoryGate gate_{*memory_};
     std::uint64_t opened_ = 0;
 };
@@ -88,7 +88,7 @@ TEST_F(MemoryGateTest, ForgetsWhatIsRemoved) {
 // More pages than a list has spans; expect as many as fit, and the rest from there on.
 TEST_F(MemoryGateTest, LongAccessesComeInPieces) {
     EXPECT_EQ(open({Key{0x700}, pd, 0, start + 10, length - 10}), VRDMA_VERR_NONE);
-    EXPECT_EQ(opened_, SpanList::capacity * page - 10);
+    EXPECT_EQ(opened_, SpanList::capacity * gate_page - 10);
     EXPECT_EQ(open({Key{0x700}, pd, 0, start + 10, length - 10}, length - 13), VRDMA_VERR_NONE);
     EXPECT_EQ(opened_, 3u);
     SpanList limited{5000};

@@ -9,7 +9,7 @@ namespace {
 constexpr hca::Gid group{0xff, 0x0e, 1};
 constexpr hca::Gid other_group{0xff, 0x0e, 2};
 constexpr hca::Gid ipv4_group{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 224, 0, 1, 2};
-constexpr std::uint32_t qkey = 7;
+constexpr std::uint32_t group_qkey = 7;
 constexpr std::uint32_t size = 16;
 
 // A poller's turn is one piece, so a test can come between two.
@@ -24,7 +24,7 @@ class Multicast : public TwoGuests {
     Multicast() : TwoGuests{short_turns()} {}
 
     struct Member {
-        Member(Guest& guest, std::uint32_t key = qkey)
+        Member(Guest& guest, std::uint32_t key = group_qkey)
             : send_cq{guest.create_cq()},
               cq{guest.create_cq()},
               qp{guest.create_qp(send_cq, cq, {.type = hca::QpType::ud})},
@@ -49,7 +49,7 @@ class Multicast : public TwoGuests {
                               .inline_data = Buffer::pattern(3, size),
                               .ah = a_.create_ah(gid),
                               .dest_qpn = to,
-                              .qkey = qkey});
+                              .qkey = group_qkey});
     }
 
     void send(const hca::Gid& gid, Qpn to = Qpn{VRDMA_MULTICAST_QPN}) {
@@ -124,7 +124,7 @@ TEST_F(Multicast, NobodyElseGetsIt) {
 // A member without a WQE, one with another Q_Key, one whose WQE is too short; expect each to miss
 // the datagram, and the others not.
 TEST_F(Multicast, AMemberThatCannotTakeItIsLeftOut) {
-    Member other_key{b_, qkey + 1};
+    Member other_key{b_, group_qkey + 1};
     for (Member* member : {&there_, &also_there_, &other_key}) {
         attach(b_, *member);
     }
@@ -169,7 +169,7 @@ TEST_F(Multicast, KeepsItsOrder) {
                               .inline_data = Buffer::pattern(3, size),
                               .ah = ah,
                               .dest_qpn = Qpn{VRDMA_MULTICAST_QPN},
-                              .qkey = qkey});
+                              .qkey = group_qkey});
         EXPECT_EQ(wait(here_.cq).imm, i);
         EXPECT_EQ(wait(there_.cq).imm, i);
         EXPECT_EQ(wait(sender_.send_cq).status, IBV_WC_SUCCESS);

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "gids.h"
+#include "mediator/wire/tests/gids.h"
 #include "mediator/wire/uplink/neighbours.h"
 #include "network.h"
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "mediator/wire/uplink/derived_mac.h"
-
-#include "mediator/wire/uplink/ip_address.h"
+#include "mediator/wire/derived_mac.h"
 
 namespace vrdma::wire {
 namespace {
@@ -17,10 +15,10 @@ bool is_link_local_eui64(const Gid& gid) {
 } // namespace
 
 std::optional<Mac> derived_mac(const Gid& gid) {
-    if (is_ipv4(gid) && (gid[12] & 0xf0) == 0xe0) {
+    if (is_multicast(gid) && is_ipv4(gid)) {
         return Mac{0x01, 0x00, 0x5e, static_cast<std::uint8_t>(gid[13] & 0x7f), gid[14], gid[15]};
     }
-    if (gid[0] == 0xff) {
+    if (is_multicast(gid)) {
         return Mac{0x33, 0x33, gid[12], gid[13], gid[14], gid[15]};
     }
     if (is_link_local_eui64(gid)) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/wire/derived_mac.h"
+
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 
-#include "gids.h"
-#include "mediator/wire/uplink/derived_mac.h"
+#include "mediator/wire/tests/gids.h"
 
 namespace vrdma::wire {
 namespace {

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <string>
 
-#include "mediator/wire/uplink/ip_address.h"
+#include "mediator/base/gid.h"
 
 namespace vrdma::wire {
 

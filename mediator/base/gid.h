@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A GID of RoCE is an IP address: of IPv6, or of IPv4 as an IPv4-mapped one (A17.4.2).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace vrdma {
+
+using Gid = std::array<std::uint8_t, 16>;
+
+inline constexpr std::array<std::uint8_t, 12> ipv4_prefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+constexpr bool is_ipv4(const Gid& gid) noexcept {
+    return std::equal(ipv4_prefix.begin(), ipv4_prefix.end(), gid.begin());
+}
+
+constexpr bool is_multicast(const Gid& gid) noexcept {
+    return gid[0] == 0xff || (is_ipv4(gid) && (gid[12] & 0xf0) == 0xe0);
+}
+
+} // namespace vrdma

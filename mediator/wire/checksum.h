@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The checksum of an IPv4 header (RFC 1071).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace vrdma::wire {
+
+// As it is stored, if the header's field is zero; zero if the field is right.
+template <typename Header>
+std::uint16_t checksum(const Header& header) noexcept {
+    static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) % 2 == 0);
+    std::array<std::uint16_t, sizeof(header) / 2> words;
+    std::memcpy(words.data(), &header, sizeof(header));
+    std::uint32_t sum = 0;
+    for (const std::uint16_t word : words) {
+        sum += word;
+    }
+    sum = (sum & 0xffff) + (sum >> 16);
+    return static_cast<std::uint16_t>(~(sum + (sum >> 16)));
+}
+
+} // namespace vrdma::wire
