@@ -198,7 +198,69 @@ struct QpState {
     std::uint8_t holds_receive = 0; // a WQE of the SRQ, for a message that has not ended
     std::uint16_t held_sges = 0;    // how many save_held_receive returns
     std::uint32_t held_cookie = 0;
-    std::uint32_t held_srq = 0; // xrc_recv: whose WQE it is
+    std::uint32_t held_srq = 0;  // xrc_recv: whose WQE it is
+    std::uint32_t connected = 0; // 1: to a peer that may be on the network; see SavedConnection
+};
+
+// What a message on the network says of itself.
+struct MessageState {
+    std::uint64_t length = 0;
+    std::uint64_t remote_address = 0;
+    std::uint64_t compare_add = 0;
+    std::uint64_t swap = 0;
+    std::uint32_t imm = 0; // network order
+    std::uint32_t rkey = 0;
+    std::uint32_t srqn = 0;
+    std::uint8_t opcode = 0; // enum vrdma_sq_opcode
+    std::uint8_t solicited = 0;
+    std::uint16_t reserved = 0;
+};
+
+// A WQE of which the peer has not acknowledged all.
+struct SentState {
+    std::uint64_t length = 0;
+    std::uint32_t index = 0; // in the send queue
+    std::uint32_t first = 0; // its PSNs
+    std::uint32_t last = 0;
+    std::uint8_t opcode = 0;
+    std::uint8_t signaled = 0;
+    std::uint8_t askew = 0; // names a word that is not aligned
+    std::uint8_t reserved = 0;
+};
+
+// A READ or an atomic of the peer's, which it may ask for again.
+struct FetchState {
+    MessageState message;
+    std::uint64_t original = 0; // of an atomic, what was there before
+    std::uint32_t first = 0;    // the PSNs of the response
+    std::uint32_t last = 0;
+    std::uint32_t answered = 0; // packets of it
+    std::uint32_t begin = 0;    // of them, the first of what the peer asked for last
+    std::uint32_t repeated = 0; // 1: the peer asked again
+    std::uint32_t reserved = 0;
+};
+
+// With a peer on the network: PSNs, and what is under way.
+struct ConnectionState {
+    MessageState message; // that comes in
+    std::uint64_t offset = 0;
+    std::uint32_t oldest = 0; // PSNs of the requester: not acknowledged, next, never sent
+    std::uint32_t next = 0;
+    std::uint32_t fresh = 0;
+    std::uint32_t expected = 0; // PSN of the responder
+    std::uint32_t msn = 0;
+    std::uint8_t open = 0; // the message has begun
+    std::uint8_t told_gap = 0;
+    std::uint8_t ack_due = 0;
+    std::uint8_t reserved = 0;
+    std::uint32_t sent = 0; // how many there are of each
+    std::uint32_t fetches = 0;
+};
+
+struct SavedConnection {
+    ConnectionState state;
+    std::vector<SentState> sent;
+    std::vector<FetchState> fetches;
 };
 
 // What a slice tells its device. Called from poller threads too: must not block on the control
@@ -329,6 +391,7 @@ class Slice {
     virtual MwState save_mw(Key key) const = 0;
     virtual QpState save_qp(Qpn id) const = 0;
     virtual std::vector<vrdma_sge> save_held_receive(Qpn id) const = 0;
+    virtual SavedConnection save_connection(Qpn id) const = 0;
     virtual Result<> restore_eq(EqId id, const EqState& state) = 0;
     virtual Result<> restore_cq(Cqn id, const CqState& state) = 0;
     virtual Result<> restore_srq(Srqn id, const SrqState& state) = 0;
@@ -338,6 +401,8 @@ class Slice {
     virtual Result<> restore_mw(Key key, const MwState& state) = 0;
     virtual Result<> restore_qp(Qpn id, const QpState& state,
                                 std::span<const vrdma_sge> held_receive) = 0;
+    // After its QP.
+    virtual Result<> restore_connection(Qpn id, const SavedConnection& connection) = 0;
 };
 
 class Hca {

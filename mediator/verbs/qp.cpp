@@ -62,6 +62,25 @@ bool valid_ring(std::uint32_t depth, std::uint32_t max_depth, unsigned shift, un
            (depth == 0 || valid_depth(depth, max_depth));
 }
 
+void save_connection(StateWriter& writer, const hca::SavedConnection& connection) {
+    writer.put(connection.state);
+    writer.put_all<hca::SentState>(connection.sent);
+    writer.put_all<hca::FetchState>(connection.fetches);
+}
+
+Result<hca::SavedConnection> take_connection(StateReader& reader) {
+    const auto state = reader.take<hca::ConnectionState>();
+    if (!state) {
+        return fail(state.error());
+    }
+    auto sent = reader.take_all<hca::SentState>(state->sent);
+    auto fetches = reader.take_all<hca::FetchState>(state->fetches);
+    if (!sent || !fetches) {
+        return fail(std::errc::invalid_argument);
+    }
+    return hca::SavedConnection{*state, std::move(*sent), std::move(*fetches)};
+}
+
 // A command and a saved state name what a queue pair is made of alike.
 template <typename Source>
 Qp qp_from(const Source& source) {
@@ -332,7 +351,7 @@ void QpTable::save(StateWriter& writer) const {
     for (const Qpn id : table_.sorted_ids()) {
         const Qp& qp = *table_.find(id);
         const hca::QpSpec& spec = qp.spec;
-        writer.put(QpState{
+        const QpState state{
             .qpn = id.value,
             .ucontext = qp.ucontext.value,
             .pd = spec.pd.value,
@@ -350,8 +369,12 @@ void QpTable::save(StateWriter& writer) const {
             .qp_type = saved_type(spec),
             .flags = static_cast<std::uint8_t>(spec.signal_all ? VRDMA_QP_SQ_SIGNAL_ALL : 0),
             .slice = resources_.slice.save_qp(id),
-        });
+        };
+        writer.put(state);
         writer.put_all<vrdma_sge>(resources_.slice.save_held_receive(id));
+        if (state.slice.connected != 0) {
+            save_connection(writer, resources_.slice.save_connection(id));
+        }
         if (has_queues(spec)) {
             save_pages(writer, spec.pages);
         }
@@ -373,6 +396,11 @@ Result<> QpTable::restore_one(StateReader& reader) {
     if (!held_receive) {
         return fail(held_receive.error());
     }
+    const auto connection =
+        state->slice.connected != 0 ? take_connection(reader) : Result<hca::SavedConnection>{};
+    if (!connection) {
+        return fail(connection.error());
+    }
     Qp qp = qp_from(*state);
     qp.spec.id = Qpn{state->qpn};
     if (const auto valid = check(qp); !valid) {
@@ -387,7 +415,11 @@ Result<> QpTable::restore_one(StateReader& reader) {
     if (const auto slot = add(std::move(qp), std::move(*buffer)); !slot) {
         return fail(slot.error());
     }
-    return resources_.slice.restore_qp(Qpn{state->qpn}, state->slice, *held_receive);
+    const Qpn id{state->qpn};
+    const auto restored = resources_.slice.restore_qp(id, state->slice, *held_receive);
+    return restored && state->slice.connected != 0
+               ? resources_.slice.restore_connection(id, *connection)
+               : restored;
 }
 
 Result<> QpTable::restore(StateReader& reader) {

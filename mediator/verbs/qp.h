@@ -13,7 +13,7 @@
 namespace vrdma::verbs {
 
 struct QpState {
-    static constexpr std::uint32_t version = 3;
+    static constexpr std::uint32_t version = 4;
 
     std::uint32_t qpn;
     std::uint32_t ucontext;

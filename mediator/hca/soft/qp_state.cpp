@@ -223,6 +223,10 @@ void reset_control(QueuePair& qp) noexcept {
     store_relaxed(qp.control().rq_wanted, qp.state() == IBV_QPS_ERR ? 1u : 0u);
 }
 
+bool is_connected(const QueuePair& qp) noexcept {
+    return qp.connection != nullptr && qp.state() >= IBV_QPS_RTR && qp.state() <= IBV_QPS_SQE;
+}
+
 QpState save(const QueuePair& qp) noexcept {
     QpState state{.attr = query(qp),
                   .doorbell_slot = qp.doorbell_slot,
@@ -234,7 +238,8 @@ QpState save(const QueuePair& qp) noexcept {
                   .sq_started = qp.sq_started,
                   .established = qp.established,
                   .last_wqe_due = qp.last_wqe_due,
-                  .holds_receive = qp.holds_receive};
+                  .holds_receive = qp.holds_receive,
+                  .connected = is_connected(qp)};
     if (qp.holds_receive) {
         state.held_sges = static_cast<std::uint16_t>(qp.held->num_sge);
         state.held_cookie = qp.held->index;
@@ -247,8 +252,8 @@ Result<> restore(QueuePair& qp, const QpState& state, std::span<const vrdma_sge>
     constexpr std::uint8_t most_retries = 7;
     if (state.attr.state > IBV_QPS_ERR || (state.events & ~async_event_types) != 0 ||
         state.retries_left > most_retries || state.rnr_retries_left > most_retries ||
-        state.sq_started > 1 || state.established > 1 || !restore_srq(qp, state) ||
-        !valid_held(qp, state, held_receive.size())) {
+        state.sq_started > 1 || state.established > 1 || state.connected > 1 ||
+        !restore_srq(qp, state) || !valid_held(qp, state, held_receive.size())) {
         return fail(std::errc::invalid_argument);
     }
     const auto moved = qp.slice.move_doorbell(qp, state.doorbell_slot);
@@ -270,6 +275,14 @@ Result<> restore(QueuePair& qp, const QpState& state, std::span<const vrdma_sge>
         qp.slice.announce(qp, static_cast<ibv_event_type>(std::countr_zero(events)));
     }
     qp.slice.engine().fabric().changed();
+    // Peers on the network are where there is an uplink. One that was added begins with no packets.
+    if (state.connected != 0 && !is_connected(qp)) {
+        return fail(std::errc::invalid_argument);
+    }
+    if (is_connected(qp)) {
+        roce::start_receiving(*qp.connection);
+        roce::start_sending(*qp.connection);
+    }
     return {};
 }
 

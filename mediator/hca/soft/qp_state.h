@@ -28,6 +28,9 @@ void establish(QueuePair& qp) noexcept;
 // Writes the words that producers read, for a QP that nobody looks at.
 void reset_control(QueuePair& qp) noexcept;
 
+// To a peer that may be on the network: it has PSNs.
+bool is_connected(const QueuePair& qp) noexcept;
+
 QpState save(const QueuePair& qp) noexcept;
 Result<> restore(QueuePair& qp, const QpState& state, std::span<const vrdma_sge> held_receive);
 

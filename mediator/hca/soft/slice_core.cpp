@@ -335,6 +335,9 @@ void SliceCore::thaw() noexcept {
     for (const auto& [id, qp] : qps_) {
         reset_control(*qp);
         engine_.scheduler().wake(*qp);
+        if (qp->connection != nullptr) {
+            roce::resume(*qp->connection);
+        }
     }
     full_fence();
 }

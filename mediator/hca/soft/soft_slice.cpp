@@ -6,6 +6,7 @@
 #include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/qp_state.h"
 #include "mediator/hca/soft/receive_queue.h"
+#include "mediator/hca/soft/roce/connection_state.h"
 
 namespace vrdma::hca::soft {
 namespace {
@@ -550,6 +551,13 @@ std::vector<vrdma_sge> SoftSlice::save_held_receive(Qpn id) const {
     });
 }
 
+SavedConnection SoftSlice::save_connection(Qpn id) const {
+    return on_poller([&](SliceCore& core) {
+        const QueuePair* qp = core.qp(id);
+        return qp != nullptr && is_connected(*qp) ? roce::save(*qp->connection) : SavedConnection{};
+    });
+}
+
 Result<> SoftSlice::restore_eq(EqId id, const EqState& state) {
     return on_poller([&](SliceCore& core) -> Result<> {
         EventQueue* eq = core.eq(id);
@@ -633,6 +641,14 @@ Result<> SoftSlice::restore_qp(Qpn id, const QpState& state,
     return on_poller([&](SliceCore& core) -> Result<> {
         QueuePair* qp = core.qp(id);
         return qp != nullptr ? restore(*qp, state, held_receive) : fail(no_such_object);
+    });
+}
+
+Result<> SoftSlice::restore_connection(Qpn id, const SavedConnection& connection) {
+    return on_poller([&](SliceCore& core) -> Result<> {
+        QueuePair* qp = core.qp(id);
+        return qp != nullptr && is_connected(*qp) ? roce::restore(*qp->connection, connection)
+                                                  : fail(std::errc::invalid_argument);
     });
 }
 

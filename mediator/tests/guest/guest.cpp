@@ -229,6 +229,8 @@ void Guest::migrate(hca::Hca& to) {
         save_all(qp_specs_, [&](const auto& spec) { return slice_->save_held_receive(spec.id); });
     const auto qps =
         save_all(qp_specs_, [&](const auto& spec) { return slice_->save_qp(spec.id); });
+    const auto connections =
+        save_all(qp_specs_, [&](const auto& spec) { return slice_->save_connection(spec.id); });
     const auto mws =
         save_all(mw_specs_, [&](const auto& spec) { return slice_->save_mw(spec.key); });
     const auto fast =
@@ -251,6 +253,9 @@ void Guest::migrate(hca::Hca& to) {
     });
     for (std::size_t i = 0; i < qps.size(); ++i) {
         value(slice_->restore_qp(qp_specs_[i].id, qps[i], held_receives[i]));
+        if (qps[i].connected != 0) {
+            value(slice_->restore_connection(qp_specs_[i].id, connections[i]));
+        }
     }
     for (std::size_t i = 0; i < fast.size(); ++i) {
         if (mr_specs_[i].fast_pages != 0) {

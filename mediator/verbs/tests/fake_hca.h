@@ -42,6 +42,7 @@ class FakeSlice final : public Slice {
     std::map<Key, MwState> mw_states;
     std::map<Qpn, QpState> qp_states;
     std::map<Qpn, std::vector<vrdma_sge>> held_receives;
+    std::map<Qpn, SavedConnection> connections; // of those that are connected
     vrdma_counters counted{};
     std::uint8_t mtu = IBV_MTU_4096;
     std::map<Key, std::map<std::uint64_t, std::pair<Iova, bool>>> mapped; // page: where, writable
@@ -160,6 +161,7 @@ class FakeSlice final : public Slice {
     void destroy_qp(Qpn id) override {
         remove(qps, qp_states, id);
         held_receives.erase(id);
+        connections.erase(id);
     }
 
     vrdma_counters counters() const override { return counted; }
@@ -197,6 +199,10 @@ class FakeSlice final : public Slice {
     }
     std::vector<vrdma_sge> save_held_receive(Qpn id) const override {
         return saved(held_receives, id);
+    }
+    SavedConnection save_connection(Qpn id) const override { return saved(connections, id); }
+    Result<> restore_connection(Qpn id, const SavedConnection& connection) override {
+        return outcome().map([&] { connections[id] = connection; });
     }
     Result<> restore_qp(Qpn id, const QpState& state, std::span<const vrdma_sge> held) override {
         return outcome().map([&] {

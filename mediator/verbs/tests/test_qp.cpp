@@ -313,6 +313,29 @@ TEST_F(QpTest, RoundTrip) {
     EXPECT_EQ(error_of(moved->objects.cqs.destroy(cq)), std::errc::device_or_resource_busy);
 }
 
+// With a message under way to a peer on the network, and one that it asked for.
+TEST_F(QpTest, ConnectionRoundTrip) {
+    const Qpn qp = make_qp();
+    side->slice.qp_states.at(qp).connected = 1;
+    hca::SavedConnection& saved = side->slice.connections[qp];
+    saved.sent.resize(2);
+    saved.sent[1].first = 6;
+    saved.fetches.resize(1);
+    saved.fetches[0].original = 8;
+    saved.state.oldest = 5;
+    saved.state.expected = 7;
+    saved.state.sent = 2;
+    saved.state.fetches = 1;
+    make_qp();
+    expect_round_trip();
+    const hca::SavedConnection& connection = moved->slice.connections.at(qp);
+    EXPECT_EQ(connection.state.oldest, 5u);
+    EXPECT_EQ(connection.state.expected, 7u);
+    EXPECT_EQ(connection.sent.at(1).first, 6u);
+    EXPECT_EQ(connection.fetches.at(0).original, 8u);
+    EXPECT_EQ(moved->slice.connections.size(), 1u);
+}
+
 TEST_F(QpTest, AStateOfAQpIsSmall) {
     EXPECT_LE(sizeof(QpState), 256u);
 }

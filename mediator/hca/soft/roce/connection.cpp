@@ -23,20 +23,19 @@ bool is_quiet(const Connection& c) noexcept {
     return c.out.sent.empty() && c.qp.sent == 0 && c.qp.parcel == nullptr;
 }
 
-// A GID that no device of this mediator has is somebody's on the network.
+} // namespace
+
 void look_up(Connection& c) noexcept {
     const Fabric& fabric = c.port.engine().fabric();
     const auto route = route_of(c.qp);
     c.epoch = fabric.epoch();
     c.remote = route && !fabric.knows(route->target);
-    if (c.remote) {
+    if (route) {
         c.path = make_path(c.qp.slice, *route, c.qp.attr.av);
         c.path.source_port = flow_port(c.qp.attr.av, c.qp.id, Qpn{c.qp.attr.dest_qpn});
     }
     c.mtu = mtu_bytes(c.qp.attr.path_mtu);
 }
-
-} // namespace
 
 bool is_remote(QueuePair& qp) noexcept {
     Connection& c = *qp.connection;
@@ -78,6 +77,10 @@ void pause(Connection& c) noexcept {
     if (!c.out.sent.empty()) {
         go_back(c);
     }
+}
+
+void resume(Connection& c) noexcept {
+    c.port.answer_soon(c); // if there is anything: the peer need not ask again
 }
 
 } // namespace vrdma::hca::soft::roce

@@ -112,6 +112,9 @@ struct alignas(cache_line) Connection {
     Link<Connection> awaits_target; // until somebody knows its peer's Ethernet address
 };
 
+// Finds out where the peer is: a GID that no device of this mediator has is somebody's on the
+// network.
+void look_up(Connection& connection) noexcept;
 // Whether the QP's messages leave this host. It stays so while any are under way.
 bool is_remote(QueuePair& qp) noexcept;
 
@@ -124,5 +127,6 @@ void start_sending(Connection& connection) noexcept;
 void stop(Connection& connection) noexcept;
 // The slice is frozen: what was not acknowledged goes out again when it is thawed.
 void pause(Connection& connection) noexcept;
+void resume(Connection& connection) noexcept;
 
 } // namespace vrdma::hca::soft::roce

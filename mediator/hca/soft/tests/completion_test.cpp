@@ -271,7 +271,7 @@ TEST_F(Resizes, StaysArmed) {
 TEST_F(Resizes, AndMigrates) {
     write(2);
     ASSERT_TRUE(a_.resize_cq(cq_, 16));
-    a_.migrate(*hca_);
+    a_.migrate(host_of(a_));
     write(2);
     expect(4);
 }
@@ -324,7 +324,7 @@ TEST_F(Completions, ModerationThatEnds) {
     settle();
     EXPECT_EQ(a_.eq().poll(), completion_event());
     defer();
-    a_.migrate(*hca_);
+    a_.migrate(host_of(a_));
     settle();
     EXPECT_EQ(a_.eq().poll(), completion_event());
 }

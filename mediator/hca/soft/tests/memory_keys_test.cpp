@@ -293,7 +293,7 @@ TEST_F(MemoryKeys, WindowsMigrate) {
     ASSERT_EQ(bind(one, all_of(region_)).status, IBV_WC_SUCCESS);
     ASSERT_EQ(bind(two, all_of(region_, window_access | IBV_ACCESS_ZERO_BASED)).status,
               IBV_WC_SUCCESS);
-    b_.migrate(*hca_);
+    b_.migrate(host_of(b_));
     EXPECT_EQ(write(one, region_.start), IBV_WC_SUCCESS);
     EXPECT_EQ(write(two, 8), IBV_WC_SUCCESS);
     EXPECT_FALSE(b_.slice().deregister_mr(region_.key));
@@ -458,7 +458,7 @@ TEST_F(FastRegistration, Migrates) {
     const Key idle = b_.allocate_mr(4);
     const Key key = retag(key_, 0x77);
     ASSERT_EQ(register_fast(key, list_of(memory_)).status, IBV_WC_SUCCESS);
-    b_.migrate(*hca_);
+    b_.migrate(host_of(b_));
     EXPECT_EQ(write(key, 0x5008, peer_), IBV_WC_SUCCESS);
     EXPECT_EQ(memory_.read(8, 8), Buffer::pattern(7, 8));
     EXPECT_EQ(register_fast(idle, list_of(memory_)).status, IBV_WC_SUCCESS);

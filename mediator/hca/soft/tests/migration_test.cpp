@@ -50,7 +50,8 @@ TEST_F(Migration, PeersOfAFrozenSliceTryAgain) {
 // on.
 TEST_F(Migration, QueuesGoOnWhereTheyWere) {
     for (std::uint32_t i = 0; i < 40; ++i) {
-        (i % 2 == 0 ? a_ : b_).migrate(*hca_);
+        Guest& guest = i % 2 == 0 ? a_ : b_;
+        guest.migrate(host_of(guest));
         send_word(i);
         const Completion received = wait(b_cq_);
         EXPECT_EQ(received.imm, i);
@@ -99,10 +100,10 @@ TEST_F(Migration, LongMessageStartsAgain) {
     a_qp_.post_send({.sges = {&source, 1}});
     poll();
     poll();
-    a_.migrate(*hca_);
+    a_.migrate(host_of(a_));
     poll();
     poll();
-    b_.migrate(*hca_);
+    b_.migrate(host_of(b_));
     EXPECT_EQ(wait(b_cq_).byte_len, length);
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
     EXPECT_EQ(to.buffer.read(0, length), from.buffer.read(0, length));

@@ -289,7 +289,7 @@ TEST_F(OnDemand, FaultsAreMetAgainAfterAMigration) {
     const vrdma_sge absent = region_.sge(0, 8);
     write(a_qp_, absent, b_mr_);
     wait_for_fault(a_);
-    a_.migrate(*hca_);
+    a_.migrate(host_of(a_));
     const PageFault fault = wait_for_fault(a_);
     EXPECT_EQ(fault.first, 0u);
     resolve(a_, region_, fault);

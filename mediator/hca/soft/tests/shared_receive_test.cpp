@@ -284,7 +284,7 @@ TEST_F(SharedReceive, Migrates) {
     post(31);
     post(32);
     ASSERT_TRUE(b_.slice().modify_srq(srq_.id(), 2));
-    b_.migrate(*hca_);
+    b_.migrate(host_of(b_));
     EXPECT_EQ(b_.slice().query_srq(srq_.id()).value(), 2u);
     EXPECT_EQ(wait(b_cq_).index, 30u);
     EXPECT_EQ(long_to_.buffer.read(0, long_message), long_from_.buffer.read(0, long_message));

@@ -67,6 +67,10 @@ class TwoGuests : public ::testing::Test {
         return std::move(*hca::soft::SoftHca::create(config));
     }
 
+    hca::soft::SoftHca& host_of(const Guest& guest) {
+        return across_hosts() && &guest == &b_ ? *other_hca_ : *hca_;
+    }
+
     void connect_pair(GuestQp& a, GuestQp& b) { connect_both(a_, a, b_, b); }
 
     // The next completion; the test fails if none comes within some seconds.

@@ -253,11 +253,11 @@ TEST_F(Xrc, AFullCqEndsTheReceiver) {
 TEST_F(Xrc, Migrates) {
     begin_long(second_, 30);
     second_.post(31);
-    b_.migrate(*hca_);
+    b_.migrate(host_of(b_));
     EXPECT_EQ(wait(second_.cq).index, 30u);
     EXPECT_EQ(long_to_->buffer.read(0, long_message), long_from_.buffer.read(0, long_message));
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
-    a_.migrate(*hca_);
+    a_.migrate(host_of(a_));
     send(second_.srq.id());
     EXPECT_EQ(wait(second_.cq).index, 31u);
 }
