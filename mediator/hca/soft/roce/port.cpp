@@ -122,6 +122,7 @@ void Port::ask_for(const wire::Path& path) noexcept {
 }
 
 std::vector<Unknown> Port::take_unknown() {
+    unknown_signal_.drain();
     std::vector<Unknown> unknown;
     unknown.reserve(max_unknown);
     unknown_.swap(unknown);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Whose packets are whose: what nobody here is meant by changes nothing, and peers that move.
+#include <poll.h>
+
 #include "mediator/hca/soft/tests/network_peer.h"
 
 namespace vrdma::test {
@@ -139,6 +141,26 @@ TEST_F(RocePort, AnswersKeepTheirTarget) {
     for (const Arrived& packet : replies()) {
         EXPECT_EQ(packet.path.target_mac, peer_mac);
     }
+}
+
+// Send to a peer whose Ethernet address nobody has found out; expect who can to be told of it until
+// it has heard, and the packet to leave when it is known.
+TEST_F(RocePort, AsksForThePeer) {
+    const auto with_port = [&](auto use) { hca_->with_port("cable", use); };
+    with_port([&](auto& port) { port.set_neighbour(peer_gid_, std::nullopt); });
+    renew();
+    qp_.post_send({});
+    expect_silence();
+    with_port([&](auto& port) {
+        pollfd signal{port.unknown_fd(), POLLIN, 0};
+        EXPECT_EQ(::poll(&signal, 1, 0), 1);
+        const auto unknown = port.take_unknown();
+        ASSERT_EQ(unknown.size(), 1u);
+        EXPECT_EQ(unknown[0].target, peer_gid_);
+        EXPECT_EQ(::poll(&signal, 1, 0), 0);
+        port.set_neighbour(peer_gid_, peer_mac);
+    });
+    EXPECT_EQ(reply().path.target_mac, peer_mac);
 }
 
 // Connect to a device of this mediator, which then goes, and packets of its successor come from the
