@@ -42,6 +42,8 @@ BARS = [
     Bar("reg_mr of 1 GiB, untouched", "registration", "reg_mr untouched", 5000, "≤ 5000 us", lambda x: x == GIB),
     Bar("reg_mr of 1 GiB, touched", "registration", "reg_mr touched", 5000, "≤ 5000 us", lambda x: x == GIB),
     Bar("reg_mr of 1 GiB, once more", "registration", "reg_mr again", 5000, "≤ 5000 us", lambda x: x == GIB),
+    Bar("WRITE of 8 B between hosts", "wire", "ib_write_lat", 1.0, "≤ 1 × TCP", lambda x: x == 8, cores=4),
+    Bar("WRITEs between hosts, 1 % lost", "wire", "lossy beside TCP", 1.0, "≥ 1 × TCP", at_least=True),
     Bar("CPU of vrdmad when idle", "wakeup", "idle_cpu", 1.0, "< 1 % of a core"),
 ]  # fmt: skip
 

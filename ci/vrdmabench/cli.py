@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ci/bench", description="Measures vrdma natively; see docs/man/vrdma-bench.1.")
-    parser.add_argument("--quick", action="store_true", help="about a minute: fewer sizes, no repetitions")
+    parser.add_argument("--quick", action="store_true", help="a minute or two: fewer sizes, no repetitions")
     parser.add_argument("--repetitions", type=int, choices=range(1, 100), default=3, metavar="N", help="of each (default: 3)")
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help="some measurements")
     parser.add_argument("--compare", type=Path, metavar="FILE", help="with a saved results.json; exit status 3 if it is worse")

@@ -32,16 +32,18 @@ type = "large"
 
 
 class Mediator:
-    """A vrdmad with two devices."""
+    """A vrdmad with a device for each side; `config` is what its file says besides, `device` what it says of each device."""
 
-    def __init__(self, build: Path, directory: Path, name: str, soft: str) -> None:
-        self.sockets = [directory / f"{name}-{side}.sock" for side in "ab"]
-        config = directory / f"{name}.conf"
-        tables = [DEVICE.format(name=socket.stem, socket=socket) for socket in self.sockets]
-        config.write_text("".join(['mdev = false\nlog_level = "warning"\n', soft, *tables]))
+    def __init__(self, build: Path, directory: Path, name: str, config: str, *, sides: str = "ab", device: str = "",
+                 within: tuple[str, ...] = ()) -> None:  # fmt: skip
+        self.sockets = [directory / f"{name}-{side}.sock" for side in sides]
+        file = directory / f"{name}.conf"
+        tables = [DEVICE.format(name=socket.stem, socket=socket) + device for socket in self.sockets]
+        file.write_text("".join(['mdev = false\nlog_level = "warning"\n', config, *tables]))
         self._log = directory / f"{name}.log"
         with self._log.open("w") as log:
-            self.process = subprocess.Popen([str(build / "mediator/control/vrdmad"), "--config", str(config)], stdout=log, stderr=log)
+            self.process = subprocess.Popen([*within, str(build / "mediator/control/vrdmad"), "--config", str(file)],
+                                            stdout=log, stderr=log)  # fmt: skip
 
     def await_sockets(self) -> None:
         deadline = time.monotonic() + START_S
@@ -52,10 +54,16 @@ class Mediator:
 
     def pin_poller(self, core: int) -> None:
         """The control thread stays where it likes: on the poller's core it would wait for the end of each spin."""
+        os.sched_setaffinity(int(self._poller().name), {core})
+
+    def poller_seconds(self) -> float:
+        """The processor time that the poller has had."""
+        return int((self._poller() / "schedstat").read_text().split()[0]) / 1e9
+
+    def _poller(self) -> Path:
         for task in Path(f"/proc/{self.process.pid}/task").iterdir():
             if (task / "comm").read_text().startswith(POLLER_NAME):
-                os.sched_setaffinity(int(task.name), {core})
-                return
+                return task
         raise BenchError("vrdmad has no poller")
 
     def stop(self) -> None:

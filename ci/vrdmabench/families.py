@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import perftest, programs, ucx
+from . import perftest, programs, ucx, wire
 from .bench import Bench
 from .point import Point
 
@@ -54,6 +54,15 @@ FAMILIES = [
     Family("perftest", "perftest", "Two processes through vrdmad, with its defaults. WRITE and SEND: half a round trip; READ and "
            "atomics: a whole one. On two cores both programs and the poller share them in ib_write_lat and ib_send_lat, and "
            "the scheduler is what they measure: compare with <i>three threads</i>.", perftest.measure),
+    Family("wire", "Between two hosts", "perftest between two network namespaces joined by a veth pair, with a vrdmad each: RoCE v2 "
+           "with payloads of 1 KiB, IP packets of 1500 bytes at most. Baseline, in turns with it: TCP by the same interfaces "
+           "(qperf; half a round trip for SEND and WRITE, a whole one for READ; a stream for bandwidth). TCP has its packets "
+           "cut by nobody here: veth takes 64 KiB at a time. <i>ucx</i> is UCX over TCP. <i>events</i>: both programs sleep "
+           "until a completion comes, as those of TCP do; without, they spin, as do two pollers, which takes four cores. "
+           "<i>lossy</i>: by a path that loses one packet in a hundred, baseline the same without loss, where TCP sends "
+           "packets of 1500 bytes; <i>beside TCP</i> has TCP's under the same loss as its baseline. <i>packets</i>: of one "
+           "way, in a second of the stream of 64 KiB, and <i>a core</i>: in a second of both pollers' processor time, which "
+           "includes what the kernel does for them.", wire.measure),
     Family("ucx", "UCX", "Between two processes that spin: shared memory, and TCP over the loopback. No third party.",
            ucx.measure),
     Family("engine", "The soft HCA alone", "Without libibverbs and vrdmad: guests in the engine's own process. Baselines as "

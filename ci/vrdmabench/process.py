@@ -43,17 +43,21 @@ def converse(server: list[str], client: list[str], port: int, timeout: float, en
 
 def await_listener(port: int, process: subprocess.Popen) -> None:
     deadline = time.monotonic() + START_S
-    while port not in listeners():
+    while port not in listeners(process):
         if process.poll() is not None or time.monotonic() > deadline:
             raise BenchError(f"{process.args[0]}: does not listen")
         time.sleep(0.02)
 
 
-def listeners() -> set[int]:
-    """TCP ports that are listened at. To connect instead would take the place of a server's one client."""
+def listeners(process: subprocess.Popen) -> set[int]:
+    """TCP ports that are listened at where the process is. To connect instead would take the place of a server's one client."""
     found = set()
     for table in ("tcp", "tcp6"):
-        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+        try:
+            lines = Path(f"/proc/{process.pid}/net", table).read_text().splitlines()[1:]
+        except OSError:
+            return set()  # it has ended
+        for line in lines:
             _, local, _, state, *_ = line.split()
             if state == LISTEN:
                 found.add(int(local.rpartition(":")[2], 16))

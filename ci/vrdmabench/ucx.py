@@ -42,13 +42,20 @@ def measure(_bench: Bench) -> list[Point]:
 
 def _run(test: Test) -> Point:
     port = process.free_port()
+    server, client = commands(test, port, "localhost")
+    return point(test, process.converse(server, client, port, TIMEOUT_S, environment(test, "lo")))
+
+
+def commands(test: Test, port: int, server: str) -> tuple[list[str], list[str]]:
+    """That of the server, and its client's."""
+    command = ["ucx_perftest", "-p", str(port)]
+    return command, [*command, server, *test.options, "-s", str(test.size), "-n", str(test.iterations), "-f", "-v"]
+
+
+def environment(test: Test, interface: str) -> dict[str, str]:
     # The core that UCX would pin a process to is everybody's.
-    environment = dict(os.environ, UCX_TLS=test.transports, UCX_WARN_UNUSED_ENV_VARS="n")
-    if test.transports.startswith("tcp"):
-        environment["UCX_NET_DEVICES"] = "lo"
-    server = ["ucx_perftest", "-p", str(port)]
-    client = [*server, "localhost", *test.options, "-s", str(test.size), "-n", str(test.iterations), "-f", "-v"]
-    return point(test, process.converse(server, client, port, TIMEOUT_S, environment))
+    variables = dict(os.environ, UCX_TLS=test.transports, UCX_WARN_UNUSED_ENV_VARS="n")
+    return dict(variables, UCX_NET_DEVICES=interface) if test.transports.startswith("tcp") else variables
 
 
 def point(test: Test, printed: str) -> Point:

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Two hosts on this machine: network namespaces with a vrdmad each, whose device is bound to the interface between them.
+
+The interfaces are the ends of a veth pair, or those of two pairs with a third namespace between, which passes packets on and
+loses some: a filter of classic BPF takes packets by a random number, and what it does not take ends there. That works where the
+kernel has no netem, for all kinds of sockets and XDP alike, and no sender is told.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from .devices import Mediator
+from .errors import BenchError
+
+ADDRESSES = ("10.98.1.1", "10.98.1.2")
+GID_INDEX = 3  # of that address and RoCE v2, below the link-local ones and RoCE v1
+MTU = 1500
+NAMESPACES = Path("/run/netns")
+PREFIX = "vrdma-"  # and the process that they are for, as in the end-to-end tests
+CABLE = "cable"
+UPLINK = '[[uplink]]\ninterface = "lan"\n'
+DEVICE = 'uplink = "lan"\naddresses = "{address}"\n'
+# ld rand; jge #what is lost, take; ret #0; take: ret #-1
+FILTER = "4,32 0 0 4294963256,53 1 0 {lost},6 0 0 0,6 0 0 4294967295"
+
+
+class Hosts:
+    """Both of them, while used as a context."""
+
+    def __init__(self, build: Path, *, lossy: bool = False) -> None:
+        self._build = build
+        self._lossy = lossy
+        self._namespaces = [f"{PREFIX}{os.getpid()}-bench-{name}" for name in ("0", "1", CABLE)[: 3 if lossy else 2]]
+        self.mediators: list[Mediator] = []
+
+    def __enter__(self) -> "Hosts":
+        self._directory = tempfile.TemporaryDirectory(prefix="vrdma-bench-")
+        try:
+            self._lay()
+            for number, address in enumerate(ADDRESSES):
+                self.mediators.append(Mediator(self._build, Path(self._directory.name), str(number), UPLINK, sides="a",
+                                               device=DEVICE.format(address=address), within=self.within(number)))  # fmt: skip
+            for mediator in self.mediators:
+                mediator.await_sockets()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        for mediator in self.mediators:
+            mediator.stop()
+        for namespace in self._namespaces:
+            if (NAMESPACES / namespace).exists():
+                _run("ip", "netns", "del", namespace)
+        self._directory.cleanup()
+
+    def within(self, number: int) -> tuple[str, ...]:
+        return "ip", "netns", "exec", self._namespaces[number]
+
+    def command(self, number: int, *argv: str) -> list[str]:
+        """One that has this host's device."""
+        run = str(self._build / "providers/vrdma/vrdma-run")
+        (socket,) = self.mediators[number].sockets
+        return [*self.within(number), run, "--device", str(socket), "--address", ADDRESSES[number], "--", *argv]
+
+    def packets(self, number: int) -> int:
+        """That this host's interface has sent."""
+        (link,) = json.loads(_run("ip", "-netns", self._namespaces[number], "-json", "-stats", "link", "show", "lan"))
+        return link["stats64"]["tx"]["packets"]
+
+    def lose(self, part: float) -> None:
+        """Of all packets, either way."""
+        lost = FILTER.format(lost=int(part * (1 << 32)))
+        for one, other in (("0", "1"), ("1", "0")):
+            _run("tc", "-netns", self._namespaces[2], "filter", "replace", "dev", one, "ingress", "prio", "1", "handle", "1", "bpf",
+                 "bytecode", lost, "action", "mirred", "egress", "redirect", "dev", other)  # fmt: skip
+
+    def _lay(self) -> None:
+        for left in NAMESPACES.glob(f"{PREFIX}*"):  # by a run that was cut off
+            if not Path("/proc", left.name.split("-")[1]).exists():
+                _run("ip", "netns", "del", left.name)
+        for namespace in self._namespaces:
+            _run("ip", "netns", "add", namespace)
+        self._join()
+        for address, namespace in zip(ADDRESSES, self._namespaces, strict=False):
+            _run("ip", "-netns", namespace, "-batch", "-", text=f"""
+                address add {address}/24 dev lan
+                link set lan mtu {MTU} up
+                link set lo up
+            """)
+
+    def _join(self) -> None:
+        here, there, *cable = self._namespaces
+        if not cable:
+            _run("ip", "link", "add", "lan", "netns", here, "type", "veth", "peer", "name", "lan", "netns", there)
+            return
+        for name, namespace in (("0", here), ("1", there)):
+            _run("ip", "link", "add", "lan", "netns", namespace, "type", "veth", "peer", "name", name, "netns", *cable)
+            # One packet is lost at a time: what TCP has an interface cut would go as one here.
+            _run("ip", "netns", "exec", namespace, "ethtool", "-K", "lan", "tso", "off")
+            _run("ip", "-netns", *cable, "link", "set", name, "mtu", str(MTU), "up")
+            _run("tc", "-netns", *cable, "qdisc", "add", "dev", name, "clsact")
+        self.lose(0)
+
+
+def _run(*command: str, text: str = "") -> str:
+    done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
+    if done.returncode:
+        raise BenchError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What is measured between two hosts, without them."""
+
+import pytest
+from vrdmabench import wire
+from vrdmabench.errors import BenchError
+
+LATENCY = "tcp_lat:\n    latency  =  10990 ns\nquit:\n"
+BANDWIDTH = "tcp_bw:\n    bw  =  1608000000 bytes/sec\nquit:\n"
+STREAM = """
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 65536      4096             310.27             {mib_s}		   0.004963
+"""
+
+
+class Hosts:
+    """That answer as told, of which a stream takes a hundred packets and each poller half a second."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.loss = 0.0
+        self.streams = 0
+        self.mediators = [self, self]
+        monkeypatch.setattr(wire, "_perftest", self._perftest)
+        monkeypatch.setattr(wire, "_tcp", lambda *_: 4e9 if self.loss == 0 else 1e9)
+
+    def _perftest(self, *_) -> str:
+        self.streams += 1
+        return STREAM.format(mib_s=1000 if self.loss == 0 else 250)
+
+    def lose(self, part: float) -> None:
+        self.loss = part
+
+    def packets(self, _number: int) -> int:
+        return 100 * self.streams
+
+    def poller_seconds(self) -> float:
+        return 0.5 * self.streams
+
+
+@pytest.fixture
+def hosts(monkeypatch) -> Hosts:
+    return Hosts(monkeypatch)
+
+
+@pytest.mark.parametrize("printed, expected", [(LATENCY, 10.99e-6), (BANDWIDTH, 1.608e9)])
+def test_result_of_qperf(printed, expected):
+    assert wire.tcp_result(printed) == pytest.approx(expected)
+
+
+def test_qperf_without_a_result():
+    with pytest.raises(BenchError, match="no result"):
+        wire.tcp_result("tcp_lat:\nfailed to connect")
+
+
+def test_loss_is_beside_none_and_beside_that_of_tcp(hosts):
+    ratios = {point.series: point.ratio for point in wire._lossy(hosts)}
+    assert ratios == {"lossy ib_write_bw": pytest.approx(0.25), "lossy tcp_bw": pytest.approx(0.25),
+                      "lossy beside TCP": pytest.approx(0.262144)}  # fmt: skip
+    assert hosts.loss == wire.LOSS
+
+
+def test_packets_are_counted_by_time_and_by_processor_time(hosts):
+    by_time, by_core = wire._packets(hosts)
+    seconds = wire.STREAM_SIZE * wire.LONG_STREAM / (1000 << 20)
+    assert (by_time.value, by_core.value) == (pytest.approx(100 / seconds / 1e6), pytest.approx(100 / 1e6))
