@@ -23,8 +23,9 @@ def _verbs(family: str, pattern: str, *devices: str, quick: str = "") -> Callabl
 
 
 def _engine(bench: Bench) -> list[Point]:
-    pattern = "half_round_trip/pollers:1|message_rate/pollers:1|bandwidth/65536" if bench.quick else "."
-    return programs.engine(bench, pattern)
+    pattern = "half_round_trip/pollers:1|message_rate/pollers:1|bandwidth/65536|packets" if bench.quick else "."
+    operations = ("write",) if bench.quick else ("write", "read")
+    return programs.engine(bench, pattern) + [programs.instructions(bench, operation) for operation in operations]
 
 
 FAMILIES = [
@@ -66,6 +67,8 @@ FAMILIES = [
     Family("ucx", "UCX", "Between two processes that spin: shared memory, and TCP over the loopback. No third party.",
            ucx.measure),
     Family("engine", "The soft HCA alone", "Without libibverbs and vrdmad: guests in the engine's own process. Baselines as "
-           "above.", _engine),
+           "above. <i>packets</i>: what each packet of 1 KiB costs requester and responder together, by a cable of memory "
+           "between two engines; <i>instructions</i>: the same, as "
+           "callgrind counts them (of a processor with AVX2, whatever this one has).", _engine),
 ]  # fmt: skip
 NAMES = [family.name for family in FAMILIES]

@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field
 
 # Of other units, more is better.
-LESS_IS_BETTER = {"ns", "us", "%"}
+LESS_IS_BETTER = {"ns", "us", "%", "instructions"}
 
 
 @dataclass(frozen=True)

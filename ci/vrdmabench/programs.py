@@ -2,15 +2,18 @@
 """Our own measuring programs, which are written with Google Benchmark (bench/, mediator/bench/)."""
 
 import json
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from . import process
 from .bench import Bench
 from .errors import BenchError
 from .point import Point
 
+Found = TypeVar("Found")
 TIMEOUT_S = 1800
 DISTRIBUTION = ("min", "p50", "p99", "p99.9")
 
@@ -34,7 +37,13 @@ ENGINE = {
     "among_idle": ("half_ns", "alone_ns", "ns"),
     "message_rate": ("Mmsg_s", None, "M/s"),
     "bandwidth": ("GB_s", "memcpy_GB_s", "GB/s"),
+    "packets write": ("ns", None, "ns"),
+    "packets read": ("ns", None, "ns"),
 }
+ENGINE_PROGRAM = "mediator/bench/vrdma_bench"
+MESSAGE = 65536  # bytes
+PACKETS = f"packets/{{operation}}/{MESSAGE}/"
+COUNTED = "*carry_out*"  # the function of a benchmark of packets that does all of its work
 
 
 def engine(bench: Bench, pattern: str) -> list[Point]:
@@ -45,10 +54,31 @@ def engine(bench: Bench, pattern: str) -> list[Point]:
         value, baseline, unit = ENGINE[series]
         return Point("engine", series, x, unit, found[value], found[baseline] if baseline else None)
 
-    return _run(bench, pattern, lambda *options: [str(bench.build / "mediator/bench/vrdma_bench"), *options], point)
+    return _run(bench, pattern, lambda *options: [str(bench.build / ENGINE_PROGRAM), *options], point)
 
 
-def _run(bench: Bench, pattern: str, command: Callable[..., list[str]], point: Callable[[dict], Point]) -> list[Point]:
+def instructions(bench: Bench, operation: str) -> Point:
+    """Of each packet of long messages, by requester and responder together: counted by callgrind, which needs no counters of the
+    processor's, and counts alike on a busy machine."""
+
+    def command(*options: str) -> list[str]:
+        return ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", f"--toggle-collect={COUNTED}",
+                f"--log-file={log.name}", str(bench.build / ENGINE_PROGRAM), *options]  # fmt: skip
+
+    with tempfile.NamedTemporaryFile(mode="r", suffix=".log") as log:
+        (packets,) = _run(bench, f"^{PACKETS.format(operation=operation)}", command, lambda found: found["packets"])
+        said = log.read()
+    return Point("engine", f"instructions {operation}", MESSAGE, "instructions", collected(said) / packets)
+
+
+def collected(said: str) -> int:
+    found = re.search(r"Collected : (\d+)", said)
+    if not found or found[1] == "0":
+        raise BenchError(f"callgrind has counted nothing:\n{said[-2000:]}")
+    return int(found[1])
+
+
+def _run(bench: Bench, pattern: str, command: Callable[..., list[str]], point: Callable[[dict], Found]) -> list[Found]:
     with tempfile.NamedTemporaryFile(suffix=".json") as output:
         options = [f"--benchmark_filter={pattern}", f"--benchmark_out={output.name}", "--benchmark_out_format=json"]
         process.run(command(*options), TIMEOUT_S, bench.devices.environment())

@@ -23,10 +23,21 @@ UCX = """iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,av
     ("write_latency/8/iterations:20", ("write_latency", 8)),
     ("reg_mr/touched/4096/iterations:3", ("reg_mr touched", 4096)),
     ("half_round_trip/pollers:1/iterations:5", ("half_round_trip", 1)),
+    ("packets/write/65536/iterations:40", ("packets write", 65536)),
     ("floor_two_parties/iterations:1", ("floor_two_parties", None)),
 ])  # fmt: skip
 def test_names_of_google_benchmark(name, expected):
     assert programs.split(name) == expected
+
+
+def test_instructions_of_callgrind():
+    assert programs.collected("==7== Events    : Ir\n==7== Collected : 38712345\n") == 38712345
+
+
+@pytest.mark.parametrize("said", ["", "==7== Collected : 0\n"])
+def test_callgrind_without_a_result(said):
+    with pytest.raises(BenchError, match="nothing"):
+        programs.collected(said)
 
 
 def test_latency_of_perftest():
