@@ -48,19 +48,55 @@ void vrdma_dev_quiesce(struct vrdma_dev *dev)
 }
 
 /* ib_core must not see events before the device is registered or after it is not. */
-void vrdma_dev_event(struct vrdma_dev *dev, enum ib_event_type type)
+static void vrdma_dev_event_locked(struct vrdma_dev *dev, enum ib_event_type type)
 {
 	struct ib_event event = {
 		.device = &dev->ibdev,
 		.element.port_num = VRDMA_PORT,
 		.event = type,
 	};
+
+	lockdep_assert_held(&dev->event_lock);
+	if (dev->events_open)
+		ib_dispatch_event(&event);
+}
+
+void vrdma_dev_event(struct vrdma_dev *dev, enum ib_event_type type)
+{
 	unsigned long flags;
 
 	spin_lock_irqsave(&dev->event_lock, flags);
-	if (dev->events_open)
-		ib_dispatch_event(&event);
+	vrdma_dev_event_locked(dev, type);
 	spin_unlock_irqrestore(&dev->event_lock, flags);
+}
+
+static bool vrdma_dev_port_up(struct vrdma_dev *dev)
+{
+	return READ_ONCE(dev->netdev_up) && READ_ONCE(dev->uplink_up);
+}
+
+/* One of the two that the port needs is up or down now. */
+static void vrdma_dev_set_up(struct vrdma_dev *dev, bool *which, bool up)
+{
+	unsigned long flags;
+	bool before;
+
+	spin_lock_irqsave(&dev->event_lock, flags);
+	before = vrdma_dev_port_up(dev);
+	WRITE_ONCE(*which, up);
+	if (vrdma_dev_port_up(dev) != before)
+		vrdma_dev_event_locked(dev, before ? IB_EVENT_PORT_ERR : IB_EVENT_PORT_ACTIVE);
+	spin_unlock_irqrestore(&dev->event_lock, flags);
+}
+
+void vrdma_dev_set_netdev_up(struct vrdma_dev *dev, bool up)
+{
+	vrdma_dev_set_up(dev, &dev->netdev_up, up);
+}
+
+void vrdma_dev_set_uplink_up(struct vrdma_dev *dev, bool up)
+{
+	vrdma_dev_set_up(dev, &dev->uplink_up, up);
 }
 
 static void vrdma_dev_open_events(struct vrdma_dev *dev, bool open)
@@ -266,6 +302,7 @@ static struct vrdma_dev *vrdma_dev_alloc(struct vrdma_function *fn)
 	dev->fn = fn;
 	mutex_init(&dev->quiesce_lock);
 	spin_lock_init(&dev->event_lock);
+	dev->uplink_up = true; /* until the device says otherwise */
 	INIT_WORK(&dev->flush, vrdma_flush_work);
 	xa_init_flags(&dev->cqs, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->srqs, XA_FLAGS_LOCK_IRQ);
@@ -351,7 +388,7 @@ static int vrdma_dev_register(struct vrdma_dev *dev)
 
 	/* The link may have come up after ib_core looked. */
 	vrdma_dev_open_events(dev, true);
-	if (READ_ONCE(dev->link_up))
+	if (vrdma_dev_port_up(dev))
 		vrdma_dev_event(dev, IB_EVENT_PORT_ACTIVE);
 	return 0;
 }

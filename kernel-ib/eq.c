@@ -142,7 +142,7 @@ static void vrdma_eqe_dispatch(struct vrdma_dev *dev, u32 type, u32 id, u64 deta
 		break;
 	case IB_EVENT_PORT_ACTIVE:
 	case IB_EVENT_PORT_ERR:
-		vrdma_dev_event(dev, type);
+		vrdma_dev_set_uplink_up(dev, type == IB_EVENT_PORT_ACTIVE);
 		break;
 	case IB_EVENT_DEVICE_FATAL:
 		vrdma_dev_fail(dev, "it said so");

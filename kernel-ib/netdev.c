@@ -22,14 +22,10 @@ static bool vrdma_netdev_matches(struct vrdma_dev *dev, struct net_device *netde
 static void vrdma_netdev_update(struct vrdma_dev *dev)
 {
 	struct net_device *netdev = dev->netdev;
-	bool up = netdev && netif_running(netdev) && netif_carrier_ok(netdev);
 
 	if (netdev)
 		WRITE_ONCE(dev->netdev_mtu, netdev->mtu);
-	if (up == dev->link_up)
-		return;
-	WRITE_ONCE(dev->link_up, up);
-	vrdma_dev_event(dev, up ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR);
+	vrdma_dev_set_netdev_up(dev, netdev && netif_running(netdev) && netif_carrier_ok(netdev));
 }
 
 /* Shows the netdev under its present name, if there is one. */

@@ -16,19 +16,19 @@ int vrdma_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *pro
 {
 	struct vrdma_dev *dev = to_vrdma_dev(ibdev);
 	struct vrdma_cpl_query_port cpl;
-	bool link_up = READ_ONCE(dev->link_up);
+	bool netdev_up = READ_ONCE(dev->netdev_up);
 	int err;
 
 	err = vrdma_cmd_query_port(dev, &cpl);
 	if (err)
 		return err;
 
-	props->state = link_up ? cpl.state : IB_PORT_DOWN;
+	props->state = netdev_up ? cpl.state : IB_PORT_DOWN;
 	props->phys_state = props->state == IB_PORT_ACTIVE ? IB_PORT_PHYS_STATE_LINK_UP :
 							     IB_PORT_PHYS_STATE_DISABLED;
 	props->max_mtu = IB_MTU_4096;
 	props->active_mtu = cpl.active_mtu;
-	if (link_up)
+	if (netdev_up)
 		props->active_mtu = min_t(enum ib_mtu, props->active_mtu,
 					  iboe_get_mtu(READ_ONCE(dev->netdev_mtu)));
 	props->active_speed = cpl.active_speed;

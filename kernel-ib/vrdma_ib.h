@@ -44,7 +44,6 @@
 #include <vrdma/ring.h>
 #include <vrdma/uverbs.h>
 
-#define VRDMA_PORT 1
 #define VRDMA_ADMIN_DEPTH 64 /* commands in flight; a power of two */
 
 /* A doorbell page belongs to one process: a guest page must not hold two. */
@@ -128,8 +127,11 @@ struct vrdma_dev {
 	bool quiesced;		   /* was reset; touches no guest memory any more */
 	struct work_struct flush;  /* has kernel CQs polled when nobody else completes WQEs */
 
-	spinlock_t event_lock; /* events_open, and each event while it is given to ib_core */
+	spinlock_t event_lock; /* what follows, and each event while it is given to ib_core */
 	bool events_open;      /* the device is registered */
+	/* What the port's state depends on: */
+	bool netdev_up; /* the paired netdev */
+	bool uplink_up; /* the device's, by its events */
 
 	/* What the paired netdev was last seen to be; written under the RTNL lock. */
 	struct notifier_block netdev_notifier;
@@ -137,7 +139,6 @@ struct vrdma_dev {
 	struct kobject *net_dir;
 	char net_link[IFNAMSIZ]; /* its name there, or empty */
 	unsigned int netdev_mtu;
-	bool link_up;
 };
 
 struct vrdma_ucontext {
@@ -379,6 +380,8 @@ void vrdma_dev_check(struct vrdma_dev *dev);
 void vrdma_dev_fail(struct vrdma_dev *dev, const char *why);
 void vrdma_dev_quiesce(struct vrdma_dev *dev);
 void vrdma_dev_event(struct vrdma_dev *dev, enum ib_event_type type);
+void vrdma_dev_set_netdev_up(struct vrdma_dev *dev, bool up);
+void vrdma_dev_set_uplink_up(struct vrdma_dev *dev, bool up);
 
 /* netdev.c */
 struct net_device *vrdma_get_netdev(struct ib_device *ibdev, u32 port);

@@ -615,7 +615,11 @@ VRDMA_CHECK_SIZE(struct vrdma_admin_cpl, 128);
  * Event queues. The device fills entries in order with the phase rule of the admin queue and raises
  * the queue's vector; the guest advances the consumer index. The first event queue that the guest
  * creates gets the async events. An event for which there is no room waits in the device.
+ *
+ * IB_EVENT_PORT_ERR and IB_EVENT_PORT_ACTIVE are told when the device's way to its network goes and
+ * comes (see vrdma_cpl_query_port); to a new async event queue it is there.
  */
+#define VRDMA_PORT 1 /* the only one */
 struct vrdma_eq_control {
 	__le32 consumer; /* guest writes: free-running count of entries taken */
 	__le32 reserved[31];

@@ -41,20 +41,21 @@ Result<std::unique_ptr<ServedUplink>> ServedUplink::open(const Uplink& uplink, S
         return fail(neighbours.error());
     }
     auto steering = wire::Steering::create(uplink.interface);
-    std::unique_ptr<ServedUplink> served{new ServedUplink{uplink.name, link->mac, hca,
-                                                          steering ? std::move(*steering) : nullptr,
-                                                          std::move(*neighbours)}};
+    std::unique_ptr<ServedUplink> served{new ServedUplink{
+        uplink, *link, hca, steering ? std::move(*steering) : nullptr, std::move(*neighbours)}};
     if (const auto serves = served->serve(std::move(*frames), loop); !serves) {
         return fail(serves.error());
     }
     return served;
 }
 
-ServedUplink::ServedUplink(std::string name, const wire::Mac& mac, SoftHca& hca,
+ServedUplink::ServedUplink(const Uplink& uplink, const wire::Link& link, SoftHca& hca,
                            std::unique_ptr<wire::Steering> steering,
                            std::unique_ptr<wire::Neighbours> neighbours)
-    : name_{std::move(name)},
-      mac_{mac},
+    : name_{uplink.name},
+      interface_{uplink.interface},
+      mac_{link.mac},
+      index_{link.index},
       hca_{hca},
       steering_{std::move(steering)},
       neighbours_{std::move(neighbours)} {}
@@ -79,7 +80,28 @@ Result<> ServedUplink::serve(std::unique_ptr<wire::Uplink> frames, EventLoop& lo
         return fail(ticks.error());
     }
     ticks_ = std::move(*ticks);
+    return watch_link(loop);
+}
+
+Result<> ServedUplink::watch_link(EventLoop& loop) {
+    auto watch = wire::LinkWatch::create(
+        loop, interface_, [this](const Result<wire::Link>& link) { link_changed(link); });
+    if (!watch) {
+        return fail(watch.error());
+    }
+    link_ = std::move(*watch);
+    link_changed(wire::read_link(interface_)); // what it is when it is watched
     return {};
+}
+
+// QPs stay as they are: what they send is lost, and their retries decide.
+void ServedUplink::link_changed(const Result<wire::Link>& link) {
+    const bool up = link && link->index == index_ && link->up;
+    if (up != up_) {
+        up_ = up;
+        spdlog::warn("uplink {}: {} is {}", name_, interface_, up ? "up" : "down");
+    }
+    hca_.set_link(name_, up);
 }
 
 Result<> ServedUplink::add(const GidKey& gid, const wire::Mac& mac) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // An uplink of the soft HCA, and what the control thread does for it: packets to its devices'
-// addresses are kept from the host's stack, and its port's questions for Ethernet addresses are
-// answered.
+// addresses are kept from the host's stack, its port's questions for Ethernet addresses are
+// answered, and its port goes up and down with the interface.
 #pragma once
 
 #include <map>
@@ -15,6 +15,7 @@
 #include "mediator/base/event_loop.h"
 #include "mediator/control/config.h"
 #include "mediator/hca/soft/soft_hca.h"
+#include "mediator/wire/uplink/link_watch.h"
 #include "mediator/wire/uplink/neighbours.h"
 #include "mediator/wire/uplink/steering.h"
 
@@ -33,11 +34,13 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     void remove(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
 
   private:
-    ServedUplink(std::string name, const wire::Mac& mac, hca::soft::SoftHca& hca,
+    ServedUplink(const Uplink& uplink, const wire::Link& link, hca::soft::SoftHca& hca,
                  std::unique_ptr<wire::Steering> steering,
                  std::unique_ptr<wire::Neighbours> neighbours);
 
     Result<> serve(std::unique_ptr<wire::Uplink> frames, EventLoop& loop);
+    Result<> watch_link(EventLoop& loop);
+    void link_changed(const Result<wire::Link>& link);
     void find_unknown();
     void find(const hca::soft::roce::Unknown& unknown);
     void found(const hca::Gid& target, const Result<wire::Mac>& mac);
@@ -48,7 +51,9 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     using Address = std::tuple<hca::Gid, std::uint8_t, wire::Mac>;
 
     const std::string name_;
+    const std::string interface_;
     const wire::Mac mac_;
+    const int index_; // the interface's; another of the same name is none of the uplink's
     hca::soft::SoftHca& hca_;
     const std::unique_ptr<wire::Steering> steering_; // or nullptr, if this host cannot
     const std::unique_ptr<wire::Neighbours> neighbours_;
@@ -57,6 +62,8 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     std::vector<hca::Gid> refused_; // whose port hears of it at the next tick
     UniqueFd tick_;
     EventLoop::Watch unknown_;
+    std::unique_ptr<wire::LinkWatch> link_;
+    bool up_ = true;
     EventLoop::Watch ticks_;
 };
 

@@ -61,7 +61,7 @@ Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl&
 }
 
 Result<> query_port(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
-    cpl.query_port.state = IBV_PORT_ACTIVE;
+    cpl.query_port.state = objects.resources.slice.port_up() ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     cpl.query_port.active_mtu = objects.resources.slice.max_mtu();
     cpl.query_port.active_speed = speed_edr;
     cpl.query_port.active_width = width_4x;

@@ -133,15 +133,8 @@ struct QpSpec {
 // What the slice itself moves in an object, to be saved beside the spec that the object was created
 // with. Plain structs without padding; a restore validates them.
 struct EqState {
-    struct Event {
-        std::uint32_t type = 0;
-        std::uint32_t id = 0;
-    };
-    static constexpr std::size_t max_waiting = 16;
-
     std::uint32_t producer = 0;
-    std::uint32_t waiting_count = 0; // events of post_async_event that found no room
-    std::array<Event, max_waiting> waiting{};
+    std::uint32_t port_down = 0; // 1: of the port, as the guest was told
 };
 
 struct CqState {
@@ -313,12 +306,12 @@ class Slice {
 
     // Its port's: enum ibv_mtu.
     virtual std::uint8_t max_mtu() const = 0;
+    // Whether its uplink has a carrier; without an uplink it needs none. The async event queue is
+    // told of each change, and begins with a port that is up.
+    virtual bool port_up() const = 0;
 
     virtual Result<> create_eq(const EqSpec& spec) = 0;
     virtual void destroy_eq(EqId id) = 0;
-    // Puts an async event (enum ibv_event_type) into the event queue; it waits while there is no
-    // room.
-    virtual void post_async_event(EqId eq, std::uint8_t type, std::uint32_t id) = 0;
 
     virtual Result<> create_cq(const CqSpec& spec) = 0;
     // Takes another ring, of so many places, for CQEs from now on (see vrdma_cmd_resize_cq). EINVAL

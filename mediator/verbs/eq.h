@@ -13,7 +13,7 @@
 namespace vrdma::verbs {
 
 struct EqState {
-    static constexpr std::uint32_t version = 1;
+    static constexpr std::uint32_t version = 2;
 
     std::uint32_t id;
     std::uint32_t depth;

@@ -31,8 +31,8 @@ class Uplink {
     // To be called when fd() has woken its thread: what is no frame (the interface went down) is
     // seen here, and does not wake it again.
     virtual void woken() noexcept = 0;
-    // The longest frame, from the interface's MTU: Ethernet header, tag and all. Any thread may
-    // ask.
+    // The longest frame, from the interface's present MTU: Ethernet header, tag and all. Any thread
+    // may ask.
     virtual std::size_t frame_size() const noexcept = 0;
 };
 

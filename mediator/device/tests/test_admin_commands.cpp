@@ -289,6 +289,11 @@ TEST_F(AdminCommandTest, QueryPortSaysActive) {
     EXPECT_EQ(cpl.query_port.max_message_size, hca::max_message_size);
 }
 
+TEST_F(AdminCommandTest, QueryPortSaysDownWithoutACarrier) {
+    hca.slice->up = false;
+    EXPECT_EQ(guest.execute(VRDMA_ADMIN_QUERY_PORT).query_port.state, IBV_PORT_DOWN);
+}
+
 TEST_F(AdminCommandTest, ThePortsMtuIsThatOfTheSlice) {
     hca.slice->mtu = IBV_MTU_1024;
     EXPECT_EQ(guest.execute(VRDMA_ADMIN_QUERY_PORT).query_port.active_mtu, IBV_MTU_1024);

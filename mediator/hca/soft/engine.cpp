@@ -30,6 +30,16 @@ Result<roce::Port*> Engine::add_port(std::string uplink, std::unique_ptr<wire::U
     return ports_.emplace_back(std::move(uplink), std::move(port)).second.get();
 }
 
+void Engine::set_link(const std::string& uplink, bool up) noexcept {
+    roce::Port* const port = find_port(uplink);
+    port->set_link(up);
+    for (SliceCore* slice : slices_) {
+        if (slice->port() == port) {
+            slice->announce_port();
+        }
+    }
+}
+
 void Engine::queue_pair_added() {
     scheduler_.reserve(++queue_pairs_);
     for (const auto& [uplink, port] : ports_) {

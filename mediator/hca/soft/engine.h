@@ -30,6 +30,8 @@ class Engine {
     std::size_t slices() const noexcept { return slices_.size(); }
     // The port to that uplink; nullptr if it is another engine's, or nobody's.
     roce::Port* find_port(const std::string& uplink) const noexcept;
+    // Its link is up or down now; its slices tell their guests.
+    void set_link(const std::string& uplink, bool up) noexcept;
     Result<roce::Port*> add_port(std::string uplink, std::unique_ptr<wire::Uplink> frames);
 
     void queue_pair_added();

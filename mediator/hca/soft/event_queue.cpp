@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/hca/soft/event_queue.h"
 
-#include <algorithm>
+#include <infiniband/verbs.h>
+
 #include <bit>
 
 #include "mediator/hca/soft/completion_queue.h"
@@ -41,17 +42,9 @@ void EventQueue::dismiss() noexcept {
     }
 }
 
-bool EventQueue::post(std::uint8_t type, std::uint32_t id) noexcept {
-    if (posted_count_ == posted_.size()) {
-        return false;
-    }
-    posted_[posted_count_++] = {type, id};
-    return true;
-}
-
 bool EventQueue::deliver() noexcept {
     const std::uint32_t before = producer_;
-    bool room = push_posted();
+    bool room = push_port();
     while (room && !line_.empty()) {
         room = push_pending(*line_.front());
         if (room) {
@@ -61,18 +54,18 @@ bool EventQueue::deliver() noexcept {
     if (producer_ != before) {
         host_.raise(vector_);
     }
-    return posted_count_ == 0 && line_.empty();
+    return port_told_up_ == port_up_ && line_.empty();
 }
 
 // False when there is no room left.
-bool EventQueue::push_posted() noexcept {
-    std::size_t done = 0;
-    while (done < posted_count_ && push(posted_[done].type, posted_[done].id)) {
-        ++done;
+bool EventQueue::push_port() noexcept {
+    if (port_up_ != port_told_up_) {
+        if (!push(port_up_ ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, VRDMA_PORT)) {
+            return false;
+        }
+        port_told_up_ = port_up_;
     }
-    std::copy(posted_.begin() + done, posted_.begin() + posted_count_, posted_.begin());
-    posted_count_ -= done;
-    return posted_count_ == 0;
+    return true;
 }
 
 bool EventQueue::push_pending(EventSource& source) noexcept {
@@ -108,22 +101,15 @@ bool EventQueue::push(std::uint32_t type, std::uint32_t id, std::uint64_t detail
 }
 
 EqState EventQueue::save() const noexcept {
-    EqState state;
-    state.producer = producer_;
-    state.waiting_count = static_cast<std::uint32_t>(posted_count_);
-    std::copy_n(posted_.begin(), posted_count_, state.waiting.begin());
-    return state;
+    return {.producer = producer_, .port_down = port_told_up_ ? 0u : 1u};
 }
 
 Result<> EventQueue::restore(const EqState& state) noexcept {
-    const auto bad_type = [](const EqState::Event& event) { return event.type > VRDMA_EQE_TYPE; };
-    if (state.waiting_count > state.waiting.size() ||
-        std::any_of(state.waiting.begin(), state.waiting.end(), bad_type)) {
+    if (state.port_down > 1) {
         return fail(std::errc::invalid_argument);
     }
     producer_ = state.producer;
-    posted_count_ = state.waiting_count;
-    posted_ = state.waiting;
+    port_told_up_ = port_up_ = state.port_down == 0;
     return {};
 }
 

@@ -37,8 +37,9 @@ class alignas(cache_line) EventQueue {
     void leave(EventSource& source) noexcept { line_.remove(source); }
     void dismiss() noexcept; // all of them
 
-    // An event of the control thread's. False if too many wait.
-    bool post(std::uint8_t type, std::uint32_t id) noexcept;
+    // Whether the port is up: an event tells, when there is room, what it is then, if that is not
+    // what the guest was told last.
+    void set_port(bool up) noexcept { port_up_ = up; }
 
     // Writes what there is room for and interrupts the guest. Returns whether nothing waits any
     // more.
@@ -53,7 +54,7 @@ class alignas(cache_line) EventQueue {
     EventQueue(SliceHost& host, const EqSpec& spec, GuestBuffer buffer);
 
     bool push(std::uint32_t type, std::uint32_t id, std::uint64_t detail = 0) noexcept;
-    bool push_posted() noexcept;
+    bool push_port() noexcept;
     bool push_pending(EventSource& source) noexcept;
 
     SliceHost& host_;
@@ -63,8 +64,8 @@ class alignas(cache_line) EventQueue {
     const GuestBuffer buffer_;
     std::uint32_t producer_ = 0;
     List<EventSource, &EventSource::line> line_;
-    std::size_t posted_count_ = 0;
-    std::array<EqState::Event, EqState::max_waiting> posted_{};
+    bool port_up_ = true;
+    bool port_told_up_ = true;
 };
 
 } // namespace vrdma::hca::soft

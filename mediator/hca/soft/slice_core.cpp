@@ -49,6 +49,18 @@ std::uint32_t SliceCore::max_mtu() const noexcept {
     return port_ != nullptr ? port_->max_mtu() : hca::max_mtu;
 }
 
+bool SliceCore::port_up() const noexcept {
+    return port_ == nullptr || port_->up();
+}
+
+// One that stands still is told when it goes on.
+void SliceCore::announce_port() noexcept {
+    if (async_eq_ != nullptr && !frozen_) {
+        async_eq_->set_port(port_up());
+        engine_.events().activate(*async_eq_);
+    }
+}
+
 EventQueue* SliceCore::eq(EqId id) const noexcept {
     return find(eqs_, id);
 }
@@ -130,6 +142,7 @@ Result<> SliceCore::insert(std::unique_ptr<EventQueue> eq) {
     }
     if (async_eq_ == nullptr) {
         async_eq_ = added;
+        announce_port();
     }
     return {};
 }
@@ -332,6 +345,7 @@ void SliceCore::thaw() noexcept {
     halted_ = false;
     frozen_ = false;
     set_need_kick(false);
+    announce_port();
     for (const auto& [id, qp] : qps_) {
         reset_control(*qp);
         engine_.scheduler().wake(*qp);

@@ -40,6 +40,9 @@ class alignas(cache_line) SliceCore {
     roce::Port* port() const noexcept { return port_; }
     const std::array<std::uint8_t, 6>& mac() const noexcept { return mac_; }
     std::uint32_t max_mtu() const noexcept;
+    bool port_up() const noexcept;
+    // The port's state is another.
+    void announce_port() noexcept;
     bool frozen() const noexcept { return frozen_; }
     bool halted() const noexcept { return halted_; }
 

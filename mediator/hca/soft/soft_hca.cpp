@@ -18,6 +18,10 @@ Result<> SoftHca::add_uplink(std::string name, std::unique_ptr<wire::Uplink> upl
     return pollers_->add_uplink(std::move(name), std::move(uplink), keeper);
 }
 
+void SoftHca::set_link(const std::string& uplink, bool up) {
+    pollers_->find_uplink(uplink)->run([&](Engine& engine) { engine.set_link(uplink, up); });
+}
+
 Result<std::unique_ptr<Slice>> SoftHca::carve(const SliceSpec& spec, SliceHost& host) {
     if (spec.memory == nullptr) {
         return fail(std::errc::invalid_argument);

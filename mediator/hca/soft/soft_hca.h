@@ -25,6 +25,9 @@ class SoftHca : public Hca {
         poller->run([&](Engine& engine) { call(*engine.find_port(uplink)); });
     }
 
+    // The uplink has got or lost its carrier, or has another MTU; it was up at first.
+    void set_link(const std::string& uplink, bool up);
+
     // With Config::threads off: one round. Returns whether there was any work.
     bool poll() noexcept { return pollers_->poll(); }
 

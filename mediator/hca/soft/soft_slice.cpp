@@ -180,15 +180,6 @@ void SoftSlice::destroy_eq(EqId id) {
     }
 }
 
-void SoftSlice::post_async_event(EqId id, std::uint8_t type, std::uint32_t object) {
-    poller_.run([&](Engine& engine) {
-        EventQueue* eq = core_->eq(id);
-        if (eq != nullptr && eq->post(type, object)) {
-            engine.events().activate(*eq);
-        }
-    });
-}
-
 Result<> SoftSlice::create_cq(const CqSpec& spec) {
     auto cq = CompletionQueue::create(core_->memory(), core_->eq(spec.eq), spec);
     if (!cq) {

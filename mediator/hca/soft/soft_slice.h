@@ -20,10 +20,10 @@ class SoftSlice : public Slice {
     Result<> set_status_page(Iova page) override;
     Result<> set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid) override;
     std::uint8_t max_mtu() const override;
+    bool port_up() const override { return core_->port_up(); }
 
     Result<> create_eq(const EqSpec& spec) override;
     void destroy_eq(EqId id) override;
-    void post_async_event(EqId eq, std::uint8_t type, std::uint32_t id) override;
 
     Result<> create_cq(const CqSpec& spec) override;
     Result<> resize_cq(Cqn id, const Translation& pages, std::uint32_t depth) override;

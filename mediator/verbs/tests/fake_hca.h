@@ -45,6 +45,7 @@ class FakeSlice final : public Slice {
     std::map<Qpn, SavedConnection> connections; // of those that are connected
     vrdma_counters counted{};
     std::uint8_t mtu = IBV_MTU_4096;
+    bool up = true;
     std::map<Key, std::map<std::uint64_t, std::pair<Iova, bool>>> mapped; // page: where, writable
     std::vector<std::pair<Key, std::pair<std::uint64_t, std::uint64_t>>> refused;
     std::vector<EqId> eq_order; // in which they were created
@@ -65,12 +66,12 @@ class FakeSlice final : public Slice {
     }
 
     std::uint8_t max_mtu() const override { return mtu; }
+    bool port_up() const override { return up; }
 
     Result<> create_eq(const EqSpec& spec) override {
         return add(eqs, eq_states, spec).map([&] { eq_order.push_back(spec.id); });
     }
     void destroy_eq(EqId id) override { remove(eqs, eq_states, id); }
-    void post_async_event(EqId, std::uint8_t, std::uint32_t) override {}
 
     Result<> create_cq(const CqSpec& spec) override { return add(cqs, cq_states, spec); }
     Result<> resize_cq(Cqn id, const Translation& pages, std::uint32_t depth) override {

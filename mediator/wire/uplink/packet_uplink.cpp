@@ -45,7 +45,12 @@ PacketUplink::PacketUplink(std::string interface, const Link& link, UniqueFd soc
     : interface_{std::move(interface)},
       socket_{std::move(socket)},
       ring_{std::move(ring)},
-      frame_size_{frame_size_of(link.mtu)} {}
+      first_mtu_{link.mtu} {}
+
+std::size_t PacketUplink::frame_size() const noexcept {
+    const auto link = read_link(interface_);
+    return frame_size_of(link ? link->mtu : first_mtu_);
+}
 
 std::span<std::byte> PacketUplink::prepare() noexcept {
     if (batch_.full()) {

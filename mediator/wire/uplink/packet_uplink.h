@@ -30,9 +30,9 @@ class PacketUplink final : public Uplink {
     void release() noexcept override { ring_.release(); }
     int fd() const noexcept override { return socket_.get(); }
     void woken() noexcept override;
-    // As it was at first. If the interface's MTU becomes smaller, longer frames are lost, as they
-    // would be in a network whose MTU does.
-    std::size_t frame_size() const noexcept override { return frame_size_; }
+    // If the interface's MTU becomes smaller, longer frames are lost, as they would be in a network
+    // whose MTU does.
+    std::size_t frame_size() const noexcept override;
 
     // Frames that were lost here: refused by the interface, as it is down or its MTU too small;
     // longer than any of RoCE; come when the ring was full.
@@ -52,7 +52,7 @@ class PacketUplink final : public Uplink {
     UniqueFd socket_;
     ReceiveRing ring_;
     SendBatch batch_;
-    std::size_t frame_size_;
+    std::uint32_t first_mtu_;
     Losses losses_;
     bool gone_ = false;
 };

@@ -32,7 +32,6 @@
 extern "C" {
 #endif
 
-#define VRDMA_PORT 1
 #define VRDMA_ADMIN_DEPTH 64 /* commands in flight; a power of two */
 #define VRDMA_EQ_DEPTH 1024  /* a power of two; more events wait in the device */
 #define VRDMA_MAX_COMP_EQS 15

@@ -55,6 +55,11 @@ Port::Port(Engine& engine, std::unique_ptr<wire::Uplink> uplink, EventFd unknown
     unknown_.reserve(max_unknown);
 }
 
+void Port::set_link(bool up) noexcept {
+    up_ = up;
+    max_mtu_ = largest_mtu(uplink_->frame_size());
+}
+
 std::optional<Draft> Port::draft(const wire::Path& path, std::uint8_t opcode,
                                  std::size_t payload_bytes) noexcept {
     const std::span frame = uplink_->prepare();

@@ -45,6 +45,11 @@ class Port {
     int fd() const noexcept { return uplink_->fd(); }
     // The largest enum ibv_mtu, in bytes, whose packets fit.
     std::uint32_t max_mtu() const noexcept { return max_mtu_; }
+    // Whether the uplink has a carrier. What is sent without is lost, and sent again as whatever
+    // networks lose.
+    bool up() const noexcept { return up_; }
+    // The uplink has changed: its carrier, or its MTU.
+    void set_link(bool up) noexcept;
 
     // Room for a packet with so much payload; nothing while the network takes no more.
     std::optional<Draft> draft(const wire::Path& path, std::uint8_t opcode,
@@ -92,7 +97,9 @@ class Port {
 
     Engine& engine_;
     const std::unique_ptr<wire::Uplink> uplink_;
-    const std::uint32_t max_mtu_;
+    // The control thread, which alone has them changed, reads them too.
+    std::uint32_t max_mtu_;
+    bool up_ = true;
     bool unflushed_ = false;
     List<Connection, &Connection::answers> answers_;
     List<Connection, &Connection::awaits_room> awaits_room_;

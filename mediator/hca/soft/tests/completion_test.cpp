@@ -389,16 +389,6 @@ TEST_F(FullEventQueue, ConsumerIndexIsNotTrusted) {
     EXPECT_TRUE(eq_.poll());
 }
 
-// Post async events of the device; expect them in the queue, in order.
-TEST_F(FullEventQueue, TakesEventsOfTheDevice) {
-    for (std::uint8_t type : {IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE}) {
-        a_.slice().post_async_event(EqId{9}, type, 1);
-    }
-    settle();
-    EXPECT_EQ(eq_.poll(), (Event{IBV_EVENT_PORT_ERR, 1}));
-    EXPECT_EQ(eq_.poll(), (Event{IBV_EVENT_PORT_ACTIVE, 1}));
-}
-
 // Destroy CQ, QP and event queue while events of theirs wait; expect none to be written afterwards.
 TEST_F(FullEventQueue, DestroyedObjectsLeaveTheLine) {
     store_release(eq_.control().consumer, 3u);
