@@ -5,10 +5,12 @@ whose device has the interface's addresses and is bound to it. What goes between
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
+from .lab import TIMEOUT_S
 from .native import Native, ip
-from .process import Record
+from .process import Failure, Record
 
 UPLINK = """
 [[uplink]]
@@ -34,13 +36,39 @@ class Network:
         here, there = self.namespaces.values()
         ip(*(f"netns add {namespace}" for namespace in (here, there)))
         ip(f"link add lan netns {here} type veth peer name lan netns {there}")
-        for name, namespace in self.namespaces.items():
-            subprocess.run(["ip", "-netns", namespace, "-batch", "-"], check=True, text=True, input=f"""
-                address add {self._addresses[name][4]}/24 dev lan
-                address add {self._addresses[name][6]}/64 dev lan nodad
-                link set lan mtu {MTU} up
-                link set lo up
-            """)
+        for name in self.namespaces:
+            self._set_up(name)
+        self._await_link()
+
+    def ip(self, name: str, commands: str) -> None:
+        subprocess.run(["ip", "-netns", self.namespaces[name], "-batch", "-"], check=True, text=True, input=commands)
+
+    def restore(self, name: str) -> None:
+        """The interface as it was at first; IPv6's addresses go when it goes down."""
+        self._set_up(name)
+        self._await_link()
+
+    def _await_link(self) -> None:
+        """The kernel tells of a carrier up to a second after it has come, and nothing is sent before."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not all(self._link_up(namespace) for namespace in self.namespaces.values()):
+            if time.monotonic() > deadline:
+                raise Failure("the link does not come up")
+            time.sleep(0.02)
+
+    @staticmethod
+    def _link_up(namespace: str) -> bool:
+        shown = subprocess.run(["ip", "-netns", namespace, "link", "show", "lan"], check=True, text=True,
+                               stdout=subprocess.PIPE).stdout
+        return " state UP " in shown
+
+    def _set_up(self, name: str) -> None:
+        self.ip(name, f"""
+            address replace {self._addresses[name][4]}/24 dev lan
+            address replace {self._addresses[name][6]}/64 dev lan nodad
+            link set lan mtu {MTU} up
+            link set lo up
+        """)
 
     def down(self) -> None:
         ip(*(f"netns del {namespace}" for namespace in self.namespaces.values()))
@@ -54,6 +82,8 @@ class Hosts(Native):
     def __init__(self, record: Record) -> None:
         super().__init__(record)
         self._network = Network(self.addresses)
+        self.ip = self._network.ip
+        self.restore = self._network.restore
 
     def up(self) -> None:
         self._network.up()

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""A host's network link that goes and comes: what programs hear of it, and what becomes of messages under way.
+
+One end of the cable goes down, and the other loses its carrier by that. A link of which a retry budget sees the end costs time
+only; one that stays away longer costs the queue pair.
+"""
+
+import time
+
+import pytest
+
+from framework.lab import TIMEOUT_S
+from framework.verbs import Remote
+
+pytestmark = pytest.mark.hosts
+
+DOWN, ACTIVE = 1, 4
+OUTAGE_S = 0.5
+# 4.096 us * 2^18 is a second, of which there are eight; 2^14 is 67 ms, of which there are three.
+PATIENT = {"timeout": 18, "retry_cnt": 7}
+IMPATIENT = {"timeout": 14, "retry_cnt": 2}
+LARGE, MANY = 32 << 20, 8
+
+
+def await_ports(devices: list[Remote]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not all(device.port(1) == ACTIVE for device in devices):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture(params=[0, 1], ids=["this end", "the other end"])
+def link(request, lab, guest0, guest1, open_device):
+    """Takes the link away at one of its ends and gives it back; both devices have heard of that when it returns."""
+    guest = (guest0, guest1)[request.param]
+    devices = [open_device(each) for each in (guest0, guest1)]
+    await_ports(devices)
+
+    def hear(event: str) -> None:
+        for device in devices:
+            assert event in device.await_event(event, TIMEOUT_S)
+
+    def change(up: bool) -> None:
+        if up:
+            lab.restore(guest.name)
+        else:
+            lab.ip(guest.name, "link set lan down")
+        hear("PORT_ACTIVE" if up else "PORT_ERR")
+
+    yield change
+    lab.restore(guest.name)
+    await_ports(devices)
+
+
+def test_port(link, open_device, guest0, guest1):
+    """Takes the link away and gives it back; expects both sides to hear of each (PORT_ERR, PORT_ACTIVE), and the port to be
+    as they say."""
+    devices = [open_device(guest) for guest in (guest0, guest1)]
+    for up, state in ((False, DOWN), (True, ACTIVE)):
+        link(up)
+        assert [device.port(1) for device in devices] == [state, state]
+
+
+def test_mtu(lab, open_device, guest0):
+    """Changes the interface's MTU; expects the port's to be the largest that fits, without an event, as drivers of NICs do."""
+    device = open_device(guest0)
+    try:
+        for interface, port in ((9000, 4096), (2300, 2048), (1500, 1024)):
+            lab.ip(guest0.name, f"link set lan mtu {interface}")
+            deadline = time.monotonic() + TIMEOUT_S
+            while device.limits().active_mtu != port:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+    finally:
+        lab.restore(guest0.name)
+    assert device.async_event(0.1) is None
+
+
+def test_short_outage(link, connected):
+    """Takes the link away for less time than the retries last, before requests of each kind; expects all to be carried out
+    once, with all of their bytes."""
+    left, right = connected(**PATIENT)
+    sent = left.mr.fill(1, 0, 4096)
+    read = right.mr.fill(2, 8192, 4096)
+    right.mr.write(16384, "05" + "00" * 7)
+    right.receive(offset=0, length=4096)
+    link(False)
+    left.send(length=4096)
+    left.send("RDMA_WRITE", length=4096, target=right.target(4096))
+    left.send("RDMA_READ", offset=8192, length=4096, target=right.target(8192))
+    left.send("ATOMIC_FETCH_AND_ADD", offset=16384, length=8, target=right.target(16384), compare_add=2)
+    assert left.send_cq.wait(1, OUTAGE_S) == []
+    link(True)
+    assert left.sent(4) == ["SUCCESS"] * 4
+    assert right.received(2, 0.5) == ["SUCCESS"]
+    assert right.mr.checksum(0, 4096) == right.mr.checksum(4096, 4096) == sent
+    assert left.mr.checksum(8192, 4096) == read
+    assert left.mr.read(16384, 8) == "05" + "00" * 7
+    assert right.mr.read(16384, 8) == "07" + "00" * 7
+
+
+def test_outage_within_a_message(link, connected):
+    """Takes the link away in the middle of a long message; expects all bytes, in the end."""
+    left, right = connected(options={"buffer": LARGE}, **PATIENT)
+    sent = left.mr.fill(3)
+    for _ in range(MANY):
+        left.send("RDMA_WRITE", length=LARGE, target=right.target())
+    link(False)
+    before = left.sent(MANY, OUTAGE_S)
+    assert len(before) < MANY
+    link(True)
+    assert before + left.sent(MANY - len(before), TIMEOUT_S) == ["SUCCESS"] * MANY
+    assert right.mr.checksum() == sent
+
+
+def test_outage_under_messages(link, connected):
+    """Takes the link away and gives it back, twice, while messages of all sizes are sent; expects each once and intact."""
+    count = 150
+    # In processes that nothing else is asked of meanwhile.
+    left, right = connected(options={"process": 1, "buffer": 1 << 18, "max_send_sge": 3, "max_recv_sge": 3}, **PATIENT)
+    received = right.qp.begin("receive_messages", right.recv_cq, right.mr, 5, count, 3)
+    sent = left.qp.begin("send_messages", left.send_cq, left.mr, 5, count, 3)
+    for _ in range(2):
+        link(False)
+        time.sleep(OUTAGE_S)
+        link(True)
+    sent()
+    assert received() == ""
+
+
+def test_long_outage(link, connected):
+    """Takes the link away for longer than the retries last; expects the request to fail by that, those behind it to be
+    flushed, the queue pair to be in ERR and its peer as it was; and new ones to work when the link is back."""
+    left, right = connected(**IMPATIENT)
+    right.receive()
+    link(False)
+    for number in range(3):
+        left.send(wr_id=number)
+    assert left.sent(3) == ["RETRY_EXC_ERR", "WR_FLUSH_ERR", "WR_FLUSH_ERR"]
+    assert (left.state(), right.state()) == ("ERR", "RTS")
+    assert right.received(1, 0.1) == []
+    link(True)
+    left, right = connected()
+    right.receive()
+    left.send()
+    assert left.sent() == right.received() == ["SUCCESS"]
