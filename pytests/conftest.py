@@ -5,6 +5,8 @@
                    those that need virtual machines are marked `lab`, and those that need such devices `native`
 --where hosts      the same with a vrdmad for each device, and a network between them; tests that need that are marked
                    `hosts`, and those that need one vrdmad for both `together`
+--where fabric     that network is one of libfabric's connections; tests of RoCE's own packets are marked `roce`, and those of
+                   the connections `fabric`
 --where lab-hosts  a lab with a guest on each of two hosts, for tests that are marked `lab_hosts` and for those of verbs that
                    are named; it takes too long to run all of them there as well
 --torture-seconds  how long test_torture.py goes on
@@ -23,6 +25,7 @@ import pytest
 
 from framework import emulator, programs
 from framework.endpoint import Endpoint, connect
+from framework.fabric import FabricHosts
 from framework.health import Health, HostsHealth
 from framework.host_process import HostProcess
 from framework.hosts import Hosts
@@ -37,10 +40,11 @@ DEVICE = os.environ.get("VRDMA_TEST_DEVICE", "vrdma0")
 TWO_HOSTS = ("--hosts", "2", "--guests", "1")
 # The marks of tests that have no place there.
 NOT_THERE = {
-    "lab": ["native", "hosts", "lab_hosts"],
-    "native": ["lab", "hosts", "lab_hosts"],
-    "hosts": ["lab", "together", "lab_hosts"],
-    "lab-hosts": ["lab", "native", "hosts", "together"],
+    "lab": ["native", "hosts", "lab_hosts", "fabric"],
+    "native": ["lab", "hosts", "lab_hosts", "fabric"],
+    "hosts": ["lab", "together", "lab_hosts", "fabric"],
+    "fabric": ["lab", "together", "lab_hosts", "roce"],
+    "lab-hosts": ["lab", "native", "hosts", "together", "fabric"],
 }
 MEASURED = pytest.StashKey[list[str]]()
 # The host's own address, which guests find on their network, and one that it gets for its processes.
@@ -66,6 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "native: needs devices behind sockets")
     config.addinivalue_line("markers", "together: needs both devices on one host")
     config.addinivalue_line("markers", "hosts: needs them on two")
+    config.addinivalue_line("markers", "roce: needs packets on the network between two hosts")
+    config.addinivalue_line("markers", "fabric: needs libfabric between them")
     config.addinivalue_line("markers", "lab_hosts: needs virtual machines on two hosts")
 
 
@@ -89,7 +95,7 @@ def record() -> Record:
 
 @pytest.fixture(scope="session")
 def native(pytestconfig: pytest.Config) -> bool:
-    return pytestconfig.getoption("where") in ("native", "hosts")
+    return pytestconfig.getoption("where") in ("native", "hosts", "fabric")
 
 
 @pytest.fixture(scope="session")
@@ -101,7 +107,7 @@ def two_hosts(pytestconfig: pytest.Config) -> bool:
 @pytest.fixture(scope="session")
 def lab(record: Record, native: bool, two_hosts: bool, pytestconfig: pytest.Config) -> Iterator[Lab | Native]:
     if native:
-        here = {"native": Native, "hosts": Hosts}[pytestconfig.getoption("where")](record)
+        here = {"native": Native, "hosts": Hosts, "fabric": FabricHosts}[pytestconfig.getoption("where")](record)
         here.up()
         yield here
         here.down()

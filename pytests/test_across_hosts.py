@@ -10,7 +10,7 @@ import pytest
 from framework.connections import PINGS, rounds, rping, start_pair
 from test_pingpong import PROGRAMS, assert_done
 
-pytestmark = pytest.mark.hosts
+pytestmark = [pytest.mark.hosts, pytest.mark.roce]
 
 
 def gid_of(address: str) -> str:

@@ -6,11 +6,14 @@
 #include <net/if.h>
 #include <pwd.h>
 #include <toml++/toml.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <chrono>
+#include <climits>
 #include <cstdint>
 #include <fstream>
 #include <set>
@@ -18,6 +21,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "mediator/wire/fabric/handover.h"
+#include "mediator/wire/fabric/handshake.h"
 #include "vrdma/mdev.h"
 
 namespace vrdma::control {
@@ -76,6 +81,24 @@ class Section {
             throw BadConfig{fmt::format("{}: true or false is wanted", name(key))};
         }
         out = *value;
+    }
+
+    // The strings of an array.
+    std::vector<std::string> texts(std::string_view key) {
+        const toml::node* node = find(key);
+        std::vector<std::string> texts;
+        if (node == nullptr) {
+            return texts;
+        }
+        if (!node->is_array() || (!node->as_array()->empty() &&
+                                  !node->as_array()->is_homogeneous(toml::node_type::string))) {
+            throw BadConfig{fmt::format("{}: an array of strings is wanted", name(key))};
+        }
+        texts.reserve(node->as_array()->size());
+        for (const toml::node& text : *node->as_array()) {
+            texts.push_back(*text.value_exact<std::string>());
+        }
+        return texts;
     }
 
     // The tables of [[key]].
@@ -195,16 +218,121 @@ void read_uplinks(std::vector<Section> sections, std::vector<Uplink>& uplinks) {
     }
 }
 
+std::string read_host(Section& section, std::string_view key, std::string name) {
+    section.text(key, name);
+    if (!wire::fabric::valid_host(name)) {
+        throw BadConfig{section.name(key) + ": a name such as host-1.example.net is wanted"};
+    }
+    return name;
+}
+
+wire::fabric::Address read_address(Section& section, std::string_view key) {
+    std::string text;
+    section.text(key, text);
+    auto address = wire::fabric::parse_address(text);
+    if (!address) {
+        throw BadConfig{section.name(key) +
+                        ": an address and a port such as 10.0.0.1:7471 or [fd00::1]:7471 are "
+                        "wanted"};
+    }
+    return std::move(*address);
+}
+
+std::vector<wire::Gid> read_gids(Section& section) {
+    const std::vector<std::string> texts = section.texts("gids");
+    std::vector<wire::Gid> gids;
+    gids.reserve(texts.size());
+    for (const std::string& text : texts) {
+        const auto address = verbs::parse_prefixes(text);
+        if (!address || address->size() != 1 || address->front().bits != 8 * sizeof(wire::Gid)) {
+            throw BadConfig{section.name("gids") + ": addresses such as 10.0.0.5 are wanted"};
+        }
+        gids.push_back(address->front().address);
+    }
+    std::ranges::sort(gids);
+    return gids;
+}
+
+FabricPeer read_fabric_peer(Section section, const std::string& key_file) {
+    FabricPeer peer;
+    peer.name = read_host(section, "name", "");
+    peer.address = read_address(section, "address");
+    peer.key_file = key_file;
+    section.text("key_file", peer.key_file);
+    if (peer.key_file.empty()) {
+        throw BadConfig{section.name("key_file") + ": a file is wanted, here or for all"};
+    }
+    peer.gids = read_gids(section);
+    section.finish();
+    return peer;
+}
+
+// Nobody has another's name or address.
+void check_peers(const Fabric& fabric, const std::string& key) {
+    std::set<std::string> names{fabric.host};
+    std::set<wire::Gid> gids;
+    for (const FabricPeer& peer : fabric.peers) {
+        if (!names.insert(peer.name).second) {
+            throw BadConfig{fmt::format("{}: two hosts are named '{}'", key, peer.name)};
+        }
+        for (const wire::Gid& gid : peer.gids) {
+            if (!gids.insert(gid).second) {
+                throw BadConfig{
+                    fmt::format("{}: '{}' has an address that another has", key, peer.name)};
+            }
+        }
+    }
+    if (fabric.peers.size() > wire::fabric::Handover::max_peers) {
+        throw BadConfig{fmt::format("{}: at most {}", key, wire::fabric::Handover::max_peers)};
+    }
+}
+
+std::string this_host() {
+    std::array<char, HOST_NAME_MAX + 1> name{};
+    ::gethostname(name.data(), name.size() - 1);
+    return name.data();
+}
+
+Fabric read_fabric(Section section) {
+    Fabric fabric;
+    section.text("name", fabric.name);
+    if (!valid_interface(fabric.name)) {
+        throw BadConfig{section.name("name") + ": a name such as wan is wanted"};
+    }
+    fabric.host = read_host(section, "host", this_host());
+    fabric.listen = read_address(section, "listen");
+    section.text("provider", fabric.provider);
+    std::string key_file;
+    section.text("key_file", key_file);
+    for (Section& peer : section.sections("peer")) {
+        fabric.peers.push_back(read_fabric_peer(std::move(peer), key_file));
+    }
+    check_peers(fabric, section.name("peer"));
+    section.finish();
+    return fabric;
+}
+
+void read_fabrics(std::vector<Section> sections, Config& config) {
+    for (Section& section : sections) {
+        const Fabric& added = config.fabrics.emplace_back(read_fabric(std::move(section)));
+        if (std::ranges::count(config.fabrics, added.name, &Fabric::name) > 1 ||
+            std::ranges::count(config.uplinks, added.name, &Uplink::name) != 0) {
+            throw BadConfig{fmt::format("fabric: two uplinks are named '{}'", added.name)};
+        }
+    }
+}
+
 // Which one a device is bound to; none if it says "".
-void read_binding(Section& section, const std::vector<Uplink>& uplinks, std::string& name) {
+void read_binding(Section& section, const Config& config, std::string& name) {
     section.text("uplink", name);
-    if (!name.empty() && std::ranges::find(uplinks, name, &Uplink::name) == uplinks.end()) {
-        throw BadConfig{fmt::format("{}: there is no [[uplink]] of the name '{}'",
+    if (!name.empty() && std::ranges::count(config.uplinks, name, &Uplink::name) == 0 &&
+        std::ranges::count(config.fabrics, name, &Fabric::name) == 0) {
+        throw BadConfig{fmt::format("{}: there is no [[uplink]] or [[fabric]] of the name '{}'",
                                     section.name("uplink"), name)};
     }
 }
 
-void read_type(Section section, const std::vector<Uplink>& uplinks, DeviceType& type) {
+void read_type(Section section, const Config& config, DeviceType& type) {
     constexpr std::int64_t million = 1 << 20;
     verbs::Limits& limits = type.limits;
     std::uint32_t vectors = limits.vectors;
@@ -222,7 +350,7 @@ void read_type(Section section, const std::vector<Uplink>& uplinks, DeviceType& 
     section.integer("max_srq", limits.max_srq, 1, million);
     section.integer("max_ah", limits.max_ah, 1, million);
     section.integer("max_blocks", limits.max_blocks, 1, std::int64_t{1} << 32);
-    read_binding(section, uplinks, type.uplink);
+    read_binding(section, config, type.uplink);
     section.finish();
     if (!std::has_single_bit(limits.doorbell_pages)) {
         throw BadConfig{section.name("doorbell_pages") + ": a power of two is wanted"};
@@ -233,8 +361,8 @@ void read_type(Section section, const std::vector<Uplink>& uplinks, DeviceType& 
 }
 
 // A type that is not there by default begins as a copy of the first one.
-void read_types(Section section, const std::vector<Uplink>& uplinks,
-                std::vector<DeviceType>& types) {
+void read_types(Section section, Config& config) {
+    std::vector<DeviceType>& types = config.types;
     for (const std::string& name : section.keys()) {
         if (!valid_name(name)) {
             throw BadConfig{section.name(name) + ": a name of a-z, 0-9 and - is wanted"};
@@ -244,7 +372,7 @@ void read_types(Section section, const std::vector<Uplink>& uplinks,
             type = types.insert(types.end(), types.front());
             type->name = name;
         }
-        read_type(section.section(name), uplinks, *type);
+        read_type(section.section(name), config, *type);
     }
     if (types.size() > VRDMA_MDEV_MAX_TYPES) {
         throw BadConfig{fmt::format("types: at most {}", VRDMA_MDEV_MAX_TYPES)};
@@ -344,7 +472,7 @@ VfioUserDevice read_vfio_user(Section section, const Config& config) {
         throw BadConfig{section.name("type") + ": no such type"};
     }
     device.identity.uplink = type->uplink;
-    read_binding(section, config.uplinks, device.identity.uplink);
+    read_binding(section, config, device.identity.uplink);
     section.integer("clients", device.clients, 1, verbs::Endport::max_functions);
     std::uint64_t window_gib = device.window >> 30;
     section.integer("window_gib", window_gib, 1, 16384);
@@ -384,7 +512,8 @@ Config read(const toml::table& file) {
     root.boolean("mdev", config.mdev);
     read_soft(root.section("soft"), config.soft);
     read_uplinks(root.sections("uplink"), config.uplinks);
-    read_types(root.section("types"), config.uplinks, config.types);
+    read_fabrics(root.sections("fabric"), config);
+    read_types(root.section("types"), config);
     read_vfio_users(root.sections("vfio_user"), config);
     root.finish();
     return config;

@@ -12,6 +12,8 @@
 #include "mediator/device/device_type.h"
 #include "mediator/frontend/vfio_user/server.h"
 #include "mediator/hca/soft/config.h"
+#include "mediator/wire/fabric/provider.h"
+#include "mediator/wire/packet.h"
 #include "vrdma/device.h"
 
 namespace vrdma::control {
@@ -22,6 +24,22 @@ std::vector<DeviceType> default_types();
 struct Uplink {
     std::string name;
     std::string interface;
+};
+
+// A way to other mediators, by connections of libfabric.
+struct FabricPeer {
+    std::string name;
+    wire::fabric::Address address;
+    std::string key_file;
+    std::vector<wire::Gid> gids;
+};
+
+struct Fabric {
+    std::string name;
+    std::string host; // what the others call us
+    std::string provider = "tcp";
+    wire::fabric::Address listen;
+    std::vector<FabricPeer> peers;
 };
 
 // A device behind a socket.
@@ -40,6 +58,7 @@ struct Config {
     spdlog::level::level_enum log_level = spdlog::level::info;
     hca::soft::Config soft;
     std::vector<Uplink> uplinks;
+    std::vector<Fabric> fabrics; // uplinks, too
     std::vector<DeviceType> types = default_types();
     std::vector<VfioUserDevice> vfio_user;
 };

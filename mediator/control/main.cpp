@@ -12,6 +12,7 @@
 
 #include "mediator/base/event_loop.h"
 #include "mediator/control/config.h"
+#include "mediator/control/served_fabric.h"
 #include "mediator/control/served_uplink.h"
 #include "mediator/device/version.h"
 #include "mediator/frontend/mdev/mdev_frontend.h"
@@ -78,14 +79,46 @@ int complain(const char* what, std::errc error) {
     return EXIT_FAILURE;
 }
 
-using Uplinks = std::vector<std::unique_ptr<ServedUplink>>;
+struct Uplinks {
+    std::vector<std::unique_ptr<ServedUplink>> ethernets;
+    std::vector<std::unique_ptr<ServedFabric>> fabrics;
+
+    // Says why not, and for which.
+    tl::expected<void, std::string> open(const Config& config, hca::soft::SoftHca& hca,
+                                         EventLoop& loop) {
+        for (const Uplink& uplink : config.uplinks) {
+            auto served = ServedUplink::open(uplink, hca, loop);
+            if (!served) {
+                return tl::unexpected{
+                    fmt::format("uplink {}: {}", uplink.name, describe(served.error()))};
+            }
+            ethernets.push_back(std::move(*served));
+        }
+        for (const Fabric& fabric : config.fabrics) {
+            auto served = ServedFabric::open(fabric, hca, loop);
+            if (!served) {
+                return tl::unexpected{fmt::format("fabric {}: {}", fabric.name, served.error())};
+            }
+            fabrics.push_back(std::move(*served));
+        }
+        return {};
+    }
+
+    verbs::Mac mac_of(const std::string& name) const {
+        const auto ethernet = std::ranges::find(ethernets, name, &ServedUplink::name);
+        if (ethernet != ethernets.end()) {
+            return (*ethernet)->mac();
+        }
+        const auto fabric = std::ranges::find(fabrics, name, &ServedFabric::name);
+        return fabric != fabrics.end() ? (*fabric)->mac() : verbs::Mac{};
+    }
+};
 
 // Without a MAC of its own, a device on an uplink is the host to its network.
 verbs::Identity identity_of(const VfioUserDevice& device, const Uplinks& uplinks) {
     verbs::Identity identity = device.identity;
-    const auto uplink = std::ranges::find(uplinks, identity.uplink, &ServedUplink::name);
-    if (identity.mac == verbs::Mac{} && uplink != uplinks.end()) {
-        identity.mac = (*uplink)->mac();
+    if (identity.mac == verbs::Mac{}) {
+        identity.mac = uplinks.mac_of(identity.uplink);
     }
     return identity;
 }
@@ -124,12 +157,9 @@ int serve(const Config& config) {
         return complain("soft HCA", hca.error());
     }
     Uplinks uplinks;
-    for (const Uplink& uplink : config.uplinks) {
-        auto served = ServedUplink::open(uplink, **hca, loop);
-        if (!served) {
-            return complain(("uplink " + uplink.name).c_str(), served.error());
-        }
-        uplinks.push_back(std::move(*served));
+    if (const auto opened = uplinks.open(config, **hca, loop); !opened) {
+        spdlog::critical("{}", opened.error());
+        return EXIT_FAILURE;
     }
     verbs::GidRegistry gids;
     const Host host{loop, **hca, gids, config.types};

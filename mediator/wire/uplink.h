@@ -8,15 +8,17 @@
 #include <cstdint>
 #include <span>
 
+#include "mediator/wire/packet.h"
+
 namespace vrdma::wire {
 
 class Uplink {
   public:
     virtual ~Uplink() = default;
 
-    // Room for the next frame, of frame_size() bytes at least; nothing while the network takes no
-    // more. What is not committed is given again.
-    virtual std::span<std::byte> prepare() noexcept = 0;
+    // Room for the next frame, which goes to that address: frame_size() bytes at least, or nothing
+    // while the network takes no more on the way there. What is not committed is given again.
+    virtual std::span<std::byte> prepare(const Mac& target) noexcept = 0;
     virtual void commit(std::size_t bytes) noexcept = 0;
     // Hands what was committed to the network: one system call, and one more for each frame that it
     // refuses. What it does not take now stays for the next flush.
@@ -28,12 +30,17 @@ class Uplink {
 
     // Readable when a frame arrives.
     virtual int fd() const noexcept = 0;
+    // Whether fd() becomes readable as well when there is room again.
+    virtual bool wakes_for_room() const noexcept { return false; }
     // To be called when fd() has woken its thread: what is no frame (the interface went down) is
     // seen here, and does not wake it again.
     virtual void woken() noexcept = 0;
     // The longest frame, from the interface's present MTU: Ethernet header, tag and all. Any thread
     // may ask.
     virtual std::size_t frame_size() const noexcept = 0;
+    // Whether frames can go to an Ethernet address that a guest has found by itself. For others its
+    // peer's has to be asked for.
+    virtual bool knows(const Mac& /*target*/) const noexcept { return true; }
 };
 
 } // namespace vrdma::wire

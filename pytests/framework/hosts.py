@@ -88,7 +88,13 @@ class Hosts(Native):
     def up(self) -> None:
         self._network.up()
         for name in self.addresses:
-            self._start_mediator([name], UPLINK, BINDING, self._within(name))
+            self._start_mediator([name], self._uplink(name), self._binding(name), self._within(name))
+
+    def _uplink(self, _name: str) -> str:
+        return UPLINK
+
+    def _binding(self, _name: str) -> str:
+        return BINDING
 
     def _within(self, name: str) -> tuple[str, ...]:
         return "ip", "netns", "exec", self._network.namespaces[name]

@@ -202,9 +202,70 @@ TEST(Config, ErrorsOfUplinksNameTheKey) {
     EXPECT_EQ(error("[[uplink]]\ninterface = \"eth0\"\nname = \"wan\""),
               "uplink: two are by 'eth0'");
     EXPECT_EQ(error("[types.large]\nuplink = \"wan\""),
-              "types.large.uplink: there is no [[uplink]] of the name 'wan'");
+              "types.large.uplink: there is no [[uplink]] or [[fabric]] of the name 'wan'");
     EXPECT_EQ(error("[[vfio_user]]\nname = \"a\"\nuplink = \"wan\""),
-              "vfio_user[0].uplink: there is no [[uplink]] of the name 'wan'");
+              "vfio_user[0].uplink: there is no [[uplink]] or [[fabric]] of the name 'wan'");
+}
+
+constexpr char fabric_of_two[] = R"(
+    [[fabric]]
+    name = "wan"
+    host = "alpha"
+    listen = "10.0.0.1:7471"
+    key_file = "/etc/vrdma/fabric.key"
+    [[fabric.peer]]
+    name = "beta"
+    address = "[fd00::2]:7471"
+    gids = ["10.0.0.2", "fd00::2"]
+    [[fabric.peer]]
+    name = "gamma"
+    address = "10.0.0.3:7471"
+    key_file = "/etc/vrdma/gamma.key"
+)";
+
+TEST(Config, Fabrics) {
+    const auto config =
+        parse_config(std::string{fabric_of_two} + "[types.small]\nuplink = \"wan\"\n");
+    ASSERT_TRUE(config) << config.error();
+    ASSERT_EQ(config->fabrics.size(), 1u);
+    const Fabric& fabric = config->fabrics[0];
+    EXPECT_EQ(fabric.host, "alpha");
+    EXPECT_EQ(fabric.provider, "tcp");
+    EXPECT_EQ(fabric.listen.service, "7471");
+    ASSERT_EQ(fabric.peers.size(), 2u);
+    EXPECT_EQ(fabric.peers[0].address.host, "fd00::2");
+    EXPECT_EQ(fabric.peers[0].key_file, "/etc/vrdma/fabric.key");
+    ASSERT_EQ(fabric.peers[0].gids.size(), 2u);
+    EXPECT_EQ(fabric.peers[0].gids[0][15], 2) << "IPv4-mapped";
+    EXPECT_EQ(fabric.peers[1].key_file, "/etc/vrdma/gamma.key");
+    EXPECT_EQ(config->types[0].uplink, "wan");
+}
+
+TEST(Config, ErrorsOfFabricsNameTheKey) {
+    const auto error = [](const std::string& lines) { return error_of(fabric_of_two + lines); };
+    const std::string no_address =
+        ": an address and a port such as 10.0.0.1:7471 or [fd00::1]:7471 are wanted";
+    EXPECT_EQ(error_of("[[fabric]]"), "fabric[0].name: a name such as wan is wanted");
+    EXPECT_EQ(error_of("[[fabric]]\nname = \"wan\""), "fabric[0].listen" + no_address);
+    for (const char* const address :
+         {"10.0.0.1", "10.0.0.1:", "example.net:1", "fd00::1:7471", "10.0.0.1:http", ":1"}) {
+        EXPECT_EQ(error_of(std::string{"[[fabric]]\nname = \"wan\"\nlisten = \""} + address + "\""),
+                  "fabric[0].listen" + no_address)
+            << address;
+    }
+    EXPECT_EQ(error("gids = [1]"), "fabric[0].peer[1].gids: an array of strings is wanted");
+    EXPECT_EQ(error("gids = [\"10.0.0.0/8\"]"),
+              "fabric[0].peer[1].gids: addresses such as 10.0.0.5 are wanted");
+    EXPECT_EQ(error("gids = [\"10.0.0.2\"]"),
+              "fabric[0].peer: 'gamma' has an address that another has");
+    const std::string peer = "[[fabric.peer]]\naddress = \"10.0.0.4:1\"\n";
+    EXPECT_EQ(error(peer), "fabric[0].peer[2].name: a name such as host-1.example.net is wanted");
+    EXPECT_EQ(error(peer + "name = \"alpha\""), "fabric[0].peer: two hosts are named 'alpha'");
+    EXPECT_EQ(error("[[fabric]]\nname = \"wan\"\nlisten = \"10.0.0.1:1\""),
+              "fabric: two uplinks are named 'wan'");
+    EXPECT_EQ(error_of("[[fabric]]\nname = \"wan\"\nlisten = \"10.0.0.1:1\"\n[[fabric.peer]]\n"
+                       "name = \"b\"\naddress = \"10.0.0.2:1\""),
+              "fabric[0].peer[0].key_file: a file is wanted, here or for all");
 }
 
 TEST(Config, TheInstalledFileIsValidAndSaysTheDefaults) {

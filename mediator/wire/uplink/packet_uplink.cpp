@@ -52,7 +52,7 @@ std::size_t PacketUplink::frame_size() const noexcept {
     return frame_size_of(link ? link->mtu : first_mtu_);
 }
 
-std::span<std::byte> PacketUplink::prepare() noexcept {
+std::span<std::byte> PacketUplink::prepare(const Mac& /*target*/) noexcept {
     if (batch_.full()) {
         flush();
     }

@@ -23,7 +23,7 @@ class PacketUplink final : public Uplink {
   public:
     static Result<std::unique_ptr<PacketUplink>> create(const std::string& interface);
 
-    std::span<std::byte> prepare() noexcept override;
+    std::span<std::byte> prepare(const Mac& target) noexcept override;
     void commit(std::size_t bytes) noexcept override { batch_.commit(bytes); }
     void flush() noexcept override;
     std::span<const std::byte> receive() noexcept override { return ring_.receive(); }

@@ -62,7 +62,7 @@ void Port::set_link(bool up) noexcept {
 
 std::optional<Draft> Port::draft(const wire::Path& path, std::uint8_t opcode,
                                  std::size_t payload_bytes) noexcept {
-    const std::span frame = uplink_->prepare();
+    const std::span frame = uplink_->prepare(path.target_mac);
     const std::size_t header = wire::header_size(path, opcode);
     if (frame.size() < header + payload_bytes + wire::trailer_size(payload_bytes)) {
         return std::nullopt;
@@ -106,7 +106,7 @@ void Port::forget(Connection& c) noexcept {
 }
 
 bool Port::find_target(wire::Path& path) noexcept {
-    if (path.target_mac != wire::Mac{}) {
+    if (path.target_mac != wire::Mac{} && uplink_->knows(path.target_mac)) {
         return true;
     }
     const auto found = neighbours_.find(path.target);
@@ -178,18 +178,45 @@ bool Port::answer_some() noexcept {
     const std::size_t turns = answers_.size();
     for (std::size_t i = 0; i < turns; ++i) {
         Connection* const c = answers_.pop_front();
-        if (c != nullptr && answer(*c)) {
+        if (c == nullptr || !answer(*c)) {
+            continue;
+        }
+        if (has_room(*c)) {
             answer_soon(*c);
+        } else {
+            await_room(*c);
         }
     }
     return turns != 0;
 }
 
+bool Port::has_room(const Connection& c) const noexcept {
+    return !uplink_->prepare(c.path.target_mac).empty();
+}
+
+// What one waits for may not be what another waits for.
 void Port::offer_room() noexcept {
-    while (!awaits_room_.empty() && !uplink_->prepare().empty()) {
+    constexpr std::size_t most = 16; // before others have their turn
+    for (std::size_t i = std::min(most, awaits_room_.size()); i > 0; --i) {
         Connection& c = *awaits_room_.pop_front();
-        engine_.scheduler().wake(c.qp);
+        if (has_room(c)) {
+            engine_.scheduler().wake(c.qp);
+            answer_soon(c);
+        } else {
+            await_room(c);
+        }
     }
+}
+
+bool Port::pending() const noexcept {
+    if (!uplink_->receive().empty() || !answers_.empty()) {
+        return true;
+    }
+    const Connection* c = awaits_room_.front();
+    while (c != nullptr && uplink_->wakes_for_room() && !has_room(*c)) {
+        c = awaits_room_.after(*c);
+    }
+    return c != nullptr;
 }
 
 void Port::expire(Clock::time_point now) noexcept {

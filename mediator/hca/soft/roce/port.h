@@ -83,13 +83,12 @@ class Port {
     void expire(Clock::time_point now) noexcept;
     const Timers<Connection>& timers() const noexcept { return timers_; }
     // Packets have arrived, or wait to leave.
-    bool pending() const noexcept {
-        return !uplink_->receive().empty() || !answers_.empty() || !awaits_room_.empty();
-    }
+    bool pending() const noexcept;
 
   private:
     bool receive_some() noexcept;
     bool answer_some() noexcept;
+    bool has_room(const Connection& connection) const noexcept;
     void offer_room() noexcept;
     void take(std::span<const std::byte> frame) noexcept;
     void dispatch(const wire::Packet& packet) noexcept;

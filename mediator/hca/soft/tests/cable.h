@@ -44,7 +44,7 @@ class Cable::End : public wire::Uplink {
   public:
     End(std::shared_ptr<Cable> cable, unsigned side) : cable_{std::move(cable)}, side_{side} {}
 
-    std::span<std::byte> prepare() noexcept override {
+    std::span<std::byte> prepare(const wire::Mac& /*target*/) noexcept override {
         draft_.resize(Cable::frame_size);
         return draft_;
     }

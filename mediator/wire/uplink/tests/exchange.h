@@ -19,7 +19,7 @@
 namespace vrdma::wire {
 
 inline void commit(Uplink& uplink, const Frame& frame) {
-    const auto room = uplink.prepare();
+    const auto room = uplink.prepare({});
     ASSERT_GE(room.size(), frame.size());
     std::memcpy(room.data(), frame.data(), frame.size());
     uplink.commit(frame.size());

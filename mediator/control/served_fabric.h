@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A fabric of the soft HCA, and what the control thread does for it: it knows which peer has an
+// address, and keeps the connections.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "mediator/base/event_loop.h"
+#include "mediator/control/config.h"
+#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/wire/fabric/links.h"
+
+namespace vrdma::control {
+
+class ServedFabric final : public hca::soft::AddressKeeper {
+  public:
+    // The HCA has it from now on; its slices that are bound to it do not outlive what is returned.
+    // The error is for people.
+    static tl::expected<std::unique_ptr<ServedFabric>, std::string> open(const Fabric& fabric,
+                                                                         hca::soft::SoftHca& hca,
+                                                                         EventLoop& loop);
+
+    const std::string& name() const { return name_; }
+    const wire::Mac& mac() const { return mac_; } // of devices that have none of their own
+
+    // An address of a device here must not be a peer's.
+    Result<> add(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
+    void remove(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
+
+  private:
+    ServedFabric(const Fabric& fabric, hca::soft::SoftHca& hca);
+
+    Result<> serve(wire::fabric::LinkOptions options, EventLoop& loop);
+    void answer_unknown();
+
+    const std::string name_;
+    const wire::Mac mac_;
+    hca::soft::SoftHca& hca_;
+    std::map<wire::Gid, unsigned> owners_; // peers by their addresses
+    std::unique_ptr<wire::fabric::Links> links_;
+    EventLoop::Watch unknown_;
+};
+
+} // namespace vrdma::control

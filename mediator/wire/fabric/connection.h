@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A connection to a peer: frames in and out of messages of libfabric. It has a domain, queues and
+// buffers of its own, so that whose turn it is (the control thread's until both sides know each
+// other, the poller's then) shares nothing with any other, and what waits for a slow peer is
+// bounded here. One thread uses it at a time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "mediator/wire/fabric/message.h"
+#include "mediator/wire/fabric/provider.h"
+
+namespace vrdma::wire::fabric {
+
+class Connection {
+  public:
+    static constexpr std::size_t messages = 8; // each way
+
+    // Begins to; what comes of it is an event.
+    static Result<std::unique_ptr<Connection>> connect(Info to);
+    static Result<std::unique_ptr<Connection>> accept(SharedFabric fabric, Info request);
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+    ~Connection() = default;
+
+    // Until it is connected.
+    enum class Event : std::uint8_t { none, connected, failed };
+    int event_fd() const noexcept { return events_.fd(); }
+    Event next_event() noexcept;
+
+    // Room for the next frame; nothing while the peer takes no more.
+    std::span<std::byte> prepare() noexcept;
+    void commit(std::size_t bytes) noexcept { writer_.commit(bytes); }
+    // Sends what was committed, or that we live.
+    void flush() noexcept;
+    void say_alive() noexcept;
+
+    // What poll() has found; valid until release().
+    std::span<std::byte> receive() noexcept;
+    void release() noexcept { frame_ = {}; }
+    // Looks for messages, and for room. Returns whether there was anything.
+    bool poll() noexcept;
+    // Nothing has come since poll(); if anything does, the fd tells.
+    bool quiet() const noexcept;
+    int fd() const noexcept { return fd_; }
+
+    // receive() would yield something.
+    bool has_arrived() const noexcept { return read_ != nullptr || arrived_count_ != 0; }
+
+    // It is of no use any more.
+    bool failed() const noexcept { return failed_; }
+    void fail() noexcept { failed_ = true; }
+    // Messages that have come.
+    std::uint64_t heard() const noexcept { return heard_; }
+
+    std::vector<Gid> gids;      // addresses that the peer may speak for, in order
+    Connection* next = nullptr; // of those handed back
+
+  private:
+    struct Message {
+        std::array<std::byte, message_size> bytes;
+    };
+    // What libfabric names in a completion.
+    struct Buffer {
+        Message* message = nullptr;
+        bool sends = false;
+        fi_context context{};
+    };
+
+    Connection(Info info, EventQueue events) : info_{std::move(info)}, events_{std::move(events)} {}
+
+    static Result<std::unique_ptr<Connection>> make(SharedFabric fabric, Info info);
+    long open_queue() noexcept;
+    long open_endpoint() noexcept;
+    long register_memory() noexcept;
+    bool post_receive(Buffer& buffer) noexcept;
+    bool send(Buffer& buffer, std::size_t bytes) noexcept;
+    void complete(const fi_cq_msg_entry& entry) noexcept;
+    void* descriptor() const noexcept { return region_ ? ::fi_mr_desc(region_.get()) : nullptr; }
+
+    // Closed in the reverse order, which is the one that libfabric wants.
+    Info info_;
+    EventQueue events_;
+    Fid<fid_domain> domain_;
+    std::unique_ptr<std::array<Message, 2 * messages>> memory_;
+    Fid<fid_mr> region_;
+    Fid<fid_cq> queue_;
+    Fid<fid_ep> endpoint_;
+    int fd_ = -1;
+
+    std::array<Buffer, 2 * messages> buffers_;
+    std::array<Buffer*, messages> free_{}; // to send
+    std::size_t free_count_ = 0;
+    Buffer* open_ = nullptr; // what writer_ fills
+    MessageWriter writer_;
+
+    struct Arrived {
+        Buffer* buffer = nullptr;
+        std::size_t size = 0;
+    };
+    std::array<Arrived, messages> arrived_{}; // a ring
+    std::size_t arrived_first_ = 0;
+    std::size_t arrived_count_ = 0;
+    Buffer* read_ = nullptr; // what reader_ reads
+    MessageReader reader_;
+    std::span<std::byte> frame_;
+
+    std::uint64_t heard_ = 0;
+    bool failed_ = false;
+};
+
+} // namespace vrdma::wire::fabric

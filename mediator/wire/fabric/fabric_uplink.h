@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The uplink of hosts without RoCE between them: a switch whose cables are connections of
+// libfabric. A peer has a MAC of ours, which the control thread gives to whoever looks for an
+// address of that peer, so a frame's destination says whose it is. What is for no peer that is
+// connected is lost. A peer that takes no more is waited for, which is nobody else's concern.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "mediator/base/unique_fd.h"
+#include "mediator/wire/fabric/handover.h"
+#include "mediator/wire/uplink.h"
+
+namespace vrdma::wire::fabric {
+
+// Locally administered: 02:76:64, and the peer's number.
+Mac mac_of(unsigned peer) noexcept;
+
+class FabricUplink final : public Uplink {
+  public:
+    static Result<std::unique_ptr<FabricUplink>> create(std::shared_ptr<Handover> handover);
+    FabricUplink(const FabricUplink&) = delete;
+    FabricUplink& operator=(const FabricUplink&) = delete;
+    ~FabricUplink() override;
+
+    std::span<std::byte> prepare(const Mac& target) noexcept override;
+    void commit(std::size_t bytes) noexcept override;
+    void flush() noexcept override;
+    std::span<const std::byte> receive() noexcept override;
+    void release() noexcept override;
+    int fd() const noexcept override { return epoll_.get(); }
+    void woken() noexcept override {}
+    std::size_t frame_size() const noexcept override { return max_frame_size; }
+    bool knows(const Mac& target) const noexcept override;
+    bool wakes_for_room() const noexcept override { return true; }
+
+  private:
+    struct Peer {
+        std::unique_ptr<Connection> connection;
+        std::optional<Gid> last; // whom it last spoke for
+        bool unflushed = false;
+        bool arrived = false;
+        bool again = false;
+    };
+
+    FabricUplink(std::shared_ptr<Handover> handover, UniqueFd epoll);
+
+    Connection* connected(unsigned peer) noexcept;
+    std::span<std::byte> room_for(unsigned peer) noexcept;
+    void look() noexcept;
+    void look_at(unsigned peer) noexcept;
+    void adopt(unsigned peer, Handover::News news) noexcept;
+    void part(unsigned peer) noexcept;
+    bool admits(Peer& peer, std::span<std::byte> frame) noexcept;
+    void notice_arrived(unsigned peer) noexcept;
+    void copy_to_all(std::size_t bytes) noexcept;
+
+    std::shared_ptr<Handover> handover_;
+    UniqueFd epoll_;
+    std::vector<Peer> peers_;
+    unsigned count_ = 0; // of peers_ that ever had a connection: one more than the highest number
+    // Peers that have something to be flushed, to be received, or to be looked at although no fd
+    // says so. With room for all.
+    std::vector<unsigned> unflushed_;
+    std::vector<unsigned> arrived_;
+    std::vector<unsigned> again_;
+    std::vector<unsigned> looking_at_;
+
+    std::optional<unsigned> sends_to_; // whom the frame that was prepared is for
+    bool sends_to_all_ = false;
+    std::span<const std::byte> received_; // what receive() has yielded
+    unsigned received_from_ = 0;
+    struct alignas(64) Frame {
+        std::array<std::byte, max_frame_size> bytes;
+    };
+    std::unique_ptr<Frame> lost_; // for what goes nowhere, or to all
+};
+
+} // namespace vrdma::wire::fabric

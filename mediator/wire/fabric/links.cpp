@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/wire/fabric/links.h"
+
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace vrdma::wire::fabric {
+
+Result<std::unique_ptr<Links>> Links::create(LinkOptions options, EventLoop& loop,
+                                             std::shared_ptr<Handover> handover) {
+    auto listener = Listener::listen(options.provider, options.listen);
+    if (!listener) {
+        return vrdma::fail(listener.error());
+    }
+    std::unique_ptr<Links> links{
+        new Links{std::move(options), loop, std::move(handover), std::move(*listener)}};
+    if (const auto started = links->start(); !started) {
+        return vrdma::fail(started.error());
+    }
+    return links;
+}
+
+Links::Links(LinkOptions options, EventLoop& loop, std::shared_ptr<Handover> handover,
+             std::unique_ptr<Listener> listener)
+    : options_{std::move(options)},
+      loop_{loop},
+      handover_{std::move(handover)},
+      listener_{std::move(listener)},
+      log_{"fabric " + options_.name},
+      peers_(options_.peers.size()) {
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+        peers_[i].connects = options_.host < options_.peers[i].name;
+    }
+}
+
+Result<> Links::start() {
+    timer_ = UniqueFd{::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
+    const long nanoseconds = std::chrono::nanoseconds{tick}.count();
+    const itimerspec often{{0, nanoseconds}, {0, nanoseconds}};
+    if (!timer_ || ::timerfd_settime(timer_.get(), 0, &often, nullptr) != 0) {
+        return fail_errno();
+    }
+    auto ticks = loop_.watch(timer_.get(), [this](std::uint32_t) {
+        std::uint64_t count = 0;
+        (void)::read(timer_.get(), &count, sizeof(count));
+        look(Clock::now());
+    });
+    auto requests = loop_.watch(listener_->fd(), [this](std::uint32_t) { accept_all(); });
+    auto returned = loop_.watch(handover_->returned_fd(), [this](std::uint32_t) { collect(); });
+    if (!ticks || !requests || !returned) {
+        return fail_errno();
+    }
+    ticks_ = std::move(*ticks);
+    requests_ = std::move(*requests);
+    returned_ = std::move(*returned);
+    return {};
+}
+
+void Links::accept_all() {
+    constexpr int most = 16; // before others have their turn
+    for (int i = 0; i < most; ++i) {
+        Info request = listener_->next();
+        if (request == nullptr) {
+            return;
+        }
+        accept(std::move(request));
+    }
+}
+
+void Links::accept(Info request) {
+    const auto strangers = std::ranges::count_if(
+        attempts_, [](const Attempt& attempt) { return !attempt.peer.has_value(); });
+    const std::string address = describe_address(request->dest_addr, request->dest_addrlen);
+    if (strangers >= static_cast<std::ptrdiff_t>(max_strangers)) {
+        log_.warn("{} is refused: too many connect at once", address);
+        listener_->refuse(std::move(request));
+        return;
+    }
+    auto connection = Connection::accept(listener_->fabric(), std::move(request));
+    Result<> begun;
+    if (connection) {
+        begun = begin({std::move(*connection),
+                       Handshake::accept(options_.host,
+                                         [this](const std::string& name) { return key_of(name); }),
+                       address,
+                       Clock::now() + handshake_limit,
+                       std::nullopt,
+                       {},
+                       {}});
+    }
+    if (!connection || !begun) {
+        log_.warn("{} cannot be accepted: {}", address,
+                  describe(!connection ? connection.error() : begun.error()));
+    }
+}
+
+void Links::connect(unsigned number) {
+    const PeerOptions& peer = options_.peers[number];
+    auto info = info_to(options_.provider, peer.address);
+    auto connection = info ? Connection::connect(std::move(*info))
+                           : Result<std::unique_ptr<Connection>>{vrdma::fail(info.error())};
+    peers_[number].trying = true; // begin() may end it
+    Result<> begun;
+    if (connection) {
+        begun = begin({std::move(*connection),
+                       Handshake::connect(options_.host, peer.name, peer.key),
+                       peer.address.host + " port " + peer.address.service,
+                       Clock::now() + handshake_limit,
+                       number,
+                       {},
+                       {}});
+    }
+    if (!connection || !begun) {
+        log_.debug("no connection to {}: {}", peer.name,
+                   describe(!connection ? connection.error() : begun.error()));
+        peers_[number].trying = false;
+        retry_later(number);
+    }
+}
+
+Result<> Links::begin(Attempt attempt) {
+    const auto added = attempts_.insert(attempts_.end(), std::move(attempt));
+    auto events = loop_.watch(added->connection->event_fd(),
+                              [this, added](std::uint32_t) { hear_event(added); });
+    auto messages = loop_.watch(added->connection->fd(),
+                                [this, added](std::uint32_t) { hear_messages(added); });
+    if (!events || !messages) {
+        attempts_.erase(added);
+        return vrdma::fail(std::errc::io_error);
+    }
+    added->events = std::move(*events);
+    added->messages = std::move(*messages);
+    hear_event(added); // which begins it
+    return {};
+}
+
+void Links::hear_event(Attempts::iterator attempt) {
+    switch (attempt->connection->next_event()) {
+        case Connection::Event::none:
+            return;
+        case Connection::Event::failed:
+            return fail(attempt, "the connection broke");
+        case Connection::Event::connected:
+            if (attempt->peer) {
+                say(*attempt->connection, attempt->handshake.hello());
+            }
+            return hear_messages(attempt);
+    }
+}
+
+void Links::hear_messages(Attempts::iterator attempt) {
+    constexpr int most = 16; // the peer says two things at most
+    Connection& connection = *attempt->connection;
+    for (int i = 0; i < most; ++i) {
+        const bool quiet = !connection.poll() && connection.quiet();
+        if (const auto frame = connection.receive(); !frame.empty()) {
+            if (!hear_frame(attempt, frame)) {
+                return;
+            }
+            continue;
+        }
+        if (connection.failed()) {
+            return fail(attempt, "the connection broke");
+        }
+        if (quiet) {
+            return;
+        }
+    }
+}
+
+bool Links::hear_frame(Attempts::iterator attempt, std::span<const std::byte> frame) {
+    const auto answer = attempt->handshake.receive(frame);
+    attempt->connection->release();
+    if (!answer.empty()) {
+        say(*attempt->connection, answer);
+    }
+    switch (attempt->handshake.state()) {
+        case Handshake::State::open:
+            return true;
+        case Handshake::State::refused:
+            fail(attempt, attempt->handshake.why());
+            return false;
+        case Handshake::State::done:
+            succeed(attempt);
+            return false;
+    }
+    return false;
+}
+
+void Links::say(Connection& connection, std::span<const std::byte> message) {
+    if (const auto room = connection.prepare(); room.size() >= message.size()) {
+        std::memcpy(room.data(), message.data(), message.size());
+        connection.commit(message.size());
+        connection.flush();
+    }
+}
+
+// Who cannot be reached is tried again and again, and not worth a warning each time.
+void Links::fail(Attempts::iterator attempt, const std::string& why) {
+    const std::string& name = attempt->handshake.peer();
+    if (attempt->handshake.state() == Handshake::State::refused) {
+        log_.warn("{} at {} is refused: it {}", name.empty() ? "somebody" : name, attempt->address,
+                  why);
+    } else {
+        log_.debug("no connection with {}: {}", attempt->address, why);
+    }
+    if (attempt->peer) {
+        peers_[*attempt->peer].trying = false;
+        retry_later(*attempt->peer);
+    }
+    attempts_.erase(attempt);
+}
+
+void Links::succeed(Attempts::iterator attempt) {
+    const std::optional<unsigned> number = find(attempt->handshake.peer());
+    std::unique_ptr<Connection> connection = std::move(attempt->connection);
+    const std::string address = attempt->address;
+    // The poller's fds are nobody else's to watch.
+    attempts_.erase(attempt);
+    Peer& peer = peers_[*number];
+    peer.trying = false;
+    peer.pause = first_pause;
+    peer.up = true;
+    peer.heard = 0;
+    peer.last_heard = peer.said_alive = Clock::now();
+    connection->gids = options_.peers[*number].gids;
+    handover_->offer(*number, std::move(connection));
+    log_.info("connected with {} at {}", options_.peers[*number].name, address);
+}
+
+void Links::retry_later(unsigned number) {
+    Peer& peer = peers_[number];
+    peer.next_try = Clock::now() + peer.pause;
+    peer.pause = std::min<Clock::duration>(2 * peer.pause, longest_pause);
+}
+
+void Links::collect() {
+    handover_->collect();
+    for (unsigned number = 0; number < peers_.size(); ++number) {
+        Peer& peer = peers_[number];
+        if (peer.up && !handover_->has(number)) {
+            peer.up = false;
+            log_.warn("the connection with {} broke", options_.peers[number].name);
+            look_at(number, Clock::now());
+        }
+    }
+}
+
+void Links::look(Clock::time_point now) {
+    for (unsigned number = 0; number < peers_.size(); ++number) {
+        look_at(number, now);
+    }
+    for (auto next = attempts_.begin(); next != attempts_.end();) {
+        const auto attempt = next++;
+        if (now >= attempt->limit) {
+            fail(attempt, "it took too long");
+        }
+    }
+}
+
+void Links::look_at(unsigned number, Clock::time_point now) {
+    Peer& peer = peers_[number];
+    if (!peer.up) {
+        if (peer.connects && !peer.trying && now >= peer.next_try) {
+            connect(number);
+        }
+        return;
+    }
+    if (const std::uint64_t heard = handover_->heard(number); heard != peer.heard) {
+        peer.heard = heard;
+        peer.last_heard = now;
+    }
+    if (now - peer.last_heard >= silence_limit) {
+        peer.last_heard = now; // not to be told again before it is done
+        log_.warn("nothing is heard from {}", options_.peers[number].name);
+        handover_->withdraw(number);
+    } else if (now - peer.said_alive >= alive_every) {
+        peer.said_alive = now;
+        handover_->say_alive(number);
+    }
+}
+
+std::optional<unsigned> Links::find(const std::string& name) const {
+    const auto found = std::ranges::find(options_.peers, name, &PeerOptions::name);
+    if (found == options_.peers.end()) {
+        return std::nullopt;
+    }
+    return static_cast<unsigned>(found - options_.peers.begin());
+}
+
+// Of those that connect to us.
+const Key* Links::key_of(const std::string& name) const {
+    const auto number = find(name);
+    return number && !peers_[*number].connects ? &options_.peers[*number].key : nullptr;
+}
+
+} // namespace vrdma::wire::fabric

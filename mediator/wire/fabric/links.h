@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The control thread's part of a fabric: it listens, connects, makes sure of who is there, hands
+// connections to the poller, and makes new ones when they break. Of two hosts that one connects
+// whose name comes first. A stranger is refused, and logged.
+#pragma once
+
+#include <chrono>
+#include <list>
+#include <string>
+#include <vector>
+
+#include "mediator/base/event_loop.h"
+#include "mediator/base/log.h"
+#include "mediator/wire/fabric/handover.h"
+#include "mediator/wire/fabric/handshake.h"
+
+namespace vrdma::wire::fabric {
+
+struct PeerOptions {
+    std::string name;
+    Address address;
+    Key key;
+    std::vector<Gid> gids;
+};
+
+struct LinkOptions {
+    std::string name; // for the log
+    std::string host; // what the others call us
+    Address listen;
+    std::string provider;
+    std::vector<PeerOptions> peers; // at most Handover::max_peers
+};
+
+class Links {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    static constexpr std::chrono::milliseconds tick{100};
+    static constexpr std::chrono::milliseconds first_pause{100}; // between attempts, doubled
+    static constexpr std::chrono::milliseconds longest_pause{2000};
+    static constexpr std::chrono::seconds handshake_limit{5};
+    static constexpr std::chrono::seconds alive_every{1};
+    static constexpr std::chrono::seconds silence_limit{5};
+    static constexpr std::size_t max_strangers = 32; // who have connected and not said who they are
+
+    static Result<std::unique_ptr<Links>> create(LinkOptions options, EventLoop& loop,
+                                                 std::shared_ptr<Handover> handover);
+    Links(const Links&) = delete;
+    Links& operator=(const Links&) = delete;
+    ~Links() = default;
+
+  private:
+    struct Peer {
+        bool connects = false; // we do, not it
+        bool trying = false;
+        Clock::time_point next_try;
+        Clock::duration pause = first_pause;
+        Clock::time_point said_alive;
+        std::uint64_t heard = 0;
+        Clock::time_point last_heard;
+        bool up = false;
+    };
+    // A connection whose sides do not know each other yet.
+    struct Attempt {
+        std::unique_ptr<Connection> connection;
+        Handshake handshake;
+        std::string address;
+        Clock::time_point limit;
+        std::optional<unsigned> peer; // of those that we connect to
+        EventLoop::Watch events;
+        EventLoop::Watch messages;
+    };
+    using Attempts = std::list<Attempt>;
+
+    Links(LinkOptions options, EventLoop& loop, std::shared_ptr<Handover> handover,
+          std::unique_ptr<Listener> listener);
+
+    Result<> start();
+    void accept_all();
+    void accept(Info request);
+    void connect(unsigned peer);
+    Result<> begin(Attempt attempt);
+    void hear_event(Attempts::iterator attempt);
+    void hear_messages(Attempts::iterator attempt);
+    // Returns whether the attempt is still there.
+    bool hear_frame(Attempts::iterator attempt, std::span<const std::byte> frame);
+    static void say(Connection& connection, std::span<const std::byte> message);
+    void fail(Attempts::iterator attempt, const std::string& why);
+    void succeed(Attempts::iterator attempt);
+    void retry_later(unsigned peer);
+    void collect();
+    void look(Clock::time_point now);
+    void look_at(unsigned peer, Clock::time_point now);
+    std::optional<unsigned> find(const std::string& name) const;
+    const Key* key_of(const std::string& name) const;
+
+    const LinkOptions options_;
+    EventLoop& loop_;
+    const std::shared_ptr<Handover> handover_;
+    const std::unique_ptr<Listener> listener_;
+    DeviceLog log_;
+    std::vector<Peer> peers_;
+    Attempts attempts_;
+    UniqueFd timer_;
+    EventLoop::Watch ticks_;
+    EventLoop::Watch requests_;
+    EventLoop::Watch returned_;
+};
+
+} // namespace vrdma::wire::fabric

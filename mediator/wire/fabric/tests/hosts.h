@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Hosts of a fabric over the loopback interface. Control threads and pollers are the test's thread.
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <net/ethernet.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+
+#include <cstring>
+#include <functional>
+
+#include "mediator/wire/bytes.h"
+#include "mediator/wire/fabric/fabric_uplink.h"
+#include "mediator/wire/fabric/links.h"
+#include "vrdma/roce.h"
+
+namespace vrdma::wire::fabric {
+
+using Frame = std::vector<std::byte>;
+
+// Nobody listens there.
+inline Address free_address() {
+    const UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    return {"127.0.0.1", std::to_string(ntohs(address.sin_port))};
+}
+
+inline Key key_of(std::uint8_t fill) {
+    return Key{std::vector<std::uint8_t>(Key::smallest, fill)};
+}
+
+// The hosts' own addresses: 10.0.0.n.
+inline Gid gid_of(std::uint8_t n) {
+    return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, n};
+}
+
+// As much of a packet of RoCE v2 as a switch looks at.
+inline Frame frame_from(std::uint8_t n, std::size_t size = 100, int fill = 0) {
+    Frame frame(size, static_cast<std::byte>(fill));
+    store(std::span{frame}, 12, htons(ETHERTYPE_IP));
+    vrdma_ipv4 header{};
+    const std::array<std::uint8_t, 4> source{10, 0, 0, n};
+    std::memcpy(header.source, source.data(), source.size());
+    store(std::span{frame}, 14, header);
+    return frame;
+}
+
+// One host: its poller's side and its control thread's.
+struct Host {
+    Host(LinkOptions options, EventLoop& loop)
+        : handover{*Handover::create()},
+          uplink{*FabricUplink::create(handover)},
+          links{*Links::create(std::move(options), loop, handover)} {}
+
+    bool has(unsigned peer) const { return handover->has(peer); }
+
+    // Whether there was room.
+    bool send(const Mac& to, const Frame& frame) const {
+        const auto room = uplink->prepare(to);
+        if (room.empty()) {
+            return false;
+        }
+        std::memcpy(room.data(), frame.data(), frame.size());
+        uplink->commit(frame.size());
+        uplink->flush();
+        return true;
+    }
+
+    // What has come, if the poller may look.
+    void poll() {
+        for (auto frame = uplink->receive(); !frame.empty(); frame = uplink->receive()) {
+            got.emplace_back(frame.begin(), frame.end());
+            uplink->release();
+        }
+    }
+
+    std::shared_ptr<Handover> handover;
+    std::unique_ptr<FabricUplink> uplink;
+    std::unique_ptr<Links> links;
+    std::vector<Frame> got;
+};
+
+class FabricTest : public testing::Test {
+  protected:
+    // Until that is so; all hosts that are named are polled.
+    void until(const std::function<bool()>& so, const std::vector<Host*>& polled) {
+        constexpr std::chrono::seconds most{60};
+        const auto end = Links::Clock::now() + most;
+        const UniqueFd timer{::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
+        const itimerspec often{{0, 1'000'000}, {0, 1'000'000}};
+        ::timerfd_settime(timer.get(), 0, &often, nullptr);
+        bool reached = false;
+        const auto watch = loop.watch(timer.get(), [&](std::uint32_t) {
+            std::uint64_t ticks = 0;
+            (void)::read(timer.get(), &ticks, sizeof(ticks));
+            for (Host* const host : polled) {
+                host->poll();
+            }
+            reached = so();
+            if (reached || Links::Clock::now() > end) {
+                loop.stop();
+            }
+        });
+        ASSERT_TRUE(loop.run());
+        ASSERT_TRUE(reached);
+    }
+
+    void pass(std::chrono::milliseconds time, const std::vector<Host*>& polled) {
+        const auto end = Links::Clock::now() + time;
+        until([&] { return Links::Clock::now() >= end; }, polled);
+    }
+
+    EventLoop loop;
+};
+
+} // namespace vrdma::wire::fabric

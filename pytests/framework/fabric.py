@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Two hosts whose vrdmads reach each other by libfabric's tcp provider: between them there is no RoCE."""
+
+import os
+import subprocess
+
+from .hosts import Hosts
+
+PORT = 7471
+FABRIC = """
+[[fabric]]
+name = "wan"
+host = "{host}"
+listen = "{host}:{port}"
+key_file = "{key}"
+[[fabric.peer]]
+name = "{peer}"
+address = "{peer}:{port}"
+gids = [{gids}]
+"""
+BINDING = """
+uplink = "wan"
+mac = "02:00:00:00:00:{number:02x}"
+"""
+
+
+class FabricHosts(Hosts):
+    """Hosts, and vrdmads, by their IPv4 addresses. A device has its host's."""
+
+    def up(self) -> None:
+        key = self.socket("fabric").with_suffix(".key")
+        key.touch(mode=0o600)
+        key.write_bytes(os.urandom(32))
+        self._key = key
+        super().up()
+
+    def _uplink(self, name: str) -> str:
+        (peer,) = (other for other in self.addresses if other != name)
+        gids = [*self.addresses[peer].values(), f"fe80::ff:fe00:{self._number(peer)}"]
+        return FABRIC.format(host=name, peer=peer, port=PORT, key=self._key, gids=", ".join(f'"{gid}"' for gid in gids))
+
+    def _binding(self, name: str) -> str:
+        return BINDING.format(number=self._number(name))
+
+    @staticmethod
+    def _number(name: str) -> int:
+        return int(name.rsplit(".", 1)[1])
+
+    def cut(self, name: str) -> int:
+        """Resets the connection, as a middlebox may. Returns how many there were."""
+        sockets = f"( sport = :{PORT} or dport = :{PORT} )"
+        killed = subprocess.run([*self._within(name), "ss", "-KtnH", "state", "established", sockets], check=True, text=True,
+                                stdout=subprocess.PIPE).stdout
+        return len(killed.splitlines())
+
+    def link(self, name: str, state: str) -> None:
+        """Turns the interface between the hosts up or down."""
+        subprocess.run([*self._within(name), "ip", "link", "set", "lan", state], check=True)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What becomes of messages when the connection of libfabric that carries them between two hosts breaks (--where fabric)."""
+
+import re
+import time
+
+import pytest
+
+from framework.connections import PINGS, rounds, rping, start_pair
+
+pytestmark = pytest.mark.fabric
+
+SEED = 7
+COUNT = 150
+PIECES = 4
+# 4.096 us * 2^14, 67 ms, and a few times.
+IMPATIENT = {"timeout": 14, "retry_cnt": 3}
+
+
+@pytest.fixture
+def first(lab) -> str:
+    """A host, whose end of the network is cut."""
+    return next(iter(lab.addresses))
+
+
+@pytest.fixture
+def roomy(connected):
+    """Two connected sides, which have the default budget: a second, seven times."""
+    return connected(options={"buffer": 1 << 18, "max_send_sge": PIECES, "max_recv_sge": PIECES}, min_rnr_timer=1)
+
+
+@pytest.fixture
+def transfer(roomy):
+    """Starts to send random messages, and gives what ends when all have come, and says what is wrong with them."""
+    left, right = roomy
+    receiving = right.qp.begin("receive_messages", right.recv_cq, right.mr, SEED, COUNT, PIECES)
+    sending = left.qp.begin("send_messages", left.send_cq, left.mr, SEED, COUNT, PIECES)
+
+    def end() -> str:
+        sending()
+        return receiving()
+
+    return end
+
+
+def test_mtu(device, guest0):
+    """Asks for the port's MTU; expects the largest that there is, whatever the interface's."""
+    assert re.search(r"active_mtu:\s+4096 ", guest0.run(f"ibv_devinfo -d {device}").stdout)
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_rping(guest0, guest1, family):
+    """Connects by IPv4 and IPv6; expects every round to succeed."""
+    assert rounds(*start_pair(guest0, guest1, *rping(guest0, family))) == PINGS
+
+
+def test_cut_and_restored(lab, first, transfer):
+    """Resets the connection again and again while 150 messages are sent; expects each to come once, as it was sent."""
+    cuts = 0
+    deadline = time.monotonic() + 60
+    while cuts < 3 and time.monotonic() < deadline:
+        cuts += lab.cut(first)
+        time.sleep(0.2)
+    assert transfer() == ""
+    assert cuts >= 3
+
+
+def test_link_down_for_a_while(lab, first, transfer):
+    """Turns the network off for a second and a half in the middle of a transfer; expects each message as it was sent."""
+    lab.link(first, "down")
+    time.sleep(1.5)
+    lab.link(first, "up")
+    assert transfer() == ""
+
+
+def test_budget_spent(lab, first, connected):
+    """Turns the network off for longer than a QP tries; expects its message to fail, and others to be sent afterwards."""
+    left, right = connected(**IMPATIENT)
+    right.receive()
+    lab.link(first, "down")
+    left.send()
+    statuses = left.sent(timeout=60)
+    lab.link(first, "up")
+    assert statuses == ["RETRY_EXC_ERR"]
+    deadline = time.monotonic() + 60
+    while True:  # TCP asks again less and less often
+        again, there = connected()
+        there.receive()
+        again.send()
+        if again.sent(timeout=60) == ["SUCCESS"]:
+            break
+        assert time.monotonic() < deadline
