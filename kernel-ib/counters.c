@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the device counts, twice: by its own names (hw_counters, "rdma statistic"), and as the
- * counters that InfiniBand's performance management knows of a port (counters), which ib_core asks
- * for by a MAD that never leaves the machine.
+ * What the device counts: by its own names (hw_counters, "rdma statistic"), as the counters that
+ * InfiniBand's performance management knows of a port (counters), which ib_core asks for by a MAD
+ * that never leaves the machine, and of a QP among its details ("rdma resource show qp -dd").
  */
 #include <rdma/ib_mad.h>
 #include <rdma/ib_pma.h>
+#include <rdma/restrack.h>
 
 #include "vrdma_ib.h"
 
+/* As mlx5 and rxe call them, if they have them. */
 static const struct rdma_stat_desc vrdma_counter_descs[] = {
 	[VRDMA_COUNTER_TX_BYTES].name = "tx_bytes",
 	[VRDMA_COUNTER_RX_BYTES].name = "rx_bytes",
@@ -16,20 +18,36 @@ static const struct rdma_stat_desc vrdma_counter_descs[] = {
 	[VRDMA_COUNTER_RX_MESSAGES].name = "rx_messages",
 	[VRDMA_COUNTER_DROPPED_MESSAGES].name = "dropped_messages",
 	[VRDMA_COUNTER_FLUSHED_WQES].name = "flushed_wqes",
-	[VRDMA_COUNTER_RNR_NAKS].name = "rnr_naks",
-	[VRDMA_COUNTER_ACK_TIMEOUTS].name = "ack_timeouts",
-	[VRDMA_COUNTER_RETRIES_EXCEEDED].name = "retries_exceeded",
-	[VRDMA_COUNTER_RNR_RETRIES_EXCEEDED].name = "rnr_retries_exceeded",
-	[VRDMA_COUNTER_REMOTE_ACCESS_ERRORS].name = "remote_access_errors",
-	[VRDMA_COUNTER_REMOTE_ERRORS].name = "remote_errors",
+	[VRDMA_COUNTER_RNR_NAKS].name = "rnr_nak_retry_err",
+	[VRDMA_COUNTER_ACK_TIMEOUTS].name = "local_ack_timeout_err",
+	[VRDMA_COUNTER_RETRIES_EXCEEDED].name = "retry_exceeded_err",
+	[VRDMA_COUNTER_RNR_RETRIES_EXCEEDED].name = "retry_rnr_exceeded_err",
+	[VRDMA_COUNTER_REMOTE_ACCESS_ERRORS].name = "req_remote_access_errors",
+	[VRDMA_COUNTER_REMOTE_OP_ERRORS].name = "req_remote_op_errors",
 	[VRDMA_COUNTER_LOCAL_ERRORS].name = "local_errors",
 	[VRDMA_COUNTER_REFUSED_REQUESTS].name = "refused_requests",
 	[VRDMA_COUNTER_CQ_OVERRUNS].name = "cq_overruns",
 	[VRDMA_COUNTER_TX_PACKETS].name = "tx_packets",
 	[VRDMA_COUNTER_RX_PACKETS].name = "rx_packets",
 	[VRDMA_COUNTER_RETRANSMITS].name = "retransmits",
-	[VRDMA_COUNTER_DUPLICATE_REQUESTS].name = "duplicate_requests",
+	[VRDMA_COUNTER_DUPLICATE_REQUESTS].name = "duplicate_request",
 	[VRDMA_COUNTER_OUT_OF_SEQUENCE].name = "out_of_sequence",
+	[VRDMA_COUNTER_SEQUENCE_NAKS].name = "packet_seq_err",
+	[VRDMA_COUNTER_IMPLIED_NAKS].name = "implied_nak_seq_err",
+	[VRDMA_COUNTER_REMOTE_INVALID_REQUESTS].name = "req_remote_invalid_request",
+	[VRDMA_COUNTER_SENT_SEQUENCE_NAKS].name = "send_seq_naks",
+	[VRDMA_COUNTER_SENT_RNR_NAKS].name = "send_rnr_err",
+	[VRDMA_COUNTER_SENT_ACCESS_NAKS].name = "resp_remote_access_errors",
+	[VRDMA_COUNTER_SENT_OP_NAKS].name = "resp_remote_op_errors",
+	[VRDMA_COUNTER_SENT_INVALID_NAKS].name = "resp_remote_invalid_request",
+	[VRDMA_COUNTER_BAD_ICRCS].name = "rx_icrc_encapsulated",
+	[VRDMA_COUNTER_MALFORMED_PACKETS].name = "rx_malformed",
+	[VRDMA_COUNTER_BAD_PKEYS].name = "rx_bad_pkey",
+	[VRDMA_COUNTER_WRONG_SOURCES].name = "rx_wrong_source",
+	[VRDMA_COUNTER_UNKNOWN_QPS].name = "rx_unknown_qp",
+	[VRDMA_COUNTER_WRONG_STATES].name = "rx_wrong_state",
+	[VRDMA_COUNTER_BAD_QKEYS].name = "rx_bad_qkey",
+	[VRDMA_COUNTER_STALE_RESPONSES].name = "rx_stale_responses",
 };
 
 static_assert(ARRAY_SIZE(vrdma_counter_descs) == VRDMA_NUM_COUNTERS);
@@ -47,12 +65,29 @@ int vrdma_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32
 
 	if (!port)
 		return -EINVAL;
-	err = vrdma_cmd_query_counters(to_vrdma_dev(ibdev), &counters);
+	err = vrdma_cmd_query_counters(to_vrdma_dev(ibdev), 0, &counters);
 	if (err)
 		return err;
 	for (i = 0; i < VRDMA_NUM_COUNTERS; i++)
 		stats->value[i] = le64_to_cpu(counters.value[i]);
 	return VRDMA_NUM_COUNTERS;
+}
+
+/* Of a QP what it has counted at all; returns false if there is no room. */
+bool vrdma_fill_qp_counters(struct sk_buff *msg, struct ib_qp *ibqp)
+{
+	struct vrdma_counters counters;
+	int i;
+
+	if (vrdma_cmd_query_counters(to_vrdma_dev(ibqp->device), ibqp->qp_num, &counters))
+		return true;
+	for (i = 0; i < VRDMA_NUM_COUNTERS; i++) {
+		u64 value = le64_to_cpu(counters.value[i]);
+
+		if (value && rdma_nl_put_driver_u64(msg, vrdma_counter_descs[i].name, value))
+			return false;
+	}
+	return true;
 }
 
 /* Data is counted in words of four bytes (IBA 16.1.4.1). */
@@ -105,7 +140,7 @@ int vrdma_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct
 	if (hdr->mgmt_class != IB_MGMT_CLASS_PERF_MGMT || hdr->method != IB_MGMT_METHOD_GET)
 		return IB_MAD_RESULT_SUCCESS;
 
-	if (vrdma_cmd_query_counters(to_vrdma_dev(ibdev), &counters))
+	if (vrdma_cmd_query_counters(to_vrdma_dev(ibdev), 0, &counters))
 		return IB_MAD_RESULT_FAILURE;
 
 	memset(answer, 0, sizeof(*out) - offsetof(struct ib_pma_mad, data));

@@ -45,7 +45,7 @@ def test_errors(connected, device, guest0, guest1):
     left.send("RDMA_WRITE", wr_id=1, target=[right.mr.addr, right.mr.rkey ^ 0x100])
     left.send("RDMA_WRITE", wr_id=2, target=right.target())
     assert left.sent(2) == ["REM_ACCESS_ERR", "WR_FLUSH_ERR"]
-    assert statistic(guest0, device)["remote_access_errors"] == before[0]["remote_access_errors"] + 1
+    assert statistic(guest0, device)["req_remote_access_errors"] == before[0]["req_remote_access_errors"] + 1
     assert statistic(guest0, device)["flushed_wqes"] == before[0]["flushed_wqes"] + 1
     assert statistic(guest1, device)["refused_requests"] == before[1]["refused_requests"] + 1
 
@@ -57,5 +57,5 @@ def test_no_receive(connected, device, guest0):
     left.send()
     assert left.sent() == ["RNR_RETRY_EXC_ERR"]
     after = statistic(guest0, device)
-    assert after["rnr_naks"] == before["rnr_naks"] + 2
-    assert after["rnr_retries_exceeded"] == before["rnr_retries_exceeded"] + 1
+    assert after["rnr_nak_retry_err"] == before["rnr_nak_retry_err"] + 2
+    assert after["retry_rnr_exceeded_err"] == before["retry_rnr_exceeded_err"] + 1

@@ -47,3 +47,15 @@ def test_summary_counts(open_device, device, guest0):
     assert counts() == {kind: number + 3 for kind, number in before.items()}
     opened.close()
     assert counts() == before
+
+
+def test_counters_of_a_queue_pair(connected, device, guest0):
+    """Sends three messages; expects the details of that queue pair to count them, and nothing that did not happen."""
+    left, right = connected()
+    for number in range(3):
+        right.receive(wr_id=number)
+        left.send(length=1000)
+    assert left.sent(3) == right.received(3) == ["SUCCESS"] * 3
+    (qp,) = [each for each in shown(guest0, device, "qp", left.device.session.pid) if each["lqpn"] == left.qp.num]
+    assert (int(str(qp["drv_tx_messages"]), 0), int(str(qp["drv_tx_bytes"]), 0)) == (3, 3000)
+    assert "drv_rnr_nak_retry_err" not in qp

@@ -96,7 +96,9 @@ static inline int vrdma_cmd_query_port(struct vrdma_dev *dev, struct vrdma_cpl_q
 	return 0;
 }
 
-static inline int vrdma_cmd_query_counters(struct vrdma_dev *dev, struct vrdma_counters *counters)
+/* Of a QP, or with QPN 0 of the whole function. */
+static inline int vrdma_cmd_query_counters(struct vrdma_dev *dev, __u32 qpn,
+					   struct vrdma_counters *counters)
 {
 	struct vrdma_admin_cmd cmd = {};
 	struct vrdma_admin_cpl cpl;
@@ -104,7 +106,8 @@ static inline int vrdma_cmd_query_counters(struct vrdma_dev *dev, struct vrdma_c
 	int err;
 
 	for (first = 0; first < VRDMA_NUM_COUNTERS; first += VRDMA_COUNTERS_A_REPLY) {
-		cmd.handle.handle = __cpu_to_le32(first);
+		cmd.query_counters.first = __cpu_to_le32(first);
+		cmd.query_counters.qpn = __cpu_to_le32(qpn);
 		err = vrdma_admin_exec(dev, VRDMA_ADMIN_QUERY_COUNTERS, &cmd, &cpl);
 		if (err)
 			return err;

@@ -439,6 +439,11 @@ struct vrdma_cmd_listen {
 	__le64 service_id;
 };
 
+struct vrdma_cmd_query_counters {
+	__le32 first; /* that the answer begins with */
+	__le32 qpn;   /* or 0: of the whole function */
+};
+
 struct vrdma_cmd_create_ah {
 	__le32 pd;
 	__le32 reserved;
@@ -475,6 +480,7 @@ struct vrdma_admin_cmd {
 		struct vrdma_cmd_modify_qp modify_qp;
 		struct vrdma_cmd_multicast multicast;
 		struct vrdma_cmd_listen listen;
+		struct vrdma_cmd_query_counters query_counters;
 		struct vrdma_cmd_create_ah create_ah;
 		struct vrdma_cmd_set_gid set_gid;
 		struct vrdma_cmd_map_pages map_pages;
@@ -552,9 +558,9 @@ struct vrdma_cpl_query_srq {
 };
 
 /*
- * QUERY_COUNTERS: what has happened since the function was enabled. A message counts where it was
- * sent and where it arrived, once each; the bytes of a READ or an atomic count as sent by the side
- * whose memory was read.
+ * QUERY_COUNTERS: what has happened since the function was enabled, or of a QP since it was made. A
+ * message counts where it was sent and where it arrived, once each; the bytes of a READ or an atomic
+ * count as sent by the side whose memory was read.
  */
 enum vrdma_counter {
 	VRDMA_COUNTER_TX_BYTES,
@@ -568,7 +574,7 @@ enum vrdma_counter {
 	VRDMA_COUNTER_RETRIES_EXCEEDED,	    /* WQEs that failed for the reason of the one above */
 	VRDMA_COUNTER_RNR_RETRIES_EXCEEDED,
 	VRDMA_COUNTER_REMOTE_ACCESS_ERRORS, /* WQEs that the peer's memory refused */
-	VRDMA_COUNTER_REMOTE_ERRORS,	    /* WQEs that failed at the peer for another reason */
+	VRDMA_COUNTER_REMOTE_OP_ERRORS,	    /* WQEs that the peer could not carry out */
 	VRDMA_COUNTER_LOCAL_ERRORS,	    /* WQEs, also receives, that were wrong themselves */
 	VRDMA_COUNTER_REFUSED_REQUESTS,	    /* of peers */
 	VRDMA_COUNTER_CQ_OVERRUNS,
@@ -578,6 +584,24 @@ enum vrdma_counter {
 	VRDMA_COUNTER_RETRANSMITS,	  /* of them, sent again */
 	VRDMA_COUNTER_DUPLICATE_REQUESTS, /* that came again */
 	VRDMA_COUNTER_OUT_OF_SEQUENCE,	  /* that came before one which was lost, or is late */
+	/* NAKs that came, beside RNR_NAKS, and those that went: */
+	VRDMA_COUNTER_SEQUENCE_NAKS,
+	VRDMA_COUNTER_IMPLIED_NAKS, /* a response shows that one before it was lost */
+	VRDMA_COUNTER_REMOTE_INVALID_REQUESTS, /* WQEs that the peer found wrong */
+	VRDMA_COUNTER_SENT_SEQUENCE_NAKS,
+	VRDMA_COUNTER_SENT_RNR_NAKS,
+	VRDMA_COUNTER_SENT_ACCESS_NAKS,
+	VRDMA_COUNTER_SENT_OP_NAKS,
+	VRDMA_COUNTER_SENT_INVALID_NAKS,
+	/* Packets that came and were dropped, the first three before their QPN was believed: */
+	VRDMA_COUNTER_BAD_ICRCS,
+	VRDMA_COUNTER_MALFORMED_PACKETS,
+	VRDMA_COUNTER_BAD_PKEYS,
+	VRDMA_COUNTER_WRONG_SOURCES, /* not from the QP's peer, or with an address of ours */
+	VRDMA_COUNTER_UNKNOWN_QPS,
+	VRDMA_COUNTER_WRONG_STATES, /* the QP is of another type, or takes no such packet now */
+	VRDMA_COUNTER_BAD_QKEYS,
+	VRDMA_COUNTER_STALE_RESPONSES, /* nobody waits for them any more */
 	VRDMA_NUM_COUNTERS,
 };
 
@@ -585,7 +609,6 @@ struct vrdma_counters {
 	__le64 value[VRDMA_NUM_COUNTERS];
 };
 
-/* The command names the first that its answer begins with. */
 #define VRDMA_COUNTERS_A_REPLY 15
 struct vrdma_cpl_query_counters {
 	__le64 value[VRDMA_COUNTERS_A_REPLY]; /* 0 beyond the last counter */

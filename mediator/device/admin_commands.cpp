@@ -70,12 +70,16 @@ Result<> query_port(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& c
 }
 
 Result<> query_counters(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
-    const std::uint32_t first = cmd.handle.handle;
-    if (first >= VRDMA_NUM_COUNTERS || cmd.handle.reserved != 0) {
+    const auto& [first, qpn] = cmd.query_counters;
+    if (first >= VRDMA_NUM_COUNTERS) {
         return fail(std::errc::invalid_argument);
     }
-    const vrdma_counters counters = objects.resources.slice.counters();
-    const std::span rest = std::span{counters.value}.subspan(first);
+    const auto counters = qpn == 0 ? Result<vrdma_counters>{objects.resources.slice.counters()}
+                                   : objects.qps.counters(Qpn{qpn});
+    if (!counters) {
+        return fail(counters.error());
+    }
+    const std::span rest = std::span{counters->value}.subspan(first);
     std::ranges::copy(rest.first(std::min<std::size_t>(rest.size(), VRDMA_COUNTERS_A_REPLY)),
                       std::begin(cpl.query_counters.value));
     return {};
@@ -309,7 +313,8 @@ constexpr auto commands = [] {
     table[VRDMA_ADMIN_DESTROY_SRQ] = {"destroy_srq", destroy_srq, handle};
     table[VRDMA_ADMIN_MAP_PAGES] = {"map_pages", map_pages, sizeof(vrdma_cmd_map_pages)};
     table[VRDMA_ADMIN_UNMAP_PAGES] = {"unmap_pages", unmap_pages, sizeof(vrdma_cmd_unmap_pages)};
-    table[VRDMA_ADMIN_QUERY_COUNTERS] = {"query_counters", query_counters, handle};
+    table[VRDMA_ADMIN_QUERY_COUNTERS] = {"query_counters", query_counters,
+                                         sizeof(vrdma_cmd_query_counters)};
     table[VRDMA_ADMIN_REREG_MR] = {"rereg_mr", rereg_mr, sizeof(vrdma_cmd_rereg_mr)};
     table[VRDMA_ADMIN_ALLOC_MW] = {"alloc_mw", alloc_mw, sizeof(vrdma_cmd_alloc_mw)};
     table[VRDMA_ADMIN_DEALLOC_MW] = {"dealloc_mw", dealloc_mw, handle};

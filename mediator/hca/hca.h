@@ -365,6 +365,8 @@ class Slice {
 
     // What its poller has counted since it was carved.
     virtual vrdma_counters counters() const = 0;
+    // Of one of its QPs, since that was made.
+    virtual Result<vrdma_counters> qp_counters(Qpn id) const = 0;
 
     // The device's clock, in ns. It goes on from another value only where a device is restored.
     virtual std::uint64_t clock() const = 0;

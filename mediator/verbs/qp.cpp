@@ -332,6 +332,13 @@ Result<vrdma_qp_attr> QpTable::query(Qpn id) const {
     return resources_.slice.query_qp(id);
 }
 
+Result<vrdma_counters> QpTable::counters(Qpn id) const {
+    if (table_.find(id) == nullptr) {
+        return fail(std::errc::invalid_argument);
+    }
+    return resources_.slice.qp_counters(id);
+}
+
 Result<> QpTable::destroy(Qpn id) {
     const Qp* qp = table_.find(id);
     if (qp == nullptr) {

@@ -60,6 +60,7 @@ class QpTable {
     Result<NewQp> create(const vrdma_cmd_create_qp& cmd);
     Result<> modify(const vrdma_cmd_modify_qp& cmd);
     Result<vrdma_qp_attr> query(Qpn id) const;
+    Result<vrdma_counters> counters(Qpn id) const;
     Result<> destroy(Qpn id);
     Qp* find(Qpn id) { return table_.find(id); }
 

@@ -127,7 +127,7 @@ class AdminCommandTest : public DeviceTest {
         return {
             {VRDMA_ADMIN_QUERY_DEVICE, {}, 0},
             {VRDMA_ADMIN_QUERY_PORT, {}, 0},
-            {VRDMA_ADMIN_QUERY_COUNTERS, {}, handle},
+            {VRDMA_ADMIN_QUERY_COUNTERS, {}, sizeof(vrdma_cmd_query_counters)},
             {VRDMA_ADMIN_CREATE_EQ, eq_command(), sizeof(vrdma_cmd_create_eq)},
             {VRDMA_ADMIN_ALLOC_UCONTEXT, {}, 0},
             {VRDMA_ADMIN_ALLOC_PD, {}, sizeof(vrdma_cmd_alloc_pd)},
@@ -314,6 +314,28 @@ TEST_F(AdminCommandTest, AQpHasItsDoorbellSlotAndItsState) {
     ASSERT_EQ(guest.run(VRDMA_ADMIN_MODIFY_QP, modify_command(made.create_qp.qpn)), 0);
     const auto cpl = guest.execute(VRDMA_ADMIN_QUERY_QP, handle_command(made.create_qp.qpn));
     EXPECT_EQ(cpl.query_qp.state, IBV_QPS_INIT);
+}
+
+// Ask for the counters of the device and of a QP, from the first on and from the last; then from
+// beyond it, and of a QP that there is not.
+TEST_F(AdminCommandTest, CountersAreTheDevicesOrAQps) {
+    constexpr std::uint32_t last = VRDMA_NUM_COUNTERS - 1;
+    hca.slice->counted.value[0] = 5;
+    hca.slice->counted_of_qp.value[0] = 3;
+    hca.slice->counted_of_qp.value[last] = 4;
+    const auto qpn =
+        static_cast<std::uint32_t>(guest.create(VRDMA_ADMIN_CREATE_QP, qp_command(pd, cq)));
+    const auto ask = [&](std::uint32_t first, std::uint32_t of) {
+        vrdma_admin_cmd cmd{};
+        cmd.query_counters = {.first = first, .qpn = of};
+        return guest.execute(VRDMA_ADMIN_QUERY_COUNTERS, cmd);
+    };
+    EXPECT_EQ(ask(0, 0).query_counters.value[0], 5u);
+    EXPECT_EQ(ask(0, qpn).query_counters.value[0], 3u);
+    EXPECT_EQ(ask(last, qpn).query_counters.value[0], 4u);
+    EXPECT_EQ(ask(last, qpn).query_counters.value[1], 0u);
+    EXPECT_EQ(ask(last + 1, 0).status, EINVAL);
+    EXPECT_EQ(ask(0, qpn ^ 1).status, EINVAL);
 }
 
 TEST_F(AdminCommandTest, WhatIsInUseIsBusy) {

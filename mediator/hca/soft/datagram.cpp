@@ -16,9 +16,9 @@ constexpr Ack dropped{AckStatus::no_answer};
 
 constexpr std::uint32_t privileged_qkey = 1u << 31; // the QP's own is meant (IBA 10.2.5)
 
-bool listens(const QueuePair& receiver, const Route& route) noexcept {
-    return receiver.type == QpType::ud && receiver.may_receive() &&
-           receiver.attr.qkey == route.qkey;
+Ack drop(QueuePair& receiver, vrdma_counter why) noexcept {
+    receiver.count(why);
+    return dropped;
 }
 
 void finish(QueuePair& receiver, const RecvWqe& wqe, const Route& route, const Request& request,
@@ -32,8 +32,8 @@ void finish(QueuePair& receiver, const RecvWqe& wqe, const Route& route, const R
     entry.byte_len = length;
     entry.src_qpn = route.from.value;
     entry.header = header_kind(route.source, route.av);
-    receiver.slice.count(VRDMA_COUNTER_RX_MESSAGES);
-    receiver.slice.count(VRDMA_COUNTER_RX_BYTES, request.message.length);
+    receiver.count(VRDMA_COUNTER_RX_MESSAGES);
+    receiver.count(VRDMA_COUNTER_RX_BYTES, request.message.length);
     static_cast<void>(complete_receive(receiver, wqe, entry, request.message.solicited));
 }
 
@@ -75,18 +75,29 @@ Ack place(QueuePair& receiver, const RecvWqe& wqe, Grh& grh, const Request& requ
 }
 
 Ack deliver(QueuePair& receiver, const Route& route, const Request& request) noexcept {
+    if (request.from == nullptr) { // its slice has counted it, whoever gets it there
+        ++receiver.counters.value[VRDMA_COUNTER_RX_PACKETS];
+    }
+    if (receiver.type != QpType::ud || !receiver.may_receive()) {
+        return drop(receiver, VRDMA_COUNTER_WRONG_STATES);
+    }
+    if (receiver.attr.qkey != route.qkey) {
+        return drop(receiver, VRDMA_COUNTER_BAD_QKEYS);
+    }
     RecvWqe recv;
-    if (!listens(receiver, route) || next_receive(receiver, recv) != Receive::ready) {
-        return dropped;
+    if (next_receive(receiver, recv) != Receive::ready) {
+        return drop(receiver, VRDMA_COUNTER_DROPPED_MESSAGES);
     }
     const auto length = static_cast<std::uint32_t>(request.payload.bytes());
-    if (recv.length < VRDMA_UD_GRH_SIZE + length) {
-        return dropped; // the WQE waits for a shorter one (IBA 9.9.3, class D)
+    if (recv.length < VRDMA_UD_GRH_SIZE + length) {            // the WQE waits for a shorter one
+        return drop(receiver, VRDMA_COUNTER_DROPPED_MESSAGES); // (IBA 9.9.3, class D)
     }
     Grh grh = make_grh(route.source, route.av, length);
     const Ack ack = place(receiver, recv, grh, request);
     if (ack.status == AckStatus::ok) {
         finish(receiver, recv, route, request, VRDMA_UD_GRH_SIZE + length);
+    } else {
+        receiver.count(VRDMA_COUNTER_DROPPED_MESSAGES);
     }
     return ack;
 }
@@ -112,10 +123,15 @@ std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe,
 }
 
 Ack receive_datagram(SliceCore& slice, const Route& route, const Request& request) noexcept {
-    QueuePair* const receiver = slice.frozen() ? nullptr : slice.qp(route.to);
-    const Ack ack = receiver != nullptr ? deliver(*receiver, route, request) : dropped;
-    slice.count(VRDMA_COUNTER_DROPPED_MESSAGES, ack.status == AckStatus::ok ? 0 : 1);
-    return ack;
+    if (slice.frozen()) {
+        return dropped;
+    }
+    QueuePair* const receiver = slice.qp(route.to);
+    if (receiver == nullptr) {
+        slice.count(VRDMA_COUNTER_UNKNOWN_QPS);
+        return dropped;
+    }
+    return deliver(*receiver, route, request);
 }
 
 Ack receive_multicast(SliceCore& slice, const Route& route, const Request& request) noexcept {
@@ -125,7 +141,6 @@ Ack receive_multicast(SliceCore& slice, const Route& route, const Request& reque
     Ack result{AckStatus::ok};
     for (QueuePair* receiver : slice.group(route.target.gid)) {
         const Ack ack = deliver(*receiver, route, request);
-        slice.count(VRDMA_COUNTER_DROPPED_MESSAGES, ack.status == AckStatus::ok ? 0 : 1);
         if (ack.status == AckStatus::payload_revoked) {
             result = ack;
         }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/hca/soft/engine.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
 #include "mediator/hca/soft/flush.h"
@@ -11,6 +13,18 @@ namespace vrdma::hca::soft {
 
 Engine::Engine(const Config& config, std::function<void()> wake)
     : config_{config}, scheduler_{config_}, doorbells_{scheduler_}, exchange_{std::move(wake)} {}
+
+Engine::~Engine() {
+    for (const auto& [uplink, port] : ports_) {
+        const auto& count = port->unclaimed().value;
+        spdlog::debug(
+            "uplink {}: packets for no device here: {} to unknown QPs, {} malformed, "
+            "{} with a wrong ICRC, {} P_Key, {} source",
+            uplink, count[VRDMA_COUNTER_UNKNOWN_QPS], count[VRDMA_COUNTER_MALFORMED_PACKETS],
+            count[VRDMA_COUNTER_BAD_ICRCS], count[VRDMA_COUNTER_BAD_PKEYS],
+            count[VRDMA_COUNTER_WRONG_SOURCES]);
+    }
+}
 
 void Engine::remove(SliceCore& slice) {
     slices_.erase(std::find(slices_.begin(), slices_.end(), &slice));

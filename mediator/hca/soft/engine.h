@@ -17,6 +17,9 @@ class Engine {
   public:
     // `wake` gets the poller out of its sleep, from any thread.
     Engine(const Config& config, std::function<void()> wake);
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+    ~Engine();
 
     const Config& config() const noexcept { return config_; }
     Scheduler& scheduler() noexcept { return scheduler_; }

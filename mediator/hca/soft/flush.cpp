@@ -45,7 +45,7 @@ Turn flush(QueuePair& qp) noexcept {
     } else if (qp.state() == IBV_QPS_ERR && flushed < limit) {
         flushed += flush_queue(qp, qp.rq, qp.recv_cq, VRDMA_CQE_RECV, limit - flushed);
     }
-    qp.slice.count(VRDMA_COUNTER_FLUSHED_WQES, flushed);
+    qp.count(VRDMA_COUNTER_FLUSHED_WQES, flushed);
     return flushed != 0 ? Turn::more : Turn::idle;
 }
 

@@ -74,6 +74,9 @@ struct alignas(cache_line) QueuePair {
         rnr_retries_left = attr.rnr_retry;
     }
 
+    // For it and for its slice (slice_core.h).
+    void count(vrdma_counter what, std::uint64_t by = 1) noexcept;
+
     SliceCore& slice;
     CompletionQueue* const send_cq;
     const Qpn id;
@@ -125,6 +128,8 @@ struct alignas(cache_line) QueuePair {
     List<MemoryRegion, &MemoryRegion::of_owner> windows; // of type 2, bound to this QP
     EventSource async_events;
     QueuePair* slot_next = nullptr; // shares the doorbell slot
+
+    vrdma_counters counters{};
 
     // To peers on the network; nullptr of a datagram's QP, and where there is no port.
     std::unique_ptr<roce::Connection> connection;

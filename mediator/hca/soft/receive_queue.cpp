@@ -77,7 +77,7 @@ void fail_receive(QueuePair& qp, const RecvWqe& wqe, ibv_wc_status status,
     entry.ctrl = VRDMA_SET(VRDMA_CQE_STATUS, static_cast<std::uint32_t>(status)) |
                  VRDMA_SET(VRDMA_CQE_OPCODE, std::uint32_t{IBV_WC_RECV});
     entry.vendor_err = reason;
-    qp.slice.count(VRDMA_COUNTER_LOCAL_ERRORS);
+    qp.count(VRDMA_COUNTER_LOCAL_ERRORS);
     if (complete_receive(qp, wqe, entry, true)) {
         enter_error(qp);
     }

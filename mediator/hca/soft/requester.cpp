@@ -40,7 +40,7 @@ bool complete(QueuePair& qp, const Message& message, ibv_wc_status status,
 } // namespace
 
 void succeed(QueuePair& qp, const Message& message) noexcept {
-    count_success(qp.slice, message);
+    count_success(qp, message);
     if (complete(qp, message, IBV_WC_SUCCESS, VRDMA_VERR_NONE) && qp.state() == IBV_QPS_SQD) {
         drained(qp);
     }
@@ -48,7 +48,7 @@ void succeed(QueuePair& qp, const Message& message) noexcept {
 
 void fail_message(QueuePair& qp, const Message& message, ibv_wc_status status,
                   vrdma_vendor_err reason) noexcept {
-    count_failure(qp.slice, status);
+    count_failure(qp, status);
     if (complete(qp, message, status, reason)) {
         fail_sending(qp);
     }
@@ -62,7 +62,7 @@ void retry_later(QueuePair& qp, Clock::duration delay) noexcept {
 }
 
 void retry_lost(QueuePair& qp, const Message& message) noexcept {
-    qp.slice.count(VRDMA_COUNTER_ACK_TIMEOUTS);
+    qp.count(VRDMA_COUNTER_ACK_TIMEOUTS);
     if (qp.attr.timeout != 0 && qp.retries_left-- == 0) {
         fail_message(qp, message, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
         return;
@@ -71,7 +71,7 @@ void retry_lost(QueuePair& qp, const Message& message) noexcept {
 }
 
 void retry_not_ready(QueuePair& qp, const Message& message, std::uint8_t timer) noexcept {
-    qp.slice.count(VRDMA_COUNTER_RNR_NAKS);
+    qp.count(VRDMA_COUNTER_RNR_NAKS);
     constexpr std::uint8_t without_end = 7;
     if (qp.attr.rnr_retry != without_end && qp.rnr_retries_left-- == 0) {
         fail_message(qp, message, IBV_WC_RNR_RETRY_EXC_ERR, VRDMA_VERR_PEER);

@@ -63,7 +63,7 @@ Ack answer(AckStatus status) noexcept {
 
 // The peer asked for what this QP does not do (IBA 9.9.3, class C); no WQE here can tell.
 Ack refuse(QueuePair& qp, AckStatus status) noexcept {
-    qp.slice.count(VRDMA_COUNTER_REFUSED_REQUESTS);
+    qp.count(VRDMA_COUNTER_REFUSED_REQUESTS);
     if (qp.reliable()) {
         qp.slice.announce(
             qp, status == AckStatus::access_error ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
@@ -357,11 +357,11 @@ Ack carry_out(QueuePair& qp, const Request& request) noexcept {
 void count(QueuePair& qp, const Request& request, Ack ack) noexcept {
     const Message& message = request.message;
     if (ack.status != AckStatus::ok) {
-        qp.slice.count(VRDMA_COUNTER_DROPPED_MESSAGES, qp.reliable() ? 0 : 1);
+        qp.count(VRDMA_COUNTER_DROPPED_MESSAGES, qp.reliable() ? 0 : 1);
     } else if (request.last()) {
-        qp.slice.count(VRDMA_COUNTER_RX_MESSAGES);
-        qp.slice.count(message.is_fetch() ? VRDMA_COUNTER_TX_BYTES : VRDMA_COUNTER_RX_BYTES,
-                       message.length);
+        qp.count(VRDMA_COUNTER_RX_MESSAGES);
+        qp.count(message.is_fetch() ? VRDMA_COUNTER_TX_BYTES : VRDMA_COUNTER_RX_BYTES,
+                 message.length);
     }
 }
 

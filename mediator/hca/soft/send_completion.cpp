@@ -37,8 +37,9 @@ vrdma_counter counter_of(ibv_wc_status status) noexcept {
         case IBV_WC_REM_ACCESS_ERR:
             return VRDMA_COUNTER_REMOTE_ACCESS_ERRORS;
         case IBV_WC_REM_INV_REQ_ERR:
+            return VRDMA_COUNTER_REMOTE_INVALID_REQUESTS;
         case IBV_WC_REM_OP_ERR:
-            return VRDMA_COUNTER_REMOTE_ERRORS;
+            return VRDMA_COUNTER_REMOTE_OP_ERRORS;
         default:
             return VRDMA_COUNTER_LOCAL_ERRORS;
     }
@@ -60,8 +61,8 @@ bool write_completion(QueuePair& qp, std::uint32_t index, const Message& message
     return qp.slice.complete(*qp.send_cq, entry, status != IBV_WC_SUCCESS);
 }
 
-void count_failure(SliceCore& slice, ibv_wc_status status) noexcept {
-    slice.count(counter_of(status));
+void count_failure(QueuePair& qp, ibv_wc_status status) noexcept {
+    qp.count(counter_of(status));
 }
 
 } // namespace vrdma::hca::soft

@@ -11,11 +11,10 @@ namespace vrdma::hca::soft {
 [[nodiscard]] bool write_completion(QueuePair& qp, std::uint32_t index, const Message& message,
                                     ibv_wc_status status, vrdma_vendor_err reason) noexcept;
 
-inline void count_success(SliceCore& slice, const Message& message) noexcept {
-    slice.count(VRDMA_COUNTER_TX_MESSAGES);
-    slice.count(message.is_fetch() ? VRDMA_COUNTER_RX_BYTES : VRDMA_COUNTER_TX_BYTES,
-                message.length);
+inline void count_success(QueuePair& qp, const Message& message) noexcept {
+    qp.count(VRDMA_COUNTER_TX_MESSAGES);
+    qp.count(message.is_fetch() ? VRDMA_COUNTER_RX_BYTES : VRDMA_COUNTER_TX_BYTES, message.length);
 }
-void count_failure(SliceCore& slice, ibv_wc_status status) noexcept;
+void count_failure(QueuePair& qp, ibv_wc_status status) noexcept;
 
 } // namespace vrdma::hca::soft

@@ -132,4 +132,9 @@ class alignas(cache_line) SliceCore {
     vrdma_counters counters_{};
 };
 
+inline void QueuePair::count(vrdma_counter what, std::uint64_t by) noexcept {
+    counters.value[what] += by;
+    slice.count(what, by);
+}
+
 } // namespace vrdma::hca::soft

@@ -439,6 +439,16 @@ vrdma_counters SoftSlice::counters() const {
     return on_poller([](const SliceCore& core) { return core.counters(); });
 }
 
+Result<vrdma_counters> SoftSlice::qp_counters(Qpn id) const {
+    return on_poller([&](const SliceCore& core) -> Result<vrdma_counters> {
+        const QueuePair* qp = core.qp(id);
+        if (qp == nullptr) {
+            return fail(std::errc::invalid_argument);
+        }
+        return qp->counters;
+    });
+}
+
 std::uint64_t SoftSlice::clock() const {
     return core_->clock();
 }

@@ -62,6 +62,7 @@ class SoftSlice : public Slice {
     void unlisten(std::uint64_t service) override;
 
     vrdma_counters counters() const override;
+    Result<vrdma_counters> qp_counters(Qpn id) const override;
     std::uint64_t clock() const override;
     void set_clock(std::uint64_t now) override;
 

@@ -44,6 +44,7 @@ class FakeSlice final : public Slice {
     std::map<Qpn, std::vector<vrdma_sge>> held_receives;
     std::map<Qpn, SavedConnection> connections; // of those that are connected
     vrdma_counters counted{};
+    vrdma_counters counted_of_qp{};
     std::uint8_t mtu = IBV_MTU_4096;
     bool up = true;
     std::map<Key, std::map<std::uint64_t, std::pair<Iova, bool>>> mapped; // page: where, writable
@@ -166,6 +167,7 @@ class FakeSlice final : public Slice {
     }
 
     vrdma_counters counters() const override { return counted; }
+    Result<vrdma_counters> qp_counters(Qpn) const override { return counted_of_qp; }
 
     std::uint64_t clock() const override { return clock_now; }
     void set_clock(std::uint64_t now) override { clock_now = now; }

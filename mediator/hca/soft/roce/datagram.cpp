@@ -74,7 +74,7 @@ Ack send_datagram(Port& port, QueuePair& qp, const Request& request, const Route
         return {AckStatus::payload_revoked};
     }
     port.send(*draft, path, headers);
-    qp.slice.count(VRDMA_COUNTER_TX_PACKETS);
+    qp.count(VRDMA_COUNTER_TX_PACKETS);
     return {AckStatus::ok};
 }
 
@@ -95,6 +95,8 @@ void receive_datagram(Port& port, const wire::Packet& packet) noexcept {
     if (to != nullptr && to->port() == &port) {
         to->count(VRDMA_COUNTER_RX_PACKETS);
         static_cast<void>(soft::receive_datagram(*to, route, request));
+    } else {
+        port.drop(packet, VRDMA_COUNTER_UNKNOWN_QPS);
     }
 }
 

@@ -38,11 +38,23 @@ bool same(const Gid& gid, const std::uint8_t (&other)[16]) noexcept {
     return std::equal(gid.begin(), gid.end(), std::begin(other));
 }
 
+GidKey target_of(const wire::Packet& packet) noexcept {
+    return {packet.path.target, static_cast<std::uint8_t>(packet.path.type)};
+}
+
 // The QP talks to who has sent the packet, from the address that the packet was sent to.
-bool is_from_peer(const QueuePair& qp, const GidKey& target, const wire::Packet& packet) noexcept {
+bool is_from_peer(const QueuePair& qp, const wire::Packet& packet) noexcept {
     const GidKey* own = qp.slice.gid(qp.attr.av.sgid_index);
-    return own != nullptr && *own == target && same(packet.path.source, qp.attr.av.dgid) &&
+    return own != nullptr && *own == target_of(packet) && same(packet.path.source, qp.attr.av.dgid);
+}
+
+bool is_for(const QueuePair& qp, const wire::Packet& packet) noexcept {
+    return qp.connection != nullptr && qp.may_receive() &&
            transport_of(qp.type) == (packet.headers.opcode & VRDMA_ROCE_TRANSPORT);
+}
+
+vrdma_counter counter_of(wire::Drop drop) noexcept {
+    return drop == wire::Drop::icrc ? VRDMA_COUNTER_BAD_ICRCS : VRDMA_COUNTER_MALFORMED_PACKETS;
 }
 
 } // namespace
@@ -227,10 +239,37 @@ void Port::expire(Clock::time_point now) noexcept {
 
 void Port::take(std::span<const std::byte> frame) noexcept {
     wire::Packet packet;
-    if (wire::parse(frame, packet) == wire::Drop::none && packet.headers.pkey == default_pkey &&
-        !engine_.fabric().knows(
-            {packet.path.source, static_cast<std::uint8_t>(packet.path.type)})) {
-        dispatch(packet);
+    const wire::Drop spoiled = wire::parse(frame, packet);
+    if (spoiled == wire::Drop::other) {
+        return;
+    }
+    if (spoiled != wire::Drop::none) {
+        return drop(packet, counter_of(spoiled));
+    }
+    if (packet.headers.pkey != default_pkey) {
+        return drop(packet, VRDMA_COUNTER_BAD_PKEYS);
+    }
+    const auto type = static_cast<std::uint8_t>(packet.path.type);
+    if (engine_.fabric().knows({packet.path.source, type})) {
+        return drop(packet, VRDMA_COUNTER_WRONG_SOURCES);
+    }
+    dispatch(packet);
+}
+
+SliceCore* Port::find_slice(const wire::Packet& packet) const noexcept {
+    SliceCore* const slice =
+        engine_.fabric().find(target_of(packet), Qpn{packet.headers.target_qpn}, nullptr);
+    return slice != nullptr && slice->port() == this ? slice : nullptr;
+}
+
+void Port::drop(const wire::Packet& packet, vrdma_counter why) noexcept {
+    SliceCore* const slice = find_slice(packet);
+    if (slice == nullptr) {
+        ++unclaimed_.value[why];
+    } else if (QueuePair* const qp = slice->qp(Qpn{packet.headers.target_qpn})) {
+        qp->count(why);
+    } else {
+        slice->count(why);
     }
 }
 
@@ -239,19 +278,22 @@ void Port::dispatch(const wire::Packet& packet) noexcept {
     if ((headers.opcode & VRDMA_ROCE_TRANSPORT) == VRDMA_ROCE_UD) {
         return receive_datagram(*this, packet);
     }
-    const GidKey target{packet.path.target, static_cast<std::uint8_t>(packet.path.type)};
-    const SliceCore* slice = engine_.fabric().find(target, Qpn{headers.target_qpn}, nullptr);
-    QueuePair* const qp =
-        slice != nullptr && slice->port() == this ? slice->qp(Qpn{headers.target_qpn}) : nullptr;
-    if (qp == nullptr || qp->connection == nullptr || !is_from_peer(*qp, target, packet) ||
-        !is_remote(*qp)) {
-        return;
+    const SliceCore* const slice = find_slice(packet);
+    QueuePair* const qp = slice != nullptr ? slice->qp(Qpn{headers.target_qpn}) : nullptr;
+    if (qp == nullptr) {
+        return drop(packet, VRDMA_COUNTER_UNKNOWN_QPS);
+    }
+    if (!is_for(*qp, packet)) {
+        return qp->count(VRDMA_COUNTER_WRONG_STATES);
+    }
+    if (!is_from_peer(*qp, packet) || !is_remote(*qp)) {
+        return qp->count(VRDMA_COUNTER_WRONG_SOURCES);
     }
     Connection& c = *qp->connection;
     if (!find_target(c.path)) {
         c.path.target_mac = packet.path.source_mac; // whoever brought it knows the way back
     }
-    qp->slice.count(VRDMA_COUNTER_RX_PACKETS);
+    qp->count(VRDMA_COUNTER_RX_PACKETS);
     if (is_response(headers.opcode)) {
         receive_response(c, packet);
     } else {

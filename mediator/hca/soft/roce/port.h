@@ -82,6 +82,12 @@ class Port {
     void woken() noexcept { uplink_->woken(); }
     void expire(Clock::time_point now) noexcept;
     const Timers<Connection>& timers() const noexcept { return timers_; }
+    // The packet is of no use, and says so where it was meant to go: at a QP, at a device, or at
+    // the uplink if there is none of these.
+    void drop(const wire::Packet& packet, vrdma_counter why) noexcept;
+    // What no device has counted.
+    const vrdma_counters& unclaimed() const noexcept { return unclaimed_; }
+
     // Packets have arrived, or wait to leave.
     bool pending() const noexcept;
 
@@ -92,6 +98,7 @@ class Port {
     void offer_room() noexcept;
     void take(std::span<const std::byte> frame) noexcept;
     void dispatch(const wire::Packet& packet) noexcept;
+    SliceCore* find_slice(const wire::Packet& packet) const noexcept;
     void ask_for(const wire::Path& path) noexcept;
 
     Engine& engine_;
@@ -109,6 +116,7 @@ class Port {
     static constexpr std::size_t max_unknown = 64;
     std::vector<Unknown> unknown_;
     EventFd unknown_signal_;
+    vrdma_counters unclaimed_{};
 };
 
 } // namespace roce

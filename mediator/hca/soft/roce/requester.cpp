@@ -67,12 +67,12 @@ bool finish_oldest(Connection& c, ibv_wc_status status, vrdma_vendor_err reason)
     qp.page_waits = 0;
     const Message message = oldest.message();
     if (status == IBV_WC_SUCCESS) {
-        count_success(qp.slice, message);
+        count_success(qp, message);
         if (!message.signaled && !qp.signal_all) {
             return true;
         }
     } else {
-        count_failure(qp.slice, status);
+        count_failure(qp, status);
     }
     return write_completion(qp, oldest.index, message, status, reason);
 }
@@ -219,7 +219,7 @@ void advance(Connection& c, const SendWqe& wqe, const Piece& piece) noexcept {
     if (distance(out.fresh, out.next) > 0) {
         out.fresh = out.next;
     } else {
-        qp.slice.count(VRDMA_COUNTER_RETRANSMITS);
+        qp.count(VRDMA_COUNTER_RETRANSMITS);
     }
     if (!piece.last) {
         return;
@@ -293,7 +293,7 @@ Turn send_packet(Connection& c, const SendWqe& wqe) noexcept {
     }
     begin(c, wqe);
     c.port.send(*draft, c.path, headers);
-    qp.slice.count(VRDMA_COUNTER_TX_PACKETS);
+    qp.count(VRDMA_COUNTER_TX_PACKETS);
     if (is_reliable(c) && c.timer.place == Timer::unset) {
         arm(c);
     }
@@ -413,6 +413,7 @@ void try_again(Connection& c) noexcept {
 // A response got lost, as what came after it shows. What shows it again, shows nothing new.
 void recover(Connection& c) noexcept {
     if (!c.out.recovering) {
+        c.qp.count(VRDMA_COUNTER_IMPLIED_NAKS);
         c.out.recovering = true;
         try_again(c);
     }
@@ -424,7 +425,7 @@ void try_when_ready(Connection& c, std::uint8_t timer) noexcept {
     if (waits(qp)) {
         return; // the network made it two
     }
-    qp.slice.count(VRDMA_COUNTER_RNR_NAKS);
+    qp.count(VRDMA_COUNTER_RNR_NAKS);
     if (qp.attr.rnr_retry != without_end && qp.rnr_retries_left-- == 0) {
         fail_oldest(c, IBV_WC_RNR_RETRY_EXC_ERR, VRDMA_VERR_PEER);
         return;
@@ -438,6 +439,7 @@ void refused(Connection& c, std::uint32_t why) noexcept {
     const bool askew = !c.out.sent.empty() && c.out.sent.front().askew;
     switch (why) {
         case VRDMA_NAK_PSN_SEQUENCE:
+            c.qp.count(VRDMA_COUNTER_SEQUENCE_NAKS);
             return try_again(c);
         case VRDMA_NAK_REMOTE_ACCESS:
             return fail_oldest(c, IBV_WC_REM_ACCESS_ERR, VRDMA_VERR_PEER_ERROR);
@@ -447,7 +449,7 @@ void refused(Connection& c, std::uint32_t why) noexcept {
             return fail_oldest(c, IBV_WC_REM_INV_REQ_ERR,
                                askew ? VRDMA_VERR_ALIGNMENT : VRDMA_VERR_PEER_ERROR);
         default:
-            return; // reserved: as if it was lost
+            return c.qp.count(VRDMA_COUNTER_MALFORMED_PACKETS); // reserved: as if it was lost
     }
 }
 
@@ -567,6 +569,8 @@ void answered(Connection& c, const wire::Packet& packet) noexcept {
                      c.out.oldest == psn && distance(c.out.sent.front().first, psn) >= 0;
     if (due) {
         take_response(c, packet);
+    } else {
+        c.qp.count(VRDMA_COUNTER_STALE_RESPONSES);
     }
 }
 
@@ -598,10 +602,13 @@ Turn send_packets(QueuePair& qp) noexcept {
 
 void receive_response(Connection& c, const wire::Packet& packet) noexcept {
     const Psn psn = packet.headers.psn;
-    const bool expected = c.qp.may_send() && !c.qp.slice.frozen() &&
-                          distance(c.out.oldest, psn) >= 0 && distance(psn, c.out.fresh) > 0;
-    if (!expected) {
-        return; // an old one, or nobody's (IBA 9.7.4.2: ghost acknowledge)
+    if (c.qp.slice.frozen()) {
+        return; // its cable is out
+    }
+    const bool expected =
+        c.qp.may_send() && distance(c.out.oldest, psn) >= 0 && distance(psn, c.out.fresh) > 0;
+    if (!expected) { // an old one, or nobody's (IBA 9.7.4.2: ghost acknowledge)
+        return c.qp.count(VRDMA_COUNTER_STALE_RESPONSES);
     }
     if ((packet.headers.opcode & VRDMA_ROCE_OPERATION) == VRDMA_ROCE_ACKNOWLEDGE) {
         acknowledged(c, packet.headers);
@@ -621,7 +628,7 @@ void expire(Connection& c, Clock::time_point now) noexcept {
     if (now < c.out.deadline) {
         return c.port.set_timer(c);
     }
-    qp.slice.count(VRDMA_COUNTER_ACK_TIMEOUTS);
+    qp.count(VRDMA_COUNTER_ACK_TIMEOUTS);
     try_again(c);
 }
 

@@ -36,7 +36,7 @@ wire::Headers answer_headers(const Connection& c, std::uint8_t operation, Psn ps
 
 void send(Connection& c, const Draft& draft, const wire::Headers& headers) noexcept {
     c.port.send(draft, c.path, headers);
-    c.qp.slice.count(VRDMA_COUNTER_TX_PACKETS);
+    c.qp.count(VRDMA_COUNTER_TX_PACKETS);
 }
 
 // Returns false if there is no room: then the peer will ask again.
@@ -49,10 +49,35 @@ bool send_acknowledge(Connection& c, Psn psn, std::uint8_t aeth) noexcept {
     return draft.has_value();
 }
 
+vrdma_counter counter_of(vrdma_nak why) noexcept {
+    switch (why) {
+        case VRDMA_NAK_PSN_SEQUENCE:
+            return VRDMA_COUNTER_SENT_SEQUENCE_NAKS;
+        case VRDMA_NAK_REMOTE_ACCESS:
+            return VRDMA_COUNTER_SENT_ACCESS_NAKS;
+        case VRDMA_NAK_REMOTE_OPERATION:
+            return VRDMA_COUNTER_SENT_OP_NAKS;
+        default:
+            return VRDMA_COUNTER_SENT_INVALID_NAKS;
+    }
+}
+
+void send_nak(Connection& c, Psn psn, vrdma_nak why) noexcept {
+    c.in.told_gap = send_acknowledge(c, psn, syndrome(VRDMA_SYNDROME_NAK, why));
+    c.qp.count(counter_of(why), c.in.told_gap ? 1 : 0);
+}
+
+void send_rnr_nak(Connection& c, Psn psn, std::uint8_t timer) noexcept {
+    if (c.qp.reliable()) {
+        c.in.told_gap = send_acknowledge(c, psn, syndrome(VRDMA_SYNDROME_RNR_NAK, timer));
+        c.qp.count(VRDMA_COUNTER_SENT_RNR_NAKS, c.in.told_gap ? 1 : 0);
+    }
+}
+
 void refuse(Connection& c, Psn psn, vrdma_nak why) noexcept {
     c.in.open = false;
     if (c.qp.reliable()) {
-        c.in.told_gap = send_acknowledge(c, psn, syndrome(VRDMA_SYNDROME_NAK, why));
+        send_nak(c, psn, why);
     }
 }
 
@@ -77,18 +102,10 @@ void conclude(Connection& c, Psn psn, Ack ack) noexcept {
         case AckStatus::payload_revoked:
             return;
         case AckStatus::receiver_not_ready:
-            if (c.qp.reliable()) {
-                c.in.told_gap =
-                    send_acknowledge(c, psn, syndrome(VRDMA_SYNDROME_RNR_NAK, ack.rnr_timer));
-            }
-            return;
+            return send_rnr_nak(c, psn, ack.rnr_timer);
         case AckStatus::pages_absent:
         case AckStatus::not_now:
-            if (c.qp.reliable()) {
-                c.in.told_gap =
-                    send_acknowledge(c, psn, syndrome(VRDMA_SYNDROME_RNR_NAK, pages_timer));
-            }
-            return;
+            return send_rnr_nak(c, psn, pages_timer);
         case AckStatus::invalid_request:
             return refuse(c, psn, VRDMA_NAK_INVALID_REQUEST);
         case AckStatus::access_error:
@@ -262,7 +279,7 @@ void receive_fetch(Connection& c, const RequestPacket& request,
 // It came before: its answer was lost, or is late (IBA 9.7.5.1.2). Nothing is executed again but a
 // READ, of which the peer may want only the rest.
 void receive_duplicate(Connection& c, const RequestPacket& request, Psn psn) noexcept {
-    c.qp.slice.count(VRDMA_COUNTER_DUPLICATE_REQUESTS);
+    c.qp.count(VRDMA_COUNTER_DUPLICATE_REQUESTS);
     if (!is_answered(request.opcode)) {
         return acknowledge_soon(c);
     }
@@ -287,10 +304,9 @@ void receive_reliable(Connection& c, const RequestPacket& request,
         return receive_duplicate(c, request, packet.headers.psn);
     }
     if (ahead > 0) {
-        c.qp.slice.count(VRDMA_COUNTER_OUT_OF_SEQUENCE);
+        c.qp.count(VRDMA_COUNTER_OUT_OF_SEQUENCE);
         if (!c.in.told_gap) {
-            c.in.told_gap = send_acknowledge(c, c.in.expected,
-                                             syndrome(VRDMA_SYNDROME_NAK, VRDMA_NAK_PSN_SEQUENCE));
+            send_nak(c, c.in.expected, VRDMA_NAK_PSN_SEQUENCE);
         }
         return;
     }
@@ -313,6 +329,8 @@ void receive_unreliable(Connection& c, const RequestPacket& request,
     }
     if (request.first || in.open) {
         receive_piece(c, request, packet);
+    } else {
+        c.qp.count(VRDMA_COUNTER_OUT_OF_SEQUENCE);
     }
     in.open = in.open && in.expected != psn;
     in.expected = add(psn, 1);
@@ -411,9 +429,14 @@ bool answer_turn(Connection& c) noexcept {
 
 void receive_request(Connection& c, const wire::Packet& packet) noexcept {
     const RequestPacket request = read_request(packet.headers.opcode);
-    if (!request.valid || !c.qp.may_receive() || c.qp.slice.frozen() ||
-        c.qp.type == QpType::xrc_send) { // it only asks
-        return;
+    if (!request.valid) {
+        return c.qp.count(VRDMA_COUNTER_MALFORMED_PACKETS);
+    }
+    if (c.qp.type == QpType::xrc_send) { // it only asks
+        return c.qp.count(VRDMA_COUNTER_WRONG_STATES);
+    }
+    if (c.qp.slice.frozen()) {
+        return; // its cable is out
     }
     if (c.qp.reliable()) {
         receive_reliable(c, request, packet);

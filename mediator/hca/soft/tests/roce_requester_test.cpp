@@ -148,6 +148,7 @@ TEST_F(RoceRequester, GoesBackToTheGap) {
     EXPECT_EQ(psns(packets), Psns{5});
     EXPECT_EQ(packets.at(0).operation(), VRDMA_ROCE_SEND_LAST);
     EXPECT_EQ(packets.at(0).payload, mr_.buffer.read(2ul * mtu, mtu));
+    EXPECT_EQ(counter(VRDMA_COUNTER_SEQUENCE_NAKS), 1u);
     EXPECT_EQ(counter(VRDMA_COUNTER_RETRANSMITS), 1u);
     EXPECT_EQ(counter(VRDMA_COUNTER_TX_PACKETS), 7u);
     answer(5);

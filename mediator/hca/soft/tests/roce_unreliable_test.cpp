@@ -95,7 +95,8 @@ TEST_F(RoceUd, DropsAndCounts) {
     deliver(datagram(qkey), Buffer::pattern(9, 11));
     expect_silence();
     EXPECT_FALSE(cq_.poll());
-    EXPECT_EQ(counter(VRDMA_COUNTER_DROPPED_MESSAGES), 2u);
+    EXPECT_EQ(counter(VRDMA_COUNTER_BAD_QKEYS), 1u);
+    EXPECT_EQ(counter(VRDMA_COUNTER_DROPPED_MESSAGES), 1u);
     deliver(datagram(qkey), Buffer::pattern(3, 10));
     expect_silence();
     const auto completion = cq_.poll();
