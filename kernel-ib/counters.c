@@ -48,6 +48,9 @@ static const struct rdma_stat_desc vrdma_counter_descs[] = {
 	[VRDMA_COUNTER_WRONG_STATES].name = "rx_wrong_state",
 	[VRDMA_COUNTER_BAD_QKEYS].name = "rx_bad_qkey",
 	[VRDMA_COUNTER_STALE_RESPONSES].name = "rx_stale_responses",
+	[VRDMA_COUNTER_MARKED_PACKETS].name = "np_ecn_marked_roce_packets",
+	[VRDMA_COUNTER_SENT_NOTICES].name = "np_cnp_sent",
+	[VRDMA_COUNTER_HEEDED_NOTICES].name = "rp_cnp_handled",
 };
 
 static_assert(ARRAY_SIZE(vrdma_counter_descs) == VRDMA_NUM_COUNTERS);

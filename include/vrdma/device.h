@@ -558,9 +558,9 @@ struct vrdma_cpl_query_srq {
 };
 
 /*
- * QUERY_COUNTERS: what has happened since the function was enabled, or of a QP since it was made. A
- * message counts where it was sent and where it arrived, once each; the bytes of a READ or an atomic
- * count as sent by the side whose memory was read.
+ * QUERY_COUNTERS: what has happened since the function was enabled, or to a QP since it was made.
+ * A message counts where it was sent and where it arrived, once each; the bytes of a READ or an
+ * atomic count as sent by the side whose memory was read.
  */
 enum vrdma_counter {
 	VRDMA_COUNTER_TX_BYTES,
@@ -602,6 +602,10 @@ enum vrdma_counter {
 	VRDMA_COUNTER_WRONG_STATES, /* the QP is of another type, or takes no such packet now */
 	VRDMA_COUNTER_BAD_QKEYS,
 	VRDMA_COUNTER_STALE_RESPONSES, /* nobody waits for them any more */
+	/* Congestion: packets that a router has marked, and notices of it that went and came: */
+	VRDMA_COUNTER_MARKED_PACKETS,
+	VRDMA_COUNTER_SENT_NOTICES,
+	VRDMA_COUNTER_HEEDED_NOTICES,
 	VRDMA_NUM_COUNTERS,
 };
 

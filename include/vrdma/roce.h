@@ -40,6 +40,11 @@ VRDMA_CHECK_OFFSET(struct vrdma_grh, source, 8);
 #define VRDMA_GRH_TRAFFIC_CLASS VRDMA_MASK(27, 20)
 #define VRDMA_GRH_FLOW_LABEL VRDMA_MASK(19, 0)
 
+/* Of a traffic class of IP (RFC 3168): routers mark packets that may be marked. */
+#define VRDMA_ECN VRDMA_MASK(1, 0)
+#define VRDMA_ECN_CAPABLE 2
+#define VRDMA_ECN_CONGESTED 3
+
 struct vrdma_ipv4 {
 	__u8 version; /* VRDMA_IPV4_VERSION: no options */
 	__u8 traffic_class;

@@ -136,9 +136,7 @@ Clock::time_point Engine::sleep_limit() const noexcept {
         limit = scheduler_.timers().next();
     }
     for (const auto& [uplink, port] : ports_) {
-        if (!port->timers().empty()) {
-            limit = std::min(limit, port->timers().next());
-        }
+        limit = std::min(limit, port->deadline());
     }
     limit = std::min(limit, events_.deadline());
     if (events_.waiting()) {

@@ -9,6 +9,7 @@
 #include "mediator/hca/soft/roce/port.h"
 #include "mediator/hca/soft/roce/requester.h"
 #include "mediator/hca/soft/roce/responder.h"
+#include "vrdma/roce.h"
 
 namespace vrdma::hca::soft::roce {
 namespace {
@@ -23,6 +24,13 @@ bool is_quiet(const Connection& c) noexcept {
     return c.out.sent.empty() && c.qp.sent == 0 && c.qp.parcel == nullptr;
 }
 
+// Routers may mark its packets, as its sender heeds that. A guest may have it otherwise.
+void let_mark(wire::Path& path) noexcept {
+    if (path.type == wire::Encapsulation::roce_v2 && (path.traffic_class & VRDMA_ECN) == 0) {
+        path.traffic_class |= VRDMA_ECN_CAPABLE;
+    }
+}
+
 } // namespace
 
 void look_up(Connection& c) noexcept {
@@ -33,6 +41,7 @@ void look_up(Connection& c) noexcept {
     if (route) {
         c.path = make_path(c.qp.slice, *route, c.qp.attr.av);
         c.path.source_port = flow_port(c.qp.attr.av, c.qp.id, Qpn{c.qp.attr.dest_qpn});
+        let_mark(c.path);
     }
     c.mtu = mtu_bytes(c.qp.attr.path_mtu);
 }
@@ -52,6 +61,7 @@ bool fits(const Connection& c, std::uint8_t path_mtu) noexcept {
 void start_receiving(Connection& c) noexcept {
     c.in.expected = c.qp.attr.rq_psn & psn_mask;
     c.in.msn = 0;
+    c.reaction = {};
     look_up(c);
 }
 
@@ -69,6 +79,7 @@ void stop(Connection& c) noexcept {
     c.out = {};
     c.in = {};
     c.in.msn = msn;
+    c.reaction = {};
     c.epoch = 0;
 }
 

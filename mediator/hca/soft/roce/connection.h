@@ -6,6 +6,7 @@
 #pragma once
 
 #include "mediator/hca/soft/queue_pair.h"
+#include "mediator/hca/soft/roce/congestion.h"
 #include "mediator/hca/soft/roce/psn.h"
 #include "mediator/hca/soft/roce/ring.h"
 #include "mediator/wire/packet.h"
@@ -87,6 +88,12 @@ struct Inbound {
     Ring<Fetch, max_fetches> fetches;
 };
 
+// Waits until it may send more.
+struct Pacing {
+    Connection& connection;
+    Timer timer;
+};
+
 struct alignas(cache_line) Connection {
     Connection(QueuePair& qp_, Port& port_) noexcept : qp{qp_}, port{port_} {}
     Connection(const Connection&) = delete;
@@ -98,15 +105,18 @@ struct alignas(cache_line) Connection {
 
     // Where the peer is, as far as known at that epoch of the fabric.
     std::uint64_t epoch = 0;
-    bool remote = false;
     wire::Path path;
     std::uint32_t mtu = 0; // payload bytes of a packet
+    bool remote = false;
+    bool answering = false;
 
     Outbound out;
     Inbound in;
-    bool answering = false;
+    ReactionPoint reaction;
+    Clock::time_point noticed; // when the peer had a notice of congestion last
 
     Timer timer;                    // of the deadline, or earlier
+    Pacing pacing{*this, {}};       // of a slowed one
     Link<Connection> answers;       // something is to be answered
     Link<Connection> awaits_room;   // in the uplink
     Link<Connection> awaits_target; // until somebody knows its peer's Ethernet address

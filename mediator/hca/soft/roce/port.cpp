@@ -49,11 +49,17 @@ bool is_from_peer(const QueuePair& qp, const wire::Packet& packet) noexcept {
 }
 
 bool is_for(const QueuePair& qp, const wire::Packet& packet) noexcept {
+    const std::uint8_t opcode = packet.headers.opcode;
     return qp.connection != nullptr && qp.may_receive() &&
-           transport_of(qp.type) == (packet.headers.opcode & VRDMA_ROCE_TRANSPORT);
+           (transport_of(qp.type) == (opcode & VRDMA_ROCE_TRANSPORT) || opcode == VRDMA_ROCE_CNP);
 }
 
-vrdma_counter counter_of(wire::Drop drop) noexcept {
+bool is_marked(const wire::Path& path) noexcept {
+    return (path.traffic_class & VRDMA_ECN) == VRDMA_ECN_CONGESTED &&
+           path.type == wire::Encapsulation::roce_v2;
+}
+
+vrdma_counter counter_of_drop(wire::Drop drop) noexcept {
     return drop == wire::Drop::icrc ? VRDMA_COUNTER_BAD_ICRCS : VRDMA_COUNTER_MALFORMED_PACKETS;
 }
 
@@ -110,8 +116,14 @@ void Port::set_timer(Connection& c) noexcept {
     timers_.set(c, c.out.deadline);
 }
 
+void Port::await_due(Connection& c, Clock::time_point due) noexcept {
+    paced_.cancel(c.pacing);
+    paced_.set(c.pacing, due);
+}
+
 void Port::forget(Connection& c) noexcept {
     timers_.cancel(c);
+    paced_.cancel(c.pacing);
     answers_.remove(c);
     awaits_room_.remove(c);
     awaits_target_.remove(c);
@@ -235,6 +247,17 @@ void Port::expire(Clock::time_point now) noexcept {
     while (Connection* c = timers_.pop_due(now)) {
         roce::expire(*c, now);
     }
+    while (const Pacing* pacing = paced_.pop_due(now)) {
+        answer_soon(pacing->connection);
+        engine_.scheduler().wake(pacing->connection.qp);
+    }
+}
+
+Clock::time_point Port::deadline() const noexcept {
+    constexpr auto next = [](const auto& timers) {
+        return timers.empty() ? Clock::time_point::max() : timers.next();
+    };
+    return std::min(next(timers_), next(paced_));
 }
 
 void Port::take(std::span<const std::byte> frame) noexcept {
@@ -244,7 +267,7 @@ void Port::take(std::span<const std::byte> frame) noexcept {
         return;
     }
     if (spoiled != wire::Drop::none) {
-        return drop(packet, counter_of(spoiled));
+        return drop(packet, counter_of_drop(spoiled));
     }
     if (packet.headers.pkey != default_pkey) {
         return drop(packet, VRDMA_COUNTER_BAD_PKEYS);
@@ -294,6 +317,13 @@ void Port::dispatch(const wire::Packet& packet) noexcept {
         c.path.target_mac = packet.path.source_mac; // whoever brought it knows the way back
     }
     qp->count(VRDMA_COUNTER_RX_PACKETS);
+    if (headers.opcode == VRDMA_ROCE_CNP) { // its PSN says nothing
+        qp->count(VRDMA_COUNTER_HEEDED_NOTICES);
+        return c.reaction.heed(engine_.now());
+    }
+    if (is_marked(packet.path)) {
+        notice(c);
+    }
     if (is_response(headers.opcode)) {
         receive_response(c, packet);
     } else {

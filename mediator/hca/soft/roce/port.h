@@ -60,13 +60,18 @@ class Port {
     void await_room(Connection& connection) noexcept;
     // The same when its peer's Ethernet address has become known.
     void await_target(Connection& connection) noexcept;
+    // The same when it is time, and to go on with what it answers.
+    void await_due(Connection& connection, Clock::time_point due) noexcept;
     // It has something to answer.
     void answer_soon(Connection& connection) noexcept;
     // expire() is called for it then, or earlier.
     void set_timer(Connection& connection) noexcept;
     // It has nothing under way any more.
     void forget(Connection& connection) noexcept;
-    void reserve(std::size_t connections) { timers_.reserve(connections); }
+    void reserve(std::size_t connections) {
+        timers_.reserve(connections);
+        paced_.reserve(connections);
+    }
 
     // Puts the Ethernet address of the path's target into it, if that is not there. False while it
     // is not known; the control thread is asked for it.
@@ -81,7 +86,8 @@ class Port {
     // The thread that uses it has slept.
     void woken() noexcept { uplink_->woken(); }
     void expire(Clock::time_point now) noexcept;
-    const Timers<Connection>& timers() const noexcept { return timers_; }
+    // When expire() has something to do.
+    Clock::time_point deadline() const noexcept;
     // The packet is of no use, and says so where it was meant to go: at a QP, at a device, or at
     // the uplink if there is none of these.
     void drop(const wire::Packet& packet, vrdma_counter why) noexcept;
@@ -111,6 +117,7 @@ class Port {
     List<Connection, &Connection::awaits_room> awaits_room_;
     List<Connection, &Connection::awaits_target> awaits_target_;
     Timers<Connection> timers_;
+    Timers<Pacing> paced_;
     std::unordered_map<Gid, wire::Mac, GidHash> neighbours_;
     static constexpr std::size_t max_neighbours = 4096;
     static constexpr std::size_t max_unknown = 64;

@@ -266,6 +266,16 @@ Turn await_target(Connection& c, const SendWqe& wqe, const Piece& piece) noexcep
     return Turn::idle;
 }
 
+// Of a QP that is slowed. What is under way has its whole time from the last packet on.
+bool pace(Connection& c, const Piece& piece) noexcept {
+    if (!admit(c, piece.bytes)) {
+        c.qp.slice.engine().scheduler().withdraw(c.qp);
+        return false;
+    }
+    c.out.deadline = c.port.engine().now() + ack_timeout(c.qp.attr.timeout);
+    return true;
+}
+
 // Sends the next packet of the WQE at the head.
 Turn send_packet(Connection& c, const SendWqe& wqe) noexcept {
     QueuePair& qp = c.qp;
@@ -279,6 +289,9 @@ Turn send_packet(Connection& c, const SendWqe& wqe) noexcept {
     if (!draft) {
         scheduler.withdraw(qp);
         c.port.await_room(c);
+        return Turn::idle;
+    }
+    if (c.reaction.slowed() && !pace(c, piece)) {
         return Turn::idle;
     }
     const vrdma_vendor_err unsound = check_sink(qp, wqe);

@@ -49,7 +49,7 @@ bool send_acknowledge(Connection& c, Psn psn, std::uint8_t aeth) noexcept {
     return draft.has_value();
 }
 
-vrdma_counter counter_of(vrdma_nak why) noexcept {
+vrdma_counter counter_of_nak(vrdma_nak why) noexcept {
     switch (why) {
         case VRDMA_NAK_PSN_SEQUENCE:
             return VRDMA_COUNTER_SENT_SEQUENCE_NAKS;
@@ -64,7 +64,7 @@ vrdma_counter counter_of(vrdma_nak why) noexcept {
 
 void send_nak(Connection& c, Psn psn, vrdma_nak why) noexcept {
     c.in.told_gap = send_acknowledge(c, psn, syndrome(VRDMA_SYNDROME_NAK, why));
-    c.qp.count(counter_of(why), c.in.told_gap ? 1 : 0);
+    c.qp.count(counter_of_nak(why), c.in.told_gap ? 1 : 0);
 }
 
 void send_rnr_nak(Connection& c, Psn psn, std::uint8_t timer) noexcept {
@@ -350,7 +350,7 @@ Slot next_slot(const Connection& c, const Fetch& fetch) noexcept {
             add(fetch.first, fetch.answered) == fetch.last};
 }
 
-enum class Sending : std::uint8_t { sent, no_room, failed };
+enum class Sending : std::uint8_t { sent, no_room, later, failed };
 
 Sending send_read_response(Connection& c, Fetch& fetch) noexcept {
     const Slot slot = next_slot(c, fetch);
@@ -360,6 +360,9 @@ Sending send_read_response(Connection& c, Fetch& fetch) noexcept {
     const auto draft = c.port.draft(c.path, headers.opcode, slot.bytes);
     if (!draft) {
         return Sending::no_room;
+    }
+    if (c.reaction.slowed() && !admit(c, slot.bytes)) {
+        return Sending::later;
     }
     SpanList payload{slot.bytes};
     if (slot.bytes != 0) {

@@ -55,6 +55,11 @@ class NetworkPeer : public ::testing::Test {
     // Another QP of the guest, connected to the same peer.
     void renew(const Terms& terms = {}) {
         qp_ = guest_.create_qp(cq_, cq_, {.type = terms.type});
+        activate(terms);
+        transport_ = terms.type == hca::QpType::uc ? VRDMA_ROCE_UC : VRDMA_ROCE_RC;
+    }
+    // Connects the QP, which is in RESET.
+    void activate(const Terms& terms = {}) {
         vrdma_qp_attr attr = rtr_attr(peer_gid_, Qpn{peer_qpn});
         attr.path_mtu = terms.path_mtu;
         attr.max_dest_rd_atomic = terms.max_dest_rd_atomic;
@@ -69,7 +74,6 @@ class NetworkPeer : public ::testing::Test {
         attr.rnr_retry = terms.rnr_retry;
         attr.max_rd_atomic = terms.max_rd_atomic;
         ASSERT_TRUE(guest_.slice().modify_qp(qp_.id(), attr));
-        transport_ = terms.type == hca::QpType::uc ? VRDMA_ROCE_UC : VRDMA_ROCE_RC;
     }
 
     // The n-th packet from the peer, of that operation.

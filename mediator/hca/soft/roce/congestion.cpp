@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/roce/congestion.h"
+
+#include <algorithm>
+
+#include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/roce/port.h"
+#include "vrdma/roce.h"
+
+namespace vrdma::hca::soft::roce {
+namespace {
+
+constexpr std::uint32_t alpha_one = 1u << 16;
+constexpr unsigned gain_bits = 8; // g is 1/256
+
+constexpr std::uint16_t fast_stages = 5;
+constexpr std::uint64_t additive_step = 5'000'000; // bytes/s: 40 Mb/s
+constexpr std::uint64_t hyper_step = 10 * additive_step;
+
+// So near to it that pacing would change nothing.
+constexpr std::uint64_t full_rate = ReactionPoint::line_rate - ReactionPoint::line_rate / 256;
+// In so many periods additive increase alone has come there from anywhere.
+constexpr std::chrono::microseconds longest = 4096 * ReactionPoint::period;
+static_assert(4000 * additive_step > ReactionPoint::line_rate);
+
+} // namespace
+
+void ReactionPoint::heed(Clock::time_point now) noexcept {
+    pass(now);
+    if (!slowed()) {
+        *this = {};
+        rate_ = line_rate;
+        alpha_ = alpha_one;
+    } else if (now - cut_ < notice_interval) {
+        return;
+    }
+    target_ = rate_;
+    rate_ = std::max(rate_ - rate_ * alpha_ / (std::uint64_t{2} * alpha_one), min_rate);
+    alpha_ += (alpha_one - alpha_) >> gain_bits;
+    cut_ = period_begin_ = now;
+    due_ = std::max(due_, now);
+    bytes_ = 0;
+    timer_stage_ = byte_stage_ = 0;
+}
+
+Clock::time_point ReactionPoint::due(Clock::time_point now) noexcept {
+    pass(now);
+    return due_;
+}
+
+void ReactionPoint::sent(std::uint32_t bytes, Clock::time_point now) noexcept {
+    if (!slowed()) {
+        return;
+    }
+    constexpr std::uint64_t ns_a_second = 1'000'000'000;
+    due_ = std::max(due_, now - lateness) + std::chrono::nanoseconds{bytes * ns_a_second / rate_};
+    bytes_ += bytes;
+    if (bytes_ >= bytes_a_stage) {
+        bytes_ -= bytes_a_stage;
+        ++byte_stage_;
+        raise();
+    }
+}
+
+// The periods that are over.
+void ReactionPoint::pass(Clock::time_point now) noexcept {
+    if (slowed() && now - period_begin_ >= longest) {
+        rate_ = 0;
+    }
+    while (slowed() && now - period_begin_ >= period) {
+        period_begin_ += period;
+        alpha_ -= alpha_ >> gain_bits;
+        ++timer_stage_;
+        raise();
+    }
+}
+
+void ReactionPoint::raise() noexcept {
+    const auto [less, more] = std::minmax(timer_stage_, byte_stage_);
+    if (less > fast_stages) {
+        target_ += static_cast<std::uint64_t>(less - fast_stages) * hyper_step;
+    } else if (more >= fast_stages) {
+        target_ += additive_step;
+    }
+    target_ = std::min(target_, line_rate);
+    rate_ = (rate_ + target_) / 2;
+    if (rate_ >= full_rate) {
+        rate_ = 0;
+    }
+}
+
+void notice(Connection& c) noexcept {
+    constexpr std::uint8_t cs6 = 48u << 2; // where NICs send them, so that they wait nowhere
+    constexpr std::uint8_t priority = 6;
+    c.qp.count(VRDMA_COUNTER_MARKED_PACKETS);
+    const Clock::time_point now = c.port.engine().now();
+    if (now - c.noticed < notice_interval) {
+        return;
+    }
+    wire::Path path = c.path;
+    path.traffic_class = cs6;
+    path.priority = priority;
+    wire::Headers headers;
+    headers.opcode = VRDMA_ROCE_CNP;
+    headers.migrated = false;
+    headers.becn = true;
+    headers.target_qpn = c.qp.attr.dest_qpn;
+    if (const auto draft = c.port.draft(path, headers.opcode, 0)) {
+        c.noticed = now;
+        c.port.send(*draft, path, headers);
+        c.qp.count(VRDMA_COUNTER_SENT_NOTICES);
+        c.qp.count(VRDMA_COUNTER_TX_PACKETS);
+    }
+}
+
+bool admit(Connection& c, std::uint32_t payload_bytes) noexcept {
+    constexpr std::uint32_t headers = 80; // about
+    const Clock::time_point now = c.port.engine().now();
+    const Clock::time_point due = c.reaction.due(now);
+    if (c.reaction.slowed() && due > now) {
+        c.port.await_due(c, due);
+        return false;
+    }
+    c.reaction.sent(payload_bytes + headers, now);
+    return true;
+}
+
+} // namespace vrdma::hca::soft::roce
