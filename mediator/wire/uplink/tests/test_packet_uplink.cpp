@@ -41,8 +41,8 @@ TEST_F(PacketUplinkTest, NothingLeavesBeforeFlush) {
 }
 
 TEST_F(PacketUplinkTest, WhatIsNotCommittedIsGivenAgain) {
-    const auto room = near->prepare();
-    EXPECT_EQ(near->prepare().data(), room.data());
+    const auto room = near->prepare({});
+    EXPECT_EQ(near->prepare({}).data(), room.data());
     near->flush();
     EXPECT_FALSE(readable(*far, 20));
 }
