@@ -50,7 +50,9 @@ class End : public wire::Uplink {
     End(std::shared_ptr<Way> out, std::shared_ptr<Way> in)
         : out_{std::move(out)}, in_{std::move(in)} {}
 
-    std::span<std::byte> prepare() noexcept override { return out_->next(); }
+    std::span<std::byte> prepare(const wire::Mac& /*target*/) noexcept override {
+        return out_->next();
+    }
     void commit(std::size_t bytes) noexcept override { out_->put(bytes); }
     void flush() noexcept override {}
     std::span<const std::byte> receive() noexcept override { return in_->front(); }
