@@ -6,15 +6,14 @@ Each side serves the other at once. What can sleeps while it waits, as processor
 turns of milliseconds.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
 from framework import connections
-from framework.connections import PINGS, address, pings, rping
-from framework.lab import TIMEOUT_S, Guest
+from framework.connections import PINGS, address, allow_users, pings, rping
+from framework.lab import TIMEOUT_S, Guest, kept
 from framework.process import Process, Result
 from framework.programs import Program, bandwidths, latencies, start_server
 from framework.rxe import add_rxe, remove_rxe
@@ -55,23 +54,9 @@ class Talk:
         return server, self.client.guest.start(f"{calling.arguments(self.client.guest, port)} {name}")
 
 
-def allow_users(guest: Guest) -> None:
-    """Programs reach the connection manager by way of rdma_ucm."""
-    guest.run("modprobe rdma_ucm")
-
-
 def use_rxe(guest: Guest) -> None:
     guest.run("modprobe -r vrdma_ib")
     add_rxe(guest)
-
-
-@contextmanager
-def kept(prepare: Callable[[Guest], None], guest: Guest) -> Iterator[None]:
-    """Prepares the guest, and again should it boot anew."""
-    prepare(guest)
-    guest.after_boot.append(prepare)
-    yield
-    guest.after_boot.remove(prepare)
 
 
 @pytest.fixture(scope="module", autouse=True)

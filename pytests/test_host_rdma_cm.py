@@ -4,8 +4,8 @@ each other."""
 
 import pytest
 
-from framework.connections import PINGS, address, await_listener, pings, rounds, rping, run_pair, start_pair
-from framework.lab import TIMEOUT_S
+from framework.connections import PINGS, address, allow_users, await_listener, pings, rounds, rping, run_pair, start_pair
+from framework.lab import TIMEOUT_S, kept
 from framework.programs import bandwidths, next_port
 
 pytestmark = pytest.mark.lab
@@ -13,7 +13,8 @@ pytestmark = pytest.mark.lab
 
 @pytest.fixture(scope="module", autouse=True)
 def user_access(guest0):
-    guest0.run("modprobe rdma_ucm")
+    with kept(allow_users, guest0):
+        yield
 
 
 @pytest.fixture(params=["process to guest", "guest to process"])

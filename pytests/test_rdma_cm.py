@@ -3,12 +3,13 @@
 on them."""
 
 import re
+from contextlib import ExitStack
 
 import pytest
 
 from framework import connections
-from framework.connections import PINGS, address, rounds, rping, run_pair, start_pair, start_rping
-from framework.lab import TIMEOUT_S
+from framework.connections import PINGS, address, allow_users, rounds, rping, run_pair, start_pair, start_rping
+from framework.lab import TIMEOUT_S, kept
 from framework.programs import await_listener, bandwidths, latencies, next_port
 
 FAMILIES = [4, 6]
@@ -19,8 +20,10 @@ GROUP = "239.77.0.1"
 @pytest.fixture(scope="module", autouse=True)
 def user_access(native, guest0, guest1):
     """Programs in guests reach the connection manager by way of rdma_ucm."""
-    for guest in () if native else (guest0, guest1):
-        guest.run("modprobe rdma_ucm")
+    with ExitStack() as stack:
+        for guest in () if native else (guest0, guest1):
+            stack.enter_context(kept(allow_users, guest))
+        yield
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -14,15 +14,15 @@ from framework.process import Process
 TIMEOUT_S = 300.0
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def torture(native, device, guest0, guest1):
     """Starts both sides; returns their processes."""
     program = (BUILD if native else PROJECT / "build/release") / "torture/vrdma-torture"
-    commands = {guest.name: f"{guest.bring(program)} --device {device}" for guest in (guest0, guest1)}
 
     def start(server: Guest, client: Guest, options: str) -> tuple[Process, Process]:
         port = programs.next_port()
-        own = [f"{commands[guest.name]} --gid-index {guest.gid(device).index} --port {port}" for guest in (server, client)]
+        own = [f"{guest.bring(program)} --device {device} --gid-index {guest.gid(device).index} --port {port}"
+               for guest in (server, client)]
         waiting = server.start(own[0])
         programs.await_listener(server, port)
         return waiting, client.start(f"{own[1]} {options} {server.name}")

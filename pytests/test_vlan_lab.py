@@ -49,7 +49,7 @@ class Tagged(Owner):
         return int(self.host.read(f"/sys/class/net/{VLAN}/statistics/rx_packets"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def tagged(lab):
     """One on each host, with its vrdmad."""
     sides = [Tagged(Machine(lab, f"host{number}"), number + 1) for number in range(2)]

@@ -3,13 +3,18 @@
 
 import re
 
-from .lab import TIMEOUT_S, Machine
+from .lab import TIMEOUT_S, Guest, Machine
 from .native import Owner
 from .process import Process, Result
 from .programs import next_port
 
 PINGS = 20
 LISTENING = "until rdma resource show cm_id | grep LISTEN | grep -qE ':{port}\\b'; do sleep 0.02; done"
+
+
+def allow_users(guest: Guest) -> None:
+    """Programs reach the connection manager by way of rdma_ucm."""
+    guest.run("modprobe rdma_ucm")
 
 
 def await_listener(server: Machine, port: int) -> None:

@@ -5,6 +5,8 @@ import os
 import re
 import shlex
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -193,3 +195,12 @@ class Guest(Machine):
         self.forget("programs", "gids", "function")
         for notify in self.after_boot:
             notify(self)
+
+
+@contextmanager
+def kept(prepare: Callable[[Guest], None], guest: Guest) -> Iterator[None]:
+    """Prepares the guest, and again should it boot anew."""
+    prepare(guest)
+    guest.after_boot.append(prepare)
+    yield
+    guest.after_boot.remove(prepare)
