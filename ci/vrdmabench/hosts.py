@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -22,6 +23,7 @@ MTU = 1500
 NAMESPACES = Path("/run/netns")
 PREFIX = "vrdma-"  # and the process that they are for, as in the end-to-end tests
 CABLE = "cable"
+LINK_TIMEOUT_S = 30.0
 UPLINK = '[[uplink]]\ninterface = "lan"\n'
 DEVICE = 'uplink = "lan"\naddresses = "{address}"\n'
 # ld rand; jge #what is lost, take; ret #0; take: ret #-1
@@ -73,8 +75,19 @@ class Hosts:
 
     def packets(self, number: int) -> int:
         """That this host's interface has sent."""
+        return self._link(number)["stats64"]["tx"]["packets"]
+
+    def _link(self, number: int) -> dict:
         (link,) = json.loads(_run("ip", "-netns", self._namespaces[number], "-json", "-stats", "link", "show", "lan"))
-        return link["stats64"]["tx"]["packets"]
+        return link
+
+    def _await_link(self) -> None:
+        """The kernel tells of a carrier up to a second after it has come, and until then ports are down."""
+        deadline = time.monotonic() + LINK_TIMEOUT_S
+        while any(self._link(number)["operstate"] != "UP" for number, _ in enumerate(ADDRESSES)):
+            if time.monotonic() > deadline:
+                raise BenchError("the link between the namespaces does not come up")
+            time.sleep(0.02)
 
     def lose(self, part: float) -> None:
         """Of all packets, either way."""
@@ -96,6 +109,7 @@ class Hosts:
                 link set lan mtu {MTU} up
                 link set lo up
             """)
+        self._await_link()
 
     def _join(self) -> None:
         here, there, *cable = self._namespaces
