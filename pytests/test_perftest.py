@@ -34,12 +34,14 @@ def test_bandwidth(pair, operation, kind):
 
 
 @pytest.mark.parametrize("operation", ["write", "send", "read"])
-def test_all_sizes(pair, operation):
-    """Runs 5 operations of each power of two from 2 B to 8 MB; expects a line for each."""
+def test_all_sizes(pair, operation, native):
+    """Runs 5 operations of each power of two from 2 B to 8 MB; expects a line for each. One at a time only natively: half a
+    second a line goes to perftest's look at the processor's clock."""
     _, client = pair(f"ib_{operation}_bw -F -a -n 5")
     assert [line.size for line in bandwidths(client)] == [1 << shift for shift in range(1, 24)]
-    _, client = pair(f"ib_{operation}_lat -F -a -n 5")
-    assert [line.size for line in latencies(client)] == [1 << shift for shift in range(1, 24)]
+    if native:
+        _, client = pair(f"ib_{operation}_lat -F -a -n 5")
+        assert [line.size for line in latencies(client)] == [1 << shift for shift in range(1, 24)]
 
 
 @pytest.mark.parametrize("operation", ["write", "send", "read"])
