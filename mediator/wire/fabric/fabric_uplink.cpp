@@ -34,7 +34,6 @@ unsigned peer_of(const Mac& mac) noexcept {
 
 // Of a frame that may be anything; what it has no place for stays zero, which is nobody's.
 Gid source_of(std::span<const std::byte> frame) noexcept {
-    constexpr std::size_t ipv4_at = 12;
     Gid gid{};
     const auto copy = [&](auto to, std::size_t at) {
         if (frame.size() >= at + to.size()) {
@@ -43,8 +42,9 @@ Gid source_of(std::span<const std::byte> frame) noexcept {
     };
     switch (be16toh(load<std::uint16_t>(frame, type_at))) {
         case ETHERTYPE_IP:
-            gid[10] = gid[11] = 0xff;
-            copy(std::span{gid}.subspan(ipv4_at), network_at + offsetof(vrdma_ipv4, source));
+            std::ranges::copy(ipv4_prefix, gid.begin());
+            copy(std::span{gid}.subspan(ipv4_prefix.size()),
+                 network_at + offsetof(vrdma_ipv4, source));
             break;
         case ETHERTYPE_IPV6:
         case VRDMA_ROCE_ETHERTYPE:

@@ -31,8 +31,7 @@ void let_mark(wire::Path& path) noexcept {
     }
 }
 
-} // namespace
-
+// A GID that no device of this mediator has is somebody's on the network.
 void look_up(Connection& c) noexcept {
     const Fabric& fabric = c.port.engine().fabric();
     const auto route = route_of(c.qp);
@@ -45,6 +44,8 @@ void look_up(Connection& c) noexcept {
     }
     c.mtu = mtu_bytes(c.qp.attr.path_mtu);
 }
+
+} // namespace
 
 bool is_remote(QueuePair& qp) noexcept {
     Connection& c = *qp.connection;

@@ -122,9 +122,6 @@ struct alignas(cache_line) Connection {
     Link<Connection> awaits_target; // until somebody knows its peer's Ethernet address
 };
 
-// Finds out where the peer is: a GID that no device of this mediator has is somebody's on the
-// network.
-void look_up(Connection& connection) noexcept;
 // Whether the QP's messages leave this host. It stays so while any are under way.
 bool is_remote(QueuePair& qp) noexcept;
 

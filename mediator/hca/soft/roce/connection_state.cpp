@@ -199,7 +199,6 @@ SavedConnection save(const Connection& c) {
 }
 
 Result<> restore(Connection& c, const SavedConnection& saved) noexcept {
-    look_up(c);
     if (!fits(c, c.qp.attr.path_mtu) || !is_valid(c, saved)) {
         return fail(std::errc::invalid_argument);
     }

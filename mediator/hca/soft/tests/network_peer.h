@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <vector>
 
 #include "mediator/hca/soft/roce/psn.h"
@@ -42,6 +43,8 @@ struct Terms {
 
 class NetworkPeer : public ::testing::Test {
   protected:
+    using Clock = std::chrono::steady_clock;
+
     static constexpr std::uint32_t mtu = 256;
     static constexpr std::uint32_t peer_qpn = 0x777;
     static constexpr wire::Mac peer_mac{2, 0, 0, 0, 0, 9};
@@ -175,6 +178,27 @@ class NetworkPeer : public ::testing::Test {
         EXPECT_EQ(completion->status, IBV_WC_SUCCESS);
         EXPECT_TRUE(completion->receive);
         EXPECT_EQ(completion->byte_len, bytes);
+    }
+    // To the peer's memory, if it is no SEND.
+    void post(vrdma_sq_opcode opcode, std::uint32_t length, std::uint32_t flags = 0) {
+        const vrdma_sge local = mr_.sge(0, length);
+        const bool remote = opcode != VRDMA_SQ_SEND;
+        qp_.post_send({.opcode = opcode,
+                       .flags = VRDMA_SQ_SIGNALED | flags,
+                       .sges = {&local, 1},
+                       .rkey = Key{remote ? 0x1234u : 0},
+                       .raddr = remote ? 0x10000u : 0});
+    }
+    // The peer acknowledges the n-th packet.
+    void answer(std::uint32_t n, std::uint8_t aeth = ack) {
+        wire::Headers headers = packet(VRDMA_ROCE_ACKNOWLEDGE, n);
+        headers.syndrome = aeth;
+        deliver(headers);
+    }
+    void pass(Clock::duration time) {
+        for (const auto end = Clock::now() + time; Clock::now() < end;) {
+            hca_->poll();
+        }
     }
     std::vector<std::uint32_t> event_types() {
         settle();

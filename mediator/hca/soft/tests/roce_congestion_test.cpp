@@ -28,19 +28,6 @@ class RoceCongestion : public NetworkPeer {
         headers.psn = 0x4711;
         return headers;
     }
-    void pass(Clock::duration time) {
-        for (const auto end = Clock::now() + time; Clock::now() < end;) {
-            hca_->poll();
-        }
-    }
-    void write(std::uint32_t bytes) {
-        const vrdma_sge local = mr_.sge(0, bytes);
-        qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
-                       .flags = VRDMA_SQ_SIGNALED,
-                       .sges = {&local, 1},
-                       .rkey = Key{0x1234},
-                       .raddr = 0x10000});
-    }
     static std::size_t notices(const std::vector<Arrived>& packets) {
         return static_cast<std::size_t>(std::ranges::count(
             packets, VRDMA_ROCE_CNP,
@@ -69,7 +56,7 @@ class RoceCongestion : public NetworkPeer {
 
 // Write; expect packets that routers may mark, in the class that the guest gave.
 TEST_F(RoceCongestion, PacketsMayBeMarked) {
-    write(8);
+    post(VRDMA_SQ_RDMA_WRITE, 8);
     EXPECT_EQ(reply().path.traffic_class, VRDMA_ECN_CAPABLE);
 }
 
@@ -119,7 +106,7 @@ TEST_F(RoceCongestion, SlowsDownByANotice) {
     for (int tries = 0; first >= turn && tries < 1000; ++tries) {
         deliver(cnp(qp_.id().value));
         hca_->poll();
-        write(packets * mtu);
+        post(VRDMA_SQ_RDMA_WRITE, packets * mtu);
         first = turn_of_qp();
         expect_rest(first, packets);
         n += packets;
@@ -152,7 +139,7 @@ TEST_F(RoceCongestion, SlowsDownResponses) {
 // Receive a flood of notices, also while a message is on its way; expect it to arrive.
 TEST_F(RoceCongestion, StandsAFlood) {
     constexpr std::uint32_t packets = 100;
-    write(packets * mtu);
+    post(VRDMA_SQ_RDMA_WRITE, packets * mtu);
     std::size_t found = 0;
     for (const auto limit = Clock::now() + std::chrono::seconds{20};
          found < packets && Clock::now() < limit;) {
@@ -184,7 +171,7 @@ TEST_F(RoceCongestion, IgnoresNoticesOfOthers) {
     EXPECT_EQ(counter(VRDMA_COUNTER_WRONG_STATES), 2u);
     EXPECT_EQ(counter(VRDMA_COUNTER_WRONG_SOURCES), 1u);
     EXPECT_EQ(counter(VRDMA_COUNTER_HEEDED_NOTICES), 0u);
-    write(turn * mtu);
+    post(VRDMA_SQ_RDMA_WRITE, turn * mtu);
     EXPECT_EQ(turn_of_qp(), turn);
 }
 
@@ -195,7 +182,7 @@ TEST_F(RoceCongestion, AResetForgets) {
     EXPECT_EQ(counter(VRDMA_COUNTER_HEEDED_NOTICES), 1u);
     ASSERT_TRUE(guest_.slice().modify_qp(qp_.id(), state_attr(IBV_QPS_RESET)));
     activate();
-    write(turn * mtu);
+    post(VRDMA_SQ_RDMA_WRITE, turn * mtu);
     EXPECT_EQ(turn_of_qp(), turn);
 }
 

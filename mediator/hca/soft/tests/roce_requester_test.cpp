@@ -9,26 +9,10 @@
 namespace vrdma::test {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 class RoceRequester : public NetworkPeer {
   protected:
     RoceRequester() { mr_.buffer.fill(1); }
 
-    void post(vrdma_sq_opcode opcode, std::uint32_t length, std::uint32_t flags = 0) {
-        const vrdma_sge local = mr_.sge(0, length);
-        const bool remote = opcode != VRDMA_SQ_SEND;
-        qp_.post_send({.opcode = opcode,
-                       .flags = VRDMA_SQ_SIGNALED | flags,
-                       .sges = {&local, 1},
-                       .rkey = Key{remote ? 0x1234u : 0},
-                       .raddr = remote ? 0x10000u : 0});
-    }
-    void answer(std::uint32_t n, std::uint8_t aeth = ack) {
-        wire::Headers headers = packet(VRDMA_ROCE_ACKNOWLEDGE, n);
-        headers.syndrome = aeth;
-        deliver(headers);
-    }
     void respond(std::uint8_t operation, std::uint32_t n, const Payload& payload) {
         wire::Headers headers = packet(operation, n);
         headers.syndrome = ack;
@@ -44,11 +28,6 @@ class RoceRequester : public NetworkPeer {
             packets = sent();
         }
         return packets;
-    }
-    void pass(Clock::duration time) {
-        for (const auto end = Clock::now() + time; Clock::now() < end;) {
-            hca_->poll();
-        }
     }
     // A failed QP says nothing more.
     ibv_wc_status await_completion() {
