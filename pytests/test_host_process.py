@@ -214,6 +214,14 @@ def test_removed_in_use(host, one, open_device):
     assert not mdev.exists
 
 
+def test_mediator_serves_when_it_has_started(host, one, health):
+    """Restarts vrdmad and uses a device as soon as systemctl says that it is done; expects an active port, time and again."""
+    for _ in range(3):
+        host.run("systemctl restart vrdmad")
+        assert "PORT_ACTIVE" in one.run("ibv_devinfo -d vrdma0").stdout
+    health.watch_mediator()
+
+
 def test_mediator_restarts(host, one, processes, endpoint, health, pair):
     """Restarts vrdmad under two connected processes; expects DEVICE_FATAL, errors, and devices that can be opened anew."""
     sides = [endpoint(side) for side in processes]

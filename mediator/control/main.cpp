@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/signalfd.h>
+#include <systemd/sd-daemon.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -180,6 +181,7 @@ int serve(const Config& config) {
         servers.push_back(std::move(*server));
     }
     spdlog::info("vrdmad {} serves {}", version_text, config.name);
+    (void)::sd_notify(0, "READY=1"); // nothing where systemd has not started us
     if (const auto ran = loop.run(); !ran) {
         return complain("epoll", ran.error());
     }

@@ -10,6 +10,8 @@ RESTART_S = 30.0
 COMPLAINT = re.compile(r"WARNING:|BUG:|Oops|Call Trace:|general protection|UBSAN|KASAN|blocked for more than")
 # What a kernel says of its emulated CPU before it starts /init is not of the tests' making.
 FOLLOW_KERNEL = "sh -c \"dmesg --follow | sed -un '/Run .init as init process/,$p'\""
+# systemd takes it for active as soon as it serves.
+AWAIT_MEDIATOR = "until pidof vrdmad && systemctl is-active --quiet vrdmad; do sleep 0.05; done | tail -n 1"
 # Ends when the process does.
 AWAIT_END = """python3 -c "import os, select, sys
 poll = select.poll()
@@ -68,7 +70,7 @@ class Health:
         """Takes the vrdmad that runs now, or soon, for the one that has to live on."""
         if self._mediator:
             self._mediator.wait(RESTART_S, check=False)
-        self.mediator_pid = int(self._host.script("until pidof vrdmad; do sleep 0.05; done", RESTART_S).stdout)
+        self.mediator_pid = int(self._host.script(AWAIT_MEDIATOR, RESTART_S).stdout)
         self._mediator = self._host.watch(f"{AWAIT_END} {self.mediator_pid}")
 
     def begin(self) -> None:
