@@ -67,7 +67,9 @@ def test_unconnected_send_is_dropped(connected):
     left, right = connected("UC")
     left.mr.write(0, "0102")
     left.send(offset=0, length=1)
-    assert left.sent() == ["SUCCESS"]
+    left.send("RDMA_WRITE", offset=1, length=1, target=right.target(1))
+    assert left.sent(2) == ["SUCCESS"] * 2
+    assert right.mr.awaits(1, "02")  # what was sent before it has arrived as well
     right.receive(wr_id=2)
     left.send(offset=1, length=1)
     assert left.sent() == ["SUCCESS"]

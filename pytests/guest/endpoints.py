@@ -311,6 +311,13 @@ class Mr(Remotable):
     def read(self, offset: int, length: int) -> str:
         return self.mr.read(length, offset).hex()
 
+    def awaits(self, offset: int, data: str, timeout: float = 20.0) -> bool:
+        """Whether these bytes come before the time is over."""
+        deadline = time.monotonic() + timeout
+        while (found := self.read(offset, len(data) // 2)) != data and time.monotonic() < deadline:
+            pass
+        return found == data
+
     def write(self, offset: int, data: str) -> None:
         self.mr.write(bytes.fromhex(data), len(data) // 2, offset)
 
