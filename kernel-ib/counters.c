@@ -30,6 +30,7 @@ static const struct rdma_stat_desc vrdma_counter_descs[] = {
 	[VRDMA_COUNTER_TX_PACKETS].name = "tx_packets",
 	[VRDMA_COUNTER_RX_PACKETS].name = "rx_packets",
 	[VRDMA_COUNTER_RETRANSMITS].name = "retransmits",
+	[VRDMA_COUNTER_EARLY_RETRIES].name = "roce_adp_retrans",
 	[VRDMA_COUNTER_DUPLICATE_REQUESTS].name = "duplicate_request",
 	[VRDMA_COUNTER_OUT_OF_SEQUENCE].name = "out_of_sequence",
 	[VRDMA_COUNTER_SEQUENCE_NAKS].name = "packet_seq_err",

@@ -582,6 +582,7 @@ enum vrdma_counter {
 	VRDMA_COUNTER_TX_PACKETS,
 	VRDMA_COUNTER_RX_PACKETS,
 	VRDMA_COUNTER_RETRANSMITS,	  /* of them, sent again */
+	VRDMA_COUNTER_EARLY_RETRIES,	  /* as an answer took much longer than others had */
 	VRDMA_COUNTER_DUPLICATE_REQUESTS, /* that came again */
 	VRDMA_COUNTER_OUT_OF_SEQUENCE,	  /* that came before one which was lost, or is late */
 	/* NAKs that came, beside RNR_NAKS, and those that went: */

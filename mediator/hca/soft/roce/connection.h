@@ -9,6 +9,7 @@
 #include "mediator/hca/soft/roce/congestion.h"
 #include "mediator/hca/soft/roce/psn.h"
 #include "mediator/hca/soft/roce/ring.h"
+#include "mediator/hca/soft/roce/round_trip.h"
 #include "mediator/wire/packet.h"
 
 namespace vrdma::hca::soft::roce {
@@ -54,7 +55,9 @@ struct Outbound {
     Psn fresh = 0;           // the first that never went out
     unsigned fetches = 0;    // of `sent`
     bool recovering = false; // went back since the peer last acknowledged anything
-    Clock::time_point deadline;
+    RoundTrip round_trip;
+    Clock::time_point suspicion; // when what is under way is taken for lost; nobody is blamed yet
+    Clock::time_point deadline;  // when the peer has failed to answer once
 };
 
 // A READ or an atomic that the peer asked for. It is kept until so many others have come that the
@@ -115,7 +118,7 @@ struct alignas(cache_line) Connection {
     ReactionPoint reaction;
     Clock::time_point noticed; // when the peer had a notice of congestion last
 
-    Timer timer;                    // of the deadline, or earlier
+    Timer timer;                    // of the suspicion, or earlier
     Pacing pacing{*this, {}};       // of a slowed one
     Link<Connection> answers;       // something is to be answered
     Link<Connection> awaits_room;   // in the uplink

@@ -113,7 +113,7 @@ void Port::answer_soon(Connection& c) noexcept {
 
 void Port::set_timer(Connection& c) noexcept {
     timers_.cancel(c);
-    timers_.set(c, c.out.deadline);
+    timers_.set(c, c.out.suspicion);
 }
 
 void Port::await_due(Connection& c, Clock::time_point due) noexcept {

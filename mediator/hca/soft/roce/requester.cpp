@@ -45,8 +45,24 @@ bool may_go_on(const Connection& c, std::uint32_t ctrl) noexcept {
     return c.qp.state() == IBV_QPS_RTS && !fenced;
 }
 
+Clock::time_point next_suspicion(const Outbound& out, Clock::time_point now) noexcept {
+    const auto patience = out.round_trip.patience();
+    return patience ? std::min(out.deadline, now + *patience) : out.deadline;
+}
+
+// What is under way has its whole time.
+void restart_timeout(Connection& c) noexcept {
+    Outbound& out = c.out;
+    const Clock::time_point now = c.port.engine().now();
+    out.deadline = now + ack_timeout(c.qp.attr.timeout);
+    out.suspicion = next_suspicion(out, now);
+    if (c.timer.place != Timer::unset && out.suspicion < c.timer.deadline) {
+        c.port.set_timer(c);
+    }
+}
+
 void arm(Connection& c) noexcept {
-    c.out.deadline = c.port.engine().now() + ack_timeout(c.qp.attr.timeout);
+    restart_timeout(c);
     c.port.set_timer(c);
 }
 
@@ -123,7 +139,7 @@ void begin(Connection& c, const SendWqe& wqe) noexcept {
         return;
     }
     if (c.out.sent.empty()) { // the timer may still be that of a message which was answered
-        c.out.deadline = c.port.engine().now() + ack_timeout(c.qp.attr.timeout);
+        restart_timeout(c);
     }
     const bool atomic = wqe.is_aligned();
     const std::uint32_t packets = atomic ? 1 : packets_of(wqe.length, c.mtu);
@@ -272,7 +288,7 @@ bool pace(Connection& c, const Piece& piece) noexcept {
         c.qp.slice.engine().scheduler().withdraw(c.qp);
         return false;
     }
-    c.out.deadline = c.port.engine().now() + ack_timeout(c.qp.attr.timeout);
+    restart_timeout(c);
     return true;
 }
 
@@ -307,6 +323,9 @@ Turn send_packet(Connection& c, const SendWqe& wqe) noexcept {
     begin(c, wqe);
     c.port.send(*draft, c.path, headers);
     qp.count(VRDMA_COUNTER_TX_PACKETS);
+    if (headers.ack_request && headers.psn == c.out.fresh) {
+        c.out.round_trip.sent(headers.psn, c.port.engine().now());
+    }
     if (is_reliable(c) && c.timer.place == Timer::unset) {
         arm(c);
     }
@@ -355,6 +374,14 @@ void position(Connection& c, Psn psn) noexcept {
     qp.sent = 0;
 }
 
+// The peer has answered for what is before `oldest`.
+void progressed(Connection& c) noexcept {
+    c.out.recovering = false;
+    c.out.round_trip.arrived_before(c.out.oldest, c.port.engine().now());
+    c.qp.refill_retries();
+    restart_timeout(c);
+}
+
 // All packets before that one have arrived, and what they ask for is there. Returns false if the
 // response to one of them is not: it was lost.
 bool arrived_before(Connection& c, Psn psn) noexcept {
@@ -384,9 +411,7 @@ bool arrived_before(Connection& c, Psn psn) noexcept {
         out.oldest = psn;
     }
     if (out.oldest != before) {
-        out.recovering = false;
-        out.deadline = c.port.engine().now() + ack_timeout(c.qp.attr.timeout);
-        c.qp.refill_retries();
+        progressed(c);
     }
     if (distance(out.next, out.oldest) > 0) {
         position(c, out.oldest);
@@ -421,6 +446,17 @@ void try_again(Connection& c) noexcept {
     go_back(c);
     arm(c);
     qp.slice.engine().scheduler().wake(qp);
+}
+
+// The peer has long answered as a rule. That is no retry: it has its whole time to answer.
+void hurry(Connection& c, Clock::time_point now) noexcept {
+    Outbound& out = c.out;
+    c.qp.count(VRDMA_COUNTER_EARLY_RETRIES);
+    out.round_trip.lost_patience();
+    out.suspicion = next_suspicion(out, now);
+    c.port.set_timer(c);
+    go_back(c);
+    c.qp.slice.engine().scheduler().wake(c.qp);
 }
 
 // A response got lost, as what came after it shows. What shows it again, shows nothing new.
@@ -561,9 +597,7 @@ void take_response(Connection& c, const wire::Packet& packet) noexcept {
         return fail_oldest(c, IBV_WC_LOC_PROT_ERR, error);
     }
     c.out.oldest = add(packet.headers.psn, 1);
-    c.out.recovering = false;
-    c.out.deadline = c.port.engine().now() + ack_timeout(qp.attr.timeout);
-    qp.refill_retries();
+    progressed(c);
     if (packet.headers.psn == sent.last && !finish_oldest(c, IBV_WC_SUCCESS, VRDMA_VERR_NONE)) {
         return;
     }
@@ -591,6 +625,7 @@ void answered(Connection& c, const wire::Packet& packet) noexcept {
 
 void go_back(Connection& c) noexcept {
     c.port.engine().scheduler().withdraw(c.qp);
+    c.out.round_trip.sent_again();
     position(c, c.out.oldest);
 }
 
@@ -638,8 +673,11 @@ void expire(Connection& c, Clock::time_point now) noexcept {
     if (waits(qp)) {
         return arm(c);
     }
-    if (now < c.out.deadline) {
+    if (now < c.out.suspicion) {
         return c.port.set_timer(c);
+    }
+    if (now < c.out.deadline) {
+        return hurry(c, now);
     }
     qp.count(VRDMA_COUNTER_ACK_TIMEOUTS);
     try_again(c);

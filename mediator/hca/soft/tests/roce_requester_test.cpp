@@ -223,10 +223,10 @@ TEST_F(RoceRequester, GivesUpOnAPeerThatIsGone) {
 }
 
 // Send and receive the ACK; send again just before the first timeout would have been. Expect the
-// second message to have its whole time.
+// second message to have its whole time before it fails.
 TEST_F(RoceRequester, EachMessageHasItsTime) {
     constexpr std::uint8_t timeout = 16; // 268 ms: the engine may lose its core for a while
-    renew({.timeout = timeout});
+    renew({.timeout = timeout, .retry_cnt = 0});
     post(VRDMA_SQ_SEND, 8);
     EXPECT_EQ(replies().size(), 1u);
     answer(0);
@@ -235,8 +235,32 @@ TEST_F(RoceRequester, EachMessageHasItsTime) {
     post(VRDMA_SQ_SEND, 8);
     const auto begin = Clock::now();
     EXPECT_EQ(psns(await()), Psns{1});
-    EXPECT_EQ(psns(await()), Psns{1});
+    EXPECT_EQ(await_completion(), IBV_WC_RETRY_EXC_ERR);
     EXPECT_GE(Clock::now() - begin, hca::soft::ack_timeout(timeout) / 2); // not a quarter
+    EXPECT_EQ(counter(VRDMA_COUNTER_ACK_TIMEOUTS), 1u);
+}
+
+// Send and receive the ACK at once; send twice and answer nothing. Expect both again long before
+// the timeout, more than once, which is no retry: answers that come then find them waiting.
+TEST_F(RoceRequester, LosesPatienceWithAPeerThatUsedToAnswer) {
+    renew({.timeout = 22, .retry_cnt = 0}); // 17 s
+    post(VRDMA_SQ_SEND, 8);
+    EXPECT_EQ(replies().size(), 1u);
+    answer(0);
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+    post(VRDMA_SQ_SEND, 8);
+    post(VRDMA_SQ_SEND, 8);
+    for (int tries = 0; tries < 3; ++tries) {
+        std::vector<Arrived> packets = await();
+        while (packets.size() < 2) {
+            std::ranges::move(await(), std::back_inserter(packets));
+        }
+        EXPECT_EQ(psns(packets), (Psns{1, 2}));
+    }
+    EXPECT_EQ(counter(VRDMA_COUNTER_EARLY_RETRIES), 2u);
+    EXPECT_EQ(counter(VRDMA_COUNTER_ACK_TIMEOUTS), 0u);
+    answer(2);
+    EXPECT_EQ(statuses(), (Statuses{IBV_WC_SUCCESS, IBV_WC_SUCCESS}));
 }
 
 // Read four packets; receive the first, and the third without the second; expect a request for the
