@@ -12,6 +12,7 @@ import pytest
 from framework.endpoint import BUFFER, Endpoint, connect
 from framework.lab import TIMEOUT_S, Machine
 from test_across_hosts_lab import Side, peer, user_access  # noqa: F401 (fixtures)
+from test_counters import statistic
 
 pytestmark = pytest.mark.lab_hosts
 
@@ -114,6 +115,22 @@ def test_weather(meet, weather, record, how):
     with weather(how):
         talk(left, right, seed)
         talk(right, left, seed + 4)
+
+
+@pytest.mark.parametrize("peer", ["vrdma0"], indirect=True)
+def test_congestion(meet, weather, guest0, peer):
+    """Has the network mark packets as a congested one does (ECN) instead of losing them; expects each side to give notice and
+    the other to heed it, and every byte to be right."""
+    left, right = meet(ROOM, **TERMS)
+    sides = Side(guest0, "vrdma0"), peer
+    before = [statistic(side.guest, side.device) for side in sides]
+    with weather("loss 10% ecn"):
+        talk(left, right, 1)
+        talk(right, left, 5)
+    for side, counted in zip(sides, before, strict=True):
+        after = statistic(side.guest, side.device)
+        for name in ("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"):
+            assert after[name] > counted[name], name
 
 
 @pytest.fixture

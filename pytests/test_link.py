@@ -12,7 +12,7 @@ import pytest
 from framework.lab import TIMEOUT_S
 from framework.verbs import Remote
 
-pytestmark = pytest.mark.hosts
+pytestmark = [pytest.mark.hosts, pytest.mark.roce]
 
 DOWN, ACTIVE = 1, 4
 OUTAGE_S = 0.5
