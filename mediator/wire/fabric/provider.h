@@ -37,6 +37,8 @@ tl::unexpected<std::errc> fail_fabric(long error);
 struct Address {
     std::string host;
     std::string service;
+
+    bool operator==(const Address&) const = default;
 };
 std::optional<Address> parse_address(const std::string& text);
 

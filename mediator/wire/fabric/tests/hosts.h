@@ -6,7 +6,6 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <net/ethernet.h>
-#include <sys/socket.h>
 #include <sys/timerfd.h>
 
 #include <cstring>
@@ -15,23 +14,12 @@
 #include "mediator/wire/bytes.h"
 #include "mediator/wire/fabric/fabric_uplink.h"
 #include "mediator/wire/fabric/links.h"
+#include "mediator/wire/fabric/tests/free_address.h"
 #include "vrdma/roce.h"
 
 namespace vrdma::wire::fabric {
 
 using Frame = std::vector<std::byte>;
-
-// Nobody listens there.
-inline Address free_address() {
-    const UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
-    EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-    return {"127.0.0.1", std::to_string(ntohs(address.sin_port))};
-}
 
 inline Key key_of(std::uint8_t fill) {
     return Key{std::vector<std::uint8_t>(Key::smallest, fill)};

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// As much of etcd's API as a directory needs, by its JSON gateway (/v3). Each call waits for its
+// answer, for a bounded time. What cannot be reached is tried at the next endpoint when it is
+// called next. One thread uses it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+namespace httplib {
+class ClientImpl;
+}
+
+namespace vrdma::directory {
+
+// "http://10.0.0.9:2379", "https://etcd.example.net:2379" or "http://[fd00::9]:2379"
+struct Endpoint {
+    bool tls = false;
+    std::string host;
+    std::uint16_t port = 0;
+};
+std::optional<Endpoint> parse_endpoint(std::string_view text);
+
+struct EtcdOptions {
+    std::vector<Endpoint> endpoints; // one at least
+    // PEM, of endpoints with TLS: who signs for these, or "" for whom the machine trusts; and who
+    // we are, or "" for nobody.
+    std::string ca_file;
+    std::string certificate_file;
+    std::string private_key_file;
+};
+
+class Etcd {
+  public:
+    static constexpr std::chrono::seconds connect_limit{2};
+    static constexpr std::chrono::seconds answer_limit{3};
+    // So long nothing may happen until watch() ends.
+    static constexpr std::chrono::minutes watch_limit{5};
+    static constexpr std::size_t max_answer = 64 << 20; // bytes
+
+    template <typename T = void>
+    using Answer = tl::expected<T, std::string>; // the error is for people
+
+    struct Value {
+        std::string key;
+        std::optional<std::string> value; // none: there is none any more
+        std::int64_t revision = 0;        // of its last change
+    };
+    struct Range {
+        std::vector<Value> values;
+        std::int64_t revision = 0; // at which these are all
+    };
+    // Whether it wants to hear of more.
+    using OnChange = std::function<bool(const std::vector<Value>& values)>;
+
+    explicit Etcd(EtcdOptions options);
+    Etcd(const Etcd&) = delete;
+    Etcd& operator=(const Etcd&) = delete;
+    ~Etcd();
+
+    Answer<std::int64_t> grant(std::chrono::seconds lease);
+    // False if there is no such lease any more.
+    Answer<bool> keep_alive(std::int64_t lease);
+    Answer<> revoke(std::int64_t lease);
+    // Returns the revision.
+    Answer<std::int64_t> put(const std::string& key, const std::string& value, std::int64_t lease);
+    // All whose keys begin like that.
+    Answer<Range> range(const std::string& prefix);
+    // Their changes, from a revision on; calls with no values as soon as it is heard. Ends with an
+    // error, or because the caller wants it to.
+    Answer<> watch(const std::string& prefix, std::int64_t from, const OnChange& on_change);
+    // By any thread: the watch ends, and so does each that is begun later.
+    void interrupt();
+
+  private:
+    using Receiver = std::function<bool(std::string_view piece)>;
+
+    Answer<> post(const std::string& path, const std::string& body, const Receiver& receiver);
+    Answer<std::string> call(const std::string& path, const std::string& body);
+    Answer<> fail(std::string why);
+
+    const EtcdOptions options_;
+    std::vector<std::unique_ptr<httplib::ClientImpl>> clients_; // of the endpoints
+    std::atomic<std::size_t> current_{0};
+    std::atomic<bool> interrupted_{false};
+};
+
+} // namespace vrdma::directory

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The hosts of the directory, as they come, change and go. They are read once and then watched;
+// whenever that ends they are read anew. Until then what was known is still so. On a thread of its
+// own.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "mediator/base/event_fd.h"
+#include "mediator/base/log.h"
+#include "mediator/directory/entry.h"
+#include "mediator/directory/etcd.h"
+
+namespace vrdma::directory {
+
+struct RosterOptions {
+    std::string name; // for the log
+    EtcdOptions etcd;
+    std::string prefix;
+};
+
+class Roster {
+  public:
+    static constexpr std::size_t max_hosts = 1024;
+    static constexpr std::chrono::milliseconds first_pause{100}; // between attempts, doubled
+    static constexpr std::chrono::milliseconds longest_pause{2000};
+
+    // By name. An entry that has not changed is the same object.
+    using Hosts = std::map<std::string, std::shared_ptr<const Entry>>;
+
+    static Result<std::unique_ptr<Roster>> create(RosterOptions options);
+    Roster(const Roster&) = delete;
+    Roster& operator=(const Roster&) = delete;
+    // Waits for what is under way with etcd, whose answers have a limit.
+    ~Roster();
+
+    // Readable when they have changed since they were taken.
+    int fd() const { return news_.fd(); }
+    Hosts take();
+
+  private:
+    Roster(RosterOptions options, EventFd news);
+
+    void run();
+    Etcd::Answer<> follow();
+    void read(const Etcd::Range& range);
+    void change(const Etcd::Value& value);
+    void publish();
+
+    const RosterOptions options_;
+    DeviceLog log_;
+    const EventFd news_;
+    // The thread's.
+    Etcd etcd_;
+    Hosts known_;
+    bool reached_ = true;
+
+    std::mutex mutex_;
+    std::condition_variable end_;
+    Hosts hosts_;
+    bool ends_ = false;
+    std::thread thread_; // the last to begin
+};
+
+} // namespace vrdma::directory

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// An etcd of the test's own: Debian's etcd-server on a free port, with its data in a directory that
+// goes with it. What Debian may have started as a service is not asked.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "mediator/directory/etcd.h"
+#include "mediator/wire/fabric/tests/free_address.h"
+
+namespace vrdma::directory {
+
+inline std::uint16_t free_port() {
+    return static_cast<std::uint16_t>(std::stoi(wire::fabric::free_address().service));
+}
+
+// Until that is so.
+inline void until(const std::function<bool()>& so) {
+    constexpr std::chrono::seconds most{60};
+    const auto end = std::chrono::steady_clock::now() + most;
+    while (!so()) {
+        ASSERT_LT(std::chrono::steady_clock::now(), end);
+        std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    }
+}
+
+class EtcdServer {
+  public:
+    // What it is told besides where it is.
+    explicit EtcdServer(bool tls = false, std::vector<std::string> arguments = {})
+        : tls_{tls}, arguments_{std::move(arguments)} {
+        (void)std::signal(SIGPIPE, SIG_IGN); // as vrdmad has it
+        std::string name = "/tmp/vrdma-etcd-XXXXXX";
+        directory_ = ::mkdtemp(name.data());
+    }
+    EtcdServer(const EtcdServer&) = delete;
+    EtcdServer& operator=(const EtcdServer&) = delete;
+    ~EtcdServer() {
+        stop();
+        std::filesystem::remove_all(directory_);
+    }
+
+    // A second time: with the data that it had. Awaits it.
+    void start(EtcdOptions options = {}) {
+        const std::string url = (tls_ ? "https://127.0.0.1:" : "http://127.0.0.1:");
+        const std::string here = url + std::to_string(port_);
+        const std::string peers = "http://127.0.0.1:" + std::to_string(peer_port_);
+        std::vector<std::string> words{"etcd",
+                                       "--data-dir=" + directory_ + "/data",
+                                       "--listen-client-urls=" + here,
+                                       "--advertise-client-urls=" + here,
+                                       "--listen-peer-urls=" + peers,
+                                       "--initial-advertise-peer-urls=" + peers,
+                                       "--initial-cluster=default=" + peers};
+        words.insert(words.end(), arguments_.begin(), arguments_.end());
+        run(words);
+        options.endpoints = {endpoint()};
+        Etcd etcd{options};
+        until([&] { return etcd.range("nothing").has_value(); });
+    }
+
+    void stop(int signal = SIGKILL) {
+        if (child_ > 0) {
+            ::kill(child_, signal);
+            ::waitpid(child_, nullptr, 0);
+            child_ = 0;
+        }
+    }
+    // It answers no more, and does not say so.
+    void freeze() const { ::kill(child_, SIGSTOP); }
+    void thaw() const { ::kill(child_, SIGCONT); }
+
+    void compact(std::int64_t revision) const {
+        httplib::Client client{"127.0.0.1", port_};
+        const auto answer =
+            client.Post("/v3/kv/compaction",
+                        R"({"physical": true, "revision": ")" + std::to_string(revision) + "\"}",
+                        "application/json");
+        ASSERT_TRUE(answer);
+        ASSERT_EQ(answer->status, 200);
+    }
+    void forget_all() const { std::filesystem::remove_all(directory_ + "/data"); }
+
+    Endpoint endpoint() const { return {tls_, "127.0.0.1", port_}; }
+    EtcdOptions options() const { return {{endpoint()}, {}, {}, {}}; }
+    const std::string& directory() const { return directory_; }
+
+  private:
+    void run(const std::vector<std::string>& words) {
+        std::vector<char*> argv;
+        argv.reserve(words.size() + 1);
+        for (const std::string& word : words) {
+            argv.push_back(const_cast<char*>(word.c_str()));
+        }
+        argv.push_back(nullptr);
+        const std::string log = directory_ + "/log";
+        child_ = ::fork();
+        if (child_ == 0) {
+            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+            const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+            ::dup2(file, STDOUT_FILENO);
+            ::dup2(file, STDERR_FILENO);
+            ::execvp(argv[0], argv.data());
+            ::_exit(EXIT_FAILURE);
+        }
+        ASSERT_GT(child_, 0);
+    }
+
+    const bool tls_;
+    const std::vector<std::string> arguments_;
+    std::string directory_;
+    const std::uint16_t port_ = free_port();
+    const std::uint16_t peer_port_ = free_port();
+    pid_t child_ = 0;
+};
+
+} // namespace vrdma::directory
