@@ -24,7 +24,7 @@ from .progress import say
 SUITE = "bookworm"
 PACKAGES = (
     "busybox-static", "iproute2", "kmod", "netbase", "procps", "psmisc", "python3", "systemd", "udev",
-    "qemu-system-x86", "mdevctl", "libspdlog1.10", "libfmt9", "libisal2",
+    "qemu-system-x86", "mdevctl", "libspdlog1.10", "libfmt9", "libisal2", "libcpp-httplib0.11",
     "rdma-core", "ibverbs-utils", "ibverbs-providers", "perftest", "rdmacm-utils", "python3-pyverbs",
     "libfabric-bin", "nfs-kernel-server", "ucx-utils", "ethtool", "iputils-ping", "pciutils", "strace", "tcpdump",
 )  # fmt: skip

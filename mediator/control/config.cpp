@@ -126,6 +126,8 @@ class Section {
         return {node == nullptr ? nullptr : node->as_table(), name(key)};
     }
 
+    bool has(std::string_view key) { return find(key) != nullptr; }
+
     std::vector<std::string> keys() const {
         std::vector<std::string> keys;
         if (table_ != nullptr) {
@@ -226,8 +228,7 @@ std::string read_host(Section& section, std::string_view key, std::string name) 
     return name;
 }
 
-wire::fabric::Address read_address(Section& section, std::string_view key) {
-    std::string text;
+wire::fabric::Address read_address(Section& section, std::string_view key, std::string text = "") {
     section.text(key, text);
     auto address = wire::fabric::parse_address(text);
     if (!address) {
@@ -287,6 +288,46 @@ void check_peers(const Fabric& fabric, const std::string& key) {
     }
 }
 
+std::vector<directory::Endpoint> read_endpoints(Section& section) {
+    constexpr std::size_t most = 16;
+    const std::vector<std::string> texts = section.texts("endpoints");
+    std::vector<directory::Endpoint> endpoints;
+    endpoints.reserve(texts.size());
+    for (const std::string& text : texts) {
+        if (const auto endpoint = directory::parse_endpoint(text)) {
+            endpoints.push_back(*endpoint);
+        }
+    }
+    if (endpoints.empty() || endpoints.size() != texts.size() || endpoints.size() > most) {
+        throw BadConfig{section.name("endpoints") +
+                        ": URLs such as http://10.0.0.9:2379 are wanted"};
+    }
+    return endpoints;
+}
+
+FabricDirectory read_directory(Section section, const std::string& listen,
+                               const std::string& key_file) {
+    FabricDirectory directory;
+    directory.etcd.endpoints = read_endpoints(section);
+    section.text("ca_file", directory.etcd.ca_file);
+    section.text("certificate_file", directory.etcd.certificate_file);
+    section.text("private_key_file", directory.etcd.private_key_file);
+    section.text("prefix", directory.prefix);
+    if (!directory.prefix.ends_with('/')) {
+        throw BadConfig{section.name("prefix") + ": one that ends with / is wanted"};
+    }
+    directory.address = read_address(section, "address", listen);
+    directory.key_file = key_file;
+    section.finish();
+    if (directory.etcd.certificate_file.empty() != directory.etcd.private_key_file.empty()) {
+        throw BadConfig{section.name("certificate_file") + ": private_key_file goes with it"};
+    }
+    if (directory.address.host == "0.0.0.0" || directory.address.host == "::") {
+        throw BadConfig{section.name("address") + ": it has to be said, as listen is no host's"};
+    }
+    return directory;
+}
+
 std::string this_host() {
     std::array<char, HOST_NAME_MAX + 1> name{};
     ::gethostname(name.data(), name.size() - 1);
@@ -308,6 +349,14 @@ Fabric read_fabric(Section section) {
         fabric.peers.push_back(read_fabric_peer(std::move(peer), key_file));
     }
     check_peers(fabric, section.name("peer"));
+    if (section.has("directory")) {
+        std::string listen;
+        section.text("listen", listen);
+        fabric.directory = read_directory(section.section("directory"), listen, key_file);
+        if (key_file.empty()) {
+            throw BadConfig{section.name("key_file") + ": a file is wanted"};
+        }
+    }
     section.finish();
     return fabric;
 }

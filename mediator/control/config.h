@@ -5,11 +5,13 @@
 
 #include <spdlog/common.h>
 
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
 
 #include "mediator/device/device_type.h"
+#include "mediator/directory/etcd.h"
 #include "mediator/frontend/vfio_user/server.h"
 #include "mediator/hca/soft/config.h"
 #include "mediator/wire/fabric/provider.h"
@@ -34,12 +36,21 @@ struct FabricPeer {
     std::vector<wire::Gid> gids;
 };
 
+// Where a fabric's hosts find each other.
+struct FabricDirectory {
+    directory::EtcdOptions etcd;
+    std::string prefix = "/vrdma/"; // of its keys
+    wire::fabric::Address address;  // where others reach us
+    std::string key_file;
+};
+
 struct Fabric {
     std::string name;
     std::string host; // what the others call us
     std::string provider = "tcp";
     wire::fabric::Address listen;
     std::vector<FabricPeer> peers;
+    std::optional<FabricDirectory> directory;
 };
 
 // A device behind a socket.

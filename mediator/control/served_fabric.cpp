@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/control/served_fabric.h"
 
-#include <spdlog/spdlog.h>
+#include <set>
 
 #include "mediator/base/errno.h"
 #include "mediator/verbs/gid.h"
-#include "mediator/wire/fabric/fabric_uplink.h"
 
 namespace vrdma::control {
 namespace {
 
 using hca::soft::GidKey;
+using wire::fabric::FabricUplink;
 
 // The same each time, and another for each host.
 wire::Mac mac_of_host(const std::string& host) {
     return verbs::derived_mac({reinterpret_cast<const std::uint8_t*>(host.data()), host.size()});
 }
 
-tl::expected<wire::fabric::LinkOptions, std::string> link_options(const Fabric& fabric) {
-    wire::fabric::LinkOptions options{fabric.name, fabric.host, fabric.listen, fabric.provider, {}};
-    options.peers.reserve(fabric.peers.size());
+tl::expected<std::vector<wire::fabric::Key>, std::string> load_keys(const Fabric& fabric) {
+    std::vector<wire::fabric::Key> keys;
+    keys.reserve(fabric.peers.size());
     for (const FabricPeer& peer : fabric.peers) {
         auto key = wire::fabric::Key::load(peer.key_file);
         if (!key) {
             return tl::unexpected{key.error()};
         }
-        options.peers.push_back({peer.name, peer.address, std::move(*key), peer.gids});
+        keys.push_back(std::move(*key));
     }
-    return options;
+    return keys;
 }
 
 } // namespace
@@ -35,35 +35,41 @@ tl::expected<wire::fabric::LinkOptions, std::string> link_options(const Fabric& 
 tl::expected<std::unique_ptr<ServedFabric>, std::string> ServedFabric::open(const Fabric& fabric,
                                                                             hca::soft::SoftHca& hca,
                                                                             EventLoop& loop) {
-    auto options = link_options(fabric);
-    if (!options) {
-        return tl::unexpected{options.error()};
+    auto keys = load_keys(fabric);
+    if (!keys) {
+        return tl::unexpected{keys.error()};
     }
     std::unique_ptr<ServedFabric> served{new ServedFabric{fabric, hca}};
-    if (const auto serves = served->serve(std::move(*options), loop); !serves) {
+    if (const auto serves = served->serve(fabric, loop); !serves) {
         return tl::unexpected{describe(serves.error())};
+    }
+    for (unsigned number = 0; number < fabric.peers.size(); ++number) {
+        served->add(number, fabric.peers[number], std::move((*keys)[number]));
+    }
+    if (fabric.directory) {
+        if (auto opened = served->open_directory(fabric, loop); !opened) {
+            return tl::unexpected{opened.error()};
+        }
     }
     return served;
 }
 
 ServedFabric::ServedFabric(const Fabric& fabric, hca::soft::SoftHca& hca)
-    : name_{fabric.name}, mac_{mac_of_host(fabric.host)}, hca_{hca} {
-    for (unsigned peer = 0; peer < fabric.peers.size(); ++peer) {
-        for (const wire::Gid& gid : fabric.peers[peer].gids) {
-            owners_[gid] = peer;
-        }
-    }
-}
+    : name_{fabric.name},
+      mac_{mac_of_host(fabric.host)},
+      hca_{hca},
+      log_{"fabric " + fabric.name} {}
 
-Result<> ServedFabric::serve(wire::fabric::LinkOptions options, EventLoop& loop) {
+Result<> ServedFabric::serve(const Fabric& fabric, EventLoop& loop) {
     auto handover = wire::fabric::Handover::create();
     if (!handover) {
         return fail(handover.error());
     }
-    auto frames = wire::fabric::FabricUplink::create(*handover);
+    auto frames = FabricUplink::create(*handover);
     if (!frames) {
         return fail(frames.error());
     }
+    uplink_ = frames->get();
     if (const auto added = hca_.add_uplink(name_, std::move(*frames), this); !added) {
         return added;
     }
@@ -74,7 +80,8 @@ Result<> ServedFabric::serve(wire::fabric::LinkOptions options, EventLoop& loop)
         return fail(watch.error());
     }
     unknown_ = std::move(*watch);
-    auto links = wire::fabric::Links::create(std::move(options), loop, std::move(*handover));
+    auto links = wire::fabric::Links::create(
+        {fabric.name, fabric.host, fabric.listen, fabric.provider}, loop, std::move(*handover));
     if (!links) {
         return fail(links.error());
     }
@@ -82,24 +89,92 @@ Result<> ServedFabric::serve(wire::fabric::LinkOptions options, EventLoop& loop)
     return {};
 }
 
+tl::expected<void, std::string> ServedFabric::open_directory(const Fabric& fabric,
+                                                             EventLoop& loop) {
+    auto key = wire::fabric::Key::load(fabric.directory->key_file);
+    if (!key) {
+        return tl::unexpected{key.error()};
+    }
+    auto opened =
+        DirectoryPeers::open(fabric, std::move(*key), *links_, loop,
+                             [this](unsigned peer, const Claims& claims) { claim(peer, claims); });
+    if (!opened) {
+        return tl::unexpected{describe(opened.error())};
+    }
+    directory_ = std::move(*opened);
+    return {};
+}
+
+void ServedFabric::add(unsigned number, const FabricPeer& peer, wire::fabric::Key key) {
+    Claims claims;
+    for (const wire::Gid& gid : peer.gids) {
+        claims[gid] = Owners::always;
+    }
+    links_->add(number, {peer.name, peer.address, std::move(key)});
+    claim(number, claims);
+}
+
+// Who sends to an address that is another's from now on looks for it again.
+void ServedFabric::claim(unsigned peer, const Claims& claims) {
+    std::set<unsigned> losers;
+    std::map<unsigned, std::vector<wire::Gid>> gids;
+    const auto [changes, added] = owners_.set(peer, claims);
+    tell_contested(peer, added);
+    for (const Owners::Change& change : changes) {
+        losers.insert(change.from.value_or(FabricUplink::nobody));
+        for (const auto& concerned : {change.from, change.to}) {
+            if (concerned) {
+                gids.try_emplace(*concerned, owners_.gids_of(*concerned));
+            }
+        }
+    }
+    hca_.with_port(name_, [&](auto& /*port*/) {
+        for (auto& [number, list] : gids) {
+            uplink_->swap_gids(number, list);
+        }
+        for (const unsigned number : losers) {
+            uplink_->renew_mac_of(number);
+        }
+    });
+}
+
+// For a moment that is so while a guest moves.
+void ServedFabric::tell_contested(unsigned peer, const std::vector<wire::Gid>& gids) {
+    for (const wire::Gid& gid : gids) {
+        if (owners_.contested(gid)) {
+            log_.info("{} is claimed by {}, and not by it alone: {} has it",
+                      directory::text_of(gid), links_->name_of(peer),
+                      links_->name_of(*owners_.owner(gid)));
+        } else if (directory_ != nullptr && directory_->has(gid)) {
+            log_.info("{} is claimed by {}, and by a device here", directory::text_of(gid),
+                      links_->name_of(peer));
+        }
+    }
+}
+
 Result<> ServedFabric::add(const GidKey& gid, const wire::Mac& /*mac*/) {
-    if (owners_.contains(gid.gid)) {
+    if (owners_.is_fixed(gid.gid)) {
         return fail(std::errc::address_in_use);
+    }
+    if (directory_ != nullptr) {
+        directory_->add(gid.gid);
     }
     return {};
 }
 
-void ServedFabric::remove(const GidKey& /*gid*/, const wire::Mac& /*mac*/) {}
+void ServedFabric::remove(const GidKey& gid, const wire::Mac& /*mac*/) {
+    if (directory_ != nullptr) {
+        directory_->remove(gid.gid);
+    }
+}
 
 // Of an address that is no peer's the answer is a MAC that is no peer's, to which frames are lost.
 void ServedFabric::answer_unknown() {
-    constexpr unsigned nobody = wire::fabric::Handover::max_peers;
     hca_.with_port(name_, [&](auto& port) {
         for (const auto& unknown : port.take_unknown()) {
-            const auto owner = owners_.find(unknown.target);
-            port.set_neighbour(
-                unknown.target,
-                wire::fabric::mac_of(owner != owners_.end() ? owner->second : nobody));
+            const auto owner = owners_.owner(unknown.target);
+            port.set_neighbour(unknown.target,
+                               uplink_->present_mac_of(owner.value_or(FabricUplink::nobody)));
         }
     });
 }

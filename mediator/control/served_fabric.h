@@ -4,13 +4,15 @@
 // address, and keeps the connections.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 
 #include "mediator/base/event_loop.h"
 #include "mediator/control/config.h"
+#include "mediator/control/directory_peers.h"
+#include "mediator/control/owners.h"
 #include "mediator/hca/soft/soft_hca.h"
+#include "mediator/wire/fabric/fabric_uplink.h"
 #include "mediator/wire/fabric/links.h"
 
 namespace vrdma::control {
@@ -33,14 +35,21 @@ class ServedFabric final : public hca::soft::AddressKeeper {
   private:
     ServedFabric(const Fabric& fabric, hca::soft::SoftHca& hca);
 
-    Result<> serve(wire::fabric::LinkOptions options, EventLoop& loop);
+    Result<> serve(const Fabric& fabric, EventLoop& loop);
+    tl::expected<void, std::string> open_directory(const Fabric& fabric, EventLoop& loop);
+    void add(unsigned number, const FabricPeer& peer, wire::fabric::Key key);
+    void claim(unsigned peer, const Claims& claims);
+    void tell_contested(unsigned peer, const std::vector<wire::Gid>& gids);
     void answer_unknown();
 
     const std::string name_;
     const wire::Mac mac_;
     hca::soft::SoftHca& hca_;
-    std::map<wire::Gid, unsigned> owners_; // peers by their addresses
+    Owners owners_;                                // peers, by their numbers
+    wire::fabric::FabricUplink* uplink_ = nullptr; // the HCA's: for with_port() only
+    DeviceLog log_;
     std::unique_ptr<wire::fabric::Links> links_;
+    std::unique_ptr<DirectoryPeers> directory_; // if there is one
     EventLoop::Watch unknown_;
 };
 

@@ -38,8 +38,8 @@ class Uplink {
     // The longest frame, from the interface's present MTU: Ethernet header, tag and all. Any thread
     // may ask.
     virtual std::size_t frame_size() const noexcept = 0;
-    // Whether frames can go to an Ethernet address that a guest has found by itself. For others its
-    // peer's has to be asked for.
+    // Whether frames can go to an Ethernet address, which a guest has found by itself or which was
+    // its peer's. For others its peer's has to be asked for.
     virtual bool knows(const Mac& /*target*/) const noexcept { return true; }
 };
 

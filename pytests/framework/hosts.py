@@ -27,7 +27,7 @@ class Network:
 
     def __init__(self, addresses: dict[str, dict[int, str]]) -> None:
         self._addresses = addresses
-        self.namespaces = {name: f"vrdma-{os.getpid()}-{number}" for number, name in enumerate(addresses)}
+        self.namespaces = {name: f"vrdma-{os.getpid()}-{name}" for name in addresses}
 
     def up(self) -> None:
         for left in NAMESPACES.glob("vrdma-*"):  # by a run that was cut off
@@ -88,7 +88,10 @@ class Hosts(Native):
     def up(self) -> None:
         self._network.up()
         for name in self.addresses:
-            self._start_mediator([name], self._uplink(name), self._binding(name), self._within(name))
+            self.start_mediator(name)
+
+    def start_mediator(self, name: str) -> None:
+        self._start_mediator([name], self._uplink(name), self._binding(name), self._within(name))
 
     def _uplink(self, _name: str) -> str:
         return UPLINK

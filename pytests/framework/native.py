@@ -80,7 +80,7 @@ class Native:
         """One with devices of these names; `config` is what the file says besides, `device` of each of them."""
         path = Path(self._directory.name) / f"vrdmad-{len(self.mediators)}.conf"
         tables = [DEVICE_TABLE.format(name=name.replace(".", "-"), socket=self.socket(name),
-                                      addresses=",".join(self.addresses[name].values())) + device
+                                      addresses=",".join(self._allowed(name))) + device
                   for name in names]
         path.write_text("mdev = false\n" + config + "".join(tables))
         vrdmad = [*prefix, str(BUILD / "mediator/control/vrdmad"), "--config", str(path)]
@@ -91,6 +91,10 @@ class Native:
             if not mediator.running or time.monotonic() > deadline:
                 raise Failure(f"vrdmad does not start\n{mediator.report()}")
             time.sleep(0.01)
+
+    def _allowed(self, name: str) -> list[str]:
+        """Addresses that the device may have."""
+        return [*self.addresses[name].values()]
 
     def down(self) -> None:
         """Expects each vrdmad to end as it is told to, which is when sanitizers report what leaked."""

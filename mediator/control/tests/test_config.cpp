@@ -268,6 +268,63 @@ TEST(Config, ErrorsOfFabricsNameTheKey) {
               "fabric[0].peer[0].key_file: a file is wanted, here or for all");
 }
 
+constexpr char fabric_with_directory[] = R"(
+    [[fabric]]
+    name = "wan"
+    host = "alpha"
+    listen = "10.0.0.1:7471"
+    key_file = "/etc/vrdma/fabric.key"
+    [fabric.directory]
+    endpoints = ["http://10.0.0.9:2379", "https://etcd:2379"]
+)";
+
+TEST(Config, Directories) {
+    const auto least = parse_config(fabric_with_directory);
+    ASSERT_TRUE(least) << least.error();
+    const auto& directory = least->fabrics[0].directory;
+    ASSERT_TRUE(directory);
+    ASSERT_EQ(directory->etcd.endpoints.size(), 2u);
+    EXPECT_EQ(directory->etcd.endpoints[1].host, "etcd");
+    EXPECT_EQ(directory->prefix, "/vrdma/");
+    EXPECT_EQ(directory->address, least->fabrics[0].listen);
+    EXPECT_EQ(directory->key_file, "/etc/vrdma/fabric.key");
+    const auto all = parse_config(std::string{fabric_with_directory} +
+                                  "prefix = \"/x/\"\naddress = \"[fd00::1]:1\"\n"
+                                  "ca_file = \"/a\"\ncertificate_file = \"/b\"\n"
+                                  "private_key_file = \"/c\"\n"
+                                  "[[fabric.peer]]\nname = \"beta\"\naddress = \"10.0.0.2:1\"\n");
+    ASSERT_TRUE(all) << all.error();
+    EXPECT_EQ(all->fabrics[0].directory->prefix, "/x/");
+    EXPECT_EQ(all->fabrics[0].directory->address.host, "fd00::1");
+    EXPECT_EQ(all->fabrics[0].directory->etcd.private_key_file, "/c");
+    EXPECT_EQ(all->fabrics[0].peers.size(), 1u);
+    EXPECT_FALSE(parse_config(fabric_of_two)->fabrics[0].directory);
+}
+
+TEST(Config, ErrorsOfDirectoriesNameTheKey) {
+    const auto error = [](const std::string& lines) {
+        return error_of(fabric_with_directory + lines);
+    };
+    const std::string fabric = "[[fabric]]\nname = \"wan\"\nlisten = \"0.0.0.0:1\"\n";
+    const std::string key = "key_file = \"/k\"\n";
+    const std::string directory = "[fabric.directory]\n";
+    const std::string endpoints = "endpoints = [\"http://a:1\"]\n";
+    const std::string no_endpoints =
+        "fabric[0].directory.endpoints: URLs such as http://10.0.0.9:2379 are wanted";
+    EXPECT_EQ(error_of(fabric + key + directory), no_endpoints);
+    EXPECT_EQ(error_of(fabric + key + directory + "endpoints = [\"http://a:1\", \"a:1\"]"),
+              no_endpoints);
+    EXPECT_EQ(error_of(fabric + key + directory + endpoints),
+              "fabric[0].directory.address: it has to be said, as listen is no host's");
+    EXPECT_EQ(error_of(fabric + directory + endpoints + "address = \"10.0.0.1:1\""),
+              "fabric[0].key_file: a file is wanted");
+    EXPECT_EQ(error("prefix = \"/x\""),
+              "fabric[0].directory.prefix: one that ends with / is wanted");
+    EXPECT_EQ(error("certificate_file = \"/b\""),
+              "fabric[0].directory.certificate_file: private_key_file goes with it");
+    EXPECT_EQ(error("lease = 1"), "fabric[0].directory.lease: unknown");
+}
+
 TEST(Config, TheInstalledFileIsValidAndSaysTheDefaults) {
     const auto config = load_config(VRDMAD_CONF);
     ASSERT_TRUE(config) << config.error();

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "mediator/wire/fabric/message.h"
 #include "mediator/wire/fabric/provider.h"
@@ -58,7 +57,6 @@ class Connection {
     // Messages that have come.
     std::uint64_t heard() const noexcept { return heard_; }
 
-    std::vector<Gid> gids;      // addresses that the peer may speak for, in order
     Connection* next = nullptr; // of those handed back
 
   private:

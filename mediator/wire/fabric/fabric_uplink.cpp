@@ -15,7 +15,11 @@ namespace vrdma::wire::fabric {
 namespace {
 
 constexpr std::uint32_t news = Handover::max_peers; // in the place of a peer's number
-constexpr std::array<std::uint8_t, 3> prefix{0x02, 0x76, 0x64};
+constexpr std::array<std::uint8_t, 2> prefix{0x02, 0x76};
+constexpr unsigned peer_bits = 11;
+constexpr std::uint32_t peer_mask = (1u << peer_bits) - 1;
+constexpr std::uint32_t turn_mask = UINT32_MAX >> peer_bits;
+static_assert(FabricUplink::nobody <= peer_mask);
 constexpr std::size_t mac_size = std::tuple_size_v<Mac>;
 constexpr std::size_t type_at = 2 * mac_size;
 constexpr std::size_t network_at = type_at + sizeof(std::uint16_t);
@@ -28,8 +32,14 @@ bool has_prefix(const Mac& mac) noexcept {
     return std::equal(prefix.begin(), prefix.end(), mac.begin());
 }
 
+std::uint32_t number_in(const Mac& mac) noexcept {
+    std::uint32_t number = 0;
+    std::memcpy(&number, mac.data() + prefix.size(), sizeof(number));
+    return be32toh(number);
+}
+
 unsigned peer_of(const Mac& mac) noexcept {
-    return static_cast<unsigned>(mac[3]) << 16 | static_cast<unsigned>(mac[4]) << 8 | mac[5];
+    return number_in(mac) & peer_mask;
 }
 
 // Of a frame that may be anything; what it has no place for stays zero, which is nobody's.
@@ -72,13 +82,11 @@ void insert(std::vector<unsigned>& list, bool& listed, unsigned peer) noexcept {
 
 } // namespace
 
-Mac mac_of(unsigned peer) noexcept {
-    return {prefix[0],
-            prefix[1],
-            prefix[2],
-            static_cast<std::uint8_t>(peer >> 16),
-            static_cast<std::uint8_t>(peer >> 8),
-            static_cast<std::uint8_t>(peer)};
+Mac mac_of(unsigned peer, std::uint32_t turn) noexcept {
+    Mac mac{prefix[0], prefix[1]};
+    const std::uint32_t number = htobe32((turn & turn_mask) << peer_bits | peer);
+    std::memcpy(mac.data() + prefix.size(), &number, sizeof(number));
+    return mac;
 }
 
 FabricUplink::~FabricUplink() = default;
@@ -102,7 +110,17 @@ FabricUplink::FabricUplink(std::shared_ptr<Handover> handover, UniqueFd epoll)
 }
 
 bool FabricUplink::knows(const Mac& target) const noexcept {
-    return is_group(target) || has_prefix(target);
+    return is_group(target) || (has_prefix(target) && peer_of(target) <= nobody &&
+                                target == present_mac_of(peer_of(target)));
+}
+
+void FabricUplink::renew_mac_of(unsigned peer) noexcept {
+    turns_[peer] = (turns_[peer] + 1) & turn_mask;
+}
+
+void FabricUplink::swap_gids(unsigned peer, std::vector<Gid>& gids) noexcept {
+    peers_[peer].gids.swap(gids);
+    peers_[peer].last.reset();
 }
 
 Connection* FabricUplink::connected(unsigned peer) noexcept {
@@ -114,7 +132,7 @@ std::span<std::byte> FabricUplink::prepare(const Mac& target) noexcept {
     sends_to_.reset();
     sends_to_all_ = is_group(target);
     const unsigned peer = peer_of(target);
-    if (!has_prefix(target) || connected(peer) == nullptr) {
+    if (sends_to_all_ || !knows(target) || connected(peer) == nullptr) {
         return lost_->bytes;
     }
     sends_to_ = peer;
@@ -200,13 +218,13 @@ void FabricUplink::release() noexcept {
 bool FabricUplink::admits(Peer& peer, std::span<std::byte> frame) noexcept {
     const Gid source = source_of(frame);
     if (source != peer.last) {
-        if (!std::ranges::binary_search(peer.connection->gids, source)) {
+        if (!std::ranges::binary_search(peer.gids, source)) {
             return false;
         }
         peer.last = source;
     }
     const auto number = static_cast<unsigned>(&peer - peers_.data());
-    store(frame, mac_size, mac_of(number));
+    store(frame, mac_size, present_mac_of(number));
     return true;
 }
 

@@ -2,8 +2,10 @@
 //
 // The uplink of hosts without RoCE between them: a switch whose cables are connections of
 // libfabric. A peer has a MAC of ours, which the control thread gives to whoever looks for an
-// address of that peer, so a frame's destination says whose it is. What is for no peer that is
-// connected is lost. A peer that takes no more is waited for, which is nobody else's concern.
+// address of that peer, so a frame's destination says whose it is. When an address becomes another
+// peer's, the one that had it gets another MAC, and who has the old one looks again. What is for no
+// peer that is connected is lost. A peer that takes no more is waited for, which is nobody else's
+// concern.
 #pragma once
 
 #include <memory>
@@ -16,8 +18,8 @@
 
 namespace vrdma::wire::fabric {
 
-// Locally administered: 02:76:64, and the peer's number.
-Mac mac_of(unsigned peer) noexcept;
+// Locally administered: 02:76, the turn and the peer's number.
+Mac mac_of(unsigned peer, std::uint32_t turn = 0) noexcept;
 
 class FabricUplink final : public Uplink {
   public:
@@ -37,8 +39,16 @@ class FabricUplink final : public Uplink {
     bool knows(const Mac& target) const noexcept override;
     bool wakes_for_room() const noexcept override { return true; }
 
+    // Whoever has addresses that are no peer's.
+    static constexpr unsigned nobody = Handover::max_peers;
+    Mac present_mac_of(unsigned peer) const noexcept { return mac_of(peer, turns_[peer]); }
+    void renew_mac_of(unsigned peer) noexcept;
+    // Addresses that the peer may speak for, in order; gets those that it might so far.
+    void swap_gids(unsigned peer, std::vector<Gid>& gids) noexcept;
+
   private:
     struct Peer {
+        std::vector<Gid> gids;
         std::unique_ptr<Connection> connection;
         std::optional<Gid> last; // whom it last spoke for
         bool unflushed = false;
@@ -61,6 +71,7 @@ class FabricUplink final : public Uplink {
     std::shared_ptr<Handover> handover_;
     UniqueFd epoll_;
     std::vector<Peer> peers_;
+    std::array<std::uint32_t, nobody + 1> turns_{}; // of their MACs, and of nobody's
     unsigned count_ = 0; // of peers_ that ever had a connection: one more than the highest number
     // Peers that have something to be flushed, to be received, or to be looked at although no fd
     // says so. With room for all.

@@ -30,10 +30,28 @@ Links::Links(LinkOptions options, EventLoop& loop, std::shared_ptr<Handover> han
       handover_{std::move(handover)},
       listener_{std::move(listener)},
       log_{"fabric " + options_.name},
-      peers_(options_.peers.size()) {
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-        peers_[i].connects = options_.host < options_.peers[i].name;
-    }
+      peers_(Handover::max_peers) {}
+
+// It may hear of us as soon as we of it, but no sooner: it has some time for that.
+void Links::add(unsigned number, PeerOptions peer) {
+    Peer& added = peers_[number];
+    added = {};
+    added.connects = options_.host < peer.name;
+    added.next_try = Clock::now() + first_pause;
+    added.options = std::move(peer);
+}
+
+void Links::move(unsigned number, Address address) {
+    peers_[number].options->address = std::move(address);
+}
+
+void Links::remove(unsigned number) {
+    const std::string& name = peers_[number].options->name;
+    std::erase_if(attempts_, [&](const Attempt& attempt) {
+        return attempt.peer == number || attempt.handshake.peer() == name;
+    });
+    handover_->withdraw(number);
+    peers_[number] = {};
 }
 
 Result<> Links::start() {
@@ -98,7 +116,7 @@ void Links::accept(Info request) {
 }
 
 void Links::connect(unsigned number) {
-    const PeerOptions& peer = options_.peers[number];
+    const PeerOptions& peer = *peers_[number].options;
     auto info = info_to(options_.provider, peer.address);
     auto connection = info ? Connection::connect(std::move(*info))
                            : Result<std::unique_ptr<Connection>>{vrdma::fail(info.error())};
@@ -226,9 +244,8 @@ void Links::succeed(Attempts::iterator attempt) {
     peer.up = true;
     peer.heard = 0;
     peer.last_heard = peer.said_alive = Clock::now();
-    connection->gids = options_.peers[*number].gids;
     handover_->offer(*number, std::move(connection));
-    log_.info("connected with {} at {}", options_.peers[*number].name, address);
+    log_.info("connected with {} at {}", peer.options->name, address);
 }
 
 void Links::retry_later(unsigned number) {
@@ -243,7 +260,7 @@ void Links::collect() {
         Peer& peer = peers_[number];
         if (peer.up && !handover_->has(number)) {
             peer.up = false;
-            log_.warn("the connection with {} broke", options_.peers[number].name);
+            log_.warn("the connection with {} broke", peer.options->name);
             look_at(number, Clock::now());
         }
     }
@@ -264,7 +281,7 @@ void Links::look(Clock::time_point now) {
 void Links::look_at(unsigned number, Clock::time_point now) {
     Peer& peer = peers_[number];
     if (!peer.up) {
-        if (peer.connects && !peer.trying && now >= peer.next_try) {
+        if (peer.options && peer.connects && !peer.trying && now >= peer.next_try) {
             connect(number);
         }
         return;
@@ -275,7 +292,7 @@ void Links::look_at(unsigned number, Clock::time_point now) {
     }
     if (now - peer.last_heard >= silence_limit) {
         peer.last_heard = now; // not to be told again before it is done
-        log_.warn("nothing is heard from {}", options_.peers[number].name);
+        log_.warn("nothing is heard from {}", peer.options->name);
         handover_->withdraw(number);
     } else if (now - peer.said_alive >= alive_every) {
         peer.said_alive = now;
@@ -284,17 +301,18 @@ void Links::look_at(unsigned number, Clock::time_point now) {
 }
 
 std::optional<unsigned> Links::find(const std::string& name) const {
-    const auto found = std::ranges::find(options_.peers, name, &PeerOptions::name);
-    if (found == options_.peers.end()) {
+    const auto found = std::ranges::find_if(
+        peers_, [&](const Peer& peer) { return peer.options && peer.options->name == name; });
+    if (found == peers_.end()) {
         return std::nullopt;
     }
-    return static_cast<unsigned>(found - options_.peers.begin());
+    return static_cast<unsigned>(found - peers_.begin());
 }
 
 // Of those that connect to us.
 const Key* Links::key_of(const std::string& name) const {
     const auto number = find(name);
-    return number && !peers_[*number].connects ? &options_.peers[*number].key : nullptr;
+    return number && !peers_[*number].connects ? &peers_[*number].options->key : nullptr;
 }
 
 } // namespace vrdma::wire::fabric

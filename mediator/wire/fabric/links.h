@@ -21,7 +21,6 @@ struct PeerOptions {
     std::string name;
     Address address;
     Key key;
-    std::vector<Gid> gids;
 };
 
 struct LinkOptions {
@@ -29,7 +28,6 @@ struct LinkOptions {
     std::string host; // what the others call us
     Address listen;
     std::string provider;
-    std::vector<PeerOptions> peers; // at most Handover::max_peers
 };
 
 class Links {
@@ -50,9 +48,17 @@ class Links {
     Links& operator=(const Links&) = delete;
     ~Links() = default;
 
+    // A peer comes, is elsewhere from now on, and goes. Its number is nobody's meanwhile, and below
+    // Handover::max_peers.
+    void add(unsigned number, PeerOptions peer);
+    void move(unsigned number, Address address);
+    void remove(unsigned number);
+    const std::string& name_of(unsigned number) const { return peers_[number].options->name; }
+
   private:
     struct Peer {
-        bool connects = false; // we do, not it
+        std::optional<PeerOptions> options; // none if there is no such peer
+        bool connects = false;              // we do, not it
         bool trying = false;
         Clock::time_point next_try;
         Clock::duration pause = first_pause;

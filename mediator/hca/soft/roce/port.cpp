@@ -134,7 +134,7 @@ bool Port::find_target(wire::Path& path) noexcept {
         return true;
     }
     const auto found = neighbours_.find(path.target);
-    if (found == neighbours_.end()) {
+    if (found == neighbours_.end() || !uplink_->knows(found->second)) {
         ask_for(path);
         return false;
     }

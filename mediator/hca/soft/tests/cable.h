@@ -29,15 +29,16 @@ class Cable {
     static std::pair<std::unique_ptr<wire::Uplink>, std::unique_ptr<wire::Uplink>> lay(
         Weather there = {}, Weather back = {});
 
-  private:
     class End;
 
+  private:
     struct Way {
         std::deque<Frame> frames;
         Weather weather;
     };
 
     Way ways_[2];
+    wire::Mac outdated_{};
 };
 
 class Cable::End : public wire::Uplink {
@@ -71,6 +72,12 @@ class Cable::End : public wire::Uplink {
     int fd() const noexcept override { return signal_.fd(); }
     void woken() noexcept override {}
     std::size_t frame_size() const noexcept override { return Cable::frame_size; }
+    bool knows(const wire::Mac& target) const noexcept override {
+        return target != cable_->outdated_;
+    }
+
+    // Whoever has been looked up by that Ethernet address has to be looked up again.
+    void outdate(const wire::Mac& mac) { cable_->outdated_ = mac; }
 
   private:
     std::shared_ptr<Cable> cable_;

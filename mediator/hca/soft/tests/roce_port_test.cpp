@@ -163,6 +163,24 @@ TEST_F(RocePort, AsksForThePeer) {
     EXPECT_EQ(reply().path.target_mac, peer_mac);
 }
 
+// In the middle of a message the peer's Ethernet address turns out to be an old one; expect who can
+// to be asked again, and what comes next to go to the new one.
+TEST_F(RocePort, AsksForThePeerAgain) {
+    constexpr wire::Mac moved_to{2, 0, 0, 0, 0, 0x77};
+    qp_.post_send({});
+    EXPECT_EQ(reply().path.target_mac, peer_mac);
+    dynamic_cast<Cable::End&>(*end_).outdate(peer_mac);
+    qp_.post_send({});
+    expect_silence();
+    hca_->with_port("cable", [&](auto& port) {
+        const auto unknown = port.take_unknown();
+        ASSERT_EQ(unknown.size(), 1u);
+        EXPECT_EQ(unknown[0].target, peer_gid_);
+        port.set_neighbour(peer_gid_, moved_to);
+    });
+    EXPECT_EQ(reply().path.target_mac, moved_to);
+}
+
 // Connect to a device of this mediator, which then goes, and packets of its successor come from the
 // network; expect them to be answered there, though this side never sent anything.
 TEST_F(RocePort, PeerMovesAway) {

@@ -48,6 +48,11 @@ struct Host {
           uplink{*FabricUplink::create(handover)},
           links{*Links::create(std::move(options), loop, handover)} {}
 
+    void add(unsigned number, PeerOptions peer, std::vector<Gid> gids) const {
+        uplink->swap_gids(number, gids);
+        links->add(number, std::move(peer));
+    }
+
     bool has(unsigned peer) const { return handover->has(peer); }
 
     // Whether there was room.

@@ -12,16 +12,16 @@ class LinksTest : public FabricTest {
     static constexpr unsigned hosts = 3;
 
     std::unique_ptr<Host> start(unsigned n, std::uint8_t key = 1) {
-        LinkOptions options{names[n], names[n], addresses[n], "tcp", {}};
+        auto host =
+            std::make_unique<Host>(LinkOptions{names[n], names[n], addresses[n], "tcp"}, loop);
+        unsigned number = 0;
         for (unsigned peer = 0; peer < hosts; ++peer) {
             if (peer != n) {
-                options.peers.push_back({names[peer],
-                                         addresses[peer],
-                                         key_of(key),
-                                         {gid_of(static_cast<std::uint8_t>(peer + 1))}});
+                host->add(number++, {names[peer], addresses[peer], key_of(key)},
+                          {gid_of(static_cast<std::uint8_t>(peer + 1))});
             }
         }
-        return std::make_unique<Host>(std::move(options), loop);
+        return host;
     }
     void connect(Host& left, unsigned right_number, Host& right, unsigned left_number) {
         until([&] { return left.has(right_number) && right.has(left_number); }, {&left, &right});
@@ -86,6 +86,64 @@ TEST_F(LinksTest, APeerSpeaksForItselfOnly) {
     }
     until([&] { return !beta->got.empty(); }, {beta.get()});
     EXPECT_EQ(beta->got, std::vector<Frame>{as_received(frame_from(1), 0)});
+}
+
+TEST_F(LinksTest, AnAddressBecomesAnothers) {
+    const auto alpha = start(0);
+    const auto beta = start(1);
+    connect(*alpha, 0, *beta, 0);
+    std::vector<Gid> gids{gid_of(3), gid_of(5)};
+    beta->uplink->swap_gids(0, gids);
+    EXPECT_EQ(gids, std::vector<Gid>{gid_of(1)});
+    for (const std::uint8_t n : {1, 5}) {
+        ASSERT_TRUE(alpha->send(mac_of(0), frame_from(n)));
+    }
+    until([&] { return !beta->got.empty(); }, {beta.get()});
+    EXPECT_EQ(beta->got, std::vector<Frame>{as_received(frame_from(5), 0)});
+
+    alpha->uplink->renew_mac_of(0);
+    EXPECT_FALSE(alpha->uplink->knows(mac_of(0)));
+    const Mac mac = alpha->uplink->present_mac_of(0);
+    EXPECT_TRUE(alpha->uplink->knows(mac));
+    EXPECT_TRUE(alpha->uplink->knows(mac_of(1)));
+    ASSERT_TRUE(alpha->send(mac_of(0), frame_from(3, 60)));
+    ASSERT_TRUE(alpha->send(mac, frame_from(3)));
+    until([&] { return beta->got.size() == 2; }, {beta.get()});
+    EXPECT_EQ(beta->got.back().size(), frame_from(3).size()) << "the first was lost";
+}
+
+TEST_F(LinksTest, PeersComeAndGo) {
+    const auto alpha = start(0);
+    const auto beta = start(1);
+    const auto gamma = start(2);
+    connect(*alpha, 0, *beta, 0);
+    for (const Host* const host : {alpha.get(), beta.get()}) {
+        host->links->remove(0);
+    }
+    until([&] { return !alpha->has(0) && !beta->has(0); }, {alpha.get(), beta.get()});
+    // Gamma takes beta's number, and beta another, where it is not at first.
+    alpha->links->remove(1);
+    alpha->add(0, {"gamma", addresses[2], key_of(1)}, {gid_of(3)});
+    alpha->add(7, {"beta", free_address(), key_of(1)}, {gid_of(2)});
+    beta->add(9, {"alpha", addresses[0], key_of(1)}, {gid_of(1)});
+    connect(*alpha, 0, *gamma, 0);
+    alpha->links->move(7, addresses[1]);
+    connect(*alpha, 7, *beta, 9);
+    ASSERT_TRUE(beta->send(mac_of(9), frame_from(2)));
+    until([&] { return !alpha->got.empty(); }, {alpha.get()});
+    EXPECT_EQ(alpha->got, std::vector<Frame>{as_received(frame_from(2), 7)});
+}
+
+// While they are making sure of each other.
+TEST_F(LinksTest, APeerGoesInTheMiddle) {
+    const auto alpha = start(0);
+    const auto beta = start(1);
+    pass(Links::first_pause + Links::tick, {});
+    alpha->links->remove(0);
+    beta->links->remove(0);
+    pass(std::chrono::milliseconds{300}, {alpha.get(), beta.get()});
+    EXPECT_FALSE(alpha->has(0));
+    EXPECT_FALSE(beta->has(0));
 }
 
 TEST_F(LinksTest, WhoHasAnotherKeyDoesNotConnect) {

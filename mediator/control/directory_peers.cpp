@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/control/directory_peers.h"
+
+#include <utility>
+
+namespace vrdma::control {
+
+using directory::Entry;
+using directory::Roster;
+
+Result<std::unique_ptr<DirectoryPeers>> DirectoryPeers::open(const Fabric& fabric,
+                                                             wire::fabric::Key key,
+                                                             wire::fabric::Links& links,
+                                                             EventLoop& loop, Claim claim) {
+    auto roster =
+        Roster::create({"fabric " + fabric.name, fabric.directory->etcd, fabric.directory->prefix});
+    if (!roster) {
+        return fail(roster.error());
+    }
+    std::unique_ptr<DirectoryPeers> peers{
+        new DirectoryPeers{fabric, std::move(key), links, std::move(claim), std::move(*roster)}};
+    auto news =
+        loop.watch(peers->roster_->fd(), [all = peers.get()](std::uint32_t) { all->follow(); });
+    if (!news) {
+        return fail(news.error());
+    }
+    peers->news_ = std::move(*news);
+    return peers;
+}
+
+DirectoryPeers::DirectoryPeers(const Fabric& fabric, wire::fabric::Key key,
+                               wire::fabric::Links& links, Claim claim,
+                               std::unique_ptr<Roster> roster)
+    : host_{fabric.host},
+      address_{fabric.directory->address},
+      key_{std::move(key)},
+      links_{links},
+      claim_{std::move(claim)},
+      log_{"fabric " + fabric.name},
+      registration_{{log_.device(), fabric.directory->etcd,
+                     directory::key_prefix(fabric.directory->prefix) + fabric.host,
+                     fabric.directory->address}},
+      roster_{std::move(roster)} {
+    for (const FabricPeer& peer : fabric.peers) {
+        fixed_.insert(peer.name);
+    }
+    for (auto number = static_cast<unsigned>(fabric.peers.size());
+         number < wire::fabric::Handover::max_peers; ++number) {
+        free_.insert(number);
+    }
+}
+
+void DirectoryPeers::add(const Gid& gid) {
+    if (++here_[gid] == 1) {
+        announce();
+    }
+}
+
+void DirectoryPeers::remove(const Gid& gid) {
+    if (const auto found = here_.find(gid); found != here_.end() && --found->second == 0) {
+        here_.erase(found);
+        announce();
+    }
+}
+
+void DirectoryPeers::announce() {
+    std::set<Gid> gids;
+    for (const auto& [gid, times] : here_) {
+        gids.insert(gid);
+    }
+    registration_.set(std::move(gids));
+}
+
+// Who has gone makes room for who has come.
+void DirectoryPeers::follow() {
+    const Roster::Hosts hosts = roster_->take();
+    look_at_own(hosts);
+    std::erase_if(known_, [&](const auto& known) {
+        const bool gone = !hosts.contains(known.first);
+        if (gone) {
+            log_.info("{} is not in the directory any more", known.first);
+            forget(known.second);
+        }
+        return gone;
+    });
+    for (const auto& [name, entry] : hosts) {
+        if (name != host_) {
+            change(name, entry);
+        }
+    }
+}
+
+// Somebody may have taken it away, and others may have taken our name.
+void DirectoryPeers::look_at_own(const Roster::Hosts& hosts) {
+    const auto found = hosts.find(host_);
+    const auto now = found != hosts.end() ? found->second : nullptr;
+    const auto before = std::exchange(own_, now);
+    if (now == nullptr && before != nullptr) {
+        registration_.repeat();
+    } else if (now != nullptr && now != before && now->address != address_) {
+        log_.warn("another host is in the directory as {}, at {} port {}", host_, now->address.host,
+                  now->address.service);
+    }
+}
+
+void DirectoryPeers::change(const std::string& name, const std::shared_ptr<const Entry>& entry) {
+    const auto known = known_.find(name);
+    if (known == known_.end()) {
+        if (fixed_.contains(name) || free_.empty()) {
+            log_.debug("{} of the directory is no peer: {}", name,
+                       free_.empty() ? "there are too many" : "the configuration has it");
+            return;
+        }
+        const unsigned number = free_.extract(free_.begin()).value();
+        known_[name] = {number, entry};
+        links_.add(number, {name, entry->address, key_});
+        claim_(number, entry->claims);
+    } else if (const auto before = std::exchange(known->second.entry, entry); before != entry) {
+        links_.move(known->second.number, entry->address);
+        claim_(known->second.number, entry->claims);
+    }
+}
+
+void DirectoryPeers::forget(const Known& known) {
+    links_.remove(known.number);
+    claim_(known.number, {});
+    free_.insert(known.number);
+}
+
+} // namespace vrdma::control

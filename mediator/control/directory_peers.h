@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The hosts of a fabric's directory are its peers, as they come, move and go; and this host with
+// its devices' addresses is in the directory for them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "mediator/base/event_loop.h"
+#include "mediator/base/log.h"
+#include "mediator/control/config.h"
+#include "mediator/directory/registration.h"
+#include "mediator/directory/roster.h"
+#include "mediator/wire/fabric/links.h"
+
+namespace vrdma::control {
+
+class DirectoryPeers {
+  public:
+    // What a peer claims from now on.
+    using Claim = std::function<void(unsigned peer, const directory::Claims& claims)>;
+
+    // Of a fabric with a directory. Its other peers are there already, and have the first numbers.
+    // The key is that of all who are in the directory.
+    static Result<std::unique_ptr<DirectoryPeers>> open(const Fabric& fabric, wire::fabric::Key key,
+                                                        wire::fabric::Links& links, EventLoop& loop,
+                                                        Claim claim);
+
+    // An address of devices here, which may have it several times.
+    void add(const Gid& gid);
+    void remove(const Gid& gid);
+    bool has(const Gid& gid) const { return here_.contains(gid); }
+
+  private:
+    struct Known {
+        unsigned number;
+        std::shared_ptr<const directory::Entry> entry;
+    };
+
+    DirectoryPeers(const Fabric& fabric, wire::fabric::Key key, wire::fabric::Links& links,
+                   Claim claim, std::unique_ptr<directory::Roster> roster);
+
+    void announce();
+    void follow();
+    void look_at_own(const directory::Roster::Hosts& hosts);
+    void change(const std::string& name, const std::shared_ptr<const directory::Entry>& entry);
+    void forget(const Known& known);
+
+    const std::string host_;
+    const wire::fabric::Address address_;
+    const wire::fabric::Key key_;
+    wire::fabric::Links& links_;
+    const Claim claim_;
+    DeviceLog log_;
+    std::set<std::string> fixed_; // names of peers that the configuration has
+    std::set<unsigned> free_;     // numbers
+    std::map<std::string, Known> known_;
+    std::shared_ptr<const directory::Entry> own_;
+    std::map<Gid, unsigned> here_; // how often each was added
+    directory::Registration registration_;
+    const std::unique_ptr<directory::Roster> roster_;
+    EventLoop::Watch news_;
+};
+
+} // namespace vrdma::control

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Two hosts that know of each other by a directory alone, which is in an etcd on the first."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+
+from .etcd import Etcd
+from .fabric import PORT, FabricHosts
+from .lab import TIMEOUT_S
+from .process import Failure, Process, Record
+
+FABRIC = """
+[[fabric]]
+name = "wan"
+host = "{host}"
+listen = "{address}:{port}"
+key_file = "{key}"
+[fabric.directory]
+endpoints = ["{etcd}"]
+"""
+
+
+def until(so: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not so():
+        if time.monotonic() > deadline:
+            raise Failure(f"not within {TIMEOUT_S:.0f} s: {what}")
+        time.sleep(0.1)
+
+
+class DirectoryHosts(FabricHosts):
+    """Besides their own addresses each may have one that moves between them."""
+
+    addresses = {f"10.98.1.{number}": {4: f"10.98.1.{number}", 6: f"fd98:1::{number}"} for number in (1, 2)}
+    moving = "10.98.1.50"
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record)
+        first = next(iter(self.addresses))
+        self.etcd = Etcd(first, self._within(first))
+        self.has_moving: str | None = None
+        self._log: dict[str, list[str]] = {}
+
+    def _uplink(self, name: str) -> str:
+        return FABRIC.format(host=name, address=name, port=PORT, key=self._key, etcd=self.etcd.url)
+
+    def _allowed(self, name: str) -> list[str]:
+        return [*super()._allowed(name), self.moving]
+
+    def _run(self, name: str) -> list[str]:
+        return [*super()._run(name), *(("--address", self.moving) if self.has_moving == name else ())]
+
+    def down(self) -> None:
+        super().down()
+        self.etcd.down()
+
+    def kill_mediator(self, name: str) -> None:
+        mediator = self._mediator(name)
+        mediator.kill()
+        self.mediators.remove(mediator)
+        self.socket(name).unlink()
+
+    def start_stranger(self, host: str, at: str) -> None:
+        """A vrdmad that registers itself at a host's address, and has another key."""
+        key = self.socket(host).with_suffix(".key")
+        key.touch(mode=0o600)
+        key.write_bytes(bytes(32))
+        config = FABRIC.format(host=host, address=at, port=PORT + 1, key=key, etcd=self.etcd.url)
+        self._start_mediator([], config, prefix=self._within(at))
+        self.mediators[-1].title += f" {host}"
+
+    def end_mediator(self, name: str) -> None:
+        mediator = self._mediator(name)
+        self.mediators.remove(mediator)
+        subprocess.run(["kill", str(mediator.pid)], check=True)
+        mediator.wait(TIMEOUT_S)
+
+    def _mediator(self, name: str) -> Process:
+        return next(mediator for mediator in self.mediators if mediator.title == f"vrdmad of {name}")
+
+    def log(self, name: str) -> str:
+        """All that the vrdmad there has said."""
+        lines = self._log.setdefault(name, [])
+        lines += self._mediator(name).new_lines("stderr")
+        return "".join(lines)
+
+    def gids(self, name: str) -> set[str]:
+        """That the directory has of a host."""
+        return set(json.loads(self.etcd.hosts().get(name, '{"gids": {}}'))["gids"])

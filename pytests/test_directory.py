@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Hosts of a fabric that find each other by a directory in etcd, and by nothing else."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from framework import programs
+from framework.connections import PINGS, rounds, rping, start_pair
+from framework.directory import DirectoryHosts, until
+from framework.native import NativeGuest
+from framework.process import Record
+
+pytestmark = pytest.mark.fabric
+
+LEASE_S = 10
+MANY = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def hosts(record: Record) -> Iterator[DirectoryHosts]:
+    """etcd is started after them."""
+    here = DirectoryHosts(record)
+    here.up()
+    here.etcd.start()
+    yield here
+    here.down()
+
+
+@pytest.fixture(scope="module")
+def names(hosts) -> list[str]:
+    return [*hosts.addresses]
+
+
+@pytest.fixture(scope="module")
+def guests(hosts, names) -> list[NativeGuest]:
+    return [NativeGuest(hosts, name) for name in names]
+
+
+@pytest.fixture(autouse=True)
+def healthy(hosts, names) -> Iterator[None]:
+    """Each test begins with both hosts in the directory."""
+    until(lambda: {*names} <= {*hosts.etcd.hosts()}, "both hosts are in the directory")
+    yield
+    assert not hosts.troubles()
+
+
+@pytest.fixture
+def talk(guests):
+    """Asserts that programs on both hosts talk to each other, whoever begins."""
+
+    def check() -> None:
+        for server, client in (guests, guests[::-1]):
+            assert rounds(*start_pair(server, client, *rping(server, 4))) == PINGS
+
+    return check
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_rping(guests, family):
+    """Connects by IPv4 and IPv6; expects every round to succeed."""
+    assert rounds(*start_pair(*guests, *rping(guests[0], family))) == PINGS
+
+
+@pytest.mark.parametrize("kind", ["rc", "ud"])
+def test_pingpong(guests, kind):
+    """Sends 200 messages each way; expects all to arrive intact."""
+    for result in programs.run(programs.Program(f"ibv_{kind}_pingpong -c -n 200", "vrdma0"), *guests):
+        assert "200 iters in" in result.stdout
+        assert "invalid data" not in result.stdout
+
+
+def test_addresses_come_and_go(hosts, names, guests):
+    """Starts a program and ends it; expects its addresses in the directory meanwhile, where others find it."""
+    address = guests[0].addresses[4]
+    until(lambda: not hosts.gids(names[0]), "it has none")
+    server, client = start_pair(*guests, *rping(guests[0], 4, f"-C {MANY}"))
+    until(lambda: address in hosts.gids(names[0]), "it is there")
+    client.kill()
+    server.kill()
+    until(lambda: address not in hosts.gids(names[0]), "it is gone")
+
+
+def test_an_address_moves(hosts, names, guests):
+    """Moves an address from host to host while the other has a program that talks to it; expects it to be found each time."""
+    for here, there in ((0, 1), (1, 0), (0, 1)):
+        hosts.has_moving = names[here]
+        listen, call = rping(guests[here], 4)
+        call = call.replace(guests[here].addresses[4], hosts.moving)
+        assert rounds(*start_pair(guests[here], guests[there], listen, call)) == PINGS
+    hosts.has_moving = None
+
+
+def test_etcd_comes_and_goes(hosts, names, guests, talk):
+    """Stops etcd for longer than a lease while messages are sent, starts it with its data and then without; expects the
+    messages to go on, and both hosts to be in the directory again."""
+    server, client = start_pair(*guests, *rping(guests[0], 4, f"-C {MANY}"))
+    client.next_line(LEASE_S * 6)
+    hosts.etcd.stop()
+    until(lambda: all("cannot be kept in the directory" in hosts.log(name) for name in names), "they notice")
+    client.new_lines()
+    with pytest.raises(AssertionError):
+        client.wait(LEASE_S + 2)  # which ends it
+    assert len(client.new_lines()) > PINGS
+    server.kill()
+    hosts.etcd.start()
+    talk()
+    hosts.etcd.stop()
+    hosts.etcd.forget()
+    hosts.etcd.start()
+    until(lambda: {*names} == {*hosts.etcd.hosts()}, "they register again")
+    talk()
+
+
+def test_a_killed_vrdmad(hosts, names, talk):
+    """Kills a vrdmad; expects its entry to go with its lease, and a new one to be found."""
+    hosts.kill_mediator(names[1])
+    until(lambda: names[1] not in hosts.etcd.hosts(), "its entry is gone")
+    until(lambda: f"{names[1]} is not in the directory any more" in hosts.log(names[0]), "the other has seen it")
+    hosts.start_mediator(names[1])
+    until(lambda: names[1] in hosts.etcd.hosts(), "it is there again")
+    talk()
+
+
+def test_entries_that_make_no_sense(hosts, names, talk):
+    """Writes nonsense into the directory, a host's entry included; expects it to be named in the log, and no harm."""
+    for key in ("evil", "a/b"):
+        hosts.etcd.put(f"/vrdma/hosts/{key}", '{"address": "everywhere"}')
+    for name in names:
+        until(lambda name=name: all(f"/vrdma/hosts/{key} is ignored" in hosts.log(name) for key in ("evil", "a/b")), "a log")
+    talk()
+    for key in ("evil", "a/b", names[0]):
+        hosts.etcd.delete(f"/vrdma/hosts/{key}")
+    until(lambda: names[0] in hosts.etcd.hosts(), "it registers again")
+    talk()
+
+
+@pytest.mark.parametrize("name", ["0-stranger", "stranger"])
+def test_a_stranger(hosts, names, talk, name):
+    """Registers a host that has another key, and connects or is connected to by its name; expects who connects to refuse the
+    other, and the hosts to talk on."""
+    hosts.start_stranger(name, names[1])
+    connects, connected_to = (name, names[0]) if name < names[0] else (names[0], name)
+    until(lambda: f"{connected_to} at 10.98.1." in hosts.log(connects), "it is refused")
+    assert "is refused: it has another key" in hosts.log(connects)
+    talk()
+    for host in (name, *names):
+        assert f"connected with {name if host in names else ''}" not in hosts.log(host)
+    hosts.end_mediator(name)
+    until(lambda: name not in hosts.etcd.hosts(), "it takes its entry along")
