@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Owns a shared mapping of a file.
+// Owns a shared mapping, of a file or of memory.
 #pragma once
 
 #include <sys/mman.h>
@@ -34,6 +34,16 @@ class Mapping {
     static Result<Mapping> map(int fd, std::uint64_t offset, std::size_t size, int protection) {
         void* data = ::mmap(nullptr, size, protection, MAP_SHARED | MAP_NORESERVE, fd,
                             static_cast<off_t>(offset));
+        if (data == MAP_FAILED) {
+            return fail_errno();
+        }
+        return Mapping{static_cast<std::byte*>(data), size};
+    }
+
+    // Memory of nobody else's, zeroed.
+    static Result<Mapping> anonymous(std::size_t size) {
+        void* data =
+            ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (data == MAP_FAILED) {
             return fail_errno();
         }

@@ -21,6 +21,7 @@ class BpfAssembler {
     void move(int to, int from) { add(BPF_ALU64 | BPF_MOV | BPF_X, to, from, 0, 0); }
     void set(int to, int value) { add(BPF_ALU64 | BPF_MOV | BPF_K, to, 0, 0, value); }
     void plus(int to, int value) { add(BPF_ALU64 | BPF_ADD | BPF_K, to, 0, 0, value); }
+    void plus_register(int to, int from) { add(BPF_ALU64 | BPF_ADD | BPF_X, to, from, 0, 0); }
     void mask(int to, int value) { add(BPF_ALU64 | BPF_AND | BPF_K, to, 0, 0, value); }
     void shift_left(int to, int bits) { add(BPF_ALU64 | BPF_LSH | BPF_K, to, 0, 0, bits); }
     void load(int width, int to, int base, int offset) {
@@ -35,8 +36,10 @@ class BpfAssembler {
     void call(int function) { add(BPF_JMP | BPF_CALL, 0, 0, 0, function); }
     void exit(int value) {
         set(BPF_REG_0, value);
-        add(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+        exit();
     }
+    // With what is in R0.
+    void exit() { add(BPF_JMP | BPF_EXIT, 0, 0, 0, 0); }
     // Operation: BPF_JEQ, BPF_JNE, …
     void jump_if(int operation, int left, int value, Label label) {
         jumps_.push_back({code_.size(), label});

@@ -3,6 +3,7 @@
 // What a host says of one of its network interfaces.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -10,6 +11,9 @@
 #include "mediator/wire/packet.h"
 
 namespace vrdma::wire {
+
+// What a frame has at most beside what an MTU counts.
+inline constexpr std::size_t ethernet_and_tag = 14 + 4;
 
 struct Link {
     int index = 0;

@@ -10,6 +10,7 @@
 #include <array>
 
 #include "mediator/base/errno.h"
+#include "mediator/wire/uplink/socket_option.h"
 #include "vrdma/roce.h"
 
 namespace vrdma::wire {
@@ -54,19 +55,14 @@ constexpr std::array filter = {
     end(0),
 };
 
-template <typename T>
-bool set(int socket, int level, int option, const T& value) {
-    return ::setsockopt(socket, level, option, &value, sizeof(value)) == 0;
-}
-
 } // namespace
 
 Result<UniqueFd> open_packet_socket() {
     UniqueFd socket{::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     const sock_fprog program{filter.size(), const_cast<sock_filter*>(filter.data())};
-    if (!socket || !set(socket.get(), SOL_SOCKET, SO_ATTACH_FILTER, program) ||
-        !set(socket.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) ||
-        !set(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, send_buffer)) {
+    if (!socket || !set_option(socket.get(), SOL_SOCKET, SO_ATTACH_FILTER, program) ||
+        !set_option(socket.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) ||
+        !set_option(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, send_buffer)) {
         return fail_errno();
     }
     return socket;

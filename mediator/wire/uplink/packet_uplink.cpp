@@ -12,8 +12,6 @@
 namespace vrdma::wire {
 namespace {
 
-constexpr std::size_t ethernet_and_tag = 14 + 4;
-
 std::size_t frame_size_of(std::uint32_t mtu) {
     return std::min(max_frame_size, mtu + ethernet_and_tag);
 }

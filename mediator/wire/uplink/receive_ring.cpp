@@ -9,6 +9,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "mediator/wire/uplink/socket_option.h"
+
 namespace vrdma::wire {
 namespace {
 
@@ -39,11 +41,6 @@ std::span<const std::byte> frame_of(tpacket2_hdr& slot, std::uint32_t status) {
     return {frame - tag_size, slot.tp_snaplen + tag_size};
 }
 
-template <typename T>
-bool set(int socket, int option, const T& value) {
-    return ::setsockopt(socket, SOL_PACKET, option, &value, sizeof(value)) == 0;
-}
-
 } // namespace
 
 Result<ReceiveRing> ReceiveRing::create(int socket) {
@@ -52,8 +49,9 @@ Result<ReceiveRing> ReceiveRing::create(int socket) {
     request.tp_block_nr = slots * slot_size / block_size;
     request.tp_frame_size = slot_size;
     request.tp_frame_nr = slots;
-    if (!set(socket, PACKET_VERSION, static_cast<int>(TPACKET_V2)) ||
-        !set(socket, PACKET_RESERVE, room_for_tag) || !set(socket, PACKET_RX_RING, request)) {
+    if (!set_option(socket, SOL_PACKET, PACKET_VERSION, static_cast<int>(TPACKET_V2)) ||
+        !set_option(socket, SOL_PACKET, PACKET_RESERVE, room_for_tag) ||
+        !set_option(socket, SOL_PACKET, PACKET_RX_RING, request)) {
         return fail_errno();
     }
     auto ring = Mapping::map(socket, 0, slots * slot_size, PROT_READ | PROT_WRITE);

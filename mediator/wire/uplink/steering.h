@@ -36,6 +36,9 @@ class Steering {
     Result<> add(const SteeredAddress& address);
     void remove(const SteeredAddress& address);
 
+    // The table of addresses (bpf(2)).
+    int addresses() const noexcept { return program_.addresses(); }
+
   private:
     Steering(int link_index, Netlink netlink, SteeringProgram program, UniqueFd macs);
 

@@ -6,18 +6,9 @@
 
 #include "mediator/base/result.h"
 #include "mediator/base/unique_fd.h"
-#include "mediator/wire/packet.h"
+#include "mediator/wire/uplink/steering_code.h"
 
 namespace vrdma::wire {
-
-// As it lies in the program's table. RoCE v2 over IPv4 is to an IPv4-mapped GID.
-struct SteeredAddress {
-    Gid gid{};
-    Mac mac{};
-    Encapsulation type = Encapsulation::roce_v2;
-    std::uint8_t reserved = 0;
-};
-static_assert(sizeof(SteeredAddress) == 24);
 
 class SteeringProgram {
   public:
@@ -26,6 +17,8 @@ class SteeringProgram {
     static Result<SteeringProgram> load();
 
     int fd() const noexcept { return program_.get(); }
+    // The table of addresses, which another program may look into as well.
+    int addresses() const noexcept { return table_.get(); }
     // file_exists: it is there already.
     Result<> add(const SteeredAddress& address) const;
     // Whether it was there.

@@ -4,22 +4,12 @@
 
 #include <optional>
 
+#include "device_end.h"
 #include "exchange.h"
-#include "mediator/wire/uplink/packet_uplink.h"
-#include "mediator/wire/uplink/steering.h"
 #include "network.h"
 
 namespace vrdma::wire {
 namespace {
-
-constexpr Mac device_mac{2, 0, 0, 0, 0, 2};
-
-Gid ipv4_gid(int last_byte) {
-    return {0, 0, 0,    0,    0,  0, 0, 0,
-            0, 0, 0xff, 0xff, 10, 0, 0, static_cast<std::uint8_t>(last_byte)};
-}
-constexpr Gid ipv6_gid{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
-constexpr Gid link_local_gid{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
 
 SteeredAddress address(const Gid& gid, Encapsulation type = Encapsulation::roce_v2,
                        const Mac& mac = device_mac) {

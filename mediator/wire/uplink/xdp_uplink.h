@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The uplink by AF_XDP sockets: what comes for devices' addresses is taken where the interface's
+// driver has it, and nothing else; what leaves goes to the driver without a queueing discipline.
+//
+// Each of the interface's queues has a socket, as the interface chooses by which a frame comes. All
+// frames leave by the first. Interfaces whose MTU is more than a frame in such a socket's memory
+// are no uplinks of this kind.
+//
+// A packet socket receives RoCE that the program passes: to multicast groups, which others may be
+// in as well, and by queues that the interface has got since.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "mediator/wire/uplink.h"
+#include "mediator/wire/uplink/packet_uplink.h"
+#include "mediator/wire/uplink/steering.h"
+#include "mediator/wire/uplink/xdp_program.h"
+#include "mediator/wire/uplink/xsk_queue.h"
+
+namespace vrdma::wire {
+
+class XdpUplink final : public Uplink {
+  public:
+    enum class Mode : std::uint8_t {
+        zero_copy, // the NIC reads and writes the sockets' memory
+        native,    // the driver gives frames to the kernel, which copies them
+        generic,   // so does the kernel's stack: any interface
+    };
+    static const char* name_of(Mode mode) noexcept;
+
+    // The error says why it does not work there, for people. The steering may go before it.
+    static tl::expected<std::unique_ptr<XdpUplink>, std::string> create(
+        const std::string& interface, Mode mode, const Steering& steering);
+
+    std::size_t queues() const noexcept { return queues_.size(); }
+
+    std::span<std::byte> prepare(const Mac& target) noexcept override;
+    void commit(std::size_t bytes) noexcept override;
+    void flush() noexcept override;
+    std::span<const std::byte> receive() noexcept override;
+    void release() noexcept override;
+    int fd() const noexcept override { return events_.get(); }
+    void woken() noexcept override { passed_->woken(); }
+    // Longer frames than what it was made for are never received, whatever the MTU becomes.
+    std::size_t frame_size() const noexcept override;
+
+    // Frames that were lost here: refused by the interface, as it is down; come when a queue was
+    // full, or too long.
+    struct Losses {
+        std::uint64_t refused = 0;
+        std::uint64_t overrun = 0;
+    };
+    Losses losses() noexcept;
+
+  private:
+    XdpUplink(XdpProgram program, std::unique_ptr<PacketUplink> passed, UniqueFd events);
+
+    Result<> add_queues(int link_index, bool zero_copy);
+    Result<> add(XskQueue queue);
+    Result<> watch(int fd) const noexcept;
+    void next_source() noexcept;
+
+    std::vector<XskQueue> queues_;
+    XdpProgram program_;
+    std::unique_ptr<PacketUplink> passed_;
+    UniqueFd events_;
+    std::size_t source_ = 0;    // of the next frame: a queue, or what was passed
+    std::size_t unflushed_ = 0; // frames
+    std::uint64_t refused_ = 0;
+};
+
+} // namespace vrdma::wire
