@@ -61,7 +61,8 @@ FAMILIES = [
            "cut by nobody here: veth takes 64 KiB at a time. <i>ucx</i> is UCX over TCP. <i>events</i>: both programs sleep "
            "until a completion comes, as those of TCP do; without, they spin, as do two pollers, which takes four cores. "
            "<i>lossy</i>: by a path that loses one packet in a hundred, baseline the same without loss, where TCP sends "
-           "packets of 1500 bytes; <i>beside TCP</i> has TCP's under the same loss as its baseline. <i>packets</i>: of one "
+           "packets of 1500 bytes; <i>beside TCP</i> has TCP's under the same loss as its baseline. <i>af_xdp</i>: by AF_XDP "
+           "with copies, baseline the same by AF_PACKET, which all others have. <i>packets</i>: of one "
            "way, in a second of the stream of 64 KiB, and <i>a core</i>: in a second of both pollers' processor time, which "
            "includes what the kernel does for them.", wire.measure),
     Family("ucx", "UCX", "Between two processes that spin: shared memory, and TCP over the loopback. No third party.",

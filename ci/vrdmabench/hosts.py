@@ -24,7 +24,7 @@ NAMESPACES = Path("/run/netns")
 PREFIX = "vrdma-"  # and the process that they are for, as in the end-to-end tests
 CABLE = "cable"
 LINK_TIMEOUT_S = 30.0
-UPLINK = '[[uplink]]\ninterface = "lan"\n'
+UPLINK = '[[uplink]]\ninterface = "lan"\ntransport = "{transport}"\n'
 DEVICE = 'uplink = "lan"\naddresses = "{address}"\n'
 # ld rand; jge #what is lost, take; ret #0; take: ret #-1
 FILTER = "4,32 0 0 4294963256,53 1 0 {lost},6 0 0 0,6 0 0 4294967295"
@@ -33,8 +33,9 @@ FILTER = "4,32 0 0 4294963256,53 1 0 {lost},6 0 0 0,6 0 0 4294967295"
 class Hosts:
     """Both of them, while used as a context."""
 
-    def __init__(self, build: Path, *, lossy: bool = False) -> None:
+    def __init__(self, build: Path, *, lossy: bool = False, transport: str = "auto") -> None:
         self._build = build
+        self._uplink = UPLINK.format(transport=transport)
         self._lossy = lossy
         self._namespaces = [f"{PREFIX}{os.getpid()}-bench-{name}" for name in ("0", "1", CABLE)[: 3 if lossy else 2]]
         self.mediators: list[Mediator] = []
@@ -44,7 +45,7 @@ class Hosts:
         try:
             self._lay()
             for number, address in enumerate(ADDRESSES):
-                self.mediators.append(Mediator(self._build, Path(self._directory.name), str(number), UPLINK, sides="a",
+                self.mediators.append(Mediator(self._build, Path(self._directory.name), str(number), self._uplink, sides="a",
                                                device=DEVICE.format(address=address), within=self.within(number)))  # fmt: skip
             for mediator in self.mediators:
                 mediator.await_sockets()

@@ -51,6 +51,8 @@ def measure(bench: Bench) -> list[Point]:
         points = [point for size in latency_sizes for point in _latencies(hosts, size, bench.quick)]
         points += [point for size in sizes for point in _bandwidths(hosts, size)]
         points += _packets(hosts) + [_ucx(hosts, test) for test in UCX]
+    with Hosts(bench.build, transport="af_xdp") as hosts:
+        points += _af_xdp(hosts, points)
     with Hosts(bench.build, lossy=True) as hosts:
         return points + _lossy(hosts)
 
@@ -82,6 +84,15 @@ def _packets(hosts: Hosts) -> list[Point]:
     seconds = STREAM_SIZE * LONG_STREAM / (stream.value * 1e9)
     return [Point(FAMILY, series, STREAM_SIZE, "M/s", packets / time / 1e6)
             for series, time in (("packets", seconds), ("packets a core", seconds_after - seconds_before))]  # fmt: skip
+
+
+def _af_xdp(hosts: Hosts, points: list[Point]) -> list[Point]:
+    """Beside what came of the same by AF_PACKET, which is what is chosen for a veth: ours, and what others have left."""
+    by_packets = {(point.series, point.x): point for point in points}
+    ours = [_stream(hosts, program, STREAM_SIZE) for program in BANDWIDTHS] + _packets(hosts)
+    beside = [replace(point, series=f"af_xdp {point.series}", baseline=by_packets[point.series, point.x].value) for point in ours]
+    tcp = _tcp(hosts, "tcp_bw", STREAM_SIZE) / 1e9
+    return [*beside, Point(FAMILY, "af_xdp tcp_bw", STREAM_SIZE, "GB/s", tcp, by_packets[BANDWIDTHS[0], STREAM_SIZE].baseline)]
 
 
 def _lossy(hosts: Hosts) -> list[Point]:

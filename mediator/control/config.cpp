@@ -193,6 +193,22 @@ bool valid_interface(std::string_view name) {
            std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~' && c != '/'; });
 }
 
+wire::Transport read_transport(Section& section) {
+    constexpr std::string_view key = "transport";
+    std::string name = "auto";
+    section.text(key, name);
+    if (name == "auto") {
+        return wire::Transport::automatic;
+    }
+    if (name == "af_xdp") {
+        return wire::Transport::af_xdp;
+    }
+    if (name == "af_packet") {
+        return wire::Transport::af_packet;
+    }
+    throw BadConfig{section.name(key) + ": auto, af_xdp or af_packet is wanted"};
+}
+
 Uplink read_uplink(Section section) {
     Uplink uplink;
     section.text("interface", uplink.interface);
@@ -204,6 +220,7 @@ Uplink read_uplink(Section section) {
             throw BadConfig{section.name(key) + ": a name such as eth0 is wanted"};
         }
     }
+    uplink.transport = read_transport(section);
     section.finish();
     return uplink;
 }

@@ -16,6 +16,7 @@
 #include "mediator/hca/soft/config.h"
 #include "mediator/wire/fabric/provider.h"
 #include "mediator/wire/packet.h"
+#include "mediator/wire/uplink/transport.h"
 #include "vrdma/device.h"
 
 namespace vrdma::control {
@@ -26,6 +27,7 @@ std::vector<DeviceType> default_types();
 struct Uplink {
     std::string name;
     std::string interface;
+    wire::Transport transport = wire::Transport::automatic;
 };
 
 // A way to other mediators, by connections of libfabric.

@@ -90,8 +90,7 @@ struct Uplinks {
         for (const Uplink& uplink : config.uplinks) {
             auto served = ServedUplink::open(uplink, hca, loop);
             if (!served) {
-                return tl::unexpected{
-                    fmt::format("uplink {}: {}", uplink.name, describe(served.error()))};
+                return tl::unexpected{fmt::format("uplink {}: {}", uplink.name, served.error())};
             }
             ethernets.push_back(std::move(*served));
         }

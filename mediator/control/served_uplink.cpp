@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "mediator/wire/uplink/link.h"
-#include "mediator/wire/uplink/packet_uplink.h"
+#include "mediator/wire/uplink/transport.h"
 
 namespace vrdma::control {
 
@@ -26,25 +26,27 @@ wire::SteeredAddress steered(const GidKey& gid, const wire::Mac& mac) {
 } // namespace
 
 // A host that cannot steer is warned of, and served: its devices' packets come all the same.
-Result<std::unique_ptr<ServedUplink>> ServedUplink::open(const Uplink& uplink, SoftHca& hca,
-                                                         EventLoop& loop) {
+tl::expected<std::unique_ptr<ServedUplink>, std::string> ServedUplink::open(const Uplink& uplink,
+                                                                            SoftHca& hca,
+                                                                            EventLoop& loop) {
     const auto link = wire::read_link(uplink.interface);
     if (!link) {
-        return fail(link.error());
-    }
-    auto frames = wire::PacketUplink::create(uplink.interface);
-    if (!frames) {
-        return fail(frames.error());
+        return tl::unexpected{describe(link.error())};
     }
     auto neighbours = wire::Neighbours::create(loop, uplink.interface);
     if (!neighbours) {
-        return fail(neighbours.error());
+        return tl::unexpected{describe(neighbours.error())};
     }
     auto steering = wire::Steering::create(uplink.interface);
+    auto frames =
+        wire::open_uplink(uplink.interface, uplink.transport, steering ? steering->get() : nullptr);
+    if (!frames) {
+        return tl::unexpected{frames.error()};
+    }
     std::unique_ptr<ServedUplink> served{new ServedUplink{
         uplink, *link, hca, steering ? std::move(*steering) : nullptr, std::move(*neighbours)}};
     if (const auto serves = served->serve(std::move(*frames), loop); !serves) {
-        return fail(serves.error());
+        return tl::unexpected{describe(serves.error())};
     }
     return served;
 }

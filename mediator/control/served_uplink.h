@@ -24,8 +24,10 @@ namespace vrdma::control {
 class ServedUplink final : public hca::soft::AddressKeeper {
   public:
     // The HCA has it from now on; its slices that are bound to it do not outlive what is returned.
-    static Result<std::unique_ptr<ServedUplink>> open(const Uplink& uplink, hca::soft::SoftHca& hca,
-                                                      EventLoop& loop);
+    // The error is for people.
+    static tl::expected<std::unique_ptr<ServedUplink>, std::string> open(const Uplink& uplink,
+                                                                         hca::soft::SoftHca& hca,
+                                                                         EventLoop& loop);
 
     const std::string& name() const { return name_; }
     const wire::Mac& mac() const { return mac_; } // the interface's

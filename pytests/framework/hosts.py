@@ -105,6 +105,12 @@ class Hosts(Native):
     def _run(self, name: str) -> list[str]:
         return [*self._within(name), *super()._run(name)]
 
+    def xdp(self, name: str) -> bool:
+        """Whether the host's interface has a program that takes packets from the driver."""
+        shown = subprocess.run([*self._within(name), "ip", "link", "show", "dev", "lan"], check=True, text=True,
+                               stdout=subprocess.PIPE).stdout
+        return " xdp " in shown
+
     def refusals(self) -> dict[str, int]:
         """By host, how often it has told others that nobody is there (ICMP)."""
         return {name: self._refusals(name) for name in self.addresses}
@@ -113,3 +119,17 @@ class Hosts(Native):
         text = subprocess.run([*self._within(name), "nstat", "-asz", "IcmpOutDestUnreachs", "Icmp6OutDestUnreachs"],
                               check=True, text=True, stdout=subprocess.PIPE).stdout
         return sum(int(line.split()[1]) for line in text.splitlines() if not line.startswith("#"))
+
+
+class TransportHosts(Hosts):
+    """Hosts beside the others, whose vrdmads reach the network in ways that are given. By their number they have a network of
+    their own."""
+
+    def __init__(self, record: Record, number: int, transports: tuple[str, str]) -> None:
+        self.addresses = {f"10.98.{number}.{host}": {4: f"10.98.{number}.{host}", 6: f"fd98:{number}::{host}"}
+                          for host in (1, 2)}
+        self._transports = dict(zip(self.addresses, transports, strict=True))
+        super().__init__(record)
+
+    def _uplink(self, name: str) -> str:
+        return f'{UPLINK}transport = "{self._transports[name]}"\n'

@@ -156,6 +156,7 @@ TEST(Config, Uplinks) {
         [[uplink]]
         name = "wan"
         interface = "eth1"
+        transport = "af_xdp"
         [types.small]
         uplink = "eth0.5"
         [[vfio_user]]
@@ -174,6 +175,8 @@ TEST(Config, Uplinks) {
     EXPECT_EQ(config->uplinks[0].interface, "eth0.5");
     EXPECT_EQ(config->uplinks[1].name, "wan");
     EXPECT_EQ(config->uplinks[1].interface, "eth1");
+    EXPECT_EQ(config->uplinks[0].transport, wire::Transport::automatic);
+    EXPECT_EQ(config->uplinks[1].transport, wire::Transport::af_xdp);
     EXPECT_EQ(config->types[0].uplink, "eth0.5");
     EXPECT_EQ(config->types[1].uplink, "");
     ASSERT_EQ(config->vfio_user.size(), 3u);
@@ -196,6 +199,10 @@ TEST(Config, ErrorsOfUplinksNameTheKey) {
     EXPECT_EQ(error_of("[[uplink]]\ninterface = \"of-sixteen-chars\""),
               "uplink[0].interface: a name such as eth0 is wanted");
     EXPECT_EQ(error("name = \"to the net\""), "uplink[0].name: a name such as eth0 is wanted");
+    EXPECT_EQ(error("transport = \"auto\""), "");
+    EXPECT_EQ(error("transport = \"af_packet\""), "");
+    EXPECT_EQ(error("transport = \"xdp\""),
+              "uplink[0].transport: auto, af_xdp or af_packet is wanted");
     EXPECT_EQ(error("speed = 1"), "uplink[0].speed: unknown");
     EXPECT_EQ(error("[[uplink]]\ninterface = \"eth1\"\nname = \"eth0\""),
               "uplink: two are named 'eth0'");

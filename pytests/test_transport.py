@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Ways to the network that are not chosen by themselves here: AF_XDP on both hosts, and on one."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from framework.connections import PINGS, rounds, rping, start_pair
+from framework.endpoint import connect
+from framework.hosts import TransportHosts
+from framework.lab import TIMEOUT_S
+from framework.native import NativeGuest
+from test_pingpong import PROGRAMS, assert_done
+from test_rdma_cm import mckey
+
+pytestmark = [pytest.mark.hosts, pytest.mark.roce]
+
+TRANSPORTS = [("af_xdp", "af_xdp"), ("af_xdp", "af_packet")]
+
+
+@pytest.fixture(scope="module", params=enumerate(TRANSPORTS, 1), ids=lambda numbered: "-".join(numbered[1]))
+def guests(request, lab, record) -> Iterator[list[NativeGuest]]:
+    number, transports = request.param
+    hosts = TransportHosts(record, number, transports)
+    hosts.up()
+    assert [hosts.xdp(name) for name in hosts.addresses] == [transport == "af_xdp" for transport in transports]
+    yield [NativeGuest(hosts, name) for name in hosts.addresses]
+    troubles = hosts.troubles()
+    hosts.down()
+    assert troubles == []
+
+
+@pytest.mark.parametrize("gid_type", ["RoCE v2", "IB/RoCE v1"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_pingpong(pair, guests, program, gid_type):
+    """Sends 100 messages each way by both types of packets; expects all to arrive intact."""
+    for result in pair(f"{program} -c -n 100", *guests, gid_type=gid_type):
+        assert_done(result.stdout, 100)
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_rping(guests, family):
+    """Connects by IPv4 and IPv6, for which the hosts find each other's Ethernet addresses; expects every round to succeed."""
+    assert rounds(*start_pair(*guests, *rping(guests[0], family))) == PINGS
+
+
+def test_multicast(device, guests):
+    """Joins a group on both hosts and sends to it from one; expects 10 messages for each of two members on both."""
+    receivers = [mckey(guest, "-c 2") for guest in guests]
+    for process in (*receivers, mckey(guests[1], "-s")):
+        assert "data transfers complete" in process.wait(TIMEOUT_S).stdout
+
+
+@pytest.mark.parametrize("program", ["ib_write_bw", "ib_read_bw"])
+def test_bandwidth(pair, guests, program):
+    """Moves 128 MiB, each side being the server once; expects it to end."""
+    for server, client in (guests, reversed(guests)):
+        pair(f"{program} -F -n 2000 -s 65536", server, client)
+
+
+def test_data(endpoint, guests):
+    """Sends 120 messages of 0 to 64 KiB in pieces each way at once; expects each as it was sent."""
+    room = {"buffer": 1 << 18, "max_send_sge": 4, "max_recv_sge": 4}
+    pairs = [tuple(endpoint(guest, process=process, **room) for guest in order)
+             for process, order in enumerate((guests, guests[::-1]), 1)]
+    receiving, sending = [], []
+    for number, (left, right) in enumerate(pairs):
+        connect(left, right, min_rnr_timer=1)
+        receiving.append(right.qp.begin("receive_messages", right.recv_cq, right.mr, number, 120, 4))
+    for number, (left, _) in enumerate(pairs):
+        sending.append(left.qp.begin("send_messages", left.send_cq, left.mr, number, 120, 4))
+    for sent in sending:
+        sent()
+    assert [received() for received in receiving] == ["", ""]
