@@ -81,10 +81,11 @@ def test_mdevctl(host, small, fresh):
 
 @pytest.mark.parametrize("attribute, value", [
     ("mac", "52:54:00:00:00:0g"), ("mac", "52:54:00"), ("mac", "01:00:5e:00:00:01"), ("mac", "52:54:00:00:00:01:02"),
-    ("addresses", "; reboot"), ("addresses", "1" * 600),
-], ids=["no digit", "too short", "multicast", "too long", "no prefix", "too many"])  # fmt: skip
+    ("addresses", "; reboot"), ("addresses", "1" * 600), ("uplink", "eth1"), ("uplink", "of-sixteen-chars"),
+], ids=["no digit", "too short", "multicast", "too long", "no prefix", "too many", "unknown", "too long a name"])  # fmt: skip
 def test_bad_attribute(host, small, fresh, attribute, value):
-    """Writes what is no unicast MAC address or no list of prefixes; expects an error and the old value."""
+    """Writes what is no unicast MAC address, no list of prefixes or no uplink of vrdmad's; expects an error and the old
+    value."""
     small.create(fresh.uuid)
     before = host.read(f"{fresh.path}/{attribute}")
     assert host.script(f"echo '{value}' >{fresh.path}/{attribute}", check=False).status != 0
@@ -92,7 +93,7 @@ def test_bad_attribute(host, small, fresh, attribute, value):
 
 
 @pytest.mark.parametrize("attribute, value", [
-    ("mac", "52:54:00:12:34:56"), ("addresses", "10.0.0.5/32,fd00::/64"), ("addresses", ""),
+    ("mac", "52:54:00:12:34:56"), ("addresses", "10.0.0.5/32,fd00::/64"), ("addresses", ""), ("uplink", ""),
 ])  # fmt: skip
 def test_attribute(host, small, fresh, attribute, value):
     """Writes a MAC address or prefixes before a VM has the device; expects to read them back."""

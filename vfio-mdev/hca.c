@@ -33,6 +33,48 @@ static bool valid_name(const char *name)
 	return !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")];
 }
 
+/* As a network interface may be called. */
+bool vrdma_valid_uplink(const char *name)
+{
+	const char *c;
+
+	for (c = name; *c; c++)
+		if (*c <= ' ' || *c > '~' || *c == '/')
+			return false;
+	return *name && strcmp(name, ".") && strcmp(name, "..");
+}
+
+static bool valid_uplinks(const struct vrdma_mdev_register *spec)
+{
+	u32 i, j;
+
+	if (spec->num_uplinks > VRDMA_MDEV_MAX_UPLINKS || spec->reserved)
+		return false;
+	for (i = 0; i < spec->num_uplinks; i++) {
+		if (!valid_string(spec->uplinks[i], sizeof(spec->uplinks[i])) ||
+		    !vrdma_valid_uplink(spec->uplinks[i]))
+			return false;
+		for (j = 0; j < i; j++)
+			if (!strcmp(spec->uplinks[i], spec->uplinks[j]))
+				return false;
+	}
+	return !memchr_inv(&spec->uplinks[i], 0,
+			   (VRDMA_MDEV_MAX_UPLINKS - i) * sizeof(spec->uplinks[0]));
+}
+
+static bool valid_default_uplink(const struct vrdma_mdev_register *spec,
+				 const struct vrdma_mdev_type *type)
+{
+	u32 i;
+
+	if (!valid_string(type->uplink, sizeof(type->uplink)))
+		return false;
+	for (i = 0; i < spec->num_uplinks; i++)
+		if (!strcmp(type->uplink, spec->uplinks[i]))
+			return true;
+	return !type->uplink[0];
+}
+
 static bool valid_type(const struct vrdma_mdev_type *type)
 {
 	return valid_name(type->name) &&
@@ -51,7 +93,8 @@ static bool valid_types(const struct vrdma_mdev_register *spec)
 	if (!spec->num_types || spec->num_types > VRDMA_MDEV_MAX_TYPES)
 		return false;
 	for (i = 0; i < spec->num_types; i++) {
-		if (!valid_type(&spec->types[i]))
+		if (!valid_type(&spec->types[i]) ||
+		    !valid_default_uplink(spec, &spec->types[i]))
 			return false;
 		for (j = 0; j < i; j++)
 			if (!strcmp(spec->types[i].name, spec->types[j].name))
@@ -72,7 +115,7 @@ static long register_hca(struct file *file, const void __user *arg)
 
 	if (spec->abi_version != VRDMA_MDEV_ABI_VERSION) {
 		ret = -EPROTONOSUPPORT;
-	} else if (!valid_name(spec->name) || !valid_types(spec)) {
+	} else if (!valid_name(spec->name) || !valid_uplinks(spec) || !valid_types(spec)) {
 		ret = -EINVAL;
 	} else {
 		hca = vrdma_hca_register(spec);

@@ -53,6 +53,8 @@ static long device_info(struct vrdma_device *dev, void __user *arg)
 	info.reset_generation = state->generation;
 	memcpy(info.mac, state->mac, sizeof(info.mac));
 	memcpy(info.addresses, state->addresses, sizeof(info.addresses));
+	info.uplink_set = state->uplink_set;
+	memcpy(info.uplink, state->uplink, sizeof(info.uplink));
 	spin_unlock(&state->lock);
 	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
 }

@@ -97,6 +97,29 @@ ssize_t vrdma_hca_describe(struct mdev_type *mtype, char *buf)
 	return sysfs_emit(buf, "%s\n", hca->spec.types[type - hca->types].description);
 }
 
+bool vrdma_hca_has_uplink(struct mdev_type *mtype, const char *name)
+{
+	struct vrdma_hca *hca = hca_of(mtype);
+	bool found = false;
+	u32 i;
+
+	mutex_lock(&hca->lock);
+	for (i = 0; i < hca->spec.num_uplinks && !found; i++)
+		found = !strcmp(hca->spec.uplinks[i], name);
+	mutex_unlock(&hca->lock);
+	return found;
+}
+
+void vrdma_hca_default_uplink(struct mdev_type *mtype, char name[VRDMA_MDEV_UPLINK_SIZE])
+{
+	struct vrdma_hca *hca = hca_of(mtype);
+	struct vrdma_type *type = container_of(mtype, struct vrdma_type, mdev);
+
+	mutex_lock(&hca->lock);
+	memcpy(name, hca->spec.types[type - hca->types].uplink, VRDMA_MDEV_UPLINK_SIZE);
+	mutex_unlock(&hca->lock);
+}
+
 static void hca_release(struct device *device)
 {
 	struct vrdma_hca *hca = container_of(device, struct vrdma_hca, pdev.dev);
@@ -182,8 +205,22 @@ static bool same_types(const struct vrdma_mdev_register *a, const struct vrdma_m
 	return true;
 }
 
-/* The devices of an earlier mediator are announced to the next one. */
-static void adopt_hca(struct vrdma_hca *hca)
+static void take_uplinks(struct vrdma_mdev_register *to, const struct vrdma_mdev_register *from)
+{
+	u32 i;
+
+	to->num_uplinks = from->num_uplinks;
+	memcpy(to->uplinks, from->uplinks, sizeof(to->uplinks));
+	for (i = 0; i < from->num_types; i++)
+		memcpy(to->types[i].uplink, from->types[i].uplink, sizeof(to->types[i].uplink));
+}
+
+/*
+ * The devices of an earlier mediator are announced to the next one, which may have other uplinks.
+ * A device keeps the name that was written for it: whether there is such an uplink is seen when it
+ * is enabled.
+ */
+static void adopt_hca(struct vrdma_hca *hca, const struct vrdma_mdev_register *spec)
 {
 	unsigned long id;
 	void *entry;
@@ -191,6 +228,7 @@ static void adopt_hca(struct vrdma_hca *hca)
 	mutex_lock(&hca->lock);
 	xa_for_each(&hca->devices, id, entry)
 		xa_set_mark(&hca->devices, id, VRDMA_EVENT_PENDING);
+	take_uplinks(&hca->spec, spec);
 	hca->serving = true;
 	mutex_unlock(&hca->lock);
 	hca->owned = true;
@@ -206,7 +244,7 @@ struct vrdma_hca *vrdma_hca_register(const struct vrdma_mdev_register *spec)
 		hca = ERR_PTR(-EBUSY);
 	} else if (hca && instances(hca)) {
 		if (same_types(&hca->spec, spec))
-			adopt_hca(hca);
+			adopt_hca(hca, spec);
 		else
 			hca = ERR_PTR(-EINVAL);
 	} else {

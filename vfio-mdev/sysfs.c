@@ -3,13 +3,21 @@
  * Attributes of a device, in /sys/bus/mdev/devices/UUID/:
  *   mac         of the function, as the guest's vrdma driver looks for its network device
  *   addresses   prefixes that the guest may use; empty: any
+ *   uplink      that packets leave and enter by, one of the mediator's; empty: none, the device has
+ *               no peers elsewhere. Until it is written it is the type's.
  *   pinned      bytes of the VM's memory that are pinned for the mediator now
- * What they mean is the mediator's business; here they are stored and checked for their shape.
+ * What they mean is the mediator's business; here they are stored and checked for their shape, and
+ * for whether the mediator has such an uplink.
  */
 #include <linux/etherdevice.h>
 #include <linux/sysfs.h>
 
 #include "vrdma_mdev.h"
+
+static struct mdev_type *type_of(struct device *device)
+{
+	return to_mdev_device(device)->type;
+}
 
 static ssize_t mac_show(struct device *device, struct device_attribute *attr, char *buf)
 {
@@ -80,6 +88,49 @@ static ssize_t addresses_store(struct device *device, struct device_attribute *a
 }
 static DEVICE_ATTR_RW(addresses);
 
+static ssize_t uplink_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	struct vrdma_device *dev = dev_get_drvdata(device);
+	char name[VRDMA_MDEV_UPLINK_SIZE];
+	bool set;
+
+	spin_lock(&dev->state.lock);
+	set = dev->state.uplink_set;
+	memcpy(name, dev->state.uplink, sizeof(name));
+	spin_unlock(&dev->state.lock);
+	if (!set)
+		vrdma_hca_default_uplink(type_of(device), name);
+	return sysfs_emit(buf, "%s\n", name);
+}
+
+static ssize_t uplink_store(struct device *device, struct device_attribute *attr, const char *buf,
+			    size_t count)
+{
+	struct vrdma_device *dev = dev_get_drvdata(device);
+	size_t length = strcspn(buf, "\n");
+	char name[VRDMA_MDEV_UPLINK_SIZE] = {};
+	int ret = count;
+
+	if (length + 1 < count || length >= sizeof(name))
+		return -EINVAL;
+	memcpy(name, buf, length);
+	if (length && !vrdma_valid_uplink(name))
+		return -EINVAL;
+	if (length && !vrdma_hca_has_uplink(type_of(device), name))
+		return -ENODEV;
+
+	spin_lock(&dev->state.lock);
+	if (dev->state.open) {
+		ret = -EBUSY;
+	} else {
+		dev->state.uplink_set = true;
+		memcpy(dev->state.uplink, name, sizeof(name));
+	}
+	spin_unlock(&dev->state.lock);
+	return ret;
+}
+static DEVICE_ATTR_RW(uplink);
+
 static ssize_t pinned_show(struct device *device, struct device_attribute *attr, char *buf)
 {
 	struct vrdma_device *dev = dev_get_drvdata(device);
@@ -91,6 +142,7 @@ static DEVICE_ATTR_RO(pinned);
 static struct attribute *vrdma_device_attrs[] = {
 	&dev_attr_mac.attr,
 	&dev_attr_addresses.attr,
+	&dev_attr_uplink.attr,
 	&dev_attr_pinned.attr,
 	NULL,
 };

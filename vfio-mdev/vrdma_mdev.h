@@ -51,7 +51,7 @@ struct vrdma_hca {
 	struct list_head node;
 	bool owned; /* a mediator's fd refers to this HCA */
 
-	struct mutex lock; /* what follows, and the instances of the types */
+	struct mutex lock; /* what follows, the types' instances, and the uplinks in spec */
 	bool serving;	   /* the mediator is alive */
 	u32 instances;	   /* of all types */
 	struct xarray devices; /* id -> struct vrdma_device, or VRDMA_REMOVED to be told */
@@ -91,6 +91,8 @@ struct vrdma_state {
 	struct eventfd_ctx *kick;
 	u8 mac[6];
 	char addresses[VRDMA_MDEV_ADDRESSES_SIZE];
+	bool uplink_set;
+	char uplink[VRDMA_MDEV_UPLINK_SIZE];
 };
 
 struct vrdma_config {
@@ -159,8 +161,11 @@ int vrdma_hca_admit(struct vrdma_hca *hca, u32 type);
 void vrdma_hca_dismiss(struct vrdma_hca *hca, u32 type);
 unsigned int vrdma_hca_available(struct mdev_type *mtype);
 ssize_t vrdma_hca_describe(struct mdev_type *mtype, char *buf);
+bool vrdma_hca_has_uplink(struct mdev_type *mtype, const char *name);
+void vrdma_hca_default_uplink(struct mdev_type *mtype, char name[VRDMA_MDEV_UPLINK_SIZE]);
 
 /* hca.c */
+bool vrdma_valid_uplink(const char *name);
 int vrdma_hca_publish(struct vrdma_hca *hca, struct vrdma_device *dev);
 void vrdma_hca_unpublish(struct vrdma_hca *hca, struct vrdma_device *dev);
 

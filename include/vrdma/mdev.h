@@ -27,15 +27,17 @@
 #include "device.h"
 
 #define VRDMA_MDEV_PATH "/dev/vrdma_mdev"
-#define VRDMA_MDEV_ABI_VERSION 1
+#define VRDMA_MDEV_ABI_VERSION 2
 #define VRDMA_MDEV_MAX_TYPES 8
 #define VRDMA_MDEV_NAME_SIZE 16
 #define VRDMA_MDEV_DESCRIPTION_SIZE 128
 #define VRDMA_MDEV_ADDRESSES_SIZE 512
+#define VRDMA_MDEV_MAX_UPLINKS 64
+#define VRDMA_MDEV_UPLINK_SIZE 16
 
 /*
  * A type of mediated device; the mediator knows it by its index. Strings here and in struct
- * vrdma_mdev_register are filled up with zeroes, and so are unused types.
+ * vrdma_mdev_register are filled up with zeroes, and so are unused types and uplinks.
  */
 struct vrdma_mdev_type {
 	char name[VRDMA_MDEV_NAME_SIZE]; /* [a-z0-9-]: the type is <driver>-<name> */
@@ -45,15 +47,22 @@ struct vrdma_mdev_type {
 	__u32 vectors;		/* 2..VRDMA_MAX_VECTORS */
 	__u32 reserved;
 	__aligned_u64 max_pinned; /* bytes of guest memory pinned at a time, for each device */
+	/* What its devices are bound to until "uplink" is written: one of those below, or none */
+	char uplink[VRDMA_MDEV_UPLINK_SIZE];
 };
-VRDMA_CHECK_SIZE(struct vrdma_mdev_type, 168);
+VRDMA_CHECK_SIZE(struct vrdma_mdev_type, 184);
 
 struct vrdma_mdev_register {
 	__u32 abi_version;
 	__u32 num_types;
 	char name[VRDMA_MDEV_NAME_SIZE]; /* of the HCA: [a-z0-9-] */
 	struct vrdma_mdev_type types[VRDMA_MDEV_MAX_TYPES];
+	__u32 num_uplinks;
+	__u32 reserved;
+	/* Which a device can be bound to: printable ASCII without '/', and neither "." nor ".." */
+	char uplinks[VRDMA_MDEV_MAX_UPLINKS][VRDMA_MDEV_UPLINK_SIZE];
 };
+VRDMA_CHECK_SIZE(struct vrdma_mdev_register, 2528);
 
 /* read() on the /dev/vrdma_mdev fd: whole events, EAGAIN when there is none, pollable. */
 struct vrdma_mdev_event {
@@ -79,12 +88,18 @@ struct vrdma_mdev_device_info {
 	__u32 type; /* index */
 	__u32 open; /* 1 while a VM has the device */
 	__u8 mac[6]; /* sysfs attribute "mac": all zero where nobody set it */
-	__u8 reserved[2];
+	__u8 uplink_set; /* 1: sysfs attribute "uplink" was written; 0: the type's counts */
+	__u8 reserved;
 	__u32 reset_generation; /* see VRDMA_MDEV_RESET_DONE */
 	/* sysfs attribute "addresses": what the guest may use: "10.0.0.5/32,fd00::/64", or any */
 	char addresses[VRDMA_MDEV_ADDRESSES_SIZE];
+	/*
+	 * As written, or empty for none. It was one of the uplinks when it was written, which may
+	 * have been those of an earlier mediator.
+	 */
+	char uplink[VRDMA_MDEV_UPLINK_SIZE];
 };
-VRDMA_CHECK_SIZE(struct vrdma_mdev_device_info, 548);
+VRDMA_CHECK_SIZE(struct vrdma_mdev_device_info, 564);
 
 /*
  * read() on the device fd: what happened to the device, whole messages, EAGAIN when there is none.

@@ -388,6 +388,14 @@ void read_fabrics(std::vector<Section> sections, Config& config) {
     }
 }
 
+// The module knows no more.
+void check_uplinks(const Config& config) {
+    if (config.uplinks.size() + config.fabrics.size() > VRDMA_MDEV_MAX_UPLINKS) {
+        throw BadConfig{fmt::format("uplink: at most {}, and each fabric is one of them",
+                                    VRDMA_MDEV_MAX_UPLINKS)};
+    }
+}
+
 // Which one a device is bound to; none if it says "".
 void read_binding(Section& section, const Config& config, std::string& name) {
     section.text("uplink", name);
@@ -579,6 +587,7 @@ Config read(const toml::table& file) {
     read_soft(root.section("soft"), config.soft);
     read_uplinks(root.sections("uplink"), config.uplinks);
     read_fabrics(root.sections("fabric"), config);
+    check_uplinks(config);
     read_types(root.section("types"), config);
     read_vfio_users(root.sections("vfio_user"), config);
     root.finish();

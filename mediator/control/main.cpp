@@ -7,9 +7,13 @@
 #include <systemd/sd-daemon.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
+#include <string>
+#include <vector>
 
 #include "mediator/base/event_loop.h"
 #include "mediator/control/config.h"
@@ -114,6 +118,14 @@ struct Uplinks {
     }
 };
 
+std::vector<std::string> uplink_names(const Config& config) {
+    std::vector<std::string> names;
+    names.reserve(config.uplinks.size() + config.fabrics.size());
+    std::ranges::transform(config.uplinks, std::back_inserter(names), &Uplink::name);
+    std::ranges::transform(config.fabrics, std::back_inserter(names), &Fabric::name);
+    return names;
+}
+
 // Without a MAC of its own, a device on an uplink is the host to its network.
 verbs::Identity identity_of(const VfioUserDevice& device, const Uplinks& uplinks) {
     verbs::Identity identity = device.identity;
@@ -165,7 +177,7 @@ int serve(const Config& config) {
     const Host host{loop, **hca, gids, config.types};
     std::unique_ptr<mdev::MdevFrontend> module;
     if (config.mdev) {
-        auto opened = mdev::MdevFrontend::open(host, config.name);
+        auto opened = mdev::MdevFrontend::open(host, config.name, uplink_names(config));
         if (!opened) {
             return complain(VRDMA_MDEV_PATH, opened.error());
         }

@@ -194,6 +194,9 @@ Result<> Device::try_enable() {
                              .max_mr = limits.max_mr},
                             *this);
     if (!slice) {
+        if (slice.error() == std::errc::no_such_device) {
+            log_.warn("there is no uplink '{}'", place_.identity().uplink);
+        }
         return fail(slice.error());
     }
     if (const auto set = (*slice)->set_status_page(status_page); !set) {

@@ -403,6 +403,7 @@ class Slice {
 class Hca {
   public:
     virtual ~Hca() = default;
+    // ENODEV: there is no such uplink.
     virtual Result<std::unique_ptr<Slice>> carve(const SliceSpec& spec, SliceHost& host) = 0;
 };
 

@@ -40,6 +40,10 @@ vrdma_mdev_register test_hca() {
     std::strncpy(spec.name, "vrdmatest", sizeof(spec.name) - 1);
     spec.types[small_type] = test_type("small", "small for tests", small_pinned_pages);
     spec.types[large_type] = test_type("large", "large for tests", large_pinned_pages);
+    std::strncpy(spec.types[large_type].uplink, "wan", VRDMA_MDEV_UPLINK_SIZE - 1);
+    spec.num_uplinks = 2;
+    std::strncpy(spec.uplinks[0], "wan", VRDMA_MDEV_UPLINK_SIZE - 1);
+    std::strncpy(spec.uplinks[1], "eth1.7", VRDMA_MDEV_UPLINK_SIZE - 1);
     return spec;
 }
 

@@ -11,7 +11,10 @@
 #include "vrdma/device.h"
 #include "vrdma/mdev.h"
 
-/* The HCA "vrdmatest" with the types "small" (few pages may be pinned) and "large". */
+/*
+ * The HCA "vrdmatest" with the types "small" (few pages may be pinned) and "large". Its uplinks are
+ * "wan", which devices of the type "large" are bound to, and "eth1.7".
+ */
 constexpr uint32_t small_type = 0;
 constexpr uint32_t large_type = 1;
 constexpr uint32_t small_instances = 2;

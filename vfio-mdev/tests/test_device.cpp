@@ -196,6 +196,55 @@ TEST(attributes_reach_the_mediator) {
     CHECK_EQ(info.uuid[15], 0xf1);
 }
 
+TEST(uplink_reaches_the_mediator) {
+    const Served served("large");
+    const std::string path = device_path(served.uuid) + "/uplink";
+    CHECK_EQ(harness::read_file(path), std::string("wan")); /* the type's */
+    CHECK_EQ(served.device.info().uplink_set, 0);
+    for (const std::string name : {"eth1.7", "wan", ""}) {
+        CHECK_EQ(harness::write_file(path, name + "\n"), 0);
+        CHECK_EQ(harness::read_file(path), name);
+        CHECK_EQ(served.device.info().uplink_set, 1);
+        CHECK_EQ(std::string(served.device.info().uplink), name);
+    }
+}
+
+TEST(uplink_refuses_bad_text) {
+    const Served served;
+    const std::string path = device_path(served.uuid) + "/uplink";
+    for (const char* name : {"wan\nlan", "wan\n\n", "a/b", "..", "wan ", "\tw", "w\x80"})
+        CHECK_EQ(harness::write_file(path, name), EINVAL);
+    CHECK_EQ(harness::write_file(path, std::string(VRDMA_MDEV_UPLINK_SIZE, 'a')), EINVAL);
+    CHECK_EQ(harness::write_file(path, std::string(page_size - 1, 'a')), EINVAL);
+    CHECK_EQ(harness::write_file(path, std::string("wan\0x", 5)), EINVAL);
+    for (const char* name : {"eth1", "wa", "wan1", "WAN"})
+        CHECK_EQ(harness::write_file(path, name), ENODEV);
+    CHECK_EQ(harness::read_file(path), std::string());
+    CHECK_EQ(served.device.info().uplink_set, 0);
+}
+
+/* The next mediator's uplinks count; what was written for a device stays. */
+TEST(uplink_outlives_the_mediator) {
+    const std::string path = device_path(test_uuid(1)) + "/uplink";
+    const std::string bound = device_path(test_uuid(2)) + "/uplink";
+    {
+        const Hca hca;
+        hca.create("large", test_uuid(1));
+        hca.create("large", test_uuid(2));
+        CHECK_EQ(harness::write_file(bound, "eth1.7"), 0);
+    }
+    vrdma_mdev_register spec = test_hca();
+    std::strncpy(spec.types[large_type].uplink, "lan", VRDMA_MDEV_UPLINK_SIZE - 1);
+    std::strncpy(spec.uplinks[0], "lan", VRDMA_MDEV_UPLINK_SIZE - 1);
+    spec.num_uplinks = 1;
+    std::memset(spec.uplinks[1], 0, VRDMA_MDEV_UPLINK_SIZE);
+    const Hca hca(spec);
+    CHECK_EQ(harness::read_file(path), std::string("lan"));
+    CHECK_EQ(harness::read_file(bound), std::string("eth1.7"));
+    CHECK_EQ(harness::write_file(bound, "eth1.7"), ENODEV);
+    CHECK_EQ(harness::write_file(bound, "lan"), 0);
+}
+
 TEST(attributes_refuse_bad_text) {
     const Served served;
     const std::string path = device_path(served.uuid);
@@ -218,7 +267,9 @@ TEST(attributes_are_fixed_while_a_vm_runs) {
         const Vm vm(served.uuid);
         CHECK_EQ(harness::write_file(path + "/mac", "52:54:00:12:34:56"), EBUSY);
         CHECK_EQ(harness::write_file(path + "/addresses", "10.0.0.1"), EBUSY);
+        CHECK_EQ(harness::write_file(path + "/uplink", "wan"), EBUSY);
     }
     CHECK_EQ(harness::write_file(path + "/mac", "52:54:00:12:34:56"), 0);
     CHECK_EQ(harness::write_file(path + "/addresses", "\n"), 0);
+    CHECK_EQ(harness::write_file(path + "/uplink", "wan"), 0);
 }

@@ -62,6 +62,26 @@ TEST(hca_refuses_bad_registrations) {
     CHECK_EQ(register_errno(test_hca()), 0);
 }
 
+TEST(hca_refuses_bad_uplinks) {
+    using Spec = vrdma_mdev_register;
+    CHECK_EQ(register_changed([](Spec& s) { s.num_uplinks = VRDMA_MDEV_MAX_UPLINKS + 1; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.num_uplinks = UINT32_MAX; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.num_uplinks = 1; }), EINVAL); /* another not zero */
+    CHECK_EQ(register_changed([](Spec& s) { s.num_uplinks = 3; }), EINVAL); /* the third is empty */
+    CHECK_EQ(register_changed([](Spec& s) { s.reserved = 1; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.uplinks[1][3] = '/'; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.uplinks[1][3] = ' '; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.uplinks[1][3] = '\x80'; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.uplinks[1][1] = '\0'; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { std::memset(s.uplinks[1], 'a', 16); }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { std::memcpy(s.uplinks[1], "..\0\0\0\0", 6); }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { std::memcpy(s.uplinks[1], s.uplinks[0], 16); }),
+             EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[0].uplink[0] = 'w'; }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { s.types[1].uplink[15] = 'w'; }), EINVAL);
+    CHECK(!exists(hca_path()));
+}
+
 /* A name that is some other platform device's. */
 TEST(hca_refuses_a_taken_name) {
     CHECK(exists("/sys/devices/platform/serial8250"));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "mediator/control/config.h"
+#include "vrdma/mdev.h"
 
 namespace vrdma::control {
 namespace {
@@ -212,6 +214,17 @@ TEST(Config, ErrorsOfUplinksNameTheKey) {
               "types.large.uplink: there is no [[uplink]] or [[fabric]] of the name 'wan'");
     EXPECT_EQ(error("[[vfio_user]]\nname = \"a\"\nuplink = \"wan\""),
               "vfio_user[0].uplink: there is no [[uplink]] or [[fabric]] of the name 'wan'");
+}
+
+TEST(Config, SixtyFourUplinksAtMost) {
+    std::string text;
+    for (int i = 0; i < VRDMA_MDEV_MAX_UPLINKS - 1; ++i) {
+        text += fmt::format("[[uplink]]\ninterface = \"eth{}\"\n", i);
+    }
+    const std::string fabric = "[[fabric]]\nname = \"wan\"\nlisten = \"10.0.0.1:1\"\n";
+    EXPECT_EQ(error_of(text + fabric), "");
+    EXPECT_EQ(error_of(text + "[[uplink]]\ninterface = \"lan\"\n" + fabric),
+              "uplink: at most 64, and each fabric is one of them");
 }
 
 constexpr char fabric_of_two[] = R"(

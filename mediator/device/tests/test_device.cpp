@@ -33,6 +33,17 @@ TEST_F(DeviceTest, TheSliceIsBoundToTheDevicesUplink) {
     EXPECT_EQ(hca.spec.mac, own);
 }
 
+// As after vrdmad began anew with another configuration.
+TEST_F(DeviceTest, AnUplinkThatIsGoneIsFatal) {
+    device.set_identity({{2, 0, 0, 0, 0, 9}, {}, true, "gone"});
+    hca.next_error = std::errc::no_such_device;
+    EXPECT_FALSE(guest.enable());
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_FATAL);
+    guest.reset();
+    device.set_identity({{2, 0, 0, 0, 0, 9}, {}, true, "wan"});
+    EXPECT_TRUE(guest.enable());
+}
+
 TEST_F(DeviceTest, EnableTwiceIsOnce) {
     ASSERT_TRUE(guest.enable());
     guest.write(VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE);

@@ -8,6 +8,15 @@
 #include <string_view>
 
 namespace vrdma::mdev {
+namespace {
+
+// The module ends them with a zero, but nothing here depends on it.
+template <std::size_t N>
+std::string_view text_of(const char (&field)[N]) {
+    return {field, ::strnlen(field, N)};
+}
+
+} // namespace
 
 std::string uuid_text(std::span<const std::uint8_t, 16> uuid) {
     std::string text;
@@ -19,14 +28,12 @@ std::string uuid_text(std::span<const std::uint8_t, 16> uuid) {
 
 verbs::Identity identity_of(const vrdma_mdev_device_info& info, const DeviceType& type) {
     verbs::Identity identity;
-    identity.uplink = type.uplink;
+    identity.uplink = info.uplink_set != 0 ? text_of(info.uplink) : type.uplink;
     std::ranges::copy(info.mac, identity.mac.begin());
     if (identity.mac == verbs::Mac{}) {
         identity.mac = verbs::derived_mac(info.uuid);
     }
-    const std::string_view addresses{info.addresses,
-                                     ::strnlen(info.addresses, sizeof(info.addresses))};
-    auto prefixes = verbs::parse_prefixes(addresses);
+    auto prefixes = verbs::parse_prefixes(text_of(info.addresses));
     identity.prefixes_valid = prefixes.has_value();
     if (prefixes) {
         identity.prefixes = std::move(*prefixes);

@@ -21,9 +21,9 @@ Result<UniqueFd> open_device(int frontend, std::uint32_t id) {
 
 } // namespace
 
-Result<std::unique_ptr<MdevFrontend>> MdevFrontend::open(const Host& host,
-                                                         const std::string& name) {
-    const auto request = registration(name, host.types);
+Result<std::unique_ptr<MdevFrontend>> MdevFrontend::open(const Host& host, const std::string& name,
+                                                         std::span<const std::string> uplinks) {
+    const auto request = registration(name, host.types, uplinks);
     if (!request) {
         return fail(request.error());
     }

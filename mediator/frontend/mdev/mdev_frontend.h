@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -15,8 +16,10 @@ namespace vrdma::mdev {
 
 class MdevFrontend {
   public:
-    // The HCA's name is that of the parent device; its devices outlive the mediator.
-    static Result<std::unique_ptr<MdevFrontend>> open(const Host& host, const std::string& name);
+    // The HCA's name is that of the parent device; its devices outlive the mediator. They can be
+    // bound to these uplinks.
+    static Result<std::unique_ptr<MdevFrontend>> open(const Host& host, const std::string& name,
+                                                      std::span<const std::string> uplinks);
 
   private:
     MdevFrontend(const Host& host, UniqueFd fd) : host_{host}, fd_{std::move(fd)} {}

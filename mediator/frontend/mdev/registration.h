@@ -12,8 +12,8 @@
 
 namespace vrdma::mdev {
 
-// Names and descriptions that do not fit are an error.
-Result<vrdma_mdev_register> registration(const std::string& name,
-                                         std::span<const DeviceType> types);
+// Names and descriptions that do not fit, and too many uplinks, are an error.
+Result<vrdma_mdev_register> registration(const std::string& name, std::span<const DeviceType> types,
+                                         std::span<const std::string> uplinks);
 
 } // namespace vrdma::mdev

@@ -46,6 +46,17 @@ TEST(Identity, TheUplinkIsTheTypes) {
     EXPECT_EQ(identity_of(info_with(""), bound).uplink, "wan");
 }
 
+TEST(Identity, AnUplinkThatIsSetCounts) {
+    const DeviceType bound{"bound", 1, 1, {}, "wan"};
+    auto info = info_with("");
+    std::memcpy(info.uplink, "lan", 3);
+    EXPECT_EQ(identity_of(info, bound).uplink, "wan") << "nobody set it";
+    info.uplink_set = 1;
+    EXPECT_EQ(identity_of(info, bound).uplink, "lan");
+    info.uplink[0] = '\0';
+    EXPECT_EQ(identity_of(info, bound).uplink, "") << "none, as the administrator says";
+}
+
 TEST(Identity, Addresses) {
     EXPECT_TRUE(identity_of(info_with(""), small).prefixes_valid);
     EXPECT_TRUE(identity_of(info_with(""), small).prefixes.empty());
@@ -53,10 +64,13 @@ TEST(Identity, Addresses) {
     EXPECT_FALSE(identity_of(info_with("10.0.0.5/32,nonsense"), small).prefixes_valid);
 }
 
-TEST(Identity, AddressesWithoutAnEndAreBounded) {
+TEST(Identity, TextsWithoutAnEndAreBounded) {
     auto info = info_with("");
     std::memset(info.addresses, 'x', sizeof(info.addresses));
+    std::memset(info.uplink, 'x', sizeof(info.uplink));
+    info.uplink_set = 1;
     EXPECT_FALSE(identity_of(info, small).prefixes_valid);
+    EXPECT_EQ(identity_of(info, small).uplink, std::string(VRDMA_MDEV_UPLINK_SIZE, 'x'));
 }
 
 } // namespace

@@ -9,10 +9,11 @@ namespace vrdma::mdev {
 namespace {
 
 TEST(Registration, SaysWhatTheTypesAre) {
-    std::vector<DeviceType> types{{"small", 3, 5 << 20, {}}};
+    std::vector<DeviceType> types{{"small", 3, 5 << 20, {}, "wan"}};
+    const std::vector<std::string> uplinks{"eth1", "wan"};
     types[0].limits.doorbell_pages = 8;
     types[0].limits.vectors = 2;
-    const auto request = registration("vrdma", types);
+    const auto request = registration("vrdma", types, uplinks);
     ASSERT_TRUE(request);
     EXPECT_EQ(request->abi_version, VRDMA_MDEV_ABI_VERSION);
     EXPECT_STREQ(request->name, "vrdma");
@@ -24,20 +25,33 @@ TEST(Registration, SaysWhatTheTypesAre) {
     EXPECT_EQ(request->types[0].max_pinned, 5u << 20);
     EXPECT_STREQ(request->types[0].description,
                  "256 QPs, 512 CQs, 2048 MRs, 7 user contexts, 5 MiB pinned");
+    EXPECT_STREQ(request->types[0].uplink, "wan");
+    ASSERT_EQ(request->num_uplinks, 2u);
+    EXPECT_STREQ(request->uplinks[0], "eth1");
+    EXPECT_STREQ(request->uplinks[1], "wan");
 }
 
 TEST(Registration, NamesThatDoNotFitAreRefused) {
     const std::vector<DeviceType> types{{"small", 1, 1, {}}};
-    EXPECT_TRUE(registration("a-name-of-15-ch", types));
-    EXPECT_FALSE(registration("a-name-of-16-chr", types));
-    EXPECT_FALSE(registration("vrdma", std::vector<DeviceType>{{"a-name-of-16-chr", 1, 1, {}}}));
+    EXPECT_TRUE(registration("a-name-of-15-ch", types, {}));
+    EXPECT_FALSE(registration("a-name-of-16-chr", types, {}));
+    const std::string too_long = "a-name-of-16-chr";
+    EXPECT_FALSE(registration("vrdma", std::vector<DeviceType>{{too_long, 1, 1, {}}}, {}));
+    EXPECT_FALSE(registration("vrdma", std::vector<DeviceType>{{"small", 1, 1, {}, too_long}}, {}));
+    EXPECT_FALSE(registration("vrdma", types, std::vector{too_long}));
 }
 
 TEST(Registration, OneToEightTypes) {
     const DeviceType type{"small", 1, 1, {}};
-    EXPECT_FALSE(registration("vrdma", {}));
-    EXPECT_TRUE(registration("vrdma", std::vector<DeviceType>(8, type)));
-    EXPECT_FALSE(registration("vrdma", std::vector<DeviceType>(9, type)));
+    EXPECT_FALSE(registration("vrdma", {}, {}));
+    EXPECT_TRUE(registration("vrdma", std::vector<DeviceType>(8, type), {}));
+    EXPECT_FALSE(registration("vrdma", std::vector<DeviceType>(9, type), {}));
+}
+
+TEST(Registration, AsManyUplinksAsTheModuleTakes) {
+    const std::vector<DeviceType> types{{"small", 1, 1, {}}};
+    EXPECT_TRUE(registration("vrdma", types, std::vector<std::string>(64, "eth1")));
+    EXPECT_FALSE(registration("vrdma", types, std::vector<std::string>(65, "eth1")));
 }
 
 } // namespace
