@@ -86,6 +86,10 @@ static void vrdma_fill_received(const struct vrdma_cqe *cqe, u32 ctrl, struct ib
 		wc->wc_flags |= IB_WC_GRH | IB_WC_WITH_NETWORK_HDR_TYPE;
 		wc->network_hdr_type = vrdma_network_type(cqe->header);
 	}
+	if (cqe->vlan) { /* ib_core finds the GID that is spoken to by it */
+		wc->wc_flags |= IB_WC_WITH_VLAN;
+		wc->vlan_id = le16_to_cpu(cqe->vlan);
+	}
 	wc->src_qp = le32_to_cpu(cqe->src_qpn);
 	wc->pkey_index = le16_to_cpu(cqe->pkey_index);
 }

@@ -6,6 +6,7 @@
 #include <rdma/ib_cache.h>
 #include <rdma/ib_mad.h>
 
+#include <linux/etherdevice.h>
 #include <linux/if_vlan.h>
 
 #include "vrdma_ib.h"
@@ -65,7 +66,25 @@ int vrdma_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey)
 	return 0;
 }
 
-/* The device decides whether this guest may use the GID. It sends no VLAN tags. */
+/*
+ * A VLAN of the paired netdev's own, by one 802.1Q tag and with the function's MAC: the frames that
+ * the device sends for it are those that the netdev would.
+ */
+static bool vrdma_serves_vlan(struct vrdma_dev *dev, const struct ib_gid_attr *attr)
+{
+	const struct net_device *ndev;
+	bool serves;
+
+	rcu_read_lock();
+	ndev = rcu_dereference(attr->ndev);
+	serves = ndev && is_vlan_dev(ndev) && vlan_dev_vlan_proto(ndev) == htons(ETH_P_8021Q) &&
+		 vlan_dev_priv(ndev)->real_dev == READ_ONCE(dev->netdev) &&
+		 ether_addr_equal_unaligned(ndev->dev_addr, dev->fn->id.mac);
+	rcu_read_unlock();
+	return serves;
+}
+
+/* The device decides whether this guest may use the GID. */
 int vrdma_add_gid(const struct ib_gid_attr *attr, void **context)
 {
 	struct vrdma_cmd_set_gid arg = {
@@ -80,8 +99,12 @@ int vrdma_add_gid(const struct ib_gid_attr *attr, void **context)
 	err = rdma_read_gid_l2_fields(attr, &vlan, NULL);
 	if (err)
 		return err;
-	if (vlan < VLAN_N_VID)
-		return -EOPNOTSUPP;
+	if (vlan < VLAN_N_VID) {
+		/* VLAN 0 is a priority without a VLAN. */
+		if (!vlan || !vrdma_serves_vlan(to_vrdma_dev(attr->device), attr))
+			return -EOPNOTSUPP;
+		arg.vlan = cpu_to_le16(vlan);
+	}
 
 	memcpy(arg.gid, attr->gid.raw, sizeof(arg.gid));
 	return vrdma_cmd_set_gid(to_vrdma_dev(attr->device), &arg);

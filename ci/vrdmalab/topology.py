@@ -112,7 +112,7 @@ def mediator_config(shape: Shape) -> str:
     devices talk through it; of several cables none leads to all the others."""
     if shape.hosts != 2:
         return ""
-    return f'[[uplink]]\ninterface = "{FIRST_CABLE}"\n\n[types.{shape.type}]\nuplink = "{FIRST_CABLE}"\n'
+    return f'[[uplink]]\ninterface = "{FIRST_CABLE}"\nvlans = ["1-4094"]\n\n[types.{shape.type}]\nuplink = "{FIRST_CABLE}"\n'
 
 
 def find(shape: Shape, name: str) -> Host | Guest:

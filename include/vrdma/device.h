@@ -454,9 +454,10 @@ struct vrdma_cmd_set_gid {
 	__le32 index;
 	__u8 type;    /* VRDMA_GID_* */
 	__u8 valid;   /* 0 removes the entry */
-	__le16 reserved;
+	__le16 vlan;  /* that the GID is in, by an 802.1Q tag; 0: none */
 	__u8 gid[16];
 };
+#define VRDMA_MAX_VLAN 4094
 #define VRDMA_GID_ROCE_V1 0
 #define VRDMA_GID_ROCE_V2 1
 

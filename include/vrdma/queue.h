@@ -286,7 +286,9 @@ struct vrdma_cqe {
 	__u8 reserved0;
 	__le64 timestamp;  /* of a CQ with VRDMA_CQ_TIMESTAMP: the device's clock in ns; else 0 */
 	__le32 srqn;	   /* with VRDMA_CQE_XRC */
-	__le32 reserved1[5];
+	__le16 vlan;	   /* UD receive: whose tag the datagram had; 0: none */
+	__le16 reserved1;
+	__le32 reserved2[4];
 };
 VRDMA_CHECK_SIZE(struct vrdma_cqe, 64);
 #define VRDMA_CQE_PHASE VRDMA_BIT(31)

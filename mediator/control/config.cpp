@@ -209,6 +209,35 @@ wire::Transport read_transport(Section& section) {
     throw BadConfig{section.name(key) + ": auto, af_xdp or af_packet is wanted"};
 }
 
+// "7" or "100-199", into `vlans`. False: it is neither.
+bool add_vlans(std::string_view text, Vlans& vlans) {
+    const char* const end = text.data() + text.size();
+    unsigned first = 0;
+    auto parsed = std::from_chars(text.data(), end, first);
+    unsigned last = first;
+    if (parsed.ec == std::errc{} && parsed.ptr != end && *parsed.ptr == '-') {
+        parsed = std::from_chars(parsed.ptr + 1, end, last);
+    }
+    if (parsed.ec != std::errc{} || parsed.ptr != end || first < 1 || last < first ||
+        last > VRDMA_MAX_VLAN) {
+        return false;
+    }
+    for (unsigned vlan = first; vlan <= last; ++vlan) {
+        vlans.set(vlan);
+    }
+    return true;
+}
+
+Vlans read_vlans(Section& section) {
+    Vlans vlans;
+    for (const std::string& text : section.texts("vlans")) {
+        if (!add_vlans(text, vlans)) {
+            throw BadConfig{section.name("vlans") + ": numbers such as 7 or 100-199 are wanted"};
+        }
+    }
+    return vlans;
+}
+
 Uplink read_uplink(Section section) {
     Uplink uplink;
     section.text("interface", uplink.interface);
@@ -221,6 +250,7 @@ Uplink read_uplink(Section section) {
         }
     }
     uplink.transport = read_transport(section);
+    uplink.vlans = read_vlans(section);
     section.finish();
     return uplink;
 }

@@ -5,6 +5,7 @@
 
 #include <spdlog/common.h>
 
+#include <bitset>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
@@ -23,11 +24,14 @@ namespace vrdma::control {
 
 std::vector<DeviceType> default_types();
 
+using Vlans = std::bitset<VRDMA_MAX_VLAN + 1>;
+
 // A way to the network, by an interface of the host's.
 struct Uplink {
     std::string name;
     std::string interface;
     wire::Transport transport = wire::Transport::automatic;
+    Vlans vlans{}; // of guests, beside what has no tag
 };
 
 // A way to other mediators, by connections of libfabric.

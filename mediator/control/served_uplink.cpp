@@ -20,7 +20,10 @@ using hca::soft::SoftHca;
 namespace roce = hca::soft::roce;
 
 wire::SteeredAddress steered(const GidKey& gid, const wire::Mac& mac) {
-    return {gid.gid, mac, static_cast<wire::Encapsulation>(gid.type)};
+    return {.gid = gid.gid,
+            .mac = mac,
+            .type = static_cast<wire::Encapsulation>(gid.type),
+            .vlan = gid.vlan};
 }
 
 } // namespace
@@ -58,6 +61,7 @@ ServedUplink::ServedUplink(const Uplink& uplink, const wire::Link& link, SoftHca
       interface_{uplink.interface},
       mac_{link.mac},
       index_{link.index},
+      vlans_{uplink.vlans},
       hca_{hca},
       steering_{std::move(steering)},
       neighbours_{std::move(neighbours)} {}
@@ -107,10 +111,13 @@ void ServedUplink::link_changed(const Result<wire::Link>& link) {
 }
 
 Result<> ServedUplink::add(const GidKey& gid, const wire::Mac& mac) {
-    unsigned& times = addresses_[{gid.gid, gid.type, mac}];
+    if (gid.vlan != 0 && !vlans_.test(gid.vlan)) {
+        return fail(std::errc::permission_denied);
+    }
+    unsigned& times = addresses_[{gid.gid, gid.type, gid.vlan, mac}];
     if (times == 0 && steering_ != nullptr) {
         if (const auto added = steering_->add(steered(gid, mac)); !added) {
-            addresses_.erase({gid.gid, gid.type, mac});
+            addresses_.erase({gid.gid, gid.type, gid.vlan, mac});
             return added;
         }
     }
@@ -119,7 +126,7 @@ Result<> ServedUplink::add(const GidKey& gid, const wire::Mac& mac) {
 }
 
 void ServedUplink::remove(const GidKey& gid, const wire::Mac& mac) {
-    const auto address = addresses_.find({gid.gid, gid.type, mac});
+    const auto address = addresses_.find({gid.gid, gid.type, gid.vlan, mac});
     if (address == addresses_.end() || --address->second != 0) {
         return;
     }
@@ -137,14 +144,18 @@ void ServedUplink::find_unknown() {
     }
 }
 
-// An answer that is known already comes before resolve() returns.
+// An answer that is known already comes before resolve() returns. The host's tables say nothing of
+// a guest's VLANs: there its own kernel finds who has an address.
 void ServedUplink::find(const roce::Unknown& unknown) {
-    const Gid& target = unknown.target;
+    const Target target{unknown.target, unknown.vlan};
     if (!waiting_.try_emplace(target).second) {
         return;
     }
+    if (unknown.vlan != 0) {
+        return found(target, fail(std::errc::host_unreachable));
+    }
     auto question =
-        neighbours_->resolve(unknown.source, target,
+        neighbours_->resolve(unknown.source, unknown.target,
                              [this, target](const Result<wire::Mac>& mac) { found(target, mac); });
     if (const auto waits = waiting_.find(target); waits != waiting_.end()) {
         waits->second = std::move(question);
@@ -152,7 +163,7 @@ void ServedUplink::find(const roce::Unknown& unknown) {
 }
 
 // Whom there is no way to may be asked for again at once, so this answer is given once a second.
-void ServedUplink::found(const Gid& target, const Result<wire::Mac>& mac) {
+void ServedUplink::found(const Target& target, const Result<wire::Mac>& mac) {
     if (mac) {
         return tell(target, *mac);
     }
@@ -167,14 +178,15 @@ void ServedUplink::found(const Gid& target, const Result<wire::Mac>& mac) {
 void ServedUplink::tell_refused() {
     std::uint64_t ticks = 0;
     (void)::read(tick_.get(), &ticks, sizeof(ticks));
-    for (const Gid& target : std::exchange(refused_, {})) {
+    for (const Target& target : std::exchange(refused_, {})) {
         tell(target, std::nullopt);
     }
 }
 
-void ServedUplink::tell(const Gid& target, const std::optional<wire::Mac>& mac) {
+void ServedUplink::tell(const Target& target, const std::optional<wire::Mac>& mac) {
     waiting_.erase(target);
-    hca_.with_port(name_, [&](auto& port) { port.set_neighbour(target, mac); });
+    hca_.with_port(name_,
+                   [&](auto& port) { port.set_neighbour(target.first, mac, target.second); });
 }
 
 } // namespace vrdma::control

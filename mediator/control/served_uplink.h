@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "mediator/base/event_loop.h"
@@ -45,23 +46,26 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     void link_changed(const Result<wire::Link>& link);
     void find_unknown();
     void find(const hca::soft::roce::Unknown& unknown);
-    void found(const hca::Gid& target, const Result<wire::Mac>& mac);
-    void tell(const hca::Gid& target, const std::optional<wire::Mac>& mac);
+    // Who is looked for, and in which VLAN.
+    using Target = std::pair<hca::Gid, std::uint16_t>;
+    void found(const Target& target, const Result<wire::Mac>& mac);
+    void tell(const Target& target, const std::optional<wire::Mac>& mac);
     void tell_refused();
 
     // An address of a device, which may have it from several functions and table entries.
-    using Address = std::tuple<hca::Gid, std::uint8_t, wire::Mac>;
+    using Address = std::tuple<hca::Gid, std::uint8_t, std::uint16_t, wire::Mac>;
 
     const std::string name_;
     const std::string interface_;
     const wire::Mac mac_;
-    const int index_; // the interface's; another of the same name is none of the uplink's
+    const int index_;   // the interface's; another of the same name is none of the uplink's
+    const Vlans vlans_; // that guests may have addresses in
     hca::soft::SoftHca& hca_;
     const std::unique_ptr<wire::Steering> steering_; // or nullptr, if this host cannot
     const std::unique_ptr<wire::Neighbours> neighbours_;
-    std::map<Address, unsigned> addresses_;                  // how often each was added
-    std::map<hca::Gid, wire::Neighbours::Question> waiting_; // for answers, by target
-    std::vector<hca::Gid> refused_; // whose port hears of it at the next tick
+    std::map<Address, unsigned> addresses_;                // how often each was added
+    std::map<Target, wire::Neighbours::Question> waiting_; // for answers
+    std::vector<Target> refused_; // whose port hears of it at the next tick
     UniqueFd tick_;
     EventLoop::Watch unknown_;
     std::unique_ptr<wire::LinkWatch> link_;

@@ -301,8 +301,10 @@ class Slice {
     // The guest's struct vrdma_status_page.
     virtual Result<> set_status_page(Iova page) = 0;
 
-    // An empty spec.gid (all zero) clears the entry.
-    virtual Result<> set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid) = 0;
+    // An empty GID (all zero) clears the entry. EACCES: the uplink is not for that VLAN of a
+    // guest's.
+    virtual Result<> set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid,
+                             std::uint16_t vlan) = 0;
 
     // Its port's: enum ibv_mtu.
     virtual std::uint8_t max_mtu() const = 0;

@@ -48,6 +48,10 @@ Result<Prefix> parse_prefix(std::string_view text) {
     return Prefix{*address, gid_bits - bits + length};
 }
 
+bool is_link_local(const Gid& gid) {
+    return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
 } // namespace
 
 Mac derived_mac(std::span<const std::uint8_t> name) {
@@ -104,8 +108,12 @@ Result<> Identity::may_use(const Gid& gid) const {
     return fail(std::errc::permission_denied);
 }
 
-Result<> GidRegistry::claim(const Gid& gid, const Identity* device) {
-    const auto [at, added] = owners_.try_emplace(gid, Owner{device, 0});
+Result<> GidRegistry::claim(const Gid& gid, const Identity* device, std::uint16_t vlan) {
+    const auto untagged = owners_.find({gid, 0});
+    if (is_link_local(gid) && untagged != owners_.end() && untagged->second.device != device) {
+        return fail(std::errc::address_in_use); // it follows from a MAC, which VLANs do not change
+    }
+    const auto [at, added] = owners_.try_emplace({gid, vlan}, Owner{device, 0});
     if (at->second.device != device) {
         return fail(std::errc::address_in_use);
     }
@@ -113,8 +121,8 @@ Result<> GidRegistry::claim(const Gid& gid, const Identity* device) {
     return {};
 }
 
-void GidRegistry::give_back(const Gid& gid) {
-    const auto found = owners_.find(gid);
+void GidRegistry::give_back(const Gid& gid, std::uint16_t vlan) {
+    const auto found = owners_.find({gid, vlan});
     if (found != owners_.end() && --found->second.claims == 0) {
         owners_.erase(found);
     }
@@ -129,7 +137,7 @@ GidTable::GidTable(Resources& resources, const Identity& identity, GidRegistry& 
 GidTable::~GidTable() {
     for (const Entry& entry : entries_) {
         if (entry.valid) {
-            registry_.give_back(entry.gid);
+            registry_.give_back(entry.gid, entry.vlan);
         }
     }
 }
@@ -139,47 +147,48 @@ bool GidTable::is_set(std::uint32_t index) const {
 }
 
 Result<> GidTable::set(const vrdma_cmd_set_gid& cmd) {
-    if (cmd.reserved != 0 || cmd.valid > 1 || cmd.type > VRDMA_GID_ROCE_V2 ||
+    if (cmd.vlan > VRDMA_MAX_VLAN || cmd.valid > 1 || cmd.type > VRDMA_GID_ROCE_V2 ||
         cmd.index >= entries_.size()) {
         return fail(std::errc::invalid_argument);
     }
     if (cmd.valid == 0) {
         return clear(cmd.index);
     }
-    Gid gid;
-    std::ranges::copy(cmd.gid, gid.begin());
-    return fill(cmd.index, cmd.type, gid);
+    Entry entry{true, cmd.type, cmd.vlan, {}};
+    std::ranges::copy(cmd.gid, entry.gid.begin());
+    return fill(cmd.index, entry);
 }
 
 // A refused GID leaves the entry as it was.
-Result<> GidTable::fill(std::uint32_t index, std::uint8_t type, const Gid& gid) {
+Result<> GidTable::fill(std::uint32_t index, const Entry& entry) {
+    const auto& [valid, type, vlan, gid] = entry;
     if (const auto allowed = identity_.may_use(gid); !allowed) {
         return allowed;
     }
-    if (const auto claimed = registry_.claim(gid, &identity_); !claimed) {
+    if (const auto claimed = registry_.claim(gid, &identity_, vlan); !claimed) {
         return claimed;
     }
-    if (const auto set = resources_.slice.set_gid(index, type, gid); !set) {
-        registry_.give_back(gid);
+    if (const auto set = resources_.slice.set_gid(index, type, gid, vlan); !set) {
+        registry_.give_back(gid, vlan);
         return set;
     }
     if (entries_[index].valid) {
-        registry_.give_back(entries_[index].gid);
+        registry_.give_back(entries_[index].gid, entries_[index].vlan);
     }
-    entries_[index] = {true, type, gid};
+    entries_[index] = entry;
     return {};
 }
 
 Result<> GidTable::clear(std::uint32_t index) {
-    if (!entries_[index].valid) {
+    Entry& entry = entries_[index];
+    if (!entry.valid) {
         return {};
     }
-    if (const auto cleared = resources_.slice.set_gid(index, entries_[index].type, Gid{});
-        !cleared) {
+    if (const auto cleared = resources_.slice.set_gid(index, entry.type, Gid{}, 0); !cleared) {
         return cleared;
     }
-    registry_.give_back(entries_[index].gid);
-    entries_[index] = {};
+    registry_.give_back(entry.gid, entry.vlan);
+    entry = {};
     return {};
 }
 
@@ -188,7 +197,7 @@ void GidTable::save(StateWriter& writer) const {
     writer.begin(Section::gids, GidState::version, static_cast<std::size_t>(valid));
     for (std::uint32_t i = 0; i < entries_.size(); ++i) {
         if (entries_[i].valid) {
-            writer.put(GidState{i, entries_[i].type, entries_[i].gid});
+            writer.put(GidState{i, entries_[i].type, entries_[i].vlan, entries_[i].gid});
         }
     }
 }
@@ -196,10 +205,11 @@ void GidTable::save(StateWriter& writer) const {
 Result<> GidTable::restore_one(StateReader& reader) {
     const auto state = reader.take<GidState>();
     if (!state || state->index >= entries_.size() || entries_[state->index].valid ||
-        state->type > VRDMA_GID_ROCE_V2) {
+        state->type > VRDMA_GID_ROCE_V2 || state->vlan > VRDMA_MAX_VLAN) {
         return fail(std::errc::invalid_argument);
     }
-    return fill(state->index, static_cast<std::uint8_t>(state->type), state->gid);
+    return fill(state->index,
+                {true, static_cast<std::uint8_t>(state->type), state->vlan, state->gid});
 }
 
 Result<> GidTable::restore(StateReader& reader) {

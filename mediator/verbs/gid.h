@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mediator/base/result.h"
@@ -47,27 +48,28 @@ struct Identity {
     Result<> may_use(const Gid& gid) const;
 };
 
-// Which device has which GID; one for all devices of the mediator. A device is known by its
-// identity.
+// Which device has which GID in which VLAN, or in none (0); one for all devices of the mediator. A
+// device is known by its identity.
 class GidRegistry {
   public:
     // A device may claim a GID many times and gives it back as often.
-    Result<> claim(const Gid& gid, const Identity* device);
-    void give_back(const Gid& gid);
+    Result<> claim(const Gid& gid, const Identity* device, std::uint16_t vlan = 0);
+    void give_back(const Gid& gid, std::uint16_t vlan = 0);
 
   private:
     struct Owner {
         const Identity* device;
         unsigned claims;
     };
-    std::map<Gid, Owner> owners_;
+    std::map<std::pair<Gid, std::uint16_t>, Owner> owners_;
 };
 
 struct GidState {
-    static constexpr std::uint32_t version = 1;
+    static constexpr std::uint32_t version = 2;
 
     std::uint32_t index;
-    std::uint32_t type;
+    std::uint16_t type;
+    std::uint16_t vlan;
     Gid gid;
 };
 
@@ -88,10 +90,11 @@ class GidTable {
     struct Entry {
         bool valid = false;
         std::uint8_t type = 0;
+        std::uint16_t vlan = 0;
         Gid gid{};
     };
 
-    Result<> fill(std::uint32_t index, std::uint8_t type, const Gid& gid);
+    Result<> fill(std::uint32_t index, const Entry& entry);
     Result<> clear(std::uint32_t index);
     Result<> restore_one(StateReader& reader);
 

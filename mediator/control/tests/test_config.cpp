@@ -159,6 +159,7 @@ TEST(Config, Uplinks) {
         name = "wan"
         interface = "eth1"
         transport = "af_xdp"
+        vlans = ["7", "100-102", "4094"]
         [types.small]
         uplink = "eth0.5"
         [[vfio_user]]
@@ -179,6 +180,11 @@ TEST(Config, Uplinks) {
     EXPECT_EQ(config->uplinks[1].interface, "eth1");
     EXPECT_EQ(config->uplinks[0].transport, wire::Transport::automatic);
     EXPECT_EQ(config->uplinks[1].transport, wire::Transport::af_xdp);
+    EXPECT_TRUE(config->uplinks[0].vlans.none());
+    EXPECT_EQ(config->uplinks[1].vlans.count(), 5u);
+    for (const unsigned vlan : {7u, 100u, 102u, 4094u}) {
+        EXPECT_TRUE(config->uplinks[1].vlans.test(vlan)) << vlan;
+    }
     EXPECT_EQ(config->types[0].uplink, "eth0.5");
     EXPECT_EQ(config->types[1].uplink, "");
     ASSERT_EQ(config->vfio_user.size(), 3u);
@@ -206,6 +212,12 @@ TEST(Config, ErrorsOfUplinksNameTheKey) {
     EXPECT_EQ(error("transport = \"xdp\""),
               "uplink[0].transport: auto, af_xdp or af_packet is wanted");
     EXPECT_EQ(error("speed = 1"), "uplink[0].speed: unknown");
+    EXPECT_EQ(error("vlans = [7]"), "uplink[0].vlans: an array of strings is wanted");
+    for (const char* const vlans : {"", "0", "4095", "9-7", "7-", "-7", "7-9x", "1-4095", "all"}) {
+        EXPECT_EQ(error(fmt::format("vlans = [\"{}\"]", vlans)),
+                  "uplink[0].vlans: numbers such as 7 or 100-199 are wanted")
+            << vlans;
+    }
     EXPECT_EQ(error("[[uplink]]\ninterface = \"eth1\"\nname = \"eth0\""),
               "uplink: two are named 'eth0'");
     EXPECT_EQ(error("[[uplink]]\ninterface = \"eth0\"\nname = \"wan\""),

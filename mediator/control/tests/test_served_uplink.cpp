@@ -13,8 +13,13 @@ using wire::ip;
 // A device that is bound to the near end of a cable.
 class ServedUplinkTest : public wire::TwoHosts {
   protected:
-    ServedUplinkTest() : served{ServedUplink::open({"lan", "near"}, *hca, loop).value()} {}
+    ServedUplinkTest() : served{ServedUplink::open(with_vlan(8), *hca, loop).value()} {}
 
+    static Uplink with_vlan(unsigned vlan) {
+        Uplink uplink{"lan", "near"};
+        uplink.vlans.set(vlan);
+        return uplink;
+    }
     static std::unique_ptr<hca::soft::SoftHca> make_hca() {
         hca::soft::Config config;
         config.threads = false;
@@ -72,6 +77,34 @@ TEST_F(ServedUplinkTest, ThePortsMtuIsTheInterfaces) {
         serve();
     }
     EXPECT_EQ(guest.slice().max_mtu(), IBV_MTU_1024);
+}
+
+// The configuration says which VLANs are for guests.
+TEST_F(ServedUplinkTest, OnlySomeVlansAreForGuests) {
+    const auto error = [&](std::uint16_t vlan) {
+        const auto set = guest.slice().set_gid(0, VRDMA_GID_ROCE_V2, guest.gid(), vlan);
+        return set ? std::errc{} : set.error();
+    };
+    EXPECT_EQ(error(7), std::errc::permission_denied);
+    EXPECT_EQ(error(8), std::errc{});
+    EXPECT_EQ(error(4094), std::errc::permission_denied);
+    EXPECT_EQ(error(0), std::errc{});
+}
+
+// The host's tables say nothing of who is in a guest's VLAN; expect the peer not to be found there.
+TEST_F(ServedUplinkTest, NobodyIsFoundInAGuestsVlan) {
+    ip("neighbour add 10.0.0.2 lladdr 02:00:00:00:00:02 dev near");
+    ip("route add 10.0.0.0/24 dev near");
+    ASSERT_TRUE(guest.slice().set_gid(0, VRDMA_GID_ROCE_V2, guest.gid(), 8));
+    test::GuestCq cq = guest.create_cq();
+    test::GuestQp qp = guest.create_qp(cq, cq);
+    test::connect(guest, qp, test::ipv4_gid(2), Qpn{1});
+    qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+    for (int i = 0; i < 1000 && !cq.poll(); ++i) {
+        hca->poll();
+        serve();
+    }
+    EXPECT_EQ(test::state_of(guest, qp), IBV_QPS_ERR);
 }
 
 // Whose name another interface takes; expect the port to stay down.

@@ -32,6 +32,7 @@ void finish(QueuePair& receiver, const RecvWqe& wqe, const Route& route, const R
     entry.byte_len = length;
     entry.src_qpn = route.from.value;
     entry.header = header_kind(route.source, route.av);
+    entry.vlan = route.source.vlan;
     receiver.count(VRDMA_COUNTER_RX_MESSAGES);
     receiver.count(VRDMA_COUNTER_RX_BYTES, request.message.length);
     static_cast<void>(complete_receive(receiver, wqe, entry, request.message.solicited));
@@ -114,6 +115,7 @@ std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe,
     route.type = QpType::ud;
     route.source = *source;
     route.target.type = source->type;
+    route.target.vlan = source->vlan;
     std::copy(std::begin(av.dgid), std::end(av.dgid), route.target.gid.begin());
     route.from = qp.id;
     route.to = wqe.dest_qpn;
@@ -135,7 +137,8 @@ Ack receive_datagram(SliceCore& slice, const Route& route, const Request& reques
 }
 
 Ack receive_multicast(SliceCore& slice, const Route& route, const Request& request) noexcept {
-    if (slice.frozen() || route.to != Qpn{VRDMA_MULTICAST_QPN}) {
+    if (slice.frozen() || route.to != Qpn{VRDMA_MULTICAST_QPN} ||
+        !slice.is_in_vlan(route.source.vlan)) {
         return dropped;
     }
     Ack result{AckStatus::ok};

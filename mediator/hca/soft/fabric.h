@@ -14,10 +14,12 @@ namespace vrdma::hca::soft {
 
 class SliceCore;
 
-// A GID and how RoCE packets from it look (VRDMA_GID_ROCE_V*): peers of another type do not meet.
+// A GID, how RoCE packets from it look (VRDMA_GID_ROCE_V*), and the VLAN that it is in, or 0: peers
+// of another type or in another VLAN do not meet.
 struct GidKey {
     Gid gid{};
     std::uint8_t type = 0;
+    std::uint16_t vlan = 0;
 
     friend bool operator==(const GidKey&, const GidKey&) = default;
 };
@@ -29,7 +31,7 @@ struct GidHash {
         return halves[0] * 31 + halves[1];
     }
     std::size_t operator()(const GidKey& key) const noexcept {
-        return (*this)(key.gid) * 31 + key.type;
+        return ((*this)(key.gid) * 31 + key.type) * 31 + key.vlan;
     }
 };
 

@@ -41,7 +41,7 @@ std::optional<Route> route_of(const QueuePair& qp) noexcept {
     Route route;
     route.type = qp.type == QpType::xrc_send ? QpType::xrc_recv : qp.type;
     route.source = *source;
-    route.target = {destination(qp), source->type};
+    route.target = {destination(qp), source->type, source->vlan};
     route.from = qp.id;
     route.to = Qpn{qp.attr.dest_qpn};
     return route;

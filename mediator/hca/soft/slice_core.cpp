@@ -83,6 +83,12 @@ const GidKey* SliceCore::gid(std::uint32_t index) const noexcept {
     return index < gids_.size() && gids_[index] ? &*gids_[index] : nullptr;
 }
 
+bool SliceCore::is_in_vlan(std::uint16_t vlan) const noexcept {
+    return vlan == 0 || std::ranges::any_of(gids_, [&](const std::optional<GidKey>& key) {
+               return key && key->vlan == vlan;
+           });
+}
+
 std::span<QueuePair* const> SliceCore::group(const Gid& gid) const noexcept {
     const auto found = groups_.find(gid);
     return found != groups_.end() ? std::span<QueuePair* const>{found->second}

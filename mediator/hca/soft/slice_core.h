@@ -53,6 +53,8 @@ class alignas(cache_line) SliceCore {
     QueuePair* qp(Qpn id) const noexcept;
     const AddressHandle* ah(AhId id) const noexcept;
     const GidKey* gid(std::uint32_t index) const noexcept;
+    // Who is in none still gets what has no tag.
+    bool is_in_vlan(std::uint16_t vlan) const noexcept;
     // The QPs attached to a multicast group.
     std::span<QueuePair* const> group(const Gid& gid) const noexcept;
 

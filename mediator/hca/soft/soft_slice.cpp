@@ -140,11 +140,12 @@ void SoftSlice::clear_gid(std::uint32_t index) {
     }
 }
 
-Result<> SoftSlice::set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid) {
+Result<> SoftSlice::set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid,
+                            std::uint16_t vlan) {
     if (index >= SliceCore::max_gids) {
         return fail(std::errc::invalid_argument);
     }
-    const GidKey key{gid, type};
+    const GidKey key{gid, type, vlan};
     if (gid != Gid{} && keeper_ != nullptr) {
         if (const auto kept = keeper_->add(key, core_->mac()); !kept) {
             return kept;

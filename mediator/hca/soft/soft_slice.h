@@ -18,7 +18,8 @@ class SoftSlice : public Slice {
     ~SoftSlice() override;
 
     Result<> set_status_page(Iova page) override;
-    Result<> set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid) override;
+    Result<> set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid,
+                     std::uint16_t vlan) override;
     std::uint8_t max_mtu() const override;
     bool port_up() const override { return core_->port_up(); }
 

@@ -79,6 +79,7 @@ std::optional<Completion> GuestCq::poll() {
         .srqn = entry.srqn,
         .vendor_err = entry.vendor_err,
         .header = entry.header,
+        .vlan = entry.vlan,
         .timestamp = entry.timestamp};
     take();
     return completion;

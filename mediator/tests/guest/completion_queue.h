@@ -28,6 +28,7 @@ struct Completion {
     std::uint32_t srqn = 0; // XRC
     std::uint32_t vendor_err = 0;
     std::uint8_t header = 0;
+    std::uint16_t vlan = 0;
     std::uint64_t timestamp = 0;
 };
 

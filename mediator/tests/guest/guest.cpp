@@ -79,7 +79,7 @@ Guest::Guest(hca::Hca& hca, std::string name, const hca::Gid& gid,
     status_ = status.at<vrdma_status_page>(0);
     status_page_ = status.pages().blocks.front();
     value(slice_->set_status_page(status_page_));
-    value(slice_->set_gid(0, VRDMA_GID_ROCE_V2, gid));
+    value(slice_->set_gid(0, VRDMA_GID_ROCE_V2, gid, 0));
 
     const Buffer events = pages_.allocate(sizeof(vrdma_eq_control) + eq_depth * sizeof(vrdma_eqe));
     eq_ = std::make_unique<GuestEq>(EqId{1}, events, eq_depth);
@@ -270,7 +270,7 @@ void Guest::migrate(hca::Hca& to) {
 
 void Guest::create_objects() {
     value(slice_->set_status_page(status_page_));
-    value(slice_->set_gid(0, VRDMA_GID_ROCE_V2, gid_));
+    value(slice_->set_gid(0, VRDMA_GID_ROCE_V2, gid_, 0));
     for (const auto& spec : eq_specs_) {
         value(slice_->create_eq(spec));
     }

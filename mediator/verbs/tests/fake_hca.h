@@ -25,6 +25,7 @@ class FakeSlice final : public Slice {
     std::uint64_t clock_now = 0;
     bool frozen = false;
     std::map<std::uint32_t, Gid> gids;
+    std::map<std::uint32_t, std::uint16_t> vlans; // of each
     std::map<EqId, EqSpec> eqs;
     std::map<Cqn, CqSpec> cqs;
     std::map<Key, MrSpec> mrs;
@@ -56,12 +57,14 @@ class FakeSlice final : public Slice {
         return outcome();
     }
 
-    Result<> set_gid(std::uint32_t index, std::uint8_t, const Gid& gid) override {
+    Result<> set_gid(std::uint32_t index, std::uint8_t, const Gid& gid,
+                     std::uint16_t vlan) override {
         return outcome().map([&] {
             if (gid == Gid{}) {
                 gids.erase(index);
             } else {
                 gids[index] = gid;
+                vlans[index] = vlan;
             }
         });
     }

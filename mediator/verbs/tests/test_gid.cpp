@@ -10,8 +10,10 @@ constexpr Gid ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t 
 
 class GidTest : public VerbsTest {
   protected:
-    std::errc set_error(const Gid& value, std::uint32_t index = 0) {
-        return error_of(objects.gids.set(gid_command(index, value)));
+    std::errc set_error(const Gid& value, std::uint32_t index = 0, std::uint16_t vlan = 0) {
+        auto cmd = gid_command(index, value);
+        cmd.vlan = vlan;
+        return error_of(objects.gids.set(cmd));
     }
 
     std::errc clear_error(std::uint32_t index) {
@@ -43,7 +45,8 @@ TEST_F(GidTest, CommandsHaveRules) {
     EXPECT_EQ(error_with([&](auto& cmd) { cmd.index = beyond; }), invalid);
     EXPECT_EQ(error_with([](auto& cmd) { cmd.type = 2; }), invalid);
     EXPECT_EQ(error_with([](auto& cmd) { cmd.valid = 2; }), invalid);
-    EXPECT_EQ(error_with([](auto& cmd) { cmd.reserved = 1; }), invalid);
+    EXPECT_EQ(error_with([](auto& cmd) { cmd.vlan = 4095; }), invalid);
+    EXPECT_EQ(error_with([](auto& cmd) { cmd.vlan = 4094; }), std::errc{});
 }
 
 TEST_F(GidTest, SomeAddressesAreNobodys) {
@@ -90,6 +93,34 @@ TEST_F(GidTest, NoOtherDeviceCanHaveIt) {
     EXPECT_EQ(taken(), std::errc{});
 }
 
+TEST_F(GidTest, AVlanHasAddressesOfItsOwn) {
+    const Identity other_identity{{2, 0, 0, 0, 0, 9}, {}, true};
+    Side other{limits, other_identity, registry, *memory};
+    const auto others = [&](const Gid& value, std::uint16_t vlan) {
+        auto cmd = gid_command(0, value);
+        cmd.vlan = vlan;
+        return error_of(other.objects.gids.set(cmd));
+    };
+    ASSERT_EQ(set_error(gid, 0, 7), std::errc{});
+    EXPECT_EQ(side->slice.vlans.at(0), 7u);
+    EXPECT_EQ(others(gid, 7), std::errc::address_in_use);
+    EXPECT_EQ(others(gid, 8), std::errc{});
+    EXPECT_EQ(others(gid, 0), std::errc{});
+    ASSERT_EQ(set_error(gid, 0, 9), std::errc{}); // in the place of the first
+    EXPECT_EQ(others(gid, 7), std::errc{});
+    ASSERT_EQ(clear_error(0), std::errc{});
+    EXPECT_EQ(others(gid, 9), std::errc{});
+}
+
+// What follows from another's MAC is nobody else's in any VLAN.
+TEST_F(GidTest, ALinkLocalAddressIsTheDevicesInAllVlans) {
+    const Mac mac{2, 0, 0, 0, 0, 9};
+    const Identity neighbour{mac, {}, true};
+    ASSERT_TRUE(registry.claim(link_local(mac), &neighbour));
+    EXPECT_EQ(set_error(link_local(mac), 0, 7), std::errc::address_in_use);
+    EXPECT_EQ(set_error(link_local(identity.mac), 0, 7), std::errc{});
+}
+
 TEST_F(GidTest, ADeviceThatEndsGivesItsGidsBack) {
     ASSERT_EQ(set_error(gid), std::errc{});
     side.reset();
@@ -123,8 +154,9 @@ TEST_F(GidTest, Prefixes) {
 
 TEST_F(GidTest, RoundTrip) {
     ASSERT_EQ(set_error(gid, 0), std::errc{});
-    ASSERT_EQ(set_error(ipv4(10, 0, 0, 5), 100), std::errc{});
+    ASSERT_EQ(set_error(ipv4(10, 0, 0, 5), 100, 7), std::errc{});
     expect_round_trip();
+    EXPECT_EQ(moved->slice.vlans.at(100), 7u);
     EXPECT_EQ(moved->slice.gids.at(100), ipv4(10, 0, 0, 5));
 }
 
@@ -139,11 +171,14 @@ TEST_F(GidTest, RestoreValidates) {
         StateReader reader{image};
         return error_of(fresh.objects.gids.restore(reader));
     };
-    EXPECT_EQ(restore_error({{0, 0, {0xfd, 1}}}), std::errc{});
-    EXPECT_EQ(restore_error({{0, 2, {0xfd, 1}}}), std::errc::invalid_argument);
-    EXPECT_EQ(restore_error({{limits.gid_table_len, 0, {0xfd, 1}}}), std::errc::invalid_argument);
-    EXPECT_EQ(restore_error({{0, 0, {0xfd, 1}}, {0, 1, {0xfd, 1}}}), std::errc::invalid_argument);
-    EXPECT_EQ(restore_error({{0, 0, {0xfd, 2}}}), std::errc::permission_denied);
+    EXPECT_EQ(restore_error({{0, 0, 0, {0xfd, 1}}}), std::errc{});
+    EXPECT_EQ(restore_error({{0, 2, 0, {0xfd, 1}}}), std::errc::invalid_argument);
+    EXPECT_EQ(restore_error({{0, 0, 4095, {0xfd, 1}}}), std::errc::invalid_argument);
+    EXPECT_EQ(restore_error({{limits.gid_table_len, 0, 0, {0xfd, 1}}}),
+              std::errc::invalid_argument);
+    EXPECT_EQ(restore_error({{0, 0, 0, {0xfd, 1}}, {0, 1, 0, {0xfd, 1}}}),
+              std::errc::invalid_argument);
+    EXPECT_EQ(restore_error({{0, 0, 0, {0xfd, 2}}}), std::errc::permission_denied);
 }
 
 } // namespace

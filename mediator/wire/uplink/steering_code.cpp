@@ -21,6 +21,7 @@ constexpr int key = -static_cast<int>(sizeof(SteeredAddress));
 constexpr int gid_at = key + static_cast<int>(offsetof(SteeredAddress, gid));
 constexpr int mac_at = key + static_cast<int>(offsetof(SteeredAddress, mac));
 constexpr int type_at = key + static_cast<int>(offsetof(SteeredAddress, type));
+constexpr int vlan_at = key + static_cast<int>(offsetof(SteeredAddress, vlan));
 static_assert(piece + 24 == key);
 
 constexpr int port_in_udp = 2;
@@ -121,9 +122,10 @@ void copy_to_piece(BpfAssembler& code, bpf_func_id helper, int offset, int bytes
 }
 
 void find_address(BpfAssembler& code, bpf_func_id helper, int addresses) {
-    for (const int at : {0, 8, 16}) {
+    for (const int at : {0, 8, 16, 24}) {
         code.store_value(BPF_DW, stack, key + at, 0);
     }
+    code.store(BPF_H, stack, vlan_at, vlan);
     code.jump_if(BPF_JEQ, ethertype, htons(VRDMA_ROCE_ETHERTYPE), found_v1);
     code.jump_if(BPF_JEQ, ethertype, htons(ETH_P_IP), found_ipv4);
     code.jump_if(BPF_JEQ, ethertype, htons(ETH_P_IPV6), found_ipv6);

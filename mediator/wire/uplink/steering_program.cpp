@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/wire/uplink/steering_program.h"
 
+#include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
 
@@ -11,12 +12,24 @@
 namespace vrdma::wire {
 namespace {
 
-// Frames begin with their Ethernet header here, without the VLAN tag: an address is the same in all
-// VLANs of an uplink.
+// Frames begin with their Ethernet header here: the kernel has taken the VLAN's tag out.
+void read_tag(BpfAssembler& code) {
+    constexpr BpfAssembler::Label untagged = steering_code::first_free;
+    constexpr int vlan = steering_code::vlan;
+    code.load(BPF_W, vlan, steering_code::frame, offsetof(__sk_buff, vlan_present));
+    code.jump_if(BPF_JEQ, vlan, 0, untagged);
+    code.load(BPF_W, vlan, steering_code::frame, offsetof(__sk_buff, vlan_proto));
+    code.jump_if(BPF_JNE, vlan, htons(ETH_P_8021Q), steering_code::pass);
+    code.load(BPF_W, vlan, steering_code::frame, offsetof(__sk_buff, vlan_tci));
+    code.mask(vlan, steering_code::vlan_mask);
+    code.place(untagged);
+}
+
 std::vector<bpf_insn> dropping_code(int addresses) {
     namespace registers = steering_code;
     BpfAssembler code;
     code.move(registers::frame, BPF_REG_1);
+    read_tag(code);
     code.load(BPF_W, registers::ethertype, registers::frame, offsetof(__sk_buff, protocol));
     code.set(registers::header_size, ETH_HLEN);
     steering_code::find_address(code, BPF_FUNC_skb_load_bytes, addresses);

@@ -14,26 +14,26 @@
 namespace vrdma::wire {
 namespace {
 
-constexpr BpfAssembler::Label untagged = steering_code::first_free;
-constexpr BpfAssembler::Label has_tag = untagged + 1;
-
-void load_half(BpfAssembler& code, int offset) {
+void load_half(BpfAssembler& code, int to, int offset) {
     steering_code::copy_to_piece(code, BPF_FUNC_xdp_load_bytes, offset, 2);
-    code.load(BPF_H, steering_code::ethertype, BPF_REG_10, steering_code::piece);
+    code.load(BPF_H, to, BPF_REG_10, steering_code::piece);
 }
 
 // A tag is in the frame, or nowhere: one that a NIC or a virtual cable's other end has taken out
-// cannot be seen. An address is the same in all VLANs of an uplink.
+// cannot be seen.
 void read_ethernet(BpfAssembler& code) {
+    constexpr BpfAssembler::Label untagged = steering_code::first_free;
     constexpr int type_at = ETH_HLEN - 2;
     constexpr int bytes_of_tag = 4;
     code.set(steering_code::header_size, ETH_HLEN);
-    load_half(code, type_at);
-    code.jump_if(BPF_JEQ, steering_code::ethertype, htons(ETH_P_8021Q), has_tag);
-    code.jump_if(BPF_JNE, steering_code::ethertype, htons(ETH_P_8021AD), untagged);
-    code.place(has_tag);
+    code.set(steering_code::vlan, 0);
+    load_half(code, steering_code::ethertype, type_at);
+    code.jump_if(BPF_JNE, steering_code::ethertype, htons(ETH_P_8021Q), untagged);
     code.set(steering_code::header_size, ETH_HLEN + bytes_of_tag);
-    load_half(code, type_at + bytes_of_tag);
+    load_half(code, steering_code::vlan, ETH_HLEN);
+    code.to_host_order(steering_code::vlan);
+    code.mask(steering_code::vlan, steering_code::vlan_mask);
+    load_half(code, steering_code::ethertype, type_at + bytes_of_tag);
     code.place(untagged);
 }
 

@@ -23,6 +23,9 @@ wire::Path make_path(const SliceCore& slice, const Route& route, const vrdma_av&
     path.hop_limit = av.hop_limit != 0 ? av.hop_limit : far;
     path.flow_label = av.flow_label & VRDMA_AV_FLOW_LABEL;
     path.priority = av.sl & 7;
+    if (route.source.vlan != 0) {
+        path.vlan = route.source.vlan;
+    }
     return path;
 }
 
@@ -38,13 +41,20 @@ std::uint16_t flow_port(const vrdma_av& av, Qpn from, Qpn to) noexcept {
     return static_cast<std::uint16_t>(first_port | ((label ^ (label >> port_bits)) & ports));
 }
 
+GidKey source_of(const wire::Path& path) noexcept {
+    return {path.source, static_cast<std::uint8_t>(path.type), path.vlan.value_or(0)};
+}
+
+GidKey target_of(const wire::Path& path) noexcept {
+    return {path.target, static_cast<std::uint8_t>(path.type), path.vlan.value_or(0)};
+}
+
 Route route_of(const wire::Packet& packet, QpType type) noexcept {
     const wire::Path& path = packet.path;
-    const auto kind = static_cast<std::uint8_t>(path.type);
     Route route;
     route.type = type;
-    route.source = {path.source, kind};
-    route.target = {path.target, kind};
+    route.source = source_of(path);
+    route.target = target_of(path);
     route.from = Qpn{packet.headers.source_qpn};
     route.to = Qpn{packet.headers.target_qpn};
     route.qkey = packet.headers.qkey;

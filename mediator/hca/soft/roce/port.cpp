@@ -6,6 +6,7 @@
 #include "mediator/hca/soft/engine.h"
 #include "mediator/hca/soft/roce/datagram.h"
 #include "mediator/hca/soft/roce/opcode.h"
+#include "mediator/hca/soft/roce/path.h"
 #include "mediator/hca/soft/roce/requester.h"
 #include "mediator/hca/soft/roce/responder.h"
 #include "vrdma/roce.h"
@@ -38,20 +39,22 @@ bool same(const Gid& gid, const std::uint8_t (&other)[16]) noexcept {
     return std::equal(gid.begin(), gid.end(), std::begin(other));
 }
 
-GidKey target_of(const wire::Packet& packet) noexcept {
-    return {packet.path.target, static_cast<std::uint8_t>(packet.path.type)};
-}
-
 // The QP talks to who has sent the packet, from the address that the packet was sent to.
 bool is_from_peer(const QueuePair& qp, const wire::Packet& packet) noexcept {
     const GidKey* own = qp.slice.gid(qp.attr.av.sgid_index);
-    return own != nullptr && *own == target_of(packet) && same(packet.path.source, qp.attr.av.dgid);
+    return own != nullptr && *own == target_of(packet.path) &&
+           same(packet.path.source, qp.attr.av.dgid);
 }
 
 bool is_for(const QueuePair& qp, const wire::Packet& packet) noexcept {
     const std::uint8_t opcode = packet.headers.opcode;
     return qp.connection != nullptr && qp.may_receive() &&
            (transport_of(qp.type) == (opcode & VRDMA_ROCE_TRANSPORT) || opcode == VRDMA_ROCE_CNP);
+}
+
+// Both versions of RoCE have the same.
+GidKey neighbour_key(const Gid& gid, std::uint16_t vlan) noexcept {
+    return {gid, VRDMA_GID_ROCE_V2, vlan};
 }
 
 bool is_marked(const wire::Path& path) noexcept {
@@ -133,7 +136,7 @@ bool Port::find_target(wire::Path& path) noexcept {
     if (path.target_mac != wire::Mac{} && uplink_->knows(path.target_mac)) {
         return true;
     }
-    const auto found = neighbours_.find(path.target);
+    const auto found = neighbours_.find(neighbour_key(path.target, path.vlan.value_or(0)));
     if (found == neighbours_.end() || !uplink_->knows(found->second)) {
         ask_for(path);
         return false;
@@ -143,9 +146,11 @@ bool Port::find_target(wire::Path& path) noexcept {
 }
 
 void Port::ask_for(const wire::Path& path) noexcept {
-    if (unknown_.size() < max_unknown &&
-        std::ranges::find(unknown_, path.target, &Unknown::target) == unknown_.end()) {
-        unknown_.push_back({path.source, path.target});
+    const Unknown asked{path.source, path.target, path.vlan.value_or(0)};
+    if (unknown_.size() < max_unknown && std::ranges::none_of(unknown_, [&](const Unknown& other) {
+            return other.target == asked.target && other.vlan == asked.vlan;
+        })) {
+        unknown_.push_back(asked);
         unknown_signal_.signal();
     }
 }
@@ -158,14 +163,15 @@ std::vector<Unknown> Port::take_unknown() {
     return unknown;
 }
 
-void Port::set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac) {
-    if (neighbours_.size() == max_neighbours && !neighbours_.contains(gid)) {
+void Port::set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, std::uint16_t vlan) {
+    const GidKey key = neighbour_key(gid, vlan);
+    if (neighbours_.size() == max_neighbours && !neighbours_.contains(key)) {
         neighbours_.clear(); // who is needed is asked for again
     }
     if (mac) {
-        neighbours_[gid] = *mac;
+        neighbours_[key] = *mac;
     } else {
-        neighbours_.erase(gid);
+        neighbours_.erase(key);
     }
     engine_.fabric().changed(); // paths hold what was known
     while (Connection* c = awaits_target_.pop_front()) {
@@ -272,8 +278,7 @@ void Port::take(std::span<const std::byte> frame) noexcept {
     if (packet.headers.pkey != default_pkey) {
         return drop(packet, VRDMA_COUNTER_BAD_PKEYS);
     }
-    const auto type = static_cast<std::uint8_t>(packet.path.type);
-    if (engine_.fabric().knows({packet.path.source, type})) {
+    if (engine_.fabric().knows(source_of(packet.path))) {
         return drop(packet, VRDMA_COUNTER_WRONG_SOURCES);
     }
     dispatch(packet);
@@ -281,7 +286,7 @@ void Port::take(std::span<const std::byte> frame) noexcept {
 
 SliceCore* Port::find_slice(const wire::Packet& packet) const noexcept {
     SliceCore* const slice =
-        engine_.fabric().find(target_of(packet), Qpn{packet.headers.target_qpn}, nullptr);
+        engine_.fabric().find(target_of(packet.path), Qpn{packet.headers.target_qpn}, nullptr);
     return slice != nullptr && slice->port() == this ? slice : nullptr;
 }
 

@@ -32,6 +32,7 @@ struct Draft {
 struct Unknown {
     Gid source; // who wants to know
     Gid target;
+    std::uint16_t vlan = 0; // that both are in, or none
 };
 
 class Port {
@@ -76,7 +77,7 @@ class Port {
     // Puts the Ethernet address of the path's target into it, if that is not there. False while it
     // is not known; the control thread is asked for it.
     bool find_target(wire::Path& path) noexcept;
-    void set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac);
+    void set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, std::uint16_t vlan = 0);
     // What is to be found out, each once; signalled when there is something.
     std::vector<Unknown> take_unknown();
     int unknown_fd() const noexcept { return unknown_signal_.fd(); }
@@ -118,7 +119,7 @@ class Port {
     List<Connection, &Connection::awaits_target> awaits_target_;
     Timers<Connection> timers_;
     Timers<Pacing> paced_;
-    std::unordered_map<Gid, wire::Mac, GidHash> neighbours_;
+    std::unordered_map<GidKey, wire::Mac, GidHash> neighbours_;
     static constexpr std::size_t max_neighbours = 4096;
     static constexpr std::size_t max_unknown = 64;
     std::vector<Unknown> unknown_;

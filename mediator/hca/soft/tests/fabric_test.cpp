@@ -17,10 +17,10 @@ class FabricTest : public ConnectedPair {
 // Take the receiver's GID away, then the sender's; expect that nobody answers.
 TEST_F(FabricTest, WithoutGidNobodyAnswers) {
     EXPECT_EQ(write(), IBV_WC_SUCCESS);
-    ASSERT_TRUE(b_.slice().set_gid(0, 0, {}));
+    ASSERT_TRUE(b_.slice().set_gid(0, 0, {}, 0));
     EXPECT_EQ(write(), IBV_WC_RETRY_EXC_ERR);
-    ASSERT_TRUE(b_.slice().set_gid(0, VRDMA_GID_ROCE_V2, b_.gid()));
-    ASSERT_TRUE(a_.slice().set_gid(0, 0, {}));
+    ASSERT_TRUE(b_.slice().set_gid(0, VRDMA_GID_ROCE_V2, b_.gid(), 0));
+    ASSERT_TRUE(a_.slice().set_gid(0, 0, {}, 0));
     b_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
     EXPECT_EQ(wait(b_cq_).status, IBV_WC_RETRY_EXC_ERR);
 }
@@ -29,6 +29,27 @@ TEST_F(FabricTest, WithoutGidNobodyAnswers) {
 TEST_F(FabricTest, NobodyTakesAnAddressAway) {
     Guest thief{*hca_, "thief", b_.gid()};
     EXPECT_EQ(write(), IBV_WC_SUCCESS);
+}
+
+// Put the devices in VLANs; expect that those of two do not meet, and those of one do.
+TEST_F(FabricTest, VlansAreApart) {
+    const auto move = [](Guest& guest, std::uint16_t vlan) {
+        ASSERT_TRUE(guest.slice().set_gid(0, VRDMA_GID_ROCE_V2, guest.gid(), vlan));
+    };
+    const auto write_by_others = [this] {
+        GuestQp from = a_.create_qp(a_cq_, a_cq_);
+        GuestQp to = b_.create_qp(b_cq_, b_cq_);
+        connect_pair(from, to);
+        from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+        return wait(a_cq_).status;
+    };
+    EXPECT_EQ(write(), IBV_WC_SUCCESS);
+    move(b_, 7);
+    EXPECT_EQ(write(), IBV_WC_RETRY_EXC_ERR);
+    move(a_, 8);
+    EXPECT_EQ(write_by_others(), IBV_WC_RETRY_EXC_ERR);
+    move(a_, 7);
+    EXPECT_EQ(write_by_others(), IBV_WC_SUCCESS);
 }
 
 // Destroy the receiver's device and carve another with its GID; expect no answer from a QP that is
@@ -44,7 +65,7 @@ TEST_F(FabricTest, DevicesComeAndGo) {
     guest.reset();
     from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_RETRY_EXC_ERR);
-    EXPECT_EQ(a_.slice().set_gid(4096, 0, ipv4_gid(9)).error(), std::errc::invalid_argument);
+    EXPECT_EQ(a_.slice().set_gid(4096, 0, ipv4_gid(9), 0).error(), std::errc::invalid_argument);
 }
 
 } // namespace

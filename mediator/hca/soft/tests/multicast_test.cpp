@@ -101,6 +101,18 @@ TEST_F(Multicast, EveryMemberGetsOneCopy) {
     }
 }
 
+// Send from a VLAN, in which only one of two guests is; expect that one alone to get a copy.
+TEST_F(Multicast, StaysInItsVlan) {
+    ASSERT_TRUE(a_.slice().set_gid(0, VRDMA_GID_ROCE_V2, a_.gid(), 7));
+    attach(a_, here_);
+    attach(b_, there_);
+    here_.post();
+    there_.post();
+    send(group);
+    EXPECT_FALSE(there_.cq.poll());
+    expect_copy(here_);
+}
+
 // Groups of IPv4 are IPv4-mapped addresses.
 TEST_F(Multicast, Ipv4Groups) {
     attach(b_, there_, ipv4_group);

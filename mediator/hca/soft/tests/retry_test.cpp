@@ -147,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(All, NoAnswer,
 
 // A peer of the same GID that speaks the other RoCE version; expect that they do not meet.
 TEST_F(Retry, RoceVersionsDoNotMix) {
-    ASSERT_TRUE(b_.slice().set_gid(0, VRDMA_GID_ROCE_V1, b_.gid()));
+    ASSERT_TRUE(b_.slice().set_gid(0, VRDMA_GID_ROCE_V1, b_.gid(), 0));
     a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_RETRY_EXC_ERR);
 }

@@ -190,8 +190,8 @@ TEST_F(Ud, HeaderHoldsTheGids) {
     hca::Gid to = ipv4_gid(2);
     from[0] = to[0] = 0xfd;
     for (const std::uint8_t type : {VRDMA_GID_ROCE_V1, VRDMA_GID_ROCE_V2}) {
-        ASSERT_TRUE(a_.slice().set_gid(0, type, from));
-        ASSERT_TRUE(b_.slice().set_gid(0, type, to));
+        ASSERT_TRUE(a_.slice().set_gid(0, type, from, 0));
+        ASSERT_TRUE(b_.slice().set_gid(0, type, to, 0));
         post_receive();
         send(Buffer::pattern(1, 10), a_.create_ah(to));
         const Completion received = wait(b_cq_);

@@ -7,7 +7,7 @@ namespace vrdma::test {
 namespace {
 
 constexpr XrcdId domain{1};
-constexpr std::uint32_t long_message = 3u << 20; // many pieces
+constexpr std::uint32_t long_xrc_message = 3u << 20; // many pieces
 
 // One sender of a, one QP of b that receives for two SRQs, each with a PD and a CQ of its own.
 class Xrc : public TwoGuests {
@@ -41,7 +41,7 @@ class Xrc : public TwoGuests {
     // A message of many pieces: sends until the first has arrived.
     void begin_long(Owner& owner, std::uint32_t cookie) {
         long_from_.buffer.fill(7);
-        long_to_ = b_.register_mr(long_message, {.pd = owner.srq.shape().pd});
+        long_to_ = b_.register_mr(long_xrc_message, {.pd = owner.srq.shape().pd});
         owner.srq.post_recv(cookie, std::array{long_to_->sge()});
         sender_.post_send({.sges = std::array{long_from_.sge()}, .srq = owner.srq.id()});
         await_begin(long_to_->buffer);
@@ -56,7 +56,7 @@ class Xrc : public TwoGuests {
     Qpn receiver_ = b_.create_xrc_recv(domain);
     Owner first_{b_, PdId{2}};
     Owner second_{b_, PdId{3}};
-    MemoryRegion long_from_ = a_.register_mr(long_message);
+    MemoryRegion long_from_ = a_.register_mr(long_xrc_message);
     std::optional<MemoryRegion> long_to_;
 };
 
@@ -255,7 +255,8 @@ TEST_F(Xrc, Migrates) {
     second_.post(31);
     b_.migrate(host_of(b_));
     EXPECT_EQ(wait(second_.cq).index, 30u);
-    EXPECT_EQ(long_to_->buffer.read(0, long_message), long_from_.buffer.read(0, long_message));
+    EXPECT_EQ(long_to_->buffer.read(0, long_xrc_message),
+              long_from_.buffer.read(0, long_xrc_message));
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
     a_.migrate(host_of(a_));
     send(second_.srq.id());

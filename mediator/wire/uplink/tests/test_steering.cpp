@@ -90,9 +90,23 @@ TEST_F(BridgeSteeringTest, PacketsToADeviceStop) {
     ASSERT_TRUE(steering->add(address(ipv6_gid)));
     ASSERT_TRUE(steering->add(address(link_local_gid, Encapsulation::roce_v1)));
     for (const Frame& frame : {ipv4({}), ipv4({.options = 40}), ipv6(IPPROTO_UDP, 4791), roce_v1(),
-                               tagged(ipv4({}), 7)}) {
+                               tagged(ipv4({}), 0)}) {
         expect_kept(frame);
     }
+    expect_passed(tagged(ipv4({}), 7));
+}
+
+// A tag's priority is none of the VLAN's number.
+TEST_F(BridgeSteeringTest, AnAddressIsInOneVlan) {
+    SteeredAddress in_vlan = address(ipv4_gid(2));
+    in_vlan.vlan = 7;
+    ASSERT_TRUE(steering->add(in_vlan));
+    expect_kept(tagged(ipv4({}), 7));
+    expect_kept(tagged(ipv4({}), 3 << 13 | 7));
+    expect_passed(tagged(ipv4({}), 8));
+    expect_passed(ipv4({}));
+    steering->remove(in_vlan);
+    expect_passed(tagged(ipv4({}), 7));
 }
 
 // Each differs from a device's in one thing.

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""A VLAN of guests on two hosts: its GIDs, by which vrdma devices talk to each other, and one to Linux's rxe, which gets its
+packets by the VLAN's own interface.
+"""
+
+import pytest
+
+from framework import connections
+from framework.connections import PINGS, pings
+from framework.lab import TIMEOUT_S, Gid, Guest
+from test_across_hosts_lab import Side, Talk, carry_out, peer, user_access  # noqa: F401 (fixtures of these tests, too)
+from test_pingpong import assert_done
+
+pytestmark = pytest.mark.lab_hosts
+
+VLAN = "vlan7"
+ADD = """
+modprobe 8021q
+ip link add link {nic} name {vlan} type vlan id 7
+ip address add {addresses[4]}/24 dev {vlan}
+ip -6 address add {addresses[6]}/64 dev {vlan} nodad
+ip link set {vlan} up
+"""
+# As they are in the lists of GIDs.
+GIDS = {4: ":ffff:0a57:", 6: "fd87:"}
+AWAIT_GIDS = """
+for gid in {gids}; do
+    until grep -qs $gid /sys/class/infiniband/{device}/ports/1/gids/*; do sleep 0.05; done
+done
+"""
+
+
+class Tagged(Guest):
+    """A guest by its addresses in the VLAN. What programs tell each other by TCP goes without it."""
+
+    def __init__(self, guest: Guest, number: int) -> None:
+        super().__init__(guest.lab, guest.name)
+        self.addresses = {4: f"10.87.0.{number}", 6: f"fd87::{number}"}
+
+    def add(self, device: str) -> None:
+        self.script(ADD.format(nic=self.nic, vlan=VLAN, addresses=self.addresses))
+        self.script(AWAIT_GIDS.format(gids=" ".join(GIDS.values()), device=device), TIMEOUT_S)
+
+    def remove(self) -> None:
+        self.run(f"ip link del {VLAN}")
+
+    def gid(self, device: str, kind: str = "RoCE v2", family: int = 4) -> Gid:
+        (gid,) = [gid for gid in self.gids[device] if gid.type == kind and GIDS[family] in gid.address]
+        return gid
+
+    def received(self) -> int:
+        """Frames that came to its own stack with the VLAN's tag."""
+        return int(self.read(f"/sys/class/net/{VLAN}/statistics/rx_packets"))
+
+
+@pytest.fixture
+def talks(guest0, peer):  # noqa: F811
+    """Either way, by IPv4 and by IPv6, between addresses in the VLAN."""
+    here, there = Side(Tagged(guest0, 1), "vrdma0"), Side(Tagged(peer.guest, 2), peer.device)
+    for side in (here, there):
+        side.guest.add(side.device)
+    yield [Talk(*sides, family) for sides in ((here, there), (there, here)) for family in (4, 6)]
+    for side in (here, there):
+        side.guest.remove()
+
+
+@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"])
+def test_pingpong(talks, program):
+    """Sends 20 messages each way; expects all to arrive intact: at rxe with the VLAN's tag, and past the stacks of guests with
+    a vrdma device."""
+    sides = talks[0].server, talks[0].client
+    before = [side.guest.received() for side in sides]
+    for results in carry_out(talks, lambda talk: talk.verbs(f"{program} -c -e -n 20")):
+        for result in results:
+            assert_done(result.stdout, 20)
+    for side, count in zip(sides, before, strict=True):
+        assert (side.guest.received() >= count + 4 * 20) == (side.device == "rxe0")
+
+
+def start_rping(talk: Talk):
+    listen, _ = connections.rping(talk.server.guest, talk.family, "-S 10000")
+    there = talk.server.guest.addresses[talk.family]
+    return talk.connected(listen, f"rping -c -a {there} -p {{port}} -C {PINGS} -V -v -S 10000")
+
+
+def test_rping(talks):
+    """Connects by addresses in the VLAN, and has the server READ and WRITE buffers that the client verifies; expects every
+    round to succeed."""
+    for _, client in carry_out(talks, start_rping):
+        assert pings(client) == PINGS
