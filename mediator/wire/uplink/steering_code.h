@@ -11,8 +11,8 @@
 
 namespace vrdma::wire {
 
-// As it lies in the table of addresses. RoCE v2 over IPv4 is to an IPv4-mapped GID. Frames of a VLAN
-// have its tag; 0: none, or one that says a priority only.
+// As it lies in the table of addresses. RoCE v2 over IPv4 is to an IPv4-mapped GID. Frames of a
+// VLAN have its tag; 0: none, or one that says a priority only.
 struct SteeredAddress {
     Gid gid{};
     Mac mac{};

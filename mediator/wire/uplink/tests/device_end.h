@@ -15,6 +15,7 @@
 namespace vrdma::wire {
 
 inline constexpr Mac device_mac{2, 0, 0, 0, 0, 2};
+inline constexpr std::uint16_t device_vlan = 5;
 inline constexpr Gid ipv6_gid{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
 inline constexpr Gid link_local_gid{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
 
@@ -28,6 +29,7 @@ inline std::unique_ptr<Steering> steer_to_device(const std::string& interface) {
     EXPECT_TRUE(steering->add({ipv4_gid(2), device_mac}));
     EXPECT_TRUE(steering->add({ipv6_gid, device_mac}));
     EXPECT_TRUE(steering->add({link_local_gid, device_mac, Encapsulation::roce_v1}));
+    EXPECT_TRUE(steering->add({ipv4_gid(2), device_mac, Encapsulation::roce_v2, 0, device_vlan}));
     return steering;
 }
 

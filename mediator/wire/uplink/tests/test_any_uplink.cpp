@@ -77,13 +77,13 @@ TEST_P(AnyUplinkTest, WhatIsNotCommittedIsGivenAgain) {
 }
 
 TEST_P(AnyUplinkTest, AFrameIsThereUntilItIsReleased) {
-    send(*near, tagged(ipv4({.fill = 1}), 5));
+    send(*near, tagged(ipv4({.fill = 1}), device_vlan));
     send(*near, ipv4({.fill = 2}));
     ASSERT_TRUE(readable(*far, 2000));
     const auto first = far->receive();
     const auto again = far->receive();
     EXPECT_EQ(again.data(), first.data());
-    EXPECT_EQ(Frame(again.begin(), again.end()), tagged(ipv4({.fill = 1}), 5));
+    EXPECT_EQ(Frame(again.begin(), again.end()), tagged(ipv4({.fill = 1}), device_vlan));
     far->release();
     EXPECT_EQ(receive(*far), ipv4({.fill = 2}));
 }

@@ -63,7 +63,8 @@ INSTANTIATE_TEST_SUITE_P(Modes, XdpUplinkTest, testing::Values(Mode::native, Mod
 // Each differs from a device's in one thing.
 TEST_P(XdpUplinkTest, OthersTrafficPasses) {
     for (const Frame& frame : {ipv4({.last_byte_of_target = 3}), ipv4({.options = 8}, 3),
-                               tagged(ipv4({.last_byte_of_target = 3}), 5)}) {
+                               tagged(ipv4({.last_byte_of_target = 3}), device_vlan),
+                               tagged(ipv4({}), device_vlan + 1), tagged(roce_v1(), 7)}) {
         expect_passed(frame);
     }
     steering->remove({ipv6_gid, device_mac});
@@ -83,8 +84,9 @@ TEST_P(XdpUplinkTest, GroupsAreOfAll) {
 }
 
 TEST_P(XdpUplinkTest, PacketsToADeviceStop) {
-    for (const Frame& frame : {ipv4({}), ipv4({.options = 40}), ipv6(IPPROTO_UDP, 4791), roce_v1(),
-                               tagged(roce_v1(), 7)}) {
+    for (const Frame& frame :
+         {ipv4({}), ipv4({.options = 40}), ipv6(IPPROTO_UDP, 4791), roce_v1(), tagged(roce_v1(), 0),
+          tagged(ipv4({}), device_vlan), tagged(ipv4({}), 3 << 13 | device_vlan)}) {
         expect_taken(frame);
     }
 }
