@@ -35,7 +35,8 @@ class Network:
                 ip(f"netns del {left.name}")
         here, there = self.namespaces.values()
         ip(*(f"netns add {namespace}" for namespace in (here, there)))
-        ip(f"link add lan netns {here} type veth peer name lan netns {there}")
+        # The kernel tells of a carrier at once where the indices differ, else within a second.
+        ip(f"link add lan index 10 netns {here} type veth peer name lan index 11 netns {there}")
         for name in self.namespaces:
             self._set_up(name)
         self._await_link()

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "frames.h"
@@ -30,15 +31,21 @@ inline void send(Uplink& uplink, const Frame& frame) {
     uplink.flush();
 }
 
-// By a socket that knows no RoCE, of any length.
-inline void send_raw(const std::string& interface, const Frame& frame) {
+// By a socket that knows no RoCE, of any length. To close one takes the kernel longer than to send.
+inline void send_raw(const std::string& interface, std::span<const Frame> frames) {
     const UniqueFd socket{::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)};
     sockaddr_ll to{};
     to.sll_family = AF_PACKET;
     to.sll_ifindex = read_link(interface).value().index;
-    ASSERT_EQ(::sendto(socket.get(), frame.data(), frame.size(), 0,
-                       reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
-              static_cast<ssize_t>(frame.size()));
+    for (const Frame& frame : frames) {
+        ASSERT_EQ(::sendto(socket.get(), frame.data(), frame.size(), 0,
+                           reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
+                  static_cast<ssize_t>(frame.size()));
+    }
+}
+
+inline void send_raw(const std::string& interface, const Frame& frame) {
+    send_raw(interface, std::span{&frame, 1});
 }
 
 inline bool readable(int fd, int milliseconds = 0) {

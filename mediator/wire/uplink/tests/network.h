@@ -64,8 +64,9 @@ class TwoHosts : public testing::Test {
   protected:
     TwoHosts() {
         here.enter();
-        ip("link add near address 02:00:00:00:00:01 mtu 9000 type veth"
-           " peer name far address 02:00:00:00:00:02 mtu 9000 netns " +
+        // The kernel tells of a carrier at once where the indices differ, else within a second.
+        ip("link add near index 10 address 02:00:00:00:00:01 mtu 9000 type veth"
+           " peer name far index 11 address 02:00:00:00:00:02 mtu 9000 netns " +
            there.path());
         set_up("near");
         there.enter();

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "device_end.h"
 #include "exchange.h"
@@ -151,10 +152,13 @@ TEST_P(XdpUplinkTest, HostileFrames) {
 }
 
 TEST_P(XdpUplinkTest, AFullRingLosesTheNewestFrames) {
-    constexpr int sent = XskQueue::receive_frames + 100;
-    for (int i = 0; i < sent; ++i) {
-        send_raw("near", ipv4({.payload = 100 + static_cast<std::size_t>(i)}));
+    constexpr std::size_t sent = XskQueue::receive_frames + 100;
+    std::vector<Frame> frames;
+    frames.reserve(sent);
+    for (std::size_t i = 0; i < sent; ++i) {
+        frames.push_back(ipv4({.payload = 100 + i}));
     }
+    send_raw("near", frames);
     for (std::size_t i = 0; i < XskQueue::receive_frames; ++i) {
         ASSERT_EQ(receive(*far).size(), ipv4({.payload = 100 + i}).size());
     }
