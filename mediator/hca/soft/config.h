@@ -31,6 +31,10 @@ struct Config {
     std::size_t hot_queues = 64;
     std::chrono::microseconds hot_idle{500}; // a hot QP quiet for so long is left to its doorbell
 
+    // What the network has taken is not taken for lost before so long, whatever a peer is used to:
+    // whom a scheduler takes the processor from is not gone.
+    std::chrono::nanoseconds least_patience = std::chrono::milliseconds{1};
+
     // What one QP may do before the others have their turn.
     unsigned turn_wqes = 64;
     std::uint64_t turn_bytes = 256ull * 1024;

@@ -45,9 +45,9 @@ bool may_go_on(const Connection& c, std::uint32_t ctrl) noexcept {
     return c.qp.state() == IBV_QPS_RTS && !fenced;
 }
 
-Clock::time_point next_suspicion(const Outbound& out, Clock::time_point now) noexcept {
-    const auto patience = out.round_trip.patience();
-    return patience ? std::min(out.deadline, now + *patience) : out.deadline;
+Clock::time_point next_suspicion(const Connection& c, Clock::time_point now) noexcept {
+    const auto patience = c.out.round_trip.patience(c.port.engine().config().least_patience);
+    return patience ? std::min(c.out.deadline, now + *patience) : c.out.deadline;
 }
 
 // What is under way has its whole time.
@@ -55,7 +55,7 @@ void restart_timeout(Connection& c) noexcept {
     Outbound& out = c.out;
     const Clock::time_point now = c.port.engine().now();
     out.deadline = now + ack_timeout(c.qp.attr.timeout);
-    out.suspicion = next_suspicion(out, now);
+    out.suspicion = next_suspicion(c, now);
     if (c.timer.place != Timer::unset && out.suspicion < c.timer.deadline) {
         c.port.set_timer(c);
     }
@@ -453,7 +453,7 @@ void hurry(Connection& c, Clock::time_point now) noexcept {
     Outbound& out = c.out;
     c.qp.count(VRDMA_COUNTER_EARLY_RETRIES);
     out.round_trip.lost_patience();
-    out.suspicion = next_suspicion(out, now);
+    out.suspicion = next_suspicion(c, now);
     c.port.set_timer(c);
     go_back(c);
     c.qp.slice.engine().scheduler().wake(c.qp);

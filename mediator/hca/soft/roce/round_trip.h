@@ -17,9 +17,6 @@ class RoundTrip {
   public:
     using Nanoseconds = std::chrono::nanoseconds;
 
-    // Whom a scheduler takes the processor from is not gone.
-    static constexpr std::chrono::milliseconds least{1};
-
     // A packet that asks for an acknowledgement leaves for the first time. One is timed at a time.
     void sent(Psn psn, Clock::time_point now) noexcept {
         if (!timing_) {
@@ -45,13 +42,12 @@ class RoundTrip {
 
     // When something is taken for lost: twice as late each time that this was of no use. Nobody
     // knows before the peer has acknowledged anything.
-    std::optional<Nanoseconds> patience() const noexcept {
+    std::optional<Nanoseconds> patience(Nanoseconds least) const noexcept {
         constexpr unsigned most_tries = 10;
         if (mean_ == Nanoseconds{}) {
             return std::nullopt;
         }
-        const auto patience = std::max<Nanoseconds>(mean_ + 4 * deviation_, least);
-        return patience * (1 << std::min(tries_, most_tries));
+        return std::max(mean_ + 4 * deviation_, least) * (1 << std::min(tries_, most_tries));
     }
 
   private:

@@ -39,6 +39,8 @@ struct Terms {
     std::uint8_t retry_cnt = 7;
     std::uint8_t rnr_retry = 7;
     std::uint8_t max_rd_atomic = 16;
+    // Of the guest's HCA: nothing is sent again early, however slow the test is.
+    std::chrono::nanoseconds least_patience = std::chrono::hours{1};
 };
 
 class NetworkPeer : public ::testing::Test {
@@ -214,7 +216,7 @@ class NetworkPeer : public ::testing::Test {
     using Ends = std::pair<std::unique_ptr<wire::Uplink>, std::unique_ptr<wire::Uplink>>;
 
     NetworkPeer(const Terms& terms, Ends ends)
-        : hca_{make_hca(std::move(ends.first))}, end_{std::move(ends.second)} {
+        : hca_{make_hca(terms, std::move(ends.first))}, end_{std::move(ends.second)} {
         path_.source_mac = peer_mac;
         path_.source = peer_gid_;
         path_.target = guest_.gid();
@@ -223,9 +225,11 @@ class NetworkPeer : public ::testing::Test {
         renew(terms);
     }
 
-    std::unique_ptr<hca::soft::SoftHca> make_hca(std::unique_ptr<wire::Uplink> uplink) const {
+    std::unique_ptr<hca::soft::SoftHca> make_hca(const Terms& terms,
+                                                 std::unique_ptr<wire::Uplink> uplink) const {
         hca::soft::Config config;
         config.threads = false;
+        config.least_patience = terms.least_patience;
         auto hca = std::move(*hca::soft::SoftHca::create(config));
         EXPECT_TRUE(hca->add_uplink("cable", std::move(uplink)));
         hca->with_port(

@@ -28,27 +28,28 @@ class RoundTripTest : public ::testing::Test {
 // No answer yet; expect nobody to know.
 TEST_F(RoundTripTest, IsNotKnownBeforeAnAnswer) {
     trip_.sent(7, now_);
-    EXPECT_EQ(trip_.patience(), std::nullopt);
+    EXPECT_EQ(trip_.patience(1ms), std::nullopt);
     trip_.arrived_before(7, now_ + 5ms); // what was before it
-    EXPECT_EQ(trip_.patience(), std::nullopt);
+    EXPECT_EQ(trip_.patience(1ms), std::nullopt);
 }
 
 // One answer after 10 ms; expect three times as long. Then ever the same; expect little more than
 // it.
 TEST_F(RoundTripTest, FollowsTheAnswers) {
     answer_after(10ms);
-    EXPECT_EQ(trip_.patience(), 30ms);
+    EXPECT_EQ(trip_.patience(1ms), 30ms);
     for (int i = 0; i < 50; ++i) {
         answer_after(10ms);
     }
-    EXPECT_GE(trip_.patience(), 10ms);
-    EXPECT_LT(trip_.patience(), 11ms);
+    EXPECT_GE(trip_.patience(1ms), 10ms);
+    EXPECT_LT(trip_.patience(1ms), 11ms);
 }
 
 // Answers at once; expect patience nevertheless.
 TEST_F(RoundTripTest, HasALeast) {
     answer_after(0ns);
-    EXPECT_EQ(trip_.patience(), RoundTrip::least);
+    EXPECT_EQ(trip_.patience(1ms), 1ms);
+    EXPECT_EQ(trip_.patience(1h), 1h);
 }
 
 // In vain time and again; expect twice as much each time, within a bound, and as before after an
@@ -56,15 +57,15 @@ TEST_F(RoundTripTest, HasALeast) {
 TEST_F(RoundTripTest, DoublesInVain) {
     answer_after(10ms);
     trip_.lost_patience();
-    EXPECT_EQ(trip_.patience(), 60ms);
+    EXPECT_EQ(trip_.patience(1ms), 60ms);
     trip_.lost_patience();
-    EXPECT_EQ(trip_.patience(), 120ms);
+    EXPECT_EQ(trip_.patience(1ms), 120ms);
     for (int i = 0; i < 100; ++i) {
         trip_.lost_patience();
     }
-    EXPECT_LT(trip_.patience(), 1min);
+    EXPECT_LT(trip_.patience(1ms), 1min);
     trip_.arrived_before(psn_, now_);
-    EXPECT_EQ(trip_.patience(), 30ms);
+    EXPECT_EQ(trip_.patience(1ms), 30ms);
 }
 
 // Sent again before the answer; expect that not to be measured.
@@ -73,7 +74,7 @@ TEST_F(RoundTripTest, DoesNotTimeWhatWasSentAgain) {
     trip_.sent(psn_, now_);
     trip_.sent_again();
     trip_.arrived_before(psn_ + 1, now_ + 1h);
-    EXPECT_EQ(trip_.patience(), 30ms);
+    EXPECT_EQ(trip_.patience(1ms), 30ms);
 }
 
 } // namespace
