@@ -117,6 +117,8 @@ class alignas(cache_line) SliceCore {
     const QpnRange qpns_;
     roce::Port* const port_;
     const std::array<std::uint8_t, 6> mac_;
+    bool halted_ = false;
+    bool frozen_ = false;
     const std::span<vrdma_doorbell_page> doorbells_;
     MemoryGate gate_;
     std::unordered_map<EqId, std::unique_ptr<EventQueue>> eqs_;
@@ -129,8 +131,6 @@ class alignas(cache_line) SliceCore {
     EventQueue* async_eq_ = nullptr; // the first that the guest made
     vrdma_status_page* status_ = nullptr;
     std::uint64_t clock_offset_ = 0; // from the host's monotonic clock
-    bool halted_ = false;
-    bool frozen_ = false;
     vrdma_counters counters_{};
 };
 
