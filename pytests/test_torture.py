@@ -43,6 +43,7 @@ def test_random_verbs(torture, guest0, guest1, native, measured, pytestconfig):
         measured.append(f"vrdma-torture: {result.stdout.splitlines()[-1]}")
 
 
+@pytest.mark.native  # what the program says of itself is the same in guests
 def test_seed_reproduces(torture, guest0, guest1):
     """Plays the same round twice, in which nobody is killed; expects both sides to send the same messages again."""
 
@@ -55,6 +56,7 @@ def test_seed_reproduces(torture, guest0, guest1):
     assert play() == first
 
 
+@pytest.mark.native
 def test_failure_names_its_place(torture, guest0, guest1):
     """Kills the server; expects the client to fail, and to say in which round of which seed."""
     server, client = torture(guest0, guest1, "--seed 7 --seconds 600")
