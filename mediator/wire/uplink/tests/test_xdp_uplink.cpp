@@ -256,6 +256,18 @@ TEST_P(XdpUplinkTest, AnInterfaceHasOne) {
 class XdpProbeTest : public TwoHosts {
   protected:
     XdpProbeTest() { ip("link set near mtu 1500"); }
+
+    // From `source` to `many`.
+    static void lay_cable_of_four_queues() {
+        ip("link add many numrxqueues 4 numtxqueues 4 address 02:00:00:00:00:02 type veth"
+           " peer name source numrxqueues 4 numtxqueues 4");
+    }
+    static void bring_it_up() {
+        for (const char* interface : {"many", "source"}) {
+            set_up(interface);
+        }
+        wait_until_up("many");
+    }
 };
 
 TEST_F(XdpProbeTest, AVirtualCableHasNoZeroCopy) {
@@ -312,12 +324,8 @@ void send_and_receive_by_many_ports(Uplink& uplink) {
 }
 
 TEST_F(XdpProbeTest, EveryQueueIsCovered) {
-    ip("link add many numrxqueues 4 numtxqueues 4 address 02:00:00:00:00:02 type veth"
-       " peer name source numrxqueues 4 numtxqueues 4");
-    for (const char* interface : {"many", "source"}) {
-        set_up(interface);
-    }
-    wait_until_up("many");
+    lay_cable_of_four_queues();
+    bring_it_up();
     const auto steering = steer_to_device("many");
     const auto uplink = open_xdp("many", Mode::native, *steering);
     ASSERT_EQ(uplink->queues(), 4);
@@ -325,14 +333,10 @@ TEST_F(XdpProbeTest, EveryQueueIsCovered) {
 }
 
 TEST_F(XdpProbeTest, AQueueThatComesLaterLosesNothing) {
-    ip("link add many numrxqueues 4 numtxqueues 4 address 02:00:00:00:00:02 type veth"
-       " peer name source numrxqueues 4 numtxqueues 4");
+    lay_cable_of_four_queues();
     run("ethtool -L many rx 1 tx 1");
     run("ethtool -L source rx 1 tx 1");
-    for (const char* interface : {"many", "source"}) {
-        set_up(interface);
-    }
-    wait_until_up("many");
+    bring_it_up();
     const auto steering = steer_to_device("many");
     const auto uplink = open_xdp("many", Mode::native, *steering);
     ASSERT_EQ(uplink->queues(), 1);
