@@ -74,7 +74,7 @@ class DirectoryHosts(FabricHosts):
     def end_mediator(self, name: str) -> None:
         mediator = self._mediator(name)
         self.mediators.remove(mediator)
-        subprocess.run(["kill", str(mediator.pid)], check=True)
+        mediator.terminate()
         mediator.wait(TIMEOUT_S)
 
     def _mediator(self, name: str) -> Process:

@@ -99,7 +99,7 @@ class Native:
     def down(self) -> None:
         """Expects each vrdmad to end as it is told to, which is when sanitizers report what leaked."""
         for mediator in self.mediators:
-            subprocess.run(["kill", str(mediator.pid)], check=True)
+            mediator.terminate()
         failed = [mediator for mediator in self.mediators if mediator.wait(TIMEOUT_S, check=False).status]
         complaints = self.sanitizers.complaints()
         self._network.down()

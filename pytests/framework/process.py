@@ -80,10 +80,6 @@ class Process:
             return value
 
     @property
-    def pid(self) -> int:
-        return self._child.pid
-
-    @property
     def running(self) -> bool:
         return self._child.poll() is None
 
@@ -99,6 +95,10 @@ class Process:
         if check and status:
             raise Failure(f"{self.title}: exit status {status}\n{self.report()}")
         return Result(status, "".join(self._lines["stdout"]), "".join(self._lines["stderr"]))
+
+    def terminate(self) -> None:
+        """Asks the command to end, unless it has."""
+        self._child.terminate()
 
     def kill(self) -> None:
         """Ends the command: the lab's agent kills what its client abandons."""

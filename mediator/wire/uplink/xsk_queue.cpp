@@ -14,6 +14,12 @@ namespace {
 // What the interface's queue may hold of ours, where the kernel copies. As for a packet socket.
 constexpr int max_under_way = 4 << 20;
 
+// A frame may come back while the kernel has yet to say that it took the frame's entry before: it
+// hands out what it received first, and counts what it took to send now and then. Such rings have
+// room for each frame twice.
+constexpr std::uint32_t fill_entries = 2 * XskQueue::receive_frames;
+constexpr std::uint32_t sent_entries = 2 * XskQueue::send_frames;
+
 constexpr std::uint64_t frames_in_all = XskQueue::receive_frames + XskQueue::send_frames;
 
 bool set_ring(int socket, int option, std::uint32_t size) {
@@ -73,19 +79,18 @@ Result<Mapping> XskQueue::make_frames(int socket) {
 Result<XskQueue::Rings> XskQueue::make_rings(int socket) {
     xdp_mmap_offsets at{};
     socklen_t size = sizeof(at);
-    if (!set_ring(socket, XDP_UMEM_FILL_RING, receive_frames) ||
+    if (!set_ring(socket, XDP_UMEM_FILL_RING, fill_entries) ||
         !set_ring(socket, XDP_UMEM_COMPLETION_RING, send_frames) ||
         !set_ring(socket, XDP_RX_RING, receive_frames) ||
-        !set_ring(socket, XDP_TX_RING, send_frames) ||
+        !set_ring(socket, XDP_TX_RING, sent_entries) ||
         ::getsockopt(socket, SOL_XDP, XDP_MMAP_OFFSETS, &at, &size) != 0) {
         return fail_errno();
     }
-    auto fill =
-        XskRing<std::uint64_t>::map(socket, XDP_UMEM_PGOFF_FILL_RING, at.fr, receive_frames);
+    auto fill = XskRing<std::uint64_t>::map(socket, XDP_UMEM_PGOFF_FILL_RING, at.fr, fill_entries);
     auto completed =
         XskRing<std::uint64_t>::map(socket, XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, send_frames);
     auto received = XskRing<xdp_desc>::map(socket, XDP_PGOFF_RX_RING, at.rx, receive_frames);
-    auto sent = XskRing<xdp_desc>::map(socket, XDP_PGOFF_TX_RING, at.tx, send_frames);
+    auto sent = XskRing<xdp_desc>::map(socket, XDP_PGOFF_TX_RING, at.tx, sent_entries);
     if (!fill || !completed || !received || !sent) {
         return fail_errno();
     }
