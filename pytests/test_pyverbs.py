@@ -68,7 +68,8 @@ def test_early_end():
 def test_parts(suite):
     """Expects each module of the suite to be in one part, and each part to have some."""
     modules = [path.stem for path in suite.glob("tests/test_*.py")]
-    found = [[module for module in modules if pyverbs.is_in(part, module)] for part in pyverbs.PARTS]
+    parts = [part for pair in pyverbs.PAIRS for part in pair]
+    found = [[module for module in modules if pyverbs.is_in(part, module)] for part in parts]
     assert all(found)
     assert sorted(sum(found, [])) == sorted(modules)
 
@@ -104,27 +105,28 @@ def huge_pages(native):
 
 
 @pytest.mark.together
-@pytest.mark.parametrize("part", pyverbs.PARTS)
-def test_suite(part, device, lab, guest0, guest1, suite, native, huge_pages, pytestconfig):
-    """Runs a part of the suite on both devices at once; expects from each device what the list says of each test."""
+@pytest.mark.parametrize("parts", pyverbs.PAIRS, ids="+".join)
+def test_suite(parts, device, lab, guest0, guest1, suite, native, huge_pages, pytestconfig):
+    """Runs a part of the suite on each device at once; expects of each test what the list says."""
     place = "native" if native else "lab"
     left_out = []
     if native and lab.sanitizers.of_threads:
-        left_out = [test for test in pyverbs.read(EXPECTED, place, part) if test.startswith(START_THREADS_IN_CHILDREN)]
+        left_out = [test for test in pyverbs.read(EXPECTED, place) if test.startswith(START_THREADS_IN_CHILDREN)]
 
-    def start(guest: Guest):
+    def start(guest: Guest, part: str):
         if not native:
             guest.script(HUGE_PAGES)
         program = f"/usr/bin/python3 {guest.programs}/pyverbs_suite.py"
         return guest.start(" ".join([program, guest.bring(suite), device, part, *left_out]))
 
-    running = [start(guest) for guest in (guest0, guest1)]
+    running = [start(*each) for each in zip((guest0, guest1), parts, strict=True)]
     results = [process.wait(TIMEOUT_S[place], check=False) for process in running]
-    outcomes = [pyverbs.parse(result.stdout) for result in results]
-    if pytestconfig.getoption("update_pyverbs"):
-        pyverbs.write(EXPECTED, place, part, outcomes[0])
-    expected = {test: result for test, result in pyverbs.read(EXPECTED, place, part).items() if test not in left_out}
-    told = [f"{process.title}\n{line}" for process, result, each in zip(running, results, outcomes, strict=True)
-            for line in [*faults(expected, each), *pyverbs.end(result)]]
+    told = []
+    for part, process, result in zip(parts, running, results, strict=True):
+        outcomes = pyverbs.parse(result.stdout)
+        if pytestconfig.getoption("update_pyverbs"):
+            pyverbs.write(EXPECTED, place, part, outcomes)
+        expected = {test: result for test, result in pyverbs.read(EXPECTED, place, part).items() if test not in left_out}
+        told += [f"{process.title}\n{line}" for line in [*faults(expected, outcomes), *pyverbs.end(result)]]
     if told:
         raise Failure("\n".join(told))
