@@ -81,8 +81,11 @@ class EtcdServer {
             child_ = 0;
         }
     }
-    // It answers no more, and does not say so.
-    void freeze() const { ::kill(child_, SIGSTOP); }
+    // It answers no more, and does not say so. Its threads stop one after the other.
+    void freeze() const {
+        ::kill(child_, SIGSTOP);
+        ::waitpid(child_, nullptr, WUNTRACED);
+    }
     void thaw() const { ::kill(child_, SIGCONT); }
 
     void compact(std::int64_t revision) const {
