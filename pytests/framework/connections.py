@@ -6,10 +6,10 @@ import re
 from .lab import TIMEOUT_S, Guest, Machine
 from .native import Owner
 from .process import Process, Result
-from .programs import next_port
+from .programs import await_condition, next_port
 
 PINGS = 20
-LISTENING = "until rdma resource show cm_id | grep LISTEN | grep -qE ':{port}\\b'; do sleep 0.02; done"
+LISTENING = "rdma resource show cm_id | grep LISTEN | grep -qE ':{port}\\b'"
 
 
 def allow_users(guest: Guest) -> None:
@@ -22,7 +22,7 @@ def await_listener(server: Machine, port: int) -> None:
     can tell; but of that a client asks again until it listens, unless another process of its device refuses."""
     if isinstance(server, Owner):
         return
-    server.run(f"timeout {TIMEOUT_S:.0f} sh -c \"{LISTENING.format(port=port)}\"")
+    await_condition(server, LISTENING.format(port=port))
 
 
 def address(machine: Machine, family: int) -> str:

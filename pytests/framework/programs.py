@@ -5,20 +5,25 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from .lab import TIMEOUT_S, Guest
+from .lab import TIMEOUT_S, Guest, Machine
 from .process import Process, Result
 
 # Each run has a port of its own: none waits for an earlier one's to be free.
 _ports = itertools.count(18600)
-LISTENING = "until ss -ltnH 'sport = :{port}' | grep -q .; do sleep 0.02; done"
+LISTENING = "ss -ltnH 'sport = :{port}' | grep -q ."
 
 
 def next_port() -> int:
     return next(_ports)
 
 
+def await_condition(machine: Machine, condition: str) -> None:
+    """Returns when a shell says so. It gives up before it would be killed, as the shell's loop would outlive that."""
+    machine.run(f"timeout {TIMEOUT_S - 10:.0f} sh -c \"until {condition}; do sleep 0.02; done\"")
+
+
 def await_listener(server: Guest, port: int) -> None:
-    server.run(f"timeout {TIMEOUT_S:.0f} sh -c \"{LISTENING.format(port=port)}\"")
+    await_condition(server, LISTENING.format(port=port))
 
 
 @dataclass(frozen=True)
