@@ -2,7 +2,6 @@
 """Two hosts that know of each other by a directory alone, which is in an etcd on the first."""
 
 import json
-import subprocess
 import time
 from collections.abc import Callable
 
