@@ -30,7 +30,7 @@ def _diagnosis(state: State, vm: Host | Guest, reason: str) -> VmError:
     # Asking once more also gives a process that dies the time to be gone.
     what = "answers again: has it rebooted?" if _answers(state.address(vm)) else "does not answer"
     complaint = f"{what} ({reason})"
-    last_words = hosts.console(state.directory, host).read_text(errors="replace")
+    last_words = hosts.last_words(state.directory, host)
     if not state.processes[host].alive():
         return VmError(host.name, "QEMU has died", last_words)
     if isinstance(vm, Host):

@@ -46,6 +46,18 @@ def console(directory: Path, host: Host) -> Path:
     return directory / f"{host.name}.console"
 
 
+def processor_log(directory: Path, host: Host) -> Path:
+    """What QEMU says of the host's emulated processors: their state at each reset, the first of which begins it."""
+    return directory / f"{host.name}.processors"
+
+
+def last_words(directory: Path, host: Host) -> str:
+    """The console, and after a triple fault, which a kernel cannot speak of, how it found the processors."""
+    said = console(directory, host).read_text(errors="replace")
+    _, fault, state = processor_log(directory, host).read_text(errors="replace").partition("Triple fault")
+    return f"{said}\n{fault}{state}" if fault else said
+
+
 def cables(shape: Shape) -> dict[Host, list[socket.socket]]:
     """A socket pair for each pair of hosts: a full mesh, so that no host carries the others' traffic.
 
@@ -67,7 +79,7 @@ def start(directory: Path, host: Host, shape: Shape, image: Image, accelerator: 
     arguments = f"{KERNEL_ARGUMENTS} lab.name={host.name} systemd.hostname={host.name}"
     command = [
         "qemu-system-x86_64", "-name", f"vrdma-{host.name}", "-nodefaults", "-no-user-config", "-display", "none",
-        "-no-reboot", *ACCELERATORS[accelerator], "-smp", str(shape.host_cpus), "-m", str(shape.host_memory),
+        "-no-reboot", *ACCELERATORS[accelerator], "-smp", str(shape.cpus_of_host), "-m", str(shape.host_memory),
         "-kernel", str(image.vmlinux), "-initrd", str(image.initrd), "-append", arguments,
         "-serial", f"file:{console(directory, host).name}",
         "-qmp", f"unix:{host.name}.qmp,server=on,wait=off",
@@ -78,6 +90,7 @@ def start(directory: Path, host: Host, shape: Shape, image: Image, accelerator: 
         "-netdev", f"user,id=door,ipv6=off,restrict=on,hostfwd=tcp:127.0.0.1:0-10.0.2.15:{remote.AGENT_PORT}",
         "-device", "virtio-net-pci,netdev=door,romfile=",
         "-device", "pvpanic-pci", "-action", "panic=exit-failure",
+        "-d", "cpu_reset", "-D", processor_log(directory, host).name,
     ]  # fmt: skip
     for number, end in enumerate(ends):
         mac = f"52:54:00:77:{0x10 + host.index:02x}:{number:02x}"
@@ -131,9 +144,9 @@ def wait_for_boot(directory: Path, host: Host, process: Process, address: Addres
 
 def _check_alive(directory: Path, host: Host, process: Process, deadline: float, complaint: str) -> None:
     if not process.alive():
-        raise VmError(host.name, "QEMU has died", console(directory, host).read_text(errors="replace"))
+        raise VmError(host.name, "QEMU has died", last_words(directory, host))
     if time.monotonic() > deadline:
-        raise VmError(host.name, complaint, console(directory, host).read_text(errors="replace"))
+        raise VmError(host.name, complaint, last_words(directory, host))
 
 
 PREPARE = """
