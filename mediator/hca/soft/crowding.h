@@ -14,6 +14,7 @@ class Crowding {
 
     // Counts at most once in some milliseconds; otherwise says what it counted last.
     bool look(Clock::time_point now) noexcept;
+    bool crowded() const noexcept { return crowded_; }
 
   private:
     UniqueFd loadavg_;

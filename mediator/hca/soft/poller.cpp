@@ -109,7 +109,6 @@ void Poller::set_urgent(bool urgent) noexcept {
 
 void Poller::loop() noexcept {
     Clock::time_point last_work = Clock::now();
-    constexpr unsigned idle_rounds_a_look = 64;
     constexpr unsigned rounds_a_judgement = 1024;
     urgency_.starts(last_work);
     for (unsigned idle = 0, rounds = 0; !stop_.load(std::memory_order_relaxed);) {
@@ -125,13 +124,15 @@ void Poller::loop() noexcept {
             idle = 0;
             continue;
         }
-        if (++idle % idle_rounds_a_look != 0) {
+        const unsigned rounds_a_look = policy_.rounds_a_look(crowding_.crowded());
+        if (++idle % rounds_a_look != 0) {
             continue;
         }
         const Clock::time_point now = Clock::now();
-        if (idle == idle_rounds_a_look) {
+        if (idle == rounds_a_look) {
             last_work = now;
-        } else if (now - last_work >= policy_.budget(crowding_.look(now))) {
+        }
+        if (now - last_work >= policy_.budget(crowding_.look(now))) {
             sleep();
             idle = 0;
         }

@@ -47,6 +47,31 @@ TEST(SpinPolicy, gives_way_on_a_crowded_host) {
     EXPECT_EQ(spin.budget(false), 80us);
 }
 
+// A crowded host, and work that comes as soon as the poller has given up; expects it to spin a
+// while, and no more as soon as work takes longer than that.
+TEST(SpinPolicy, spins_through_a_stream_on_a_crowded_host) {
+    SpinPolicy spin{policy};
+    spin.slept(8us);
+    EXPECT_EQ(spin.budget(true), 10us);
+    spin.slept(11us);
+    EXPECT_EQ(spin.budget(true), 5us);
+}
+
+// Who may spin for less than that; expects no more of it on a crowded host.
+TEST(SpinPolicy, does_not_spin_more_than_it_may) {
+    SpinPolicy spin{{.spin_min = 0us, .spin_max = 3us}};
+    spin.slept(1us);
+    EXPECT_EQ(spin.budget(true), 3us);
+}
+
+// Who is not to spin at all; expects it to look at the clock sooner, so as to sleep, but not at
+// once.
+TEST(SpinPolicy, sleeps_soon_where_it_does_not_spin) {
+    const SpinPolicy spin{{.spin_min = 0us, .spin_max = 80us}};
+    EXPECT_LT(spin.rounds_a_look(true), spin.rounds_a_look(false));
+    EXPECT_GT(spin.rounds_a_look(true), 1u);
+}
+
 // A fixed budget; expects it whatever happens.
 TEST(SpinPolicy, can_be_fixed) {
     SpinPolicy spin{{.spin_min = 2s, .spin_max = 2s}};
