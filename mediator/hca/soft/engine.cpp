@@ -114,6 +114,9 @@ bool Engine::prepare_sleep() noexcept {
         end_sleep();
         return false;
     }
+    for (const auto& [uplink, port] : ports_) {
+        port->settle_timers();
+    }
     return true;
 }
 

@@ -26,7 +26,8 @@ class Timers {
     void reserve(std::size_t count) { heap_.reserve(count); }
 
     bool empty() const noexcept { return heap_.empty(); }
-    Clock::time_point next() const noexcept { return heap_.front()->timer.deadline; }
+    T& first() const noexcept { return *heap_.front(); }
+    Clock::time_point next() const noexcept { return first().timer.deadline; }
 
     void set(T& item, Clock::time_point deadline) noexcept {
         assert(item.timer.place == Timer::unset && heap_.size() < heap_.capacity());

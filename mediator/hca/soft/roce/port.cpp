@@ -81,9 +81,13 @@ void Port::set_link(bool up) noexcept {
     max_mtu_ = largest_mtu(uplink_->frame_size());
 }
 
+std::span<std::byte> Port::room_for(const wire::Mac& target) const noexcept {
+    return target == Turnaround::address ? turnaround_.prepare() : uplink_->prepare(target);
+}
+
 std::optional<Draft> Port::draft(const wire::Path& path, std::uint8_t opcode,
                                  std::size_t payload_bytes) noexcept {
-    const std::span frame = uplink_->prepare(path.target_mac);
+    const std::span frame = room_for(path.target_mac);
     const std::size_t header = wire::header_size(path, opcode);
     if (frame.size() < header + payload_bytes + wire::trailer_size(payload_bytes)) {
         return std::nullopt;
@@ -92,7 +96,11 @@ std::optional<Draft> Port::draft(const wire::Path& path, std::uint8_t opcode,
 }
 
 void Port::send(const Draft& draft, const wire::Path& path, const wire::Headers& headers) noexcept {
-    uplink_->commit(wire::finish(draft.frame, path, headers, draft.payload.size()));
+    const std::size_t bytes = wire::finish(draft.frame, path, headers, draft.payload.size());
+    if (path.target_mac == Turnaround::address) {
+        return turnaround_.commit(bytes);
+    }
+    uplink_->commit(bytes);
     unflushed_ = true;
 }
 
@@ -132,8 +140,16 @@ void Port::forget(Connection& c) noexcept {
     awaits_target_.remove(c);
 }
 
+// Its Ethernet address is there, and still its.
+bool Port::has_target(const wire::Path& path) const noexcept {
+    if (path.target_mac == Turnaround::address) {
+        return engine_.fabric().knows(target_of(path));
+    }
+    return path.target_mac != wire::Mac{} && uplink_->knows(path.target_mac);
+}
+
 bool Port::find_target(wire::Path& path) noexcept {
-    if (path.target_mac != wire::Mac{} && uplink_->knows(path.target_mac)) {
+    if (has_target(path)) {
         return true;
     }
     const auto found = neighbours_.find(neighbour_key(path.target, path.vlan.value_or(0)));
@@ -143,6 +159,14 @@ bool Port::find_target(wire::Path& path) noexcept {
     }
     path.target_mac = found->second;
     return true;
+}
+
+void Port::look_again(Connection& c) noexcept {
+    if (engine_.fabric().knows(target_of(c.path))) {
+        c.path.target_mac = Turnaround::address;
+    } else {
+        std::ranges::copy(c.qp.attr.av.dmac, c.path.target_mac.begin());
+    }
 }
 
 void Port::ask_for(const wire::Path& path) noexcept {
@@ -181,13 +205,14 @@ void Port::set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, st
 
 bool Port::serve() noexcept {
     const bool received = receive_some();
+    const bool turned = turn_around();
     const bool answered = answer_some();
     offer_room();
     if (unflushed_) {
         uplink_->flush();
         unflushed_ = false;
     }
-    return received || answered;
+    return received || turned || answered;
 }
 
 bool Port::receive_some() noexcept {
@@ -198,10 +223,19 @@ bool Port::receive_some() noexcept {
         if (frame.empty()) {
             break;
         }
-        take(frame);
+        take(frame, Origin::network);
         uplink_->release();
     }
     return count != 0;
+}
+
+bool Port::turn_around() noexcept {
+    const std::size_t frames = turnaround_.size(); // more may come of them
+    for (std::size_t i = 0; i < frames; ++i) {
+        take(turnaround_.front(), Origin::here);
+        turnaround_.release();
+    }
+    return frames != 0;
 }
 
 bool Port::answer_some() noexcept {
@@ -221,7 +255,7 @@ bool Port::answer_some() noexcept {
 }
 
 bool Port::has_room(const Connection& c) const noexcept {
-    return !uplink_->prepare(c.path.target_mac).empty();
+    return !room_for(c.path.target_mac).empty();
 }
 
 // What one waits for may not be what another waits for.
@@ -239,7 +273,7 @@ void Port::offer_room() noexcept {
 }
 
 bool Port::pending() const noexcept {
-    if (!uplink_->receive().empty() || !answers_.empty()) {
+    if (!uplink_->receive().empty() || !turnaround_.empty() || !answers_.empty()) {
         return true;
     }
     const Connection* c = awaits_room_.front();
@@ -259,6 +293,21 @@ void Port::expire(Clock::time_point now) noexcept {
     }
 }
 
+// While messages come and go a timer stays what it was set to, as setting it costs more than
+// looking after it has run out.
+void Port::settle_timers() noexcept {
+    while (!timers_.empty()) {
+        Connection& first = timers_.first();
+        if (first.out.sent.empty()) {
+            timers_.cancel(first);
+        } else if (first.timer.deadline < first.out.suspicion) {
+            set_timer(first);
+        } else {
+            return;
+        }
+    }
+}
+
 Clock::time_point Port::deadline() const noexcept {
     constexpr auto next = [](const auto& timers) {
         return timers.empty() ? Clock::time_point::max() : timers.next();
@@ -266,7 +315,7 @@ Clock::time_point Port::deadline() const noexcept {
     return std::min(next(timers_), next(paced_));
 }
 
-void Port::take(std::span<const std::byte> frame) noexcept {
+void Port::take(std::span<const std::byte> frame, Origin origin) noexcept {
     wire::Packet packet;
     const wire::Drop spoiled = wire::parse(frame, packet);
     if (spoiled == wire::Drop::other) {
@@ -278,10 +327,10 @@ void Port::take(std::span<const std::byte> frame) noexcept {
     if (packet.headers.pkey != default_pkey) {
         return drop(packet, VRDMA_COUNTER_BAD_PKEYS);
     }
-    if (engine_.fabric().knows(source_of(packet.path))) {
+    if (origin == Origin::network && engine_.fabric().knows(source_of(packet.path))) {
         return drop(packet, VRDMA_COUNTER_WRONG_SOURCES);
     }
-    dispatch(packet);
+    dispatch(packet, origin);
 }
 
 SliceCore* Port::find_slice(const wire::Packet& packet) const noexcept {
@@ -301,7 +350,7 @@ void Port::drop(const wire::Packet& packet, vrdma_counter why) noexcept {
     }
 }
 
-void Port::dispatch(const wire::Packet& packet) noexcept {
+void Port::dispatch(const wire::Packet& packet, Origin origin) noexcept {
     const wire::Headers& headers = packet.headers;
     if ((headers.opcode & VRDMA_ROCE_TRANSPORT) == VRDMA_ROCE_UD) {
         return receive_datagram(*this, packet);
@@ -314,16 +363,24 @@ void Port::dispatch(const wire::Packet& packet) noexcept {
     if (!is_for(*qp, packet)) {
         return qp->count(VRDMA_COUNTER_WRONG_STATES);
     }
-    if (!is_from_peer(*qp, packet) || !is_remote(*qp)) {
-        return qp->count(VRDMA_COUNTER_WRONG_SOURCES);
+    receive_connected(*qp, packet, origin);
+}
+
+void Port::receive_connected(QueuePair& qp, const wire::Packet& packet, Origin origin) noexcept {
+    const wire::Headers& headers = packet.headers;
+    const bool remote = is_remote(qp); // in any case: it finds out where the peer is
+    if (!is_from_peer(qp, packet) || (!remote && origin == Origin::network)) {
+        return qp.count(VRDMA_COUNTER_WRONG_SOURCES);
     }
-    Connection& c = *qp->connection;
-    if (!find_target(c.path)) {
+    Connection& c = *qp.connection;
+    if (origin == Origin::here) {
+        c.path.target_mac = Turnaround::address;
+    } else if (!find_target(c.path)) {
         c.path.target_mac = packet.path.source_mac; // whoever brought it knows the way back
     }
-    qp->count(VRDMA_COUNTER_RX_PACKETS);
+    qp.count(VRDMA_COUNTER_RX_PACKETS);
     if (headers.opcode == VRDMA_ROCE_CNP) { // its PSN says nothing
-        qp->count(VRDMA_COUNTER_HEEDED_NOTICES);
+        qp.count(VRDMA_COUNTER_HEEDED_NOTICES);
         return c.reaction.heed(engine_.now());
     }
     if (is_marked(packet.path)) {

@@ -12,6 +12,7 @@
 #include "mediator/hca/soft/fabric.h"
 #include "mediator/hca/soft/list.h"
 #include "mediator/hca/soft/roce/connection.h"
+#include "mediator/hca/soft/roce/turnaround.h"
 #include "mediator/hca/soft/timers.h"
 #include "mediator/wire/packet.h"
 #include "mediator/wire/uplink.h"
@@ -77,6 +78,8 @@ class Port {
     // Puts the Ethernet address of the path's target into it, if that is not there. False while it
     // is not known; the control thread is asked for it.
     bool find_target(wire::Path& path) noexcept;
+    // Looks for it where it may be now: it has not answered.
+    void look_again(Connection& connection) noexcept;
     void set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, std::uint16_t vlan = 0);
     // What is to be found out, each once; signalled when there is something.
     std::vector<Unknown> take_unknown();
@@ -87,6 +90,8 @@ class Port {
     // The thread that uses it has slept.
     void woken() noexcept { uplink_->woken(); }
     void expire(Clock::time_point now) noexcept;
+    // Before sleep: nobody is woken for what the peer has answered meanwhile.
+    void settle_timers() noexcept;
     // When expire() has something to do.
     Clock::time_point deadline() const noexcept;
     // The packet is of no use, and says so where it was meant to go: at a QP, at a device, or at
@@ -99,17 +104,24 @@ class Port {
     bool pending() const noexcept;
 
   private:
+    enum class Origin : std::uint8_t { network, here };
+
     bool receive_some() noexcept;
+    bool turn_around() noexcept;
     bool answer_some() noexcept;
+    std::span<std::byte> room_for(const wire::Mac& target) const noexcept;
     bool has_room(const Connection& connection) const noexcept;
     void offer_room() noexcept;
-    void take(std::span<const std::byte> frame) noexcept;
-    void dispatch(const wire::Packet& packet) noexcept;
+    void take(std::span<const std::byte> frame, Origin origin) noexcept;
+    void dispatch(const wire::Packet& packet, Origin origin) noexcept;
+    void receive_connected(QueuePair& qp, const wire::Packet& packet, Origin origin) noexcept;
     SliceCore* find_slice(const wire::Packet& packet) const noexcept;
+    bool has_target(const wire::Path& path) const noexcept;
     void ask_for(const wire::Path& path) noexcept;
 
     Engine& engine_;
     const std::unique_ptr<wire::Uplink> uplink_;
+    Turnaround turnaround_;
     // The control thread, which alone has them changed, reads them too.
     std::uint32_t max_mtu_;
     bool up_ = true;

@@ -442,7 +442,7 @@ void try_again(Connection& c) noexcept {
         fail_oldest(c, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
         return;
     }
-    std::copy(std::begin(qp.attr.av.dmac), std::end(qp.attr.av.dmac), c.path.target_mac.begin());
+    c.port.look_again(c);
     go_back(c);
     arm(c);
     qp.slice.engine().scheduler().wake(qp);
@@ -453,6 +453,7 @@ void hurry(Connection& c, Clock::time_point now) noexcept {
     Outbound& out = c.out;
     c.qp.count(VRDMA_COUNTER_EARLY_RETRIES);
     out.round_trip.lost_patience();
+    c.port.look_again(c);
     out.suspicion = next_suspicion(c, now);
     c.port.set_timer(c);
     go_back(c);

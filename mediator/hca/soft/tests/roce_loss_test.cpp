@@ -132,7 +132,7 @@ class TwoHosts {
 };
 
 // Messages of all kinds, of which some are under way at a time: the n-th is of kind n % 4.
-class RoceLoss : public TwoHosts, public ::testing::TestWithParam<Climate> {
+class Traffic : public TwoHosts {
   protected:
     static constexpr std::uint32_t slot = 4096;
     static constexpr std::uint32_t under_way = 8;
@@ -141,7 +141,8 @@ class RoceLoss : public TwoHosts, public ::testing::TestWithParam<Climate> {
     static constexpr std::uint64_t readable = 1 << 16;
     static constexpr std::uint64_t counter = readable + (1 << 15);
 
-    RoceLoss() : TwoHosts{BadWeather{GetParam(), 1}, BadWeather{GetParam(), 2}} {
+    Traffic(Cable::Weather there, Cable::Weather back)
+        : TwoHosts{std::move(there), std::move(back)} {
         connect_pair(10, 7);
         b_mr_.buffer.write(readable, Buffer::pattern(77, 1 << 15));
         for (std::uint32_t i = 0; i < under_way; ++i) {
@@ -196,6 +197,11 @@ class RoceLoss : public TwoHosts, public ::testing::TestWithParam<Climate> {
     }
 };
 
+class RoceLoss : public Traffic, public ::testing::TestWithParam<Climate> {
+  protected:
+    RoceLoss() : Traffic{BadWeather{GetParam(), 1}, BadWeather{GetParam(), 2}} {}
+};
+
 // Send, write, read and add, hundreds of times; expect each message once, whole and in order.
 TEST_P(RoceLoss, NobodyNotices) {
     constexpr std::uint32_t messages = 400;
@@ -224,6 +230,55 @@ INSTANTIATE_TEST_SUITE_P(, RoceLoss,
                                            Climate{.name = "delayed", .delayed = 30},
                                            Climate{"all", 20, 20, 20, 20, 20}),
                          [](const auto& info) { return std::string{info.param.name}; });
+
+// Hosts that guests move between, whatever is under way.
+class RoceReunion : public Traffic, public ::testing::Test {
+  protected:
+    RoceReunion() : Traffic{{}, {}} {}
+
+    // Some messages; in the middle of them something happens.
+    template <typename Happens>
+    void exchange(Happens&& happens) {
+        for (std::uint32_t n = 0; n < under_way; ++n) {
+            post(next_ + n);
+        }
+        for (std::uint32_t i = random_() % most_rounds; i > 0; --i) {
+            a_hca_->poll();
+            b_hca_->poll();
+        }
+        happens();
+        for (std::uint32_t n = 0; n < under_way; ++n) {
+            check(next_ + n);
+        }
+        next_ += under_way;
+    }
+
+    static constexpr std::uint32_t most_rounds = 12;
+
+    std::uint32_t next_ = 0;
+    std::mt19937 random_{5}; // NOLINT(cert-msc32-c,cert-msc51-cpp): failures must come again
+};
+
+// A peer comes to the sender's host in the middle of messages, and goes in the middle of others;
+// expect each message once, whole and in order.
+TEST_F(RoceReunion, PeerComesAndGoes) {
+    constexpr int journeys = 40;
+    for (int i = 0; i < journeys && !HasFatalFailure(); ++i) {
+        exchange([&] { b_.migrate(i % 2 == 0 ? *a_hca_ : *b_hca_); });
+        exchange([] {});
+    }
+    EXPECT_EQ(*b_mr_.buffer.at<std::uint64_t>(counter), next_ / 4);
+}
+
+// The same for who sends.
+TEST_F(RoceReunion, SenderComesAndGoes) {
+    constexpr int journeys = 40;
+    for (int i = 0; i < journeys && !HasFatalFailure(); ++i) {
+        exchange([&] { a_.migrate(i % 2 == 0 ? *b_hca_ : *a_hca_); });
+        exchange([] {});
+    }
+    EXPECT_EQ(*b_mr_.buffer.at<std::uint64_t>(counter), next_ / 4);
+}
 
 class RoceLinkDown : public TwoHosts, public ::testing::Test {
   protected:

@@ -181,6 +181,47 @@ TEST_F(RocePort, AsksForThePeerAgain) {
     EXPECT_EQ(reply().path.target_mac, moved_to);
 }
 
+// Acknowledge one of two messages, then the other; expect whoever is about to sleep to be woken
+// later after the one, and not at all after both.
+TEST_F(RocePort, NobodyIsWokenForWhatWasAnswered) {
+    const auto settled = [&] {
+        Clock::time_point next;
+        hca_->with_port("cable", [&](auto& port) {
+            port.settle_timers();
+            next = port.deadline();
+        });
+        return next;
+    };
+    post(VRDMA_SQ_RDMA_WRITE, 8);
+    post(VRDMA_SQ_RDMA_WRITE, 8);
+    EXPECT_EQ(replies().size(), 2u);
+    const Clock::time_point both = settled();
+    ASSERT_LT(both, Clock::time_point::max());
+    answer(0);
+    expect_silence();
+    const Clock::time_point one = settled();
+    EXPECT_GT(one, both);
+    EXPECT_LT(one, Clock::time_point::max());
+    answer(1);
+    expect_silence();
+    EXPECT_EQ(settled(), Clock::time_point::max());
+}
+
+// Connect to a peer on the network by the Ethernet address that stands for this host; expect the
+// peer to be looked up as if none had been given.
+TEST_F(RocePort, NobodyOnTheNetworkIsHere) {
+    GuestQp qp = guest_.create_qp(cq_, cq_);
+    move_to_init(guest_, qp);
+    vrdma_qp_attr attr = rtr_attr(peer_gid_, Qpn{peer_qpn});
+    std::ranges::copy(hca::soft::roce::Turnaround::address, std::begin(attr.av.dmac));
+    ASSERT_TRUE(guest_.slice().modify_qp(qp.id(), attr));
+    attr = rts_attr();
+    attr.timeout = Terms{}.timeout;
+    ASSERT_TRUE(guest_.slice().modify_qp(qp.id(), attr));
+    qp.post_send({});
+    EXPECT_EQ(reply().path.target_mac, peer_mac);
+}
+
 // Connect to a device of this mediator, which then goes, and packets of its successor come from the
 // network; expect them to be answered there, though this side never sent anything.
 TEST_F(RocePort, PeerMovesAway) {
