@@ -16,7 +16,7 @@ from . import host as hosts
 from . import images, kvm, remote, share, topology
 from .common import script
 from .diagnosis import watching
-from .errors import LabError
+from .errors import LabError, VmError
 from .process import Process
 from .progress import say
 from .qmp import Qmp
@@ -25,6 +25,7 @@ from .topology import Guest, Host, Shape
 
 T = TypeVar("T")
 ANSWER_S = 10.0
+BOOT_TRIES = 3
 
 
 @contextmanager
@@ -63,17 +64,24 @@ def up(shape: Shape) -> tuple[State, bool]:
         subprocess.run([PROJECT / "ci/packages"], check=True)
         image = images.ensure(CACHE, shape.packages)
         accelerator = kvm.accelerator(CACHE, image)
-        state = State(directory, shape, secrets.token_hex(16), str(image.directory))
+        for _ in range(BOOT_TRIES - 1):
+            try:
+                return _boot_new(directory, shape, image, accelerator), False
+            except VmError as error:
+                say(f"{error}\nbooting all anew: the emulator loses a VM now and then")
+        return _boot_new(directory, shape, image, accelerator), False
+
+
+def _boot_new(directory: Path, shape: Shape, image: images.Image, accelerator: str) -> State:
+    """One that fails leaves nothing but consoles."""
+    state = State(directory, shape, secrets.token_hex(16), str(image.directory))
+    try:
         _fill_share(state, image)
-        state.with_vrdma = share.has_vrdma(state.share)
-        if not state.with_vrdma:
-            say(f"no vrdma in {stage_directory()}: the lab comes without it")
-        try:
-            _boot(state, image, accelerator)
-        except BaseException:
-            _stop(state)
-            raise
-        return state, False
+        _boot(state, image, accelerator)
+    except BaseException:
+        _stop(state)
+        raise
+    return state
 
 
 def _check_reusable(state: State, shape: Shape) -> None:
@@ -93,6 +101,9 @@ def _fill_share(state: State, image: images.Image) -> None:
 
 
 def _boot(state: State, image: images.Image, accelerator: str) -> None:
+    state.with_vrdma = share.has_vrdma(state.share)
+    if not state.with_vrdma:
+        say(f"no vrdma in {stage_directory()}: the lab comes without it")
     cables = hosts.cables(state.shape)
     for host in state.hosts:
         process = hosts.start(state.directory, host, state.shape, image, accelerator, cables[host])
@@ -141,7 +152,7 @@ def down() -> bool:
         state = load(directory)
         if state:
             _stop(state)
-        for path in directory.glob("*.console"):
+        for path in [*directory.glob("*.console"), *directory.glob("*.processors")]:
             path.unlink()
         (directory / "lock").unlink()
     if not any(directory.iterdir()):

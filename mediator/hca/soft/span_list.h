@@ -19,6 +19,17 @@ class SpanList {
 
     // Up to `limit` bytes.
     explicit SpanList(std::uint64_t limit) : room_{limit} {}
+    // Of one piece; and of one that nobody writes to.
+    static SpanList of(std::span<std::byte> piece) noexcept {
+        SpanList list{piece.size()};
+        if (!piece.empty()) {
+            list.add(piece);
+        }
+        return list;
+    }
+    static SpanList reading(std::span<const std::byte> piece) noexcept {
+        return of({const_cast<std::byte*>(piece.data()), piece.size()});
+    }
     SpanList(const SpanList& other) noexcept { *this = other; }
     SpanList& operator=(const SpanList& other) noexcept {
         if (this != &other) {

@@ -81,10 +81,7 @@ Ack send_datagram(Port& port, QueuePair& qp, const Request& request, const Route
 void receive_datagram(Port& port, const wire::Packet& packet) noexcept {
     const Route route = route_of(packet, QpType::ud);
     const Message message = message_of(packet);
-    SpanList payload{packet.payload.size()};
-    if (!packet.payload.empty()) {
-        payload.add({const_cast<std::byte*>(packet.payload.data()), packet.payload.size()});
-    }
+    const SpanList payload = SpanList::reading(packet.payload);
     const Request request{message, nullptr, payload, 0};
     if (is_multicast(route.target.gid)) {
         return receive_by_group(port, route, request);

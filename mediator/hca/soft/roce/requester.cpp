@@ -198,30 +198,29 @@ wire::Headers headers_of(const Connection& c, const SendWqe& wqe, const Piece& p
     return headers;
 }
 
-// Copies the piece's bytes out of the guest's memory.
-vrdma_vendor_err fill(QueuePair& qp, const SendWqe& wqe, const Piece& piece,
-                      std::span<std::byte> payload) noexcept {
-    SpanList target{payload.size()};
-    if (!payload.empty()) {
-        target.add(payload);
-    }
-    SpanCursor to{target};
-    for (std::uint64_t done = 0; done < piece.bytes;) { // a span at least each time
-        SpanList source{piece.bytes - done};
-        const vrdma_vendor_err error = open_payload(qp, wqe, piece.offset + done, source);
+enum class Way : std::uint8_t { out, in };
+
+// Copies bytes of a packet out of the guest's memory, or into it, from that offset in the message
+// on.
+vrdma_vendor_err move_payload(QueuePair& qp, const SendWqe& wqe, std::uint64_t offset,
+                              const SpanList& packet, Way way) noexcept {
+    SpanCursor there{packet};
+    for (std::uint64_t done = 0; done < packet.bytes();) { // a span at least each time
+        SpanList own{packet.bytes() - done};
+        const vrdma_vendor_err error = open_payload(qp, wqe, offset + done, own);
         if (error != VRDMA_VERR_NONE) {
             return error;
         }
         const ScratchWatch watch{qp.slice.memory()};
-        SpanCursor from{source};
-        copy(to, from);
+        SpanCursor here{own};
+        way == Way::out ? copy(there, here) : copy(here, there);
         if (watch.tripped()) {
             if (wqe.inline_data.empty()) {
-                release(qp.slice.memory(), source);
+                release(qp.slice.memory(), own);
             }
             return VRDMA_VERR_REVOKED;
         }
-        done += source.bytes();
+        done += own.bytes();
     }
     return VRDMA_VERR_NONE;
 }
@@ -312,7 +311,9 @@ Turn send_packet(Connection& c, const SendWqe& wqe) noexcept {
     }
     const vrdma_vendor_err unsound = check_sink(qp, wqe);
     const vrdma_vendor_err error =
-        unsound != VRDMA_VERR_NONE ? unsound : fill(qp, wqe, piece, draft->payload);
+        unsound != VRDMA_VERR_NONE
+            ? unsound
+            : move_payload(qp, wqe, piece.offset, SpanList::of(draft->payload), Way::out);
     if (error == VRDMA_VERR_ABSENT) {
         wait_for_own_pages(qp);
         return Turn::idle;
@@ -522,32 +523,6 @@ void acknowledged(Connection& c, const wire::Headers& headers) noexcept {
     go_on(c);
 }
 
-// Puts what the peer sent where the WQE says.
-vrdma_vendor_err place(QueuePair& qp, const SendWqe& wqe, std::uint64_t offset,
-                       std::span<const std::byte> bytes) noexcept {
-    SpanList source{bytes.size()};
-    if (!bytes.empty()) {
-        source.add({const_cast<std::byte*>(bytes.data()), bytes.size()}); // only read
-    }
-    SpanCursor from{source};
-    for (std::uint64_t done = 0; done < bytes.size();) { // a span at least each time
-        SpanList sink{bytes.size() - done};
-        const vrdma_vendor_err error = open_payload(qp, wqe, offset + done, sink);
-        if (error != VRDMA_VERR_NONE) {
-            return error;
-        }
-        const ScratchWatch watch{qp.slice.memory()};
-        SpanCursor to{sink};
-        copy(to, from);
-        if (watch.tripped()) {
-            release(qp.slice.memory(), sink);
-            return VRDMA_VERR_REVOKED;
-        }
-        done += sink.bytes();
-    }
-    return VRDMA_VERR_NONE;
-}
-
 // How the packet of a response must look like, of those that `sent` is answered by.
 bool is_well_formed(const Connection& c, const Sent& sent, const wire::Packet& packet) noexcept {
     const std::uint8_t operation = packet.headers.opcode & VRDMA_ROCE_OPERATION;
@@ -589,7 +564,7 @@ void take_response(Connection& c, const wire::Packet& packet) noexcept {
         wqe.is_atomic() ? std::as_bytes(std::span{&original, 1}) : packet.payload;
     const std::uint64_t offset =
         std::uint64_t{static_cast<std::uint32_t>(distance(sent.first, packet.headers.psn))} * c.mtu;
-    const vrdma_vendor_err error = place(qp, wqe, offset, bytes);
+    const vrdma_vendor_err error = move_payload(qp, wqe, offset, SpanList::reading(bytes), Way::in);
     if (error == VRDMA_VERR_ABSENT) { // asked for again when the page is there
         go_back(c);
         return wait_for_own_pages(qp);

@@ -183,10 +183,7 @@ Message next_piece(Connection& c, const RequestPacket& request,
 Ack execute_piece(Connection& c, const RequestPacket& request,
                   const wire::Packet& packet) noexcept {
     const Message message = next_piece(c, request, packet);
-    SpanList payload{packet.payload.size()};
-    if (!packet.payload.empty()) {
-        payload.add({const_cast<std::byte*>(packet.payload.data()), packet.payload.size()});
-    }
+    const SpanList payload = SpanList::reading(packet.payload);
     return receive(c.qp, {message, nullptr, payload, c.in.offset});
 }
 
@@ -220,12 +217,9 @@ void receive_piece(Connection& c, const RequestPacket& request,
 Ack execute_atomic(Connection& c, Fetch& fetch, const wire::Packet& packet) noexcept {
     const bool writes = fetch.message.opcode == VRDMA_SQ_ATOMIC_WRITE;
     fetch.message.length = sizeof(fetch.original);
-    SpanList payload{sizeof(fetch.original)};
-    if (writes) {
-        payload.add({const_cast<std::byte*>(packet.payload.data()), packet.payload.size()});
-    } else {
-        payload.add(std::as_writable_bytes(std::span{&fetch.original, 1}));
-    }
+    const SpanList payload =
+        writes ? SpanList::reading(packet.payload)
+               : SpanList::of(std::as_writable_bytes(std::span{&fetch.original, 1}));
     return receive(c.qp, {fetch.message, nullptr, payload, 0});
 }
 
@@ -364,10 +358,7 @@ Sending send_read_response(Connection& c, Fetch& fetch) noexcept {
     if (c.reaction.slowed() && !admit(c, slot.bytes)) {
         return Sending::later;
     }
-    SpanList payload{slot.bytes};
-    if (slot.bytes != 0) {
-        payload.add(draft->payload);
-    }
+    const SpanList payload = SpanList::of(draft->payload);
     const Ack ack = receive(c.qp, {fetch.message, nullptr, payload, slot.offset});
     if (ack.status != AckStatus::ok) {
         conclude(c, psn, ack);
