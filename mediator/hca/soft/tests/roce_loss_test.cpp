@@ -253,6 +253,15 @@ class RoceReunion : public Traffic, public ::testing::Test {
         next_ += under_way;
     }
 
+    void travel(Guest& guest, hca::Hca& there, hca::Hca& back) {
+        constexpr int journeys = 40;
+        for (int i = 0; i < journeys && !HasFatalFailure(); ++i) {
+            exchange([&] { guest.migrate(i % 2 == 0 ? there : back); });
+            exchange([] {});
+        }
+        EXPECT_EQ(*b_mr_.buffer.at<std::uint64_t>(counter), next_ / 4);
+    }
+
     static constexpr std::uint32_t most_rounds = 12;
 
     std::uint32_t next_ = 0;
@@ -262,22 +271,12 @@ class RoceReunion : public Traffic, public ::testing::Test {
 // A peer comes to the sender's host in the middle of messages, and goes in the middle of others;
 // expect each message once, whole and in order.
 TEST_F(RoceReunion, PeerComesAndGoes) {
-    constexpr int journeys = 40;
-    for (int i = 0; i < journeys && !HasFatalFailure(); ++i) {
-        exchange([&] { b_.migrate(i % 2 == 0 ? *a_hca_ : *b_hca_); });
-        exchange([] {});
-    }
-    EXPECT_EQ(*b_mr_.buffer.at<std::uint64_t>(counter), next_ / 4);
+    travel(b_, *a_hca_, *b_hca_);
 }
 
 // The same for who sends.
 TEST_F(RoceReunion, SenderComesAndGoes) {
-    constexpr int journeys = 40;
-    for (int i = 0; i < journeys && !HasFatalFailure(); ++i) {
-        exchange([&] { a_.migrate(i % 2 == 0 ? *b_hca_ : *a_hca_); });
-        exchange([] {});
-    }
-    EXPECT_EQ(*b_mr_.buffer.at<std::uint64_t>(counter), next_ / 4);
+    travel(a_, *b_hca_, *a_hca_);
 }
 
 class RoceLinkDown : public TwoHosts, public ::testing::Test {
