@@ -184,6 +184,13 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    outcome = yield
+    if outcome.excinfo:
+        emulator.check_again(item, nextitem)
+
+
 def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
     sections = {"measured": config.stash[MEASURED], "repeated, as the emulator had lost a VM": emulator.repeated}
     for title, lines in sections.items():

@@ -46,3 +46,13 @@ def test_lost_each_time(reported):
     assert report.failed
     assert report.longreprtext.startswith(f"the emulator has lost a VM in each of {emulator.TRIES} tries (guest0; guest1; ")
     assert report.longreprtext.endswith("what went wrong")
+
+
+@pytest.mark.parametrize("follows, looked", [(True, ["the lab's health"]), (False, [])])
+def test_hung_in_a_teardown(monkeypatch, follows, looked):
+    """A teardown fails; expects VMs to be looked at once more, unless the lab has gone with the last test."""
+    found = []
+    monkeypatch.setattr(emulator, "check", lambda item, lab, health: found.append(f"{lab}'s {health}"))
+    item = SimpleNamespace(stash=pytest.Stash(), funcargs={"lab": "the lab", "health": "health"})
+    emulator.check_again(item, item if follows else None)
+    assert found == looked

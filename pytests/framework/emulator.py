@@ -48,6 +48,14 @@ def check(item: pytest.Item, lab: Lab, health: Health) -> None:
         renew(lab, health)
 
 
+def check_again(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After a teardown that has failed: a VM may have hung in it. With the last test the lab has gone already."""
+    fixtures = item.funcargs
+    if nextitem is not None and "health" in fixtures and LOST not in item.stash:
+        item.stash[FAILED] = True
+        check(item, fixtures["lab"], fixtures["health"])
+
+
 def blame(reports: list[pytest.TestReport], lost: list[str]) -> None:
     """Says in the failures of a test what it was run under."""
     for report in reports:
