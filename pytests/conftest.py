@@ -58,8 +58,17 @@ fi
 """
 
 
+def read_share(text: str) -> tuple[int, int]:
+    number, of = map(int, text.split("/"))
+    if not 0 < number <= of:
+        raise ValueError(text)
+    return number - 1, of
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--where", choices=tuple(NOT_THERE), default="lab", help="where the devices are")
+    parser.addoption("--share", type=read_share, default=(0, 1), metavar="K/N",
+                     help="one of N runs beside each other: every N-th file from the K-th on, in a lab with its part of the cores")
     parser.addoption("--torture-seconds", type=int, default=10, help="how long vrdma-torture goes on")
     parser.addoption("--update-pyverbs", action="store_true", help="write pyverbs.txt instead of comparing with it")
 
@@ -77,7 +86,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     elsewhere = NOT_THERE[config.getoption("where")]
-    deselected = [item for item in items if any(item.get_closest_marker(marker) for marker in elsewhere)]
+    number, of = config.getoption("share")
+    files = {path: count % of for count, path in enumerate(dict.fromkeys(item.path for item in items))}
+    deselected = [item for item in items
+                  if files[item.path] != number or any(item.get_closest_marker(marker) for marker in elsewhere)]
     config.hook.pytest_deselected(items=deselected)
     items[:] = [item for item in items if item not in deselected]
 
@@ -115,7 +127,9 @@ def lab(record: Record, native: bool, two_hosts: bool, pytestconfig: pytest.Conf
     if directory := os.environ.get("VRDMA_LAB_DIR"):
         yield Lab(Path(directory).absolute(), record, ours=False)
         return
-    ours = Lab(PROJECT / "build/lab/pytests", record, ours=True, shape=TWO_HOSTS if two_hosts else ())
+    number, of = pytestconfig.getoption("share")
+    cores = ("--host-cpus", str(max(1, (os.cpu_count() or 1) // of))) if of > 1 else ()
+    ours = Lab(PROJECT / f"build/lab/pytests-{number + 1}", record, ours=True, shape=TWO_HOSTS if two_hosts else cores)
     ours.down()  # what a run that was cut off has left
     try:
         ours.up()
