@@ -38,6 +38,7 @@ from framework.verbs import Remote, Session
 
 DEVICE = os.environ.get("VRDMA_TEST_DEVICE", "vrdma0")
 TWO_HOSTS = ("--hosts", "2", "--guests", "1")
+ONE_CPU = ("--host-cpus", "1")
 # The marks of tests that have no place there.
 NOT_THERE = {
     "lab": ["native", "hosts", "lab_hosts", "fabric"],
@@ -68,7 +69,7 @@ def read_share(text: str) -> tuple[int, int]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--where", choices=tuple(NOT_THERE), default="lab", help="where the devices are")
     parser.addoption("--share", type=read_share, default=(0, 1), metavar="K/N",
-                     help="one of N runs beside each other: every N-th file from the K-th on, in a lab with its part of the cores")
+                     help="one of N runs beside each other: every N-th file from the K-th on, in a lab whose host has one processor")
     parser.addoption("--torture-seconds", type=int, default=10, help="how long vrdma-torture goes on")
     parser.addoption("--update-pyverbs", action="store_true", help="write pyverbs.txt instead of comparing with it")
 
@@ -128,8 +129,8 @@ def lab(record: Record, native: bool, two_hosts: bool, pytestconfig: pytest.Conf
         yield Lab(Path(directory).absolute(), record, ours=False)
         return
     number, of = pytestconfig.getoption("share")
-    cores = ("--host-cpus", str(max(1, (os.cpu_count() or 1) // of))) if of > 1 else ()
-    ours = Lab(PROJECT / f"build/lab/pytests-{number + 1}", record, ours=True, shape=TWO_HOSTS if two_hosts else cores)
+    one_host = ONE_CPU if of > 1 else ()
+    ours = Lab(PROJECT / f"build/lab/pytests-{number + 1}", record, ours=True, shape=TWO_HOSTS if two_hosts else one_host)
     ours.down()  # what a run that was cut off has left
     try:
         ours.up()

@@ -6,7 +6,8 @@ Each side serves the other at once. What can sleeps while it waits, as processor
 turns of milliseconds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -59,6 +60,16 @@ def use_rxe(guest: Guest) -> None:
     add_rxe(guest)
 
 
+@contextmanager
+def rxe_instead(guest: Guest) -> Iterator[Side]:
+    """rxe in the place of the guest's vrdma device, as both would have the same addresses."""
+    with kept(use_rxe, guest):
+        yield Side(guest, "rxe0")
+    remove_rxe(guest)
+    guest.run("modprobe vrdma_ib")
+    guest.await_device("vrdma0")
+
+
 @pytest.fixture(scope="module", autouse=True)
 def user_access(guest0, guest1):
     with kept(allow_users, guest0), kept(allow_users, guest1):
@@ -67,15 +78,12 @@ def user_access(guest0, guest1):
 
 @pytest.fixture(scope="module", params=["vrdma0", "rxe0"])
 def peer(request, guest1):
-    """What guest1 talks with: its vrdma device, or rxe in its place, as both would have the same addresses."""
+    """What guest1 talks with: its vrdma device, or rxe."""
     if request.param == "vrdma0":
         yield Side(guest1, "vrdma0")
         return
-    with kept(use_rxe, guest1):
-        yield Side(guest1, "rxe0")
-    remove_rxe(guest1)
-    guest1.run("modprobe vrdma_ib")
-    guest1.await_device("vrdma0")
+    with rxe_instead(guest1) as side:
+        yield side
 
 
 @pytest.fixture

@@ -8,9 +8,12 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+from framework.connections import address
+from framework.fabric import CONNECTIONS, fabric_config
 from framework.lab import TIMEOUT_S, Guest, Machine, kept
 from test_across_hosts_lab import (  # noqa: F401 (these tests with the peer of here, and their fixtures)
     Side,
@@ -31,72 +34,47 @@ from test_performance import CONFIGURATION
 pytestmark = pytest.mark.lab_hosts
 
 DEVICE = "vrdma0"
-KEY_FILE, KEY = "/run/vrdma-fabric.key", os.urandom(32).hex()
-PORT = 7471
-CONNECTIONS = f"state established '( sport = :{PORT} or dport = :{PORT} )'"
-CONFIG = """
-[[fabric]]
-name = "wan"
-host = "{name}"
-listen = "{address}:{port}"
-key_file = "{key_file}"
-
-[[fabric.peer]]
-name = "{peer}"
-address = "{peer_address}:{port}"
-gids = [{gids}]
-
-[types.medium]
-uplink = "wan"
-"""
+KEY_FILE, KEY = Path("/run/vrdma-fabric.key"), os.urandom(32).hex()
+ESTABLISHED = f"state established '{CONNECTIONS}'"
+BINDING = '[types.medium]\nuplink = "wan"\n'
 COUNT, PIECES, SEED = 60, 3, 11
 CUTS = 3
 
 
-def host_of(guest: Guest) -> Machine:
-    return Machine(guest.lab, guest.name.replace("guest", "host"))
-
-
-def address_of(host: Machine) -> str:
-    return host.script("ip -o -4 address show to 10.77.0.0/24 | awk '{ print $4 }' | cut -d/ -f1").stdout.strip()
-
-
-def listed(guest: Guest) -> str:
+def gids_of(guest: Guest) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
     """The addresses of its device."""
     gids = {ipaddress.IPv6Address(gid.address) for gid in guest.gids[DEVICE]}
-    return ", ".join(f'"{gid.ipv4_mapped or gid}"' for gid in gids)
+    return {gid.ipv4_mapped or gid for gid in gids}
 
 
-def configure(guest: Guest, config: str) -> None:
-    host = host_of(guest)
+def configure(host: Machine, guest: Guest, config: str) -> None:
     host.script(f"umask 077; echo {KEY} >{KEY_FILE}; cat >{CONFIGURATION} <<'END'\n{config}END\nsystemctl restart vrdmad", TIMEOUT_S)
     guest.await_device(DEVICE)
 
 
-def by_fabric(guest: Guest, peer: Guest) -> Callable[[Guest], None]:
-    """Binds the guest's device to the fabric."""
-    own, other = host_of(guest), host_of(peer)
-    config = CONFIG.format(name=own.name, address=address_of(own), port=PORT, key_file=KEY_FILE, peer=other.name,
-                           peer_address=address_of(other), gids=listed(peer))
-    return lambda guest: configure(guest, config)
+def by_fabric(host: Machine, peer_host: Machine, peer_guest: Guest) -> Callable[[Guest], None]:
+    """Binds the device of the host's guest to the fabric."""
+    config = fabric_config(address(host, 4), address(peer_host, 4), KEY_FILE, gids_of(peer_guest)) + BINDING
+    return lambda guest: configure(host, guest, config)
 
 
 @pytest.fixture(scope="module")
-def peer(guest0, guest1):
+def peer(hosts, guest0, guest1):  # noqa: F811
     """guest1's device, when the vrdmads of both hosts are connected."""
-    before = {guest: host_of(guest).read(CONFIGURATION) for guest in (guest0, guest1)}
+    sides = list(zip(hosts, (guest0, guest1), strict=True))
+    before = [host.read(CONFIGURATION) for host in hosts]
     with ExitStack() as stack:
-        for prepare, guest in [(by_fabric(guest0, guest1), guest0), (by_fabric(guest1, guest0), guest1)]:
-            stack.enter_context(kept(prepare, guest))
-        host_of(guest0).script(f"until ss -tnH {CONNECTIONS} | grep -q .; do sleep 0.05; done", TIMEOUT_S)
+        for (host, guest), other in zip(sides, reversed(sides), strict=True):
+            stack.enter_context(kept(by_fabric(host, *other), guest))
+        hosts[0].script(f"until ss -tnH {ESTABLISHED} | grep -q .; do sleep 0.05; done", TIMEOUT_S)
         yield Side(guest1, DEVICE)
-    for guest, config in before.items():
-        configure(guest, config)
+    for side, config in zip(sides, before, strict=True):
+        configure(*side, config)
 
 
 def cut(host: Machine) -> int:
     """Resets the connections of the fabric there are, as a middlebox may. Returns how many."""
-    return len(host.script(f"ss -KtnH {CONNECTIONS}").stdout.splitlines())
+    return len(host.script(f"ss -KtnH {ESTABLISHED}").stdout.splitlines())
 
 
 def test_cut_and_restored(meet, hosts):  # noqa: F811

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from framework.lab import kept
 from framework.programs import bandwidths, latencies
-from framework.rxe import remove_rxe
-from test_across_hosts_lab import use_rxe
+from test_across_hosts_lab import rxe_instead
 from test_performance import best  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.lab_hosts
@@ -45,21 +43,26 @@ def measure(best):  # noqa: F811
 
 
 @pytest.fixture
-def results(guest0, guest1, measure):
-    """By vrdma, and by rxe in its place."""
-    ours = measure("vrdma0")
-    with kept(use_rxe, guest0), kept(use_rxe, guest1):
-        theirs = measure("rxe0")
-    yield list(zip(MEASUREMENTS, ours, theirs, strict=True))
-    for guest in (guest0, guest1):
-        remove_rxe(guest)
-        guest.run("modprobe vrdma_ib")
-        guest.await_device("vrdma0")
+def ours(measure) -> list[float]:
+    return measure("vrdma0")
 
 
-def test_beside_rxe(results, measured):
+@pytest.fixture
+def rxe_devices(ours, guest0, guest1):
+    """In the place of both guests' devices, when those have been measured."""
+    with rxe_instead(guest0), rxe_instead(guest1):
+        yield
+
+
+@pytest.fixture
+def theirs(rxe_devices, measure) -> list[float]:
+    return measure("rxe0")
+
+
+def test_beside_rxe(ours, theirs, measured):
     """Measures latencies of 8 bytes and the bandwidth of 64 KiB; expects them to be better than SoftRoCE's as they usually are."""
-    ratios = {wanted: ours / theirs if wanted.of_bandwidth else theirs / ours for wanted, ours, theirs in results}
+    ratios = {wanted: our / their if wanted.of_bandwidth else their / our
+              for wanted, our, their in zip(MEASUREMENTS, ours, theirs, strict=True)}  # fmt: skip
     measured.extend(f"{wanted.command}: {ratio:.2f} times as good as SoftRoCE" for wanted, ratio in ratios.items())
     for wanted, ratio in ratios.items():
         assert ratio >= wanted.ratio, wanted.command

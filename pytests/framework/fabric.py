@@ -3,6 +3,8 @@
 
 import os
 import subprocess
+from collections.abc import Iterable
+from pathlib import Path
 
 from .hosts import Hosts
 
@@ -18,10 +20,17 @@ name = "{peer}"
 address = "{peer}:{port}"
 gids = [{gids}]
 """
+# As ss(8) selects them.
+CONNECTIONS = f"( sport = :{PORT} or dport = :{PORT} )"
 BINDING = """
 uplink = "wan"
 mac = "02:00:00:00:00:{number:02x}"
 """
+
+
+def fabric_config(host: str, peer: str, key: Path, gids: Iterable[object]) -> str:
+    """Of the host with that address, which is its name, too, and a peer with devices of these GIDs."""
+    return FABRIC.format(host=host, peer=peer, port=PORT, key=key, gids=", ".join(f'"{gid}"' for gid in gids))
 
 
 class FabricHosts(Hosts):
@@ -37,7 +46,7 @@ class FabricHosts(Hosts):
     def _uplink(self, name: str) -> str:
         (peer,) = (other for other in self.addresses if other != name)
         gids = [*self.addresses[peer].values(), f"fe80::ff:fe00:{self._number(peer)}"]
-        return FABRIC.format(host=name, peer=peer, port=PORT, key=self._key, gids=", ".join(f'"{gid}"' for gid in gids))
+        return fabric_config(name, peer, self._key, gids)
 
     def _binding(self, name: str) -> str:
         return BINDING.format(number=self._number(name))
@@ -48,8 +57,7 @@ class FabricHosts(Hosts):
 
     def cut(self, name: str) -> int:
         """Resets the connection, as a middlebox may. Returns how many there were."""
-        sockets = f"( sport = :{PORT} or dport = :{PORT} )"
-        killed = subprocess.run([*self._within(name), "ss", "-KtnH", "state", "established", sockets], check=True, text=True,
+        killed = subprocess.run([*self._within(name), "ss", "-KtnH", "state", "established", CONNECTIONS], check=True, text=True,
                                 stdout=subprocess.PIPE).stdout
         return len(killed.splitlines())
 

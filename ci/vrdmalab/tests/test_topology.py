@@ -18,7 +18,8 @@ def test_guests_are_numbered_across_hosts():
         ("guest0", "host0"), ("guest1", "host0"), ("guest2", "host1"), ("guest3", "host1")]  # fmt: skip
 
 
-@pytest.mark.parametrize("cores, hosts, asked, expected", [(2, 1, None, 2), (2, 2, None, 1), (1, 2, None, 1), (64, 2, None, 4), (2, 2, 3, 3)])
+@pytest.mark.parametrize("cores, hosts, asked, expected",
+                         [(2, 1, None, 2), (2, 2, None, 1), (1, 2, None, 1), (64, 2, None, 4), (2, 2, 3, 3)])  # fmt: skip
 def test_hosts_share_the_cores(monkeypatch, cores: int, hosts: int, asked: int | None, expected: int):
     """Of a machine with so many cores; expects each host to have its part, one at least, or what was asked for."""
     monkeypatch.setattr(topology.os, "cpu_count", lambda: cores)
