@@ -67,6 +67,15 @@ Operation drawn_operation(Random& script, const Shape& shape) {
     return operation;
 }
 
+// Has what is last on a connection tell that all before it is done. Of UC, the sender's completion
+// says that it was sent, and only a receive says that it has arrived.
+void tell_the_end(Operation& last, const Shape& shape) {
+    last.signaled = true;
+    if (shape.type == IBV_QPT_UC && last.opcode == IBV_WR_RDMA_WRITE) {
+        last.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    }
+}
+
 // The messages of one direction, within what the queues of each connection hold.
 Plan draw_plan(Conversation& c, const std::vector<std::size_t>& chosen) {
     Plan plan;
@@ -80,18 +89,20 @@ Plan draw_plan(Conversation& c, const std::vector<std::size_t>& chosen) {
         operation.connection = index;
         // Others do not wait for a receive, or take one that is meant for others.
         operation.late = late && shape.type == IBV_QPT_RC && shape.patient && !shape.shared;
+        const bool takes_receive = operation.takes_receive() || shape.type == IBV_QPT_UC;
         if (sends[index] == shape.send_depth ||
-            (operation.takes_receive() && receives[index] == shape.receive_depth)) {
+            (takes_receive && receives[index] == shape.receive_depth)) {
             continue;
         }
         ++sends[index];
-        receives[index] += operation.takes_receive() ? 1 : 0;
+        receives[index] += takes_receive ? 1 : 0;
         plan.push_back(operation);
     }
-    // What is last on a connection tells that all before it is done.
     std::vector<bool> later(c.connections.size());
     for (auto operation = plan.rbegin(); operation != plan.rend(); ++operation) {
-        operation->signaled |= !later[operation->connection];
+        if (!later[operation->connection]) {
+            tell_the_end(*operation, c.connections[operation->connection]->shape());
+        }
         later[operation->connection] = true;
     }
     return plan;
