@@ -55,6 +55,7 @@ struct Outbound {
     Psn fresh = 0;           // the first that never went out
     unsigned fetches = 0;    // of `sent`
     bool recovering = false; // went back since the peer last acknowledged anything
+    bool probing = false;    // went back because the peer is silent: all but a packet waits for it
     RoundTrip round_trip;
     Clock::time_point suspicion; // when what is under way is taken for lost; nobody is blamed yet
     Clock::time_point deadline;  // when the peer has failed to answer once

@@ -33,7 +33,8 @@ bool is_begun(const Outbound& out) noexcept {
 }
 
 bool has_room(const Outbound& out) noexcept {
-    return distance(out.oldest, out.next) < window && (is_begun(out) || !out.sent.full());
+    return distance(out.oldest, out.next) < (out.probing ? 1 : window) &&
+           (is_begun(out) || !out.sent.full());
 }
 
 // Another WQE may be begun, or the one that was is gone on with.
@@ -185,7 +186,8 @@ wire::Headers headers_of(const Connection& c, const SendWqe& wqe, const Piece& p
     headers.solicited = wqe.solicited && piece.last;
     headers.target_qpn = c.qp.attr.dest_qpn;
     headers.psn = c.out.next;
-    headers.ack_request = is_reliable(c) && (piece.last || c.out.next % packets_an_ack == 0);
+    headers.ack_request =
+        is_reliable(c) && (piece.last || c.out.probing || c.out.next % packets_an_ack == 0);
     headers.address = wqe.remote_address + (wqe.opcode == VRDMA_SQ_RDMA_READ ? piece.offset : 0);
     headers.rkey = wqe.rkey.value;
     headers.length = static_cast<std::uint32_t>(
@@ -375,6 +377,13 @@ void position(Connection& c, Psn psn) noexcept {
     qp.sent = 0;
 }
 
+// Whether an answer for what is before `oldest`, which was `before`, leaves open what became of the
+// rest. An answer for more than the probe tells that the probed packet was not lost, so that the
+// rest may be under way as well.
+bool asks_again(const Outbound& out, Psn before) noexcept {
+    return out.probing && distance(before, out.oldest) > 1 && out.oldest != out.fresh;
+}
+
 // The peer has answered for what is before `oldest`.
 void progressed(Connection& c) noexcept {
     c.out.recovering = false;
@@ -412,9 +421,10 @@ bool arrived_before(Connection& c, Psn psn) noexcept {
         out.oldest = psn;
     }
     if (out.oldest != before) {
+        out.probing = asks_again(out, before);
         progressed(c);
     }
-    if (distance(out.next, out.oldest) > 0) {
+    if (distance(out.next, out.oldest) > 0 || out.probing) {
         position(c, out.oldest);
     }
     return complete;
@@ -433,8 +443,17 @@ bool waits(const QueuePair& qp) noexcept {
     return qp.timer.place != Timer::unset;
 }
 
+// Nobody knows what has arrived: one packet asks. All of them at once would make a peer that is
+// merely slow slower still, as it has to answer each.
+void probe(Connection& c) noexcept {
+    go_back(c);
+    c.out.probing = true;
+}
+
+enum class Cue : std::uint8_t { told, silence };
+
 // Sends again, if there are tries left; perhaps the peer has moved.
-void try_again(Connection& c) noexcept {
+void try_again(Connection& c, Cue cue) noexcept {
     QueuePair& qp = c.qp;
     if (waits(qp)) { // for the peer's receives, or for pages: then it sends again anyway
         return position(c, c.out.oldest);
@@ -444,7 +463,7 @@ void try_again(Connection& c) noexcept {
         return;
     }
     c.port.look_again(c);
-    go_back(c);
+    cue == Cue::told ? go_back(c) : probe(c);
     arm(c);
     qp.slice.engine().scheduler().wake(qp);
 }
@@ -457,7 +476,7 @@ void hurry(Connection& c, Clock::time_point now) noexcept {
     c.port.look_again(c);
     out.suspicion = next_suspicion(c, now);
     c.port.set_timer(c);
-    go_back(c);
+    probe(c);
     c.qp.slice.engine().scheduler().wake(c.qp);
 }
 
@@ -466,7 +485,7 @@ void recover(Connection& c) noexcept {
     if (!c.out.recovering) {
         c.qp.count(VRDMA_COUNTER_IMPLIED_NAKS);
         c.out.recovering = true;
-        try_again(c);
+        try_again(c, Cue::told);
     }
 }
 
@@ -491,7 +510,7 @@ void refused(Connection& c, std::uint32_t why) noexcept {
     switch (why) {
         case VRDMA_NAK_PSN_SEQUENCE:
             c.qp.count(VRDMA_COUNTER_SEQUENCE_NAKS);
-            return try_again(c);
+            return try_again(c, Cue::told);
         case VRDMA_NAK_REMOTE_ACCESS:
             return fail_oldest(c, IBV_WC_REM_ACCESS_ERR, VRDMA_VERR_PEER_ERROR);
         case VRDMA_NAK_REMOTE_OPERATION:
@@ -573,6 +592,7 @@ void take_response(Connection& c, const wire::Packet& packet) noexcept {
         return fail_oldest(c, IBV_WC_LOC_PROT_ERR, error);
     }
     c.out.oldest = add(packet.headers.psn, 1);
+    c.out.probing = false;
     progressed(c);
     if (packet.headers.psn == sent.last && !finish_oldest(c, IBV_WC_SUCCESS, VRDMA_VERR_NONE)) {
         return;
@@ -602,6 +622,7 @@ void answered(Connection& c, const wire::Packet& packet) noexcept {
 void go_back(Connection& c) noexcept {
     c.port.engine().scheduler().withdraw(c.qp);
     c.out.round_trip.sent_again();
+    c.out.probing = false;
     position(c, c.out.oldest);
 }
 
@@ -656,7 +677,7 @@ void expire(Connection& c, Clock::time_point now) noexcept {
         return hurry(c, now);
     }
     qp.count(VRDMA_COUNTER_ACK_TIMEOUTS);
-    try_again(c);
+    try_again(c, Cue::silence);
 }
 
 } // namespace vrdma::hca::soft::roce

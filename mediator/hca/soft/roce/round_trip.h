@@ -28,7 +28,6 @@ class RoundTrip {
 
     // Everything before that one has arrived.
     void arrived_before(Psn psn, Clock::time_point now) noexcept {
-        tries_ = 0;
         if (timing_ && distance(psn_, psn) > 0) {
             timing_ = false;
             take(now - begin_);
@@ -40,8 +39,9 @@ class RoundTrip {
     // And that, because patience() was over.
     void lost_patience() noexcept { ++tries_; }
 
-    // When something is taken for lost: twice as late each time that this was of no use. Nobody
-    // knows before the peer has acknowledged anything.
+    // When something is taken for lost: twice as late each time, until an answer is timed again, as
+    // of a peer that has become slow none would ever be. Nobody knows before the peer has
+    // acknowledged anything.
     std::optional<Nanoseconds> patience(Nanoseconds least) const noexcept {
         constexpr unsigned most_tries = 10;
         if (mean_ == Nanoseconds{}) {
@@ -52,6 +52,7 @@ class RoundTrip {
 
   private:
     void take(Nanoseconds time) noexcept {
+        tries_ = 0;
         if (mean_ == Nanoseconds{}) {
             mean_ = std::max(time, Nanoseconds{1});
             deviation_ = time / 2;

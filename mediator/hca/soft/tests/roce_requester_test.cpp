@@ -242,31 +242,54 @@ TEST_F(RoceRequester, EachMessageHasItsTime) {
 
 class HastyRequester : public RoceRequester {
   protected:
-    HastyRequester() : RoceRequester{{.least_patience = std::chrono::milliseconds{1}}} {}
+    // The engine may lose its core for a while.
+    HastyRequester() : RoceRequester{{.least_patience = std::chrono::milliseconds{100}}} {}
+
+    // The peer answers a first message at once.
+    void begin() {
+        renew({.timeout = 22, .retry_cnt = 0}); // 17 s
+        post(VRDMA_SQ_SEND, 8);
+        EXPECT_EQ(psns(await()), Psns{0});
+        answer(0);
+        EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+    }
 };
 
-// Send and receive the ACK at once; send twice and answer nothing. Expect both again long before
-// the timeout, more than once, which is no retry: answers that come then find them waiting.
+// Send and receive the ACK at once; write three packets and answer nothing. Expect the first again
+// long before the timeout, more than once and alone, which is no retry; and the rest again when it
+// turns out to have been lost.
 TEST_F(HastyRequester, LosesPatienceWithAPeerThatUsedToAnswer) {
-    renew({.timeout = 22, .retry_cnt = 0}); // 17 s
-    post(VRDMA_SQ_SEND, 8);
-    EXPECT_EQ(psns(await()), Psns{0});
-    answer(0);
-    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
-    post(VRDMA_SQ_SEND, 8);
-    post(VRDMA_SQ_SEND, 8);
-    for (int times = 0; times < 3;) {
-        const Psns again = psns(await());
-        ASSERT_FALSE(again.empty());
-        for (const std::uint32_t n : again) {
-            EXPECT_TRUE(n == 1 || n == 2) << n;
-            times += n == 2 ? 1 : 0;
-        }
+    begin();
+    post(VRDMA_SQ_RDMA_WRITE, 3 * mtu);
+    EXPECT_EQ(psns(await()), (Psns{1, 2, 3}));
+    for (int times = 0; times < 3; ++times) {
+        const auto again = await();
+        EXPECT_EQ(psns(again), Psns{1});
+        EXPECT_TRUE(again.front().headers.ack_request);
     }
-    EXPECT_GE(counter(VRDMA_COUNTER_EARLY_RETRIES), 2u);
+    EXPECT_GE(counter(VRDMA_COUNTER_EARLY_RETRIES), 3u);
     EXPECT_EQ(counter(VRDMA_COUNTER_ACK_TIMEOUTS), 0u);
-    answer(2);
-    EXPECT_EQ(statuses(), (Statuses{IBV_WC_SUCCESS, IBV_WC_SUCCESS}));
+    answer(1);
+    EXPECT_EQ(psns(await()), (Psns{2, 3}));
+    answer(3);
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+}
+
+// The same of a peer that is slow: its answers to what was sent at first come when it was asked.
+// Expect it to be asked for the rest, too, by a packet each time, and nothing else again.
+TEST_F(HastyRequester, DoesNotOverwhelmASlowPeer) {
+    begin();
+    post(VRDMA_SQ_RDMA_WRITE, 30 * mtu);
+    EXPECT_EQ(await().size(), 30u);
+    EXPECT_EQ(psns(await()), Psns{1});
+    for (const std::uint32_t n : {8u, 16u, 29u}) {
+        answer(n);
+        EXPECT_EQ(psns(await()), Psns{n + 1});
+    }
+    answer(30);
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+    post(VRDMA_SQ_RDMA_WRITE, 2 * mtu);
+    EXPECT_EQ(psns(await()), (Psns{31, 32}));
 }
 
 // Read four packets; receive the first, and the third without the second; expect a request for the
