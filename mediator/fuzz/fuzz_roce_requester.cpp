@@ -32,12 +32,5 @@ void step(RoceStage& stage, fuzz::Input& input) {
 } // namespace vrdma::test
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    constexpr int max_steps = 300;
-    vrdma::fuzz::Input input{{data, size}};
-    vrdma::test::RoceStage stage;
-    for (int i = 0; i < max_steps && !input.empty(); ++i) {
-        vrdma::test::step(stage, input);
-    }
-    stage.check();
-    return 0;
+    return vrdma::test::play({data, size}, vrdma::test::step);
 }

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <span>
 
 #include "mediator/fuzz/input.h"
 #include "mediator/hca/soft/soft_hca.h"
@@ -208,5 +209,18 @@ class RoceStage {
                                 guest_.create_qp(cq_, cq_, {.type = hca::QpType::ud})};
     std::array<std::uint32_t, 3> next_{};
 };
+
+// A stage on which the input's steps are played, to its end.
+template <typename Step>
+int play(std::span<const std::uint8_t> bytes, Step&& step) {
+    constexpr int max_steps = 300;
+    fuzz::Input input{bytes};
+    RoceStage stage;
+    for (int i = 0; i < max_steps && !input.empty(); ++i) {
+        step(stage, input);
+    }
+    stage.check();
+    return 0;
+}
 
 } // namespace vrdma::test
