@@ -128,6 +128,26 @@ def test_outage_under_messages(link, connected):
     assert received() == ""
 
 
+def test_interface_made_anew(lab, connected, open_device, guest0, guest1):
+    """Removes both interfaces and makes others of their names while messages are sent; expects each once and intact, as the
+    link was away for less time than the retries last, and new queue pairs to work by interfaces of other Ethernet addresses,
+    whose packets no host's own stack answers."""
+    count = 150
+    left, right = connected(options={"process": 1, "buffer": 1 << 18, "max_send_sge": 3, "max_recv_sge": 3}, **PATIENT)
+    received = right.qp.begin("receive_messages", right.recv_cq, right.mr, 5, count, 3)
+    sent = left.qp.begin("send_messages", left.send_cq, left.mr, 5, count, 3)
+    lab.lay_anew()
+    sent()
+    assert received() == ""
+    await_ports([open_device(guest) for guest in (guest0, guest1)])
+    refused = lab.refusals()
+    for left, right in (connected(), connected()[::-1]):
+        right.receive()
+        left.send()
+        assert left.sent() == right.received() == ["SUCCESS"]
+    assert lab.refusals() == refused
+
+
 def test_long_outage(link, connected):
     """Takes the link away for longer than the retries last; expects the request to fail by that, those behind it to be
     flushed, the queue pair to be in ERR and its peer as it was; and new ones to work when the link is back."""

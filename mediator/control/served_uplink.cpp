@@ -19,6 +19,8 @@ using hca::soft::GidKey;
 using hca::soft::SoftHca;
 namespace roce = hca::soft::roce;
 
+constexpr int nowhere = 0; // no interface has that index
+
 wire::SteeredAddress steered(const GidKey& gid, const wire::Mac& mac) {
     return {.gid = gid.gid,
             .mac = mac,
@@ -29,9 +31,8 @@ wire::SteeredAddress steered(const GidKey& gid, const wire::Mac& mac) {
 } // namespace
 
 // A host that cannot steer is warned of, and served: its devices' packets come all the same.
-tl::expected<std::unique_ptr<ServedUplink>, std::string> ServedUplink::open(const Uplink& uplink,
-                                                                            SoftHca& hca,
-                                                                            EventLoop& loop) {
+tl::expected<ServedUplink::Attachment, std::string> ServedUplink::attach(const Uplink& uplink,
+                                                                         EventLoop& loop) {
     const auto link = wire::read_link(uplink.interface);
     if (!link) {
         return tl::unexpected{describe(link.error())};
@@ -46,33 +47,34 @@ tl::expected<std::unique_ptr<ServedUplink>, std::string> ServedUplink::open(cons
     if (!frames) {
         return tl::unexpected{frames.error()};
     }
-    std::unique_ptr<ServedUplink> served{new ServedUplink{
-        uplink, *link, hca, steering ? std::move(*steering) : nullptr, std::move(*neighbours)}};
-    if (const auto serves = served->serve(std::move(*frames), loop); !serves) {
+    return Attachment{*link, steering ? std::move(*steering) : nullptr, std::move(*neighbours),
+                      std::move(*frames)};
+}
+
+tl::expected<std::unique_ptr<ServedUplink>, std::string> ServedUplink::open(const Uplink& uplink,
+                                                                            SoftHca& hca,
+                                                                            EventLoop& loop) {
+    auto at = attach(uplink, loop);
+    if (!at) {
+        return tl::unexpected{at.error()};
+    }
+    std::unique_ptr<ServedUplink> served{new ServedUplink{uplink, std::move(*at), hca, loop}};
+    if (const auto serves = served->serve(); !serves) {
         return tl::unexpected{describe(serves.error())};
     }
     return served;
 }
 
-ServedUplink::ServedUplink(const Uplink& uplink, const wire::Link& link, SoftHca& hca,
-                           std::unique_ptr<wire::Steering> steering,
-                           std::unique_ptr<wire::Neighbours> neighbours)
-    : name_{uplink.name},
-      interface_{uplink.interface},
-      mac_{link.mac},
-      index_{link.index},
-      vlans_{uplink.vlans},
-      hca_{hca},
-      steering_{std::move(steering)},
-      neighbours_{std::move(neighbours)} {}
+ServedUplink::ServedUplink(const Uplink& uplink, Attachment at, SoftHca& hca, EventLoop& loop)
+    : uplink_{uplink}, hca_{hca}, loop_{loop}, at_{std::move(at)}, mac_{at_.link.mac} {}
 
-Result<> ServedUplink::serve(std::unique_ptr<wire::Uplink> frames, EventLoop& loop) {
-    if (const auto added = hca_.add_uplink(name_, std::move(frames), this); !added) {
+Result<> ServedUplink::serve() {
+    if (const auto added = hca_.add_uplink(name(), std::move(at_.frames), this); !added) {
         return added;
     }
     int unknown_fd = -1;
-    hca_.with_port(name_, [&](auto& port) { unknown_fd = port.unknown_fd(); });
-    auto watch = loop.watch(unknown_fd, [this](std::uint32_t) { find_unknown(); });
+    hca_.with_port(name(), [&](auto& port) { unknown_fd = port.unknown_fd(); });
+    auto watch = loop_.watch(unknown_fd, [this](std::uint32_t) { find_unknown(); });
     if (!watch) {
         return fail(watch.error());
     }
@@ -81,42 +83,102 @@ Result<> ServedUplink::serve(std::unique_ptr<wire::Uplink> frames, EventLoop& lo
     if (!tick_) {
         return fail_errno();
     }
-    auto ticks = loop.watch(tick_.get(), [this](std::uint32_t) { tell_refused(); });
+    auto ticks = loop_.watch(tick_.get(), [this](std::uint32_t) { tell_refused(); });
     if (!ticks) {
         return fail(ticks.error());
     }
     ticks_ = std::move(*ticks);
-    return watch_link(loop);
+    return watch_link();
 }
 
-Result<> ServedUplink::watch_link(EventLoop& loop) {
+Result<> ServedUplink::watch_link() {
     auto watch = wire::LinkWatch::create(
-        loop, interface_, [this](const Result<wire::Link>& link) { link_changed(link); });
+        loop_, uplink_.interface, [this](const Result<wire::Link>& link) { link_changed(link); });
     if (!watch) {
         return fail(watch.error());
     }
     link_ = std::move(*watch);
-    link_changed(wire::read_link(interface_)); // what it is when it is watched
+    link_changed(wire::read_link(uplink_.interface)); // what it is when it is watched
     return {};
 }
 
 // QPs stay as they are: what they send is lost, and their retries decide.
 void ServedUplink::link_changed(const Result<wire::Link>& link) {
-    const bool up = link && link->index == index_ && link->up;
+    if (!link) {
+        at_.link.index = nowhere;
+    } else if (link->index != at_.link.index) {
+        if (const auto again = attach_again(); !again) {
+            spdlog::warn("uplink {}: the new {} is of no use: {}", name(), uplink_.interface,
+                         again.error());
+        }
+    }
+    const bool up = link && link->index == at_.link.index && link->up;
     if (up != up_) {
         up_ = up;
-        spdlog::warn("uplink {}: {} is {}", name_, interface_, up ? "up" : "down");
+        spdlog::warn("uplink {}: {} is {}", name(), uplink_.interface, up ? "up" : "down");
     }
-    hca_.set_link(name_, up);
+    hca_.set_link(name(), up);
+}
+
+// The interface was made anew.
+tl::expected<void, std::string> ServedUplink::attach_again() {
+    at_.link.index = nowhere; // until all is there
+    auto again = attach(uplink_, loop_);
+    if (!again) {
+        return tl::unexpected{again.error()};
+    }
+    if (const auto renewed = hca_.renew_uplink(name(), std::move(again->frames)); !renewed) {
+        return tl::unexpected{describe(renewed.error())};
+    }
+    waiting_.clear(); // its port asks the new neighbours
+    at_ = std::move(*again);
+    steer_again();
+    spdlog::info("uplink {}: {} was made anew", name(), uplink_.interface);
+    return {};
+}
+
+// Who has the interface's MAC is found by what the host's stack tells peers, and that is the MAC of
+// an interface that came later.
+std::vector<wire::Mac> ServedUplink::known_by(const wire::Mac& mac) const {
+    return mac == mac_ && mac != at_.link.mac ? std::vector{mac, at_.link.mac} : std::vector{mac};
+}
+
+Result<> ServedUplink::steer(const GidKey& gid, const wire::Mac& mac) {
+    for (const wire::Mac& each : known_by(mac)) {
+        const auto added = at_.steering ? at_.steering->add(steered(gid, each)) : Result<>{};
+        if (!added) {
+            unsteer(gid, mac);
+            return added;
+        }
+    }
+    return {};
+}
+
+void ServedUplink::unsteer(const GidKey& gid, const wire::Mac& mac) {
+    for (const wire::Mac& each : known_by(mac)) {
+        if (at_.steering) {
+            at_.steering->remove(steered(gid, each));
+        }
+    }
+}
+
+void ServedUplink::steer_again() {
+    for (const auto& [address, times] : addresses_) {
+        const auto& [gid, type, vlan, mac] = address;
+        if (const auto added = steer({gid, type, vlan}, mac); !added) {
+            spdlog::warn("uplink {}: packets to an address of a device reach this host as well: {}",
+                         name(), describe(added.error()));
+        }
+    }
 }
 
 Result<> ServedUplink::add(const GidKey& gid, const wire::Mac& mac) {
-    if (gid.vlan != 0 && !vlans_.test(gid.vlan)) {
+    if (gid.vlan != 0 && !uplink_.vlans.test(gid.vlan)) {
         return fail(std::errc::permission_denied);
     }
     unsigned& times = addresses_[{gid.gid, gid.type, gid.vlan, mac}];
-    if (times == 0 && steering_ != nullptr) {
-        if (const auto added = steering_->add(steered(gid, mac)); !added) {
+    if (times == 0) {
+        if (const auto added = steer(gid, mac); !added) {
             addresses_.erase({gid.gid, gid.type, gid.vlan, mac});
             return added;
         }
@@ -131,14 +193,12 @@ void ServedUplink::remove(const GidKey& gid, const wire::Mac& mac) {
         return;
     }
     addresses_.erase(address);
-    if (steering_ != nullptr) {
-        steering_->remove(steered(gid, mac));
-    }
+    unsteer(gid, mac);
 }
 
 void ServedUplink::find_unknown() {
     std::vector<roce::Unknown> all;
-    hca_.with_port(name_, [&](auto& port) { all = port.take_unknown(); });
+    hca_.with_port(name(), [&](auto& port) { all = port.take_unknown(); });
     for (const auto& unknown : all) {
         find(unknown);
     }
@@ -154,9 +214,9 @@ void ServedUplink::find(const roce::Unknown& unknown) {
     if (unknown.vlan != 0) {
         return found(target, fail(std::errc::host_unreachable));
     }
-    auto question =
-        neighbours_->resolve(unknown.source, unknown.target,
-                             [this, target](const Result<wire::Mac>& mac) { found(target, mac); });
+    auto question = at_.neighbours->resolve(
+        unknown.source, unknown.target,
+        [this, target](const Result<wire::Mac>& mac) { found(target, mac); });
     if (const auto waits = waiting_.find(target); waits != waiting_.end()) {
         waits->second = std::move(question);
     }
@@ -167,7 +227,7 @@ void ServedUplink::found(const Target& target, const Result<wire::Mac>& mac) {
     if (mac) {
         return tell(target, *mac);
     }
-    spdlog::debug("uplink {}: no way to a peer: {}", name_, describe(mac.error()));
+    spdlog::debug("uplink {}: no way to a peer: {}", name(), describe(mac.error()));
     if (refused_.empty()) {
         const itimerspec in_a_second{{}, {1, 0}};
         ::timerfd_settime(tick_.get(), 0, &in_a_second, nullptr);
@@ -185,7 +245,7 @@ void ServedUplink::tell_refused() {
 
 void ServedUplink::tell(const Target& target, const std::optional<wire::Mac>& mac) {
     waiting_.erase(target);
-    hca_.with_port(name_,
+    hca_.with_port(name(),
                    [&](auto& port) { port.set_neighbour(target.first, mac, target.second); });
 }
 

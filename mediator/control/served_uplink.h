@@ -2,7 +2,8 @@
 //
 // An uplink of the soft HCA, and what the control thread does for it: packets to its devices'
 // addresses are kept from the host's stack, its port's questions for Ethernet addresses are
-// answered, and its port goes up and down with the interface.
+// answered, and its port goes up and down with the interface, also with one of that name that is
+// made anew.
 #pragma once
 
 #include <map>
@@ -30,20 +31,32 @@ class ServedUplink final : public hca::soft::AddressKeeper {
                                                                          hca::soft::SoftHca& hca,
                                                                          EventLoop& loop);
 
-    const std::string& name() const { return name_; }
+    const std::string& name() const { return uplink_.name; }
     const wire::Mac& mac() const { return mac_; } // the interface's
 
     Result<> add(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
     void remove(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
 
   private:
-    ServedUplink(const Uplink& uplink, const wire::Link& link, hca::soft::SoftHca& hca,
-                 std::unique_ptr<wire::Steering> steering,
-                 std::unique_ptr<wire::Neighbours> neighbours);
+    // What belongs to one interface, however another is called that comes after it.
+    struct Attachment {
+        wire::Link link;
+        std::unique_ptr<wire::Steering> steering; // or nullptr, if this host cannot
+        std::unique_ptr<wire::Neighbours> neighbours;
+        std::unique_ptr<wire::Uplink> frames; // until the HCA has it
+    };
+    static tl::expected<Attachment, std::string> attach(const Uplink& uplink, EventLoop& loop);
 
-    Result<> serve(std::unique_ptr<wire::Uplink> frames, EventLoop& loop);
-    Result<> watch_link(EventLoop& loop);
+    ServedUplink(const Uplink& uplink, Attachment at, hca::soft::SoftHca& hca, EventLoop& loop);
+
+    Result<> serve();
+    Result<> watch_link();
     void link_changed(const Result<wire::Link>& link);
+    tl::expected<void, std::string> attach_again();
+    Result<> steer(const hca::soft::GidKey& gid, const wire::Mac& mac);
+    void unsteer(const hca::soft::GidKey& gid, const wire::Mac& mac);
+    void steer_again();
+    std::vector<wire::Mac> known_by(const wire::Mac& mac) const;
     void find_unknown();
     void find(const hca::soft::roce::Unknown& unknown);
     // Who is looked for, and in which VLAN.
@@ -55,15 +68,12 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     // An address of a device, which may have it from several functions and table entries.
     using Address = std::tuple<hca::Gid, std::uint8_t, std::uint16_t, wire::Mac>;
 
-    const std::string name_;
-    const std::string interface_;
-    const wire::Mac mac_;
-    const int index_;   // the interface's; another of the same name is none of the uplink's
-    const Vlans vlans_; // that guests may have addresses in
+    const Uplink uplink_;
     hca::soft::SoftHca& hca_;
-    const std::unique_ptr<wire::Steering> steering_; // or nullptr, if this host cannot
-    const std::unique_ptr<wire::Neighbours> neighbours_;
-    std::map<Address, unsigned> addresses_;                // how often each was added
+    EventLoop& loop_;
+    Attachment at_;
+    const wire::Mac mac_;                   // the first interface's, which devices may have by now
+    std::map<Address, unsigned> addresses_; // how often each was added
     std::map<Target, wire::Neighbours::Question> waiting_; // for answers
     std::vector<Target> refused_; // whose port hears of it at the next tick
     UniqueFd tick_;

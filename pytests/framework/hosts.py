@@ -28,6 +28,7 @@ class Network:
     def __init__(self, addresses: dict[str, dict[int, str]]) -> None:
         self._addresses = addresses
         self.namespaces = {name: f"vrdma-{os.getpid()}-{name}" for name in addresses}
+        self._index = 10
 
     def up(self) -> None:
         for left in NAMESPACES.glob("vrdma-*"):  # by a run that was cut off
@@ -35,11 +36,25 @@ class Network:
                 ip(f"netns del {left.name}")
         here, there = self.namespaces.values()
         ip(*(f"netns add {namespace}" for namespace in (here, there)))
+        for namespace in (here, there):  # each packet that a host's stack should not have got shows
+            subprocess.run(["ip", "netns", "exec", namespace, "tee", "/proc/sys/net/ipv4/icmp_ratelimit",
+                            "/proc/sys/net/ipv6/icmp/ratelimit"], input="0", text=True, stdout=subprocess.DEVNULL, check=True)
+        self._lay()
+
+    def _lay(self) -> None:
+        here, there = self.namespaces.values()
         # The kernel tells of a carrier at once where the indices differ, else within a second.
-        ip(f"link add lan index 10 netns {here} type veth peer name lan index 11 netns {there}")
+        ip(f"link add lan index {self._index} netns {here} type veth peer name lan index {self._index + 1} netns {there}")
         for name in self.namespaces:
             self._set_up(name)
         self._await_link()
+
+    def lay_anew(self) -> None:
+        """Other interfaces of the same names, and with the same addresses, in the place of both."""
+        name, *_ = self.namespaces
+        self.ip(name, "link del lan")
+        self._index += 2  # so long as none of them is taken
+        self._lay()
 
     def ip(self, name: str, commands: str) -> None:
         subprocess.run(["ip", "-netns", self.namespaces[name], "-batch", "-"], check=True, text=True, input=commands)
@@ -85,6 +100,7 @@ class Hosts(Native):
         self._network = Network(self.addresses)
         self.ip = self._network.ip
         self.restore = self._network.restore
+        self.lay_anew = self._network.lay_anew
 
     def up(self) -> None:
         self._network.up()

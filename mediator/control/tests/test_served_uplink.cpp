@@ -4,6 +4,7 @@
 #include "mediator/control/served_uplink.h"
 #include "mediator/tests/guest/guest.h"
 #include "mediator/wire/uplink/tests/network.h"
+#include "mediator/wire/uplink/transport.h"
 
 namespace vrdma::control {
 namespace {
@@ -107,16 +108,42 @@ TEST_F(ServedUplinkTest, NobodyIsFoundInAGuestsVlan) {
     EXPECT_EQ(test::state_of(guest, qp), IBV_QPS_ERR);
 }
 
-// Whose name another interface takes; expect the port to stay down.
-TEST_F(ServedUplinkTest, AnotherInterfaceIsNotItsOwn) {
+// The interface goes, and another comes that has its name and leads elsewhere; expect the port to
+// go and come, and what a QP sends to leave by the new one.
+TEST_F(ServedUplinkTest, TakesAnInterfaceThatIsMadeAnew) {
     ip("link del near");
     await(false);
+    ip("link add near mtu 9000 type veth peer name another mtu 9000");
+    ip("link set another up");
+    ip("link set near up");
+    await(true);
+    const auto other = wire::open_uplink("another", wire::Transport::af_packet, nullptr).value();
+    ip("route add 10.0.0.0/24 dev near");
+    ip("neighbour add 10.0.0.2 lladdr 02:00:00:00:00:02 dev near");
+    test::GuestCq cq = guest.create_cq();
+    test::GuestQp qp = guest.create_qp(cq, cq);
+    test::connect(guest, qp, test::ipv4_gid(2), Qpn{1});
+    qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+    for (int i = 0; i < 1000 && other->receive().empty(); ++i) {
+        hca->poll();
+        serve();
+    }
+    EXPECT_FALSE(other->receive().empty());
+}
+
+// The new one has no use for an uplink; expect the port to stay down, until one comes that has.
+TEST_F(ServedUplinkTest, WaitsForAnInterfaceOfItsKind) {
+    ip("link del near");
+    await(false);
+    ip("tuntap add near mode tun"); // no Ethernet
+    ip("link set near up");
+    serve();
+    EXPECT_FALSE(guest.slice().port_up());
+    ip("link del near");
     ip("link add near type veth peer name another");
     ip("link set another up");
     ip("link set near up");
-    wait_until_up("near");
-    serve();
-    EXPECT_FALSE(guest.slice().port_up());
+    await(true);
 }
 
 } // namespace

@@ -59,6 +59,17 @@ Result<> Pollers::add_uplink(std::string name, std::unique_ptr<wire::Uplink> upl
     return {};
 }
 
+Result<> Pollers::renew_uplink(const std::string& name, std::unique_ptr<wire::Uplink> uplink) {
+    Uplink& served = *find(name);
+    auto watch = served.poller->watch(uplink->fd());
+    if (!watch) {
+        return fail(watch.error());
+    }
+    served.poller->run([&](Engine& engine) { engine.find_port(name)->renew(uplink); });
+    served.watch = std::move(*watch);
+    return {};
+}
+
 Pollers::Uplink* Pollers::find(const std::string& uplink) noexcept {
     const auto found = std::ranges::find(uplinks_, uplink, &Uplink::name);
     return found != uplinks_.end() ? &*found : nullptr;

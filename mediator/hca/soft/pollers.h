@@ -23,6 +23,8 @@ class Pollers {
     // A way to the network, for the slices that are bound to it; the quietest poller serves it.
     Result<> add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink,
                         AddressKeeper* keeper);
+    // Of one that there is.
+    Result<> renew_uplink(const std::string& name, std::unique_ptr<wire::Uplink> uplink);
     // Who serves it; nullptr: there is no such uplink.
     Poller* find_uplink(const std::string& name) noexcept;
     // Who is to know of its slices' addresses, or nullptr.

@@ -18,6 +18,10 @@ Result<> SoftHca::add_uplink(std::string name, std::unique_ptr<wire::Uplink> upl
     return pollers_->add_uplink(std::move(name), std::move(uplink), keeper);
 }
 
+Result<> SoftHca::renew_uplink(const std::string& name, std::unique_ptr<wire::Uplink> uplink) {
+    return pollers_->renew_uplink(name, std::move(uplink));
+}
+
 void SoftHca::set_link(const std::string& uplink, bool up) {
     pollers_->find_uplink(uplink)->run([&](Engine& engine) { engine.set_link(uplink, up); });
 }

@@ -18,6 +18,8 @@ class SoftHca : public Hca {
     // Who keeps its addresses, if anybody does, outlives those slices.
     Result<> add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink,
                         AddressKeeper* keeper = nullptr);
+    // The same uplink by another interface. What is under way by the old one is lost.
+    Result<> renew_uplink(const std::string& name, std::unique_ptr<wire::Uplink> uplink);
     // The uplink's port, on the thread that serves it; for one that there is.
     template <typename Call>
     void with_port(const std::string& uplink, Call&& call) {

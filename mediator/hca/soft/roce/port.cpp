@@ -81,6 +81,13 @@ void Port::set_link(bool up) noexcept {
     max_mtu_ = largest_mtu(uplink_->frame_size());
 }
 
+void Port::renew(std::unique_ptr<wire::Uplink>& uplink) {
+    uplink_.swap(uplink);
+    unflushed_ = false;
+    neighbours_.clear();
+    neighbours_changed();
+}
+
 std::span<std::byte> Port::room_for(const wire::Mac& target) const noexcept {
     return target == Turnaround::address ? turnaround_.prepare() : uplink_->prepare(target);
 }
@@ -197,6 +204,10 @@ void Port::set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, st
     } else {
         neighbours_.erase(key);
     }
+    neighbours_changed();
+}
+
+void Port::neighbours_changed() noexcept {
     engine_.fabric().changed(); // paths hold what was known
     while (Connection* c = awaits_target_.pop_front()) {
         engine_.scheduler().wake(c->qp);

@@ -45,6 +45,9 @@ class Port {
 
     Engine& engine() const noexcept { return engine_; }
     int fd() const noexcept { return uplink_->fd(); }
+    // Takes another uplink in the place of its own, and gives that back. Who is where, is asked
+    // anew.
+    void renew(std::unique_ptr<wire::Uplink>& uplink);
     // The largest enum ibv_mtu, in bytes, whose packets fit.
     std::uint32_t max_mtu() const noexcept { return max_mtu_; }
     // Whether the uplink has a carrier. What is sent without is lost, and sent again as whatever
@@ -118,9 +121,10 @@ class Port {
     SliceCore* find_slice(const wire::Packet& packet) const noexcept;
     bool has_target(const wire::Path& path) const noexcept;
     void ask_for(const wire::Path& path) noexcept;
+    void neighbours_changed() noexcept;
 
     Engine& engine_;
-    const std::unique_ptr<wire::Uplink> uplink_;
+    std::unique_ptr<wire::Uplink> uplink_;
     Turnaround turnaround_;
     // The control thread, which alone has them changed, reads them too.
     std::uint32_t max_mtu_;
