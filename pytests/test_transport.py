@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Ways to the network that are not chosen by themselves here: AF_XDP on both hosts, and on one."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -72,3 +73,16 @@ def test_data(endpoint, guests):
     for sent in sending:
         sent()
     assert [received() for received in receiving] == ["", ""]
+
+
+def test_interface_made_anew(pair, guests):
+    """Makes both interfaces anew; expects AF_XDP where it was before, and messages to arrive."""
+    hosts = guests[0].lab
+    ways = [hosts.xdp(name) for name in hosts.addresses]
+    hosts.lay_anew()
+    deadline = time.monotonic() + TIMEOUT_S
+    while [hosts.xdp(name) for name in hosts.addresses] != ways:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    for result in pair("ibv_rc_pingpong -c -n 100", *guests):
+        assert_done(result.stdout, 100)
