@@ -44,7 +44,6 @@ class Port {
     ~Port() = default;
 
     Engine& engine() const noexcept { return engine_; }
-    int fd() const noexcept { return uplink_->fd(); }
     // Takes another uplink in the place of its own, and gives that back. Who is where, is asked
     // anew.
     void renew(std::unique_ptr<wire::Uplink>& uplink);
