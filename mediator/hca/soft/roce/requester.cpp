@@ -420,11 +420,12 @@ bool arrived_before(Connection& c, Psn psn) noexcept {
     if (distance(out.oldest, psn) > 0) {
         out.oldest = psn;
     }
-    if (out.oldest != before) {
-        out.probing = asks_again(out, before);
-        progressed(c);
+    if (out.oldest == before) {
+        return complete;
     }
-    if (distance(out.next, out.oldest) > 0 || out.probing) {
+    out.probing = asks_again(out, before);
+    progressed(c);
+    if (out.probing || distance(out.next, out.oldest) > 0) {
         position(c, out.oldest);
     }
     return complete;

@@ -292,6 +292,26 @@ TEST_F(HastyRequester, DoesNotOverwhelmASlowPeer) {
     EXPECT_EQ(psns(await()), (Psns{31, 32}));
 }
 
+// Read three packets from a peer that is slow; expect one request more, and no other while the
+// responses come.
+TEST_F(HastyRequester, AsksASlowPeerForAReadOnce) {
+    begin();
+    const auto data = Buffer::pattern(7, std::size_t{3} * mtu);
+    post(VRDMA_SQ_RDMA_READ, 3 * mtu);
+    EXPECT_EQ(psns(await()), Psns{1});
+    EXPECT_EQ(psns(await()), Psns{1});
+    constexpr std::uint8_t operations[] = {VRDMA_ROCE_READ_RESPONSE_FIRST,
+                                           VRDMA_ROCE_READ_RESPONSE_MIDDLE,
+                                           VRDMA_ROCE_READ_RESPONSE_LAST};
+    for (std::uint32_t n = 0; n < 3; ++n) {
+        const auto from = data.begin() + std::ptrdiff_t{n} * mtu;
+        respond(operations[n], n + 1, Payload{from, from + mtu});
+        expect_silence();
+    }
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+    EXPECT_EQ(mr_.buffer.read(0, data.size()), data);
+}
+
 // Read four packets; receive the first, and the third without the second; expect a request for the
 // rest only, and the bytes in place when it has come.
 TEST_F(RoceRequester, AsksForTheRestOfARead) {
