@@ -6,6 +6,8 @@ only; one that stays away longer costs the queue pair.
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -113,32 +115,34 @@ def test_outage_within_a_message(link, connected):
     assert right.mr.checksum() == sent
 
 
-def test_outage_under_messages(link, connected):
-    """Takes the link away and gives it back, twice, while messages of all sizes are sent; expects each once and intact."""
+@contextmanager
+def messages(connected) -> Iterator[None]:
+    """Sends messages of all sizes meanwhile; expects each once and intact."""
     count = 150
     # In processes that nothing else is asked of meanwhile.
     left, right = connected(options={"process": 1, "buffer": 1 << 18, "max_send_sge": 3, "max_recv_sge": 3}, **PATIENT)
     received = right.qp.begin("receive_messages", right.recv_cq, right.mr, 5, count, 3)
     sent = left.qp.begin("send_messages", left.send_cq, left.mr, 5, count, 3)
-    for _ in range(2):
-        link(False)
-        time.sleep(OUTAGE_S)
-        link(True)
+    yield
     sent()
     assert received() == ""
+
+
+def test_outage_under_messages(link, connected):
+    """Takes the link away and gives it back, twice, while messages of all sizes are sent; expects each once and intact."""
+    with messages(connected):
+        for _ in range(2):
+            link(False)
+            time.sleep(OUTAGE_S)
+            link(True)
 
 
 def test_interface_made_anew(lab, connected, open_device, guest0, guest1):
     """Removes both interfaces and makes others of their names while messages are sent; expects each once and intact, as the
     link was away for less time than the retries last, and new queue pairs to work by interfaces of other Ethernet addresses,
     whose packets no host's own stack answers."""
-    count = 150
-    left, right = connected(options={"process": 1, "buffer": 1 << 18, "max_send_sge": 3, "max_recv_sge": 3}, **PATIENT)
-    received = right.qp.begin("receive_messages", right.recv_cq, right.mr, 5, count, 3)
-    sent = left.qp.begin("send_messages", left.send_cq, left.mr, 5, count, 3)
-    lab.lay_anew()
-    sent()
-    assert received() == ""
+    with messages(connected):
+        lab.lay_anew()
     await_ports([open_device(guest) for guest in (guest0, guest1)])
     refused = lab.refusals()
     for left, right in (connected(), connected()[::-1]):

@@ -144,9 +144,11 @@ std::vector<wire::Mac> ServedUplink::known_by(const wire::Mac& mac) const {
 }
 
 Result<> ServedUplink::steer(const GidKey& gid, const wire::Mac& mac) {
+    if (at_.steering == nullptr) {
+        return {};
+    }
     for (const wire::Mac& each : known_by(mac)) {
-        const auto added = at_.steering ? at_.steering->add(steered(gid, each)) : Result<>{};
-        if (!added) {
+        if (const auto added = at_.steering->add(steered(gid, each)); !added) {
             unsteer(gid, mac);
             return added;
         }
@@ -155,10 +157,11 @@ Result<> ServedUplink::steer(const GidKey& gid, const wire::Mac& mac) {
 }
 
 void ServedUplink::unsteer(const GidKey& gid, const wire::Mac& mac) {
+    if (at_.steering == nullptr) {
+        return;
+    }
     for (const wire::Mac& each : known_by(mac)) {
-        if (at_.steering) {
-            at_.steering->remove(steered(gid, each));
-        }
+        at_.steering->remove(steered(gid, each));
     }
 }
 

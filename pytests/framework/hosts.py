@@ -53,7 +53,7 @@ class Network:
         """Other interfaces of the same names, and with the same addresses, in the place of both."""
         name, *_ = self.namespaces
         self.ip(name, "link del lan")
-        self._index += 2  # so long as none of them is taken
+        self._index += 2  # by which the kernel tells interfaces of one name apart
         self._lay()
 
     def ip(self, name: str, commands: str) -> None:

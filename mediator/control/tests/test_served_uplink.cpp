@@ -27,6 +27,13 @@ class ServedUplinkTest : public wire::TwoHosts {
         return hca::soft::SoftHca::create(config).value();
     }
 
+    // An interface of the near one's name, at the end of another cable.
+    static void make_near_anew() {
+        ip("link add near mtu 9000 type veth peer name another mtu 9000");
+        ip("link set another up");
+        ip("link set near up");
+    }
+
     // Events that are there, or come soon.
     void serve() {
         std::this_thread::sleep_for(std::chrono::milliseconds{10});
@@ -113,9 +120,7 @@ TEST_F(ServedUplinkTest, NobodyIsFoundInAGuestsVlan) {
 TEST_F(ServedUplinkTest, TakesAnInterfaceThatIsMadeAnew) {
     ip("link del near");
     await(false);
-    ip("link add near mtu 9000 type veth peer name another mtu 9000");
-    ip("link set another up");
-    ip("link set near up");
+    make_near_anew();
     await(true);
     const auto other = wire::open_uplink("another", wire::Transport::af_packet, nullptr).value();
     ip("route add 10.0.0.0/24 dev near");
@@ -140,9 +145,7 @@ TEST_F(ServedUplinkTest, WaitsForAnInterfaceOfItsKind) {
     serve();
     EXPECT_FALSE(guest.slice().port_up());
     ip("link del near");
-    ip("link add near type veth peer name another");
-    ip("link set another up");
-    ip("link set near up");
+    make_near_anew();
     await(true);
 }
 
