@@ -137,12 +137,12 @@ def test_entries_that_make_no_sense(hosts, names, talk):
 
 @pytest.mark.parametrize("name", ["0-stranger", "stranger"])
 def test_a_stranger(hosts, names, talk, name):
-    """Registers a host that has another key, and connects or is connected to by its name; expects who connects to refuse the
+    """Registers a host that has a certificate of another authority, and connects or is connected to by its name; expects who connects to refuse the
     other, and the hosts to talk on."""
     hosts.start_stranger(name, names[1])
     connects, connected_to = (name, names[0]) if name < names[0] else (names[0], name)
     until(lambda: f"{connected_to} at 10.98.1." in hosts.log(connects), "it is refused")
-    assert "is refused: it has another key" in hosts.log(connects)
+    assert "is refused: it has a certificate that is not good" in hosts.log(connects)
     talk()
     for host in (name, *names):
         assert f"connected with {name if host in names else ''}" not in hosts.log(host)

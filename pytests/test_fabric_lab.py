@@ -4,14 +4,16 @@ libfabric's tcp provider, and what becomes of messages when their connection bre
 """
 
 import ipaddress
-import os
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
 
+from framework.authority import Authority, Credentials
 from framework.connections import address
 from framework.fabric import CONNECTIONS, fabric_config
 from framework.lab import TIMEOUT_S, Guest, Machine, kept
@@ -34,7 +36,7 @@ from test_performance import CONFIGURATION
 pytestmark = pytest.mark.lab_hosts
 
 DEVICE = "vrdma0"
-KEY_FILE, KEY = Path("/run/vrdma-fabric.key"), os.urandom(32).hex()
+CREDENTIALS = Credentials(*(Path(f"/run/vrdma-fabric.{kind}") for kind in ("crt", "key", "ca")))
 ESTABLISHED = f"state established '{CONNECTIONS}'"
 BINDING = '[types.medium]\nuplink = "wan"\n'
 COUNT, PIECES, SEED = 60, 3, 11
@@ -48,13 +50,21 @@ def gids_of(guest: Guest) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
 
 
 def configure(host: Machine, guest: Guest, config: str) -> None:
-    host.script(f"umask 077; echo {KEY} >{KEY_FILE}; cat >{CONFIGURATION} <<'END'\n{config}END\nsystemctl restart vrdmad", TIMEOUT_S)
+    host.script(f"cat >{CONFIGURATION} <<'END'\n{config}END\nsystemctl restart vrdmad", TIMEOUT_S)
     guest.await_device(DEVICE)
+
+
+def certify(host: Machine, authority: Authority) -> None:
+    """By its address, which is its name."""
+    issued = authority.issue(address(host, 4))
+    for here, there in zip(astuple(issued), astuple(CREDENTIALS), strict=True):
+        host.copy(here, str(there))
+    host.script(f"chmod 600 {CREDENTIALS.key}")
 
 
 def by_fabric(host: Machine, peer_host: Machine, peer_guest: Guest) -> Callable[[Guest], None]:
     """Binds the device of the host's guest to the fabric."""
-    config = fabric_config(address(host, 4), address(peer_host, 4), KEY_FILE, gids_of(peer_guest)) + BINDING
+    config = fabric_config(address(host, 4), address(peer_host, 4), CREDENTIALS, gids_of(peer_guest)) + BINDING
     return lambda guest: configure(host, guest, config)
 
 
@@ -64,6 +74,9 @@ def peer(hosts, guest0, guest1):  # noqa: F811
     sides = list(zip(hosts, (guest0, guest1), strict=True))
     before = [host.read(CONFIGURATION) for host in hosts]
     with ExitStack() as stack:
+        authority = Authority(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+        for host in hosts:
+            certify(host, authority)
         for (host, guest), other in zip(sides, reversed(sides), strict=True):
             stack.enter_context(kept(by_fabric(host, *other), guest))
         hosts[0].script(f"until ss -tnH {ESTABLISHED} | grep -q .; do sleep 0.05; done", TIMEOUT_S)

@@ -111,4 +111,4 @@ def test_identity_of_a_device_in_use(host, guest0):
 
 def test_module(host):
     """Runs the module's own test, which is mediator and VM at once; expects every case of it to pass."""
-    host.run("/usr/lib/vrdma/tests/vfio_mdev_test", timeout=120)
+    host.run("/usr/lib/vrdma/tests/vfio_mdev_test", timeout=240)

@@ -30,6 +30,7 @@ MAKE_DEVICE = """
 echo {mdev.uuid} >{type}/create
 cat /sys/class/net/eth1.{vlan}/address >{mdev.path}/mac
 echo eth1.{vlan} >{mdev.path}/uplink
+echo 10.{vlan}.0.{number} >{mdev.path}/addresses
 """
 
 
@@ -84,7 +85,7 @@ class Rig:
             self.mediators.append(start_mediator(host, VLANS))
             for vlan in VLANS:
                 side = self.sides[vlan][number - 1]
-                host.script(MAKE_DEVICE.format(mdev=side.mdev, type=TYPE, vlan=vlan))
+                host.script(MAKE_DEVICE.format(mdev=side.mdev, type=TYPE, vlan=vlan, number=number))
 
     def down(self) -> None:
         for side in (side for pair in self.sides.values() for side in pair):

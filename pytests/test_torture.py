@@ -12,6 +12,7 @@ from framework.process import Process
 
 # Of a failure only: without one a run ends soon after its time is up.
 TIMEOUT_S = 300.0
+HOSTILE_S = 4
 
 
 @pytest.fixture
@@ -41,6 +42,21 @@ def test_random_verbs(torture, guest0, guest1, native, measured, pytestconfig):
         assert waiting.wait(TIMEOUT_S).status == 0
         assert "nothing wrong" in result.stdout
         measured.append(f"vrdma-torture: {result.stdout.splitlines()[-1]}")
+
+
+@pytest.mark.native  # in a guest there is no socket, nor time for what takes thousands of objects
+@pytest.mark.parametrize("name", ["write_flood", "hole_punching", "doorbell_storm", "garbage_requests", "garbage_commands"])
+def test_beside_a_hostile_neighbour(torture, lab, guest0, guest1, device, measured, name):
+    """Plays between two processes of one device, while a process of the other does its worst; expects every message to be
+    right, and the neighbour to have been at it."""
+    neighbour = guest1.start(f"{BUILD}/torture/vrdma-torture --hostile={name} --device {device} --seconds {HOSTILE_S}"
+                             f" --gid-index {guest1.gid(device).index} --socket {lab.socket(guest1.name)}")  # fmt: skip
+    server, client = torture(guest0, guest0, f"--seconds {HOSTILE_S}")
+    result = client.wait(HOSTILE_S + TIMEOUT_S)
+    assert server.wait(TIMEOUT_S).status == 0
+    assert "nothing wrong" in result.stdout
+    assert f"{name} is at work" in neighbour.wait(HOSTILE_S + TIMEOUT_S).stdout
+    measured.append(f"vrdma-torture beside {name}: {result.stdout.splitlines()[-1]}")
 
 
 @pytest.mark.native  # what the program says of itself is the same in guests

@@ -17,6 +17,7 @@
 #include <random>
 
 #include "torture/conversation.h"
+#include "torture/hostile/run.h"
 #include "torture/round.h"
 
 namespace vrdma::torture {
@@ -24,6 +25,7 @@ namespace {
 
 constexpr auto usage = R"(usage: vrdma-torture [OPTION...]          the server
        vrdma-torture [OPTION...] SERVER   the client, whose seed, rounds and sizes are played
+       vrdma-torture --hostile[=NEIGHBOUR] [OPTION...]
 
   --device NAME        vrdma0
   --gid-index N        1
@@ -33,6 +35,11 @@ constexpr auto usage = R"(usage: vrdma-torture [OPTION...]          the server
   --round N            play that round only
   --conversations N    threads on each side, 3
   --steps N            of each conversation in a round, 150
+  --hostile[=NEIGHBOUR] no side of a conversation, but a neighbour that does its worst to others:
+                       the one of that name, or one after another at random
+  --socket PATH        of the device, for neighbours that go past its driver
+  --network ADDRESS    of a device on an uplink (IPv4), for those that send it packets
+  --list               names of neighbours
 )";
 
 struct Options {
@@ -44,7 +51,10 @@ struct Options {
     std::optional<std::uint32_t> only_round;
     std::uint32_t conversations = 3;
     std::uint32_t steps = 150;
-    std::string server; // empty: this is it
+    std::string server;                   // empty: this is it
+    std::optional<std::string> neighbour; // with an empty name: any
+    std::string socket;
+    std::string network;
 };
 
 constexpr int round_limit_ms = 10 * 60 * 1000;
@@ -80,6 +90,18 @@ void parse_option(int option, const char* value, Options& options) {
         case 'n':
             options.steps = number(value);
             break;
+        case 'H':
+            options.neighbour = value == nullptr ? "" : value;
+            break;
+        case 'S':
+            options.socket = value;
+            break;
+        case 'N':
+            options.network = value;
+            break;
+        case 'l':
+            hostile::list_neighbours();
+            std::exit(EXIT_SUCCESS);
         default:
             static_cast<void>(std::fputs(usage, option == 'h' ? stdout : stderr));
             std::exit(option == 'h' ? EXIT_SUCCESS : 2);
@@ -95,6 +117,10 @@ Options parse(int argc, char** argv) {
                                        {"round", required_argument, nullptr, 'r'},
                                        {"conversations", required_argument, nullptr, 'c'},
                                        {"steps", required_argument, nullptr, 'n'},
+                                       {"hostile", optional_argument, nullptr, 'H'},
+                                       {"socket", required_argument, nullptr, 'S'},
+                                       {"network", required_argument, nullptr, 'N'},
+                                       {"list", no_argument, nullptr, 'l'},
                                        {"help", no_argument, nullptr, 'h'},
                                        {}};
     Options options;
@@ -182,11 +208,25 @@ int demand(const Options& options) {
     return EXIT_SUCCESS;
 }
 
+int be_neighbour(const Options& options) {
+    std::printf("seed %llu\n", static_cast<unsigned long long>(options.seed));
+    static_cast<void>(std::fflush(stdout)); // before processes have it that never print
+    const bool worked = hostile::be_hostile(
+        {options.device, options.gid_index, options.socket, options.network, options.seed},
+        *options.neighbour, options.duration);
+    return worked ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int play_part(const Options& options) {
+    if (options.neighbour) {
+        return be_neighbour(options);
+    }
+    return options.server.empty() ? serve(options) : demand(options);
+}
+
 } // namespace
 } // namespace vrdma::torture
 
 int main(int argc, char** argv) {
-    const vrdma::torture::Options options = vrdma::torture::parse(argc, argv);
-    return options.server.empty() ? vrdma::torture::serve(options)
-                                  : vrdma::torture::demand(options);
+    return vrdma::torture::play_part(vrdma::torture::parse(argc, argv));
 }

@@ -49,7 +49,7 @@ static int device_init(struct vfio_device *vdev)
 	if (ret)
 		return ret;
 	dev->shadow = vmalloc_user(PAGE_SIZE);
-	dev->doorbells = vmalloc_user(vrdma_doorbells_size(dev));
+	dev->doorbells = vrdma_doorbells_alloc(dev);
 	if (!dev->shadow || !dev->doorbells) {
 		vfree(dev->doorbells);
 		vfree(dev->shadow);
@@ -75,9 +75,15 @@ static void device_release(struct vfio_device *vdev)
 static int device_open(struct vfio_device *vdev)
 {
 	struct vrdma_device *dev = vrdma_device_of(vdev);
+	int ret;
 
+	ret = vrdma_doorbells_renew(dev);
+	if (ret)
+		return ret;
+	ret = vrdma_pins_open(dev);
+	if (ret)
+		return ret;
 	vrdma_config_reset(dev);
-	memset(dev->doorbells, 0, vrdma_doorbells_size(dev));
 	vrdma_reset_open(dev, true);
 	return 0;
 }
@@ -88,6 +94,7 @@ static void device_close(struct vfio_device *vdev)
 
 	vrdma_irqs_close(dev);
 	vrdma_reset_open(dev, false);
+	vrdma_pins_close(dev);
 }
 
 static long get_info(struct vfio_device_info __user *arg)

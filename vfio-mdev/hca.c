@@ -2,6 +2,7 @@
 /*
  * /dev/vrdma_mdev: a mediator registers an HCA, hears of its devices, and opens them.
  */
+#include <linux/fdtable.h>
 #include <linux/fs.h>
 #include <linux/log2.h>
 #include <linux/miscdevice.h>
@@ -153,7 +154,11 @@ static long open_device(struct vrdma_hca *hca, struct vrdma_mdev_open_device __u
 	vrdma_device_put(dev);
 	if (open.fd < 0)
 		return open.fd;
-	return copy_to_user(arg, &open, sizeof(open)) ? -EFAULT : 0;
+	if (copy_to_user(arg, &open, sizeof(open))) {
+		close_fd(open.fd);
+		return -EFAULT;
+	}
+	return 0;
 }
 
 static long hca_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
@@ -171,6 +176,7 @@ static long hca_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	}
 }
 
+/* An event stays until take_event(). */
 static bool next_event(struct vrdma_hca *hca, struct vrdma_mdev_event *event)
 {
 	unsigned long id = 0;
@@ -178,38 +184,53 @@ static bool next_event(struct vrdma_hca *hca, struct vrdma_mdev_event *event)
 
 	mutex_lock(&hca->lock);
 	entry = xa_find(&hca->devices, &id, ULONG_MAX, VRDMA_EVENT_PENDING);
-	if (entry) {
-		event->device = id;
-		if (entry == VRDMA_REMOVED) {
-			event->type = VRDMA_MDEV_DEVICE_REMOVED;
-			xa_erase(&hca->devices, id);
-		} else {
-			event->type = VRDMA_MDEV_DEVICE_ADDED;
-			xa_clear_mark(&hca->devices, id, VRDMA_EVENT_PENDING);
-		}
-	}
+	event->device = id;
+	event->type = entry == VRDMA_REMOVED ? VRDMA_MDEV_DEVICE_REMOVED : VRDMA_MDEV_DEVICE_ADDED;
 	mutex_unlock(&hca->lock);
 	return entry;
 }
 
-static ssize_t hca_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
+/* The mediator has it. A device that was removed since then has another, which is still to come. */
+static void take_event(struct vrdma_hca *hca, const struct vrdma_mdev_event *event)
 {
-	struct vrdma_hca *hca = READ_ONCE(file->private_data);
+	mutex_lock(&hca->lock);
+	if (event->type == VRDMA_MDEV_DEVICE_REMOVED)
+		xa_erase(&hca->devices, event->device);
+	else if (xa_load(&hca->devices, event->device) != VRDMA_REMOVED)
+		xa_clear_mark(&hca->devices, event->device, VRDMA_EVENT_PENDING);
+	mutex_unlock(&hca->lock);
+}
+
+/* An event that cannot be copied is not lost. */
+static ssize_t read_events(struct vrdma_hca *hca, char __user *buf, size_t count)
+{
 	struct vrdma_mdev_event event;
 	size_t done;
-
-	if (!hca)
-		return -ENODEV;
-	if (count < sizeof(event))
-		return -EINVAL;
 
 	for (done = 0; count - done >= sizeof(event); done += sizeof(event)) {
 		if (!next_event(hca, &event))
 			break;
 		if (copy_to_user(buf + done, &event, sizeof(event)))
-			return -EFAULT;
+			return done ? done : -EFAULT;
+		take_event(hca, &event);
 	}
 	return done ? done : -EAGAIN;
+}
+
+static ssize_t hca_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
+{
+	struct vrdma_hca *hca = READ_ONCE(file->private_data);
+	ssize_t ret;
+
+	if (!hca)
+		return -ENODEV;
+	if (count < sizeof(struct vrdma_mdev_event))
+		return -EINVAL;
+	if (mutex_lock_killable(&hca->read_lock))
+		return -EINTR;
+	ret = read_events(hca, buf, count);
+	mutex_unlock(&hca->read_lock);
+	return ret;
 }
 
 static __poll_t hca_poll(struct file *file, poll_table *wait)
@@ -237,10 +258,12 @@ static int hca_close(struct inode *inode, struct file *file)
 	return 0;
 }
 
-/* A new device, for the mediator to open. Where that died meanwhile, the device is born FATAL. */
+/*
+ * A new device, for the mediator to open. Where that died meanwhile, the device is born FATAL,
+ * before a next mediator can open it.
+ */
 int vrdma_hca_publish(struct vrdma_hca *hca, struct vrdma_device *dev)
 {
-	bool serving;
 	int ret;
 
 	mutex_lock(&hca->lock);
@@ -248,13 +271,12 @@ int vrdma_hca_publish(struct vrdma_hca *hca, struct vrdma_device *dev)
 			      GFP_KERNEL);
 	if (ret >= 0)
 		xa_set_mark(&hca->devices, dev->id, VRDMA_EVENT_PENDING);
-	serving = hca->serving;
+	if (ret >= 0 && !hca->serving)
+		vrdma_abandon(dev);
 	mutex_unlock(&hca->lock);
 	if (ret < 0)
 		return ret;
 
-	if (!serving)
-		vrdma_abandon(dev);
 	wake_up_interruptible(&hca->wait);
 	return 0;
 }
@@ -307,6 +329,7 @@ static void __exit vrdma_mdev_exit(void)
 {
 	misc_deregister(&hca_device);
 	vrdma_parent_exit();
+	vrdma_unmap_exit();
 }
 
 module_init(vrdma_mdev_init);

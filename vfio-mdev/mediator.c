@@ -11,24 +11,37 @@
 
 #include "vrdma_mdev.h"
 
+/* A message that cannot be copied is not lost. */
+static ssize_t read_messages(struct vrdma_device *dev, char __user *buf, size_t count)
+{
+	struct vrdma_mdev_message message;
+	size_t done;
+	u32 head;
+
+	for (done = 0; count - done >= sizeof(message); done += sizeof(message)) {
+		if (!vrdma_next_message(dev, &message, &head))
+			break;
+		if (copy_to_user(buf + done, &message, sizeof(message)))
+			return done ? done : -EFAULT;
+		vrdma_take_message(dev, &message, head);
+	}
+	return done ? done : -EAGAIN;
+}
+
 static ssize_t mediator_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
 {
 	struct vrdma_device *dev = file->private_data;
-	struct vrdma_mdev_message message;
-	size_t done;
+	ssize_t ret;
 
-	if (count < sizeof(message))
+	if (count < sizeof(struct vrdma_mdev_message))
 		return -EINVAL;
 	if (vrdma_state_defunct(dev))
 		return -ENODEV;
-
-	for (done = 0; count - done >= sizeof(message); done += sizeof(message)) {
-		if (!vrdma_next_message(dev, &message))
-			break;
-		if (copy_to_user(buf + done, &message, sizeof(message)))
-			return -EFAULT;
-	}
-	return done ? done : -EAGAIN;
+	if (mutex_lock_killable(&dev->state.read_lock))
+		return -EINTR;
+	ret = read_messages(dev, buf, count);
+	mutex_unlock(&dev->state.read_lock);
+	return ret;
 }
 
 static __poll_t mediator_poll(struct file *file, poll_table *wait)
@@ -152,12 +165,13 @@ static int mediator_mmap(struct file *file, struct vm_area_struct *vma)
 		return -EINVAL;
 	if (vrdma_state_defunct(dev))
 		return -ENODEV;
+	vrdma_window_attach(dev, file_inode(file));
 
 	if (page >= VRDMA_MDEV_MMAP_WINDOW >> PAGE_SHIFT)
 		return vrdma_window_mmap(dev, vma);
 	if (page >= VRDMA_MDEV_MMAP_DOORBELLS >> PAGE_SHIFT)
-		return remap_vmalloc_range(vma, dev->doorbells,
-					   page - (VRDMA_MDEV_MMAP_DOORBELLS >> PAGE_SHIFT));
+		return vrdma_doorbells_mmap(dev, vma,
+					    page - (VRDMA_MDEV_MMAP_DOORBELLS >> PAGE_SHIFT));
 	if (page >= VRDMA_MDEV_MMAP_INFO >> PAGE_SHIFT)
 		return mmap_info(dev, vma, page - (VRDMA_MDEV_MMAP_INFO >> PAGE_SHIFT));
 	return remap_vmalloc_range(vma, dev->shadow, page);

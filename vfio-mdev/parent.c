@@ -145,6 +145,7 @@ static struct vrdma_hca *create_hca(const struct vrdma_mdev_register *spec)
 	hca = kzalloc(sizeof(*hca), GFP_KERNEL);
 	if (!hca)
 		return ERR_PTR(-ENOMEM);
+	mutex_init(&hca->read_lock);
 	mutex_init(&hca->lock);
 	init_waitqueue_head(&hca->wait);
 	xa_init_flags(&hca->devices, XA_FLAGS_ALLOC);
@@ -261,7 +262,7 @@ struct vrdma_hca *vrdma_hca_register(const struct vrdma_mdev_register *spec)
 	return hca;
 }
 
-/* Each device is abandoned without hca->lock: it takes the locks of its VM's memory. */
+/* Each device is abandoned without hca->lock: its VM may be resetting it. */
 static void abandon_devices(struct vrdma_hca *hca)
 {
 	struct vrdma_device *dev;

@@ -3,8 +3,10 @@
  * What a device is to its guest (condition) and what its mediator is told (messages).
  *
  * A guest's register access takes state.lock alone, for a few instructions, and so never waits for
- * the mediator. Lock order: window.pin_lock, then state.lock. Interrupts are raised, and memory is
- * revoked, with state.lock dropped.
+ * the mediator. Lock order: reset_lock, the lock of window.pages, state.lock. Interrupts are
+ * raised, and memory is revoked, with state.lock dropped.
+ *
+ * Whoever holds reset_lock waits for nobody, and runs with the priority of who waits for it.
  */
 #include "vrdma_mdev.h"
 
@@ -12,6 +14,8 @@ void vrdma_state_init(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;
 
+	mutex_init(&state->read_lock);
+	rt_mutex_init(&state->reset_lock);
 	spin_lock_init(&state->lock);
 	init_waitqueue_head(&state->wait);
 	state->condition = VRDMA_RESETTING;
@@ -118,8 +122,11 @@ bool vrdma_has_message(struct vrdma_device *dev)
 	return any;
 }
 
-/* A reset comes before what the guest wrote after it, a doorbell after the writes that it needs. */
-bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *message)
+/*
+ * A reset comes before what the guest wrote after it, a doorbell after the writes that it needs.
+ * A message stays until vrdma_take_message(), which is told where this one was found.
+ */
+bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *message, u32 *head)
 {
 	struct vrdma_state *state = &dev->state;
 	bool any;
@@ -127,23 +134,40 @@ bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *mes
 	memset(message, 0, sizeof(*message));
 	spin_lock(&state->lock);
 	any = has_message(state);
+	*head = state->head;
 	if (state->reset_pending) {
-		state->reset_pending = false;
 		message->type = VRDMA_MDEV_MESSAGE_RESET;
 		message->value = state->generation;
 	} else if (state->head != state->tail) {
 		const struct vrdma_write *write =
-			&state->writes[state->head++ % VRDMA_MDEV_MAX_MESSAGES];
+			&state->writes[state->head % VRDMA_MDEV_MAX_MESSAGES];
 
 		message->type = VRDMA_MDEV_MESSAGE_WRITE;
 		message->offset = write->offset;
 		message->value = write->value;
 	} else if (state->doorbell_pending) {
-		state->doorbell_pending = false;
 		message->type = VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL;
 	}
 	spin_unlock(&state->lock);
 	return any;
+}
+
+/* The mediator has it. What a reset has voided meanwhile, or replaced by its own, is not there. */
+void vrdma_take_message(struct vrdma_device *dev, const struct vrdma_mdev_message *message,
+			u32 head)
+{
+	struct vrdma_state *state = &dev->state;
+
+	spin_lock(&state->lock);
+	if (message->type == VRDMA_MDEV_MESSAGE_RESET)
+		state->reset_pending &= message->value != state->generation;
+	else if (state->reset_pending)
+		; /* voided */
+	else if (message->type == VRDMA_MDEV_MESSAGE_WRITE)
+		state->head += state->head == head;
+	else
+		state->doorbell_pending = false;
+	spin_unlock(&state->lock);
 }
 
 /* Starts a generation: what the guest asked of the last one is void. */
@@ -161,12 +185,12 @@ static void begin_reset(struct vrdma_state *state)
 /*
  * When it returns, the mediator can reach no memory of the guest, whatever it is doing.
  *
- * pin_lock is held since before begin_reset(): a mediator that is quick to serve the reset opens
+ * reset_lock is held since before begin_reset(): a mediator that is quick to serve the reset opens
  * the window after it is closed here.
  */
 static void finish_reset(struct vrdma_device *dev)
 {
-	lockdep_assert_held(&dev->window.pin_lock);
+	lockdep_assert_held(&dev->state.reset_lock);
 
 	vrdma_irqs_reset(dev);
 	vrdma_window_disable(dev);
@@ -178,13 +202,14 @@ void vrdma_reset(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;
 
-	mutex_lock(&dev->window.pin_lock);
+	rt_mutex_lock(&state->reset_lock);
 	spin_lock(&state->lock);
 	state->recovering = false;
 	begin_reset(state);
 	spin_unlock(&state->lock);
 	finish_reset(dev);
-	mutex_unlock(&dev->window.pin_lock);
+	rt_mutex_unlock(&state->reset_lock);
+	vrdma_pins_settle(&dev->window);
 }
 
 /* A VM took the device, or gave it back. */
@@ -192,25 +217,27 @@ void vrdma_reset_open(struct vrdma_device *dev, bool open)
 {
 	struct vrdma_state *state = &dev->state;
 
-	mutex_lock(&dev->window.pin_lock);
+	rt_mutex_lock(&state->reset_lock);
 	spin_lock(&state->lock);
 	state->open = open;
 	state->recovering = false;
 	begin_reset(state);
 	spin_unlock(&state->lock);
 	finish_reset(dev);
-	mutex_unlock(&dev->window.pin_lock);
+	rt_mutex_unlock(&state->reset_lock);
 }
 
-/* pin_lock makes the check and the opening of the window one step against a reset. */
+/* reset_lock makes the check and the opening of the window one step against a reset. */
 int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
 {
 	struct vrdma_state *state = &dev->state;
 	bool recovered = false;
 	bool live = false;
-	int ret = 0;
+	int ret;
 
-	mutex_lock(&dev->window.pin_lock);
+	ret = rt_mutex_lock_killable(&state->reset_lock);
+	if (ret)
+		return ret;
 	spin_lock(&state->lock);
 	if (state->abandoned || state->removed) {
 		ret = -ENODEV;
@@ -224,7 +251,7 @@ int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
 	spin_unlock(&state->lock);
 	if (live)
 		vrdma_window_enable(dev);
-	mutex_unlock(&dev->window.pin_lock);
+	rt_mutex_unlock(&state->reset_lock);
 
 	if (recovered)
 		vrdma_irq_raise(dev, 0);
@@ -237,9 +264,11 @@ int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
 int vrdma_adopt(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;
-	int ret = 0;
+	int ret;
 
-	mutex_lock(&dev->window.pin_lock);
+	ret = rt_mutex_lock_killable(&state->reset_lock);
+	if (ret)
+		return ret;
 	spin_lock(&state->lock);
 	if (state->removed) {
 		ret = -ENODEV;
@@ -255,7 +284,7 @@ int vrdma_adopt(struct vrdma_device *dev)
 
 	if (!ret)
 		finish_reset(dev);
-	mutex_unlock(&dev->window.pin_lock);
+	rt_mutex_unlock(&state->reset_lock);
 	return ret;
 }
 
@@ -271,9 +300,9 @@ void vrdma_abandon(struct vrdma_device *dev)
 	state->condition = VRDMA_FATAL;
 	spin_unlock(&state->lock);
 
-	mutex_lock(&dev->window.pin_lock);
+	rt_mutex_lock(&state->reset_lock);
 	vrdma_window_disable(dev);
-	mutex_unlock(&dev->window.pin_lock);
+	rt_mutex_unlock(&state->reset_lock);
 	if (fatal)
 		vrdma_irq_raise(dev, 0);
 	wake_up_interruptible(&state->wait);

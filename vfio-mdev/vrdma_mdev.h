@@ -11,17 +11,21 @@
  *   region.c     its VFIO regions: who serves which
  *   registers.c  BAR0: registers and the kick page
  *   irq.c        interrupts
+ *   doorbells.c  BAR2: doorbell pages
  *   window.c     the guest's memory as the mediator sees it
+ *   pins.c       its pages, pinned and unpinned by a thread of the device's
+ *   unmap.c      what the VM unmaps
  *   mediator.c   the device fd of the mediator
  */
 #ifndef VRDMA_MDEV_PRIVATE_H
 #define VRDMA_MDEV_PRIVATE_H
 
 #include <linux/eventfd.h>
+#include <linux/kthread.h>
 #include <linux/mdev.h>
 #include <linux/mutex.h>
 #include <linux/platform_device.h>
-#include <linux/rwsem.h>
+#include <linux/rtmutex.h>
 #include <linux/spinlock.h>
 #include <linux/uuid.h>
 #include <linux/vfio.h>
@@ -51,6 +55,7 @@ struct vrdma_hca {
 	struct list_head node;
 	bool owned; /* a mediator's fd refers to this HCA */
 
+	struct mutex read_lock; /* of the mediator's fd; before lock */
 	struct mutex lock; /* what follows, the types' instances, and the uplinks in spec */
 	bool serving;	   /* the mediator is alive */
 	u32 instances;	   /* of all types */
@@ -75,7 +80,9 @@ struct vrdma_write {
 };
 
 struct vrdma_state {
-	spinlock_t lock; /* everything here */
+	struct mutex read_lock;	    /* of the device fd */
+	struct rt_mutex reset_lock; /* makes one step of a reset and what it does to the window */
+	spinlock_t lock;	    /* everything below */
 	wait_queue_head_t wait;
 	enum vrdma_condition condition;
 	bool open;	  /* by a VM */
@@ -107,20 +114,28 @@ struct vrdma_irqs {
 	DECLARE_BITMAP(pending, VRDMA_MAX_VECTORS); /* raised while no eventfd was set */
 };
 
+/* The lock of pages guards all but the last four; see window.c. */
 struct vrdma_window {
-	struct mutex pin_lock;	    /* see window.c for all of this */
-	struct rw_semaphore map_lock;
-	struct address_space *mapping; /* of the device fd */
 	struct xarray pages;
-	unsigned long blocked_first;
-	unsigned long blocked_last;
+	struct inode *inode;	       /* of the device fd, while there is one */
+	struct kthread_worker *worker; /* pins and unpins, while a VM has the device */
+	struct kthread_work work;
 	bool live;
-	unsigned long pinned;	    /* pages */
+	bool late;		/* a touch has waited for the worker in vain */
+	bool sealed;		/* no pins until the device is opened again */
+	unsigned long pinned;	/* pages */
 	unsigned long max_pinned;
+	unsigned long pinning;	/* the page that the worker asks type1 for, or ULONG_MAX */
+	unsigned long unpinning; /* the pages that it gives back begin here, */
+	unsigned long unpinning_end; /* and end before this one */
+	unsigned long steps;	/* calls of type1 that have returned */
+	unsigned int unmappers; /* threads that are unmapping: what is between the next two */
 	unsigned long unmap_first;
 	unsigned long unmap_last;
-	unsigned long unmap_until;  /* jiffies */
-	unsigned int unmap_repeats;
+	unsigned long patience; /* jiffies that touches may wait */
+	unsigned long patience_at;
+	wait_queue_head_t wait; /* for the worker, and until no fault is under way */
+	atomic_t faults;	/* of the mediator, in the window and BAR2 */
 	struct page *scratch;
 	struct vrdma_mdev_info_page *info;
 };
@@ -134,7 +149,7 @@ struct vrdma_device {
 	u32 doorbell_pages;
 
 	__le32 *shadow;
-	void *doorbells;
+	void *doorbells; /* one VM's: see doorbells.c */
 
 	struct vrdma_state state;
 	struct vrdma_config config;
@@ -192,7 +207,9 @@ int vrdma_reset_done(struct vrdma_device *dev, u32 generation);
 int vrdma_adopt(struct vrdma_device *dev);
 void vrdma_abandon(struct vrdma_device *dev);
 void vrdma_release(struct vrdma_device *dev);
-bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *message);
+bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *message, u32 *head);
+void vrdma_take_message(struct vrdma_device *dev, const struct vrdma_mdev_message *message,
+			u32 head);
 bool vrdma_has_message(struct vrdma_device *dev);
 
 /* config.c */
@@ -214,6 +231,11 @@ ssize_t vrdma_registers_read(struct vrdma_device *dev, char __user *buf, size_t 
 ssize_t vrdma_registers_write(struct vrdma_device *dev, const char __user *buf, size_t count,
 			      u64 offset);
 
+/* doorbells.c */
+void *vrdma_doorbells_alloc(const struct vrdma_device *dev);
+int vrdma_doorbells_renew(struct vrdma_device *dev);
+int vrdma_doorbells_mmap(struct vrdma_device *dev, struct vm_area_struct *vma, unsigned long page);
+
 /* irq.c */
 void vrdma_irqs_init(struct vrdma_device *dev);
 void vrdma_irqs_close(struct vrdma_device *dev);
@@ -227,11 +249,36 @@ void vrdma_irq_request(struct vfio_device *vdev, unsigned int count);
 int vrdma_window_init(struct vrdma_device *dev, u64 max_pinned);
 void vrdma_window_destroy(struct vrdma_device *dev);
 int vrdma_window_mmap(struct vrdma_device *dev, struct vm_area_struct *vma);
+void vrdma_fault_begin(struct vrdma_window *window);
+void vrdma_fault_end(struct vrdma_window *window);
+void vrdma_faults_wait(struct vrdma_window *window);
+void vrdma_window_attach(struct vrdma_device *dev, struct inode *inode);
 void vrdma_window_detach(struct vrdma_device *dev);
+void vrdma_window_zap(struct vrdma_window *window, pgoff_t first, pgoff_t count);
+void vrdma_window_hide(struct vrdma_window *window, unsigned long first, unsigned long count);
 void vrdma_window_disable(struct vrdma_device *dev);
 void vrdma_window_enable(struct vrdma_device *dev);
 void vrdma_window_unpin(struct vrdma_device *dev, u64 iova, u64 length);
+void vrdma_window_revoke(struct vrdma_device *dev, unsigned long first, unsigned long last);
+
+/* pins.c */
+#define VRDMA_WINDOW_PAGES (VRDMA_MDEV_WINDOW_SIZE >> PAGE_SHIFT)
+#define VRDMA_PAGE_WANTED xa_mk_value(LONG_MAX)
+#define VRDMA_PAGE_SCRATCH xa_mk_value(LONG_MAX - 1)
+#define VRDMA_PAGE_REVOKED XA_MARK_0
+
+int vrdma_pins_open(struct vrdma_device *dev);
+void vrdma_pins_close(struct vrdma_device *dev);
+bool vrdma_pins_reclaim(struct vrdma_window *window, unsigned long index);
+void vrdma_pins_touch(struct vrdma_device *dev, unsigned long index);
+void vrdma_pins_wake(struct vrdma_window *window);
+void vrdma_pins_settle(struct vrdma_window *window);
+bool vrdma_pins_settled(struct vrdma_window *window, unsigned long first, unsigned long last);
+
+/* unmap.c */
+bool vrdma_unmapping(const struct vrdma_window *window, unsigned long index);
 void vrdma_window_dma_unmap(struct vfio_device *vdev, u64 iova, u64 length);
+void vrdma_unmap_exit(void);
 
 /* mediator.c */
 int vrdma_mediator_open(struct vrdma_device *dev);

@@ -3,74 +3,68 @@
  * The window: the guest's memory (its IOVA space) as its mediator sees it, a page pinned when it is
  * first touched, and taken away at once when the VM unmaps it, is reset, or closes the device.
  *
- * window.pages says what each touched page shows: a pinned page, or the device's scratch page where
- * nothing could be pinned. A page table entry of the mediator exists only where pages has an entry
- * and the range is not blocked.
+ * window.pages says what a page is:
+ *
+ *   nothing          untouched, or the device's scratch page, which only page tables know
+ *   WANTED           a touch waits for it (pins.c)
+ *   SCRATCH          the touch is to show the scratch page, as nothing could be pinned
+ *   a frame          pinned, and shown
+ *   ... and REVOKED  pinned, and not to be shown any more, or only if it is touched again (pins.c)
+ *
+ * A touch never waits for who maps or unmaps memory, of whatever priority that is:
+ *   - it counts in faults while it looks at the entry and fills the page table. revoke() marks the
+ *     entries, waits until no fault has seen them as they were, and only then empties the page
+ *     tables. The device's thread may see the marks before that, so it does the same for itself
+ *     before it lets the pages go;
+ *   - the lock of pages is a spinlock, held for a few hundred entries at a time.
+ *
+ * A touch that needs a page lets go of mmap_lock, waits for the device's thread, and has the fault
+ * retried, which finds the page: whatever stalls one VM's process would otherwise stall the
+ * mediator's every mmap(), and with it all other VMs.
  *
  * Locks, outermost first:
  *
  *   type1's device_list_lock, VFIO's dev_set and group locks: callers of dma_unmap, open, close
- *   window.pin_lock: pages, live, pinned, unmap_*; held across vfio_pin_pages()
- *   type1's iommu->lock
- *   mmap_lock: the VM's process under pin_lock, the mediator in a fault or mmap without it
- *   window.map_lock: blocked, mapping; faults are readers
- *   i_mmap_rwsem, page table locks
+ *   state.reset_lock
+ *   faults: who is counted holds the mediator's mmap_lock, and waits for nobody
+ *   the lock of pages
  *
- * state.lock is innermost, under pin_lock alone.
- *
- * A fault must not take pin_lock with the mediator's mmap_lock held: whatever stalls one VM's
- * process would then stall the mediator's every mmap(), and with it all other VMs. So it lets go of
- * mmap_lock, pins, and has the fault retried, which finds the page.
+ * type1's iommu->lock is taken by the device's thread alone, which then holds none of these.
  *
  * Who meets whom:
- *   fault and dma_unmap, reset, close
- *     revoke() blocks the range and zaps it under map_lock, so that no fault maps it again; then it
- *     unpins. A fault that comes meanwhile waits for pin_lock and finds no page.
  *   pin and close
- *     live is false before close returns; VFIO is not asked for pages after that.
+ *     live is false before close returns; the thread has ended, and VFIO is not asked for pages.
  *   close of the device fd
- *     Its mappings went first, as they hold the file; then mapping is cleared under map_lock.
+ *     Its mappings went first, as they hold the file; then inode is cleared.
  *   removal of the mdev
  *     VFIO waits for the VM's close; the device fd keeps the memory of struct vrdma_device.
  */
 #include <linux/file.h>
+#include <linux/fs.h>
 #include <linux/highmem.h>
-#include <linux/jiffies.h>
 #include <linux/vmalloc.h>
 
 #include "vrdma_mdev.h"
 
 #define WINDOW_PGOFF (VRDMA_MDEV_MMAP_WINDOW >> PAGE_SHIFT)
-#define WINDOW_PAGES (VRDMA_MDEV_WINDOW_SIZE >> PAGE_SHIFT)
-#define SCRATCH xa_mk_value(LONG_MAX)
-
-/*
- * type1 calls dma_unmap, looks whether a touch pinned a page again meanwhile, and then repeats;
- * after ten times it gives up with BUG_ON. So a range that it comes back to so often within so
- * short a time is no longer pinned.
- */
-#define MAX_UNMAP_REPEATS 4
-#define UNMAP_TIME msecs_to_jiffies(10)
+#define REVOKE_BATCH 256
 
 int vrdma_window_init(struct vrdma_device *dev, u64 max_pinned)
 {
 	struct vrdma_window *window = &dev->window;
 
-	mutex_init(&window->pin_lock);
-	init_rwsem(&window->map_lock);
 	xa_init(&window->pages);
-	window->blocked_first = ULONG_MAX;
+	init_waitqueue_head(&window->wait);
 	window->max_pinned = max_pinned >> PAGE_SHIFT;
+	window->pinning = ULONG_MAX;
+	atomic_set(&window->faults, 0);
 
 	window->scratch = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
-	if (!window->scratch)
-		return -ENOMEM;
 	window->info = vmalloc_user(PAGE_SIZE);
-	if (!window->info) {
-		__free_page(window->scratch);
-		return -ENOMEM;
-	}
-	return 0;
+	if (window->scratch && window->info)
+		return 0;
+	vrdma_window_destroy(dev);
+	return -ENOMEM;
 }
 
 void vrdma_window_destroy(struct vrdma_device *dev)
@@ -80,147 +74,133 @@ void vrdma_window_destroy(struct vrdma_device *dev)
 	WARN_ON(window->pinned);
 	xa_destroy(&window->pages);
 	vfree(window->info);
-	__free_page(window->scratch);
+	if (window->scratch)
+		__free_page(window->scratch);
 }
 
-static void set_pinned(struct vrdma_window *window, unsigned long pages)
+void vrdma_fault_begin(struct vrdma_window *window)
 {
-	window->pinned = pages;
-	WRITE_ONCE(window->info->pinned, (u64)pages << PAGE_SHIFT);
+	atomic_inc(&window->faults);
+	smp_mb__after_atomic(); /* then look: pairs with vrdma_faults_wait() */
 }
 
-static void unpin_run(struct vrdma_device *dev, unsigned long first, unsigned long count)
+void vrdma_fault_end(struct vrdma_window *window)
 {
-	if (!count)
-		return;
-	vfio_unpin_pages(&dev->vdev, (dma_addr_t)first << PAGE_SHIFT, count);
-	set_pinned(&dev->window, dev->window.pinned - count);
+	if (atomic_dec_and_test(&window->faults) && wq_has_sleeper(&window->wait))
+		wake_up_all(&window->wait);
 }
 
-static void unpin(struct vrdma_device *dev, unsigned long first, unsigned long last)
+/* Returns when no fault is under way that looked before the caller changed what faults look at. */
+void vrdma_faults_wait(struct vrdma_window *window)
 {
-	struct xarray *pages = &dev->window.pages;
-	unsigned long run = first, count = 0, index;
+	smp_mb(); /* change, then count: pairs with vrdma_fault_begin() */
+	wait_event(window->wait, !atomic_read(&window->faults));
+}
+
+static void mark_revoked(struct vrdma_window *window, unsigned long first, unsigned long last)
+{
+	XA_STATE(xas, &window->pages, first);
+	unsigned int seen = 0;
 	void *entry;
 
-	xa_for_each_range(pages, index, entry, first, last) {
-		if (index != run + count || count == VFIO_PIN_PAGES_MAX_ENTRIES ||
-		    entry == SCRATCH) {
-			unpin_run(dev, run, count);
-			run = index;
-			count = 0;
-		}
-		if (entry != SCRATCH)
-			count++;
-		xa_erase(pages, index);
+	xas_lock(&xas);
+	xas_for_each(&xas, entry, last) {
+		if (entry == VRDMA_PAGE_SCRATCH)
+			xas_store(&xas, NULL);
+		else if (entry != VRDMA_PAGE_WANTED)
+			xas_set_mark(&xas, VRDMA_PAGE_REVOKED);
+		if (++seen % REVOKE_BATCH)
+			continue;
+		xas_pause(&xas);
+		xas_unlock(&xas);
 		cond_resched();
+		xas_lock(&xas);
 	}
-	unpin_run(dev, run, count);
+	xas_unlock(&xas);
 }
 
-static void block(struct vrdma_window *window, unsigned long first, unsigned long last)
+/* Empties the mediator's page tables, where they map these pages of the device fd. */
+void vrdma_window_zap(struct vrdma_window *window, pgoff_t first, pgoff_t count)
 {
-	down_write(&window->map_lock);
-	window->blocked_first = first;
-	window->blocked_last = last;
-	if (window->mapping)
-		unmap_mapping_pages(window->mapping, WINDOW_PGOFF + first, last - first + 1, false);
-	up_write(&window->map_lock);
-}
+	struct inode *inode;
 
-static void unblock(struct vrdma_window *window)
-{
-	down_write(&window->map_lock);
-	window->blocked_first = ULONG_MAX;
-	window->blocked_last = 0;
-	up_write(&window->map_lock);
-}
-
-/* Takes a range out of the mediator's sight, then unpins it. */
-static void revoke(struct vrdma_device *dev, unsigned long first, unsigned long last)
-{
-	struct vrdma_window *window = &dev->window;
-	unsigned long index = first;
-
-	lockdep_assert_held(&window->pin_lock);
-
-	if (!xa_find(&window->pages, &index, last, XA_PRESENT))
+	xa_lock(&window->pages);
+	inode = window->inode;
+	if (inode)
+		ihold(inode);
+	xa_unlock(&window->pages);
+	if (!inode)
 		return;
-	block(window, first, last);
-	unpin(dev, first, last);
-	unblock(window);
+	unmap_mapping_pages(inode->i_mapping, first, count, false);
+	iput(inode);
+}
+
+/*
+ * When it returns, no page table of the mediator's, and no TLB, has pages that were revoked before.
+ * Nor if somebody else has just emptied the page table, and is yet to flush TLBs: then the kernel
+ * flushes them here as well (mm_tlb_flush_nested()).
+ */
+void vrdma_window_hide(struct vrdma_window *window, unsigned long first, unsigned long count)
+{
+	vrdma_faults_wait(window);
+	vrdma_window_zap(window, WINDOW_PGOFF + first, count);
+}
+
+/* Takes a range out of the mediator's sight, and has it unpinned. */
+static void revoke(struct vrdma_window *window, unsigned long first, unsigned long last)
+{
+	mark_revoked(window, first, last);
+	vrdma_window_hide(window, first, last - first + 1);
+	vrdma_pins_wake(window);
 }
 
 /* Counted first, so that a mediator which saw a page go finds the count changed. */
 static void count_revocation(struct vrdma_window *window)
 {
+	xa_lock(&window->pages);
 	WRITE_ONCE(window->info->revocations, window->info->revocations + 1);
+	xa_unlock(&window->pages);
 }
 
-static void note_unmap(struct vrdma_window *window, unsigned long first, unsigned long last)
+void vrdma_window_revoke(struct vrdma_device *dev, unsigned long first, unsigned long last)
 {
-	bool repeated = first == window->unmap_first && last == window->unmap_last &&
-			time_before(jiffies, window->unmap_until);
-
-	window->unmap_first = first;
-	window->unmap_last = last;
-	window->unmap_until = jiffies + UNMAP_TIME;
-	window->unmap_repeats = repeated ? window->unmap_repeats + 1 : 0;
+	count_revocation(&dev->window);
+	revoke(&dev->window, first, last);
 }
 
-static bool being_unmapped(const struct vrdma_window *window, unsigned long index)
+/* What a fault shows: a page of the VM, or scratch; NULL if it has to ask. */
+static struct page *page_for(struct vrdma_window *window, unsigned long index)
 {
-	return window->unmap_repeats >= MAX_UNMAP_REPEATS && window->unmap_first <= index &&
-	       index <= window->unmap_last && time_before(jiffies, window->unmap_until);
-}
-
-static void *pin(struct vrdma_device *dev, unsigned long index)
-{
-	struct vrdma_window *window = &dev->window;
-	struct page *page;
-
-	if (!window->live || window->pinned >= window->max_pinned || being_unmapped(window, index))
-		return SCRATCH;
-	if (vfio_pin_pages(&dev->vdev, (dma_addr_t)index << PAGE_SHIFT, 1, IOMMU_READ | IOMMU_WRITE,
-			   &page) != 1)
-		return SCRATCH;
-	set_pinned(window, window->pinned + 1);
-	return xa_mk_value(page_to_pfn(page));
-}
-
-/* Gives @index an entry. Short of memory it does not, and the fault repeats. */
-static void touch(struct vrdma_device *dev, unsigned long index)
-{
-	struct vrdma_window *window = &dev->window;
+	struct page *page = NULL;
+	bool revoked;
 	void *entry;
 
-	mutex_lock(&window->pin_lock);
-	if (!xa_load(&window->pages, index)) {
-		entry = pin(dev, index);
-		if (xa_err(xa_store(&window->pages, index, entry, GFP_KERNEL_ACCOUNT))) {
-			if (entry != SCRATCH)
-				unpin_run(dev, index, 1);
-		} else if (entry == SCRATCH) {
-			WRITE_ONCE(window->info->scratch_faults, window->info->scratch_faults + 1);
-		}
+	xa_lock(&window->pages);
+	entry = xa_load(&window->pages, index);
+	revoked = xa_get_mark(&window->pages, index, VRDMA_PAGE_REVOKED) &&
+		  !vrdma_pins_reclaim(window, index);
+	if (entry == VRDMA_PAGE_SCRATCH)
+		__xa_erase(&window->pages, index);
+	if (entry == VRDMA_PAGE_SCRATCH || (revoked && window->late)) {
+		page = window->scratch;
+		WRITE_ONCE(window->info->scratch_faults, window->info->scratch_faults + 1);
+	} else if (entry && entry != VRDMA_PAGE_WANTED && !revoked) {
+		page = pfn_to_page(xa_to_value(entry));
 	}
-	mutex_unlock(&window->pin_lock);
+	xa_unlock(&window->pages);
+	return page;
 }
 
-/* Maps what pages has for the faulting address; 0 if it has nothing. */
-static vm_fault_t map_entry(struct vrdma_window *window, struct vm_fault *vmf, unsigned long index)
+static vm_fault_t map_page(struct vrdma_window *window, struct vm_fault *vmf, unsigned long index)
 {
+	struct page *page;
 	vm_fault_t ret = 0;
-	void *entry = NULL;
 
-	down_read(&window->map_lock);
-	if (index < window->blocked_first || index > window->blocked_last)
-		entry = xa_load(&window->pages, index);
-	if (entry)
-		ret = vmf_insert_pfn(vmf->vma, vmf->address,
-				     entry == SCRATCH ? page_to_pfn(window->scratch) :
-							xa_to_value(entry));
-	up_read(&window->map_lock);
+	vrdma_fault_begin(window);
+	page = page_for(window, index);
+	if (page)
+		ret = vmf_insert_pfn(vmf->vma, vmf->address, page_to_pfn(page));
+	vrdma_fault_end(window);
 	return ret;
 }
 
@@ -231,11 +211,11 @@ static vm_fault_t window_fault(struct vm_fault *vmf)
 	struct file *file;
 	vm_fault_t ret;
 
-	/* Somebody pins the window itself for DMA, under the very locks that pin() would take. */
+	/* Somebody pins the window itself for DMA: the device's thread would wait for itself. */
 	if (vmf->flags & FAULT_FLAG_REMOTE)
 		return VM_FAULT_SIGBUS;
 
-	ret = map_entry(&dev->window, vmf, index);
+	ret = map_page(&dev->window, vmf, index);
 	if (ret)
 		return ret;
 
@@ -246,7 +226,7 @@ static vm_fault_t window_fault(struct vm_fault *vmf)
 
 	file = get_file(vmf->vma->vm_file);
 	mmap_read_unlock(vmf->vma->vm_mm);
-	touch(dev, index);
+	vrdma_pins_touch(dev, index);
 	fput(file);
 	return VM_FAULT_RETRY;
 }
@@ -257,19 +237,23 @@ static const struct vm_operations_struct window_vm_ops = {
 
 int vrdma_window_mmap(struct vrdma_device *dev, struct vm_area_struct *vma)
 {
-	struct vrdma_window *window = &dev->window;
-
-	if (vma->vm_pgoff - WINDOW_PGOFF + vma_pages(vma) > WINDOW_PAGES)
+	if (vma->vm_pgoff - WINDOW_PGOFF + vma_pages(vma) > VRDMA_WINDOW_PAGES)
 		return -EINVAL;
 
 	vma->vm_flags |= VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP | VM_DONTCOPY;
 	vma->vm_private_data = dev;
 	vma->vm_ops = &window_vm_ops;
-
-	down_write(&window->map_lock);
-	window->mapping = vma->vm_file->f_mapping;
-	up_write(&window->map_lock);
 	return 0;
+}
+
+/* The device fd is mapped, in whatever part. */
+void vrdma_window_attach(struct vrdma_device *dev, struct inode *inode)
+{
+	struct vrdma_window *window = &dev->window;
+
+	xa_lock(&window->pages);
+	window->inode = inode;
+	xa_unlock(&window->pages);
 }
 
 /* The device fd is closed, and so no mapping of it is left. */
@@ -277,9 +261,16 @@ void vrdma_window_detach(struct vrdma_device *dev)
 {
 	struct vrdma_window *window = &dev->window;
 
-	down_write(&window->map_lock);
-	window->mapping = NULL;
-	up_write(&window->map_lock);
+	xa_lock(&window->pages);
+	window->inode = NULL;
+	xa_unlock(&window->pages);
+}
+
+static void set_live(struct vrdma_window *window, bool live)
+{
+	xa_lock(&window->pages);
+	window->live = live;
+	xa_unlock(&window->pages);
 }
 
 /* The scratch page goes back to zero so that nothing passes through it from one VM to the next. */
@@ -287,11 +278,10 @@ void vrdma_window_disable(struct vrdma_device *dev)
 {
 	struct vrdma_window *window = &dev->window;
 
-	lockdep_assert_held(&window->pin_lock);
+	lockdep_assert_held(&dev->state.reset_lock);
 
-	window->live = false;
-	count_revocation(window);
-	revoke(dev, 0, WINDOW_PAGES - 1);
+	set_live(window, false);
+	vrdma_window_revoke(dev, 0, VRDMA_WINDOW_PAGES - 1);
 	clear_highpage(window->scratch);
 }
 
@@ -300,33 +290,14 @@ void vrdma_window_enable(struct vrdma_device *dev)
 {
 	struct vrdma_window *window = &dev->window;
 
-	lockdep_assert_held(&window->pin_lock);
+	lockdep_assert_held(&dev->state.reset_lock);
 
-	revoke(dev, 0, WINDOW_PAGES - 1);
-	window->live = true;
+	set_live(window, true);
+	revoke(window, 0, VRDMA_WINDOW_PAGES - 1);
 }
 
+/* The pages count as pinned until the device's thread has given them back, which is not awaited. */
 void vrdma_window_unpin(struct vrdma_device *dev, u64 iova, u64 length)
 {
-	struct vrdma_window *window = &dev->window;
-
-	mutex_lock(&window->pin_lock);
-	revoke(dev, iova >> PAGE_SHIFT, (iova + length - 1) >> PAGE_SHIFT);
-	mutex_unlock(&window->pin_lock);
-}
-
-void vrdma_window_dma_unmap(struct vfio_device *vdev, u64 iova, u64 length)
-{
-	struct vrdma_device *dev = vrdma_device_of(vdev);
-	struct vrdma_window *window = &dev->window;
-	unsigned long first = iova >> PAGE_SHIFT;
-	unsigned long last = min_t(u64, (iova + length - 1) >> PAGE_SHIFT, WINDOW_PAGES - 1);
-
-	if (first > last)
-		return;
-	mutex_lock(&window->pin_lock);
-	note_unmap(window, first, last);
-	count_revocation(window);
-	revoke(dev, first, last);
-	mutex_unlock(&window->pin_lock);
+	revoke(&dev->window, iova >> PAGE_SHIFT, (iova + length - 1) >> PAGE_SHIFT);
 }

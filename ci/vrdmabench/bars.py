@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from .point import Point
 
@@ -11,13 +12,17 @@ from .point import Point
 class Bar:
     title: str
     family: str
-    series: str
+    series: str  # one, or a pattern
     limit: float  # of the ratio to the baseline where there is one, else of the value
     limit_text: str
-    applies: Callable[[int], bool] = lambda x: True  # to which x
+    applies: Callable[[int | None], bool] = lambda x: True  # to which x
+    absolute: bool = False  # the limit is of the value, whatever the baseline
 
     at_least: bool = False
     cores: int = 1  # that a machine needs to measure this at all
+
+    def measure(self, point: Point) -> float:
+        return point.value if self.absolute else point.measure
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,8 @@ class Verdict:
 
     @property
     def met(self) -> bool:
-        return self.point.measure >= self.bar.limit if self.bar.at_least else self.point.measure <= self.bar.limit
+        measure = self.bar.measure(self.point)
+        return measure >= self.bar.limit if self.bar.at_least else measure <= self.bar.limit
 
 
 KIB, GIB = 1 << 10, 1 << 30
@@ -39,6 +45,9 @@ BARS = [
     Bar("WRITEs of 64 KiB and more", "bandwidth", "write_bandwidth", 0.9, "≥ 0.9 × memcpy", lambda x: x >= 64 * KIB,
         at_least=True),
     Bar("one active QP among 10,000", "among", "among_latency", 1.1, "≤ 1.1 × alone", lambda x: x == 10000),
+    Bar("WRITE of 8 B, any neighbour, p99", "isolation", "write beside *", 20, "≤ 20 us", absolute=True, cores=2),
+    Bar("control verb, any neighbour, p99", "isolation", "*_* beside *", 5000, "≤ 5000 us", absolute=True, cores=2),
+    Bar("bandwidths of equal devices", "isolation", "bandwidths apart", 5, "≤ 5 % apart"),
     Bar("reg_mr of 1 GiB, untouched", "registration", "reg_mr untouched", 5000, "≤ 5000 us", lambda x: x == GIB),
     Bar("reg_mr of 1 GiB, touched", "registration", "reg_mr touched", 5000, "≤ 5000 us", lambda x: x == GIB),
     Bar("reg_mr of 1 GiB, once more", "registration", "reg_mr again", 5000, "≤ 5000 us", lambda x: x == GIB),
@@ -52,9 +61,9 @@ def judge(points: list[Point], cores: int) -> list[Verdict]:
     """The bars for which something was measured."""
     verdicts = []
     for bar in BARS:
-        candidates = [point for point in points if (point.family, point.series) == (bar.family, bar.series)
-                      and point.x is not None and bar.applies(point.x)]  # fmt: skip
+        candidates = [point for point in points if point.family == bar.family and fnmatchcase(point.series, bar.series)
+                      and bar.applies(point.x)]  # fmt: skip
         if candidates and cores >= bar.cores:
             worst = min if bar.at_least else max
-            verdicts.append(Verdict(bar, worst(candidates, key=lambda point: point.measure)))
+            verdicts.append(Verdict(bar, worst(candidates, key=bar.measure)))
     return verdicts

@@ -20,7 +20,7 @@ from .results import Results
 from .statistics import merge
 
 BUILD = machine.PROJECT / "build/release"
-TARGETS = ("vrdma_verbs_bench", "vrdma_bench")
+TARGETS = ("vrdma_verbs_bench", "vrdma_bench", "vrdma_torture")
 WORSE = 3
 
 

@@ -8,9 +8,12 @@ poller and programs share the cores then: `shared`.
 """
 
 import os
+import select
+import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -18,6 +21,7 @@ from . import machine
 from .errors import BenchError
 
 START_S = 20.0
+LOOK_S = 0.1  # between looks at whether a vrdmad has ended
 POLLER_CORE = 1  # as in bench/cores.h
 POLLER_NAME = "vrdma-poll-"
 # Long enough never to sleep between messages, and short enough to leave the core to others in turns.
@@ -32,29 +36,38 @@ type = "large"
 
 
 class Mediator:
-    """A vrdmad with a device for each side; `config` is what its file says besides, `device` what it says of each device."""
+    """A vrdmad with a device for each side; `config` is what its file says besides, `device` what it says of each device
+    by its number, from 1."""
 
-    def __init__(self, build: Path, directory: Path, name: str, config: str, *, sides: str = "ab", device: str = "",
-                 within: tuple[str, ...] = ()) -> None:  # fmt: skip
+    def __init__(self, build: Path, directory: Path, name: str, config: str, *, sides: str = "ab",
+                 device: Callable[[int], str] = lambda _number: "", within: tuple[str, ...] = ()) -> None:  # fmt: skip
         self.sockets = [directory / f"{name}-{side}.sock" for side in sides]
         file = directory / f"{name}.conf"
-        tables = [DEVICE.format(name=socket.stem, socket=socket) + device for socket in self.sockets]
+        tables = [DEVICE.format(name=path.stem, socket=path) + device(number)
+                  for number, path in enumerate(self.sockets, 1)]  # fmt: skip
         file.write_text("".join(['mdev = false\nlog_level = "warning"\n', config, *tables]))
         self._log = directory / f"{name}.log"
+        self._ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._ready.bind(address := str(directory / f"{name}.ready"))
         with self._log.open("w") as log:
             self.process = subprocess.Popen([*within, str(build / "mediator/control/vrdmad"), "--config", str(file)],
-                                            stdout=log, stderr=log)  # fmt: skip
+                                            stdout=log, stderr=log, env=os.environ | {"NOTIFY_SOCKET": address})  # fmt: skip
 
-    def await_sockets(self) -> None:
+    def await_ready(self) -> None:
+        """As systemd does: sockets are there before anybody serves them (sd_notify(3))."""
         deadline = time.monotonic() + START_S
-        while not all(socket.exists() for socket in self.sockets):
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise BenchError(f"vrdmad does not start:\n{self._log.read_text()}")
-            time.sleep(0.01)
+        with self._ready:
+            while not select.select([self._ready], [], [], LOOK_S)[0]:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise BenchError(f"vrdmad does not start:\n{self._log.read_text()}")
 
     def pin_poller(self, core: int) -> None:
         """The control thread stays where it likes: on the poller's core it would wait for the end of each spin."""
         os.sched_setaffinity(int(self._poller().name), {core})
+
+    def poller_task(self) -> str:
+        """The poller's thread, below /proc."""
+        return str(self._poller().relative_to("/proc"))
 
     def poller_seconds(self) -> float:
         """The processor time that the poller has had."""
@@ -89,7 +102,7 @@ class Devices:
             for name, soft in (("dedicated", DEDICATED), ("quiet", DEDICATED), ("shared", "")):
                 self._mediators[name] = Mediator(self._build, directory, name, soft)
             for mediator in self._mediators.values():
-                mediator.await_sockets()
+                mediator.await_ready()
             if machine.cores() > POLLER_CORE:
                 for name in ("dedicated", "quiet"):
                     self._mediators[name].pin_poller(POLLER_CORE)

@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import perftest, programs, ucx, wire
+from . import isolation, perftest, programs, ucx, wire
 from .bench import Bench
 from .point import Point
 
@@ -43,6 +43,11 @@ FAMILIES = [
            _verbs("rate", "^message_rate", "dedicated", quick="^message_rate/(1|8|64)/")),
     Family("bandwidth", "Bandwidth of WRITEs", "By size. Baseline, in turns with it: memcpy between the same buffers by one "
            "thread.", _verbs("bandwidth", "^write_bandwidth", "dedicated", quick="^write_bandwidth/65536/")),
+    Family("isolation", "Beside a hostile neighbour", "A victim's WRITE of 8 B from posting to arrival, ibv_query_qp, and "
+           "ibv_create_cq with ibv_destroy_cq: p99, beside one of the neighbours that <i>vrdma-torture --list</i> tells of. "
+           "Baseline, in turns with it: the same alone. The poller has a core to itself; what was measured while it or the "
+           "victim lost the processor to somebody is left out. <i>bandwidths apart</i>: of two tenants that WRITE 64 KiB all "
+           "the time, one by one QP and the other by so many.", isolation.measure),
     Family("registration", "Registering memory", "ibv_reg_mr by size: of memory that was never touched, of memory that was, and "
            "of memory that was registered before.",
            _verbs("registration", "^reg_mr", "shared", quick="^reg_mr/.*/(4096|1048576|16777216)/")),

@@ -11,6 +11,7 @@ import os
 import subprocess
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -25,7 +26,8 @@ PREFIX = "vrdma-"  # and the process that they are for, as in the end-to-end tes
 CABLE = "cable"
 LINK_TIMEOUT_S = 30.0
 UPLINK = '[[uplink]]\ninterface = "lan"\ntransport = "{transport}"\n'
-DEVICE = 'uplink = "lan"\naddresses = "{address}"\n'
+DEVICE = 'uplink = "lan"\naddresses = "10.98.{number}.{host}"\n'  # of the first: ADDRESSES, and the interface's MAC
+MAC = 'mac = "02:98:00:00:{number:02}:{host:02}"\n'
 # ld rand; jge #what is lost, take; ret #0; take: ret #-1
 FILTER = "4,32 0 0 4294963256,53 1 0 {lost},6 0 0 0,6 0 0 4294967295"
 
@@ -33,9 +35,12 @@ FILTER = "4,32 0 0 4294963256,53 1 0 {lost},6 0 0 0,6 0 0 4294967295"
 class Hosts:
     """Both of them, while used as a context."""
 
-    def __init__(self, build: Path, *, lossy: bool = False, transport: str = "auto") -> None:
+    def __init__(self, build: Path, *, lossy: bool = False, transport: str = "auto", config: str = "", sides: str = "a",
+                 mtu: int = MTU) -> None:  # fmt: skip
         self._build = build
-        self._uplink = UPLINK.format(transport=transport)
+        self._config = config + UPLINK.format(transport=transport)
+        self._sides = sides
+        self._mtu = mtu
         self._lossy = lossy
         self._namespaces = [f"{PREFIX}{os.getpid()}-bench-{name}" for name in ("0", "1", CABLE)[: 3 if lossy else 2]]
         self.mediators: list[Mediator] = []
@@ -44,11 +49,11 @@ class Hosts:
         self._directory = tempfile.TemporaryDirectory(prefix="vrdma-bench-")
         try:
             self._lay()
-            for number, address in enumerate(ADDRESSES):
-                self.mediators.append(Mediator(self._build, Path(self._directory.name), str(number), self._uplink, sides="a",
-                                               device=DEVICE.format(address=address), within=self.within(number)))  # fmt: skip
+            for number, _ in enumerate(ADDRESSES):
+                self.mediators.append(Mediator(self._build, Path(self._directory.name), str(number), self._config, sides=self._sides,
+                                               device=partial(_device, number + 1), within=self.within(number)))  # fmt: skip
             for mediator in self.mediators:
-                mediator.await_sockets()
+                mediator.await_ready()
         except BaseException:
             self._stop()
             raise
@@ -107,7 +112,7 @@ class Hosts:
         for address, namespace in zip(ADDRESSES, self._namespaces, strict=False):
             _run("ip", "-netns", namespace, "-batch", "-", text=f"""
                 address add {address}/24 dev lan
-                link set lan mtu {MTU} up
+                link set lan mtu {self._mtu} up
                 link set lo up
             """)
         self._await_link()
@@ -124,6 +129,10 @@ class Hosts:
             _run("ip", "-netns", *cable, "link", "set", name, "mtu", str(MTU), "up")
             _run("tc", "-netns", *cable, "qdisc", "add", "dev", name, "clsact")
         self.lose(0)
+
+
+def _device(host: int, number: int) -> str:
+    return (DEVICE if number == 1 else DEVICE + MAC).format(host=host, number=number)
 
 
 def _run(*command: str, text: str = "") -> str:

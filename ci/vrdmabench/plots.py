@@ -19,7 +19,7 @@ from .point import Point, size  # noqa: E402
 def plot(points: list[Point]) -> str:
     """An SVG element for each unit: by x what has several, the rest as bars."""
     units = sorted({point.unit for point in points})
-    figure, all_axes = pyplot.subplots(1, len(units), squeeze=False, figsize=(6.5 * len(units), 3.8))
+    figure, all_axes = pyplot.subplots(1, len(units), squeeze=False, figsize=(6.5 * len(units), _height(points)))
     for unit, axes in zip(units, all_axes[0], strict=True):
         _draw(axes, unit, [point for point in points if point.unit == unit])
     figure.tight_layout()
@@ -28,6 +28,11 @@ def plot(points: list[Point]) -> str:
     pyplot.close(figure)
     # An element of a page has no prologue of its own.
     return re.sub(r"^.*?(?=<svg)", "", picture.getvalue(), flags=re.DOTALL)
+
+
+def _height(points: list[Point]) -> float:
+    """In inches: bars of many names need more."""
+    return max(3.8, 0.22 * len({point.name for point in points}))
 
 
 def _draw(axes: Axes, unit: str, points: list[Point]) -> None:
@@ -45,10 +50,26 @@ def _draw(axes: Axes, unit: str, points: list[Point]) -> None:
         ticks = sorted({point.x for found in lines.values() for point in found})
         axes.set_xticks(ticks, [size(x) for x in ticks], rotation=60, fontsize="small")
     else:
-        axes.barh([point.name for point in points], [point.value for point in points])
+        _bars(axes, points)
         axes.set_xlabel(unit)
     if all(point.value > 0 for point in points):
         (axes.set_yscale if lines else axes.set_xscale)("log")
+
+
+def _bars(axes: Axes, points: list[Point]) -> None:
+    """With a mark at the baseline, and a line from the median to the longest."""
+    names = [point.name for point in points]
+    axes.barh(names, [point.value for point in points], alpha=0.6)
+    based = [point for point in points if point.baseline]
+    if based:
+        axes.scatter([point.baseline for point in based], [point.name for point in based], marker="|", s=120, color="black",
+                     label="baseline", zorder=3)  # fmt: skip
+    spread = [point for point in points if "max" in point.distribution]
+    if spread:
+        axes.hlines([point.name for point in spread], [point.distribution["p50"] for point in spread],
+                    [point.distribution["max"] for point in spread], color="black", linewidth=1, label="p50 to max")  # fmt: skip
+    if based or spread:
+        axes.legend(fontsize="small")
 
 
 def _line(axes: Axes, name: str, points: list[Point]) -> None:

@@ -16,7 +16,7 @@ class Point:
     value: float
     baseline: float | None = None
     spread: float = 0.0  # of what counts between repetitions, as a part of it
-    distribution: dict[str, float] = field(default_factory=dict)  # in the same unit: min, p50, p99, p99.9
+    distribution: dict[str, float] = field(default_factory=dict)  # in the same unit: min, p50, p99, p99.9, max
 
     @property
     def key(self) -> tuple[str, str, int]:

@@ -15,20 +15,25 @@ from .point import Point
 
 Found = TypeVar("Found")
 TIMEOUT_S = 1800
-DISTRIBUTION = ("min", "p50", "p99", "p99.9")
+DISTRIBUTION = ("min", "p50", "p99", "p99.9", "max")
 
 
 def verbs(bench: Bench, family: str, pattern: str, devices: list[str]) -> list[Point]:
     """Benchmarks of bench/, with these devices."""
     program = str(bench.build / "bench/vrdma_verbs_bench")
+    command = bench.devices.command(devices, program) if devices else [program]
+    return points(family, pattern, command, bench.devices.environment())
+
+
+def points(family: str, pattern: str, command: list[str], environment: dict[str, str]) -> list[Point]:
+    """Benchmarks of a command that has bench/'s program at its end."""
 
     def point(found: dict) -> Point:
         series, x = split(found["name"])
         distribution = {name: found[name] for name in DISTRIBUTION if name in found}
         return Point(family, series, x, found["label"], found["value"], found.get("baseline"), distribution=distribution)
 
-    return _run(bench, pattern, lambda *options: bench.devices.command(devices, program, *options) if devices
-                else [program, *options], point)  # fmt: skip
+    return _run(pattern, environment, lambda *options: [*command, *options], point)
 
 
 # What the engine's benchmarks call what they measured: value, baseline, unit.
@@ -54,7 +59,7 @@ def engine(bench: Bench, pattern: str) -> list[Point]:
         value, baseline, unit = ENGINE[series]
         return Point("engine", series, x, unit, found[value], found[baseline] if baseline else None)
 
-    return _run(bench, pattern, lambda *options: [str(bench.build / ENGINE_PROGRAM), *options], point)
+    return _run(pattern, bench.devices.environment(), lambda *options: [str(bench.build / ENGINE_PROGRAM), *options], point)
 
 
 def instructions(bench: Bench, operation: str) -> Point:
@@ -66,7 +71,8 @@ def instructions(bench: Bench, operation: str) -> Point:
                 f"--log-file={log.name}", str(bench.build / ENGINE_PROGRAM), *options]  # fmt: skip
 
     with tempfile.NamedTemporaryFile(mode="r", suffix=".log") as log:
-        (packets,) = _run(bench, f"^{PACKETS.format(operation=operation)}", command, lambda found: found["packets"])
+        (packets,) = _run(f"^{PACKETS.format(operation=operation)}", bench.devices.environment(), command,
+                          lambda found: found["packets"])  # fmt: skip
         said = log.read()
     return Point("engine", f"instructions {operation}", MESSAGE, "instructions", collected(said) / packets)
 
@@ -78,10 +84,11 @@ def collected(said: str) -> int:
     return int(found[1])
 
 
-def _run(bench: Bench, pattern: str, command: Callable[..., list[str]], point: Callable[[dict], Found]) -> list[Found]:
+def _run(pattern: str, environment: dict[str, str], command: Callable[..., list[str]],
+         point: Callable[[dict], Found]) -> list[Found]:  # fmt: skip
     with tempfile.NamedTemporaryFile(suffix=".json") as output:
         options = [f"--benchmark_filter={pattern}", f"--benchmark_out={output.name}", "--benchmark_out_format=json"]
-        process.run(command(*options), TIMEOUT_S, bench.devices.environment())
+        process.run(command(*options), TIMEOUT_S, environment)
         text = Path(output.name).read_text()
     found = json.loads(text)["benchmarks"] if text else []
     if not found:

@@ -8,6 +8,7 @@ from .compare import Change
 from .families import FAMILIES
 from .plots import plot
 from .point import Point
+from .programs import DISTRIBUTION
 from .results import Results
 
 HEAD = """<!DOCTYPE html>
@@ -21,7 +22,7 @@ svg { max-width: 100%; height: auto; }
 </style></head><body>
 """
 NOTE = """<p>Ours and its baseline take turns within one run, placed alike: what counts is their ratio. Times of what spins are
-the tenth percentile of short batches, as others may use this machine too; the distribution (min, p50, p99, p99.9) is of
+the tenth percentile of short batches, as others may use this machine too; the distribution (min, p50, p99, …) is of
 single operations, the clock's own cost included. Spread is that of the ratio, or else the value, between repetitions.</p>
 """
 TWO_CORES = """<p>This machine has {cores} cores, fewer than the two programs and the poller that spin in ib_write_lat. So
@@ -72,7 +73,7 @@ def _changes(changes: list[Change]) -> str:
 
 
 def _points(points: list[Point]) -> str:
-    columns = [name for name in ("min", "p50", "p99", "p99.9") if any(name in point.distribution for point in points)]
+    columns = [name for name in DISTRIBUTION if any(name in point.distribution for point in points)]
     rows = [_row((point.name, f"{point.value:.4g} {point.unit}", _number(point.baseline), _number(point.ratio),
                   f"{point.spread:.0%}", *(_number(point.distribution.get(name)) for name in columns)))
             for point in points]  # fmt: skip

@@ -8,7 +8,7 @@ from . import remote
 from .common import COMMON_KERNEL_ARGUMENTS, script
 from .errors import LabError, VmError
 from .remote import Address
-from .topology import Guest, Shape
+from .topology import Guest, Shape, addresses_on_uplink
 
 BOOT_S = 300.0
 ANSWER_S = 20.0
@@ -31,6 +31,7 @@ CREATE_MDEV = """
 device=/sys/bus/mdev/devices/$UUID
 [ -d "$device" ] || echo "$UUID" >"$(echo /sys/class/mdev_bus/*/mdev_supported_types/*-"$TYPE")/create"
 echo "$MAC" >"$device/mac"
+echo "$ADDRESSES" >"$device/addresses"
 """
 
 AWAIT_DEVICE = """
@@ -78,7 +79,7 @@ def _qemu(guest: Guest, shape: Shape, with_vrdma: bool) -> list[str]:
 def _create_mdev(guest: Guest, host: Address, shape: Shape) -> None:
     """As an operator would, unless it is there, with the MAC of the guest's NIC: by it the guest pairs the two."""
     script(guest.host.name, host, CREATE_MDEV, f"create {guest.name}'s mdev", TYPE=shape.type, UUID=guest.uuid,
-           MAC=guest.mac)
+           MAC=guest.mac, ADDRESSES=addresses_on_uplink(shape))
 
 
 def start(guest: Guest, host: Address, shape: Shape, with_vrdma: bool) -> None:

@@ -113,7 +113,13 @@ def mediator_config(shape: Shape) -> str:
     devices talk through it; of several cables none leads to all the others."""
     if shape.hosts != 2:
         return ""
-    return f'[[uplink]]\ninterface = "{FIRST_CABLE}"\nvlans = ["1-4094"]\n\n[types.{shape.type}]\nuplink = "{FIRST_CABLE}"\n'
+    vlans = 'vlans = ["1-4094"]\n'
+    return f'[[uplink]]\ninterface = "{FIRST_CABLE}"\n{vlans}\n[types.{shape.type}]\nuplink = "{FIRST_CABLE}"\n{vlans}'
+
+
+def addresses_on_uplink(shape: Shape) -> str:
+    """What devices may have there: any private address, as tests give guests some. Without uplinks nothing needs to be said."""
+    return "10.0.0.0/8,fc00::/7" if mediator_config(shape) else ""
 
 
 def find(shape: Shape, name: str) -> Host | Guest:

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What two mediators say to each other over a connection of libfabric: messages, each of which is
- * some frames, one after the other, as RoCE has them on Ethernet. All integers are big-endian.
+ * What two mediators say to each other over a connection of libfabric. All integers are big-endian.
  *
- * The first three frames of a connection, each in a message of its own, are no packets. Who
- * connects sends a hello, the other one an answer, and who connects a proof. A proof is the
- * HMAC-SHA256 by the key that both share of a struct vrdma_fabric_transcript: who has the key has
- * seen this connection's nonces. Nothing else is sent or looked at before that.
+ * The first messages are records of TLS 1.3 (RFC 8446), one stream each way; who connects is the
+ * client. Both have certificates, and agree on VRDMA_FABRIC_PROTOCOL (ALPN). Inside of it the
+ * client says a hello, then the server, which has found the client's good. TLS ends there, without
+ * an alert. Each side has a secret, struct vrdma_fabric_secrets, from TLS's exporter (section 7.5)
+ * with VRDMA_FABRIC_EXPORTER and without a context.
+ *
+ * All messages after that are some frames, one after the other, as RoCE has them on Ethernet,
+ * sealed by AES-256-GCM: the ciphertext, then the tag, and no additional data. The nonce is the
+ * secret's, of which the last eight bytes are XORed with the number of the message in its
+ * direction, from 0 on. Before each message whose number is a multiple of
+ * VRDMA_FABRIC_MESSAGES_PER_KEY, but the first, the key is replaced by what it makes of 32 zeros
+ * with the number UINT64_MAX.
  */
 #ifndef VRDMA_FABRIC_H
 #define VRDMA_FABRIC_H
@@ -27,48 +34,32 @@ struct vrdma_fabric_frame {
 VRDMA_CHECK_SIZE(struct vrdma_fabric_frame, 4);
 
 #define VRDMA_FABRIC_MESSAGE_SIZE 65536 /* at most, and at least what a peer receives */
+#define VRDMA_FABRIC_TAG_SIZE 16
+#define VRDMA_FABRIC_MESSAGES_PER_KEY (1 << 20)
 
-#define VRDMA_FABRIC_MAGIC 0x76726466 /* "vrdf" */
-#define VRDMA_FABRIC_VERSION 1
+#define VRDMA_FABRIC_PROTOCOL "vrdma-fabric/2"
+#define VRDMA_FABRIC_EXPORTER "EXPORTER-vrdma-fabric"
 #define VRDMA_FABRIC_NAME_SIZE 64 /* zeros behind the name, one at least */
-#define VRDMA_FABRIC_NONCE_SIZE 32
-#define VRDMA_FABRIC_PROOF_SIZE 32
 
+/* `from` is a DNS name of the sender's certificate (subjectAltName). */
 struct vrdma_fabric_hello {
-	__be32 magic;
-	__be32 version;
 	__u8 from[VRDMA_FABRIC_NAME_SIZE];
 	__u8 to[VRDMA_FABRIC_NAME_SIZE];
-	__u8 nonce[VRDMA_FABRIC_NONCE_SIZE];
 };
-VRDMA_CHECK_SIZE(struct vrdma_fabric_hello, 168);
+VRDMA_CHECK_SIZE(struct vrdma_fabric_hello, 128);
 
-struct vrdma_fabric_answer {
-	__be32 magic;
-	__be32 version;
-	__u8 nonce[VRDMA_FABRIC_NONCE_SIZE];
-	__u8 proof[VRDMA_FABRIC_PROOF_SIZE];
+/* By which a side seals what it sends. */
+struct vrdma_fabric_secret {
+	__u8 key[32];
+	__u8 nonce[12];
 };
-VRDMA_CHECK_SIZE(struct vrdma_fabric_answer, 72);
+VRDMA_CHECK_SIZE(struct vrdma_fabric_secret, 44);
 
-struct vrdma_fabric_proof {
-	__u8 proof[VRDMA_FABRIC_PROOF_SIZE];
+struct vrdma_fabric_secrets {
+	struct vrdma_fabric_secret client;
+	struct vrdma_fabric_secret server;
 };
-VRDMA_CHECK_SIZE(struct vrdma_fabric_proof, 32);
-
-enum vrdma_fabric_role {
-	VRDMA_FABRIC_ANSWERS = 1,
-	VRDMA_FABRIC_CONNECTS = 2,
-};
-
-/* What a proof proves. */
-struct vrdma_fabric_transcript {
-	__be32 role; /* the prover's, enum vrdma_fabric_role */
-	__be32 version;
-	struct vrdma_fabric_hello hello;
-	__u8 nonce[VRDMA_FABRIC_NONCE_SIZE]; /* the answer's */
-};
-VRDMA_CHECK_SIZE(struct vrdma_fabric_transcript, 208);
+VRDMA_CHECK_SIZE(struct vrdma_fabric_secrets, 88);
 
 #ifdef __cplusplus
 }

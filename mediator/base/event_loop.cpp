@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/base/event_loop.h"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 
@@ -29,6 +30,32 @@ void EventLoop::remove(int fd, std::uint64_t token) noexcept {
     handlers_.erase(token);
 }
 
+EventLoop::Timer EventLoop::after(std::chrono::milliseconds delay, std::function<void()> action) {
+    assert(std::this_thread::get_id() == thread_);
+    const Due due{Clock::now() + delay, next_token_++};
+    timers_.emplace(due, std::move(action));
+    return Timer{this, due};
+}
+
+// Rounded up, so that a timer is due when epoll_wait() ends for it; -1 for no timers.
+int EventLoop::milliseconds_to_next() const {
+    if (timers_.empty()) {
+        return -1;
+    }
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - Clock::now());
+    constexpr std::chrono::milliseconds::rep longest = 3'600'000;
+    return static_cast<int>(std::clamp<decltype(left.count())>(left.count(), 0, longest));
+}
+
+// Those that were due by then. So what has come before a timer ends it in time.
+void EventLoop::run_due(Clock::time_point now) {
+    while (running_ && !timers_.empty() && timers_.begin()->first.first <= now) {
+        const auto timer = timers_.extract(timers_.begin());
+        timer.mapped()();
+    }
+}
+
 // Epoll hands out ready descriptors in turns, so that one that is always ready delays the others by
 // one handler's work at most. Tokens are never reused: an event of a watch that an earlier handler
 // of the same batch ended finds nothing.
@@ -37,10 +64,12 @@ Result<> EventLoop::run() {
     std::array<epoll_event, 64> events;
     running_ = true;
     while (running_) {
-        const int ready = ::epoll_wait(epoll_.get(), events.data(), events.size(), -1);
+        const int ready =
+            ::epoll_wait(epoll_.get(), events.data(), events.size(), milliseconds_to_next());
         if (ready < 0 && errno != EINTR) {
             return fail_errno();
         }
+        const auto now = Clock::now();
         for (int i = 0; i < ready && running_; ++i) {
             const std::uint64_t token = events[i].data.u64; // epoll_event is packed
             const auto found = handlers_.find(token);
@@ -49,6 +78,7 @@ Result<> EventLoop::run() {
                 (*handler)(events[i].events);
             }
         }
+        run_due(now);
     }
     return {};
 }

@@ -6,8 +6,10 @@
 
 #include <sys/epoll.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <thread>
 #include <unordered_map>
@@ -50,11 +52,44 @@ class EventLoop {
         std::uint64_t token_ = 0;
     };
 
+    using Clock = std::chrono::steady_clock;
+    using Due = std::pair<Clock::time_point, std::uint64_t>; // the token makes it unique
+
+    // Something that will be done once, unless this ends before.
+    class Timer {
+      public:
+        Timer() = default;
+        Timer(Timer&& other) noexcept { *this = std::move(other); }
+        Timer& operator=(Timer&& other) noexcept {
+            std::swap(loop_, other.loop_);
+            std::swap(due_, other.due_);
+            return *this;
+        }
+        Timer(const Timer&) = delete;
+        Timer& operator=(const Timer&) = delete;
+        ~Timer() {
+            if (loop_ != nullptr) {
+                loop_->timers_.erase(due_);
+            }
+        }
+
+      private:
+        friend class EventLoop;
+        Timer(EventLoop* loop, Due due) : loop_{loop}, due_{due} {}
+
+        EventLoop* loop_ = nullptr;
+        Due due_{};
+    };
+
     EventLoop();
 
     // The handler runs whenever fd is readable (or what else is asked for) or hung up. It may end
     // its own watch.
     Result<Watch> watch(int fd, Handler handler, std::uint32_t epoll_events = EPOLLIN);
+
+    // It needs no descriptor, so it can be had when there are none left. The action may end its own
+    // timer.
+    Timer after(std::chrono::milliseconds delay, std::function<void()> action);
 
     // Until stop() is called, by a handler.
     Result<> run();
@@ -62,9 +97,12 @@ class EventLoop {
 
   private:
     void remove(int fd, std::uint64_t token) noexcept;
+    int milliseconds_to_next() const;
+    void run_due(Clock::time_point now);
 
     UniqueFd epoll_;
     std::unordered_map<std::uint64_t, std::shared_ptr<Handler>> handlers_;
+    std::map<Due, std::function<void()>> timers_;
     std::uint64_t next_token_ = 1;
     bool running_ = false;
     std::thread::id thread_ = std::this_thread::get_id();

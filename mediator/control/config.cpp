@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <bitset>
 #include <charconv>
 #include <chrono>
 #include <climits>
@@ -22,7 +23,7 @@
 #include <string_view>
 
 #include "mediator/wire/fabric/handover.h"
-#include "mediator/wire/fabric/handshake.h"
+#include "mediator/wire/fabric/hello.h"
 #include "vrdma/mdev.h"
 
 namespace vrdma::control {
@@ -209,8 +210,9 @@ wire::Transport read_transport(Section& section) {
     throw BadConfig{section.name(key) + ": auto, af_xdp or af_packet is wanted"};
 }
 
-// "7" or "100-199", into `vlans`. False: it is neither.
-bool add_vlans(std::string_view text, Vlans& vlans) {
+// "7" or "100-199", into `numbers`. False: it is neither, or they are not from `min` to `max`.
+template <std::size_t N>
+bool add_numbers(std::string_view text, unsigned min, unsigned max, std::bitset<N>& numbers) {
     const char* const end = text.data() + text.size();
     unsigned first = 0;
     auto parsed = std::from_chars(text.data(), end, first);
@@ -218,24 +220,35 @@ bool add_vlans(std::string_view text, Vlans& vlans) {
     if (parsed.ec == std::errc{} && parsed.ptr != end && *parsed.ptr == '-') {
         parsed = std::from_chars(parsed.ptr + 1, end, last);
     }
-    if (parsed.ec != std::errc{} || parsed.ptr != end || first < 1 || last < first ||
-        last > VRDMA_MAX_VLAN) {
+    if (parsed.ec != std::errc{} || parsed.ptr != end || first < min || last < first ||
+        last > max) {
         return false;
     }
-    for (unsigned vlan = first; vlan <= last; ++vlan) {
-        vlans.set(vlan);
+    for (unsigned number = first; number <= last; ++number) {
+        numbers.set(number);
     }
     return true;
 }
 
-Vlans read_vlans(Section& section) {
-    Vlans vlans;
-    for (const std::string& text : section.texts("vlans")) {
-        if (!add_vlans(text, vlans)) {
-            throw BadConfig{section.name("vlans") + ": numbers such as 7 or 100-199 are wanted"};
+// Those in the place of what is there, if the file has the key.
+template <std::size_t N>
+void read_numbers(Section& section, std::string_view key, unsigned min, std::bitset<N>& out) {
+    constexpr unsigned max = N - 1;
+    if (!section.has(key)) {
+        return;
+    }
+    out.reset();
+    for (const std::string& text : section.texts(key)) {
+        if (!add_numbers(text, min, max, out)) {
+            throw BadConfig{
+                fmt::format("{}: numbers from {} to {} are wanted, such as \"5\" or \"3-5\"",
+                            section.name(key), min, max)};
         }
     }
-    return vlans;
+}
+
+void read_vlans(Section& section, Vlans& vlans) {
+    read_numbers(section, "vlans", 1, vlans);
 }
 
 Uplink read_uplink(Section section) {
@@ -250,7 +263,7 @@ Uplink read_uplink(Section section) {
         }
     }
     uplink.transport = read_transport(section);
-    uplink.vlans = read_vlans(section);
+    read_vlans(section, uplink.vlans);
     section.finish();
     return uplink;
 }
@@ -301,15 +314,10 @@ std::vector<wire::Gid> read_gids(Section& section) {
     return gids;
 }
 
-FabricPeer read_fabric_peer(Section section, const std::string& key_file) {
+FabricPeer read_fabric_peer(Section section) {
     FabricPeer peer;
     peer.name = read_host(section, "name", "");
     peer.address = read_address(section, "address");
-    peer.key_file = key_file;
-    section.text("key_file", peer.key_file);
-    if (peer.key_file.empty()) {
-        throw BadConfig{section.name("key_file") + ": a file is wanted, here or for all"};
-    }
     peer.gids = read_gids(section);
     section.finish();
     return peer;
@@ -352,8 +360,7 @@ std::vector<directory::Endpoint> read_endpoints(Section& section) {
     return endpoints;
 }
 
-FabricDirectory read_directory(Section section, const std::string& listen,
-                               const std::string& key_file) {
+FabricDirectory read_directory(Section section, const std::string& listen) {
     FabricDirectory directory;
     directory.etcd.endpoints = read_endpoints(section);
     section.text("ca_file", directory.etcd.ca_file);
@@ -364,7 +371,6 @@ FabricDirectory read_directory(Section section, const std::string& listen,
         throw BadConfig{section.name("prefix") + ": one that ends with / is wanted"};
     }
     directory.address = read_address(section, "address", listen);
-    directory.key_file = key_file;
     section.finish();
     if (directory.etcd.certificate_file.empty() != directory.etcd.private_key_file.empty()) {
         throw BadConfig{section.name("certificate_file") + ": private_key_file goes with it"};
@@ -373,6 +379,19 @@ FabricDirectory read_directory(Section section, const std::string& listen,
         throw BadConfig{section.name("address") + ": it has to be said, as listen is no host's"};
     }
     return directory;
+}
+
+wire::fabric::CredentialFiles read_credentials(Section& section) {
+    wire::fabric::CredentialFiles files;
+    for (const auto& [key, file] :
+         {std::pair{"certificate_file", &files.certificate},
+          std::pair{"private_key_file", &files.private_key}, std::pair{"ca_file", &files.ca}}) {
+        section.text(key, *file);
+        if (file->empty()) {
+            throw BadConfig{section.name(key) + ": a file is wanted"};
+        }
+    }
+    return files;
 }
 
 std::string this_host() {
@@ -390,19 +409,15 @@ Fabric read_fabric(Section section) {
     fabric.host = read_host(section, "host", this_host());
     fabric.listen = read_address(section, "listen");
     section.text("provider", fabric.provider);
-    std::string key_file;
-    section.text("key_file", key_file);
+    fabric.credentials = read_credentials(section);
     for (Section& peer : section.sections("peer")) {
-        fabric.peers.push_back(read_fabric_peer(std::move(peer), key_file));
+        fabric.peers.push_back(read_fabric_peer(std::move(peer)));
     }
     check_peers(fabric, section.name("peer"));
     if (section.has("directory")) {
         std::string listen;
         section.text("listen", listen);
-        fabric.directory = read_directory(section.section("directory"), listen, key_file);
-        if (key_file.empty()) {
-            throw BadConfig{section.name("key_file") + ": a file is wanted"};
-        }
+        fabric.directory = read_directory(section.section("directory"), listen);
     }
     section.finish();
     return fabric;
@@ -436,6 +451,23 @@ void read_binding(Section& section, const Config& config, std::string& name) {
     }
 }
 
+// VLANs for a device, of those that its uplink is open to. A fabric leads to no switch.
+void read_vlans(Section& section, const Config& config, const std::string& uplink, Vlans& vlans) {
+    read_vlans(section, vlans);
+    const auto bound = std::ranges::find(config.uplinks, uplink, &Uplink::name);
+    if (bound != config.uplinks.end() && (vlans & ~bound->vlans).any()) {
+        throw BadConfig{fmt::format("{}: uplink '{}' is not open to all of them",
+                                    section.name("vlans"), uplink)};
+    }
+}
+
+void read_share(Section& section, hca::Share& share) {
+    constexpr std::int64_t most = 1'000'000'000'000'000;
+    section.integer(share_keys[0], share.weight, 1, hca::Share::max_weight);
+    section.integer(share_keys[1], share.bytes_per_second, 0, most);
+    section.integer(share_keys[2], share.operations_per_second, 0, most);
+}
+
 void read_type(Section section, const Config& config, DeviceType& type) {
     constexpr std::int64_t million = 1 << 20;
     verbs::Limits& limits = type.limits;
@@ -455,6 +487,8 @@ void read_type(Section section, const Config& config, DeviceType& type) {
     section.integer("max_ah", limits.max_ah, 1, million);
     section.integer("max_blocks", limits.max_blocks, 1, std::int64_t{1} << 32);
     read_binding(section, config, type.uplink);
+    read_vlans(section, config, type.uplink, type.vlans);
+    read_share(section, type.share);
     section.finish();
     if (!std::has_single_bit(limits.doorbell_pages)) {
         throw BadConfig{section.name("doorbell_pages") + ": a power of two is wanted"};
@@ -492,6 +526,7 @@ void read_soft(Section section, hca::soft::Config& soft) {
     section.microseconds("hot_idle_us", soft.hot_idle);
     section.integer("turn_wqes", soft.turn_wqes, 1, 65536);
     section.integer("turn_bytes", soft.turn_bytes, 4096, std::int64_t{1} << 31);
+    section.integer("shared_turn_bytes", soft.shared_turn_bytes, 4096, std::int64_t{1} << 31);
     section.finish();
     if (soft.poll.spin_min > soft.poll.spin_max) {
         throw BadConfig{section.name("spin_min_us") + ": more than spin_max_us"};
@@ -523,6 +558,10 @@ void read_identity(Section& section, VfioUserDevice& device) {
     } else if (device.identity.uplink.empty()) {
         device.identity.mac = verbs::derived_mac(
             {reinterpret_cast<const std::uint8_t*>(device.name.data()), device.name.size()});
+    }
+    if (!device.identity.uplink.empty() && !section.has("addresses")) {
+        throw BadConfig{fmt::format("{}: those that it may have on uplink '{}' are wanted",
+                                    section.name("addresses"), device.identity.uplink)};
     }
     auto prefixes = verbs::parse_prefixes(addresses);
     if (!prefixes) {
@@ -577,6 +616,12 @@ VfioUserDevice read_vfio_user(Section section, const Config& config) {
     }
     device.identity.uplink = type->uplink;
     read_binding(section, config, device.identity.uplink);
+    if (device.identity.uplink == type->uplink) {
+        device.identity.vlans = type->vlans;
+    }
+    read_vlans(section, config, device.identity.uplink, device.identity.vlans);
+    device.share = type->share;
+    read_share(section, device.share);
     section.integer("clients", device.clients, 1, verbs::Endport::max_functions);
     std::uint64_t window_gib = device.window >> 30;
     section.integer("window_gib", window_gib, 1, 16384);
@@ -659,14 +704,14 @@ tl::expected<Config, std::string> parse_config(std::string_view text) {
     }
 }
 
-tl::expected<Config, std::string> load_config(const std::string& path) {
+tl::expected<std::string, std::string> read_config(const std::string& path) {
     std::ifstream file{path};
     if (!file) {
         return tl::unexpected{std::string{"cannot be read"}};
     }
     std::stringstream text;
     text << file.rdbuf();
-    return parse_config(text.str());
+    return text.str();
 }
 
 } // namespace vrdma::control

@@ -5,9 +5,10 @@
 
 #include <spdlog/common.h>
 
-#include <bitset>
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "mediator/directory/etcd.h"
 #include "mediator/frontend/vfio_user/server.h"
 #include "mediator/hca/soft/config.h"
+#include "mediator/wire/fabric/credentials.h"
 #include "mediator/wire/fabric/provider.h"
 #include "mediator/wire/packet.h"
 #include "mediator/wire/uplink/transport.h"
@@ -24,7 +26,7 @@ namespace vrdma::control {
 
 std::vector<DeviceType> default_types();
 
-using Vlans = std::bitset<VRDMA_MAX_VLAN + 1>;
+using verbs::Vlans;
 
 // A way to the network, by an interface of the host's.
 struct Uplink {
@@ -38,7 +40,6 @@ struct Uplink {
 struct FabricPeer {
     std::string name;
     wire::fabric::Address address;
-    std::string key_file;
     std::vector<wire::Gid> gids;
 };
 
@@ -47,7 +48,6 @@ struct FabricDirectory {
     directory::EtcdOptions etcd;
     std::string prefix = "/vrdma/"; // of its keys
     wire::fabric::Address address;  // where others reach us
-    std::string key_file;
 };
 
 struct Fabric {
@@ -55,6 +55,7 @@ struct Fabric {
     std::string host; // what the others call us
     std::string provider = "tcp";
     wire::fabric::Address listen;
+    wire::fabric::CredentialFiles credentials;
     std::vector<FabricPeer> peers;
     std::optional<FabricDirectory> directory;
 };
@@ -67,6 +68,7 @@ struct VfioUserDevice {
     verbs::Identity identity;                // without a MAC it has that of its uplink's interface
     unsigned clients = 1;                    // at a time; each has what the type says
     std::uint64_t window = VRDMA_IOVA_SPACE; // bytes of IOVA space of each
+    hca::Share share;                        // of each
 };
 
 struct Config {
@@ -80,8 +82,12 @@ struct Config {
     std::vector<VfioUserDevice> vfio_user;
 };
 
+// The keys of a type and of a device that make their share, which may change while they are used.
+inline constexpr std::array<std::string_view, 3> share_keys{"weight", "max_bytes_per_second",
+                                                            "max_operations_per_second"};
+
 // The error is for people and names the key.
-tl::expected<Config, std::string> load_config(const std::string& path);
+tl::expected<std::string, std::string> read_config(const std::string& path); // its text
 tl::expected<Config, std::string> parse_config(std::string_view text);
 
 tl::expected<spdlog::level::level_enum, std::string> parse_log_level(const std::string& text);

@@ -9,7 +9,6 @@ using directory::Entry;
 using directory::Roster;
 
 Result<std::unique_ptr<DirectoryPeers>> DirectoryPeers::open(const Fabric& fabric,
-                                                             wire::fabric::Key key,
                                                              wire::fabric::Links& links,
                                                              EventLoop& loop, Claim claim) {
     auto roster =
@@ -18,7 +17,7 @@ Result<std::unique_ptr<DirectoryPeers>> DirectoryPeers::open(const Fabric& fabri
         return fail(roster.error());
     }
     std::unique_ptr<DirectoryPeers> peers{
-        new DirectoryPeers{fabric, std::move(key), links, std::move(claim), std::move(*roster)}};
+        new DirectoryPeers{fabric, links, std::move(claim), std::move(*roster)}};
     auto news =
         loop.watch(peers->roster_->fd(), [all = peers.get()](std::uint32_t) { all->follow(); });
     if (!news) {
@@ -28,12 +27,10 @@ Result<std::unique_ptr<DirectoryPeers>> DirectoryPeers::open(const Fabric& fabri
     return peers;
 }
 
-DirectoryPeers::DirectoryPeers(const Fabric& fabric, wire::fabric::Key key,
-                               wire::fabric::Links& links, Claim claim,
+DirectoryPeers::DirectoryPeers(const Fabric& fabric, wire::fabric::Links& links, Claim claim,
                                std::unique_ptr<Roster> roster)
     : host_{fabric.host},
       address_{fabric.directory->address},
-      key_{std::move(key)},
       links_{links},
       claim_{std::move(claim)},
       log_{"fabric " + fabric.name},
@@ -113,7 +110,7 @@ void DirectoryPeers::change(const std::string& name, const std::shared_ptr<const
         }
         const unsigned number = free_.extract(free_.begin()).value();
         known_[name] = {number, entry};
-        links_.add(number, {name, entry->address, key_});
+        links_.add(number, {name, entry->address});
         claim_(number, entry->claims);
     } else if (const auto before = std::exchange(known->second.entry, entry); before != entry) {
         links_.move(known->second.number, entry->address);

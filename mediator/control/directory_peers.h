@@ -25,8 +25,7 @@ class DirectoryPeers {
     using Claim = std::function<void(unsigned peer, const directory::Claims& claims)>;
 
     // Of a fabric with a directory. Its other peers are there already, and have the first numbers.
-    // The key is that of all who are in the directory.
-    static Result<std::unique_ptr<DirectoryPeers>> open(const Fabric& fabric, wire::fabric::Key key,
+    static Result<std::unique_ptr<DirectoryPeers>> open(const Fabric& fabric,
                                                         wire::fabric::Links& links, EventLoop& loop,
                                                         Claim claim);
 
@@ -41,8 +40,8 @@ class DirectoryPeers {
         std::shared_ptr<const directory::Entry> entry;
     };
 
-    DirectoryPeers(const Fabric& fabric, wire::fabric::Key key, wire::fabric::Links& links,
-                   Claim claim, std::unique_ptr<directory::Roster> roster);
+    DirectoryPeers(const Fabric& fabric, wire::fabric::Links& links, Claim claim,
+                   std::unique_ptr<directory::Roster> roster);
 
     void announce();
     void follow();
@@ -52,7 +51,6 @@ class DirectoryPeers {
 
     const std::string host_;
     const wire::fabric::Address address_;
-    const wire::fabric::Key key_;
     wire::fabric::Links& links_;
     const Claim claim_;
     DeviceLog log_;

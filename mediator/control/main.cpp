@@ -3,25 +3,34 @@
 // vrdmad: the mediator's daemon. See vrdmad(8).
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <systemd/sd-daemon.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "mediator/base/event_loop.h"
 #include "mediator/control/config.h"
+#include "mediator/control/confinement.h"
+#include "mediator/control/reload.h"
 #include "mediator/control/served_fabric.h"
 #include "mediator/control/served_uplink.h"
 #include "mediator/device/version.h"
 #include "mediator/frontend/mdev/mdev_frontend.h"
+#include "mediator/frontend/vfio_user/map_share.h"
 #include "mediator/hca/soft/soft_hca.h"
+#include "mediator/jail/crash.h"
 #include "mediator/verbs/gid.h"
 
 namespace vrdma::control {
@@ -33,27 +42,28 @@ struct Options {
     std::string config_path;
     std::string log_level;
     bool check_config = false;
+    bool core_dumps = false;
+    jail::Forbidden forbidden = jail::Forbidden::refused;
 };
 
 // Without a file the defaults hold; a file that was named must be there.
-tl::expected<Config, std::string> configure(const Options& options) {
-    const std::string path = options.config_path.empty() ? default_path : options.config_path;
-    Config config;
-    if (!options.config_path.empty() || std::filesystem::exists(path)) {
-        auto loaded = load_config(path);
-        if (!loaded) {
-            return tl::unexpected{path + ": " + loaded.error()};
-        }
-        config = std::move(*loaded);
-    }
+tl::expected<Running, std::string> configure(const Options& options) {
+    Running running;
+    running.path = options.config_path.empty() ? default_path : options.config_path;
     if (!options.log_level.empty()) {
         const auto level = parse_log_level(options.log_level);
         if (!level) {
             return tl::unexpected{"--log-level: " + level.error()};
         }
-        config.log_level = *level;
+        running.log_level = *level;
     }
-    return config;
+    if (!options.config_path.empty() || std::filesystem::exists(running.path)) {
+        if (const auto started = start_with_file(running); !started) {
+            return tl::unexpected{running.path + ": " + started.error()};
+        }
+    }
+    running.config.log_level = running.log_level.value_or(running.config.log_level);
+    return running;
 }
 
 void start_log(spdlog::level::level_enum level) {
@@ -66,17 +76,36 @@ void start_log(spdlog::level::level_enum level) {
 // Before any thread starts: all inherit the mask, and the loop alone hears of the signals.
 Result<UniqueFd> take_signals() {
     (void)std::signal(SIGPIPE, SIG_IGN);
-    (void)std::signal(SIGHUP, SIG_IGN);
     sigset_t signals;
     ::sigemptyset(&signals);
     ::sigaddset(&signals, SIGTERM);
     ::sigaddset(&signals, SIGINT);
+    ::sigaddset(&signals, SIGHUP);
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     UniqueFd fd{::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
     if (!fd) {
         return fail_errno();
     }
     return fd;
+}
+
+// The number of the next one that has come; 0 if there is none.
+std::uint32_t next_signal(const UniqueFd& signals) {
+    signalfd_siginfo info{};
+    return ::read(signals.get(), &info, sizeof(info)) == sizeof(info) ? info.ssi_signo : 0;
+}
+
+Result<EventLoop::Watch> watch_signals(EventLoop& loop, const UniqueFd& signals,
+                                       std::function<void()> on_hangup) {
+    return loop.watch(signals.get(),
+                      [&loop, &signals, on_hangup = std::move(on_hangup)](std::uint32_t) {
+                          const std::uint32_t signal = next_signal(signals);
+                          if (signal == SIGHUP) {
+                              on_hangup();
+                          } else if (signal != 0) {
+                              loop.stop();
+                          }
+                      });
 }
 
 int complain(const char* what, std::errc error) {
@@ -136,7 +165,9 @@ verbs::Identity identity_of(const VfioUserDevice& device, const Uplinks& uplinks
 }
 
 Result<std::unique_ptr<vfio_user::Server>> serve_socket(const VfioUserDevice& device,
-                                                        const Uplinks& uplinks, const Host& host) {
+                                                        vfio_user::ListeningSocket socket,
+                                                        const Uplinks& uplinks, const Host& host,
+                                                        std::size_t most_maps) {
     const auto type = std::ranges::find(host.types, device.type, &DeviceType::name);
     const auto endport =
         std::make_shared<verbs::Endport>(identity_of(device, uplinks), device.clients);
@@ -144,27 +175,133 @@ Result<std::unique_ptr<vfio_user::Server>> serve_socket(const VfioUserDevice& de
     for (unsigned i = 0; i < device.clients; ++i) {
         const std::string name =
             device.clients == 1 ? device.name : fmt::format("{}/{}", device.name, i);
-        auto function =
-            vfio_user::Function::create({name, *type, {endport, i}, device.window}, host);
+        auto function = vfio_user::Function::create(
+            {name, *type, {endport, i}, device.window, most_maps}, host);
         if (!function) {
             return fail(function.error());
         }
         functions.push_back(std::move(*function));
     }
-    return vfio_user::Server::listen(device.socket, device.name, std::move(functions), host.loop);
+    auto server =
+        vfio_user::Server::listen(std::move(socket), device.name, std::move(functions), host.loop);
+    if (server) {
+        (*server)->set_share(device.share);
+    }
+    return server;
 }
 
-int serve(const Config& config) {
+// Who connects waits until the device is served.
+std::optional<std::vector<vfio_user::ListeningSocket>> open_sockets(const Config& config) {
+    std::vector<vfio_user::ListeningSocket> sockets;
+    for (const VfioUserDevice& device : config.vfio_user) {
+        auto socket = vfio_user::ListeningSocket::open(device.socket);
+        if (!socket) {
+            complain(device.socket.path.c_str(), socket.error());
+            return std::nullopt;
+        }
+        sockets.push_back(std::move(*socket));
+    }
+    return sockets;
+}
+
+// What a shell lets a program have at first is little for the files of guests' memory.
+void raise_descriptor_limit() {
+    rlimit files{};
+    if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)::setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
+// Of each client, whichever it is; without any, no client could have memory.
+std::optional<std::size_t> share_of_maps(const Config& config) {
+    std::size_t functions = 0;
+    for (const VfioUserDevice& device : config.vfio_user) {
+        functions += device.clients;
+    }
+    if (functions == 0) {
+        return 0;
+    }
+    const auto limits = vfio_user::ProcessLimits::read();
+    const std::size_t share = vfio_user::map_share(limits, functions, VRDMA_MAX_VECTORS);
+    if (share == 0) {
+        spdlog::critical(
+            "{} clients are too many for vm.max_map_count ({}) or RLIMIT_NOFILE ({}): there are no "
+            "DMA maps for each",
+            functions, limits.mappings, limits.descriptors);
+        return std::nullopt;
+    }
+    return share;
+}
+
+// What takes privileges that a vrdmad which serves does not have.
+struct Prepared {
+    std::vector<vfio_user::ListeningSocket> sockets; // in the order of their devices
+    std::size_t most_maps = 0;                       // of a client
+};
+
+// After it, the process is confined.
+std::optional<Prepared> prepare(const Config& config, jail::Forbidden forbidden) {
+    raise_descriptor_limit();
+    const auto most_maps = share_of_maps(config);
+    if (!most_maps) {
+        return std::nullopt;
+    }
+    load_providers_of(config.fabrics);
+    auto sockets = open_sockets(config);
+    if (!sockets) {
+        return std::nullopt;
+    }
+    if (const auto confined = confine(config, forbidden); !confined) {
+        spdlog::critical("{}", confined.error());
+        return std::nullopt;
+    }
+    return Prepared{std::move(*sockets), *most_maps};
+}
+
+// In the order of their devices.
+using Servers = std::vector<std::unique_ptr<vfio_user::Server>>;
+
+std::optional<Servers> serve_sockets(const Config& config, Prepared prepared,
+                                     const Uplinks& uplinks, const Host& host) {
+    Servers servers;
+    for (std::size_t i = 0; i < config.vfio_user.size(); ++i) {
+        const VfioUserDevice& device = config.vfio_user[i];
+        auto server =
+            serve_socket(device, std::move(prepared.sockets[i]), uplinks, host, prepared.most_maps);
+        if (!server) {
+            complain(device.socket.path.c_str(), server.error());
+            return std::nullopt;
+        }
+        servers.push_back(std::move(*server));
+    }
+    return servers;
+}
+
+// To devices that run.
+void give_shares(const Config& config, mdev::MdevFrontend* module, const Servers& servers) {
+    if (module != nullptr) {
+        module->give_shares();
+    }
+    for (std::size_t i = 0; i < servers.size(); ++i) {
+        servers[i]->set_share(config.vfio_user[i].share);
+    }
+}
+
+int serve(Running& running, jail::Forbidden forbidden) {
+    const Config& config = running.config;
     const auto signals = take_signals();
     if (!signals) {
         return complain("signalfd", signals.error());
     }
-    EventLoop loop;
-    const auto on_signal = loop.watch(signals->get(), [&](std::uint32_t) { loop.stop(); });
-    if (!on_signal) {
-        return complain("epoll", on_signal.error());
+    auto prepared = prepare(config, forbidden);
+    if (!prepared) {
+        return EXIT_FAILURE;
     }
-    const auto hca = hca::soft::SoftHca::create(config.soft);
+    EventLoop loop;
+    hca::soft::Config soft = config.soft;
+    soft.on_start = [forbidden] { confine_poller(forbidden); };
+    const auto hca = hca::soft::SoftHca::create(soft);
     if (!hca) {
         return complain("soft HCA", hca.error());
     }
@@ -183,13 +320,18 @@ int serve(const Config& config) {
         }
         module = std::move(*opened);
     }
-    std::vector<std::unique_ptr<vfio_user::Server>> servers;
-    for (const VfioUserDevice& device : config.vfio_user) {
-        auto server = serve_socket(device, uplinks, host);
-        if (!server) {
-            return complain(device.socket.path.c_str(), server.error());
+    const auto servers = serve_sockets(config, std::move(*prepared), uplinks, host);
+    if (!servers) {
+        return EXIT_FAILURE;
+    }
+    const auto on_signal = watch_signals(loop, *signals, [&] {
+        if (reload(running)) {
+            give_shares(config, module.get(), *servers);
+            spdlog::info("{}: read again", running.path);
         }
-        servers.push_back(std::move(*server));
+    });
+    if (!on_signal) {
+        return complain("epoll", on_signal.error());
     }
     spdlog::info("vrdmad {} serves {}", version_text, config.name);
     (void)::sd_notify(0, "READY=1"); // nothing where systemd has not started us
@@ -208,25 +350,37 @@ int run(int argc, char** argv) {
     app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error, off");
     app.add_flag("--check-config", options.check_config,
                  "Only say whether the configuration is valid");
+    app.add_flag("--core-dumps", options.core_dumps,
+                 "Allow core dumps and debuggers, which see the guests' memory and keys");
+    const std::map<std::string, jail::Forbidden> forbidden{{"refuse", jail::Forbidden::refused},
+                                                           {"kill", jail::Forbidden::killed},
+                                                           {"allow", jail::Forbidden::allowed}};
+    app.add_option("--forbidden-calls", options.forbidden,
+                   "What a system call does that vrdmad has no need of: refuse, kill, allow")
+        ->transform(CLI::Transformer(forbidden));
     app.set_version_flag("--version", std::string{"vrdmad "} + version_text);
     CLI11_PARSE(app, argc, argv);
 
-    const auto config = configure(options);
-    if (!config) {
-        std::cerr << "vrdmad: " << config.error() << '\n';
+    auto running = configure(options);
+    if (!running) {
+        std::cerr << "vrdmad: " << running.error() << '\n';
         return EXIT_FAILURE;
     }
     if (options.check_config) {
         return EXIT_SUCCESS;
     }
-    start_log(config->log_level);
-    return serve(*config);
+    start_log(running->config.log_level);
+    if (const auto hidden = options.core_dumps ? Result<>{} : jail::hide_memory(); !hidden) {
+        return complain("memory cannot be hidden", hidden.error());
+    }
+    return serve(*running, options.forbidden);
 }
 
 } // namespace
 } // namespace vrdma::control
 
 int main(int argc, char** argv) {
+    vrdma::jail::take_crashes_back();
     try {
         return vrdma::control::run(argc, argv);
     } catch (const std::exception& error) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/control/served_fabric.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "mediator/base/errno.h"
@@ -17,38 +19,38 @@ wire::Mac mac_of_host(const std::string& host) {
     return verbs::derived_mac({reinterpret_cast<const std::uint8_t*>(host.data()), host.size()});
 }
 
-tl::expected<std::vector<wire::fabric::Key>, std::string> load_keys(const Fabric& fabric) {
-    std::vector<wire::fabric::Key> keys;
-    keys.reserve(fabric.peers.size());
-    for (const FabricPeer& peer : fabric.peers) {
-        auto key = wire::fabric::Key::load(peer.key_file);
-        if (!key) {
-            return tl::unexpected{key.error()};
-        }
-        keys.push_back(std::move(*key));
-    }
-    return keys;
-}
-
 } // namespace
+
+// Of layers ("verbs;ofi_rxm") each is a provider.
+void load_providers_of(const std::vector<Fabric>& fabrics) {
+    std::string names;
+    for (const Fabric& fabric : fabrics) {
+        names += (names.empty() ? "" : ",") + fabric.provider;
+    }
+    std::ranges::replace(names, ';', ',');
+    if (!names.empty()) {
+        constexpr int keep_what_is_set = 0;
+        ::setenv("FI_PROVIDER", names.c_str(), keep_what_is_set);
+    }
+}
 
 tl::expected<std::unique_ptr<ServedFabric>, std::string> ServedFabric::open(const Fabric& fabric,
                                                                             hca::soft::SoftHca& hca,
                                                                             EventLoop& loop) {
-    auto keys = load_keys(fabric);
-    if (!keys) {
-        return tl::unexpected{keys.error()};
+    auto credentials = wire::fabric::Credentials::load(fabric.credentials, fabric.host);
+    if (!credentials) {
+        return tl::unexpected{credentials.error()};
     }
     std::unique_ptr<ServedFabric> served{new ServedFabric{fabric, hca}};
-    if (const auto serves = served->serve(fabric, loop); !serves) {
+    if (const auto serves = served->serve(fabric, std::move(*credentials), loop); !serves) {
         return tl::unexpected{describe(serves.error())};
     }
     for (unsigned number = 0; number < fabric.peers.size(); ++number) {
-        served->add(number, fabric.peers[number], std::move((*keys)[number]));
+        served->add(number, fabric.peers[number]);
     }
     if (fabric.directory) {
-        if (auto opened = served->open_directory(fabric, loop); !opened) {
-            return tl::unexpected{opened.error()};
+        if (const auto opened = served->open_directory(fabric, loop); !opened) {
+            return tl::unexpected{describe(opened.error())};
         }
     }
     return served;
@@ -60,7 +62,8 @@ ServedFabric::ServedFabric(const Fabric& fabric, hca::soft::SoftHca& hca)
       hca_{hca},
       log_{"fabric " + fabric.name} {}
 
-Result<> ServedFabric::serve(const Fabric& fabric, EventLoop& loop) {
+Result<> ServedFabric::serve(const Fabric& fabric, wire::fabric::Credentials credentials,
+                             EventLoop& loop) {
     auto handover = wire::fabric::Handover::create();
     if (!handover) {
         return fail(handover.error());
@@ -81,7 +84,8 @@ Result<> ServedFabric::serve(const Fabric& fabric, EventLoop& loop) {
     }
     unknown_ = std::move(*watch);
     auto links = wire::fabric::Links::create(
-        {fabric.name, fabric.host, fabric.listen, fabric.provider}, loop, std::move(*handover));
+        {fabric.name, fabric.host, fabric.listen, fabric.provider, std::move(credentials)}, loop,
+        std::move(*handover));
     if (!links) {
         return fail(links.error());
     }
@@ -89,28 +93,23 @@ Result<> ServedFabric::serve(const Fabric& fabric, EventLoop& loop) {
     return {};
 }
 
-tl::expected<void, std::string> ServedFabric::open_directory(const Fabric& fabric,
-                                                             EventLoop& loop) {
-    auto key = wire::fabric::Key::load(fabric.directory->key_file);
-    if (!key) {
-        return tl::unexpected{key.error()};
-    }
+Result<> ServedFabric::open_directory(const Fabric& fabric, EventLoop& loop) {
     auto opened =
-        DirectoryPeers::open(fabric, std::move(*key), *links_, loop,
+        DirectoryPeers::open(fabric, *links_, loop,
                              [this](unsigned peer, const Claims& claims) { claim(peer, claims); });
     if (!opened) {
-        return tl::unexpected{describe(opened.error())};
+        return fail(opened.error());
     }
     directory_ = std::move(*opened);
     return {};
 }
 
-void ServedFabric::add(unsigned number, const FabricPeer& peer, wire::fabric::Key key) {
+void ServedFabric::add(unsigned number, const FabricPeer& peer) {
     Claims claims;
     for (const wire::Gid& gid : peer.gids) {
         claims[gid] = Owners::always;
     }
-    links_->add(number, {peer.name, peer.address, std::move(key)});
+    links_->add(number, {peer.name, peer.address});
     claim(number, claims);
 }
 

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "mediator/base/event_loop.h"
 #include "mediator/control/config.h"
@@ -16,6 +17,10 @@
 #include "mediator/wire/fabric/links.h"
 
 namespace vrdma::control {
+
+// Before the first fabric is opened, and before there are threads: libfabric is to start no
+// provider that nobody has named.
+void load_providers_of(const std::vector<Fabric>& fabrics);
 
 class ServedFabric final : public hca::soft::AddressKeeper {
   public:
@@ -35,9 +40,9 @@ class ServedFabric final : public hca::soft::AddressKeeper {
   private:
     ServedFabric(const Fabric& fabric, hca::soft::SoftHca& hca);
 
-    Result<> serve(const Fabric& fabric, EventLoop& loop);
-    tl::expected<void, std::string> open_directory(const Fabric& fabric, EventLoop& loop);
-    void add(unsigned number, const FabricPeer& peer, wire::fabric::Key key);
+    Result<> serve(const Fabric& fabric, wire::fabric::Credentials credentials, EventLoop& loop);
+    Result<> open_directory(const Fabric& fabric, EventLoop& loop);
+    void add(unsigned number, const FabricPeer& peer);
     void claim(unsigned peer, const Claims& claims);
     void tell_contested(unsigned peer, const std::vector<wire::Gid>& gids);
     void answer_unknown();

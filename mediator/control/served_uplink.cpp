@@ -7,6 +7,8 @@
 
 #include <utility>
 
+#include "mediator/wire/derived_mac.h"
+#include "mediator/wire/uplink/host_addresses.h"
 #include "mediator/wire/uplink/link.h"
 #include "mediator/wire/uplink/transport.h"
 
@@ -66,7 +68,12 @@ tl::expected<std::unique_ptr<ServedUplink>, std::string> ServedUplink::open(cons
 }
 
 ServedUplink::ServedUplink(const Uplink& uplink, Attachment at, SoftHca& hca, EventLoop& loop)
-    : uplink_{uplink}, hca_{hca}, loop_{loop}, at_{std::move(at)}, mac_{at_.link.mac} {}
+    : uplink_{uplink},
+      hca_{hca},
+      loop_{loop},
+      log_{"uplink " + uplink.name},
+      at_{std::move(at)},
+      mac_{at_.link.mac} {}
 
 Result<> ServedUplink::serve() {
     if (const auto added = hca_.add_uplink(name(), std::move(at_.frames), this); !added) {
@@ -116,6 +123,9 @@ void ServedUplink::link_changed(const Result<wire::Link>& link) {
     if (up != up_) {
         up_ = up;
         spdlog::warn("uplink {}: {} is {}", name(), uplink_.interface, up ? "up" : "down");
+    }
+    if (link) {
+        hca_.with_port(name(), [&](auto& port) { port.set_macs(mac_, link->mac); });
     }
     hca_.set_link(name(), up);
 }
@@ -175,9 +185,18 @@ void ServedUplink::steer_again() {
     }
 }
 
+// Peers find the host at its addresses, and so only who has its Ethernet address can have them.
+bool ServedUplink::is_hosts(const GidKey& gid, const wire::Mac& mac) const {
+    return mac != mac_ && mac != at_.link.mac && wire::is_hosts_own(gid.gid);
+}
+
 Result<> ServedUplink::add(const GidKey& gid, const wire::Mac& mac) {
     if (gid.vlan != 0 && !uplink_.vlans.test(gid.vlan)) {
         return fail(std::errc::permission_denied);
+    }
+    if (is_hosts(gid, mac)) {
+        log_.warn("a device asks for an address of this host");
+        return fail(std::errc::address_in_use);
     }
     unsigned& times = addresses_[{gid.gid, gid.type, gid.vlan, mac}];
     if (times == 0) {
@@ -227,10 +246,11 @@ void ServedUplink::find(const roce::Unknown& unknown) {
 
 // Whom there is no way to may be asked for again at once, so this answer is given once a second.
 void ServedUplink::found(const Target& target, const Result<wire::Mac>& mac) {
-    if (mac) {
+    if (mac && !wire::is_group(*mac)) { // a network's broadcast address has one
         return tell(target, *mac);
     }
-    spdlog::debug("uplink {}: no way to a peer: {}", name(), describe(mac.error()));
+    spdlog::debug("uplink {}: no way to a peer: {}", name(),
+                  describe(mac ? std::errc::host_unreachable : mac.error()));
     if (refused_.empty()) {
         const itimerspec in_a_second{{}, {1, 0}};
         ::timerfd_settime(tick_.get(), 0, &in_a_second, nullptr);

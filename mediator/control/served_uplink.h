@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "mediator/base/event_loop.h"
+#include "mediator/base/log.h"
 #include "mediator/control/config.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/wire/uplink/link_watch.h"
@@ -56,6 +57,7 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     Result<> steer(const hca::soft::GidKey& gid, const wire::Mac& mac);
     void unsteer(const hca::soft::GidKey& gid, const wire::Mac& mac);
     void steer_again();
+    bool is_hosts(const hca::soft::GidKey& gid, const wire::Mac& mac) const;
     std::vector<wire::Mac> known_by(const wire::Mac& mac) const;
     void find_unknown();
     void find(const hca::soft::roce::Unknown& unknown);
@@ -71,6 +73,7 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     const Uplink uplink_;
     hca::soft::SoftHca& hca_;
     EventLoop& loop_;
+    DeviceLog log_; // of what guests do
     Attachment at_;
     const wire::Mac mac_;                   // the first interface's, which devices may have by now
     std::map<Address, unsigned> addresses_; // how often each was added

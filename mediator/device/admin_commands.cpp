@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "mediator/base/errno.h"
+#include "mediator/device/out_of_memory.h"
 #include "mediator/device/version.h"
 
 namespace vrdma {
@@ -343,7 +344,7 @@ Result<> run(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl)
         std::ranges::any_of(unused, [](std::uint8_t byte) { return byte != 0; })) {
         return fail(std::errc::invalid_argument);
     }
-    return command->run(objects, cmd, cpl);
+    return with_what_memory_there_is([&] { return command->run(objects, cmd, cpl); });
 }
 
 } // namespace

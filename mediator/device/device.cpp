@@ -7,6 +7,7 @@
 
 #include "mediator/base/errno.h"
 #include "mediator/device/admin_commands.h"
+#include "mediator/device/out_of_memory.h"
 
 namespace vrdma {
 namespace {
@@ -51,7 +52,8 @@ Device::Device(std::string name, const DeviceType& type, verbs::Place place, Hos
       place_{std::move(place)},
       port_{port},
       hca_{hca},
-      gids_{gids} {
+      gids_{gids},
+      share_{type.share} {
     assert(port.doorbells().size() == type.limits.doorbell_pages);
     reserve_address();
     reset();
@@ -157,13 +159,21 @@ void Device::write_control(std::uint32_t value) {
 // --- life cycle ---
 
 void Device::enable() {
-    if (const auto enabled = try_enable(); !enabled) {
+    const auto enabled = with_what_memory_there_is([this] { return try_enable(); });
+    if (!enabled) {
         fail_device(
             fmt::format("cannot be enabled as the registers ask: {}", describe(enabled.error())));
         return;
     }
     show_enabled();
     log_.info("enabled");
+    const verbs::Identity& identity = place_.identity();
+    if (!identity.uplink.empty() && identity.prefixes.empty()) {
+        log_.warn(
+            "it is bound to uplink '{}' and may have no address there but its link-local one:"
+            " give it 'addresses' (vrdmad.conf(5), vrdmad(8))",
+            identity.uplink);
+    }
 }
 
 void Device::show_enabled() {
@@ -189,6 +199,7 @@ Result<> Device::try_enable() {
                              .qpns = place_.endport->qpns(place_.function),
                              .uplink = place_.identity().uplink,
                              .mac = place_.identity().mac,
+                             .share = share_,
                              .max_qp = limits.max_qp,
                              .max_cq = limits.max_cq,
                              .max_mr = limits.max_mr},
@@ -206,9 +217,22 @@ Result<> Device::try_enable() {
     return {};
 }
 
-// No poller calls raise() or fatal() for us after this.
+void Device::set_share(const hca::Share& share) {
+    if (share == share_) {
+        return;
+    }
+    share_ = share;
+    if (enabled_) {
+        enabled_->slice->set_share(share);
+        log_.info("weight {}, {} bytes and {} operations a second (0: any)", share.weight,
+                  share.bytes_per_second, share.operations_per_second);
+    }
+}
+
+// No poller calls raise() or fatal() for us after this, or touches the memory.
 void Device::disable() {
     enabled_.reset();
+    port_.memory().renew();
     admin_pending_ = false;
     slice_failed_ = false;
 }
@@ -272,7 +296,9 @@ void Device::service() {
     if (slice_failed_) {
         fail_device("the slice stopped");
     }
-    if (enabled_ && admin_pending_) {
+    if (enabled_ && enabled_->slice->give_back()) {
+        port_.wake(); // what is left, after others had their turn
+    } else if (enabled_ && admin_pending_) {
         serve_admin();
     }
 }
@@ -288,11 +314,14 @@ void Device::log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl)
     }
 }
 
+// What a command leaves to be given back holds up the next: so a device has no more of it than one
+// command's, and no other device waits for it.
 void Device::serve_admin() {
     AdminQueue& admin = enabled_->admin;
     const auto end = std::chrono::steady_clock::now() + turn_time;
     int served = 0;
-    while (served < commands_per_turn && std::chrono::steady_clock::now() < end) {
+    bool unused_left = false;
+    while (!unused_left && served < commands_per_turn && std::chrono::steady_clock::now() < end) {
         const auto cmd = admin.take();
         if (!cmd) {
             fail_device("the admin queue is not in the guest's memory");
@@ -306,11 +335,12 @@ void Device::serve_admin() {
         log_command(**cmd, cpl);
         admin.complete(cpl);
         ++served;
+        unused_left = enabled_->slice->give_back();
     }
     if (served > 0) {
         port_.raise(admin.vector());
     }
-    if (admin_pending_) {
+    if (admin_pending_ || unused_left) {
         port_.wake();
     }
 }

@@ -47,6 +47,9 @@ class Device final : public hca::SliceHost {
     // Between a reset and the guest's next access only, of a device that is alone.
     void set_identity(verbs::Identity identity);
 
+    // From now on, over resets.
+    void set_share(const hca::Share& share);
+
     // The device stands still from freeze() to thaw(), save() and restore() need that. A device is
     // restored after a reset, on a guest whose memory is that of the saved one. After a failed
     // restore it is reset.
@@ -101,6 +104,7 @@ class Device final : public hca::SliceHost {
     hca::Hca& hca_;
     verbs::GidRegistry& gids_;
 
+    hca::Share share_;
     QueueRegisters registers_;
     bool address_reserved_ = false;
     bool failed_ = false;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "mediator/hca/hca.h"
+#include "mediator/verbs/identity.h"
 #include "mediator/verbs/limits.h"
 
 namespace vrdma {
@@ -16,6 +18,8 @@ struct DeviceType {
     std::uint64_t max_pinned = 0; // bytes of guest memory
     verbs::Limits limits;
     std::string uplink{}; // that its devices are bound to, or none
+    verbs::Vlans vlans{}; // in which they may have addresses there
+    hca::Share share{};   // of each device that has none of its own; may change
 };
 
 } // namespace vrdma

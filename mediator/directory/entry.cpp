@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "mediator/wire/fabric/handshake.h"
+#include "mediator/wire/fabric/hello.h"
 
 namespace vrdma::directory {
 namespace {

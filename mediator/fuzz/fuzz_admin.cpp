@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // A hostile guest driver: registers, admin commands, page lists and saved state, on a device with
-// the soft HCA. Commands begin as good ones, which the input then spoils, so that they get past the
-// first checks.
+// the soft HCA. Commands begin as good ones, of each kind that there is, which the input then
+// spoils, so that they get past the first checks; and the guest's memory changes while it is read.
+// A bystander must go on working.
 //
 // The input is a list of steps; the first byte of each says what it is (enum Step).
 #include <infiniband/verbs.h>
 #include <spdlog/spdlog.h>
 
 #include <array>
-#include <cstdlib>
 #include <span>
 
 #include "mediator/device/device.h"
+#include "mediator/fuzz/bystander.h"
+#include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/tests/guest/admin_client.h"
@@ -23,13 +25,14 @@ namespace {
 using fuzz::Input;
 
 enum Step : std::uint8_t {
-    step_command,  // opcode, spoilers
+    step_command,  // opcode and kind, spoilers
     step_register, // index into registers, value (4 bytes)
     step_poke,     // offset into the guest's first pages (2 bytes), value
     step_reset,
     step_enable,
-    step_poll, // the engine's turn
-    step_move, // save, spoilers, restore
+    step_poll,   // the engine's turn
+    step_move,   // save, spoilers, restore
+    step_change, // of the guest's memory, when it is read next
     step_count,
 };
 
@@ -68,20 +71,34 @@ class Machine {
                 guest_.enable();
                 break;
             case step_poll:
-                hca_.poll();
+                poll();
                 break;
             case step_move:
                 move(input);
                 break;
+            case step_change:
+                changing_.plan(input);
+                break;
             default:
                 break;
         }
-        guest_.run_device();
+        run_device();
     }
 
   private:
-    // A command as it would succeed, with the newest handles.
-    vrdma_admin_cmd good_command(std::uint32_t opcode) {
+    void poll() {
+        const fuzz::ChangingMemory::Turn turn{changing_};
+        hca_.poll();
+    }
+
+    void run_device() {
+        const fuzz::ChangingMemory::Turn turn{changing_};
+        guest_.run_device();
+    }
+
+    // A command as it would succeed, with the newest handles. Objects belong to the guest's kernel,
+    // or, made for a PD that does, to a user context.
+    vrdma_admin_cmd good_command(std::uint32_t opcode, unsigned kind) {
         vrdma_admin_cmd cmd{};
         const auto pages = [&](std::uint64_t size) {
             return allocator_.page_list(allocator_.allocate(size), size);
@@ -91,7 +108,8 @@ class Machine {
                 cmd.create_eq = {pages(sizeof(vrdma_eq_control) + 16 * sizeof(vrdma_eqe)), 16, 0};
                 break;
             case VRDMA_ADMIN_ALLOC_PD:
-                cmd.alloc_pd = {0, 0};
+                owner_ = kind % 2 != 0 ? handle(VRDMA_ADMIN_ALLOC_UCONTEXT) : 0;
+                cmd.alloc_pd = {owner_, 0};
                 break;
             case VRDMA_ADMIN_REG_MR:
                 cmd.reg_mr = {pages(9000), 0x10000, 9000, handle(VRDMA_ADMIN_ALLOC_PD), 15, 0, 0};
@@ -137,8 +155,8 @@ class Machine {
                                  0,
                                  16,
                                  handle(VRDMA_ADMIN_CREATE_EQ),
-                                 0,
-                                 0,
+                                 owner_,
+                                 kind % (2 * VRDMA_CQ_IGNORE_OVERRUN),
                                  0};
                 break;
             case VRDMA_ADMIN_RESIZE_CQ:
@@ -149,33 +167,12 @@ class Machine {
                 cmd.modify_cq = {handle(VRDMA_ADMIN_CREATE_CQ), 4, 10};
                 break;
             case VRDMA_ADMIN_CREATE_QP:
-                if (next_is_xrc()) {
-                    cmd.create_qp.qp_type = static_cast<std::uint8_t>(hca::QpType::xrc_recv);
-                    cmd.create_qp.xrcd = handle(VRDMA_ADMIN_ALLOC_XRCD);
-                    break;
-                }
-                cmd.create_qp = {pages(vrdma_qp_buffer_size(16, 6, 16, 5)),
-                                 0,
-                                 0,
-                                 handle(VRDMA_ADMIN_ALLOC_PD),
-                                 handle(VRDMA_ADMIN_CREATE_CQ),
-                                 handle(VRDMA_ADMIN_CREATE_CQ),
-                                 16,
-                                 16,
-                                 6,
-                                 5,
-                                 2,
-                                 0,
-                                 0,
-                                 1,
-                                 1,
-                                 0,
-                                 0};
+                cmd.create_qp = next_qp(kind);
                 break;
             case VRDMA_ADMIN_CREATE_SRQ:
                 cmd.create_srq = {pages(vrdma_srq_buffer_size(16, 5)),
                                   0,
-                                  0,
+                                  owner_,
                                   handle(VRDMA_ADMIN_ALLOC_PD),
                                   16,
                                   5,
@@ -206,8 +203,11 @@ class Machine {
             case VRDMA_ADMIN_SET_GID:
                 cmd.set_gid = {0, VRDMA_GID_ROCE_V2, 1, 0, {0xfd, 1}};
                 break;
+            case VRDMA_ADMIN_QUERY_COUNTERS:
+                cmd.query_counters = {0, kind % 2 != 0 ? handle(VRDMA_ADMIN_CREATE_QP) : 0};
+                break;
             default:
-                cmd.handle.handle = victim(opcode);
+                cmd.handle.handle = victim(opcode, kind);
                 break;
         }
         return cmd;
@@ -221,20 +221,72 @@ class Machine {
         return av;
     }
 
+    // Each of the types by turns; the last with an SRQ.
+    vrdma_cmd_create_qp next_qp(unsigned kind) {
+        static constexpr std::uint8_t gsi = 1;
+        static constexpr std::array<std::uint8_t, 6> types{
+            IBV_QPT_RC, IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_XRC_SEND, gsi, IBV_QPT_RC};
+        vrdma_cmd_create_qp cmd{};
+        state_ = 0;
+        if (next_is_xrc()) {
+            type_of_qp_ = cmd.qp_type = IBV_QPT_XRC_RECV;
+            cmd.xrcd = handle(VRDMA_ADMIN_ALLOC_XRCD);
+            return cmd;
+        }
+        type_of_qp_ = types[kind % types.size()];
+        const bool shared = kind % types.size() == types.size() - 1;
+        const bool receives = type_of_qp_ != IBV_QPT_XRC_SEND && !shared;
+        const std::uint64_t size = vrdma_qp_buffer_size(16, 6, receives ? 16 : 0, 5);
+        cmd.pages = allocator_.page_list(allocator_.allocate(size), size);
+        cmd.ucontext = owner_;
+        cmd.pd = handle(VRDMA_ADMIN_ALLOC_PD);
+        cmd.send_cq = handle(VRDMA_ADMIN_CREATE_CQ);
+        cmd.recv_cq = type_of_qp_ == IBV_QPT_XRC_SEND ? 0 : cmd.send_cq;
+        cmd.sq_depth = 16;
+        cmd.rq_depth = receives ? 16 : 0;
+        cmd.sq_stride_shift = 6;
+        cmd.rq_stride_shift = 5;
+        cmd.qp_type = type_of_qp_;
+        cmd.max_send_sge = 1;
+        cmd.max_recv_sge = receives ? 1 : 0;
+        cmd.srq = shared ? handle(VRDMA_ADMIN_CREATE_SRQ) : 0;
+        return cmd;
+    }
+
+    // What a move to INIT, RTR or RTS needs, beside the state.
+    std::uint32_t attributes() const {
+        constexpr std::uint32_t identity = IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+        constexpr std::uint32_t path =
+            IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+        constexpr std::uint32_t retries =
+            IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+        using Masks = std::array<std::uint32_t, IBV_QPS_RTS + 1>;
+        const Masks masks = [&]() -> Masks {
+            constexpr std::uint32_t connected = identity | IBV_QP_ACCESS_FLAGS;
+            constexpr std::uint32_t asked = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+            switch (type_of_qp_) {
+                case IBV_QPT_RC:
+                    return {0, connected, path | asked, IBV_QP_SQ_PSN | retries};
+                case IBV_QPT_UC:
+                    return {0, connected, path, IBV_QP_SQ_PSN};
+                case IBV_QPT_XRC_SEND:
+                    return {0, connected, path, IBV_QP_SQ_PSN | retries};
+                case IBV_QPT_XRC_RECV:
+                    return {0, connected, path | asked, IBV_QP_SQ_PSN | IBV_QP_TIMEOUT};
+                default:
+                    return {0, identity | IBV_QP_QKEY, 0, IBV_QP_SQ_PSN};
+            }
+        }();
+        return masks[state_];
+    }
+
     // RESET to INIT, INIT to RTR, RTR to RTS, and round again.
     vrdma_cmd_modify_qp next_state() {
-        static constexpr std::array<std::uint32_t, 4> masks{
-            IBV_QP_STATE, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                IBV_QP_MAX_QP_RD_ATOMIC};
-        static constexpr std::uint8_t states = masks.size();
         vrdma_cmd_modify_qp cmd{};
-        state_ = static_cast<std::uint8_t>((state_ + 1) % states);
+        state_ = static_cast<std::uint8_t>((state_ + 1) % (IBV_QPS_RTS + 1));
         cmd.qpn = handle(VRDMA_ADMIN_CREATE_QP);
         cmd.attr.state = state_;
-        cmd.attr.attr_mask = masks[state_];
+        cmd.attr.attr_mask = IBV_QP_STATE | attributes();
         cmd.attr.port_num = 1;
         cmd.attr.path_mtu = 3;
         cmd.attr.dest_qpn = cmd.qpn;
@@ -247,7 +299,7 @@ class Machine {
     // By turns, once there is a domain.
     bool next_is_xrc() { return handle(VRDMA_ADMIN_ALLOC_XRCD) != 0 && (xrc_ = !xrc_); }
 
-    std::uint32_t victim(std::uint32_t opcode) const {
+    std::uint32_t victim(std::uint32_t opcode, unsigned kind) const {
         switch (opcode) {
             case VRDMA_ADMIN_DESTROY_EQ:
                 return handle(VRDMA_ADMIN_CREATE_EQ);
@@ -258,7 +310,7 @@ class Machine {
             case VRDMA_ADMIN_DEALLOC_XRCD:
                 return handle(VRDMA_ADMIN_ALLOC_XRCD);
             case VRDMA_ADMIN_DEREG_MR:
-                return handle(VRDMA_ADMIN_REG_MR);
+                return handle(kind % 2 != 0 ? VRDMA_ADMIN_ALLOC_MR : VRDMA_ADMIN_REG_MR);
             case VRDMA_ADMIN_DEALLOC_MW:
                 return handle(VRDMA_ADMIN_ALLOC_MW);
             case VRDMA_ADMIN_DESTROY_CQ:
@@ -277,13 +329,15 @@ class Machine {
     }
 
     void command(Input& input) {
-        const std::uint32_t opcode = input.take<std::uint8_t>() % (VRDMA_ADMIN_OPCODE_END + 2);
-        vrdma_admin_cmd cmd = good_command(opcode);
+        constexpr std::uint32_t opcodes = VRDMA_ADMIN_OPCODE_END + 2;
+        const std::uint32_t draw = input.take<std::uint8_t>();
+        const std::uint32_t opcode = draw % opcodes;
+        vrdma_admin_cmd cmd = good_command(opcode, draw / opcodes);
         input.spoil<std::uint16_t>(
             std::as_writable_bytes(std::span{&cmd, 1}).subspan(sizeof(cmd.header)));
         guest_.post(opcode, cmd);
         guest_.ring();
-        guest_.run_device();
+        run_device();
         for (auto cpl = guest_.poll(); cpl; cpl = guest_.poll()) {
             const auto done = VRDMA_GET(VRDMA_ADMIN_OPCODE, cpl->header);
             if (cpl->status == 0 && done < handles_.size()) {
@@ -310,12 +364,15 @@ class Machine {
     verbs::GidRegistry gids_;
     test::GuestPort port_{ArenaMemory::create(arena_size).value(), type_};
     test::GuestAllocator allocator_{port_.memory()};
+    fuzz::ChangingMemory changing_{{allocator_.at<std::byte>(Iova{0}), arena_size}};
     // One of two functions, which may listen.
     std::shared_ptr<verbs::Endport> endport_ =
         std::make_shared<verbs::Endport>(verbs::Identity{{2, 0, 0, 0, 0, 1}, {}, true}, 2);
     Device device_{"fuzz", type_, {endport_, 1}, port_, hca_, gids_};
     test::AdminClient guest_{device_, port_, allocator_};
     std::array<std::uint32_t, VRDMA_ADMIN_OPCODE_END> handles_{};
+    std::uint32_t owner_ = 0;
+    std::uint8_t type_of_qp_ = 0; // of the newest, as its state is
     std::uint8_t state_ = 0;
     bool xrc_ = false;
     bool on_demand_ = false;
@@ -331,10 +388,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         config.threads = false;
         return vrdma::hca::soft::SoftHca::create(config).value();
     }();
+    static vrdma::fuzz::Bystander bystander{*hca};
     vrdma::Machine machine{*hca};
     vrdma::fuzz::Input input{{data, size}};
     for (int i = 0; i < vrdma::max_steps && !input.empty(); ++i) {
         machine.step(input);
     }
+    bystander.check();
     return 0;
 }

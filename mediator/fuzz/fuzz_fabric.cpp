@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A hostile mediator: any bytes as a message. Its frames are read as a peer's, and, as a stranger's
-// may be, heard by both sides of a handshake.
+// A hostile mediator: any bytes as a message. Its frames are read as a peer's, that is authentic;
+// it is heard by both sides of a handshake, as a stranger's; and it is opened, as who is on the way
+// may have changed it.
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
 
 #include "mediator/wire/fabric/handshake.h"
 #include "mediator/wire/fabric/message.h"
+#include "mediator/wire/fabric/tests/authority.h"
 
 namespace vrdma::wire::fabric {
 namespace {
+
+using Bytes = std::vector<std::byte>;
 
 void require(bool condition) {
     if (!condition) {
@@ -18,28 +22,13 @@ void require(bool condition) {
     }
 }
 
-void hear(Handshake& handshake, std::span<const std::byte> frame) {
-    const auto answer = handshake.receive(frame);
-    require(answer.size() <= max_frame_size);
-    require(handshake.state() != Handshake::State::refused || answer.empty());
-    require(handshake.peer().empty() || valid_host(handshake.peer()));
-    // Nonces are new, and no input has the key.
-    require(handshake.state() != Handshake::State::done);
-}
-
 // What can be read is what a peer could have written.
-void receive(std::vector<std::byte> message) {
-    static const Key key{std::vector<std::uint8_t>(Key::smallest, 1)};
-    Handshake accepts = Handshake::accept(
-        "beta", [](const std::string& name) { return name == "alpha" ? &key : nullptr; });
-    Handshake connects = Handshake::connect("alpha", "beta", key);
-    std::vector<std::byte> again(message_size);
+void read_frames(Bytes message) {
+    Bytes again(message_size);
     MessageWriter writer{again};
     MessageReader reader{message};
     for (auto frame = reader.next(); !frame.empty(); frame = reader.next()) {
         require(frame.size() >= smallest_frame && frame.size() <= max_frame_size);
-        hear(accepts, frame);
-        hear(connects, frame);
         const auto room = writer.prepare();
         if (!room.empty()) {
             std::ranges::copy(frame, room.begin());
@@ -51,12 +40,42 @@ void receive(std::vector<std::byte> message) {
     }
 }
 
+void hear(Handshake handshake, std::span<const std::byte> message) {
+    handshake.begin();
+    const auto answer = handshake.receive(message);
+    require(answer.size() <= message_size);
+    require(handshake.peer().empty() || valid_host(handshake.peer()));
+    // Nonces are new, and no input has the key of a certificate.
+    require(handshake.state() != Handshake::State::done);
+}
+
+// The files go with the authority.
+std::pair<Credentials, Credentials> make_credentials() {
+    Authority authority;
+    return {authority.credentials("alpha"), authority.credentials("beta")};
+}
+
+void shake_hands(const Bytes& message) {
+    static const auto [alpha, beta] = make_credentials();
+    hear(Handshake::connect(alpha, "alpha", "beta"), message);
+    hear(Handshake::accept(beta, "beta", [](const auto& name) { return name == "alpha"; }),
+         message);
+}
+
+void open(Bytes message) {
+    constexpr vrdma_fabric_secret secret{{1}, {2}};
+    require(!Opener::create(secret)->open(message));
+}
+
 } // namespace
 } // namespace vrdma::wire::fabric
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const auto input =
         std::as_bytes(std::span{data, std::min<std::size_t>(size, VRDMA_FABRIC_MESSAGE_SIZE)});
-    vrdma::wire::fabric::receive({input.begin(), input.end()});
+    const std::vector<std::byte> message{input.begin(), input.end()};
+    vrdma::wire::fabric::read_frames(message);
+    vrdma::wire::fabric::shake_hands(message);
+    vrdma::wire::fabric::open(message);
     return 0;
 }

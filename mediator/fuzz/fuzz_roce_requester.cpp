@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // A hostile peer that answers: acknowledgements, NAKs and responses of any PSN, syndrome and
-// payload, while the guest posts sends, READs and atomics. Nothing may break, memory of another PD
-// stays as it is, and what is sent are packets.
+// payload, while the guest posts sends, READs and atomics, and its memory changes while it is read.
+// Nothing may break, memory of another PD stays as it is, and what is sent are packets.
 //
 // The input is a list of steps; the first byte of each says what it is.
 #include "mediator/fuzz/roce_stage.h"
@@ -18,7 +18,7 @@ void step(RoceStage& stage, fuzz::Input& input) {
     const auto kind = input.take<std::uint8_t>();
     switch (kind % 8) {
         case 0:
-            return kind > 240 ? stage.renew() : stage.poll();
+            return kind > 240 ? stage.renew() : kind > 200 ? stage.change(input) : stage.poll();
         case 1:
         case 2:
             return stage.send(input);

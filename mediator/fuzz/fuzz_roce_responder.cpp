@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // A hostile peer that asks: requests in any order, of any operation, PSN, length, key and payload,
-// for QPs of RC, UC and UD. Nothing may break, memory of another PD stays as it is, and what is
-// answered are packets.
+// for QPs of RC, UC, UD and XRC. Nothing may break, memory of another PD stays as it is, and what
+// is answered are packets.
 //
 // The input is a list of steps; the first byte of each says what it is.
 #include "mediator/fuzz/roce_stage.h"
@@ -18,7 +18,10 @@ void step(RoceStage& stage, fuzz::Input& input) {
         case 1:
             return stage.receive(input);
         case 2:
-            return kind < 32 ? stage.raw(input) : kind > 240 ? stage.renew() : stage.poll();
+            return kind < 32    ? stage.raw(input)
+                   : kind > 240 ? stage.renew()
+                   : kind > 200 ? stage.change(input)
+                                : stage.poll();
         default:
             return stage.packet(input, input.take<std::uint8_t>());
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // A hostile client of a socket: bytes in any pieces, with descriptors of all kinds, commands that
-// are nearly right, files that shrink under the device, and hanging up in between.
+// are nearly right, files that shrink under the device, page lists of thousands of holes, and
+// hanging up in between.
 //
 // The input is a program: each step begins with a byte that says what it does. Whatever it does,
-// the next client must find a function that is ready.
+// a bystander must go on working, and the next client must find a function that is ready.
 #include <linux/vfio.h>
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "mediator/frontend/vfio_user/server.h"
+#include "mediator/fuzz/bystander.h"
 #include "mediator/fuzz/input.h"
 #include "mediator/hca/soft/soft_hca.h"
 
@@ -33,12 +35,13 @@ enum Step : std::uint8_t {
     step_enable, // with queues in the file that is mapped
     step_poll,
     step_hang_up,
+    step_holes, // size, distance: a CQ whose blocks lie so far from each other
     step_end,
 };
 
 constexpr int max_steps = 100;
-constexpr std::uint64_t window = 1 << 26;
-constexpr std::uint64_t file_size = 1 << 16;
+constexpr std::uint64_t window = VRDMA_IOVA_SPACE;
+constexpr std::uint64_t file_size = 1 << 20;
 
 DeviceType device_type() {
     DeviceType type{"fuzz", 1, 1 << 20, {}};
@@ -78,9 +81,8 @@ class Machine {
         std::uint32_t status = 0;
         function_->read(VFIO_PCI_BAR0_REGION_INDEX, VRDMA_REG_STATUS,
                         std::as_writable_bytes(std::span{&status, 1}));
-        if (status != VRDMA_STATUS_READY) {
-            std::abort();
-        }
+        fuzz::require(status == VRDMA_STATUS_READY);
+        bystander_.check();
     }
 
   private:
@@ -118,6 +120,9 @@ class Machine {
                 break;
             case step_poll:
                 (void)hca_->poll();
+                break;
+            case step_holes:
+                touch_holes(input);
                 break;
             default:
                 other_ = UniqueFd{};
@@ -165,8 +170,13 @@ class Machine {
 
     // The admin queue and the status page lie in the file, one page each; then a command or two.
     void enable(Input& input) {
+        set_registers();
+        write_file(std::array{header_of(input.take<std::uint8_t>())}, submissions);
+    }
+
+    void set_registers() {
         constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 7> values{{
-            {VRDMA_REG_ASQ_LOW, 0x1000},
+            {VRDMA_REG_ASQ_LOW, submissions},
             {VRDMA_REG_ACQ_LOW, 0x2000},
             {VRDMA_REG_AQ_DEPTH, 16},
             {VRDMA_REG_AQ_VECTOR, 1},
@@ -175,17 +185,61 @@ class Machine {
             {VRDMA_REG_ADMIN_DOORBELL, 1},
         }};
         for (const auto& [offset, value] : values) {
-            const struct {
-                vfio_user_region_access access;
-                std::uint32_t value;
-            } __attribute__((packed))
-            write{{offset, VFIO_PCI_BAR0_REGION_INDEX, sizeof(value)}, value};
-            send(VFIO_USER_REGION_WRITE, std::as_bytes(std::span{&write, 1}), 0);
+            write_register(offset, value);
         }
-        const std::uint32_t header =
-            VRDMA_ADMIN_PHASE |
-            VRDMA_SET(VRDMA_ADMIN_OPCODE, std::uint32_t{input.take<std::uint8_t>()});
-        (void)::pwrite(file_.get(), &header, sizeof(header), 0x1000);
+    }
+
+    void write_register(std::uint32_t offset, std::uint32_t value) {
+        const struct {
+            vfio_user_region_access access;
+            std::uint32_t value;
+        } __attribute__((packed)) write{{offset, VFIO_PCI_BAR0_REGION_INDEX, sizeof(value)}, value};
+        send(VFIO_USER_REGION_WRITE, std::as_bytes(std::span{&write, 1}), 0);
+    }
+
+    // Of a device that is enabled anew: an event queue in the file, and a CQ whose page list, in
+    // the file as well, names pages that are not there. Between any two of them is another hole.
+    void touch_holes(Input& input) {
+        constexpr std::uint64_t event_queue = 0x4000;
+        constexpr std::uint64_t root = 0x5000;
+        constexpr std::uint64_t first_list = 0x6000;
+        const std::uint32_t depth = VRDMA_MAX_CQ_DEPTH >> input.take<std::uint8_t>() % 16;
+        const std::uint64_t distance = (2 + input.take<std::uint8_t>()) * VRDMA_PAGE_SIZE;
+        const auto blocks =
+            static_cast<std::uint32_t>(1 + depth * sizeof(vrdma_cqe) / VRDMA_PAGE_SIZE);
+        const std::uint32_t lists = 1 + (blocks - 1) / VRDMA_PAGE_LIST_ENTRIES;
+        std::vector<std::uint64_t> level;
+        for (std::uint32_t i = 0; i < lists; ++i) {
+            level.push_back(first_list + i * VRDMA_PAGE_SIZE);
+        }
+        std::vector<std::uint64_t> holes;
+        for (std::uint32_t i = 0; i < blocks; ++i) {
+            holes.push_back(file_size + i * distance);
+        }
+        std::array<vrdma_admin_cmd, 2> commands{};
+        commands[0].header = header_of(VRDMA_ADMIN_CREATE_EQ);
+        commands[0].create_eq = {{event_queue, 1, VRDMA_PAGE_SHIFT, 0, 0}, 16, 0};
+        commands[1].header = header_of(VRDMA_ADMIN_CREATE_CQ);
+        commands[1].create_cq.pages = {root, blocks, VRDMA_PAGE_SHIFT, 2, 0};
+        commands[1].create_cq.depth = depth;
+        commands[1].create_cq.eq = 1;
+        (void)::ftruncate(file_.get(), 0);
+        (void)::ftruncate(file_.get(), file_size);
+        write_file(level, root);
+        write_file(holes, first_list);
+        write_file(commands, submissions);
+        write_register(VRDMA_REG_CONTROL, VRDMA_CONTROL_RESET);
+        set_registers();
+    }
+
+    static std::uint32_t header_of(std::uint32_t opcode) {
+        return VRDMA_ADMIN_PHASE | VRDMA_SET(VRDMA_ADMIN_OPCODE, opcode);
+    }
+
+    template <typename Content>
+    void write_file(const Content& content, std::uint64_t at) {
+        const auto bytes = std::as_bytes(std::span{content});
+        (void)::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(at));
     }
 
     void send(std::uint16_t number, std::span<const std::byte> payload, std::uint8_t fds) {
@@ -211,6 +265,8 @@ class Machine {
         }
     }
 
+    static constexpr std::uint32_t submissions = 0x1000; // in the file
+
     static constexpr vfio_user_version version_{VFIO_USER_MAJOR, VFIO_USER_MINOR};
 
     UniqueFd file_{::memfd_create("fuzz", MFD_CLOEXEC)};
@@ -224,6 +280,7 @@ class Machine {
     std::unique_ptr<Server> server_;
     Function* function_;
     UniqueFd other_;
+    fuzz::Bystander bystander_{*hca_};
 };
 
 } // namespace

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A hostile guest process: WQEs, rings, indices and doorbells of any content, on the soft HCA with
-// an honest guest as its peer. What goes in must end in completions and events; the peer's memory
-// beyond what it offered must not change, and the peer must go on working.
+// A hostile guest process: WQEs, rings, indices and doorbells of any content, which change also
+// while they are read, on the soft HCA with an honest guest as its peer. What goes in must end in
+// completions and events; the peer's memory beyond what it offered must not change, and a bystander
+// must go on working.
 //
 // The input is a byte for the stage and a list of steps; the first byte of each says what it is
 // (enum Step). WQEs begin as good ones, which the input then spoils, so that they get past the
@@ -10,10 +11,11 @@
 #include <infiniband/verbs.h>
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 
+#include "mediator/fuzz/bystander.h"
+#include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/tests/guest/guest.h"
@@ -22,6 +24,7 @@ namespace vrdma::test {
 namespace {
 
 using fuzz::Input;
+using fuzz::require;
 
 enum Step : std::uint8_t {
     step_send,    // QP, opcode, spoilers
@@ -32,8 +35,9 @@ enum Step : std::uint8_t {
     step_modify,  // QP, state
     step_arm,     // whether for solicited events only, and the SRQ's limit
     step_take,    // the guest takes completions and events
-    step_poll,    // the engine's turn
+    step_poll,    // the engine's turn; the rest of the byte says in which order pollers have it
     step_freeze,  // for the time of a few rounds
+    step_change,  // of the guest's memory, when it is read next
     step_count,
 };
 
@@ -62,7 +66,7 @@ class Stage {
     // whether those are the guest kernel's.
     explicit Stage(Input& input) : Stage{input.take<std::uint8_t>()} {}
 
-    explicit Stage(std::uint8_t kind) : hca_{make_hca(1 + kind % 2)} {
+    explicit Stage(std::uint8_t kind) : pollers_{1u + kind % 2}, hca_{make_hca(pollers_)} {
         const bool shared = (kind & 2) != 0;
         for (const hca::QpType type : {hca::QpType::rc, hca::QpType::uc, hca::QpType::ud}) {
             hostile_qps_.push_back(hostile_.create_qp(
@@ -76,13 +80,13 @@ class Stage {
         hostile_qps_.push_back(hostile_.create_qp(hostile_cq_, hostile_cq_, QpShape::xrc_send()));
         connect(hostile_, hostile_qps_.back(), honest_.gid(), xrc_recv_);
         connect(honest_, xrc_recv_, hostile_.gid(), hostile_qps_.back().id());
-        connect_up(honest_, loop_qp_, honest_, loop_qp_);
         secret_.buffer.write(0, pattern_);
         readable_.buffer.write(0, pattern_);
     }
 
     void step(Input& input) {
-        switch (input.take<std::uint8_t>() % step_count) {
+        const auto draw = input.take<std::uint8_t>();
+        switch (draw % step_count) {
             case step_send:
                 return send(input);
             case step_receive:
@@ -106,8 +110,10 @@ class Stage {
                 hostile_.slice().freeze();
                 poll();
                 return hostile_.slice().thaw();
+            case step_change:
+                return changing_.plan(input);
             default:
-                return poll();
+                return poll(draw / step_count);
         }
     }
 
@@ -119,24 +125,10 @@ class Stage {
         require(secret_.buffer.read(0, region_size) == pattern_);
         require(readable_.buffer.read(0, region_size) == pattern_);
         require(honest_.fatals() == 0);
-        while (honest_cq_.poll()) {
-        }
-        loop_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
-        std::optional<Completion> completion;
-        for (int i = 0; i < 8 && !completion; ++i) {
-            hca_->poll();
-            completion = poll_loop();
-        }
-        require(completion && completion->status == IBV_WC_SUCCESS);
+        bystander_.check();
     }
 
   private:
-    static void require(bool condition) {
-        if (!condition) {
-            std::abort();
-        }
-    }
-
     static void connect_up(Guest& guest, const GuestQp& qp, Guest& peer, const GuestQp& peer_qp) {
         if (qp.shape().type == hca::QpType::ud) {
             activate_ud(guest, qp, qkey);
@@ -145,22 +137,18 @@ class Stage {
         }
     }
 
-    void poll() {
-        constexpr int rounds = 8;
-        for (int i = 0; i < rounds; ++i) {
-            hca_->poll();
+    // Each bit is a poller's round; by turns if they are all zero.
+    void poll(unsigned order = 0) {
+        constexpr int rounds = 16;
+        constexpr unsigned alternate = 0b10101;
+        {
+            const fuzz::ChangingMemory::Turn turn{changing_};
+            for (int i = 0; i < rounds; ++i) {
+                hca_->poll(((order ^ alternate) >> (i % 5) & 1) % pollers_);
+            }
         }
         while (honest_cq_.poll()) { // so that it does not overrun
         }
-    }
-
-    // The loop's completion. Retries of other QPs may end at any time.
-    std::optional<Completion> poll_loop() {
-        auto completion = honest_cq_.poll();
-        while (completion && completion->qpn != loop_qp_.id().value) {
-            completion = honest_cq_.poll();
-        }
-        return completion;
     }
 
     GuestQp& pick(std::vector<GuestQp>& qps, Input& input) {
@@ -231,7 +219,8 @@ class Stage {
             vrdma_sq_wqe wqe{};
             std::array<vrdma_sge, 6> list{};
         } entry;
-        const std::uint32_t opcode = opcodes[input.take<std::uint8_t>() % opcodes.size()];
+        const auto draw = input.take<std::uint8_t>();
+        const std::uint32_t opcode = opcodes[draw % opcodes.size()];
         std::span<std::byte> payload = std::as_writable_bytes(std::span{entry.list});
         if (qp.shape().type == hca::QpType::xrc_send) {
             const vrdma_sq_xrc xrc{xrc_srq_.id().value, 0};
@@ -240,6 +229,10 @@ class Stage {
         }
         const std::uint32_t elements = write_payload(opcode, payload, input);
         entry.wqe.ctrl = opcode | VRDMA_SQ_SIGNALED | VRDMA_SET(VRDMA_WQE_NUM_SGE, elements);
+        if (draw / opcodes.size() % 4 == 1) {
+            entry.wqe.ctrl = opcode | VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE;
+            entry.wqe.length = 16;
+        }
         if (qp.shape().type == hca::QpType::ud) {
             entry.wqe.qkey = qkey;
             entry.wqe.ud.ah = ah_.value;
@@ -327,9 +320,12 @@ class Stage {
 
     inline static const std::vector<std::byte> pattern_ = Buffer::pattern(1, region_size);
 
+    const unsigned pollers_;
     std::unique_ptr<hca::soft::SoftHca> hca_;
     Guest hostile_{*hca_, "hostile", ipv4_gid(1), make_memory()};
     Guest honest_{*hca_, "honest", ipv4_gid(2), make_memory()};
+    fuzz::Bystander bystander_{*hca_};
+    fuzz::ChangingMemory changing_{{hostile_.memory().at(Iova{0}, memory_size), memory_size}};
     GuestCq hostile_cq_ = hostile_.create_cq(16);
     GuestCq honest_cq_ = honest_.create_cq(1024);
     GuestSrq srq_ = hostile_.create_srq();
@@ -337,7 +333,6 @@ class Stage {
     Qpn xrc_recv_ = honest_.create_xrc_recv(XrcdId{1});
     std::vector<GuestQp> hostile_qps_;
     std::vector<GuestQp> honest_qps_;
-    GuestQp loop_qp_ = honest_.create_qp(honest_cq_, honest_cq_);
     static constexpr std::uint32_t own_access = all_access | IBV_ACCESS_MW_BIND;
     MemoryRegion own_ = hostile_.register_mr(region_size, {.access_flags = own_access});
     MemoryRegion lazy_ = hostile_.register_on_demand(region_size, own_access);

@@ -16,6 +16,7 @@ class Input {
     explicit Input(std::span<const std::uint8_t> bytes) : rest_{bytes} {}
 
     bool empty() const { return rest_.empty(); }
+    std::span<const std::uint8_t> rest() const { return rest_; }
 
     template <typename T>
     T take() {

@@ -8,9 +8,10 @@
 #include <infiniband/verbs.h>
 
 #include <array>
-#include <cstdlib>
 #include <span>
 
+#include "mediator/fuzz/bystander.h"
+#include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/hca/soft/tests/cable.h"
@@ -20,6 +21,8 @@
 
 namespace vrdma::test {
 
+using fuzz::require;
+
 class RoceStage {
   public:
     static constexpr std::uint32_t first_psn = 0xfffff0;
@@ -28,16 +31,16 @@ class RoceStage {
 
     // QP, fields and payload.
     void packet(fuzz::Input& input, std::uint8_t operation) {
-        const unsigned which = input.take<std::uint8_t>() % qps_.size();
-        constexpr std::uint8_t transports[] = {VRDMA_ROCE_RC, VRDMA_ROCE_UC, VRDMA_ROCE_UD};
+        const unsigned which = input.take<std::uint8_t>() % targets_.size();
         wire::Headers headers;
-        headers.opcode = transports[which] | (operation & VRDMA_ROCE_OPERATION);
+        headers.opcode = targets_[which].transport | (operation & VRDMA_ROCE_OPERATION);
         const wire::Shape& shape = wire::shape_of(headers.opcode);
         if (shape.size == 0) {
             return;
         }
         const auto flags = input.take<std::uint8_t>();
-        headers.target_qpn = qps_[which].id().value;
+        headers.target_qpn = targets_[which].id.value;
+        headers.srqn = srq_.id().value;
         headers.psn = (next_[which] + static_cast<std::uint32_t>(input.take<std::int8_t>())) &
                       VRDMA_MASK(23, 0);
         headers.ack_request = (flags & 1) != 0;
@@ -69,8 +72,15 @@ class RoceStage {
 
     void receive(fuzz::Input& input) {
         const vrdma_sge to = region_.sge(0, input.take<std::uint16_t>() % region_size);
-        pick(input).post_recv({&to, 1});
+        GuestQp& qp = pick(input);
+        if (qp.shape().type == hca::QpType::xrc_send) {
+            return srq_.post_recv(0, {&to, 1});
+        }
+        qp.post_recv({&to, 1});
     }
+
+    // Of the guest's memory, while it is read.
+    void change(fuzz::Input& input) { changing_.plan(input); }
 
     void send(fuzz::Input& input) {
         constexpr vrdma_sq_opcode opcodes[] = {
@@ -84,6 +94,7 @@ class RoceStage {
                           opcode == VRDMA_SQ_ATOMIC_WRITE;
         const auto length = input.take<std::uint16_t>();
         const vrdma_sge sge = region_.sge(0, word ? 8 : length % region_size);
+        const bool xrc = qp.shape().type == hca::QpType::xrc_send;
         const bool remote = opcode != VRDMA_SQ_SEND && opcode != VRDMA_SQ_SEND_WITH_IMM;
         qp.post_send({.opcode = opcode,
                       .flags = VRDMA_SQ_SIGNALED | (length % 3 == 0 ? VRDMA_SQ_FENCE : 0u),
@@ -91,13 +102,17 @@ class RoceStage {
                       .rkey = Key{remote ? 0x1234u : 0},
                       .ah = ah_,
                       .dest_qpn = Qpn{peer_qpn},
-                      .qkey = qkey});
+                      .qkey = qkey,
+                      .srq = Srqn{xrc ? 0x888u : 0}});
     }
 
     void poll() {
         constexpr int rounds = 8;
-        for (int i = 0; i < rounds; ++i) {
-            hca_->poll();
+        {
+            const fuzz::ChangingMemory::Turn turn{changing_};
+            for (int i = 0; i < rounds; ++i) {
+                hca_->poll();
+            }
         }
         while (!end_->receive().empty()) { // whatever it says, it is a packet
             wire::Packet packet;
@@ -105,18 +120,20 @@ class RoceStage {
             require(packet.path.source == guest_.gid());
             end_->release();
         }
-        while (cq_.poll()) {
+        constexpr int most = 1100; // the guest may have made its own rings endless
+        for (int i = 0; i < most && cq_.poll(); ++i) {
         }
-        while (guest_.eq().poll()) {
+        for (int i = 0; i < most && guest_.eq().poll(); ++i) {
         }
     }
 
     // All QPs from the beginning.
     void renew() {
-        for (unsigned which = 0; which < qps_.size(); ++which) {
-            GuestQp& qp = qps_[which];
-            require(guest_.slice().modify_qp(qp.id(), state_attr(IBV_QPS_RESET)).has_value());
+        for (GuestQp& qp : qps_) {
             qp.reset();
+        }
+        for (unsigned which = 0; which < targets_.size(); ++which) {
+            modify(which, state_attr(IBV_QPS_RESET));
             start(which);
         }
     }
@@ -127,9 +144,11 @@ class RoceStage {
         }
         require(secret_.buffer.read(0, region_size) == std::vector<std::byte>(region_size));
         require(guest_.fatals() == 0);
+        bystander_.check();
     }
 
   private:
+    static constexpr std::uint64_t memory_size = 2 << 20;
     static constexpr std::uint32_t region_size = 4 * VRDMA_PAGE_SIZE;
     static constexpr std::uint32_t peer_qpn = 0x777;
     static constexpr std::uint32_t qkey = 0x1234;
@@ -139,15 +158,13 @@ class RoceStage {
 
     explicit RoceStage(Ends ends)
         : hca_{make_hca(std::move(ends.first))}, end_{std::move(ends.second)} {
-        for (unsigned which = 0; which < qps_.size(); ++which) {
+        for (unsigned which = 0; which < targets_.size(); ++which) {
             start(which);
         }
     }
 
-    static void require(bool condition) {
-        if (!condition) {
-            std::abort();
-        }
+    void modify(unsigned which, const vrdma_qp_attr& attr) {
+        require(guest_.slice().modify_qp(targets_[which].id, attr).has_value());
     }
 
     static std::unique_ptr<hca::soft::SoftHca> make_hca(std::unique_ptr<wire::Uplink> uplink) {
@@ -162,21 +179,20 @@ class RoceStage {
     }
 
     void start(unsigned which) {
-        GuestQp& qp = qps_[which];
         next_[which] = first_psn;
-        if (qp.shape().type == hca::QpType::ud) {
-            return activate_ud(guest_, qp, qkey);
+        if (targets_[which].transport == VRDMA_ROCE_UD) {
+            return activate_ud(guest_, qps_[which], qkey);
         }
+        modify(which, init_attr());
         vrdma_qp_attr attr = rtr_attr(ipv4_gid(9), Qpn{peer_qpn});
         attr.path_mtu = IBV_MTU_256;
         attr.rq_psn = first_psn;
         attr.max_dest_rd_atomic = 4;
-        move_to_init(guest_, qp);
-        require(guest_.slice().modify_qp(qp.id(), attr).has_value());
+        modify(which, attr);
         attr = rts_attr();
         attr.sq_psn = first_psn;
         attr.max_rd_atomic = 4;
-        require(guest_.slice().modify_qp(qp.id(), attr).has_value());
+        modify(which, attr);
     }
 
     GuestQp& pick(fuzz::Input& input) { return qps_[input.take<std::uint8_t>() % qps_.size()]; }
@@ -198,16 +214,30 @@ class RoceStage {
 
     std::unique_ptr<hca::soft::SoftHca> hca_;
     std::unique_ptr<wire::Uplink> end_; // the peer's
-    Guest guest_{*hca_, "guest", ipv4_gid(1), std::move(*ArenaMemory::create(2 << 20)),
+    fuzz::Bystander bystander_{*hca_};
+    Guest guest_{*hca_, "guest", ipv4_gid(1), std::move(*ArenaMemory::create(memory_size)),
                  {},    "cable"};
+    fuzz::ChangingMemory changing_{{guest_.memory().at(Iova{0}, memory_size), memory_size}};
     GuestCq cq_ = guest_.create_cq(1024);
     MemoryRegion region_ = guest_.register_mr(region_size);
     MemoryRegion secret_ = guest_.register_mr(region_size, {.pd = PdId{2}});
     AhId ah_ = guest_.create_ah(ipv4_gid(9));
-    std::array<GuestQp, 3> qps_{guest_.create_qp(cq_, cq_),
+    GuestSrq srq_ = guest_.create_srq({.xrcd = XrcdId{1}, .cq = cq_.id()});
+    std::array<GuestQp, 4> qps_{guest_.create_qp(cq_, cq_),
                                 guest_.create_qp(cq_, cq_, {.type = hca::QpType::uc}),
-                                guest_.create_qp(cq_, cq_, {.type = hca::QpType::ud})};
-    std::array<std::uint32_t, 3> next_{};
+                                guest_.create_qp(cq_, cq_, {.type = hca::QpType::ud}),
+                                guest_.create_qp(cq_, cq_, QpShape::xrc_send())};
+    // Where packets go: to those, and to one without queues.
+    struct Target {
+        Qpn id;
+        std::uint8_t transport;
+    };
+    const std::array<Target, 5> targets_{{{qps_[0].id(), VRDMA_ROCE_RC},
+                                          {qps_[1].id(), VRDMA_ROCE_UC},
+                                          {qps_[2].id(), VRDMA_ROCE_UD},
+                                          {qps_[3].id(), VRDMA_ROCE_XRC},
+                                          {guest_.create_xrc_recv(XrcdId{1}), VRDMA_ROCE_XRC}}};
+    std::array<std::uint32_t, 5> next_{};
 };
 
 // A stage on which the input's steps are played, to its end.

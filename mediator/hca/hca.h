@@ -278,6 +278,19 @@ struct QpnRange {
     }
 };
 
+// A slice's part of the poller that it shares with others, in proportion to their weights, and
+// what it never exceeds. Whoever asks for something is charged: for what it sends, writes and
+// reads, and for packets that the network sends it.
+struct Share {
+    static constexpr std::uint32_t max_weight = 10000;
+
+    std::uint32_t weight = 100;         // 1 to max_weight
+    std::uint64_t bytes_per_second = 0; // 0: no limit
+    std::uint64_t operations_per_second = 0;
+
+    friend bool operator==(const Share&, const Share&) = default;
+};
+
 struct SliceSpec {
     std::string name; // for the log: the device's
     GuestMemory* memory = nullptr;
@@ -289,6 +302,7 @@ struct SliceSpec {
     // What the device is bound to for peers elsewhere, and how it is known there; empty: nothing.
     std::string uplink{};
     std::array<std::uint8_t, 6> mac{};
+    Share share{};
     std::uint32_t max_qp = 0;
     std::uint32_t max_cq = 0;
     std::uint32_t max_mr = 0;
@@ -297,6 +311,9 @@ struct SliceSpec {
 class Slice {
   public:
     virtual ~Slice() = default;
+
+    // From now on; what was taken before is not forgotten.
+    virtual void set_share(const Share& share) = 0;
 
     // The guest's struct vrdma_status_page.
     virtual Result<> set_status_page(Iova page) = 0;
@@ -364,6 +381,10 @@ class Slice {
     // Of the slices with a GID, this one's QP1 gets the requests for a service.
     virtual void listen(std::uint64_t service) = 0;
     virtual void unlisten(std::uint64_t service) = 0;
+
+    // Pages that objects had and nobody uses any more are given back little by little: this is one
+    // step. True: there is more to do.
+    virtual bool give_back() { return false; }
 
     // What its poller has counted since it was carved.
     virtual vrdma_counters counters() const = 0;

@@ -19,15 +19,20 @@ namespace {
 
 constexpr std::size_t max_guards = 1024;
 constexpr std::size_t no_slot = max_guards;
+constexpr std::size_t spare_size = 1 << 12;
 
 struct Slot {
     std::atomic<std::byte*> base{nullptr};
     std::atomic<std::uint64_t> size{0}; // 0: free
-    std::uint64_t faults = 0;           // of many threads
+    std::atomic<bool> overwhelmed{false};
+    int alarm = -1;
+    std::atomic<std::byte*> spare{nullptr}; // a mapping to be given up where no other is to be had
+    std::uint64_t faults = 0;               // of many threads
 };
 
 std::array<Slot, max_guards> slots;
-std::mutex slots_lock; // for who takes and frees one
+std::array<ScratchPages, max_guards> scratch_pages; // of each
+std::mutex slots_lock;                              // for who takes and frees one
 struct sigaction previous_segv {};
 struct sigaction previous_bus {};
 
@@ -42,30 +47,87 @@ Slot* find(const std::byte* address) noexcept {
     return nullptr;
 }
 
-// The smallest page that can be put there: a mapping of huge pages cannot be cut within one. By the
-// system call, as in a signal handler nothing else is safe.
-bool put_scratch(std::byte* address) noexcept {
-    for (const std::uint64_t page : {1ull << 12, 1ull << 21, 1ull << 30}) {
-        std::byte* const start = address - reinterpret_cast<std::uintptr_t>(address) % page;
-        if (::syscall(SYS_mmap, start, page, static_cast<long>(PROT_READ | PROT_WRITE),
-                      static_cast<long>(MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE),
-                      -1L, 0L) != -1) {
-            return true;
+// By the system call, as in a signal handler nothing else is safe.
+bool put_mapping(std::byte* start, std::uint64_t size) noexcept {
+    return ::syscall(SYS_mmap, start, size, static_cast<long>(PROT_READ | PROT_WRITE),
+                     static_cast<long>(MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE),
+                     -1L, 0L) != -1;
+}
+
+// The smallest page that can be put there: a mapping of huge pages cannot be cut within one
+// (EINVAL). Never one that reaches out of the range, into what is somebody else's.
+ScratchPages::Page put_scratch(const Slot& slot, std::byte* address) noexcept {
+    std::byte* const base = slot.base.load(std::memory_order_relaxed);
+    std::byte* const end = base + slot.size.load(std::memory_order_relaxed);
+    for (const unsigned shift : {12u, 21u, 30u}) {
+        const std::uint64_t size = std::uint64_t{1} << shift;
+        std::byte* const start = address - reinterpret_cast<std::uintptr_t>(address) % size;
+        if (start < base || start + size > end) {
+            break;
+        }
+        if (put_mapping(start, size)) {
+            return {start, shift};
+        }
+        if (errno != EINVAL) {
+            break;
         }
     }
-    return false;
+    return {};
+}
+
+// The last mapping that a process may have can be one that its neighbours were cut for: then no
+// more can be asked for, not even in the place of others, before one is given up.
+void give_up_spare(Slot& slot) noexcept {
+    if (std::byte* const spare = slot.spare.exchange(nullptr); spare != nullptr) {
+        ::syscall(SYS_munmap, spare, spare_size);
+    }
+}
+
+// One mapping in the place of many.
+bool overwhelm(Slot& slot) noexcept {
+    std::byte* const base = slot.base.load(std::memory_order_relaxed);
+    const std::uint64_t size = slot.size.load(std::memory_order_relaxed);
+    if (!put_mapping(base, size)) {
+        give_up_spare(slot);
+        if (!put_mapping(base, size)) {
+            return false;
+        }
+    }
+    slot.overwhelmed.store(true);
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(slot.alarm, &one, sizeof(one)));
+    return true;
 }
 
 void on_fault(int signal, siginfo_t* info, void*) noexcept {
     const int error = errno;
     auto* const address = static_cast<std::byte*>(info->si_addr);
     Slot* const slot = find(address);
-    if (slot != nullptr && put_scratch(address)) {
+    if (slot != nullptr && (scratch_pages[static_cast<std::size_t>(slot - slots.data())].add([&] {
+            return put_scratch(*slot, address);
+        }) || overwhelm(*slot))) {
         std::atomic_ref{slot->faults}.fetch_add(1, std::memory_order_release);
     } else { // and fault again
         ::sigaction(signal, signal == SIGBUS ? &previous_bus : &previous_segv, nullptr);
     }
     errno = error;
+}
+
+// Of a range that is shown anew, or is nobody's any more.
+void forget(ScratchPages& pages, const Slot& slot) noexcept {
+    std::byte* const base = slot.base.load(std::memory_order_relaxed);
+    pages.take_away(base, base + slot.size.load(std::memory_order_relaxed),
+                    [](const ScratchPages::Page&) { return true; });
+}
+
+// Shared memory, which the kernel never joins with another mapping.
+void take_spare(Slot& slot) noexcept {
+    void* const spare = slot.spare.load() == nullptr ? ::mmap(nullptr, spare_size, PROT_NONE,
+                                                              MAP_SHARED | MAP_ANONYMOUS, -1, 0)
+                                                     : MAP_FAILED;
+    if (spare != MAP_FAILED) {
+        slot.spare.store(static_cast<std::byte*>(spare));
+    }
 }
 
 bool install_handler() noexcept {
@@ -78,7 +140,7 @@ bool install_handler() noexcept {
 
 } // namespace
 
-Result<FaultGuard> FaultGuard::create(std::byte* base, std::uint64_t size) {
+Result<FaultGuard> FaultGuard::create(std::byte* base, std::uint64_t size, int alarm) {
     static const bool installed = install_handler();
     if (!installed) {
         return fail(std::errc::operation_not_supported);
@@ -87,6 +149,9 @@ Result<FaultGuard> FaultGuard::create(std::byte* base, std::uint64_t size) {
     for (std::size_t i = 0; i < max_guards; ++i) {
         if (slots[i].size.load(std::memory_order_relaxed) == 0) {
             slots[i].base.store(base, std::memory_order_relaxed);
+            slots[i].overwhelmed.store(false, std::memory_order_relaxed);
+            slots[i].alarm = alarm;
+            take_spare(slots[i]);
             store_relaxed(slots[i].faults, std::uint64_t{0});
             slots[i].size.store(size, std::memory_order_release);
             return FaultGuard{i};
@@ -100,12 +165,28 @@ FaultGuard::FaultGuard(FaultGuard&& other) noexcept : slot_{std::exchange(other.
 FaultGuard::~FaultGuard() {
     if (slot_ != no_slot) {
         const std::lock_guard lock{slots_lock};
+        forget(scratch_pages[slot_], slots[slot_]);
         slots[slot_].size.store(0, std::memory_order_release);
+        give_up_spare(slots[slot_]);
     }
 }
 
 const std::uint64_t& FaultGuard::faults() const noexcept {
     return slots[slot_].faults;
+}
+
+ScratchPages& FaultGuard::scratch() noexcept {
+    return scratch_pages[slot_];
+}
+
+bool FaultGuard::overwhelmed() const noexcept {
+    return slots[slot_].overwhelmed.load();
+}
+
+void FaultGuard::recovered() noexcept {
+    forget(scratch_pages[slot_], slots[slot_]);
+    take_spare(slots[slot_]);
+    slots[slot_].overwhelmed.store(false);
 }
 
 } // namespace vrdma

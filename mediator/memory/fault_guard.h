@@ -6,6 +6,10 @@
 // full at any time: an access then raises SIGBUS, and one where nothing is mapped SIGSEGV. Within a
 // guarded range the handler puts a private zeroed page there and counts; the access goes on and
 // harms nobody. Any other fault is the program's own, and goes to whoever handled it before.
+//
+// Each such page costs mappings, of which the process has a limited number. So a range has so many
+// of them at a time (scratch_pages.h). One that misses more is overwhelmed: all of it is one
+// scratch mapping, which takes fewer than it had before, and whoever answers for it hears of it.
 #pragma once
 
 #include <atomic>
@@ -13,13 +17,15 @@
 #include <cstdint>
 
 #include "mediator/base/result.h"
+#include "mediator/memory/scratch_pages.h"
 
 namespace vrdma {
 
 class FaultGuard {
   public:
     // Guards [base, base + size), in whole pages, which stay mapped for as long as the guard lives.
-    static Result<FaultGuard> create(std::byte* base, std::uint64_t size);
+    // The eventfd is signalled when the range is overwhelmed.
+    static Result<FaultGuard> create(std::byte* base, std::uint64_t size, int alarm = -1);
     FaultGuard(FaultGuard&& other) noexcept;
     FaultGuard& operator=(FaultGuard&& other) = delete;
     FaultGuard(const FaultGuard&) = delete;
@@ -28,6 +34,14 @@ class FaultGuard {
 
     // Touches that met nothing, so far: a word that the handler adds to.
     const std::uint64_t& faults() const noexcept;
+
+    // The scratch pages that stand in the range, for whoever knows what is behind them.
+    ScratchPages& scratch() noexcept;
+
+    // Nothing of the range is to be seen but scratch memory, until recovered() says that what is
+    // behind is shown again.
+    bool overwhelmed() const noexcept;
+    void recovered() noexcept;
 
   private:
     explicit FaultGuard(std::size_t slot) : slot_{slot} {}

@@ -36,6 +36,9 @@ class GuestMemory {
     // Nobody uses these pages for now: they may be unpinned. Touching them again is allowed.
     virtual void release(Iova iova, std::uint64_t length) noexcept = 0;
 
+    // Nobody touches any of it, until the device begins a new life: no scratch page outlives this.
+    virtual void renew() noexcept {}
+
   protected:
     // Touches that meet a scratch page are counted in that word, by whoever puts it there: data
     // paths look at it twice a message, so there is nothing between.

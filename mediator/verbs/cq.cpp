@@ -53,15 +53,12 @@ Result<> CqTable::add(Cq cq, Buffer buffer) {
         return fail(std::errc::invalid_argument);
     }
     cq.spec.pages = std::move(buffer.pages);
-    if (const auto made = resources_.slice.create_cq(cq.spec); !made) {
-        return made;
-    }
     cq.lease = std::move(buffer.lease);
     cq.owner = ucontexts_.find(cq.ucontext)->users.hold();
     cq.eq = eqs_.find(cq.spec.eq)->users.hold();
     const Cqn id = cq.spec.id;
-    table_.insert(id, std::move(cq));
-    return {};
+    return table_.insert(id, std::move(cq),
+                         [&](const Cq& made) { return resources_.slice.create_cq(made.spec); });
 }
 
 Result<Cqn> CqTable::create(const vrdma_cmd_create_cq& cmd) {
@@ -80,7 +77,11 @@ Result<Cqn> CqTable::create(const vrdma_cmd_create_cq& cmd) {
     if (!buffer) {
         return fail(buffer.error());
     }
-    const Cqn id{ids_.take().value()};
+    const auto number = ids_.take();
+    if (!number) {
+        return fail(number.error());
+    }
+    const Cqn id{*number};
     cq.spec.id = id;
     if (const auto added = add(std::move(cq), std::move(*buffer)); !added) {
         ids_.give_back(id.value);

@@ -29,12 +29,9 @@ Result<> EqTable::check(const hca::EqSpec& spec) const {
 
 Result<> EqTable::add(hca::EqSpec spec, Buffer buffer) {
     spec.pages = std::move(buffer.pages);
-    if (const auto made = resources_.slice.create_eq(spec); !made) {
-        return made;
-    }
     const EqId id = spec.id;
-    table_.insert(id, {std::move(spec), std::move(buffer.lease), {}});
-    return {};
+    return table_.insert(id, {std::move(spec), std::move(buffer.lease), {}},
+                         [&](const Eq& made) { return resources_.slice.create_eq(made.spec); });
 }
 
 Result<EqId> EqTable::create(const vrdma_cmd_create_eq& cmd) {
@@ -47,7 +44,11 @@ Result<EqId> EqTable::create(const vrdma_cmd_create_eq& cmd) {
     if (!buffer) {
         return fail(buffer.error());
     }
-    spec.id = EqId{ids_.take().value()};
+    const auto number = ids_.take();
+    if (!number) {
+        return fail(number.error());
+    }
+    spec.id = EqId{*number};
     if (const auto added = add(spec, std::move(*buffer)); !added) {
         ids_.give_back(spec.id.value);
         return fail(added.error());

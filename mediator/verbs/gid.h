@@ -4,49 +4,19 @@
 // and no other device of this mediator may have it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "mediator/base/result.h"
+#include "mediator/verbs/identity.h"
 #include "mediator/verbs/resources.h"
 #include "mediator/verbs/saved_state.h"
 
 namespace vrdma::verbs {
 
 using hca::Gid;
-using Mac = std::array<std::uint8_t, 6>;
-
-// Locally administered, and the same each time that a device of this name is made.
-Mac derived_mac(std::span<const std::uint8_t> name);
-
-Gid link_local(const Mac& mac); // fe80::/64 with the modified EUI-64
-
-// Addresses that a device may use, IPv4 as IPv4-mapped IPv6.
-struct Prefix {
-    Gid address{};
-    unsigned bits = 0;
-
-    bool contains(const Gid& gid) const;
-};
-
-// "10.0.0.5/32,fd00::/64"; without "/n", one address.
-Result<std::vector<Prefix>> parse_prefixes(std::string_view text);
-
-// Who a device is on the network. Without prefixes, any address goes.
-struct Identity {
-    Mac mac{};
-    std::vector<Prefix> prefixes;
-    bool prefixes_valid = true; // else only the link-local address goes
-    std::string uplink{};       // by which it has peers elsewhere, or none
-
-    Result<> may_use(const Gid& gid) const;
-};
 
 // Which device has which GID in which VLAN, or in none (0); one for all devices of the mediator. A
 // device is known by its identity.

@@ -25,7 +25,7 @@ struct Limits {
     std::uint32_t max_listener = 1024;
     std::uint32_t max_ah = 1024;
     std::uint32_t max_eq = 4;
-    // Blocks of all translations together: eight bytes of the mediator's memory each.
+    // Blocks of all translations together: 16 bytes of the mediator's memory each.
     std::uint64_t max_blocks = 1ull << 20;
     std::uint64_t max_mr_size = 1ull << 40;
 

@@ -6,23 +6,22 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "mediator/verbs/ucontext.h"
+
 namespace vrdma::verbs {
 namespace {
 
 constexpr std::uint32_t remote_changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-constexpr std::uint32_t known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-                                       remote_changes | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
-                                       IBV_ACCESS_ON_DEMAND;
+constexpr std::uint32_t region_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                                        remote_changes | IBV_ACCESS_MW_BIND |
+                                        IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND;
 
 // Flags that a device may ignore, by their definition.
 constexpr std::uint32_t optional_access =
     std::uint32_t{IBV_ACCESS_OPTIONAL_RANGE} | std::uint32_t{IBV_ACCESS_HUGETLB};
 
-// A DMA region covers all that the guest's bus shows, so only the guest kernel may have it.
-constexpr UcontextId kernel{0};
-
 Result<> check_access(std::uint32_t flags) {
-    if ((flags & ~known_access) != 0) {
+    if ((flags & ~region_access) != 0) {
         return fail(std::errc::operation_not_supported);
     }
     if ((flags & remote_changes) != 0 && (flags & IBV_ACCESS_LOCAL_WRITE) == 0) {
@@ -67,7 +66,7 @@ Result<> MrTable::check(const hca::MrSpec& spec) const {
         is_on_demand(spec) ? VRDMA_ON_DEMAND_MAX_SIZE : resources_.limits.max_mr_size;
     const bool zero_based = (spec.access_flags & IBV_ACCESS_ZERO_BASED) != 0;
     bool valid = spec.length <= most && spec.start <= (zero_based ? 0 : UINT64_MAX - spec.length);
-    if (spec.dma) {
+    if (spec.dma) { // covers all that the guest's bus shows
         valid = pd->ucontext == kernel && spec.start == 0 && !is_on_demand(spec);
     } else if (spec.fast_pages != 0) {
         valid = pd->ucontext == kernel && spec.fast_pages <= VRDMA_MAX_FAST_PAGES &&
@@ -99,13 +98,10 @@ Result<Buffer> MrTable::pages_of(const vrdma_cmd_reg_mr& cmd) {
 
 Result<> MrTable::add(hca::MrSpec spec, Buffer buffer) {
     spec.pages = std::move(buffer.pages);
-    if (const auto made = resources_.slice.register_mr(spec); !made) {
-        return made;
-    }
     const Key key = spec.key;
     auto hold = pds_.find(spec.pd)->users.hold();
-    table_.insert(key, {std::move(spec), std::move(buffer.lease), std::move(hold), {}});
-    return {};
+    return table_.insert(key, {std::move(spec), std::move(buffer.lease), std::move(hold), {}},
+                         [&](const Mr& made) { return resources_.slice.register_mr(made.spec); });
 }
 
 Result<Key> MrTable::create(hca::MrSpec spec, Buffer buffer) {

@@ -33,12 +33,25 @@ Result<> MulticastTable::add(Qpn qpn, const Gid& gid) {
     if (full || attached_ >= limits.max_total_mcast_qp_attach) {
         return fail(std::errc::not_enough_memory);
     }
-    if (const auto attached = resources_.slice.attach_multicast(qpn, gid); !attached) {
-        return attached;
-    }
+    Rollback undo{[&] { forget(qpn, gid); }};
     groups_[gid].emplace(qpn, qp->users.hold());
-    ++attached_;
-    return {};
+    const auto attached = resources_.slice.attach_multicast(qpn, gid);
+    if (attached) {
+        undo.keep();
+        ++attached_;
+    }
+    return attached;
+}
+
+void MulticastTable::forget(Qpn qpn, const Gid& gid) {
+    const auto group = groups_.find(gid);
+    if (group == groups_.end()) {
+        return;
+    }
+    group->second.erase(qpn);
+    if (group->second.empty()) {
+        groups_.erase(group);
+    }
 }
 
 Result<> MulticastTable::attach(const vrdma_cmd_multicast& cmd) {
@@ -46,14 +59,14 @@ Result<> MulticastTable::attach(const vrdma_cmd_multicast& cmd) {
 }
 
 Result<> MulticastTable::detach(const vrdma_cmd_multicast& cmd) {
-    const auto group = groups_.find(gid_of(cmd));
-    if (cmd.reserved != 0 || group == groups_.end() || group->second.erase(Qpn{cmd.qpn}) == 0) {
+    const Qpn qpn{cmd.qpn};
+    const Gid gid = gid_of(cmd);
+    const auto group = groups_.find(gid);
+    if (cmd.reserved != 0 || group == groups_.end() || !group->second.contains(qpn)) {
         return fail(std::errc::invalid_argument);
     }
-    resources_.slice.detach_multicast(Qpn{cmd.qpn}, group->first);
-    if (group->second.empty()) {
-        groups_.erase(group);
-    }
+    resources_.slice.detach_multicast(qpn, gid);
+    forget(qpn, gid);
     --attached_;
     return {};
 }

@@ -31,6 +31,7 @@ class MulticastTable {
     using Group = std::map<Qpn, UseCount::Hold>;
 
     Result<> add(Qpn qpn, const Gid& gid);
+    void forget(Qpn qpn, const Gid& gid);
     Result<> restore_one(StateReader& reader);
 
     Resources& resources_;

@@ -16,6 +16,7 @@
 
 #include "mediator/base/random.h"
 #include "mediator/base/result.h"
+#include "mediator/base/rollback.h"
 
 namespace vrdma::verbs {
 
@@ -38,6 +39,18 @@ class ObjectTable {
         [[maybe_unused]] const auto [at, inserted] = objects_.emplace(id, std::move(object));
         assert(inserted);
         return at->second;
+    }
+
+    // The same, for an object that the HCA makes as well: what it uses is held, and its place
+    // taken, before make(object) does that. It stays if that succeeds.
+    template <typename Make>
+    auto insert(IdType id, Object object, Make&& make) {
+        Rollback undo{[&] { objects_.erase(id); }};
+        auto made = make(insert(id, std::move(object)));
+        if (made) {
+            undo.keep();
+        }
+        return made;
     }
 
     void erase(IdType id) { objects_.erase(id); }

@@ -7,20 +7,20 @@
 
 #include "mediator/verbs/qp_transition.h"
 #include "mediator/verbs/ring_check.h"
+#include "mediator/verbs/ucontext.h"
 
 namespace vrdma::verbs {
 namespace {
 
 constexpr std::uint8_t gsi_type = 1; // enum ib_qp_type
-constexpr UcontextId kernel{0};
 constexpr std::uint32_t psn_mask = 0xffffff;
 constexpr std::uint32_t qpn_mask = 0xffffff;
 constexpr std::uint8_t max_timer = 31;
 constexpr std::uint8_t max_retries = 7;
 // Programs give a QP the flags of their regions: one that says nothing of a QP is ignored.
-constexpr std::uint32_t known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                       IBV_ACCESS_ON_DEMAND;
+constexpr std::uint32_t qp_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                    IBV_ACCESS_ON_DEMAND;
 
 bool has_queues(const hca::QpSpec& spec) {
     return spec.type != hca::QpType::xrc_recv;
@@ -128,7 +128,7 @@ bool valid_ranges(const vrdma_qp_attr& attr, const Resources& resources) {
            !(has(attr, IBV_QP_PORT) && attr.port_num != port_number) &&
            !(has(attr, IBV_QP_PATH_MTU) &&
              (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > resources.slice.max_mtu())) &&
-           !(has(attr, IBV_QP_ACCESS_FLAGS) && (attr.access_flags & ~known_access) != 0);
+           !(has(attr, IBV_QP_ACCESS_FLAGS) && (attr.access_flags & ~qp_access) != 0);
 }
 
 } // namespace
@@ -215,10 +215,6 @@ Result<std::uint32_t> QpTable::add(Qp qp, Buffer buffer) {
     if (!valid_offset(qp.spec.pages, std::max(qp.spec.sq_stride_shift, qp.spec.rq_stride_shift))) {
         return fail(std::errc::invalid_argument);
     }
-    const auto slot = resources_.slice.create_qp(qp.spec);
-    if (!slot) {
-        return slot;
-    }
     qp.lease = std::move(buffer.lease);
     const auto hold = [](auto* object) {
         return object != nullptr ? object->users.hold() : UseCount::Hold{};
@@ -230,8 +226,8 @@ Result<std::uint32_t> QpTable::add(Qp qp, Buffer buffer) {
     qp.srq = hold(srqs_.find(qp.spec.srq));
     qp.xrcd = hold(xrcds_.find(qp.spec.xrcd));
     const Qpn id = qp.spec.id;
-    table_.insert(id, std::move(qp));
-    return slot;
+    return table_.insert(id, std::move(qp),
+                         [&](const Qp& made) { return resources_.slice.create_qp(made.spec); });
 }
 
 Result<Buffer> QpTable::read_queues(const vrdma_cmd_create_qp& cmd, const hca::QpSpec& spec) {

@@ -63,9 +63,6 @@ Result<> SrqTable::add(Srq srq, Buffer buffer) {
         return fail(std::errc::invalid_argument);
     }
     srq.spec.pages = std::move(buffer.pages);
-    if (const auto made = resources_.slice.create_srq(srq.spec); !made) {
-        return made;
-    }
     srq.lease = std::move(buffer.lease);
     srq.owner = ucontexts_.find(srq.ucontext)->users.hold();
     srq.pd = pds_.find(srq.spec.pd)->users.hold();
@@ -74,8 +71,8 @@ Result<> SrqTable::add(Srq srq, Buffer buffer) {
         srq.cq = cqs_.find(srq.spec.cq)->users.hold();
     }
     const Srqn id = srq.spec.id;
-    table_.insert(id, std::move(srq));
-    return {};
+    return table_.insert(id, std::move(srq),
+                         [&](const Srq& made) { return resources_.slice.create_srq(made.spec); });
 }
 
 Result<Srqn> SrqTable::create(const vrdma_cmd_create_srq& cmd) {
@@ -91,7 +88,11 @@ Result<Srqn> SrqTable::create(const vrdma_cmd_create_srq& cmd) {
     if (!buffer) {
         return fail(buffer.error());
     }
-    const Srqn id{ids_.take().value()};
+    const auto number = ids_.take();
+    if (!number) {
+        return fail(number.error());
+    }
+    const Srqn id{*number};
     srq.spec.id = id;
     if (const auto added = add(std::move(srq), std::move(*buffer)); !added) {
         ids_.give_back(id.value);

@@ -2,12 +2,6 @@
 #include "mediator/verbs/ucontext.h"
 
 namespace vrdma::verbs {
-namespace {
-
-constexpr UcontextId kernel{0};
-
-} // namespace
-
 UcontextTable::UcontextTable(const Limits& limits, std::span<vrdma_doorbell_page> doorbells)
     : doorbells_{doorbells}, ids_{limits.max_ucontext()}, table_{limits.doorbell_pages} {
     table_.insert(kernel, {});

@@ -15,6 +15,8 @@
 
 namespace vrdma::verbs {
 
+inline constexpr UcontextId kernel{0};
+
 struct UcontextState {
     static constexpr std::uint32_t version = 1;
 

@@ -9,6 +9,10 @@
 
 namespace vrdma::wire {
 
+constexpr bool is_group(const Mac& mac) noexcept {
+    return (mac[0] & 1) != 0;
+}
+
 // Of multicast groups (RFC 1112, 6.4, and RFC 2464, 7), and of link-local addresses that were made
 // of a MAC (RFC 4291, appendix A), as RoCE v1's are. Of others it has to be asked for.
 std::optional<Mac> derived_mac(const Gid& gid);

@@ -41,6 +41,8 @@ class Uplink {
     // Whether frames can go to an Ethernet address, which a guest has found by itself or which was
     // its peer's. For others its peer's has to be asked for.
     virtual bool knows(const Mac& /*target*/) const noexcept { return true; }
+    // How often a frame to that address leaves.
+    virtual std::size_t copies(const Mac& /*target*/) const noexcept { return 1; }
 };
 
 } // namespace vrdma::wire

@@ -4,7 +4,9 @@
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+from .authority import Authority
 from .etcd import Etcd
 from .fabric import PORT, FabricHosts
 from .lab import TIMEOUT_S
@@ -15,7 +17,9 @@ FABRIC = """
 name = "wan"
 host = "{host}"
 listen = "{address}:{port}"
-key_file = "{key}"
+certificate_file = "{credentials.certificate}"
+private_key_file = "{credentials.key}"
+ca_file = "{credentials.ca}"
 [fabric.directory]
 endpoints = ["{etcd}"]
 """
@@ -43,7 +47,7 @@ class DirectoryHosts(FabricHosts):
         self._log: dict[str, list[str]] = {}
 
     def _uplink(self, name: str) -> str:
-        return FABRIC.format(host=name, address=name, port=PORT, key=self._key, etcd=self.etcd.url)
+        return FABRIC.format(host=name, address=name, port=PORT, credentials=self._authority.issue(name), etcd=self.etcd.url)
 
     def _allowed(self, name: str) -> list[str]:
         return [*super()._allowed(name), self.moving]
@@ -62,11 +66,10 @@ class DirectoryHosts(FabricHosts):
         self.socket(name).unlink()
 
     def start_stranger(self, host: str, at: str) -> None:
-        """A vrdmad that registers itself at a host's address, and has another key."""
-        key = self.socket(host).with_suffix(".key")
-        key.touch(mode=0o600)
-        key.write_bytes(bytes(32))
-        config = FABRIC.format(host=host, address=at, port=PORT + 1, key=key, etcd=self.etcd.url)
+        """A vrdmad that registers itself at a host's address, and has a certificate of an authority of its own."""
+        folder = Path(self._certificates.name) / host
+        folder.mkdir()
+        config = FABRIC.format(host=host, address=at, port=PORT + 1, credentials=Authority(folder).issue(host), etcd=self.etcd.url)
         self._start_mediator([], config, prefix=self._within(at))
         self.mediators[-1].title += f" {host}"
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Two hosts whose vrdmads reach each other by libfabric's tcp provider: between them there is no RoCE."""
 
-import os
 import subprocess
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from .authority import Authority, Credentials
 from .hosts import Hosts
+from .process import Record
 
 PORT = 7471
 FABRIC = """
@@ -14,7 +16,9 @@ FABRIC = """
 name = "wan"
 host = "{host}"
 listen = "{host}:{port}"
-key_file = "{key}"
+certificate_file = "{credentials.certificate}"
+private_key_file = "{credentials.key}"
+ca_file = "{credentials.ca}"
 [[fabric.peer]]
 name = "{peer}"
 address = "{peer}:{port}"
@@ -28,25 +32,27 @@ mac = "02:00:00:00:00:{number:02x}"
 """
 
 
-def fabric_config(host: str, peer: str, key: Path, gids: Iterable[object]) -> str:
+def fabric_config(host: str, peer: str, credentials: Credentials, gids: Iterable[object]) -> str:
     """Of the host with that address, which is its name, too, and a peer with devices of these GIDs."""
-    return FABRIC.format(host=host, peer=peer, port=PORT, key=key, gids=", ".join(f'"{gid}"' for gid in gids))
+    return FABRIC.format(host=host, peer=peer, port=PORT, credentials=credentials, gids=", ".join(f'"{gid}"' for gid in gids))
 
 
 class FabricHosts(Hosts):
     """Hosts, and vrdmads, by their IPv4 addresses. A device has its host's."""
 
-    def up(self) -> None:
-        key = self.socket("fabric").with_suffix(".key")
-        key.touch(mode=0o600)
-        key.write_bytes(os.urandom(32))
-        self._key = key
-        super().up()
+    def __init__(self, record: Record) -> None:
+        super().__init__(record)
+        self._certificates = tempfile.TemporaryDirectory(prefix="vrdma-ca-")
+        self._authority = Authority(Path(self._certificates.name))
+
+    def down(self) -> None:
+        super().down()
+        self._certificates.cleanup()
 
     def _uplink(self, name: str) -> str:
         (peer,) = (other for other in self.addresses if other != name)
         gids = [*self.addresses[peer].values(), f"fe80::ff:fe00:{self._number(peer)}"]
-        return fabric_config(name, peer, self._key, gids)
+        return fabric_config(name, peer, self._authority.issue(name), gids)
 
     def _binding(self, name: str) -> str:
         return BINDING.format(number=self._number(name))

@@ -6,9 +6,9 @@ VRDMA_BUILD  the build whose vrdmad and provider are used, build/release by defa
 """
 
 import os
+import signal
 import subprocess
 import tempfile
-import time
 from functools import cached_property
 from pathlib import Path
 
@@ -68,6 +68,7 @@ class Native:
         self._network = Network()
         self.sanitizers = Sanitizers(BUILD, Path(self._directory.name))
         self.mediators: list[Process] = []
+        self.configurations: list[Path] = []  # one of each
 
     def socket(self, name: str) -> Path:
         return Path(self._directory.name) / f"{name}.sock"
@@ -83,14 +84,16 @@ class Native:
                                       addresses=",".join(self._allowed(name))) + device
                   for name in names]
         path.write_text("mdev = false\n" + config + "".join(tables))
-        vrdmad = [*prefix, str(BUILD / "mediator/control/vrdmad"), "--config", str(path)]
+        vrdmad = [*prefix, str(BUILD / "mediator/control/vrdmad"), "--config", str(path), "--forbidden-calls", "kill"]
         mediator = Process(" ".join(["vrdmad of", *names]), vrdmad, self.sanitizers.ours())
         self.mediators.append(mediator)
-        deadline = time.monotonic() + TIMEOUT_S
-        while not all(self.socket(name).exists() for name in names):
-            if not mediator.running or time.monotonic() > deadline:
-                raise Failure(f"vrdmad does not start\n{mediator.report()}")
-            time.sleep(0.01)
+        self.configurations.append(path)
+        mediator.await_line(" serves ", TIMEOUT_S)  # its sockets are there before
+
+    def reconfigure(self, text: str, says: str = "read again") -> str:
+        """Has the first vrdmad read this as its configuration; the line of its log that says what came of it."""
+        self.configurations[0].write_text(text)
+        return self.mediators[0].await_after(lambda: self.mediators[0].signal(signal.SIGHUP), says, TIMEOUT_S)
 
     def _allowed(self, name: str) -> list[str]:
         """Addresses that the device may have."""

@@ -4,6 +4,7 @@
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
 
@@ -59,6 +60,18 @@ class Process:
         self._taken["stdout"] += 1
         return line
 
+    def await_after(self, action: Callable[[], None], text: str, timeout: float, stream: str = "stderr") -> str:
+        """The first line with this text that comes after the action has begun."""
+        with self._changed:
+            begin = len(self._lines[stream])
+        action()
+        return self.await_line(text, timeout, stream, begin)
+
+    def await_line(self, text: str, timeout: float, stream: str = "stderr", begin: int = 0) -> str:
+        """The first line with this text, after the first `begin` ones."""
+        return self._await(lambda: next((line for line in self._lines[stream][begin:] if text in line), ""),
+                           f"say '{text}'", timeout)
+
     def new_lines(self, stream: str = "stdout") -> list[str]:
         """The lines that have come since they were last taken."""
         with self._changed:
@@ -80,6 +93,10 @@ class Process:
             return value
 
     @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
     def running(self) -> bool:
         return self._child.poll() is None
 
@@ -99,6 +116,9 @@ class Process:
     def terminate(self) -> None:
         """Asks the command to end, unless it has."""
         self._child.terminate()
+
+    def signal(self, number: int) -> None:
+        self._child.send_signal(number)
 
     def kill(self) -> None:
         """Ends the command: the lab's agent kills what its client abandons."""

@@ -25,6 +25,10 @@ class Sanitizers:
         self._runtime = _runtime(build / "providers/vrdma/libvrdma.so.1") if cached else ""
 
     @property
+    def used(self) -> bool:
+        return bool(self._runtime)
+
+    @property
     def of_threads(self) -> bool:
         return "tsan" in self._runtime
 

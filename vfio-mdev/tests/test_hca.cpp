@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 #include <cstring>
 
@@ -198,4 +199,32 @@ TEST(hca_is_adopted_with_its_devices) {
     CHECK(!hca.next_event());
     CHECK_EQ(available("small"), std::string("0"));
     CHECK_EQ(available("large"), std::string("2"));
+}
+
+/* Memory that the mediator may not write: no event is lost, and no fd is left behind. */
+TEST(hca_keeps_what_it_cannot_copy) {
+    const Hca hca;
+    void* const page =
+        mmap(nullptr, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED);
+    auto* const open = static_cast<vrdma_mdev_open_device*>(page);
+    CHECK_EQ(create_device("small", test_uuid(1)), 0);
+    *open = {1, -1};
+    CHECK(mprotect(page, page_size, PROT_READ) == 0);
+
+    CHECK_ERRNO(read(hca.fd(), page, sizeof(vrdma_mdev_event)), EFAULT);
+    CHECK_EQ(hca.added(), open->device);
+    CHECK_ERRNO(ioctl(hca.fd(), VRDMA_MDEV_OPEN_DEVICE, open), EFAULT);
+    const Device device(hca, open->device);
+
+    CHECK_ERRNO(read(device.fd(), page, sizeof(vrdma_mdev_message)), EFAULT);
+    CHECK_EQ(device.message().type, VRDMA_MDEV_MESSAGE_RESET);
+    CHECK(!device.next_message());
+
+    CHECK_EQ(remove_device(test_uuid(1)), 0);
+    CHECK_ERRNO(read(hca.fd(), page, sizeof(vrdma_mdev_event)), EFAULT);
+    const auto event = hca.next_event();
+    CHECK(event);
+    CHECK_EQ(event->type, VRDMA_MDEV_DEVICE_REMOVED);
+    CHECK(!hca.next_event());
 }

@@ -97,7 +97,7 @@ TEST(mediator_dies_and_returns) {
     p.mediator.kill_it();
     CHECK_EQ(p.vm.get(VRDMA_REG_STATUS), VRDMA_STATUS_FATAL);
     CHECK_EQ(harness::signals(irq), 1u);
-    CHECK_EQ(pinned(p.uuid), 0u);
+    harness::await([&] { return pinned(p.uuid) == 0; }, "all is unpinned");
     p.vm.set(VRDMA_REG_ASQ_LOW, 2);
     p.vm.set(VRDMA_BAR0_KICK_OFFSET, 1);
     CHECK(p.vm.reset() == 0); /* nobody there to serve it */
@@ -124,7 +124,7 @@ TEST(mediator_that_stops_holds_nobody_up) {
     p.vm.set(VRDMA_REG_ADMIN_DOORBELL, 1);
     CHECK_EQ(p.vm.get(VRDMA_REG_STATUS), VRDMA_STATUS_READY);
     CHECK(p.vm.reset() == 0);
-    CHECK_EQ(pinned(p.uuid), 0u);
+    harness::await([&] { return pinned(p.uuid) == 0; }, "all is unpinned");
     CHECK_EQ(p.vm.get(VRDMA_REG_STATUS), 0u);
     CHECK(p.vm.unmap(ram_iova, page_size) == 0);
     for (uint32_t i = 0; i <= VRDMA_MDEV_MAX_MESSAGES; i++)
@@ -168,7 +168,7 @@ TEST(mediator_without_registration_is_none) {
 
     hca.close();
     CHECK_EQ(vm.get(VRDMA_REG_STATUS), VRDMA_STATUS_FATAL);
-    CHECK_EQ(pinned(test_uuid(1)), 0u);
+    harness::await([] { return pinned(test_uuid(1)) == 0; }, "all is unpinned");
     CHECK_EQ(device->window<uint32_t>(ram_iova), 0u);
     CHECK(harness::await(device->fd(), POLLIN) & POLLHUP);
     CHECK_ERRNO(device->reset_done(generation), ENODEV);

@@ -56,6 +56,10 @@ int Vm::ioctl_device(unsigned long request, void* argument) const {
     return ioctl(device(), request, argument);
 }
 
+int Vm::ioctl_container(unsigned long request, void* argument) const {
+    return ioctl(container_.get(), request, argument);
+}
+
 vfio_region_info Vm::region(uint32_t index) const {
     vfio_region_info info = {};
     info.argsz = sizeof(info);

@@ -41,6 +41,7 @@ class Vm {
     int unmap(uint64_t iova, uint64_t size) const;
     int reset() const { return ioctl_device(VFIO_DEVICE_RESET, nullptr); }
     int ioctl_device(unsigned long request, void* argument) const;
+    int ioctl_container(unsigned long request, void* argument) const;
     vfio_region_info region(uint32_t index) const;
 
     template <typename T>

@@ -32,6 +32,20 @@ def test_the_worst_point_is_judged():
     assert (verdict.point.x, verdict.met) == (1 << 20, False)
 
 
+def beside(neighbour, value, series="write"):
+    return latency(value, 1, family="isolation", series=f"{series} beside {neighbour}", unit="us", x=None)
+
+
+def test_a_bar_of_values_beside_any_neighbour():
+    verdict = only([beside("write_flood", 19), beside("odp_storm", 21), beside("hole_punching", 20)])
+    assert (verdict.point.series, verdict.met) == ("write beside odp_storm", False)
+
+
+def test_control_verbs_have_a_bar_of_their_own():
+    write, verb = judge([beside("write_flood", 19), beside("write_flood", 4999, "query_qp")], cores=2)
+    assert (write.point.value, write.met, verb.point.value, verb.met) == (19, True, 4999, True)
+
+
 def test_points_outside_the_bar_are_not_judged():
     assert only([bandwidth(95, 100), bandwidth(1, 100, x=4096)]).met
     assert judge([latency(900, 100, x=4096)], cores=2) == []

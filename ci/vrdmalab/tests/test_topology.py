@@ -47,7 +47,8 @@ def test_the_hosts_file_names_every_machine_by_both_addresses():
 
 def test_devices_of_two_hosts_are_bound_to_the_cable():
     text = topology.mediator_config(Shape(hosts=2, type="large"))
-    assert tomllib.loads(text) == {"uplink": [{"interface": "eth1", "vlans": ["1-4094"]}], "types": {"large": {"uplink": "eth1"}}}
+    vlans = {"vlans": ["1-4094"]}
+    assert tomllib.loads(text) == {"uplink": [{"interface": "eth1", **vlans}], "types": {"large": {"uplink": "eth1", **vlans}}}
 
 
 @pytest.mark.parametrize("hosts", [1, 3])

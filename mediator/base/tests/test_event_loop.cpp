@@ -32,6 +32,45 @@ TEST_F(EventLoopTest, CallsWhoIsReady) {
     EXPECT_EQ(calls, 2);
 }
 
+// Set two timers, the later one first, and one that ends before; expect the two in their order.
+TEST_F(EventLoopTest, TimersHaveTheirOrder) {
+    std::string order;
+    const auto later = loop.after(std::chrono::milliseconds{2}, [&] {
+        order += 'b';
+        loop.stop();
+    });
+    const auto sooner = loop.after(std::chrono::milliseconds{1}, [&] { order += 'a'; });
+    {
+        const auto ended = loop.after(std::chrono::milliseconds{0}, [&] { order += 'x'; });
+    }
+    ASSERT_TRUE(loop.run());
+    EXPECT_EQ(order, "ab");
+}
+
+// A timer is due when a descriptor is ready whose handler ends it; expect that it does nothing.
+TEST_F(EventLoopTest, WhatHasComeEndsATimer) {
+    EventLoop::Timer timer = loop.after(std::chrono::milliseconds{0}, [] { FAIL(); });
+    const auto watch = loop.watch(first.fd(), [&](std::uint32_t) {
+        timer = {};
+        first.drain();
+    });
+    const auto end = loop.after(std::chrono::milliseconds{1}, [&] { loop.stop(); });
+    first.signal();
+    ASSERT_TRUE(loop.run());
+}
+
+// Each sets the next one; expect the loop to look at descriptors in between.
+TEST_F(EventLoopTest, TimersDoNotKeepOthersOut) {
+    EventLoop::Timer timer;
+    std::function<void()> again = [&] {
+        timer = loop.after(std::chrono::milliseconds{0}, [&] { again(); });
+    };
+    const auto watch = loop.watch(first.fd(), [&](std::uint32_t) { loop.stop(); });
+    again();
+    first.signal();
+    ASSERT_TRUE(loop.run());
+}
+
 // Both are ready in one round: whichever handler runs first ends the other's watch.
 TEST_F(EventLoopTest, AWatchThatEndedIsNotCalled) {
     std::optional<EventLoop::Watch> watches[2];

@@ -8,6 +8,9 @@
 namespace vrdma::control {
 namespace {
 
+constexpr char credentials[] =
+    "certificate_file = \"/a\"\nprivate_key_file = \"/b\"\nca_file = \"/c\"\n";
+
 std::string error_of(std::string_view text) {
     const auto config = parse_config(text);
     return config ? "" : config.error();
@@ -138,6 +141,42 @@ TEST(Config, ErrorsOfDevicesBehindSocketsNameTheKey) {
     EXPECT_EQ(error_of("mdev = 1"), "mdev: true or false is wanted");
 }
 
+TEST(Config, SharesAreTheTypesOrADevicesOwn) {
+    const auto config = parse_config(R"(
+        [types.small]
+        weight = 300
+        max_bytes_per_second = 1000000
+        [[vfio_user]]
+        name = "a"
+        [[vfio_user]]
+        name = "b"
+        max_bytes_per_second = 0
+        max_operations_per_second = 7
+        [[vfio_user]]
+        name = "c"
+        type = "large"
+    )");
+    ASSERT_TRUE(config) << config.error();
+    const hca::Share small{.weight = 300, .bytes_per_second = 1000000};
+    const hca::Share own{.weight = 300, .operations_per_second = 7};
+    EXPECT_EQ(config->types[0].share, small);
+    EXPECT_EQ(config->vfio_user[0].share, small);
+    EXPECT_EQ(config->vfio_user[1].share, own);
+    EXPECT_EQ(config->vfio_user[2].share, hca::Share{});
+}
+
+TEST(Config, ErrorsOfSharesNameTheKey) {
+    EXPECT_EQ(error_of("[types.small]\nweight = 0"),
+              "types.small.weight: a number from 1 to 10000 is wanted");
+    EXPECT_EQ(error_of("[types.small]\nweight = 10001"),
+              "types.small.weight: a number from 1 to 10000 is wanted");
+    EXPECT_EQ(error_of("[[vfio_user]]\nname = \"a\"\nmax_bytes_per_second = -1").substr(0, 34),
+              "vfio_user[0].max_bytes_per_second:");
+    EXPECT_EQ(
+        error_of("[[vfio_user]]\nname = \"a\"\nmax_operations_per_second = \"1\"").substr(0, 39),
+        "vfio_user[0].max_operations_per_second:");
+}
+
 TEST(Config, ErrorsOfSyntaxNameTheLine) {
     EXPECT_EQ(error_of("name = \"x\"\n[soft\n").substr(0, 7), "line 2:");
 }
@@ -164,9 +203,11 @@ TEST(Config, Uplinks) {
         uplink = "eth0.5"
         [[vfio_user]]
         name = "a"
+        addresses = ""
         [[vfio_user]]
         name = "b"
         uplink = "wan"
+        addresses = "10.0.0.5"
         mac = "02:00:00:00:00:0b"
         [[vfio_user]]
         name = "c"
@@ -199,6 +240,52 @@ TEST(Config, Uplinks) {
     EXPECT_NE(c.mac, verbs::Mac{});
 }
 
+// On an uplink others may have what a device takes.
+TEST(Config, OnAnUplinkADeviceIsGivenItsAddresses) {
+    const std::string uplink = "[[uplink]]\ninterface = \"eth0\"\n";
+    const std::string device = "[[vfio_user]]\nname = \"a\"\nuplink = \"eth0\"\n";
+    EXPECT_EQ(error_of(uplink + device),
+              "vfio_user[0].addresses: those that it may have on uplink 'eth0' are wanted");
+    EXPECT_EQ(error_of(uplink + device + "addresses = \"10.0.0.5\""), "");
+    EXPECT_EQ(error_of(uplink + device + "addresses = \"\""), "") << "only the link-local one";
+}
+
+TEST(Config, VlansAreADevices) {
+    const auto config = parse_config(R"(
+        [[uplink]]
+        interface = "eth0"
+        vlans = ["7", "100-102"]
+        [types.small]
+        uplink = "eth0"
+        vlans = ["7"]
+        [[vfio_user]]
+        name = "a"
+        addresses = ""
+        [[vfio_user]]
+        name = "b"
+        addresses = ""
+        vlans = ["100-101"]
+    )");
+    ASSERT_TRUE(config) << config.error();
+    EXPECT_EQ(config->types[0].vlans, Vlans{}.set(7));
+    const verbs::Identity& a = config->vfio_user[0].identity;
+    EXPECT_EQ(a.vlans, Vlans{}.set(7)) << "its type's";
+    const verbs::Identity& b = config->vfio_user[1].identity;
+    EXPECT_EQ(b.vlans, Vlans{}.set(100).set(101));
+}
+
+TEST(Config, ErrorsOfADevicesVlansNameTheKey) {
+    const auto error = [](const std::string& line) {
+        return error_of(
+            "[[uplink]]\ninterface = \"eth0\"\nvlans = [\"7\"]\n[[vfio_user]]\n"
+            "name = \"a\"\nuplink = \"eth0\"\naddresses = \"\"\n" +
+            line);
+    };
+    EXPECT_EQ(error("vlans = [\"7\"]"), "");
+    EXPECT_EQ(error("vlans = [\"7-8\"]"),
+              "vfio_user[0].vlans: uplink 'eth0' is not open to all of them");
+}
+
 TEST(Config, ErrorsOfUplinksNameTheKey) {
     const auto error = [](const std::string& line) {
         return error_of("[[uplink]]\ninterface = \"eth0\"\n" + line);
@@ -215,7 +302,7 @@ TEST(Config, ErrorsOfUplinksNameTheKey) {
     EXPECT_EQ(error("vlans = [7]"), "uplink[0].vlans: an array of strings is wanted");
     for (const char* const vlans : {"", "0", "4095", "9-7", "7-", "-7", "7-9x", "1-4095", "all"}) {
         EXPECT_EQ(error(fmt::format("vlans = [\"{}\"]", vlans)),
-                  "uplink[0].vlans: numbers such as 7 or 100-199 are wanted")
+                  "uplink[0].vlans: numbers from 1 to 4094 are wanted, such as \"5\" or \"3-5\"")
             << vlans;
     }
     EXPECT_EQ(error("[[uplink]]\ninterface = \"eth1\"\nname = \"eth0\""),
@@ -233,7 +320,8 @@ TEST(Config, SixtyFourUplinksAtMost) {
     for (int i = 0; i < VRDMA_MDEV_MAX_UPLINKS - 1; ++i) {
         text += fmt::format("[[uplink]]\ninterface = \"eth{}\"\n", i);
     }
-    const std::string fabric = "[[fabric]]\nname = \"wan\"\nlisten = \"10.0.0.1:1\"\n";
+    const std::string fabric =
+        "[[fabric]]\nname = \"wan\"\nlisten = \"10.0.0.1:1\"\n" + std::string{credentials};
     EXPECT_EQ(error_of(text + fabric), "");
     EXPECT_EQ(error_of(text + "[[uplink]]\ninterface = \"lan\"\n" + fabric),
               "uplink: at most 64, and each fabric is one of them");
@@ -244,7 +332,9 @@ constexpr char fabric_of_two[] = R"(
     name = "wan"
     host = "alpha"
     listen = "10.0.0.1:7471"
-    key_file = "/etc/vrdma/fabric.key"
+    certificate_file = "/etc/vrdma/alpha.crt"
+    private_key_file = "/etc/vrdma/alpha.key"
+    ca_file = "/etc/vrdma/ca.crt"
     [[fabric.peer]]
     name = "beta"
     address = "[fd00::2]:7471"
@@ -252,7 +342,6 @@ constexpr char fabric_of_two[] = R"(
     [[fabric.peer]]
     name = "gamma"
     address = "10.0.0.3:7471"
-    key_file = "/etc/vrdma/gamma.key"
 )";
 
 TEST(Config, Fabrics) {
@@ -266,10 +355,11 @@ TEST(Config, Fabrics) {
     EXPECT_EQ(fabric.listen.service, "7471");
     ASSERT_EQ(fabric.peers.size(), 2u);
     EXPECT_EQ(fabric.peers[0].address.host, "fd00::2");
-    EXPECT_EQ(fabric.peers[0].key_file, "/etc/vrdma/fabric.key");
+    EXPECT_EQ(fabric.credentials.certificate, "/etc/vrdma/alpha.crt");
+    EXPECT_EQ(fabric.credentials.private_key, "/etc/vrdma/alpha.key");
+    EXPECT_EQ(fabric.credentials.ca, "/etc/vrdma/ca.crt");
     ASSERT_EQ(fabric.peers[0].gids.size(), 2u);
     EXPECT_EQ(fabric.peers[0].gids[0][15], 2) << "IPv4-mapped";
-    EXPECT_EQ(fabric.peers[1].key_file, "/etc/vrdma/gamma.key");
     EXPECT_EQ(config->types[0].uplink, "wan");
 }
 
@@ -293,11 +383,13 @@ TEST(Config, ErrorsOfFabricsNameTheKey) {
     const std::string peer = "[[fabric.peer]]\naddress = \"10.0.0.4:1\"\n";
     EXPECT_EQ(error(peer), "fabric[0].peer[2].name: a name such as host-1.example.net is wanted");
     EXPECT_EQ(error(peer + "name = \"alpha\""), "fabric[0].peer: two hosts are named 'alpha'");
-    EXPECT_EQ(error("[[fabric]]\nname = \"wan\"\nlisten = \"10.0.0.1:1\""),
-              "fabric: two uplinks are named 'wan'");
-    EXPECT_EQ(error_of("[[fabric]]\nname = \"wan\"\nlisten = \"10.0.0.1:1\"\n[[fabric.peer]]\n"
-                       "name = \"b\"\naddress = \"10.0.0.2:1\""),
-              "fabric[0].peer[0].key_file: a file is wanted, here or for all");
+    const std::string wan = "[[fabric]]\nname = \"wan\"\nlisten = \"10.0.0.1:1\"\n";
+    EXPECT_EQ(error(wan + credentials), "fabric: two uplinks are named 'wan'");
+    EXPECT_EQ(error_of(wan), "fabric[0].certificate_file: a file is wanted");
+    EXPECT_EQ(error_of(wan + "certificate_file = \"/a\""),
+              "fabric[0].private_key_file: a file is wanted");
+    EXPECT_EQ(error_of(wan + "certificate_file = \"/a\"\nprivate_key_file = \"/b\""),
+              "fabric[0].ca_file: a file is wanted");
 }
 
 constexpr char fabric_with_directory[] = R"(
@@ -305,7 +397,9 @@ constexpr char fabric_with_directory[] = R"(
     name = "wan"
     host = "alpha"
     listen = "10.0.0.1:7471"
-    key_file = "/etc/vrdma/fabric.key"
+    certificate_file = "/etc/vrdma/alpha.crt"
+    private_key_file = "/etc/vrdma/alpha.key"
+    ca_file = "/etc/vrdma/ca.crt"
     [fabric.directory]
     endpoints = ["http://10.0.0.9:2379", "https://etcd:2379"]
 )";
@@ -319,7 +413,6 @@ TEST(Config, Directories) {
     EXPECT_EQ(directory->etcd.endpoints[1].host, "etcd");
     EXPECT_EQ(directory->prefix, "/vrdma/");
     EXPECT_EQ(directory->address, least->fabrics[0].listen);
-    EXPECT_EQ(directory->key_file, "/etc/vrdma/fabric.key");
     const auto all = parse_config(std::string{fabric_with_directory} +
                                   "prefix = \"/x/\"\naddress = \"[fd00::1]:1\"\n"
                                   "ca_file = \"/a\"\ncertificate_file = \"/b\"\n"
@@ -337,19 +430,16 @@ TEST(Config, ErrorsOfDirectoriesNameTheKey) {
     const auto error = [](const std::string& lines) {
         return error_of(fabric_with_directory + lines);
     };
-    const std::string fabric = "[[fabric]]\nname = \"wan\"\nlisten = \"0.0.0.0:1\"\n";
-    const std::string key = "key_file = \"/k\"\n";
+    const std::string fabric =
+        "[[fabric]]\nname = \"wan\"\nlisten = \"0.0.0.0:1\"\n" + std::string{credentials};
     const std::string directory = "[fabric.directory]\n";
     const std::string endpoints = "endpoints = [\"http://a:1\"]\n";
     const std::string no_endpoints =
         "fabric[0].directory.endpoints: URLs such as http://10.0.0.9:2379 are wanted";
-    EXPECT_EQ(error_of(fabric + key + directory), no_endpoints);
-    EXPECT_EQ(error_of(fabric + key + directory + "endpoints = [\"http://a:1\", \"a:1\"]"),
-              no_endpoints);
-    EXPECT_EQ(error_of(fabric + key + directory + endpoints),
+    EXPECT_EQ(error_of(fabric + directory), no_endpoints);
+    EXPECT_EQ(error_of(fabric + directory + "endpoints = [\"http://a:1\", \"a:1\"]"), no_endpoints);
+    EXPECT_EQ(error_of(fabric + directory + endpoints),
               "fabric[0].directory.address: it has to be said, as listen is no host's");
-    EXPECT_EQ(error_of(fabric + directory + endpoints + "address = \"10.0.0.1:1\""),
-              "fabric[0].key_file: a file is wanted");
     EXPECT_EQ(error("prefix = \"/x\""),
               "fabric[0].directory.prefix: one that ends with / is wanted");
     EXPECT_EQ(error("certificate_file = \"/b\""),
@@ -358,13 +448,13 @@ TEST(Config, ErrorsOfDirectoriesNameTheKey) {
 }
 
 TEST(Config, TheInstalledFileIsValidAndSaysTheDefaults) {
-    const auto config = load_config(VRDMAD_CONF);
+    const auto config = read_config(VRDMAD_CONF).and_then(parse_config);
     ASSERT_TRUE(config) << config.error();
     EXPECT_EQ(config->name, Config{}.name);
 }
 
 TEST(Config, AFileMustBeThere) {
-    EXPECT_FALSE(load_config("/nonexistent/vrdmad.conf"));
+    EXPECT_FALSE(read_config("/nonexistent/vrdmad.conf"));
 }
 
 } // namespace

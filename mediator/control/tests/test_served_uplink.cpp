@@ -99,6 +99,20 @@ TEST_F(ServedUplinkTest, OnlySomeVlansAreForGuests) {
     EXPECT_EQ(error(0), std::errc{});
 }
 
+// Only a device that has the interface's Ethernet address is the host to others.
+TEST_F(ServedUplinkTest, TheHostsAddressesAreItsOwn) {
+    ip("address add 10.0.0.9/24 dev near");
+    ip("address add fd00::9/64 dev near nodad");
+    const hca::Gid ipv6{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9};
+    for (const hca::Gid& gid : {test::ipv4_gid(9), ipv6}) {
+        const hca::soft::GidKey key{gid, VRDMA_GID_ROCE_V2, 0};
+        EXPECT_EQ(served->add(key, {2, 0, 0, 0, 0, 7}).error(), std::errc::address_in_use);
+        EXPECT_TRUE(served->add(key, served->mac()));
+        served->remove(key, served->mac());
+    }
+    EXPECT_TRUE(served->add({test::ipv4_gid(8), VRDMA_GID_ROCE_V2, 0}, {2, 0, 0, 0, 0, 7}));
+}
+
 // The host's tables say nothing of who is in a guest's VLAN; expect the peer not to be found there.
 TEST_F(ServedUplinkTest, NobodyIsFoundInAGuestsVlan) {
     ip("neighbour add 10.0.0.2 lladdr 02:00:00:00:00:02 dev near");
@@ -107,6 +121,21 @@ TEST_F(ServedUplinkTest, NobodyIsFoundInAGuestsVlan) {
     test::GuestCq cq = guest.create_cq();
     test::GuestQp qp = guest.create_qp(cq, cq);
     test::connect(guest, qp, test::ipv4_gid(2), Qpn{1});
+    qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+    for (int i = 0; i < 1000 && !cq.poll(); ++i) {
+        hca->poll();
+        serve();
+    }
+    EXPECT_EQ(test::state_of(guest, qp), IBV_QPS_ERR);
+}
+
+// The host sends what is for a network's broadcast address to everybody; expect no peer to be found
+// there.
+TEST_F(ServedUplinkTest, NobodyHasABroadcastAddress) {
+    ip("address add 10.0.0.9/24 broadcast 10.0.0.255 dev near");
+    test::GuestCq cq = guest.create_cq();
+    test::GuestQp qp = guest.create_qp(cq, cq);
+    test::connect(guest, qp, test::ipv4_gid(255), Qpn{1});
     qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
     for (int i = 0; i < 1000 && !cq.poll(); ++i) {
         hca->poll();

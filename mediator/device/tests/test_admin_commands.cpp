@@ -170,6 +170,28 @@ class AdminCommandTest : public DeviceTest {
     std::uint32_t cq = 0;
 };
 
+// Commands that find no memory; expect ENOMEM each time, and a device that goes on.
+TEST_F(AdminCommandTest, WithoutMemoryACommandFailsAndNothingElse) {
+    hca.slice->out_of_memory = true;
+    EXPECT_EQ(guest.run(VRDMA_ADMIN_CREATE_CQ, cq_command(eq)), ENOMEM);
+    hca.slice->out_of_memory = true;
+    EXPECT_EQ(guest.run(VRDMA_ADMIN_REG_MR, mr_command(pd)), ENOMEM);
+    EXPECT_GE(guest.create(VRDMA_ADMIN_CREATE_CQ, cq_command(eq)), 0);
+    EXPECT_GE(guest.create(VRDMA_ADMIN_REG_MR, mr_command(pd)), 0);
+}
+
+// And more often than there are numbers; expect nothing to be in use by what was not made.
+TEST_F(AdminCommandTest, WhatFoundNoMemoryUsesNothing) {
+    const auto unused_eq = make(VRDMA_ADMIN_CREATE_EQ, eq_command());
+    hca.slice->out_of_memory = true;
+    EXPECT_EQ(guest.run(VRDMA_ADMIN_CREATE_CQ, cq_command(unused_eq)), ENOMEM);
+    EXPECT_EQ(guest.run(VRDMA_ADMIN_DESTROY_EQ, handle_command(unused_eq)), 0);
+    for (std::uint32_t i = 0; i < 2 * verbs::Limits{}.max_eq; ++i) {
+        hca.slice->out_of_memory = true;
+        EXPECT_EQ(guest.run(VRDMA_ADMIN_CREATE_EQ, eq_command()), ENOMEM);
+    }
+}
+
 TEST_F(AdminCommandTest, EachSucceedsAndThereAreNoOthers) {
     std::vector<bool> known(VRDMA_ADMIN_OPCODE_END);
     for (const auto& [opcode, cmd, size] : all_commands()) {

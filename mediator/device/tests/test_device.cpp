@@ -25,6 +25,24 @@ TEST_F(DeviceTest, EnableCarvesASlice) {
     EXPECT_EQ(port.read(VRDMA_REG_CONTROL), VRDMA_CONTROL_ENABLE);
 }
 
+TEST_F(DeviceTest, ItsShareIsItsTypesFirst) {
+    type.share = {.weight = 7};
+    Device other{"other", type, verbs::Identity{{2, 0, 0, 0, 0, 9}, {}, true}, port, hca, gids};
+    test::AdminClient{other, port, allocator}.enable();
+    EXPECT_EQ(hca.spec.share, hca::Share{.weight = 7});
+}
+
+TEST_F(DeviceTest, ANewShareHoldsAtOnceAndOverResets) {
+    const hca::Share share{.weight = 7, .bytes_per_second = 1000};
+    ASSERT_TRUE(guest.enable());
+    device.set_share(share);
+    EXPECT_EQ(hca.slice->share, share);
+    EXPECT_EQ(hca.carved, 1u);
+    device.reset();
+    ASSERT_TRUE(guest.enable());
+    EXPECT_EQ(hca.spec.share, share);
+}
+
 TEST_F(DeviceTest, TheSliceIsBoundToTheDevicesUplink) {
     const verbs::Mac own{2, 0, 0, 0, 0, 9};
     device.set_identity({own, {}, true, "wan"});
@@ -42,6 +60,47 @@ TEST_F(DeviceTest, AnUplinkThatIsGoneIsFatal) {
     guest.reset();
     device.set_identity({{2, 0, 0, 0, 0, 9}, {}, true, "wan"});
     EXPECT_TRUE(guest.enable());
+}
+
+// Post two commands while pages of an earlier one are still to be given back; expect a step of that
+// each turn, another turn to be asked for, and the commands when it is done.
+TEST_F(DeviceTest, GivingPagesBackHoldsUpItsOwnCommandsOnly) {
+    ASSERT_TRUE(guest.enable());
+    hca.slice->unused = 3;
+    guest.post(VRDMA_ADMIN_ALLOC_PD, {});
+    guest.post(VRDMA_ADMIN_ALLOC_PD, {});
+    guest.ring();
+    EXPECT_EQ(hca.slice->unused, 2);
+    EXPECT_TRUE(port.take_wake());
+    device.service();
+    EXPECT_EQ(hca.slice->unused, 1);
+    EXPECT_TRUE(port.take_wake());
+    EXPECT_FALSE(guest.poll());
+    device.service();
+    EXPECT_TRUE(guest.poll());
+    EXPECT_TRUE(guest.poll());
+    EXPECT_FALSE(port.take_wake());
+}
+
+// A command that leaves more than a step to be given back; expect its answer, and no other command
+// in that turn.
+TEST_F(DeviceTest, ACommandIsAnsweredBeforeItsPagesAreGivenBack) {
+    ASSERT_TRUE(guest.enable());
+    const auto pd = guest.create(VRDMA_ADMIN_ALLOC_PD);
+    const auto key = guest.create(VRDMA_ADMIN_REG_MR, mr_command(static_cast<std::uint32_t>(pd)));
+    ASSERT_GE(key, 0);
+    hca.slice->unused_of_a_region = 4;
+    vrdma_admin_cmd cmd{};
+    cmd.handle.handle = static_cast<std::uint32_t>(key);
+    guest.post(VRDMA_ADMIN_DEREG_MR, cmd);
+    guest.post(VRDMA_ADMIN_ALLOC_PD, {});
+    guest.ring();
+    EXPECT_TRUE(guest.poll());
+    EXPECT_FALSE(guest.poll());
+    EXPECT_EQ(hca.slice->unused, 3);
+    guest.run_device();
+    EXPECT_TRUE(guest.poll());
+    EXPECT_EQ(hca.slice->unused, 0);
 }
 
 TEST_F(DeviceTest, EnableTwiceIsOnce) {
@@ -139,6 +198,14 @@ TEST_F(DeviceTest, WithoutASliceEnableIsFatal) {
     hca.next_error = std::errc::not_enough_memory;
     EXPECT_FALSE(guest.enable());
     EXPECT_EQ(guest.status(), VRDMA_STATUS_FATAL);
+}
+
+TEST_F(DeviceTest, WithoutMemoryEnableIsFatal) {
+    hca.out_of_memory = true;
+    EXPECT_FALSE(guest.enable());
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_FATAL);
+    guest.write(VRDMA_REG_CONTROL, VRDMA_CONTROL_RESET);
+    EXPECT_TRUE(guest.enable());
 }
 
 TEST_F(DeviceTest, ASliceThatStopsIsFatal) {

@@ -29,6 +29,7 @@ std::string uuid_text(std::span<const std::uint8_t, 16> uuid) {
 verbs::Identity identity_of(const vrdma_mdev_device_info& info, const DeviceType& type) {
     verbs::Identity identity;
     identity.uplink = info.uplink_set != 0 ? text_of(info.uplink) : type.uplink;
+    identity.vlans = type.vlans;
     std::ranges::copy(info.mac, identity.mac.begin());
     if (identity.mac == verbs::Mac{}) {
         identity.mac = verbs::derived_mac(info.uuid);

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "mediator/device/device_type.h"
-#include "mediator/verbs/gid.h"
+#include "mediator/verbs/identity.h"
 #include "vrdma/mdev.h"
 
 namespace vrdma::mdev {

@@ -25,6 +25,9 @@ class MdevDevice final : public HostPort {
 
     const std::string& name() const noexcept { return device_->name(); }
 
+    // That of its type, which may have changed.
+    void give_share() { device_->set_share(type_.share); }
+
     std::span<std::uint32_t> registers() noexcept override;
     std::span<vrdma_doorbell_page> doorbells() noexcept override;
     GuestMemory& memory() noexcept override { return *memory_; }

@@ -41,6 +41,12 @@ Result<std::unique_ptr<MdevFrontend>> MdevFrontend::open(const Host& host, const
     return frontend;
 }
 
+void MdevFrontend::give_shares() {
+    for (const auto& [id, device] : devices_) {
+        device->give_share();
+    }
+}
+
 void MdevFrontend::on_event() {
     vrdma_mdev_event event{};
     if (::read(fd_.get(), &event, sizeof(event)) != static_cast<ssize_t>(sizeof(event))) {

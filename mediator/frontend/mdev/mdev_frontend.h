@@ -21,6 +21,9 @@ class MdevFrontend {
     static Result<std::unique_ptr<MdevFrontend>> open(const Host& host, const std::string& name,
                                                       std::span<const std::string> uplinks);
 
+    // To the devices that are there, those of their types; others have them from the start.
+    void give_shares();
+
   private:
     MdevFrontend(const Host& host, UniqueFd fd) : host_{host}, fd_{std::move(fd)} {}
 

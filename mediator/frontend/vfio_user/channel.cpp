@@ -111,7 +111,10 @@ Result<> Channel::take_fds(const msghdr& message) {
             incoming_.fds.emplace_back(fd);
         }
     }
-    if ((message.msg_flags & MSG_CTRUNC) != 0 || incoming_.fds.size() > max_fds) {
+    if ((message.msg_flags & MSG_CTRUNC) != 0) { // by the kernel: our buffer is as large as can be
+        incoming_.fds_lost = true;
+    }
+    if (incoming_.fds.size() > max_fds) {
         return fail(std::errc::bad_message);
     }
     return {};

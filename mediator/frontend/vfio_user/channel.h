@@ -25,6 +25,9 @@ class Channel {
     // side's end is) the channel is of no more use.
     Result<std::optional<Message>> receive();
 
+    // Part of a message has come.
+    bool in_message() const noexcept { return received_ != 0; }
+
     // Takes the message; what the socket does not is kept, and flush() goes on with it.
     Result<> send(const vfio_user_header& header, Answer answer);
     Result<> flush();

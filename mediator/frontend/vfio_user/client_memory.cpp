@@ -7,6 +7,7 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "mediator/base/errno.h"
 #include "vrdma/device.h"
@@ -28,23 +29,18 @@ std::uint64_t page_size(int file) {
 
 } // namespace
 
-Result<std::unique_ptr<ClientMemory>> ClientMemory::create(std::uint64_t size) {
-    void* const base =
-        ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED) {
-        return fail_errno();
+Result<std::unique_ptr<ClientMemory>> ClientMemory::create(std::uint64_t size, int alarm,
+                                                           std::size_t most_maps) {
+    auto reservation = Reservation::make(size);
+    if (!reservation) {
+        return fail(reservation.error());
     }
-    auto guard = FaultGuard::create(static_cast<std::byte*>(base), size);
+    auto guard = FaultGuard::create(reservation->base(), size, alarm);
     if (!guard) {
-        ::munmap(base, size);
         return fail(guard.error());
     }
     return std::unique_ptr<ClientMemory>{
-        new ClientMemory{static_cast<std::byte*>(base), size, std::move(*guard)}};
-}
-
-ClientMemory::~ClientMemory() {
-    ::munmap(at(Iova{0}, 0), size());
+        new ClientMemory{std::move(*reservation), size, std::move(*guard), most_maps}};
 }
 
 bool ClientMemory::overlaps(Iova iova, std::uint64_t length) const {
@@ -67,10 +63,11 @@ Result<> ClientMemory::map(Iova iova, std::uint64_t length, UniqueFd file, std::
     if (overlaps(iova, length)) {
         return fail(std::errc::file_exists);
     }
-    if (maps_.size() == max_maps) {
+    if (maps_.size() >= most_maps_) {
         return fail(std::errc::no_space_on_device);
     }
     Map map{length, std::move(file), offset, protection, page};
+    forget_scratch(iova, length);
     if (!show(iova, map, 0, length)) {
         const auto error = fail_errno();
         hide(iova, length);
@@ -86,6 +83,7 @@ Result<> ClientMemory::unmap(Iova iova, std::uint64_t length) {
     if (found == maps_.end() || found->second.length != length) {
         return fail(std::errc::invalid_argument);
     }
+    forget_scratch(iova, length);
     if (!hide(iova, length)) {
         return fail_errno();
     }
@@ -94,22 +92,43 @@ Result<> ClientMemory::unmap(Iova iova, std::uint64_t length) {
 }
 
 void ClientMemory::unmap_all() {
+    std::map<Iova, Map> gone; // closes its files without the lock
     const std::lock_guard lock{lock_};
+    forget_scratch(Iova{0}, size());
     hide(Iova{0}, size());
-    maps_.clear();
+    gone.swap(maps_);
 }
 
-// Where there was a scratch page the next touch meets what is there now. Without a fault there is
-// none.
+// Where there was a scratch page the next touch meets what is there now.
 void ClientMemory::release(Iova iova, std::uint64_t length) noexcept {
-    constexpr std::uint64_t mask = VRDMA_PAGE_SIZE - 1;
-    if (guard_.faults() == 0 || length == 0 || at(iova, length) == nullptr) {
+    if (guard_.faults() == 0 || overwhelmed() || at(iova, length) == nullptr) {
         return;
     }
-    const std::uint64_t begin = raw(iova) & ~mask;
-    const std::uint64_t end = std::min((raw(iova) + length + mask) & ~mask, size());
+    const std::byte* const begin = at(iova, length);
     const std::lock_guard lock{lock_};
-    hide(Iova{begin}, end - begin);
+    guard_.scratch().take_away(begin, begin + length,
+                               [this](const auto& page) { return uncover(page); });
+}
+
+void ClientMemory::renew() noexcept {
+    if (!overwhelmed()) {
+        release(Iova{0}, size());
+        return;
+    }
+    const std::lock_guard lock{lock_};
+    hide(Iova{0}, size());
+    for (const auto& [iova, map] : maps_) {
+        show(iova, map, 0, map.length);
+    }
+    guard_.recovered();
+}
+
+bool ClientMemory::uncover(const ScratchPages::Page& page) const noexcept {
+    const auto begin = static_cast<std::uint64_t>(page.start - at(Iova{0}, 0));
+    const std::uint64_t end = begin + page.size();
+    if (!hide(Iova{begin}, page.size())) {
+        return false;
+    }
     auto next = maps_.upper_bound(Iova{begin});
     if (next != maps_.begin()) {
         --next;
@@ -117,6 +136,13 @@ void ClientMemory::release(Iova iova, std::uint64_t length) noexcept {
     for (; next != maps_.end() && raw(next->first) < end; ++next) {
         show_again(next->first, next->second, begin, end);
     }
+    return true;
+}
+
+// Before what is shown there changes: a page that is put from then on is known by itself.
+void ClientMemory::forget_scratch(Iova iova, std::uint64_t length) noexcept {
+    const std::byte* const begin = at(iova, length);
+    guard_.scratch().take_away(begin, begin + length, [](const auto&) { return true; });
 }
 
 void ClientMemory::show_again(Iova iova, const Map& map, std::uint64_t begin,

@@ -6,9 +6,10 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 
+#include "mediator/base/inheriting_mutex.h"
 #include "mediator/base/unique_fd.h"
+#include "mediator/frontend/vfio_user/reservation.h"
 #include "mediator/memory/fault_guard.h"
 #include "mediator/memory/guest_memory.h"
 
@@ -16,13 +17,16 @@ namespace vrdma::vfio_user {
 
 class ClientMemory final : public GuestMemory {
   public:
-    // Bounds what a client can take of the mediator's mappings (vm.max_map_count).
+    // What a client can take of the mediator's mappings at most; see map_share.h.
     static constexpr std::size_t max_maps = 4096;
 
-    static Result<std::unique_ptr<ClientMemory>> create(std::uint64_t size);
+    // The eventfd is signalled when more is missing than scratch pages are put for: then the device
+    // sees scratch memory only, until renew().
+    static Result<std::unique_ptr<ClientMemory>> create(std::uint64_t size, int alarm = -1,
+                                                        std::size_t most_maps = max_maps);
     ClientMemory(const ClientMemory&) = delete;
     ClientMemory& operator=(const ClientMemory&) = delete;
-    ~ClientMemory() override;
+    ~ClientMemory() override = default;
 
     // protection: PROT_READ, PROT_WRITE or both. Memory without a file is the client's alone: the
     // device meets scratch pages there.
@@ -31,8 +35,12 @@ class ClientMemory final : public GuestMemory {
     // Of exactly what was mapped. After it nobody touches the memory.
     Result<> unmap(Iova iova, std::uint64_t length);
     void unmap_all();
+    std::size_t most_maps() const noexcept { return most_maps_; }
 
+    // Costs nothing where no scratch page stands in the range.
     void release(Iova iova, std::uint64_t length) noexcept override;
+    void renew() noexcept override;
+    bool overwhelmed() const noexcept { return guard_.overwhelmed(); }
 
   private:
     struct Map {
@@ -43,8 +51,12 @@ class ClientMemory final : public GuestMemory {
         std::uint64_t page; // bytes: a mapping of huge pages is cut between them
     };
 
-    ClientMemory(std::byte* base, std::uint64_t size, FaultGuard guard)
-        : GuestMemory{base, size, &guard.faults()}, guard_{std::move(guard)} {}
+    ClientMemory(Reservation reservation, std::uint64_t size, FaultGuard guard,
+                 std::size_t most_maps)
+        : GuestMemory{reservation.base(), size, &guard.faults()},
+          reservation_{std::move(reservation)},
+          guard_{std::move(guard)},
+          most_maps_{most_maps} {}
 
     bool overlaps(Iova iova, std::uint64_t length) const;
     // Of a map, the bytes [begin, end) after its start.
@@ -52,9 +64,16 @@ class ClientMemory final : public GuestMemory {
     void show_again(Iova iova, const Map& map, std::uint64_t begin,
                     std::uint64_t end) const noexcept;
     bool hide(Iova iova, std::uint64_t length) const noexcept;
+    // What is behind a scratch page, if anything, is to be seen again.
+    bool uncover(const ScratchPages::Page& page) const noexcept;
+    void forget_scratch(Iova iova, std::uint64_t length) noexcept;
 
+    Reservation reservation_;
     FaultGuard guard_;
-    std::mutex lock_; // maps_: pollers look there after a fault
+    const std::size_t most_maps_;
+    // maps_: pollers look there after a fault. While it is held, what is shown changes in one
+    // place, or in as many as there are scratch pages; all of it only while no poller looks.
+    InheritingMutex lock_;
     std::map<Iova, Map> maps_;
 };
 

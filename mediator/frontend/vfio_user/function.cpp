@@ -37,7 +37,7 @@ Function::Function(const DeviceType& type)
 
 Result<std::unique_ptr<Function>> Function::create(const Options& options, const Host& host) {
     std::unique_ptr<Function> function{new Function{options.type}};
-    if (const auto prepared = function->prepare(options.window); !prepared) {
+    if (const auto prepared = function->prepare(options); !prepared) {
         return fail(prepared.error());
     }
     if (const auto started = function->start(options, host); !started) {
@@ -46,8 +46,13 @@ Result<std::unique_ptr<Function>> Function::create(const Options& options, const
     return function;
 }
 
-Result<> Function::prepare(std::uint64_t window) {
-    auto memory = ClientMemory::create(window);
+Result<> Function::prepare(const Options& options) {
+    auto wake = EventFd::create();
+    if (!wake) {
+        return fail(wake.error());
+    }
+    wake_ = std::move(*wake);
+    auto memory = ClientMemory::create(options.window, wake_->fd(), options.most_maps);
     if (!memory) {
         return fail(memory.error());
     }
@@ -61,21 +66,21 @@ Result<> Function::prepare(std::uint64_t window) {
 }
 
 Result<> Function::start(const Options& options, const Host& host) {
-    auto wake = EventFd::create();
-    if (!wake) {
-        return fail(wake.error());
-    }
-    wake_ = std::move(*wake);
     device_.emplace(options.name, type_, options.place, *this, host.hca, host.gids);
-    auto turns = host.loop.watch(wake_->fd(), [this](std::uint32_t) {
-        wake_->drain();
-        device_->service();
-    });
+    auto turns = host.loop.watch(wake_->fd(), [this](std::uint32_t) { take_turn(); });
     if (!turns) {
         return fail(turns.error());
     }
     turns_ = std::move(*turns);
     return {};
+}
+
+void Function::take_turn() {
+    wake_->drain();
+    if (memory_->overwhelmed()) {
+        device_->fatal("too much of its client's memory is missing");
+    }
+    device_->service();
 }
 
 // The doorbell pages and the eventfd for kicks: a client that is gone may have kept them.

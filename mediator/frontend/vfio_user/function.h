@@ -23,6 +23,7 @@ class Function final : public HostPort {
         const DeviceType& type;
         verbs::Place place;
         std::uint64_t window; // bytes of IOVA space
+        std::size_t most_maps = ClientMemory::max_maps;
     };
 
     // The type outlives the function, as what the host refers to does.
@@ -32,6 +33,8 @@ class Function final : public HostPort {
     ~Function() override = default;
 
     const std::string& name() const noexcept { return device_->name(); }
+
+    void set_share(const hca::Share& share) { device_->set_share(share); }
 
     // As the client does.
     void reset();
@@ -57,21 +60,22 @@ class Function final : public HostPort {
   private:
     explicit Function(const DeviceType& type);
 
-    Result<> prepare(std::uint64_t window);
+    Result<> prepare(const Options& options);
     Result<> start(const Options& options, const Host& host);
     Result<> replace_shared();
+    void take_turn();
     void read_registers(std::uint64_t offset, std::span<std::byte> data) noexcept;
     void write_registers(std::uint64_t offset, std::span<const std::byte> data);
 
     const DeviceType& type_;
     vrdma_pci_config config_{};
     std::vector<std::uint32_t> registers_;
+    std::optional<EventFd> wake_; // also signalled by memory_
     std::unique_ptr<ClientMemory> memory_;
     std::unique_ptr<Interrupts> interrupts_;
     UniqueFd doorbell_file_;
     Mapping doorbells_;
     std::optional<EventFd> kick_;
-    std::optional<EventFd> wake_;
     std::optional<Device> device_;
     EventLoop::Watch turns_;
 };

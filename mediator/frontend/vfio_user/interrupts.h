@@ -11,9 +11,9 @@
 
 #include <bitset>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "mediator/base/inheriting_mutex.h"
 #include "mediator/base/result.h"
 #include "mediator/base/unique_fd.h"
 #include "vrdma/device.h"
@@ -45,7 +45,8 @@ class Interrupts {
 
     aio_context_t context_;
     UniqueFd zero_;
-    std::mutex lock_; // all below
+    // All below. Held for one signal, or for as many eventfds as there are vectors.
+    InheritingMutex lock_;
     std::vector<UniqueFd> eventfds_;
     std::bitset<VRDMA_MAX_VECTORS> pending_;
 };

@@ -24,6 +24,7 @@ struct Message {
     vfio_user_header header{};
     std::vector<std::byte> payload;
     std::vector<UniqueFd> fds;
+    bool fds_lost = false; // there was no room for all of them in our process
 
     // The structure at the beginning of the payload.
     template <typename T>

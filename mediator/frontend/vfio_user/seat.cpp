@@ -16,16 +16,19 @@ constexpr int commands_per_turn = 16;
 bool Seat::is_free() {
     if (client_) {
         on_client();
+    } else if (!ready_) {
+        make_ready();
     }
-    return !client_ && !worn_out_;
+    return !client_ && ready_;
 }
 
 void Seat::take(UniqueFd socket) {
-    client_.emplace(Client{Channel{std::move(socket)}, Session{*function_, log_}, {}, false});
+    client_.emplace(Client{Channel{std::move(socket)}, Session{*function_, log_}, {}, false, {}});
     if (const auto watched = watch_client(); !watched) {
         drop(watched.error());
         return;
     }
+    set_deadline();
     log_.info("a client connected");
 }
 
@@ -49,6 +52,18 @@ void Seat::on_client() {
     }
     if (!served) {
         drop(served.error());
+        return;
+    }
+    set_deadline();
+}
+
+// Each message has its own: bytes that trickle in do not put it off.
+void Seat::set_deadline() {
+    const bool waits = !client_->session.negotiated() || client_->channel.in_message();
+    if (!waits) {
+        client_->deadline.reset();
+    } else if (!client_->deadline) {
+        client_->deadline = loop_.after(patience_, [this] { drop(std::errc::timed_out); });
     }
 }
 
@@ -65,6 +80,7 @@ Result<> Seat::serve() {
         if (!*message) {
             break;
         }
+        client_->deadline.reset();
         if (const auto executed = execute(std::move(**message)); !executed) {
             return executed;
         }
@@ -99,10 +115,16 @@ Result<> Seat::execute(Message message) {
 void Seat::drop(std::errc why) {
     log_.info("its client is gone: {}", describe(why));
     client_.reset();
-    if (const auto ready = function_->start_anew(); !ready) {
-        log_.warn("takes no more clients: {}", describe(ready.error()));
-        worn_out_ = true;
+    make_ready();
+}
+
+// What that needs may be had again later.
+void Seat::make_ready() {
+    const auto ready = function_->start_anew();
+    if (!ready) {
+        log_.warn("takes no client now: {}", describe(ready.error()));
     }
+    ready_ = ready.has_value();
 }
 
 } // namespace vrdma::vfio_user

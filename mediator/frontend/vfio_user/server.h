@@ -4,22 +4,23 @@
 // same addresses.
 #pragma once
 
-#include <sys/types.h>
-
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "mediator/base/log.h"
+#include "mediator/frontend/vfio_user/listening_socket.h"
 #include "mediator/frontend/vfio_user/seat.h"
 
 namespace vrdma::vfio_user {
 
-struct SocketOptions {
-    std::string path;
-    uid_t owner = 0;
-    gid_t group = 0;
-    mode_t mode = 0600;
+struct Pace {
+    // How long a client's message may take to come.
+    std::chrono::milliseconds patience = Seat::usual_patience;
+    // Nobody is accepted for so long after there was no descriptor left for a client.
+    std::chrono::milliseconds pause{500};
 };
 
 class Server {
@@ -27,28 +28,36 @@ class Server {
     // The loop outlives the server. Clients come by accept().
     static std::unique_ptr<Server> create(std::string name,
                                           std::vector<std::unique_ptr<Function>> functions,
-                                          EventLoop& loop);
-    // And through a socket of that path. A socket that nobody listens on any more is replaced.
-    static Result<std::unique_ptr<Server>> listen(const SocketOptions& options, std::string name,
+                                          EventLoop& loop, const Pace& pace = {});
+    // And through that socket.
+    static Result<std::unique_ptr<Server>> listen(ListeningSocket socket, std::string name,
                                                   std::vector<std::unique_ptr<Function>> functions,
-                                                  EventLoop& loop);
+                                                  EventLoop& loop, const Pace& pace = {});
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
-    ~Server();
+    ~Server() = default;
 
     // The other end of the socket is a client.
     void accept(UniqueFd socket);
 
-  private:
-    explicit Server(std::string name) : log_{std::move(name)} {}
+    // Of each client.
+    void set_share(const hca::Share& share);
 
+  private:
+    Server(std::string name, EventLoop& loop, const Pace& pace)
+        : log_{std::move(name)}, loop_{loop}, pace_{pace} {}
+
+    Result<> watch_connections();
     void on_connection();
+    void pause(std::errc why);
 
     DeviceLog log_;
+    EventLoop& loop_;
+    const Pace pace_;
     std::vector<std::unique_ptr<Seat>> seats_;
-    std::string path_;
-    UniqueFd socket_;
+    std::optional<ListeningSocket> socket_;
     EventLoop::Watch connections_;
+    EventLoop::Timer resumes_;
 };
 
 } // namespace vrdma::vfio_user

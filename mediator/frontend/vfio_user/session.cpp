@@ -55,11 +55,11 @@ bool acceptable(std::span<const std::byte> text) {
     return fds == capabilities->end() || (fds->is_number_integer() && *fds >= 1);
 }
 
-std::string capabilities() {
+std::string capabilities(std::size_t most_maps) {
     const nlohmann::json text{{"capabilities",
                                {{"max_msg_fds", max_fds},
                                 {"max_data_xfer_size", max_transfer},
-                                {"max_dma_maps", ClientMemory::max_maps},
+                                {"max_dma_maps", most_maps},
                                 {"pgsizes", VRDMA_PAGE_SIZE}}}};
     return text.dump();
 }
@@ -74,6 +74,9 @@ Result<Answer> Session::execute(Message& message) {
                            message.header.command == VFIO_USER_DEVICE_SET_IRQS;
     if (!message.fds.empty() && !takes_fds) {
         return fail(invalid);
+    }
+    if (message.fds_lost) {
+        return fail(std::errc::too_many_files_open);
     }
     switch (message.header.command) {
         case VFIO_USER_VERSION:
@@ -116,7 +119,7 @@ Result<Answer> Session::version(const Message& message) {
                                  std::min<std::uint16_t>(theirs->minor, VFIO_USER_MINOR)};
     Answer answer;
     answer.add(ours);
-    const std::string text = capabilities();
+    const std::string text = capabilities(function_.client_memory().most_maps());
     const auto bytes = std::as_bytes(std::span{text.c_str(), text.size() + 1});
     answer.payload.insert(answer.payload.end(), bytes.begin(), bytes.end());
     return answer;

@@ -86,14 +86,9 @@ Result<GuestBuffer> CompletionQueue::resize(GuestBuffer buffer, std::uint32_t de
     return buffer;
 }
 
-bool CompletionQueue::due(Clock::time_point now) const noexcept {
-    return (moderation_.count > 1 && producer_ - reported_ >= moderation_.count) ||
-           (deferred.linked && now >= deadline_);
-}
-
-void CompletionQueue::defer(Clock::time_point now) noexcept {
-    deadline_ = moderation_.period_us != 0 ? now + std::chrono::microseconds{moderation_.period_us}
-                                           : Clock::time_point::max();
+bool CompletionQueue::has_enough() const noexcept {
+    return moderation_.count > 1 ? producer_ - reported_ >= moderation_.count
+                                 : moderation_.period_us == 0;
 }
 
 void CompletionQueue::event_written() noexcept {

@@ -8,6 +8,7 @@
 #include "mediator/hca/soft/event_queue.h"
 #include "mediator/hca/soft/guest_buffer.h"
 #include "mediator/hca/soft/list.h"
+#include "mediator/hca/soft/timers.h"
 
 namespace vrdma::hca::soft {
 
@@ -41,12 +42,14 @@ class alignas(cache_line) CompletionQueue {
     Result<GuestBuffer> resize(GuestBuffer buffer, std::uint32_t depth) noexcept;
 
     void moderate(const CqModeration& moderation) noexcept { moderation_ = moderation; }
-    // Whether an event that is wanted may have to wait, and whether by now it has.
-    bool moderated() const noexcept { return moderation_.count > 1 || moderation_.period_us != 0; }
-    bool due(Clock::time_point now) const noexcept;
-    // The event is wanted: the time that it may wait begins.
-    void defer(Clock::time_point now) noexcept;
-    Clock::time_point deadline() const noexcept { return deadline_; }
+    // Enough was pushed for an event that is wanted, or it need not be moderated.
+    bool has_enough() const noexcept;
+    std::chrono::microseconds moderation_period() const noexcept {
+        return std::chrono::microseconds{moderation_.period_us};
+    }
+    // An event is wanted, and waits to be moderated.
+    void defer(bool waits) noexcept { deferred_ = waits; }
+    bool deferred() const noexcept { return deferred_; }
 
     // Whether the guest is to be told of what was pushed since the last call. The caller has fenced
     // since the push.
@@ -59,8 +62,8 @@ class alignas(cache_line) CompletionQueue {
     Result<> restore(const CqState& state) noexcept;
 
     List<CqMember, &CqMember::link> members;
-    Link<CompletionQueue> pushed;   // got entries, arm is to be looked at
-    Link<CompletionQueue> deferred; // an event is wanted, but not yet due
+    Link<CompletionQueue> pushed; // got entries, arm is to be looked at
+    Timer timer;                  // an event is wanted, and due then
     EventSource completion_event;
     EventSource error_event;
 
@@ -78,6 +81,7 @@ class alignas(cache_line) CompletionQueue {
     const bool ignore_overrun_;
     bool solicited_ = false; // something pushed since the last look at arm was
     bool failed_ = false;
+    bool deferred_ = false;
     std::uint32_t depth_; // a power of two
     CqModeration moderation_;
     GuestBuffer buffer_;
@@ -86,7 +90,6 @@ class alignas(cache_line) CompletionQueue {
     std::uint32_t fired_ = 0;    // VRDMA_CQ_ARM_SEQUENCE, in place
     std::uint32_t firing_ = 0;
     std::uint32_t reported_ = 0; // producer_ at the last event
-    Clock::time_point deadline_{};
 };
 
 } // namespace vrdma::hca::soft

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 namespace vrdma::hca::soft {
 
@@ -23,6 +24,8 @@ struct Config {
     // Without threads the caller's thread is the poller: see SoftHca::poll(). For tests and
     // fuzzers.
     bool threads = true;
+    // What each poller's thread does first.
+    std::function<void()> on_start;
     PollPolicy poll;
     int realtime_priority = 1; // of pollers, under SCHED_FIFO; 0 for an ordinary thread
 
@@ -35,9 +38,12 @@ struct Config {
     // whom a scheduler takes the processor from is not gone.
     std::chrono::nanoseconds least_patience = std::chrono::milliseconds{1};
 
-    // What one QP may do before the others have their turn.
+    // What one QP may do before the others of its device have their turn.
     unsigned turn_wqes = 64;
-    std::uint64_t turn_bytes = 256ull * 1024;
+    // What a device may do before the others have their turn, and the most that is moved of one
+    // message without a look at anything else: where nobody else has work, and where others do.
+    std::uint64_t turn_bytes = 64ull * 1024;
+    std::uint64_t shared_turn_bytes = 32ull * 1024;
 };
 
 } // namespace vrdma::hca::soft

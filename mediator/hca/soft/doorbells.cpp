@@ -27,32 +27,80 @@ void for_each_set(const std::uint8_t* line, Found&& found) noexcept {
 
 } // namespace
 
-Doorbells::Page& Doorbells::page_of(vrdma_doorbell_page& shared) {
-    const auto found = std::find_if(pages_.begin(), pages_.end(),
-                                    [&](const auto& page) { return page->shared == &shared; });
-    if (found != pages_.end()) {
-        return **found;
+void DoorbellWatch::add(Doorbells& doorbells) noexcept {
+    watched_.push_back(&doorbells);
+}
+
+void DoorbellWatch::remove(Doorbells& doorbells) noexcept {
+    std::erase(watched_, &doorbells);
+}
+
+bool DoorbellWatch::scan_some() noexcept {
+    constexpr std::size_t most = 4;
+    bool rung = false;
+    for (std::size_t i = 0; i < std::min(most, pages_); ++i) {
+        next_ = next_ + 1 < watched_.size() ? next_ + 1 : 0;
+        rung |= watched_[next_]->scan_next();
     }
-    pages_.push_back(std::make_unique<Page>());
-    pages_.back()->shared = &shared;
-    return *pages_.back();
+    return rung;
+}
+
+void DoorbellWatch::begin_pass() noexcept {
+    for (Doorbells* const doorbells : watched_) {
+        doorbells->begin_pass();
+    }
+}
+
+bool DoorbellWatch::pass_some() noexcept {
+    constexpr unsigned most = 64;
+    unsigned scanned = 0;
+    for (Doorbells* const doorbells : watched_) {
+        for (; !doorbells->passed(); ++scanned) {
+            if (scanned == most) {
+                return false;
+            }
+            doorbells->scan_next();
+        }
+    }
+    return true;
+}
+
+Doorbells::Pages::iterator Doorbells::find(const vrdma_doorbell_page& shared) noexcept {
+    return std::ranges::find(pages_, &shared, [](const auto& page) { return page->shared; });
+}
+
+void Doorbells::add(std::unique_ptr<Page> page) {
+    pages_.push_back(std::move(page));
+    if (pages_.size() == 1) {
+        watch_.add(*this);
+    }
+    watch_.page_added();
 }
 
 std::uint32_t Doorbells::attach(vrdma_doorbell_page& shared, QueuePair& qp) {
     constexpr std::uint32_t slots = VRDMA_DOORBELL_SLOTS - VRDMA_DOORBELL_FIRST_SLOT;
-    const std::uint32_t slot = VRDMA_DOORBELL_FIRST_SLOT + page_of(shared).attached % slots;
+    const auto page = find(shared);
+    const std::uint32_t attached = page != pages_.end() ? (*page)->attached : 0;
+    const std::uint32_t slot = VRDMA_DOORBELL_FIRST_SLOT + attached % slots;
     static_cast<void>(attach(shared, qp, slot));
     return slot;
 }
 
+// A page is looked at from then on that everything was found memory for.
 Result<> Doorbells::attach(vrdma_doorbell_page& shared, QueuePair& qp, std::uint32_t slot) {
     if (slot < VRDMA_DOORBELL_FIRST_SLOT || slot >= VRDMA_DOORBELL_SLOTS) {
         return fail(std::errc::invalid_argument);
     }
-    Page& page = page_of(shared);
+    const auto found = find(shared);
+    std::unique_ptr<Page> fresh = found == pages_.end() ? std::make_unique<Page>() : nullptr;
+    Page& page = fresh ? *fresh : **found;
     auto& line = page.lines[slot / slots_per_line];
     if (!line) {
         line = std::make_unique<Line>();
+    }
+    if (fresh) {
+        page.shared = &shared;
+        add(std::move(fresh));
     }
     QueuePair*& first = (*line)[slot % slots_per_line];
     qp.slot_next = first;
@@ -64,9 +112,8 @@ Result<> Doorbells::attach(vrdma_doorbell_page& shared, QueuePair& qp, std::uint
 }
 
 void Doorbells::detach(vrdma_doorbell_page& shared, QueuePair& qp) noexcept {
-    const auto found = std::find_if(pages_.begin(), pages_.end(),
-                                    [&](const auto& page) { return page->shared == &shared; });
-    if (found == pages_.end()) {
+    const auto found = find(shared);
+    if (found == pages_.end() || qp.doorbell_slot == 0) { // it never had one
         return;
     }
     Page& page = **found;
@@ -76,47 +123,52 @@ void Doorbells::detach(vrdma_doorbell_page& shared, QueuePair& qp) noexcept {
         link = &(*link)->slot_next;
     }
     *link = qp.slot_next;
+    qp.doorbell_slot = 0;
     if (--page.queue_pairs == 0) {
         pages_.erase(found);
+        watch_.page_removed();
     }
+    if (pages_.empty()) {
+        watch_.remove(*this);
+    }
+    begin_pass(); // the pages have other numbers now
 }
 
-bool Doorbells::scan_some() noexcept {
-    constexpr std::size_t pages_a_round = 4;
-    bool rung = false;
-    for (std::size_t i = 0; i < std::min(pages_a_round, pages_.size()); ++i) {
-        next_ = next_ + 1 < pages_.size() ? next_ + 1 : 0;
-        rung |= scan(*pages_[next_]);
+bool Doorbells::scan_next() noexcept {
+    next_ = next_ < pages_.size() ? next_ : 0;
+    const std::size_t rung = scan(*pages_[next_]);
+    ++next_;
+    if (rung > lines_a_turn) {
+        left_ = left_ != 0 ? pages_.size() : 0; // a pass ends with this page again
+    } else {
+        left_ -= std::min<std::size_t>(left_, 1);
     }
-    return rung;
-}
-
-bool Doorbells::scan_all() noexcept {
-    bool rung = false;
-    for (const auto& page : pages_) {
-        rung |= scan(*page);
-    }
-    return rung;
+    return rung != 0;
 }
 
 // A producer stores its WQE, then its slot, then the line's byte; so each is cleared before the one
 // it stands for is looked at.
-bool Doorbells::scan(Page& page) noexcept {
+std::size_t Doorbells::scan(Page& page) noexcept {
     std::array<std::uint8_t, lines_per_page> rung;
     std::size_t count = 0;
-    for_each_set(page.shared->line, [&](std::size_t line) {
-        store_relaxed(page.shared->line[line], std::uint8_t{0});
-        rung[count++] = static_cast<std::uint8_t>(line);
-    });
+    for_each_set(page.shared->line,
+                 [&](std::size_t line) { rung[count++] = static_cast<std::uint8_t>(line); });
     if (count == 0) {
-        return false;
+        return 0;
+    }
+    const auto lines = std::span{rung}.first(count);
+    std::rotate(lines.begin(), std::ranges::lower_bound(lines, page.next_line), lines.end());
+    const auto looked_at = lines.first(std::min(count, lines_a_turn));
+    page.next_line = static_cast<std::uint8_t>(looked_at.back() + 1);
+    for (const std::uint8_t line : looked_at) {
+        store_relaxed(page.shared->line[line], std::uint8_t{0});
     }
     full_fence();
-    for (std::size_t i = 0; i < count; ++i) {
-        scan_line(page, rung[i]);
+    for (const std::uint8_t line : looked_at) {
+        scan_line(page, line);
     }
     full_fence();
-    return true;
+    return count;
 }
 
 void Doorbells::scan_line(Page& page, std::size_t line) noexcept {

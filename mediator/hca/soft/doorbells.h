@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // The doorbell pages that a poller watches: those with a QP in them, one cache line each as long as
-// nobody rings.
+// nobody rings. Slices have one page looked at in turn, so whoever has many waits longer for its
+// own.
 #pragma once
 
 #include <array>
@@ -14,10 +15,37 @@
 namespace vrdma::hca::soft {
 
 class Scheduler;
+class Doorbells;
 
+// An engine's: of all its slices.
+class DoorbellWatch {
+  public:
+    // Room for so many slices.
+    void reserve(std::size_t slices) { watched_.reserve(slices); }
+    void add(Doorbells& doorbells) noexcept;
+    void remove(Doorbells& doorbells) noexcept;
+    void page_added() noexcept { ++pages_; }
+    void page_removed() noexcept { --pages_; }
+
+    // Looks at some pages, of one slice after the other. Returns whether anybody rang.
+    bool scan_some() noexcept;
+    // Looks at all pages, some at each call. Returns whether all were since begin_pass().
+    void begin_pass() noexcept;
+    bool pass_some() noexcept;
+
+  private:
+    std::vector<Doorbells*> watched_;
+    std::size_t next_ = 0;
+    std::size_t pages_ = 0;
+};
+
+// A slice's.
 class Doorbells {
   public:
-    explicit Doorbells(Scheduler& scheduler) : scheduler_{scheduler} {}
+    Doorbells(Scheduler& scheduler, DoorbellWatch& watch) : scheduler_{scheduler}, watch_{watch} {}
+    Doorbells(const Doorbells&) = delete;
+    Doorbells& operator=(const Doorbells&) = delete;
+    ~Doorbells() = default;
 
     // Picks a slot in the page for the QP.
     std::uint32_t attach(vrdma_doorbell_page& page, QueuePair& qp);
@@ -25,9 +53,12 @@ class Doorbells {
     Result<> attach(vrdma_doorbell_page& page, QueuePair& qp, std::uint32_t slot);
     void detach(vrdma_doorbell_page& page, QueuePair& qp) noexcept;
 
-    // Wakes the QPs whose doorbells were rung, on some pages in turn. Returns whether any was.
-    bool scan_some() noexcept;
-    bool scan_all() noexcept;
+    // Wakes QPs whose doorbells were rung, on the page whose turn it is. Of one with many only some
+    // are, and the others when it is the page's turn again. Returns whether any was.
+    bool scan_next() noexcept;
+    // From now on each page is to be looked at, until none is left.
+    void begin_pass() noexcept { left_ = pages_.size(); }
+    bool passed() const noexcept { return left_ == 0; }
 
   private:
     static constexpr std::size_t lines_per_page = sizeof(vrdma_doorbell_page::line);
@@ -40,16 +71,24 @@ class Doorbells {
         vrdma_doorbell_page* shared = nullptr;
         std::array<std::unique_ptr<Line>, lines_per_page> lines;
         std::uint32_t attached = 0; // ever
+        std::uint8_t next_line = 0; // of those that are rung, to look at first
         std::size_t queue_pairs = 0;
     };
 
-    Page& page_of(vrdma_doorbell_page& shared);
-    bool scan(Page& page) noexcept;
+    using Pages = std::vector<std::unique_ptr<Page>>;
+    Pages::iterator find(const vrdma_doorbell_page& shared) noexcept;
+    void add(std::unique_ptr<Page> page);
+    // How many lines were rung, and as many as a turn allows are looked at.
+    std::size_t scan(Page& page) noexcept;
     void scan_line(Page& page, std::size_t line) noexcept;
 
+    static constexpr std::size_t lines_a_turn = 4;
+
     Scheduler& scheduler_;
-    std::vector<std::unique_ptr<Page>> pages_;
+    DoorbellWatch& watch_;
+    Pages pages_;
     std::size_t next_ = 0; // to scan
+    std::size_t left_ = 0; // of a pass
 };
 
 } // namespace vrdma::hca::soft

@@ -12,7 +12,7 @@
 namespace vrdma::hca::soft {
 
 Engine::Engine(const Config& config, std::function<void()> wake)
-    : config_{config}, scheduler_{config_}, doorbells_{scheduler_}, exchange_{std::move(wake)} {}
+    : config_{config}, scheduler_{config_}, exchange_{std::move(wake)} {}
 
 Engine::~Engine() {
     for (const auto& [uplink, port] : ports_) {
@@ -26,7 +26,19 @@ Engine::~Engine() {
     }
 }
 
+void Engine::add(SliceCore& slice) {
+    slices_.reserve(slices_.size() + 1); // nobody knows one for which there is no memory
+    doorbells_.reserve(slices_.size() + 1);
+    scheduler_.add(slice.run_queue());
+    slices_.push_back(&slice);
+}
+
 void Engine::remove(SliceCore& slice) {
+    scheduler_.remove(slice.run_queue());
+    exchange_.forget(slice.run_queue());
+    if (slice.port() != nullptr) {
+        slice.port()->forget(slice.run_queue());
+    }
     slices_.erase(std::find(slices_.begin(), slices_.end(), &slice));
 }
 
@@ -66,12 +78,12 @@ Turn Engine::take_turn(QueuePair& qp) noexcept {
 }
 
 bool Engine::round() noexcept {
-    // A look at the clock costs as much as a round, one at doorbells half as much.
+    // A look at the clock costs as much as an idle round, one at doorbells half as much.
     constexpr unsigned rounds_a_tick = 16;
     constexpr unsigned rounds_a_scan = 4;
     // Looking at arm waits for the CQE's line to arrive at the guest; while there is work, some
     // wait.
-    constexpr unsigned turns_a_tell = 8;
+    constexpr unsigned rounds_a_tell = 8;
     if (++rounds_ % rounds_a_tick == 0) {
         scheduler_.set_now(Clock::now());
         scheduler_.expire();
@@ -79,39 +91,45 @@ bool Engine::round() noexcept {
             port->expire(now());
         }
     }
-    const unsigned turns =
+    const Scheduler::Served served =
         scheduler_.serve([this](QueuePair& qp) noexcept { return take_turn(qp); });
-    bool worked = turns != 0;
+    bool worked = served.worked;
     worked |= exchange_.serve();
     for (const auto& [uplink, port] : ports_) {
         worked |= port->serve();
     }
-    if (rounds_ % rounds_a_scan == 0) {
+    if (rounds_ % rounds_a_scan == 0 || served.whole) {
         worked |= doorbells_.scan_some();
     }
-    turns_untold_ += turns;
-    if (turns == 0 || turns_untold_ >= turns_a_tell) {
+    if (!served.worked || ++rounds_untold_ >= rounds_a_tell) {
         worked |= tell_guests();
     }
     return worked;
 }
 
 bool Engine::tell_guests() noexcept {
-    turns_untold_ = 0;
+    rounds_untold_ = 0;
     return events_.deliver();
 }
 
 bool Engine::prepare_sleep() noexcept {
     scheduler_.cool_all();
-    for (SliceCore* slice : slices_) {
-        slice->set_need_kick(true);
+    if (!falls_asleep_) {
+        falls_asleep_ = true;
+        for (SliceCore* slice : slices_) {
+            slice->set_need_kick(true);
+        }
+        full_fence();
+        doorbells_.begin_pass();
     }
-    full_fence();
-    doorbells_.scan_all();
+    const bool looked_at_all = doorbells_.pass_some();
     const bool arrived =
         std::ranges::any_of(ports_, [](const auto& port) { return port.second->pending(); });
     if (scheduler_.anything_to_do() || arrived) {
         end_sleep();
+        return false;
+    }
+    if (!looked_at_all) {
         return false;
     }
     for (const auto& [uplink, port] : ports_) {
@@ -121,6 +139,7 @@ bool Engine::prepare_sleep() noexcept {
 }
 
 void Engine::end_sleep() noexcept {
+    falls_asleep_ = false;
     for (SliceCore* slice : slices_) {
         slice->set_need_kick(false);
     }
@@ -134,10 +153,7 @@ void Engine::end_sleep() noexcept {
 
 Clock::time_point Engine::sleep_limit() const noexcept {
     constexpr std::chrono::milliseconds event_queue_check{10};
-    Clock::time_point limit = Clock::time_point::max();
-    if (!scheduler_.timers().empty()) {
-        limit = scheduler_.timers().next();
-    }
+    Clock::time_point limit = scheduler_.deadline();
     for (const auto& [uplink, port] : ports_) {
         limit = std::min(limit, port->deadline());
     }

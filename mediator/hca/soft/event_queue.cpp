@@ -42,10 +42,11 @@ void EventQueue::dismiss() noexcept {
     }
 }
 
-bool EventQueue::deliver() noexcept {
+EventQueue::Delivery EventQueue::deliver() noexcept {
+    constexpr unsigned most = 64;
     const std::uint32_t before = producer_;
     bool room = push_port();
-    while (room && !line_.empty()) {
+    for (unsigned i = 0; i < most && room && !line_.empty(); ++i) {
         room = push_pending(*line_.front());
         if (room) {
             line_.pop_front();
@@ -54,7 +55,10 @@ bool EventQueue::deliver() noexcept {
     if (producer_ != before) {
         host_.raise(vector_);
     }
-    return port_told_up_ == port_up_ && line_.empty();
+    if (!room) {
+        return Delivery::full;
+    }
+    return line_.empty() ? Delivery::done : Delivery::more;
 }
 
 // False when there is no room left.

@@ -41,9 +41,13 @@ class alignas(cache_line) EventQueue {
     // what the guest was told last.
     void set_port(bool up) noexcept { port_up_ = up; }
 
-    // Writes what there is room for and interrupts the guest. Returns whether nothing waits any
-    // more.
-    bool deliver() noexcept;
+    enum class Delivery : std::uint8_t {
+        done,
+        more, // that there may be room for
+        full,
+    };
+    // Writes some of what there is room for, and interrupts the guest.
+    Delivery deliver() noexcept;
 
     EqState save() const noexcept;
     Result<> restore(const EqState& state) noexcept;

@@ -19,70 +19,86 @@ void Events::announce(EventQueue* queue, EventSource& source, std::uint32_t even
 void Events::activate(EventQueue& queue) noexcept {
     if (!queue.active.linked) {
         active_.push_back(queue);
+        full_in_a_row_ = 0;
     }
+}
+
+void Events::announce_completion(CompletionQueue& cq) noexcept {
+    moderated_.cancel(cq);
+    cq.defer(false);
+    announce(cq.eq(), cq.completion_event, 0);
 }
 
 // What is wanted of a moderated CQ waits until enough was pushed, or for its time.
 void Events::tell(CompletionQueue& cq) noexcept {
-    if (cq.moderated()) {
+    if (cq.has_enough()) {
+        announce_completion(cq);
+    } else if (!cq.deferred()) {
+        cq.defer(true);
+        if (const auto period = cq.moderation_period(); period != period.zero()) {
+            moderated_.set(cq, Clock::now() + period);
+        }
+    }
+}
+
+void Events::hurry(CompletionQueue& cq) noexcept {
+    if (cq.pushed.linked) {
+        pushed_.remove(cq);
+        full_fence();
+        if (cq.wants_event()) {
+            cq.defer(true);
+        }
+    }
+    if (cq.deferred()) {
+        announce_completion(cq);
+    }
+}
+
+void Events::forget(CompletionQueue& cq) noexcept {
+    pushed_.remove(cq);
+    moderated_.cancel(cq);
+}
+
+bool Events::tell_some() noexcept {
+    constexpr std::size_t most = 64; // of each kind
+    const std::size_t pushed = std::min(most, pushed_.size());
+    if (pushed != 0) {
+        full_fence();
+    }
+    for (std::size_t i = 0; i < pushed; ++i) {
+        CompletionQueue& cq = *pushed_.pop_front();
+        if (cq.wants_event()) {
+            tell(cq);
+        }
+    }
+    std::size_t due = 0;
+    if (!moderated_.empty()) {
         const Clock::time_point now = Clock::now();
-        if (!cq.due(now)) {
-            if (!cq.deferred.linked) {
-                cq.defer(now);
-                deferred_.push_back(cq);
-            }
-            return;
+        for (CompletionQueue* cq; due < most && (cq = moderated_.pop_due(now)) != nullptr; ++due) {
+            announce_completion(*cq);
         }
-        deferred_.remove(cq);
     }
-    announce(cq.eq(), cq.completion_event, 0);
+    return pushed + due != 0;
 }
 
-void Events::tell_deferred(Clock::time_point now) noexcept {
-    for (CompletionQueue* cq = deferred_.front(); cq != nullptr;) {
-        CompletionQueue* const next = deferred_.after(*cq);
-        if (cq->deadline() <= now) {
-            deferred_.remove(*cq);
-            announce(cq->eq(), cq->completion_event, 0);
+// False if none has room: neither those that were looked at, nor others behind them.
+bool Events::deliver_some() noexcept {
+    constexpr std::size_t most = 16;
+    for (std::size_t left = std::min(most, active_.size()); left > 0; --left) {
+        EventQueue& queue = *active_.pop_front();
+        const EventQueue::Delivery delivery = queue.deliver();
+        if (delivery != EventQueue::Delivery::done) {
+            active_.push_back(queue);
         }
-        cq = next;
+        full_in_a_row_ = delivery == EventQueue::Delivery::full ? full_in_a_row_ + 1 : 0;
     }
-}
-
-void Events::hurry() noexcept {
-    tell_deferred(Clock::time_point::max());
-}
-
-Clock::time_point Events::deadline() const noexcept {
-    Clock::time_point earliest = Clock::time_point::max();
-    for (const CompletionQueue* cq = deferred_.front(); cq != nullptr; cq = deferred_.after(*cq)) {
-        earliest = std::min(earliest, cq->deadline());
-    }
-    return earliest;
+    return full_in_a_row_ < active_.size();
 }
 
 bool Events::deliver() noexcept {
-    if (!deferred_.empty()) {
-        tell_deferred(Clock::now());
-    }
-    if (pushed_.empty() && active_.empty()) {
-        return false;
-    }
-    full_fence();
-    const bool pushed = !pushed_.empty();
-    while (CompletionQueue* cq = pushed_.pop_front()) {
-        if (cq->wants_event()) {
-            tell(*cq);
-        }
-    }
-    for (EventQueue* queue = active_.front(); queue != nullptr;) {
-        EventQueue* const next = active_.after(*queue);
-        if (queue->deliver()) {
-            active_.remove(*queue);
-        }
-        queue = next;
-    }
-    return pushed;
+    const bool told = tell_some();
+    const bool more = deliver_some();
+    return told || more;
 }
 
 } // namespace vrdma::hca::soft

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/hca/soft/exchange.h"
 
+#include <algorithm>
+
 #include "mediator/hca/soft/datagram.h"
 #include "mediator/hca/soft/engine.h"
 #include "mediator/hca/soft/peer.h"
@@ -46,8 +48,12 @@ void Exchange::connect(std::span<Exchange* const> all) {
 
 bool Exchange::send(QueuePair& sender, const Request& request, const Route& route,
                     SliceCore& to) noexcept {
-    if (idle_.empty()) {
-        waiting_.push_back(sender);
+    RunQueue& queue = sender.slice.run_queue();
+    if (idle_.empty() || queue.lent >= most_lent) {
+        queue.want_parcels.push_back(sender);
+        if (!queue.waits_for_parcels.linked) {
+            waiting_.push_back(queue);
+        }
         return false;
     }
     Parcel& parcel = *idle_.back();
@@ -60,6 +66,9 @@ bool Exchange::send(QueuePair& sender, const Request& request, const Route& rout
     parcel.to = &to;
     parcel.sender = &sender;
     parcel.generation = generation_;
+    parcel.cost = request.payload.bytes() + Account::operation_cost;
+    parcel.receivers = 0;
+    queue.lent += parcel.cost;
     sender.parcel = &parcel;
     ++out_[generation_];
     Exchange& there = to.engine().exchange();
@@ -69,7 +78,7 @@ bool Exchange::send(QueuePair& sender, const Request& request, const Route& rout
 }
 
 void Exchange::abandon(QueuePair& sender) noexcept {
-    waiting_.remove(sender);
+    sender.slice.run_queue().want_parcels.remove(sender);
     if (sender.parcel != nullptr) {
         sender.parcel->sender = nullptr;
         sender.parcel = nullptr;
@@ -77,25 +86,34 @@ void Exchange::abandon(QueuePair& sender) noexcept {
 }
 
 bool Exchange::serve() noexcept {
-    constexpr int most = 16; // of each kind, before QPs have their turn
+    constexpr int most = 16; // before QPs have their turn
     bool served = false;
     for (const auto& link : links_) {
         if (!link) {
             continue;
         }
+        served |= execute_some(*link);
         Parcel* parcel = nullptr;
-        for (int i = 0; i < most && (parcel = link->requests.pop()) != nullptr; ++i) {
-            execute(*parcel);
-            link->other->link_from(*this).answers.push(*parcel);
-            link->other->wake_();
-            served = true;
-        }
         for (int i = 0; i < most && (parcel = link->answers.pop()) != nullptr; ++i) {
             take_back(*parcel);
             served = true;
         }
     }
-    return served;
+    return serve_waiting() || served;
+}
+
+// One turn's worth for each poller that asks.
+bool Exchange::execute_some(Link& link) noexcept {
+    constexpr std::uint64_t most = 32 << 10;
+    Parcel* parcel = nullptr;
+    std::uint64_t cost = 0;
+    while (cost < most && (parcel = link.requests.pop()) != nullptr) {
+        execute(*parcel);
+        cost += parcel->cost * std::max(1u, parcel->receivers);
+        link.other->link_from(*this).answers.push(*parcel);
+        link.other->wake_();
+    }
+    return cost != 0;
 }
 
 bool Exchange::pending() const noexcept {
@@ -117,9 +135,13 @@ unsigned Exchange::begin_drain() noexcept {
 void Exchange::execute(Parcel& parcel) noexcept {
     const Request request = parcel.request();
     if (parcel.route.type == QpType::ud) {
-        parcel.ack = is_multicast(parcel.route.target.gid)
-                         ? receive_multicast(*parcel.to, parcel.route, request)
-                         : receive_datagram(*parcel.to, parcel.route, request);
+        if (is_multicast(parcel.route.target.gid)) {
+            parcel.receivers =
+                static_cast<unsigned>(parcel.to->group(parcel.route.target.gid).size());
+            parcel.ack = receive_multicast(*parcel.to, parcel.route, request);
+        } else {
+            parcel.ack = receive_datagram(*parcel.to, parcel.route, request);
+        }
         return;
     }
     QueuePair* const listener = find_listener(*parcel.to, parcel.route);
@@ -129,6 +151,12 @@ void Exchange::execute(Parcel& parcel) noexcept {
 // On the poller that lent it.
 void Exchange::take_back(Parcel& parcel) noexcept {
     QueuePair* const sender = parcel.sender;
+    RunQueue& queue = parcel.from->run_queue();
+    queue.lent -= parcel.cost;
+    if (parcel.receivers > 1) { // the first is paid for
+        const unsigned others = parcel.receivers - 1;
+        queue.account.charge(others * parcel.payload.bytes(), others);
+    }
     if (sender != nullptr) {
         sender->parcel = nullptr;
         conclude(*sender, parcel.request(), parcel.ack);
@@ -139,15 +167,22 @@ void Exchange::take_back(Parcel& parcel) noexcept {
     serve_waiting();
 }
 
-// In the order in which they came, and before any other QP finds the parcel.
-void Exchange::serve_waiting() noexcept {
-    while (!idle_.empty() && !waiting_.empty()) {
-        QueuePair& next = *waiting_.pop_front();
-        if (!next.slice.halted()) { // else it is woken with its slice
-            send_messages(next);
-            next.slice.engine().scheduler().wake(next);
+// A QP of each slice that waits and may have a parcel, in the order in which they came.
+bool Exchange::serve_waiting() noexcept {
+    bool served = false;
+    for (std::size_t left = waiting_.size(); left > 0 && !idle_.empty(); --left) {
+        RunQueue& queue = *waiting_.pop_front();
+        QueuePair* const next = queue.lent < most_lent ? queue.want_parcels.pop_front() : nullptr;
+        if (next != nullptr && !next->slice.halted()) { // else it is woken with its slice
+            send_messages(*next);
+            next->slice.engine().scheduler().wake(*next);
+        }
+        served |= next != nullptr;
+        if (!queue.want_parcels.empty() && !queue.waits_for_parcels.linked) {
+            waiting_.push_back(queue);
         }
     }
+    return served;
 }
 
 } // namespace vrdma::hca::soft

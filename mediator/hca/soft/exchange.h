@@ -17,6 +17,7 @@
 #include "mediator/hca/soft/cache_line.h"
 #include "mediator/hca/soft/queue_pair.h"
 #include "mediator/hca/soft/request.h"
+#include "mediator/hca/soft/run_queue.h"
 
 namespace vrdma::hca::soft {
 
@@ -31,6 +32,8 @@ struct alignas(cache_line) Parcel {
     SliceCore* to = nullptr;
     QueuePair* sender = nullptr; // nullptr once it no longer wants an answer
     unsigned generation = 0;
+    std::uint64_t cost = 0; // of its sender's account
+    unsigned receivers = 0; // of a datagram to a group
     Ack ack;
 
     Request request() const noexcept { return {message, from, payload, offset}; }
@@ -47,12 +50,15 @@ class Exchange {
     // Before any slice is carved: makes all of them reachable from each other.
     static void connect(std::span<Exchange* const> all);
 
-    // Lends a parcel to the poller of `to`. False while all are out: the sender gets a turn as soon
-    // as there is one for it.
+    // Lends a parcel to the poller of `to`. False while all are out, or its slice has its part of
+    // them: the sender gets a turn as soon as there is one for it.
     bool send(QueuePair& sender, const Request& request, const Route& route,
               SliceCore& to) noexcept;
     // The sender is reset or goes: its parcel's answer means nothing any more.
     void abandon(QueuePair& sender) noexcept;
+
+    // Nothing of the slice waits here any more.
+    void forget(RunQueue& queue) noexcept { waiting_.remove(queue); }
 
     // Executes what others lent, and takes answers. Returns whether there was any.
     bool serve() noexcept;
@@ -65,6 +71,8 @@ class Exchange {
 
   private:
     static constexpr std::size_t parcels = 64;
+    // What a slice may have out: some small pieces, or two of the longest.
+    static constexpr std::uint64_t most_lent = 128 << 10;
 
     // A queue of one producer and one consumer. No index is shared: a slot is taken while it is not
     // null, and there are as many slots as parcels.
@@ -88,16 +96,17 @@ class Exchange {
     };
 
     Link& link_from(const Exchange& other) noexcept { return *links_[other.index_]; }
+    bool execute_some(Link& link) noexcept;
     void execute(Parcel& parcel) noexcept;
     void take_back(Parcel& parcel) noexcept;
-    void serve_waiting() noexcept;
+    bool serve_waiting() noexcept;
 
     const std::function<void()> wake_;
     std::size_t index_ = 0;
     std::vector<std::unique_ptr<Link>> links_; // by the other's index; null for itself
     std::vector<std::unique_ptr<Parcel>> owned_;
     LineVector<Parcel*> idle_;
-    List<QueuePair, &QueuePair::wants_parcel> waiting_; // while none is idle
+    List<RunQueue, &RunQueue::waits_for_parcels> waiting_; // while none is idle, or theirs are out
     unsigned generation_ = 0;
     std::array<std::size_t, 2> out_{}; // by generation
 };

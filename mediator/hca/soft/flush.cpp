@@ -46,6 +46,7 @@ Turn flush(QueuePair& qp) noexcept {
         flushed += flush_queue(qp, qp.rq, qp.recv_cq, VRDMA_CQE_RECV, limit - flushed);
     }
     qp.count(VRDMA_COUNTER_FLUSHED_WQES, flushed);
+    qp.slice.account().charge(0, flushed);
     return flushed != 0 ? Turn::more : Turn::idle;
 }
 

@@ -125,28 +125,33 @@ Translation GuestBuffer::pages() const {
     return {blocks_, shift_, first_offset_, length_};
 }
 
+// Ends at the first page that is missing: each one that is touched costs the time of a fault.
 Result<> GuestBuffer::populate(GuestMemory& memory) const noexcept {
-    // A fault may also be that of a poller, on other pages: hence some more looks.
+    // A fault may also be that of a poller, on other pages, or of a page that has come back.
     constexpr int looks = 3;
-    for (int look = 0; look < looks; ++look) {
+    int left = looks;
+    for (std::uint64_t offset = 0; offset < length_;) {
+        const auto piece =
+            run(offset, VRDMA_PAGE_SIZE - (first_offset_ + offset) % VRDMA_PAGE_SIZE);
         const ScratchWatch watch{memory};
-        for (std::uint64_t offset = 0; offset < length_;) {
-            const auto piece =
-                run(offset, VRDMA_PAGE_SIZE - (first_offset_ + offset) % VRDMA_PAGE_SIZE);
-            static_cast<void>(load_relaxed(piece.front()));
-            offset += piece.size();
-        }
+        static_cast<void>(load_relaxed(piece.front()));
         if (!watch.tripped()) {
-            return {};
+            offset += piece.size();
+            left = looks;
+            continue;
         }
-        release(memory);
+        soft::release(memory, piece);
+        if (--left == 0) {
+            release(memory, offset);
+            return fail(std::errc::bad_address);
+        }
     }
-    return fail(std::errc::bad_address);
+    return {};
 }
 
-void GuestBuffer::release(GuestMemory& memory) const noexcept {
-    for (std::uint64_t offset = 0; offset < length_;) {
-        const auto piece = run(offset, length_ - offset);
+void GuestBuffer::release(GuestMemory& memory, std::uint64_t end) const noexcept {
+    for (std::uint64_t offset = 0; offset < end;) {
+        const auto piece = run(offset, end - offset);
         soft::release(memory, piece);
         offset += piece.size();
     }

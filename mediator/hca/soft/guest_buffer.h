@@ -38,9 +38,6 @@ class GuestBuffer {
     // guest has no memory.
     Result<> populate(GuestMemory& memory) const noexcept;
 
-    // Nobody uses the buffer any more: its pages need not stay pinned.
-    void release(GuestMemory& memory) const noexcept;
-
     // The word or ring entry at offset, which must lie in one block.
     std::byte* at(std::uint64_t offset) const noexcept {
         if (adjacent_ != nullptr) {
@@ -59,6 +56,7 @@ class GuestBuffer {
     }
 
   private:
+    void release(GuestMemory& memory, std::uint64_t end) const noexcept;
     Result<> check(const GuestMemory& memory) const noexcept;
     void look_for_gaps() noexcept;
     std::span<std::byte> run_of_blocks(std::uint64_t offset, std::uint64_t wanted) const noexcept;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // How the control thread changes what a poller owns: it hands over a call, the poller executes it
-// between two rounds, the control thread waits. One call at a time.
+// between two rounds, the control thread waits. One call at a time. One that finds no memory throws
+// on the control thread, where it can be answered (device/out_of_memory.h), and not on the poller,
+// which others need.
 #pragma once
 
 #include <atomic>
 #include <cassert>
+#include <new>
 #include <utility>
 
 namespace vrdma::hca::soft {
@@ -15,8 +18,15 @@ class Mailbox {
     // Control thread. `wake` is called once the call can be seen.
     template <typename Call, typename Wake>
     void run(Call&& call, Wake&& wake) {
-        Task task{[](void* context) { (*static_cast<std::remove_reference_t<Call>*>(context))(); },
-                  &call};
+        bool no_memory = false;
+        auto execute = [&] {
+            try {
+                call();
+            } catch (const std::bad_alloc&) {
+                no_memory = true;
+            }
+        };
+        Task task{[](void* context) { (*static_cast<decltype(execute)*>(context))(); }, &execute};
         const unsigned ticket = done_.load(std::memory_order_relaxed);
         const Task* other = task_.exchange(&task, std::memory_order_seq_cst);
         assert(other == nullptr && "calls come from the control thread alone");
@@ -28,6 +38,9 @@ class Mailbox {
             __builtin_ia32_pause();
         }
         done_.wait(ticket, std::memory_order_acquire);
+        if (no_memory) {
+            throw std::bad_alloc{};
+        }
     }
 
     // Poller. Whether a call waits; together with the fence of whoever goes to sleep, it misses

@@ -62,8 +62,13 @@ Result<Poller::Watch> Poller::watch(int eventfd) const {
 }
 
 void Poller::start(unsigned index) {
-    thread_ = std::thread{&Poller::loop, this};
-    ::pthread_setname_np(thread_.native_handle(), fmt::format("vrdma-poll-{}", index).c_str());
+    thread_ = std::thread{[this, index] {
+        ::pthread_setname_np(::pthread_self(), fmt::format("vrdma-poll-{}", index).c_str());
+        if (on_start_) {
+            on_start_();
+        }
+        loop();
+    }};
     if (const int error = set_realtime(thread_.native_handle(), priority_)) {
         spdlog::warn("pollers run without real-time priority: {}", std::strerror(error));
     }
@@ -74,7 +79,8 @@ Poller::Poller(const Config& config, UniqueFd epoll, EventFd wake_fd)
       wake_{std::move(wake_fd)},
       engine_{config, [this] { wake(); }},
       policy_{config.poll},
-      priority_{config.realtime_priority} {}
+      priority_{config.realtime_priority},
+      on_start_{config.on_start} {}
 
 Poller::~Poller() {
     stop();
@@ -121,6 +127,7 @@ void Poller::loop() noexcept {
             worked = true;
         }
         if (worked) {
+            engine_.stay_awake();
             idle = 0;
             continue;
         }
@@ -134,7 +141,7 @@ void Poller::loop() noexcept {
         }
         if (now - last_work >= policy_.budget(crowding_.look(now))) {
             sleep();
-            idle = 0;
+            idle = engine_.falls_asleep() ? idle : 0;
         }
     }
 }

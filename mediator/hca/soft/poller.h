@@ -81,6 +81,7 @@ class Poller {
     Crowding crowding_;
     Urgency urgency_;
     const int priority_;
+    const std::function<void()> on_start_;
     bool urgent_ = true; // as it is started
     std::atomic<bool> stop_{false};
     std::thread thread_; // last: it uses all others

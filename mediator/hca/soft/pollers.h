@@ -44,6 +44,7 @@ class Pollers {
 
     // Without threads: one round of each.
     bool poll() noexcept;
+    bool poll(unsigned poller) noexcept { return pollers_[poller]->poll(); }
 
   private:
     explicit Pollers(bool threads) : threads_{threads} {}

@@ -96,7 +96,7 @@ struct alignas(cache_line) QueuePair {
     bool holds_receive = false;
     bool last_wqe_due = false; // the error state was entered, which is not announced yet
 
-    const GuestBuffer buffer;
+    GuestBuffer buffer;
     WorkQueue sq;
     WorkQueue rq;
 

@@ -20,10 +20,6 @@
 namespace vrdma::hca::soft {
 namespace {
 
-// A turn's last piece may be somewhat longer than what is left of the turn, so that atomics and
-// inline data are never divided.
-constexpr std::uint64_t smallest_piece = 4096;
-
 // The WQE at the head is done. Returns false if its completion found no room.
 bool complete(QueuePair& qp, const Message& message, ibv_wc_status status,
               vrdma_vendor_err reason) noexcept {
@@ -274,6 +270,7 @@ std::optional<std::uint64_t> send_multicast(QueuePair& qp, const Request& reques
     }
     qp.sq_started = true;
     const std::size_t copies = to.group(route.target.gid).size();
+    qp.slice.account().charge(0, copies);
     conclude(qp, request, receive_multicast(to, route, request));
     return request.payload.bytes() * copies;
 }
@@ -342,14 +339,16 @@ Turn send_messages(QueuePair& qp) noexcept {
         return roce::send_packets(qp);
     }
     const Config& config = qp.slice.engine().config();
-    std::uint64_t bytes_left = config.turn_bytes;
+    const std::uint64_t longest_piece = qp.slice.engine().scheduler().turn();
+    Account& account = qp.slice.account();
     SendWqe wqe;
-    for (unsigned pieces = 0; pieces < config.turn_wqes && bytes_left > 0; ++pieces) {
+    for (unsigned pieces = 0; pieces < config.turn_wqes && account.in_credit(); ++pieces) {
         const bool waits = qp.timer.place != Timer::unset || qp.waits_for_parcel();
         const std::uint32_t ctrl = qp.may_send() && !waits ? qp.sq.peek() : 0;
         if (ctrl == 0) {
             return pieces != 0 ? Turn::more : Turn::idle;
         }
+        account.charge(0);
         if (const WqeError error = parse(qp.sq.entry(), ctrl, qp.send_limits, wqe)) {
             fail_message(qp, wqe, static_cast<ibv_wc_status>(error.status), error.reason);
             continue;
@@ -362,13 +361,12 @@ Turn send_messages(QueuePair& qp) noexcept {
             execute_here(qp, wqe);
             continue;
         }
-        const auto sent = qp.type == QpType::ud
-                              ? send_one_datagram(qp, wqe)
-                              : send_piece(qp, wqe, std::max(bytes_left, smallest_piece));
+        const auto sent =
+            qp.type == QpType::ud ? send_one_datagram(qp, wqe) : send_piece(qp, wqe, longest_piece);
         if (!sent) {
             return Turn::idle;
         }
-        bytes_left -= std::min(bytes_left, *sent);
+        account.charge(*sent, 0);
     }
     return Turn::more;
 }

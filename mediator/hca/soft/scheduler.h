@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Which QPs get the poller's attention. A hot QP's next WQE is looked at in each round, a ready one
-// has work left or was just rung, and all others are cold: they cost nothing until their doorbell
-// or timer. This is the poller's side of the waking protocol in vrdma/queue.h.
+// Which QPs get the poller's attention. A hot QP's next WQE is looked at whenever its slice has its
+// turn, a ready one has work left or was just rung, and all others are cold: they cost nothing
+// until their doorbell or timer. This is the poller's side of the waking protocol in vrdma/queue.h.
+//
+// Slices take turns of bounded cost (account.h). A round ends when one turn's worth was done, so
+// that whatever else a poller looks at waits no longer; the next goes on with the next slice.
 #pragma once
 
 #include "mediator/hca/soft/cache_line.h"
 #include "mediator/hca/soft/config.h"
 #include "mediator/hca/soft/queue_pair.h"
+#include "mediator/hca/soft/run_queue.h"
 
 namespace vrdma::hca::soft {
 
@@ -22,6 +26,12 @@ class Scheduler {
 
     // Room for one timer each of so many QPs.
     void reserve(std::size_t queue_pairs);
+    // A slice's, from before its first QP until after its last.
+    void add(RunQueue& queue);
+    void remove(RunQueue& queue) noexcept;
+    // It has no turn until then.
+    void suspend(RunQueue& queue, Clock::time_point until) noexcept;
+    void set_share(RunQueue& queue, const Share& share) noexcept;
 
     void set_now(Clock::time_point now) noexcept { now_ = now; }
     Clock::time_point now() const noexcept { return now_; }
@@ -33,65 +43,111 @@ class Scheduler {
     // The same, and it is woken at that time; doorbells do not wake it earlier.
     void wait_until(QueuePair& qp, Clock::time_point deadline) noexcept;
 
-    // Gives each hot QP that has a WQE and each ready QP a turn. Returns whether any did something.
+    struct Served {
+        bool worked = false; // some QP did something
+        bool whole = false;  // it cost as much as a turn may
+    };
+    // Gives slices that may have work their turns.
     template <typename TakeTurn>
-    bool serve(TakeTurn&& take_turn) noexcept {
-        const bool any_hot = serve_hot(take_turn);
-        const bool any_ready = serve_ready(take_turn);
-        return any_hot || any_ready;
+    Served serve(TakeTurn&& take_turn) noexcept {
+        turn_ = queues_.size() > 1 ? shared_turn_ : lone_turn_;
+        Served served;
+        std::int64_t cost = 0;
+        for (std::size_t left = queues_.size(); left > 0 && !served.whole; --left) {
+            RunQueue& queue = *queues_.front();
+            const bool in_credit = queue.account.grant(turn_, heaviest_);
+            const bool worked = in_credit && visit(queue, take_turn);
+            cost += queue.account.settle(now_);
+            served.worked |= worked || !in_credit;
+            served.whole = cost >= static_cast<std::int64_t>(turn_);
+            pass_on(queue, worked || !in_credit);
+        }
+        return served;
     }
+    // What a slice may do now before others have their turn; no piece of a message is longer.
+    std::uint64_t turn() const noexcept { return turn_; }
 
     // Wakes QPs whose timers ran out.
     void expire() noexcept;
 
     // Before sleep: every QP is cold, unless some turn out to have work.
     void cool_all() noexcept;
-    bool anything_to_do() const noexcept { return !hot_.empty() || !ready_.empty(); }
-    const Timers<QueuePair>& timers() const noexcept { return timers_; }
+    bool anything_to_do() const noexcept;
+    // When expire() has something to do.
+    Clock::time_point deadline() const noexcept;
 
   private:
     template <typename TakeTurn>
-    unsigned serve_hot(TakeTurn& take_turn) noexcept {
-        unsigned worked = 0;
-        for (std::size_t i = 0; i < hot_.size();) {
-            QueuePair& qp = *hot_[i];
+    bool visit(RunQueue& queue, TakeTurn& take_turn) noexcept {
+        if (queue.next_hot >= queue.hot.size() && queue.ready_turns == 0) {
+            queue.next_hot = 0;
+            queue.ready_turns = queue.ready.size();
+        }
+        const bool any_hot = serve_hot(queue, take_turn);
+        const bool any_ready = serve_ready(queue, take_turn);
+        return any_hot || any_ready;
+    }
+
+    template <typename TakeTurn>
+    bool serve_hot(RunQueue& queue, TakeTurn& take_turn) noexcept {
+        bool worked = false;
+        while (queue.next_hot < queue.hot.size() && queue.account.in_credit()) {
+            QueuePair& qp = *queue.hot[queue.next_hot];
             if (qp.sq.peek() != 0) {
                 qp.active = now_;
-                worked += take_turn(qp) == Turn::more ? 1 : 0;
+                worked |= take_turn(qp) == Turn::more;
             } else if (now_ - qp.active > hot_idle_) {
-                cool_if_idle(qp);
+                cool_if_idle(queue, qp);
             }
-            if (i < hot_.size() && hot_[i] == &qp) {
-                ++i; // else it left, and another took its place
+            if (queue.next_hot < queue.hot.size() && queue.hot[queue.next_hot] == &qp) {
+                ++queue.next_hot; // else it left, and another took its place
             }
         }
         return worked;
     }
 
     template <typename TakeTurn>
-    unsigned serve_ready(TakeTurn& take_turn) noexcept {
-        unsigned worked = 0;
-        for (std::size_t turns = ready_.size(); turns > 0 && !ready_.empty(); --turns) {
-            QueuePair& qp = *ready_.pop_front();
-            qp.attention = Attention::cold;
-            if (take_turn(qp) == Turn::more) {
-                ++worked;
-                wake(qp);
+    bool serve_ready(RunQueue& queue, TakeTurn& take_turn) noexcept {
+        bool worked = false;
+        while (queue.ready_turns > 0 && queue.account.in_credit()) {
+            QueuePair* const qp = queue.ready.pop_front();
+            if (qp == nullptr) {
+                queue.ready_turns = 0;
+                break;
+            }
+            --queue.ready_turns;
+            qp->attention = Attention::cold;
+            if (take_turn(*qp) == Turn::more) {
+                worked = true;
+                wake(*qp);
             }
         }
         return worked;
     }
 
-    void heat(QueuePair& qp) noexcept;
-    void cool(QueuePair& qp) noexcept;
-    void cool_if_idle(QueuePair& qp) noexcept;
-    bool make_room() noexcept;
+    void activate(RunQueue& queue) noexcept;
+    void pass_on(RunQueue& queue, bool has_work) noexcept;
+    void heat(RunQueue& queue, QueuePair& qp) noexcept;
+    void cool(RunQueue& queue, QueuePair& qp) noexcept;
+    void cool_if_idle(RunQueue& queue, QueuePair& qp) noexcept;
+    bool make_room(RunQueue& queue) noexcept;
+    bool take_place(RunQueue& from, const RunQueue& to) noexcept;
 
     const std::size_t hot_limit_;
     const Clock::duration hot_idle_;
+    const std::uint64_t lone_turn_;
+    const std::uint64_t shared_turn_;
+    std::uint64_t turn_;
     Clock::time_point now_;
-    LineVector<QueuePair*> hot_; // hot_limit_ at most
-    List<QueuePair, &QueuePair::ready> ready_;
+    std::size_t hot_ = 0;                    // QPs of all slices, hot_limit_ at most
+    List<RunQueue, &RunQueue::link> queues_; // that take part in rounds
+    std::size_t slices_ = 0;
+    Timers<RunQueue> suspended_;
+    std::vector<RunQueue*> limited_;
+    // Among those that had work when each was visited last.
+    std::uint32_t heaviest_ = 0;
+    std::uint32_t heaviest_so_far_ = 0;
+    std::size_t unseen_ = 0; // how many visits until all were
     Timers<QueuePair> timers_;
 };
 

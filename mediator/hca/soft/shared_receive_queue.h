@@ -41,7 +41,7 @@ struct SharedReceiveQueue {
     const XrcdId xrcd;
     CompletionQueue* const cq;
     const WqeLimits limits;
-    const GuestBuffer buffer;
+    GuestBuffer buffer;
     WorkQueue wqes;
     std::uint32_t limit = 0; // 0: not armed
     EventSource async_events;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/hca/soft/slice_core.h"
 
+#include "mediator/base/rollback.h"
 #include "mediator/hca/soft/engine.h"
 #include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/qp_state.h"
@@ -27,23 +28,10 @@ SliceCore::SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host)
       qpns_{spec.qpns},
       port_{engine.find_port(spec.uplink)},
       mac_{spec.mac},
-      doorbells_{spec.doorbells},
+      pages_{spec.doorbells},
+      doorbells_{engine.scheduler(), engine.doorbells()},
+      run_queue_{spec.share},
       gate_{*spec.memory} {}
-
-SliceCore::~SliceCore() {
-    while (!qps_.empty()) {
-        remove(qps_.begin()->first);
-    }
-    while (!srqs_.empty()) {
-        remove(srqs_.begin()->first);
-    }
-    while (!cqs_.empty()) {
-        remove(cqs_.begin()->first);
-    }
-    while (!eqs_.empty()) {
-        remove(eqs_.begin()->first);
-    }
-}
 
 std::uint32_t SliceCore::max_mtu() const noexcept {
     return port_ != nullptr ? port_->max_mtu() : hca::max_mtu;
@@ -158,6 +146,9 @@ Result<> SliceCore::insert(std::unique_ptr<CompletionQueue> cq) {
     if (!cqs_.emplace(id, std::move(cq)).second) {
         return fail(std::errc::file_exists);
     }
+    Rollback undo{[&] { remove(id); }};
+    engine_.completion_queue_added();
+    undo.keep();
     return {};
 }
 
@@ -171,7 +162,7 @@ Result<> SliceCore::insert(std::unique_ptr<SharedReceiveQueue> srq) {
 
 Result<std::uint32_t> SliceCore::insert(std::unique_ptr<QueuePair> qp) {
     QueuePair& added = *qp;
-    if (added.doorbell_page >= doorbells_.size()) {
+    if (added.doorbell_page >= pages_.size()) {
         return fail(std::errc::invalid_argument);
     }
     if (!qps_.emplace(added.id, std::move(qp)).second) {
@@ -183,8 +174,11 @@ Result<std::uint32_t> SliceCore::insert(std::unique_ptr<QueuePair> qp) {
     if (added.recv_cq != nullptr) {
         added.recv_cq->members.push_back(added.recv_member);
     }
+    Rollback undo{[&] { remove(added.id); }};
     engine_.queue_pair_added();
-    return engine_.doorbells().attach(doorbells(added), added);
+    const std::uint32_t slot = doorbells_.attach(page_of(added), added);
+    undo.keep();
+    return slot;
 }
 
 Result<> SliceCore::insert(AhId id, const AddressHandle& ah) {
@@ -221,6 +215,7 @@ std::unique_ptr<CompletionQueue> SliceCore::remove(Cqn id) noexcept {
     if (async_eq_ != nullptr) {
         async_eq_->leave(cq.error_event);
     }
+    engine_.completion_queue_removed();
     return std::move(node.mapped());
 }
 
@@ -248,7 +243,7 @@ std::unique_ptr<QueuePair> SliceCore::remove(Qpn id) noexcept {
         roce::stop(*qp.connection);
     }
     unbind_windows(qp);
-    engine_.doorbells().detach(doorbells(qp), qp);
+    doorbells_.detach(page_of(qp), qp);
     engine_.fabric().changed();
     if (qp.send_cq != nullptr) {
         qp.send_cq->members.remove(qp.send_member);
@@ -272,10 +267,10 @@ void SliceCore::remove(AhId id) noexcept {
 
 Result<> SliceCore::move_doorbell(QueuePair& qp, std::uint32_t slot) {
     const std::uint32_t old = qp.doorbell_slot;
-    engine_.doorbells().detach(doorbells(qp), qp);
-    const auto moved = engine_.doorbells().attach(doorbells(qp), qp, slot);
+    doorbells_.detach(page_of(qp), qp);
+    const auto moved = doorbells_.attach(page_of(qp), qp, slot);
     if (!moved) {
-        static_cast<void>(engine_.doorbells().attach(doorbells(qp), qp, old));
+        static_cast<void>(doorbells_.attach(page_of(qp), qp, old));
     }
     return moved;
 }
@@ -324,46 +319,56 @@ void SliceCore::announce_waiting(CompletionQueue& cq, const CqState& state) noex
     }
 }
 
-void SliceCore::halt() noexcept {
-    halted_ = true;
-    for (const auto& [id, qp] : qps_) {
-        engine_.scheduler().withdraw(*qp);
-    }
+void SliceCore::withdraw(QueuePair& qp) noexcept {
+    engine_.scheduler().withdraw(qp);
 }
 
 void SliceCore::freeze() noexcept {
-    engine_.events().hurry();
-    engine_.tell_guests();
-    for (const auto& [id, qp] : qps_) {
-        engine_.scheduler().withdraw(*qp); // answers may have set timers
-        qp->sent = 0;                      // an interrupted message starts again
-        if (qp->connection != nullptr) {
-            roce::pause(*qp->connection);
-        }
-    }
     gate_.faults().forget_all(); // they are met again
     set_need_kick(true);
     frozen_ = true;
 }
 
-// What was posted or rung meanwhile is found by looking at every QP once.
+void SliceCore::freeze(QueuePair& qp) noexcept {
+    engine_.scheduler().withdraw(qp); // answers may have set timers
+    qp.sent = 0;                      // an interrupted message starts again
+    if (qp.connection != nullptr) {
+        roce::pause(*qp.connection);
+    }
+}
+
+void SliceCore::freeze(CompletionQueue& cq) noexcept {
+    engine_.events().hurry(cq);
+}
+
+bool SliceCore::freeze(EventQueue& eq) noexcept {
+    engine_.events().forget(eq);
+    return eq.deliver() == EventQueue::Delivery::more;
+}
+
 void SliceCore::thaw() noexcept {
     halted_ = false;
     frozen_ = false;
     set_need_kick(false);
     announce_port();
-    for (const auto& [id, qp] : qps_) {
-        reset_control(*qp);
-        engine_.scheduler().wake(*qp);
-        if (qp->connection != nullptr) {
-            roce::resume(*qp->connection);
-        }
+    for (const auto& [id, eq] : eqs_) {
+        engine_.events().activate(*eq);
+    }
+}
+
+// What was posted or rung meanwhile is found by looking at every QP once.
+void SliceCore::thaw(QueuePair& qp) noexcept {
+    engine_.scheduler().withdraw(qp); // a doorbell may have been first
+    reset_control(qp);
+    engine_.scheduler().wake(qp);
+    if (qp.connection != nullptr) {
+        roce::resume(*qp.connection);
     }
     full_fence();
 }
 
-vrdma_doorbell_page& SliceCore::doorbells(const QueuePair& qp) const noexcept {
-    return doorbells_[qp.doorbell_page];
+vrdma_doorbell_page& SliceCore::page_of(const QueuePair& qp) const noexcept {
+    return pages_[qp.doorbell_page];
 }
 
 } // namespace vrdma::hca::soft

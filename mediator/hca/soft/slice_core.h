@@ -10,10 +10,12 @@
 
 #include "mediator/hca/soft/cache_line.h"
 #include "mediator/hca/soft/completion_queue.h"
+#include "mediator/hca/soft/doorbells.h"
 #include "mediator/hca/soft/event_queue.h"
 #include "mediator/hca/soft/fabric.h"
 #include "mediator/hca/soft/memory_gate.h"
 #include "mediator/hca/soft/queue_pair.h"
+#include "mediator/hca/soft/run_queue.h"
 
 namespace vrdma::hca::soft {
 
@@ -29,12 +31,14 @@ class alignas(cache_line) SliceCore {
     SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host);
     SliceCore(const SliceCore&) = delete;
     SliceCore& operator=(const SliceCore&) = delete;
-    ~SliceCore();
+    ~SliceCore() = default; // of what has no objects any more that its engine knows
 
     Engine& engine() const noexcept { return engine_; }
     GuestMemory& memory() const noexcept { return memory_; }
     SliceHost& host() const noexcept { return host_; }
     MemoryGate& gate() noexcept { return gate_; }
+    RunQueue& run_queue() noexcept { return run_queue_; }
+    Account& account() noexcept { return run_queue_.account; }
     const QpnRange& qpns() const noexcept { return qpns_; }
     // To the network, or nullptr.
     roce::Port* port() const noexcept { return port_; }
@@ -52,6 +56,11 @@ class alignas(cache_line) SliceCore {
     SharedReceiveQueue* srq(Srqn id) const noexcept;
     QueuePair* qp(Qpn id) const noexcept;
     const AddressHandle* ah(AhId id) const noexcept;
+    // All there are. Only calls of the control thread change these.
+    const auto& eqs() const noexcept { return eqs_; }
+    const auto& cqs() const noexcept { return cqs_; }
+    const auto& srqs() const noexcept { return srqs_; }
+    const auto& qps() const noexcept { return qps_; }
     const GidKey* gid(std::uint32_t index) const noexcept;
     // Who is in none still gets what has no tag.
     bool is_in_vlan(std::uint16_t vlan) const noexcept;
@@ -97,11 +106,20 @@ class alignas(cache_line) SliceCore {
     std::uint64_t clock() const noexcept { return host_clock() + clock_offset_; }
     void set_clock(std::uint64_t now) noexcept { clock_offset_ = now - host_clock(); }
 
-    // Sends nothing more; what is with other pollers may still come back.
-    void halt() noexcept;
-    // After halt(), with nothing with other pollers.
+    // No QP gets the poller's attention any more; each is to be withdrawn, which has it still. What
+    // is with other pollers may still come back.
+    void halt() noexcept { halted_ = true; }
+    void withdraw(QueuePair& qp) noexcept;
+    // After that, with nothing with other pollers: nothing comes in any more. Each object is to be
+    // frozen, event queues last.
     void freeze() noexcept;
+    void freeze(QueuePair& qp) noexcept;
+    void freeze(CompletionQueue& cq) noexcept;
+    // Returns whether there is more to write.
+    bool freeze(EventQueue& eq) noexcept;
+    // Each QP is to be thawed after that.
     void thaw() noexcept;
+    void thaw(QueuePair& qp) noexcept;
 
   private:
     static std::uint64_t host_clock() noexcept {
@@ -109,7 +127,7 @@ class alignas(cache_line) SliceCore {
             std::chrono::nanoseconds{Clock::now().time_since_epoch()}.count());
     }
     void end(CompletionQueue& cq) noexcept;
-    vrdma_doorbell_page& doorbells(const QueuePair& qp) const noexcept;
+    vrdma_doorbell_page& page_of(const QueuePair& qp) const noexcept;
 
     Engine& engine_;
     GuestMemory& memory_;
@@ -119,7 +137,9 @@ class alignas(cache_line) SliceCore {
     const std::array<std::uint8_t, 6> mac_;
     bool halted_ = false;
     bool frozen_ = false;
-    const std::span<vrdma_doorbell_page> doorbells_;
+    const std::span<vrdma_doorbell_page> pages_;
+    Doorbells doorbells_;
+    RunQueue run_queue_;
     MemoryGate gate_;
     std::unordered_map<EqId, std::unique_ptr<EventQueue>> eqs_;
     std::unordered_map<Cqn, std::unique_ptr<CompletionQueue>> cqs_;

@@ -32,6 +32,8 @@ class SoftHca : public Hca {
 
     // With Config::threads off: one round. Returns whether there was any work.
     bool poll() noexcept { return pollers_->poll(); }
+    // And one round of one poller.
+    bool poll(unsigned poller) noexcept { return pollers_->poll(poller); }
 
   private:
     explicit SoftHca(std::unique_ptr<Pollers> pollers) : pollers_{std::move(pollers)} {}

@@ -3,10 +3,12 @@
 
 #include <bit>
 
+#include "mediator/base/rollback.h"
 #include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/qp_state.h"
 #include "mediator/hca/soft/receive_queue.h"
 #include "mediator/hca/soft/roce/connection_state.h"
+#include "mediator/hca/soft/steps.h"
 
 namespace vrdma::hca::soft {
 namespace {
@@ -102,7 +104,7 @@ Result<std::unique_ptr<SoftSlice>> SoftSlice::carve(Pollers& pollers, const Slic
 // First nothing leaves any more, then nobody finds the way here, then what is under way comes to
 // its end.
 SoftSlice::~SoftSlice() {
-    poller_.run([&](Engine&) { core_->halt(); });
+    halt();
     for (std::uint32_t index = 0; index < SliceCore::max_gids; ++index) {
         clear_gid(index);
     }
@@ -113,14 +115,31 @@ SoftSlice::~SoftSlice() {
         unlisten(services_.back());
     }
     pollers_.drain_all();
-    poller_.run([&](Engine& engine) {
-        engine.remove(*core_);
-        core_.reset();
-    });
+    dismantle();
+    poller_.run([&](Engine& engine) { engine.remove(*core_); });
+}
+
+void SoftSlice::halt() {
+    poller_.run([&](Engine&) { core_->halt(); });
+    call_in_steps(core_->qps(), on_poller_in_steps(), [&](QueuePair& qp) { core_->withdraw(qp); });
+}
+
+// What it is made of is freed by this thread.
+void SoftSlice::dismantle() {
+    const auto run = on_poller_in_steps();
+    const auto take = [&](auto id) { return core_->remove(id); };
+    remove_in_steps(core_->qps(), run, take);
+    remove_in_steps(core_->srqs(), run, take);
+    remove_in_steps(core_->cqs(), run, take);
+    remove_in_steps(core_->eqs(), run, take);
 }
 
 Result<> SoftSlice::populate(const GuestBuffer& ring) const {
     return core_->frozen() ? Result<>{} : ring.populate(core_->memory());
+}
+
+void SoftSlice::set_share(const Share& share) {
+    poller_.run([&](Engine& engine) { engine.scheduler().set_share(core_->run_queue(), share); });
 }
 
 Result<> SoftSlice::set_status_page(Iova page) {
@@ -177,7 +196,7 @@ Result<> SoftSlice::create_eq(const EqSpec& spec) {
 
 void SoftSlice::destroy_eq(EqId id) {
     if (const auto eq = on_poller([&](SliceCore& core) { return core.remove(id); })) {
-        eq->buffer().release(core_->memory());
+        unused_.add(eq->buffer());
     }
 }
 
@@ -207,7 +226,7 @@ Result<> SoftSlice::resize_cq(Cqn id, const Translation& pages, std::uint32_t de
     if (!old) {
         return fail(old.error());
     }
-    old->release(core_->memory());
+    unused_.add(std::move(*old));
     return {};
 }
 
@@ -218,14 +237,14 @@ Result<> SoftSlice::moderate_cq(Cqn id, const CqModeration& moderation) {
             return fail(no_such_object);
         }
         cq->moderate(moderation);
-        core.engine().events().hurry(); // what waits, waits by the old rule
+        core.engine().events().hurry(*cq); // what waits, waits by the old rule
         return {};
     });
 }
 
 void SoftSlice::destroy_cq(Cqn id) {
     if (const auto cq = on_poller([&](SliceCore& core) { return core.remove(id); })) {
-        cq->buffer().release(core_->memory());
+        unused_.add(cq->buffer());
     }
 }
 
@@ -257,14 +276,18 @@ Result<> SoftSlice::deregister_mr(Key key) {
 }
 
 // Nobody finds it any more.
-void SoftSlice::retire(const MemoryRegion& region) {
+void SoftSlice::retire(MemoryRegion& region) {
     drain();
-    region.pages.release(core_->memory());
+    unused_.add(std::move(region.pages));
     if (region.on_demand != nullptr) {
-        SparsePages::Removed removed;
+        auto removed = region.on_demand->room();
         region.on_demand->unmap(0, UINT64_MAX, removed);
-        release(removed);
+        unused_.add(std::move(removed));
     }
+}
+
+bool SoftSlice::give_back() {
+    return unused_.give_back(core_->memory());
 }
 
 void SoftSlice::map_pages(Key key, std::uint64_t first, std::span<const Iova> pages,
@@ -283,21 +306,16 @@ void SoftSlice::refuse_pages(Key key, std::uint64_t first, std::uint64_t count) 
 }
 
 void SoftSlice::unmap_pages(Key key, std::uint64_t first, std::uint64_t count) {
-    SparsePages::Removed removed;
-    poller_.run([&](Engine&) {
-        if (SparsePages* const region = core_->gate().on_demand(key)) {
-            region->unmap(first, count, removed);
-        }
-    });
-    if (!removed.pages.empty()) {
-        drain();
-        release(removed);
+    SparsePages* const region =
+        on_poller([&](SliceCore& core) { return core.gate().on_demand(key); });
+    if (region == nullptr) {
+        return;
     }
-}
-
-void SoftSlice::release(const SparsePages::Removed& removed) {
-    for (const Iova page : removed.pages) {
-        core_->memory().release(page, VRDMA_PAGE_SIZE);
+    auto removed = region->room();
+    poller_.run([&](Engine&) { region->unmap(first, count, removed); });
+    if (!removed.pages.empty() || !removed.leaves.empty()) {
+        drain();
+        unused_.add(std::move(removed));
     }
 }
 
@@ -361,7 +379,7 @@ Result<std::uint32_t> SoftSlice::query_srq(Srqn id) const {
 
 void SoftSlice::destroy_srq(Srqn id) {
     if (const auto srq = on_poller([&](SliceCore& core) { return core.remove(id); })) {
-        srq->buffer.release(core_->memory());
+        unused_.add(std::move(srq->buffer));
     }
 }
 
@@ -384,7 +402,12 @@ Result<std::uint32_t> SoftSlice::create_qp(const QpSpec& spec) {
     }
     const auto slot = on_poller([&](SliceCore& core) { return core.insert(std::move(*qp)); });
     if (slot && spec.id == gsi_qpn) {
+        Rollback undo{[&] {
+            unlisten(Fabric::anything);
+            on_poller([&](SliceCore& core) { return core.remove(spec.id); });
+        }};
         listen(Fabric::anything);
+        undo.keep();
     }
     return slot;
 }
@@ -422,13 +445,13 @@ void SoftSlice::destroy_qp(Qpn id) {
     };
     if (const auto qp = on_poller(remove)) {
         drain();
-        qp->buffer.release(core_->memory());
+        unused_.add(std::move(qp->buffer));
     }
 }
 
 void SoftSlice::listen(std::uint64_t service) {
+    services_.push_back(service); // so that none forgets it, if one finds no memory
     pollers_.run_on_all([&](Engine& engine) { engine.fabric().listen(service, *core_); });
-    services_.push_back(service);
 }
 
 void SoftSlice::unlisten(std::uint64_t service) {
@@ -467,7 +490,9 @@ Result<> SoftSlice::attach_multicast(Qpn id, const Gid& group) {
         return fail(first.error());
     }
     if (*first) {
+        Rollback undo{[&] { detach_multicast(id, group); }};
         pollers_.run_on_all([&](Engine& engine) { engine.fabric().join(group, *core_); });
+        undo.keep();
     }
     return {};
 }
@@ -487,13 +512,22 @@ void SoftSlice::detach_multicast(Qpn id, const Gid& group) {
 }
 
 void SoftSlice::freeze() {
-    poller_.run([&](Engine&) { core_->halt(); });
+    halt();
     drain();
     poller_.run([&](Engine&) { core_->freeze(); });
+    const auto run = on_poller_in_steps();
+    call_in_steps(core_->qps(), run, [&](QueuePair& qp) { core_->freeze(qp); });
+    call_in_steps(core_->cqs(), run, [&](CompletionQueue& cq) { core_->freeze(cq); });
+    for (const auto& numbered : core_->eqs()) {
+        EventQueue& eq = *numbered.second;
+        while (on_poller([&](SliceCore& core) { return core.freeze(eq); })) {
+        }
+    }
 }
 
 void SoftSlice::thaw() {
     poller_.run([&](Engine&) { core_->thaw(); });
+    call_in_steps(core_->qps(), on_poller_in_steps(), [&](QueuePair& qp) { core_->thaw(qp); });
 }
 
 EqState SoftSlice::save_eq(EqId id) const {

@@ -6,6 +6,7 @@
 
 #include "mediator/hca/soft/pollers.h"
 #include "mediator/hca/soft/slice_core.h"
+#include "mediator/hca/soft/unused_pages.h"
 
 namespace vrdma::hca::soft {
 
@@ -16,6 +17,8 @@ class SoftSlice : public Slice {
     SoftSlice(const SoftSlice&) = delete;
     SoftSlice& operator=(const SoftSlice&) = delete;
     ~SoftSlice() override;
+
+    void set_share(const Share& share) override;
 
     Result<> set_status_page(Iova page) override;
     Result<> set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid,
@@ -62,6 +65,8 @@ class SoftSlice : public Slice {
     void listen(std::uint64_t service) override;
     void unlisten(std::uint64_t service) override;
 
+    bool give_back() override;
+
     vrdma_counters counters() const override;
     Result<vrdma_counters> qp_counters(Qpn id) const override;
     std::uint64_t clock() const override;
@@ -105,9 +110,15 @@ class SoftSlice : public Slice {
         return result;
     }
 
+    // The step, on the poller's thread.
+    auto on_poller_in_steps() const {
+        return [this](auto&& step) { poller_.run([&](Engine&) { step(); }); };
+    }
+
+    void halt();
+    void dismantle();
     void clear_gid(std::uint32_t index);
-    void retire(const MemoryRegion& region);
-    void release(const SparsePages::Removed& removed);
+    void retire(MemoryRegion& region);
     void leave(const Gid& group);
     // Until nobody touches what this slice no longer has.
     void drain() { pollers_.drain(poller_); }
@@ -118,6 +129,7 @@ class SoftSlice : public Slice {
     std::unique_ptr<SliceCore> core_;
     Poller::Watch kick_;
     std::vector<std::uint64_t> services_; // that it listens to
+    UnusedPages unused_;
 };
 
 } // namespace vrdma::hca::soft

@@ -56,6 +56,14 @@ void SparsePages::map(std::uint64_t first, std::span<const Iova> pages, bool wri
     }
 }
 
+SparsePages::Removed SparsePages::room() const {
+    Removed removed;
+    removed.leaves.reserve(leaves_.size());
+    removed.pages.reserve(2 *
+                          leaf_pages); // of the first and of the last that the range reaches into
+    return removed;
+}
+
 void SparsePages::clear(Leaf& leaf, std::uint64_t first, std::uint64_t end, Removed& removed) {
     for (std::uint64_t i = first; i < end; ++i) {
         if (leaf.entries[i] != 0) {
@@ -72,11 +80,11 @@ void SparsePages::unmap(std::uint64_t first, std::uint64_t count, Removed& remov
         const std::uint64_t begin = at->first * leaf_pages;
         const std::uint64_t from = std::clamp(first, begin, begin + leaf_pages);
         const std::uint64_t to = std::clamp(end, begin, begin + leaf_pages);
-        clear(*at->second, from - begin, to - begin, removed);
         if (to - from == leaf_pages) {
             removed.leaves.push_back(std::move(at->second));
             at = leaves_.erase(at);
         } else {
+            clear(*at->second, from - begin, to - begin, removed);
             ++at;
         }
     }

@@ -20,13 +20,22 @@ class SparsePages {
     // 2 MiB of pages that follow each other; an entry is an address, with bits below the page's.
     struct Leaf {
         std::array<std::uint64_t, on_demand_leaf_pages> entries{};
+
+        template <typename Call>
+        void for_each_page(Call&& call) const noexcept {
+            for (const std::uint64_t entry : entries) {
+                if (entry != 0) {
+                    call(Iova{entry & ~std::uint64_t{VRDMA_PAGE_SIZE - 1}});
+                }
+            }
+        }
     };
     using Leaves = std::vector<std::unique_ptr<Leaf>>;
 
     // What unmapping has taken away: nobody's any more when all pollers have been waited for.
     struct Removed {
-        std::vector<Iova> pages;
         Leaves leaves;
+        std::vector<Iova> pages; // of leaves that stay
     };
 
     // Page 0 holds the region's first byte, first_offset into it.
@@ -45,7 +54,10 @@ class SparsePages {
     static Leaves prepare(std::uint64_t first, std::uint64_t count);
     // Takes what leaves it needs of the prepared.
     void map(std::uint64_t first, std::span<const Iova> pages, bool writable, Leaves& prepared);
-    // Leaves that lie in the range go with it.
+    // Room for all that unmapping can take away, made on the control thread: it alone changes this,
+    // by calls that it waits for.
+    Removed room() const;
+    // Leaves that lie in the range go with it, as they are.
     void unmap(std::uint64_t first, std::uint64_t count, Removed& removed);
 
   private:

@@ -2,12 +2,17 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
+#include <fstream>
+#include <optional>
 #include <thread>
 
+#include "mediator/base/event_fd.h"
 #include "mediator/base/mapping.h"
 #include "mediator/base/unique_fd.h"
 #include "mediator/memory/fault_guard.h"
+#include "mediator/memory/tests/mappings.h"
 
 namespace vrdma {
 namespace {
@@ -86,6 +91,115 @@ TEST_F(FaultGuardTest, GuardsDoNotMix) {
     EXPECT_EQ(*other.as<volatile char>(), 0);
     EXPECT_EQ(guard->faults(), 1u);
     EXPECT_EQ(guard_.faults(), 0u);
+}
+
+// A range of which nothing is there, with memory of somebody else's on either side. As mmap() may
+// give it, it begins in the middle of a huge page.
+class MissingMemoryTest : public ::testing::Test {
+  protected:
+    static constexpr std::uint64_t large = 1 << 21;
+    static constexpr std::uint64_t size = 4 * large;
+
+    MissingMemoryTest() {
+        const auto address = reinterpret_cast<std::uintptr_t>(space_.data());
+        auto* const aligned = space_.data() + (large - address % large) % large;
+        base_ = aligned + large / 2;
+        EXPECT_EQ(::mprotect(base_, size, PROT_NONE), 0);
+        std::fill(aligned, base_, std::byte{0xaa});
+        std::fill(base_ + size, base_ + size + large / 2, std::byte{0xaa});
+        guard_.emplace(*FaultGuard::create(base_, size, alarm_.fd()));
+    }
+
+    // With a page between every two, so that none of their mappings can be joined.
+    void touch(std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            *reinterpret_cast<volatile char*>(base_ + 2 * i * page) = 1;
+        }
+    }
+
+    bool alarmed() const {
+        eventfd_t count = 0;
+        return ::eventfd_read(alarm_.fd(), &count) == 0;
+    }
+
+    std::ptrdiff_t spoilt() const {
+        const auto other = [](const std::byte* from) {
+            return large / 2 - std::count(from, from + large / 2, std::byte{0xaa});
+        };
+        return static_cast<std::ptrdiff_t>(other(base_ - large / 2) + other(base_ + size));
+    }
+
+    Mapping space_ = *Mapping::anonymous(8 * large);
+    EventFd alarm_ = *EventFd::create();
+    std::byte* base_ = nullptr;
+    std::optional<FaultGuard> guard_;
+};
+
+// Touch as many missing pages as there is room for, and one more; expect no alarm before the last,
+// and then one mapping in the place of all, in which all accesses go on.
+TEST_F(MissingMemoryTest, ARangeThatMissesTooMuchIsOneMapping) {
+    const std::size_t before = vrdma::test::mappings();
+    touch(ScratchPages::room);
+    EXPECT_FALSE(guard_->overwhelmed());
+    EXPECT_FALSE(alarmed());
+    touch(size / (2 * page));
+    EXPECT_TRUE(guard_->overwhelmed());
+    EXPECT_TRUE(alarmed());
+    EXPECT_EQ(guard_->faults(), ScratchPages::room + 1);
+    EXPECT_LE(vrdma::test::mappings(), before);
+    EXPECT_EQ(spoilt(), 0);
+}
+
+// Take away one of three scratch pages; expect that one to be met again, and no other.
+TEST_F(MissingMemoryTest, ScratchPagesAreTakenAwayOneByOne) {
+    touch(3);
+    int taken = 0;
+    const auto uncover = [&](const ScratchPages::Page& scratch) {
+        ++taken;
+        return ::mprotect(scratch.start, scratch.size(), PROT_NONE) == 0;
+    };
+    guard_->scratch().take_away(base_ + 2 * page, base_ + 4 * page, uncover);
+    EXPECT_EQ(taken, 1);
+    guard_->scratch().take_away(base_ + 2 * page, base_ + 4 * page, uncover);
+    EXPECT_EQ(taken, 1);
+    touch(3);
+    EXPECT_EQ(guard_->faults(), 4u);
+}
+
+// Touch and take away many times what there is room for; expect no alarm.
+TEST_F(MissingMemoryTest, RoomIsFreedWithTheScratchPage) {
+    for (std::size_t i = 0; i < 4 * ScratchPages::room; ++i) {
+        touch(1);
+        guard_->scratch().take_away(base_, base_ + size, [](const ScratchPages::Page& scratch) {
+            return ::mprotect(scratch.start, scratch.size(), PROT_NONE) == 0;
+        });
+    }
+    EXPECT_EQ(guard_->faults(), 4 * ScratchPages::room);
+    EXPECT_FALSE(guard_->overwhelmed());
+}
+
+// Take all mappings that the process may have, then touch; expect the process to live, the
+// neighbours to keep their bytes, and an alarm. In a child, as the rest of a process cannot live
+// like that.
+TEST_F(MissingMemoryTest, LivesWhereNoMappingIsToBeHad) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "a sanitizer needs mappings of its own";
+#endif
+    std::size_t limit = 0;
+    std::ifstream{"/proc/sys/vm/max_map_count"} >> limit;
+    const auto child = [&] {
+        const std::size_t length = 2 * (limit + 1) * page;
+        auto* const space = static_cast<char*>(
+            ::mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+        std::size_t at = 0; // until another mapping is refused
+        while (::mprotect(space + at, page, PROT_READ) == 0) {
+            at += 2 * page;
+        }
+        touch(8);
+        ::munmap(space, length);
+        ::_exit(spoilt() == 0 && alarmed() ? 0 : 1);
+    };
+    EXPECT_EXIT(child(), ::testing::ExitedWithCode(0), "");
 }
 
 // Touch nothing's memory outside any guard; expect the program to die of it as ever.

@@ -5,11 +5,14 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <cassert>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "mediator/hca/hca.h"
@@ -20,10 +23,14 @@ class FakeSlice final : public Slice {
   public:
     // The next call that can fail does so.
     std::optional<std::errc> next_error;
+    bool out_of_memory = false; // so does it, as the standard library says it
 
+    Share share{};
     Iova status_page{};
     std::uint64_t clock_now = 0;
     bool frozen = false;
+    int unused = 0; // steps of giving back that are left
+    int unused_of_a_region = 0;
     std::map<std::uint32_t, Gid> gids;
     std::map<std::uint32_t, std::uint16_t> vlans; // of each
     std::map<EqId, EqSpec> eqs;
@@ -51,6 +58,8 @@ class FakeSlice final : public Slice {
     std::map<Key, std::map<std::uint64_t, std::pair<Iova, bool>>> mapped; // page: where, writable
     std::vector<std::pair<Key, std::pair<std::uint64_t, std::uint64_t>>> refused;
     std::vector<EqId> eq_order; // in which they were created
+
+    void set_share(const Share& wanted) override { share = wanted; }
 
     Result<> set_status_page(Iova page) override {
         status_page = page;
@@ -101,8 +110,16 @@ class FakeSlice final : public Slice {
     Result<> reregister_mr(MrSpec spec) override {
         return outcome().map([&] { mrs.at(spec.key) = std::move(spec); });
     }
+    bool give_back() override {
+        unused = std::max(unused - 1, 0);
+        return unused != 0;
+    }
+
     Result<> deregister_mr(Key key) override {
-        return outcome().map([&] { mrs.erase(key); });
+        return outcome().map([&] {
+            mrs.erase(key);
+            unused += unused_of_a_region;
+        });
     }
 
     Result<> allocate_mw(const MwSpec& spec) override {
@@ -219,6 +236,9 @@ class FakeSlice final : public Slice {
 
   private:
     Result<> outcome() {
+        if (std::exchange(out_of_memory, false)) {
+            throw std::bad_alloc{};
+        }
         if (next_error) {
             return fail(*std::exchange(next_error, {}));
         }
@@ -279,8 +299,12 @@ class FakeHca final : public Hca {
     SliceHost* host = nullptr;
     SliceSpec spec;
     unsigned carved = 0;
+    bool out_of_memory = false; // the next time that a slice is to be carved
 
     Result<std::unique_ptr<Slice>> carve(const SliceSpec& spec_, SliceHost& host_) override {
+        if (std::exchange(out_of_memory, false)) {
+            throw std::bad_alloc{};
+        }
         if (next_error) {
             return fail(*std::exchange(next_error, {}));
         }

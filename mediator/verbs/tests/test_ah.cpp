@@ -36,6 +36,23 @@ TEST_F(AhTest, AddressVectorsHaveRules) {
     EXPECT_EQ(error_with(changed([](vrdma_av& a) { a.sgid_index = 255; })), invalid);
 }
 
+// One peer by the Ethernet address of many, and a group by that of one; expect both to be refused,
+// in an AH as in a QP's path.
+TEST_F(AhTest, AGroupsMacGoesWithAGroupsGid) {
+    vrdma_av many = av();
+    many.dmac[0] = 0x33;
+    EXPECT_EQ(error_with(many), invalid);
+    vrdma_av broadcast = av();
+    std::ranges::fill(broadcast.dmac, std::uint8_t{0xff});
+    EXPECT_EQ(error_with(broadcast), invalid);
+    vrdma_av group = av();
+    group.dgid[0] = 0xff;
+    group.dmac[0] = 2;
+    EXPECT_EQ(error_with(group), invalid);
+    group.dmac[0] = 0x33;
+    EXPECT_EQ(error_with(group), std::errc{});
+}
+
 TEST_F(AhTest, MulticastMayBeAddressed) {
     vrdma_av group = av();
     group.dgid[0] = 0xff;

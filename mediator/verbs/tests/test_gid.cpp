@@ -80,6 +80,30 @@ TEST_F(GidTest, WithBadPrefixesOnlyLinkLocal) {
     EXPECT_EQ(set_error(link_local(identity.mac)), std::errc{});
 }
 
+// On an uplink others have addresses, too.
+TEST_F(GidTest, OnAnUplinkNoAddressIsTheGuestsChoice) {
+    EXPECT_EQ(set_error(ipv4(10, 0, 0, 5)), std::errc{});
+    identity.uplink = "wan";
+    EXPECT_EQ(set_error(ipv4(10, 0, 0, 6)), std::errc::permission_denied);
+    EXPECT_EQ(set_error(gid), std::errc::permission_denied);
+    EXPECT_EQ(set_error(link_local({0x52, 0x54, 0, 9, 9, 9})), std::errc::permission_denied);
+    EXPECT_EQ(set_error(link_local(identity.mac)), std::errc{});
+    allow("10.0.0.6");
+    EXPECT_EQ(set_error(ipv4(10, 0, 0, 6)), std::errc{});
+    EXPECT_EQ(set_error(ipv4(10, 0, 0, 5)), std::errc::permission_denied);
+}
+
+TEST_F(GidTest, OnAnUplinkNoVlanIsTheGuestsChoice) {
+    EXPECT_EQ(set_error(gid, 0, 7), std::errc{});
+    identity.uplink = "wan";
+    identity.vlans.set(8);
+    allow("::/0");
+    EXPECT_EQ(set_error(gid, 0, 7), std::errc::permission_denied);
+    EXPECT_EQ(set_error(link_local(identity.mac), 0, 7), std::errc::permission_denied);
+    EXPECT_EQ(set_error(gid, 0, 8), std::errc{});
+    EXPECT_EQ(set_error(gid), std::errc{});
+}
+
 TEST_F(GidTest, NoOtherDeviceCanHaveIt) {
     const Identity other_identity{{2, 0, 0, 0, 0, 9}, {}, true};
     Side other{limits, other_identity, registry, *memory};

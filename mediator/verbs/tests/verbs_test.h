@@ -18,8 +18,6 @@ namespace vrdma::verbs {
 
 inline constexpr auto invalid = std::errc::invalid_argument;
 
-constexpr UcontextId kernel{0};
-
 // One device.
 struct Side {
     Side(const Limits& limits, const Place& place, GidRegistry& registry, GuestMemory& memory)

@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/wire/fabric/connection.h"
 
+#include <openssl/crypto.h>
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
 
 namespace vrdma::wire::fabric {
 
-Result<std::unique_ptr<Connection>> Connection::make(SharedFabric fabric, Info info) {
+// What was in them is nobody's any more.
+Connection::~Connection() {
+    if (memory_ != nullptr) {
+        ::OPENSSL_cleanse(memory_.get(), sizeof(*memory_));
+    }
+}
+
+Result<std::unique_ptr<Connection>> Connection::make(SharedFabric fabric, Info info,
+                                                     bool* has_endpoint) {
     auto events = EventQueue::open(std::move(fabric));
     if (!events) {
         return vrdma::fail(events.error());
@@ -19,6 +28,9 @@ Result<std::unique_ptr<Connection>> Connection::make(SharedFabric fabric, Info i
     }
     if (error == 0) {
         error = connection->open_endpoint();
+    }
+    if (has_endpoint != nullptr) {
+        *has_endpoint = connection->endpoint_ != nullptr;
     }
     if (error != 0) {
         return fail_fabric(error);
@@ -42,8 +54,14 @@ Result<std::unique_ptr<Connection>> Connection::connect(Info to) {
     return made;
 }
 
-Result<std::unique_ptr<Connection>> Connection::accept(SharedFabric fabric, Info request) {
-    auto made = make(std::move(fabric), std::move(request));
+// A request is libfabric's until an endpoint has it: then that one closes its socket.
+Result<std::unique_ptr<Connection>> Connection::accept(const Listener& listener, Info request) {
+    const fid_t handle = request->handle;
+    bool has_endpoint = false;
+    auto made = make(listener.fabric(), std::move(request), &has_endpoint);
+    if (!has_endpoint) {
+        listener.refuse(handle);
+    }
     if (made) {
         if (const int error = ::fi_accept((*made)->endpoint_.get(), nullptr, 0); error != 0) {
             return fail_fabric(error);
@@ -135,7 +153,7 @@ bool Connection::post_receive(Buffer& buffer) noexcept {
                      &buffer.context) == 0;
 }
 
-// What does not go now is tried again by the next flush.
+// False: it does not go now.
 bool Connection::send(Buffer& buffer, std::size_t bytes) noexcept {
     const auto error = ::fi_send(endpoint_.get(), buffer.message->bytes.data(), bytes, descriptor(),
                                  0, &buffer.context);
@@ -144,31 +162,63 @@ bool Connection::send(Buffer& buffer, std::size_t bytes) noexcept {
 }
 
 std::span<std::byte> Connection::prepare() noexcept {
-    if (open_ != nullptr) {
+    if (open_ != nullptr && sealed_ == 0) {
         if (const auto room = writer_.prepare(); !room.empty()) {
             return room;
         }
-        flush();
     }
-    if (open_ != nullptr || (free_count_ == 0 && (poll(), free_count_ == 0))) {
-        return {};
-    }
-    open_ = free_[--free_count_];
-    writer_ = MessageWriter{open_->message->bytes};
-    return writer_.prepare();
+    flush();
+    return open_ == nullptr && open_next() ? writer_.prepare() : std::span<std::byte>{};
 }
 
+bool Connection::open_next() noexcept {
+    if (free_count_ == 0 && (poll(), free_count_ == 0)) {
+        return false;
+    }
+    open_ = free_[--free_count_];
+    writer_ =
+        MessageWriter{std::span{open_->message->bytes}.first(message_size - VRDMA_FABRIC_TAG_SIZE)};
+    return true;
+}
+
+// Once sealed, a message without frames has to go as well, before another can be filled.
 void Connection::flush() noexcept {
-    if (open_ != nullptr && writer_.size() != 0 && send(*open_, writer_.size())) {
-        open_ = nullptr;
+    if (open_ != nullptr && (sealed_ != 0 || writer_.size() != 0)) {
+        send_open();
     }
 }
 
 // Whoever has no room for it has other messages under way, which say as much.
 void Connection::say_alive() noexcept {
-    if (open_ == nullptr && free_count_ != 0 && send(*free_[free_count_ - 1], 0)) {
-        --free_count_;
+    if (open_ != nullptr || open_next()) {
+        send_open();
     }
+}
+
+void Connection::send_open() noexcept {
+    sealed_ = sealed_ != 0 ? sealed_ : seal_open();
+    if (sealed_ != 0 && send(*open_, sealed_)) {
+        open_ = nullptr;
+        sealed_ = 0;
+    }
+}
+
+std::size_t Connection::seal_open() noexcept {
+    const std::size_t size = writer_.size() + VRDMA_FABRIC_TAG_SIZE;
+    const bool sealed =
+        seals_.has_value() && seals_->out.seal(std::span{open_->message->bytes}.first(size));
+    failed_ |= !sealed;
+    return sealed ? size : 0;
+}
+
+bool Connection::say(std::span<const std::byte> message) noexcept {
+    if (free_count_ == 0 || message.size() > message_size) {
+        return false;
+    }
+    std::ranges::copy(message, free_[free_count_ - 1]->message->bytes.begin());
+    const bool said = send(*free_[free_count_ - 1], message.size());
+    free_count_ -= said ? 1 : 0;
+    return said;
 }
 
 bool Connection::poll() noexcept {
@@ -204,27 +254,39 @@ bool Connection::quiet() const noexcept {
 }
 
 std::span<std::byte> Connection::receive() noexcept {
-    while (frame_.empty()) {
+    while (frame_.empty() && !failed_) {
         frame_ = reader_.next();
         failed_ |= reader_.malformed();
         if (failed_ || !frame_.empty()) {
             break;
         }
-        if (read_ != nullptr) {
-            failed_ |= !post_receive(*read_);
-            read_ = nullptr;
-        }
-        if (arrived_count_ == 0) {
+        const auto message = next_message();
+        if (message.empty()) {
             return {};
         }
-        const Arrived& arrived = arrived_[arrived_first_];
-        arrived_first_ = (arrived_first_ + 1) % arrived_.size();
-        --arrived_count_;
-        read_ = arrived.buffer;
-        reader_ = MessageReader{
-            std::span{read_->message->bytes}.first(std::min(arrived.size, message_size))};
+        const auto opened = seals_.has_value() ? seals_->in.open(message) : std::nullopt;
+        failed_ |= !opened;
+        reader_ = MessageReader{opened.value_or(std::span<std::byte>{})};
     }
     return failed_ ? std::span<std::byte>{} : frame_;
+}
+
+// Of the one before there is nothing left to be read.
+std::span<std::byte> Connection::next_message() noexcept {
+    if (read_ != nullptr) {
+        failed_ |= !post_receive(*read_);
+        read_ = nullptr;
+    }
+    if (arrived_count_ == 0) {
+        return {};
+    }
+    const Arrived& arrived = arrived_[arrived_first_];
+    arrived_first_ = (arrived_first_ + 1) % arrived_.size();
+    --arrived_count_;
+    read_ = arrived.buffer;
+    // None is empty: there is a tag at least.
+    failed_ |= arrived.size == 0 || arrived.size > message_size;
+    return failed_ ? std::span<std::byte>{} : std::span{read_->message->bytes}.first(arrived.size);
 }
 
 } // namespace vrdma::wire::fabric

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A connection to a peer: frames in and out of messages of libfabric. It has a domain, queues and
-// buffers of its own, so that whose turn it is (the control thread's until both sides know each
-// other, the poller's then) shares nothing with any other, and what waits for a slow peer is
-// bounded here. One thread uses it at a time.
+// A connection to a peer: frames in and out of sealed messages of libfabric. It has a domain,
+// queues and buffers of its own, so that whose turn it is (the control thread's until both sides
+// know each other, the poller's then) shares nothing with any other, and what waits for a slow peer
+// is bounded here. One thread uses it at a time.
 #pragma once
 
 #include <array>
@@ -13,6 +13,7 @@
 
 #include "mediator/wire/fabric/message.h"
 #include "mediator/wire/fabric/provider.h"
+#include "mediator/wire/fabric/seal.h"
 
 namespace vrdma::wire::fabric {
 
@@ -22,15 +23,22 @@ class Connection {
 
     // Begins to; what comes of it is an event.
     static Result<std::unique_ptr<Connection>> connect(Info to);
-    static Result<std::unique_ptr<Connection>> accept(SharedFabric fabric, Info request);
+    static Result<std::unique_ptr<Connection>> accept(const Listener& listener, Info request);
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
-    ~Connection() = default;
+    ~Connection();
 
     // Until it is connected.
     enum class Event : std::uint8_t { none, connected, failed };
     int event_fd() const noexcept { return events_.fd(); }
     Event next_event() noexcept;
+
+    // Until both sides know each other: messages as they are. What is heard is valid until the
+    // next.
+    bool say(std::span<const std::byte> message) noexcept;
+    std::span<const std::byte> hear() noexcept { return next_message(); }
+    // From the next message on, each is sealed.
+    void seal(Seals seals) noexcept { seals_ = std::move(seals); }
 
     // Room for the next frame; nothing while the peer takes no more.
     std::span<std::byte> prepare() noexcept;
@@ -72,11 +80,17 @@ class Connection {
 
     Connection(Info info, EventQueue events) : info_{std::move(info)}, events_{std::move(events)} {}
 
-    static Result<std::unique_ptr<Connection>> make(SharedFabric fabric, Info info);
+    // Also says whether there was an endpoint, if it does not come to a connection.
+    static Result<std::unique_ptr<Connection>> make(SharedFabric fabric, Info info,
+                                                    bool* has_endpoint = nullptr);
     long open_queue() noexcept;
     long open_endpoint() noexcept;
     long register_memory() noexcept;
     bool post_receive(Buffer& buffer) noexcept;
+    std::span<std::byte> next_message() noexcept;
+    bool open_next() noexcept;
+    void send_open() noexcept;
+    std::size_t seal_open() noexcept;
     bool send(Buffer& buffer, std::size_t bytes) noexcept;
     void complete(const fi_cq_msg_entry& entry) noexcept;
     void* descriptor() const noexcept { return region_ ? ::fi_mr_desc(region_.get()) : nullptr; }
@@ -96,6 +110,8 @@ class Connection {
     std::size_t free_count_ = 0;
     Buffer* open_ = nullptr; // what writer_ fills
     MessageWriter writer_;
+    std::size_t sealed_ = 0; // bytes of it, if it is only to be sent any more
+    std::optional<Seals> seals_;
 
     struct Arrived {
         Buffer* buffer = nullptr;

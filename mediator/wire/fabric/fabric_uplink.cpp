@@ -114,6 +114,10 @@ bool FabricUplink::knows(const Mac& target) const noexcept {
                                 target == present_mac_of(peer_of(target)));
 }
 
+std::size_t FabricUplink::copies(const Mac& target) const noexcept {
+    return is_group(target) ? count_ : 1;
+}
+
 void FabricUplink::renew_mac_of(unsigned peer) noexcept {
     turns_[peer] = (turns_[peer] + 1) & turn_mask;
 }

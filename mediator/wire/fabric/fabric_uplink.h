@@ -37,6 +37,7 @@ class FabricUplink final : public Uplink {
     void woken() noexcept override {}
     std::size_t frame_size() const noexcept override { return max_frame_size; }
     bool knows(const Mac& target) const noexcept override;
+    std::size_t copies(const Mac& target) const noexcept override;
     bool wakes_for_room() const noexcept override { return true; }
 
     // Whoever has addresses that are no peer's.

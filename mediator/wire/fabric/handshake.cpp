@@ -1,160 +1,208 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/wire/fabric/handshake.h"
 
-#include <endian.h>
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 
 #include <algorithm>
 #include <cstring>
-
-#include "mediator/base/random.h"
-#include "mediator/wire/bytes.h"
+#include <string_view>
 
 namespace vrdma::wire::fabric {
 namespace {
 
-using Bytes = std::vector<std::byte>;
-
-template <typename T>
-Bytes bytes_of(const T& message) {
-    const auto bytes = std::as_bytes(std::span{&message, 1});
-    return {bytes.begin(), bytes.end()};
+SSL* make_tls(const Credentials& credentials) {
+    SSL* const tls = ::SSL_new(credentials.context());
+    BIO* const in = ::BIO_new(::BIO_s_mem());
+    BIO* const out = ::BIO_new(::BIO_s_mem());
+    ::BIO_set_mem_eof_return(in, -1); // more may come
+    ::SSL_set_bio(tls, in, out);
+    return tls;
 }
 
-void fill_random(std::span<std::uint8_t> nonce) {
-    for (std::size_t at = 0; at < nonce.size(); at += sizeof(std::uint32_t)) {
-        const std::uint32_t word = random_u32();
-        std::memcpy(nonce.data() + at, &word, sizeof(word));
-    }
+// One of TLS that leaves the protocol open does not know ours.
+bool speaks_ours(const SSL* tls) {
+    const unsigned char* selected = nullptr;
+    unsigned size = 0;
+    ::SSL_get0_alpn_selected(tls, &selected, &size);
+    return std::string_view{reinterpret_cast<const char*>(selected), size} == VRDMA_FABRIC_PROTOCOL;
 }
 
-void write_name(std::span<std::uint8_t, VRDMA_FABRIC_NAME_SIZE> field, const std::string& name) {
-    std::copy_n(name.begin(), std::min(name.size(), field.size() - 1), field.begin());
-}
-
-// Empty if that is no name.
-std::string read_name(std::span<const std::uint8_t, VRDMA_FABRIC_NAME_SIZE> field) {
-    const auto end = std::ranges::find(field, 0);
-    std::string name{field.begin(), end};
-    return valid_host(name) && std::all_of(end, field.end(), [](auto byte) { return byte == 0; })
-               ? name
-               : std::string{};
-}
-
-template <typename T>
-bool is_ours(const T& message) {
-    return be32toh(message.magic) == VRDMA_FABRIC_MAGIC &&
-           be32toh(message.version) == VRDMA_FABRIC_VERSION;
+std::string describe_last_error() {
+    const auto error = ::ERR_peek_last_error();
+    const char* const text = ::ERR_reason_error_string(error);
+    const std::string reason = text != nullptr ? text : "it ends it";
+    // From there on it is what the other side has found.
+    return ERR_GET_REASON(error) >= SSL_AD_REASON_OFFSET
+               ? fmt::format("refuses us: {}", reason)
+               : fmt::format("speaks another language: {}", reason);
 }
 
 } // namespace
 
-bool valid_host(std::string_view name) {
-    return !name.empty() && name.size() < VRDMA_FABRIC_NAME_SIZE &&
-           name.find_first_not_of(
-               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-               "0123456789-._") == name.npos;
+void Handshake::FreeTls::operator()(ssl_st* tls) const noexcept {
+    ::SSL_free(tls);
 }
 
-Handshake Handshake::connect(const std::string& self, std::string peer, const Key& key) {
-    Handshake handshake{self, std::move(peer)};
-    handshake.key_ = &key;
-    vrdma_fabric_hello& hello = handshake.hello_;
-    hello.magic = htobe32(VRDMA_FABRIC_MAGIC);
-    hello.version = htobe32(VRDMA_FABRIC_VERSION);
-    write_name(hello.from, self);
-    write_name(hello.to, handshake.peer_);
-    fill_random(hello.nonce);
+Handshake::Handshake(const Credentials& credentials, std::string self, std::string peer,
+                     Admits admits)
+    : tls_{make_tls(credentials)},
+      self_{std::move(self)},
+      peer_{std::move(peer)},
+      admits_{std::move(admits)} {}
+
+Handshake Handshake::connect(const Credentials& credentials, std::string self, std::string peer) {
+    Handshake handshake{credentials, std::move(self), std::move(peer), {}};
+    ::SSL_set_connect_state(handshake.tls_.get());
+    ::SSL_set_verify(handshake.tls_.get(), SSL_VERIFY_PEER, &verify);
     return handshake;
 }
 
-Handshake Handshake::accept(const std::string& self, FindKey find_key) {
-    Handshake handshake{self, {}};
-    handshake.find_key_ = std::move(find_key);
-    fill_random(handshake.nonce_);
+Handshake Handshake::accept(const Credentials& credentials, std::string self, Admits admits) {
+    Handshake handshake{credentials, std::move(self), {}, std::move(admits)};
+    ::SSL_set_accept_state(handshake.tls_.get());
     return handshake;
 }
 
-Bytes Handshake::hello() const {
-    return bytes_of(hello_);
+// Who connects knows whom it wants: its certificate has to be for that name.
+int Handshake::verify(int good, x509_store_ctx_st* chain) {
+    const auto* const tls = static_cast<SSL*>(
+        ::X509_STORE_CTX_get_ex_data(chain, ::SSL_get_ex_data_X509_STORE_CTX_idx()));
+    const auto* const self = static_cast<const Handshake*>(SSL_get_app_data(tls));
+    if (good == 1 && ::X509_STORE_CTX_get_error_depth(chain) == 0 &&
+        !has_name(::X509_STORE_CTX_get_current_cert(chain), self->peer_)) {
+        ::X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
+        return 0;
+    }
+    return good;
 }
 
-Bytes Handshake::receive(std::span<const std::byte> frame) {
+std::vector<std::byte> Handshake::receive(std::span<const std::byte> bytes) {
     if (state_ != State::open) {
         return {};
     }
-    if (!find_key_) {
-        return receive_answer(frame);
+    heard_ += bytes.size();
+    if (heard_ > most) {
+        refuse("says too much");
+        return {};
     }
-    return key_ == nullptr ? receive_hello(frame) : receive_proof(frame);
+    ::ERR_clear_error();
+    SSL_set_app_data(tls_.get(), this); // which may have moved
+    ::BIO_write(::SSL_get_rbio(tls_.get()), bytes.data(), static_cast<int>(bytes.size()));
+    if (proceed()) {
+        hear_hello();
+    }
+    return take_said();
 }
 
-Bytes Handshake::receive_hello(std::span<const std::byte> frame) {
-    if (frame.size() != sizeof(hello_)) {
-        return refuse("speaks another language");
+// Whether the handshake of TLS is over, and both have certificates.
+bool Handshake::proceed() {
+    if (::SSL_is_init_finished(tls_.get()) == 1) {
+        return true;
     }
-    hello_ = load<vrdma_fabric_hello>(frame, 0);
-    if (!is_ours(hello_)) {
-        return refuse("speaks another language");
+    if (const int result = ::SSL_do_handshake(tls_.get()); result != 1) {
+        refuse_for(result);
+        return false;
     }
-    peer_ = read_name(hello_.from);
-    if (read_name(hello_.to) != self_) {
-        return refuse("looks for somebody else");
+    if (!speaks_ours(tls_.get())) {
+        refuse("speaks another language");
+        return false;
     }
-    key_ = peer_.empty() ? nullptr : find_key_(peer_);
-    if (key_ == nullptr) {
-        return refuse("is not known as one that connects to us");
+    if (connects()) {
+        say_hello();
     }
-    vrdma_fabric_answer answer{};
-    answer.magic = htobe32(VRDMA_FABRIC_MAGIC);
-    answer.version = htobe32(VRDMA_FABRIC_VERSION);
-    std::ranges::copy(nonce_, std::begin(answer.nonce));
-    std::ranges::copy(key_->prove(transcript(VRDMA_FABRIC_ANSWERS)), std::begin(answer.proof));
-    return bytes_of(answer);
+    return true;
 }
 
-Bytes Handshake::receive_answer(std::span<const std::byte> frame) {
-    if (frame.size() != sizeof(vrdma_fabric_answer)) {
-        return refuse("speaks another language");
+void Handshake::hear_hello() {
+    vrdma_fabric_hello hello{};
+    std::array<std::uint8_t, sizeof(hello)> some{};
+    while (hello_.size() < sizeof(hello)) {
+        const int got =
+            ::SSL_read(tls_.get(), some.data(), static_cast<int>(sizeof(hello) - hello_.size()));
+        if (got <= 0) {
+            return refuse_for(got);
+        }
+        hello_.insert(hello_.end(), some.begin(), some.begin() + got);
     }
-    const auto answer = load<vrdma_fabric_answer>(frame, 0);
-    if (!is_ours(answer)) {
-        return refuse("speaks another language");
+    std::memcpy(&hello, hello_.data(), sizeof(hello));
+    if (const auto names = unpack(hello)) {
+        return judge(*names);
     }
-    std::ranges::copy(answer.nonce, nonce_.begin());
-    if (!key_->proves(transcript(VRDMA_FABRIC_ANSWERS), answer.proof)) {
-        return refuse("has another key");
+    refuse("has a name that is none");
+}
+
+void Handshake::judge(const Hello& hello) {
+    if (connects() && hello.from != peer_) {
+        return refuse(fmt::format("calls itself '{}'", hello.from));
     }
-    vrdma_fabric_proof proof{};
-    std::ranges::copy(key_->prove(transcript(VRDMA_FABRIC_CONNECTS)), std::begin(proof.proof));
+    peer_ = hello.from;
+    if (hello.to != self_) {
+        return refuse(fmt::format("looks for '{}'", hello.to));
+    }
+    if (!has_name(::SSL_get0_peer_certificate(tls_.get()), peer_)) {
+        return refuse("has a certificate of another name");
+    }
+    if (!connects()) {
+        if (!admits_(peer_)) {
+            return refuse("is not known as one that connects to us");
+        }
+        say_hello();
+    }
     state_ = State::done;
-    return bytes_of(proof);
 }
 
-Bytes Handshake::receive_proof(std::span<const std::byte> frame) {
-    if (frame.size() != sizeof(vrdma_fabric_proof)) {
-        return refuse("speaks another language");
-    }
-    const auto proof = load<vrdma_fabric_proof>(frame, 0);
-    if (!key_->proves(transcript(VRDMA_FABRIC_CONNECTS), proof.proof)) {
-        return refuse("has another key");
-    }
-    state_ = State::done;
-    return {};
+void Handshake::say_hello() {
+    const vrdma_fabric_hello hello = pack({self_, peer_});
+    ::SSL_write(tls_.get(), &hello, sizeof(hello)); // into memory
 }
 
-Bytes Handshake::refuse(std::string why) {
+std::vector<std::byte> Handshake::take_said() {
+    BIO* const out = ::SSL_get_wbio(tls_.get());
+    std::vector<std::byte> said(::BIO_ctrl_pending(out));
+    ::BIO_read(out, said.data(), static_cast<int>(said.size()));
+    return said;
+}
+
+// The other side is told that there is no more, if it understands that already.
+void Handshake::refuse(std::string why) {
     state_ = State::refused;
     why_ = std::move(why);
-    return {};
+    ::SSL_shutdown(tls_.get());
+    ::ERR_clear_error();
 }
 
-vrdma_fabric_transcript Handshake::transcript(vrdma_fabric_role prover) const {
-    vrdma_fabric_transcript transcript{};
-    transcript.role = htobe32(prover);
-    transcript.version = htobe32(VRDMA_FABRIC_VERSION);
-    transcript.hello = hello_;
-    std::ranges::copy(nonce_, std::begin(transcript.nonce));
-    return transcript;
+void Handshake::refuse_for(int result) {
+    const int error = ::SSL_get_error(tls_.get(), result);
+    const long verified = ::SSL_get_verify_result(tls_.get());
+    if (error == SSL_ERROR_WANT_READ) {
+        return;
+    }
+    if (error == SSL_ERROR_ZERO_RETURN) {
+        refuse("refuses us");
+    } else if (verified != X509_V_OK) {
+        refuse(fmt::format("has a certificate that is not good: {}",
+                           ::X509_verify_cert_error_string(verified)));
+    } else {
+        refuse(describe_last_error());
+    }
+}
+
+Result<Seals> Handshake::seals() const {
+    constexpr std::string_view label = VRDMA_FABRIC_EXPORTER;
+    vrdma_fabric_secrets secrets{};
+    const bool exported = ::SSL_export_keying_material(
+                              tls_.get(), reinterpret_cast<unsigned char*>(&secrets),
+                              sizeof(secrets), label.data(), label.size(), nullptr, 0, 0) == 1;
+    auto out = Sealer::create(connects() ? secrets.client : secrets.server);
+    auto in = Opener::create(connects() ? secrets.server : secrets.client);
+    ::OPENSSL_cleanse(&secrets, sizeof(secrets));
+    if (!exported || !out || !in) {
+        return fail(std::errc::io_error);
+    }
+    return Seals{std::move(*out), std::move(*in)};
 }
 
 } // namespace vrdma::wire::fabric

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace vrdma::wire::fabric {
 
@@ -89,22 +88,19 @@ void Links::accept_all() {
 }
 
 void Links::accept(Info request) {
-    const auto strangers = std::ranges::count_if(
-        attempts_, [](const Attempt& attempt) { return !attempt.peer.has_value(); });
     const std::string address = describe_address(request->dest_addr, request->dest_addrlen);
-    if (strangers >= static_cast<std::ptrdiff_t>(max_strangers)) {
-        log_.warn("{} is refused: too many connect at once", address);
-        listener_->refuse(std::move(request));
-        return;
-    }
-    auto connection = Connection::accept(listener_->fabric(), std::move(request));
+    const Source source = source_of(request->dest_addr, request->dest_addrlen);
+    make_room(source);
+    auto connection = Connection::accept(*listener_, std::move(request));
     Result<> begun;
     if (connection) {
         begun = begin({std::move(*connection),
-                       Handshake::accept(options_.host,
-                                         [this](const std::string& name) { return key_of(name); }),
+                       Handshake::accept(options_.credentials, options_.host,
+                                         [this](const std::string& name) { return admits(name); }),
                        address,
-                       Clock::now() + handshake_limit,
+                       source,
+                       Clock::now(),
+                       false,
                        std::nullopt,
                        {},
                        {}});
@@ -112,6 +108,20 @@ void Links::accept(Info request) {
     if (!connection || !begun) {
         log_.warn("{} cannot be accepted: {}", address,
                   describe(!connection ? connection.error() : begun.error()));
+    }
+}
+
+void Links::make_room(const Source& source) {
+    std::vector<Attempts::iterator> strangers; // in the order in which they came
+    std::vector<Source> sources;
+    for (auto attempt = attempts_.begin(); attempt != attempts_.end(); ++attempt) {
+        if (!attempt->peer) {
+            strangers.push_back(attempt);
+            sources.push_back(attempt->source);
+        }
+    }
+    if (const auto goes = goes_for(source, sources)) {
+        fail(strangers[*goes], "another one came");
     }
 }
 
@@ -124,9 +134,11 @@ void Links::connect(unsigned number) {
     Result<> begun;
     if (connection) {
         begun = begin({std::move(*connection),
-                       Handshake::connect(options_.host, peer.name, peer.key),
+                       Handshake::connect(options_.credentials, options_.host, peer.name),
                        peer.address.host + " port " + peer.address.service,
-                       Clock::now() + handshake_limit,
+                       {},
+                       Clock::now(),
+                       false,
                        number,
                        {},
                        {}});
@@ -163,19 +175,19 @@ void Links::hear_event(Attempts::iterator attempt) {
             return fail(attempt, "the connection broke");
         case Connection::Event::connected:
             if (attempt->peer) {
-                say(*attempt->connection, attempt->handshake.hello());
+                attempt->connection->say(attempt->handshake.begin());
             }
             return hear_messages(attempt);
     }
 }
 
 void Links::hear_messages(Attempts::iterator attempt) {
-    constexpr int most = 16; // the peer says two things at most
+    constexpr int most = 16; // before others have their turn
     Connection& connection = *attempt->connection;
     for (int i = 0; i < most; ++i) {
         const bool quiet = !connection.poll() && connection.quiet();
-        if (const auto frame = connection.receive(); !frame.empty()) {
-            if (!hear_frame(attempt, frame)) {
+        if (const auto message = connection.hear(); !message.empty()) {
+            if (!hear_message(attempt, message)) {
                 return;
             }
             continue;
@@ -189,11 +201,12 @@ void Links::hear_messages(Attempts::iterator attempt) {
     }
 }
 
-bool Links::hear_frame(Attempts::iterator attempt, std::span<const std::byte> frame) {
-    const auto answer = attempt->handshake.receive(frame);
-    attempt->connection->release();
-    if (!answer.empty()) {
-        say(*attempt->connection, answer);
+bool Links::hear_message(Attempts::iterator attempt, std::span<const std::byte> message) {
+    attempt->spoke = true;
+    const auto answer = attempt->handshake.receive(message);
+    if (!answer.empty() && !attempt->connection->say(answer)) {
+        fail(attempt, "it takes no answer");
+        return false;
     }
     switch (attempt->handshake.state()) {
         case Handshake::State::open:
@@ -206,14 +219,6 @@ bool Links::hear_frame(Attempts::iterator attempt, std::span<const std::byte> fr
             return false;
     }
     return false;
-}
-
-void Links::say(Connection& connection, std::span<const std::byte> message) {
-    if (const auto room = connection.prepare(); room.size() >= message.size()) {
-        std::memcpy(room.data(), message.data(), message.size());
-        connection.commit(message.size());
-        connection.flush();
-    }
 }
 
 // Who cannot be reached is tried again and again, and not worth a warning each time.
@@ -233,9 +238,14 @@ void Links::fail(Attempts::iterator attempt, const std::string& why) {
 }
 
 void Links::succeed(Attempts::iterator attempt) {
+    auto seals = attempt->handshake.seals();
+    if (!seals) {
+        return fail(attempt, describe(seals.error()));
+    }
     const std::optional<unsigned> number = find(attempt->handshake.peer());
     std::unique_ptr<Connection> connection = std::move(attempt->connection);
     const std::string address = attempt->address;
+    connection->seal(std::move(*seals));
     // The poller's fds are nobody else's to watch.
     attempts_.erase(attempt);
     Peer& peer = peers_[*number];
@@ -272,10 +282,14 @@ void Links::look(Clock::time_point now) {
     }
     for (auto next = attempts_.begin(); next != attempts_.end();) {
         const auto attempt = next++;
-        if (now >= attempt->limit) {
+        if (now - attempt->began >= limit_of(*attempt)) {
             fail(attempt, "it took too long");
         }
     }
+}
+
+Links::Clock::duration Links::limit_of(const Attempt& attempt) {
+    return attempt.peer || attempt.spoke ? handshake_limit : first_word_limit;
 }
 
 void Links::look_at(unsigned number, Clock::time_point now) {
@@ -309,10 +323,10 @@ std::optional<unsigned> Links::find(const std::string& name) const {
     return static_cast<unsigned>(found - peers_.begin());
 }
 
-// Of those that connect to us.
-const Key* Links::key_of(const std::string& name) const {
+// Of two the one connects whose name comes first.
+bool Links::admits(const std::string& name) const {
     const auto number = find(name);
-    return number && !peers_[*number].connects ? &peers_[*number].options->key : nullptr;
+    return number && !peers_[*number].connects;
 }
 
 } // namespace vrdma::wire::fabric

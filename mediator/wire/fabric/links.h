@@ -12,6 +12,7 @@
 
 #include "mediator/base/event_loop.h"
 #include "mediator/base/log.h"
+#include "mediator/wire/fabric/admission.h"
 #include "mediator/wire/fabric/handover.h"
 #include "mediator/wire/fabric/handshake.h"
 
@@ -20,7 +21,6 @@ namespace vrdma::wire::fabric {
 struct PeerOptions {
     std::string name;
     Address address;
-    Key key;
 };
 
 struct LinkOptions {
@@ -28,6 +28,7 @@ struct LinkOptions {
     std::string host; // what the others call us
     Address listen;
     std::string provider;
+    Credentials credentials;
 };
 
 class Links {
@@ -37,10 +38,10 @@ class Links {
     static constexpr std::chrono::milliseconds tick{100};
     static constexpr std::chrono::milliseconds first_pause{100}; // between attempts, doubled
     static constexpr std::chrono::milliseconds longest_pause{2000};
+    static constexpr std::chrono::seconds first_word_limit{2}; // of who connects to us
     static constexpr std::chrono::seconds handshake_limit{5};
     static constexpr std::chrono::seconds alive_every{1};
     static constexpr std::chrono::seconds silence_limit{5};
-    static constexpr std::size_t max_strangers = 32; // who have connected and not said who they are
 
     static Result<std::unique_ptr<Links>> create(LinkOptions options, EventLoop& loop,
                                                  std::shared_ptr<Handover> handover);
@@ -72,7 +73,9 @@ class Links {
         std::unique_ptr<Connection> connection;
         Handshake handshake;
         std::string address;
-        Clock::time_point limit;
+        Source source;
+        Clock::time_point began;
+        bool spoke = false;
         std::optional<unsigned> peer; // of those that we connect to
         EventLoop::Watch events;
         EventLoop::Watch messages;
@@ -90,8 +93,9 @@ class Links {
     void hear_event(Attempts::iterator attempt);
     void hear_messages(Attempts::iterator attempt);
     // Returns whether the attempt is still there.
-    bool hear_frame(Attempts::iterator attempt, std::span<const std::byte> frame);
-    static void say(Connection& connection, std::span<const std::byte> message);
+    bool hear_message(Attempts::iterator attempt, std::span<const std::byte> message);
+    void make_room(const Source& source);
+    static Clock::duration limit_of(const Attempt& attempt);
     void fail(Attempts::iterator attempt, const std::string& why);
     void succeed(Attempts::iterator attempt);
     void retry_later(unsigned peer);
@@ -99,7 +103,7 @@ class Links {
     void look(Clock::time_point now);
     void look_at(unsigned peer, Clock::time_point now);
     std::optional<unsigned> find(const std::string& name) const;
-    const Key* key_of(const std::string& name) const;
+    bool admits(const std::string& name) const;
 
     const LinkOptions options_;
     EventLoop& loop_;

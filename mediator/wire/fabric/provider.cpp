@@ -150,8 +150,8 @@ Info Listener::next() {
     return {};
 }
 
-void Listener::refuse(Info request) {
-    ::fi_reject(endpoint_.get(), request->handle, nullptr, 0);
+void Listener::refuse(fid_t handle) const noexcept {
+    ::fi_reject(endpoint_.get(), handle, nullptr, 0);
 }
 
 std::string describe_address(const void* address, std::size_t size) {

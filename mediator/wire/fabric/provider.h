@@ -65,9 +65,10 @@ class Listener {
                                                     const Address& address);
 
     int fd() const noexcept { return events_.fd(); }
-    // The next who wants to, which has to be accepted or refused; none if there is nobody.
+    // The next who wants to; none if there is nobody.
     Info next();
-    void refuse(Info request);
+    // Whom no endpoint was opened for, by the handle in its request.
+    void refuse(fid_t handle) const noexcept;
     const SharedFabric& fabric() const noexcept { return events_.fabric; }
 
   private:

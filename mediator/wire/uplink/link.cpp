@@ -41,15 +41,24 @@ Result<Link> read_link(const std::string& interface) {
         return fail_errno();
     }
     link.index = request.ifr_ifindex;
-    if (!ask(socket.get(), SIOCGIFMTU, interface, request)) {
-        return fail_errno();
+    const auto mtu = read_mtu(socket.get(), interface);
+    if (!mtu) {
+        return fail(mtu.error());
     }
-    link.mtu = static_cast<std::uint32_t>(request.ifr_mtu);
+    link.mtu = *mtu;
     if (!ask(socket.get(), SIOCGIFFLAGS, interface, request)) {
         return fail_errno();
     }
     link.up = (request.ifr_flags & IFF_UP) != 0 && (request.ifr_flags & IFF_RUNNING) != 0;
     return link;
+}
+
+Result<std::uint32_t> read_mtu(int socket, const std::string& interface) noexcept {
+    ifreq request;
+    if (!ask(socket, SIOCGIFMTU, interface, request)) {
+        return fail_errno();
+    }
+    return static_cast<std::uint32_t>(request.ifr_mtu);
 }
 
 } // namespace vrdma::wire

@@ -26,5 +26,7 @@ struct Link {
 
 // no_such_device: there is none of that name. not_supported: its frames are not Ethernet's.
 Result<Link> read_link(const std::string& interface);
+// By any socket, for a thread that can open none.
+Result<std::uint32_t> read_mtu(int socket, const std::string& interface) noexcept;
 
 } // namespace vrdma::wire

@@ -45,9 +45,9 @@ PacketUplink::PacketUplink(std::string interface, const Link& link, UniqueFd soc
       ring_{std::move(ring)},
       first_mtu_{link.mtu} {}
 
+// Pollers ask, which open nothing.
 std::size_t PacketUplink::frame_size() const noexcept {
-    const auto link = read_link(interface_);
-    return frame_size_of(link ? link->mtu : first_mtu_);
+    return frame_size_of(read_mtu(socket_.get(), interface_).value_or(first_mtu_));
 }
 
 std::span<std::byte> PacketUplink::prepare(const Mac& /*target*/) noexcept {

@@ -4,18 +4,10 @@
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 
-#include <optional>
-
 #include "mediator/wire/uplink/ip_address.h"
 
 namespace vrdma::wire {
 namespace {
-
-struct Answer {
-    int link_index = 0;
-    std::uint8_t type = RTN_UNSPEC;
-    std::optional<Gid> gateway;
-};
 
 std::span<const std::uint8_t> bytes_of(nlattr* attribute) {
     return {static_cast<const std::uint8_t*>(nla_data(attribute)),
@@ -33,18 +25,6 @@ std::optional<Gid> gateway_in(nlattr* const* attributes) {
     return std::nullopt;
 }
 
-Answer parse(nlmsghdr* message) {
-    std::array<nlattr*, RTA_MAX + 1> attributes{};
-    nlmsg_parse(message, sizeof(rtmsg), attributes.data(), RTA_MAX, nullptr);
-    Answer answer;
-    answer.type = static_cast<rtmsg*>(nlmsg_data(message))->rtm_type;
-    answer.gateway = gateway_in(attributes.data());
-    if (attributes[RTA_OIF] != nullptr) {
-        answer.link_index = static_cast<int>(nla_get_u32(attributes[RTA_OIF]));
-    }
-    return answer;
-}
-
 struct Question {
     int link_index;
     std::optional<Gid> source;
@@ -52,7 +32,7 @@ struct Question {
     unsigned flags;
 };
 
-Result<Answer> ask(Netlink& netlink, const Question& question) {
+Result<Route> ask(Netlink& netlink, const Question& question) {
     const auto put = [](NetlinkMessage& message, int attribute, const Gid& gid) {
         const auto address = address_of(gid);
         message.put(attribute, address.data(), address.size());
@@ -69,8 +49,9 @@ Result<Answer> ask(Netlink& netlink, const Question& question) {
     }
     message.put(RTA_OIF, question.link_index);
 
-    Answer answer;
-    const auto asked = netlink.ask(message, [&](nlmsghdr* received) { answer = parse(received); });
+    Route answer;
+    const auto asked = netlink.ask(
+        message, [&](nlmsghdr* received) { answer = parse_route(received).value_or(Route{}); });
     if (!asked) {
         return fail(asked.error());
     }
@@ -78,7 +59,7 @@ Result<Answer> ask(Netlink& netlink, const Question& question) {
 }
 
 // A source that is not the host's is no route's: there is an error, which differs by version.
-Result<Answer> ask_from_anywhere(Netlink& netlink, Question question) {
+Result<Route> ask_from_anywhere(Netlink& netlink, Question question) {
     auto answer = ask(netlink, question);
     if (!answer && question.source &&
         (answer.error() == std::errc::invalid_argument ||
@@ -91,24 +72,46 @@ Result<Answer> ask_from_anywhere(Netlink& netlink, Question question) {
 
 } // namespace
 
+std::optional<Route> parse_route(nlmsghdr* message) {
+    std::array<nlattr*, RTA_MAX + 1> attributes{};
+    std::array<nla_policy, RTA_MAX + 1> policy{};
+    policy[RTA_OIF].type = NLA_U32;
+    if (nlmsg_parse(message, sizeof(rtmsg), attributes.data(), RTA_MAX, policy.data()) < 0) {
+        return std::nullopt;
+    }
+    Route route;
+    route.type = static_cast<rtmsg*>(nlmsg_data(message))->rtm_type;
+    route.gateway = gateway_in(attributes.data());
+    if (attributes[RTA_OIF] != nullptr) {
+        route.link_index = static_cast<int>(nla_get_u32(attributes[RTA_OIF]));
+    }
+    return route;
+}
+
+int parse_bridge(nlmsghdr* message) {
+    std::array<nlattr*, IFLA_MAX + 1> link{};
+    std::array<nlattr*, IFLA_INFO_MAX + 1> info{};
+    std::array<nla_policy, IFLA_MAX + 1> link_policy{};
+    std::array<nla_policy, IFLA_INFO_MAX + 1> info_policy{};
+    link_policy[IFLA_MASTER].type = NLA_U32;
+    info_policy[IFLA_INFO_SLAVE_KIND].type = NLA_STRING;
+    if (nlmsg_parse(message, sizeof(ifinfomsg), link.data(), IFLA_MAX, link_policy.data()) < 0 ||
+        link[IFLA_MASTER] == nullptr || link[IFLA_LINKINFO] == nullptr ||
+        nla_parse_nested(info.data(), IFLA_INFO_MAX, link[IFLA_LINKINFO], info_policy.data()) < 0) {
+        return 0;
+    }
+    nlattr* const kind = info[IFLA_INFO_SLAVE_KIND];
+    return kind != nullptr && nla_strcmp(kind, "bridge") == 0
+               ? static_cast<int>(nla_get_u32(link[IFLA_MASTER]))
+               : 0;
+}
+
 int addressed_link(Netlink& netlink, int link_index) {
     ifinfomsg header{};
     header.ifi_index = link_index;
     NetlinkMessage message{RTM_GETLINK, 0, header};
     int bridge = 0;
-    (void)netlink.ask(message, [&](nlmsghdr* received) {
-        std::array<nlattr*, IFLA_MAX + 1> link{};
-        std::array<nlattr*, IFLA_INFO_MAX + 1> info{};
-        nlmsg_parse(received, sizeof(ifinfomsg), link.data(), IFLA_MAX, nullptr);
-        if (link[IFLA_MASTER] == nullptr || link[IFLA_LINKINFO] == nullptr) {
-            return;
-        }
-        nla_parse_nested(info.data(), IFLA_INFO_MAX, link[IFLA_LINKINFO], nullptr);
-        nlattr* kind = info[IFLA_INFO_SLAVE_KIND];
-        if (kind != nullptr && nla_strcmp(kind, "bridge") == 0) {
-            bridge = static_cast<int>(nla_get_u32(link[IFLA_MASTER]));
-        }
-    });
+    (void)netlink.ask(message, [&](nlmsghdr* received) { bridge = parse_bridge(received); });
     return bridge != 0 ? bridge : link_index;
 }
 

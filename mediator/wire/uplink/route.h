@@ -3,10 +3,24 @@
 // Where the host's routing tables send a packet that has to leave by one interface.
 #pragma once
 
+#include <linux/rtnetlink.h>
+
+#include <optional>
+
 #include "mediator/wire/packet.h"
 #include "mediator/wire/uplink/netlink.h"
 
 namespace vrdma::wire {
+
+struct Route {
+    int link_index = 0;
+    std::uint8_t type = RTN_UNSPEC;
+    std::optional<Gid> gateway;
+};
+
+// Of the kernel's answers; nothing if it is no route, 0 if the link is no bridge's port.
+std::optional<Route> parse_route(nlmsghdr* message);
+int parse_bridge(nlmsghdr* message);
 
 // The interface that has the addresses of a link: the bridge, for one that is a bridge's port.
 int addressed_link(Netlink& netlink, int link_index);

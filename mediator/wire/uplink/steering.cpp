@@ -2,17 +2,14 @@
 #include "mediator/wire/uplink/steering.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/pkt_cls.h>
 #include <linux/pkt_sched.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
-#include <cstddef>
 
 #include "mediator/base/errno.h"
 #include "mediator/wire/uplink/link.h"
@@ -27,21 +24,6 @@ constexpr std::uint32_t filter_handle = 0x7672646d;
 
 constexpr std::uint32_t ingress = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS);
 constexpr std::uint32_t egress = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS);
-
-// An abstract name is one network's, and free when its owner is dead.
-UniqueFd lock_slot(int link_index, unsigned slot) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    const auto name = fmt::format("vrdma-steering-{}-{}", link_index, slot);
-    name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
-    const auto size = offsetof(sockaddr_un, sun_path) + 1 + name.size();
-    UniqueFd lock{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
-    if (::bind(lock.get(), reinterpret_cast<const sockaddr*>(&address),
-               static_cast<socklen_t>(size)) != 0) {
-        return {};
-    }
-    return lock;
-}
 
 tcmsg qdisc_of(int link_index) {
     tcmsg qdisc{};
@@ -119,7 +101,11 @@ Result<> Steering::install() {
     if (auto made = make_qdisc(); !made) {
         return made;
     }
-    take_slot();
+    const auto locks = SlotLocks::open(link_index_);
+    if (!locks) {
+        return fail(locks.error());
+    }
+    take_slot(*locks);
     if (!slot_lock_) {
         return fail(std::errc::device_or_resource_busy);
     }
@@ -139,9 +125,9 @@ Result<> Steering::make_qdisc() {
 
 // The first that nobody has. A filter in a slot without an owner is of a daemon that died. Where
 // there are others, or were, the qdisc is theirs: who goes last takes it away.
-void Steering::take_slot() {
+void Steering::take_slot(const SlotLocks& locks) {
     for (unsigned slot = 0; slot < slots; ++slot) {
-        UniqueFd lock = lock_slot(link_index_, slot);
+        UniqueFd lock = locks.take(slot);
         if (!lock || remove_filter(slot)) {
             made_qdisc_ = true;
         }

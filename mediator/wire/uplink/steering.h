@@ -16,6 +16,7 @@
 
 #include "mediator/base/unique_fd.h"
 #include "mediator/wire/uplink/netlink.h"
+#include "mediator/wire/uplink/slot_locks.h"
 #include "mediator/wire/uplink/steering_program.h"
 
 namespace vrdma::wire {
@@ -45,7 +46,7 @@ class Steering {
     static Result<std::unique_ptr<Steering>> try_create(const std::string& interface);
     Result<> install();
     Result<> make_qdisc();
-    void take_slot();
+    void take_slot(const SlotLocks& locks);
     Result<> make_filter();
     bool remove_filter(unsigned slot);
     void remove_qdisc_if_unused();

@@ -57,6 +57,12 @@ TEST(Identity, AnUplinkThatIsSetCounts) {
     EXPECT_EQ(identity_of(info, bound).uplink, "") << "none, as the administrator says";
 }
 
+TEST(Identity, ItsVlansAreTheTypes) {
+    DeviceType bound{"bound", 1, 1, {}, "wan"};
+    bound.vlans.set(7);
+    EXPECT_EQ(identity_of(info_with(""), bound).vlans, bound.vlans);
+}
+
 TEST(Identity, Addresses) {
     EXPECT_TRUE(identity_of(info_with(""), small).prefixes_valid);
     EXPECT_TRUE(identity_of(info_with(""), small).prefixes.empty());

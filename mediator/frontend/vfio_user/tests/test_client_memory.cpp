@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "mediator/base/mapping.h"
 #include "mediator/frontend/vfio_user/client_memory.h"
@@ -26,6 +27,12 @@ class ClientMemoryTest : public ::testing::Test {
     Mapping client_ = *Mapping::map(file_.get(), 0, length, both);
     std::unique_ptr<ClientMemory> memory_ = *ClientMemory::create(window);
 };
+
+// Make a window; expect it to begin where the largest page can, so that one of a client's huge
+// pages never lies on its edge.
+TEST_F(ClientMemoryTest, IsAlignedToTheLargestPage) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory_->at(Iova{0}, 1)) % (1 << 30), 0u);
+}
 
 // Map a file at an IOVA; expect each side to see what the other writes.
 TEST_F(ClientMemoryTest, SharesWhatIsMapped) {
@@ -163,6 +170,43 @@ TEST_F(ClientMemoryTest, ReleaseSpansMaps) {
     EXPECT_EQ(device(start + 2 * page), 'b');
     EXPECT_EQ(device(start + page), 0);
     EXPECT_EQ(memory_->scratch_faults(), 2u);
+}
+
+// How often this process has met a page that was not in its page tables.
+long page_faults() {
+    struct rusage usage {};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
+
+// Miss a page in one place and release memory in another; expect that memory to stay in the page
+// tables, as a device releases a great deal.
+TEST_F(ClientMemoryTest, ReleaseCostsNothingWithoutScratchPages) {
+    ASSERT_TRUE(memory_->map(start, length, file(), 0, both));
+    device(start + length) = 'x';
+    ASSERT_EQ(memory_->scratch_faults(), 1u);
+    const auto touch_all = [&] {
+        for (std::uint64_t at = 0; at < length; at += page) {
+            device(start + at) = 'd';
+        }
+    };
+    touch_all();
+    memory_->release(start, length);
+    const long before = page_faults();
+    touch_all();
+    EXPECT_EQ(page_faults(), before);
+}
+
+// Miss a page and unmap what is there or map something; expect the scratch page to be forgotten,
+// so that releasing the place shows what has been mapped since.
+TEST_F(ClientMemoryTest, MapsTakeTheScratchPagesPlace) {
+    device(start) = 'x';
+    ASSERT_TRUE(memory_->map(start, length, file(), 0, both));
+    client(0) = 'c';
+    EXPECT_EQ(device(start), 'c');
+    memory_->release(start, length);
+    EXPECT_EQ(device(start), 'c');
+    EXPECT_EQ(memory_->scratch_faults(), 1u);
 }
 
 // Map again and again; expect an end to it, so that one client cannot have all of the mediator's

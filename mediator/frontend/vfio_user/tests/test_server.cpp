@@ -90,7 +90,7 @@ class ServerTest : public ::testing::Test {
     void serve(std::atomic<bool>& ready) {
         Bench bench;
         const auto stop = bench.loop.watch(stop_.fd(), [&](std::uint32_t) { bench.loop.stop(); });
-        const auto server = Server::listen({path_, ::getuid(), ::getgid(), 0640}, "test",
+        const auto server = Server::listen(ListeningSocket::open({path_}).value(), "test",
                                            bench.make_functions("test", clients_), bench.loop);
         EXPECT_TRUE(server);
         ready.store(true);
@@ -274,39 +274,6 @@ TEST_F(ServerTest, WaitsForASlowReader) {
         ASSERT_TRUE(reply);
         EXPECT_EQ(reply->header.id, id);
     }
-}
-
-// Look at the socket; expect the mode that was asked for.
-TEST_F(ServerTest, TheSocketHasItsMode) {
-    struct stat status {};
-    ASSERT_EQ(::stat(path_.c_str(), &status), 0);
-    EXPECT_EQ(status.st_mode & 0777, 0640u);
-}
-
-// Listen where a dead mediator's socket lies, where a file lies and where somebody listens; expect
-// only the first to work.
-TEST(ServerSocketTest, ReplacesWhatNobodyListensOn) {
-    Bench bench;
-    const std::string path = ::testing::TempDir() + "vrdma-stale-" + std::to_string(::getpid());
-    const auto listen = [&](const char* name) {
-        return Server::listen({path, ::getuid(), ::getgid(), 0600}, name,
-                              bench.make_functions(name), bench.loop);
-    };
-    {
-        const UniqueFd dead{::socket(AF_UNIX, SOCK_STREAM, 0)};
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-        ASSERT_EQ(::bind(dead.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-    }
-    {
-        const auto first = listen("a");
-        EXPECT_TRUE(first);
-        EXPECT_EQ(listen("ab").error(), std::errc::address_in_use);
-    }
-    const UniqueFd file{::creat(path.c_str(), 0600)};
-    EXPECT_EQ(listen("a").error(), std::errc::address_in_use);
-    ::unlink(path.c_str());
 }
 
 } // namespace

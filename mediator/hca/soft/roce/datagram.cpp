@@ -35,16 +35,26 @@ Message message_of(const wire::Packet& packet) noexcept {
     return message;
 }
 
-void receive_by_group(Port& port, const Route& route, const Request& request) noexcept {
+// Those that it has not gone to yet.
+bool receive_by_group(Port& port, const Route& route, const Request& request,
+                      std::uint64_t& served_join) noexcept {
     const Fabric& fabric = port.engine().fabric();
-    std::uint64_t join = 0;
-    while (const auto* const member = fabric.next_member(route.target.gid, join)) {
-        join = member->join;
-        if (member->slice->port() == &port) {
-            member->slice->count(VRDMA_COUNTER_RX_PACKETS);
-            static_cast<void>(receive_multicast(*member->slice, route, request));
+    while (const auto* const member = fabric.next_member(route.target.gid, served_join)) {
+        served_join = member->join;
+        SliceCore& slice = *member->slice;
+        if (slice.port() == &port) {
+            const std::size_t copies = slice.group(route.target.gid).size();
+            slice.count(VRDMA_COUNTER_RX_PACKETS);
+            slice.account().bill_packet(0);
+            slice.account().bill(request.payload.bytes() * copies, copies);
+            port.spend(request.payload.bytes() * copies, copies);
+            static_cast<void>(receive_multicast(slice, route, request));
+        }
+        if (!port.in_turn()) {
+            return false;
         }
     }
+    return true;
 }
 
 } // namespace
@@ -75,26 +85,35 @@ Ack send_datagram(Port& port, QueuePair& qp, const Request& request, const Route
     }
     port.send(*draft, path, headers);
     qp.count(VRDMA_COUNTER_TX_PACKETS);
+    const std::size_t copies = port.copies(path.target_mac);
+    qp.slice.account().charge(request.payload.bytes() * (copies - 1), // the first is the turn's
+                              Account::packet_operations * copies);
     return {AckStatus::ok};
 }
 
-void receive_datagram(Port& port, const wire::Packet& packet) noexcept {
+bool receive_datagram(Port& port, const wire::Packet& packet, std::uint64_t& served_join) noexcept {
     const Route route = route_of(packet, QpType::ud);
     const Message message = message_of(packet);
     const SpanList payload = SpanList::reading(packet.payload);
     const Request request{message, nullptr, payload, 0};
     if (is_multicast(route.target.gid)) {
-        return receive_by_group(port, route, request);
+        if (port.is_addressed_to_group(packet)) {
+            return receive_by_group(port, route, request, served_join);
+        }
+        port.drop(packet, VRDMA_COUNTER_UNKNOWN_QPS);
+        return true;
     }
     const Fabric& fabric = port.engine().fabric();
     SliceCore* const to = route.to == gsi_qpn ? find_gsi(fabric, route.target, request)
                                               : fabric.find(route.target, route.to, nullptr);
-    if (to != nullptr && to->port() == &port) {
+    if (to != nullptr && to->port() == &port && port.is_addressed(*to, packet)) {
         to->count(VRDMA_COUNTER_RX_PACKETS);
+        to->account().bill_packet(packet.payload.size());
         static_cast<void>(soft::receive_datagram(*to, route, request));
     } else {
         port.drop(packet, VRDMA_COUNTER_UNKNOWN_QPS);
     }
+    return true;
 }
 
 } // namespace vrdma::hca::soft::roce

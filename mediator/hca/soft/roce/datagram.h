@@ -11,6 +11,8 @@ namespace vrdma::hca::soft::roce {
 // ok: it has left.
 Ack send_datagram(Port& port, QueuePair& qp, const Request& request, const Route& route) noexcept;
 
-void receive_datagram(Port& port, const wire::Packet& packet) noexcept;
+// False if it is to a group, and there are slices that it has not gone to when the port's turn is
+// over. `served_join`: that of the slice which had it last; 0 at first.
+bool receive_datagram(Port& port, const wire::Packet& packet, std::uint64_t& served_join) noexcept;
 
 } // namespace vrdma::hca::soft::roce

@@ -9,6 +9,7 @@
 #include "mediator/hca/soft/roce/path.h"
 #include "mediator/hca/soft/roce/requester.h"
 #include "mediator/hca/soft/roce/responder.h"
+#include "mediator/wire/derived_mac.h"
 #include "vrdma/roce.h"
 
 namespace vrdma::hca::soft::roce {
@@ -84,6 +85,7 @@ void Port::set_link(bool up) noexcept {
 void Port::renew(std::unique_ptr<wire::Uplink>& uplink) {
     uplink_.swap(uplink);
     unflushed_ = false;
+    served_join_ = 0;
     neighbours_.clear();
     neighbours_changed();
 }
@@ -104,6 +106,7 @@ std::optional<Draft> Port::draft(const wire::Path& path, std::uint8_t opcode,
 
 void Port::send(const Draft& draft, const wire::Path& path, const wire::Headers& headers) noexcept {
     const std::size_t bytes = wire::finish(draft.frame, path, headers, draft.payload.size());
+    spend(bytes, Account::packet_operations);
     if (path.target_mac == Turnaround::address) {
         return turnaround_.commit(bytes);
     }
@@ -124,8 +127,12 @@ void Port::await_target(Connection& c) noexcept {
 }
 
 void Port::answer_soon(Connection& c) noexcept {
+    RunQueue& queue = c.qp.slice.run_queue();
     if (!c.answers.linked) {
-        answers_.push_back(c);
+        queue.answers.push_back(c);
+    }
+    if (!queue.answering.linked) {
+        answering_.push_back(queue);
     }
 }
 
@@ -142,7 +149,7 @@ void Port::await_due(Connection& c, Clock::time_point due) noexcept {
 void Port::forget(Connection& c) noexcept {
     timers_.cancel(c);
     paced_.cancel(c.pacing);
-    answers_.remove(c);
+    c.qp.slice.run_queue().answers.remove(c);
     awaits_room_.remove(c);
     awaits_target_.remove(c);
 }
@@ -226,43 +233,63 @@ bool Port::serve() noexcept {
     return received || turned || answered;
 }
 
+// Packets cannot be told apart before they were looked at, so all together have the turns of two.
+bool Port::in_turn() const noexcept {
+    return cost_ < 2 * engine_.scheduler().turn();
+}
+
 bool Port::receive_some() noexcept {
-    constexpr unsigned most = 64; // before QPs have their turn
-    unsigned count = 0;
-    for (; count < most; ++count) {
+    bool received = false;
+    for (cost_ = 0; in_turn();) {
         const std::span frame = uplink_->receive();
         if (frame.empty()) {
             break;
         }
-        take(frame, Origin::network);
-        uplink_->release();
+        received = true;
+        if (take(frame, Origin::network)) {
+            served_join_ = 0; // also of one that is dropped by now
+            uplink_->release();
+        }
     }
-    return count != 0;
+    return received;
 }
 
 bool Port::turn_around() noexcept {
     const std::size_t frames = turnaround_.size(); // more may come of them
-    for (std::size_t i = 0; i < frames; ++i) {
+    cost_ = 0;
+    for (std::size_t i = 0; i < frames && in_turn(); ++i) {
         take(turnaround_.front(), Origin::here);
         turnaround_.release();
     }
     return frames != 0;
 }
 
+// One connection of each slice in turn.
 bool Port::answer_some() noexcept {
-    const std::size_t turns = answers_.size();
-    for (std::size_t i = 0; i < turns; ++i) {
-        Connection* const c = answers_.pop_front();
-        if (c == nullptr || !answer(*c)) {
-            continue;
-        }
-        if (has_room(*c)) {
-            answer_soon(*c);
-        } else {
-            await_room(*c);
+    bool answered = false;
+    cost_ = 0;
+    constexpr unsigned most = 64; // of those that turn out to have nothing to say
+    for (unsigned i = 0; i < most && !answering_.empty() && in_turn(); ++i) {
+        RunQueue* const queue = answering_.pop_front();
+        answer_next(*queue);
+        answered = true;
+        if (!queue->answers.empty() && !queue->answering.linked) {
+            answering_.push_back(*queue);
         }
     }
-    return turns != 0;
+    return answered;
+}
+
+void Port::answer_next(RunQueue& queue) noexcept {
+    Connection* const c = queue.answers.pop_front();
+    if (c == nullptr || !answer(*c)) {
+        return;
+    }
+    if (has_room(*c)) {
+        answer_soon(*c);
+    } else {
+        await_room(*c);
+    }
 }
 
 bool Port::has_room(const Connection& c) const noexcept {
@@ -284,7 +311,7 @@ void Port::offer_room() noexcept {
 }
 
 bool Port::pending() const noexcept {
-    if (!uplink_->receive().empty() || !turnaround_.empty() || !answers_.empty()) {
+    if (!uplink_->receive().empty() || !turnaround_.empty() || !answering_.empty()) {
         return true;
     }
     const Connection* c = awaits_room_.front();
@@ -326,28 +353,46 @@ Clock::time_point Port::deadline() const noexcept {
     return std::min(next(timers_), next(paced_));
 }
 
-void Port::take(std::span<const std::byte> frame, Origin origin) noexcept {
+// It says that it comes from a device here; or from all, who would then be answered.
+bool Port::is_forged(const wire::Path& path) const noexcept {
+    return engine_.fabric().knows(source_of(path)) || wire::is_group(path.source_mac);
+}
+
+bool Port::take(std::span<const std::byte> frame, Origin origin) noexcept {
     wire::Packet packet;
+    spend(frame.size(), Account::packet_operations);
     const wire::Drop spoiled = wire::parse(frame, packet);
     if (spoiled == wire::Drop::other) {
-        return;
+        return true;
     }
     if (spoiled != wire::Drop::none) {
-        return drop(packet, counter_of_drop(spoiled));
+        drop(packet, counter_of_drop(spoiled));
+    } else if (packet.headers.pkey != default_pkey) {
+        drop(packet, VRDMA_COUNTER_BAD_PKEYS);
+    } else if (origin == Origin::network && is_forged(packet.path)) {
+        drop(packet, VRDMA_COUNTER_WRONG_SOURCES);
+    } else if ((packet.headers.opcode & VRDMA_ROCE_TRANSPORT) == VRDMA_ROCE_UD) {
+        return receive_datagram(*this, packet, served_join_);
+    } else {
+        dispatch(packet, origin);
     }
-    if (packet.headers.pkey != default_pkey) {
-        return drop(packet, VRDMA_COUNTER_BAD_PKEYS);
-    }
-    if (origin == Origin::network && engine_.fabric().knows(source_of(packet.path))) {
-        return drop(packet, VRDMA_COUNTER_WRONG_SOURCES);
-    }
-    dispatch(packet, origin);
+    return true;
 }
 
 SliceCore* Port::find_slice(const wire::Packet& packet) const noexcept {
     SliceCore* const slice =
         engine_.fabric().find(target_of(packet.path), Qpn{packet.headers.target_qpn}, nullptr);
     return slice != nullptr && slice->port() == this ? slice : nullptr;
+}
+
+// Who has the interface's is found by what the host's stack tells peers.
+bool Port::is_addressed(const SliceCore& slice, const wire::Packet& packet) const noexcept {
+    const wire::Mac& mac = packet.path.target_mac;
+    return !macs_ || mac == slice.mac() || (mac == macs_->now && slice.mac() == macs_->first);
+}
+
+bool Port::is_addressed_to_group(const wire::Packet& packet) const noexcept {
+    return !macs_ || packet.path.target_mac == wire::derived_mac(packet.path.target);
 }
 
 void Port::drop(const wire::Packet& packet, vrdma_counter why) noexcept {
@@ -363,12 +408,9 @@ void Port::drop(const wire::Packet& packet, vrdma_counter why) noexcept {
 
 void Port::dispatch(const wire::Packet& packet, Origin origin) noexcept {
     const wire::Headers& headers = packet.headers;
-    if ((headers.opcode & VRDMA_ROCE_TRANSPORT) == VRDMA_ROCE_UD) {
-        return receive_datagram(*this, packet);
-    }
     const SliceCore* const slice = find_slice(packet);
     QueuePair* const qp = slice != nullptr ? slice->qp(Qpn{headers.target_qpn}) : nullptr;
-    if (qp == nullptr) {
+    if (qp == nullptr || (origin == Origin::network && !is_addressed(*slice, packet))) {
         return drop(packet, VRDMA_COUNTER_UNKNOWN_QPS);
     }
     if (!is_for(*qp, packet)) {
@@ -384,20 +426,36 @@ void Port::receive_connected(QueuePair& qp, const wire::Packet& packet, Origin o
         return qp.count(VRDMA_COUNTER_WRONG_SOURCES);
     }
     Connection& c = *qp.connection;
-    if (origin == Origin::here) {
-        c.path.target_mac = Turnaround::address;
-    } else if (!find_target(c.path)) {
-        c.path.target_mac = packet.path.source_mac; // whoever brought it knows the way back
-    }
     qp.count(VRDMA_COUNTER_RX_PACKETS);
+    qp.slice.account().bill_packet(packet.payload.size());
     if (headers.opcode == VRDMA_ROCE_CNP) { // its PSN says nothing
         qp.count(VRDMA_COUNTER_HEEDED_NOTICES);
         return c.reaction.heed(engine_.now());
     }
+    if (origin == Origin::here) {
+        c.path.target_mac = Turnaround::address;
+    } else if (!find_target(c.path)) {
+        const bool awaited = !is_response(headers.opcode) && headers.psn == c.in.expected;
+        return receive_by_its_way(c, packet, awaited);
+    }
+    receive_from_peer(c, packet);
+}
+
+// Nobody knows the way to the peer, but who has brought the packet does. Whether that is the peer
+// only the PSN tells: who could not know it gets the answer, and nothing that comes later.
+void Port::receive_by_its_way(Connection& c, const wire::Packet& packet, bool awaited) noexcept {
+    c.path.target_mac = packet.path.source_mac;
+    receive_from_peer(c, packet);
+    if (!awaited) {
+        c.path.target_mac = {};
+    }
+}
+
+void Port::receive_from_peer(Connection& c, const wire::Packet& packet) noexcept {
     if (is_marked(packet.path)) {
         notice(c);
     }
-    if (is_response(headers.opcode)) {
+    if (is_response(packet.headers.opcode)) {
         receive_response(c, packet);
     } else {
         receive_request(c, packet);

@@ -13,6 +13,7 @@
 #include "mediator/hca/soft/list.h"
 #include "mediator/hca/soft/roce/connection.h"
 #include "mediator/hca/soft/roce/turnaround.h"
+#include "mediator/hca/soft/run_queue.h"
 #include "mediator/hca/soft/timers.h"
 #include "mediator/wire/packet.h"
 #include "mediator/wire/uplink.h"
@@ -54,11 +55,21 @@ class Port {
     bool up() const noexcept { return up_; }
     // The uplink has changed: its carrier, or its MTU.
     void set_link(bool up) noexcept;
+    // The interface's Ethernet address, and the one that it had at first, which devices may have.
+    // From then on a frame counts only for whose Ethernet address it has.
+    void set_macs(const wire::Mac& first, const wire::Mac& now) noexcept { macs_ = {first, now}; }
+    bool is_addressed(const SliceCore& slice, const wire::Packet& packet) const noexcept;
+    bool is_addressed_to_group(const wire::Packet& packet) const noexcept;
 
     // Room for a packet with so much payload; nothing while the network takes no more.
     std::optional<Draft> draft(const wire::Path& path, std::uint8_t opcode,
                                std::size_t payload_bytes) noexcept;
     void send(const Draft& draft, const wire::Path& path, const wire::Headers& headers) noexcept;
+
+    // How often a frame to that address leaves; 1 at least.
+    std::size_t copies(const wire::Mac& target) const noexcept {
+        return std::max<std::size_t>(1, uplink_->copies(target));
+    }
 
     // The connection gets a turn when there is room again.
     void await_room(Connection& connection) noexcept;
@@ -72,6 +83,7 @@ class Port {
     void set_timer(Connection& connection) noexcept;
     // It has nothing under way any more.
     void forget(Connection& connection) noexcept;
+    void forget(RunQueue& queue) noexcept { answering_.remove(queue); }
     void reserve(std::size_t connections) {
         timers_.reserve(connections);
         paced_.reserve(connections);
@@ -86,6 +98,12 @@ class Port {
     // What is to be found out, each once; signalled when there is something.
     std::vector<Unknown> take_unknown();
     int unknown_fd() const noexcept { return unknown_signal_.fd(); }
+
+    // What packets cost, and their copies: what it does at a time ends as a slice's turn does.
+    void spend(std::uint64_t bytes, std::uint64_t operations) noexcept {
+        cost_ += bytes + operations * Account::operation_cost;
+    }
+    bool in_turn() const noexcept;
 
     // Takes some packets from the network, and answers. Returns whether there were any.
     bool serve() noexcept;
@@ -109,14 +127,20 @@ class Port {
     enum class Origin : std::uint8_t { network, here };
 
     bool receive_some() noexcept;
+    void answer_next(RunQueue& queue) noexcept;
     bool turn_around() noexcept;
     bool answer_some() noexcept;
     std::span<std::byte> room_for(const wire::Mac& target) const noexcept;
     bool has_room(const Connection& connection) const noexcept;
     void offer_room() noexcept;
-    void take(std::span<const std::byte> frame, Origin origin) noexcept;
+    // False if there is more to do for it, which is one to a group.
+    bool take(std::span<const std::byte> frame, Origin origin) noexcept;
     void dispatch(const wire::Packet& packet, Origin origin) noexcept;
     void receive_connected(QueuePair& qp, const wire::Packet& packet, Origin origin) noexcept;
+    void receive_by_its_way(Connection& connection, const wire::Packet& packet,
+                            bool awaited) noexcept;
+    void receive_from_peer(Connection& connection, const wire::Packet& packet) noexcept;
+    bool is_forged(const wire::Path& path) const noexcept;
     SliceCore* find_slice(const wire::Packet& packet) const noexcept;
     bool has_target(const wire::Path& path) const noexcept;
     void ask_for(const wire::Path& path) noexcept;
@@ -128,8 +152,15 @@ class Port {
     // The control thread, which alone has them changed, reads them too.
     std::uint32_t max_mtu_;
     bool up_ = true;
+    struct Macs {
+        wire::Mac first;
+        wire::Mac now;
+    };
+    std::optional<Macs> macs_;
     bool unflushed_ = false;
-    List<Connection, &Connection::answers> answers_;
+    List<RunQueue, &RunQueue::answering> answering_;
+    std::uint64_t cost_ = 0;
+    std::uint64_t served_join_ = 0; // of the frame that arrived, to a group: who had it last
     List<Connection, &Connection::awaits_room> awaits_room_;
     List<Connection, &Connection::awaits_target> awaits_target_;
     Timers<Connection> timers_;

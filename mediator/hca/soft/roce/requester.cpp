@@ -326,6 +326,7 @@ Turn send_packet(Connection& c, const SendWqe& wqe) noexcept {
     begin(c, wqe);
     c.port.send(*draft, c.path, headers);
     qp.count(VRDMA_COUNTER_TX_PACKETS);
+    qp.slice.account().charge_packet(draft->payload.size());
     if (headers.ack_request && headers.psn == c.out.fresh) {
         c.out.round_trip.sent(headers.psn, c.port.engine().now());
     }
@@ -629,7 +630,8 @@ void go_back(Connection& c) noexcept {
 
 Turn send_packets(QueuePair& qp) noexcept {
     Connection& c = *qp.connection;
-    for (unsigned packets = 0; packets < turn_packets; ++packets) {
+    Account& account = qp.slice.account();
+    for (unsigned packets = 0; packets < turn_packets && account.in_credit(); ++packets) {
         const bool ready = qp.may_send() && !waits(qp) && !c.awaits_room.linked;
         const std::uint32_t ctrl = ready ? qp.sq.peek() : 0;
         if (ctrl == 0) {

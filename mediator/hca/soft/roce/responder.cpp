@@ -13,7 +13,7 @@ namespace vrdma::hca::soft::roce {
 namespace {
 
 // What one QP may answer before the others have their turn.
-constexpr unsigned turn_answers = 32;
+constexpr unsigned turn_answers = 8;
 // Of the RNR NAK for a page that this side's driver is asked for: 0.64 ms, IBA table 46.
 constexpr std::uint8_t pages_timer = 13;
 
@@ -37,6 +37,7 @@ wire::Headers answer_headers(const Connection& c, std::uint8_t operation, Psn ps
 void send(Connection& c, const Draft& draft, const wire::Headers& headers) noexcept {
     c.port.send(draft, c.path, headers);
     c.qp.count(VRDMA_COUNTER_TX_PACKETS);
+    c.qp.slice.account().bill_packet(draft.payload.size());
 }
 
 // Returns false if there is no room: then the peer will ask again.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Completion queues and events: arming, overrun, event queues without room, indices out of range.
+#include <set>
+
 #include "mediator/hca/soft/tests/two_guests.h"
 
 namespace vrdma::test {
@@ -327,6 +329,50 @@ TEST_F(Completions, ModerationThatEnds) {
     a_.migrate(host_of(a_));
     settle();
     EXPECT_EQ(a_.eq().poll(), completion_event());
+}
+
+// Let events of both devices wait, then change the moderation of one's CQ, and freeze it; expect
+// the other's event to go on waiting.
+TEST_F(Completions, ModerationEndsForNobodyElse) {
+    ASSERT_TRUE(a_.slice().moderate_cq(a_cq_.id(), {.count = 1000, .period_us = 0}));
+    ASSERT_TRUE(b_.slice().moderate_cq(b_cq_.id(), {.count = 1000, .period_us = 0}));
+    a_cq_.arm(false);
+    b_cq_.arm(false);
+    write_nothing();
+    b_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+    settle();
+    ASSERT_TRUE(b_.slice().moderate_cq(b_cq_.id(), {.count = 2000, .period_us = 0}));
+    b_.slice().freeze();
+    b_.slice().thaw();
+    settle();
+    EXPECT_TRUE(b_.eq().poll());
+    EXPECT_FALSE(a_.eq().poll());
+}
+
+// Let the events of 300 CQs wait for the same time; expect each once.
+TEST_F(Completions, ManyThatAreModeratedByTime) {
+    constexpr unsigned count = 300;
+    std::vector<GuestCq> cqs;
+    std::vector<std::pair<GuestQp, GuestQp>> qps;
+    for (unsigned i = 0; i < count; ++i) {
+        cqs.push_back(a_.create_cq(16));
+        ASSERT_TRUE(a_.slice().moderate_cq(cqs.back().id(), {.count = 0, .period_us = 1000}));
+        qps.emplace_back(a_.create_qp(cqs.back(), cqs.back()), b_.create_qp(b_cq_, b_cq_));
+        connect_pair(qps.back().first, qps.back().second);
+        cqs.back().arm(false);
+    }
+    for (auto& [from, to] : qps) {
+        from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+    }
+    std::set<std::uint32_t> told;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+    while (told.size() < count && std::chrono::steady_clock::now() < limit) {
+        poll();
+        if (const auto event = a_.eq().poll()) {
+            EXPECT_TRUE(told.insert(event->id).second);
+        }
+    }
+    EXPECT_EQ(told.size(), count);
 }
 
 class FullEventQueue : public Completions {

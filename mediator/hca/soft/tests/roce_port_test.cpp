@@ -25,6 +25,15 @@ class RocePort : public NetworkPeer {
         expect_received(0);
     }
 
+    static constexpr wire::Mac device_mac{}; // the guest's
+    static constexpr wire::Mac other_mac{2, 0, 0, 0, 0, 0x66};
+    static constexpr wire::Mac broadcast{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    static constexpr wire::Mac group_mac{0x33, 0x33, 0, 0, 0, 7};
+    // Of an interface that the guest does not have to itself.
+    void check_macs(const wire::Mac& first = other_mac, const wire::Mac& now = other_mac) {
+        hca_->with_port("cable", [&](auto& port) { port.set_macs(first, now); });
+    }
+
     // Each of these would be executed, or refused, if it were the peer's.
     std::vector<wire::Headers> requests() const {
         wire::Headers refused = remote(VRDMA_ROCE_WRITE_ONLY, 0, 8);
@@ -56,6 +65,68 @@ TEST_F(RocePort, WrongTarget) {
     path.type = wire::Encapsulation::roce_v1;
     deliver_by(path);
     expect_untouched();
+}
+
+// The same for another's Ethernet address, for all and for a group; expect nothing to change, and
+// what comes for the device's own to count.
+TEST_F(RocePort, WrongTargetMac) {
+    check_macs();
+    wire::Path path = path_;
+    for (const wire::Mac& mac : {other_mac, broadcast, group_mac}) {
+        path.target_mac = mac;
+        deliver_by(path);
+    }
+    path_.target_mac = device_mac;
+    expect_untouched();
+}
+
+// A device has the interface's Ethernet address, and the interface has got another since; expect
+// frames for either to count, and for one that has its own only those for that.
+TEST_F(RocePort, TheInterfacesMacMayChange) {
+    check_macs(device_mac, other_mac);
+    for (const wire::Mac& mac : {device_mac, other_mac}) {
+        path_.target_mac = mac;
+        post_receive(0, 1000);
+        deliver(asking(VRDMA_ROCE_SEND_ONLY, mac == device_mac ? 0 : 1));
+        EXPECT_EQ(reply().operation(), VRDMA_ROCE_ACKNOWLEDGE);
+    }
+    check_macs(peer_mac, other_mac);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 2));
+    expect_silence();
+}
+
+// Receive datagrams for one QP by the Ethernet addresses of many and of others, and to a group by
+// any but the group's; expect only those to arrive whose GID and Ethernet address belong together.
+TEST_F(RocePort, DatagramsByAnothersMac) {
+    check_macs();
+    GuestQp ud = guest_.create_qp(cq_, cq_, {.type = hca::QpType::ud});
+    activate_ud(guest_, ud, 0x1234);
+    const hca::Gid group{0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7};
+    ASSERT_TRUE(guest_.slice().attach_multicast(ud.id(), group));
+    wire::Headers headers;
+    headers.opcode = VRDMA_ROCE_UD_SEND_ONLY;
+    headers.qkey = 0x1234;
+    const vrdma_sge to = mr_.sge(0, 1000);
+    ud.post_recv({&to, 1});
+    ud.post_recv({&to, 1});
+    for (const bool to_group : {false, true}) {
+        wire::Path path = path_;
+        headers.target_qpn = to_group ? VRDMA_MULTICAST_QPN : ud.id().value;
+        if (to_group) {
+            path.source = {0xfd, 9};
+            path.target = group;
+        }
+        for (const wire::Mac& mac : {other_mac, broadcast, to_group ? device_mac : group_mac}) {
+            path.target_mac = mac;
+            inject(frame_of(path, headers));
+        }
+        expect_silence();
+        EXPECT_FALSE(cq_.poll());
+        path.target_mac = to_group ? group_mac : device_mac;
+        inject(frame_of(path, headers));
+        expect_silence();
+        EXPECT_TRUE(cq_.poll());
+    }
 }
 
 // Receive packets that say they come from a device of this mediator, for a QP whose peer it is;

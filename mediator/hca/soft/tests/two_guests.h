@@ -31,7 +31,7 @@ class TwoGuests : public ::testing::Test {
   protected:
     static constexpr char cable[] = "cable";
 
-    explicit TwoGuests(hca::soft::Config config = {}, Cable::Weather there = {},
+    explicit TwoGuests(const hca::soft::Config& config = {}, Cable::Weather there = {},
                        Cable::Weather back = {})
         : hca_{make_hca(config)},
           other_hca_{make_hca(config)},
@@ -131,7 +131,7 @@ class TwoGuests : public ::testing::Test {
 // A connected pair of QPs and a region on each side.
 class ConnectedPair : public TwoGuests {
   protected:
-    explicit ConnectedPair(hca::QpType type = hca::QpType::rc, hca::soft::Config config = {})
+    explicit ConnectedPair(hca::QpType type = hca::QpType::rc, const hca::soft::Config& config = {})
         : TwoGuests{config},
           a_qp_{a_.create_qp(a_cq_, a_cq_, {.type = type})},
           b_qp_{b_.create_qp(b_cq_, b_cq_, {.type = type})} {

@@ -14,16 +14,13 @@
 #include "mediator/wire/bytes.h"
 #include "mediator/wire/fabric/fabric_uplink.h"
 #include "mediator/wire/fabric/links.h"
+#include "mediator/wire/fabric/tests/authority.h"
 #include "mediator/wire/fabric/tests/free_address.h"
 #include "vrdma/roce.h"
 
 namespace vrdma::wire::fabric {
 
 using Frame = std::vector<std::byte>;
-
-inline Key key_of(std::uint8_t fill) {
-    return Key{std::vector<std::uint8_t>(Key::smallest, fill)};
-}
 
 // The hosts' own addresses: 10.0.0.n.
 inline Gid gid_of(std::uint8_t n) {

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Hosts that connect, and what their uplinks do with each other's frames.
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <map>
+
 #include "hosts.h"
 
 namespace vrdma::wire::fabric {
@@ -11,13 +16,15 @@ class LinksTest : public FabricTest {
   protected:
     static constexpr unsigned hosts = 3;
 
-    std::unique_ptr<Host> start(unsigned n, std::uint8_t key = 1) {
-        auto host =
-            std::make_unique<Host>(LinkOptions{names[n], names[n], addresses[n], "tcp"}, loop);
+    std::unique_ptr<Host> start(unsigned n) { return start(n, authority); }
+    std::unique_ptr<Host> start(unsigned n, Authority& signs) {
+        auto host = std::make_unique<Host>(
+            LinkOptions{names[n], names[n], addresses[n], "tcp", signs.credentials(names[n])},
+            loop);
         unsigned number = 0;
         for (unsigned peer = 0; peer < hosts; ++peer) {
             if (peer != n) {
-                host->add(number++, {names[peer], addresses[peer], key_of(key)},
+                host->add(number++, {names[peer], addresses[peer]},
                           {gid_of(static_cast<std::uint8_t>(peer + 1))});
             }
         }
@@ -33,6 +40,8 @@ class LinksTest : public FabricTest {
         return frame;
     }
 
+    Authority authority;
+    Authority stranger;
     const std::array<std::string, hosts> names{"alpha", "beta", "gamma"};
     const std::array<Address, hosts> addresses{free_address(), free_address(), free_address()};
 };
@@ -123,9 +132,9 @@ TEST_F(LinksTest, PeersComeAndGo) {
     until([&] { return !alpha->has(0) && !beta->has(0); }, {alpha.get(), beta.get()});
     // Gamma takes beta's number, and beta another, where it is not at first.
     alpha->links->remove(1);
-    alpha->add(0, {"gamma", addresses[2], key_of(1)}, {gid_of(3)});
-    alpha->add(7, {"beta", free_address(), key_of(1)}, {gid_of(2)});
-    beta->add(9, {"alpha", addresses[0], key_of(1)}, {gid_of(1)});
+    alpha->add(0, {"gamma", addresses[2]}, {gid_of(3)});
+    alpha->add(7, {"beta", free_address()}, {gid_of(2)});
+    beta->add(9, {"alpha", addresses[0]}, {gid_of(1)});
     connect(*alpha, 0, *gamma, 0);
     alpha->links->move(7, addresses[1]);
     connect(*alpha, 7, *beta, 9);
@@ -146,8 +155,8 @@ TEST_F(LinksTest, APeerGoesInTheMiddle) {
     EXPECT_FALSE(beta->has(0));
 }
 
-TEST_F(LinksTest, WhoHasAnotherKeyDoesNotConnect) {
-    const auto alpha = start(0, 2);
+TEST_F(LinksTest, WhoHasAnotherAuthorityDoesNotConnect) {
+    const auto alpha = start(0, stranger);
     const auto beta = start(1);
     const auto gamma = start(2);
     connect(*beta, 1, *gamma, 1);
@@ -197,98 +206,190 @@ TEST_F(LinksTest, APeerThatStopsReading) {
     EXPECT_EQ(beta->got.back(), as_received(frame, 0));
 }
 
-// Somebody by hand, who is authentic as far as `name` and `key` are, and connects to beta.
+// Somebody by hand, who connects to beta.
 class IntruderTest : public LinksTest {
   protected:
     IntruderTest() : beta{start(1)} {}
 
-    // Whether beta takes it for what it says.
-    bool enter(const std::string& name, std::uint8_t key) {
+    void connect() {
         connection = *Connection::connect(*info_to("tcp", addresses[1]));
-        const Key secret = key_of(key);
-        auto handshake = Handshake::connect(name, "beta", secret);
         until([&] { return connection->next_event() == Connection::Event::connected; },
               {beta.get()});
-        say(handshake.hello());
+    }
+    // Whether beta takes it for what it says and its certificate is for.
+    bool enter(const std::string& name, Authority& signs) {
+        connect();
+        const Credentials credentials = signs.credentials(name);
+        auto handshake = Handshake::connect(credentials, name, "beta");
+        connection->say(handshake.begin());
         until(
             [&] {
                 connection->poll();
-                const Frame answer = handshake.receive(connection->receive());
-                connection->release();
+                const auto answer = handshake.receive(connection->hear());
                 if (!answer.empty()) {
-                    say(answer);
+                    connection->say(answer);
                 }
                 return handshake.state() != Handshake::State::open || connection->failed();
             },
             {beta.get()});
-        if (handshake.state() == Handshake::State::done) {
-            until([&] { return beta->has(0); }, {beta.get()});
+        if (handshake.state() != Handshake::State::done) {
+            return false;
         }
-        return handshake.state() == Handshake::State::done;
+        auto [out, in] = *handshake.seals();
+        seals = std::make_unique<Sealer>(std::move(out));
+        until([&] { return beta->has(0); }, {beta.get()});
+        return true;
     }
-    void say(const Frame& frame) {
-        const auto room = connection->prepare();
-        std::memcpy(room.data(), frame.data(), frame.size());
-        connection->commit(frame.size());
-        connection->flush();
+    // As the next message, whatever it is.
+    Frame sealed(const Frame& frame) const {
+        Frame message(sizeof(vrdma_fabric_frame) + frame.size() + VRDMA_FABRIC_TAG_SIZE);
+        MessageWriter writer{message};
+        store(std::span{message}, 0,
+              vrdma_fabric_frame{htons(static_cast<std::uint16_t>(frame.size())), 0});
+        std::ranges::copy(frame, message.begin() + sizeof(vrdma_fabric_frame));
+        EXPECT_TRUE(seals->seal(message));
+        return message;
+    }
+    // To beta, from another address of this host.
+    Info from(const char* address) const {
+        Info info = *info_to("tcp", addresses[1]);
+        auto* const source = static_cast<sockaddr_in*>(std::calloc(1, sizeof(sockaddr_in)));
+        source->sin_family = AF_INET;
+        EXPECT_EQ(::inet_pton(AF_INET, address, &source->sin_addr), 1);
+        std::free(std::exchange(info->src_addr, source)); // as libfabric does
+        info->src_addrlen = sizeof(*source);
+        return info;
+    }
+    void say(const Frame& message) {
+        until([&] { return connection->poll(), connection->say(message); }, {beta.get()});
     }
     bool put_out() {
         connection->poll();
         return connection->failed();
     }
+    void expect_put_out() {
+        until([&] { return put_out() && !beta->has(0); }, {beta.get()});
+    }
 
     std::unique_ptr<Host> beta;
     std::unique_ptr<Connection> connection;
+    std::unique_ptr<Sealer> seals;
 };
 
-TEST_F(IntruderTest, WhoKnowsTheKeyIsLetIn) {
-    EXPECT_TRUE(enter("alpha", 1));
-    say(frame_from(1));
+TEST_F(IntruderTest, WhoHasACertificateIsLetIn) {
+    EXPECT_TRUE(enter("alpha", authority));
+    say(sealed(frame_from(1)));
     until([&] { return !beta->got.empty(); }, {beta.get()});
 }
 
 TEST_F(IntruderTest, StrangersArePutOut) {
-    EXPECT_FALSE(enter("delta", 1)) << "no such name";
-    EXPECT_FALSE(enter("gamma", 1)) << "beta connects to gamma";
-    EXPECT_FALSE(enter("alpha", 2)) << "another key";
+    EXPECT_FALSE(enter("delta", authority)) << "no such name";
+    EXPECT_FALSE(enter("gamma", authority)) << "beta connects to gamma";
+    EXPECT_FALSE(enter("alpha", stranger)) << "another authority";
     EXPECT_FALSE(beta->has(0));
 }
 
-TEST_F(IntruderTest, WhatMakesNoSenseEndsTheConnection) {
-    ASSERT_TRUE(enter("alpha", 1));
-    say(Frame(smallest_frame - 1));
-    until([&] { return put_out() && !beta->has(0); }, {beta.get()});
-    EXPECT_TRUE(enter("alpha", 1)) << "and it may come again";
+// Beta has descriptors for the socket of who connects, but not for a connection; expect that socket
+// to be closed.
+TEST_F(IntruderTest, WhoCannotBeAcceptedKeepsNoSocket) {
+    const auto sockets = [] {
+        return std::ranges::count_if(
+            std::filesystem::directory_iterator{"/proc/self/fd"}, [](const auto& fd) {
+                std::error_code gone;
+                return std::filesystem::read_symlink(fd, gone).string().starts_with("socket:");
+            });
+    };
+    const auto settle = [&] { pass(std::chrono::milliseconds{300}, {beta.get()}); };
+    connect();
+    connection.reset();
+    settle();
+    const auto before = sockets();
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const rlim_t usual = limit.rlim_cur;
+    connection = *Connection::connect(*info_to("tcp", addresses[1]));
+    const UniqueFd next{::dup(STDIN_FILENO)};
+    limit.rlim_cur = static_cast<rlim_t>(next.get()) + 5; // the test's timer, the socket
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    const auto end = Links::Clock::now() + std::chrono::milliseconds{300};
+    until([&] { return connection->next_event(), Links::Clock::now() >= end; }, {beta.get()});
+    limit.rlim_cur = usual;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    connection.reset();
+    settle();
+    EXPECT_EQ(sockets(), before);
 }
 
-TEST_F(IntruderTest, FramesBeforeTheProofAreNoFrames) {
-    connection = *Connection::connect(*info_to("tcp", addresses[1]));
-    until([&] { return connection->next_event() == Connection::Event::connected; }, {beta.get()});
+TEST_F(IntruderTest, WhatMakesNoSenseEndsTheConnection) {
+    ASSERT_TRUE(enter("alpha", authority));
+    say(sealed(Frame(smallest_frame - 1)));
+    expect_put_out();
+    EXPECT_TRUE(enter("alpha", authority)) << "and it may come again";
+}
+
+// Each after a message that arrives, by somebody on the way who sees all of it.
+TEST_F(IntruderTest, WhatIsNotTheNextMessageEndsTheConnection) {
+    using Tamper = std::function<Frame(const Frame& before, Frame message)>;
+    const std::map<std::string, Tamper> attacks{
+        {"a flipped bit",
+         [](const Frame&, Frame message) {
+             message[20] ^= std::byte{1};
+             return message;
+         }},
+        {"a repetition", [](const Frame& before, const Frame&) { return before; }},
+        {"a truncation",
+         [](const Frame&, Frame message) {
+             message.pop_back();
+             return message;
+         }},
+        {"an omission", [this](const Frame&, const Frame&) { return sealed(frame_from(1)); }},
+        {"an unsealed message",
+         [](const Frame&, const Frame& message) { return Frame(message.size()); }},
+    };
+    for (const auto& [name, tamper] : attacks) {
+        SCOPED_TRACE(name);
+        beta->got.clear();
+        ASSERT_TRUE(enter("alpha", authority));
+        const Frame before = sealed(frame_from(1));
+        say(before);
+        until([&] { return beta->got.size() == 1; }, {beta.get()});
+        say(tamper(before, sealed(frame_from(1))));
+        expect_put_out();
+        EXPECT_EQ(beta->got.size(), 1u) << "and nothing of it is delivered";
+    }
+}
+
+TEST_F(IntruderTest, FramesBeforeTheHandshakeAreNoFrames) {
+    connect();
     say(frame_from(1));
     until([&] { return put_out(); }, {beta.get()});
     EXPECT_TRUE(beta->got.empty());
 }
 
 TEST_F(IntruderTest, WhoSaysNothingIsPutOut) {
-    ASSERT_TRUE(enter("alpha", 1));
+    ASSERT_TRUE(enter("alpha", authority));
     until([&] { return !beta->has(0); }, {beta.get()});
-    connection = *Connection::connect(*info_to("tcp", addresses[1]));
-    until([&] { return connection->next_event() == Connection::Event::connected; }, {beta.get()});
+    connect();
     until([&] { return put_out(); }, {beta.get()});
 }
 
-TEST_F(IntruderTest, SoManyStrangersAtATime) {
-    std::vector<std::unique_ptr<Connection>> crowd;
-    unsigned refused = 0;
-    unsigned let_in = 0;
-    for (std::size_t i = 0; i <= Links::max_strangers; ++i) {
-        Connection& one = *crowd.emplace_back(*Connection::connect(*info_to("tcp", addresses[1])));
-        auto event = Connection::Event::none;
-        until([&] { return (event = one.next_event()) != Connection::Event::none; }, {beta.get()});
-        ++(event == Connection::Event::connected ? let_in : refused);
-    }
-    EXPECT_LE(let_in, Links::max_strangers);
-    EXPECT_GE(refused, 1u);
+// More than there are places, from an address that is no peer's, and each comes again as soon as it
+// is put out.
+TEST_F(IntruderTest, ACrowdOfTheSilentKeepsNobodyOut) {
+    std::array<std::unique_ptr<Connection>, max_strangers + 1> crowd;
+    std::size_t came = 0;
+    const auto crowd_in = [&] {
+        for (auto& one : crowd) {
+            if (one == nullptr || one->next_event() == Connection::Event::failed ||
+                (one->poll(), one->failed())) {
+                one = *Connection::connect(from("127.0.0.2"));
+                ++came;
+            }
+        }
+    };
+    until([&] { return crowd_in(), came > 4 * crowd.size(); }, {beta.get()});
+    const auto alpha = start(0);
+    until([&] { return crowd_in(), alpha->has(0) && beta->has(0); }, {alpha.get(), beta.get()});
 }
 
 } // namespace

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <thread>
+
 #include "exchange.h"
+#include "mediator/jail/system_calls.h"
 #include "mediator/wire/uplink/packet_uplink.h"
 #include "network.h"
 
@@ -51,6 +54,17 @@ TEST_F(PacketUplinkTest, TheLargestFrameIsTheMtusOrRoces) {
     EXPECT_EQ(near->frame_size(), 1298);
     ip("link set near mtu 9000");
     EXPECT_EQ(near->frame_size(), max_frame_size);
+}
+
+// A poller asks, which cannot open a socket; expect the MTU that the interface has by now.
+TEST_F(PacketUplinkTest, APollerSeesAnMtuThatChanges) {
+    ip("link set near mtu 1280");
+    std::size_t size = 0;
+    std::thread{[&] {
+        ASSERT_TRUE(jail::allow_calls_of_poller(jail::Forbidden::refused));
+        size = near->frame_size();
+    }}.join();
+    EXPECT_EQ(size, 1298);
 }
 
 // One frame is too long for the interface, which has a smaller MTU than when it was made.

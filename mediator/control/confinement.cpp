@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/control/confinement.h"
+
+#include <linux/capability.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "mediator/base/errno.h"
+#include "mediator/base/runtime_directory.h"
+#include "mediator/jail/capabilities.h"
+#include "mediator/jail/sanitized.h"
+#include "mediator/jail/writable.h"
+#include "vrdma/mdev.h"
+
+namespace vrdma::control {
+namespace {
+
+std::string directory_of(const std::string& path) {
+    const auto directory = std::filesystem::path{path}.parent_path();
+    return directory.empty() ? "." : directory.string();
+}
+
+// Devices that libfabric's providers open are somebody's to name, and these are theirs.
+jail::Writable writable_of(const Config& config) {
+    jail::Writable writable{{}, {VRDMA_MDEV_PATH, "/dev/infiniband", "/dev/null"}};
+    if (!config.uplinks.empty()) {
+        writable.directories.push_back(runtime_directory());
+    }
+    for (const VfioUserDevice& device : config.vfio_user) {
+        writable.directories.push_back(directory_of(device.socket.path));
+    }
+    return writable;
+}
+
+// Interfaces come and go, and with them what has to be opened anew. Memory of uplinks, and that of
+// a fabric's connections where its provider is an adapter's, is locked, beyond RLIMIT_MEMLOCK.
+Result<> give_up_capabilities(const Config& config) {
+    if (!config.uplinks.empty()) {
+        return jail::keep_capabilities(
+            {CAP_SYS_NICE, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_IPC_LOCK});
+    }
+    if (!config.fabrics.empty()) {
+        return jail::keep_capabilities({CAP_SYS_NICE, CAP_IPC_LOCK});
+    }
+    return jail::keep_capabilities({CAP_SYS_NICE});
+}
+
+} // namespace
+
+tl::expected<void, std::string> confine(const Config& config, jail::Forbidden forbidden) {
+    if (const auto kept = give_up_capabilities(config); !kept) {
+        return tl::unexpected{"capabilities: " + describe(kept.error())};
+    }
+    if (!jail::sanitized) { // whose reports are files
+        const auto confined = jail::write_only_to(writable_of(config));
+        if (!confined) {
+            return tl::unexpected{"landlock: " + describe(confined.error())};
+        }
+        spdlog::debug("files are {}", *confined ? "read only" : "as they are: no Landlock");
+    }
+    if (const auto allowed = jail::allow_calls_of_process(forbidden); !allowed) {
+        return tl::unexpected{"seccomp: " + describe(allowed.error())};
+    }
+    return {};
+}
+
+// What it may not do it cannot go on without.
+void confine_poller(jail::Forbidden forbidden) {
+    auto confined = jail::keep_capabilities({CAP_SYS_NICE});
+    if (confined) {
+        confined = jail::allow_calls_of_poller(forbidden);
+    }
+    if (!confined) {
+        spdlog::critical("a poller cannot be confined: {}", describe(confined.error()));
+        std::abort();
+    }
+}
+
+} // namespace vrdma::control

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/control/reload.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace vrdma::control {
+namespace {
+
+template <typename Items>
+void take_shares(Items& running, const Items& fresh) {
+    for (auto& item : running) {
+        const auto same_name = [&](const auto& candidate) { return candidate.name == item.name; };
+        if (const auto found = std::ranges::find_if(fresh, same_name); found != fresh.end()) {
+            item.share = found->share;
+        }
+    }
+}
+
+// What takes a restart, in pieces that are compared and named: a type, a device, or a key or table
+// of the top level.
+using Pieces = std::map<std::string, toml::table>;
+
+void add(Pieces& pieces, const std::string& name, toml::table table) {
+    for (const std::string_view key : share_keys) {
+        table.erase(key);
+    }
+    pieces.insert_or_assign(name, std::move(table));
+}
+
+void add_types(Pieces& pieces, const toml::table& types) {
+    for (const auto& [name, type] : types) {
+        add(pieces, fmt::format("types.{}", name.str()), *type.as_table());
+    }
+}
+
+void add_devices(Pieces& pieces, const toml::array& devices) {
+    for (const toml::node& device : devices) {
+        const toml::table& table = *device.as_table();
+        add(pieces, fmt::format("vfio_user.{}", table["name"].value_or("")), table);
+    }
+}
+
+// Of a valid configuration.
+Pieces pieces_of(std::string_view text) {
+    Pieces pieces;
+    for (const DeviceType& type : default_types()) { // one that only has a share is no new type
+        pieces.emplace(fmt::format("types.{}", type.name), toml::table{});
+    }
+    const toml::table file = toml::parse(text);
+    for (const auto& [key, node] : file) {
+        if (key.str() == "types") {
+            add_types(pieces, *node.as_table());
+        } else if (key.str() == "vfio_user") {
+            add_devices(pieces, *node.as_array());
+        } else if (key.str() != "log_level") {
+            toml::table alone;
+            alone.insert(key, node);
+            pieces.emplace(key.str(), std::move(alone));
+        }
+    }
+    return pieces;
+}
+
+std::vector<std::string> differences(const Pieces& before, const Pieces& after) {
+    std::set<std::string> names;
+    for (const auto& [one, other] : {std::pair{&before, &after}, std::pair{&after, &before}}) {
+        for (const auto& [name, table] : *one) {
+            const auto found = other->find(name);
+            if (found == other->end() || found->second != table) {
+                names.insert(name);
+            }
+        }
+    }
+    return {names.begin(), names.end()};
+}
+
+} // namespace
+
+tl::expected<void, std::string> start_with_file(Running& running) {
+    auto text = read_config(running.path);
+    if (!text) {
+        return tl::unexpected{std::move(text.error())};
+    }
+    auto config = parse_config(*text);
+    if (!config) {
+        return tl::unexpected{std::move(config.error())};
+    }
+    running.text = std::move(*text);
+    running.config = std::move(*config);
+    return {};
+}
+
+tl::expected<std::vector<std::string>, std::string> take_anew(Running& running,
+                                                              std::string_view text) {
+    const auto fresh = parse_config(text);
+    if (!fresh) {
+        return tl::unexpected{fresh.error()};
+    }
+    take_shares(running.config.types, fresh->types);
+    take_shares(running.config.vfio_user, fresh->vfio_user);
+    running.config.log_level = running.log_level.value_or(fresh->log_level);
+    return differences(pieces_of(running.text), pieces_of(text));
+}
+
+bool reload(Running& running) {
+    const auto wait = read_config(running.path).and_then([&](const std::string& text) {
+        return take_anew(running, text);
+    });
+    if (!wait) {
+        spdlog::error("{}: {}; nothing changes", running.path, wait.error());
+        return false;
+    }
+    for (const std::string& name : *wait) {
+        spdlog::warn("{}: {} has changed, which takes a restart", running.path, name);
+    }
+    spdlog::set_level(running.config.log_level);
+    return true;
+}
+
+} // namespace vrdma::control

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/frontend/vfio_user/map_share.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "mediator/frontend/vfio_user/client_memory.h"
+
+namespace vrdma::vfio_user {
+namespace {
+
+// A quarter is for all else that the process does.
+constexpr std::size_t for_clients(std::size_t all) {
+    return all - all / 4;
+}
+
+// Maps of a client and its scratch pages may all lie apart: then each has a mapping beside it.
+constexpr std::size_t mappings_each = 2;
+constexpr std::size_t own_mappings = 8;     // the window's margins, the doorbell pages, ...
+constexpr std::size_t own_descriptors = 16; // its connection, the doorbell pages, eventfds, ...
+
+std::size_t part_of(std::size_t all, std::size_t functions, std::size_t fixed) {
+    const std::size_t part = for_clients(all) / functions;
+    return part - std::min(part, fixed);
+}
+
+} // namespace
+
+// What Linux has by default stands for what cannot be read.
+ProcessLimits ProcessLimits::read() {
+    ProcessLimits limits{65530, 1024};
+    std::ifstream{"/proc/sys/vm/max_map_count"} >> limits.mappings;
+    struct rlimit files {};
+    if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        limits.descriptors = files.rlim_cur;
+    }
+    return limits;
+}
+
+std::size_t map_share(const ProcessLimits& limits, std::size_t functions, std::size_t vectors) {
+    const std::size_t by_mappings =
+        part_of(limits.mappings, functions, own_mappings + mappings_each * ScratchPages::room) /
+        mappings_each;
+    const std::size_t by_descriptors =
+        part_of(limits.descriptors, functions, own_descriptors + vectors);
+    return std::min({ClientMemory::max_maps, by_mappings, by_descriptors});
+}
+
+} // namespace vrdma::vfio_user

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <fcntl.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "mediator/frontend/vfio_user/tests/front_door.h"
+
+namespace vrdma::vfio_user::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Until its end this process can open nothing.
+class NoDescriptorsLeft {
+  public:
+    NoDescriptorsLeft() {
+        EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &usual_), 0);
+        const UniqueFd lowest{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+        const rlimit none{static_cast<rlim_t>(lowest.get()), usual_.rlim_max};
+        EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    }
+    NoDescriptorsLeft(const NoDescriptorsLeft&) = delete;
+    NoDescriptorsLeft& operator=(const NoDescriptorsLeft&) = delete;
+    ~NoDescriptorsLeft() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &usual_), 0); }
+
+  private:
+    rlimit usual_{};
+};
+
+class DescriptorsTest : public ::testing::Test {
+  protected:
+    DescriptorsTest() {
+        spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+            "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log_)));
+    }
+    DescriptorsTest(const DescriptorsTest&) = delete;
+    DescriptorsTest& operator=(const DescriptorsTest&) = delete;
+    ~DescriptorsTest() override { spdlog::set_default_logger(previous_); }
+
+    auto lines() const {
+        const std::string text = log_.str();
+        return std::ranges::count(text, '\n');
+    }
+
+    static Message map_command() {
+        Message message = command(
+            VFIO_USER_DMA_MAP, vfio_user_dma_map{sizeof(vfio_user_dma_map), VFIO_USER_DMA_READ, 0,
+                                                 0, VRDMA_PAGE_SIZE});
+        message.fds.push_back(shared_file(VRDMA_PAGE_SIZE));
+        return message;
+    }
+
+  private:
+    std::ostringstream log_;
+    std::shared_ptr<spdlog::logger> previous_ = spdlog::default_logger();
+};
+
+// Connect when there is no descriptor for the client; expect one attempt to accept it, not one each
+// time that the loop looks.
+TEST_F(DescriptorsTest, WhoCannotBeAcceptedIsNotTriedWithoutEnd) {
+    FrontDoor door{{.pause = 1h}};
+    const UniqueFd client = door.connect();
+    const auto before = lines();
+    const NoDescriptorsLeft none;
+    door.run_for(20ms);
+    EXPECT_EQ(lines() - before, 1);
+}
+
+// The same, until there are descriptors again; expect the client to be served then.
+TEST_F(DescriptorsTest, WhoWaitedIsAccepted) {
+    FrontDoor door{{.pause = 1ms}};
+    const UniqueFd client = door.connect();
+    FrontDoor::send(client, version_command());
+    {
+        const NoDescriptorsLeft none;
+        door.run_for(20ms);
+    }
+    EXPECT_TRUE(door.receive(client));
+}
+
+// Share memory when there is no descriptor for it; expect EMFILE, and the client to be served on.
+TEST_F(DescriptorsTest, AClientOutlivesADescriptorThatWasLost) {
+    FrontDoor door{{}};
+    const UniqueFd client = door.connect();
+    ASSERT_TRUE(door.ask(client, version_command()));
+    FrontDoor::send(client, map_command());
+    const auto mapped = door.receive(client);
+    ASSERT_TRUE(mapped);
+    EXPECT_EQ(mapped->header.error, 0u);
+    const Message again = map_command();
+    const NoDescriptorsLeft none;
+    const auto refused = door.ask(client, again);
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(refused->header.error, static_cast<std::uint32_t>(EMFILE));
+    EXPECT_TRUE(door.ask(client, command(VFIO_USER_DEVICE_RESET)));
+}
+
+// A client goes while there is no descriptor for what the next one gets; expect a later one to be
+// served.
+TEST_F(DescriptorsTest, ASeatIsMadeReadyLater) {
+    FrontDoor door{{.pause = 1ms}};
+    const UniqueFd client = door.connect();
+    ASSERT_TRUE(door.ask(client, version_command()));
+    {
+        const NoDescriptorsLeft none;
+        ::shutdown(client.get(), SHUT_RDWR);
+        door.run_for(20ms);
+    }
+    const UniqueFd next = door.connect();
+    EXPECT_TRUE(door.ask(next, version_command()));
+}
+
+} // namespace
+} // namespace vrdma::vfio_user::test

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What a slice has had of its poller, and what it may have: its part of each round by its weight
+// (deficit round robin: Shreedhar and Varghese, 1996), and its limits. What it takes beyond its
+// credit, as nothing is divided below a piece of a message, it has less of later.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "mediator/hca/hca.h"
+#include "mediator/hca/soft/token_bucket.h"
+
+namespace vrdma::hca::soft {
+
+class Account {
+  public:
+    // What a poller copies in the time in which it executes an operation without bytes.
+    static constexpr std::uint64_t operation_cost = 512;
+    // How many of them a packet is, whose headers and ICRC are made or looked at.
+    static constexpr std::uint64_t packet_operations = 4;
+
+    explicit Account(const Share& share = {}) noexcept { set_share(share, {}); }
+
+    void set_share(const Share& share, Clock::time_point now) noexcept {
+        weight_ = std::clamp(share.weight, 1u, Share::max_weight);
+        bytes_.set_rate(share.bytes_per_second, now);
+        operations_.set_rate(share.operations_per_second, now);
+        limited_ = share.bytes_per_second != 0 || share.operations_per_second != 0;
+    }
+    std::uint32_t weight() const noexcept { return weight_; }
+
+    void charge(std::uint64_t bytes, std::uint64_t operations = 1) noexcept {
+        taken_bytes_ += bytes;
+        taken_operations_ += operations;
+    }
+    void charge_packet(std::uint64_t payload_bytes) noexcept {
+        charge(payload_bytes, packet_operations);
+    }
+    // What others make it do: packets from the network, and answers to them. This takes up to half
+    // of its turns, so that nobody can take them all by sending it something.
+    void bill(std::uint64_t bytes, std::uint64_t operations = 1) noexcept {
+        billed_ += static_cast<std::int64_t>(bytes + operations * operation_cost);
+        if (limited_) {
+            billed_bytes_ += bytes;
+            billed_operations_ += operations;
+        }
+    }
+    void bill_packet(std::uint64_t payload_bytes) noexcept {
+        bill(payload_bytes, packet_operations);
+    }
+    bool in_credit() const noexcept { return taken() < credit_; }
+
+    // It is its turn, of so much; that of the heaviest is a whole one. What it has not used, it
+    // keeps up to a second turn. Returns whether it may do anything.
+    bool grant(std::uint64_t turn, std::uint32_t heaviest) noexcept {
+        const auto part = static_cast<std::int64_t>(
+            heaviest <= weight_ ? turn : std::max<std::uint64_t>(1, turn * weight_ / heaviest));
+        credit_ = std::min(credit_ + part - std::min(billed_, part / 2), 2 * part);
+        billed_ = 0;
+        return in_credit();
+    }
+
+    // Its turn is over. Returns what that has cost.
+    std::int64_t settle(Clock::time_point now) noexcept {
+        const std::int64_t cost = taken();
+        credit_ -= cost;
+        if (limited_) {
+            bytes_.take(taken_bytes_, now);
+            operations_.take(taken_operations_, now);
+        }
+        taken_bytes_ = 0;
+        taken_operations_ = 0;
+        return cost;
+    }
+
+    // Some time has passed. Its limits count what comes in while they allow anything; it cannot be
+    // told to wait.
+    void settle_billed(Clock::time_point now) noexcept {
+        if (open() <= now) {
+            bytes_.take(billed_bytes_, now);
+            operations_.take(billed_operations_, now);
+        }
+        billed_bytes_ = 0;
+        billed_operations_ = 0;
+    }
+
+    // From when on its limits allow more.
+    Clock::time_point open() const noexcept { return std::max(bytes_.open(), operations_.open()); }
+    bool limited() const noexcept { return limited_; }
+
+  private:
+    std::int64_t taken() const noexcept {
+        return static_cast<std::int64_t>(taken_bytes_ + taken_operations_ * operation_cost);
+    }
+
+    std::uint64_t taken_bytes_ = 0;
+    std::uint64_t taken_operations_ = 0;
+    std::int64_t credit_ = 0;
+    std::int64_t billed_ = 0;
+    std::uint32_t weight_ = Share{}.weight;
+    bool limited_ = false;
+    TokenBucket bytes_;
+    TokenBucket operations_;
+    std::uint64_t billed_bytes_ = 0;
+    std::uint64_t billed_operations_ = 0;
+};
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Long work of the control thread on a poller, in steps that each do some of it: between two of
+// them the poller serves others.
+#pragma once
+
+#include <iterator>
+#include <memory>
+#include <vector>
+
+namespace vrdma::hca::soft {
+
+inline constexpr std::size_t objects_a_step = 64;
+
+// `run(step)` executes a step on the poller. `call` is called for each value of a map, which stays
+// as it is.
+template <typename Map, typename Run, typename Call>
+void call_in_steps(const Map& map, Run&& run, Call&& call) {
+    for (auto next = map.begin(); next != map.end();) {
+        run([&] {
+            for (std::size_t i = 0; i < objects_a_step && next != map.end(); ++i, ++next) {
+                call(*next->second);
+            }
+        });
+    }
+}
+
+// `take(key)` takes an object out of the map and returns it, to be freed here.
+template <typename Map, typename Run, typename Take>
+void remove_in_steps(const Map& map, Run&& run, Take&& take) {
+    while (!map.empty()) {
+        std::vector<typename Map::mapped_type> taken;
+        taken.reserve(objects_a_step);
+        run([&] {
+            while (taken.size() < objects_a_step && !map.empty()) {
+                taken.push_back(take(map.begin()->first));
+            }
+        });
+    }
+}
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The attacks of "ReDMArk: Bypassing RDMA Security Mechanisms" (Rothenberger et al., USENIX
+// Security 2021), by its numbers. Weaknesses V1, V2, V3 and V5 are of key and QP numbers; V4 (where
+// a program puts its memory) is the program's own, and V6 (nothing is encrypted) is RoCE's. Attacks
+// A1 to A5 are packets by who can send any, but does not see the connection's.
+#include <algorithm>
+#include <set>
+
+#include "mediator/hca/soft/tests/network_peer.h"
+#include "mediator/verbs/key_space.h"
+
+namespace vrdma::test {
+namespace {
+
+using verbs::KeySpace;
+
+constexpr std::size_t many = 4096;
+
+std::vector<std::uint32_t> keys_of(KeySpace& space) {
+    std::vector<std::uint32_t> keys;
+    std::generate_n(std::back_inserter(keys), many, [&] { return space.take()->value; });
+    return keys;
+}
+
+std::vector<std::uint32_t> qpns(const hca::QpnRange& range) {
+    verbs::RandomIds numbers{range.first, range.last};
+    std::vector<std::uint32_t> taken;
+    std::generate_n(std::back_inserter(taken), many,
+                    [&] { return *numbers.pick([](std::uint32_t) { return false; }); });
+    return taken;
+}
+
+// Each bit is set in half of them, give or take what chance does once in 10^9 times.
+void expect_even_bits(const std::vector<std::uint32_t>& numbers, unsigned bits) {
+    constexpr double tolerance = 6.0 * 32; // standard deviations: half the root of 4096
+    for (unsigned bit = 0; bit < bits; ++bit) {
+        const auto set = std::ranges::count_if(
+            numbers, [&](std::uint32_t number) { return (number >> bit & 1) != 0; });
+        EXPECT_NEAR(set, many / 2.0, tolerance) << "bit " << bit;
+    }
+}
+
+// No two steps from one to the next are alike, but for those that are by chance.
+void expect_no_steps(const std::vector<std::uint32_t>& numbers) {
+    std::set<std::uint32_t> steps;
+    for (std::size_t i = 1; i < numbers.size(); ++i) {
+        steps.insert(numbers[i] - numbers[i - 1]);
+    }
+    EXPECT_GT(steps.size(), many * 99 / 100);
+}
+
+// Take thousands of keys; expect all bits to be random.
+TEST(RedmarkNumbers, V1KeysHaveEntropy) {
+    KeySpace space;
+    const auto keys = keys_of(space);
+    expect_even_bits(keys, 32);
+    EXPECT_EQ(std::set(keys.begin(), keys.end()).size(), many);
+}
+
+// Whoever has one PD's keys knows nothing of the next PD's: expect them to have no step in common.
+TEST(RedmarkNumbers, V2KeysDoNotFollowFromOthers) {
+    KeySpace space;
+    expect_no_steps(keys_of(space));
+}
+
+// Two devices, or one before and after it begins anew; expect other keys, in another order.
+TEST(RedmarkNumbers, V3KeysDoNotBeginTheSame) {
+    KeySpace first;
+    KeySpace second;
+    const auto before = keys_of(first);
+    const auto after = keys_of(second);
+    const std::set known(before.begin(), before.end());
+    EXPECT_LT(std::ranges::count_if(after, [&](auto key) { return known.contains(key); }), 16);
+    EXPECT_NE(before.front(), after.front());
+}
+
+TEST(RedmarkNumbers, V5QpNumbersAreNotCounted) {
+    const auto numbers = qpns({2, VRDMA_MULTICAST_QPN - 1});
+    expect_even_bits(numbers, 24);
+    expect_no_steps(numbers);
+}
+
+class RedmarkPackets : public NetworkPeer {
+  protected:
+    static constexpr wire::Mac attackers_mac{2, 0, 0, 0, 0, 0x66};
+
+    RedmarkPackets() {
+        mr_.buffer.fill(1);
+        forged_.source_mac = attackers_mac;
+    }
+
+    static Payload loot() { return Buffer::pattern(9, 8); }
+
+    // PSNs that are not the next one: beside it, half of all away, and some between.
+    static std::vector<std::uint32_t> wrong_psns() {
+        std::vector<std::uint32_t> wrong;
+        constexpr std::uint32_t all = hca::soft::roce::psn_mask + 1;
+        for (std::uint32_t distance = 1; distance < all; distance *= 2) {
+            wrong.push_back(distance);
+            wrong.push_back(all - distance);
+        }
+        return wrong;
+    }
+    // Whatever may be asked of a responder, in ways that end a connection and in ways that do not.
+    std::vector<wire::Headers> requests(std::uint32_t n) const {
+        wire::Headers wrong_key = remote(VRDMA_ROCE_WRITE_ONLY, n, 8);
+        wrong_key.rkey ^= 0x100;
+        wire::Headers too_far = remote(VRDMA_ROCE_WRITE_ONLY, n, 8, 1 << 16);
+        return {remote(VRDMA_ROCE_WRITE_ONLY, n, 8),
+                wrong_key,
+                too_far,
+                remote(VRDMA_ROCE_WRITE_FIRST, n, 8),
+                asking(VRDMA_ROCE_SEND_ONLY, n),
+                packet(VRDMA_ROCE_SEND_MIDDLE, n)};
+    }
+    void inject_all(const wire::Path& path, const std::vector<wire::Headers>& packets) {
+        for (const wire::Headers& headers : packets) {
+            inject(frame_of(path, headers, loot()));
+            settle();
+        }
+    }
+    // The peer's next message arrives, as if nothing had been.
+    void expect_undisturbed(std::uint32_t next) {
+        settle();
+        static_cast<void>(sent());
+        EXPECT_FALSE(cq_.poll());
+        EXPECT_EQ(mr_.buffer.read(0, 1 << 16), Buffer::pattern(1, 1 << 16));
+        ASSERT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
+        EXPECT_TRUE(event_types().empty());
+        post_receive(0, 100);
+        deliver(asking(VRDMA_ROCE_SEND_ONLY, next));
+        const Arrived answer = reply();
+        expect_acknowledge(answer, next, ack);
+        EXPECT_EQ(answer.path.target_mac, peer_mac);
+        expect_received(0);
+    }
+
+    wire::Path forged_ = path_; // the peer's in all but the Ethernet address
+};
+
+// Forge requests with the peer's address, the QPN and the right key, but guessed PSNs; expect
+// nothing to be executed, and the connection to go on.
+TEST_F(RedmarkPackets, A1InjectedRequestsNeedThePsn) {
+    for (const std::uint32_t n : wrong_psns()) {
+        inject_all(forged_, {remote(VRDMA_ROCE_WRITE_ONLY, n, 8), asking(VRDMA_ROCE_SEND_ONLY, n)});
+    }
+    expect_undisturbed(0);
+}
+
+// Forge a READ's responses, and acknowledgements of a WRITE, with guessed PSNs; expect the bytes
+// not to be taken and nothing to complete until the peer answers.
+TEST_F(RedmarkPackets, A1InjectedResponsesNeedThePsn) {
+    post(VRDMA_SQ_RDMA_READ, 8);
+    EXPECT_EQ(replies().size(), 1u);
+    for (const std::uint32_t n : wrong_psns()) {
+        for (const std::uint8_t operation :
+             {VRDMA_ROCE_READ_RESPONSE_ONLY, VRDMA_ROCE_ACKNOWLEDGE}) {
+            wire::Headers headers = packet(operation, n);
+            headers.syndrome = ack;
+            const bool read = operation == VRDMA_ROCE_READ_RESPONSE_ONLY;
+            inject(frame_of(forged_, headers, read ? loot() : Payload{}));
+        }
+    }
+    settle();
+    EXPECT_FALSE(cq_.poll());
+    EXPECT_EQ(mr_.buffer.read(0, 8), Buffer::pattern(1, 8));
+    wire::Headers headers = packet(VRDMA_ROCE_READ_RESPONSE_ONLY, 0);
+    headers.syndrome = ack;
+    deliver(headers, Buffer::pattern(7, 8));
+    settle();
+    const auto completion = cq_.poll();
+    ASSERT_TRUE(completion);
+    EXPECT_EQ(completion->status, IBV_WC_SUCCESS);
+    EXPECT_EQ(mr_.buffer.read(0, 8), Buffer::pattern(7, 8));
+}
+
+// Forge requests with the right PSN from other addresses, to other Ethernet addresses and for other
+// QPs; expect nothing to be executed, and the connection to go on.
+TEST_F(RedmarkPackets, A1ImpersonationNeedsAddressesAndQpn) {
+    hca_->with_port("cable", [](auto& port) { port.set_macs(peer_mac, peer_mac); });
+    wire::Path elsewhere = forged_;
+    elsewhere.source = ipv4_gid(8);
+    inject_all(elsewhere, requests(0));
+    elsewhere = forged_;
+    elsewhere.target = ipv4_gid(8);
+    inject_all(elsewhere, requests(0));
+    elsewhere = forged_;
+    elsewhere.target_mac = attackers_mac;
+    inject_all(elsewhere, requests(0));
+    for (unsigned bit = 0; bit < 24; ++bit) {
+        wire::Headers headers = remote(VRDMA_ROCE_WRITE_ONLY, 0, 8);
+        headers.target_qpn ^= 1u << bit;
+        inject_all(forged_, {headers});
+    }
+    expect_undisturbed(0);
+}
+
+// Forge a packet with a wrong PSN before anybody has found the peer's Ethernet address; expect what
+// the QP sends next to wait for that address, and not to go to the attacker's.
+TEST_F(RedmarkPackets, A1NobodyTurnsAConnectionToHimself) {
+    hca_->with_port("cable", [&](auto& port) { port.set_neighbour(peer_gid_, std::nullopt); });
+    renew();
+    inject_all(forged_,
+               {remote(VRDMA_ROCE_WRITE_ONLY, 5, 8), asking(VRDMA_ROCE_SEND_ONLY, 1 << 20)});
+    inject(frame_of(forged_, packet(VRDMA_ROCE_ACKNOWLEDGE, 3)));
+    wire::Headers notice = packet(VRDMA_ROCE_SEND_FIRST, 0);
+    notice.opcode = VRDMA_ROCE_CNP;
+    notice.becn = true;
+    inject(frame_of(forged_, notice));
+    settle();
+    static_cast<void>(sent());
+    qp_.post_send({});
+    expect_silence();
+    hca_->with_port("cable", [&](auto& port) { port.set_neighbour(peer_gid_, peer_mac); });
+    EXPECT_EQ(reply().path.target_mac, peer_mac);
+}
+
+// Make answers go to all: packets from the Ethernet address of a group; expect none.
+TEST_F(RedmarkPackets, A1NobodyIsManyPeers) {
+    hca_->with_port("cable", [&](auto& port) { port.set_neighbour(peer_gid_, std::nullopt); });
+    renew();
+    forged_.source_mac = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    inject(frame_of(forged_, remote(VRDMA_ROCE_READ_REQUEST, 0, 64)));
+    inject(frame_of(forged_, asking(VRDMA_ROCE_SEND_ONLY, 7)));
+    expect_silence();
+}
+
+// Forge requests that end a connection, with guessed PSNs; expect it to go on.
+TEST_F(RedmarkPackets, A2NobodyEndsAConnectionWithoutThePsn) {
+    for (const std::uint32_t n : wrong_psns()) {
+        inject_all(forged_, requests(n));
+    }
+    expect_undisturbed(0);
+}
+
+// Forge refusals of what is under way, with PSNs of what is not; expect it to be acknowledged in
+// the end.
+TEST_F(RedmarkPackets, A2NobodyRefusesForThePeer) {
+    post(VRDMA_SQ_RDMA_WRITE, 8);
+    EXPECT_EQ(replies().size(), 1u);
+    for (const std::uint32_t n : wrong_psns()) {
+        for (const vrdma_nak why :
+             {VRDMA_NAK_INVALID_REQUEST, VRDMA_NAK_REMOTE_ACCESS, VRDMA_NAK_REMOTE_OPERATION}) {
+            wire::Headers headers = packet(VRDMA_ROCE_ACKNOWLEDGE, n);
+            headers.syndrome = nak(why);
+            inject(frame_of(forged_, headers));
+        }
+    }
+    settle();
+    EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
+    answer(0);
+    settle();
+    const auto completion = cq_.poll();
+    ASSERT_TRUE(completion);
+    EXPECT_EQ(completion->status, IBV_WC_SUCCESS);
+}
+
+// A peer of a QP of its own guesses keys of memory; expect each guess to cost it that connection,
+// and another's to go on.
+TEST_F(RedmarkPackets, A3AGuessedKeyEndsTheGuessersConnection) {
+    for (unsigned bit = 0; bit < 32; ++bit) {
+        GuestQp guessing = guest_.create_qp(cq_, cq_);
+        connect(guest_, guessing, peer_gid_, Qpn{peer_qpn});
+        wire::Headers headers = remote(VRDMA_ROCE_WRITE_ONLY, 0, 8);
+        headers.target_qpn = guessing.id().value;
+        headers.psn = 0;
+        headers.rkey ^= 1u << bit;
+        inject_all(path_, {headers});
+        EXPECT_EQ(state_of(guest_, guessing), IBV_QPS_ERR);
+        EXPECT_EQ(event_types(), std::vector<std::uint32_t>{IBV_EVENT_QP_ACCESS_ERR});
+    }
+    expect_undisturbed(0);
+}
+
+// Ask with guessed PSNs for far more READs than a responder remembers; expect one packet in answer,
+// which says what PSN was expected.
+TEST_F(RedmarkPackets, A4ForgedReadsTakeNothing) {
+    for (std::uint32_t n = 1; n <= 1000; ++n) {
+        inject(frame_of(forged_, remote(VRDMA_ROCE_READ_REQUEST, 2 * n, 1 << 15)));
+        settle();
+    }
+    EXPECT_EQ(sent().size(), 1u);
+    expect_undisturbed(0);
+}
+
+// Forge notices of congestion from other addresses and for other QPs; expect none to be heeded.
+TEST_F(RedmarkPackets, A5NobodyElseSlowsAConnection) {
+    wire::Headers notice = packet(VRDMA_ROCE_SEND_FIRST, 0);
+    notice.opcode = VRDMA_ROCE_CNP;
+    notice.becn = true;
+    wire::Path elsewhere = forged_;
+    elsewhere.source = ipv4_gid(8);
+    inject(frame_of(elsewhere, notice));
+    notice.target_qpn ^= 0x100;
+    inject(frame_of(forged_, notice));
+    settle();
+    EXPECT_EQ(counter(VRDMA_COUNTER_HEEDED_NOTICES), 0u);
+    expect_undisturbed(0);
+}
+
+} // namespace
+} // namespace vrdma::test

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What a device gets of its poller beside another that wants all of it, counted in rounds and
+// bytes.
+#include <gtest/gtest.h>
+
+#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/tests/guest/guest.h"
+
+namespace vrdma::test {
+namespace {
+
+hca::soft::Config without_threads() {
+    hca::soft::Config config;
+    config.threads = false;
+    return config;
+}
+
+// A device whose QPs write to others of its own.
+class Greedy {
+  public:
+    static constexpr std::uint32_t depth = 64;
+
+    Greedy(hca::Hca& hca, std::uint8_t n, unsigned queue_pairs)
+        : guest_{hca, "greedy", ipv4_gid(n), std::move(*ArenaMemory::create(1ull << 30))},
+          cq_{guest_.create_cq(1 << 16)},
+          region_{guest_.register_mr(1 << 20, {.scattered = false})} {
+        for (unsigned i = 0; i < queue_pairs; ++i) {
+            senders_.push_back(guest_.create_qp(cq_, cq_, {.sq_depth = depth}));
+            receivers_.push_back(guest_.create_qp(cq_, cq_, {.sq_depth = 1}));
+            connect_both(guest_, senders_.back(), guest_, receivers_.back());
+        }
+    }
+
+    void write(unsigned times, std::uint32_t bytes) {
+        const vrdma_sge sge = region_.sge(0, bytes);
+        for (GuestQp& qp : senders_) {
+            for (unsigned i = 0; i < times; ++i) {
+                qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                              .sges = {&sge, 1},
+                              .rkey = region_.key,
+                              .raddr = region_.start + (512 << 10)});
+            }
+        }
+    }
+
+    // Of messages that have ended.
+    std::uint64_t written() { return guest_.slice().counters().value[VRDMA_COUNTER_TX_BYTES]; }
+    std::uint64_t messages() { return guest_.slice().counters().value[VRDMA_COUNTER_TX_MESSAGES]; }
+    hca::Slice& slice() { return guest_.slice(); }
+
+  private:
+    Guest guest_;
+    GuestCq cq_;
+    MemoryRegion region_;
+    std::vector<GuestQp> senders_;
+    std::vector<GuestQp> receivers_;
+};
+
+class Shares : public ::testing::Test {
+  protected:
+    void poll(unsigned rounds) {
+        for (unsigned i = 0; i < rounds; ++i) {
+            hca_->poll();
+        }
+    }
+
+    std::unique_ptr<hca::soft::SoftHca> hca_ =
+        std::move(*hca::soft::SoftHca::create(without_threads()));
+};
+
+class Victim : public Shares {
+  protected:
+    Victim() { connect_both(a_, a_qp_, b_, b_qp_); }
+
+    // Rounds until a WRITE of 8 bytes has its completion.
+    unsigned rounds_of_a_write() {
+        const std::uint64_t value = 1;
+        a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                         .flags = VRDMA_SQ_INLINE | VRDMA_SQ_SIGNALED,
+                         .inline_data = std::as_bytes(std::span{&value, 1}),
+                         .rkey = region_.key,
+                         .raddr = region_.start});
+        unsigned rounds = 0;
+        while (!a_cq_.ready() && rounds < 10000) {
+            hca_->poll();
+            ++rounds;
+        }
+        EXPECT_EQ(a_cq_.poll()->status, IBV_WC_SUCCESS);
+        return rounds;
+    }
+
+    Guest a_{*hca_, "a", ipv4_gid(1)};
+    Guest b_{*hca_, "b", ipv4_gid(2)};
+    GuestCq a_cq_ = a_.create_cq(64);
+    GuestCq b_cq_ = b_.create_cq(64);
+    GuestQp a_qp_ = a_.create_qp(a_cq_, a_cq_);
+    GuestQp b_qp_ = b_.create_qp(b_cq_, b_cq_);
+    MemoryRegion region_ = b_.register_mr(4096);
+};
+
+// Another device's QPs, each with 8 WRITEs of 256 KiB: 4 GiB wait.
+TEST_F(Victim, WaitsForOneTurnOfManyQueuePairs) {
+    Greedy greedy{*hca_, 3, 2048};
+    rounds_of_a_write();
+    greedy.write(8, 256 << 10);
+    poll(1);
+    for (int i = 0; i < 100; ++i) {
+        EXPECT_LE(rounds_of_a_write(), 2u);
+    }
+}
+
+// As above, in bytes: messages that end with each piece.
+TEST_F(Victim, WaitsForFewBytesOfManyQueuePairs) {
+    Greedy greedy{*hca_, 3, 512};
+    rounds_of_a_write();
+    greedy.write(64, 4 << 10);
+    poll(1);
+    constexpr unsigned times = 100;
+    const std::uint64_t before = greedy.written();
+    for (unsigned i = 0; i < times; ++i) {
+        rounds_of_a_write();
+    }
+    EXPECT_LE(greedy.written() - before, times * 2 * (36u << 10));
+}
+
+// Its QP is cold, and only its doorbell tells.
+TEST_F(Victim, WhoRingsWaitsForFewTurns) {
+    Greedy greedy{*hca_, 3, 512};
+    greedy.write(8, 256 << 10);
+    poll(10);
+    EXPECT_LE(rounds_of_a_write(), 6u);
+}
+
+// A process that rings all the time, doorbells of no QP but one; expect another process of the same
+// guest, which has another page, to be heard, and the one QP as well.
+TEST_F(Victim, IsHeardBesideAPageThatNeverStopsRinging) {
+    constexpr std::uint32_t page = 2;
+    constexpr std::uint32_t slots_a_line = 1u << VRDMA_DOORBELL_LINE_SHIFT;
+    std::vector<GuestQp> on_the_page;
+    for (std::uint32_t i = 0; i < 20 * slots_a_line; ++i) {
+        on_the_page.push_back(a_.create_qp(a_cq_, a_cq_, {.sq_depth = 16}, page));
+    }
+    GuestQp& last = on_the_page.back();
+    const GuestQp peer = b_.create_qp(b_cq_, b_cq_);
+    connect_both(a_, last, b_, peer);
+    last.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+    a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+    unsigned heard = 0;
+    for (unsigned rounds = 0; rounds < 1000 && heard < 2; ++rounds) {
+        for (std::uint32_t line = 1; line <= 10; ++line) {
+            a_.doorbell(page, line * slots_a_line).ring();
+        }
+        hca_->poll();
+        heard += a_cq_.poll() ? 1 : 0;
+    }
+    EXPECT_EQ(heard, 2u);
+}
+
+// Hot places are divided, too.
+TEST_F(Victim, GetsAHotPlaceBesideManyBusyQueuePairs) {
+    Greedy greedy{*hca_, 3, 512};
+    greedy.write(64, 64);
+    poll(20);
+    rounds_of_a_write();
+    EXPECT_EQ(a_qp_.control().sq_polled, 1u);
+}
+
+// However many QPs ask: messages of one piece, one or a hundred at a time.
+TEST_F(Shares, EqualDevicesGetTheSame) {
+    Greedy few{*hca_, 3, 1};
+    Greedy many{*hca_, 4, 100};
+    few.write(Greedy::depth, 32 << 10);
+    many.write(8, 32 << 10);
+    poll(100);
+    EXPECT_GE(few.messages(), 40u);
+    EXPECT_NEAR(static_cast<double>(few.messages()) / static_cast<double>(many.messages()), 1.0,
+                0.05);
+}
+
+TEST_F(Shares, SmallMessagesGetNoMoreThanLargeOnes) {
+    Greedy small{*hca_, 3, 64};
+    Greedy large{*hca_, 4, 64};
+    small.write(Greedy::depth, 8);
+    large.write(Greedy::depth, 32 << 10);
+    poll(50);
+    const double turns_of_small = static_cast<double>(small.messages()) * (8 + 512) / (32 << 10);
+    EXPECT_NEAR(turns_of_small / static_cast<double>(large.messages()), 1.0, 0.1);
+}
+
+TEST_F(Shares, FollowWeights) {
+    Greedy light{*hca_, 3, 16};
+    Greedy heavy{*hca_, 4, 16};
+    light.slice().set_share({.weight = 100});
+    heavy.slice().set_share({.weight = 300});
+    light.write(Greedy::depth, 4 << 10);
+    heavy.write(Greedy::depth, 4 << 10);
+    poll(140);
+    EXPECT_GE(heavy.messages(), 300u);
+    EXPECT_NEAR(static_cast<double>(heavy.messages()) / static_cast<double>(light.messages()), 3.0,
+                0.2);
+}
+
+// A thousand bytes a second: one turn is a debt of a minute. Without the limit it goes on.
+TEST_F(Shares, LimitsHoldUntilTheyAreTaken) {
+    Greedy greedy{*hca_, 3, 4};
+    greedy.slice().set_share({.bytes_per_second = 1000});
+    greedy.write(Greedy::depth, 4 << 10);
+    poll(1000);
+    EXPECT_GT(greedy.messages(), 0u);
+    EXPECT_LE(greedy.written(), 68u << 10);
+    greedy.slice().set_share({});
+    poll(1000);
+    EXPECT_EQ(greedy.messages(), 4u * Greedy::depth);
+}
+
+// A message that a timer tries again and again, between which its device has nothing to do; expect
+// the limit to hold for it as well.
+TEST_F(Victim, IsLimitedWhereItOnlyWaits) {
+    a_.slice().set_share({.operations_per_second = 1});
+    a_qp_.post_send({.opcode = VRDMA_SQ_SEND}); // nobody has posted a receive
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds{100};
+    while (std::chrono::steady_clock::now() < end) {
+        poll(16);
+    }
+    const auto& counters = a_.slice().counters();
+    EXPECT_GE(counters.value[VRDMA_COUNTER_RNR_NAKS], 1u);
+    EXPECT_LE(counters.value[VRDMA_COUNTER_RNR_NAKS], 2u);
+}
+
+TEST_F(Shares, OperationsAreLimited) {
+    Greedy greedy{*hca_, 3, 4};
+    greedy.slice().set_share({.operations_per_second = 10});
+    greedy.write(Greedy::depth, 8);
+    poll(1000);
+    EXPECT_GT(greedy.messages(), 0u);
+    EXPECT_LE(greedy.messages(), (64u << 10) / 512);
+}
+
+// Datagrams without a byte, each for 32 QPs.
+TEST_F(Shares, DatagramsToAGroupCostEachCopy) {
+    constexpr hca::Gid group{0xff, 0x0e, 1};
+    constexpr unsigned members = 32;
+    constexpr unsigned datagrams = 64;
+    Guest guest{*hca_, "guest", ipv4_gid(3)};
+    const GuestCq cq = guest.create_cq(256);
+    const auto create = [&] {
+        GuestQp qp = guest.create_qp(cq, cq, {.type = hca::QpType::ud, .sq_depth = datagrams});
+        activate_ud(guest, qp, 7);
+        return qp;
+    };
+    GuestQp sender = create();
+    std::vector<GuestQp> receivers;
+    for (unsigned i = 0; i < members; ++i) {
+        receivers.push_back(create());
+        ASSERT_TRUE(guest.slice().attach_multicast(receivers.back().id(), group));
+    }
+    const AhId ah = guest.create_ah(group);
+    for (unsigned i = 0; i < datagrams; ++i) {
+        sender.post_send({.flags = 0, .ah = ah, .dest_qpn = Qpn{VRDMA_MULTICAST_QPN}, .qkey = 7});
+    }
+    const auto copies = [&] { // none of which finds a receive
+        return guest.slice().counters().value[VRDMA_COUNTER_DROPPED_MESSAGES];
+    };
+    for (int i = 0; i < 100 && copies() == 0; ++i) {
+        poll(1);
+    }
+    EXPECT_GT(copies(), 0u);
+    EXPECT_LE(copies(), 9u * members);
+    poll(100);
+    EXPECT_EQ(copies(), members * datagrams);
+}
+
+// Who waits for its limit costs a round nothing, and takes nothing from another.
+TEST_F(Victim, IsNotHinderedByWhoWaitsForItsLimit) {
+    Greedy greedy{*hca_, 3, 128};
+    greedy.slice().set_share({.bytes_per_second = 1000});
+    greedy.write(Greedy::depth, 4 << 10);
+    poll(1000);
+    for (int i = 0; i < 10; ++i) {
+        rounds_of_a_write();
+    }
+    EXPECT_LE(rounds_of_a_write(), 1u);
+    EXPECT_EQ(a_qp_.control().sq_polled, 1u);
+}
+
+} // namespace
+} // namespace vrdma::test

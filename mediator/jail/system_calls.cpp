@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/jail/system_calls.h"
+
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <initializer_list>
+#include <memory>
+
+#include "mediator/jail/sanitized.h"
+
+namespace vrdma::jail {
+namespace {
+
+struct Release {
+    void operator()(void* filter) const noexcept { ::seccomp_release(filter); }
+};
+using Filter = std::unique_ptr<void, Release>;
+
+// Remembers the first failure.
+class Rules {
+  public:
+    explicit Rules(Forbidden forbidden)
+        : filter_{::seccomp_init(forbidden == Forbidden::killed ? SCMP_ACT_KILL_PROCESS
+                                                                : SCMP_ACT_ERRNO(EPERM))},
+          refusal_{forbidden == Forbidden::killed ? 0 : EPERM},
+          error_{filter_ ? 0 : -ENOMEM} {
+        if (filter_) {
+            note(::seccomp_attr_set(filter_.get(), SCMP_FLTATR_CTL_LOG, 1));
+            // Before Linux 5.16 a filter slows its threads down, as if they ran strangers' code.
+            // Where libseccomp or the kernel cannot leave that, nothing else changes.
+            (void)::seccomp_attr_set(filter_.get(), SCMP_FLTATR_CTL_SSB, 1);
+        }
+    }
+
+    void allow(std::initializer_list<int> calls) {
+        for (const int call : calls) {
+            note(::seccomp_rule_add(filter_.get(), SCMP_ACT_ALLOW, call, 0));
+        }
+    }
+    void allow_if(int call, scmp_arg_cmp argument) {
+        note(::seccomp_rule_add_array(filter_.get(), SCMP_ACT_ALLOW, call, 1, &argument));
+    }
+    // For calls whose users know another way.
+    void deny(int call, int error) {
+        if (error == refusal_) {
+            return;
+        }
+        note(::seccomp_rule_add(filter_.get(), SCMP_ACT_ERRNO(static_cast<std::uint16_t>(error)),
+                                call, 0));
+    }
+
+    Result<> load() {
+        if (error_ == 0) {
+            note(::seccomp_load(filter_.get()));
+        }
+        return error_ == 0 ? Result<>{} : fail(static_cast<std::errc>(-error_));
+    }
+
+  private:
+    void note(int error) { error_ = error_ != 0 ? error_ : error; }
+
+    Filter filter_;
+    int refusal_; // what a call gets that is on no list, unless it kills
+    int error_;
+};
+
+// Memory, time, waiting, signals, the end of a thread, and descriptors that are open.
+void allow_common(Rules& rules) {
+    rules.allow({SCMP_SYS(brk),
+                 SCMP_SYS(clock_getres),
+                 SCMP_SYS(clock_gettime),
+                 SCMP_SYS(clock_nanosleep),
+                 SCMP_SYS(close),
+                 SCMP_SYS(dup),
+                 SCMP_SYS(epoll_ctl),
+                 SCMP_SYS(epoll_pwait),
+                 SCMP_SYS(epoll_pwait2),
+                 SCMP_SYS(epoll_wait),
+                 SCMP_SYS(eventfd2),
+                 SCMP_SYS(exit),
+                 SCMP_SYS(exit_group),
+                 SCMP_SYS(fcntl),
+                 SCMP_SYS(fstat),
+                 SCMP_SYS(futex),
+                 SCMP_SYS(getcpu),
+                 SCMP_SYS(getpid),
+                 SCMP_SYS(getrandom),
+                 SCMP_SYS(getsockname),
+                 SCMP_SYS(getsockopt),
+                 SCMP_SYS(gettid),
+                 SCMP_SYS(gettimeofday),
+                 SCMP_SYS(io_getevents),
+                 SCMP_SYS(io_submit),
+                 SCMP_SYS(ioctl),
+                 SCMP_SYS(lseek),
+                 SCMP_SYS(madvise),
+                 SCMP_SYS(membarrier),
+                 SCMP_SYS(mremap),
+                 SCMP_SYS(munmap),
+                 SCMP_SYS(nanosleep),
+                 SCMP_SYS(newfstatat),
+                 SCMP_SYS(poll),
+                 SCMP_SYS(ppoll),
+                 SCMP_SYS(pread64),
+                 SCMP_SYS(pselect6),
+                 SCMP_SYS(read),
+                 SCMP_SYS(readv),
+                 SCMP_SYS(recvfrom),
+                 SCMP_SYS(recvmmsg),
+                 SCMP_SYS(recvmsg),
+                 SCMP_SYS(restart_syscall),
+                 SCMP_SYS(rseq),
+                 SCMP_SYS(rt_sigaction),
+                 SCMP_SYS(rt_sigprocmask),
+                 SCMP_SYS(rt_sigreturn),
+                 SCMP_SYS(sched_getaffinity),
+                 SCMP_SYS(sched_getparam),
+                 SCMP_SYS(sched_getscheduler),
+                 SCMP_SYS(sched_setscheduler),
+                 SCMP_SYS(sched_yield),
+                 SCMP_SYS(select),
+                 SCMP_SYS(sendmmsg),
+                 SCMP_SYS(sendmsg),
+                 SCMP_SYS(sendto),
+                 SCMP_SYS(set_robust_list),
+                 SCMP_SYS(shutdown),
+                 SCMP_SYS(sigaltstack),
+                 SCMP_SYS(tgkill),
+                 SCMP_SYS(timerfd_settime),
+                 SCMP_SYS(write),
+                 SCMP_SYS(writev)});
+}
+
+// What was mapped to be written is never executed. Code is what libraries map that are loaded
+// later.
+void allow_mapping(Rules& rules, bool code) {
+    for (const int call : {SCMP_SYS(mmap), SCMP_SYS(mprotect)}) {
+        rules.allow_if(call, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+    }
+    if (code) {
+        rules.allow_if(SCMP_SYS(mmap),
+                       SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC | PROT_WRITE, PROT_EXEC));
+    }
+}
+
+// No other program, and no other process: clone3()'s flags cannot be looked at, clone()'s can.
+void allow_threads(Rules& rules) {
+    rules.deny(SCMP_SYS(clone3), ENOSYS);
+    rules.allow_if(SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+    rules.allow({SCMP_SYS(set_tid_address), SCMP_SYS(prlimit64), SCMP_SYS(sysinfo)});
+}
+
+// Devices' memory and interrupts, and what a filter or a capability is given up by.
+void allow_devices(Rules& rules) {
+    rules.allow({SCMP_SYS(capget), SCMP_SYS(capset), SCMP_SYS(fallocate), SCMP_SYS(fstatfs),
+                 SCMP_SYS(ftruncate), SCMP_SYS(io_destroy), SCMP_SYS(io_setup),
+                 SCMP_SYS(memfd_create), SCMP_SYS(prctl), SCMP_SYS(pwrite64), SCMP_SYS(seccomp)});
+}
+
+void allow_files(Rules& rules) {
+    rules.allow(
+        {SCMP_SYS(access),     SCMP_SYS(chdir),    SCMP_SYS(faccessat), SCMP_SYS(faccessat2),
+         SCMP_SYS(fchmod),     SCMP_SYS(fchownat), SCMP_SYS(flock),     SCMP_SYS(getcwd),
+         SCMP_SYS(getdents64), SCMP_SYS(getegid),  SCMP_SYS(geteuid),   SCMP_SYS(getgid),
+         SCMP_SYS(getuid),     SCMP_SYS(open),     SCMP_SYS(openat),    SCMP_SYS(readlink),
+         SCMP_SYS(readlinkat), SCMP_SYS(stat),     SCMP_SYS(lstat),     SCMP_SYS(statfs),
+         SCMP_SYS(statx),      SCMP_SYS(umask),    SCMP_SYS(uname),     SCMP_SYS(unlink),
+         SCMP_SYS(unlinkat)});
+}
+
+constexpr scmp_arg_cmp family_is(int family) {
+    return {
+        .arg = 0, .op = SCMP_CMP_EQ, .datum_a = static_cast<scmp_datum_t>(family), .datum_b = 0};
+}
+
+// Of the kinds that uplinks, fabrics, directories and clients need.
+void allow_network(Rules& rules) {
+    for (const int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_XDP}) {
+        rules.allow_if(SCMP_SYS(socket), family_is(family));
+    }
+    rules.allow_if(SCMP_SYS(socketpair), family_is(AF_UNIX));
+    rules.allow({SCMP_SYS(accept), SCMP_SYS(accept4), SCMP_SYS(bind), SCMP_SYS(bpf),
+                 SCMP_SYS(connect), SCMP_SYS(epoll_create), SCMP_SYS(epoll_create1),
+                 SCMP_SYS(getpeername), SCMP_SYS(listen), SCMP_SYS(pipe2), SCMP_SYS(setsockopt),
+                 SCMP_SYS(signalfd4), SCMP_SYS(timerfd_create)});
+}
+
+} // namespace
+
+Result<> allow_calls_of_process(Forbidden forbidden) noexcept {
+    if (sanitized || forbidden == Forbidden::allowed) {
+        return {};
+    }
+    Rules rules{forbidden};
+    allow_common(rules);
+    allow_mapping(rules, true);
+    allow_threads(rules);
+    allow_devices(rules);
+    allow_files(rules);
+    allow_network(rules);
+    return rules.load();
+}
+
+Result<> allow_calls_of_poller(Forbidden forbidden) noexcept {
+    if (sanitized || forbidden == Forbidden::allowed) {
+        return {};
+    }
+    Rules rules{forbidden};
+    allow_common(rules);
+    allow_mapping(rules, false);
+    // malloc() looks at a setting of the kernel before it gives memory back, and does without.
+    rules.deny(SCMP_SYS(openat), EPERM);
+    return rules.load();
+}
+
+} // namespace vrdma::jail

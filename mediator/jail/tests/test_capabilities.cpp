@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#include "mediator/base/unique_fd.h"
+#include "mediator/jail/capabilities.h"
+#include "mediator/jail/tests/child.h"
+
+namespace vrdma::jail::test {
+namespace {
+
+class CapabilitiesTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (::geteuid() != 0) {
+            GTEST_SKIP() << "needs capabilities to give up";
+        }
+    }
+};
+
+bool opens_packet_socket() {
+    return static_cast<bool>(UniqueFd{::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)});
+}
+
+// Keep one; expect what it is for to be possible, and nothing else.
+TEST_F(CapabilitiesTest, OnlyWhatIsKeptStays) {
+    EXPECT_EQ(exit_status_of_child([] {
+                  const bool kept = keep_capabilities({CAP_NET_RAW}).has_value();
+                  return kept && opens_packet_socket() && ::unshare(CLONE_NEWNET) != 0 ? 0 : 1;
+              }),
+              0);
+}
+
+// Keep none, then one; expect that this does not bring it back.
+TEST_F(CapabilitiesTest, WhatIsGoneStaysGone) {
+    EXPECT_EQ(exit_status_of_child([] {
+                  const bool kept = keep_capabilities({}) && keep_capabilities({CAP_NET_RAW});
+                  return kept && !opens_packet_socket() ? 0 : 1;
+              }),
+              0);
+}
+
+// Execute a program as root after that; expect that it has none either.
+TEST_F(CapabilitiesTest, AProgramDoesNotBringThemBack) {
+    EXPECT_EQ(exit_status_of_child([] {
+                  if (!keep_capabilities({})) {
+                      return 1;
+                  }
+                  ::execl("/bin/sh", "sh", "-c", "grep -q '^CapEff:[^1-9a-f]*$' /proc/self/status",
+                          nullptr);
+                  return 2;
+              }),
+              0);
+}
+
+} // namespace
+} // namespace vrdma::jail::test

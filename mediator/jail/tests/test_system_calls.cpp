@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+
+#include <csignal>
+#include <thread>
+
+#include "mediator/base/event_fd.h"
+#include "mediator/jail/sanitized.h"
+#include "mediator/jail/system_calls.h"
+#include "mediator/jail/tests/child.h"
+
+namespace vrdma::jail::test {
+namespace {
+
+class SystemCallsTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        if constexpr (sanitized) {
+            GTEST_SKIP() << "sanitizers make calls of their own";
+        }
+    }
+};
+
+constexpr std::size_t page = 4096;
+
+void* map(int protection) {
+    return ::mmap(nullptr, page, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+bool refused(long result) {
+    return result == -1 && errno == EPERM;
+}
+
+// Do what takes a process over as a rule: execute, fork, trace, write what is executed, use a kind
+// of socket that nobody needs. Expect refusals.
+TEST_F(SystemCallsTest, TheProcessBecomesNothingElse) {
+    EXPECT_EQ(exit_status_of_child([] {
+                  if (!allow_calls_of_process(Forbidden::refused)) {
+                      return 1;
+                  }
+                  void* const code = map(PROT_READ);
+                  const bool all =
+                      refused(::execl("/bin/true", "true", nullptr)) && refused(::fork()) &&
+                      refused(::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr)) &&
+                      map(PROT_WRITE | PROT_EXEC) == MAP_FAILED && code != MAP_FAILED &&
+                      refused(::mprotect(code, page, PROT_WRITE | PROT_EXEC)) &&
+                      refused(::mprotect(code, page, PROT_READ | PROT_EXEC)) &&
+                      refused(::socket(AF_ALG, SOCK_SEQPACKET, 0));
+                  return all ? 0 : 2;
+              }),
+              0);
+}
+
+// Start a thread, open a file, an eventfd and a socket, and map memory; expect all to work.
+TEST_F(SystemCallsTest, TheProcessDoesItsWork) {
+    EXPECT_EQ(exit_status_of_child([] {
+                  if (!allow_calls_of_process(Forbidden::killed)) {
+                      return 1;
+                  }
+                  bool ran = false;
+                  std::thread{[&] { ran = true; }}.join();
+                  const UniqueFd file{::open("/proc/self/status", O_RDONLY | O_CLOEXEC)};
+                  const UniqueFd socket{::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+                  const bool works = ran && file && EventFd::create() &&
+                                     (socket || errno == EAFNOSUPPORT) &&
+                                     map(PROT_READ | PROT_WRITE) != MAP_FAILED;
+                  return works ? 0 : 2;
+              }),
+              0);
+}
+
+// A poller among other threads opens, connects, executes memory; expect refusals for it alone, and
+// its own work to go on.
+TEST_F(SystemCallsTest, APollerOpensNothing) {
+    EXPECT_EQ(exit_status_of_child([] {
+                  const auto signal = EventFd::create();
+                  if (!signal || !allow_calls_of_process(Forbidden::refused)) {
+                      return 1;
+                  }
+                  bool confined = false;
+                  std::thread{[&] {
+                      confined = allow_calls_of_poller(Forbidden::refused) &&
+                                 refused(::open("/dev/null", O_RDONLY | O_CLOEXEC)) &&
+                                 refused(::socket(AF_UNIX, SOCK_STREAM, 0)) &&
+                                 map(PROT_READ | PROT_EXEC) == MAP_FAILED &&
+                                 map(PROT_READ | PROT_WRITE) != MAP_FAILED;
+                      signal->signal();
+                  }}.join();
+                  const UniqueFd file{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+                  return confined && file ? 0 : 2;
+              }),
+              0);
+}
+
+// Make a call that is not on the list where that kills; expect the end by SIGSYS.
+TEST_F(SystemCallsTest, WhatIsForbiddenKillsIfItIsTo) {
+    const int status = status_of_child([] {
+        if (!allow_calls_of_process(Forbidden::killed)) {
+            return 1;
+        }
+        return static_cast<int>(::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr));
+    });
+    ASSERT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(WTERMSIG(status), SIGSYS);
+}
+
+} // namespace
+} // namespace vrdma::jail::test

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// By what a mediator proves its name to others, and what proves theirs: a certificate, its private
+// key, and those who sign certificates.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <tl/expected.hpp>
+
+struct ssl_ctx_st; // OpenSSL's SSL_CTX
+struct x509_st;    // OpenSSL's X509
+
+namespace vrdma::wire::fabric {
+
+// Paths of files in PEM.
+struct CredentialFiles {
+    std::string certificate; // and behind it those between it and the CA's
+    std::string private_key; // which nobody but its owner may use
+    std::string ca;
+};
+
+class Credentials {
+  public:
+    // Of a host of that name. The error is for people.
+    static tl::expected<Credentials, std::string> load(const CredentialFiles& files,
+                                                       const std::string& host);
+
+    // For connections by TLS 1.3 whose sides both have certificates.
+    ssl_ctx_st* context() const { return context_.get(); }
+
+  private:
+    explicit Credentials(std::shared_ptr<ssl_ctx_st> context) : context_{std::move(context)} {}
+
+    std::shared_ptr<ssl_ctx_st> context_;
+};
+
+// To the letter: no wildcards, and no other fields than the DNS names.
+bool has_name(x509_st* certificate, const std::string& name);
+
+} // namespace vrdma::wire::fabric

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What a vrdmad that serves devices may still do, as the kernel tells of each of its threads."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from framework.native import Native
+
+pytestmark = pytest.mark.native
+
+CAP_SYS_NICE = 23
+FILTERED = "2"
+FAULTS = {signal.SIGSEGV, signal.SIGBUS}
+
+
+def threads(lab: Native) -> Iterator[dict[str, str]]:
+    """proc_pid_status(5) of each."""
+    for mediator in lab.mediators:
+        for status in Path("/proc", str(mediator.pid), "task").glob("*/status"):
+            yield dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
+
+
+@pytest.fixture(autouse=True)
+def serving(lab: Native, open_device, guest0) -> None:
+    """As its sockets are there before its threads are, it has served somebody."""
+    open_device(guest0)
+    if lab.sanitizers.used:
+        pytest.skip("a sanitizer handles signals, and makes system calls of its own")
+
+
+def test_capabilities(lab: Native) -> None:
+    """Without an uplink; expects that a thread can at most ask for real-time priority."""
+    for thread in threads(lab):
+        for kind in ("CapPrm", "CapEff", "CapInh", "CapAmb"):
+            assert int(thread[kind], 16) & ~(1 << CAP_SYS_NICE) == 0, thread["Name"]
+        assert thread["NoNewPrivs"] == "1"
+
+
+def test_system_calls(lab: Native) -> None:
+    """Expects filters in all threads, and one more in each poller."""
+    filters = {thread["Name"]: int(thread["Seccomp_filters"]) for thread in threads(lab)
+               if thread["Seccomp"] == FILTERED}
+    assert len(filters) == len({thread["Name"] for thread in threads(lab)})
+    assert filters["vrdma-poll-0"] == filters["vrdmad"] + 1
+
+
+def test_crashes(lab: Native) -> None:
+    """libfabric's libraries have handlers of their own; expects that only faults of guests' memory are handled."""
+    for thread in threads(lab):
+        caught = int(thread["SigCgt"], 16)
+        assert {number for number in signal.Signals if caught >> (number - 1) & 1} <= FAULTS, thread["Name"]

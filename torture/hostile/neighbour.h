@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Hostile neighbours: what a guest may do with a device of its own so that others' get slow or
+// break. Each is one function, which ends with its process.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "torture/random.h"
+
+namespace vrdma::torture::hostile {
+
+// Where a neighbour is let in.
+struct Seat {
+    std::string device;
+    int gid_index = 0;
+    std::string socket;  // of a device behind one, or empty
+    std::string network; // IPv4 address of a device on an uplink that packets reach, or empty
+    std::uint64_t seed = 0;
+};
+
+// What keeps a neighbour at it. Between two pieces of work it sleeps, so that what it takes from
+// others it takes by its device, and not by the processor that it runs on.
+class Pace {
+  public:
+    virtual ~Pace() = default;
+    // Called when all is prepared, and before each piece of work.
+    virtual void rest() = 0;
+};
+
+enum class Needs { verbs, socket, network };
+
+struct Neighbour {
+    const char* name;
+    const char* what;
+    Needs needs;
+    // Never returns: it works, and rests, until its process is ended.
+    void (*work)(const Seat&, Pace&);
+
+    bool possible(const Seat& seat) const;
+};
+
+std::span<const Neighbour> neighbours();
+
+} // namespace vrdma::torture::hostile

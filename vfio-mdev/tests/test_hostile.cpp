@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* A VM that does its worst to the host: whatever it holds, the mediator goes on. */
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "mediator.h"
+#include "vm.h"
+
+namespace {
+
+constexpr uint64_t first_iova = 0x100000000;
+constexpr uint64_t second_iova = 0x140000000;
+constexpr uint64_t range_pages = 16;
+constexpr uint64_t range_size = range_pages * page_size;
+
+/* A VM with two ranges of memory. */
+struct Victim : Served {
+    Victim() : Served("large"), ram(2 * range_size), vm(uuid) {
+        CHECK(vm.map(first_iova, ram.get(), range_size) == 0);
+        CHECK(vm.map(second_iova, ram.get() + range_size, range_size) == 0);
+        device.serve_reset();
+    }
+    void touch(uint64_t iova) const {
+        for (uint64_t offset = 0; offset < range_size; offset += page_size)
+            device.window<uint32_t>(iova + offset) = 1;
+    }
+    Ram ram;
+    Vm vm;
+};
+
+/* Threads that do their work again and again until this ends. */
+class Loops {
+  public:
+    ~Loops() {
+        stop_ = true;
+        for (auto& thread : threads_)
+            thread.join();
+    }
+    void add(std::function<void()> work) {
+        threads_.emplace_back([this, work = std::move(work)] {
+            while (!stop_)
+                work();
+        });
+    }
+
+  private:
+    std::atomic<bool> stop_ = false;
+    std::vector<std::thread> threads_;
+};
+
+/* A page that whoever writes it waits for, in the kernel too, until it is given. */
+class MissingPage {
+  public:
+    MissingPage()
+        : fd_(static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK))),
+          page_(mmap(nullptr, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                     0)) {
+        uffdio_api api = {.api = UFFD_API, .features = 0, .ioctls = 0};
+        CHECK(ioctl(fd_.get(), UFFDIO_API, &api) == 0);
+        uffdio_register missing = {
+            .range = range(), .mode = UFFDIO_REGISTER_MODE_MISSING, .ioctls = 0};
+        CHECK(ioctl(fd_.get(), UFFDIO_REGISTER, &missing) == 0);
+    }
+    MissingPage(const MissingPage&) = delete;
+    MissingPage& operator=(const MissingPage&) = delete;
+    ~MissingPage() { munmap(page_, page_size); }
+    void* get() const { return page_; }
+    void await_writer() const { harness::await(fd_.get(), POLLIN); }
+    void give() const {
+        uffdio_zeropage zero = {.range = range(), .mode = 0, .zeropage = 0};
+        CHECK(ioctl(fd_.get(), UFFDIO_ZEROPAGE, &zero) == 0);
+    }
+
+  private:
+    uffdio_range range() const { return {reinterpret_cast<uintptr_t>(page_), page_size}; }
+    harness::Fd fd_;
+    void* page_;
+};
+
+/* Makes type1 copy a bitmap to target, which it does with its lock held. */
+void copy_dirty_bitmap(const Vm& vm, void* target) {
+    alignas(8) char request[sizeof(vfio_iommu_type1_dirty_bitmap) +
+                            sizeof(vfio_iommu_type1_dirty_bitmap_get)] = {};
+    auto* const bitmap = reinterpret_cast<vfio_iommu_type1_dirty_bitmap*>(request);
+    bitmap->argsz = sizeof(*bitmap);
+    bitmap->flags = VFIO_IOMMU_DIRTY_PAGES_FLAG_START;
+    CHECK(vm.ioctl_container(VFIO_IOMMU_DIRTY_PAGES, bitmap) == 0);
+    auto* const get = reinterpret_cast<vfio_iommu_type1_dirty_bitmap_get*>(bitmap->data);
+    bitmap->argsz = sizeof(request);
+    bitmap->flags = VFIO_IOMMU_DIRTY_PAGES_FLAG_GET_BITMAP;
+    get->iova = first_iova;
+    get->size = range_size;
+    get->bitmap = {page_size, sizeof(uint64_t), static_cast<__u64*>(target)};
+    CHECK(vm.ioctl_container(VFIO_IOMMU_DIRTY_PAGES, bitmap) == 0);
+}
+
+} // namespace
+
+/*
+ * A thread of the VM holds type1's lock for as long as it likes. Touches of pages that are not
+ * pinned show the scratch page, and UNPIN, resets and their acknowledgement return; when the lock
+ * is free all is as before.
+ */
+TEST(hostile_vm_holds_type1s_lock) {
+    const Victim v;
+    v.touch(first_iova);
+    const MissingPage page;
+    std::thread holder([&] { copy_dirty_bitmap(v.vm, page.get()); });
+    page.await_writer();
+
+    v.ram.at<uint32_t>(range_size) = 7;
+    CHECK_EQ(v.device.window<uint32_t>(second_iova), 0u);
+    CHECK_EQ(v.device.counters().scratch_faults, 1u);
+    CHECK(v.device.unpin(first_iova, range_size) == 0);
+    CHECK_EQ(v.device.window<uint32_t>(first_iova), 1u); /* still pinned, so it is shown again */
+    CHECK_EQ(v.device.counters().scratch_faults, 1u);
+    CHECK(v.vm.reset() == 0);
+    v.device.serve_reset();
+
+    page.give();
+    holder.join();
+    harness::await([&] { return pinned(v.uuid) == 0; }, "what was revoked is unpinned");
+    CHECK(v.device.unpin(second_iova, range_size) == 0);
+    CHECK_EQ(v.device.window<uint32_t>(second_iova), 7u);
+}
+
+/* While the lock is held the mediator dies, and another takes the device. */
+TEST(hostile_vm_holds_type1s_lock_over_mediators) {
+    const std::string uuid = test_uuid(1);
+    auto hca = std::make_unique<Hca>();
+    auto device = std::make_unique<Device>(*hca, hca->create("large", uuid));
+    const Ram ram(range_size);
+    const Vm vm(uuid);
+    CHECK(vm.map(first_iova, ram.get(), ram.size()) == 0);
+    device->serve_reset();
+    device->window<uint32_t>(first_iova) = 1;
+    const MissingPage page;
+    std::thread holder([&] { copy_dirty_bitmap(vm, page.get()); });
+    page.await_writer();
+
+    device.reset();
+    hca.reset();
+    hca = std::make_unique<Hca>();
+    device = std::make_unique<Device>(*hca, hca->added());
+    device->serve_reset();
+    page.give();
+    holder.join();
+    harness::await([&] { return pinned(uuid) == 0; }, "what was revoked is unpinned");
+    CHECK(device->unpin(first_iova, range_size) == 0);
+    CHECK_EQ(device->window<uint32_t>(first_iova), 1u);
+}
+
+/*
+ * Two threads of the VM unmap at once, each a range that is in use. One holds type1's lock and
+ * waits for its list of devices; the other holds that and, if it waited for pages to be unpinned,
+ * would wait for the lock.
+ */
+TEST(hostile_vm_unmaps_with_two_threads) {
+    const Victim v;
+    {
+        Loops touching;
+        for (int i = 0; i < 2; i++)
+            touching.add([&] {
+                v.touch(first_iova);
+                v.touch(second_iova);
+                v.device.unpin(first_iova, range_size);
+                v.device.unpin(second_iova, range_size);
+            });
+        const auto unmap = [&](uint64_t iova, const char* memory) {
+            for (int i = 0; i < 50; i++) {
+                CHECK(v.vm.unmap(iova, range_size) == 0);
+                CHECK(v.vm.map(iova, memory, range_size) == 0);
+            }
+        };
+        std::thread other([&] { unmap(second_iova, v.ram.get() + range_size); });
+        unmap(first_iova, v.ram.get());
+        other.join();
+    }
+    CHECK(v.vm.reset() == 0);
+    CHECK_EQ(pinned(v.uuid), 0u);
+}
+
+/*
+ * A range of gigabytes, some of it touched all the time: each look at it takes so long that touches
+ * come in between, and after ten in a row type1 would give up with BUG_ON.
+ */
+TEST(hostile_vm_unmaps_gigabytes_in_use) {
+    constexpr uint64_t size = uint64_t{4} << 30;
+    constexpr uint64_t huge_page = uint64_t{2} << 20;
+    constexpr uint64_t iova = 0x1000000000;
+    const Victim v;
+    void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    CHECK(madvise(memory, size, MADV_NOHUGEPAGE) == 0);
+    CHECK(v.vm.map(iova, memory, size) == 0);
+    for (uint64_t offset = 0; offset < size; offset += huge_page)
+        v.device.window<uint32_t>(iova + offset) = 1;
+    CHECK(pinned(v.uuid) > 512 * page_size); /* more than one call of VFIO gives back */
+    {
+        Loops touching;
+        for (uint64_t part = 0; part < 4; part++)
+            touching.add([&, part] {
+                for (uint64_t i = 1; i < 64; i++)
+                    v.device.window<uint32_t>(iova + part * huge_page + i * page_size) = 1;
+            });
+        for (int i = 0; i < 5; i++) {
+            CHECK(v.vm.unmap(iova, size) == 0);
+            CHECK(v.vm.map(iova, memory, size) == 0);
+            CHECK(v.device.unpin(iova, size) == 0);
+        }
+    }
+    CHECK(v.vm.unmap(iova, size) == 0);
+    munmap(memory, size);
+}
+
+/* A VM keeps a page of doorbells in a pipe; what the next VM writes is not seen there. */
+TEST(hostile_vm_keeps_a_doorbell_page) {
+    const Served s;
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    {
+        const Vm first(s.uuid);
+        const auto bar = first.region(VRDMA_BAR_DOORBELLS);
+        void* const page = mmap(nullptr, page_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                first.device(), static_cast<off_t>(bar.offset));
+        CHECK(page != MAP_FAILED);
+        static_cast<volatile uint8_t*>(page)[64] = 7;
+        CHECK_EQ(s.device.doorbells()[64], 7);
+        const iovec kept = {page, page_size};
+        CHECK_EQ(vmsplice(ends[1], &kept, 1, 0), static_cast<ssize_t>(page_size));
+        munmap(page, page_size);
+    }
+    const Vm second(s.uuid);
+    CHECK_EQ(second.read<uint8_t>(VRDMA_BAR_DOORBELLS, 64), 0);
+    second.write<uint8_t>(VRDMA_BAR_DOORBELLS, 64, 0x55);
+    CHECK_EQ(s.device.doorbells()[64], 0x55);
+    s.device.doorbells()[65] = 0x56;
+    CHECK_EQ(second.read<uint8_t>(VRDMA_BAR_DOORBELLS, 65), 0x56);
+    std::vector<uint8_t> seen(page_size);
+    CHECK_EQ(read(ends[0], seen.data(), seen.size()), static_cast<ssize_t>(page_size));
+    CHECK_EQ(seen[64], 7);
+    CHECK_EQ(seen[65], 0);
+}
