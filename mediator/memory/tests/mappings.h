@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How many mappings this process has, of which the kernel allows so many (vm.max_map_count).
+// How many mappings a range of this process takes. The kernel allows a process so many in all
+// (vm.max_map_count); a sanitizer's own come and go elsewhere.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
+#include <ios>
 #include <string>
 
 namespace vrdma::test {
 
-inline std::size_t mappings() {
+inline std::size_t mappings(const std::byte* range, std::uint64_t size) {
+    const auto from = reinterpret_cast<std::uintptr_t>(range);
     std::ifstream maps{"/proc/self/maps"};
     std::size_t count = 0;
-    for (std::string line; std::getline(maps, line);) {
-        ++count;
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char dash = 0;
+    for (std::string rest; maps >> std::hex >> begin >> dash >> end && std::getline(maps, rest);) {
+        count += begin < from + size && from < end ? 1 : 0;
     }
     return count;
 }
