@@ -9,8 +9,8 @@
 
 #include "mediator/base/errno.h"
 #include "mediator/base/runtime_directory.h"
+#include "mediator/base/sanitized.h"
 #include "mediator/jail/capabilities.h"
-#include "mediator/jail/sanitized.h"
 #include "mediator/jail/writable.h"
 #include "vrdma/mdev.h"
 
@@ -53,7 +53,7 @@ tl::expected<void, std::string> confine(const Config& config, jail::Forbidden fo
     if (const auto kept = give_up_capabilities(config); !kept) {
         return tl::unexpected{"capabilities: " + describe(kept.error())};
     }
-    if (!jail::sanitized) { // whose reports are files
+    if (!sanitized) { // whose reports are files
         const auto confined = jail::write_only_to(writable_of(config));
         if (!confined) {
             return tl::unexpected{"landlock: " + describe(confined.error())};

@@ -7,7 +7,7 @@
 #include <csignal>
 
 #include "mediator/base/errno.h"
-#include "mediator/jail/sanitized.h"
+#include "mediator/base/sanitized.h"
 
 namespace vrdma::jail {
 

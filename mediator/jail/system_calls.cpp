@@ -9,7 +9,7 @@
 #include <initializer_list>
 #include <memory>
 
-#include "mediator/jail/sanitized.h"
+#include "mediator/base/sanitized.h"
 
 namespace vrdma::jail {
 namespace {

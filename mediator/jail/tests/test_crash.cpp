@@ -6,8 +6,8 @@
 
 #include <csignal>
 
+#include "mediator/base/sanitized.h"
 #include "mediator/jail/crash.h"
-#include "mediator/jail/sanitized.h"
 #include "mediator/jail/tests/child.h"
 
 namespace vrdma::jail::test {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "mediator/base/event_fd.h"
-#include "mediator/jail/sanitized.h"
+#include "mediator/base/sanitized.h"
 #include "mediator/jail/system_calls.h"
 #include "mediator/jail/tests/child.h"
 

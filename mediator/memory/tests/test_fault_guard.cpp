@@ -10,6 +10,7 @@
 
 #include "mediator/base/event_fd.h"
 #include "mediator/base/mapping.h"
+#include "mediator/base/sanitized.h"
 #include "mediator/base/unique_fd.h"
 #include "mediator/memory/fault_guard.h"
 #include "mediator/memory/tests/mappings.h"
@@ -181,9 +182,9 @@ TEST_F(MissingMemoryTest, RoomIsFreedWithTheScratchPage) {
 // neighbours to keep their bytes, and an alarm. In a child, as the rest of a process cannot live
 // like that.
 TEST_F(MissingMemoryTest, LivesWhereNoMappingIsToBeHad) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "a sanitizer needs mappings of its own";
-#endif
+    if constexpr (sanitized) {
+        GTEST_SKIP() << "a sanitizer needs mappings of its own";
+    }
     std::size_t limit = 0;
     std::ifstream{"/proc/sys/vm/max_map_count"} >> limit;
     const auto child = [&] {

@@ -129,6 +129,17 @@ Result<std::unique_ptr<Listener>> Listener::listen(const std::string& provider,
         new Listener{std::move(*events), std::move(*info), std::move(endpoint)}};
 }
 
+Listener::~Listener() {
+    constexpr int most = 1024; // come meanwhile
+    for (int i = 0; i < most; ++i) {
+        const Info request = next();
+        if (request == nullptr) {
+            return;
+        }
+        refuse(request->handle);
+    }
+}
+
 // A connection that failed before it was one is an error of the queue's, and nobody's loss.
 Info Listener::next() {
     constexpr int most = 64;

@@ -64,6 +64,11 @@ class Listener {
     static Result<std::unique_ptr<Listener>> listen(const std::string& provider,
                                                     const Address& address);
 
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+    // Refuses all that have not been looked at: libfabric keeps a request until it has an answer.
+    ~Listener();
+
     int fd() const noexcept { return events_.fd(); }
     // The next who wants to; none if there is nobody.
     Info next();

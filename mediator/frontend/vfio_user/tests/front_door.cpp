@@ -5,6 +5,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace vrdma::vfio_user::test {
 
 FrontDoor::FrontDoor(const Pace& pace)
@@ -25,8 +27,7 @@ UniqueFd FrontDoor::connect() const {
 void FrontDoor::send(const UniqueFd& client, const Message& message) {
     std::vector<std::byte> bytes(sizeof(message.header) + message.payload.size());
     std::memcpy(bytes.data(), &message.header, sizeof(message.header));
-    std::memcpy(bytes.data() + sizeof(message.header), message.payload.data(),
-                message.payload.size());
+    std::ranges::copy(message.payload, bytes.begin() + sizeof(message.header));
     std::vector<int> fds;
     for (const UniqueFd& fd : message.fds) {
         fds.push_back(fd.get());

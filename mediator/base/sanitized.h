@@ -4,7 +4,7 @@
 // what it likes.
 #pragma once
 
-namespace vrdma::jail {
+namespace vrdma {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool sanitized = true;
@@ -18,4 +18,4 @@ constexpr bool sanitized = false;
 constexpr bool sanitized = false;
 #endif
 
-} // namespace vrdma::jail
+} // namespace vrdma
