@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include <chrono>
 #include <set>
 
 #include "mediator/verbs/tests/verbs_test.h"
@@ -128,23 +127,6 @@ TEST_F(MrTest, AFailureOfTheSliceLeavesNothingBehind) {
     side->slice.next_error = std::errc::not_enough_memory;
     EXPECT_EQ(error_of(objects.mrs.reg(mr_command(pd))), std::errc::not_enough_memory);
     EXPECT_TRUE(objects.pds.dealloc(pd));
-}
-
-// The best of a few: what counts is the work, not what else the machine does.
-TEST_F(MrTest, AGibibyteRegistersInMilliseconds) {
-    const auto cmd = mr_command(pd, 1ull << 30);
-    auto best = std::chrono::steady_clock::duration::max();
-    for (int i = 0; i < 5; ++i) {
-        const auto begin = std::chrono::steady_clock::now();
-        const auto key = objects.mrs.reg(cmd);
-        best = std::min(best, std::chrono::steady_clock::now() - begin);
-        ASSERT_TRUE(key);
-        ASSERT_TRUE(objects.mrs.dereg(*key));
-    }
-    RecordProperty(
-        "microseconds",
-        std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(best).count()));
-    EXPECT_LT(best, std::chrono::milliseconds{100}); // with sanitizers; see the benchmarks
 }
 
 TEST_F(MrTest, RoundTrip) {

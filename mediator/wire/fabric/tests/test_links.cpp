@@ -373,17 +373,19 @@ TEST_F(IntruderTest, WhoSaysNothingIsPutOut) {
     until([&] { return put_out(); }, {beta.get()});
 }
 
-// More than there are places, from an address that is no peer's, and each comes again as soon as it
-// is put out.
+// More than there are places, from an address that is no peer's, and each comes again after it is
+// put out: in each turn as many as one address has places, so that there is time for the others.
 TEST_F(IntruderTest, ACrowdOfTheSilentKeepsNobodyOut) {
     std::array<std::unique_ptr<Connection>, max_strangers + 1> crowd;
     std::size_t came = 0;
     const auto crowd_in = [&] {
+        std::size_t places = max_strangers_of_source;
         for (auto& one : crowd) {
-            if (one == nullptr || one->next_event() == Connection::Event::failed ||
-                (one->poll(), one->failed())) {
+            if (places > 0 && (one == nullptr || one->next_event() == Connection::Event::failed ||
+                               (one->poll(), one->failed()))) {
                 one = *Connection::connect(from("127.0.0.2"));
                 ++came;
+                --places;
             }
         }
     };
