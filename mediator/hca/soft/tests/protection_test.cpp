@@ -148,7 +148,7 @@ TEST_P(LocalAccess, IsRefused) {
     expect_memory_unchanged();
 }
 
-constexpr std::uint32_t reads_alone = 0;
+constexpr std::uint32_t local_read = 0;
 
 INSTANTIATE_TEST_SUITE_P(
     All, LocalAccess,
@@ -158,8 +158,8 @@ INSTANTIATE_TEST_SUITE_P(
         LocalCase{"SendBounds", VRDMA_SQ_SEND, all_access, Guest::pd, 4089, 0, VRDMA_VERR_BOUNDS},
         LocalCase{"WriteBelow", VRDMA_SQ_RDMA_WRITE, all_access, Guest::pd, -8, 0,
                   VRDMA_VERR_BOUNDS},
-        LocalCase{"ReadInto", VRDMA_SQ_RDMA_READ, reads_alone, Guest::pd, 0, 0, VRDMA_VERR_ACCESS},
-        LocalCase{"AddInto", VRDMA_SQ_ATOMIC_FETCH_AND_ADD, reads_alone, Guest::pd, 0, 0,
+        LocalCase{"ReadInto", VRDMA_SQ_RDMA_READ, local_read, Guest::pd, 0, 0, VRDMA_VERR_ACCESS},
+        LocalCase{"AddInto", VRDMA_SQ_ATOMIC_FETCH_AND_ADD, local_read, Guest::pd, 0, 0,
                   VRDMA_VERR_ACCESS}),
     [](const auto& info) { return std::string{info.param.name}; });
 
