@@ -474,6 +474,7 @@ void read_type(Section section, const Config& config, DeviceType& type) {
     std::uint32_t vectors = limits.vectors;
     std::uint64_t pinned_mib = type.max_pinned >> 20;
     std::uint64_t mr_size_mib = limits.max_mr_size >> 20;
+    std::uint64_t memory_mib = limits.max_memory >> 20;
     section.integer("max_instances", type.max_instances, 1, 4096);
     section.integer("max_pinned_mib", pinned_mib, 1, std::int64_t{1} << 30);
     section.integer("doorbell_pages", limits.doorbell_pages, 2, 4096);
@@ -486,6 +487,7 @@ void read_type(Section section, const Config& config, DeviceType& type) {
     section.integer("max_srq", limits.max_srq, 1, million);
     section.integer("max_ah", limits.max_ah, 1, million);
     section.integer("max_blocks", limits.max_blocks, 1, std::int64_t{1} << 32);
+    section.integer("max_memory_mib", memory_mib, 0, 1 << 20);
     read_binding(section, config, type.uplink);
     read_vlans(section, config, type.uplink, type.vlans);
     read_share(section, type.share);
@@ -495,6 +497,7 @@ void read_type(Section section, const Config& config, DeviceType& type) {
     }
     type.max_pinned = pinned_mib << 20;
     limits.max_mr_size = mr_size_mib << 20;
+    limits.max_memory = memory_mib << 20;
     set_vectors(limits, vectors);
 }
 

@@ -22,6 +22,7 @@
 #include "mediator/base/gid.h"
 #include "mediator/base/result.h"
 #include "mediator/base/types.h"
+#include "mediator/hca/blocks.h"
 #include "mediator/memory/guest_memory.h"
 #include "vrdma/device.h"
 #include "vrdma/queue.h"
@@ -42,7 +43,7 @@ inline constexpr std::uint32_t max_mtu =
 // The blocks that make up a buffer of the guest: block_shift is at least VRDMA_PAGE_SHIFT, and the
 // buffer begins first_offset bytes into the first block.
 struct Translation {
-    std::vector<Iova> blocks;
+    Blocks blocks;
     unsigned block_shift = VRDMA_PAGE_SHIFT;
     std::uint64_t first_offset = 0;
     std::uint64_t length = 0;
@@ -308,9 +309,27 @@ struct SliceSpec {
     std::uint32_t max_mr = 0;
 };
 
+// What a slice keeps of objects in this process's memory, in bytes each, at most. The blocks of
+// their buffers are shared with whoever made them.
+struct Costs {
+    std::uint64_t ucontext = 0; // for its doorbell page
+    std::uint64_t eq = 0;
+    std::uint64_t cq = 0;
+    std::uint64_t mr = 0;
+    std::uint64_t on_demand_leaf = 0; // beside 8 bytes a page
+    std::uint64_t mw = 0;
+    std::uint64_t ah = 0;
+    std::uint64_t srq = 0;
+    std::uint64_t qp = 0;
+    std::uint64_t multicast = 0; // a QP in a group
+    std::uint64_t listener = 0;
+};
+
 class Slice {
   public:
     virtual ~Slice() = default;
+
+    virtual Costs costs() const = 0;
 
     // From now on; what was taken before is not forgotten.
     virtual void set_share(const Share& share) = 0;
@@ -414,7 +433,7 @@ class Slice {
     virtual Result<> restore_cq(Cqn id, const CqState& state) = 0;
     virtual Result<> restore_srq(Srqn id, const SrqState& state) = 0;
     virtual Result<> restore_fast_mr(Key key, const FastMrState& state,
-                                     std::vector<Iova> pages) = 0;
+                                     std::span<const Iova> pages) = 0;
     // After its QP.
     virtual Result<> restore_mw(Key key, const MwState& state) = 0;
     virtual Result<> restore_qp(Qpn id, const QpState& state,

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <vector>
 
 #include "mediator/verbs/guest_copy.h"
 
@@ -41,7 +40,7 @@ bool valid_address(const GuestMemory& memory, std::uint64_t address, unsigned sh
 
 // Copies `count` entries out of one page into `entries`. What is behind them must be unused.
 Result<> read_page(GuestMemory& memory, Iova at, std::size_t count, unsigned shift,
-                   std::vector<Iova>& entries) {
+                   hca::Blocks& entries) {
     Page page;
     if (const auto copied = copy_from_guest(memory, at, std::as_writable_bytes(std::span{page}));
         !copied) {
@@ -62,10 +61,9 @@ Result<> read_page(GuestMemory& memory, Iova at, std::size_t count, unsigned shi
     return {};
 }
 
-Result<std::vector<Iova>> read_level(GuestMemory& memory, const std::vector<Iova>& pages,
-                                     std::uint64_t count, unsigned shift) {
-    std::vector<Iova> entries;
-    entries.reserve(count);
+Result<hca::Blocks> read_level(GuestMemory& memory, const hca::Blocks& pages, std::uint64_t count,
+                               unsigned shift) {
+    auto entries = hca::Blocks::reserve(count);
     for (const Iova page : pages) {
         const std::uint64_t left = count - entries.size();
         const auto here = std::min<std::uint64_t>(left, VRDMA_PAGE_LIST_ENTRIES);
@@ -76,7 +74,7 @@ Result<std::vector<Iova>> read_level(GuestMemory& memory, const std::vector<Iova
     return entries;
 }
 
-Result<std::vector<Iova>> read_radix(GuestMemory& memory, const vrdma_page_list& list) {
+Result<hca::Blocks> read_radix(GuestMemory& memory, const vrdma_page_list& list) {
     std::array<std::uint64_t, VRDMA_PAGE_LIST_MAX_LEVELS + 1> counts{list.count};
     for (unsigned level = 1; level <= list.levels; ++level) {
         counts[level] = pages_for(counts[level - 1]);
@@ -87,7 +85,7 @@ Result<std::vector<Iova>> read_radix(GuestMemory& memory, const vrdma_page_list&
     if (!valid_address(memory, list.root, VRDMA_PAGE_SHIFT)) {
         return fail(std::errc::bad_address);
     }
-    std::vector<Iova> pages{Iova{list.root}};
+    hca::Blocks pages{Iova{list.root}};
     for (unsigned level = list.levels; level > 0; --level) {
         const unsigned shift = level == 1 ? list.page_shift : VRDMA_PAGE_SHIFT;
         auto entries = read_level(memory, pages, counts[level - 1], shift);
@@ -99,10 +97,9 @@ Result<std::vector<Iova>> read_radix(GuestMemory& memory, const vrdma_page_list&
     return pages;
 }
 
-Result<std::vector<Iova>> contiguous(const GuestMemory& memory, const vrdma_page_list& list) {
+Result<hca::Blocks> contiguous(const GuestMemory& memory, const vrdma_page_list& list) {
     const std::uint64_t block = 1ull << list.page_shift;
-    std::vector<Iova> blocks;
-    blocks.reserve(list.count);
+    auto blocks = hca::Blocks::reserve(list.count);
     for (std::uint64_t i = 0; i < list.count; ++i) {
         const std::uint64_t address = list.root + i * block;
         if (!valid_address(memory, address, list.page_shift)) {
@@ -119,8 +116,9 @@ constexpr bool valid_shift(std::uint64_t shift) {
 
 } // namespace
 
-Result<Buffer> read_page_list(GuestMemory& memory, BlockBudget& budget, const vrdma_page_list& list,
-                              std::uint64_t first_offset, std::uint64_t length) {
+Result<Buffer> read_page_list(GuestMemory& memory, MemoryBudget& budget,
+                              const vrdma_page_list& list, std::uint64_t first_offset,
+                              std::uint64_t length) {
     if (list.reserved != 0 || !valid_shift(list.page_shift) ||
         list.levels > VRDMA_PAGE_LIST_MAX_LEVELS || list.count == 0 ||
         list.count != blocks_of(first_offset, length, list.page_shift)) {
@@ -129,7 +127,7 @@ Result<Buffer> read_page_list(GuestMemory& memory, BlockBudget& budget, const vr
     if (list.count > max_blocks_per_buffer) {
         return fail(std::errc::not_enough_memory);
     }
-    auto lease = budget.take(list.count);
+    auto lease = budget.take_blocks(list.count);
     if (!lease) {
         return fail(lease.error());
     }
@@ -153,30 +151,32 @@ struct PagesState {
 void save_pages(StateWriter& writer, const hca::Translation& pages) {
     writer.put(PagesState{pages.first_offset, pages.block_shift,
                           static_cast<std::uint32_t>(pages.blocks.size())});
-    writer.put_all(std::span{pages.blocks});
+    writer.put_all<Iova>(pages.blocks);
 }
 
-Result<Buffer> restore_pages(StateReader& reader, GuestMemory& memory, BlockBudget& budget,
+Result<Buffer> restore_pages(StateReader& reader, GuestMemory& memory, MemoryBudget& budget,
                              std::uint64_t length) {
     const auto state = reader.take<PagesState>();
     if (!state || !valid_shift(state->block_shift) || state->blocks == 0 ||
         state->blocks != blocks_of(state->first_offset, length, state->block_shift)) {
         return fail(std::errc::invalid_argument);
     }
-    auto lease = budget.take(state->blocks);
+    const auto bytes = reader.take_bytes(state->blocks * sizeof(Iova));
+    if (!bytes) {
+        return fail(bytes.error());
+    }
+    auto lease = budget.take_blocks(state->blocks);
     if (!lease) {
         return fail(lease.error());
     }
-    auto blocks = reader.take_all<Iova>(state->blocks);
-    if (!blocks) {
-        return fail(blocks.error());
-    }
+    auto blocks = hca::Blocks::reserve(state->blocks);
+    std::ranges::copy(*bytes, std::as_writable_bytes(blocks.refill(state->blocks)).begin());
     const bool valid = std::ranges::all_of(
-        *blocks, [&](Iova block) { return valid_address(memory, raw(block), state->block_shift); });
+        blocks, [&](Iova block) { return valid_address(memory, raw(block), state->block_shift); });
     if (!valid) {
         return fail(std::errc::bad_address);
     }
-    return Buffer{{std::move(*blocks), state->block_shift, state->first_offset, length},
+    return Buffer{{std::move(blocks), state->block_shift, state->first_offset, length},
                   std::move(*lease)};
 }
 

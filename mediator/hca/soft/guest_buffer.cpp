@@ -62,15 +62,16 @@ Result<GuestBuffer> GuestBuffer::map(const GuestMemory& memory, Translation page
 GuestBuffer GuestBuffer::reserve(const GuestMemory& memory, std::size_t max_blocks) {
     GuestBuffer buffer;
     buffer.base_ = memory.at(Iova{0}, 0);
-    buffer.blocks_.reserve(max_blocks);
+    buffer.blocks_ = Blocks::reserve(max_blocks);
     return buffer;
 }
 
 // A run of blocks has no list: the root is the first of them.
 bool GuestBuffer::load_blocks(GuestMemory& memory, const vrdma_page_list& list) noexcept {
+    const auto blocks = blocks_.refill(list.count);
     if (list.levels == 0) {
-        for (std::size_t i = 0; i < blocks_.size(); ++i) {
-            blocks_[i] = Iova{list.root + (i << shift_)};
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
+            blocks[i] = Iova{list.root + (i << shift_)};
         }
         return true;
     }
@@ -79,7 +80,7 @@ bool GuestBuffer::load_blocks(GuestMemory& memory, const vrdma_page_list& list) 
         return false;
     }
     const ScratchWatch watch{memory};
-    std::memcpy(blocks_.data(), from, blocks_.size() * sizeof(Iova));
+    std::memcpy(blocks.data(), from, blocks.size_bytes());
     if (watch.tripped()) {
         memory.release(Iova{list.root}, VRDMA_PAGE_SIZE);
         return false;
@@ -94,7 +95,6 @@ bool GuestBuffer::load(GuestMemory& memory, const vrdma_page_list& list, std::ui
         list.count > VRDMA_PAGE_LIST_ENTRIES || list.page_shift > VRDMA_MAX_PAGE_SHIFT) {
         return false;
     }
-    blocks_.resize(list.count);
     shift_ = list.page_shift;
     first_offset_ = first_offset;
     if (!load_blocks(memory, list)) {
@@ -113,7 +113,7 @@ bool GuestBuffer::load(const GuestBuffer& other) noexcept {
     if (other.blocks_.size() > blocks_.capacity()) {
         return false;
     }
-    blocks_.assign(other.blocks_.begin(), other.blocks_.end());
+    std::ranges::copy(other.blocks_, blocks_.refill(other.blocks_.size()).begin());
     first_offset_ = other.first_offset_;
     length_ = other.length_;
     shift_ = other.shift_;

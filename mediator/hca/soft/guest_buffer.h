@@ -29,7 +29,7 @@ class GuestBuffer {
     // The same for a buffer of before, whose room stays what it was.
     bool load(const GuestBuffer& other) noexcept;
 
-    // The buffer as it could be mapped again.
+    // The buffer as it could be mapped again, but for what load() makes of it later.
     Translation pages() const;
 
     std::uint64_t length() const noexcept { return length_; }
@@ -64,7 +64,7 @@ class GuestBuffer {
     std::uint64_t mask() const noexcept { return (std::uint64_t{1} << shift_) - 1; }
 
     std::byte* base_ = nullptr; // of the guest's window
-    std::vector<Iova> blocks_;
+    Blocks blocks_;             // of a fast region, its own
     std::uint64_t first_offset_ = 0;
     std::uint64_t length_ = 0;
     std::byte* adjacent_ = nullptr; // the first byte, where all blocks follow each other

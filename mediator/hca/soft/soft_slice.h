@@ -18,6 +18,7 @@ class SoftSlice : public Slice {
     SoftSlice& operator=(const SoftSlice&) = delete;
     ~SoftSlice() override;
 
+    Costs costs() const override;
     void set_share(const Share& share) override;
 
     Result<> set_status_page(Iova page) override;
@@ -87,7 +88,8 @@ class SoftSlice : public Slice {
     Result<> restore_eq(EqId id, const EqState& state) override;
     Result<> restore_cq(Cqn id, const CqState& state) override;
     Result<> restore_srq(Srqn id, const SrqState& state) override;
-    Result<> restore_fast_mr(Key key, const FastMrState& state, std::vector<Iova> pages) override;
+    Result<> restore_fast_mr(Key key, const FastMrState& state,
+                             std::span<const Iova> pages) override;
     Result<> restore_mw(Key key, const MwState& state) override;
     Result<> restore_qp(Qpn id, const QpState& state,
                         std::span<const vrdma_sge> held_receive) override;

@@ -111,7 +111,7 @@ MemoryRegion Guest::register_on_demand(std::uint64_t size, std::uint32_t access_
     value(slice_->deregister_mr(region.key));
     hca::MrSpec& spec = mr_specs_.back();
     spec.access_flags |= IBV_ACCESS_ON_DEMAND;
-    spec.pages.blocks.clear();
+    spec.pages.blocks = {};
     value(slice_->register_mr(spec));
     return region;
 }

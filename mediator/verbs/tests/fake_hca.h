@@ -59,6 +59,7 @@ class FakeSlice final : public Slice {
     std::vector<std::pair<Key, std::pair<std::uint64_t, std::uint64_t>>> refused;
     std::vector<EqId> eq_order; // in which they were created
 
+    Costs costs() const override { return {}; }
     void set_share(const Share& wanted) override { share = wanted; }
 
     Result<> set_status_page(Iova page) override {
@@ -211,10 +212,11 @@ class FakeSlice final : public Slice {
     Result<> restore_srq(Srqn id, const SrqState& state) override {
         return outcome().map([&] { srq_states[id] = state; });
     }
-    Result<> restore_fast_mr(Key key, const FastMrState& state, std::vector<Iova> pages) override {
+    Result<> restore_fast_mr(Key key, const FastMrState& state,
+                             std::span<const Iova> pages) override {
         return outcome().map([&] {
             fast_states[key] = state;
-            fast_pages[key] = std::move(pages);
+            fast_pages[key] = {pages.begin(), pages.end()};
         });
     }
     Result<> restore_mw(Key key, const MwState& state) override {

@@ -34,7 +34,7 @@ class PageListTest : public VerbsTest {
         return allocator.at<std::uint64_t>(Iova{list.root});
     }
 
-    BlockBudget budget{1 << 20};
+    MemoryBudget budget{1 << 20};
 };
 
 TEST_F(PageListTest, OneBlockNeedsNoLevel) {
@@ -55,14 +55,14 @@ TEST_F(PageListTest, HugeBlocks) {
 TEST_F(PageListTest, AHugeBlockMayBeginAtTheBottom) {
     const auto buffer = read({0, 1, 21, 0, 0}, page_size, page_size);
     ASSERT_TRUE(buffer);
-    EXPECT_EQ(buffer->pages.blocks, std::vector{Iova{0}});
+    EXPECT_EQ(buffer->pages.blocks, hca::Blocks{Iova{0}});
 }
 
 TEST_F(PageListTest, AContiguousRunIsItsBlocks) {
     const Iova begin = allocator.allocate(3 * page_size);
     const auto buffer = read({raw(begin), 3, 12, 0, 0}, 3 * page_size);
     ASSERT_TRUE(buffer);
-    EXPECT_EQ(buffer->pages.blocks, (std::vector{begin, begin + page_size, begin + 2 * page_size}));
+    EXPECT_EQ(buffer->pages.blocks, (hca::Blocks{begin, begin + page_size, begin + 2 * page_size}));
 }
 
 TEST_F(PageListTest, ABufferMayBeginAndEndWithinBlocks) {
@@ -139,7 +139,7 @@ TEST_F(PageListTest, UnusedEntriesAreZero) {
 }
 
 TEST_F(PageListTest, TheBudgetBoundsAllTogether) {
-    BlockBudget small{5};
+    MemoryBudget small{5};
     const auto list = pages(3 * page_size);
     auto first = read_page_list(*memory, small, list, 0, 3 * page_size);
     ASSERT_TRUE(first);
@@ -150,7 +150,7 @@ TEST_F(PageListTest, TheBudgetBoundsAllTogether) {
 }
 
 TEST_F(PageListTest, AHugeCountCostsNothing) {
-    BlockBudget endless{~0ull};
+    MemoryBudget endless{~0ull >> 8};
     const vrdma_page_list list{page_size, 0xffffffff, 12, 3, 0};
     EXPECT_EQ(error_of(read_page_list(*memory, endless, list, 0, 0xffffffffull << 12)),
               std::errc::not_enough_memory);
@@ -185,7 +185,7 @@ TEST_F(PageListTest, RoundTrip) {
 TEST_F(PageListTest, RestoreRefusesBlocksOutsideTheWindow) {
     const auto buffer = read(pages(page_size), page_size);
     hca::Translation bad = buffer->pages;
-    bad.blocks[0] = Iova{arena_size};
+    bad.blocks = {Iova{arena_size}};
     StateWriter writer;
     save_pages(writer, bad);
     const auto image = writer.take();
