@@ -268,7 +268,7 @@ void Device::reserve_address() {
 }
 
 void Device::give_back_address() {
-    if (address_reserved_) {
+    if (std::exchange(address_reserved_, false)) {
         gids_.give_back(verbs::link_local(place_.identity().mac));
     }
 }
@@ -296,6 +296,16 @@ void Device::service() {
     if (slice_failed_) {
         fail_device("the slice stopped");
     }
+    const auto served = with_what_memory_there_is([this] {
+        take_turn();
+        return Result<>{};
+    });
+    if (!served) {
+        fail_device("there is no memory to serve it");
+    }
+}
+
+void Device::take_turn() {
     if (enabled_ && enabled_->slice->give_back()) {
         port_.wake(); // what is left, after others had their turn
     } else if (enabled_ && admin_pending_) {

@@ -91,6 +91,7 @@ class Device final : public hca::SliceHost {
     Result<> try_enable();
     void disable();
     void fail_device(std::string_view why);
+    void take_turn();
     void serve_admin();
     void log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl);
     void show_enabled();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/device/tests/device_test.h"
+#include "mediator/tests/guest/heap.h"
 
 namespace vrdma {
 namespace {
@@ -206,6 +207,23 @@ TEST_F(DeviceTest, WithoutMemoryEnableIsFatal) {
     EXPECT_EQ(guest.status(), VRDMA_STATUS_FATAL);
     guest.write(VRDMA_REG_CONTROL, VRDMA_CONTROL_RESET);
     EXPECT_TRUE(guest.enable());
+}
+
+// A command whose refusal is to be logged, and no memory for that; expect the device to be FATAL,
+// and to work again after a reset.
+TEST_F(DeviceTest, ATurnWithoutMemoryIsFatal) {
+    const verbs::Identity other;
+    ASSERT_TRUE(guest.enable());
+    ASSERT_TRUE(gids.claim({0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, &other));
+    guest.post(VRDMA_ADMIN_SET_GID, gid_command(0));
+    {
+        const test::NoMemory no_memory;
+        guest.ring();
+    }
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_FATAL);
+    guest.reset();
+    ASSERT_TRUE(guest.enable());
+    EXPECT_EQ(guest.run(VRDMA_ADMIN_SET_GID, gid_command(0)), EADDRINUSE);
 }
 
 TEST_F(DeviceTest, ASliceThatStopsIsFatal) {

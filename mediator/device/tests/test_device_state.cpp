@@ -87,6 +87,18 @@ TEST_F(DeviceStateTest, CommandsThatWaitedAreServedAfterwards) {
     EXPECT_EQ(cpl->handle.handle, 2u);
 }
 
+// A restore that finds no memory; expect an error, and a device that was reset.
+TEST_F(DeviceStateTest, WithoutMemoryARestoreFailsAndNothingElse) {
+    populate();
+    const auto image = save();
+    hca.out_of_memory = true;
+    const auto restored = device.restore(image);
+    ASSERT_FALSE(restored);
+    EXPECT_EQ(restored.error(), std::errc::not_enough_memory);
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_READY);
+    EXPECT_TRUE(device.restore(image));
+}
+
 TEST_F(DeviceStateTest, AnIdleDeviceIsAnImageToo) {
     guest.set_queue_registers();
     const auto image = save();

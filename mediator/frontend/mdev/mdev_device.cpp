@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "mediator/device/out_of_memory.h"
 #include "mediator/frontend/mdev/identity.h"
 
 namespace vrdma::mdev {
@@ -112,6 +113,20 @@ void MdevDevice::on_messages(std::uint32_t epoll_events) {
     }
 }
 
+// Its attributes are the administrator's and may be long: one for which there is no memory must not
+// go on with what it had before.
+void MdevDevice::read_identity() {
+    const auto read = with_what_memory_there_is([this]() -> Result<> {
+        return read_info(fd_.get()).map([this](const vrdma_mdev_device_info& info) {
+            device_->set_identity(identity_of(info, type_));
+        });
+    });
+    if (!read && read.error() == std::errc::not_enough_memory) {
+        device_->fatal("there is no memory for its attributes");
+        device_->service();
+    }
+}
+
 void MdevDevice::on_message(const vrdma_mdev_message& message) {
     switch (message.type) {
         case VRDMA_MDEV_MESSAGE_WRITE:
@@ -131,9 +146,7 @@ void MdevDevice::on_message(const vrdma_mdev_message& message) {
 // A newer reset may be under way: its message follows, and this acknowledgement is refused.
 void MdevDevice::on_reset(std::uint32_t generation) {
     device_->reset();
-    if (const auto info = read_info(fd_.get()); info) {
-        device_->set_identity(identity_of(*info, type_));
-    }
+    read_identity();
     vrdma_mdev_reset_done done{generation, 0};
     ::ioctl(fd_.get(), VRDMA_MDEV_RESET_DONE, &done);
 }

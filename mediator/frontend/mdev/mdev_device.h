@@ -43,6 +43,7 @@ class MdevDevice final : public HostPort {
     void on_messages(std::uint32_t epoll_events);
     void on_message(const vrdma_mdev_message& message);
     void on_reset(std::uint32_t generation);
+    void read_identity();
 
     const DeviceType& type_;
     UniqueFd fd_;
