@@ -324,15 +324,26 @@ void Device::log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl)
     }
 }
 
-// What a command leaves to be given back holds up the next: so a device has no more of it than one
-// command's, and no other device waits for it.
+// As if it had not been taken yet.
+void Device::abandon_command() {
+    if (enabled_ && std::exchange(enabled_->under_way, std::nullopt)) {
+        enabled_->objects.resources.lists.forget();
+        enabled_->admin.put_back();
+    }
+}
+
+// One step of a command that takes several ends the turn. What a command leaves to be given back
+// holds up the next: so a device has no more of it than one command's. No other device waits for
+// either.
 void Device::serve_admin() {
     AdminQueue& admin = enabled_->admin;
     const auto end = std::chrono::steady_clock::now() + turn_time;
     int served = 0;
     bool unused_left = false;
     while (!unused_left && served < commands_per_turn && std::chrono::steady_clock::now() < end) {
-        const auto cmd = admin.take();
+        const auto cmd = enabled_->under_way
+                             ? Result<std::optional<vrdma_admin_cmd>>{enabled_->under_way}
+                             : admin.take();
         if (!cmd) {
             fail_device("the admin queue is not in the guest's memory");
             return;
@@ -341,9 +352,14 @@ void Device::serve_admin() {
             admin_pending_ = false;
             break;
         }
-        const vrdma_admin_cpl cpl = run_admin_command(enabled_->objects, **cmd);
-        log_command(**cmd, cpl);
-        admin.complete(cpl);
+        const auto cpl = run_admin_command(enabled_->objects, **cmd);
+        if (!cpl) {
+            enabled_->under_way = **cmd;
+            break;
+        }
+        enabled_->under_way.reset();
+        log_command(**cmd, *cpl);
+        admin.complete(*cpl);
         ++served;
         unused_left = enabled_->slice->give_back();
     }

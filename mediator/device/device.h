@@ -75,6 +75,7 @@ class Device final : public hca::SliceHost {
         std::unique_ptr<hca::Slice> slice;
         AdminQueue admin;
         verbs::Objects objects;
+        std::optional<vrdma_admin_cmd> under_way; // a command that takes several steps
     };
 
     void write_control(std::uint32_t value);
@@ -93,6 +94,7 @@ class Device final : public hca::SliceHost {
     void fail_device(std::string_view why);
     void take_turn();
     void serve_admin();
+    void abandon_command();
     void log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl);
     void show_enabled();
     Result<> restore_from(StateReader& reader);

@@ -34,6 +34,7 @@ struct DeviceState {
 
 void Device::freeze() {
     frozen_ = true;
+    abandon_command();
     if (enabled_) {
         enabled_->slice->freeze();
     }

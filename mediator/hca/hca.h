@@ -43,10 +43,16 @@ inline constexpr std::uint32_t max_mtu =
 // The blocks that make up a buffer of the guest: block_shift is at least VRDMA_PAGE_SHIFT, and the
 // buffer begins first_offset bytes into the first block.
 struct Translation {
+    // What is known of the blocks by whoever has looked at all of them, so that the slice need not:
+    // then they make up the buffer, and lie in the window.
+    enum class Order : std::uint8_t { unknown, adjacent, scattered };
+
     Blocks blocks;
     unsigned block_shift = VRDMA_PAGE_SHIFT;
     std::uint64_t first_offset = 0;
     std::uint64_t length = 0;
+    Order order = Order::unknown;
+    bool touched = false; // of a ring: Slice::touch() has come to its end
 };
 
 struct EqSpec {
@@ -333,6 +339,11 @@ class Slice {
 
     // From now on; what was taken before is not forgotten.
     virtual void set_share(const Share& share) = 0;
+
+    // Touches pages of a ring that is to be made, so that they are there before a poller needs
+    // them: some, from `offset` on, which moves. False: these were the last. EFAULT where the guest
+    // has no memory. Creating a ring that was not touched touches all of it at once.
+    virtual Result<bool> touch(const Translation& ring, std::uint64_t& offset) = 0;
 
     // The guest's struct vrdma_status_page.
     virtual Result<> set_status_page(Iova page) = 0;

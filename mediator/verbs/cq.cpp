@@ -72,8 +72,8 @@ Result<Cqn> CqTable::create(const vrdma_cmd_create_cq& cmd) {
     if (const auto valid = check(cq); !valid) {
         return fail(valid.error());
     }
-    auto buffer = read_page_list(resources_.memory, resources_.budget, cmd.pages, cmd.first_offset,
-                                 cq_buffer_size(cmd.depth));
+    auto buffer =
+        resources_.lists.read_ring(cmd.pages, cmd.first_offset, cq_buffer_size(cmd.depth));
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -95,8 +95,8 @@ Result<> CqTable::resize(const vrdma_cmd_resize_cq& cmd) {
     if (cq == nullptr || cmd.reserved != 0 || !valid_depth(cmd.depth)) {
         return fail(std::errc::invalid_argument);
     }
-    auto buffer = read_page_list(resources_.memory, resources_.budget, cmd.pages, cmd.first_offset,
-                                 cq_buffer_size(cmd.depth));
+    auto buffer =
+        resources_.lists.read_ring(cmd.pages, cmd.first_offset, cq_buffer_size(cmd.depth));
     if (!buffer) {
         return fail(buffer.error());
     }

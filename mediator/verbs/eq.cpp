@@ -41,8 +41,7 @@ Result<EqId> EqTable::create(const vrdma_cmd_create_eq& cmd) {
     if (const auto valid = check(spec); !valid) {
         return fail(valid.error());
     }
-    auto buffer = read_page_list(resources_.memory, resources_.budget, cmd.pages, 0,
-                                 eq_buffer_size(cmd.depth));
+    auto buffer = resources_.lists.read_ring(cmd.pages, 0, eq_buffer_size(cmd.depth));
     if (!buffer) {
         return fail(buffer.error());
     }

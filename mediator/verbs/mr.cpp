@@ -93,8 +93,7 @@ Result<> MrTable::check_new(const hca::MrSpec& spec) const {
 Result<Buffer> MrTable::pages_of(const vrdma_cmd_reg_mr& cmd) {
     const bool on_demand = (cmd.access_flags & IBV_ACCESS_ON_DEMAND) != 0;
     if ((cmd.flags & VRDMA_MR_DMA) == 0 && cmd.length != 0 && !on_demand) {
-        return read_page_list(resources_.memory, resources_.budget, cmd.pages, cmd.first_offset,
-                              cmd.length);
+        return resources_.lists.read(cmd.pages, cmd.first_offset, cmd.length);
     }
     if (!is_empty(cmd.pages) || (cmd.first_offset != 0 && !on_demand)) {
         return fail(std::errc::invalid_argument);
@@ -209,8 +208,7 @@ Result<> MrTable::rereg(const vrdma_cmd_rereg_mr& cmd) {
     if (!moves) {
         return change(*mr, std::move(spec), {});
     }
-    auto buffer = read_page_list(resources_.memory, resources_.budget, cmd.pages, cmd.first_offset,
-                                 cmd.length);
+    auto buffer = resources_.lists.read(cmd.pages, cmd.first_offset, cmd.length);
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -280,8 +278,8 @@ Result<> MrTable::map_pages(const vrdma_cmd_map_pages& cmd) {
     if (cmd.pages.page_shift != VRDMA_PAGE_SHIFT) {
         return fail(std::errc::invalid_argument);
     }
-    const auto buffer = read_page_list(resources_.memory, resources_.budget, cmd.pages, 0,
-                                       std::uint64_t{cmd.pages.count} << VRDMA_PAGE_SHIFT);
+    const auto buffer =
+        resources_.lists.read(cmd.pages, 0, std::uint64_t{cmd.pages.count} << VRDMA_PAGE_SHIFT);
     if (!buffer) {
         return fail(buffer.error());
     }

@@ -232,8 +232,7 @@ Result<std::uint32_t> QpTable::add(Qp qp, Buffer buffer) {
 
 Result<Buffer> QpTable::read_queues(const vrdma_cmd_create_qp& cmd, const hca::QpSpec& spec) {
     if (has_queues(spec)) {
-        return read_page_list(resources_.memory, resources_.budget, cmd.pages, cmd.first_offset,
-                              buffer_size(spec));
+        return resources_.lists.read_ring(cmd.pages, cmd.first_offset, buffer_size(spec));
     }
     const vrdma_page_list& list = cmd.pages;
     const bool none = list.root == 0 && list.count == 0 && list.levels == 0 &&

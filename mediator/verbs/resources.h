@@ -16,12 +16,14 @@ struct Resources {
           memory{memory_},
           slice{slice_},
           budget{limits_.max_blocks, limits_.max_memory},
+          lists{memory, budget, slice},
           costs{slice_.costs()} {}
 
     const Limits& limits;
     GuestMemory& memory;
     hca::Slice& slice;
     MemoryBudget budget;
+    PageLists lists;
     const hca::Costs costs;
 };
 

@@ -83,8 +83,7 @@ Result<Srqn> SrqTable::create(const vrdma_cmd_create_srq& cmd) {
     if (const auto valid = check(srq); !valid) {
         return fail(valid.error());
     }
-    auto buffer = read_page_list(resources_.memory, resources_.budget, cmd.pages, cmd.first_offset,
-                                 buffer_size(srq.spec));
+    auto buffer = resources_.lists.read_ring(cmd.pages, cmd.first_offset, buffer_size(srq.spec));
     if (!buffer) {
         return fail(buffer.error());
     }

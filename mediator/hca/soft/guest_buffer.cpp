@@ -42,7 +42,7 @@ void GuestBuffer::look_for_gaps() noexcept {
     const auto gap = std::adjacent_find(
         blocks_.begin(), blocks_.end(),
         [block](Iova first, Iova second) { return raw(second) != raw(first) + block; });
-    adjacent_ = gap == blocks_.end() ? base_ + raw(blocks_.front()) + first_offset_ : nullptr;
+    adjacent_ = gap == blocks_.end() ? first_byte() : nullptr;
 }
 
 Result<GuestBuffer> GuestBuffer::map(const GuestMemory& memory, Translation pages) {
@@ -52,6 +52,11 @@ Result<GuestBuffer> GuestBuffer::map(const GuestMemory& memory, Translation page
     buffer.first_offset_ = pages.first_offset;
     buffer.length_ = pages.length;
     buffer.shift_ = pages.block_shift;
+    if (pages.order != Translation::Order::unknown) {
+        const bool adjacent = pages.order == Translation::Order::adjacent;
+        buffer.adjacent_ = adjacent ? buffer.first_byte() : nullptr;
+        return buffer;
+    }
     if (const auto valid = buffer.check(memory); !valid) {
         return fail(valid.error());
     }
@@ -126,31 +131,35 @@ Translation GuestBuffer::pages() const {
 }
 
 // Ends at the first page that is missing: each one that is touched costs the time of a fault.
-Result<> GuestBuffer::populate(GuestMemory& memory) const noexcept {
+Result<> GuestBuffer::populate(GuestMemory& memory, std::uint64_t& offset,
+                               std::uint64_t pages) const noexcept {
     // A fault may also be that of a poller, on other pages, or of a page that has come back.
     constexpr int looks = 3;
+    const std::uint64_t begin = offset;
     int left = looks;
-    for (std::uint64_t offset = 0; offset < length_;) {
+    while (offset < length_ && pages != 0) {
         const auto piece =
             run(offset, VRDMA_PAGE_SIZE - (first_offset_ + offset) % VRDMA_PAGE_SIZE);
         const ScratchWatch watch{memory};
         static_cast<void>(load_relaxed(piece.front()));
         if (!watch.tripped()) {
             offset += piece.size();
+            --pages;
             left = looks;
             continue;
         }
         soft::release(memory, piece);
         if (--left == 0) {
-            release(memory, offset);
+            release(memory, begin, offset);
             return fail(std::errc::bad_address);
         }
     }
     return {};
 }
 
-void GuestBuffer::release(GuestMemory& memory, std::uint64_t end) const noexcept {
-    for (std::uint64_t offset = 0; offset < end;) {
+void GuestBuffer::release(GuestMemory& memory, std::uint64_t begin,
+                          std::uint64_t end) const noexcept {
+    for (std::uint64_t offset = begin; offset < end;) {
         const auto piece = run(offset, end - offset);
         soft::release(memory, piece);
         offset += piece.size();

@@ -144,8 +144,24 @@ void SoftSlice::dismantle() {
     remove_in_steps(core_->eqs(), run, take);
 }
 
-Result<> SoftSlice::populate(const GuestBuffer& ring) const {
-    return core_->frozen() ? Result<>{} : ring.populate(core_->memory());
+Result<> SoftSlice::populate(const GuestBuffer& ring, const Translation& pages) const {
+    std::uint64_t offset = 0;
+    return core_->frozen() || pages.touched ? Result<>{}
+                                            : ring.populate(core_->memory(), offset, UINT64_MAX);
+}
+
+// Those that were touched before one that is missing are given back in steps, too.
+Result<bool> SoftSlice::touch(const Translation& ring, std::uint64_t& offset) {
+    constexpr std::uint64_t step_pages = 256;
+    auto buffer = GuestBuffer::map(core_->memory(), ring);
+    if (!buffer) {
+        return fail(buffer.error());
+    }
+    if (const auto there = buffer->populate(core_->memory(), offset, step_pages); !there) {
+        unused_.add(std::move(*buffer));
+        return fail(there.error());
+    }
+    return offset < buffer->length();
 }
 
 // Each poller has a copy of what peers are found by.
@@ -224,7 +240,7 @@ Result<> SoftSlice::create_eq(const EqSpec& spec) {
     if (!eq) {
         return fail(eq.error());
     }
-    if (const auto populated = populate((*eq)->buffer()); !populated) {
+    if (const auto populated = populate((*eq)->buffer(), spec.pages); !populated) {
         return populated;
     }
     return on_poller([&](SliceCore& core) { return core.insert(std::move(*eq)); });
@@ -241,7 +257,7 @@ Result<> SoftSlice::create_cq(const CqSpec& spec) {
     if (!cq) {
         return fail(cq.error());
     }
-    if (const auto populated = populate((*cq)->buffer()); !populated) {
+    if (const auto populated = populate((*cq)->buffer(), spec.pages); !populated) {
         return populated;
     }
     return on_poller([&](SliceCore& core) { return core.insert(std::move(*cq)); });
@@ -252,7 +268,7 @@ Result<> SoftSlice::resize_cq(Cqn id, const Translation& pages, std::uint32_t de
     if (!ring) {
         return fail(ring.error());
     }
-    if (const auto populated = populate(*ring); !populated) {
+    if (const auto populated = populate(*ring, pages); !populated) {
         return populated;
     }
     auto old = on_poller([&](SliceCore& core) -> Result<GuestBuffer> {
@@ -386,7 +402,7 @@ Result<> SoftSlice::create_srq(const SrqSpec& spec) {
     if (!srq) {
         return fail(srq.error());
     }
-    if (const auto populated = populate((*srq)->buffer); !populated) {
+    if (const auto populated = populate((*srq)->buffer, spec.pages); !populated) {
         return populated;
     }
     return on_poller([&](SliceCore& core) { return core.insert(std::move(*srq)); });
@@ -433,7 +449,7 @@ Result<std::uint32_t> SoftSlice::create_qp(const QpSpec& spec) {
     if (!qp) {
         return fail(qp.error());
     }
-    if (const auto populated = populate((*qp)->buffer); !populated) {
+    if (const auto populated = populate((*qp)->buffer, spec.pages); !populated) {
         return fail(populated.error());
     }
     const auto slot = on_poller([&](SliceCore& core) { return core.insert(std::move(*qp)); });

@@ -21,6 +21,7 @@ class SoftSlice : public Slice {
     Costs costs() const override;
     void set_share(const Share& share) override;
 
+    Result<bool> touch(const Translation& ring, std::uint64_t& offset) override;
     Result<> set_status_page(Iova page) override;
     Result<> set_gid(std::uint32_t index, std::uint8_t type, const Gid& gid,
                      std::uint16_t vlan) override;
@@ -100,9 +101,9 @@ class SoftSlice : public Slice {
   private:
     SoftSlice(Pollers& pollers, const SliceSpec& spec, SliceHost& host);
 
-    // Makes sure that the guest has the pages of a ring, except while no guest memory may be
-    // touched.
-    Result<> populate(const GuestBuffer& ring) const;
+    // Makes sure that the guest has the pages of a ring, unless they were touched, or no guest
+    // memory may be.
+    Result<> populate(const GuestBuffer& ring, const Translation& pages) const;
 
     // What call(core) returns, executed on the poller's thread.
     template <typename Call>

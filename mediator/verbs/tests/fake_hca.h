@@ -29,6 +29,8 @@ class FakeSlice final : public Slice {
     Iova status_page{};
     std::uint64_t clock_now = 0;
     bool frozen = false;
+    int steps_to_touch = 0; // a ring
+    std::optional<std::errc> touch_error;
     int unused = 0; // steps of giving back that are left
     int unused_of_a_region = 0;
     std::map<std::uint32_t, Gid> gids;
@@ -61,6 +63,14 @@ class FakeSlice final : public Slice {
 
     Costs costs() const override { return {}; }
     void set_share(const Share& wanted) override { share = wanted; }
+
+    Result<bool> touch(const Translation&, std::uint64_t&) override {
+        if (touch_error) {
+            return fail(*std::exchange(touch_error, {}));
+        }
+        steps_to_touch = std::max(steps_to_touch - 1, 0);
+        return steps_to_touch != 0;
+    }
 
     Result<> set_status_page(Iova page) override {
         status_page = page;

@@ -47,12 +47,16 @@ class Driver {
         return read(VRDMA_REG_STATUS);
     }
 
-    // The completion of a command, which is there when the doorbell's write returns.
+    // The completion of a command. A doorbell's write is a turn of the device, and a long list
+    // takes several.
     vrdma_admin_cpl run(std::uint32_t opcode, vrdma_admin_cmd cmd = {}) {
         cmd.header = VRDMA_SET(VRDMA_ADMIN_OPCODE, opcode) | VRDMA_ADMIN_PHASE;
         memory_.as<vrdma_admin_cmd>(submissions)[posted_] = cmd;
-        write(VRDMA_REG_ADMIN_DOORBELL, 1);
-        return memory_.as<vrdma_admin_cpl>(completions)[posted_++];
+        const vrdma_admin_cpl& completion = memory_.as<vrdma_admin_cpl>(completions)[posted_++];
+        for (int turns = 0; turns < 1000 && completion.header == 0; ++turns) {
+            write(VRDMA_REG_ADMIN_DOORBELL, 1);
+        }
+        return completion;
     }
 
     // A list of 4 KiB blocks, as a tree in shared memory.
