@@ -174,7 +174,7 @@ void ServedFabric::answer_unknown() {
             const auto owner = owners_.owner(unknown.target);
             port.set_neighbour(unknown.target,
                                uplink_->present_mac_of(owner.value_or(FabricUplink::nobody)),
-                               unknown.vlan);
+                               unknown.vlan, unknown.device);
         }
     });
 }

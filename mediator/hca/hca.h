@@ -299,7 +299,7 @@ struct Share {
 };
 
 struct SliceSpec {
-    std::string name; // for the log: the device's
+    std::string name; // the device's: for the log, and no other's
     GuestMemory* memory = nullptr;
     std::span<vrdma_doorbell_page> doorbells;
     // An eventfd that the front end, or the guest itself, signals for each write to the kick page:

@@ -31,7 +31,9 @@ SliceCore::SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host)
       pages_{spec.doorbells},
       doorbells_{engine.scheduler(), engine.doorbells()},
       run_queue_{spec.share},
-      gate_{*spec.memory} {}
+      gate_{*spec.memory} {
+    run_queue_.questions.device = std::hash<std::string>{}(spec.name);
+}
 
 std::uint32_t SliceCore::max_mtu() const noexcept {
     return port_ != nullptr ? port_->max_mtu() : hca::max_mtu;
