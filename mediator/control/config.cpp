@@ -461,6 +461,10 @@ void read_vlans(Section& section, const Config& config, const std::string& uplin
     }
 }
 
+void read_traffic_classes(Section& section, hca::TrafficClasses& classes) {
+    read_numbers(section, "traffic_classes", 0, classes);
+}
+
 void read_share(Section& section, hca::Share& share) {
     constexpr std::int64_t most = 1'000'000'000'000'000;
     section.integer(share_keys[0], share.weight, 1, hca::Share::max_weight);
@@ -490,6 +494,7 @@ void read_type(Section section, const Config& config, DeviceType& type) {
     section.integer("max_memory_mib", memory_mib, 0, 1 << 20);
     read_binding(section, config, type.uplink);
     read_vlans(section, config, type.uplink, type.vlans);
+    read_traffic_classes(section, type.traffic_classes);
     read_share(section, type.share);
     section.finish();
     if (!std::has_single_bit(limits.doorbell_pages)) {
@@ -621,8 +626,10 @@ VfioUserDevice read_vfio_user(Section section, const Config& config) {
     read_binding(section, config, device.identity.uplink);
     if (device.identity.uplink == type->uplink) {
         device.identity.vlans = type->vlans;
+        device.identity.traffic_classes = type->traffic_classes;
     }
     read_vlans(section, config, device.identity.uplink, device.identity.vlans);
+    read_traffic_classes(section, device.identity.traffic_classes);
     device.share = type->share;
     read_share(section, device.share);
     section.integer("clients", device.clients, 1, verbs::Endport::max_functions);

@@ -199,6 +199,7 @@ Result<> Device::try_enable() {
                              .qpns = place_.endport->qpns(place_.function),
                              .uplink = place_.identity().uplink,
                              .mac = place_.identity().mac,
+                             .traffic_classes = place_.identity().traffic_classes,
                              .share = share_,
                              .max_qp = limits.max_qp,
                              .max_cq = limits.max_cq,

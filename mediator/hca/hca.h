@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -298,6 +299,9 @@ struct Share {
     friend bool operator==(const Share&, const Share&) = default;
 };
 
+// DSCPs (RFC 2474).
+using TrafficClasses = std::bitset<64>;
+
 struct SliceSpec {
     std::string name; // the device's: for the log, and no other's
     GuestMemory* memory = nullptr;
@@ -309,6 +313,7 @@ struct SliceSpec {
     // What the device is bound to for peers elsewhere, and how it is known there; empty: nothing.
     std::string uplink{};
     std::array<std::uint8_t, 6> mac{};
+    TrafficClasses traffic_classes{}; // that its packets may have there, beside 0
     Share share{};
     std::uint32_t max_qp = 0;
     std::uint32_t max_cq = 0;

@@ -276,6 +276,55 @@ TEST(Config, VlansAreADevices) {
     EXPECT_EQ(b.vlans, Vlans{}.set(100).set(101));
 }
 
+TEST(Config, TrafficClassesAreADevices) {
+    const auto config = parse_config(R"(
+        [[uplink]]
+        interface = "eth0"
+        [[uplink]]
+        interface = "eth1"
+        [types.small]
+        uplink = "eth0"
+        traffic_classes = ["26", "46-48"]
+        [[vfio_user]]
+        name = "a"
+        addresses = ""
+        [[vfio_user]]
+        name = "b"
+        addresses = ""
+        traffic_classes = []
+        [[vfio_user]]
+        name = "c"
+        addresses = ""
+        uplink = "eth1"
+        [[vfio_user]]
+        name = "d"
+        type = "medium"
+        traffic_classes = ["0-63"]
+    )");
+    ASSERT_TRUE(config) << config.error();
+    const hca::TrafficClasses some = hca::TrafficClasses{}.set(26).set(46).set(47).set(48);
+    const auto classes = [&](std::size_t device) {
+        return config->vfio_user[device].identity.traffic_classes;
+    };
+    EXPECT_EQ(config->types[0].traffic_classes, some);
+    EXPECT_TRUE(config->types[1].traffic_classes.none()) << "the default";
+    EXPECT_EQ(classes(0), some) << "its type's";
+    EXPECT_TRUE(classes(1).none());
+    EXPECT_TRUE(classes(2).none()) << "another network's are others";
+    EXPECT_TRUE(classes(3).all());
+}
+
+TEST(Config, ErrorsOfTrafficClassesNameTheKey) {
+    for (const char* const classes : {"", "-1", "64", "9-7", "0-64", "any"}) {
+        EXPECT_EQ(error_of(fmt::format("[types.small]\ntraffic_classes = [\"{}\"]", classes)),
+                  "types.small.traffic_classes: numbers from 0 to 63 are wanted, such as \"5\" or "
+                  "\"3-5\"")
+            << classes;
+    }
+    EXPECT_EQ(error_of("[[vfio_user]]\nname = \"a\"\ntraffic_classes = [26]"),
+              "vfio_user[0].traffic_classes: an array of strings is wanted");
+}
+
 TEST(Config, ErrorsOfADevicesVlansNameTheKey) {
     const auto error = [](const std::string& line) {
         return error_of(

@@ -46,10 +46,13 @@ TEST_F(DeviceTest, ANewShareHoldsAtOnceAndOverResets) {
 
 TEST_F(DeviceTest, TheSliceIsBoundToTheDevicesUplink) {
     const verbs::Mac own{2, 0, 0, 0, 0, 9};
-    device.set_identity({own, {}, true, "wan"});
+    verbs::Identity identity{own, {}, true, "wan"};
+    identity.traffic_classes.set(26);
+    device.set_identity(identity);
     ASSERT_TRUE(guest.enable());
     EXPECT_EQ(hca.spec.uplink, "wan");
     EXPECT_EQ(hca.spec.mac, own);
+    EXPECT_EQ(hca.spec.traffic_classes, identity.traffic_classes);
 }
 
 // As after vrdmad began anew with another configuration.

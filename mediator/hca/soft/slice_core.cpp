@@ -28,6 +28,7 @@ SliceCore::SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host)
       qpns_{spec.qpns},
       port_{engine.find_port(spec.uplink)},
       mac_{spec.mac},
+      traffic_classes_{spec.traffic_classes},
       pages_{spec.doorbells},
       doorbells_{engine.scheduler(), engine.doorbells()},
       run_queue_{spec.share},

@@ -43,6 +43,11 @@ class alignas(cache_line) SliceCore {
     // To the network, or nullptr.
     roce::Port* port() const noexcept { return port_; }
     const std::array<std::uint8_t, 6>& mac() const noexcept { return mac_; }
+    // The DSCP of a traffic class that the guest asks for, if its packets may have that; else 0.
+    std::uint8_t allowed_dscp(std::uint8_t traffic_class) const noexcept {
+        const std::uint8_t dscp = traffic_class >> 2;
+        return traffic_classes_[dscp] ? dscp : 0;
+    }
     std::uint32_t max_mtu() const noexcept;
     bool port_up() const noexcept;
     // The port's state is another.
@@ -135,6 +140,7 @@ class alignas(cache_line) SliceCore {
     const QpnRange qpns_;
     roce::Port* const port_;
     const std::array<std::uint8_t, 6> mac_;
+    const TrafficClasses traffic_classes_;
     bool halted_ = false;
     bool frozen_ = false;
     const std::span<vrdma_doorbell_page> pages_;

@@ -63,6 +63,12 @@ TEST(Identity, ItsVlansAreTheTypes) {
     EXPECT_EQ(identity_of(info_with(""), bound).vlans, bound.vlans);
 }
 
+TEST(Identity, ItsTrafficClassesAreTheTypes) {
+    DeviceType bound{"bound", 1, 1, {}, "wan"};
+    bound.traffic_classes.set(26);
+    EXPECT_EQ(identity_of(info_with(""), bound).traffic_classes, bound.traffic_classes);
+}
+
 TEST(Identity, Addresses) {
     EXPECT_TRUE(identity_of(info_with(""), small).prefixes_valid);
     EXPECT_TRUE(identity_of(info_with(""), small).prefixes.empty());
