@@ -81,8 +81,13 @@ tl::expected<Entry, std::string> parse_entry(std::string_view text, std::int64_t
     if (!json.is_object()) {
         return tl::unexpected{std::string{"it is no object of JSON, or too large"}};
     }
-    const auto at = [&](const char* name) { return json.value(name, nlohmann::json{}); };
-    const auto where = at("address");
+    // A copy would take stack for each level of what somebody has nested.
+    static const nlohmann::json none;
+    const auto at = [&json](const char* name) -> const nlohmann::json& {
+        const auto found = json.find(name);
+        return found != json.end() ? *found : none;
+    };
+    const auto& where = at("address");
     const std::string there = where.is_string() ? where.get<std::string>() : std::string{};
     const auto address = has_null(there) ? std::nullopt : wire::fabric::parse_address(there);
     if (!address) {

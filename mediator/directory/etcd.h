@@ -13,8 +13,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <vector>
+
+#include "mediator/directory/answers.h"
 
 namespace httplib {
 class ClientImpl;
@@ -48,19 +49,10 @@ class Etcd {
     static constexpr std::size_t max_answer = 64 << 20; // bytes
 
     template <typename T = void>
-    using Answer = tl::expected<T, std::string>; // the error is for people
-
-    struct Value {
-        std::string key;
-        std::optional<std::string> value; // none: there is none any more
-        std::int64_t revision = 0;        // of its last change
-    };
-    struct Range {
-        std::vector<Value> values;
-        std::int64_t revision = 0; // at which these are all
-    };
-    // Whether it wants to hear of more.
-    using OnChange = std::function<bool(const std::vector<Value>& values)>;
+    using Answer = directory::Answer<T>;
+    using Value = directory::Value;
+    using Range = directory::Range;
+    using OnChange = WatchReader::OnChange;
 
     explicit Etcd(EtcdOptions options);
     Etcd(const Etcd&) = delete;
