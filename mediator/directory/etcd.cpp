@@ -9,6 +9,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "mediator/directory/bounded_client.h"
+
 namespace vrdma::directory {
 namespace {
 
@@ -41,14 +43,14 @@ std::unique_ptr<httplib::ClientImpl> client_of(const Endpoint& endpoint,
                                                const EtcdOptions& options) {
     std::unique_ptr<httplib::ClientImpl> client;
     if (endpoint.tls) {
-        auto tls = std::make_unique<httplib::SSLClient>(
+        auto tls = std::make_unique<BoundedClient<httplib::SSLClient>>(
             endpoint.host, endpoint.port, options.certificate_file, options.private_key_file);
         if (!options.ca_file.empty()) {
             tls->set_ca_cert_path(options.ca_file);
         }
         client = std::move(tls);
     } else {
-        client = std::make_unique<httplib::ClientImpl>(endpoint.host, endpoint.port);
+        client = std::make_unique<BoundedClient<httplib::ClientImpl>>(endpoint.host, endpoint.port);
     }
     client->set_connection_timeout(Etcd::connect_limit);
     client->set_write_timeout(Etcd::answer_limit);

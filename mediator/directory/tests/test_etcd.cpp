@@ -233,6 +233,18 @@ class Liar {
 
 constexpr std::size_t million = 1'000'000;
 
+// The library's pattern for a status line took a frame of the stack for each character.
+TEST(EtcdThatLies, HasNoLineWithoutEnd) {
+    for (const std::string& answer :
+         {"HTTP/1.1 200 " + std::string(million, 'A') + "\r\n\r\n{}",
+          "HTTP/1.1 200 OK\r\nA: " + std::string(million, 'A') + "\r\n\r\n{}",
+          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + std::string(million, '0') +
+              "\r\n\r\n"}) {
+        const Liar liar{answer};
+        EXPECT_FALSE(Etcd{liar.options()}.range("/"));
+    }
+}
+
 TEST(EtcdThatLies, MayNestAsDeepAsItLikes) {
     const Liar liar{"HTTP/1.1 200 OK\r\n\r\n{\"result\": {\"events\": " +
                     std::string(million, '[') + std::string(million, ']') + "}}\n"};
