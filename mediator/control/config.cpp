@@ -5,7 +5,6 @@
 #include <grp.h>
 #include <net/if.h>
 #include <pwd.h>
-#include <toml++/toml.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +21,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "mediator/control/toml.h"
 #include "mediator/wire/fabric/handover.h"
 #include "mediator/wire/fabric/hello.h"
 #include "vrdma/mdev.h"

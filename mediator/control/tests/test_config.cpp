@@ -183,6 +183,15 @@ TEST(Config, ErrorsOfSyntaxNameTheLine) {
     EXPECT_EQ(error_of("name = \"x\"\n[soft\n").substr(0, 7), "line 2:");
 }
 
+// toml++ has assertions for such tables, and takes it that there are no such letters.
+TEST(Config, ErrorsOfWhatTheParserLacksNameTheLine) {
+    for (const std::string& text :
+         {std::string{"\n[="}, std::string{"\n[[=]]"}, std::string{"\n[[\x01"},
+          std::string{"\n[a.=]"}, std::string{"\n\u00e4 = 1"}, std::string{"\nname = \u00e4"}}) {
+        EXPECT_EQ(error_of(text).find("line 2: "), 0u) << error_of(text);
+    }
+}
+
 TEST(Config, EightTypesAtMost) {
     std::string text;
     for (int i = 0; i < 5; ++i) {
