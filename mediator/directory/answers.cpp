@@ -116,12 +116,14 @@ Answer<Range> read_range(std::string_view text) {
 }
 
 bool WatchReader::hear(std::string_view piece) {
+    const std::size_t looked_at = text_.size();
     text_ += piece;
     std::size_t done = 0;
-    for (std::size_t end = 0; (end = text_.find('\n', done)) != text_.npos; done = end + 1) {
+    for (std::size_t end = looked_at; (end = text_.find('\n', end)) != text_.npos; ++end) {
         if (!hear_line(std::string_view{text_}.substr(done, end - done))) {
             return false;
         }
+        done = end + 1;
     }
     text_.erase(0, done);
     return text_.size() <= longest_line_;
