@@ -31,6 +31,7 @@
 #include "mediator/frontend/vfio_user/map_share.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/jail/crash.h"
+#include "mediator/memory/fault_times.h"
 #include "mediator/verbs/gid.h"
 
 namespace vrdma::control {
@@ -294,24 +295,26 @@ int serve(Running& running, jail::Forbidden forbidden) {
     if (!signals) {
         return complain("signalfd", signals.error());
     }
-    auto prepared = prepare(config, forbidden);
-    if (!prepared) {
-        return EXIT_FAILURE;
-    }
-    EventLoop loop;
+    // Each thread asks for the times of its faults while it may, and a poller then confines itself.
+    auto fault_times = FaultTimes::of_this_thread().value_or(FaultTimes{});
     hca::soft::Config soft = config.soft;
     soft.on_start = [forbidden] { confine_poller(forbidden); };
     const auto hca = hca::soft::SoftHca::create(soft);
     if (!hca) {
         return complain("soft HCA", hca.error());
     }
+    auto prepared = prepare(config, forbidden);
+    if (!prepared) {
+        return EXIT_FAILURE;
+    }
+    EventLoop loop;
     Uplinks uplinks;
     if (const auto opened = uplinks.open(config, **hca, loop); !opened) {
         spdlog::critical("{}", opened.error());
         return EXIT_FAILURE;
     }
     verbs::GidRegistry gids;
-    const Host host{loop, **hca, gids, config.types};
+    const Host host{loop, **hca, gids, config.types, &fault_times};
     std::unique_ptr<mdev::MdevFrontend> module;
     if (config.mdev) {
         auto opened = mdev::MdevFrontend::open(host, config.name, uplink_names(config));

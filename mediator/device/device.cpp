@@ -151,6 +151,8 @@ void Device::write_control(std::uint32_t value) {
     }
     if ((value & ~VRDMA_CONTROL_ENABLE) != 0) {
         fail_device("unknown bits in CONTROL");
+    } else if (suspended()) {
+        enabled_later_ = (value & VRDMA_CONTROL_ENABLE) != 0 && !enabled_;
     } else if ((value & VRDMA_CONTROL_ENABLE) != 0 && !enabled_) {
         enable();
     }
@@ -243,12 +245,33 @@ void Device::reset() {
     disable();
     failed_ = false;
     frozen_ = false;
+    enabled_later_ = false;
     registers_ = {};
     show_constants();
     show_queue_registers();
     show(VRDMA_REG_CONTROL, 0);
     show(VRDMA_REG_STATUS, VRDMA_STATUS_READY);
     log_.debug("reset");
+}
+
+void Device::suspend() {
+    log_.info("stands still, as others have waited for its memory");
+    suspended_since_ = std::chrono::steady_clock::now();
+    if (enabled_ && !frozen_) {
+        enabled_->slice->freeze();
+    }
+}
+
+void Device::resume() {
+    const auto time = std::chrono::steady_clock::now() - *std::exchange(suspended_since_, {});
+    log_.info("goes on after {} ms",
+              std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+    if (std::exchange(enabled_later_, false)) {
+        enable();
+    } else if (enabled_ && !frozen_) {
+        enabled_->slice->thaw();
+    }
+    service();
 }
 
 void Device::set_identity(verbs::Identity identity) {
@@ -291,7 +314,7 @@ void Device::fail_device(std::string_view why) {
 // --- work ---
 
 void Device::service() {
-    if (frozen_) {
+    if (frozen_ || suspended()) {
         return;
     }
     if (slice_failed_) {

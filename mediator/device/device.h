@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -57,6 +58,12 @@ class Device final : public hca::SliceHost {
     void thaw();
     std::vector<std::byte> save() const;
     Result<> restore(std::span<const std::byte> image);
+
+    // The same for a device whose memory has cost others time. A reset does not end it: a device
+    // that is enabled meanwhile is so after it.
+    void suspend();
+    void resume();
+    bool suspended() const noexcept { return suspended_since_.has_value(); }
 
     void raise(unsigned vector) noexcept override { port_.raise(vector); }
     void fatal(std::string_view why) noexcept override;
@@ -112,6 +119,8 @@ class Device final : public hca::SliceHost {
     bool address_reserved_ = false;
     bool failed_ = false;
     bool frozen_ = false;
+    std::optional<std::chrono::steady_clock::time_point> suspended_since_;
+    bool enabled_later_ = false; // it was to be enabled while it was suspended
     bool admin_pending_ = false;
     std::atomic<bool> slice_failed_ = false; // set by pollers
     std::optional<Enabled> enabled_;

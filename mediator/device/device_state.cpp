@@ -35,14 +35,14 @@ struct DeviceState {
 void Device::freeze() {
     frozen_ = true;
     abandon_command();
-    if (enabled_) {
+    if (enabled_ && !suspended()) {
         enabled_->slice->freeze();
     }
 }
 
 void Device::thaw() {
     frozen_ = false;
-    if (enabled_) {
+    if (enabled_ && !suspended()) {
         enabled_->slice->thaw();
     }
     service();

@@ -29,15 +29,15 @@ class FaultTimes {
     static Result<FaultTimes> of_this_thread();
 
     // Tells FaultGuard of each fault since the last call that has cost time. That of a page which
-    // is new and small is not counted, nor is time in which somebody else had the processor.
+    // is new is not counted, nor is time in which somebody else had the processor.
     void settle() noexcept {
         if (head_ != nullptr && load_relaxed(*head_) != tail_) [[unlikely]] {
             read_records();
         }
     }
 
-    // What zeroing a page of 4 KiB and filing it takes at most.
-    static constexpr std::chrono::nanoseconds ordinary{100'000};
+    // What the kernel works for a page, also for a huge one of 2 MiB that it fills with zeros.
+    static constexpr std::chrono::nanoseconds ordinary{1'000'000};
 
   private:
     enum Event : std::size_t { begin, minor_end, major_end, events };
