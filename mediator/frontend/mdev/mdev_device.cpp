@@ -69,6 +69,7 @@ Result<std::unique_ptr<MdevDevice>> MdevDevice::open(const Host& host, UniqueFd 
 Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info) {
     device_.emplace(uuid_text(info.uuid), type_, identity_of(info, type_), *this, host.hca,
                     host.gids);
+    device_->set_share(share_of(info, type_));
     auto messages =
         host.loop.watch(fd_.get(), [this](std::uint32_t events) { on_messages(events); });
     if (!messages) {
@@ -84,6 +85,12 @@ Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info)
     }
     turns_ = std::move(*turns);
     return {};
+}
+
+void MdevDevice::give_share() {
+    if (const auto info = read_info(fd_.get()); info) {
+        device_->set_share(share_of(*info, type_));
+    }
 }
 
 std::span<std::uint32_t> MdevDevice::registers() noexcept {
@@ -137,6 +144,9 @@ void MdevDevice::on_message(const vrdma_mdev_message& message) {
             break;
         case VRDMA_MDEV_MESSAGE_RESET:
             on_reset(message.value);
+            break;
+        case VRDMA_MDEV_MESSAGE_SHARE:
+            give_share();
             break;
         default:
             break;

@@ -25,8 +25,8 @@ class MdevDevice final : public HostPort {
 
     const std::string& name() const noexcept { return device_->name(); }
 
-    // That of its type, which may have changed.
-    void give_share() { device_->set_share(type_.share); }
+    // What its attributes say now, and of its type, which may have changed.
+    void give_share();
 
     std::span<std::uint32_t> registers() noexcept override;
     std::span<vrdma_doorbell_page> doorbells() noexcept override;
