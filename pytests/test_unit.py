@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""vrdmad as its systemd unit starts it: a user of its own, without capabilities, and what it serves all the same. That it
+"""vrdmad as its systemd unit starts it: a user of its own, without capabilities once it serves, and what it serves all the same. That it
 serves mediated devices so is what all other tests of the lab show."""
 
 from collections.abc import Callable, Iterator
@@ -10,6 +10,7 @@ from framework.lab import TIMEOUT_S
 
 pytestmark = pytest.mark.lab
 
+CAP_PERFMON = 38
 CONFIGURATION = "/etc/vrdma/vrdmad.conf"
 DROP_IN = "/run/systemd/system/vrdmad.service.d/test.conf"
 SOCKET = "/run/vrdma/shared.sock"
@@ -41,7 +42,7 @@ def restart(host, guest0, guest1, device, health) -> Callable[[], None]:
 
 
 def test_process(host, health):
-    """Looks at each thread; expects the user and group vrdma alone, no capability that it has or could get, and filters."""
+    """Looks at each thread; expects the user and group vrdma alone, no capability left, and filters."""
     user, group = (host.run(f"id -{kind} vrdma").stdout.strip() for kind in "ug")
     assert "0" not in (user, group)
     threads = host.script(f"cat /proc/{health.mediator_pid}/task/*/status").stdout.split("Name:\t")[1:]
@@ -51,8 +52,9 @@ def test_process(host, health):
         assert set(status["Uid"]) == {user}
         assert set(status["Gid"]) == {group}
         assert set(status["Groups"]) <= {group}
-        for kind in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
             assert int(status[kind][0], 16) == 0, kind
+        assert int(status["CapBnd"][0], 16) == 1 << CAP_PERFMON
         assert (status["NoNewPrivs"], status["Seccomp"]) == (["1"], ["2"])
 
 
