@@ -15,6 +15,7 @@
 
 #include "mediator/control/owners.h"
 #include "mediator/directory/answers.h"
+#include "mediator/directory/entry_json.h"
 #include "mediator/fuzz/input.h"
 #include "mediator/fuzz/require.h"
 #include "mediator/wire/fabric/hello.h"

@@ -156,26 +156,15 @@ TEST_F(EtcdTest, AWatchEndsWithItsServer) {
 }
 
 TEST(EtcdOverTls, BothKnowEachOther) {
-    std::string directory = "/tmp/vrdma-etcd-tls-XXXXXX";
-    ASSERT_NE(::mkdtemp(directory.data()), nullptr);
-    const std::string certificate = directory + "/certificate.pem";
-    const std::string key = directory + "/key.pem";
-    const std::string command =
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
-        "-subj /CN=vrdma -addext subjectAltName=IP:127.0.0.1 -keyout " +
-        key + " -out " + certificate + " 2>/dev/null";
-    ASSERT_EQ(std::system(command.c_str()), 0); // NOLINT(cert-env33-c,concurrency-mt-unsafe)
-    EtcdServer server{true,
-                      {"--cert-file=" + certificate, "--key-file=" + key, "--client-cert-auth",
-                       "--trusted-ca-file=" + certificate}};
-    server.start({{}, certificate, certificate, key});
-    Etcd anonymous{{{server.endpoint()}, certificate, {}, {}}};
+    const SelfSigned identity;
+    EtcdServer server{true, identity.arguments()};
+    server.start(identity.options());
+    Etcd anonymous{{{server.endpoint()}, identity.certificate(), {}, {}}};
     EXPECT_FALSE(anonymous.range("/"));
-    Etcd stranger{{{server.endpoint()}, {}, certificate, key}};
+    Etcd stranger{{{server.endpoint()}, {}, identity.certificate(), identity.key()}};
     const auto untrusted = stranger.range("/");
     ASSERT_FALSE(untrusted);
     EXPECT_NE(untrusted.error().find("erification"), std::string::npos) << untrusted.error();
-    std::filesystem::remove_all(directory);
 }
 
 // Says the same to whoever comes, and closes the connection.
