@@ -201,6 +201,8 @@ class Liar {
             if (!client) {
                 return;
             }
+            constexpr timeval most{10, 0};
+            ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
             std::array<char, 4096> request;
             (void)::recv(client.get(), request.data(), request.size(), 0);
             for (std::size_t sent = 0; sent < answer_.size();) {
@@ -210,6 +212,10 @@ class Liar {
                     break;
                 }
                 sent += static_cast<std::size_t>(size);
+            }
+            // To close while something of the request is unread would take the answer back.
+            ::shutdown(client.get(), SHUT_WR);
+            while (::recv(client.get(), request.data(), request.size(), 0) > 0) {
             }
         }
     }
