@@ -238,6 +238,7 @@ void Device::disable() {
     port_.memory().renew();
     admin_pending_ = false;
     slice_failed_ = false;
+    enabled_later_ = false;
 }
 
 void Device::reset() {
@@ -245,7 +246,6 @@ void Device::reset() {
     disable();
     failed_ = false;
     frozen_ = false;
-    enabled_later_ = false;
     registers_ = {};
     show_constants();
     show_queue_registers();
@@ -314,11 +314,14 @@ void Device::fail_device(std::string_view why) {
 // --- work ---
 
 void Device::service() {
-    if (frozen_ || suspended()) {
+    if (frozen_) {
         return;
     }
     if (slice_failed_) {
         fail_device("the slice stopped");
+    }
+    if (suspended()) {
+        return;
     }
     const auto served = with_what_memory_there_is([this] {
         take_turn();

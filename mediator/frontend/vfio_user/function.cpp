@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "mediator/device/out_of_memory.h"
+
 namespace vrdma::vfio_user {
 namespace {
 
@@ -107,12 +109,17 @@ void Function::settle_cost() {
     }
 }
 
-// While the device stands still it may owe more, for what its end has cost.
+// While the device stands still it may owe more, for what its end has cost. Without memory for a
+// timer it goes on at once.
 void Function::pay() {
     const auto left = debt_.paid() - WaitDebt::Clock::now();
-    if (left > WaitDebt::Clock::duration::zero()) {
-        pays_ = loop_->after(std::chrono::ceil<std::chrono::milliseconds>(left), [this] { pay(); });
-    } else {
+    const bool waits =
+        left > WaitDebt::Clock::duration::zero() && with_what_memory_there_is([&]() -> Result<> {
+            pays_ =
+                loop_->after(std::chrono::ceil<std::chrono::milliseconds>(left), [this] { pay(); });
+            return {};
+        });
+    if (!waits) {
         device_->resume();
         note_faults();
     }

@@ -11,6 +11,7 @@ namespace {
 
 // A client's share of the control thread before others get their turn.
 constexpr int commands_per_turn = 16;
+constexpr std::chrono::milliseconds turn_time{2};
 
 } // namespace
 
@@ -76,7 +77,11 @@ Result<> Seat::serve() {
     if (const auto flushed = client_->channel.flush(); !flushed) {
         return flushed;
     }
-    for (int i = 0; i < commands_per_turn && !client_->channel.blocked(); ++i) {
+    const auto end = EventLoop::Clock::now() + turn_time;
+    for (int i = 0; i < commands_per_turn && EventLoop::Clock::now() < end; ++i) {
+        if (client_->channel.blocked()) {
+            break;
+        }
         auto message = client_->channel.receive();
         if (!message) {
             return fail(message.error());

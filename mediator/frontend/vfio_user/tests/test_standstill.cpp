@@ -40,7 +40,7 @@ class StandstillTest : public ::testing::Test {
         return (completion.header & VRDMA_ADMIN_PHASE) != 0;
     }
 
-    static constexpr std::chrono::microseconds wait{2500};
+    static constexpr std::chrono::microseconds wait{8000};
     static constexpr std::chrono::microseconds penalty = 100 * wait;
 
     Bench bench_;
@@ -73,6 +73,19 @@ TEST_F(StandstillTest, DebtsAddUp) {
     blame(wait);
     run_until([&] { return done(driver_.completion(0)); });
     EXPECT_GE(Clock::now() - start_, 2 * penalty);
+}
+
+// Miss more memory than there are scratch pages for while the device stands still; expect it to be
+// FATAL at once.
+TEST_F(StandstillTest, AFailureIsNotPutOff) {
+    blame(wait);
+    for (std::uint64_t i = 0; i < 2 * ScratchPages::room; ++i) {
+        const Iova missing{Driver::shared + 2 * i * VRDMA_PAGE_SIZE};
+        static_cast<void>(*reinterpret_cast<volatile std::byte*>(
+            driver_.function().client_memory().at(missing, 1)));
+    }
+    run_until([] { return true; });
+    EXPECT_EQ(driver_.read(VRDMA_REG_STATUS), VRDMA_STATUS_FATAL);
 }
 
 // Reset the device, and enable it; expect that to last until all is paid.
