@@ -58,6 +58,11 @@ def test_process(host, health):
         assert (status["NoNewPrivs"], status["Seccomp"]) == (["1"], ["2"])
 
 
+def test_times_of_faults(host):
+    """Expects the kernel to tell vrdmad of its faults, which takes the capability that the unit starts it with."""
+    assert "are not held back" not in host.run("journalctl -b -u vrdmad -o cat").stdout
+
+
 def test_poller_is_real_time(host, health):
     """Without CAP_SYS_NICE; expects a poller under SCHED_FIFO, once it has not been awake for all of a second."""
     poller = host.script(f"grep -lx vrdma-poll-0 /proc/{health.mediator_pid}/task/*/comm").stdout.split("/")[4]

@@ -80,7 +80,7 @@ std::uint64_t FaultTimes::word(std::size_t index) const noexcept {
     return ring_.as<std::uint64_t>(page)[(tail_ / sizeof(std::uint64_t) + index) % ring_words];
 }
 
-// There is room for the records of more faults than a round has.
+// A round that has more faults than there is room for loses the rest, which then cost nothing.
 void FaultTimes::read_records() noexcept {
     const std::uint64_t end = load_acquire(*head_);
     while (tail_ != end) {
@@ -127,8 +127,11 @@ void FaultTimes::end(std::uint64_t now) noexcept {
     const std::uint64_t away = fault.slept + fault.preempted;
     const std::uint64_t lasted = now - fault.since;
     const std::uint64_t busy = lasted > away ? lasted - away : 0;
-    const auto usual = static_cast<std::uint64_t>(ordinary.count());
-    const std::uint64_t cost = fault.slept + (busy > usual ? busy - usual : 0);
+    const auto beyond = [](std::uint64_t time, std::chrono::nanoseconds usual) {
+        const auto allowed = static_cast<std::uint64_t>(usual.count());
+        return time > allowed ? time - allowed : 0;
+    };
+    const std::uint64_t cost = beyond(fault.slept, ordinary_sleep) + beyond(busy, ordinary);
     if (cost != 0) {
         FaultGuard::blame(reinterpret_cast<const std::byte*>(fault.address),
                           std::chrono::nanoseconds{cost});

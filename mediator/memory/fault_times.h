@@ -38,6 +38,8 @@ class FaultTimes {
 
     // What the kernel works for a page, also for a huge one of 2 MiB that it fills with zeros.
     static constexpr std::chrono::nanoseconds ordinary{1'000'000};
+    // Until Linux 6.4 faults also wait for each other's locks, for a short time.
+    static constexpr std::chrono::nanoseconds ordinary_sleep{200'000};
 
   private:
     enum Event : std::size_t { begin, minor_end, major_end, events };

@@ -29,8 +29,10 @@ std::string uuid_text(std::span<const std::uint8_t, 16> uuid) {
 verbs::Identity identity_of(const vrdma_mdev_device_info& info, const DeviceType& type) {
     verbs::Identity identity;
     identity.uplink = info.uplink_set != 0 ? text_of(info.uplink) : type.uplink;
-    identity.vlans = type.vlans;
-    identity.traffic_classes = type.traffic_classes;
+    if (identity.uplink == type.uplink) { // another network's are others
+        identity.vlans = type.vlans;
+        identity.traffic_classes = type.traffic_classes;
+    }
     std::ranges::copy(info.mac, identity.mac.begin());
     if (identity.mac == verbs::Mac{}) {
         identity.mac = verbs::derived_mac(info.uuid);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // What a device owes because others have waited for its memory: to stand still for a hundred times
-// as long. So one device costs the others a hundredth of their time at most, whatever its client
-// does. A little is allowed at once, as a page may come from swap.
+// as long. So one device costs the others a hundredth of their time, unless a single wait is longer
+// than the longest standstill pays for. A little is allowed at once, as a page may come from swap.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,12 @@ class WaitDebt {
 
     static constexpr int factor = 100;
     static constexpr std::chrono::milliseconds allowed{2};
-    // One wait counts so much at most: the host itself may have stood still.
-    static constexpr std::chrono::milliseconds longest{100};
+    // A standstill ends before a driver's patience with ENABLE does (VRDMA_RESET_TIMEOUT_MS). The
+    // host itself may have stood still, too.
+    static constexpr std::chrono::seconds longest{4};
 
     void add(std::chrono::nanoseconds waited, Clock::time_point now) noexcept {
-        paid_ = std::max(paid_, now) + factor * std::min<std::chrono::nanoseconds>(waited, longest);
+        paid_ = std::min(std::max(paid_, now) + factor * waited, now + longest);
     }
     // From when on nothing is owed.
     Clock::time_point paid() const noexcept { return paid_; }

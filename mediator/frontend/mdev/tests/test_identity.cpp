@@ -67,6 +67,11 @@ TEST(Identity, ItsTrafficClassesAreTheTypes) {
     DeviceType bound{"bound", 1, 1, {}, "wan"};
     bound.traffic_classes.set(26);
     EXPECT_EQ(identity_of(info_with(""), bound).traffic_classes, bound.traffic_classes);
+    auto elsewhere = info_with("");
+    elsewhere.uplink_set = 1;
+    std::memcpy(elsewhere.uplink, "lan", 3);
+    EXPECT_TRUE(identity_of(elsewhere, bound).traffic_classes.none());
+    EXPECT_TRUE(identity_of(elsewhere, bound).vlans.none());
 }
 
 TEST(Identity, Addresses) {

@@ -16,7 +16,7 @@ namespace vrdma::hca::soft::roce {
 
 class NeighbourCache {
   public:
-    static constexpr std::size_t most_each = 1024;
+    static constexpr std::size_t most_each = 4096;
     static constexpr std::size_t most = 16384;
 
     // nullptr: it is not known.
@@ -25,7 +25,7 @@ class NeighbourCache {
         return found == neighbours_.end() ? nullptr : &found->second.mac;
     }
 
-    // Whether another was known, which may be in use.
+    // Whether that is news: paths may use what was known before, or what a packet showed.
     bool set(std::uint64_t device, const GidKey& key, const wire::Mac& mac) {
         const auto [at, added] = neighbours_.try_emplace(key, Neighbour{mac, device});
         if (!added) {
@@ -34,11 +34,12 @@ class NeighbourCache {
         if (const auto lost = holdings_.add(device, key)) {
             neighbours_.erase(lost->second);
         }
-        return false;
+        return true;
     }
-    bool forget(const GidKey& key) {
+    // What the device has found out; another may know better by now.
+    bool forget(std::uint64_t device, const GidKey& key) {
         const auto found = neighbours_.find(key);
-        if (found == neighbours_.end()) {
+        if (found == neighbours_.end() || found->second.device != device) {
             return false;
         }
         holdings_.remove(found->second.device, key);

@@ -200,7 +200,7 @@ void Port::ask_for(Questions& questions, const wire::Path& path) noexcept {
 void Port::set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, std::uint16_t vlan,
                          std::uint64_t device) {
     const GidKey key = neighbour_key(gid, vlan);
-    const bool changed = mac ? neighbours_.set(device, key, *mac) : neighbours_.forget(key);
+    const bool changed = mac ? neighbours_.set(device, key, *mac) : neighbours_.forget(device, key);
     if (changed) {
         engine_.fabric().changed(); // paths hold what was known
     }
