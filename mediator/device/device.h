@@ -66,6 +66,7 @@ class Device final : public hca::SliceHost {
     bool suspended() const noexcept { return suspended_since_.has_value(); }
 
     void raise(unsigned vector) noexcept override { port_.raise(vector); }
+    // NOLINTNEXTLINE(bugprone-exception-escape)
     void fatal(std::string_view why) noexcept override;
 
   private:

@@ -45,7 +45,7 @@ class Blocks {
     // What others share stays as it is.
     void append(std::span<const Iova> more) {
         if (size_ + more.size() > capacity_ || array_.use_count() > 1) {
-            grow(std::max<std::size_t>(size_ + more.size(), 2 * size_));
+            grow(std::max<std::size_t>(size_ + more.size(), std::size_t{2} * size_));
         }
         std::ranges::copy(more, array_.get() + size_);
         size_ += static_cast<std::uint32_t>(more.size());

@@ -133,6 +133,7 @@ void FaultTimes::end(std::uint64_t now) noexcept {
     };
     const std::uint64_t cost = beyond(fault.slept, ordinary_sleep) + beyond(busy, ordinary);
     if (cost != 0) {
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): an address that nobody follows
         FaultGuard::blame(reinterpret_cast<const std::byte*>(fault.address),
                           std::chrono::nanoseconds{cost});
     }
