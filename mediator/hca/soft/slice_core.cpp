@@ -28,9 +28,9 @@ SliceCore::SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host)
       qpns_{spec.qpns},
       port_{engine.find_port(spec.uplink)},
       mac_{spec.mac},
-      traffic_classes_{spec.traffic_classes},
       pages_{spec.doorbells},
       doorbells_{engine.scheduler(), engine.doorbells()},
+      traffic_classes_{spec.traffic_classes},
       run_queue_{spec.share},
       gate_{*spec.memory} {
     run_queue_.questions.device = std::hash<std::string>{}(spec.name);

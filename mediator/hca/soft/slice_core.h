@@ -140,11 +140,11 @@ class alignas(cache_line) SliceCore {
     const QpnRange qpns_;
     roce::Port* const port_;
     const std::array<std::uint8_t, 6> mac_;
-    const TrafficClasses traffic_classes_;
     bool halted_ = false;
     bool frozen_ = false;
     const std::span<vrdma_doorbell_page> pages_;
     Doorbells doorbells_;
+    const TrafficClasses traffic_classes_;
     RunQueue run_queue_;
     MemoryGate gate_;
     std::unordered_map<EqId, std::unique_ptr<EventQueue>> eqs_;
