@@ -6,6 +6,7 @@
 
 #include <unordered_set>
 
+#include "mediator/base/memory_cost.h"
 #include "mediator/hca/hca.h"
 #include "mediator/verbs/object_table.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/verbs/listener.h"
 
+#include "mediator/base/memory_cost.h"
+
 namespace vrdma::verbs {
 
 ListenerTable::ListenerTable(Resources& resources, Place place)

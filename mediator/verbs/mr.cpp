@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "mediator/base/memory_cost.h"
 #include "mediator/verbs/ucontext.h"
 
 namespace vrdma::verbs {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "mediator/base/memory_cost.h"
+
 namespace vrdma::verbs {
 namespace {
 
