@@ -349,14 +349,9 @@ Result<> run(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl)
 
 } // namespace
 
-std::optional<vrdma_admin_cpl> run_admin_command(Objects& objects, const vrdma_admin_cmd& cmd) {
+vrdma_admin_cpl run_admin_command(Objects& objects, const vrdma_admin_cmd& cmd) {
     vrdma_admin_cpl cpl{};
-    const auto done = run(objects, cmd, cpl);
-    if (!done && done.error() == verbs::comes_again) {
-        return std::nullopt;
-    }
-    objects.resources.lists.forget();
-    if (!done) {
+    if (const auto done = run(objects, cmd, cpl); !done) {
         cpl = {};
         cpl.status = static_cast<std::uint32_t>(done.error());
     }

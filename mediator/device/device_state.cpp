@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "mediator/device/device.h"
-#include "mediator/device/out_of_memory.h"
 #include "mediator/verbs/saved_state.h"
 
 namespace vrdma {
@@ -34,15 +33,14 @@ struct DeviceState {
 
 void Device::freeze() {
     frozen_ = true;
-    abandon_command();
-    if (enabled_ && !suspended()) {
+    if (enabled_) {
         enabled_->slice->freeze();
     }
 }
 
 void Device::thaw() {
     frozen_ = false;
-    if (enabled_ && !suspended()) {
+    if (enabled_) {
         enabled_->slice->thaw();
     }
     service();
@@ -126,7 +124,7 @@ Result<> Device::restore_from(StateReader& reader) {
 Result<> Device::restore(std::span<const std::byte> image) {
     reset();
     StateReader reader{image};
-    const auto restored = with_what_memory_there_is([&] { return restore_from(reader); });
+    const auto restored = restore_from(reader);
     if (!restored) {
         reset();
         return restored;

@@ -5,8 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "mediator/directory/entry_json.h"
-
 namespace vrdma::directory {
 namespace {
 
@@ -46,7 +44,7 @@ Roster::~Roster() {
     thread_.join();
 }
 
-Hosts Roster::take() {
+Roster::Hosts Roster::take() {
     news_.drain();
     const std::lock_guard lock{mutex_};
     return hosts_;
@@ -101,11 +99,7 @@ void Roster::read(const Etcd::Range& range) {
     for (const Etcd::Value& value : range.values) {
         names.insert(host_of(value.key, options_.prefix).value_or(""));
     }
-    for (const auto& [name, entry] : Hosts{known_}) {
-        if (!names.contains(name)) {
-            forget(name);
-        }
-    }
+    std::erase_if(known_, [&](const auto& known) { return !names.contains(known.first); });
     std::ranges::for_each(range.values, [this](const auto& value) { change(value); });
     publish();
 }
@@ -120,29 +114,19 @@ void Roster::change(const Etcd::Value& value) {
         return ignore("it is no host's name");
     }
     if (!value.value) {
-        return forget(*name);
+        known_.erase(*name);
+        return;
     }
     auto entry = parse_entry(*value.value, value.revision);
     if (!entry) {
-        forget(*name);
+        known_.erase(*name);
         return ignore(entry.error());
     }
-    const auto known = known_.find(*name);
-    if (known != known_.end() && *known->second == *entry) {
-        return;
-    }
-    forget(*name);
-    if (known_.size() == max_hosts || gids_ + entry->claims.size() > max_gids_of_all) {
+    if (known_.size() == max_hosts && !known_.contains(*name)) {
         return ignore("there are too many");
     }
-    gids_ += entry->claims.size();
-    known_[*name] = std::make_shared<const Entry>(std::move(*entry));
-}
-
-void Roster::forget(const std::string& name) {
-    if (const auto known = known_.find(name); known != known_.end()) {
-        gids_ -= known->second->claims.size();
-        known_.erase(known);
+    if (auto& known = known_[*name]; known == nullptr || *known != *entry) {
+        known = std::make_shared<const Entry>(std::move(*entry));
     }
 }
 

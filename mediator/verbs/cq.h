@@ -23,7 +23,7 @@ struct CqState {
 struct Cq {
     UcontextId ucontext;
     hca::CqSpec spec;
-    MemoryBudget::Lease lease;
+    BlockBudget::Lease lease;
     UseCount::Hold owner;
     UseCount::Hold eq;
     UseCount users;

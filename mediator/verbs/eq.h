@@ -24,7 +24,7 @@ struct EqState {
 
 struct Eq {
     hca::EqSpec spec;
-    MemoryBudget::Lease lease;
+    BlockBudget::Lease lease;
     UseCount users;
 };
 

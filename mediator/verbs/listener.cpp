@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/verbs/listener.h"
 
-#include "mediator/base/memory_cost.h"
-
 namespace vrdma::verbs {
 
 ListenerTable::ListenerTable(Resources& resources, Place place)
-    : resources_{resources},
-      place_{std::move(place)},
-      cost_{map_cost<decltype(listeners_)::value_type>() + map_cost<std::uint64_t>() +
-            resources.costs.listener} {
-    resources.budget.widen(resources.limits.max_listener, cost_);
-}
+    : resources_{resources}, place_{std::move(place)} {}
 
 ListenerTable::~ListenerTable() {
-    for (const auto& [service, listener] : listeners_) {
+    for (const auto& [service, count] : counts_) {
         place_.endport->unlisten(service);
     }
 }
@@ -26,23 +19,19 @@ Result<> ListenerTable::listen(std::uint64_t service) {
     if (service == 0) { // nobody's (IBA A3.2.3)
         return fail(std::errc::invalid_argument);
     }
-    const auto found = listeners_.find(service);
-    if (found != listeners_.end()) {
-        ++found->second.count;
+    const auto found = counts_.find(service);
+    if (found != counts_.end()) {
+        ++found->second;
         return {};
     }
-    if (listeners_.size() >= resources_.limits.max_listener) {
+    if (counts_.size() >= resources_.limits.max_listener) {
         return fail(std::errc::not_enough_memory);
-    }
-    auto lease = resources_.budget.take(cost_);
-    if (!lease) {
-        return fail(lease.error());
     }
     if (const auto first = place_.endport->listen(service); !first) {
         return first;
     }
     resources_.slice.listen(service);
-    listeners_.emplace(service, Listener{1, std::move(*lease)});
+    counts_.emplace(service, 1);
     return {};
 }
 
@@ -50,14 +39,14 @@ Result<> ListenerTable::unlisten(std::uint64_t service) {
     if (alone()) {
         return fail(std::errc::operation_not_supported);
     }
-    const auto found = listeners_.find(service);
-    if (found == listeners_.end()) {
+    const auto found = counts_.find(service);
+    if (found == counts_.end()) {
         return fail(std::errc::invalid_argument);
     }
-    if (--found->second.count == 0) {
+    if (--found->second == 0) {
         resources_.slice.unlisten(service);
         place_.endport->unlisten(service);
-        listeners_.erase(found);
+        counts_.erase(found);
     }
     return {};
 }

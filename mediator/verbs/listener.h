@@ -25,12 +25,7 @@ class ListenerTable {
 
     Resources& resources_;
     const Place place_;
-    struct Listener {
-        unsigned count; // never 0
-        MemoryBudget::Lease lease;
-    };
-    std::map<std::uint64_t, Listener> listeners_; // by service
-    const std::uint64_t cost_;
+    std::map<std::uint64_t, unsigned> counts_; // none is 0
 };
 
 } // namespace vrdma::verbs

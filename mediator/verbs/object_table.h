@@ -10,55 +10,43 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "mediator/base/memory_cost.h"
 #include "mediator/base/random.h"
 #include "mediator/base/result.h"
 #include "mediator/base/rollback.h"
-#include "mediator/verbs/memory_budget.h"
 
 namespace vrdma::verbs {
 
-// Objects keep their address for as long as they live, and their part of the device's memory.
+// Objects keep their address for as long as they live.
 template <typename IdType, typename Object>
 class ObjectTable {
   public:
-    // What an object takes is what it takes here, and what it does elsewhere.
-    ObjectTable(std::uint32_t limit, MemoryBudget& budget, std::uint64_t elsewhere)
-        : limit_{limit}, budget_{budget}, cost_{here + elsewhere} {
-        budget.widen(limit, cost_);
-    }
+    explicit ObjectTable(std::uint32_t limit) : limit_{limit} {}
 
-    bool full() const { return objects_.size() >= limit_ || !budget_.has(cost_); }
+    bool full() const { return objects_.size() >= limit_; }
     std::size_t size() const { return objects_.size(); }
 
     Object* find(IdType id) {
         const auto found = objects_.find(id);
-        return found == objects_.end() ? nullptr : &found->second.object;
+        return found == objects_.end() ? nullptr : &found->second;
     }
     const Object* find(IdType id) const { return const_cast<ObjectTable*>(this)->find(id); }
 
-    Result<> insert(IdType id, Object object) {
-        return insert(id, std::move(object), [](const Object&) { return Result<>{}; });
+    Object& insert(IdType id, Object object) {
+        [[maybe_unused]] const auto [at, inserted] = objects_.emplace(id, std::move(object));
+        assert(inserted);
+        return at->second;
     }
 
     // The same, for an object that the HCA makes as well: what it uses is held, and its place
     // taken, before make(object) does that. It stays if that succeeds.
     template <typename Make>
-    auto insert(IdType id, Object object, Make&& make) -> std::invoke_result_t<Make, Object&> {
-        auto lease = budget_.take(cost_);
-        if (!lease) {
-            return fail(lease.error());
-        }
+    auto insert(IdType id, Object object, Make&& make) {
         Rollback undo{[&] { objects_.erase(id); }};
-        [[maybe_unused]] const auto [at, inserted] =
-            objects_.try_emplace(id, std::move(*lease), std::move(object));
-        assert(inserted);
-        auto made = make(at->second.object);
+        auto made = make(insert(id, std::move(object)));
         if (made) {
             undo.keep();
         }
@@ -70,7 +58,7 @@ class ObjectTable {
     std::vector<IdType> sorted_ids() const {
         std::vector<IdType> ids;
         ids.reserve(objects_.size());
-        for (const auto& [id, entry] : objects_) {
+        for (const auto& [id, object] : objects_) {
             ids.push_back(id);
         }
         std::ranges::sort(ids);
@@ -78,20 +66,8 @@ class ObjectTable {
     }
 
   private:
-    struct Entry {
-        Entry(MemoryBudget::Lease lease_, Object object_)
-            : lease{std::move(lease_)}, object{std::move(object_)} {}
-
-        MemoryBudget::Lease lease;
-        Object object;
-    };
-    static constexpr std::uint64_t of_id = sizeof(std::uint32_t); // that rests
-    static constexpr std::uint64_t here = table_cost<std::pair<const IdType, Entry>>() + of_id;
-
     std::uint32_t limit_;
-    MemoryBudget& budget_;
-    const std::uint64_t cost_;
-    std::unordered_map<IdType, Entry> objects_;
+    std::unordered_map<IdType, Object> objects_;
 };
 
 // Small ids, 1..limit, that an HCA can use as indices. An id that became free rests as long as

@@ -3,10 +3,8 @@
 
 namespace vrdma::verbs {
 
-PdTable::PdTable(Resources& resources, UcontextTable& ucontexts)
-    : ucontexts_{ucontexts},
-      ids_{resources.limits.max_pd},
-      table_{resources.limits.max_pd, resources.budget, 0} {}
+PdTable::PdTable(const Limits& limits, UcontextTable& ucontexts)
+    : ucontexts_{ucontexts}, ids_{limits.max_pd}, table_{limits.max_pd} {}
 
 Result<PdId> PdTable::alloc(UcontextId owner) {
     Ucontext* ucontext = ucontexts_.find(owner);
@@ -17,10 +15,7 @@ Result<PdId> PdTable::alloc(UcontextId owner) {
     if (!id) {
         return fail(id.error());
     }
-    if (const auto added = table_.insert(PdId{*id}, {owner, ucontext->users.hold(), {}}); !added) {
-        ids_.give_back(*id);
-        return fail(added.error());
-    }
+    table_.insert(PdId{*id}, {owner, ucontext->users.hold(), {}});
     return PdId{*id};
 }
 
@@ -54,7 +49,8 @@ Result<> PdTable::restore_one(StateReader& reader) {
     if (ucontext == nullptr || !ids_.claim(state->id)) {
         return fail(std::errc::invalid_argument);
     }
-    return table_.insert(PdId{state->id}, {owner, ucontext->users.hold(), {}});
+    table_.insert(PdId{state->id}, {owner, ucontext->users.hold(), {}});
+    return {};
 }
 
 Result<> PdTable::restore(StateReader& reader) {

@@ -22,7 +22,7 @@ struct Pd {
 
 class PdTable {
   public:
-    PdTable(Resources& resources, UcontextTable& ucontexts);
+    PdTable(const Limits& limits, UcontextTable& ucontexts);
 
     Result<PdId> alloc(UcontextId owner);
     Result<> dealloc(PdId id);

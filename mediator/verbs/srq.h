@@ -28,7 +28,7 @@ struct SrqState {
 struct Srq {
     UcontextId ucontext;
     hca::SrqSpec spec;
-    MemoryBudget::Lease lease;
+    BlockBudget::Lease lease;
     UseCount::Hold owner;
     UseCount::Hold pd;
     UseCount::Hold xrcd;

@@ -2,27 +2,24 @@
 #include "mediator/verbs/ucontext.h"
 
 namespace vrdma::verbs {
-UcontextTable::UcontextTable(Resources& resources, std::span<vrdma_doorbell_page> doorbells)
-    : doorbells_{doorbells},
-      ids_{resources.limits.max_ucontext()},
-      table_{resources.limits.max_ucontext(), resources.budget, resources.costs.ucontext} {}
+UcontextTable::UcontextTable(const Limits& limits, std::span<vrdma_doorbell_page> doorbells)
+    : doorbells_{doorbells}, ids_{limits.max_ucontext()}, table_{limits.doorbell_pages} {
+    table_.insert(kernel, {});
+}
 
 Result<UcontextId> UcontextTable::alloc() {
     const auto id = ids_.take();
     if (!id) {
         return fail(id.error());
     }
-    if (const auto added = table_.insert(UcontextId{*id}, {}); !added) {
-        ids_.give_back(*id);
-        return fail(added.error());
-    }
     doorbells_[*id] = {}; // what the page's last owner rang is nobody's work any more
+    table_.insert(UcontextId{*id}, {});
     return UcontextId{*id};
 }
 
 Result<> UcontextTable::dealloc(UcontextId id) {
     const Ucontext* ucontext = table_.find(id);
-    if (ucontext == nullptr) {
+    if (ucontext == nullptr || id == kernel) {
         return fail(std::errc::invalid_argument);
     }
     if (ucontext->users.busy()) {
@@ -34,9 +31,11 @@ Result<> UcontextTable::dealloc(UcontextId id) {
 }
 
 void UcontextTable::save(StateWriter& writer) const {
-    writer.begin(Section::ucontexts, UcontextState::version, table_.size());
+    writer.begin(Section::ucontexts, UcontextState::version, table_.size() - 1);
     for (const UcontextId id : table_.sorted_ids()) {
-        writer.put(UcontextState{id.value});
+        if (id != kernel) {
+            writer.put(UcontextState{id.value});
+        }
     }
 }
 
@@ -45,7 +44,8 @@ Result<> UcontextTable::restore_one(StateReader& reader) {
     if (!state || !ids_.claim(state->id)) {
         return fail(std::errc::invalid_argument);
     }
-    return table_.insert(UcontextId{state->id}, {});
+    table_.insert(UcontextId{state->id}, {});
+    return {};
 }
 
 Result<> UcontextTable::restore(StateReader& reader) {

@@ -3,18 +3,14 @@
 
 namespace vrdma::verbs {
 
-XrcdTable::XrcdTable(Resources& resources)
-    : ids_{resources.limits.max_xrcd}, table_{resources.limits.max_xrcd, resources.budget, 0} {}
+XrcdTable::XrcdTable(const Limits& limits) : ids_{limits.max_xrcd}, table_{limits.max_xrcd} {}
 
 Result<XrcdId> XrcdTable::alloc() {
     const auto id = ids_.take();
     if (!id) {
         return fail(id.error());
     }
-    if (const auto added = table_.insert(XrcdId{*id}, {}); !added) {
-        ids_.give_back(*id);
-        return fail(added.error());
-    }
+    table_.insert(XrcdId{*id}, {});
     return XrcdId{*id};
 }
 
@@ -43,7 +39,8 @@ Result<> XrcdTable::restore_one(StateReader& reader) {
     if (!state || !ids_.claim(state->id)) {
         return fail(std::errc::invalid_argument);
     }
-    return table_.insert(XrcdId{state->id}, {});
+    table_.insert(XrcdId{state->id}, {});
+    return {};
 }
 
 Result<> XrcdTable::restore(StateReader& reader) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "etcd_server.h"
-#include "mediator/directory/entry_json.h"
 #include "mediator/directory/registration.h"
 
 namespace vrdma::directory {

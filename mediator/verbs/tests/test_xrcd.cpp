@@ -153,8 +153,7 @@ TEST_F(XrcdTest, RestoreValidates) {
         writer.put(XrcdState{id});
         const auto image = writer.take();
         StateReader reader{image};
-        Side other{limits, place, other_registry, *memory};
-        XrcdTable& fresh = other.objects.xrcds;
+        XrcdTable fresh{limits};
         EXPECT_EQ(error_of(fresh.restore(reader)), invalid) << id;
     }
 }

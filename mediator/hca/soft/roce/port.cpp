@@ -73,7 +73,9 @@ Port::Port(Engine& engine, std::unique_ptr<wire::Uplink> uplink, EventFd unknown
     : engine_{engine},
       uplink_{std::move(uplink)},
       max_mtu_{largest_mtu(uplink_->frame_size())},
-      unknown_signal_{std::move(unknown_signal)} {}
+      unknown_signal_{std::move(unknown_signal)} {
+    unknown_.reserve(max_unknown);
+}
 
 void Port::set_link(bool up) noexcept {
     up_ = up;
@@ -85,8 +87,7 @@ void Port::renew(std::unique_ptr<wire::Uplink>& uplink) {
     unflushed_ = false;
     served_join_ = 0;
     neighbours_.clear();
-    engine_.fabric().changed();
-    targets_to_offer_ = awaits_target_.size();
+    neighbours_changed();
 }
 
 std::span<std::byte> Port::room_for(const wire::Mac& target) const noexcept {
@@ -161,16 +162,16 @@ bool Port::has_target(const wire::Path& path) const noexcept {
     return path.target_mac != wire::Mac{} && uplink_->knows(path.target_mac);
 }
 
-bool Port::find_target(SliceCore& slice, wire::Path& path) noexcept {
+bool Port::find_target(wire::Path& path) noexcept {
     if (has_target(path)) {
         return true;
     }
-    const auto* const found = neighbours_.find(neighbour_key(path.target, path.vlan.value_or(0)));
-    if (found == nullptr || !uplink_->knows(*found)) {
-        ask_for(slice.run_queue().questions, path);
+    const auto found = neighbours_.find(neighbour_key(path.target, path.vlan.value_or(0)));
+    if (found == neighbours_.end() || !uplink_->knows(found->second)) {
+        ask_for(path);
         return false;
     }
-    path.target_mac = *found;
+    path.target_mac = found->second;
     return true;
 }
 
@@ -182,44 +183,40 @@ void Port::look_again(Connection& c) noexcept {
     }
 }
 
-void Port::ask_for(Questions& questions, const wire::Path& path) noexcept {
-    const std::uint16_t vlan = path.vlan.value_or(0);
-    if (questions.contains(path.target, vlan)) {
-        return;
-    }
-    if (questions.unknown.full()) {
-        questions.unknown.pop_front();
-    }
-    questions.unknown.push_back({questions.device, path.source, path.target, vlan});
-    if (!questions.asked.linked) {
-        asking_.push_back(questions);
+void Port::ask_for(const wire::Path& path) noexcept {
+    const Unknown asked{path.source, path.target, path.vlan.value_or(0)};
+    if (unknown_.size() < max_unknown && std::ranges::none_of(unknown_, [&](const Unknown& other) {
+            return other.target == asked.target && other.vlan == asked.vlan;
+        })) {
+        unknown_.push_back(asked);
         unknown_signal_.signal();
     }
 }
 
-void Port::set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, std::uint16_t vlan,
-                         std::uint64_t device) {
-    const GidKey key = neighbour_key(gid, vlan);
-    const bool changed = mac ? neighbours_.set(device, key, *mac) : neighbours_.forget(device, key);
-    if (changed) {
-        engine_.fabric().changed(); // paths hold what was known
-    }
-    targets_to_offer_ = awaits_target_.size();
-    if (!asking_.empty()) {
-        unknown_signal_.signal(); // there may be room for it now
-    }
+std::vector<Unknown> Port::take_unknown() {
+    unknown_signal_.drain();
+    std::vector<Unknown> unknown;
+    unknown.reserve(max_unknown);
+    unknown_.swap(unknown);
+    return unknown;
 }
 
-// They look for themselves whether it is theirs that is known now.
-void Port::offer_targets() noexcept {
-    constexpr std::size_t most = 64; // before others have their turn
-    for (std::size_t i = std::min(most, targets_to_offer_); i > 0; --i) {
-        Connection* const c = awaits_target_.pop_front();
-        if (c == nullptr) {
-            targets_to_offer_ = 0;
-            return;
-        }
-        --targets_to_offer_;
+void Port::set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, std::uint16_t vlan) {
+    const GidKey key = neighbour_key(gid, vlan);
+    if (neighbours_.size() == max_neighbours && !neighbours_.contains(key)) {
+        neighbours_.clear(); // who is needed is asked for again
+    }
+    if (mac) {
+        neighbours_[key] = *mac;
+    } else {
+        neighbours_.erase(key);
+    }
+    neighbours_changed();
+}
+
+void Port::neighbours_changed() noexcept {
+    engine_.fabric().changed(); // paths hold what was known
+    while (Connection* c = awaits_target_.pop_front()) {
         engine_.scheduler().wake(c->qp);
     }
 }
@@ -229,7 +226,6 @@ bool Port::serve() noexcept {
     const bool turned = turn_around();
     const bool answered = answer_some();
     offer_room();
-    offer_targets();
     if (unflushed_) {
         uplink_->flush();
         unflushed_ = false;
@@ -315,8 +311,7 @@ void Port::offer_room() noexcept {
 }
 
 bool Port::pending() const noexcept {
-    if (!uplink_->receive().empty() || !turnaround_.empty() || !answering_.empty() ||
-        targets_to_offer_ != 0) {
+    if (!uplink_->receive().empty() || !turnaround_.empty() || !answering_.empty()) {
         return true;
     }
     const Connection* c = awaits_room_.front();
@@ -439,7 +434,7 @@ void Port::receive_connected(QueuePair& qp, const wire::Packet& packet, Origin o
     }
     if (origin == Origin::here) {
         c.path.target_mac = Turnaround::address;
-    } else if (!find_target(qp.slice, c.path)) {
+    } else if (!find_target(c.path)) {
         const bool awaited = !is_response(headers.opcode) && headers.psn == c.in.expected;
         return receive_by_its_way(c, packet, awaited);
     }
