@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // A range of our address space in which nothing is to be seen yet: the place of a window. It is
-// aligned to the largest page, so that every page of what is mapped there lies wholly in it, and
-// has a page of its own kind on either side, so that the kernel never joins it with a neighbour: a
-// range that is a mapping's middle could not be mapped over once the process has all mappings it
-// may have.
+// aligned to the largest page: every page of what is mapped there lies wholly in it. On either side
+// it has a page of its own kind, so the kernel never joins it with a neighbour. The middle of a
+// mapping could not be mapped over once the process has all mappings that it may have.
 #pragma once
 
 #include <sys/mman.h>

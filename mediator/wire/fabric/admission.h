@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Who of those that have connected and not said who they are goes for another one that comes, so
-// that a crowd of the silent keeps nobody out for longer than it takes to say it.
+// Strangers have connected and not said who they are. When another one comes and there is no place,
+// one of them goes. So a crowd of the silent keeps nobody out for longer than it takes to say it.
 #pragma once
 
 #include <sys/socket.h>

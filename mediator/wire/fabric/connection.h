@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A connection to a peer: frames in and out of sealed messages of libfabric. It has a domain,
-// queues and buffers of its own, so that whose turn it is (the control thread's until both sides
-// know each other, the poller's then) shares nothing with any other, and what waits for a slow peer
-// is bounded here. One thread uses it at a time.
+// A connection to a peer: frames in and out of sealed messages of libfabric. One thread uses it at
+// a time: the control thread until both sides know each other, then the poller. It has a domain,
+// queues and buffers of its own, so that it shares nothing with another thread's connections. What
+// waits for a slow peer is bounded here.
 #pragma once
 
 #include <array>
