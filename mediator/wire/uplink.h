@@ -32,6 +32,9 @@ class Uplink {
     virtual int fd() const noexcept = 0;
     // Whether fd() becomes readable as well when there is room again.
     virtual bool wakes_for_room() const noexcept { return false; }
+    // Whether prepare() or receive() has taken notice of something that fd() will not tell of any
+    // more. The thread then looks once more before it sleeps.
+    virtual bool restless() const noexcept { return false; }
     // To be called when fd() has woken its thread: what is no frame (the interface went down) is
     // seen here, and does not wake it again.
     virtual void woken() noexcept = 0;

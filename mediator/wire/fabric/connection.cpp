@@ -188,6 +188,12 @@ void Connection::flush() noexcept {
     }
 }
 
+void Connection::send_sealed() noexcept {
+    if (sealed_ != 0) {
+        send_open();
+    }
+}
+
 // Whoever has no room for it has other messages under way, which say as much.
 void Connection::say_alive() noexcept {
     if (open_ != nullptr || open_next()) {

@@ -46,6 +46,8 @@ class Connection {
     // Sends what was committed, or that we live.
     void flush() noexcept;
     void say_alive() noexcept;
+    // What libfabric did not take when it was flushed.
+    void send_sealed() noexcept;
 
     // What poll() has found; valid until release().
     std::span<std::byte> receive() noexcept;

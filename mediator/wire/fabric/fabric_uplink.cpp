@@ -143,12 +143,13 @@ std::span<std::byte> FabricUplink::prepare(const Mac& target) noexcept {
     return room_for(peer);
 }
 
-// A connection may turn out to have failed: then there is no room until it is looked at, soon.
+// Where there is no room the connection has looked for some, so that its fd may tell of nothing
+// until it is looked at; or it has failed.
 std::span<std::byte> FabricUplink::room_for(unsigned peer) noexcept {
     Connection& connection = *peers_[peer].connection;
     const auto room = connection.prepare();
     notice_arrived(peer);
-    if (connection.failed()) {
+    if (room.empty()) {
         insert(again_, peers_[peer].again, peer);
     }
     return room;
@@ -245,6 +246,7 @@ void FabricUplink::look() noexcept {
     constexpr int most = 64;
     std::array<epoll_event, most> events;
     const int ready = ::epoll_wait(epoll_.get(), events.data(), most, 0);
+    found_ = false;
     looking_at_.swap(again_);
     for (const unsigned peer : looking_at_) {
         peers_[peer].again = false;
@@ -271,8 +273,11 @@ void FabricUplink::look_at(unsigned number) noexcept {
     }
     bool quiet = false;
     for (int i = 0; i < most && !quiet && !connection->failed(); ++i) {
-        quiet = !connection->poll() && connection->quiet();
+        const bool found = connection->poll();
+        found_ |= found;
+        quiet = !found && connection->quiet();
     }
+    connection->send_sealed();
     if (connection->failed()) {
         return part(number);
     }

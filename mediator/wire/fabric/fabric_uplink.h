@@ -39,6 +39,9 @@ class FabricUplink final : public Uplink {
     bool knows(const Mac& target) const noexcept override;
     std::size_t copies(const Mac& target) const noexcept override;
     bool wakes_for_room() const noexcept override { return true; }
+    bool restless() const noexcept override {
+        return found_ || !again_.empty() || !arrived_.empty();
+    }
 
     // Whoever has addresses that are no peer's.
     static constexpr unsigned nobody = Handover::max_peers;
@@ -80,6 +83,7 @@ class FabricUplink final : public Uplink {
     std::vector<unsigned> arrived_;
     std::vector<unsigned> again_;
     std::vector<unsigned> looking_at_;
+    bool found_ = false; // something, when it last looked
 
     std::optional<unsigned> sends_to_; // whom the frame that was prepared is for
     bool sends_to_all_ = false;

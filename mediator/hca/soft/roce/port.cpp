@@ -310,15 +310,18 @@ void Port::offer_room() noexcept {
     }
 }
 
-bool Port::pending() const noexcept {
-    if (!uplink_->receive().empty() || !turnaround_.empty() || !answering_.empty()) {
-        return true;
-    }
+bool Port::has_room_to_offer() const noexcept {
     const Connection* c = awaits_room_.front();
     while (c != nullptr && uplink_->wakes_for_room() && !has_room(*c)) {
         c = awaits_room_.after(*c);
     }
     return c != nullptr;
+}
+
+// Who looks for room may find frames, and the other way round: the uplink is asked last.
+bool Port::pending() const noexcept {
+    return !turnaround_.empty() || !answering_.empty() || has_room_to_offer() ||
+           !uplink_->receive().empty() || uplink_->restless();
 }
 
 void Port::expire(Clock::time_point now) noexcept {

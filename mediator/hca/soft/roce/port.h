@@ -132,6 +132,7 @@ class Port {
     bool answer_some() noexcept;
     std::span<std::byte> room_for(const wire::Mac& target) const noexcept;
     bool has_room(const Connection& connection) const noexcept;
+    bool has_room_to_offer() const noexcept;
     void offer_room() noexcept;
     // False if there is more to do for it, which is one to a group.
     bool take(std::span<const std::byte> frame, Origin origin) noexcept;

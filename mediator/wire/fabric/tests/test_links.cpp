@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Hosts that connect, and what their uplinks do with each other's frames.
+#include <poll.h>
 #include <sys/resource.h>
 
 #include <filesystem>
@@ -204,6 +205,27 @@ TEST_F(LinksTest, APeerThatStopsReading) {
     until(has_room, {alpha.get(), beta.get()});
     until([&] { return beta->got.size() == sent; }, {alpha.get(), beta.get()});
     EXPECT_EQ(beta->got.back(), as_received(frame, 0));
+}
+
+// While alpha looks for room it takes notice of frames, of which its fd then says nothing. It
+// sleeps as a poller does, and gets all that beta sends all the same.
+TEST_F(LinksTest, FramesThatComeWhileRoomIsLookedFor) {
+    const auto alpha = start(0);
+    const auto beta = start(1);
+    connect(*alpha, 0, *beta, 0);
+    constexpr std::size_t frames = 100;
+    for (std::size_t sent = 1; sent <= frames; ++sent) {
+        ASSERT_TRUE(beta->send(mac_of(0), frame_from(2)));
+        while (alpha->got.size() < sent) {
+            alpha->poll();
+            while (alpha->send(mac_of(0), frame_from(1, max_frame_size))) {
+            }
+            pollfd told{alpha->uplink->fd(), POLLIN, 0};
+            if (!alpha->uplink->restless()) {
+                ASSERT_EQ(::poll(&told, 1, 60'000), 1) << "nobody tells of frame " << sent;
+            }
+        }
+    }
 }
 
 // Somebody by hand, who connects to beta.
