@@ -9,6 +9,7 @@
                    the connections `fabric`
 --where lab-hosts  a lab with a guest on each of two hosts, for tests that are marked `lab_hosts` and for those of verbs that
                    are named; it takes too long to run all of them there as well
+--share            one of several runs beside each other (framework/share.py)
 --torture-seconds  how long test_torture.py goes on
 --update-pyverbs   writes down what comes of each of pyverbs' own tests (pyverbs.txt)
 VRDMA_LAB_DIR      a lab that is up already; the tests use it and leave it up
@@ -34,6 +35,7 @@ from framework.mdev import Mdev, MdevType
 from framework.native import Native, NativeGuest, NativeHealth
 from framework.process import Failure, Record, Result
 from framework.rxe import add_rxe
+from framework.share import Share
 from framework.verbs import Remote, Session
 
 DEVICE = os.environ.get("VRDMA_TEST_DEVICE", "vrdma0")
@@ -59,17 +61,11 @@ fi
 """
 
 
-def read_share(text: str) -> tuple[int, int]:
-    number, of = map(int, text.split("/"))
-    if not 0 < number <= of:
-        raise ValueError(text)
-    return number - 1, of
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--where", choices=tuple(NOT_THERE), default="lab", help="where the devices are")
-    parser.addoption("--share", type=read_share, default=(0, 1), metavar="K/N",
-                     help="one of N runs beside each other: every N-th file from the K-th on, in a lab whose host has one processor")
+    parser.addoption("--share", type=Share, metavar="DIRECTORY/K",
+                     help="the K-th of several runs beside each other, which take files of tests in turns, in a lab whose host "
+                     "has one processor; the directory, empty at first, says which are taken")
     parser.addoption("--torture-seconds", type=int, default=10, help="how long vrdma-torture goes on")
     parser.addoption("--update-pyverbs", action="store_true", help="write pyverbs.txt instead of comparing with it")
 
@@ -87,10 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     elsewhere = NOT_THERE[config.getoption("where")]
-    number, of = config.getoption("share")
-    files = {path: count % of for count, path in enumerate(dict.fromkeys(item.path for item in items))}
-    deselected = [item for item in items
-                  if files[item.path] != number or any(item.get_closest_marker(marker) for marker in elsewhere)]
+    deselected = [item for item in items if any(item.get_closest_marker(marker) for marker in elsewhere)]
     config.hook.pytest_deselected(items=deselected)
     items[:] = [item for item in items if item not in deselected]
 
@@ -128,9 +121,10 @@ def lab(record: Record, native: bool, two_hosts: bool, pytestconfig: pytest.Conf
     if directory := os.environ.get("VRDMA_LAB_DIR"):
         yield Lab(Path(directory).absolute(), record, ours=False)
         return
-    number, of = pytestconfig.getoption("share")
-    one_host = ONE_CPU if of > 1 else ()
-    ours = Lab(PROJECT / f"build/lab/pytests-{number + 1}", record, ours=True, shape=TWO_HOSTS if two_hosts else one_host)
+    share = pytestconfig.getoption("share")
+    one_host = ONE_CPU if share else ()
+    directory = PROJECT / f"build/lab/pytests-{share.number if share else 1}"
+    ours = Lab(directory, record, ours=True, shape=TWO_HOSTS if two_hosts else one_host)
     ours.down()  # what a run that was cut off has left
     try:
         ours.up()
@@ -195,7 +189,9 @@ def watch(request: pytest.FixtureRequest, lab: Lab, record: Record, health: Heal
 
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-    emulator.run(item, nextitem)
+    share = item.config.getoption("share")
+    if not share or share.has(item.path.name):
+        emulator.run(item, nextitem)
     return True
 
 

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Several runs beside each other, each in a lab whose host has one processor. Who is ready takes the next file of tests, so
+that all end at about the same time, however long a file takes today.
+"""
+
+from pathlib import Path
+
+
+class Share:
+    """One of the runs: its number is the last part of the path, the rest a directory that was empty when they began. There
+    is a file for each that is taken."""
+
+    def __init__(self, text: str) -> None:
+        path = Path(text)
+        self.number = int(path.name)
+        self._directory = path.parent.resolve(strict=True)
+        self._ours: dict[str, bool] = {}
+
+    def has(self, name: str) -> bool:
+        """Whether the file of tests is ours, now if it was nobody's."""
+        if name not in self._ours:
+            self._ours[name] = self._take(name)
+        return self._ours[name]
+
+    def _take(self, name: str) -> bool:
+        try:
+            (self._directory / name).touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
