@@ -30,6 +30,22 @@ static int make_vectors(struct vrdma_function *fn)
 	return fn->bus->ops->set_vectors(fn->bus, fn->vector_fds, fn->id.num_vectors);
 }
 
+static int identify(struct vrdma_function *fn)
+{
+	const int err = vrdma_read_identity(fn, &fn->id);
+
+	if (err)
+		return err;
+	if (!fn->id.num_vectors || fn->id.num_vectors > VRDMA_MAX_VECTORS ||
+	    fn->id.num_doorbell_pages > fn->bus->doorbells_size / VRDMA_DOORBELL_PAGE_SIZE)
+		return -ENODEV;
+	return 0;
+}
+
+/*
+ * Who it is shows before its reset what it was for whoever had it last: its MAC may have been
+ * written since, and the mediator reads that at the reset which comes with opening it.
+ */
 int vrdma_function_init(struct vrdma_function *fn, struct vrdma_bus *bus)
 {
 	int err;
@@ -37,13 +53,11 @@ int vrdma_function_init(struct vrdma_function *fn, struct vrdma_bus *bus)
 	fn->bus = bus;
 	for (unsigned int i = 0; i < VRDMA_MAX_VECTORS; i++)
 		fn->vector_fds[i] = -1;
-	err = vrdma_read_identity(fn, &fn->id);
-	if (err)
-		return err;
-	if (!fn->id.num_vectors || fn->id.num_vectors > VRDMA_MAX_VECTORS ||
-	    fn->id.num_doorbell_pages > bus->doorbells_size / VRDMA_DOORBELL_PAGE_SIZE)
-		return -ENODEV;
-	err = vrdma_function_reset(fn);
+	err = identify(fn);
+	if (!err)
+		err = vrdma_function_reset(fn);
+	if (!err)
+		err = identify(fn);
 	if (!err)
 		err = make_vectors(fn);
 	if (err)

@@ -25,6 +25,7 @@ void write(vrdma_bus *bus, uint32_t offset, uint32_t value)
 {
 	const std::lock_guard guard(fake(bus).lock);
 	fake(bus).registers[offset] = value;
+	fake(bus).on_write(offset, value);
 }
 
 void post(vrdma_bus *bus, uint32_t offset, uint32_t)

@@ -22,6 +22,8 @@ struct FakeBus : vrdma_bus {
 	void *at(uint64_t iova);
 
 	std::function<void(uint32_t offset)> on_post = [](uint32_t) {};
+	// After a register was written, with the lock.
+	std::function<void(uint32_t offset, uint32_t value)> on_write = [](uint32_t, uint32_t) {};
 	int map_error = 0;                // what the next mappings fail with
 	uint64_t max_length = UINT64_MAX; // of a mapping
 	size_t max_maps = SIZE_MAX;
