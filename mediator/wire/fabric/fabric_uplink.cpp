@@ -177,15 +177,15 @@ void FabricUplink::copy_to_all(std::size_t bytes) noexcept {
     }
 }
 
+// What libfabric has sent only half of it goes on with when its fd says so, but not before it was
+// asked whether that may be waited for.
 void FabricUplink::flush() noexcept {
     for (const unsigned number : unflushed_) {
         Peer& peer = peers_[number];
         peer.unflushed = false;
         if (Connection* const connection = connected(number)) {
             connection->flush();
-            if (connection->failed()) {
-                insert(again_, peer.again, number);
-            }
+            insert(again_, peer.again, number);
         }
     }
     unflushed_.clear();
@@ -271,13 +271,13 @@ void FabricUplink::look_at(unsigned number) noexcept {
     if (connection == nullptr) {
         return;
     }
+    connection->send_sealed();
     bool quiet = false;
     for (int i = 0; i < most && !quiet && !connection->failed(); ++i) {
         const bool found = connection->poll();
         found_ |= found;
         quiet = !found && connection->quiet();
     }
-    connection->send_sealed();
     if (connection->failed()) {
         return part(number);
     }
@@ -302,6 +302,7 @@ void FabricUplink::adopt(unsigned number, Handover::News what) noexcept {
     }
     if (what.say_alive && connected(number) != nullptr) {
         peer.connection->say_alive();
+        insert(again_, peer.again, number);
     }
 }
 
