@@ -12,7 +12,7 @@
 namespace vrdma::wire {
 namespace {
 
-std::optional<Gid> gid_of(const sockaddr* address) {
+std::optional<Gid> gid_in(const sockaddr* address) {
     Gid gid{};
     if (address != nullptr && address->sa_family == AF_INET) {
         sockaddr_in ipv4;
@@ -39,7 +39,7 @@ bool is_hosts_own(const Gid& gid) {
     }
     const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> all{first, ::freeifaddrs};
     const ifaddrs* at = first;
-    while (at != nullptr && gid_of(at->ifa_addr) != gid) {
+    while (at != nullptr && gid_in(at->ifa_addr) != gid) {
         at = at->ifa_next;
     }
     return at != nullptr;

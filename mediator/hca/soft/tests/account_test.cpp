@@ -9,7 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint64_t turn = 32 << 10;
-const Clock::time_point start = Clock::time_point{} + 1h;
+const Clock::time_point epoch = Clock::time_point{} + 1h;
 
 // The bytes that an account gets by pieces of one size in so many rounds.
 std::uint64_t take(Account& account, unsigned rounds, std::uint32_t heaviest, std::uint64_t piece) {
@@ -20,7 +20,7 @@ std::uint64_t take(Account& account, unsigned rounds, std::uint32_t heaviest, st
             account.charge(piece);
             bytes += piece;
         }
-        account.settle(start);
+        account.settle(epoch);
     }
     return bytes;
 }
@@ -50,7 +50,7 @@ TEST(Account, WhatWasNotUsedIsKeptForOneTurnOnly) {
     Account idle;
     for (int i = 0; i < 1000; ++i) {
         idle.grant(turn, 100);
-        idle.settle(start);
+        idle.settle(epoch);
     }
     EXPECT_LE(take(idle, 1, 100, 1024), 2 * turn + 1024);
 }
@@ -71,16 +71,16 @@ TEST(Account, WhatComesInCannotCloseALimitForLong) {
     Account account{{.bytes_per_second = 1'000'000}};
     for (int i = 0; i < 1000; ++i) {
         account.bill(100'000);
-        account.settle_billed(start);
+        account.settle_billed(epoch);
     }
-    EXPECT_GT(account.open(), start);
-    EXPECT_LE(account.open(), start + 100ms);
+    EXPECT_GT(account.open(), epoch);
+    EXPECT_LE(account.open(), epoch + 100ms);
 }
 
 TEST(Account, LimitsBytes) {
     Account account{{.bytes_per_second = 1'000'000'000}};
     std::uint64_t taken = 0;
-    for (Clock::time_point now = start; now < start + 1s; now += 1us) {
+    for (Clock::time_point now = epoch; now < epoch + 1s; now += 1us) {
         while (account.open() <= now) {
             account.charge(turn);
             account.settle(now);
@@ -93,7 +93,7 @@ TEST(Account, LimitsBytes) {
 TEST(Account, LimitsOperations) {
     Account account{{.operations_per_second = 3'000'000}};
     std::uint64_t taken = 0;
-    for (Clock::time_point now = start; now < start + 1s; now += 1us) {
+    for (Clock::time_point now = epoch; now < epoch + 1s; now += 1us) {
         while (account.open() <= now) {
             account.charge(0, 7);
             account.settle(now);
@@ -106,49 +106,49 @@ TEST(Account, LimitsOperations) {
 // A third of a nanosecond each, none of which is forgotten.
 TEST(TokenBucket, CountsWhatIsCheaperThanTheClock) {
     TokenBucket bucket;
-    bucket.set_rate(3'000'000'000, start);
+    bucket.set_rate(3'000'000'000, epoch);
     for (int i = 0; i < 3'000'000; ++i) {
-        bucket.take(1, start);
+        bucket.take(1, epoch);
     }
-    EXPECT_EQ(bucket.open(), start + 1ms - TokenBucket::burst);
+    EXPECT_EQ(bucket.open(), epoch + 1ms - TokenBucket::burst);
 }
 
 TEST(TokenBucket, IsFullAfterAPause) {
     TokenBucket bucket;
-    bucket.set_rate(1000, start);
-    bucket.take(1000, start);
-    EXPECT_EQ(bucket.open(), start + 1s - TokenBucket::burst);
-    bucket.take(1, start + 1h);
-    EXPECT_LT(bucket.open(), start + 1h);
+    bucket.set_rate(1000, epoch);
+    bucket.take(1000, epoch);
+    EXPECT_EQ(bucket.open(), epoch + 1s - TokenBucket::burst);
+    bucket.take(1, epoch + 1h);
+    EXPECT_LT(bucket.open(), epoch + 1h);
 }
 
 TEST(TokenBucket, WithoutARateIsAlwaysOpen) {
     TokenBucket bucket;
-    bucket.set_rate(1, start);
-    bucket.take(1000, start);
-    bucket.set_rate(0, start);
-    EXPECT_LT(bucket.open(), start);
+    bucket.set_rate(1, epoch);
+    bucket.take(1000, epoch);
+    bucket.set_rate(0, epoch);
+    EXPECT_LT(bucket.open(), epoch);
 }
 
 // A debt of an hour, paid at a thousand times the rate; and one that a lower rate leaves as it is.
 TEST(TokenBucket, PaysDebtsAtAHigherRate) {
     TokenBucket bucket;
-    bucket.set_rate(1000, start);
-    bucket.take(3'600'000, start);
-    bucket.set_rate(1'000'000, start);
-    EXPECT_LE(bucket.open(), start + 3600ms);
-    EXPECT_GE(bucket.open(), start + 3500ms);
-    bucket.set_rate(1, start);
-    EXPECT_LE(bucket.open(), start + 3600ms);
+    bucket.set_rate(1000, epoch);
+    bucket.take(3'600'000, epoch);
+    bucket.set_rate(1'000'000, epoch);
+    EXPECT_LE(bucket.open(), epoch + 3600ms);
+    EXPECT_GE(bucket.open(), epoch + 3500ms);
+    bucket.set_rate(1, epoch);
+    EXPECT_LE(bucket.open(), epoch + 3600ms);
 }
 
 TEST(TokenBucket, ForgetsDebtsWithTheLimit) {
     TokenBucket bucket;
-    bucket.set_rate(1, start);
-    bucket.take(1000, start);
-    bucket.set_rate(0, start);
-    bucket.set_rate(1, start);
-    EXPECT_LE(bucket.open(), start);
+    bucket.set_rate(1, epoch);
+    bucket.take(1000, epoch);
+    bucket.set_rate(0, epoch);
+    bucket.set_rate(1, epoch);
+    EXPECT_LE(bucket.open(), epoch);
 }
 
 } // namespace
