@@ -19,10 +19,8 @@ MANY = 1_000_000
 
 @pytest.fixture(scope="module")
 def hosts(record: Record) -> Iterator[DirectoryHosts]:
-    """etcd is started after them."""
     here = DirectoryHosts(record)
     here.up()
-    here.etcd.start()
     yield here
     here.down()
 

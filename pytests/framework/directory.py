@@ -9,6 +9,7 @@ from pathlib import Path
 from .authority import Authority
 from .etcd import Etcd
 from .fabric import PORT, FabricHosts
+from .hosts import Hosts
 from .lab import TIMEOUT_S
 from .process import Failure, Process, Record
 
@@ -54,6 +55,12 @@ class DirectoryHosts(FabricHosts):
 
     def _run(self, name: str) -> list[str]:
         return [*super()._run(name), *(("--address", self.moving) if self.has_moving == name else ())]
+
+    def up(self) -> None:
+        """etcd is started after them."""
+        Hosts.up(self)
+        self.etcd.start()
+        self.await_connections()
 
     def down(self) -> None:
         super().down()

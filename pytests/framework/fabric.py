@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .authority import Authority, Credentials
 from .hosts import Hosts
+from .lab import TIMEOUT_S
 from .process import Record
 
 PORT = 7471
@@ -44,6 +45,15 @@ class FabricHosts(Hosts):
         super().__init__(record)
         self._certificates = tempfile.TemporaryDirectory(prefix="vrdma-ca-")
         self._authority = Authority(Path(self._certificates.name))
+
+    def up(self) -> None:
+        super().up()
+        self.await_connections()
+
+    def await_connections(self) -> None:
+        """What is sent before is lost, and nobody sends datagrams again."""
+        for mediator in self.mediators:
+            mediator.await_line("connected with", TIMEOUT_S)
 
     def down(self) -> None:
         super().down()

@@ -177,15 +177,15 @@ void FabricUplink::copy_to_all(std::size_t bytes) noexcept {
     }
 }
 
-// What libfabric has sent only half of it goes on with when its fd says so, but not before it was
-// asked whether that may be waited for.
 void FabricUplink::flush() noexcept {
     for (const unsigned number : unflushed_) {
         Peer& peer = peers_[number];
         peer.unflushed = false;
         if (Connection* const connection = connected(number)) {
             connection->flush();
-            insert(again_, peer.again, number);
+            if (connection->failed()) {
+                insert(again_, peer.again, number);
+            }
         }
     }
     unflushed_.clear();
