@@ -114,9 +114,11 @@ def two_hosts(pytestconfig: pytest.Config) -> bool:
 def lab(record: Record, native: bool, two_hosts: bool, pytestconfig: pytest.Config) -> Iterator[Lab | Native]:
     if native:
         here = {"native": Native, "hosts": Hosts, "fabric": FabricHosts}[pytestconfig.getoption("where")](record)
-        here.up()
-        yield here
-        here.down()
+        try:
+            here.up()
+            yield here
+        finally:
+            here.down()
         return
     if directory := os.environ.get("VRDMA_LAB_DIR"):
         yield Lab(Path(directory).absolute(), record, ours=False)
@@ -190,8 +192,10 @@ def watch(request: pytest.FixtureRequest, lab: Lab, record: Record, health: Heal
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     share = item.config.getoption("share")
-    if not share or share.has(item.path.name):
+    if not share:
         emulator.run(item, nextitem)
+    elif share.has(item.path.name):
+        emulator.run(item, share.next_of(item))
     return True
 
 

@@ -20,9 +20,11 @@ MANY = 1_000_000
 @pytest.fixture(scope="module")
 def hosts(record: Record) -> Iterator[DirectoryHosts]:
     here = DirectoryHosts(record)
-    here.up()
-    yield here
-    here.down()
+    try:
+        here.up()
+        yield here
+    finally:
+        here.down()
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,8 @@ that all end at about the same time, however long a file takes today.
 
 from pathlib import Path
 
+import pytest
+
 
 class Share:
     """One of the runs: its number is the last part of the path, the rest a directory that was empty when they began. There
@@ -21,6 +23,11 @@ class Share:
         if name not in self._ours:
             self._ours[name] = self._take(name)
         return self._ours[name]
+
+    def next_of(self, item: pytest.Item) -> pytest.Item | None:
+        """The test that comes after it here. It is asked for before this one ends, as that ends what the next has no use for."""
+        items = item.session.items
+        return next((later for later in items[items.index(item) + 1:] if self.has(later.path.name)), None)
 
     def _take(self, name: str) -> bool:
         try:

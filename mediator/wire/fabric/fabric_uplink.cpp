@@ -177,6 +177,7 @@ void FabricUplink::copy_to_all(std::size_t bytes) noexcept {
     }
 }
 
+// What libfabric sends only half of, its fd tells of: nobody needs to look.
 void FabricUplink::flush() noexcept {
     for (const unsigned number : unflushed_) {
         Peer& peer = peers_[number];
@@ -301,7 +302,7 @@ void FabricUplink::adopt(unsigned number, Handover::News what) noexcept {
         insert(again_, peer.again, number);
     }
     if (what.say_alive && connected(number) != nullptr) {
-        peer.connection->say_alive();
+        peer.connection->say_alive(); // which may look for room
         insert(again_, peer.again, number);
     }
 }

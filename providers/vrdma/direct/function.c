@@ -43,8 +43,8 @@ static int identify(struct vrdma_function *fn)
 }
 
 /*
- * Who it is shows before its reset what it was for whoever had it last: its MAC may have been
- * written since, and the mediator reads that at the reset which comes with opening it.
+ * Before its reset the registers show the MAC of its last opening. Another may have been written
+ * since, which the mediator reads at the reset.
  */
 int vrdma_function_init(struct vrdma_function *fn, struct vrdma_bus *bus)
 {
