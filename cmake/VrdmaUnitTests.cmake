@@ -5,5 +5,5 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 add_compile_options(-O0)
-# ci/test gives ctest two slots for each processor, as many tests wait for most of their time. Programs of
-# which some spin, or count on a thread's turn to come soon, have PROCESSORS 2.
+# ci/test gives ctest two slots for each processor. A program has PROCESSORS 2 if some of its tests spin, or
+# count on a thread's turn to come soon.

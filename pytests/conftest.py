@@ -64,8 +64,8 @@ fi
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--where", choices=tuple(NOT_THERE), default="lab", help="where the devices are")
     parser.addoption("--share", type=Share, metavar="DIRECTORY/K",
-                     help="the K-th of several runs beside each other, which take files of tests in turns, in a lab whose host "
-                     "has one processor; the directory, empty at first, says which are taken")
+                     help="the K-th of several runs beside each other, in a lab whose host has one processor; each takes the next "
+                     "file of tests when it is done with one; the directory, empty at first, says which are taken")
     parser.addoption("--torture-seconds", type=int, default=10, help="how long vrdma-torture goes on")
     parser.addoption("--update-pyverbs", action="store_true", help="write pyverbs.txt instead of comparing with it")
 

@@ -24,7 +24,7 @@ void vrdma_write(struct vrdma_function *fn, enum vrdma_register reg, __u32 value
 }
 #endif
 
-/* What never changes from one reset to the next. */
+/* It changes at a reset only. */
 struct vrdma_identity {
 	__u32 version;
 	__u32 num_doorbell_pages;

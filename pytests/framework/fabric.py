@@ -51,7 +51,7 @@ class FabricHosts(Hosts):
         self.await_connections()
 
     def await_connections(self) -> None:
-        """What is sent before is lost, and nobody sends datagrams again."""
+        """A message that is sent before is lost, and nobody sends a datagram again."""
         for mediator in self.mediators:
             mediator.await_line("connected with", TIMEOUT_S)
 

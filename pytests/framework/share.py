@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Several runs beside each other, each in a lab whose host has one processor. Who is ready takes the next file of tests, so
-that all end at about the same time, however long a file takes today.
+"""Several runs beside each other, each in a lab whose host has one processor. A run that is ready takes the next file
+of tests. So all end at about the same time, however long a file takes today.
 """
 
 from pathlib import Path

@@ -46,7 +46,7 @@ class Connection {
     // Sends what was committed, or that we live.
     void flush() noexcept;
     void say_alive() noexcept;
-    // What libfabric did not take when it was flushed.
+    // Sends the message that libfabric did not take at a flush.
     void send_sealed() noexcept;
 
     // What poll() has found; valid until release().

@@ -143,13 +143,13 @@ std::span<std::byte> FabricUplink::prepare(const Mac& target) noexcept {
     return room_for(peer);
 }
 
-// Where there is no room the connection has looked for some, so that its fd may tell of nothing
-// until it is looked at; or it has failed.
+// A connection without room has polled its queue. Its fd may tell of nothing then until it is
+// looked at. One that has failed is looked at as well.
 std::span<std::byte> FabricUplink::room_for(unsigned peer) noexcept {
     Connection& connection = *peers_[peer].connection;
     const auto room = connection.prepare();
     notice_arrived(peer);
-    if (room.empty()) {
+    if (room.empty() || connection.failed()) {
         insert(again_, peers_[peer].again, peer);
     }
     return room;
@@ -177,7 +177,7 @@ void FabricUplink::copy_to_all(std::size_t bytes) noexcept {
     }
 }
 
-// What libfabric sends only half of, its fd tells of: nobody needs to look.
+// The fd tells when the rest of a message can go that libfabric sent half of. Nobody needs to look.
 void FabricUplink::flush() noexcept {
     for (const unsigned number : unflushed_) {
         Peer& peer = peers_[number];

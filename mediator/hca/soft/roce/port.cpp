@@ -318,7 +318,8 @@ bool Port::has_room_to_offer() const noexcept {
     return c != nullptr;
 }
 
-// Who looks for room may find frames, and the other way round: the uplink is asked last.
+// A look for room may find frames, and a look for frames may find room. So the uplink says last
+// whether it found any.
 bool Port::pending() const noexcept {
     return !turnaround_.empty() || !answering_.empty() || has_room_to_offer() ||
            !uplink_->receive().empty() || uplink_->restless();

@@ -52,7 +52,7 @@ TEST_F(Function, ItsMacIsThatOfItsReset)
 	vrdma_function_cleanup(fn.get());
 }
 
-// What is of no use is not reset.
+// A device that is no vrdma function is not reset.
 TEST_F(Function, WhatIsNoneIsLeftAlone)
 {
 	bus.on_write = [](uint32_t, uint32_t) { FAIL(); };
