@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Hosts of a fabric that find each other by a directory in etcd, and by nothing else."""
 
+import os
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +59,21 @@ def talk(guests):
     return check
 
 
+@pytest.fixture
+def move(hosts, names, guests):
+    """Moves an address to and fro, and asserts that it is found each time."""
+
+    def check() -> None:
+        for here, there in ((0, 1), (1, 0), (0, 1)):
+            hosts.has_moving = names[here]
+            listen, call = rping(guests[here], 4)
+            call = call.replace(guests[here].addresses[4], hosts.moving)
+            assert rounds(*start_pair(guests[here], guests[there], listen, call)) == PINGS
+        hosts.has_moving = None
+
+    return check
+
+
 @pytest.mark.parametrize("family", [4, 6])
 def test_rping(guests, family):
     """Connects by IPv4 and IPv6; expects every round to succeed."""
@@ -81,14 +99,9 @@ def test_addresses_come_and_go(hosts, names, guests):
     until(lambda: address not in hosts.gids(names[0]), "it is gone")
 
 
-def test_an_address_moves(hosts, names, guests):
+def test_an_address_moves(move):
     """Moves an address from host to host while the other has a program that talks to it; expects it to be found each time."""
-    for here, there in ((0, 1), (1, 0), (0, 1)):
-        hosts.has_moving = names[here]
-        listen, call = rping(guests[here], 4)
-        call = call.replace(guests[here].addresses[4], hosts.moving)
-        assert rounds(*start_pair(guests[here], guests[there], listen, call)) == PINGS
-    hosts.has_moving = None
+    move()
 
 
 def test_etcd_comes_and_goes(hosts, names, guests, talk):
@@ -113,13 +126,27 @@ def test_etcd_comes_and_goes(hosts, names, guests, talk):
 
 
 def test_a_killed_vrdmad(hosts, names, talk):
-    """Kills a vrdmad; expects its entry to go with its lease, and a new one to be found."""
+    """Kills a vrdmad; expects its processes to end, its entry to go with its lease, and a new one to be found."""
+    processes = hosts.directory_processes(names[1])
     hosts.kill_mediator(names[1])
+    until(lambda: not any(Path("/proc", str(process)).exists() for process in processes), "they have ended")
     until(lambda: names[1] not in hosts.etcd.hosts(), "its entry is gone")
     until(lambda: f"{names[1]} is not in the directory any more" in hosts.log(names[0]), "the other has seen it")
     hosts.start_mediator(names[1])
     until(lambda: names[1] in hosts.etcd.hosts(), "it is there again")
     talk()
+
+
+def test_a_killed_worker(hosts, names, talk, move):
+    """Kills the processes that read the directory, as a crash of their parsers would; expects peers to talk on, and others to
+    follow an address that moves."""
+    for name in names:
+        *_, worker = hosts.directory_processes(name)
+        os.kill(worker, signal.SIGKILL)
+    talk()
+    for name in names:
+        until(lambda name=name: "has begun anew" in hosts.log(name), "another")
+    move()
 
 
 def test_entries_that_make_no_sense(hosts, names, talk):

@@ -59,7 +59,7 @@ def certify(host: Machine, authority: Authority) -> None:
     issued = authority.issue(address(host, 4))
     for here, there in zip(astuple(issued), astuple(CREDENTIALS), strict=True):
         host.copy(here, str(there))
-    host.script(f"chmod 600 {CREDENTIALS.key}")
+    host.script(f"chmod 600 {CREDENTIALS.key}\nchown vrdma {' '.join(map(str, astuple(CREDENTIALS)))}")
 
 
 def by_fabric(host: Machine, peer_host: Machine, peer_guest: Guest) -> Callable[[Guest], None]:

@@ -10,6 +10,7 @@ from framework.mdev import DEVICES, TYPES, Mdev, MdevType, mdev_of
 pytestmark = pytest.mark.lab
 
 PARENT = "vrdma"
+TRANSFER = 6 << 20
 
 
 @pytest.fixture
@@ -82,10 +83,12 @@ def test_mdevctl(host, small, fresh):
 @pytest.mark.parametrize("attribute, value", [
     ("mac", "52:54:00:00:00:0g"), ("mac", "52:54:00"), ("mac", "01:00:5e:00:00:01"), ("mac", "52:54:00:00:00:01:02"),
     ("addresses", "; reboot"), ("addresses", "1" * 600), ("uplink", "eth1"), ("uplink", "of-sixteen-chars"),
-], ids=["no digit", "too short", "multicast", "too long", "no prefix", "too many", "unknown", "too long a name"])  # fmt: skip
+    ("weight", "0"), ("max_bytes_per_second", "1k"),
+], ids=["no digit", "too short", "multicast", "too long", "no prefix", "too many", "unknown", "too long a name", "no weight",
+        "no number"])  # fmt: skip
 def test_bad_attribute(host, small, fresh, attribute, value):
-    """Writes what is no unicast MAC address, no list of prefixes or no uplink of vrdmad's; expects an error and the old
-    value."""
+    """Writes what is no unicast MAC address, no list of prefixes, no uplink of vrdmad's or no share; expects an error and
+    the old value."""
     small.create(fresh.uuid)
     before = host.read(f"{fresh.path}/{attribute}")
     assert host.script(f"echo '{value}' >{fresh.path}/{attribute}", check=False).status != 0
@@ -94,9 +97,10 @@ def test_bad_attribute(host, small, fresh, attribute, value):
 
 @pytest.mark.parametrize("attribute, value", [
     ("mac", "52:54:00:12:34:56"), ("addresses", "10.0.0.5/32,fd00::/64"), ("addresses", ""), ("uplink", ""),
+    ("weight", "10000"), ("weight", ""), ("max_operations_per_second", "0"),
 ])  # fmt: skip
 def test_attribute(host, small, fresh, attribute, value):
-    """Writes a MAC address or prefixes before a VM has the device; expects to read them back."""
+    """Writes who a device is, or its share, before a VM has it; expects to read it back."""
     small.create(fresh.uuid)
     host.script(f"echo '{value}' >{fresh.path}/{attribute}")
     assert host.read(f"{fresh.path}/{attribute}").strip() == value
@@ -107,6 +111,20 @@ def test_identity_of_a_device_in_use(host, guest0):
     device = mdev_of(host, guest0)
     assert host.script(f"echo 52:54:00:12:34:56 >{device.path}/mac", check=False).status != 0
     assert device.mac == guest0.mac
+
+
+def test_limit_of_a_running_device(host, guest0, connected):
+    """Limits a device that a VM has to what a WRITE of its would take a minute for, and takes that back during the WRITE;
+    expects it to wait, and then to end."""
+    left, right = connected(options={"buffer": TRANSFER})
+    limit = f"{mdev_of(host, guest0).path}/max_bytes_per_second"
+    try:
+        host.script(f"echo {TRANSFER // 60} >{limit}")
+        left.send("RDMA_WRITE", length=TRANSFER, target=right.target())
+        assert left.sent(timeout=3) == []
+    finally:
+        host.script(f"echo >{limit}")
+    assert left.sent() == ["SUCCESS"]
 
 
 def test_module(host):

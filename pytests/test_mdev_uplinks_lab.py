@@ -10,6 +10,7 @@ import pytest
 from framework.host_process import HostProcess
 from framework.lab import TIMEOUT_S, Machine
 from framework.mdev import Mdev
+from framework.mediator import vrdmad
 from framework.process import Process
 from framework.programs import Program, next_port, run
 from test_pingpong import assert_done
@@ -57,7 +58,7 @@ class Bound(HostProcess):
 def start_mediator(host: Machine, vlans: tuple[int, ...]) -> Process:
     config = f'name = "{PARENT}"\n' + "".join(f'[[uplink]]\ninterface = "eth1.{vlan}"\n' for vlan in vlans)
     host.script(f"cat >{CONFIG} <<END\n{config}END")
-    mediator = host.watch(f"sh -c 'exec vrdmad --config {CONFIG} 2>{LOG}'")
+    mediator = host.watch(f"sh -c 'exec {vrdmad(CONFIG)} 2>{LOG}'")
     host.script(f"until grep -qsv '^0$' {TYPE}/available_instances; do sleep 0.05; done", TIMEOUT_S)
     return mediator
 

@@ -44,11 +44,22 @@ def test_random_verbs(torture, guest0, guest1, native, measured, pytestconfig):
         measured.append(f"vrdma-torture: {result.stdout.splitlines()[-1]}")
 
 
+def standstills(mediator: Process, begin: int) -> list[int]:
+    """How long devices have stood still, in ms, since it had said so many lines; returns when all go on."""
+    while True:
+        said = mediator.lines("stderr", begin)
+        ended = [int(match[1]) for line in said if (match := re.search(r"goes on after (\d+) ms", line))]
+        if len(ended) == sum("stands still" in line for line in said):
+            return ended
+        mediator.await_line("goes on after", TIMEOUT_S, begin=begin + len(said))
+
+
 @pytest.mark.native  # in a guest there is no socket, nor time for what takes thousands of objects
 @pytest.mark.parametrize("name", ["write_flood", "hole_punching", "doorbell_storm", "garbage_requests", "garbage_commands"])
 def test_beside_a_hostile_neighbour(torture, lab, guest0, guest1, device, measured, name):
     """Plays between two processes of one device, while a process of the other does its worst; expects every message to be
     right, and the neighbour to have been at it."""
+    begin = len(lab.mediators[0].lines("stderr"))
     neighbour = guest1.start(f"{BUILD}/torture/vrdma-torture --hostile={name} --device {device} --seconds {HOSTILE_S}"
                              f" --gid-index {guest1.gid(device).index} --socket {lab.socket(guest1.name)}")  # fmt: skip
     server, client = torture(guest0, guest0, f"--seconds {HOSTILE_S}")
@@ -56,7 +67,24 @@ def test_beside_a_hostile_neighbour(torture, lab, guest0, guest1, device, measur
     assert server.wait(TIMEOUT_S).status == 0
     assert "nothing wrong" in result.stdout
     assert f"{name} is at work" in neighbour.wait(HOSTILE_S + TIMEOUT_S).stdout
+    standstills(lab.mediators[0], begin)  # the next test's process may get the same function
     measured.append(f"vrdma-torture beside {name}: {result.stdout.splitlines()[-1]}")
+
+
+@pytest.mark.native
+def test_waits_are_paid_for(lab, guest1, device, measured):
+    """Punches holes into memory that its device touches; expects the device to stand still for much of the time, as the
+    poller has waited, and to go on in the end."""
+    mediator = lab.mediators[0]
+    if any("are not held back" in line for line in mediator.lines("stderr")):
+        pytest.skip("the kernel tells nobody of faults")
+    begin = len(mediator.lines("stderr"))
+    neighbour = guest1.start(f"{BUILD}/torture/vrdma-torture --hostile=hole_punching --device {device} --seconds {HOSTILE_S}"
+                             f" --gid-index {guest1.gid(device).index} --socket {lab.socket(guest1.name)}")  # fmt: skip
+    neighbour.wait(HOSTILE_S + TIMEOUT_S)
+    stood = sum(standstills(mediator, begin))
+    measured.append(f"while it punched holes for {HOSTILE_S} s, a device stood still for {stood} ms")
+    assert stood > 1000 * HOSTILE_S / 4
 
 
 @pytest.mark.native  # what the program says of itself is the same in guests

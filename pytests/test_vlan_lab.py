@@ -4,6 +4,7 @@
 import pytest
 
 from framework.lab import TIMEOUT_S, Machine
+from framework.mediator import vrdmad
 from framework.native import Owner
 from framework.process import Process
 from framework.programs import Program, bandwidths, run
@@ -12,7 +13,7 @@ from test_pingpong import assert_done
 pytestmark = pytest.mark.lab_hosts
 
 VLAN = "eth1.7"
-SOCKET, CONFIG = "/run/vlan.sock", "/run/vlan.conf"
+SOCKET, CONFIG = "/run/vrdma/vlan.sock", "/run/vlan.conf"
 MAKE = """
 ip link add link eth1 name {vlan} type vlan id 7
 ip address add {address}/24 dev {vlan}
@@ -58,7 +59,7 @@ def tagged(lab):
         side.host.run("modprobe 8021q")
         side.host.script(MAKE.format(vlan=VLAN, config=CONFIG, socket=SOCKET, address=side.addresses[4],
                                      address_6=side.addresses[6]))
-        mediators.append(side.host.watch(f"vrdmad --config {CONFIG}"))
+        mediators.append(side.host.watch(vrdmad(CONFIG)))
         side.host.script(f"until [ -S {SOCKET} ]; do sleep 0.05; done", TIMEOUT_S)
     yield sides
     for mediator in mediators:

@@ -85,6 +85,19 @@ void vrdma_state_doorbell(struct vrdma_device *dev)
 	wake_up_interruptible(&state->wait);
 }
 
+/* Of one of the values, or the type's again. */
+void vrdma_state_set_share(struct vrdma_device *dev, unsigned int which, bool set, u64 value)
+{
+	struct vrdma_state *state = &dev->state;
+
+	spin_lock(&state->lock);
+	state->share.set = (state->share.set & ~BIT(which)) | (set ? BIT(which) : 0);
+	state->share.values[which] = value;
+	state->share_pending = true;
+	spin_unlock(&state->lock);
+	wake_up_interruptible(&state->wait);
+}
+
 void vrdma_state_kick(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;
@@ -108,7 +121,8 @@ void vrdma_state_set_kick(struct vrdma_device *dev, struct eventfd_ctx *kick)
 
 static bool has_message(const struct vrdma_state *state)
 {
-	return state->reset_pending || state->head != state->tail || state->doorbell_pending;
+	return state->share_pending || state->reset_pending || state->head != state->tail ||
+	       state->doorbell_pending;
 }
 
 bool vrdma_has_message(struct vrdma_device *dev)
@@ -135,7 +149,9 @@ bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *mes
 	spin_lock(&state->lock);
 	any = has_message(state);
 	*head = state->head;
-	if (state->reset_pending) {
+	if (state->share_pending) {
+		message->type = VRDMA_MDEV_MESSAGE_SHARE;
+	} else if (state->reset_pending) {
 		message->type = VRDMA_MDEV_MESSAGE_RESET;
 		message->value = state->generation;
 	} else if (state->head != state->tail) {
@@ -159,7 +175,9 @@ void vrdma_take_message(struct vrdma_device *dev, const struct vrdma_mdev_messag
 	struct vrdma_state *state = &dev->state;
 
 	spin_lock(&state->lock);
-	if (message->type == VRDMA_MDEV_MESSAGE_RESET)
+	if (message->type == VRDMA_MDEV_MESSAGE_SHARE)
+		state->share_pending = false; /* its values are asked for after this */
+	else if (message->type == VRDMA_MDEV_MESSAGE_RESET)
 		state->reset_pending &= message->value != state->generation;
 	else if (state->reset_pending)
 		; /* voided */

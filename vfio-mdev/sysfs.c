@@ -5,6 +5,9 @@
  *   addresses   prefixes that the guest may use; empty: any
  *   uplink      that packets leave and enter by, one of the mediator's; empty: none, the device has
  *               no peers elsewhere. Until it is written it is the type's.
+ *   weight, max_bytes_per_second, max_operations_per_second
+ *               share of the mediator's time; empty: the type's. Can be written while a VM has the
+ *               device.
  *   pinned      bytes of the VM's memory that are pinned for the mediator now
  * What they mean is the mediator's business; here they are stored and checked for their shape, and
  * for whether the mediator has such an uplink.
@@ -131,6 +134,56 @@ static ssize_t uplink_store(struct device *device, struct device_attribute *attr
 }
 static DEVICE_ATTR_RW(uplink);
 
+static unsigned int share_value(const struct device_attribute *attr)
+{
+	const struct dev_ext_attribute *share =
+		container_of(attr, struct dev_ext_attribute, attr);
+
+	return (uintptr_t)share->var;
+}
+
+static ssize_t share_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	struct vrdma_device *dev = dev_get_drvdata(device);
+	const unsigned int which = share_value(attr);
+	bool set;
+	u64 value;
+
+	spin_lock(&dev->state.lock);
+	set = dev->state.share.set & BIT(which);
+	value = dev->state.share.values[which];
+	spin_unlock(&dev->state.lock);
+	return set ? sysfs_emit(buf, "%llu\n", value) : sysfs_emit(buf, "\n");
+}
+
+static ssize_t share_store(struct device *device, struct device_attribute *attr, const char *buf,
+			   size_t count)
+{
+	const unsigned int which = share_value(attr);
+	const bool set = !sysfs_streq(buf, "");
+	u64 value = 0;
+	int ret;
+
+	if (set) {
+		ret = kstrtou64(buf, 10, &value);
+		if (ret)
+			return ret;
+		if (which == VRDMA_MDEV_SHARE_WEIGHT && (!value || value > VRDMA_MDEV_MAX_WEIGHT))
+			return -ERANGE;
+	}
+	vrdma_state_set_share(dev_get_drvdata(device), which, set, value);
+	return count;
+}
+
+#define SHARE_ATTR(_name, _which)							\
+	struct dev_ext_attribute share_attr_##_name = {					\
+		__ATTR(_name, 0644, share_show, share_store), (void *)_which		\
+	}
+
+static SHARE_ATTR(weight, VRDMA_MDEV_SHARE_WEIGHT);
+static SHARE_ATTR(max_bytes_per_second, VRDMA_MDEV_SHARE_MAX_BYTES);
+static SHARE_ATTR(max_operations_per_second, VRDMA_MDEV_SHARE_MAX_OPERATIONS);
+
 static ssize_t pinned_show(struct device *device, struct device_attribute *attr, char *buf)
 {
 	struct vrdma_device *dev = dev_get_drvdata(device);
@@ -143,6 +196,9 @@ static struct attribute *vrdma_device_attrs[] = {
 	&dev_attr_mac.attr,
 	&dev_attr_addresses.attr,
 	&dev_attr_uplink.attr,
+	&share_attr_weight.attr.attr,
+	&share_attr_max_bytes_per_second.attr.attr,
+	&share_attr_max_operations_per_second.attr.attr,
 	&dev_attr_pinned.attr,
 	NULL,
 };

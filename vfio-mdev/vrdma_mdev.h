@@ -92,6 +92,7 @@ struct vrdma_state {
 	bool recovering;  /* a mediator came back to a FATAL device: tell the guest of READY */
 	bool reset_pending;
 	bool doorbell_pending;
+	bool share_pending;
 	u32 generation; /* of resets */
 	u32 head, tail; /* free-running indexes into writes */
 	struct vrdma_write writes[VRDMA_MDEV_MAX_MESSAGES];
@@ -100,6 +101,7 @@ struct vrdma_state {
 	char addresses[VRDMA_MDEV_ADDRESSES_SIZE];
 	bool uplink_set;
 	char uplink[VRDMA_MDEV_UPLINK_SIZE];
+	struct vrdma_mdev_share share;
 };
 
 struct vrdma_config {
@@ -198,6 +200,7 @@ u32 vrdma_state_status(struct vrdma_device *dev);
 bool vrdma_state_defunct(struct vrdma_device *dev);
 void vrdma_state_write(struct vrdma_device *dev, u32 offset, u32 value);
 void vrdma_state_doorbell(struct vrdma_device *dev);
+void vrdma_state_set_share(struct vrdma_device *dev, unsigned int which, bool set, u64 value);
 void vrdma_state_kick(struct vrdma_device *dev);
 void vrdma_state_set_kick(struct vrdma_device *dev, struct eventfd_ctx *kick);
 void vrdma_state_remove(struct vrdma_device *dev);

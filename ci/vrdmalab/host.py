@@ -172,7 +172,7 @@ mkdir -p /run/vrdma-lab
 """
 
 START_MEDIATOR = """
-modprobe vrdma_mdev
+systemd-sysusers
 if systemctl start vrdmad; then
     set -- /sys/class/mdev_bus/*/mdev_supported_types/*-"$TYPE"
     [ ! -d "$1" ] || exit 0

@@ -21,6 +21,9 @@ OVERLAYS = Path(__file__).parent / "vm"
 AGENT = Path(__file__).parent / "agent/agent.c"
 LAB_FILES = "usr/lib/vrdma-lab"
 MEDIATOR_CONFIG = "etc/vrdma/vrdmad.conf"
+# What the unit takes for uplinks, where it is installed and where it is in force.
+UPLINK_DROP_IN = "/usr/share/vrdma/uplink.conf"
+DROP_INS = "etc/systemd/system/vrdmad.service.d"
 HOST_MODULE = "vrdma_mdev.ko"
 GUEST_MODULE = "vrdma_ib.ko"
 
@@ -42,6 +45,9 @@ def assemble(share: Path, stage: Path, image: Image, agent: Path, hosts_file: st
         _index_modules(tree, image)
     if mediator_config:
         _write(fresh / "tree" / MEDIATOR_CONFIG, mediator_config)
+    if "[[uplink]]" in mediator_config:
+        (fresh / "tree" / DROP_INS).mkdir(parents=True)
+        (fresh / "tree" / DROP_INS / "uplink.conf").symlink_to(UPLINK_DROP_IN)
     share.mkdir(exist_ok=True)
     for entry in fresh.iterdir():
         shutil.rmtree(share / entry.name, ignore_errors=True)

@@ -27,7 +27,7 @@
 #include "device.h"
 
 #define VRDMA_MDEV_PATH "/dev/vrdma_mdev"
-#define VRDMA_MDEV_ABI_VERSION 2
+#define VRDMA_MDEV_ABI_VERSION 3
 #define VRDMA_MDEV_MAX_TYPES 8
 #define VRDMA_MDEV_NAME_SIZE 16
 #define VRDMA_MDEV_DESCRIPTION_SIZE 128
@@ -82,6 +82,23 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_open_device, 8);
 #define VRDMA_MDEV_REGISTER _IOW('v', 0x80, struct vrdma_mdev_register)
 #define VRDMA_MDEV_OPEN_DEVICE _IOWR('v', 0x81, struct vrdma_mdev_open_device)
 
+/*
+ * What a device gets of its poller, by sysfs attributes: "weight" (1..VRDMA_MDEV_MAX_WEIGHT),
+ * "max_bytes_per_second" and "max_operations_per_second" (0: any number).
+ */
+#define VRDMA_MDEV_SHARE_WEIGHT 0
+#define VRDMA_MDEV_SHARE_MAX_BYTES 1
+#define VRDMA_MDEV_SHARE_MAX_OPERATIONS 2
+#define VRDMA_MDEV_SHARE_VALUES 3
+#define VRDMA_MDEV_MAX_WEIGHT 10000
+
+struct vrdma_mdev_share {
+	__u32 set; /* bit VRDMA_MDEV_SHARE_*: it was written; of the others the type's count */
+	__u32 reserved;
+	__aligned_u64 values[VRDMA_MDEV_SHARE_VALUES];
+};
+VRDMA_CHECK_SIZE(struct vrdma_mdev_share, 32);
+
 /* The device fd. */
 struct vrdma_mdev_device_info {
 	__u8 uuid[16]; /* in the order of its text */
@@ -98,14 +115,17 @@ struct vrdma_mdev_device_info {
 	 * have been those of an earlier mediator.
 	 */
 	char uplink[VRDMA_MDEV_UPLINK_SIZE];
+	__u32 reserved2;
+	struct vrdma_mdev_share share;
 };
-VRDMA_CHECK_SIZE(struct vrdma_mdev_device_info, 564);
+VRDMA_CHECK_SIZE(struct vrdma_mdev_device_info, 600);
 
 /*
  * read() on the device fd: what happened to the device, whole messages, EAGAIN when there is none.
  * Register writes beyond VRDMA_MDEV_MAX_MESSAGES unread ones are dropped and the device is marked
- * FATAL; the other kinds are kept as one pending flag each and so always fit. Order: RESET, which
- * voids what came before it, then register writes, then ADMIN_DOORBELL.
+ * FATAL; the other kinds are kept as one pending flag each and so always fit. Order: SHARE, which a
+ * reset leaves alone, RESET, which voids what came before it, then register writes, then
+ * ADMIN_DOORBELL.
  */
 struct vrdma_mdev_message {
 	__u32 type;   /* VRDMA_MDEV_MESSAGE_* */
@@ -118,6 +138,8 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_message, 16);
 #define VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL 2
 /* By VFIO or CONTROL.RESET (no WRITE then), or as a VM opens or closes it or a mediator opens it */
 #define VRDMA_MDEV_MESSAGE_RESET 3
+/* An attribute of the share was written: DEVICE_INFO has them all */
+#define VRDMA_MDEV_MESSAGE_SHARE 4
 #define VRDMA_MDEV_MAX_MESSAGES 256
 
 /*

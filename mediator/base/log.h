@@ -7,9 +7,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace vrdma {
@@ -23,18 +25,18 @@ class DeviceLog {
     template <typename... Args>
     void debug(fmt::format_string<Args...> format, Args&&... args) {
         if (spdlog::should_log(spdlog::level::debug)) {
-            write(spdlog::level::debug, fmt::format(format, std::forward<Args>(args)...));
+            write(spdlog::level::debug, format, std::forward<Args>(args)...);
         }
     }
 
     template <typename... Args>
     void info(fmt::format_string<Args...> format, Args&&... args) {
-        write(spdlog::level::info, fmt::format(format, std::forward<Args>(args)...));
+        write(spdlog::level::info, format, std::forward<Args>(args)...);
     }
 
     template <typename... Args>
     void warn(fmt::format_string<Args...> format, Args&&... args) {
-        write(spdlog::level::warn, fmt::format(format, std::forward<Args>(args)...));
+        write(spdlog::level::warn, format, std::forward<Args>(args)...);
     }
 
   private:
@@ -42,7 +44,18 @@ class DeviceLog {
     static constexpr int burst = 50;
     static constexpr std::chrono::milliseconds refill{200};
 
-    void write(spdlog::level::level_enum level, const std::string& text) {
+    // Nothing of a line is on the heap: that there is no memory must not be what cannot be said.
+    // One that is longer is cut.
+    template <typename... Args>
+    void write(spdlog::level::level_enum level, fmt::format_string<Args...> format,
+               Args&&... args) {
+        std::array<char, 1000> line;
+        const auto written =
+            fmt::format_to_n(line.data(), line.size(), format, std::forward<Args>(args)...);
+        write_line(level, {line.data(), std::min(written.size, line.size())});
+    }
+
+    void write_line(spdlog::level::level_enum level, std::string_view text) {
         const std::lock_guard lock{mutex_};
         const auto now = Clock::now();
         const auto grown = (now - refilled_) / refill;

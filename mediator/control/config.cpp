@@ -5,7 +5,6 @@
 #include <grp.h>
 #include <net/if.h>
 #include <pwd.h>
-#include <toml++/toml.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +21,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "mediator/control/toml.h"
 #include "mediator/wire/fabric/handover.h"
 #include "mediator/wire/fabric/hello.h"
 #include "vrdma/mdev.h"
@@ -461,6 +461,10 @@ void read_vlans(Section& section, const Config& config, const std::string& uplin
     }
 }
 
+void read_traffic_classes(Section& section, hca::TrafficClasses& classes) {
+    read_numbers(section, "traffic_classes", 0, classes);
+}
+
 void read_share(Section& section, hca::Share& share) {
     constexpr std::int64_t most = 1'000'000'000'000'000;
     section.integer(share_keys[0], share.weight, 1, hca::Share::max_weight);
@@ -474,6 +478,7 @@ void read_type(Section section, const Config& config, DeviceType& type) {
     std::uint32_t vectors = limits.vectors;
     std::uint64_t pinned_mib = type.max_pinned >> 20;
     std::uint64_t mr_size_mib = limits.max_mr_size >> 20;
+    std::uint64_t memory_mib = limits.max_memory >> 20;
     section.integer("max_instances", type.max_instances, 1, 4096);
     section.integer("max_pinned_mib", pinned_mib, 1, std::int64_t{1} << 30);
     section.integer("doorbell_pages", limits.doorbell_pages, 2, 4096);
@@ -486,8 +491,10 @@ void read_type(Section section, const Config& config, DeviceType& type) {
     section.integer("max_srq", limits.max_srq, 1, million);
     section.integer("max_ah", limits.max_ah, 1, million);
     section.integer("max_blocks", limits.max_blocks, 1, std::int64_t{1} << 32);
+    section.integer("max_memory_mib", memory_mib, 0, 1 << 20);
     read_binding(section, config, type.uplink);
     read_vlans(section, config, type.uplink, type.vlans);
+    read_traffic_classes(section, type.traffic_classes);
     read_share(section, type.share);
     section.finish();
     if (!std::has_single_bit(limits.doorbell_pages)) {
@@ -495,6 +502,7 @@ void read_type(Section section, const Config& config, DeviceType& type) {
     }
     type.max_pinned = pinned_mib << 20;
     limits.max_mr_size = mr_size_mib << 20;
+    limits.max_memory = memory_mib << 20;
     set_vectors(limits, vectors);
 }
 
@@ -618,8 +626,10 @@ VfioUserDevice read_vfio_user(Section section, const Config& config) {
     read_binding(section, config, device.identity.uplink);
     if (device.identity.uplink == type->uplink) {
         device.identity.vlans = type->vlans;
+        device.identity.traffic_classes = type->traffic_classes;
     }
     read_vlans(section, config, device.identity.uplink, device.identity.vlans);
+    read_traffic_classes(section, device.identity.traffic_classes);
     device.share = type->share;
     read_share(section, device.share);
     section.integer("clients", device.clients, 1, verbs::Endport::max_functions);

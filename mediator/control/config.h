@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "mediator/device/device_type.h"
-#include "mediator/directory/etcd.h"
+#include "mediator/directory/etcd_options.h"
 #include "mediator/frontend/vfio_user/server.h"
 #include "mediator/hca/soft/config.h"
+#include "mediator/wire/fabric/address.h"
 #include "mediator/wire/fabric/credentials.h"
-#include "mediator/wire/fabric/provider.h"
 #include "mediator/wire/packet.h"
 #include "mediator/wire/uplink/transport.h"
 #include "vrdma/device.h"

@@ -34,10 +34,20 @@ jail::Writable writable_of(const Config& config) {
     return writable;
 }
 
+// What follows says what the kernel refuses, and not what the administrator can do about it.
+void warn_of_missing_capabilities() {
+    if (!jail::has_capabilities({CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF}).value_or(true)) {
+        spdlog::warn(
+            "an [[uplink]] takes CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, which vrdmad was "
+            "not given: its unit needs a drop-in, see PRIVILEGES in vrdmad(8)");
+    }
+}
+
 // Interfaces come and go, and with them what has to be opened anew. Memory of uplinks, and that of
 // a fabric's connections where its provider is an adapter's, is locked, beyond RLIMIT_MEMLOCK.
 Result<> give_up_capabilities(const Config& config) {
     if (!config.uplinks.empty()) {
+        warn_of_missing_capabilities();
         return jail::keep_capabilities(
             {CAP_SYS_NICE, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_IPC_LOCK});
     }

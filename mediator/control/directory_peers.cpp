@@ -6,38 +6,29 @@
 namespace vrdma::control {
 
 using directory::Entry;
-using directory::Roster;
+using directory::Hosts;
 
-Result<std::unique_ptr<DirectoryPeers>> DirectoryPeers::open(const Fabric& fabric,
+Result<std::unique_ptr<DirectoryPeers>> DirectoryPeers::open(const Fabric& fabric, UniqueFd process,
                                                              wire::fabric::Links& links,
                                                              EventLoop& loop, Claim claim) {
-    auto roster =
-        Roster::create({"fabric " + fabric.name, fabric.directory->etcd, fabric.directory->prefix});
-    if (!roster) {
-        return fail(roster.error());
+    std::unique_ptr<DirectoryPeers> peers{new DirectoryPeers{fabric, links, std::move(claim)}};
+    auto directory = directory::Client::open(
+        peers->log_.device(), std::move(process),
+        {fabric.directory->etcd, fabric.directory->prefix, fabric.host, fabric.directory->address},
+        loop, [all = peers.get()](const Hosts& hosts) { all->follow(hosts); });
+    if (!directory) {
+        return fail(directory.error());
     }
-    std::unique_ptr<DirectoryPeers> peers{
-        new DirectoryPeers{fabric, links, std::move(claim), std::move(*roster)}};
-    auto news =
-        loop.watch(peers->roster_->fd(), [all = peers.get()](std::uint32_t) { all->follow(); });
-    if (!news) {
-        return fail(news.error());
-    }
-    peers->news_ = std::move(*news);
+    peers->directory_ = std::move(*directory);
     return peers;
 }
 
-DirectoryPeers::DirectoryPeers(const Fabric& fabric, wire::fabric::Links& links, Claim claim,
-                               std::unique_ptr<Roster> roster)
+DirectoryPeers::DirectoryPeers(const Fabric& fabric, wire::fabric::Links& links, Claim claim)
     : host_{fabric.host},
       address_{fabric.directory->address},
       links_{links},
       claim_{std::move(claim)},
-      log_{"fabric " + fabric.name},
-      registration_{{log_.device(), fabric.directory->etcd,
-                     directory::key_prefix(fabric.directory->prefix) + fabric.host,
-                     fabric.directory->address}},
-      roster_{std::move(roster)} {
+      log_{"fabric " + fabric.name} {
     for (const FabricPeer& peer : fabric.peers) {
         fixed_.insert(peer.name);
     }
@@ -65,12 +56,11 @@ void DirectoryPeers::announce() {
     for (const auto& [gid, times] : here_) {
         gids.insert(gid);
     }
-    registration_.set(std::move(gids));
+    directory_->set(std::move(gids));
 }
 
 // Who has gone makes room for who has come.
-void DirectoryPeers::follow() {
-    const Roster::Hosts hosts = roster_->take();
+void DirectoryPeers::follow(const Hosts& hosts) {
     look_at_own(hosts);
     std::erase_if(known_, [&](const auto& known) {
         const bool gone = !hosts.contains(known.first);
@@ -88,12 +78,12 @@ void DirectoryPeers::follow() {
 }
 
 // Somebody may have taken it away, and others may have taken our name.
-void DirectoryPeers::look_at_own(const Roster::Hosts& hosts) {
+void DirectoryPeers::look_at_own(const Hosts& hosts) {
     const auto found = hosts.find(host_);
     const auto now = found != hosts.end() ? found->second : nullptr;
     const auto before = std::exchange(own_, now);
     if (now == nullptr && before != nullptr) {
-        registration_.repeat();
+        directory_->repeat();
     } else if (now != nullptr && now != before && now->address != address_) {
         log_.warn("another host is in the directory as {}, at {} port {}", host_, now->address.host,
                   now->address.service);

@@ -13,8 +13,7 @@
 #include "mediator/base/event_loop.h"
 #include "mediator/base/log.h"
 #include "mediator/control/config.h"
-#include "mediator/directory/registration.h"
-#include "mediator/directory/roster.h"
+#include "mediator/directory/client.h"
 #include "mediator/wire/fabric/links.h"
 
 namespace vrdma::control {
@@ -24,8 +23,9 @@ class DirectoryPeers {
     // What a peer claims from now on.
     using Claim = std::function<void(unsigned peer, const directory::Claims& claims)>;
 
-    // Of a fabric with a directory. Its other peers are there already, and have the first numbers.
-    static Result<std::unique_ptr<DirectoryPeers>> open(const Fabric& fabric,
+    // Of a fabric with a directory, and the socket to the process that talks to that. Its other
+    // peers are there already, and have the first numbers.
+    static Result<std::unique_ptr<DirectoryPeers>> open(const Fabric& fabric, UniqueFd process,
                                                         wire::fabric::Links& links, EventLoop& loop,
                                                         Claim claim);
 
@@ -40,12 +40,11 @@ class DirectoryPeers {
         std::shared_ptr<const directory::Entry> entry;
     };
 
-    DirectoryPeers(const Fabric& fabric, wire::fabric::Links& links, Claim claim,
-                   std::unique_ptr<directory::Roster> roster);
+    DirectoryPeers(const Fabric& fabric, wire::fabric::Links& links, Claim claim);
 
     void announce();
-    void follow();
-    void look_at_own(const directory::Roster::Hosts& hosts);
+    void follow(const directory::Hosts& hosts);
+    void look_at_own(const directory::Hosts& hosts);
     void change(const std::string& name, const std::shared_ptr<const directory::Entry>& entry);
     void forget(const Known& known);
 
@@ -59,9 +58,7 @@ class DirectoryPeers {
     std::map<std::string, Known> known_;
     std::shared_ptr<const directory::Entry> own_;
     std::map<Gid, unsigned> here_; // how often each was added
-    directory::Registration registration_;
-    const std::unique_ptr<directory::Roster> roster_;
-    EventLoop::Watch news_;
+    std::unique_ptr<directory::Client> directory_;
 };
 
 } // namespace vrdma::control

@@ -31,6 +31,7 @@
 #include "mediator/frontend/vfio_user/map_share.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/jail/crash.h"
+#include "mediator/memory/fault_times.h"
 #include "mediator/verbs/gid.h"
 
 namespace vrdma::control {
@@ -118,8 +119,8 @@ struct Uplinks {
     std::vector<std::unique_ptr<ServedFabric>> fabrics;
 
     // Says why not, and for which.
-    tl::expected<void, std::string> open(const Config& config, hca::soft::SoftHca& hca,
-                                         EventLoop& loop) {
+    tl::expected<void, std::string> open(const Config& config, std::vector<UniqueFd> directories,
+                                         hca::soft::SoftHca& hca, EventLoop& loop) {
         for (const Uplink& uplink : config.uplinks) {
             auto served = ServedUplink::open(uplink, hca, loop);
             if (!served) {
@@ -127,8 +128,9 @@ struct Uplinks {
             }
             ethernets.push_back(std::move(*served));
         }
-        for (const Fabric& fabric : config.fabrics) {
-            auto served = ServedFabric::open(fabric, hca, loop);
+        for (std::size_t i = 0; i < config.fabrics.size(); ++i) {
+            const Fabric& fabric = config.fabrics[i];
+            auto served = ServedFabric::open(fabric, std::move(directories[i]), hca, loop);
             if (!served) {
                 return tl::unexpected{fmt::format("fabric {}: {}", fabric.name, served.error())};
             }
@@ -234,14 +236,33 @@ std::optional<std::size_t> share_of_maps(const Config& config) {
     return share;
 }
 
+// What --forbidden-calls says.
+const char* word_of(jail::Forbidden forbidden) {
+    switch (forbidden) {
+        case jail::Forbidden::killed:
+            return "kill";
+        case jail::Forbidden::allowed:
+            return "allow";
+        default:
+            return "refuse";
+    }
+}
+
 // What takes privileges that a vrdmad which serves does not have.
 struct Prepared {
     std::vector<vfio_user::ListeningSocket> sockets; // in the order of their devices
+    std::vector<UniqueFd> directories;               // of the fabrics
     std::size_t most_maps = 0;                       // of a client
 };
 
 // After it, the process is confined.
 std::optional<Prepared> prepare(const Config& config, jail::Forbidden forbidden) {
+    // In other processes, which have less than we.
+    auto directories = start_directories(config.fabrics, word_of(forbidden));
+    if (!directories) {
+        spdlog::critical("{}", directories.error());
+        return std::nullopt;
+    }
     raise_descriptor_limit();
     const auto most_maps = share_of_maps(config);
     if (!most_maps) {
@@ -256,7 +277,7 @@ std::optional<Prepared> prepare(const Config& config, jail::Forbidden forbidden)
         spdlog::critical("{}", confined.error());
         return std::nullopt;
     }
-    return Prepared{std::move(*sockets), *most_maps};
+    return Prepared{std::move(*sockets), std::move(*directories), *most_maps};
 }
 
 // In the order of their devices.
@@ -294,24 +315,27 @@ int serve(Running& running, jail::Forbidden forbidden) {
     if (!signals) {
         return complain("signalfd", signals.error());
     }
-    auto prepared = prepare(config, forbidden);
-    if (!prepared) {
-        return EXIT_FAILURE;
-    }
-    EventLoop loop;
+    // Each thread asks for the times of its faults while it may, and a poller then confines itself.
+    auto fault_times = FaultTimes::of_this_thread().value_or(FaultTimes{});
     hca::soft::Config soft = config.soft;
     soft.on_start = [forbidden] { confine_poller(forbidden); };
     const auto hca = hca::soft::SoftHca::create(soft);
     if (!hca) {
         return complain("soft HCA", hca.error());
     }
+    auto prepared = prepare(config, forbidden);
+    if (!prepared) {
+        return EXIT_FAILURE;
+    }
+    EventLoop loop;
     Uplinks uplinks;
-    if (const auto opened = uplinks.open(config, **hca, loop); !opened) {
+    if (const auto opened = uplinks.open(config, std::move(prepared->directories), **hca, loop);
+        !opened) {
         spdlog::critical("{}", opened.error());
         return EXIT_FAILURE;
     }
     verbs::GidRegistry gids;
-    const Host host{loop, **hca, gids, config.types};
+    const Host host{loop, **hca, gids, config.types, &fault_times};
     std::unique_ptr<mdev::MdevFrontend> module;
     if (config.mdev) {
         auto opened = mdev::MdevFrontend::open(host, config.name, uplink_names(config));

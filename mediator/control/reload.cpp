@@ -3,11 +3,12 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
+
+#include "mediator/control/toml.h"
 
 namespace vrdma::control {
 namespace {

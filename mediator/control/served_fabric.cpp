@@ -6,6 +6,7 @@
 #include <set>
 
 #include "mediator/base/errno.h"
+#include "mediator/directory/launch.h"
 #include "mediator/verbs/gid.h"
 
 namespace vrdma::control {
@@ -34,7 +35,24 @@ void load_providers_of(const std::vector<Fabric>& fabrics) {
     }
 }
 
+tl::expected<std::vector<UniqueFd>, std::string> start_directories(
+    const std::vector<Fabric>& fabrics, const std::string& forbidden) {
+    std::vector<UniqueFd> sockets(fabrics.size());
+    const std::string program = directory::program_path();
+    for (std::size_t i = 0; i < fabrics.size(); ++i) {
+        if (fabrics[i].directory) {
+            auto launched = directory::launch(program, forbidden);
+            if (!launched) {
+                return tl::unexpected{program + ": " + describe(launched.error())};
+            }
+            sockets[i] = std::move(launched->socket);
+        }
+    }
+    return sockets;
+}
+
 tl::expected<std::unique_ptr<ServedFabric>, std::string> ServedFabric::open(const Fabric& fabric,
+                                                                            UniqueFd directory,
                                                                             hca::soft::SoftHca& hca,
                                                                             EventLoop& loop) {
     auto credentials = wire::fabric::Credentials::load(fabric.credentials, fabric.host);
@@ -49,7 +67,8 @@ tl::expected<std::unique_ptr<ServedFabric>, std::string> ServedFabric::open(cons
         served->add(number, fabric.peers[number]);
     }
     if (fabric.directory) {
-        if (const auto opened = served->open_directory(fabric, loop); !opened) {
+        if (const auto opened = served->open_directory(fabric, std::move(directory), loop);
+            !opened) {
             return tl::unexpected{describe(opened.error())};
         }
     }
@@ -93,9 +112,9 @@ Result<> ServedFabric::serve(const Fabric& fabric, wire::fabric::Credentials cre
     return {};
 }
 
-Result<> ServedFabric::open_directory(const Fabric& fabric, EventLoop& loop) {
+Result<> ServedFabric::open_directory(const Fabric& fabric, UniqueFd process, EventLoop& loop) {
     auto opened =
-        DirectoryPeers::open(fabric, *links_, loop,
+        DirectoryPeers::open(fabric, std::move(process), *links_, loop,
                              [this](unsigned peer, const Claims& claims) { claim(peer, claims); });
     if (!opened) {
         return fail(opened.error());
@@ -174,7 +193,7 @@ void ServedFabric::answer_unknown() {
             const auto owner = owners_.owner(unknown.target);
             port.set_neighbour(unknown.target,
                                uplink_->present_mac_of(owner.value_or(FabricUplink::nobody)),
-                               unknown.vlan);
+                               unknown.vlan, unknown.device);
         }
     });
 }

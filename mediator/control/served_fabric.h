@@ -22,11 +22,18 @@ namespace vrdma::control {
 // provider that nobody has named.
 void load_providers_of(const std::vector<Fabric>& fabrics);
 
+// In the order of their fabrics: the socket of each directory's process, which is started. None
+// where there is no directory. While programs can still be executed. The error is for people.
+tl::expected<std::vector<UniqueFd>, std::string> start_directories(
+    const std::vector<Fabric>& fabrics, const std::string& forbidden);
+
 class ServedFabric final : public hca::soft::AddressKeeper {
   public:
     // The HCA has it from now on; its slices that are bound to it do not outlive what is returned.
-    // The error is for people.
+    // Where it has a directory, with the socket to the process that talks to that. The error is for
+    // people.
     static tl::expected<std::unique_ptr<ServedFabric>, std::string> open(const Fabric& fabric,
+                                                                         UniqueFd directory,
                                                                          hca::soft::SoftHca& hca,
                                                                          EventLoop& loop);
 
@@ -41,7 +48,7 @@ class ServedFabric final : public hca::soft::AddressKeeper {
     ServedFabric(const Fabric& fabric, hca::soft::SoftHca& hca);
 
     Result<> serve(const Fabric& fabric, wire::fabric::Credentials credentials, EventLoop& loop);
-    Result<> open_directory(const Fabric& fabric, EventLoop& loop);
+    Result<> open_directory(const Fabric& fabric, UniqueFd process, EventLoop& loop);
     void add(unsigned number, const FabricPeer& peer);
     void claim(unsigned peer, const Claims& claims);
     void tell_contested(unsigned peer, const std::vector<wire::Gid>& gids);

@@ -140,9 +140,11 @@ tl::expected<void, std::string> ServedUplink::attach_again() {
     if (const auto renewed = hca_.renew_uplink(name(), std::move(again->frames)); !renewed) {
         return tl::unexpected{describe(renewed.error())};
     }
-    waiting_.clear(); // its port asks the new neighbours
+    searches_.clear(); // its port asks the new neighbours
+    places_.clear();
     at_ = std::move(*again);
     steer_again();
+    find_unknown();
     spdlog::info("uplink {}: {} was made anew", name(), uplink_.interface);
     return {};
 }
@@ -220,56 +222,73 @@ void ServedUplink::remove(const GidKey& gid, const wire::Mac& mac) {
 
 void ServedUplink::find_unknown() {
     std::vector<roce::Unknown> all;
-    hca_.with_port(name(), [&](auto& port) { all = port.take_unknown(); });
+    hca_.with_port(name(), [&](auto& port) {
+        all = port.take_unknown([this](std::uint64_t device) { return places_.room(device); });
+    });
     for (const auto& unknown : all) {
         find(unknown);
     }
 }
 
 // An answer that is known already comes before resolve() returns. The host's tables say nothing of
-// a guest's VLANs: there its own kernel finds who has an address.
+// a guest's VLANs: there its own kernel finds who has an address. What one device looks for takes
+// no place of another's, were it the same; and who gets none asks again.
 void ServedUplink::find(const roce::Unknown& unknown) {
-    const Target target{unknown.target, unknown.vlan};
-    if (!waiting_.try_emplace(target).second) {
+    const Search search{unknown.device, {unknown.target, unknown.vlan}};
+    if (searches_.contains(search) || places_.room(unknown.device) == 0) {
         return;
     }
+    if (const auto lost = places_.add(search.first, search.second)) {
+        searches_.erase(*lost);
+    }
+    searches_.try_emplace(search);
     if (unknown.vlan != 0) {
-        return found(target, fail(std::errc::host_unreachable));
+        return found(search, fail(std::errc::host_unreachable));
     }
     auto question = at_.neighbours->resolve(
         unknown.source, unknown.target,
-        [this, target](const Result<wire::Mac>& mac) { found(target, mac); });
-    if (const auto waits = waiting_.find(target); waits != waiting_.end()) {
-        waits->second = std::move(question);
+        [this, search](const Result<wire::Mac>& mac) { found(search, mac); });
+    if (const auto waits = searches_.find(search); waits != searches_.end()) {
+        waits->second.question = std::move(question);
     }
 }
 
 // Whom there is no way to may be asked for again at once, so this answer is given once a second.
-void ServedUplink::found(const Target& target, const Result<wire::Mac>& mac) {
+void ServedUplink::found(const Search& search, const Result<wire::Mac>& mac) {
     if (mac && !wire::is_group(*mac)) { // a network's broadcast address has one
-        return tell(target, *mac);
+        return tell(search, *mac);
     }
     spdlog::debug("uplink {}: no way to a peer: {}", name(),
                   describe(mac ? std::errc::host_unreachable : mac.error()));
-    if (refused_.empty()) {
+    searches_[search].nobody = true;
+    if (!std::exchange(ticks_soon_, true)) {
         const itimerspec in_a_second{{}, {1, 0}};
         ::timerfd_settime(tick_.get(), 0, &in_a_second, nullptr);
     }
-    refused_.push_back(target);
 }
 
 void ServedUplink::tell_refused() {
     std::uint64_t ticks = 0;
     (void)::read(tick_.get(), &ticks, sizeof(ticks));
-    for (const Target& target : std::exchange(refused_, {})) {
-        tell(target, std::nullopt);
+    ticks_soon_ = false;
+    std::vector<Search> refused;
+    for (const auto& [search, asked] : searches_) {
+        if (asked.nobody) {
+            refused.push_back(search);
+        }
+    }
+    for (const Search& search : refused) {
+        tell(search, std::nullopt);
     }
 }
 
-void ServedUplink::tell(const Target& target, const std::optional<wire::Mac>& mac) {
-    waiting_.erase(target);
-    hca_.with_port(name(),
-                   [&](auto& port) { port.set_neighbour(target.first, mac, target.second); });
+void ServedUplink::tell(const Search& search, const std::optional<wire::Mac>& mac) {
+    const auto& [device, target] = search;
+    searches_.erase(search);
+    places_.remove(device, target);
+    hca_.with_port(name(), [&](auto& port) {
+        port.set_neighbour(search.second.first, mac, search.second.second, search.first);
+    });
 }
 
 } // namespace vrdma::control

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "mediator/base/event_loop.h"
+#include "mediator/base/holdings.h"
 #include "mediator/base/log.h"
 #include "mediator/control/config.h"
 #include "mediator/hca/soft/soft_hca.h"
@@ -61,10 +62,15 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     std::vector<wire::Mac> known_by(const wire::Mac& mac) const;
     void find_unknown();
     void find(const hca::soft::roce::Unknown& unknown);
-    // Who is looked for, and in which VLAN.
+    // Who is looked for, and in which VLAN; and by which device.
     using Target = std::pair<hca::Gid, std::uint16_t>;
-    void found(const Target& target, const Result<wire::Mac>& mac);
-    void tell(const Target& target, const std::optional<wire::Mac>& mac);
+    using Search = Holdings<Target>::Held;
+    struct Asked {
+        wire::Neighbours::Question question;
+        bool nobody = false; // the port hears of it at the next tick
+    };
+    void found(const Search& search, const Result<wire::Mac>& mac);
+    void tell(const Search& search, const std::optional<wire::Mac>& mac);
     void tell_refused();
 
     // An address of a device, which may have it from several functions and table entries.
@@ -77,9 +83,12 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     Attachment at_;
     const wire::Mac mac_;                   // the first interface's, which devices may have by now
     std::map<Address, unsigned> addresses_; // how often each was added
-    std::map<Target, wire::Neighbours::Question> waiting_; // for answers
-    std::vector<Target> refused_; // whose port hears of it at the next tick
+    // A device's searches at a time; more wait at its port. The kernel asks for 3 s.
+    static constexpr std::size_t searches_each = 32;
+    Holdings<Target> places_{searches_each, wire::Neighbours::max_waiting};
+    std::map<Search, Asked> searches_;
     UniqueFd tick_;
+    bool ticks_soon_ = false;
     EventLoop::Watch unknown_;
     std::unique_ptr<wire::LinkWatch> link_;
     bool up_ = true;

@@ -349,9 +349,14 @@ Result<> run(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl)
 
 } // namespace
 
-vrdma_admin_cpl run_admin_command(Objects& objects, const vrdma_admin_cmd& cmd) {
+std::optional<vrdma_admin_cpl> run_admin_command(Objects& objects, const vrdma_admin_cmd& cmd) {
     vrdma_admin_cpl cpl{};
-    if (const auto done = run(objects, cmd, cpl); !done) {
+    const auto done = run(objects, cmd, cpl);
+    if (!done && done.error() == verbs::comes_again) {
+        return std::nullopt;
+    }
+    objects.resources.lists.forget();
+    if (!done) {
         cpl = {};
         cpl.status = static_cast<std::uint32_t>(done.error());
     }

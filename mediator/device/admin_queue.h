@@ -35,6 +35,9 @@ class AdminQueue {
     // guest's memory (any more).
     Result<std::optional<vrdma_admin_cmd>> take();
 
+    // The last command is to be taken again: it had no completion yet.
+    void put_back() { --position_.taken; }
+
     // The phase in the header is set here.
     void complete(vrdma_admin_cpl completion);
 

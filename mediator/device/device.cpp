@@ -151,6 +151,8 @@ void Device::write_control(std::uint32_t value) {
     }
     if ((value & ~VRDMA_CONTROL_ENABLE) != 0) {
         fail_device("unknown bits in CONTROL");
+    } else if (suspended()) {
+        enabled_later_ = (value & VRDMA_CONTROL_ENABLE) != 0 && !enabled_;
     } else if ((value & VRDMA_CONTROL_ENABLE) != 0 && !enabled_) {
         enable();
     }
@@ -199,6 +201,7 @@ Result<> Device::try_enable() {
                              .qpns = place_.endport->qpns(place_.function),
                              .uplink = place_.identity().uplink,
                              .mac = place_.identity().mac,
+                             .traffic_classes = place_.identity().traffic_classes,
                              .share = share_,
                              .max_qp = limits.max_qp,
                              .max_cq = limits.max_cq,
@@ -235,6 +238,7 @@ void Device::disable() {
     port_.memory().renew();
     admin_pending_ = false;
     slice_failed_ = false;
+    enabled_later_ = false;
 }
 
 void Device::reset() {
@@ -248,6 +252,26 @@ void Device::reset() {
     show(VRDMA_REG_CONTROL, 0);
     show(VRDMA_REG_STATUS, VRDMA_STATUS_READY);
     log_.debug("reset");
+}
+
+void Device::suspend() {
+    log_.info("stands still, as others have waited for its memory");
+    suspended_since_ = std::chrono::steady_clock::now();
+    if (enabled_ && !frozen_) {
+        enabled_->slice->freeze();
+    }
+}
+
+void Device::resume() {
+    const auto time = std::chrono::steady_clock::now() - *std::exchange(suspended_since_, {});
+    log_.info("goes on after {} ms",
+              std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+    if (std::exchange(enabled_later_, false)) {
+        enable();
+    } else if (enabled_ && !frozen_) {
+        enabled_->slice->thaw();
+    }
+    service();
 }
 
 void Device::set_identity(verbs::Identity identity) {
@@ -268,11 +292,12 @@ void Device::reserve_address() {
 }
 
 void Device::give_back_address() {
-    if (address_reserved_) {
+    if (std::exchange(address_reserved_, false)) {
         gids_.give_back(verbs::link_local(place_.identity().mac));
     }
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): the line's format was checked by the compiler
 void Device::fatal(std::string_view why) noexcept {
     log_.warn("the slice stopped: {}", why);
     slice_failed_ = true;
@@ -296,6 +321,19 @@ void Device::service() {
     if (slice_failed_) {
         fail_device("the slice stopped");
     }
+    if (suspended()) {
+        return;
+    }
+    const auto served = with_what_memory_there_is([this] {
+        take_turn();
+        return Result<>{};
+    });
+    if (!served) {
+        fail_device("there is no memory to serve it");
+    }
+}
+
+void Device::take_turn() {
     if (enabled_ && enabled_->slice->give_back()) {
         port_.wake(); // what is left, after others had their turn
     } else if (enabled_ && admin_pending_) {
@@ -314,15 +352,26 @@ void Device::log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl)
     }
 }
 
-// What a command leaves to be given back holds up the next: so a device has no more of it than one
-// command's, and no other device waits for it.
+// As if it had not been taken yet.
+void Device::abandon_command() {
+    if (enabled_ && std::exchange(enabled_->under_way, std::nullopt)) {
+        enabled_->objects.resources.lists.forget();
+        enabled_->admin.put_back();
+    }
+}
+
+// One step of a command that takes several ends the turn. What a command leaves to be given back
+// holds up the next: so a device has no more of it than one command's. No other device waits for
+// either.
 void Device::serve_admin() {
     AdminQueue& admin = enabled_->admin;
     const auto end = std::chrono::steady_clock::now() + turn_time;
     int served = 0;
     bool unused_left = false;
     while (!unused_left && served < commands_per_turn && std::chrono::steady_clock::now() < end) {
-        const auto cmd = admin.take();
+        const auto cmd = enabled_->under_way
+                             ? Result<std::optional<vrdma_admin_cmd>>{enabled_->under_way}
+                             : admin.take();
         if (!cmd) {
             fail_device("the admin queue is not in the guest's memory");
             return;
@@ -331,9 +380,14 @@ void Device::serve_admin() {
             admin_pending_ = false;
             break;
         }
-        const vrdma_admin_cpl cpl = run_admin_command(enabled_->objects, **cmd);
-        log_command(**cmd, cpl);
-        admin.complete(cpl);
+        const auto cpl = run_admin_command(enabled_->objects, **cmd);
+        if (!cpl) {
+            enabled_->under_way = **cmd;
+            break;
+        }
+        enabled_->under_way.reset();
+        log_command(**cmd, *cpl);
+        admin.complete(*cpl);
         ++served;
         unused_left = enabled_->slice->give_back();
     }

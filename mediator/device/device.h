@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -58,7 +59,14 @@ class Device final : public hca::SliceHost {
     std::vector<std::byte> save() const;
     Result<> restore(std::span<const std::byte> image);
 
+    // The same for a device whose memory has cost others time. A reset does not end it: a device
+    // that is enabled meanwhile is so after it.
+    void suspend();
+    void resume();
+    bool suspended() const noexcept { return suspended_since_.has_value(); }
+
     void raise(unsigned vector) noexcept override { port_.raise(vector); }
+    // NOLINTNEXTLINE(bugprone-exception-escape)
     void fatal(std::string_view why) noexcept override;
 
   private:
@@ -75,6 +83,7 @@ class Device final : public hca::SliceHost {
         std::unique_ptr<hca::Slice> slice;
         AdminQueue admin;
         verbs::Objects objects;
+        std::optional<vrdma_admin_cmd> under_way; // a command that takes several steps
     };
 
     void write_control(std::uint32_t value);
@@ -91,7 +100,9 @@ class Device final : public hca::SliceHost {
     Result<> try_enable();
     void disable();
     void fail_device(std::string_view why);
+    void take_turn();
     void serve_admin();
+    void abandon_command();
     void log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl);
     void show_enabled();
     Result<> restore_from(StateReader& reader);
@@ -109,6 +120,8 @@ class Device final : public hca::SliceHost {
     bool address_reserved_ = false;
     bool failed_ = false;
     bool frozen_ = false;
+    std::optional<std::chrono::steady_clock::time_point> suspended_since_;
+    bool enabled_later_ = false; // it was to be enabled while it was suspended
     bool admin_pending_ = false;
     std::atomic<bool> slice_failed_ = false; // set by pollers
     std::optional<Enabled> enabled_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "mediator/device/device.h"
+#include "mediator/device/out_of_memory.h"
 #include "mediator/verbs/saved_state.h"
 
 namespace vrdma {
@@ -33,14 +34,15 @@ struct DeviceState {
 
 void Device::freeze() {
     frozen_ = true;
-    if (enabled_) {
+    abandon_command();
+    if (enabled_ && !suspended()) {
         enabled_->slice->freeze();
     }
 }
 
 void Device::thaw() {
     frozen_ = false;
-    if (enabled_) {
+    if (enabled_ && !suspended()) {
         enabled_->slice->thaw();
     }
     service();
@@ -124,7 +126,7 @@ Result<> Device::restore_from(StateReader& reader) {
 Result<> Device::restore(std::span<const std::byte> image) {
     reset();
     StateReader reader{image};
-    const auto restored = restore_from(reader);
+    const auto restored = with_what_memory_there_is([&] { return restore_from(reader); });
     if (!restored) {
         reset();
         return restored;

@@ -17,9 +17,10 @@ struct DeviceType {
     std::uint32_t max_instances = 0;
     std::uint64_t max_pinned = 0; // bytes of guest memory
     verbs::Limits limits;
-    std::string uplink{}; // that its devices are bound to, or none
-    verbs::Vlans vlans{}; // in which they may have addresses there
-    hca::Share share{};   // of each device that has none of its own; may change
+    std::string uplink{};                  // that its devices are bound to, or none
+    verbs::Vlans vlans{};                  // in which they may have addresses there
+    hca::TrafficClasses traffic_classes{}; // that their packets may have there, beside 0
+    hca::Share share{};                    // of each device that has none of its own; may change
 };
 
 } // namespace vrdma

@@ -3,59 +3,13 @@
 
 #include <arpa/inet.h>
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
-
-#include "mediator/wire/fabric/hello.h"
+#include <array>
 
 namespace vrdma::directory {
-namespace {
 
-using wire::fabric::Address;
-
-// C's functions do not see what comes after one.
-bool has_null(const std::string& text) {
-    return text.find('\0') != std::string::npos;
+bool valid_gid(const Gid& gid) {
+    return gid != Gid{} && !is_multicast(gid);
 }
-
-std::optional<Gid> gid_of(const std::string& text) {
-    Gid gid{};
-    if (has_null(text)) {
-        return std::nullopt;
-    }
-    if (::inet_pton(AF_INET6, text.c_str(), gid.data()) == 1) {
-        return gid;
-    }
-    std::ranges::copy(ipv4_prefix, gid.begin());
-    return ::inet_pton(AF_INET, text.c_str(), gid.data() + ipv4_prefix.size()) == 1
-               ? std::optional{gid}
-               : std::nullopt;
-}
-
-std::string text_of_address(const Address& address) {
-    const bool v6 = address.host.find(':') != std::string::npos;
-    return (v6 ? "[" + address.host + "]" : address.host) + ":" + address.service;
-}
-
-tl::expected<Claims, std::string> read_claims(const nlohmann::json& gids, std::int64_t revision) {
-    if (!gids.is_object() || gids.size() > Entry::max_gids) {
-        return tl::unexpected{std::string{"'gids' is no object, or too large"}};
-    }
-    Claims claims;
-    for (const auto& [text, since] : gids.items()) {
-        const auto gid = gid_of(text);
-        if (!gid || *gid == Gid{} || is_multicast(*gid) || !since.is_number_unsigned()) {
-            return tl::unexpected{std::string{"'gids' has what is no address and its revision"}};
-        }
-        const auto claimed = since.get<std::uint64_t>();
-        const auto latest = static_cast<std::uint64_t>(revision);
-        claims[*gid] =
-            claimed == 0 || claimed > latest ? revision : static_cast<std::int64_t>(claimed);
-    }
-    return claims;
-}
-
-} // namespace
 
 std::string text_of(const Gid& gid) {
     std::array<char, INET6_ADDRSTRLEN> text{};
@@ -67,44 +21,9 @@ std::string text_of(const Gid& gid) {
     return text.data();
 }
 
-std::string format_entry(const Entry& entry) {
-    auto gids = nlohmann::json::object();
-    for (const auto& [gid, since] : entry.claims) {
-        gids[text_of(gid)] = static_cast<std::uint64_t>(since);
-    }
-    return nlohmann::json{{"address", text_of_address(entry.address)}, {"gids", gids}}.dump();
-}
-
-tl::expected<Entry, std::string> parse_entry(std::string_view text, std::int64_t revision) {
-    const auto json = text.size() <= Entry::max_size ? nlohmann::json::parse(text, nullptr, false)
-                                                     : nlohmann::json{};
-    if (!json.is_object()) {
-        return tl::unexpected{std::string{"it is no object of JSON, or too large"}};
-    }
-    const auto at = [&](const char* name) { return json.value(name, nlohmann::json{}); };
-    const auto where = at("address");
-    const std::string there = where.is_string() ? where.get<std::string>() : std::string{};
-    const auto address = has_null(there) ? std::nullopt : wire::fabric::parse_address(there);
-    if (!address) {
-        return tl::unexpected{std::string{"'address' is no address with a port"}};
-    }
-    auto claims = read_claims(at("gids"), revision);
-    if (!claims) {
-        return tl::unexpected{claims.error()};
-    }
-    return Entry{*address, std::move(*claims)};
-}
-
-std::string key_prefix(const std::string& prefix) {
-    return prefix + "hosts/";
-}
-
-std::optional<std::string> host_of(std::string_view key, const std::string& prefix) {
-    const std::string begin = key_prefix(prefix);
-    if (!key.starts_with(begin) || !wire::fabric::valid_host(key.substr(begin.size()))) {
-        return std::nullopt;
-    }
-    return std::string{key.substr(begin.size())};
+std::string text_of(const wire::fabric::Address& address) {
+    const bool v6 = address.host.find(':') != std::string::npos;
+    return (v6 ? "[" + address.host + "]" : address.host) + ":" + address.service;
 }
 
 } // namespace vrdma::directory

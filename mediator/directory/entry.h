@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What the directory says of a host: {"address": "10.0.0.1:7471", "gids": {"10.0.0.5": 17}} at the
-// key PREFIXhosts/NAME. With each address of its devices stands the revision of etcd since which
-// the host claims it, 0 for that which brought the entry: of two hosts that claim an address the
-// later has it, however often they write their entries. What others wrote may be anything.
+// What the directory says of a host: where it is, and the addresses of its devices. With each
+// stands the revision of etcd since which the host claims it, 0 for that which brought the entry:
+// of two hosts that claim an address the later has it, however often they write their entries.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <memory>
 #include <string>
-#include <string_view>
-#include <tl/expected.hpp>
 
 #include "mediator/base/gid.h"
-#include "mediator/wire/fabric/provider.h"
+#include "mediator/wire/fabric/address.h"
 
 namespace vrdma::directory {
 
 using Claims = std::map<Gid, std::int64_t>;
 
 struct Entry {
-    static constexpr std::size_t max_size = 128 << 10; // bytes
+    static constexpr std::size_t max_size = 128 << 10; // bytes, as text
     static constexpr std::size_t max_gids = 2048;
+    static constexpr std::size_t max_host = 63; // characters of an address
+    static constexpr std::size_t max_service = 15;
+    // Beyond it is what the configuration says.
+    static constexpr std::int64_t last_revision = INT64_MAX - 1;
 
     wire::fabric::Address address;
     Claims claims;
@@ -30,14 +32,14 @@ struct Entry {
     bool operator==(const Entry&) const = default;
 };
 
+// By name. An entry that has not changed is the same object.
+using Hosts = std::map<std::string, std::shared_ptr<const Entry>>;
+inline constexpr std::size_t max_hosts = 1024;
+inline constexpr std::size_t max_gids_of_all = 1 << 18;
+
+// Whether a device can have it.
+bool valid_gid(const Gid& gid);
 std::string text_of(const Gid& gid);
-
-std::string format_entry(const Entry& entry);
-// As it is at that revision. The error is for people.
-tl::expected<Entry, std::string> parse_entry(std::string_view text, std::int64_t revision);
-
-std::string key_prefix(const std::string& prefix);
-// None if that is no host's key.
-std::optional<std::string> host_of(std::string_view key, const std::string& prefix);
+std::string text_of(const wire::fabric::Address& address);
 
 } // namespace vrdma::directory

@@ -13,31 +13,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <vector>
+
+#include "mediator/directory/answers.h"
+#include "mediator/directory/etcd_options.h"
 
 namespace httplib {
 class ClientImpl;
 }
 
 namespace vrdma::directory {
-
-// "http://10.0.0.9:2379", "https://etcd.example.net:2379" or "http://[fd00::9]:2379"
-struct Endpoint {
-    bool tls = false;
-    std::string host;
-    std::uint16_t port = 0;
-};
-std::optional<Endpoint> parse_endpoint(std::string_view text);
-
-struct EtcdOptions {
-    std::vector<Endpoint> endpoints; // one at least
-    // PEM, of endpoints with TLS: who signs for these, or "" for whom the machine trusts; and who
-    // we are, or "" for nobody.
-    std::string ca_file;
-    std::string certificate_file;
-    std::string private_key_file;
-};
 
 class Etcd {
   public:
@@ -48,19 +33,10 @@ class Etcd {
     static constexpr std::size_t max_answer = 64 << 20; // bytes
 
     template <typename T = void>
-    using Answer = tl::expected<T, std::string>; // the error is for people
-
-    struct Value {
-        std::string key;
-        std::optional<std::string> value; // none: there is none any more
-        std::int64_t revision = 0;        // of its last change
-    };
-    struct Range {
-        std::vector<Value> values;
-        std::int64_t revision = 0; // at which these are all
-    };
-    // Whether it wants to hear of more.
-    using OnChange = std::function<bool(const std::vector<Value>& values)>;
+    using Answer = directory::Answer<T>;
+    using Value = directory::Value;
+    using Range = directory::Range;
+    using OnChange = WatchReader::OnChange;
 
     explicit Etcd(EtcdOptions options);
     Etcd(const Etcd&) = delete;

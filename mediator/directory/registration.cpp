@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "mediator/directory/entry_json.h"
+
 namespace vrdma::directory {
 
 Registration::Registration(RegistrationOptions options)
@@ -109,10 +111,6 @@ Etcd::Answer<> Registration::hold_lease() {
 Etcd::Answer<> Registration::write(const std::set<Gid>& gids) {
     Claims claims;
     for (const Gid& gid : gids) {
-        if (claims.size() == Entry::max_gids) {
-            log_.warn("more than {} addresses are not in the directory", Entry::max_gids);
-            break;
-        }
         const auto before = claims_.find(gid);
         claims[gid] = before != claims_.end() ? before->second : 0;
     }

@@ -37,7 +37,7 @@ class Registration {
     // Waits for what is under way with etcd, whose answers have a limit.
     ~Registration();
 
-    // The addresses of devices here.
+    // The addresses of devices here, Entry::max_gids at most.
     void set(std::set<Gid> gids);
     // The entry is gone, whoever took it away.
     void repeat();

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "mediator/directory/entry_json.h"
+
 namespace vrdma::directory {
 namespace {
 
@@ -44,7 +46,7 @@ Roster::~Roster() {
     thread_.join();
 }
 
-Roster::Hosts Roster::take() {
+Hosts Roster::take() {
     news_.drain();
     const std::lock_guard lock{mutex_};
     return hosts_;
@@ -99,7 +101,11 @@ void Roster::read(const Etcd::Range& range) {
     for (const Etcd::Value& value : range.values) {
         names.insert(host_of(value.key, options_.prefix).value_or(""));
     }
-    std::erase_if(known_, [&](const auto& known) { return !names.contains(known.first); });
+    for (const auto& [name, entry] : Hosts{known_}) {
+        if (!names.contains(name)) {
+            forget(name);
+        }
+    }
     std::ranges::for_each(range.values, [this](const auto& value) { change(value); });
     publish();
 }
@@ -114,19 +120,29 @@ void Roster::change(const Etcd::Value& value) {
         return ignore("it is no host's name");
     }
     if (!value.value) {
-        known_.erase(*name);
-        return;
+        return forget(*name);
     }
     auto entry = parse_entry(*value.value, value.revision);
     if (!entry) {
-        known_.erase(*name);
+        forget(*name);
         return ignore(entry.error());
     }
-    if (known_.size() == max_hosts && !known_.contains(*name)) {
+    const auto known = known_.find(*name);
+    if (known != known_.end() && *known->second == *entry) {
+        return;
+    }
+    forget(*name);
+    if (known_.size() == max_hosts || gids_ + entry->claims.size() > max_gids_of_all) {
         return ignore("there are too many");
     }
-    if (auto& known = known_[*name]; known == nullptr || *known != *entry) {
-        known = std::make_shared<const Entry>(std::move(*entry));
+    gids_ += entry->claims.size();
+    known_[*name] = std::make_shared<const Entry>(std::move(*entry));
+}
+
+void Roster::forget(const std::string& name) {
+    if (const auto known = known_.find(name); known != known_.end()) {
+        gids_ -= known->second->claims.size();
+        known_.erase(known);
     }
 }
 

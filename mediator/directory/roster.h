@@ -27,12 +27,8 @@ struct RosterOptions {
 
 class Roster {
   public:
-    static constexpr std::size_t max_hosts = 1024;
     static constexpr std::chrono::milliseconds first_pause{100}; // between attempts, doubled
     static constexpr std::chrono::milliseconds longest_pause{2000};
-
-    // By name. An entry that has not changed is the same object.
-    using Hosts = std::map<std::string, std::shared_ptr<const Entry>>;
 
     static Result<std::unique_ptr<Roster>> create(RosterOptions options);
     Roster(const Roster&) = delete;
@@ -51,6 +47,7 @@ class Roster {
     Etcd::Answer<> follow();
     void read(const Etcd::Range& range);
     void change(const Etcd::Value& value);
+    void forget(const std::string& name);
     void publish();
 
     const RosterOptions options_;
@@ -59,6 +56,7 @@ class Roster {
     // The thread's.
     Etcd etcd_;
     Hosts known_;
+    std::size_t gids_ = 0; // of all that are known
     bool reached_ = true;
 
     std::mutex mutex_;

@@ -7,6 +7,7 @@
 
 #include "mediator/base/event_loop.h"
 #include "mediator/device/device.h"
+#include "mediator/memory/fault_times.h"
 
 namespace vrdma {
 
@@ -16,6 +17,7 @@ struct Host {
     hca::Hca& hca;
     verbs::GidRegistry& gids;
     std::span<const DeviceType> types;
+    FaultTimes* fault_times = nullptr; // of the control thread, which all run on
 };
 
 } // namespace vrdma

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -22,6 +23,7 @@
 #include "mediator/base/gid.h"
 #include "mediator/base/result.h"
 #include "mediator/base/types.h"
+#include "mediator/hca/blocks.h"
 #include "mediator/memory/guest_memory.h"
 #include "vrdma/device.h"
 #include "vrdma/queue.h"
@@ -42,10 +44,16 @@ inline constexpr std::uint32_t max_mtu =
 // The blocks that make up a buffer of the guest: block_shift is at least VRDMA_PAGE_SHIFT, and the
 // buffer begins first_offset bytes into the first block.
 struct Translation {
-    std::vector<Iova> blocks;
+    // What is known of the blocks by whoever has looked at all of them, so that the slice need not:
+    // then they make up the buffer, and lie in the window.
+    enum class Order : std::uint8_t { unknown, adjacent, scattered };
+
+    Blocks blocks;
     unsigned block_shift = VRDMA_PAGE_SHIFT;
     std::uint64_t first_offset = 0;
     std::uint64_t length = 0;
+    Order order = Order::unknown;
+    bool touched = false; // of a ring: Slice::touch() has come to its end
 };
 
 struct EqSpec {
@@ -291,8 +299,11 @@ struct Share {
     friend bool operator==(const Share&, const Share&) = default;
 };
 
+// DSCPs (RFC 2474).
+using TrafficClasses = std::bitset<64>;
+
 struct SliceSpec {
-    std::string name; // for the log: the device's
+    std::string name; // the device's: for the log, and no other's
     GuestMemory* memory = nullptr;
     std::span<vrdma_doorbell_page> doorbells;
     // An eventfd that the front end, or the guest itself, signals for each write to the kick page:
@@ -302,18 +313,42 @@ struct SliceSpec {
     // What the device is bound to for peers elsewhere, and how it is known there; empty: nothing.
     std::string uplink{};
     std::array<std::uint8_t, 6> mac{};
+    TrafficClasses traffic_classes{}; // that its packets may have there, beside 0
     Share share{};
     std::uint32_t max_qp = 0;
     std::uint32_t max_cq = 0;
     std::uint32_t max_mr = 0;
 };
 
+// What a slice keeps of objects in this process's memory, in bytes each, at most. The blocks of
+// their buffers are shared with whoever made them.
+struct Costs {
+    std::uint64_t ucontext = 0; // for its doorbell page
+    std::uint64_t eq = 0;
+    std::uint64_t cq = 0;
+    std::uint64_t mr = 0;
+    std::uint64_t on_demand_leaf = 0; // beside 8 bytes a page
+    std::uint64_t mw = 0;
+    std::uint64_t ah = 0;
+    std::uint64_t srq = 0;
+    std::uint64_t qp = 0;
+    std::uint64_t multicast = 0; // a QP in a group
+    std::uint64_t listener = 0;
+};
+
 class Slice {
   public:
     virtual ~Slice() = default;
 
+    virtual Costs costs() const = 0;
+
     // From now on; what was taken before is not forgotten.
     virtual void set_share(const Share& share) = 0;
+
+    // Touches pages of a ring that is to be made, so that they are there before a poller needs
+    // them: some, from `offset` on, which moves. False: these were the last. EFAULT where the guest
+    // has no memory. Creating a ring that was not touched touches all of it at once.
+    virtual Result<bool> touch(const Translation& ring, std::uint64_t& offset) = 0;
 
     // The guest's struct vrdma_status_page.
     virtual Result<> set_status_page(Iova page) = 0;
@@ -414,7 +449,7 @@ class Slice {
     virtual Result<> restore_cq(Cqn id, const CqState& state) = 0;
     virtual Result<> restore_srq(Srqn id, const SrqState& state) = 0;
     virtual Result<> restore_fast_mr(Key key, const FastMrState& state,
-                                     std::vector<Iova> pages) = 0;
+                                     std::span<const Iova> pages) = 0;
     // After its QP.
     virtual Result<> restore_mw(Key key, const MwState& state) = 0;
     virtual Result<> restore_qp(Qpn id, const QpState& state,

@@ -9,6 +9,9 @@
 
 namespace vrdma::jail {
 
+// Whether it has all of these.
+Result<bool> has_capabilities(std::initializer_list<int> asked) noexcept;
+
 // Of those that it has, these stay. They cannot be had again.
 Result<> keep_capabilities(std::initializer_list<int> kept) noexcept;
 

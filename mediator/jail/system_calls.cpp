@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/jail/system_calls.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/mman.h>
@@ -50,6 +51,10 @@ class Rules {
         }
         note(::seccomp_rule_add(filter_.get(), SCMP_ACT_ERRNO(static_cast<std::uint16_t>(error)),
                                 call, 0));
+    }
+    void deny_if(int call, scmp_arg_cmp argument, int error) {
+        note(::seccomp_rule_add_array(
+            filter_.get(), SCMP_ACT_ERRNO(static_cast<std::uint16_t>(error)), call, 1, &argument));
     }
 
     Result<> load() {
@@ -160,15 +165,26 @@ void allow_devices(Rules& rules) {
                  SCMP_SYS(memfd_create), SCMP_SYS(prctl), SCMP_SYS(pwrite64), SCMP_SYS(seccomp)});
 }
 
+void allow_looking(Rules& rules) {
+    rules.allow({SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(getcwd),
+                 SCMP_SYS(getdents64), SCMP_SYS(getegid), SCMP_SYS(geteuid), SCMP_SYS(getgid),
+                 SCMP_SYS(getuid), SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(stat),
+                 SCMP_SYS(lstat), SCMP_SYS(statfs), SCMP_SYS(statx), SCMP_SYS(uname)});
+}
+
 void allow_files(Rules& rules) {
-    rules.allow(
-        {SCMP_SYS(access),     SCMP_SYS(chdir),    SCMP_SYS(faccessat), SCMP_SYS(faccessat2),
-         SCMP_SYS(fchmod),     SCMP_SYS(fchownat), SCMP_SYS(flock),     SCMP_SYS(getcwd),
-         SCMP_SYS(getdents64), SCMP_SYS(getegid),  SCMP_SYS(geteuid),   SCMP_SYS(getgid),
-         SCMP_SYS(getuid),     SCMP_SYS(open),     SCMP_SYS(openat),    SCMP_SYS(readlink),
-         SCMP_SYS(readlinkat), SCMP_SYS(stat),     SCMP_SYS(lstat),     SCMP_SYS(statfs),
-         SCMP_SYS(statx),      SCMP_SYS(umask),    SCMP_SYS(uname),     SCMP_SYS(unlink),
-         SCMP_SYS(unlinkat)});
+    allow_looking(rules);
+    rules.allow({SCMP_SYS(chdir), SCMP_SYS(fchmod), SCMP_SYS(fchownat), SCMP_SYS(flock),
+                 SCMP_SYS(open), SCMP_SYS(openat), SCMP_SYS(umask), SCMP_SYS(unlink),
+                 SCMP_SYS(unlinkat)});
+}
+
+// And none can be made, either.
+void allow_reading_files(Rules& rules) {
+    allow_looking(rules);
+    constexpr scmp_datum_t writing = O_ACCMODE | O_CREAT | O_TRUNC;
+    rules.allow_if(SCMP_SYS(open), SCMP_A1(SCMP_CMP_MASKED_EQ, writing, O_RDONLY));
+    rules.allow_if(SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, writing, O_RDONLY));
 }
 
 constexpr scmp_arg_cmp family_is(int family) {
@@ -186,6 +202,15 @@ void allow_network(Rules& rules) {
                  SCMP_SYS(connect), SCMP_SYS(epoll_create), SCMP_SYS(epoll_create1),
                  SCMP_SYS(getpeername), SCMP_SYS(listen), SCMP_SYS(pipe2), SCMP_SYS(setsockopt),
                  SCMP_SYS(signalfd4), SCMP_SYS(timerfd_create)});
+}
+
+// No daemon of this host is among those that it talks to; libc asks for nscd, and does without.
+void allow_talking(Rules& rules) {
+    for (const int family : {AF_INET, AF_INET6, AF_NETLINK}) {
+        rules.allow_if(SCMP_SYS(socket), family_is(family));
+    }
+    rules.deny_if(SCMP_SYS(socket), family_is(AF_UNIX), EAFNOSUPPORT);
+    rules.allow({SCMP_SYS(bind), SCMP_SYS(connect), SCMP_SYS(getpeername), SCMP_SYS(setsockopt)});
 }
 
 } // namespace
@@ -213,6 +238,19 @@ Result<> allow_calls_of_poller(Forbidden forbidden) noexcept {
     allow_mapping(rules, false);
     // malloc() looks at a setting of the kernel before it gives memory back, and does without.
     rules.deny(SCMP_SYS(openat), EPERM);
+    return rules.load();
+}
+
+Result<> allow_calls_of_network_client(Forbidden forbidden) noexcept {
+    if (sanitized || forbidden == Forbidden::allowed) {
+        return {};
+    }
+    Rules rules{forbidden};
+    allow_common(rules);
+    allow_mapping(rules, true); // what resolves names is loaded when it is needed
+    allow_threads(rules);
+    allow_reading_files(rules);
+    allow_talking(rules);
     return rules.load();
 }
 

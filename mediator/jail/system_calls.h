@@ -18,4 +18,8 @@ Result<> allow_calls_of_process(Forbidden forbidden) noexcept;
 // Of a poller, of those: nothing is opened, connected, mapped to be executed, or started.
 Result<> allow_calls_of_poller(Forbidden forbidden) noexcept;
 
+// Of a process that talks to others by IP, and has nothing else to do: it reads files, resolves
+// names, and starts threads.
+Result<> allow_calls_of_network_client(Forbidden forbidden) noexcept;
+
 } // namespace vrdma::jail

@@ -28,6 +28,7 @@ struct Slot {
     int alarm = -1;
     std::atomic<std::byte*> spare{nullptr}; // a mapping to be given up where no other is to be had
     std::uint64_t faults = 0;               // of many threads
+    std::atomic<std::int64_t> cost{0};      // of touches, in ns
 };
 
 std::array<Slot, max_guards> slots;
@@ -83,6 +84,11 @@ void give_up_spare(Slot& slot) noexcept {
     }
 }
 
+void raise_alarm(const Slot& slot) noexcept {
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(slot.alarm, &one, sizeof(one)));
+}
+
 // One mapping in the place of many.
 bool overwhelm(Slot& slot) noexcept {
     std::byte* const base = slot.base.load(std::memory_order_relaxed);
@@ -94,8 +100,7 @@ bool overwhelm(Slot& slot) noexcept {
         }
     }
     slot.overwhelmed.store(true);
-    const std::uint64_t one = 1;
-    static_cast<void>(!::write(slot.alarm, &one, sizeof(one)));
+    raise_alarm(slot);
     return true;
 }
 
@@ -153,6 +158,7 @@ Result<FaultGuard> FaultGuard::create(std::byte* base, std::uint64_t size, int a
             slots[i].alarm = alarm;
             take_spare(slots[i]);
             store_relaxed(slots[i].faults, std::uint64_t{0});
+            slots[i].cost.store(0, std::memory_order_relaxed);
             slots[i].size.store(size, std::memory_order_release);
             return FaultGuard{i};
         }
@@ -169,6 +175,21 @@ FaultGuard::~FaultGuard() {
         slots[slot_].size.store(0, std::memory_order_release);
         give_up_spare(slots[slot_]);
     }
+}
+
+// Nobody touches a range that goes, but somebody may have touched it before. A poller does not wait
+// for whoever takes or frees one at that moment.
+void FaultGuard::blame(const std::byte* address, std::chrono::nanoseconds cost) noexcept {
+    const std::unique_lock lock{slots_lock, std::try_to_lock};
+    Slot* const slot = lock ? find(address) : nullptr;
+    if (slot != nullptr) {
+        slot->cost.fetch_add(cost.count());
+        raise_alarm(*slot);
+    }
+}
+
+std::chrono::nanoseconds FaultGuard::take_cost() noexcept {
+    return std::chrono::nanoseconds{slots[slot_].cost.exchange(0)};
 }
 
 const std::uint64_t& FaultGuard::faults() const noexcept {

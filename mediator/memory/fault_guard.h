@@ -13,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -24,13 +25,19 @@ namespace vrdma {
 class FaultGuard {
   public:
     // Guards [base, base + size), in whole pages, which stay mapped for as long as the guard lives.
-    // The eventfd is signalled when the range is overwhelmed.
+    // The eventfd is signalled when the range is overwhelmed, and when a touch had to wait.
     static Result<FaultGuard> create(std::byte* base, std::uint64_t size, int alarm = -1);
     FaultGuard(FaultGuard&& other) noexcept;
     FaultGuard& operator=(FaultGuard&& other) = delete;
     FaultGuard(const FaultGuard&) = delete;
     FaultGuard& operator=(const FaultGuard&) = delete;
     ~FaultGuard();
+
+    // A touch of that address has cost so much time: if it is in a guarded range, whoever answers
+    // for that hears of it.
+    static void blame(const std::byte* address, std::chrono::nanoseconds cost) noexcept;
+    // What touches of the range have cost since the last call.
+    std::chrono::nanoseconds take_cost() noexcept;
 
     // Touches that met nothing, so far: a word that the handler adds to.
     const std::uint64_t& faults() const noexcept;

@@ -8,18 +8,16 @@ AhTable::AhTable(Resources& resources, PdTable& pds, const GidTable& gids)
       pds_{pds},
       gids_{gids},
       ids_{resources.limits.max_ah},
-      table_{resources.limits.max_ah} {}
+      table_{resources.limits.max_ah, resources.budget, resources.costs.ah} {}
 
 Result<> AhTable::add(AhId id, PdId pd, const vrdma_av& av) {
     Pd* owner = pds_.find(pd);
     if (owner == nullptr) {
         return fail(std::errc::invalid_argument);
     }
-    if (const auto made = resources_.slice.create_ah({id, pd, av}); !made) {
-        return made;
-    }
-    table_.insert(id, {pd, av, owner->users.hold()});
-    return {};
+    return table_.insert(id, {pd, av, owner->users.hold()}, [&](const Ah&) {
+        return resources_.slice.create_ah({id, pd, av});
+    });
 }
 
 Result<AhId> AhTable::create(const vrdma_cmd_create_ah& cmd) {

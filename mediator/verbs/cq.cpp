@@ -34,7 +34,7 @@ CqTable::CqTable(Resources& resources, UcontextTable& ucontexts, EqTable& eqs)
       ucontexts_{ucontexts},
       eqs_{eqs},
       ids_{resources.limits.max_cq},
-      table_{resources.limits.max_cq} {}
+      table_{resources.limits.max_cq, resources.budget, resources.costs.cq} {}
 
 bool CqTable::valid_depth(std::uint32_t depth) const {
     return std::has_single_bit(depth) && depth <= resources_.limits.max_cqe;
@@ -72,8 +72,8 @@ Result<Cqn> CqTable::create(const vrdma_cmd_create_cq& cmd) {
     if (const auto valid = check(cq); !valid) {
         return fail(valid.error());
     }
-    auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
-                                 cq_buffer_size(cmd.depth));
+    auto buffer =
+        resources_.lists.read_ring(cmd.pages, cmd.first_offset, cq_buffer_size(cmd.depth));
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -95,8 +95,8 @@ Result<> CqTable::resize(const vrdma_cmd_resize_cq& cmd) {
     if (cq == nullptr || cmd.reserved != 0 || !valid_depth(cmd.depth)) {
         return fail(std::errc::invalid_argument);
     }
-    auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
-                                 cq_buffer_size(cmd.depth));
+    auto buffer =
+        resources_.lists.read_ring(cmd.pages, cmd.first_offset, cq_buffer_size(cmd.depth));
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -169,7 +169,7 @@ Result<> CqTable::restore_one(StateReader& reader) {
         return valid;
     }
     auto buffer =
-        restore_pages(reader, resources_.memory, resources_.blocks, cq_buffer_size(state->depth));
+        restore_pages(reader, resources_.memory, resources_.budget, cq_buffer_size(state->depth));
     if (!buffer) {
         return fail(buffer.error());
     }

@@ -23,7 +23,7 @@ struct CqState {
 struct Cq {
     UcontextId ucontext;
     hca::CqSpec spec;
-    BlockBudget::Lease lease;
+    MemoryBudget::Lease lease;
     UseCount::Hold owner;
     UseCount::Hold eq;
     UseCount users;

@@ -17,7 +17,9 @@ std::uint64_t eq_buffer_size(std::uint32_t depth) {
 } // namespace
 
 EqTable::EqTable(Resources& resources)
-    : resources_{resources}, ids_{resources.limits.max_eq}, table_{resources.limits.max_eq} {}
+    : resources_{resources},
+      ids_{resources.limits.max_eq},
+      table_{resources.limits.max_eq, resources.budget, resources.costs.eq} {}
 
 Result<> EqTable::check(const hca::EqSpec& spec) const {
     if (!std::has_single_bit(spec.depth) || spec.depth < min_depth ||
@@ -39,8 +41,7 @@ Result<EqId> EqTable::create(const vrdma_cmd_create_eq& cmd) {
     if (const auto valid = check(spec); !valid) {
         return fail(valid.error());
     }
-    auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, 0,
-                                 eq_buffer_size(cmd.depth));
+    auto buffer = resources_.lists.read_ring(cmd.pages, 0, eq_buffer_size(cmd.depth));
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -96,7 +97,7 @@ Result<EqTable::Restored> EqTable::read_one(StateReader& reader) {
         return fail(valid.error());
     }
     auto buffer =
-        restore_pages(reader, resources_.memory, resources_.blocks, eq_buffer_size(state->depth));
+        restore_pages(reader, resources_.memory, resources_.budget, eq_buffer_size(state->depth));
     if (!buffer) {
         return fail(buffer.error());
     }

@@ -24,7 +24,7 @@ struct EqState {
 
 struct Eq {
     hca::EqSpec spec;
-    BlockBudget::Lease lease;
+    MemoryBudget::Lease lease;
     UseCount users;
 };
 

@@ -14,6 +14,7 @@
 
 #include "mediator/base/gid.h"
 #include "mediator/base/result.h"
+#include "mediator/hca/hca.h"
 #include "vrdma/device.h"
 
 namespace vrdma::verbs {
@@ -45,9 +46,10 @@ using Vlans = std::bitset<VRDMA_MAX_VLAN + 1>;
 struct Identity {
     Mac mac{};
     std::vector<Prefix> prefixes;
-    bool prefixes_valid = true; // else only the link-local address goes
-    std::string uplink{};       // by which it has peers elsewhere, or none
-    Vlans vlans{};              // of the uplink's; without an uplink any goes
+    bool prefixes_valid = true;            // else only the link-local address goes
+    std::string uplink{};                  // by which it has peers elsewhere, or none
+    Vlans vlans{};                         // of the uplink's; without an uplink any goes
+    hca::TrafficClasses traffic_classes{}; // that its packets may have there, beside 0
 
     bool may_have_any_address() const;
     Result<> may_use(const Gid& gid, std::uint16_t vlan = 0) const;

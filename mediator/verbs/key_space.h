@@ -6,6 +6,7 @@
 
 #include <unordered_set>
 
+#include "mediator/base/memory_cost.h"
 #include "mediator/hca/hca.h"
 #include "mediator/verbs/object_table.h"
 
@@ -13,6 +14,9 @@ namespace vrdma::verbs {
 
 class KeySpace {
   public:
+    // What a key takes of the mediator's memory.
+    static constexpr std::uint64_t cost = table_cost<std::uint32_t>();
+
     Result<Key> take() {
         const auto name = names_.pick([this](std::uint32_t id) { return taken_.contains(id); });
         if (!name) {

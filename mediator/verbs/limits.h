@@ -25,8 +25,9 @@ struct Limits {
     std::uint32_t max_listener = 1024;
     std::uint32_t max_ah = 1024;
     std::uint32_t max_eq = 4;
-    // Blocks of all translations together: 16 bytes of the mediator's memory each.
-    std::uint64_t max_blocks = 1ull << 20;
+    std::uint64_t max_blocks = 1ull << 20; // of all translations together
+    // Bytes of the mediator's memory that all objects take. 0: as many as they can take at most.
+    std::uint64_t max_memory = 0;
     std::uint64_t max_mr_size = 1ull << 40;
 
     std::uint32_t max_cqe = VRDMA_MAX_CQ_DEPTH;

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/verbs/listener.h"
 
+#include "mediator/base/memory_cost.h"
+
 namespace vrdma::verbs {
 
 ListenerTable::ListenerTable(Resources& resources, Place place)
-    : resources_{resources}, place_{std::move(place)} {}
+    : resources_{resources},
+      place_{std::move(place)},
+      cost_{map_cost<decltype(listeners_)::value_type>() + map_cost<std::uint64_t>() +
+            resources.costs.listener} {
+    resources.budget.widen(resources.limits.max_listener, cost_);
+}
 
 ListenerTable::~ListenerTable() {
-    for (const auto& [service, count] : counts_) {
+    for (const auto& [service, listener] : listeners_) {
         place_.endport->unlisten(service);
     }
 }
@@ -19,19 +26,23 @@ Result<> ListenerTable::listen(std::uint64_t service) {
     if (service == 0) { // nobody's (IBA A3.2.3)
         return fail(std::errc::invalid_argument);
     }
-    const auto found = counts_.find(service);
-    if (found != counts_.end()) {
-        ++found->second;
+    const auto found = listeners_.find(service);
+    if (found != listeners_.end()) {
+        ++found->second.count;
         return {};
     }
-    if (counts_.size() >= resources_.limits.max_listener) {
+    if (listeners_.size() >= resources_.limits.max_listener) {
         return fail(std::errc::not_enough_memory);
+    }
+    auto lease = resources_.budget.take(cost_);
+    if (!lease) {
+        return fail(lease.error());
     }
     if (const auto first = place_.endport->listen(service); !first) {
         return first;
     }
     resources_.slice.listen(service);
-    counts_.emplace(service, 1);
+    listeners_.emplace(service, Listener{1, std::move(*lease)});
     return {};
 }
 
@@ -39,14 +50,14 @@ Result<> ListenerTable::unlisten(std::uint64_t service) {
     if (alone()) {
         return fail(std::errc::operation_not_supported);
     }
-    const auto found = counts_.find(service);
-    if (found == counts_.end()) {
+    const auto found = listeners_.find(service);
+    if (found == listeners_.end()) {
         return fail(std::errc::invalid_argument);
     }
-    if (--found->second == 0) {
+    if (--found->second.count == 0) {
         resources_.slice.unlisten(service);
         place_.endport->unlisten(service);
-        counts_.erase(found);
+        listeners_.erase(found);
     }
     return {};
 }

@@ -25,7 +25,12 @@ class ListenerTable {
 
     Resources& resources_;
     const Place place_;
-    std::map<std::uint64_t, unsigned> counts_; // none is 0
+    struct Listener {
+        unsigned count; // never 0
+        MemoryBudget::Lease lease;
+    };
+    std::map<std::uint64_t, Listener> listeners_; // by service
+    const std::uint64_t cost_;
 };
 
 } // namespace vrdma::verbs

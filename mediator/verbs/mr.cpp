@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "mediator/base/memory_cost.h"
 #include "mediator/verbs/ucontext.h"
 
 namespace vrdma::verbs {
@@ -52,7 +53,13 @@ bool is_empty(const vrdma_page_list& list) {
 } // namespace
 
 MrTable::MrTable(Resources& resources, PdTable& pds, KeySpace& keys)
-    : resources_{resources}, pds_{pds}, keys_{keys}, table_{resources.limits.max_mr} {}
+    : resources_{resources},
+      pds_{pds},
+      keys_{keys},
+      leaf_cost_{map_cost<Leaves::value_type>() + resources.costs.on_demand_leaf},
+      table_{resources.limits.max_mr, resources.budget, KeySpace::cost + resources.costs.mr} {
+    resources.budget.widen(resources.limits.max_blocks / hca::on_demand_leaf_pages, leaf_cost_);
+}
 
 Result<> MrTable::check(const hca::MrSpec& spec) const {
     const Pd* pd = pds_.find(spec.pd);
@@ -87,8 +94,7 @@ Result<> MrTable::check_new(const hca::MrSpec& spec) const {
 Result<Buffer> MrTable::pages_of(const vrdma_cmd_reg_mr& cmd) {
     const bool on_demand = (cmd.access_flags & IBV_ACCESS_ON_DEMAND) != 0;
     if ((cmd.flags & VRDMA_MR_DMA) == 0 && cmd.length != 0 && !on_demand) {
-        return read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
-                              cmd.length);
+        return resources_.lists.read(cmd.pages, cmd.first_offset, cmd.length);
     }
     if (!is_empty(cmd.pages) || (cmd.first_offset != 0 && !on_demand)) {
         return fail(std::errc::invalid_argument);
@@ -148,7 +154,7 @@ Result<Key> MrTable::alloc(const vrdma_cmd_alloc_mr& cmd) {
     if (const auto valid = check_new(spec); !valid) {
         return fail(valid.error());
     }
-    auto lease = resources_.blocks.take(cmd.max_pages);
+    auto lease = resources_.budget.take_blocks(cmd.max_pages);
     if (!lease) {
         return fail(lease.error());
     }
@@ -203,8 +209,7 @@ Result<> MrTable::rereg(const vrdma_cmd_rereg_mr& cmd) {
     if (!moves) {
         return change(*mr, std::move(spec), {});
     }
-    auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
-                                 cmd.length);
+    auto buffer = resources_.lists.read(cmd.pages, cmd.first_offset, cmd.length);
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -244,7 +249,7 @@ Result<> MrTable::take_leaves(Mr& mr, std::uint64_t first, std::uint64_t count) 
         if (mr.leaves.contains(leaf)) {
             continue;
         }
-        auto lease = resources_.blocks.take(hca::on_demand_leaf_pages);
+        auto lease = resources_.budget.take(leaf_cost_, hca::on_demand_leaf_pages);
         if (!lease) {
             return fail(lease.error());
         }
@@ -274,8 +279,8 @@ Result<> MrTable::map_pages(const vrdma_cmd_map_pages& cmd) {
     if (cmd.pages.page_shift != VRDMA_PAGE_SHIFT) {
         return fail(std::errc::invalid_argument);
     }
-    const auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, 0,
-                                       std::uint64_t{cmd.pages.count} << VRDMA_PAGE_SHIFT);
+    const auto buffer =
+        resources_.lists.read(cmd.pages, 0, std::uint64_t{cmd.pages.count} << VRDMA_PAGE_SHIFT);
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -330,7 +335,7 @@ void MrTable::save(StateWriter& writer) const {
 // Pages on demand come again when they are needed.
 Result<Buffer> MrTable::restore_buffer(StateReader& reader, const hca::MrSpec& spec) {
     if (has_pages(spec)) {
-        return restore_pages(reader, resources_.memory, resources_.blocks, spec.length);
+        return restore_pages(reader, resources_.memory, resources_.budget, spec.length);
     }
     if (!is_on_demand(spec)) {
         return Buffer{};
@@ -347,14 +352,14 @@ Result<> MrTable::restore_fast(StateReader& reader, hca::MrSpec spec) {
     if (!state || !check_access(state->access_flags)) {
         return fail(std::errc::invalid_argument);
     }
-    auto blocks = reader.take_all<Iova>(state->blocks);
-    auto lease = resources_.blocks.take(spec.fast_pages);
+    const auto blocks = reader.take_all<Iova>(state->blocks);
+    auto lease = resources_.budget.take_blocks(spec.fast_pages);
     if (!blocks || !lease) {
         return fail(std::errc::invalid_argument);
     }
     const Key key = spec.key;
     return add(std::move(spec), {{}, std::move(*lease)}).and_then([&] {
-        return resources_.slice.restore_fast_mr(key, *state, std::move(*blocks));
+        return resources_.slice.restore_fast_mr(key, *state, *blocks);
     });
 }
 

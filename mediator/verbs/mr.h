@@ -27,10 +27,10 @@ struct MrState {
 
 struct Mr {
     hca::MrSpec spec;
-    BlockBudget::Lease lease;
+    MemoryBudget::Lease lease;
     UseCount::Hold pd;
     // Of a region with pages on demand: what its leaves take, by their number.
-    std::map<std::uint64_t, BlockBudget::Lease> leaves{};
+    std::map<std::uint64_t, MemoryBudget::Lease> leaves{};
 };
 
 class MrTable {
@@ -67,6 +67,8 @@ class MrTable {
     Resources& resources_;
     PdTable& pds_;
     KeySpace& keys_;
+    using Leaves = decltype(Mr::leaves);
+    const std::uint64_t leaf_cost_; // beside its blocks
     ObjectTable<Key, Mr> table_;
 };
 

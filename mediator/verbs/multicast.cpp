@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "mediator/base/memory_cost.h"
+
 namespace vrdma::verbs {
 namespace {
 
@@ -16,7 +18,12 @@ Gid gid_of(const Source& source) {
 } // namespace
 
 MulticastTable::MulticastTable(Resources& resources, QpTable& qps)
-    : resources_{resources}, qps_{qps} {}
+    : resources_{resources},
+      qps_{qps},
+      cost_{map_cost<decltype(groups_)::value_type>() + map_cost<Group::value_type>() +
+            resources.costs.multicast} {
+    resources.budget.widen(resources.limits.max_total_mcast_qp_attach, cost_);
+}
 
 Result<> MulticastTable::add(Qpn qpn, const Gid& gid) {
     const Limits& limits = resources_.limits;
@@ -33,8 +40,12 @@ Result<> MulticastTable::add(Qpn qpn, const Gid& gid) {
     if (full || attached_ >= limits.max_total_mcast_qp_attach) {
         return fail(std::errc::not_enough_memory);
     }
+    auto lease = resources_.budget.take(cost_);
+    if (!lease) {
+        return fail(lease.error());
+    }
     Rollback undo{[&] { forget(qpn, gid); }};
-    groups_[gid].emplace(qpn, qp->users.hold());
+    groups_[gid].emplace(qpn, Member{qp->users.hold(), std::move(*lease)});
     const auto attached = resources_.slice.attach_multicast(qpn, gid);
     if (attached) {
         undo.keep();
@@ -74,7 +85,7 @@ Result<> MulticastTable::detach(const vrdma_cmd_multicast& cmd) {
 void MulticastTable::save(StateWriter& writer) const {
     writer.begin(Section::multicast, MulticastState::version, attached_);
     for (const auto& [gid, group] : groups_) {
-        for (const auto& [qpn, hold] : group) {
+        for (const auto& [qpn, member] : group) {
             MulticastState state{.qpn = qpn.value, .gid = {}};
             std::copy(gid.begin(), gid.end(), state.gid);
             writer.put(state);

@@ -28,7 +28,11 @@ class MulticastTable {
     Result<> restore(StateReader& reader);
 
   private:
-    using Group = std::map<Qpn, UseCount::Hold>;
+    struct Member {
+        UseCount::Hold qp;
+        MemoryBudget::Lease lease;
+    };
+    using Group = std::map<Qpn, Member>;
 
     Result<> add(Qpn qpn, const Gid& gid);
     void forget(Qpn qpn, const Gid& gid);
@@ -36,6 +40,7 @@ class MulticastTable {
 
     Resources& resources_;
     QpTable& qps_;
+    const std::uint64_t cost_;    // of a member, which may be the only one of its group
     std::map<Gid, Group> groups_; // none is empty
     std::size_t attached_ = 0;    // in all groups
 };

@@ -7,7 +7,10 @@ namespace vrdma::verbs {
 
 // As many windows as regions.
 MwTable::MwTable(Resources& resources, PdTable& pds, KeySpace& keys)
-    : resources_{resources}, pds_{pds}, keys_{keys}, table_{resources.limits.max_mr} {}
+    : resources_{resources},
+      pds_{pds},
+      keys_{keys},
+      table_{resources.limits.max_mr, resources.budget, KeySpace::cost + resources.costs.mw} {}
 
 Result<> MwTable::check(const hca::MwSpec& spec) const {
     if (pds_.find(spec.pd) == nullptr ||
@@ -18,11 +21,8 @@ Result<> MwTable::check(const hca::MwSpec& spec) const {
 }
 
 Result<> MwTable::add(const hca::MwSpec& spec) {
-    if (const auto made = resources_.slice.allocate_mw(spec); !made) {
-        return made;
-    }
-    table_.insert(spec.key, {spec, pds_.find(spec.pd)->users.hold()});
-    return {};
+    return table_.insert(spec.key, {spec, pds_.find(spec.pd)->users.hold()},
+                         [&](const Mw& made) { return resources_.slice.allocate_mw(made.spec); });
 }
 
 Result<Key> MwTable::alloc(const vrdma_cmd_alloc_mw& cmd) {

@@ -10,43 +10,55 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "mediator/base/memory_cost.h"
 #include "mediator/base/random.h"
 #include "mediator/base/result.h"
 #include "mediator/base/rollback.h"
+#include "mediator/verbs/memory_budget.h"
 
 namespace vrdma::verbs {
 
-// Objects keep their address for as long as they live.
+// Objects keep their address for as long as they live, and their part of the device's memory.
 template <typename IdType, typename Object>
 class ObjectTable {
   public:
-    explicit ObjectTable(std::uint32_t limit) : limit_{limit} {}
+    // What an object takes is what it takes here, and what it does elsewhere.
+    ObjectTable(std::uint32_t limit, MemoryBudget& budget, std::uint64_t elsewhere)
+        : limit_{limit}, budget_{budget}, cost_{here + elsewhere} {
+        budget.widen(limit, cost_);
+    }
 
-    bool full() const { return objects_.size() >= limit_; }
+    bool full() const { return objects_.size() >= limit_ || !budget_.has(cost_); }
     std::size_t size() const { return objects_.size(); }
 
     Object* find(IdType id) {
         const auto found = objects_.find(id);
-        return found == objects_.end() ? nullptr : &found->second;
+        return found == objects_.end() ? nullptr : &found->second.object;
     }
     const Object* find(IdType id) const { return const_cast<ObjectTable*>(this)->find(id); }
 
-    Object& insert(IdType id, Object object) {
-        [[maybe_unused]] const auto [at, inserted] = objects_.emplace(id, std::move(object));
-        assert(inserted);
-        return at->second;
+    Result<> insert(IdType id, Object object) {
+        return insert(id, std::move(object), [](const Object&) { return Result<>{}; });
     }
 
     // The same, for an object that the HCA makes as well: what it uses is held, and its place
     // taken, before make(object) does that. It stays if that succeeds.
     template <typename Make>
-    auto insert(IdType id, Object object, Make&& make) {
+    auto insert(IdType id, Object object, Make&& make) -> std::invoke_result_t<Make, Object&> {
+        auto lease = budget_.take(cost_);
+        if (!lease) {
+            return fail(lease.error());
+        }
         Rollback undo{[&] { objects_.erase(id); }};
-        auto made = make(insert(id, std::move(object)));
+        [[maybe_unused]] const auto [at, inserted] =
+            objects_.try_emplace(id, std::move(*lease), std::move(object));
+        assert(inserted);
+        auto made = make(at->second.object);
         if (made) {
             undo.keep();
         }
@@ -58,7 +70,7 @@ class ObjectTable {
     std::vector<IdType> sorted_ids() const {
         std::vector<IdType> ids;
         ids.reserve(objects_.size());
-        for (const auto& [id, object] : objects_) {
+        for (const auto& [id, entry] : objects_) {
             ids.push_back(id);
         }
         std::ranges::sort(ids);
@@ -66,8 +78,20 @@ class ObjectTable {
     }
 
   private:
+    struct Entry {
+        Entry(MemoryBudget::Lease lease_, Object object_)
+            : lease{std::move(lease_)}, object{std::move(object_)} {}
+
+        MemoryBudget::Lease lease;
+        Object object;
+    };
+    static constexpr std::uint64_t of_id = sizeof(std::uint32_t); // that rests
+    static constexpr std::uint64_t here = table_cost<std::pair<const IdType, Entry>>() + of_id;
+
     std::uint32_t limit_;
-    std::unordered_map<IdType, Object> objects_;
+    MemoryBudget& budget_;
+    const std::uint64_t cost_;
+    std::unordered_map<IdType, Entry> objects_;
 };
 
 // Small ids, 1..limit, that an HCA can use as indices. An id that became free rests as long as

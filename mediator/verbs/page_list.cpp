@@ -2,24 +2,28 @@
 #include "mediator/verbs/page_list.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
-#include <vector>
 
 #include "mediator/verbs/guest_copy.h"
 
 namespace vrdma::verbs {
 namespace {
 
-using Page = std::array<std::uint64_t, VRDMA_PAGE_LIST_ENTRIES>;
-
 // The most that one command makes the control thread read: 64 GiB of 4 KiB blocks.
 constexpr std::uint32_t max_blocks_per_buffer = 1u << 24;
 
-// Radix pages on the way to the blocks are read level by level: the level's pages are the entries
-// of the one above, beginning with the root.
-constexpr std::uint64_t pages_for(std::uint64_t entries) {
-    return (entries + VRDMA_PAGE_LIST_ENTRIES - 1) / VRDMA_PAGE_LIST_ENTRIES;
+// The blocks that a page of that level leads to.
+constexpr std::uint64_t blocks_below(unsigned level) {
+    std::uint64_t blocks = 1;
+    for (; level > 0; --level) {
+        blocks *= VRDMA_PAGE_LIST_ENTRIES;
+    }
+    return blocks;
+}
+
+// The pages that a level has; level 0 are the blocks themselves.
+constexpr std::uint64_t pages_of(unsigned level, std::uint64_t blocks) {
+    return (blocks + blocks_below(level) - 1) / blocks_below(level);
 }
 
 // The blocks of the buffer, or nothing where the numbers do not fit each other.
@@ -39,88 +43,24 @@ bool valid_address(const GuestMemory& memory, std::uint64_t address, unsigned sh
            memory.at(Iova{address}, size) != nullptr;
 }
 
-// Copies `count` entries out of one page into `entries`. What is behind them must be unused.
-Result<> read_page(GuestMemory& memory, Iova at, std::size_t count, unsigned shift,
-                   std::vector<Iova>& entries) {
-    Page page;
-    if (const auto copied = copy_from_guest(memory, at, std::as_writable_bytes(std::span{page}));
-        !copied) {
-        return copied;
-    }
-    memory.release(at, sizeof(page));
-    for (std::size_t i = 0; i < page.size(); ++i) {
-        if (i >= count) {
-            if (page[i] != 0) {
-                return fail(std::errc::invalid_argument);
-            }
-        } else if (valid_address(memory, page[i], shift)) {
-            entries.push_back(Iova{page[i]});
-        } else {
-            return fail(std::errc::bad_address);
-        }
-    }
-    return {};
-}
-
-Result<std::vector<Iova>> read_level(GuestMemory& memory, const std::vector<Iova>& pages,
-                                     std::uint64_t count, unsigned shift) {
-    std::vector<Iova> entries;
-    entries.reserve(count);
-    for (const Iova page : pages) {
-        const std::uint64_t left = count - entries.size();
-        const auto here = std::min<std::uint64_t>(left, VRDMA_PAGE_LIST_ENTRIES);
-        if (const auto read = read_page(memory, page, here, shift, entries); !read) {
-            return fail(read.error());
-        }
-    }
-    return entries;
-}
-
-Result<std::vector<Iova>> read_radix(GuestMemory& memory, const vrdma_page_list& list) {
-    std::array<std::uint64_t, VRDMA_PAGE_LIST_MAX_LEVELS + 1> counts{list.count};
-    for (unsigned level = 1; level <= list.levels; ++level) {
-        counts[level] = pages_for(counts[level - 1]);
-    }
-    if (counts[list.levels] != 1) {
-        return fail(std::errc::invalid_argument);
-    }
-    if (!valid_address(memory, list.root, VRDMA_PAGE_SHIFT)) {
-        return fail(std::errc::bad_address);
-    }
-    std::vector<Iova> pages{Iova{list.root}};
-    for (unsigned level = list.levels; level > 0; --level) {
-        const unsigned shift = level == 1 ? list.page_shift : VRDMA_PAGE_SHIFT;
-        auto entries = read_level(memory, pages, counts[level - 1], shift);
-        if (!entries) {
-            return entries;
-        }
-        pages = std::move(*entries);
-    }
-    return pages;
-}
-
-Result<std::vector<Iova>> contiguous(const GuestMemory& memory, const vrdma_page_list& list) {
-    const std::uint64_t block = 1ull << list.page_shift;
-    std::vector<Iova> blocks;
-    blocks.reserve(list.count);
-    for (std::uint64_t i = 0; i < list.count; ++i) {
-        const std::uint64_t address = list.root + i * block;
-        if (!valid_address(memory, address, list.page_shift)) {
-            return fail(std::errc::bad_address);
-        }
-        blocks.push_back(Iova{address});
-    }
-    return blocks;
-}
-
 constexpr bool valid_shift(std::uint64_t shift) {
     return shift >= VRDMA_PAGE_SHIFT && shift <= VRDMA_MAX_PAGE_SHIFT;
 }
 
 } // namespace
 
-Result<Buffer> read_page_list(GuestMemory& memory, BlockBudget& budget, const vrdma_page_list& list,
-                              std::uint64_t first_offset, std::uint64_t length) {
+PageListReader::PageListReader(GuestMemory& memory, const vrdma_page_list& list, Buffer buffer)
+    : memory_{&memory}, list_{list}, buffer_{std::move(buffer)} {
+    if (list.levels != 0) {
+        path_ = std::make_unique_for_overwrite<Path>();
+    }
+    buffer_.pages.blocks = hca::Blocks::reserve(list.count);
+    buffer_.pages.order = hca::Translation::Order::adjacent; // until a gap is met
+}
+
+Result<PageListReader> PageListReader::begin(GuestMemory& memory, MemoryBudget& budget,
+                                             const vrdma_page_list& list,
+                                             std::uint64_t first_offset, std::uint64_t length) {
     if (list.reserved != 0 || !valid_shift(list.page_shift) ||
         list.levels > VRDMA_PAGE_LIST_MAX_LEVELS || list.count == 0 ||
         list.count != blocks_of(first_offset, length, list.page_shift)) {
@@ -129,15 +69,153 @@ Result<Buffer> read_page_list(GuestMemory& memory, BlockBudget& budget, const vr
     if (list.count > max_blocks_per_buffer) {
         return fail(std::errc::not_enough_memory);
     }
-    auto lease = budget.take(list.count);
+    auto lease = budget.take_blocks(list.count);
     if (!lease) {
         return fail(lease.error());
     }
-    auto blocks = list.levels == 0 ? contiguous(memory, list) : read_radix(memory, list);
-    if (!blocks) {
-        return fail(blocks.error());
+    if (list.levels != 0 && pages_of(list.levels, list.count) != 1) {
+        return fail(std::errc::invalid_argument);
     }
-    return Buffer{{std::move(*blocks), list.page_shift, first_offset, length}, std::move(*lease)};
+    if (list.levels != 0 && !valid_address(memory, list.root, VRDMA_PAGE_SHIFT)) {
+        return fail(std::errc::bad_address);
+    }
+    return PageListReader{memory, list,
+                          Buffer{{{}, list.page_shift, first_offset, length}, std::move(*lease)}};
+}
+
+Result<bool> PageListReader::step() {
+    const std::uint64_t end = std::min<std::uint64_t>(list_.count, blocks_read() + step_blocks);
+    while (blocks_read() < end) {
+        if (const auto read = list_.levels == 0 ? read_run() : read_page(); !read) {
+            return fail(read.error());
+        }
+    }
+    return end < list_.count;
+}
+
+// As many blocks as a page has.
+Result<> PageListReader::read_run() {
+    Page page;
+    const auto count = std::min<std::uint64_t>(page.size(), list_.count - blocks_read());
+    for (std::uint64_t i = 0; i < count; ++i) {
+        const std::uint64_t address = list_.root + ((blocks_read() + i) << list_.page_shift);
+        if (!valid_address(*memory_, address, list_.page_shift)) {
+            return fail(std::errc::bad_address);
+        }
+        page[i] = Iova{address};
+    }
+    add(std::span{page}.first(count));
+    return {};
+}
+
+// The next one that has blocks, behind those of upper levels that begin there as well.
+Result<> PageListReader::read_page() {
+    for (unsigned level = list_.levels; level > 0; --level) {
+        if (blocks_read() % blocks_below(level) == 0) {
+            if (const auto loaded = load(level); !loaded) {
+                return loaded;
+            }
+        }
+    }
+    const std::uint64_t left = list_.count - blocks_read();
+    const Page& page = path_->front();
+    add(std::span{page}.first(std::min<std::uint64_t>(page.size(), left)));
+    return {};
+}
+
+Result<> PageListReader::load(unsigned level) {
+    const std::uint64_t number = blocks_read() / blocks_below(level);
+    const Iova at = level == list_.levels ? Iova{list_.root}
+                                          : (*path_)[level][number % VRDMA_PAGE_LIST_ENTRIES];
+    const auto page = std::as_writable_bytes(std::span{(*path_)[level - 1]});
+    if (const auto copied = copy_from_guest(*memory_, at, page); !copied) {
+        return copied;
+    }
+    memory_->release(at, page.size());
+    const std::uint64_t entries = pages_of(level - 1, list_.count);
+    return check(level, std::min<std::uint64_t>(entries - number * VRDMA_PAGE_LIST_ENTRIES,
+                                                VRDMA_PAGE_LIST_ENTRIES));
+}
+
+// What is behind the entries in use must be unused.
+Result<> PageListReader::check(unsigned level, std::uint64_t used) const {
+    const Page& page = (*path_)[level - 1];
+    const unsigned shift = level == 1 ? list_.page_shift : VRDMA_PAGE_SHIFT;
+    const auto entries = std::span{page}.first(used);
+    if (!std::ranges::all_of(
+            entries, [&](Iova entry) { return valid_address(*memory_, raw(entry), shift); })) {
+        return fail(std::errc::bad_address);
+    }
+    const bool clean = std::all_of(page.begin() + static_cast<std::ptrdiff_t>(used), page.end(),
+                                   [](Iova entry) { return entry == Iova{0}; });
+    return clean ? Result<>{} : fail(std::errc::invalid_argument);
+}
+
+void PageListReader::add(std::span<const Iova> blocks) {
+    hca::Translation& pages = buffer_.pages;
+    const std::uint64_t size = 1ull << list_.page_shift;
+    const auto gap = [size](Iova first, Iova second) { return second != first + size; };
+    const bool follows =
+        pages.blocks.empty() || !gap(pages.blocks[pages.blocks.size() - 1], blocks.front());
+    if (!follows || std::adjacent_find(blocks.begin(), blocks.end(), gap) != blocks.end()) {
+        pages.order = hca::Translation::Order::scattered;
+    }
+    pages.blocks.append(blocks);
+}
+
+Result<Buffer> PageLists::read(const vrdma_page_list& list, std::uint64_t first_offset,
+                               std::uint64_t length) {
+    return finish(begin(list, first_offset, length).and_then([this] { return step(); }));
+}
+
+Result<Buffer> PageLists::read_ring(const vrdma_page_list& list, std::uint64_t first_offset,
+                                    std::uint64_t length) {
+    return finish(begin(list, first_offset, length).and_then([this] { return step_of_ring(); }));
+}
+
+// A command that has come again has begun.
+Result<> PageLists::begin(const vrdma_page_list& list, std::uint64_t first_offset,
+                          std::uint64_t length) {
+    if (under_way_) {
+        return {};
+    }
+    return PageListReader::begin(memory_, budget_, list, first_offset, length)
+        .map([this](PageListReader reader) { under_way_.emplace(UnderWay{std::move(reader)}); });
+}
+
+Result<Buffer> PageLists::step() {
+    const auto more = under_way_->reader.step();
+    if (!more) {
+        return fail(more.error());
+    }
+    return *more ? Result<Buffer>{fail(comes_again)} : under_way_->reader.take();
+}
+
+Result<Buffer> PageLists::step_of_ring() {
+    if (!under_way_->ring) {
+        auto read = step();
+        if (!read) {
+            return read;
+        }
+        under_way_->ring = std::move(*read);
+    }
+    Buffer& ring = *under_way_->ring;
+    const auto more = slice_.touch(ring.pages, under_way_->touched);
+    if (!more) {
+        return fail(more.error());
+    }
+    if (*more) {
+        return fail(comes_again);
+    }
+    ring.pages.touched = true;
+    return std::move(ring);
+}
+
+Result<Buffer> PageLists::finish(Result<Buffer> buffer) {
+    if (buffer || buffer.error() != comes_again) {
+        forget();
+    }
+    return buffer;
 }
 
 namespace {
@@ -153,30 +231,32 @@ struct PagesState {
 void save_pages(StateWriter& writer, const hca::Translation& pages) {
     writer.put(PagesState{pages.first_offset, pages.block_shift,
                           static_cast<std::uint32_t>(pages.blocks.size())});
-    writer.put_all(std::span{pages.blocks});
+    writer.put_all<Iova>(pages.blocks);
 }
 
-Result<Buffer> restore_pages(StateReader& reader, GuestMemory& memory, BlockBudget& budget,
+Result<Buffer> restore_pages(StateReader& reader, GuestMemory& memory, MemoryBudget& budget,
                              std::uint64_t length) {
     const auto state = reader.take<PagesState>();
     if (!state || !valid_shift(state->block_shift) || state->blocks == 0 ||
         state->blocks != blocks_of(state->first_offset, length, state->block_shift)) {
         return fail(std::errc::invalid_argument);
     }
-    auto lease = budget.take(state->blocks);
+    const auto bytes = reader.take_bytes(state->blocks * sizeof(Iova));
+    if (!bytes) {
+        return fail(bytes.error());
+    }
+    auto lease = budget.take_blocks(state->blocks);
     if (!lease) {
         return fail(lease.error());
     }
-    auto blocks = reader.take_all<Iova>(state->blocks);
-    if (!blocks) {
-        return fail(blocks.error());
-    }
+    auto blocks = hca::Blocks::reserve(state->blocks);
+    std::ranges::copy(*bytes, std::as_writable_bytes(blocks.refill(state->blocks)).begin());
     const bool valid = std::ranges::all_of(
-        *blocks, [&](Iova block) { return valid_address(memory, raw(block), state->block_shift); });
+        blocks, [&](Iova block) { return valid_address(memory, raw(block), state->block_shift); });
     if (!valid) {
         return fail(std::errc::bad_address);
     }
-    return Buffer{{std::move(*blocks), state->block_shift, state->first_offset, length},
+    return Buffer{{std::move(blocks), state->block_shift, state->first_offset, length},
                   std::move(*lease)};
 }
 

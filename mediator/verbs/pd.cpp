@@ -3,8 +3,10 @@
 
 namespace vrdma::verbs {
 
-PdTable::PdTable(const Limits& limits, UcontextTable& ucontexts)
-    : ucontexts_{ucontexts}, ids_{limits.max_pd}, table_{limits.max_pd} {}
+PdTable::PdTable(Resources& resources, UcontextTable& ucontexts)
+    : ucontexts_{ucontexts},
+      ids_{resources.limits.max_pd},
+      table_{resources.limits.max_pd, resources.budget, 0} {}
 
 Result<PdId> PdTable::alloc(UcontextId owner) {
     Ucontext* ucontext = ucontexts_.find(owner);
@@ -15,7 +17,10 @@ Result<PdId> PdTable::alloc(UcontextId owner) {
     if (!id) {
         return fail(id.error());
     }
-    table_.insert(PdId{*id}, {owner, ucontext->users.hold(), {}});
+    if (const auto added = table_.insert(PdId{*id}, {owner, ucontext->users.hold(), {}}); !added) {
+        ids_.give_back(*id);
+        return fail(added.error());
+    }
     return PdId{*id};
 }
 
@@ -49,8 +54,7 @@ Result<> PdTable::restore_one(StateReader& reader) {
     if (ucontext == nullptr || !ids_.claim(state->id)) {
         return fail(std::errc::invalid_argument);
     }
-    table_.insert(PdId{state->id}, {owner, ucontext->users.hold(), {}});
-    return {};
+    return table_.insert(PdId{state->id}, {owner, ucontext->users.hold(), {}});
 }
 
 Result<> PdTable::restore(StateReader& reader) {

@@ -22,7 +22,7 @@ struct Pd {
 
 class PdTable {
   public:
-    PdTable(const Limits& limits, UcontextTable& ucontexts);
+    PdTable(Resources& resources, UcontextTable& ucontexts);
 
     Result<PdId> alloc(UcontextId owner);
     Result<> dealloc(PdId id);

@@ -143,7 +143,7 @@ QpTable::QpTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds, C
       xrcds_{xrcds},
       gids_{gids},
       qpns_{qpns.first, qpns.last},
-      table_{resources.limits.max_qp} {}
+      table_{resources.limits.max_qp, resources.budget, resources.costs.qp} {}
 
 // All that a queue pair uses belongs to the user context that it belongs to.
 Result<> QpTable::check_owner(UcontextId ucontext, const hca::QpSpec& spec) const {
@@ -232,8 +232,7 @@ Result<std::uint32_t> QpTable::add(Qp qp, Buffer buffer) {
 
 Result<Buffer> QpTable::read_queues(const vrdma_cmd_create_qp& cmd, const hca::QpSpec& spec) {
     if (has_queues(spec)) {
-        return read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
-                              buffer_size(spec));
+        return resources_.lists.read_ring(cmd.pages, cmd.first_offset, buffer_size(spec));
     }
     const vrdma_page_list& list = cmd.pages;
     const bool none = list.root == 0 && list.count == 0 && list.levels == 0 &&
@@ -409,7 +408,7 @@ Result<> QpTable::restore_one(StateReader& reader) {
     if (const auto valid = check(qp); !valid) {
         return valid;
     }
-    auto buffer = has_queues(qp.spec) ? restore_pages(reader, resources_.memory, resources_.blocks,
+    auto buffer = has_queues(qp.spec) ? restore_pages(reader, resources_.memory, resources_.budget,
                                                       buffer_size(qp.spec))
                                       : Result<Buffer>{};
     if (!buffer) {

@@ -37,7 +37,7 @@ struct QpState {
 struct Qp {
     UcontextId ucontext;
     hca::QpSpec spec;
-    BlockBudget::Lease lease;
+    MemoryBudget::Lease lease;
     UseCount::Hold owner;
     UseCount::Hold pd;
     UseCount::Hold send_cq;

@@ -12,12 +12,19 @@ namespace vrdma::verbs {
 
 struct Resources {
     Resources(const Limits& limits_, GuestMemory& memory_, hca::Slice& slice_)
-        : limits{limits_}, memory{memory_}, slice{slice_}, blocks{limits_.max_blocks} {}
+        : limits{limits_},
+          memory{memory_},
+          slice{slice_},
+          budget{limits_.max_blocks, limits_.max_memory},
+          lists{memory, budget, slice},
+          costs{slice_.costs()} {}
 
     const Limits& limits;
     GuestMemory& memory;
     hca::Slice& slice;
-    BlockBudget blocks;
+    MemoryBudget budget;
+    PageLists lists;
+    const hca::Costs costs;
 };
 
 } // namespace vrdma::verbs

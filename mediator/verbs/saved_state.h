@@ -82,6 +82,16 @@ class StateReader {
         return record;
     }
 
+    // As they lie in the image.
+    Result<std::span<const std::byte>> take_bytes(std::size_t size) {
+        if (size > rest_.size()) {
+            return fail(std::errc::invalid_argument);
+        }
+        const auto bytes = rest_.first(size);
+        rest_ = rest_.subspan(size);
+        return bytes;
+    }
+
     // An image too short for an array of that size is refused before memory is taken for it.
     template <typename T>
     Result<std::vector<T>> take_all(std::size_t count) {
@@ -89,10 +99,9 @@ class StateReader {
         if (count > rest_.size() / sizeof(T)) {
             return fail(std::errc::invalid_argument);
         }
+        const auto bytes = take_bytes(count * sizeof(T));
         std::vector<T> records(count);
-        const auto bytes = rest_.first(count * sizeof(T));
-        std::ranges::copy(bytes, std::as_writable_bytes(std::span{records}).begin());
-        rest_ = rest_.subspan(bytes.size());
+        std::ranges::copy(*bytes, std::as_writable_bytes(std::span{records}).begin());
         return records;
     }
 

@@ -34,7 +34,7 @@ SrqTable::SrqTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds,
       cqs_{cqs},
       xrcds_{xrcds},
       ids_{resources.limits.max_srq},
-      table_{resources.limits.max_srq} {}
+      table_{resources.limits.max_srq, resources.budget, resources.costs.srq} {}
 
 // With an XRC domain, a CQ of its own; else neither.
 bool SrqTable::valid_xrc(const Srq& srq) const {
@@ -83,8 +83,7 @@ Result<Srqn> SrqTable::create(const vrdma_cmd_create_srq& cmd) {
     if (const auto valid = check(srq); !valid) {
         return fail(valid.error());
     }
-    auto buffer = read_page_list(resources_.memory, resources_.blocks, cmd.pages, cmd.first_offset,
-                                 buffer_size(srq.spec));
+    auto buffer = resources_.lists.read_ring(cmd.pages, cmd.first_offset, buffer_size(srq.spec));
     if (!buffer) {
         return fail(buffer.error());
     }
@@ -155,7 +154,7 @@ Result<> SrqTable::restore_one(StateReader& reader) {
         return valid;
     }
     auto buffer =
-        restore_pages(reader, resources_.memory, resources_.blocks, buffer_size(srq.spec));
+        restore_pages(reader, resources_.memory, resources_.budget, buffer_size(srq.spec));
     if (!buffer) {
         return fail(buffer.error());
     }

@@ -28,7 +28,7 @@ struct SrqState {
 struct Srq {
     UcontextId ucontext;
     hca::SrqSpec spec;
-    BlockBudget::Lease lease;
+    MemoryBudget::Lease lease;
     UseCount::Hold owner;
     UseCount::Hold pd;
     UseCount::Hold xrcd;

@@ -2,24 +2,27 @@
 #include "mediator/verbs/ucontext.h"
 
 namespace vrdma::verbs {
-UcontextTable::UcontextTable(const Limits& limits, std::span<vrdma_doorbell_page> doorbells)
-    : doorbells_{doorbells}, ids_{limits.max_ucontext()}, table_{limits.doorbell_pages} {
-    table_.insert(kernel, {});
-}
+UcontextTable::UcontextTable(Resources& resources, std::span<vrdma_doorbell_page> doorbells)
+    : doorbells_{doorbells},
+      ids_{resources.limits.max_ucontext()},
+      table_{resources.limits.max_ucontext(), resources.budget, resources.costs.ucontext} {}
 
 Result<UcontextId> UcontextTable::alloc() {
     const auto id = ids_.take();
     if (!id) {
         return fail(id.error());
     }
+    if (const auto added = table_.insert(UcontextId{*id}, {}); !added) {
+        ids_.give_back(*id);
+        return fail(added.error());
+    }
     doorbells_[*id] = {}; // what the page's last owner rang is nobody's work any more
-    table_.insert(UcontextId{*id}, {});
     return UcontextId{*id};
 }
 
 Result<> UcontextTable::dealloc(UcontextId id) {
     const Ucontext* ucontext = table_.find(id);
-    if (ucontext == nullptr || id == kernel) {
+    if (ucontext == nullptr) {
         return fail(std::errc::invalid_argument);
     }
     if (ucontext->users.busy()) {
@@ -31,11 +34,9 @@ Result<> UcontextTable::dealloc(UcontextId id) {
 }
 
 void UcontextTable::save(StateWriter& writer) const {
-    writer.begin(Section::ucontexts, UcontextState::version, table_.size() - 1);
+    writer.begin(Section::ucontexts, UcontextState::version, table_.size());
     for (const UcontextId id : table_.sorted_ids()) {
-        if (id != kernel) {
-            writer.put(UcontextState{id.value});
-        }
+        writer.put(UcontextState{id.value});
     }
 }
 
@@ -44,8 +45,7 @@ Result<> UcontextTable::restore_one(StateReader& reader) {
     if (!state || !ids_.claim(state->id)) {
         return fail(std::errc::invalid_argument);
     }
-    table_.insert(UcontextId{state->id}, {});
-    return {};
+    return table_.insert(UcontextId{state->id}, {});
 }
 
 Result<> UcontextTable::restore(StateReader& reader) {

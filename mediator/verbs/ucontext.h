@@ -6,9 +6,8 @@
 
 #include <span>
 
-#include "mediator/base/types.h"
-#include "mediator/verbs/limits.h"
 #include "mediator/verbs/object_table.h"
+#include "mediator/verbs/resources.h"
 #include "mediator/verbs/saved_state.h"
 #include "mediator/verbs/use_count.h"
 #include "vrdma/queue.h"
@@ -29,11 +28,11 @@ struct Ucontext {
 
 class UcontextTable {
   public:
-    UcontextTable(const Limits& limits, std::span<vrdma_doorbell_page> doorbells);
+    UcontextTable(Resources& resources, std::span<vrdma_doorbell_page> doorbells);
 
     Result<UcontextId> alloc();
     Result<> dealloc(UcontextId id);
-    Ucontext* find(UcontextId id) { return table_.find(id); }
+    Ucontext* find(UcontextId id) { return id == kernel ? &kernels_own_ : table_.find(id); }
 
     void save(StateWriter& writer) const;
     Result<> restore(StateReader& reader);
@@ -43,6 +42,7 @@ class UcontextTable {
 
     std::span<vrdma_doorbell_page> doorbells_;
     DenseIds ids_;
+    Ucontext kernels_own_; // always there
     ObjectTable<UcontextId, Ucontext> table_;
 };
 

@@ -3,14 +3,18 @@
 
 namespace vrdma::verbs {
 
-XrcdTable::XrcdTable(const Limits& limits) : ids_{limits.max_xrcd}, table_{limits.max_xrcd} {}
+XrcdTable::XrcdTable(Resources& resources)
+    : ids_{resources.limits.max_xrcd}, table_{resources.limits.max_xrcd, resources.budget, 0} {}
 
 Result<XrcdId> XrcdTable::alloc() {
     const auto id = ids_.take();
     if (!id) {
         return fail(id.error());
     }
-    table_.insert(XrcdId{*id}, {});
+    if (const auto added = table_.insert(XrcdId{*id}, {}); !added) {
+        ids_.give_back(*id);
+        return fail(added.error());
+    }
     return XrcdId{*id};
 }
 
@@ -39,8 +43,7 @@ Result<> XrcdTable::restore_one(StateReader& reader) {
     if (!state || !ids_.claim(state->id)) {
         return fail(std::errc::invalid_argument);
     }
-    table_.insert(XrcdId{state->id}, {});
-    return {};
+    return table_.insert(XrcdId{state->id}, {});
 }
 
 Result<> XrcdTable::restore(StateReader& reader) {

@@ -4,9 +4,8 @@
 // share one, so it belongs to none of them.
 #pragma once
 
-#include "mediator/base/types.h"
-#include "mediator/verbs/limits.h"
 #include "mediator/verbs/object_table.h"
+#include "mediator/verbs/resources.h"
 #include "mediator/verbs/saved_state.h"
 #include "mediator/verbs/use_count.h"
 
@@ -24,7 +23,7 @@ struct Xrcd {
 
 class XrcdTable {
   public:
-    explicit XrcdTable(const Limits& limits);
+    explicit XrcdTable(Resources& resources);
 
     Result<XrcdId> alloc();
     Result<> dealloc(XrcdId id);

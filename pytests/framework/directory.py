@@ -34,6 +34,10 @@ def until(so: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
+def children_of(parent: int) -> list[int]:
+    return [int(child) for tasks in Path("/proc", str(parent), "task").glob("*/children") for child in tasks.read_text().split()]
+
+
 class DirectoryHosts(FabricHosts):
     """Besides their own addresses each may have one that moves between them."""
 
@@ -71,6 +75,18 @@ class DirectoryHosts(FabricHosts):
         mediator.kill()
         self.mediators.remove(mediator)
         self.socket(name).unlink()
+
+    def directory_processes(self, name: str) -> list[int]:
+        """Of the vrdmad there: the supervisor, and its worker, once both have begun."""
+        processes: list[int] = []
+
+        def begun() -> bool:
+            supervisors = children_of(self._mediator(name).pid)
+            processes[:] = [*supervisors, *(worker for supervisor in supervisors for worker in children_of(supervisor))]
+            return len(processes) == 2
+
+        until(begun, "a supervisor and a worker")
+        return processes
 
     def start_stranger(self, host: str, at: str) -> None:
         """A vrdmad that registers itself at a host's address, and has a certificate of an authority of its own."""

@@ -72,6 +72,11 @@ class Process:
         return self._await(lambda: next((line for line in self._lines[stream][begin:] if text in line), ""),
                            f"say '{text}'", timeout)
 
+    def lines(self, stream: str, begin: int = 0) -> list[str]:
+        """All that have come, after the first `begin` ones."""
+        with self._changed:
+            return self._lines[stream][begin:]
+
     def new_lines(self, stream: str = "stdout") -> list[str]:
         """The lines that have come since they were last taken."""
         with self._changed:

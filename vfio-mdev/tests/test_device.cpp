@@ -245,6 +245,59 @@ TEST(uplink_outlives_the_mediator) {
     CHECK_EQ(harness::write_file(bound, "lan"), 0);
 }
 
+constexpr const char* share_names[VRDMA_MDEV_SHARE_VALUES] = {"weight", "max_bytes_per_second",
+                                                              "max_operations_per_second"};
+
+/* Each alone, while a VM has the device; an empty line takes it back. */
+TEST(share_reaches_the_mediator) {
+    const Served served;
+    const Vm vm(served.uuid);
+    served.device.serve_reset();
+    for (uint32_t which = 0; which < VRDMA_MDEV_SHARE_VALUES; which++) {
+        const std::string path = device_path(served.uuid) + "/" + share_names[which];
+        CHECK_EQ(harness::read_file(path), std::string());
+        CHECK_EQ(harness::write_file(path, "4321\n"), 0);
+        CHECK_EQ(harness::read_file(path), std::string("4321"));
+        CHECK_EQ(served.device.message().type, VRDMA_MDEV_MESSAGE_SHARE);
+        CHECK(!served.device.next_message());
+        CHECK_EQ(served.device.info().share.set, 1u << which);
+        CHECK_EQ(served.device.info().share.values[which], 4321u);
+        CHECK_EQ(harness::write_file(path, "\n"), 0);
+        CHECK_EQ(harness::read_file(path), std::string());
+        CHECK_EQ(served.device.message().type, VRDMA_MDEV_MESSAGE_SHARE);
+        CHECK_EQ(served.device.info().share.set, 0u);
+    }
+}
+
+/* It is told of once however often it is written, before all else, and a reset leaves it alone. */
+TEST(share_is_told_of_once) {
+    const Served served;
+    const Vm vm(served.uuid);
+    const std::string path = device_path(served.uuid) + "/weight";
+    CHECK_EQ(harness::write_file(path, "1"), 0);
+    CHECK_EQ(harness::write_file(path, "10000"), 0);
+    CHECK_EQ(served.device.message().type, VRDMA_MDEV_MESSAGE_SHARE);
+    CHECK_EQ(served.device.message().type, VRDMA_MDEV_MESSAGE_RESET);
+    CHECK(!served.device.next_message());
+    CHECK_EQ(served.device.info().share.values[VRDMA_MDEV_SHARE_WEIGHT], 10000u);
+}
+
+TEST(share_refuses_bad_text) {
+    const Served served;
+    const std::string path = device_path(served.uuid) + "/";
+    for (const char* name : share_names) {
+        for (const char* text : {"-1", "x", "1 2", "1\n2", "0x10", "1.5", " "})
+            CHECK_EQ(harness::write_file(path + name, text), EINVAL);
+        CHECK_EQ(harness::write_file(path + name, "18446744073709551616"), ERANGE);
+    }
+    for (const char* text : {"0", "10001"})
+        CHECK_EQ(harness::write_file(path + "weight", text), ERANGE);
+    CHECK_EQ(harness::write_file(path + "max_bytes_per_second", "0"), 0);
+    CHECK_EQ(harness::write_file(path + "max_operations_per_second", "18446744073709551615"), 0);
+    CHECK_EQ(served.device.info().share.set,
+             1u << VRDMA_MDEV_SHARE_MAX_BYTES | 1u << VRDMA_MDEV_SHARE_MAX_OPERATIONS);
+}
+
 TEST(attributes_refuse_bad_text) {
     const Served served;
     const std::string path = device_path(served.uuid);

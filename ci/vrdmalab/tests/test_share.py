@@ -56,6 +56,11 @@ def test_a_lab_may_have_a_mediator_config_of_its_own(tmp_path: Path, image: Imag
     assert (assemble(tmp_path, image, text) / "tree/etc/vrdma/vrdmad.conf").read_text() == found
 
 
+@pytest.mark.parametrize("text, linked", [("", False), ("[soft]\n", False), ("[[uplink]]\n", True)])
+def test_uplinks_have_their_drop_in(tmp_path: Path, image: Image, text: str, linked: bool):
+    assert (assemble(tmp_path, image, text) / "tree/etc/systemd/system/vrdmad.service.d/uplink.conf").is_symlink() == linked
+
+
 def test_a_second_time_replaces_what_is_inside_only(tmp_path: Path, image: Image):
     put(tmp_path / "stage/host/usr/sbin/old")
     first = assemble(tmp_path, image)

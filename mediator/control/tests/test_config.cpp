@@ -40,6 +40,7 @@ TEST(Config, KeysReplaceDefaults) {
         max_srq = 5
         vectors = 8
         max_pinned_mib = 5
+        max_memory_mib = 7
     )");
     ASSERT_TRUE(config) << config.error();
     EXPECT_EQ(config->name, "rack-7");
@@ -52,6 +53,7 @@ TEST(Config, KeysReplaceDefaults) {
     EXPECT_EQ(small.limits.vectors, 8u);
     EXPECT_EQ(small.limits.max_eq, 8u);
     EXPECT_EQ(small.max_pinned, 5u << 20);
+    EXPECT_EQ(small.limits.max_memory, 7u << 20);
     EXPECT_EQ(small.limits.max_mr, default_types()[0].limits.max_mr);
 }
 
@@ -181,6 +183,15 @@ TEST(Config, ErrorsOfSyntaxNameTheLine) {
     EXPECT_EQ(error_of("name = \"x\"\n[soft\n").substr(0, 7), "line 2:");
 }
 
+// toml++ has assertions for such tables, and takes it that there are no such letters.
+TEST(Config, ErrorsOfWhatTheParserLacksNameTheLine) {
+    for (const std::string& text :
+         {std::string{"\n[="}, std::string{"\n[[=]]"}, std::string{"\n[[\x01"},
+          std::string{"\n[a.=]"}, std::string{"\n\u00e4 = 1"}, std::string{"\nname = \u00e4"}}) {
+        EXPECT_EQ(error_of(text).find("line 2: "), 0u) << error_of(text);
+    }
+}
+
 TEST(Config, EightTypesAtMost) {
     std::string text;
     for (int i = 0; i < 5; ++i) {
@@ -272,6 +283,55 @@ TEST(Config, VlansAreADevices) {
     EXPECT_EQ(a.vlans, Vlans{}.set(7)) << "its type's";
     const verbs::Identity& b = config->vfio_user[1].identity;
     EXPECT_EQ(b.vlans, Vlans{}.set(100).set(101));
+}
+
+TEST(Config, TrafficClassesAreADevices) {
+    const auto config = parse_config(R"(
+        [[uplink]]
+        interface = "eth0"
+        [[uplink]]
+        interface = "eth1"
+        [types.small]
+        uplink = "eth0"
+        traffic_classes = ["26", "46-48"]
+        [[vfio_user]]
+        name = "a"
+        addresses = ""
+        [[vfio_user]]
+        name = "b"
+        addresses = ""
+        traffic_classes = []
+        [[vfio_user]]
+        name = "c"
+        addresses = ""
+        uplink = "eth1"
+        [[vfio_user]]
+        name = "d"
+        type = "medium"
+        traffic_classes = ["0-63"]
+    )");
+    ASSERT_TRUE(config) << config.error();
+    const hca::TrafficClasses some = hca::TrafficClasses{}.set(26).set(46).set(47).set(48);
+    const auto classes = [&](std::size_t device) {
+        return config->vfio_user[device].identity.traffic_classes;
+    };
+    EXPECT_EQ(config->types[0].traffic_classes, some);
+    EXPECT_TRUE(config->types[1].traffic_classes.none()) << "the default";
+    EXPECT_EQ(classes(0), some) << "its type's";
+    EXPECT_TRUE(classes(1).none());
+    EXPECT_TRUE(classes(2).none()) << "another network's are others";
+    EXPECT_TRUE(classes(3).all());
+}
+
+TEST(Config, ErrorsOfTrafficClassesNameTheKey) {
+    for (const char* const classes : {"", "-1", "64", "9-7", "0-64", "any"}) {
+        EXPECT_EQ(error_of(fmt::format("[types.small]\ntraffic_classes = [\"{}\"]", classes)),
+                  "types.small.traffic_classes: numbers from 0 to 63 are wanted, such as \"5\" or "
+                  "\"3-5\"")
+            << classes;
+    }
+    EXPECT_EQ(error_of("[[vfio_user]]\nname = \"a\"\ntraffic_classes = [26]"),
+              "vfio_user[0].traffic_classes: an array of strings is wanted");
 }
 
 TEST(Config, ErrorsOfADevicesVlansNameTheKey) {

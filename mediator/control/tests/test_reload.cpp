@@ -98,6 +98,14 @@ TEST(Reload, WhatTakesARestartIsNamedOnceAndStays) {
     EXPECT_EQ(config.vfio_user[1].share.weight, 50u);
 }
 
+TEST(Reload, TrafficClassesTakeARestart) {
+    Running running = running_with(before);
+    const auto wait =
+        take_anew(running, std::string{before} + "[types.medium]\ntraffic_classes = [\"26\"]");
+    EXPECT_EQ(wait, Names{"types.medium"});
+    EXPECT_TRUE(running.config.types[1].traffic_classes.none());
+}
+
 TEST(Reload, TheLogLevelOfTheCommandLinePrevails) {
     Running running = running_with(before);
     running.log_level = spdlog::level::err;

@@ -10,6 +10,7 @@ namespace vrdma::control {
 namespace {
 
 using wire::ip;
+using wire::output_of;
 
 // A device that is bound to the near end of a cable.
 class ServedUplinkTest : public wire::TwoHosts {
@@ -32,6 +33,14 @@ class ServedUplinkTest : public wire::TwoHosts {
         ip("link add near mtu 9000 type veth peer name another mtu 9000");
         ip("link set another up");
         ip("link set near up");
+    }
+
+    static std::size_t occurrences(const std::string& word, const std::string& text) {
+        std::size_t count = 0;
+        for (auto at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+            ++count;
+        }
+        return count;
     }
 
     // Events that are there, or come soon.
@@ -142,6 +151,42 @@ TEST_F(ServedUplinkTest, NobodyHasABroadcastAddress) {
         serve();
     }
     EXPECT_EQ(test::state_of(guest, qp), IBV_QPS_ERR);
+}
+
+// A device looks for many addresses that nobody has; expect the host's kernel to be asked for a few
+// of them at a time, and what another device sends to a peer that is not known yet to leave
+// meanwhile.
+TEST_F(ServedUplinkTest, WhoLooksForManyKeepsNobodyWaiting) {
+    ip("address add 10.0.0.9/16 dev near");
+    there.enter();
+    ip("address add 10.0.0.2/16 dev far");
+    const auto far = wire::open_uplink("far", wire::Transport::af_packet, nullptr).value();
+    here.enter();
+    test::Guest seeker{*hca, "seeker", test::ipv4_gid(3), test::Guest::default_memory(), {}, "lan"};
+    test::GuestCq seekers_cq = seeker.create_cq(512);
+    std::vector<test::GuestQp> qps;
+    for (unsigned n = 0; n < 250; ++n) {
+        hca::Gid nobody = test::ipv4_gid(static_cast<std::uint8_t>(n + 1));
+        nobody[14] = 7;
+        qps.push_back(seeker.create_qp(seekers_cq, seekers_cq));
+        test::connect(seeker, qps.back(), nobody, Qpn{1});
+        qps.back().post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+    }
+    test::GuestCq cq = guest.create_cq();
+    test::GuestQp qp = guest.create_qp(cq, cq);
+    test::connect(guest, qp, test::ipv4_gid(2), Qpn{1});
+    std::size_t asked = 0;
+    for (int i = 0; i < 1000 && (i < 30 || far->receive().empty()); ++i) {
+        hca->poll();
+        serve();
+        if (i == 10) {
+            qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+        }
+        asked = std::max(asked, occurrences("INCOMPLETE", output_of("ip neighbour show dev near")));
+    }
+    EXPECT_FALSE(far->receive().empty());
+    EXPECT_GE(asked, 10u);
+    EXPECT_LE(asked, 40u);
 }
 
 // The interface goes, and another comes that has its name and leads elsewhere; expect the port to

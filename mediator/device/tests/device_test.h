@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -42,6 +43,24 @@ class DeviceTest : public testing::Test {
                       IBV_ACCESS_LOCAL_WRITE,
                       0,
                       0};
+        return cmd;
+    }
+
+    // Of a million blocks, all of them the same page, as are the pages of each level of their list.
+    vrdma_admin_cmd large_mr_command(std::uint32_t pd) {
+        constexpr std::uint32_t blocks = 1 << 20;
+        std::uint64_t below = raw(allocator.allocate(VRDMA_PAGE_SIZE));
+        for (std::uint64_t left = blocks; left > 1;) {
+            const Iova page = allocator.allocate(VRDMA_PAGE_SIZE);
+            const auto entries = std::min<std::uint64_t>(left, VRDMA_PAGE_LIST_ENTRIES);
+            std::fill_n(allocator.at<std::uint64_t>(page), entries, below);
+            below = raw(page);
+            left /= entries;
+        }
+        vrdma_admin_cmd cmd{};
+        cmd.reg_mr.pages = {below, blocks, VRDMA_PAGE_SHIFT, 3, 0};
+        cmd.reg_mr.length = std::uint64_t{blocks} << VRDMA_PAGE_SHIFT;
+        cmd.reg_mr.pd = pd;
         return cmd;
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/device/tests/device_test.h"
+#include "mediator/tests/guest/heap.h"
 
 namespace vrdma {
 namespace {
@@ -45,10 +46,13 @@ TEST_F(DeviceTest, ANewShareHoldsAtOnceAndOverResets) {
 
 TEST_F(DeviceTest, TheSliceIsBoundToTheDevicesUplink) {
     const verbs::Mac own{2, 0, 0, 0, 0, 9};
-    device.set_identity({own, {}, true, "wan"});
+    verbs::Identity identity{own, {}, true, "wan"};
+    identity.traffic_classes.set(26);
+    device.set_identity(identity);
     ASSERT_TRUE(guest.enable());
     EXPECT_EQ(hca.spec.uplink, "wan");
     EXPECT_EQ(hca.spec.mac, own);
+    EXPECT_EQ(hca.spec.traffic_classes, identity.traffic_classes);
 }
 
 // As after vrdmad began anew with another configuration.
@@ -80,6 +84,85 @@ TEST_F(DeviceTest, GivingPagesBackHoldsUpItsOwnCommandsOnly) {
     EXPECT_TRUE(guest.poll());
     EXPECT_TRUE(guest.poll());
     EXPECT_FALSE(port.take_wake());
+}
+
+// A region of a million blocks, and a command behind it, while another device of the same mediator
+// has one as well; expect the list to be read in steps, one a turn, between which the other
+// device's command is done, and then both.
+TEST_F(DeviceTest, ALongPageListHoldsUpItsOwnCommandsOnly) {
+    ASSERT_TRUE(guest.enable());
+    ASSERT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), 1);
+    hca::FakeHca other_hca;
+    test::GuestPort other_port{ArenaMemory::create(1 << 20).value(), type};
+    test::GuestAllocator other_allocator{other_port.memory()};
+    verbs::GidRegistry other_gids;
+    Device other{"other", type, verbs::Identity{mac, {}, true}, other_port, other_hca, other_gids};
+    test::AdminClient other_guest{other, other_port, other_allocator};
+    ASSERT_TRUE(other_guest.enable());
+
+    guest.post(VRDMA_ADMIN_REG_MR, large_mr_command(1));
+    guest.post(VRDMA_ADMIN_ALLOC_PD, {});
+    guest.ring();
+    unsigned turns = 1;
+    for (; port.take_wake(); ++turns) {
+        ASSERT_FALSE(guest.poll());
+        ASSERT_GT(other_guest.create(VRDMA_ADMIN_ALLOC_XRCD), 0);
+        device.service();
+    }
+    EXPECT_EQ(turns, (1u << 20) / verbs::PageListReader::step_blocks);
+    const auto made = guest.poll();
+    ASSERT_TRUE(made);
+    EXPECT_EQ(made->status, 0u);
+    EXPECT_EQ(hca.slice->mrs.at(Key{made->handle.handle}).pages.blocks.size(), 1u << 20);
+    EXPECT_TRUE(guest.poll());
+}
+
+// The pages of a ring are touched in steps; expect one a turn, and the first that fails to be the
+// answer.
+TEST_F(DeviceTest, ALargeRingIsTouchedInSteps) {
+    ASSERT_TRUE(guest.enable());
+    ASSERT_EQ(guest.create(VRDMA_ADMIN_CREATE_EQ, eq_command()), 1);
+    hca.slice->steps_to_touch = 3;
+    guest.post(VRDMA_ADMIN_CREATE_CQ, cq_command(1));
+    guest.ring();
+    EXPECT_EQ(hca.slice->steps_to_touch, 2);
+    device.service();
+    EXPECT_FALSE(guest.poll());
+    device.service();
+    EXPECT_TRUE(guest.poll());
+    EXPECT_TRUE(hca.slice->cqs.at(Cqn{1}).pages.touched);
+
+    hca.slice->steps_to_touch = 3;
+    guest.post(VRDMA_ADMIN_CREATE_CQ, cq_command(1));
+    guest.ring();
+    hca.slice->touch_error = std::errc::bad_address;
+    device.service();
+    const auto failed = guest.poll();
+    ASSERT_TRUE(failed);
+    EXPECT_EQ(failed->status, static_cast<std::uint32_t>(EFAULT));
+    EXPECT_EQ(hca.slice->cqs.size(), 1u);
+}
+
+// Reset the device while a list is read; expect no answer, nothing that was made, and all blocks to
+// be had.
+TEST_F(DeviceTest, AResetEndsACommandThatIsUnderWay) {
+    const auto begin = [&] {
+        ASSERT_TRUE(guest.enable());
+        ASSERT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), 1);
+        guest.post(VRDMA_ADMIN_REG_MR, large_mr_command(1));
+        guest.ring();
+        ASSERT_FALSE(guest.poll());
+    };
+    begin();
+    guest.reset();
+    guest.run_device();
+    EXPECT_FALSE(guest.poll());
+    begin();
+    guest.run_device();
+    const auto made = guest.poll();
+    ASSERT_TRUE(made);
+    EXPECT_EQ(made->status, 0u);
+    EXPECT_EQ(hca.slice->mrs.size(), 1u);
 }
 
 // A command that leaves more than a step to be given back; expect its answer, and no other command
@@ -206,6 +289,23 @@ TEST_F(DeviceTest, WithoutMemoryEnableIsFatal) {
     EXPECT_EQ(guest.status(), VRDMA_STATUS_FATAL);
     guest.write(VRDMA_REG_CONTROL, VRDMA_CONTROL_RESET);
     EXPECT_TRUE(guest.enable());
+}
+
+// A command whose refusal is to be logged, and no memory for that; expect the device to be FATAL,
+// and to work again after a reset.
+TEST_F(DeviceTest, ATurnWithoutMemoryIsFatal) {
+    const verbs::Identity other;
+    ASSERT_TRUE(guest.enable());
+    ASSERT_TRUE(gids.claim({0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, &other));
+    guest.post(VRDMA_ADMIN_SET_GID, gid_command(0));
+    {
+        const test::NoMemory no_memory;
+        guest.ring();
+    }
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_FATAL);
+    guest.reset();
+    ASSERT_TRUE(guest.enable());
+    EXPECT_EQ(guest.run(VRDMA_ADMIN_SET_GID, gid_command(0)), EADDRINUSE);
 }
 
 TEST_F(DeviceTest, ASliceThatStopsIsFatal) {

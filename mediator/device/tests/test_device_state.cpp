@@ -87,6 +87,40 @@ TEST_F(DeviceStateTest, CommandsThatWaitedAreServedAfterwards) {
     EXPECT_EQ(cpl->handle.handle, 2u);
 }
 
+// A command that takes several steps is stopped after the first; expect it to be done, once, by the
+// device that goes on, be it the same or another one.
+TEST_F(DeviceStateTest, ACommandThatIsUnderWayIsTakenAgain) {
+    ASSERT_TRUE(guest.enable());
+    ASSERT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), 1);
+    for (const bool moves : {false, true}) {
+        guest.post(VRDMA_ADMIN_REG_MR, large_mr_command(1));
+        guest.ring();
+        device.freeze();
+        const auto image = device.save();
+        EXPECT_TRUE(!moves || device.restore(image));
+        device.thaw();
+        guest.run_device();
+        const auto made = guest.poll();
+        ASSERT_TRUE(made);
+        EXPECT_EQ(made->status, 0u);
+        EXPECT_FALSE(guest.poll());
+        ASSERT_EQ(hca.slice->mrs.size(), 1u);
+        ASSERT_EQ(guest.destroy(VRDMA_ADMIN_DEREG_MR, made->handle.handle), 0);
+    }
+}
+
+// A restore that finds no memory; expect an error, and a device that was reset.
+TEST_F(DeviceStateTest, WithoutMemoryARestoreFailsAndNothingElse) {
+    populate();
+    const auto image = save();
+    hca.out_of_memory = true;
+    const auto restored = device.restore(image);
+    ASSERT_FALSE(restored);
+    EXPECT_EQ(restored.error(), std::errc::not_enough_memory);
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_READY);
+    EXPECT_TRUE(device.restore(image));
+}
+
 TEST_F(DeviceStateTest, AnIdleDeviceIsAnImageToo) {
     guest.set_queue_registers();
     const auto image = save();

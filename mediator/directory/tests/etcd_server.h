@@ -39,6 +39,35 @@ inline void until(const std::function<bool()>& so) {
     }
 }
 
+// A certificate of 127.0.0.1, which trusts itself.
+class SelfSigned {
+  public:
+    SelfSigned() {
+        std::string name = "/tmp/vrdma-etcd-tls-XXXXXX";
+        directory_ = ::mkdtemp(name.data());
+        const std::string command =
+            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+            "-subj /CN=vrdma -addext subjectAltName=IP:127.0.0.1 -keyout " +
+            key() + " -out " + certificate() + " 2>/dev/null";
+        EXPECT_EQ(std::system(command.c_str()), 0); // NOLINT(cert-env33-c,concurrency-mt-unsafe)
+    }
+    SelfSigned(const SelfSigned&) = delete;
+    SelfSigned& operator=(const SelfSigned&) = delete;
+    ~SelfSigned() { std::filesystem::remove_all(directory_); }
+
+    std::string certificate() const { return directory_ + "/certificate.pem"; }
+    std::string key() const { return directory_ + "/key.pem"; }
+    // What a server is told that wants it of its clients.
+    std::vector<std::string> arguments() const {
+        return {"--cert-file=" + certificate(), "--key-file=" + key(), "--client-cert-auth",
+                "--trusted-ca-file=" + certificate()};
+    }
+    EtcdOptions options() const { return {{}, certificate(), certificate(), key()}; }
+
+  private:
+    std::string directory_;
+};
+
 class EtcdServer {
   public:
     // What it is told besides where it is.

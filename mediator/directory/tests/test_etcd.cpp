@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // With Debian's etcd.
+#include <arpa/inet.h>
+
 #include <atomic>
 
 #include "etcd_server.h"
+#include "mediator/base/unique_fd.h"
 
 namespace vrdma::directory {
 namespace {
@@ -153,26 +156,112 @@ TEST_F(EtcdTest, AWatchEndsWithItsServer) {
 }
 
 TEST(EtcdOverTls, BothKnowEachOther) {
-    std::string directory = "/tmp/vrdma-etcd-tls-XXXXXX";
-    ASSERT_NE(::mkdtemp(directory.data()), nullptr);
-    const std::string certificate = directory + "/certificate.pem";
-    const std::string key = directory + "/key.pem";
-    const std::string command =
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
-        "-subj /CN=vrdma -addext subjectAltName=IP:127.0.0.1 -keyout " +
-        key + " -out " + certificate + " 2>/dev/null";
-    ASSERT_EQ(std::system(command.c_str()), 0); // NOLINT(cert-env33-c,concurrency-mt-unsafe)
-    EtcdServer server{true,
-                      {"--cert-file=" + certificate, "--key-file=" + key, "--client-cert-auth",
-                       "--trusted-ca-file=" + certificate}};
-    server.start({{}, certificate, certificate, key});
-    Etcd anonymous{{{server.endpoint()}, certificate, {}, {}}};
+    const SelfSigned identity;
+    EtcdServer server{true, identity.arguments()};
+    server.start(identity.options());
+    Etcd anonymous{{{server.endpoint()}, identity.certificate(), {}, {}}};
     EXPECT_FALSE(anonymous.range("/"));
-    Etcd stranger{{{server.endpoint()}, {}, certificate, key}};
+    Etcd stranger{{{server.endpoint()}, {}, identity.certificate(), identity.key()}};
     const auto untrusted = stranger.range("/");
     ASSERT_FALSE(untrusted);
     EXPECT_NE(untrusted.error().find("erification"), std::string::npos) << untrusted.error();
-    std::filesystem::remove_all(directory);
+}
+
+// Says the same to whoever comes, and closes the connection.
+class Liar {
+  public:
+    explicit Liar(std::string answer) : answer_{std::move(answer)} {
+        (void)std::signal(SIGPIPE, SIG_IGN); // as vrdmad has it
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        address.sin_port = htons(port_);
+        constexpr int on = 1;
+        ::setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+        if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
+                0 ||
+            ::listen(listener_.get(), 1) != 0) {
+            throw std::runtime_error{"no listener"};
+        }
+        thread_ = std::thread{[this] { answer_all(); }};
+    }
+    Liar(const Liar&) = delete;
+    Liar& operator=(const Liar&) = delete;
+    ~Liar() {
+        ::shutdown(listener_.get(), SHUT_RDWR);
+        thread_.join();
+    }
+
+    EtcdOptions options() const { return {{{false, "127.0.0.1", port_}}, {}, {}, {}}; }
+
+  private:
+    void answer_all() const {
+        for (;;) {
+            const UniqueFd client{::accept(listener_.get(), nullptr, nullptr)};
+            if (!client) {
+                return;
+            }
+            constexpr timeval most{10, 0};
+            ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
+            std::array<char, 4096> request;
+            (void)::recv(client.get(), request.data(), request.size(), 0);
+            for (std::size_t sent = 0; sent < answer_.size();) {
+                const auto size = ::send(client.get(), answer_.data() + sent, answer_.size() - sent,
+                                         MSG_NOSIGNAL);
+                if (size <= 0) {
+                    break;
+                }
+                sent += static_cast<std::size_t>(size);
+            }
+            // To close while something of the request is unread would take the answer back.
+            ::shutdown(client.get(), SHUT_WR);
+            while (::recv(client.get(), request.data(), request.size(), 0) > 0) {
+            }
+        }
+    }
+
+    const std::string answer_;
+    const std::uint16_t port_ = free_port();
+    UniqueFd listener_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    std::thread thread_;
+};
+
+constexpr std::size_t million = 1'000'000;
+
+// The library's pattern for a status line took a frame of the stack for each character.
+TEST(EtcdThatLies, HasNoLineWithoutEnd) {
+    for (const std::string& answer :
+         {"HTTP/1.1 200 " + std::string(million, 'A') + "\r\n\r\n{}",
+          "HTTP/1.1 200 OK\r\nA: " + std::string(million, 'A') + "\r\n\r\n{}",
+          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + std::string(million, '0') +
+              "\r\n\r\n"}) {
+        const Liar liar{answer};
+        EXPECT_FALSE(Etcd{liar.options()}.range("/"));
+    }
+}
+
+TEST(EtcdThatLies, MayNestAsDeepAsItLikes) {
+    const Liar liar{"HTTP/1.1 200 OK\r\n\r\n{\"result\": {\"events\": " +
+                    std::string(million, '[') + std::string(million, ']') + "}}\n"};
+    Etcd etcd{liar.options()};
+    std::size_t heard = 0;
+    EXPECT_FALSE(etcd.watch("/", 1, [&](const auto& changes) {
+        heard += changes.size();
+        return true;
+    }));
+    EXPECT_EQ(heard, 1u) << "which is empty";
+    EXPECT_TRUE(etcd.range("/")) << "which is empty as well";
+}
+
+TEST(EtcdThatLies, HasNoLastRevision) {
+    const Liar liar{
+        "HTTP/1.1 200 OK\r\n\r\n"
+        R"({"header": {"revision": "9223372036854775807"},)"
+        R"( "kvs": [{"mod_revision": "-9223372036854775808"}]})"};
+    const auto range = Etcd{liar.options()}.range("/");
+    ASSERT_TRUE(range) << range.error();
+    EXPECT_EQ(range->revision, 0);
+    EXPECT_EQ(range->values.at(0).revision, 0);
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "etcd_server.h"
+#include "mediator/directory/entry_json.h"
 #include "mediator/directory/registration.h"
 
 namespace vrdma::directory {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "etcd_server.h"
+#include "mediator/directory/entry_json.h"
 #include "mediator/directory/roster.h"
 
 namespace vrdma::directory {
@@ -23,7 +24,7 @@ class RosterTest : public testing::Test {
     }
     static void await(Roster& roster, const std::map<std::string, Entry>& expected) {
         until([&] {
-            const Roster::Hosts hosts = roster.take();
+            const Hosts hosts = roster.take();
             return std::ranges::equal(hosts, expected, [](const auto& host, const auto& wanted) {
                 return host.first == wanted.first && *host.second == wanted.second;
             });
@@ -71,14 +72,14 @@ TEST_F(RosterTest, WhatMakesNoSenseIsIgnored) {
 
 TEST_F(RosterTest, SoManyHostsAtMost) {
     start();
-    for (std::size_t i = 0; i <= Roster::max_hosts; ++i) {
+    for (std::size_t i = 0; i <= max_hosts; ++i) {
         put("host-" + std::to_string(i), one);
     }
     const auto roster = open();
-    until([&] { return roster->take().size() == Roster::max_hosts; });
+    until([&] { return roster->take().size() == max_hosts; });
     put("host-0", two);
     until([&] { return *roster->take().at("host-0") == two; });
-    EXPECT_EQ(roster->take().size(), Roster::max_hosts);
+    EXPECT_EQ(roster->take().size(), max_hosts);
 }
 
 TEST_F(RosterTest, EtcdComesAndGoes) {

@@ -29,7 +29,10 @@ std::string uuid_text(std::span<const std::uint8_t, 16> uuid) {
 verbs::Identity identity_of(const vrdma_mdev_device_info& info, const DeviceType& type) {
     verbs::Identity identity;
     identity.uplink = info.uplink_set != 0 ? text_of(info.uplink) : type.uplink;
-    identity.vlans = type.vlans;
+    if (identity.uplink == type.uplink) { // another network's are others
+        identity.vlans = type.vlans;
+        identity.traffic_classes = type.traffic_classes;
+    }
     std::ranges::copy(info.mac, identity.mac.begin());
     if (identity.mac == verbs::Mac{}) {
         identity.mac = verbs::derived_mac(info.uuid);
@@ -40,6 +43,24 @@ verbs::Identity identity_of(const vrdma_mdev_device_info& info, const DeviceType
         identity.prefixes = std::move(*prefixes);
     }
     return identity;
+}
+
+hca::Share share_of(const vrdma_mdev_device_info& info, const DeviceType& type) {
+    static_assert(hca::Share::max_weight == VRDMA_MDEV_MAX_WEIGHT);
+    const auto written = [&](unsigned value) { return (info.share.set >> value & 1) != 0; };
+    const auto& values = info.share.values;
+    hca::Share share = type.share;
+    if (written(VRDMA_MDEV_SHARE_WEIGHT)) {
+        share.weight = static_cast<std::uint32_t>(
+            std::clamp<std::uint64_t>(values[VRDMA_MDEV_SHARE_WEIGHT], 1, hca::Share::max_weight));
+    }
+    if (written(VRDMA_MDEV_SHARE_MAX_BYTES)) {
+        share.bytes_per_second = values[VRDMA_MDEV_SHARE_MAX_BYTES];
+    }
+    if (written(VRDMA_MDEV_SHARE_MAX_OPERATIONS)) {
+        share.operations_per_second = values[VRDMA_MDEV_SHARE_MAX_OPERATIONS];
+    }
+    return share;
 }
 
 } // namespace vrdma::mdev

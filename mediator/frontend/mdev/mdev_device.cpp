@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "mediator/device/out_of_memory.h"
 #include "mediator/frontend/mdev/identity.h"
 
 namespace vrdma::mdev {
@@ -68,6 +69,7 @@ Result<std::unique_ptr<MdevDevice>> MdevDevice::open(const Host& host, UniqueFd 
 Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info) {
     device_.emplace(uuid_text(info.uuid), type_, identity_of(info, type_), *this, host.hca,
                     host.gids);
+    device_->set_share(share_of(info, type_));
     auto messages =
         host.loop.watch(fd_.get(), [this](std::uint32_t events) { on_messages(events); });
     if (!messages) {
@@ -83,6 +85,12 @@ Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info)
     }
     turns_ = std::move(*turns);
     return {};
+}
+
+void MdevDevice::give_share() {
+    if (const auto info = read_info(fd_.get()); info) {
+        device_->set_share(share_of(*info, type_));
+    }
 }
 
 std::span<std::uint32_t> MdevDevice::registers() noexcept {
@@ -112,6 +120,20 @@ void MdevDevice::on_messages(std::uint32_t epoll_events) {
     }
 }
 
+// Its attributes are the administrator's and may be long: one for which there is no memory must not
+// go on with what it had before.
+void MdevDevice::read_identity() {
+    const auto read = with_what_memory_there_is([this]() -> Result<> {
+        return read_info(fd_.get()).map([this](const vrdma_mdev_device_info& info) {
+            device_->set_identity(identity_of(info, type_));
+        });
+    });
+    if (!read && read.error() == std::errc::not_enough_memory) {
+        device_->fatal("there is no memory for its attributes");
+        device_->service();
+    }
+}
+
 void MdevDevice::on_message(const vrdma_mdev_message& message) {
     switch (message.type) {
         case VRDMA_MDEV_MESSAGE_WRITE:
@@ -123,6 +145,9 @@ void MdevDevice::on_message(const vrdma_mdev_message& message) {
         case VRDMA_MDEV_MESSAGE_RESET:
             on_reset(message.value);
             break;
+        case VRDMA_MDEV_MESSAGE_SHARE:
+            give_share();
+            break;
         default:
             break;
     }
@@ -131,9 +156,7 @@ void MdevDevice::on_message(const vrdma_mdev_message& message) {
 // A newer reset may be under way: its message follows, and this acknowledgement is refused.
 void MdevDevice::on_reset(std::uint32_t generation) {
     device_->reset();
-    if (const auto info = read_info(fd_.get()); info) {
-        device_->set_identity(identity_of(*info, type_));
-    }
+    read_identity();
     vrdma_mdev_reset_done done{generation, 0};
     ::ioctl(fd_.get(), VRDMA_MDEV_RESET_DONE, &done);
 }

@@ -25,8 +25,8 @@ class MdevDevice final : public HostPort {
 
     const std::string& name() const noexcept { return device_->name(); }
 
-    // That of its type, which may have changed.
-    void give_share() { device_->set_share(type_.share); }
+    // What its attributes say now, and of its type, which may have changed.
+    void give_share();
 
     std::span<std::uint32_t> registers() noexcept override;
     std::span<vrdma_doorbell_page> doorbells() noexcept override;
@@ -43,6 +43,7 @@ class MdevDevice final : public HostPort {
     void on_messages(std::uint32_t epoll_events);
     void on_message(const vrdma_mdev_message& message);
     void on_reset(std::uint32_t generation);
+    void read_identity();
 
     const DeviceType& type_;
     UniqueFd fd_;

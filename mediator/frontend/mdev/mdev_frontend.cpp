@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
 
+#include "mediator/device/out_of_memory.h"
 #include "mediator/frontend/mdev/registration.h"
 
 namespace vrdma::mdev {
@@ -61,18 +62,24 @@ void MdevFrontend::on_event() {
 }
 
 void MdevFrontend::add(std::uint32_t id) {
+    const auto served = with_what_memory_there_is([&] { return serve(id); });
+    if (!served) {
+        spdlog::error("cannot serve mediated device {}: {}", id, describe(served.error()));
+    }
+}
+
+Result<> MdevFrontend::serve(std::uint32_t id) {
     auto fd = open_device(fd_.get(), id);
     if (!fd) {
-        spdlog::error("cannot open mediated device {}: {}", id, describe(fd.error()));
-        return;
+        return fail(fd.error());
     }
     auto device = MdevDevice::open(host_, std::move(*fd));
     if (!device) {
-        spdlog::error("cannot serve mediated device {}: {}", id, describe(device.error()));
-        return;
+        return fail(device.error());
     }
     spdlog::info("{}: added", (*device)->name());
     devices_[id] = std::move(*device);
+    return {};
 }
 
 } // namespace vrdma::mdev

@@ -29,6 +29,7 @@ class MdevFrontend {
 
     void on_event();
     void add(std::uint32_t id);
+    Result<> serve(std::uint32_t id);
 
     Host host_;
     UniqueFd fd_;

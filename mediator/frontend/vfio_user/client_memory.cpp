@@ -84,6 +84,7 @@ Result<> ClientMemory::unmap(Iova iova, std::uint64_t length) {
         return fail(std::errc::invalid_argument);
     }
     forget_scratch(iova, length);
+    give_up_pages(iova, length);
     if (!hide(iova, length)) {
         return fail_errno();
     }
@@ -95,6 +96,9 @@ void ClientMemory::unmap_all() {
     std::map<Iova, Map> gone; // closes its files without the lock
     const std::lock_guard lock{lock_};
     forget_scratch(Iova{0}, size());
+    for (const auto& [iova, map] : maps_) {
+        give_up_pages(iova, map.length);
+    }
     hide(Iova{0}, size());
     gone.swap(maps_);
 }
@@ -164,6 +168,16 @@ bool ClientMemory::show(Iova iova, const Map& map, std::uint64_t begin,
     std::byte* const place = at(iova + begin, end - begin);
     return ::mmap(place, end - begin, map.protection, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
                   map.file.get(), static_cast<off_t>(map.offset + begin)) != MAP_FAILED;
+}
+
+// To map over pages that are shown takes them away while all threads' faults wait; to give them up
+// before does not, and costs the same.
+void ClientMemory::give_up_pages(Iova iova, std::uint64_t length) const noexcept {
+    constexpr std::uint64_t piece = 64 << 20;
+    for (std::uint64_t done = 0; done < length; done += piece) {
+        const std::uint64_t size = std::min(piece, length - done);
+        ::madvise(at(iova + done, size), size, MADV_DONTNEED);
+    }
 }
 
 bool ClientMemory::hide(Iova iova, std::uint64_t length) const noexcept {

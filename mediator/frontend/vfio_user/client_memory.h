@@ -21,7 +21,7 @@ class ClientMemory final : public GuestMemory {
     static constexpr std::size_t max_maps = 4096;
 
     // The eventfd is signalled when more is missing than scratch pages are put for: then the device
-    // sees scratch memory only, until renew().
+    // sees scratch memory only, until renew(). And when somebody had to wait for the memory.
     static Result<std::unique_ptr<ClientMemory>> create(std::uint64_t size, int alarm = -1,
                                                         std::size_t most_maps = max_maps);
     ClientMemory(const ClientMemory&) = delete;
@@ -41,6 +41,8 @@ class ClientMemory final : public GuestMemory {
     void release(Iova iova, std::uint64_t length) noexcept override;
     void renew() noexcept override;
     bool overwhelmed() const noexcept { return guard_.overwhelmed(); }
+    // For how long that was, since the last call.
+    std::chrono::nanoseconds take_cost() noexcept { return guard_.take_cost(); }
 
   private:
     struct Map {
@@ -63,6 +65,7 @@ class ClientMemory final : public GuestMemory {
     bool show(Iova iova, const Map& map, std::uint64_t begin, std::uint64_t end) const noexcept;
     void show_again(Iova iova, const Map& map, std::uint64_t begin,
                     std::uint64_t end) const noexcept;
+    void give_up_pages(Iova iova, std::uint64_t length) const noexcept;
     bool hide(Iova iova, std::uint64_t length) const noexcept;
     // What is behind a scratch page, if anything, is to be seen again.
     bool uncover(const ScratchPages::Page& page) const noexcept;

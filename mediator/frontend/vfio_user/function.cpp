@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "mediator/device/out_of_memory.h"
+
 namespace vrdma::vfio_user {
 namespace {
 
@@ -66,6 +68,8 @@ Result<> Function::prepare(const Options& options) {
 }
 
 Result<> Function::start(const Options& options, const Host& host) {
+    loop_ = &host.loop;
+    fault_times_ = host.fault_times;
     device_.emplace(options.name, type_, options.place, *this, host.hca, host.gids);
     auto turns = host.loop.watch(wake_->fd(), [this](std::uint32_t) { take_turn(); });
     if (!turns) {
@@ -80,7 +84,45 @@ void Function::take_turn() {
     if (memory_->overwhelmed()) {
         device_->fatal("too much of its client's memory is missing");
     }
+    settle_cost();
     device_->service();
+    note_faults();
+}
+
+// Of this thread: of those that cost something it hears by its eventfd.
+void Function::note_faults() noexcept {
+    if (fault_times_ != nullptr) {
+        fault_times_->settle();
+    }
+}
+
+void Function::settle_cost() {
+    const auto cost = memory_->take_cost();
+    if (cost == std::chrono::nanoseconds::zero()) {
+        return;
+    }
+    const auto now = WaitDebt::Clock::now();
+    debt_.add(cost, now);
+    if (!device_->suspended() && debt_.due(now)) {
+        device_->suspend();
+        pay();
+    }
+}
+
+// While the device stands still it may owe more, for what its end has cost. Without memory for a
+// timer it goes on at once.
+void Function::pay() {
+    const auto left = debt_.paid() - WaitDebt::Clock::now();
+    const bool waits =
+        left > WaitDebt::Clock::duration::zero() && with_what_memory_there_is([&]() -> Result<> {
+            pays_ =
+                loop_->after(std::chrono::ceil<std::chrono::milliseconds>(left), [this] { pay(); });
+            return {};
+        });
+    if (!waits) {
+        device_->resume();
+        note_faults();
+    }
 }
 
 // The doorbell pages and the eventfd for kicks: a client that is gone may have kept them.
@@ -199,6 +241,7 @@ void Function::write_registers(std::uint64_t offset, std::span<const std::byte> 
             device_->write_register(static_cast<std::uint32_t>(offset + done), value);
         }
     }
+    note_faults();
     if (done < data.size()) {
         kick_->signal();
     }

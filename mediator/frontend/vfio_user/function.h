@@ -12,6 +12,7 @@
 #include "mediator/frontend/host.h"
 #include "mediator/frontend/vfio_user/client_memory.h"
 #include "mediator/frontend/vfio_user/interrupts.h"
+#include "mediator/frontend/vfio_user/wait_debt.h"
 #include "vrdma/pci_config.h"
 
 namespace vrdma::vfio_user {
@@ -64,6 +65,9 @@ class Function final : public HostPort {
     Result<> start(const Options& options, const Host& host);
     Result<> replace_shared();
     void take_turn();
+    void note_faults() noexcept;
+    void settle_cost();
+    void pay();
     void read_registers(std::uint64_t offset, std::span<std::byte> data) noexcept;
     void write_registers(std::uint64_t offset, std::span<const std::byte> data);
 
@@ -78,6 +82,10 @@ class Function final : public HostPort {
     std::optional<EventFd> kick_;
     std::optional<Device> device_;
     EventLoop::Watch turns_;
+    EventLoop* loop_ = nullptr;
+    FaultTimes* fault_times_ = nullptr;
+    WaitDebt debt_; // not forgotten when the device is reset, or has another client
+    EventLoop::Timer pays_;
 };
 
 } // namespace vrdma::vfio_user

@@ -4,12 +4,14 @@
 #include <sys/epoll.h>
 
 #include "mediator/base/errno.h"
+#include "mediator/device/out_of_memory.h"
 
 namespace vrdma::vfio_user {
 namespace {
 
 // A client's share of the control thread before others get their turn.
 constexpr int commands_per_turn = 16;
+constexpr std::chrono::milliseconds turn_time{2};
 
 } // namespace
 
@@ -24,11 +26,12 @@ bool Seat::is_free() {
 
 void Seat::take(UniqueFd socket) {
     client_.emplace(Client{Channel{std::move(socket)}, Session{*function_, log_}, {}, false, {}});
-    if (const auto watched = watch_client(); !watched) {
-        drop(watched.error());
+    const auto taken = with_what_memory_there_is(
+        [this] { return watch_client().map([this] { set_deadline(); }); });
+    if (!taken) {
+        drop(taken.error());
         return;
     }
-    set_deadline();
     log_.info("a client connected");
 }
 
@@ -45,16 +48,18 @@ Result<> Seat::watch_client() {
     return {};
 }
 
+// A client for whose message there is no memory is dropped, as one whose message makes no sense.
 void Seat::on_client() {
-    auto served = serve();
-    if (served && client_->channel.blocked() != client_->awaits_room) {
-        served = watch_client();
-    }
+    const auto served = with_what_memory_there_is([this]() -> Result<> {
+        auto done = serve();
+        if (done && client_->channel.blocked() != client_->awaits_room) {
+            done = watch_client();
+        }
+        return done.map([this] { set_deadline(); });
+    });
     if (!served) {
         drop(served.error());
-        return;
     }
-    set_deadline();
 }
 
 // Each message has its own: bytes that trickle in do not put it off.
@@ -72,7 +77,11 @@ Result<> Seat::serve() {
     if (const auto flushed = client_->channel.flush(); !flushed) {
         return flushed;
     }
-    for (int i = 0; i < commands_per_turn && !client_->channel.blocked(); ++i) {
+    const auto end = EventLoop::Clock::now() + turn_time;
+    for (int i = 0; i < commands_per_turn && EventLoop::Clock::now() < end; ++i) {
+        if (client_->channel.blocked()) {
+            break;
+        }
         auto message = client_->channel.receive();
         if (!message) {
             return fail(message.error());
@@ -120,7 +129,7 @@ void Seat::drop(std::errc why) {
 
 // What that needs may be had again later.
 void Seat::make_ready() {
-    const auto ready = function_->start_anew();
+    const auto ready = with_what_memory_there_is([this] { return function_->start_anew(); });
     if (!ready) {
         log_.warn("takes no client now: {}", describe(ready.error()));
     }

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "mediator/base/memory_cost.h"
 #include "mediator/hca/soft/queue_pair.h"
 
 namespace vrdma::hca::soft {
@@ -59,6 +60,11 @@ class Doorbells {
     // From now on each page is to be looked at, until none is left.
     void begin_pass() noexcept { left_ = pages_.size(); }
     bool passed() const noexcept { return left_ == 0; }
+
+    // What a page takes of memory at most: lines stay while it has any QP.
+    static constexpr std::uint64_t page_cost() {
+        return heap_cost<Page>() + lines_per_page * heap_cost<Line>() + vector_cost<void*>();
+    }
 
   private:
     static constexpr std::size_t lines_per_page = sizeof(vrdma_doorbell_page::line);

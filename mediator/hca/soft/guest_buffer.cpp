@@ -42,7 +42,7 @@ void GuestBuffer::look_for_gaps() noexcept {
     const auto gap = std::adjacent_find(
         blocks_.begin(), blocks_.end(),
         [block](Iova first, Iova second) { return raw(second) != raw(first) + block; });
-    adjacent_ = gap == blocks_.end() ? base_ + raw(blocks_.front()) + first_offset_ : nullptr;
+    adjacent_ = gap == blocks_.end() ? first_byte() : nullptr;
 }
 
 Result<GuestBuffer> GuestBuffer::map(const GuestMemory& memory, Translation pages) {
@@ -52,6 +52,11 @@ Result<GuestBuffer> GuestBuffer::map(const GuestMemory& memory, Translation page
     buffer.first_offset_ = pages.first_offset;
     buffer.length_ = pages.length;
     buffer.shift_ = pages.block_shift;
+    if (pages.order != Translation::Order::unknown) {
+        const bool adjacent = pages.order == Translation::Order::adjacent;
+        buffer.adjacent_ = adjacent ? buffer.first_byte() : nullptr;
+        return buffer;
+    }
     if (const auto valid = buffer.check(memory); !valid) {
         return fail(valid.error());
     }
@@ -62,15 +67,16 @@ Result<GuestBuffer> GuestBuffer::map(const GuestMemory& memory, Translation page
 GuestBuffer GuestBuffer::reserve(const GuestMemory& memory, std::size_t max_blocks) {
     GuestBuffer buffer;
     buffer.base_ = memory.at(Iova{0}, 0);
-    buffer.blocks_.reserve(max_blocks);
+    buffer.blocks_ = Blocks::reserve(max_blocks);
     return buffer;
 }
 
 // A run of blocks has no list: the root is the first of them.
 bool GuestBuffer::load_blocks(GuestMemory& memory, const vrdma_page_list& list) noexcept {
+    const auto blocks = blocks_.refill(list.count);
     if (list.levels == 0) {
-        for (std::size_t i = 0; i < blocks_.size(); ++i) {
-            blocks_[i] = Iova{list.root + (i << shift_)};
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
+            blocks[i] = Iova{list.root + (i << shift_)};
         }
         return true;
     }
@@ -79,7 +85,7 @@ bool GuestBuffer::load_blocks(GuestMemory& memory, const vrdma_page_list& list) 
         return false;
     }
     const ScratchWatch watch{memory};
-    std::memcpy(blocks_.data(), from, blocks_.size() * sizeof(Iova));
+    std::memcpy(blocks.data(), from, blocks.size_bytes());
     if (watch.tripped()) {
         memory.release(Iova{list.root}, VRDMA_PAGE_SIZE);
         return false;
@@ -94,7 +100,6 @@ bool GuestBuffer::load(GuestMemory& memory, const vrdma_page_list& list, std::ui
         list.count > VRDMA_PAGE_LIST_ENTRIES || list.page_shift > VRDMA_MAX_PAGE_SHIFT) {
         return false;
     }
-    blocks_.resize(list.count);
     shift_ = list.page_shift;
     first_offset_ = first_offset;
     if (!load_blocks(memory, list)) {
@@ -113,7 +118,7 @@ bool GuestBuffer::load(const GuestBuffer& other) noexcept {
     if (other.blocks_.size() > blocks_.capacity()) {
         return false;
     }
-    blocks_.assign(other.blocks_.begin(), other.blocks_.end());
+    std::ranges::copy(other.blocks_, blocks_.refill(other.blocks_.size()).begin());
     first_offset_ = other.first_offset_;
     length_ = other.length_;
     shift_ = other.shift_;
@@ -126,31 +131,35 @@ Translation GuestBuffer::pages() const {
 }
 
 // Ends at the first page that is missing: each one that is touched costs the time of a fault.
-Result<> GuestBuffer::populate(GuestMemory& memory) const noexcept {
+Result<> GuestBuffer::populate(GuestMemory& memory, std::uint64_t& offset,
+                               std::uint64_t pages) const noexcept {
     // A fault may also be that of a poller, on other pages, or of a page that has come back.
     constexpr int looks = 3;
+    const std::uint64_t begin = offset;
     int left = looks;
-    for (std::uint64_t offset = 0; offset < length_;) {
+    while (offset < length_ && pages != 0) {
         const auto piece =
             run(offset, VRDMA_PAGE_SIZE - (first_offset_ + offset) % VRDMA_PAGE_SIZE);
         const ScratchWatch watch{memory};
         static_cast<void>(load_relaxed(piece.front()));
         if (!watch.tripped()) {
             offset += piece.size();
+            --pages;
             left = looks;
             continue;
         }
         soft::release(memory, piece);
         if (--left == 0) {
-            release(memory, offset);
+            release(memory, begin, offset);
             return fail(std::errc::bad_address);
         }
     }
     return {};
 }
 
-void GuestBuffer::release(GuestMemory& memory, std::uint64_t end) const noexcept {
-    for (std::uint64_t offset = 0; offset < end;) {
+void GuestBuffer::release(GuestMemory& memory, std::uint64_t begin,
+                          std::uint64_t end) const noexcept {
+    for (std::uint64_t offset = begin; offset < end;) {
         const auto piece = run(offset, end - offset);
         soft::release(memory, piece);
         offset += piece.size();

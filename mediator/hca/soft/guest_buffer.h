@@ -29,14 +29,15 @@ class GuestBuffer {
     // The same for a buffer of before, whose room stays what it was.
     bool load(const GuestBuffer& other) noexcept;
 
-    // The buffer as it could be mapped again.
+    // The buffer as it could be mapped again, but for what load() makes of it later.
     Translation pages() const;
 
     std::uint64_t length() const noexcept { return length_; }
 
-    // Touches every page, so that rings are there before a poller needs them. EFAULT where the
-    // guest has no memory.
-    Result<> populate(GuestMemory& memory) const noexcept;
+    // Touches pages, at most so many from `offset` on, so that rings are there before a poller
+    // needs them. EFAULT where the guest has no memory; then it has none of them any more.
+    Result<> populate(GuestMemory& memory, std::uint64_t& offset,
+                      std::uint64_t pages) const noexcept;
 
     // The word or ring entry at offset, which must lie in one block.
     std::byte* at(std::uint64_t offset) const noexcept {
@@ -56,7 +57,8 @@ class GuestBuffer {
     }
 
   private:
-    void release(GuestMemory& memory, std::uint64_t end) const noexcept;
+    void release(GuestMemory& memory, std::uint64_t begin, std::uint64_t end) const noexcept;
+    std::byte* first_byte() const noexcept { return base_ + raw(blocks_.front()) + first_offset_; }
     Result<> check(const GuestMemory& memory) const noexcept;
     void look_for_gaps() noexcept;
     std::span<std::byte> run_of_blocks(std::uint64_t offset, std::uint64_t wanted) const noexcept;
@@ -64,7 +66,7 @@ class GuestBuffer {
     std::uint64_t mask() const noexcept { return (std::uint64_t{1} << shift_) - 1; }
 
     std::byte* base_ = nullptr; // of the guest's window
-    std::vector<Iova> blocks_;
+    Blocks blocks_;             // of a fast region, its own
     std::uint64_t first_offset_ = 0;
     std::uint64_t length_ = 0;
     std::byte* adjacent_ = nullptr; // the first byte, where all blocks follow each other

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <optional>
 
+#include "mediator/base/errno.h"
 #include "mediator/memory/shared_words.h"
 
 namespace vrdma::hca::soft {
@@ -64,6 +65,7 @@ Result<Poller::Watch> Poller::watch(int eventfd) const {
 void Poller::start(unsigned index) {
     thread_ = std::thread{[this, index] {
         ::pthread_setname_np(::pthread_self(), fmt::format("vrdma-poll-{}", index).c_str());
+        watch_faults(index);
         if (on_start_) {
             on_start_();
         }
@@ -71,6 +73,17 @@ void Poller::start(unsigned index) {
     }};
     if (const int error = set_realtime(thread_.native_handle(), priority_)) {
         spdlog::warn("pollers run without real-time priority: {}", std::strerror(error));
+    }
+}
+
+// Where a kernel does not allow it, all goes on without.
+void Poller::watch_faults(unsigned index) {
+    auto times = FaultTimes::of_this_thread();
+    if (times) {
+        fault_times_ = std::move(*times);
+    } else if (index == 0) {
+        spdlog::warn("clients whose memory makes pollers wait are not held back: {}",
+                     describe(times.error()));
     }
 }
 
@@ -119,6 +132,7 @@ void Poller::loop() noexcept {
     urgency_.starts(last_work);
     for (unsigned idle = 0, rounds = 0; !stop_.load(std::memory_order_relaxed);) {
         bool worked = engine_.round();
+        fault_times_.settle(); // before any device goes whose memory was touched
         if (++rounds % rounds_a_judgement == 0) {
             set_urgent(urgency_.running(engine_.now()));
         }

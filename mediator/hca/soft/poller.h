@@ -13,6 +13,7 @@
 #include "mediator/hca/soft/mailbox.h"
 #include "mediator/hca/soft/spin_policy.h"
 #include "mediator/hca/soft/urgency.h"
+#include "mediator/memory/fault_times.h"
 
 namespace vrdma::hca::soft {
 
@@ -66,6 +67,7 @@ class Poller {
   private:
     Poller(const Config& config, UniqueFd epoll, EventFd wake_fd);
 
+    void watch_faults(unsigned index);
     void loop() noexcept;
     void set_urgent(bool urgent) noexcept;
     void sleep() noexcept;
@@ -80,6 +82,7 @@ class Poller {
     SpinPolicy policy_;
     Crowding crowding_;
     Urgency urgency_;
+    FaultTimes fault_times_; // of its thread
     const int priority_;
     const std::function<void()> on_start_;
     bool urgent_ = true; // as it is started

@@ -17,6 +17,7 @@ class Pollers {
     Pollers& operator=(const Pollers&) = delete;
     ~Pollers();
 
+    std::size_t count() const noexcept { return pollers_.size(); }
     // The one with the fewest slices.
     Poller& quietest() noexcept;
 

@@ -8,6 +8,7 @@
 #include "mediator/hca/soft/account.h"
 #include "mediator/hca/soft/queue_pair.h"
 #include "mediator/hca/soft/roce/connection.h"
+#include "mediator/hca/soft/roce/questions.h"
 
 namespace vrdma::hca::soft {
 
@@ -32,6 +33,7 @@ struct alignas(cache_line) RunQueue {
     // See roce/port.h.
     List<roce::Connection, &roce::Connection::answers> answers;
     Link<RunQueue> answering;
+    roce::Questions questions;
 };
 
 } // namespace vrdma::hca::soft

@@ -30,8 +30,11 @@ SliceCore::SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host)
       mac_{spec.mac},
       pages_{spec.doorbells},
       doorbells_{engine.scheduler(), engine.doorbells()},
+      traffic_classes_{spec.traffic_classes},
       run_queue_{spec.share},
-      gate_{*spec.memory} {}
+      gate_{*spec.memory} {
+    run_queue_.questions.device = std::hash<std::string>{}(spec.name);
+}
 
 std::uint32_t SliceCore::max_mtu() const noexcept {
     return port_ != nullptr ? port_->max_mtu() : hca::max_mtu;

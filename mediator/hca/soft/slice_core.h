@@ -43,6 +43,11 @@ class alignas(cache_line) SliceCore {
     // To the network, or nullptr.
     roce::Port* port() const noexcept { return port_; }
     const std::array<std::uint8_t, 6>& mac() const noexcept { return mac_; }
+    // The DSCP of a traffic class that the guest asks for, if its packets may have that; else 0.
+    std::uint8_t allowed_dscp(std::uint8_t traffic_class) const noexcept {
+        const std::uint8_t dscp = traffic_class >> 2;
+        return traffic_classes_[dscp] ? dscp : 0;
+    }
     std::uint32_t max_mtu() const noexcept;
     bool port_up() const noexcept;
     // The port's state is another.
@@ -139,6 +144,7 @@ class alignas(cache_line) SliceCore {
     bool frozen_ = false;
     const std::span<vrdma_doorbell_page> pages_;
     Doorbells doorbells_;
+    const TrafficClasses traffic_classes_;
     RunQueue run_queue_;
     MemoryGate gate_;
     std::unordered_map<EqId, std::unique_ptr<EventQueue>> eqs_;

@@ -3,10 +3,12 @@
 
 #include <bit>
 
+#include "mediator/base/memory_cost.h"
 #include "mediator/base/rollback.h"
 #include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/qp_state.h"
 #include "mediator/hca/soft/receive_queue.h"
+#include "mediator/hca/soft/roce/connection.h"
 #include "mediator/hca/soft/roce/connection_state.h"
 #include "mediator/hca/soft/steps.h"
 
@@ -22,6 +24,14 @@ std::vector<vrdma_sge> list(const RecvWqe& wqe) {
     }
     return sges;
 }
+
+// Of what is kept by its name.
+template <typename Name, typename Object>
+constexpr std::uint64_t object_cost() {
+    return heap_cost<Object>() + table_cost<std::pair<const Name, std::unique_ptr<Object>>>();
+}
+// Of a buffer's blocks, beside themselves.
+constexpr std::uint64_t array_cost = 4 * sizeof(void*) + heap_cost<void*>();
 
 Result<std::unique_ptr<MemoryRegion>> make_region(const GuestMemory& memory, MrSpec spec) {
     auto region = std::make_unique<MemoryRegion>();
@@ -134,8 +144,50 @@ void SoftSlice::dismantle() {
     remove_in_steps(core_->eqs(), run, take);
 }
 
-Result<> SoftSlice::populate(const GuestBuffer& ring) const {
-    return core_->frozen() ? Result<>{} : ring.populate(core_->memory());
+Result<> SoftSlice::populate(const GuestBuffer& ring, const Translation& pages) const {
+    std::uint64_t offset = 0;
+    return core_->frozen() || pages.touched ? Result<>{}
+                                            : ring.populate(core_->memory(), offset, UINT64_MAX);
+}
+
+// Those that were touched before one that is missing are given back in steps, too.
+Result<bool> SoftSlice::touch(const Translation& ring, std::uint64_t& offset) {
+    constexpr std::uint64_t step_pages = 256;
+    auto buffer = GuestBuffer::map(core_->memory(), ring);
+    if (!buffer) {
+        return fail(buffer.error());
+    }
+    if (const auto there = buffer->populate(core_->memory(), offset, step_pages); !there) {
+        unused_.add(std::move(*buffer));
+        return fail(there.error());
+    }
+    return offset < buffer->length();
+}
+
+// Each poller has a copy of what peers are found by.
+Costs SoftSlice::costs() const {
+    const std::uint64_t pollers = pollers_.count();
+    const std::uint64_t timers = 4 * vector_cost<void*>(); // of the scheduler and the port
+    constexpr std::uint64_t group = table_cost<std::pair<const Gid, std::vector<void*>>>();
+    constexpr std::uint64_t service =
+        table_cost<std::pair<const std::uint64_t, std::vector<void*>>>();
+    Costs costs;
+    costs.ucontext = Doorbells::page_cost();
+    costs.eq = object_cost<EqId, EventQueue>() + array_cost;
+    costs.cq = object_cost<Cqn, CompletionQueue>() + array_cost + vector_cost<void*>();
+    costs.mr = object_cost<std::uint32_t, MemoryRegion>() + array_cost + heap_cost<SparsePages>();
+    costs.on_demand_leaf =
+        object_cost<std::uint64_t, SparsePages::Leaf>() - sizeof(SparsePages::Leaf);
+    costs.mw = object_cost<std::uint32_t, MemoryRegion>();
+    costs.ah = table_cost<std::pair<const AhId, AddressHandle>>();
+    costs.srq = object_cost<Srqn, SharedReceiveQueue>() + array_cost;
+    costs.qp = object_cost<Qpn, QueuePair>() + array_cost + heap_cost<RecvWqe>() + timers +
+               (core_->port() != nullptr ? heap_cost<roce::Connection>() : 0);
+    costs.multicast = group + heap_cost<void*>() + vector_cost<void*>() +
+                      pollers * (group + heap_cost<void*>() + vector_cost<Fabric::Member>());
+    costs.listener = vector_cost<std::uint64_t>() +
+                     pollers * (service + heap_cost<void*>() + vector_cost<void*>());
+    return costs;
 }
 
 void SoftSlice::set_share(const Share& share) {
@@ -188,7 +240,7 @@ Result<> SoftSlice::create_eq(const EqSpec& spec) {
     if (!eq) {
         return fail(eq.error());
     }
-    if (const auto populated = populate((*eq)->buffer()); !populated) {
+    if (const auto populated = populate((*eq)->buffer(), spec.pages); !populated) {
         return populated;
     }
     return on_poller([&](SliceCore& core) { return core.insert(std::move(*eq)); });
@@ -205,7 +257,7 @@ Result<> SoftSlice::create_cq(const CqSpec& spec) {
     if (!cq) {
         return fail(cq.error());
     }
-    if (const auto populated = populate((*cq)->buffer()); !populated) {
+    if (const auto populated = populate((*cq)->buffer(), spec.pages); !populated) {
         return populated;
     }
     return on_poller([&](SliceCore& core) { return core.insert(std::move(*cq)); });
@@ -216,7 +268,7 @@ Result<> SoftSlice::resize_cq(Cqn id, const Translation& pages, std::uint32_t de
     if (!ring) {
         return fail(ring.error());
     }
-    if (const auto populated = populate(*ring); !populated) {
+    if (const auto populated = populate(*ring, pages); !populated) {
         return populated;
     }
     auto old = on_poller([&](SliceCore& core) -> Result<GuestBuffer> {
@@ -350,7 +402,7 @@ Result<> SoftSlice::create_srq(const SrqSpec& spec) {
     if (!srq) {
         return fail(srq.error());
     }
-    if (const auto populated = populate((*srq)->buffer); !populated) {
+    if (const auto populated = populate((*srq)->buffer, spec.pages); !populated) {
         return populated;
     }
     return on_poller([&](SliceCore& core) { return core.insert(std::move(*srq)); });
@@ -397,7 +449,7 @@ Result<std::uint32_t> SoftSlice::create_qp(const QpSpec& spec) {
     if (!qp) {
         return fail(qp.error());
     }
-    if (const auto populated = populate((*qp)->buffer); !populated) {
+    if (const auto populated = populate((*qp)->buffer, spec.pages); !populated) {
         return fail(populated.error());
     }
     const auto slot = on_poller([&](SliceCore& core) { return core.insert(std::move(*qp)); });
@@ -561,8 +613,11 @@ FastMrState SoftSlice::save_fast_mr(Key key) const {
 std::vector<Iova> SoftSlice::save_fast_pages(Key key) const {
     return on_poller([&](SliceCore& core) {
         const MemoryRegion* region = core.gate().find_name(key);
-        return region != nullptr && region->valid ? region->pages.pages().blocks
-                                                  : std::vector<Iova>{};
+        if (region == nullptr || !region->valid) {
+            return std::vector<Iova>{};
+        }
+        const Blocks blocks = region->pages.pages().blocks;
+        return std::vector<Iova>{blocks.begin(), blocks.end()};
     });
 }
 
@@ -622,14 +677,17 @@ Result<> SoftSlice::restore_srq(Srqn id, const SrqState& state) {
     });
 }
 
-Result<> SoftSlice::restore_fast_mr(Key key, const FastMrState& state, std::vector<Iova> pages) {
+Result<> SoftSlice::restore_fast_mr(Key key, const FastMrState& state,
+                                    std::span<const Iova> pages) {
     if (name_of(key) != name_of(Key{state.key}) || state.valid > 1 || state.reserved != 0 ||
         state.start > UINT64_MAX - state.length) {
         return fail(std::errc::invalid_argument);
     }
     GuestBuffer buffer;
     if (state.valid == 1) {
-        auto mapped = GuestBuffer::map(core_->memory(), {std::move(pages), state.block_shift,
+        Blocks blocks;
+        blocks.append(pages);
+        auto mapped = GuestBuffer::map(core_->memory(), {std::move(blocks), state.block_shift,
                                                          state.first_offset, state.length});
         if (!mapped) {
             return fail(mapped.error());

@@ -4,9 +4,8 @@
 // them the poller serves others.
 #pragma once
 
-#include <iterator>
-#include <memory>
-#include <vector>
+#include <array>
+#include <cstddef>
 
 namespace vrdma::hca::soft {
 
@@ -29,11 +28,10 @@ void call_in_steps(const Map& map, Run&& run, Call&& call) {
 template <typename Map, typename Run, typename Take>
 void remove_in_steps(const Map& map, Run&& run, Take&& take) {
     while (!map.empty()) {
-        std::vector<typename Map::mapped_type> taken;
-        taken.reserve(objects_a_step);
+        std::array<typename Map::mapped_type, objects_a_step> taken;
         run([&] {
-            while (taken.size() < objects_a_step && !map.empty()) {
-                taken.push_back(take(map.begin()->first));
+            for (std::size_t i = 0; i < objects_a_step && !map.empty(); ++i) {
+                taken[i] = take(map.begin()->first);
             }
         });
     }

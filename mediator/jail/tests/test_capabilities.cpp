@@ -33,6 +33,17 @@ TEST_F(CapabilitiesTest, OnlyWhatIsKeptStays) {
               0);
 }
 
+// Keep two; expect these to be told of, together and each, and no other beside them.
+TEST_F(CapabilitiesTest, WhatStaysIsToldOf) {
+    EXPECT_EQ(exit_status_of_child([] {
+                  const bool kept = keep_capabilities({CAP_NET_RAW, CAP_BPF}).has_value();
+                  const bool all = has_capabilities({CAP_NET_RAW, CAP_BPF}).value_or(false);
+                  const bool more = has_capabilities({CAP_NET_RAW, CAP_CHOWN}).value_or(true);
+                  return kept && all && !more ? 0 : 1;
+              }),
+              0);
+}
+
 // Keep none, then one; expect that this does not bring it back.
 TEST_F(CapabilitiesTest, WhatIsGoneStaysGone) {
     EXPECT_EQ(exit_status_of_child([] {

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <thread>
@@ -91,6 +92,32 @@ TEST_F(SystemCallsTest, APollerOpensNothing) {
                   }}.join();
                   const UniqueFd file{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
                   return confined && file ? 0 : 2;
+              }),
+              0);
+}
+
+// Who talks to the network writes, forks, and calls a daemon of this host; expect refusals, and to
+// read files, start threads and have sockets of IP.
+TEST_F(SystemCallsTest, ANetworkClientOnlyReads) {
+    EXPECT_EQ(exit_status_of_child([] {
+                  if (!allow_calls_of_network_client(Forbidden::refused)) {
+                      return 1;
+                  }
+                  bool ran = false;
+                  std::thread{[&] { ran = true; }}.join();
+                  const UniqueFd file{::open("/proc/self/status", O_RDONLY | O_CLOEXEC)};
+                  const UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+                  const bool works = ran && file && socket;
+                  const bool confined =
+                      refused(::open("/dev/null", O_WRONLY | O_CLOEXEC)) &&
+                      refused(::open("/tmp/file", O_RDONLY | O_CREAT | O_CLOEXEC, 0600)) &&
+                      refused(::unlink("/tmp/file")) && refused(::chmod("/tmp/file", 0600)) &&
+                      refused(::fork()) && refused(::kill(::getppid(), 0)) &&
+                      refused(::execl("/bin/true", "true", nullptr)) &&
+                      refused(::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr)) &&
+                      ::socket(AF_UNIX, SOCK_STREAM, 0) == -1 && errno == EAFNOSUPPORT &&
+                      refused(::socket(AF_PACKET, SOCK_RAW, 0));
+                  return works && confined ? 0 : 2;
               }),
               0);
 }

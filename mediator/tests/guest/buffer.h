@@ -27,7 +27,7 @@ class Buffer {
     T* at(std::uint64_t offset) const {
         const std::uint64_t place = pages_.first_offset + offset;
         const std::uint64_t block = std::uint64_t{1} << pages_.block_shift;
-        const Iova iova = pages_.blocks.at(place / block) + place % block;
+        const Iova iova = pages_.blocks[place / block] + place % block;
         return reinterpret_cast<T*>(memory_->at(iova, sizeof(T)));
     }
 

@@ -66,11 +66,13 @@ std::unique_ptr<GuestMemory> Guest::default_memory() {
 }
 
 Guest::Guest(hca::Hca& hca, std::string name, const hca::Gid& gid,
-             std::unique_ptr<GuestMemory> memory, const hca::QpnRange& qpns, std::string uplink)
+             std::unique_ptr<GuestMemory> memory, const hca::QpnRange& qpns, std::string uplink,
+             const hca::TrafficClasses& traffic_classes)
     : name_{std::move(name)},
       gid_{gid},
       qpns_{qpns},
       uplink_{std::move(uplink)},
+      traffic_classes_{traffic_classes},
       memory_{std::move(memory)},
       pages_{*memory_},
       doorbells_{new_doorbells(), std::free} {
@@ -96,6 +98,7 @@ void Guest::carve(hca::Hca& hca) {
                               .kick_fd = kick_.fd(),
                               .qpns = qpns_,
                               .uplink = uplink_,
+                              .traffic_classes = traffic_classes_,
                               .max_qp = 1 << 16,
                               .max_cq = 1 << 16,
                               .max_mr = 1 << 16},
@@ -111,7 +114,7 @@ MemoryRegion Guest::register_on_demand(std::uint64_t size, std::uint32_t access_
     value(slice_->deregister_mr(region.key));
     hca::MrSpec& spec = mr_specs_.back();
     spec.access_flags |= IBV_ACCESS_ON_DEMAND;
-    spec.pages.blocks.clear();
+    spec.pages.blocks = {};
     value(slice_->register_mr(spec));
     return region;
 }

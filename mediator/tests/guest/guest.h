@@ -50,7 +50,7 @@ class Guest final : public hca::SliceHost {
 
     Guest(hca::Hca& hca, std::string name, const hca::Gid& gid,
           std::unique_ptr<GuestMemory> memory = default_memory(), const hca::QpnRange& qpns = {},
-          std::string uplink = {});
+          std::string uplink = {}, const hca::TrafficClasses& traffic_classes = {});
     Guest(const Guest&) = delete;
     Guest& operator=(const Guest&) = delete;
     ~Guest() override;
@@ -103,6 +103,7 @@ class Guest final : public hca::SliceHost {
     hca::Gid gid_;
     const hca::QpnRange qpns_;
     const std::string uplink_;
+    const hca::TrafficClasses traffic_classes_;
     std::unique_ptr<GuestMemory> memory_;
     PageAllocator pages_;
     std::unique_ptr<vrdma_doorbell_page[], void (*)(void*)> doorbells_;

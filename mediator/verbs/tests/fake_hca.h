@@ -29,6 +29,8 @@ class FakeSlice final : public Slice {
     Iova status_page{};
     std::uint64_t clock_now = 0;
     bool frozen = false;
+    int steps_to_touch = 0; // a ring
+    std::optional<std::errc> touch_error;
     int unused = 0; // steps of giving back that are left
     int unused_of_a_region = 0;
     std::map<std::uint32_t, Gid> gids;
@@ -59,7 +61,16 @@ class FakeSlice final : public Slice {
     std::vector<std::pair<Key, std::pair<std::uint64_t, std::uint64_t>>> refused;
     std::vector<EqId> eq_order; // in which they were created
 
+    Costs costs() const override { return {}; }
     void set_share(const Share& wanted) override { share = wanted; }
+
+    Result<bool> touch(const Translation&, std::uint64_t&) override {
+        if (touch_error) {
+            return fail(*std::exchange(touch_error, {}));
+        }
+        steps_to_touch = std::max(steps_to_touch - 1, 0);
+        return steps_to_touch != 0;
+    }
 
     Result<> set_status_page(Iova page) override {
         status_page = page;
@@ -211,10 +222,11 @@ class FakeSlice final : public Slice {
     Result<> restore_srq(Srqn id, const SrqState& state) override {
         return outcome().map([&] { srq_states[id] = state; });
     }
-    Result<> restore_fast_mr(Key key, const FastMrState& state, std::vector<Iova> pages) override {
+    Result<> restore_fast_mr(Key key, const FastMrState& state,
+                             std::span<const Iova> pages) override {
         return outcome().map([&] {
             fast_states[key] = state;
-            fast_pages[key] = std::move(pages);
+            fast_pages[key] = {pages.begin(), pages.end()};
         });
     }
     Result<> restore_mw(Key key, const MwState& state) override {

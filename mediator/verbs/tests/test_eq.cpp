@@ -8,8 +8,8 @@ class EqTest : public VerbsTest {
   protected:
     // A restore of this one record.
     std::errc restore_error(const EqState& state) {
-        const auto buffer = read_page_list(*memory, objects.resources.blocks, eq_command().pages, 0,
-                                           sizeof(vrdma_eq_control) + 16 * sizeof(vrdma_eqe));
+        const auto buffer = objects.resources.lists.read(
+            eq_command().pages, 0, sizeof(vrdma_eq_control) + 16 * sizeof(vrdma_eqe));
         StateWriter writer;
         writer.begin(Section::eqs, EqState::version, 1);
         writer.put(state);

@@ -13,7 +13,18 @@ class PageListTest : public VerbsTest {
   protected:
     Result<Buffer> read(const vrdma_page_list& list, std::uint64_t length,
                         std::uint64_t first_offset = 0) {
-        return read_page_list(*memory, budget, list, first_offset, length);
+        return read(*memory, budget, list, first_offset, length);
+    }
+
+    static Result<Buffer> read(GuestMemory& memory, MemoryBudget& budget,
+                               const vrdma_page_list& list, std::uint64_t first_offset,
+                               std::uint64_t length) {
+        auto reader = PageListReader::begin(memory, budget, list, first_offset, length);
+        auto more = reader ? reader->step() : fail(reader.error());
+        while (more && *more) {
+            more = reader->step();
+        }
+        return more.map([&](bool) { return reader->take(); });
     }
 
     // Expects that [begin, begin + length) comes out of the list that a guest makes of it.
@@ -29,12 +40,12 @@ class PageListTest : public VerbsTest {
         EXPECT_GE(expected, raw(begin) + length);
     }
 
-    // The first entry of the (one) page of a list.
-    std::uint64_t* entries(const vrdma_page_list& list) {
+    // The first entry of a list's root.
+    std::uint64_t* entries_of(const vrdma_page_list& list) {
         return allocator.at<std::uint64_t>(Iova{list.root});
     }
 
-    BlockBudget budget{1 << 20};
+    MemoryBudget budget{1 << 20};
 };
 
 TEST_F(PageListTest, OneBlockNeedsNoLevel) {
@@ -47,6 +58,32 @@ TEST_F(PageListTest, EachNumberOfLevels) {
     expect_contiguous(page_size, 12, 3);
 }
 
+// More blocks than a page of the second level leads to, in several steps: all follow each other, or
+// those of a step begin elsewhere.
+TEST_F(PageListTest, AListOfSeveralStepsIsReadAsOne) {
+    constexpr std::uint64_t entries = VRDMA_PAGE_LIST_ENTRIES;
+    constexpr std::uint64_t count = entries * entries + 3;
+    constexpr Iova begin{arena_size / 2}; // memory that nobody touches
+    const auto list = allocator.page_list(begin, count * page_size);
+    ASSERT_EQ(list.levels, 3);
+    const auto buffer = read(list, count * page_size);
+    ASSERT_TRUE(buffer);
+    ASSERT_EQ(buffer->pages.blocks.size(), count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        ASSERT_EQ(buffer->pages.blocks[i], begin + i * page_size) << i;
+    }
+    EXPECT_EQ(buffer->pages.order, hca::Translation::Order::adjacent);
+
+    auto* const second = allocator.at<std::uint64_t>(Iova{*entries_of(list)});
+    auto* const blocks = allocator.at<std::uint64_t>(
+        Iova{second[PageListReader::step_pages]}); // the first that the second step reads
+    blocks[0] = page_size;
+    const auto apart = read(list, count * page_size);
+    ASSERT_TRUE(apart);
+    EXPECT_EQ(apart->pages.blocks[PageListReader::step_blocks], Iova{page_size});
+    EXPECT_EQ(apart->pages.order, hca::Translation::Order::scattered);
+}
+
 TEST_F(PageListTest, HugeBlocks) {
     expect_contiguous(3ull << 21, 21, 1);
     expect_contiguous(2ull << 30, 30, 1);
@@ -55,14 +92,14 @@ TEST_F(PageListTest, HugeBlocks) {
 TEST_F(PageListTest, AHugeBlockMayBeginAtTheBottom) {
     const auto buffer = read({0, 1, 21, 0, 0}, page_size, page_size);
     ASSERT_TRUE(buffer);
-    EXPECT_EQ(buffer->pages.blocks, std::vector{Iova{0}});
+    EXPECT_EQ(buffer->pages.blocks, hca::Blocks{Iova{0}});
 }
 
 TEST_F(PageListTest, AContiguousRunIsItsBlocks) {
     const Iova begin = allocator.allocate(3 * page_size);
     const auto buffer = read({raw(begin), 3, 12, 0, 0}, 3 * page_size);
     ASSERT_TRUE(buffer);
-    EXPECT_EQ(buffer->pages.blocks, (std::vector{begin, begin + page_size, begin + 2 * page_size}));
+    EXPECT_EQ(buffer->pages.blocks, (hca::Blocks{begin, begin + page_size, begin + 2 * page_size}));
 }
 
 TEST_F(PageListTest, ABufferMayBeginAndEndWithinBlocks) {
@@ -119,7 +156,7 @@ TEST_F(PageListTest, BlocksAreAlignedAndInTheWindow) {
     for (const std::uint64_t bad : std::vector<std::uint64_t>{
              0, 0x1001, arena_size, arena_size - page_size + 1, ~0ull << 12}) {
         const auto list = pages(2 * page_size);
-        entries(list)[1] = bad;
+        entries_of(list)[1] = bad;
         EXPECT_EQ(error_of(read(list, 2 * page_size)), std::errc::bad_address) << bad;
     }
 }
@@ -134,25 +171,24 @@ TEST_F(PageListTest, TheRootIsAlignedAndInTheWindow) {
 
 TEST_F(PageListTest, UnusedEntriesAreZero) {
     const auto list = pages(2 * page_size);
-    entries(list)[2] = page_size;
+    entries_of(list)[2] = page_size;
     EXPECT_EQ(error_of(read(list, 2 * page_size)), std::errc::invalid_argument);
 }
 
 TEST_F(PageListTest, TheBudgetBoundsAllTogether) {
-    BlockBudget small{5};
+    MemoryBudget small{5};
     const auto list = pages(3 * page_size);
-    auto first = read_page_list(*memory, small, list, 0, 3 * page_size);
+    auto first = read(*memory, small, list, 0, 3 * page_size);
     ASSERT_TRUE(first);
-    EXPECT_EQ(error_of(read_page_list(*memory, small, list, 0, 3 * page_size)),
-              std::errc::not_enough_memory);
+    EXPECT_EQ(error_of(read(*memory, small, list, 0, 3 * page_size)), std::errc::not_enough_memory);
     first = Buffer{};
-    EXPECT_TRUE(read_page_list(*memory, small, list, 0, 3 * page_size));
+    EXPECT_TRUE(read(*memory, small, list, 0, 3 * page_size));
 }
 
 TEST_F(PageListTest, AHugeCountCostsNothing) {
-    BlockBudget endless{~0ull};
+    MemoryBudget endless{~0ull >> 8};
     const vrdma_page_list list{page_size, 0xffffffff, 12, 3, 0};
-    EXPECT_EQ(error_of(read_page_list(*memory, endless, list, 0, 0xffffffffull << 12)),
+    EXPECT_EQ(error_of(read(*memory, endless, list, 0, 0xffffffffull << 12)),
               std::errc::not_enough_memory);
     EXPECT_EQ(error_of(read({page_size, 0xffffffff, 12, 3, 0}, 0xffffffffull << 12)),
               std::errc::not_enough_memory);
@@ -162,7 +198,7 @@ TEST_F(PageListTest, AHugeCountCostsNothing) {
 TEST_F(PageListTest, PagesThatTheGuestDoesNotHaveAreRefused) {
     test::RevocableMemory holes{memory->size()};
     holes.revoke(Iova{0}, holes.size());
-    EXPECT_EQ(error_of(read_page_list(holes, budget, pages(2 * page_size), 0, 2 * page_size)),
+    EXPECT_EQ(error_of(read(holes, budget, pages(2 * page_size), 0, 2 * page_size)),
               std::errc::bad_address);
     EXPECT_GT(holes.scratch_faults(), 0u);
 }
@@ -185,7 +221,7 @@ TEST_F(PageListTest, RoundTrip) {
 TEST_F(PageListTest, RestoreRefusesBlocksOutsideTheWindow) {
     const auto buffer = read(pages(page_size), page_size);
     hca::Translation bad = buffer->pages;
-    bad.blocks[0] = Iova{arena_size};
+    bad.blocks = {Iova{arena_size}};
     StateWriter writer;
     save_pages(writer, bad);
     const auto image = writer.take();

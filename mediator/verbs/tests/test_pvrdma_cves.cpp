@@ -93,7 +93,7 @@ TEST_F(PvrdmaCves, Cve20213608RingsThatCannotBeMade) {
     ASSERT_EQ(cmd.pages.levels, 1);
     auto* const blocks = allocator.at<std::uint64_t>(Iova{cmd.pages.root});
     std::uint64_t left = limits.max_blocks;
-    while (!objects.resources.blocks.take(left)) {
+    while (!objects.resources.budget.take_blocks(left)) {
         --left;
     }
     for (std::uint32_t missing = 0; missing < cmd.pages.count; ++missing) {
@@ -103,7 +103,7 @@ TEST_F(PvrdmaCves, Cve20213608RingsThatCannotBeMade) {
     }
     side->slice.next_error = std::errc::not_enough_memory;
     EXPECT_EQ(error_of(objects.qps.create(cmd)), std::errc::not_enough_memory);
-    EXPECT_TRUE(objects.resources.blocks.take(left));
+    EXPECT_TRUE(objects.resources.budget.take_blocks(left));
 
     const auto made = objects.qps.create(cmd);
     ASSERT_TRUE(made);

@@ -153,7 +153,8 @@ TEST_F(XrcdTest, RestoreValidates) {
         writer.put(XrcdState{id});
         const auto image = writer.take();
         StateReader reader{image};
-        XrcdTable fresh{limits};
+        Side other{limits, place, other_registry, *memory};
+        XrcdTable& fresh = other.objects.xrcds;
         EXPECT_EQ(error_of(fresh.restore(reader)), invalid) << id;
     }
 }

@@ -43,28 +43,6 @@ tl::unexpected<std::errc> fail_fabric(long error) {
                                                           : std::errc::io_error);
 }
 
-std::optional<Address> parse_address(const std::string& text) {
-    const std::size_t colon = text.rfind(':');
-    if (colon == std::string::npos) {
-        return std::nullopt;
-    }
-    Address address{text.substr(0, colon), text.substr(colon + 1)};
-    if (address.host.size() > 2 && address.host.front() == '[' && address.host.back() == ']') {
-        address.host = address.host.substr(1, address.host.size() - 2);
-    } else if (address.host.find(':') != std::string::npos) {
-        return std::nullopt;
-    }
-    addrinfo hints{};
-    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-    addrinfo* found = nullptr;
-    if (address.host.empty() || address.service.empty() ||
-        ::getaddrinfo(address.host.c_str(), address.service.c_str(), &hints, &found) != 0) {
-        return std::nullopt;
-    }
-    ::freeaddrinfo(found);
-    return address;
-}
-
 Result<Info> info_to(const std::string& provider, const Address& address) {
     return info_of(provider, address, 0);
 }

@@ -9,10 +9,10 @@
 #include <rdma/fi_eq.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "mediator/base/result.h"
+#include "mediator/wire/fabric/address.h"
 
 namespace vrdma::wire::fabric {
 
@@ -33,16 +33,7 @@ using SharedFabric = std::shared_ptr<fid_fabric>;
 // libfabric's errors are mostly errno's.
 tl::unexpected<std::errc> fail_fabric(long error);
 
-// An address that needs no name service: "10.0.0.1:7471" or "[fd00::1]:7471".
-struct Address {
-    std::string host;
-    std::string service;
-
-    bool operator==(const Address&) const = default;
-};
-std::optional<Address> parse_address(const std::string& text);
-
-// How to connect to that address, by a provider of that name.
+// How to connect to an address, by a provider of that name.
 Result<Info> info_to(const std::string& provider, const Address& address);
 Result<SharedFabric> open_fabric(const fi_info& info);
 

@@ -32,7 +32,9 @@ class Neighbours {
   public:
     // The kernel gives up after three requests, a second apart.
     static constexpr std::chrono::milliseconds patience{3500};
-    static constexpr std::size_t max_waiting = 4096;
+    // Each has a place in the kernel's table, which refuses the host's own questions when it is
+    // full: of 1024, if nobody has changed that.
+    static constexpr std::size_t max_waiting = 512;
 
     using Receiver = std::function<void(Result<Mac>)>;
 

@@ -63,11 +63,50 @@ TEST(Identity, ItsVlansAreTheTypes) {
     EXPECT_EQ(identity_of(info_with(""), bound).vlans, bound.vlans);
 }
 
+TEST(Identity, ItsTrafficClassesAreTheTypes) {
+    DeviceType bound{"bound", 1, 1, {}, "wan"};
+    bound.traffic_classes.set(26);
+    EXPECT_EQ(identity_of(info_with(""), bound).traffic_classes, bound.traffic_classes);
+    auto elsewhere = info_with("");
+    elsewhere.uplink_set = 1;
+    std::memcpy(elsewhere.uplink, "lan", 3);
+    EXPECT_TRUE(identity_of(elsewhere, bound).traffic_classes.none());
+    EXPECT_TRUE(identity_of(elsewhere, bound).vlans.none());
+}
+
 TEST(Identity, Addresses) {
     EXPECT_TRUE(identity_of(info_with(""), small).prefixes_valid);
     EXPECT_TRUE(identity_of(info_with(""), small).prefixes.empty());
     EXPECT_EQ(identity_of(info_with("10.0.0.5/32,fd00::/64"), small).prefixes.size(), 2u);
     EXPECT_FALSE(identity_of(info_with("10.0.0.5/32,nonsense"), small).prefixes_valid);
+}
+
+TEST(Share, IsTheTypes) {
+    DeviceType type{"limited", 1, 1, {}};
+    type.share = {7, 8, 9};
+    EXPECT_EQ(share_of(info_with(""), type), type.share);
+}
+
+TEST(Share, WhatIsSetCountsInItsPlace) {
+    DeviceType type{"limited", 1, 1, {}};
+    type.share = {7, 8, 9};
+    auto info = info_with("");
+    info.share.values[VRDMA_MDEV_SHARE_WEIGHT] = 70;
+    info.share.values[VRDMA_MDEV_SHARE_MAX_OPERATIONS] = 90;
+    info.share.set = 1U << VRDMA_MDEV_SHARE_WEIGHT;
+    EXPECT_EQ(share_of(info, type), (hca::Share{70, 8, 9}));
+    info.share.set = 1U << VRDMA_MDEV_SHARE_MAX_OPERATIONS;
+    EXPECT_EQ(share_of(info, type), (hca::Share{7, 8, 90}));
+    info.share.set = 1U << VRDMA_MDEV_SHARE_MAX_BYTES;
+    EXPECT_EQ(share_of(info, type), (hca::Share{7, 0, 9})) << "no limit, as the administrator says";
+}
+
+TEST(Share, AWeightIsBounded) {
+    auto info = info_with("");
+    info.share.set = 1U << VRDMA_MDEV_SHARE_WEIGHT;
+    EXPECT_EQ(share_of(info, small).weight, 1u);
+    info.share.values[VRDMA_MDEV_SHARE_WEIGHT] = UINT64_MAX;
+    EXPECT_EQ(share_of(info, small).weight, hca::Share::max_weight);
 }
 
 TEST(Identity, TextsWithoutAnEndAreBounded) {

@@ -24,9 +24,9 @@ bool is_quiet(const Connection& c) noexcept {
     return c.out.sent.empty() && c.qp.sent == 0 && c.qp.parcel == nullptr;
 }
 
-// Routers may mark its packets, as its sender heeds that. A guest may have it otherwise.
+// Routers may mark its packets, as its sender heeds that.
 void let_mark(wire::Path& path) noexcept {
-    if (path.type == wire::Encapsulation::roce_v2 && (path.traffic_class & VRDMA_ECN) == 0) {
+    if (path.type == wire::Encapsulation::roce_v2) {
         path.traffic_class |= VRDMA_ECN_CAPABLE;
     }
 }

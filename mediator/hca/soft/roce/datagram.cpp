@@ -62,7 +62,7 @@ bool receive_by_group(Port& port, const Route& route, const Request& request,
 Ack send_datagram(Port& port, QueuePair& qp, const Request& request, const Route& route) noexcept {
     wire::Path path = make_path(qp.slice, route, route.av);
     path.source_port = flow_port(route.av, route.from, route.to);
-    if (!port.find_target(path)) {
+    if (!port.find_target(qp.slice, path)) {
         return {AckStatus::not_now};
     }
     const wire::Headers headers = headers_of(request, route);

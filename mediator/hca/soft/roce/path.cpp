@@ -7,6 +7,17 @@
 
 namespace vrdma::hca::soft::roce {
 
+namespace {
+
+// Its ECN bits say that nobody slows down. The priority is the one that NICs and switches make of a
+// DSCP, if they are not told otherwise.
+void set_class(wire::Path& path, std::uint8_t dscp) noexcept {
+    path.traffic_class = static_cast<std::uint8_t>(dscp << 2);
+    path.priority = dscp >> 3;
+}
+
+} // namespace
+
 wire::Path make_path(const SliceCore& slice, const Route& route, const vrdma_av& av) noexcept {
     constexpr std::uint8_t far = 64; // as hosts' IP stacks have it
     wire::Path path;
@@ -19,10 +30,9 @@ wire::Path make_path(const SliceCore& slice, const Route& route, const vrdma_av&
     }
     path.source = route.source.gid;
     path.target = route.target.gid;
-    path.traffic_class = av.traffic_class;
+    set_class(path, slice.allowed_dscp(av.traffic_class));
     path.hop_limit = av.hop_limit != 0 ? av.hop_limit : far;
     path.flow_label = av.flow_label & VRDMA_AV_FLOW_LABEL;
-    path.priority = av.sl & 7;
     if (route.source.vlan != 0) {
         path.vlan = route.source.vlan;
     }

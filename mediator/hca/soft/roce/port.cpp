@@ -73,9 +73,7 @@ Port::Port(Engine& engine, std::unique_ptr<wire::Uplink> uplink, EventFd unknown
     : engine_{engine},
       uplink_{std::move(uplink)},
       max_mtu_{largest_mtu(uplink_->frame_size())},
-      unknown_signal_{std::move(unknown_signal)} {
-    unknown_.reserve(max_unknown);
-}
+      unknown_signal_{std::move(unknown_signal)} {}
 
 void Port::set_link(bool up) noexcept {
     up_ = up;
@@ -87,7 +85,8 @@ void Port::renew(std::unique_ptr<wire::Uplink>& uplink) {
     unflushed_ = false;
     served_join_ = 0;
     neighbours_.clear();
-    neighbours_changed();
+    engine_.fabric().changed();
+    targets_to_offer_ = awaits_target_.size();
 }
 
 std::span<std::byte> Port::room_for(const wire::Mac& target) const noexcept {
@@ -162,16 +161,16 @@ bool Port::has_target(const wire::Path& path) const noexcept {
     return path.target_mac != wire::Mac{} && uplink_->knows(path.target_mac);
 }
 
-bool Port::find_target(wire::Path& path) noexcept {
+bool Port::find_target(SliceCore& slice, wire::Path& path) noexcept {
     if (has_target(path)) {
         return true;
     }
-    const auto found = neighbours_.find(neighbour_key(path.target, path.vlan.value_or(0)));
-    if (found == neighbours_.end() || !uplink_->knows(found->second)) {
-        ask_for(path);
+    const auto* const found = neighbours_.find(neighbour_key(path.target, path.vlan.value_or(0)));
+    if (found == nullptr || !uplink_->knows(*found)) {
+        ask_for(slice.run_queue().questions, path);
         return false;
     }
-    path.target_mac = found->second;
+    path.target_mac = *found;
     return true;
 }
 
@@ -183,40 +182,44 @@ void Port::look_again(Connection& c) noexcept {
     }
 }
 
-void Port::ask_for(const wire::Path& path) noexcept {
-    const Unknown asked{path.source, path.target, path.vlan.value_or(0)};
-    if (unknown_.size() < max_unknown && std::ranges::none_of(unknown_, [&](const Unknown& other) {
-            return other.target == asked.target && other.vlan == asked.vlan;
-        })) {
-        unknown_.push_back(asked);
+void Port::ask_for(Questions& questions, const wire::Path& path) noexcept {
+    const std::uint16_t vlan = path.vlan.value_or(0);
+    if (questions.contains(path.target, vlan)) {
+        return;
+    }
+    if (questions.unknown.full()) {
+        questions.unknown.pop_front();
+    }
+    questions.unknown.push_back({questions.device, path.source, path.target, vlan});
+    if (!questions.asked.linked) {
+        asking_.push_back(questions);
         unknown_signal_.signal();
     }
 }
 
-std::vector<Unknown> Port::take_unknown() {
-    unknown_signal_.drain();
-    std::vector<Unknown> unknown;
-    unknown.reserve(max_unknown);
-    unknown_.swap(unknown);
-    return unknown;
-}
-
-void Port::set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, std::uint16_t vlan) {
+void Port::set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, std::uint16_t vlan,
+                         std::uint64_t device) {
     const GidKey key = neighbour_key(gid, vlan);
-    if (neighbours_.size() == max_neighbours && !neighbours_.contains(key)) {
-        neighbours_.clear(); // who is needed is asked for again
+    const bool changed = mac ? neighbours_.set(device, key, *mac) : neighbours_.forget(device, key);
+    if (changed) {
+        engine_.fabric().changed(); // paths hold what was known
     }
-    if (mac) {
-        neighbours_[key] = *mac;
-    } else {
-        neighbours_.erase(key);
+    targets_to_offer_ = awaits_target_.size();
+    if (!asking_.empty()) {
+        unknown_signal_.signal(); // there may be room for it now
     }
-    neighbours_changed();
 }
 
-void Port::neighbours_changed() noexcept {
-    engine_.fabric().changed(); // paths hold what was known
-    while (Connection* c = awaits_target_.pop_front()) {
+// They look for themselves whether it is theirs that is known now.
+void Port::offer_targets() noexcept {
+    constexpr std::size_t most = 64; // before others have their turn
+    for (std::size_t i = std::min(most, targets_to_offer_); i > 0; --i) {
+        Connection* const c = awaits_target_.pop_front();
+        if (c == nullptr) {
+            targets_to_offer_ = 0;
+            return;
+        }
+        --targets_to_offer_;
         engine_.scheduler().wake(c->qp);
     }
 }
@@ -226,6 +229,7 @@ bool Port::serve() noexcept {
     const bool turned = turn_around();
     const bool answered = answer_some();
     offer_room();
+    offer_targets();
     if (unflushed_) {
         uplink_->flush();
         unflushed_ = false;
@@ -321,8 +325,8 @@ bool Port::has_room_to_offer() const noexcept {
 // A look for room may find frames, and a look for frames may find room. So the uplink says last
 // whether it found any.
 bool Port::pending() const noexcept {
-    return !turnaround_.empty() || !answering_.empty() || has_room_to_offer() ||
-           !uplink_->receive().empty() || uplink_->restless();
+    return !turnaround_.empty() || !answering_.empty() || targets_to_offer_ != 0 ||
+           has_room_to_offer() || !uplink_->receive().empty() || uplink_->restless();
 }
 
 void Port::expire(Clock::time_point now) noexcept {
@@ -438,7 +442,7 @@ void Port::receive_connected(QueuePair& qp, const wire::Packet& packet, Origin o
     }
     if (origin == Origin::here) {
         c.path.target_mac = Turnaround::address;
-    } else if (!find_target(c.path)) {
+    } else if (!find_target(qp.slice, c.path)) {
         const bool awaited = !is_response(headers.opcode) && headers.psn == c.in.expected;
         return receive_by_its_way(c, packet, awaited);
     }

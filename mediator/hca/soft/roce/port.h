@@ -4,14 +4,17 @@
 // are.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
-#include <unordered_map>
+#include <vector>
 
 #include "mediator/base/event_fd.h"
 #include "mediator/hca/soft/fabric.h"
 #include "mediator/hca/soft/list.h"
 #include "mediator/hca/soft/roce/connection.h"
+#include "mediator/hca/soft/roce/neighbour_cache.h"
+#include "mediator/hca/soft/roce/questions.h"
 #include "mediator/hca/soft/roce/turnaround.h"
 #include "mediator/hca/soft/run_queue.h"
 #include "mediator/hca/soft/timers.h"
@@ -28,13 +31,6 @@ namespace roce {
 struct Draft {
     std::span<std::byte> frame;
     std::span<std::byte> payload;
-};
-
-// Who has that address is to be found out.
-struct Unknown {
-    Gid source; // who wants to know
-    Gid target;
-    std::uint16_t vlan = 0; // that both are in, or none
 };
 
 class Port {
@@ -83,20 +79,30 @@ class Port {
     void set_timer(Connection& connection) noexcept;
     // It has nothing under way any more.
     void forget(Connection& connection) noexcept;
-    void forget(RunQueue& queue) noexcept { answering_.remove(queue); }
+    void forget(RunQueue& queue) noexcept {
+        answering_.remove(queue);
+        asking_.remove(queue.questions);
+    }
     void reserve(std::size_t connections) {
         timers_.reserve(connections);
         paced_.reserve(connections);
     }
 
     // Puts the Ethernet address of the path's target into it, if that is not there. False while it
-    // is not known; the control thread is asked for it.
-    bool find_target(wire::Path& path) noexcept;
+    // is not known; the control thread is asked for it, as a question of the slice's.
+    bool find_target(SliceCore& slice, wire::Path& path) noexcept;
     // Looks for it where it may be now: it has not answered.
     void look_again(Connection& connection) noexcept;
-    void set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, std::uint16_t vlan = 0);
-    // What is to be found out, each once; signalled when there is something.
-    std::vector<Unknown> take_unknown();
+    // What a device has asked for.
+    void set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, std::uint16_t vlan = 0,
+                       std::uint64_t device = 0);
+    // What is to be found out, each once for each slice; signalled when there is something, and
+    // when a neighbour is set while there is. Of a device not more than room(device) says.
+    template <typename Room>
+    std::vector<Unknown> take_unknown(Room&& room);
+    std::vector<Unknown> take_unknown() {
+        return take_unknown([](std::uint64_t) { return Questions::most; });
+    }
     int unknown_fd() const noexcept { return unknown_signal_.fd(); }
 
     // What packets cost, and their copies: what it does at a time ends as a slice's turn does.
@@ -144,8 +150,8 @@ class Port {
     bool is_forged(const wire::Path& path) const noexcept;
     SliceCore* find_slice(const wire::Packet& packet) const noexcept;
     bool has_target(const wire::Path& path) const noexcept;
-    void ask_for(const wire::Path& path) noexcept;
-    void neighbours_changed() noexcept;
+    void ask_for(Questions& questions, const wire::Path& path) noexcept;
+    void offer_targets() noexcept;
 
     Engine& engine_;
     std::unique_ptr<wire::Uplink> uplink_;
@@ -166,13 +172,36 @@ class Port {
     List<Connection, &Connection::awaits_target> awaits_target_;
     Timers<Connection> timers_;
     Timers<Pacing> paced_;
-    std::unordered_map<GidKey, wire::Mac, GidHash> neighbours_;
-    static constexpr std::size_t max_neighbours = 4096;
-    static constexpr std::size_t max_unknown = 64;
-    std::vector<Unknown> unknown_;
+    std::size_t targets_to_offer_ = 0; // to so many of those that await one
+    NeighbourCache neighbours_;
+    List<Questions, &Questions::asked> asking_;
     EventFd unknown_signal_;
     vrdma_counters unclaimed_{};
 };
+
+template <typename Room>
+std::vector<Unknown> Port::take_unknown(Room&& room) {
+    constexpr std::size_t at_a_time = 64;
+    constexpr std::size_t of_each = 8;
+    std::vector<Unknown> taken;
+    taken.reserve(at_a_time);
+    unknown_signal_.drain();
+    for (std::size_t slices = asking_.size(); slices > 0 && taken.size() < at_a_time; --slices) {
+        Questions& questions = *asking_.pop_front();
+        std::size_t count = std::min({of_each, room(questions.device), at_a_time - taken.size()});
+        for (; count > 0 && !questions.unknown.empty(); --count) {
+            taken.push_back(questions.unknown.front());
+            questions.unknown.pop_front();
+        }
+        if (!questions.unknown.empty()) {
+            asking_.push_back(questions);
+        }
+    }
+    if (!taken.empty() && !asking_.empty()) {
+        unknown_signal_.signal();
+    }
+    return taken;
+}
 
 } // namespace roce
 } // namespace vrdma::hca::soft

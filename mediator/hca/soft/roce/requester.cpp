@@ -299,7 +299,7 @@ Turn send_packet(Connection& c, const SendWqe& wqe) noexcept {
     Scheduler& scheduler = qp.slice.engine().scheduler();
     const Piece piece = next_piece(c, wqe);
     const wire::Headers headers = headers_of(c, wqe, piece);
-    if (!c.port.find_target(c.path)) {
+    if (!c.port.find_target(c.qp.slice, c.path)) {
         return await_target(c, wqe, piece);
     }
     const auto draft = c.port.draft(c.path, headers.opcode, piece.bytes);

@@ -402,7 +402,7 @@ bool answer_turn(Connection& c) noexcept {
             return false;
         }
         Fetch* const fetch = next_fetch(c.in);
-        if ((fetch != nullptr || c.in.ack_due) && !c.port.find_target(c.path)) {
+        if ((fetch != nullptr || c.in.ack_due) && !c.port.find_target(c.qp.slice, c.path)) {
             return false; // the peer will ask again, and so show the way
         }
         if (fetch == nullptr) {

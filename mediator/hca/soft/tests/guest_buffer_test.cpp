@@ -84,7 +84,7 @@ TEST_F(GuestBufferTest, RefusesWhatDoesNotFit) {
     EXPECT_EQ(error(pages({1}, page, 1)), std::errc::invalid_argument);
     EXPECT_EQ(error(pages({1}, 0, ~0ull)), std::errc::invalid_argument);
     Translation askew = pages({1}, 0, 1);
-    askew.blocks[0] = Iova{page + 1};
+    askew.blocks = {Iova{page + 1}};
     EXPECT_EQ(error(askew), std::errc::invalid_argument);
     askew = pages({0}, 0, 1);
     askew.block_shift = 11;

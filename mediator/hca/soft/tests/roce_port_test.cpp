@@ -234,6 +234,46 @@ TEST_F(RocePort, AsksForThePeer) {
     EXPECT_EQ(reply().path.target_mac, peer_mac);
 }
 
+// Ask for many more addresses than can be asked for at a time, as one device, and for the peer's as
+// another; expect the second to be heard at once, and the first with as many as it may have.
+TEST_F(RocePort, WhoAsksForManyKeepsNobodyFromAsking) {
+    constexpr unsigned many = 300;
+    const auto address = [&](unsigned n) {
+        hca::Gid gid = peer_gid_;
+        gid[13] = static_cast<std::uint8_t>(1 + n / 250);
+        gid[15] = static_cast<std::uint8_t>(n % 250);
+        return gid;
+    };
+    Guest asker{*hca_, "asker", ipv4_gid(3), Guest::default_memory(), {}, "cable"};
+    GuestCq cq = asker.create_cq(256);
+    std::vector<GuestQp> qps;
+    for (unsigned n = 0; n < many; ++n) {
+        qps.push_back(asker.create_qp(cq, cq));
+        connect(asker, qps.back(), address(n), Qpn{1});
+        qps.back().post_send({});
+    }
+    expect_silence();
+    hca_->with_port("cable", [&](auto& port) { port.set_neighbour(peer_gid_, std::nullopt); });
+    renew();
+    qp_.post_send({});
+    expect_silence();
+    std::vector<hca::Gid> asked;
+    const auto take = [&] {
+        std::vector<hca::soft::roce::Unknown> unknown;
+        hca_->with_port("cable", [&](auto& port) { unknown = port.take_unknown(); });
+        std::ranges::transform(unknown, std::back_inserter(asked),
+                               &hca::soft::roce::Unknown::target);
+        return !unknown.empty();
+    };
+    ASSERT_TRUE(take());
+    EXPECT_EQ(std::ranges::count(asked, peer_gid_), 1);
+    while (take()) {
+    }
+    EXPECT_EQ(asked.size(), 1 + hca::soft::roce::Questions::most);
+    std::ranges::sort(asked);
+    EXPECT_EQ(std::ranges::adjacent_find(asked), asked.end()) << "each once";
+}
+
 // In the middle of a message the peer's Ethernet address turns out to be an old one; expect who can
 // to be asked again, and what comes next to go to the new one.
 TEST_F(RocePort, AsksForThePeerAgain) {

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "mediator/base/unique_fd.h"
-#include "mediator/wire/fabric/provider.h"
+#include "mediator/wire/fabric/address.h"
 
 namespace vrdma::wire::fabric {
 

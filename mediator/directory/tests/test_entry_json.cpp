@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <gtest/gtest.h>
 
-#include "mediator/directory/entry.h"
+#include "mediator/directory/entry_json.h"
 
 namespace vrdma::directory {
 namespace {
@@ -28,6 +28,14 @@ TEST(Entry, AsOthersMayWriteIt) {
     EXPECT_EQ(entry->claims, (Claims{{four, revision}, {six, revision}}))
         << "since now, and since a time that is not yet";
     EXPECT_TRUE(parse_entry(R"({"address": "10.0.0.1:1", "gids": {}})", revision));
+}
+
+// Claim an address at revisions that etcd cannot be at; expect a time that peers can have.
+TEST(Entry, NobodyClaimsLaterThanTheConfiguration) {
+    const std::string text =
+        R"({"address": "10.0.0.1:1", "gids": {"10.0.0.5": 9223372036854775807}})";
+    EXPECT_EQ(parse_entry(text, INT64_MAX)->claims, (Claims{{four, INT64_MAX - 1}}));
+    EXPECT_EQ(parse_entry(text, -1)->claims, (Claims{{four, 0}}));
 }
 
 TEST(Entry, WhatMakesNoSenseIsNone) {

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// vrdmad's end of the socket to the process that talks to etcd for it. What comes from there is a
+// stranger's: a message that makes no sense ends the connection. Whatever ends it, what was known
+// stays so. On the control thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "mediator/base/event_loop.h"
+#include "mediator/base/log.h"
+#include "mediator/directory/entry.h"
+#include "mediator/directory/messages.h"
+
+namespace vrdma::directory {
+
+class Client {
+  public:
+    // Messages that are heard until others have their turn; and only one roster.
+    static constexpr int turn = 64;
+    static constexpr std::chrono::milliseconds retry{100};
+    // For the process to take this host out of the directory.
+    static constexpr std::chrono::seconds end_limit{10};
+
+    using OnHosts = std::function<void(const Hosts& hosts)>;
+
+    // The name is for the log.
+    static Result<std::unique_ptr<Client>> open(const std::string& name, UniqueFd socket,
+                                                const Task& task, EventLoop& loop,
+                                                OnHosts on_hosts);
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
+    ~Client();
+
+    // The addresses of devices here.
+    void set(std::set<Gid> gids);
+    // The entry of this host is gone, whoever took it away.
+    void repeat();
+
+  private:
+    Client(const std::string& name, UniqueFd socket, Message task, EventLoop& loop,
+           OnHosts on_hosts);
+
+    void hear();
+    bool hear(const News& news);
+    bool hear(Began began);
+    bool hear(const Said& said);
+    bool hear(const Here& here);
+    bool hear(const Gone& gone);
+    bool hear(Complete complete);
+    void forget(const std::string& name);
+    void tell();
+    bool tell(bool& wanted, const Message& message);
+    void end(const std::string& why);
+
+    DeviceLog log_;
+    UniqueFd socket_; // none: it has ended
+    const Message task_;
+    EventLoop& loop_;
+    const OnHosts on_hosts_;
+    EventLoop::Watch messages_;
+    EventLoop::Timer again_;
+
+    Hosts hosts_;          // as they were when last they were complete
+    Hosts coming_;         // as the process has told so far
+    std::size_t gids_ = 0; // of those
+    bool complete_ = false;
+
+    std::set<Gid> here_;
+    bool began_ = false;
+    // What the process is to be told.
+    bool tell_task_ = false;
+    bool tell_gids_ = false;
+    bool tell_repeat_ = false;
+};
+
+} // namespace vrdma::directory

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/directory/worker.h"
+
+#include <poll.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "mediator/directory/entry_json.h"
+#include "mediator/directory/messages.h"
+#include "mediator/directory/registration.h"
+#include "mediator/directory/roster.h"
+
+namespace vrdma::directory {
+namespace {
+
+// vrdmad may be busy, and is then waited for. If it is gone, that shows elsewhere.
+void send(int socket, const News& news) {
+    const Message message = pack(news);
+    static_cast<void>(::send(socket, message.data(), message.size(), MSG_NOSIGNAL));
+}
+
+// A log is vrdmad's, which has the place where it goes.
+class Lines : public spdlog::sinks::base_sink<std::mutex> {
+  public:
+    explicit Lines(int socket) : socket_{socket} {}
+
+  protected:
+    void sink_it_(const spdlog::details::log_msg& line) override {
+        std::string text{line.payload.data(), std::min(line.payload.size(), Said::max_size)};
+        std::ranges::replace_if(
+            text, [](char c) { return c < ' ' || c > '~'; }, '?');
+        send(socket_, Said{level_of(line.level), text});
+    }
+    void flush_() override {}
+
+  private:
+    static Said::Level level_of(spdlog::level::level_enum level) {
+        if (level >= spdlog::level::warn) {
+            return Said::Level::warn;
+        }
+        return level == spdlog::level::info ? Said::Level::info : Said::Level::debug;
+    }
+
+    const int socket_;
+};
+
+// None: the socket has ended.
+std::optional<Message> receive(int socket) {
+    Message message(max_message);
+    const ssize_t size = ::recv(socket, message.data(), message.size(), 0);
+    if (size <= 0) {
+        return std::nullopt;
+    }
+    message.resize(static_cast<std::size_t>(size));
+    return message;
+}
+
+// What came before it was for a worker before us.
+std::optional<Task> receive_task(int socket) {
+    send(socket, Began{});
+    while (const auto message = receive(socket)) {
+        const auto order = read_order(*message);
+        if (order && std::holds_alternative<Task>(*order)) {
+            return std::get<Task>(*order);
+        }
+    }
+    return std::nullopt;
+}
+
+class Worker {
+  public:
+    Worker(int socket, const Task& task, std::unique_ptr<Roster> roster)
+        : socket_{socket},
+          registration_{{log_name, task.etcd, key_prefix(task.prefix) + task.host, task.address}},
+          roster_{std::move(roster)} {}
+
+    static constexpr char log_name[] = "directory";
+
+    // Until the socket ends.
+    void run() {
+        std::array<pollfd, 2> ready{{{socket_, POLLIN, 0}, {roster_->fd(), POLLIN, 0}}};
+        for (;;) {
+            if (::poll(ready.data(), ready.size(), -1) < 0) {
+                continue;
+            }
+            if (ready[0].revents != 0) {
+                const auto message = receive(socket_);
+                if (!message) {
+                    return;
+                }
+                obey(*message);
+            }
+            if (ready[1].revents != 0) {
+                tell(roster_->take());
+            }
+        }
+    }
+
+  private:
+    void obey(const Message& message) {
+        const auto order = read_order(message);
+        if (order && std::holds_alternative<Addresses>(*order)) {
+            registration_.set(std::get<Addresses>(*order).gids);
+        } else if (order && std::holds_alternative<Repeat>(*order)) {
+            registration_.repeat();
+        }
+    }
+
+    // Who has gone makes room for who has come.
+    void tell(Hosts hosts) {
+        for (const auto& [name, entry] : told_) {
+            if (!hosts.contains(name)) {
+                send(socket_, Gone{name});
+            }
+        }
+        // Those that have fewer addresses now make room, too.
+        for (const bool smaller : {true, false}) {
+            for (const auto& [name, entry] : hosts) {
+                const auto told = told_.find(name);
+                const std::size_t before = told != told_.end() ? told->second->claims.size() : 0;
+                const bool same = told != told_.end() && told->second == entry;
+                if (!same && (entry->claims.size() < before) == smaller) {
+                    send(socket_, Here{name, *entry});
+                }
+            }
+        }
+        send(socket_, Complete{});
+        told_ = std::move(hosts);
+    }
+
+    const int socket_;
+    Hosts told_;
+    Registration registration_;
+    const std::unique_ptr<Roster> roster_;
+};
+
+} // namespace
+
+bool work(int socket) {
+    auto lines = std::make_shared<Lines>(socket);
+    auto logger = std::make_shared<spdlog::logger>("vrdma-directory", std::move(lines));
+    logger->set_level(spdlog::level::debug);
+    spdlog::set_default_logger(std::move(logger));
+
+    const auto task = receive_task(socket);
+    if (!task) {
+        return true;
+    }
+    auto roster = Roster::create({Worker::log_name, task->etcd, task->prefix});
+    if (!roster) {
+        return false;
+    }
+    Worker{socket, *task, std::move(*roster)}.run();
+    return true;
+}
+
+} // namespace vrdma::directory

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A configuration that somebody has not finished writing: any bytes as vrdmad.conf, when vrdmad
+// starts and, on SIGHUP, in the place of one that it runs with. What it takes, it can serve.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "mediator/control/reload.h"
+#include "mediator/frontend/mdev/registration.h"
+#include "mediator/fuzz/require.h"
+
+namespace vrdma::control {
+namespace {
+
+using fuzz::require;
+
+// The module is told of it.
+void serve(const Config& config) {
+    std::vector<std::string> uplinks;
+    for (const Uplink& uplink : config.uplinks) {
+        uplinks.push_back(uplink.name);
+    }
+    for (const Fabric& fabric : config.fabrics) {
+        uplinks.push_back(fabric.name);
+    }
+    require(mdev::registration(config.name, config.types, uplinks).has_value());
+    for (const VfioUserDevice& device : config.vfio_user) {
+        require(std::ranges::count(config.types, device.type, &DeviceType::name) == 1);
+        require(device.share.weight >= 1 && device.share.weight <= hca::Share::max_weight);
+    }
+}
+
+void take(std::string_view text) {
+    static constexpr std::string_view other = "[types.small]\nweight = 7\n";
+    const auto config = parse_config(text);
+    Running running{"", std::string{other}, std::nullopt, parse_config(other).value()};
+    const auto before = running.config.types.front().share.weight;
+    const auto wait = take_anew(running, text);
+    require(wait.has_value() == config.has_value());
+    if (!config) {
+        require(!config.error().empty());
+        require(running.config.types.front().share.weight == before);
+        return;
+    }
+    serve(*config);
+    // A second time the same says nothing new.
+    running = {"", std::string{text}, std::nullopt, *config};
+    require(take_anew(running, text).value().empty());
+    serve(running.config);
+}
+
+} // namespace
+} // namespace vrdma::control
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    spdlog::set_level(spdlog::level::off);
+    vrdma::control::take({reinterpret_cast<const char*>(data), size});
+    return 0;
+}

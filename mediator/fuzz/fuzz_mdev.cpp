@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What the kernel module passes on: attributes that somebody wrote to sysfs, and registers that a
+// guest wrote, at any offset. A device has the addresses that its attributes name and no others.
+// The input is the attributes (struct vrdma_mdev_device_info), then messages.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "mediator/frontend/mdev/identity.h"
+#include "mediator/fuzz/bystander.h"
+#include "mediator/fuzz/input.h"
+#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/tests/guest/admin_client.h"
+
+namespace vrdma::mdev {
+namespace {
+
+using fuzz::Input;
+using fuzz::require;
+
+constexpr int max_messages = 64;
+constexpr std::uint64_t arena_size = 1 << 20;
+
+// None that any device may have.
+bool nobodys(const Gid& gid) {
+    constexpr Gid loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    return gid == Gid{} || gid == loopback || is_multicast(gid);
+}
+
+void check(const verbs::Identity& identity, const vrdma_mdev_device_info& info) {
+    require(identity.mac != verbs::Mac{});
+    require(identity.uplink.size() <= sizeof(info.uplink));
+    require(identity.prefixes_valid || identity.prefixes.empty());
+    for (const verbs::Prefix& prefix : identity.prefixes) {
+        require(prefix.bits <= 8 * sizeof(Gid));
+        require(prefix.contains(prefix.address));
+        require(identity.may_use(prefix.address).has_value() || nobodys(prefix.address));
+    }
+    constexpr Gid another{0x20, 0x01, 0x0d, 0xb8, 1};
+    const bool named = std::ranges::any_of(
+        identity.prefixes, [&](const verbs::Prefix& prefix) { return prefix.contains(another); });
+    if (!identity.uplink.empty() || !identity.prefixes_valid) {
+        require(named || !identity.may_use(another).has_value());
+    }
+}
+
+void serve(hca::soft::SoftHca& hca, const vrdma_mdev_device_info& info, Input& input) {
+    const DeviceType type{"fuzz", 1, arena_size, {}};
+    const verbs::Identity identity = identity_of(info, type);
+    check(identity, info);
+    test::GuestPort port{ArenaMemory::create(arena_size).value(), type};
+    verbs::GidRegistry gids;
+    Device device{uuid_text(info.uuid), type, identity, port, hca, gids};
+    for (int i = 0; i < max_messages && !input.empty(); ++i) {
+        const auto message = input.take<vrdma_mdev_message>();
+        if (message.type % 4 == VRDMA_MDEV_MESSAGE_RESET) {
+            device.reset();
+            device.set_identity(identity);
+        } else {
+            device.write_register(message.offset, message.value);
+        }
+        for (int turn = 0; turn < max_messages && port.take_wake(); ++turn) {
+            device.service();
+        }
+        hca.poll();
+    }
+}
+
+} // namespace
+} // namespace vrdma::mdev
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    static const auto hca = [] {
+        spdlog::set_level(spdlog::level::off);
+        vrdma::hca::soft::Config config;
+        config.threads = false;
+        return vrdma::hca::soft::SoftHca::create(config).value();
+    }();
+    static vrdma::fuzz::Bystander bystander{*hca};
+    vrdma::fuzz::Input input{{data, size}};
+    const auto info = input.take<vrdma_mdev_device_info>();
+    vrdma::mdev::serve(*hca, info, input);
+    bystander.check();
+    return 0;
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// In which class of traffic a guest's packets leave: in one that it asks for and may use.
+#include "mediator/hca/soft/tests/network_peer.h"
+
+namespace vrdma::test {
+namespace {
+
+constexpr std::uint8_t with_ecn(std::uint8_t dscp, std::uint8_t ecn) {
+    return static_cast<std::uint8_t>(dscp << 2 | ecn);
+}
+
+class RoceTrafficClass : public NetworkPeer {
+  protected:
+    static constexpr std::uint8_t given = 26;
+    static constexpr std::uint8_t another = 27;
+    static constexpr std::uint32_t qkey = 0x1234;
+
+    // What a write of a connected QP says, and a datagram, of a guest that asks for that class.
+    Arrived write(Guest& guest, std::uint8_t traffic_class) {
+        GuestCq cq = guest.create_cq();
+        GuestQp qp = guest.create_qp(cq, cq);
+        move_to_init(guest, qp);
+        vrdma_qp_attr attr = rtr_attr(peer_gid_, Qpn{peer_qpn});
+        attr.path_mtu = IBV_MTU_256;
+        attr.av.traffic_class = traffic_class;
+        attr.av.sl = 5;
+        EXPECT_TRUE(guest.slice().modify_qp(qp.id(), attr));
+        EXPECT_TRUE(guest.slice().modify_qp(qp.id(), rts_attr()));
+        qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
+        for (int i = 0; i < 1000; ++i) { // it may also be sent again
+            hca_->poll();
+            if (const auto packets = sent(); !packets.empty()) {
+                EXPECT_TRUE(guest.slice().modify_qp(qp.id(), state_attr(IBV_QPS_ERR)));
+                return packets.front();
+            }
+        }
+        ADD_FAILURE() << "nothing was sent";
+        return {};
+    }
+    Arrived datagram(Guest& guest, std::uint8_t traffic_class) {
+        GuestCq cq = guest.create_cq();
+        GuestQp qp = guest.create_qp(cq, cq, {.type = hca::QpType::ud});
+        activate_ud(guest, qp, qkey);
+        hca::AhSpec ah{.id = AhId{0x7000u + traffic_class}, .pd = Guest::pd, .av = {}};
+        std::ranges::copy(peer_gid_, std::begin(ah.av.dgid));
+        ah.av.hop_limit = 64;
+        ah.av.port_num = 1;
+        ah.av.traffic_class = traffic_class;
+        EXPECT_TRUE(guest.slice().create_ah(ah));
+        qp.post_send({.flags = VRDMA_SQ_INLINE,
+                      .inline_data = Buffer::pattern(5, 8),
+                      .ah = ah.id,
+                      .dest_qpn = Qpn{peer_qpn},
+                      .qkey = qkey});
+        return reply();
+    }
+
+    Guest favoured_{*hca_,
+                    "favoured",
+                    ipv4_gid(3),
+                    Guest::default_memory(),
+                    {},
+                    "cable",
+                    hca::TrafficClasses{}.set(given)};
+};
+
+// As one whom nobody has given any class, ask for one, with all that ECN can say; expect packets in
+// class 0, and those of connected QPs, which heed marks, to be ones that routers may mark.
+TEST_F(RoceTrafficClass, WhatWasNotGivenIsNotUsed) {
+    for (const std::uint8_t ecn : {0, 1, 2, 3}) {
+        EXPECT_EQ(write(guest_, with_ecn(given, ecn)).path.traffic_class,
+                  with_ecn(0, VRDMA_ECN_CAPABLE));
+        EXPECT_EQ(datagram(guest_, with_ecn(given, ecn)).path.traffic_class, with_ecn(0, 0));
+    }
+}
+
+// As one that has a class, ask for it, and for another.
+TEST_F(RoceTrafficClass, WhatWasGivenIsUsed) {
+    for (const std::uint8_t ecn : {0, 1, 2, 3}) {
+        EXPECT_EQ(write(favoured_, with_ecn(given, ecn)).path.traffic_class,
+                  with_ecn(given, VRDMA_ECN_CAPABLE));
+        EXPECT_EQ(datagram(favoured_, with_ecn(given, ecn)).path.traffic_class, with_ecn(given, 0));
+    }
+    EXPECT_EQ(write(favoured_, with_ecn(another, 0)).path.traffic_class,
+              with_ecn(0, VRDMA_ECN_CAPABLE));
+    EXPECT_EQ(datagram(favoured_, with_ecn(another, 0)).path.traffic_class, with_ecn(0, 0));
+}
+
+// The same with RoCE v1, whose class no router marks.
+TEST_F(RoceTrafficClass, NobodyMarksVersion1) {
+    ASSERT_TRUE(favoured_.slice().set_gid(0, VRDMA_GID_ROCE_V1, favoured_.gid(), 0));
+    EXPECT_EQ(write(favoured_, with_ecn(given, 3)).path.traffic_class, with_ecn(given, 0));
+}
+
+// In a VLAN, expect the tag's priority to be that of the class, whatever service level is asked
+// for.
+TEST_F(RoceTrafficClass, ThePriorityFollows) {
+    constexpr std::uint16_t vlan = 7;
+    hca_->with_port("cable", [&](auto& port) { port.set_neighbour(peer_gid_, peer_mac, vlan); });
+    for (Guest* const guest : {&guest_, &favoured_}) {
+        ASSERT_TRUE(guest->slice().set_gid(0, VRDMA_GID_ROCE_V2, guest->gid(), vlan));
+        const wire::Path path = write(*guest, with_ecn(given, 0)).path;
+        EXPECT_EQ(path.vlan, vlan);
+        EXPECT_EQ(path.priority, guest == &favoured_ ? given >> 3 : 0);
+    }
+}
+
+} // namespace
+} // namespace vrdma::test

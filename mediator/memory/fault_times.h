@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// How long a thread's page faults take, and at which addresses.
+//
+// A fault in memory that a client shares waits for whatever the client does to its file: for pages
+// that it takes away, moves or has swapped out, or for huge ones to be zeroed. The kernel writes
+// down when each fault begins and ends, and when the thread is taken from its processor meanwhile
+// (perf_event_open(2)). So nothing has to be measured where memory is touched, and a thread that
+// has no faults only sees that there are none.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "mediator/base/mapping.h"
+#include "mediator/base/result.h"
+#include "mediator/base/unique_fd.h"
+#include "mediator/memory/shared_words.h"
+
+namespace vrdma {
+
+class FaultTimes {
+  public:
+    // Of a thread that does not ask the kernel.
+    FaultTimes() = default;
+    // Of the thread that calls. EACCES: only who is privileged may ask.
+    static Result<FaultTimes> of_this_thread();
+
+    // Tells FaultGuard of each fault since the last call that has cost time. That of a page which
+    // is new is not counted, nor is time in which somebody else had the processor.
+    void settle() noexcept {
+        if (head_ != nullptr && load_relaxed(*head_) != tail_) [[unlikely]] {
+            read_records();
+        }
+    }
+
+    // What the kernel works for a page, also for a huge one of 2 MiB that it fills with zeros.
+    static constexpr std::chrono::nanoseconds ordinary{1'000'000};
+    // Until Linux 6.4 faults also wait for each other's locks, for a short time.
+    static constexpr std::chrono::nanoseconds ordinary_sleep{200'000};
+
+  private:
+    enum Event : std::size_t { begin, minor_end, major_end, events };
+
+    // The fault that has not ended yet.
+    struct Fault {
+        std::uint64_t address = 0; // 0: there is none
+        std::uint64_t since = 0;
+        std::uint64_t slept = 0;
+        std::uint64_t preempted = 0;
+        std::uint64_t left = 0; // when the thread left the processor
+        bool preemption = false;
+    };
+
+    Result<> open();
+    std::uint64_t word(std::size_t index) const noexcept;
+    void read_records() noexcept;
+    void read_record() noexcept;
+    void note_switch(bool out, bool preemption, std::uint64_t now) noexcept;
+    void end(std::uint64_t now) noexcept;
+
+    std::array<UniqueFd, events> fds_;
+    Mapping ring_;
+    const unsigned long long* head_ = nullptr; // of the ring
+    std::uint64_t begin_id_ = 0;
+    std::uint64_t tail_ = 0; // what was read, in bytes
+    Fault fault_;
+};
+
+} // namespace vrdma

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Bounds what a device's objects take of the mediator's memory: in bytes, on both sides of the
+// HCA's interface, and in blocks of guest buffers, of which some of the bytes are made. Whatever is
+// made takes its part first, and has it for as long as it lives.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "mediator/base/result.h"
+#include "mediator/base/types.h"
+
+namespace vrdma::verbs {
+
+class MemoryBudget {
+  public:
+    class Lease {
+      public:
+        Lease() = default;
+        Lease(Lease&& other) noexcept
+            : budget_{std::exchange(other.budget_, nullptr)},
+              bytes_{other.bytes_},
+              blocks_{other.blocks_} {}
+        Lease& operator=(Lease&& other) noexcept {
+            std::swap(budget_, other.budget_);
+            std::swap(bytes_, other.bytes_);
+            std::swap(blocks_, other.blocks_);
+            return *this;
+        }
+        Lease(const Lease&) = delete;
+        Lease& operator=(const Lease&) = delete;
+        ~Lease() {
+            if (budget_ != nullptr) {
+                budget_->bytes_left_ += bytes_;
+                budget_->blocks_left_ += blocks_;
+            }
+        }
+
+      private:
+        friend class MemoryBudget;
+        Lease(MemoryBudget& budget, std::uint64_t bytes, std::uint64_t blocks)
+            : budget_{&budget}, bytes_{bytes}, blocks_{blocks} {
+            budget.bytes_left_ -= bytes;
+            budget.blocks_left_ -= blocks;
+        }
+
+        MemoryBudget* budget_ = nullptr;
+        std::uint64_t bytes_ = 0;
+        std::uint64_t blocks_ = 0;
+    };
+
+    // Without a bound in bytes (0) it is what the blocks take, and what widen() is told of.
+    explicit MemoryBudget(std::uint64_t blocks, std::uint64_t bytes = 0)
+        : bounded_{bytes != 0},
+          bytes_left_{bounded_ ? bytes : blocks * sizeof(Iova)},
+          blocks_left_{blocks} {}
+    MemoryBudget(const MemoryBudget&) = delete;
+    MemoryBudget& operator=(const MemoryBudget&) = delete;
+    ~MemoryBudget() = default;
+
+    // The device's type allows so many objects of that size.
+    void widen(std::uint64_t objects, std::uint64_t bytes_each) {
+        bytes_left_ += bounded_ ? 0 : objects * bytes_each;
+    }
+
+    bool has(std::uint64_t bytes, std::uint64_t blocks = 0) const {
+        return blocks <= blocks_left_ && bytes <= bytes_left_ &&
+               blocks <= (bytes_left_ - bytes) / sizeof(Iova);
+    }
+
+    // So many bytes, and those of the blocks.
+    Result<Lease> take(std::uint64_t bytes, std::uint64_t blocks = 0) {
+        if (!has(bytes, blocks)) {
+            return fail(std::errc::not_enough_memory);
+        }
+        return Lease{*this, bytes + blocks * sizeof(Iova), blocks};
+    }
+    Result<Lease> take_blocks(std::uint64_t blocks) { return take(0, blocks); }
+
+    std::uint64_t bytes_left() const { return bytes_left_; }
+
+  private:
+    const bool bounded_;
+    std::uint64_t bytes_left_;
+    std::uint64_t blocks_left_;
+};
+
+} // namespace vrdma::verbs

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""vrdmad as its systemd unit starts it: a user of its own, without capabilities, and what it serves all the same. That it
+serves mediated devices so is what all other tests of the lab show."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from framework.lab import TIMEOUT_S
+
+pytestmark = pytest.mark.lab
+
+CONFIGURATION = "/etc/vrdma/vrdmad.conf"
+DROP_IN = "/run/systemd/system/vrdmad.service.d/test.conf"
+SOCKET = "/run/vrdma/shared.sock"
+SERVE = f"""
+mkdir -p $(dirname {DROP_IN})
+printf '[Service]\\nSupplementaryGroups=kvm\\n' >{DROP_IN}
+cat >>{CONFIGURATION} <<'END'
+[[vfio_user]]
+name = "shared"
+group = "kvm"
+mode = "0660"
+END
+systemctl daemon-reload
+"""
+AS_NOBODY = "setpriv --reuid=nobody --regid={group} --clear-groups --inh-caps=-all"
+
+
+@pytest.fixture
+def restart(host, guest0, guest1, device, health) -> Callable[[], None]:
+    """Restarts vrdmad, and waits until the guests have their devices again."""
+
+    def do() -> None:
+        host.run("systemctl restart vrdmad")
+        health.watch_mediator()
+        for guest in (guest0, guest1):
+            guest.await_device(device)
+
+    return do
+
+
+def test_process(host, health):
+    """Looks at each thread; expects the user and group vrdma alone, no capability that it has or could get, and filters."""
+    user, group = (host.run(f"id -{kind} vrdma").stdout.strip() for kind in "ug")
+    assert "0" not in (user, group)
+    threads = host.script(f"cat /proc/{health.mediator_pid}/task/*/status").stdout.split("Name:\t")[1:]
+    assert len(threads) > 1
+    for text in threads:
+        status = {key: value.split() for key, _, value in (line.partition(":") for line in text.splitlines()[1:])}
+        assert set(status["Uid"]) == {user}
+        assert set(status["Gid"]) == {group}
+        assert set(status["Groups"]) <= {group}
+        for kind in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+            assert int(status[kind][0], 16) == 0, kind
+        assert (status["NoNewPrivs"], status["Seccomp"]) == (["1"], ["2"])
+
+
+def test_times_of_faults(host, restart):
+    """Lets the kernel tell all users of their own faults; expects vrdmad to ask for them."""
+    before = host.run("sysctl -n kernel.perf_event_paranoid").stdout.strip()
+    host.run("sysctl kernel.perf_event_paranoid=2")
+    try:
+        restart()
+    finally:
+        host.run(f"sysctl kernel.perf_event_paranoid={before}")
+    said = host.run("journalctl -o cat _PID=$(systemctl show -P MainPID vrdmad)").stdout
+    assert "serves" in said and "are not held back" not in said
+
+
+def test_poller_is_real_time(host, health):
+    """Without CAP_SYS_NICE; expects a poller under SCHED_FIFO, once it has not been awake for all of a second."""
+    poller = host.script(f"grep -lx vrdma-poll-0 /proc/{health.mediator_pid}/task/*/comm").stdout.split("/")[4]
+    host.script(f"until chrt -p {poller} | grep -q SCHED_FIFO; do sleep 0.05; done", TIMEOUT_S)
+
+
+def test_device(host):
+    """Expects the module's device to be root's and the group's, and nobody else's."""
+    assert host.run("stat -c '%U %G %a' /dev/vrdma_mdev").stdout.split() == ["root", "vrdma", "660"]
+
+
+def test_files(host, health):
+    """Looks at the file systems as vrdmad sees them; expects its runtime directory as the only one of the host to write to."""
+    mounts = [line.split() for line in host.read(f"/proc/{health.mediator_pid}/mounts").splitlines()]
+    writable = {where for _, where, kind, options, *_ in mounts if options.split(",")[0] == "rw"}
+    assert "/run/vrdma" in writable
+    private = ("/dev", "/proc", "/tmp", "/var/tmp")
+    assert not {where for where in writable if where != "/run/vrdma" and not where.startswith(private)}
+
+
+def test_exposure(host):
+    """Has systemd judge the unit as it is loaded; expects 2.0 of 10 at most."""
+    host.run("systemd-analyze security --no-pager --threshold=20 vrdmad.service")
+
+
+@pytest.fixture
+def shared_socket(host, restart) -> Iterator[str]:
+    """A socket that belongs to another group, of which vrdmad is a member."""
+    before = host.read(CONFIGURATION)
+    host.script(SERVE)
+    restart()
+    yield SOCKET
+    host.script(f"cat >{CONFIGURATION} <<'END'\n{before}END\nrm {DROP_IN}\nsystemctl daemon-reload")
+    restart()
+
+
+def test_socket_of_a_group(host, shared_socket):
+    """Runs ibv_devinfo on the socket as a user who has its group, and as one who has not; expects it to work, and not."""
+    assert host.run(f"stat -c '%U %G %a' {shared_socket}").stdout.split() == ["vrdma", "kvm", "660"]
+    command = f"vrdma-run --device {shared_socket} --address 10.0.0.9 -- ibv_devinfo"
+    assert "vrdma0" in host.run(f"{AS_NOBODY.format(group='kvm')} {command}").stdout
+    assert "vrdma0" not in host.run(f"{AS_NOBODY.format(group='nogroup')} {command}", check=False).stdout
