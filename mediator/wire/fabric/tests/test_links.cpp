@@ -414,6 +414,10 @@ TEST_F(IntruderTest, ACrowdOfTheSilentKeepsNobodyOut) {
     until([&] { return crowd_in(), came > 4 * crowd.size(); }, {beta.get()});
     const auto alpha = start(0);
     until([&] { return crowd_in(), alpha->has(0) && beta->has(0); }, {alpha.get(), beta.get()});
+    // libfabric 1.17 leaks requests that it has not read when its listener is closed. It has read
+    // all before this one.
+    crowd = {};
+    connect();
 }
 
 } // namespace
