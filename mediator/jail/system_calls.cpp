@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/jail/system_calls.h"
 
+#include <asm/termbits.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
 #include <initializer_list>
 #include <memory>
 
@@ -41,8 +46,11 @@ class Rules {
             note(::seccomp_rule_add(filter_.get(), SCMP_ACT_ALLOW, call, 0));
         }
     }
-    void allow_if(int call, scmp_arg_cmp argument) {
-        note(::seccomp_rule_add_array(filter_.get(), SCMP_ACT_ALLOW, call, 1, &argument));
+    // If all of the arguments are as said.
+    template <typename... Arguments>
+    void allow_if(int call, Arguments... arguments) {
+        const std::array<scmp_arg_cmp, sizeof...(arguments)> all{arguments...};
+        note(::seccomp_rule_add_array(filter_.get(), SCMP_ACT_ALLOW, call, all.size(), all.data()));
     }
     // For calls whose users know another way.
     void deny(int call, int error) {
@@ -87,7 +95,6 @@ void allow_common(Rules& rules) {
                  SCMP_SYS(eventfd2),
                  SCMP_SYS(exit),
                  SCMP_SYS(exit_group),
-                 SCMP_SYS(fcntl),
                  SCMP_SYS(fstat),
                  SCMP_SYS(futex),
                  SCMP_SYS(getcpu),
@@ -99,7 +106,6 @@ void allow_common(Rules& rules) {
                  SCMP_SYS(gettimeofday),
                  SCMP_SYS(io_getevents),
                  SCMP_SYS(io_submit),
-                 SCMP_SYS(ioctl),
                  SCMP_SYS(lseek),
                  SCMP_SYS(madvise),
                  SCMP_SYS(membarrier),
@@ -124,7 +130,6 @@ void allow_common(Rules& rules) {
                  SCMP_SYS(sched_getaffinity),
                  SCMP_SYS(sched_getparam),
                  SCMP_SYS(sched_getscheduler),
-                 SCMP_SYS(sched_setscheduler),
                  SCMP_SYS(sched_yield),
                  SCMP_SYS(select),
                  SCMP_SYS(sendmmsg),
@@ -133,10 +138,33 @@ void allow_common(Rules& rules) {
                  SCMP_SYS(set_robust_list),
                  SCMP_SYS(shutdown),
                  SCMP_SYS(sigaltstack),
-                 SCMP_SYS(tgkill),
                  SCMP_SYS(timerfd_settime),
                  SCMP_SYS(write),
                  SCMP_SYS(writev)});
+}
+
+constexpr scmp_arg_cmp is(unsigned argument, scmp_datum_t value) {
+    return {.arg = argument, .op = SCMP_CMP_EQ, .datum_a = value, .datum_b = 0};
+}
+
+// What can also be done to other processes of the same user.
+void allow_to_anybody(Rules& rules) {
+    rules.allow({SCMP_SYS(fcntl), SCMP_SYS(ioctl), SCMP_SYS(prlimit64),
+                 SCMP_SYS(sched_setscheduler), SCMP_SYS(tgkill)});
+}
+
+// The same to nobody else. vrdmad is of the same user: it could be ended by a signal, which fcntl()
+// and ioctl() can have the kernel send, too, or lose its limits.
+void allow_to_itself(Rules& rules) {
+    rules.allow_if(SCMP_SYS(tgkill), is(0, static_cast<scmp_datum_t>(::getpid())));
+    rules.allow_if(SCMP_SYS(prlimit64), is(0, 0), is(2, 0)); // which reads
+    for (const int command : {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL}) {
+        rules.allow_if(SCMP_SYS(fcntl), is(1, static_cast<scmp_datum_t>(command)));
+    }
+    for (const unsigned long request :
+         {FIONBIO, FIONREAD, SIOCGIFADDR, SIOCGIFFLAGS, SIOCGIFINDEX, SIOCGIFNAME, TCGETS}) {
+        rules.allow_if(SCMP_SYS(ioctl), is(1, request));
+    }
 }
 
 // What was mapped to be written is never executed. Code is what libraries map that are loaded
@@ -155,7 +183,7 @@ void allow_mapping(Rules& rules, bool code) {
 void allow_threads(Rules& rules) {
     rules.deny(SCMP_SYS(clone3), ENOSYS);
     rules.allow_if(SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
-    rules.allow({SCMP_SYS(set_tid_address), SCMP_SYS(prlimit64), SCMP_SYS(sysinfo)});
+    rules.allow({SCMP_SYS(set_tid_address), SCMP_SYS(sysinfo)});
 }
 
 // Devices' memory and interrupts, and what a filter or a capability is given up by.
@@ -188,8 +216,7 @@ void allow_reading_files(Rules& rules) {
 }
 
 constexpr scmp_arg_cmp family_is(int family) {
-    return {
-        .arg = 0, .op = SCMP_CMP_EQ, .datum_a = static_cast<scmp_datum_t>(family), .datum_b = 0};
+    return is(0, static_cast<scmp_datum_t>(family));
 }
 
 // Of the kinds that uplinks, fabrics, directories and clients need.
@@ -221,6 +248,7 @@ Result<> allow_calls_of_process(Forbidden forbidden) noexcept {
     }
     Rules rules{forbidden};
     allow_common(rules);
+    allow_to_anybody(rules);
     allow_mapping(rules, true);
     allow_threads(rules);
     allow_devices(rules);
@@ -235,6 +263,7 @@ Result<> allow_calls_of_poller(Forbidden forbidden) noexcept {
     }
     Rules rules{forbidden};
     allow_common(rules);
+    allow_to_anybody(rules);
     allow_mapping(rules, false);
     // malloc() looks at a setting of the kernel before it gives memory back, and does without.
     rules.deny(SCMP_SYS(openat), EPERM);
@@ -247,10 +276,28 @@ Result<> allow_calls_of_network_client(Forbidden forbidden) noexcept {
     }
     Rules rules{forbidden};
     allow_common(rules);
+    allow_to_itself(rules);
     allow_mapping(rules, true); // what resolves names is loaded when it is needed
     allow_threads(rules);
     allow_reading_files(rules);
     allow_talking(rules);
+    return rules.load();
+}
+
+Result<> allow_calls_of_reader(Forbidden forbidden) noexcept {
+    if (sanitized || forbidden == Forbidden::allowed) {
+        return {};
+    }
+    Rules rules{forbidden};
+    allow_common(rules);
+    allow_to_itself(rules);
+    allow_mapping(rules, true); // what knows users is loaded when it is needed
+    allow_reading_files(rules);
+    // A daemon may know users, and a socket of any kind interfaces.
+    for (const int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}) {
+        rules.allow_if(SCMP_SYS(socket), family_is(family));
+    }
+    rules.allow({SCMP_SYS(connect)});
     return rules.load();
 }
 

@@ -22,4 +22,7 @@ Result<> allow_calls_of_poller(Forbidden forbidden) noexcept;
 // names, and starts threads.
 Result<> allow_calls_of_network_client(Forbidden forbidden) noexcept;
 
+// Of a process that reads a file, and in it names of users and interfaces.
+Result<> allow_calls_of_reader(Forbidden forbidden) noexcept;
+
 } // namespace vrdma::jail

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <fcntl.h>
+#include <net/if.h>
+#include <pwd.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -33,6 +38,26 @@ void* map(int protection) {
 
 bool refused(long result) {
     return result == -1 && errno == EPERM;
+}
+
+// What would end, stop or hinder the parent, who is of the same user.
+bool leaves_its_parent_alone(int socket) {
+    const pid_t parent = ::getppid();
+    const sched_param none{};
+    rlimit limit{};
+    return refused(::kill(parent, 0)) && refused(::tgkill(parent, parent, 0)) &&
+           refused(::sched_setscheduler(parent, SCHED_OTHER, &none)) &&
+           refused(::prlimit(parent, RLIMIT_NOFILE, nullptr, &limit)) &&
+           refused(::prlimit(0, RLIMIT_NOFILE, &limit, nullptr)) &&
+           refused(::fcntl(socket, F_SETOWN, parent)) && refused(::fcntl(socket, F_SETSIG, 0)) &&
+           refused(::ioctl(socket, SIOCSPGRP, &parent)) &&
+           refused(::ioctl(socket, FIOSETOWN, &parent));
+}
+
+bool minds_itself() {
+    rlimit limit{};
+    return ::tgkill(::getpid(), ::gettid(), 0) == 0 &&
+           ::prlimit(0, RLIMIT_NOFILE, nullptr, &limit) == 0;
 }
 
 // Do what takes a process over as a rule: execute, fork, trace, write what is executed, use a kind
@@ -107,16 +132,36 @@ TEST_F(SystemCallsTest, ANetworkClientOnlyReads) {
                   std::thread{[&] { ran = true; }}.join();
                   const UniqueFd file{::open("/proc/self/status", O_RDONLY | O_CLOEXEC)};
                   const UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-                  const bool works = ran && file && socket;
+                  const bool works = ran && file && socket && minds_itself();
                   const bool confined =
+                      leaves_its_parent_alone(socket.get()) &&
                       refused(::open("/dev/null", O_WRONLY | O_CLOEXEC)) &&
                       refused(::open("/tmp/file", O_RDONLY | O_CREAT | O_CLOEXEC, 0600)) &&
                       refused(::unlink("/tmp/file")) && refused(::chmod("/tmp/file", 0600)) &&
-                      refused(::fork()) && refused(::kill(::getppid(), 0)) &&
-                      refused(::execl("/bin/true", "true", nullptr)) &&
+                      refused(::fork()) && refused(::execl("/bin/true", "true", nullptr)) &&
                       refused(::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr)) &&
                       ::socket(AF_UNIX, SOCK_STREAM, 0) == -1 && errno == EAFNOSUPPORT &&
                       refused(::socket(AF_PACKET, SOCK_RAW, 0));
+                  return works && confined ? 0 : 2;
+              }),
+              0);
+}
+
+// Read a file, and look for a user and an interface in it; expect nothing else to be possible.
+TEST_F(SystemCallsTest, AReaderOnlyReads) {
+    EXPECT_EQ(exit_status_of_child([] {
+                  if (!allow_calls_of_reader(Forbidden::refused)) {
+                      return 1;
+                  }
+                  const UniqueFd file{::open("/etc/passwd", O_RDONLY | O_CLOEXEC)};
+                  const bool works = file && ::getpwnam("root") != nullptr &&
+                                     ::if_nametoindex("lo") != 0 && minds_itself();
+                  const bool confined = leaves_its_parent_alone(file.get()) &&
+                                        refused(::open("/dev/null", O_WRONLY | O_CLOEXEC)) &&
+                                        refused(::unlink("/tmp/file")) && refused(::fork()) &&
+                                        refused(::execl("/bin/true", "true", nullptr)) &&
+                                        refused(::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr)) &&
+                                        refused(::socket(AF_PACKET, SOCK_RAW, 0));
                   return works && confined ? 0 : 2;
               }),
               0);
