@@ -23,7 +23,8 @@
 #include "mediator/base/event_loop.h"
 #include "mediator/control/config.h"
 #include "mediator/control/confinement.h"
-#include "mediator/control/reload.h"
+#include "mediator/control/reload_process.h"
+#include "mediator/control/reloader.h"
 #include "mediator/control/served_fabric.h"
 #include "mediator/control/served_uplink.h"
 #include "mediator/device/version.h"
@@ -311,6 +312,10 @@ void give_shares(const Config& config, mdev::MdevFrontend* module, const Servers
 
 int serve(Running& running, jail::Forbidden forbidden) {
     const Config& config = running.config;
+    auto reads_again = start_reload_process(running, {.forbidden = forbidden});
+    if (!reads_again) {
+        return complain("fork", reads_again.error());
+    }
     const auto signals = take_signals();
     if (!signals) {
         return complain("signalfd", signals.error());
@@ -348,12 +353,14 @@ int serve(Running& running, jail::Forbidden forbidden) {
     if (!servers) {
         return EXIT_FAILURE;
     }
-    const auto on_signal = watch_signals(loop, *signals, [&] {
-        if (reload(running)) {
-            give_shares(config, module.get(), *servers);
-            spdlog::info("{}: read again", running.path);
-        }
+    const auto reloader = Reloader::create(std::move(*reads_again), running, loop, [&] {
+        give_shares(config, module.get(), *servers);
+        spdlog::info("{}: read again", running.path);
     });
+    if (!reloader) {
+        return complain("epoll", reloader.error());
+    }
+    const auto on_signal = watch_signals(loop, *signals, [&] { (*reloader)->reload(); });
     if (!on_signal) {
         return complain("epoll", on_signal.error());
     }

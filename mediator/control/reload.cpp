@@ -14,13 +14,15 @@ namespace vrdma::control {
 namespace {
 
 template <typename Items>
-void take_shares(Items& running, const Items& fresh) {
-    for (auto& item : running) {
-        const auto same_name = [&](const auto& candidate) { return candidate.name == item.name; };
+std::map<std::size_t, hca::Share> shares(const Items& running, const Items& fresh) {
+    std::map<std::size_t, hca::Share> shares;
+    for (std::size_t i = 0; i < running.size(); ++i) {
+        const auto same_name = [&](const auto& item) { return item.name == running[i].name; };
         if (const auto found = std::ranges::find_if(fresh, same_name); found != fresh.end()) {
-            item.share = found->share;
+            shares[i] = found->share;
         }
     }
+    return shares;
 }
 
 // What takes a restart, in pieces that are compared and named: a type, a device, or a key or table
@@ -97,31 +99,29 @@ tl::expected<void, std::string> start_with_file(Running& running) {
     return {};
 }
 
-tl::expected<std::vector<std::string>, std::string> take_anew(Running& running,
-                                                              std::string_view text) {
+tl::expected<Changes, std::string> compare(const Running& running, std::string_view text) {
     const auto fresh = parse_config(text);
     if (!fresh) {
         return tl::unexpected{fresh.error()};
     }
-    take_shares(running.config.types, fresh->types);
-    take_shares(running.config.vfio_user, fresh->vfio_user);
-    running.config.log_level = running.log_level.value_or(fresh->log_level);
-    return differences(pieces_of(running.text), pieces_of(text));
+    return Changes{running.log_level.value_or(fresh->log_level),
+                   shares(running.config.types, fresh->types),
+                   shares(running.config.vfio_user, fresh->vfio_user),
+                   differences(pieces_of(running.text), pieces_of(text))};
 }
 
-bool reload(Running& running) {
-    const auto wait = read_config(running.path).and_then([&](const std::string& text) {
-        return take_anew(running, text);
-    });
-    if (!wait) {
-        spdlog::error("{}: {}; nothing changes", running.path, wait.error());
-        return false;
+void apply(const Changes& changes, Running& running) {
+    for (const auto& [number, share] : changes.types) {
+        running.config.types[number].share = share;
     }
-    for (const std::string& name : *wait) {
+    for (const auto& [number, share] : changes.devices) {
+        running.config.vfio_user[number].share = share;
+    }
+    for (const std::string& name : changes.wait) {
         spdlog::warn("{}: {} has changed, which takes a restart", running.path, name);
     }
-    spdlog::set_level(running.config.log_level);
-    return true;
+    running.config.log_level = changes.log_level;
+    spdlog::set_level(changes.log_level);
 }
 
 } // namespace vrdma::control

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The configuration file, read again while vrdmad runs: shares and the log level change at once,
-// all else with the next start.
+// What a configuration that was read again changes while vrdmad runs: shares and the log level at
+// once, all else with the next start.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,12 +26,19 @@ struct Running {
 // Reads the file; all that it says holds. The error is for people.
 tl::expected<void, std::string> start_with_file(Running& running);
 
-// What the file may say anew: types and devices have the shares that those of the same names have
-// in this text. Returns the keys and tables that differ otherwise. An error changes nothing.
-tl::expected<std::vector<std::string>, std::string> take_anew(Running& running,
-                                                              std::string_view text);
+// What another text says of a configuration that is in use. Types and devices are numbered as
+// there.
+struct Changes {
+    spdlog::level::level_enum log_level = spdlog::level::info;
+    std::map<std::size_t, hca::Share> types;   // that the text has, too
+    std::map<std::size_t, hca::Share> devices; // behind sockets
+    std::vector<std::string> wait;             // keys and tables that differ otherwise
+};
 
-// The same with the file. Logs what is wrong or has to wait. True if shares may have changed.
-bool reload(Running& running);
+// The error is for people.
+tl::expected<Changes, std::string> compare(const Running& running, std::string_view text);
+
+// Logs what has to wait.
+void apply(const Changes& changes, Running& running);
 
 } // namespace vrdma::control

@@ -34,20 +34,19 @@ void serve(const Config& config) {
 void take(std::string_view text) {
     static constexpr std::string_view other = "[types.small]\nweight = 7\n";
     const auto config = parse_config(text);
-    Running running{"", std::string{other}, std::nullopt, parse_config(other).value()};
-    const auto before = running.config.types.front().share.weight;
-    const auto wait = take_anew(running, text);
-    require(wait.has_value() == config.has_value());
+    Running running{"", std::string{other}, spdlog::level::off, parse_config(other).value()};
+    const auto changes = compare(running, text);
+    require(changes.has_value() == config.has_value());
     if (!config) {
         require(!config.error().empty());
-        require(running.config.types.front().share.weight == before);
         return;
     }
-    serve(*config);
-    // A second time the same says nothing new.
-    running = {"", std::string{text}, std::nullopt, *config};
-    require(take_anew(running, text).value().empty());
+    apply(*changes, running);
     serve(running.config);
+    serve(*config);
+    // The same says nothing new.
+    running = {"", std::string{text}, spdlog::level::off, *config};
+    require(compare(running, text).value().wait.empty());
 }
 
 } // namespace

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "mediator/control/reload.h"
 
@@ -31,6 +25,19 @@ constexpr char before[] = R"(
 
 Running running_with(std::string_view text) {
     return {"", std::string{text}, std::nullopt, parse_config(text).value()};
+}
+
+// Returns what waits.
+tl::expected<Names, std::string> take_anew(Running& running, std::string_view text) {
+    const auto usual = spdlog::get_level();
+    const auto changes = compare(running, text);
+    if (!changes) {
+        return tl::unexpected{changes.error()};
+    }
+    apply(*changes, running);
+    EXPECT_EQ(spdlog::get_level(), running.config.log_level);
+    spdlog::set_level(usual);
+    return changes->wait;
 }
 
 TEST(Reload, NothingWaitsWithoutAChange) {
@@ -120,57 +127,6 @@ TEST(Reload, AnErrorChangesNothing) {
     EXPECT_EQ(wait.error().substr(0, 19), "types.small.max_cq:");
     EXPECT_EQ(running.config.types[0].share, hca::Share{});
     EXPECT_EQ(running.config.log_level, spdlog::level::debug);
-}
-
-// A file, and the log in the place of that of the process.
-class ReloadFile : public testing::Test {
-  protected:
-    ReloadFile()
-        : path_{std::filesystem::temp_directory_path() /
-                ("vrdma-reload-" + std::to_string(::getpid()) + ".conf")} {
-        write(before);
-        running_.path = path_;
-        EXPECT_TRUE(start_with_file(running_));
-        auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log_);
-        sink->set_pattern("%l %v");
-        spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", std::move(sink)));
-    }
-    ReloadFile(const ReloadFile&) = delete;
-    ReloadFile& operator=(const ReloadFile&) = delete;
-    ~ReloadFile() override {
-        std::filesystem::remove(path_);
-        spdlog::set_default_logger(std::move(usual_));
-        spdlog::set_level(spdlog::level::info);
-    }
-
-    void write(std::string_view text) const { std::ofstream{path_} << text; }
-    std::string line(std::string_view text) const {
-        return fmt::format("{}\n", fmt::format(fmt::runtime(text), path_.string()));
-    }
-
-    std::filesystem::path path_;
-    std::shared_ptr<spdlog::logger> usual_ = spdlog::default_logger();
-    std::ostringstream log_;
-    Running running_;
-};
-
-TEST_F(ReloadFile, SaysWhatTakesARestart) {
-    write(
-        "log_level = \"warning\"\nname = \"x\"\n[soft]\npollers = 2\n[types.small]\nmax_qp = 16\n"
-        "[[vfio_user]]\nname = \"a\"\n");
-    EXPECT_TRUE(reload(running_));
-    EXPECT_EQ(log_.str(), line("warning {}: name has changed, which takes a restart") +
-                              line("warning {}: vfio_user.b has changed, which takes a restart"));
-    EXPECT_EQ(spdlog::get_level(), spdlog::level::warn);
-}
-
-TEST_F(ReloadFile, SaysWhatIsWrong) {
-    write("colour = 1");
-    EXPECT_FALSE(reload(running_));
-    std::filesystem::remove(path_);
-    EXPECT_FALSE(reload(running_));
-    EXPECT_EQ(log_.str(), line("error {}: colour: unknown; nothing changes") +
-                              line("error {}: cannot be read; nothing changes"));
 }
 
 } // namespace

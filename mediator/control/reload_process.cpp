@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/control/reload_process.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+
+#include "mediator/base/errno.h"
+#include "mediator/base/sanitized.h"
+#include "mediator/control/reload_message.h"
+#include "mediator/jail/capabilities.h"
+#include "mediator/jail/writable.h"
+
+namespace vrdma::control {
+namespace {
+
+using Kind = ReloadMessage::Kind;
+
+// vrdmad may be busy, and is then waited for. If it is gone, that shows elsewhere.
+void send(int socket, const ReloadMessage& message) {
+    static_cast<void>(::send(socket, &message, sizeof(message), MSG_NOSIGNAL));
+}
+
+void tell(int socket, const Changes& changes) {
+    ReloadMessage level{};
+    level.kind = Kind::log_level;
+    level.number = static_cast<std::uint32_t>(changes.log_level);
+    send(socket, level);
+    for (const auto& [number, share] : changes.types) {
+        send(socket, share_message(Kind::type, number, share));
+    }
+    for (const auto& [number, share] : changes.devices) {
+        send(socket, share_message(Kind::device, number, share));
+    }
+    for (const std::string& name : changes.wait) {
+        send(socket, text_message(Kind::wait, name));
+    }
+    ReloadMessage complete{};
+    complete.kind = Kind::complete;
+    send(socket, complete);
+}
+
+void read_again(int socket, const Running& running) {
+    const auto changes = read_config(running.path).and_then([&](const std::string& text) {
+        return compare(running, text);
+    });
+    if (changes) {
+        tell(socket, *changes);
+    } else {
+        send(socket, text_message(Kind::wrong, changes.error()));
+    }
+}
+
+// A file may be one that never ends, or never begins.
+[[noreturn]] void be_reader(int socket, const Running& running,
+                            const ReloadProcessOptions& options) {
+    (void)std::signal(SIGALRM, SIG_DFL);
+    ::alarm(static_cast<unsigned>(options.limit.count()));
+    if (!jail::allow_calls_of_reader(options.forbidden)) {
+        ::_exit(EXIT_FAILURE);
+    }
+    try {
+        read_again(socket, running);
+    } catch (const std::exception&) {
+        ::_exit(EXIT_FAILURE);
+    }
+    ::_exit(EXIT_SUCCESS);
+}
+
+// Reads nothing itself, so that it goes on whatever becomes of who does.
+void serve(int socket, const Running& running, const ReloadProcessOptions& options) {
+    std::array<std::byte, 1> request{};
+    while (::recv(socket, request.data(), request.size(), 0) > 0) {
+        const pid_t reader = ::fork();
+        if (reader == 0) {
+            be_reader(socket, running, options);
+        }
+        int status = -1;
+        while (reader > 0 && ::waitpid(reader, &status, 0) < 0 && errno == EINTR) {
+        }
+        if (status != EXIT_SUCCESS) {
+            send(socket, text_message(Kind::wrong, "its reader failed, or took too long"));
+        }
+    }
+}
+
+// What ends vrdmad ends this, too, but when it is vrdmad's turn.
+void leave_signals_to_vrdmad() {
+    for (const int signal : {SIGPIPE, SIGTERM, SIGINT, SIGHUP}) {
+        (void)std::signal(signal, SIG_IGN);
+    }
+}
+
+// Of vrdmad's descriptors it has the socket, and where a sanitizer or libc would complain.
+int keep_only(int socket) {
+    constexpr int kept = STDERR_FILENO + 1;
+    const bool moved = socket == kept || ::dup2(socket, kept) == kept;
+    return moved && ::close_range(kept + 1, UINT_MAX, 0) == 0 ? kept : -1;
+}
+
+bool confine() {
+    return jail::keep_capabilities({}) &&
+           (sanitized || jail::write_only_to({})); // sanitizers' reports are files
+}
+
+[[noreturn]] void be_process(pid_t vrdmad, int socket, const Running& running,
+                             const ReloadProcessOptions& options) {
+    leave_signals_to_vrdmad();
+    (void)::prctl(PR_SET_NAME, "vrdmad-reload");
+    const bool alone = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == vrdmad;
+    const int kept = keep_only(socket);
+    if (!alone || kept < 0 || !confine()) {
+        ::_exit(EXIT_FAILURE);
+    }
+    serve(kept, running, options);
+    ::_exit(EXIT_SUCCESS);
+}
+
+} // namespace
+
+Result<UniqueFd> start_reload_process(const Running& running, const ReloadProcessOptions& options) {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+        return fail_errno();
+    }
+    UniqueFd ours{ends[0]};
+    const UniqueFd its{ends[1]};
+    const pid_t vrdmad = ::getpid();
+    const pid_t process = ::fork();
+    if (process < 0) {
+        return fail_errno();
+    }
+    if (process == 0) {
+        be_process(vrdmad, its.get(), running, options);
+    }
+    return ours;
+}
+
+} // namespace vrdma::control

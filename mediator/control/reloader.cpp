@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/control/reloader.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <utility>
+
+namespace vrdma::control {
+
+using Kind = ReloadMessage::Kind;
+
+Result<std::unique_ptr<Reloader>> Reloader::create(UniqueFd process, Running& running,
+                                                   EventLoop& loop,
+                                                   std::function<void()> on_changes) {
+    std::unique_ptr<Reloader> reloader{
+        new Reloader{std::move(process), running, std::move(on_changes)}};
+    auto messages = loop.watch(reloader->process_.get(),
+                               [all = reloader.get()](std::uint32_t) { all->hear(); });
+    if (!messages) {
+        return fail(messages.error());
+    }
+    reloader->messages_ = std::move(*messages);
+    return reloader;
+}
+
+// A socket that is full has questions that will be answered later than now.
+void Reloader::reload() {
+    if (!process_) {
+        spdlog::error("{}: what reads it again has ended; a restart reads it", running_.path);
+        return;
+    }
+    constexpr std::byte request{1};
+    (void)::send(process_.get(), &request, sizeof(request), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void Reloader::hear() {
+    std::array<std::byte, sizeof(ReloadMessage)> bytes; // NOLINT(*-member-init): recv() fills it
+    for (int i = 0; i < turn && process_; ++i) {
+        const ssize_t size =
+            ::recv(process_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_TRUNC);
+        if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return;
+        }
+        const bool whole = size == static_cast<ssize_t>(bytes.size());
+        const auto message = whole ? read_reload_message(bytes) : std::nullopt;
+        if (!message || !hear(*message)) {
+            return end();
+        }
+    }
+}
+
+// Whether that makes sense.
+bool Reloader::hear(const ReloadMessage& message) {
+    switch (message.kind) {
+        case Kind::log_level:
+            coming_.log_level = static_cast<spdlog::level::level_enum>(message.number);
+            return message.number <= static_cast<std::uint32_t>(spdlog::level::off);
+        case Kind::type:
+        case Kind::device:
+            return hear_share(message);
+        case Kind::wait:
+        case Kind::wrong:
+            return hear_text(message);
+        case Kind::complete:
+            complete();
+            return true;
+    }
+    return false;
+}
+
+bool Reloader::hear_share(const ReloadMessage& message) {
+    const bool of_type = message.kind == Kind::type;
+    const std::size_t all =
+        of_type ? running_.config.types.size() : running_.config.vfio_user.size();
+    const auto share = share_of(message);
+    if (!share || message.number >= all) {
+        return false;
+    }
+    (of_type ? coming_.types : coming_.devices)[message.number] = *share;
+    return true;
+}
+
+bool Reloader::hear_text(const ReloadMessage& message) {
+    auto text = text_of(message);
+    if (!text) {
+        return false;
+    }
+    if (message.kind == Kind::wrong) {
+        coming_ = {};
+        spdlog::error("{}: {}; nothing changes", running_.path, *text);
+    } else if (coming_.wait.size() < max_wait) {
+        coming_.wait.push_back(std::move(*text));
+    }
+    return true;
+}
+
+void Reloader::complete() {
+    apply(std::exchange(coming_, {}), running_);
+    on_changes_();
+}
+
+void Reloader::end() {
+    spdlog::error("{}: what reads it again has ended, or makes no sense; a restart reads it",
+                  running_.path);
+    messages_ = {};
+    process_ = {};
+}
+
+} // namespace vrdma::control

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// vrdmad's end of the socket to the process that reads the configuration again. What comes from
+// there is a stranger's: a message that makes no sense ends the connection, and then nothing
+// changes without a restart. On the control thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "mediator/base/event_loop.h"
+#include "mediator/base/unique_fd.h"
+#include "mediator/control/reload.h"
+#include "mediator/control/reload_message.h"
+
+namespace vrdma::control {
+
+class Reloader {
+  public:
+    static constexpr int turn = 64;              // messages, until others have their turn
+    static constexpr std::size_t max_wait = 100; // keys and tables that are named
+
+    // `on_changes` is called when the changes of an answer are in `running`, which outlives this.
+    static Result<std::unique_ptr<Reloader>> create(UniqueFd process, Running& running,
+                                                    EventLoop& loop,
+                                                    std::function<void()> on_changes);
+
+    // Logs what is wrong or has to wait.
+    void reload();
+
+  private:
+    Reloader(UniqueFd process, Running& running, std::function<void()> on_changes)
+        : process_{std::move(process)}, running_{running}, on_changes_{std::move(on_changes)} {}
+
+    void hear();
+    bool hear(const ReloadMessage& message);
+    bool hear_share(const ReloadMessage& message);
+    bool hear_text(const ReloadMessage& message);
+    void complete();
+    void end();
+
+    UniqueFd process_; // none: it has ended
+    Running& running_;
+    const std::function<void()> on_changes_;
+    EventLoop::Watch messages_;
+    Changes coming_; // as the process has told so far
+};
+
+} // namespace vrdma::control

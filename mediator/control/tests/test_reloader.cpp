@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// vrdmad's end, and the process that reads: by a file, or by hand.
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "mediator/control/reload_process.h"
+#include "mediator/control/reloader.h"
+
+namespace vrdma::control {
+namespace {
+
+constexpr char at_start[] = R"(
+    name = "rack-7"
+    [types.small]
+    max_qp = 16
+    [[vfio_user]]
+    name = "a"
+    [[vfio_user]]
+    name = "b"
+    weight = 50
+)";
+
+// A file, and the log in the place of that of the process.
+class ReloaderTest : public testing::Test {
+  protected:
+    ReloaderTest()
+        : path_{std::filesystem::temp_directory_path() /
+                ("vrdma-reload-" + std::to_string(::getpid()) + ".conf")} {
+        write(at_start);
+        running_.path = path_;
+        EXPECT_TRUE(start_with_file(running_));
+        auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log_);
+        sink->set_pattern("%l %v");
+        spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", std::move(sink)));
+    }
+    ReloaderTest(const ReloaderTest&) = delete;
+    ReloaderTest& operator=(const ReloaderTest&) = delete;
+    ~ReloaderTest() override {
+        std::filesystem::remove(path_);
+        spdlog::set_default_logger(std::move(usual_));
+        spdlog::set_level(spdlog::level::info);
+    }
+
+    void start(UniqueFd process) {
+        reloader_ = *Reloader::create(std::move(process), running_, loop_, [this] { ++changes_; });
+    }
+    void start(std::chrono::seconds limit) {
+        start(*start_reload_process(running_, {jail::Forbidden::killed, limit}));
+    }
+    // Until the log has so many lines more.
+    void hear(int lines) {
+        constexpr std::chrono::seconds most{60};
+        const auto end = EventLoop::Clock::now() + most;
+        const auto all = lines_ += lines;
+        const auto there = [&] { return std::ranges::count(log_.str(), '\n') >= all; };
+        EventLoop::Timer timer;
+        std::function<void()> look = [&] {
+            if (there() || EventLoop::Clock::now() > end) {
+                return loop_.stop();
+            }
+            timer = loop_.after(std::chrono::milliseconds{5}, look);
+        };
+        timer = loop_.after(std::chrono::milliseconds{0}, look);
+        ASSERT_TRUE(loop_.run());
+        ASSERT_TRUE(there()) << log_.str();
+    }
+    void reload(int lines) {
+        reloader_->reload();
+        hear(lines);
+    }
+
+    void write(std::string_view text) const { std::ofstream{path_} << text; }
+    std::string line(std::string_view text) const {
+        return fmt::format("{}\n", fmt::format(fmt::runtime(text), path_.string()));
+    }
+    std::string no_sense() const {
+        return line(
+            "error {}: what reads it again has ended, or makes no sense; a restart reads it");
+    }
+
+    std::filesystem::path path_;
+    std::shared_ptr<spdlog::logger> usual_ = spdlog::default_logger();
+    std::ostringstream log_;
+    std::ptrdiff_t lines_ = 0;
+    Running running_;
+    EventLoop loop_;
+    int changes_ = 0;
+    std::unique_ptr<Reloader> reloader_;
+};
+
+TEST_F(ReloaderTest, GivesSharesAndSaysWhatTakesARestart) {
+    start(std::chrono::seconds{10});
+    write(
+        "log_level = \"warning\"\nname = \"x\"\n[types.small]\nmax_qp = 16\nweight = 3\n"
+        "[[vfio_user]]\nname = \"a\"\nmax_bytes_per_second = 9\n");
+    reload(2);
+    EXPECT_EQ(log_.str(), line("warning {}: name has changed, which takes a restart") +
+                              line("warning {}: vfio_user.b has changed, which takes a restart"));
+    EXPECT_EQ(spdlog::get_level(), spdlog::level::warn);
+    EXPECT_EQ(running_.config.types[0].share, hca::Share{.weight = 3});
+    const hca::Share a{.weight = 3, .bytes_per_second = 9};
+    EXPECT_EQ(running_.config.vfio_user[0].share, a);
+    EXPECT_EQ(running_.config.vfio_user[1].share, hca::Share{.weight = 50});
+    EXPECT_EQ(changes_, 1);
+}
+
+TEST_F(ReloaderTest, SaysWhatIsWrong) {
+    start(std::chrono::seconds{10});
+    write("colour = 1");
+    reload(1);
+    std::filesystem::remove(path_);
+    reload(1);
+    EXPECT_EQ(log_.str(), line("error {}: colour: unknown; nothing changes") +
+                              line("error {}: cannot be read; nothing changes"));
+    EXPECT_EQ(changes_, 0);
+}
+
+// The file is a FIFO that nobody writes to; expect that to be told, and the next file to be read.
+TEST_F(ReloaderTest, AFileThatNeverBeginsIsGivenUp) {
+    start(std::chrono::seconds{1});
+    std::filesystem::remove(path_);
+    ASSERT_EQ(::mkfifo(path_.c_str(), S_IRUSR | S_IWUSR), 0);
+    reload(1);
+    EXPECT_EQ(log_.str(), line("error {}: its reader failed, or took too long; nothing changes"));
+    std::filesystem::remove(path_);
+    write("name = \"x\"");
+    reload(4);
+    EXPECT_EQ(changes_, 1);
+}
+
+// Somebody by hand in the place of the process, who says half of an answer and what it may not.
+class ReloaderByHandTest : public ReloaderTest {
+  protected:
+    ReloaderByHandTest() {
+        std::array<int, 2> ends{};
+        EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+        process_ = UniqueFd{ends[1]};
+        start(UniqueFd{ends[0]});
+    }
+    void say(const ReloadMessage& message) const {
+        EXPECT_EQ(::send(process_.get(), &message, sizeof(message), MSG_NOSIGNAL),
+                  static_cast<ssize_t>(sizeof(message)));
+    }
+
+    UniqueFd process_;
+};
+
+TEST_F(ReloaderByHandTest, NothingChangesBeforeAllIsSaid) {
+    say(share_message(ReloadMessage::Kind::type, 0, {.weight = 3}));
+    say(text_message(ReloadMessage::Kind::wrong, "it is too late"));
+    hear(1);
+    EXPECT_EQ(running_.config.types[0].share, hca::Share{});
+    ReloadMessage complete{};
+    complete.kind = ReloadMessage::Kind::complete;
+    say(text_message(ReloadMessage::Kind::wait, "name"));
+    say(complete);
+    hear(1);
+    EXPECT_EQ(running_.config.types[0].share, hca::Share{}) << "what was said before is forgotten";
+    EXPECT_EQ(changes_, 1);
+}
+
+TEST_F(ReloaderByHandTest, WhoNamesATypeThatIsNotThereIsNotHeardAnyMore) {
+    say(share_message(ReloadMessage::Kind::type, running_.config.types.size(), {}));
+    hear(1);
+    EXPECT_EQ(log_.str(), no_sense());
+    EXPECT_EQ(::send(process_.get(), "", 1, MSG_NOSIGNAL), -1);
+}
+
+TEST_F(ReloaderByHandTest, WhoSaysLessThanAMessageIsNotHeardAnyMore) {
+    EXPECT_EQ(::send(process_.get(), "ab", 2, MSG_NOSIGNAL), 2);
+    hear(1);
+    EXPECT_EQ(log_.str(), no_sense());
+}
+
+TEST_F(ReloaderByHandTest, ALevelThatIsNoneIsNotTaken) {
+    ReloadMessage level{};
+    level.kind = ReloadMessage::Kind::log_level;
+    level.number = static_cast<std::uint32_t>(spdlog::level::off) + 1;
+    say(level);
+    hear(1);
+    EXPECT_EQ(log_.str(), no_sense());
+}
+
+TEST_F(ReloaderByHandTest, WithoutTheProcessNothingIsRead) {
+    process_ = {};
+    hear(1);
+    reload(1);
+    EXPECT_EQ(log_.str(),
+              no_sense() + line("error {}: what reads it again has ended; a restart reads it"));
+}
+
+} // namespace
+} // namespace vrdma::control
