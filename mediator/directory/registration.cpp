@@ -8,9 +8,11 @@
 namespace vrdma::directory {
 
 Registration::Registration(RegistrationOptions options)
-    : options_{std::move(options)}, log_{options_.name}, etcd_{options_.etcd}, thread_{[this] {
-          run();
-      }} {}
+    : options_{std::move(options)},
+      log_{options_.name},
+      etcd_{options_.etcd},
+      gids_{options_.gids},
+      thread_{[this] { run(); }} {}
 
 Registration::~Registration() {
     {

@@ -23,6 +23,7 @@ struct RegistrationOptions {
     EtcdOptions etcd;
     std::string key;
     wire::fabric::Address address;
+    std::set<Gid> gids{}; // of devices here, at first
     std::chrono::seconds lease{10};
 };
 

@@ -60,13 +60,22 @@ std::optional<Message> receive(int socket) {
     return message;
 }
 
-// What came before it was for a worker before us.
-std::optional<Task> receive_task(int socket) {
+struct Beginning {
+    Task task;
+    Addresses addresses;
+};
+
+// What came before the task was for a worker before us. The addresses come behind it: an entry
+// without them would take them from this host for a moment.
+std::optional<Beginning> receive_beginning(int socket) {
     send(socket, Began{});
+    std::optional<Task> task;
     while (const auto message = receive(socket)) {
-        const auto order = read_order(*message);
+        auto order = read_order(*message);
         if (order && std::holds_alternative<Task>(*order)) {
-            return std::get<Task>(*order);
+            task = std::get<Task>(std::move(*order));
+        } else if (order && task && std::holds_alternative<Addresses>(*order)) {
+            return Beginning{std::move(*task), std::get<Addresses>(std::move(*order))};
         }
     }
     return std::nullopt;
@@ -74,9 +83,10 @@ std::optional<Task> receive_task(int socket) {
 
 class Worker {
   public:
-    Worker(int socket, const Task& task, std::unique_ptr<Roster> roster)
+    Worker(int socket, const Task& task, std::set<Gid> gids, std::unique_ptr<Roster> roster)
         : socket_{socket},
-          registration_{{log_name, task.etcd, key_prefix(task.prefix) + task.host, task.address}},
+          registration_{{log_name, task.etcd, key_prefix(task.prefix) + task.host, task.address,
+                         std::move(gids)}},
           roster_{std::move(roster)} {}
 
     static constexpr char log_name[] = "directory";
@@ -147,15 +157,16 @@ bool work(int socket) {
     logger->set_level(spdlog::level::debug);
     spdlog::set_default_logger(std::move(logger));
 
-    const auto task = receive_task(socket);
-    if (!task) {
+    auto beginning = receive_beginning(socket);
+    if (!beginning) {
         return true;
     }
-    auto roster = Roster::create({Worker::log_name, task->etcd, task->prefix});
+    const Task& task = beginning->task;
+    auto roster = Roster::create({Worker::log_name, task.etcd, task.prefix});
     if (!roster) {
         return false;
     }
-    Worker{socket, *task, std::move(*roster)}.run();
+    Worker{socket, task, std::move(beginning->addresses.gids), std::move(*roster)}.run();
     return true;
 }
 

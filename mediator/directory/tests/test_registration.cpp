@@ -12,7 +12,7 @@ constexpr Gid two{0xfd, 2};
 class RegistrationTest : public testing::Test {
   protected:
     RegistrationOptions options() const {
-        return {"test", server.options(), key, {"10.0.0.1", "7471"}, std::chrono::seconds{4}};
+        return {"test", server.options(), key, {"10.0.0.1", "7471"}, {}, std::chrono::seconds{4}};
     }
     std::optional<Entry> entry() {
         const auto range = etcd.range(key);
