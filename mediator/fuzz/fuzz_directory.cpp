@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include "mediator/control/owners.h"
 #include "mediator/directory/answers.h"
 #include "mediator/directory/entry_json.h"
+#include "mediator/directory/messages.h"
 #include "mediator/fuzz/input.h"
 #include "mediator/fuzz/require.h"
 #include "mediator/wire/fabric/hello.h"
@@ -34,6 +36,8 @@ enum Step : std::uint8_t {
     step_all_raw,   // an answer to a range
     step_piece_raw, // a piece of the watch
     step_begin,     // a watch
+    step_news,      // what the process says to vrdmad: a good message that is spoiled
+    step_news_raw,  // the same, of any bytes
     step_count,
 };
 
@@ -78,6 +82,14 @@ class Directory {
             case step_piece_raw:
                 hear(raw(input));
                 break;
+            case step_news:
+                take_news(spoiled_news(input));
+                break;
+            case step_news_raw: {
+                const std::string bytes = raw(input);
+                take_news(std::as_bytes(std::span{bytes}));
+                break;
+            }
             default:
                 begin();
                 break;
@@ -191,6 +203,33 @@ class Directory {
     static bool has_null(const Entry& entry) {
         return entry.address.host.find('\0') != std::string::npos ||
                entry.address.service.find('\0') != std::string::npos;
+    }
+
+    static directory::Message spoiled_news(Input& input) {
+        directory::Entry entry{{"10.0.1.9", "7471"}, {}};
+        const auto claims = input.take<std::uint8_t>() % 8;
+        for (std::uint8_t i = 0; i < claims; ++i) {
+            entry.claims[gid_of(i)] = i;
+        }
+        const std::array<directory::News, 5> all{
+            directory::Began{}, directory::Said{directory::Said::Level::warn, "it is gone"},
+            directory::Here{"host-1", entry}, directory::Gone{"host-1"}, directory::Complete{}};
+        auto message = directory::pack(all.at(input.take<std::uint8_t>() % all.size()));
+        input.spoil<std::uint16_t>(message);
+        return message;
+    }
+
+    // What vrdmad takes it takes to the last byte.
+    static void take_news(std::span<const std::byte> message) {
+        const auto news = directory::read_news(message);
+        if (!news) {
+            return;
+        }
+        require(std::ranges::equal(directory::pack(*news), message));
+        if (const auto* const here = std::get_if<directory::Here>(&*news)) {
+            require(wire::fabric::valid_host(here->name) && !has_null(here->entry));
+            require(here->entry.claims.size() <= Entry::max_gids);
+        }
     }
 
     void check() const { require(owners_.owner(gid_of(1)) == fixed_peer); }

@@ -49,6 +49,8 @@ void serve(hca::soft::SoftHca& hca, const vrdma_mdev_device_info& info, Input& i
     const DeviceType type{"fuzz", 1, arena_size, {}};
     const verbs::Identity identity = identity_of(info, type);
     check(identity, info);
+    const hca::Share share = share_of(info, type);
+    require(share.weight >= 1 && share.weight <= hca::Share::max_weight);
     test::GuestPort port{ArenaMemory::create(arena_size).value(), type};
     verbs::GidRegistry gids;
     Device device{uuid_text(info.uuid), type, identity, port, hca, gids};
