@@ -10,7 +10,7 @@ import pytest
 
 from framework import programs
 from framework.connections import PINGS, rounds, rping, start_pair
-from framework.directory import DirectoryHosts, until
+from framework.directory import DirectoryHosts, runs, until
 from framework.native import NativeGuest
 from framework.process import Record
 
@@ -129,7 +129,7 @@ def test_a_killed_vrdmad(hosts, names, talk):
     """Kills a vrdmad; expects its processes to end, its entry to go with its lease, and a new one to be found."""
     processes = hosts.directory_processes(names[1])
     hosts.kill_mediator(names[1])
-    until(lambda: not any(Path("/proc", str(process)).exists() for process in processes), "they have ended")
+    until(lambda: not any(runs(process) for process in processes), "they have ended")
     until(lambda: names[1] not in hosts.etcd.hosts(), "its entry is gone")
     until(lambda: f"{names[1]} is not in the directory any more" in hosts.log(names[0]), "the other has seen it")
     hosts.start_mediator(names[1])

@@ -97,11 +97,13 @@ def test_exposure(host):
 def shared_socket(host, restart) -> Iterator[str]:
     """A socket that belongs to another group, of which vrdmad is a member."""
     before = host.read(CONFIGURATION)
-    host.script(SERVE)
-    restart()
-    yield SOCKET
-    host.script(f"cat >{CONFIGURATION} <<'END'\n{before}END\nrm {DROP_IN}\nsystemctl daemon-reload")
-    restart()
+    try:
+        host.script(SERVE)
+        restart()
+        yield SOCKET
+    finally:
+        host.script(f"cat >{CONFIGURATION} <<'END'\n{before}END\nrm -f {DROP_IN}\nsystemctl daemon-reload")
+        restart()
 
 
 def test_socket_of_a_group(host, shared_socket):

@@ -34,6 +34,14 @@ def until(so: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
+def runs(process: int) -> bool:
+    """Whether it has not ended; one whose parent has not asked for its status is still listed."""
+    try:
+        return Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def children_of(parent: int) -> list[int]:
     return [int(child) for tasks in Path("/proc", str(parent), "task").glob("*/children") for child in tasks.read_text().split()]
 
@@ -81,7 +89,8 @@ class DirectoryHosts(FabricHosts):
         processes: list[int] = []
 
         def begun() -> bool:
-            supervisors = children_of(self._mediator(name).pid)
+            supervisors = [process for process in children_of(self._mediator(name).pid)
+                           if Path("/proc", str(process), "comm").read_text() == "vrdma-directory\n"]
             processes[:] = [*supervisors, *(worker for supervisor in supervisors for worker in children_of(supervisor))]
             return len(processes) == 2
 
