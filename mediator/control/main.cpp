@@ -269,7 +269,6 @@ std::optional<Prepared> prepare(const Config& config, jail::Forbidden forbidden)
     if (!most_maps) {
         return std::nullopt;
     }
-    load_providers_of(config.fabrics);
     auto sockets = open_sockets(config);
     if (!sockets) {
         return std::nullopt;
@@ -321,6 +320,7 @@ int serve(Running& running, jail::Forbidden forbidden) {
         return complain("signalfd", signals.error());
     }
     // Each thread asks for the times of its faults while it may, and a poller then confines itself.
+    load_providers_of(config.fabrics); // while there are no threads
     auto fault_times = FaultTimes::of_this_thread().value_or(FaultTimes{});
     hca::soft::Config soft = config.soft;
     soft.on_start = [forbidden] { confine_poller(forbidden); };
