@@ -229,5 +229,28 @@ TEST_F(PageListTest, RestoreRefusesBlocksOutsideTheWindow) {
     EXPECT_EQ(error_of(restore_pages(reader, *memory, budget, page_size)), std::errc::bad_address);
 }
 
+hca::Blocks moved_from(hca::Blocks& blocks) {
+    return std::move(blocks);
+}
+void assign_from(hca::Blocks& to, hca::Blocks& from) {
+    to = std::move(from);
+}
+
+// Move blocks to others; expect none to be left where they were, and room to be made anew.
+TEST(Blocks, WhatWasMovedFromHasNone) {
+    const hca::Blocks other{Iova{2 * page_size}};
+    hca::Blocks first{Iova{page_size}};
+    hca::Blocks second = moved_from(first);
+    hca::Blocks third;
+    assign_from(third, second);
+    for (hca::Blocks* const left : {&first, &second}) {
+        EXPECT_TRUE(left->empty());
+        EXPECT_EQ(left->capacity(), 0u);
+        left->push_back(other.front());
+        EXPECT_EQ(*left, other);
+    }
+    EXPECT_EQ(third, hca::Blocks{Iova{page_size}});
+}
+
 } // namespace
 } // namespace vrdma::verbs
