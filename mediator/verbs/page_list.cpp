@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "mediator/base/step_time.h"
+#include "mediator/memory/fault_times.h"
 #include "mediator/verbs/guest_copy.h"
 
 namespace vrdma::verbs {
@@ -85,12 +87,13 @@ Result<PageListReader> PageListReader::begin(GuestMemory& memory, MemoryBudget& 
 
 Result<bool> PageListReader::step() {
     const std::uint64_t end = std::min<std::uint64_t>(list_.count, blocks_read() + step_blocks);
-    while (blocks_read() < end) {
+    const StepTime time;
+    do {
         if (const auto read = list_.levels == 0 ? read_run() : read_page(); !read) {
             return fail(read.error());
         }
-    }
-    return end < list_.count;
+    } while (blocks_read() < end && !time.over());
+    return blocks_read() < list_.count;
 }
 
 // As many blocks as a page has.

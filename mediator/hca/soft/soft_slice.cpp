@@ -145,9 +145,13 @@ void SoftSlice::dismantle() {
 }
 
 Result<> SoftSlice::populate(const GuestBuffer& ring, const Translation& pages) const {
-    std::uint64_t offset = 0;
-    return core_->frozen() || pages.touched ? Result<>{}
-                                            : ring.populate(core_->memory(), offset, UINT64_MAX);
+    const std::uint64_t end = core_->frozen() || pages.touched ? 0 : ring.length();
+    for (std::uint64_t offset = 0; offset < end;) {
+        if (const auto there = ring.populate(core_->memory(), offset, UINT64_MAX); !there) {
+            return there;
+        }
+    }
+    return {};
 }
 
 // Those that were touched before one that is missing are given back in steps, too.
