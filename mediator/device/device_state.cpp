@@ -34,6 +34,7 @@ struct DeviceState {
 
 void Device::freeze() {
     frozen_ = true;
+    thawing_ = false;
     abandon_command();
     if (enabled_ && !suspended()) {
         enabled_->slice->freeze();
@@ -42,9 +43,7 @@ void Device::freeze() {
 
 void Device::thaw() {
     frozen_ = false;
-    if (enabled_ && !suspended()) {
-        enabled_->slice->thaw();
-    }
+    thawing_ = enabled_ && !suspended();
     service();
 }
 

@@ -433,7 +433,8 @@ class Slice {
     // Between freeze and thaw the slice touches no guest memory and its state stands still. To its
     // peers it is like a port whose cable is out: they try again.
     virtual void freeze() = 0;
-    virtual void thaw() = 0;
+    // A step of it. True: there is more, before which no object is made or destroyed.
+    virtual bool thaw() = 0;
 
     // Between freeze and thaw only; restore is for objects just created with the saved one's spec.
     virtual EqState save_eq(EqId id) const = 0;

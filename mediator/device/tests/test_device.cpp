@@ -143,6 +143,44 @@ TEST_F(DeviceTest, ALargeRingIsTouchedInSteps) {
     EXPECT_EQ(hca.slice->cqs.size(), 1u);
 }
 
+// A standstill's end takes steps; expect one a turn, and commands after the last.
+TEST_F(DeviceTest, AStandstillEndsInSteps) {
+    ASSERT_TRUE(guest.enable());
+    device.suspend();
+    hca.slice->steps_to_thaw = 3;
+    guest.post(VRDMA_ADMIN_ALLOC_PD, {});
+    device.resume();
+    EXPECT_EQ(hca.slice->steps_to_thaw, 2);
+    guest.ring();
+    EXPECT_EQ(hca.slice->steps_to_thaw, 1);
+    EXPECT_FALSE(guest.poll());
+    EXPECT_TRUE(port.take_wake());
+    device.service();
+    EXPECT_TRUE(guest.poll());
+}
+
+// Suspend the device again, or reset it, before its standstill has ended; expect no more steps.
+TEST_F(DeviceTest, AStandstillsEndCanBeInterrupted) {
+    ASSERT_TRUE(guest.enable());
+    for (const bool resets : {false, true}) {
+        device.suspend();
+        hca.slice->steps_to_thaw = 3;
+        device.resume();
+        if (resets) {
+            guest.reset();
+            device.service();
+            break;
+        }
+        device.suspend();
+        EXPECT_TRUE(hca.slice->frozen);
+        device.service();
+        EXPECT_TRUE(hca.slice->frozen);
+        device.resume();
+    }
+    EXPECT_TRUE(guest.enable());
+    EXPECT_GT(guest.create(VRDMA_ADMIN_ALLOC_PD), 0);
+}
+
 // Reset the device while a list is read; expect no answer, nothing that was made, and all blocks to
 // be had.
 TEST_F(DeviceTest, AResetEndsACommandThatIsUnderWay) {

@@ -581,9 +581,16 @@ void SoftSlice::freeze() {
     }
 }
 
-void SoftSlice::thaw() {
-    poller_.run([&](Engine&) { core_->thaw(); });
-    call_in_steps(core_->qps(), on_poller_in_steps(), [&](QueuePair& qp) { core_->thaw(qp); });
+// Each QP's words are in memory of the client, so the control thread does not wait for all of them.
+bool SoftSlice::thaw() {
+    if (core_->frozen()) {
+        poller_.run([&](Engine&) { core_->thaw(); });
+        next_to_thaw_ = core_->qps().begin();
+    }
+    poller_.run([&](Engine&) {
+        call_some(core_->qps(), next_to_thaw_, [&](QueuePair& qp) { core_->thaw(qp); });
+    });
+    return next_to_thaw_ != core_->qps().end();
 }
 
 EqState SoftSlice::save_eq(EqId id) const {
