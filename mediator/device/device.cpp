@@ -385,6 +385,7 @@ void Device::serve_admin() {
             break;
         }
         const auto cpl = run_admin_command(enabled_->objects, **cmd);
+        port_.note_faults();
         if (!cpl) {
             enabled_->under_way = **cmd;
             break;

@@ -14,6 +14,13 @@ namespace {
 // The most that one command makes the control thread read: 64 GiB of 4 KiB blocks.
 constexpr std::uint32_t max_blocks_per_buffer = 1u << 24;
 
+// What the control thread counts its faults by: a step of a ring's command reads a list and touches
+// pages. A page may be missing twice, each time with a fault of its own for the scratch page.
+constexpr std::size_t faults_a_page = 5;
+static_assert((PageListReader::step_pages + VRDMA_PAGE_LIST_MAX_LEVELS + hca::ring_pages_a_step) *
+                  faults_a_page <
+              FaultTimes::room);
+
 // The blocks that a page of that level leads to.
 constexpr std::uint64_t blocks_below(unsigned level) {
     std::uint64_t blocks = 1;

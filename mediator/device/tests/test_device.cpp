@@ -117,6 +117,18 @@ TEST_F(DeviceTest, ALongPageListHoldsUpItsOwnCommandsOnly) {
     EXPECT_TRUE(guest.poll());
 }
 
+// Post several commands; expect what their touches have cost to be looked at after each.
+TEST_F(DeviceTest, FaultsAreLookedAtAfterEachCommand) {
+    constexpr unsigned commands = 8;
+    ASSERT_TRUE(guest.enable());
+    for (unsigned i = 0; i < commands; ++i) {
+        guest.post(VRDMA_ADMIN_ALLOC_PD, {});
+    }
+    guest.ring();
+    guest.run_device();
+    EXPECT_EQ(port.looks_at_faults(), commands);
+}
+
 // The pages of a ring are touched in steps; expect one a turn, and the first that fails to be the
 // answer.
 TEST_F(DeviceTest, ALargeRingIsTouchedInSteps) {

@@ -57,6 +57,7 @@ class Function final : public HostPort {
     int kick_fd() const noexcept override { return kick_->fd(); }
     void raise(unsigned vector) noexcept override { interrupts_->raise(vector); }
     void wake() noexcept override { wake_->signal(); }
+    void note_faults() noexcept override;
 
   private:
     explicit Function(const DeviceType& type);
@@ -65,7 +66,6 @@ class Function final : public HostPort {
     Result<> start(const Options& options, const Host& host);
     Result<> replace_shared();
     void take_turn();
-    void note_faults() noexcept;
     void settle_cost();
     void stand_still();
     void pay();

@@ -156,12 +156,11 @@ Result<> SoftSlice::populate(const GuestBuffer& ring, const Translation& pages) 
 
 // Those that were touched before one that is missing are given back in steps, too.
 Result<bool> SoftSlice::touch(const Translation& ring, std::uint64_t& offset) {
-    constexpr std::uint64_t step_pages = 256;
     auto buffer = GuestBuffer::map(core_->memory(), ring);
     if (!buffer) {
         return fail(buffer.error());
     }
-    if (const auto there = buffer->populate(core_->memory(), offset, step_pages); !there) {
+    if (const auto there = buffer->populate(core_->memory(), offset, ring_pages_a_step); !there) {
         unused_.add(std::move(*buffer));
         return fail(there.error());
     }
