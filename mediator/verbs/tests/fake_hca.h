@@ -190,7 +190,12 @@ class FakeSlice final : public Slice {
     }
     void detach_multicast(Qpn id, const Gid& group) override { groups.at(group).erase(id); }
 
-    void listen(std::uint64_t service) override { services.insert(service); }
+    void listen(std::uint64_t service) override {
+        if (std::exchange(out_of_memory, false)) {
+            throw std::bad_alloc{};
+        }
+        services.insert(service);
+    }
     void unlisten(std::uint64_t service) override { services.erase(service); }
     void destroy_qp(Qpn id) override {
         remove(qps, qp_states, id);
