@@ -2,10 +2,12 @@
 #include "mediator/memory/fault_times.h"
 
 #include <linux/perf_event.h>
+#include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <ctime>
 #include <utility>
@@ -45,6 +47,11 @@ UniqueFd open_event(std::uint64_t kind, bool switches) {
 Result<FaultTimes> FaultTimes::of_this_thread() {
     FaultTimes times;
     if (const auto opened = times.open(); !opened) {
+        static std::atomic_flag warned; // of any thread: its waits are not counted
+        if (!warned.test_and_set()) {
+            spdlog::warn("clients whose memory makes others wait are not held back: {}",
+                         describe(opened.error()));
+        }
         return fail(opened.error());
     }
     return times;
