@@ -239,6 +239,7 @@ void Device::disable() {
     admin_pending_ = false;
     slice_failed_ = false;
     enabled_later_ = false;
+    thawing_ = false;
 }
 
 void Device::reset() {
@@ -257,6 +258,7 @@ void Device::reset() {
 void Device::suspend() {
     log_.info("stands still, as others have waited for its memory");
     suspended_since_ = std::chrono::steady_clock::now();
+    thawing_ = false;
     if (enabled_ && !frozen_) {
         enabled_->slice->freeze();
     }
@@ -268,8 +270,8 @@ void Device::resume() {
               std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
     if (std::exchange(enabled_later_, false)) {
         enable();
-    } else if (enabled_ && !frozen_) {
-        enabled_->slice->thaw();
+    } else {
+        thawing_ = enabled_ && !frozen_;
     }
     service();
 }
@@ -333,9 +335,11 @@ void Device::service() {
     }
 }
 
+// What is left is done after others had their turn.
 void Device::take_turn() {
-    if (enabled_ && enabled_->slice->give_back()) {
-        port_.wake(); // what is left, after others had their turn
+    thawing_ = thawing_ && enabled_->slice->thaw();
+    if (thawing_ || (enabled_ && enabled_->slice->give_back())) {
+        port_.wake();
     } else if (enabled_ && admin_pending_) {
         serve_admin();
     }
@@ -381,6 +385,7 @@ void Device::serve_admin() {
             break;
         }
         const auto cpl = run_admin_command(enabled_->objects, **cmd);
+        port_.note_faults();
         if (!cpl) {
             enabled_->under_way = **cmd;
             break;

@@ -121,6 +121,7 @@ class Device final : public hca::SliceHost {
     bool failed_ = false;
     bool frozen_ = false;
     std::optional<std::chrono::steady_clock::time_point> suspended_since_;
+    bool thawing_ = false;       // an enabled device goes on, and not all of its slice does
     bool enabled_later_ = false; // it was to be enabled while it was suspended
     bool admin_pending_ = false;
     std::atomic<bool> slice_failed_ = false; // set by pollers

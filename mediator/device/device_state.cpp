@@ -2,6 +2,7 @@
 //
 // A whole device as one image.
 #include <algorithm>
+#include <utility>
 
 #include "mediator/device/device.h"
 #include "mediator/device/out_of_memory.h"
@@ -33,18 +34,22 @@ struct DeviceState {
 } // namespace
 
 void Device::freeze() {
+    // An image does not say that a device is to be enabled.
+    const bool enables = std::exchange(enabled_later_, false);
+    if (enables) {
+        enable();
+    }
     frozen_ = true;
+    thawing_ = false;
     abandon_command();
-    if (enabled_ && !suspended()) {
+    if (enabled_ && (enables || !suspended())) {
         enabled_->slice->freeze();
     }
 }
 
 void Device::thaw() {
     frozen_ = false;
-    if (enabled_ && !suspended()) {
-        enabled_->slice->thaw();
-    }
+    thawing_ = enabled_ && !suspended();
     service();
 }
 

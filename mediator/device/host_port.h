@@ -26,6 +26,10 @@ class HostPort {
     // From any thread: signal the vector; have the control thread call Device::service() soon.
     virtual void raise(unsigned vector) noexcept = 0;
     virtual void wake() noexcept = 0;
+
+    // The control thread has executed a command, or a step of one, in a turn that goes on. What it
+    // had to wait for is noted now: the kernel keeps a limited number of faults.
+    virtual void note_faults() noexcept {}
 };
 
 } // namespace vrdma

@@ -109,7 +109,7 @@ class Stage {
             case step_freeze:
                 hostile_.slice().freeze();
                 poll();
-                return hostile_.slice().thaw();
+                return hostile_.thaw();
             case step_change:
                 return changing_.plan(input);
             default:

@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "mediator/base/types.h"
 
@@ -23,6 +24,20 @@ class Blocks {
     using const_iterator = const Iova*;
 
     Blocks() = default;
+    Blocks(const Blocks& other) = default;
+    Blocks& operator=(const Blocks& other) = default;
+    // What was moved from has none.
+    Blocks(Blocks&& other) noexcept
+        : array_{std::move(other.array_)},
+          size_{std::exchange(other.size_, 0)},
+          capacity_{std::exchange(other.capacity_, 0)} {}
+    Blocks& operator=(Blocks&& other) noexcept {
+        array_ = std::move(other.array_);
+        size_ = std::exchange(other.size_, 0);
+        capacity_ = std::exchange(other.capacity_, 0);
+        return *this;
+    }
+    ~Blocks() = default;
     Blocks(std::initializer_list<Iova> blocks) { append({blocks.begin(), blocks.size()}); }
     // None yet, with room for so many.
     static Blocks reserve(std::size_t capacity) {

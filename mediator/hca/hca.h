@@ -56,6 +56,9 @@ struct Translation {
     bool touched = false; // of a ring: Slice::touch() has come to its end
 };
 
+// Of a ring that is to be made, what one call of Slice::touch() touches at most.
+inline constexpr std::uint64_t ring_pages_a_step = 32;
+
 struct EqSpec {
     EqId id;
     Translation pages;
@@ -347,7 +350,8 @@ class Slice {
 
     // Touches pages of a ring that is to be made, so that they are there before a poller needs
     // them: some, from `offset` on, which moves. False: these were the last. EFAULT where the guest
-    // has no memory. Creating a ring that was not touched touches all of it at once.
+    // has no memory. One call touches ring_pages_a_step at most. Creating a ring that was not
+    // touched touches all of it at once.
     virtual Result<bool> touch(const Translation& ring, std::uint64_t& offset) = 0;
 
     // The guest's struct vrdma_status_page.
@@ -433,7 +437,8 @@ class Slice {
     // Between freeze and thaw the slice touches no guest memory and its state stands still. To its
     // peers it is like a port whose cable is out: they try again.
     virtual void freeze() = 0;
-    virtual void thaw() = 0;
+    // A step of it. True: there is more, before which no object is made or destroyed.
+    virtual bool thaw() = 0;
 
     // Between freeze and thaw only; restore is for objects just created with the saved one's spec.
     virtual EqState save_eq(EqId id) const = 0;

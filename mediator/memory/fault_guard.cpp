@@ -10,6 +10,7 @@
 #include <csignal>
 #include <initializer_list>
 #include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 #include "mediator/memory/shared_words.h"
@@ -33,7 +34,7 @@ struct Slot {
 
 std::array<Slot, max_guards> slots;
 std::array<ScratchPages, max_guards> scratch_pages; // of each
-std::mutex slots_lock;                              // for who takes and frees one
+std::shared_mutex slots_lock; // alone for who takes and frees one, shared by who blames one
 struct sigaction previous_segv {};
 struct sigaction previous_bus {};
 
@@ -180,7 +181,7 @@ FaultGuard::~FaultGuard() {
 // Nobody touches a range that goes, but somebody may have touched it before. A poller does not wait
 // for whoever takes or frees one at that moment.
 void FaultGuard::blame(const std::byte* address, std::chrono::nanoseconds cost) noexcept {
-    const std::unique_lock lock{slots_lock, std::try_to_lock};
+    const std::shared_lock lock{slots_lock, std::try_to_lock};
     Slot* const slot = lock ? find(address) : nullptr;
     if (slot != nullptr) {
         slot->cost.fetch_add(cost.count());

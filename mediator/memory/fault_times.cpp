@@ -2,10 +2,12 @@
 #include "mediator/memory/fault_times.h"
 
 #include <linux/perf_event.h>
+#include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <ctime>
 #include <utility>
@@ -17,8 +19,7 @@ namespace vrdma {
 namespace {
 
 constexpr std::size_t page = 4096;
-constexpr std::size_t ring_size = 16 * page; // of records: a power of two
-constexpr std::size_t ring_words = ring_size / sizeof(std::uint64_t);
+constexpr std::size_t ring_words = FaultTimes::ring_size / sizeof(std::uint64_t);
 
 UniqueFd open_event(std::uint64_t kind, bool switches) {
     perf_event_attr attr{};
@@ -34,7 +35,7 @@ UniqueFd open_event(std::uint64_t kind, bool switches) {
     attr.use_clockid = 1;
     attr.clockid = CLOCK_MONOTONIC;
     attr.watermark = 1; // nobody is to be woken
-    attr.wakeup_watermark = ring_size;
+    attr.wakeup_watermark = FaultTimes::ring_size;
     constexpr int this_thread = 0;
     constexpr int any_processor = -1;
     return UniqueFd{static_cast<int>(::syscall(SYS_perf_event_open, &attr, this_thread,
@@ -46,6 +47,11 @@ UniqueFd open_event(std::uint64_t kind, bool switches) {
 Result<FaultTimes> FaultTimes::of_this_thread() {
     FaultTimes times;
     if (const auto opened = times.open(); !opened) {
+        static std::atomic_flag warned; // of any thread: its waits are not counted
+        if (!warned.test_and_set()) {
+            spdlog::warn("clients whose memory makes others wait are not held back: {}",
+                         describe(opened.error()));
+        }
         return fail(opened.error());
     }
     return times;
@@ -80,7 +86,7 @@ std::uint64_t FaultTimes::word(std::size_t index) const noexcept {
     return ring_.as<std::uint64_t>(page)[(tail_ / sizeof(std::uint64_t) + index) % ring_words];
 }
 
-// A round that has more faults than there is room for loses the rest, which then cost nothing.
+// Who has more faults between two calls than there is room for loses the rest.
 void FaultTimes::read_records() noexcept {
     const std::uint64_t end = load_acquire(*head_);
     while (tail_ != end) {

@@ -23,6 +23,11 @@ namespace vrdma {
 
 class FaultTimes {
   public:
+    // The kernel's records of a thread: a fault has two samples, and two switches if it sleeps.
+    static constexpr std::size_t ring_size = 1 << 16; // a power of two
+    static constexpr std::size_t sample_size = 32;
+    static constexpr std::size_t switch_size = 24;
+
     // Of a thread that does not ask the kernel.
     FaultTimes() = default;
     // Of the thread that calls. EACCES: only who is privileged may ask.
@@ -35,6 +40,10 @@ class FaultTimes {
             read_records();
         }
     }
+
+    // So many faults, each with a sleep, have room between two calls of settle(). The kernel drops
+    // others, which cost nothing then.
+    static constexpr std::size_t room = ring_size / (2 * sample_size + 2 * switch_size);
 
     // What the kernel works for a page, also for a huge one of 2 MiB that it fills with zeros.
     static constexpr std::chrono::nanoseconds ordinary{1'000'000};

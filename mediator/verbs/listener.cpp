@@ -2,6 +2,7 @@
 #include "mediator/verbs/listener.h"
 
 #include "mediator/base/memory_cost.h"
+#include "mediator/base/rollback.h"
 
 namespace vrdma::verbs {
 
@@ -41,9 +42,18 @@ Result<> ListenerTable::listen(std::uint64_t service) {
     if (const auto first = place_.endport->listen(service); !first) {
         return first;
     }
-    resources_.slice.listen(service);
+    Rollback undo{[&] { forget(service); }};
     listeners_.emplace(service, Listener{1, std::move(*lease)});
+    resources_.slice.listen(service);
+    undo.keep();
     return {};
+}
+
+// Whether or not all know of it.
+void ListenerTable::forget(std::uint64_t service) {
+    resources_.slice.unlisten(service);
+    place_.endport->unlisten(service);
+    listeners_.erase(service);
 }
 
 Result<> ListenerTable::unlisten(std::uint64_t service) {
@@ -55,9 +65,7 @@ Result<> ListenerTable::unlisten(std::uint64_t service) {
         return fail(std::errc::invalid_argument);
     }
     if (--found->second.count == 0) {
-        resources_.slice.unlisten(service);
-        place_.endport->unlisten(service);
-        listeners_.erase(found);
+        forget(service);
     }
     return {};
 }

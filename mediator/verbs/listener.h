@@ -21,6 +21,7 @@ class ListenerTable {
     Result<> unlisten(std::uint64_t service);
 
   private:
+    void forget(std::uint64_t service);
     bool alone() const { return place_.endport->function_bits() == 0; }
 
     Resources& resources_;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "mediator/base/step_time.h"
+#include "mediator/memory/fault_times.h"
 #include "mediator/verbs/guest_copy.h"
 
 namespace vrdma::verbs {
@@ -11,6 +13,13 @@ namespace {
 
 // The most that one command makes the control thread read: 64 GiB of 4 KiB blocks.
 constexpr std::uint32_t max_blocks_per_buffer = 1u << 24;
+
+// What the control thread counts its faults by: a step of a ring's command reads a list and touches
+// pages. A page may be missing twice, each time with a fault of its own for the scratch page.
+constexpr std::size_t faults_a_page = 5;
+static_assert((PageListReader::step_pages + VRDMA_PAGE_LIST_MAX_LEVELS + hca::ring_pages_a_step) *
+                  faults_a_page <
+              FaultTimes::room);
 
 // The blocks that a page of that level leads to.
 constexpr std::uint64_t blocks_below(unsigned level) {
@@ -85,12 +94,13 @@ Result<PageListReader> PageListReader::begin(GuestMemory& memory, MemoryBudget& 
 
 Result<bool> PageListReader::step() {
     const std::uint64_t end = std::min<std::uint64_t>(list_.count, blocks_read() + step_blocks);
-    while (blocks_read() < end) {
+    const StepTime time;
+    do {
         if (const auto read = list_.levels == 0 ? read_run() : read_page(); !read) {
             return fail(read.error());
         }
-    }
-    return end < list_.count;
+    } while (blocks_read() < end && !time.over());
+    return blocks_read() < list_.count;
 }
 
 // As many blocks as a page has.

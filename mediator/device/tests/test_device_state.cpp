@@ -109,6 +109,22 @@ TEST_F(DeviceStateTest, ACommandThatIsUnderWayIsTakenAgain) {
     }
 }
 
+// Enable a device that stands still for what its memory has cost, and save it; expect an image of
+// one that is enabled.
+TEST_F(DeviceStateTest, OneThatIsToBeEnabledIsSavedEnabled) {
+    device.suspend();
+    EXPECT_FALSE(guest.enable());
+    device.freeze();
+    EXPECT_TRUE(hca.slice->frozen);
+    const auto image = device.save();
+    device.resume();
+    EXPECT_TRUE(hca.slice->frozen);
+    device.thaw();
+    EXPECT_FALSE(hca.slice->frozen);
+    ASSERT_TRUE(device.restore(image));
+    EXPECT_EQ(guest.status(), VRDMA_STATUS_ENABLED);
+}
+
 // A restore that finds no memory; expect an error, and a device that was reset.
 TEST_F(DeviceStateTest, WithoutMemoryARestoreFailsAndNothingElse) {
     populate();

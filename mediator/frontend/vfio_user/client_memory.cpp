@@ -77,30 +77,40 @@ Result<> ClientMemory::map(Iova iova, std::uint64_t length, UniqueFd file, std::
     return {};
 }
 
+// What takes long is done without the lock: only this thread changes maps_, and what is not there
+// any more is not shown again. A scratch page that is put meanwhile is known, and is taken away
+// with what it stands in.
 Result<> ClientMemory::unmap(Iova iova, std::uint64_t length) {
-    const std::lock_guard lock{lock_};
     const auto found = maps_.find(iova);
     if (found == maps_.end() || found->second.length != length) {
         return fail(std::errc::invalid_argument);
     }
-    forget_scratch(iova, length);
     give_up_pages(iova, length);
-    if (!hide(iova, length)) {
-        return fail_errno();
+    std::unique_lock lock{lock_};
+    forget_scratch(iova, length);
+    auto gone = maps_.extract(found); // closes its file without the lock
+    lock.unlock();
+    if (!hide_all(iova, length)) {
+        const auto error = fail_errno();
+        lock.lock();
+        maps_.insert(std::move(gone));
+        lock.unlock();
+        return error;
     }
-    maps_.erase(found);
     return {};
 }
 
 void ClientMemory::unmap_all() {
-    std::map<Iova, Map> gone; // closes its files without the lock
-    const std::lock_guard lock{lock_};
-    forget_scratch(Iova{0}, size());
     for (const auto& [iova, map] : maps_) {
         give_up_pages(iova, map.length);
     }
-    hide(Iova{0}, size());
-    gone.swap(maps_);
+    std::map<Iova, Map> gone; // closes its files without the lock
+    {
+        const std::lock_guard lock{lock_};
+        forget_scratch(Iova{0}, size());
+        gone.swap(maps_);
+    }
+    hide_all(Iova{0}, size());
 }
 
 // Where there was a scratch page the next touch meets what is there now.
@@ -178,6 +188,18 @@ void ClientMemory::give_up_pages(Iova iova, std::uint64_t length) const noexcept
         const std::uint64_t size = std::min(piece, length - done);
         ::madvise(at(iova + done, size), size, MADV_DONTNEED);
     }
+}
+
+// To take page tables away holds up all threads' faults, too. Where no mapping is left to cut a
+// piece off, all of it needs none.
+bool ClientMemory::hide_all(Iova iova, std::uint64_t length) const noexcept {
+    constexpr std::uint64_t piece = 1 << 30;
+    for (std::uint64_t done = 0; done < length; done += piece) {
+        if (!hide(iova + done, std::min(piece, length - done))) {
+            return hide(iova, length);
+        }
+    }
+    return true;
 }
 
 bool ClientMemory::hide(Iova iova, std::uint64_t length) const noexcept {

@@ -67,6 +67,8 @@ class ClientMemory final : public GuestMemory {
                     std::uint64_t end) const noexcept;
     void give_up_pages(Iova iova, std::uint64_t length) const noexcept;
     bool hide(Iova iova, std::uint64_t length) const noexcept;
+    // In pieces.
+    bool hide_all(Iova iova, std::uint64_t length) const noexcept;
     // What is behind a scratch page, if anything, is to be seen again.
     bool uncover(const ScratchPages::Page& page) const noexcept;
     void forget_scratch(Iova iova, std::uint64_t length) noexcept;
@@ -74,8 +76,9 @@ class ClientMemory final : public GuestMemory {
     Reservation reservation_;
     FaultGuard guard_;
     const std::size_t most_maps_;
-    // maps_: pollers look there after a fault. While it is held, what is shown changes in one
-    // place, or in as many as there are scratch pages; all of it only while no poller looks.
+    // maps_: pollers look there after a fault, the control thread changes them. While it is held,
+    // what is shown changes in one place, or in as many as there are scratch pages; all of it only
+    // while no poller looks.
     InheritingMutex lock_;
     std::map<Iova, Map> maps_;
 };

@@ -101,9 +101,15 @@ void Function::settle_cost() {
     if (cost == std::chrono::nanoseconds::zero()) {
         return;
     }
+    debt_.add(cost, WaitDebt::Clock::now());
+    stand_still();
+}
+
+// As long as it owes too much.
+void Function::stand_still() {
     const auto now = WaitDebt::Clock::now();
-    debt_.add(cost, now);
     if (!device_->suspended() && debt_.due(now)) {
+        stands_since_ = now;
         device_->suspend();
         pay();
     }
@@ -112,17 +118,24 @@ void Function::settle_cost() {
 // While the device stands still it may owe more, for what its end has cost. Without memory for a
 // timer it goes on at once.
 void Function::pay() {
-    const auto left = debt_.paid() - WaitDebt::Clock::now();
-    const bool waits =
-        left > WaitDebt::Clock::duration::zero() && with_what_memory_there_is([&]() -> Result<> {
-            pays_ =
-                loop_->after(std::chrono::ceil<std::chrono::milliseconds>(left), [this] { pay(); });
-            return {};
-        });
-    if (!waits) {
-        device_->resume();
-        note_faults();
+    const auto left = debt_.end(stands_since_) - WaitDebt::Clock::now();
+    if (left > WaitDebt::Clock::duration::zero() && after(left, &Function::pay)) {
+        return;
     }
+    device_->resume();
+    note_faults();
+    if (debt_.due(WaitDebt::Clock::now())) {
+        static_cast<void>(after(WaitDebt::moment, &Function::stand_still));
+    }
+}
+
+bool Function::after(WaitDebt::Clock::duration time, void (Function::*call)()) {
+    return with_what_memory_there_is([&]() -> Result<> {
+               pays_ = loop_->after(std::chrono::ceil<std::chrono::milliseconds>(time),
+                                    [this, call] { (this->*call)(); });
+               return {};
+           })
+        .has_value();
 }
 
 // The doorbell pages and the eventfd for kicks: a client that is gone may have kept them.

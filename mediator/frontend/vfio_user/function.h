@@ -57,6 +57,7 @@ class Function final : public HostPort {
     int kick_fd() const noexcept override { return kick_->fd(); }
     void raise(unsigned vector) noexcept override { interrupts_->raise(vector); }
     void wake() noexcept override { wake_->signal(); }
+    void note_faults() noexcept override;
 
   private:
     explicit Function(const DeviceType& type);
@@ -65,9 +66,11 @@ class Function final : public HostPort {
     Result<> start(const Options& options, const Host& host);
     Result<> replace_shared();
     void take_turn();
-    void note_faults() noexcept;
     void settle_cost();
+    void stand_still();
     void pay();
+    // False: there is no memory for a timer.
+    bool after(WaitDebt::Clock::duration time, void (Function::*call)());
     void read_registers(std::uint64_t offset, std::span<std::byte> data) noexcept;
     void write_registers(std::uint64_t offset, std::span<const std::byte> data);
 
@@ -85,6 +88,7 @@ class Function final : public HostPort {
     EventLoop* loop_ = nullptr;
     FaultTimes* fault_times_ = nullptr;
     WaitDebt debt_; // not forgotten when the device is reset, or has another client
+    WaitDebt::Clock::time_point stands_since_; // when it was suspended last
     EventLoop::Timer pays_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // What a device owes because others have waited for its memory: to stand still for a hundred times
-// as long. So one device costs the others a hundredth of their time, unless a single wait is longer
-// than the longest standstill pays for. A little is allowed at once, as a page may come from swap.
+// as long. So one device costs the others a hundredth of their time. A little is allowed at once,
+// as a page may come from swap.
 #pragma once
 
 #include <algorithm>
@@ -18,20 +18,26 @@ class WaitDebt {
 
     static constexpr int factor = 100;
     static constexpr std::chrono::milliseconds allowed{2};
-    // A standstill ends before a driver's patience with ENABLE does (VRDMA_RESET_TIMEOUT_MS). The
-    // host itself may have stood still, too.
+    // A standstill ends before a driver's patience with ENABLE does (VRDMA_RESET_TIMEOUT_MS). Who
+    // owes more goes on for a moment, in which what was asked for is done, and stands still again.
     static constexpr std::chrono::seconds longest{4};
+    static constexpr std::chrono::milliseconds moment{50};
+    // The host itself may have stood still.
+    static constexpr std::chrono::hours most{1};
 
     void add(std::chrono::nanoseconds waited, Clock::time_point now) noexcept {
-        paid_ = std::min(std::max(paid_, now) + factor * waited, now + longest);
+        const std::chrono::nanoseconds owed = std::min<std::chrono::nanoseconds>(waited, most);
+        paid_ = std::min(std::max(paid_, now) + factor * owed, now + most);
     }
-    // From when on nothing is owed.
-    Clock::time_point paid() const noexcept { return paid_; }
-    // It must stand still until then.
+    // It must stand still.
     bool due(Clock::time_point now) const noexcept { return paid_ - now > factor * allowed; }
+    // When a standstill ends that has begun then.
+    Clock::time_point end(Clock::time_point begin) const noexcept {
+        return std::min(paid_, begin + longest);
+    }
 
   private:
-    Clock::time_point paid_{};
+    Clock::time_point paid_{}; // from when on nothing is owed
 };
 
 } // namespace vrdma::vfio_user

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "mediator/base/step_time.h"
 #include "mediator/hca/soft/scratch_watch.h"
 #include "mediator/memory/shared_words.h"
 
@@ -136,6 +137,7 @@ Result<> GuestBuffer::populate(GuestMemory& memory, std::uint64_t& offset,
     // A fault may also be that of a poller, on other pages, or of a page that has come back.
     constexpr int looks = 3;
     const std::uint64_t begin = offset;
+    const StepTime time;
     int left = looks;
     while (offset < length_ && pages != 0) {
         const auto piece =
@@ -144,7 +146,7 @@ Result<> GuestBuffer::populate(GuestMemory& memory, std::uint64_t& offset,
         static_cast<void>(load_relaxed(piece.front()));
         if (!watch.tripped()) {
             offset += piece.size();
-            --pages;
+            pages = time.over() ? 0 : pages - 1;
             left = looks;
             continue;
         }

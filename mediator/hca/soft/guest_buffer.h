@@ -34,8 +34,9 @@ class GuestBuffer {
 
     std::uint64_t length() const noexcept { return length_; }
 
-    // Touches pages, at most so many from `offset` on, so that rings are there before a poller
-    // needs them. EFAULT where the guest has no memory; then it has none of them any more.
+    // Touches pages from `offset` on, so that rings are there before a poller needs them: at most
+    // so many, and no more once a step's time is over. EFAULT where the guest has no memory; then
+    // it has none of them any more.
     Result<> populate(GuestMemory& memory, std::uint64_t& offset,
                       std::uint64_t pages) const noexcept;
 

@@ -65,7 +65,7 @@ Result<Poller::Watch> Poller::watch(int eventfd) const {
 void Poller::start(unsigned index) {
     thread_ = std::thread{[this, index] {
         ::pthread_setname_np(::pthread_self(), fmt::format("vrdma-poll-{}", index).c_str());
-        watch_faults(index);
+        watch_faults();
         if (on_start_) {
             on_start_();
         }
@@ -77,14 +77,8 @@ void Poller::start(unsigned index) {
 }
 
 // Where a kernel does not allow it, all goes on without.
-void Poller::watch_faults(unsigned index) {
-    auto times = FaultTimes::of_this_thread();
-    if (times) {
-        fault_times_ = std::move(*times);
-    } else if (index == 0) {
-        spdlog::warn("clients whose memory makes pollers wait are not held back: {}",
-                     describe(times.error()));
-    }
+void Poller::watch_faults() {
+    fault_times_ = FaultTimes::of_this_thread().value_or(FaultTimes{});
 }
 
 Poller::Poller(const Config& config, UniqueFd epoll, EventFd wake_fd)

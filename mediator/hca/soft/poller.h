@@ -67,7 +67,7 @@ class Poller {
   private:
     Poller(const Config& config, UniqueFd epoll, EventFd wake_fd);
 
-    void watch_faults(unsigned index);
+    void watch_faults();
     void loop() noexcept;
     void set_urgent(bool urgent) noexcept;
     void sleep() noexcept;

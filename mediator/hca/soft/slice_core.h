@@ -61,11 +61,12 @@ class alignas(cache_line) SliceCore {
     SharedReceiveQueue* srq(Srqn id) const noexcept;
     QueuePair* qp(Qpn id) const noexcept;
     const AddressHandle* ah(AhId id) const noexcept;
+    using Qps = std::unordered_map<Qpn, std::unique_ptr<QueuePair>>;
     // All there are. Only calls of the control thread change these.
     const auto& eqs() const noexcept { return eqs_; }
     const auto& cqs() const noexcept { return cqs_; }
     const auto& srqs() const noexcept { return srqs_; }
-    const auto& qps() const noexcept { return qps_; }
+    const Qps& qps() const noexcept { return qps_; }
     const GidKey* gid(std::uint32_t index) const noexcept;
     // Who is in none still gets what has no tag.
     bool is_in_vlan(std::uint16_t vlan) const noexcept;
@@ -150,7 +151,7 @@ class alignas(cache_line) SliceCore {
     std::unordered_map<EqId, std::unique_ptr<EventQueue>> eqs_;
     std::unordered_map<Cqn, std::unique_ptr<CompletionQueue>> cqs_;
     std::unordered_map<Srqn, std::unique_ptr<SharedReceiveQueue>> srqs_;
-    std::unordered_map<Qpn, std::unique_ptr<QueuePair>> qps_;
+    Qps qps_;
     std::unordered_map<AhId, AddressHandle> ahs_;
     std::unordered_map<Gid, std::vector<QueuePair*>, GidHash> groups_;
     std::vector<std::optional<GidKey>> gids_;

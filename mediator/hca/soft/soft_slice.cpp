@@ -145,19 +145,22 @@ void SoftSlice::dismantle() {
 }
 
 Result<> SoftSlice::populate(const GuestBuffer& ring, const Translation& pages) const {
-    std::uint64_t offset = 0;
-    return core_->frozen() || pages.touched ? Result<>{}
-                                            : ring.populate(core_->memory(), offset, UINT64_MAX);
+    const std::uint64_t end = core_->frozen() || pages.touched ? 0 : ring.length();
+    for (std::uint64_t offset = 0; offset < end;) {
+        if (const auto there = ring.populate(core_->memory(), offset, UINT64_MAX); !there) {
+            return there;
+        }
+    }
+    return {};
 }
 
 // Those that were touched before one that is missing are given back in steps, too.
 Result<bool> SoftSlice::touch(const Translation& ring, std::uint64_t& offset) {
-    constexpr std::uint64_t step_pages = 256;
     auto buffer = GuestBuffer::map(core_->memory(), ring);
     if (!buffer) {
         return fail(buffer.error());
     }
-    if (const auto there = buffer->populate(core_->memory(), offset, step_pages); !there) {
+    if (const auto there = buffer->populate(core_->memory(), offset, ring_pages_a_step); !there) {
         unused_.add(std::move(*buffer));
         return fail(there.error());
     }
@@ -577,9 +580,16 @@ void SoftSlice::freeze() {
     }
 }
 
-void SoftSlice::thaw() {
-    poller_.run([&](Engine&) { core_->thaw(); });
-    call_in_steps(core_->qps(), on_poller_in_steps(), [&](QueuePair& qp) { core_->thaw(qp); });
+// Each QP's words are in memory of the client, so the control thread does not wait for all of them.
+bool SoftSlice::thaw() {
+    if (core_->frozen()) {
+        poller_.run([&](Engine&) { core_->thaw(); });
+        next_to_thaw_ = core_->qps().begin();
+    }
+    poller_.run([&](Engine&) {
+        call_some(core_->qps(), next_to_thaw_, [&](QueuePair& qp) { core_->thaw(qp); });
+    });
+    return next_to_thaw_ != core_->qps().end();
 }
 
 EqState SoftSlice::save_eq(EqId id) const {

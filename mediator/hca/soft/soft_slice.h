@@ -75,7 +75,7 @@ class SoftSlice : public Slice {
     void set_clock(std::uint64_t now) override;
 
     void freeze() override;
-    void thaw() override;
+    bool thaw() override;
 
     EqState save_eq(EqId id) const override;
     CqState save_cq(Cqn id) const override;
@@ -133,6 +133,7 @@ class SoftSlice : public Slice {
     Poller::Watch kick_;
     std::vector<std::uint64_t> services_; // that it listens to
     UnusedPages unused_;
+    SliceCore::Qps::const_iterator next_to_thaw_; // unless it is frozen
 };
 
 } // namespace vrdma::hca::soft

@@ -7,20 +7,30 @@
 #include <array>
 #include <cstddef>
 
+#include "mediator/base/step_time.h"
+
 namespace vrdma::hca::soft {
 
 inline constexpr std::size_t objects_a_step = 64;
+
+// One step: `call` is called for values of a map from `next` on, which moves.
+template <typename Map, typename Call>
+void call_some(const Map& map, typename Map::const_iterator& next, Call&& call) {
+    const StepTime time;
+    for (std::size_t i = 0; i < objects_a_step && next != map.end(); ++i, ++next) {
+        if (i != 0 && time.over()) {
+            return;
+        }
+        call(*next->second);
+    }
+}
 
 // `run(step)` executes a step on the poller. `call` is called for each value of a map, which stays
 // as it is.
 template <typename Map, typename Run, typename Call>
 void call_in_steps(const Map& map, Run&& run, Call&& call) {
-    for (auto next = map.begin(); next != map.end();) {
-        run([&] {
-            for (std::size_t i = 0; i < objects_a_step && next != map.end(); ++i, ++next) {
-                call(*next->second);
-            }
-        });
+    for (typename Map::const_iterator next = map.begin(); next != map.end();) {
+        run([&] { call_some(map, next, call); });
     }
 }
 
@@ -30,9 +40,11 @@ void remove_in_steps(const Map& map, Run&& run, Take&& take) {
     while (!map.empty()) {
         std::array<typename Map::mapped_type, objects_a_step> taken;
         run([&] {
-            for (std::size_t i = 0; i < objects_a_step && !map.empty(); ++i) {
-                taken[i] = take(map.begin()->first);
-            }
+            const StepTime time;
+            std::size_t count = 0;
+            do {
+                taken[count++] = take(map.begin()->first);
+            } while (count < objects_a_step && !map.empty() && !time.over());
         });
     }
 }

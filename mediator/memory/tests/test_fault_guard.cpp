@@ -94,6 +94,23 @@ TEST_F(FaultGuardTest, GuardsDoNotMix) {
     EXPECT_EQ(guard_.faults(), 0u);
 }
 
+// Blame a range from two threads at once; expect it to have cost what both have said.
+TEST_F(FaultGuardTest, NoBlameIsLost) {
+    constexpr int times = 20000;
+    std::array<std::thread, 2> threads;
+    for (auto& thread : threads) {
+        thread = std::thread{[&] {
+            for (int i = 0; i < times; ++i) {
+                FaultGuard::blame(memory_.data() + page, std::chrono::nanoseconds{1});
+            }
+        }};
+    }
+    for (auto& thread : threads) {
+        thread.join();
+    }
+    EXPECT_EQ(guard_.take_cost(), std::chrono::nanoseconds{2 * times});
+}
+
 // A range of which nothing is there, with memory of somebody else's on either side. As mmap() may
 // give it, it begins in the middle of a huge page.
 class MissingMemoryTest : public ::testing::Test {

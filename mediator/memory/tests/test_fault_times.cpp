@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/userfaultfd.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
-#include <array>
 #include <thread>
 
 #include "mediator/base/event_fd.h"
@@ -15,6 +10,7 @@
 #include "mediator/base/unique_fd.h"
 #include "mediator/memory/fault_guard.h"
 #include "mediator/memory/fault_times.h"
+#include "mediator/memory/tests/snare.h"
 
 namespace vrdma {
 namespace {
@@ -29,39 +25,6 @@ void pass_time() {
     for (const auto end = Clock::now() + some_time; Clock::now() < end;) {
     }
 }
-
-// Who touches this memory waits until it is told to go on.
-class Snare {
-  public:
-    explicit Snare(const Mapping& memory)
-        : fd_{static_cast<int>(::syscall(SYS_userfaultfd, UFFD_USER_MODE_ONLY | O_CLOEXEC))} {
-        uffdio_api api{.api = UFFD_API, .features = 0, .ioctls = 0};
-        EXPECT_EQ(::ioctl(fd_.get(), UFFDIO_API, &api), 0);
-        uffdio_register range{};
-        range.range = {reinterpret_cast<std::uintptr_t>(memory.data()), memory.size()};
-        range.mode = UFFDIO_REGISTER_MODE_MISSING;
-        EXPECT_EQ(::ioctl(fd_.get(), UFFDIO_REGISTER, &range), 0);
-    }
-
-    // Returns where somebody waits.
-    std::uint64_t caught() const {
-        uffd_msg message{};
-        EXPECT_EQ(::read(fd_.get(), &message, sizeof(message)),
-                  static_cast<ssize_t>(sizeof(message)));
-        return message.arg.pagefault.address;
-    }
-    void let_go(std::uint64_t address) const {
-        alignas(page_size) static std::array<std::byte, page_size> contents{};
-        uffdio_copy copy{};
-        copy.dst = address;
-        copy.src = reinterpret_cast<std::uintptr_t>(contents.data());
-        copy.len = page_size;
-        EXPECT_EQ(::ioctl(fd_.get(), UFFDIO_COPY, &copy), 0);
-    }
-
-  private:
-    UniqueFd fd_;
-};
 
 class FaultTimesTest : public ::testing::Test {
   protected:
@@ -84,7 +47,7 @@ class FaultTimesTest : public ::testing::Test {
 
 // Let a thread wait for a page; expect who answers for the memory to hear for how long.
 TEST_F(FaultTimesTest, AWaitIsBlamedOnTheMemorysOwner) {
-    const Snare snare{memory_};
+    const test::Snare snare{memory_.data(), memory_.size()};
     Clock::duration all{};
     std::thread waits{[&] {
         auto times = *FaultTimes::of_this_thread();

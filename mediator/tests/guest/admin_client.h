@@ -38,6 +38,9 @@ class GuestPort final : public HostPort {
     // Whether the device asked for a turn since the last call.
     bool take_wake() { return wakes_.exchange(0) != 0; }
 
+    void note_faults() noexcept override { ++looks_at_faults_; }
+    unsigned looks_at_faults() const { return looks_at_faults_; }
+
   private:
     std::unique_ptr<GuestMemory> memory_;
     std::vector<std::uint32_t> registers_;
@@ -45,6 +48,7 @@ class GuestPort final : public HostPort {
     std::span<vrdma_doorbell_page> doorbells_;
     std::array<std::atomic<unsigned>, VRDMA_MAX_VECTORS> raised_{};
     std::atomic<unsigned> wakes_ = 0;
+    unsigned looks_at_faults_ = 0;
     EventFd kick_ = *EventFd::create();
 };
 

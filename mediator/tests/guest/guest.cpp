@@ -268,7 +268,7 @@ void Guest::migrate(hca::Hca& to) {
     restore_all(mw_specs_, mws, [&](const auto& spec, const auto& state) {
         return slice_->restore_mw(spec.key, state);
     });
-    slice_->thaw();
+    thaw();
 }
 
 void Guest::create_objects() {

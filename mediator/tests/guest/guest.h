@@ -85,6 +85,11 @@ class Guest final : public hca::SliceHost {
     // Freezes the slice and carves another for the same memory, with the same objects in the saved
     // state: what live migration does to a device. The guest itself notices nothing.
     void migrate(hca::Hca& to);
+    // All steps of it.
+    void thaw() {
+        while (slice_->thaw()) {
+        }
+    }
 
     unsigned interrupts(unsigned vector) const { return interrupts_[vector].load(); }
     unsigned kicks() const { return kicks_.load(); }

@@ -30,6 +30,7 @@ class FakeSlice final : public Slice {
     std::uint64_t clock_now = 0;
     bool frozen = false;
     int steps_to_touch = 0; // a ring
+    int steps_to_thaw = 0;
     std::optional<std::errc> touch_error;
     int unused = 0; // steps of giving back that are left
     int unused_of_a_region = 0;
@@ -189,7 +190,12 @@ class FakeSlice final : public Slice {
     }
     void detach_multicast(Qpn id, const Gid& group) override { groups.at(group).erase(id); }
 
-    void listen(std::uint64_t service) override { services.insert(service); }
+    void listen(std::uint64_t service) override {
+        if (std::exchange(out_of_memory, false)) {
+            throw std::bad_alloc{};
+        }
+        services.insert(service);
+    }
     void unlisten(std::uint64_t service) override { services.erase(service); }
     void destroy_qp(Qpn id) override {
         remove(qps, qp_states, id);
@@ -204,7 +210,11 @@ class FakeSlice final : public Slice {
     void set_clock(std::uint64_t now) override { clock_now = now; }
 
     void freeze() override { frozen = true; }
-    void thaw() override { frozen = false; }
+    bool thaw() override {
+        frozen = false;
+        steps_to_thaw = std::max(steps_to_thaw - 1, 0);
+        return steps_to_thaw != 0;
+    }
 
     EqState save_eq(EqId id) const override { return saved(eq_states, id); }
     CqState save_cq(Cqn id) const override { return saved(cq_states, id); }

@@ -60,6 +60,14 @@ TEST_F(ListenerTest, IsBounded) {
     EXPECT_TRUE(listeners.listen(service));
 }
 
+// Listen where the slice finds no memory; expect the service to be the other function's to take.
+TEST_F(ListenerTest, WithoutMemoryNobodyListens) {
+    a_->slice.out_of_memory = true;
+    EXPECT_THROW(static_cast<void>(a_->objects.listeners.listen(service)), std::bad_alloc);
+    EXPECT_EQ(a_->objects.listeners.unlisten(service).error(), std::errc::invalid_argument);
+    EXPECT_TRUE(b_->objects.listeners.listen(service));
+}
+
 // Make queue pairs on both functions; expect each to have numbers of its own, and a GID to be
 // both's.
 TEST_F(ListenerTest, FunctionsShareAddressesAndNumbers) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <vector>
 
+#include "mediator/base/step_time.h"
 #include "mediator/tests/guest/revocable_memory.h"
 #include "mediator/verbs/tests/verbs_test.h"
 
@@ -47,6 +48,35 @@ class PageListTest : public VerbsTest {
 
     MemoryBudget budget{1 << 20};
 };
+
+// A read of it takes longer than a step may.
+class SlowMemory final : public GuestMemory {
+  public:
+    explicit SlowMemory(const GuestMemory& memory)
+        : GuestMemory{memory.at(Iova{0}, 0), memory.size(), &no_faults} {}
+
+    void release(Iova, std::uint64_t) noexcept override {
+        const StepTime time;
+        while (!time.over()) {
+        }
+    }
+
+  private:
+    static constexpr std::uint64_t no_faults = 0;
+};
+
+// Read four pages of blocks, each of which takes long; expect a step for each.
+TEST_F(PageListTest, AStepEndsWhenItsTimeIsOver) {
+    SlowMemory slow{*memory};
+    constexpr std::uint32_t pages_of_blocks = 4;
+    constexpr std::uint64_t length = pages_of_blocks * VRDMA_PAGE_LIST_ENTRIES * page_size;
+    const auto list = allocator.page_list(Iova{arena_size / 2}, length);
+    auto reader = PageListReader::begin(slow, budget, list, 0, length);
+    ASSERT_TRUE(reader);
+    for (std::uint32_t left = pages_of_blocks; left > 0; --left) {
+        EXPECT_EQ(reader->step(), Result<bool>{left > 1});
+    }
+}
 
 TEST_F(PageListTest, OneBlockNeedsNoLevel) {
     expect_contiguous(page_size, 12, 0);
@@ -227,6 +257,29 @@ TEST_F(PageListTest, RestoreRefusesBlocksOutsideTheWindow) {
     const auto image = writer.take();
     StateReader reader{image};
     EXPECT_EQ(error_of(restore_pages(reader, *memory, budget, page_size)), std::errc::bad_address);
+}
+
+hca::Blocks moved_from(hca::Blocks& blocks) {
+    return std::move(blocks);
+}
+void assign_from(hca::Blocks& to, hca::Blocks& from) {
+    to = std::move(from);
+}
+
+// Move blocks to others; expect none to be left where they were, and room to be made anew.
+TEST(Blocks, WhatWasMovedFromHasNone) {
+    const hca::Blocks other{Iova{2 * page_size}};
+    hca::Blocks first{Iova{page_size}};
+    hca::Blocks second = moved_from(first);
+    hca::Blocks third;
+    assign_from(third, second);
+    for (hca::Blocks* const left : {&first, &second}) {
+        EXPECT_TRUE(left->empty());
+        EXPECT_EQ(left->capacity(), 0u);
+        left->push_back(other.front());
+        EXPECT_EQ(*left, other);
+    }
+    EXPECT_EQ(third, hca::Blocks{Iova{page_size}});
 }
 
 } // namespace

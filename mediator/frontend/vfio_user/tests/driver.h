@@ -85,6 +85,8 @@ class Driver {
         return list;
     }
 
+    std::byte* status_page() const { return memory_.data() + status_page_of_ours; }
+
     vrdma_admin_cpl create_eq() {
         vrdma_admin_cmd cmd{};
         cmd.create_eq = {list({ring}), 16, 2};

@@ -51,6 +51,26 @@ TEST_F(ClientMemoryTest, MapsAPartOfAFile) {
     EXPECT_EQ(device(start), 'c');
 }
 
+// Unmap more than is hidden at a time; expect nothing of it to be there.
+TEST_F(ClientMemoryTest, ALargeMapIsTakenAwayWhole) {
+    constexpr std::uint64_t large = (2ull << 30) + page;
+    const UniqueFd large_file = test::shared_file(large);
+    const auto memory = *ClientMemory::create(4ull << 30);
+    for (const bool all : {false, true}) {
+        ASSERT_TRUE(memory->map(start, large, test::copy_of(large_file), 0, both));
+        if (all) {
+            memory->unmap_all();
+        } else {
+            ASSERT_TRUE(memory->unmap(start, large));
+        }
+        const std::uint64_t before = memory->scratch_faults();
+        for (const std::uint64_t at : {std::uint64_t{0}, large / 2, large - 1}) {
+            *reinterpret_cast<volatile char*>(memory->at(start + at, 1)) = 'd';
+        }
+        EXPECT_EQ(memory->scratch_faults(), before + 3);
+    }
+}
+
 // Unmap; expect the device to meet a scratch page there, the client's to be left alone, and the
 // place to be free for another map.
 TEST_F(ClientMemoryTest, UnmapTakesItAway) {

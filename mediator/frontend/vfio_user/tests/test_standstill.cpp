@@ -36,6 +36,12 @@ class StandstillTest : public ::testing::Test {
         ASSERT_TRUE(bench_.loop.run());
     }
 
+    // The device tells its driver so, as a slice that is frozen does.
+    bool stands_still() const {
+        return load_relaxed(
+                   reinterpret_cast<vrdma_status_page*>(driver_.status_page())->need_kick) != 0;
+    }
+
     static bool done(const vrdma_admin_cpl& completion) {
         return (completion.header & VRDMA_ADMIN_PHASE) != 0;
     }
@@ -73,6 +79,40 @@ TEST_F(StandstillTest, DebtsAddUp) {
     blame(wait);
     run_until([&] { return done(driver_.completion(0)); });
     EXPECT_GE(Clock::now() - start_, 2 * penalty);
+}
+
+// Owe more than the longest standstill pays for; expect that one to end, a command to be done, and
+// another to pay the rest.
+TEST_F(StandstillTest, ALongDebtIsPaidInParts) {
+    constexpr std::chrono::milliseconds rest{1000};
+    blame((WaitDebt::longest + rest) / WaitDebt::factor);
+    EXPECT_FALSE(done(driver_.create_eq()));
+    EXPECT_TRUE(stands_still());
+    run_until([&] { return done(driver_.completion(0)); });
+    EXPECT_GE(Clock::now() - start_, WaitDebt::longest);
+    run_until([&] { return stands_still(); });
+    run_until([&] { return !stands_still(); });
+    EXPECT_GE(Clock::now() - start_, WaitDebt::longest + rest);
+}
+
+TEST(WaitDebtTest, NothingThatIsOwedIsForgotten) {
+    const Clock::time_point now = Clock::now();
+    constexpr std::chrono::seconds waited{1};
+    WaitDebt debt;
+    debt.add(waited, now);
+    debt.add(waited, now);
+    EXPECT_TRUE(debt.due(now + 2 * WaitDebt::factor * waited - std::chrono::seconds{1}));
+    EXPECT_FALSE(debt.due(now + 2 * WaitDebt::factor * waited));
+}
+
+TEST(WaitDebtTest, AStandstillHasABound) {
+    const Clock::time_point now = Clock::now();
+    WaitDebt debt;
+    debt.add(std::chrono::milliseconds{10}, now);
+    EXPECT_EQ(debt.end(now), now + std::chrono::seconds{1});
+    debt.add(std::chrono::hours{1}, now);
+    EXPECT_EQ(debt.end(now), now + WaitDebt::longest);
+    EXPECT_FALSE(debt.due(now + WaitDebt::most));
 }
 
 // Miss more memory than there are scratch pages for while the device stands still; expect it to be

@@ -343,7 +343,7 @@ TEST_F(Completions, ModerationEndsForNobodyElse) {
     settle();
     ASSERT_TRUE(b_.slice().moderate_cq(b_cq_.id(), {.count = 2000, .period_us = 0}));
     b_.slice().freeze();
-    b_.slice().thaw();
+    b_.thaw();
     settle();
     EXPECT_TRUE(b_.eq().poll());
     EXPECT_FALSE(a_.eq().poll());

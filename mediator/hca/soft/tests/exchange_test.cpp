@@ -290,7 +290,7 @@ TEST_F(Exchange, DevicesGoWhileMessagesAreUnderWay) {
                         .raddr = target.start});
         std::this_thread::sleep_for(std::chrono::microseconds{round * 3});
         b_.slice().freeze();
-        b_.slice().thaw();
+        b_.thaw();
         guest.reset();
         const ibv_wc_status status = wait(b_cq_).status;
         EXPECT_TRUE(status == IBV_WC_SUCCESS || status == IBV_WC_RETRY_EXC_ERR) << status;
@@ -334,7 +334,7 @@ TEST_F(Exchange, ControlAndTrafficDoNotBlockEachOther) {
             const MemoryRegion region = guest->register_mr(4096);
             guest->slice().deregister_mr(region.key);
             guest->slice().freeze();
-            guest->slice().thaw();
+            guest->thaw();
         }
         b_.slice().destroy_qp(to.id());
         a_.slice().destroy_qp(from.id());

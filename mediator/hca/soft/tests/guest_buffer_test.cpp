@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
+#include "mediator/base/step_time.h"
 #include "mediator/memory/arena_memory.h"
+#include "mediator/memory/tests/snare.h"
 
 namespace vrdma::hca::soft {
 namespace {
@@ -55,6 +59,22 @@ TEST_F(GuestBufferTest, ContiguousIsOneRun) {
     large.block_shift = VRDMA_PAGE_SHIFT + 4;
     buffer = GuestBuffer::map(*memory_, large);
     EXPECT_EQ(buffer->run(page, 100 * page).size(), 31 * page);
+}
+
+// Touch pages of which the first takes longer than a step may; expect the step to end with it.
+TEST_F(GuestBufferTest, AStepOfTouchesEndsWhenItsTimeIsOver) {
+    const auto buffer = GuestBuffer::map(*memory_, pages({5, 6, 9, 2}, 0, 4 * page));
+    std::optional<test::Snare> snare{std::in_place, memory_->at(Iova{0}, 0), memory_->size()};
+    std::uint64_t offset = 0;
+    std::thread touches{[&] { EXPECT_TRUE(buffer->populate(*memory_, offset, UINT64_MAX)); }};
+    const std::uint64_t first = snare->caught();
+    const StepTime time;
+    while (!time.over()) {
+    }
+    snare->let_go(first);
+    snare.reset();
+    touches.join();
+    EXPECT_EQ(offset, page);
 }
 
 // Only the bytes in use must lie in the guest's memory: a large last block may reach beyond it.

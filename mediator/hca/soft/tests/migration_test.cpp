@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Freezing a slice, and moving its state to another one on the same memory.
+#include <sys/mman.h>
+
+#include <optional>
+#include <thread>
+
+#include "mediator/base/step_time.h"
 #include "mediator/hca/soft/tests/two_guests.h"
+#include "mediator/memory/tests/snare.h"
 
 namespace vrdma::test {
 namespace {
@@ -25,9 +32,38 @@ TEST_F(Migration, FrozenSliceTouchesNothing) {
     EXPECT_FALSE(a_cq_.poll());
     EXPECT_EQ(a_qp_.buffer().read(0, a_qp_.buffer().size()), before);
     EXPECT_EQ(load_acquire(a_.status().need_kick), 1u);
-    a_.slice().thaw();
+    a_.thaw();
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
     EXPECT_EQ(wait(b_cq_).status, IBV_WC_SUCCESS);
+}
+
+// Freeze a device with many QPs and take its memory away, so that a touch of it takes longer than a
+// step may; expect a step of the thaw to end with the first, and the next ones to do the rest.
+TEST_F(Migration, AStepOfAThawEndsWhenItsTimeIsOver) {
+    std::vector<GuestQp> qps;
+    for (int i = 0; i < 8; ++i) {
+        qps.push_back(a_.create_qp(a_cq_, a_cq_));
+    }
+    const Iova last{a_.pages().allocate(VRDMA_PAGE_SIZE).pages().blocks.front()};
+    const Iova first{qps.front().buffer().pages().blocks.front()};
+    const std::uint64_t size = raw(last) - raw(first);
+    a_.slice().freeze();
+    std::byte* const memory = a_.memory().at(first, size);
+    ASSERT_EQ(::madvise(memory, size, MADV_REMOVE), 0);
+    std::optional<Snare> snare{std::in_place, memory, size};
+    bool more = false;
+    std::thread control{[&] { more = a_.slice().thaw(); }};
+    const std::uint64_t waits = snare->caught();
+    const StepTime time;
+    while (!time.over()) {
+    }
+    snare->let_go(waits);
+    snare.reset();
+    control.join();
+    EXPECT_TRUE(more);
+    a_.thaw();
+    send_word(1);
+    EXPECT_EQ(wait(b_cq_).imm, 1u);
 }
 
 // Send to a frozen slice; expect the sender to try until it thaws, and its memory to stay as it
@@ -41,7 +77,7 @@ TEST_F(Migration, PeersOfAFrozenSliceTryAgain) {
                      .raddr = b_mr_.start});
     poll();
     EXPECT_EQ(b_mr_.buffer.read(0, 8), std::vector<std::byte>(8));
-    b_.slice().thaw();
+    b_.thaw();
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
     EXPECT_EQ(b_mr_.buffer.read(0, 8), Buffer::pattern(1, 8));
 }
@@ -119,7 +155,7 @@ TEST_F(Migration, RetriesAreCountedOn) {
     EXPECT_EQ(state.sq_started, 1);
     EXPECT_LT(state.retries_left, 7);
     EXPECT_EQ(state.sq_head, 0u);
-    a_.slice().thaw();
+    a_.thaw();
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_RETRY_EXC_ERR);
 }
 
@@ -168,7 +204,7 @@ TEST_F(Migration, BadStatesAreRefused) {
     EXPECT_FALSE(a_.slice().restore_cq(a_cq_.id(), {.error = 2}));
     EXPECT_FALSE(a_.slice().restore_cq(a_cq_.id(), {.events = 4}));
     EXPECT_FALSE(a_.slice().restore_eq(a_.eq().id(), {.port_down = 2}));
-    a_.slice().thaw();
+    a_.thaw();
     send_word(1);
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
 }

@@ -80,7 +80,7 @@ TEST_F(RoceMigration, RoundTrip) {
     EXPECT_EQ(saved.state.sent, 1u);
     EXPECT_EQ(saved.state.fetches, 1u);
     EXPECT_EQ(saved.state.oldest, psn(1));
-    guest_.slice().thaw();
+    guest_.thaw();
     move();
     guest_.slice().freeze();
     const hca::SavedConnection again = guest_.slice().save_connection(qp_.id());

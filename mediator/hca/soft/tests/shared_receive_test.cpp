@@ -311,7 +311,7 @@ TEST_F(SharedReceive, BadStatesAreRefused) {
     EXPECT_FALSE(b_.slice().restore_srq(srq_.id(), {.limit = 17}));
     EXPECT_FALSE(b_.slice().restore_srq(srq_.id(), {.events = 1}));
     EXPECT_TRUE(restore([](auto& state) { state.holds_receive = 1; }, 3));
-    b_.slice().thaw();
+    b_.thaw();
 }
 
 class SharedReceiveUc : public SharedReceive {

@@ -293,7 +293,7 @@ TEST_F(Xrc, BadStatesAreRefused) {
             state.held_srq = first_.srq.id().value;
         },
         3));
-    b_.slice().thaw();
+    b_.thaw();
 }
 
 } // namespace
