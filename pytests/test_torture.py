@@ -59,7 +59,8 @@ def standstills(mediator: Process, begin: int) -> list[int]:
 def test_beside_a_hostile_neighbour(torture, lab, guest0, guest1, device, measured, name):
     """Plays between two processes of one device, while a process of the other does its worst; expects every message to be
     right, and the neighbour to have been at it."""
-    begin = len(lab.mediators[0].lines("stderr"))
+    mediator = lab.mediator_of(guest1.name)
+    begin = len(mediator.lines("stderr"))
     neighbour = guest1.start(f"{BUILD}/torture/vrdma-torture --hostile={name} --device {device} --seconds {HOSTILE_S}"
                              f" --gid-index {guest1.gid(device).index} --socket {lab.socket(guest1.name)}")  # fmt: skip
     server, client = torture(guest0, guest0, f"--seconds {HOSTILE_S}")
@@ -67,7 +68,7 @@ def test_beside_a_hostile_neighbour(torture, lab, guest0, guest1, device, measur
     assert server.wait(TIMEOUT_S).status == 0
     assert "nothing wrong" in result.stdout
     assert f"{name} is at work" in neighbour.wait(HOSTILE_S + TIMEOUT_S).stdout
-    standstills(lab.mediators[0], begin)  # the next test's process may get the same function
+    standstills(mediator, begin)  # the next test's process may get the same function
     measured.append(f"vrdma-torture beside {name}: {result.stdout.splitlines()[-1]}")
 
 
@@ -75,7 +76,7 @@ def test_beside_a_hostile_neighbour(torture, lab, guest0, guest1, device, measur
 def test_waits_are_paid_for(lab, guest1, device, measured):
     """Punches holes into memory that its device touches; expects the device to stand still for much of the time, as the
     poller has waited, and to go on in the end."""
-    mediator = lab.mediators[0]
+    mediator = lab.mediator_of(guest1.name)
     if any("are not held back" in line for line in mediator.lines("stderr")):
         pytest.skip("the kernel tells nobody of faults")
     begin = len(mediator.lines("stderr"))

@@ -56,7 +56,7 @@ def test_process(host, health):
         assert (status["NoNewPrivs"], status["Seccomp"]) == (["1"], ["2"])
 
 
-def test_times_of_faults(host, restart):
+def test_times_of_faults(host, restart, health):
     """Lets the kernel tell all users of their own faults; expects vrdmad to ask for them."""
     before = host.run("sysctl -n kernel.perf_event_paranoid").stdout.strip()
     host.run("sysctl kernel.perf_event_paranoid=2")
@@ -64,7 +64,7 @@ def test_times_of_faults(host, restart):
         restart()
     finally:
         host.run(f"sysctl kernel.perf_event_paranoid={before}")
-    said = host.run("journalctl -o cat _PID=$(systemctl show -P MainPID vrdmad)").stdout
+    said = host.script(f"journalctl --sync; journalctl -o cat _PID={health.mediator_pid}").stdout
     assert "serves" in said and "are not held back" not in said
 
 

@@ -79,7 +79,7 @@ class DirectoryHosts(FabricHosts):
         self.etcd.down()
 
     def kill_mediator(self, name: str) -> None:
-        mediator = self._mediator(name)
+        mediator = self.mediator_of(name)
         mediator.kill()
         self.mediators.remove(mediator)
         self.socket(name).unlink()
@@ -89,7 +89,7 @@ class DirectoryHosts(FabricHosts):
         processes: list[int] = []
 
         def begun() -> bool:
-            supervisors = [process for process in children_of(self._mediator(name).pid)
+            supervisors = [process for process in children_of(self.mediator_of(name).pid)
                            if Path("/proc", str(process), "comm").read_text() == "vrdma-directory\n"]
             processes[:] = [*supervisors, *(worker for supervisor in supervisors for worker in children_of(supervisor))]
             return len(processes) == 2
@@ -106,18 +106,18 @@ class DirectoryHosts(FabricHosts):
         self.mediators[-1].title += f" {host}"
 
     def end_mediator(self, name: str) -> None:
-        mediator = self._mediator(name)
+        mediator = self.mediator_of(name)
         self.mediators.remove(mediator)
         mediator.terminate()
         mediator.wait(TIMEOUT_S)
 
-    def _mediator(self, name: str) -> Process:
+    def mediator_of(self, name: str) -> Process:
         return next(mediator for mediator in self.mediators if mediator.title == f"vrdmad of {name}")
 
     def log(self, name: str) -> str:
         """All that the vrdmad there has said."""
         lines = self._log.setdefault(name, [])
-        lines += self._mediator(name).new_lines("stderr")
+        lines += self.mediator_of(name).new_lines("stderr")
         return "".join(lines)
 
     def gids(self, name: str) -> set[str]:

@@ -10,8 +10,9 @@ RESTART_S = 30.0
 COMPLAINT = re.compile(r"WARNING:|BUG:|Oops|Call Trace:|general protection|UBSAN|KASAN|blocked for more than")
 # What a kernel says of its emulated CPU before it starts /init is not of the tests' making.
 FOLLOW_KERNEL = "sh -c \"dmesg --follow | sed -un '/Run .init as init process/,$p'\""
-# systemd takes it for active as soon as it serves.
-AWAIT_MEDIATOR = "until pidof vrdmad && systemctl is-active --quiet vrdmad; do sleep 0.05; done | tail -n 1"
+# systemd takes it for active as soon as it serves, and for a moment after its end.
+AWAIT_MEDIATOR = """until pid=$(systemctl show --property MainPID --value vrdmad) && pidof vrdmad | grep -qw "$pid" &&
+systemctl is-active --quiet vrdmad; do sleep 0.05; done; echo "$pid" """
 # Ends when the process does.
 AWAIT_END = """python3 -c "import os, select, sys
 poll = select.poll()

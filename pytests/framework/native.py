@@ -90,6 +90,10 @@ class Native:
         self.configurations.append(path)
         mediator.await_line(" serves ", TIMEOUT_S)  # its sockets are there before
 
+    def mediator_of(self, name: str) -> Process:
+        """The vrdmad that serves the device of that name."""
+        return next(mediator for mediator in self.mediators if name in mediator.title.split())
+
     def reconfigure(self, text: str, says: str = "read again") -> str:
         """Has the first vrdmad read this as its configuration; the line of its log that says what came of it."""
         self.configurations[0].write_text(text)
