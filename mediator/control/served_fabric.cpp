@@ -6,7 +6,7 @@
 #include <set>
 
 #include "mediator/base/errno.h"
-#include "mediator/directory/launch.h"
+#include "mediator/helper/launch.h"
 #include "mediator/verbs/gid.h"
 
 namespace vrdma::control {
@@ -38,10 +38,10 @@ void load_providers_of(const std::vector<Fabric>& fabrics) {
 tl::expected<std::vector<UniqueFd>, std::string> start_directories(
     const std::vector<Fabric>& fabrics, const std::string& forbidden) {
     std::vector<UniqueFd> sockets(fabrics.size());
-    const std::string program = directory::program_path();
+    const std::string program = helper::program_path("vrdma-directory");
     for (std::size_t i = 0; i < fabrics.size(); ++i) {
         if (fabrics[i].directory) {
-            auto launched = directory::launch(program, forbidden);
+            auto launched = helper::launch(program, forbidden);
             if (!launched) {
                 return tl::unexpected{program + ": " + describe(launched.error())};
             }
