@@ -254,4 +254,16 @@ Result<> allow_calls_of_network_client(Forbidden forbidden) noexcept {
     return rules.load();
 }
 
+Result<> allow_calls_of_file_reader(Forbidden forbidden) noexcept {
+    if (sanitized || forbidden == Forbidden::allowed) {
+        return {};
+    }
+    Rules rules{forbidden};
+    allow_common(rules);
+    allow_mapping(rules, true); // OpenSSL loads what its configuration names
+    allow_reading_files(rules);
+    rules.allow({SCMP_SYS(sysinfo)}); // libc's qsort() asks for the size of memory
+    return rules.load();
+}
+
 } // namespace vrdma::jail

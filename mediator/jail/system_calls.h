@@ -22,4 +22,8 @@ Result<> allow_calls_of_poller(Forbidden forbidden) noexcept;
 // names, and starts threads.
 Result<> allow_calls_of_network_client(Forbidden forbidden) noexcept;
 
+// Of a process that talks by what is open already: besides, it reads files, and loads what is to be
+// executed.
+Result<> allow_calls_of_file_reader(Forbidden forbidden) noexcept;
+
 } // namespace vrdma::jail

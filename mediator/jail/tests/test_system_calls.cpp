@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <csignal>
 #include <thread>
 
@@ -117,6 +118,32 @@ TEST_F(SystemCallsTest, ANetworkClientOnlyReads) {
                       refused(::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr)) &&
                       ::socket(AF_UNIX, SOCK_STREAM, 0) == -1 && errno == EAFNOSUPPORT &&
                       refused(::socket(AF_PACKET, SOCK_RAW, 0));
+                  return works && confined ? 0 : 2;
+              }),
+              0);
+}
+
+// Who reads files has a socket, writes, forks, and starts a thread; expect refusals, and to read
+// files and to use what is open.
+TEST_F(SystemCallsTest, AFileReaderOnlyReads) {
+    EXPECT_EQ(exit_status_of_child([] {
+                  std::array<int, 2> ends{};
+                  if (::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends.data()) != 0 ||
+                      !allow_calls_of_file_reader(Forbidden::refused)) {
+                      return 1;
+                  }
+                  const UniqueFd file{::open("/proc/self/status", O_RDONLY | O_CLOEXEC)};
+                  char byte = 0;
+                  const bool works = file && ::send(ends[0], &byte, 1, MSG_NOSIGNAL) == 1 &&
+                                     ::recv(ends[1], &byte, 1, 0) == 1;
+                  bool confined = refused(::open("/dev/null", O_WRONLY | O_CLOEXEC)) &&
+                                  refused(::unlink("/tmp/file")) && refused(::fork()) &&
+                                  refused(::kill(::getppid(), 0)) &&
+                                  refused(::execl("/bin/true", "true", nullptr)) &&
+                                  refused(::connect(ends[0], nullptr, 0));
+                  for (const int family : {AF_INET, AF_INET6, AF_UNIX, AF_NETLINK, AF_PACKET}) {
+                      confined = confined && refused(::socket(family, SOCK_STREAM, 0));
+                  }
                   return works && confined ? 0 : 2;
               }),
               0);
