@@ -18,6 +18,7 @@ pytestmark = pytest.mark.fabric
 
 LEASE_S = 10
 MANY = 1_000_000
+HELPERS = ("vrdma-directory", "vrdma-handshake")
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +128,7 @@ def test_etcd_comes_and_goes(hosts, names, guests, talk):
 
 def test_a_killed_vrdmad(hosts, names, talk):
     """Kills a vrdmad; expects its processes to end, its entry to go with its lease, and a new one to be found."""
-    processes = hosts.directory_processes(names[1])
+    processes = [process for program in HELPERS for process in hosts.helper_processes(names[1], program)]
     hosts.kill_mediator(names[1])
     until(lambda: not any(runs(process) for process in processes), "they have ended")
     until(lambda: names[1] not in hosts.etcd.hosts(), "its entry is gone")
@@ -141,12 +142,27 @@ def test_a_killed_worker(hosts, names, talk, move):
     """Kills the processes that read the directory, as a crash of their parsers would; expects peers to talk on, and others to
     follow an address that moves."""
     for name in names:
-        *_, worker = hosts.directory_processes(name)
+        *_, worker = hosts.helper_processes(name, "vrdma-directory")
         os.kill(worker, signal.SIGKILL)
     talk()
     for name in names:
         until(lambda name=name: "has begun anew" in hosts.log(name), "another")
     move()
+
+
+def test_a_killed_maker_of_handshakes(hosts, names, talk):
+    """Kills the processes that make handshakes, as a crash of their parsers would; expects peers to talk on, and to connect
+    anew when the connection is cut."""
+    for name in names:
+        *_, worker = hosts.helper_processes(name, "vrdma-handshake")
+        os.kill(worker, signal.SIGKILL)
+    talk()
+    for name in names:
+        until(lambda name=name: "the process of handshakes has begun anew" in hosts.log(name), "another")
+    before = hosts.log(names[0]).count("connected with")
+    assert hosts.cut(names[0])
+    until(lambda: hosts.log(names[0]).count("connected with") > before, "a new connection")
+    talk()
 
 
 def test_entries_that_make_no_sense(hosts, names, talk):

@@ -17,7 +17,7 @@
 #include "mediator/frontend/vfio_user/server.h"
 #include "mediator/hca/soft/config.h"
 #include "mediator/wire/fabric/address.h"
-#include "mediator/wire/fabric/credentials.h"
+#include "mediator/wire/fabric/credential_files.h"
 #include "mediator/wire/packet.h"
 #include "mediator/wire/uplink/transport.h"
 #include "vrdma/device.h"

@@ -120,7 +120,7 @@ struct Uplinks {
     std::vector<std::unique_ptr<ServedFabric>> fabrics;
 
     // Says why not, and for which.
-    tl::expected<void, std::string> open(const Config& config, std::vector<UniqueFd> directories,
+    tl::expected<void, std::string> open(const Config& config, std::vector<FabricHelpers> helpers,
                                          hca::soft::SoftHca& hca, EventLoop& loop) {
         for (const Uplink& uplink : config.uplinks) {
             auto served = ServedUplink::open(uplink, hca, loop);
@@ -131,7 +131,7 @@ struct Uplinks {
         }
         for (std::size_t i = 0; i < config.fabrics.size(); ++i) {
             const Fabric& fabric = config.fabrics[i];
-            auto served = ServedFabric::open(fabric, std::move(directories[i]), hca, loop);
+            auto served = ServedFabric::open(fabric, std::move(helpers[i]), hca, loop);
             if (!served) {
                 return tl::unexpected{fmt::format("fabric {}: {}", fabric.name, served.error())};
             }
@@ -252,16 +252,16 @@ const char* word_of(jail::Forbidden forbidden) {
 // What takes privileges that a vrdmad which serves does not have.
 struct Prepared {
     std::vector<vfio_user::ListeningSocket> sockets; // in the order of their devices
-    std::vector<UniqueFd> directories;               // of the fabrics
+    std::vector<FabricHelpers> helpers;              // of the fabrics
     std::size_t most_maps = 0;                       // of a client
 };
 
 // After it, the process is confined.
 std::optional<Prepared> prepare(const Config& config, jail::Forbidden forbidden) {
     // In other processes, which have less than we.
-    auto directories = start_directories(config.fabrics, word_of(forbidden));
-    if (!directories) {
-        spdlog::critical("{}", directories.error());
+    auto helpers = start_helpers(config.fabrics, word_of(forbidden));
+    if (!helpers) {
+        spdlog::critical("{}", helpers.error());
         return std::nullopt;
     }
     raise_descriptor_limit();
@@ -277,7 +277,7 @@ std::optional<Prepared> prepare(const Config& config, jail::Forbidden forbidden)
         spdlog::critical("{}", confined.error());
         return std::nullopt;
     }
-    return Prepared{std::move(*sockets), std::move(*directories), *most_maps};
+    return Prepared{std::move(*sockets), std::move(*helpers), *most_maps};
 }
 
 // In the order of their devices.
@@ -334,7 +334,7 @@ int serve(Running& running, jail::Forbidden forbidden) {
     }
     EventLoop loop;
     Uplinks uplinks;
-    if (const auto opened = uplinks.open(config, std::move(prepared->directories), **hca, loop);
+    if (const auto opened = uplinks.open(config, std::move(prepared->helpers), **hca, loop);
         !opened) {
         spdlog::critical("{}", opened.error());
         return EXIT_FAILURE;

@@ -66,7 +66,7 @@ void read_again(int socket, const Running& running) {
                             const ReloadProcessOptions& options) {
     (void)std::signal(SIGALRM, SIG_DFL);
     ::alarm(static_cast<unsigned>(options.limit.count()));
-    if (!jail::allow_calls_of_reader(options.forbidden)) {
+    if (!jail::allow_calls_of_config_reader(options.forbidden)) {
         ::_exit(EXIT_FAILURE);
     }
     try {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "mediator/base/errno.h"
-#include "mediator/directory/launch.h"
+#include "mediator/helper/launch.h"
 #include "mediator/verbs/gid.h"
 
 namespace vrdma::control {
@@ -18,6 +18,16 @@ using wire::fabric::FabricUplink;
 // The same each time, and another for each host.
 wire::Mac mac_of_host(const std::string& host) {
     return verbs::derived_mac({reinterpret_cast<const std::uint8_t*>(host.data()), host.size()});
+}
+
+tl::expected<UniqueFd, std::string> start_helper(const std::string& name,
+                                                 const std::string& forbidden) {
+    const std::string program = helper::program_path(name);
+    auto launched = helper::launch(program, forbidden);
+    if (!launched) {
+        return tl::unexpected{program + ": " + describe(launched.error())};
+    }
+    return std::move(launched->socket);
 }
 
 } // namespace
@@ -35,39 +45,40 @@ void load_providers_of(const std::vector<Fabric>& fabrics) {
     }
 }
 
-tl::expected<std::vector<UniqueFd>, std::string> start_directories(
+tl::expected<std::vector<FabricHelpers>, std::string> start_helpers(
     const std::vector<Fabric>& fabrics, const std::string& forbidden) {
-    std::vector<UniqueFd> sockets(fabrics.size());
-    const std::string program = directory::program_path();
-    for (std::size_t i = 0; i < fabrics.size(); ++i) {
-        if (fabrics[i].directory) {
-            auto launched = directory::launch(program, forbidden);
-            if (!launched) {
-                return tl::unexpected{program + ": " + describe(launched.error())};
-            }
-            sockets[i] = std::move(launched->socket);
+    std::vector<FabricHelpers> helpers;
+    for (const Fabric& fabric : fabrics) {
+        auto handshakes = start_helper("vrdma-handshake", forbidden);
+        auto directory = fabric.directory ? start_helper("vrdma-directory", forbidden)
+                                          : tl::expected<UniqueFd, std::string>{};
+        if (!handshakes || !directory) {
+            return tl::unexpected{!handshakes ? handshakes.error() : directory.error()};
         }
+        helpers.push_back({std::move(*handshakes), std::move(*directory)});
     }
-    return sockets;
+    return helpers;
 }
 
 tl::expected<std::unique_ptr<ServedFabric>, std::string> ServedFabric::open(const Fabric& fabric,
-                                                                            UniqueFd directory,
+                                                                            FabricHelpers helpers,
                                                                             hca::soft::SoftHca& hca,
                                                                             EventLoop& loop) {
-    auto credentials = wire::fabric::Credentials::load(fabric.credentials, fabric.host);
-    if (!credentials) {
-        return tl::unexpected{credentials.error()};
+    auto handshakes =
+        wire::fabric::Handshakes::open("fabric " + fabric.name, std::move(helpers.handshakes),
+                                       {fabric.credentials, fabric.host}, loop);
+    if (!handshakes) {
+        return tl::unexpected{handshakes.error()};
     }
     std::unique_ptr<ServedFabric> served{new ServedFabric{fabric, hca}};
-    if (const auto serves = served->serve(fabric, std::move(*credentials), loop); !serves) {
+    if (const auto serves = served->serve(fabric, std::move(*handshakes), loop); !serves) {
         return tl::unexpected{describe(serves.error())};
     }
     for (unsigned number = 0; number < fabric.peers.size(); ++number) {
         served->add(number, fabric.peers[number]);
     }
     if (fabric.directory) {
-        if (const auto opened = served->open_directory(fabric, std::move(directory), loop);
+        if (const auto opened = served->open_directory(fabric, std::move(helpers.directory), loop);
             !opened) {
             return tl::unexpected{describe(opened.error())};
         }
@@ -81,7 +92,8 @@ ServedFabric::ServedFabric(const Fabric& fabric, hca::soft::SoftHca& hca)
       hca_{hca},
       log_{"fabric " + fabric.name} {}
 
-Result<> ServedFabric::serve(const Fabric& fabric, wire::fabric::Credentials credentials,
+Result<> ServedFabric::serve(const Fabric& fabric,
+                             std::unique_ptr<wire::fabric::Handshakes> handshakes,
                              EventLoop& loop) {
     auto handover = wire::fabric::Handover::create();
     if (!handover) {
@@ -102,9 +114,9 @@ Result<> ServedFabric::serve(const Fabric& fabric, wire::fabric::Credentials cre
         return fail(watch.error());
     }
     unknown_ = std::move(*watch);
-    auto links = wire::fabric::Links::create(
-        {fabric.name, fabric.host, fabric.listen, fabric.provider, std::move(credentials)}, loop,
-        std::move(*handover));
+    auto links =
+        wire::fabric::Links::create({fabric.name, fabric.host, fabric.listen, fabric.provider},
+                                    loop, std::move(*handover), std::move(handshakes));
     if (!links) {
         return fail(links.error());
     }

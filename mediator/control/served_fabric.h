@@ -22,18 +22,23 @@ namespace vrdma::control {
 // provider that nobody has named.
 void load_providers_of(const std::vector<Fabric>& fabrics);
 
-// In the order of their fabrics: the socket of each directory's process, which is started. None
-// where there is no directory. While programs can still be executed. The error is for people.
-tl::expected<std::vector<UniqueFd>, std::string> start_directories(
+// Sockets of the processes that read for a fabric what strangers write.
+struct FabricHelpers {
+    UniqueFd handshakes;
+    UniqueFd directory; // none where there is no directory
+};
+
+// In the order of their fabrics: they are started. While programs can still be executed. The error
+// is for people.
+tl::expected<std::vector<FabricHelpers>, std::string> start_helpers(
     const std::vector<Fabric>& fabrics, const std::string& forbidden);
 
 class ServedFabric final : public hca::soft::AddressKeeper {
   public:
     // The HCA has it from now on; its slices that are bound to it do not outlive what is returned.
-    // Where it has a directory, with the socket to the process that talks to that. The error is for
-    // people.
+    // Waits until its certificate and key are known to be good. The error is for people.
     static tl::expected<std::unique_ptr<ServedFabric>, std::string> open(const Fabric& fabric,
-                                                                         UniqueFd directory,
+                                                                         FabricHelpers helpers,
                                                                          hca::soft::SoftHca& hca,
                                                                          EventLoop& loop);
 
@@ -47,7 +52,8 @@ class ServedFabric final : public hca::soft::AddressKeeper {
   private:
     ServedFabric(const Fabric& fabric, hca::soft::SoftHca& hca);
 
-    Result<> serve(const Fabric& fabric, wire::fabric::Credentials credentials, EventLoop& loop);
+    Result<> serve(const Fabric& fabric, std::unique_ptr<wire::fabric::Handshakes> handshakes,
+                   EventLoop& loop);
     Result<> open_directory(const Fabric& fabric, UniqueFd process, EventLoop& loop);
     void add(unsigned number, const FabricPeer& peer);
     void claim(unsigned peer, const Claims& claims);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "mediator/wire/fabric/hello.h"
 #include "vrdma/fabric.h"
@@ -15,9 +14,13 @@ using wire::fabric::Address;
 
 enum class Kind : std::uint32_t { began = 1, said, here, gone, complete, task, addresses, repeat };
 
-// Zeros behind it, one at least.
-template <std::size_t size>
-using Text = std::array<char, size>;
+using helper::append;
+using helper::read;
+using helper::take;
+using helper::take_last;
+using helper::Text;
+using helper::write;
+
 using Name = Text<VRDMA_FABRIC_NAME_SIZE>;
 using Path = Text<4096>;
 
@@ -75,26 +78,8 @@ static_assert(sizeof(HereMessage) + Entry::max_gids * sizeof(Claim) <= max_messa
 static_assert(sizeof(AddressesMessage) + Entry::max_gids * sizeof(Gid) <= max_message);
 static_assert(sizeof(TaskMessage) <= max_message);
 
-template <std::size_t size>
-bool write(Text<size>& field, const std::string& text) {
-    if (text.size() >= size || text.find('\0') != std::string::npos) {
-        return false;
-    }
-    std::ranges::copy(text, field.begin());
-    return true;
-}
-
 bool write(Where& where, const Address& address) {
     return write(where.host, address.host) && write(where.service, address.service);
-}
-
-template <std::size_t size>
-std::optional<std::string> read(const Text<size>& field) {
-    const auto end = std::ranges::find(field, '\0');
-    if (end == field.end() || std::any_of(end, field.end(), [](char c) { return c != '\0'; })) {
-        return std::nullopt;
-    }
-    return std::string{field.begin(), end};
 }
 
 std::optional<std::string> read_name(const Name& field) {
@@ -111,30 +96,6 @@ std::optional<Address> read(const Where& where) {
     const Address address{*host, *service};
     return wire::fabric::parse_address(text_of(address)) == address ? std::optional{address}
                                                                     : std::nullopt;
-}
-
-template <typename T>
-void append(Message& message, const T& part) {
-    const std::size_t size = message.size();
-    message.resize(size + sizeof(part));
-    std::memcpy(message.data() + size, &part, sizeof(part));
-}
-
-// Takes it off the front.
-template <typename T>
-std::optional<T> take(std::span<const std::byte>& message) {
-    if (message.size() < sizeof(T)) {
-        return std::nullopt;
-    }
-    T part;
-    std::memcpy(&part, message.data(), sizeof(part));
-    message = message.subspan(sizeof(part));
-    return part;
-}
-
-template <typename T>
-std::optional<T> take_last(std::span<const std::byte>& message) {
-    return message.size() == sizeof(T) ? take<T>(message) : std::nullopt;
 }
 
 Message bare(Kind kind) {
@@ -179,8 +140,7 @@ std::optional<News> read_said(std::span<const std::byte> message) {
     const auto fields = take_last<SaidMessage>(message);
     const auto text = fields ? read(fields->text) : std::nullopt;
     const bool good = text && fields->level <= static_cast<std::uint32_t>(Said::Level::warn) &&
-                      text->size() <= Said::max_size &&
-                      std::ranges::all_of(*text, [](char c) { return c >= ' ' && c <= '~'; });
+                      text->size() <= Said::max_size && helper::is_printable(*text);
     return good ? std::optional<News>{Said{static_cast<Said::Level>(fields->level), *text}}
                 : std::nullopt;
 }

@@ -12,14 +12,14 @@
 #include <span>
 #include <string>
 #include <variant>
-#include <vector>
 
 #include "mediator/directory/entry.h"
 #include "mediator/directory/etcd_options.h"
+#include "mediator/helper/fields.h"
 
 namespace vrdma::directory {
 
-using Message = std::vector<std::byte>;
+using helper::Message;
 inline constexpr std::size_t max_message = 64 << 10;
 
 // To vrdmad. It has begun, and knows nothing: neither what it is to do nor who is there.

@@ -6,7 +6,6 @@
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <mutex>
 
@@ -31,10 +30,9 @@ class Lines : public spdlog::sinks::base_sink<std::mutex> {
 
   protected:
     void sink_it_(const spdlog::details::log_msg& line) override {
-        std::string text{line.payload.data(), std::min(line.payload.size(), Said::max_size)};
-        std::ranges::replace_if(
-            text, [](char c) { return c < ' ' || c > '~'; }, '?');
-        send(socket_, Said{level_of(line.level), text});
+        std::string text{line.payload.data(), line.payload.size()};
+        send(socket_,
+             Said{level_of(line.level), helper::printable(std::move(text), Said::max_size)});
     }
     void flush_() override {}
 

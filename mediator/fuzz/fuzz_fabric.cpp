@@ -2,13 +2,16 @@
 //
 // A hostile mediator: any bytes as a message. Its frames are read as a peer's, that is authentic;
 // it is heard by both sides of a handshake, as a stranger's; and it is opened, as who is on the way
-// may have changed it.
+// may have changed it. The process that makes handshakes may be taken over by it, too: the message
+// is read as one of its own.
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
 
 #include "mediator/wire/fabric/handshake.h"
+#include "mediator/wire/fabric/handshake_messages.h"
 #include "mediator/wire/fabric/message.h"
+#include "mediator/wire/fabric/seal.h"
 #include "mediator/wire/fabric/tests/authority.h"
 
 namespace vrdma::wire::fabric {
@@ -46,7 +49,8 @@ void hear(Handshake handshake, std::span<const std::byte> message) {
     require(answer.size() <= message_size);
     require(handshake.peer().empty() || valid_host(handshake.peer()));
     // Nonces are new, and no input has the key of a certificate.
-    require(handshake.state() != Handshake::State::done);
+    require(handshake.state() == Handshake::State::open ||
+            handshake.state() == Handshake::State::refused);
 }
 
 // The files go with the authority.
@@ -58,13 +62,23 @@ std::pair<Credentials, Credentials> make_credentials() {
 void shake_hands(const Bytes& message) {
     static const auto [alpha, beta] = make_credentials();
     hear(Handshake::connect(alpha, "alpha", "beta"), message);
-    hear(Handshake::accept(beta, "beta", [](const auto& name) { return name == "alpha"; }),
-         message);
+    hear(Handshake::accept(beta, "beta"), message);
 }
 
 void open(Bytes message) {
     constexpr vrdma_fabric_secret secret{{1}, {2}};
     require(!Opener::create(secret)->open(message));
+}
+
+// What can be read could have been written.
+void read_of_process(std::span<const std::byte> message) {
+    if (const auto news = handshakes::read_news(message)) {
+        require(std::ranges::equal(handshakes::pack(*news), message));
+    }
+    if (const auto order = handshakes::read_order(message)) {
+        const auto again = handshakes::pack(*order);
+        require(again && std::ranges::equal(*again, message));
+    }
 }
 
 } // namespace
@@ -77,5 +91,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     vrdma::wire::fabric::read_frames(message);
     vrdma::wire::fabric::shake_hands(message);
     vrdma::wire::fabric::open(message);
+    vrdma::wire::fabric::read_of_process(message);
     return 0;
 }

@@ -284,7 +284,7 @@ Result<> allow_calls_of_network_client(Forbidden forbidden) noexcept {
     return rules.load();
 }
 
-Result<> allow_calls_of_reader(Forbidden forbidden) noexcept {
+Result<> allow_calls_of_config_reader(Forbidden forbidden) noexcept {
     if (sanitized || forbidden == Forbidden::allowed) {
         return {};
     }
@@ -298,6 +298,19 @@ Result<> allow_calls_of_reader(Forbidden forbidden) noexcept {
         rules.allow_if(SCMP_SYS(socket), family_is(family));
     }
     rules.allow({SCMP_SYS(connect)});
+    return rules.load();
+}
+
+Result<> allow_calls_of_file_reader(Forbidden forbidden) noexcept {
+    if (sanitized || forbidden == Forbidden::allowed) {
+        return {};
+    }
+    Rules rules{forbidden};
+    allow_common(rules);
+    allow_to_itself(rules);
+    allow_mapping(rules, true); // OpenSSL loads what its configuration names
+    allow_reading_files(rules);
+    rules.allow({SCMP_SYS(sysinfo)}); // libc's qsort() asks for the size of memory
     return rules.load();
 }
 

@@ -23,6 +23,10 @@ Result<> allow_calls_of_poller(Forbidden forbidden) noexcept;
 Result<> allow_calls_of_network_client(Forbidden forbidden) noexcept;
 
 // Of a process that reads a file, and in it names of users and interfaces.
-Result<> allow_calls_of_reader(Forbidden forbidden) noexcept;
+Result<> allow_calls_of_config_reader(Forbidden forbidden) noexcept;
+
+// Of a process that talks by what is open already: besides, it reads files, and loads what is to be
+// executed.
+Result<> allow_calls_of_file_reader(Forbidden forbidden) noexcept;
 
 } // namespace vrdma::jail

@@ -46,6 +46,10 @@ def children_of(parent: int) -> list[int]:
     return [int(child) for tasks in Path("/proc", str(parent), "task").glob("*/children") for child in tasks.read_text().split()]
 
 
+def command_of(process: int) -> str:
+    return Path("/proc", str(process), "comm").read_text().strip()
+
+
 class DirectoryHosts(FabricHosts):
     """Besides their own addresses each may have one that moves between them."""
 
@@ -84,13 +88,12 @@ class DirectoryHosts(FabricHosts):
         self.mediators.remove(mediator)
         self.socket(name).unlink()
 
-    def directory_processes(self, name: str) -> list[int]:
+    def helper_processes(self, name: str, program: str) -> list[int]:
         """Of the vrdmad there: the supervisor, and its worker, once both have begun."""
         processes: list[int] = []
 
         def begun() -> bool:
-            supervisors = [process for process in children_of(self.mediator_of(name).pid)
-                           if Path("/proc", str(process), "comm").read_text() == "vrdma-directory\n"]
+            supervisors = [child for child in children_of(self.mediator_of(name).pid) if command_of(child) == program]
             processes[:] = [*supervisors, *(worker for supervisor in supervisors for worker in children_of(supervisor))]
             return len(processes) == 2
 

@@ -7,11 +7,13 @@
 #include <array>
 #include <sstream>
 
-#include "looping.h"
 #include "mediator/directory/client.h"
+#include "mediator/helper/tests/looping.h"
 
 namespace vrdma::directory {
 namespace {
+
+using helper::run_until;
 
 // The test is the process.
 class ClientTest : public testing::Test {

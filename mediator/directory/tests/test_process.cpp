@@ -5,49 +5,28 @@
 #include <sys/wait.h>
 
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "etcd_server.h"
-#include "looping.h"
 #include "mediator/base/sanitized.h"
 #include "mediator/directory/client.h"
 #include "mediator/directory/entry_json.h"
-#include "mediator/directory/launch.h"
+#include "mediator/helper/launch.h"
+#include "mediator/helper/tests/looping.h"
+#include "mediator/helper/tests/processes.h"
 
 namespace vrdma::directory {
 namespace {
 
-// By their parent.
-std::vector<pid_t> children_of(pid_t parent) {
-    std::vector<pid_t> children;
-    for (const auto& process : std::filesystem::directory_iterator{"/proc"}) {
-        std::ifstream stat{process.path() / "stat"};
-        std::string word;
-        pid_t id = 0;
-        pid_t its_parent = 0;
-        if (stat >> id && stat >> word >> word >> its_parent && its_parent == parent) {
-            children.push_back(id);
-        }
-    }
-    return children;
-}
-
-std::string status_of(pid_t process, const std::string& key) {
-    std::ifstream status{"/proc/" + std::to_string(process) + "/status"};
-    for (std::string line; std::getline(status, line);) {
-        if (line.starts_with(key + ":")) {
-            return line.substr(line.find_last_of('\t') + 1);
-        }
-    }
-    return {};
-}
+using helper::children_of;
+using helper::run_until;
+using helper::status_of;
 
 class ProcessTest : public testing::Test {
   protected:
     void open() { open(server.options()); }
     void open(const EtcdOptions& options) {
-        auto launched = launch(VRDMA_DIRECTORY, "kill");
+        auto launched = helper::launch(VRDMA_DIRECTORY, "kill");
         ASSERT_TRUE(launched) << static_cast<int>(launched.error());
         process = launched->process;
         const Task task{options, "/vrdma/", "alpha", {"10.0.0.1", "7471"}};
@@ -184,7 +163,7 @@ TEST_F(ProcessTest, EndsWithVrdmad) {
     ASSERT_EQ(::pipe(ends.data()), 0);
     const pid_t vrdmad = ::fork();
     if (vrdmad == 0) {
-        const auto launched = launch(VRDMA_DIRECTORY, "kill");
+        const auto launched = helper::launch(VRDMA_DIRECTORY, "kill");
         const pid_t started = launched ? launched->process : 0;
         static_cast<void>(::write(ends[1], &started, sizeof(started)));
         ::pause();

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <csignal>
 #include <thread>
 
@@ -148,9 +149,9 @@ TEST_F(SystemCallsTest, ANetworkClientOnlyReads) {
 }
 
 // Read a file, and look for a user and an interface in it; expect nothing else to be possible.
-TEST_F(SystemCallsTest, AReaderOnlyReads) {
+TEST_F(SystemCallsTest, AReaderOfTheConfigurationOnlyReads) {
     EXPECT_EQ(exit_status_of_child([] {
-                  if (!allow_calls_of_reader(Forbidden::refused)) {
+                  if (!allow_calls_of_config_reader(Forbidden::refused)) {
                       return 1;
                   }
                   const UniqueFd file{::open("/etc/passwd", O_RDONLY | O_CLOEXEC)};
@@ -162,6 +163,32 @@ TEST_F(SystemCallsTest, AReaderOnlyReads) {
                                         refused(::execl("/bin/true", "true", nullptr)) &&
                                         refused(::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr)) &&
                                         refused(::socket(AF_PACKET, SOCK_RAW, 0));
+                  return works && confined ? 0 : 2;
+              }),
+              0);
+}
+
+// Who reads files has a socket, writes, forks, and starts a thread; expect refusals, and to read
+// files and to use what is open.
+TEST_F(SystemCallsTest, AFileReaderOnlyReads) {
+    EXPECT_EQ(exit_status_of_child([] {
+                  std::array<int, 2> ends{};
+                  if (::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends.data()) != 0 ||
+                      !allow_calls_of_file_reader(Forbidden::refused)) {
+                      return 1;
+                  }
+                  const UniqueFd file{::open("/proc/self/status", O_RDONLY | O_CLOEXEC)};
+                  char byte = 0;
+                  const bool works = file && ::send(ends[0], &byte, 1, MSG_NOSIGNAL) == 1 &&
+                                     ::recv(ends[1], &byte, 1, 0) == 1 && minds_itself();
+                  bool confined = refused(::open("/dev/null", O_WRONLY | O_CLOEXEC)) &&
+                                  refused(::unlink("/tmp/file")) && refused(::fork()) &&
+                                  refused(::kill(::getppid(), 0)) &&
+                                  refused(::execl("/bin/true", "true", nullptr)) &&
+                                  refused(::connect(ends[0], nullptr, 0));
+                  for (const int family : {AF_INET, AF_INET6, AF_UNIX, AF_NETLINK, AF_PACKET}) {
+                      confined = confined && refused(::socket(family, SOCK_STREAM, 0));
+                  }
                   return works && confined ? 0 : 2;
               }),
               0);

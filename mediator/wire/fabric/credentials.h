@@ -8,17 +8,12 @@
 #include <string>
 #include <tl/expected.hpp>
 
+#include "mediator/wire/fabric/credential_files.h"
+
 struct ssl_ctx_st; // OpenSSL's SSL_CTX
 struct x509_st;    // OpenSSL's X509
 
 namespace vrdma::wire::fabric {
-
-// Paths of files in PEM.
-struct CredentialFiles {
-    std::string certificate; // and behind it those between it and the CA's
-    std::string private_key; // which nobody but its owner may use
-    std::string ca;
-};
 
 class Credentials {
   public:

@@ -2,7 +2,6 @@
 #include "mediator/wire/fabric/handshake.h"
 
 #include <fmt/format.h>
-#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
@@ -47,21 +46,21 @@ void Handshake::FreeTls::operator()(ssl_st* tls) const noexcept {
 }
 
 Handshake::Handshake(const Credentials& credentials, std::string self, std::string peer,
-                     Admits admits)
+                     bool connects)
     : tls_{make_tls(credentials)},
       self_{std::move(self)},
       peer_{std::move(peer)},
-      admits_{std::move(admits)} {}
+      connects_{connects} {}
 
 Handshake Handshake::connect(const Credentials& credentials, std::string self, std::string peer) {
-    Handshake handshake{credentials, std::move(self), std::move(peer), {}};
+    Handshake handshake{credentials, std::move(self), std::move(peer), true};
     ::SSL_set_connect_state(handshake.tls_.get());
     ::SSL_set_verify(handshake.tls_.get(), SSL_VERIFY_PEER, &verify);
     return handshake;
 }
 
-Handshake Handshake::accept(const Credentials& credentials, std::string self, Admits admits) {
-    Handshake handshake{credentials, std::move(self), {}, std::move(admits)};
+Handshake Handshake::accept(const Credentials& credentials, std::string self) {
+    Handshake handshake{credentials, std::move(self), {}, false};
     ::SSL_set_accept_state(handshake.tls_.get());
     return handshake;
 }
@@ -110,7 +109,7 @@ bool Handshake::proceed() {
         refuse("speaks another language");
         return false;
     }
-    if (connects()) {
+    if (connects_) {
         say_hello();
     }
     return true;
@@ -135,7 +134,7 @@ void Handshake::hear_hello() {
 }
 
 void Handshake::judge(const Hello& hello) {
-    if (connects() && hello.from != peer_) {
+    if (connects_ && hello.from != peer_) {
         return refuse(fmt::format("calls itself '{}'", hello.from));
     }
     peer_ = hello.from;
@@ -145,13 +144,20 @@ void Handshake::judge(const Hello& hello) {
     if (!has_name(::SSL_get0_peer_certificate(tls_.get()), peer_)) {
         return refuse("has a certificate of another name");
     }
-    if (!connects()) {
-        if (!admits_(peer_)) {
-            return refuse("is not known as one that connects to us");
-        }
-        say_hello();
+    state_ = connects_ ? State::done : State::asks;
+}
+
+std::vector<std::byte> Handshake::admit(bool admitted) {
+    if (state_ != State::asks) {
+        return {};
     }
-    state_ = State::done;
+    if (admitted) {
+        say_hello();
+        state_ = State::done;
+    } else {
+        refuse("is not known as one that connects to us");
+    }
+    return take_said();
 }
 
 void Handshake::say_hello() {
@@ -190,19 +196,14 @@ void Handshake::refuse_for(int result) {
     }
 }
 
-Result<Seals> Handshake::seals() const {
+std::optional<Secrets> Handshake::secrets() const {
     constexpr std::string_view label = VRDMA_FABRIC_EXPORTER;
-    vrdma_fabric_secrets secrets{};
-    const bool exported = ::SSL_export_keying_material(
-                              tls_.get(), reinterpret_cast<unsigned char*>(&secrets),
-                              sizeof(secrets), label.data(), label.size(), nullptr, 0, 0) == 1;
-    auto out = Sealer::create(connects() ? secrets.client : secrets.server);
-    auto in = Opener::create(connects() ? secrets.server : secrets.client);
-    ::OPENSSL_cleanse(&secrets, sizeof(secrets));
-    if (!exported || !out || !in) {
-        return fail(std::errc::io_error);
-    }
-    return Seals{std::move(*out), std::move(*in)};
+    Secrets secrets;
+    const bool exported =
+        ::SSL_export_keying_material(tls_.get(), reinterpret_cast<unsigned char*>(&secrets.get()),
+                                     sizeof(secrets.get()), label.data(), label.size(), nullptr, 0,
+                                     0) == 1;
+    return exported ? std::optional{secrets} : std::nullopt;
 }
 
 } // namespace vrdma::wire::fabric

@@ -5,15 +5,15 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "mediator/wire/fabric/credentials.h"
 #include "mediator/wire/fabric/hello.h"
-#include "mediator/wire/fabric/seal.h"
+#include "mediator/wire/fabric/secrets.h"
 
 struct ssl_st;            // OpenSSL's SSL
 struct x509_store_ctx_st; // OpenSSL's X509_STORE_CTX
@@ -22,20 +22,20 @@ namespace vrdma::wire::fabric {
 
 class Handshake {
   public:
-    enum class State : std::uint8_t { open, done, refused };
+    // Asks whether its peer, who connects to us, is admitted.
+    enum class State : std::uint8_t { open, asks, done, refused };
 
     static constexpr std::size_t most = 64 << 10; // bytes that the other side may say
 
-    // Whether somebody of that name may connect.
-    using Admits = std::function<bool(const std::string& name)>;
-
     static Handshake connect(const Credentials& credentials, std::string self, std::string peer);
-    static Handshake accept(const Credentials& credentials, std::string self, Admits admits);
+    static Handshake accept(const Credentials& credentials, std::string self);
 
     // What is to be sent first, by the side that connects.
     std::vector<std::byte> begin() { return receive({}); }
     // Of what has come; returns what is to be sent, which may be nothing.
     std::vector<std::byte> receive(std::span<const std::byte> bytes);
+    // Answers one that asks; returns what is to be sent.
+    std::vector<std::byte> admit(bool admitted);
 
     State state() const { return state_; }
     // As it has been given, or as a stranger calls itself: empty until that is known.
@@ -43,16 +43,15 @@ class Handshake {
     // Of one that is refused, for people.
     const std::string& why() const { return why_; }
     // Of one that is done, for all that follows.
-    Result<Seals> seals() const;
+    std::optional<Secrets> secrets() const;
 
   private:
     struct FreeTls {
         void operator()(ssl_st* tls) const noexcept;
     };
 
-    Handshake(const Credentials& credentials, std::string self, std::string peer, Admits admits);
+    Handshake(const Credentials& credentials, std::string self, std::string peer, bool connects);
 
-    bool connects() const { return !admits_; }
     bool proceed();
     void hear_hello();
     void judge(const Hello& hello);
@@ -65,7 +64,7 @@ class Handshake {
     std::unique_ptr<ssl_st, FreeTls> tls_;
     std::string self_;
     std::string peer_;
-    Admits admits_; // of the side that accepts
+    bool connects_;
     State state_ = State::open;
     std::string why_;
     std::size_t heard_ = 0;

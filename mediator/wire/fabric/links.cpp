@@ -9,13 +9,14 @@
 namespace vrdma::wire::fabric {
 
 Result<std::unique_ptr<Links>> Links::create(LinkOptions options, EventLoop& loop,
-                                             std::shared_ptr<Handover> handover) {
+                                             std::shared_ptr<Handover> handover,
+                                             std::unique_ptr<Handshakes> handshakes) {
     auto listener = Listener::listen(options.provider, options.listen);
     if (!listener) {
         return vrdma::fail(listener.error());
     }
-    std::unique_ptr<Links> links{
-        new Links{std::move(options), loop, std::move(handover), std::move(*listener)}};
+    std::unique_ptr<Links> links{new Links{std::move(options), loop, std::move(handover),
+                                           std::move(handshakes), std::move(*listener)}};
     if (const auto started = links->start(); !started) {
         return vrdma::fail(started.error());
     }
@@ -23,13 +24,16 @@ Result<std::unique_ptr<Links>> Links::create(LinkOptions options, EventLoop& loo
 }
 
 Links::Links(LinkOptions options, EventLoop& loop, std::shared_ptr<Handover> handover,
-             std::unique_ptr<Listener> listener)
+             std::unique_ptr<Handshakes> handshakes, std::unique_ptr<Listener> listener)
     : options_{std::move(options)},
       loop_{loop},
       handover_{std::move(handover)},
+      handshakes_{std::move(handshakes)},
       listener_{std::move(listener)},
       log_{"fabric " + options_.name},
-      peers_(Handover::max_peers) {}
+      peers_(Handover::max_peers) {
+    handshakes_->serve(this);
+}
 
 // It may hear of us as soon as we of it, but no sooner: it has some time for that.
 void Links::add(unsigned number, PeerOptions peer) {
@@ -46,9 +50,10 @@ void Links::move(unsigned number, Address address) {
 
 void Links::remove(unsigned number) {
     const std::string& name = peers_[number].options->name;
-    std::erase_if(attempts_, [&](const Attempt& attempt) {
-        return attempt.peer == number || attempt.handshake.peer() == name;
-    });
+    for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
+        const bool concerned = attempt->peer == number || attempt->name == name;
+        attempt = concerned ? erase(attempt) : std::next(attempt);
+    }
     handover_->withdraw(number);
     peers_[number] = {};
 }
@@ -94,16 +99,11 @@ void Links::accept(Info request) {
     auto connection = Connection::accept(*listener_, std::move(request));
     Result<> begun;
     if (connection) {
-        begun = begin({std::move(*connection),
-                       Handshake::accept(options_.credentials, options_.host,
-                                         [this](const std::string& name) { return admits(name); }),
-                       address,
-                       source,
-                       Clock::now(),
-                       false,
-                       std::nullopt,
-                       {},
-                       {}});
+        Attempt attempt;
+        attempt.connection = std::move(*connection);
+        attempt.address = address;
+        attempt.source = source;
+        begun = begin(std::move(attempt));
     }
     if (!connection || !begun) {
         log_.warn("{} cannot be accepted: {}", address,
@@ -133,15 +133,12 @@ void Links::connect(unsigned number) {
     peers_[number].trying = true; // begin() may end it
     Result<> begun;
     if (connection) {
-        begun = begin({std::move(*connection),
-                       Handshake::connect(options_.credentials, options_.host, peer.name),
-                       peer.address.host + " port " + peer.address.service,
-                       {},
-                       Clock::now(),
-                       false,
-                       number,
-                       {},
-                       {}});
+        Attempt attempt;
+        attempt.connection = std::move(*connection);
+        attempt.address = peer.address.host + " port " + peer.address.service;
+        attempt.peer = number;
+        attempt.name = peer.name;
+        begun = begin(std::move(attempt));
     }
     if (!connection || !begun) {
         log_.debug("no connection to {}: {}", peer.name,
@@ -153,18 +150,25 @@ void Links::connect(unsigned number) {
 
 Result<> Links::begin(Attempt attempt) {
     const auto added = attempts_.insert(attempts_.end(), std::move(attempt));
+    added->began = Clock::now();
     auto events = loop_.watch(added->connection->event_fd(),
                               [this, added](std::uint32_t) { hear_event(added); });
-    auto messages = loop_.watch(added->connection->fd(),
-                                [this, added](std::uint32_t) { hear_messages(added); });
-    if (!events || !messages) {
-        attempts_.erase(added);
+    if (!events || !watch_messages(added)) {
+        erase(added);
         return vrdma::fail(std::errc::io_error);
     }
     added->events = std::move(*events);
-    added->messages = std::move(*messages);
     hear_event(added); // which begins it
     return {};
+}
+
+bool Links::watch_messages(Attempts::iterator attempt) {
+    auto messages = loop_.watch(attempt->connection->fd(),
+                                [this, attempt](std::uint32_t) { hear_messages(attempt); });
+    if (messages) {
+        attempt->messages = std::move(*messages);
+    }
+    return messages.has_value();
 }
 
 void Links::hear_event(Attempts::iterator attempt) {
@@ -172,25 +176,39 @@ void Links::hear_event(Attempts::iterator attempt) {
         case Connection::Event::none:
             return;
         case Connection::Event::failed:
-            return fail(attempt, "the connection broke");
+            return break_off(attempt);
         case Connection::Event::connected:
             if (attempt->peer) {
-                attempt->connection->say(attempt->handshake.begin());
+                return begin_handshake(attempt);
             }
             return hear_messages(attempt);
     }
 }
 
+// There may be a last word, which is heard when it is its turn.
+void Links::break_off(Attempts::iterator attempt) {
+    if (!attempt->waits) {
+        return fail(attempt, "the connection broke");
+    }
+    attempt->broken = true;
+    attempt->events = {};
+}
+
+void Links::begin_handshake(Attempts::iterator attempt) {
+    attempt->handshake = handshakes_->connect(attempt->name);
+    if (!attempt->handshake) {
+        return fail(attempt, "no handshake can be made");
+    }
+    await_process(attempt);
+}
+
 void Links::hear_messages(Attempts::iterator attempt) {
     constexpr int most = 16; // before others have their turn
     Connection& connection = *attempt->connection;
-    for (int i = 0; i < most; ++i) {
+    for (int i = 0; i < most && !attempt->waits; ++i) {
         const bool quiet = !connection.poll() && connection.quiet();
         if (const auto message = connection.hear(); !message.empty()) {
-            if (!hear_message(attempt, message)) {
-                return;
-            }
-            continue;
+            return hear_message(attempt, message);
         }
         if (connection.failed()) {
             return fail(attempt, "the connection broke");
@@ -201,60 +219,121 @@ void Links::hear_messages(Attempts::iterator attempt) {
     }
 }
 
-bool Links::hear_message(Attempts::iterator attempt, std::span<const std::byte> message) {
+// Who connects to us speaks first.
+void Links::hear_message(Attempts::iterator attempt, std::span<const std::byte> message) {
     attempt->spoke = true;
-    const auto answer = attempt->handshake.receive(message);
-    if (!answer.empty() && !attempt->connection->say(answer)) {
+    if (!attempt->handshake && !attempt->peer) {
+        attempt->handshake = handshakes_->accept();
+    }
+    if (!attempt->handshake || !handshakes_->hear(*attempt->handshake, message)) {
+        return fail(attempt, "no handshake can be made");
+    }
+    await_process(attempt);
+}
+
+void Links::await_process(Attempts::iterator attempt) {
+    attempt->waits = true;
+    attempt->messages = {};
+}
+
+void Links::say(Id id, std::span<const std::byte> bytes) {
+    const auto attempt = find(id);
+    if (attempt != attempts_.end() && !attempt->connection->say(bytes)) {
         fail(attempt, "it takes no answer");
+    }
+}
+
+void Links::next(Id id) {
+    const auto attempt = find(id);
+    if (attempt == attempts_.end()) {
+        return;
+    }
+    attempt->waits = false;
+    if (!watch_messages(attempt)) {
+        return fail(attempt, "it cannot be heard");
+    }
+    hear_messages(attempt); // what has come already
+    const auto again = find(id);
+    if (again != attempts_.end() && again->broken && !again->waits) {
+        fail(again, "the connection broke");
+    }
+}
+
+// Of two the one connects whose name comes first.
+bool Links::admits(Id id, const std::string& name) {
+    const auto attempt = find(id);
+    const auto number = find(name);
+    if (attempt == attempts_.end() || !number || peers_[*number].connects) {
         return false;
     }
-    switch (attempt->handshake.state()) {
-        case Handshake::State::open:
-            return true;
-        case Handshake::State::refused:
-            fail(attempt, attempt->handshake.why());
-            return false;
-        case Handshake::State::done:
-            succeed(attempt);
-            return false;
+    attempt->name = name;
+    return true;
+}
+
+void Links::done(Id id, const std::string& name, const Secrets& secrets) {
+    const auto attempt = find(id);
+    if (attempt == attempts_.end()) {
+        return;
     }
-    return false;
+    const bool connects = attempt->peer.has_value();
+    const auto number = connects ? attempt->peer : find(name);
+    auto seals = Seals::create(secrets.get(), connects);
+    if (!number || !seals) {
+        return fail(attempt, "it cannot be sealed");
+    }
+    succeed(attempt, *number, std::move(*seals));
+}
+
+void Links::refused(Id id, const std::string& name, const std::string& why) {
+    const auto attempt = find(id);
+    if (attempt != attempts_.end()) {
+        log_.warn("{} at {} is refused: it {}", name.empty() ? "somebody" : name, attempt->address,
+                  why);
+        give_up(attempt);
+    }
+}
+
+void Links::lost(Id id) {
+    const auto attempt = find(id);
+    if (attempt != attempts_.end()) {
+        fail(attempt, "nobody makes its handshake any more");
+    }
 }
 
 // Who cannot be reached is tried again and again, and not worth a warning each time.
 void Links::fail(Attempts::iterator attempt, const std::string& why) {
-    const std::string& name = attempt->handshake.peer();
-    if (attempt->handshake.state() == Handshake::State::refused) {
-        log_.warn("{} at {} is refused: it {}", name.empty() ? "somebody" : name, attempt->address,
-                  why);
-    } else {
-        log_.debug("no connection with {}: {}", attempt->address, why);
-    }
+    log_.debug("no connection with {}: {}", attempt->address, why);
+    give_up(attempt);
+}
+
+void Links::give_up(Attempts::iterator attempt) {
     if (attempt->peer) {
         peers_[*attempt->peer].trying = false;
         retry_later(*attempt->peer);
     }
-    attempts_.erase(attempt);
+    erase(attempt);
 }
 
-void Links::succeed(Attempts::iterator attempt) {
-    auto seals = attempt->handshake.seals();
-    if (!seals) {
-        return fail(attempt, describe(seals.error()));
+Links::Attempts::iterator Links::erase(Attempts::iterator attempt) {
+    if (attempt->handshake) {
+        handshakes_->forget(*attempt->handshake);
     }
-    const std::optional<unsigned> number = find(attempt->handshake.peer());
+    return attempts_.erase(attempt);
+}
+
+void Links::succeed(Attempts::iterator attempt, unsigned number, Seals seals) {
     std::unique_ptr<Connection> connection = std::move(attempt->connection);
     const std::string address = attempt->address;
-    connection->seal(std::move(*seals));
+    connection->seal(std::move(seals));
     // The poller's fds are nobody else's to watch.
-    attempts_.erase(attempt);
-    Peer& peer = peers_[*number];
+    erase(attempt);
+    Peer& peer = peers_[number];
     peer.trying = false;
     peer.pause = first_pause;
     peer.up = true;
     peer.heard = 0;
     peer.last_heard = peer.said_alive = Clock::now();
-    handover_->offer(*number, std::move(connection));
+    handover_->offer(number, std::move(connection));
     log_.info("connected with {} at {}", peer.options->name, address);
 }
 
@@ -323,10 +402,8 @@ std::optional<unsigned> Links::find(const std::string& name) const {
     return static_cast<unsigned>(found - peers_.begin());
 }
 
-// Of two the one connects whose name comes first.
-bool Links::admits(const std::string& name) const {
-    const auto number = find(name);
-    return number && !peers_[*number].connects;
+Links::Attempts::iterator Links::find(Id id) {
+    return std::ranges::find(attempts_, std::optional{id}, &Attempt::handshake);
 }
 
 } // namespace vrdma::wire::fabric

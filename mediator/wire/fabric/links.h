@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The control thread's part of a fabric: it listens, connects, makes sure of who is there, hands
-// connections to the poller, and makes new ones when they break. Of two hosts that one connects
-// whose name comes first. A stranger is refused, and logged.
+// The control thread's part of a fabric: it listens, connects, has a process make sure of who is
+// there, hands connections to the poller, and makes new ones when they break. Of two hosts that one
+// connects whose name comes first. A stranger is refused, and logged.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 #include "mediator/base/log.h"
 #include "mediator/wire/fabric/admission.h"
 #include "mediator/wire/fabric/handover.h"
-#include "mediator/wire/fabric/handshake.h"
+#include "mediator/wire/fabric/handshakes.h"
 
 namespace vrdma::wire::fabric {
 
@@ -28,10 +28,9 @@ struct LinkOptions {
     std::string host; // what the others call us
     Address listen;
     std::string provider;
-    Credentials credentials;
 };
 
-class Links {
+class Links final : private HandshakeOwner {
   public:
     using Clock = std::chrono::steady_clock;
 
@@ -44,7 +43,8 @@ class Links {
     static constexpr std::chrono::seconds silence_limit{5};
 
     static Result<std::unique_ptr<Links>> create(LinkOptions options, EventLoop& loop,
-                                                 std::shared_ptr<Handover> handover);
+                                                 std::shared_ptr<Handover> handover,
+                                                 std::unique_ptr<Handshakes> handshakes);
     Links(const Links&) = delete;
     Links& operator=(const Links&) = delete;
     ~Links() = default;
@@ -68,22 +68,34 @@ class Links {
         Clock::time_point last_heard;
         bool up = false;
     };
-    // A connection whose sides do not know each other yet.
+    // A connection whose sides do not know each other yet. While the process has the turn in its
+    // handshake, nothing of the other side is read: what follows the last message is for the
+    // poller.
     struct Attempt {
         std::unique_ptr<Connection> connection;
-        Handshake handshake;
         std::string address;
         Source source;
         Clock::time_point began;
-        bool spoke = false;
         std::optional<unsigned> peer; // of those that we connect to
+        std::string name;             // of whom we connect to, or of who has proved it
+        bool spoke = false;
+        std::optional<Id> handshake;
+        bool waits = false; // for the process
+        bool broken = false;
         EventLoop::Watch events;
         EventLoop::Watch messages;
     };
     using Attempts = std::list<Attempt>;
 
     Links(LinkOptions options, EventLoop& loop, std::shared_ptr<Handover> handover,
-          std::unique_ptr<Listener> listener);
+          std::unique_ptr<Handshakes> handshakes, std::unique_ptr<Listener> listener);
+
+    void say(Id id, std::span<const std::byte> bytes) override;
+    void next(Id id) override;
+    bool admits(Id id, const std::string& name) override;
+    void done(Id id, const std::string& name, const Secrets& secrets) override;
+    void refused(Id id, const std::string& name, const std::string& why) override;
+    void lost(Id id) override;
 
     Result<> start();
     void accept_all();
@@ -92,22 +104,28 @@ class Links {
     Result<> begin(Attempt attempt);
     void hear_event(Attempts::iterator attempt);
     void hear_messages(Attempts::iterator attempt);
-    // Returns whether the attempt is still there.
-    bool hear_message(Attempts::iterator attempt, std::span<const std::byte> message);
+    bool watch_messages(Attempts::iterator attempt);
+    void hear_message(Attempts::iterator attempt, std::span<const std::byte> message);
+    void break_off(Attempts::iterator attempt);
+    void begin_handshake(Attempts::iterator attempt);
+    void await_process(Attempts::iterator attempt);
     void make_room(const Source& source);
     static Clock::duration limit_of(const Attempt& attempt);
     void fail(Attempts::iterator attempt, const std::string& why);
-    void succeed(Attempts::iterator attempt);
+    void give_up(Attempts::iterator attempt);
+    Attempts::iterator erase(Attempts::iterator attempt);
+    void succeed(Attempts::iterator attempt, unsigned number, Seals seals);
     void retry_later(unsigned peer);
     void collect();
     void look(Clock::time_point now);
     void look_at(unsigned peer, Clock::time_point now);
     std::optional<unsigned> find(const std::string& name) const;
-    bool admits(const std::string& name) const;
+    Attempts::iterator find(Id id);
 
     const LinkOptions options_;
     EventLoop& loop_;
     const std::shared_ptr<Handover> handover_;
+    const std::unique_ptr<Handshakes> handshakes_;
     const std::unique_ptr<Listener> listener_;
     DeviceLog log_;
     std::vector<Peer> peers_;

@@ -104,4 +104,13 @@ std::optional<std::span<std::byte>> Opener::open(std::span<std::byte> message) n
     return sealed;
 }
 
+Result<Seals> Seals::create(const vrdma_fabric_secrets& secrets, bool connects) {
+    auto out = Sealer::create(connects ? secrets.client : secrets.server);
+    auto in = Opener::create(connects ? secrets.server : secrets.client);
+    if (!out || !in) {
+        return fail(!out ? out.error() : in.error());
+    }
+    return Seals{std::move(*out), std::move(*in)};
+}
+
 } // namespace vrdma::wire::fabric

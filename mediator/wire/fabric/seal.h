@@ -70,6 +70,8 @@ class Opener : private MessageCipher {
 
 // Of one side of a connection.
 struct Seals {
+    static Result<Seals> create(const vrdma_fabric_secrets& secrets, bool connects);
+
     Sealer out;
     Opener in;
 };

@@ -16,6 +16,7 @@
 #include "mediator/wire/fabric/links.h"
 #include "mediator/wire/fabric/tests/authority.h"
 #include "mediator/wire/fabric/tests/free_address.h"
+#include "mediator/wire/fabric/tests/worker_thread.h"
 #include "vrdma/roce.h"
 
 namespace vrdma::wire::fabric {
@@ -40,10 +41,13 @@ inline Frame frame_from(std::uint8_t n, std::size_t size = 100, int fill = 0) {
 
 // One host: its poller's side and its control thread's.
 struct Host {
-    Host(LinkOptions options, EventLoop& loop)
+    Host(const LinkOptions& options, const CredentialFiles& files, EventLoop& loop)
         : handover{*Handover::create()},
           uplink{*FabricUplink::create(handover)},
-          links{*Links::create(std::move(options), loop, handover)} {}
+          links{*Links::create(
+              options, loop, handover,
+              *Handshakes::open(options.name, worker.take_socket(), {files, options.host}, loop))} {
+    }
 
     void add(unsigned number, PeerOptions peer, std::vector<Gid> gids) const {
         uplink->swap_gids(number, gids);
@@ -72,6 +76,7 @@ struct Host {
         }
     }
 
+    WorkerThread worker;
     std::shared_ptr<Handover> handover;
     std::unique_ptr<FabricUplink> uplink;
     std::unique_ptr<Links> links;

@@ -3,6 +3,7 @@
 #include <openssl/ssl.h>
 
 #include "mediator/wire/fabric/handshake.h"
+#include "mediator/wire/fabric/seal.h"
 #include "mediator/wire/fabric/tests/authority.h"
 
 namespace vrdma::wire::fabric {
@@ -18,13 +19,21 @@ class HandshakeTest : public testing::Test {
         return Handshake::connect(credentials, name, to);
     }
     Handshake at(const Credentials& credentials) const {
-        return Handshake::accept(credentials, "beta",
-                                 [](const std::string& name) { return name == "alpha"; });
+        return Handshake::accept(credentials, "beta");
+    }
+    // Alpha alone may connect.
+    static Bytes hear(Handshake& server, const Bytes& bytes) {
+        Bytes answer = server.receive(bytes);
+        if (server.state() == State::asks) {
+            const Bytes more = server.admit(server.peer() == "alpha");
+            answer.insert(answer.end(), more.begin(), more.end());
+        }
+        return answer;
     }
     // Until both have nothing more to say.
     static void talk(Handshake& client, Handshake& server) {
         for (Bytes says = client.begin(); !says.empty();) {
-            says = client.receive(server.receive(says));
+            says = client.receive(hear(server, says));
         }
     }
     static void expect_refused(const Handshake& handshake, const std::string& why) {
@@ -53,8 +62,8 @@ TEST_F(HandshakeTest, AKeyPerDirection) {
     Handshake alpha = from(alpha_has, "alpha");
     Handshake beta = at(beta_has);
     talk(alpha, beta);
-    Seals a = *alpha.seals();
-    Seals b = *beta.seals();
+    Seals a = *Seals::create(alpha.secrets()->get(), true);
+    Seals b = *Seals::create(beta.secrets()->get(), false);
     const auto seal = [](Sealer& sealer) {
         Bytes message(100 + VRDMA_FABRIC_TAG_SIZE, std::byte{1});
         EXPECT_TRUE(sealer.seal(message));
@@ -76,7 +85,7 @@ TEST_F(HandshakeTest, KeysOfTheirOwnForEachConnection) {
         Handshake alpha = from(alpha_has, "alpha");
         Handshake beta = at(beta_has);
         talk(alpha, beta);
-        ASSERT_TRUE(alpha.seals()->out.seal(*message));
+        ASSERT_TRUE(Seals::create(alpha.secrets()->get(), true)->out.seal(*message));
     }
     EXPECT_NE(first, second);
 }
@@ -210,7 +219,7 @@ TEST_F(HandshakeTest, AFlippedBit) {
                 if (now == turn) {
                     says[says.size() * part / 4] ^= std::byte{1};
                 }
-                says = now % 2 == 0 ? beta.receive(says) : alpha.receive(says);
+                says = now % 2 == 0 ? hear(beta, says) : alpha.receive(says);
             }
             EXPECT_FALSE(alpha.state() == State::done && beta.state() == State::done)
                 << turn << ' ' << part;
@@ -238,6 +247,23 @@ TEST_F(HandshakeTest, OneThatNeverEnds) {
     EXPECT_EQ(beta.state(), State::open);
     beta.receive(Bytes(Handshake::most));
     expect_refused(beta, "says too much");
+}
+
+// Say more before it is known whether it is admitted; expect it not to be heard.
+TEST_F(HandshakeTest, OneThatDoesNotWait) {
+    Handshake alpha = from(alpha_has, "alpha");
+    Handshake beta = at(beta_has);
+    EXPECT_TRUE(beta.admit(true).empty()) << "nobody asks yet";
+    beta.receive(alpha.receive(beta.receive(alpha.begin())));
+    ASSERT_EQ(beta.state(), State::asks);
+    EXPECT_EQ(beta.peer(), "alpha");
+    EXPECT_TRUE(beta.receive(Bytes(100)).empty());
+    EXPECT_EQ(beta.state(), State::asks);
+    alpha.receive(beta.admit(true));
+    EXPECT_EQ(alpha.state(), State::done);
+    EXPECT_EQ(beta.state(), State::done);
+    EXPECT_TRUE(beta.admit(false).empty());
+    EXPECT_EQ(beta.state(), State::done);
 }
 
 TEST_F(HandshakeTest, NothingCountsAfterItsEnd) {

@@ -19,9 +19,8 @@ class LinksTest : public FabricTest {
 
     std::unique_ptr<Host> start(unsigned n) { return start(n, authority); }
     std::unique_ptr<Host> start(unsigned n, Authority& signs) {
-        auto host = std::make_unique<Host>(
-            LinkOptions{names[n], names[n], addresses[n], "tcp", signs.credentials(names[n])},
-            loop);
+        auto host = std::make_unique<Host>(LinkOptions{names[n], names[n], addresses[n], "tcp"},
+                                           signs.issue(names[n], "DNS:" + names[n]), loop);
         unsigned number = 0;
         for (unsigned peer = 0; peer < hosts; ++peer) {
             if (peer != n) {
@@ -179,6 +178,23 @@ TEST_F(LinksTest, AConnectionThatBreaksIsMadeAnew) {
     until([&] { return !beta->got.empty(); }, {beta.get()});
 }
 
+// End the process that makes alpha's handshakes; expect connections to stay, and no new ones.
+TEST_F(LinksTest, NobodyMakesHandshakesAnyMore) {
+    const auto alpha = start(0);
+    auto beta = start(1);
+    connect(*alpha, 0, *beta, 0);
+    alpha->worker.end();
+    pass(Links::tick, {alpha.get(), beta.get()});
+    ASSERT_TRUE(alpha->send(mac_of(0), frame_from(1)));
+    until([&] { return !beta->got.empty(); }, {alpha.get(), beta.get()});
+    beta.reset();
+    until([&] { return !alpha->has(0); }, {alpha.get()});
+    beta = start(1);
+    pass(std::chrono::milliseconds{500}, {alpha.get(), beta.get()});
+    EXPECT_FALSE(alpha->has(0));
+    EXPECT_FALSE(beta->has(0));
+}
+
 // Its frames wait, bounded; others' do not. When it reads again there is room again, and the fd
 // has told.
 TEST_F(LinksTest, APeerThatStopsReading) {
@@ -240,6 +256,13 @@ class IntruderTest : public LinksTest {
     }
     // Whether beta takes it for what it says and its certificate is for.
     bool enter(const std::string& name, Authority& signs) {
+        if (!shake_hands(name, signs)) {
+            return false;
+        }
+        until([&] { return beta->has(0); }, {beta.get()});
+        return true;
+    }
+    bool shake_hands(const std::string& name, Authority& signs) {
         connect();
         const Credentials credentials = signs.credentials(name);
         auto handshake = Handshake::connect(credentials, name, "beta");
@@ -257,9 +280,8 @@ class IntruderTest : public LinksTest {
         if (handshake.state() != Handshake::State::done) {
             return false;
         }
-        auto [out, in] = *handshake.seals();
+        auto [out, in] = *Seals::create(handshake.secrets()->get(), true);
         seals = std::make_unique<Sealer>(std::move(out));
-        until([&] { return beta->has(0); }, {beta.get()});
         return true;
     }
     // As the next message, whatever it is.
@@ -302,6 +324,15 @@ TEST_F(IntruderTest, WhoHasACertificateIsLetIn) {
     EXPECT_TRUE(enter("alpha", authority));
     say(sealed(frame_from(1)));
     until([&] { return !beta->got.empty(); }, {beta.get()});
+}
+
+// While beta's process still says that it is done.
+TEST_F(IntruderTest, FramesRightBehindTheHandshake) {
+    ASSERT_TRUE(shake_hands("alpha", authority));
+    const Frame message = sealed(frame_from(1));
+    ASSERT_TRUE(connection->say(message));
+    until([&] { return !beta->got.empty(); }, {beta.get()});
+    EXPECT_TRUE(beta->has(0));
 }
 
 TEST_F(IntruderTest, StrangersArePutOut) {

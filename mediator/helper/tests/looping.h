@@ -9,7 +9,7 @@
 
 #include "mediator/base/event_loop.h"
 
-namespace vrdma::directory {
+namespace vrdma::helper {
 
 // Runs the loop until that is so.
 inline void run_until(EventLoop& loop, const std::function<bool()>& so) {
@@ -27,4 +27,4 @@ inline void run_until(EventLoop& loop, const std::function<bool()>& so) {
     ASSERT_TRUE(so());
 }
 
-} // namespace vrdma::directory
+} // namespace vrdma::helper

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "mediator/directory/launch.h"
+#include "mediator/helper/launch.h"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -11,7 +11,7 @@
 
 #include "mediator/base/errno.h"
 
-namespace vrdma::directory {
+namespace vrdma::helper {
 namespace {
 
 // What the process has: a socket, and nothing where it could read or write besides.
@@ -64,10 +64,10 @@ class Attributes {
 
 } // namespace
 
-std::string program_path() {
+std::string program_path(const std::string& name) {
     std::error_code error;
     const auto ours = std::filesystem::read_symlink("/proc/self/exe", error);
-    return (ours.parent_path() / "vrdma-directory").string();
+    return (ours.parent_path() / name).string();
 }
 
 Result<Launched> launch(const std::string& program, const std::string& forbidden) {
@@ -79,7 +79,7 @@ Result<Launched> launch(const std::string& program, const std::string& forbidden
     const UniqueFd its{ends[1]};
     const Descriptors descriptors{its.get()};
     const Attributes attributes;
-    std::string name = "vrdma-directory";
+    std::string name = std::filesystem::path{program}.filename().string();
     std::string what = forbidden;
     const std::array<char*, 3> words{name.data(), what.data(), nullptr};
     pid_t process = 0;
@@ -93,4 +93,4 @@ Result<Launched> launch(const std::string& program, const std::string& forbidden
     return Launched{process, std::move(ours)};
 }
 
-} // namespace vrdma::directory
+} // namespace vrdma::helper

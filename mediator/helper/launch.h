@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Starts the process that talks to etcd (vrdma-directory). It is another program, so that nothing
+// Starts a process that reads for us what strangers write. It is another program, so that nothing
 // of our memory is in it, and it has one descriptor of ours: its end of a socket. It ends with
 // that.
 #pragma once
@@ -12,7 +12,7 @@
 #include "mediator/base/result.h"
 #include "mediator/base/unique_fd.h"
 
-namespace vrdma::directory {
+namespace vrdma::helper {
 
 inline constexpr int socket_of_process = 3;
 
@@ -21,10 +21,10 @@ struct Launched {
     UniqueFd socket;
 };
 
-// The program is where ours is. Who could not execute it later starts it before.
-std::string program_path();
+// A program of that name is where ours is. Who could not execute it later starts it before.
+std::string program_path(const std::string& name);
 
 // `forbidden` is what --forbidden-calls says. The thread that calls lives as long as the process.
 Result<Launched> launch(const std::string& program, const std::string& forbidden);
 
-} // namespace vrdma::directory
+} // namespace vrdma::helper
