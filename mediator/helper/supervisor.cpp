@@ -33,7 +33,7 @@ void leave_signals_to_vrdmad() {
     }
 }
 
-// A roster of as many addresses as are allowed takes a tenth of the memory.
+// An answer has a bound, but not what its parser makes of it.
 bool confine() {
     constexpr std::size_t memory = std::size_t{1} << 30;
     return jail::hide_memory() && jail::take_little(memory) && jail::keep_capabilities({}) &&
