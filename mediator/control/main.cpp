@@ -119,13 +119,14 @@ struct Uplinks {
     std::vector<std::unique_ptr<ServedUplink>> ethernets;
     std::vector<std::unique_ptr<ServedFabric>> fabrics;
 
-    // Says why not, and for which.
-    tl::expected<void, std::string> open(const Config& config, std::vector<FabricHelpers> helpers,
-                                         hca::soft::SoftHca& hca, EventLoop& loop) {
+    // Logs why not, and for which.
+    bool open(const Config& config, std::vector<FabricHelpers> helpers, hca::soft::SoftHca& hca,
+              EventLoop& loop) {
         for (const Uplink& uplink : config.uplinks) {
             auto served = ServedUplink::open(uplink, hca, loop);
             if (!served) {
-                return tl::unexpected{fmt::format("uplink {}: {}", uplink.name, served.error())};
+                spdlog::critical("uplink {}: {}", uplink.name, served.error());
+                return false;
             }
             ethernets.push_back(std::move(*served));
         }
@@ -133,11 +134,12 @@ struct Uplinks {
             const Fabric& fabric = config.fabrics[i];
             auto served = ServedFabric::open(fabric, std::move(helpers[i]), hca, loop);
             if (!served) {
-                return tl::unexpected{fmt::format("fabric {}: {}", fabric.name, served.error())};
+                spdlog::critical("fabric {}: {}", fabric.name, served.error());
+                return false;
             }
             fabrics.push_back(std::move(*served));
         }
-        return {};
+        return true;
     }
 
     verbs::Mac mac_of(const std::string& name) const {
@@ -312,12 +314,9 @@ void give_shares(const Config& config, mdev::MdevFrontend* module, const Servers
 int serve(Running& running, jail::Forbidden forbidden) {
     const Config& config = running.config;
     auto reads_again = start_reload_process(running, {.forbidden = forbidden});
-    if (!reads_again) {
-        return complain("fork", reads_again.error());
-    }
     const auto signals = take_signals();
-    if (!signals) {
-        return complain("signalfd", signals.error());
+    if (!reads_again || !signals) {
+        return complain("signals", !reads_again ? reads_again.error() : signals.error());
     }
     // Each thread asks for the times of its faults while it may, and a poller then confines itself.
     load_providers_of(config.fabrics); // while there are no threads
@@ -334,9 +333,7 @@ int serve(Running& running, jail::Forbidden forbidden) {
     }
     EventLoop loop;
     Uplinks uplinks;
-    if (const auto opened = uplinks.open(config, std::move(prepared->helpers), **hca, loop);
-        !opened) {
-        spdlog::critical("{}", opened.error());
+    if (!uplinks.open(config, std::move(prepared->helpers), **hca, loop)) {
         return EXIT_FAILURE;
     }
     verbs::GidRegistry gids;

@@ -115,6 +115,7 @@ TEST_F(DeviceStateTest, OneThatIsToBeEnabledIsSavedEnabled) {
     device.suspend();
     EXPECT_FALSE(guest.enable());
     device.freeze();
+    ASSERT_EQ(hca.carved, 1u);
     EXPECT_TRUE(hca.slice->frozen);
     const auto image = device.save();
     device.resume();

@@ -68,12 +68,12 @@ class SlowMemory final : public GuestMemory {
 // Read four pages of blocks, each of which takes long; expect a step for each.
 TEST_F(PageListTest, AStepEndsWhenItsTimeIsOver) {
     SlowMemory slow{*memory};
-    constexpr std::uint32_t pages_of_blocks = 4;
+    constexpr std::uint64_t pages_of_blocks = 4;
     constexpr std::uint64_t length = pages_of_blocks * VRDMA_PAGE_LIST_ENTRIES * page_size;
     const auto list = allocator.page_list(Iova{arena_size / 2}, length);
     auto reader = PageListReader::begin(slow, budget, list, 0, length);
     ASSERT_TRUE(reader);
-    for (std::uint32_t left = pages_of_blocks; left > 0; --left) {
+    for (std::uint64_t left = pages_of_blocks; left > 0; --left) {
         EXPECT_EQ(reader->step(), Result<bool>{left > 1});
     }
 }

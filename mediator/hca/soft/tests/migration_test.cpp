@@ -40,8 +40,10 @@ TEST_F(Migration, FrozenSliceTouchesNothing) {
 // Freeze a device with many QPs and take its memory away, so that a touch of it takes longer than a
 // step may; expect a step of the thaw to end with the first, and the next ones to do the rest.
 TEST_F(Migration, AStepOfAThawEndsWhenItsTimeIsOver) {
+    constexpr int count = 8;
     std::vector<GuestQp> qps;
-    for (int i = 0; i < 8; ++i) {
+    qps.reserve(count);
+    for (int i = 0; i < count; ++i) {
         qps.push_back(a_.create_qp(a_cq_, a_cq_));
     }
     const Iova last{a_.pages().allocate(VRDMA_PAGE_SIZE).pages().blocks.front()};
