@@ -316,7 +316,7 @@ int serve(Running& running, jail::Forbidden forbidden) {
     auto reads_again = start_reload_process(running, {.forbidden = forbidden});
     const auto signals = take_signals();
     if (!reads_again || !signals) {
-        return complain("signals", !reads_again ? reads_again.error() : signals.error());
+        return complain("fork or signalfd", !reads_again ? reads_again.error() : signals.error());
     }
     // Each thread asks for the times of its faults while it may, and a poller then confines itself.
     load_providers_of(config.fabrics); // while there are no threads
