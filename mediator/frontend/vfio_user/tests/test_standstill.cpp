@@ -97,7 +97,7 @@ TEST_F(StandstillTest, ALongDebtIsPaidInParts) {
 
 TEST(WaitDebtTest, NothingThatIsOwedIsForgotten) {
     const Clock::time_point now = Clock::now();
-    constexpr std::chrono::seconds waited{1};
+    constexpr std::chrono::milliseconds waited{50};
     WaitDebt debt;
     debt.add(waited, now);
     debt.add(waited, now);
