@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "mediator/device/out_of_memory.h"
 
@@ -32,13 +33,13 @@ std::size_t next_step(std::size_t left, std::uint64_t offset) {
 
 } // namespace
 
-Function::Function(const DeviceType& type)
-    : type_{type}, registers_(VRDMA_PAGE_SIZE / register_size) {
-    vrdma_pci_config_init(&config_, type.limits.doorbell_pages, type.limits.vectors);
+Function::Function(const Options& options)
+    : type_{options.type}, log_{options.name}, registers_(VRDMA_PAGE_SIZE / register_size) {
+    vrdma_pci_config_init(&config_, type_.limits.doorbell_pages, type_.limits.vectors);
 }
 
 Result<std::unique_ptr<Function>> Function::create(const Options& options, const Host& host) {
-    std::unique_ptr<Function> function{new Function{options.type}};
+    std::unique_ptr<Function> function{new Function{options}};
     if (const auto prepared = function->prepare(options); !prepared) {
         return fail(prepared.error());
     }
@@ -108,10 +109,16 @@ void Function::settle_cost() {
 // As long as it owes too much.
 void Function::stand_still() {
     const auto now = WaitDebt::Clock::now();
-    if (!device_->suspended() && debt_.due(now)) {
+    if (device_->suspended()) {
+        return;
+    }
+    if (debt_.due(now)) {
+        owes_ = true;
         stands_since_ = now;
         device_->suspend();
         pay();
+    } else if (std::exchange(owes_, false)) {
+        log_.info("has paid for the time that others have waited");
     }
 }
 
@@ -124,9 +131,10 @@ void Function::pay() {
     }
     device_->resume();
     note_faults();
-    if (debt_.due(WaitDebt::Clock::now())) {
-        static_cast<void>(after(WaitDebt::moment, &Function::stand_still));
+    if (!debt_.due(WaitDebt::Clock::now())) {
+        return stand_still(); // no more
     }
+    static_cast<void>(after(WaitDebt::moment, &Function::stand_still));
 }
 
 bool Function::after(WaitDebt::Clock::duration time, void (Function::*call)()) {

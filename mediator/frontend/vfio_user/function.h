@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mediator/base/event_fd.h"
+#include "mediator/base/log.h"
 #include "mediator/base/mapping.h"
 #include "mediator/frontend/host.h"
 #include "mediator/frontend/vfio_user/client_memory.h"
@@ -60,7 +61,7 @@ class Function final : public HostPort {
     void note_faults() noexcept override;
 
   private:
-    explicit Function(const DeviceType& type);
+    explicit Function(const Options& options);
 
     Result<> prepare(const Options& options);
     Result<> start(const Options& options, const Host& host);
@@ -75,6 +76,7 @@ class Function final : public HostPort {
     void write_registers(std::uint64_t offset, std::span<const std::byte> data);
 
     const DeviceType& type_;
+    DeviceLog log_;
     vrdma_pci_config config_{};
     std::vector<std::uint32_t> registers_;
     std::optional<EventFd> wake_; // also signalled by memory_
@@ -87,7 +89,8 @@ class Function final : public HostPort {
     EventLoop::Watch turns_;
     EventLoop* loop_ = nullptr;
     FaultTimes* fault_times_ = nullptr;
-    WaitDebt debt_; // not forgotten when the device is reset, or has another client
+    WaitDebt debt_;     // not forgotten when the device is reset, or has another client
+    bool owes_ = false; // so much that it has stood still
     WaitDebt::Clock::time_point stands_since_; // when it was suspended last
     EventLoop::Timer pays_;
 };
