@@ -22,8 +22,8 @@ class WaitDebt {
     // owes more goes on for a moment, in which what was asked for is done, and stands still again.
     static constexpr std::chrono::seconds longest{4};
     static constexpr std::chrono::milliseconds moment{50};
-    // For the longest wait that is expected, with something to spare. Debts outlive clients, and the
-    // next one may be another process.
+    // For the longest wait that is expected, with something to spare. Debts outlive clients, and
+    // the next one may be another process.
     static constexpr std::chrono::seconds most{20};
 
     void add(std::chrono::nanoseconds waited, Clock::time_point now) noexcept {
