@@ -68,6 +68,14 @@ def test_times_of_faults(host, restart, health):
     assert "serves" in said and "are not held back" not in said
 
 
+def test_reload(host, health):
+    """Has systemd reload the unit; expects vrdmad to have its configuration read again."""
+    host.script(f"""
+        systemctl reload vrdmad
+        until journalctl --sync && journalctl -o cat _PID={health.mediator_pid} | grep -q 'read again'; do sleep 0.1; done
+    """, TIMEOUT_S)
+
+
 def test_poller_is_real_time(host, health):
     """Without CAP_SYS_NICE; expects a poller under SCHED_FIFO, once it has not been awake for all of a second."""
     poller = host.script(f"grep -lx vrdma-poll-0 /proc/{health.mediator_pid}/task/*/comm").stdout.split("/")[4]

@@ -311,12 +311,12 @@ void give_shares(const Config& config, mdev::MdevFrontend* module, const Servers
     }
 }
 
-int serve(Running& running, jail::Forbidden forbidden) {
+// With what start_reload_process() returned.
+int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     const Config& config = running.config;
-    auto reads_again = start_reload_process(running, {.forbidden = forbidden});
     const auto signals = take_signals();
-    if (!reads_again || !signals) {
-        return complain("fork or signalfd", !reads_again ? reads_again.error() : signals.error());
+    if (!signals) {
+        return complain("signalfd", signals.error());
     }
     // Each thread asks for the times of its faults while it may, and a poller then confines itself.
     load_providers_of(config.fabrics); // while there are no threads
@@ -350,7 +350,7 @@ int serve(Running& running, jail::Forbidden forbidden) {
     if (!servers) {
         return EXIT_FAILURE;
     }
-    const auto reloader = Reloader::create(std::move(*reads_again), running, loop, [&] {
+    const auto reloader = Reloader::create(std::move(reads_again), running, loop, [&] {
         give_shares(config, module.get(), *servers);
         spdlog::info("{}: read again", running.path);
     });
@@ -398,10 +398,14 @@ int run(int argc, char** argv) {
         return EXIT_SUCCESS;
     }
     start_log(running->config.log_level);
+    auto reads_again = start_reload_process(*running, {.forbidden = options.forbidden});
+    if (!reads_again) {
+        return complain("fork", reads_again.error());
+    }
     if (const auto hidden = options.core_dumps ? Result<>{} : jail::hide_memory(); !hidden) {
         return complain("memory cannot be hidden", hidden.error());
     }
-    return serve(*running, options.forbidden);
+    return serve(*running, std::move(*reads_again), options.forbidden);
 }
 
 } // namespace

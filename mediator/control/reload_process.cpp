@@ -18,6 +18,7 @@
 #include "mediator/base/sanitized.h"
 #include "mediator/control/reload_message.h"
 #include "mediator/jail/capabilities.h"
+#include "mediator/jail/crash.h"
 #include "mediator/jail/limits.h"
 #include "mediator/jail/writable.h"
 
@@ -110,7 +111,7 @@ int keep_only(int socket) {
 
 bool confine() {
     constexpr std::size_t memory = std::size_t{256} << 20;
-    return jail::take_little(memory) && jail::keep_capabilities({}) &&
+    return jail::take_little(memory) && jail::hide_memory() && jail::keep_capabilities({}) &&
            (sanitized || jail::write_only_to({})); // sanitizers' reports are files
 }
 

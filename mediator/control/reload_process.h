@@ -20,7 +20,7 @@ struct ReloadProcessOptions {
 
 // Returns the socket to it. Each message that it gets, of any byte, asks for what has changed of
 // that configuration; reload_message.h has the answer. It ends with the socket, and with vrdmad.
-// Before there are other threads.
+// Before there are other threads, and before vrdmad hides its memory.
 Result<UniqueFd> start_reload_process(const Running& running, const ReloadProcessOptions& options);
 
 } // namespace vrdma::control

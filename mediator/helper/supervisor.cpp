@@ -36,7 +36,7 @@ void leave_signals_to_vrdmad() {
 // An answer has a bound, but not what its parser makes of it.
 bool confine() {
     constexpr std::size_t memory = std::size_t{1} << 30;
-    return jail::hide_memory() && jail::take_little(memory) && jail::keep_capabilities({}) &&
+    return jail::take_little(memory) && jail::hide_memory() && jail::keep_capabilities({}) &&
            (sanitized || jail::write_only_to({})); // sanitizers' reports are files
 }
 
