@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "mediator/hca/soft/move_bytes.h"
 #include "mediator/hca/soft/span_list.h"
-#include "mediator/memory/shared_words.h"
 
 namespace vrdma::hca::soft {
 
@@ -37,28 +37,6 @@ class SpanCursor {
     const std::span<std::byte>* end_;
     std::size_t taken_ = 0; // of the span
 };
-
-// A memmove that stores the target's last bytes last: programs poll the last byte of an RDMA WRITE
-// and take all before it for written, though IBA 9.5 promises less. Those bytes share an aligned
-// word, as a store across a line's end may be seen in halves.
-inline void move_bytes(std::span<std::byte> to, const std::byte* from) noexcept {
-    using Word = std::uint64_t;
-    const auto end = reinterpret_cast<std::uintptr_t>(to.data() + to.size());
-    const std::size_t last = std::min(to.size(), (end - 1) % sizeof(Word) + 1);
-    const std::size_t head = to.size() - last;
-    if (head != 0) {
-        std::memmove(to.data(), from, head); // the guest may let them overlap
-    }
-    if (last == sizeof(Word)) {
-        Word word;
-        std::memcpy(&word, from + head, sizeof(word));
-        store_release(*reinterpret_cast<Word*>(to.data() + head), word);
-        return;
-    }
-    for (std::size_t i = head; i < to.size(); ++i) {
-        store_release(to[i], from[i]);
-    }
-}
 
 inline void move_span(std::span<std::byte> to, const std::byte* from) noexcept {
     if (to.data() == nullptr) {

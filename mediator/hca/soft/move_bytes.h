@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Moves bytes as programs expect of an HCA, though IBA 9.5 promises less:
+// - A naturally aligned word, of up to eight bytes, is read and written whole. A program polls one
+//   that a WRITE updates, or updates one that others READ, and neither sees parts of two values.
+// - The last bytes are stored last. Programs poll the last byte of a WRITE and take all before it
+//   for written. Those bytes share an aligned word, as a store across a line's end may be seen in
+//   halves.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "mediator/memory/shared_words.h"
+
+namespace vrdma::hca::soft {
+
+using Word = std::uint64_t;
+
+inline std::size_t place_in_word(const std::byte* at) noexcept {
+    return reinterpret_cast<std::uintptr_t>(at) % sizeof(Word);
+}
+
+// The largest naturally aligned piece at an address that is no longer than so many bytes.
+inline std::size_t aligned_piece(const std::byte* at, std::size_t size) noexcept {
+    const std::size_t place = place_in_word(at) | sizeof(Word);
+    return std::min(place & -place, std::bit_floor(size));
+}
+
+template <typename Piece>
+Word load_piece(const std::byte* from) noexcept {
+    return load_relaxed(*reinterpret_cast<const Piece*>(from));
+}
+
+// An aligned piece.
+inline Word load_piece(const std::byte* from, std::size_t size) noexcept {
+    switch (size) {
+        case 1:
+            return load_piece<std::uint8_t>(from);
+        case 2:
+            return load_piece<std::uint16_t>(from);
+        case 4:
+            return load_piece<std::uint32_t>(from);
+        default:
+            return load_piece<std::uint64_t>(from);
+    }
+}
+
+template <typename Piece>
+void store_piece(std::byte* to, Word value) noexcept {
+    store_release(*reinterpret_cast<Piece*>(to), static_cast<Piece>(value));
+}
+
+inline void store_piece(std::byte* to, std::size_t size, Word value) noexcept {
+    switch (size) {
+        case 1:
+            return store_piece<std::uint8_t>(to, value);
+        case 2:
+            return store_piece<std::uint16_t>(to, value);
+        case 4:
+            return store_piece<std::uint32_t>(to, value);
+        default:
+            return store_piece<std::uint64_t>(to, value);
+    }
+}
+
+// At most a word's bytes, the first in the lowest bits.
+inline Word load_bytes(const std::byte* from, std::size_t size) noexcept {
+    Word value = 0;
+    for (std::size_t done = 0, piece; done < size; done += piece) {
+        piece = aligned_piece(from + done, size - done);
+        value |= load_piece(from + done, piece) << (8 * done);
+    }
+    return value;
+}
+
+inline void store_bytes(std::byte* to, std::size_t size, Word value) noexcept {
+    for (std::size_t done = 0, piece; done < size; done += piece) {
+        piece = aligned_piece(to + done, size - done);
+        store_piece(to + done, piece, value >> (8 * done));
+    }
+}
+
+// Between different places in a word: each target's word has bytes of two of the source's.
+inline void shift_bytes(std::span<std::byte> to, const std::byte* from) noexcept {
+    std::byte* target = to.data();
+    std::size_t left = to.size();
+    std::size_t held = std::min(left, sizeof(Word) - place_in_word(from));
+    Word word = load_bytes(from, held); // what is not stored of the last one that was loaded
+    from += held;
+    const auto fill = [&](std::size_t wanted) {
+        const std::size_t loaded = std::min(left - held, sizeof(Word));
+        const Word next = load_bytes(from, loaded);
+        store_bytes(target, wanted, word | next << (8 * held));
+        word = next >> (8 * (wanted - held));
+        held += loaded - wanted;
+        from += loaded;
+    };
+    while (left != 0) {
+        for (const std::size_t bits = 8 * held; place_in_word(target) == 0 && held + 8 <= left;) {
+            const Word next = load_piece<Word>(from);
+            store_piece<Word>(target, word | next << bits);
+            word = next >> (64 - bits);
+            from += sizeof(Word);
+            target += sizeof(Word);
+            left -= sizeof(Word);
+        }
+        const std::size_t wanted = std::min(left, sizeof(Word) - place_in_word(target));
+        if (wanted > held) {
+            fill(wanted);
+        } else {
+            store_bytes(target, wanted, word);
+            word >>= 8 * wanted;
+            held -= wanted;
+        }
+        target += wanted;
+        left -= wanted;
+    }
+}
+
+template <typename Piece>
+bool move_piece(std::span<std::byte> to, const std::byte* from) noexcept {
+    const auto places =
+        reinterpret_cast<std::uintptr_t>(to.data()) | reinterpret_cast<std::uintptr_t>(from);
+    if (to.size() != sizeof(Piece) || places % sizeof(Piece) != 0) {
+        return false;
+    }
+    store_piece<Piece>(to.data(), load_piece<Piece>(from));
+    return true;
+}
+
+[[gnu::noinline]] inline void move_any_bytes(std::span<std::byte> to,
+                                             const std::byte* from) noexcept {
+    const std::size_t place = place_in_word(to.data());
+    if (place != place_in_word(from)) {
+        shift_bytes(to, from);
+        return;
+    }
+    std::byte* target = to.data();
+    std::size_t left = to.size();
+    if (place != 0) {
+        const std::size_t head = std::min(left, sizeof(Word) - place);
+        store_bytes(target, head, load_bytes(from, head));
+        target += head;
+        from += head;
+        left -= head;
+    }
+    const std::size_t words = left == 0 ? 0 : (left - 1) / sizeof(Word) * sizeof(Word);
+    if (words != 0) {
+        std::memmove(target, from, words); // the guest may let them overlap
+    }
+    if (left - words == sizeof(Word)) {
+        store_piece<Word>(target + words, load_piece<Word>(from + words));
+    } else {
+        store_bytes(target + words, left - words, load_bytes(from + words, left - words));
+    }
+}
+
+// The most common messages are one piece.
+inline void move_bytes(std::span<std::byte> to, const std::byte* from) noexcept {
+    if (!move_piece<std::uint64_t>(to, from) && !move_piece<std::uint32_t>(to, from)) {
+        move_any_bytes(to, from);
+    }
+}
+
+} // namespace vrdma::hca::soft
