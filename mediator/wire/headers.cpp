@@ -74,6 +74,16 @@ constexpr void add(Shapes& shapes, std::uint8_t transport, std::span<const Opera
     }
 }
 
+// What a reliable service does not know is answered, too (IBA 9.7.4.1.2), so it has a shape.
+constexpr void add_reserved(Shapes& shapes, std::uint8_t transport) {
+    for (unsigned code = 0; code <= VRDMA_ROCE_OPERATION; ++code) {
+        Shape& shape = shapes[transport | code];
+        if (shape.size == 0) {
+            shape = {static_cast<std::uint8_t>(size_of(0)), true, 0};
+        }
+    }
+}
+
 constexpr Shapes make_shapes() {
     Shapes shapes{};
     add(shapes, VRDMA_ROCE_UC, unreliable_requests, 0);
@@ -82,6 +92,7 @@ constexpr Shapes make_shapes() {
         add(shapes, transport, unreliable_requests, always);
         add(shapes, transport, reliable_requests, always);
         add(shapes, transport, responses, 0);
+        add_reserved(shapes, transport);
     }
     add(shapes, VRDMA_ROCE_UD, datagrams, ext_deth);
     shapes[VRDMA_ROCE_CNP] = {static_cast<std::uint8_t>(size_of(ext_cnp)), false, ext_cnp};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/hca/soft/flush.h"
 
+#include <algorithm>
+
 #include "mediator/hca/soft/engine.h"
 #include "mediator/hca/soft/receive_queue.h"
 
@@ -39,7 +41,12 @@ Turn flush(QueuePair& qp) noexcept {
         return Turn::idle; // another poller still uses the buffers; the answer wakes this QP
     }
     const unsigned limit = qp.slice.engine().config().turn_wqes;
-    unsigned flushed = flush_queue(qp, qp.sq, qp.send_cq, 0, limit);
+    const bool recovers = qp.left_to_flush != 0;
+    unsigned flushed =
+        flush_queue(qp, qp.sq, qp.send_cq, 0, recovers ? std::min(limit, qp.left_to_flush) : limit);
+    if (recovers) { // fewer than were there is nothing that a driver does
+        qp.left_to_flush = flushed != 0 ? qp.left_to_flush - flushed : 0;
+    }
     if (qp.state() == IBV_QPS_ERR && qp.shares_receives()) {
         flush_shared(qp);
     } else if (qp.state() == IBV_QPS_ERR && flushed < limit) {

@@ -125,6 +125,7 @@ void enter(QueuePair& qp, ibv_qp_state state) noexcept {
     if (qp.connection != nullptr) {
         start(*qp.connection, qp.state(), state);
     }
+    qp.left_to_flush = qp.state() == IBV_QPS_SQE && state == IBV_QPS_RTS ? qp.sq.posted() : 0;
     qp.attr.state = state;
     if (qp.flushes()) {
         qp.sent = 0;
@@ -239,7 +240,8 @@ QpState save(const QueuePair& qp) noexcept {
                   .established = qp.established,
                   .last_wqe_due = qp.last_wqe_due,
                   .holds_receive = qp.holds_receive,
-                  .connected = is_connected(qp)};
+                  .connected = is_connected(qp),
+                  .left_to_flush = static_cast<std::uint16_t>(qp.left_to_flush)};
     if (qp.holds_receive) {
         state.held_sges = static_cast<std::uint16_t>(qp.held->num_sge);
         state.held_cookie = qp.held->index;
@@ -253,7 +255,8 @@ Result<> restore(QueuePair& qp, const QpState& state, std::span<const vrdma_sge>
     if (state.attr.state > IBV_QPS_ERR || (state.events & ~async_event_types) != 0 ||
         state.retries_left > most_retries || state.rnr_retries_left > most_retries ||
         state.sq_started > 1 || state.established > 1 || state.connected > 1 ||
-        !restore_srq(qp, state) || !valid_held(qp, state, held_receive.size())) {
+        state.left_to_flush > qp.sq.depth() || !restore_srq(qp, state) ||
+        !valid_held(qp, state, held_receive.size())) {
         return fail(std::errc::invalid_argument);
     }
     const auto moved = qp.slice.move_doorbell(qp, state.doorbell_slot);
@@ -266,6 +269,7 @@ Result<> restore(QueuePair& qp, const QpState& state, std::span<const vrdma_sge>
     qp.retries_left = state.retries_left;
     qp.rnr_retries_left = state.rnr_retries_left;
     qp.sq_started = state.sq_started != 0;
+    qp.left_to_flush = state.left_to_flush;
     qp.established = state.established != 0;
     qp.last_wqe_due = state.last_wqe_due != 0;
     if (state.holds_receive != 0) {

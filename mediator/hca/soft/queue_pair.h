@@ -62,7 +62,9 @@ struct alignas(cache_line) QueuePair {
     // An SRQ's WQEs, of which it may hold one.
     bool shares_receives() const noexcept { return held != nullptr; }
     // WQEs at the head of the SQ are to be flushed; in the error state those of the RQ as well.
-    bool flushes() const noexcept { return state() == IBV_QPS_SQE || state() == IBV_QPS_ERR; }
+    bool flushes() const noexcept {
+        return state() == IBV_QPS_SQE || state() == IBV_QPS_ERR || left_to_flush != 0;
+    }
     // The message at the head of the SQ goes on when its parcel is back, or there is one for it.
     bool waits_for_parcel() const noexcept { return parcel != nullptr || wants_parcel.linked; }
     // Messages from the peer are taken.
@@ -72,6 +74,7 @@ struct alignas(cache_line) QueuePair {
     void refill_retries() noexcept {
         retries_left = attr.retry_cnt;
         rnr_retries_left = attr.rnr_retry;
+        unanswered = false;
     }
 
     // For it and for its slice (slice_core.h).
@@ -111,9 +114,11 @@ struct alignas(cache_line) QueuePair {
     std::uint64_t sent = 0;
     std::uint64_t served_join = 0; // to a multicast group: that of the slice which had it last
     bool sq_started = false;
-    std::uint16_t page_waits = 0; // how often it waited for pages since something arrived
+    std::uint32_t left_to_flush = 0; // WQEs that were there when SQE was left (IBA 10.3.1.6)
+    std::uint16_t page_waits = 0;    // how often it waited for pages since something arrived
     std::uint8_t retries_left = 0;
     std::uint8_t rnr_retries_left = 0;
+    bool unanswered = false; // what was sent last
     Attention attention = Attention::cold;
     Timer timer;
     Clock::time_point active; // when a hot QP last had work

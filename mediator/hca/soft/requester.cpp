@@ -59,10 +59,12 @@ void retry_later(QueuePair& qp, Clock::duration delay) noexcept {
 
 void retry_lost(QueuePair& qp, const Message& message) noexcept {
     qp.count(VRDMA_COUNTER_ACK_TIMEOUTS);
-    if (qp.attr.timeout != 0 && qp.retries_left-- == 0) {
+    // The time of what was sent has passed when it is sent again.
+    if (qp.unanswered && qp.attr.timeout != 0 && qp.retries_left-- == 0) {
         fail_message(qp, message, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
         return;
     }
+    qp.unanswered = true;
     retry_later(qp, ack_timeout(qp.attr.timeout));
 }
 
@@ -187,7 +189,7 @@ std::optional<std::uint64_t> send_away(QueuePair& qp, const Request& request,
 // Sends the next piece of the message at the head. Returns its bytes; nothing if that must wait.
 std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe,
                                         std::uint64_t limit) noexcept {
-    if (wqe.is_fetch() && qp.attr.max_rd_atomic == 0) {
+    if (is_answered(wqe.opcode) && qp.attr.max_rd_atomic == 0) {
         fail_message(qp, wqe, IBV_WC_LOC_QP_OP_ERR, VRDMA_VERR_OPCODE);
         return 0;
     }

@@ -8,6 +8,7 @@
 #include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/qp_state.h"
 #include "mediator/hca/soft/receive_queue.h"
+#include "mediator/hca/soft/roce/connection.h"
 #include "mediator/hca/soft/scratch_watch.h"
 #include "mediator/hca/soft/xrc.h"
 
@@ -64,7 +65,7 @@ Ack answer(AckStatus status) noexcept {
 // The peer asked for what this QP does not do (IBA 9.9.3, class C); no WQE here can tell.
 Ack refuse(QueuePair& qp, AckStatus status) noexcept {
     qp.count(VRDMA_COUNTER_REFUSED_REQUESTS);
-    if (qp.reliable()) {
+    if (qp.reliable() && qp.may_receive()) {
         qp.slice.announce(
             qp, status == AckStatus::access_error ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
         enter_error(qp);
@@ -285,12 +286,12 @@ Ack receive_atomic_write(QueuePair& qp, const Request& request) noexcept {
 }
 
 // READ and atomics need resources that the responder set aside for them.
-bool accepts_fetch(const QueuePair& qp) noexcept {
+bool has_resources(const QueuePair& qp) noexcept {
     return qp.attr.max_dest_rd_atomic != 0;
 }
 
 Ack execute(QueuePair& qp, const Request& request) noexcept {
-    if (request.message.is_fetch() && !accepts_fetch(qp)) {
+    if (is_answered(request.message.opcode) && !has_resources(qp)) {
         return refuse(qp, AckStatus::invalid_request);
     }
     switch (request.message.opcode) {
@@ -328,7 +329,7 @@ Ack for_srq(QueuePair& qp, Srqn srqn, Call&& call) noexcept {
 }
 
 Ack open_read(QueuePair& qp, const Message& message) noexcept {
-    if (!accepts_fetch(qp) || (qp.attr.access_flags & IBV_ACCESS_REMOTE_READ) == 0) {
+    if (!has_resources(qp) || (qp.attr.access_flags & IBV_ACCESS_REMOTE_READ) == 0) {
         return refuse(qp, AckStatus::invalid_request);
     }
     const Access access{message.rkey,           qp.pd,          IBV_ACCESS_REMOTE_READ,
@@ -346,7 +347,8 @@ Ack open_read(QueuePair& qp, const Message& message) noexcept {
 }
 
 Ack carry_out(QueuePair& qp, const Request& request) noexcept {
-    if (!qp.may_receive() || qp.slice.frozen()) {
+    const bool open = qp.may_receive() || roce::is_ending(qp);
+    if (!open || qp.slice.frozen()) {
         return answer(AckStatus::no_answer);
     }
     establish(qp);

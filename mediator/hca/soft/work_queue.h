@@ -49,6 +49,15 @@ class WorkQueue {
         return (ctrl & VRDMA_WQE_PHASE) == phase(last);
     }
 
+    // How many are posted and not taken.
+    std::uint32_t posted() const noexcept {
+        std::uint32_t sure = 0;
+        for (std::uint32_t step = depth_; step != 0; step /= 2) {
+            sure += sure + step <= depth_ && has(sure + step) ? step : 0;
+        }
+        return sure;
+    }
+
     void advance() noexcept {
         seek(head_ + 1);
         __builtin_prefetch(entry_ + stride());

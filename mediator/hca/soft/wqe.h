@@ -40,6 +40,19 @@ struct WqeLimits {
     std::uint64_t max_length = max_message_size;            // of send WQEs: a UD QP's port's MTU
 };
 
+// The peer answers it by a response of its own, not by an acknowledgement. Both sides have set
+// resources aside for it (max_rd_atomic).
+constexpr bool is_answered(vrdma_sq_opcode opcode) noexcept {
+    return opcode == VRDMA_SQ_RDMA_READ || opcode == VRDMA_SQ_ATOMIC_CMP_AND_SWP ||
+           opcode == VRDMA_SQ_ATOMIC_FETCH_AND_ADD || opcode == VRDMA_SQ_ATOMIC_WRITE;
+}
+
+// It takes one of the peer's receive WQEs.
+constexpr bool takes_receive(vrdma_sq_opcode opcode) noexcept {
+    return opcode == VRDMA_SQ_SEND || opcode == VRDMA_SQ_SEND_WITH_IMM ||
+           opcode == VRDMA_SQ_SEND_WITH_INV || opcode == VRDMA_SQ_RDMA_WRITE_WITH_IMM;
+}
+
 // What the peer needs to know of a request.
 struct Message {
     vrdma_sq_opcode opcode = VRDMA_SQ_SEND;

@@ -72,16 +72,20 @@ void start_sending(Connection& c) noexcept {
 
 void stop(Connection& c) noexcept {
     answer(c); // what was executed, was; what was asked for, as far as a turn goes
-    const std::uint32_t msn = c.in.msn; // of the NAK that may follow
     if (!c.out.sent.empty()) {
         c.qp.sq.seek(c.out.sent.front().index); // what is flushed, or forgotten
     }
     c.port.forget(c);
     c.out = {};
-    c.in = {};
-    c.in.msn = msn;
     c.reaction = {};
     c.epoch = 0;
+    if (c.executing && has_answers(c)) {
+        c.in.open = false;
+        c.in.ending = true;
+        c.port.answer_soon(c);
+    } else {
+        end(c);
+    }
 }
 
 void pause(Connection& c) noexcept {

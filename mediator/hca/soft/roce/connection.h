@@ -5,6 +5,8 @@
 // links. A QP of a device without an uplink has none.
 #pragma once
 
+#include <optional>
+
 #include "mediator/hca/soft/queue_pair.h"
 #include "mediator/hca/soft/roce/congestion.h"
 #include "mediator/hca/soft/roce/psn.h"
@@ -15,12 +17,6 @@
 namespace vrdma::hca::soft::roce {
 
 class Port;
-
-// The peer answers it by a response of its own, not by an acknowledgement.
-constexpr bool is_answered(vrdma_sq_opcode opcode) noexcept {
-    return opcode == VRDMA_SQ_RDMA_READ || opcode == VRDMA_SQ_ATOMIC_CMP_AND_SWP ||
-           opcode == VRDMA_SQ_ATOMIC_FETCH_AND_ADD || opcode == VRDMA_SQ_ATOMIC_WRITE;
-}
 
 // A WQE whose packets have PSNs, of which the peer has not acknowledged all.
 struct Sent {
@@ -77,6 +73,13 @@ struct Fetch {
     }
 };
 
+// Tells the peer that it has to send a packet again, or that it was refused.
+struct Nak {
+    Psn psn = 0;
+    std::uint8_t syndrome = 0;
+    vrdma_counter counter = VRDMA_COUNTER_SENT_SEQUENCE_NAKS;
+};
+
 struct Inbound {
     static constexpr std::size_t max_fetches = 16;
 
@@ -90,6 +93,8 @@ struct Inbound {
     bool told_gap = false; // NAKed; what follows is dropped until the expected packet comes
     bool ack_due = false;
     Ring<Fetch, max_fetches> fetches;
+    std::optional<Nak> nak; // goes out behind the answers of what came before (IBA 9.7.5.1.1)
+    bool ending = false;    // the QP has failed; what the peer asked for before is answered
 };
 
 // Waits until it may send more.
@@ -113,6 +118,7 @@ struct alignas(cache_line) Connection {
     std::uint32_t mtu = 0; // payload bytes of a packet
     bool remote = false;
     bool answering = false;
+    bool executing = false; // what the peer asks for
 
     Outbound out;
     Inbound in;
@@ -128,6 +134,10 @@ struct alignas(cache_line) Connection {
 
 // Whether the QP's messages leave this host. It stays so while any are under way.
 bool is_remote(QueuePair& qp) noexcept;
+
+inline bool is_ending(const QueuePair& qp) noexcept {
+    return qp.connection != nullptr && qp.connection->in.ending;
+}
 
 // Whether packets of that enum ibv_mtu fit the uplink.
 bool fits(const Connection& connection, std::uint8_t path_mtu) noexcept;

@@ -183,7 +183,7 @@ SavedConnection save(const Connection& c) {
                    .expected = c.in.expected,
                    .msn = c.in.msn,
                    .open = c.in.open,
-                   .told_gap = c.in.told_gap,
+                   .told_gap = c.in.told_gap && !c.in.nak, // then it is told after all
                    .ack_due = c.in.ack_due,
                    .sent = static_cast<std::uint32_t>(c.out.sent.size()),
                    .fetches = static_cast<std::uint32_t>(c.in.fetches.size())};

@@ -15,12 +15,23 @@ namespace {
 // What one QP may answer before the others have their turn.
 constexpr unsigned turn_answers = 8;
 // Of the RNR NAK for a page that this side's driver is asked for: 0.64 ms, IBA table 46.
-constexpr std::uint8_t pages_timer = 13;
+constexpr std::uint8_t pages_timer = 12;
 
 constexpr std::uint8_t syndrome(vrdma_syndrome_type type, std::uint32_t value) noexcept {
     return static_cast<std::uint8_t>(VRDMA_SET(VRDMA_SYNDROME_TYPE, std::uint32_t{type}) |
                                      VRDMA_SET(VRDMA_SYNDROME_VALUE, value));
 }
+// The first that is not answered to its end.
+template <typename In>
+auto next_fetch(In& in) noexcept -> decltype(&in.fetches[0]) {
+    for (std::size_t i = 0; i < in.fetches.size(); ++i) {
+        if (!in.fetches[i].is_answered()) {
+            return &in.fetches[i];
+        }
+    }
+    return nullptr;
+}
+
 constexpr std::uint8_t positive = syndrome(VRDMA_SYNDROME_ACK, VRDMA_SYNDROME_NO_CREDITS);
 
 wire::Headers answer_headers(const Connection& c, std::uint8_t operation, Psn psn,
@@ -63,29 +74,46 @@ vrdma_counter counter_of_nak(vrdma_nak why) noexcept {
     }
 }
 
-void send_nak(Connection& c, Psn psn, vrdma_nak why) noexcept {
-    c.in.told_gap = send_acknowledge(c, psn, syndrome(VRDMA_SYNDROME_NAK, why));
-    c.qp.count(counter_of_nak(why), c.in.told_gap ? 1 : 0);
+Nak nak_of(Psn psn, vrdma_nak why) noexcept {
+    return {psn, syndrome(VRDMA_SYNDROME_NAK, why), counter_of_nak(why)};
 }
 
-void send_rnr_nak(Connection& c, Psn psn, std::uint8_t timer) noexcept {
-    if (c.qp.reliable()) {
-        c.in.told_gap = send_acknowledge(c, psn, syndrome(VRDMA_SYNDROME_RNR_NAK, timer));
-        c.qp.count(VRDMA_COUNTER_SENT_RNR_NAKS, c.in.told_gap ? 1 : 0);
-    }
+Nak rnr_nak_of(Psn psn, std::uint8_t timer) noexcept {
+    return {psn, syndrome(VRDMA_SYNDROME_RNR_NAK, timer), VRDMA_COUNTER_SENT_RNR_NAKS};
 }
 
-void refuse(Connection& c, Psn psn, vrdma_nak why) noexcept {
-    c.in.open = false;
-    if (c.qp.reliable()) {
-        send_nak(c, psn, why);
+bool send_nak(Connection& c, const Nak& nak) noexcept {
+    c.in.told_gap = send_acknowledge(c, nak.psn, nak.syndrome);
+    c.qp.count(nak.counter, c.in.told_gap ? 1 : 0);
+    return c.in.told_gap;
+}
+
+// It also acknowledges what came before, so the answers of that are out first (IBA 9.7.5.1.1).
+void send_nak_in_turn(Connection& c, const Nak& nak) noexcept {
+    if (!has_answers(c)) {
+        send_nak(c, nak);
+        return;
     }
+    c.in.nak = nak;
+    c.in.told_gap = true;
+    c.port.answer_soon(c);
 }
 
 // The peer broke a rule that its QP's packets alone show (IBA 9.9.3, class C).
 void refuse_sequence(Connection& c, Psn psn) noexcept {
-    refuse_request(c.qp); // answers what came before
-    refuse(c, psn, VRDMA_NAK_INVALID_REQUEST);
+    refuse_request(c.qp);
+    c.in.open = false;
+    if (c.qp.reliable()) {
+        send_nak_in_turn(c, nak_of(psn, VRDMA_NAK_INVALID_REQUEST));
+    }
+}
+
+void accepted(Connection& c, std::uint32_t packets, bool last) noexcept {
+    Inbound& in = c.in;
+    in.expected = add(in.expected, packets);
+    in.msn = add(in.msn, last ? 1 : 0);
+    in.told_gap = false;
+    in.nak.reset();
 }
 
 void acknowledge_soon(Connection& c) noexcept {
@@ -95,24 +123,40 @@ void acknowledge_soon(Connection& c) noexcept {
     }
 }
 
-// What became of the packet with the expected PSN.
-void conclude(Connection& c, Psn psn, Ack ack) noexcept {
+// What the peer is told of a request that was not executed.
+std::optional<Nak> nak_of(Psn psn, Ack ack) noexcept {
     switch (ack.status) {
         case AckStatus::ok:
         case AckStatus::no_answer:
         case AckStatus::payload_revoked:
-            return;
+            break;
         case AckStatus::receiver_not_ready:
-            return send_rnr_nak(c, psn, ack.rnr_timer);
+            return rnr_nak_of(psn, ack.rnr_timer);
         case AckStatus::pages_absent:
         case AckStatus::not_now:
-            return send_rnr_nak(c, psn, pages_timer);
+            return rnr_nak_of(psn, pages_timer);
         case AckStatus::invalid_request:
-            return refuse(c, psn, VRDMA_NAK_INVALID_REQUEST);
+            return nak_of(psn, VRDMA_NAK_INVALID_REQUEST);
         case AckStatus::access_error:
-            return refuse(c, psn, VRDMA_NAK_REMOTE_ACCESS);
+            return nak_of(psn, VRDMA_NAK_REMOTE_ACCESS);
         case AckStatus::operation_error:
-            return refuse(c, psn, VRDMA_NAK_REMOTE_OPERATION);
+            return nak_of(psn, VRDMA_NAK_REMOTE_OPERATION);
+    }
+    return std::nullopt;
+}
+
+// A message that was refused is over, one that comes too early goes on.
+bool ends_message(Ack ack) noexcept {
+    return ack.status == AckStatus::invalid_request || ack.status == AckStatus::access_error ||
+           ack.status == AckStatus::operation_error;
+}
+
+// The packet with the expected PSN was not executed.
+void conclude(Connection& c, Psn psn, Ack ack) noexcept {
+    c.in.open = c.in.open && !ends_message(ack);
+    const auto nak = nak_of(psn, ack);
+    if (nak && c.qp.reliable()) {
+        send_nak_in_turn(c, *nak);
     }
 }
 
@@ -206,9 +250,7 @@ void receive_piece(Connection& c, const RequestPacket& request,
     }
     in.open = !request.last;
     in.offset += packet.payload.size();
-    in.expected = add(in.expected, 1);
-    in.told_gap = false;
-    in.msn = add(in.msn, request.last ? 1 : 0);
+    accepted(c, 1, request.last);
     if (packet.headers.ack_request) {
         acknowledge_soon(c);
     }
@@ -265,15 +307,16 @@ void receive_fetch(Connection& c, const RequestPacket& request,
         }
     }
     in.fetches.push_back(fetch);
-    in.expected = add(fetch.last, 1);
-    in.msn = add(in.msn, 1);
-    in.told_gap = false;
+    accepted(c, static_cast<std::uint32_t>(distance(psn, fetch.last)) + 1, true);
     c.port.answer_soon(c);
 }
 
 // It came before: its answer was lost, or is late (IBA 9.7.5.1.2). Nothing is executed again but a
 // READ, of which the peer may want only the rest.
 void receive_duplicate(Connection& c, const RequestPacket& request, Psn psn) noexcept {
+    if (!request.valid) {
+        return;
+    }
     c.qp.count(VRDMA_COUNTER_DUPLICATE_REQUESTS);
     if (!is_answered(request.opcode)) {
         return acknowledge_soon(c);
@@ -294,16 +337,20 @@ void receive_duplicate(Connection& c, const RequestPacket& request, Psn psn) noe
 
 void receive_reliable(Connection& c, const RequestPacket& request,
                       const wire::Packet& packet) noexcept {
-    const std::int32_t ahead = distance(c.in.expected, packet.headers.psn);
-    if (ahead < 0) {
-        return receive_duplicate(c, request, packet.headers.psn);
+    const Psn psn = packet.headers.psn;
+    const std::int32_t behind = distance(psn, c.in.expected); // half of all is a duplicate
+    if (behind > 0) {
+        return receive_duplicate(c, request, psn);
     }
-    if (ahead > 0) {
+    if (behind < 0) {
         c.qp.count(VRDMA_COUNTER_OUT_OF_SEQUENCE);
         if (!c.in.told_gap) {
-            send_nak(c, c.in.expected, VRDMA_NAK_PSN_SEQUENCE);
+            send_nak_in_turn(c, nak_of(c.in.expected, VRDMA_NAK_PSN_SEQUENCE));
         }
         return;
+    }
+    if (!request.valid) { // IBA 9.7.4.1.2
+        return refuse_sequence(c, psn);
     }
     if (is_answered(request.opcode)) {
         receive_fetch(c, request, packet);
@@ -347,6 +394,16 @@ Slot next_slot(const Connection& c, const Fetch& fetch) noexcept {
 
 enum class Sending : std::uint8_t { sent, no_room, later, failed };
 
+// All before that piece of a READ was answered.
+void give_up_response(Connection& c, Psn psn, Ack ack) noexcept {
+    if (ends_message(ack)) { // and the QP
+        end(c);
+    }
+    if (const auto nak = nak_of(psn, ack)) {
+        send_nak(c, *nak);
+    }
+}
+
 Sending send_read_response(Connection& c, Fetch& fetch) noexcept {
     const Slot slot = next_slot(c, fetch);
     const Psn psn = add(fetch.first, fetch.answered);
@@ -362,7 +419,7 @@ Sending send_read_response(Connection& c, Fetch& fetch) noexcept {
     const SpanList payload = SpanList::of(draft->payload);
     const Ack ack = receive(c.qp, {fetch.message, nullptr, payload, slot.offset});
     if (ack.status != AckStatus::ok) {
-        conclude(c, psn, ack);
+        give_up_response(c, psn, ack);
         return Sending::failed;
     }
     send(c, *draft, headers);
@@ -385,30 +442,33 @@ Sending send_atomic_response(Connection& c, Fetch& fetch) noexcept {
     return Sending::sent;
 }
 
-// The first that is not answered to its end.
-Fetch* next_fetch(Inbound& in) noexcept {
-    for (std::size_t i = 0; i < in.fetches.size(); ++i) {
-        Fetch& fetch = in.fetches[i];
-        if (!fetch.is_answered()) {
-            return &fetch;
-        }
+// What tells of all that came. Returns whether it still has to go out.
+bool acknowledge(Connection& c) noexcept {
+    Inbound& in = c.in;
+    if (in.nak ? !send_nak(c, *in.nak)
+               : in.ack_due && !send_acknowledge(c, add(in.expected, psn_mask), positive)) {
+        return true;
     }
-    return nullptr;
+    in.nak.reset();
+    in.ack_due = false;
+    if (in.ending) {
+        end(c);
+    }
+    return false;
 }
 
 bool answer_turn(Connection& c) noexcept {
     for (unsigned packets = 0; packets < turn_answers; ++packets) {
-        if (!c.qp.may_receive() || c.qp.slice.frozen()) {
+        if (!(c.qp.may_receive() || c.in.ending) || c.qp.slice.frozen()) {
             return false;
         }
         Fetch* const fetch = next_fetch(c.in);
-        if ((fetch != nullptr || c.in.ack_due) && !c.port.find_target(c.qp.slice, c.path)) {
+        const bool any = fetch != nullptr || c.in.ack_due || c.in.nak;
+        if (any && !c.port.find_target(c.qp.slice, c.path)) {
             return false; // the peer will ask again, and so show the way
         }
         if (fetch == nullptr) {
-            c.in.ack_due =
-                c.in.ack_due && !send_acknowledge(c, add(c.in.expected, psn_mask), positive);
-            return c.in.ack_due;
+            return acknowledge(c);
         }
         const Sending sending = fetch->message.opcode == VRDMA_SQ_RDMA_READ
                                     ? send_read_response(c, *fetch)
@@ -425,7 +485,10 @@ bool answer_turn(Connection& c) noexcept {
 void receive_request(Connection& c, const wire::Packet& packet) noexcept {
     const RequestPacket request = read_request(packet.headers.opcode);
     if (!request.valid) {
-        return c.qp.count(VRDMA_COUNTER_MALFORMED_PACKETS);
+        c.qp.count(VRDMA_COUNTER_MALFORMED_PACKETS);
+        if (!c.qp.reliable()) {
+            return;
+        }
     }
     if (c.qp.type == QpType::xrc_send) { // it only asks
         return c.qp.count(VRDMA_COUNTER_WRONG_STATES);
@@ -433,11 +496,23 @@ void receive_request(Connection& c, const wire::Packet& packet) noexcept {
     if (c.qp.slice.frozen()) {
         return; // its cable is out
     }
+    c.executing = true;
     if (c.qp.reliable()) {
         receive_reliable(c, request, packet);
     } else {
         receive_unreliable(c, request, packet);
     }
+    c.executing = false;
+}
+
+bool has_answers(const Connection& c) noexcept {
+    return next_fetch(c.in) != nullptr;
+}
+
+void end(Connection& c) noexcept {
+    const std::uint32_t msn = c.in.msn; // of the NAK that may follow
+    c.in = {};
+    c.in.msn = msn;
 }
 
 bool answer(Connection& c) noexcept {

@@ -15,4 +15,10 @@ void receive_request(Connection& connection, const wire::Packet& packet) noexcep
 // Sends what is due: responses and acknowledgements. Returns whether something still is.
 bool answer(Connection& connection) noexcept;
 
+// Whether the peer asked for something whose answer is not out.
+bool has_answers(const Connection& connection) noexcept;
+
+// Nothing comes from the peer any more.
+void end(Connection& connection) noexcept;
+
 } // namespace vrdma::hca::soft::roce

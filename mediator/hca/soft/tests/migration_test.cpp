@@ -151,7 +151,11 @@ TEST_F(Migration, LongMessageStartsAgain) {
 TEST_F(Migration, RetriesAreCountedOn) {
     ASSERT_TRUE(b_.slice().modify_qp(b_qp_.id(), state_attr(IBV_QPS_ERR)));
     a_qp_.post_send({});
-    poll();
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+    while (a_.slice().counters().value[VRDMA_COUNTER_ACK_TIMEOUTS] < 2 &&
+           std::chrono::steady_clock::now() < limit) {
+        poll();
+    }
     a_.slice().freeze();
     const hca::QpState state = a_.slice().save_qp(a_qp_.id());
     EXPECT_EQ(state.sq_started, 1);

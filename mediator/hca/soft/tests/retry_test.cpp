@@ -135,7 +135,9 @@ TEST_P(NoAnswer, EndsInRetryExceeded) {
     const Completion failed = wait(a_cq_);
     EXPECT_EQ(failed.status, IBV_WC_RETRY_EXC_ERR);
     EXPECT_EQ(failed.vendor_err, VRDMA_VERR_PEER);
-    EXPECT_GE(Clock::now() - begin, 2 * std::chrono::nanoseconds{4096 << 8});
+    const int whole =
+        across_hosts() ? 2 : 3; // there the engine's clock may be a little late at first
+    EXPECT_GE(Clock::now() - begin, whole * std::chrono::nanoseconds{4096 << 8});
     EXPECT_FALSE(b_cq_.poll());
 }
 

@@ -74,15 +74,15 @@ TEST_F(RoceDrops, WrongIcrc) {
     }
 }
 
-// Receive a frame that ends within its headers, and one with an opcode of RC that there is not;
-// expect the uplink, or the device, to count it.
+// Receive a frame that ends within its headers, and one with an opcode of UC that there is not;
+// expect the device to count it.
 TEST_F(RoceDrops, Malformed) {
     Frame frame = frame_of(path_, remote(VRDMA_ROCE_WRITE_ONLY, 0, 8), Buffer::pattern(9, 8));
     Snapshot before = look();
     inject({frame.begin(), frame.begin() + 40});
     expect_one(before, VRDMA_COUNTER_MALFORMED_PACKETS, Where::device);
     constexpr std::size_t bth = 14 + 20 + 8;
-    frame[bth] = std::byte{0x1f};
+    frame[bth] = std::byte{VRDMA_ROCE_UC | 0x1f};
     before = look();
     inject(frame);
     expect_one(before, VRDMA_COUNTER_MALFORMED_PACKETS, Where::device);

@@ -462,6 +462,108 @@ TEST_F(RoceResponder, AnswersBeforeItRefuses) {
     expect_acknowledge(packets[4], 4, nak(VRDMA_NAK_REMOTE_ACCESS));
 }
 
+// Receive READ, and a SEND that finds no receive or comes after a gap; expect the NAK behind all of
+// the READ's responses (IBA 9.7.5.1.1).
+TEST_F(RoceResponder, NaksComeBehindResponses) {
+    const auto expect_behind = [&](std::uint32_t n, std::uint8_t aeth) {
+        renew();
+        deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, three_packets));
+        deliver(asking(VRDMA_ROCE_SEND_ONLY, n));
+        const auto packets = replies();
+        ASSERT_EQ(packets.size(), 4u);
+        for (std::uint32_t i = 0; i < 3; ++i) {
+            EXPECT_EQ(packets[i].headers.psn, psn(i));
+        }
+        expect_acknowledge(packets[3], 3, aeth);
+    };
+    expect_behind(3, syndrome(VRDMA_SYNDROME_RNR_NAK, 14));
+    expect_behind(4, nak(VRDMA_NAK_PSN_SEQUENCE));
+}
+
+// Receive READ, SEND without a receive, and the SEND again when there is one, before any of it is
+// answered; expect no NAK.
+TEST_F(RoceResponder, TakesBackANakThatIsNotOut) {
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, 200 * mtu));
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 200));
+    hca_->poll();
+    post_receive(0, 100);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 200));
+    const auto packets = replies();
+    ASSERT_FALSE(packets.empty());
+    for (const Arrived& packet : packets) {
+        EXPECT_EQ(packet.headers.syndrome & VRDMA_SYNDROME_TYPE, 0u);
+    }
+    expect_acknowledge(packets.back(), 200, ack);
+}
+
+// Receive a long READ and a WRITE that is refused; expect all of the READ's responses before the
+// NAK, though the QP is in error at once and says so once (IBA 9.9.2).
+TEST_F(RoceResponder, AnswersALongReadBeforeItRefuses) {
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, 200 * mtu));
+    wire::Headers bad = remote(VRDMA_ROCE_WRITE_ONLY, 200, 8);
+    bad.rkey = 0x4711;
+    deliver(bad, Buffer::pattern(9, 8));
+    hca_->poll();
+    EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_ERR);
+    const auto packets = replies();
+    ASSERT_EQ(packets.size(), 201u);
+    for (std::uint32_t n = 0; n < 200; ++n) {
+        EXPECT_EQ(packets[n].headers.psn, psn(n));
+        EXPECT_EQ(packets[n].payload, mr_.buffer.read(std::uint64_t{n} * mtu, mtu));
+    }
+    expect_acknowledge(packets.back(), 200, nak(VRDMA_NAK_REMOTE_ACCESS));
+    EXPECT_EQ(event_types(), std::vector<std::uint32_t>{IBV_EVENT_QP_ACCESS_ERR});
+}
+
+// The same, and the guest resets or destroys the QP, or takes the memory, while the READ is
+// answered; expect that to end it, with a NAK where the peer may still have one.
+TEST_F(RoceResponder, EndsAnsweringWithTheQp) {
+    const auto begin = [&] {
+        renew();
+        deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, 200 * mtu));
+        deliver(asking(VRDMA_ROCE_COMPARE_SWAP, 200));
+        hca_->poll();
+        EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_ERR);
+        EXPECT_LT(sent().size(), 200u);
+    };
+    begin();
+    ASSERT_TRUE(guest_.slice().modify_qp(qp_.id(), state_attr(IBV_QPS_RESET)));
+    EXPECT_LT(replies().size(), 20u);
+    begin();
+    guest_.slice().destroy_qp(qp_.id());
+    EXPECT_LT(replies().size(), 20u);
+
+    begin();
+    ASSERT_TRUE(guest_.slice().deregister_mr(mr_.key));
+    const auto packets = replies();
+    ASSERT_FALSE(packets.empty());
+    EXPECT_EQ(packets.back().headers.syndrome, nak(VRDMA_NAK_REMOTE_ACCESS));
+    expect_silence();
+}
+
+// Receive an operation that there is not; expect NAK invalid request (IBA 9.7.4.1.2). Behind what
+// is expected it is nothing, ahead of it a gap.
+TEST_F(RoceResponder, RefusesUnknownOperations) {
+    constexpr std::uint8_t flush = 0x1c;
+    post_receive(0, 100);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 0));
+    expect_acknowledge(reply(), 0, ack);
+    deliver(asking(flush, 0));
+    expect_silence();
+    deliver(asking(flush, 2));
+    expect_acknowledge(reply(), 1, nak(VRDMA_NAK_PSN_SEQUENCE));
+    deliver(asking(flush, 1), Buffer::pattern(1, 20));
+    expect_refusal(1, VRDMA_NAK_INVALID_REQUEST);
+    EXPECT_EQ(counter(VRDMA_COUNTER_MALFORMED_PACKETS), 3u);
+}
+
+// Receive an atomic write where nothing was set aside for what is answered; expect a refusal.
+TEST_F(RoceResponder, AtomicWritesNeedResources) {
+    renew({.max_dest_rd_atomic = 0});
+    deliver(remote(VRDMA_ROCE_ATOMIC_WRITE, 0, 8, 64), Buffer::pattern(3, 8));
+    expect_refusal(0, VRDMA_NAK_INVALID_REQUEST);
+}
+
 // Receive a long READ and a SEND, and take the memory away while the READ is answered; expect a NAK
 // of the packet that could not be made, and one error.
 TEST_F(RoceResponder, MemoryGoesWhileItIsRead) {
