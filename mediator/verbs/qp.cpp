@@ -18,9 +18,10 @@ constexpr std::uint32_t qpn_mask = 0xffffff;
 constexpr std::uint8_t max_timer = 31;
 constexpr std::uint8_t max_retries = 7;
 // Programs give a QP the flags of their regions: one that says nothing of a QP is ignored.
-constexpr std::uint32_t qp_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                    IBV_ACCESS_ON_DEMAND;
+constexpr std::uint32_t qp_access =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
+    IBV_ACCESS_HUGETLB | std::uint32_t{IBV_ACCESS_OPTIONAL_RANGE};
 
 bool has_queues(const hca::QpSpec& spec) {
     return spec.type != hca::QpType::xrc_recv;

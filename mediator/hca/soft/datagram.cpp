@@ -93,7 +93,7 @@ Ack deliver(QueuePair& receiver, const Route& route, const Request& request) noe
     if (recv.length < VRDMA_UD_GRH_SIZE + length) {            // the WQE waits for a shorter one
         return drop(receiver, VRDMA_COUNTER_DROPPED_MESSAGES); // (IBA 9.9.3, class D)
     }
-    Grh grh = make_grh(route.source, route.av, length);
+    Grh grh = make_grh(route.source, route.av, length, request.message.has_imm());
     const Ack ack = place(receiver, recv, grh, request);
     if (ack.status == AckStatus::ok) {
         finish(receiver, recv, route, request, VRDMA_UD_GRH_SIZE + length);

@@ -14,7 +14,13 @@ namespace {
 
 constexpr std::uint8_t next_header_ibta = 27;
 constexpr std::size_t transport_length = 12 + 8 + 4; // BTH, DETH, ICRC
+constexpr std::size_t immediate_length = 4;
 constexpr std::size_t udp_length = 8;
+
+// A packet's payload ends at a multiple of four bytes.
+constexpr std::size_t padded(std::size_t payload_length) noexcept {
+    return (payload_length + 3) & ~std::size_t{3};
+}
 
 struct Ipv6Header { // and GRH: IBA 8.3 has the same layout
     std::uint32_t version_class_flow;
@@ -66,11 +72,13 @@ std::uint8_t header_kind(const GidKey& source, const vrdma_av& av) noexcept {
                                                               : VRDMA_CQE_HEADER_IPV6;
 }
 
-Grh make_grh(const GidKey& source, const vrdma_av& av, std::uint32_t payload_length) noexcept {
+Grh make_grh(const GidKey& source, const vrdma_av& av, std::uint32_t payload_length,
+             bool has_imm) noexcept {
     const Gid destination = destination_of(av);
     const std::uint8_t kind = header_kind(source, av);
     const bool routed = kind != VRDMA_CQE_HEADER_GRH;
-    const std::size_t length = transport_length + payload_length;
+    const std::size_t length =
+        transport_length + (has_imm ? immediate_length : 0) + padded(payload_length);
     if (kind == VRDMA_CQE_HEADER_IPV4) {
         return ipv4_header(source, destination, av, length);
     }

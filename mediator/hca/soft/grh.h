@@ -16,6 +16,7 @@ using Grh = std::array<std::byte, VRDMA_UD_GRH_SIZE>;
 // Which of them it is: VRDMA_CQE_HEADER_*.
 std::uint8_t header_kind(const GidKey& source, const vrdma_av& av) noexcept;
 
-Grh make_grh(const GidKey& source, const vrdma_av& av, std::uint32_t payload_length) noexcept;
+Grh make_grh(const GidKey& source, const vrdma_av& av, std::uint32_t payload_length,
+             bool has_imm) noexcept;
 
 } // namespace vrdma::hca::soft

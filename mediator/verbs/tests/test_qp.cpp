@@ -235,7 +235,7 @@ TEST_F(QpTest, AttributesHaveRanges) {
     };
     EXPECT_EQ(init_error([](auto& attr) { attr.port_num = 2; }), invalid);
     EXPECT_EQ(init_error([](auto& attr) { attr.pkey_index = 1; }), invalid);
-    EXPECT_EQ(init_error([](auto& attr) { attr.access_flags = IBV_ACCESS_MW_BIND; }), invalid);
+    EXPECT_EQ(init_error([](auto& attr) { attr.access_flags = 1u << 19; }), invalid);
     ASSERT_EQ(modify(qp, to_init()), std::errc{});
     ASSERT_EQ(modify(qp, to_rtr()), std::errc{});
     const auto rts_error = [&](auto change) {
@@ -247,6 +247,15 @@ TEST_F(QpTest, AttributesHaveRanges) {
     EXPECT_EQ(rts_error([](auto& attr) { attr.retry_cnt = 8; }), invalid);
     EXPECT_EQ(rts_error([](auto& attr) { attr.rnr_retry = 8; }), invalid);
     EXPECT_EQ(rts_error([](auto& attr) { attr.max_rd_atomic = 17; }), invalid);
+}
+
+// Gives a QP all flags of a region, which programs do; expects those that say nothing of a QP to be
+// ignored.
+TEST_F(QpTest, FlagsOfRegionsAreIgnored) {
+    auto attr = to_init();
+    attr.access_flags |= IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
+                         IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING;
+    EXPECT_EQ(modify(make_qp(), attr), std::errc{});
 }
 
 TEST_F(QpTest, ThePathsMtuIsAtMostThePorts) {

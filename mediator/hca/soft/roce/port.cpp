@@ -15,7 +15,9 @@
 namespace vrdma::hca::soft::roce {
 namespace {
 
-constexpr std::uint16_t default_pkey = 0xffff;
+// A device is a full member of the default partition: limited ones may talk to it (IBA 10.9.3).
+constexpr std::uint16_t default_partition = 0x7fff;
+constexpr std::uint16_t partition_mask = 0x7fff;
 
 // The largest payload of IBA's five whose frame fits.
 std::uint32_t largest_mtu(std::size_t frame_size) noexcept {
@@ -375,7 +377,7 @@ bool Port::take(std::span<const std::byte> frame, Origin origin) noexcept {
     }
     if (spoiled != wire::Drop::none) {
         drop(packet, counter_of_drop(spoiled));
-    } else if (packet.headers.pkey != default_pkey) {
+    } else if ((packet.headers.pkey & partition_mask) != default_partition) {
         drop(packet, VRDMA_COUNTER_BAD_PKEYS);
     } else if (origin == Origin::network && is_forged(packet.path)) {
         drop(packet, VRDMA_COUNTER_WRONG_SOURCES);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Packet sequence numbers: 24 bits that wrap (IBA 9.7.1). Of two that are compared, neither is more
-// than half of all ahead.
+// than half of all ahead. The longest READ takes just that half at the smallest MTU.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ constexpr Psn add(Psn psn, std::uint32_t packets) noexcept {
     return (psn + packets) & psn_mask;
 }
 
-// How far `to` is ahead of `from`; below 0 if it is behind.
+// How far `to` is ahead of `from`; below 0 if it is behind. Half of all is ahead.
 constexpr std::int32_t distance(Psn from, Psn to) noexcept {
     constexpr unsigned spare_bits = 8;
-    return static_cast<std::int32_t>((to - from) << spare_bits) >> spare_bits;
+    return -(static_cast<std::int32_t>((from - to) << spare_bits) >> spare_bits);
 }
 
 // A message of no bytes is a packet, too.

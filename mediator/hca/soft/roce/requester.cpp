@@ -183,7 +183,7 @@ Piece next_piece(const Connection& c, const SendWqe& wqe) noexcept {
 wire::Headers headers_of(const Connection& c, const SendWqe& wqe, const Piece& piece) noexcept {
     wire::Headers headers;
     headers.opcode = request_opcode(c.qp.type, wqe.opcode, piece.first, piece.last);
-    headers.solicited = wqe.solicited && piece.last;
+    headers.solicited = wqe.solicited && piece.last && takes_receive(wqe.opcode);
     headers.target_qpn = c.qp.attr.dest_qpn;
     headers.psn = c.out.next;
     headers.ack_request =
@@ -349,12 +349,11 @@ Turn send_next(Connection& c, std::uint32_t ctrl) noexcept {
     if (wqe.is_local()) {
         return execute_in_turn(c, wqe);
     }
-    const bool fetches = wqe.is_fetch();
-    if (fetches && qp.attr.max_rd_atomic == 0) {
+    const bool answered = is_answered(wqe.opcode);
+    if (answered && qp.attr.max_rd_atomic == 0) {
         return fail_in_turn(c, wqe, IBV_WC_LOC_QP_OP_ERR, VRDMA_VERR_OPCODE);
     }
-    if (is_answered(wqe.opcode) && !is_begun(c.out) &&
-        c.out.fetches >= std::max<unsigned>(1, qp.attr.max_rd_atomic)) {
+    if (answered && !is_begun(c.out) && c.out.fetches >= qp.attr.max_rd_atomic) {
         qp.slice.engine().scheduler().withdraw(qp);
         return Turn::idle; // a response wakes it
     }
@@ -426,7 +425,7 @@ bool arrived_before(Connection& c, Psn psn) noexcept {
     }
     out.probing = asks_again(out, before);
     progressed(c);
-    if (out.probing || distance(out.next, out.oldest) > 0) {
+    if (out.probing || distance(out.oldest, out.next) < 0) {
         position(c, out.oldest);
     }
     return complete;
@@ -460,7 +459,7 @@ void try_again(Connection& c, Cue cue) noexcept {
     if (waits(qp)) { // for the peer's receives, or for pages: then it sends again anyway
         return position(c, c.out.oldest);
     }
-    if (qp.attr.timeout != 0 && qp.retries_left-- == 0) {
+    if ((cue == Cue::told || qp.attr.timeout != 0) && qp.retries_left-- == 0) {
         fail_oldest(c, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
         return;
     }
@@ -599,7 +598,7 @@ void take_response(Connection& c, const wire::Packet& packet) noexcept {
     if (packet.headers.psn == sent.last && !finish_oldest(c, IBV_WC_SUCCESS, VRDMA_VERR_NONE)) {
         return;
     }
-    if (distance(c.out.next, c.out.oldest) > 0) {
+    if (distance(c.out.oldest, c.out.next) < 0) {
         position(c, c.out.oldest);
     }
     go_on(c);

@@ -163,6 +163,18 @@ TEST_F(RocePort, WrongHeaders) {
     expect_untouched();
 }
 
+// Receive a packet of a limited member of the partition; expect it to be taken by this full one
+// (IBA 10.9.3).
+TEST_F(RocePort, TakesPacketsOfLimitedMembers) {
+    post_receive(0, 100);
+    wire::Headers headers = asking(VRDMA_ROCE_SEND_ONLY, 0);
+    headers.pkey = 0x7fff;
+    deliver(headers, Buffer::pattern(9, 8));
+    expect_acknowledge(reply(), 0, ack);
+    expect_received(8);
+    EXPECT_EQ(counter(VRDMA_COUNTER_BAD_PKEYS), 0u);
+}
+
 // Receive frames whose every byte in turn is wrong, and of every shorter length.
 TEST_F(RocePort, DamagedFrames) {
     const Frame frame = frame_of(path_, remote(VRDMA_ROCE_WRITE_ONLY, 0, 8), Buffer::pattern(9, 8));

@@ -444,5 +444,57 @@ TEST_F(RoceRequester, RespectsWhatThePeerCanAnswer) {
     }
 }
 
+// Post an atomic write where nothing was set aside for what is answered; expect LOC_QP_OP_ERR.
+TEST_F(RoceRequester, AtomicWritesNeedResources) {
+    renew({.max_rd_atomic = 0});
+    post(VRDMA_SQ_ATOMIC_WRITE, 8);
+    expect_silence();
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_LOC_QP_OP_ERR});
+}
+
+// Post what asks for an event; expect the bit in what takes a receive only (IBA 9.2.4).
+TEST_F(RoceRequester, SolicitsEventsOfReceivesOnly) {
+    const auto solicited = [&](vrdma_sq_opcode opcode) {
+        post(opcode, 8, VRDMA_SQ_SOLICITED);
+        const auto packets = replies();
+        return packets.size() == 1 && packets.front().headers.solicited;
+    };
+    EXPECT_TRUE(solicited(VRDMA_SQ_SEND));
+    EXPECT_TRUE(solicited(VRDMA_SQ_RDMA_WRITE_WITH_IMM));
+    EXPECT_FALSE(solicited(VRDMA_SQ_RDMA_WRITE));
+    EXPECT_FALSE(solicited(VRDMA_SQ_RDMA_READ));
+}
+
+// Answer with NAKs of the sequence again and again, where no timeout is set; expect them to use up
+// the retries.
+TEST_F(RoceRequester, SequenceNaksAreRetriesWithoutATimeout) {
+    renew({.timeout = 0, .retry_cnt = 2});
+    post(VRDMA_SQ_SEND, 8);
+    for (int tries = 0; tries < 3; ++tries) {
+        EXPECT_EQ(psns(replies()), Psns{0}) << tries;
+        answer(0, nak(VRDMA_NAK_PSN_SEQUENCE));
+    }
+    expect_silence();
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_RETRY_EXC_ERR});
+}
+
+// Post the longest READ at the smallest MTU, half of all PSNs, and a SEND; expect the responses to
+// be taken, and nothing to go out behind it before they are.
+TEST_F(RoceRequester, TheLongestReadIsHalfOfAllPsns) {
+    const vrdma_sge nowhere{.addr = 0, .length = 1u << 31, .lkey = VRDMA_NULL_LKEY};
+    qp_.post_send({.opcode = VRDMA_SQ_RDMA_READ,
+                   .flags = VRDMA_SQ_SIGNALED,
+                   .sges = {&nowhere, 1},
+                   .rkey = Key{0x1234u},
+                   .raddr = 0x10000u});
+    post(VRDMA_SQ_SEND, 8);
+    EXPECT_EQ(psns(replies()), Psns{0});
+    respond(VRDMA_ROCE_READ_RESPONSE_FIRST, 0, Buffer::pattern(7, mtu));
+    respond(VRDMA_ROCE_READ_RESPONSE_MIDDLE, 1, Buffer::pattern(7, mtu));
+    expect_silence();
+    EXPECT_EQ(counter(VRDMA_COUNTER_STALE_RESPONSES), 0u);
+    EXPECT_EQ(statuses(), Statuses{});
+}
+
 } // namespace
 } // namespace vrdma::test

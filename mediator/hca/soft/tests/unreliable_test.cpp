@@ -95,6 +95,29 @@ TEST_F(Uc, LocalErrorStopsOnlyTheSendQueue) {
     EXPECT_EQ(wait(b_cq_).status, IBV_WC_SUCCESS);
 }
 
+// Post many sends behind a bad one, and RTS before they are flushed; expect all of them to be
+// flushed, and what is posted afterwards to be sent (IBA 10.3.1.6).
+TEST_F(Uc, RtsFlushesWhatWasPostedBefore) {
+    constexpr int behind = 400;
+    GuestCq cq = a_.create_cq(1024);
+    GuestQp qp = a_.create_qp(cq, cq, {.type = hca::QpType::uc, .sq_depth = 512});
+    connect_both(a_, qp, b_, b_qp_ = b_.create_qp(b_cq_, b_cq_, {.type = hca::QpType::uc}));
+    const vrdma_sge bad{.addr = 0, .length = 8, .lkey = 4711};
+    qp.write_send({.sges = {&bad, 1}});
+    for (int i = 0; i < behind; ++i) {
+        qp.write_send({});
+    }
+    qp.announce_sends();
+    EXPECT_EQ(wait(cq).status, IBV_WC_LOC_PROT_ERR);
+    ASSERT_TRUE(a_.slice().modify_qp(qp.id(), state_attr(IBV_QPS_RTS)));
+    qp.post_send({});
+    for (int i = 0; i < behind; ++i) {
+        ASSERT_EQ(wait(cq).status, IBV_WC_WR_FLUSH_ERR) << i;
+    }
+    EXPECT_EQ(wait(cq).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(state_of(a_, qp), IBV_QPS_RTS);
+}
+
 // READ and atomics, which UC has not; expect LOC_QP_OP_ERR.
 TEST_F(Uc, HasNoReads) {
     const vrdma_sge local = a_mr_.sge(0, 8);
@@ -181,6 +204,26 @@ TEST_F(Ud, DeliversWithHeader) {
                std::to_integer<std::uint32_t>(bytes[i + 1]);
     }
     EXPECT_EQ((sum & 0xffff) + (sum >> 16), 0xffffu);
+}
+
+// Send five bytes with and without immediate data; expect the IPv4 header to say the length of the
+// packet: headers, immediate, padding and ICRC included.
+TEST_F(Ud, HeaderHoldsThePacketsLength) {
+    constexpr std::size_t without_imm = 20 + 8 + 12 + 8 + 8 + 4;
+    for (const vrdma_sq_opcode opcode : {VRDMA_SQ_SEND, VRDMA_SQ_SEND_WITH_IMM}) {
+        post_receive();
+        a_qp_.post_send({.opcode = opcode,
+                         .flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
+                         .inline_data = Buffer::pattern(1, 5),
+                         .ah = to_b_,
+                         .dest_qpn = b_qp_.id(),
+                         .qkey = qkey});
+        EXPECT_EQ(wait(b_cq_).byte_len, 45u);
+        EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+        iphdr header;
+        std::memcpy(&header, b_mr_.buffer.read(20, 20).data(), sizeof(header));
+        EXPECT_EQ(ntohs(header.tot_len), without_imm + (opcode == VRDMA_SQ_SEND ? 0 : 4));
+    }
 }
 
 // Send between GIDs that are IPv6 addresses, on both RoCE versions; expect an IPv6 header, or a GRH
