@@ -16,15 +16,15 @@
 #include "mediator/base/errno.h"
 #include "mediator/control/reload_message.h"
 #include "mediator/helper/process.h"
+#include "mediator/helper/socket.h"
 
 namespace vrdma::control {
 namespace {
 
 using Kind = ReloadMessage::Kind;
 
-// vrdmad may be busy, and is then waited for. If it is gone, that shows elsewhere.
 void send(int socket, const ReloadMessage& message) {
-    static_cast<void>(::send(socket, &message, sizeof(message), MSG_NOSIGNAL));
+    helper::send(socket, std::as_bytes(std::span{&message, 1}));
 }
 
 void tell(int socket, const Changes& changes) {
@@ -110,21 +110,19 @@ int keep_only(int socket) {
 } // namespace
 
 Result<UniqueFd> start_reload_process(const Running& running, const ReloadProcessOptions& options) {
-    std::array<int, 2> ends{};
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-        return fail_errno();
+    auto ends = helper::open_socket_pair();
+    if (!ends) {
+        return fail(ends.error());
     }
-    UniqueFd ours{ends[0]};
-    const UniqueFd its{ends[1]};
     const pid_t vrdmad = ::getpid();
     const pid_t process = ::fork();
     if (process < 0) {
         return fail_errno();
     }
     if (process == 0) {
-        be_process(vrdmad, its.get(), running, options);
+        be_process(vrdmad, ends->its.get(), running, options);
     }
-    return ours;
+    return std::move(ends->ours);
 }
 
 } // namespace vrdma::control

@@ -14,6 +14,7 @@
 
 #include "mediator/control/reload_process.h"
 #include "mediator/control/reloader.h"
+#include "mediator/helper/socket.h"
 
 namespace vrdma::control {
 namespace {
@@ -141,10 +142,10 @@ TEST_F(ReloaderTest, AFileThatNeverBeginsIsGivenUp) {
 class ReloaderByHandTest : public ReloaderTest {
   protected:
     ReloaderByHandTest() {
-        std::array<int, 2> ends{};
-        EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
-        process_ = UniqueFd{ends[1]};
-        start(UniqueFd{ends[0]});
+        auto ends = helper::open_socket_pair();
+        EXPECT_TRUE(ends);
+        process_ = std::move(ends->its);
+        start(std::move(ends->ours));
     }
     void say(const ReloadMessage& message) const {
         EXPECT_EQ(::send(process_.get(), &message, sizeof(message), MSG_NOSIGNAL),

@@ -4,10 +4,10 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <sstream>
 
 #include "mediator/directory/client.h"
+#include "mediator/helper/socket.h"
 #include "mediator/helper/tests/looping.h"
 
 namespace vrdma::directory {
@@ -22,10 +22,10 @@ class ClientTest : public testing::Test {
         before_ = spdlog::default_logger();
         auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log);
         spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
-        std::array<int, 2> ends{};
-        ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
-        process = UniqueFd{ends[1]};
-        client = Client::open("test", UniqueFd{ends[0]}, task, loop, [this](const Hosts& all) {
+        auto ends = helper::open_socket_pair();
+        ASSERT_TRUE(ends);
+        process = std::move(ends->its);
+        client = Client::open("test", std::move(ends->ours), task, loop, [this](const Hosts& all) {
                      hosts = all;
                      ++times;
                  }).value();

@@ -7,6 +7,7 @@
 
 #include <sstream>
 
+#include "mediator/helper/socket.h"
 #include "mediator/helper/tests/looping.h"
 #include "mediator/wire/fabric/handshakes.h"
 
@@ -56,10 +57,10 @@ class HandshakesTest : public testing::Test {
         before_ = spdlog::default_logger();
         auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log);
         spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
-        std::array<int, 2> ends{};
-        ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
-        vrdmads = UniqueFd{ends[0]};
-        process = UniqueFd{ends[1]};
+        auto ends = helper::open_socket_pair();
+        ASSERT_TRUE(ends);
+        vrdmads = std::move(ends->ours);
+        process = std::move(ends->its);
     }
     void TearDown() override {
         all.reset();
