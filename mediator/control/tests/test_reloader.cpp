@@ -2,7 +2,6 @@
 //
 // vrdmad's end, and the process that reads: by a file, or by hand.
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -10,8 +9,8 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
+#include "mediator/base/tests/captured_log.h"
 #include "mediator/control/reload_process.h"
 #include "mediator/control/reloader.h"
 #include "mediator/helper/socket.h"
@@ -39,17 +38,10 @@ class ReloaderTest : public testing::Test {
         write(at_start);
         running_.path = path_;
         EXPECT_TRUE(start_with_file(running_));
-        auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log_);
-        sink->set_pattern("%l %v");
-        spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", std::move(sink)));
     }
     ReloaderTest(const ReloaderTest&) = delete;
     ReloaderTest& operator=(const ReloaderTest&) = delete;
-    ~ReloaderTest() override {
-        std::filesystem::remove(path_);
-        spdlog::set_default_logger(std::move(usual_));
-        spdlog::set_level(spdlog::level::info);
-    }
+    ~ReloaderTest() override { std::filesystem::remove(path_); }
 
     void start(UniqueFd process) {
         reloader_ = *Reloader::create(std::move(process), running_, loop_, [this] { ++changes_; });
@@ -62,7 +54,7 @@ class ReloaderTest : public testing::Test {
         constexpr std::chrono::seconds most{60};
         const auto end = EventLoop::Clock::now() + most;
         const auto all = lines_ += lines;
-        const auto there = [&] { return std::ranges::count(log_.str(), '\n') >= all; };
+        const auto there = [&] { return log_.lines() >= all; };
         EventLoop::Timer timer;
         std::function<void()> look = [&] {
             if (there() || EventLoop::Clock::now() > end) {
@@ -89,8 +81,7 @@ class ReloaderTest : public testing::Test {
     }
 
     std::filesystem::path path_;
-    std::shared_ptr<spdlog::logger> usual_ = spdlog::default_logger();
-    std::ostringstream log_;
+    CapturedLog log_;
     std::ptrdiff_t lines_ = 0;
     Running running_;
     EventLoop loop_;
