@@ -14,6 +14,7 @@
 #include "mediator/control/reload_process.h"
 #include "mediator/control/reloader.h"
 #include "mediator/helper/socket.h"
+#include "mediator/helper/tests/looping.h"
 
 namespace vrdma::control {
 namespace {
@@ -51,20 +52,9 @@ class ReloaderTest : public testing::Test {
     }
     // Until the log has so many lines more.
     void hear(int lines) {
-        constexpr std::chrono::seconds most{60};
-        const auto end = EventLoop::Clock::now() + most;
-        const auto all = lines_ += lines;
-        const auto there = [&] { return log_.lines() >= all; };
-        EventLoop::Timer timer;
-        std::function<void()> look = [&] {
-            if (there() || EventLoop::Clock::now() > end) {
-                return loop_.stop();
-            }
-            timer = loop_.after(std::chrono::milliseconds{5}, look);
-        };
-        timer = loop_.after(std::chrono::milliseconds{0}, look);
-        ASSERT_TRUE(loop_.run());
-        ASSERT_TRUE(there()) << log_.str();
+        lines_ += lines;
+        helper::run_until(loop_, [&] { return log_.lines() >= lines_; });
+        ASSERT_GE(log_.lines(), lines_) << log_.str();
     }
     void reload(int lines) {
         reloader_->reload();
