@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/control/reload_message.h"
 
-#include <algorithm>
-#include <cstring>
-
 namespace vrdma::control {
-namespace {
-
-bool printable(char c) {
-    return c >= ' ' && c <= '~';
-}
-
-} // namespace
 
 ReloadMessage share_message(ReloadMessage::Kind kind, std::size_t number, const hca::Share& share) {
     ReloadMessage message{};
@@ -26,21 +16,15 @@ ReloadMessage share_message(ReloadMessage::Kind kind, std::size_t number, const 
 ReloadMessage text_message(ReloadMessage::Kind kind, std::string_view text) {
     ReloadMessage message{};
     message.kind = kind;
-    const auto kept = text.substr(0, message.text.size() - 1);
-    std::ranges::transform(kept, message.text.begin(),
-                           [](char c) { return printable(c) ? c : '?'; });
+    helper::write(message.text, helper::printable(std::string{text}, message.text.size() - 1));
     return message;
 }
 
 std::optional<ReloadMessage> read_reload_message(std::span<const std::byte> bytes) {
-    ReloadMessage message{};
-    if (bytes.size() != sizeof(message)) {
-        return std::nullopt;
-    }
-    std::memcpy(&message, bytes.data(), sizeof(message));
-    const bool known = message.kind >= ReloadMessage::Kind::log_level &&
-                       message.kind <= ReloadMessage::Kind::wrong;
-    return known && message.reserved == 0 ? std::optional{message} : std::nullopt;
+    const auto message = helper::take_last<ReloadMessage>(bytes);
+    const bool known = message && message->kind >= ReloadMessage::Kind::log_level &&
+                       message->kind <= ReloadMessage::Kind::wrong;
+    return known && message->reserved == 0 ? message : std::nullopt;
 }
 
 std::optional<hca::Share> share_of(const ReloadMessage& message) {
@@ -51,11 +35,8 @@ std::optional<hca::Share> share_of(const ReloadMessage& message) {
 }
 
 std::optional<std::string> text_of(const ReloadMessage& message) {
-    const auto end = std::ranges::find(message.text, '\0');
-    const std::string text{message.text.begin(), end};
-    const bool good = !text.empty() && std::ranges::all_of(text, printable) &&
-                      std::all_of(end, message.text.end(), [](char c) { return c == '\0'; });
-    return good ? std::optional{text} : std::nullopt;
+    auto text = helper::read(message.text);
+    return text && !text->empty() && helper::is_printable(*text) ? text : std::nullopt;
 }
 
 } // namespace vrdma::control

@@ -5,7 +5,6 @@
 // message is one of these structs. The process reads a file that may have led it astray.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,6 +13,7 @@
 #include <string_view>
 
 #include "mediator/hca/hca.h"
+#include "mediator/helper/fields.h"
 
 namespace vrdma::control {
 
@@ -26,7 +26,7 @@ struct ReloadMessage {
     std::uint32_t reserved;
     std::uint64_t bytes_per_second;
     std::uint64_t operations_per_second;
-    std::array<char, 512> text; // what waits, or why: printable characters, and zeros behind them
+    helper::Text<512> text; // what waits, or why: printable characters
 };
 static_assert(sizeof(ReloadMessage) == 544);
 

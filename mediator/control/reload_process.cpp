@@ -5,7 +5,6 @@
 #include <linux/close_range.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,21 +14,17 @@
 #include <exception>
 
 #include "mediator/base/errno.h"
-#include "mediator/base/sanitized.h"
 #include "mediator/control/reload_message.h"
-#include "mediator/jail/capabilities.h"
-#include "mediator/jail/crash.h"
-#include "mediator/jail/limits.h"
-#include "mediator/jail/writable.h"
+#include "mediator/helper/process.h"
+#include "mediator/helper/socket.h"
 
 namespace vrdma::control {
 namespace {
 
 using Kind = ReloadMessage::Kind;
 
-// vrdmad may be busy, and is then waited for. If it is gone, that shows elsewhere.
 void send(int socket, const ReloadMessage& message) {
-    static_cast<void>(::send(socket, &message, sizeof(message), MSG_NOSIGNAL));
+    helper::send(socket, std::as_bytes(std::span{&message, 1}));
 }
 
 void tell(int socket, const Changes& changes) {
@@ -86,19 +81,9 @@ void serve(int socket, const Running& running, const ReloadProcessOptions& optio
         if (reader == 0) {
             be_reader(socket, running, options);
         }
-        int status = -1;
-        while (reader > 0 && ::waitpid(reader, &status, 0) < 0 && errno == EINTR) {
-        }
-        if (status != EXIT_SUCCESS) {
+        if (helper::wait_for(reader) != EXIT_SUCCESS) {
             send(socket, text_message(Kind::wrong, "its reader failed, or took too long"));
         }
-    }
-}
-
-// What ends vrdmad ends this, too, but when it is vrdmad's turn.
-void leave_signals_to_vrdmad() {
-    for (const int signal : {SIGPIPE, SIGTERM, SIGINT, SIGHUP}) {
-        (void)std::signal(signal, SIG_IGN);
     }
 }
 
@@ -109,19 +94,13 @@ int keep_only(int socket) {
     return moved && ::close_range(kept + 1, UINT_MAX, 0) == 0 ? kept : -1;
 }
 
-bool confine() {
-    constexpr std::size_t memory = std::size_t{256} << 20;
-    return jail::take_little(memory) && jail::hide_memory() && jail::keep_capabilities({}) &&
-           (sanitized || jail::write_only_to({})); // sanitizers' reports are files
-}
-
 [[noreturn]] void be_process(pid_t vrdmad, int socket, const Running& running,
                              const ReloadProcessOptions& options) {
-    leave_signals_to_vrdmad();
+    constexpr std::size_t memory = std::size_t{256} << 20;
     (void)::prctl(PR_SET_NAME, "vrdmad-reload");
-    const bool alone = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == vrdmad;
+    const bool confined = helper::become_helper(memory) && ::getppid() == vrdmad;
     const int kept = keep_only(socket);
-    if (!alone || kept < 0 || !confine()) {
+    if (!confined || kept < 0) {
         ::_exit(EXIT_FAILURE);
     }
     serve(kept, running, options);
@@ -131,21 +110,19 @@ bool confine() {
 } // namespace
 
 Result<UniqueFd> start_reload_process(const Running& running, const ReloadProcessOptions& options) {
-    std::array<int, 2> ends{};
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-        return fail_errno();
+    auto ends = helper::open_socket_pair();
+    if (!ends) {
+        return fail(ends.error());
     }
-    UniqueFd ours{ends[0]};
-    const UniqueFd its{ends[1]};
     const pid_t vrdmad = ::getpid();
     const pid_t process = ::fork();
     if (process < 0) {
         return fail_errno();
     }
     if (process == 0) {
-        be_process(vrdmad, its.get(), running, options);
+        be_process(vrdmad, ends->its.get(), running, options);
     }
-    return ours;
+    return std::move(ends->ours);
 }
 
 } // namespace vrdma::control

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
-#include <sys/socket.h>
 
 #include <array>
 #include <mutex>
@@ -13,14 +12,13 @@
 #include "mediator/directory/messages.h"
 #include "mediator/directory/registration.h"
 #include "mediator/directory/roster.h"
+#include "mediator/helper/socket.h"
 
 namespace vrdma::directory {
 namespace {
 
-// vrdmad may be busy, and is then waited for. If it is gone, that shows elsewhere.
 void send(int socket, const News& news) {
-    const Message message = pack(news);
-    static_cast<void>(::send(socket, message.data(), message.size(), MSG_NOSIGNAL));
+    helper::send(socket, pack(news));
 }
 
 // A log is vrdmad's, which has the place where it goes.
@@ -47,17 +45,6 @@ class Lines : public spdlog::sinks::base_sink<std::mutex> {
     const int socket_;
 };
 
-// None: the socket has ended.
-std::optional<Message> receive(int socket) {
-    Message message(max_message);
-    const ssize_t size = ::recv(socket, message.data(), message.size(), 0);
-    if (size <= 0) {
-        return std::nullopt;
-    }
-    message.resize(static_cast<std::size_t>(size));
-    return message;
-}
-
 struct Beginning {
     Task task;
     Addresses addresses;
@@ -68,7 +55,7 @@ struct Beginning {
 std::optional<Beginning> receive_beginning(int socket) {
     send(socket, Began{});
     std::optional<Task> task;
-    while (const auto message = receive(socket)) {
+    while (const auto message = helper::receive(socket, max_message)) {
         auto order = read_order(*message);
         if (order && std::holds_alternative<Task>(*order)) {
             task = std::get<Task>(std::move(*order));
@@ -97,7 +84,7 @@ class Worker {
                 continue;
             }
             if (ready[0].revents != 0) {
-                const auto message = receive(socket_);
+                const auto message = helper::receive(socket_, max_message);
                 if (!message) {
                     return;
                 }

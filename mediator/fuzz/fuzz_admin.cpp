@@ -16,7 +16,7 @@
 #include "mediator/fuzz/bystander.h"
 #include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
-#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/fuzz/make_hca.h"
 #include "mediator/tests/guest/admin_client.h"
 
 namespace vrdma {
@@ -384,9 +384,7 @@ class Machine {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     static const auto hca = [] {
         spdlog::set_level(spdlog::level::off);
-        vrdma::hca::soft::Config config;
-        config.threads = false;
-        return vrdma::hca::soft::SoftHca::create(config).value();
+        return vrdma::fuzz::make_hca();
     }();
     static vrdma::fuzz::Bystander bystander{*hca};
     vrdma::Machine machine{*hca};

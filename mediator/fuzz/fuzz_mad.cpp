@@ -12,7 +12,7 @@
 #include "mediator/fuzz/bystander.h"
 #include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
-#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/fuzz/make_hca.h"
 #include "mediator/tests/guest/guest.h"
 #include "vrdma/mad.h"
 
@@ -144,11 +144,7 @@ class Stage {
         sender_.take();
     }
 
-    std::unique_ptr<hca::soft::SoftHca> hca_ = [] {
-        hca::soft::Config config;
-        config.threads = false;
-        return std::move(*hca::soft::SoftHca::create(config));
-    }();
+    std::unique_ptr<hca::soft::SoftHca> hca_ = fuzz::make_hca();
     fuzz::Bystander bystander_{*hca_};
     Function first_{*hca_, 9, {0, 0x7fffff}};
     Function second_{*hca_, 9, {0x800000, 0xfffffe}};

@@ -10,7 +10,7 @@
 #include "mediator/frontend/mdev/identity.h"
 #include "mediator/fuzz/bystander.h"
 #include "mediator/fuzz/input.h"
-#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/fuzz/make_hca.h"
 #include "mediator/tests/guest/admin_client.h"
 
 namespace vrdma::mdev {
@@ -75,9 +75,7 @@ void serve(hca::soft::SoftHca& hca, const vrdma_mdev_device_info& info, Input& i
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     static const auto hca = [] {
         spdlog::set_level(spdlog::level::off);
-        vrdma::hca::soft::Config config;
-        config.threads = false;
-        return vrdma::hca::soft::SoftHca::create(config).value();
+        return vrdma::fuzz::make_hca();
     }();
     static vrdma::fuzz::Bystander bystander{*hca};
     vrdma::fuzz::Input input{{data, size}};

@@ -19,7 +19,7 @@
 #include "mediator/frontend/vfio_user/server.h"
 #include "mediator/fuzz/bystander.h"
 #include "mediator/fuzz/input.h"
-#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/fuzz/make_hca.h"
 
 namespace vrdma::vfio_user {
 namespace {
@@ -53,12 +53,7 @@ DeviceType device_type() {
 class Machine {
   public:
     Machine()
-        : hca_{[] {
-              hca::soft::Config config;
-              config.threads = false;
-              return std::move(*hca::soft::SoftHca::create(config));
-          }()},
-          function_{[&] {
+        : function_{[&] {
               verbs::Identity identity;
               identity.mac = {2, 0, 0, 0, 0, 1};
               auto made =
@@ -275,7 +270,7 @@ class Machine {
     EventFd wake_ = *EventFd::create();
     EventLoop loop_;
     DeviceType type_ = device_type();
-    std::unique_ptr<hca::soft::SoftHca> hca_;
+    std::unique_ptr<hca::soft::SoftHca> hca_ = fuzz::make_hca();
     verbs::GidRegistry gids_;
     std::unique_ptr<Server> server_;
     Function* function_;

@@ -17,7 +17,7 @@
 #include "mediator/fuzz/bystander.h"
 #include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
-#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/fuzz/make_hca.h"
 #include "mediator/tests/guest/guest.h"
 
 namespace vrdma::test {
@@ -48,11 +48,10 @@ constexpr std::uint32_t qkey = 0x1234;
 
 std::unique_ptr<hca::soft::SoftHca> make_hca(unsigned pollers) {
     hca::soft::Config config;
-    config.threads = false;
     config.pollers = pollers;
     config.hot_queues = 2;
     config.turn_bytes = 4096;
-    return std::move(*hca::soft::SoftHca::create(config));
+    return fuzz::make_hca(config);
 }
 
 std::unique_ptr<GuestMemory> make_memory() {

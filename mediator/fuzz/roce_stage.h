@@ -13,7 +13,7 @@
 #include "mediator/fuzz/bystander.h"
 #include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
-#include "mediator/hca/soft/soft_hca.h"
+#include "mediator/fuzz/make_hca.h"
 #include "mediator/hca/soft/tests/cable.h"
 #include "mediator/tests/guest/guest.h"
 #include "mediator/wire/headers.h"
@@ -168,9 +168,7 @@ class RoceStage {
     }
 
     static std::unique_ptr<hca::soft::SoftHca> make_hca(std::unique_ptr<wire::Uplink> uplink) {
-        hca::soft::Config config;
-        config.threads = false;
-        auto hca = std::move(*hca::soft::SoftHca::create(config));
+        auto hca = fuzz::make_hca();
         require(hca->add_uplink("cable", std::move(uplink)).has_value());
         hca->with_port("cable", [](hca::soft::roce::Port& port) {
             port.set_neighbour(ipv4_gid(9), peer_mac);

@@ -3,13 +3,12 @@
 
 #include <fcntl.h>
 #include <spawn.h>
-#include <sys/socket.h>
 
 #include <array>
 #include <csignal>
 #include <filesystem>
 
-#include "mediator/base/errno.h"
+#include "mediator/helper/socket.h"
 
 namespace vrdma::helper {
 namespace {
@@ -71,13 +70,11 @@ std::string program_path(const std::string& name) {
 }
 
 Result<Launched> launch(const std::string& program, const std::string& forbidden) {
-    std::array<int, 2> ends{};
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-        return fail_errno();
+    auto ends = open_socket_pair();
+    if (!ends) {
+        return fail(ends.error());
     }
-    UniqueFd ours{ends[0]};
-    const UniqueFd its{ends[1]};
-    const Descriptors descriptors{its.get()};
+    const Descriptors descriptors{ends->its.get()};
     const Attributes attributes;
     std::string name = std::filesystem::path{program}.filename().string();
     std::string what = forbidden;
@@ -90,7 +87,7 @@ Result<Launched> launch(const std::string& program, const std::string& forbidden
     if (error != 0) {
         return fail(static_cast<std::errc>(error));
     }
-    return Launched{process, std::move(ours)};
+    return Launched{process, std::move(ends->ours)};
 }
 
 } // namespace vrdma::helper

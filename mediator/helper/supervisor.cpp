@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -14,31 +13,15 @@
 #include <optional>
 #include <string_view>
 
-#include "mediator/base/sanitized.h"
 #include "mediator/helper/launch.h"
-#include "mediator/jail/capabilities.h"
+#include "mediator/helper/process.h"
 #include "mediator/jail/crash.h"
-#include "mediator/jail/limits.h"
-#include "mediator/jail/writable.h"
 
 namespace vrdma::helper {
 namespace {
 
 constexpr std::chrono::milliseconds pause{1000}; // until a worker is started again
-
-// A service manager tells all processes of a unit to end. vrdmad does so, too, when it is our turn.
-void leave_signals_to_vrdmad() {
-    for (const int signal : {SIGPIPE, SIGTERM, SIGINT, SIGHUP}) {
-        (void)std::signal(signal, SIG_IGN);
-    }
-}
-
-// An answer has a bound, but not what its parser makes of it.
-bool confine() {
-    constexpr std::size_t memory = std::size_t{1} << 30;
-    return jail::take_little(memory) && jail::hide_memory() && jail::keep_capabilities({}) &&
-           (sanitized || jail::write_only_to({})); // sanitizers' reports are files
-}
+constexpr std::size_t memory = std::size_t{1} << 30;
 
 [[noreturn]] void be_worker(pid_t supervisor, jail::Forbidden forbidden, const Duty& duty) {
     const bool confined = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == supervisor &&
@@ -58,9 +41,7 @@ int supervise(jail::Forbidden forbidden, const Duty& duty) {
         if (worker == 0) {
             be_worker(supervisor, forbidden, duty);
         }
-        int status = 0;
-        while (worker > 0 && ::waitpid(worker, &status, 0) < 0 && errno == EINTR) {
-        }
+        static_cast<void>(wait_for(worker));
     } while (!socket_ends(pause));
     return EXIT_SUCCESS;
 }
@@ -88,11 +69,7 @@ int start(int argc, char** argv, const Duty& duty) {
         std::cerr << duty.program << " is started by vrdmad: see vrdmad(8)\n";
         return EXIT_FAILURE;
     }
-    leave_signals_to_vrdmad();
-    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || !confine()) {
-        return EXIT_FAILURE;
-    }
-    return supervise(*forbidden, duty);
+    return become_helper(memory) ? supervise(*forbidden, duty) : EXIT_FAILURE;
 }
 
 } // namespace

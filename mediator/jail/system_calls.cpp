@@ -219,11 +219,15 @@ constexpr scmp_arg_cmp family_is(int family) {
     return is(0, static_cast<scmp_datum_t>(family));
 }
 
-// Of the kinds that uplinks, fabrics, directories and clients need.
-void allow_network(Rules& rules) {
-    for (const int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_XDP}) {
+void allow_sockets(Rules& rules, std::initializer_list<int> families) {
+    for (const int family : families) {
         rules.allow_if(SCMP_SYS(socket), family_is(family));
     }
+}
+
+// Of the kinds that uplinks, fabrics, directories and clients need.
+void allow_network(Rules& rules) {
+    allow_sockets(rules, {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_XDP});
     rules.allow_if(SCMP_SYS(socketpair), family_is(AF_UNIX));
     rules.allow({SCMP_SYS(accept), SCMP_SYS(accept4), SCMP_SYS(bind), SCMP_SYS(bpf),
                  SCMP_SYS(connect), SCMP_SYS(epoll_create), SCMP_SYS(epoll_create1),
@@ -233,85 +237,77 @@ void allow_network(Rules& rules) {
 
 // No daemon of this host is among those that it talks to; libc asks for nscd, and does without.
 void allow_talking(Rules& rules) {
-    for (const int family : {AF_INET, AF_INET6, AF_NETLINK}) {
-        rules.allow_if(SCMP_SYS(socket), family_is(family));
-    }
+    allow_sockets(rules, {AF_INET, AF_INET6, AF_NETLINK});
     rules.deny_if(SCMP_SYS(socket), family_is(AF_UNIX), EAFNOSUPPORT);
     rules.allow({SCMP_SYS(bind), SCMP_SYS(connect), SCMP_SYS(getpeername), SCMP_SYS(setsockopt)});
+}
+
+// What each helper does: it reads files, and libraries load what they need later.
+void allow_helping(Rules& rules) {
+    allow_to_itself(rules);
+    allow_mapping(rules, true);
+    allow_reading_files(rules);
+}
+
+// No filter where all is allowed, or where a sanitizer makes calls of its own.
+template <typename Allow>
+Result<> load_filter(Forbidden forbidden, Allow allow) noexcept {
+    if (sanitized || forbidden == Forbidden::allowed) {
+        return {};
+    }
+    Rules rules{forbidden};
+    allow_common(rules);
+    allow(rules);
+    return rules.load();
 }
 
 } // namespace
 
 Result<> allow_calls_of_process(Forbidden forbidden) noexcept {
-    if (sanitized || forbidden == Forbidden::allowed) {
-        return {};
-    }
-    Rules rules{forbidden};
-    allow_common(rules);
-    allow_to_anybody(rules);
-    allow_mapping(rules, true);
-    allow_threads(rules);
-    allow_devices(rules);
-    allow_files(rules);
-    allow_network(rules);
-    return rules.load();
+    return load_filter(forbidden, [](Rules& rules) {
+        allow_to_anybody(rules);
+        allow_mapping(rules, true);
+        allow_threads(rules);
+        allow_devices(rules);
+        allow_files(rules);
+        allow_network(rules);
+    });
 }
 
 Result<> allow_calls_of_poller(Forbidden forbidden) noexcept {
-    if (sanitized || forbidden == Forbidden::allowed) {
-        return {};
-    }
-    Rules rules{forbidden};
-    allow_common(rules);
-    allow_to_anybody(rules);
-    allow_mapping(rules, false);
-    // malloc() looks at a setting of the kernel before it gives memory back, and does without.
-    rules.deny(SCMP_SYS(openat), EPERM);
-    return rules.load();
+    return load_filter(forbidden, [](Rules& rules) {
+        allow_to_anybody(rules);
+        allow_mapping(rules, false);
+        // malloc() looks at a setting of the kernel before it gives memory back, and does without.
+        rules.deny(SCMP_SYS(openat), EPERM);
+    });
 }
 
+// What resolves names is loaded when it is needed.
 Result<> allow_calls_of_network_client(Forbidden forbidden) noexcept {
-    if (sanitized || forbidden == Forbidden::allowed) {
-        return {};
-    }
-    Rules rules{forbidden};
-    allow_common(rules);
-    allow_to_itself(rules);
-    allow_mapping(rules, true); // what resolves names is loaded when it is needed
-    allow_threads(rules);
-    allow_reading_files(rules);
-    allow_talking(rules);
-    return rules.load();
+    return load_filter(forbidden, [](Rules& rules) {
+        allow_helping(rules);
+        allow_threads(rules);
+        allow_talking(rules);
+    });
 }
 
+// What knows users is loaded when it is needed. A daemon may know them, and a socket of any kind
+// interfaces.
 Result<> allow_calls_of_config_reader(Forbidden forbidden) noexcept {
-    if (sanitized || forbidden == Forbidden::allowed) {
-        return {};
-    }
-    Rules rules{forbidden};
-    allow_common(rules);
-    allow_to_itself(rules);
-    allow_mapping(rules, true); // what knows users is loaded when it is needed
-    allow_reading_files(rules);
-    // A daemon may know users, and a socket of any kind interfaces.
-    for (const int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}) {
-        rules.allow_if(SCMP_SYS(socket), family_is(family));
-    }
-    rules.allow({SCMP_SYS(connect)});
-    return rules.load();
+    return load_filter(forbidden, [](Rules& rules) {
+        allow_helping(rules);
+        allow_sockets(rules, {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK});
+        rules.allow({SCMP_SYS(connect)});
+    });
 }
 
+// OpenSSL loads what its configuration names.
 Result<> allow_calls_of_file_reader(Forbidden forbidden) noexcept {
-    if (sanitized || forbidden == Forbidden::allowed) {
-        return {};
-    }
-    Rules rules{forbidden};
-    allow_common(rules);
-    allow_to_itself(rules);
-    allow_mapping(rules, true); // OpenSSL loads what its configuration names
-    allow_reading_files(rules);
-    rules.allow({SCMP_SYS(sysinfo)}); // libc's qsort() asks for the size of memory
-    return rules.load();
+    return load_filter(forbidden, [](Rules& rules) {
+        allow_helping(rules);
+        rules.allow({SCMP_SYS(sysinfo)}); // libc's qsort() asks for the size of memory
+    });
 }
 
 } // namespace vrdma::jail

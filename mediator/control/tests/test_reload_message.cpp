@@ -57,6 +57,9 @@ TEST(ReloadMessages, TextsThatNobodyCanReadAreRefused) {
     ReloadMessage behind = text_message(Kind::wait, "name");
     behind.text.back() = 'x';
     EXPECT_FALSE(text_of(behind));
+    ReloadMessage endless = text_message(Kind::wait, std::string(1000, 'x'));
+    endless.text.back() = 'x';
+    EXPECT_FALSE(text_of(endless));
 }
 
 } // namespace

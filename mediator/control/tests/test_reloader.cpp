@@ -2,7 +2,6 @@
 //
 // vrdmad's end, and the process that reads: by a file, or by hand.
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -10,10 +9,12 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
+#include "mediator/base/tests/captured_log.h"
 #include "mediator/control/reload_process.h"
 #include "mediator/control/reloader.h"
+#include "mediator/helper/socket.h"
+#include "mediator/helper/tests/looping.h"
 
 namespace vrdma::control {
 namespace {
@@ -38,17 +39,10 @@ class ReloaderTest : public testing::Test {
         write(at_start);
         running_.path = path_;
         EXPECT_TRUE(start_with_file(running_));
-        auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log_);
-        sink->set_pattern("%l %v");
-        spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", std::move(sink)));
     }
     ReloaderTest(const ReloaderTest&) = delete;
     ReloaderTest& operator=(const ReloaderTest&) = delete;
-    ~ReloaderTest() override {
-        std::filesystem::remove(path_);
-        spdlog::set_default_logger(std::move(usual_));
-        spdlog::set_level(spdlog::level::info);
-    }
+    ~ReloaderTest() override { std::filesystem::remove(path_); }
 
     void start(UniqueFd process) {
         reloader_ = *Reloader::create(std::move(process), running_, loop_, [this] { ++changes_; });
@@ -58,20 +52,9 @@ class ReloaderTest : public testing::Test {
     }
     // Until the log has so many lines more.
     void hear(int lines) {
-        constexpr std::chrono::seconds most{60};
-        const auto end = EventLoop::Clock::now() + most;
-        const auto all = lines_ += lines;
-        const auto there = [&] { return std::ranges::count(log_.str(), '\n') >= all; };
-        EventLoop::Timer timer;
-        std::function<void()> look = [&] {
-            if (there() || EventLoop::Clock::now() > end) {
-                return loop_.stop();
-            }
-            timer = loop_.after(std::chrono::milliseconds{5}, look);
-        };
-        timer = loop_.after(std::chrono::milliseconds{0}, look);
-        ASSERT_TRUE(loop_.run());
-        ASSERT_TRUE(there()) << log_.str();
+        lines_ += lines;
+        helper::run_until(loop_, [&] { return log_.lines() >= lines_; });
+        ASSERT_GE(log_.lines(), lines_) << log_.str();
     }
     void reload(int lines) {
         reloader_->reload();
@@ -88,8 +71,7 @@ class ReloaderTest : public testing::Test {
     }
 
     std::filesystem::path path_;
-    std::shared_ptr<spdlog::logger> usual_ = spdlog::default_logger();
-    std::ostringstream log_;
+    CapturedLog log_;
     std::ptrdiff_t lines_ = 0;
     Running running_;
     EventLoop loop_;
@@ -141,10 +123,10 @@ TEST_F(ReloaderTest, AFileThatNeverBeginsIsGivenUp) {
 class ReloaderByHandTest : public ReloaderTest {
   protected:
     ReloaderByHandTest() {
-        std::array<int, 2> ends{};
-        EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
-        process_ = UniqueFd{ends[1]};
-        start(UniqueFd{ends[0]});
+        auto ends = helper::open_socket_pair();
+        EXPECT_TRUE(ends);
+        process_ = std::move(ends->its);
+        start(std::move(ends->ours));
     }
     void say(const ReloadMessage& message) const {
         EXPECT_EQ(::send(process_.get(), &message, sizeof(message), MSG_NOSIGNAL),

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <spdlog/sinks/ostream_sink.h>
 #include <sys/socket.h>
 
-#include <array>
-#include <sstream>
-
+#include "mediator/base/tests/captured_log.h"
 #include "mediator/directory/client.h"
+#include "mediator/helper/socket.h"
 #include "mediator/helper/tests/looping.h"
 
 namespace vrdma::directory {
@@ -19,13 +17,10 @@ using helper::run_until;
 class ClientTest : public testing::Test {
   protected:
     void SetUp() override {
-        before_ = spdlog::default_logger();
-        auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log);
-        spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
-        std::array<int, 2> ends{};
-        ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
-        process = UniqueFd{ends[1]};
-        client = Client::open("test", UniqueFd{ends[0]}, task, loop, [this](const Hosts& all) {
+        auto ends = helper::open_socket_pair();
+        ASSERT_TRUE(ends);
+        process = std::move(ends->its);
+        client = Client::open("test", std::move(ends->ours), task, loop, [this](const Hosts& all) {
                      hosts = all;
                      ++times;
                  }).value();
@@ -33,7 +28,6 @@ class ClientTest : public testing::Test {
     void TearDown() override {
         process = {}; // or the client would wait for it
         client.reset();
-        spdlog::set_default_logger(before_);
     }
 
     void say(const Message& message) const {
@@ -62,7 +56,7 @@ class ClientTest : public testing::Test {
     void await_end() {
         run_until(loop, [&] { return ended(); });
         const std::string text = log.str();
-        EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
+        EXPECT_EQ(log.lines(), 1) << text;
         EXPECT_NE(text.find("not heard any more"), text.npos) << text;
     }
     void await_hosts(int count) {
@@ -75,15 +69,12 @@ class ClientTest : public testing::Test {
     static constexpr Gid one{0xfd, 1};
     static constexpr Gid two{0xfd, 2};
     const Task task{{{{false, "127.0.0.1", 2379}}, "", "", ""}, "/vrdma/", "alpha", {"::1", "1"}};
+    CapturedLog log;
     EventLoop loop;
     UniqueFd process;
     std::unique_ptr<Client> client;
     Hosts hosts;
     int times = 0;
-    std::ostringstream log;
-
-  private:
-    std::shared_ptr<spdlog::logger> before_;
 };
 
 // Begin; expect the task and the addresses, and what changes later, in order.

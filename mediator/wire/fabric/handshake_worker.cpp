@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/wire/fabric/handshake_worker.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <variant>
 
+#include "mediator/helper/socket.h"
 #include "mediator/wire/fabric/handshake.h"
 #include "mediator/wire/fabric/handshake_messages.h"
 
@@ -18,29 +18,16 @@ using handshakes::Message;
 using handshakes::News;
 using handshakes::Order;
 
-// vrdmad may be busy, and is then waited for: it waits for nobody. If it is gone, that shows
-// elsewhere.
 void tell(int socket, const News& news) {
     Message message = pack(news);
-    static_cast<void>(::send(socket, message.data(), message.size(), MSG_NOSIGNAL));
+    helper::send(socket, message);
     ::explicit_bzero(message.data(), message.size()); // there may be secrets
-}
-
-// None: the socket has ended.
-std::optional<Message> receive_order(int socket) {
-    Message message(handshakes::max_message);
-    const ssize_t size = ::recv(socket, message.data(), message.size(), 0);
-    if (size <= 0) {
-        return std::nullopt;
-    }
-    message.resize(static_cast<std::size_t>(size));
-    return message;
 }
 
 // What came before it was for a worker before us.
 std::optional<handshakes::Task> receive_task(int socket) {
     tell(socket, handshakes::Began{});
-    while (const auto message = receive_order(socket)) {
+    while (const auto message = helper::receive(socket, handshakes::max_message)) {
         const auto order = handshakes::read_order(*message);
         if (order && std::holds_alternative<handshakes::Task>(*order)) {
             return std::get<handshakes::Task>(*order);
@@ -56,7 +43,7 @@ class HandshakeMaker {
 
     // Until the socket ends. An order that is none is vrdmad's fault, and changes nothing.
     void run() {
-        while (const auto message = receive_order(socket_)) {
+        while (const auto message = helper::receive(socket_, handshakes::max_message)) {
             if (const auto order = handshakes::read_order(*message)) {
                 std::visit([this](const auto& one) { obey(one); }, *order);
             }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <fcntl.h>
-#include <spdlog/sinks/ostream_sink.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <sstream>
-
 #include "mediator/base/sanitized.h"
+#include "mediator/base/tests/captured_log.h"
 #include "mediator/frontend/vfio_user/tests/front_door.h"
 
 namespace vrdma::vfio_user::test {
@@ -34,22 +31,10 @@ class NoDescriptorsLeft {
 
 class DescriptorsTest : public ::testing::Test {
   protected:
-    DescriptorsTest() {
-        spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-            "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log_)));
-    }
     void SetUp() override {
         if constexpr (sanitized) {
             GTEST_SKIP() << "UBSan looks at memory through a pipe, which takes descriptors";
         }
-    }
-    DescriptorsTest(const DescriptorsTest&) = delete;
-    DescriptorsTest& operator=(const DescriptorsTest&) = delete;
-    ~DescriptorsTest() override { spdlog::set_default_logger(previous_); }
-
-    auto lines() const {
-        const std::string text = log_.str();
-        return std::ranges::count(text, '\n');
     }
 
     static Message map_command() {
@@ -60,9 +45,7 @@ class DescriptorsTest : public ::testing::Test {
         return message;
     }
 
-  private:
-    std::ostringstream log_;
-    std::shared_ptr<spdlog::logger> previous_ = spdlog::default_logger();
+    CapturedLog log;
 };
 
 // Connect when there is no descriptor for the client; expect one attempt to accept it, not one each
@@ -70,10 +53,10 @@ class DescriptorsTest : public ::testing::Test {
 TEST_F(DescriptorsTest, WhoCannotBeAcceptedIsNotTriedWithoutEnd) {
     FrontDoor door{{.pause = 1h}};
     const UniqueFd client = door.connect();
-    const auto before = lines();
+    const auto before = log.lines();
     const NoDescriptorsLeft none;
     door.run_for(20ms);
-    EXPECT_EQ(lines() - before, 1);
+    EXPECT_EQ(log.lines() - before, 1);
 }
 
 // The same, until there are descriptors again; expect the client to be served then.

@@ -2,11 +2,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <spdlog/sinks/ostream_sink.h>
 #include <sys/socket.h>
 
-#include <sstream>
-
+#include "mediator/base/tests/captured_log.h"
+#include "mediator/helper/socket.h"
 #include "mediator/helper/tests/looping.h"
 #include "mediator/wire/fabric/handshakes.h"
 
@@ -53,18 +52,12 @@ class HandshakesTest : public testing::Test {
     using Told = std::vector<std::string>;
 
     void SetUp() override {
-        before_ = spdlog::default_logger();
-        auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log);
-        spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
-        std::array<int, 2> ends{};
-        ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
-        vrdmads = UniqueFd{ends[0]};
-        process = UniqueFd{ends[1]};
+        auto ends = helper::open_socket_pair();
+        ASSERT_TRUE(ends);
+        vrdmads = std::move(ends->ours);
+        process = std::move(ends->its);
     }
-    void TearDown() override {
-        all.reset();
-        spdlog::set_default_logger(before_);
-    }
+    void TearDown() override { all.reset(); }
 
     auto open(std::chrono::milliseconds limit = Handshakes::start_limit) {
         return Handshakes::open("test", std::move(vrdmads), task, loop, limit);
@@ -126,7 +119,7 @@ class HandshakesTest : public testing::Test {
             return ::poll(&ready, 1, 0) > 0;
         });
         const std::string text = log.str();
-        EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
+        EXPECT_EQ(log.lines(), 1) << text;
         EXPECT_NE(text.find("no connections are made any more"), text.npos) << text;
         EXPECT_FALSE(all->accept());
         EXPECT_FALSE(all->connect("beta"));
@@ -134,15 +127,12 @@ class HandshakesTest : public testing::Test {
 
     const Task task{{"/certificate", "/key", "/ca"}, "here"};
     const std::vector<std::byte> hello = std::vector<std::byte>(5, std::byte{1});
+    CapturedLog log;
     EventLoop loop;
     Recorder owner;
     UniqueFd vrdmads;
     UniqueFd process;
     std::unique_ptr<Handshakes> all;
-    std::ostringstream log;
-
-  private:
-    std::shared_ptr<spdlog::logger> before_;
 };
 
 // Start with a process that says what is wrong, says nothing, has begun and says nothing, ends, and

@@ -6,10 +6,9 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <thread>
 
-#include "mediator/base/unique_fd.h"
+#include "mediator/helper/socket.h"
 #include "mediator/wire/fabric/handshake_worker.h"
 
 namespace vrdma::wire::fabric {
@@ -17,11 +16,8 @@ namespace vrdma::wire::fabric {
 class WorkerThread {
   public:
     WorkerThread() {
-        std::array<int, 2> ends{};
-        EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
-        vrdmads_ = UniqueFd{ends[0]};
-        its_ = UniqueFd{ends[1]};
-        thread_ = std::thread{[socket = ends[1]] { make_handshakes(socket); }};
+        EXPECT_TRUE(ends_);
+        thread_ = std::thread{[socket = ends_->its.get()] { make_handshakes(socket); }};
     }
     WorkerThread(const WorkerThread&) = delete;
     WorkerThread& operator=(const WorkerThread&) = delete;
@@ -30,13 +26,12 @@ class WorkerThread {
         thread_.join();
     }
 
-    UniqueFd take_socket() { return std::move(vrdmads_); }
+    UniqueFd take_socket() { return std::move(ends_->ours); }
     // As if the process had died, its supervisor included.
-    void end() const { ::shutdown(its_.get(), SHUT_RDWR); }
+    void end() const { ::shutdown(ends_->its.get(), SHUT_RDWR); }
 
   private:
-    UniqueFd vrdmads_;
-    UniqueFd its_;
+    Result<helper::SocketPair> ends_ = helper::open_socket_pair();
     std::thread thread_;
 };
 
