@@ -185,6 +185,11 @@ void ServedUplink::steer_again() {
                          name(), describe(added.error()));
         }
     }
+    for (const wire::Mac& group : groups_) {
+        if (at_.steering != nullptr && !at_.steering->join(group)) {
+            spdlog::warn("uplink {}: packets to a multicast group may not reach it", name());
+        }
+    }
 }
 
 // Peers find the host at its addresses, and so only who has its Ethernet address can have them.
@@ -218,6 +223,33 @@ void ServedUplink::remove(const GidKey& gid, const wire::Mac& mac) {
     }
     addresses_.erase(address);
     unsteer(gid, mac);
+}
+
+// All addresses of a group lead to one MAC (RFC 1112, 6.4; RFC 2464, 7).
+Result<> ServedUplink::join(const Gid& group) {
+    const auto mac = wire::derived_mac(group);
+    if (!mac) {
+        return {};
+    }
+    if (at_.steering != nullptr) {
+        if (const auto joined = at_.steering->join(*mac); !joined) {
+            return joined;
+        }
+    }
+    groups_.insert(*mac);
+    return {};
+}
+
+void ServedUplink::leave(const Gid& group) {
+    const auto mac = wire::derived_mac(group);
+    const auto found = mac ? groups_.find(*mac) : groups_.end();
+    if (found == groups_.end()) {
+        return;
+    }
+    groups_.erase(found);
+    if (at_.steering != nullptr) {
+        at_.steering->leave(*mac);
+    }
 }
 
 void ServedUplink::find_unknown() {

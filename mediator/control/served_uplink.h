@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -38,6 +39,8 @@ class ServedUplink final : public hca::soft::AddressKeeper {
 
     Result<> add(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
     void remove(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
+    Result<> join(const hca::Gid& group) override;
+    void leave(const hca::Gid& group) override;
 
   private:
     // What belongs to one interface, however another is called that comes after it.
@@ -83,6 +86,7 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     Attachment at_;
     const wire::Mac mac_;                   // the first interface's, which devices may have by now
     std::map<Address, unsigned> addresses_; // how often each was added
+    std::multiset<wire::Mac> groups_;       // that slices are in
     // A device's searches at a time; more wait at its port. The kernel asks for 3 s.
     static constexpr std::size_t searches_each = 32;
     Holdings<Target> places_{searches_each, wire::Neighbours::max_waiting};

@@ -210,6 +210,28 @@ TEST_F(ServedUplinkTest, TakesAnInterfaceThatIsMadeAnew) {
     EXPECT_FALSE(other->receive().empty());
 }
 
+// A QP joins a group; expect the interface to take frames to the group's MAC for as long as it is
+// attached, also one that is made anew meanwhile.
+TEST_F(ServedUplinkTest, TheInterfaceTakesGroupsFrames) {
+    const auto taken = [] {
+        return wire::output_of("ip maddr show dev near").find("33:33:00:00:47:11") !=
+               std::string::npos;
+    };
+    const hca::Gid group{0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x47, 0x11};
+    test::GuestCq cq = guest.create_cq();
+    test::GuestQp qp = guest.create_qp(cq, cq, {.type = hca::QpType::ud});
+    EXPECT_FALSE(taken());
+    ASSERT_TRUE(guest.slice().attach_multicast(qp.id(), group));
+    EXPECT_TRUE(taken());
+    ip("link del near");
+    await(false);
+    make_near_anew();
+    await(true);
+    EXPECT_TRUE(taken());
+    guest.slice().detach_multicast(qp.id(), group);
+    EXPECT_FALSE(taken());
+}
+
 // The new one has no use for an uplink; expect the port to stay down, until one comes that has.
 TEST_F(ServedUplinkTest, WaitsForAnInterfaceOfItsKind) {
     ip("link del near");

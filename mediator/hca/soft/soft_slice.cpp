@@ -187,6 +187,7 @@ Costs SoftSlice::costs() const {
     costs.qp = object_cost<Qpn, QueuePair>() + array_cost + heap_cost<RecvWqe>() + timers +
                (core_->port() != nullptr ? heap_cost<roce::Connection>() : 0);
     costs.multicast = group + heap_cost<void*>() + vector_cost<void*>() +
+                      table_cost<std::array<std::uint8_t, 6>>() + // the uplink's
                       pollers * (group + heap_cost<void*>() + vector_cost<Fabric::Member>());
     costs.listener = vector_cost<std::uint64_t>() +
                      pollers * (service + heap_cost<void*>() + vector_cost<void*>());
@@ -545,6 +546,10 @@ Result<> SoftSlice::attach_multicast(Qpn id, const Gid& group) {
         return fail(first.error());
     }
     if (*first) {
+        if (const auto joined = keeper_ != nullptr ? keeper_->join(group) : Result<>{}; !joined) {
+            on_poller([&](SliceCore& core) { return core.detach(*core.qp(id), group); });
+            return joined;
+        }
         Rollback undo{[&] { detach_multicast(id, group); }};
         pollers_.run_on_all([&](Engine& engine) { engine.fabric().join(group, *core_); });
         undo.keep();
@@ -554,6 +559,9 @@ Result<> SoftSlice::attach_multicast(Qpn id, const Gid& group) {
 
 void SoftSlice::leave(const Gid& group) {
     pollers_.run_on_all([&](Engine& engine) { engine.fabric().leave(group, *core_); });
+    if (keeper_ != nullptr) {
+        keeper_->leave(group);
+    }
 }
 
 void SoftSlice::detach_multicast(Qpn id, const Gid& group) {

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "mediator/base/errno.h"
+#include "mediator/wire/derived_mac.h"
 #include "mediator/wire/uplink/link.h"
 
 namespace vrdma::wire {
@@ -37,7 +38,7 @@ tcmsg qdisc_of(int link_index) {
 int change_membership(int socket, int option, int link_index, const Mac& mac) {
     packet_mreq request{};
     request.mr_ifindex = link_index;
-    request.mr_type = PACKET_MR_UNICAST;
+    request.mr_type = is_group(mac) ? PACKET_MR_MULTICAST : PACKET_MR_UNICAST;
     request.mr_alen = mac.size();
     std::copy(mac.begin(), mac.end(), request.mr_address);
     return ::setsockopt(socket, SOL_PACKET, option, &request, sizeof(request));
@@ -199,6 +200,17 @@ void Steering::remove(const SteeredAddress& address) {
     if (program_.remove(address)) {
         change_membership(macs_.get(), PACKET_DROP_MEMBERSHIP, link_index_, address.mac);
     }
+}
+
+Result<> Steering::join(const Mac& group) {
+    if (change_membership(macs_.get(), PACKET_ADD_MEMBERSHIP, link_index_, group) != 0) {
+        return fail_errno();
+    }
+    return {};
+}
+
+void Steering::leave(const Mac& group) {
+    change_membership(macs_.get(), PACKET_DROP_MEMBERSHIP, link_index_, group);
 }
 
 } // namespace vrdma::wire

@@ -37,6 +37,10 @@ class Steering {
     Result<> add(const SteeredAddress& address);
     void remove(const SteeredAddress& address);
 
+    // Frames to a group's MAC reach the interface until it was left as often as joined.
+    Result<> join(const Mac& group);
+    void leave(const Mac& group);
+
     // The table of addresses (bpf(2)).
     int addresses() const noexcept { return program_.addresses(); }
 

@@ -294,5 +294,34 @@ TEST_F(SteeringTest, AnInterfaceMayGo) {
     steering->remove(address(ipv4_gid(2)));
 }
 
+// An interface that filters what it receives, as NICs do. Sends to a group that nobody joined, and
+// to one that was joined twice and left once; expects the second alone to come.
+TEST_F(TwoHosts, AFilteringInterfaceTakesJoinedGroups) {
+    there.enter();
+    ip("link add link far name filtering type macvlan mode private");
+    set_up("filtering");
+    wait_until_up("filtering");
+    const auto filtering = PacketUplink::create("filtering").value();
+    const auto steering = Steering::create("filtering").value();
+    const Mac group{0x33, 0x33, 0, 0, 0x47, 0x11};
+    ASSERT_TRUE(steering->join(group));
+    ASSERT_TRUE(steering->join(group));
+    steering->leave(group);
+    const auto send_to = [&](const Mac& mac) {
+        Frame frame = ipv4({});
+        std::memcpy(frame.data(), mac.data(), mac.size());
+        here.enter();
+        send_raw("near", frame);
+        there.enter();
+        return frame;
+    };
+    send_to({0x33, 0x33, 0, 0, 0x47, 0x15});
+    const Frame wanted = send_to(group);
+    EXPECT_EQ(receive(*filtering), wanted);
+    steering->leave(group);
+    EXPECT_EQ(output_of("ip maddr show dev filtering").find("33:33:00:00:47:11"),
+              std::string::npos);
+}
+
 } // namespace
 } // namespace vrdma::wire
