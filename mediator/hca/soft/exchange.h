@@ -36,7 +36,7 @@ struct alignas(cache_line) Parcel {
     unsigned receivers = 0; // of a datagram to a group
     Ack ack;
 
-    Request request() const noexcept { return {message, from, payload, offset}; }
+    Request request() const noexcept { return {message, from, payload, offset, route.path_mtu}; }
 };
 
 class Exchange {

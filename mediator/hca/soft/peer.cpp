@@ -44,6 +44,8 @@ std::optional<Route> route_of(const QueuePair& qp) noexcept {
     route.target = {destination(qp), source->type, source->vlan};
     route.from = qp.id;
     route.to = Qpn{qp.attr.dest_qpn};
+    route.first_psn = qp.attr.sq_psn;
+    route.path_mtu = qp.attr.path_mtu;
     return route;
 }
 
@@ -57,7 +59,8 @@ const Peer& find_peer(QueuePair& qp) noexcept {
 QueuePair* find_listener(const SliceCore& slice, const Route& route) noexcept {
     QueuePair* const listener = slice.qp(route.to);
     if (listener == nullptr || listener->type != route.type ||
-        Qpn{listener->attr.dest_qpn} != route.from || destination(*listener) != route.source.gid) {
+        Qpn{listener->attr.dest_qpn} != route.from || destination(*listener) != route.source.gid ||
+        (listener->reliable() && listener->attr.rq_psn != route.first_psn)) {
         return nullptr;
     }
     const GidKey* own = slice.gid(listener->attr.av.sgid_index);

@@ -6,6 +6,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
+
 #include "mediator/hca/soft/cache_line.h"
 #include "mediator/hca/soft/completion_queue.h"
 #include "mediator/hca/soft/shared_receive_queue.h"
@@ -36,6 +38,13 @@ enum class Attention : std::uint8_t {
     ready, // in the list of those that get a turn
     hot,   // looked at in every round
 };
+
+// Payload of a packet, by an enum ibv_mtu.
+inline std::uint32_t mtu_bytes(std::uint8_t path_mtu) noexcept {
+    constexpr std::uint32_t smallest = 256;
+    const unsigned steps = std::clamp<unsigned>(path_mtu, IBV_MTU_256, IBV_MTU_4096) - IBV_MTU_256;
+    return smallest << steps;
+}
 
 struct alignas(cache_line) QueuePair {
     // An XRC_SEND QP has no recv_cq; an XRC_RECV QP has no CQ and no queues.

@@ -18,6 +18,9 @@ struct Route {
     GidKey target;
     Qpn from;
     Qpn to;
+    // Connected QPs only, as both sides have agreed:
+    std::uint32_t first_psn = 0;
+    std::uint8_t path_mtu = 0; // enum ibv_mtu
     // UD only:
     std::uint32_t qkey = 0;
     vrdma_av av{};
@@ -25,9 +28,10 @@ struct Route {
 
 struct Request {
     const Message& message;
-    SliceCore* from;          // who sends, or nullptr: a packet, whose payload no guest has
-    const SpanList& payload;  // SEND, WRITE: the bytes. READ, atomics: where they go
-    std::uint64_t offset = 0; // of this piece in the message
+    SliceCore* from;           // who sends, or nullptr: a packet, whose payload no guest has
+    const SpanList& payload;   // SEND, WRITE: the bytes. READ, atomics: where they go
+    std::uint64_t offset = 0;  // of this piece in the message
+    std::uint8_t path_mtu = 0; // of who sends, an enum ibv_mtu; 0: the packets are right
 
     // Where the payload is a guest's; else the other, in which nothing happens to it.
     GuestMemory& payload_memory(GuestMemory& other) const noexcept {
@@ -44,6 +48,7 @@ enum class AckStatus : std::uint8_t {
     invalid_request,
     access_error,
     operation_error,
+    bad_response,    // the requester has agreed on other packets
     payload_revoked, // the requester's own memory was not there
     pages_absent,    // the responder's driver is being asked for its memory
     not_now,         // the network takes nothing more, or is asked where the peer is

@@ -133,6 +133,8 @@ void answered(QueuePair& qp, const Request& request, Ack ack) noexcept {
             return fail_message(qp, message, IBV_WC_REM_ACCESS_ERR, VRDMA_VERR_PEER_ERROR);
         case AckStatus::operation_error:
             return fail_message(qp, message, IBV_WC_REM_OP_ERR, VRDMA_VERR_PEER_ERROR);
+        case AckStatus::bad_response:
+            return fail_message(qp, message, IBV_WC_BAD_RESP_ERR, VRDMA_VERR_PEER);
         case AckStatus::payload_revoked:
             return fail_message(qp, message, IBV_WC_LOC_PROT_ERR, VRDMA_VERR_REVOKED);
         case AckStatus::pages_absent:
@@ -203,7 +205,7 @@ std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe,
         fail_message(qp, wqe, IBV_WC_LOC_PROT_ERR, error);
         return 0;
     }
-    const Request request{wqe, &qp.slice, payload, qp.sent};
+    const Request request{wqe, &qp.slice, payload, qp.sent, qp.attr.path_mtu};
     const Peer& peer = find_peer(qp);
     if (peer.elsewhere != nullptr) {
         return send_away(qp, request, route_of(qp), *peer.elsewhere);

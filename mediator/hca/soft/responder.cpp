@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/hca/soft/responder.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "mediator/hca/soft/copy.h"
@@ -346,12 +347,28 @@ Ack open_read(QueuePair& qp, const Message& message) noexcept {
     }
 }
 
+// Both sides on one host could do without packets. What would not fit them elsewhere fails here,
+// too: else a program that was tried on one host would fail on two.
+bool has_other_packets(const QueuePair& qp, const Request& request) noexcept {
+    const std::uint8_t smaller = std::min(request.path_mtu, qp.attr.path_mtu);
+    return smaller != 0 && request.path_mtu != qp.attr.path_mtu && !request.message.is_aligned() &&
+           request.message.length > mtu_bytes(smaller);
+}
+
+Ack refuse_packets(QueuePair& qp, const Request& request) noexcept {
+    return request.message.is_fetch() ? answer(AckStatus::bad_response)
+                                      : refuse(qp, AckStatus::invalid_request);
+}
+
 Ack carry_out(QueuePair& qp, const Request& request) noexcept {
     const bool open = qp.may_receive() || roce::is_ending(qp);
     if (!open || qp.slice.frozen()) {
         return answer(AckStatus::no_answer);
     }
     establish(qp);
+    if (has_other_packets(qp, request)) {
+        return refuse_packets(qp, request);
+    }
     return for_srq(qp, request.message.srqn, [&] { return execute(qp, request); });
 }
 

@@ -14,12 +14,6 @@
 namespace vrdma::hca::soft::roce {
 namespace {
 
-std::uint32_t mtu_bytes(std::uint8_t path_mtu) noexcept {
-    constexpr std::uint32_t smallest = 256;
-    const unsigned steps = std::clamp<unsigned>(path_mtu, IBV_MTU_256, IBV_MTU_4096) - IBV_MTU_256;
-    return smallest << steps;
-}
-
 bool is_quiet(const Connection& c) noexcept {
     return c.out.sent.empty() && c.qp.sent == 0 && c.qp.parcel == nullptr;
 }

@@ -128,6 +128,7 @@ std::optional<Nak> nak_of(Psn psn, Ack ack) noexcept {
     switch (ack.status) {
         case AckStatus::ok:
         case AckStatus::no_answer:
+        case AckStatus::bad_response:
         case AckStatus::payload_revoked:
             break;
         case AckStatus::receiver_not_ready:

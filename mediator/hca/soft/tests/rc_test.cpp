@@ -315,5 +315,43 @@ TEST_F(Rc, KeepsOrderAmongManyQps) {
     }
 }
 
+// Connects QPs whose PSNs differ; expects them not to meet, as on two hosts.
+TEST_F(Rc, PsnsMustAgree) {
+    GuestQp from = a_.create_qp(a_cq_, a_cq_);
+    GuestQp to = b_.create_qp(b_cq_, b_cq_);
+    connect(a_, from, b_.gid(), to.id());
+    move_to_init(b_, to, all_access);
+    vrdma_qp_attr attr = rtr_attr(a_.gid(), from.id());
+    attr.rq_psn = 77;
+    ASSERT_TRUE(b_.slice().modify_qp(to.id(), attr));
+    to.post_recv({});
+    from.post_send({});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_RETRY_EXC_ERR);
+    EXPECT_FALSE(b_cq_.poll());
+}
+
+// Connects QPs with different path MTUs; expects what is one packet with either to arrive, what is
+// not to be refused, and a READ's answer to be a bad one, as on two hosts.
+TEST_F(Rc, PathMtusMustAgreeForMoreThanAPacket) {
+    const auto send = [&](vrdma_sq_opcode opcode, std::uint32_t length) {
+        GuestQp from = a_.create_qp(a_cq_, a_cq_);
+        GuestQp to = b_.create_qp(b_cq_, b_cq_);
+        connect(a_, from, b_.gid(), to.id());
+        move_to_init(b_, to, all_access);
+        vrdma_qp_attr attr = rtr_attr(a_.gid(), from.id());
+        attr.path_mtu = IBV_MTU_1024;
+        EXPECT_TRUE(b_.slice().modify_qp(to.id(), attr));
+        const vrdma_sge local = a_mr_.sge(0, length);
+        from.post_send(
+            {.opcode = opcode, .sges = {&local, 1}, .rkey = b_mr_.key, .raddr = b_mr_.start});
+        return wait(a_cq_).status;
+    };
+    for (const vrdma_sq_opcode opcode : {VRDMA_SQ_RDMA_WRITE, VRDMA_SQ_RDMA_READ}) {
+        EXPECT_EQ(send(opcode, 1024), IBV_WC_SUCCESS);
+    }
+    EXPECT_EQ(send(VRDMA_SQ_RDMA_WRITE, 1025), IBV_WC_REM_INV_REQ_ERR);
+    EXPECT_EQ(send(VRDMA_SQ_RDMA_READ, 1025), IBV_WC_BAD_RESP_ERR);
+}
+
 } // namespace
 } // namespace vrdma::test
