@@ -175,6 +175,7 @@ static int vrdma_query_device(struct ib_device *ibdev, struct ib_device_attr *pr
 	props->max_qp_init_rd_atom = caps->max_qp_init_rd_atomic;
 	props->max_res_rd_atom = props->max_qp_rd_atom * props->max_qp;
 	props->atomic_cap = IB_ATOMIC_HCA;
+	props->local_ca_ack_delay = VRDMA_ACK_DELAY;
 	props->max_pkeys = le16_to_cpu(caps->pkey_table_len);
 	props->max_dm_size = VRDMA_MAX_DM_SIZE;
 	props->timestamp_mask = U64_MAX;

@@ -38,6 +38,7 @@ int vrdma_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *pro
 	props->gid_tbl_len = le16_to_cpu(dev->caps.gid_table_len);
 	props->pkey_tbl_len = le16_to_cpu(dev->caps.pkey_table_len);
 	props->max_vl_num = 1;
+	props->port_cap_flags = IB_PORT_CM_SUP;
 	props->ip_gids = true;
 	return 0;
 }

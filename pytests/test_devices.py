@@ -13,7 +13,7 @@ def devinfo(device, guest0) -> str:
 
 
 def number(devinfo: str, name: str) -> int:
-    match = re.search(rf"^\s*{name}:\s*(0x[0-9a-f]+|\d+)", devinfo, re.MULTILINE)
+    match = re.search(rf"^\s*{name}:\s*(0x[0-9a-fA-F]+|\d+)", devinfo, re.MULTILINE)
     assert match, f"{name} is not among:\n{devinfo}"
     return int(match[1], 0)
 
@@ -42,6 +42,14 @@ def test_limits(devinfo):
                 "max_mcast_qp_attach": 16, "max_total_mcast_qp_attach": 64}  # fmt: skip
     assert {name: number(devinfo, name) >= least for name, least in at_least.items()} == dict.fromkeys(at_least, True)
     assert {"ATOMIC_HCA", "MEM_WINDOW", "MEM_WINDOW_TYPE_2B", "MEM_MGT_EXTENSIONS"} <= set(re.findall(r"\w+", devinfo))
+
+
+def test_what_libraries_look_for(devinfo):
+    """Runs ibv_devinfo; expects the delay of answers, the connection manager at the port, and the bit of ATOMIC_WRITE, by which
+    librpma finds it."""
+    assert number(devinfo, "local_ca_ack_delay") == 15
+    assert number(devinfo, "port_cap_flags") & 1 << 16
+    assert number(devinfo, "device_cap_flags_ex") & 1 << 40
 
 
 @pytest.mark.lab

@@ -491,6 +491,12 @@ struct vrdma_admin_cmd {
 };
 VRDMA_CHECK_SIZE(struct vrdma_admin_cmd, 128);
 
+/*
+ * In which a device answers a packet as a rule, 4.096 us << this (IBA 9.7.6.1.3): 134 ms. Its poller
+ * is a thread of the host and may lose its processor.
+ */
+#define VRDMA_ACK_DELAY 15
+
 /* QUERY_DEVICE: what never changes while the function is enabled. */
 struct vrdma_cpl_query_device {
 	__le64 max_mr_size;

@@ -103,6 +103,9 @@ static void free_context(struct ibv_context *base)
 	free(context);
 }
 
+/* IB_UVERBS_DEVICE_ATOMIC_WRITE of later headers, by which libraries look for IBV_WR_ATOMIC_WRITE. */
+#define DEVICE_ATOMIC_WRITE (1ULL << 40)
+
 void vrdma_print_version(struct ibv_device_attr *attr, uint64_t version)
 {
 	snprintf(attr->fw_ver, sizeof(attr->fw_ver), "%u.%u.%u", (unsigned int)(version >> 32),
@@ -112,7 +115,13 @@ void vrdma_print_version(struct ibv_device_attr *attr, uint64_t version)
 int vrdma_query_device(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 		       struct ibv_device_attr_ex *attr, size_t attr_size)
 {
-	return to_vrdma_context(context)->control->query_device(context, input, attr, attr_size);
+	int ret = to_vrdma_context(context)->control->query_device(context, input, attr, attr_size);
+
+	/* Linux 6.1 has no bit for it. */
+	if (!ret && attr_size >= offsetof(struct ibv_device_attr_ex, device_cap_flags_ex) +
+					 sizeof(attr->device_cap_flags_ex))
+		attr->device_cap_flags_ex |= DEVICE_ATOMIC_WRITE;
+	return ret;
 }
 
 /* Of the values, those that there are (ibv_query_rt_values_ex(3)). */
