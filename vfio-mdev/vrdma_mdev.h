@@ -13,6 +13,7 @@
  *   irq.c        interrupts
  *   doorbells.c  BAR2: doorbell pages
  *   window.c     the guest's memory as the mediator sees it
+ *   mapping.c    a mapping of it by the mediator, and its page tables
  *   pins.c       its pages, pinned and unpinned by a thread of the device's
  *   unmap.c      what the VM unmaps
  *   mediator.c   the device fd of the mediator
@@ -127,6 +128,7 @@ struct vrdma_window {
 	bool sealed;		/* no pins until the device is opened again */
 	unsigned long pinned;	/* pages */
 	unsigned long max_pinned;
+	unsigned int max_tables; /* page tables of a mapping: set once */
 	unsigned long pinning;	/* the page that the worker asks type1 for, or ULONG_MAX */
 	unsigned long unpinning; /* the pages that it gives back begin here, */
 	unsigned long unpinning_end; /* and end before this one */
@@ -251,7 +253,6 @@ void vrdma_irq_request(struct vfio_device *vdev, unsigned int count);
 /* window.c */
 int vrdma_window_init(struct vrdma_device *dev, u64 max_pinned);
 void vrdma_window_destroy(struct vrdma_device *dev);
-int vrdma_window_mmap(struct vrdma_device *dev, struct vm_area_struct *vma);
 void vrdma_fault_begin(struct vrdma_window *window);
 void vrdma_fault_end(struct vrdma_window *window);
 void vrdma_faults_wait(struct vrdma_window *window);
@@ -263,6 +264,14 @@ void vrdma_window_disable(struct vrdma_device *dev);
 void vrdma_window_enable(struct vrdma_device *dev);
 void vrdma_window_unpin(struct vrdma_device *dev, u64 iova, u64 length);
 void vrdma_window_revoke(struct vrdma_device *dev, unsigned long first, unsigned long last);
+
+struct page *vrdma_window_page(struct vrdma_window *window, unsigned long index);
+
+/* mapping.c */
+#define VRDMA_WINDOW_PGOFF (VRDMA_MDEV_MMAP_WINDOW >> PAGE_SHIFT)
+
+unsigned int vrdma_mapping_tables(u64 max_pinned);
+int vrdma_window_mmap(struct vrdma_device *dev, struct vm_area_struct *vma);
 
 /* pins.c */
 #define VRDMA_WINDOW_PAGES (VRDMA_MDEV_WINDOW_SIZE >> PAGE_SHIFT)

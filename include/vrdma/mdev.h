@@ -176,6 +176,8 @@ struct vrdma_mdev_range {
  *              it is first touched. Where the guest has no memory, beyond the pin limit, and after
  *              a reset, a touch shows a scratch page and counts in scratch_faults; UNPIN of the
  *              range makes the next touch try again. Never SIGBUS, never another guest's memory.
+ *              A touch that needs more page tables than a device may have replaces the mapping by
+ *              one like it: then scratch pages are tried again, too.
  */
 #define VRDMA_MDEV_MMAP_SHADOW 0x0ull
 #define VRDMA_MDEV_MMAP_INFO 0x10000ull

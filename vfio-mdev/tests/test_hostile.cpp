@@ -10,8 +10,10 @@
 #include <sys/uio.h>
 
 #include <atomic>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -104,6 +106,24 @@ void copy_dirty_bitmap(const Vm& vm, void* target) {
     get->size = range_size;
     get->bitmap = {page_size, sizeof(uint64_t), static_cast<__u64*>(target)};
     CHECK(vm.ioctl_container(VFIO_IOMMU_DIRTY_PAGES, bitmap) == 0);
+}
+
+/* What Linux says of this process, in KiB: the memory of page tables, say. */
+uint64_t status_kib(const std::string& field) {
+    std::ifstream file("/proc/self/status");
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with(field + ":"))
+            return std::stoull(line.substr(field.size() + 1));
+    harness::fail(__FILE__, __LINE__, "no " + field);
+}
+
+/* Objects of that kind in the kernel. */
+uint64_t slab_objects(const std::string& name) {
+    std::ifstream file("/proc/slabinfo");
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with(name + " "))
+            return std::stoull(line.substr(name.size()));
+    harness::fail(__FILE__, __LINE__, "no " + name);
 }
 
 } // namespace
@@ -224,6 +244,66 @@ TEST(hostile_vm_unmaps_gigabytes_in_use) {
     }
     CHECK(v.vm.unmap(iova, size) == 0);
     munmap(memory, size);
+}
+
+/*
+ * A guest has one page of each 2 MiB of its address space touched, where it has no memory. Each
+ * takes a page table, and a TiB of it 2 GiB of them. Expects no more than the device may have, and
+ * pinned memory to be seen as before.
+ */
+TEST(hostile_vm_takes_no_more_page_tables_than_its_share) {
+    constexpr uint64_t tables_kib = 1024 * 4;
+    constexpr uint64_t upper_tables_kib = 64;
+    constexpr uint64_t huge_page = uint64_t{2} << 20;
+    constexpr uint64_t iova = 0x2000000000;
+    const Victim v;
+    v.touch(first_iova);
+    const uint64_t before = status_kib("VmPTE");
+    for (uint64_t i = 0; i < 4096; i++) {
+        v.device.window<uint32_t>(iova + i * huge_page) = 1;
+        CHECK(status_kib("VmPTE") <= before + tables_kib + upper_tables_kib);
+    }
+    CHECK(v.device.counters().scratch_faults >= 4096);
+    CHECK_EQ(pinned(v.uuid), range_size);
+    v.ram.at<uint32_t>(0) = 7;
+    CHECK_EQ(v.device.window<uint32_t>(first_iova), 7u);
+    CHECK_EQ(pinned(v.uuid), range_size);
+    CHECK(v.vm.unmap(first_iova, range_size) == 0);
+    CHECK_EQ(v.device.window<uint32_t>(first_iova), 1u); /* scratch */
+}
+
+/* The same of memory that the VM has, by threads that each need page tables when others do. */
+TEST(hostile_vm_has_its_memory_touched_far_apart_by_threads) {
+    constexpr uint64_t huge_page = uint64_t{2} << 20;
+    constexpr uint64_t iova = 0x2000000000;
+    const Victim v;
+    for (uint64_t i = 0; i < 2048; i++)
+        CHECK(v.vm.map(iova + i * huge_page, v.ram.get(), page_size) == 0);
+    v.ram.at<uint32_t>(0) = 7;
+    std::vector<std::thread> threads;
+    for (uint64_t first = 0; first < 4; first++)
+        threads.emplace_back([&, first] {
+            for (uint64_t round = 0; round < 2; round++)
+                for (uint64_t i = first; i < 2048; i += 4)
+                    CHECK_EQ(v.device.window<uint32_t>(iova + i * huge_page), 7u);
+        });
+    for (auto& thread : threads)
+        thread.join();
+    CHECK_EQ(pinned(v.uuid), 2048 * page_size);
+    CHECK_EQ(v.device.counters().scratch_faults, 0u);
+}
+
+/* A scratch page is known to page tables alone: the module keeps nothing of it. */
+TEST(hostile_vm_has_scratch_pages_for_nothing) {
+    constexpr uint64_t apart = uint64_t{256} << 10; /* what a node of an xarray is for */
+    constexpr uint64_t touches = 32768;
+    const Victim v;
+    v.touch(first_iova);
+    const uint64_t before = slab_objects("radix_tree_node");
+    for (uint64_t i = 0; i < touches; i++)
+        v.device.window<uint32_t>(0x2000000000 + i * apart) = 1;
+    CHECK(v.device.counters().scratch_faults >= touches);
+    CHECK(slab_objects("radix_tree_node") < before + touches / 4);
 }
 
 /* A VM keeps a page of doorbells in a pipe; what the next VM writes is not seen there. */
