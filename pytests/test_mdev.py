@@ -129,4 +129,4 @@ def test_limit_of_a_running_device(host, guest0, connected):
 
 def test_module(host):
     """Runs the module's own test, which is mediator and VM at once; expects every case of it to pass."""
-    host.run("/usr/lib/vrdma/tests/vfio_mdev_test", timeout=240)
+    host.run("/usr/lib/vrdma/tests/vfio_mdev_test", timeout=360)

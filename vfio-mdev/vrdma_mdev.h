@@ -207,7 +207,9 @@ void vrdma_state_kick(struct vrdma_device *dev);
 void vrdma_state_set_kick(struct vrdma_device *dev, struct eventfd_ctx *kick);
 void vrdma_state_remove(struct vrdma_device *dev);
 void vrdma_reset(struct vrdma_device *dev);
+void vrdma_reset_function(struct vrdma_device *dev);
 void vrdma_reset_open(struct vrdma_device *dev, bool open);
+void vrdma_configure(struct vrdma_device *dev, u64 offset, const u8 *bytes, size_t count);
 int vrdma_reset_done(struct vrdma_device *dev, u32 generation);
 int vrdma_adopt(struct vrdma_device *dev);
 void vrdma_abandon(struct vrdma_device *dev);
@@ -220,6 +222,8 @@ bool vrdma_has_message(struct vrdma_device *dev);
 /* config.c */
 void vrdma_config_init(struct vrdma_device *dev);
 void vrdma_config_reset(struct vrdma_device *dev);
+bool vrdma_config_bus_master(struct vrdma_device *dev);
+bool vrdma_config_change(struct vrdma_device *dev, u64 offset, const u8 *bytes, size_t count);
 ssize_t vrdma_config_read(struct vrdma_device *dev, char __user *buf, size_t count, u64 offset);
 ssize_t vrdma_config_write(struct vrdma_device *dev, const char __user *buf, size_t count,
 			   u64 offset);
