@@ -21,6 +21,7 @@
 #ifndef VRDMA_MDEV_PRIVATE_H
 #define VRDMA_MDEV_PRIVATE_H
 
+#include <linux/bitmap.h>
 #include <linux/eventfd.h>
 #include <linux/kthread.h>
 #include <linux/mdev.h>
@@ -38,6 +39,9 @@
 #include "vrdma/pci_config.h"
 
 static_assert(PAGE_SIZE == VRDMA_PAGE_SIZE);
+
+#define VRDMA_MDEV_VLANS (VRDMA_MAX_VLAN + 1)
+static_assert(sizeof_field(struct vrdma_mdev_device_info, vlans) * 8 > VRDMA_MAX_VLAN);
 
 struct vrdma_type {
 	struct mdev_type mdev;
@@ -102,6 +106,8 @@ struct vrdma_state {
 	char addresses[VRDMA_MDEV_ADDRESSES_SIZE];
 	bool uplink_set;
 	char uplink[VRDMA_MDEV_UPLINK_SIZE];
+	bool vlans_set;
+	DECLARE_BITMAP(vlans, VRDMA_MDEV_VLANS);
 	struct vrdma_mdev_share share;
 };
 

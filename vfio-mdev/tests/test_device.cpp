@@ -320,6 +320,45 @@ TEST(uplink_outlives_the_mediator) {
     CHECK_EQ(harness::write_file(bound, "lan"), 0);
 }
 
+TEST(vlans_reach_the_mediator) {
+    const Served served;
+    const std::string path = device_path(served.uuid) + "/vlans";
+    const auto has = [&](uint32_t vlan) {
+        return (served.device.info().vlans[vlan / 64] >> vlan % 64 & 1) != 0;
+    };
+    CHECK_EQ(harness::read_file(path), std::string());
+    CHECK_EQ(served.device.info().vlans_set, 0);
+    CHECK_EQ(harness::write_file(path, "7,100-102,4094\n"), 0);
+    CHECK_EQ(harness::read_file(path), std::string("7,100-102,4094"));
+    CHECK_EQ(served.device.info().vlans_set, 1);
+    for (uint32_t vlan = 0; vlan < VRDMA_MDEV_VLAN_WORDS * 64; vlan++)
+        CHECK_EQ(has(vlan), vlan == 7 || (100 <= vlan && vlan <= 102) || vlan == 4094);
+    CHECK_EQ(harness::write_file(path, "none\n"), 0);
+    CHECK_EQ(harness::read_file(path), std::string("none"));
+    CHECK_EQ(served.device.info().vlans_set, 1);
+    CHECK(!has(7));
+    CHECK_EQ(harness::write_file(path, "1"), 0);
+    CHECK(has(1));
+    CHECK_EQ(harness::write_file(path, "\n"), 0);
+    CHECK_EQ(harness::read_file(path), std::string());
+    CHECK_EQ(served.device.info().vlans_set, 0);
+    CHECK(!has(1));
+}
+
+TEST(vlans_refuse_bad_text) {
+    const Served served;
+    const std::string path = device_path(served.uuid) + "/vlans";
+    CHECK_EQ(harness::write_file(path, "7"), 0);
+    CHECK_EQ(harness::write_file(path, "0"), ERANGE);
+    CHECK_EQ(harness::write_file(path, "0-7"), ERANGE);
+    CHECK_EQ(harness::write_file(path, "4095"), ERANGE);
+    CHECK_EQ(harness::write_file(path, "seven"), EINVAL);
+    CHECK_EQ(harness::write_file(path, ","), EINVAL);
+    CHECK_EQ(harness::write_file(path, "9-8"), EINVAL);
+    CHECK_EQ(harness::write_file(path, "7\n8\n"), EINVAL);
+    CHECK_EQ(harness::read_file(path), std::string("7"));
+}
+
 constexpr const char* share_names[VRDMA_MDEV_SHARE_VALUES] = {"weight", "max_bytes_per_second",
                                                               "max_operations_per_second"};
 
@@ -396,8 +435,10 @@ TEST(attributes_are_fixed_while_a_vm_runs) {
         CHECK_EQ(harness::write_file(path + "/mac", "52:54:00:12:34:56"), EBUSY);
         CHECK_EQ(harness::write_file(path + "/addresses", "10.0.0.1"), EBUSY);
         CHECK_EQ(harness::write_file(path + "/uplink", "wan"), EBUSY);
+        CHECK_EQ(harness::write_file(path + "/vlans", "7"), EBUSY);
     }
     CHECK_EQ(harness::write_file(path + "/mac", "52:54:00:12:34:56"), 0);
     CHECK_EQ(harness::write_file(path + "/addresses", "\n"), 0);
     CHECK_EQ(harness::write_file(path + "/uplink", "wan"), 0);
+    CHECK_EQ(harness::write_file(path + "/vlans", "7"), 0);
 }
