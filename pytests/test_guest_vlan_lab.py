@@ -7,8 +7,10 @@ import pytest
 
 from framework import connections
 from framework.connections import PINGS, pings
-from framework.lab import TIMEOUT_S, Gid, Guest
+from framework.lab import TIMEOUT_S, Gid, Guest, Machine
+from framework.mdev import mdev_of
 from test_across_hosts_lab import Side, Talk, carry_out, peer, user_access  # noqa: F401 (fixtures of these tests, too)
+from test_lifecycle import DEVICE_ADD
 from test_pingpong import assert_done
 
 pytestmark = pytest.mark.lab_hosts
@@ -88,3 +90,45 @@ def test_rping(talks):
     round to succeed."""
     for _, client in carry_out(talks, start_rping):
         assert pings(client) == PINGS
+
+
+ADD_NUMBERED = """
+modprobe 8021q
+ip link add link {nic} name vlan{vlan} type vlan id {vlan}
+ip address add 10.87.{vlan}.1/24 dev vlan{vlan}
+ip link set vlan{vlan} up
+"""
+
+
+def give_vlans(host: Machine, guest: Guest, device: str, vlans: str) -> None:
+    """Takes the device from the guest, writes in which VLANs it may have addresses, and gives it back."""
+    mdev = mdev_of(host, guest)
+    guest.monitor("device_del vrdma")
+    guest.script(f"while [ -e /sys/class/infiniband/{device} ]; do sleep 0.05; done", TIMEOUT_S)
+    host.script(f"until echo '{vlans}' >{mdev.path}/vlans; do sleep 0.05; done 2>/dev/null", TIMEOUT_S)
+    guest.forget("function")
+    guest.monitor(DEVICE_ADD.format(mdev.uuid))
+    guest.await_device(device)
+
+
+def await_gid(guest: Guest, device: str, vlan: int) -> None:
+    guest.script(AWAIT_GIDS.format(gids=f":ffff:0a57:{vlan:02x}01", device=device), TIMEOUT_S)
+
+
+def test_vlans_of_a_device(host, guest0):
+    """Gives a device VLAN 8 by its attribute; expects its guest to have an address there and none in VLAN 7. Takes that back;
+    expects one in VLAN 7 as well, as the type allows it."""
+    device = "vrdma0"
+    give_vlans(host, guest0, device, "8")
+    try:
+        for vlan in (7, 8):
+            guest0.script(ADD_NUMBERED.format(nic=guest0.nic, vlan=vlan))
+        await_gid(guest0, device, 8)
+        assert guest0.script(f"cat /sys/class/infiniband/{device}/ports/1/gids/* | grep 0a57:0701", check=False).stdout == ""
+        give_vlans(host, guest0, device, "")
+        await_gid(guest0, device, 8)
+        await_gid(guest0, device, 7)
+    finally:
+        host.script(f"echo >{mdev_of(host, guest0).path}/vlans", check=False)
+        for vlan in (7, 8):
+            guest0.run(f"ip link del vlan{vlan}", check=False)

@@ -71,6 +71,37 @@ def test_module_reload(guest0, device, works):
     works()
 
 
+def test_function_reset(guest0, guest1, endpoint, works):
+    """Resets the function under a busy process, as sysfs lets one; expects a reset by PCI Express (FLR), DEVICE_FATAL, and
+    the driver to make a new device by itself."""
+    victim, _ = busy(endpoint, guest0, guest1)
+    assert guest0.read(f"{guest0.function}/reset_method").split() == ["flr"]
+    guest0.script(f"echo 1 >{guest0.function}/reset")
+    assert "DEVICE_FATAL" in victim.device.await_event("DEVICE_FATAL", TIMEOUT_S)
+    guest0.run(f"kill -9 {victim.device.session.pid}")
+    victim.device.session.await_end()
+    works()
+
+
+def test_bus_master_is_cleared(host, guest0, guest1, endpoint, works):
+    """Clears Bus Master of a busy device, as a kernel does that hands over to another; expects the host to have none of the
+    guest's memory at once, DEVICE_FATAL, and a new device once Bus Master is set."""
+
+    def command(byte: str) -> None:
+        guest0.script(f"printf '{byte}' | dd of={guest0.function}/config bs=1 seek=4 count=1 conv=notrunc status=none")
+
+    victim, _ = busy(endpoint, guest0, guest1)
+    assert mdev_of(host, guest0).pinned > 0
+    command("\\002")  # memory space alone
+    assert mdev_of(host, guest0).pinned == 0
+    assert "DEVICE_FATAL" in victim.device.await_event("DEVICE_FATAL", TIMEOUT_S)
+    guest0.run(f"kill -9 {victim.device.session.pid}")
+    victim.device.session.await_end()
+    assert mdev_of(host, guest0).pinned == 0
+    command("\\006")
+    works()
+
+
 @pytest.mark.parametrize("leave, come_back", [
     ("echo {name} >/sys/bus/pci/drivers/vrdma_ib/unbind", "echo {name} >/sys/bus/pci/drivers/vrdma_ib/bind"),
     ("modprobe -r vrdma_ib", "modprobe vrdma_ib"),

@@ -83,12 +83,12 @@ def test_mdevctl(host, small, fresh):
 @pytest.mark.parametrize("attribute, value", [
     ("mac", "52:54:00:00:00:0g"), ("mac", "52:54:00"), ("mac", "01:00:5e:00:00:01"), ("mac", "52:54:00:00:00:01:02"),
     ("addresses", "; reboot"), ("addresses", "1" * 600), ("uplink", "eth1"), ("uplink", "of-sixteen-chars"),
-    ("weight", "0"), ("max_bytes_per_second", "1k"),
+    ("weight", "0"), ("max_bytes_per_second", "1k"), ("vlans", "0"), ("vlans", "4095"), ("vlans", "eth1"),
 ], ids=["no digit", "too short", "multicast", "too long", "no prefix", "too many", "unknown", "too long a name", "no weight",
-        "no number"])  # fmt: skip
+        "no number", "VLAN 0", "VLAN 4095", "no VLAN"])  # fmt: skip
 def test_bad_attribute(host, small, fresh, attribute, value):
-    """Writes what is no unicast MAC address, no list of prefixes, no uplink of vrdmad's or no share; expects an error and
-    the old value."""
+    """Writes what is no unicast MAC address, no list of prefixes, no uplink of vrdmad's, no share or no VLAN; expects an error
+    and the old value."""
     small.create(fresh.uuid)
     before = host.read(f"{fresh.path}/{attribute}")
     assert host.script(f"echo '{value}' >{fresh.path}/{attribute}", check=False).status != 0
@@ -98,6 +98,7 @@ def test_bad_attribute(host, small, fresh, attribute, value):
 @pytest.mark.parametrize("attribute, value", [
     ("mac", "52:54:00:12:34:56"), ("addresses", "10.0.0.5/32,fd00::/64"), ("addresses", ""), ("uplink", ""),
     ("weight", "10000"), ("weight", ""), ("max_operations_per_second", "0"),
+    ("vlans", "7,100-199"), ("vlans", "none"), ("vlans", ""),
 ])  # fmt: skip
 def test_attribute(host, small, fresh, attribute, value):
     """Writes who a device is, or its share, before a VM has it; expects to read it back."""
@@ -129,4 +130,4 @@ def test_limit_of_a_running_device(host, guest0, connected):
 
 def test_module(host):
     """Runs the module's own test, which is mediator and VM at once; expects every case of it to pass."""
-    host.run("/usr/lib/vrdma/tests/vfio_mdev_test", timeout=240)
+    host.run("/usr/lib/vrdma/tests/vfio_mdev_test", timeout=360)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A guest's accesses to the PCI configuration space (vrdma/pci_config.h).
+ * A guest's accesses to the PCI configuration space (vrdma/pci_config.h). Bus Master changes with
+ * state.reset_lock held: so it is one step with what it does to the window.
  */
 #include <linux/uaccess.h>
 
@@ -16,9 +17,36 @@ void vrdma_config_reset(struct vrdma_device *dev)
 {
 	struct vrdma_config *config = &dev->config;
 
+	lockdep_assert_held(&dev->state.reset_lock);
+
 	spin_lock(&config->lock);
 	vrdma_pci_config_reset(&config->pci);
 	spin_unlock(&config->lock);
+}
+
+bool vrdma_config_bus_master(struct vrdma_device *dev)
+{
+	struct vrdma_config *config = &dev->config;
+	bool master;
+
+	spin_lock(&config->lock);
+	master = vrdma_pci_bus_master(&config->pci);
+	spin_unlock(&config->lock);
+	return master;
+}
+
+/* Returns whether the device is to be reset. */
+bool vrdma_config_change(struct vrdma_device *dev, u64 offset, const u8 *bytes, size_t count)
+{
+	struct vrdma_config *config = &dev->config;
+	bool reset;
+
+	lockdep_assert_held(&dev->state.reset_lock);
+
+	spin_lock(&config->lock);
+	reset = vrdma_pci_config_write(&config->pci, offset, bytes, count);
+	spin_unlock(&config->lock);
+	return reset;
 }
 
 ssize_t vrdma_config_read(struct vrdma_device *dev, char __user *buf, size_t count, u64 offset)
@@ -35,14 +63,10 @@ ssize_t vrdma_config_read(struct vrdma_device *dev, char __user *buf, size_t cou
 ssize_t vrdma_config_write(struct vrdma_device *dev, const char __user *buf, size_t count,
 			   u64 offset)
 {
-	struct vrdma_config *config = &dev->config;
 	u8 bytes[VRDMA_PCI_CONFIG_SIZE];
 
 	if (copy_from_user(bytes, buf, count))
 		return -EFAULT;
-
-	spin_lock(&config->lock);
-	vrdma_pci_config_write(&config->pci, offset, bytes, count);
-	spin_unlock(&config->lock);
+	vrdma_configure(dev, offset, bytes, count);
 	return count;
 }

@@ -83,7 +83,6 @@ static int device_open(struct vfio_device *vdev)
 	ret = vrdma_pins_open(dev);
 	if (ret)
 		return ret;
-	vrdma_config_reset(dev);
 	vrdma_reset_open(dev, true);
 	return 0;
 }
@@ -184,8 +183,7 @@ static long device_ioctl(struct vfio_device *vdev, unsigned int cmd, unsigned lo
 	case VFIO_DEVICE_SET_IRQS:
 		return set_irqs(dev, user);
 	case VFIO_DEVICE_RESET:
-		vrdma_config_reset(dev);
-		vrdma_reset(dev);
+		vrdma_reset_function(dev);
 		return 0;
 	default:
 		return -ENOTTY;

@@ -68,6 +68,8 @@ static long device_info(struct vrdma_device *dev, void __user *arg)
 	memcpy(info.addresses, state->addresses, sizeof(info.addresses));
 	info.uplink_set = state->uplink_set;
 	memcpy(info.uplink, state->uplink, sizeof(info.uplink));
+	info.vlans_set = state->vlans_set;
+	bitmap_to_arr64(info.vlans, state->vlans, VRDMA_MDEV_VLANS);
 	info.share = state->share;
 	spin_unlock(&state->lock);
 	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;

@@ -54,14 +54,16 @@ bool vrdma_state_defunct(struct vrdma_device *dev)
 void vrdma_state_write(struct vrdma_device *dev, u32 offset, u32 value)
 {
 	struct vrdma_state *state = &dev->state;
-	bool overflow = false;
+	const bool enables = offset == VRDMA_REG_CONTROL && (value & VRDMA_CONTROL_ENABLE);
+	const bool without_memory = enables && !vrdma_config_bus_master(dev);
+	bool fails = false;
 
 	spin_lock(&state->lock);
 	if (state->condition == VRDMA_FATAL) {
 		/* Only a reset helps, and it would drop this write. */
-	} else if (state->tail - state->head == VRDMA_MDEV_MAX_MESSAGES) {
+	} else if (without_memory || state->tail - state->head == VRDMA_MDEV_MAX_MESSAGES) {
 		state->condition = VRDMA_FATAL;
-		overflow = true;
+		fails = true;
 	} else {
 		state->writes[state->tail % VRDMA_MDEV_MAX_MESSAGES] =
 			(struct vrdma_write){ .offset = offset, .value = value };
@@ -69,7 +71,7 @@ void vrdma_state_write(struct vrdma_device *dev, u32 offset, u32 value)
 	}
 	spin_unlock(&state->lock);
 
-	if (overflow)
+	if (fails)
 		vrdma_irq_raise(dev, 0);
 	else
 		wake_up_interruptible(&state->wait);
@@ -215,18 +217,36 @@ static void finish_reset(struct vrdma_device *dev)
 	wake_up_interruptible(&dev->state.wait);
 }
 
-/* A reset that the VM asked for. It polls STATUS and needs no interrupt for READY. */
-void vrdma_reset(struct vrdma_device *dev)
+/* A reset that the VM asked for. */
+static void reset(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;
 
-	rt_mutex_lock(&state->reset_lock);
+	lockdep_assert_held(&state->reset_lock);
+
 	spin_lock(&state->lock);
 	state->recovering = false;
 	begin_reset(state);
 	spin_unlock(&state->lock);
 	finish_reset(dev);
-	rt_mutex_unlock(&state->reset_lock);
+}
+
+/* By the device's own register: its driver polls STATUS and needs no interrupt for READY. */
+void vrdma_reset(struct vrdma_device *dev)
+{
+	rt_mutex_lock(&dev->state.reset_lock);
+	reset(dev);
+	rt_mutex_unlock(&dev->state.reset_lock);
+	vrdma_pins_settle(&dev->window);
+}
+
+/* By VFIO. */
+void vrdma_reset_function(struct vrdma_device *dev)
+{
+	rt_mutex_lock(&dev->state.reset_lock);
+	vrdma_config_reset(dev);
+	reset(dev);
+	rt_mutex_unlock(&dev->state.reset_lock);
 	vrdma_pins_settle(&dev->window);
 }
 
@@ -236,13 +256,51 @@ void vrdma_reset_open(struct vrdma_device *dev, bool open)
 	struct vrdma_state *state = &dev->state;
 
 	rt_mutex_lock(&state->reset_lock);
+	vrdma_config_reset(dev);
 	spin_lock(&state->lock);
 	state->open = open;
-	state->recovering = false;
-	begin_reset(state);
 	spin_unlock(&state->lock);
-	finish_reset(dev);
+	reset(dev);
 	rt_mutex_unlock(&state->reset_lock);
+}
+
+/* The window shows the VM's memory while all of this holds. */
+static bool may_show_memory(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+	bool live;
+
+	lockdep_assert_held(&state->reset_lock);
+
+	spin_lock(&state->lock);
+	live = state->open && state->condition == VRDMA_LIVE;
+	spin_unlock(&state->lock);
+	return live && vrdma_config_bus_master(dev);
+}
+
+/*
+ * The VM writes to the configuration space. A driver that has enabled the device may not know of a
+ * reset that this is, and hears that STATUS has changed.
+ */
+void vrdma_configure(struct vrdma_device *dev, u64 offset, const u8 *bytes, size_t count)
+{
+	struct vrdma_state *state = &dev->state;
+	bool was_enabled, was_master, resets;
+
+	rt_mutex_lock(&state->reset_lock);
+	was_enabled = vrdma_state_status(dev) == VRDMA_STATUS_ENABLED;
+	was_master = vrdma_config_bus_master(dev);
+	resets = vrdma_config_change(dev, offset, bytes, count);
+	if (resets)
+		reset(dev);
+	else if (!was_master && may_show_memory(dev))
+		vrdma_window_enable(dev);
+	rt_mutex_unlock(&state->reset_lock);
+
+	if (resets && was_enabled)
+		vrdma_irq_raise(dev, 0);
+	if (resets)
+		vrdma_pins_settle(&dev->window);
 }
 
 /* reset_lock makes the check and the opening of the window one step against a reset. */
@@ -250,7 +308,7 @@ int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
 {
 	struct vrdma_state *state = &dev->state;
 	bool recovered = false;
-	bool live = false;
+	bool done = false;
 	int ret;
 
 	ret = rt_mutex_lock_killable(&state->reset_lock);
@@ -263,11 +321,11 @@ int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
 		ret = -ESTALE;
 	} else if (state->condition == VRDMA_RESETTING) {
 		state->condition = VRDMA_LIVE;
-		live = state->open;
+		done = true;
 		swap(recovered, state->recovering);
 	}
 	spin_unlock(&state->lock);
-	if (live)
+	if (done && may_show_memory(dev))
 		vrdma_window_enable(dev);
 	rt_mutex_unlock(&state->reset_lock);
 

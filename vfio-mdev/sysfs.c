@@ -5,6 +5,8 @@
  *   addresses   prefixes that the guest may use; empty: any
  *   uplink      that packets leave and enter by, one of the mediator's; empty: none, the device has
  *               no peers elsewhere. Until it is written it is the type's.
+ *   vlans       of the uplink's, that the guest may have addresses in, such as "7,100-199", or
+ *               "none"; empty: the type's
  *   weight, max_bytes_per_second, max_operations_per_second
  *               share of the mediator's time; empty: the type's. Can be written while a VM has the
  *               device.
@@ -134,6 +136,62 @@ static ssize_t uplink_store(struct device *device, struct device_attribute *attr
 }
 static DEVICE_ATTR_RW(uplink);
 
+static ssize_t vlans_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	struct vrdma_device *dev = dev_get_drvdata(device);
+	struct vrdma_state *state = &dev->state;
+	ssize_t ret;
+
+	spin_lock(&state->lock);
+	if (!state->vlans_set)
+		ret = sysfs_emit(buf, "\n");
+	else if (bitmap_empty(state->vlans, VRDMA_MDEV_VLANS))
+		ret = sysfs_emit(buf, "none\n");
+	else
+		ret = bitmap_print_to_pagebuf(true, buf, state->vlans, VRDMA_MDEV_VLANS);
+	spin_unlock(&state->lock);
+	return ret;
+}
+
+static int parse_vlans(const char *text, size_t count, unsigned long *vlans)
+{
+	int ret;
+
+	if (strcspn(text, "\n") + 1 < count)
+		return -EINVAL;
+	if (sysfs_streq(text, "") || sysfs_streq(text, "none"))
+		return 0;
+	ret = bitmap_parselist(text, vlans, VRDMA_MDEV_VLANS);
+	if (ret)
+		return ret;
+	if (bitmap_empty(vlans, VRDMA_MDEV_VLANS))
+		return -EINVAL;
+	return test_bit(0, vlans) ? -ERANGE : 0;
+}
+
+static ssize_t vlans_store(struct device *device, struct device_attribute *attr, const char *buf,
+			   size_t count)
+{
+	struct vrdma_device *dev = dev_get_drvdata(device);
+	struct vrdma_state *state = &dev->state;
+	DECLARE_BITMAP(vlans, VRDMA_MDEV_VLANS) = {};
+	int ret = parse_vlans(buf, count, vlans);
+
+	if (ret)
+		return ret;
+
+	spin_lock(&state->lock);
+	if (state->open) {
+		ret = -EBUSY;
+	} else {
+		state->vlans_set = !sysfs_streq(buf, "");
+		bitmap_copy(state->vlans, vlans, VRDMA_MDEV_VLANS);
+	}
+	spin_unlock(&state->lock);
+	return ret ? ret : count;
+}
+static DEVICE_ATTR_RW(vlans);
+
 static unsigned int share_value(const struct device_attribute *attr)
 {
 	const struct dev_ext_attribute *share =
@@ -196,6 +254,7 @@ static struct attribute *vrdma_device_attrs[] = {
 	&dev_attr_mac.attr,
 	&dev_attr_addresses.attr,
 	&dev_attr_uplink.attr,
+	&dev_attr_vlans.attr,
 	&share_attr_weight.attr.attr,
 	&share_attr_max_bytes_per_second.attr.attr,
 	&share_attr_max_operations_per_second.attr.attr,

@@ -13,6 +13,7 @@
  *   irq.c        interrupts
  *   doorbells.c  BAR2: doorbell pages
  *   window.c     the guest's memory as the mediator sees it
+ *   mapping.c    a mapping of it by the mediator, and its page tables
  *   pins.c       its pages, pinned and unpinned by a thread of the device's
  *   unmap.c      what the VM unmaps
  *   mediator.c   the device fd of the mediator
@@ -20,6 +21,7 @@
 #ifndef VRDMA_MDEV_PRIVATE_H
 #define VRDMA_MDEV_PRIVATE_H
 
+#include <linux/bitmap.h>
 #include <linux/eventfd.h>
 #include <linux/kthread.h>
 #include <linux/mdev.h>
@@ -37,6 +39,9 @@
 #include "vrdma/pci_config.h"
 
 static_assert(PAGE_SIZE == VRDMA_PAGE_SIZE);
+
+#define VRDMA_MDEV_VLANS (VRDMA_MAX_VLAN + 1)
+static_assert(sizeof_field(struct vrdma_mdev_device_info, vlans) * 8 > VRDMA_MAX_VLAN);
 
 struct vrdma_type {
 	struct mdev_type mdev;
@@ -101,6 +106,8 @@ struct vrdma_state {
 	char addresses[VRDMA_MDEV_ADDRESSES_SIZE];
 	bool uplink_set;
 	char uplink[VRDMA_MDEV_UPLINK_SIZE];
+	bool vlans_set;
+	DECLARE_BITMAP(vlans, VRDMA_MDEV_VLANS);
 	struct vrdma_mdev_share share;
 };
 
@@ -127,6 +134,7 @@ struct vrdma_window {
 	bool sealed;		/* no pins until the device is opened again */
 	unsigned long pinned;	/* pages */
 	unsigned long max_pinned;
+	unsigned int max_tables; /* page tables of a mapping: set once */
 	unsigned long pinning;	/* the page that the worker asks type1 for, or ULONG_MAX */
 	unsigned long unpinning; /* the pages that it gives back begin here, */
 	unsigned long unpinning_end; /* and end before this one */
@@ -205,7 +213,9 @@ void vrdma_state_kick(struct vrdma_device *dev);
 void vrdma_state_set_kick(struct vrdma_device *dev, struct eventfd_ctx *kick);
 void vrdma_state_remove(struct vrdma_device *dev);
 void vrdma_reset(struct vrdma_device *dev);
+void vrdma_reset_function(struct vrdma_device *dev);
 void vrdma_reset_open(struct vrdma_device *dev, bool open);
+void vrdma_configure(struct vrdma_device *dev, u64 offset, const u8 *bytes, size_t count);
 int vrdma_reset_done(struct vrdma_device *dev, u32 generation);
 int vrdma_adopt(struct vrdma_device *dev);
 void vrdma_abandon(struct vrdma_device *dev);
@@ -218,6 +228,8 @@ bool vrdma_has_message(struct vrdma_device *dev);
 /* config.c */
 void vrdma_config_init(struct vrdma_device *dev);
 void vrdma_config_reset(struct vrdma_device *dev);
+bool vrdma_config_bus_master(struct vrdma_device *dev);
+bool vrdma_config_change(struct vrdma_device *dev, u64 offset, const u8 *bytes, size_t count);
 ssize_t vrdma_config_read(struct vrdma_device *dev, char __user *buf, size_t count, u64 offset);
 ssize_t vrdma_config_write(struct vrdma_device *dev, const char __user *buf, size_t count,
 			   u64 offset);
@@ -251,7 +263,6 @@ void vrdma_irq_request(struct vfio_device *vdev, unsigned int count);
 /* window.c */
 int vrdma_window_init(struct vrdma_device *dev, u64 max_pinned);
 void vrdma_window_destroy(struct vrdma_device *dev);
-int vrdma_window_mmap(struct vrdma_device *dev, struct vm_area_struct *vma);
 void vrdma_fault_begin(struct vrdma_window *window);
 void vrdma_fault_end(struct vrdma_window *window);
 void vrdma_faults_wait(struct vrdma_window *window);
@@ -263,6 +274,14 @@ void vrdma_window_disable(struct vrdma_device *dev);
 void vrdma_window_enable(struct vrdma_device *dev);
 void vrdma_window_unpin(struct vrdma_device *dev, u64 iova, u64 length);
 void vrdma_window_revoke(struct vrdma_device *dev, unsigned long first, unsigned long last);
+
+struct page *vrdma_window_page(struct vrdma_window *window, unsigned long index);
+
+/* mapping.c */
+#define VRDMA_WINDOW_PGOFF (VRDMA_MDEV_MMAP_WINDOW >> PAGE_SHIFT)
+
+unsigned int vrdma_mapping_tables(u64 max_pinned);
+int vrdma_window_mmap(struct vrdma_device *dev, struct vm_area_struct *vma);
 
 /* pins.c */
 #define VRDMA_WINDOW_PAGES (VRDMA_MDEV_WINDOW_SIZE >> PAGE_SHIFT)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The window: the guest's memory (its IOVA space) as its mediator sees it, a page pinned when it is
- * first touched, and taken away at once when the VM unmaps it, is reset, or closes the device.
+ * first touched (mapping.c), and taken away at once when the VM unmaps it, is reset, or closes the
+ * device.
  *
  * window.pages says what a page is:
  *
@@ -17,10 +18,6 @@
  *     tables. The device's thread may see the marks before that, so it does the same for itself
  *     before it lets the pages go;
  *   - the lock of pages is a spinlock, held for a few hundred entries at a time.
- *
- * A touch that needs a page lets go of mmap_lock, waits for the device's thread, and has the fault
- * retried, which finds the page: whatever stalls one VM's process would otherwise stall the
- * mediator's every mmap(), and with it all other VMs.
  *
  * Locks, outermost first:
  *
@@ -39,14 +36,12 @@
  *   removal of the mdev
  *     VFIO waits for the VM's close; the device fd keeps the memory of struct vrdma_device.
  */
-#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/highmem.h>
 #include <linux/vmalloc.h>
 
 #include "vrdma_mdev.h"
 
-#define WINDOW_PGOFF (VRDMA_MDEV_MMAP_WINDOW >> PAGE_SHIFT)
 #define REVOKE_BATCH 256
 
 int vrdma_window_init(struct vrdma_device *dev, u64 max_pinned)
@@ -56,6 +51,7 @@ int vrdma_window_init(struct vrdma_device *dev, u64 max_pinned)
 	xa_init(&window->pages);
 	init_waitqueue_head(&window->wait);
 	window->max_pinned = max_pinned >> PAGE_SHIFT;
+	window->max_tables = vrdma_mapping_tables(max_pinned);
 	window->pinning = ULONG_MAX;
 	atomic_set(&window->faults, 0);
 
@@ -143,7 +139,7 @@ void vrdma_window_zap(struct vrdma_window *window, pgoff_t first, pgoff_t count)
 void vrdma_window_hide(struct vrdma_window *window, unsigned long first, unsigned long count)
 {
 	vrdma_faults_wait(window);
-	vrdma_window_zap(window, WINDOW_PGOFF + first, count);
+	vrdma_window_zap(window, VRDMA_WINDOW_PGOFF + first, count);
 }
 
 /* Takes a range out of the mediator's sight, and has it unpinned. */
@@ -168,8 +164,8 @@ void vrdma_window_revoke(struct vrdma_device *dev, unsigned long first, unsigned
 	revoke(&dev->window, first, last);
 }
 
-/* What a fault shows: a page of the VM, or scratch; NULL if it has to ask. */
-static struct page *page_for(struct vrdma_window *window, unsigned long index)
+/* What a fault shows, while it is counted: a page of the VM, or scratch; NULL if it has to ask. */
+struct page *vrdma_window_page(struct vrdma_window *window, unsigned long index)
 {
 	struct page *page = NULL;
 	bool revoked;
@@ -189,61 +185,6 @@ static struct page *page_for(struct vrdma_window *window, unsigned long index)
 	}
 	xa_unlock(&window->pages);
 	return page;
-}
-
-static vm_fault_t map_page(struct vrdma_window *window, struct vm_fault *vmf, unsigned long index)
-{
-	struct page *page;
-	vm_fault_t ret = 0;
-
-	vrdma_fault_begin(window);
-	page = page_for(window, index);
-	if (page)
-		ret = vmf_insert_pfn(vmf->vma, vmf->address, page_to_pfn(page));
-	vrdma_fault_end(window);
-	return ret;
-}
-
-static vm_fault_t window_fault(struct vm_fault *vmf)
-{
-	struct vrdma_device *dev = vmf->vma->vm_private_data;
-	unsigned long index = vmf->pgoff - WINDOW_PGOFF;
-	struct file *file;
-	vm_fault_t ret;
-
-	/* Somebody pins the window itself for DMA: the device's thread would wait for itself. */
-	if (vmf->flags & FAULT_FLAG_REMOTE)
-		return VM_FAULT_SIGBUS;
-
-	ret = map_page(&dev->window, vmf, index);
-	if (ret)
-		return ret;
-
-	/* The fault of a load or a store, in user space or in copy_to_user(), can be retried. */
-	if ((vmf->flags & (FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_RETRY_NOWAIT)) !=
-	    FAULT_FLAG_ALLOW_RETRY)
-		return VM_FAULT_SIGBUS;
-
-	file = get_file(vmf->vma->vm_file);
-	mmap_read_unlock(vmf->vma->vm_mm);
-	vrdma_pins_touch(dev, index);
-	fput(file);
-	return VM_FAULT_RETRY;
-}
-
-static const struct vm_operations_struct window_vm_ops = {
-	.fault = window_fault,
-};
-
-int vrdma_window_mmap(struct vrdma_device *dev, struct vm_area_struct *vma)
-{
-	if (vma->vm_pgoff - WINDOW_PGOFF + vma_pages(vma) > VRDMA_WINDOW_PAGES)
-		return -EINVAL;
-
-	vma->vm_flags |= VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP | VM_DONTCOPY;
-	vma->vm_private_data = dev;
-	vma->vm_ops = &window_vm_ops;
-	return 0;
 }
 
 /* The device fd is mapped, in whatever part. */

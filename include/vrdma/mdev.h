@@ -27,13 +27,14 @@
 #include "device.h"
 
 #define VRDMA_MDEV_PATH "/dev/vrdma_mdev"
-#define VRDMA_MDEV_ABI_VERSION 3
+#define VRDMA_MDEV_ABI_VERSION 4
 #define VRDMA_MDEV_MAX_TYPES 8
 #define VRDMA_MDEV_NAME_SIZE 16
 #define VRDMA_MDEV_DESCRIPTION_SIZE 128
 #define VRDMA_MDEV_ADDRESSES_SIZE 512
 #define VRDMA_MDEV_MAX_UPLINKS 64
 #define VRDMA_MDEV_UPLINK_SIZE 16
+#define VRDMA_MDEV_VLAN_WORDS 64
 
 /*
  * A type of mediated device; the mediator knows it by its index. Strings here and in struct
@@ -106,7 +107,7 @@ struct vrdma_mdev_device_info {
 	__u32 open; /* 1 while a VM has the device */
 	__u8 mac[6]; /* sysfs attribute "mac": all zero where nobody set it */
 	__u8 uplink_set; /* 1: sysfs attribute "uplink" was written; 0: the type's counts */
-	__u8 reserved;
+	__u8 vlans_set; /* 1: sysfs attribute "vlans" was written; 0: the type's count */
 	__u32 reset_generation; /* see VRDMA_MDEV_RESET_DONE */
 	/* sysfs attribute "addresses": what the guest may use: "10.0.0.5/32,fd00::/64", or any */
 	char addresses[VRDMA_MDEV_ADDRESSES_SIZE];
@@ -117,8 +118,10 @@ struct vrdma_mdev_device_info {
 	char uplink[VRDMA_MDEV_UPLINK_SIZE];
 	__u32 reserved2;
 	struct vrdma_mdev_share share;
+	/* In which it may have addresses: 1..VRDMA_MAX_VLAN; bit n % 64 of word n / 64 is VLAN n */
+	__aligned_u64 vlans[VRDMA_MDEV_VLAN_WORDS];
 };
-VRDMA_CHECK_SIZE(struct vrdma_mdev_device_info, 600);
+VRDMA_CHECK_SIZE(struct vrdma_mdev_device_info, 1112);
 
 /*
  * read() on the device fd: what happened to the device, whole messages, EAGAIN when there is none.
@@ -176,6 +179,8 @@ struct vrdma_mdev_range {
  *              it is first touched. Where the guest has no memory, beyond the pin limit, and after
  *              a reset, a touch shows a scratch page and counts in scratch_faults; UNPIN of the
  *              range makes the next touch try again. Never SIGBUS, never another guest's memory.
+ *              A touch that needs more page tables than a device may have replaces the mapping by
+ *              one like it: then scratch pages are tried again, too.
  */
 #define VRDMA_MDEV_MMAP_SHADOW 0x0ull
 #define VRDMA_MDEV_MMAP_INFO 0x10000ull

@@ -151,6 +151,8 @@ void Device::write_control(std::uint32_t value) {
     }
     if ((value & ~VRDMA_CONTROL_ENABLE) != 0) {
         fail_device("unknown bits in CONTROL");
+    } else if ((value & VRDMA_CONTROL_ENABLE) != 0 && !enabled_ && !port_.bus_master()) {
+        fail_device("it is enabled while Bus Master is clear");
     } else if (suspended()) {
         enabled_later_ = (value & VRDMA_CONTROL_ENABLE) != 0 && !enabled_;
     } else if ((value & VRDMA_CONTROL_ENABLE) != 0 && !enabled_) {

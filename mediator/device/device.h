@@ -45,6 +45,8 @@ class Device final : public hca::SliceHost {
     // By the guest's driver, or from outside.
     void reset();
 
+    bool enabled() const noexcept { return enabled_.has_value(); }
+
     // Between a reset and the guest's next access only, of a device that is alone.
     void set_identity(verbs::Identity identity);
 

@@ -23,6 +23,9 @@ class HostPort {
     // An eventfd that is signalled for each write to the kick page. It stays until the next reset.
     virtual int kick_fd() const noexcept = 0;
 
+    // The device may touch the guest's memory: it is not enabled otherwise.
+    virtual bool bus_master() const noexcept { return true; }
+
     // From any thread: signal the vector; have the control thread call Device::service() soon.
     virtual void raise(unsigned vector) noexcept = 0;
     virtual void wake() noexcept = 0;

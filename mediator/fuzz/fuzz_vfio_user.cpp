@@ -179,16 +179,21 @@ class Machine {
             {VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE},
             {VRDMA_REG_ADMIN_DOORBELL, 1},
         }};
+        write_word(VFIO_PCI_CONFIG_REGION_INDEX, PCI_COMMAND, PCI_COMMAND_MASTER);
         for (const auto& [offset, value] : values) {
             write_register(offset, value);
         }
     }
 
     void write_register(std::uint32_t offset, std::uint32_t value) {
+        write_word(VFIO_PCI_BAR0_REGION_INDEX, offset, value);
+    }
+
+    void write_word(std::uint32_t region, std::uint32_t offset, std::uint32_t value) {
         const struct {
             vfio_user_region_access access;
             std::uint32_t value;
-        } __attribute__((packed)) write{{offset, VFIO_PCI_BAR0_REGION_INDEX, sizeof(value)}, value};
+        } __attribute__((packed)) write{{offset, region, sizeof(value)}, value};
         send(VFIO_USER_REGION_WRITE, std::as_bytes(std::span{&write, 1}), 0);
     }
 

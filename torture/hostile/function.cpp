@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "torture/hostile/function.h"
 
+#include <linux/pci_regs.h>
 #include <linux/vfio.h>
 #include <sys/mman.h>
 
@@ -47,6 +48,10 @@ Function::Function(const std::string& socket, std::uint64_t memory)
     command(socket_, VFIO_USER_VERSION, vfio_user_version{VFIO_USER_MAJOR, VFIO_USER_MINOR});
     map_memory();
     map_doorbells();
+    command(
+        socket_, VFIO_USER_REGION_WRITE,
+        vfio_user_region_access{PCI_COMMAND, VFIO_PCI_CONFIG_REGION_INDEX, sizeof(std::uint16_t)},
+        std::uint16_t{PCI_COMMAND_MASTER});
     enable();
 }
 

@@ -21,6 +21,15 @@ uint32_t size_bar(const Vm& vm, uint32_t bar) {
     return vm.read<uint32_t>(config, offset);
 }
 
+/* Where it lies. */
+uint32_t find_capability(const Vm& vm, uint8_t id) {
+    uint32_t at = vm.read<uint8_t>(config, PCI_CAPABILITY_LIST);
+    while (at != 0 && vm.read<uint8_t>(config, at) != id)
+        at = vm.read<uint8_t>(config, at + PCI_CAP_LIST_NEXT);
+    CHECK(at != 0);
+    return at;
+}
+
 } // namespace
 
 TEST(config_identifies_the_function) {
@@ -39,15 +48,16 @@ TEST(config_identifies_the_function) {
 TEST(config_keeps_what_is_read_only) {
     const Served served;
     const Vm vm(served.uuid);
+    const uint32_t control = find_capability(vm, PCI_CAP_ID_EXP) + PCI_EXP_DEVCTL;
     for (uint32_t offset = 0; offset < PCI_CFG_SPACE_SIZE; offset += 4)
-        vm.write<uint32_t>(config, offset, ~0u);
+        vm.write<uint32_t>(config, offset, offset == control ? ~PCI_EXP_DEVCTL_BCR_FLR : ~0u);
     CHECK_EQ(vm.read<uint16_t>(config, PCI_VENDOR_ID), VRDMA_PCI_VENDOR_ID);
     CHECK_EQ(vm.read<uint16_t>(config, PCI_COMMAND),
              PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER | PCI_COMMAND_INTX_DISABLE);
     CHECK_EQ(vm.read<uint16_t>(config, PCI_STATUS), PCI_STATUS_CAP_LIST);
     CHECK_EQ(vm.read<uint32_t>(config, PCI_ROM_ADDRESS), 0u);
 
-    CHECK(vm.reset() == 0);
+    CHECK(vm.ioctl_device(VFIO_DEVICE_RESET, nullptr) == 0);
     CHECK_EQ(vm.read<uint16_t>(config, PCI_COMMAND), 0);
     CHECK_EQ(vm.read<uint32_t>(config, PCI_BASE_ADDRESS_0), 0u);
 }
@@ -69,9 +79,7 @@ TEST(config_sizes_bars) {
 TEST(config_has_msix) {
     const Served served;
     const Vm vm(served.uuid);
-    const auto capability = vm.read<uint8_t>(config, PCI_CAPABILITY_LIST);
-    CHECK_EQ(vm.read<uint8_t>(config, capability), PCI_CAP_ID_MSIX);
-    CHECK_EQ(vm.read<uint8_t>(config, capability + 1), 0); /* the only one */
+    const auto capability = find_capability(vm, PCI_CAP_ID_MSIX);
     CHECK_EQ(vm.read<uint16_t>(config, capability + PCI_MSIX_FLAGS), small_vectors - 1);
     CHECK_EQ(vm.read<uint32_t>(config, capability + PCI_MSIX_TABLE),
              VRDMA_BAR_MSIX | VRDMA_MSIX_TABLE_OFFSET);
@@ -80,6 +88,73 @@ TEST(config_has_msix) {
     vm.write<uint16_t>(config, capability + PCI_MSIX_FLAGS, PCI_MSIX_FLAGS_ENABLE);
     CHECK_EQ(vm.read<uint16_t>(config, capability + PCI_MSIX_FLAGS),
              PCI_MSIX_FLAGS_ENABLE | (small_vectors - 1));
+}
+
+TEST(config_has_power_states) {
+    const Served served;
+    const Vm vm(served.uuid);
+    const uint32_t control = find_capability(vm, PCI_CAP_ID_PM) + PCI_PM_CTRL;
+    CHECK_EQ(vm.read<uint16_t>(config, control), PCI_PM_CTRL_NO_SOFT_RESET);
+    vm.write<uint16_t>(config, control, 3);
+    CHECK_EQ(vm.read<uint16_t>(config, control), PCI_PM_CTRL_NO_SOFT_RESET | 3);
+    vm.write<uint16_t>(config, control, 0);
+    CHECK_EQ(vm.read<uint16_t>(config, control), PCI_PM_CTRL_NO_SOFT_RESET);
+}
+
+/* As an endpoint of PCI Express has it: a reset of the function, its configuration included. */
+TEST(config_has_a_function_level_reset) {
+    const Served served;
+    const Vm vm(served.uuid);
+    served.device.serve_reset();
+    const uint32_t capability = find_capability(vm, PCI_CAP_ID_EXP);
+    const uint32_t control = capability + PCI_EXP_DEVCTL;
+    CHECK_EQ(vm.read<uint16_t>(config, capability + PCI_EXP_FLAGS), 2);
+    CHECK(vm.read<uint32_t>(config, capability + PCI_EXP_DEVCAP) & PCI_EXP_DEVCAP_FLR);
+    vm.write<uint32_t>(config, PCI_BASE_ADDRESS_0, 0xfebf0000);
+    vm.write<uint16_t>(config, control, PCI_EXP_DEVCTL_RELAX_EN);
+    CHECK(!served.device.next_message());
+    vm.write<uint16_t>(config, control, PCI_EXP_DEVCTL_RELAX_EN | PCI_EXP_DEVCTL_BCR_FLR);
+    CHECK_EQ(vm.read<uint16_t>(config, control), 0);
+    CHECK_EQ(vm.read<uint16_t>(config, PCI_COMMAND), 0);
+    CHECK_EQ(vm.read<uint32_t>(config, PCI_BASE_ADDRESS_0), 0u);
+    CHECK_EQ(vm.get(VRDMA_REG_STATUS), 0u);
+    served.device.serve_reset();
+}
+
+/* A driver that has enabled the device hears of it; one that has not is told nothing. */
+TEST(config_resets_a_device_when_bus_master_is_cleared) {
+    const Served served;
+    const Vm vm(served.uuid);
+    const harness::Fd irq = harness::new_eventfd();
+    const int eventfd = irq.get();
+    CHECK(vm.set_irqs(VFIO_PCI_MSIX_IRQ_INDEX, 0, {&eventfd, 1}) == 0);
+    served.device.serve_reset();
+    for (const uint32_t status : {VRDMA_STATUS_READY, VRDMA_STATUS_ENABLED}) {
+        served.device.shadow(VRDMA_REG_STATUS) = status;
+        vm.command(PCI_COMMAND_MASTER | PCI_COMMAND_MEMORY);
+        CHECK(!served.device.next_message());
+        vm.command(PCI_COMMAND_MEMORY);
+        CHECK_EQ(vm.get(VRDMA_REG_STATUS), 0u);
+        CHECK_EQ(harness::signals(irq), status == VRDMA_STATUS_ENABLED ? 1u : 0u);
+        served.device.serve_reset();
+        vm.command(PCI_COMMAND_MEMORY);
+        CHECK(!served.device.next_message());
+    }
+}
+
+TEST(config_allows_no_device_without_bus_master) {
+    const Served served;
+    const Vm vm(served.uuid);
+    vm.command(0);
+    served.device.serve_reset();
+    vm.set(VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE);
+    CHECK_EQ(vm.get(VRDMA_REG_STATUS), VRDMA_STATUS_FATAL);
+    CHECK(!served.device.next_message());
+    vm.set(VRDMA_REG_CONTROL, VRDMA_CONTROL_RESET);
+    served.device.serve_reset();
+    vm.command(PCI_COMMAND_MASTER);
+    vm.set(VRDMA_REG_CONTROL, VRDMA_CONTROL_ENABLE);
+    CHECK_EQ(served.device.message().type, VRDMA_MDEV_MESSAGE_WRITE);
 }
 
 TEST(config_reads_at_any_width) {
@@ -245,6 +320,45 @@ TEST(uplink_outlives_the_mediator) {
     CHECK_EQ(harness::write_file(bound, "lan"), 0);
 }
 
+TEST(vlans_reach_the_mediator) {
+    const Served served;
+    const std::string path = device_path(served.uuid) + "/vlans";
+    const auto has = [&](uint32_t vlan) {
+        return (served.device.info().vlans[vlan / 64] >> vlan % 64 & 1) != 0;
+    };
+    CHECK_EQ(harness::read_file(path), std::string());
+    CHECK_EQ(served.device.info().vlans_set, 0);
+    CHECK_EQ(harness::write_file(path, "7,100-102,4094\n"), 0);
+    CHECK_EQ(harness::read_file(path), std::string("7,100-102,4094"));
+    CHECK_EQ(served.device.info().vlans_set, 1);
+    for (uint32_t vlan = 0; vlan < VRDMA_MDEV_VLAN_WORDS * 64; vlan++)
+        CHECK_EQ(has(vlan), vlan == 7 || (100 <= vlan && vlan <= 102) || vlan == 4094);
+    CHECK_EQ(harness::write_file(path, "none\n"), 0);
+    CHECK_EQ(harness::read_file(path), std::string("none"));
+    CHECK_EQ(served.device.info().vlans_set, 1);
+    CHECK(!has(7));
+    CHECK_EQ(harness::write_file(path, "1"), 0);
+    CHECK(has(1));
+    CHECK_EQ(harness::write_file(path, "\n"), 0);
+    CHECK_EQ(harness::read_file(path), std::string());
+    CHECK_EQ(served.device.info().vlans_set, 0);
+    CHECK(!has(1));
+}
+
+TEST(vlans_refuse_bad_text) {
+    const Served served;
+    const std::string path = device_path(served.uuid) + "/vlans";
+    CHECK_EQ(harness::write_file(path, "7"), 0);
+    CHECK_EQ(harness::write_file(path, "0"), ERANGE);
+    CHECK_EQ(harness::write_file(path, "0-7"), ERANGE);
+    CHECK_EQ(harness::write_file(path, "4095"), ERANGE);
+    CHECK_EQ(harness::write_file(path, "seven"), EINVAL);
+    CHECK_EQ(harness::write_file(path, ","), EINVAL);
+    CHECK_EQ(harness::write_file(path, "9-8"), EINVAL);
+    CHECK_EQ(harness::write_file(path, "7\n8\n"), EINVAL);
+    CHECK_EQ(harness::read_file(path), std::string("7"));
+}
+
 constexpr const char* share_names[VRDMA_MDEV_SHARE_VALUES] = {"weight", "max_bytes_per_second",
                                                               "max_operations_per_second"};
 
@@ -321,8 +435,10 @@ TEST(attributes_are_fixed_while_a_vm_runs) {
         CHECK_EQ(harness::write_file(path + "/mac", "52:54:00:12:34:56"), EBUSY);
         CHECK_EQ(harness::write_file(path + "/addresses", "10.0.0.1"), EBUSY);
         CHECK_EQ(harness::write_file(path + "/uplink", "wan"), EBUSY);
+        CHECK_EQ(harness::write_file(path + "/vlans", "7"), EBUSY);
     }
     CHECK_EQ(harness::write_file(path + "/mac", "52:54:00:12:34:56"), 0);
     CHECK_EQ(harness::write_file(path + "/addresses", "\n"), 0);
     CHECK_EQ(harness::write_file(path + "/uplink", "wan"), 0);
+    CHECK_EQ(harness::write_file(path + "/vlans", "7"), 0);
 }

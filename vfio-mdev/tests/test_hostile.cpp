@@ -6,12 +6,17 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -60,6 +65,20 @@ class Loops {
     std::vector<std::thread> threads_;
 };
 
+/* This thread, from now on. */
+void run_on(int processor) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    CHECK(sched_setaffinity(0, sizeof(set), &set) == 0);
+}
+
+/* Before all threads of lower priority. */
+void real_time(int priority) {
+    const sched_param param = {.sched_priority = priority};
+    CHECK(sched_setscheduler(0, SCHED_FIFO, &param) == 0);
+}
+
 /* A page that whoever writes it waits for, in the kernel too, until it is given. */
 class MissingPage {
   public:
@@ -90,7 +109,8 @@ class MissingPage {
 };
 
 /* Makes type1 copy a bitmap to target, which it does with its lock held. */
-void copy_dirty_bitmap(const Vm& vm, void* target) {
+void copy_dirty_bitmap(const Vm& vm, void* target, uint64_t iova = first_iova,
+                       uint64_t size = range_size) {
     alignas(8) char request[sizeof(vfio_iommu_type1_dirty_bitmap) +
                             sizeof(vfio_iommu_type1_dirty_bitmap_get)] = {};
     auto* const bitmap = reinterpret_cast<vfio_iommu_type1_dirty_bitmap*>(request);
@@ -100,10 +120,29 @@ void copy_dirty_bitmap(const Vm& vm, void* target) {
     auto* const get = reinterpret_cast<vfio_iommu_type1_dirty_bitmap_get*>(bitmap->data);
     bitmap->argsz = sizeof(request);
     bitmap->flags = VFIO_IOMMU_DIRTY_PAGES_FLAG_GET_BITMAP;
-    get->iova = first_iova;
-    get->size = range_size;
-    get->bitmap = {page_size, sizeof(uint64_t), static_cast<__u64*>(target)};
+    get->iova = iova;
+    get->size = size;
+    get->bitmap = {page_size, std::max<uint64_t>(size / page_size / 8, sizeof(uint64_t)),
+                   static_cast<__u64*>(target)};
     CHECK(vm.ioctl_container(VFIO_IOMMU_DIRTY_PAGES, bitmap) == 0);
+}
+
+/* What Linux says of this process, in KiB: the memory of page tables, say. */
+uint64_t status_kib(const std::string& field) {
+    std::ifstream file("/proc/self/status");
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with(field + ":"))
+            return std::stoull(line.substr(field.size() + 1));
+    harness::fail(__FILE__, __LINE__, "no " + field);
+}
+
+/* Objects of that kind in the kernel. */
+uint64_t slab_objects(const std::string& name) {
+    std::ifstream file("/proc/slabinfo");
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with(name + " "))
+            return std::stoull(line.substr(name.size()));
+    harness::fail(__FILE__, __LINE__, "no " + name);
 }
 
 } // namespace
@@ -224,6 +263,130 @@ TEST(hostile_vm_unmaps_gigabytes_in_use) {
     }
     CHECK(v.vm.unmap(iova, size) == 0);
     munmap(memory, size);
+}
+
+/*
+ * A guest has one page of each 2 MiB of its address space touched, where it has no memory. Each
+ * takes a page table, and a TiB of it 2 GiB of them. Expects no more than the device may have, and
+ * pinned memory to be seen as before.
+ */
+TEST(hostile_vm_takes_no_more_page_tables_than_its_share) {
+    constexpr uint64_t tables_kib = 1024 * 4;
+    constexpr uint64_t upper_tables_kib = 64;
+    constexpr uint64_t huge_page = uint64_t{2} << 20;
+    constexpr uint64_t iova = 0x2000000000;
+    const Victim v;
+    v.touch(first_iova);
+    const uint64_t before = status_kib("VmPTE");
+    for (uint64_t i = 0; i < 4096; i++) {
+        v.device.window<uint32_t>(iova + i * huge_page) = 1;
+        CHECK(status_kib("VmPTE") <= before + tables_kib + upper_tables_kib);
+    }
+    CHECK(v.device.counters().scratch_faults >= 4096);
+    CHECK_EQ(pinned(v.uuid), range_size);
+    v.ram.at<uint32_t>(0) = 7;
+    CHECK_EQ(v.device.window<uint32_t>(first_iova), 7u);
+    CHECK_EQ(pinned(v.uuid), range_size);
+    CHECK(v.vm.unmap(first_iova, range_size) == 0);
+    CHECK_EQ(v.device.window<uint32_t>(first_iova), 1u); /* scratch */
+}
+
+/* The same of memory that the VM has, by threads that each need page tables when others do. */
+TEST(hostile_vm_has_its_memory_touched_far_apart_by_threads) {
+    constexpr uint64_t huge_page = uint64_t{2} << 20;
+    constexpr uint64_t iova = 0x2000000000;
+    const Victim v;
+    for (uint64_t i = 0; i < 2048; i++)
+        CHECK(v.vm.map(iova + i * huge_page, v.ram.get(), page_size) == 0);
+    v.ram.at<uint32_t>(0) = 7;
+    std::vector<std::thread> threads;
+    for (uint64_t first = 0; first < 4; first++)
+        threads.emplace_back([&, first] {
+            for (uint64_t round = 0; round < 2; round++)
+                for (uint64_t i = first; i < 2048; i += 4)
+                    CHECK_EQ(v.device.window<uint32_t>(iova + i * huge_page), 7u);
+        });
+    for (auto& thread : threads)
+        thread.join();
+    CHECK_EQ(pinned(v.uuid), 2048 * page_size);
+    CHECK_EQ(v.device.counters().scratch_faults, 0u);
+}
+
+/* A scratch page is known to page tables alone: the module keeps nothing of it. */
+TEST(hostile_vm_has_scratch_pages_for_nothing) {
+    constexpr uint64_t apart = uint64_t{256} << 10; /* what a node of an xarray is for */
+    constexpr uint64_t touches = 32768;
+    const Victim v;
+    v.touch(first_iova);
+    const uint64_t before = slab_objects("radix_tree_node");
+    for (uint64_t i = 0; i < touches; i++)
+        v.device.window<uint32_t>(0x2000000000 + i * apart) = 1;
+    CHECK(v.device.counters().scratch_faults >= touches);
+    CHECK(slab_objects("radix_tree_node") < before + touches / 4);
+}
+
+/*
+ * A thread of the VM, of the lowest priority on a processor that another keeps busy, asks for a
+ * large bitmap all the time: it holds type1's lock when it has to stop, which is for most of each
+ * second. A poller of real-time priority has one page pinned a round. Expects no wait but for that
+ * page, none of more than a second, and all that are longer than a tenth of one together to take a
+ * sixteenth of the time, but for the first second; UNPIN waits for none of it.
+ */
+TEST(hostile_vm_of_low_priority_holds_no_poller_up) {
+    using Clock = std::chrono::steady_clock;
+    using std::chrono::milliseconds;
+    constexpr milliseconds emulator(300); /* which may stop a processor meanwhile */
+    constexpr milliseconds longest(1000);
+    constexpr milliseconds short_wait(100);
+    constexpr uint64_t size = uint64_t{16} << 30;
+    constexpr uint64_t iova = 0x1000000000;
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+        std::printf("    skipped: there is one processor\n");
+        return;
+    }
+    const Victim v;
+    void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    CHECK(v.vm.map(iova, memory, size) == 0);
+    const Ram bitmap(size / page_size / 8);
+    v.touch(second_iova);
+    Loops others;
+    others.add([&] {
+        run_on(0);
+        setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
+        copy_dirty_bitmap(v.vm, bitmap.get(), iova, size);
+    });
+    others.add([&] {
+        run_on(0);
+        real_time(1);
+        for (const auto end = Clock::now() + short_wait; Clock::now() < end;) {
+        }
+    });
+
+    run_on(1);
+    real_time(50);
+    Clock::duration unpinning{};
+    Clock::duration touching{};
+    Clock::duration waits{};
+    const auto begin = Clock::now();
+    while (Clock::now() - begin < std::chrono::seconds(8)) {
+        const auto start = Clock::now();
+        CHECK(v.device.unpin(second_iova, page_size) == 0);
+        const auto unpinned = Clock::now();
+        v.touch(second_iova);
+        const auto touch = Clock::now() - unpinned;
+        unpinning = std::max(unpinning, unpinned - start);
+        touching = std::max(touching, touch);
+        waits += touch > short_wait ? touch : Clock::duration{};
+        usleep(500);
+    }
+    const auto ms = [](Clock::duration time) { return time / milliseconds(1); };
+    std::printf("    longest UNPIN %ld ms, longest round %ld ms, long ones together %ld ms\n",
+                ms(unpinning), ms(touching), ms(waits));
+    CHECK(unpinning < emulator);
+    CHECK(touching < longest + emulator);
+    CHECK(waits < longest + (Clock::now() - begin) / 16 + emulator);
 }
 
 /* A VM keeps a page of doorbells in a pipe; what the next VM writes is not seen there. */

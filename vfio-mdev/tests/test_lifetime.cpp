@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <thread>
@@ -245,5 +246,33 @@ TEST(registration_races_creation) {
         hca.reset();
         creator.join();
         harness::await([] { return !exists(hca_path()); }, "the HCA is gone");
+    }
+}
+
+/*
+ * A mediator goes while a device is made, and another one takes that over as soon as it hears of
+ * it. Whoever made the device must not end it then.
+ */
+TEST(creation_ends_no_device_of_a_next_mediator) {
+    auto hca = std::make_unique<Hca>();
+    CHECK_EQ(create_device("small", test_uuid(1)), 0); /* so that the parent stays */
+    for (int i = 0; i < 200; i++) {
+        std::thread creator([] { create_device("small", test_uuid(2)); });
+        std::this_thread::sleep_for(std::chrono::microseconds(i % 50 * 50));
+        hca.reset();
+        hca = std::make_unique<Hca>();
+        std::vector<std::unique_ptr<Device>> devices;
+        const auto take = [&] {
+            while (const auto event = hca->next_event())
+                devices.push_back(std::make_unique<Device>(*hca, event->device));
+        };
+        take();
+        creator.join();
+        take();
+        for (const auto& device : devices)
+            device->serve_reset();
+        CHECK_EQ(devices.size(), exists(device_path(test_uuid(2))) ? 2u : 1u);
+        devices.clear();
+        remove_device(test_uuid(2));
     }
 }

@@ -36,6 +36,13 @@ Vm::Vm(const std::string& uuid)
     CHECK(ioctl(container, VFIO_SET_IOMMU, VFIO_TYPE1v2_IOMMU) == 0);
     device_ = harness::Fd(ioctl(group_.get(), VFIO_GROUP_GET_DEVICE_FD, uuid.c_str()));
     CHECK(device_.get() >= 0);
+    command(PCI_COMMAND_MASTER);
+}
+
+int Vm::reset() const {
+    const int ret = ioctl_device(VFIO_DEVICE_RESET, nullptr);
+    command(PCI_COMMAND_MASTER);
+    return ret;
 }
 
 int Vm::map(uint64_t iova, const void* memory, uint64_t size, uint32_t flags) const {

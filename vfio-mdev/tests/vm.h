@@ -3,6 +3,7 @@
 #ifndef VRDMA_VFIO_MDEV_TESTS_VM_H
 #define VRDMA_VFIO_MDEV_TESTS_VM_H
 
+#include <linux/pci_regs.h>
 #include <linux/vfio.h>
 
 #include <cstdint>
@@ -39,7 +40,10 @@ class Vm {
     int map(uint64_t iova, const void* memory, uint64_t size,
             uint32_t flags = VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE) const;
     int unmap(uint64_t iova, uint64_t size) const;
-    int reset() const { return ioctl_device(VFIO_DEVICE_RESET, nullptr); }
+    /* After which the device may touch memory again, as when a driver comes to it. */
+    int reset() const;
+    /* Writes the Command register. */
+    void command(uint16_t value) const { write(VFIO_PCI_CONFIG_REGION_INDEX, PCI_COMMAND, value); }
     int ioctl_device(unsigned long request, void* argument) const;
     int ioctl_container(unsigned long request, void* argument) const;
     vfio_region_info region(uint32_t index) const;

@@ -16,6 +16,15 @@ std::string_view text_of(const char (&field)[N]) {
     return {field, ::strnlen(field, N)};
 }
 
+// The module leaves out 0, which is none, but nothing here depends on it.
+verbs::Vlans vlans_of(const vrdma_mdev_device_info& info) {
+    verbs::Vlans vlans;
+    for (std::size_t vlan = 1; vlan < vlans.size(); ++vlan) {
+        vlans.set(vlan, (info.vlans[vlan / 64] >> vlan % 64 & 1) != 0);
+    }
+    return vlans;
+}
+
 } // namespace
 
 std::string uuid_text(std::span<const std::uint8_t, 16> uuid) {
@@ -32,6 +41,9 @@ verbs::Identity identity_of(const vrdma_mdev_device_info& info, const DeviceType
     if (identity.uplink == type.uplink) { // another network's are others
         identity.vlans = type.vlans;
         identity.traffic_classes = type.traffic_classes;
+    }
+    if (info.vlans_set != 0) {
+        identity.vlans = vlans_of(info);
     }
     std::ranges::copy(info.mac, identity.mac.begin());
     if (identity.mac == verbs::Mac{}) {

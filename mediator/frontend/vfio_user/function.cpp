@@ -220,9 +220,7 @@ void Function::read(std::uint32_t region, std::uint64_t offset,
 void Function::write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data) {
     switch (region) {
         case VFIO_PCI_CONFIG_REGION_INDEX:
-            vrdma_pci_config_write(&config_, static_cast<unsigned>(offset),
-                                   reinterpret_cast<const __u8*>(data.data()),
-                                   static_cast<unsigned>(data.size()));
+            write_config(offset, data);
             break;
         case VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_REGISTERS:
             write_registers(offset, data);
@@ -232,6 +230,21 @@ void Function::write(std::uint32_t region, std::uint64_t offset, std::span<const
             break;
         default: // the client keeps the MSI-X table
             break;
+    }
+}
+
+// A driver that has enabled the device may not know of a reset that this is.
+void Function::write_config(std::uint64_t offset, std::span<const std::byte> data) {
+    const bool resets = vrdma_pci_config_write(&config_, static_cast<unsigned>(offset),
+                                               reinterpret_cast<const __u8*>(data.data()),
+                                               static_cast<unsigned>(data.size())) != 0;
+    if (!resets) {
+        return;
+    }
+    const bool enabled = device_->enabled();
+    device_->reset();
+    if (enabled) {
+        raise(0);
     }
 }
 

@@ -56,6 +56,7 @@ class Function final : public HostPort {
     std::span<vrdma_doorbell_page> doorbells() noexcept override;
     GuestMemory& memory() noexcept override { return *memory_; }
     int kick_fd() const noexcept override { return kick_->fd(); }
+    bool bus_master() const noexcept override { return vrdma_pci_bus_master(&config_) != 0; }
     void raise(unsigned vector) noexcept override { interrupts_->raise(vector); }
     void wake() noexcept override { wake_->signal(); }
     void note_faults() noexcept override;
@@ -72,6 +73,7 @@ class Function final : public HostPort {
     void pay();
     // False: there is no memory for a timer.
     bool after(WaitDebt::Clock::duration time, void (Function::*call)());
+    void write_config(std::uint64_t offset, std::span<const std::byte> data);
     void read_registers(std::uint64_t offset, std::span<std::byte> data) noexcept;
     void write_registers(std::uint64_t offset, std::span<const std::byte> data);
 

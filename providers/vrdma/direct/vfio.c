@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <linux/pci_regs.h>
 #include <linux/vfio.h>
 #include <poll.h>
 #include <stdio.h>
@@ -285,6 +286,21 @@ static int map_regions(struct vfio *vfio)
 	return 0;
 }
 
+/* The device may touch our memory, which who opens it has to allow. */
+static int set_bus_master(const struct vfio *vfio)
+{
+	struct vfio_region_info info;
+	int err = find_region(vfio, VFIO_PCI_CONFIG_REGION_INDEX, &info);
+	uint16_t command = PCI_COMMAND_MASTER;
+
+	if (err)
+		return err;
+	if (pwrite(vfio->device, &command, sizeof(command), (off_t)(info.offset + PCI_COMMAND)) !=
+	    sizeof(command))
+		return -EIO;
+	return 0;
+}
+
 /* Who removes the device waits for us to close it, and says so. */
 static int watch_removal(struct vfio *vfio)
 {
@@ -301,6 +317,8 @@ static int set_up(struct vfio *vfio, const char *directory)
 
 	if (!err)
 		err = map_regions(vfio);
+	if (!err)
+		err = set_bus_master(vfio);
 	if (!err)
 		err = watch_removal(vfio);
 	return err;

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/pci_regs.h>
 #include <linux/vfio.h>
 #include <poll.h>
 #include <pthread.h>
@@ -270,26 +271,35 @@ static uint32_t bus_read(struct vrdma_bus *bus, uint32_t offset)
 	return reply.value;
 }
 
-static void write_register(struct vrdma_bus *bus, uint32_t offset, uint32_t value, uint32_t flags)
+static int write_region(struct vfio_user *user, const struct vfio_user_region_access *access,
+			const void *value, uint32_t flags)
 {
-	struct vfio_user_region_access access = {
-		.offset = offset,
-		.region = VFIO_PCI_BAR0_REGION_INDEX,
-		.count = sizeof(value),
-	};
 	struct vfio_user_region_access reply;
 	struct request request = {
 		.command = VFIO_USER_REGION_WRITE,
 		.flags = flags,
-		.parts = {{.iov_base = &access, .iov_len = sizeof(access)},
-			  {.iov_base = &value, .iov_len = sizeof(value)}},
+		.parts = {{.iov_base = (void *)access, .iov_len = sizeof(*access)},
+			  {.iov_base = (void *)value, .iov_len = access->count}},
 		.reply = &reply,
 		.reply_max = sizeof(reply),
 	};
+	int err = exchange(user, &request);
+
+	if (!err)
+		close_fds(request.reply_fds, request.num_reply_fds);
+	return err;
+}
+
+static void write_register(struct vrdma_bus *bus, uint32_t offset, uint32_t value, uint32_t flags)
+{
+	const struct vfio_user_region_access access = {
+		.offset = offset,
+		.region = VFIO_PCI_BAR0_REGION_INDEX,
+		.count = sizeof(value),
+	};
 
 	/* As with a store to a BAR, nobody hears of a failure but who reads afterwards. */
-	if (!exchange(to_vfio_user(bus), &request))
-		close_fds(request.reply_fds, request.num_reply_fds);
+	(void)write_region(to_vfio_user(bus), &access, &value, flags);
 }
 
 static void bus_write(struct vrdma_bus *bus, uint32_t offset, uint32_t value)
@@ -526,6 +536,19 @@ static int get_kick(struct vfio_user *user)
 	return user->base.kick_fd < 0 ? -EPROTO : 0;
 }
 
+/* The device may touch our memory, which a new client has to allow. */
+static int set_bus_master(struct vfio_user *user)
+{
+	const struct vfio_user_region_access access = {
+		.offset = PCI_COMMAND,
+		.region = VFIO_PCI_CONFIG_REGION_INDEX,
+		.count = sizeof(uint16_t),
+	};
+	const uint16_t command = PCI_COMMAND_MASTER;
+
+	return write_region(user, &access, &command, 0);
+}
+
 static int set_up(struct vfio_user *user)
 {
 	int err = negotiate_version(user);
@@ -534,6 +557,8 @@ static int set_up(struct vfio_user *user)
 		err = map_doorbells(user);
 	if (!err)
 		err = get_kick(user);
+	if (!err)
+		err = set_bus_master(user);
 	return err;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "mediator/frontend/mdev/identity.h"
@@ -61,6 +62,26 @@ TEST(Identity, ItsVlansAreTheTypes) {
     DeviceType bound{"bound", 1, 1, {}, "wan"};
     bound.vlans.set(7);
     EXPECT_EQ(identity_of(info_with(""), bound).vlans, bound.vlans);
+}
+
+TEST(Identity, VlansThatAreSetCount) {
+    DeviceType bound{"bound", 1, 1, {}, "wan"};
+    bound.vlans.set(7);
+    auto info = info_with("");
+    info.vlans[0] = 1U << 1 | 1U << 0;
+    info.vlans[VRDMA_MAX_VLAN / 64] = std::uint64_t{1} << VRDMA_MAX_VLAN % 64;
+    EXPECT_EQ(identity_of(info, bound).vlans, bound.vlans) << "nobody set them";
+    info.vlans_set = 1;
+    verbs::Vlans set;
+    set.set(1).set(VRDMA_MAX_VLAN);
+    EXPECT_EQ(identity_of(info, bound).vlans, set);
+    info.uplink_set = 1;
+    std::memcpy(info.uplink, "lan", 3);
+    EXPECT_EQ(identity_of(info, bound).vlans, set) << "of that uplink, as the administrator says";
+    std::ranges::fill(info.vlans, ~std::uint64_t{0});
+    EXPECT_EQ(identity_of(info, bound).vlans.count(), std::size_t{VRDMA_MAX_VLAN}) << "0 is none";
+    std::ranges::fill(info.vlans, 0);
+    EXPECT_TRUE(identity_of(info, bound).vlans.none());
 }
 
 TEST(Identity, ItsTrafficClassesAreTheTypes) {

@@ -21,6 +21,13 @@ class Driver {
     explicit Driver(std::unique_ptr<Function> function) : function_{std::move(function)} {
         EXPECT_TRUE(function_->client_memory().map(Iova{0}, shared, copy_of(file_), 0,
                                                    PROT_READ | PROT_WRITE));
+        command(PCI_COMMAND_MASTER);
+    }
+
+    // Writes the Command register.
+    void command(std::uint16_t value) {
+        function_->write(VFIO_PCI_CONFIG_REGION_INDEX, PCI_COMMAND,
+                         std::as_bytes(std::span{&value, 1}));
     }
 
     Function& function() { return *function_; }

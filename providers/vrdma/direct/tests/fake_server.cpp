@@ -169,7 +169,8 @@ void FakeServer::answer_well(const Request &request)
 	}
 	case VFIO_USER_REGION_WRITE: {
 		const auto access = request.read<vfio_user_region_access>();
-		registers[access.offset] = request.read<uint32_t>(sizeof(access));
+		if (access.region == VFIO_PCI_BAR0_REGION_INDEX)
+			registers[access.offset] = request.read<uint32_t>(sizeof(access));
 		return reply(request, &access, sizeof(access));
 	}
 	default:

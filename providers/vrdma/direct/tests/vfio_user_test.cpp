@@ -3,6 +3,7 @@
 // The client of the protocol against a server that is right, wrong, late or gone.
 #include "bus.h"
 
+#include <linux/pci_regs.h>
 #include <linux/vfio.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -96,9 +97,22 @@ TEST_F(VfioUser, ReadsAndWritesRegisters)
 		EXPECT_EQ(bus->ops->read(bus.get(), 0x10), 0x12345678u);
 	}
 	const auto writes = server.requests_of(VFIO_USER_REGION_WRITE);
-	ASSERT_EQ(writes.size(), 2u);
-	EXPECT_EQ(writes[0].header.flags, 0u);
-	EXPECT_EQ(writes[1].header.flags, VFIO_USER_F_NO_REPLY);
+	ASSERT_EQ(writes.size(), 3u); // the first is of the Command register
+	EXPECT_EQ(writes[1].header.flags, 0u);
+	EXPECT_EQ(writes[2].header.flags, VFIO_USER_F_NO_REPLY);
+}
+
+// The device is allowed to touch the process's memory, as a driver sets Bus Master.
+TEST_F(VfioUser, AllowsAccessToMemory)
+{
+	attach();
+	const auto writes = server.requests_of(VFIO_USER_REGION_WRITE);
+	ASSERT_EQ(writes.size(), 1u);
+	const auto access = writes[0].read<vfio_user_region_access>();
+	EXPECT_EQ(access.region, uint32_t{VFIO_PCI_CONFIG_REGION_INDEX});
+	EXPECT_EQ(access.offset, uint64_t{PCI_COMMAND});
+	EXPECT_EQ(access.count, 2u);
+	EXPECT_EQ(writes[0].read<uint16_t>(sizeof(access)), PCI_COMMAND_MASTER);
 }
 
 TEST_F(VfioUser, MapsAndUnmapsMemory)

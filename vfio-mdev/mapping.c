@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A mapping of the window in a process of the mediator's.
+ *
+ * A touch that needs a page lets go of mmap_lock, waits for the device's thread, and has the fault
+ * retried, which finds the page: whatever stalls one VM's process would otherwise stall the
+ * mediator's every mmap(), and with it all other VMs.
+ *
+ * Page tables. The lowest ones cover 2 MiB each, and a guest can have a page of each 2 MiB touched,
+ * of a TiB, whether it has memory there or not. Linux frees page tables only when what they are for
+ * is unmapped. So they are counted, and a mapping that has all that it may have is replaced by
+ * itself: it begins with none, and touches show again what is pinned. A guest that remains within
+ * its share of memory never comes to that. The tables above cover a GiB each: 4 MiB in all.
+ */
+#include <linux/atomic.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/refcount.h>
+#include <linux/slab.h>
+
+#include "vrdma_mdev.h"
+
+/* What may be pinned can lie scattered in so many times as much of the window. */
+#define TABLE_SPREAD 4
+#define MIN_TABLES 1024u
+#define MAX_TABLES (VRDMA_MDEV_WINDOW_SIZE >> PMD_SHIFT)
+
+struct mapping {
+	struct vrdma_device *dev;
+	refcount_t users; /* areas, if it was split, and who is about to replace it */
+	atomic_t tables;  /* that were added; more than there are if two faults add the same */
+};
+
+unsigned int vrdma_mapping_tables(u64 max_pinned)
+{
+	return clamp_t(u64, (max_pinned >> PMD_SHIFT) * TABLE_SPREAD, MIN_TABLES, MAX_TABLES);
+}
+
+static void put_mapping(struct mapping *mapping)
+{
+	if (refcount_dec_and_test(&mapping->users))
+		kfree(mapping);
+}
+
+/* A fault needs a page table that the mapping has not. */
+static bool lacks_table(const struct vm_fault *vmf)
+{
+	return pmd_none(READ_ONCE(*vmf->pmd));
+}
+
+static bool has_all_tables(struct mapping *mapping)
+{
+	return atomic_read(&mapping->tables) >= mapping->dev->window.max_tables;
+}
+
+/*
+ * Other threads may do the same at once, and then do so in vain. A process that cannot have a
+ * mapping for the one that it gives up goes on with this one.
+ */
+static vm_fault_t replace(struct vm_area_struct *vma)
+{
+	struct mapping *mapping = vma->vm_private_data;
+	const unsigned long prot = vma->vm_flags & (VM_READ | VM_WRITE | VM_EXEC);
+	const unsigned long start = vma->vm_start;
+	const unsigned long size = vma->vm_end - vma->vm_start;
+	const unsigned long offset = vma->vm_pgoff << PAGE_SHIFT;
+	struct file *file = get_file(vma->vm_file);
+
+	static_assert(VM_READ == PROT_READ && VM_WRITE == PROT_WRITE && VM_EXEC == PROT_EXEC);
+	refcount_inc(&mapping->users);
+	mmap_read_unlock(vma->vm_mm);
+	if (IS_ERR_VALUE(vm_mmap(file, start, size, prot, MAP_SHARED | MAP_FIXED, offset)))
+		atomic_set(&mapping->tables, 0);
+	put_mapping(mapping);
+	fput(file);
+	return VM_FAULT_RETRY;
+}
+
+static vm_fault_t show(struct mapping *mapping, struct vm_fault *vmf, unsigned long index)
+{
+	struct vrdma_window *window = &mapping->dev->window;
+	const bool new_table = lacks_table(vmf);
+	struct page *page;
+	vm_fault_t ret = 0;
+
+	vrdma_fault_begin(window);
+	page = vrdma_window_page(window, index);
+	if (page)
+		ret = vmf_insert_pfn(vmf->vma, vmf->address, page_to_pfn(page));
+	vrdma_fault_end(window);
+	if (ret == VM_FAULT_NOPAGE && new_table)
+		atomic_inc(&mapping->tables);
+	return ret;
+}
+
+static vm_fault_t wait_for_page(struct vm_area_struct *vma, struct vrdma_device *dev,
+				unsigned long index)
+{
+	struct file *file = get_file(vma->vm_file);
+
+	mmap_read_unlock(vma->vm_mm);
+	vrdma_pins_touch(dev, index);
+	fput(file);
+	return VM_FAULT_RETRY;
+}
+
+static vm_fault_t fault(struct vm_fault *vmf)
+{
+	struct mapping *mapping = vmf->vma->vm_private_data;
+	const unsigned long index = vmf->pgoff - VRDMA_WINDOW_PGOFF;
+	/* The fault of a load or a store, in user space or in copy_to_user(), can be retried. */
+	const bool may_retry = (vmf->flags & (FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_RETRY_NOWAIT)) ==
+			       FAULT_FLAG_ALLOW_RETRY;
+	vm_fault_t ret;
+
+	/* Somebody pins the window itself for DMA: the device's thread would wait for itself. */
+	if (vmf->flags & FAULT_FLAG_REMOTE)
+		return VM_FAULT_SIGBUS;
+
+	if (may_retry && lacks_table(vmf) && has_all_tables(mapping))
+		return replace(vmf->vma);
+	ret = show(mapping, vmf, index);
+	if (ret)
+		return ret;
+	return may_retry ? wait_for_page(vmf->vma, mapping->dev, index) : VM_FAULT_SIGBUS;
+}
+
+static void area_open(struct vm_area_struct *vma)
+{
+	struct mapping *mapping = vma->vm_private_data;
+
+	refcount_inc(&mapping->users);
+}
+
+static void area_close(struct vm_area_struct *vma)
+{
+	put_mapping(vma->vm_private_data);
+}
+
+static const struct vm_operations_struct window_vm_ops = {
+	.open = area_open,
+	.close = area_close,
+	.fault = fault,
+};
+
+int vrdma_window_mmap(struct vrdma_device *dev, struct vm_area_struct *vma)
+{
+	struct mapping *mapping;
+
+	if (vma->vm_pgoff - VRDMA_WINDOW_PGOFF + vma_pages(vma) > VRDMA_WINDOW_PAGES)
+		return -EINVAL;
+
+	mapping = kzalloc(sizeof(*mapping), GFP_KERNEL_ACCOUNT);
+	if (!mapping)
+		return -ENOMEM;
+	mapping->dev = dev;
+	refcount_set(&mapping->users, 1);
+	vma->vm_flags |= VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP | VM_DONTCOPY;
+	vma->vm_private_data = mapping;
+	vma->vm_ops = &window_vm_ops;
+	return 0;
+}
