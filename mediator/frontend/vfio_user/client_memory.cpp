@@ -95,13 +95,15 @@ bool ClientMemory::overlaps(Iova iova, std::uint64_t length) const {
 
 Result<> ClientMemory::map(Iova iova, std::uint64_t length, UniqueFd file, std::uint64_t offset,
                            int protection) {
+    const auto begin = Clock::now();
     const FileKind kind = file ? kind_of(file.get()) : FileKind{.page = VRDMA_PAGE_SIZE};
+    blame_since(begin);
     const std::uint64_t page = kind.page;
     if (page == 0 || length == 0 || at(iova, length) == nullptr ||
         (raw(iova) | length | offset) % page != 0) {
         return fail(std::errc::invalid_argument);
     }
-    const std::lock_guard lock{lock_};
+    std::unique_lock lock{lock_};
     if (overlaps(iova, length)) {
         return fail(std::errc::file_exists);
     }
@@ -121,7 +123,9 @@ Result<> ClientMemory::map(Iova iova, std::uint64_t length, UniqueFd file, std::
         return {};
     }
     hide(iova, length);
+    lock.unlock();
     close_holes(map);
+    lock.lock();
     if (watched && shown.error() == std::errc::operation_not_permitted &&
         (protection & PROT_WRITE) == 0) {
         map.file = {}; // nobody may write to it, so holes could not be told from its pages
@@ -131,10 +135,23 @@ Result<> ClientMemory::map(Iova iova, std::uint64_t length, UniqueFd file, std::
     return fail(shown.error());
 }
 
+// Of a map that is hidden: nothing is made in its file by it any more.
 void ClientMemory::close_holes(Map& map) noexcept {
-    if (map.holes) {
-        account_.close(*map.holes, map.file.get());
-        map.holes.reset();
+    if (!map.holes) {
+        return;
+    }
+    const auto begin = Clock::now();
+    const std::uint64_t pages = HoleAccount::pages_of(map.file.get());
+    blame_since(begin);
+    const std::lock_guard lock{lock_};
+    account_.close(*map.holes, map.file.get(), pages);
+    map.holes.reset();
+}
+
+// To look at a file waits for whoever has hold of it, so whoever shares it pays for the time.
+void ClientMemory::blame_since(Clock::time_point begin) noexcept {
+    if (const auto cost = Clock::now() - begin; cost > FaultTimes::ordinary) {
+        FaultGuard::blame(at(Iova{0}, 1), cost - FaultTimes::ordinary);
     }
 }
 
@@ -152,13 +169,13 @@ Result<> ClientMemory::unmap(Iova iova, std::uint64_t length) {
     auto gone = maps_.extract(found); // closes its file without the lock
     lock.unlock();
     const auto hidden = hide_all(iova, length) ? Result<>{} : fail_errno();
-    lock.lock();
     if (hidden) {
         close_holes(gone.mapped());
     } else {
+        lock.lock();
         maps_.insert(std::move(gone));
+        lock.unlock();
     }
-    lock.unlock();
     return hidden;
 }
 
@@ -173,7 +190,6 @@ void ClientMemory::unmap_all() {
         gone.swap(maps_);
     }
     hide_all(Iova{0}, size());
-    const std::lock_guard lock{lock_};
     for (auto& [iova, map] : gone) {
         close_holes(map);
     }
@@ -229,8 +245,7 @@ bool ClientMemory::is_lost(const std::byte* page) noexcept {
     return there_ == nullptr;
 }
 
-// Files may have fewer pages by now. To look waits for whoever holds one of them, so who shares
-// them pays for the time; and it is done ten times a second at most.
+// Files may have fewer pages by now. That is looked at ten times a second at most.
 bool ClientMemory::has_room() noexcept {
     constexpr std::chrono::milliseconds pause{100};
     const auto begin = Clock::now();
@@ -244,14 +259,12 @@ bool ClientMemory::has_room() noexcept {
             }
             (*map.holes)->second.looked_at = looked_at;
             if (looked_at) {
-                account_.bound((*map.holes)->second, map.file.get());
+                account_.bound((*map.holes)->second, HoleAccount::pages_of(map.file.get()));
             }
         }
     }
     counted_ = Clock::now();
-    if (const auto cost = counted_ - begin; cost > FaultTimes::ordinary) {
-        FaultGuard::blame(at(Iova{0}, 1), cost - FaultTimes::ordinary);
-    }
+    blame_since(begin);
     return account_.has_room();
 }
 

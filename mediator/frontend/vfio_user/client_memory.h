@@ -81,6 +81,7 @@ class ClientMemory final : public GuestMemory, private FaultGuard::Filler {
     bool is_lost(const std::byte* page) noexcept;
     const Map* find(const std::byte* address) const noexcept;
     void close_holes(Map& map) noexcept;
+    void blame_since(Clock::time_point begin) noexcept;
 
     bool overlaps(Iova iova, std::uint64_t length) const;
     // Of a map, the bytes [begin, end) after its start.

@@ -38,11 +38,11 @@ HoleAccount::Files::iterator HoleAccount::open(const struct stat& status) {
     return file;
 }
 
-void HoleAccount::close(Files::iterator file, int fd) noexcept {
+void HoleAccount::close(Files::iterator file, int fd, std::uint64_t pages) noexcept {
     if (--file->second.maps != 0) {
         return;
     }
-    bound(file->second, fd);
+    bound(file->second, pages);
     if (file->second.made == 0) {
         files_.erase(file);
         return;
@@ -57,14 +57,15 @@ void HoleAccount::close(Files::iterator file, int fd) noexcept {
 }
 
 // A block is 512 bytes.
-void HoleAccount::bound(File& file, int fd) noexcept {
+std::uint64_t HoleAccount::pages_of(int fd) noexcept {
     struct stat status {};
-    if (file.made == 0 || ::fstat(fd, &status) != 0) {
-        return;
-    }
-    const std::uint64_t there =
-        static_cast<std::uint64_t>(status.st_blocks) / (FileHoles::page_size / 512);
-    const std::uint64_t gone = file.made - std::min(file.made, there);
+    return ::fstat(fd, &status) == 0
+               ? static_cast<std::uint64_t>(status.st_blocks) / (FileHoles::page_size / 512)
+               : ~std::uint64_t{0};
+}
+
+void HoleAccount::bound(File& file, std::uint64_t pages) noexcept {
+    const std::uint64_t gone = file.made - std::min(file.made, pages);
     file.made -= gone;
     used_ -= gone;
 }

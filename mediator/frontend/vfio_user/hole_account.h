@@ -43,16 +43,19 @@ class HoleAccount {
     bool has_room() const noexcept { return used_ < most_; }
     std::uint64_t used() const noexcept { return used_; }
 
-    // A file is mapped once more, or once less.
+    // How many pages a file has. To ask waits for whoever has hold of the file.
+    static std::uint64_t pages_of(int fd) noexcept;
+
+    // A file is mapped once more, or once less: then it has so many pages.
     Files::iterator open(const struct stat& status);
-    void close(Files::iterator file, int fd) noexcept;
+    void close(Files::iterator file, int fd, std::uint64_t pages) noexcept;
 
     // For a signal handler: a page was made; and the file has so many.
     void note(File& file) noexcept {
         ++file.made;
         ++used_;
     }
-    void bound(File& file, int fd) noexcept;
+    void bound(File& file, std::uint64_t pages) noexcept;
 
   private:
     void settle() noexcept;

@@ -195,14 +195,14 @@ TEST_F(HolesTest, WhatIsForgottenCounts) {
         ASSERT_EQ(::fstat(files.back().get(), &status), 0);
         const auto file = account.open(status);
         account.note(file->second);
-        account.close(file, files.back().get());
+        account.close(file, files.back().get(), 1);
     }
     EXPECT_EQ(account.used(), files.size());
     files.clear();
     const UniqueFd other = test::shared_file(page);
     struct stat status {};
     ASSERT_EQ(::fstat(other.get(), &status), 0);
-    account.close(account.open(status), other.get());
+    account.close(account.open(status), other.get(), 0);
     EXPECT_EQ(account.used(), HoleAccount::most_left);
 }
 
