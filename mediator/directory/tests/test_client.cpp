@@ -25,10 +25,14 @@ class ClientTest : public testing::Test {
         std::array<int, 2> ends{};
         ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
         process = UniqueFd{ends[1]};
-        client = Client::open("test", UniqueFd{ends[0]}, task, loop, [this](const Hosts& all) {
-                     hosts = all;
-                     ++times;
-                 }).value();
+        client = Client::open(
+                     "test", UniqueFd{ends[0]}, task, loop,
+                     [this](const Hosts& all) {
+                         hosts = all;
+                         ++times;
+                     },
+                     patience)
+                     .value();
     }
     void TearDown() override {
         process = {}; // or the client would wait for it
@@ -81,6 +85,7 @@ class ClientTest : public testing::Test {
     Hosts hosts;
     int times = 0;
     std::ostringstream log;
+    std::chrono::milliseconds patience = Client::begin_limit;
 
   private:
     std::shared_ptr<spdlog::logger> before_;
@@ -157,6 +162,38 @@ TEST_F(ClientTest, AProcessThatEndsIsLogged) {
     EXPECT_EQ(hosts.size(), 1u);
     client->set({one});
     client->repeat();
+}
+
+class ImpatientClientTest : public ClientTest {
+  protected:
+    ImpatientClientTest() { patience = std::chrono::milliseconds{20}; }
+
+    auto lines() const {
+        const std::string text = log.str();
+        return std::ranges::count(text, '\n');
+    }
+    void wait() {
+        bool over = false;
+        const auto end = loop.after(5 * patience, [&] { over = true; });
+        run_until(loop, [&] { return over; });
+    }
+};
+
+// Do not begin; expect one line in the log that says so, and to be served when it does.
+TEST_F(ImpatientClientTest, WhoDoesNotBeginIsLoggedOnce) {
+    wait();
+    EXPECT_NE(log.str().find("has not begun"), std::string::npos);
+    EXPECT_EQ(lines(), 1);
+    say(Began{});
+    EXPECT_TRUE(std::holds_alternative<Task>(hear()));
+}
+
+// Begin in time; expect none.
+TEST_F(ImpatientClientTest, WhoBeginsIsNotLogged) {
+    say(Began{});
+    EXPECT_TRUE(std::holds_alternative<Task>(hear()));
+    wait();
+    EXPECT_EQ(lines(), 0);
 }
 
 // Say what makes no sense, or at the wrong time; expect the end, and one line.
