@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/frontend/vfio_user/hole_account.h"
 
-#include <fmt/format.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
+#include <string_view>
 
 #include "mediator/memory/file_holes.h"
 
@@ -77,8 +78,10 @@ void HoleAccount::watch(File& file, int fd) noexcept {
     if (!notices_) {
         notices_ = UniqueFd{::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)};
     }
+    constexpr std::string_view directory = "/proc/self/fd/";
     std::array<char, 32> path{};
-    fmt::format_to_n(path.data(), path.size() - 1, "/proc/self/fd/{}", fd);
+    char* const name = std::ranges::copy(directory, path.begin()).out;
+    std::to_chars(name, path.end() - 1, fd);
     file.watch = ::inotify_add_watch(notices_.get(), path.data(), IN_DELETE_SELF);
 }
 
@@ -95,8 +98,9 @@ void HoleAccount::settle() noexcept {
             inotify_event notice{};
             std::memcpy(&notice, notices.data() + at, sizeof(notice));
             at += sizeof(notice) + notice.len;
+            const int watch = notice.wd;
             const auto file = std::ranges::find_if(
-                files_, [&](const auto& each) { return each.second.watch == notice.wd; });
+                files_, [watch](const auto& each) { return each.second.watch == watch; });
             if ((notice.mask & IN_IGNORED) != 0 && file != files_.end()) {
                 forget(file);
             }
