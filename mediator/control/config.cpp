@@ -166,6 +166,7 @@ DeviceType device_type(const char* name, std::uint32_t max_instances, std::uint6
                        std::uint32_t doorbell_pages, std::uint32_t max_qp, std::uint32_t max_mr,
                        std::uint64_t max_mr_size) {
     DeviceType type{name, max_instances, max_pinned, {}};
+    type.max_holes = max_pinned;
     type.limits.doorbell_pages = doorbell_pages;
     type.limits.max_pd = std::max(64u, max_qp / 4);
     type.limits.max_cq = max_qp * 2;
@@ -477,10 +478,12 @@ void read_type(Section section, const Config& config, DeviceType& type) {
     verbs::Limits& limits = type.limits;
     std::uint32_t vectors = limits.vectors;
     std::uint64_t pinned_mib = type.max_pinned >> 20;
+    std::uint64_t holes_mib = type.max_holes >> 20;
     std::uint64_t mr_size_mib = limits.max_mr_size >> 20;
     std::uint64_t memory_mib = limits.max_memory >> 20;
     section.integer("max_instances", type.max_instances, 1, 4096);
     section.integer("max_pinned_mib", pinned_mib, 1, std::int64_t{1} << 30);
+    section.integer("max_holes_mib", holes_mib, 0, std::int64_t{1} << 30);
     section.integer("doorbell_pages", limits.doorbell_pages, 2, 4096);
     section.integer("vectors", vectors, 2, VRDMA_MAX_VECTORS);
     section.integer("max_pd", limits.max_pd, 1, million);
@@ -501,6 +504,7 @@ void read_type(Section section, const Config& config, DeviceType& type) {
         throw BadConfig{section.name("doorbell_pages") + ": a power of two is wanted"};
     }
     type.max_pinned = pinned_mib << 20;
+    type.max_holes = holes_mib << 20;
     limits.max_mr_size = mr_size_mib << 20;
     limits.max_memory = memory_mib << 20;
     set_vectors(limits, vectors);

@@ -12,7 +12,8 @@
 namespace vrdma::directory {
 
 Result<std::unique_ptr<Client>> Client::open(const std::string& name, UniqueFd socket,
-                                             const Task& task, EventLoop& loop, OnHosts on_hosts) {
+                                             const Task& task, EventLoop& loop, OnHosts on_hosts,
+                                             std::chrono::milliseconds patience) {
     auto message = pack(Order{task});
     if (!message) {
         return fail(std::errc::filename_too_long);
@@ -25,6 +26,9 @@ Result<std::unique_ptr<Client>> Client::open(const std::string& name, UniqueFd s
         return fail(messages.error());
     }
     client->messages_ = std::move(*messages);
+    client->begins_ = loop.after(patience, [all = client.get()] {
+        all->log_.warn("the directory's process has not begun; it tries again and again");
+    });
     return client;
 }
 
@@ -100,6 +104,7 @@ bool Client::hear(const News& news) {
 }
 
 bool Client::hear(Began /*began*/) {
+    begins_ = {};
     if (std::exchange(began_, true)) {
         log_.warn("the directory's process has begun anew; what was known stays so");
     }
@@ -182,6 +187,7 @@ bool Client::tell(bool& wanted, const Message& message) {
 void Client::end(const std::string& why) {
     log_.warn("the directory's process is not heard any more, and what was known stays so: {}",
               why);
+    begins_ = {};
     messages_ = {};
     again_ = {};
     socket_ = {};

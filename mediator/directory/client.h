@@ -25,13 +25,15 @@ class Client {
     static constexpr std::chrono::milliseconds retry{100};
     // For the process to take this host out of the directory.
     static constexpr std::chrono::seconds end_limit{10};
+    // For a worker to begin, before the log says that none does.
+    static constexpr std::chrono::seconds begin_limit{5};
 
     using OnHosts = std::function<void(const Hosts& hosts)>;
 
     // The name is for the log.
     static Result<std::unique_ptr<Client>> open(const std::string& name, UniqueFd socket,
-                                                const Task& task, EventLoop& loop,
-                                                OnHosts on_hosts);
+                                                const Task& task, EventLoop& loop, OnHosts on_hosts,
+                                                std::chrono::milliseconds patience = begin_limit);
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
     ~Client();
@@ -64,6 +66,7 @@ class Client {
     const OnHosts on_hosts_;
     EventLoop::Watch messages_;
     EventLoop::Timer again_;
+    EventLoop::Timer begins_;
 
     Hosts hosts_;          // as they were when last they were complete
     Hosts coming_;         // as the process has told so far

@@ -4,6 +4,7 @@
 #include <asm/termbits.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <linux/userfaultfd.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -191,6 +192,9 @@ void allow_devices(Rules& rules) {
     rules.allow({SCMP_SYS(capget), SCMP_SYS(capset), SCMP_SYS(fallocate), SCMP_SYS(fstatfs),
                  SCMP_SYS(ftruncate), SCMP_SYS(io_destroy), SCMP_SYS(io_setup),
                  SCMP_SYS(memfd_create), SCMP_SYS(prctl), SCMP_SYS(pwrite64), SCMP_SYS(seccomp)});
+    // Of clients' files: which pages they do not have, and when they end.
+    rules.allow_if(SCMP_SYS(userfaultfd), is(0, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
+    rules.allow({SCMP_SYS(inotify_add_watch), SCMP_SYS(inotify_init1)});
 }
 
 void allow_looking(Rules& rules) {

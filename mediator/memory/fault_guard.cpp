@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -30,16 +31,20 @@ struct Slot {
     std::atomic<std::byte*> spare{nullptr}; // a mapping to be given up where no other is to be had
     std::uint64_t faults = 0;               // of many threads
     std::atomic<std::int64_t> cost{0};      // of touches, in ns
+    std::atomic<FaultGuard::Filler*> filler{nullptr};
 };
 
 std::array<Slot, max_guards> slots;
 std::array<ScratchPages, max_guards> scratch_pages; // of each
+std::atomic<std::size_t> slots_used{0};             // those from there on never were
 std::shared_mutex slots_lock; // alone for who takes and frees one, shared by who blames one
 struct sigaction previous_segv {};
 struct sigaction previous_bus {};
 
 Slot* find(const std::byte* address) noexcept {
-    for (Slot& slot : slots) {
+    const std::size_t used = slots_used.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < used; ++i) {
+        Slot& slot = slots[i];
         const std::uint64_t size = slot.size.load(std::memory_order_acquire);
         const std::byte* const base = slot.base.load(std::memory_order_relaxed);
         if (size != 0 && address >= base && address < base + size) {
@@ -105,10 +110,21 @@ bool overwhelm(Slot& slot) noexcept {
     return true;
 }
 
+// A page that is broken is none that could be made.
+bool is_filled(const Slot& slot, const siginfo_t& info) noexcept {
+    FaultGuard::Filler* const filler = slot.filler.load(std::memory_order_acquire);
+    return filler != nullptr && info.si_signo == SIGBUS && info.si_code == BUS_ADRERR &&
+           filler->fill(static_cast<std::byte*>(info.si_addr));
+}
+
 void on_fault(int signal, siginfo_t* info, void*) noexcept {
     const int error = errno;
     auto* const address = static_cast<std::byte*>(info->si_addr);
     Slot* const slot = find(address);
+    if (slot != nullptr && is_filled(*slot, *info)) {
+        errno = error;
+        return;
+    }
     if (slot != nullptr && (scratch_pages[static_cast<std::size_t>(slot - slots.data())].add([&] {
             return put_scratch(*slot, address);
         }) || overwhelm(*slot))) {
@@ -160,7 +176,9 @@ Result<FaultGuard> FaultGuard::create(std::byte* base, std::uint64_t size, int a
             take_spare(slots[i]);
             store_relaxed(slots[i].faults, std::uint64_t{0});
             slots[i].cost.store(0, std::memory_order_relaxed);
+            slots[i].filler.store(nullptr, std::memory_order_relaxed);
             slots[i].size.store(size, std::memory_order_release);
+            slots_used.store(std::max(slots_used.load(), i + 1), std::memory_order_release);
             return FaultGuard{i};
         }
     }
@@ -187,6 +205,10 @@ void FaultGuard::blame(const std::byte* address, std::chrono::nanoseconds cost) 
         slot->cost.fetch_add(cost.count());
         raise_alarm(*slot);
     }
+}
+
+void FaultGuard::fill_by(Filler* filler) noexcept {
+    slots[slot_].filler.store(filler, std::memory_order_release);
 }
 
 std::chrono::nanoseconds FaultGuard::take_cost() noexcept {

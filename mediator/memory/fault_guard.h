@@ -7,6 +7,8 @@
 // guarded range the handler puts a private zeroed page there and counts; the access goes on and
 // harms nobody. Any other fault is the program's own, and goes to whoever handled it before.
 //
+// Whoever watches a range for holes in its files (file_holes.h) is asked first, and may fill one.
+//
 // Each such page costs mappings, of which the process has a limited number. So a range has so many
 // of them at a time (scratch_pages.h). One that misses more is overwhelmed: all of it is one
 // scratch mapping, which takes fewer than it had before, and whoever answers for it hears of it.
@@ -24,6 +26,17 @@ namespace vrdma {
 
 class FaultGuard {
   public:
+    class Filler {
+      public:
+        Filler() = default;
+        Filler(const Filler&) = delete;
+        Filler& operator=(const Filler&) = delete;
+        virtual ~Filler() = default;
+
+        // In a signal handler, of any thread. True: the touch is to be tried again.
+        virtual bool fill(std::byte* address) noexcept = 0;
+    };
+
     // Guards [base, base + size), in whole pages, which stay mapped for as long as the guard lives.
     // The eventfd is signalled when the range is overwhelmed, and when a touch had to wait.
     static Result<FaultGuard> create(std::byte* base, std::uint64_t size, int alarm = -1);
@@ -36,6 +49,9 @@ class FaultGuard {
     // A touch of that address has cost so much time: if it is in a guarded range, whoever answers
     // for that hears of it.
     static void blame(const std::byte* address, std::chrono::nanoseconds cost) noexcept;
+    // Of the range: while it is set, or none.
+    void fill_by(Filler* filler) noexcept;
+
     // What touches of the range have cost since the last call.
     std::chrono::nanoseconds take_cost() noexcept;
 

@@ -237,10 +237,11 @@ Mr* MrTable::find_on_demand(Key key) {
 void MrTable::unmap(Mr& mr, std::uint64_t first, std::uint64_t count) {
     const std::uint64_t end = first + std::min(count, UINT64_MAX - first);
     resources_.slice.unmap_pages(mr.spec.key, first, count);
-    std::erase_if(mr.leaves, [&](const auto& leaf) {
-        const std::uint64_t begin = leaf.first * hca::on_demand_leaf_pages;
-        return begin >= first && begin + hca::on_demand_leaf_pages <= end;
-    });
+    constexpr std::uint64_t leaf_pages = hca::on_demand_leaf_pages;
+    const std::uint64_t begin = first / leaf_pages + (first % leaf_pages != 0 ? 1 : 0);
+    if (begin < end / leaf_pages) {
+        mr.leaves.erase(mr.leaves.lower_bound(begin), mr.leaves.lower_bound(end / leaf_pages));
+    }
 }
 
 Result<> MrTable::take_leaves(Mr& mr, std::uint64_t first, std::uint64_t count) {

@@ -40,6 +40,7 @@ TEST(Config, KeysReplaceDefaults) {
         max_srq = 5
         vectors = 8
         max_pinned_mib = 5
+        max_holes_mib = 6
         max_memory_mib = 7
     )");
     ASSERT_TRUE(config) << config.error();
@@ -53,6 +54,7 @@ TEST(Config, KeysReplaceDefaults) {
     EXPECT_EQ(small.limits.vectors, 8u);
     EXPECT_EQ(small.limits.max_eq, 8u);
     EXPECT_EQ(small.max_pinned, 5u << 20);
+    EXPECT_EQ(small.max_holes, 6u << 20);
     EXPECT_EQ(small.limits.max_memory, 7u << 20);
     EXPECT_EQ(small.limits.max_mr, default_types()[0].limits.max_mr);
 }

@@ -20,10 +20,14 @@ class ClientTest : public testing::Test {
         auto ends = helper::open_socket_pair();
         ASSERT_TRUE(ends);
         process = std::move(ends->its);
-        client = Client::open("test", std::move(ends->ours), task, loop, [this](const Hosts& all) {
-                     hosts = all;
-                     ++times;
-                 }).value();
+        client = Client::open(
+                     "test", std::move(ends->ours), task, loop,
+                     [this](const Hosts& all) {
+                         hosts = all;
+                         ++times;
+                     },
+                     patience)
+                     .value();
     }
     void TearDown() override {
         process = {}; // or the client would wait for it
@@ -75,6 +79,7 @@ class ClientTest : public testing::Test {
     std::unique_ptr<Client> client;
     Hosts hosts;
     int times = 0;
+    std::chrono::milliseconds patience = Client::begin_limit;
 };
 
 // Begin; expect the task and the addresses, and what changes later, in order.
@@ -148,6 +153,38 @@ TEST_F(ClientTest, AProcessThatEndsIsLogged) {
     EXPECT_EQ(hosts.size(), 1u);
     client->set({one});
     client->repeat();
+}
+
+class ImpatientClientTest : public ClientTest {
+  protected:
+    ImpatientClientTest() { patience = std::chrono::milliseconds{20}; }
+
+    auto lines() const {
+        const std::string text = log.str();
+        return std::ranges::count(text, '\n');
+    }
+    void wait() {
+        bool over = false;
+        const auto end = loop.after(5 * patience, [&] { over = true; });
+        run_until(loop, [&] { return over; });
+    }
+};
+
+// Do not begin; expect one line in the log that says so, and to be served when it does.
+TEST_F(ImpatientClientTest, WhoDoesNotBeginIsLoggedOnce) {
+    wait();
+    EXPECT_NE(log.str().find("has not begun"), std::string::npos);
+    EXPECT_EQ(lines(), 1);
+    say(Began{});
+    EXPECT_TRUE(std::holds_alternative<Task>(hear()));
+}
+
+// Begin in time; expect none.
+TEST_F(ImpatientClientTest, WhoBeginsIsNotLogged) {
+    say(Began{});
+    EXPECT_TRUE(std::holds_alternative<Task>(hear()));
+    wait();
+    EXPECT_EQ(lines(), 0);
 }
 
 // Say what makes no sense, or at the wrong time; expect the end, and one line.

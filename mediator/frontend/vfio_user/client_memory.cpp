@@ -2,6 +2,7 @@
 #include "mediator/frontend/vfio_user/client_memory.h"
 
 #include <linux/magic.h>
+#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -10,27 +11,51 @@
 #include <mutex>
 
 #include "mediator/base/errno.h"
+#include "mediator/memory/fault_times.h"
 #include "vrdma/device.h"
 
 namespace vrdma::vfio_user {
 namespace {
 
-// What a client shares is memory, not a file of a file system that it may serve itself: a touch of
-// that could block for ever. The size of a page, or 0.
-std::uint64_t page_size(int file) {
+struct FileKind {
+    std::uint64_t page = 0; // its size, or 0
+    bool huge = false;
     struct stat status {};
+};
+
+// What a client shares is memory, not a file of a file system that it may serve itself: a touch of
+// that could block for ever.
+FileKind kind_of(int file) {
+    FileKind kind;
     struct statfs info {};
-    if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || ::fstatfs(file, &info) != 0 ||
+    if (::fstat(file, &kind.status) != 0 || !S_ISREG(kind.status.st_mode) ||
+        ::fstatfs(file, &info) != 0 ||
         (info.f_type != TMPFS_MAGIC && info.f_type != HUGETLBFS_MAGIC)) {
-        return 0;
+        return {};
     }
-    return static_cast<std::uint64_t>(info.f_bsize);
+    kind.page = static_cast<std::uint64_t>(info.f_bsize);
+    kind.huge = info.f_type == HUGETLBFS_MAGIC;
+    return kind;
+}
+
+std::optional<FileHoles> watch_holes() {
+    auto holes = FileHoles::open();
+    if (holes) {
+        return std::move(*holes);
+    }
+    static std::atomic_flag warned;
+    if (!warned.test_and_set()) {
+        spdlog::warn("max_holes_mib does not count, as the kernel does not tell of holes: {}",
+                     describe(holes.error()));
+    }
+    return {};
 }
 
 } // namespace
 
 Result<std::unique_ptr<ClientMemory>> ClientMemory::create(std::uint64_t size, int alarm,
-                                                           std::size_t most_maps) {
+                                                           std::size_t most_maps,
+                                                           std::uint64_t most_holes) {
     auto reservation = Reservation::make(size);
     if (!reservation) {
         return fail(reservation.error());
@@ -39,8 +64,24 @@ Result<std::unique_ptr<ClientMemory>> ClientMemory::create(std::uint64_t size, i
     if (!guard) {
         return fail(guard.error());
     }
-    return std::unique_ptr<ClientMemory>{
-        new ClientMemory{std::move(*reservation), size, std::move(*guard), most_maps}};
+    return std::unique_ptr<ClientMemory>{new ClientMemory{
+        std::move(*reservation), size, std::move(*guard), alarm, most_maps, most_holes}};
+}
+
+ClientMemory::ClientMemory(Reservation reservation, std::uint64_t size, FaultGuard guard, int alarm,
+                           std::size_t most_maps, std::uint64_t most_holes)
+    : GuestMemory{reservation.base(), size, &guard.faults()},
+      reservation_{std::move(reservation)},
+      guard_{std::move(guard)},
+      alarm_{alarm},
+      most_maps_{most_maps},
+      watched_{watch_holes()},
+      account_{most_holes / FileHoles::page_size} {
+    guard_.fill_by(watched_ ? this : nullptr);
+}
+
+ClientMemory::~ClientMemory() {
+    guard_.fill_by(nullptr);
 }
 
 bool ClientMemory::overlaps(Iova iova, std::uint64_t length) const {
@@ -54,27 +95,64 @@ bool ClientMemory::overlaps(Iova iova, std::uint64_t length) const {
 
 Result<> ClientMemory::map(Iova iova, std::uint64_t length, UniqueFd file, std::uint64_t offset,
                            int protection) {
-    const std::uint64_t page = file ? page_size(file.get()) : VRDMA_PAGE_SIZE;
+    const auto begin = Clock::now();
+    const FileKind kind = file ? kind_of(file.get()) : FileKind{.page = VRDMA_PAGE_SIZE};
+    blame_since(begin);
+    const std::uint64_t page = kind.page;
     if (page == 0 || length == 0 || at(iova, length) == nullptr ||
         (raw(iova) | length | offset) % page != 0) {
         return fail(std::errc::invalid_argument);
     }
-    const std::lock_guard lock{lock_};
+    std::unique_lock lock{lock_};
     if (overlaps(iova, length)) {
         return fail(std::errc::file_exists);
     }
     if (maps_.size() >= most_maps_) {
         return fail(std::errc::no_space_on_device);
     }
-    Map map{length, std::move(file), offset, protection, page};
-    forget_scratch(iova, length);
-    if (!show(iova, map, 0, length)) {
-        const auto error = fail_errno();
-        hide(iova, length);
-        return error;
+    const auto place =
+        maps_.emplace(iova, Map{length, std::move(file), offset, protection, page}).first;
+    Map& map = place->second;
+    const bool watched = watched_ && map.file && !kind.huge;
+    if (watched) {
+        map.holes = account_.open(kind.status);
     }
-    maps_.emplace(iova, std::move(map));
-    return {};
+    forget_scratch(iova, length);
+    const auto shown = show(iova, map, 0, length);
+    if (shown) {
+        return {};
+    }
+    hide(iova, length);
+    lock.unlock();
+    close_holes(map);
+    lock.lock();
+    if (watched && shown.error() == std::errc::operation_not_permitted &&
+        (protection & PROT_WRITE) == 0) {
+        map.file = {}; // nobody may write to it, so holes could not be told from its pages
+        return {};
+    }
+    maps_.erase(place);
+    return fail(shown.error());
+}
+
+// Of a map that is hidden: nothing is made in its file by it any more.
+void ClientMemory::close_holes(Map& map) noexcept {
+    if (!map.holes) {
+        return;
+    }
+    const auto begin = Clock::now();
+    const std::uint64_t pages = HoleAccount::pages_of(map.file.get());
+    blame_since(begin);
+    const std::lock_guard lock{lock_};
+    account_.close(*map.holes, map.file.get(), pages);
+    map.holes.reset();
+}
+
+// To look at a file waits for whoever has hold of it, so whoever shares it pays for the time.
+void ClientMemory::blame_since(Clock::time_point begin) noexcept {
+    if (const auto cost = Clock::now() - begin; cost > FaultTimes::ordinary) {
+        FaultGuard::blame(at(Iova{0}, 1), cost - FaultTimes::ordinary);
+    }
 }
 
 // What takes long is done without the lock: only this thread changes maps_, and what is not there
@@ -90,14 +168,15 @@ Result<> ClientMemory::unmap(Iova iova, std::uint64_t length) {
     forget_scratch(iova, length);
     auto gone = maps_.extract(found); // closes its file without the lock
     lock.unlock();
-    if (!hide_all(iova, length)) {
-        const auto error = fail_errno();
+    const auto hidden = hide_all(iova, length) ? Result<>{} : fail_errno();
+    if (hidden) {
+        close_holes(gone.mapped());
+    } else {
         lock.lock();
         maps_.insert(std::move(gone));
         lock.unlock();
-        return error;
     }
-    return {};
+    return hidden;
 }
 
 void ClientMemory::unmap_all() {
@@ -111,6 +190,82 @@ void ClientMemory::unmap_all() {
         gone.swap(maps_);
     }
     hide_all(Iova{0}, size());
+    for (auto& [iova, map] : gone) {
+        close_holes(map);
+    }
+}
+
+const ClientMemory::Map* ClientMemory::find(const std::byte* address) const noexcept {
+    const auto place = static_cast<std::uint64_t>(address - at(Iova{0}, 0));
+    const auto next = maps_.upper_bound(Iova{place});
+    if (next == maps_.begin() ||
+        place - raw(std::prev(next)->first) >= std::prev(next)->second.length) {
+        return nullptr;
+    }
+    return &std::prev(next)->second;
+}
+
+bool ClientMemory::fill(std::byte* address) noexcept {
+    std::byte* const page =
+        address - reinterpret_cast<std::uintptr_t>(address) % FileHoles::page_size;
+    const std::lock_guard lock{lock_};
+    const Map* const map = find(page);
+    if (map == nullptr || !map->holes) {
+        return false;
+    }
+    const bool room = has_room();
+    const int error = room ? watched_->make(page) : watched_->look(page);
+    const bool there = error == EEXIST || error == EAGAIN;
+    if (error == 0) {
+        account_.note((*map->holes)->second);
+    }
+    if (!room && !there) {
+        refuse();
+    }
+    if ((error != 0 && !there) || (there && is_lost(page))) {
+        return false;
+    }
+    watched_->end_fault();
+    return true;
+}
+
+void ClientMemory::refuse() noexcept {
+    const std::uint64_t one = 1;
+    if (!refused_.exchange(true)) {
+        static_cast<void>(!::write(alarm_, &one, sizeof(one)));
+    }
+}
+
+// Somebody else may have made a page between the touch and now. If the same one is there again and
+// again, it cannot be read: it was swapped out, and is lost.
+bool ClientMemory::is_lost(const std::byte* page) noexcept {
+    constexpr int many = 64;
+    times_ = there_ == page ? times_ + 1 : 0;
+    there_ = times_ < many ? page : nullptr;
+    return there_ == nullptr;
+}
+
+// Files may have fewer pages by now. That is looked at ten times a second at most.
+bool ClientMemory::has_room() noexcept {
+    constexpr std::chrono::milliseconds pause{100};
+    const auto begin = Clock::now();
+    if (account_.has_room() || begin - counted_ < pause) {
+        return account_.has_room();
+    }
+    for (const bool looked_at : {true, false}) {
+        for (auto& [iova, map] : maps_) {
+            if (!map.holes || (*map.holes)->second.looked_at == looked_at) {
+                continue;
+            }
+            (*map.holes)->second.looked_at = looked_at;
+            if (looked_at) {
+                account_.bound((*map.holes)->second, HoleAccount::pages_of(map.file.get()));
+            }
+        }
+    }
+    counted_ = Clock::now();
+    blame_since(begin);
+    return account_.has_room();
 }
 
 // Where there was a scratch page the next touch meets what is there now.
@@ -132,7 +287,7 @@ void ClientMemory::renew() noexcept {
     const std::lock_guard lock{lock_};
     hide(Iova{0}, size());
     for (const auto& [iova, map] : maps_) {
-        show(iova, map, 0, map.length);
+        (void)show(iova, map, 0, map.length);
     }
     guard_.recovered();
 }
@@ -166,18 +321,29 @@ void ClientMemory::show_again(Iova iova, const Map& map, std::uint64_t begin,
     const std::uint64_t to = std::min(end, start + map.length);
     if (from < to) {
         const std::uint64_t mask = map.page - 1;
-        show(iova, map, (from - start) & ~mask, (to - start + mask) & ~mask);
+        (void)show(iova, map, (from - start) & ~mask, (to - start + mask) & ~mask);
     }
 }
 
-bool ClientMemory::show(Iova iova, const Map& map, std::uint64_t begin,
-                        std::uint64_t end) const noexcept {
+// Nobody touches a page of it before its holes are watched.
+Result<> ClientMemory::show(Iova iova, const Map& map, std::uint64_t begin,
+                            std::uint64_t end) const noexcept {
     if (!map.file) {
-        return true;
+        return {};
     }
     std::byte* const place = at(iova + begin, end - begin);
-    return ::mmap(place, end - begin, map.protection, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-                  map.file.get(), static_cast<off_t>(map.offset + begin)) != MAP_FAILED;
+    if (::mmap(place, end - begin, map.holes ? PROT_NONE : map.protection,
+               MAP_SHARED | MAP_FIXED | MAP_NORESERVE, map.file.get(),
+               static_cast<off_t>(map.offset + begin)) == MAP_FAILED) {
+        return fail_errno();
+    }
+    if (!map.holes) {
+        return {};
+    }
+    if (const auto watched = watched_->watch(place, end - begin); !watched) {
+        return watched;
+    }
+    return ::mprotect(place, end - begin, map.protection) == 0 ? Result<>{} : fail_errno();
 }
 
 // To map over pages that are shown takes them away while all threads' faults wait; to give them up

@@ -55,7 +55,8 @@ Result<> Function::prepare(const Options& options) {
         return fail(wake.error());
     }
     wake_ = std::move(*wake);
-    auto memory = ClientMemory::create(options.window, wake_->fd(), options.most_maps);
+    auto memory =
+        ClientMemory::create(options.window, wake_->fd(), options.most_maps, type_.max_holes);
     if (!memory) {
         return fail(memory.error());
     }
@@ -84,6 +85,11 @@ void Function::take_turn() {
     wake_->drain();
     if (memory_->overwhelmed()) {
         device_->fatal("too much of its client's memory is missing");
+    }
+    if (memory_->take_refusal()) {
+        log_.warn(
+            "its client's files have holes, of which it has touched all that max_holes_mib "
+            "allows");
     }
     settle_cost();
     device_->service();

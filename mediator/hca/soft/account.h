@@ -19,6 +19,8 @@ class Account {
     static constexpr std::uint64_t operation_cost = 512;
     // How many of them a packet is, whose headers and ICRC are made or looked at.
     static constexpr std::uint64_t packet_operations = 4;
+    // The same of a look at a QP that was rung for nothing.
+    static constexpr std::uint64_t look_cost = 256;
 
     explicit Account(const Share& share = {}) noexcept { set_share(share, {}); }
 
@@ -37,6 +39,8 @@ class Account {
     void charge_packet(std::uint64_t payload_bytes) noexcept {
         charge(payload_bytes, packet_operations);
     }
+    // That is no operation, of which its limits speak.
+    void charge_look() noexcept { looks_ += look_cost; }
     // What others make it do: packets from the network, and answers to them. This takes up to half
     // of its turns, so that nobody can take them all by sending it something.
     void bill(std::uint64_t bytes, std::uint64_t operations = 1) noexcept {
@@ -71,6 +75,7 @@ class Account {
         }
         taken_bytes_ = 0;
         taken_operations_ = 0;
+        looks_ = 0;
         return cost;
     }
 
@@ -91,11 +96,13 @@ class Account {
 
   private:
     std::int64_t taken() const noexcept {
-        return static_cast<std::int64_t>(taken_bytes_ + taken_operations_ * operation_cost);
+        return static_cast<std::int64_t>(taken_bytes_ + taken_operations_ * operation_cost +
+                                         looks_);
     }
 
     std::uint64_t taken_bytes_ = 0;
     std::uint64_t taken_operations_ = 0;
+    std::uint64_t looks_ = 0;
     std::int64_t credit_ = 0;
     std::int64_t billed_ = 0;
     std::uint32_t weight_ = Share{}.weight;

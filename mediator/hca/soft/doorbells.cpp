@@ -2,6 +2,7 @@
 #include "mediator/hca/soft/doorbells.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "mediator/hca/soft/scheduler.h"
 #include "mediator/memory/shared_words.h"
@@ -22,6 +23,27 @@ void for_each_set(const std::uint8_t* line, Found&& found) noexcept {
                 found(i);
             }
         }
+    }
+}
+
+void join(QueuePair*& last, QueuePair& qp) noexcept {
+    if (last == nullptr) {
+        qp.slot_ring = {&qp, &qp, true};
+    } else {
+        QueuePair* const first = last->slot_ring.next;
+        qp.slot_ring = {first, last, true};
+        first->slot_ring.previous = &qp;
+        last->slot_ring.next = &qp;
+    }
+    last = &qp;
+}
+
+void leave(QueuePair*& last, QueuePair& qp) noexcept {
+    const Link<QueuePair> link = std::exchange(qp.slot_ring, {});
+    link.previous->slot_ring.next = link.next;
+    link.next->slot_ring.previous = link.previous;
+    if (last == &qp) {
+        last = link.previous != &qp ? link.previous : nullptr;
     }
 }
 
@@ -102,9 +124,7 @@ Result<> Doorbells::attach(vrdma_doorbell_page& shared, QueuePair& qp, std::uint
         page.shared = &shared;
         add(std::move(fresh));
     }
-    QueuePair*& first = (*line)[slot % slots_per_line];
-    qp.slot_next = first;
-    first = &qp;
+    join((*line)[slot % slots_per_line], qp);
     qp.doorbell_slot = slot;
     ++page.attached;
     ++page.queue_pairs;
@@ -117,12 +137,14 @@ void Doorbells::detach(vrdma_doorbell_page& shared, QueuePair& qp) noexcept {
         return;
     }
     Page& page = **found;
-    QueuePair** link =
-        &(*page.lines[qp.doorbell_slot / slots_per_line])[qp.doorbell_slot % slots_per_line];
-    while (*link != &qp) {
-        link = &(*link)->slot_next;
+    QueuePair*& ring = ring_of(page, qp.doorbell_slot);
+    if (page.round.end == &qp) {
+        page.round.end = qp.slot_ring.previous;
     }
-    *link = qp.slot_next;
+    leave(ring, qp);
+    if (ring == nullptr && page.round.slot == qp.doorbell_slot) {
+        page.round = {};
+    }
     qp.doorbell_slot = 0;
     if (--page.queue_pairs == 0) {
         pages_.erase(found);
@@ -136,25 +158,30 @@ void Doorbells::detach(vrdma_doorbell_page& shared, QueuePair& qp) noexcept {
 
 bool Doorbells::scan_next() noexcept {
     next_ = next_ < pages_.size() ? next_ : 0;
-    const std::size_t rung = scan(*pages_[next_]);
+    const Found found = scan(*pages_[next_]);
     ++next_;
-    if (rung > lines_a_turn) {
+    if (found == Found::some) {
         left_ = left_ != 0 ? pages_.size() : 0; // a pass ends with this page again
     } else {
         left_ -= std::min<std::size_t>(left_, 1);
     }
-    return rung != 0;
+    return found != Found::nothing;
 }
 
 // A producer stores its WQE, then its slot, then the line's byte; so each is cleared before the one
 // it stands for is looked at.
-std::size_t Doorbells::scan(Page& page) noexcept {
+Doorbells::Found Doorbells::scan(Page& page) noexcept {
+    std::size_t left = queue_pairs_a_turn;
+    go_on(page, left);
+    if (page.round.slot != 0) {
+        return Found::some;
+    }
     std::array<std::uint8_t, lines_per_page> rung;
     std::size_t count = 0;
     for_each_set(page.shared->line,
                  [&](std::size_t line) { rung[count++] = static_cast<std::uint8_t>(line); });
     if (count == 0) {
-        return 0;
+        return left < queue_pairs_a_turn ? Found::all : Found::nothing;
     }
     const auto lines = std::span{rung}.first(count);
     std::rotate(lines.begin(), std::ranges::lower_bound(lines, page.next_line), lines.end());
@@ -164,24 +191,58 @@ std::size_t Doorbells::scan(Page& page) noexcept {
         store_relaxed(page.shared->line[line], std::uint8_t{0});
     }
     full_fence();
+    bool all = count <= lines_a_turn;
     for (const std::uint8_t line : looked_at) {
-        scan_line(page, line);
+        if (!scan_line(page, line, left)) {
+            store_relaxed(page.shared->line[line], std::uint8_t{1});
+            all = false;
+        }
     }
     full_fence();
-    return count;
+    return all && page.round.slot == 0 ? Found::all : Found::some;
 }
 
-void Doorbells::scan_line(Page& page, std::size_t line) noexcept {
+bool Doorbells::scan_line(Page& page, std::size_t line, std::size_t& left) noexcept {
     if (!page.lines[line]) {
-        return; // of no QP; line 0 has none
+        return true; // of no QP; line 0 has none
     }
+    bool all = true;
     std::uint8_t* slots = page.shared->slot + line * slots_per_line;
     for_each_set(slots, [&](std::size_t slot) {
+        if (left == 0) {
+            all = false;
+            return;
+        }
         store_relaxed(slots[slot], std::uint8_t{0});
-        for (QueuePair* qp = (*page.lines[line])[slot]; qp != nullptr; qp = qp->slot_next) {
-            scheduler_.wake(*qp);
+        const std::size_t number = line * slots_per_line + slot;
+        if (const QueuePair* const last = ring_of(page, number); last != nullptr) {
+            page.round = {number, last};
+            go_on(page, left);
         }
     });
+    return all;
+}
+
+// If it was rung again, all are woken once more.
+void Doorbells::go_on(Page& page, std::size_t& left) noexcept {
+    if (page.round.slot == 0) {
+        return;
+    }
+    std::uint8_t& rung = page.shared->slot[page.round.slot];
+    QueuePair*& last = ring_of(page, page.round.slot);
+    if (load_acquire(rung) != 0) {
+        store_relaxed(rung, std::uint8_t{0});
+        full_fence();
+        page.round.end = last;
+    }
+    while (left != 0 && page.round.slot != 0) {
+        last = last->slot_ring.next;
+        --left;
+        scheduler_.wake(*last);
+        if (last == page.round.end) {
+            page.round = {};
+        }
+    }
 }
 
 } // namespace vrdma::hca::soft

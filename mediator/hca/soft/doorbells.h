@@ -54,6 +54,11 @@ class Doorbells {
     Result<> attach(vrdma_doorbell_page& page, QueuePair& qp, std::uint32_t slot);
     void detach(vrdma_doorbell_page& page, QueuePair& qp) noexcept;
 
+    // A turn looks at no more of a page's lines, and wakes no more QPs: a guest can have all of its
+    // QPs share one slot.
+    static constexpr std::size_t lines_a_turn = 4;
+    static constexpr std::size_t queue_pairs_a_turn = 256;
+
     // Wakes QPs whose doorbells were rung, on the page whose turn it is. Of one with many only some
     // are, and the others when it is the page's turn again. Returns whether any was.
     bool scan_next() noexcept;
@@ -70,8 +75,14 @@ class Doorbells {
     static constexpr std::size_t lines_per_page = sizeof(vrdma_doorbell_page::line);
     static constexpr std::size_t slots_per_line = 1u << VRDMA_DOORBELL_LINE_SHIFT;
 
-    // The QPs of a line's slots, chained through QueuePair::slot_next.
+    // The QP of each of a line's slots that was woken last; the slot's others follow in its ring.
     using Line = std::array<QueuePair*, slots_per_line>;
+
+    // A slot whose QPs are being woken, until the last one was. Others of the page wait for that.
+    struct Round {
+        std::size_t slot = 0; // 0: none
+        const QueuePair* end = nullptr;
+    };
 
     struct Page {
         vrdma_doorbell_page* shared = nullptr;
@@ -79,16 +90,22 @@ class Doorbells {
         std::uint32_t attached = 0; // ever
         std::uint8_t next_line = 0; // of those that are rung, to look at first
         std::size_t queue_pairs = 0;
+        Round round;
     };
 
     using Pages = std::vector<std::unique_ptr<Page>>;
     Pages::iterator find(const vrdma_doorbell_page& shared) noexcept;
     void add(std::unique_ptr<Page> page);
-    // How many lines were rung, and as many as a turn allows are looked at.
-    std::size_t scan(Page& page) noexcept;
-    void scan_line(Page& page, std::size_t line) noexcept;
+    enum class Found : std::uint8_t { nothing, all, some };
 
-    static constexpr std::size_t lines_a_turn = 4;
+    // What was rung, as much as a turn allows.
+    Found scan(Page& page) noexcept;
+    // Wake `left` QPs at most. False: not all of its slots were looked at.
+    bool scan_line(Page& page, std::size_t line, std::size_t& left) noexcept;
+    void go_on(Page& page, std::size_t& left) noexcept;
+    static QueuePair*& ring_of(Page& page, std::size_t slot) noexcept {
+        return (*page.lines[slot / slots_per_line])[slot % slots_per_line];
+    }
 
     Scheduler& scheduler_;
     DoorbellWatch& watch_;

@@ -141,7 +141,7 @@ struct alignas(cache_line) QueuePair {
     Link<QueuePair> ready;
     List<MemoryRegion, &MemoryRegion::of_owner> windows; // of type 2, bound to this QP
     EventSource async_events;
-    QueuePair* slot_next = nullptr; // shares the doorbell slot
+    Link<QueuePair> slot_ring; // of those that share the doorbell slot, without an end
 
     vrdma_counters counters{};
 

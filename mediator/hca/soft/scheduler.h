@@ -120,6 +120,8 @@ class Scheduler {
             if (take_turn(*qp) == Turn::more) {
                 worked = true;
                 wake(*qp);
+            } else {
+                queue.account.charge_look();
             }
         }
         return worked;

@@ -336,8 +336,9 @@ void SoftSlice::retire(MemoryRegion& region) {
     drain();
     unused_.add(std::move(region.pages));
     if (region.on_demand != nullptr) {
-        auto removed = region.on_demand->room();
-        region.on_demand->unmap(0, UINT64_MAX, removed);
+        auto removed = region.on_demand->prepare_unmap(0, UINT64_MAX);
+        while (region.on_demand->unmap_some(0, UINT64_MAX, removed)) {
+        }
         unused_.add(std::move(removed));
     }
 }
@@ -367,8 +368,10 @@ void SoftSlice::unmap_pages(Key key, std::uint64_t first, std::uint64_t count) {
     if (region == nullptr) {
         return;
     }
-    auto removed = region->room();
-    poller_.run([&](Engine&) { region->unmap(first, count, removed); });
+    auto removed = region->prepare_unmap(first, count);
+    for (bool more = true; more;) { // the poller goes on with others' work in between
+        poller_.run([&](Engine&) { more = region->unmap_some(first, count, removed); });
+    }
     if (!removed.pages.empty() || !removed.leaves.empty()) {
         drain();
         unused_.add(std::move(removed));

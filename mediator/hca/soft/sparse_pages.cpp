@@ -9,6 +9,10 @@ namespace {
 constexpr std::uint64_t leaf_pages = on_demand_leaf_pages;
 constexpr std::uint64_t in_page = VRDMA_PAGE_SIZE - 1;
 
+constexpr std::uint64_t end_of(std::uint64_t first, std::uint64_t count) noexcept {
+    return first + std::min(count, UINT64_MAX - first);
+}
+
 } // namespace
 
 std::uint64_t SparsePages::entry(std::uint64_t page) const noexcept {
@@ -56,11 +60,28 @@ void SparsePages::map(std::uint64_t first, std::span<const Iova> pages, bool wri
     }
 }
 
-SparsePages::Removed SparsePages::room() const {
+// However long the range is, a region has no more leaves than the device's budget allows; and
+// however many it has, a short range has few.
+SparsePages::Removed SparsePages::prepare_unmap(std::uint64_t first, std::uint64_t count) const {
     Removed removed;
-    removed.leaves.reserve(leaves_.size());
-    removed.pages.reserve(2 *
-                          leaf_pages); // of the first and of the last that the range reaches into
+    const std::uint64_t end = end_of(first, count);
+    const std::uint64_t from = first / leaf_pages;
+    const std::uint64_t to = end / leaf_pages + (end % leaf_pages != 0 ? 1 : 0);
+    if (to - from < leaves_.size()) {
+        for (std::uint64_t number = from; number < to; ++number) {
+            if (leaves_.contains(number)) {
+                removed.next.push_back(number);
+            }
+        }
+    } else {
+        for (const auto& [number, leaf] : leaves_) {
+            if (number >= from && number < to) {
+                removed.next.push_back(number);
+            }
+        }
+    }
+    removed.leaves.reserve(removed.next.size());
+    removed.pages.reserve(2 * leaf_pages); // of the first and of the last
     return removed;
 }
 
@@ -73,20 +94,25 @@ void SparsePages::clear(Leaf& leaf, std::uint64_t first, std::uint64_t end, Remo
     }
 }
 
-// However long the range is, a region has no more leaves than the device's budget allows.
-void SparsePages::unmap(std::uint64_t first, std::uint64_t count, Removed& removed) {
-    const std::uint64_t end = first + std::min(count, UINT64_MAX - first);
-    for (auto at = leaves_.begin(); at != leaves_.end();) {
-        const std::uint64_t begin = at->first * leaf_pages;
-        const std::uint64_t from = std::clamp(first, begin, begin + leaf_pages);
-        const std::uint64_t to = std::clamp(end, begin, begin + leaf_pages);
-        if (to - from == leaf_pages) {
-            removed.leaves.push_back(std::move(at->second));
-            at = leaves_.erase(at);
-        } else {
-            clear(*at->second, from - begin, to - begin, removed);
-            ++at;
-        }
+bool SparsePages::unmap_some(std::uint64_t first, std::uint64_t count, Removed& removed) {
+    for (std::size_t i = 0; i < step_leaves && !removed.next.empty(); ++i) {
+        unmap_leaf(removed.next.back(), first, end_of(first, count), removed);
+        removed.next.pop_back();
+    }
+    return !removed.next.empty();
+}
+
+void SparsePages::unmap_leaf(std::uint64_t number, std::uint64_t first, std::uint64_t end,
+                             Removed& removed) {
+    const auto leaf = leaves_.find(number);
+    const std::uint64_t begin = number * leaf_pages;
+    const std::uint64_t from = std::clamp(first, begin, begin + leaf_pages);
+    const std::uint64_t to = std::clamp(end, begin, begin + leaf_pages);
+    if (to - from == leaf_pages) {
+        removed.leaves.push_back(std::move(leaf->second));
+        leaves_.erase(leaf);
+    } else {
+        clear(*leaf->second, from - begin, to - begin, removed);
     }
 }
 

@@ -35,8 +35,11 @@ class SparsePages {
     // What unmapping has taken away: nobody's any more when all pollers have been waited for.
     struct Removed {
         Leaves leaves;
-        std::vector<Iova> pages; // of leaves that stay
+        std::vector<Iova> pages;           // of leaves that stay
+        std::vector<std::uint64_t> next{}; // leaves' numbers that the range reaches into, still
     };
+    // The most that one step of unmapping looks at.
+    static constexpr std::size_t step_leaves = 256;
 
     // Page 0 holds the region's first byte, first_offset into it.
     SparsePages(const GuestMemory& memory, std::uint64_t first_offset)
@@ -54,16 +57,17 @@ class SparsePages {
     static Leaves prepare(std::uint64_t first, std::uint64_t count);
     // Takes what leaves it needs of the prepared.
     void map(std::uint64_t first, std::span<const Iova> pages, bool writable, Leaves& prepared);
-    // Room for all that unmapping can take away, made on the control thread: it alone changes this,
-    // by calls that it waits for.
-    Removed room() const;
-    // Leaves that lie in the range go with it, as they are.
-    void unmap(std::uint64_t first, std::uint64_t count, Removed& removed);
+    // Room for all that unmapping can take away, and the list of what it looks at, made on the
+    // control thread: it alone changes this, by calls that it waits for.
+    Removed prepare_unmap(std::uint64_t first, std::uint64_t count) const;
+    // A step of it. Leaves that lie in the range go with it, as they are. True: there is more.
+    bool unmap_some(std::uint64_t first, std::uint64_t count, Removed& removed);
 
   private:
     static constexpr std::uint64_t mapped = 1;
     static constexpr std::uint64_t writable_bit = 2;
 
+    void unmap_leaf(std::uint64_t number, std::uint64_t first, std::uint64_t end, Removed& removed);
     // 0 where nothing is mapped.
     std::uint64_t entry(std::uint64_t page) const noexcept;
     static void clear(Leaf& leaf, std::uint64_t first, std::uint64_t end, Removed& removed);

@@ -44,7 +44,7 @@ struct MrOptions {
 
 class Guest final : public hca::SliceHost {
   public:
-    static constexpr std::uint32_t doorbell_pages = 4;
+    static constexpr std::uint32_t doorbell_pages = 64;
     static constexpr unsigned vectors = 4;
     static constexpr PdId pd{1};
 

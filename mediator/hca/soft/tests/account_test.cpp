@@ -151,5 +151,19 @@ TEST(TokenBucket, ForgetsDebtsWithTheLimit) {
     EXPECT_LE(bucket.open(), epoch);
 }
 
+// Look at many QPs for nothing; expect that to be of its turn, and not of what it may do a second.
+TEST(Account, LooksTakeTurnsAndNoLimits) {
+    constexpr std::uint64_t turn = 64 * Account::look_cost;
+    Account account{{.operations_per_second = 1}};
+    ASSERT_TRUE(account.grant(turn, Share{}.weight));
+    for (int i = 0; i < 64; ++i) {
+        EXPECT_TRUE(account.in_credit()) << i;
+        account.charge_look();
+    }
+    EXPECT_FALSE(account.in_credit());
+    EXPECT_EQ(account.settle({}), turn);
+    EXPECT_LE(account.open(), Clock::time_point{});
+}
+
 } // namespace
 } // namespace vrdma::hca::soft

@@ -193,6 +193,45 @@ TEST_F(RoceResponder, AnswersADuplicateReadAgain) {
     EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
 }
 
+// Receive a request for the last gigabytes of a long READ again and again; expect a neighbour's
+// WRITE to be done within a few rounds, each of which answers no more than the turns of two slices.
+TEST_F(RoceResponder, RepeatedReadsTakeTheirTurnsOnly) {
+    Guest a{*hca_, "a", ipv4_gid(2)};
+    Guest b{*hca_, "b", ipv4_gid(3)};
+    GuestCq cq = a.create_cq(64);
+    const GuestCq b_cq = b.create_cq(64);
+    GuestQp qp = a.create_qp(cq, cq);
+    connect_both(a, qp, b, b.create_qp(b_cq, b_cq));
+    const MemoryRegion region = b.register_mr(4096);
+    const std::uint32_t all = static_cast<std::uint32_t>(mr_.buffer.size());
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, all));
+    EXPECT_EQ(replies().size(), all / mtu);
+    const std::uint64_t value = 1;
+    const std::uint64_t turn = hca::soft::Config{}.turn_bytes;
+    for (unsigned messages = 0, rounds = 0; messages < 100; ++rounds) {
+        if (cq.poll()) {
+            ++messages;
+        }
+        if (rounds % 4 == 0) {
+            qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                          .flags = VRDMA_SQ_INLINE | VRDMA_SQ_SIGNALED,
+                          .inline_data = std::as_bytes(std::span{&value, 1}),
+                          .rkey = region.key,
+                          .raddr = region.start});
+        }
+        for (int i = 0; i < 16; ++i) {
+            deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, all));
+        }
+        hca_->poll();
+        std::uint64_t bytes = 0;
+        for (const Arrived& packet : sent()) {
+            bytes += packet.payload.size();
+        }
+        ASSERT_LE(bytes, 2 * turn + 8 * mtu) << rounds;
+        ASSERT_LE(rounds, 4 * (messages + 2)) << "the neighbour waits";
+    }
+}
+
 // Receive an atomic twice, and after another one once more; expect what was there before the first
 // time, and the word to have changed once.
 TEST_F(RoceResponder, ReplaysAtomics) {

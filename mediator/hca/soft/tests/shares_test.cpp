@@ -4,6 +4,7 @@
 // bytes.
 #include <gtest/gtest.h>
 
+#include "mediator/hca/soft/doorbells.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/tests/guest/guest.h"
 
@@ -155,6 +156,99 @@ TEST_F(Victim, IsHeardBesideAPageThatNeverStopsRinging) {
         heard += a_cq_.poll() ? 1 : 0;
     }
     EXPECT_EQ(heard, 2u);
+}
+
+// A neighbour that rings all the time, on many pages; expect a cold QP to be heard as soon as
+// beside one page.
+TEST_F(Victim, IsHeardBesideManyPages) {
+    Guest other{*hca_, "other", ipv4_gid(3)};
+    const GuestCq cq = other.create_cq(64);
+    std::vector<GuestQp> queue_pairs;
+    for (std::uint32_t page = 1; page < Guest::doorbell_pages; ++page) {
+        queue_pairs.push_back(other.create_qp(cq, cq, {}, page));
+    }
+    poll(1000); // nobody is hot any more
+    const std::uint64_t value = 1;
+    a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                     .flags = VRDMA_SQ_INLINE | VRDMA_SQ_SIGNALED,
+                     .inline_data = std::as_bytes(std::span{&value, 1}),
+                     .rkey = region_.key,
+                     .raddr = region_.start});
+    unsigned rounds = 0;
+    for (; !a_cq_.ready() && rounds < 1000; ++rounds) {
+        for (std::uint32_t page = 1; page < Guest::doorbell_pages; ++page) {
+            other.doorbell(page, VRDMA_DOORBELL_FIRST_SLOT).ring();
+        }
+        hca_->poll();
+    }
+    EXPECT_LE(rounds, 8u);
+}
+
+// QPs that share a slot, as a guest can have all of them do.
+class SharedSlot : public ::testing::Test {
+  protected:
+    static constexpr std::uint32_t slot = 1000;
+    static constexpr std::size_t many = 8 * hca::soft::Doorbells::queue_pairs_a_turn;
+
+    static constexpr std::chrono::milliseconds hot_idle{300};
+
+    // Whatever is woken may be hot for a while, and says so.
+    SharedSlot() {
+        for (std::size_t i = 0; i < many; ++i) {
+            queue_pairs_.push_back(guest_.create_qp(cq_, cq_, {.sq_depth = 16}));
+            const Qpn id = queue_pairs_.back().id();
+            connect(guest_, queue_pairs_.back(), guest_.gid(), peer_.id());
+            hca::QpState state = guest_.slice().save_qp(id);
+            state.doorbell_slot = slot;
+            EXPECT_TRUE(guest_.slice().restore_qp(id, state, {}));
+        }
+    }
+    static hca::soft::Config config() {
+        hca::soft::Config config = without_threads();
+        config.hot_queues = 1 << 16;
+        config.hot_idle = hot_idle;
+        return config;
+    }
+    std::size_t woken() const {
+        return static_cast<std::size_t>(std::ranges::count_if(
+            queue_pairs_, [](const GuestQp& qp) { return qp.control().sq_polled == 1; }));
+    }
+
+    using Clock = std::chrono::steady_clock;
+
+    std::unique_ptr<hca::soft::SoftHca> hca_ = std::move(*hca::soft::SoftHca::create(config()));
+    Guest guest_{*hca_, "guest", ipv4_gid(1), std::move(*ArenaMemory::create(1ull << 30))};
+    GuestCq cq_ = guest_.create_cq(64);
+    GuestQp peer_ = guest_.create_qp(cq_, cq_);
+    std::vector<GuestQp> queue_pairs_;
+};
+
+// Ring them when they are cold; expect a bounded number to be woken at a time, and all in the end.
+TEST_F(SharedSlot, WakesSomeAtATime) {
+    for (const auto end = Clock::now() + 2 * hot_idle; Clock::now() < end || woken() != 0;) {
+        hca_->poll();
+    }
+    guest_.doorbell(1, slot).ring();
+    std::size_t most = 0;
+    for (std::size_t rounds = 0, last = 0; rounds < 1000 && last < many; ++rounds) {
+        hca_->poll();
+        const std::size_t now = woken();
+        most = std::max(most, now - last);
+        last = now;
+    }
+    EXPECT_LE(most, 4 * hca::soft::Doorbells::queue_pairs_a_turn);
+    EXPECT_EQ(woken(), many);
+}
+
+// Ring them, and destroy one after the other while they are woken; expect no harm.
+TEST_F(SharedSlot, MayGoWhileTheyAreWoken) {
+    guest_.doorbell(1, slot).ring();
+    for (const GuestQp& qp : queue_pairs_) {
+        hca_->poll();
+        guest_.slice().destroy_qp(qp.id());
+    }
+    EXPECT_FALSE(hca_->poll());
+    queue_pairs_.clear();
 }
 
 // Hot places are divided, too.

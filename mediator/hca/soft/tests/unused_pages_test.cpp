@@ -88,8 +88,8 @@ TEST_F(UnusedPagesTest, LeavesGoOneByOne) {
     const std::vector<Iova> pages(4 * on_demand_leaf_pages - 1, Iova{page});
     auto leaves = SparsePages::prepare(1, pages.size());
     region.map(1, pages, true, leaves);
-    auto removed = region.room();
-    region.unmap(0, UINT64_MAX, removed);
+    auto removed = region.prepare_unmap(0, UINT64_MAX);
+    EXPECT_FALSE(region.unmap_some(0, UINT64_MAX, removed));
     unused_.add(std::move(removed));
     EXPECT_EQ(steps(), 4u);
     EXPECT_EQ(memory_.bytes, pages.size() * page);
