@@ -76,12 +76,12 @@ int vrdma_queue_memory_init(struct vrdma_dev *dev, struct vrdma_queue_memory *me
 	return 0;
 }
 
+/* An XRC_RECV QP has none. */
 void vrdma_queue_memory_cleanup(struct vrdma_dev *dev, struct vrdma_queue_memory *memory)
 {
-	if (memory->umem) {
-		ib_umem_release(memory->umem);
+	ib_umem_release(memory->umem);
+	if (!memory->data)
 		return;
-	}
 	vrdma_queue_memory_unmap(dev, memory);
 	vfree(memory->data);
 }
