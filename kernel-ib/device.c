@@ -247,7 +247,6 @@ static const struct ib_device_ops vrdma_dev_ops = {
 	.detach_mcast = vrdma_detach_mcast,
 	.disassociate_ucontext = vrdma_disassociate_ucontext,
 	.fill_res_cq_entry = vrdma_fill_res_cq_entry,
-	.fill_res_mr_entry = vrdma_fill_res_mr_entry,
 	.fill_res_qp_entry = vrdma_fill_res_qp_entry,
 	.get_dev_fw_str = vrdma_get_dev_fw_str,
 	.get_dma_mr = vrdma_get_dma_mr,

@@ -167,8 +167,8 @@ struct ib_mr *vrdma_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 
 
 	mr->access_flags = access_flags;
 	if (umem) {
-		ib_umem_release(mr->umem);
-		mr->umem = umem;
+		swap(mr->umem, umem);
+		ib_umem_release(umem);
 	}
 	return NULL;
 }

@@ -493,7 +493,6 @@ int vrdma_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct
 
 /* resources.c */
 int vrdma_fill_res_cq_entry(struct sk_buff *msg, struct ib_cq *ibcq);
-int vrdma_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr);
 int vrdma_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp);
 bool vrdma_fill_qp_counters(struct sk_buff *msg, struct ib_qp *ibqp);
 
