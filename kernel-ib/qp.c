@@ -118,17 +118,6 @@ static int vrdma_qp_make(struct vrdma_dev *dev, struct vrdma_qp *qp,
 	return err;
 }
 
-static int vrdma_qp_unmake(struct vrdma_dev *dev, struct vrdma_qp *qp)
-{
-	int err;
-
-	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_QP, qp->ibqp.qp_num);
-	if (err)
-		return err;
-	vrdma_queue_memory_cleanup(dev, &qp->memory);
-	return 0;
-}
-
 int vrdma_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_udata *udata)
 {
 	struct vrdma_cmd_create_qp arg = {
@@ -169,7 +158,7 @@ int vrdma_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_
 	if (!udata) {
 		err = vrdma_work_queues_init(qp, &req);
 		if (err)
-			goto err_unmake;
+			goto err_destroy;
 	}
 
 	err = vrdma_event_target_add(&dev->qps, ibqp->qp_num, &qp->target);
@@ -188,8 +177,9 @@ err_target:
 	vrdma_event_target_remove(&dev->qps, ibqp->qp_num, &qp->target);
 err_queues:
 	vrdma_work_queues_cleanup(qp);
-err_unmake:
-	vrdma_qp_unmake(dev, qp);
+err_destroy:
+	if (!vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_QP, ibqp->qp_num))
+		vrdma_queue_memory_cleanup(dev, &qp->memory);
 	return err;
 }
 
@@ -214,11 +204,12 @@ int vrdma_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 
 	if (qp->memory.data)
 		vrdma_qp_retire(dev, qp);
-	err = vrdma_qp_unmake(dev, qp);
+	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_QP, ibqp->qp_num);
 	if (err)
 		return err;
 	vrdma_event_target_remove(&dev->qps, ibqp->qp_num, &qp->target);
 	vrdma_work_queues_cleanup(qp);
+	vrdma_queue_memory_cleanup(dev, &qp->memory);
 	return 0;
 }
 
