@@ -209,7 +209,10 @@ int vrdma_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	struct vrdma_mr *mr = to_vrdma_mr(ibmr);
 	int err;
 
-	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DEREG_MR, mr->key);
+	if (mr->odp)
+		err = vrdma_odp_forget_mr(dev, mr);
+	else
+		err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DEREG_MR, mr->key);
 	if (err)
 		return err;
 	if (mr->odp)

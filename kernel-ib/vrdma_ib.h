@@ -25,6 +25,7 @@
 #include <linux/notifier.h>
 #include <linux/pci.h>
 #include <linux/refcount.h>
+#include <linux/rwsem.h>
 #include <linux/scatterlist.h>
 #include <linux/semaphore.h>
 #include <linux/spinlock.h>
@@ -196,6 +197,8 @@ struct vrdma_mr {
 	u64 odp_length;
 	struct vrdma_event_target target;
 	struct mutex odp_lock; /* the children, and one fault at a time */
+	struct rw_semaphore odp_leaving; /* written while the device is told to forget it */
+	bool odp_forgotten;		 /* the device uses none of its pages any more */
 	struct xarray odp_children; /* by their place in the address space */
 };
 
@@ -528,6 +531,7 @@ void vrdma_odp_caps(struct ib_device_attr *props);
 void vrdma_odp_event(struct vrdma_dev *dev, u32 key, u64 detail);
 struct ib_mr *vrdma_odp_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
 			       int access_flags);
+int vrdma_odp_forget_mr(struct vrdma_dev *dev, struct vrdma_mr *mr);
 void vrdma_odp_cleanup_mr(struct vrdma_dev *dev, struct vrdma_mr *mr);
 int vrdma_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
 		    struct ib_sge *list, u32 count, struct uverbs_attr_bundle *attrs);
