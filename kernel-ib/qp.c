@@ -113,6 +113,11 @@ static int vrdma_qp_make(struct vrdma_dev *dev, struct vrdma_qp *qp,
 	arg->first_offset = cpu_to_le32(pages.first_offset);
 	err = vrdma_cmd_create_qp(dev, arg, &qp->ibqp.qp_num, &qp->doorbell_slot);
 	vrdma_pages_cleanup(dev, &pages);
+	if (!err && qp->doorbell_slot >= VRDMA_DOORBELL_SLOTS) {
+		vrdma_dev_fail(dev, "it has no doorbell page that large");
+		vrdma_dev_quiesce(dev);
+		err = -EIO;
+	}
 	if (err)
 		vrdma_queue_memory_cleanup(dev, &qp->memory);
 	return err;
