@@ -215,14 +215,20 @@ struct vrdma_queue_memory {
 	struct sg_table table; /* of data */
 };
 
+/* What was posted, where the device cannot change it. */
+struct vrdma_posted {
+	u64 wr_id;
+	u32 ctrl; /* first word of the WQE */
+};
+
 /* A kernel user's ring of WQEs. Posts hold the lock; the tail is moved by who polls the CQ. */
 struct vrdma_work_queue {
 	spinlock_t lock; /* taken in interrupts */
 	void *ring;
-	u64 *wr_ids; /* by slot */
-	u32 head;    /* WQEs posted, free-running */
-	u32 tail;    /* WQEs completed, free-running */
-	u32 depth;   /* a power of two, or 0 */
+	struct vrdma_posted *posted; /* by slot */
+	u32 head;		     /* WQEs posted, free-running */
+	u32 tail;		     /* WQEs completed, free-running */
+	u32 depth;		     /* a power of two, or 0 */
 	u32 max_sge;
 	u8 stride_shift;
 };
@@ -243,11 +249,13 @@ struct vrdma_cq {
 	struct list_head receivers; /* QPs with a ring of their own, by recv_link */
 };
 
-/* What an SRQ's cookie stands for; or, of a free one, the next that is free. */
-union vrdma_cookie {
+/* What an SRQ's cookie stands for. */
+struct vrdma_cookie {
 	u64 wr_id;
-	u32 next_free;
+	u32 next_free; /* of a free one, else VRDMA_COOKIE_POSTED */
 };
+
+#define VRDMA_COOKIE_POSTED U32_MAX
 
 struct vrdma_xrcd {
 	struct ib_xrcd ibxrcd;
@@ -264,7 +272,7 @@ struct vrdma_srq {
 
 	/* Of kernel SRQs alone. */
 	spinlock_t lock; /* all below; taken in interrupts */
-	union vrdma_cookie *cookies;
+	struct vrdma_cookie *cookies;
 	u32 free_count;
 	u32 first_free; /* cookie, while free_count is not 0 */
 	u32 head;	/* WQEs posted, free-running */
@@ -282,6 +290,7 @@ struct vrdma_qp {
 	struct vrdma_work_queue sq;
 	struct vrdma_work_queue rq;
 	u32 doorbell_slot;
+	bool attached; /* to its CQs, which may complete its WQEs */
 	struct list_head send_link;
 	struct list_head recv_link;
 };
@@ -440,12 +449,15 @@ static inline void *vrdma_wqe_at(const struct vrdma_work_queue *wq, u32 index)
 static inline void vrdma_work_queue_publish(struct vrdma_work_queue *wq, __le32 *ctrl, u32 value,
 					    u64 wr_id)
 {
+	struct vrdma_posted *posted = &wq->posted[vrdma_ring_slot(wq->head, wq->depth)];
+
 	value |= vrdma_ring_phase(wq->head, wq->depth, VRDMA_WQE_PHASE);
-	wq->wr_ids[vrdma_ring_slot(wq->head, wq->depth)] = wr_id;
-	/* The rest of the WQE is written before its phase. */
-	smp_store_release(ctrl, cpu_to_le32(value));
-	/* Who flushes it sees all of it. */
+	posted->wr_id = wr_id;
+	posted->ctrl = value;
+	/* Who flushes it sees what was posted. */
 	smp_store_release(&wq->head, wq->head + 1);
+	/* The rest of the WQE is written before its phase; who sees it complete sees the head. */
+	smp_store_release(ctrl, cpu_to_le32(value));
 }
 
 static inline void vrdma_write_sges(struct vrdma_sge *to, const struct ib_sge *from, int count)
@@ -470,7 +482,7 @@ int vrdma_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 			const struct ib_recv_wr **bad_wr);
 int vrdma_srq_ring_init(struct vrdma_srq *srq, u8 stride_shift);
 void vrdma_srq_ring_cleanup(struct vrdma_srq *srq);
-u64 vrdma_srq_complete(struct vrdma_srq *srq, u32 cookie);
+bool vrdma_srq_complete(struct vrdma_srq *srq, u32 cookie, u64 *wr_id);
 
 /* poll_cq.c */
 void vrdma_cq_ring_init(struct vrdma_cq *cq, u32 depth);

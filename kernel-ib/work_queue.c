@@ -48,8 +48,8 @@ static int vrdma_work_queue_init(struct vrdma_work_queue *wq, void *ring, u32 de
 	wq->max_sge = max_sge;
 	if (!depth)
 		return 0;
-	wq->wr_ids = kvcalloc(depth, sizeof(*wq->wr_ids), GFP_KERNEL);
-	return wq->wr_ids ? 0 : -ENOMEM;
+	wq->posted = kvcalloc(depth, sizeof(*wq->posted), GFP_KERNEL);
+	return wq->posted ? 0 : -ENOMEM;
 }
 
 int vrdma_work_queues_init(struct vrdma_qp *qp, const struct vrdma_uverbs_create_qp *layout)
@@ -66,15 +66,15 @@ int vrdma_work_queues_init(struct vrdma_qp *qp, const struct vrdma_uverbs_create
 	err = vrdma_work_queue_init(&qp->rq, rq, layout->rq_depth, layout->rq_stride_shift,
 				    qp->cap.max_recv_sge);
 	if (err)
-		kvfree(qp->sq.wr_ids);
+		kvfree(qp->sq.posted);
 	return err;
 }
 
 /* Those of a process have none. */
 void vrdma_work_queues_cleanup(struct vrdma_qp *qp)
 {
-	kvfree(qp->rq.wr_ids);
-	kvfree(qp->sq.wr_ids);
+	kvfree(qp->rq.posted);
+	kvfree(qp->sq.posted);
 }
 
 /* Before the QP can complete anything. */
@@ -89,6 +89,7 @@ void vrdma_work_queues_attach(struct vrdma_qp *qp)
 	spin_lock_irq(&recv_cq->lock);
 	list_add_tail(&qp->recv_link, &recv_cq->receivers);
 	spin_unlock_irq(&recv_cq->lock);
+	WRITE_ONCE(qp->attached, true); /* read under the lock of one of the CQs */
 }
 
 static void vrdma_work_queues_strike_out(struct vrdma_qp *qp)
@@ -105,6 +106,8 @@ void vrdma_work_queues_detach(struct vrdma_qp *qp)
 	struct vrdma_cq *recv_cq = to_vrdma_cq(qp->ibqp.recv_cq);
 
 	vrdma_work_queues_strike_out(qp);
+	/* Who has seen it set still has the lock of one of the CQs, which are taken next. */
+	WRITE_ONCE(qp->attached, false);
 	spin_lock_irq(&send_cq->lock);
 	list_del(&qp->send_link);
 	spin_unlock_irq(&send_cq->lock);
