@@ -174,7 +174,7 @@ static struct vrdma_cqe *vrdma_written_cqe(const struct vrdma_cq *cq, u32 index,
 	struct vrdma_cqe *cqe = vrdma_cqe_at(cq, index);
 
 	/* The rest of the CQE is written before its phase. */
-	*ctrl = le32_to_cpu(smp_load_acquire(&cqe->ctrl));
+	*ctrl = le32_to_cpu(virt_load_acquire(&cqe->ctrl));
 	return vrdma_ring_valid(*ctrl, index, cq->depth, VRDMA_CQE_PHASE) ? cqe : NULL;
 }
 
@@ -197,7 +197,7 @@ static int vrdma_take_cqes(struct vrdma_cq *cq, int num_entries, struct ib_wc *w
 	if (consumer != cq->consumer) {
 		cq->consumer = consumer;
 		/* The device may use the places when they have been read. */
-		smp_store_release(&control->consumer, cpu_to_le32(consumer));
+		virt_store_release(&control->consumer, cpu_to_le32(consumer));
 	}
 	return taken;
 }

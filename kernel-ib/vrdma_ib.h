@@ -13,6 +13,9 @@
  *	regs							registers, reset
  *
  * pci owns the function and the one device that lives on it at a time.
+ *
+ * The device is a program on another processor of the host, also where this kernel has but one: so
+ * virt_*() and dma_*() order what both see, and smp_*() what only this kernel's processors do.
  */
 #ifndef VRDMA_IB_H
 #define VRDMA_IB_H
@@ -457,7 +460,7 @@ static inline void vrdma_work_queue_publish(struct vrdma_work_queue *wq, __le32 
 	/* Who flushes it sees what was posted. */
 	smp_store_release(&wq->head, wq->head + 1);
 	/* The rest of the WQE is written before its phase; who sees it complete sees the head. */
-	smp_store_release(ctrl, cpu_to_le32(value));
+	virt_store_release(ctrl, cpu_to_le32(value));
 }
 
 static inline void vrdma_write_sges(struct vrdma_sge *to, const struct ib_sge *from, int count)
