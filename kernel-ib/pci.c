@@ -64,6 +64,20 @@ static void vrdma_restart_work(struct work_struct *work)
 	fn->start_error = err;
 }
 
+/*
+ * Bus addresses that an IOMMU gives out are to be below VRDMA_IOVA_SPACE. Where they are those of
+ * memory that reaches farther they stay: its mediator may have been told of another limit, and
+ * pages that are used in place cannot be exchanged for lower ones.
+ */
+static int vrdma_set_dma_mask(struct device *dev)
+{
+	u64 mask = VRDMA_IOVA_SPACE - 1;
+
+	if (dma_get_required_mask(dev) > mask)
+		mask = DMA_BIT_MASK(64);
+	return dma_set_mask_and_coherent(dev, mask);
+}
+
 static int vrdma_map(struct vrdma_function *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
@@ -72,7 +86,7 @@ static int vrdma_map(struct vrdma_function *fn)
 	if (pci_resource_len(pdev, VRDMA_BAR_REGISTERS) < VRDMA_BAR0_SIZE)
 		return -ENODEV;
 
-	err = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
+	err = vrdma_set_dma_mask(&pdev->dev);
 	if (err)
 		return err;
 	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
