@@ -119,22 +119,16 @@ int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib
 	return vrdma_pages_finish(dev, pages, err);
 }
 
-/* The list of whole pages of the kernel's. */
-int vrdma_pages_init_table(struct vrdma_dev *dev, struct vrdma_pages *pages, struct sg_table *table,
-			   size_t size)
+/* The list of the pages of a queue of the kernel's. */
+int vrdma_pages_init_queue(struct vrdma_dev *dev, struct vrdma_pages *pages,
+			   const struct vrdma_queue_memory *memory)
 {
-	bool contiguous = table->nents == 1;
-	struct ib_block_iter iter;
+	unsigned int i;
 	int err;
 
-	err = vrdma_pages_shape(pages, size >> PAGE_SHIFT, PAGE_SIZE, contiguous);
-	if (err)
-		return err;
-	rdma_for_each_block(table->sgl, &iter, table->nents, PAGE_SIZE) {
-		err = vrdma_pages_add(dev, pages, 1, rdma_block_iter_dma_address(&iter));
-		if (err || contiguous)
-			break;
-	}
+	err = vrdma_pages_shape(pages, memory->num_pages, PAGE_SIZE, false);
+	for (i = 0; !err && i < memory->num_pages; i++)
+		err = vrdma_pages_add(dev, pages, 1, memory->pages[i].dma);
 	return vrdma_pages_finish(dev, pages, err);
 }
 

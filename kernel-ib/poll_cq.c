@@ -163,9 +163,9 @@ static bool vrdma_take_cqe(struct vrdma_cq *cq, const struct vrdma_cqe *cqe, u32
 
 static struct vrdma_cqe *vrdma_cqe_at(const struct vrdma_cq *cq, u32 index)
 {
-	struct vrdma_cqe *ring = cq->memory.data + VRDMA_QUEUE_CONTROL_SIZE;
+	size_t slot = vrdma_ring_slot(index, cq->depth);
 
-	return &ring[vrdma_ring_slot(index, cq->depth)];
+	return vrdma_queue_at(&cq->memory, VRDMA_QUEUE_CONTROL_SIZE + (slot << VRDMA_CQE_SHIFT));
 }
 
 /* The CQE of that number, and its first word; NULL if it has not been written. */
@@ -180,7 +180,7 @@ static struct vrdma_cqe *vrdma_written_cqe(const struct vrdma_cq *cq, u32 index,
 
 static int vrdma_take_cqes(struct vrdma_cq *cq, int num_entries, struct ib_wc *wc)
 {
-	struct vrdma_cq_control *control = cq->memory.data;
+	struct vrdma_cq_control *control = vrdma_queue_at(&cq->memory, 0);
 	u32 consumer = cq->consumer;
 	struct vrdma_cqe *cqe;
 	int taken = 0;
@@ -248,7 +248,7 @@ int vrdma_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 {
 	bool solicited = (notify & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED;
 	struct vrdma_cq *cq = to_vrdma_cq(ibcq);
-	struct vrdma_cq_control *control = cq->memory.data;
+	struct vrdma_cq_control *control = vrdma_queue_at(&cq->memory, 0);
 	unsigned long flags;
 	bool missed;
 	u32 ctrl;
@@ -275,7 +275,7 @@ bool vrdma_cq_has_kernel_qps(struct vrdma_cq *cq)
 {
 	bool empty;
 
-	if (!cq->memory.data)
+	if (!cq->memory.pages)
 		return false;
 	spin_lock_irq(&cq->lock);
 	empty = list_empty(&cq->senders) && list_empty(&cq->receivers);

@@ -69,8 +69,8 @@ void vrdma_srq_ring_cleanup(struct vrdma_srq *srq)
 /* While there is a free cookie there is a free place: see queue.h. */
 static int vrdma_post_one_srq_recv(struct vrdma_srq *srq, const struct ib_recv_wr *wr)
 {
-	u32 slot = vrdma_ring_slot(srq->head, srq->max_wr);
-	struct vrdma_rq_wqe *wqe = srq->memory.data + ((size_t)slot << srq->stride_shift);
+	size_t slot = vrdma_ring_slot(srq->head, srq->max_wr);
+	struct vrdma_rq_wqe *wqe = vrdma_queue_at(&srq->memory, slot << srq->stride_shift);
 	u32 cookie = srq->first_free;
 	u32 ctrl;
 

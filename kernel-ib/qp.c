@@ -207,7 +207,7 @@ int vrdma_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct vrdma_qp *qp = to_vrdma_qp(ibqp);
 	int err;
 
-	if (qp->memory.data)
+	if (qp->memory.pages)
 		vrdma_qp_retire(dev, qp);
 	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_QP, ibqp->qp_num);
 	if (err)
@@ -285,7 +285,7 @@ int vrdma_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struc
 		wire.attr_mask |= cpu_to_le32(IB_QP_PORT);
 	}
 	err = vrdma_cmd_modify_qp(dev, ibqp->qp_num, &wire);
-	if (!qp->memory.data || !(mask & IB_QP_STATE))
+	if (!qp->memory.pages || !(mask & IB_QP_STATE))
 		return err;
 	if (!err && attr->qp_state == IB_QPS_RESET)
 		vrdma_work_queues_reset(qp);

@@ -29,7 +29,6 @@
 #include <linux/pci.h>
 #include <linux/refcount.h>
 #include <linux/rwsem.h>
-#include <linux/scatterlist.h>
 #include <linux/semaphore.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
@@ -210,13 +209,23 @@ struct vrdma_mw {
 	u32 key; /* as it was given out */
 };
 
+struct vrdma_queue_page {
+	void *data;
+	dma_addr_t dma;
+};
+
 /* Where a queue lies: in memory of a process, which is pinned, or in the kernel's own. */
 struct vrdma_queue_memory {
 	struct ib_umem *umem;
-	void *data; /* the kernel's, else NULL */
-	size_t size;
-	struct sg_table table; /* of data */
+	struct vrdma_queue_page *pages; /* the kernel's, else NULL */
+	unsigned int num_pages;
 };
+
+/* What is there in a queue of the kernel's; no entry crosses a page. */
+static inline void *vrdma_queue_at(const struct vrdma_queue_memory *memory, size_t offset)
+{
+	return memory->pages[offset >> PAGE_SHIFT].data + offset_in_page(offset);
+}
 
 /* What was posted, where the device cannot change it. */
 struct vrdma_posted {
@@ -227,7 +236,8 @@ struct vrdma_posted {
 /* A kernel user's ring of WQEs. Posts hold the lock; the tail is moved by who polls the CQ. */
 struct vrdma_work_queue {
 	spinlock_t lock; /* taken in interrupts */
-	void *ring;
+	const struct vrdma_queue_memory *memory;
+	size_t offset; /* of the ring in it */
 	struct vrdma_posted *posted; /* by slot */
 	u32 head;		     /* WQEs posted, free-running */
 	u32 tail;		     /* WQEs completed, free-running */
@@ -412,8 +422,8 @@ u32 vrdma_udata_owner(struct ib_udata *udata);
 /* pages.c */
 int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib_umem *umem,
 		     u64 start);
-int vrdma_pages_init_table(struct vrdma_dev *dev, struct vrdma_pages *pages, struct sg_table *table,
-			   size_t size);
+int vrdma_pages_init_queue(struct vrdma_dev *dev, struct vrdma_pages *pages,
+			   const struct vrdma_queue_memory *memory);
 void vrdma_pages_cleanup(struct vrdma_dev *dev, struct vrdma_pages *pages);
 struct ib_umem *vrdma_pin_queue(struct vrdma_dev *dev, struct vrdma_pages *pages, u64 address,
 				u64 size);
@@ -445,7 +455,9 @@ static inline bool vrdma_work_queue_full(const struct vrdma_work_queue *wq)
 
 static inline void *vrdma_wqe_at(const struct vrdma_work_queue *wq, u32 index)
 {
-	return wq->ring + ((size_t)vrdma_ring_slot(index, wq->depth) << wq->stride_shift);
+	size_t slot = vrdma_ring_slot(index, wq->depth);
+
+	return vrdma_queue_at(wq->memory, wq->offset + (slot << wq->stride_shift));
 }
 
 /* Makes the WQE at head, of which ctrl is the first word, the device's. */
