@@ -335,7 +335,7 @@ struct ib_mr *vrdma_odp_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 io
 	u32 key;
 	int err;
 
-	if (access_flags & ~(VRDMA_MR_ACCESS | IB_ACCESS_ON_DEMAND))
+	if (access_flags & ~(VRDMA_MR_ACCESS | IB_ACCESS_ON_DEMAND) || vrdma_copies_memory(dev))
 		return ERR_PTR(-EOPNOTSUPP);
 	if (implicit ? iova : length > dev->ibdev.attrs.max_mr_size)
 		return ERR_PTR(-EINVAL);

@@ -6,6 +6,7 @@
  * full is mapped for the device, and its address added to the open page of the level above.
  */
 #include <linux/dma-mapping.h>
+#include <linux/swiotlb.h>
 #include <rdma/iter.h>
 
 #include "vrdma_ib.h"
@@ -92,6 +93,12 @@ static int vrdma_pages_finish(struct vrdma_dev *dev, struct vrdma_pages *pages, 
 	return err;
 }
 
+/* Whether the device would get copies of a process's memory, which follow each other at no time. */
+bool vrdma_copies_memory(struct vrdma_dev *dev)
+{
+	return is_swiotlb_force_bounce(&dev->fn->pdev->dev);
+}
+
 /* The list of the blocks of umem, of which the device's address is start. */
 int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib_umem *umem,
 		     u64 start)
@@ -101,6 +108,8 @@ int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib
 	unsigned long block_size;
 	int err;
 
+	if (vrdma_copies_memory(dev))
+		return -EOPNOTSUPP;
 	block_size = ib_umem_find_best_pgsz(umem, dev->ibdev.attrs.page_size_cap &
 					    VRDMA_BLOCK_SIZES, start);
 	if (!block_size)

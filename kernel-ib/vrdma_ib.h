@@ -420,6 +420,7 @@ int vrdma_udata_out(struct ib_udata *udata, void *resp, size_t size);
 u32 vrdma_udata_owner(struct ib_udata *udata);
 
 /* pages.c */
+bool vrdma_copies_memory(struct vrdma_dev *dev);
 int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib_umem *umem,
 		     u64 start);
 int vrdma_pages_init_queue(struct vrdma_dev *dev, struct vrdma_pages *pages,
