@@ -20,6 +20,41 @@ void vrdma_function_restart(struct vrdma_function *fn)
 		mod_delayed_work(system_long_wq, &fn->restart, 0);
 }
 
+static int vrdma_alloc_vectors(struct vrdma_function *fn)
+{
+	unsigned int wanted = min(fn->id.num_vectors, VRDMA_FIRST_COMP_VECTOR + num_online_cpus());
+	int num;
+
+	num = pci_alloc_irq_vectors(fn->pdev, 1, wanted, PCI_IRQ_MSIX);
+	if (num < 0)
+		return num;
+	fn->id.num_vectors = num;
+	return 0;
+}
+
+/*
+ * A mediator fills the registers, which may be later than now. When the function is READY, all of
+ * them are its own.
+ */
+static int vrdma_get_to_know(struct vrdma_function *fn)
+{
+	int err;
+
+	if (fn->known)
+		return 0;
+	err = vrdma_identify(fn);
+	if (!err)
+		err = vrdma_reset(fn);
+	if (!err)
+		err = vrdma_identify(fn);
+	if (!err)
+		err = vrdma_alloc_vectors(fn);
+	if (err)
+		return err;
+	fn->known = true;
+	return 0;
+}
+
 /*
  * A failed device stays, so that its users see their errors, until the function can be enabled
  * anew: its mediator may be gone, and nobody knows for how long.
@@ -27,7 +62,11 @@ void vrdma_function_restart(struct vrdma_function *fn)
 static int vrdma_restart(struct vrdma_function *fn)
 {
 	struct vrdma_dev *dev = fn->dev;
+	int err;
 
+	err = vrdma_get_to_know(fn);
+	if (err)
+		return err;
 	if (dev) {
 		if (!vrdma_dev_failed(dev))
 			return 0;
@@ -58,7 +97,9 @@ static void vrdma_restart_work(struct work_struct *work)
 	err = vrdma_restart(fn);
 	if (err)
 		queue_delayed_work(system_long_wq, &fn->restart, VRDMA_RESTART_INTERVAL);
-	if (err && err != fn->start_error)
+	if (err == -ENODEV && err != fn->start_error)
+		dev_warn(&fn->pdev->dev, "not a vrdma function that this driver knows, or not yet\n");
+	else if (err && err != fn->start_error)
 		dev_warn(&fn->pdev->dev, "cannot be enabled yet (%pe), will try again\n",
 			 ERR_PTR(err));
 	fn->start_error = err;
@@ -117,18 +158,6 @@ static void vrdma_unmap(struct vrdma_function *fn)
 	pci_release_selected_regions(fn->pdev, VRDMA_BARS);
 }
 
-static int vrdma_alloc_vectors(struct vrdma_function *fn)
-{
-	unsigned int wanted = min(fn->id.num_vectors, VRDMA_FIRST_COMP_VECTOR + num_online_cpus());
-	int num;
-
-	num = pci_alloc_irq_vectors(fn->pdev, 1, wanted, PCI_IRQ_MSIX);
-	if (num < 0)
-		return num;
-	fn->id.num_vectors = num;
-	return 0;
-}
-
 static int vrdma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
 	struct vrdma_function *fn;
@@ -149,24 +178,13 @@ static int vrdma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (err)
 		goto err_disable;
 
-	err = vrdma_identify(fn);
-	if (err)
-		goto err_unmap;
-
 	pci_set_master(pdev);
-	err = vrdma_alloc_vectors(fn);
-	if (err)
-		goto err_clear_master;
 
 	/* A mediator that is away now may come later: that is no reason to refuse the function. */
 	vrdma_function_restart(fn);
 	flush_delayed_work(&fn->restart);
 	return 0;
 
-err_clear_master:
-	pci_clear_master(pdev);
-err_unmap:
-	vrdma_unmap(fn);
 err_disable:
 	pci_disable_device(pdev);
 err_free:
@@ -192,7 +210,8 @@ static void vrdma_remove(struct pci_dev *pdev)
 	/* One that was being queued while removing was set. */
 	cancel_delayed_work_sync(&fn->restart);
 
-	pci_free_irq_vectors(pdev);
+	if (fn->known)
+		pci_free_irq_vectors(pdev);
 	pci_clear_master(pdev);
 	vrdma_unmap(fn);
 	pci_disable_device(pdev);

@@ -58,6 +58,7 @@ struct vrdma_function {
 	void __iomem *regs;
 	void __iomem *doorbells; /* page 0 of them: the kernel's own */
 	struct vrdma_identity id;
+	bool known; /* id, and interrupts for its vectors */
 
 	/* Makes and replaces dev; as a work item it never runs twice at a time. */
 	struct delayed_work restart;

@@ -7,7 +7,7 @@ import pytest
 
 from framework.endpoint import connect
 from framework.lab import TIMEOUT_S
-from framework.mdev import MdevType, mdev_of
+from framework.mdev import DEVICE_ADD, MdevType, mdev_of
 from framework.programs import Program, run, start_server
 from framework.verbs import VerbsError
 
@@ -15,7 +15,6 @@ pytestmark = pytest.mark.lab
 
 MIB = 1 << 20
 OTHER_PROCESS = 9
-DEVICE_ADD = "device_add vfio-pci,id=vrdma,sysfsdev=/sys/bus/mdev/devices/{}"
 
 
 def resources(guest, device: str) -> dict[str, int]:
