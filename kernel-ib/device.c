@@ -300,6 +300,7 @@ static struct vrdma_dev *vrdma_dev_alloc(struct vrdma_function *fn)
 		return NULL;
 	dev->fn = fn;
 	mutex_init(&dev->quiesce_lock);
+	mutex_init(&dev->counters_lock);
 	spin_lock_init(&dev->event_lock);
 	dev->uplink_up = true; /* until the device says otherwise */
 	INIT_WORK(&dev->flush, vrdma_flush_work);

@@ -215,6 +215,7 @@ int vrdma_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	vrdma_event_target_remove(&dev->qps, ibqp->qp_num, &qp->target);
 	vrdma_work_queues_cleanup(qp);
 	vrdma_queue_memory_cleanup(dev, &qp->memory);
+	vrdma_qp_counters_free(qp);
 	return 0;
 }
 

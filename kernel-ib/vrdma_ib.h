@@ -127,6 +127,8 @@ struct vrdma_dev {
 
 	atomic_long_t dm_size; /* bytes of device memory that are taken */
 
+	struct mutex counters_lock; /* those of QPs, and the commands that read them */
+
 	struct mutex quiesce_lock; /* quiesced, and the reset before it is set */
 	bool quiesced;		   /* was reset; touches no guest memory any more */
 	struct work_struct flush;  /* has kernel CQs polled when nobody else completes WQEs */
@@ -299,6 +301,8 @@ struct vrdma_qp {
 	struct vrdma_queue_memory memory;
 	struct ib_qp_cap cap;
 	enum ib_sig_type sq_sig_type;
+	struct vrdma_counters *counters; /* as last read, for who asks often, or NULL */
+	unsigned long counters_until;	 /* jiffies at which they are too old */
 
 	/* Of kernel QPs alone. */
 	struct vrdma_work_queue sq;
@@ -527,6 +531,7 @@ int vrdma_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct
 int vrdma_fill_res_cq_entry(struct sk_buff *msg, struct ib_cq *ibcq);
 int vrdma_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp);
 bool vrdma_fill_qp_counters(struct sk_buff *msg, struct ib_qp *ibqp);
+void vrdma_qp_counters_free(struct vrdma_qp *qp);
 
 /* ucontext.c */
 void vrdma_ucontext_describe(struct vrdma_ucontext *ucontext,
