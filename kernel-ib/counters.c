@@ -77,21 +77,61 @@ int vrdma_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32
 	return VRDMA_NUM_COUNTERS;
 }
 
-/* Of a QP what it has counted at all; returns false if there is no room. */
-bool vrdma_fill_qp_counters(struct sk_buff *msg, struct ib_qp *ibqp)
+/*
+ * Anybody may ask for any QP's, as often as he likes, and reading them takes several commands. So
+ * they are read one QP at a time, and of a QP no more often than this.
+ */
+#define VRDMA_QP_COUNTERS_LIFESPAN msecs_to_jiffies(100)
+
+/* Under counters_lock. NULL if there are none. */
+static const struct vrdma_counters *vrdma_qp_counters(struct vrdma_dev *dev, struct vrdma_qp *qp)
 {
-	struct vrdma_counters counters;
+	if (qp->counters && time_before(jiffies, qp->counters_until))
+		return qp->counters;
+	if (!qp->counters)
+		qp->counters = kzalloc(sizeof(*qp->counters), GFP_KERNEL);
+	if (!qp->counters)
+		return NULL;
+	qp->counters_until = jiffies + VRDMA_QP_COUNTERS_LIFESPAN;
+	if (vrdma_cmd_query_counters(dev, qp->ibqp.qp_num, qp->counters)) {
+		vrdma_qp_counters_free(qp);
+		return NULL;
+	}
+	return qp->counters;
+}
+
+void vrdma_qp_counters_free(struct vrdma_qp *qp)
+{
+	kfree(qp->counters);
+	qp->counters = NULL;
+}
+
+static bool vrdma_put_counters(struct sk_buff *msg, const struct vrdma_counters *counters)
+{
 	int i;
 
-	if (vrdma_cmd_query_counters(to_vrdma_dev(ibqp->device), ibqp->qp_num, &counters))
-		return true;
 	for (i = 0; i < VRDMA_NUM_COUNTERS; i++) {
-		u64 value = le64_to_cpu(counters.value[i]);
+		u64 value = le64_to_cpu(counters->value[i]);
 
 		if (value && rdma_nl_put_driver_u64(msg, vrdma_counter_descs[i].name, value))
 			return false;
 	}
 	return true;
+}
+
+/* Of a QP what it has counted at all; returns false if there is no room. */
+bool vrdma_fill_qp_counters(struct sk_buff *msg, struct ib_qp *ibqp)
+{
+	struct vrdma_dev *dev = to_vrdma_dev(ibqp->device);
+	const struct vrdma_counters *counters;
+	bool fit = true;
+
+	mutex_lock(&dev->counters_lock);
+	counters = vrdma_qp_counters(dev, to_vrdma_qp(ibqp));
+	if (counters)
+		fit = vrdma_put_counters(msg, counters);
+	mutex_unlock(&dev->counters_lock);
+	return fit;
 }
 
 /* Data is counted in words of four bytes (IBA 16.1.4.1). */

@@ -55,17 +55,6 @@ static int vrdma_cq_make(struct vrdma_dev *dev, struct vrdma_cq *cq, u32 eq, u32
 	return err;
 }
 
-static int vrdma_cq_unmake(struct vrdma_dev *dev, struct vrdma_cq *cq)
-{
-	int err;
-
-	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_CQ, cq->cqn);
-	if (err)
-		return err;
-	vrdma_queue_memory_cleanup(dev, &cq->memory);
-	return 0;
-}
-
 int vrdma_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr, struct ib_udata *udata)
 {
 	struct vrdma_dev *dev = to_vrdma_dev(ibcq->device);
@@ -92,7 +81,7 @@ int vrdma_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr, stru
 
 	err = vrdma_event_target_add(&dev->cqs, cq->cqn, &cq->target);
 	if (err)
-		goto err_unmake;
+		goto err_destroy;
 
 	ibcq->cqe = req.depth;
 	resp.cqn = cq->cqn;
@@ -103,8 +92,9 @@ int vrdma_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr, stru
 
 err_target:
 	vrdma_event_target_remove(&dev->cqs, cq->cqn, &cq->target);
-err_unmake:
-	vrdma_cq_unmake(dev, cq);
+err_destroy:
+	if (!vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_CQ, cq->cqn))
+		vrdma_queue_memory_cleanup(dev, &cq->memory);
 	return err;
 }
 
@@ -166,15 +156,17 @@ int vrdma_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
 				   period);
 }
 
+/* An event that came before the device forgot the CQ may have its owner poll it still. */
 int vrdma_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	struct vrdma_dev *dev = to_vrdma_dev(ibcq->device);
 	struct vrdma_cq *cq = to_vrdma_cq(ibcq);
 	int err;
 
-	err = vrdma_cq_unmake(dev, cq);
+	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_CQ, cq->cqn);
 	if (err)
 		return err;
 	vrdma_event_target_remove(&dev->cqs, cq->cqn, &cq->target);
+	vrdma_queue_memory_cleanup(dev, &cq->memory);
 	return 0;
 }

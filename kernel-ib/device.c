@@ -248,7 +248,6 @@ static const struct ib_device_ops vrdma_dev_ops = {
 	.detach_mcast = vrdma_detach_mcast,
 	.disassociate_ucontext = vrdma_disassociate_ucontext,
 	.fill_res_cq_entry = vrdma_fill_res_cq_entry,
-	.fill_res_mr_entry = vrdma_fill_res_mr_entry,
 	.fill_res_qp_entry = vrdma_fill_res_qp_entry,
 	.get_dev_fw_str = vrdma_get_dev_fw_str,
 	.get_dma_mr = vrdma_get_dma_mr,
@@ -302,6 +301,7 @@ static struct vrdma_dev *vrdma_dev_alloc(struct vrdma_function *fn)
 		return NULL;
 	dev->fn = fn;
 	mutex_init(&dev->quiesce_lock);
+	mutex_init(&dev->counters_lock);
 	spin_lock_init(&dev->event_lock);
 	dev->uplink_up = true; /* until the device says otherwise */
 	INIT_WORK(&dev->flush, vrdma_flush_work);

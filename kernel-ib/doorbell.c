@@ -29,7 +29,7 @@ static void vrdma_announce(struct vrdma_dev *dev, struct vrdma_qp *qp, bool poll
 /* After WQEs of the SQ became valid. */
 void vrdma_announce_sends(struct vrdma_dev *dev, struct vrdma_qp *qp)
 {
-	const struct vrdma_qp_control *control = qp->memory.data;
+	const struct vrdma_qp_control *control = vrdma_queue_at(&qp->memory, 0);
 
 	mb(); /* the WQEs are valid before it is read whether they are looked for */
 	vrdma_announce(dev, qp, READ_ONCE(control->sq_polled));
@@ -38,7 +38,7 @@ void vrdma_announce_sends(struct vrdma_dev *dev, struct vrdma_qp *qp)
 /* After WQEs of the RQ became valid. */
 void vrdma_announce_receives(struct vrdma_dev *dev, struct vrdma_qp *qp)
 {
-	const struct vrdma_qp_control *control = qp->memory.data;
+	const struct vrdma_qp_control *control = vrdma_queue_at(&qp->memory, 0);
 
 	mb(); /* the WQEs are valid before it is read whether they are to be flushed */
 	vrdma_announce(dev, qp, !READ_ONCE(control->rq_wanted));

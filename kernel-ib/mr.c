@@ -167,8 +167,8 @@ struct ib_mr *vrdma_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 
 
 	mr->access_flags = access_flags;
 	if (umem) {
-		ib_umem_release(mr->umem);
-		mr->umem = umem;
+		swap(mr->umem, umem);
+		ib_umem_release(umem);
 	}
 	return NULL;
 }
@@ -209,7 +209,10 @@ int vrdma_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	struct vrdma_mr *mr = to_vrdma_mr(ibmr);
 	int err;
 
-	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DEREG_MR, mr->key);
+	if (mr->odp)
+		err = vrdma_odp_forget_mr(dev, mr);
+	else
+		err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DEREG_MR, mr->key);
 	if (err)
 		return err;
 	if (mr->odp)

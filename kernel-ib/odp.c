@@ -34,6 +34,36 @@ static u64 vrdma_odp_page(const struct vrdma_mr *mr, unsigned long address)
 	return (address - mr->odp_start) >> PAGE_SHIFT;
 }
 
+/*
+ * Returns when the device does not use the pages any more. One that keeps them has to be reset,
+ * which takes all memory from it: it must not write where another process has its memory next.
+ */
+static void vrdma_odp_take_back(struct vrdma_dev *dev, struct vrdma_mr *mr, u64 first, u64 count)
+{
+	int err = 0;
+
+	down_read(&mr->odp_leaving);
+	if (!mr->odp_forgotten)
+		err = vrdma_cmd_unmap_pages(dev, mr->key, first, count);
+	up_read(&mr->odp_leaving);
+	if (!err)
+		return;
+	vrdma_dev_fail(dev, "it does not give back pages");
+	vrdma_dev_quiesce(dev);
+}
+
+/* While pages are taken back the device knows the region, so it has no reason to refuse. */
+int vrdma_odp_forget_mr(struct vrdma_dev *dev, struct vrdma_mr *mr)
+{
+	int err;
+
+	down_write(&mr->odp_leaving);
+	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DEREG_MR, mr->key);
+	mr->odp_forgotten = !err;
+	up_write(&mr->odp_leaving);
+	return err;
+}
+
 static bool vrdma_odp_invalidate(struct mmu_interval_notifier *notifier,
 				 const struct mmu_notifier_range *range, unsigned long seq)
 {
@@ -50,8 +80,8 @@ static bool vrdma_odp_invalidate(struct mmu_interval_notifier *notifier,
 		start = max(ib_umem_start(umem), ALIGN_DOWN(range->start, BIT(umem->page_shift)));
 		end = min(ib_umem_end(umem), ALIGN(range->end, BIT(umem->page_shift)));
 		start = max_t(unsigned long, start, mr->odp_start);
-		vrdma_cmd_unmap_pages(to_vrdma_dev(umem->umem.ibdev), mr->key,
-				      vrdma_odp_page(mr, start), (end - start) >> PAGE_SHIFT);
+		vrdma_odp_take_back(to_vrdma_dev(umem->umem.ibdev), mr, vrdma_odp_page(mr, start),
+				    (end - start) >> PAGE_SHIFT);
 		ib_umem_odp_unmap_dma_pages(umem, range->start, range->end);
 	}
 	mutex_unlock(&umem->umem_mutex);
@@ -305,7 +335,7 @@ struct ib_mr *vrdma_odp_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 io
 	u32 key;
 	int err;
 
-	if (access_flags & ~(VRDMA_MR_ACCESS | IB_ACCESS_ON_DEMAND))
+	if (access_flags & ~(VRDMA_MR_ACCESS | IB_ACCESS_ON_DEMAND) || vrdma_copies_memory(dev))
 		return ERR_PTR(-EOPNOTSUPP);
 	if (implicit ? iova : length > dev->ibdev.attrs.max_mr_size)
 		return ERR_PTR(-EINVAL);
@@ -317,6 +347,7 @@ struct ib_mr *vrdma_odp_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 io
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	mutex_init(&mr->odp_lock);
+	init_rwsem(&mr->odp_leaving);
 	xa_init(&mr->odp_children);
 	mr->access_flags = access_flags;
 	mr->odp = true;

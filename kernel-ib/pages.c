@@ -6,6 +6,7 @@
  * full is mapped for the device, and its address added to the open page of the level above.
  */
 #include <linux/dma-mapping.h>
+#include <linux/swiotlb.h>
 #include <rdma/iter.h>
 
 #include "vrdma_ib.h"
@@ -92,6 +93,12 @@ static int vrdma_pages_finish(struct vrdma_dev *dev, struct vrdma_pages *pages, 
 	return err;
 }
 
+/* Whether the device would get copies of a process's memory, which follow each other at no time. */
+bool vrdma_copies_memory(struct vrdma_dev *dev)
+{
+	return is_swiotlb_force_bounce(&dev->fn->pdev->dev);
+}
+
 /* The list of the blocks of umem, of which the device's address is start. */
 int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib_umem *umem,
 		     u64 start)
@@ -101,6 +108,8 @@ int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib
 	unsigned long block_size;
 	int err;
 
+	if (vrdma_copies_memory(dev))
+		return -EOPNOTSUPP;
 	block_size = ib_umem_find_best_pgsz(umem, dev->ibdev.attrs.page_size_cap &
 					    VRDMA_BLOCK_SIZES, start);
 	if (!block_size)
@@ -119,22 +128,16 @@ int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib
 	return vrdma_pages_finish(dev, pages, err);
 }
 
-/* The list of whole pages of the kernel's. */
-int vrdma_pages_init_table(struct vrdma_dev *dev, struct vrdma_pages *pages, struct sg_table *table,
-			   size_t size)
+/* The list of the pages of a queue of the kernel's. */
+int vrdma_pages_init_queue(struct vrdma_dev *dev, struct vrdma_pages *pages,
+			   const struct vrdma_queue_memory *memory)
 {
-	bool contiguous = table->nents == 1;
-	struct ib_block_iter iter;
+	unsigned int i;
 	int err;
 
-	err = vrdma_pages_shape(pages, size >> PAGE_SHIFT, PAGE_SIZE, contiguous);
-	if (err)
-		return err;
-	rdma_for_each_block(table->sgl, &iter, table->nents, PAGE_SIZE) {
-		err = vrdma_pages_add(dev, pages, 1, rdma_block_iter_dma_address(&iter));
-		if (err || contiguous)
-			break;
-	}
+	err = vrdma_pages_shape(pages, memory->num_pages, PAGE_SIZE, false);
+	for (i = 0; !err && i < memory->num_pages; i++)
+		err = vrdma_pages_add(dev, pages, 1, memory->pages[i].dma);
 	return vrdma_pages_finish(dev, pages, err);
 }
 

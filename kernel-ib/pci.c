@@ -16,8 +16,43 @@ MODULE_LICENSE("GPL");
 /* Makes sure that a device is there, soon and for as long as the function is ours. */
 void vrdma_function_restart(struct vrdma_function *fn)
 {
-	if (!READ_ONCE(fn->removing))
+	if (!READ_ONCE(fn->stopped))
 		mod_delayed_work(system_long_wq, &fn->restart, 0);
+}
+
+static int vrdma_alloc_vectors(struct vrdma_function *fn)
+{
+	unsigned int wanted = min(fn->id.num_vectors, VRDMA_FIRST_COMP_VECTOR + num_online_cpus());
+	int num;
+
+	num = pci_alloc_irq_vectors(fn->pdev, 1, wanted, PCI_IRQ_MSIX);
+	if (num < 0)
+		return num;
+	fn->id.num_vectors = num;
+	return 0;
+}
+
+/*
+ * A mediator fills the registers, which may be later than now. When the function is READY, all of
+ * them are its own.
+ */
+static int vrdma_get_to_know(struct vrdma_function *fn)
+{
+	int err;
+
+	if (fn->known)
+		return 0;
+	err = vrdma_identify(fn);
+	if (!err)
+		err = vrdma_reset(fn);
+	if (!err)
+		err = vrdma_identify(fn);
+	if (!err)
+		err = vrdma_alloc_vectors(fn);
+	if (err)
+		return err;
+	fn->known = true;
+	return 0;
 }
 
 /*
@@ -27,7 +62,11 @@ void vrdma_function_restart(struct vrdma_function *fn)
 static int vrdma_restart(struct vrdma_function *fn)
 {
 	struct vrdma_dev *dev = fn->dev;
+	int err;
 
+	err = vrdma_get_to_know(fn);
+	if (err)
+		return err;
 	if (dev) {
 		if (!vrdma_dev_failed(dev))
 			return 0;
@@ -51,17 +90,33 @@ static void vrdma_restart_work(struct work_struct *work)
 	struct vrdma_function *fn = container_of(work, struct vrdma_function, restart.work);
 	int err;
 
-	if (READ_ONCE(fn->removing))
+	if (READ_ONCE(fn->stopped))
 		return;
 
 	/* The device tells when it is READY again, but what a dead one tells may be lost. */
 	err = vrdma_restart(fn);
 	if (err)
 		queue_delayed_work(system_long_wq, &fn->restart, VRDMA_RESTART_INTERVAL);
-	if (err && err != fn->start_error)
+	if (err == -ENODEV && err != fn->start_error)
+		dev_warn(&fn->pdev->dev, "not a vrdma function that this driver knows, or not yet\n");
+	else if (err && err != fn->start_error)
 		dev_warn(&fn->pdev->dev, "cannot be enabled yet (%pe), will try again\n",
 			 ERR_PTR(err));
 	fn->start_error = err;
+}
+
+/*
+ * Bus addresses that an IOMMU gives out are to be below VRDMA_IOVA_SPACE. Where they are those of
+ * memory that reaches farther they stay: its mediator may have been told of another limit, and
+ * pages that are used in place cannot be exchanged for lower ones.
+ */
+static int vrdma_set_dma_mask(struct device *dev)
+{
+	u64 mask = VRDMA_IOVA_SPACE - 1;
+
+	if (dma_get_required_mask(dev) > mask)
+		mask = DMA_BIT_MASK(64);
+	return dma_set_mask_and_coherent(dev, mask);
 }
 
 static int vrdma_map(struct vrdma_function *fn)
@@ -72,7 +127,7 @@ static int vrdma_map(struct vrdma_function *fn)
 	if (pci_resource_len(pdev, VRDMA_BAR_REGISTERS) < VRDMA_BAR0_SIZE)
 		return -ENODEV;
 
-	err = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
+	err = vrdma_set_dma_mask(&pdev->dev);
 	if (err)
 		return err;
 	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
@@ -103,18 +158,6 @@ static void vrdma_unmap(struct vrdma_function *fn)
 	pci_release_selected_regions(fn->pdev, VRDMA_BARS);
 }
 
-static int vrdma_alloc_vectors(struct vrdma_function *fn)
-{
-	unsigned int wanted = min(fn->id.num_vectors, VRDMA_FIRST_COMP_VECTOR + num_online_cpus());
-	int num;
-
-	num = pci_alloc_irq_vectors(fn->pdev, 1, wanted, PCI_IRQ_MSIX);
-	if (num < 0)
-		return num;
-	fn->id.num_vectors = num;
-	return 0;
-}
-
 static int vrdma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
 	struct vrdma_function *fn;
@@ -135,24 +178,13 @@ static int vrdma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (err)
 		goto err_disable;
 
-	err = vrdma_identify(fn);
-	if (err)
-		goto err_unmap;
-
 	pci_set_master(pdev);
-	err = vrdma_alloc_vectors(fn);
-	if (err)
-		goto err_clear_master;
 
 	/* A mediator that is away now may come later: that is no reason to refuse the function. */
 	vrdma_function_restart(fn);
 	flush_delayed_work(&fn->restart);
 	return 0;
 
-err_clear_master:
-	pci_clear_master(pdev);
-err_unmap:
-	vrdma_unmap(fn);
 err_disable:
 	pci_disable_device(pdev);
 err_free:
@@ -162,7 +194,7 @@ err_free:
 
 static void vrdma_stop_restarting(struct vrdma_function *fn)
 {
-	WRITE_ONCE(fn->removing, true);
+	WRITE_ONCE(fn->stopped, true);
 	cancel_delayed_work_sync(&fn->restart);
 }
 
@@ -175,10 +207,11 @@ static void vrdma_remove(struct pci_dev *pdev)
 		vrdma_dev_check(fn->dev);
 		vrdma_dev_destroy(fn->dev);
 	}
-	/* One that was being queued while removing was set. */
+	/* One that was being queued while stopped was set. */
 	cancel_delayed_work_sync(&fn->restart);
 
-	pci_free_irq_vectors(pdev);
+	if (fn->known)
+		pci_free_irq_vectors(pdev);
 	pci_clear_master(pdev);
 	vrdma_unmap(fn);
 	pci_disable_device(pdev);
@@ -197,6 +230,37 @@ static void vrdma_shutdown(struct pci_dev *pdev)
 	}
 }
 
+/*
+ * What the device holds does not survive its power, and while an image of this memory is made or
+ * put back the device must not write there. So a device ends as if it had failed, which its users
+ * know how to deal with, and another one is made afterwards.
+ */
+static int vrdma_suspend(struct device *device)
+{
+	struct vrdma_function *fn = dev_get_drvdata(device);
+
+	vrdma_stop_restarting(fn);
+	if (fn->dev) {
+		vrdma_dev_fail(fn->dev, "the machine is being suspended");
+		vrdma_dev_quiesce(fn->dev);
+	}
+	return 0;
+}
+
+/* The function may have been enabled for another kernel, or by one that was never suspended. */
+static int vrdma_resume(struct device *device)
+{
+	struct vrdma_function *fn = dev_get_drvdata(device);
+
+	if (vrdma_reset(fn))
+		dev_warn(device, "device does not answer a reset\n");
+	WRITE_ONCE(fn->stopped, false);
+	vrdma_function_restart(fn);
+	return 0;
+}
+
+static DEFINE_SIMPLE_DEV_PM_OPS(vrdma_pm_ops, vrdma_suspend, vrdma_resume);
+
 static const struct pci_device_id vrdma_pci_ids[] = {
 	{ PCI_DEVICE(VRDMA_PCI_VENDOR_ID, VRDMA_PCI_DEVICE_ID) },
 	{ }
@@ -209,5 +273,6 @@ static struct pci_driver vrdma_pci_driver = {
 	.probe = vrdma_probe,
 	.remove = vrdma_remove,
 	.shutdown = vrdma_shutdown,
+	.driver.pm = pm_sleep_ptr(&vrdma_pm_ops),
 };
 module_pci_driver(vrdma_pci_driver);

@@ -3,14 +3,15 @@
  * Completions of the kernel's requests.
  *
  * A CQE names its QP by number. The QP is in the device's table until after its CQEs have been
- * struck out, and the device gives out no number anew before that.
+ * struck out, and the device gives out no number anew before that. What a CQE names is believed
+ * only if it is outstanding here: a wr_id is a pointer as a rule.
  */
 #include "vrdma_ib.h"
 
 /* What a send WQE completes as; a CQE with an error does not say it. */
-static enum ib_wc_opcode vrdma_send_wc_opcode(const struct vrdma_sq_wqe *wqe)
+static enum ib_wc_opcode vrdma_send_wc_opcode(const struct vrdma_posted *posted)
 {
-	switch (VRDMA_GET(VRDMA_SQ_OPCODE, le32_to_cpu(wqe->ctrl))) {
+	switch (VRDMA_GET(VRDMA_SQ_OPCODE, posted->ctrl)) {
 	case VRDMA_SQ_RDMA_WRITE:
 	case VRDMA_SQ_RDMA_WRITE_WITH_IMM:
 		return IB_WC_RDMA_WRITE;
@@ -29,33 +30,52 @@ static enum ib_wc_opcode vrdma_send_wc_opcode(const struct vrdma_sq_wqe *wqe)
 	}
 }
 
-/* A CQE also completes the unsignaled WQEs before its own. */
-static u64 vrdma_complete_wqe(struct vrdma_work_queue *wq, u32 index)
+/* What was posted as the WQE of that number, or NULL if it was not, or has completed. */
+static const struct vrdma_posted *vrdma_outstanding(struct vrdma_work_queue *wq, u32 index)
 {
-	u64 wr_id = wq->wr_ids[vrdma_ring_slot(index, wq->depth)];
+	/* The head is moved before the device sees the WQE. */
+	u32 head = smp_load_acquire(&wq->head);
 
-	/* Who posts may use the place when it has been read. */
-	smp_store_release(&wq->tail, index + 1);
-	return wr_id;
+	return index - wq->tail < head - wq->tail ?
+	       &wq->posted[vrdma_ring_slot(index, wq->depth)] : NULL;
 }
 
-static void vrdma_send_wc(struct vrdma_qp *qp, u32 index, struct ib_wc *wc)
+/* With the unsignaled WQEs before it. */
+static void vrdma_release_wqe(struct vrdma_work_queue *wq, u32 index)
 {
+	/* Who posts may use the place when what was posted has been read. */
+	smp_store_release(&wq->tail, index + 1);
+}
+
+static bool vrdma_send_wc(struct vrdma_qp *qp, u32 index, struct ib_wc *wc)
+{
+	const struct vrdma_posted *posted = vrdma_outstanding(&qp->sq, index);
+
+	if (!posted)
+		return false;
 	wc->qp = &qp->ibqp;
 	wc->port_num = VRDMA_PORT;
-	wc->opcode = vrdma_send_wc_opcode(vrdma_wqe_at(&qp->sq, index));
-	wc->wr_id = vrdma_complete_wqe(&qp->sq, index);
+	wc->opcode = vrdma_send_wc_opcode(posted);
+	wc->wr_id = posted->wr_id;
+	vrdma_release_wqe(&qp->sq, index);
+	return true;
 }
 
-static void vrdma_recv_wc(struct vrdma_qp *qp, u32 index, struct ib_wc *wc)
+static bool vrdma_recv_wc(struct vrdma_qp *qp, u32 index, struct ib_wc *wc)
 {
+	const struct vrdma_posted *posted;
+
 	wc->qp = &qp->ibqp;
 	wc->port_num = VRDMA_PORT;
 	wc->opcode = IB_WC_RECV;
 	if (qp->ibqp.srq)
-		wc->wr_id = vrdma_srq_complete(to_vrdma_srq(qp->ibqp.srq), index);
-	else
-		wc->wr_id = vrdma_complete_wqe(&qp->rq, index);
+		return vrdma_srq_complete(to_vrdma_srq(qp->ibqp.srq), index, &wc->wr_id);
+	posted = vrdma_outstanding(&qp->rq, index);
+	if (!posted)
+		return false;
+	wc->wr_id = posted->wr_id;
+	vrdma_release_wqe(&qp->rq, index);
+	return true;
 }
 
 static u8 vrdma_network_type(u8 header)
@@ -94,35 +114,58 @@ static void vrdma_fill_received(const struct vrdma_cqe *cqe, u32 ctrl, struct ib
 	wc->pkey_index = le16_to_cpu(cqe->pkey_index);
 }
 
-static bool vrdma_take_cqe(struct vrdma_dev *dev, const struct vrdma_cqe *cqe, u32 ctrl,
+/*
+ * The QP that a CQE names, if it completes to this CQ. It is not freed before it has left the
+ * table, and stays attached while the lock of the CQ is held.
+ */
+static struct vrdma_qp *vrdma_cqe_qp(struct vrdma_cq *cq, u32 qpn, bool recv)
+{
+	struct vrdma_dev *dev = to_vrdma_dev(cq->ibcq.device);
+	struct vrdma_event_target *target;
+	struct vrdma_qp *qp = NULL;
+
+	lockdep_assert_held(&cq->lock);
+	if (!qpn)
+		return NULL; /* struck out */
+	xa_lock(&dev->qps);
+	target = xa_load(&dev->qps, qpn);
+	if (target)
+		qp = container_of(target, struct vrdma_qp, target);
+	if (qp && (!READ_ONCE(qp->attached) ||
+		   (recv ? qp->ibqp.recv_cq : qp->ibqp.send_cq) != &cq->ibcq))
+		qp = NULL;
+	xa_unlock(&dev->qps);
+	return qp;
+}
+
+/* The device may change the CQE at any time. */
+static bool vrdma_take_cqe(struct vrdma_cq *cq, const struct vrdma_cqe *cqe, u32 ctrl,
 			   struct ib_wc *wc)
 {
-	u32 qpn = le32_to_cpu(cqe->qpn);
-	u32 index = le32_to_cpu(cqe->wqe_index);
-	struct vrdma_event_target *target = qpn ? xa_load(&dev->qps, qpn) : NULL;
-	struct vrdma_qp *qp;
+	u32 index = le32_to_cpu(READ_ONCE(cqe->wqe_index));
+	bool recv = ctrl & VRDMA_CQE_RECV;
+	struct vrdma_qp *qp = vrdma_cqe_qp(cq, le32_to_cpu(READ_ONCE(cqe->qpn)), recv);
 
-	if (!target)
+	if (!qp)
 		return false;
-	qp = container_of(target, struct vrdma_qp, target);
 	memset(wc, 0, sizeof(*wc));
+	if (recv ? !vrdma_recv_wc(qp, index, wc) : !vrdma_send_wc(qp, index, wc)) {
+		vrdma_dev_fail(to_vrdma_dev(cq->ibcq.device), "it completed what was not posted");
+		return false;
+	}
 	wc->status = VRDMA_GET(VRDMA_CQE_STATUS, ctrl);
 	wc->vendor_err = le32_to_cpu(cqe->vendor_err);
 	wc->byte_len = le32_to_cpu(cqe->byte_len);
-	if (ctrl & VRDMA_CQE_RECV) {
-		vrdma_recv_wc(qp, index, wc);
+	if (recv)
 		vrdma_fill_received(cqe, ctrl, wc);
-	} else {
-		vrdma_send_wc(qp, index, wc);
-	}
 	return true;
 }
 
 static struct vrdma_cqe *vrdma_cqe_at(const struct vrdma_cq *cq, u32 index)
 {
-	struct vrdma_cqe *ring = cq->memory.data + VRDMA_QUEUE_CONTROL_SIZE;
+	size_t slot = vrdma_ring_slot(index, cq->depth);
 
-	return &ring[vrdma_ring_slot(index, cq->depth)];
+	return vrdma_queue_at(&cq->memory, VRDMA_QUEUE_CONTROL_SIZE + (slot << VRDMA_CQE_SHIFT));
 }
 
 /* The CQE of that number, and its first word; NULL if it has not been written. */
@@ -131,14 +174,13 @@ static struct vrdma_cqe *vrdma_written_cqe(const struct vrdma_cq *cq, u32 index,
 	struct vrdma_cqe *cqe = vrdma_cqe_at(cq, index);
 
 	/* The rest of the CQE is written before its phase. */
-	*ctrl = le32_to_cpu(smp_load_acquire(&cqe->ctrl));
+	*ctrl = le32_to_cpu(virt_load_acquire(&cqe->ctrl));
 	return vrdma_ring_valid(*ctrl, index, cq->depth, VRDMA_CQE_PHASE) ? cqe : NULL;
 }
 
 static int vrdma_take_cqes(struct vrdma_cq *cq, int num_entries, struct ib_wc *wc)
 {
-	struct vrdma_cq_control *control = cq->memory.data;
-	struct vrdma_dev *dev = to_vrdma_dev(cq->ibcq.device);
+	struct vrdma_cq_control *control = vrdma_queue_at(&cq->memory, 0);
 	u32 consumer = cq->consumer;
 	struct vrdma_cqe *cqe;
 	int taken = 0;
@@ -149,13 +191,13 @@ static int vrdma_take_cqes(struct vrdma_cq *cq, int num_entries, struct ib_wc *w
 		if (!cqe)
 			break;
 		consumer++;
-		if (vrdma_take_cqe(dev, cqe, ctrl, &wc[taken]))
+		if (vrdma_take_cqe(cq, cqe, ctrl, &wc[taken]))
 			taken++;
 	}
 	if (consumer != cq->consumer) {
 		cq->consumer = consumer;
 		/* The device may use the places when they have been read. */
-		smp_store_release(&control->consumer, cpu_to_le32(consumer));
+		virt_store_release(&control->consumer, cpu_to_le32(consumer));
 	}
 	return taken;
 }
@@ -168,11 +210,7 @@ static bool vrdma_flush_one(struct vrdma_qp *qp, struct vrdma_work_queue *wq, st
 		return false;
 	memset(wc, 0, sizeof(*wc));
 	wc->status = IB_WC_WR_FLUSH_ERR;
-	if (wq == &qp->sq)
-		vrdma_send_wc(qp, wq->tail, wc);
-	else
-		vrdma_recv_wc(qp, wq->tail, wc);
-	return true;
+	return wq == &qp->sq ? vrdma_send_wc(qp, wq->tail, wc) : vrdma_recv_wc(qp, wq->tail, wc);
 }
 
 /* What a device that was reset has not completed; an SRQ's WQEs are never flushed. */
@@ -210,7 +248,7 @@ int vrdma_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 {
 	bool solicited = (notify & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED;
 	struct vrdma_cq *cq = to_vrdma_cq(ibcq);
-	struct vrdma_cq_control *control = cq->memory.data;
+	struct vrdma_cq_control *control = vrdma_queue_at(&cq->memory, 0);
 	unsigned long flags;
 	bool missed;
 	u32 ctrl;
@@ -237,7 +275,7 @@ bool vrdma_cq_has_kernel_qps(struct vrdma_cq *cq)
 {
 	bool empty;
 
-	if (!cq->memory.data)
+	if (!cq->memory.pages)
 		return false;
 	spin_lock_irq(&cq->lock);
 	empty = list_empty(&cq->senders) && list_empty(&cq->receivers);
@@ -250,6 +288,7 @@ void vrdma_cq_strike_out(struct vrdma_cq *cq, struct vrdma_qp *qp)
 {
 	struct vrdma_cqe *cqe;
 	u32 index, ctrl;
+	u64 wr_id;
 
 	spin_lock_irq(&cq->lock);
 	for (index = cq->consumer; index - cq->consumer < cq->depth; index++) {
@@ -260,7 +299,8 @@ void vrdma_cq_strike_out(struct vrdma_cq *cq, struct vrdma_qp *qp)
 			continue;
 		cqe->qpn = 0;
 		if (qp->ibqp.srq && ctrl & VRDMA_CQE_RECV)
-			vrdma_srq_complete(to_vrdma_srq(qp->ibqp.srq), le32_to_cpu(cqe->wqe_index));
+			vrdma_srq_complete(to_vrdma_srq(qp->ibqp.srq), le32_to_cpu(cqe->wqe_index),
+					   &wr_id);
 	}
 	spin_unlock_irq(&cq->lock);
 }

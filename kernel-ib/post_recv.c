@@ -69,8 +69,8 @@ void vrdma_srq_ring_cleanup(struct vrdma_srq *srq)
 /* While there is a free cookie there is a free place: see queue.h. */
 static int vrdma_post_one_srq_recv(struct vrdma_srq *srq, const struct ib_recv_wr *wr)
 {
-	u32 slot = vrdma_ring_slot(srq->head, srq->max_wr);
-	struct vrdma_rq_wqe *wqe = srq->memory.data + ((size_t)slot << srq->stride_shift);
+	size_t slot = vrdma_ring_slot(srq->head, srq->max_wr);
+	struct vrdma_rq_wqe *wqe = vrdma_queue_at(&srq->memory, slot << srq->stride_shift);
 	u32 cookie = srq->first_free;
 	u32 ctrl;
 
@@ -80,6 +80,7 @@ static int vrdma_post_one_srq_recv(struct vrdma_srq *srq, const struct ib_recv_w
 		return -EINVAL;
 	srq->free_count--;
 	srq->first_free = srq->cookies[cookie].next_free;
+	srq->cookies[cookie].next_free = VRDMA_COOKIE_POSTED;
 	srq->cookies[cookie].wr_id = wr->wr_id;
 
 	wqe->cookie = cpu_to_le32(cookie);
@@ -87,7 +88,7 @@ static int vrdma_post_one_srq_recv(struct vrdma_srq *srq, const struct ib_recv_w
 	ctrl = VRDMA_SET(VRDMA_WQE_NUM_SGE, (u32)wr->num_sge) |
 	       vrdma_ring_phase(srq->head, srq->max_wr, VRDMA_WQE_PHASE);
 	/* The rest of the WQE is written before its phase. */
-	smp_store_release(&wqe->ctrl, cpu_to_le32(ctrl));
+	virt_store_release(&wqe->ctrl, cpu_to_le32(ctrl));
 	srq->head++;
 	return 0;
 }
@@ -111,18 +112,22 @@ int vrdma_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 	return err;
 }
 
-/* The WQE has completed. Returns its wr_id. */
-u64 vrdma_srq_complete(struct vrdma_srq *srq, u32 cookie)
+/* The WQE has completed, as the device says; false if none with that cookie was posted. */
+bool vrdma_srq_complete(struct vrdma_srq *srq, u32 cookie, u64 *wr_id)
 {
 	unsigned long flags;
-	u64 wr_id;
+	bool posted;
 
-	cookie = vrdma_ring_slot(cookie, srq->max_wr);
+	if (cookie >= srq->max_wr)
+		return false;
 	spin_lock_irqsave(&srq->lock, flags);
-	wr_id = srq->cookies[cookie].wr_id;
-	srq->cookies[cookie].next_free = srq->first_free;
-	srq->first_free = cookie;
-	srq->free_count++;
+	posted = srq->cookies[cookie].next_free == VRDMA_COOKIE_POSTED;
+	if (posted) {
+		*wr_id = srq->cookies[cookie].wr_id;
+		srq->cookies[cookie].next_free = srq->first_free;
+		srq->first_free = cookie;
+		srq->free_count++;
+	}
 	spin_unlock_irqrestore(&srq->lock, flags);
-	return wr_id;
+	return posted;
 }

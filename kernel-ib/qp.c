@@ -113,20 +113,14 @@ static int vrdma_qp_make(struct vrdma_dev *dev, struct vrdma_qp *qp,
 	arg->first_offset = cpu_to_le32(pages.first_offset);
 	err = vrdma_cmd_create_qp(dev, arg, &qp->ibqp.qp_num, &qp->doorbell_slot);
 	vrdma_pages_cleanup(dev, &pages);
+	if (!err && qp->doorbell_slot >= VRDMA_DOORBELL_SLOTS) {
+		vrdma_dev_fail(dev, "it has no doorbell page that large");
+		vrdma_dev_quiesce(dev);
+		err = -EIO;
+	}
 	if (err)
 		vrdma_queue_memory_cleanup(dev, &qp->memory);
 	return err;
-}
-
-static int vrdma_qp_unmake(struct vrdma_dev *dev, struct vrdma_qp *qp)
-{
-	int err;
-
-	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_QP, qp->ibqp.qp_num);
-	if (err)
-		return err;
-	vrdma_queue_memory_cleanup(dev, &qp->memory);
-	return 0;
 }
 
 int vrdma_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_udata *udata)
@@ -169,7 +163,7 @@ int vrdma_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_
 	if (!udata) {
 		err = vrdma_work_queues_init(qp, &req);
 		if (err)
-			goto err_unmake;
+			goto err_destroy;
 	}
 
 	err = vrdma_event_target_add(&dev->qps, ibqp->qp_num, &qp->target);
@@ -188,8 +182,9 @@ err_target:
 	vrdma_event_target_remove(&dev->qps, ibqp->qp_num, &qp->target);
 err_queues:
 	vrdma_work_queues_cleanup(qp);
-err_unmake:
-	vrdma_qp_unmake(dev, qp);
+err_destroy:
+	if (!vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_QP, ibqp->qp_num))
+		vrdma_queue_memory_cleanup(dev, &qp->memory);
 	return err;
 }
 
@@ -212,13 +207,15 @@ int vrdma_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct vrdma_qp *qp = to_vrdma_qp(ibqp);
 	int err;
 
-	if (qp->memory.data)
+	if (qp->memory.pages)
 		vrdma_qp_retire(dev, qp);
-	err = vrdma_qp_unmake(dev, qp);
+	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_QP, ibqp->qp_num);
 	if (err)
 		return err;
 	vrdma_event_target_remove(&dev->qps, ibqp->qp_num, &qp->target);
 	vrdma_work_queues_cleanup(qp);
+	vrdma_queue_memory_cleanup(dev, &qp->memory);
+	vrdma_qp_counters_free(qp);
 	return 0;
 }
 
@@ -289,7 +286,7 @@ int vrdma_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struc
 		wire.attr_mask |= cpu_to_le32(IB_QP_PORT);
 	}
 	err = vrdma_cmd_modify_qp(dev, ibqp->qp_num, &wire);
-	if (!qp->memory.data || !(mask & IB_QP_STATE))
+	if (!qp->memory.pages || !(mask & IB_QP_STATE))
 		return err;
 	if (!err && attr->qp_state == IB_QPS_RESET)
 		vrdma_work_queues_reset(qp);

@@ -1,62 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Where queues lie. A process brings memory for its own, which is pinned; the kernel's are
- * allocated here. Both consist of pages from anywhere: a ring of a few thousand WQEs with room for
- * many SGEs takes megabytes.
+ * allocated here, as memory that both sides see without being told when, also where others' has to
+ * be copied for a device (swiotlb). Both consist of pages from anywhere: a ring of a few thousand
+ * WQEs with room for many SGEs takes megabytes.
  */
 #include <linux/dma-mapping.h>
-#include <linux/vmalloc.h>
 
 #include "vrdma_ib.h"
 
-static int vrdma_queue_memory_map(struct vrdma_dev *dev, struct vrdma_queue_memory *memory)
+/* All that there are: it is used on a queue that is not complete, too. */
+static void vrdma_queue_memory_free(struct vrdma_dev *dev, struct vrdma_queue_memory *memory)
 {
-	unsigned int i, count = memory->size >> PAGE_SHIFT;
-	struct page **list;
-	int err;
+	struct vrdma_queue_page *page;
 
-	list = kvmalloc_array(count, sizeof(*list), GFP_KERNEL);
-	if (!list)
-		return -ENOMEM;
-	for (i = 0; i < count; i++)
-		list[i] = vmalloc_to_page(memory->data + ((size_t)i << PAGE_SHIFT));
-	err = sg_alloc_table_from_pages(&memory->table, list, count, 0, memory->size, GFP_KERNEL);
-	kvfree(list);
-	if (err)
-		return err;
-	err = dma_map_sgtable(&dev->fn->pdev->dev, &memory->table, DMA_BIDIRECTIONAL, 0);
-	if (err)
-		sg_free_table(&memory->table);
-	return err;
-}
-
-static void vrdma_queue_memory_unmap(struct vrdma_dev *dev, struct vrdma_queue_memory *memory)
-{
-	dma_unmap_sgtable(&dev->fn->pdev->dev, &memory->table, DMA_BIDIRECTIONAL, 0);
-	sg_free_table(&memory->table);
+	while (memory->num_pages) {
+		page = &memory->pages[--memory->num_pages];
+		dma_free_coherent(&dev->fn->pdev->dev, PAGE_SIZE, page->data, page->dma);
+	}
+	kvfree(memory->pages);
+	memory->pages = NULL;
 }
 
 static int vrdma_queue_memory_alloc(struct vrdma_dev *dev, struct vrdma_queue_memory *memory,
 				    struct vrdma_pages *pages, u64 size)
 {
-	int err;
+	unsigned int count = PFN_UP(size);
+	struct vrdma_queue_page *page;
+	int err = -ENOMEM;
 
-	memory->size = PAGE_ALIGN(size);
-	memory->data = vzalloc(memory->size);
-	if (!memory->data)
+	memory->num_pages = 0;
+	memory->pages = kvcalloc(count, sizeof(*memory->pages), GFP_KERNEL);
+	if (!memory->pages)
 		return -ENOMEM;
-	err = vrdma_queue_memory_map(dev, memory);
+	for (; memory->num_pages < count; memory->num_pages++) {
+		page = &memory->pages[memory->num_pages];
+		page->data = dma_alloc_coherent(&dev->fn->pdev->dev, PAGE_SIZE, &page->dma,
+						GFP_KERNEL);
+		if (!page->data)
+			goto err_free;
+	}
+	err = vrdma_pages_init_queue(dev, pages, memory);
 	if (err)
 		goto err_free;
-	err = vrdma_pages_init_table(dev, pages, &memory->table, memory->size);
-	if (err)
-		goto err_unmap;
 	return 0;
 
-err_unmap:
-	vrdma_queue_memory_unmap(dev, memory);
 err_free:
-	vfree(memory->data);
+	vrdma_queue_memory_free(dev, memory);
 	return err;
 }
 
@@ -76,12 +66,10 @@ int vrdma_queue_memory_init(struct vrdma_dev *dev, struct vrdma_queue_memory *me
 	return 0;
 }
 
+/* An XRC_RECV QP has none. */
 void vrdma_queue_memory_cleanup(struct vrdma_dev *dev, struct vrdma_queue_memory *memory)
 {
-	if (memory->umem) {
-		ib_umem_release(memory->umem);
-		return;
-	}
-	vrdma_queue_memory_unmap(dev, memory);
-	vfree(memory->data);
+	ib_umem_release(memory->umem);
+	if (memory->pages)
+		vrdma_queue_memory_free(dev, memory);
 }

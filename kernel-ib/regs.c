@@ -25,16 +25,15 @@ int vrdma_identify(struct vrdma_function *fn)
 	int err;
 
 	err = vrdma_read_identity(fn, &fn->id);
-	if (err) {
-		dev_err(dev, "not a vrdma function that this driver knows\n");
-		return err;
-	}
+	if (err)
+		return err; /* none that this driver knows, or not yet */
 	if (!fn->id.num_vectors || fn->id.num_vectors > VRDMA_MAX_VECTORS ||
 	    fn->id.num_doorbell_pages >
 	    pci_resource_len(fn->pdev, VRDMA_BAR_DOORBELLS) / VRDMA_DOORBELL_PAGE_SIZE) {
-		dev_err(dev, "device has %u vectors, %u doorbell pages\n", fn->id.num_vectors,
-			fn->id.num_doorbell_pages);
-		return -ENODEV;
+		if (fn->start_error != -EINVAL) /* else it is known */
+			dev_err(dev, "device has %u vectors, %u doorbell pages\n",
+				fn->id.num_vectors, fn->id.num_doorbell_pages);
+		return -EINVAL;
 	}
 	return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What "rdma resource show" prints of an object with -dd, beside what ib_core knows.
+ * What "rdma resource show" prints of an object with -dd, beside what ib_core knows. Anybody may
+ * ask, also while the object is changed.
  */
 #include <rdma/restrack.h>
 
@@ -30,20 +31,6 @@ int vrdma_fill_res_cq_entry(struct sk_buff *msg, struct ib_cq *ibcq)
 	if (!details)
 		return -EMSGSIZE;
 	return end_details(msg, details, !rdma_nl_put_driver_u32_hex(msg, "cqn", cq->cqn));
-}
-
-int vrdma_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr)
-{
-	struct vrdma_mr *mr = to_vrdma_mr(ibmr);
-	struct nlattr *details;
-
-	if (!mr->umem)
-		return 0;
-	details = begin_details(msg);
-	if (!details)
-		return -EMSGSIZE;
-	return end_details(msg, details,
-			   !rdma_nl_put_driver_u64_hex(msg, "address", mr->umem->address));
 }
 
 int vrdma_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp)

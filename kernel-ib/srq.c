@@ -48,17 +48,6 @@ static int vrdma_srq_make(struct vrdma_dev *dev, struct vrdma_srq *srq,
 	return err;
 }
 
-static int vrdma_srq_unmake(struct vrdma_dev *dev, struct vrdma_srq *srq)
-{
-	int err;
-
-	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_SRQ, srq->srqn);
-	if (err)
-		return err;
-	vrdma_queue_memory_cleanup(dev, &srq->memory);
-	return 0;
-}
-
 static void vrdma_srq_kernel_layout(struct vrdma_uverbs_create_srq *layout,
 				    const struct ib_srq_attr *attr)
 {
@@ -105,7 +94,7 @@ int vrdma_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct
 	if (!udata) {
 		err = vrdma_srq_ring_init(srq, req.stride_shift);
 		if (err)
-			goto err_unmake;
+			goto err_destroy;
 	}
 	err = vrdma_event_target_add(&dev->srqs, srq->srqn, &srq->target);
 	if (err)
@@ -114,8 +103,9 @@ int vrdma_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct
 
 err_ring:
 	vrdma_srq_ring_cleanup(srq);
-err_unmake:
-	vrdma_srq_unmake(dev, srq);
+err_destroy:
+	if (!vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_SRQ, srq->srqn))
+		vrdma_queue_memory_cleanup(dev, &srq->memory);
 	return err;
 }
 
@@ -151,10 +141,11 @@ int vrdma_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 	struct vrdma_srq *srq = to_vrdma_srq(ibsrq);
 	int err;
 
-	err = vrdma_srq_unmake(dev, srq);
+	err = vrdma_cmd_destroy(dev, VRDMA_ADMIN_DESTROY_SRQ, srq->srqn);
 	if (err)
 		return err;
 	vrdma_event_target_remove(&dev->srqs, srq->srqn, &srq->target);
 	vrdma_srq_ring_cleanup(srq);
+	vrdma_queue_memory_cleanup(dev, &srq->memory);
 	return 0;
 }

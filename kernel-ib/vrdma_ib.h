@@ -13,6 +13,9 @@
  *	regs							registers, reset
  *
  * pci owns the function and the one device that lives on it at a time.
+ *
+ * The device is a program on another processor of the host, also where this kernel has but one: so
+ * virt_*() and dma_*() order what both see, and smp_*() what only this kernel's processors do.
  */
 #ifndef VRDMA_IB_H
 #define VRDMA_IB_H
@@ -25,7 +28,7 @@
 #include <linux/notifier.h>
 #include <linux/pci.h>
 #include <linux/refcount.h>
-#include <linux/scatterlist.h>
+#include <linux/rwsem.h>
 #include <linux/semaphore.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
@@ -55,12 +58,13 @@ struct vrdma_function {
 	void __iomem *regs;
 	void __iomem *doorbells; /* page 0 of them: the kernel's own */
 	struct vrdma_identity id;
+	bool known; /* id, and interrupts for its vectors */
 
 	/* Makes and replaces dev; as a work item it never runs twice at a time. */
 	struct delayed_work restart;
 	struct vrdma_dev *dev; /* or NULL, until the function can be enabled */
 	int start_error;       /* why there is no device, as last logged */
-	bool removing;
+	bool stopped;	       /* makes no device: removed, shut down or suspended */
 };
 
 struct vrdma_admin_slot {
@@ -122,6 +126,8 @@ struct vrdma_dev {
 	struct workqueue_struct *odp_wq;
 
 	atomic_long_t dm_size; /* bytes of device memory that are taken */
+
+	struct mutex counters_lock; /* those of QPs, and the commands that read them */
 
 	struct mutex quiesce_lock; /* quiesced, and the reset before it is set */
 	bool quiesced;		   /* was reset; touches no guest memory any more */
@@ -196,6 +202,8 @@ struct vrdma_mr {
 	u64 odp_length;
 	struct vrdma_event_target target;
 	struct mutex odp_lock; /* the children, and one fault at a time */
+	struct rw_semaphore odp_leaving; /* written while the device is told to forget it */
+	bool odp_forgotten;		 /* the device uses none of its pages any more */
 	struct xarray odp_children; /* by their place in the address space */
 };
 
@@ -204,22 +212,39 @@ struct vrdma_mw {
 	u32 key; /* as it was given out */
 };
 
+struct vrdma_queue_page {
+	void *data;
+	dma_addr_t dma;
+};
+
 /* Where a queue lies: in memory of a process, which is pinned, or in the kernel's own. */
 struct vrdma_queue_memory {
 	struct ib_umem *umem;
-	void *data; /* the kernel's, else NULL */
-	size_t size;
-	struct sg_table table; /* of data */
+	struct vrdma_queue_page *pages; /* the kernel's, else NULL */
+	unsigned int num_pages;
+};
+
+/* What is there in a queue of the kernel's; no entry crosses a page. */
+static inline void *vrdma_queue_at(const struct vrdma_queue_memory *memory, size_t offset)
+{
+	return memory->pages[offset >> PAGE_SHIFT].data + offset_in_page(offset);
+}
+
+/* What was posted, where the device cannot change it. */
+struct vrdma_posted {
+	u64 wr_id;
+	u32 ctrl; /* first word of the WQE */
 };
 
 /* A kernel user's ring of WQEs. Posts hold the lock; the tail is moved by who polls the CQ. */
 struct vrdma_work_queue {
 	spinlock_t lock; /* taken in interrupts */
-	void *ring;
-	u64 *wr_ids; /* by slot */
-	u32 head;    /* WQEs posted, free-running */
-	u32 tail;    /* WQEs completed, free-running */
-	u32 depth;   /* a power of two, or 0 */
+	const struct vrdma_queue_memory *memory;
+	size_t offset; /* of the ring in it */
+	struct vrdma_posted *posted; /* by slot */
+	u32 head;		     /* WQEs posted, free-running */
+	u32 tail;		     /* WQEs completed, free-running */
+	u32 depth;		     /* a power of two, or 0 */
 	u32 max_sge;
 	u8 stride_shift;
 };
@@ -240,11 +265,13 @@ struct vrdma_cq {
 	struct list_head receivers; /* QPs with a ring of their own, by recv_link */
 };
 
-/* What an SRQ's cookie stands for; or, of a free one, the next that is free. */
-union vrdma_cookie {
+/* What an SRQ's cookie stands for. */
+struct vrdma_cookie {
 	u64 wr_id;
-	u32 next_free;
+	u32 next_free; /* of a free one, else VRDMA_COOKIE_POSTED */
 };
+
+#define VRDMA_COOKIE_POSTED U32_MAX
 
 struct vrdma_xrcd {
 	struct ib_xrcd ibxrcd;
@@ -261,7 +288,7 @@ struct vrdma_srq {
 
 	/* Of kernel SRQs alone. */
 	spinlock_t lock; /* all below; taken in interrupts */
-	union vrdma_cookie *cookies;
+	struct vrdma_cookie *cookies;
 	u32 free_count;
 	u32 first_free; /* cookie, while free_count is not 0 */
 	u32 head;	/* WQEs posted, free-running */
@@ -274,11 +301,14 @@ struct vrdma_qp {
 	struct vrdma_queue_memory memory;
 	struct ib_qp_cap cap;
 	enum ib_sig_type sq_sig_type;
+	struct vrdma_counters *counters; /* as last read, for who asks often, or NULL */
+	unsigned long counters_until;	 /* jiffies at which they are too old */
 
 	/* Of kernel QPs alone. */
 	struct vrdma_work_queue sq;
 	struct vrdma_work_queue rq;
 	u32 doorbell_slot;
+	bool attached; /* to its CQs, which may complete its WQEs */
 	struct list_head send_link;
 	struct list_head recv_link;
 };
@@ -395,10 +425,11 @@ int vrdma_udata_out(struct ib_udata *udata, void *resp, size_t size);
 u32 vrdma_udata_owner(struct ib_udata *udata);
 
 /* pages.c */
+bool vrdma_copies_memory(struct vrdma_dev *dev);
 int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib_umem *umem,
 		     u64 start);
-int vrdma_pages_init_table(struct vrdma_dev *dev, struct vrdma_pages *pages, struct sg_table *table,
-			   size_t size);
+int vrdma_pages_init_queue(struct vrdma_dev *dev, struct vrdma_pages *pages,
+			   const struct vrdma_queue_memory *memory);
 void vrdma_pages_cleanup(struct vrdma_dev *dev, struct vrdma_pages *pages);
 struct ib_umem *vrdma_pin_queue(struct vrdma_dev *dev, struct vrdma_pages *pages, u64 address,
 				u64 size);
@@ -430,19 +461,24 @@ static inline bool vrdma_work_queue_full(const struct vrdma_work_queue *wq)
 
 static inline void *vrdma_wqe_at(const struct vrdma_work_queue *wq, u32 index)
 {
-	return wq->ring + ((size_t)vrdma_ring_slot(index, wq->depth) << wq->stride_shift);
+	size_t slot = vrdma_ring_slot(index, wq->depth);
+
+	return vrdma_queue_at(wq->memory, wq->offset + (slot << wq->stride_shift));
 }
 
 /* Makes the WQE at head, of which ctrl is the first word, the device's. */
 static inline void vrdma_work_queue_publish(struct vrdma_work_queue *wq, __le32 *ctrl, u32 value,
 					    u64 wr_id)
 {
+	struct vrdma_posted *posted = &wq->posted[vrdma_ring_slot(wq->head, wq->depth)];
+
 	value |= vrdma_ring_phase(wq->head, wq->depth, VRDMA_WQE_PHASE);
-	wq->wr_ids[vrdma_ring_slot(wq->head, wq->depth)] = wr_id;
-	/* The rest of the WQE is written before its phase. */
-	smp_store_release(ctrl, cpu_to_le32(value));
-	/* Who flushes it sees all of it. */
+	posted->wr_id = wr_id;
+	posted->ctrl = value;
+	/* Who flushes it sees what was posted. */
 	smp_store_release(&wq->head, wq->head + 1);
+	/* The rest of the WQE is written before its phase; who sees it complete sees the head. */
+	virt_store_release(ctrl, cpu_to_le32(value));
 }
 
 static inline void vrdma_write_sges(struct vrdma_sge *to, const struct ib_sge *from, int count)
@@ -467,7 +503,7 @@ int vrdma_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 			const struct ib_recv_wr **bad_wr);
 int vrdma_srq_ring_init(struct vrdma_srq *srq, u8 stride_shift);
 void vrdma_srq_ring_cleanup(struct vrdma_srq *srq);
-u64 vrdma_srq_complete(struct vrdma_srq *srq, u32 cookie);
+bool vrdma_srq_complete(struct vrdma_srq *srq, u32 cookie, u64 *wr_id);
 
 /* poll_cq.c */
 void vrdma_cq_ring_init(struct vrdma_cq *cq, u32 depth);
@@ -493,9 +529,9 @@ int vrdma_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct
 
 /* resources.c */
 int vrdma_fill_res_cq_entry(struct sk_buff *msg, struct ib_cq *ibcq);
-int vrdma_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr);
 int vrdma_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp);
 bool vrdma_fill_qp_counters(struct sk_buff *msg, struct ib_qp *ibqp);
+void vrdma_qp_counters_free(struct vrdma_qp *qp);
 
 /* ucontext.c */
 void vrdma_ucontext_describe(struct vrdma_ucontext *ucontext,
@@ -529,6 +565,7 @@ void vrdma_odp_caps(struct ib_device_attr *props);
 void vrdma_odp_event(struct vrdma_dev *dev, u32 key, u64 detail);
 struct ib_mr *vrdma_odp_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
 			       int access_flags);
+int vrdma_odp_forget_mr(struct vrdma_dev *dev, struct vrdma_mr *mr);
 void vrdma_odp_cleanup_mr(struct vrdma_dev *dev, struct vrdma_mr *mr);
 int vrdma_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
 		    struct ib_sge *list, u32 count, struct uverbs_attr_bundle *attrs);

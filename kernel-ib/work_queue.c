@@ -38,43 +38,45 @@ void vrdma_qp_kernel_layout(struct vrdma_uverbs_create_qp *layout, struct ib_qp_
 	layout->rq_stride_shift = vrdma_receive_stride_shift(cap->max_recv_sge);
 }
 
-static int vrdma_work_queue_init(struct vrdma_work_queue *wq, void *ring, u32 depth,
+static int vrdma_work_queue_init(struct vrdma_work_queue *wq,
+				 const struct vrdma_queue_memory *memory, size_t offset, u32 depth,
 				 u8 stride_shift, u32 max_sge)
 {
 	spin_lock_init(&wq->lock);
-	wq->ring = ring;
+	wq->memory = memory;
+	wq->offset = offset;
 	wq->depth = depth;
 	wq->stride_shift = stride_shift;
 	wq->max_sge = max_sge;
 	if (!depth)
 		return 0;
-	wq->wr_ids = kvcalloc(depth, sizeof(*wq->wr_ids), GFP_KERNEL);
-	return wq->wr_ids ? 0 : -ENOMEM;
+	wq->posted = kvcalloc(depth, sizeof(*wq->posted), GFP_KERNEL);
+	return wq->posted ? 0 : -ENOMEM;
 }
 
 int vrdma_work_queues_init(struct vrdma_qp *qp, const struct vrdma_uverbs_create_qp *layout)
 {
-	void *sq = qp->memory.data + vrdma_sq_offset(layout->sq_stride_shift);
-	void *rq = qp->memory.data + vrdma_rq_offset(layout->sq_depth, layout->sq_stride_shift,
-						     layout->rq_stride_shift);
+	u64 sq = vrdma_sq_offset(layout->sq_stride_shift);
+	u64 rq = vrdma_rq_offset(layout->sq_depth, layout->sq_stride_shift,
+				 layout->rq_stride_shift);
 	int err;
 
-	err = vrdma_work_queue_init(&qp->sq, sq, layout->sq_depth, layout->sq_stride_shift,
-				    qp->cap.max_send_sge);
+	err = vrdma_work_queue_init(&qp->sq, &qp->memory, sq, layout->sq_depth,
+				    layout->sq_stride_shift, qp->cap.max_send_sge);
 	if (err)
 		return err;
-	err = vrdma_work_queue_init(&qp->rq, rq, layout->rq_depth, layout->rq_stride_shift,
-				    qp->cap.max_recv_sge);
+	err = vrdma_work_queue_init(&qp->rq, &qp->memory, rq, layout->rq_depth,
+				    layout->rq_stride_shift, qp->cap.max_recv_sge);
 	if (err)
-		kvfree(qp->sq.wr_ids);
+		kvfree(qp->sq.posted);
 	return err;
 }
 
 /* Those of a process have none. */
 void vrdma_work_queues_cleanup(struct vrdma_qp *qp)
 {
-	kvfree(qp->rq.wr_ids);
-	kvfree(qp->sq.wr_ids);
+	kvfree(qp->rq.posted);
+	kvfree(qp->sq.posted);
 }
 
 /* Before the QP can complete anything. */
@@ -89,6 +91,7 @@ void vrdma_work_queues_attach(struct vrdma_qp *qp)
 	spin_lock_irq(&recv_cq->lock);
 	list_add_tail(&qp->recv_link, &recv_cq->receivers);
 	spin_unlock_irq(&recv_cq->lock);
+	WRITE_ONCE(qp->attached, true); /* read under the lock of one of the CQs */
 }
 
 static void vrdma_work_queues_strike_out(struct vrdma_qp *qp)
@@ -105,6 +108,8 @@ void vrdma_work_queues_detach(struct vrdma_qp *qp)
 	struct vrdma_cq *recv_cq = to_vrdma_cq(qp->ibqp.recv_cq);
 
 	vrdma_work_queues_strike_out(qp);
+	/* Who has seen it set still has the lock of one of the CQs, which are taken next. */
+	WRITE_ONCE(qp->attached, false);
 	spin_lock_irq(&send_cq->lock);
 	list_del(&qp->send_link);
 	spin_unlock_irq(&send_cq->lock);
@@ -115,8 +120,11 @@ void vrdma_work_queues_detach(struct vrdma_qp *qp)
 
 static void vrdma_work_queue_reset(struct vrdma_work_queue *wq)
 {
+	u32 i;
+
 	spin_lock_irq(&wq->lock);
-	memset(wq->ring, 0, (size_t)wq->depth << wq->stride_shift);
+	for (i = 0; i < wq->depth; i++)
+		memset(vrdma_wqe_at(wq, i), 0, BIT(wq->stride_shift));
 	wq->head = 0;
 	wq->tail = 0;
 	spin_unlock_irq(&wq->lock);

@@ -7,7 +7,7 @@ import pytest
 
 from framework.endpoint import connect
 from framework.lab import TIMEOUT_S
-from framework.mdev import MdevType, mdev_of
+from framework.mdev import DEVICE_ADD, MdevType, mdev_of
 from framework.programs import Program, run, start_server
 from framework.verbs import VerbsError
 
@@ -15,7 +15,6 @@ pytestmark = pytest.mark.lab
 
 MIB = 1 << 20
 OTHER_PROCESS = 9
-DEVICE_ADD = "device_add vfio-pci,id=vrdma,sysfsdev=/sys/bus/mdev/devices/{}"
 
 
 def resources(guest, device: str) -> dict[str, int]:
@@ -117,6 +116,24 @@ def test_driver_leaves_in_use(guest0, guest1, endpoint, works, leave, come_back)
             victim.pd.mr(4096, ["LOCAL_WRITE"])
     finally:
         guest0.script(come_back.format(name=name))
+    works()
+    guest0.run(f"kill -9 {victim.device.session.pid}")
+    victim.device.session.await_end()
+
+
+def test_suspend(guest0, guest1, endpoint, works):
+    """Has a guest suspend its devices and resume them; expects DEVICE_FATAL for a busy process, and a new device then."""
+    victim, peer = busy(endpoint, guest0, guest1)
+    try:
+        # As far as the devices; with the processors there would be nobody to wake it.
+        guest0.script("echo devices >/sys/power/pm_test && echo freeze >/sys/power/state")
+    finally:
+        guest0.script("echo none >/sys/power/pm_test")
+    assert "DEVICE_FATAL" in victim.device.await_event("DEVICE_FATAL", 10)
+    with pytest.raises(VerbsError):
+        victim.pd.mr(4096, ["LOCAL_WRITE"])
+    peer.send()
+    assert peer.sent() == ["RETRY_EXC_ERR"]
     works()
     guest0.run(f"kill -9 {victim.device.session.pid}")
     victim.device.session.await_end()

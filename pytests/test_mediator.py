@@ -6,6 +6,7 @@ import time
 import pytest
 
 from framework.endpoint import connect
+from framework.mdev import DEVICE_ADD, MdevType, mdev_of
 from framework.verbs import VerbsError
 
 pytestmark = pytest.mark.lab
@@ -49,6 +50,21 @@ def test_stopped_while_a_verb_waits(host, guest0, open_device, stopped, works):
         promptly(lambda: guest0.run("true", timeout=PROMPT_S))
         promptly(lambda: host.run("true", timeout=PROMPT_S))
     assert creating().depth >= 16
+    works()
+
+
+def test_plugged_in_before_vrdmad_knows(host, guest1, device, stopped, works):
+    """Makes a device and plugs it in while vrdmad is stopped; expects the driver to wait for it, and to have the device then."""
+    mdev = mdev_of(host, guest1)
+    mac = mdev.mac
+    mdev.remove(timeout=60)
+    guest1.script(f"while [ -e /sys/class/infiniband/{device} ]; do sleep 0.05; done")
+    guest1.forget("function")
+    with stopped:
+        MdevType(host, "medium").create(mdev.uuid)
+        host.script(f"echo {mac} >{mdev.path}/mac")
+        guest1.monitor(DEVICE_ADD.format(mdev.uuid))
+        guest1.script("until dmesg | grep -q 'driver knows, or not yet'; do sleep 0.05; done")
     works()
 
 

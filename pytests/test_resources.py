@@ -2,12 +2,15 @@
 """What iproute2's rdma shows of a process's objects."""
 
 import json
+import time
 
 import pytest
 
 from framework.lab import Guest
 
 pytestmark = pytest.mark.lab
+
+REMEMBERED_S = 0.2  # twice as long as the driver remembers a queue pair's counters
 
 
 def shown(guest: Guest, device: str, kind: str, pid: int) -> list[dict]:
@@ -25,11 +28,31 @@ def test_objects_of_a_process(endpoint, device, guest0):
     assert int(str(qp["drv_max_send_wr"]), 0) == side.qp.cap["max_send_wr"]
     (mr,) = [each for each in shown(guest0, device, "mr", pid) if int(each["lkey"], 16) == side.mr.lkey]
     assert mr["mrlen"] == side.mr.length
+    assert not [name for name in mr if "addr" in name]  # anybody may ask, and is not told where others' memory is
     cqs = shown(guest0, device, "cq", pid)
     assert len(cqs) == 2
     assert all(each["cqe"] >= 64 and int(str(each["drv_cqn"]), 0) for each in cqs)
     assert len(shown(guest0, device, "pd", pid)) == 1
     assert len(shown(guest0, device, "ctx", pid)) == 1
+
+
+def test_regions_that_change(endpoint, device, guest0):
+    """Gives a region other memory many times while its details are asked for; expects its length to be an old or the new one."""
+    side = endpoint(guest0)
+    lengths = (4096, 8192)
+    region = side.pd.mr(lengths[0], ["LOCAL_WRITE"])
+    asking = guest0.start("sh -c 'while rdma -j -dd resource show mr >/tmp/regions; do :; done'")
+    try:
+        for number in range(1, 100):
+            region.rereg(length=lengths[number % 2])
+            if number % 20:
+                continue
+            (mr,) = [each for each in shown(guest0, device, "mr", side.device.session.pid)
+                     if int(each["lkey"], 16) == region.lkey]
+            assert mr["mrlen"] in lengths
+        assert asking.running
+    finally:
+        asking.kill()
 
 
 def test_summary_counts(open_device, device, guest0):
@@ -50,12 +73,14 @@ def test_summary_counts(open_device, device, guest0):
 
 
 def test_counters_of_a_queue_pair(connected, device, guest0):
-    """Sends three messages; expects the details of that queue pair to count them, and nothing that did not happen."""
+    """Sends three messages twice; expects the details of that queue pair to count them, and nothing that did not happen."""
     left, right = connected()
-    for number in range(3):
-        right.receive(wr_id=number)
-        left.send(length=1000)
-    assert left.sent(3) == right.received(3) == ["SUCCESS"] * 3
-    (qp,) = [each for each in shown(guest0, device, "qp", left.device.session.pid) if each["lqpn"] == left.qp.num]
-    assert (int(str(qp["drv_tx_messages"]), 0), int(str(qp["drv_tx_bytes"]), 0)) == (3, 3000)
-    assert "drv_rnr_nak_retry_err" not in qp
+    for total in (3, 6):
+        for number in range(3):
+            right.receive(wr_id=number)
+            left.send(length=1000)
+        assert left.sent(3) == right.received(3) == ["SUCCESS"] * 3
+        time.sleep(REMEMBERED_S)
+        (qp,) = [each for each in shown(guest0, device, "qp", left.device.session.pid) if each["lqpn"] == left.qp.num]
+        assert (int(str(qp["drv_tx_messages"]), 0), int(str(qp["drv_tx_bytes"]), 0)) == (total, 1000 * total)
+        assert "drv_rnr_nak_retry_err" not in qp

@@ -128,6 +128,15 @@ def test_receives_come_back(connection):
             assert [each.wr_id for each in receiver.cq.wait()] == [number]
 
 
+def test_a_receiver_without_anything(device, open_device, guest0):
+    """Makes queue pairs that receive and have no queues, and destroys each; expects their domain to go after them."""
+    opened = open_device(guest0)
+    xrcd = opened.xrcd()
+    for _ in range(3):
+        opened.xrc_recv_qp(xrcd).close()
+    xrcd.close()
+
+
 def test_domains_of_files(connection, tmp_path):
     """Opens a file's domain with every combination of flags; expects the errors that ib_uverbs gives."""
     name = f"/tmp/{tmp_path.name}-xrcd"

@@ -8,6 +8,7 @@ from .lab import TIMEOUT_S, Guest, Machine
 
 TYPES = "/sys/class/mdev_bus/vrdma/mdev_supported_types"
 DEVICES = "/sys/bus/mdev/devices"
+DEVICE_ADD = "device_add vfio-pci,id=vrdma,sysfsdev=/sys/bus/mdev/devices/{}"  # to QEMU's monitor
 
 
 @dataclass(frozen=True)
