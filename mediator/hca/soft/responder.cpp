@@ -168,13 +168,36 @@ Ack access_memory(QueuePair& qp, const Request& request, std::uint32_t rights) n
     }
 }
 
+// Whether the memory that the peer names may be accessed at all.
+Ack open_memory(QueuePair& qp, const Message& message, std::uint32_t rights) noexcept {
+    if ((qp.attr.access_flags & rights) == 0) {
+        return refuse(qp, AckStatus::invalid_request);
+    }
+    const Access access{message.rkey, qp.pd, rights, message.remote_address, message.length, &qp};
+    SpanList first{1};
+    switch (qp.slice.gate().open(access, 0, first)) {
+        case VRDMA_VERR_NONE:
+            return answer(AckStatus::ok);
+        case VRDMA_VERR_ABSENT:
+            qp.slice.announce_page_faults();
+            return answer(AckStatus::pages_absent);
+        default:
+            return refuse(qp, AckStatus::access_error);
+    }
+}
+
 Ack receive_write(QueuePair& qp, const Request& request) noexcept {
     if (!request.message.has_imm()) {
         return access_memory(qp, request, IBV_ACCESS_REMOTE_WRITE);
     }
-    // The receive WQE is needed only in the end, but without one all pieces would come again.
+    // The receive WQE is needed only in the end, but without one all pieces would come again. All
+    // packets but the last are plain WRITEs, so the first tells whether the memory is there.
     if (!has_receive(qp)) {
-        return not_ready(qp);
+        const Message& message = request.message;
+        const Ack begun = message.length > mtu_bytes(qp.attr.path_mtu)
+                              ? open_memory(qp, message, IBV_ACCESS_REMOTE_WRITE)
+                              : answer(AckStatus::ok);
+        return begun.status != AckStatus::ok ? begun : not_ready(qp);
     }
     const Ack ack = access_memory(qp, request, IBV_ACCESS_REMOTE_WRITE);
     if (ack.status != AckStatus::ok || !request.last()) {
@@ -330,21 +353,8 @@ Ack for_srq(QueuePair& qp, Srqn srqn, Call&& call) noexcept {
 }
 
 Ack open_read(QueuePair& qp, const Message& message) noexcept {
-    if (!has_resources(qp) || (qp.attr.access_flags & IBV_ACCESS_REMOTE_READ) == 0) {
-        return refuse(qp, AckStatus::invalid_request);
-    }
-    const Access access{message.rkey,           qp.pd,          IBV_ACCESS_REMOTE_READ,
-                        message.remote_address, message.length, &qp};
-    SpanList first{1};
-    switch (qp.slice.gate().open(access, 0, first)) {
-        case VRDMA_VERR_NONE:
-            return answer(AckStatus::ok);
-        case VRDMA_VERR_ABSENT:
-            qp.slice.announce_page_faults();
-            return answer(AckStatus::pages_absent);
-        default:
-            return refuse(qp, AckStatus::access_error);
-    }
+    return has_resources(qp) ? open_memory(qp, message, IBV_ACCESS_REMOTE_READ)
+                             : refuse(qp, AckStatus::invalid_request);
 }
 
 // Both sides on one host could do without packets. What would not fit them elsewhere fails here,

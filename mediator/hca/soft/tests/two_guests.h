@@ -27,15 +27,16 @@ inline bool across_hosts() {
     return std::getenv("VRDMA_TEST_HOSTS") != nullptr; // NOLINT(concurrency-mt-unsafe)
 }
 
-class TwoGuests : public ::testing::Test {
-  protected:
+// On one host, or each on its own.
+struct GuestPair {
     static constexpr char cable[] = "cable";
 
-    explicit TwoGuests(const hca::soft::Config& config = {}, Cable::Weather there = {},
+    explicit GuestPair(bool apart, const hca::soft::Config& config = {}, Cable::Weather there = {},
                        Cable::Weather back = {})
-        : hca_{make_hca(config)},
+        : apart_{apart},
+          hca_{make_hca(config)},
           other_hca_{make_hca(config)},
-          uplink_{across_hosts() ? connect_hosts(std::move(there), std::move(back)) : ""} {}
+          uplink_{apart ? connect_hosts(std::move(there), std::move(back)) : ""} {}
 
     std::string connect_hosts(Cable::Weather there, Cable::Weather back) {
         auto [end, other_end] = Cable::lay(std::move(there), std::move(back));
@@ -58,7 +59,7 @@ class TwoGuests : public ::testing::Test {
     // A round of all pollers there are.
     bool poll() {
         const bool worked = hca_->poll();
-        return (across_hosts() && other_hca_->poll()) || worked;
+        return (apart_ && other_hca_->poll()) || worked;
     }
 
     static std::unique_ptr<hca::soft::SoftHca> make_hca(hca::soft::Config config) {
@@ -68,7 +69,7 @@ class TwoGuests : public ::testing::Test {
     }
 
     hca::soft::SoftHca& host_of(const Guest& guest) {
-        return across_hosts() && &guest == &b_ ? *other_hca_ : *hca_;
+        return apart_ && &guest == &b_ ? *other_hca_ : *hca_;
     }
 
     void connect_pair(GuestQp& a, GuestQp& b) { connect_both(a_, a, b_, b); }
@@ -114,18 +115,21 @@ class TwoGuests : public ::testing::Test {
         ASSERT_NE(*to.at(0), std::byte{});
     }
 
+    const bool apart_;
     std::unique_ptr<hca::soft::SoftHca> hca_;
     std::unique_ptr<hca::soft::SoftHca> other_hca_; // b's, if they are on two hosts
     const std::string uplink_;                      // that each host is bound to
     Guest a_{*hca_, "a", ipv4_gid(1), Guest::default_memory(), {}, uplink_};
-    Guest b_{across_hosts() ? *other_hca_ : *hca_,
-             "b",
-             ipv4_gid(2),
-             Guest::default_memory(),
-             {},
-             uplink_};
+    Guest b_{apart_ ? *other_hca_ : *hca_, "b", ipv4_gid(2), Guest::default_memory(), {}, uplink_};
     GuestCq a_cq_ = a_.create_cq();
     GuestCq b_cq_ = b_.create_cq();
+};
+
+class TwoGuests : public ::testing::Test, protected GuestPair {
+  protected:
+    explicit TwoGuests(const hca::soft::Config& config = {}, Cable::Weather there = {},
+                       Cable::Weather back = {})
+        : GuestPair{across_hosts(), config, std::move(there), std::move(back)} {}
 };
 
 // A connected pair of QPs and a region on each side.
