@@ -16,7 +16,7 @@ MODULE_LICENSE("GPL");
 /* Makes sure that a device is there, soon and for as long as the function is ours. */
 void vrdma_function_restart(struct vrdma_function *fn)
 {
-	if (!READ_ONCE(fn->removing))
+	if (!READ_ONCE(fn->stopped))
 		mod_delayed_work(system_long_wq, &fn->restart, 0);
 }
 
@@ -90,7 +90,7 @@ static void vrdma_restart_work(struct work_struct *work)
 	struct vrdma_function *fn = container_of(work, struct vrdma_function, restart.work);
 	int err;
 
-	if (READ_ONCE(fn->removing))
+	if (READ_ONCE(fn->stopped))
 		return;
 
 	/* The device tells when it is READY again, but what a dead one tells may be lost. */
@@ -194,7 +194,7 @@ err_free:
 
 static void vrdma_stop_restarting(struct vrdma_function *fn)
 {
-	WRITE_ONCE(fn->removing, true);
+	WRITE_ONCE(fn->stopped, true);
 	cancel_delayed_work_sync(&fn->restart);
 }
 
@@ -207,7 +207,7 @@ static void vrdma_remove(struct pci_dev *pdev)
 		vrdma_dev_check(fn->dev);
 		vrdma_dev_destroy(fn->dev);
 	}
-	/* One that was being queued while removing was set. */
+	/* One that was being queued while stopped was set. */
 	cancel_delayed_work_sync(&fn->restart);
 
 	if (fn->known)
@@ -230,6 +230,37 @@ static void vrdma_shutdown(struct pci_dev *pdev)
 	}
 }
 
+/*
+ * What the device holds does not survive its power, and while an image of this memory is made or
+ * put back the device must not write there. So a device ends as if it had failed, which its users
+ * know how to deal with, and another one is made afterwards.
+ */
+static int vrdma_suspend(struct device *device)
+{
+	struct vrdma_function *fn = dev_get_drvdata(device);
+
+	vrdma_stop_restarting(fn);
+	if (fn->dev) {
+		vrdma_dev_fail(fn->dev, "the machine is being suspended");
+		vrdma_dev_quiesce(fn->dev);
+	}
+	return 0;
+}
+
+/* The function may have been enabled for another kernel, or by one that was never suspended. */
+static int vrdma_resume(struct device *device)
+{
+	struct vrdma_function *fn = dev_get_drvdata(device);
+
+	if (vrdma_reset(fn))
+		dev_warn(device, "device does not answer a reset\n");
+	WRITE_ONCE(fn->stopped, false);
+	vrdma_function_restart(fn);
+	return 0;
+}
+
+static DEFINE_SIMPLE_DEV_PM_OPS(vrdma_pm_ops, vrdma_suspend, vrdma_resume);
+
 static const struct pci_device_id vrdma_pci_ids[] = {
 	{ PCI_DEVICE(VRDMA_PCI_VENDOR_ID, VRDMA_PCI_DEVICE_ID) },
 	{ }
@@ -242,5 +273,6 @@ static struct pci_driver vrdma_pci_driver = {
 	.probe = vrdma_probe,
 	.remove = vrdma_remove,
 	.shutdown = vrdma_shutdown,
+	.driver.pm = pm_sleep_ptr(&vrdma_pm_ops),
 };
 module_pci_driver(vrdma_pci_driver);

@@ -64,7 +64,7 @@ struct vrdma_function {
 	struct delayed_work restart;
 	struct vrdma_dev *dev; /* or NULL, until the function can be enabled */
 	int start_error;       /* why there is no device, as last logged */
-	bool removing;
+	bool stopped;	       /* makes no device: removed, shut down or suspended */
 };
 
 struct vrdma_admin_slot {
