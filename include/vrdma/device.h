@@ -492,8 +492,8 @@ struct vrdma_admin_cmd {
 VRDMA_CHECK_SIZE(struct vrdma_admin_cmd, 128);
 
 /*
- * In which a device answers a packet as a rule, 4.096 us << this (IBA 9.7.6.1.3): 134 ms. Its poller
- * is a thread of the host and may lose its processor.
+ * In which a device answers a packet as a rule, 4.096 us << this (IBA 9.7.6.1.3): 134 ms. Its
+ * poller is a thread of the host and may lose its processor.
  */
 #define VRDMA_ACK_DELAY 15
 

@@ -103,7 +103,7 @@ static void free_context(struct ibv_context *base)
 	free(context);
 }
 
-/* IB_UVERBS_DEVICE_ATOMIC_WRITE of later headers, by which libraries look for IBV_WR_ATOMIC_WRITE. */
+/* IB_UVERBS_DEVICE_ATOMIC_WRITE of later headers, by which libraries find IBV_WR_ATOMIC_WRITE. */
 #define DEVICE_ATOMIC_WRITE (1ULL << 40)
 
 void vrdma_print_version(struct ibv_device_attr *attr, uint64_t version)

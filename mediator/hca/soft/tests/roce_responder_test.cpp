@@ -227,7 +227,7 @@ TEST_F(RoceResponder, RepeatedReadsTakeTheirTurnsOnly) {
         for (const Arrived& packet : sent()) {
             bytes += packet.payload.size();
         }
-        ASSERT_LE(bytes, 2 * turn + 8 * mtu) << rounds;
+        ASSERT_LE(bytes, 2 * turn + std::uint64_t{8} * mtu) << rounds;
         ASSERT_LE(rounds, 4 * (messages + 2)) << "the neighbour waits";
     }
 }
