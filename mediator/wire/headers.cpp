@@ -70,7 +70,7 @@ constexpr void add(Shapes& shapes, std::uint8_t transport, std::span<const Opera
     for (const Operation& operation : operations) {
         const auto extended = static_cast<std::uint16_t>(operation.extended | always);
         shapes[transport | operation.code] = {static_cast<std::uint8_t>(size_of(extended)),
-                                              operation.may_have_payload, extended};
+                                              operation.may_have_payload, extended, true};
     }
 }
 
@@ -79,7 +79,7 @@ constexpr void add_reserved(Shapes& shapes, std::uint8_t transport) {
     for (unsigned code = 0; code <= VRDMA_ROCE_OPERATION; ++code) {
         Shape& shape = shapes[transport | code];
         if (shape.size == 0) {
-            shape = {static_cast<std::uint8_t>(size_of(0)), true, 0};
+            shape = {static_cast<std::uint8_t>(size_of(0)), true, 0, false};
         }
     }
 }
@@ -95,7 +95,7 @@ constexpr Shapes make_shapes() {
         add_reserved(shapes, transport);
     }
     add(shapes, VRDMA_ROCE_UD, datagrams, ext_deth);
-    shapes[VRDMA_ROCE_CNP] = {static_cast<std::uint8_t>(size_of(ext_cnp)), false, ext_cnp};
+    shapes[VRDMA_ROCE_CNP] = {static_cast<std::uint8_t>(size_of(ext_cnp)), false, ext_cnp, true};
     return shapes;
 }
 

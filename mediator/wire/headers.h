@@ -25,9 +25,10 @@ enum Extended : std::uint16_t {
 };
 
 struct Shape {
-    std::uint8_t size = 0; // of BTH and extended headers; 0: there is no such opcode
+    std::uint8_t size = 0; // of BTH and extended headers; 0: it is nobody's
     bool may_have_payload = false;
     std::uint16_t extended = 0; // set of Extended
+    bool known = false;         // else its receiver says that it is not
 };
 
 const Shape& shape_of(std::uint8_t opcode) noexcept;

@@ -70,7 +70,7 @@ inline std::vector<Path> all_paths() {
 inline std::vector<std::uint8_t> all_opcodes() {
     std::vector<std::uint8_t> opcodes;
     for (int opcode = 0; opcode < 256; ++opcode) {
-        if (shape_of(static_cast<std::uint8_t>(opcode)).size != 0) {
+        if (shape_of(static_cast<std::uint8_t>(opcode)).known) {
             opcodes.push_back(static_cast<std::uint8_t>(opcode));
         }
     }

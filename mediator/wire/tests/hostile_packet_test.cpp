@@ -168,11 +168,18 @@ TEST(HostilePacket, OfRoceV1IsMalformed) {
 }
 
 TEST(HostilePacket, HasAnUnknownOpcode) {
-    // RD, a reserved one, flush and atomic write of who has none, manufacturers' own
-    for (const unsigned opcode : {0x44u, 0x15u, 0x1cu, 0x3du, 0x60u, 0x80u, 0xbcu, 0xe4u, 0xffu}) {
-        EXPECT_EQ(with_byte(ipv4_path(), ipv4_bth_at, opcode), Drop::malformed) << opcode;
-        EXPECT_EQ(with_byte(ipv6_path(), ipv6_bth_at, opcode), Drop::malformed) << opcode;
-        EXPECT_EQ(with_byte(roce_v1_path(), v1_bth_at, opcode), Drop::malformed) << opcode;
+    const auto expect = [](Drop drop, unsigned opcode) {
+        EXPECT_EQ(with_byte(ipv4_path(), ipv4_bth_at, opcode), drop) << opcode;
+        EXPECT_EQ(with_byte(ipv6_path(), ipv6_bth_at, opcode), drop) << opcode;
+        EXPECT_EQ(with_byte(roce_v1_path(), v1_bth_at, opcode), drop) << opcode;
+    };
+    // RD, an atomic write of UC and of UD, manufacturers' own
+    for (const unsigned opcode : {0x44u, 0x3du, 0x7du, 0x60u, 0x80u, 0xe4u, 0xffu}) {
+        expect(Drop::malformed, opcode);
+    }
+    // Of reliable services, which answer them: a reserved one, and FLUSH
+    for (const unsigned opcode : {0x15u, 0x1cu, 0xbcu}) {
+        expect(Drop::none, opcode);
     }
 }
 

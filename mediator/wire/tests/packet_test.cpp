@@ -88,7 +88,7 @@ Sizes sizes_of(unsigned transport) {
     Sizes sizes;
     for (unsigned operation = 0; operation < 32; ++operation) {
         const Shape& shape = shape_of(static_cast<std::uint8_t>(transport | operation));
-        if (shape.size != 0) {
+        if (shape.known) {
             sizes[operation] = shape.size;
         }
     }
