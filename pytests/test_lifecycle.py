@@ -121,24 +121,6 @@ def test_driver_leaves_in_use(guest0, guest1, endpoint, works, leave, come_back)
     victim.device.session.await_end()
 
 
-def test_suspend(guest0, guest1, endpoint, works):
-    """Has a guest suspend its devices and resume them; expects DEVICE_FATAL for a busy process, and a new device then."""
-    victim, peer = busy(endpoint, guest0, guest1)
-    try:
-        # As far as the devices; with the processors there would be nobody to wake it.
-        guest0.script("echo devices >/sys/power/pm_test && echo freeze >/sys/power/state")
-    finally:
-        guest0.script("echo none >/sys/power/pm_test")
-    assert "DEVICE_FATAL" in victim.device.await_event("DEVICE_FATAL", 10)
-    with pytest.raises(VerbsError):
-        victim.pd.mr(4096, ["LOCAL_WRITE"])
-    peer.send()
-    assert peer.sent() == ["RETRY_EXC_ERR"]
-    works()
-    guest0.run(f"kill -9 {victim.device.session.pid}")
-    victim.device.session.await_end()
-
-
 def test_guest_reboot(host, guest0, guest1, endpoint, works):
     """Reboots a guest whose process is busy; expects its peer to be told, and the device to work after the boot."""
     _, peer = busy(endpoint, guest0, guest1)

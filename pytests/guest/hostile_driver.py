@@ -175,10 +175,18 @@ def random_commands(function: Path, draw: random.Random, count: int) -> dict:
     return answers
 
 
+def set_bus_master(function: Path) -> None:
+    """As a driver does: without it the device is not enabled."""
+    command, bits = 4, b"\x06\x00"  # memory space and Bus Master
+    with open(function / "config", "r+b", buffering=0) as config:
+        os.pwrite(config.fileno(), bits, command)
+
+
 MODES = {"registers": random_registers, "flood": flood, "doorbells": random_doorbells, "admin": random_commands}
 
 
 def main(function: str, mode: str, seed: str, count: str) -> None:
+    set_bus_master(Path(function))
     print(json.dumps(MODES[mode](Path(function), random.Random(int(seed)), int(count))))
 
 
