@@ -12,6 +12,7 @@
 #include "mediator/base/event_fd.h"
 #include "mediator/frontend/vfio_user/client_memory.h"
 #include "mediator/frontend/vfio_user/tests/client.h"
+#include "mediator/memory/shared_words.h"
 
 namespace vrdma::vfio_user {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 class HolesTest : public ::testing::Test {
   protected:
     static constexpr std::uint64_t page = 4096;
-    static constexpr std::uint64_t window = std::uint64_t{1} << 40;
+    static constexpr std::uint64_t window = std::uint64_t{2} << 30;
     static constexpr std::uint64_t length = window / 2;
     static constexpr std::uint64_t allowed = 128; // pages
     static constexpr int both = PROT_READ | PROT_WRITE;
@@ -34,7 +35,7 @@ class HolesTest : public ::testing::Test {
     }
     void touch(std::uint64_t first, std::uint64_t count) {
         for (std::uint64_t i = first; i < first + count; ++i) {
-            *reinterpret_cast<volatile char*>(memory_->at(Iova{i * page}, 1)) = 'd';
+            store_relaxed(*memory_->at(Iova{i * page}, 1), std::byte{'d'});
         }
     }
     // The first touch in a while looks at what files have.
