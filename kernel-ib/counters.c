@@ -62,18 +62,25 @@ struct rdma_hw_stats *vrdma_alloc_hw_port_stats(struct ib_device *ibdev, u32 por
 					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
 }
 
+/*
+ * What no counter set has counted, as ib_core adds those. They are read first, so that what they
+ * have is in the whole.
+ */
 int vrdma_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index)
 {
-	struct vrdma_counters counters;
+	struct vrdma_dev *dev = to_vrdma_dev(ibdev);
+	struct vrdma_counters sets, all;
 	int err, i;
 
 	if (!port)
 		return -EINVAL;
-	err = vrdma_cmd_query_counters(to_vrdma_dev(ibdev), 0, &counters);
+	err = vrdma_cmd_query_counters(dev, 0, VRDMA_ALL_COUNTER_SETS, &sets);
+	if (!err)
+		err = vrdma_cmd_query_counters(dev, 0, 0, &all);
 	if (err)
 		return err;
 	for (i = 0; i < VRDMA_NUM_COUNTERS; i++)
-		stats->value[i] = le64_to_cpu(counters.value[i]);
+		stats->value[i] = le64_to_cpu(all.value[i]) - le64_to_cpu(sets.value[i]);
 	return VRDMA_NUM_COUNTERS;
 }
 
@@ -93,7 +100,7 @@ static const struct vrdma_counters *vrdma_qp_counters(struct vrdma_dev *dev, str
 	if (!qp->counters)
 		return NULL;
 	qp->counters_until = jiffies + VRDMA_QP_COUNTERS_LIFESPAN;
-	if (vrdma_cmd_query_counters(dev, qp->ibqp.qp_num, qp->counters)) {
+	if (vrdma_cmd_query_counters(dev, qp->ibqp.qp_num, 0, qp->counters)) {
 		vrdma_qp_counters_free(qp);
 		return NULL;
 	}
@@ -184,7 +191,7 @@ int vrdma_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct
 	if (hdr->mgmt_class != IB_MGMT_CLASS_PERF_MGMT || hdr->method != IB_MGMT_METHOD_GET)
 		return IB_MAD_RESULT_SUCCESS;
 
-	if (vrdma_cmd_query_counters(to_vrdma_dev(ibdev), 0, &counters))
+	if (vrdma_cmd_query_counters(to_vrdma_dev(ibdev), 0, 0, &counters))
 		return IB_MAD_RESULT_FAILURE;
 
 	memset(answer, 0, sizeof(*out) - offsetof(struct ib_pma_mad, data));

@@ -37,6 +37,7 @@
 #include <rdma/ib_umem.h>
 #include <rdma/ib_umem_odp.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/rdma_counter.h>
 #include <rdma/uverbs_ioctl.h>
 
 #include <vrdma/commands.h>
@@ -526,6 +527,13 @@ int vrdma_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32
 int vrdma_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct ib_wc *wc,
 		      const struct ib_grh *grh, const struct ib_mad *in, struct ib_mad *out,
 		      size_t *out_size, u16 *out_pkey_index);
+
+/* counter_sets.c */
+struct rdma_hw_stats *vrdma_counter_alloc_stats(struct rdma_counter *counter);
+int vrdma_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp);
+int vrdma_counter_unbind_qp(struct ib_qp *ibqp);
+int vrdma_counter_dealloc(struct rdma_counter *counter);
+int vrdma_counter_update_stats(struct rdma_counter *counter);
 
 /* resources.c */
 int vrdma_fill_res_cq_entry(struct sk_buff *msg, struct ib_cq *ibcq);

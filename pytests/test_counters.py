@@ -59,3 +59,54 @@ def test_no_receive(connected, device, guest0):
     after = statistic(guest0, device)
     assert after["rnr_nak_retry_err"] == before["rnr_nak_retry_err"] + 2
     assert after["retry_rnr_exceeded_err"] == before["retry_rnr_exceeded_err"] + 1
+
+
+def bound(guest: Guest, device: str) -> list[dict]:
+    """The counters of the port to which QPs are bound."""
+    return json.loads(guest.run(f"rdma -j statistic qp show link {device}/1").stdout)
+
+
+def sent(right, left, messages: int) -> None:
+    for number in range(messages):
+        right.receive(wr_id=number)
+        left.send(length=100)
+    assert left.sent(messages) == right.received(messages) == ["SUCCESS"] * messages
+
+
+def test_bound_qp(connected, device, guest0):
+    """Binds a QP, sends three messages, unbinds it and sends two; expects its counter to have three, the port five."""
+    left, right = connected()
+    other, peer = connected()
+    before = statistic(guest0, device)["tx_messages"]
+    qpn = left.qp.num
+    guest0.run(f"rdma statistic qp bind link {device}/1 lqpn {qpn}")
+    sent(right, left, 3)
+    sent(peer, other, 4)
+    (counter,) = bound(guest0, device)
+    assert (counter["lqpn"], counter["tx_messages"], counter["tx_bytes"]) == ([qpn], 3, 300)
+    assert statistic(guest0, device)["tx_messages"] == before + 7
+    refused = guest0.run(f"rdma statistic qp bind link {device}/1 lqpn {qpn}", check=False)
+    assert refused.returncode != 0
+    guest0.run(f"rdma statistic qp unbind link {device}/1 cntn {counter['cntn']} lqpn {qpn}")
+    sent(right, left, 2)
+    assert bound(guest0, device) == []
+    assert statistic(guest0, device)["tx_messages"] == before + 9
+
+
+def test_qps_bound_by_type(connected, device, guest0):
+    """Has QPs of a type bound by themselves; expects one counter for both, which goes with them and whose count stays."""
+    before = statistic(guest0, device)["tx_messages"]
+    guest0.run(f"rdma statistic qp set link {device}/1 auto type on")
+    try:
+        pairs = [connected(), connected()]
+        for left, right in pairs:
+            sent(right, left, 2)
+        counter = next(each for each in bound(guest0, device) if pairs[0][0].qp.num in each["lqpn"])
+        assert counter["qp-type"] == "RC" and pairs[1][0].qp.num in counter["lqpn"]
+        assert counter["tx_messages"] == 4
+        for left, _ in pairs:
+            left.qp.close()
+        assert bound(guest0, device) == []
+        assert statistic(guest0, device)["tx_messages"] == before + 4
+    finally:
+        guest0.run(f"rdma statistic qp set link {device}/1 auto off")

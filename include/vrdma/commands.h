@@ -96,8 +96,8 @@ static inline int vrdma_cmd_query_port(struct vrdma_dev *dev, struct vrdma_cpl_q
 	return 0;
 }
 
-/* Of a QP, or with QPN 0 of the whole function. */
-static inline int vrdma_cmd_query_counters(struct vrdma_dev *dev, __u32 qpn,
+/* Of a QP or of a counter set; where both are 0 of the whole function. */
+static inline int vrdma_cmd_query_counters(struct vrdma_dev *dev, __u32 qpn, __u32 counter_set,
 					   struct vrdma_counters *counters)
 {
 	struct vrdma_admin_cmd cmd = {};
@@ -108,6 +108,7 @@ static inline int vrdma_cmd_query_counters(struct vrdma_dev *dev, __u32 qpn,
 	for (first = 0; first < VRDMA_NUM_COUNTERS; first += VRDMA_COUNTERS_A_REPLY) {
 		cmd.query_counters.first = __cpu_to_le32(first);
 		cmd.query_counters.qpn = __cpu_to_le32(qpn);
+		cmd.query_counters.counter_set = __cpu_to_le32(counter_set);
 		err = vrdma_admin_exec(dev, VRDMA_ADMIN_QUERY_COUNTERS, &cmd, &cpl);
 		if (err)
 			return err;
@@ -115,6 +116,24 @@ static inline int vrdma_cmd_query_counters(struct vrdma_dev *dev, __u32 qpn,
 			counters->value[first + i] = cpl.query_counters.value[i];
 	}
 	return 0;
+}
+
+static inline int vrdma_cmd_alloc_counter_set(struct vrdma_dev *dev, __u32 *handle)
+{
+	struct vrdma_admin_cmd cmd = {};
+
+	return vrdma_cmd_create(dev, VRDMA_ADMIN_ALLOC_COUNTER_SET, &cmd, handle);
+}
+
+/* To set 0: to none any more. */
+static inline int vrdma_cmd_bind_counter_set(struct vrdma_dev *dev, __u32 qpn, __u32 counter_set)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+
+	cmd.bind_counter_set.qpn = __cpu_to_le32(qpn);
+	cmd.bind_counter_set.counter_set = __cpu_to_le32(counter_set);
+	return vrdma_admin_exec(dev, VRDMA_ADMIN_BIND_COUNTER_SET, &cmd, &cpl);
 }
 
 static inline int vrdma_cmd_create_eq(struct vrdma_dev *dev, const struct vrdma_cmd_create_eq *arg,

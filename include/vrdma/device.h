@@ -204,6 +204,9 @@ enum vrdma_admin_opcode {
 	VRDMA_ADMIN_ATTACH_MCAST = 36,
 	VRDMA_ADMIN_DETACH_MCAST = 37,
 	VRDMA_ADMIN_QUERY_COUNTERS = 38,
+	VRDMA_ADMIN_ALLOC_COUNTER_SET = 39,
+	VRDMA_ADMIN_DEALLOC_COUNTER_SET = 40,
+	VRDMA_ADMIN_BIND_COUNTER_SET = 41,
 	VRDMA_ADMIN_QUERY_CLOCK = 44,
 	VRDMA_ADMIN_LISTEN = 45,
 	VRDMA_ADMIN_UNLISTEN = 46,
@@ -440,8 +443,23 @@ struct vrdma_cmd_listen {
 };
 
 struct vrdma_cmd_query_counters {
-	__le32 first; /* that the answer begins with */
-	__le32 qpn;   /* or 0: of the whole function */
+	__le32 first;	    /* that the answer begins with */
+	__le32 qpn;	    /* of this QP, or 0 */
+	__le32 counter_set; /* of this set, or 0; with QPN 0 as well: of the whole function */
+	__le32 reserved;
+};
+VRDMA_CHECK_SIZE(struct vrdma_cmd_query_counters, 16);
+
+/* In the place of a set: all that was ever counted in one. */
+#define VRDMA_ALL_COUNTER_SETS 0xffffffffu
+
+/*
+ * A counter set counts what happens to the QPs that are bound to it, while they are. A QP is bound
+ * to one set at most. EBUSY: the QP is bound already, or the set that is to go still has a QP.
+ */
+struct vrdma_cmd_bind_counter_set {
+	__le32 qpn;
+	__le32 counter_set; /* or 0: to none any more */
 };
 
 struct vrdma_cmd_create_ah {
@@ -482,6 +500,7 @@ struct vrdma_admin_cmd {
 		struct vrdma_cmd_multicast multicast;
 		struct vrdma_cmd_listen listen;
 		struct vrdma_cmd_query_counters query_counters;
+		struct vrdma_cmd_bind_counter_set bind_counter_set;
 		struct vrdma_cmd_create_ah create_ah;
 		struct vrdma_cmd_set_gid set_gid;
 		struct vrdma_cmd_map_pages map_pages;
@@ -539,7 +558,8 @@ struct vrdma_cpl_query_port {
 };
 
 struct vrdma_cpl_handle {
-	__le32 handle; /* what was made: ucontext, pd, eq, cqn, srqn, ah, xrcd; key (lkey = rkey) */
+	/* What was made: ucontext, pd, eq, cqn, srqn, ah, xrcd, counter set; key (lkey = rkey). */
+	__le32 handle;
 	__le32 reserved;
 };
 
@@ -565,7 +585,8 @@ struct vrdma_cpl_query_srq {
 };
 
 /*
- * QUERY_COUNTERS: what has happened since the function was enabled, or to a QP since it was made.
+ * QUERY_COUNTERS: what has happened since the function was enabled, to a QP since it was made, or
+ * to the QPs of a counter set.
  * A message counts where it was sent and where it arrived, once each; the bytes of a READ or an
  * atomic count as sent by the side whose memory was read.
  */

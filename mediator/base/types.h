@@ -33,10 +33,11 @@ using PdId = Id<struct PdTag>;
 using EqId = Id<struct EqTag>;
 using AhId = Id<struct AhTag>;
 using Cqn = Id<struct CqTag>;
-using Srqn = Id<struct SrqTag>;    // 0: none
-using Qpn = Id<struct QpTag>;      // 24 bits
-using XrcdId = Id<struct XrcdTag>; // 0: none
-using Key = Id<struct KeyTag>;     // lkey and rkey of a memory region
+using Srqn = Id<struct SrqTag>;                // 0: none
+using Qpn = Id<struct QpTag>;                  // 24 bits
+using XrcdId = Id<struct XrcdTag>;             // 0: none
+using Key = Id<struct KeyTag>;                 // lkey and rkey of a memory region
+using CounterSetId = Id<struct CounterSetTag>; // 0: none
 
 } // namespace vrdma
 

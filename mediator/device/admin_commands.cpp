@@ -70,13 +70,26 @@ Result<> query_port(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& c
     return {};
 }
 
+Result<vrdma_counters> counters_of(Objects& objects, const vrdma_cmd_query_counters& cmd) {
+    if (cmd.reserved != 0 || (cmd.qpn != 0 && cmd.counter_set != 0)) {
+        return fail(std::errc::invalid_argument);
+    }
+    if (cmd.qpn != 0) {
+        return objects.qps.counters(Qpn{cmd.qpn});
+    }
+    if (cmd.counter_set == VRDMA_ALL_COUNTER_SETS) {
+        return objects.resources.slice.counters_of_sets();
+    }
+    return cmd.counter_set != 0 ? objects.counter_sets.counters(CounterSetId{cmd.counter_set})
+                                : objects.resources.slice.counters();
+}
+
 Result<> query_counters(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
-    const auto& [first, qpn] = cmd.query_counters;
+    const std::uint32_t first = cmd.query_counters.first;
     if (first >= VRDMA_NUM_COUNTERS) {
         return fail(std::errc::invalid_argument);
     }
-    const auto counters = qpn == 0 ? Result<vrdma_counters>{objects.resources.slice.counters()}
-                                   : objects.qps.counters(Qpn{qpn});
+    const auto counters = counters_of(objects, cmd.query_counters);
     if (!counters) {
         return fail(counters.error());
     }
@@ -144,6 +157,20 @@ Result<> alloc_xrcd(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& c
 
 Result<> dealloc_xrcd(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
     return handle_of<XrcdId>(cmd).and_then([&](XrcdId id) { return objects.xrcds.dealloc(id); });
+}
+
+Result<> alloc_counter_set(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
+    return return_handle(objects.counter_sets.alloc(), cpl);
+}
+
+Result<> dealloc_counter_set(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return handle_of<CounterSetId>(cmd).and_then(
+        [&](CounterSetId id) { return objects.counter_sets.dealloc(id); });
+}
+
+Result<> bind_counter_set(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    const auto& [qpn, set] = cmd.bind_counter_set;
+    return objects.qps.bind_counter_set(Qpn{qpn}, CounterSetId{set});
 }
 
 Result<> reg_mr(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
@@ -316,6 +343,10 @@ constexpr auto commands = [] {
     table[VRDMA_ADMIN_UNMAP_PAGES] = {"unmap_pages", unmap_pages, sizeof(vrdma_cmd_unmap_pages)};
     table[VRDMA_ADMIN_QUERY_COUNTERS] = {"query_counters", query_counters,
                                          sizeof(vrdma_cmd_query_counters)};
+    table[VRDMA_ADMIN_ALLOC_COUNTER_SET] = {"alloc_counter_set", alloc_counter_set, 0};
+    table[VRDMA_ADMIN_DEALLOC_COUNTER_SET] = {"dealloc_counter_set", dealloc_counter_set, handle};
+    table[VRDMA_ADMIN_BIND_COUNTER_SET] = {"bind_counter_set", bind_counter_set,
+                                           sizeof(vrdma_cmd_bind_counter_set)};
     table[VRDMA_ADMIN_REREG_MR] = {"rereg_mr", rereg_mr, sizeof(vrdma_cmd_rereg_mr)};
     table[VRDMA_ADMIN_ALLOC_MW] = {"alloc_mw", alloc_mw, sizeof(vrdma_cmd_alloc_mw)};
     table[VRDMA_ADMIN_DEALLOC_MW] = {"dealloc_mw", dealloc_mw, handle};

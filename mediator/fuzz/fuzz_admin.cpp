@@ -42,7 +42,8 @@ constexpr std::uint64_t arena_size = 1 << 26;
 DeviceType device_type() {
     DeviceType type{"fuzz", 1, arena_size, {}};
     type.limits.max_pd = type.limits.max_mr = type.limits.max_cq = type.limits.max_qp =
-        type.limits.max_ah = type.limits.max_srq = type.limits.max_xrcd = 8; // in reach
+        type.limits.max_ah = type.limits.max_srq = type.limits.max_xrcd =
+            type.limits.max_counter_set = 8; // in reach
     return type;
 }
 
@@ -204,7 +205,12 @@ class Machine {
                 cmd.set_gid = {0, VRDMA_GID_ROCE_V2, 1, 0, {0xfd, 1}};
                 break;
             case VRDMA_ADMIN_QUERY_COUNTERS:
-                cmd.query_counters = {0, kind % 2 != 0 ? handle(VRDMA_ADMIN_CREATE_QP) : 0};
+                cmd.query_counters = {0, kind % 2 != 0 ? handle(VRDMA_ADMIN_CREATE_QP) : 0,
+                                      kind % 3 == 2 ? handle(VRDMA_ADMIN_ALLOC_COUNTER_SET) : 0, 0};
+                break;
+            case VRDMA_ADMIN_BIND_COUNTER_SET:
+                cmd.bind_counter_set = {handle(VRDMA_ADMIN_CREATE_QP),
+                                        kind % 2 != 0 ? handle(VRDMA_ADMIN_ALLOC_COUNTER_SET) : 0};
                 break;
             default:
                 cmd.handle.handle = victim(opcode, kind);
@@ -309,6 +315,8 @@ class Machine {
                 return handle(VRDMA_ADMIN_ALLOC_PD);
             case VRDMA_ADMIN_DEALLOC_XRCD:
                 return handle(VRDMA_ADMIN_ALLOC_XRCD);
+            case VRDMA_ADMIN_DEALLOC_COUNTER_SET:
+                return handle(VRDMA_ADMIN_ALLOC_COUNTER_SET);
             case VRDMA_ADMIN_DEREG_MR:
                 return handle(kind % 2 != 0 ? VRDMA_ADMIN_ALLOC_MR : VRDMA_ADMIN_REG_MR);
             case VRDMA_ADMIN_DEALLOC_MW:

@@ -338,6 +338,7 @@ struct Costs {
     std::uint64_t qp = 0;
     std::uint64_t multicast = 0; // a QP in a group
     std::uint64_t listener = 0;
+    std::uint64_t counter_set = 0;
 };
 
 class Slice {
@@ -430,6 +431,16 @@ class Slice {
     virtual vrdma_counters counters() const = 0;
     // Of one of its QPs, since that was made.
     virtual Result<vrdma_counters> qp_counters(Qpn id) const = 0;
+
+    // What happens to the QPs that are bound to a set counts there, too. None is bound when the set
+    // goes.
+    virtual Result<> create_counter_set(CounterSetId id) = 0;
+    virtual void destroy_counter_set(CounterSetId id) = 0;
+    // From now on, and to none any more if it is none.
+    virtual void bind_counter_set(Qpn qp, CounterSetId set) = 0;
+    virtual Result<vrdma_counters> set_counters(CounterSetId id) const = 0;
+    // Of all sets that there ever were.
+    virtual vrdma_counters counters_of_sets() const = 0;
 
     // The device's clock, in ns. It goes on from another value only where a device is restored.
     virtual std::uint64_t clock() const = 0;

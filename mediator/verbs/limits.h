@@ -19,6 +19,7 @@ struct Limits {
     std::uint32_t max_qp = 256;
     std::uint32_t max_srq = 256;
     std::uint32_t max_xrcd = 256;
+    std::uint32_t max_counter_set = 1024;
     std::uint32_t max_mcast_grp = 256;
     std::uint32_t max_mcast_qp_attach = 64; // a group: so many copies of one datagram
     std::uint32_t max_total_mcast_qp_attach = 4096;

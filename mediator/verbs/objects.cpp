@@ -16,8 +16,11 @@ Objects::Objects(const Limits& limits, Place place_, GidRegistry& registry, Gues
       gids{resources, place.identity(), registry},
       ahs{resources, pds, gids},
       xrcds{resources},
+      counter_sets{resources},
       srqs{resources, ucontexts, pds, cqs, xrcds},
-      qps{resources, ucontexts, pds, cqs, srqs, xrcds, gids, place.endport->qpns(place.function)},
+      qps{resources,    ucontexts, pds,
+          cqs,          srqs,      xrcds,
+          counter_sets, gids,      place.endport->qpns(place.function)},
       multicast{resources, qps},
       listeners{resources, place} {}
 
@@ -30,6 +33,7 @@ void Objects::save(StateWriter& writer) const {
     gids.save(writer);
     ahs.save(writer);
     xrcds.save(writer);
+    counter_sets.save(writer);
     srqs.save(writer);
     qps.save(writer);
     mws.save(writer);
@@ -45,6 +49,7 @@ Result<> Objects::restore(StateReader& reader) {
         .and_then([&] { return gids.restore(reader); })
         .and_then([&] { return ahs.restore(reader); })
         .and_then([&] { return xrcds.restore(reader); })
+        .and_then([&] { return counter_sets.restore(reader); })
         .and_then([&] { return srqs.restore(reader); })
         .and_then([&] { return qps.restore(reader); })
         .and_then([&] { return mws.restore(reader); })

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "mediator/verbs/ah.h"
+#include "mediator/verbs/counter_set.h"
 #include "mediator/verbs/cq.h"
 #include "mediator/verbs/endport.h"
 #include "mediator/verbs/eq.h"
@@ -45,6 +46,7 @@ class Objects {
     GidTable gids;
     AhTable ahs;
     XrcdTable xrcds;
+    CounterSetTable counter_sets;
     SrqTable srqs;
     QpTable qps;
     MulticastTable multicast;

@@ -135,13 +135,15 @@ bool valid_ranges(const vrdma_qp_attr& attr, const Resources& resources) {
 } // namespace
 
 QpTable::QpTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds, CqTable& cqs,
-                 SrqTable& srqs, XrcdTable& xrcds, const GidTable& gids, const hca::QpnRange& qpns)
+                 SrqTable& srqs, XrcdTable& xrcds, CounterSetTable& counter_sets,
+                 const GidTable& gids, const hca::QpnRange& qpns)
     : resources_{resources},
       ucontexts_{ucontexts},
       pds_{pds},
       cqs_{cqs},
       srqs_{srqs},
       xrcds_{xrcds},
+      counter_sets_{counter_sets},
       gids_{gids},
       qpns_{qpns.first, qpns.last},
       table_{resources.limits.max_qp, resources.budget, resources.costs.qp} {}
@@ -335,6 +337,21 @@ Result<vrdma_counters> QpTable::counters(Qpn id) const {
     return resources_.slice.qp_counters(id);
 }
 
+Result<> QpTable::bind_counter_set(Qpn id, CounterSetId set) {
+    Qp* qp = table_.find(id);
+    CounterSet* wanted = counter_sets_.find(set);
+    if (qp == nullptr || (wanted == nullptr && set != CounterSetId{})) {
+        return fail(std::errc::invalid_argument);
+    }
+    if (wanted != nullptr && qp->counter_set != CounterSetId{}) {
+        return fail(std::errc::device_or_resource_busy);
+    }
+    resources_.slice.bind_counter_set(id, set);
+    qp->counter_set = set;
+    qp->held_counter_set = wanted != nullptr ? wanted->users.hold() : UseCount::Hold{};
+    return {};
+}
+
 Result<> QpTable::destroy(Qpn id) {
     const Qp* qp = table_.find(id);
     if (qp == nullptr) {
@@ -362,6 +379,7 @@ void QpTable::save(StateWriter& writer) const {
             .recv_cq = spec.recv_cq.value,
             .srq = spec.srq.value,
             .xrcd = spec.xrcd.value,
+            .counter_set = qp.counter_set.value,
             .sq_depth = spec.sq_depth,
             .rq_depth = spec.rq_depth,
             .max_inline = spec.max_inline,
@@ -420,9 +438,16 @@ Result<> QpTable::restore_one(StateReader& reader) {
     }
     const Qpn id{state->qpn};
     const auto restored = resources_.slice.restore_qp(id, state->slice, *held_receive);
-    return restored && state->slice.connected != 0
-               ? resources_.slice.restore_connection(id, *connection)
-               : restored;
+    if (!restored) {
+        return restored;
+    }
+    if (state->counter_set != 0) {
+        if (const auto bound = bind_counter_set(id, CounterSetId{state->counter_set}); !bound) {
+            return bound;
+        }
+    }
+    return state->slice.connected != 0 ? resources_.slice.restore_connection(id, *connection)
+                                       : Result<>{};
 }
 
 Result<> QpTable::restore(StateReader& reader) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "mediator/verbs/address_vector.h"
+#include "mediator/verbs/counter_set.h"
 #include "mediator/verbs/cq.h"
 #include "mediator/verbs/pd.h"
 #include "mediator/verbs/resources.h"
@@ -13,7 +14,7 @@
 namespace vrdma::verbs {
 
 struct QpState {
-    static constexpr std::uint32_t version = 4;
+    static constexpr std::uint32_t version = 5;
 
     std::uint32_t qpn;
     std::uint32_t ucontext;
@@ -22,6 +23,7 @@ struct QpState {
     std::uint32_t recv_cq;
     std::uint32_t srq;
     std::uint32_t xrcd;
+    std::uint32_t counter_set;
     std::uint32_t sq_depth;
     std::uint32_t rq_depth;
     std::uint32_t max_inline;
@@ -44,6 +46,8 @@ struct Qp {
     UseCount::Hold recv_cq;
     UseCount::Hold srq;
     UseCount::Hold xrcd;
+    CounterSetId counter_set;
+    UseCount::Hold held_counter_set;
     UseCount users; // multicast groups
 };
 
@@ -55,12 +59,15 @@ struct NewQp {
 class QpTable {
   public:
     QpTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds, CqTable& cqs,
-            SrqTable& srqs, XrcdTable& xrcds, const GidTable& gids, const hca::QpnRange& qpns);
+            SrqTable& srqs, XrcdTable& xrcds, CounterSetTable& counter_sets, const GidTable& gids,
+            const hca::QpnRange& qpns);
 
     Result<NewQp> create(const vrdma_cmd_create_qp& cmd);
     Result<> modify(const vrdma_cmd_modify_qp& cmd);
     Result<vrdma_qp_attr> query(Qpn id) const;
     Result<vrdma_counters> counters(Qpn id) const;
+    // To none any more if it is none.
+    Result<> bind_counter_set(Qpn id, CounterSetId set);
     Result<> destroy(Qpn id);
     Qp* find(Qpn id) { return table_.find(id); }
 
@@ -86,6 +93,7 @@ class QpTable {
     CqTable& cqs_;
     SrqTable& srqs_;
     XrcdTable& xrcds_;
+    CounterSetTable& counter_sets_;
     const GidTable& gids_;
     RandomIds qpns_;
     ObjectTable<Qpn, Qp> table_;

@@ -32,6 +32,7 @@ enum class Section : std::uint32_t {
     mws = 12,
     xrcds = 34,
     multicast = 36,
+    counter_sets = 39,
 };
 
 struct SectionState {

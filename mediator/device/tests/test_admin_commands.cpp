@@ -119,6 +119,9 @@ class AdminCommandTest : public DeviceTest {
         const auto srqn = make(VRDMA_ADMIN_CREATE_SRQ, srq_command(pd));
         const auto unused_cq = make(VRDMA_ADMIN_CREATE_CQ, cq_command(eq));
         const auto xrcd = make(VRDMA_ADMIN_ALLOC_XRCD);
+        const auto counter_set = make(VRDMA_ADMIN_ALLOC_COUNTER_SET);
+        vrdma_admin_cmd bind{};
+        bind.bind_counter_set = {qpn, counter_set};
         auto datagrams = qp_command(pd, cq);
         datagrams.create_qp.qp_type = static_cast<std::uint8_t>(hca::QpType::ud);
         vrdma_admin_cmd multicast{};
@@ -147,7 +150,10 @@ class AdminCommandTest : public DeviceTest {
             {VRDMA_ADMIN_QUERY_QP, handle_command(qpn), handle},
             {VRDMA_ADMIN_CREATE_AH, ah_command(), sizeof(vrdma_cmd_create_ah)},
             {VRDMA_ADMIN_SET_GID, gid_command(1), sizeof(vrdma_cmd_set_gid)},
+            {VRDMA_ADMIN_ALLOC_COUNTER_SET, {}, 0},
+            {VRDMA_ADMIN_BIND_COUNTER_SET, bind, sizeof(vrdma_cmd_bind_counter_set)},
             {VRDMA_ADMIN_DESTROY_QP, handle_command(qpn), handle},
+            {VRDMA_ADMIN_DEALLOC_COUNTER_SET, handle_command(counter_set), handle},
             {VRDMA_ADMIN_DESTROY_AH, handle_command(ah), handle},
             {VRDMA_ADMIN_REREG_MR, rereg_command(key), sizeof(vrdma_cmd_rereg_mr)},
             {VRDMA_ADMIN_ALLOC_MW, mw_command(), sizeof(vrdma_cmd_alloc_mw)},
@@ -230,7 +236,8 @@ TEST_F(AdminCommandTest, ReservedFieldsOfArgumentsAreRefused) {
     for (const auto& [opcode, cmd, size] : all_commands()) {
         // These are as long, and have none.
         const std::set<std::uint32_t> others{VRDMA_ADMIN_MODIFY_SRQ, VRDMA_ADMIN_MODIFY_CQ,
-                                             VRDMA_ADMIN_ALLOC_MW, VRDMA_ADMIN_ALLOC_MR};
+                                             VRDMA_ADMIN_ALLOC_MW, VRDMA_ADMIN_ALLOC_MR,
+                                             VRDMA_ADMIN_BIND_COUNTER_SET};
         if (size == sizeof(vrdma_cmd_handle) && !others.contains(opcode)) {
             vrdma_admin_cmd bad = cmd;
             bad.handle.reserved = 1;
@@ -338,18 +345,23 @@ TEST_F(AdminCommandTest, AQpHasItsDoorbellSlotAndItsState) {
     EXPECT_EQ(cpl.query_qp.state, IBV_QPS_INIT);
 }
 
-// Ask for the counters of the device and of a QP, from the first on and from the last; then from
-// beyond it, and of a QP that there is not.
-TEST_F(AdminCommandTest, CountersAreTheDevicesOrAQps) {
+// Ask for the counters of the device, of a QP, of a set and of all sets, from the first on and from
+// the last; then from beyond it, and of a QP or a set that there is not, or of both.
+TEST_F(AdminCommandTest, CountersAreTheDevicesOrAQpsOrASets) {
     constexpr std::uint32_t last = VRDMA_NUM_COUNTERS - 1;
     hca.slice->counted.value[0] = 5;
     hca.slice->counted_of_qp.value[0] = 3;
     hca.slice->counted_of_qp.value[last] = 4;
     const auto qpn =
         static_cast<std::uint32_t>(guest.create(VRDMA_ADMIN_CREATE_QP, qp_command(pd, cq)));
-    const auto ask = [&](std::uint32_t first, std::uint32_t of) {
+    hca.slice->counted_of_set.value[0] = 2;
+    hca.slice->counted_of_sets.value[0] = 6;
+    const auto set = make(VRDMA_ADMIN_ALLOC_COUNTER_SET);
+    const auto ask = [&](std::uint32_t first, std::uint32_t of, std::uint32_t of_set = 0,
+                         std::uint32_t reserved = 0) {
         vrdma_admin_cmd cmd{};
-        cmd.query_counters = {.first = first, .qpn = of};
+        cmd.query_counters = {
+            .first = first, .qpn = of, .counter_set = of_set, .reserved = reserved};
         return guest.execute(VRDMA_ADMIN_QUERY_COUNTERS, cmd);
     };
     EXPECT_EQ(ask(0, 0).query_counters.value[0], 5u);
@@ -358,6 +370,11 @@ TEST_F(AdminCommandTest, CountersAreTheDevicesOrAQps) {
     EXPECT_EQ(ask(last, qpn).query_counters.value[1], 0u);
     EXPECT_EQ(ask(last + 1, 0).status, EINVAL);
     EXPECT_EQ(ask(0, qpn ^ 1).status, EINVAL);
+    EXPECT_EQ(ask(0, 0, set).query_counters.value[0], 2u);
+    EXPECT_EQ(ask(0, 0, VRDMA_ALL_COUNTER_SETS).query_counters.value[0], 6u);
+    EXPECT_EQ(ask(0, 0, set + 1).status, EINVAL);
+    EXPECT_EQ(ask(0, qpn, set).status, EINVAL);
+    EXPECT_EQ(ask(0, 0, set, 1).status, EINVAL);
 }
 
 TEST_F(AdminCommandTest, WhatIsInUseIsBusy) {

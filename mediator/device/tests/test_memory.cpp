@@ -98,6 +98,7 @@ TEST_F(MemoryTest, TheBudgetKnowsWhatObjectsTake) {
     ASSERT_TRUE(objects_.gids.set(gid_command(0).set_gid));
     repeat([&] { return objects_.ahs.create(ah); });
     repeat([&] { return objects_.xrcds.alloc(); });
+    repeat([&] { return objects_.counter_sets.alloc(); });
 }
 
 class BoundedDeviceTest : public DeviceTest {

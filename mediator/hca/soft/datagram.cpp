@@ -77,7 +77,7 @@ Ack place(QueuePair& receiver, const RecvWqe& wqe, Grh& grh, const Request& requ
 
 Ack deliver(QueuePair& receiver, const Route& route, const Request& request) noexcept {
     if (request.from == nullptr) { // its slice has counted it, whoever gets it there
-        ++receiver.counters.value[VRDMA_COUNTER_RX_PACKETS];
+        receiver.count_alone(VRDMA_COUNTER_RX_PACKETS);
     }
     if (receiver.type != QpType::ud || !receiver.may_receive()) {
         return drop(receiver, VRDMA_COUNTER_WRONG_STATES);

@@ -10,6 +10,7 @@
 
 #include "mediator/hca/soft/cache_line.h"
 #include "mediator/hca/soft/completion_queue.h"
+#include "mediator/hca/soft/counter_set.h"
 #include "mediator/hca/soft/shared_receive_queue.h"
 #include "mediator/hca/soft/timers.h"
 #include "mediator/hca/soft/work_queue.h"
@@ -86,8 +87,10 @@ struct alignas(cache_line) QueuePair {
         unanswered = false;
     }
 
-    // For it and for its slice (slice_core.h).
+    // For it, for the set that it is bound to, and for its slice (slice_core.h).
     void count(vrdma_counter what, std::uint64_t by = 1) noexcept;
+    // What the slice has counted already.
+    void count_alone(vrdma_counter what, std::uint64_t by = 1) noexcept;
 
     SliceCore& slice;
     CompletionQueue* const send_cq;
@@ -144,6 +147,7 @@ struct alignas(cache_line) QueuePair {
     Link<QueuePair> slot_ring; // of those that share the doorbell slot, without an end
 
     vrdma_counters counters{};
+    CounterSet* counter_set = nullptr; // that it is bound to
 
     // To peers on the network; nullptr of a datagram's QP, and where there is no port.
     std::unique_ptr<roce::Connection> connection;

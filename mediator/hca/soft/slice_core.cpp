@@ -70,6 +70,10 @@ const AddressHandle* SliceCore::ah(AhId id) const noexcept {
     return found == ahs_.end() ? nullptr : &found->second;
 }
 
+CounterSet* SliceCore::counter_set(CounterSetId id) const noexcept {
+    return find(counter_sets_, id);
+}
+
 const GidKey* SliceCore::gid(std::uint32_t index) const noexcept {
     return index < gids_.size() && gids_[index] ? &*gids_[index] : nullptr;
 }
@@ -191,6 +195,11 @@ Result<> SliceCore::insert(AhId id, const AddressHandle& ah) {
     return {};
 }
 
+Result<> SliceCore::insert(CounterSetId id, std::unique_ptr<CounterSet> set) {
+    return counter_sets_.emplace(id, std::move(set)).second ? Result<>{}
+                                                            : fail(std::errc::file_exists);
+}
+
 std::unique_ptr<EventQueue> SliceCore::remove(EqId id) noexcept {
     auto node = eqs_.extract(id);
     if (node.empty()) {
@@ -266,6 +275,11 @@ std::unique_ptr<QueuePair> SliceCore::remove(Qpn id) noexcept {
 
 void SliceCore::remove(AhId id) noexcept {
     ahs_.erase(id);
+}
+
+std::unique_ptr<CounterSet> SliceCore::remove(CounterSetId id) noexcept {
+    auto node = counter_sets_.extract(id);
+    return node.empty() ? nullptr : std::move(node.mapped());
 }
 
 Result<> SliceCore::move_doorbell(QueuePair& qp, std::uint32_t slot) {

@@ -61,6 +61,7 @@ class alignas(cache_line) SliceCore {
     SharedReceiveQueue* srq(Srqn id) const noexcept;
     QueuePair* qp(Qpn id) const noexcept;
     const AddressHandle* ah(AhId id) const noexcept;
+    CounterSet* counter_set(CounterSetId id) const noexcept;
     using Qps = std::unordered_map<Qpn, std::unique_ptr<QueuePair>>;
     // All there are. Only calls of the control thread change these.
     const auto& eqs() const noexcept { return eqs_; }
@@ -84,12 +85,14 @@ class alignas(cache_line) SliceCore {
     Result<> insert(std::unique_ptr<SharedReceiveQueue> srq);
     Result<std::uint32_t> insert(std::unique_ptr<QueuePair> qp);
     Result<> insert(AhId id, const AddressHandle& ah);
+    Result<> insert(CounterSetId id, std::unique_ptr<CounterSet> set);
     // What was removed is freed by the caller, off the poller's thread.
     std::unique_ptr<EventQueue> remove(EqId id) noexcept;
     std::unique_ptr<CompletionQueue> remove(Cqn id) noexcept;
     std::unique_ptr<SharedReceiveQueue> remove(Srqn id) noexcept;
     std::unique_ptr<QueuePair> remove(Qpn id) noexcept;
     void remove(AhId id) noexcept;
+    std::unique_ptr<CounterSet> remove(CounterSetId id) noexcept;
     // Whether it is the group's first QP here, or was the last.
     bool attach(QueuePair& qp, const Gid& group);
     bool detach(QueuePair& qp, const Gid& group) noexcept;
@@ -107,6 +110,11 @@ class alignas(cache_line) SliceCore {
     // For people; a word of the guest's is none of it.
     void count(vrdma_counter what, std::uint64_t by = 1) noexcept { counters_.value[what] += by; }
     const vrdma_counters& counters() const noexcept { return counters_; }
+    void count(CounterSet& set, vrdma_counter what, std::uint64_t by) noexcept {
+        set.counters.value[what] += by;
+        counters_of_sets_.value[what] += by;
+    }
+    const vrdma_counters& counters_of_sets() const noexcept { return counters_of_sets_; }
 
     // Also read by the control thread, which alone sets it.
     std::uint64_t clock() const noexcept { return host_clock() + clock_offset_; }
@@ -153,17 +161,26 @@ class alignas(cache_line) SliceCore {
     std::unordered_map<Srqn, std::unique_ptr<SharedReceiveQueue>> srqs_;
     Qps qps_;
     std::unordered_map<AhId, AddressHandle> ahs_;
+    std::unordered_map<CounterSetId, std::unique_ptr<CounterSet>> counter_sets_;
     std::unordered_map<Gid, std::vector<QueuePair*>, GidHash> groups_;
     std::vector<std::optional<GidKey>> gids_;
     EventQueue* async_eq_ = nullptr; // the first that the guest made
     vrdma_status_page* status_ = nullptr;
     std::uint64_t clock_offset_ = 0; // from the host's monotonic clock
     vrdma_counters counters_{};
+    vrdma_counters counters_of_sets_{}; // of all that there ever were
 };
 
-inline void QueuePair::count(vrdma_counter what, std::uint64_t by) noexcept {
+inline void QueuePair::count_alone(vrdma_counter what, std::uint64_t by) noexcept {
     counters.value[what] += by;
+    if (counter_set != nullptr) {
+        slice.count(*counter_set, what, by);
+    }
+}
+
+inline void QueuePair::count(vrdma_counter what, std::uint64_t by) noexcept {
     slice.count(what, by);
+    count_alone(what, by);
 }
 
 } // namespace vrdma::hca::soft

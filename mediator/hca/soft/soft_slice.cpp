@@ -191,6 +191,7 @@ Costs SoftSlice::costs() const {
                       pollers * (group + heap_cost<void*>() + vector_cost<Fabric::Member>());
     costs.listener = vector_cost<std::uint64_t>() +
                      pollers * (service + heap_cost<void*>() + vector_cost<void*>());
+    costs.counter_set = object_cost<CounterSetId, CounterSet>();
     return costs;
 }
 
@@ -530,6 +531,34 @@ Result<vrdma_counters> SoftSlice::qp_counters(Qpn id) const {
         }
         return qp->counters;
     });
+}
+
+Result<> SoftSlice::create_counter_set(CounterSetId id) {
+    auto set = std::make_unique<CounterSet>();
+    return on_poller([&](SliceCore& core) { return core.insert(id, std::move(set)); });
+}
+
+void SoftSlice::destroy_counter_set(CounterSetId id) {
+    on_poller([&](SliceCore& core) { return core.remove(id); });
+}
+
+void SoftSlice::bind_counter_set(Qpn qp, CounterSetId set) {
+    poller_.run([&](Engine&) {
+        if (QueuePair* bound = core_->qp(qp)) {
+            bound->counter_set = core_->counter_set(set);
+        }
+    });
+}
+
+Result<vrdma_counters> SoftSlice::set_counters(CounterSetId id) const {
+    return on_poller([&](const SliceCore& core) -> Result<vrdma_counters> {
+        const CounterSet* set = core.counter_set(id);
+        return set != nullptr ? Result<vrdma_counters>{set->counters} : fail(no_such_object);
+    });
+}
+
+vrdma_counters SoftSlice::counters_of_sets() const {
+    return on_poller([](const SliceCore& core) { return core.counters_of_sets(); });
 }
 
 std::uint64_t SoftSlice::clock() const {

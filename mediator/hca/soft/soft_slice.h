@@ -71,6 +71,11 @@ class SoftSlice : public Slice {
 
     vrdma_counters counters() const override;
     Result<vrdma_counters> qp_counters(Qpn id) const override;
+    Result<> create_counter_set(CounterSetId id) override;
+    void destroy_counter_set(CounterSetId id) override;
+    void bind_counter_set(Qpn qp, CounterSetId set) override;
+    Result<vrdma_counters> set_counters(CounterSetId id) const override;
+    vrdma_counters counters_of_sets() const override;
     std::uint64_t clock() const override;
     void set_clock(std::uint64_t now) override;
 

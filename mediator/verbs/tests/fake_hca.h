@@ -56,6 +56,10 @@ class FakeSlice final : public Slice {
     std::map<Qpn, SavedConnection> connections; // of those that are connected
     vrdma_counters counted{};
     vrdma_counters counted_of_qp{};
+    vrdma_counters counted_of_set{};
+    vrdma_counters counted_of_sets{};
+    std::set<CounterSetId> counter_sets;
+    std::map<Qpn, CounterSetId> bound;
     std::uint8_t mtu = IBV_MTU_4096;
     bool up = true;
     std::map<Key, std::map<std::uint64_t, std::pair<Iova, bool>>> mapped; // page: where, writable
@@ -205,6 +209,13 @@ class FakeSlice final : public Slice {
 
     vrdma_counters counters() const override { return counted; }
     Result<vrdma_counters> qp_counters(Qpn) const override { return counted_of_qp; }
+    Result<> create_counter_set(CounterSetId id) override {
+        return outcome().map([&] { counter_sets.insert(id); });
+    }
+    void destroy_counter_set(CounterSetId id) override { counter_sets.erase(id); }
+    void bind_counter_set(Qpn qp, CounterSetId set) override { bound[qp] = set; }
+    Result<vrdma_counters> set_counters(CounterSetId) const override { return counted_of_set; }
+    vrdma_counters counters_of_sets() const override { return counted_of_sets; }
 
     std::uint64_t clock() const override { return clock_now; }
     void set_clock(std::uint64_t now) override { clock_now = now; }

@@ -359,6 +359,7 @@ TEST_F(QpTest, RestoreValidates) {
                       .recv_cq = 1,
                       .srq = 0,
                       .xrcd = 0,
+                      .counter_set = 0,
                       .sq_depth = 64,
                       .rq_depth = 64,
                       .max_inline = 40,
@@ -396,6 +397,7 @@ TEST_F(QpTest, RestoreValidates) {
     EXPECT_EQ(restore_error([](auto& state) { state.sq_stride_shift = 70; }), invalid);
     EXPECT_EQ(restore_error([](auto& state) { state.qp_type = 0; }), invalid);
     EXPECT_EQ(restore_error([](auto& state) { state.flags = 4; }), invalid);
+    EXPECT_EQ(restore_error([](auto& state) { state.counter_set = 1; }), invalid);
 }
 
 } // namespace

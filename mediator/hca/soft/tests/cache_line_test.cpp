@@ -17,7 +17,8 @@ template <typename T>
 class OwnsItsLines : public ::testing::Test {};
 
 // All that a poller writes while it works, and that is not within another of these or a LineVector.
-using Written = ::testing::Types<Poller, SliceCore, QueuePair, CompletionQueue, EventQueue, Parcel>;
+using Written =
+    ::testing::Types<Poller, SliceCore, QueuePair, CompletionQueue, EventQueue, Parcel, CounterSet>;
 TYPED_TEST_SUITE(OwnsItsLines, Written);
 
 // Expects that an object begins and ends with a line, wherever the heap puts it.

@@ -47,6 +47,39 @@ TEST_F(RcCounters, MessagesAndBytes) {
     EXPECT_EQ(counter(b_, VRDMA_COUNTER_TX_MESSAGES), 0u);
 }
 
+// Bind both sides' QPs to sets, send, unbind, and send again; expect the first message to count in
+// the sets, all to count for QPs and slices, and what a set had counted to outlive it.
+TEST_F(RcCounters, ABoundQpCountsInItsSet) {
+    constexpr CounterSetId set{7};
+    const auto exchange = [&] {
+        b_qp_.post_recv({});
+        a_qp_.post_send({.flags = VRDMA_SQ_SIGNALED});
+        EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+        EXPECT_EQ(wait(b_cq_).status, IBV_WC_SUCCESS);
+    };
+    const auto in_set = [&](Guest& guest, vrdma_counter which) {
+        return guest.slice().set_counters(set).value().value[which];
+    };
+    for (Guest* guest : {&a_, &b_}) {
+        ASSERT_TRUE(guest->slice().create_counter_set(set));
+    }
+    exchange();
+    a_.slice().bind_counter_set(a_qp_.id(), set);
+    b_.slice().bind_counter_set(b_qp_.id(), set);
+    exchange();
+    a_.slice().bind_counter_set(a_qp_.id(), {});
+    exchange();
+    EXPECT_EQ(in_set(a_, VRDMA_COUNTER_TX_MESSAGES), 1u);
+    EXPECT_EQ(in_set(b_, VRDMA_COUNTER_RX_MESSAGES), 2u);
+    EXPECT_EQ(counter(a_, VRDMA_COUNTER_TX_MESSAGES), 3u);
+    EXPECT_EQ(a_.slice().qp_counters(a_qp_.id())->value[VRDMA_COUNTER_TX_MESSAGES], 3u);
+    a_.slice().destroy_counter_set(set);
+    EXPECT_FALSE(a_.slice().set_counters(set));
+    EXPECT_EQ(a_.slice().counters_of_sets().value[VRDMA_COUNTER_TX_MESSAGES], 1u);
+    b_.slice().bind_counter_set(b_qp_.id(), {});
+    b_.slice().destroy_counter_set(set);
+}
+
 // Write with a key that does not exist, and a message behind it; expect an error there, a refusal
 // here, and a flush.
 TEST_F(RcCounters, RefusedAccess) {
