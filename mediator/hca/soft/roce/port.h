@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -49,15 +50,18 @@ class Port {
     // Whether the uplink has a carrier. What is sent without is lost, and sent again as whatever
     // networks lose.
     bool up() const noexcept { return up_; }
-    // The uplink has changed: its carrier, or its MTU.
-    void set_link(bool up) noexcept;
+    // The uplink's speed in Mb/s, or what it was while it had a carrier. 0: nobody knows.
+    std::uint32_t mbps() const noexcept { return mbps_; }
+    // The uplink has changed: its carrier, its MTU, or its speed, of which 0 says nothing.
+    void set_link(bool up, std::uint32_t mbps) noexcept;
     // The interface's Ethernet address, and the one that it had at first, which devices may have.
     // From then on a frame counts only for whose Ethernet address it has.
     void set_macs(const wire::Mac& first, const wire::Mac& now) noexcept { macs_ = {first, now}; }
     bool is_addressed(const SliceCore& slice, const wire::Packet& packet) const noexcept;
     bool is_addressed_to_group(const wire::Packet& packet) const noexcept;
 
-    // Room for a packet with so much payload; nothing while the network takes no more.
+    // Room for a packet with so much payload; nothing while the network takes no more. One that no
+    // frame has room for, as its QP was connected when they were longer, is lost when it is sent.
     std::optional<Draft> draft(const wire::Path& path, std::uint8_t opcode,
                                std::size_t payload_bytes) noexcept;
     void send(const Draft& draft, const wire::Path& path, const wire::Headers& headers) noexcept;
@@ -159,12 +163,14 @@ class Port {
     // The control thread, which alone has them changed, reads them too.
     std::uint32_t max_mtu_;
     bool up_ = true;
+    std::uint32_t mbps_ = 0;
     struct Macs {
         wire::Mac first;
         wire::Mac now;
     };
     std::optional<Macs> macs_;
     bool unflushed_ = false;
+    std::array<std::byte, wire::max_frame_size> too_long_;
     List<RunQueue, &RunQueue::answering> answering_;
     std::uint64_t cost_ = 0;
     std::uint64_t served_join_ = 0; // of the frame that arrived, to a group: who had it last
