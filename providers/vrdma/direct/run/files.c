@@ -197,8 +197,7 @@ EXPORT int close(int fd)
 {
 	static int (*stock)(int fd);
 
-	if (vrdmadv_cm_is_open(fd))
-		vrdmadv_cm_close(fd);
+	vrdmadv_cm_close(fd);
 	if (!stock)
 		stock = (int (*)(int))dlsym(RTLD_NEXT, "close");
 	return stock(fd);
