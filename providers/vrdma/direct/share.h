@@ -21,7 +21,8 @@
  *
  * fork(): the child gets a copy, as of the fork, of what is in the arena, in private memory of
  * small pages, and shares nothing yet; fork() returns in the parent when the copy is made. Writes
- * of the parent's other threads during that time may or may not be in it. Memory under
+ * of the parent's other threads during that time may or may not be in it. Where there is no /proc
+ * (in a chroot()), they must not unmap, move or protect what was shared, either. Memory under
  * MADV_DONTFORK is not in the child at all. vfork() and posix_spawn() copy nothing. A child of
  * clone() without fork() must not write to memory that its parent has shared.
  *
