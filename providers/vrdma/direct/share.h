@@ -12,10 +12,11 @@
  *
  * Moving keeps addresses, contents and protection. Other threads may use the pages meanwhile
  * (exceptions: see hold.h). What becomes of a page in the arena:
- *   - mremap() cannot make it grow: of 128 KiB or more it fails, and realloc() copies. What is
- *     smaller and a mapping of its own must not be grown by mremap().
+ *   - private.h has madvise() and mremap() for it. The kernel's mremap() must not make it grow, but
+ *     it fails for 128 KiB or more and for what glibc's malloc() has mapped, and realloc() copies.
  *   - huge pages (MAP_HUGETLB) stay huge pages: to move takes one more of the pool than are mapped.
- *   - madvise(MADV_DONTNEED) does not clear it; mlock(), MADV_* and NUMA settings are lost.
+ *   - the kernel's madvise(MADV_DONTNEED) does not clear it; mlock(), MADV_* and NUMA settings are
+ *     lost.
  *   - memory that is freed and mapped anew while still shared is the same pages of the file: a
  *     share that outlives its memory shows what is there now.
  *
