@@ -98,6 +98,7 @@ class Devices:
     def __enter__(self) -> "Devices":
         self._directory = tempfile.TemporaryDirectory(prefix="vrdma-bench-")
         directory = Path(self._directory.name)
+        directory.chmod(0o755)  # or root's programs do not take it as their XDG_RUNTIME_DIR
         try:
             for name, soft in (("dedicated", DEDICATED), ("quiet", DEDICATED), ("shared", "")):
                 self._mediators[name] = Mediator(self._build, directory, name, soft)

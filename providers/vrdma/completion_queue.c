@@ -18,6 +18,14 @@ static void set_ring(struct vrdma_completion_queue *cq, void *buffer, uint32_t d
 	cq->depth = depth;
 }
 
+static void init_locks(struct vrdma_completion_queue *cq)
+{
+	vrdma_lock_init(&cq->lock);
+	vrdma_lock_init(&cq->arm_lock);
+	pthread_mutex_init(&cq->move, NULL);
+	cq->moving = false;
+}
+
 int vrdma_completion_queue_init(struct vrdma_completion_queue *cq, void *buffer, uint32_t depth)
 {
 	memset(cq, 0, sizeof(*cq));
@@ -26,14 +34,62 @@ int vrdma_completion_queue_init(struct vrdma_completion_queue *cq, void *buffer,
 	cq->table = calloc(cq->buckets, sizeof(*cq->table));
 	if (!cq->table)
 		return ENOMEM;
-	vrdma_lock_init(&cq->lock);
+	init_locks(cq);
 	return 0;
 }
 
 void vrdma_completion_queue_destroy(struct vrdma_completion_queue *cq)
 {
+	pthread_mutex_destroy(&cq->move);
+	vrdma_lock_destroy(&cq->arm_lock);
 	vrdma_lock_destroy(&cq->lock);
 	free(cq->table);
+}
+
+void vrdma_completion_queue_single(struct vrdma_completion_queue *cq)
+{
+	cq->lock.needed = false;
+	cq->arm_lock.needed = false;
+}
+
+void vrdma_completion_queue_forked(struct vrdma_completion_queue *cq)
+{
+	const bool needed = cq->lock.needed;
+
+	init_locks(cq);
+	if (!needed)
+		vrdma_completion_queue_single(cq);
+}
+
+static void set_moving(struct vrdma_completion_queue *cq, bool moving)
+{
+	vrdma_lock_take(&cq->lock);
+	vrdma_lock_take(&cq->arm_lock);
+	cq->moving = moving;
+	vrdma_lock_drop(&cq->arm_lock);
+	vrdma_lock_drop(&cq->lock);
+}
+
+void vrdma_completion_queue_begin_move(struct vrdma_completion_queue *cq)
+{
+	pthread_mutex_lock(&cq->move);
+	set_moving(cq, true);
+}
+
+void vrdma_completion_queue_end_move(struct vrdma_completion_queue *cq)
+{
+	set_moving(cq, false);
+	pthread_mutex_unlock(&cq->move);
+}
+
+void vrdma_cq_await_move(struct vrdma_completion_queue *cq, struct vrdma_lock *held)
+{
+	do {
+		vrdma_lock_drop(held);
+		pthread_mutex_lock(&cq->move);
+		pthread_mutex_unlock(&cq->move);
+		vrdma_lock_take(held);
+	} while (cq->moving);
 }
 
 void vrdma_completion_queue_prepare(const struct vrdma_completion_queue *cq, void *buffer,
@@ -140,7 +196,7 @@ void vrdma_cq_attach(struct vrdma_completion_queue *cq, struct vrdma_cq_link *li
 {
 	struct vrdma_cq_link *stale;
 
-	vrdma_lock_take(&cq->lock);
+	vrdma_cq_take(cq, &cq->lock);
 	/* The device gave out the number anew before its last owner's thread came to detach it. */
 	stale = vrdma_cq_find(cq, qp->qpn);
 	if (stale)
@@ -155,7 +211,7 @@ void vrdma_cq_attach(struct vrdma_completion_queue *cq, struct vrdma_cq_link *li
 
 void vrdma_cq_detach(struct vrdma_completion_queue *cq, struct vrdma_cq_link *link)
 {
-	vrdma_lock_take(&cq->lock);
+	vrdma_cq_take(cq, &cq->lock);
 	if (link->qp)
 		detach(cq, link);
 	vrdma_lock_drop(&cq->lock);
@@ -163,7 +219,7 @@ void vrdma_cq_detach(struct vrdma_completion_queue *cq, struct vrdma_cq_link *li
 
 void vrdma_cq_strike_out(struct vrdma_completion_queue *cq, const struct vrdma_queue_pair *qp)
 {
-	vrdma_lock_take(&cq->lock);
+	vrdma_cq_take(cq, &cq->lock);
 	strike_out(cq, qp);
 	vrdma_lock_drop(&cq->lock);
 }
@@ -187,7 +243,7 @@ struct vrdma_shared_receive_queue *vrdma_cq_find_srq(struct vrdma_completion_que
 
 void vrdma_cq_attach_srq(struct vrdma_completion_queue *cq, struct vrdma_shared_receive_queue *srq)
 {
-	vrdma_lock_take(&cq->lock);
+	vrdma_cq_take(cq, &cq->lock);
 	srq->next = cq->xrc_srqs;
 	cq->xrc_srqs = srq;
 	vrdma_lock_drop(&cq->lock);
@@ -210,7 +266,7 @@ void vrdma_cq_detach_srq(struct vrdma_completion_queue *cq, struct vrdma_shared_
 {
 	struct vrdma_shared_receive_queue **at = &cq->xrc_srqs;
 
-	vrdma_lock_take(&cq->lock);
+	vrdma_cq_take(cq, &cq->lock);
 	strike_out_srq(cq, srq->srqn);
 	while (*at != srq)
 		at = &(*at)->next;

@@ -25,11 +25,18 @@ struct vrdma_taken_cqe {
 	uint64_t wr_id;
 };
 
+/*
+ * Two locks. `lock` is held from the start of a poll to its end, between which a program may arm:
+ * so arming has one of its own, which is taken after the other. Whoever gives the CQ another ring
+ * holds neither meanwhile, as the device is asked for it: `moving` is set under both, and who finds
+ * it so waits for `move`.
+ */
 struct vrdma_completion_queue {
 	struct vrdma_lock lock;
 	uint32_t consumer; /* CQEs taken, free-running */
 	uint32_t depth;    /* a power of two */
 	uint32_t arm;      /* as last written to the control line */
+	bool moving;
 	struct vrdma_cqe *ring;
 	struct vrdma_cq_control *control;
 	struct vrdma_queue_pair *last_qp; /* the last one found in the table */
@@ -38,6 +45,8 @@ struct vrdma_completion_queue {
 	uint32_t buckets; /* a power of two */
 	struct vrdma_cq_link **table;
 	struct vrdma_shared_receive_queue *xrc_srqs; /* the one found last is the first */
+	struct vrdma_lock arm_lock;
+	pthread_mutex_t move;
 };
 
 static inline uint64_t vrdma_cq_buffer_size(uint32_t depth)
@@ -49,13 +58,32 @@ static inline uint64_t vrdma_cq_buffer_size(uint32_t depth)
 int vrdma_completion_queue_init(struct vrdma_completion_queue *cq, void *buffer, uint32_t depth);
 void vrdma_completion_queue_destroy(struct vrdma_completion_queue *cq);
 
+/* All is for one thread. */
+void vrdma_completion_queue_single(struct vrdma_completion_queue *cq);
+
+/* In the child of a fork(): what threads of the parent had locked is not. */
+void vrdma_completion_queue_forked(struct vrdma_completion_queue *cq);
+
 /*
- * Moving to another ring, under the lock (struct vrdma_cmd_resize_cq): a buffer as above is
- * prepared before the device gets it, and adopted, with the CQEs that were not taken, after.
+ * Moving to another ring (struct vrdma_cmd_resize_cq), during which nobody else takes CQEs or arms:
+ * a buffer as above is prepared before the device gets it, and adopted, with the CQEs that were not
+ * taken, after.
  */
+void vrdma_completion_queue_begin_move(struct vrdma_completion_queue *cq);
 void vrdma_completion_queue_prepare(const struct vrdma_completion_queue *cq, void *buffer,
 				    uint32_t depth);
 void vrdma_completion_queue_adopt(struct vrdma_completion_queue *cq, void *buffer, uint32_t depth);
+void vrdma_completion_queue_end_move(struct vrdma_completion_queue *cq);
+
+/* Takes `lock` or `arm_lock` anew when nothing moves. */
+void vrdma_cq_await_move(struct vrdma_completion_queue *cq, struct vrdma_lock *held);
+
+static inline void vrdma_cq_take(struct vrdma_completion_queue *cq, struct vrdma_lock *lock)
+{
+	vrdma_lock_take(lock);
+	if (__builtin_expect(cq->moving, false))
+		vrdma_cq_await_move(cq, lock);
+}
 
 /*
  * Attach before the QP can complete anything. Detach when the device will not complete anything any

@@ -58,7 +58,7 @@ static int create_cq(struct vrdma_cq *cq, struct vrdma_context *context,
 	if (ret)
 		return ret;
 	if (flags_of(attr) & IBV_CREATE_CQ_ATTR_SINGLE_THREADED || vrdma_is_threaded(domain))
-		cq->queue.lock.needed = false;
+		vrdma_completion_queue_single(&cq->queue);
 	ret = context->control->create_cq(&context->base.context, attr, cq);
 	if (ret)
 		destroy_queue(context, cq);
@@ -163,7 +163,7 @@ static int replace_ring(struct vrdma_cq *cq, const struct vrdma_context *context
 	struct vrdma_completion_queue *queue = &cq->queue;
 	int ret;
 
-	vrdma_lock_take(&queue->lock);
+	vrdma_completion_queue_begin_move(queue);
 	vrdma_completion_queue_prepare(queue, buffer->data, depth);
 	ret = context->control->resize_cq(cq, buffer, depth);
 	if (!ret) {
@@ -173,7 +173,7 @@ static int replace_ring(struct vrdma_cq *cq, const struct vrdma_context *context
 		cq->buffer = *buffer;
 		*buffer = old;
 	}
-	vrdma_lock_drop(&queue->lock);
+	vrdma_completion_queue_end_move(queue);
 	return ret;
 }
 

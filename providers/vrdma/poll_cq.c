@@ -126,7 +126,7 @@ int vrdma_queue_poll(struct vrdma_completion_queue *cq, int num_entries, struct 
 	uint32_t consumer;
 	int taken = 0;
 
-	vrdma_lock_take(&cq->lock);
+	vrdma_cq_take(cq, &cq->lock);
 	consumer = cq->consumer;
 	while (taken < num_entries) {
 		const struct vrdma_cqe *cqe = vrdma_cqe_at(cq, consumer);
@@ -168,9 +168,9 @@ void vrdma_queue_end(struct vrdma_completion_queue *cq)
 
 void vrdma_queue_arm(struct vrdma_completion_queue *cq, bool solicited_only)
 {
-	vrdma_lock_take(&cq->lock);
+	vrdma_cq_take(cq, &cq->arm_lock);
 	cq->arm = vrdma_cq_next_arm(cq->arm, vrdma_load(&cq->control->fired), solicited_only);
 	vrdma_store_release(&cq->control->arm, cq->arm);
 	vrdma_full_fence();
-	vrdma_lock_drop(&cq->lock);
+	vrdma_lock_drop(&cq->arm_lock);
 }

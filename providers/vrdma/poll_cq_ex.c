@@ -36,11 +36,12 @@ static void end_poll(struct ibv_cq_ex *base)
 
 static int start_poll(struct ibv_cq_ex *base, struct ibv_poll_cq_attr *attr)
 {
+	struct vrdma_completion_queue *queue = &cq_of(base)->queue;
 	int ret;
 
 	if (attr->comp_mask)
 		return EINVAL;
-	vrdma_lock_take(&cq_of(base)->queue.lock);
+	vrdma_cq_take(queue, &queue->lock);
 	ret = next_poll(base);
 	if (ret)
 		end_poll(base);

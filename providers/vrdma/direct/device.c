@@ -110,9 +110,12 @@ static struct vrdma_bus *open_bus(const char *path)
 
 static int init(struct vrdma_dev *dev, const struct vrdma_options *options)
 {
-	struct vrdma_bus *bus = open_bus(options->path);
+	struct vrdma_bus *bus;
 	int ret;
 
+	if (sysconf(_SC_PAGESIZE) != VRDMA_PAGE_SIZE)
+		return ENOSYS; /* memory is shared by the device's pages */
+	bus = open_bus(options->path);
 	if (!bus)
 		return errno;
 	pthread_mutex_init(&dev->quiesce_lock, NULL);

@@ -493,9 +493,8 @@ void vrdma_events_forked(struct vrdma_events *events)
 			srq->queue.closed = true;
 		}
 		for (target = events->cqs[i]; target; target = target->next)
-			pthread_spin_init(
-				&container_of(target, struct vrdma_cq, target)->queue.lock.spin,
-				PTHREAD_PROCESS_PRIVATE);
+			vrdma_completion_queue_forked(
+				&container_of(target, struct vrdma_cq, target)->queue);
 	}
 }
 

@@ -62,19 +62,33 @@ static bool take_back(const struct vrdma_arena_file *file, const struct vrdma_ma
 		       MAP_FAILED;
 }
 
-static bool take_all_back(void)
+static bool take_mapped_back(struct vrdma_maps *maps)
 {
 	struct vrdma_mapping m = {.end = 0};
-	struct vrdma_maps maps;
 	bool done = true;
 
-	if (vrdma_maps_open(&maps))
-		return false;
-	while (done && vrdma_maps_find(&maps, m.end, &m)) {
+	while (done && vrdma_maps_find(maps, m.end, &m)) {
 		const struct vrdma_arena_file *file = vrdma_arena_file_of(&m);
 
 		done = !file || take_back(file, &m);
 	}
+	return done;
+}
+
+/*
+ * In a chroot() without /proc the child has only its parent's list. It is the same while the parent
+ * waits, except for what the parent's other threads map and unmap.
+ */
+static bool take_all_back(void)
+{
+	struct vrdma_maps maps;
+	bool done;
+
+	if (vrdma_maps_open(&maps)) {
+		vrdma_maps_rewind(&vrdma_arena.maps);
+		return take_mapped_back(&vrdma_arena.maps);
+	}
+	done = take_mapped_back(&maps);
 	vrdma_maps_close(&maps);
 	return done;
 }

@@ -22,7 +22,7 @@ struct vrdma_mapping {
 	char name[128]; /* cut off where longer */
 };
 
-/* Passes in address order over /proc/self/maps. Of no use in the child of a fork(). */
+/* Passes in address order over /proc/self/maps. In the child of a fork() it is the parent's. */
 struct vrdma_maps {
 	int fd;
 	bool has_query;

@@ -176,18 +176,46 @@ static int move_range(const struct vrdma_mapping *m, const struct vrdma_arena_fi
 	return error;
 }
 
-/* What becomes of memory that malloc() or the program has mapped. */
-static void advise(struct vrdma_range range)
+/*
+ * A mapping that mremap() makes grow would grow into the pages that belong to the addresses behind
+ * it. But it makes nothing grow across mappings of different kinds, so the last page becomes one of
+ * another kind; the advice itself means nothing to a memfd.
+ */
+static void fence(uintptr_t end)
 {
+	madvise((void *)(end - PAGE), PAGE, MADV_RANDOM);
+}
+
+/*
+ * Where the mapping that glibc's malloc() has made for one allocation begins here: its end, if that
+ * is here too. It is of FENCE_MINIMUM or more unless the program has M_MMAP_THRESHOLD lowered.
+ */
+static bool find_chunk(const struct vrdma_arena_file *file, struct vrdma_range range,
+		       uintptr_t *end)
+{
+	const size_t is_mapped = 2, flags = 7;
+	struct {
+		size_t padding, size;
+	} header;
+
+	if (pread(file->fd, &header, sizeof(header), (off_t)range.start) != sizeof(header))
+		return false;
+	*end = range.start + (header.size & ~flags);
+	return !header.padding && (header.size & flags) == is_mapped && *end % PAGE == 0 &&
+	       *end > range.start && *end <= range.end;
+}
+
+/* What becomes of memory that malloc() or the program has mapped. */
+static void advise(const struct vrdma_arena_file *file, struct vrdma_range range)
+{
+	uintptr_t end;
+
 	if (range.end - range.start >= HUGE_MINIMUM)
 		madvise((void *)range.start, range.end - range.start, MADV_HUGEPAGE);
-	/*
-	 * A mapping that mremap() makes grow would grow into the pages that belong to the
-	 * addresses behind it. But it makes nothing grow across mappings of different kinds, so the
-	 * last page becomes one of another kind; the advice itself means nothing to a memfd.
-	 */
+	if (find_chunk(file, range, &end))
+		fence(end);
 	if (range.end - range.start >= FENCE_MINIMUM)
-		madvise((void *)(range.end - PAGE), PAGE, MADV_RANDOM);
+		fence(range.end);
 }
 
 int vrdma_move(const struct vrdma_mapping *m)
@@ -208,7 +236,7 @@ int vrdma_move(const struct vrdma_mapping *m)
 	if (error == EINVAL) /* where it would split a huge page, of a file */
 		return EOPNOTSUPP;
 	if (!error && file->page == PAGE) /* mremap() does not make huge pages grow */
-		advise(range);
+		advise(file, range);
 	return error;
 }
 

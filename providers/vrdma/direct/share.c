@@ -105,9 +105,11 @@ static int move_step(struct walk *walk, const struct vrdma_mapping *whole,
 {
 	(void)walk;
 	(void)whole;
-	return vrdma_is_at_home(part) || (part->shared && !vrdma_arena_file_of(part))
-		       ? 0
-		       : vrdma_move(part);
+	if (vrdma_is_at_home(part) || (part->shared && !vrdma_arena_file_of(part)))
+		return 0;
+	if (vrdma_arena_home(part) == &vrdma_arena.files[0])
+		vrdma_share_count_set_moved((struct vrdma_range){part->start, part->end});
+	return vrdma_move(part);
 }
 
 static int visit_piece(struct walk *walk)

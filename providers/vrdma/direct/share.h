@@ -12,16 +12,18 @@
  *
  * Moving keeps addresses, contents and protection. Other threads may use the pages meanwhile
  * (exceptions: see hold.h). What becomes of a page in the arena:
- *   - mremap() cannot make it grow: of 128 KiB or more it fails, and realloc() copies. What is
- *     smaller and a mapping of its own must not be grown by mremap().
+ *   - private.h has madvise() and mremap() for it. The kernel's mremap() must not make it grow, but
+ *     it fails for 128 KiB or more and for what glibc's malloc() has mapped, and realloc() copies.
  *   - huge pages (MAP_HUGETLB) stay huge pages: to move takes one more of the pool than are mapped.
- *   - madvise(MADV_DONTNEED) does not clear it; mlock(), MADV_* and NUMA settings are lost.
+ *   - the kernel's madvise(MADV_DONTNEED) does not clear it; mlock(), MADV_* and NUMA settings are
+ *     lost.
  *   - memory that is freed and mapped anew while still shared is the same pages of the file: a
  *     share that outlives its memory shows what is there now.
  *
  * fork(): the child gets a copy, as of the fork, of what is in the arena, in private memory of
  * small pages, and shares nothing yet; fork() returns in the parent when the copy is made. Writes
- * of the parent's other threads during that time may or may not be in it. Memory under
+ * of the parent's other threads during that time may or may not be in it. Where there is no /proc
+ * (in a chroot()), they must not unmap, move or protect what was shared, either. Memory under
  * MADV_DONTFORK is not in the child at all. vfork() and posix_spawn() copy nothing. A child of
  * clone() without fork() must not write to memory that its parent has shared.
  *

@@ -10,34 +10,64 @@
 #define LEAF_SIZE (LEAF_PAGES * PAGE)
 #define LEAVES (ARENA_SIZE / LEAF_SIZE)
 
-static uint32_t *leaves[LEAVES];
+#define MOVED ((uint32_t)1 << 31) /* in a counter */
 
-static uint32_t **leaf_of(uintptr_t address)
+/* Both are written by who holds the lock, and read also by others. */
+static uint32_t **leaves;
+
+static uint32_t *leaf_of(uintptr_t address)
 {
-	return &leaves[address / LEAF_SIZE];
+	uint32_t **const table = __atomic_load_n(&leaves, __ATOMIC_ACQUIRE);
+
+	return table ? __atomic_load_n(&table[address / LEAF_SIZE], __ATOMIC_ACQUIRE) : NULL;
 }
 
-static uint32_t *shares_of(uintptr_t address)
+static uint32_t *counter_of(uintptr_t address)
 {
-	uint32_t *leaf = *leaf_of(address);
+	uint32_t *const leaf = leaf_of(address);
 
 	return leaf ? &leaf[address / PAGE % LEAF_PAGES] : NULL;
+}
+
+static uint32_t load(const uint32_t *counter)
+{
+	return counter ? __atomic_load_n(counter, __ATOMIC_RELAXED) : 0;
+}
+
+static void store(uint32_t *counter, uint32_t value)
+{
+	__atomic_store_n(counter, value, __ATOMIC_RELAXED);
+}
+
+/* Zeroed; NULL: no memory. Not by malloc(): the heap may be what is moved. */
+static void *map(size_t size)
+{
+	void *const memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+static bool make_table(void)
+{
+	if (!leaves)
+		__atomic_store_n(&leaves, map(LEAVES * sizeof(*leaves)), __ATOMIC_RELEASE);
+	return leaves;
 }
 
 int vrdma_share_count_reserve(struct vrdma_range range)
 {
 	uintptr_t at;
 
+	if (!make_table())
+		return ENOMEM;
 	for (at = range.start - range.start % LEAF_SIZE; at < range.end; at += LEAF_SIZE) {
-		void *leaf;
+		uint32_t *const leaf = leaf_of(at) ? leaf_of(at)
+						   : map(LEAF_PAGES * sizeof(uint32_t));
 
-		if (*leaf_of(at))
-			continue;
-		leaf = mmap(NULL, LEAF_PAGES * sizeof(uint32_t), PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (leaf == MAP_FAILED)
-			return errno;
-		*leaf_of(at) = leaf;
+		if (!leaf)
+			return ENOMEM;
+		__atomic_store_n(&leaves[at / LEAF_SIZE], leaf, __ATOMIC_RELEASE);
 	}
 	return 0;
 }
@@ -47,7 +77,7 @@ void vrdma_share_count_up(struct vrdma_range range)
 	uintptr_t at;
 
 	for (at = range.start; at < range.end; at += PAGE)
-		++*shares_of(at);
+		store(counter_of(at), load(counter_of(at)) + 1);
 }
 
 uint64_t vrdma_share_count_down(struct vrdma_range range)
@@ -56,20 +86,20 @@ uint64_t vrdma_share_count_down(struct vrdma_range range)
 	uintptr_t at;
 
 	for (at = range.start; at < range.end; at += PAGE) {
-		uint32_t *shares = shares_of(at);
+		uint32_t *const counter = counter_of(at);
 
 		/* 0: what the parent of this process has shared. */
-		if (shares && *shares && --*shares == 0)
-			released += PAGE;
+		if (!vrdma_is_shared(at))
+			continue;
+		store(counter, load(counter) - 1);
+		released += vrdma_is_shared(at) ? 0 : PAGE;
 	}
 	return released;
 }
 
 bool vrdma_is_shared(uintptr_t address)
 {
-	const uint32_t *shares = shares_of(address);
-
-	return shares && *shares;
+	return load(counter_of(address)) & ~MOVED;
 }
 
 uintptr_t vrdma_share_run_end(struct vrdma_range range)
@@ -78,17 +108,41 @@ uintptr_t vrdma_share_run_end(struct vrdma_range range)
 	uintptr_t at = range.start;
 
 	while (at < range.end && vrdma_is_shared(at) == shared)
-		at += *leaf_of(at) ? PAGE : LEAF_SIZE - at % LEAF_SIZE;
+		at += leaf_of(at) ? PAGE : LEAF_SIZE - at % LEAF_SIZE;
 	return at < range.end ? at : range.end;
+}
+
+void vrdma_share_count_set_moved(struct vrdma_range range)
+{
+	uintptr_t at;
+
+	for (at = range.start; at < range.end; at += PAGE)
+		store(counter_of(at), load(counter_of(at)) | MOVED);
+}
+
+bool vrdma_moved_run(struct vrdma_range range, struct vrdma_range *run)
+{
+	uintptr_t at = range.start;
+
+	while (at < range.end && !(load(counter_of(at)) & MOVED))
+		at += leaf_of(at) ? PAGE : LEAF_SIZE - at % LEAF_SIZE;
+	if (at >= range.end)
+		return false;
+	run->start = at;
+	while (at < range.end && load(counter_of(at)) & MOVED)
+		at += PAGE;
+	run->end = at;
+	return true;
 }
 
 void vrdma_share_count_free(void)
 {
 	uintptr_t i;
 
-	for (i = 0; i < LEAVES; i++) {
+	for (i = 0; leaves && i < LEAVES; i++)
 		if (leaves[i])
 			munmap(leaves[i], LEAF_PAGES * sizeof(uint32_t));
-		leaves[i] = NULL;
-	}
+	if (leaves)
+		munmap(leaves, LEAVES * sizeof(*leaves));
+	leaves = NULL;
 }

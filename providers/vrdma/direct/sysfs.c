@@ -15,6 +15,7 @@
 
 #define PREFIX "vrdma-"
 #define UNIQUE "XXXXXX"
+#define MARK ".vrdma" /* is the first in a directory of ours, and the last */
 #define ATTEMPTS 16
 
 #define NUM_DIRECTORIES (sizeof(directories) / sizeof(directories[0]))
@@ -29,13 +30,13 @@ static const char *const directories[] = {
 
 static int write_file(int directory, const char *name, const char *text)
 {
-	int fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
+	int fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
 	ssize_t length = (ssize_t)strlen(text);
 	int err = 0;
 
 	if (fd < 0)
 		return -errno;
-	if (write(fd, text, (size_t)length) != length)
+	if (write(fd, text, (size_t)length) != length || fchmod(fd, 0444))
 		err = -EIO;
 	close(fd);
 	return err;
@@ -62,15 +63,22 @@ static int write_gid(int directory, unsigned int index, const union ibv_gid *gid
 	return write_file(directory, name, index % 2 ? "RoCE v2\n" : "IB/RoCE v1\n");
 }
 
+/* Whatever the umask is: a process that becomes another user goes on reading. */
+static int make_directory(int parent, const char *name)
+{
+	return mkdirat(parent, name, 0755) || fchmodat(parent, name, 0755, 0) ? -errno : 0;
+}
+
 /* Entries that are not in use are zero, and libibverbs asks for their type as well. */
 static int write_files(int directory, const union ibv_gid *gids, unsigned int count)
 {
 	const union ibv_gid none = {};
-	int err = 0;
+	int err = write_file(directory, MARK, "");
 
-	for (size_t i = 0; i < NUM_DIRECTORIES; i++)
-		if (mkdirat(directory, directories[i], 0700))
-			return -errno;
+	if (!err && fchmod(directory, 0755))
+		err = -errno;
+	for (size_t i = 0; i < NUM_DIRECTORIES && !err; i++)
+		err = make_directory(directory, directories[i]);
 	for (unsigned int i = 0; i < VRDMA_MAX_GIDS && !err; i++)
 		err = write_gid(directory, i, i < count ? &gids[i] : &none);
 	return err ? err : write_file(directory, "ports/1/pkeys/0", "0xffff\n");
@@ -89,6 +97,7 @@ static void remove_files(int directory)
 	unlinkat(directory, "ports/1/pkeys/0", 0);
 	for (size_t i = NUM_DIRECTORIES; i--;)
 		unlinkat(directory, directories[i], AT_REMOVEDIR);
+	unlinkat(directory, MARK, 0);
 }
 
 /* --- Which are in use --- */
@@ -126,8 +135,10 @@ static void remove_stale(const char *path)
 
 		if (fd < 0)
 			continue;
-		remove_files(fd);
-		unlinkat(dirfd(parent), entry->d_name, AT_REMOVEDIR);
+		if (faccessat(fd, MARK, F_OK, 0) == 0) {
+			remove_files(fd);
+			unlinkat(dirfd(parent), entry->d_name, AT_REMOVEDIR);
+		}
 		close(fd);
 	}
 	if (parent)
@@ -150,13 +161,23 @@ static int make_locked(struct vrdma_sysfs *sysfs, const char *parent)
 	return -EBUSY;
 }
 
+/* That of root should be one that the user can search whom it may become. */
+static const char *find_parent(void)
+{
+	const char *parent = secure_getenv("XDG_RUNTIME_DIR");
+	struct stat status;
+
+	if (!parent || access(parent, W_OK) || stat(parent, &status) ||
+	    (geteuid() == 0 && !(status.st_mode & S_IXOTH)))
+		return "/tmp";
+	return parent;
+}
+
 int vrdma_sysfs_make(struct vrdma_sysfs *sysfs, const union ibv_gid *gids, unsigned int count)
 {
-	const char *parent = getenv("XDG_RUNTIME_DIR");
+	const char *parent = find_parent();
 	int err;
 
-	if (!parent || access(parent, W_OK))
-		parent = "/tmp";
 	remove_stale(parent);
 	err = make_locked(sysfs, parent);
 	if (err) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "private.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -158,4 +159,15 @@ EXPORT struct ibv_comp_channel *vrdmadv_create_comp_channel(struct ibv_context *
 		return NULL;
 	}
 	return vrdma_direct_create_channel(to_vrdma_context(context));
+}
+
+EXPORT int vrdmadv_madvise(void *address, size_t length, int advice)
+{
+	return vrdma_private_madvise(address, length, advice);
+}
+
+EXPORT void *vrdmadv_mremap(void *old_address, size_t old_length, size_t length, int flags,
+			    void *new_address)
+{
+	return vrdma_private_mremap(old_address, old_length, length, flags, new_address);
 }

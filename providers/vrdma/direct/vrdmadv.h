@@ -44,6 +44,14 @@ ssize_t vrdmadv_cm_write(int fd, const void *command, size_t length);
 void vrdmadv_cm_close(int fd);
 
 /*
+ * madvise(2) and mremap(2) of memory that was registered, of which registering has made shared
+ * memory: for allocators, to which it is private memory still. They may be called for any memory.
+ */
+int vrdmadv_madvise(void *address, size_t length, int advice);
+void *vrdmadv_mremap(void *old_address, size_t old_length, size_t length, int flags,
+		     void *new_address);
+
+/*
  * What a parent domain's allocator is told that the memory is for (ibv_alloc_parent_domain(3)), of
  * a kernel's device, too.
  */

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <future>
+
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include "queue_fixture.h"
@@ -151,6 +155,40 @@ TEST(CompletionQueue, MovesToAnotherRing)
 		EXPECT_EQ(qp.queues.sq.tail, index += 3);
 		EXPECT_TRUE(cq.poll().empty());
 	}
+	cq.detach(qp);
+}
+
+// Two threads poll and arm while the CQ moves: expects neither to spin, and both to come after it.
+TEST(CompletionQueue, PollersAndArmersWaitForTheMove)
+{
+	TestQp qp;
+	TestCq cq(4);
+	cq.attach(qp);
+	cq.complete_send(qp.queues.qpn, 0);
+	std::promise<void> poller_runs, armer_runs;
+	std::future<size_t> polled;
+	std::future<void> armed;
+	cq.resize(8, [&] {
+		polled = std::async(std::launch::async, [&] {
+			poller_runs.set_value();
+			return cq.poll().size();
+		});
+		armed = std::async(std::launch::async, [&] {
+			armer_runs.set_value();
+			vrdma_queue_arm(&cq.queue, false);
+		});
+		poller_runs.get_future().wait();
+		armer_runs.get_future().wait();
+		EXPECT_TRUE(cq.queue.moving);
+		alarm(10); // a lock that the move holds would be waited for till then
+		vrdma_lock_take(&cq.queue.lock);
+		vrdma_lock_drop(&cq.queue.lock);
+		alarm(0);
+	});
+	EXPECT_EQ(polled.get(), 1u);
+	armed.get();
+	EXPECT_EQ(cq.control().arm, cq.queue.arm);
+	EXPECT_NE(cq.queue.arm, 0u);
 	cq.detach(qp);
 }
 

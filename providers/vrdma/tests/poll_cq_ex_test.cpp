@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include <unistd.h>
+
 #include "queue_fixture.h"
 #include "vrdma.h"
 
@@ -78,6 +80,19 @@ class PollCqEx : public testing::Test
 	TestQp qp;
 	TestCqEx cq{qp};
 };
+
+// Arms between the start of a poll and its end: expects that not to wait for the end.
+TEST_F(PollCqEx, ArmsMeanwhile)
+{
+	post(1);
+	cq.complete({.qpn = qp.queues.qpn});
+	ASSERT_EQ(cq.start(), 0);
+	alarm(10); // it waited for ever
+	vrdma_queue_arm(&cq.queue(), false);
+	alarm(0);
+	ibv_end_poll(cq.ex);
+	EXPECT_EQ(cq.start(), ENOENT);
+}
 
 // Starts on an empty CQ: expects ENOENT, and that the CQ is free to be polled again.
 TEST_F(PollCqEx, Empty)

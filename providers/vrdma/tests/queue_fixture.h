@@ -209,11 +209,13 @@ class TestCq
 	{
 		PageBuffer next(vrdma_cq_buffer_size(depth));
 
+		vrdma_completion_queue_begin_move(&queue);
 		vrdma_completion_queue_prepare(&queue, next.data(), depth);
 		between();
 		std::swap(buffer_, next);
 		depth_ = depth;
 		vrdma_completion_queue_adopt(&queue, buffer_.data(), depth);
+		vrdma_completion_queue_end_move(&queue);
 	}
 
 	std::vector<ibv_wc> poll(int most = 16)

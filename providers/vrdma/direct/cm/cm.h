@@ -88,10 +88,14 @@ struct vrdma_cm_event {
 	struct rdma_ucm_event_resp resp;
 };
 
-/* What a program has open: its file is an eventfd, which is readable while there are events. */
+/*
+ * What a program has open: its file is a socket, which is readable while there are events, and has
+ * a cookie that tells it from what is opened later by the same number.
+ */
 struct vrdma_cm_channel {
 	struct vrdma_cm_channel *next;
 	int fd;
+	uint64_t cookie;
 	struct vrdma_cm_event *first, **last;
 };
 
@@ -186,7 +190,10 @@ struct vrdma_cm_id *vrdma_cm_id_by_comm_id(uint32_t comm_id);
 /* With a file below max_fds. NULL and errno. */
 struct vrdma_cm_channel *vrdma_cm_channel_new(int max_fds);
 void vrdma_cm_channel_free(struct vrdma_cm_channel *channel);
+/* By its file. */
 struct vrdma_cm_channel *vrdma_cm_channel_find(int fd);
+/* The kernel gives each socket one of its own; 0: no socket. */
+uint64_t vrdma_cm_cookie(int fd);
 struct vrdma_cm_channel *vrdma_cm_channel_first(void);
 /* An event of id, in which there is more to say; NULL if nobody is to be told. */
 struct vrdma_cm_event *vrdma_cm_event_add(struct vrdma_cm_id *id, enum vrdma_cm_event_type type,

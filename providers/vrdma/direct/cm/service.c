@@ -33,8 +33,11 @@ struct vrdma_cm_device {
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vrdma_cm_device *devices;
 
-/* Which files are channels: for all writes of a program to be told apart without a lock. */
-static bool is_channel[MAX_FDS];
+/*
+ * The cookies of files that are channels, by number: for all writes of a program to be told apart
+ * without a lock. There from when the first is opened.
+ */
+static uint64_t *cookies;
 static pid_t owner;
 
 /* --- Devices --- */
@@ -231,7 +234,7 @@ static void close_channel(struct vrdma_cm_channel *channel)
 	struct vrdma_cm_id *id;
 	uint32_t handle = 0;
 
-	__atomic_store_n(&is_channel[channel->fd], false, __ATOMIC_RELAXED);
+	__atomic_store_n(&cookies[channel->fd], 0, __ATOMIC_RELAXED);
 	while ((id = vrdma_cm_id_next(&handle)))
 		if (id->channel == channel)
 			vrdma_cm_destroy(id);
@@ -272,6 +275,13 @@ static bool has_fd(const struct vrdma_cm_channel *channel, int fd)
 	return channel->fd == fd;
 }
 
+/* Closed by what is none of close(): by close_range() or dup2(). */
+static bool is_lost(const struct vrdma_cm_channel *channel, int fd)
+{
+	(void)fd;
+	return vrdma_cm_cookie(channel->fd) != channel->cookie;
+}
+
 /* Peers are told that their connections end. */
 __attribute__((destructor)) static void at_exit(void)
 {
@@ -280,37 +290,59 @@ __attribute__((destructor)) static void at_exit(void)
 
 /* --- Channels --- */
 
+/* Under the lock. */
+static int open_channel(void)
+{
+	uint64_t *const table = cookies ? cookies : calloc(MAX_FDS, sizeof(*cookies));
+	const struct vrdma_cm_channel *channel;
+
+	if (!table)
+		return -1;
+	__atomic_store_n(&cookies, table, __ATOMIC_RELEASE);
+	channel = vrdma_cm_channel_new(MAX_FDS);
+	if (!channel)
+		return -1;
+	owner = getpid();
+	__atomic_store_n(&cookies[channel->fd], channel->cookie, __ATOMIC_RELEASE);
+	return channel->fd;
+}
+
 EXPORT int vrdmadv_cm_open(const struct vrdmadv_device_attr *attr, int count)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	struct vrdma_cm_channel *channel;
-	int fd = -1;
+	int fd;
 
+	close_all(is_lost, 0);
 	pthread_mutex_lock(&open_lock);
 	for (int i = 0; i < count && !vrdma_cm_channel_first(); i++)
 		open_device(&attr[i], i);
 	pthread_once(&once, handle_forks);
 	pthread_mutex_lock(&vrdma_cm_lock);
-	channel = vrdma_cm_channel_new(MAX_FDS);
-	if (channel) {
-		fd = channel->fd;
-		owner = getpid();
-		__atomic_store_n(&is_channel[fd], true, __ATOMIC_RELEASE);
-	}
+	fd = open_channel();
 	pthread_mutex_unlock(&vrdma_cm_lock);
 	pthread_mutex_unlock(&open_lock);
 	return fd;
 }
 
+/* Of the channel that has, or had, this number. 0: there was none. */
+static uint64_t cookie_of(int fd)
+{
+	const uint64_t *const table = __atomic_load_n(&cookies, __ATOMIC_ACQUIRE);
+
+	return table && fd >= 0 && fd < MAX_FDS ? __atomic_load_n(&table[fd], __ATOMIC_ACQUIRE) : 0;
+}
+
 EXPORT int vrdmadv_cm_is_open(int fd)
 {
-	return fd >= 0 && fd < MAX_FDS && __atomic_load_n(&is_channel[fd], __ATOMIC_ACQUIRE);
+	const uint64_t cookie = cookie_of(fd);
+
+	return cookie && vrdma_cm_cookie(fd) == cookie;
 }
 
 /* What vfork() makes has our memory, but files of its own to close. */
 EXPORT void vrdmadv_cm_close(int fd)
 {
-	if (owner == getpid())
+	if (cookie_of(fd) && owner == getpid())
 		close_all(has_fd, fd);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "cm.h"
@@ -78,15 +79,43 @@ struct vrdma_cm_id *vrdma_cm_id_by_comm_id(uint32_t comm_id)
 
 /* --- Channels --- */
 
-static int open_eventfd(int max_fds)
+/* Nobody else can send to a socket that is connected to itself. */
+static bool connect_to_self(int fd)
 {
-	int fd = eventfd(0, EFD_CLOEXEC);
+	const sa_family_t unnamed = AF_UNIX;
+	struct sockaddr_un own;
+	socklen_t length = sizeof(own);
 
-	if (fd < max_fds)
-		return fd;
-	close(fd);
-	errno = EMFILE;
-	return -1;
+	return bind(fd, (const struct sockaddr *)&unnamed, sizeof(unnamed)) == 0 &&
+	       getsockname(fd, (struct sockaddr *)&own, &length) == 0 &&
+	       connect(fd, (const struct sockaddr *)&own, length) == 0;
+}
+
+uint64_t vrdma_cm_cookie(int fd)
+{
+	const int error = errno;
+	uint64_t cookie;
+	socklen_t length = sizeof(cookie);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length))
+		cookie = 0;
+	errno = error;
+	return cookie;
+}
+
+static bool open_file(struct vrdma_cm_channel *channel, int max_fds)
+{
+	channel->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (channel->fd < 0)
+		return false;
+	if (channel->fd >= max_fds)
+		errno = EMFILE;
+	else if (connect_to_self(channel->fd))
+		channel->cookie = vrdma_cm_cookie(channel->fd);
+	if (channel->cookie)
+		return true;
+	close(channel->fd);
+	return false;
 }
 
 struct vrdma_cm_channel *vrdma_cm_channel_new(int max_fds)
@@ -95,8 +124,7 @@ struct vrdma_cm_channel *vrdma_cm_channel_new(int max_fds)
 
 	if (!channel)
 		return NULL;
-	channel->fd = open_eventfd(max_fds);
-	if (channel->fd < 0) {
+	if (!open_file(channel, max_fds)) {
 		free(channel);
 		return NULL;
 	}
@@ -123,7 +151,7 @@ struct vrdma_cm_channel *vrdma_cm_channel_find(int fd)
 
 	while (channel && channel->fd != fd)
 		channel = channel->next;
-	return channel;
+	return channel && vrdma_cm_cookie(fd) == channel->cookie ? channel : NULL;
 }
 
 struct vrdma_cm_channel *vrdma_cm_channel_first(void)
@@ -134,17 +162,20 @@ struct vrdma_cm_channel *vrdma_cm_channel_first(void)
 /* --- Events --- */
 
 /*
- * Reading does not block, whatever the program made of its file: there is something. Neither is
- * read() or write() of it, which would be a program's command.
+ * By a datagram, and not by read() and write(), which would be a program's command. The program may
+ * have closed the file without our knowing, and have another by its number.
  */
 static void set_readable(const struct vrdma_cm_channel *channel, bool readable)
 {
-	eventfd_t value;
+	char byte = 0;
 
+	if (vrdma_cm_cookie(channel->fd) != channel->cookie)
+		return;
 	if (readable)
-		eventfd_write(channel->fd, 1);
+		send(channel->fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_NOSIGNAL);
 	else
-		eventfd_read(channel->fd, &value);
+		while (recv(channel->fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0)
+			;
 }
 
 static void append(struct vrdma_cm_channel *channel, struct vrdma_cm_event *event)

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #define _GNU_SOURCE
+#include <sys/cdefs.h>
+/* Programs may ask for NULL, which the kernel refuses. That paths are not would be believed. */
+#undef __nonnull
+#define __nonnull(parameters)
 #include "files.h"
 
 #include <dlfcn.h>
@@ -12,7 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -24,6 +27,32 @@
 #define CHARACTER_DEVICES "/dev/infiniband/"
 #define CONNECTION_MANAGER CHARACTER_DEVICES "rdma_cm"
 #define DEVICES VRDMA_RUN_SYSFS_DEVICES
+
+/*
+ * The functions that would be called without us, where another system call in their place could be
+ * one that a program with a seccomp filter forbids itself. Looked up early, as dlsym() is not for
+ * signal handlers; the constructors of other libraries may come before.
+ */
+static struct {
+	int (*access)(const char *path, int mode);
+	int (*fstat)(int fd, struct stat *status); /* NULL before glibc 2.33 */
+	ssize_t (*write)(int fd, const void *data, size_t length);
+	int (*close)(int fd);
+} stock;
+
+__attribute__((constructor)) static void find_stock(void)
+{
+	stock.access = (int (*)(const char *, int))dlsym(RTLD_NEXT, "access");
+	stock.fstat = (int (*)(int, struct stat *))dlsym(RTLD_NEXT, "fstat");
+	stock.write = (ssize_t(*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
+	stock.close = (int (*)(int))dlsym(RTLD_NEXT, "close");
+}
+
+static void use_stock(void)
+{
+	if (!stock.close)
+		find_stock();
+}
 
 /* Devices that have been opened. Entries are added, and their directories replaced. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,6 +97,8 @@ const char *vrdma_run_translate(const char *path, char *buffer)
 {
 	const char *name;
 
+	if (!path)
+		return path;
 	if (strncmp(path, CHARACTER_DEVICES "vrdma", sizeof(CHARACTER_DEVICES "vrdma") - 1) == 0)
 		return "/dev/null";
 	if (strncmp(path, DEVICES, sizeof(DEVICES) - 1) != 0)
@@ -79,17 +110,18 @@ const char *vrdma_run_translate(const char *path, char *buffer)
 	return path;
 }
 
-/*
- * By the functions' newer kin, which are not replaced; where there is none, by the system call or
- * the stock one.
- */
 EXPORT int access(const char *path, int mode)
 {
 	char buffer[PATH_MAX];
 
-	return faccessat(AT_FDCWD, vrdma_run_translate(path, buffer), mode, 0);
+	use_stock();
+	return stock.access(vrdma_run_translate(path, buffer), mode);
 }
 
+/*
+ * By the functions' newer kin, which are not replaced, and make the same system call; where there
+ * is none, by the system call.
+ */
 EXPORT int stat(const char *path, struct stat *status)
 {
 	char buffer[PATH_MAX];
@@ -155,7 +187,7 @@ EXPORT int open(const char *path, int flags, ...)
 		mode = va_arg(arguments, mode_t); /* NOLINT(clang-analyzer-valist.Uninitialized) */
 		va_end(arguments);
 	}
-	if (strcmp(path, CONNECTION_MANAGER) == 0)
+	if (path && strcmp(path, CONNECTION_MANAGER) == 0)
 		return vrdma_run_open_cm();
 	return openat(AT_FDCWD, vrdma_run_translate(path, buffer), flags, mode);
 }
@@ -166,8 +198,10 @@ EXPORT int open64(const char *path, int flags, ...) __attribute__((alias("open")
 /* librdmacm makes sure that it has opened a character device. */
 static int get_status(int fd, struct stat *status)
 {
-	int ret = fstatat(fd, "", status, AT_EMPTY_PATH);
+	int ret;
 
+	use_stock();
+	ret = stock.fstat ? stock.fstat(fd, status) : fstatat(fd, "", status, AT_EMPTY_PATH);
 	if (!ret && vrdmadv_cm_is_open(fd))
 		status->st_mode = (status->st_mode & ~(mode_t)S_IFMT) | S_IFCHR;
 	return ret;
@@ -188,18 +222,14 @@ int __fxstat(int version, int fd, struct stat *status)
 
 EXPORT ssize_t write(int fd, const void *data, size_t length)
 {
-	const struct iovec all = {.iov_base = (void *)data, .iov_len = length};
-
-	return vrdmadv_cm_is_open(fd) ? vrdmadv_cm_write(fd, data, length) : writev(fd, &all, 1);
+	use_stock();
+	return vrdmadv_cm_is_open(fd) ? vrdmadv_cm_write(fd, data, length)
+				      : stock.write(fd, data, length);
 }
 
 EXPORT int close(int fd)
 {
-	static int (*stock)(int fd);
-
-	if (vrdmadv_cm_is_open(fd))
-		vrdmadv_cm_close(fd);
-	if (!stock)
-		stock = (int (*)(int))dlsym(RTLD_NEXT, "close");
-	return stock(fd);
+	use_stock();
+	vrdmadv_cm_close(fd);
+	return stock.close(fd);
 }

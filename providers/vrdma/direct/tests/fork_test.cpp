@@ -141,6 +141,28 @@ TEST(Fork, QueueMemoryIsPrivateInAChild)
 	vrdma_shared_free(&piece);
 }
 
+// A daemon that has gone to a directory without /proc: expects its children to get their copies.
+TEST(Fork, WorksInAChroot)
+{
+	std::string jail = testing::TempDir() + "fork_test_XXXXXX";
+	ASSERT_NE(mkdtemp(jail.data()), nullptr);
+	EXPECT_EQ(in_child([&] {
+			  const Memory memory(2 * page);
+			  memory[0] = 'x';
+			  const Share share(memory.data(), 2 * page);
+			  if (share.error || chroot(jail.c_str()) || chdir("/"))
+				  return 1;
+			  const int ret = in_child([&] {
+				  const bool copied = memory[0] == 'x';
+				  memory[0] = memory[page] = 'c';
+				  return copied ? 0 : 2;
+			  });
+			  return memory[0] == 'x' && memory[page] == 0 ? ret : 3;
+		  }),
+		  0);
+	rmdir(jail.c_str());
+}
+
 // A thread's first allocation is in the first page of a heap, where glibc counts its threads: when
 // a thread ends, it aborts if a child has written its own count there.
 TEST(Fork, LeavesTheHeapsOfThreadsAlone)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 
 #include "share_helper.h"
 
@@ -159,6 +161,22 @@ TEST(Move, MovedMappingsKeepTheirContent)
 	ASSERT_EQ(share.error, 0);
 	EXPECT_EQ(share.pieces[0].read(0), 'n');
 	EXPECT_EQ(target[0], 'm');
+}
+
+// A mapping that malloc() has made for one allocation of less than 128 KiB, as with a lower
+// M_MMAP_THRESHOLD, and another behind it: expects realloc()'s mremap() to fail, and so to copy.
+TEST(Move, WhatMallocHasMappedDoesNotGrow)
+{
+	constexpr size_t length = 5 * page;
+	const Memory memory(2 * length);
+	const std::array<size_t, 2> header{0, length | 2};
+	for (const size_t start : {size_t{0}, length})
+		std::memcpy(memory.data() + start, header.data(), sizeof(header));
+	const Share first(memory.data() + 16, 20000), second(memory.data() + length + 16, 20000);
+	ASSERT_EQ(first.error, 0);
+	ASSERT_EQ(second.error, 0);
+	EXPECT_EQ(syscall(SYS_mremap, memory.data(), length, 2 * length, MREMAP_MAYMOVE), -1);
+	EXPECT_EQ(errno, EFAULT);
 }
 
 } // namespace

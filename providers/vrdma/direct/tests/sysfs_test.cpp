@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,21 +49,26 @@ class Sysfs : public testing::Test
 		return paths;
 	}
 
-	/* Does this in a process that then ends, and cleans nothing up. */
-	static void in_a_child(const std::function<void()> &action)
+	/* Does this in a process that then ends, and cleans nothing up; false: not without
+	 * failures.
+	 */
+	static bool in_a_child(const std::function<void()> &action)
 	{
 		const pid_t child = fork();
 		if (child == 0) {
 			action();
-			_exit(0);
+			_exit(HasFailure() ? 1 : 0);
 		}
-		waitpid(child, nullptr, 0);
+		int status = 0;
+		return waitpid(child, &status, 0) == child && status == 0;
 	}
 
 	static fs::path make_parent()
 	{
 		std::string path = testing::TempDir() + "sysfs_test_XXXXXX";
-		return mkdtemp(path.data());
+		mkdtemp(path.data());
+		fs::permissions(path, fs::perms(0755));
+		return path;
 	}
 
 	fs::path parent_ = make_parent();
@@ -87,6 +93,31 @@ TEST_F(Sysfs, HoldsWhatLibibverbsReads)
 	EXPECT_EQ(line(port / "pkeys/0"), "0xffff");
 	vrdma_sysfs_remove(&sysfs);
 	EXPECT_TRUE(present().empty());
+}
+
+// Becomes another user, with a umask that hides files: expects GIDs to be read as before.
+TEST_F(Sysfs, AProcessMayBecomeAnotherUser)
+{
+	EXPECT_TRUE(in_a_child([] {
+		umask(0777);
+		const vrdma_sysfs sysfs = make();
+		ASSERT_EQ(setgid(65534), 0);
+		ASSERT_EQ(setuid(65534), 0);
+		const fs::path port = fs::path(sysfs.path) / "ports/1";
+		EXPECT_EQ(line(port / "gids/1"), "fe80:0200:0000:0000:0000:0000:0000:0000");
+		EXPECT_EQ(line(port / "gid_attrs/types/1"), "RoCE v2");
+		EXPECT_EQ(line(port / "pkeys/0"), "0xffff");
+	}));
+}
+
+// A runtime directory that is root's alone: expects another place, which others can search.
+TEST_F(Sysfs, IsNotWhereOthersCannotSearch)
+{
+	fs::permissions(parent_, fs::perms(0700));
+	vrdma_sysfs sysfs = make();
+	EXPECT_TRUE(present().empty());
+	EXPECT_EQ(fs::path(sysfs.path).parent_path(), "/tmp");
+	vrdma_sysfs_remove(&sysfs);
 }
 
 TEST_F(Sysfs, ADeadProcessIsCleanedUpAfter)
@@ -136,6 +167,7 @@ TEST_F(Sysfs, WhatIsNotOursStays)
 	const fs::path full = parent_ / "vrdma-abcdef";
 	fs::create_directories(full / "ports/1");
 	std::ofstream(full / "mine") << "text";
+	fs::create_directory(parent_ / "vrdma-ABCDEF");
 	const fs::path longer = parent_ / "vrdma-abcdefg";
 	fs::create_directories(longer);
 	fs::create_directory_symlink(longer, parent_ / "vrdma-symbol");

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+// Which of a program's files are channels of the connection manager, whatever the program does with
+// their numbers.
+#include <array>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../vrdmadv.h"
+#include "network.h"
+
+namespace vrdma::cm
+{
+namespace
+{
+
+class Service : public testing::Test
+{
+      protected:
+	void SetUp() override
+	{
+		fd = vrdmadv_cm_open(nullptr, 0);
+		ASSERT_GE(fd, 0);
+	}
+	void TearDown() override
+	{
+		vrdmadv_cm_close(fd);
+		close(fd);
+	}
+
+	/* Puts another file in the channel's place, as close_range() and open() do. */
+	void replace() const
+	{
+		const int file = memfd_create("file", MFD_CLOEXEC);
+		ASSERT_GE(file, 0);
+		ASSERT_EQ(dup2(file, fd), fd);
+		close(file);
+	}
+
+	int fd = -1;
+};
+
+// Expects a channel to be one until it is closed, and to be readable only while it has events.
+TEST_F(Service, OpensAndCloses)
+{
+	pollfd readable{fd, POLLIN, 0};
+	EXPECT_TRUE(vrdmadv_cm_is_open(fd));
+	EXPECT_EQ(poll(&readable, 1, 0), 0);
+	vrdmadv_cm_close(fd);
+	EXPECT_FALSE(vrdmadv_cm_is_open(fd));
+	EXPECT_FALSE(vrdmadv_cm_is_open(-1));
+}
+
+// Another file by the number of a channel: expects it to be none, and commands on it to fail.
+TEST_F(Service, AReusedNumberIsNoChannel)
+{
+	replace();
+	EXPECT_FALSE(vrdmadv_cm_is_open(fd));
+	EXPECT_EQ(vrdmadv_cm_write(fd, "hello", 5), -1);
+	EXPECT_EQ(errno, EBADF);
+}
+
+// The same in a child of fork(), which closes its parent's channel: expects the parent to keep it.
+TEST_F(Service, AReusedNumberOfAChildIsNoChannel)
+{
+	const pid_t child = fork();
+	if (child == 0) {
+		const bool inherited = vrdmadv_cm_is_open(fd);
+		vrdmadv_cm_close(fd);
+		close(fd);
+		const int file = open("/dev/null", O_WRONLY | O_CLOEXEC);
+		_exit(inherited && file == fd && !vrdmadv_cm_is_open(fd) ? 0 : 1);
+	}
+	int status = 0;
+	waitpid(child, &status, 0);
+	EXPECT_EQ(status, 0);
+	EXPECT_TRUE(vrdmadv_cm_is_open(fd));
+}
+
+// A channel's number is lost, and the next channel gets it: expects the new one to work.
+TEST_F(Service, ANewChannelTakesALostOnesNumber)
+{
+	replace();
+	close(fd);
+	ASSERT_EQ(vrdmadv_cm_open(nullptr, 0), fd);
+	EXPECT_TRUE(vrdmadv_cm_is_open(fd));
+	const rdma_ucm_cmd_hdr unknown{~0U, 0, 0};
+	EXPECT_EQ(vrdmadv_cm_write(fd, &unknown, sizeof(unknown)), -1);
+	EXPECT_NE(errno, EBADF);
+}
+
+using Files = Network;
+
+// An event of a channel whose number is another file's: expects nothing to be written to that.
+TEST_F(Files, EventsAreNotWrittenToOtherFiles)
+{
+	const int fd = client.channel->fd;
+	const int file = memfd_create("file", MFD_CLOEXEC);
+	ASSERT_EQ(dup2(file, fd), fd);
+	vrdma_cm_id *id = vrdma_cm_id_new(client.channel, RDMA_PS_TCP);
+	ASSERT_NE(id, nullptr);
+	id->uid = 1;
+	ASSERT_NE(vrdma_cm_event_add(id, VRDMA_CM_ADDR_RESOLVED, 0), nullptr);
+	struct stat status {
+	};
+	ASSERT_EQ(fstat(file, &status), 0);
+	EXPECT_EQ(status.st_size, 0);
+	vrdma_cm_destroy(id);
+	close(file);
+}
+
+} // namespace
+} // namespace vrdma::cm
