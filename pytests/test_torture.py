@@ -13,6 +13,9 @@ from framework.process import Process
 # Of a failure only: without one a run ends soon after its time is up.
 TIMEOUT_S = 300.0
 HOSTILE_S = 4
+# All but packet_flood, which is another host.
+NEIGHBOURS = ("write_flood", "moderated_cqs", "registration_storm", "hole_punching", "multicast_flood", "doorbell_storm",
+              "odp_storm", "odp_silence", "garbage_requests", "garbage_commands")  # fmt: skip
 
 
 @pytest.fixture
@@ -55,7 +58,7 @@ def standstills(mediator: Process, begin: int) -> list[int]:
 
 
 @pytest.mark.native  # in a guest there is no socket, nor time for what takes thousands of objects
-@pytest.mark.parametrize("name", ["write_flood", "hole_punching", "doorbell_storm", "garbage_requests", "garbage_commands"])
+@pytest.mark.parametrize("name", NEIGHBOURS)
 def test_beside_a_hostile_neighbour(torture, lab, guest0, guest1, device, measured, name):
     """Plays between two processes of one device, while a process of the other does its worst; expects every message to be
     right, and the neighbour to have been at it."""
@@ -70,6 +73,21 @@ def test_beside_a_hostile_neighbour(torture, lab, guest0, guest1, device, measur
     assert f"{name} is at work" in neighbour.wait(HOSTILE_S + TIMEOUT_S).stdout
     standstills(mediator, begin)  # the next test's process may get the same function
     measured.append(f"vrdma-torture beside {name}: {result.stdout.splitlines()[-1]}")
+
+
+@pytest.mark.hosts
+@pytest.mark.roce
+def test_beside_a_flood_of_packets(torture, guest0, guest1, device, measured):
+    """Plays between two processes of one device, while the other host sends it packets as fast as it can; expects every
+    message to be right, and that host to have been at it."""
+    neighbour = guest1.start(f"{BUILD}/torture/vrdma-torture --hostile=packet_flood --device {device} --seconds {HOSTILE_S}"
+                             f" --network {guest0.name}")  # fmt: skip
+    server, client = torture(guest0, guest0, f"--seconds {HOSTILE_S}")
+    result = client.wait(HOSTILE_S + TIMEOUT_S)
+    assert server.wait(TIMEOUT_S).status == 0
+    assert "nothing wrong" in result.stdout
+    assert "packet_flood is at work" in neighbour.wait(HOSTILE_S + TIMEOUT_S).stdout
+    measured.append(f"vrdma-torture beside packet_flood: {result.stdout.splitlines()[-1]}")
 
 
 @pytest.mark.native

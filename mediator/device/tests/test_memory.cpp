@@ -4,6 +4,7 @@
 // that goes over it is told so.
 #include "mediator/device/tests/device_test.h"
 #include "mediator/hca/soft/soft_hca.h"
+#include "mediator/hca/soft/tests/cable.h"
 #include "mediator/tests/guest/heap.h"
 
 namespace vrdma {
@@ -17,10 +18,16 @@ hca::soft::Config without_threads() {
 
 class WideDeviceTest : public DeviceTest {
   protected:
-    WideDeviceTest() { type.limits.max_blocks *= 2; }
+    static constexpr int many = 200;
+
+    WideDeviceTest() {
+        type.limits.max_blocks *= 2;
+        type.limits.max_eq = type.limits.max_pd = 2 * many;
+    }
 };
 
-// A set of objects on a slice of the soft HCA.
+// A set of objects on a slice of the soft HCA. It has an uplink, so that a QP has a connection, and
+// is one of two functions, so that it can listen.
 class MemoryTest : public WideDeviceTest {
   protected:
     struct Host final : hca::SliceHost {
@@ -40,20 +47,35 @@ class MemoryTest : public WideDeviceTest {
         EXPECT_GT(used, counted / 4) << "of " << counted;
     }
 
-    std::unique_ptr<hca::soft::SoftHca> soft_ =
-        hca::soft::SoftHca::create(without_threads()).value();
+    template <typename Make>
+    void expect_each_counted(Make&& make) {
+        expect_all_counted([&] {
+            for (int i = 0; i < many; ++i) {
+                ASSERT_TRUE(make());
+            }
+        });
+    }
+
+    static std::unique_ptr<hca::soft::SoftHca> make_soft() {
+        auto soft = hca::soft::SoftHca::create(without_threads()).value();
+        EXPECT_TRUE(soft->add_uplink("cable", test::Cable::lay().first));
+        return soft;
+    }
+
+    std::unique_ptr<hca::soft::SoftHca> soft_ = make_soft();
     Host host_;
     verbs::GidRegistry registry_;
     std::unique_ptr<hca::Slice> slice_ = soft_
                                              ->carve({.name = "test",
                                                       .memory = &port.memory(),
                                                       .doorbells = port.doorbells(),
-                                                      .kick_fd = port.kick_fd()},
+                                                      .kick_fd = port.kick_fd(),
+                                                      .uplink = "cable"},
                                                      host_)
                                              .value();
-    verbs::Objects objects_{type.limits,      verbs::Identity{mac, {}, true},
-                            registry_,        port.memory(),
-                            port.doorbells(), *slice_};
+    verbs::Place place_{std::make_shared<verbs::Endport>(verbs::Identity{mac, {}, true}, 2), 0};
+    verbs::Objects objects_{type.limits,   place_,           registry_,
+                            port.memory(), port.doorbells(), *slice_};
     PdId pd_ = objects_.pds.alloc(verbs::kernel).value();
     EqId eq_ = objects_.eqs.create(eq_command().create_eq).value();
     Cqn cq_ = objects_.cqs.create(cq_command(eq_.value).create_cq).value();
@@ -73,32 +95,58 @@ TEST_F(MemoryTest, BlocksAreHeldOnce) {
 
 // Many objects of each kind; expect the budget to be charged for no less than they take.
 TEST_F(MemoryTest, TheBudgetKnowsWhatObjectsTake) {
-    constexpr int many = 200;
-    const auto repeat = [&](auto&& make) {
-        expect_all_counted([&] {
-            for (int i = 0; i < many; ++i) {
-                ASSERT_TRUE(make());
-            }
-        });
-    };
+    const auto eq = eq_command().create_eq;
+    expect_each_counted([&] { return objects_.eqs.create(eq); });
+    expect_each_counted([&] { return objects_.pds.alloc(verbs::kernel); });
     const auto cq = cq_command(eq_.value).create_cq;
-    repeat([&] { return objects_.cqs.create(cq); });
+    expect_each_counted([&] { return objects_.cqs.create(cq); });
     const auto mr = mr_command(pd_.value).reg_mr;
-    repeat([&] { return objects_.mrs.reg(mr); });
-    repeat([&] { return objects_.mrs.alloc({pd_.value, VRDMA_MAX_FAST_PAGES}); });
-    repeat([&] { return objects_.mws.alloc({pd_.value, IBV_MW_TYPE_1}); });
+    expect_each_counted([&] { return objects_.mrs.reg(mr); });
+    expect_each_counted([&] { return objects_.mrs.alloc({pd_.value, VRDMA_MAX_FAST_PAGES}); });
+    expect_each_counted([&] { return objects_.mws.alloc({pd_.value, IBV_MW_TYPE_1}); });
     const auto qp = qp_command(pd_.value, cq_.value).create_qp;
-    repeat([&] { return objects_.qps.create(qp); });
+    expect_each_counted([&] { return objects_.qps.create(qp); });
     const auto srq = srq_command(pd_.value).create_srq;
-    repeat([&] { return objects_.srqs.create(srq); });
+    expect_each_counted([&] { return objects_.srqs.create(srq); });
     vrdma_cmd_create_ah ah{};
     ah.pd = pd_.value;
     ah.av.dgid[0] = 0xfd;
     ah.av.port_num = 1;
     ASSERT_TRUE(objects_.gids.set(gid_command(0).set_gid));
-    repeat([&] { return objects_.ahs.create(ah); });
-    repeat([&] { return objects_.xrcds.alloc(); });
-    repeat([&] { return objects_.counter_sets.alloc(); });
+    expect_each_counted([&] { return objects_.ahs.create(ah); });
+    expect_each_counted([&] { return objects_.xrcds.alloc(); });
+    expect_each_counted([&] { return objects_.counter_sets.alloc(); });
+}
+
+// The same of what grows by commands to objects: groups, services, and pages on demand, each in a
+// place of its own.
+TEST_F(MemoryTest, TheBudgetKnowsWhatObjectsGrowTo) {
+    auto qp = qp_command(pd_.value, cq_.value).create_qp;
+    qp.qp_type = static_cast<std::uint8_t>(hca::QpType::ud);
+    vrdma_cmd_multicast member{};
+    member.qpn = objects_.qps.create(qp).value().qpn.value;
+    member.gid[0] = 0xff;
+    member.gid[1] = 0x0e;
+    expect_each_counted([&] {
+        ++member.gid[15];
+        return objects_.multicast.attach(member);
+    });
+
+    std::uint64_t service = 0;
+    expect_each_counted([&] { return objects_.listeners.listen(++service); });
+
+    vrdma_cmd_reg_mr on_demand{};
+    on_demand.pd = pd_.value;
+    on_demand.length = 1ull << 40;
+    on_demand.access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND;
+    vrdma_cmd_map_pages page{};
+    page.key = objects_.mrs.reg(on_demand).value().value;
+    page.flags = VRDMA_MAP_WRITABLE;
+    page.pages = allocator.page_list(allocator.allocate(VRDMA_PAGE_SIZE), VRDMA_PAGE_SIZE);
+    expect_each_counted([&] {
+        page.first += hca::on_demand_leaf_pages;
+        return objects_.mrs.map_pages(page);
+    });
 }
 
 class BoundedDeviceTest : public DeviceTest {
