@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // The attacks of "ReDMArk: Bypassing RDMA Security Mechanisms" (Rothenberger et al., USENIX
-// Security 2021), by its numbers. Weaknesses V1, V2, V3 and V5 are of key and QP numbers; V4 (where
-// a program puts its memory) is the program's own, and V6 (nothing is encrypted) is RoCE's. Attacks
-// A1 to A5 are packets by who can send any, but does not see the connection's.
+// Security 2021), by its numbers. Weaknesses V1, V2, V3 and V5 are of key and QP numbers. V4 (where
+// a program puts its memory) is the program's own, and V6 (where PSNs start) the connection
+// manager's: see providers/vrdma/direct/cm/tests. Attacks A1 to A3 are packets by who can send any,
+// but does not see the connection's. A4 and A5 are neighbours that take all that there is; what
+// else they can take is in shares_test.cpp and contention_test.cpp.
 #include <algorithm>
 #include <set>
 
@@ -275,7 +277,7 @@ TEST_F(RedmarkPackets, A3AGuessedKeyEndsTheGuessersConnection) {
 
 // Ask with guessed PSNs for far more READs than a responder remembers; expect one packet in answer,
 // which says what PSN was expected.
-TEST_F(RedmarkPackets, A4ForgedReadsTakeNothing) {
+TEST_F(RedmarkPackets, A3ForgedReadsTakeNothing) {
     for (std::uint32_t n = 1; n <= 1000; ++n) {
         inject(frame_of(forged_, remote(VRDMA_ROCE_READ_REQUEST, 2 * n, 1 << 15)));
         settle();
@@ -285,7 +287,7 @@ TEST_F(RedmarkPackets, A4ForgedReadsTakeNothing) {
 }
 
 // Forge notices of congestion from other addresses and for other QPs; expect none to be heeded.
-TEST_F(RedmarkPackets, A5NobodyElseSlowsAConnection) {
+TEST_F(RedmarkPackets, A1NobodyElseSlowsAConnection) {
     wire::Headers notice = packet(VRDMA_ROCE_SEND_FIRST, 0);
     notice.opcode = VRDMA_ROCE_CNP;
     notice.becn = true;
@@ -297,6 +299,53 @@ TEST_F(RedmarkPackets, A5NobodyElseSlowsAConnection) {
     settle();
     EXPECT_EQ(counter(VRDMA_COUNTER_HEEDED_NOTICES), 0u);
     expect_undisturbed(0);
+}
+
+// A device makes thousands of QPs, and has work for all of them; expect another to get one, and its
+// WRITEs to be done within a few rounds each, in which the first has two turns at most.
+TEST(RedmarkExhaustion, A4A5QueuePairsOfANeighbour) {
+    hca::soft::Config config;
+    config.threads = false;
+    const auto hca = std::move(*hca::soft::SoftHca::create(config));
+    Guest greedy{*hca, "greedy", ipv4_gid(1), std::move(*ArenaMemory::create(1ull << 28))};
+    GuestCq cq = greedy.create_cq(many);
+    const MemoryRegion region = greedy.register_mr(1 << 16, {.scattered = false});
+    const vrdma_sge all = region.sge();
+    std::vector<GuestQp> taken;
+    for (std::size_t i = 0; i < many; ++i) {
+        GuestQp& qp = taken.emplace_back(
+            greedy.create_qp(cq, cq, {.sq_depth = 2, .rq_depth = 1, .max_inline = 0}));
+        connect(greedy, qp, greedy.gid(), qp.id());
+        qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                      .sges = {&all, 1},
+                      .rkey = region.key,
+                      .raddr = region.start});
+    }
+
+    Guest victim{*hca, "victim", ipv4_gid(2)};
+    GuestCq victim_cq = victim.create_cq(16);
+    GuestQp qp = victim.create_qp(victim_cq, victim_cq);
+    connect(victim, qp, victim.gid(), qp.id());
+    const MemoryRegion target = victim.register_mr(4096);
+    constexpr unsigned writes = 100;
+    constexpr unsigned most_rounds = 3 * writes;
+    unsigned done = 0;
+    unsigned rounds = 0;
+    for (bool under_way = false; done < writes && rounds < most_rounds; ++rounds) {
+        if (!under_way) {
+            const vrdma_sge piece = target.sge(0, 8);
+            qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                          .sges = {&piece, 1},
+                          .rkey = target.key,
+                          .raddr = target.start + 8});
+        }
+        hca->poll();
+        under_way = !victim_cq.poll();
+        done += under_way ? 0 : 1;
+    }
+    EXPECT_EQ(done, writes);
+    EXPECT_LE(greedy.slice().counters().value[VRDMA_COUNTER_TX_BYTES],
+              2 * config.turn_bytes * rounds);
 }
 
 } // namespace

@@ -8,6 +8,10 @@
 
 #include "cm.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* id.c: numbers for itself, for what it sends, and for its first packet, of an id with a port; and
  * the time after a connection. */
 void vrdma_cm_set_random(struct vrdma_cm_id *id);
@@ -32,5 +36,9 @@ void vrdma_cm_refuse(struct vrdma_cm_port *port, const struct vrdma_av *to,
 		     const struct vrdma_mad *message, enum vrdma_cm_reason reason);
 void vrdma_cm_send_drep(struct vrdma_cm_port *port, const struct vrdma_av *to,
 			const struct vrdma_mad *message);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* VRDMA_CM_CONNECTION_H */

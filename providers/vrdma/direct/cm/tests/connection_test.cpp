@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <array>
 #include <cerrno>
+#include <set>
 
+#include "cm/connection.h"
 #include "network.h"
 
 namespace vrdma::cm
@@ -38,6 +41,26 @@ TEST_F(Network, BothEndsLearnOfEachOther)
 	EXPECT_EQ(here.sq_psn, there.rq_psn);
 	EXPECT_EQ(here.max_rd_atomic, 3); // the server's responder resources
 	EXPECT_EQ(there.max_dest_rd_atomic, 3);
+}
+
+// Begin many connections; expect PSNs that nobody can guess (V6 of ReDMArk, USENIX Security 2021).
+TEST_F(Network, RedmarkV6StartingPsnsAreNotFixed)
+{
+	constexpr int many = 4096;
+	std::set<uint32_t> different;
+	std::array<int, 24> set{};
+	vrdma_cm_id id{};
+	id.port = &client.port;
+	for (int i = 0; i < many; i++) {
+		vrdma_cm_set_random(&id);
+		EXPECT_LT(id.psn, 1U << set.size());
+		different.insert(id.psn);
+		for (size_t bit = 0; bit < set.size(); bit++)
+			set[bit] += id.psn >> bit & 1;
+	}
+	EXPECT_GT(different.size(), many * 99U / 100);
+	for (const int count : set)
+		EXPECT_NEAR(count, many / 2, 6 * 32); // six standard deviations
 }
 
 // Expect a request to tell of the client's address, and to be the listener's until it is accepted.
