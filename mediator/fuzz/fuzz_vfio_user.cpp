@@ -35,7 +35,8 @@ enum Step : std::uint8_t {
     step_enable, // with queues in the file that is mapped
     step_poll,
     step_hang_up,
-    step_holes, // size, distance: a CQ whose blocks lie so far from each other
+    step_holes,     // size, distance: a CQ whose blocks lie so far from each other
+    step_introduce, // count, bytes: negotiates with such a text of capabilities
     step_end,
 };
 
@@ -119,6 +120,9 @@ class Machine {
             case step_holes:
                 touch_holes(input);
                 break;
+            case step_introduce:
+                introduce(input);
+                break;
             default:
                 other_ = UniqueFd{};
                 break;
@@ -126,6 +130,26 @@ class Machine {
     }
 
     void connect() {
+        open();
+        send(VFIO_USER_VERSION, std::as_bytes(std::span{&version_, 1}), 0);
+    }
+
+    // With a text of its capabilities.
+    void introduce(Input& input) {
+        struct {
+            vfio_user_version version = version_;
+            std::array<std::byte, 200> text{};
+        } hello;
+        const std::size_t count = input.take<std::uint8_t>() % hello.text.size();
+        for (std::size_t i = 0; i < count; ++i) {
+            hello.text[i] = input.take<std::byte>();
+        }
+        open();
+        send(VFIO_USER_VERSION,
+             std::as_bytes(std::span{&hello, 1}).first(sizeof(version_) + count + 1), 0);
+    }
+
+    void open() {
         std::array<int, 2> ends{};
         if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) !=
             0) {
@@ -134,7 +158,6 @@ class Machine {
         other_ = UniqueFd{ends[1]};
         turn();
         server_->accept(UniqueFd{ends[0]});
-        send(VFIO_USER_VERSION, std::as_bytes(std::span{&version_, 1}), 0);
     }
 
     void send_bytes(Input& input) {

@@ -31,12 +31,15 @@ Result<T> query(const Message& message) {
     return request;
 }
 
+// A client has few capabilities to tell, and a parser has little to do with as much.
+constexpr std::size_t longest_text = 4096;
+
 // What the client says of itself matters in one point: it must take a descriptor.
 bool acceptable(std::span<const std::byte> text) {
     if (text.empty()) {
         return true;
     }
-    if (text.back() != std::byte{0}) {
+    if (text.size() > longest_text || text.back() != std::byte{0}) {
         return false;
     }
     const auto* const begin = reinterpret_cast<const char*>(text.data());

@@ -83,6 +83,19 @@ TEST_F(SessionTest, VersionIsNegotiated) {
     }
 }
 
+// Send a text of 4 KiB with its NUL, and one that is longer by a byte; expect the second to be
+// refused unread.
+TEST_F(SessionTest, VersionIsShort) {
+    for (const std::size_t length : {4096, 4097}) {
+        Session session{*function_, log_};
+        std::string text(length - 1, ' ');
+        text.front() = '{';
+        text.back() = '}';
+        Message message = version_command(text);
+        EXPECT_EQ(session.execute(message).has_value(), length == 4096) << length;
+    }
+}
+
 // Another major version, a text without its NUL, a second VERSION, and a command before it; expect
 // all to be refused.
 TEST_F(SessionTest, VersionComesFirstAndOnce) {
