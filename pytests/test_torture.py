@@ -75,6 +75,22 @@ def test_beside_a_hostile_neighbour(torture, lab, guest0, guest1, device, measur
     measured.append(f"vrdma-torture beside {name}: {result.stdout.splitlines()[-1]}")
 
 
+@pytest.mark.lab
+@pytest.mark.parametrize("name", ["garbage_requests", "multicast_flood"])  # need no socket, and few objects
+def test_beside_a_hostile_guest(torture, guest0, guest1, device, measured, name):
+    """Plays between two processes of one guest, while another guest does its worst; expects every message to be right, and
+    that guest to have been at it."""
+    program = guest1.bring(PROJECT / "build/release/torture/vrdma-torture")
+    neighbour = guest1.start(f"{program} --hostile={name} --device {device} --seconds {HOSTILE_S}"
+                             f" --gid-index {guest1.gid(device).index}")  # fmt: skip
+    server, client = torture(guest0, guest0, f"--seconds {HOSTILE_S} --conversations 2 --steps 60")
+    result = client.wait(HOSTILE_S + TIMEOUT_S)
+    assert server.wait(TIMEOUT_S).status == 0
+    assert "nothing wrong" in result.stdout
+    assert f"{name} is at work" in neighbour.wait(HOSTILE_S + TIMEOUT_S).stdout
+    measured.append(f"vrdma-torture beside {name}: {result.stdout.splitlines()[-1]}")
+
+
 @pytest.mark.hosts
 @pytest.mark.roce
 def test_beside_a_flood_of_packets(torture, guest0, guest1, device, measured):
