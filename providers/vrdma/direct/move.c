@@ -15,6 +15,9 @@
 /* What is moved at a time: a writer waits for no more than this. */
 #define CHUNK ((uintptr_t)32 << 20)
 
+/* From here on it pays to move the first and the last page alone. */
+#define EDGES_MINIMUM ((uintptr_t)1 << 20)
+
 /* From here on malloc() maps memory of its own, and realloc() uses mremap(). */
 #define FENCE_MINIMUM ((uintptr_t)128 << 10)
 #define HUGE_MINIMUM ((uintptr_t)2 << 20)
@@ -153,6 +156,22 @@ static int move_huge_chunk(struct chunk *chunk)
 	return error;
 }
 
+/*
+ * Where the chunk ends that begins at `start`. What else is on the first and the last page of a
+ * region is nobody's who registers it, and is not to wait for the rest.
+ */
+static uintptr_t chunk_end(struct vrdma_range range, uintptr_t start, uintptr_t size)
+{
+	const bool has_edges = size == CHUNK && range.end - range.start >= EDGES_MINIMUM;
+	const uintptr_t last = has_edges ? range.end - PAGE : range.end;
+
+	if (has_edges && start == range.start)
+		return start + PAGE;
+	if (start == last)
+		return range.end;
+	return last - start > size ? start + size : last;
+}
+
 static int move_range(const struct vrdma_mapping *m, const struct vrdma_arena_file *file,
 		      struct vrdma_range range)
 {
@@ -167,8 +186,7 @@ static int move_range(const struct vrdma_mapping *m, const struct vrdma_arena_fi
 	int error = 0;
 
 	for (; !error && chunk.range.start < range.end; chunk.range.start = chunk.range.end) {
-		chunk.range.end = range.end - chunk.range.start > size ? chunk.range.start + size
-								       : range.end;
+		chunk.range.end = chunk_end(range, chunk.range.start, size);
 		error = vrdma_vacate(file, chunk.range);
 		if (!error)
 			error = is_huge ? move_huge_chunk(&chunk) : move_chunk(&chunk);

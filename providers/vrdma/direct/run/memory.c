@@ -24,8 +24,8 @@ EXPORT void *mremap(void *old_address, size_t old_length, size_t length, int fla
 		va_list arguments;
 
 		va_start(arguments, flags);
-		new_address = va_arg(arguments,
-				     void *); /* NOLINT(clang-analyzer-valist.Uninitialized) */
+		/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized) */
+		new_address = va_arg(arguments, void *);
 		va_end(arguments);
 	}
 	return vrdmadv_mremap(old_address, old_length, length, flags, new_address);
