@@ -127,7 +127,7 @@ void ServedUplink::link_changed(const Result<wire::Link>& link) {
     if (link) {
         hca_.with_port(name(), [&](auto& port) { port.set_macs(mac_, link->mac); });
     }
-    hca_.set_link(name(), up);
+    hca_.set_link(name(), up, up ? link->mbps : 0);
 }
 
 // The interface was made anew.

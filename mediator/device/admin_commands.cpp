@@ -12,16 +12,13 @@
 
 #include "mediator/base/errno.h"
 #include "mediator/device/out_of_memory.h"
+#include "mediator/device/port_speed.h"
 #include "mediator/device/version.h"
 
 namespace vrdma {
 namespace {
 
 using verbs::Objects;
-
-// The port is as good as memory; these are the largest values that programs of the day know.
-constexpr std::uint8_t speed_edr = 32;
-constexpr std::uint8_t width_4x = 2;
 
 using Handler = Result<> (*)(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl);
 
@@ -64,8 +61,9 @@ Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl&
 Result<> query_port(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
     cpl.query_port.state = objects.resources.slice.port_up() ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     cpl.query_port.active_mtu = objects.resources.slice.max_mtu();
-    cpl.query_port.active_speed = speed_edr;
-    cpl.query_port.active_width = width_4x;
+    const PortSpeed speed = port_speed(objects.resources.slice.port_mbps());
+    cpl.query_port.active_speed = speed.speed;
+    cpl.query_port.active_width = speed.width;
     cpl.query_port.max_message_size = hca::max_message_size;
     return {};
 }

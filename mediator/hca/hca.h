@@ -368,6 +368,8 @@ class Slice {
     // Whether its uplink has a carrier; without an uplink it needs none. The async event queue is
     // told of each change, and begins with a port that is up.
     virtual bool port_up() const = 0;
+    // Its uplink's, in Mb/s; 0 where nobody knows it, or there is no uplink.
+    virtual std::uint32_t port_mbps() const = 0;
 
     virtual Result<> create_eq(const EqSpec& spec) = 0;
     virtual void destroy_eq(EqId id) = 0;

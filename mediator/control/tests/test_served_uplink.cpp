@@ -96,6 +96,14 @@ TEST_F(ServedUplinkTest, ThePortsMtuIsTheInterfaces) {
     EXPECT_EQ(guest.slice().max_mtu(), IBV_MTU_1024);
 }
 
+TEST_F(ServedUplinkTest, ThePortsSpeedIsTheInterfaces) {
+    await(true);
+    EXPECT_EQ(guest.slice().port_mbps(), 10'000u);
+    ip("link set near down");
+    await(false);
+    EXPECT_EQ(guest.slice().port_mbps(), 10'000u); // what it was: it says nothing now
+}
+
 // The configuration says which VLANs are for guests.
 TEST_F(ServedUplinkTest, OnlySomeVlansAreForGuests) {
     const auto error = [&](std::uint16_t vlan) {

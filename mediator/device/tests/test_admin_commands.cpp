@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "mediator/device/port_speed.h"
 #include "mediator/device/tests/device_test.h"
 #include "mediator/device/version.h"
 
@@ -319,6 +320,16 @@ TEST_F(AdminCommandTest, QueryPortSaysDownWithoutACarrier) {
 TEST_F(AdminCommandTest, ThePortsMtuIsThatOfTheSlice) {
     hca.slice->mtu = IBV_MTU_1024;
     EXPECT_EQ(guest.execute(VRDMA_ADMIN_QUERY_PORT).query_port.active_mtu, IBV_MTU_1024);
+}
+
+TEST_F(AdminCommandTest, ThePortsSpeedIsThatOfTheSlice) {
+    const auto speed = [&] {
+        const auto port = guest.execute(VRDMA_ADMIN_QUERY_PORT).query_port;
+        return PortSpeed{port.active_speed, port.active_width};
+    };
+    EXPECT_EQ(speed(), port_speed(0));
+    hca.slice->mbps = 10'000;
+    EXPECT_EQ(speed(), port_speed(10'000));
 }
 
 TEST_F(AdminCommandTest, AUserContextHasItsDoorbellPage) {

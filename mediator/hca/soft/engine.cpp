@@ -56,9 +56,9 @@ Result<roce::Port*> Engine::add_port(std::string uplink, std::unique_ptr<wire::U
     return ports_.emplace_back(std::move(uplink), std::move(port)).second.get();
 }
 
-void Engine::set_link(const std::string& uplink, bool up) noexcept {
+void Engine::set_link(const std::string& uplink, bool up, std::uint32_t mbps) noexcept {
     roce::Port* const port = find_port(uplink);
-    port->set_link(up);
+    port->set_link(up, mbps);
     for (SliceCore* slice : slices_) {
         if (slice->port() == port) {
             slice->announce_port();

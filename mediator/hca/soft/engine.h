@@ -34,7 +34,7 @@ class Engine {
     // The port to that uplink; nullptr if it is another engine's, or nobody's.
     roce::Port* find_port(const std::string& uplink) const noexcept;
     // Its link is up or down now; its slices tell their guests.
-    void set_link(const std::string& uplink, bool up) noexcept;
+    void set_link(const std::string& uplink, bool up, std::uint32_t mbps) noexcept;
     Result<roce::Port*> add_port(std::string uplink, std::unique_ptr<wire::Uplink> frames);
 
     void queue_pair_added();

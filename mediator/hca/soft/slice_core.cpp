@@ -44,6 +44,10 @@ bool SliceCore::port_up() const noexcept {
     return port_ == nullptr || port_->up();
 }
 
+std::uint32_t SliceCore::port_mbps() const noexcept {
+    return port_ != nullptr ? port_->mbps() : 0;
+}
+
 // One that stands still is told when it goes on.
 void SliceCore::announce_port() noexcept {
     if (async_eq_ != nullptr && !frozen_) {

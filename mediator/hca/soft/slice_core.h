@@ -50,6 +50,7 @@ class alignas(cache_line) SliceCore {
     }
     std::uint32_t max_mtu() const noexcept;
     bool port_up() const noexcept;
+    std::uint32_t port_mbps() const noexcept;
     // The port's state is another.
     void announce_port() noexcept;
     bool frozen() const noexcept { return frozen_; }

@@ -22,8 +22,8 @@ Result<> SoftHca::renew_uplink(const std::string& name, std::unique_ptr<wire::Up
     return pollers_->renew_uplink(name, std::move(uplink));
 }
 
-void SoftHca::set_link(const std::string& uplink, bool up) {
-    pollers_->find_uplink(uplink)->run([&](Engine& engine) { engine.set_link(uplink, up); });
+void SoftHca::set_link(const std::string& uplink, bool up, std::uint32_t mbps) {
+    pollers_->find_uplink(uplink)->run([&](Engine& engine) { engine.set_link(uplink, up, mbps); });
 }
 
 Result<std::unique_ptr<Slice>> SoftHca::carve(const SliceSpec& spec, SliceHost& host) {

@@ -28,7 +28,7 @@ class SoftHca : public Hca {
     }
 
     // The uplink has got or lost its carrier, or has another MTU; it was up at first.
-    void set_link(const std::string& uplink, bool up);
+    void set_link(const std::string& uplink, bool up, std::uint32_t mbps = 0);
 
     // With Config::threads off: one round. Returns whether there was any work.
     bool poll() noexcept { return pollers_->poll(); }

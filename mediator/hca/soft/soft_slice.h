@@ -27,6 +27,7 @@ class SoftSlice : public Slice {
                      std::uint16_t vlan) override;
     std::uint8_t max_mtu() const override;
     bool port_up() const override { return core_->port_up(); }
+    std::uint32_t port_mbps() const override { return core_->port_mbps(); }
 
     Result<> create_eq(const EqSpec& spec) override;
     void destroy_eq(EqId id) override;

@@ -58,6 +58,7 @@ class FakeSlice final : public Slice {
     vrdma_counters counted_of_qp{};
     std::uint8_t mtu = IBV_MTU_4096;
     bool up = true;
+    std::uint32_t mbps = 0;
     std::map<Key, std::map<std::uint64_t, std::pair<Iova, bool>>> mapped; // page: where, writable
     std::vector<std::pair<Key, std::pair<std::uint64_t, std::uint64_t>>> refused;
     std::vector<EqId> eq_order; // in which they were created
@@ -92,6 +93,7 @@ class FakeSlice final : public Slice {
 
     std::uint8_t max_mtu() const override { return mtu; }
     bool port_up() const override { return up; }
+    std::uint32_t port_mbps() const override { return mbps; }
 
     Result<> create_eq(const EqSpec& spec) override {
         return add(eqs, eq_states, spec).map([&] { eq_order.push_back(spec.id); });

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/wire/uplink/link.h"
 
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cstring>
+#include <limits>
 
 #include "mediator/base/errno.h"
 #include "mediator/base/unique_fd.h"
@@ -19,6 +23,35 @@ bool ask(int socket, unsigned long question, const std::string& interface, ifreq
     request = {};
     interface.copy(request.ifr_name, IFNAMSIZ - 1);
     return ::ioctl(socket, question, &request) == 0;
+}
+
+// The kernel answers the first question with how long its lists of modes are, and the same question
+// with that length with what is asked for.
+std::uint32_t read_mbps(int socket, const std::string& interface) {
+    constexpr std::size_t lists = 3;
+    constexpr std::size_t longest = std::numeric_limits<__s8>::max() * sizeof(__u32);
+    alignas(ethtool_link_settings)
+        std::array<std::byte, sizeof(ethtool_link_settings) + lists * longest>
+            room{};
+    auto& settings = *reinterpret_cast<ethtool_link_settings*>(room.data());
+    __s8 words = 0;
+    for (const bool asks_length : {true, false}) {
+        settings = {};
+        settings.cmd = ETHTOOL_GLINKSETTINGS;
+        settings.link_mode_masks_nwords = static_cast<__s8>(-words);
+        ifreq request{};
+        interface.copy(request.ifr_name, IFNAMSIZ - 1);
+        request.ifr_data = reinterpret_cast<char*>(&settings);
+        if (::ioctl(socket, SIOCETHTOOL, &request) != 0) {
+            return 0;
+        }
+        words = settings.link_mode_masks_nwords;
+        if (asks_length != (words < 0)) {
+            return 0;
+        }
+    }
+    const std::uint32_t speed = settings.speed;
+    return speed == static_cast<std::uint32_t>(SPEED_UNKNOWN) ? 0 : speed;
 }
 
 } // namespace
@@ -46,6 +79,7 @@ Result<Link> read_link(const std::string& interface) {
         return fail(mtu.error());
     }
     link.mtu = *mtu;
+    link.mbps = read_mbps(socket.get(), interface);
     if (!ask(socket.get(), SIOCGIFFLAGS, interface, request)) {
         return fail_errno();
     }

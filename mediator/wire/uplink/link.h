@@ -19,7 +19,8 @@ struct Link {
     int index = 0;
     Mac mac{};
     std::uint32_t mtu = 0;
-    bool up = false; // and has a carrier
+    std::uint32_t mbps = 0; // 0: its driver does not say, as those without a carrier and virtio's
+    bool up = false;        // and has a carrier
 
     friend bool operator==(const Link&, const Link&) = default;
 };

@@ -77,8 +77,9 @@ Port::Port(Engine& engine, std::unique_ptr<wire::Uplink> uplink, EventFd unknown
       max_mtu_{largest_mtu(uplink_->frame_size())},
       unknown_signal_{std::move(unknown_signal)} {}
 
-void Port::set_link(bool up) noexcept {
+void Port::set_link(bool up, std::uint32_t mbps) noexcept {
     up_ = up;
+    mbps_ = mbps != 0 ? mbps : mbps_;
     max_mtu_ = largest_mtu(uplink_->frame_size());
 }
 
@@ -86,6 +87,7 @@ void Port::renew(std::unique_ptr<wire::Uplink>& uplink) {
     uplink_.swap(uplink);
     unflushed_ = false;
     served_join_ = 0;
+    mbps_ = 0;
     neighbours_.clear();
     engine_.fabric().changed();
     targets_to_offer_ = awaits_target_.size();

@@ -49,8 +49,10 @@ class Port {
     // Whether the uplink has a carrier. What is sent without is lost, and sent again as whatever
     // networks lose.
     bool up() const noexcept { return up_; }
-    // The uplink has changed: its carrier, or its MTU.
-    void set_link(bool up) noexcept;
+    // The uplink's speed in Mb/s, or what it was while it had a carrier. 0: nobody knows.
+    std::uint32_t mbps() const noexcept { return mbps_; }
+    // The uplink has changed: its carrier, its MTU, or its speed, of which 0 says nothing.
+    void set_link(bool up, std::uint32_t mbps) noexcept;
     // The interface's Ethernet address, and the one that it had at first, which devices may have.
     // From then on a frame counts only for whose Ethernet address it has.
     void set_macs(const wire::Mac& first, const wire::Mac& now) noexcept { macs_ = {first, now}; }
@@ -159,6 +161,7 @@ class Port {
     // The control thread, which alone has them changed, reads them too.
     std::uint32_t max_mtu_;
     bool up_ = true;
+    std::uint32_t mbps_ = 0;
     struct Macs {
         wire::Mac first;
         wire::Mac now;

@@ -29,7 +29,15 @@ TEST_F(LinkWatchTest, ALinkIsRead) {
     EXPECT_GT(link->index, 0);
     EXPECT_EQ(link->mac, (Mac{2, 0, 0, 0, 0, 1}));
     EXPECT_EQ(link->mtu, 9000);
+    EXPECT_EQ(link->mbps, 10000); // what a veth says of itself
     EXPECT_TRUE(link->up);
+}
+
+TEST_F(LinkWatchTest, NotEveryLinkSaysHowFastItIs) {
+    ip("link add quiet type bridge");
+    const auto quiet = read_link("quiet");
+    ASSERT_TRUE(quiet);
+    EXPECT_EQ(quiet->mbps, 0);
 }
 
 TEST_F(LinkWatchTest, ChangesAreTold) {
