@@ -56,6 +56,7 @@ bool fits(const Connection& c, std::uint8_t path_mtu) noexcept {
 void start_receiving(Connection& c) noexcept {
     c.in.expected = c.qp.attr.rq_psn & psn_mask;
     c.in.msn = 0;
+    c.in.credits = CreditsGiven{c.qp.rq.head()};
     c.reaction = {};
     look_up(c);
 }

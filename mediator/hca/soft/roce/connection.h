@@ -9,6 +9,7 @@
 
 #include "mediator/hca/soft/queue_pair.h"
 #include "mediator/hca/soft/roce/congestion.h"
+#include "mediator/hca/soft/roce/credits.h"
 #include "mediator/hca/soft/roce/psn.h"
 #include "mediator/hca/soft/roce/ring.h"
 #include "mediator/hca/soft/roce/round_trip.h"
@@ -26,6 +27,7 @@ struct Sent {
     vrdma_sq_opcode opcode = VRDMA_SQ_SEND;
     bool signaled = false;
     bool askew = false; // names a word that is not aligned
+    bool asks = false;  // whether there is a receive: goes on when its first packet was taken
     std::uint64_t length = 0;
 
     // As much of it as its completion needs.
@@ -46,10 +48,11 @@ struct Outbound {
 
     Ring<Sent, max_messages> sent;
     std::size_t cursor = 0;
-    Psn oldest = 0;          // not acknowledged
-    Psn next = 0;            // of the packet that is next
-    Psn fresh = 0;           // the first that never went out
-    unsigned fetches = 0;    // of `sent`
+    Psn oldest = 0;       // not acknowledged
+    Psn next = 0;         // of the packet that is next
+    Psn fresh = 0;        // the first that never went out
+    unsigned fetches = 0; // of `sent`
+    CreditsTaken credits;
     bool recovering = false; // went back since the peer last acknowledged anything
     bool probing = false;    // went back because the peer is silent: all but a packet waits for it
     RoundTrip round_trip;
@@ -92,6 +95,7 @@ struct Inbound {
 
     bool told_gap = false; // NAKed; what follows is dropped until the expected packet comes
     bool ack_due = false;
+    CreditsGiven credits;
     Ring<Fetch, max_fetches> fetches;
     std::optional<Nak> nak; // goes out behind the answers of what came before (IBA 9.7.5.1.1)
     bool ending = false;    // the QP has failed; what the peer asked for before is answered

@@ -155,6 +155,9 @@ void restore_outbound(Outbound& out, const SavedConnection& saved) noexcept {
     for (const SentState& sent : saved.sent) {
         out.sent.push_back(sent_of(sent));
         out.fetches += is_answered(out.sent.back().opcode) ? 1 : 0;
+        if (takes_receive(out.sent.back().opcode)) {
+            out.credits.begin();
+        }
     }
 }
 
@@ -204,6 +207,7 @@ Result<> restore(Connection& c, const SavedConnection& saved) noexcept {
     }
     c.out = {};
     c.in = {};
+    c.in.credits = CreditsGiven{c.qp.rq.head()};
     restore_outbound(c.out, saved);
     restore_inbound(c.in, saved);
     if (!c.out.sent.empty()) {

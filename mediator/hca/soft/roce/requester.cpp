@@ -37,13 +37,24 @@ bool has_room(const Outbound& out) noexcept {
            (is_begun(out) || !out.sent.full());
 }
 
+// A long message that there may be no receive for is not sent for nothing.
+bool awaits_receive(const Connection& c) noexcept {
+    const Sent& sent = c.out.sent[c.out.cursor];
+    return sent.asks && c.qp.sent != 0 && distance(c.out.oldest, sent.first) >= 0;
+}
+
 // Another WQE may be begun, or the one that was is gone on with.
 bool may_go_on(const Connection& c, std::uint32_t ctrl) noexcept {
-    if (is_begun(c.out) || c.qp.sent != 0) {
+    if (is_begun(c.out)) {
+        return !awaits_receive(c);
+    }
+    if (c.qp.sent != 0) {
         return true;
     }
     const bool fenced = (ctrl & VRDMA_SQ_FENCE) != 0 && c.out.fetches != 0;
-    return c.qp.state() == IBV_QPS_RTS && !fenced;
+    const auto opcode = static_cast<vrdma_sq_opcode>(VRDMA_GET(VRDMA_SQ_OPCODE, ctrl));
+    return c.qp.state() == IBV_QPS_RTS && !fenced &&
+           (!takes_receive(opcode) || c.out.credits.may_begin());
 }
 
 Clock::time_point next_suspicion(const Connection& c, Clock::time_point now) noexcept {
@@ -73,6 +84,9 @@ bool finish_oldest(Connection& c, ibv_wc_status status, vrdma_vendor_err reason)
     const Sent oldest = c.out.sent.front();
     c.out.sent.pop_front();
     c.out.fetches -= is_answered(oldest.opcode) ? 1 : 0;
+    if (takes_receive(oldest.opcode)) {
+        c.out.credits.done();
+    }
     if (c.out.cursor != 0) {
         --c.out.cursor;
     } else { // it was to be sent again
@@ -134,6 +148,12 @@ Turn execute_in_turn(Connection& c, const SendWqe& wqe) noexcept {
     return Turn::more;
 }
 
+// A WRITE takes its receive in the end.
+bool asks_for_receive(const Connection& c, const SendWqe& wqe) noexcept {
+    return takes_receive(wqe.opcode) && wqe.opcode != VRDMA_SQ_RDMA_WRITE_WITH_IMM &&
+           (is_begun(c.out) ? c.out.sent[c.out.cursor].asks : c.out.credits.asks());
+}
+
 void begin(Connection& c, const SendWqe& wqe) noexcept {
     c.qp.sq_started = true;
     if (!is_reliable(c) || is_begun(c.out)) {
@@ -144,12 +164,17 @@ void begin(Connection& c, const SendWqe& wqe) noexcept {
     }
     const bool atomic = wqe.is_aligned();
     const std::uint32_t packets = atomic ? 1 : packets_of(wqe.length, c.mtu);
+    const bool asks = asks_for_receive(c, wqe);
+    if (takes_receive(wqe.opcode)) {
+        c.out.credits.begin();
+    }
     c.out.sent.push_back({.index = c.qp.sq.head(),
                           .first = c.out.next,
                           .last = add(c.out.next, packets - 1),
                           .opcode = wqe.opcode,
                           .signaled = wqe.signaled,
                           .askew = atomic && wqe.remote_address % sizeof(std::uint64_t) != 0,
+                          .asks = asks,
                           .length = wqe.length});
     c.out.fetches += is_answered(wqe.opcode) ? 1 : 0;
 }
@@ -187,7 +212,8 @@ wire::Headers headers_of(const Connection& c, const SendWqe& wqe, const Piece& p
     headers.target_qpn = c.qp.attr.dest_qpn;
     headers.psn = c.out.next;
     headers.ack_request =
-        is_reliable(c) && (piece.last || c.out.probing || c.out.next % packets_an_ack == 0);
+        is_reliable(c) && (piece.last || c.out.probing || c.out.next % packets_an_ack == 0 ||
+                           (piece.first && asks_for_receive(c, wqe)));
     headers.address = wqe.remote_address + (wqe.opcode == VRDMA_SQ_RDMA_READ ? piece.offset : 0);
     headers.rkey = wqe.rkey.value;
     headers.length = static_cast<std::uint32_t>(
@@ -618,6 +644,14 @@ void answered(Connection& c, const wire::Packet& packet) noexcept {
     }
 }
 
+// What the peer has told by now of its receives.
+void take_credits(Connection& c, const wire::Headers& headers) noexcept {
+    const bool tells = (headers.opcode & VRDMA_ROCE_OPERATION) != VRDMA_ROCE_READ_RESPONSE_MIDDLE;
+    if (tells && VRDMA_GET(VRDMA_SYNDROME_TYPE, headers.syndrome) == VRDMA_SYNDROME_ACK) {
+        c.out.credits.told(VRDMA_GET(VRDMA_SYNDROME_VALUE, headers.syndrome));
+    }
+}
+
 } // namespace
 
 void go_back(Connection& c) noexcept {
@@ -662,6 +696,7 @@ void receive_response(Connection& c, const wire::Packet& packet) noexcept {
     } else {
         answered(c, packet);
     }
+    take_credits(c, packet.headers);
 }
 
 void expire(Connection& c, Clock::time_point now) noexcept {

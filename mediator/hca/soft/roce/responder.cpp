@@ -32,7 +32,13 @@ auto next_fetch(In& in) noexcept -> decltype(&in.fetches[0]) {
     return nullptr;
 }
 
-constexpr std::uint8_t positive = syndrome(VRDMA_SYNDROME_ACK, VRDMA_SYNDROME_NO_CREDITS);
+// An SRQ's receives are promised to nobody.
+std::uint8_t positive(Connection& c) noexcept {
+    const QueuePair& qp = c.qp;
+    const bool shared = qp.srq != nullptr || qp.type == QpType::xrc_recv;
+    return syndrome(VRDMA_SYNDROME_ACK,
+                    shared ? VRDMA_SYNDROME_NO_CREDITS : c.in.credits.code(qp.rq));
+}
 
 wire::Headers answer_headers(const Connection& c, std::uint8_t operation, Psn psn,
                              std::uint8_t aeth) noexcept {
@@ -409,7 +415,7 @@ Sending send_read_response(Connection& c, Fetch& fetch) noexcept {
     const Slot slot = next_slot(c, fetch);
     const Psn psn = add(fetch.first, fetch.answered);
     const wire::Headers headers = answer_headers(
-        c, pick(read_responses, fetch.answered == fetch.begin, slot.last), psn, positive);
+        c, pick(read_responses, fetch.answered == fetch.begin, slot.last), psn, positive(c));
     const auto draft = c.port.draft(c.path, headers.opcode, slot.bytes);
     if (!draft) {
         return Sending::no_room;
@@ -432,7 +438,7 @@ Sending send_atomic_response(Connection& c, Fetch& fetch) noexcept {
     const bool writes = fetch.message.opcode == VRDMA_SQ_ATOMIC_WRITE;
     wire::Headers headers =
         answer_headers(c, writes ? VRDMA_ROCE_READ_RESPONSE_ONLY : VRDMA_ROCE_ATOMIC_ACKNOWLEDGE,
-                       fetch.first, positive);
+                       fetch.first, positive(c));
     headers.original = fetch.original;
     const auto draft = c.port.draft(c.path, headers.opcode, 0);
     if (!draft) {
@@ -447,7 +453,7 @@ Sending send_atomic_response(Connection& c, Fetch& fetch) noexcept {
 bool acknowledge(Connection& c) noexcept {
     Inbound& in = c.in;
     if (in.nak ? !send_nak(c, *in.nak)
-               : in.ack_due && !send_acknowledge(c, add(in.expected, psn_mask), positive)) {
+               : in.ack_due && !send_acknowledge(c, add(in.expected, psn_mask), positive(c))) {
         return true;
     }
     in.nak.reset();

@@ -134,6 +134,71 @@ TEST_F(RoceRequester, GoesBackToTheGap) {
     EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
 }
 
+// Tell of one receive, then of two more; expect so many SENDs, and one each time that asks. WRITEs
+// between them need none.
+TEST_F(RoceRequester, SendsWhatThereAreReceivesFor) {
+    post(VRDMA_SQ_SEND, 8);
+    EXPECT_EQ(psns(replies()), Psns{0});
+    answer(0, syndrome(VRDMA_SYNDROME_ACK, 1));
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+    post(VRDMA_SQ_RDMA_WRITE, 8);
+    for (int i = 0; i < 4; ++i) {
+        post(VRDMA_SQ_SEND, 8);
+        post(VRDMA_SQ_RDMA_WRITE_WITH_IMM, 8);
+    }
+    EXPECT_EQ(psns(replies()), (Psns{1, 2, 3}));
+    answer(1, syndrome(VRDMA_SYNDROME_ACK, 1)); // the same receive
+    expect_silence();
+    answer(2, syndrome(VRDMA_SYNDROME_ACK, 2));
+    EXPECT_EQ(psns(replies()), (Psns{4, 5}));
+    answer(5, ack); // says no more of them
+    EXPECT_EQ(psns(replies()), (Psns{6, 7, 8, 9}));
+    answer(9, ack);
+    EXPECT_EQ(statuses(), Statuses(9, IBV_WC_SUCCESS));
+}
+
+// Tell of no receive and let a long SEND come next; expect its first packet alone, which asks for
+// an answer, also again after an RNR NAK. Then say that it was taken; expect the rest.
+TEST_F(RoceRequester, AsksWithOnePacketOfALongSend) {
+    post(VRDMA_SQ_SEND, 8);
+    EXPECT_EQ(replies().size(), 1u);
+    answer(0, syndrome(VRDMA_SYNDROME_ACK, 0));
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+    post(VRDMA_SQ_SEND, 3 * mtu);
+    post(VRDMA_SQ_SEND, 8);
+    auto packets = replies();
+    EXPECT_EQ(psns(packets), Psns{1});
+    EXPECT_TRUE(packets.at(0).headers.ack_request);
+    answer(1, syndrome(VRDMA_SYNDROME_RNR_NAK, 1));
+    packets = await();
+    EXPECT_EQ(psns(packets), Psns{1});
+    EXPECT_TRUE(packets.at(0).headers.ack_request);
+    answer(1, syndrome(VRDMA_SYNDROME_ACK, 1));
+    EXPECT_EQ(psns(replies()), (Psns{2, 3, 4}));
+    answer(4, ack);
+    EXPECT_EQ(statuses(), Statuses(2, IBV_WC_SUCCESS));
+}
+
+// Tell of no receive each time, by responses to READs, which show that the SENDs before them were
+// taken; expect the next SEND to ask nevertheless.
+TEST_F(RoceRequester, GoesOnWithoutCredits) {
+    post(VRDMA_SQ_SEND, 8);
+    EXPECT_EQ(psns(replies()), Psns{0});
+    answer(0, syndrome(VRDMA_SYNDROME_ACK, 0));
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+    for (std::uint32_t n = 1; n < 4; ++n) {
+        post(VRDMA_SQ_SEND, 8);
+        post(VRDMA_SQ_RDMA_READ, 8);
+    }
+    for (std::uint32_t n = 1; n < 7; n += 2) {
+        EXPECT_EQ(psns(replies()), (Psns{n, n + 1}));
+        wire::Headers headers = packet(VRDMA_ROCE_READ_RESPONSE_ONLY, n + 1);
+        headers.syndrome = syndrome(VRDMA_SYNDROME_ACK, 0);
+        deliver(headers, Payload(8));
+    }
+    EXPECT_EQ(statuses(), Statuses(6, IBV_WC_SUCCESS));
+}
+
 // Receive an RNR NAK with a timer of 1.28 ms; expect the same packets again after that time.
 TEST_F(RoceRequester, WaitsForAReceiver) {
     post(VRDMA_SQ_SEND, 8);

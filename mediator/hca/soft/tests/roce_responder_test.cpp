@@ -45,6 +45,65 @@ TEST_F(RoceResponder, AcknowledgesASend) {
     EXPECT_EQ(mr_.buffer.read(0, 33), Buffer::pattern(7, 33));
 }
 
+// Receive a SEND while there are some more receives than it takes; expect the ACK to promise them,
+// or the next smaller number that has a code (IBA 9.7.7.2, table 47).
+TEST_F(RoceResponder, PromisesItsReceives) {
+    const std::vector<std::pair<int, unsigned>> codes{{0, 0}, {1, 1}, {2, 2}, {4, 4},
+                                                      {5, 4}, {6, 5}, {9, 6}, {15, 7}};
+    for (const auto& [left, code] : codes) {
+        renew();
+        for (int i = 0; i <= left; ++i) {
+            post_receive(0, 100);
+        }
+        deliver(asking(VRDMA_ROCE_SEND_ONLY, 0));
+        EXPECT_EQ(reply().headers.syndrome, syndrome(VRDMA_SYNDROME_ACK, code)) << left;
+    }
+}
+
+// Take the receives one after the other; expect the ACKs never to promise more than there are, and
+// at least half of it.
+TEST_F(RoceResponder, PromisesNoReceiveThatIsTaken) {
+    constexpr std::uint32_t posted = 12;
+    for (std::uint32_t i = 0; i < posted; ++i) {
+        post_receive(0, 100);
+    }
+    for (std::uint32_t n = 0; n < posted; ++n) {
+        deliver(asking(VRDMA_ROCE_SEND_ONLY, n));
+        const std::uint32_t left = posted - n - 1;
+        const std::uint8_t told = reply().headers.syndrome;
+        ASSERT_LT(told, hca::soft::roce::credits_of_code.size());
+        EXPECT_LE(hca::soft::roce::credits_of_code[told], left);
+        EXPECT_GE(hca::soft::roce::credits_of_code[told], left / 2);
+    }
+    post_receive(0, 100);
+    deliver(remote(VRDMA_ROCE_WRITE_ONLY, posted, 4), Buffer::pattern(1, 4));
+    EXPECT_EQ(reply().headers.syndrome, syndrome(VRDMA_SYNDROME_ACK, 1));
+}
+
+// Receive a READ and an atomic; expect their responses to promise receives as well.
+TEST_F(RoceResponder, ResponsesPromiseReceives) {
+    post_receive(0, 100);
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, 2 * mtu));
+    deliver(remote(VRDMA_ROCE_FETCH_ADD, 2, 8));
+    const auto packets = replies();
+    ASSERT_EQ(packets.size(), 3u);
+    for (const Arrived& packet : packets) {
+        EXPECT_EQ(packet.headers.syndrome, syndrome(VRDMA_SYNDROME_ACK, 1));
+    }
+}
+
+// The receives of an SRQ are for whoever comes first.
+TEST_F(RoceResponder, PromisesNothingOfAnSrq) {
+    GuestSrq srq = guest_.create_srq();
+    qp_ = guest_.create_qp(cq_, cq_, QpShape::sharing(srq.id()));
+    activate();
+    const vrdma_sge to = mr_.sge(0, 100);
+    srq.post_recv(1, {&to, 1});
+    srq.post_recv(2, {&to, 1});
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 0));
+    EXPECT_EQ(reply().headers.syndrome, syndrome(VRDMA_SYNDROME_ACK, VRDMA_SYNDROME_NO_CREDITS));
+}
+
 // Receive SEND first, middle, last, across the end of the PSNs; expect one ACK with the last PSN.
 TEST_F(RoceResponder, AcknowledgesALongSendOnce) {
     post_receive(0, 1000);
@@ -146,7 +205,7 @@ TEST_F(RoceResponder, AnswersAReadInPackets) {
     expect_response(packets[1], VRDMA_ROCE_READ_RESPONSE_MIDDLE, 1, 16 + mtu, mtu);
     expect_response(packets[2], VRDMA_ROCE_READ_RESPONSE_MIDDLE, 2, 16 + 2 * mtu, mtu);
     expect_response(packets[3], VRDMA_ROCE_READ_RESPONSE_LAST, 3, 16 + 3 * mtu, 1);
-    EXPECT_EQ(packets[0].headers.syndrome, ack);
+    EXPECT_EQ(packets[0].headers.syndrome, syndrome(VRDMA_SYNDROME_ACK, 0));
     EXPECT_EQ(packets[3].headers.msn, 1u);
     deliver(remote(VRDMA_ROCE_READ_REQUEST, 4, mtu));
     expect_response(reply(), VRDMA_ROCE_READ_RESPONSE_ONLY, 4, 0, mtu);
