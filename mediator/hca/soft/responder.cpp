@@ -94,7 +94,10 @@ Ack finish_receive(QueuePair& qp, const RecvWqe& wqe, const Request& request,
     if (!told && qp.type == QpType::xrc_recv) {
         enter_error_fatally(qp); // the others are members of the CQ that failed
     }
-    return answer(told ? AckStatus::ok : AckStatus::no_answer);
+    if (told) {
+        return answer(AckStatus::ok);
+    }
+    return answer(qp.reliable() ? AckStatus::operation_error : AckStatus::no_answer);
 }
 
 Ack receive_send(QueuePair& qp, const Request& request) noexcept {

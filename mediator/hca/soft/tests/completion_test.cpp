@@ -132,7 +132,7 @@ TEST_F(Completions, ConsumerIndexIsNotTrusted) {
     }
 }
 
-// Overrun on the receiving side; expect the receiver to fail and the sender to hear nothing more.
+// Overrun on the receiving side; expect the receiver to fail and to say so to the sender.
 TEST_F(Completions, OverrunOfAReceiver) {
     GuestCq small = b_.create_cq(2);
     GuestQp from = a_.create_qp(a_cq_, a_cq_);
@@ -144,9 +144,26 @@ TEST_F(Completions, OverrunOfAReceiver) {
     }
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
-    EXPECT_EQ(wait(a_cq_).status, IBV_WC_RETRY_EXC_ERR);
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_REM_OP_ERR);
     EXPECT_EQ(state_of(b_, to), IBV_QPS_ERR);
+    settle();
     EXPECT_EQ(b_.eq().poll(), (Event{IBV_EVENT_CQ_ERR, small.id().value}));
+}
+
+// The same on UC; expect the sender to hear nothing of it.
+TEST_F(Completions, OverrunOfAnUnreliableReceiver) {
+    GuestCq small = b_.create_cq(2);
+    GuestQp from = a_.create_qp(a_cq_, a_cq_, {.type = hca::QpType::uc});
+    GuestQp to = b_.create_qp(b_cq_, small, {.type = hca::QpType::uc});
+    connect_pair(from, to);
+    for (int i = 0; i < 3; ++i) {
+        to.post_recv({});
+        from.post_send({});
+        EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    }
+    settle();
+    EXPECT_EQ(state_of(a_, from), IBV_QPS_RTS);
+    EXPECT_EQ(state_of(b_, to), IBV_QPS_ERR);
 }
 
 // More completions than places in a CQ that overruns may happen to; expect nobody to notice.
