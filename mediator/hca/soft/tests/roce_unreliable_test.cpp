@@ -54,6 +54,32 @@ TEST_F(RoceUc, RefusesSilently) {
     EXPECT_EQ(mr_.buffer.read(500, 8), Buffer::pattern(5, 8));
 }
 
+// Receive a message that is too long for the SRQ's WQE that it took with its first packet; expect
+// no word of it, and the QP to take the same WQE for its next message: none is lost.
+TEST_F(RoceUc, AWqeOfAnSrqWaitsForAMessageThatFits) {
+    GuestSrq srq = guest_.create_srq();
+    qp_ = guest_.create_qp(cq_, cq_, QpShape::sharing(srq.id(), hca::QpType::uc));
+    activate({.type = hca::QpType::uc});
+    const vrdma_sge to = mr_.sge(0, 2 * mtu);
+    for (const std::uint32_t cookie : {1, 2}) {
+        srq.post_recv(cookie, {&to, 1});
+    }
+    deliver(packet(VRDMA_ROCE_SEND_FIRST, 0), Buffer::pattern(9, mtu));
+    deliver(packet(VRDMA_ROCE_SEND_MIDDLE, 1), Buffer::pattern(9, mtu));
+    deliver(packet(VRDMA_ROCE_SEND_LAST, 2), Buffer::pattern(9, mtu));
+    expect_silence();
+    EXPECT_FALSE(cq_.poll());
+    EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
+    for (const std::uint32_t cookie : {1, 2}) {
+        deliver(packet(VRDMA_ROCE_SEND_ONLY, 2 + cookie), Buffer::pattern(5, 8));
+        settle();
+        const auto completion = cq_.poll();
+        ASSERT_TRUE(completion);
+        EXPECT_EQ(completion->status, IBV_WC_SUCCESS);
+        EXPECT_EQ(completion->index, cookie);
+    }
+}
+
 // Send across the end of the PSNs; expect completions without any answer.
 TEST_F(RoceUc, CompletesWhatHasLeft) {
     const vrdma_sge local = mr_.sge(0, 3 * mtu);
