@@ -40,7 +40,7 @@ bool valid(const QpSpec& spec) noexcept {
                                                      spec.rq_depth, spec.rq_stride_shift);
 }
 
-WqeLimits send_limits_of(const SliceCore& slice, const QpSpec& spec) noexcept {
+WqeLimits send_limits_of(const QpSpec& spec) noexcept {
     WqeLimits limits{.type = spec.type,
                      .max_sge = spec.max_send_sge,
                      .stride = 1u << spec.sq_stride_shift,
@@ -50,7 +50,7 @@ WqeLimits send_limits_of(const SliceCore& slice, const QpSpec& spec) noexcept {
         limits.payload_offset += sizeof(vrdma_sq_xrc);
     }
     if (spec.type == QpType::ud) {
-        limits.max_length = slice.max_mtu();
+        limits.max_length = max_mtu; // and its port's, which may change
     }
     return limits;
 }
@@ -91,7 +91,7 @@ QueuePair::QueuePair(SliceCore& slice_, CompletionQueue* send_cq_, CompletionQue
       type{spec.type},
       signal_all{spec.signal_all},
       xrcd{spec.xrcd},
-      send_limits{send_limits_of(slice_, spec)},
+      send_limits{send_limits_of(spec)},
       recv_cq{recv_cq_},
       srq{srq_},
       pd{spec.pd},

@@ -294,6 +294,10 @@ Ack send_out(QueuePair& qp, const Request& request, const std::optional<Route>& 
 }
 
 std::optional<std::uint64_t> send_one_datagram(QueuePair& qp, const SendWqe& wqe) noexcept {
+    if (wqe.length > qp.slice.max_mtu()) {
+        fail_message(qp, wqe, IBV_WC_LOC_LEN_ERR, VRDMA_VERR_LENGTH);
+        return 0;
+    }
     SpanList payload{max_mtu};
     const vrdma_vendor_err error = open_payload(qp, wqe, qp.sent, payload);
     if (error == VRDMA_VERR_ABSENT) {

@@ -37,7 +37,7 @@ struct WqeLimits {
     std::uint32_t max_inline = 0;
     std::uint32_t payload_offset = VRDMA_SQ_PAYLOAD_OFFSET; // in a send WQE
     OpcodeSet opcodes = 0;                                  // of send WQEs
-    std::uint64_t max_length = max_message_size;            // of send WQEs: a UD QP's port's MTU
+    std::uint64_t max_length = max_message_size;            // of send WQEs
 };
 
 // The peer answers it by a response of its own, not by an acknowledgement. Both sides have set

@@ -99,10 +99,13 @@ std::span<std::byte> Port::room_for(const wire::Mac& target) const noexcept {
 
 std::optional<Draft> Port::draft(const wire::Path& path, std::uint8_t opcode,
                                  std::size_t payload_bytes) noexcept {
-    const std::span frame = room_for(path.target_mac);
+    std::span frame = room_for(path.target_mac);
+    if (frame.empty()) {
+        return std::nullopt;
+    }
     const std::size_t header = wire::header_size(path, opcode);
     if (frame.size() < header + payload_bytes + wire::trailer_size(payload_bytes)) {
-        return std::nullopt;
+        frame = too_long_;
     }
     return Draft{frame, frame.subspan(header, payload_bytes)};
 }
@@ -110,6 +113,9 @@ std::optional<Draft> Port::draft(const wire::Path& path, std::uint8_t opcode,
 void Port::send(const Draft& draft, const wire::Path& path, const wire::Headers& headers) noexcept {
     const std::size_t bytes = wire::finish(draft.frame, path, headers, draft.payload.size());
     spend(bytes, Account::packet_operations);
+    if (draft.frame.data() == too_long_.data()) {
+        return;
+    }
     if (path.target_mac == Turnaround::address) {
         return turnaround_.commit(bytes);
     }

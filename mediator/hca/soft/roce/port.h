@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -59,7 +60,8 @@ class Port {
     bool is_addressed(const SliceCore& slice, const wire::Packet& packet) const noexcept;
     bool is_addressed_to_group(const wire::Packet& packet) const noexcept;
 
-    // Room for a packet with so much payload; nothing while the network takes no more.
+    // Room for a packet with so much payload; nothing while the network takes no more. One that no
+    // frame has room for, as its QP was connected when they were longer, is lost when it is sent.
     std::optional<Draft> draft(const wire::Path& path, std::uint8_t opcode,
                                std::size_t payload_bytes) noexcept;
     void send(const Draft& draft, const wire::Path& path, const wire::Headers& headers) noexcept;
@@ -168,6 +170,7 @@ class Port {
     };
     std::optional<Macs> macs_;
     bool unflushed_ = false;
+    std::array<std::byte, wire::max_frame_size> too_long_;
     List<RunQueue, &RunQueue::answering> answering_;
     std::uint64_t cost_ = 0;
     std::uint64_t served_join_ = 0; // of the frame that arrived, to a group: who had it last

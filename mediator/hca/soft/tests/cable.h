@@ -23,7 +23,6 @@ class Cable {
     using Weather = std::function<void(const Frame& frame, std::deque<Frame>& arriving)>;
 
     static constexpr std::size_t capacity = 512; // frames; more are lost
-    static constexpr std::size_t frame_size = wire::max_frame_size;
 
     // One end each. They keep the cable.
     static std::pair<std::unique_ptr<wire::Uplink>, std::unique_ptr<wire::Uplink>> lay(
@@ -38,6 +37,7 @@ class Cable {
     };
 
     Way ways_[2];
+    std::size_t frame_size_ = wire::max_frame_size;
     wire::Mac outdated_{};
 };
 
@@ -46,7 +46,7 @@ class Cable::End : public wire::Uplink {
     End(std::shared_ptr<Cable> cable, unsigned side) : cable_{std::move(cable)}, side_{side} {}
 
     std::span<std::byte> prepare(const wire::Mac& /*target*/) noexcept override {
-        draft_.resize(Cable::frame_size);
+        draft_.resize(cable_->frame_size_);
         return draft_;
     }
     void commit(std::size_t bytes) noexcept override {
@@ -71,13 +71,15 @@ class Cable::End : public wire::Uplink {
 
     int fd() const noexcept override { return signal_.fd(); }
     void woken() noexcept override {}
-    std::size_t frame_size() const noexcept override { return Cable::frame_size; }
+    std::size_t frame_size() const noexcept override { return cable_->frame_size_; }
     bool knows(const wire::Mac& target) const noexcept override {
         return target != cable_->outdated_;
     }
 
     // Whoever has been looked up by that Ethernet address has to be looked up again.
     void outdate(const wire::Mac& mac) { cable_->outdated_ = mac; }
+    // Frames of so many bytes fit from now on.
+    void resize(std::size_t frame_size) { cable_->frame_size_ = frame_size; }
 
   private:
     std::shared_ptr<Cable> cable_;

@@ -15,6 +15,20 @@ class PortState : public NetworkPeer {
         settle();
         return guest.eq().poll();
     }
+
+    void resize(std::size_t frame_size) {
+        dynamic_cast<Cable::End&>(*end_).resize(frame_size);
+        hca_->set_link("cable", true);
+    }
+    // To what an interface with an MTU of 1500 has.
+    void narrow() { resize(1518); }
+    void widen() { resize(wire::max_frame_size); }
+
+    void reset_ud(GuestQp& ud) {
+        ASSERT_TRUE(guest_.slice().modify_qp(ud.id(), state_attr(IBV_QPS_RESET)));
+        ud.reset();
+        activate_ud(guest_, ud, 5);
+    }
 };
 
 // Take the carrier away and give it back; expect an event of each, and none of what stays as it is.
@@ -41,6 +55,57 @@ TEST_F(PortState, QpsGoOn) {
     qp_.post_send({});
     EXPECT_EQ(reply().operation(), VRDMA_ROCE_SEND_ONLY);
     EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
+}
+
+// Have the uplink's frames become smaller than a connected QP's packets; expect these to be lost,
+// the peer to be taken for gone in the end, and the poller to come to rest meanwhile.
+TEST_F(PortState, PacketsThatDoNotFitAreLost) {
+    renew({.path_mtu = IBV_MTU_4096, .timeout = 12, .retry_cnt = 1});
+    narrow();
+    post(VRDMA_SQ_SEND, 4096);
+    int idle = 0;
+    const auto limit = Clock::now() + std::chrono::seconds{10};
+    std::optional<Completion> completion;
+    while (!completion && Clock::now() < limit) {
+        idle += hca_->poll() ? 0 : 1;
+        completion = cq_.poll();
+    }
+    ASSERT_TRUE(completion);
+    EXPECT_EQ(completion->status, IBV_WC_RETRY_EXC_ERR);
+    EXPECT_GT(idle, 0);
+    EXPECT_TRUE(sent().empty());
+}
+
+// The same of a READ's response: expect a peer that asks for less to have it.
+TEST_F(PortState, ResponsesThatDoNotFitAreLost) {
+    renew({.path_mtu = IBV_MTU_4096});
+    narrow();
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, 4096 + 8));
+    const Arrived response = reply();
+    EXPECT_EQ(response.operation(), VRDMA_ROCE_READ_RESPONSE_LAST);
+    EXPECT_EQ(response.headers.psn, psn(1));
+}
+
+// Have a port's MTU become smaller and larger again; expect a datagram that is longer to fail, and
+// one that is not to be sent, by a QP that was there before.
+TEST_F(PortState, DatagramsAreAsLongAsTheMtu) {
+    GuestQp ud = guest_.create_qp(cq_, cq_, {.type = hca::QpType::ud});
+    const AhId ah = guest_.create_ah(peer_gid_);
+    const auto status_of = [&](std::uint32_t length) {
+        reset_ud(ud);
+        const vrdma_sge local = mr_.sge(0, length);
+        ud.post_send(
+            {.flags = VRDMA_SQ_SIGNALED, .sges = {&local, 1}, .ah = ah, .dest_qpn = Qpn{peer_qpn}});
+        settle();
+        const auto completion = cq_.poll();
+        return completion ? completion->status : IBV_WC_FATAL_ERR;
+    };
+    EXPECT_EQ(status_of(4096), IBV_WC_SUCCESS);
+    narrow();
+    EXPECT_EQ(status_of(4096), IBV_WC_LOC_LEN_ERR);
+    EXPECT_EQ(status_of(1024), IBV_WC_SUCCESS);
+    widen();
+    EXPECT_EQ(status_of(4096), IBV_WC_SUCCESS);
 }
 
 // Take the carrier away from a device that is bound to another uplink, or none; expect it to hear
