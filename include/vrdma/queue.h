@@ -170,7 +170,7 @@ VRDMA_CHECK_SIZE(struct vrdma_sq_bind, 24);
  */
 struct vrdma_sq_reg {
 	struct vrdma_page_list pages; /* levels 0 or 1; valid until the WQE completes */
-	__le64 start;		      /* address of the first byte */
+	__le64 start;		      /* address of the first byte; 0 with IB_ZERO_BASED */
 	__le64 length;
 	__le32 access_flags; /* enum ib_access_flags */
 	__le32 first_offset; /* below the block size */

@@ -80,7 +80,8 @@ vrdma_vendor_err register_fast(QueuePair& qp, Key key, const vrdma_sq_reg& reg) 
         (reg.access_flags & IBV_ACCESS_LOCAL_WRITE) == 0) {
         return VRDMA_VERR_ACCESS;
     }
-    if (reg.length == 0 || reg.start > UINT64_MAX - reg.length) {
+    const bool zero_based = (reg.access_flags & IBV_ACCESS_ZERO_BASED) != 0;
+    if (reg.length == 0 || reg.start > (zero_based ? 0 : UINT64_MAX - reg.length)) {
         return VRDMA_VERR_LENGTH;
     }
     if (!region->pages.load(qp.slice.memory(), reg.pages, reg.first_offset, reg.length)) {

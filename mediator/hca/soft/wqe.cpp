@@ -117,8 +117,8 @@ WqeError parse_local(const std::byte* payload, std::uint32_t ctrl, SendWqe& wqe)
                   ~(remote_access | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED);
     } else if (wqe.opcode == VRDMA_SQ_REG_MR) {
         std::memcpy(&wqe.reg, payload, sizeof(wqe.reg));
-        unknown = (wqe.reg.access_flags &
-                   ~(remote_access | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)) |
+        unknown = (wqe.reg.access_flags & ~(remote_access | IBV_ACCESS_LOCAL_WRITE |
+                                            IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED)) |
                   wqe.reg.pages.reserved;
     }
     return unknown != 0 ? reserved_error : WqeError{};

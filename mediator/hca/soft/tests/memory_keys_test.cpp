@@ -389,6 +389,20 @@ TEST_F(FastRegistration, TakesARun) {
     EXPECT_EQ(run.read(VRDMA_PAGE_SIZE - 4, 8), Buffer::pattern(7, 8));
 }
 
+// A region whose first byte, within a page, is at address 0 (IBA 10.6.3.4); expect it there, no
+// window to it, and no other address to be taken for it.
+TEST_F(FastRegistration, BeginsAtZero) {
+    vrdma_sq_reg reg = list_of(memory_, all_access | bindable | IBV_ACCESS_ZERO_BASED);
+    reg.start = 0;
+    reg.first_offset = 0x100;
+    reg.length -= 0x100;
+    ASSERT_EQ(register_fast(key_, reg).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(write(key_, 8, peer_), IBV_WC_SUCCESS);
+    EXPECT_EQ(memory_.read(0x108, 8), Buffer::pattern(7, 8));
+    const Key window = b_.allocate_mw(IBV_MW_TYPE_1);
+    expect_bind_error(bind(window, {0, 8, key_.value, read_only}), VRDMA_VERR_ACCESS);
+}
+
 // Lists and keys that are wrong in one way; expect MW_BIND_ERR with the reason.
 TEST_F(FastRegistration, RefusesWhatIsWrong) {
     const auto expect_refused = [&](vrdma_vendor_err reason, auto&& change) {
@@ -412,6 +426,8 @@ TEST_F(FastRegistration, RefusesWhatIsWrong) {
                    [](auto&, auto& reg) { reg.access_flags = IBV_ACCESS_REMOTE_WRITE; });
     expect_refused(VRDMA_VERR_LENGTH, [](auto&, auto& reg) { reg.length = 0; });
     expect_refused(VRDMA_VERR_LENGTH, [](auto&, auto& reg) { reg.start = ~0ull; });
+    expect_refused(VRDMA_VERR_LENGTH,
+                   [](auto&, auto& reg) { reg.access_flags |= IBV_ACCESS_ZERO_BASED; });
     constexpr auto list = VRDMA_VERR_PAGE_LIST;
     expect_refused(list, [](auto&, auto& reg) { reg.length += 1; });
     expect_refused(list, [](auto&, auto& reg) { reg.first_offset = VRDMA_PAGE_SIZE; });
