@@ -155,6 +155,7 @@ static int vrdma_query_device(struct ib_device *ibdev, struct ib_device_attr *pr
 				  IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_RC_RNR_NAK_GEN |
 				  IB_DEVICE_XRC | IB_DEVICE_MEM_WINDOW |
 				  IB_DEVICE_MEM_WINDOW_TYPE_2B | IB_DEVICE_MEM_MGT_EXTENSIONS;
+	props->kernel_cap_flags = IBK_BLOCK_MULTICAST_LOOPBACK;
 	props->max_send_sge = le16_to_cpu(caps->max_send_sge);
 	props->max_recv_sge = le16_to_cpu(caps->max_recv_sge);
 	props->max_sge_rd = props->max_send_sge;

@@ -32,8 +32,8 @@ static int vrdma_qp_check_attr(struct vrdma_dev *dev, const struct ib_qp_init_at
 
 	if (!vrdma_qp_type_known(attr->qp_type, udata))
 		return -EOPNOTSUPP;
-	if (attr->create_flags || attr->rwq_ind_tbl || !attr->send_cq ||
-	    (!attr->recv_cq && attr->qp_type != IB_QPT_XRC_INI))
+	if (attr->create_flags & ~IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK || attr->rwq_ind_tbl ||
+	    !attr->send_cq || (!attr->recv_cq && attr->qp_type != IB_QPT_XRC_INI))
 		return -EOPNOTSUPP;
 	if (cap->max_send_wr > limits->max_qp_wr || cap->max_recv_wr > limits->max_qp_wr ||
 	    cap->max_send_sge > limits->max_send_sge || cap->max_recv_sge > limits->max_recv_sge ||
@@ -59,7 +59,8 @@ static int vrdma_qp_check_rings(const struct ib_qp_cap *cap, enum ib_qp_type typ
 	size_t xrc = type == IB_QPT_XRC_INI ? sizeof(struct vrdma_sq_xrc) : 0;
 	size_t payload = xrc + max_t(size_t, send_sges, cap->max_inline_data);
 
-	if (memchr_inv(req->reserved, 0, sizeof(req->reserved)))
+	if (req->flags & ~VRDMA_UVERBS_QP_BLOCK_SELF_MULTICAST ||
+	    memchr_inv(req->reserved, 0, sizeof(req->reserved)))
 		return -EINVAL;
 	if (!vrdma_ring_fits(req->sq_depth, req->sq_stride_shift, VRDMA_SQ_MIN_STRIDE_SHIFT,
 			     cap->max_send_wr, VRDMA_SQ_PAYLOAD_OFFSET + payload))
@@ -90,6 +91,9 @@ static void vrdma_qp_fill_arg(struct vrdma_cmd_create_qp *arg, const struct ib_q
 	arg->rq_stride_shift = req->rq_stride_shift;
 	arg->qp_type = attr->qp_type;
 	arg->flags = attr->sq_sig_type == IB_SIGNAL_ALL_WR ? VRDMA_QP_SQ_SIGNAL_ALL : 0;
+	if (req->flags & VRDMA_UVERBS_QP_BLOCK_SELF_MULTICAST ||
+	    attr->create_flags & IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK)
+		arg->flags |= VRDMA_QP_BLOCK_SELF_MULTICAST;
 	arg->max_inline = cpu_to_le32(attr->cap.max_inline_data);
 	arg->max_send_sge = cpu_to_le16(attr->cap.max_send_sge);
 	arg->max_recv_sge = cpu_to_le16(attr->cap.max_recv_sge);

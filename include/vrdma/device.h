@@ -409,6 +409,7 @@ struct vrdma_cmd_create_qp {
 	__le32 xrcd;	     /* of XRC_RECV, else 0 */
 };
 #define VRDMA_QP_SQ_SIGNAL_ALL VRDMA_BIT(0)
+#define VRDMA_QP_BLOCK_SELF_MULTICAST VRDMA_BIT(1) /* UD: see vrdma_cmd_multicast */
 
 struct vrdma_cmd_modify_qp {
 	__le32 qpn;
@@ -418,7 +419,8 @@ struct vrdma_cmd_modify_qp {
 
 /*
  * A UD QP gets the datagrams that anybody, itself included, sends to QP VRDMA_MULTICAST_QPN of a
- * multicast GID that it is attached to. It cannot be destroyed while it is attached.
+ * multicast GID that it is attached to; its own it does not get if it was made with
+ * VRDMA_QP_BLOCK_SELF_MULTICAST. It cannot be destroyed while it is attached.
  */
 struct vrdma_cmd_multicast {
 	__le32 qpn;

@@ -93,9 +93,11 @@ struct vrdma_uverbs_create_qp {
 	__u32 rq_depth;
 	__u8 sq_stride_shift;
 	__u8 rq_stride_shift;
-	__u8 reserved[6];
+	__u8 flags; /* VRDMA_UVERBS_QP_*, which the standard command has no place for */
+	__u8 reserved[5];
 };
 VRDMA_CHECK_SIZE(struct vrdma_uverbs_create_qp, 24);
+#define VRDMA_UVERBS_QP_BLOCK_SELF_MULTICAST VRDMA_BIT(0)
 
 struct vrdma_uverbs_create_qp_resp {
 	__u32 doorbell_slot;

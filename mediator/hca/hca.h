@@ -138,6 +138,7 @@ struct QpSpec {
     std::uint16_t max_send_sge = 0;
     std::uint16_t max_recv_sge = 0;
     bool signal_all = false;
+    bool blocks_own_multicast = false; // what it sends to a group of its own does not come to it
     std::uint32_t doorbell_page = 0;
 };
 

@@ -101,8 +101,23 @@ Qp qp_from(const Source& source) {
     qp.spec.max_recv_sge = source.max_recv_sge;
     qp.spec.type = slice_type(source.qp_type);
     qp.spec.signal_all = (source.flags & VRDMA_QP_SQ_SIGNAL_ALL) != 0;
+    qp.spec.blocks_own_multicast = (source.flags & VRDMA_QP_BLOCK_SELF_MULTICAST) != 0;
     qp.spec.doorbell_page = source.ucontext;
     return qp;
+}
+
+// Groups are for datagrams.
+bool valid_flags(std::uint8_t flags, std::uint8_t type) {
+    const std::uint32_t known = slice_type(type) == hca::QpType::ud
+                                    ? VRDMA_QP_SQ_SIGNAL_ALL | VRDMA_QP_BLOCK_SELF_MULTICAST
+                                    : VRDMA_QP_SQ_SIGNAL_ALL;
+    return (flags & ~known) == 0;
+}
+
+std::uint8_t saved_flags(const hca::QpSpec& spec) {
+    return static_cast<std::uint8_t>(
+        (spec.signal_all ? VRDMA_QP_SQ_SIGNAL_ALL : 0) |
+        (spec.blocks_own_multicast ? VRDMA_QP_BLOCK_SELF_MULTICAST : 0));
 }
 
 bool has(const vrdma_qp_attr& attr, std::uint32_t field) {
@@ -256,7 +271,7 @@ Result<NewQp> QpTable::create(const vrdma_cmd_create_qp& cmd) {
     if (!valid_type(cmd.qp_type, UcontextId{cmd.ucontext})) {
         return fail(std::errc::operation_not_supported);
     }
-    if ((cmd.flags & ~VRDMA_QP_SQ_SIGNAL_ALL) != 0) {
+    if (!valid_flags(cmd.flags, cmd.qp_type)) {
         return fail(std::errc::invalid_argument);
     }
     Qp qp = qp_from(cmd);
@@ -370,7 +385,7 @@ void QpTable::save(StateWriter& writer) const {
             .sq_stride_shift = spec.sq_stride_shift,
             .rq_stride_shift = spec.rq_stride_shift,
             .qp_type = saved_type(spec),
-            .flags = static_cast<std::uint8_t>(spec.signal_all ? VRDMA_QP_SQ_SIGNAL_ALL : 0),
+            .flags = saved_flags(spec),
             .slice = resources_.slice.save_qp(id),
         };
         writer.put(state);
@@ -391,7 +406,7 @@ bool QpTable::valid_number(const QpState& state) const {
 Result<> QpTable::restore_one(StateReader& reader) {
     const auto state = reader.take<QpState>();
     if (!state || !valid_type(state->qp_type, UcontextId{state->ucontext}) ||
-        (state->flags & ~VRDMA_QP_SQ_SIGNAL_ALL) != 0 || !valid_number(*state) ||
+        !valid_flags(state->flags, state->qp_type) || !valid_number(*state) ||
         table_.find(Qpn{state->qpn}) != nullptr) {
         return fail(std::errc::invalid_argument);
     }

@@ -6,12 +6,18 @@
 #define INIT_ATTRS                                                                                 \
 	(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS)
 
+/* Groups are for datagrams. */
+static uint32_t create_flags_of(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
+}
+
 static int check_init_attr(const struct vrdma_context *context,
 			   const struct ibv_qp_init_attr_ex *attr)
 {
 	if (attr->comp_mask & ~INIT_ATTRS)
 		return EOPNOTSUPP;
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)
+	if (attr->create_flags & ~create_flags_of(attr->qp_type))
 		return EOPNOTSUPP;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
 		return EINVAL;
@@ -134,12 +140,14 @@ struct ibv_qp *vrdma_create_qp_ex(struct ibv_context *base, struct ibv_qp_init_a
 	}
 	if (rounded.srq || rounded.qp_type == IBV_QPT_XRC_SEND)
 		rounded.cap.max_recv_wr = rounded.cap.max_recv_sge = 0;
+	if (!(rounded.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS))
+		rounded.create_flags = 0;
 	ret = check_init_attr(context, &rounded);
 	if (ret) {
 		errno = ret;
 		return NULL;
 	}
-	rounded.comp_mask &= ~IBV_QP_INIT_ATTR_CREATE_FLAGS; /* there are none */
+	rounded.comp_mask &= ~IBV_QP_INIT_ATTR_CREATE_FLAGS; /* 0 says the same as none */
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return NULL;

@@ -375,6 +375,8 @@ static int create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *at
 	command.ours.rq_depth = layout->rq_depth;
 	command.ours.sq_stride_shift = layout->sq_stride_shift;
 	command.ours.rq_stride_shift = layout->rq_stride_shift;
+	if (attr->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
+		command.ours.flags = VRDMA_UVERBS_QP_BLOCK_SELF_MULTICAST;
 	ret = ibv_cmd_create_qp_ex(context, &qp->base, attr, &command.core, sizeof(command),
 				   &answer.core, sizeof(answer));
 	*doorbell_slot = answer.ours.doorbell_slot;

@@ -143,6 +143,10 @@ Ack receive_multicast(SliceCore& slice, const Route& route, const Request& reque
     }
     Ack result{AckStatus::ok};
     for (QueuePair* receiver : slice.group(route.target.gid)) {
+        const bool own = request.from == &slice && receiver->id == route.from;
+        if (own && receiver->blocks_own_multicast) {
+            continue;
+        }
         const Ack ack = deliver(*receiver, route, request);
         if (ack.status == AckStatus::payload_revoked) {
             result = ack;

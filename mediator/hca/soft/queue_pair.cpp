@@ -90,6 +90,7 @@ QueuePair::QueuePair(SliceCore& slice_, CompletionQueue* send_cq_, CompletionQue
       id{spec.id},
       type{spec.type},
       signal_all{spec.signal_all},
+      blocks_own_multicast{spec.blocks_own_multicast},
       xrcd{spec.xrcd},
       send_limits{send_limits_of(spec)},
       recv_cq{recv_cq_},

@@ -94,6 +94,7 @@ struct alignas(cache_line) QueuePair {
     const Qpn id;
     const QpType type;
     const bool signal_all;
+    const bool blocks_own_multicast;
     const XrcdId xrcd; // of XRC_RECV
     const WqeLimits send_limits;
 

@@ -205,6 +205,7 @@ GuestQp Guest::create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const Q
                          .max_send_sge = shape.max_send_sge,
                          .max_recv_sge = shape.max_recv_sge,
                          .signal_all = shape.signal_all,
+                         .blocks_own_multicast = shape.blocks_own_multicast,
                          .doorbell_page = doorbell_page});
     const std::uint32_t slot = value(slice_->create_qp(qp_specs_.back()));
     return {id, shape, std::move(buffer), doorbell(doorbell_page, slot)};

@@ -39,6 +39,7 @@ struct QpShape {
     std::uint16_t max_send_sge = 4;
     std::uint16_t max_recv_sge = 3;
     bool signal_all = false;
+    bool blocks_own_multicast = false;
     Srqn srq{};       // in the place of an RQ
     bool gsi = false; // QP1, with type ud
 

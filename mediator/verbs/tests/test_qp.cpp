@@ -148,7 +148,8 @@ TEST_F(QpTest, TheGuestKernelHasOneGsiQp) {
 }
 
 TEST_F(QpTest, SizesHaveRanges) {
-    EXPECT_EQ(create_error([](auto& cmd) { cmd.flags = 2; }), invalid);
+    EXPECT_EQ(create_error([](auto& cmd) { cmd.flags = 4; }), invalid);
+    EXPECT_EQ(create_error([](auto& cmd) { cmd.flags = VRDMA_QP_BLOCK_SELF_MULTICAST; }), invalid);
     EXPECT_EQ(create_error([](auto& cmd) { cmd.sq_depth = 63; }), invalid);
     EXPECT_EQ(create_error([](auto& cmd) { cmd.rq_depth = 1u << 31; }), invalid);
     EXPECT_EQ(create_error([](auto& cmd) { cmd.sq_depth = VRDMA_MAX_QUEUE_DEPTH * 2; }), invalid);

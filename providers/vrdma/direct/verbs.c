@@ -730,6 +730,8 @@ static int create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *at
 	arg.send_cq = htole32(attr->send_cq->handle);
 	arg.recv_cq = attr->recv_cq ? htole32(attr->recv_cq->handle) : 0;
 	arg.srq = attr->srq ? htole32(attr->srq->handle) : 0;
+	if (attr->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
+		arg.flags |= VRDMA_QP_BLOCK_SELF_MULTICAST;
 	ret = -vrdma_cmd_create_qp(dev, &arg, &qp->base.qp.qp_num, doorbell_slot);
 	if (ret)
 		return ret;

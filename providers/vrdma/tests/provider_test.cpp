@@ -240,6 +240,41 @@ TEST_F(Provider, CreatesQp)
 	EXPECT_EQ(kernel.create_qp_max_inline, attr.cap.max_inline_data);
 }
 
+// Asks whether data is written in order: expects that it is not, whatever the operation. The device
+// copies with memmove(), which may begin at the end; its last bytes alone are sure to come last.
+TEST_F(Provider, PromisesNoOrderOfData)
+{
+	const Qp qp = create_qp();
+	for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND})
+		EXPECT_EQ(ibv_query_qp_data_in_order(qp.get(), opcode, 0), 0);
+}
+
+// Asks for a QP that gets nothing of what it sends to its groups: expects the kernel to be told,
+// and EOPNOTSUPP where there are no groups, and for other flags.
+TEST_F(Provider, CreatesQpThatBlocksItsOwnMulticast)
+{
+	const auto create = [&](ibv_qp_type type, uint32_t flags) {
+		const ibv_qp_init_attr simple = init_attr(type);
+		ibv_qp_init_attr_ex attr = {};
+		attr.send_cq = simple.send_cq;
+		attr.recv_cq = simple.recv_cq;
+		attr.cap = simple.cap;
+		attr.qp_type = type;
+		attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+		attr.pd = pd.get();
+		attr.create_flags = flags;
+		return Qp(ibv_create_qp_ex(context.get(), &attr));
+	};
+	ASSERT_TRUE(create(IBV_QPT_UD, 0));
+	EXPECT_EQ(kernel.create_qp.flags, 0);
+	ASSERT_TRUE(create(IBV_QPT_UD, IBV_QP_CREATE_BLOCK_SELF_MCAST_LB));
+	EXPECT_EQ(kernel.create_qp.flags, VRDMA_UVERBS_QP_BLOCK_SELF_MULTICAST);
+	EXPECT_FALSE(create(IBV_QPT_RC, IBV_QP_CREATE_BLOCK_SELF_MCAST_LB));
+	EXPECT_EQ(errno, EOPNOTSUPP);
+	EXPECT_FALSE(create(IBV_QPT_UD, IBV_QP_CREATE_SCATTER_FCS));
+	EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
 // Creates QPs that the device or the provider cannot have, one reason at a time: expects the errno,
 // and the program's attributes unchanged.
 TEST_F(Provider, RefusesBadQps)

@@ -24,10 +24,11 @@ class Multicast : public TwoGuests {
     Multicast() : TwoGuests{short_turns()} {}
 
     struct Member {
-        Member(Guest& guest, std::uint32_t key = group_qkey)
+        Member(Guest& guest, std::uint32_t key = group_qkey, bool blocks_own = false)
             : send_cq{guest.create_cq()},
               cq{guest.create_cq()},
-              qp{guest.create_qp(send_cq, cq, {.type = hca::QpType::ud})},
+              qp{guest.create_qp(send_cq, cq,
+                                 {.type = hca::QpType::ud, .blocks_own_multicast = blocks_own})},
               mr{guest.register_mr(4096)} {
             activate_ud(guest, qp, key);
         }
@@ -98,6 +99,32 @@ TEST_F(Multicast, EveryMemberGetsOneCopy) {
         EXPECT_EQ(header, std::vector<std::byte>(
                               reinterpret_cast<const std::byte*>(group.data()),
                               reinterpret_cast<const std::byte*>(group.data()) + group.size()));
+    }
+}
+
+// Attach QPs that want nothing of their own, the sender among them; expect all but the sender to
+// get a copy, also where the device has moved.
+TEST_F(Multicast, OneGetsNothingOfItsOwn) {
+    sender_ = Member{a_, group_qkey, true};
+    Member other{a_, group_qkey, true};
+    for (Member* member : {&sender_, &other}) {
+        attach(a_, *member, ipv4_group);
+        member->post();
+        member->post();
+    }
+    attach(b_, there_, ipv4_group);
+    there_.post();
+    there_.post();
+    for (const bool moved : {false, true}) {
+        if (moved) {
+            a_.migrate(host_of(a_));
+            attach(a_, sender_, ipv4_group);
+            attach(a_, other, ipv4_group);
+        }
+        send(ipv4_group);
+        expect_copy(other);
+        expect_copy(there_);
+        EXPECT_FALSE(sender_.cq.poll());
     }
 }
 
