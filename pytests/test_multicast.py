@@ -56,6 +56,21 @@ def test_every_member_gets_one_copy(members, group):
         side.qp.detach(group)
 
 
+def test_own_copies_can_be_blocked(members):
+    """Attaches a queue pair that wants nothing of its own, and another; expects it to get only what the other sends."""
+    sender = members[0].extend(["SEND"], create_flags=["BLOCK_SELF_MCAST_LB"])
+    sender.initialize().connect(sender)
+    for side in (sender, members[1]):
+        side.qp.attach(IPV4_GROUP)
+    for _ in range(2):
+        sender.receive(length=1024)
+    expect_copy(sender, members[1], send(sender, IPV4_GROUP))
+    assert not sender.recv_cq.poll()
+    expect_copy(members[1], sender, send(members[1], IPV4_GROUP))
+    for side in (sender, members[1]):
+        side.qp.detach(IPV4_GROUP)
+
+
 def test_nobody_else_gets_it(members):
     """Sends to a group of others, to one of nobody, and to a member's group by its own number; expects no copies."""
     members[1].qp.attach(OTHER)

@@ -57,11 +57,11 @@ class Endpoint:
         self.recv_cq = self.device.cq(depth, events)
         self.qp = self.pd.qp(self.kind, self.send_cq, self.recv_cq, srq=srq, **cap)
 
-    def extend(self, send_ops: list[str], wc_flags: list[str] = ()) -> "Endpoint":
+    def extend(self, send_ops: list[str], wc_flags: list[str] = (), create_flags: list[str] = ()) -> "Endpoint":
         """A twin with a queue pair and completion queues of the extended verbs."""
         twin = copy.copy(self)
         twin.send_cq, twin.recv_cq = (self.device.cq_ex(64, wc_flags) for _ in range(2))
-        twin.qp = self.pd.qp_ex(self.kind, twin.send_cq, twin.recv_cq, send_ops)
+        twin.qp = self.pd.qp_ex(self.kind, twin.send_cq, twin.recv_cq, send_ops, create_flags)
         return twin
 
     def another(self, **queues) -> "Endpoint":

@@ -242,8 +242,9 @@ class Pd(Remotable):
     def unimport(self) -> None:
         self.pd.unimport()
 
-    def qp_ex(self, kind: str, send_cq: "Cq", recv_cq: "Cq", send_ops: list[str], **cap: int) -> "QpEx":
-        return QpEx(self, kind, send_cq, recv_cq, send_ops, cap)
+    def qp_ex(self, kind: str, send_cq: "Cq", recv_cq: "Cq", send_ops: list[str], create_flags: list[str] = (),
+              **cap: int) -> "QpEx":
+        return QpEx(self, kind, send_cq, recv_cq, send_ops, create_flags, cap)
 
     def mr(self, length: int, access: list[str]) -> "Mr":
         return Mr(self.pd, length, access)
@@ -729,10 +730,14 @@ class Qp(Remotable):
 class QpEx(Qp):
     """With the work requests of ibv_wr_*()."""
 
-    def __init__(self, pd: Pd, kind: str, send_cq: Cq, recv_cq: Cq, send_ops: list[str], cap: dict[str, int]) -> None:
+    def __init__(self, pd: Pd, kind: str, send_cq: Cq, recv_cq: Cq, send_ops: list[str], create_flags: list[str],
+                 cap: dict[str, int]) -> None:
         sizes = QPCap(**{"max_send_wr": 16, "max_recv_wr": 16, **cap})
+        mask = e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+        if create_flags:
+            mask |= e.IBV_QP_INIT_ATTR_CREATE_FLAGS
         init = QPInitAttrEx(getattr(e, "IBV_QPT_" + kind), scq=send_cq.cq, rcq=recv_cq.cq, cap=sizes, pd=pd.pd,
-                            comp_mask=e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+                            comp_mask=mask, create_flags=flags("IBV_QP_CREATE_", create_flags),
                             send_ops_flags=flags("IBV_QP_EX_WITH_", send_ops))  # fmt: skip
         self.qp = QPEx(pd.context, init)
         self.cap = {}

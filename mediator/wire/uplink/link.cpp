@@ -34,7 +34,7 @@ std::uint32_t read_mbps(int socket, const std::string& interface) {
         std::array<std::byte, sizeof(ethtool_link_settings) + lists * longest>
             room{};
     auto& settings = *reinterpret_cast<ethtool_link_settings*>(room.data());
-    int words = 0;
+    __s8 words = 0;
     for (const bool asks_length : {true, false}) {
         settings = {};
         settings.cmd = ETHTOOL_GLINKSETTINGS;

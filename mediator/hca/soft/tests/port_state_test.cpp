@@ -17,7 +17,7 @@ class PortState : public NetworkPeer {
     }
 
     void resize(std::size_t frame_size) {
-        static_cast<Cable::End&>(*end_).resize(frame_size);
+        dynamic_cast<Cable::End&>(*end_).resize(frame_size);
         hca_->set_link("cable", true);
     }
     // To what an interface with an MTU of 1500 has.
