@@ -47,8 +47,8 @@ constexpr bool is_answered(vrdma_sq_opcode opcode) noexcept {
            opcode == VRDMA_SQ_ATOMIC_FETCH_AND_ADD || opcode == VRDMA_SQ_ATOMIC_WRITE;
 }
 
-// It takes one of the peer's receive WQEs.
-constexpr bool takes_receive(vrdma_sq_opcode opcode) noexcept {
+// It takes one of the peer's receive WQEs. What the guest has written may be no opcode.
+constexpr bool takes_receive(std::uint32_t opcode) noexcept {
     return opcode == VRDMA_SQ_SEND || opcode == VRDMA_SQ_SEND_WITH_IMM ||
            opcode == VRDMA_SQ_SEND_WITH_INV || opcode == VRDMA_SQ_RDMA_WRITE_WITH_IMM;
 }

@@ -52,7 +52,7 @@ bool may_go_on(const Connection& c, std::uint32_t ctrl) noexcept {
         return true;
     }
     const bool fenced = (ctrl & VRDMA_SQ_FENCE) != 0 && c.out.fetches != 0;
-    const auto opcode = static_cast<vrdma_sq_opcode>(VRDMA_GET(VRDMA_SQ_OPCODE, ctrl));
+    const std::uint32_t opcode = VRDMA_GET(VRDMA_SQ_OPCODE, ctrl);
     return c.qp.state() == IBV_QPS_RTS && !fenced &&
            (!takes_receive(opcode) || c.out.credits.may_begin());
 }
