@@ -117,24 +117,6 @@ bool is_filled(const Slot& slot, const siginfo_t& info) noexcept {
            filler->fill(static_cast<std::byte*>(info.si_addr));
 }
 
-void on_fault(int signal, siginfo_t* info, void*) noexcept {
-    const int error = errno;
-    auto* const address = static_cast<std::byte*>(info->si_addr);
-    Slot* const slot = find(address);
-    if (slot != nullptr && is_filled(*slot, *info)) {
-        errno = error;
-        return;
-    }
-    if (slot != nullptr && (scratch_pages[static_cast<std::size_t>(slot - slots.data())].add([&] {
-            return put_scratch(*slot, address);
-        }) || overwhelm(*slot))) {
-        std::atomic_ref{slot->faults}.fetch_add(1, std::memory_order_release);
-    } else { // and fault again
-        ::sigaction(signal, signal == SIGBUS ? &previous_bus : &previous_segv, nullptr);
-    }
-    errno = error;
-}
-
 // Of a range that is shown anew, or is nobody's any more.
 void forget(ScratchPages& pages, const Slot& slot) noexcept {
     std::byte* const base = slot.base.load(std::memory_order_relaxed);
@@ -152,7 +134,7 @@ void take_spare(Slot& slot) noexcept {
     }
 }
 
-bool install_handler() noexcept {
+bool install_handler(void (*on_fault)(int, siginfo_t*, void*)) noexcept {
     struct sigaction action {};
     action.sa_sigaction = on_fault;
     action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
@@ -162,8 +144,27 @@ bool install_handler() noexcept {
 
 } // namespace
 
+void FaultGuard::on_fault(int signal, siginfo_t* info, void*) noexcept {
+    const int error = errno;
+    ++met_;
+    auto* const address = static_cast<std::byte*>(info->si_addr);
+    Slot* const slot = find(address);
+    if (slot != nullptr && is_filled(*slot, *info)) {
+        errno = error;
+        return;
+    }
+    if (slot != nullptr && (scratch_pages[static_cast<std::size_t>(slot - slots.data())].add([&] {
+            return put_scratch(*slot, address);
+        }) || overwhelm(*slot))) {
+        std::atomic_ref{slot->faults}.fetch_add(1, std::memory_order_release);
+    } else { // and fault again
+        ::sigaction(signal, signal == SIGBUS ? &previous_bus : &previous_segv, nullptr);
+    }
+    errno = error;
+}
+
 Result<FaultGuard> FaultGuard::create(std::byte* base, std::uint64_t size, int alarm) {
-    static const bool installed = install_handler();
+    static const bool installed = install_handler(on_fault);
     if (!installed) {
         return fail(std::errc::operation_not_supported);
     }

@@ -19,8 +19,12 @@ class Account {
     static constexpr std::uint64_t operation_cost = 512;
     // How many of them a packet is, whose headers and ICRC are made or looked at.
     static constexpr std::uint64_t packet_operations = 4;
-    // The same of a look at a QP that was rung for nothing.
+    // The same of a look at a QP that was rung for nothing,
     static constexpr std::uint64_t look_cost = 256;
+    // and of a page that is not there when it is touched (FaultGuard::met()).
+    static constexpr std::uint64_t hole_cost = 128 << 10;
+    // Where there was one there may be more: for so many pieces the slice takes care.
+    static constexpr unsigned careful_pieces = 256;
 
     explicit Account(const Share& share = {}) noexcept { set_share(share, {}); }
 
@@ -39,8 +43,21 @@ class Account {
     void charge_packet(std::uint64_t payload_bytes) noexcept {
         charge(payload_bytes, packet_operations);
     }
-    // That is no operation, of which its limits speak.
-    void charge_look() noexcept { looks_ += look_cost; }
+    // These are no operations, of which its limits speak.
+    void charge_look() noexcept { besides_ += look_cost; }
+    // A piece has met so many.
+    void charge_holes(std::uint64_t holes) noexcept {
+        if (holes != 0) [[unlikely]] {
+            besides_ += holes * hole_cost;
+            careful_ = careful_pieces;
+        } else if (careful_ != 0) [[unlikely]] {
+            --careful_;
+        }
+    }
+    bool is_careful() const noexcept { return careful_ != 0; }
+    void bill_holes(std::uint64_t holes) noexcept {
+        billed_ += static_cast<std::int64_t>(holes * hole_cost);
+    }
     // What others make it do: packets from the network, and answers to them. This takes up to half
     // of its turns, so that nobody can take them all by sending it something.
     void bill(std::uint64_t bytes, std::uint64_t operations = 1) noexcept {
@@ -75,7 +92,7 @@ class Account {
         }
         taken_bytes_ = 0;
         taken_operations_ = 0;
-        looks_ = 0;
+        besides_ = 0;
         return cost;
     }
 
@@ -97,12 +114,13 @@ class Account {
   private:
     std::int64_t taken() const noexcept {
         return static_cast<std::int64_t>(taken_bytes_ + taken_operations_ * operation_cost +
-                                         looks_);
+                                         besides_);
     }
 
     std::uint64_t taken_bytes_ = 0;
     std::uint64_t taken_operations_ = 0;
-    std::uint64_t looks_ = 0;
+    std::uint64_t besides_ = 0;
+    unsigned careful_ = 0; // pieces for which it still takes care
     std::int64_t credit_ = 0;
     std::int64_t billed_ = 0;
     std::uint32_t weight_ = Share{}.weight;

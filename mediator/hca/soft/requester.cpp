@@ -7,6 +7,7 @@
 #include "mediator/hca/soft/datagram.h"
 #include "mediator/hca/soft/engine.h"
 #include "mediator/hca/soft/gsi.h"
+#include "mediator/hca/soft/hole_count.h"
 #include "mediator/hca/soft/memory_keys.h"
 #include "mediator/hca/soft/peer.h"
 #include "mediator/hca/soft/qp_state.h"
@@ -15,6 +16,7 @@
 #include "mediator/hca/soft/roce/connection.h"
 #include "mediator/hca/soft/roce/datagram.h"
 #include "mediator/hca/soft/roce/requester.h"
+#include "mediator/hca/soft/scratch_watch.h"
 #include "mediator/hca/soft/send_completion.h"
 
 namespace vrdma::hca::soft {
@@ -188,6 +190,28 @@ std::optional<std::uint64_t> send_away(QueuePair& qp, const Request& request,
     return request.payload.bytes();
 }
 
+// A page that is made takes as long as a long piece, and others wait meanwhile. So where a slice
+// has had holes, each is filled in a turn of its own, as far as that can be seen before. One that
+// cannot be filled is left to the copy, which tells of it.
+bool fills_hole(GuestMemory& memory, const SpanList& payload) noexcept {
+    HoleCount holes;
+    const ScratchWatch watch{memory};
+    for (const std::span<std::byte> span : payload) {
+        if (span.data() == nullptr) { // see copy.h
+            continue;
+        }
+        for (std::size_t at = 0; at < span.size(); at += VRDMA_PAGE_SIZE) {
+            static_cast<void>(load_relaxed(span[at]));
+        }
+        static_cast<void>(load_relaxed(span.back()));
+    }
+    if (watch.tripped()) {
+        release(memory, payload);
+        return false;
+    }
+    return holes.take() != 0;
+}
+
 // Sends the next piece of the message at the head. Returns its bytes; nothing if that must wait.
 std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe,
                                         std::uint64_t limit) noexcept {
@@ -203,6 +227,9 @@ std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe,
     }
     if (error != VRDMA_VERR_NONE) {
         fail_message(qp, wqe, IBV_WC_LOC_PROT_ERR, error);
+        return 0;
+    }
+    if (qp.slice.account().is_careful() && fills_hole(qp.slice.memory(), payload)) {
         return 0;
     }
     const Request request{wqe, &qp.slice, payload, qp.sent, qp.attr.path_mtu};
@@ -349,6 +376,7 @@ Turn send_messages(QueuePair& qp) noexcept {
     const Config& config = qp.slice.engine().config();
     const std::uint64_t longest_piece = qp.slice.engine().scheduler().turn();
     Account& account = qp.slice.account();
+    HoleCount holes;
     SendWqe wqe;
     for (unsigned pieces = 0; pieces < config.turn_wqes && account.in_credit(); ++pieces) {
         const bool waits = qp.timer.place != Timer::unset || qp.waits_for_parcel();
@@ -369,8 +397,10 @@ Turn send_messages(QueuePair& qp) noexcept {
             execute_here(qp, wqe);
             continue;
         }
+        const std::uint64_t piece = account.is_careful() ? VRDMA_PAGE_SIZE : longest_piece;
         const auto sent =
-            qp.type == QpType::ud ? send_one_datagram(qp, wqe) : send_piece(qp, wqe, longest_piece);
+            qp.type == QpType::ud ? send_one_datagram(qp, wqe) : send_piece(qp, wqe, piece);
+        account.charge_holes(holes.take());
         if (!sent) {
             return Turn::idle;
         }

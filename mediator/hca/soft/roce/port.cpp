@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/hole_count.h"
 #include "mediator/hca/soft/roce/datagram.h"
 #include "mediator/hca/soft/roce/opcode.h"
 #include "mediator/hca/soft/roce/path.h"
@@ -254,6 +255,7 @@ bool Port::in_turn() const noexcept {
 
 bool Port::receive_some() noexcept {
     bool received = false;
+    HoleCount holes;
     for (cost_ = 0; in_turn();) {
         const std::span frame = uplink_->receive();
         if (frame.empty()) {
@@ -264,6 +266,7 @@ bool Port::receive_some() noexcept {
             served_join_ = 0; // also of one that is dropped by now
             uplink_->release();
         }
+        spend(holes.take() * Account::hole_cost, 0);
     }
     return received;
 }
@@ -456,7 +459,9 @@ void Port::receive_connected(QueuePair& qp, const wire::Packet& packet, Origin o
         const bool awaited = !is_response(headers.opcode) && headers.psn == c.in.expected;
         return receive_by_its_way(c, packet, awaited);
     }
+    HoleCount holes;
     receive_from_peer(c, packet);
+    qp.slice.account().bill_holes(holes.take());
 }
 
 // Nobody knows the way to the peer, but who has brought the packet does. Whether that is the peer

@@ -5,6 +5,7 @@
 
 #include "mediator/hca/soft/copy.h"
 #include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/hole_count.h"
 #include "mediator/hca/soft/qp_state.h"
 #include "mediator/hca/soft/requester.h"
 #include "mediator/hca/soft/retry.h"
@@ -664,6 +665,7 @@ void go_back(Connection& c) noexcept {
 Turn send_packets(QueuePair& qp) noexcept {
     Connection& c = *qp.connection;
     Account& account = qp.slice.account();
+    HoleCount holes;
     for (unsigned packets = 0; packets < turn_packets && account.in_credit(); ++packets) {
         const bool ready = qp.may_send() && !waits(qp) && !c.awaits_room.linked;
         const std::uint32_t ctrl = ready ? qp.sq.peek() : 0;
@@ -674,7 +676,9 @@ Turn send_packets(QueuePair& qp) noexcept {
             qp.slice.engine().scheduler().withdraw(qp);
             return Turn::idle; // an acknowledgement wakes it
         }
-        if (send_next(c, ctrl) == Turn::idle) {
+        const Turn sent = send_next(c, ctrl);
+        account.charge_holes(holes.take());
+        if (sent == Turn::idle) {
             return Turn::idle;
         }
     }
