@@ -146,7 +146,7 @@ bool install_handler(void (*on_fault)(int, siginfo_t*, void*)) noexcept {
 
 void FaultGuard::on_fault(int signal, siginfo_t* info, void*) noexcept {
     const int error = errno;
-    ++met_;
+    met_.store(met() + 1, std::memory_order_relaxed);
     auto* const address = static_cast<std::byte*>(info->si_addr);
     Slot* const slot = find(address);
     if (slot != nullptr && is_filled(*slot, *info)) {

@@ -55,7 +55,7 @@ class FaultGuard {
 
     // How many touches of this thread, in any range, have met a hole or nothing so far. Each has
     // taken it several microseconds.
-    static std::uint64_t met() noexcept { return met_; }
+    static std::uint64_t met() noexcept { return met_.load(std::memory_order_relaxed); }
 
     // What touches of the range have cost since the last call.
     std::chrono::nanoseconds take_cost() noexcept;
@@ -75,7 +75,7 @@ class FaultGuard {
     explicit FaultGuard(std::size_t slot) : slot_{slot} {}
     static void on_fault(int signal, siginfo_t* info, void* context) noexcept;
 
-    static inline constinit thread_local std::uint64_t met_ = 0;
+    static inline constinit thread_local std::atomic<std::uint64_t> met_{0};
     std::size_t slot_;
 };
 

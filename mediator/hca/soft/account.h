@@ -23,8 +23,8 @@ class Account {
     static constexpr std::uint64_t look_cost = 256;
     // and of a page that is not there when it is touched (FaultGuard::met()).
     static constexpr std::uint64_t hole_cost = 128 << 10;
-    // Where there was one there may be more: for so many pieces the slice takes care.
-    static constexpr unsigned careful_pieces = 256;
+    // Where there was one there may be more: for so long the slice takes care.
+    static constexpr std::chrono::milliseconds careful_time{200};
 
     explicit Account(const Share& share = {}) noexcept { set_share(share, {}); }
 
@@ -45,16 +45,11 @@ class Account {
     }
     // These are no operations, of which its limits speak.
     void charge_look() noexcept { besides_ += look_cost; }
-    // A piece has met so many.
-    void charge_holes(std::uint64_t holes) noexcept {
-        if (holes != 0) [[unlikely]] {
-            besides_ += holes * hole_cost;
-            careful_ = careful_pieces;
-        } else if (careful_ != 0) [[unlikely]] {
-            --careful_;
-        }
+    void charge_holes(std::uint64_t holes, Clock::time_point now) noexcept {
+        besides_ += holes * hole_cost;
+        careful_until_ = now + careful_time;
     }
-    bool is_careful() const noexcept { return careful_ != 0; }
+    bool is_careful(Clock::time_point now) const noexcept { return now < careful_until_; }
     void bill_holes(std::uint64_t holes) noexcept {
         billed_ += static_cast<std::int64_t>(holes * hole_cost);
     }
@@ -120,7 +115,7 @@ class Account {
     std::uint64_t taken_bytes_ = 0;
     std::uint64_t taken_operations_ = 0;
     std::uint64_t besides_ = 0;
-    unsigned careful_ = 0; // pieces for which it still takes care
+    Clock::time_point careful_until_{};
     std::int64_t credit_ = 0;
     std::int64_t billed_ = 0;
     std::uint32_t weight_ = Share{}.weight;

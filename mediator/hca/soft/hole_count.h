@@ -4,7 +4,6 @@
 // touched.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <utility>
 
@@ -14,8 +13,8 @@ namespace vrdma::hca::soft {
 
 class HoleCount {
   public:
+    bool any() const noexcept { return FaultGuard::met() != before_; }
     std::uint64_t take() noexcept {
-        std::atomic_signal_fence(std::memory_order_seq_cst); // after the touches
         const std::uint64_t now = FaultGuard::met();
         return now - std::exchange(before_, now);
     }

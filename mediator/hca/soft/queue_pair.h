@@ -147,8 +147,8 @@ struct alignas(cache_line) QueuePair {
     EventSource async_events;
     Link<QueuePair> slot_ring; // of those that share the doorbell slot, without an end
 
+    CounterSet* counter_set = nullptr; // that it is bound to; beside what is counted most
     vrdma_counters counters{};
-    CounterSet* counter_set = nullptr; // that it is bound to
 
     // To peers on the network; nullptr of a datagram's QP, and where there is no port.
     std::unique_ptr<roce::Connection> connection;

@@ -209,12 +209,12 @@ bool fills_hole(GuestMemory& memory, const SpanList& payload) noexcept {
         release(memory, payload);
         return false;
     }
-    return holes.take() != 0;
+    return holes.any();
 }
 
 // Sends the next piece of the message at the head. Returns its bytes; nothing if that must wait.
-std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe,
-                                        std::uint64_t limit) noexcept {
+std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe, std::uint64_t limit,
+                                        bool careful) noexcept {
     if (is_answered(wqe.opcode) && qp.attr.max_rd_atomic == 0) {
         fail_message(qp, wqe, IBV_WC_LOC_QP_OP_ERR, VRDMA_VERR_OPCODE);
         return 0;
@@ -229,7 +229,7 @@ std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe,
         fail_message(qp, wqe, IBV_WC_LOC_PROT_ERR, error);
         return 0;
     }
-    if (qp.slice.account().is_careful() && fills_hole(qp.slice.memory(), payload)) {
+    if (careful && fills_hole(qp.slice.memory(), payload)) {
         return 0;
     }
     const Request request{wqe, &qp.slice, payload, qp.sent, qp.attr.path_mtu};
@@ -374,8 +374,10 @@ Turn send_messages(QueuePair& qp) noexcept {
         return roce::send_packets(qp);
     }
     const Config& config = qp.slice.engine().config();
-    const std::uint64_t longest_piece = qp.slice.engine().scheduler().turn();
+    const Scheduler& scheduler = qp.slice.engine().scheduler();
     Account& account = qp.slice.account();
+    const bool careful = account.is_careful(scheduler.now());
+    const std::uint64_t longest_piece = careful ? VRDMA_PAGE_SIZE : scheduler.turn();
     HoleCount holes;
     SendWqe wqe;
     for (unsigned pieces = 0; pieces < config.turn_wqes && account.in_credit(); ++pieces) {
@@ -397,10 +399,11 @@ Turn send_messages(QueuePair& qp) noexcept {
             execute_here(qp, wqe);
             continue;
         }
-        const std::uint64_t piece = account.is_careful() ? VRDMA_PAGE_SIZE : longest_piece;
-        const auto sent =
-            qp.type == QpType::ud ? send_one_datagram(qp, wqe) : send_piece(qp, wqe, piece);
-        account.charge_holes(holes.take());
+        const auto sent = qp.type == QpType::ud ? send_one_datagram(qp, wqe)
+                                                : send_piece(qp, wqe, longest_piece, careful);
+        if (holes.any()) [[unlikely]] {
+            account.charge_holes(holes.take(), scheduler.now());
+        }
         if (!sent) {
             return Turn::idle;
         }

@@ -677,7 +677,9 @@ Turn send_packets(QueuePair& qp) noexcept {
             return Turn::idle; // an acknowledgement wakes it
         }
         const Turn sent = send_next(c, ctrl);
-        account.charge_holes(holes.take());
+        if (holes.any()) [[unlikely]] {
+            account.charge_holes(holes.take(), qp.slice.engine().now());
+        }
         if (sent == Turn::idle) {
             return Turn::idle;
         }
