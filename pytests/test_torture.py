@@ -57,6 +57,15 @@ def standstills(mediator: Process, begin: int) -> list[int]:
         mediator.await_line("has paid", TIMEOUT_S, begin=begin + len(said))
 
 
+def played_beside(name: str, neighbour: Process, server: Process, client: Process) -> str:
+    """Both sides have found nothing wrong, and the neighbour was at it; returns what to tell of that."""
+    result = client.wait(HOSTILE_S + TIMEOUT_S)
+    assert server.wait(TIMEOUT_S).status == 0
+    assert "nothing wrong" in result.stdout
+    assert f"{name} is at work" in neighbour.wait(HOSTILE_S + TIMEOUT_S).stdout
+    return f"vrdma-torture beside {name}: {result.stdout.splitlines()[-1]}"
+
+
 @pytest.mark.native  # in a guest there is no socket, nor time for what takes thousands of objects
 @pytest.mark.parametrize("name", NEIGHBOURS)
 def test_beside_a_hostile_neighbour(torture, lab, guest0, guest1, device, measured, name):
@@ -66,13 +75,8 @@ def test_beside_a_hostile_neighbour(torture, lab, guest0, guest1, device, measur
     begin = len(mediator.lines("stderr"))
     neighbour = guest1.start(f"{BUILD}/torture/vrdma-torture --hostile={name} --device {device} --seconds {HOSTILE_S}"
                              f" --gid-index {guest1.gid(device).index} --socket {lab.socket(guest1.name)}")  # fmt: skip
-    server, client = torture(guest0, guest0, f"--seconds {HOSTILE_S}")
-    result = client.wait(HOSTILE_S + TIMEOUT_S)
-    assert server.wait(TIMEOUT_S).status == 0
-    assert "nothing wrong" in result.stdout
-    assert f"{name} is at work" in neighbour.wait(HOSTILE_S + TIMEOUT_S).stdout
+    measured.append(played_beside(name, neighbour, *torture(guest0, guest0, f"--seconds {HOSTILE_S}")))
     standstills(mediator, begin)  # the next test's process may get the same function
-    measured.append(f"vrdma-torture beside {name}: {result.stdout.splitlines()[-1]}")
 
 
 @pytest.mark.lab
@@ -83,12 +87,8 @@ def test_beside_a_hostile_guest(torture, guest0, guest1, device, measured, name)
     program = guest1.bring(PROJECT / "build/release/torture/vrdma-torture")
     neighbour = guest1.start(f"{program} --hostile={name} --device {device} --seconds {HOSTILE_S}"
                              f" --gid-index {guest1.gid(device).index}")  # fmt: skip
-    server, client = torture(guest0, guest0, f"--seconds {HOSTILE_S} --conversations 2 --steps 60")
-    result = client.wait(HOSTILE_S + TIMEOUT_S)
-    assert server.wait(TIMEOUT_S).status == 0
-    assert "nothing wrong" in result.stdout
-    assert f"{name} is at work" in neighbour.wait(HOSTILE_S + TIMEOUT_S).stdout
-    measured.append(f"vrdma-torture beside {name}: {result.stdout.splitlines()[-1]}")
+    sides = torture(guest0, guest0, f"--seconds {HOSTILE_S} --conversations 2 --steps 60")
+    measured.append(played_beside(name, neighbour, *sides))
 
 
 @pytest.mark.hosts
@@ -98,12 +98,8 @@ def test_beside_a_flood_of_packets(torture, guest0, guest1, device, measured):
     message to be right, and that host to have been at it."""
     neighbour = guest1.start(f"{BUILD}/torture/vrdma-torture --hostile=packet_flood --device {device} --seconds {HOSTILE_S}"
                              f" --network {guest0.name}")  # fmt: skip
-    server, client = torture(guest0, guest0, f"--seconds {HOSTILE_S}")
-    result = client.wait(HOSTILE_S + TIMEOUT_S)
-    assert server.wait(TIMEOUT_S).status == 0
-    assert "nothing wrong" in result.stdout
-    assert "packet_flood is at work" in neighbour.wait(HOSTILE_S + TIMEOUT_S).stdout
-    measured.append(f"vrdma-torture beside packet_flood: {result.stdout.splitlines()[-1]}")
+    sides = torture(guest0, guest0, f"--seconds {HOSTILE_S}")
+    measured.append(played_beside("packet_flood", neighbour, *sides))
 
 
 @pytest.mark.native
