@@ -96,7 +96,7 @@ static inline int vrdma_cmd_query_port(struct vrdma_dev *dev, struct vrdma_cpl_q
 	return 0;
 }
 
-/* Of a QP or of a counter set; where both are 0 of the whole function. */
+/* Reads the counters of a QP or of a counter set. Where both are 0, it reads the function's. */
 static inline int vrdma_cmd_query_counters(struct vrdma_dev *dev, __u32 qpn, __u32 counter_set,
 					   struct vrdma_counters *counters)
 {

@@ -18,15 +18,20 @@
 namespace vrdma::wire {
 namespace {
 
+ifreq request_about(const std::string& interface) {
+    ifreq request{};
+    interface.copy(request.ifr_name, IFNAMSIZ - 1);
+    return request;
+}
+
 // One question to the kernel, whose answer is in the request afterwards.
 bool ask(int socket, unsigned long question, const std::string& interface, ifreq& request) {
-    request = {};
-    interface.copy(request.ifr_name, IFNAMSIZ - 1);
+    request = request_about(interface);
     return ::ioctl(socket, question, &request) == 0;
 }
 
-// The kernel answers the first question with how long its lists of modes are, and the same question
-// with that length with what is asked for.
+// Two questions. The kernel answers the first with the length of its lists of modes. It answers the
+// second, which names that length, with the settings.
 std::uint32_t read_mbps(int socket, const std::string& interface) {
     constexpr std::size_t lists = 3;
     constexpr std::size_t longest = std::numeric_limits<__s8>::max() * sizeof(__u32);
@@ -39,8 +44,7 @@ std::uint32_t read_mbps(int socket, const std::string& interface) {
         settings = {};
         settings.cmd = ETHTOOL_GLINKSETTINGS;
         settings.link_mode_masks_nwords = static_cast<__s8>(-words);
-        ifreq request{};
-        interface.copy(request.ifr_name, IFNAMSIZ - 1);
+        ifreq request = request_about(interface);
         request.ifr_data = reinterpret_cast<char*>(&settings);
         if (::ioctl(socket, SIOCETHTOOL, &request) != 0) {
             return 0;

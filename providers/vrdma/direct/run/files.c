@@ -29,9 +29,9 @@
 #define DEVICES VRDMA_RUN_SYSFS_DEVICES
 
 /*
- * The functions that would be called without us, where another system call in their place could be
- * one that a program with a seccomp filter forbids itself. Looked up early, as dlsym() is not for
- * signal handlers; the constructors of other libraries may come before.
+ * The C library's own. Other system calls would do the same, but a program with a seccomp filter
+ * may forbid those to itself. They are looked up early, as dlsym() is not for signal handlers. The
+ * constructors of other libraries may come before.
  */
 static struct {
 	int (*access)(const char *path, int mode);
