@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * An HCA as the parent of mediated devices: a platform device bound to the driver "vrdma", whose
- * types are therefore named vrdma-<type>.
+ * An HCA as the parent of mediated devices: a device of the bus "vrdma", whose types are therefore
+ * named vrdma-<type>. Nothing drives it but this file, and so the bus has no drivers.
  *
  * It stays when its mediator goes, as long as it has devices; the next mediator that registers the
  * name gets them. Locks: registry_lock, then mdev's (unreg_sem), then hca->lock. Creation and
@@ -13,7 +13,13 @@
 
 #include "vrdma_mdev.h"
 
-#define DRIVER_NAME "vrdma"
+#define BUS_NAME "vrdma"
+
+static struct bus_type vrdma_bus = {
+	.name = BUS_NAME,
+};
+
+static struct device *root; /* /sys/devices/vrdma, where the HCAs are */
 
 static DEFINE_MUTEX(registry_lock);
 static LIST_HEAD(registry);
@@ -33,6 +39,14 @@ static u32 instances(struct vrdma_hca *hca)
 	return count;
 }
 
+static void remove_hca(struct vrdma_hca *hca)
+{
+	lockdep_assert_held(&registry_lock);
+	list_del(&hca->node);
+	mdev_unregister_parent(&hca->parent);
+	device_unregister(&hca->device);
+}
+
 static void reap(struct work_struct *work)
 {
 	struct vrdma_hca *hca, *next;
@@ -41,8 +55,7 @@ static void reap(struct work_struct *work)
 	list_for_each_entry_safe(hca, next, &registry, node) {
 		if (hca->owned || instances(hca))
 			continue;
-		list_del(&hca->node);
-		platform_device_unregister(&hca->pdev);
+		remove_hca(hca);
 	}
 	mutex_unlock(&registry_lock);
 }
@@ -122,25 +135,45 @@ void vrdma_hca_default_uplink(struct mdev_type *mtype, char name[VRDMA_MDEV_UPLI
 
 static void hca_release(struct device *device)
 {
-	struct vrdma_hca *hca = container_of(device, struct vrdma_hca, pdev.dev);
+	struct vrdma_hca *hca = container_of(device, struct vrdma_hca, device);
 
-	kfree(hca->pdev.driver_override);
 	xa_destroy(&hca->devices);
 	kfree(hca);
+}
+
+/* Frees the HCA if it fails. */
+static int add_hca(struct vrdma_hca *hca)
+{
+	int ret;
+
+	device_initialize(&hca->device);
+	hca->device.bus = &vrdma_bus;
+	hca->device.parent = root;
+	hca->device.release = hca_release;
+	ret = dev_set_name(&hca->device, "%s", hca->spec.name);
+	if (ret)
+		goto err_put;
+	ret = device_add(&hca->device);
+	if (ret)
+		goto err_put;
+	ret = mdev_register_parent(&hca->parent, &hca->device, &vrdma_mdev_driver, hca->mdev_types,
+				   hca->spec.num_types);
+	if (ret)
+		goto err_del;
+	return 0;
+
+err_del:
+	device_del(&hca->device);
+err_put:
+	put_device(&hca->device);
+	return ret;
 }
 
 static struct vrdma_hca *create_hca(const struct vrdma_mdev_register *spec)
 {
 	struct vrdma_hca *hca;
-	struct device *other;
 	u32 i;
 	int ret;
-
-	other = bus_find_device_by_name(&platform_bus_type, NULL, spec->name);
-	if (other) {
-		put_device(other);
-		return ERR_PTR(-EEXIST);
-	}
 
 	hca = kzalloc(sizeof(*hca), GFP_KERNEL);
 	if (!hca)
@@ -156,25 +189,8 @@ static struct vrdma_hca *create_hca(const struct vrdma_mdev_register *spec)
 	}
 	hca->owned = true;
 	hca->serving = true;
-	hca->pdev.name = hca->spec.name;
-	hca->pdev.id = PLATFORM_DEVID_NONE;
-	hca->pdev.dev.release = hca_release;
-	hca->pdev.driver_override = kstrdup(DRIVER_NAME, GFP_KERNEL);
-	if (!hca->pdev.driver_override) {
-		kfree(hca);
-		return ERR_PTR(-ENOMEM);
-	}
-
-	ret = platform_device_register(&hca->pdev);
-	if (ret) {
-		platform_device_put(&hca->pdev);
-		return ERR_PTR(ret);
-	}
-	if (!hca->pdev.dev.driver) {
-		platform_device_unregister(&hca->pdev);
-		return ERR_PTR(-ENODEV);
-	}
-	return hca;
+	ret = add_hca(hca);
+	return ret ? ERR_PTR(ret) : hca;
 }
 
 static struct vrdma_hca *find_hca(const char *name)
@@ -251,8 +267,7 @@ struct vrdma_hca *vrdma_hca_register(const struct vrdma_mdev_register *spec)
 	} else {
 		if (hca) {
 			/* reap_work has not come to it yet. */
-			list_del(&hca->node);
-			platform_device_unregister(&hca->pdev);
+			remove_hca(hca);
 		}
 		hca = create_hca(spec);
 		if (!IS_ERR(hca))
@@ -300,36 +315,6 @@ void vrdma_hca_release(struct vrdma_hca *hca)
 	schedule_work(&reap_work);
 }
 
-static int parent_probe(struct platform_device *pdev)
-{
-	struct vrdma_hca *hca = container_of(pdev, struct vrdma_hca, pdev);
-
-	return mdev_register_parent(&hca->parent, &pdev->dev, &vrdma_mdev_driver, hca->mdev_types,
-				    hca->spec.num_types);
-}
-
-static int parent_remove(struct platform_device *pdev)
-{
-	struct vrdma_hca *hca = container_of(pdev, struct vrdma_hca, pdev);
-
-	mdev_unregister_parent(&hca->parent);
-	return 0;
-}
-
-/* Never matched by name: only by the override that create_hca() sets. */
-static const struct platform_device_id no_ids[] = { {} };
-
-static struct platform_driver parent_driver = {
-	.probe = parent_probe,
-	.remove = parent_remove,
-	.id_table = no_ids,
-	.driver = {
-		.name = DRIVER_NAME,
-		.suppress_bind_attrs = true,
-		.probe_type = PROBE_FORCE_SYNCHRONOUS,
-	},
-};
-
 int vrdma_parent_init(void)
 {
 	int ret;
@@ -337,9 +322,20 @@ int vrdma_parent_init(void)
 	ret = mdev_register_driver(&vrdma_mdev_driver);
 	if (ret)
 		return ret;
-	ret = platform_driver_register(&parent_driver);
+	ret = bus_register(&vrdma_bus);
 	if (ret)
-		mdev_unregister_driver(&vrdma_mdev_driver);
+		goto err_driver;
+	root = root_device_register(BUS_NAME);
+	if (IS_ERR(root)) {
+		ret = PTR_ERR(root);
+		goto err_bus;
+	}
+	return 0;
+
+err_bus:
+	bus_unregister(&vrdma_bus);
+err_driver:
+	mdev_unregister_driver(&vrdma_mdev_driver);
 	return ret;
 }
 
@@ -349,12 +345,11 @@ void vrdma_parent_exit(void)
 	struct vrdma_hca *hca, *next;
 
 	mutex_lock(&registry_lock);
-	list_for_each_entry_safe(hca, next, &registry, node) {
-		list_del(&hca->node);
-		platform_device_unregister(&hca->pdev);
-	}
+	list_for_each_entry_safe(hca, next, &registry, node)
+		remove_hca(hca);
 	mutex_unlock(&registry_lock);
 	flush_work(&reap_work);
-	platform_driver_unregister(&parent_driver);
+	root_device_unregister(root);
+	bus_unregister(&vrdma_bus);
 	mdev_unregister_driver(&vrdma_mdev_driver);
 }

@@ -26,7 +26,6 @@
 #include <linux/kthread.h>
 #include <linux/mdev.h>
 #include <linux/mutex.h>
-#include <linux/platform_device.h>
 #include <linux/rtmutex.h>
 #include <linux/spinlock.h>
 #include <linux/uuid.h>
@@ -48,9 +47,9 @@ struct vrdma_type {
 	u32 instances;
 };
 
-/* An HCA, and the parent device of its mediated devices. Lives as long as its platform device. */
+/* An HCA, and the parent device of its mediated devices. Lives as long as its device. */
 struct vrdma_hca {
-	struct platform_device pdev;
+	struct device device;
 	struct mdev_parent parent;
 	struct mdev_type *mdev_types[VRDMA_MDEV_MAX_TYPES];
 	struct vrdma_type types[VRDMA_MDEV_MAX_TYPES];
