@@ -69,7 +69,7 @@ static void device_release(struct vfio_device *vdev)
 	vfree(dev->doorbells);
 	vfree(dev->shadow);
 	vrdma_window_destroy(dev);
-	vfio_free_device(vdev);
+	vrdma_vfio_free_device(vdev);
 }
 
 static int device_open(struct vfio_device *vdev)
@@ -111,7 +111,7 @@ static long get_info(struct vfio_device_info __user *arg)
 	return copy_to_user(arg, &info, minsz) ? -EFAULT : 0;
 }
 
-static long get_region_info(struct vrdma_device *dev, struct vfio_region_info __user *arg)
+static long get_region_info(struct vfio_device *vdev, struct vfio_region_info __user *arg)
 {
 	const size_t minsz = offsetofend(struct vfio_region_info, offset);
 	struct vfio_region_info info;
@@ -121,7 +121,7 @@ static long get_region_info(struct vrdma_device *dev, struct vfio_region_info __
 		return -EFAULT;
 	if (info.argsz < minsz)
 		return -EINVAL;
-	ret = vrdma_region_info(dev, &info);
+	ret = vrdma_region_info(vdev, &info, NULL);
 	if (ret)
 		return ret;
 	return copy_to_user(arg, &info, minsz) ? -EFAULT : 0;
@@ -177,7 +177,7 @@ static long device_ioctl(struct vfio_device *vdev, unsigned int cmd, unsigned lo
 	case VFIO_DEVICE_GET_INFO:
 		return get_info(user);
 	case VFIO_DEVICE_GET_REGION_INFO:
-		return get_region_info(dev, user);
+		return get_region_info(vdev, user);
 	case VFIO_DEVICE_GET_IRQ_INFO:
 		return get_irq_info(dev, user);
 	case VFIO_DEVICE_SET_IRQS:
@@ -202,6 +202,9 @@ static const struct vfio_device_ops device_ops = {
 	.mmap = vrdma_region_mmap,
 	.request = vrdma_irq_request,
 	.dma_unmap = vrdma_window_dma_unmap,
+	VRDMA_VFIO_IOMMUFD_OPS
+	VRDMA_VFIO_DETACH_OPS
+	VRDMA_VFIO_REGION_OPS
 };
 
 static int mdev_probe(struct mdev_device *mdev)

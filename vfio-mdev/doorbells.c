@@ -56,7 +56,7 @@ int vrdma_doorbells_mmap(struct vrdma_device *dev, struct vm_area_struct *vma, u
 {
 	if (page + vma_pages(vma) > dev->doorbell_pages)
 		return -EINVAL;
-	vma->vm_flags |= VM_MIXEDMAP | VM_DONTEXPAND | VM_DONTDUMP;
+	vm_flags_set(vma, VM_MIXEDMAP | VM_DONTEXPAND | VM_DONTDUMP);
 	vma->vm_private_data = dev;
 	vma->vm_ops = &doorbells_vm_ops;
 	return 0;

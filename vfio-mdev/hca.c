@@ -303,7 +303,6 @@ static const struct file_operations hca_fops = {
 	.poll = hca_poll,
 	.unlocked_ioctl = hca_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
-	.llseek = no_llseek,
 };
 
 static struct miscdevice hca_device = {

@@ -30,7 +30,7 @@ void vrdma_irq_raise(struct vrdma_device *dev, u32 vector)
 
 	spin_lock(&irqs->lock);
 	if (irqs->msix[vector])
-		eventfd_signal(irqs->msix[vector], 1);
+		vrdma_eventfd_signal(irqs->msix[vector]);
 	else
 		__set_bit(vector, irqs->pending);
 	spin_unlock(&irqs->lock);
@@ -41,7 +41,7 @@ static void set_vector(struct vrdma_irqs *irqs, u32 vector, struct eventfd_ctx *
 	spin_lock(&irqs->lock);
 	swap(irqs->msix[vector], eventfd);
 	if (irqs->msix[vector] && __test_and_clear_bit(vector, irqs->pending))
-		eventfd_signal(irqs->msix[vector], 1);
+		vrdma_eventfd_signal(irqs->msix[vector]);
 	spin_unlock(&irqs->lock);
 	if (eventfd)
 		eventfd_ctx_put(eventfd);
@@ -126,7 +126,7 @@ void vrdma_irq_request(struct vfio_device *vdev, unsigned int count)
 
 	spin_lock(&irqs->lock);
 	if (irqs->request)
-		eventfd_signal(irqs->request, 1);
+		vrdma_eventfd_signal(irqs->request);
 	else if (!count)
 		dev_notice(vdev->dev, "removal waits until the device's user closes it\n");
 	spin_unlock(&irqs->lock);

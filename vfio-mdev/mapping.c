@@ -157,7 +157,7 @@ int vrdma_window_mmap(struct vrdma_device *dev, struct vm_area_struct *vma)
 		return -ENOMEM;
 	mapping->dev = dev;
 	refcount_set(&mapping->users, 1);
-	vma->vm_flags |= VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP | VM_DONTCOPY;
+	vm_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP | VM_DONTCOPY);
 	vma->vm_private_data = mapping;
 	vma->vm_ops = &window_vm_ops;
 	return 0;

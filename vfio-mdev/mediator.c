@@ -2,7 +2,6 @@
 /*
  * The device fd: one device in the hands of its mediator.
  */
-#include <linux/anon_inodes.h>
 #include <linux/fs.h>
 #include <linux/module.h>
 #include <linux/poll.h>
@@ -154,7 +153,7 @@ static int mmap_info(struct vrdma_device *dev, struct vm_area_struct *vma, unsig
 {
 	if (vma->vm_flags & VM_WRITE)
 		return -EPERM;
-	vma->vm_flags &= ~VM_MAYWRITE;
+	vm_flags_clear(vma, VM_MAYWRITE);
 	return remap_vmalloc_range(vma, dev->window.info, page);
 }
 
@@ -212,8 +211,8 @@ int vrdma_mediator_open(struct vrdma_device *dev)
 	if (ret)
 		return ret;
 	vrdma_device_get(dev);
-	ret = anon_inode_getfd_secure("[vrdma-mdev]", &mediator_fops, dev,
-				      O_RDWR | O_CLOEXEC | O_NONBLOCK, NULL);
+	ret = vrdma_anon_inode_getfd("[vrdma-mdev]", &mediator_fops, dev,
+				     O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (ret < 0) {
 		vrdma_release(dev);
 		vrdma_device_put(dev);

@@ -27,14 +27,16 @@ static u64 region_size(const struct vrdma_device *dev, u32 index)
 	}
 }
 
-int vrdma_region_info(struct vrdma_device *dev, struct vfio_region_info *info)
+/* There are no capabilities of regions. */
+int vrdma_region_info(struct vfio_device *vdev, struct vfio_region_info *info,
+		      struct vfio_info_cap *caps)
 {
 	if (info->index >= VFIO_PCI_NUM_REGIONS)
 		return -EINVAL;
 
 	info->cap_offset = 0;
 	info->offset = (u64)info->index << REGION_SHIFT;
-	info->size = region_size(dev, info->index);
+	info->size = region_size(vrdma_device_of(vdev), info->index);
 	info->flags = info->size ? VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE : 0;
 	/* Without WRITE a guest's store into the mapping would stop its VM. */
 	if (info->index == VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS)

@@ -106,7 +106,7 @@ void vrdma_state_kick(struct vrdma_device *dev)
 
 	spin_lock(&state->lock);
 	if (state->kick)
-		eventfd_signal(state->kick, 1);
+		vrdma_eventfd_signal(state->kick);
 	spin_unlock(&state->lock);
 }
 

@@ -148,7 +148,7 @@ static ssize_t vlans_show(struct device *device, struct device_attribute *attr, 
 	else if (bitmap_empty(state->vlans, VRDMA_MDEV_VLANS))
 		ret = sysfs_emit(buf, "none\n");
 	else
-		ret = bitmap_print_to_pagebuf(true, buf, state->vlans, VRDMA_MDEV_VLANS);
+		ret = sysfs_emit(buf, "%*pbl\n", VRDMA_MDEV_VLANS, state->vlans);
 	spin_unlock(&state->lock);
 	return ret;
 }

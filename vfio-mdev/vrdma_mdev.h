@@ -37,6 +37,8 @@
 #include "vrdma/mdev.h"
 #include "vrdma/pci_config.h"
 
+#include "compat.h"
+
 static_assert(PAGE_SIZE == VRDMA_PAGE_SIZE);
 
 #define VRDMA_MDEV_VLANS (VRDMA_MAX_VLAN + 1)
@@ -234,7 +236,8 @@ ssize_t vrdma_config_write(struct vrdma_device *dev, const char __user *buf, siz
 			   u64 offset);
 
 /* region.c */
-int vrdma_region_info(struct vrdma_device *dev, struct vfio_region_info *info);
+int vrdma_region_info(struct vfio_device *vdev, struct vfio_region_info *info,
+		      struct vfio_info_cap *caps);
 ssize_t vrdma_region_read(struct vfio_device *vdev, char __user *buf, size_t count, loff_t *pos);
 ssize_t vrdma_region_write(struct vfio_device *vdev, const char __user *buf, size_t count,
 			   loff_t *pos);

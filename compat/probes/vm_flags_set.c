@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Flags of a mapping are changed by functions, and are constant otherwise. */
+#include <linux/mm.h>
+
+static inline void probe(struct vm_area_struct *vma)
+{
+#ifdef VRDMA_NEW
+	vm_flags_set(vma, VM_IO);
+	vm_flags_clear(vma, VM_MAYWRITE);
+#else
+	vma->vm_flags |= VM_IO;
+	vma->vm_flags &= ~VM_MAYWRITE;
+#endif
+}
