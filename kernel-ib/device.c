@@ -6,6 +6,7 @@
 #include <linux/interrupt.h>
 #include <linux/sysfs.h>
 
+#include "compat_ops.h"
 #include "vrdma_ib.h"
 
 bool vrdma_dev_failed(struct vrdma_dev *dev)
@@ -231,12 +232,9 @@ static const struct ib_device_ops vrdma_dev_ops = {
 	.alloc_xrcd = vrdma_alloc_xrcd,
 	.attach_mcast = vrdma_attach_mcast,
 	.counter_alloc_stats = vrdma_counter_alloc_stats,
-	.counter_bind_qp = vrdma_counter_bind_qp,
 	.counter_dealloc = vrdma_counter_dealloc,
-	.counter_unbind_qp = vrdma_counter_unbind_qp,
 	.counter_update_stats = vrdma_counter_update_stats,
 	.create_ah = vrdma_create_ah,
-	.create_cq = vrdma_create_cq,
 	.create_qp = vrdma_create_any_qp,
 	.create_srq = vrdma_create_srq,
 	.create_user_ah = vrdma_create_ah,
@@ -279,10 +277,10 @@ static const struct ib_device_ops vrdma_dev_ops = {
 	.query_srq = vrdma_query_srq,
 	.reg_dm_mr = vrdma_reg_dm_mr,
 	.query_ucontext = vrdma_query_ucontext,
-	.reg_user_mr = vrdma_reg_user_mr,
 	.req_notify_cq = vrdma_req_notify_cq,
 	.rereg_user_mr = vrdma_rereg_user_mr,
-	.resize_cq = vrdma_resize_cq,
+
+	VRDMA_IB_COMPAT_OPS
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, vrdma_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, vrdma_cq, ibcq),

@@ -68,7 +68,7 @@ struct ib_mr *vrdma_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 v
 		return ERR_PTR(-ENOMEM);
 
 	mr->access_flags = access_flags & ~IB_ACCESS_OPTIONAL;
-	mr->umem = ib_umem_get(&dev->ibdev, start, length, access_flags);
+	mr->umem = vrdma_umem_get(&dev->ibdev, start, length, access_flags);
 	if (IS_ERR(mr->umem)) {
 		err = PTR_ERR(mr->umem);
 		goto err_free;
@@ -113,9 +113,10 @@ static struct ib_umem *vrdma_mr_pin_again(struct vrdma_dev *dev, struct vrdma_mr
 					  u64 start, u64 length, int access_flags)
 {
 	if (flags & IB_MR_REREG_TRANS)
-		return ib_umem_get(&dev->ibdev, start, length, access_flags);
+		return vrdma_umem_get(&dev->ibdev, start, length, access_flags);
 	if (ib_access_writable(access_flags) && !mr->umem->writable)
-		return ib_umem_get(&dev->ibdev, mr->umem->address, mr->umem->length, access_flags);
+		return vrdma_umem_get(&dev->ibdev, mr->umem->address, mr->umem->length,
+				      access_flags);
 	return NULL;
 }
 

@@ -112,65 +112,68 @@ static void vrdma_odp_table_cleanup(struct vrdma_odp_table *table)
 	__free_page(table->page);
 }
 
-/* With the flags that say what is allowed; 0 where there is no page. */
-static u64 vrdma_odp_dma(const struct ib_umem_odp *umem, unsigned long address)
+/* Finds pages that follow each other and may be used alike. Returns their number. */
+static int vrdma_odp_find_run(struct vrdma_odp_table *table, struct ib_umem_odp *umem,
+			      unsigned long address, unsigned int count, bool *writable)
 {
-	unsigned long offset = address - ib_umem_start((struct ib_umem_odp *)umem);
-	u64 dma = umem->dma_list[offset >> umem->page_shift];
+	__le64 *entries = page_address(table->page);
+	unsigned int i;
 
-	return dma ? dma + (offset & (BIT(umem->page_shift) - 1) & PAGE_MASK) : 0;
+	for (i = 0; i < count; i++, address += PAGE_SIZE) {
+		bool may_write;
+		dma_addr_t dma;
+		int ret = vrdma_odp_dma(umem, address, &dma, &may_write);
+
+		if (ret < 0)
+			return ret;
+		if (!ret || (i && may_write != *writable))
+			break;
+		*writable = may_write;
+		entries[i] = cpu_to_le64(dma);
+	}
+	return i;
 }
 
-/* Tells the device of pages that follow each other and may be used alike. Returns their number. */
+/* Tells the device of the pages that the table has. */
 static int vrdma_odp_send_run(struct vrdma_odp_table *table, const struct vrdma_mr *mr,
-			      const struct ib_umem_odp *umem, unsigned long address,
-			      unsigned int count)
+			      unsigned long address, unsigned int count, bool writable)
 {
-	u64 first = vrdma_odp_dma(umem, address);
-	bool writable = first & ODP_WRITE_ALLOWED_BIT;
 	__le64 *entries = page_address(table->page);
 	struct vrdma_cmd_map_pages arg = {
 		.pages.page_shift = VRDMA_PAGE_SHIFT,
 		.pages.levels = 1,
 		.pages.root = cpu_to_le64(table->dma),
+		.pages.count = cpu_to_le32(count),
 		.first = cpu_to_le64(vrdma_odp_page(mr, address)),
 		.key = cpu_to_le32(mr->key),
 		.flags = cpu_to_le32(writable ? VRDMA_MAP_WRITABLE : 0),
 	};
-	unsigned int i;
-	int err;
 
-	memset(entries, 0, VRDMA_PAGE_SIZE);
-	for (i = 0; i < count; i++, address += PAGE_SIZE) {
-		u64 dma = vrdma_odp_dma(umem, address);
-
-		if (!dma || !(dma & ODP_WRITE_ALLOWED_BIT) == writable)
-			break;
-		entries[i] = cpu_to_le64(dma & ODP_DMA_ADDR_MASK);
-	}
+	memset(entries + count, 0, VRDMA_PAGE_SIZE - count * sizeof(*entries));
 	dma_sync_single_for_device(&table->dev->fn->pdev->dev, table->dma, VRDMA_PAGE_SIZE,
 				   DMA_TO_DEVICE);
-	arg.pages.count = cpu_to_le32(i);
-	err = vrdma_cmd_map_pages(table->dev, &arg);
-	return err ? err : i;
+	return vrdma_cmd_map_pages(table->dev, &arg);
 }
 
 /* Under umem_mutex. */
 static int vrdma_odp_send(struct vrdma_odp_table *table, const struct vrdma_mr *mr,
-			  const struct ib_umem_odp *umem, unsigned long address, unsigned int count)
+			  struct ib_umem_odp *umem, unsigned long address, unsigned int count)
 {
-	int sent;
+	bool writable = false;
+	int run, err = 0;
 
-	while (count) {
-		sent = 1;
-		if (vrdma_odp_dma(umem, address))
-			sent = vrdma_odp_send_run(table, mr, umem, address, count);
-		if (sent < 0)
-			return sent;
-		address += sent * PAGE_SIZE;
-		count -= sent;
+	while (!err && count) {
+		run = vrdma_odp_find_run(table, umem, address, count, &writable);
+		if (run < 0)
+			return run;
+		if (run)
+			err = vrdma_odp_send_run(table, mr, address, run, writable);
+		else
+			run = 1; /* there is no page */
+		address += run * PAGE_SIZE;
+		count -= run;
 	}
-	return 0;
+	return err;
 }
 
 /* No more pages than a table has entries. */
@@ -178,12 +181,12 @@ static int vrdma_odp_map(struct vrdma_odp_table *table, struct vrdma_mr *mr,
 			 struct ib_umem_odp *umem, unsigned long address, unsigned int count,
 			 bool write, bool fault)
 {
-	u64 access = ODP_READ_ALLOWED_BIT | (write ? ODP_WRITE_ALLOWED_BIT : 0);
 	int ret;
 
 	if (write && !umem->umem.writable)
 		return -EFAULT;
-	ret = ib_umem_odp_map_dma_and_lock(umem, address, (u64)count << PAGE_SHIFT, access, fault);
+	ret = ib_umem_odp_map_dma_and_lock(umem, address, (u64)count << PAGE_SHIFT,
+					   vrdma_odp_wanted(write), fault);
 	if (ret < 0)
 		return ret;
 	ret = vrdma_odp_send(table, mr, umem, address, count);
@@ -308,6 +311,7 @@ static int vrdma_odp_umem(struct vrdma_dev *dev, struct vrdma_mr *mr, u64 start,
 {
 	struct ib_umem_odp *umem;
 
+	access_flags = vrdma_odp_umem_access(access_flags);
 	if (mr->odp_implicit)
 		umem = ib_umem_odp_alloc_implicit(&dev->ibdev, access_flags);
 	else

@@ -167,7 +167,7 @@ struct ib_umem *vrdma_pin_queue(struct vrdma_dev *dev, struct vrdma_pages *pages
 
 	if (!PAGE_ALIGNED(address))
 		return ERR_PTR(-EINVAL);
-	umem = ib_umem_get(&dev->ibdev, address, size, IB_ACCESS_LOCAL_WRITE);
+	umem = vrdma_umem_get(&dev->ibdev, address, size, IB_ACCESS_LOCAL_WRITE);
 	if (IS_ERR(umem))
 		return umem;
 	err = vrdma_pages_init(dev, pages, umem, address);

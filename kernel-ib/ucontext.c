@@ -189,7 +189,7 @@ int vrdma_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 
 	if (vma->vm_flags & VM_EXEC)
 		goto out;
-	vma->vm_flags &= ~VM_MAYEXEC;
+	vm_flags_clear(vma, VM_MAYEXEC);
 
 	switch (entry->kind) {
 	case VRDMA_MMAP_BAR:
@@ -198,7 +198,7 @@ int vrdma_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 	case VRDMA_MMAP_STATUS:
 		if (vma->vm_flags & VM_WRITE)
 			goto out;
-		vma->vm_flags &= ~VM_MAYWRITE;
+		vm_flags_clear(vma, VM_MAYWRITE);
 		break;
 	case VRDMA_MMAP_DM:
 		size = entry->dm->size;

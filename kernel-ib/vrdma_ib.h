@@ -48,6 +48,8 @@
 #include <vrdma/ring.h>
 #include <vrdma/uverbs.h>
 
+#include "compat.h"
+
 #define VRDMA_ADMIN_DEPTH 64 /* commands in flight; a power of two */
 
 /* A doorbell page belongs to one process: a guest page must not hold two. */
