@@ -45,14 +45,14 @@ void check(const verbs::Identity& identity, const vrdma_mdev_device_info& info) 
     }
 }
 
-void serve(hca::soft::SoftHca& hca, const vrdma_mdev_device_info& info, Input& input) {
+void serve(hca::soft::SoftHca& hca, verbs::GidRegistry& gids, const vrdma_mdev_device_info& info,
+           Input& input) {
     const DeviceType type{"fuzz", 1, arena_size, {}};
     const verbs::Identity identity = identity_of(info, type);
     check(identity, info);
     const hca::Share share = share_of(info, type);
     require(share.weight >= 1 && share.weight <= hca::Share::max_weight);
     test::GuestPort port{ArenaMemory::create(arena_size).value(), type};
-    verbs::GidRegistry gids;
     Device device{uuid_text(info.uuid), type, identity, port, hca, gids};
     for (int i = 0; i < max_messages && !input.empty(); ++i) {
         const auto message = input.take<vrdma_mdev_message>();
@@ -77,10 +77,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         spdlog::set_level(spdlog::level::off);
         return vrdma::fuzz::make_hca();
     }();
-    static vrdma::fuzz::Bystander bystander{*hca};
+    static vrdma::verbs::GidRegistry gids;
+    static vrdma::fuzz::Bystander bystander{*hca, gids};
     vrdma::fuzz::Input input{{data, size}};
     const auto info = input.take<vrdma_mdev_device_info>();
-    vrdma::mdev::serve(*hca, info, input);
+    vrdma::mdev::serve(*hca, gids, info, input);
     bystander.check();
     return 0;
 }

@@ -303,7 +303,7 @@ class Machine {
     std::unique_ptr<Server> server_;
     Function* function_;
     UniqueFd other_;
-    fuzz::Bystander bystander_{*hca_};
+    fuzz::Bystander bystander_{*hca_, gids_};
 };
 
 } // namespace
