@@ -451,7 +451,7 @@ void Port::receive_connected(QueuePair& qp, const wire::Packet& packet, Origin o
     qp.slice.account().bill_packet(packet.payload.size());
     if (headers.opcode == VRDMA_ROCE_CNP) { // its PSN says nothing
         qp.count(VRDMA_COUNTER_HEEDED_NOTICES);
-        return c.reaction.heed(engine_.now());
+        return c.reaction.heed(engine_.now(), line_rate());
     }
     if (origin == Origin::here) {
         c.path.target_mac = Turnaround::address;

@@ -52,6 +52,11 @@ class Port {
     bool up() const noexcept { return up_; }
     // The uplink's speed in Mb/s, or what it was while it had a carrier. 0: nobody knows.
     std::uint32_t mbps() const noexcept { return mbps_; }
+    // The same in bytes a second, as good as known.
+    std::uint64_t line_rate() const noexcept {
+        constexpr std::uint64_t bytes_a_mbit = 125'000;
+        return mbps_ != 0 ? mbps_ * bytes_a_mbit : ReactionPoint::usual_line_rate;
+    }
     // The uplink has changed: its carrier, its MTU, or its speed, of which 0 says nothing.
     void set_link(bool up, std::uint32_t mbps) noexcept;
     // The interface's Ethernet address, and the one that it had at first, which devices may have.
