@@ -50,6 +50,7 @@ struct Identity {
     std::string uplink{};                  // by which it has peers elsewhere, or none
     Vlans vlans{};                         // of the uplink's; without an uplink any goes
     hca::TrafficClasses traffic_classes{}; // that its packets may have there, beside 0
+    hca::ServiceLevels service_levels{};   // the same
 
     bool may_have_any_address() const;
     Result<> may_use(const Gid& gid, std::uint16_t vlan = 0) const;

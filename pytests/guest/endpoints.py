@@ -370,8 +370,8 @@ class Ah(Remotable):
 
 
 def address(route: dict) -> AHAttr:
-    """Takes dgid and sgid_index; optional are hop_limit, traffic_class, flow_label, port_num and is_global."""
-    whole = {"port_num": 1, "is_global": 1}
+    """Takes dgid and sgid_index; optional are hop_limit, traffic_class, flow_label, sl, port_num and is_global."""
+    whole = {"port_num": 1, "is_global": 1, "sl": 0}
     own = {name: route.get(name, value) for name, value in whole.items()}
     rest = {name: value for name, value in route.items() if name not in whole}
     return AHAttr(**own, gr=GlobalRoute(**{"hop_limit": 64, **rest, "dgid": GID(route["dgid"])}))

@@ -336,6 +336,78 @@ TEST(Config, ErrorsOfTrafficClassesNameTheKey) {
               "vfio_user[0].traffic_classes: an array of strings is wanted");
 }
 
+TEST(Config, ServiceLevelsAreADevices) {
+    const auto config = parse_config(R"(
+        [[uplink]]
+        interface = "eth0"
+        [types.small]
+        uplink = "eth0"
+        service_levels = ["3", "5-6"]
+        [[vfio_user]]
+        name = "a"
+        addresses = ""
+        [[vfio_user]]
+        name = "b"
+        addresses = ""
+        service_levels = []
+        [[vfio_user]]
+        name = "c"
+        uplink = ""
+    )");
+    ASSERT_TRUE(config) << config.error();
+    const hca::ServiceLevels some = hca::ServiceLevels{}.set(3).set(5).set(6);
+    EXPECT_EQ(config->types[0].service_levels, some);
+    EXPECT_TRUE(config->types[1].service_levels.none()) << "the default";
+    EXPECT_EQ(config->vfio_user[0].identity.service_levels, some) << "its type's";
+    EXPECT_TRUE(config->vfio_user[1].identity.service_levels.none());
+    EXPECT_TRUE(config->vfio_user[2].identity.service_levels.none()) << "of another network";
+    EXPECT_EQ(error_of("[types.small]\nservice_levels = [\"8\"]"),
+              "types.small.service_levels: numbers from 0 to 7 are wanted, such as \"5\" or "
+              "\"3-5\"");
+}
+
+TEST(Config, PrioritiesAreAnUplinks) {
+    const auto config = parse_config(R"(
+        [[uplink]]
+        interface = "eth0"
+        dscp_priorities = ["0:1", "24-31:3", "26:4"]
+        sl_priorities = ["3-4:0", "7:2"]
+        [[uplink]]
+        interface = "eth1"
+    )");
+    ASSERT_TRUE(config) << config.error();
+    wire::Priorities expected;
+    EXPECT_EQ(config->uplinks[1].priorities, expected) << "the default";
+    EXPECT_EQ(expected.of_dscp[46], 5);
+    EXPECT_EQ(expected.of_service_level[6], 6);
+    expected.of_dscp[0] = 1;
+    std::fill_n(expected.of_dscp.begin() + 24, 8, std::uint8_t{3});
+    expected.of_dscp[26] = 4; // what comes later holds
+    expected.of_service_level[3] = expected.of_service_level[4] = 0;
+    expected.of_service_level[7] = 2;
+    EXPECT_EQ(config->uplinks[0].priorities, expected);
+}
+
+TEST(Config, ErrorsOfPrioritiesNameTheKey) {
+    for (const char* const text : {"", "26", "26:", ":3", "26:8", "26:-1", "64:3", "-1:3", "9-7:3",
+                                   "26:3-4", "26:3:4", "26=3", "26: 3"}) {
+        EXPECT_EQ(error_of(fmt::format("[[uplink]]\ninterface = \"a\"\ndscp_priorities = [\"{}\"]",
+                                       text)),
+                  "uplink[0].dscp_priorities: numbers from 0 to 63 with a priority from 0 to 7 are "
+                  "wanted, such as \"5:3\" or \"3-5:3\"")
+            << text;
+    }
+    for (const char* const text : {"0:3", "8:3", "0-7:1"}) { // 0 asks for nothing
+        EXPECT_EQ(
+            error_of(fmt::format("[[uplink]]\ninterface = \"a\"\nsl_priorities = [\"{}\"]", text)),
+            "uplink[0].sl_priorities: numbers from 1 to 7 with a priority from 0 to 7 are "
+            "wanted, such as \"5:3\" or \"3-5:3\"")
+            << text;
+    }
+    EXPECT_EQ(error_of("[[uplink]]\ninterface = \"a\"\ndscp_priorities = \"26:3\""),
+              "uplink[0].dscp_priorities: an array of strings is wanted");
+}
+
 TEST(Config, ErrorsOfADevicesVlansNameTheKey) {
     const auto error = [](const std::string& line) {
         return error_of(

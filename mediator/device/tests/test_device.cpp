@@ -48,11 +48,13 @@ TEST_F(DeviceTest, TheSliceIsBoundToTheDevicesUplink) {
     const verbs::Mac own{2, 0, 0, 0, 0, 9};
     verbs::Identity identity{own, {}, true, "wan"};
     identity.traffic_classes.set(26);
+    identity.service_levels.set(5);
     device.set_identity(identity);
     ASSERT_TRUE(guest.enable());
     EXPECT_EQ(hca.spec.uplink, "wan");
     EXPECT_EQ(hca.spec.mac, own);
     EXPECT_EQ(hca.spec.traffic_classes, identity.traffic_classes);
+    EXPECT_EQ(hca.spec.service_levels, identity.service_levels);
 }
 
 // As after vrdmad began anew with another configuration.

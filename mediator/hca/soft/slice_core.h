@@ -48,6 +48,10 @@ class alignas(cache_line) SliceCore {
         const std::uint8_t dscp = traffic_class >> 2;
         return traffic_classes_[dscp] ? dscp : 0;
     }
+    // The same of a service level.
+    std::uint8_t allowed_service_level(std::uint8_t level) const noexcept {
+        return level < service_levels_.size() && service_levels_[level] ? level : 0;
+    }
     std::uint32_t max_mtu() const noexcept;
     bool port_up() const noexcept;
     std::uint32_t port_mbps() const noexcept;
@@ -155,6 +159,7 @@ class alignas(cache_line) SliceCore {
     const std::span<vrdma_doorbell_page> pages_;
     Doorbells doorbells_;
     const TrafficClasses traffic_classes_;
+    const ServiceLevels service_levels_;
     RunQueue run_queue_;
     MemoryGate gate_;
     std::unordered_map<EqId, std::unique_ptr<EventQueue>> eqs_;

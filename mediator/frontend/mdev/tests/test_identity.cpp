@@ -87,11 +87,14 @@ TEST(Identity, VlansThatAreSetCount) {
 TEST(Identity, ItsTrafficClassesAreTheTypes) {
     DeviceType bound{"bound", 1, 1, {}, "wan"};
     bound.traffic_classes.set(26);
+    bound.service_levels.set(5);
+    EXPECT_EQ(identity_of(info_with(""), bound).service_levels, bound.service_levels);
     EXPECT_EQ(identity_of(info_with(""), bound).traffic_classes, bound.traffic_classes);
     auto elsewhere = info_with("");
     elsewhere.uplink_set = 1;
     std::memcpy(elsewhere.uplink, "lan", 3);
     EXPECT_TRUE(identity_of(elsewhere, bound).traffic_classes.none());
+    EXPECT_TRUE(identity_of(elsewhere, bound).service_levels.none());
     EXPECT_TRUE(identity_of(elsewhere, bound).vlans.none());
 }
 

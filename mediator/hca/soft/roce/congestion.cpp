@@ -102,16 +102,15 @@ void ReactionPoint::raise() noexcept {
 }
 
 void notice(Connection& c) noexcept {
-    constexpr std::uint8_t cs6 = 48u << 2; // where NICs send them, so that they wait nowhere
-    constexpr std::uint8_t priority = 6;
+    constexpr std::uint8_t cs6 = 48; // where NICs send them, so that they wait nowhere
     c.qp.count(VRDMA_COUNTER_MARKED_PACKETS);
     const Clock::time_point now = c.port.engine().now();
     if (now - c.noticed < notice_interval) {
         return;
     }
     wire::Path path = c.path;
-    path.traffic_class = cs6;
-    path.priority = priority;
+    path.traffic_class = cs6 << 2;
+    path.priority = c.port.priorities().of_dscp[cs6];
     wire::Headers headers;
     headers.opcode = VRDMA_ROCE_CNP;
     headers.migrated = false;

@@ -94,13 +94,20 @@ void Port::renew(std::unique_ptr<wire::Uplink>& uplink) {
     targets_to_offer_ = awaits_target_.size();
 }
 
-std::span<std::byte> Port::room_for(const wire::Mac& target) const noexcept {
-    return target == Turnaround::address ? turnaround_.prepare() : uplink_->prepare(target);
+void Port::set_priorities(const wire::Priorities& priorities) noexcept {
+    priorities_ = priorities;
+    engine_.fabric().changed(); // paths hold what they were
+}
+
+std::span<std::byte> Port::room_for(const wire::Path& path) const noexcept {
+    return path.target_mac == Turnaround::address
+               ? turnaround_.prepare()
+               : uplink_->prepare(path.target_mac, path.priority);
 }
 
 std::optional<Draft> Port::draft(const wire::Path& path, std::uint8_t opcode,
                                  std::size_t payload_bytes) noexcept {
-    std::span frame = room_for(path.target_mac);
+    std::span frame = room_for(path);
     if (frame.empty()) {
         return std::nullopt;
     }
@@ -310,7 +317,7 @@ void Port::answer_next(RunQueue& queue) noexcept {
 }
 
 bool Port::has_room(const Connection& c) const noexcept {
-    return !room_for(c.path.target_mac).empty();
+    return !room_for(c.path).empty();
 }
 
 // What one waits for may not be what another waits for.
