@@ -499,6 +499,23 @@ void read_vlans(Section& section, const Config& config, const std::string& uplin
     }
 }
 
+// Of a type or of a device.
+template <typename Item>
+void read_port_speed(Section& section, Item& item) {
+    std::string text;
+    section.text("port_speed", text);
+    if (!section.has("port_speed")) {
+        return;
+    }
+    const auto speed = verbs::parse_port_speed(text);
+    if (!speed) {
+        throw BadConfig{section.name("port_speed") +
+                        ": 1x, 2x, 4x, 8x or 12x with SDR, DDR, QDR, FDR10, FDR, EDR, HDR or NDR "
+                        "is wanted, such as \"4x EDR\""};
+    }
+    item.port_speed = *speed;
+}
+
 // What packets may ask of the network: of a type or of a device.
 template <typename Item>
 void read_classes(Section& section, Item& item) {
@@ -538,6 +555,7 @@ void read_type(Section section, const Config& config, DeviceType& type) {
     read_binding(section, config, type.uplink);
     read_vlans(section, config, type.uplink, type.vlans);
     read_classes(section, type);
+    read_port_speed(section, type);
     read_share(section, type.share);
     section.finish();
     if (!std::has_single_bit(limits.doorbell_pages)) {
@@ -675,6 +693,8 @@ VfioUserDevice read_vfio_user(Section section, const Config& config) {
     }
     read_vlans(section, config, device.identity.uplink, device.identity.vlans);
     read_classes(section, device.identity);
+    device.identity.port_speed = type->port_speed;
+    read_port_speed(section, device.identity);
     device.share = type->share;
     read_share(section, device.share);
     section.integer("clients", device.clients, 1, verbs::Endport::max_functions);

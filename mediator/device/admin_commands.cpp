@@ -12,8 +12,8 @@
 
 #include "mediator/base/errno.h"
 #include "mediator/device/out_of_memory.h"
-#include "mediator/device/port_speed.h"
 #include "mediator/device/version.h"
+#include "mediator/verbs/port_speed.h"
 
 namespace vrdma {
 namespace {
@@ -61,7 +61,8 @@ Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl&
 Result<> query_port(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
     cpl.query_port.state = objects.resources.slice.port_up() ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     cpl.query_port.active_mtu = objects.resources.slice.max_mtu();
-    const PortSpeed speed = port_speed(objects.resources.slice.port_mbps());
+    const verbs::PortSpeed speed =
+        verbs::port_speed(objects.resources.slice.port_mbps(), objects.place.identity().port_speed);
     cpl.query_port.active_speed = speed.speed;
     cpl.query_port.active_width = speed.width;
     cpl.query_port.max_message_size = hca::max_message_size;

@@ -408,6 +408,35 @@ TEST(Config, ErrorsOfPrioritiesNameTheKey) {
               "uplink[0].dscp_priorities: an array of strings is wanted");
 }
 
+TEST(Config, APortsSpeedIsADevices) {
+    const auto config = parse_config(R"(
+        [types.small]
+        port_speed = "4x HDR"
+        [[vfio_user]]
+        name = "a"
+        [[vfio_user]]
+        name = "b"
+        port_speed = "12x FDR10"
+        [[vfio_user]]
+        name = "c"
+        type = "medium"
+    )");
+    ASSERT_TRUE(config) << config.error();
+    const auto speed = [&](std::size_t device) {
+        return config->vfio_user[device].identity.port_speed;
+    };
+    EXPECT_EQ(config->types[0].port_speed, (verbs::PortSpeed{.speed = 64, .width = 2}));
+    EXPECT_EQ(speed(0), config->types[0].port_speed) << "its type's";
+    EXPECT_EQ(speed(1), (verbs::PortSpeed{.speed = 8, .width = 8}));
+    EXPECT_EQ(speed(2), verbs::as_memory) << "the default";
+    for (const char* const text : {"", "EDR", "4x", "3x EDR", "4x XDR", "100"}) {
+        EXPECT_EQ(error_of(fmt::format("[types.small]\nport_speed = \"{}\"", text)),
+                  "types.small.port_speed: 1x, 2x, 4x, 8x or 12x with SDR, DDR, QDR, FDR10, FDR, "
+                  "EDR, HDR or NDR is wanted, such as \"4x EDR\"")
+            << text;
+    }
+}
+
 TEST(Config, ErrorsOfADevicesVlansNameTheKey) {
     const auto error = [](const std::string& line) {
         return error_of(

@@ -43,6 +43,7 @@ verbs::Identity identity_of(const vrdma_mdev_device_info& info, const DeviceType
         identity.traffic_classes = type.traffic_classes;
         identity.service_levels = type.service_levels;
     }
+    identity.port_speed = type.port_speed;
     if (info.vlans_set != 0) {
         identity.vlans = vlans_of(info);
     }
