@@ -499,6 +499,41 @@ void read_vlans(Section& section, const Config& config, const std::string& uplin
     }
 }
 
+// "0xffff"; 0 is none.
+std::uint16_t parse_pkey(std::string_view text) {
+    constexpr std::string_view prefix = "0x";
+    std::uint16_t pkey = 0;
+    if (!text.starts_with(prefix)) {
+        return 0;
+    }
+    const char* const end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data() + prefix.size(), end, pkey, 16);
+    return parsed.ec == std::errc{} && parsed.ptr == end && partition_of(pkey) != 0
+               ? pkey
+               : std::uint16_t{0};
+}
+
+// Of a type or of a device.
+void read_pkeys(Section& section, PKeys& pkeys) {
+    constexpr std::string_view key = "pkeys";
+    if (!section.has(key)) {
+        return;
+    }
+    pkeys.clear();
+    std::set<std::uint16_t> partitions;
+    for (const std::string& text : section.texts(key)) {
+        pkeys.push_back(parse_pkey(text));
+        if (pkeys.back() == 0 || !partitions.insert(partition_of(pkeys.back())).second) {
+            throw BadConfig{section.name(key) +
+                            ": P_Keys of different partitions such as \"0xffff\" and \"0x8001\" "
+                            "are wanted"};
+        }
+    }
+    if (pkeys.empty() || pkeys.size() > VRDMA_MAX_PKEYS) {
+        throw BadConfig{fmt::format("{}: 1 to {} are wanted", section.name(key), VRDMA_MAX_PKEYS)};
+    }
+}
+
 // Of a type or of a device.
 template <typename Item>
 void read_port_speed(Section& section, Item& item) {
@@ -556,6 +591,7 @@ void read_type(Section section, const Config& config, DeviceType& type) {
     read_vlans(section, config, type.uplink, type.vlans);
     read_classes(section, type);
     read_port_speed(section, type);
+    read_pkeys(section, type.pkeys);
     read_share(section, type.share);
     section.finish();
     if (!std::has_single_bit(limits.doorbell_pages)) {
@@ -695,6 +731,8 @@ VfioUserDevice read_vfio_user(Section section, const Config& config) {
     read_classes(section, device.identity);
     device.identity.port_speed = type->port_speed;
     read_port_speed(section, device.identity);
+    device.identity.pkeys = type->pkeys;
+    read_pkeys(section, device.identity.pkeys);
     device.share = type->share;
     read_share(section, device.share);
     section.integer("clients", device.clients, 1, verbs::Endport::max_functions);

@@ -46,7 +46,7 @@ Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl&
     out.max_send_sge = limits.max_sge;
     out.max_recv_sge = limits.max_sge;
     out.gid_table_len = limits.gid_table_len;
-    out.pkey_table_len = 1;
+    out.pkey_table_len = static_cast<std::uint16_t>(objects.place.identity().pkeys.size());
     out.max_qp_rd_atomic = limits.max_rd_atomic;
     out.max_qp_init_rd_atomic = limits.max_rd_atomic;
     // The GUID is the interface part of the link-local address.
@@ -66,6 +66,7 @@ Result<> query_port(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& c
     cpl.query_port.active_speed = speed.speed;
     cpl.query_port.active_width = speed.width;
     cpl.query_port.max_message_size = hca::max_message_size;
+    std::ranges::copy(objects.place.identity().pkeys, std::begin(cpl.query_port.pkeys));
     return {};
 }
 

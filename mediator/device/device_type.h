@@ -17,10 +17,11 @@ struct DeviceType {
     std::uint32_t max_instances = 0;
     std::uint64_t max_pinned = 0; // bytes of guest memory
     verbs::Limits limits;
-    std::string uplink{};                           // that its devices are bound to, or none
-    verbs::Vlans vlans{};                           // in which they may have addresses there
-    hca::TrafficClasses traffic_classes{};          // that their packets may have there, beside 0
-    hca::ServiceLevels service_levels{};            // the same
+    std::string uplink{};                  // that its devices are bound to, or none
+    verbs::Vlans vlans{};                  // in which they may have addresses there
+    hca::TrafficClasses traffic_classes{}; // that their packets may have there, beside 0
+    hca::ServiceLevels service_levels{};   // the same
+    PKeys pkeys{default_pkey};
     verbs::PortSpeed port_speed = verbs::as_memory; // of their ports, where an uplink says none
     // Bytes of a client's files that they do not have, and that are made for one device. Not of the
     // module's devices: their memory is a virtual machine's.

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "mediator/base/gid.h"
+#include "mediator/base/pkey.h"
 #include "mediator/base/result.h"
 #include "mediator/base/types.h"
 #include "mediator/hca/blocks.h"
@@ -323,6 +324,7 @@ struct SliceSpec {
     std::array<std::uint8_t, 6> mac{};
     TrafficClasses traffic_classes{}; // that its packets may have there, beside 0
     ServiceLevels service_levels{};   // the same
+    PKeys pkeys{default_pkey};        // the QPs' attributes are indices of it
     Share share{};
     std::uint32_t max_qp = 0;
     std::uint32_t max_cq = 0;

@@ -52,7 +52,8 @@ struct Identity {
     Vlans vlans{};                         // of the uplink's; without an uplink any goes
     hca::TrafficClasses traffic_classes{}; // that its packets may have there, beside 0
     hca::ServiceLevels service_levels{};   // the same
-    PortSpeed port_speed = as_memory;      // where its uplink says none
+    PKeys pkeys{default_pkey};
+    PortSpeed port_speed = as_memory; // where its uplink says none
 
     bool may_have_any_address() const;
     Result<> may_use(const Gid& gid, std::uint16_t vlan = 0) const;

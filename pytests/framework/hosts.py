@@ -170,3 +170,13 @@ class PriorityHosts(NumberedHosts):
 
     def _binding(self, _name: str) -> str:
         return f'{BINDING}traffic_classes = ["26", "46"]\nservice_levels = ["3", "5"]\n'
+
+
+class PartitionHosts(NumberedHosts):
+    """Hosts whose devices are members of partitions, each of others."""
+
+    PKEYS = ((0xFFFF, 0x8001, 0x8002), (0x0001, 0xFFFF, 0x8003))
+
+    def _binding(self, name: str) -> str:
+        pkeys = self.PKEYS[[*self.addresses].index(name)]
+        return f"{BINDING}pkeys = {[hex(pkey) for pkey in pkeys]}\n"

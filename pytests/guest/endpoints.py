@@ -188,6 +188,10 @@ class Device(Remotable):
         """Its state."""
         return self._context.query_port(number).state
 
+    def pkeys(self) -> list[int]:
+        """Those of its port's table."""
+        return [self._context.query_pkey(1, index) for index in range(self._context.query_port(1).pkey_tbl_len)]
+
     def limits(self) -> dict:
         attr, port = self._context.query_device(), self._context.query_port(1)
         names = ("max_qp", "max_qp_wr", "max_sge", "max_cq", "max_cqe", "max_mr", "max_mr_size", "max_pd", "max_ah",

@@ -437,6 +437,48 @@ TEST(Config, APortsSpeedIsADevices) {
     }
 }
 
+TEST(Config, PKeysAreADevices) {
+    const auto config = parse_config(R"(
+        [types.small]
+        pkeys = ["0xffff", "0x1"]
+        [[vfio_user]]
+        name = "a"
+        [[vfio_user]]
+        name = "b"
+        pkeys = ["0x8Ab0"]
+        [[vfio_user]]
+        name = "c"
+        type = "medium"
+    )");
+    ASSERT_TRUE(config) << config.error();
+    const auto pkeys = [&](std::size_t device) { return config->vfio_user[device].identity.pkeys; };
+    EXPECT_EQ(config->types[0].pkeys, (PKeys{0xffff, 1}));
+    EXPECT_EQ(pkeys(0), config->types[0].pkeys) << "its type's";
+    EXPECT_EQ(pkeys(1), PKeys{0x8ab0});
+    EXPECT_EQ(pkeys(2), PKeys{default_pkey}) << "the default";
+}
+
+TEST(Config, ErrorsOfPKeysNameTheKey) {
+    for (const char* const pkeys :
+         {R"("")", R"("ffff")", R"("0x")", R"("0x10000")", R"("0x0")", R"("0x8000")", R"("0x1 ")",
+          R"("-0x1")", R"("0x-1")", R"("0x8001", "0x1")", R"("0x1", "0x1")"}) {
+        EXPECT_EQ(error_of(fmt::format("[types.small]\npkeys = [{}]", pkeys)),
+                  "types.small.pkeys: P_Keys of different partitions such as \"0xffff\" and "
+                  "\"0x8001\" are wanted")
+            << pkeys;
+    }
+    std::string many;
+    for (int i = 1; i <= VRDMA_MAX_PKEYS + 1; ++i) {
+        many += fmt::format("\"{:#x}\",", i);
+    }
+    for (const std::string& pkeys : {std::string{}, many}) {
+        EXPECT_EQ(error_of(fmt::format("[types.small]\npkeys = [{}]", pkeys)),
+                  "types.small.pkeys: 1 to 32 are wanted");
+    }
+    EXPECT_EQ(error_of("[types.small]\npkeys = [65535]"),
+              "types.small.pkeys: an array of strings is wanted");
+}
+
 TEST(Config, ErrorsOfADevicesVlansNameTheKey) {
     const auto error = [](const std::string& line) {
         return error_of(

@@ -340,7 +340,7 @@ TEST_F(AdminCommandTest, ThePortsSpeedIsThatOfTheSlice) {
 
 // As its administrator says, where the slice knows none.
 TEST_F(DeviceTest, ThePortsSpeedIsGiven) {
-    verbs::Identity identity{{2, 0, 0, 0, 0, 9}};
+    verbs::Identity identity{{2, 0, 0, 0, 0, 9}, {}, true};
     identity.port_speed = {.speed = 128, .width = 4};
     device.set_identity(identity);
     ASSERT_TRUE(guest.enable());

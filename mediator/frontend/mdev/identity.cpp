@@ -44,6 +44,7 @@ verbs::Identity identity_of(const vrdma_mdev_device_info& info, const DeviceType
         identity.service_levels = type.service_levels;
     }
     identity.port_speed = type.port_speed;
+    identity.pkeys = type.pkeys;
     if (info.vlans_set != 0) {
         identity.vlans = vlans_of(info);
     }

@@ -55,7 +55,7 @@ constexpr std::array filter = {
     end(0),
 };
 
-Result<> bind_to(int socket, int link_index, std::uint16_t protocol) {
+Result<> bind_interface(int socket, int link_index, std::uint16_t protocol) {
     sockaddr_ll address{};
     address.sll_family = AF_PACKET;
     address.sll_protocol = htons(protocol);
@@ -85,7 +85,7 @@ Result<UniqueFd> open_packet_socket() {
 // To all protocols, though the filter takes two: those that are bound to one see a frame only after
 // steering has dropped it.
 Result<> bind_packet_socket(int socket, int link_index) {
-    return bind_to(socket, link_index, ETH_P_ALL);
+    return bind_interface(socket, link_index, ETH_P_ALL);
 }
 
 // A socket without a protocol receives nothing.
@@ -95,7 +95,7 @@ Result<UniqueFd> open_sending_socket(int link_index, int priority) {
         !set_option(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, send_buffer)) {
         return fail_errno();
     }
-    if (auto bound = bind_to(socket.get(), link_index, 0); !bound) {
+    if (auto bound = bind_interface(socket.get(), link_index, 0); !bound) {
         return fail(bound.error());
     }
     return socket;

@@ -88,6 +88,8 @@ TEST(Identity, ItsTrafficClassesAreTheTypes) {
     DeviceType bound{"bound", 1, 1, {}, "wan"};
     bound.traffic_classes.set(26);
     bound.service_levels.set(5);
+    bound.pkeys = {0x8001, 0xffff};
+    EXPECT_EQ(identity_of(info_with(""), bound).pkeys, bound.pkeys);
     bound.port_speed = {.speed = 64, .width = 1};
     EXPECT_EQ(identity_of(info_with(""), bound).service_levels, bound.service_levels);
     EXPECT_EQ(identity_of(info_with(""), bound).port_speed, bound.port_speed);

@@ -115,6 +115,7 @@ void notice(Connection& c) noexcept {
     headers.opcode = VRDMA_ROCE_CNP;
     headers.migrated = false;
     headers.becn = true;
+    headers.pkey = c.qp.pkey();
     headers.target_qpn = c.qp.attr.dest_qpn;
     if (const auto draft = c.port.draft(path, headers.opcode, 0)) {
         c.noticed = now;

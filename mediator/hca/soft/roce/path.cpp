@@ -71,6 +71,7 @@ Route route_of(const wire::Packet& packet, QpType type) noexcept {
     route.target = target_of(path);
     route.from = Qpn{packet.headers.source_qpn};
     route.to = Qpn{packet.headers.target_qpn};
+    route.pkey = packet.headers.pkey;
     route.qkey = packet.headers.qkey;
     std::ranges::copy(path.target, std::begin(route.av.dgid));
     route.av.flow_label = path.flow_label;

@@ -16,10 +16,6 @@
 namespace vrdma::hca::soft::roce {
 namespace {
 
-// A device is a full member of the default partition: limited ones may talk to it (IBA 10.9.3).
-constexpr std::uint16_t default_partition = 0x7fff;
-constexpr std::uint16_t partition_mask = 0x7fff;
-
 // The largest payload of IBA's five whose frame fits.
 std::uint32_t largest_mtu(std::size_t frame_size) noexcept {
     constexpr std::uint32_t largest = 4096;
@@ -395,8 +391,6 @@ bool Port::take(std::span<const std::byte> frame, Origin origin) noexcept {
     }
     if (spoiled != wire::Drop::none) {
         drop(packet, counter_of_drop(spoiled));
-    } else if ((packet.headers.pkey & partition_mask) != default_partition) {
-        drop(packet, VRDMA_COUNTER_BAD_PKEYS);
     } else if (origin == Origin::network && is_forged(packet.path)) {
         drop(packet, VRDMA_COUNTER_WRONG_SOURCES);
     } else if ((packet.headers.opcode & VRDMA_ROCE_TRANSPORT) == VRDMA_ROCE_UD) {
@@ -440,6 +434,9 @@ void Port::dispatch(const wire::Packet& packet, Origin origin) noexcept {
     QueuePair* const qp = slice != nullptr ? slice->qp(Qpn{headers.target_qpn}) : nullptr;
     if (qp == nullptr || (origin == Origin::network && !is_addressed(*slice, packet))) {
         return drop(packet, VRDMA_COUNTER_UNKNOWN_QPS);
+    }
+    if (!share_partition(qp->pkey(), headers.pkey)) {
+        return qp->count(VRDMA_COUNTER_BAD_PKEYS);
     }
     if (!is_for(*qp, packet)) {
         return qp->count(VRDMA_COUNTER_WRONG_STATES);
