@@ -177,7 +177,7 @@ static int vrdma_query_device(struct ib_device *ibdev, struct ib_device_attr *pr
 	props->max_res_rd_atom = props->max_qp_rd_atom * props->max_qp;
 	props->atomic_cap = IB_ATOMIC_HCA;
 	props->local_ca_ack_delay = VRDMA_ACK_DELAY;
-	props->max_pkeys = le16_to_cpu(caps->pkey_table_len);
+	props->max_pkeys = dev->pkeys.count;
 	props->max_dm_size = VRDMA_MAX_DM_SIZE;
 	props->timestamp_mask = U64_MAX;
 	props->hca_core_clock = VRDMA_CLOCK_KHZ;
@@ -354,6 +354,8 @@ static int vrdma_dev_enable(struct vrdma_dev *dev)
 		goto err_quiesce;
 
 	err = vrdma_cmd_query_device(dev, &dev->caps);
+	if (!err)
+		err = vrdma_cmd_query_pkeys(dev, &dev->caps, &dev->pkeys);
 	if (err)
 		goto err_irq;
 	memcpy(&dev->ibdev.node_guid, dev->caps.node_guid, sizeof(dev->ibdev.node_guid));

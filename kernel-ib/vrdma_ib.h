@@ -112,6 +112,7 @@ struct vrdma_dev {
 	struct vrdma_function *fn;
 	struct vrdma_admin admin;
 	struct vrdma_cpl_query_device caps;
+	struct vrdma_pkeys pkeys;
 	int status_irq;
 	char status_irq_name[32];
 

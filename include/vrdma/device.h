@@ -551,12 +551,15 @@ struct vrdma_cpl_query_device {
 	__le32 max_total_mcast_qp_attach;
 };
 
+#define VRDMA_MAX_PKEYS 32
+#define VRDMA_PARTITION VRDMA_MASK(14, 0) /* of a P_Key; all ones: the default one */
 struct vrdma_cpl_query_port {
 	__u8 state;	   /* enum ib_port_state */
 	__u8 active_mtu;   /* enum ib_mtu */
 	__u8 active_speed; /* enum ib_port_speed */
 	__u8 active_width; /* enum ib_port_width */
 	__le32 max_message_size;
+	__le16 pkeys[VRDMA_MAX_PKEYS]; /* pkey_table_len of them; they never change either */
 };
 
 struct vrdma_cpl_handle {
@@ -624,10 +627,10 @@ enum vrdma_counter {
 	VRDMA_COUNTER_SENT_ACCESS_NAKS,
 	VRDMA_COUNTER_SENT_OP_NAKS,
 	VRDMA_COUNTER_SENT_INVALID_NAKS,
-	/* Packets that came and were dropped, the first three before their QPN was believed: */
+	/* Packets that came and were dropped, the first two before their QPN was believed: */
 	VRDMA_COUNTER_BAD_ICRCS,
 	VRDMA_COUNTER_MALFORMED_PACKETS,
-	VRDMA_COUNTER_BAD_PKEYS,
+	VRDMA_COUNTER_BAD_PKEYS, /* also on this host, once for each look for a connection's peer */
 	VRDMA_COUNTER_WRONG_SOURCES, /* not from the QP's peer, or with an address of ours */
 	VRDMA_COUNTER_UNKNOWN_QPS,
 	VRDMA_COUNTER_WRONG_STATES, /* the QP is of another type, or takes no such packet now */

@@ -12,8 +12,8 @@
 
 #include "mediator/base/errno.h"
 #include "mediator/device/out_of_memory.h"
-#include "mediator/device/port_speed.h"
 #include "mediator/device/version.h"
+#include "mediator/verbs/port_speed.h"
 
 namespace vrdma {
 namespace {
@@ -46,7 +46,7 @@ Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl&
     out.max_send_sge = limits.max_sge;
     out.max_recv_sge = limits.max_sge;
     out.gid_table_len = limits.gid_table_len;
-    out.pkey_table_len = 1;
+    out.pkey_table_len = static_cast<std::uint16_t>(objects.place.identity().pkeys.size());
     out.max_qp_rd_atomic = limits.max_rd_atomic;
     out.max_qp_init_rd_atomic = limits.max_rd_atomic;
     // The GUID is the interface part of the link-local address.
@@ -61,10 +61,12 @@ Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl&
 Result<> query_port(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
     cpl.query_port.state = objects.resources.slice.port_up() ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     cpl.query_port.active_mtu = objects.resources.slice.max_mtu();
-    const PortSpeed speed = port_speed(objects.resources.slice.port_mbps());
+    const verbs::PortSpeed speed =
+        verbs::port_speed(objects.resources.slice.port_mbps(), objects.place.identity().port_speed);
     cpl.query_port.active_speed = speed.speed;
     cpl.query_port.active_width = speed.width;
     cpl.query_port.max_message_size = hca::max_message_size;
+    std::ranges::copy(objects.place.identity().pkeys, std::begin(cpl.query_port.pkeys));
     return {};
 }
 

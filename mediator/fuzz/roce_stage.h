@@ -62,7 +62,7 @@ class RoceStage {
 
     // Any bytes.
     void raw(fuzz::Input& input) {
-        const auto frame = end_->prepare({});
+        const auto frame = end_->prepare({}, 0);
         const std::size_t size = 1 + input.take<std::uint8_t>() % 200;
         for (std::byte& byte : frame.first(size)) {
             byte = input.take<std::byte>();
@@ -207,7 +207,7 @@ class RoceStage {
         path.source = ipv4_gid(9);
         path.target = guest_.gid();
         path.hop_limit = 64;
-        end_->commit(wire::finish(end_->prepare({}), path, headers, payload));
+        end_->commit(wire::finish(end_->prepare({}, 0), path, headers, payload));
     }
 
     std::unique_ptr<hca::soft::SoftHca> hca_;

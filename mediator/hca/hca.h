@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "mediator/base/gid.h"
+#include "mediator/base/pkey.h"
 #include "mediator/base/result.h"
 #include "mediator/base/types.h"
 #include "mediator/hca/blocks.h"
@@ -307,6 +308,9 @@ struct Share {
 // DSCPs (RFC 2474).
 using TrafficClasses = std::bitset<64>;
 
+// Those of IBA's that RoCE has (A16.5.1), which are Ethernet's priorities.
+using ServiceLevels = std::bitset<8>;
+
 struct SliceSpec {
     std::string name; // the device's: for the log, and no other's
     GuestMemory* memory = nullptr;
@@ -319,6 +323,8 @@ struct SliceSpec {
     std::string uplink{};
     std::array<std::uint8_t, 6> mac{};
     TrafficClasses traffic_classes{}; // that its packets may have there, beside 0
+    ServiceLevels service_levels{};   // the same
+    PKeys pkeys{default_pkey};        // the QPs' attributes are indices of it
     Share share{};
     std::uint32_t max_qp = 0;
     std::uint32_t max_cq = 0;

@@ -6,7 +6,6 @@
 #include <set>
 #include <vector>
 
-#include "mediator/device/port_speed.h"
 #include "mediator/device/tests/device_test.h"
 #include "mediator/device/version.h"
 
@@ -332,11 +331,26 @@ TEST_F(AdminCommandTest, ThePortsMtuIsThatOfTheSlice) {
 TEST_F(AdminCommandTest, ThePortsSpeedIsThatOfTheSlice) {
     const auto speed = [&] {
         const auto port = guest.execute(VRDMA_ADMIN_QUERY_PORT).query_port;
-        return PortSpeed{port.active_speed, port.active_width};
+        return verbs::PortSpeed{port.active_speed, port.active_width};
     };
-    EXPECT_EQ(speed(), port_speed(0));
+    EXPECT_EQ(speed(), verbs::as_memory);
     hca.slice->mbps = 10'000;
-    EXPECT_EQ(speed(), port_speed(10'000));
+    EXPECT_EQ(speed(), verbs::port_speed(10'000));
+}
+
+// As its administrator says, where the slice knows none.
+TEST_F(DeviceTest, ThePortsSpeedIsGiven) {
+    verbs::Identity identity{{2, 0, 0, 0, 0, 9}, {}, true};
+    identity.port_speed = {.speed = 128, .width = 4};
+    device.set_identity(identity);
+    ASSERT_TRUE(guest.enable());
+    const auto speed = [&] {
+        const auto port = guest.execute(VRDMA_ADMIN_QUERY_PORT).query_port;
+        return verbs::PortSpeed{port.active_speed, port.active_width};
+    };
+    EXPECT_EQ(speed(), identity.port_speed);
+    hca.slice->mbps = 10'000;
+    EXPECT_EQ(speed(), verbs::port_speed(10'000));
 }
 
 TEST_F(AdminCommandTest, AUserContextHasItsDoorbellPage) {

@@ -103,7 +103,7 @@ static int query_device(struct ibv_context *context, const struct ibv_query_devi
 	props->max_res_rd_atom = props->max_qp_rd_atom * props->max_qp;
 	props->atomic_cap = IBV_ATOMIC_HCA;
 	props->local_ca_ack_delay = VRDMA_ACK_DELAY;
-	props->max_pkeys = le16toh(caps->pkey_table_len);
+	props->max_pkeys = dev->pkeys.count;
 	props->phys_port_cnt = 1;
 	query_extended(attr, attr_size);
 	return 0;
@@ -137,7 +137,7 @@ static int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_
 	attr->active_width = cpl.active_width;
 	attr->max_msg_sz = le32toh(cpl.max_message_size);
 	attr->gid_tbl_len = VRDMA_MAX_GIDS;
-	attr->pkey_tbl_len = 1;
+	attr->pkey_tbl_len = dev->pkeys.count;
 	attr->max_vl_num = 1;
 	attr->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;

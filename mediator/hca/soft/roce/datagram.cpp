@@ -17,6 +17,7 @@ wire::Headers headers_of(const Request& request, const Route& route) noexcept {
     wire::Headers headers;
     headers.opcode = request_opcode(QpType::ud, message.opcode, true, true);
     headers.solicited = message.solicited;
+    headers.pkey = route.pkey;
     headers.target_qpn = route.to.value;
     headers.imm = message.imm;
     headers.qkey = route.qkey;

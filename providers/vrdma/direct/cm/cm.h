@@ -64,8 +64,9 @@ union vrdma_cm_address {
 struct vrdma_cm_port {
 	struct vrdma_gids gids;
 	uint8_t guid[8];
-	uint8_t mtu;       /* enum ibv_mtu */
-	uint64_t deadline; /* of the first of its ids that waits, in ms; or 0 */
+	uint8_t mtu;         /* enum ibv_mtu */
+	uint16_t pkey_index; /* of connections: that of the default partition */
+	uint64_t deadline;   /* of the first of its ids that waits, in ms; or 0 */
 	/* Of several functions with these GIDs (struct vrdma_cmd_listen); other programs have them.
 	 */
 	uint8_t function_bits, function;
