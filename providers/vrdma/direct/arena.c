@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hold.h"
+
 /* What the kernel calls MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB. */
 #define HUGE_NAME "/anon_hugepage"
 
@@ -99,11 +101,13 @@ int vrdma_arena_open(void)
 	if (error)
 		return error;
 	error = create_file(0, &vrdma_arena.files[0]);
-	if (error)
+	if (error) {
 		close_maps();
-	else
-		vrdma_arena.count = 1;
-	return error;
+		return error;
+	}
+	vrdma_hold_prepare();
+	vrdma_arena.count = 1;
+	return 0;
 }
 
 void vrdma_arena_close(void)
@@ -111,6 +115,7 @@ void vrdma_arena_close(void)
 	while (vrdma_arena.count)
 		close(vrdma_arena.files[--vrdma_arena.count].fd);
 	close_maps();
+	vrdma_hold_forget();
 }
 
 const struct vrdma_arena_file *vrdma_arena_file_of(const struct vrdma_mapping *m)
