@@ -96,9 +96,7 @@ static int protect(void)
 
 /* --- Holding by page faults --- */
 
-/* A userfaultfd(2) that has the kernel's own faults wait, too; and whose address space it is of. */
-static int faults = -1;
-static pid_t owner;
+static int faults = -1; /* of a userfaultfd(2) that has the kernel's own wait, too */
 
 static int open_faults(void)
 {
@@ -123,7 +121,6 @@ void vrdma_hold_prepare(void)
 	if (faults >= 0)
 		return;
 	faults = open_faults();
-	owner = getpid();
 	if (faults >= 0 && ioctl(faults, UFFDIO_API, &api))
 		vrdma_hold_forget();
 }
@@ -164,7 +161,7 @@ static bool move_away(void)
 {
 	struct uffdio_range range = held_range();
 	struct uffdio_register absent = {.range = range, .mode = UFFDIO_REGISTER_MODE_MISSING};
-	char *room = faults < 0 || owner != getpid() ? NULL : make_room();
+	char *room = faults < 0 ? NULL : make_room();
 
 	if (!room)
 		return false;
