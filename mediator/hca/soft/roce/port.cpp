@@ -258,7 +258,6 @@ bool Port::in_turn() const noexcept {
 
 bool Port::receive_some() noexcept {
     bool received = false;
-    HoleCount holes;
     for (cost_ = 0; in_turn();) {
         const std::span frame = uplink_->receive();
         if (frame.empty()) {
@@ -269,7 +268,6 @@ bool Port::receive_some() noexcept {
             served_join_ = 0; // also of one that is dropped by now
             uplink_->release();
         }
-        spend(holes.take() * Account::hole_cost, 0);
     }
     return received;
 }
@@ -302,7 +300,13 @@ bool Port::answer_some() noexcept {
 
 void Port::answer_next(RunQueue& queue) noexcept {
     Connection* const c = queue.answers.pop_front();
-    if (c == nullptr || !answer(*c)) {
+    if (c == nullptr) {
+        return;
+    }
+    HoleCount holes;
+    const bool more = answer(*c);
+    bill_holes(c->qp.slice, holes);
+    if (!more) {
         return;
     }
     if (has_room(*c)) {
@@ -457,15 +461,25 @@ void Port::receive_connected(QueuePair& qp, const wire::Packet& packet, Origin o
         qp.count(VRDMA_COUNTER_HEEDED_NOTICES);
         return c.reaction.heed(engine_.now(), line_rate());
     }
+    HoleCount holes;
     if (origin == Origin::here) {
         c.path.target_mac = Turnaround::address;
-    } else if (!find_target(qp.slice, c.path)) {
+        receive_from_peer(c, packet);
+    } else if (find_target(qp.slice, c.path)) {
+        receive_from_peer(c, packet);
+    } else {
         const bool awaited = !is_response(headers.opcode) && headers.psn == c.in.expected;
-        return receive_by_its_way(c, packet, awaited);
+        receive_by_its_way(c, packet, awaited);
     }
-    HoleCount holes;
-    receive_from_peer(c, packet);
-    qp.slice.account().bill_holes(holes.take());
+    bill_holes(qp.slice, holes);
+}
+
+void Port::bill_holes(SliceCore& slice, HoleCount& holes) noexcept {
+    if (holes.any()) [[unlikely]] {
+        const std::uint64_t met = holes.take();
+        slice.account().bill_holes(met);
+        spend(met * Account::hole_cost, 0);
+    }
 }
 
 // Nobody knows the way to the peer, but who has brought the packet does. Whether that is the peer

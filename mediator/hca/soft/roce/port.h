@@ -26,6 +26,7 @@
 namespace vrdma::hca::soft {
 
 class Engine;
+class HoleCount;
 
 namespace roce {
 
@@ -122,6 +123,8 @@ class Port {
     void spend(std::uint64_t bytes, std::uint64_t operations) noexcept {
         cost_ += bytes + operations * Account::operation_cost;
     }
+    // So many pages that had to be made for it, too, by packets that others have sent the slice.
+    void bill_holes(SliceCore& slice, HoleCount& holes) noexcept;
     bool in_turn() const noexcept;
 
     // Takes some packets from the network, and answers. Returns whether there were any.
