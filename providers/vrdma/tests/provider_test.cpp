@@ -641,6 +641,30 @@ TEST_F(Provider, ResizesACq)
 	EXPECT_EQ(ibv_poll_cq(cq.get(), 1, &wc), 0);
 }
 
+// Asks for ECE, and sets it: expects the device's vendor and no options, options that nobody knows
+// to be left out, and EINVAL for another vendor's.
+TEST_F(Provider, Ece)
+{
+	ibv_qp_init_attr attr = init_attr();
+	const Qp qp(ibv_create_qp(pd.get(), &attr));
+	ASSERT_TRUE(qp);
+	ibv_ece ece{1, 2, 3};
+	ASSERT_EQ(ibv_query_ece(qp.get(), &ece), 0);
+	EXPECT_EQ(ece.vendor_id, uint32_t{VRDMA_PCI_VENDOR_ID});
+	EXPECT_EQ(ece.options, 0u);
+	EXPECT_EQ(ece.comp_mask, 0u);
+	EXPECT_EQ(ibv_set_ece(qp.get(), &ece), 0);
+	ece.options = 5;
+	EXPECT_EQ(ibv_set_ece(qp.get(), &ece), 0);
+	EXPECT_EQ(ece.options, 0u);
+	ece.comp_mask = 1;
+	EXPECT_EQ(ibv_set_ece(qp.get(), &ece), EINVAL);
+	ece = {0x15b3, 0, 0};
+	EXPECT_EQ(ibv_set_ece(qp.get(), &ece), EINVAL);
+	ece.vendor_id = 0; // libibverbs' own
+	EXPECT_EQ(ibv_set_ece(qp.get(), &ece), EOPNOTSUPP);
+}
+
 // Moderates nothing, and what there is not: expects EINVAL.
 TEST_F(Provider, ModerationIsChecked)
 {
