@@ -153,7 +153,7 @@ static int vrdma_query_device(struct ib_device *ibdev, struct ib_device_attr *pr
 	props->max_qp_wr = le32_to_cpu(caps->max_qp_wr);
 	props->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_PORT_ACTIVE_EVENT |
 				  IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_RC_RNR_NAK_GEN |
-				  IB_DEVICE_XRC | IB_DEVICE_MEM_WINDOW |
+				  IB_DEVICE_SRQ_RESIZE | IB_DEVICE_XRC | IB_DEVICE_MEM_WINDOW |
 				  IB_DEVICE_MEM_WINDOW_TYPE_2B | IB_DEVICE_MEM_MGT_EXTENSIONS;
 	props->kernel_cap_flags = IBK_BLOCK_MULTICAST_LOOPBACK;
 	props->max_send_sge = le16_to_cpu(caps->max_send_sge);

@@ -337,6 +337,16 @@ static inline int vrdma_cmd_modify_srq(struct vrdma_dev *dev, __u32 srqn, __u32 
 	return vrdma_admin_exec(dev, VRDMA_ADMIN_MODIFY_SRQ, &cmd, &cpl);
 }
 
+static inline int vrdma_cmd_resize_srq(struct vrdma_dev *dev,
+				       const struct vrdma_cmd_resize_srq *arg)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+
+	cmd.resize_srq = *arg;
+	return vrdma_admin_exec(dev, VRDMA_ADMIN_RESIZE_SRQ, &cmd, &cpl);
+}
+
 static inline int vrdma_cmd_query_srq(struct vrdma_dev *dev, __u32 srqn, __u32 *limit)
 {
 	struct vrdma_admin_cmd cmd = {};

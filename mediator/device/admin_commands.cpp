@@ -242,6 +242,10 @@ Result<> modify_srq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cp
     return objects.srqs.modify(cmd.modify_srq);
 }
 
+Result<> resize_srq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return objects.srqs.resize(cmd.resize_srq);
+}
+
 Result<> query_srq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
     const auto limit =
         handle_of<Srqn>(cmd).and_then([&](Srqn id) { return objects.srqs.query(id); });
@@ -333,6 +337,7 @@ constexpr auto commands = [] {
     table[VRDMA_ADMIN_QUERY_PORT] = {"query_port", query_port, 0};
     table[VRDMA_ADMIN_CREATE_SRQ] = {"create_srq", create_srq, sizeof(vrdma_cmd_create_srq)};
     table[VRDMA_ADMIN_MODIFY_SRQ] = {"modify_srq", modify_srq, sizeof(vrdma_cmd_modify_srq)};
+    table[VRDMA_ADMIN_RESIZE_SRQ] = {"resize_srq", resize_srq, sizeof(vrdma_cmd_resize_srq)};
     table[VRDMA_ADMIN_QUERY_SRQ] = {"query_srq", query_srq, handle};
     table[VRDMA_ADMIN_ALLOC_XRCD] = {"alloc_xrcd", alloc_xrcd, 0};
     table[VRDMA_ADMIN_ATTACH_MCAST] = {"attach_mcast", attach_mcast, sizeof(vrdma_cmd_multicast)};

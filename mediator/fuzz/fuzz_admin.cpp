@@ -195,6 +195,15 @@ class Machine {
             case VRDMA_ADMIN_MODIFY_SRQ:
                 cmd.modify_srq = {handle(VRDMA_ADMIN_CREATE_SRQ), 4};
                 break;
+            case VRDMA_ADMIN_RESIZE_SRQ:
+                cmd.resize_srq = {pages(vrdma_srq_buffer_size(32, 5)),
+                                  0,
+                                  32,
+                                  handle(VRDMA_ADMIN_CREATE_SRQ),
+                                  kind % (2 * VRDMA_RESIZE_SRQ_LIMIT),
+                                  kind % (2 * VRDMA_RESIZE_SRQ_LIMIT) * 4,
+                                  0};
+                break;
             case VRDMA_ADMIN_MODIFY_QP:
                 cmd.modify_qp = next_state();
                 break;

@@ -15,6 +15,7 @@
 #include <bitset>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -412,6 +413,10 @@ class Slice {
     virtual Result<> create_srq(const SrqSpec& spec) = 0;
     // Arms the limit event, or disarms it: 0.
     virtual Result<> modify_srq(Srqn id, std::uint32_t limit) = 0;
+    // Takes WQEs from another ring, of so many places, from now on (see vrdma_cmd_resize_srq), and
+    // arms the limit if there is one. EINVAL if more WQEs, or an armed limit, are left than places.
+    virtual Result<> resize_srq(Srqn id, const Translation& pages, std::uint32_t depth,
+                                std::optional<std::uint32_t> limit) = 0;
     virtual Result<std::uint32_t> query_srq(Srqn id) const = 0; // the limit
     virtual void destroy_srq(Srqn id) = 0;
 

@@ -43,6 +43,14 @@ class AdminCommandTest : public DeviceTest {
         return cmd;
     }
 
+    vrdma_admin_cmd resize_srq_command(std::uint32_t srqn, std::uint32_t depth = 64) {
+        vrdma_admin_cmd cmd{};
+        const auto size = vrdma_srq_buffer_size(depth, 5);
+        cmd.resize_srq = {
+            allocator.page_list(allocator.allocate(size), size), 0, depth, srqn, 0, 0, 0};
+        return cmd;
+    }
+
     vrdma_admin_cmd on_demand_command() {
         vrdma_admin_cmd cmd = mr_command(pd);
         cmd.reg_mr.pages = {};
@@ -143,6 +151,7 @@ class AdminCommandTest : public DeviceTest {
             {VRDMA_ADMIN_QUERY_CLOCK, {}, 0},
             {VRDMA_ADMIN_CREATE_SRQ, srq_command(pd), sizeof(vrdma_cmd_create_srq)},
             {VRDMA_ADMIN_MODIFY_SRQ, handle_command(srqn), sizeof(vrdma_cmd_modify_srq)},
+            {VRDMA_ADMIN_RESIZE_SRQ, resize_srq_command(srqn), sizeof(vrdma_cmd_resize_srq)},
             {VRDMA_ADMIN_QUERY_SRQ, handle_command(srqn), handle},
             {VRDMA_ADMIN_DESTROY_SRQ, handle_command(srqn), handle},
             {VRDMA_ADMIN_CREATE_QP, qp_command(pd, cq), sizeof(vrdma_cmd_create_qp)},

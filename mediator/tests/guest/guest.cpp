@@ -189,6 +189,19 @@ GuestSrq Guest::create_srq(const SrqShape& shape) {
     return {id, shape, std::move(buffer)};
 }
 
+Result<> Guest::resize_srq(GuestSrq& srq, std::uint32_t depth, std::optional<std::uint32_t> limit) {
+    Buffer buffer = pages_.allocate(vrdma_srq_buffer_size(depth, srq.shape().stride_shift));
+    srq.prepare(buffer, depth);
+    const auto resized = slice_->resize_srq(srq.id(), buffer.pages(), depth, limit);
+    if (resized) {
+        const auto spec = std::ranges::find(srq_specs_, srq.id(), &hca::SrqSpec::id);
+        spec->pages = buffer.pages();
+        spec->depth = depth;
+        srq.adopt(std::move(buffer), depth);
+    }
+    return resized;
+}
+
 GuestQp Guest::create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const QpShape& shape,
                          std::uint32_t doorbell_page) {
     const bool receives = shape.type != hca::QpType::xrc_send;

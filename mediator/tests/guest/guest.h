@@ -75,6 +75,8 @@ class Guest final : public hca::SliceHost {
     GuestCq create_cq(std::uint32_t depth = 64, hca::CqSpec spec = {});
     Result<> resize_cq(GuestCq& cq, std::uint32_t depth);
     GuestSrq create_srq(const SrqShape& shape = {});
+    Result<> resize_srq(GuestSrq& srq, std::uint32_t depth,
+                        std::optional<std::uint32_t> limit = {});
     GuestQp create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const QpShape& shape = {},
                       std::uint32_t doorbell_page = 1);
     // It has neither queues nor CQs.

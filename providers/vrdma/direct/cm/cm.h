@@ -161,6 +161,7 @@ struct vrdma_cm_id {
 	uint8_t timeout; /* of the QP: 4.096 us << n */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count;
+	struct rdma_ucm_ece ece; /* the program's */
 
 	/* The message that waits for an answer, or what else the deadline is for. */
 	struct vrdma_mad mad;
