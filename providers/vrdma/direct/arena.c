@@ -63,6 +63,12 @@ static int set_mark(void)
 	return 0;
 }
 
+void vrdma_arena_forked(void)
+{
+	if (mark)
+		*mark = 1;
+}
+
 bool vrdma_arena_is_parents(void)
 {
 	const char *const page = __atomic_load_n(&mark, __ATOMIC_ACQUIRE);
@@ -152,7 +158,6 @@ void vrdma_arena_close(void)
 	while (vrdma_arena.count)
 		close(vrdma_arena.files[--vrdma_arena.count].fd);
 	close_maps();
-	*mark = 1;
 	vrdma_hold_forget();
 }
 

@@ -213,7 +213,10 @@ void vrdma_hold_end(void)
 	free_room(current.content);
 }
 
-/* Both were split before, and have page tables: they need no memory to be as they were. */
+/*
+ * Both were split before, and have page tables: they need no memory to be as they were. Neither do
+ * they need more mappings than there may be, without the guards.
+ */
 void vrdma_hold_undo(void)
 {
 	if (current.content == current.start) {
@@ -222,9 +225,10 @@ void vrdma_hold_undo(void)
 		wake_writers();
 		return;
 	}
+	syscall(SYS_munmap, current.content - GUARD, GUARD);
+	syscall(SYS_munmap, current.content + current.length, GUARD);
 	if (syscall(SYS_mremap, current.content, current.length, current.length,
 		    MREMAP_MAYMOVE | MREMAP_FIXED, current.start) == -1)
 		abort();
 	wake_faults();
-	free_room(current.content);
 }

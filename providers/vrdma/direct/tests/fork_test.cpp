@@ -224,6 +224,15 @@ TEST(Fork, WorksWithSignalsBlocked)
 	}).join();
 }
 
+TEST(Fork, AGrandchildSharesMemoryOfItsOwn)
+{
+	const Memory memory(2 * page);
+	const Share share(memory.data(), page);
+	ASSERT_EQ(share.error, 0);
+	const auto share_other = [&] { return Share(memory.data() + page, page).error; };
+	EXPECT_EQ(in_child([&] { return in_child(share_other); }), 0);
+}
+
 // A child that was made by clone() has its parent's pages. It reads them, and cannot take them from
 // the parent by what a program does that knows nothing of them: free memory, and register it.
 TEST(Fork, AChildWithoutHandlersTakesNothingFromItsParent)
