@@ -154,7 +154,7 @@ static int vrdma_query_device(struct ib_device *ibdev, struct ib_device_attr *pr
 	props->max_qp_wr = le32_to_cpu(caps->max_qp_wr);
 	props->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_PORT_ACTIVE_EVENT |
 				  IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_RC_RNR_NAK_GEN |
-				  IB_DEVICE_XRC | IB_DEVICE_MEM_WINDOW |
+				  IB_DEVICE_SRQ_RESIZE | IB_DEVICE_XRC | IB_DEVICE_MEM_WINDOW |
 				  IB_DEVICE_MEM_WINDOW_TYPE_2B | IB_DEVICE_MEM_MGT_EXTENSIONS;
 	props->kernel_cap_flags = IBK_BLOCK_MULTICAST_LOOPBACK;
 	props->max_send_sge = le16_to_cpu(caps->max_send_sge);
@@ -178,7 +178,7 @@ static int vrdma_query_device(struct ib_device *ibdev, struct ib_device_attr *pr
 	props->max_res_rd_atom = props->max_qp_rd_atom * props->max_qp;
 	props->atomic_cap = IB_ATOMIC_HCA;
 	props->local_ca_ack_delay = VRDMA_ACK_DELAY;
-	props->max_pkeys = le16_to_cpu(caps->pkey_table_len);
+	props->max_pkeys = dev->pkeys.count;
 	props->max_dm_size = VRDMA_MAX_DM_SIZE;
 	props->timestamp_mask = U64_MAX;
 	props->hca_core_clock = VRDMA_CLOCK_KHZ;
@@ -352,6 +352,8 @@ static int vrdma_dev_enable(struct vrdma_dev *dev)
 		goto err_quiesce;
 
 	err = vrdma_cmd_query_device(dev, &dev->caps);
+	if (!err)
+		err = vrdma_cmd_query_pkeys(dev, &dev->caps, &dev->pkeys);
 	if (err)
 		goto err_irq;
 	memcpy(&dev->ibdev.node_guid, dev->caps.node_guid, sizeof(dev->ibdev.node_guid));

@@ -11,8 +11,6 @@
 
 #include "vrdma_ib.h"
 
-#define VRDMA_DEFAULT_PKEY 0xffff
-
 int vrdma_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *props)
 {
 	struct vrdma_dev *dev = to_vrdma_dev(ibdev);
@@ -36,7 +34,7 @@ int vrdma_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *pro
 	props->active_width = cpl.active_width;
 	props->max_msg_sz = le32_to_cpu(cpl.max_message_size);
 	props->gid_tbl_len = le16_to_cpu(dev->caps.gid_table_len);
-	props->pkey_tbl_len = le16_to_cpu(dev->caps.pkey_table_len);
+	props->pkey_tbl_len = dev->pkeys.count;
 	props->max_vl_num = 1;
 	props->port_cap_flags = IB_PORT_CM_SUP;
 	props->ip_gids = true;
@@ -50,7 +48,7 @@ int vrdma_get_port_immutable(struct ib_device *ibdev, u32 port, struct ib_port_i
 	props->core_cap_flags = RDMA_CORE_PORT_IBA_ROCE | RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
 	props->max_mad_size = IB_MGMT_MAD_SIZE;
 	props->gid_tbl_len = le16_to_cpu(dev->caps.gid_table_len);
-	props->pkey_tbl_len = le16_to_cpu(dev->caps.pkey_table_len);
+	props->pkey_tbl_len = dev->pkeys.count;
 	return 0;
 }
 
@@ -61,9 +59,11 @@ enum rdma_link_layer vrdma_get_link_layer(struct ib_device *ibdev, u32 port)
 
 int vrdma_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey)
 {
-	if (index >= le16_to_cpu(to_vrdma_dev(ibdev)->caps.pkey_table_len))
+	const struct vrdma_pkeys *pkeys = &to_vrdma_dev(ibdev)->pkeys;
+
+	if (index >= pkeys->count)
 		return -EINVAL;
-	*pkey = VRDMA_DEFAULT_PKEY;
+	*pkey = pkeys->key[index];
 	return 0;
 }
 

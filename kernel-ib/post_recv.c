@@ -45,12 +45,11 @@ int vrdma_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	return err;
 }
 
-int vrdma_srq_ring_init(struct vrdma_srq *srq, u8 stride_shift)
+int vrdma_srq_ring_init(struct vrdma_srq *srq)
 {
 	u32 i;
 
 	spin_lock_init(&srq->lock);
-	srq->stride_shift = stride_shift;
 	srq->cookies = kvcalloc(srq->max_wr, sizeof(*srq->cookies), GFP_KERNEL);
 	if (!srq->cookies)
 		return -ENOMEM;

@@ -69,8 +69,9 @@ static int vrdma_write_datagram(const struct vrdma_qp *qp, struct vrdma_sq_wqe *
 {
 	const struct ib_ud_wr *ud = ud_wr(wr);
 
-	/* There is one P_Key. */
-	if (!ud->ah || (qp->ibqp.qp_type == IB_QPT_GSI && ud->pkey_index))
+	/* A datagram has the P_Key of its QP; the MAD layer has chosen that one for QP1, too. */
+	if (!ud->ah || (qp->ibqp.qp_type == IB_QPT_GSI &&
+			ud->pkey_index != to_vrdma_dev(qp->ibqp.device)->pkeys.of_managers))
 		return -EINVAL;
 	if (wr->opcode == IB_WR_SEND_WITH_IMM)
 		wqe->imm = wr->ex.imm_data;

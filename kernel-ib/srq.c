@@ -83,6 +83,7 @@ int vrdma_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct
 		arg.xrcd = cpu_to_le32(to_vrdma_xrcd(init->ext.xrc.xrcd)->handle);
 		arg.cq = cpu_to_le32(to_vrdma_cq(init->ext.cq)->cqn);
 	}
+	mutex_init(&srq->resize_lock);
 	err = vrdma_srq_make(dev, srq, &arg, &req, udata);
 	if (err)
 		return err;
@@ -91,8 +92,9 @@ int vrdma_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct
 	ibsrq->ext.xrc.srq_num = srq->srqn; /* means something to XRC alone */
 	srq->max_wr = init->attr.max_wr;
 	srq->max_sge = init->attr.max_sge;
+	srq->stride_shift = req.stride_shift;
 	if (!udata) {
-		err = vrdma_srq_ring_init(srq, req.stride_shift);
+		err = vrdma_srq_ring_init(srq);
 		if (err)
 			goto err_destroy;
 	}
@@ -109,17 +111,77 @@ err_destroy:
 	return err;
 }
 
-/* The size is for good: the device does not have IB_DEVICE_SRQ_RESIZE. */
+/* The old ring's memory is let go of when the device has the new one. */
+static int vrdma_srq_replace(struct vrdma_dev *dev, struct vrdma_srq *srq,
+			     struct vrdma_cmd_resize_srq *arg,
+			     const struct vrdma_uverbs_resize_srq *req, struct ib_udata *udata)
+{
+	u64 size = vrdma_srq_buffer_size(req->depth, srq->stride_shift);
+	struct vrdma_queue_memory memory = {};
+	struct vrdma_pages pages;
+	int err;
+
+	err = vrdma_queue_memory_init(dev, &memory, &pages, udata, req->buffer, size);
+	if (err)
+		return err;
+	arg->pages = pages.list;
+	arg->first_offset = cpu_to_le32(pages.first_offset);
+	err = vrdma_cmd_resize_srq(dev, arg);
+	vrdma_pages_cleanup(dev, &pages);
+	if (!err) {
+		swap(srq->memory, memory);
+		srq->max_wr = req->depth;
+	}
+	vrdma_queue_memory_cleanup(dev, &memory);
+	return err;
+}
+
+/* The kernel's own users size theirs once, as they do their CQs. */
+static int vrdma_resize_srq(struct ib_srq *ibsrq, const struct ib_srq_attr *attr,
+			    enum ib_srq_attr_mask mask, struct ib_udata *udata)
+{
+	struct vrdma_dev *dev = to_vrdma_dev(ibsrq->device);
+	struct vrdma_srq *srq = to_vrdma_srq(ibsrq);
+	struct vrdma_uverbs_resize_srq req;
+	struct vrdma_cmd_resize_srq arg = {
+		.srqn = cpu_to_le32(srq->srqn),
+	};
+	int err;
+
+	if (!udata)
+		return -EOPNOTSUPP;
+	err = vrdma_udata_in(udata, &req, sizeof(req));
+	if (err)
+		return err;
+	if (!attr->max_wr || attr->max_wr > dev->ibdev.attrs.max_srq_wr)
+		return -EINVAL;
+	if (req.reserved || !is_power_of_2(req.depth) || req.depth < attr->max_wr ||
+	    req.depth > VRDMA_MAX_QUEUE_DEPTH)
+		return -EINVAL;
+	arg.depth = cpu_to_le32(req.depth);
+	if (mask & IB_SRQ_LIMIT) {
+		arg.flags = cpu_to_le32(VRDMA_RESIZE_SRQ_LIMIT);
+		arg.limit = cpu_to_le32(attr->srq_limit);
+	}
+
+	mutex_lock(&srq->resize_lock);
+	err = vrdma_srq_replace(dev, srq, &arg, &req, udata);
+	mutex_unlock(&srq->resize_lock);
+	return err;
+}
+
 int vrdma_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr, enum ib_srq_attr_mask mask,
 		     struct ib_udata *udata)
 {
 	int err;
 
+	if (mask & ~(IB_SRQ_MAX_WR | IB_SRQ_LIMIT))
+		return -EOPNOTSUPP;
+	if (mask & IB_SRQ_MAX_WR)
+		return vrdma_resize_srq(ibsrq, attr, mask, udata);
 	err = vrdma_udata_none(udata);
 	if (err)
 		return err;
-	if (mask & ~IB_SRQ_LIMIT)
-		return -EOPNOTSUPP;
 	if (!mask)
 		return 0;
 	return vrdma_cmd_modify_srq(to_vrdma_dev(ibsrq->device), to_vrdma_srq(ibsrq)->srqn,

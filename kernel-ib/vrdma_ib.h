@@ -114,6 +114,7 @@ struct vrdma_dev {
 	struct vrdma_function *fn;
 	struct vrdma_admin admin;
 	struct vrdma_cpl_query_device caps;
+	struct vrdma_pkeys pkeys;
 	int status_irq;
 	char status_irq_name[32];
 
@@ -284,10 +285,12 @@ struct vrdma_xrcd {
 struct vrdma_srq {
 	struct ib_srq ibsrq;
 	struct vrdma_event_target target;
+	struct mutex resize_lock; /* memory and max_wr, with the device's ring */
 	struct vrdma_queue_memory memory;
 	u32 srqn;
 	u32 max_wr;
 	u32 max_sge;
+	u8 stride_shift;
 
 	/* Of kernel SRQs alone. */
 	spinlock_t lock; /* all below; taken in interrupts */
@@ -295,7 +298,6 @@ struct vrdma_srq {
 	u32 free_count;
 	u32 first_free; /* cookie, while free_count is not 0 */
 	u32 head;	/* WQEs posted, free-running */
-	u8 stride_shift;
 };
 
 struct vrdma_qp {
@@ -504,7 +506,7 @@ int vrdma_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		    const struct ib_recv_wr **bad_wr);
 int vrdma_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 			const struct ib_recv_wr **bad_wr);
-int vrdma_srq_ring_init(struct vrdma_srq *srq, u8 stride_shift);
+int vrdma_srq_ring_init(struct vrdma_srq *srq);
 void vrdma_srq_ring_cleanup(struct vrdma_srq *srq);
 bool vrdma_srq_complete(struct vrdma_srq *srq, u32 cookie, u64 *wr_id);
 

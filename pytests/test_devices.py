@@ -41,7 +41,8 @@ def test_limits(devinfo):
                 "max_qp_init_rd_atom": 1, "max_pkeys": 1, "phys_port_cnt": 1, "max_mcast_grp": 16,
                 "max_mcast_qp_attach": 16, "max_total_mcast_qp_attach": 64}  # fmt: skip
     assert {name: number(devinfo, name) >= least for name, least in at_least.items()} == dict.fromkeys(at_least, True)
-    assert {"ATOMIC_HCA", "MEM_WINDOW", "MEM_WINDOW_TYPE_2B", "MEM_MGT_EXTENSIONS"} <= set(re.findall(r"\w+", devinfo))
+    flags = {"ATOMIC_HCA", "MEM_WINDOW", "MEM_WINDOW_TYPE_2B", "MEM_MGT_EXTENSIONS", "SRQ_RESIZE"}
+    assert flags <= set(re.findall(r"\w+", devinfo))
 
 
 def test_what_libraries_look_for(devinfo):

@@ -15,6 +15,7 @@ from framework.programs import await_listener, bandwidths, latencies, next_port
 FAMILIES = [4, 6]
 ANY = {4: "-b 0.0.0.0", 6: "-b ::"}
 GROUP = "239.77.0.1"
+VENDOR = 0x7276  # as ibv_query_ece(3) says
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,6 +39,16 @@ def test_rping_within_a_guest(device, guest0):
     port = next_port()
     _, connect = rping(guest0, 4)
     assert rounds(start_rping(guest0, port), guest0.start(connect.format(port=port))) == PINGS
+
+
+@pytest.mark.parametrize("vendor", [VENDOR, 0xABCDEF], ids=["ours", "another"])
+def test_ece(device, guest0, guest1, vendor):
+    """Connects queue pairs that librdmacm knows nothing of, with a vendor and options (ECE); expects each side to learn what
+    the other says."""
+    program = f"python3 {guest0.programs}/ece.py {{port}}"
+    asked, answered = run_pair(guest0, guest1, program, f"{program} {address(guest0, 4)} {vendor:#x} 0x80000001")
+    assert asked.stdout == f"vendor {vendor:#x}, options 0x80000001\n"
+    assert answered.stdout == f"vendor {vendor:#x}, options 0x80000002\n"
 
 
 def test_several_processes(device, guest0, guest1):

@@ -161,6 +161,83 @@ def test_limit_armed_too_late(sharing):
     assert "SRQ_LIMIT_REACHED" in right.device.await_event("SRQ_LIMIT_REACHED", TIMEOUT_S)
 
 
+def test_resize(sharing):
+    """Resizes up and down with receives posted, and one of them taken and not polled; expects each message in the next
+    receive, and as many receives to find room as the queue says."""
+    srq, pairs = sharing(2)
+    (left, right), numbers = pairs[0], iter(range(1000))
+    for depth in (64, 4, 32, 8, 64, 4, DEPTH):
+        posted = [next(numbers) for _ in range(4)]
+        for number in posted:
+            post(srq, right, number)
+        left.send(length=8)
+        assert left.sent() == ["SUCCESS"]
+        srq.modify(max_wr=depth)
+        assert srq.query().max_wr == depth
+        assert [completion.wr_id for completion in right.recv_cq.wait(1)] == posted[:1]
+        assert [exchange(pairs[number % 2], f"{number:04x}") for number in posted[1:]] == posted[1:]
+        assert srq.fill(7, [right.sge(0, SLOT)], depth + 1) == depth
+        for _ in range(depth):
+            left.send(length=8)
+            assert left.sent() == ["SUCCESS"]
+        assert right.received(depth) == ["SUCCESS"] * depth
+
+
+def test_resize_within_a_message(sharing):
+    """Resizes while a long message arrives; expects it to end in the receive that it began in."""
+    srq, ((left, right), _) = sharing(buffer=LONG)
+    for depth in (4, 64) * 4:
+        srq.post_recv(depth, [right.sge()])
+        left.send(length=LONG)
+        srq.modify(max_wr=depth)
+        (received,) = right.recv_cq.wait(1)
+        assert (received.status, received.wr_id, received.byte_len) == ("SUCCESS", depth, LONG)
+        assert left.sent() == ["SUCCESS"]
+
+
+def test_resize_refused(sharing):
+    """Resizes to less than is posted, also where it was taken and is not polled; expects EINVAL and nothing changed, and
+    success when there is room."""
+    srq, ((left, right), served) = sharing()
+    for number in range(5):
+        post(srq, right, number)
+    left.send(length=8)
+    assert left.sent() == ["SUCCESS"]
+    assert refused(srq.modify, max_wr=4) == errno.EINVAL
+    assert srq.query().max_wr == DEPTH
+    assert right.received() == ["SUCCESS"]
+    srq.modify(max_wr=4)
+    assert [exchange(served, f"{number:04x}") for number in range(1, 5)] == [1, 2, 3, 4]
+
+
+def test_resize_keeps_the_limit(sharing):
+    """Arms a limit, and resizes; expects it to stay, to keep the queue from being smaller, and its event in time."""
+    srq, pairs = sharing()
+    device = pairs[0][1].device
+    for number in range(7):
+        post(srq, pairs[0][1], number)
+    srq.modify(srq_limit=6)
+    srq.modify(max_wr=64)
+    assert srq.query().srq_limit == 6
+    assert refused(srq.modify, max_wr=4) == errno.EINVAL
+    exchange(pairs[0], "0001")
+    assert "SRQ_LIMIT_REACHED" not in device.await_event("SRQ_LIMIT_REACHED", 0.2)
+    exchange(pairs[1], "0002")
+    assert "SRQ_LIMIT_REACHED" in device.await_event("SRQ_LIMIT_REACHED", TIMEOUT_S)
+
+
+def test_resize_and_arm(sharing):
+    """Resizes and arms a limit at once; expects both."""
+    srq, ((left, right), _) = sharing()
+    post(srq, right, 1)
+    post(srq, right, 2)
+    srq.modify(max_wr=4, srq_limit=2)
+    attributes = srq.query()
+    assert (attributes.max_wr, attributes.srq_limit) == (4, 2)
+    exchange((left, right), "0001")
+    assert "SRQ_LIMIT_REACHED" in right.device.await_event("SRQ_LIMIT_REACHED", TIMEOUT_S)
+
+
 def test_last_receive_reached(sharing):
     """Takes one of two queue pairs to ERR; expects the event, nothing flushed, and the receives to serve the other."""
     srq, ((_, failed), served) = sharing()
@@ -231,7 +308,10 @@ def test_bad_arguments(endpoint, guest0):
 
     srq = side.pd.srq(DEPTH, 2)
     assert refused(srq.modify, srq_limit=DEPTH + 1) == errno.EINVAL
-    assert refused(srq.modify, max_wr=2 * DEPTH) == errno.EOPNOTSUPP
+    assert refused(srq.modify, max_wr=0) == errno.EINVAL
+    assert refused(srq.modify, max_wr=limits.max_srq_wr + 1) == errno.EINVAL
+    assert refused(srq.modify, max_wr=2 * DEPTH, srq_limit=2 * DEPTH + 1) == errno.EINVAL
+    assert srq.query().max_wr == DEPTH
     assert refused(srq.post_recv, 1, [side.sge()] * 3) == errno.EINVAL
     user = side.another(srq=srq)
     user.initialize()

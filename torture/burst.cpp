@@ -367,6 +367,9 @@ void Burst::run() {
     if (c_.own.chance(20)) {
         c_.completions.resize(c_.own);
     }
+    if (c_.own.chance(20)) {
+        c_.resize_srqs();
+    }
     c_.completions.await(
         c_.link, c_.own, [&] { return left_ == 0; },
         [&](const ibv_wc& completion) { take(completion); });

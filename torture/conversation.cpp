@@ -184,6 +184,15 @@ unsigned Conversation::post_receive(const Connection& connection, std::uint32_t 
     return slot;
 }
 
+void Conversation::resize_srqs() {
+    for (ibv_srq* const each : {srq.get(), xrc_srq.get()}) {
+        const std::uint32_t wanted = own.between(Arena::receives, 8 * Arena::receives);
+        ibv_srq_attr attr{.max_wr = wanted, .max_sge = 0, .srq_limit = 0};
+        check(::ibv_modify_srq(each, &attr, IBV_SRQ_MAX_WR), "ibv_modify_srq");
+        require(attr.max_wr >= wanted, "an SRQ is smaller than it was to become");
+    }
+}
+
 Connection* Conversation::find(std::uint32_t qpn) const {
     for (const auto& connection : connections) {
         if (connection->has(qpn)) {

@@ -26,6 +26,8 @@ struct Conversation {
     // To the connection's own queue or the shared one; returns the slot in the arena.
     unsigned post_receive(const Connection& connection, std::uint32_t length);
     void free_receive(std::uint64_t id) { free_receives.push_back(static_cast<unsigned>(id)); }
+    // Whatever may be posted, or arrive, meanwhile.
+    void resize_srqs();
     Connection* find(std::uint32_t qpn) const;
     Parts parts() const;
     void exchange_addresses() { peer = link.exchange(arena.address()); }

@@ -96,6 +96,35 @@ static inline int vrdma_cmd_query_port(struct vrdma_dev *dev, struct vrdma_cpl_q
 	return 0;
 }
 
+/* The port's P_Keys. Managers of connections are in the default partition (IBA 10.9.1.2). */
+struct vrdma_pkeys {
+	__u16 count;
+	__u16 of_managers; /* which one is of the default partition; 0 if none is */
+	__u16 key[VRDMA_MAX_PKEYS];
+};
+
+static inline int vrdma_cmd_query_pkeys(struct vrdma_dev *dev,
+					const struct vrdma_cpl_query_device *caps,
+					struct vrdma_pkeys *pkeys)
+{
+	__u16 length = __le16_to_cpu(caps->pkey_table_len);
+	struct vrdma_cpl_query_port port;
+	__u16 i;
+	int err;
+
+	err = vrdma_cmd_query_port(dev, &port);
+	if (err)
+		return err;
+	pkeys->count = length < VRDMA_MAX_PKEYS ? length : VRDMA_MAX_PKEYS;
+	pkeys->of_managers = 0;
+	for (i = pkeys->count; i--;) {
+		pkeys->key[i] = __le16_to_cpu(port.pkeys[i]);
+		if ((pkeys->key[i] & VRDMA_PARTITION) == VRDMA_PARTITION)
+			pkeys->of_managers = i;
+	}
+	return 0;
+}
+
 /* Reads the counters of a QP or of a counter set. Where both are 0, it reads the function's. */
 static inline int vrdma_cmd_query_counters(struct vrdma_dev *dev, __u32 qpn, __u32 counter_set,
 					   struct vrdma_counters *counters)
@@ -306,6 +335,16 @@ static inline int vrdma_cmd_modify_srq(struct vrdma_dev *dev, __u32 srqn, __u32 
 	cmd.modify_srq.srqn = __cpu_to_le32(srqn);
 	cmd.modify_srq.limit = __cpu_to_le32(limit);
 	return vrdma_admin_exec(dev, VRDMA_ADMIN_MODIFY_SRQ, &cmd, &cpl);
+}
+
+static inline int vrdma_cmd_resize_srq(struct vrdma_dev *dev,
+				       const struct vrdma_cmd_resize_srq *arg)
+{
+	struct vrdma_admin_cmd cmd = {};
+	struct vrdma_admin_cpl cpl;
+
+	cmd.resize_srq = *arg;
+	return vrdma_admin_exec(dev, VRDMA_ADMIN_RESIZE_SRQ, &cmd, &cpl);
 }
 
 static inline int vrdma_cmd_query_srq(struct vrdma_dev *dev, __u32 srqn, __u32 *limit)

@@ -199,6 +199,7 @@ enum vrdma_admin_opcode {
 	VRDMA_ADMIN_ALLOC_MR = 29,
 	VRDMA_ADMIN_MAP_PAGES = 30,
 	VRDMA_ADMIN_UNMAP_PAGES = 31,
+	VRDMA_ADMIN_RESIZE_SRQ = 32,
 	VRDMA_ADMIN_ALLOC_XRCD = 34,
 	VRDMA_ADMIN_DEALLOC_XRCD = 35,
 	VRDMA_ADMIN_ATTACH_MCAST = 36,
@@ -388,6 +389,24 @@ struct vrdma_cmd_modify_srq {
 };
 
 /*
+ * Another ring for an SRQ, of the same stride. The count of WQEs goes on, so the guest prepares the
+ * new buffer for it, and posts nothing meanwhile: every place has the phase of the last WQE posted
+ * that would be there (queue.h), and those that the device may not have taken are there. The limit
+ * stays as it is armed, or is armed with VRDMA_RESIZE_SRQ_LIMIT. Neither it nor the number of WQEs
+ * that are posted and not taken is more than the new ring has places (EINVAL otherwise).
+ */
+struct vrdma_cmd_resize_srq {
+	struct vrdma_page_list pages;
+	__le32 first_offset; /* below the block size; a multiple of the stride */
+	__le32 depth;	     /* WQEs, a power of two */
+	__le32 srqn;
+	__le32 flags; /* VRDMA_RESIZE_SRQ_* */
+	__le32 limit; /* else 0 */
+	__le32 reserved;
+};
+#define VRDMA_RESIZE_SRQ_LIMIT VRDMA_BIT(0)
+
+/*
  * An XRC_SEND QP has no RQ and no recv_cq. An XRC_RECV QP has an XRC domain and nothing else: no
  * queues, no CQs, no PD, no user context. What its peer asks of memory it does for the PD of the
  * SRQ that the request names (IBA A14).
@@ -497,6 +516,7 @@ struct vrdma_admin_cmd {
 		struct vrdma_cmd_modify_cq modify_cq;
 		struct vrdma_cmd_create_srq create_srq;
 		struct vrdma_cmd_modify_srq modify_srq;
+		struct vrdma_cmd_resize_srq resize_srq;
 		struct vrdma_cmd_create_qp create_qp;
 		struct vrdma_cmd_modify_qp modify_qp;
 		struct vrdma_cmd_multicast multicast;
@@ -551,12 +571,15 @@ struct vrdma_cpl_query_device {
 	__le32 max_total_mcast_qp_attach;
 };
 
+#define VRDMA_MAX_PKEYS 32
+#define VRDMA_PARTITION VRDMA_MASK(14, 0) /* of a P_Key; all ones: the default one */
 struct vrdma_cpl_query_port {
 	__u8 state;	   /* enum ib_port_state */
 	__u8 active_mtu;   /* enum ib_mtu */
 	__u8 active_speed; /* enum ib_port_speed */
 	__u8 active_width; /* enum ib_port_width */
 	__le32 max_message_size;
+	__le16 pkeys[VRDMA_MAX_PKEYS]; /* pkey_table_len of them; they never change either */
 };
 
 struct vrdma_cpl_handle {
@@ -624,10 +647,10 @@ enum vrdma_counter {
 	VRDMA_COUNTER_SENT_ACCESS_NAKS,
 	VRDMA_COUNTER_SENT_OP_NAKS,
 	VRDMA_COUNTER_SENT_INVALID_NAKS,
-	/* Packets that came and were dropped, the first three before their QPN was believed: */
+	/* Packets that came and were dropped, the first two before their QPN was believed: */
 	VRDMA_COUNTER_BAD_ICRCS,
 	VRDMA_COUNTER_MALFORMED_PACKETS,
-	VRDMA_COUNTER_BAD_PKEYS,
+	VRDMA_COUNTER_BAD_PKEYS, /* also on this host, once for each look for a connection's peer */
 	VRDMA_COUNTER_WRONG_SOURCES, /* not from the QP's peer, or with an address of ours */
 	VRDMA_COUNTER_UNKNOWN_QPS,
 	VRDMA_COUNTER_WRONG_STATES, /* the QP is of another type, or takes no such packet now */

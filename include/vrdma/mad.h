@@ -47,7 +47,7 @@ struct vrdma_mad_header {
 	__be64 tid;
 	__be16 attribute;
 	__be16 reserved;
-	__be32 modifier;
+	__be32 modifier; /* of REQ and REP: ECE options */
 };
 static_assert(sizeof(struct vrdma_mad_header) == 24, "IBA 13.4.3");
 
@@ -71,9 +71,15 @@ static_assert(sizeof(struct vrdma_cm_path) == 44, "IBA table 106");
 #define VRDMA_CM_BYTE VRDMA_MASK(7, 0)
 #define VRDMA_CM_TIMEOUT VRDMA_MASK(7, 3) /* 4.096 us << n */
 
+/*
+ * Enhanced connection establishment (ECE): whose device it is, and options that devices of a vendor
+ * agree on. 0: none.
+ */
+#define VRDMA_CM_VENDOR VRDMA_MASK(23, 0)
+
 struct vrdma_cm_req {
 	__be32 local_id;
-	__be32 vendor;
+	__be32 vendor; /* VRDMA_CM_VENDOR */
 	__be64 service_id;
 	__u8 ca_guid[8];
 	__be32 reserved;
@@ -99,6 +105,7 @@ struct vrdma_cm_req {
 #define VRDMA_CM_REQ_MAX_RETRIES VRDMA_MASK(7, 4)
 #define VRDMA_CM_REQ_SRQ VRDMA_BIT(3)
 
+/* In the bytes below the three numbers: the vendor of ECE, highest byte first. */
 struct vrdma_cm_rep {
 	__be32 local_id;
 	__be32 remote_id;

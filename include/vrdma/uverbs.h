@@ -86,6 +86,14 @@ struct vrdma_uverbs_create_srq {
 };
 VRDMA_CHECK_SIZE(struct vrdma_uverbs_create_srq, 16);
 
+/* As above, and prepared as struct vrdma_cmd_resize_srq wants it. */
+struct vrdma_uverbs_resize_srq {
+	__aligned_u64 buffer;
+	__u32 depth;
+	__u32 reserved;
+};
+VRDMA_CHECK_SIZE(struct vrdma_uverbs_resize_srq, 16);
+
 /* The buffer is page-aligned, of vrdma_qp_buffer_size() bytes (queue.h). */
 struct vrdma_uverbs_create_qp {
 	__aligned_u64 buffer;

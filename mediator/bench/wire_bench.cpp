@@ -50,7 +50,8 @@ class End : public wire::Uplink {
     End(std::shared_ptr<Way> out, std::shared_ptr<Way> in)
         : out_{std::move(out)}, in_{std::move(in)} {}
 
-    std::span<std::byte> prepare(const wire::Mac& /*target*/) noexcept override {
+    std::span<std::byte> prepare(const wire::Mac& /*target*/,
+                                 std::uint8_t /*priority*/) noexcept override {
         return out_->next();
     }
     void commit(std::size_t bytes) noexcept override { out_->put(bytes); }

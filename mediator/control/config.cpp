@@ -252,6 +252,41 @@ void read_vlans(Section& section, Vlans& vlans) {
     read_numbers(section, "vlans", 1, vlans);
 }
 
+// "26:3" or "24-31:3", into what each of these numbers has. False: it is neither.
+template <std::size_t N>
+bool set_priority(std::string_view text, unsigned min, std::array<std::uint8_t, N>& priorities) {
+    const std::size_t colon = text.find(':');
+    if (colon == text.npos) {
+        return false;
+    }
+    std::bitset<N> numbers;
+    std::bitset<wire::Priorities::count> priority;
+    if (!add_numbers(text.substr(0, colon), min, N - 1, numbers) ||
+        !add_numbers(text.substr(colon + 1), 0, priority.size() - 1, priority) ||
+        priority.count() != 1) {
+        return false;
+    }
+    for (std::size_t i = 0; i < N; ++i) {
+        if (numbers[i]) {
+            priorities[i] = static_cast<std::uint8_t>(std::countr_zero(priority.to_ulong()));
+        }
+    }
+    return true;
+}
+
+template <std::size_t N>
+void read_priorities(Section& section, std::string_view key, unsigned min,
+                     std::array<std::uint8_t, N>& priorities) {
+    for (const std::string& text : section.texts(key)) {
+        if (!set_priority(text, min, priorities)) {
+            throw BadConfig{fmt::format(
+                "{}: numbers from {} to {} with a priority from 0 to {} are wanted, such as "
+                "\"5:3\" or \"3-5:3\"",
+                section.name(key), min, N - 1, wire::Priorities::count - 1)};
+        }
+    }
+}
+
 Uplink read_uplink(Section section) {
     Uplink uplink;
     section.text("interface", uplink.interface);
@@ -265,6 +300,8 @@ Uplink read_uplink(Section section) {
     }
     uplink.transport = read_transport(section);
     read_vlans(section, uplink.vlans);
+    read_priorities(section, "dscp_priorities", 0, uplink.priorities.of_dscp);
+    read_priorities(section, "sl_priorities", 1, uplink.priorities.of_service_level);
     section.finish();
     return uplink;
 }
@@ -462,8 +499,63 @@ void read_vlans(Section& section, const Config& config, const std::string& uplin
     }
 }
 
-void read_traffic_classes(Section& section, hca::TrafficClasses& classes) {
-    read_numbers(section, "traffic_classes", 0, classes);
+// "0xffff"; 0 is none.
+std::uint16_t parse_pkey(std::string_view text) {
+    constexpr std::string_view prefix = "0x";
+    std::uint16_t pkey = 0;
+    if (!text.starts_with(prefix)) {
+        return 0;
+    }
+    const char* const end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data() + prefix.size(), end, pkey, 16);
+    return parsed.ec == std::errc{} && parsed.ptr == end && partition_of(pkey) != 0
+               ? pkey
+               : std::uint16_t{0};
+}
+
+// Of a type or of a device.
+void read_pkeys(Section& section, PKeys& pkeys) {
+    constexpr std::string_view key = "pkeys";
+    if (!section.has(key)) {
+        return;
+    }
+    pkeys.clear();
+    std::set<std::uint16_t> partitions;
+    for (const std::string& text : section.texts(key)) {
+        pkeys.push_back(parse_pkey(text));
+        if (pkeys.back() == 0 || !partitions.insert(partition_of(pkeys.back())).second) {
+            throw BadConfig{section.name(key) +
+                            ": P_Keys of different partitions such as \"0xffff\" and \"0x8001\" "
+                            "are wanted"};
+        }
+    }
+    if (pkeys.empty() || pkeys.size() > VRDMA_MAX_PKEYS) {
+        throw BadConfig{fmt::format("{}: 1 to {} are wanted", section.name(key), VRDMA_MAX_PKEYS)};
+    }
+}
+
+// Of a type or of a device.
+template <typename Item>
+void read_port_speed(Section& section, Item& item) {
+    std::string text;
+    section.text("port_speed", text);
+    if (!section.has("port_speed")) {
+        return;
+    }
+    const auto speed = verbs::parse_port_speed(text);
+    if (!speed) {
+        throw BadConfig{section.name("port_speed") +
+                        ": 1x, 2x, 4x, 8x or 12x with SDR, DDR, QDR, FDR10, FDR, EDR, HDR or NDR "
+                        "is wanted, such as \"4x EDR\""};
+    }
+    item.port_speed = *speed;
+}
+
+// What packets may ask of the network: of a type or of a device.
+template <typename Item>
+void read_classes(Section& section, Item& item) {
+    read_numbers(section, "traffic_classes", 0, item.traffic_classes);
+    read_numbers(section, "service_levels", 0, item.service_levels);
 }
 
 void read_share(Section& section, hca::Share& share) {
@@ -497,7 +589,9 @@ void read_type(Section section, const Config& config, DeviceType& type) {
     section.integer("max_memory_mib", memory_mib, 0, 1 << 20);
     read_binding(section, config, type.uplink);
     read_vlans(section, config, type.uplink, type.vlans);
-    read_traffic_classes(section, type.traffic_classes);
+    read_classes(section, type);
+    read_port_speed(section, type);
+    read_pkeys(section, type.pkeys);
     read_share(section, type.share);
     section.finish();
     if (!std::has_single_bit(limits.doorbell_pages)) {
@@ -631,9 +725,14 @@ VfioUserDevice read_vfio_user(Section section, const Config& config) {
     if (device.identity.uplink == type->uplink) {
         device.identity.vlans = type->vlans;
         device.identity.traffic_classes = type->traffic_classes;
+        device.identity.service_levels = type->service_levels;
     }
     read_vlans(section, config, device.identity.uplink, device.identity.vlans);
-    read_traffic_classes(section, device.identity.traffic_classes);
+    read_classes(section, device.identity);
+    device.identity.port_speed = type->port_speed;
+    read_port_speed(section, device.identity);
+    device.identity.pkeys = type->pkeys;
+    read_pkeys(section, device.identity.pkeys);
     device.share = type->share;
     read_share(section, device.share);
     section.integer("clients", device.clients, 1, verbs::Endport::max_functions);

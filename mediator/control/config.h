@@ -19,6 +19,7 @@
 #include "mediator/wire/fabric/address.h"
 #include "mediator/wire/fabric/credential_files.h"
 #include "mediator/wire/packet.h"
+#include "mediator/wire/priorities.h"
 #include "mediator/wire/uplink/transport.h"
 #include "vrdma/device.h"
 
@@ -34,6 +35,7 @@ struct Uplink {
     std::string interface;
     wire::Transport transport = wire::Transport::automatic;
     Vlans vlans{}; // of guests, beside what has no tag
+    wire::Priorities priorities{};
 };
 
 // A way to other mediators, by connections of libfabric.

@@ -80,7 +80,10 @@ Result<> ServedUplink::serve() {
         return added;
     }
     int unknown_fd = -1;
-    hca_.with_port(name(), [&](auto& port) { unknown_fd = port.unknown_fd(); });
+    hca_.with_port(name(), [&](auto& port) {
+        port.set_priorities(uplink_.priorities);
+        unknown_fd = port.unknown_fd();
+    });
     auto watch = loop_.watch(unknown_fd, [this](std::uint32_t) { find_unknown(); });
     if (!watch) {
         return fail(watch.error());

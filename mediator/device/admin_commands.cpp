@@ -12,8 +12,8 @@
 
 #include "mediator/base/errno.h"
 #include "mediator/device/out_of_memory.h"
-#include "mediator/device/port_speed.h"
 #include "mediator/device/version.h"
+#include "mediator/verbs/port_speed.h"
 
 namespace vrdma {
 namespace {
@@ -46,7 +46,7 @@ Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl&
     out.max_send_sge = limits.max_sge;
     out.max_recv_sge = limits.max_sge;
     out.gid_table_len = limits.gid_table_len;
-    out.pkey_table_len = 1;
+    out.pkey_table_len = static_cast<std::uint16_t>(objects.place.identity().pkeys.size());
     out.max_qp_rd_atomic = limits.max_rd_atomic;
     out.max_qp_init_rd_atomic = limits.max_rd_atomic;
     // The GUID is the interface part of the link-local address.
@@ -61,10 +61,12 @@ Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl&
 Result<> query_port(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
     cpl.query_port.state = objects.resources.slice.port_up() ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     cpl.query_port.active_mtu = objects.resources.slice.max_mtu();
-    const PortSpeed speed = port_speed(objects.resources.slice.port_mbps());
+    const verbs::PortSpeed speed =
+        verbs::port_speed(objects.resources.slice.port_mbps(), objects.place.identity().port_speed);
     cpl.query_port.active_speed = speed.speed;
     cpl.query_port.active_width = speed.width;
     cpl.query_port.max_message_size = hca::max_message_size;
+    std::ranges::copy(objects.place.identity().pkeys, std::begin(cpl.query_port.pkeys));
     return {};
 }
 
@@ -240,6 +242,10 @@ Result<> modify_srq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cp
     return objects.srqs.modify(cmd.modify_srq);
 }
 
+Result<> resize_srq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&) {
+    return objects.srqs.resize(cmd.resize_srq);
+}
+
 Result<> query_srq(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl& cpl) {
     const auto limit =
         handle_of<Srqn>(cmd).and_then([&](Srqn id) { return objects.srqs.query(id); });
@@ -331,6 +337,7 @@ constexpr auto commands = [] {
     table[VRDMA_ADMIN_QUERY_PORT] = {"query_port", query_port, 0};
     table[VRDMA_ADMIN_CREATE_SRQ] = {"create_srq", create_srq, sizeof(vrdma_cmd_create_srq)};
     table[VRDMA_ADMIN_MODIFY_SRQ] = {"modify_srq", modify_srq, sizeof(vrdma_cmd_modify_srq)};
+    table[VRDMA_ADMIN_RESIZE_SRQ] = {"resize_srq", resize_srq, sizeof(vrdma_cmd_resize_srq)};
     table[VRDMA_ADMIN_QUERY_SRQ] = {"query_srq", query_srq, handle};
     table[VRDMA_ADMIN_ALLOC_XRCD] = {"alloc_xrcd", alloc_xrcd, 0};
     table[VRDMA_ADMIN_ATTACH_MCAST] = {"attach_mcast", attach_mcast, sizeof(vrdma_cmd_multicast)};

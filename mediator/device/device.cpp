@@ -204,6 +204,8 @@ Result<> Device::try_enable() {
                              .uplink = place_.identity().uplink,
                              .mac = place_.identity().mac,
                              .traffic_classes = place_.identity().traffic_classes,
+                             .service_levels = place_.identity().service_levels,
+                             .pkeys = place_.identity().pkeys,
                              .share = share_,
                              .max_qp = limits.max_qp,
                              .max_cq = limits.max_cq,

@@ -2,6 +2,8 @@
 //
 // A whole device as one image.
 #include <algorithm>
+#include <iterator>
+#include <span>
 #include <utility>
 
 #include "mediator/device/device.h"
@@ -12,7 +14,7 @@ namespace vrdma {
 namespace {
 
 struct DeviceState {
-    static constexpr std::uint32_t version = 2;
+    static constexpr std::uint32_t version = 3;
 
     std::uint32_t status;
     std::uint32_t aq_depth;
@@ -24,12 +26,20 @@ struct DeviceState {
     std::uint32_t vectors;
     std::uint32_t admin_pending;
     std::uint8_t mac[6];
-    std::uint16_t reserved;
+    std::uint16_t num_pkeys;
+    std::uint16_t pkeys[VRDMA_MAX_PKEYS];
     std::uint64_t submissions;
     std::uint64_t completions;
     std::uint64_t status_page;
     std::uint64_t clock; // of an enabled device
 };
+
+// The guest's kernel has read them, and its QPs name them by their index.
+bool has_pkeys(const DeviceState& state, const PKeys& pkeys) {
+    const std::span all{state.pkeys};
+    return state.num_pkeys == pkeys.size() && std::ranges::equal(all.first(pkeys.size()), pkeys) &&
+           std::ranges::all_of(all.subspan(pkeys.size()), [](auto pkey) { return pkey == 0; });
+}
 
 } // namespace
 
@@ -66,13 +76,15 @@ std::vector<std::byte> Device::save() const {
         .vectors = type_.limits.vectors,
         .admin_pending = admin_pending_,
         .mac = {},
-        .reserved = 0,
+        .num_pkeys = static_cast<std::uint16_t>(place_.identity().pkeys.size()),
+        .pkeys = {},
         .submissions = raw(registers_.admin.submissions),
         .completions = raw(registers_.admin.completions),
         .status_page = raw(registers_.status_page),
         .clock = enabled_ ? enabled_->slice->clock() : 0,
     };
     std::ranges::copy(place_.identity().mac, state.mac);
+    std::ranges::copy(place_.identity().pkeys, std::begin(state.pkeys));
     writer.begin(Section::device, DeviceState::version, 1);
     writer.put(state);
     if (enabled_) {
@@ -97,8 +109,8 @@ Result<> Device::restore_from(StateReader& reader) {
     if (!records || *records != 1 || !state ||
         !std::ranges::equal(state->mac, place_.identity().mac) ||
         state->doorbell_pages != type_.limits.doorbell_pages ||
-        state->vectors != type_.limits.vectors || state->admin_pending > 1 ||
-        state->reserved != 0) {
+        !has_pkeys(*state, place_.identity().pkeys) || state->vectors != type_.limits.vectors ||
+        state->admin_pending > 1) {
         return fail(std::errc::invalid_argument);
     }
     registers_ = {

@@ -20,6 +20,9 @@ struct DeviceType {
     std::string uplink{};                  // that its devices are bound to, or none
     verbs::Vlans vlans{};                  // in which they may have addresses there
     hca::TrafficClasses traffic_classes{}; // that their packets may have there, beside 0
+    hca::ServiceLevels service_levels{};   // the same
+    PKeys pkeys{default_pkey};
+    verbs::PortSpeed port_speed = verbs::as_memory; // of their ports, where an uplink says none
     // Bytes of a client's files that they do not have, and that are made for one device. Not of the
     // module's devices: their memory is a virtual machine's.
     std::uint64_t max_holes = std::uint64_t{1} << 30;

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "mediator/fuzz/input.h"
+#include "mediator/fuzz/usual_time.h"
 
 namespace vrdma::fuzz {
 
@@ -27,13 +28,16 @@ class ChangingMemory {
     // more), where in what is read, and the bytes.
     void plan(Input& input);
 
-    // The mediator's turn: planned changes happen while it lives.
+    // The mediator's turn: planned changes happen while it lives, and that is not for long.
     class Turn {
       public:
         explicit Turn(ChangingMemory& memory);
         Turn(const Turn&) = delete;
         Turn& operator=(const Turn&) = delete;
         ~Turn();
+
+      private:
+        const UsualTime time_;
     };
 
     // By the compiler's calls.

@@ -49,7 +49,9 @@ DeviceType device_type() {
 
 class Machine {
   public:
-    explicit Machine(hca::soft::SoftHca& hca) : hca_{hca} { guest_.enable(); }
+    Machine(hca::soft::SoftHca& hca, verbs::GidRegistry& gids) : hca_{hca}, gids_{gids} {
+        guest_.enable();
+    }
 
     void step(Input& input) {
         switch (input.take<std::uint8_t>() % step_count) {
@@ -69,10 +71,10 @@ class Machine {
                 handles_ = {};
                 break;
             case step_enable:
-                guest_.enable();
+                turn([&] { guest_.enable(); });
                 break;
             case step_poll:
-                poll();
+                turn([&] { hca_.poll(); });
                 break;
             case step_move:
                 move(input);
@@ -87,14 +89,17 @@ class Machine {
     }
 
   private:
-    void poll() {
+    // Of the control thread, or a poller.
+    template <typename Call>
+    void turn(Call&& call) {
         const fuzz::ChangingMemory::Turn turn{changing_};
-        hca_.poll();
+        call();
     }
 
     void run_device() {
-        const fuzz::ChangingMemory::Turn turn{changing_};
-        guest_.run_device();
+        while (port_.take_wake()) {
+            turn([&] { device_.service(); });
+        }
     }
 
     // A command as it would succeed, with the newest handles. Objects belong to the guest's kernel,
@@ -189,6 +194,15 @@ class Machine {
                 break;
             case VRDMA_ADMIN_MODIFY_SRQ:
                 cmd.modify_srq = {handle(VRDMA_ADMIN_CREATE_SRQ), 4};
+                break;
+            case VRDMA_ADMIN_RESIZE_SRQ:
+                cmd.resize_srq = {pages(vrdma_srq_buffer_size(32, 5)),
+                                  0,
+                                  32,
+                                  handle(VRDMA_ADMIN_CREATE_SRQ),
+                                  kind % (2 * VRDMA_RESIZE_SRQ_LIMIT),
+                                  kind % (2 * VRDMA_RESIZE_SRQ_LIMIT) * 4,
+                                  0};
                 break;
             case VRDMA_ADMIN_MODIFY_QP:
                 cmd.modify_qp = next_state();
@@ -344,7 +358,7 @@ class Machine {
         input.spoil<std::uint16_t>(
             std::as_writable_bytes(std::span{&cmd, 1}).subspan(sizeof(cmd.header)));
         guest_.post(opcode, cmd);
-        guest_.ring();
+        turn([&] { guest_.ring(); });
         run_device();
         for (auto cpl = guest_.poll(); cpl; cpl = guest_.poll()) {
             const auto done = VRDMA_GET(VRDMA_ADMIN_OPCODE, cpl->header);
@@ -356,20 +370,21 @@ class Machine {
 
     void write_register(Input& input) {
         const std::uint32_t offset = input.take<std::uint8_t>() * 4;
-        guest_.write(offset, input.take<std::uint32_t>());
+        const auto value = input.take<std::uint32_t>();
+        turn([&] { guest_.write(offset, value); });
     }
 
     void move(Input& input) {
         device_.freeze();
         auto image = device_.save();
         input.spoil<std::uint16_t>(image);
-        (void)device_.restore(image);
+        turn([&] { (void)device_.restore(image); });
         device_.thaw();
     }
 
     hca::soft::SoftHca& hca_;
+    verbs::GidRegistry& gids_;
     DeviceType type_ = device_type();
-    verbs::GidRegistry gids_;
     test::GuestPort port_{ArenaMemory::create(arena_size).value(), type_};
     test::GuestAllocator allocator_{port_.memory()};
     fuzz::ChangingMemory changing_{{allocator_.at<std::byte>(Iova{0}), arena_size}};
@@ -394,8 +409,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         spdlog::set_level(spdlog::level::off);
         return vrdma::fuzz::make_hca();
     }();
-    static vrdma::fuzz::Bystander bystander{*hca};
-    vrdma::Machine machine{*hca};
+    static vrdma::verbs::GidRegistry gids;
+    static vrdma::fuzz::Bystander bystander{*hca, gids};
+    vrdma::Machine machine{*hca, gids};
     vrdma::fuzz::Input input{{data, size}};
     for (int i = 0; i < vrdma::max_steps && !input.empty(); ++i) {
         machine.step(input);

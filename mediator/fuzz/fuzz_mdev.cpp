@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // What the kernel module passes on: attributes that somebody wrote to sysfs, and registers that a
-// guest wrote, at any offset. A device has the addresses that its attributes name and no others.
-// The input is the attributes (struct vrdma_mdev_device_info), then messages.
+// guest wrote, at any offset, while what its admin queue and page lists say changes. A device has
+// the addresses that its attributes name and no others.
+// The input is the attributes (struct vrdma_mdev_device_info), then messages, of the module's types
+// or these.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "mediator/frontend/mdev/identity.h"
 #include "mediator/fuzz/bystander.h"
+#include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
 #include "mediator/fuzz/make_hca.h"
 #include "mediator/tests/guest/admin_client.h"
@@ -18,6 +22,13 @@ namespace {
 
 using fuzz::Input;
 using fuzz::require;
+
+// What the module does not pass on.
+enum : std::uint32_t {
+    store = VRDMA_MDEV_MESSAGE_SHARE + 1, // of the guest to its memory, as to a register
+    change,                               // of its memory, when it is read next; see plan()
+    types,
+};
 
 constexpr int max_messages = 64;
 constexpr std::uint64_t arena_size = 1 << 20;
@@ -45,27 +56,41 @@ void check(const verbs::Identity& identity, const vrdma_mdev_device_info& info) 
     }
 }
 
-void serve(hca::soft::SoftHca& hca, const vrdma_mdev_device_info& info, Input& input) {
+void serve(hca::soft::SoftHca& hca, verbs::GidRegistry& gids, const vrdma_mdev_device_info& info,
+           Input& input) {
     const DeviceType type{"fuzz", 1, arena_size, {}};
     const verbs::Identity identity = identity_of(info, type);
     check(identity, info);
     const hca::Share share = share_of(info, type);
     require(share.weight >= 1 && share.weight <= hca::Share::max_weight);
     test::GuestPort port{ArenaMemory::create(arena_size).value(), type};
-    verbs::GidRegistry gids;
     Device device{uuid_text(info.uuid), type, identity, port, hca, gids};
+    fuzz::ChangingMemory changing{{port.memory().at(Iova{0}, arena_size), arena_size}};
+    const auto watched = [&](auto&& call) {
+        const fuzz::ChangingMemory::Turn turn{changing};
+        call();
+    };
     for (int i = 0; i < max_messages && !input.empty(); ++i) {
         const auto message = input.take<vrdma_mdev_message>();
-        if (message.type % 4 == VRDMA_MDEV_MESSAGE_RESET) {
-            device.reset();
-            device.set_identity(identity);
-        } else {
-            device.write_register(message.offset, message.value);
+        switch (message.type % types) {
+            case VRDMA_MDEV_MESSAGE_RESET:
+                device.reset();
+                device.set_identity(identity);
+                break;
+            case store:
+                std::memcpy(port.memory().at(Iova{message.offset / 4 * 4 % arena_size}, 4),
+                            &message.value, sizeof(message.value));
+                break;
+            case change:
+                changing.plan(input);
+                break;
+            default:
+                watched([&] { device.write_register(message.offset, message.value); });
         }
         for (int turn = 0; turn < max_messages && port.take_wake(); ++turn) {
-            device.service();
+            watched([&] { device.service(); });
         }
-        hca.poll();
+        watched([&] { hca.poll(); });
     }
 }
 
@@ -77,10 +102,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         spdlog::set_level(spdlog::level::off);
         return vrdma::fuzz::make_hca();
     }();
-    static vrdma::fuzz::Bystander bystander{*hca};
+    static vrdma::verbs::GidRegistry gids;
+    static vrdma::fuzz::Bystander bystander{*hca, gids};
     vrdma::fuzz::Input input{{data, size}};
     const auto info = input.take<vrdma_mdev_device_info>();
-    vrdma::mdev::serve(*hca, info, input);
+    vrdma::mdev::serve(*hca, gids, info, input);
     bystander.check();
     return 0;
 }

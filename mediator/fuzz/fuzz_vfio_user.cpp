@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // A hostile client of a socket: bytes in any pieces, with descriptors of all kinds, commands that
-// are nearly right, files that shrink under the device, page lists of thousands of holes, and
-// hanging up in between.
+// are nearly right, files that shrink under the device, page lists of thousands of holes, admin
+// commands and page lists that change while they are read, and hanging up in between.
 //
 // The input is a program: each step begins with a byte that says what it does. Whatever it does,
 // a bystander must go on working, and the next client must find a function that is ready.
@@ -14,10 +14,12 @@
 
 #include <array>
 #include <cstdlib>
+#include <optional>
 #include <vector>
 
 #include "mediator/frontend/vfio_user/server.h"
 #include "mediator/fuzz/bystander.h"
+#include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
 #include "mediator/fuzz/make_hca.h"
 
@@ -32,11 +34,13 @@ enum Step : std::uint8_t {
     step_command, // number, length of the payload, its bytes, descriptors
     step_map,     // spoilers
     step_truncate,
-    step_enable, // with queues in the file that is mapped
+    step_enable, // with queues in the file that is mapped, and a command
     step_poll,
     step_hang_up,
     step_holes,     // size, distance: a CQ whose blocks lie so far from each other
     step_introduce, // count, bytes: negotiates with such a text of capabilities
+    step_order,     // opcode, spoilers: the next admin command
+    step_change,    // of the client's memory, when it is read next
     step_end,
 };
 
@@ -67,6 +71,7 @@ class Machine {
           }()} {}
 
     void run(Input& input) {
+        changing_.emplace(std::span{function_->client_memory().at(Iova{0}, window), window});
         (void)::ftruncate(file_.get(), file_size);
         for (int i = 0; i < max_steps && !input.empty(); ++i) {
             step(input);
@@ -90,8 +95,15 @@ class Machine {
         });
         for (int i = 0; i < 8; ++i) {
             wake_.signal();
-            (void)loop_.run();
+            watched([&] { (void)loop_.run(); });
         }
+    }
+
+    // The control thread's turn, or a poller's.
+    template <typename Call>
+    void watched(Call&& call) {
+        const fuzz::ChangingMemory::Turn turn{*changing_};
+        call();
     }
 
     void step(Input& input) {
@@ -115,13 +127,19 @@ class Machine {
                 enable(input);
                 break;
             case step_poll:
-                (void)hca_->poll();
+                watched([&] { (void)hca_->poll(); });
                 break;
             case step_holes:
                 touch_holes(input);
                 break;
             case step_introduce:
                 introduce(input);
+                break;
+            case step_order:
+                order(input);
+                break;
+            case step_change:
+                changing_->plan(input);
                 break;
             default:
                 other_ = UniqueFd{};
@@ -190,6 +208,21 @@ class Machine {
     void enable(Input& input) {
         set_registers();
         write_file(std::array{header_of(input.take<std::uint8_t>())}, submissions);
+        posted_ = 1;
+    }
+
+    // The next command, with a page list in the file, as a registration has them and others.
+    void order(Input& input) {
+        constexpr std::uint32_t depth = 16;
+        constexpr std::uint64_t list = 0x5000;
+        const std::uint32_t opcode = input.take<std::uint8_t>();
+        vrdma_admin_cmd command{};
+        command.reg_mr = {{list, 3, VRDMA_PAGE_SHIFT, 1, 0}, 0x10000, 9000, 1, 15, 0, 0};
+        input.spoil<std::uint8_t>(std::as_writable_bytes(std::span{&command, 1}));
+        command.header = header_of(opcode) ^ ((posted_ & depth) != 0 ? VRDMA_ADMIN_PHASE : 0);
+        write_file(std::array<std::uint64_t, 3>{0x7000, 0x9000, 0x8000}, list);
+        write_file(std::array{command}, submissions + posted_++ % depth * sizeof(command));
+        write_register(VRDMA_REG_ADMIN_DOORBELL, 1);
     }
 
     void set_registers() {
@@ -253,6 +286,7 @@ class Machine {
         write_file(commands, submissions);
         write_register(VRDMA_REG_CONTROL, VRDMA_CONTROL_RESET);
         set_registers();
+        posted_ = static_cast<std::uint32_t>(commands.size());
     }
 
     static std::uint32_t header_of(std::uint32_t opcode) {
@@ -303,7 +337,9 @@ class Machine {
     std::unique_ptr<Server> server_;
     Function* function_;
     UniqueFd other_;
-    fuzz::Bystander bystander_{*hca_};
+    std::uint32_t posted_ = 0;
+    std::optional<fuzz::ChangingMemory> changing_; // of this input
+    fuzz::Bystander bystander_{*hca_, gids_};
 };
 
 } // namespace

@@ -15,12 +15,14 @@
 #include <bitset>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "mediator/base/gid.h"
+#include "mediator/base/pkey.h"
 #include "mediator/base/result.h"
 #include "mediator/base/types.h"
 #include "mediator/hca/blocks.h"
@@ -307,6 +309,9 @@ struct Share {
 // DSCPs (RFC 2474).
 using TrafficClasses = std::bitset<64>;
 
+// Those of IBA's that RoCE has (A16.5.1), which are Ethernet's priorities.
+using ServiceLevels = std::bitset<8>;
+
 struct SliceSpec {
     std::string name; // the device's: for the log, and no other's
     GuestMemory* memory = nullptr;
@@ -319,6 +324,8 @@ struct SliceSpec {
     std::string uplink{};
     std::array<std::uint8_t, 6> mac{};
     TrafficClasses traffic_classes{}; // that its packets may have there, beside 0
+    ServiceLevels service_levels{};   // the same
+    PKeys pkeys{default_pkey};        // the QPs' attributes are indices of it
     Share share{};
     std::uint32_t max_qp = 0;
     std::uint32_t max_cq = 0;
@@ -406,6 +413,10 @@ class Slice {
     virtual Result<> create_srq(const SrqSpec& spec) = 0;
     // Arms the limit event, or disarms it: 0.
     virtual Result<> modify_srq(Srqn id, std::uint32_t limit) = 0;
+    // Takes WQEs from another ring, of so many places, from now on (see vrdma_cmd_resize_srq), and
+    // arms the limit if there is one. EINVAL if more WQEs, or an armed limit, are left than places.
+    virtual Result<> resize_srq(Srqn id, const Translation& pages, std::uint32_t depth,
+                                std::optional<std::uint32_t> limit) = 0;
     virtual Result<std::uint32_t> query_srq(Srqn id) const = 0; // the limit
     virtual void destroy_srq(Srqn id) = 0;
 

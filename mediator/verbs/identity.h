@@ -15,6 +15,7 @@
 #include "mediator/base/gid.h"
 #include "mediator/base/result.h"
 #include "mediator/hca/hca.h"
+#include "mediator/verbs/port_speed.h"
 #include "vrdma/device.h"
 
 namespace vrdma::verbs {
@@ -50,6 +51,9 @@ struct Identity {
     std::string uplink{};                  // by which it has peers elsewhere, or none
     Vlans vlans{};                         // of the uplink's; without an uplink any goes
     hca::TrafficClasses traffic_classes{}; // that its packets may have there, beside 0
+    hca::ServiceLevels service_levels{};   // the same
+    PKeys pkeys{default_pkey};
+    PortSpeed port_speed = as_memory; // where its uplink says none
 
     bool may_have_any_address() const;
     Result<> may_use(const Gid& gid, std::uint16_t vlan = 0) const;

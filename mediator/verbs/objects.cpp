@@ -22,7 +22,9 @@ Objects::Objects(const Limits& limits, Place place_, GidRegistry& registry, Gues
           cqs,          srqs,      xrcds,
           counter_sets, gids,      place.endport->qpns(place.function)},
       multicast{resources, qps},
-      listeners{resources, place} {}
+      listeners{resources, place} {
+    resources.pkeys = place.identity().pkeys.size();
+}
 
 void Objects::save(StateWriter& writer) const {
     ucontexts.save(writer);

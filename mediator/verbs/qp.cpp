@@ -132,7 +132,7 @@ bool valid_ranges(const vrdma_qp_attr& attr, const Resources& resources) {
     };
     return !(above(IBV_QP_STATE, attr.state, IBV_QPS_ERR) ||
              above(IBV_QP_CUR_STATE, attr.cur_state, IBV_QPS_ERR) ||
-             above(IBV_QP_PKEY_INDEX, attr.pkey_index, 0) ||
+             (has(attr, IBV_QP_PKEY_INDEX) && attr.pkey_index >= resources.pkeys) ||
              above(IBV_QP_DEST_QPN, attr.dest_qpn, qpn_mask) ||
              above(IBV_QP_TIMEOUT, attr.timeout, max_timer) ||
              above(IBV_QP_MIN_RNR_TIMER, attr.min_rnr_timer, max_timer) ||

@@ -25,6 +25,7 @@ struct Resources {
     MemoryBudget budget;
     PageLists lists;
     const hca::Costs costs;
+    std::size_t pkeys = 1; // in the port's table
 };
 
 } // namespace vrdma::verbs

@@ -24,6 +24,12 @@ std::uint64_t buffer_size(const hca::SrqSpec& spec) {
     return vrdma_srq_buffer_size(spec.depth, spec.stride_shift);
 }
 
+bool valid_resize(const vrdma_cmd_resize_srq& cmd) {
+    const bool arms = (cmd.flags & VRDMA_RESIZE_SRQ_LIMIT) != 0;
+    return cmd.reserved == 0 && (cmd.flags & ~VRDMA_RESIZE_SRQ_LIMIT) == 0 &&
+           cmd.limit <= (arms ? cmd.depth : 0);
+}
+
 } // namespace
 
 SrqTable::SrqTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds, CqTable& cqs,
@@ -106,6 +112,33 @@ Result<> SrqTable::modify(const vrdma_cmd_modify_srq& cmd) {
         return fail(std::errc::invalid_argument);
     }
     return resources_.slice.modify_srq(srq->spec.id, cmd.limit);
+}
+
+Result<> SrqTable::resize(const vrdma_cmd_resize_srq& cmd) {
+    Srq* srq = table_.find(Srqn{cmd.srqn});
+    if (srq == nullptr || !valid_resize(cmd) ||
+        !valid_depth(cmd.depth, resources_.limits.max_qp_wr)) {
+        return fail(std::errc::invalid_argument);
+    }
+    hca::SrqSpec& spec = srq->spec;
+    const std::uint64_t size = vrdma_srq_buffer_size(cmd.depth, spec.stride_shift);
+    auto buffer = resources_.lists.read_ring(cmd.pages, cmd.first_offset, size);
+    if (!buffer) {
+        return fail(buffer.error());
+    }
+    if (!valid_offset(buffer->pages, spec.stride_shift)) {
+        return fail(std::errc::invalid_argument);
+    }
+    const auto limit =
+        (cmd.flags & VRDMA_RESIZE_SRQ_LIMIT) != 0 ? std::optional{cmd.limit} : std::nullopt;
+    if (const auto resized = resources_.slice.resize_srq(spec.id, buffer->pages, cmd.depth, limit);
+        !resized) {
+        return resized;
+    }
+    spec.pages = std::move(buffer->pages);
+    spec.depth = cmd.depth;
+    srq->lease = std::move(buffer->lease);
+    return {};
 }
 
 Result<std::uint32_t> SrqTable::query(Srqn id) const {

@@ -27,7 +27,7 @@ struct Path {
     Mac source_mac{};
     Mac target_mac{};
     std::optional<std::uint16_t> vlan; // the tag's VLAN id
-    std::uint8_t priority = 0;         // the tag's
+    std::uint8_t priority = 0;         // the tag's, and what the interface queues it by
     Gid source{};
     Gid target{};
     std::uint8_t traffic_class = 0; // with the ECN bits of IP

@@ -16,9 +16,10 @@ class Uplink {
   public:
     virtual ~Uplink() = default;
 
-    // Room for the next frame, which goes to that address: frame_size() bytes at least, or nothing
-    // while the network takes no more on the way there. What is not committed is given again.
-    virtual std::span<std::byte> prepare(const Mac& target) noexcept = 0;
+    // Room for the next frame, which goes to that address with one of Ethernet's 8 priorities:
+    // frame_size() bytes at least, or nothing while the network takes no more on the way there.
+    // What is not committed is given again.
+    virtual std::span<std::byte> prepare(const Mac& target, std::uint8_t priority) noexcept = 0;
     virtual void commit(std::size_t bytes) noexcept = 0;
     // Hands what was committed to the network: one system call, and one more for each frame that it
     // refuses. What it does not take now stays for the next flush.

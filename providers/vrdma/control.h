@@ -83,6 +83,12 @@ struct vrdma_control {
 	int (*create_srq)(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr,
 			  struct vrdma_srq *srq);
 	int (*modify_srq)(struct vrdma_srq *srq, struct ibv_srq_attr *attr, int attr_mask);
+	/*
+	 * buffer is prepared for it (shared_receive_queue.h), of attr's size; the SRQ's own stays
+	 * the caller's. The limit is set with it if the mask says so.
+	 */
+	int (*resize_srq)(struct vrdma_srq *srq, const struct vrdma_buffer *buffer,
+			  const struct ibv_srq_attr *attr, int attr_mask);
 	int (*query_srq)(struct vrdma_srq *srq, struct ibv_srq_attr *attr);
 	int (*destroy_srq)(struct vrdma_srq *srq);
 

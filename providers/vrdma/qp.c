@@ -237,3 +237,23 @@ int vrdma_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_w
 {
 	return vrdma_queue_receive(&to_vrdma_qp(qp)->queues, wr, bad_wr);
 }
+
+/*
+ * Options that two devices of a vendor may agree on when they connect: there are none yet. Whoever
+ * has some is told, by what comes back, that none of them is accepted.
+ */
+int vrdma_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	(void)qp;
+	*ece = (struct ibv_ece){.vendor_id = VRDMA_PCI_VENDOR_ID};
+	return 0;
+}
+
+int vrdma_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	(void)qp;
+	if (ece->vendor_id != VRDMA_PCI_VENDOR_ID || ece->comp_mask)
+		return EINVAL;
+	ece->options = 0;
+	return 0;
+}

@@ -106,17 +106,69 @@ struct ibv_srq *vrdma_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *at
 	return srq;
 }
 
-/* The size is for good: the device does not have IBV_DEVICE_SRQ_RESIZE. */
+/*
+ * Nobody posts meanwhile, so that the new ring has all that the device may not have taken when it
+ * turns to it.
+ */
+static int replace_ring(struct vrdma_srq *srq, const struct vrdma_context *context,
+			struct vrdma_buffer *buffer, const struct ibv_srq_attr *attr, int attr_mask)
+{
+	struct vrdma_shared_receive_queue *queue = &srq->queue;
+	struct vrdma_srq_move move;
+	int ret = vrdma_shared_receive_queue_begin_move(queue);
+
+	if (ret)
+		return ret;
+	ret = vrdma_shared_receive_queue_prepare(queue, &move, buffer->data, attr->max_wr);
+	if (!ret)
+		ret = context->control->resize_srq(srq, buffer, attr, attr_mask);
+	if (!ret) {
+		struct vrdma_buffer old = srq->buffer;
+
+		vrdma_shared_receive_queue_adopt(queue, &move);
+		srq->buffer = *buffer;
+		*buffer = old;
+	}
+	vrdma_shared_receive_queue_end_move(queue, &move);
+	return ret;
+}
+
+static int resize_srq(struct vrdma_srq *srq, struct ibv_srq_attr *attr, int attr_mask)
+{
+	struct vrdma_context *context = to_vrdma_context(srq->base.srq.context);
+	struct vrdma_pd *domain = srq->buffer.domain;
+	struct ibv_srq_attr rounded = *attr;
+	struct vrdma_buffer buffer;
+	int ret;
+
+	if (!attr->max_wr || attr->max_wr > context->max_srq_wr)
+		return EINVAL;
+	rounded.max_wr = vrdma_ring_depth(attr->max_wr);
+	if (attr_mask & IBV_SRQ_LIMIT && attr->srq_limit > rounded.max_wr)
+		return EINVAL;
+	ret = vrdma_queue_alloc(context, domain ? &domain->base : NULL, VRDMADV_RES_SRQ, &buffer,
+				vrdma_srq_buffer_size(rounded.max_wr, srq->queue.stride_shift));
+	if (ret)
+		return ret;
+	ret = replace_ring(srq, context, &buffer, &rounded, attr_mask);
+	vrdma_queue_free(context, &buffer);
+	if (!ret)
+		attr->max_wr = rounded.max_wr;
+	return ret;
+}
+
 int vrdma_modify_srq(struct ibv_srq *base, struct ibv_srq_attr *attr, int attr_mask)
 {
 	struct vrdma_srq *srq = to_vrdma_srq(base);
 
-	if (attr_mask & IBV_SRQ_MAX_WR)
-		return EOPNOTSUPP;
-	if ((attr_mask & ~IBV_SRQ_LIMIT) || attr->srq_limit > srq->queue.depth)
+	if (attr_mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return EINVAL;
+	if (attr_mask & IBV_SRQ_MAX_WR)
+		return resize_srq(srq, attr, attr_mask);
 	if (!attr_mask)
 		return 0;
+	if (attr->srq_limit > vrdma_shared_receive_queue_depth(&srq->queue))
+		return EINVAL;
 	return to_vrdma_context(base->context)->control->modify_srq(srq, attr, attr_mask);
 }
 

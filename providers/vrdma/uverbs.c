@@ -60,6 +60,12 @@ struct create_xrc_srq_command {
 };
 CHECK_COMMAND(struct create_xrc_srq_command, core, ours);
 
+struct resize_srq_command {
+	struct ibv_modify_srq core;
+	struct vrdma_uverbs_resize_srq ours;
+};
+CHECK_COMMAND(struct resize_srq_command, core, ours);
+
 struct create_qp_command {
 	struct ibv_create_qp core;
 	struct vrdma_uverbs_create_qp ours;
@@ -350,6 +356,18 @@ static int modify_srq(struct vrdma_srq *srq, struct ibv_srq_attr *attr, int attr
 	return ibv_cmd_modify_srq(&srq->base.srq, attr, attr_mask, &command, sizeof(command));
 }
 
+static int resize_srq(struct vrdma_srq *srq, const struct vrdma_buffer *buffer,
+		      const struct ibv_srq_attr *attr, int attr_mask)
+{
+	struct ibv_srq_attr wanted = *attr;
+	struct resize_srq_command command = {};
+
+	command.ours.buffer = buffer->address;
+	command.ours.depth = attr->max_wr;
+	return ibv_cmd_modify_srq(&srq->base.srq, &wanted, attr_mask, &command.core,
+				  sizeof(command));
+}
+
 static int query_srq(struct vrdma_srq *srq, struct ibv_srq_attr *attr)
 {
 	struct ibv_query_srq command = {};
@@ -470,6 +488,7 @@ const struct vrdma_control vrdma_uverbs_control = {
 	.destroy_cq = destroy_cq,
 	.create_srq = create_srq,
 	.modify_srq = modify_srq,
+	.resize_srq = resize_srq,
 	.query_srq = query_srq,
 	.destroy_srq = destroy_srq,
 	.create_qp = create_qp,

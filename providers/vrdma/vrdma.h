@@ -313,6 +313,8 @@ int vrdma_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		   struct ibv_qp_init_attr *init_attr);
 int vrdma_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 int vrdma_destroy_qp(struct ibv_qp *qp);
+int vrdma_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
+int vrdma_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 int vrdma_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int vrdma_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int vrdma_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);

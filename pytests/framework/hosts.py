@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .lab import TIMEOUT_S
 from .native import Native, ip
-from .process import Failure, Record
+from .process import Failure, Process, Record
 
 UPLINK = """
 [[uplink]]
@@ -122,6 +122,10 @@ class Hosts(Native):
     def _run(self, name: str) -> list[str]:
         return [*self._within(name), *super()._run(name)]
 
+    def tool(self, name: str, *command: str) -> Process:
+        """A program on that host that has no device."""
+        return Process(f"{command[0]} of {name}", [*self._within(name), *command], dict(os.environ))
+
     def xdp(self, name: str) -> bool:
         """Whether the host's interface has a program that takes packets from the driver."""
         shown = subprocess.run([*self._within(name), "ip", "link", "show", "dev", "lan"], check=True, text=True,
@@ -138,15 +142,41 @@ class Hosts(Native):
         return sum(int(line.split()[1]) for line in text.splitlines() if not line.startswith("#"))
 
 
-class TransportHosts(Hosts):
-    """Hosts beside the others, whose vrdmads reach the network in ways that are given. By their number they have a network of
-    their own."""
+class NumberedHosts(Hosts):
+    """Hosts beside the others. By their number they have a network of their own."""
 
-    def __init__(self, record: Record, number: int, transports: tuple[str, str]) -> None:
+    def __init__(self, record: Record, number: int) -> None:
         self.addresses = {f"10.98.{number}.{host}": {4: f"10.98.{number}.{host}", 6: f"fd98:{number}::{host}"}
                           for host in (1, 2)}
-        self._transports = dict(zip(self.addresses, transports, strict=True))
         super().__init__(record)
+
+
+class TransportHosts(NumberedHosts):
+    """Hosts whose vrdmads reach the network in ways that are given."""
+
+    def __init__(self, record: Record, number: int, transports: tuple[str, str]) -> None:
+        super().__init__(record, number)
+        self._transports = dict(zip(self.addresses, transports, strict=True))
 
     def _uplink(self, name: str) -> str:
         return f'{UPLINK}transport = "{self._transports[name]}"\n'
+
+
+class PriorityHosts(NumberedHosts):
+    """Hosts whose devices have classes of traffic, to which their administrator gives priorities."""
+
+    def _uplink(self, _name: str) -> str:
+        return f'{UPLINK}dscp_priorities = ["0:1", "26:4"]\nsl_priorities = ["3:6"]\n'
+
+    def _binding(self, _name: str) -> str:
+        return f'{BINDING}traffic_classes = ["26", "46"]\nservice_levels = ["3", "5"]\n'
+
+
+class PartitionHosts(NumberedHosts):
+    """Hosts whose devices are members of partitions, each of others."""
+
+    PKEYS = ((0xFFFF, 0x8001, 0x8002), (0x0001, 0xFFFF, 0x8003))
+
+    def _binding(self, name: str) -> str:
+        pkeys = self.PKEYS[[*self.addresses].index(name)]
+        return f"{BINDING}pkeys = {[hex(pkey) for pkey in pkeys]}\n"

@@ -188,6 +188,10 @@ class Device(Remotable):
         """Its state."""
         return self._context.query_port(number).state
 
+    def pkeys(self) -> list[int]:
+        """Those of its port's table."""
+        return [self._context.query_pkey(1, index) for index in range(self._context.query_port(1).pkey_tbl_len)]
+
     def limits(self) -> dict:
         attr, port = self._context.query_device(), self._context.query_port(1)
         names = ("max_qp", "max_qp_wr", "max_sge", "max_cq", "max_cqe", "max_mr", "max_mr_size", "max_pd", "max_ah",
@@ -370,8 +374,8 @@ class Ah(Remotable):
 
 
 def address(route: dict) -> AHAttr:
-    """Takes dgid and sgid_index; optional are hop_limit, traffic_class, flow_label, port_num and is_global."""
-    whole = {"port_num": 1, "is_global": 1}
+    """Takes dgid and sgid_index; optional are hop_limit, traffic_class, flow_label, sl, port_num and is_global."""
+    whole = {"port_num": 1, "is_global": 1, "sl": 0}
     own = {name: route.get(name, value) for name, value in whole.items()}
     rest = {name: value for name, value in route.items() if name not in whole}
     return AHAttr(**own, gr=GlobalRoute(**{"hop_limit": 64, **rest, "dgid": GID(route["dgid"])}))

@@ -336,6 +336,149 @@ TEST(Config, ErrorsOfTrafficClassesNameTheKey) {
               "vfio_user[0].traffic_classes: an array of strings is wanted");
 }
 
+TEST(Config, ServiceLevelsAreADevices) {
+    const auto config = parse_config(R"(
+        [[uplink]]
+        interface = "eth0"
+        [types.small]
+        uplink = "eth0"
+        service_levels = ["3", "5-6"]
+        [[vfio_user]]
+        name = "a"
+        addresses = ""
+        [[vfio_user]]
+        name = "b"
+        addresses = ""
+        service_levels = []
+        [[vfio_user]]
+        name = "c"
+        uplink = ""
+    )");
+    ASSERT_TRUE(config) << config.error();
+    const hca::ServiceLevels some = hca::ServiceLevels{}.set(3).set(5).set(6);
+    EXPECT_EQ(config->types[0].service_levels, some);
+    EXPECT_TRUE(config->types[1].service_levels.none()) << "the default";
+    EXPECT_EQ(config->vfio_user[0].identity.service_levels, some) << "its type's";
+    EXPECT_TRUE(config->vfio_user[1].identity.service_levels.none());
+    EXPECT_TRUE(config->vfio_user[2].identity.service_levels.none()) << "of another network";
+    EXPECT_EQ(error_of("[types.small]\nservice_levels = [\"8\"]"),
+              "types.small.service_levels: numbers from 0 to 7 are wanted, such as \"5\" or "
+              "\"3-5\"");
+}
+
+TEST(Config, PrioritiesAreAnUplinks) {
+    const auto config = parse_config(R"(
+        [[uplink]]
+        interface = "eth0"
+        dscp_priorities = ["0:1", "24-31:3", "26:4"]
+        sl_priorities = ["3-4:0", "7:2"]
+        [[uplink]]
+        interface = "eth1"
+    )");
+    ASSERT_TRUE(config) << config.error();
+    wire::Priorities expected;
+    EXPECT_EQ(config->uplinks[1].priorities, expected) << "the default";
+    EXPECT_EQ(expected.of_dscp[46], 5);
+    EXPECT_EQ(expected.of_service_level[6], 6);
+    expected.of_dscp[0] = 1;
+    std::fill_n(expected.of_dscp.begin() + 24, 8, std::uint8_t{3});
+    expected.of_dscp[26] = 4; // what comes later holds
+    expected.of_service_level[3] = expected.of_service_level[4] = 0;
+    expected.of_service_level[7] = 2;
+    EXPECT_EQ(config->uplinks[0].priorities, expected);
+}
+
+TEST(Config, ErrorsOfPrioritiesNameTheKey) {
+    for (const char* const text : {"", "26", "26:", ":3", "26:8", "26:-1", "64:3", "-1:3", "9-7:3",
+                                   "26:3-4", "26:3:4", "26=3", "26: 3"}) {
+        EXPECT_EQ(error_of(fmt::format("[[uplink]]\ninterface = \"a\"\ndscp_priorities = [\"{}\"]",
+                                       text)),
+                  "uplink[0].dscp_priorities: numbers from 0 to 63 with a priority from 0 to 7 are "
+                  "wanted, such as \"5:3\" or \"3-5:3\"")
+            << text;
+    }
+    for (const char* const text : {"0:3", "8:3", "0-7:1"}) { // 0 asks for nothing
+        EXPECT_EQ(
+            error_of(fmt::format("[[uplink]]\ninterface = \"a\"\nsl_priorities = [\"{}\"]", text)),
+            "uplink[0].sl_priorities: numbers from 1 to 7 with a priority from 0 to 7 are "
+            "wanted, such as \"5:3\" or \"3-5:3\"")
+            << text;
+    }
+    EXPECT_EQ(error_of("[[uplink]]\ninterface = \"a\"\ndscp_priorities = \"26:3\""),
+              "uplink[0].dscp_priorities: an array of strings is wanted");
+}
+
+TEST(Config, APortsSpeedIsADevices) {
+    const auto config = parse_config(R"(
+        [types.small]
+        port_speed = "4x HDR"
+        [[vfio_user]]
+        name = "a"
+        [[vfio_user]]
+        name = "b"
+        port_speed = "12x FDR10"
+        [[vfio_user]]
+        name = "c"
+        type = "medium"
+    )");
+    ASSERT_TRUE(config) << config.error();
+    const auto speed = [&](std::size_t device) {
+        return config->vfio_user[device].identity.port_speed;
+    };
+    EXPECT_EQ(config->types[0].port_speed, (verbs::PortSpeed{.speed = 64, .width = 2}));
+    EXPECT_EQ(speed(0), config->types[0].port_speed) << "its type's";
+    EXPECT_EQ(speed(1), (verbs::PortSpeed{.speed = 8, .width = 8}));
+    EXPECT_EQ(speed(2), verbs::as_memory) << "the default";
+    for (const char* const text : {"", "EDR", "4x", "3x EDR", "4x XDR", "100"}) {
+        EXPECT_EQ(error_of(fmt::format("[types.small]\nport_speed = \"{}\"", text)),
+                  "types.small.port_speed: 1x, 2x, 4x, 8x or 12x with SDR, DDR, QDR, FDR10, FDR, "
+                  "EDR, HDR or NDR is wanted, such as \"4x EDR\"")
+            << text;
+    }
+}
+
+TEST(Config, PKeysAreADevices) {
+    const auto config = parse_config(R"(
+        [types.small]
+        pkeys = ["0xffff", "0x1"]
+        [[vfio_user]]
+        name = "a"
+        [[vfio_user]]
+        name = "b"
+        pkeys = ["0x8Ab0"]
+        [[vfio_user]]
+        name = "c"
+        type = "medium"
+    )");
+    ASSERT_TRUE(config) << config.error();
+    const auto pkeys = [&](std::size_t device) { return config->vfio_user[device].identity.pkeys; };
+    EXPECT_EQ(config->types[0].pkeys, (PKeys{0xffff, 1}));
+    EXPECT_EQ(pkeys(0), config->types[0].pkeys) << "its type's";
+    EXPECT_EQ(pkeys(1), PKeys{0x8ab0});
+    EXPECT_EQ(pkeys(2), PKeys{default_pkey}) << "the default";
+}
+
+TEST(Config, ErrorsOfPKeysNameTheKey) {
+    for (const char* const pkeys :
+         {R"("")", R"("ffff")", R"("0x")", R"("0x10000")", R"("0x0")", R"("0x8000")", R"("0x1 ")",
+          R"("-0x1")", R"("0x-1")", R"("0x8001", "0x1")", R"("0x1", "0x1")"}) {
+        EXPECT_EQ(error_of(fmt::format("[types.small]\npkeys = [{}]", pkeys)),
+                  "types.small.pkeys: P_Keys of different partitions such as \"0xffff\" and "
+                  "\"0x8001\" are wanted")
+            << pkeys;
+    }
+    std::string many;
+    for (int i = 1; i <= VRDMA_MAX_PKEYS + 1; ++i) {
+        many += fmt::format("\"{:#x}\",", i);
+    }
+    for (const std::string& pkeys : {std::string{}, many}) {
+        EXPECT_EQ(error_of(fmt::format("[types.small]\npkeys = [{}]", pkeys)),
+                  "types.small.pkeys: 1 to 32 are wanted");
+    }
+    EXPECT_EQ(error_of("[types.small]\npkeys = [65535]"),
+              "types.small.pkeys: an array of strings is wanted");
+}
+
 TEST(Config, ErrorsOfADevicesVlansNameTheKey) {
     const auto error = [](const std::string& line) {
         return error_of(

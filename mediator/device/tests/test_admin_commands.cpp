@@ -6,7 +6,6 @@
 #include <set>
 #include <vector>
 
-#include "mediator/device/port_speed.h"
 #include "mediator/device/tests/device_test.h"
 #include "mediator/device/version.h"
 
@@ -41,6 +40,14 @@ class AdminCommandTest : public DeviceTest {
         vrdma_admin_cmd cmd{};
         const auto size = VRDMA_QUEUE_CONTROL_SIZE + depth * sizeof(vrdma_cqe);
         cmd.resize_cq = {allocator.page_list(allocator.allocate(size), size), 0, depth, cqn, 0};
+        return cmd;
+    }
+
+    vrdma_admin_cmd resize_srq_command(std::uint32_t srqn, std::uint32_t depth = 64) {
+        vrdma_admin_cmd cmd{};
+        const auto size = vrdma_srq_buffer_size(depth, 5);
+        cmd.resize_srq = {
+            allocator.page_list(allocator.allocate(size), size), 0, depth, srqn, 0, 0, 0};
         return cmd;
     }
 
@@ -144,6 +151,7 @@ class AdminCommandTest : public DeviceTest {
             {VRDMA_ADMIN_QUERY_CLOCK, {}, 0},
             {VRDMA_ADMIN_CREATE_SRQ, srq_command(pd), sizeof(vrdma_cmd_create_srq)},
             {VRDMA_ADMIN_MODIFY_SRQ, handle_command(srqn), sizeof(vrdma_cmd_modify_srq)},
+            {VRDMA_ADMIN_RESIZE_SRQ, resize_srq_command(srqn), sizeof(vrdma_cmd_resize_srq)},
             {VRDMA_ADMIN_QUERY_SRQ, handle_command(srqn), handle},
             {VRDMA_ADMIN_DESTROY_SRQ, handle_command(srqn), handle},
             {VRDMA_ADMIN_CREATE_QP, qp_command(pd, cq), sizeof(vrdma_cmd_create_qp)},
@@ -332,11 +340,26 @@ TEST_F(AdminCommandTest, ThePortsMtuIsThatOfTheSlice) {
 TEST_F(AdminCommandTest, ThePortsSpeedIsThatOfTheSlice) {
     const auto speed = [&] {
         const auto port = guest.execute(VRDMA_ADMIN_QUERY_PORT).query_port;
-        return PortSpeed{port.active_speed, port.active_width};
+        return verbs::PortSpeed{port.active_speed, port.active_width};
     };
-    EXPECT_EQ(speed(), port_speed(0));
+    EXPECT_EQ(speed(), verbs::as_memory);
     hca.slice->mbps = 10'000;
-    EXPECT_EQ(speed(), port_speed(10'000));
+    EXPECT_EQ(speed(), verbs::port_speed(10'000));
+}
+
+// As its administrator says, where the slice knows none.
+TEST_F(DeviceTest, ThePortsSpeedIsGiven) {
+    verbs::Identity identity{{2, 0, 0, 0, 0, 9}, {}, true};
+    identity.port_speed = {.speed = 128, .width = 4};
+    device.set_identity(identity);
+    ASSERT_TRUE(guest.enable());
+    const auto speed = [&] {
+        const auto port = guest.execute(VRDMA_ADMIN_QUERY_PORT).query_port;
+        return verbs::PortSpeed{port.active_speed, port.active_width};
+    };
+    EXPECT_EQ(speed(), identity.port_speed);
+    hca.slice->mbps = 10'000;
+    EXPECT_EQ(speed(), verbs::port_speed(10'000));
 }
 
 TEST_F(AdminCommandTest, AUserContextHasItsDoorbellPage) {

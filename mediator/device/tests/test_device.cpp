@@ -48,11 +48,20 @@ TEST_F(DeviceTest, TheSliceIsBoundToTheDevicesUplink) {
     const verbs::Mac own{2, 0, 0, 0, 0, 9};
     verbs::Identity identity{own, {}, true, "wan"};
     identity.traffic_classes.set(26);
+    identity.service_levels.set(5);
+    identity.pkeys = {0x8001, 0xffff};
     device.set_identity(identity);
     ASSERT_TRUE(guest.enable());
     EXPECT_EQ(hca.spec.uplink, "wan");
     EXPECT_EQ(hca.spec.mac, own);
     EXPECT_EQ(hca.spec.traffic_classes, identity.traffic_classes);
+    EXPECT_EQ(hca.spec.service_levels, identity.service_levels);
+    EXPECT_EQ(hca.spec.pkeys, identity.pkeys);
+    EXPECT_EQ(guest.execute(VRDMA_ADMIN_QUERY_DEVICE).query_device.pkey_table_len, 2);
+    const auto port_of_guest = guest.execute(VRDMA_ADMIN_QUERY_PORT).query_port;
+    EXPECT_EQ(port_of_guest.pkeys[0], 0x8001);
+    EXPECT_EQ(port_of_guest.pkeys[1], 0xffff);
+    EXPECT_EQ(port_of_guest.pkeys[2], 0);
 }
 
 // As after vrdmad began anew with another configuration.

@@ -175,6 +175,21 @@ TEST_F(DeviceStateTest, AnotherMacOrSizeIsRefused) {
     EXPECT_EQ(other_port.read(VRDMA_REG_STATUS), VRDMA_STATUS_READY);
 }
 
+// The guest has read them, and its QPs name them by their index.
+TEST_F(DeviceStateTest, OtherPKeysAreRefused) {
+    populate();
+    const auto image = save();
+    for (const PKeys& pkeys : {PKeys{0x7fff}, PKeys{0xffff, 0x8001}}) {
+        device.reset();
+        verbs::Identity identity{mac, {}, true};
+        identity.pkeys = pkeys;
+        device.set_identity(identity);
+        EXPECT_FALSE(device.restore(image));
+    }
+    device.set_identity({mac, {}, true});
+    EXPECT_TRUE(device.restore(image));
+}
+
 TEST_F(DeviceStateTest, EveryTruncationIsRefused) {
     populate();
     const auto image = save();

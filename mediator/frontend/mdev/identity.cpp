@@ -41,7 +41,10 @@ verbs::Identity identity_of(const vrdma_mdev_device_info& info, const DeviceType
     if (identity.uplink == type.uplink) { // another network's are others
         identity.vlans = type.vlans;
         identity.traffic_classes = type.traffic_classes;
+        identity.service_levels = type.service_levels;
     }
+    identity.port_speed = type.port_speed;
+    identity.pkeys = type.pkeys;
     if (info.vlans_set != 0) {
         identity.vlans = vlans_of(info);
     }

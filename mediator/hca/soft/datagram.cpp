@@ -33,6 +33,7 @@ void finish(QueuePair& receiver, const RecvWqe& wqe, const Route& route, const R
     entry.src_qpn = route.from.value;
     entry.header = header_kind(route.source, route.av);
     entry.vlan = route.source.vlan;
+    entry.pkey_index = receiver.attr.pkey_index;
     receiver.count(VRDMA_COUNTER_RX_MESSAGES);
     receiver.count(VRDMA_COUNTER_RX_BYTES, request.message.length);
     static_cast<void>(complete_receive(receiver, wqe, entry, request.message.solicited));
@@ -82,6 +83,9 @@ Ack deliver(QueuePair& receiver, const Route& route, const Request& request) noe
     if (receiver.type != QpType::ud || !receiver.may_receive()) {
         return drop(receiver, VRDMA_COUNTER_WRONG_STATES);
     }
+    if (!share_partition(receiver.pkey(), route.pkey)) {
+        return drop(receiver, VRDMA_COUNTER_BAD_PKEYS);
+    }
     if (receiver.attr.qkey != route.qkey) {
         return drop(receiver, VRDMA_COUNTER_BAD_QKEYS);
     }
@@ -119,6 +123,7 @@ std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe,
     std::copy(std::begin(av.dgid), std::end(av.dgid), route.target.gid.begin());
     route.from = qp.id;
     route.to = wqe.dest_qpn;
+    route.pkey = qp.pkey();
     route.qkey = (wqe.qkey & privileged_qkey) != 0 ? qp.attr.qkey : wqe.qkey;
     route.av = av;
     return route;

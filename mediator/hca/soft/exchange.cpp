@@ -5,6 +5,7 @@
 
 #include "mediator/hca/soft/datagram.h"
 #include "mediator/hca/soft/engine.h"
+#include "mediator/hca/soft/hole_count.h"
 #include "mediator/hca/soft/peer.h"
 #include "mediator/hca/soft/requester.h"
 #include "mediator/hca/soft/responder.h"
@@ -68,6 +69,7 @@ bool Exchange::send(QueuePair& sender, const Request& request, const Route& rout
     parcel.generation = generation_;
     parcel.cost = request.payload.bytes() + Account::operation_cost;
     parcel.receivers = 0;
+    parcel.holes = 0;
     queue.lent += parcel.cost;
     sender.parcel = &parcel;
     ++out_[generation_];
@@ -107,9 +109,14 @@ bool Exchange::execute_some(Link& link) noexcept {
     constexpr std::uint64_t most = 32 << 10;
     Parcel* parcel = nullptr;
     std::uint64_t cost = 0;
+    HoleCount holes;
     while (cost < most && (parcel = link.requests.pop()) != nullptr) {
         execute(*parcel);
         cost += parcel->cost * std::max(1u, parcel->receivers);
+        if (holes.any()) [[unlikely]] {
+            parcel->holes = holes.take();
+            cost += parcel->holes * Account::hole_cost;
+        }
         link.other->link_from(*this).answers.push(*parcel);
         link.other->wake_();
     }
@@ -156,6 +163,9 @@ void Exchange::take_back(Parcel& parcel) noexcept {
     if (parcel.receivers > 1) { // the first is paid for
         const unsigned others = parcel.receivers - 1;
         queue.account.charge(others * parcel.payload.bytes(), others);
+    }
+    if (parcel.holes != 0) [[unlikely]] {
+        queue.account.charge_holes(parcel.holes, parcel.from->engine().now());
     }
     if (sender != nullptr) {
         sender->parcel = nullptr;

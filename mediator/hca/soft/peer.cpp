@@ -44,6 +44,7 @@ std::optional<Route> route_of(const QueuePair& qp) noexcept {
     route.target = {destination(qp), source->type, source->vlan};
     route.from = qp.id;
     route.to = Qpn{qp.attr.dest_qpn};
+    route.pkey = qp.pkey();
     route.first_psn = qp.attr.sq_psn;
     route.path_mtu = qp.attr.path_mtu;
     return route;
@@ -64,7 +65,14 @@ QueuePair* find_listener(const SliceCore& slice, const Route& route) noexcept {
         return nullptr;
     }
     const GidKey* own = slice.gid(listener->attr.av.sgid_index);
-    return own != nullptr && *own == route.target ? listener : nullptr;
+    if (own == nullptr || *own != route.target) {
+        return nullptr;
+    }
+    if (!share_partition(listener->pkey(), route.pkey)) {
+        listener->count(VRDMA_COUNTER_BAD_PKEYS);
+        return nullptr;
+    }
+    return listener;
 }
 
 } // namespace vrdma::hca::soft

@@ -255,8 +255,8 @@ Result<> restore(QueuePair& qp, const QpState& state, std::span<const vrdma_sge>
     if (state.attr.state > IBV_QPS_ERR || (state.events & ~async_event_types) != 0 ||
         state.retries_left > most_retries || state.rnr_retries_left > most_retries ||
         state.sq_started > 1 || state.established > 1 || state.connected > 1 ||
-        state.left_to_flush > qp.sq.depth() || !restore_srq(qp, state) ||
-        !valid_held(qp, state, held_receive.size())) {
+        state.left_to_flush > qp.sq.depth() || qp.slice.pkey(state.attr.pkey_index) == 0 ||
+        !restore_srq(qp, state) || !valid_held(qp, state, held_receive.size())) {
         return fail(std::errc::invalid_argument);
     }
     const auto moved = qp.slice.move_doorbell(qp, state.doorbell_slot);

@@ -80,6 +80,9 @@ struct alignas(cache_line) QueuePair {
     // Messages from the peer are taken.
     bool may_receive() const noexcept { return state() >= IBV_QPS_RTR && state() <= IBV_QPS_SQE; }
 
+    // That its packets carry, and have to share a partition with (slice_core.h).
+    std::uint16_t pkey() const noexcept;
+
     // Each message, and each piece that arrived, has all retries.
     void refill_retries() noexcept {
         retries_left = attr.retry_cnt;

@@ -18,6 +18,7 @@ struct Route {
     GidKey target;
     Qpn from;
     Qpn to;
+    std::uint16_t pkey = default_pkey; // of who sends
     // Connected QPs only, as both sides have agreed:
     std::uint32_t first_psn = 0;
     std::uint8_t path_mtu = 0; // enum ibv_mtu

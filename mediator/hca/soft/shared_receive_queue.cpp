@@ -57,6 +57,21 @@ void SharedReceiveQueue::arm(std::uint32_t new_limit) noexcept {
     check_limit();
 }
 
+// As many are posted in the new ring as in the old one, if the guest has kept to the rules: a limit
+// that is armed is looked at when the next one is taken.
+Result<GuestBuffer> SharedReceiveQueue::resize(GuestBuffer ring, std::uint32_t depth,
+                                               std::optional<std::uint32_t> new_limit) noexcept {
+    if (wqes.posted() > depth || new_limit.value_or(limit) > depth) {
+        return fail(std::errc::invalid_argument);
+    }
+    std::swap(buffer, ring);
+    wqes.resize(depth);
+    if (new_limit) {
+        arm(*new_limit);
+    }
+    return ring;
+}
+
 void SharedReceiveQueue::check_limit() noexcept {
     if (limit != 0 && !wqes.has(limit)) {
         limit = 0;

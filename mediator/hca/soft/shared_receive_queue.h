@@ -31,6 +31,9 @@ struct SharedReceiveQueue {
     // The WQE at the head is a QP's now.
     void take() noexcept;
     void arm(std::uint32_t new_limit) noexcept;
+    // Returns the old ring.
+    Result<GuestBuffer> resize(GuestBuffer ring, std::uint32_t depth,
+                               std::optional<std::uint32_t> new_limit) noexcept;
 
     SrqState save() const noexcept;
     Result<> restore(const SrqState& state) noexcept;

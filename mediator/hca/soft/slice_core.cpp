@@ -31,6 +31,8 @@ SliceCore::SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host)
       pages_{spec.doorbells},
       doorbells_{engine.scheduler(), engine.doorbells()},
       traffic_classes_{spec.traffic_classes},
+      service_levels_{spec.service_levels},
+      pkeys_{spec.pkeys},
       run_queue_{spec.share},
       gate_{*spec.memory} {
     run_queue_.questions.device = std::hash<std::string>{}(spec.name);

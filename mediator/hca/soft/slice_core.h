@@ -48,6 +48,14 @@ class alignas(cache_line) SliceCore {
         const std::uint8_t dscp = traffic_class >> 2;
         return traffic_classes_[dscp] ? dscp : 0;
     }
+    // The same of a service level.
+    std::uint8_t allowed_service_level(std::uint8_t level) const noexcept {
+        return level < service_levels_.size() && service_levels_[level] ? level : 0;
+    }
+    // Of that index; 0, which is in no partition, if there is none.
+    std::uint16_t pkey(std::uint16_t index) const noexcept {
+        return index < pkeys_.size() ? pkeys_[index] : std::uint16_t{0};
+    }
     std::uint32_t max_mtu() const noexcept;
     bool port_up() const noexcept;
     std::uint32_t port_mbps() const noexcept;
@@ -155,6 +163,8 @@ class alignas(cache_line) SliceCore {
     const std::span<vrdma_doorbell_page> pages_;
     Doorbells doorbells_;
     const TrafficClasses traffic_classes_;
+    const ServiceLevels service_levels_;
+    const PKeys pkeys_;
     RunQueue run_queue_;
     MemoryGate gate_;
     std::unordered_map<EqId, std::unique_ptr<EventQueue>> eqs_;
@@ -171,6 +181,10 @@ class alignas(cache_line) SliceCore {
     vrdma_counters counters_{};
     vrdma_counters counters_of_sets_{}; // of all that there ever were
 };
+
+inline std::uint16_t QueuePair::pkey() const noexcept {
+    return slice.pkey(attr.pkey_index);
+}
 
 inline void QueuePair::count_alone(vrdma_counter what, std::uint64_t by) noexcept {
     counters.value[what] += by;

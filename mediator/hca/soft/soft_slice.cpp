@@ -427,6 +427,26 @@ Result<> SoftSlice::modify_srq(Srqn id, std::uint32_t limit) {
     });
 }
 
+Result<> SoftSlice::resize_srq(Srqn id, const Translation& pages, std::uint32_t depth,
+                               std::optional<std::uint32_t> limit) {
+    auto ring = GuestBuffer::map(core_->memory(), pages);
+    if (!ring) {
+        return fail(ring.error());
+    }
+    if (const auto populated = populate(*ring, pages); !populated) {
+        return populated;
+    }
+    auto old = on_poller([&](SliceCore& core) -> Result<GuestBuffer> {
+        SharedReceiveQueue* srq = core.srq(id);
+        return srq != nullptr ? srq->resize(std::move(*ring), depth, limit) : fail(no_such_object);
+    });
+    if (!old) {
+        return fail(old.error());
+    }
+    unused_.add(std::move(*old));
+    return {};
+}
+
 Result<std::uint32_t> SoftSlice::query_srq(Srqn id) const {
     return on_poller([&](SliceCore& core) -> Result<std::uint32_t> {
         const SharedReceiveQueue* srq = core.srq(id);

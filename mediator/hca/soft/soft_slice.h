@@ -54,6 +54,8 @@ class SoftSlice : public Slice {
 
     Result<> create_srq(const SrqSpec& spec) override;
     Result<> modify_srq(Srqn id, std::uint32_t limit) override;
+    Result<> resize_srq(Srqn id, const Translation& pages, std::uint32_t depth,
+                        std::optional<std::uint32_t> limit) override;
     Result<std::uint32_t> query_srq(Srqn id) const override;
     void destroy_srq(Srqn id) override;
 

@@ -72,6 +72,12 @@ class WorkQueue {
         phase_ = phase(head);
     }
 
+    // The buffer holds another ring, where the count goes on.
+    void resize(std::uint32_t depth) noexcept {
+        depth_ = depth;
+        seek(head_);
+    }
+
   private:
     std::byte* place(std::uint32_t index) const noexcept {
         return buffer_.at(offset_ + (std::uint64_t{index & (depth_ - 1)} << stride_shift_));

@@ -67,12 +67,15 @@ std::unique_ptr<GuestMemory> Guest::default_memory() {
 
 Guest::Guest(hca::Hca& hca, std::string name, const hca::Gid& gid,
              std::unique_ptr<GuestMemory> memory, const hca::QpnRange& qpns, std::string uplink,
-             const hca::TrafficClasses& traffic_classes)
+             const hca::TrafficClasses& traffic_classes, const hca::ServiceLevels& service_levels,
+             PKeys pkeys)
     : name_{std::move(name)},
       gid_{gid},
       qpns_{qpns},
       uplink_{std::move(uplink)},
       traffic_classes_{traffic_classes},
+      service_levels_{service_levels},
+      pkeys_{std::move(pkeys)},
       memory_{std::move(memory)},
       pages_{*memory_},
       doorbells_{new_doorbells(), std::free} {
@@ -99,6 +102,8 @@ void Guest::carve(hca::Hca& hca) {
                               .qpns = qpns_,
                               .uplink = uplink_,
                               .traffic_classes = traffic_classes_,
+                              .service_levels = service_levels_,
+                              .pkeys = pkeys_,
                               .max_qp = 1 << 16,
                               .max_cq = 1 << 16,
                               .max_mr = 1 << 16},
@@ -182,6 +187,19 @@ GuestSrq Guest::create_srq(const SrqShape& shape) {
                           shape.max_sge, shape.xrcd, shape.cq});
     value(slice_->create_srq(srq_specs_.back()));
     return {id, shape, std::move(buffer)};
+}
+
+Result<> Guest::resize_srq(GuestSrq& srq, std::uint32_t depth, std::optional<std::uint32_t> limit) {
+    Buffer buffer = pages_.allocate(vrdma_srq_buffer_size(depth, srq.shape().stride_shift));
+    srq.prepare(buffer, depth);
+    const auto resized = slice_->resize_srq(srq.id(), buffer.pages(), depth, limit);
+    if (resized) {
+        const auto spec = std::ranges::find(srq_specs_, srq.id(), &hca::SrqSpec::id);
+        spec->pages = buffer.pages();
+        spec->depth = depth;
+        srq.adopt(std::move(buffer), depth);
+    }
+    return resized;
 }
 
 GuestQp Guest::create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const QpShape& shape,

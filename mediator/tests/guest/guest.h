@@ -50,7 +50,8 @@ class Guest final : public hca::SliceHost {
 
     Guest(hca::Hca& hca, std::string name, const hca::Gid& gid,
           std::unique_ptr<GuestMemory> memory = default_memory(), const hca::QpnRange& qpns = {},
-          std::string uplink = {}, const hca::TrafficClasses& traffic_classes = {});
+          std::string uplink = {}, const hca::TrafficClasses& traffic_classes = {},
+          const hca::ServiceLevels& service_levels = {}, PKeys pkeys = {default_pkey});
     Guest(const Guest&) = delete;
     Guest& operator=(const Guest&) = delete;
     ~Guest() override;
@@ -74,6 +75,8 @@ class Guest final : public hca::SliceHost {
     GuestCq create_cq(std::uint32_t depth = 64, hca::CqSpec spec = {});
     Result<> resize_cq(GuestCq& cq, std::uint32_t depth);
     GuestSrq create_srq(const SrqShape& shape = {});
+    Result<> resize_srq(GuestSrq& srq, std::uint32_t depth,
+                        std::optional<std::uint32_t> limit = {});
     GuestQp create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const QpShape& shape = {},
                       std::uint32_t doorbell_page = 1);
     // It has neither queues nor CQs.
@@ -109,6 +112,8 @@ class Guest final : public hca::SliceHost {
     const hca::QpnRange qpns_;
     const std::string uplink_;
     const hca::TrafficClasses traffic_classes_;
+    const hca::ServiceLevels service_levels_;
+    const PKeys pkeys_;
     std::unique_ptr<GuestMemory> memory_;
     PageAllocator pages_;
     std::unique_ptr<vrdma_doorbell_page[], void (*)(void*)> doorbells_;

@@ -27,6 +27,7 @@ class GuestSrq {
 
     Srqn id() const { return id_; }
     const SrqShape& shape() const { return shape_; }
+    const hca::Translation& pages() const { return buffer_.pages(); }
 
     void post_recv(std::uint32_t cookie, std::span<const vrdma_sge> sges) {
         auto& wqe = *buffer_.at<vrdma_rq_wqe>(place());
@@ -45,13 +46,34 @@ class GuestSrq {
         publish(ctrl);
     }
 
+    // Another ring (see vrdma_cmd_resize_srq): made ready before, taken into use after the command.
+    void prepare(Buffer& buffer, std::uint32_t depth) {
+        const std::size_t stride = std::size_t{1} << shape_.stride_shift;
+        for (std::uint32_t index = head_ - depth; index != head_; ++index) {
+            std::byte* to = buffer.at(place(index, depth));
+            if (head_ - index <= shape_.depth) {
+                std::copy_n(buffer_.at(place(index, shape_.depth)), stride, to);
+            }
+            auto& ctrl = *reinterpret_cast<std::uint32_t*>(to);
+            ctrl = (ctrl & ~VRDMA_WQE_PHASE) | phase(index, depth);
+        }
+    }
+    void adopt(Buffer buffer, std::uint32_t depth) {
+        buffer_ = std::move(buffer);
+        shape_.depth = depth;
+    }
+
   private:
-    std::uint64_t place() const {
-        return std::uint64_t{head_ & (shape_.depth - 1)} << shape_.stride_shift;
+    std::uint64_t place(std::uint32_t index, std::uint32_t depth) const {
+        return std::uint64_t{index & (depth - 1)} << shape_.stride_shift;
+    }
+    std::uint64_t place() const { return place(head_, shape_.depth); }
+    static std::uint32_t phase(std::uint32_t index, std::uint32_t depth) {
+        return (index & depth) == 0 ? VRDMA_WQE_PHASE : 0;
     }
     void publish(std::uint32_t ctrl) {
-        const std::uint32_t phase = (head_ & shape_.depth) == 0 ? VRDMA_WQE_PHASE : 0;
-        store_release(*buffer_.at<std::uint32_t>(place()), (ctrl & ~VRDMA_WQE_PHASE) | phase);
+        store_release(*buffer_.at<std::uint32_t>(place()),
+                      (ctrl & ~VRDMA_WQE_PHASE) | phase(head_, shape_.depth));
         ++head_;
     }
 

@@ -175,6 +175,14 @@ class FakeSlice final : public Slice {
     Result<> modify_srq(Srqn id, std::uint32_t limit) override {
         return outcome().map([&] { srq_states.at(id).limit = limit; });
     }
+    Result<> resize_srq(Srqn id, const Translation& pages, std::uint32_t depth,
+                        std::optional<std::uint32_t> limit) override {
+        return outcome().map([&] {
+            srqs.at(id).pages = pages;
+            srqs.at(id).depth = depth;
+            srq_states.at(id).limit = limit.value_or(srq_states.at(id).limit);
+        });
+    }
     Result<std::uint32_t> query_srq(Srqn id) const override { return srq_states.at(id).limit; }
     void destroy_srq(Srqn id) override { remove(srqs, srq_states, id); }
 

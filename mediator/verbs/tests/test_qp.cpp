@@ -252,6 +252,23 @@ TEST_F(QpTest, AttributesHaveRanges) {
 
 // Gives a QP all flags of a region, which programs do; expects those that say nothing of a QP to be
 // ignored.
+TEST_F(QpTest, PKeysAreOfTheTable) {
+    Identity member = identity;
+    member.pkeys = {0xffff, 0x8001, 0x0002};
+    Side fresh{limits, member, other_registry, *memory};
+    const PdId domain = fresh.objects.pds.alloc(kernel).value();
+    const EqId eq = fresh.objects.eqs.create(eq_command()).value();
+    const Cqn queue = fresh.objects.cqs.create(cq_command(eq)).value();
+    const Qpn qp = fresh.objects.qps.create(qp_command(domain, queue)).value().qpn;
+    for (const std::uint16_t index : {0, 1, 2, 3, 0xffff}) {
+        auto attr = to_init();
+        attr.pkey_index = index;
+        EXPECT_EQ(error_of(fresh.objects.qps.modify({qp.value, 0, attr})),
+                  index < 3 ? std::errc{} : invalid)
+            << index;
+    }
+}
+
 TEST_F(QpTest, FlagsOfRegionsAreIgnored) {
     auto attr = to_init();
     attr.access_flags |= IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |

@@ -68,6 +68,57 @@ TEST_F(SrqTest, LimitIsWithinTheDepth) {
     EXPECT_EQ(error_of(objects.srqs.query(Srqn{0})), invalid);
 }
 
+// Resizes an SRQ: expects the slice to get the new ring, and the old one's share of the budget
+// back.
+TEST_F(SrqTest, Resize) {
+    const Srqn srq = make_srq(pd);
+    for (int again = 0; again < 1000; ++again) {
+        ASSERT_TRUE(objects.srqs.resize(resize_command(srq, again % 2 == 0 ? 256 : 64)));
+    }
+    ASSERT_TRUE(objects.srqs.modify({srq.value, 64}));
+    ASSERT_TRUE(objects.srqs.resize(resize_command(srq, 128)));
+    EXPECT_EQ(side->slice.srqs.at(srq).depth, 128u);
+    EXPECT_EQ(side->slice.srqs.at(srq).pages.length, 128u << rq_stride_shift);
+    EXPECT_EQ(objects.srqs.query(srq).value(), 64u);
+    EXPECT_TRUE(objects.srqs.modify({srq.value, 128}));
+}
+
+TEST_F(SrqTest, ResizeArmsTheLimit) {
+    const Srqn srq = make_srq(pd);
+    auto cmd = resize_command(srq, 128);
+    cmd.flags = VRDMA_RESIZE_SRQ_LIMIT;
+    cmd.limit = 128;
+    ASSERT_TRUE(objects.srqs.resize(cmd));
+    EXPECT_EQ(objects.srqs.query(srq).value(), 128u);
+}
+
+TEST_F(SrqTest, ResizeValidates) {
+    const Srqn srq = make_srq(pd);
+    const auto error = [&](auto spoil) {
+        auto cmd = resize_command(srq, 128);
+        spoil(cmd);
+        return error_of(objects.srqs.resize(cmd));
+    };
+    EXPECT_EQ(error([](auto& cmd) { cmd.srqn = 99; }), invalid);
+    EXPECT_EQ(error([](auto& cmd) { cmd.depth = 0; }), invalid);
+    EXPECT_EQ(error([](auto& cmd) { cmd.depth = 100; }), invalid);
+    EXPECT_EQ(error([&](auto& cmd) { cmd.depth = limits.max_qp_wr * 2; }), invalid);
+    EXPECT_EQ(error([](auto& cmd) { cmd.depth = 256; }), invalid); // pages
+    EXPECT_EQ(error([](auto& cmd) { cmd.first_offset = 16; }), invalid);
+    EXPECT_EQ(error([](auto& cmd) { cmd.flags = 2; }), invalid);
+    EXPECT_EQ(error([](auto& cmd) { cmd.limit = 1; }), invalid); // without the flag
+    EXPECT_EQ(error([](auto& cmd) { cmd.reserved = 1; }), invalid);
+    EXPECT_EQ(error([](auto& cmd) {
+                  cmd.flags = VRDMA_RESIZE_SRQ_LIMIT;
+                  cmd.limit = 129;
+              }),
+              invalid);
+    side->slice.next_error = std::errc::invalid_argument; // more is posted
+    EXPECT_EQ(error([](auto&) {}), invalid);
+    EXPECT_EQ(side->slice.srqs.at(srq).depth, 64u);
+    EXPECT_EQ(error([](auto&) {}), std::errc{});
+}
+
 TEST_F(SrqTest, BusyWhileAQpUsesIt) {
     const Cqn cq = make_cq(make_eq());
     const Srqn srq = make_srq(pd);
@@ -120,12 +171,14 @@ TEST_F(SrqTest, RoundTrip) {
     const Srqn srq = make_srq(users_pd, owner);
     const Cqn cq = make_cq(make_eq(), owner);
     const Qpn qp = objects.qps.create(srq_qp_command(users_pd, cq, srq, owner)).value().qpn;
+    ASSERT_TRUE(objects.srqs.resize(resize_command(srq, 256)));
     side->slice.srq_states[srq] = {.head = 70, .limit = 3, .events = 0};
     side->slice.qp_states[qp].holds_receive = 1;
     side->slice.qp_states[qp].held_sges = 1;
     side->slice.held_receives[qp] = {{0x1000, 10, 7}};
     expect_round_trip();
     EXPECT_EQ(moved->slice.srq_states.at(srq).head, 70u);
+    EXPECT_EQ(moved->slice.srqs.at(srq).depth, 256u);
     EXPECT_EQ(moved->slice.srqs.at(srq).pages.blocks, side->slice.srqs.at(srq).pages.blocks);
     EXPECT_EQ(moved->slice.qps.at(qp).srq, srq);
     EXPECT_EQ(moved->slice.held_receives.at(qp).front().length, 10u);

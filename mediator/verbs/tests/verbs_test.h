@@ -92,6 +92,10 @@ class VerbsTest : public testing::Test {
         return cmd;
     }
 
+    vrdma_cmd_resize_srq resize_command(Srqn srq, std::uint32_t depth) {
+        return {pages(vrdma_srq_buffer_size(depth, rq_stride_shift)), 0, depth, srq.value, 0, 0, 0};
+    }
+
     // A QP that takes its receives from an SRQ.
     vrdma_cmd_create_qp srq_qp_command(PdId pd, Cqn cq, Srqn srq, UcontextId owner = kernel) {
         vrdma_cmd_create_qp cmd = qp_command(pd, cq, owner);

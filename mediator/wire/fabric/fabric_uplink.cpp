@@ -132,7 +132,7 @@ Connection* FabricUplink::connected(unsigned peer) noexcept {
     return connection != nullptr && !connection->failed() ? connection : nullptr;
 }
 
-std::span<std::byte> FabricUplink::prepare(const Mac& target) noexcept {
+std::span<std::byte> FabricUplink::prepare(const Mac& target, std::uint8_t /*priority*/) noexcept {
     sends_to_.reset();
     sends_to_all_ = is_group(target);
     const unsigned peer = peer_of(target);

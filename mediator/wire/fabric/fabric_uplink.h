@@ -28,7 +28,7 @@ class FabricUplink final : public Uplink {
     FabricUplink& operator=(const FabricUplink&) = delete;
     ~FabricUplink() override;
 
-    std::span<std::byte> prepare(const Mac& target) noexcept override;
+    std::span<std::byte> prepare(const Mac& target, std::uint8_t priority) noexcept override;
     void commit(std::size_t bytes) noexcept override;
     void flush() noexcept override;
     std::span<const std::byte> receive() noexcept override;

@@ -16,8 +16,8 @@
 namespace vrdma::wire {
 namespace {
 
-// What the driver and the queues behind it may hold of ours. The default is some 25 large frames,
-// less than one window of a queue pair.
+// What the driver and the queues behind it may hold of a priority of ours. The default is some 25
+// large frames, less than one window of a queue pair.
 constexpr int send_buffer = 4 << 20;
 
 constexpr sock_filter load_half(std::uint32_t offset) {
@@ -55,14 +55,28 @@ constexpr std::array filter = {
     end(0),
 };
 
+Result<> bind_interface(int socket, int link_index, std::uint16_t protocol) {
+    sockaddr_ll address{};
+    address.sll_family = AF_PACKET;
+    address.sll_protocol = htons(protocol);
+    address.sll_ifindex = link_index;
+    if (::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+        return fail_errno();
+    }
+    return {};
+}
+
+UniqueFd open_socket() {
+    return UniqueFd{::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+}
+
 } // namespace
 
 Result<UniqueFd> open_packet_socket() {
-    UniqueFd socket{::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    UniqueFd socket = open_socket();
     const sock_fprog program{filter.size(), const_cast<sock_filter*>(filter.data())};
     if (!socket || !set_option(socket.get(), SOL_SOCKET, SO_ATTACH_FILTER, program) ||
-        !set_option(socket.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) ||
-        !set_option(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, send_buffer)) {
+        !set_option(socket.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)) {
         return fail_errno();
     }
     return socket;
@@ -71,14 +85,20 @@ Result<UniqueFd> open_packet_socket() {
 // To all protocols, though the filter takes two: those that are bound to one see a frame only after
 // steering has dropped it.
 Result<> bind_packet_socket(int socket, int link_index) {
-    sockaddr_ll address{};
-    address.sll_family = AF_PACKET;
-    address.sll_protocol = htons(ETH_P_ALL);
-    address.sll_ifindex = link_index;
-    if (::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return bind_interface(socket, link_index, ETH_P_ALL);
+}
+
+// A socket without a protocol receives nothing.
+Result<UniqueFd> open_sending_socket(int link_index, int priority) {
+    UniqueFd socket = open_socket();
+    if (!socket || !set_option(socket.get(), SOL_SOCKET, SO_PRIORITY, priority) ||
+        !set_option(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, send_buffer)) {
         return fail_errno();
     }
-    return {};
+    if (auto bound = bind_interface(socket.get(), link_index, 0); !bound) {
+        return fail(bound.error());
+    }
+    return socket;
 }
 
 } // namespace vrdma::wire

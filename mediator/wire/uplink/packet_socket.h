@@ -13,4 +13,7 @@ namespace vrdma::wire {
 Result<UniqueFd> open_packet_socket();
 Result<> bind_packet_socket(int socket, int link_index);
 
+// One that sends by the interface only, with that priority (SO_PRIORITY).
+Result<UniqueFd> open_sending_socket(int link_index, int priority);
+
 } // namespace vrdma::wire

@@ -34,15 +34,24 @@ Result<std::unique_ptr<PacketUplink>> PacketUplink::create(const std::string& in
     if (auto bound = bind_packet_socket(socket->get(), link->index); !bound) {
         return fail(bound.error());
     }
-    return std::unique_ptr<PacketUplink>{
-        new PacketUplink{interface, *link, std::move(*socket), std::move(*ring)}};
+    auto senders = std::make_unique<Senders>();
+    for (std::size_t priority = 0; priority < senders->size(); ++priority) {
+        auto sending = open_sending_socket(link->index, static_cast<int>(priority));
+        if (!sending) {
+            return fail(sending.error());
+        }
+        (*senders)[priority].socket = std::move(*sending);
+    }
+    return std::unique_ptr<PacketUplink>{new PacketUplink{interface, *link, std::move(*socket),
+                                                          std::move(*ring), std::move(senders)}};
 }
 
 PacketUplink::PacketUplink(std::string interface, const Link& link, UniqueFd socket,
-                           ReceiveRing ring)
+                           ReceiveRing ring, std::unique_ptr<Senders> senders)
     : interface_{std::move(interface)},
       socket_{std::move(socket)},
       ring_{std::move(ring)},
+      senders_{std::move(senders)},
       first_mtu_{link.mtu} {}
 
 // Pollers ask, which open nothing.
@@ -50,15 +59,22 @@ std::size_t PacketUplink::frame_size() const noexcept {
     return frame_size_of(read_mtu(socket_.get(), interface_).value_or(first_mtu_));
 }
 
-std::span<std::byte> PacketUplink::prepare(const Mac& /*target*/) noexcept {
-    if (batch_.full()) {
-        flush();
+std::span<std::byte> PacketUplink::prepare(const Mac& /*target*/, std::uint8_t priority) noexcept {
+    prepared_ = &(*senders_)[priority];
+    if (prepared_->batch.full()) {
+        flush(*prepared_);
     }
-    return batch_.prepare();
+    return prepared_->batch.prepare();
 }
 
 void PacketUplink::flush() noexcept {
-    const std::size_t refused = batch_.flush(socket_.get());
+    for (Sender& sender : *senders_) {
+        flush(sender);
+    }
+}
+
+void PacketUplink::flush(Sender& sender) noexcept {
+    const std::size_t refused = sender.batch.flush(sender.socket.get());
     if (refused != 0) {
         losses_.refused += refused;
         check_gone();

@@ -5,13 +5,17 @@
 // none), or a bridge's port: frames are seen before the bridge has them, and leave without it.
 //
 // What it sends goes through the interface's queueing discipline, so that a driver's short queue
-// does not lose a window's frames, and an administrator's shaping holds.
+// does not lose a window's frames, and an administrator's shaping holds. There, and at a VLAN's
+// egress-qos-map, frames have their priority. Each priority has a socket of its own: what waits in
+// one that is paused (PFC), or has its share, is in no other's way.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 
 #include "mediator/base/unique_fd.h"
+#include "mediator/wire/priorities.h"
 #include "mediator/wire/uplink.h"
 #include "mediator/wire/uplink/link.h"
 #include "mediator/wire/uplink/receive_ring.h"
@@ -23,8 +27,8 @@ class PacketUplink final : public Uplink {
   public:
     static Result<std::unique_ptr<PacketUplink>> create(const std::string& interface);
 
-    std::span<std::byte> prepare(const Mac& target) noexcept override;
-    void commit(std::size_t bytes) noexcept override { batch_.commit(bytes); }
+    std::span<std::byte> prepare(const Mac& target, std::uint8_t priority) noexcept override;
+    void commit(std::size_t bytes) noexcept override { prepared_->batch.commit(bytes); }
     void flush() noexcept override;
     std::span<const std::byte> receive() noexcept override { return ring_.receive(); }
     void release() noexcept override { ring_.release(); }
@@ -44,14 +48,24 @@ class PacketUplink final : public Uplink {
     Losses losses() noexcept;
 
   private:
-    PacketUplink(std::string interface, const Link& link, UniqueFd socket, ReceiveRing ring);
+    // A priority's way out.
+    struct Sender {
+        UniqueFd socket;
+        SendBatch batch;
+    };
+    using Senders = std::array<Sender, Priorities::count>;
 
+    PacketUplink(std::string interface, const Link& link, UniqueFd socket, ReceiveRing ring,
+                 std::unique_ptr<Senders> senders);
+
+    void flush(Sender& sender) noexcept;
     void check_gone() noexcept;
 
     std::string interface_;
-    UniqueFd socket_;
+    UniqueFd socket_; // receives
     ReceiveRing ring_;
-    SendBatch batch_;
+    std::unique_ptr<Senders> senders_;
+    Sender* prepared_ = &senders_->front();
     std::uint32_t first_mtu_;
     Losses losses_;
     bool gone_ = false;

@@ -6,7 +6,7 @@
 
 namespace vrdma::wire {
 
-SendBatch::SendBatch() : frames_{std::make_unique<std::array<Frame, capacity>>()} {
+SendBatch::SendBatch() : frames_{std::make_unique_for_overwrite<std::array<Frame, capacity>>()} {
     for (std::size_t i = 0; i < capacity; ++i) {
         spans_[i].iov_base = (*frames_)[i].bytes.data();
         messages_[i].msg_hdr.msg_iov = &spans_[i];

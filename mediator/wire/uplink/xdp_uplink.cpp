@@ -134,7 +134,7 @@ std::size_t XdpUplink::frame_size() const noexcept {
     return std::min(passed_->frame_size(), XskQueue::max_received);
 }
 
-std::span<std::byte> XdpUplink::prepare(const Mac& /*target*/) noexcept {
+std::span<std::byte> XdpUplink::prepare(const Mac& /*target*/, std::uint8_t /*priority*/) noexcept {
     if (unflushed_ == XskQueue::batch) {
         flush();
     }

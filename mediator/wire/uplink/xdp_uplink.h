@@ -40,7 +40,7 @@ class XdpUplink final : public Uplink {
 
     std::size_t queues() const noexcept { return queues_.size(); }
 
-    std::span<std::byte> prepare(const Mac& target) noexcept override;
+    std::span<std::byte> prepare(const Mac& target, std::uint8_t priority) noexcept override;
     void commit(std::size_t bytes) noexcept override;
     void flush() noexcept override;
     std::span<const std::byte> receive() noexcept override;

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hold.h"
+
 /* What the kernel calls MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB. */
 #define HUGE_NAME "/anon_hugepage"
 
@@ -36,6 +38,42 @@ void vrdma_arena_unlock(void)
 
 	pthread_mutex_unlock(&vrdma_arena.mutex);
 	pthread_setcancelstate(cancel_state, NULL);
+}
+
+/* A page that is new in each child: whoever finds a zero there has come past fork()'s handlers. */
+static char *mark;
+
+static int set_mark(void)
+{
+	char *page;
+	int error;
+
+	if (mark)
+		return 0;
+	page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED)
+		return errno;
+	if (madvise(page, PAGE, MADV_WIPEONFORK)) {
+		error = errno;
+		munmap(page, PAGE);
+		return error;
+	}
+	*page = 1;
+	__atomic_store_n(&mark, page, __ATOMIC_RELEASE);
+	return 0;
+}
+
+void vrdma_arena_forked(void)
+{
+	if (mark)
+		*mark = 1;
+}
+
+bool vrdma_arena_is_parents(void)
+{
+	const char *const page = __atomic_load_n(&mark, __ATOMIC_ACQUIRE);
+
+	return page && !*page;
 }
 
 /* `shift` is of huge pages, or 0. */
@@ -100,9 +138,18 @@ int vrdma_arena_open(void)
 		return error;
 	error = create_file(0, &vrdma_arena.files[0]);
 	if (error)
-		close_maps();
-	else
-		vrdma_arena.count = 1;
+		goto err_maps;
+	error = set_mark();
+	if (error)
+		goto err_file;
+	vrdma_hold_prepare();
+	vrdma_arena.count = 1;
+	return 0;
+
+err_file:
+	close(vrdma_arena.files[0].fd);
+err_maps:
+	close_maps();
 	return error;
 }
 
@@ -111,6 +158,7 @@ void vrdma_arena_close(void)
 	while (vrdma_arena.count)
 		close(vrdma_arena.files[--vrdma_arena.count].fd);
 	close_maps();
+	vrdma_hold_forget();
 }
 
 const struct vrdma_arena_file *vrdma_arena_file_of(const struct vrdma_mapping *m)

@@ -66,6 +66,15 @@ int vrdma_arena_open(void);
 /* In the child of a fork(), whose arena is its parent's. */
 void vrdma_arena_close(void);
 
+/* There, in the end: what it shares from now on is its own. */
+void vrdma_arena_forked(void);
+
+/*
+ * In a child that was made without fork(): pages of the arena are its parent's, and whoever frees
+ * or replaces them takes them from the parent. Takes no lock.
+ */
+bool vrdma_arena_is_parents(void);
+
 /* The file that the mapping shows; NULL: none of the arena. */
 const struct vrdma_arena_file *vrdma_arena_file_of(const struct vrdma_mapping *mapping);
 

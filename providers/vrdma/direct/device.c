@@ -57,6 +57,8 @@ static int enable(struct vrdma_dev *dev)
 	ret = -vrdma_function_enable(dev);
 	if (!ret)
 		ret = -vrdma_cmd_query_device(dev, &dev->caps);
+	if (!ret)
+		ret = -vrdma_cmd_query_pkeys(dev, &dev->caps, &dev->pkeys);
 	if (ret) {
 		vrdma_dev_quiesce(dev);
 		vrdma_memory_free(&dev->memory, &dev->status_page);
@@ -84,7 +86,8 @@ static int start(struct vrdma_dev *dev, const struct vrdma_options *options)
 		goto err_disable;
 	ret = vrdma_gids_init(dev, options);
 	if (!ret)
-		ret = -vrdma_sysfs_make(&dev->sysfs, dev->gids.entries, dev->gids.count);
+		ret = -vrdma_sysfs_make(&dev->sysfs, dev->gids.entries, dev->gids.count,
+					dev->pkeys.key, dev->pkeys.count);
 	if (ret)
 		goto err_events;
 	return 0;

@@ -136,6 +136,7 @@ struct vrdma_dev {
 	struct vrdma_admin admin;
 	struct vrdma_buffer status_page;
 	struct vrdma_cpl_query_device caps;
+	struct vrdma_pkeys pkeys;
 	struct vrdma_events events;
 	struct vrdma_paging paging;
 	struct vrdma_gids gids;

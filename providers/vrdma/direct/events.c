@@ -486,12 +486,9 @@ void vrdma_events_forked(struct vrdma_events *events)
 			forget_lock(&qp->queues.sq);
 			forget_lock(&qp->queues.rq);
 		}
-		for (target = events->srqs[i]; target; target = target->next) {
-			struct vrdma_srq *srq = container_of(target, struct vrdma_srq, target);
-
-			pthread_spin_init(&srq->queue.lock, PTHREAD_PROCESS_PRIVATE);
-			srq->queue.closed = true;
-		}
+		for (target = events->srqs[i]; target; target = target->next)
+			vrdma_shared_receive_queue_forked(
+				&container_of(target, struct vrdma_srq, target)->queue);
 		for (target = events->cqs[i]; target; target = target->next)
 			vrdma_completion_queue_forked(
 				&container_of(target, struct vrdma_cq, target)->queue);

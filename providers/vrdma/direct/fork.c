@@ -102,6 +102,7 @@ static void after_fork_in_child(void)
 		vrdma_arena_close();
 		vrdma_share_count_free();
 	}
+	vrdma_arena_forked();
 	if (copied[0] >= 0) {
 		close(copied[0]);
 		close(copied[1]);

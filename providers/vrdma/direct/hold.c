@@ -2,15 +2,23 @@
 #include "hold.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/userfaultfd.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <vrdma/device.h>
+
 #include "faults.h"
+
+#define GUARD ((size_t)VRDMA_PAGE_SIZE)
 
 /* Odd while a range is held; writers wait for it to change. */
 static _Atomic uint32_t generation;
@@ -52,26 +60,175 @@ bool vrdma_hold_resolve(const siginfo_t *info)
 	return true;
 }
 
-int vrdma_hold(void *start, size_t length, int prot)
+/* What is held. */
+static struct {
+	char *start;
+	size_t length;
+	int prot;
+	char *content; /* elsewhere: who touches the range waits in a page fault */
+} current;
+
+/* --- Holding by protection --- */
+
+static void wake_writers(void)
+{
+	atomic_fetch_add(&generation, 1);
+	syscall(SYS_futex, &generation, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static int protect(void)
 {
 	int error = vrdma_catch_faults();
 
 	if (error)
 		return error;
-	atomic_store(&held_start, (uintptr_t)start);
-	atomic_store(&held_end, (uintptr_t)start + length);
+	atomic_store(&held_start, (uintptr_t)current.start);
+	atomic_store(&held_end, (uintptr_t)current.start + current.length);
 	atomic_fetch_add(&generation, 1);
-	if (mprotect(start, length, prot & ~PROT_WRITE) == 0)
+	if (mprotect(current.start, current.length, current.prot & ~PROT_WRITE) == 0)
 		return 0;
 	/* Where it failed halfway, what was changed has to be changed back. */
 	error = errno;
-	mprotect(start, length, prot);
-	vrdma_hold_end();
+	mprotect(current.start, current.length, current.prot);
+	wake_writers();
+	return error;
+}
+
+/* --- Holding by page faults --- */
+
+static int faults = -1; /* of a userfaultfd(2) that has the kernel's own wait, too */
+
+static int open_faults(void)
+{
+	const int flags = O_CLOEXEC | O_NONBLOCK;
+	int fd = (int)syscall(SYS_userfaultfd, flags);
+	int device;
+
+	if (fd >= 0)
+		return fd;
+	device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC); /* Linux 6.1 */
+	if (device < 0)
+		return -1;
+	fd = ioctl(device, USERFAULTFD_IOC_NEW, flags);
+	close(device);
+	return fd;
+}
+
+void vrdma_hold_prepare(void)
+{
+	struct uffdio_api api = {.api = UFFD_API};
+
+	if (faults >= 0)
+		return;
+	faults = open_faults();
+	if (faults >= 0 && ioctl(faults, UFFDIO_API, &api))
+		vrdma_hold_forget();
+}
+
+void vrdma_hold_forget(void)
+{
+	if (faults >= 0)
+		close(faults);
+	faults = -1;
+}
+
+static struct uffdio_range held_range(void)
+{
+	return (struct uffdio_range){(uintptr_t)current.start, current.length};
+}
+
+/*
+ * Room for the pages, between two that nobody may touch: were they the range's neighbours, the
+ * kernel could make one mapping of both, for which it then knows of no userfaultfd.
+ *
+ * System calls are made without the C library, as ThreadSanitizer has to know neither of the pages'
+ * place nor of their way there.
+ */
+static char *make_room(void)
+{
+	const long start = syscall(SYS_mmap, NULL, current.length + 2 * GUARD, PROT_NONE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return start == -1 ? NULL : (char *)start + GUARD;
+}
+
+static void free_room(char *room)
+{
+	syscall(SYS_munmap, room - GUARD, current.length + 2 * GUARD);
+}
+
+static bool move_away(void)
+{
+	struct uffdio_range range = held_range();
+	struct uffdio_register absent = {.range = range, .mode = UFFDIO_REGISTER_MODE_MISSING};
+	char *room = faults < 0 ? NULL : make_room();
+
+	if (!room)
+		return false;
+	if (ioctl(faults, UFFDIO_REGISTER, &absent))
+		goto err_room;
+	if (syscall(SYS_mremap, current.start, current.length, current.length,
+		    MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, room) == -1)
+		goto err_register;
+	current.content = room;
+	return true;
+
+err_register:
+	ioctl(faults, UFFDIO_UNREGISTER, &range);
+err_room:
+	free_room(room);
+	return false;
+}
+
+/* They find what the range has become. */
+static void wake_faults(void)
+{
+	struct uffdio_range range = held_range();
+
+	ioctl(faults, UFFDIO_WAKE, &range);
+}
+
+/* --- Either way --- */
+
+int vrdma_hold(void *start, size_t length, int prot, bool is_anonymous, const char **content)
+{
+	int error;
+
+	current.start = start;
+	current.length = length;
+	current.prot = prot;
+	current.content = start;
+	error = is_anonymous && move_away() ? 0 : protect();
+	*content = current.content;
 	return error;
 }
 
 void vrdma_hold_end(void)
 {
-	atomic_fetch_add(&generation, 1);
-	syscall(SYS_futex, &generation, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	if (current.content == current.start) {
+		wake_writers();
+		return;
+	}
+	wake_faults();
+	free_room(current.content);
+}
+
+/*
+ * Both were split before, and have page tables: they need no memory to be as they were. Neither do
+ * they need more mappings than there may be, without the guards.
+ */
+void vrdma_hold_undo(void)
+{
+	if (current.content == current.start) {
+		if (mprotect(current.start, current.length, current.prot))
+			abort();
+		wake_writers();
+		return;
+	}
+	syscall(SYS_munmap, current.content - GUARD, GUARD);
+	syscall(SYS_munmap, current.content + current.length, GUARD);
+	if (syscall(SYS_mremap, current.content, current.length, current.length,
+		    MREMAP_MAYMOVE | MREMAP_FIXED, current.start) == -1)
+		abort();
+	wake_faults();
 }

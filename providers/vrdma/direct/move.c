@@ -12,8 +12,11 @@
 #include "hold.h"
 #include "reclaim.h"
 
-/* What is moved at a time: a writer waits for no more than this. */
-#define CHUNK ((uintptr_t)32 << 20)
+/*
+ * What is moved at a time, and ends at a multiple of it: whoever uses it waits for no more than
+ * this. Its page tables are moved as a whole.
+ */
+#define CHUNK ((uintptr_t)16 << 20)
 
 /* From here on it pays to move the first and the last page alone. */
 #define EDGES_MINIMUM ((uintptr_t)1 << 20)
@@ -22,8 +25,9 @@
 #define FENCE_MINIMUM ((uintptr_t)128 << 10)
 #define HUGE_MINIMUM ((uintptr_t)2 << 20)
 
-/* The stack that moving takes, generously. */
+/* The stack that moving takes, generously; and what the C library keeps of a thread, at least. */
 #define STACK_RESERVE ((uintptr_t)64 << 10)
+#define THREAD_SIZE ((uintptr_t)2304)
 
 /*
  * ThreadSanitizer knows nothing of holds: it calls pwrite() and mmap() races with their writers.
@@ -36,13 +40,19 @@ struct chunk {
 	struct vrdma_range range;
 	int prot;
 	bool is_anonymous;
-	char *window; /* for huge pages: shows the range of the file meanwhile */
+	const char *content; /* where it is while it is held */
+	char *window;        /* for huge pages: shows the range of the file meanwhile */
 };
+
+static const char *content_of(const struct chunk *chunk, uintptr_t start)
+{
+	return chunk->content + (start - chunk->range.start);
+}
 
 /* write() cannot write huge pages. */
 static ssize_t write_window(const struct chunk *chunk, uintptr_t start, size_t length)
 {
-	const struct iovec from = {(void *)start, length};
+	const struct iovec from = {(void *)content_of(chunk, start), length};
 	const struct iovec to = {chunk->window + (start - chunk->range.start), length};
 
 	return syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0);
@@ -50,7 +60,7 @@ static ssize_t write_window(const struct chunk *chunk, uintptr_t start, size_t l
 
 static ssize_t write_file(const struct chunk *chunk, uintptr_t start, size_t length)
 {
-	return syscall(SYS_pwrite64, chunk->file->fd, start, length, start);
+	return syscall(SYS_pwrite64, chunk->file->fd, content_of(chunk, start), length, start);
 }
 
 /* Copies through the kernel: a page that cannot be read is an error, and no signal. */
@@ -79,8 +89,9 @@ static int copy_touched(const struct chunk *chunk)
 	while (range.start < range.end) {
 		const uintptr_t left = (range.end - range.start) / PAGE;
 		const uintptr_t want = left < 1024 ? left : 1024;
+		const uintptr_t first_page = (uintptr_t)content_of(chunk, range.start) / PAGE;
 		const ssize_t n = pread(vrdma_arena.pagemap, entries, want * sizeof(*entries),
-					(off_t)(range.start / PAGE * sizeof(*entries)));
+					(off_t)(first_page * sizeof(*entries)));
 		const uintptr_t known = n > 0 ? (uintptr_t)n / sizeof(*entries) : 0;
 		uintptr_t i, first;
 
@@ -117,24 +128,26 @@ static int replace(const struct chunk *chunk)
 }
 
 /*
- * Between vrdma_hold() and vrdma_hold_end() nothing here may write to memory other than its stack:
- * the range may hold what any other thread needs to get on.
+ * Between vrdma_hold() and vrdma_hold_end() nothing here may touch memory other than its stack and
+ * the arena's: the range may hold what any other thread needs to get on.
  */
-static int move_chunk(const struct chunk *chunk)
+static int move_chunk(struct chunk *chunk)
 {
 	void *const start = (void *)chunk->range.start;
 	const size_t length = chunk->range.end - chunk->range.start;
 	int error;
 
-	error = vrdma_hold(start, length, chunk->prot);
+	error = vrdma_hold(start, length, chunk->prot, chunk->is_anonymous && !chunk->window,
+			   &chunk->content);
 	if (error)
 		return error;
 	error = copy(chunk);
 	if (!error)
 		error = replace(chunk);
-	if (error && mprotect(start, length, chunk->prot))
-		abort(); /* it was split before: it needs no memory to be as it was */
-	vrdma_hold_end();
+	if (error)
+		vrdma_hold_undo();
+	else
+		vrdma_hold_end();
 	if (error)
 		vrdma_arena_punch(chunk->file, chunk->range);
 	return error;
@@ -164,12 +177,13 @@ static uintptr_t chunk_end(struct vrdma_range range, uintptr_t start, uintptr_t 
 {
 	const bool has_edges = size == CHUNK && range.end - range.start >= EDGES_MINIMUM;
 	const uintptr_t last = has_edges ? range.end - PAGE : range.end;
+	const uintptr_t end = (start / size + 1) * size;
 
 	if (has_edges && start == range.start)
 		return start + PAGE;
 	if (start == last)
 		return range.end;
-	return last - start > size ? start + size : last;
+	return end < last ? end : last;
 }
 
 static int move_range(const struct vrdma_mapping *m, const struct vrdma_arena_file *file,
@@ -262,11 +276,13 @@ bool vrdma_move_uses(const struct vrdma_mapping *whole, struct vrdma_range range
 {
 	const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 	const uintptr_t error = (uintptr_t)&errno;
+	const uintptr_t self = (uintptr_t)pthread_self();
 	pthread_attr_t attributes;
 	void *stack;
 	size_t size;
 
-	if (vrdma_range_overlaps(range, error, error + sizeof(errno)))
+	if (vrdma_range_overlaps(range, error, error + sizeof(errno)) ||
+	    vrdma_range_overlaps(range, self, self + THREAD_SIZE))
 		return true;
 	if (!vrdma_range_overlaps((struct vrdma_range){whole->start, whole->end},
 				  frame - STACK_RESERVE, frame))

@@ -14,7 +14,7 @@
 int vrdma_move(const struct vrdma_mapping *part);
 
 /*
- * Does this thread write to it while it moves memory? `whole` is the mapping that the range is in.
+ * Does this thread touch it while it moves memory? `whole` is the mapping that the range is in.
  * Other threads' stacks cannot be told.
  */
 bool vrdma_move_uses(const struct vrdma_mapping *whole, struct vrdma_range range);

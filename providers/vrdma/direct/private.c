@@ -46,7 +46,7 @@ int vrdma_private_madvise(void *address, size_t length, int advice)
 	struct vrdma_range range, moved;
 	int error;
 
-	if (!discards(advice) || !pages_of(address, length, &range) ||
+	if (!discards(advice) || vrdma_arena_is_parents() || !pages_of(address, length, &range) ||
 	    !vrdma_moved_run(range, &moved))
 		return stock_madvise(address, length, advice);
 	/* MADV_FREE is for private pages only. */

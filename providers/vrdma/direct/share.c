@@ -21,6 +21,8 @@ static int lock(void)
 {
 	int error;
 
+	if (vrdma_arena_is_parents())
+		return EIO;
 	vrdma_arena_lock();
 	error = vrdma_fork_prepare();
 	if (!error)

@@ -25,7 +25,9 @@
  * of the parent's other threads during that time may or may not be in it. Where there is no /proc
  * (in a chroot()), they must not unmap, move or protect what was shared, either. Memory under
  * MADV_DONTFORK is not in the child at all. vfork() and posix_spawn() copy nothing. A child of
- * clone() without fork() must not write to memory that its parent has shared.
+ * clone() without fork() shows its parent's pages and must not write to them. It cannot be without
+ * them instead (MADV_DONTFORK): most such children execute another program, whose name and
+ * arguments the kernel reads in the heap.
  *
  * A share asks the kernel what is mapped: before Linux 6.11 that is to read /proc/self/maps, which
  * takes about 1 us a mapping.
@@ -65,6 +67,7 @@ typedef int vrdma_share_visit(const struct vrdma_piece *piece, void *arg);
  *   EOPNOTSUPP  shared mappings of other files, of devices, or of files that may not be opened
  *               again (/proc/self/map_files wants CAP_CHECKPOINT_RESTORE); private mappings of
  *               hugetlbfs files; stacks; the kernel's
+ *   EIO         in a child of clone() without fork()
  *   EBUSY       mremap() has moved away what was shared at this address
  *   EFBIG       the arena does not fit into RLIMIT_FSIZE
  * or why the kernel could not do it, as ENOMEM or ENOSPC.

@@ -12,6 +12,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vrdma/device.h>
 
 #define PREFIX "vrdma-"
 #define UNIQUE "XXXXXX"
@@ -63,6 +64,16 @@ static int write_gid(int directory, unsigned int index, const union ibv_gid *gid
 	return write_file(directory, name, index % 2 ? "RoCE v2\n" : "IB/RoCE v1\n");
 }
 
+static int write_pkey(int directory, unsigned int index, uint16_t pkey)
+{
+	char name[64];
+	char text[64];
+
+	snprintf(name, sizeof(name), "ports/1/pkeys/%u", index);
+	snprintf(text, sizeof(text), "0x%04x\n", pkey);
+	return write_file(directory, name, text);
+}
+
 /* Whatever the umask is: a process that becomes another user goes on reading. */
 static int make_directory(int parent, const char *name)
 {
@@ -70,7 +81,8 @@ static int make_directory(int parent, const char *name)
 }
 
 /* Entries that are not in use are zero, and libibverbs asks for their type as well. */
-static int write_files(int directory, const union ibv_gid *gids, unsigned int count)
+static int write_files(int directory, const union ibv_gid *gids, unsigned int num_gids,
+		       const uint16_t *pkeys, unsigned int num_pkeys)
 {
 	const union ibv_gid none = {};
 	int err = write_file(directory, MARK, "");
@@ -80,8 +92,10 @@ static int write_files(int directory, const union ibv_gid *gids, unsigned int co
 	for (size_t i = 0; i < NUM_DIRECTORIES && !err; i++)
 		err = make_directory(directory, directories[i]);
 	for (unsigned int i = 0; i < VRDMA_MAX_GIDS && !err; i++)
-		err = write_gid(directory, i, i < count ? &gids[i] : &none);
-	return err ? err : write_file(directory, "ports/1/pkeys/0", "0xffff\n");
+		err = write_gid(directory, i, i < num_gids ? &gids[i] : &none);
+	for (unsigned int i = 0; i < num_pkeys && !err; i++)
+		err = write_pkey(directory, i, pkeys[i]);
+	return err;
 }
 
 static void remove_files(int directory)
@@ -94,7 +108,10 @@ static void remove_files(int directory)
 		snprintf(name, sizeof(name), "ports/1/gid_attrs/types/%u", i);
 		unlinkat(directory, name, 0);
 	}
-	unlinkat(directory, "ports/1/pkeys/0", 0);
+	for (unsigned int i = 0; i < VRDMA_MAX_PKEYS; i++) {
+		snprintf(name, sizeof(name), "ports/1/pkeys/%u", i);
+		unlinkat(directory, name, 0);
+	}
 	for (size_t i = NUM_DIRECTORIES; i--;)
 		unlinkat(directory, directories[i], AT_REMOVEDIR);
 	unlinkat(directory, MARK, 0);
@@ -173,7 +190,8 @@ static const char *find_parent(void)
 	return parent;
 }
 
-int vrdma_sysfs_make(struct vrdma_sysfs *sysfs, const union ibv_gid *gids, unsigned int count)
+int vrdma_sysfs_make(struct vrdma_sysfs *sysfs, const union ibv_gid *gids, unsigned int num_gids,
+		     const uint16_t *pkeys, unsigned int num_pkeys)
 {
 	const char *parent = find_parent();
 	int err;
@@ -184,7 +202,7 @@ int vrdma_sysfs_make(struct vrdma_sysfs *sysfs, const union ibv_gid *gids, unsig
 		sysfs->path[0] = '\0';
 		return err;
 	}
-	err = write_files(sysfs->fd, gids, count);
+	err = write_files(sysfs->fd, gids, num_gids, pkeys, num_pkeys);
 	if (err)
 		vrdma_sysfs_remove(sysfs);
 	return err;

@@ -22,7 +22,8 @@ struct vrdma_sysfs {
 };
 
 /* Returns 0 or -errno, and then there is none. */
-int vrdma_sysfs_make(struct vrdma_sysfs *sysfs, const union ibv_gid *gids, unsigned int count);
+int vrdma_sysfs_make(struct vrdma_sysfs *sysfs, const union ibv_gid *gids, unsigned int num_gids,
+		     const uint16_t *pkeys, unsigned int num_pkeys);
 void vrdma_sysfs_remove(struct vrdma_sysfs *sysfs);
 /* In a child: it stays the parent's alone. */
 void vrdma_sysfs_abandon(struct vrdma_sysfs *sysfs);

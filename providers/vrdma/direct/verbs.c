@@ -80,7 +80,7 @@ static int query_device(struct ibv_context *context, const struct ibv_query_devi
 	props->max_qp_wr = (int)le32toh(caps->max_qp_wr);
 	props->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				  IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-				  IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
+				  IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
 				  IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	props->max_sge = le16toh(caps->max_send_sge) < le16toh(caps->max_recv_sge)
 				 ? le16toh(caps->max_send_sge)
@@ -103,7 +103,7 @@ static int query_device(struct ibv_context *context, const struct ibv_query_devi
 	props->max_res_rd_atom = props->max_qp_rd_atom * props->max_qp;
 	props->atomic_cap = IBV_ATOMIC_HCA;
 	props->local_ca_ack_delay = VRDMA_ACK_DELAY;
-	props->max_pkeys = le16toh(caps->pkey_table_len);
+	props->max_pkeys = dev->pkeys.count;
 	props->phys_port_cnt = 1;
 	query_extended(attr, attr_size);
 	return 0;
@@ -137,7 +137,7 @@ static int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_
 	attr->active_width = cpl.active_width;
 	attr->max_msg_sz = le32toh(cpl.max_message_size);
 	attr->gid_tbl_len = VRDMA_MAX_GIDS;
-	attr->pkey_tbl_len = 1;
+	attr->pkey_tbl_len = dev->pkeys.count;
 	attr->max_vl_num = 1;
 	attr->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
@@ -663,11 +663,29 @@ static int modify_srq(struct vrdma_srq *srq, struct ibv_srq_attr *attr, int attr
 	return -vrdma_cmd_modify_srq(dev_of(base->context), base->handle, attr->srq_limit);
 }
 
+static int resize_srq(struct vrdma_srq *srq, const struct vrdma_buffer *buffer,
+		      const struct ibv_srq_attr *attr, int attr_mask)
+{
+	struct vrdma_cmd_resize_srq arg = {
+		.pages = vrdma_contiguous_pages(
+			buffer->address,
+			vrdma_srq_buffer_size(attr->max_wr, srq->queue.stride_shift)),
+		.depth = htole32(attr->max_wr),
+		.srqn = htole32(srq->base.srq.handle),
+	};
+
+	if (attr_mask & IBV_SRQ_LIMIT) {
+		arg.flags = htole32(VRDMA_RESIZE_SRQ_LIMIT);
+		arg.limit = htole32(attr->srq_limit);
+	}
+	return -vrdma_cmd_resize_srq(dev_of(srq->base.srq.context), &arg);
+}
+
 static int query_srq(struct vrdma_srq *srq, struct ibv_srq_attr *attr)
 {
 	const struct ibv_srq *base = &srq->base.srq;
 
-	attr->max_wr = srq->queue.depth;
+	attr->max_wr = vrdma_shared_receive_queue_depth(&srq->queue);
 	attr->max_sge = srq->queue.max_sge;
 	return -vrdma_cmd_query_srq(dev_of(base->context), base->handle, &attr->srq_limit);
 }
@@ -904,6 +922,7 @@ const struct vrdma_control vrdma_direct_control = {
 	.destroy_cq = destroy_cq,
 	.create_srq = create_srq,
 	.modify_srq = modify_srq,
+	.resize_srq = resize_srq,
 	.query_srq = query_srq,
 	.destroy_srq = destroy_srq,
 	.create_qp = create_qp,

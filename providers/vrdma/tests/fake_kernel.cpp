@@ -6,6 +6,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <infiniband/verbs.h>
 #include <new>
 #include <rdma/ib_user_verbs.h>
 #include <string_view>
@@ -168,9 +169,17 @@ int FakeKernel::query(uint32_t command, const void *bytes)
 		answer(request.response, response);
 		return 0;
 	}
-	case IB_USER_VERBS_CMD_MODIFY_SRQ:
-		modify_srq_limit = part<ib_uverbs_modify_srq>(bytes).srq_limit;
+	case IB_USER_VERBS_CMD_MODIFY_SRQ: {
+		const auto request = part<ib_uverbs_modify_srq>(bytes);
+		modify_srq_mask = request.attr_mask;
+		modify_srq_max_wr = request.max_wr;
+		if (request.attr_mask & IBV_SRQ_LIMIT)
+			modify_srq_limit = request.srq_limit;
+		if (request.attr_mask & IBV_SRQ_MAX_WR)
+			resize_srq = part<vrdma_uverbs_resize_srq>(bytes,
+								   header_size + sizeof(request));
 		return 0;
+	}
 	case IB_USER_VERBS_CMD_QUERY_SRQ: {
 		ib_uverbs_query_srq_resp response{};
 		response.srq_limit = modify_srq_limit;

@@ -27,11 +27,12 @@ class FakeKernel
 	vrdma_uverbs_create_cq create_cq{};
 	vrdma_uverbs_resize_cq resize_cq{};
 	vrdma_uverbs_create_srq create_srq{};
+	vrdma_uverbs_resize_srq resize_srq{};
 	vrdma_uverbs_create_qp create_qp{};
 	uint32_t create_qp_max_send_wr = 0, create_qp_max_inline = 0;
 	uint32_t create_qp_max_recv_wr = 0, create_qp_srq = 0;
 	uint8_t modify_qp_state = 0;
-	uint32_t modify_srq_limit = 0;
+	uint32_t modify_srq_mask = 0, modify_srq_max_wr = 0, modify_srq_limit = 0;
 	uint64_t reg_mr_start = 0, reg_mr_length = 0;
 	uint32_t reg_mr_pd = 0;
 	uint32_t rereg_mr_handle = 0, rereg_mr_flags = 0, rereg_mr_access = 0;

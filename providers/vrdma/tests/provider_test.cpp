@@ -364,11 +364,55 @@ TEST_F(Provider, ModifiesSrq)
 	ibv_srq_attr attr{.max_wr = 16, .max_sge = 0, .srq_limit = 8};
 	EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, IBV_SRQ_LIMIT), 0);
 	EXPECT_EQ(kernel.modify_srq_limit, 8u);
-	EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, IBV_SRQ_MAX_WR), EOPNOTSUPP);
+	EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, 4), EINVAL);
 	attr.srq_limit = 9;
 	EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, IBV_SRQ_LIMIT), EINVAL);
 	EXPECT_EQ(ibv_query_srq(srq.get(), &attr), 0);
 	EXPECT_EQ(attr.srq_limit, 8u);
+}
+
+// Resizes an SRQ: expects the kernel to get a ring of the size asked for or more, and the limit
+// with it, and nothing changed where either is refused.
+TEST_F(Provider, ResizesAnSrq)
+{
+	ibv_srq_init_attr init{};
+	init.attr = {8, 2, 0};
+	const Srq srq(ibv_create_srq(pd.get(), &init));
+	ASSERT_TRUE(srq);
+	ibv_srq_attr attr{.max_wr = 20, .max_sge = 0, .srq_limit = 30};
+	EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, IBV_SRQ_MAX_WR), 0);
+	EXPECT_EQ(attr.max_wr, 32u);
+	EXPECT_EQ(kernel.modify_srq_mask, uint32_t{IBV_SRQ_MAX_WR});
+	EXPECT_EQ(kernel.modify_srq_max_wr, 32u);
+	EXPECT_EQ(kernel.resize_srq.depth, 32u);
+	EXPECT_EQ(kernel.resize_srq.buffer % 4096, 0u);
+	EXPECT_EQ(kernel.resize_srq.reserved, 0u);
+	EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, IBV_SRQ_LIMIT), 0);
+
+	const int both = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT;
+	attr.max_wr = 16;
+	attr.srq_limit = 16;
+	EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, both), 0);
+	EXPECT_EQ(kernel.modify_srq_mask, uint32_t(both));
+	EXPECT_EQ(kernel.modify_srq_limit, 16u);
+
+	kernel.resize_srq = {};
+	attr.srq_limit = 17;
+	EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, both), EINVAL);
+	attr = {.max_wr = 0, .max_sge = 0, .srq_limit = 0};
+	EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, both), EINVAL);
+	attr.max_wr = FakeKernel::max_qp_wr + 1;
+	EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, both), EINVAL);
+	EXPECT_EQ(kernel.resize_srq.depth, 0u);
+
+	kernel.refusals[IB_USER_VERBS_CMD_MODIFY_SRQ] = ENOMEM;
+	attr.max_wr = 64;
+	EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, IBV_SRQ_MAX_WR), ENOMEM);
+	EXPECT_EQ(attr.max_wr, 64u);
+	ibv_recv_wr wr{}, *bad = nullptr;
+	for (int i = 0; i < 16; i++)
+		EXPECT_EQ(ibv_post_srq_recv(srq.get(), &wr, &bad), 0);
+	EXPECT_EQ(ibv_post_srq_recv(srq.get(), &wr, &bad), ENOMEM);
 }
 
 // Sends on a cold QP of a sleeping device, completes, polls: expects the WQE, the doorbell of the
@@ -595,6 +639,30 @@ TEST_F(Provider, ResizesACq)
 	EXPECT_EQ(cq->cqe, 32);
 	ibv_wc wc{};
 	EXPECT_EQ(ibv_poll_cq(cq.get(), 1, &wc), 0);
+}
+
+// Asks for ECE, and sets it: expects the device's vendor and no options, options that nobody knows
+// to be left out, and EINVAL for another vendor's.
+TEST_F(Provider, Ece)
+{
+	ibv_qp_init_attr attr = init_attr();
+	const Qp qp(ibv_create_qp(pd.get(), &attr));
+	ASSERT_TRUE(qp);
+	ibv_ece ece{1, 2, 3};
+	ASSERT_EQ(ibv_query_ece(qp.get(), &ece), 0);
+	EXPECT_EQ(ece.vendor_id, uint32_t{VRDMA_PCI_VENDOR_ID});
+	EXPECT_EQ(ece.options, 0u);
+	EXPECT_EQ(ece.comp_mask, 0u);
+	EXPECT_EQ(ibv_set_ece(qp.get(), &ece), 0);
+	ece.options = 5;
+	EXPECT_EQ(ibv_set_ece(qp.get(), &ece), 0);
+	EXPECT_EQ(ece.options, 0u);
+	ece.comp_mask = 1;
+	EXPECT_EQ(ibv_set_ece(qp.get(), &ece), EINVAL);
+	ece = {0x15b3, 0, 0};
+	EXPECT_EQ(ibv_set_ece(qp.get(), &ece), EINVAL);
+	ece.vendor_id = 0; // libibverbs' own
+	EXPECT_EQ(ibv_set_ece(qp.get(), &ece), EOPNOTSUPP);
 }
 
 // Moderates nothing, and what there is not: expects EINVAL.

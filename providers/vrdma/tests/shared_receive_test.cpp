@@ -55,6 +55,29 @@ class TestSrq
 		return wqe(taken_++)->cookie;
 	}
 
+	// Another ring; the device has the old one until `between` is done, and then the new one.
+	// Returns what the guest's part answers.
+	template <typename Between> int resize(uint32_t depth, Between between)
+	{
+		PageBuffer next(vrdma_srq_buffer_size(depth, layout_.stride_shift));
+		vrdma_srq_move move;
+
+		EXPECT_EQ(vrdma_shared_receive_queue_begin_move(&queue), 0);
+		int ret = vrdma_shared_receive_queue_prepare(&queue, &move, next.data(), depth);
+		if (!ret) {
+			between();
+			std::swap(buffer_, next);
+			layout_.depth = depth;
+			vrdma_shared_receive_queue_adopt(&queue, &move);
+		}
+		vrdma_shared_receive_queue_end_move(&queue, &move);
+		return ret;
+	}
+	int resize(uint32_t depth)
+	{
+		return resize(depth, [] {});
+	}
+
 	vrdma_shared_receive_queue queue;
 	ibv_recv_wr *bad = nullptr;
 
@@ -217,9 +240,90 @@ TEST(SharedReceive, StrikingOutFreesWqes)
 TEST(SharedReceive, ClosedQueueRefuses)
 {
 	TestSrq srq;
-	srq.queue.closed = true;
+	vrdma_shared_receive_queue_forked(&srq.queue);
 	EXPECT_EQ(srq.post(1), EINVAL);
 	EXPECT_FALSE(srq.valid(0));
+	EXPECT_EQ(vrdma_shared_receive_queue_begin_move(&srq.queue), EINVAL);
+}
+
+// Resizes up and down at many places of the ring, with WQEs posted, taken and completed before it,
+// during it and after it, out of order: expects each WQE in its place and each wr_id by its cookie,
+// and as many WQEs to be outstanding as the new size says.
+TEST(SharedReceive, ResizeKeepsWqesAndCookies)
+{
+	TestSrq srq(4);
+	uint64_t next = 0, expected = 0;
+	std::map<uint32_t, uint64_t> out; // taken: cookie to wr_id
+	const auto take = [&] { EXPECT_TRUE(out.emplace(srq.take(), expected++).second); };
+	const auto complete_last = [&] {
+		const auto last = std::prev(out.end());
+		EXPECT_EQ(vrdma_shared_receive_complete(&srq.queue, last->first), last->second);
+		out.erase(last);
+	};
+	const auto fill = [&](uint32_t depth) {
+		for (uint64_t i = out.size() + next - expected; i < depth; i++)
+			ASSERT_EQ(srq.post(next++), 0);
+		EXPECT_EQ(srq.post(99), ENOMEM);
+		while (expected != next)
+			take();
+		EXPECT_FALSE(srq.valid(uint32_t(next)));
+	};
+
+	const uint32_t depths[] = {16, 4, 8, 64, 4, 32, 4};
+	for (int round = 0; round < 100; round++) {
+		const uint32_t depth = depths[round % std::size(depths)];
+		for (uint32_t i = uint32_t(out.size()); i < 4; i++)
+			ASSERT_EQ(srq.post(next++), 0);
+		take();
+		take();
+		ASSERT_EQ(srq.resize(depth,
+				     [&] {
+					     take();
+					     complete_last();
+				     }),
+			  0);
+		EXPECT_EQ(vrdma_shared_receive_queue_depth(&srq.queue), depth);
+		complete_last();
+		fill(depth);
+		while (out.size() > 1)
+			complete_last();
+	}
+}
+
+// Resizes to less than is outstanding, part of it taken and not polled: expects EINVAL and the old
+// ring in use, and success when so much was polled.
+TEST(SharedReceive, ResizeBelowWhatIsOutstanding)
+{
+	TestSrq srq(8);
+	for (uint64_t i = 0; i < 5; i++)
+		ASSERT_EQ(srq.post(i), 0);
+	const uint32_t first = srq.take();
+	EXPECT_EQ(srq.resize(4), EINVAL);
+	ASSERT_EQ(srq.post(5), 0);
+	EXPECT_EQ(vrdma_shared_receive_complete(&srq.queue, first), 0u);
+	EXPECT_EQ(srq.resize(4), EINVAL);
+	EXPECT_EQ(vrdma_shared_receive_complete(&srq.queue, srq.take()), 1u);
+	ASSERT_EQ(srq.resize(4), 0);
+	for (uint64_t i = 2; i < 6; i++)
+		EXPECT_EQ(vrdma_shared_receive_complete(&srq.queue, srq.take()), i);
+}
+
+// Grows a queue of which all is outstanding, and again: expects cookies that nobody has.
+TEST(SharedReceive, GrowsWhenFull)
+{
+	TestSrq srq(2);
+	std::map<uint32_t, uint64_t> out;
+	uint64_t next = 0;
+	for (uint32_t depth = 2; depth <= 32; depth *= 2) {
+		ASSERT_EQ(srq.resize(depth), 0);
+		while (out.size() < depth) {
+			ASSERT_EQ(srq.post(next), 0);
+			EXPECT_TRUE(out.emplace(srq.take(), next++).second);
+		}
+		EXPECT_EQ(srq.post(99), ENOMEM);
+	}
+	for (const auto &[cookie, wr_id] : out)
+		EXPECT_EQ(vrdma_shared_receive_complete(&srq.queue, cookie), wr_id);
 }
 
 // An XRC domain's SRQ: its CQEs name it, and a QP that this process need not know.

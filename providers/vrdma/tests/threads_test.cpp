@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <mutex>
 #include <thread>
 
 #include "queue_fixture.h"
@@ -104,40 +105,94 @@ TEST(Threads, SendAndPoll)
 	cq.detach(qp);
 }
 
-// The same with an SRQ, whose WQEs complete out of order.
-TEST(Threads, ReceiveFromAnSrqAndPoll)
+// An SRQ, and the ring that the device has of it.
+class SrqRing
 {
-	const vrdma_srq_layout layout{depth, 6};
-	PageBuffer buffer{vrdma_srq_buffer_size(layout.depth, layout.stride_shift)};
-	vrdma_shared_receive_queue srq;
-	ASSERT_EQ(vrdma_shared_receive_queue_init(&srq, buffer.data(), &layout, 2), 0);
+      public:
+	SrqRing()
+	{
+		const vrdma_srq_layout layout{depth, stride_shift};
+		EXPECT_EQ(vrdma_shared_receive_queue_init(&queue, buffer_.data(), &layout, 2), 0);
+	}
+	SrqRing(const SrqRing &) = delete;
+	SrqRing &operator=(const SrqRing &) = delete;
+	~SrqRing()
+	{
+		vrdma_shared_receive_queue_destroy(&queue);
+	}
+
+	// Takes the WQE of that number if it has been posted.
+	bool take(uint32_t index, std::vector<uint32_t> &cookies)
+	{
+		const std::lock_guard guard{device_};
+		const auto *wqe = reinterpret_cast<const vrdma_rq_wqe *>(
+			buffer_.data() + (uint64_t(index % depth_) << stride_shift));
+		const bool odd_pass = index / depth_ % 2 == 1;
+		if (bool(__atomic_load_n(&wqe->ctrl, __ATOMIC_ACQUIRE) & VRDMA_WQE_PHASE) ==
+		    odd_pass)
+			return false;
+		cookies.push_back(wqe->cookie);
+		return true;
+	}
+
+	// Returns whether it could be done.
+	bool resize(uint32_t to)
+	{
+		PageBuffer next{vrdma_srq_buffer_size(to, stride_shift)};
+		vrdma_srq_move move;
+		EXPECT_EQ(vrdma_shared_receive_queue_begin_move(&queue), 0);
+		const int ret = vrdma_shared_receive_queue_prepare(&queue, &move, next.data(), to);
+		if (!ret) {
+			{
+				const std::lock_guard guard{device_};
+				std::swap(buffer_, next);
+				depth_ = to;
+			}
+			vrdma_shared_receive_queue_adopt(&queue, &move);
+		}
+		vrdma_shared_receive_queue_end_move(&queue, &move);
+		return !ret;
+	}
+
+	vrdma_shared_receive_queue queue;
+
+      private:
+	static constexpr uint8_t stride_shift = 6;
+
+	std::mutex device_;
+	uint32_t depth_ = depth;
+	PageBuffer buffer_{vrdma_srq_buffer_size(depth, stride_shift)};
+};
+
+// Posts from eight threads and polls from four, and completes out of order, while `meanwhile` runs
+// again and again; expects each completion once.
+template <typename Meanwhile> void run_srq(Meanwhile meanwhile)
+{
+	SrqRing srq;
 	TestQp qp{deep()};
-	qp.queues.srq = &srq;
+	qp.queues.srq = &srq.queue;
 	TestCq cq{depth};
 	cq.attach(qp);
-	const auto wqe = [&](uint32_t index) {
-		return reinterpret_cast<const vrdma_rq_wqe *>(
-			buffer.data() + (uint64_t(index % depth) << layout.stride_shift));
-	};
-	const auto valid = [&](uint32_t index) {
-		const bool odd_pass = index / depth % 2 == 1;
-		return bool(__atomic_load_n(&wqe(index)->ctrl, __ATOMIC_ACQUIRE) &
-			    VRDMA_WQE_PHASE) != odd_pass;
-	};
+	std::atomic<bool> done{false};
+	std::thread other([&] {
+		while (!done.load())
+			meanwhile(srq);
+	});
 	run(
 		cq,
 		[&](uint64_t id) {
 			std::vector<ibv_sge> one{{id, 8, 1}};
 			ibv_recv_wr wr = recv_wr(one, id);
 			ibv_recv_wr *bad;
-			return vrdma_shared_receive(&srq, &wr, &bad);
+			return vrdma_shared_receive(&srq.queue, &wr, &bad);
 		},
 		[&] {
 			std::vector<uint32_t> held;
 			uint32_t taken = 0, completed = 0;
 			while (completed < total) {
-				if (taken < total && held.size() < depth / 2 && valid(taken))
-					held.push_back(wqe(taken++)->cookie);
+				if (taken < total && held.size() < depth / 2 &&
+				    srq.take(taken, held))
+					taken++;
 				else if (!held.empty() && has_room(cq, completed)) {
 					cq.complete({.ctrl = VRDMA_CQE_RECV,
 						     .qpn = qp.queues.qpn,
@@ -148,8 +203,26 @@ TEST(Threads, ReceiveFromAnSrqAndPoll)
 					std::this_thread::yield();
 			}
 		});
+	done = true;
+	other.join();
 	cq.detach(qp);
-	vrdma_shared_receive_queue_destroy(&srq);
+}
+
+TEST(Threads, ReceiveFromAnSrqAndPoll)
+{
+	run_srq([](SrqRing &) { std::this_thread::yield(); });
+}
+
+// The SRQ grows and shrinks meanwhile.
+TEST(Threads, ReceiveFromAnSrqThatIsResized)
+{
+	std::atomic<uint32_t> resized{0};
+	run_srq([&](SrqRing &srq) {
+		for (uint32_t to : {2 * depth, depth, depth / 2, depth / 4, 4 * depth})
+			resized += srq.resize(to);
+		std::this_thread::yield();
+	});
+	EXPECT_GE(resized.load(), 2u);
 }
 
 } // namespace

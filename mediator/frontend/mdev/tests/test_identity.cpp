@@ -87,11 +87,19 @@ TEST(Identity, VlansThatAreSetCount) {
 TEST(Identity, ItsTrafficClassesAreTheTypes) {
     DeviceType bound{"bound", 1, 1, {}, "wan"};
     bound.traffic_classes.set(26);
+    bound.service_levels.set(5);
+    bound.pkeys = {0x8001, 0xffff};
+    EXPECT_EQ(identity_of(info_with(""), bound).pkeys, bound.pkeys);
+    bound.port_speed = {.speed = 64, .width = 1};
+    EXPECT_EQ(identity_of(info_with(""), bound).service_levels, bound.service_levels);
+    EXPECT_EQ(identity_of(info_with(""), bound).port_speed, bound.port_speed);
     EXPECT_EQ(identity_of(info_with(""), bound).traffic_classes, bound.traffic_classes);
     auto elsewhere = info_with("");
     elsewhere.uplink_set = 1;
     std::memcpy(elsewhere.uplink, "lan", 3);
     EXPECT_TRUE(identity_of(elsewhere, bound).traffic_classes.none());
+    EXPECT_TRUE(identity_of(elsewhere, bound).service_levels.none());
+    EXPECT_EQ(identity_of(elsewhere, bound).port_speed, bound.port_speed);
     EXPECT_TRUE(identity_of(elsewhere, bound).vlans.none());
 }
 

@@ -14,18 +14,28 @@ constexpr std::uint32_t alpha_one = 1u << 16;
 constexpr unsigned gain_bits = 8; // g is 1/256
 
 constexpr std::uint16_t fast_stages = 5;
-constexpr std::uint64_t additive_step = 5'000'000; // bytes/s: 40 Mb/s
-constexpr std::uint64_t hyper_step = 10 * additive_step;
+// Bytes a second: 40 Mb/s, and more by lines of more than 100 Gb/s.
+constexpr std::uint64_t additive_step(std::uint64_t line) {
+    constexpr std::uint64_t least = 5'000'000;
+    constexpr std::uint64_t steps = 2500;
+    return std::max(least, line / steps);
+}
+constexpr std::uint64_t hyper_step(std::uint64_t line) {
+    return 10 * additive_step(line);
+}
 
-// So near to it that pacing would change nothing.
-constexpr std::uint64_t full_rate = ReactionPoint::line_rate - ReactionPoint::line_rate / 256;
+// So near to the line's that pacing would change nothing.
+constexpr std::uint64_t full_rate(std::uint64_t line) {
+    return line - line / 256;
+}
 // In so many periods additive increase alone has come there from anywhere.
 constexpr std::chrono::microseconds longest = 4096 * ReactionPoint::period;
-static_assert(4000 * additive_step > ReactionPoint::line_rate);
+static_assert(4000 * additive_step(ReactionPoint::usual_line_rate) >
+              ReactionPoint::usual_line_rate);
 
 } // namespace
 
-void ReactionPoint::heed(Clock::time_point now) noexcept {
+void ReactionPoint::heed(Clock::time_point now, std::uint64_t line_rate) noexcept {
     pass(now);
     if (!slowed()) {
         *this = {};
@@ -34,8 +44,10 @@ void ReactionPoint::heed(Clock::time_point now) noexcept {
     } else if (now - cut_ < notice_interval) {
         return;
     }
-    target_ = rate_;
-    rate_ = std::max(rate_ - rate_ * alpha_ / (std::uint64_t{2} * alpha_one), min_rate);
+    line_ = line_rate;
+    target_ = rate_ = std::min(rate_, line_);
+    rate_ = std::max(rate_ - rate_ * alpha_ / (std::uint64_t{2} * alpha_one),
+                     std::min(min_rate, line_));
     alpha_ += (alpha_one - alpha_) >> gain_bits;
     cut_ = period_begin_ = now;
     due_ = std::max(due_, now);
@@ -78,32 +90,32 @@ void ReactionPoint::pass(Clock::time_point now) noexcept {
 void ReactionPoint::raise() noexcept {
     const auto [less, more] = std::minmax(timer_stage_, byte_stage_);
     if (less > fast_stages) {
-        target_ += static_cast<std::uint64_t>(less - fast_stages) * hyper_step;
+        target_ += static_cast<std::uint64_t>(less - fast_stages) * hyper_step(line_);
     } else if (more >= fast_stages) {
-        target_ += additive_step;
+        target_ += additive_step(line_);
     }
-    target_ = std::min(target_, line_rate);
+    target_ = std::min(target_, line_);
     rate_ = (rate_ + target_) / 2;
-    if (rate_ >= full_rate) {
+    if (rate_ >= full_rate(line_)) {
         rate_ = 0;
     }
 }
 
 void notice(Connection& c) noexcept {
-    constexpr std::uint8_t cs6 = 48u << 2; // where NICs send them, so that they wait nowhere
-    constexpr std::uint8_t priority = 6;
+    constexpr std::uint8_t cs6 = 48; // where NICs send them, so that they wait nowhere
     c.qp.count(VRDMA_COUNTER_MARKED_PACKETS);
     const Clock::time_point now = c.port.engine().now();
     if (now - c.noticed < notice_interval) {
         return;
     }
     wire::Path path = c.path;
-    path.traffic_class = cs6;
-    path.priority = priority;
+    path.traffic_class = cs6 << 2;
+    path.priority = c.port.priorities().of_dscp[cs6];
     wire::Headers headers;
     headers.opcode = VRDMA_ROCE_CNP;
     headers.migrated = false;
     headers.becn = true;
+    headers.pkey = c.qp.pkey();
     headers.target_qpn = c.qp.attr.dest_qpn;
     if (const auto draft = c.port.draft(path, headers.opcode, 0)) {
         c.noticed = now;

@@ -20,7 +20,8 @@ inline constexpr std::chrono::microseconds notice_interval{50};
 // computed when somebody asks: a QP that sends nothing costs nothing.
 class ReactionPoint {
   public:
-    static constexpr std::uint64_t line_rate = 12'500'000'000; // bytes/s, of a port of 100 Gb/s
+    // Bytes a second, of a port of 100 Gb/s: of one that nobody knows the speed of.
+    static constexpr std::uint64_t usual_line_rate = 12'500'000'000;
     static constexpr std::uint64_t min_rate = 5'000'000;       // a packet of 4 KiB within 1 ms
     static constexpr std::chrono::microseconds period{55};     // of the timers
     static constexpr std::uint32_t bytes_a_stage = 10'000'000; // of the byte counter
@@ -29,10 +30,11 @@ class ReactionPoint {
 
     // Else all of the following but heed() is without effect.
     bool slowed() const noexcept { return rate_ != 0; }
-    std::uint64_t rate() const noexcept { return slowed() ? rate_ : line_rate; }
+    std::uint64_t rate() const noexcept { return slowed() ? rate_ : line_; }
 
-    // A notice has come.
-    void heed(Clock::time_point now) noexcept;
+    // A notice has come, to a port whose line has that rate: more is not sent, and what is slowed
+    // returns to it.
+    void heed(Clock::time_point now, std::uint64_t line_rate = usual_line_rate) noexcept;
     // When the next packet may leave; perhaps it is slowed no more.
     Clock::time_point due(Clock::time_point now) noexcept;
     void sent(std::uint32_t bytes, Clock::time_point now) noexcept;
@@ -43,8 +45,9 @@ class ReactionPoint {
 
     std::uint64_t rate_ = 0;   // 0: not slowed
     std::uint64_t target_ = 0; // what it returns to
-    std::uint32_t bytes_ = 0;  // of the stage
-    std::uint32_t alpha_ = 0;  // how congested it is, of alpha_one
+    std::uint64_t line_ = usual_line_rate;
+    std::uint32_t bytes_ = 0; // of the stage
+    std::uint32_t alpha_ = 0; // how congested it is, of alpha_one
     // A few thousand at most: then it is at full rate.
     std::uint16_t timer_stage_ = 0;
     std::uint16_t byte_stage_ = 0;

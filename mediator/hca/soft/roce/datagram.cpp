@@ -5,6 +5,7 @@
 #include "mediator/hca/soft/datagram.h"
 #include "mediator/hca/soft/engine.h"
 #include "mediator/hca/soft/gsi.h"
+#include "mediator/hca/soft/hole_count.h"
 #include "mediator/hca/soft/roce/opcode.h"
 #include "mediator/hca/soft/roce/path.h"
 #include "mediator/hca/soft/scratch_watch.h"
@@ -17,6 +18,7 @@ wire::Headers headers_of(const Request& request, const Route& route) noexcept {
     wire::Headers headers;
     headers.opcode = request_opcode(QpType::ud, message.opcode, true, true);
     headers.solicited = message.solicited;
+    headers.pkey = route.pkey;
     headers.target_qpn = route.to.value;
     headers.imm = message.imm;
     headers.qkey = route.qkey;
@@ -39,6 +41,7 @@ Message message_of(const wire::Packet& packet) noexcept {
 bool receive_by_group(Port& port, const Route& route, const Request& request,
                       std::uint64_t& served_join) noexcept {
     const Fabric& fabric = port.engine().fabric();
+    HoleCount holes;
     while (const auto* const member = fabric.next_member(route.target.gid, served_join)) {
         served_join = member->join;
         SliceCore& slice = *member->slice;
@@ -49,6 +52,7 @@ bool receive_by_group(Port& port, const Route& route, const Request& request,
             slice.account().bill(request.payload.bytes() * copies, copies);
             port.spend(request.payload.bytes() * copies, copies);
             static_cast<void>(receive_multicast(slice, route, request));
+            port.bill_holes(slice, holes);
         }
         if (!port.in_turn()) {
             return false;
@@ -109,7 +113,9 @@ bool receive_datagram(Port& port, const wire::Packet& packet, std::uint64_t& ser
     if (to != nullptr && to->port() == &port && port.is_addressed(*to, packet)) {
         to->count(VRDMA_COUNTER_RX_PACKETS);
         to->account().bill_packet(packet.payload.size());
+        HoleCount holes;
         static_cast<void>(soft::receive_datagram(*to, route, request));
+        port.bill_holes(*to, holes);
     } else {
         port.drop(packet, VRDMA_COUNTER_UNKNOWN_QPS);
     }

@@ -3,17 +3,21 @@
 
 #include <algorithm>
 
+#include "mediator/hca/soft/roce/port.h"
 #include "mediator/wire/derived_mac.h"
 
 namespace vrdma::hca::soft::roce {
 
 namespace {
 
-// Its ECN bits say that nobody slows down. The priority is the one that NICs and switches make of a
-// DSCP, if they are not told otherwise.
-void set_class(wire::Path& path, std::uint8_t dscp) noexcept {
+// Its ECN bits say that nobody slows down. A service level that the slice may use comes before the
+// DSCP: it says nothing but a priority.
+void set_class(wire::Path& path, const SliceCore& slice, const vrdma_av& av) noexcept {
+    const wire::Priorities& priorities = slice.port()->priorities();
+    const std::uint8_t dscp = slice.allowed_dscp(av.traffic_class);
+    const std::uint8_t level = slice.allowed_service_level(av.sl);
     path.traffic_class = static_cast<std::uint8_t>(dscp << 2);
-    path.priority = dscp >> 3;
+    path.priority = level != 0 ? priorities.of_service_level[level] : priorities.of_dscp[dscp];
 }
 
 } // namespace
@@ -30,7 +34,7 @@ wire::Path make_path(const SliceCore& slice, const Route& route, const vrdma_av&
     }
     path.source = route.source.gid;
     path.target = route.target.gid;
-    set_class(path, slice.allowed_dscp(av.traffic_class));
+    set_class(path, slice, av);
     path.hop_limit = av.hop_limit != 0 ? av.hop_limit : far;
     path.flow_label = av.flow_label & VRDMA_AV_FLOW_LABEL;
     if (route.source.vlan != 0) {
@@ -67,6 +71,7 @@ Route route_of(const wire::Packet& packet, QpType type) noexcept {
     route.target = target_of(path);
     route.from = Qpn{packet.headers.source_qpn};
     route.to = Qpn{packet.headers.target_qpn};
+    route.pkey = packet.headers.pkey;
     route.qkey = packet.headers.qkey;
     std::ranges::copy(path.target, std::begin(route.av.dgid));
     route.av.flow_label = path.flow_label;

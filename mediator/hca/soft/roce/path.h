@@ -8,8 +8,8 @@
 
 namespace vrdma::hca::soft::roce {
 
-// From the slice's own address to the route's target, in a class that the slice may use. All zeros
-// in the target's Ethernet address: the guest gave none.
+// From the slice's own address to the route's target, in a class that the slice may use, and by its
+// port. All zeros in the target's Ethernet address: the guest gave none.
 wire::Path make_path(const SliceCore& slice, const Route& route, const vrdma_av& av) noexcept;
 
 // The UDP source port: routers spread flows by it (A17.9.1). The same for all packets of a QP.

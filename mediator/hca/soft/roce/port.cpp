@@ -16,10 +16,6 @@
 namespace vrdma::hca::soft::roce {
 namespace {
 
-// A device is a full member of the default partition: limited ones may talk to it (IBA 10.9.3).
-constexpr std::uint16_t default_partition = 0x7fff;
-constexpr std::uint16_t partition_mask = 0x7fff;
-
 // The largest payload of IBA's five whose frame fits.
 std::uint32_t largest_mtu(std::size_t frame_size) noexcept {
     constexpr std::uint32_t largest = 4096;
@@ -94,13 +90,20 @@ void Port::renew(std::unique_ptr<wire::Uplink>& uplink) {
     targets_to_offer_ = awaits_target_.size();
 }
 
-std::span<std::byte> Port::room_for(const wire::Mac& target) const noexcept {
-    return target == Turnaround::address ? turnaround_.prepare() : uplink_->prepare(target);
+void Port::set_priorities(const wire::Priorities& priorities) noexcept {
+    priorities_ = priorities;
+    engine_.fabric().changed(); // paths hold what they were
+}
+
+std::span<std::byte> Port::room_for(const wire::Path& path) const noexcept {
+    return path.target_mac == Turnaround::address
+               ? turnaround_.prepare()
+               : uplink_->prepare(path.target_mac, path.priority);
 }
 
 std::optional<Draft> Port::draft(const wire::Path& path, std::uint8_t opcode,
                                  std::size_t payload_bytes) noexcept {
-    std::span frame = room_for(path.target_mac);
+    std::span frame = room_for(path);
     if (frame.empty()) {
         return std::nullopt;
     }
@@ -255,7 +258,6 @@ bool Port::in_turn() const noexcept {
 
 bool Port::receive_some() noexcept {
     bool received = false;
-    HoleCount holes;
     for (cost_ = 0; in_turn();) {
         const std::span frame = uplink_->receive();
         if (frame.empty()) {
@@ -266,7 +268,6 @@ bool Port::receive_some() noexcept {
             served_join_ = 0; // also of one that is dropped by now
             uplink_->release();
         }
-        spend(holes.take() * Account::hole_cost, 0);
     }
     return received;
 }
@@ -299,7 +300,13 @@ bool Port::answer_some() noexcept {
 
 void Port::answer_next(RunQueue& queue) noexcept {
     Connection* const c = queue.answers.pop_front();
-    if (c == nullptr || !answer(*c)) {
+    if (c == nullptr) {
+        return;
+    }
+    HoleCount holes;
+    const bool more = answer(*c);
+    bill_holes(c->qp.slice, holes);
+    if (!more) {
         return;
     }
     if (has_room(*c)) {
@@ -310,7 +317,7 @@ void Port::answer_next(RunQueue& queue) noexcept {
 }
 
 bool Port::has_room(const Connection& c) const noexcept {
-    return !room_for(c.path.target_mac).empty();
+    return !room_for(c.path).empty();
 }
 
 // What one waits for may not be what another waits for.
@@ -388,8 +395,6 @@ bool Port::take(std::span<const std::byte> frame, Origin origin) noexcept {
     }
     if (spoiled != wire::Drop::none) {
         drop(packet, counter_of_drop(spoiled));
-    } else if ((packet.headers.pkey & partition_mask) != default_partition) {
-        drop(packet, VRDMA_COUNTER_BAD_PKEYS);
     } else if (origin == Origin::network && is_forged(packet.path)) {
         drop(packet, VRDMA_COUNTER_WRONG_SOURCES);
     } else if ((packet.headers.opcode & VRDMA_ROCE_TRANSPORT) == VRDMA_ROCE_UD) {
@@ -434,6 +439,9 @@ void Port::dispatch(const wire::Packet& packet, Origin origin) noexcept {
     if (qp == nullptr || (origin == Origin::network && !is_addressed(*slice, packet))) {
         return drop(packet, VRDMA_COUNTER_UNKNOWN_QPS);
     }
+    if (!share_partition(qp->pkey(), headers.pkey)) {
+        return qp->count(VRDMA_COUNTER_BAD_PKEYS);
+    }
     if (!is_for(*qp, packet)) {
         return qp->count(VRDMA_COUNTER_WRONG_STATES);
     }
@@ -451,17 +459,27 @@ void Port::receive_connected(QueuePair& qp, const wire::Packet& packet, Origin o
     qp.slice.account().bill_packet(packet.payload.size());
     if (headers.opcode == VRDMA_ROCE_CNP) { // its PSN says nothing
         qp.count(VRDMA_COUNTER_HEEDED_NOTICES);
-        return c.reaction.heed(engine_.now());
-    }
-    if (origin == Origin::here) {
-        c.path.target_mac = Turnaround::address;
-    } else if (!find_target(qp.slice, c.path)) {
-        const bool awaited = !is_response(headers.opcode) && headers.psn == c.in.expected;
-        return receive_by_its_way(c, packet, awaited);
+        return c.reaction.heed(engine_.now(), line_rate());
     }
     HoleCount holes;
-    receive_from_peer(c, packet);
-    qp.slice.account().bill_holes(holes.take());
+    if (origin == Origin::here) {
+        c.path.target_mac = Turnaround::address;
+        receive_from_peer(c, packet);
+    } else if (find_target(qp.slice, c.path)) {
+        receive_from_peer(c, packet);
+    } else {
+        const bool awaited = !is_response(headers.opcode) && headers.psn == c.in.expected;
+        receive_by_its_way(c, packet, awaited);
+    }
+    bill_holes(qp.slice, holes);
+}
+
+void Port::bill_holes(SliceCore& slice, HoleCount& holes) noexcept {
+    if (holes.any()) [[unlikely]] {
+        const std::uint64_t met = holes.take();
+        slice.account().bill_holes(met);
+        spend(met * Account::hole_cost, 0);
+    }
 }
 
 // Nobody knows the way to the peer, but who has brought the packet does. Whether that is the peer

@@ -20,11 +20,13 @@
 #include "mediator/hca/soft/run_queue.h"
 #include "mediator/hca/soft/timers.h"
 #include "mediator/wire/packet.h"
+#include "mediator/wire/priorities.h"
 #include "mediator/wire/uplink.h"
 
 namespace vrdma::hca::soft {
 
 class Engine;
+class HoleCount;
 
 namespace roce {
 
@@ -52,11 +54,19 @@ class Port {
     bool up() const noexcept { return up_; }
     // The uplink's speed in Mb/s, or what it was while it had a carrier. 0: nobody knows.
     std::uint32_t mbps() const noexcept { return mbps_; }
+    // The same in bytes a second, as good as known.
+    std::uint64_t line_rate() const noexcept {
+        constexpr std::uint64_t bytes_a_mbit = 125'000;
+        return mbps_ != 0 ? mbps_ * bytes_a_mbit : ReactionPoint::usual_line_rate;
+    }
     // The uplink has changed: its carrier, its MTU, or its speed, of which 0 says nothing.
     void set_link(bool up, std::uint32_t mbps) noexcept;
     // The interface's Ethernet address, and the one that it had at first, which devices may have.
     // From then on a frame counts only for whose Ethernet address it has.
     void set_macs(const wire::Mac& first, const wire::Mac& now) noexcept { macs_ = {first, now}; }
+    // Which priorities its packets have; at first as nobody has told otherwise.
+    const wire::Priorities& priorities() const noexcept { return priorities_; }
+    void set_priorities(const wire::Priorities& priorities) noexcept;
     bool is_addressed(const SliceCore& slice, const wire::Packet& packet) const noexcept;
     bool is_addressed_to_group(const wire::Packet& packet) const noexcept;
 
@@ -113,6 +123,8 @@ class Port {
     void spend(std::uint64_t bytes, std::uint64_t operations) noexcept {
         cost_ += bytes + operations * Account::operation_cost;
     }
+    // So many pages that had to be made for it, too, by packets that others have sent the slice.
+    void bill_holes(SliceCore& slice, HoleCount& holes) noexcept;
     bool in_turn() const noexcept;
 
     // Takes some packets from the network, and answers. Returns whether there were any.
@@ -140,7 +152,7 @@ class Port {
     void answer_next(RunQueue& queue) noexcept;
     bool turn_around() noexcept;
     bool answer_some() noexcept;
-    std::span<std::byte> room_for(const wire::Mac& target) const noexcept;
+    std::span<std::byte> room_for(const wire::Path& path) const noexcept;
     bool has_room(const Connection& connection) const noexcept;
     bool has_room_to_offer() const noexcept;
     void offer_room() noexcept;
@@ -169,6 +181,7 @@ class Port {
         wire::Mac now;
     };
     std::optional<Macs> macs_;
+    wire::Priorities priorities_;
     bool unflushed_ = false;
     std::array<std::byte, wire::max_frame_size> too_long_;
     List<RunQueue, &RunQueue::answering> answering_;

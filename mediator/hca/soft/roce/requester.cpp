@@ -210,6 +210,7 @@ wire::Headers headers_of(const Connection& c, const SendWqe& wqe, const Piece& p
     wire::Headers headers;
     headers.opcode = request_opcode(c.qp.type, wqe.opcode, piece.first, piece.last);
     headers.solicited = wqe.solicited && piece.last && takes_receive(wqe.opcode);
+    headers.pkey = c.qp.pkey();
     headers.target_qpn = c.qp.attr.dest_qpn;
     headers.psn = c.out.next;
     headers.ack_request =

@@ -44,6 +44,7 @@ wire::Headers answer_headers(const Connection& c, std::uint8_t operation, Psn ps
                              std::uint8_t aeth) noexcept {
     wire::Headers headers;
     headers.opcode = transport_of(c.qp.type) | operation;
+    headers.pkey = c.qp.pkey();
     headers.target_qpn = c.qp.attr.dest_qpn;
     headers.psn = psn;
     headers.syndrome = aeth;

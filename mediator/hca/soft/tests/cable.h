@@ -45,7 +45,8 @@ class Cable::End : public wire::Uplink {
   public:
     End(std::shared_ptr<Cable> cable, unsigned side) : cable_{std::move(cable)}, side_{side} {}
 
-    std::span<std::byte> prepare(const wire::Mac& /*target*/) noexcept override {
+    std::span<std::byte> prepare(const wire::Mac& /*target*/,
+                                 std::uint8_t /*priority*/) noexcept override {
         draft_.resize(cable_->frame_size_);
         return draft_;
     }

@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Clock::time_point start{100s};
-constexpr auto line = ReactionPoint::line_rate;
+constexpr auto line = ReactionPoint::usual_line_rate;
 
 std::uint64_t rate_at(ReactionPoint& point, Clock::time_point now) {
     static_cast<void>(point.due(now));
@@ -98,6 +98,33 @@ TEST(ReactionPoint, RisesFasterByBytesAndTime) {
         return now - begin;
     };
     EXPECT_LT(2 * recovery(65536), recovery(0));
+}
+
+// Notices at ports of other speeds; expect half of the line's rate, and all of it in the end, in no
+// more time than by one of 100 Gb/s.
+TEST(ReactionPoint, KnowsTheLine) {
+    for (const std::uint64_t mbps : {1, 10, 100, 1000, 10'000, 25'000, 200'000, 800'000}) {
+        const std::uint64_t rate = mbps * 125'000;
+        ReactionPoint point;
+        point.heed(start, rate);
+        EXPECT_EQ(point.rate(), std::max(rate / 2, std::min(rate, ReactionPoint::min_rate)));
+        auto now = start;
+        for (int i = 0; i < 100; ++i, now += 50us) {
+            point.heed(now, rate);
+        }
+        EXPECT_EQ(point.rate(), std::min(rate, ReactionPoint::min_rate)) << mbps;
+        EXPECT_EQ(rate_at(point, now + 200ms), rate) << mbps;
+        EXPECT_FALSE(point.slowed()) << mbps;
+    }
+}
+
+// A slowed sender's line becomes slower; expect it to know with the next notice.
+TEST(ReactionPoint, NoticesASlowerLine) {
+    ReactionPoint point;
+    point.heed(start);
+    point.heed(start + 50us, line / 100);
+    EXPECT_LT(point.rate(), line / 100);
+    EXPECT_EQ(rate_at(point, start + 200ms), line / 100);
 }
 
 // Send at a known rate; expect the packets to be apart by what they take, and no more than 100 us

@@ -1,72 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // A device whose memory has holes: each touch of one has a page made, while all others wait.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include "mediator/hca/soft/soft_hca.h"
-#include "mediator/memory/fault_guard.h"
-#include "mediator/memory/file_holes.h"
+#include "mediator/hca/soft/tests/holey_memory.h"
 #include "mediator/tests/guest/guest.h"
 
 namespace vrdma::test {
 namespace {
 
-// A file of memory whose holes are filled, or are missing memory.
-class HoleyMemory final : public GuestMemory, public FaultGuard::Filler {
-  public:
-    static constexpr std::uint64_t length = 1 << 30;
-    static constexpr std::uint64_t page = FileHoles::page_size;
+// How many holes a round met.
+std::uint64_t holes_in_a_round(hca::soft::SoftHca& hca) {
+    const std::uint64_t before = FaultGuard::met();
+    hca.poll();
+    return FaultGuard::met() - before;
+}
 
-    static std::unique_ptr<HoleyMemory> create() {
-        UniqueFd file{::memfd_create("holey", MFD_CLOEXEC)};
-        EXPECT_EQ(::ftruncate(file.get(), length), 0);
-        auto mapping = *Mapping::map(file.get(), 0, length, PROT_READ | PROT_WRITE);
-        auto guard = *FaultGuard::create(mapping.data(), length);
-        return std::unique_ptr<HoleyMemory>{
-            new HoleyMemory{std::move(file), std::move(mapping), std::move(guard)}};
+// In all rounds until so many have completed; returns the most of one round.
+std::uint64_t most_holes(hca::soft::SoftHca& hca, GuestCq& cq, unsigned completions) {
+    std::uint64_t most = 0;
+    for (int rounds = 0; completions > 0 && rounds < 100000; ++rounds) {
+        most = std::max(most, holes_in_a_round(hca));
+        for (; cq.ready(); --completions) {
+            EXPECT_EQ(cq.poll()->status, IBV_WC_SUCCESS);
+        }
     }
-    HoleyMemory(const HoleyMemory&) = delete;
-    HoleyMemory& operator=(const HoleyMemory&) = delete;
-    ~HoleyMemory() override { guard_.fill_by(nullptr); }
-
-    void release(Iova iova, std::uint64_t size) noexcept override {
-        std::byte* const begin = at(iova, size);
-        guard_.scratch().take_away(begin, begin + size, [this](const ScratchPages::Page& scratch) {
-            show(scratch.start, scratch.size());
-            return true;
-        });
-    }
-
-    bool fill(std::byte* address) noexcept override {
-        const auto offset = reinterpret_cast<std::uintptr_t>(address) % page;
-        return fills && holes_.make(address - offset) == 0;
-    }
-
-    bool fills = true;
-
-  private:
-    HoleyMemory(UniqueFd file, Mapping mapping, FaultGuard guard)
-        : GuestMemory{mapping.data(), length, &guard.faults()},
-          file_{std::move(file)},
-          mapping_{std::move(mapping)},
-          guard_{std::move(guard)} {
-        show(mapping_.data(), length);
-        guard_.fill_by(this);
-    }
-    void show(std::byte* start, std::uint64_t size) {
-        EXPECT_NE(::mmap(start, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_.get(),
-                         start - mapping_.data()),
-                  MAP_FAILED);
-        EXPECT_TRUE(holes_.watch(start, size));
-    }
-
-    UniqueFd file_;
-    Mapping mapping_;
-    FaultGuard guard_;
-    FileHoles holes_ = *FileHoles::open();
-};
+    EXPECT_EQ(completions, 0u);
+    return most;
+}
 
 class Holes : public ::testing::Test {
   protected:
@@ -89,23 +51,9 @@ class Holes : public ::testing::Test {
                          .rkey = region_.key,
                          .raddr = region_.start + to});
     }
-    // How many holes a round met.
-    std::uint64_t round() {
-        const std::uint64_t before = FaultGuard::met();
-        hca_->poll();
-        return FaultGuard::met() - before;
-    }
-    // In all rounds until so many have completed; returns the most of one round.
+    std::uint64_t round() { return holes_in_a_round(*hca_); }
     std::uint64_t most_in_a_round(unsigned completions) {
-        std::uint64_t most = 0;
-        for (int rounds = 0; completions > 0 && rounds < 100000; ++rounds) {
-            most = std::max(most, round());
-            for (; cq_.ready(); --completions) {
-                EXPECT_EQ(cq_.poll()->status, IBV_WC_SUCCESS);
-            }
-        }
-        EXPECT_EQ(completions, 0u);
-        return most;
+        return most_holes(*hca_, cq_, completions);
     }
 
     std::unique_ptr<hca::soft::SoftHca> hca_ = make_hca();
@@ -157,6 +105,67 @@ TEST_F(Holes, MissingMemoryIsToldAllTheSame) {
     }
     ASSERT_TRUE(cq_.ready());
     EXPECT_EQ(cq_.poll()->status, IBV_WC_LOC_PROT_ERR);
+}
+
+// A guest writes from its own memory to the holes of one of another poller, which has the pages
+// made.
+class HolesElsewhere : public ::testing::Test {
+  protected:
+    static constexpr std::uint64_t page = HoleyMemory::page;
+    static constexpr unsigned pairs = 8;
+    static constexpr std::uint64_t size = 1 << 20;
+
+    HolesElsewhere() {
+        for (unsigned i = 0; i < pairs; ++i) {
+            from_.push_back(guest_.create_qp(cq_, cq_));
+            to_.push_back(holey_.create_qp(holey_cq_, holey_cq_));
+            connect_both(guest_, from_.back(), holey_, to_.back());
+        }
+    }
+
+    static std::unique_ptr<hca::soft::SoftHca> make_hca() {
+        hca::soft::Config config;
+        config.threads = false;
+        config.pollers = 2;
+        return std::move(*hca::soft::SoftHca::create(config));
+    }
+    void write(GuestQp& from, std::uint64_t to, std::uint32_t bytes) {
+        const vrdma_sge sge = source_.sge(0, bytes);
+        from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                        .sges = {&sge, 1},
+                        .rkey = target_.key,
+                        .raddr = target_.start + to});
+    }
+
+    std::unique_ptr<hca::soft::SoftHca> hca_ = make_hca();
+    Guest guest_{*hca_, "guest", ipv4_gid(1)};
+    Guest holey_{*hca_, "holey", ipv4_gid(2), HoleyMemory::create()};
+    GuestCq cq_ = guest_.create_cq(64);
+    GuestCq holey_cq_ = holey_.create_cq(64);
+    std::vector<GuestQp> from_;
+    std::vector<GuestQp> to_;
+    MemoryRegion source_ = guest_.register_mr(size, {.scattered = false});
+    MemoryRegion target_ = holey_.register_mr(size, {.scattered = false});
+};
+
+// Each of some QPs sends a message to a hole, all at once; expect a round to fill one.
+TEST_F(HolesElsewhere, ARoundFillsOne) {
+    for (unsigned i = 0; i < pairs; ++i) {
+        write(from_[i], i * page, page);
+    }
+    EXPECT_EQ(most_holes(*hca_, cq_, pairs), 1u);
+}
+
+// A long message to holes; expect its sender to be charged for those of its first piece, and so to
+// go on by the page.
+TEST_F(HolesElsewhere, ALongMessageGoesOnByThePage) {
+    write(from_[0], 0, size);
+    std::uint64_t first = 0;
+    for (int rounds = 0; first == 0 && rounds < 10; ++rounds) {
+        first = holes_in_a_round(*hca_);
+    }
+    EXPECT_GT(first, 1u);
+    EXPECT_EQ(most_holes(*hca_, cq_, 1), 1u);
 }
 
 } // namespace

@@ -115,7 +115,7 @@ class NetworkPeer : public ::testing::Test {
 
     // It waits in the guest's uplink until the next poll.
     void inject(const Frame& frame) {
-        std::ranges::copy(frame, end_->prepare({}).begin());
+        std::ranges::copy(frame, end_->prepare({}, 0).begin());
         end_->commit(frame.size());
     }
     void deliver(const wire::Headers& headers, const Payload& payload = {}) {

@@ -121,6 +121,18 @@ TEST_F(RoceCongestion, SlowsDownByANotice) {
     EXPECT_EQ(counter(VRDMA_COUNTER_RETRANSMITS), 0u);
 }
 
+// The same at a port of 10 Mb/s, where a packet takes a quarter of a millisecond; expect one, and
+// another if the clock ticks in between.
+TEST_F(RoceCongestion, SlowsDownFromThePortsSpeed) {
+    hca_->set_link("cable", true, 10);
+    deliver(cnp(qp_.id().value));
+    hca_->poll();
+    post(VRDMA_SQ_RDMA_WRITE, turn * mtu);
+    const std::size_t first = turn_of_qp();
+    EXPECT_LE(first, 2u);
+    expect_rest(first, turn);
+}
+
 // The same for who answers a READ: it is the sender then.
 TEST_F(RoceCongestion, SlowsDownResponses) {
     constexpr std::uint32_t packets = 2 * turn;

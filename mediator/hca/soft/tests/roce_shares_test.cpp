@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // What packets from the network take of a poller, and of the turns of the device that they are for.
+#include <deque>
 #include <functional>
 
+#include "mediator/hca/soft/tests/holey_memory.h"
 #include "mediator/hca/soft/tests/network_peer.h"
 #include "mediator/wire/derived_mac.h"
 
@@ -49,17 +51,18 @@ class Writer {
     std::vector<GuestQp> receivers_;
 };
 
+constexpr std::uint32_t datagram_qkey = 7;
+
 class RoceShares : public NetworkPeer {
   protected:
-    static constexpr std::uint32_t qkey = 7;
-
     explicit RoceShares(const Terms& terms = {}) : NetworkPeer{terms} {}
 
     // The peer sends something each round. Of its poller the guest gets half of what an equal
     // device gets: no more, as it pays for what it is sent, and no less, as it cannot help that.
-    void expect_half(const std::function<void()>& send_some) {
+    void expect_half(const std::function<void()>& send_some) { expect_half(guest_, send_some); }
+    void expect_half(Guest& guest, const std::function<void()>& send_some) {
         Guest equal{*hca_, "equal", ipv4_gid(2)};
-        const Writer mine{guest_};
+        const Writer mine{guest};
         const Writer theirs{equal};
         for (int round = 0; round < 200; ++round) {
             send_some();
@@ -76,13 +79,13 @@ class RoceShares : public NetworkPeer {
         wire::Headers headers;
         headers.opcode = VRDMA_ROCE_UD_SEND_ONLY;
         headers.target_qpn = qpn;
-        headers.qkey = qkey;
+        headers.qkey = datagram_qkey;
         headers.source_qpn = peer_qpn;
         return headers;
     }
     GuestQp datagram_qp() {
         GuestQp qp = guest_.create_qp(cq_, cq_, {.type = hca::QpType::ud});
-        activate_ud(guest_, qp, qkey);
+        activate_ud(guest_, qp, datagram_qkey);
         return qp;
     }
 };
@@ -150,6 +153,63 @@ TEST_F(RoceShares, CopiesAreTheMembers) {
     path_.target = group;
     path_.target_mac = *wire::derived_mac(group);
     expect_half([this] { deliver(datagram_to(VRDMA_MULTICAST_QPN), Buffer::pattern(1, 200)); });
+}
+
+// A device with holes in its memory, where datagrams are received.
+class HoleyReceiver {
+  public:
+    HoleyReceiver(hca::Hca& hca, std::uint8_t number)
+        : guest{hca, "holey", ipv4_gid(number), HoleyMemory::create(), {}, "cable"} {
+        activate_ud(guest, qp, datagram_qkey);
+        for (std::uint64_t i = 0; i < qp.shape().rq_depth; ++i) {
+            const vrdma_sge to = region_.sge(i * page, page);
+            qp.post_recv({&to, 1});
+        }
+        EXPECT_FALSE(cq.ready()); // which has its page made
+    }
+
+    static constexpr std::uint32_t page = HoleyMemory::page;
+    static constexpr std::uint32_t depth = 512;
+
+    Guest guest;
+    GuestCq cq = guest.create_cq(depth);
+    GuestQp qp = guest.create_qp(cq, cq, {.type = hca::QpType::ud, .rq_depth = depth});
+
+  private:
+    MemoryRegion region_ = guest.register_mr(std::uint64_t{depth} * page, {.scattered = false});
+};
+
+// Send one datagram each round to a device whose receives lie in holes; expect each hole to cost
+// what a turn does.
+TEST_F(RoceShares, HolesAreTheReceivers) {
+    HoleyReceiver receiver{*hca_, 3};
+    path_.target = receiver.guest.gid();
+    expect_half(receiver.guest,
+                [&] { deliver(datagram_to(receiver.qp.id().value), Buffer::pattern(1, 100)); });
+    EXPECT_TRUE(receiver.cq.poll());
+}
+
+// Send one datagram to a group of devices, of whose receives each lies in a hole; expect a round to
+// fill one.
+TEST_F(RoceShares, ACopyToAHoleEndsTheRound) {
+    constexpr hca::Gid group{0xff, 0x0e, 1};
+    std::deque<HoleyReceiver> members;
+    for (std::uint8_t i = 0; i < 8; ++i) {
+        members.emplace_back(*hca_, static_cast<std::uint8_t>(20 + i));
+        ASSERT_TRUE(members.back().guest.slice().attach_multicast(members.back().qp.id(), group));
+    }
+    path_.source = {0xfd, 9};
+    path_.target = group;
+    path_.target_mac = *wire::derived_mac(group);
+    deliver(datagram_to(VRDMA_MULTICAST_QPN), Buffer::pattern(1, 100));
+    for (std::size_t received = 0; received < members.size(); ++received) {
+        const std::uint64_t before = FaultGuard::met();
+        hca_->poll();
+        EXPECT_EQ(FaultGuard::met() - before, 1u);
+    }
+    for (HoleyReceiver& member : members) {
+        EXPECT_TRUE(member.cq.poll());
+    }
 }
 
 } // namespace

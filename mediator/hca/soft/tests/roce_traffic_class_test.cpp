@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// In which class of traffic a guest's packets leave: in one that it asks for and may use.
+// In which class of traffic a guest's packets leave, and with which priority: by what it asks for
+// and may use, and by what the administrator makes of that.
 #include "mediator/hca/soft/tests/network_peer.h"
 
 namespace vrdma::test {
@@ -17,14 +18,14 @@ class RoceTrafficClass : public NetworkPeer {
     static constexpr std::uint32_t qkey = 0x1234;
 
     // What a write of a connected QP says, and a datagram, of a guest that asks for that class.
-    Arrived write(Guest& guest, std::uint8_t traffic_class) {
+    Arrived write(Guest& guest, std::uint8_t traffic_class, std::uint8_t level = 0) {
         GuestCq cq = guest.create_cq();
         GuestQp qp = guest.create_qp(cq, cq);
         move_to_init(guest, qp);
         vrdma_qp_attr attr = rtr_attr(peer_gid_, Qpn{peer_qpn});
         attr.path_mtu = IBV_MTU_256;
         attr.av.traffic_class = traffic_class;
-        attr.av.sl = 5;
+        attr.av.sl = level;
         EXPECT_TRUE(guest.slice().modify_qp(qp.id(), attr));
         EXPECT_TRUE(guest.slice().modify_qp(qp.id(), rts_attr()));
         qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
@@ -38,15 +39,16 @@ class RoceTrafficClass : public NetworkPeer {
         ADD_FAILURE() << "nothing was sent";
         return {};
     }
-    Arrived datagram(Guest& guest, std::uint8_t traffic_class) {
+    Arrived datagram(Guest& guest, std::uint8_t traffic_class, std::uint8_t level = 0) {
         GuestCq cq = guest.create_cq();
         GuestQp qp = guest.create_qp(cq, cq, {.type = hca::QpType::ud});
         activate_ud(guest, qp, qkey);
-        hca::AhSpec ah{.id = AhId{0x7000u + traffic_class}, .pd = Guest::pd, .av = {}};
+        hca::AhSpec ah{.id = AhId{ah_++}, .pd = Guest::pd, .av = {}};
         std::ranges::copy(peer_gid_, std::begin(ah.av.dgid));
         ah.av.hop_limit = 64;
         ah.av.port_num = 1;
         ah.av.traffic_class = traffic_class;
+        ah.av.sl = level;
         EXPECT_TRUE(guest.slice().create_ah(ah));
         qp.post_send({.flags = VRDMA_SQ_INLINE,
                       .inline_data = Buffer::pattern(5, 8),
@@ -56,13 +58,24 @@ class RoceTrafficClass : public NetworkPeer {
         return reply();
     }
 
+    // From then on the guest's packets are in a VLAN, whose tags have a priority.
+    void enter_vlan(Guest& guest) {
+        hca_->with_port("cable",
+                        [&](auto& port) { port.set_neighbour(peer_gid_, peer_mac, vlan); });
+        ASSERT_TRUE(guest.slice().set_gid(0, VRDMA_GID_ROCE_V2, guest.gid(), vlan));
+    }
+
+    static constexpr std::uint16_t vlan = 7;
+    static constexpr std::uint8_t level = 5;
+    std::uint32_t ah_ = 0x7000;
     Guest favoured_{*hca_,
                     "favoured",
                     ipv4_gid(3),
                     Guest::default_memory(),
                     {},
                     "cable",
-                    hca::TrafficClasses{}.set(given)};
+                    hca::TrafficClasses{}.set(given),
+                    hca::ServiceLevels{}.set(level)};
 };
 
 // As one whom nobody has given any class, ask for one, with all that ECN can say; expect packets in
@@ -94,16 +107,46 @@ TEST_F(RoceTrafficClass, NobodyMarksVersion1) {
 }
 
 // In a VLAN, expect the tag's priority to be that of the class, whatever service level is asked
-// for.
+// for that was not given.
 TEST_F(RoceTrafficClass, ThePriorityFollows) {
-    constexpr std::uint16_t vlan = 7;
-    hca_->with_port("cable", [&](auto& port) { port.set_neighbour(peer_gid_, peer_mac, vlan); });
     for (Guest* const guest : {&guest_, &favoured_}) {
-        ASSERT_TRUE(guest->slice().set_gid(0, VRDMA_GID_ROCE_V2, guest->gid(), vlan));
-        const wire::Path path = write(*guest, with_ecn(given, 0)).path;
-        EXPECT_EQ(path.vlan, vlan);
-        EXPECT_EQ(path.priority, guest == &favoured_ ? given >> 3 : 0);
+        enter_vlan(*guest);
+        for (const std::uint8_t other : {0, 4, 8, 13, 15}) {
+            const wire::Path path = write(*guest, with_ecn(given, 0), other).path;
+            EXPECT_EQ(path.vlan, vlan);
+            EXPECT_EQ(path.priority, guest == &favoured_ ? given >> 3 : 0);
+        }
     }
+    EXPECT_EQ(write(guest_, 0, level).path.priority, 0);
+    EXPECT_EQ(datagram(guest_, 0, level).path.priority, 0);
+}
+
+// As one that has a service level, ask for it; expect its priority, and the DSCP as without.
+TEST_F(RoceTrafficClass, AServiceLevelIsAPriority) {
+    enter_vlan(favoured_);
+    for (const std::uint8_t dscp : {std::uint8_t{0}, given}) {
+        for (const Arrived& packet : {write(favoured_, with_ecn(dscp, 0), level),
+                                      datagram(favoured_, with_ecn(dscp, 0), level)}) {
+            EXPECT_EQ(packet.path.priority, level);
+            EXPECT_EQ(packet.path.traffic_class >> 2, dscp);
+        }
+    }
+}
+
+// Have other priorities for the same; expect those.
+TEST_F(RoceTrafficClass, TheAdministratorSaysWhichPriority) {
+    enter_vlan(favoured_);
+    wire::Priorities priorities;
+    priorities.of_dscp[0] = 1;
+    priorities.of_dscp[given] = 7;
+    priorities.of_service_level[level] = 2;
+    hca_->with_port("cable", [&](auto& port) { port.set_priorities(priorities); });
+    EXPECT_EQ(write(favoured_, 0).path.priority, 1);
+    EXPECT_EQ(write(favoured_, with_ecn(given, 0)).path.priority, 7);
+    EXPECT_EQ(write(favoured_, with_ecn(given, 0), level).path.priority, 2);
+    EXPECT_EQ(datagram(favoured_, 0).path.priority, 1);
+    EXPECT_EQ(datagram(favoured_, with_ecn(given, 0)).path.priority, 7);
+    EXPECT_EQ(datagram(favoured_, with_ecn(given, 0), level).path.priority, 2);
 }
 
 } // namespace

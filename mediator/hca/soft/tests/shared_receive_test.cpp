@@ -314,6 +314,123 @@ TEST_F(SharedReceive, BadStatesAreRefused) {
     b_.thaw();
 }
 
+class ResizedReceive : public SharedReceive {
+  protected:
+    void post_next(std::uint32_t count) {
+        for (std::uint32_t i = 0; i < count; ++i) {
+            post(posted_++ % 64);
+        }
+    }
+    void take(std::uint32_t count) {
+        for (std::uint32_t i = 0; i < count; ++i) {
+            send(static_cast<int>(taken_ % 2), static_cast<std::uint8_t>(taken_));
+            EXPECT_EQ(wait(b_cq_).index, taken_++ % 64);
+            EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+        }
+    }
+
+    std::uint32_t posted_ = 0;
+    std::uint32_t taken_ = 0;
+};
+
+// Resize up and down, at many places of the ring, with WQEs in it; expect each of them once and in
+// order, and as many as the new size to be found.
+TEST_F(ResizedReceive, KeepsWhatIsPosted) {
+    constexpr std::array<std::uint32_t, 6> depths{32, 4, 64, 8, 4, 16};
+    for (std::size_t round = 0; round < 60; ++round) {
+        const std::uint32_t depth = depths[round % depths.size()];
+        post_next(4);
+        take(1);
+        ASSERT_TRUE(b_.resize_srq(srq_, depth)) << depth;
+        take(1);
+        post_next(depth - 2);
+        take(depth);
+    }
+    send(0, 0);
+    settle();
+    EXPECT_FALSE(b_cq_.poll()); // what was in the place before is no WQE
+    post_next(1);
+    EXPECT_EQ(wait(b_cq_).index, taken_ % 64);
+}
+
+// Resize to less than is posted; expect EINVAL, and the old ring in use.
+TEST_F(ResizedReceive, TooSmall) {
+    post_next(5);
+    EXPECT_EQ(b_.resize_srq(srq_, 4).error(), std::errc::invalid_argument);
+    take(1);
+    ASSERT_TRUE(b_.resize_srq(srq_, 4));
+    take(4);
+    EXPECT_FALSE(b_.slice().resize_srq(Srqn{99}, srq_.pages(), 4, {}));
+}
+
+// Resize in the middle of a message; expect it to go on in its WQE, and to complete by its cookie.
+TEST_F(ResizedReceive, WqeThatWasTakenStays) {
+    long_from_.buffer.fill(5);
+    begin_long(70);
+    ASSERT_TRUE(b_.resize_srq(srq_, 4));
+    post(71);
+    send(1, 1);
+    EXPECT_EQ(wait(b_cq_).index, 71u);
+    EXPECT_EQ(wait(b_cq_).index, 70u);
+    EXPECT_EQ(long_to_.buffer.read(0, long_message), long_from_.buffer.read(0, long_message));
+}
+
+// Resize with a limit armed; expect it to stay, its event in time, and EINVAL below it.
+TEST_F(ResizedReceive, StaysArmed) {
+    post_next(7);
+    ASSERT_TRUE(b_.slice().modify_srq(srq_.id(), 6));
+    ASSERT_TRUE(b_.resize_srq(srq_, 32));
+    ASSERT_TRUE(b_.resize_srq(srq_, 8));
+    take(1);
+    EXPECT_EQ(b_.resize_srq(srq_, 4).error(), std::errc::invalid_argument);
+    ASSERT_TRUE(b_.resize_srq(srq_, 8));
+    EXPECT_TRUE(events(b_).empty());
+    take(1);
+    EXPECT_EQ(events(b_), std::vector{limit_event()});
+    take(1);
+    ASSERT_TRUE(b_.resize_srq(srq_, 4));
+}
+
+// Resize and arm at once; expect the new limit alone to count, and neither where it is too large.
+TEST_F(ResizedReceive, ArmsTheLimit) {
+    post_next(3);
+    ASSERT_TRUE(b_.slice().modify_srq(srq_.id(), 3));
+    EXPECT_EQ(b_.resize_srq(srq_, 4, 5).error(), std::errc::invalid_argument);
+    EXPECT_EQ(b_.slice().query_srq(srq_.id()).value(), 3u);
+    ASSERT_TRUE(b_.resize_srq(srq_, 4, 2));
+    EXPECT_EQ(b_.slice().query_srq(srq_.id()).value(), 2u);
+    EXPECT_TRUE(events(b_).empty());
+    ASSERT_TRUE(b_.resize_srq(srq_, 8, 8)); // too late: it tells at once
+    EXPECT_EQ(events(b_), std::vector{limit_event()});
+}
+
+// Give a ring of anything that says that all of it is posted; expect the message that takes an
+// entry to fail, and what is said to count.
+TEST_F(ResizedReceive, AnyRing) {
+    constexpr std::uint32_t depth = 32;
+    const unsigned stride_shift = srq_.shape().stride_shift;
+    post_next(2);
+    Buffer garbage = b_.pages().allocate(vrdma_srq_buffer_size(depth, stride_shift));
+    garbage.fill(7);
+    for (std::uint64_t i = 0; i < depth; ++i) {
+        *garbage.at<std::uint32_t>(i << stride_shift) |= VRDMA_WQE_PHASE;
+    }
+    ASSERT_TRUE(b_.slice().resize_srq(srq_.id(), garbage.pages(), depth, {}));
+    send(0, 1);
+    EXPECT_NE(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(b_.slice().resize_srq(srq_.id(), garbage.pages(), 16, {}).error(),
+              std::errc::invalid_argument);
+}
+
+// Migrate after a resize; expect WQEs to be taken out of the new ring.
+TEST_F(ResizedReceive, AndMigrates) {
+    post_next(20 - 4);
+    ASSERT_TRUE(b_.resize_srq(srq_, 64));
+    post_next(4);
+    b_.migrate(host_of(b_));
+    take(20);
+}
+
 class SharedReceiveUc : public SharedReceive {
   protected:
     SharedReceiveUc() : SharedReceive{hca::QpType::uc} {}

@@ -32,11 +32,12 @@ struct GuestPair {
     static constexpr char cable[] = "cable";
 
     explicit GuestPair(bool apart, const hca::soft::Config& config = {}, Cable::Weather there = {},
-                       Cable::Weather back = {})
+                       Cable::Weather back = {}, const PKeys& pkeys = {default_pkey})
         : apart_{apart},
           hca_{make_hca(config)},
           other_hca_{make_hca(config)},
-          uplink_{apart ? connect_hosts(std::move(there), std::move(back)) : ""} {}
+          uplink_{apart ? connect_hosts(std::move(there), std::move(back)) : ""},
+          pkeys_{pkeys} {}
 
     std::string connect_hosts(Cable::Weather there, Cable::Weather back) {
         auto [end, other_end] = Cable::lay(std::move(there), std::move(back));
@@ -119,8 +120,17 @@ struct GuestPair {
     std::unique_ptr<hca::soft::SoftHca> hca_;
     std::unique_ptr<hca::soft::SoftHca> other_hca_; // b's, if they are on two hosts
     const std::string uplink_;                      // that each host is bound to
-    Guest a_{*hca_, "a", ipv4_gid(1), Guest::default_memory(), {}, uplink_};
-    Guest b_{apart_ ? *other_hca_ : *hca_, "b", ipv4_gid(2), Guest::default_memory(), {}, uplink_};
+    const PKeys pkeys_;                             // of both guests
+    Guest a_{*hca_, "a", ipv4_gid(1), Guest::default_memory(), {}, uplink_, {}, {}, pkeys_};
+    Guest b_{apart_ ? *other_hca_ : *hca_,
+             "b",
+             ipv4_gid(2),
+             Guest::default_memory(),
+             {},
+             uplink_,
+             {},
+             {},
+             pkeys_};
     GuestCq a_cq_ = a_.create_cq();
     GuestCq b_cq_ = b_.create_cq();
 };
@@ -128,8 +138,8 @@ struct GuestPair {
 class TwoGuests : public ::testing::Test, protected GuestPair {
   protected:
     explicit TwoGuests(const hca::soft::Config& config = {}, Cable::Weather there = {},
-                       Cable::Weather back = {})
-        : GuestPair{across_hosts(), config, std::move(there), std::move(back)} {}
+                       Cable::Weather back = {}, const PKeys& pkeys = {default_pkey})
+        : GuestPair{across_hosts(), config, std::move(there), std::move(back), pkeys} {}
 };
 
 // A connected pair of QPs and a region on each side.

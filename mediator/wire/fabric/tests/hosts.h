@@ -58,7 +58,7 @@ struct Host {
 
     // Whether there was room.
     bool send(const Mac& to, const Frame& frame) const {
-        const auto room = uplink->prepare(to);
+        const auto room = uplink->prepare(to, 0);
         if (room.empty()) {
             return false;
         }

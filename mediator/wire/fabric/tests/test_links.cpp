@@ -215,7 +215,7 @@ TEST_F(LinksTest, APeerThatStopsReading) {
 
     // Beta alone is polled, until alpha's fd says that there is something.
     alpha->poll();
-    const auto has_room = [&] { return !alpha->uplink->prepare(mac_of(0)).empty(); };
+    const auto has_room = [&] { return !alpha->uplink->prepare(mac_of(0), 0).empty(); };
     ASSERT_FALSE(has_room());
     until([&] { return beta->got.size() > sent / 2; }, {beta.get()});
     until(has_room, {alpha.get(), beta.get()});

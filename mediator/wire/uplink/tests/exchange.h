@@ -19,15 +19,15 @@
 
 namespace vrdma::wire {
 
-inline void commit(Uplink& uplink, const Frame& frame) {
-    const auto room = uplink.prepare({});
+inline void commit(Uplink& uplink, const Frame& frame, std::uint8_t priority = 0) {
+    const auto room = uplink.prepare({}, priority);
     ASSERT_GE(room.size(), frame.size());
     std::memcpy(room.data(), frame.data(), frame.size());
     uplink.commit(frame.size());
 }
 
-inline void send(Uplink& uplink, const Frame& frame) {
-    commit(uplink, frame);
+inline void send(Uplink& uplink, const Frame& frame, std::uint8_t priority = 0) {
+    commit(uplink, frame, priority);
     uplink.flush();
 }
 

@@ -70,8 +70,8 @@ TEST_P(AnyUplinkTest, NothingLeavesBeforeFlush) {
 }
 
 TEST_P(AnyUplinkTest, WhatIsNotCommittedIsGivenAgain) {
-    const auto room = near->prepare({});
-    EXPECT_EQ(near->prepare({}).data(), room.data());
+    const auto room = near->prepare({}, 0);
+    EXPECT_EQ(near->prepare({}, 0).data(), room.data());
     near->flush();
     EXPECT_FALSE(readable(*far, 20));
 }

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/bpf.h>
 #include <sys/socket.h>
 
+#include <array>
+#include <cstddef>
 #include <thread>
 
 #include "exchange.h"
 #include "mediator/jail/system_calls.h"
+#include "mediator/wire/uplink/bpf.h"
+#include "mediator/wire/uplink/bpf_assembler.h"
+#include "mediator/wire/uplink/packet_socket.h"
 #include "mediator/wire/uplink/packet_uplink.h"
+#include "mediator/wire/uplink/socket_option.h"
 #include "network.h"
 
 namespace vrdma::wire {
@@ -24,6 +32,21 @@ class PacketUplinkTest : public TwoHosts {
     std::unique_ptr<PacketUplink> near;
     std::unique_ptr<PacketUplink> far;
 };
+
+constexpr std::size_t seen = 64;
+
+// Sees what leaves by an interface: so many bytes, and one more for each of the frame's priority.
+UniqueFd tap(const std::string& interface) {
+    BpfAssembler code;
+    code.load(BPF_W, BPF_REG_0, BPF_REG_1, offsetof(__sk_buff, priority));
+    code.plus(BPF_REG_0, seen);
+    code.exit();
+    const auto program = load_bpf_program(BPF_PROG_TYPE_SOCKET_FILTER, code.finish()).value();
+    UniqueFd socket{::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)};
+    EXPECT_TRUE(set_option(socket.get(), SOL_SOCKET, SO_ATTACH_BPF, program.get()));
+    EXPECT_TRUE(bind_packet_socket(socket.get(), read_link(interface).value().index));
+    return socket;
+}
 
 TEST_F(PacketUplinkTest, AFullRingLosesTheNewestFrames) {
     constexpr int sent = ReceiveRing::slots + 100;
@@ -134,6 +157,41 @@ TEST_F(PacketUplinkTest, AReaderFindsWhatWasSent) {
     Frame read(4000);
     ASSERT_EQ(::recv(reader.get(), read.data(), read.size(), 0), 4000);
     EXPECT_EQ(read, Frame(4000, std::byte{1}));
+}
+
+// Send frames of all priorities in turn; expect the interface to get each with its own, and the
+// peer to get all, those of one priority in their order.
+TEST_F(PacketUplinkTest, TheInterfaceGetsThePriority) {
+    constexpr int each = 100; // more than a batch
+    constexpr int priorities = Priorities::count;
+    const UniqueFd leaving = tap("near");
+    const auto frame = [](int number, int priority) {
+        return ipv4({.payload = 100 + static_cast<std::size_t>(number), .fill = priority});
+    };
+    for (int number = 0; number < each; ++number) {
+        for (int priority = 0; priority < priorities; ++priority) {
+            commit(*near, frame(number, priority), static_cast<std::uint8_t>(priority));
+        }
+    }
+    near->flush();
+    std::array<int, priorities> left{};
+    for (int i = 0; i < each * priorities; ++i) {
+        ASSERT_TRUE(readable(leaving.get(), 2000));
+        Frame bytes(2 * seen);
+        const auto length = ::recv(leaving.get(), bytes.data(), bytes.size(), 0);
+        const int priority = static_cast<int>(length) - static_cast<int>(seen);
+        ASSERT_EQ(static_cast<int>(bytes[seen - 1]), priority);
+        ++left[static_cast<std::size_t>(priority)];
+    }
+    EXPECT_THAT(left, testing::Each(each));
+    std::array<int, priorities> arrived{};
+    for (int i = 0; i < each * priorities; ++i) {
+        const Frame got = receive(*far);
+        ASSERT_GT(got.size(), seen);
+        const auto priority = static_cast<std::size_t>(got.back());
+        ASSERT_LT(priority, arrived.size());
+        ASSERT_EQ(got, frame(arrived[priority]++, static_cast<int>(priority)));
+    }
 }
 
 } // namespace

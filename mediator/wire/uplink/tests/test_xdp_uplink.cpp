@@ -173,7 +173,7 @@ TEST_P(XdpUplinkTest, AFullRingLosesTheNewestFrames) {
 TEST_P(XdpUplinkTest, SendingGoesOn) {
     there.enter();
     for (std::uint32_t i = 0; i < 4 * XskQueue::send_frames; ++i) {
-        while (far->prepare({}).empty()) {
+        while (far->prepare({}, 0).empty()) {
             far->flush();
         }
         commit(*far, ipv4({}));
@@ -232,7 +232,7 @@ TEST_P(XdpUplinkTest, AnInterfaceThatIsGoneLosesFrames) {
     far->woken();
     EXPECT_FALSE(readable(*far));
     for (int i = 0; i < 2000; ++i) {
-        ASSERT_FALSE(far->prepare({}).empty());
+        ASSERT_FALSE(far->prepare({}, 0).empty());
         send(*far, ipv4({}));
     }
     EXPECT_GE(far->losses().refused, 1900);

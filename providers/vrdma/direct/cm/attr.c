@@ -19,6 +19,7 @@ void vrdma_cm_ah_attr(const struct vrdma_cm_id *id, struct ib_uverbs_ah_attr *at
 static int init_attr(const struct vrdma_cm_id *id, struct ib_uverbs_qp_attr *attr)
 {
 	attr->port_num = VRDMA_PORT;
+	attr->pkey_index = id->port->pkey_index;
 	attr->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	if (vrdma_cm_is_datagram(id)) {
 		attr->qkey = VRDMA_CM_QKEY;

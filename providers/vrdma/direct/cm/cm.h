@@ -64,8 +64,9 @@ union vrdma_cm_address {
 struct vrdma_cm_port {
 	struct vrdma_gids gids;
 	uint8_t guid[8];
-	uint8_t mtu;       /* enum ibv_mtu */
-	uint64_t deadline; /* of the first of its ids that waits, in ms; or 0 */
+	uint8_t mtu;         /* enum ibv_mtu */
+	uint16_t pkey_index; /* of connections: that of the default partition */
+	uint64_t deadline;   /* of the first of its ids that waits, in ms; or 0 */
 	/* Of several functions with these GIDs (struct vrdma_cmd_listen); other programs have them.
 	 */
 	uint8_t function_bits, function;
@@ -160,6 +161,7 @@ struct vrdma_cm_id {
 	uint8_t timeout; /* of the QP: 4.096 us << n */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count;
+	struct rdma_ucm_ece ece; /* the program's */
 
 	/* The message that waits for an answer, or what else the deadline is for. */
 	struct vrdma_mad mad;

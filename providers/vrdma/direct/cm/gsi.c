@@ -65,7 +65,12 @@ static void free_buffer(struct vrdma_gsi *gsi)
 
 static int modify(struct vrdma_gsi *gsi, enum ibv_qp_state state, int mask)
 {
-	struct ibv_qp_attr attr = {.qp_state = state, .port_num = VRDMA_PORT, .qkey = QKEY};
+	struct ibv_qp_attr attr = {
+		.qp_state = state,
+		.pkey_index = gsi->context.dev->pkeys.of_managers,
+		.port_num = VRDMA_PORT,
+		.qkey = QKEY,
+	};
 
 	return vrdma_modify_qp(&gsi->qp->base.qp, &attr, IBV_QP_STATE | mask);
 }

@@ -112,6 +112,8 @@ static void on_new_req(struct vrdma_cm_id *listener, struct vrdma_cm_port *port,
 	id->retry_count = vrdma_cm_get_byte(req->psn) & VRDMA_CM_REQ_RETRY_COUNT;
 	id->rnr_retry_count = req->mtu_rnr & VRDMA_CM_REQ_RNR_RETRY;
 
+	event->resp.ece.vendor_id = be32toh(req->vendor) & VRDMA_CM_VENDOR;
+	event->resp.ece.attr_mod = be32toh(mad->header.modifier);
 	param = &event->resp.param.conn;
 	param->qp_num = id->remote_qpn;
 	param->responder_resources = id->responder_resources;
@@ -227,6 +229,10 @@ static void on_rep(struct vrdma_cm_id *id, const struct vrdma_mad *mad)
 	event = vrdma_cm_event_add(id, VRDMA_CM_CONNECT_RESPONSE, 0);
 	if (!event)
 		return;
+	event->resp.ece.vendor_id = (uint32_t)vrdma_cm_get_byte(rep->qpn) << 16 |
+				    (uint32_t)vrdma_cm_get_byte(rep->eecn) << 8 |
+				    vrdma_cm_get_byte(rep->psn);
+	event->resp.ece.attr_mod = be32toh(mad->header.modifier);
 	param = &event->resp.param.conn;
 	param->qp_num = id->remote_qpn;
 	param->responder_resources = id->responder_resources;

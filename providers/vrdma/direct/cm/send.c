@@ -70,7 +70,9 @@ static void format_req(struct vrdma_cm_id *id, const struct rdma_ucm_conn_param 
 	struct vrdma_cm_ip ip;
 
 	vrdma_mad_init(&id->mad, VRDMA_CM_REQ, id->tid);
+	id->mad.header.modifier = htobe32(id->ece.attr_mod);
 	req->local_id = htobe32(id->comm_id);
+	req->vendor = htobe32(id->ece.vendor_id & VRDMA_CM_VENDOR);
 	req->service_id = htobe64(vrdma_cm_service_id(id, &id->destination));
 	memcpy(req->ca_guid, id->port->guid, sizeof(req->ca_guid));
 	req->qpn = vrdma_cm_number(id->qpn, param->responder_resources);
@@ -110,8 +112,10 @@ static void format_rep(struct vrdma_cm_id *id, const struct rdma_ucm_conn_param 
 	const uint8_t rnr_retry = param->rnr_retry_count < 7 ? param->rnr_retry_count : 7;
 
 	begin(id, VRDMA_CM_REP);
-	rep->qpn = vrdma_cm_number(id->qpn, 0);
-	rep->psn = vrdma_cm_number(id->psn, 0);
+	id->mad.header.modifier = htobe32(id->ece.attr_mod);
+	rep->qpn = vrdma_cm_number(id->qpn, (uint8_t)(id->ece.vendor_id >> 16));
+	rep->eecn = vrdma_cm_number(0, (uint8_t)(id->ece.vendor_id >> 8));
+	rep->psn = vrdma_cm_number(id->psn, (uint8_t)id->ece.vendor_id);
 	rep->responder_resources = param->responder_resources;
 	rep->initiator_depth = param->initiator_depth;
 	rep->options = param->flow_control ? VRDMA_CM_REP_FLOW_CONTROL : 0;

@@ -99,6 +99,7 @@ static struct vrdma_cm_device *make_device(struct vrdma_dev *dev)
 	device->port = (struct vrdma_cm_port){
 		.gids = dev->gids,
 		.mtu = cpl.active_mtu,
+		.pkey_index = dev->pkeys.of_managers,
 		.function_bits = dev->caps.function_bits,
 		.function = dev->caps.function,
 		.start = start_port,

@@ -148,7 +148,10 @@ static int connect_id(struct command *command)
 {
 	struct rdma_ucm_conn_param *param = &command->in.connect.conn_param;
 
-	return param->valid ? vrdma_cm_connect(command->id, param) : EINVAL;
+	if (!param->valid)
+		return EINVAL;
+	command->id->ece = command->in.connect.ece;
+	return vrdma_cm_connect(command->id, param);
 }
 
 static int listen_id(struct command *command)
@@ -159,8 +162,10 @@ static int listen_id(struct command *command)
 static int accept_id(struct command *command)
 {
 	const struct rdma_ucm_conn_param *param = &command->in.accept.conn_param;
-	int ret = vrdma_cm_accept(command->id, param->valid ? param : NULL);
+	int ret;
 
+	command->id->ece = command->in.accept.ece;
+	ret = vrdma_cm_accept(command->id, param->valid ? param : NULL);
 	if (!ret && param->valid)
 		command->id->uid = command->in.accept.uid;
 	return ret;

@@ -43,9 +43,9 @@ void set_handler(void (*handler)(int, siginfo_t *, void *), struct sigaction *ol
 void hold_something()
 {
 	const Memory memory(page);
-	ASSERT_EQ(vrdma_hold(memory.data(), page, PROT_READ | PROT_WRITE), 0);
-	mprotect(memory.data(), page, PROT_READ | PROT_WRITE);
-	vrdma_hold_end();
+	const char *content = nullptr;
+	ASSERT_EQ(vrdma_hold(memory.data(), page, PROT_READ | PROT_WRITE, false, &content), 0);
+	vrdma_hold_undo();
 }
 
 // Writes where it must not, and comes back.
@@ -93,10 +93,10 @@ TEST_F(Faults, OtherFaultsGoToTheProgramMeanwhile)
 {
 	const Memory memory(page);
 	const Memory read_only(page, PROT_READ);
-	ASSERT_EQ(vrdma_hold(memory.data(), page, PROT_READ | PROT_WRITE), 0);
+	const char *content = nullptr;
+	ASSERT_EQ(vrdma_hold(memory.data(), page, PROT_READ | PROT_WRITE, false, &content), 0);
 	fault(read_only.data());
-	mprotect(memory.data(), page, PROT_READ | PROT_WRITE);
-	vrdma_hold_end();
+	vrdma_hold_undo();
 	EXPECT_EQ(faults, 1);
 }
 

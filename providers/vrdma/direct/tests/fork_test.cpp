@@ -8,13 +8,19 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include "private.h"
 #include "share_helper.h"
 
 namespace
 {
 
+using vrdma::test::fill;
+using vrdma::test::is_filled;
 using vrdma::test::Memory;
 using vrdma::test::page;
 using vrdma::test::Share;
@@ -25,6 +31,17 @@ template <typename Function> int in_child(Function function)
 	const pid_t child = fork();
 	if (child == 0)
 		_exit(function());
+	int status = 0;
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// As in_child(), of a child in which no handler has run.
+template <typename Function> int in_raw_child(Function function)
+{
+	const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+	if (child == 0)
+		syscall(SYS_exit_group, function());
 	int status = 0;
 	waitpid(child, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -205,6 +222,57 @@ TEST(Fork, WorksWithSignalsBlocked)
 		pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
 		EXPECT_EQ(sigismember(&blocked, SIGSEGV), 1);
 	}).join();
+}
+
+TEST(Fork, AGrandchildSharesMemoryOfItsOwn)
+{
+	const Memory memory(2 * page);
+	const Share share(memory.data(), page);
+	ASSERT_EQ(share.error, 0);
+	const auto share_other = [&] { return Share(memory.data() + page, page).error; };
+	EXPECT_EQ(in_child([&] { return in_child(share_other); }), 0);
+}
+
+// A child that was made by clone() has its parent's pages. It reads them, and cannot take them from
+// the parent by what a program does that knows nothing of them: free memory, and register it.
+TEST(Fork, AChildWithoutHandlersTakesNothingFromItsParent)
+{
+	// In a process of its own, whose heap was never moved: both sides use theirs.
+	EXPECT_EQ(in_child([] {
+			  const Memory memory(4 * page);
+			  fill(memory.data(), 4 * page, 1);
+			  const Share share(memory.data(), 4 * page);
+			  const int ret = in_raw_child([&] {
+				  if (!is_filled(memory.data(), 4 * page, 1))
+					  return 1;
+				  if (vrdma_private_madvise(memory.data(), page, MADV_DONTNEED))
+					  return 2;
+				  munmap(memory.data() + page, page);
+				  vrdma_unshare(memory.data(), 4 * page);
+				  const Memory other(page);
+				  return Share(other.data(), page).error == EIO ? 0 : 3;
+			  });
+			  return is_filled(memory.data(), 4 * page, 1) ? ret : 4;
+		  }),
+		  0);
+}
+
+// Where another thread registers at that moment, such a child does not wait for it.
+TEST(Fork, AChildWithoutHandlersWaitsForNobody)
+{
+	const Memory memory(page);
+	int status = -1;
+	const auto visit = [](const vrdma_piece *piece, void *arg) {
+		*static_cast<int *>(arg) = in_raw_child([&] {
+			alarm(10);
+			vrdma_unshare(piece->address, piece->length);
+			return 0;
+		});
+		return 0;
+	};
+	ASSERT_EQ(vrdma_share(memory.data(), page, true, visit, &status), 0);
+	EXPECT_EQ(status, 0);
+	vrdma_unshare(memory.data(), page);
 }
 
 } // namespace

@@ -8,9 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "share.h"
@@ -152,6 +154,15 @@ inline bool is_filled(const char *data, size_t length, unsigned seed)
 	std::vector<char> expected(length);
 	fill(expected.data(), length, seed);
 	return std::memcmp(data, expected.data(), length) == 0;
+}
+
+// Whether this process may have the kernel itself wait for a page (see hold.h).
+inline bool may_hold_system_calls()
+{
+	const auto fd = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC));
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 // The pages that are there, of a mapping that is shared already.

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "share_helper.h"
 
 namespace
 {
 
+using vrdma::test::fill;
+using vrdma::test::may_hold_system_calls;
 using vrdma::test::Memory;
 using vrdma::test::page;
 using vrdma::test::Share;
@@ -53,6 +59,98 @@ TEST(ShareThreads, LosesNoWrite)
 	EXPECT_EQ(lost, 0u);
 	for (size_t i = 0; i < rounds; ++i)
 		vrdma_unshare(memory.data() + i * pages * page, pages * page);
+}
+
+// Regions of which each begins and ends within a page. The rest of these pages is others'.
+class Neighbours
+{
+      public:
+	static constexpr size_t rounds = 200;
+	static constexpr size_t pages = 4; // of a round
+	static constexpr size_t own = page / 2;
+
+	Neighbours() : memory_(rounds * pages * page)
+	{
+		fill(memory_.data(), rounds * pages * page, 1);
+	}
+	[[nodiscard]] char *before(size_t round) const
+	{
+		return memory_.data() + round * pages * page;
+	}
+	[[nodiscard]] char *region(size_t round) const
+	{
+		return before(round) + own;
+	}
+	[[nodiscard]] char *behind(size_t round) const
+	{
+		return region(round) + length;
+	}
+	static constexpr size_t length = pages * page - 2 * own;
+
+      private:
+	Memory memory_;
+};
+
+// What a thread reads into the memory beside a region, by system calls.
+struct Reading {
+	size_t failed = 0, spoiled = 0, other_errors = 0;
+
+	void read(int file, char *target, size_t turn)
+	{
+		constexpr size_t length = 512;
+		std::array<char, length> expected; // NOLINT(cppcoreguidelines-pro-type-member-init)
+		fill(expected.data(), length, turn % page);
+		const ssize_t n = pread(file, target, length, static_cast<off_t>(turn % page));
+		failed += n < 0 && errno == EFAULT;
+		other_errors += n < 0 && errno != EFAULT;
+		spoiled += n > 0 && std::memcmp(target, expected.data(), n) != 0;
+	}
+};
+
+// One thread has the kernel write beside regions while they are moved, another writes there itself.
+// Both find there what was written. No system call fails where the kernel lets them wait.
+TEST(ShareThreads, NeighboursOfARegionNoticeNothing)
+{
+	const Neighbours neighbours;
+	const int file = memfd_create("pattern", MFD_CLOEXEC);
+	std::vector<char> pattern(2 * page);
+	fill(pattern.data(), pattern.size(), 0);
+	ASSERT_EQ(pwrite(file, pattern.data(), pattern.size(), 0), 2 * static_cast<ssize_t>(page));
+	std::atomic<size_t> round = 0;
+	std::array<std::atomic<size_t>, 2> reached = {SIZE_MAX, SIZE_MAX};
+	Reading reading;
+	std::thread reads([&] {
+		for (size_t turn = 0, now = 0; (now = round) < Neighbours::rounds; ++turn) {
+			reading.read(file, neighbours.before(now), turn);
+			reached[0] = now;
+		}
+	});
+	size_t lost = 0;
+	std::thread counts([&] {
+		for (size_t turn = 0, now = 0; (now = round) < Neighbours::rounds; ++turn) {
+			auto *const word = reinterpret_cast<std::atomic<size_t> *>(
+				neighbours.behind(now));
+			word->store(turn);
+			lost += word->fetch_add(1) != turn;
+			lost += word->load() != turn + 1;
+			reached[1] = now;
+		}
+	});
+	int errors = 0;
+	for (; round < Neighbours::rounds; ++round) {
+		while (reached[0] != round || reached[1] != round)
+			std::this_thread::yield();
+		const Share share(neighbours.region(round), Neighbours::length);
+		errors += share.error != 0;
+	}
+	reads.join();
+	counts.join();
+	close(file);
+	EXPECT_EQ(errors, 0);
+	EXPECT_EQ(lost, 0u);
+	EXPECT_EQ(reading.spoiled, 0u);
+	EXPECT_EQ(reading.other_errors, 0u);
+	EXPECT_TRUE(reading.failed == 0 || !may_hold_system_calls()) << reading.failed;
 }
 
 // Threads share what overlaps while others allocate next to it.

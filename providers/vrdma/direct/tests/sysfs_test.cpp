@@ -37,7 +37,10 @@ class Sysfs : public testing::Test
 	{
 		const std::array<ibv_gid, 2> gids{{{{0xfe, 0x80, 1}}, {{0xfe, 0x80, 2}}}};
 		vrdma_sysfs sysfs{};
-		EXPECT_EQ(vrdma_sysfs_make(&sysfs, gids.data(), gids.size()), 0);
+		const std::array<uint16_t, 2> pkeys{0xffff, 0x1};
+		EXPECT_EQ(vrdma_sysfs_make(&sysfs, gids.data(), gids.size(), pkeys.data(),
+					   pkeys.size()),
+			  0);
 		return sysfs;
 	}
 
@@ -91,6 +94,8 @@ TEST_F(Sysfs, HoldsWhatLibibverbsReads)
 	EXPECT_EQ(line(port / "gid_attrs/types/0"), "IB/RoCE v1");
 	EXPECT_EQ(line(port / "gid_attrs/types/1"), "RoCE v2");
 	EXPECT_EQ(line(port / "pkeys/0"), "0xffff");
+	EXPECT_EQ(line(port / "pkeys/1"), "0x0001");
+	EXPECT_FALSE(fs::exists(port / "pkeys/2"));
 	vrdma_sysfs_remove(&sysfs);
 	EXPECT_TRUE(present().empty());
 }

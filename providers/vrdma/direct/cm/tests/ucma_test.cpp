@@ -106,6 +106,52 @@ TEST_F(Ucma, RefusesWhatIsWrong)
 	EXPECT_EQ(write(RDMA_USER_CM_CMD_CONNECT, invalid), ENOENT);
 }
 
+// Connect with ECE, as two devices of a vendor do; expect each side to learn what the other says.
+TEST_F(Ucma, BothSidesLearnOfEce)
+{
+	server.listen(7000);
+	connecting = client.resolve(ipv4(server.address, 7000));
+	rdma_ucm_connect connect{};
+	connect.conn_param = parameters(0x111, "question");
+	connect.conn_param.valid = 1;
+	connect.id = connecting->handle;
+	connect.ece = {.vendor_id = 0xff123456, .attr_mod = 0x89abcdef}; // of the vendor 24 bits
+	ASSERT_EQ(write(RDMA_USER_CM_CMD_CONNECT, connect), 0);
+	carry_all();
+	const Event request = server.take();
+	ASSERT_TRUE(request);
+	EXPECT_EQ(request->resp.ece.vendor_id, 0x123456U);
+	EXPECT_EQ(request->resp.ece.attr_mod, 0x89abcdefU);
+
+	accepting = vrdma_cm_id_find(request->resp.id, server.channel);
+	accepting->ece = {.vendor_id = 0x123456, .attr_mod = 0x80000001};
+	accept();
+	carry_all();
+	const Event response = client.take();
+	ASSERT_TRUE(response);
+	EXPECT_EQ(response->resp.ece.vendor_id, 0x123456U);
+	EXPECT_EQ(response->resp.ece.attr_mod, 0x80000001U);
+	EXPECT_EQ(response->resp.param.conn.qp_num, 0x222U);
+}
+
+// Connect as programs do that know of no ECE; expect none.
+TEST_F(Ucma, OlderProgramsHaveNoEce)
+{
+	server.listen(7000);
+	connecting = client.resolve(ipv4(server.address, 7000));
+	rdma_ucm_connect connect{};
+	connect.conn_param = parameters(0x111, "question");
+	connect.conn_param.valid = 1;
+	connect.id = connecting->handle;
+	connect.ece = {.vendor_id = 1, .attr_mod = 1};
+	ASSERT_EQ(write(RDMA_USER_CM_CMD_CONNECT, connect, 0, sizeof(connect.ece)), 0);
+	carry_all();
+	const Event request = server.take();
+	ASSERT_TRUE(request);
+	EXPECT_EQ(request->resp.ece.vendor_id, 0U);
+	EXPECT_EQ(request->resp.ece.attr_mod, 0U);
+}
+
 // A file's number beyond the bound; expect it to be as if there were no more files.
 TEST_F(Ucma, FilesHaveABound)
 {

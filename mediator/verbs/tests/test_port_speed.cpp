@@ -3,9 +3,9 @@
 
 #include <map>
 
-#include "mediator/device/port_speed.h"
+#include "mediator/verbs/port_speed.h"
 
-namespace vrdma {
+namespace vrdma::verbs {
 namespace {
 
 // In Gb/s, as tools reckon it (ibstat, perftest, NCCL).
@@ -36,7 +36,26 @@ TEST(PortSpeed, IsALaneAtLeast) {
 
 TEST(PortSpeed, IsMemorysWhereNobodyKnows) {
     EXPECT_EQ(port_speed(0), port_speed(100'000));
+    constexpr PortSpeed given{128, 4};
+    EXPECT_EQ(port_speed(0, given), given);
+    EXPECT_EQ(port_speed(10'000, given), port_speed(10'000));
+}
+
+TEST(PortSpeed, IsNamedByLanesAndTheirSpeed) {
+    const std::map<std::string_view, double> names{
+        {"1x SDR", 2.5},  {"4x DDR", 20},     {"12x QDR", 120},  {"4x FDR10", 41.25},
+        {"1x FDR", 14.1}, {"4x EDR", 103.12}, {"2x HDR", 106.2}, {"8x NDR", 850.4}};
+    for (const auto& [name, gbps] : names) {
+        const auto speed = parse_port_speed(name);
+        ASSERT_TRUE(speed) << name;
+        EXPECT_NEAR(product(*speed), gbps, 0.01) << name;
+    }
+    EXPECT_EQ(parse_port_speed("4x EDR"), as_memory);
+    for (const char* const name : {"", " ", "4x", "EDR", "4x ", " EDR", "4xEDR", "4x  EDR",
+                                   "4x EDR ", "3x EDR", "4X EDR", "4x edr", "4x XDR", "EDR 4x"}) {
+        EXPECT_FALSE(parse_port_speed(name)) << name;
+    }
 }
 
 } // namespace
-} // namespace vrdma
+} // namespace vrdma::verbs

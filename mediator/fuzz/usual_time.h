@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What others wait for must not take long. It is the thread's processor time that counts, as
+// somebody else may have the processor. A turn is a millisecond or two, the sanitizers' part and
+// a fuzzer's machine not counted.
+#pragma once
+
+#include <chrono>
+#include <ctime>
+
+#include "mediator/fuzz/require.h"
+
+namespace vrdma::fuzz {
+
+class UsualTime {
+  public:
+    static constexpr std::chrono::milliseconds most{200};
+
+    UsualTime() = default;
+    UsualTime(const UsualTime&) = delete;
+    UsualTime& operator=(const UsualTime&) = delete;
+    ~UsualTime() { require(now() - begin_ < most); }
+
+  private:
+    static std::chrono::nanoseconds now() {
+        timespec time{};
+        require(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0);
+        return std::chrono::seconds{time.tv_sec} + std::chrono::nanoseconds{time.tv_nsec};
+    }
+
+    const std::chrono::nanoseconds begin_ = now();
+};
+
+} // namespace vrdma::fuzz

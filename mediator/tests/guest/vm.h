@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A guest with a device on an HCA: control path through registers and admin queue, data path
+// through the queues that it set up.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "mediator/device/device.h"
+#include "mediator/tests/guest/admin_client.h"
+#include "mediator/tests/guest/guest.h"
+
+namespace vrdma::test {
+
+class Vm {
+  public:
+    static constexpr std::uint64_t start = 0x7f0000000000; // of its memory region
+
+    // Its MAC and its address end in that number.
+    Vm(hca::Hca& hca, verbs::GidRegistry& gids, std::uint8_t number,
+       std::unique_ptr<GuestMemory> memory);
+
+    // An equal device in the place of the one that it has, if it has one.
+    void plug_in();
+    // Enables the device, and makes all that is named below.
+    void set_up();
+    // From RESET to RTS.
+    void connect(const Vm& peer);
+    void modify(const vrdma_qp_attr& attr);
+    // Of all its data.
+    Key register_data();
+    void deregister(Key region);
+
+    vrdma_sge sge(std::uint32_t length) const { return {start, length, key.value}; }
+
+  private:
+    void set_address();
+    void set_up_cq();
+    void set_up_qp();
+    std::uint32_t create(std::uint32_t opcode, const vrdma_admin_cmd& cmd = {});
+    // Pages of the guest's memory, and the list that tells the device of them.
+    Buffer allocate(std::uint64_t size);
+    vrdma_page_list list(const Buffer& buffer);
+
+    hca::Hca& hca_;
+    verbs::GidRegistry& gids_;
+    const DeviceType type_{"test", 1, 1 << 20, {}};
+    std::uint32_t pd_ = 0;
+    vrdma_page_list data_list_{};
+
+  public:
+    const hca::Gid gid;
+    GuestPort port;
+    GuestAllocator allocator{port.memory()};
+    std::optional<Device> device;
+    std::optional<AdminClient> admin;
+    std::optional<GuestCq> cq;
+    std::optional<GuestQp> qp;
+    Buffer data;
+    Key key;
+};
+
+} // namespace vrdma::test

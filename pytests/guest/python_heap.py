@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""A program in Python that registers pieces of its heap while other threads of it use the rest.
+
+    python_heap.py DEVICE GID_INDEX SECONDS SEED
+
+Buffers are bytearrays, between other objects. One thread has the device copy from one to another; others make, grow and drop
+objects, run programs and read files. What was written has to be there when it is looked at again.
+"""
+
+import ctypes
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import pyverbs.enums as e
+from pyverbs.mr import MR
+
+from endpoints import Cq, Device, Pd, Qp
+
+DEPTH = 16
+PATTERN = random.Random(0).randbytes(1 << 20)
+
+
+def address_of(buffer: bytearray) -> int:
+    return ctypes.addressof((ctypes.c_char * len(buffer)).from_buffer(buffer))
+
+
+def slice_of_pattern(draw: random.Random, length: int) -> bytes:
+    begin = draw.randrange(len(PATTERN) - length)
+    return PATTERN[begin:begin + length]
+
+
+class Loop:
+    """Two queue pairs of one device, connected to each other."""
+
+    def __init__(self, device: Device, gid_index: int) -> None:
+        self.pd: Pd = device.pd()
+        self.cq: Cq = device.cq(DEPTH)
+        self._left, self._right = (Qp(self.pd.pd, "RC", self.cq, self.cq, None, {}) for _ in range(2))
+        dgid = str(self.pd.context.query_gid(1, gid_index))
+        for own, peer in ((self._left, self._right), (self._right, self._left)):
+            own.modify(qp_state="INIT", pkey_index=0, port_num=1, qp_access_flags=["LOCAL_WRITE", "REMOTE_WRITE"])
+            own.modify(qp_state="RTR", ah_attr={"dgid": dgid, "sgid_index": gid_index}, path_mtu=e.IBV_MTU_4096,
+                       dest_qp_num=peer.qp.qp_num, rq_psn=0, max_dest_rd_atomic=1, min_rnr_timer=12)
+            own.modify(qp_state="RTS", sq_psn=0, timeout=14, retry_cnt=7, rnr_retry=7, max_rd_atomic=1)
+
+    def copy(self, source: bytearray, sink: bytearray) -> None:
+        """Registers both, and has the device copy the whole of the first one to the beginning of the other."""
+        access = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
+        mrs = [MR(self.pd.pd, len(buffer), access, address_of(buffer)) for buffer in (source, sink)]
+        sge = [address_of(source), len(source), mrs[0].lkey]
+        self._left.post_send("RDMA_WRITE", 0, [sge], target=[address_of(sink), mrs[1].rkey])
+        (completion,) = self.cq.wait(1)
+        assert completion["status"] == "SUCCESS", completion
+        for mr in mrs:
+            mr.close()
+
+
+def transfer(loop: Loop, draw: random.Random) -> None:
+    length = draw.choice([16, 300, 4000, 70000, 300000])
+    content, rest = slice_of_pattern(draw, length), slice_of_pattern(draw, draw.randrange(1, 5000))
+    source, sink = bytearray(content), bytearray(length) + bytearray(rest)
+    loop.copy(source, sink)
+    assert source == content
+    assert sink == content + rest
+
+
+def use_objects(draw: random.Random, kept: list[list]) -> None:
+    """Makes some and drops others, which have to be what they were."""
+    words = [str(draw.random()) for _ in range(draw.randrange(1, 300))]
+    kept.append([json.dumps(words), words])
+    if len(kept) > 50:
+        text, expected = kept.pop(draw.randrange(len(kept)))
+        assert json.loads(text) == expected
+
+
+def read_file(draw: random.Random, file) -> None:
+    """Has the kernel write to the heap."""
+    length = draw.randrange(1, 3000)
+    file.seek(begin := draw.randrange(len(PATTERN) - length))
+    into = bytearray(length)
+    assert file.readinto(into) == length
+    assert into == PATTERN[begin:begin + length]
+
+
+def run_program(number: int) -> None:
+    assert subprocess.run(["echo", str(number)], check=True, capture_output=True, text=True).stdout == f"{number}\n"
+
+
+class Beside(threading.Thread):
+    """Does something over and over until it is told to end; what went wrong is kept."""
+
+    def __init__(self, act) -> None:
+        super().__init__()
+        self._act = act
+        self._over = threading.Event()
+        self.failure: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            while not self._over.is_set():
+                self._act()
+        except BaseException as failure:  # noqa: BLE001 - whatever it is
+            self.failure = failure
+
+    def end(self) -> None:
+        self._over.set()
+        self.join()
+        if self.failure:
+            raise self.failure
+
+
+def main(device: str, gid_index: int, seconds: float, seed: int) -> None:
+    draws = [random.Random(seed + number) for number in range(4)]
+    kept: list[list] = []
+    loop = Loop(Device(device), gid_index)
+    with tempfile.TemporaryFile(buffering=0) as file:
+        file.write(PATTERN)
+        beside = [Beside(lambda: use_objects(draws[1], kept)), Beside(lambda: read_file(draws[2], file)),
+                  Beside(lambda: run_program(draws[3].randrange(1000)))]  # fmt: skip
+        end, count = time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            transfer(loop, draws[0])
+            count += 1
+        for thread in beside:
+            thread.end()
+    print(f"{count} transfers")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]))
