@@ -55,7 +55,7 @@ static void vrdma_netdev_set(struct vrdma_dev *dev, struct net_device *netdev)
 			   ERR_PTR(err));
 		return;
 	}
-	dev->netdev = netdev;
+	WRITE_ONCE(dev->netdev, netdev); /* read without RTNL too */
 	vrdma_netdev_link(dev);
 	vrdma_netdev_update(dev);
 }

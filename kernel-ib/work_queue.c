@@ -118,22 +118,25 @@ void vrdma_work_queues_detach(struct vrdma_qp *qp)
 	spin_unlock_irq(&recv_cq->lock);
 }
 
-static void vrdma_work_queue_reset(struct vrdma_work_queue *wq)
+/* Who polls the CQ may be flushing what is outstanding, if the device was reset meanwhile. */
+static void vrdma_work_queue_reset(struct vrdma_work_queue *wq, struct vrdma_cq *cq)
 {
 	u32 i;
 
-	spin_lock_irq(&wq->lock);
+	spin_lock_irq(&cq->lock);
+	spin_lock(&wq->lock);
 	for (i = 0; i < wq->depth; i++)
 		memset(vrdma_wqe_at(wq, i), 0, BIT(wq->stride_shift));
 	wq->head = 0;
 	wq->tail = 0;
-	spin_unlock_irq(&wq->lock);
+	spin_unlock(&wq->lock);
+	spin_unlock_irq(&cq->lock);
 }
 
 /* The QP is in RESET: back to how it was created. */
 void vrdma_work_queues_reset(struct vrdma_qp *qp)
 {
 	vrdma_work_queues_strike_out(qp);
-	vrdma_work_queue_reset(&qp->sq);
-	vrdma_work_queue_reset(&qp->rq);
+	vrdma_work_queue_reset(&qp->sq, to_vrdma_cq(qp->ibqp.send_cq));
+	vrdma_work_queue_reset(&qp->rq, to_vrdma_cq(qp->ibqp.recv_cq));
 }

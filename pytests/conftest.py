@@ -9,6 +9,7 @@
                    the connections `fabric`
 --where lab-hosts  a lab with a guest on each of two hosts, for tests that are marked `lab_hosts` and for those of verbs that
                    are named; it takes too long to run all of them there as well
+--lab-options      more options of `ci/lab up`, as in --lab-options="--guest-kernel build/kernel/kasan"
 --share            one of several runs beside each other (framework/share.py)
 --torture-seconds  how long test_torture.py goes on
 --update-pyverbs   writes down what comes of each of pyverbs' own tests (pyverbs.txt)
@@ -18,6 +19,7 @@ VRDMA_TEST_DEVICE  the device in the guests, vrdma0 by default. With rxe0 the te
 """
 
 import os
+import shlex
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -63,6 +65,7 @@ fi
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--where", choices=tuple(NOT_THERE), default="lab", help="where the devices are")
+    parser.addoption("--lab-options", type=shlex.split, default=[], metavar="OPTIONS", help="more options of `ci/lab up`")
     parser.addoption("--share", type=Share, metavar="DIRECTORY/K",
                      help="the K-th of several runs beside each other, in a lab whose host has one processor; each takes the next "
                      "file of tests when it is done with one; the directory, empty at first, says which are taken")
@@ -124,9 +127,9 @@ def lab(record: Record, native: bool, two_hosts: bool, pytestconfig: pytest.Conf
         yield Lab(Path(directory).absolute(), record, ours=False)
         return
     share = pytestconfig.getoption("share")
-    one_host = ONE_CPU if share else ()
+    shape = TWO_HOSTS if two_hosts else ONE_CPU if share else ()
     directory = PROJECT / f"build/lab/pytests-{share.number if share else 1}"
-    ours = Lab(directory, record, ours=True, shape=TWO_HOSTS if two_hosts else one_host)
+    ours = Lab(directory, record, ours=True, shape=(*shape, *pytestconfig.getoption("lab_options")))
     ours.down()  # what a run that was cut off has left
     try:
         ours.up()

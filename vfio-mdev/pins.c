@@ -46,7 +46,7 @@ static void show_scratch(struct vrdma_window *window, unsigned long index)
 /* type1 has answered. */
 static void finish_step(struct vrdma_window *window)
 {
-	window->steps++;
+	WRITE_ONCE(window->steps, window->steps + 1); /* read without the lock too */
 	window->late = false;
 }
 

@@ -50,7 +50,7 @@ static void leave(struct callback_head *head)
 	list_del(&unmapper->node);
 	spin_unlock(&unmappers_lock);
 	xa_lock(&window->pages);
-	window->unmappers--;
+	WRITE_ONCE(window->unmappers, window->unmappers - 1); /* read without the lock too */
 	xa_unlock(&window->pages);
 	vrdma_device_put(unmapper->dev);
 	kfree(unmapper);
@@ -124,7 +124,7 @@ static void forbid(struct vrdma_window *window, bool entered, unsigned long firs
 		window->unmap_first = min(window->unmap_first, first);
 		window->unmap_last = max(window->unmap_last, last);
 	}
-	window->unmappers += entered;
+	WRITE_ONCE(window->unmappers, window->unmappers + entered);
 	xa_unlock(&window->pages);
 }
 

@@ -5,6 +5,7 @@ import argparse
 import importlib
 import signal
 import sys
+from pathlib import Path
 
 from . import remote, topology
 from .errors import LabError
@@ -75,6 +76,9 @@ def _add_shape(up: argparse.ArgumentParser) -> None:
     up.add_argument("--guest-cpus", type=_up_to(16), default=shape.guest_cpus, metavar="N")
     up.add_argument("--guest-memory", type=_up_to(65536), default=shape.guest_memory, metavar="MIB")
     up.add_argument("--host-cpus", type=_up_to(64), default=shape.host_cpus, metavar="N")
+    for vms in ("host", "guest"):
+        up.add_argument(f"--{vms}-kernel", type=_directory, metavar="DIR",
+                        help=f"the kernel of {vms}s, with its modules and vrdma's (default: Debian's)")
     up.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -86,6 +90,10 @@ def _up_to(limit: int):
         return value
 
     return number
+
+
+def _directory(text: str) -> str:
+    return str(Path(text).absolute())
 
 
 def _names(text: str) -> tuple[str, ...]:

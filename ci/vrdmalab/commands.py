@@ -14,7 +14,7 @@ from .transfer import copy
 
 def up(options: Namespace) -> int:
     shape = Shape(options.hosts, options.guests, options.packages, options.guest_cpus, options.guest_memory,
-                  options.host_cpus, options.type)
+                  options.host_cpus, options.type, options.host_kernel, options.guest_kernel)
     state, was_up = lab.up(shape)
     if was_up:
         print("the lab is up already", file=sys.stderr)

@@ -13,7 +13,7 @@ from pathlib import Path
 from . import remote
 from .common import COMMON_KERNEL_ARGUMENTS, script
 from .errors import LabError, VmError
-from .images import Image
+from .kernels import Kernel
 from .process import Process
 from .qmp import Qmp
 from .remote import Address
@@ -73,17 +73,17 @@ def cables(shape: Shape) -> dict[Host, list[socket.socket]]:
     return ends
 
 
-def start(directory: Path, host: Host, shape: Shape, image: Image, accelerator: str,
+def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disk: Path, accelerator: str,
           ends: list[socket.socket]) -> subprocess.Popen:
     """Starts QEMU in the lab's directory; it lives on after this process."""
     arguments = f"{KERNEL_ARGUMENTS} lab.name={host.name} systemd.hostname={host.name}"
     command = [
         "qemu-system-x86_64", "-name", f"vrdma-{host.name}", "-nodefaults", "-no-user-config", "-display", "none",
         "-no-reboot", *ACCELERATORS[accelerator], "-smp", str(shape.cpus_of_host), "-m", str(shape.host_memory),
-        "-kernel", str(image.vmlinux), "-initrd", str(image.initrd), "-append", arguments,
+        "-kernel", str(kernel.vmlinux), "-initrd", str(kernel.initrd), "-append", arguments,
         "-serial", f"file:{console(directory, host).name}",
         "-qmp", f"unix:{host.name}.qmp,server=on,wait=off",
-        "-drive", f"if=none,id=root,file={image.disk},format=raw,readonly=on",
+        "-drive", f"if=none,id=root,file={disk},format=raw,readonly=on",
         "-device", "virtio-blk-pci,drive=root",
         "-fsdev", "local,id=lab,path=share,security_model=none,readonly=on",
         "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",

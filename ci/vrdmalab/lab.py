@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from . import guest as guests
 from . import host as hosts
-from . import images, kvm, remote, share, topology
+from . import images, kernels, kvm, remote, share, topology
 from .common import script
 from .diagnosis import watching
 from .errors import LabError, VmError
@@ -94,19 +94,27 @@ def _check_reusable(state: State, shape: Shape) -> None:
         raise LabError("the lab is up in another shape; take it down first with: ci/lab down")
 
 
+def _kernels(state: State, image: images.Image) -> dict[str, kernels.Kernel]:
+    """By kind of VM. An initrd lives as long as the lab."""
+    chosen = {"host": state.shape.host_kernel, "guest": state.shape.guest_kernel}
+    return {kind: kernels.choose(directory, image, state.directory / f"{kind}.initrd")
+            for kind, directory in chosen.items()}
+
+
 def _fill_share(state: State, image: images.Image) -> None:
     agent = share.build_agent(CACHE)
-    share.assemble(state.share, stage_directory(), image, agent, topology.hosts_file(state.shape), state.token,
-                   topology.mediator_config(state.shape))
+    share.assemble(state.share, stage_directory(), _kernels(state, image), agent, topology.hosts_file(state.shape),
+                   state.token, topology.mediator_config(state.shape))
 
 
 def _boot(state: State, image: images.Image, accelerator: str) -> None:
-    state.with_vrdma = share.has_vrdma(state.share)
+    chosen = _kernels(state, image)
+    state.with_vrdma = share.has_vrdma(state.share, chosen)
     if not state.with_vrdma:
         say(f"no vrdma in {stage_directory()}: the lab comes without it")
     cables = hosts.cables(state.shape)
     for host in state.hosts:
-        process = hosts.start(state.directory, host, state.shape, image, accelerator, cables[host])
+        process = hosts.start(state.directory, host, state.shape, chosen["host"], image.disk, accelerator, cables[host])
         state.processes[host] = Process.of(process.pid)
         state.save()
     for end in (end for ends in cables.values() for end in ends):
@@ -166,7 +174,7 @@ def _stop(state: State) -> None:
         process.kill()
     for name in ("share", "share.new"):
         shutil.rmtree(state.directory / name, ignore_errors=True)
-    for path in [*state.directory.glob("*.qmp"), *state.directory.glob("state.*")]:
+    for path in (path for kind in ("*.qmp", "*.initrd", "state.*") for path in state.directory.glob(kind)):
         path.unlink()
 
 

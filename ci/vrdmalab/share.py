@@ -4,6 +4,7 @@
     share/tree/          for hosts:  vm/common, vm/host, the stage's host/, files made for this lab
     share/guests/tree/   for guests: vm/common, vm/guest, the stage's guest/, files made for this lab
 
+Of a kernel that is not the image's they bring the modules, and to the host the kernel that its guests boot.
 A host takes both by 9p and shares guests/ with its own guests in the same way. The trees are copies,
 so a build that runs meanwhile cannot tear them.
 """
@@ -15,7 +16,7 @@ import subprocess
 from pathlib import Path
 
 from .errors import LabError
-from .images import Image
+from .kernels import Kernel
 
 OVERLAYS = Path(__file__).parent / "vm"
 AGENT = Path(__file__).parent / "agent/agent.c"
@@ -28,7 +29,7 @@ HOST_MODULE = "vrdma_mdev.ko"
 GUEST_MODULE = "vrdma_ib.ko"
 
 
-def assemble(share: Path, stage: Path, image: Image, agent: Path, hosts_file: str, token: str,
+def assemble(share: Path, stage: Path, kernels: dict[str, Kernel], agent: Path, hosts_file: str, token: str,
              mediator_config: str = "") -> None:
     """Fills or refills the share. QEMU holds its directory open, so only what is inside gets replaced."""
     fresh = share.with_name(share.name + ".new")
@@ -42,7 +43,9 @@ def assemble(share: Path, stage: Path, image: Image, agent: Path, hosts_file: st
         (tree / LAB_FILES / "token").write_text(token, encoding="ascii")
         (tree / LAB_FILES / "token").chmod(0o600)
         _merge_usr(tree)
-        _index_modules(tree, image)
+        _lay_modules(tree, kernels[kind])
+    if not kernels["guest"].in_image:
+        _lay_boot_files(fresh / "tree/boot", kernels["guest"])
     if mediator_config:
         _write(fresh / "tree" / MEDIATOR_CONFIG, mediator_config)
     if "[[uplink]]" in mediator_config:
@@ -81,23 +84,34 @@ def _merge_usr(tree: Path) -> None:
             shutil.rmtree(tree / name)
 
 
-def has_vrdma(share: Path) -> bool:
-    """Whether the share brings both kernel modules; with one of them only, the stage is half built."""
-    found = [any(share.glob(f"{tree}/usr/lib/modules/*/**/{module}"))
-             for tree, module in (("tree", HOST_MODULE), ("guests/tree", GUEST_MODULE))]
+def has_vrdma(share: Path, kernels: dict[str, Kernel]) -> bool:
+    """Whether the share brings both kernel modules; with one of them only, what it was made of is half built."""
+    found = [any(share.glob(f"{tree}/usr/lib/modules/{kernels[kind].release}/**/{module}"))
+             for kind, tree, module in (("host", "tree", HOST_MODULE), ("guest", "guests/tree", GUEST_MODULE))]
     if any(found) and not all(found):
-        raise LabError(f"the stage has only one of host/…/{HOST_MODULE} and guest/…/{GUEST_MODULE}: build both")
+        raise LabError(f"there is only one of {HOST_MODULE} for hosts and {GUEST_MODULE} for guests: build both")
     return all(found)
 
 
-def _index_modules(tree: Path, image: Image) -> None:
+def _lay_boot_files(boot: Path, kernel: Kernel) -> None:
+    """Where the image has those of its own."""
+    boot.mkdir(parents=True)
+    shutil.copy(kernel.vmlinux, boot / "vmlinux")
+    shutil.copy(kernel.initrd, boot / "initrd.img")
+
+
+def _lay_modules(tree: Path, kernel: Kernel) -> None:
     """Runs depmod here, as it takes seconds on an emulated CPU."""
-    modules = tree / "usr/lib/modules" / image.kernel
+    modules = tree / "usr/lib/modules" / kernel.release
+    if not kernel.in_image:
+        shutil.copytree(kernel.modules, modules, dirs_exist_ok=True)
+        subprocess.run(["depmod", "-b", tree / "usr", kernel.release], check=True)
+        return
     if not modules.is_dir():
         return
     kernels_own = modules / "kernel"
-    kernels_own.symlink_to(image.modules / "kernel")
+    kernels_own.symlink_to(kernel.modules / "kernel")
     for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
-        shutil.copy(image.modules / name, modules)
-    subprocess.run(["depmod", "-b", tree / "usr", image.kernel], check=True)
+        shutil.copy(kernel.modules / name, modules)
+    subprocess.run(["depmod", "-b", tree / "usr", kernel.release], check=True)
     kernels_own.unlink()

@@ -25,6 +25,8 @@ class Shape:
     guest_memory: int = 768
     host_cpus: int | None = None
     type: str = "medium"
+    host_kernel: str | None = None  # directories (kernels.py); without one, the image's
+    guest_kernel: str | None = None
 
     @property
     def cpus_of_host(self) -> int:
@@ -35,8 +37,10 @@ class Shape:
 
     @property
     def host_memory(self) -> int:
-        """MiB: the host's own needs, and each guest's RAM with QEMU around it."""
-        return 1536 + self.guests * (self.guest_memory + 192)
+        """MiB: the host's own needs, and each guest's RAM with QEMU around it. A kernel that is not the image's lies in
+        RAM with its modules, and one for debugging has a shadow of the rest."""
+        needs = 1536 + self.guests * (self.guest_memory + 192)
+        return needs + 1024 if self.host_kernel or self.guest_kernel else needs
 
 
 @dataclass(frozen=True)

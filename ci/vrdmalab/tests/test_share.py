@@ -1,23 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """How the trees that VMs lay over their root are put together."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 from vrdmalab import share
 from vrdmalab.errors import LabError
-from vrdmalab.images import Image
+from vrdmalab.kernels import Kernel
 
 KERNEL = "6.1.0-test"
 
 
 @pytest.fixture
-def image(tmp_path: Path) -> Image:
-    image = Image(tmp_path / "image", KERNEL)
-    (image.modules / "kernel").mkdir(parents=True)
+def kernel(tmp_path: Path) -> Kernel:
+    """The image's."""
+    modules = tmp_path / "image/modules"
+    (modules / "kernel").mkdir(parents=True)
     for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
-        (image.modules / name).touch()
-    return image
+        (modules / name).touch()
+    return Kernel(KERNEL, tmp_path / "image/vmlinux", tmp_path / "image/initrd.img", modules, in_image=True)
+
+
+@pytest.fixture
+def debug_kernel(tmp_path: Path, kernel: Kernel) -> Kernel:
+    """Another one, which has a module of its own and vrdma's."""
+    kernel = dataclasses.replace(kernel, release="6.1.0-debug", vmlinux=tmp_path / "debug/vmlinux",
+                                 initrd=tmp_path / "debug/initrd", modules=tmp_path / "debug/modules", in_image=False)
+    for path in (kernel.vmlinux, kernel.initrd):
+        put(path, f"debug {path.name}")
+    for name in ("kernel/drivers/mdev.ko", "extra/vrdma_mdev.ko", "extra/vrdma_ib.ko", "modules.builtin", "modules.order"):
+        put(kernel.modules / name)
+    return kernel
 
 
 def put(path: Path, text: str = "") -> None:
@@ -25,17 +39,18 @@ def put(path: Path, text: str = "") -> None:
     path.write_text(text)
 
 
-def assemble(directory: Path, image: Image, mediator_config: str = "") -> Path:
+def assemble(directory: Path, kernel: Kernel, mediator_config: str = "", guest_kernel: Kernel | None = None) -> Path:
     put(directory / "agent", "agent")
     result = directory / "share"
-    share.assemble(result, directory / "stage", image, directory / "agent", "hosts file", "secret", mediator_config)
+    kernels = {"host": kernel, "guest": guest_kernel or kernel}
+    share.assemble(result, directory / "stage", kernels, directory / "agent", "hosts file", "secret", mediator_config)
     return result
 
 
-def test_hosts_and_guests_get_their_part_of_the_stage(tmp_path: Path, image: Image):
+def test_hosts_and_guests_get_their_part_of_the_stage(tmp_path: Path, kernel: Kernel):
     put(tmp_path / "stage/host/usr/sbin/vrdmad", "mediator")
     put(tmp_path / "stage/guest/etc/libibverbs.d/vrdma.driver", "provider")
-    result = assemble(tmp_path, image)
+    result = assemble(tmp_path, kernel)
     assert (result / "tree/usr/sbin/vrdmad").read_text() == "mediator"
     assert (result / "guests/tree/etc/libibverbs.d/vrdma.driver").read_text() == "provider"
     assert not (result / "guests/tree/usr/sbin/vrdmad").exists()
@@ -43,45 +58,78 @@ def test_hosts_and_guests_get_their_part_of_the_stage(tmp_path: Path, image: Ima
         assert (result / tree / "etc/hosts").read_text() == "hosts file"
 
 
-def test_top_level_directories_are_merged_into_usr(tmp_path: Path, image: Image):
+def test_top_level_directories_are_merged_into_usr(tmp_path: Path, kernel: Kernel):
     put(tmp_path / "stage/host/lib/systemd/system/vrdmad.service", "unit")
-    tree = assemble(tmp_path, image) / "tree"
+    tree = assemble(tmp_path, kernel) / "tree"
     assert (tree / "usr/lib/systemd/system/vrdmad.service").read_text() == "unit"
     assert not (tree / "lib").exists()
 
 
 @pytest.mark.parametrize("text, found", [("", "installed"), ("for this lab", "for this lab")])
-def test_a_lab_may_have_a_mediator_config_of_its_own(tmp_path: Path, image: Image, text: str, found: str):
+def test_a_lab_may_have_a_mediator_config_of_its_own(tmp_path: Path, kernel: Kernel, text: str, found: str):
     put(tmp_path / "stage/host/etc/vrdma/vrdmad.conf", "installed")
-    assert (assemble(tmp_path, image, text) / "tree/etc/vrdma/vrdmad.conf").read_text() == found
+    assert (assemble(tmp_path, kernel, text) / "tree/etc/vrdma/vrdmad.conf").read_text() == found
 
 
 @pytest.mark.parametrize("text, linked", [("", False), ("[soft]\n", False), ("[[uplink]]\n", True)])
-def test_uplinks_have_their_drop_in(tmp_path: Path, image: Image, text: str, linked: bool):
-    assert (assemble(tmp_path, image, text) / "tree/etc/systemd/system/vrdmad.service.d/uplink.conf").is_symlink() == linked
+def test_uplinks_have_their_drop_in(tmp_path: Path, kernel: Kernel, text: str, linked: bool):
+    assert (assemble(tmp_path, kernel, text) / "tree/etc/systemd/system/vrdmad.service.d/uplink.conf").is_symlink() == linked
 
 
-def test_a_second_time_replaces_what_is_inside_only(tmp_path: Path, image: Image):
+def test_a_second_time_replaces_what_is_inside_only(tmp_path: Path, kernel: Kernel):
     put(tmp_path / "stage/host/usr/sbin/old")
-    first = assemble(tmp_path, image)
+    first = assemble(tmp_path, kernel)
     identity = first.stat().st_ino
     (tmp_path / "stage/host/usr/sbin/old").rename(tmp_path / "stage/host/usr/sbin/new")
-    second = assemble(tmp_path, image)
+    second = assemble(tmp_path, kernel)
     assert second.stat().st_ino == identity
     assert [path.name for path in (second / "tree/usr/sbin").iterdir()] == ["new"]
 
 
-def test_without_modules_there_is_no_vrdma(tmp_path: Path, image: Image):
-    assert not share.has_vrdma(assemble(tmp_path, image))
+def has_vrdma(directory: Path, kernel: Kernel) -> bool:
+    return share.has_vrdma(directory, {"host": kernel, "guest": kernel})
 
 
-def test_one_module_without_the_other_is_an_error(tmp_path: Path):
-    put(tmp_path / "tree/usr/lib/modules/any/extra/vrdma_mdev.ko")
+def test_without_modules_there_is_no_vrdma(tmp_path: Path, kernel: Kernel):
+    assert not has_vrdma(assemble(tmp_path, kernel), kernel)
+
+
+def test_one_module_without_the_other_is_an_error(tmp_path: Path, kernel: Kernel):
+    put(tmp_path / f"tree/usr/lib/modules/{KERNEL}/extra/vrdma_mdev.ko")
     with pytest.raises(LabError, match="vrdma_ib.ko"):
-        share.has_vrdma(tmp_path)
+        has_vrdma(tmp_path, kernel)
 
 
-def test_both_modules_are_vrdma(tmp_path: Path):
-    put(tmp_path / "tree/usr/lib/modules/any/extra/vrdma_mdev.ko")
-    put(tmp_path / "guests/tree/usr/lib/modules/any/extra/vrdma_ib.ko")
-    assert share.has_vrdma(tmp_path)
+def test_both_modules_are_vrdma(tmp_path: Path, kernel: Kernel):
+    put(tmp_path / f"tree/usr/lib/modules/{KERNEL}/extra/vrdma_mdev.ko")
+    put(tmp_path / f"guests/tree/usr/lib/modules/{KERNEL}/extra/vrdma_ib.ko")
+    assert has_vrdma(tmp_path, kernel)
+
+
+def test_modules_for_another_kernel_are_not_vrdma(tmp_path: Path, kernel: Kernel, debug_kernel: Kernel):
+    put(tmp_path / f"tree/usr/lib/modules/{KERNEL}/extra/vrdma_mdev.ko")
+    put(tmp_path / f"guests/tree/usr/lib/modules/{KERNEL}/extra/vrdma_ib.ko")
+    assert not has_vrdma(tmp_path, debug_kernel)
+
+
+def test_a_kernel_that_is_not_the_images_comes_with_its_modules(tmp_path: Path, debug_kernel: Kernel):
+    result = assemble(tmp_path, debug_kernel)
+    for tree in ("tree", "guests/tree"):
+        modules = result / tree / "usr/lib/modules" / debug_kernel.release
+        assert (modules / "kernel/drivers/mdev.ko").exists()
+        assert (modules / "modules.dep").exists()
+    assert has_vrdma(result, debug_kernel)
+
+
+def test_a_guests_kernel_lies_where_its_host_boots_it_from(tmp_path: Path, kernel: Kernel, debug_kernel: Kernel):
+    """Of the host, which has the image's."""
+    result = assemble(tmp_path, kernel, guest_kernel=debug_kernel)
+    assert (result / "tree/boot/vmlinux").read_text() == "debug vmlinux"
+    assert (result / "tree/boot/initrd.img").read_text() == "debug initrd"
+    assert not (result / "tree/usr/lib/modules" / debug_kernel.release).exists()
+
+
+def test_a_hosts_kernel_is_not_its_guests(tmp_path: Path, kernel: Kernel, debug_kernel: Kernel):
+    result = assemble(tmp_path, debug_kernel, guest_kernel=kernel)
+    assert not (result / "tree/boot").exists()
+    assert not (result / "guests/tree/usr/lib/modules" / debug_kernel.release).exists()

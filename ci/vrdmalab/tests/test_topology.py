@@ -59,3 +59,8 @@ def test_devices_of_other_labs_are_not(hosts: int):
 def test_an_unknown_name_is_an_error():
     with pytest.raises(LabError, match="guest2"):
         topology.find(Shape(hosts=1, guests=2), "guest2")
+
+
+@pytest.mark.parametrize("kernel", ["host_kernel", "guest_kernel"])
+def test_a_kernel_that_is_not_the_images_lies_in_the_hosts_memory(kernel: str):
+    assert Shape(**{kernel: "/some/directory"}).host_memory > Shape().host_memory
