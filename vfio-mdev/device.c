@@ -59,6 +59,7 @@ static int device_init(struct vfio_device *vdev)
 	vrdma_state_init(dev);
 	vrdma_irqs_init(dev);
 	vrdma_config_init(dev);
+	vrdma_migration_init(dev);
 	return 0;
 }
 
@@ -92,6 +93,7 @@ static void device_close(struct vfio_device *vdev)
 	struct vrdma_device *dev = vrdma_device_of(vdev);
 
 	vrdma_irqs_close(dev);
+	vrdma_migration_reset(dev);
 	vrdma_reset_open(dev, false);
 	vrdma_pins_close(dev);
 }
@@ -183,6 +185,7 @@ static long device_ioctl(struct vfio_device *vdev, unsigned int cmd, unsigned lo
 	case VFIO_DEVICE_SET_IRQS:
 		return set_irqs(dev, user);
 	case VFIO_DEVICE_RESET:
+		vrdma_migration_reset(dev);
 		vrdma_reset_function(dev);
 		return 0;
 	default:

@@ -125,6 +125,24 @@ static long unpin(struct vrdma_device *dev, void __user *arg)
 	return 0;
 }
 
+static long step_done(struct vrdma_device *dev, void __user *arg)
+{
+	struct vrdma_mdev_step_done done;
+
+	if (copy_from_user(&done, arg, sizeof(done)))
+		return -EFAULT;
+	if (done.error > VRDMA_MDEV_MAX_ERRNO)
+		return -EINVAL;
+	return vrdma_step_done(dev, done.number, done.error);
+}
+
+static long open_transfer(struct vrdma_device *dev)
+{
+	struct vrdma_transfer *transfer = vrdma_state_transfer(dev);
+
+	return transfer ? vrdma_transfer_open(transfer) : -ENOENT;
+}
+
 static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	struct vrdma_device *dev = file->private_data;
@@ -144,6 +162,10 @@ static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 		return raise(dev, arg);
 	case VRDMA_MDEV_UNPIN:
 		return unpin(dev, user);
+	case VRDMA_MDEV_STEP_DONE:
+		return step_done(dev, user);
+	case VRDMA_MDEV_TRANSFER:
+		return open_transfer(dev);
 	default:
 		return -ENOTTY;
 	}

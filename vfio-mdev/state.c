@@ -10,6 +10,9 @@
  */
 #include "vrdma_mdev.h"
 
+/* For the mediator to take a step of a migration: a VM's thread waits with QEMU's big lock held. */
+#define STEP_TIME (5 * HZ)
+
 void vrdma_state_init(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;
@@ -18,6 +21,7 @@ void vrdma_state_init(struct vrdma_device *dev)
 	rt_mutex_init(&state->reset_lock);
 	spin_lock_init(&state->lock);
 	init_waitqueue_head(&state->wait);
+	init_waitqueue_head(&state->step_wait);
 	state->condition = VRDMA_RESETTING;
 }
 
@@ -124,7 +128,7 @@ void vrdma_state_set_kick(struct vrdma_device *dev, struct eventfd_ctx *kick)
 static bool has_message(const struct vrdma_state *state)
 {
 	return state->share_pending || state->reset_pending || state->head != state->tail ||
-	       state->doorbell_pending;
+	       state->doorbell_pending || state->step_pending;
 }
 
 bool vrdma_has_message(struct vrdma_device *dev)
@@ -165,6 +169,10 @@ bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *mes
 		message->value = write->value;
 	} else if (state->doorbell_pending) {
 		message->type = VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL;
+	} else if (state->step_pending) {
+		message->type = VRDMA_MDEV_MESSAGE_STEP;
+		message->offset = state->step;
+		message->value = state->step_number;
 	}
 	spin_unlock(&state->lock);
 	return any;
@@ -181,6 +189,8 @@ void vrdma_take_message(struct vrdma_device *dev, const struct vrdma_mdev_messag
 		state->share_pending = false; /* its values are asked for after this */
 	else if (message->type == VRDMA_MDEV_MESSAGE_RESET)
 		state->reset_pending &= message->value != state->generation;
+	else if (message->type == VRDMA_MDEV_MESSAGE_STEP)
+		state->step_pending &= message->value != state->step_number;
 	else if (state->reset_pending)
 		; /* voided */
 	else if (message->type == VRDMA_MDEV_MESSAGE_WRITE)
@@ -382,6 +392,106 @@ void vrdma_abandon(struct vrdma_device *dev)
 	if (fatal)
 		vrdma_irq_raise(dev, 0);
 	wake_up_interruptible(&state->wait);
+	wake_up(&state->step_wait);
+}
+
+/* Nobody knows what the device does, so it does nothing until a reset. */
+void vrdma_fail(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+
+	spin_lock(&state->lock);
+	state->condition = VRDMA_FATAL;
+	spin_unlock(&state->lock);
+
+	rt_mutex_lock(&state->reset_lock);
+	vrdma_window_disable(dev);
+	rt_mutex_unlock(&state->reset_lock);
+	vrdma_irq_raise(dev, 0);
+}
+
+/* Steps of a migration. */
+
+static bool step_is_over(struct vrdma_state *state)
+{
+	bool over;
+
+	spin_lock(&state->lock);
+	over = !state->step_awaited || state->abandoned || state->removed;
+	spin_unlock(&state->lock);
+	return over;
+}
+
+/*
+ * Has the mediator take a step, one at a time. Returns 0, or an errno: the mediator's if it has
+ * answered. No answer is taken after that.
+ */
+int vrdma_state_step(struct vrdma_device *dev, u32 step, bool *answered)
+{
+	struct vrdma_state *state = &dev->state;
+	int ret = -ETIMEDOUT;
+
+	spin_lock(&state->lock);
+	state->step = step;
+	state->step_number++;
+	state->step_pending = true;
+	state->step_awaited = true;
+	spin_unlock(&state->lock);
+	wake_up_interruptible(&state->wait);
+	if (wait_event_killable_timeout(state->step_wait, step_is_over(state), STEP_TIME) < 0)
+		ret = -EINTR;
+
+	spin_lock(&state->lock);
+	*answered = !state->step_awaited;
+	if (*answered)
+		ret = -state->step_error;
+	else if (state->abandoned || state->removed)
+		ret = -EIO;
+	state->step_pending = false;
+	state->step_awaited = false;
+	spin_unlock(&state->lock);
+	return ret;
+}
+
+int vrdma_step_done(struct vrdma_device *dev, u32 number, int error)
+{
+	struct vrdma_state *state = &dev->state;
+	int ret = -ESTALE;
+
+	spin_lock(&state->lock);
+	if (state->step_awaited && number == state->step_number) {
+		state->step_awaited = false;
+		state->step_error = error;
+		ret = 0;
+	}
+	spin_unlock(&state->lock);
+	if (!ret)
+		wake_up(&state->step_wait);
+	return ret;
+}
+
+/* Returns the one before, and its reference. */
+struct vrdma_transfer *vrdma_state_set_transfer(struct vrdma_device *dev,
+						struct vrdma_transfer *transfer)
+{
+	struct vrdma_state *state = &dev->state;
+
+	spin_lock(&state->lock);
+	swap(state->transfer, transfer);
+	spin_unlock(&state->lock);
+	return transfer;
+}
+
+/* With a reference, or NULL. */
+struct vrdma_transfer *vrdma_state_transfer(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+	struct vrdma_transfer *transfer;
+
+	spin_lock(&state->lock);
+	transfer = state->transfer ? vrdma_transfer_get(state->transfer) : NULL;
+	spin_unlock(&state->lock);
+	return transfer;
 }
 
 /* The device fd was closed: the next mediator may open it. */
@@ -404,4 +514,5 @@ void vrdma_state_remove(struct vrdma_device *dev)
 	state->removed = true;
 	spin_unlock(&state->lock);
 	wake_up_interruptible(&state->wait);
+	wake_up(&state->step_wait);
 }

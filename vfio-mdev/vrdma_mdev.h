@@ -17,6 +17,8 @@
  *   pins.c       its pages, pinned and unpinned by a thread of the device's
  *   unmap.c      what the VM unmaps
  *   mediator.c   the device fd of the mediator
+ *   migration.c  VFIO's migration states
+ *   transfer.c   its state under way between the VM and the mediator
  */
 #ifndef VRDMA_MDEV_PRIVATE_H
 #define VRDMA_MDEV_PRIVATE_H
@@ -110,6 +112,18 @@ struct vrdma_state {
 	bool vlans_set;
 	DECLARE_BITMAP(vlans, VRDMA_MDEV_VLANS);
 	struct vrdma_mdev_share share;
+	struct vrdma_transfer *transfer; /* under way, or NULL */
+	u32 step;	   /* of a migration, that the mediator was last asked for */
+	u32 step_number;   /* of it */
+	bool step_pending; /* the mediator has not read it */
+	bool step_awaited; /* the mediator has not taken it */
+	int step_error;
+	wait_queue_head_t step_wait;
+};
+
+struct vrdma_migration {
+	struct mutex lock; /* a thread of the VM's may wait for the mediator with it */
+	enum vfio_device_mig_state state;
 };
 
 struct vrdma_config {
@@ -166,6 +180,7 @@ struct vrdma_device {
 	struct vrdma_config config;
 	struct vrdma_irqs irqs;
 	struct vrdma_window window;
+	struct vrdma_migration migration;
 };
 
 static inline struct vrdma_device *vrdma_device_of(struct vfio_device *vdev)
@@ -220,6 +235,12 @@ void vrdma_configure(struct vrdma_device *dev, u64 offset, const u8 *bytes, size
 int vrdma_reset_done(struct vrdma_device *dev, u32 generation);
 int vrdma_adopt(struct vrdma_device *dev);
 void vrdma_abandon(struct vrdma_device *dev);
+void vrdma_fail(struct vrdma_device *dev);
+int vrdma_state_step(struct vrdma_device *dev, u32 step, bool *answered);
+int vrdma_step_done(struct vrdma_device *dev, u32 number, int error);
+struct vrdma_transfer *vrdma_state_set_transfer(struct vrdma_device *dev,
+						struct vrdma_transfer *transfer);
+struct vrdma_transfer *vrdma_state_transfer(struct vrdma_device *dev);
 void vrdma_release(struct vrdma_device *dev);
 bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *message, u32 *head);
 void vrdma_take_message(struct vrdma_device *dev, const struct vrdma_mdev_message *message,
@@ -306,5 +327,17 @@ void vrdma_unmap_exit(void);
 
 /* mediator.c */
 int vrdma_mediator_open(struct vrdma_device *dev);
+
+/* migration.c */
+void vrdma_migration_init(struct vrdma_device *dev);
+void vrdma_migration_reset(struct vrdma_device *dev);
+
+/* transfer.c */
+struct vrdma_transfer *vrdma_transfer_create(bool saving);
+struct vrdma_transfer *vrdma_transfer_get(struct vrdma_transfer *transfer);
+void vrdma_transfer_put(struct vrdma_transfer *transfer);
+void vrdma_transfer_end(struct vrdma_transfer *transfer, int error);
+struct file *vrdma_transfer_vm_file(struct vrdma_transfer *transfer);
+int vrdma_transfer_open(struct vrdma_transfer *transfer);
 
 #endif /* VRDMA_MDEV_PRIVATE_H */

@@ -27,7 +27,7 @@
 #include "device.h"
 
 #define VRDMA_MDEV_PATH "/dev/vrdma_mdev"
-#define VRDMA_MDEV_ABI_VERSION 4
+#define VRDMA_MDEV_ABI_VERSION 5
 #define VRDMA_MDEV_MAX_TYPES 8
 #define VRDMA_MDEV_NAME_SIZE 16
 #define VRDMA_MDEV_DESCRIPTION_SIZE 128
@@ -128,12 +128,12 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_device_info, 1112);
  * Register writes beyond VRDMA_MDEV_MAX_MESSAGES unread ones are dropped and the device is marked
  * FATAL; the other kinds are kept as one pending flag each and so always fit. Order: SHARE, which a
  * reset leaves alone, RESET, which voids what came before it, then register writes, then
- * ADMIN_DOORBELL.
+ * ADMIN_DOORBELL, then STEP.
  */
 struct vrdma_mdev_message {
 	__u32 type;   /* VRDMA_MDEV_MESSAGE_* */
-	__u32 offset; /* WRITE: register */
-	__u32 value;  /* WRITE: value. RESET: generation to acknowledge. OPENED, CLOSED: 0 */
+	__u32 offset; /* WRITE: register. STEP: VRDMA_MDEV_STEP_* */
+	__u32 value;  /* WRITE: value. RESET: generation to acknowledge. STEP: its number */
 	__u32 reserved;
 };
 VRDMA_CHECK_SIZE(struct vrdma_mdev_message, 16);
@@ -143,7 +143,30 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_message, 16);
 #define VRDMA_MDEV_MESSAGE_RESET 3
 /* An attribute of the share was written: DEVICE_INFO has them all */
 #define VRDMA_MDEV_MESSAGE_SHARE 4
+/* Of a migration. The VM waits, some seconds at most, for VRDMA_MDEV_STEP_DONE with its number */
+#define VRDMA_MDEV_MESSAGE_STEP 5
 #define VRDMA_MDEV_MAX_MESSAGES 256
+
+/*
+ * Migration, by VFIO's protocol version 2: the module has its states, the mediator takes their
+ * steps. A RESET ends whatever was begun, and a frozen device is not frozen after it.
+ */
+#define VRDMA_MDEV_STEP_FREEZE 1  /* touch no guest memory from now on */
+#define VRDMA_MDEV_STEP_THAW 2	  /* go on */
+#define VRDMA_MDEV_STEP_SAVE 3	  /* of a frozen device: write its state to the transfer */
+#define VRDMA_MDEV_STEP_LOAD 4	  /* a device is to be restored: read its state from the transfer */
+#define VRDMA_MDEV_STEP_RESTORE 5 /* the VM has written it all: be that device, frozen */
+
+/*
+ * VRDMA_MDEV_STEP_DONE: ESTALE if nobody waits. A step that was refused leaves the device as it
+ * was, but RESTORE leaves one that only a reset helps.
+ */
+#define VRDMA_MDEV_MAX_ERRNO 4095
+struct vrdma_mdev_step_done {
+	__u32 number;
+	__u32 error; /* 0, or an errno for the VM */
+};
+VRDMA_CHECK_SIZE(struct vrdma_mdev_step_done, 8);
 
 /*
  * From a RESET on, the window shows scratch pages only, and STATUS reads 0, until the mediator
@@ -169,6 +192,19 @@ struct vrdma_mdev_range {
 #define VRDMA_MDEV_SET_KICK _IOW('v', 0x92, struct vrdma_mdev_kick)
 #define VRDMA_MDEV_RAISE _IO('v', 0x93) /* argument: vector. Signals it, or leaves it pending */
 #define VRDMA_MDEV_UNPIN _IOW('v', 0x94, struct vrdma_mdev_range) /* a touch pins anew */
+
+#define VRDMA_MDEV_STEP_DONE _IOW('v', 0x95, struct vrdma_mdev_step_done)
+/*
+ * Returns the mediator's end of the transfer that is under way (ENOENT: none), once (EBUSY):
+ * non-blocking, close-on-exec, pollable. SAVE writes to it, LOAD reads from it, a page at most at a
+ * time (EAGAIN: not now). EPIPE: the VM has no use for it any more.
+ */
+#define VRDMA_MDEV_TRANSFER _IO('v', 0x96)
+/*
+ * On that end. Argument: 0 if all of the state is written, or an errno that the VM gets instead of
+ * what is under way. An end that is closed without it gives EIO.
+ */
+#define VRDMA_MDEV_TRANSFER_END _IO('v', 0x97)
 
 /*
  * mmap offsets of the device fd; shared mappings only.

@@ -12,6 +12,9 @@
 namespace vrdma::mdev {
 namespace {
 
+// Of a device's state. What the largest type can have of objects takes less than half of it.
+constexpr std::uint64_t max_state_length = std::uint64_t{512} << 20;
+
 Result<vrdma_mdev_device_info> read_info(int fd) {
     vrdma_mdev_device_info info{};
     if (::ioctl(fd, VRDMA_MDEV_DEVICE_INFO, &info) != 0) {
@@ -70,6 +73,7 @@ Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info)
     device_.emplace(uuid_text(info.uuid), type_, identity_of(info, type_), *this, host.hca,
                     host.gids);
     device_->set_share(share_of(info, type_));
+    migration_.emplace(host.loop, *device_, fd_.get(), max_state_length);
     auto messages =
         host.loop.watch(fd_.get(), [this](std::uint32_t events) { on_messages(events); });
     if (!messages) {
@@ -109,6 +113,7 @@ void MdevDevice::raise(unsigned vector) noexcept {
 void MdevDevice::on_messages(std::uint32_t epoll_events) {
     if ((epoll_events & (EPOLLHUP | EPOLLERR)) != 0) {
         messages_ = {}; // the event that frees this device is on its way
+        migration_->forget();
         device_->reset();
         return;
     }
@@ -148,6 +153,9 @@ void MdevDevice::on_message(const vrdma_mdev_message& message) {
         case VRDMA_MDEV_MESSAGE_SHARE:
             give_share();
             break;
+        case VRDMA_MDEV_MESSAGE_STEP:
+            on_step(message.offset, message.value);
+            break;
         default:
             break;
     }
@@ -155,10 +163,21 @@ void MdevDevice::on_message(const vrdma_mdev_message& message) {
 
 // A newer reset may be under way: its message follows, and this acknowledgement is refused.
 void MdevDevice::on_reset(std::uint32_t generation) {
+    migration_->forget();
     device_->reset();
     read_identity();
     vrdma_mdev_reset_done done{generation, 0};
     ::ioctl(fd_.get(), VRDMA_MDEV_RESET_DONE, &done);
+}
+
+// A vector that was raised on the other host may have waited there for the guest to want it.
+void MdevDevice::on_step(std::uint32_t step, std::uint32_t number) {
+    migration_->take(step, number);
+    if (migration_->take_arrival()) {
+        for (unsigned vector = 0; vector < type_.limits.vectors; ++vector) {
+            raise(vector);
+        }
+    }
 }
 
 } // namespace vrdma::mdev

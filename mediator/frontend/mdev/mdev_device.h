@@ -12,6 +12,7 @@
 #include "mediator/base/mapping.h"
 #include "mediator/device/host_port.h"
 #include "mediator/frontend/host.h"
+#include "mediator/frontend/mdev/migration.h"
 #include "mediator/frontend/mdev/window_memory.h"
 
 namespace vrdma::mdev {
@@ -43,6 +44,7 @@ class MdevDevice final : public HostPort {
     void on_messages(std::uint32_t epoll_events);
     void on_message(const vrdma_mdev_message& message);
     void on_reset(std::uint32_t generation);
+    void on_step(std::uint32_t step, std::uint32_t number);
     void read_identity();
 
     const DeviceType& type_;
@@ -53,6 +55,7 @@ class MdevDevice final : public HostPort {
     Mapping doorbells_;
     std::unique_ptr<WindowMemory> memory_;
     std::optional<Device> device_;
+    std::optional<Migration> migration_;
     EventLoop::Watch messages_;
     EventLoop::Watch turns_;
 };

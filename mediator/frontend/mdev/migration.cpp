@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/frontend/mdev/migration.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+#include "mediator/base/errno.h"
+#include "mediator/device/out_of_memory.h"
+#include "vrdma/mdev.h"
+
+namespace vrdma::mdev {
+namespace {
+
+// Other devices have their turn after so many.
+constexpr int pieces_per_turn = 16;
+constexpr std::size_t piece_size = 4096;
+
+} // namespace
+
+Migration::Migration(EventLoop& loop, Device& device, int fd, std::uint64_t max_length)
+    : loop_{loop}, device_{device}, fd_{fd}, max_length_{max_length} {}
+
+void Migration::take(std::uint32_t step, std::uint32_t number) {
+    const auto taken = with_what_memory_there_is([&] { return run(step); });
+    vrdma_mdev_step_done done{number, 0};
+    if (!taken) {
+        spdlog::warn("{}: step {} of its migration failed: {}", device_.name(), step,
+                     describe(taken.error()));
+        done.error = static_cast<std::uint32_t>(taken.error());
+    }
+    ::ioctl(fd_, VRDMA_MDEV_STEP_DONE, &done);
+}
+
+Result<> Migration::run(std::uint32_t step) {
+    switch (step) {
+        case VRDMA_MDEV_STEP_FREEZE:
+            device_.freeze();
+            return {};
+        case VRDMA_MDEV_STEP_THAW:
+            thaw();
+            return {};
+        case VRDMA_MDEV_STEP_SAVE:
+            return save();
+        case VRDMA_MDEV_STEP_LOAD:
+            return load();
+        case VRDMA_MDEV_STEP_RESTORE:
+            return restore();
+        default:
+            return fail(std::errc::invalid_argument);
+    }
+}
+
+void Migration::forget() {
+    transfer_.reset();
+    restored_ = false;
+}
+
+void Migration::thaw() {
+    transfer_.reset();
+    device_.thaw();
+    arrived_ = std::exchange(restored_, false);
+}
+
+Result<> Migration::begin(std::vector<std::byte> stream) {
+    UniqueFd fd{::ioctl(fd_, VRDMA_MDEV_TRANSFER)};
+    if (fd.get() < 0) {
+        return fail_errno();
+    }
+    saving_ = !stream.empty();
+    transfer_ = std::make_unique<Transfer>(
+        Transfer{std::move(fd), std::move(stream), 0, StreamReader{max_length_}, {}, {}});
+    auto watch = loop_.watch(
+        transfer_->fd.get(), [this](std::uint32_t) { move(); }, saving_ ? EPOLLOUT : EPOLLIN);
+    if (!watch) {
+        transfer_.reset();
+        return fail(watch.error());
+    }
+    transfer_->watch = std::move(*watch);
+    return {};
+}
+
+Result<> Migration::save() {
+    return begin(to_stream(device_.save()));
+}
+
+Result<> Migration::load() {
+    device_.reset();
+    return begin({});
+}
+
+void Migration::end(Transfer& transfer, std::errc error) {
+    transfer.watch = {};
+    if (error != std::errc{}) {
+        transfer.outcome = fail(error);
+    }
+    ::ioctl(transfer.fd.get(), VRDMA_MDEV_TRANSFER_END, static_cast<unsigned long>(error));
+}
+
+// Returns whether there may be room for more.
+bool Migration::write_piece(Transfer& transfer) {
+    const auto rest = std::span{transfer.stream}.subspan(transfer.written);
+    const ssize_t written =
+        ::write(transfer.fd.get(), rest.data(), std::min(rest.size(), piece_size));
+    if (written < 0) {
+        if (errno != EAGAIN) {
+            end(transfer, static_cast<std::errc>(errno));
+        }
+        return false;
+    }
+    transfer.written += static_cast<std::size_t>(written);
+    if (transfer.written == transfer.stream.size()) {
+        end(transfer, std::errc{});
+        return false;
+    }
+    return true;
+}
+
+// Returns whether there may be more.
+bool Migration::read_piece(Transfer& transfer) {
+    std::array<std::byte, piece_size> piece;
+    const ssize_t length = ::read(transfer.fd.get(), piece.data(), piece.size());
+    if (length < 0) {
+        if (errno != EAGAIN) {
+            end(transfer, static_cast<std::errc>(errno));
+        }
+        return false;
+    }
+    if (length == 0) {
+        transfer.watch = {};
+        return false;
+    }
+    const auto taken =
+        transfer.reader.take(std::span{piece}.first(static_cast<std::size_t>(length)));
+    if (!taken) {
+        spdlog::warn("{}: the state that is to be loaded is refused: {}", device_.name(),
+                     describe(taken.error()));
+        end(transfer, taken.error());
+        return false;
+    }
+    return true;
+}
+
+void Migration::move() {
+    for (int i = 0; i < pieces_per_turn; ++i) {
+        if (!(saving_ ? write_piece(*transfer_) : read_piece(*transfer_))) {
+            return;
+        }
+    }
+}
+
+// What is still under way is no more than the module keeps.
+Result<> Migration::restore() {
+    if (transfer_ == nullptr || saving_) {
+        return fail(std::errc::invalid_argument);
+    }
+    const std::unique_ptr<Transfer> transfer = std::move(transfer_);
+    while (transfer->outcome && read_piece(*transfer)) {
+    }
+    if (!transfer->outcome) {
+        return transfer->outcome;
+    }
+    const auto image = transfer->reader.image();
+    if (!image) {
+        return fail(image.error());
+    }
+    const auto restored = device_.restore(*image);
+    restored_ = restored.has_value();
+    return restored;
+}
+
+} // namespace vrdma::mdev

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// One mediated device on its way from or to another host: takes the steps that the module asks for
+// (vrdma/mdev.h), and moves the device's state as the virtual machine monitor reads or writes it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "mediator/base/event_loop.h"
+#include "mediator/device/device.h"
+#include "mediator/device/state_stream.h"
+
+namespace vrdma::mdev {
+
+class Migration {
+  public:
+    // All outlive it. The fd is the device's.
+    Migration(EventLoop& loop, Device& device, int fd, std::uint64_t max_length);
+
+    // Takes the step and tells the module that it is done, or why not.
+    void take(std::uint32_t step, std::uint32_t number);
+
+    // The device was reset.
+    void forget();
+
+    // The device's state came from elsewhere, and it goes on since the last step: its guest may
+    // have missed interrupts.
+    bool take_arrival() noexcept { return std::exchange(arrived_, false); }
+
+  private:
+    // The state under way, and the mediator's end of what it goes through.
+    struct Transfer {
+        UniqueFd fd;
+        std::vector<std::byte> stream; // to be written
+        std::size_t written = 0;
+        StreamReader reader;
+        Result<> outcome;
+        EventLoop::Watch watch;
+    };
+
+    Result<> run(std::uint32_t step);
+    Result<> begin(std::vector<std::byte> stream);
+    Result<> save();
+    Result<> load();
+    Result<> restore();
+    void thaw();
+    void move();
+    bool write_piece(Transfer& transfer);
+    bool read_piece(Transfer& transfer);
+    void end(Transfer& transfer, std::errc error);
+
+    EventLoop& loop_;
+    Device& device_;
+    int fd_;
+    std::uint64_t max_length_;
+    std::unique_ptr<Transfer> transfer_;
+    bool saving_ = false;
+    bool restored_ = false;
+    bool arrived_ = false;
+};
+
+} // namespace vrdma::mdev

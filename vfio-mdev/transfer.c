@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A device's state under way between the VM's file and the mediator's: a pipe of a bounded size.
+ *
+ * The VM's side waits, but never longer than TRANSFER_TIME for the mediator to do its part. The
+ * mediator's side never waits: bytes go through a page of each caller's own, so that no lock is
+ * held where memory of a VM's process is touched.
+ */
+#include <linux/anon_inodes.h>
+#include <linux/fs.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "vrdma_mdev.h"
+
+#define TRANSFER_SIZE SZ_64K /* a power of two */
+#define TRANSFER_TIME (10 * HZ)
+
+struct vrdma_transfer {
+	struct kref ref;
+	bool saving;	  /* from the mediator to the VM, else the reverse */
+	spinlock_t lock; /* everything below */
+	wait_queue_head_t wait;
+	bool taken; /* the mediator has its end */
+	bool ended; /* nothing more will be written */
+	int error;  /* why it is over before its end */
+	u32 head, tail;
+	u8 bytes[TRANSFER_SIZE];
+};
+
+struct vrdma_transfer *vrdma_transfer_create(bool saving)
+{
+	struct vrdma_transfer *transfer = kvzalloc(sizeof(*transfer), GFP_KERNEL_ACCOUNT);
+
+	if (!transfer)
+		return NULL;
+	kref_init(&transfer->ref);
+	transfer->saving = saving;
+	spin_lock_init(&transfer->lock);
+	init_waitqueue_head(&transfer->wait);
+	return transfer;
+}
+
+static void transfer_free(struct kref *ref)
+{
+	kvfree(container_of(ref, struct vrdma_transfer, ref));
+}
+
+struct vrdma_transfer *vrdma_transfer_get(struct vrdma_transfer *transfer)
+{
+	kref_get(&transfer->ref);
+	return transfer;
+}
+
+void vrdma_transfer_put(struct vrdma_transfer *transfer)
+{
+	kref_put(&transfer->ref, transfer_free);
+}
+
+/* Over for both sides with what was written (0), or at once. The first word counts. */
+void vrdma_transfer_end(struct vrdma_transfer *transfer, int error)
+{
+	spin_lock(&transfer->lock);
+	if (!transfer->ended && !transfer->error) {
+		transfer->ended = !error;
+		transfer->error = error;
+	}
+	spin_unlock(&transfer->lock);
+	wake_up_interruptible(&transfer->wait);
+}
+
+/* Once: a second end of the mediator's would take bytes from the first. */
+static bool take(struct vrdma_transfer *transfer)
+{
+	bool first;
+
+	spin_lock(&transfer->lock);
+	first = !transfer->taken;
+	transfer->taken = true;
+	spin_unlock(&transfer->lock);
+	return first;
+}
+
+/* As much as there is room for, -EAGAIN without any. */
+static ssize_t push(struct vrdma_transfer *transfer, const u8 *bytes, u32 count)
+{
+	u32 at, first;
+	ssize_t ret;
+
+	spin_lock(&transfer->lock);
+	count = min_t(u32, count, TRANSFER_SIZE - (transfer->tail - transfer->head));
+	at = transfer->tail % TRANSFER_SIZE;
+	first = min_t(u32, count, TRANSFER_SIZE - at);
+	if (transfer->error) {
+		ret = transfer->error;
+	} else if (transfer->ended) {
+		ret = -EPIPE;
+	} else if (!count) {
+		ret = -EAGAIN;
+	} else {
+		memcpy(transfer->bytes + at, bytes, first);
+		memcpy(transfer->bytes, bytes + first, count - first);
+		transfer->tail += count;
+		ret = count;
+	}
+	spin_unlock(&transfer->lock);
+	if (ret > 0)
+		wake_up_interruptible(&transfer->wait);
+	return ret;
+}
+
+/* As much as there is, -EAGAIN without any, 0 at the end. */
+static ssize_t pull(struct vrdma_transfer *transfer, u8 *bytes, u32 count)
+{
+	u32 at, first;
+	ssize_t ret;
+
+	spin_lock(&transfer->lock);
+	count = min_t(u32, count, transfer->tail - transfer->head);
+	at = transfer->head % TRANSFER_SIZE;
+	first = min_t(u32, count, TRANSFER_SIZE - at);
+	if (transfer->error) {
+		ret = transfer->error;
+	} else if (!count) {
+		ret = transfer->ended ? 0 : -EAGAIN;
+	} else {
+		memcpy(bytes, transfer->bytes + at, first);
+		memcpy(bytes + first, transfer->bytes, count - first);
+		transfer->head += count;
+		ret = count;
+	}
+	spin_unlock(&transfer->lock);
+	if (ret > 0)
+		wake_up_interruptible(&transfer->wait);
+	return ret;
+}
+
+static bool may_push(struct vrdma_transfer *transfer)
+{
+	bool may;
+
+	spin_lock(&transfer->lock);
+	may = transfer->error || transfer->ended ||
+	      transfer->tail - transfer->head < TRANSFER_SIZE;
+	spin_unlock(&transfer->lock);
+	return may;
+}
+
+static bool may_pull(struct vrdma_transfer *transfer)
+{
+	bool may;
+
+	spin_lock(&transfer->lock);
+	may = transfer->error || transfer->ended || transfer->tail != transfer->head;
+	spin_unlock(&transfer->lock);
+	return may;
+}
+
+/* Up to a page: whoever wants more calls again. */
+static ssize_t read_once(struct vrdma_transfer *transfer, char __user *buf, size_t count)
+{
+	u8 *page = (u8 *)__get_free_page(GFP_KERNEL);
+	ssize_t ret;
+
+	if (!page)
+		return -ENOMEM;
+	ret = pull(transfer, page, min_t(size_t, count, PAGE_SIZE));
+	if (ret > 0 && copy_to_user(buf, page, ret))
+		ret = -EFAULT;
+	free_page((unsigned long)page);
+	return ret;
+}
+
+static ssize_t write_once(struct vrdma_transfer *transfer, const char __user *buf, size_t count)
+{
+	u8 *page = (u8 *)__get_free_page(GFP_KERNEL);
+	ssize_t ret = -EFAULT;
+
+	if (!page)
+		return -ENOMEM;
+	count = min_t(size_t, count, PAGE_SIZE);
+	if (!copy_from_user(page, buf, count))
+		ret = push(transfer, page, count);
+	free_page((unsigned long)page);
+	return ret;
+}
+
+/* What a wait for the mediator came to: 0, or the errno for the VM. */
+static int waited(long left)
+{
+	return left > 0 ? 0 : left ? left : -ETIMEDOUT;
+}
+
+static ssize_t vm_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
+{
+	struct vrdma_transfer *transfer = file->private_data;
+	ssize_t ret;
+
+	if (!count)
+		return 0;
+	while ((ret = read_once(transfer, buf, count)) == -EAGAIN) {
+		ret = waited(wait_event_interruptible_timeout(transfer->wait, may_pull(transfer),
+							      TRANSFER_TIME));
+		if (ret)
+			break;
+	}
+	return ret;
+}
+
+/* All of it, since QEMU takes a short write for an error. */
+static ssize_t vm_write(struct file *file, const char __user *buf, size_t count, loff_t *pos)
+{
+	struct vrdma_transfer *transfer = file->private_data;
+	size_t done = 0;
+	ssize_t ret = 0;
+
+	while (done < count) {
+		ret = write_once(transfer, buf + done, count - done);
+		if (ret == -EAGAIN)
+			ret = waited(wait_event_interruptible_timeout(transfer->wait,
+								      may_push(transfer),
+								      TRANSFER_TIME));
+		if (ret < 0)
+			break;
+		done += ret;
+	}
+	return done ? done : ret;
+}
+
+/* What a VM does not read any more is not to be written. What it has written stays. */
+static int vm_release(struct inode *inode, struct file *file)
+{
+	struct vrdma_transfer *transfer = file->private_data;
+
+	if (transfer->saving)
+		vrdma_transfer_end(transfer, -EPIPE);
+	vrdma_transfer_put(transfer);
+	return 0;
+}
+
+static const struct file_operations vm_saving_fops = {
+	.owner = THIS_MODULE,
+	.read = vm_read,
+	.release = vm_release,
+	.llseek = no_llseek,
+};
+
+static const struct file_operations vm_loading_fops = {
+	.owner = THIS_MODULE,
+	.write = vm_write,
+	.release = vm_release,
+	.llseek = no_llseek,
+};
+
+struct file *vrdma_transfer_vm_file(struct vrdma_transfer *transfer)
+{
+	struct file *file = anon_inode_getfile(
+		"[vrdma-migration]", transfer->saving ? &vm_saving_fops : &vm_loading_fops,
+		vrdma_transfer_get(transfer), transfer->saving ? O_RDONLY : O_WRONLY);
+
+	if (IS_ERR(file))
+		vrdma_transfer_put(transfer);
+	else
+		stream_open(file_inode(file), file);
+	return file;
+}
+
+static ssize_t mediator_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
+{
+	struct vrdma_transfer *transfer = file->private_data;
+
+	if (transfer->saving)
+		return -EBADF;
+	return count ? read_once(transfer, buf, count) : 0;
+}
+
+static ssize_t mediator_write(struct file *file, const char __user *buf, size_t count, loff_t *pos)
+{
+	struct vrdma_transfer *transfer = file->private_data;
+
+	if (!transfer->saving)
+		return -EBADF;
+	return count ? write_once(transfer, buf, count) : 0;
+}
+
+static __poll_t mediator_poll(struct file *file, poll_table *wait)
+{
+	struct vrdma_transfer *transfer = file->private_data;
+
+	poll_wait(file, &transfer->wait, wait);
+	if (transfer->saving)
+		return may_push(transfer) ? EPOLLOUT | EPOLLWRNORM : 0;
+	return may_pull(transfer) ? EPOLLIN | EPOLLRDNORM : 0;
+}
+
+static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long error)
+{
+	if (cmd != VRDMA_MDEV_TRANSFER_END)
+		return -ENOTTY;
+	if (error > VRDMA_MDEV_MAX_ERRNO)
+		return -EINVAL;
+	vrdma_transfer_end(file->private_data, -(int)error);
+	return 0;
+}
+
+/* Without a word before, the mediator has died in the middle. */
+static int mediator_release(struct inode *inode, struct file *file)
+{
+	struct vrdma_transfer *transfer = file->private_data;
+
+	vrdma_transfer_end(transfer, -EIO);
+	vrdma_transfer_put(transfer);
+	return 0;
+}
+
+static const struct file_operations mediator_fops = {
+	.owner = THIS_MODULE,
+	.read = mediator_read,
+	.write = mediator_write,
+	.poll = mediator_poll,
+	.unlocked_ioctl = mediator_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.release = mediator_release,
+	.llseek = no_llseek,
+};
+
+/* Returns an fd, and takes the reference. */
+int vrdma_transfer_open(struct vrdma_transfer *transfer)
+{
+	int ret = -EBUSY;
+
+	if (take(transfer))
+		ret = anon_inode_getfd("[vrdma-migration]", &mediator_fops, transfer,
+				       O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (ret < 0)
+		vrdma_transfer_put(transfer);
+	return ret;
+}
