@@ -14,22 +14,16 @@ import os
 import random
 import struct
 import sys
-import time
 from pathlib import Path
 
-PAGE = 4096
-STATUS, CONTROL, ASQ, ACQ, DEPTH, VECTOR, STATUS_PAGE, DOORBELL = 0x08, 0x0C, 0x20, 0x28, 0x30, 0x34, 0x38, 0x40
-READY, ENABLED, FATAL = 1, 2, 4
-ENABLE, RESET = 1, 2
+from admin_queue import (COMMAND, CONTROL, DOORBELL, ENABLE, PAGE, READY, RESET, STATUS, AdminQueue, Registers,
+                         await_status)
+
 KICK = 0x1000
-PHASE = 1 << 31
-COMMAND = 128
-COMMANDS = PAGE // COMMAND
 OPCODES = 20
-TIMEOUT_S = 10
 
 
-class Region:
+class Region(Registers):
     """A mapped BAR, accessed in 32-bit words."""
 
     def __init__(self, function: Path, number: int) -> None:
@@ -42,10 +36,6 @@ class Region:
 
     def write(self, offset: int, value: int) -> None:
         self.words[offset // 4] = value
-
-    def write_address(self, offset: int, address: int) -> None:
-        self.write(offset, address & 0xFFFFFFFF)
-        self.write(offset + 4, address >> 32)
 
 
 class Page:
@@ -61,14 +51,6 @@ class Page:
             pagemap.seek(address // PAGE * 8)
             (entry,) = struct.unpack("Q", pagemap.read(8))
         self.address = (entry & ((1 << 55) - 1)) * PAGE
-
-
-def await_status(registers: Region, wanted: int) -> int:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not (status := registers.read(STATUS)) & wanted:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"status {status:#x}, not {wanted:#x}")
-    return status
 
 
 def random_registers(function: Path, draw: random.Random, count: int) -> dict:
@@ -98,7 +80,7 @@ def flood(function: Path, _draw: random.Random, count: int) -> dict:
 def random_doorbells(function: Path, draw: random.Random, count: int) -> dict:
     """Fills the doorbell pages with random bytes, again and again, in a device that is enabled."""
     registers, doorbells = Region(function, 0), Region(function, 2)
-    queue = AdminQueue(registers)
+    queue = AdminQueue(registers, Page)
     queue.enable()
     for _ in range(count):
         page = draw.randrange(len(doorbells.map) // PAGE) * PAGE
@@ -110,47 +92,6 @@ def random_doorbells(function: Path, draw: random.Random, count: int) -> dict:
     return {"status": status}
 
 
-class AdminQueue:
-    """A driver's side of the admin queue, one page each."""
-
-    def __init__(self, registers: Region) -> None:
-        self.registers = registers
-        self.submissions, self.completions, self.status, self.data = Page(), Page(), Page(), Page()
-
-    def enable(self) -> None:
-        self.tail = 0
-        for page in (self.submissions, self.completions):
-            page.bytes[:] = bytes(PAGE)
-        self.registers.write(CONTROL, RESET)
-        await_status(self.registers, READY)
-        self.registers.write_address(ASQ, self.submissions.address)
-        self.registers.write_address(ACQ, self.completions.address)
-        self.registers.write(DEPTH, COMMANDS)
-        self.registers.write(VECTOR, 0)
-        self.registers.write_address(STATUS_PAGE, self.status.address)
-        self.registers.write(CONTROL, ENABLE)
-        if not await_status(self.registers, ENABLED | FATAL) & ENABLED:
-            raise RuntimeError("the device refuses correct registers")
-
-    def execute(self, opcode: int, payload: bytes) -> int | None:
-        """The command's status, or None where the device gave up instead."""
-        slot = self.tail % COMMANDS * COMMAND
-        phase = 0 if self.tail // COMMANDS % 2 else PHASE
-        self.submissions.bytes[slot + 4:slot + COMMAND] = payload[:COMMAND - 4].ljust(COMMAND - 4, b"\0")
-        self.submissions.bytes[slot:slot + 4] = struct.pack("<I", phase | opcode << 16 | self.tail & 0xFFFF)
-        self.registers.write(DOORBELL, 1)
-        deadline = time.monotonic() + TIMEOUT_S
-        while True:
-            header, status = struct.unpack_from("<II", self.completions.bytes, slot)
-            if header & PHASE == phase and header & 0xFFFF == self.tail & 0xFFFF:
-                self.tail += 1
-                return status
-            if self.registers.read(STATUS) & FATAL:
-                return None
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"command {opcode} gets no answer")
-
-
 def random_payload(draw: random.Random, pages: tuple[int, ...]) -> bytes:
     """Some words, plausible ones more often than not, and zeros behind them, so that some commands get far."""
     likely = (0, 0, 0, 1, 2, 12, 16, 64, 0xFFFFFFFF, *pages)
@@ -160,10 +101,11 @@ def random_payload(draw: random.Random, pages: tuple[int, ...]) -> bytes:
 
 def random_commands(function: Path, draw: random.Random, count: int) -> dict:
     """Executes random admin commands; a device that gave up is reset."""
-    queue = AdminQueue(Region(function, 0))
+    queue = AdminQueue(Region(function, 0), Page)
     queue.enable()
     answers = {"done": 0, "refused": 0, "fatal": 0}
-    pages = (queue.data.address, queue.submissions.address, queue.data.address + 8, 1 << 40)
+    data = Page()
+    pages = (data.address, queue.submissions.address, data.address + 8, 1 << 40)
     for _ in range(count):
         status = queue.execute(draw.randrange(OPCODES + 2), random_payload(draw, pages))
         if status is None:

@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""A VM monitor and a driver in one, which moves a device from one mdev to another by VFIO's migration protocol.
+
+moving_device.py SOURCE TARGET whole|cut|changed|longer|cancelled
+
+Says as JSON what became of it. Both mdevs are nobody else's.
+"""
+
+import ctypes
+import fcntl
+import json
+import mmap
+import os
+import struct
+import sys
+
+from admin_queue import FATAL, PAGE, READY, STATUS, AdminQueue, Registers, await_status
+
+SET_IOMMU, GROUP_SET_CONTAINER, GROUP_GET_DEVICE_FD, DEVICE_RESET, MAP_DMA, DEVICE_FEATURE = (
+    ord(";") << 8 | 100 + number for number in (2, 4, 6, 11, 13, 17)
+)
+TYPE1_V2 = 3
+DMA_READ_WRITE = 3
+CONFIG_REGION = 7
+COMMAND_REGISTER, BUS_MASTER = 4, 4
+FEATURE_GET, FEATURE_SET, MIGRATION_STATE = 1 << 16, 1 << 17, 2
+ERROR, STOP, RUNNING, STOP_COPY, RESUMING = range(5)
+ALLOC_PD, DEALLOC_PD = 6, 7
+RAM, RAM_PAGES = 1 << 20, 16
+
+
+class Page:
+    """One of a machine's memory, where its device finds it."""
+
+    def __init__(self, memory: memoryview, number: int) -> None:
+        self.bytes = memory[number * PAGE:(number + 1) * PAGE]
+        self.address = RAM + number * PAGE
+
+
+class Machine(Registers):
+    """A VM's container, group and device, and its memory."""
+
+    def __init__(self, uuid: str) -> None:
+        group = os.path.basename(os.readlink(f"/sys/bus/mdev/devices/{uuid}/iommu_group"))
+        self.container = os.open("/dev/vfio/vfio", os.O_RDWR)
+        self.group = os.open(f"/dev/vfio/{group}", os.O_RDWR)
+        fcntl.ioctl(self.group, GROUP_SET_CONTAINER, struct.pack("i", self.container))
+        fcntl.ioctl(self.container, SET_IOMMU, TYPE1_V2)
+        self.device = fcntl.ioctl(self.group, GROUP_GET_DEVICE_FD, ctypes.create_string_buffer(uuid.encode()))
+        self.memory = mmap.mmap(-1, RAM_PAGES * PAGE)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        fcntl.ioctl(self.container, MAP_DMA, struct.pack("IIQQQ", 32, DMA_READ_WRITE, address, RAM, len(self.memory)))
+        self.pages = 0
+        self.become_bus_master()
+
+    def become_bus_master(self) -> None:
+        os.pwrite(self.device, struct.pack("<H", BUS_MASTER), CONFIG_REGION << 40 | COMMAND_REGISTER)
+
+    def page(self) -> Page:
+        self.pages += 1
+        return Page(memoryview(self.memory), self.pages - 1)
+
+    def read(self, offset: int) -> int:
+        return struct.unpack("<I", os.pread(self.device, 4, offset))[0]
+
+    def write(self, offset: int, value: int) -> None:
+        os.pwrite(self.device, struct.pack("<I", value), offset)
+
+    def reset(self) -> None:
+        fcntl.ioctl(self.device, DEVICE_RESET)
+        self.become_bus_master()
+
+    def state(self, wanted: int | None = None) -> tuple[int, int]:
+        """The migration state, first set if one is wanted; and the data file that came with it, or -1."""
+        flags = MIGRATION_STATE | (FEATURE_GET if wanted is None else FEATURE_SET)
+        answer = fcntl.ioctl(self.device, DEVICE_FEATURE, struct.pack("IIIi", 16, flags, wanted or 0, -1))
+        return struct.unpack("IIIi", answer)[2:]
+
+
+def allocate(queue: AdminQueue) -> int:
+    """A protection domain's number."""
+    if status := queue.execute(ALLOC_PD, b""):
+        raise OSError(status, "ALLOC_PD")
+    return struct.unpack("<I", queue.result[:4])[0]
+
+
+def save(source: Machine) -> bytes:
+    _, data = source.state(STOP_COPY)
+    with open(data, "rb", buffering=0) as file:
+        return b"".join(iter(lambda: file.read(PAGE), b""))
+
+
+def spoil(image: bytes, how: str) -> bytes:
+    middle = len(image) // 2
+    return {
+        "whole": image,
+        "cut": image[:-1],
+        "changed": image[:middle] + bytes([image[middle] ^ 1]) + image[middle + 1:],
+        "longer": image + b"\0",
+    }[how]
+
+
+def load(target: Machine, image: bytes) -> int:
+    """0, or the errno that the last step failed with."""
+    target.state(STOP)
+    _, data = target.state(RESUMING)
+    with open(data, "wb", buffering=0) as file:
+        try:
+            file.write(image)
+            target.state(RUNNING)
+        except OSError as error:
+            return error.errno
+    return 0
+
+
+def cancel(source: Machine, queue: AdminQueue) -> dict:
+    _, data = source.state(STOP_COPY)
+    os.close(data)
+    source.state(RUNNING)
+    return {"state": source.state()[0], "next": allocate(queue)}
+
+
+def move(source: Machine, queue: AdminQueue, target: Machine, how: str) -> dict:
+    image = save(source)
+    target.memory[:] = source.memory[:]
+    error = load(target, spoil(image, how))
+    result = {"bytes": len(image), "error": error, "state": target.state()[0]}
+    if error:
+        result["fatal"] = bool(target.read(STATUS) & FATAL)
+        target.reset()
+        await_status(target, READY)
+        return result
+    for name in ("submissions", "completions", "status"):
+        page = getattr(queue, name)
+        setattr(queue, name, Page(memoryview(target.memory), (page.address - RAM) // PAGE))
+    queue.registers = target
+    result["next"] = allocate(queue)
+    result["freed"] = queue.execute(DEALLOC_PD, struct.pack("<II", 0, 1))
+    return result
+
+
+def main(source_uuid: str, target_uuid: str, how: str) -> None:
+    source = Machine(source_uuid)
+    queue = AdminQueue(source, source.page)
+    queue.enable()
+    first = allocate(queue)
+    if how == "cancelled":
+        result = cancel(source, queue)
+    else:
+        result = move(source, queue, Machine(target_uuid), how)
+    print(json.dumps({"first": first, **result}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""A device moves from one mdev to another, by VFIO's migration protocol, between a VM monitor of our own and vrdmad."""
+
+import errno
+import json
+import uuid
+
+import pytest
+
+from framework.lab import GUEST_PROGRAMS
+from framework.mdev import Mdev, MdevType
+
+pytestmark = pytest.mark.lab
+
+MAC = "52:54:00:77:00:01"
+RUNNING, ERROR = 2, 0
+
+
+@pytest.fixture
+def move(host):
+    """Moves a device, in which a protection domain is 1, from one of two new mdevs of one MAC to the other."""
+    host.copy(GUEST_PROGRAMS, "/root/")
+    source, target = (Mdev(host, str(uuid.uuid4())) for _ in range(2))
+    for device in (source, target):
+        MdevType(host, "small").create(device.uuid)
+        host.script(f"echo {MAC} >{device.path}/mac")
+
+    def run(how: str) -> dict:
+        program = f"/root/{GUEST_PROGRAMS.name}/moving_device.py"
+        return json.loads(host.run(f"/usr/bin/python3 {program} {source.uuid} {target.uuid} {how}").stdout)
+
+    yield run
+    for device in (source, target):
+        device.remove()
+
+
+def test_a_device_goes_on_where_it_is_moved_to(move):
+    """Saves a device and loads it; expects the next protection domain to be 2, and 1 to be there."""
+    moved = move("whole")
+    assert moved.pop("bytes") > 32
+    assert moved == {"first": 1, "error": 0, "state": RUNNING, "next": 2, "freed": 0}
+
+
+@pytest.mark.parametrize("how", ["cut", "changed", "longer"])
+def test_what_is_not_whole_is_refused(move, how):
+    """Loads a state that lacks a byte, has another one, or one more; expects EINVAL, and a device that a reset makes ready."""
+    moved = move(how)
+    assert moved.pop("bytes") > 32
+    # A device that is not restored was reset by vrdmad, and is not FATAL.
+    assert moved == {"first": 1, "error": errno.EINVAL, "state": ERROR, "fatal": False}
+
+
+def test_a_cancelled_migration(move):
+    """Closes the file of a state that nobody has read and has the device go on; expects its next protection domain to be 2."""
+    assert move("cancelled") == {"first": 1, "state": RUNNING, "next": 2}
