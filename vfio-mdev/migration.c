@@ -101,6 +101,15 @@ static struct file *take_arc(struct vrdma_device *dev, enum vfio_device_mig_stat
 	}
 }
 
+/* VFIO warns of whoever asks it for the way out of an error. */
+static int next_state(struct vrdma_device *dev, enum vfio_device_mig_state wanted,
+		      enum vfio_device_mig_state *next)
+{
+	if (dev->migration.state == VFIO_DEVICE_STATE_ERROR)
+		return -EINVAL;
+	return vfio_mig_get_next_state(&dev->vdev, dev->migration.state, wanted, next);
+}
+
 /* As many arcs as lead there. The last one's file is the VM's. */
 static struct file *set_state(struct vfio_device *vdev, enum vfio_device_mig_state wanted)
 {
@@ -113,7 +122,7 @@ static struct file *set_state(struct vfio_device *vdev, enum vfio_device_mig_sta
 	if (mutex_lock_killable(&migration->lock))
 		return ERR_PTR(-EINTR);
 	while (migration->state != wanted) {
-		ret = vfio_mig_get_next_state(vdev, migration->state, wanted, &next);
+		ret = next_state(dev, wanted, &next);
 		file = ret ? ERR_PTR(ret) : take_arc(dev, next);
 		if (IS_ERR(file))
 			break;

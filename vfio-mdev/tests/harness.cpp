@@ -81,6 +81,7 @@ Registration::Registration(const char* name, void (*run)()) {
 int run(const std::string& filter, const std::function<void()>& cleanup) {
     (void)std::setvbuf(stdout, nullptr, _IONBF, 0); /* cases fork, and may crash */
     KernelLog log;
+    std::string failures;
     int failed = 0;
     int ran = 0;
     for (const auto& test : cases()) {
@@ -91,9 +92,13 @@ int run(const std::string& filter, const std::function<void()>& cleanup) {
         cleanup();
         passed &= !log.complained();
         std::printf("[ %s ] %s\n", passed ? "    OK" : "FAILED", test.name);
+        if (!passed)
+            failures += std::string(" ") + test.name;
         failed += !passed;
         ran++;
     }
+    if (failed)
+        std::printf("failed:%s\n", failures.c_str()); /* whoever shows the end of this shows them */
     std::printf("%d of %d cases passed\n", ran - failed, ran);
     return ran == 0 ? 1 : failed;
 }
