@@ -255,9 +255,11 @@ static const struct file_operations vm_loading_fops = {
 
 struct file *vrdma_transfer_vm_file(struct vrdma_transfer *transfer)
 {
-	struct file *file = anon_inode_getfile(
-		"[vrdma-migration]", transfer->saving ? &vm_saving_fops : &vm_loading_fops,
-		vrdma_transfer_get(transfer), transfer->saving ? O_RDONLY : O_WRONLY);
+	const struct file_operations *fops =
+		transfer->saving ? &vm_saving_fops : &vm_loading_fops;
+	struct file *file = anon_inode_getfile("[vrdma-migration]", fops,
+					       vrdma_transfer_get(transfer),
+					       transfer->saving ? O_RDONLY : O_WRONLY);
 
 	if (IS_ERR(file))
 		vrdma_transfer_put(transfer);

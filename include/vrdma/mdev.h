@@ -8,7 +8,8 @@
  * fd leaves the parent and its devices in place, marked FATAL, for the next mediator that
  * registers the same name; with no device left the parent goes too.
  *
- * The module never waits for the mediator. It answers register reads from the shadow page, queues
+ * The module never waits for the mediator, but for a step of a migration, and then some seconds at
+ * most. It answers register reads from the shadow page, queues
  * register writes for read() on the device fd, and takes guest memory away from the mediator (the
  * window) before a reset or close returns. STATUS alone is not always the shadow page's: it reads 0
  * during a reset and FATAL where the device is marked so, whatever the shadow page holds.
