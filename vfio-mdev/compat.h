@@ -83,4 +83,11 @@ static inline int vrdma_anon_inode_getfd(const char *name, const struct file_ope
 #define VRDMA_VFIO_REGION_OPS
 #endif
 
+/* A member of struct vfio_migration_ops, likewise. */
+#if VRDMA_HAVE_VFIO_MIGRATION_DATA_SIZE
+#define VRDMA_VFIO_MIGRATION_OPS .migration_get_data_size = vrdma_migration_data_size,
+#else
+#define VRDMA_VFIO_MIGRATION_OPS
+#endif
+
 #endif /* VRDMA_MDEV_COMPAT_H */

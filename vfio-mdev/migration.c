@@ -148,9 +148,17 @@ static int get_state(struct vfio_device *vdev, enum vfio_device_mig_state *state
 	return 0;
 }
 
+/* How much it will be is known when the device is saved. */
+int vrdma_migration_data_size(struct vfio_device *vdev, unsigned long *length)
+{
+	*length = 0;
+	return 0;
+}
+
 static const struct vfio_migration_ops migration_ops = {
 	.migration_set_state = set_state,
 	.migration_get_state = get_state,
+	VRDMA_VFIO_MIGRATION_OPS
 };
 
 void vrdma_migration_init(struct vrdma_device *dev)

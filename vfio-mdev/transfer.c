@@ -243,14 +243,12 @@ static const struct file_operations vm_saving_fops = {
 	.owner = THIS_MODULE,
 	.read = vm_read,
 	.release = vm_release,
-	.llseek = no_llseek,
 };
 
 static const struct file_operations vm_loading_fops = {
 	.owner = THIS_MODULE,
 	.write = vm_write,
 	.release = vm_release,
-	.llseek = no_llseek,
 };
 
 struct file *vrdma_transfer_vm_file(struct vrdma_transfer *transfer)
@@ -324,7 +322,6 @@ static const struct file_operations mediator_fops = {
 	.unlocked_ioctl = mediator_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.release = mediator_release,
-	.llseek = no_llseek,
 };
 
 /* Returns an fd, and takes the reference. */

@@ -331,6 +331,7 @@ int vrdma_mediator_open(struct vrdma_device *dev);
 /* migration.c */
 void vrdma_migration_init(struct vrdma_device *dev);
 void vrdma_migration_reset(struct vrdma_device *dev);
+int vrdma_migration_data_size(struct vfio_device *vdev, unsigned long *length);
 
 /* transfer.c */
 struct vrdma_transfer *vrdma_transfer_create(bool saving);
