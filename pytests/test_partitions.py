@@ -57,7 +57,7 @@ def test_connection(endpoint, guests, pair):
         assert left.sent() == right.received() == ["SUCCESS"]
     else:
         assert left.sent() == ["RETRY_EXC_ERR"]
-        assert right.received(1, 0) == []
+        assert right.received(1, 0.1) == []
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=names)
@@ -75,7 +75,7 @@ def test_datagram(endpoint, guests, pair):
         side.send(ah=to, qpn=peer.qp.num, qkey=QKEY)
         assert side.sent() == ["SUCCESS"]
     assert receiver.received() == ["SUCCESS"]
-    assert right.received(1, 0) == (["SUCCESS"] if shared(LEFT[pair[0]], RIGHT[pair[1]]) else [])
+    assert right.received(1, 0.1) == (["SUCCESS"] if shared(LEFT[pair[0]], RIGHT[pair[1]]) else [])
 
 
 @pytest.mark.parametrize("index", [3, 0xFFFF])

@@ -190,7 +190,7 @@ class Device(Remotable):
 
     def pkeys(self) -> list[int]:
         """Those of its port's table."""
-        return [self._context.query_pkey(1, index) for index in range(self._context.query_port(1).pkey_tbl_len)]
+        return [socket.ntohs(self._context.query_pkey(1, index)) for index in range(self._context.query_port(1).pkey_tbl_len)]
 
     def limits(self) -> dict:
         attr, port = self._context.query_device(), self._context.query_port(1)

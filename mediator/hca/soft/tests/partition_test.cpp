@@ -7,7 +7,7 @@
 namespace vrdma::test {
 namespace {
 
-const PKeys table{0xffff, 0x8001, 0x0001, 0x8002};
+const PKeys own_pkeys{0xffff, 0x8001, 0x0001, 0x8002};
 
 TEST(PKey, MembersOfOnePartitionTalkButTwoLimitedOnes) {
     EXPECT_TRUE(share_partition(0xffff, 0xffff));
@@ -30,7 +30,7 @@ class Partition : public TwoGuests {
   protected:
     static constexpr std::uint32_t qkey = 0x1234;
 
-    Partition() : TwoGuests{{}, {}, {}, table} {}
+    Partition() : TwoGuests{{}, {}, {}, own_pkeys} {}
 
     static void connect_with(Guest& guest, const GuestQp& qp, std::uint16_t pkey_index,
                              const Guest& peer_guest, const GuestQp& peer) {
@@ -56,7 +56,7 @@ class Partition : public TwoGuests {
         GuestQp b_qp = b_.create_qp(b_cq_, b_cq_, {.type = type});
         connect_with(a_, a_qp, a_index, b_, b_qp);
         connect_with(b_, b_qp, b_index, a_, a_qp);
-        const bool may = share_partition(table[a_index], table[b_index]);
+        const bool may = share_partition(own_pkeys[a_index], own_pkeys[b_index]);
         const vrdma_sge to = b_mr_.sge();
         b_qp.post_recv({&to, 1});
         a_qp.post_send(
@@ -78,26 +78,26 @@ class Partition : public TwoGuests {
     MemoryRegion b_mr_ = b_.register_mr(4096);
 };
 
-constexpr std::pair<std::uint16_t, std::uint16_t> pairs[] = {{0, 0}, {1, 1}, {1, 2}, {2, 1},
-                                                             {2, 2}, {0, 1}, {1, 3}};
+constexpr std::pair<std::uint16_t, std::uint16_t> members_tried[] = {{0, 0}, {1, 1}, {1, 2}, {2, 1},
+                                                                     {2, 2}, {0, 1}, {1, 3}};
 
 // Send by connections of each two P_Keys; expect those in another partition never to be answered.
 TEST_F(Partition, ReliableConnections) {
-    for (const auto& [a, b] : pairs) {
+    for (const auto& [a, b] : members_tried) {
         send_connected(hca::QpType::rc, a, b, IBV_WC_RETRY_EXC_ERR);
     }
 }
 
 // The same without answers; expect what is in another partition to be dropped.
 TEST_F(Partition, UnreliableConnections) {
-    for (const auto& [a, b] : pairs) {
+    for (const auto& [a, b] : members_tried) {
         send_connected(hca::QpType::uc, a, b, IBV_WC_SUCCESS);
     }
 }
 
 TEST_F(Partition, Datagrams) {
     const AhId ah = a_.create_ah(b_.gid());
-    for (const auto& [a, b] : pairs) {
+    for (const auto& [a, b] : members_tried) {
         GuestQp a_qp = a_.create_qp(a_cq_, a_cq_, {.type = hca::QpType::ud});
         GuestQp b_qp = b_.create_qp(b_cq_, b_cq_, {.type = hca::QpType::ud});
         activate_with(a_, a_qp, a);
@@ -110,7 +110,7 @@ TEST_F(Partition, Datagrams) {
                         .dest_qpn = b_qp.id(),
                         .qkey = qkey});
         EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
-        expect_arrival(b_qp, share_partition(table[a], table[b]));
+        expect_arrival(b_qp, share_partition(own_pkeys[a], own_pkeys[b]));
     }
 }
 
