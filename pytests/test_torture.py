@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """vrdma-torture: random verbs from both sides at once, with every message verified and processes that are killed."""
 
+import itertools
+import random
 import re
+import time
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +17,7 @@ from framework.process import Process
 # Of a failure only: without one a run ends soon after its time is up.
 TIMEOUT_S = 300.0
 HOSTILE_S = 4
+SCRIPT_STEPS = 2000
 # All but packet_flood, which is another host.
 NEIGHBOURS = ("write_flood", "moderated_cqs", "registration_storm", "hole_punching", "multicast_flood", "doorbell_storm",
               "odp_storm", "odp_silence", "garbage_requests", "garbage_commands")  # fmt: skip
@@ -45,6 +50,38 @@ def test_random_verbs(torture, guest0, guest1, native, measured, pytestconfig):
         assert waiting.wait(TIMEOUT_S).status == 0
         assert "nothing wrong" in result.stdout
         measured.append(f"vrdma-torture: {result.stdout.splitlines()[-1]}")
+
+
+def first_difference(left: list[str], right: list[str]) -> str:
+    """With the scene in which it is."""
+    number, lines = next((number, lines) for number, lines in enumerate(itertools.zip_longest(left, right))
+                         if lines[0] != lines[1])
+    begin = max((at for at in range(min(number, len(left))) if left[at].startswith("scene")), default=0)
+    return "\n".join([*left[begin:number], f"here:    {lines[0]}", f"there:   {lines[1]}"])
+
+
+@pytest.mark.native  # in guests it is the host that makes the difference, too
+def test_placement_cannot_be_seen(torture, guest0, guest1, tmp_path, measured, pytestconfig):
+    """Plays random scripts, each between two processes of one device and between the two devices; expects both pairs to see
+    the same statuses, bytes, events and states."""
+    seeds = random.SystemRandom()
+    steps = scripts = 0
+    end = time.monotonic() + pytestconfig.getoption("torture_seconds")
+
+    def play(client: Guest, seed: int, to: Path) -> tuple[Process, Process]:
+        return torture(guest0, client, f"--seed {seed} --round 0 --steps {SCRIPT_STEPS} --transcript {to}")
+
+    while scripts == 0 or time.monotonic() < end:
+        seed = seeds.getrandbits(32)
+        paths = [tmp_path / "here", tmp_path / "there"]
+        running = [play(client, seed, path) for client, path in zip((guest0, guest1), paths, strict=True)]
+        for process in itertools.chain(*running):
+            result = process.wait(TIMEOUT_S)
+        here, there = (path.read_text().splitlines() for path in paths)
+        assert here == there, f"seed {seed}: {first_difference(here, there)}"
+        steps += int(re.search(r"(\d+) steps", result.stdout)[1])
+        scripts += 1
+    measured.append(f"vrdma-torture saw no difference in {steps} steps of {scripts} scripts")
 
 
 def standstills(mediator: Process, begin: int) -> list[int]:

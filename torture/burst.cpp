@@ -88,7 +88,7 @@ Plan draw_plan(Conversation& c, const std::vector<std::size_t>& chosen) {
         Operation operation = drawn_operation(c.script, shape);
         operation.connection = index;
         // Others do not wait for a receive, or take one that is meant for others.
-        operation.late = late && shape.type == IBV_QPT_RC && shape.patient && !shape.shared;
+        operation.late = late && shape.type == IBV_QPT_RC && shape.patient() && !shape.shared;
         const bool takes_receive = operation.takes_receive() || shape.type == IBV_QPT_UC;
         if (sends[index] == shape.send_depth ||
             (takes_receive && receives[index] == shape.receive_depth)) {
@@ -206,7 +206,8 @@ ibv_send_wr Burst::request(std::size_t index, std::vector<ibv_sge>& pieces) {
     const std::byte* const source = c_.arena.source(static_cast<unsigned>(index));
     const bool whole = operation.is_atomic() || operation.length == 0;
     if (operation.length != 0 || c_.own.chance(50)) {
-        pieces = c_.cut(source, operation.length, whole ? 1 : connection.shape().send_sges);
+        pieces = c_.arena.cut(c_.own, source, operation.length,
+                              whole ? 1 : connection.shape().send_sges);
     }
     ibv_send_wr wr{};
     wr.wr_id = index;

@@ -13,7 +13,6 @@ constexpr std::uint32_t datagram_size = 1024;
 constexpr ibv_mtu mtu = IBV_MTU_1024;
 constexpr std::uint8_t timeout = 14; // 67 ms, eight times
 constexpr std::uint8_t retries = 7;
-constexpr std::uint8_t without_end = 7;
 constexpr std::uint32_t psn_mask = 0xffffff;
 
 void modify(ibv_qp* qp, ibv_qp_attr attr, int mask, const char* what) {
@@ -39,7 +38,9 @@ Shape Shape::drawn(Random& script) {
         shape.type == IBV_QPT_XRC_SEND || (shape.type != IBV_QPT_UC && script.chance(40));
     shape.signal_all = script.chance(20);
     shape.extended = script.chance(40);
-    shape.patient = script.chance(70);
+    if (script.chance(30)) {
+        shape.rnr_retries = static_cast<std::uint8_t>(script.below(2));
+    }
     shape.send_depth = script.between(2, 40);
     shape.receive_depth = script.between(2, 40);
     shape.send_sges = script.between(1, 8);
@@ -132,7 +133,7 @@ void Connection::ready_to_send(std::uint32_t psn) const {
     attr.sq_psn = psn;
     attr.timeout = timeout;
     attr.retry_cnt = retries;
-    attr.rnr_retry = shape_.patient ? without_end : 1;
+    attr.rnr_retry = shape_.rnr_retries;
     attr.max_rd_atomic = shape_.rd_atomic;
     int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
     if (shape_.reliable()) {

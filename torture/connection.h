@@ -14,8 +14,8 @@ struct Shape {
     ibv_qp_type type = IBV_QPT_RC;
     bool shared = false; // receives from the conversation's SRQ
     bool signal_all = false;
-    bool extended = false; // posts by ibv_wr_*()
-    bool patient = true;   // waits without end for a receive
+    bool extended = false;        // posts by ibv_wr_*()
+    std::uint8_t rnr_retries = 7; // 7: waits without end for a receive
     std::uint32_t send_depth = 1;
     std::uint32_t receive_depth = 1;
     std::uint32_t send_sges = 1;
@@ -26,6 +26,7 @@ struct Shape {
 
     static Shape drawn(Random& script);
     std::uint32_t longest() const;
+    bool patient() const { return rnr_retries == 7; }
     bool reliable() const { return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND; }
     std::size_t header() const { return type == IBV_QPT_UD ? grh_size : 0; }
 };
@@ -45,6 +46,8 @@ class Connection {
 
     const Shape& shape() const { return shape_; }
     ibv_qp* qp() const { return qp_.get(); }
+    // Which receives: of XRC another.
+    ibv_qp* receiver() const { return receiver_ ? receiver_.get() : qp(); }
     // Whether one of its QPs has this number.
     bool has(std::uint32_t qpn) const;
     // Of a datagram, or a request of XRC.
@@ -67,7 +70,6 @@ class Connection {
         std::uint32_t psn;
         ibv_gid gid;
     };
-    ibv_qp* receiver() const { return receiver_ ? receiver_.get() : qp(); }
     Names names(Random& own) const;
     void initialize(ibv_qp* qp) const;
     void ready_to_receive(ibv_qp* qp, std::uint32_t from, ibv_ah_attr path) const;

@@ -3,8 +3,8 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace vrdma::torture {
 namespace {
@@ -141,23 +141,6 @@ Conversation::Conversation(const Device& with, Link to, unsigned which)
     exchange_addresses();
 }
 
-std::vector<ibv_sge> Conversation::cut(const std::byte* start, std::uint32_t length,
-                                       std::uint32_t pieces) {
-    std::vector<std::uint32_t> ends{length};
-    for (std::uint32_t more = own.below(pieces); more > 0; --more) {
-        ends.push_back(own.below(length + 1));
-    }
-    std::ranges::sort(ends);
-    std::vector<ibv_sge> list;
-    std::uint32_t from = 0;
-    for (const std::uint32_t end : ends) {
-        list.push_back(
-            {reinterpret_cast<std::uintptr_t>(start) + from, end - from, arena.lkey(own)});
-        from = end;
-    }
-    return list;
-}
-
 unsigned Conversation::post_receive(const Connection& connection, std::uint32_t length) {
     require(!free_receives.empty(), "no receive slot is free");
     const unsigned slot = free_receives.back();
@@ -166,14 +149,14 @@ unsigned Conversation::post_receive(const Connection& connection, std::uint32_t 
     const auto size = static_cast<std::uint32_t>(length + connection.shape().header());
     if (!connection.shape().shared) {
         blank({start, size + guard_size});
-        auto pieces = cut(start, size, connection.shape().receive_sges);
+        auto pieces = arena.cut(own, start, size, connection.shape().receive_sges);
         connection.post_receive(is_receive | slot, pieces);
         return slot;
     }
     // Any of the connections may take it.
     constexpr auto whole = static_cast<std::uint32_t>(longest_message + grh_size);
     blank({start, whole + guard_size});
-    auto pieces = cut(start, whole, srq_sges);
+    auto pieces = arena.cut(own, start, whole, srq_sges);
     ibv_recv_wr wr{.wr_id = is_receive | slot,
                    .next = nullptr,
                    .sg_list = pieces.data(),

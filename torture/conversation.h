@@ -21,8 +21,6 @@ struct Conversation {
     Conversation(const Device& device, Link link, unsigned side);
 
     void meet() { link.meet(script.state()); }
-    // Cuts memory of the arena into up to so many pieces.
-    std::vector<ibv_sge> cut(const std::byte* start, std::uint32_t length, std::uint32_t pieces);
     // To the connection's own queue or the shared one; returns the slot in the arena.
     unsigned post_receive(const Connection& connection, std::uint32_t length);
     void free_receive(std::uint64_t id) { free_receives.push_back(static_cast<unsigned>(id)); }

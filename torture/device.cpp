@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace vrdma::torture {
@@ -40,8 +41,11 @@ ibv_context* open(const std::string& name) {
 
 } // namespace
 
-Device::Device(const std::string& name, int gid_index)
-    : context_{open(name)}, gid_index_{gid_index}, stop_{::eventfd(0, EFD_CLOEXEC)} {
+Device::Device(const std::string& name, int gid_index, OnEvent on_event)
+    : context_{open(name)},
+      gid_index_{gid_index},
+      on_event_{std::move(on_event)},
+      stop_{::eventfd(0, EFD_CLOEXEC)} {
     check(::ibv_query_gid(context(), port, gid_index, &gid_) != 0 ? errno : 0, "ibv_query_gid");
     const int index = ::ibv_get_pkey_index(context(), port, htobe16(default_pkey));
     require(index >= 0, "ibv_get_pkey_index does not find the default P_Key");
@@ -62,6 +66,9 @@ void Device::take_events() const {
         ::poll(descriptors.data(), descriptors.size(), -1);
         ibv_async_event event;
         if (::ibv_get_async_event(context(), &event) == 0) {
+            if (on_event_) {
+                on_event_(event);
+            }
             ::ibv_ack_async_event(&event);
         }
     }
@@ -118,11 +125,31 @@ void Arena::bind_window(ibv_qp* qp) {
     window_.reset(made(ibv_alloc_mw(pd(), IBV_MW_TYPE_1), "ibv_alloc_mw"));
     ibv_mw_bind bind{};
     bind.send_flags = IBV_SEND_SIGNALED;
-    bind.bind_info = {.mr = regions_[0].get(),
-                      .addr = reinterpret_cast<std::uintptr_t>(memory_.data()),
-                      .length = memory_.size(),
-                      .mw_access_flags = all_access & ~IBV_ACCESS_LOCAL_WRITE};
+    bind.bind_info = whole(all_access & ~IBV_ACCESS_LOCAL_WRITE);
     check(ibv_bind_mw(qp, window_.get(), &bind), "ibv_bind_mw");
+}
+
+std::vector<ibv_sge> Arena::cut(Random& random, const std::byte* start, std::uint32_t length,
+                                std::uint32_t pieces) const {
+    std::vector<std::uint32_t> ends{length};
+    for (std::uint32_t more = random.below(pieces); more > 0; --more) {
+        ends.push_back(random.below(length + 1));
+    }
+    std::ranges::sort(ends);
+    std::vector<ibv_sge> list;
+    std::uint32_t from = 0;
+    for (const std::uint32_t end : ends) {
+        list.push_back({reinterpret_cast<std::uintptr_t>(start) + from, end - from, lkey(random)});
+        from = end;
+    }
+    return list;
+}
+
+ibv_mw_bind_info Arena::whole(int access) const {
+    return {.mr = regions_[0].get(),
+            .addr = reinterpret_cast<std::uintptr_t>(memory_.data()),
+            .length = memory_.size(),
+            .mw_access_flags = static_cast<unsigned>(access)};
 }
 
 Arena::Address Arena::address() const {

@@ -5,10 +5,12 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "torture/content.h"
 #include "torture/random.h"
@@ -22,7 +24,10 @@ constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 
 class Device {
   public:
-    Device(const std::string& name, int gid_index);
+    // Called in a thread of its own with each async event, before that is acknowledged.
+    using OnEvent = std::function<void(const ibv_async_event&)>;
+
+    Device(const std::string& name, int gid_index, OnEvent on_event = {});
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
     ~Device();
@@ -39,6 +44,7 @@ class Device {
     int gid_index_;
     ibv_gid gid_{};
     std::uint16_t pkey_index_ = 0;
+    OnEvent on_event_;
     int stop_;
     std::thread events_; // async events are read and acknowledged, whatever they say
 };
@@ -87,10 +93,15 @@ class Arena {
 
     // The whole memory is registered more than once, and any key will do.
     std::uint32_t lkey(Random& random) const { return random.pick(regions_)->lkey; }
+    // Cuts memory of it into up to so many pieces.
+    std::vector<ibv_sge> cut(Random& random, const std::byte* start, std::uint32_t length,
+                             std::uint32_t pieces) const;
     void register_again();
     // Posts the bind of a window on it all, by which the peer then gets to it until it is
     // registered again.
     void bind_window(ibv_qp* qp);
+    // Of which a window can be bound.
+    ibv_mw_bind_info whole(int access) const;
 
   private:
     static constexpr std::size_t stride =

@@ -35,6 +35,8 @@ constexpr auto usage = R"(usage: vrdma-torture [OPTION...]          the server
   --round N            play that round only
   --conversations N    threads on each side, 3
   --steps N            of each conversation in a round, 150
+  --transcript FILE    no conversations; what the client and the server see of a script is written to
+                       the file, and is the same wherever they are
   --hostile[=NEIGHBOUR] no side of a conversation, but a neighbour that does its worst to others:
                        the one of that name, or one after another at random
   --socket PATH        of the device, for neighbours that go past its driver
@@ -51,6 +53,7 @@ struct Options {
     std::optional<std::uint32_t> only_round;
     std::uint32_t conversations = 3;
     std::uint32_t steps = 150;
+    std::string transcript;
     std::string server;                   // empty: this is it
     std::optional<std::string> neighbour; // with an empty name: any
     std::string socket;
@@ -90,6 +93,9 @@ void parse_option(int option, const char* value, Options& options) {
         case 'n':
             options.steps = number(value);
             break;
+        case 'T':
+            options.transcript = value;
+            break;
         case 'H':
             options.neighbour = value == nullptr ? "" : value;
             break;
@@ -117,6 +123,7 @@ Options parse(int argc, char** argv) {
                                        {"round", required_argument, nullptr, 'r'},
                                        {"conversations", required_argument, nullptr, 'c'},
                                        {"steps", required_argument, nullptr, 'n'},
+                                       {"transcript", required_argument, nullptr, 'T'},
                                        {"hostile", optional_argument, nullptr, 'H'},
                                        {"socket", required_argument, nullptr, 'S'},
                                        {"network", required_argument, nullptr, 'N'},
@@ -170,7 +177,8 @@ bool agreed(const Link& control, int verdict) {
 int serve(const Options& options) {
     const int listener = listen_at(options.port);
     const Link control = Link::accept(listener);
-    const Side side{0, options.device, options.gid_index, [&] { return Link::accept(listener); }};
+    const Side side{
+        0, options.device, options.gid_index, [&] { return Link::accept(listener); }, {}};
     while (true) {
         const auto round = control.receive<Round>();
         if (round.conversations == 0) {
@@ -187,8 +195,10 @@ int serve(const Options& options) {
 int demand(const Options& options) {
     const Link control = Link::connect(options.server, options.port);
     const Side side{1, options.device, options.gid_index,
-                    [&] { return Link::connect(options.server, options.port); }};
-    Round round{options.seed, options.only_round.value_or(0), options.conversations, options.steps};
+                    [&] { return Link::connect(options.server, options.port); },
+                    options.transcript};
+    Round round{options.seed, options.only_round.value_or(0), options.conversations, options.steps,
+                options.transcript.empty() ? 0u : 1u};
     const auto end = std::chrono::steady_clock::now() + options.duration;
     do {
         place = {round.seed, round.number};

@@ -31,7 +31,7 @@ Fault draw_fault(Random& script, const Shape& shape) {
                                     Fault::not_ready};
     std::size_t count = shape.reliable() ? 7 : 2;
     if (shape.type == IBV_QPT_RC && !shape.shared) {
-        count = shape.patient ? 8 : 9;
+        count = shape.patient() ? 8 : 9;
     }
     return all[script.below(static_cast<std::uint32_t>(count))];
 }

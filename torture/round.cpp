@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "torture/conversation.h"
+#include "torture/testimony.h"
 
 namespace vrdma::torture {
 namespace {
@@ -51,12 +52,19 @@ Counts run(const Round& round, const Device& device, unsigned side, unsigned num
 } // namespace
 
 unsigned Round::victim() const {
+    if (testifies != 0) {
+        return nobody;
+    }
     Random random = Random::of({seed, number});
     return random.below(one_in_rounds) == 0 ? random.below(2) : nobody;
 }
 
 void play(const Round& round, const Side& side) {
     place = {round.seed, round.number};
+    if (round.testifies != 0) {
+        testify(round, side);
+        return;
+    }
     const Device device{side.device, side.gid_index};
     std::vector<Counts> counts(round.conversations);
     std::vector<std::thread> threads;

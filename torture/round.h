@@ -18,6 +18,7 @@ struct Round {
     std::uint32_t number = 0;
     std::uint32_t conversations = 0;
     std::uint32_t steps = 0;
+    std::uint32_t testifies = 0; // what is seen is told, and nobody dies
 
     // Which side dies, or `nobody`.
     unsigned victim() const;
@@ -28,6 +29,7 @@ struct Side {
     std::string device;
     int gid_index = 0;
     std::function<Link()> link; // a new connection to the peer
+    std::string transcript;     // the file to which the client writes what is told
 };
 
 // Returns when all conversations have ended; ends the process at the first failure.

@@ -213,8 +213,11 @@ void vrdma_cm_refuse(struct vrdma_cm_port *port, const struct vrdma_av *to,
 	struct vrdma_mad mad;
 
 	vrdma_mad_init(&mad, VRDMA_CM_REJ, be64toh(message->header.tid));
-	if (be16toh(message->header.attribute) == VRDMA_CM_REP)
+	if (be16toh(message->header.attribute) == VRDMA_CM_REP) {
+		/* By which the other knows the one that is gone. */
+		mad.ids.local_id = message->ids.remote_id;
 		mad.rej.message = (__u8)VRDMA_SET(VRDMA_CM_REJ_MESSAGE, VRDMA_CM_REJ_REP);
+	}
 	mad.rej.reason = htobe16(reason);
 	answer(port, to, message, &mad);
 }

@@ -271,6 +271,22 @@ TEST_F(Network, DestroyingDisconnects)
 	EXPECT_EQ(server.type(), VRDMA_CM_DISCONNECTED);
 }
 
+// Give up a connection that is being accepted, and lose what says so; expect the answer to be rejected,
+// and the other end to be told at once.
+TEST_F(Network, AnAnswerToWhoIsGoneIsRejected)
+{
+	server.listen(7000);
+	request();
+	vrdma_cm_destroy(connecting);
+	EXPECT_EQ(lose(client), VRDMA_CM_REJ);
+	accept();
+	carry_all();
+	const Event event = server.take();
+	ASSERT_TRUE(event);
+	EXPECT_EQ(event->resp.event, VRDMA_CM_REJECTED);
+	EXPECT_EQ(event->resp.status, VRDMA_CM_REASON_COMM_ID);
+}
+
 // Destroy a listener; expect requests that nobody has read to be rejected, and their ids to be
 // gone.
 TEST_F(Network, AListenerTakesItsRequestsAlong)
