@@ -271,8 +271,8 @@ TEST_F(Network, DestroyingDisconnects)
 	EXPECT_EQ(server.type(), VRDMA_CM_DISCONNECTED);
 }
 
-// Give up a connection that is being accepted, and lose what says so; expect the answer to be rejected,
-// and the other end to be told at once.
+// Give up a connection that is being accepted, and lose what says so; expect the answer to be
+// rejected, and the other end to be told at once.
 TEST_F(Network, AnAnswerToWhoIsGoneIsRejected)
 {
 	server.listen(7000);
