@@ -189,6 +189,10 @@ Scene Scene::drawn(Random& script, const std::array<Standing, pairs>& standings)
     const std::uint32_t room = depth - std::min(depth, posted);
     draw_messages(script, scene.shape, room, scene);
     draw_receptions(script, scene.shape, room, scene);
+    // Whether a limit is reached while receives are still being posted is a matter of time.
+    if (scene.late != 0) {
+        scene.limit = 0;
+    }
     return scene;
 }
 
