@@ -406,6 +406,7 @@ Ack receive(QueuePair& qp, const Request& request) noexcept {
 }
 
 Ack check_read(QueuePair& qp, const Message& message) noexcept {
+    establish(qp);
     return for_srq(qp, message.srqn, [&] { return open_read(qp, message); });
 }
 

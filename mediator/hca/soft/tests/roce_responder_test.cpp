@@ -220,6 +220,21 @@ TEST_F(RoceResponder, AnswersAReadOfNothing) {
     expect_response(reply(), VRDMA_ROCE_READ_RESPONSE_ONLY, 0, 0, 0);
 }
 
+// Receive a READ with a key that nobody has as the first message of a QP in RTR; expect COMM_EST
+// all the same, as on one host.
+TEST_F(RoceResponder, ARefusedReadEstablishesToo) {
+    qp_ = guest_.create_qp(cq_, cq_);
+    move_to_init(guest_, qp_);
+    vrdma_qp_attr attr = rtr_attr(peer_gid_, Qpn{peer_qpn});
+    attr.rq_psn = first_psn;
+    ASSERT_TRUE(guest_.slice().modify_qp(qp_.id(), attr));
+    wire::Headers headers = remote(VRDMA_ROCE_READ_REQUEST, 0, 8);
+    headers.rkey = 0x4711;
+    deliver(headers);
+    EXPECT_EQ(event_types(), (std::vector<std::uint32_t>{IBV_EVENT_QP_ACCESS_ERR,
+                                                         IBV_EVENT_COMM_EST})); // of one turn
+}
+
 // Receive a READ of many turns; expect all of it in order.
 TEST_F(RoceResponder, AnswersALongRead) {
     constexpr std::uint32_t packets_asked = 200;
