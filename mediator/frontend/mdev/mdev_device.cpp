@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <array>
 
 #include "mediator/device/out_of_memory.h"
@@ -12,8 +13,15 @@
 namespace vrdma::mdev {
 namespace {
 
-// Of a device's state. What the largest type can have of objects takes less than half of it.
+// Of a device's state, where its type says nothing of memory: 64 Ki QPs of 1 KiB each, and 2^23
+// blocks, take less.
 constexpr std::uint64_t max_state_length = std::uint64_t{512} << 20;
+
+// An object takes more memory than what is saved of it.
+std::uint64_t state_length(const verbs::Limits& limits) {
+    return limits.max_memory != 0 ? std::min(limits.max_memory, max_state_length)
+                                  : max_state_length;
+}
 
 Result<vrdma_mdev_device_info> read_info(int fd) {
     vrdma_mdev_device_info info{};
@@ -73,7 +81,7 @@ Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info)
     device_.emplace(uuid_text(info.uuid), type_, identity_of(info, type_), *this, host.hca,
                     host.gids);
     device_->set_share(share_of(info, type_));
-    migration_.emplace(host.loop, *device_, fd_.get(), max_state_length);
+    migration_.emplace(host.loop, *device_, fd_.get(), state_length(type_.limits));
     auto messages =
         host.loop.watch(fd_.get(), [this](std::uint32_t events) { on_messages(events); });
     if (!messages) {
