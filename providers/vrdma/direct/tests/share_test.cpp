@@ -141,7 +141,8 @@ TEST(Share, ReadOnlyMemoryIsForReadingDevices)
 TEST(Share, RefusesWhatIsNotMemory)
 {
 	const Memory first(page);
-	ASSERT_EQ(Share(first.data(), page).error, 0); // from now on nothing is mapped into the hole
+	ASSERT_EQ(Share(first.data(), page).error,
+		  0); // from now on nothing is mapped into the hole
 
 	const Memory hole(3 * page);
 	munmap(hole.data() + page, page);
