@@ -3,6 +3,7 @@
 
 #include <isa-l/crc.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "mediator/device/out_of_memory.h"

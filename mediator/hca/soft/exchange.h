@@ -31,10 +31,10 @@ struct alignas(cache_line) Parcel {
     SliceCore* from = nullptr;
     SliceCore* to = nullptr;
     QueuePair* sender = nullptr; // nullptr once it no longer wants an answer
+    std::uint64_t cost = 0;      // of its sender's account
+    std::uint64_t holes = 0;     // that were met, on either side
     unsigned generation = 0;
-    std::uint64_t cost = 0;  // of its sender's account
-    unsigned receivers = 0;  // of a datagram to a group
-    std::uint64_t holes = 0; // that were met, on either side
+    unsigned receivers = 0; // of a datagram to a group
     Ack ack;
 
     Request request() const noexcept { return {message, from, payload, offset, route.path_mtu}; }
