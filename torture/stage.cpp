@@ -21,6 +21,7 @@ constexpr std::uint64_t is_barrier = 1ull << 62;
 constexpr std::uint64_t no_message = 1ull << 61;
 constexpr int all_remote = all_access & ~IBV_ACCESS_LOCAL_WRITE;
 
+// NOLINTNEXTLINE(cert-dcl50-cpp): the compiler checks the arguments
 __attribute__((format(printf, 1, 2))) std::string text(const char* format, ...) {
     std::array<char, 160> line{};
     va_list arguments;
