@@ -23,7 +23,7 @@ def play(guest: Guest, device: str, program: str, seed: int) -> str:
 def test_threads_use_a_heap_that_is_registered_meanwhile(guest0, device, allocator):
     """Allocates, clears, grows and frees in three threads, which register what they have, let the device copy and read from a
     file; expects that each finds what it has written, that calloc() gives zeros, and that no system call fails."""
-    program = BUILD / "providers/vrdma/direct/run/tests/heap_traffic"
+    program = BUILD / "providers/vrdma/direct/tests/run/heap_traffic"
     said = play(guest0, device, f"LD_PRELOAD={ALLOCATORS[allocator]}:$LD_PRELOAD {program}", seed=1)
     assert said.count("regions") == 3
 
