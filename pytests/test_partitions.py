@@ -8,7 +8,7 @@ import pytest
 
 from framework.connections import PINGS, rounds, rping, start_pair
 from framework.endpoint import QKEY
-from framework.hosts import PartitionHosts
+from framework.hosts import PartitionHosts, serving
 from framework.native import NativeGuest
 from framework.verbs import refused
 
@@ -30,12 +30,8 @@ def names(pair: tuple[int, int]) -> str:
 
 @pytest.fixture(scope="module")
 def guests(lab, record) -> Iterator[list[NativeGuest]]:
-    hosts = PartitionHosts(record, 8)
-    hosts.up()
-    yield [NativeGuest(hosts, name) for name in hosts.addresses]
-    troubles = hosts.troubles()
-    hosts.down()
-    assert troubles == []
+    with serving(PartitionHosts(record, 8)) as guests:
+        yield guests
 
 
 def test_table(guests, open_device):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from framework.endpoint import QKEY, connect
-from framework.hosts import PriorityHosts
+from framework.hosts import PriorityHosts, serving
 from framework.lab import TIMEOUT_S
 from framework.native import NativeGuest
 
@@ -30,12 +30,8 @@ FRAMES = {
 
 @pytest.fixture(scope="module")
 def guests(lab, record) -> Iterator[list[NativeGuest]]:
-    hosts = PriorityHosts(record, 9)
-    hosts.up()
-    yield [NativeGuest(hosts, name) for name in hosts.addresses]
-    troubles = hosts.troubles()
-    hosts.down()
-    assert troubles == []
+    with serving(PriorityHosts(record, 9)) as guests:
+        yield guests
 
 
 @pytest.fixture

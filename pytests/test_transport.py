@@ -8,7 +8,7 @@ import pytest
 
 from framework.connections import PINGS, rounds, rping, start_pair
 from framework.endpoint import connect
-from framework.hosts import TransportHosts
+from framework.hosts import TransportHosts, serving
 from framework.lab import TIMEOUT_S
 from framework.native import NativeGuest
 from test_pingpong import PROGRAMS, assert_done
@@ -23,12 +23,9 @@ TRANSPORTS = [("af_xdp", "af_xdp"), ("af_xdp", "af_packet")]
 def guests(request, lab, record) -> Iterator[list[NativeGuest]]:
     number, transports = request.param
     hosts = TransportHosts(record, number, transports)
-    hosts.up()
-    assert [hosts.xdp(name) for name in hosts.addresses] == [transport == "af_xdp" for transport in transports]
-    yield [NativeGuest(hosts, name) for name in hosts.addresses]
-    troubles = hosts.troubles()
-    hosts.down()
-    assert troubles == []
+    with serving(hosts) as guests:
+        assert [hosts.xdp(name) for name in hosts.addresses] == [transport == "af_xdp" for transport in transports]
+        yield guests
 
 
 @pytest.mark.parametrize("gid_type", ["RoCE v2", "IB/RoCE v1"])

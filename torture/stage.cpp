@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "torture/stage.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
@@ -11,12 +9,13 @@
 #include <numeric>
 #include <tuple>
 
+#include "torture/shared_receive.h"
+
 namespace vrdma::torture {
 namespace {
 
 constexpr std::chrono::seconds patience{60};
 constexpr std::uint32_t qkey = 0x1ee7;
-constexpr std::uint32_t srq_sges = 8;
 constexpr std::uint64_t is_barrier = 1ull << 62;
 constexpr std::uint64_t no_message = 1ull << 61;
 constexpr int all_remote = all_access & ~IBV_ACCESS_LOCAL_WRITE;
@@ -29,32 +28,6 @@ __attribute__((format(printf, 1, 2))) std::string text(const char* format, ...) 
     static_cast<void>(std::vsnprintf(line.data(), line.size(), format, arguments));
     va_end(arguments);
     return line.data();
-}
-
-Xrcd made_xrcd(const Device& device) {
-    ibv_xrcd_init_attr attr{};
-    attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-    attr.fd = -1;
-    attr.oflags = O_CREAT;
-    return Xrcd{made(ibv_open_xrcd(device.context(), &attr), "ibv_open_xrcd")};
-}
-
-Srq made_srq(ibv_pd* pd) {
-    ibv_srq_init_attr attr{};
-    attr.attr = {.max_wr = Arena::receives, .max_sge = srq_sges, .srq_limit = 0};
-    return Srq{made(::ibv_create_srq(pd, &attr), "ibv_create_srq")};
-}
-
-Srq made_xrc_srq(const Device& device, const Parts& parts) {
-    ibv_srq_init_attr_ex attr{};
-    attr.attr = {.max_wr = Arena::receives, .max_sge = srq_sges, .srq_limit = 0};
-    attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
-                     IBV_SRQ_INIT_ATTR_CQ;
-    attr.srq_type = IBV_SRQT_XRC;
-    attr.pd = parts.pd;
-    attr.xrcd = parts.xrcd;
-    attr.cq = parts.completions.receive_cq();
-    return Srq{made(ibv_create_srq_ex(device.context(), &attr), "ibv_create_srq_ex")};
 }
 
 // The device tells once there are fewer receives than that, at once if there are.
@@ -141,7 +114,7 @@ void Stage::renew() {
     to.posted.clear();
     to.over = false;
     to.srq = made_srq(arena_.pd());
-    to.xrc_srq = made_xrc_srq(device_, parts(to));
+    to.xrc_srq = made_xrc_srq(device_, arena_.pd(), xrcd_.get(), completions_.receive_cq());
     to.connection = std::make_unique<Connection>(scene_->shape, device_, parts(to));
     to.connection->connect(link_, own_);
 }

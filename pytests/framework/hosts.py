@@ -6,10 +6,12 @@ whose device has the interface's addresses and is bound to it. What goes between
 import os
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .lab import TIMEOUT_S
-from .native import Native, ip
+from .native import Native, NativeGuest, ip
 from .process import Failure, Process, Record
 
 UPLINK = """
@@ -149,6 +151,16 @@ class NumberedHosts(Hosts):
         self.addresses = {f"10.98.{number}.{host}": {4: f"10.98.{number}.{host}", 6: f"fd98:{number}::{host}"}
                           for host in (1, 2)}
         super().__init__(record)
+
+
+@contextmanager
+def serving(hosts: Hosts) -> Iterator[list[NativeGuest]]:
+    """Their devices' owners, while they are up. In the end nothing may have been wrong with them."""
+    hosts.up()
+    yield [NativeGuest(hosts, name) for name in hosts.addresses]
+    troubles = hosts.troubles()
+    hosts.down()
+    assert troubles == []
 
 
 class TransportHosts(NumberedHosts):

@@ -268,7 +268,9 @@ Result<> SoftSlice::create_cq(const CqSpec& spec) {
     return on_poller([&](SliceCore& core) { return core.insert(std::move(*cq)); });
 }
 
-Result<> SoftSlice::resize_cq(Cqn id, const Translation& pages, std::uint32_t depth) {
+// Has the poller call resize(core, the new ring), which takes that and returns the old one.
+template <typename Resize>
+Result<> SoftSlice::replace_ring(const Translation& pages, Resize&& resize) {
     auto ring = GuestBuffer::map(core_->memory(), pages);
     if (!ring) {
         return fail(ring.error());
@@ -276,15 +278,20 @@ Result<> SoftSlice::resize_cq(Cqn id, const Translation& pages, std::uint32_t de
     if (const auto populated = populate(*ring, pages); !populated) {
         return populated;
     }
-    auto old = on_poller([&](SliceCore& core) -> Result<GuestBuffer> {
-        CompletionQueue* cq = core.cq(id);
-        return cq != nullptr ? cq->resize(std::move(*ring), depth) : fail(no_such_object);
-    });
+    auto old =
+        on_poller([&](SliceCore& core) -> Result<GuestBuffer> { return resize(core, *ring); });
     if (!old) {
         return fail(old.error());
     }
     unused_.add(std::move(*old));
     return {};
+}
+
+Result<> SoftSlice::resize_cq(Cqn id, const Translation& pages, std::uint32_t depth) {
+    return replace_ring(pages, [&](SliceCore& core, GuestBuffer& ring) -> Result<GuestBuffer> {
+        CompletionQueue* cq = core.cq(id);
+        return cq != nullptr ? cq->resize(std::move(ring), depth) : fail(no_such_object);
+    });
 }
 
 Result<> SoftSlice::moderate_cq(Cqn id, const CqModeration& moderation) {
@@ -429,22 +436,10 @@ Result<> SoftSlice::modify_srq(Srqn id, std::uint32_t limit) {
 
 Result<> SoftSlice::resize_srq(Srqn id, const Translation& pages, std::uint32_t depth,
                                std::optional<std::uint32_t> limit) {
-    auto ring = GuestBuffer::map(core_->memory(), pages);
-    if (!ring) {
-        return fail(ring.error());
-    }
-    if (const auto populated = populate(*ring, pages); !populated) {
-        return populated;
-    }
-    auto old = on_poller([&](SliceCore& core) -> Result<GuestBuffer> {
+    return replace_ring(pages, [&](SliceCore& core, GuestBuffer& ring) -> Result<GuestBuffer> {
         SharedReceiveQueue* srq = core.srq(id);
-        return srq != nullptr ? srq->resize(std::move(*ring), depth, limit) : fail(no_such_object);
+        return srq != nullptr ? srq->resize(std::move(ring), depth, limit) : fail(no_such_object);
     });
-    if (!old) {
-        return fail(old.error());
-    }
-    unused_.add(std::move(*old));
-    return {};
 }
 
 Result<std::uint32_t> SoftSlice::query_srq(Srqn id) const {

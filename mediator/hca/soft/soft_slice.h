@@ -126,6 +126,8 @@ class SoftSlice : public Slice {
         return [this](auto&& step) { poller_.run([&](Engine&) { step(); }); };
     }
 
+    template <typename Resize>
+    Result<> replace_ring(const Translation& pages, Resize&& resize);
     void halt();
     void dismantle();
     void clear_gid(std::uint32_t index);

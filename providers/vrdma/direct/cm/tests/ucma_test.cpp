@@ -38,6 +38,18 @@ class Ucma : public Network
 		return resp.id;
 	}
 
+	// For a listener that is there.
+	rdma_ucm_connect request_to_connect()
+	{
+		server.listen(7000);
+		connecting = client.resolve(ipv4(server.address, 7000));
+		rdma_ucm_connect connect{};
+		connect.conn_param = parameters(0x111, "question");
+		connect.conn_param.valid = 1;
+		connect.id = connecting->handle;
+		return connect;
+	}
+
 	bool readable() const
 	{
 		pollfd fd{client.channel->fd, POLLIN, 0};
@@ -109,12 +121,7 @@ TEST_F(Ucma, RefusesWhatIsWrong)
 // Connect with ECE, as two devices of a vendor do; expect each side to learn what the other says.
 TEST_F(Ucma, BothSidesLearnOfEce)
 {
-	server.listen(7000);
-	connecting = client.resolve(ipv4(server.address, 7000));
-	rdma_ucm_connect connect{};
-	connect.conn_param = parameters(0x111, "question");
-	connect.conn_param.valid = 1;
-	connect.id = connecting->handle;
+	rdma_ucm_connect connect = request_to_connect();
 	connect.ece = {.vendor_id = 0xff123456, .attr_mod = 0x89abcdef}; // of the vendor 24 bits
 	ASSERT_EQ(write(RDMA_USER_CM_CMD_CONNECT, connect), 0);
 	carry_all();
@@ -137,12 +144,7 @@ TEST_F(Ucma, BothSidesLearnOfEce)
 // Connect as programs do that know of no ECE; expect none.
 TEST_F(Ucma, OlderProgramsHaveNoEce)
 {
-	server.listen(7000);
-	connecting = client.resolve(ipv4(server.address, 7000));
-	rdma_ucm_connect connect{};
-	connect.conn_param = parameters(0x111, "question");
-	connect.conn_param.valid = 1;
-	connect.id = connecting->handle;
+	rdma_ucm_connect connect = request_to_connect();
 	connect.ece = {.vendor_id = 1, .attr_mod = 1};
 	ASSERT_EQ(write(RDMA_USER_CM_CMD_CONNECT, connect, 0, sizeof(connect.ece)), 0);
 	carry_all();
