@@ -211,11 +211,19 @@ static int move_range(const struct vrdma_mapping *m, const struct vrdma_arena_fi
 /*
  * A mapping that mremap() makes grow would grow into the pages that belong to the addresses behind
  * it. But it makes nothing grow across mappings of different kinds, so the last page becomes one of
- * another kind; the advice itself means nothing to a memfd.
+ * another kind, and so does the first, which is left where the mapping becomes smaller; the advice
+ * itself means nothing to a memfd.
  */
 static void fence(uintptr_t end)
 {
 	madvise((void *)(end - PAGE), PAGE, MADV_RANDOM);
+}
+
+static void fence_both_ends(struct vrdma_range range)
+{
+	fence(range.end);
+	if (range.end - range.start > 2 * PAGE) /* of two, one is of another kind than the other */
+		fence(range.start + PAGE);
 }
 
 /*
@@ -245,9 +253,9 @@ static void advise(const struct vrdma_arena_file *file, struct vrdma_range range
 	if (range.end - range.start >= HUGE_MINIMUM)
 		madvise((void *)range.start, range.end - range.start, MADV_HUGEPAGE);
 	if (find_chunk(file, range, &end))
-		fence(end);
+		fence_both_ends((struct vrdma_range){range.start, end});
 	if (range.end - range.start >= FENCE_MINIMUM)
-		fence(range.end);
+		fence_both_ends(range);
 }
 
 int vrdma_move(const struct vrdma_mapping *m)

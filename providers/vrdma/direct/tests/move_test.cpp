@@ -179,4 +179,18 @@ TEST(Move, WhatMallocHasMappedDoesNotGrow)
 	EXPECT_EQ(errno, EFAULT);
 }
 
+// The same, after realloc() has made it smaller, as it does without mremap() failing: expects that
+// it does not grow again.
+TEST(Move, WhatMallocHasMadeSmallerDoesNotGrow)
+{
+	constexpr size_t length = 64 * page, smaller = 5 * page;
+	const Memory memory(length);
+	const std::array<size_t, 2> header{0, length | 2};
+	std::memcpy(memory.data(), header.data(), sizeof(header));
+	ASSERT_EQ(Share(memory.data() + 16, length - 16).error, 0);
+	ASSERT_EQ(mremap(memory.data(), length, smaller, MREMAP_MAYMOVE), memory.data());
+	EXPECT_EQ(syscall(SYS_mremap, memory.data(), smaller, 2 * length, MREMAP_MAYMOVE), -1);
+	EXPECT_EQ(errno, EFAULT);
+}
+
 } // namespace
