@@ -41,8 +41,12 @@ int own_file(ino_t inode) {
     fail("the driver's file is not open");
 }
 
+// The driver gives the first and the last page mappings of their own.
 Place find(std::uint64_t address) {
     std::ifstream maps{"/proc/self/maps"};
+    Place place;
+    ino_t file = 0;
+    std::uint64_t next = address;
     for (std::string line; std::getline(maps, line);) {
         std::uint64_t begin = 0;
         std::uint64_t end = 0;
@@ -54,12 +58,21 @@ Place find(std::uint64_t address) {
         std::istringstream words{line};
         words >> std::hex >> begin >> dash >> end >> rights >> offset >> device >> std::dec >>
             inode;
-        if (begin <= address && address < end && inode != 0) {
-            return {own_file(inode), static_cast<off_t>(offset + address - begin),
-                    static_cast<off_t>(end - address)};
+        if (inode == 0 || next < begin || end <= next) {
+            continue;
         }
+        const auto here = static_cast<off_t>(offset + next - begin);
+        if (file == 0) {
+            file = inode;
+            place = {own_file(inode), here, 0};
+        } else if (inode != file || here != place.offset + place.length) {
+            break;
+        }
+        place.length += static_cast<off_t>(end - next);
+        next = end;
     }
-    fail("the driver has moved no memory into a file");
+    require(file != 0, "the driver has moved no memory into a file");
+    return place;
 }
 
 } // namespace
