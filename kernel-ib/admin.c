@@ -3,7 +3,8 @@
  * The admin queue: many commands in flight, each answered on its own, in any order.
  *
  * A command costs one trapped register write. It ends with the device's answer or, at the latest
- * after VRDMA_ADMIN_TIMEOUT_MS, with the failure of the whole device, which ends all commands.
+ * after VRDMA_ADMIN_TIMEOUT_MS in which the device makes no step of any, with the failure of the
+ * whole device, which ends all commands.
  */
 #include <linux/bitmap.h>
 #include <linux/dma-mapping.h>
@@ -103,14 +104,21 @@ static int vrdma_admin_submit(struct vrdma_admin *admin, u32 opcode, struct vrdm
 
 static void vrdma_admin_wait(struct vrdma_dev *dev, struct vrdma_admin_slot *slot)
 {
+	const struct vrdma_status_page *status = page_address(dev->status_page);
 	unsigned long interval = msecs_to_jiffies(VRDMA_ADMIN_POLL_MS);
-	unsigned long deadline = jiffies + msecs_to_jiffies(VRDMA_ADMIN_TIMEOUT_MS);
+	unsigned long timeout = msecs_to_jiffies(VRDMA_ADMIN_TIMEOUT_MS);
+	unsigned long deadline = jiffies + timeout;
+	__le32 steps = READ_ONCE(status->admin_steps);
 
 	/* Failure ends all commands, and with them this loop. */
 	while (!wait_for_completion_timeout(&slot->done, interval)) {
 		vrdma_admin_poll(dev);
 		if (completion_done(&slot->done))
 			continue;
+		if (READ_ONCE(status->admin_steps) != steps) {
+			steps = READ_ONCE(status->admin_steps);
+			deadline = jiffies + timeout;
+		}
 		if (time_after(jiffies, deadline))
 			vrdma_dev_fail(dev, "it did not answer a command in time");
 		else

@@ -87,8 +87,8 @@ enum vrdma_register {
 #define VRDMA_CONTROL_ENABLE VRDMA_BIT(0)
 #define VRDMA_CONTROL_RESET VRDMA_BIT(1)
 #define VRDMA_RESET_TIMEOUT_MS 5000
-/* The largest ring has 65536 pages, of which the mediator touches each: 11 s on an emulated host. */
-#define VRDMA_ADMIN_TIMEOUT_MS 60000
+/* Without an answer, and without a step of a command (vrdma_status_page.admin_steps). */
+#define VRDMA_ADMIN_TIMEOUT_MS 10000
 
 #define VRDMA_AQ_MAX_DEPTH 256
 #define VRDMA_PAGE_SIZE 4096

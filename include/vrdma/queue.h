@@ -51,12 +51,19 @@ VRDMA_CHECK_SIZE(struct vrdma_doorbell_page, 4096);
 #define VRDMA_DOORBELL_FIRST_SLOT 64
 #define VRDMA_DOORBELL_SLOTS 4096
 
-/* One page of guest memory a device, which the poller writes and every user context reads. */
+/*
+ * One page of guest memory a device, which the device writes and every user context reads. A
+ * command whose work is long is done in steps, and admin_steps counts those of all commands: a
+ * device that is slow makes steps, one that has failed makes none.
+ */
 struct vrdma_status_page {
-	__le32 need_kick;
-	__le32 reserved[1023];
+	__le32 need_kick; /* poller writes */
+	__le32 reserved0[15];
+	__le32 admin_steps; /* mediator writes, modulo 2^32 */
+	__le32 reserved1[1007];
 };
 VRDMA_CHECK_SIZE(struct vrdma_status_page, 4096);
+VRDMA_CHECK_OFFSET(struct vrdma_status_page, admin_steps, 64);
 
 /*
  * The QP buffer: this, then sq_depth WQEs at vrdma_sq_offset(), then rq_depth WQEs at

@@ -8,6 +8,7 @@
 #include "mediator/base/errno.h"
 #include "mediator/device/admin_commands.h"
 #include "mediator/device/out_of_memory.h"
+#include "mediator/memory/shared_words.h"
 
 namespace vrdma {
 namespace {
@@ -343,6 +344,7 @@ void Device::service() {
 void Device::take_turn() {
     thawing_ = thawing_ && enabled_->slice->thaw();
     if (thawing_ || (enabled_ && enabled_->slice->give_back())) {
+        count_step();
         port_.wake();
     } else if (enabled_ && admin_pending_) {
         serve_admin();
@@ -358,6 +360,13 @@ void Device::log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl)
     } else if (spdlog::should_log(spdlog::level::debug)) {
         log_.debug("{}", describe(cmd, cpl));
     }
+}
+
+// Whoever waits for an answer sees that the device is at work.
+void Device::count_step() {
+    auto* const page = reinterpret_cast<vrdma_status_page*>(
+        port_.memory().at(registers_.status_page, sizeof(vrdma_status_page)));
+    store_relaxed(page->admin_steps, ++admin_steps_);
 }
 
 // As if it had not been taken yet.
@@ -392,6 +401,7 @@ void Device::serve_admin() {
         port_.note_faults();
         if (!cpl) {
             enabled_->under_way = **cmd;
+            count_step();
             break;
         }
         enabled_->under_way.reset();

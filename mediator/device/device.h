@@ -105,6 +105,7 @@ class Device final : public hca::SliceHost {
     void take_turn();
     void serve_admin();
     void abandon_command();
+    void count_step();
     void log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl);
     void show_enabled();
     Result<> restore_from(StateReader& reader);
@@ -126,6 +127,7 @@ class Device final : public hca::SliceHost {
     bool thawing_ = false;       // an enabled device goes on, and not all of its slice does
     bool enabled_later_ = false; // it was to be enabled while it was suspended
     bool admin_pending_ = false;
+    std::uint32_t admin_steps_ = 0;
     std::atomic<bool> slice_failed_ = false; // set by pollers
     std::optional<Enabled> enabled_;
 };

@@ -147,7 +147,9 @@ TEST_F(DeviceTest, ALargeRingIsTouchedInSteps) {
     guest.post(VRDMA_ADMIN_CREATE_CQ, cq_command(1));
     guest.ring();
     EXPECT_EQ(hca.slice->steps_to_touch, 2);
+    EXPECT_EQ(guest.admin_steps(), 1u);
     device.service();
+    EXPECT_EQ(guest.admin_steps(), 2u);
     EXPECT_FALSE(guest.poll());
     device.service();
     EXPECT_TRUE(guest.poll());

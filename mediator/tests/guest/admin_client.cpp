@@ -137,6 +137,10 @@ std::optional<vrdma_admin_cpl> AdminClient::poll() {
     return cpl;
 }
 
+std::uint32_t AdminClient::admin_steps() const {
+    return load_relaxed(allocator_.at<vrdma_status_page>(status_page_)->admin_steps);
+}
+
 vrdma_admin_cpl AdminClient::execute(std::uint32_t opcode, const vrdma_admin_cmd& cmd) {
     const std::uint16_t id = post(opcode, cmd);
     ring();

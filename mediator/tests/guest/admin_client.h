@@ -109,6 +109,7 @@ class AdminClient {
     Iova submissions() const { return submissions_; }
     Iova completions() const { return completions_; }
     Iova status_page() const { return status_page_; }
+    std::uint32_t admin_steps() const;
 
   private:
     Device& device_;

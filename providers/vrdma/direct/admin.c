@@ -4,7 +4,8 @@
  *
  * One of those who wait watches the vector's eventfd, and takes all answers that have come; so an
  * answer to a lone command wakes nobody but its caller. A command ends with the device's answer or,
- * at the latest after VRDMA_ADMIN_TIMEOUT_MS, with the failure of the whole device.
+ * at the latest after VRDMA_ADMIN_TIMEOUT_MS in which the device makes no step of any, with the
+ * failure of the whole device.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -119,13 +120,21 @@ static void wait_for_change(struct vrdma_dev *dev)
 static const char *wait_for_answer(struct vrdma_dev *dev, struct vrdma_admin_slot *slot)
 {
 	struct vrdma_admin *admin = &dev->admin;
+	const struct vrdma_status_page *status = dev->status_page.data;
+	uint32_t steps = vrdma_load_acquire(&status->admin_steps);
 	uint64_t deadline = now_ms() + VRDMA_ADMIN_TIMEOUT_MS;
 
 	for (;;) {
+		uint32_t now = vrdma_load_acquire(&status->admin_steps);
+
 		if (!reap(admin))
 			return "it answered a command that it was not given";
 		if (!slot->cpl)
 			return NULL;
+		if (now != steps) {
+			steps = now;
+			deadline = now_ms() + VRDMA_ADMIN_TIMEOUT_MS;
+		}
 		if (now_ms() > deadline)
 			return "it did not answer a command in time";
 		wait_for_change(dev);

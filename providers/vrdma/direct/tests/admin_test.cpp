@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -37,6 +38,7 @@ class Admin : public testing::Test
 		for (uint32_t i = 0; i < vectors; i++)
 			dev->fn.vector_fds[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		EXPECT_EQ(vrdma_memory_init(&dev->memory, &bus), 0);
+		EXPECT_EQ(vrdma_memory_alloc(&dev->memory, &dev->status_page, VRDMA_PAGE_SIZE), 0);
 		EXPECT_EQ(vrdma_admin_init(dev.get()), 0);
 		asq = static_cast<vrdma_admin_cmd *>(bus.at(dev->admin.asq.address));
 		acq = static_cast<vrdma_admin_cpl *>(bus.at(dev->admin.acq.address));
@@ -50,6 +52,7 @@ class Admin : public testing::Test
 	~Admin() override
 	{
 		vrdma_admin_cleanup(dev.get());
+		vrdma_memory_free(&dev->memory, &dev->status_page);
 		vrdma_memory_destroy(&dev->memory);
 		EXPECT_TRUE(bus.maps.empty());
 		for (uint32_t i = 0; i < vectors; i++)
@@ -101,6 +104,17 @@ class Admin : public testing::Test
 	int alloc_pd(uint32_t ucontext, uint32_t *handle)
 	{
 		return vrdma_cmd_alloc_pd(dev.get(), ucontext, handle);
+	}
+
+	// A step every tenth of a second, which take this long together.
+	void work_slowly(std::chrono::milliseconds time)
+	{
+		auto *page = static_cast<vrdma_status_page *>(dev->status_page.data);
+		const auto end = std::chrono::steady_clock::now() + time;
+		while (std::chrono::steady_clock::now() < end) {
+			__atomic_fetch_add(&page->admin_steps, 1, __ATOMIC_RELEASE);
+			std::this_thread::sleep_for(std::chrono::milliseconds(100));
+		}
 	}
 
 	bool someone_waits()
@@ -167,6 +181,24 @@ TEST_F(Admin, ALostInterruptIsMadeUpFor)
 	EXPECT_EQ(alloc_pd(1, &handle), 0);
 	EXPECT_EQ(handle, 5u);
 	late.join();
+}
+
+// It takes longer over a command than a device may be silent; expect the answer.
+TEST_F(Admin, ASlowDeviceIsWaitedFor)
+{
+	std::thread slow;
+	device = [this, &slow] {
+		const uint32_t id = id_of(commands.back());
+		commands.clear();
+		slow = std::thread([this, id] {
+			work_slowly(std::chrono::milliseconds(VRDMA_ADMIN_TIMEOUT_MS + 500));
+			answer(id, 0, 5);
+		});
+	};
+	uint32_t handle = 0;
+	EXPECT_EQ(alloc_pd(1, &handle), 0);
+	EXPECT_EQ(handle, 5u);
+	slow.join();
 }
 
 // Eight threads' commands are all out before the last is answered first.
