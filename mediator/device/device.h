@@ -58,6 +58,8 @@ class Device final : public hca::SliceHost {
     // restore it is reset.
     void freeze();
     void thaw();
+    // All of its state has been saved, and it may go on elsewhere: who looks for it finds it there.
+    void give_way();
     std::vector<std::byte> save() const;
     Result<> restore(std::span<const std::byte> image);
 

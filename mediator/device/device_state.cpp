@@ -57,6 +57,12 @@ void Device::freeze() {
     }
 }
 
+void Device::give_way() {
+    if (enabled_ && frozen_) {
+        enabled_->slice->give_way();
+    }
+}
+
 void Device::thaw() {
     frozen_ = false;
     thawing_ = enabled_ && !suspended();

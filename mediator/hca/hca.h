@@ -463,6 +463,8 @@ class Slice {
     // Between freeze and thaw the slice touches no guest memory and its state stands still. To its
     // peers it is like a port whose cable is out: they try again.
     virtual void freeze() = 0;
+    // A frozen slice's peers find it where its state has gone, and not here, until it is thawed.
+    virtual void give_way() = 0;
     // A step of it. True: there is more, before which no object is made or destroyed.
     virtual bool thaw() = 0;
 

@@ -635,8 +635,25 @@ void SoftSlice::freeze() {
     }
 }
 
+void SoftSlice::for_each_gid(const std::function<void(Fabric&, const GidKey&)>& change) {
+    for (std::uint32_t index = 0; index < SliceCore::max_gids; ++index) {
+        if (const GidKey* const key = core_->gid(index)) {
+            pollers_.run_on_all([&](Engine& engine) { change(engine.fabric(), *key); });
+        }
+    }
+}
+
+void SoftSlice::give_way() {
+    if (!std::exchange(gave_way_, true)) {
+        for_each_gid([&](Fabric& fabric, const GidKey& key) { fabric.remove(key, *core_); });
+    }
+}
+
 // Each QP's words are in memory of the client, so the control thread does not wait for all of them.
 bool SoftSlice::thaw() {
+    if (std::exchange(gave_way_, false)) {
+        for_each_gid([&](Fabric& fabric, const GidKey& key) { fabric.add(key, *core_); });
+    }
     if (core_->frozen()) {
         poller_.run([&](Engine&) { core_->thaw(); });
         next_to_thaw_ = core_->qps().begin();

@@ -4,6 +4,8 @@
 // thread, so that pollers neither allocate nor wait.
 #pragma once
 
+#include <functional>
+
 #include "mediator/hca/soft/pollers.h"
 #include "mediator/hca/soft/slice_core.h"
 #include "mediator/hca/soft/unused_pages.h"
@@ -83,6 +85,7 @@ class SoftSlice : public Slice {
     void set_clock(std::uint64_t now) override;
 
     void freeze() override;
+    void give_way() override;
     bool thaw() override;
 
     EqState save_eq(EqId id) const override;
@@ -131,6 +134,7 @@ class SoftSlice : public Slice {
     void halt();
     void dismantle();
     void clear_gid(std::uint32_t index);
+    void for_each_gid(const std::function<void(Fabric&, const GidKey&)>& change);
     void retire(MemoryRegion& region);
     void leave(const Gid& group);
     // Until nobody touches what this slice no longer has.
@@ -143,6 +147,7 @@ class SoftSlice : public Slice {
     Poller::Watch kick_;
     std::vector<std::uint64_t> services_; // that it listens to
     UnusedPages unused_;
+    bool gave_way_ = false;
     SliceCore::Qps::const_iterator next_to_thaw_; // unless it is frozen
 };
 

@@ -31,6 +31,7 @@ class FakeSlice final : public Slice {
     bool frozen = false;
     int steps_to_touch = 0; // a ring
     int steps_to_thaw = 0;
+    bool gave_way = false;
     std::optional<std::errc> touch_error;
     int unused = 0; // steps of giving back that are left
     int unused_of_a_region = 0;
@@ -231,6 +232,7 @@ class FakeSlice final : public Slice {
     void set_clock(std::uint64_t now) override { clock_now = now; }
 
     void freeze() override { frozen = true; }
+    void give_way() override { gave_way = true; }
     bool thaw() override {
         frozen = false;
         steps_to_thaw = std::max(steps_to_thaw - 1, 0);

@@ -84,6 +84,22 @@ TEST_F(Migration, PeersOfAFrozenSliceTryAgain) {
     EXPECT_EQ(b_mr_.buffer.read(0, 8), Buffer::pattern(1, 8));
 }
 
+// Send to a slice that has given way, as it goes on elsewhere, and have it go on here after all;
+// expect the sender to find it again.
+TEST_F(Migration, ASliceThatGaveWayIsFoundAgain) {
+    b_.slice().freeze();
+    b_.slice().give_way();
+    a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                     .flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
+                     .inline_data = Buffer::pattern(1, 8),
+                     .rkey = b_mr_.key,
+                     .raddr = b_mr_.start});
+    poll();
+    b_.thaw();
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(b_mr_.buffer.read(0, 8), Buffer::pattern(1, 8));
+}
+
 // Move each side in turn between messages, past the rings' ends; expect indices and phases to go
 // on.
 TEST_F(Migration, QueuesGoOnWhereTheyWere) {
