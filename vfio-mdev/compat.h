@@ -10,6 +10,7 @@
 #include <linux/eventfd.h>
 #include <linux/file.h>
 #include <linux/kernel.h>
+#include <linux/uaccess.h>
 #include <linux/vfio.h>
 
 #include "probed.h"
@@ -83,11 +84,43 @@ static inline int vrdma_anon_inode_getfd(const char *name, const struct file_ope
 #define VRDMA_VFIO_REGION_OPS
 #endif
 
-/* A member of struct vfio_migration_ops, likewise. */
+/*
+ * A member of struct vfio_migration_ops, likewise. An older core hands on a feature that it does
+ * not know. QEMU takes a device that does not tell for 100 GiB, and never finds the time for it.
+ */
 #if VRDMA_HAVE_VFIO_MIGRATION_DATA_SIZE
 #define VRDMA_VFIO_MIGRATION_OPS .migration_get_data_size = vrdma_migration_data_size,
+#define VRDMA_VFIO_FEATURE_OPS
 #else
 #define VRDMA_VFIO_MIGRATION_OPS
+#define VRDMA_VFIO_FEATURE_OPS .device_feature = vrdma_vfio_feature,
+
+#define VFIO_DEVICE_FEATURE_MIG_DATA_SIZE 9
+
+struct vfio_device_feature_mig_data_size {
+	__aligned_u64 stop_copy_length;
+};
+
+int vrdma_migration_data_size(struct vfio_device *vdev, unsigned long *length);
+
+static inline int vrdma_vfio_feature(struct vfio_device *vdev, u32 flags, void __user *arg,
+				     size_t size)
+{
+	struct vfio_device_feature_mig_data_size data = {};
+	unsigned long length;
+	int ret;
+
+	if ((flags & VFIO_DEVICE_FEATURE_MASK) != VFIO_DEVICE_FEATURE_MIG_DATA_SIZE)
+		return -ENOTTY;
+	ret = vfio_check_feature(flags, size, VFIO_DEVICE_FEATURE_GET, sizeof(data));
+	if (ret != 1)
+		return ret;
+	ret = vrdma_migration_data_size(vdev, &length);
+	data.stop_copy_length = length;
+	if (!ret && copy_to_user(arg, &data, sizeof(data)))
+		ret = -EFAULT;
+	return ret;
+}
 #endif
 
 #endif /* VRDMA_MDEV_COMPAT_H */

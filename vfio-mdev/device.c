@@ -208,6 +208,7 @@ static const struct vfio_device_ops device_ops = {
 	VRDMA_VFIO_IOMMUFD_OPS
 	VRDMA_VFIO_DETACH_OPS
 	VRDMA_VFIO_REGION_OPS
+	VRDMA_VFIO_FEATURE_OPS
 };
 
 static int mdev_probe(struct mdev_device *mdev)

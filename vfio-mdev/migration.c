@@ -148,10 +148,13 @@ static int get_state(struct vfio_device *vdev, enum vfio_device_mig_state *state
 	return 0;
 }
 
-/* How much it will be is known when the device is saved. */
+/*
+ * How much it will be is known when the device is saved. QEMU reads pieces of this size at most,
+ * and reads none of a device that says 0.
+ */
 int vrdma_migration_data_size(struct vfio_device *vdev, unsigned long *length)
 {
-	*length = 0;
+	*length = VRDMA_TRANSFER_SIZE;
 	return 0;
 }
 

@@ -2,9 +2,11 @@
 /*
  * A device's state under way between the VM's file and the mediator's: a pipe of a bounded size.
  *
- * The VM's side waits, but never longer than TRANSFER_TIME for the mediator to do its part. The
- * mediator's side never waits: bytes go through a page of each caller's own, so that no lock is
- * held where memory of a VM's process is touched.
+ * The VM's side waits, but never longer than TRANSFER_TIME for the mediator to do its part. What it
+ * has written the mediator has read and found nothing wrong with when the call returns: QEMU gives
+ * up where a write fails, and no longer where a state is wrong after the last one. The mediator's
+ * side never waits: bytes go through a page of each caller's own, so that no lock is held where
+ * memory of a VM's process is touched.
  */
 #include <linux/anon_inodes.h>
 #include <linux/fs.h>
@@ -14,7 +16,6 @@
 
 #include "vrdma_mdev.h"
 
-#define TRANSFER_SIZE SZ_64K /* a power of two */
 #define TRANSFER_TIME (10 * HZ)
 
 struct vrdma_transfer {
@@ -23,10 +24,11 @@ struct vrdma_transfer {
 	spinlock_t lock; /* everything below */
 	wait_queue_head_t wait;
 	bool taken; /* the mediator has its end */
-	bool ended; /* nothing more will be written */
+	bool ended;   /* nothing more will be written */
+	bool drained; /* the reader has come for more than there was */
 	int error;  /* why it is over before its end */
 	u32 head, tail;
-	u8 bytes[TRANSFER_SIZE];
+	u8 bytes[VRDMA_TRANSFER_SIZE];
 };
 
 struct vrdma_transfer *vrdma_transfer_create(bool saving)
@@ -89,9 +91,9 @@ static ssize_t push(struct vrdma_transfer *transfer, const u8 *bytes, u32 count)
 	ssize_t ret;
 
 	spin_lock(&transfer->lock);
-	count = min_t(u32, count, TRANSFER_SIZE - (transfer->tail - transfer->head));
-	at = transfer->tail % TRANSFER_SIZE;
-	first = min_t(u32, count, TRANSFER_SIZE - at);
+	count = min_t(u32, count, VRDMA_TRANSFER_SIZE - (transfer->tail - transfer->head));
+	at = transfer->tail % VRDMA_TRANSFER_SIZE;
+	first = min_t(u32, count, VRDMA_TRANSFER_SIZE - at);
 	if (transfer->error) {
 		ret = transfer->error;
 	} else if (transfer->ended) {
@@ -102,6 +104,7 @@ static ssize_t push(struct vrdma_transfer *transfer, const u8 *bytes, u32 count)
 		memcpy(transfer->bytes + at, bytes, first);
 		memcpy(transfer->bytes, bytes + first, count - first);
 		transfer->tail += count;
+		transfer->drained = false;
 		ret = count;
 	}
 	spin_unlock(&transfer->lock);
@@ -113,16 +116,19 @@ static ssize_t push(struct vrdma_transfer *transfer, const u8 *bytes, u32 count)
 /* As much as there is, -EAGAIN without any, 0 at the end. */
 static ssize_t pull(struct vrdma_transfer *transfer, u8 *bytes, u32 count)
 {
+	bool drained = false;
 	u32 at, first;
 	ssize_t ret;
 
 	spin_lock(&transfer->lock);
 	count = min_t(u32, count, transfer->tail - transfer->head);
-	at = transfer->head % TRANSFER_SIZE;
-	first = min_t(u32, count, TRANSFER_SIZE - at);
+	at = transfer->head % VRDMA_TRANSFER_SIZE;
+	first = min_t(u32, count, VRDMA_TRANSFER_SIZE - at);
 	if (transfer->error) {
 		ret = transfer->error;
 	} else if (!count) {
+		drained = !transfer->drained;
+		transfer->drained = true;
 		ret = transfer->ended ? 0 : -EAGAIN;
 	} else {
 		memcpy(bytes, transfer->bytes + at, first);
@@ -131,7 +137,7 @@ static ssize_t pull(struct vrdma_transfer *transfer, u8 *bytes, u32 count)
 		ret = count;
 	}
 	spin_unlock(&transfer->lock);
-	if (ret > 0)
+	if (ret > 0 || drained)
 		wake_up_interruptible(&transfer->wait);
 	return ret;
 }
@@ -142,7 +148,7 @@ static bool may_push(struct vrdma_transfer *transfer)
 
 	spin_lock(&transfer->lock);
 	may = transfer->error || transfer->ended ||
-	      transfer->tail - transfer->head < TRANSFER_SIZE;
+	      transfer->tail - transfer->head < VRDMA_TRANSFER_SIZE;
 	spin_unlock(&transfer->lock);
 	return may;
 }
@@ -155,6 +161,27 @@ static bool may_pull(struct vrdma_transfer *transfer)
 	may = transfer->error || transfer->ended || transfer->tail != transfer->head;
 	spin_unlock(&transfer->lock);
 	return may;
+}
+
+/* The reader has come back from all that was written, or never will. */
+static bool is_settled(struct vrdma_transfer *transfer)
+{
+	bool settled;
+
+	spin_lock(&transfer->lock);
+	settled = transfer->error || transfer->ended || transfer->drained;
+	spin_unlock(&transfer->lock);
+	return settled;
+}
+
+static int transfer_error(struct vrdma_transfer *transfer)
+{
+	int error;
+
+	spin_lock(&transfer->lock);
+	error = transfer->error;
+	spin_unlock(&transfer->lock);
+	return error;
 }
 
 /* Up to a page: whoever wants more calls again. */
@@ -222,10 +249,14 @@ static ssize_t vm_write(struct file *file, const char __user *buf, size_t count,
 								      may_push(transfer),
 								      TRANSFER_TIME));
 		if (ret < 0)
-			break;
+			return done ? done : ret;
 		done += ret;
 	}
-	return done ? done : ret;
+	ret = waited(wait_event_interruptible_timeout(transfer->wait, is_settled(transfer),
+						      TRANSFER_TIME));
+	if (!ret)
+		ret = transfer_error(transfer);
+	return ret ? ret : done;
 }
 
 /* What a VM does not read any more is not to be written. What it has written stays. */
@@ -291,7 +322,7 @@ static __poll_t mediator_poll(struct file *file, poll_table *wait)
 	poll_wait(file, &transfer->wait, wait);
 	if (transfer->saving)
 		return may_push(transfer) ? EPOLLOUT | EPOLLWRNORM : 0;
-	return may_pull(transfer) ? EPOLLIN | EPOLLRDNORM : 0;
+	return may_pull(transfer) || !is_settled(transfer) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
 static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long error)

@@ -334,6 +334,7 @@ void vrdma_migration_reset(struct vrdma_device *dev);
 int vrdma_migration_data_size(struct vfio_device *vdev, unsigned long *length);
 
 /* transfer.c */
+#define VRDMA_TRANSFER_SIZE SZ_64K /* of the pipe; a power of two */
 struct vrdma_transfer *vrdma_transfer_create(bool saving);
 struct vrdma_transfer *vrdma_transfer_get(struct vrdma_transfer *transfer);
 void vrdma_transfer_put(struct vrdma_transfer *transfer);

@@ -70,7 +70,7 @@ Result<> StreamReader::take(std::span<const std::byte> piece) {
 }
 
 Result<std::span<const std::byte>> StreamReader::image() const {
-    if (!header_taken_ || bytes_.size() != sizeof(header_) + header_.length) {
+    if (!is_complete()) {
         return fail(std::errc::invalid_argument);
     }
     const auto image = std::span{bytes_}.subspan(sizeof(header_));

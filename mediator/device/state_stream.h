@@ -39,6 +39,11 @@ class StreamReader {
     // ENOMEM, EINVAL for all else.
     Result<> take(std::span<const std::byte> piece);
 
+    // All has come that was announced.
+    bool is_complete() const noexcept {
+        return header_taken_ && bytes_.size() == sizeof(header_) + header_.length;
+    }
+
     // When nothing follows: EINVAL unless all came unharmed.
     Result<std::span<const std::byte>> image() const;
 

@@ -113,9 +113,19 @@ bool Migration::write_piece(Transfer& transfer) {
     transfer.written += static_cast<std::size_t>(written);
     if (transfer.written == transfer.stream.size()) {
         end(transfer, std::errc{});
+        device_.give_way();
         return false;
     }
     return true;
+}
+
+// What is wrong is found out here, while the monitor still asks whether its write was right: with
+// QEMU a failed restore comes too late, as the guest runs already.
+Result<> Migration::try_image(const Transfer& transfer) {
+    const auto image = transfer.reader.image();
+    const auto restored = image ? device_.restore(*image) : fail(image.error());
+    device_.reset();
+    return restored;
 }
 
 // Returns whether there may be more.
@@ -132,8 +142,10 @@ bool Migration::read_piece(Transfer& transfer) {
         transfer.watch = {};
         return false;
     }
-    const auto taken =
-        transfer.reader.take(std::span{piece}.first(static_cast<std::size_t>(length)));
+    auto taken = transfer.reader.take(std::span{piece}.first(static_cast<std::size_t>(length)));
+    if (taken && transfer.reader.is_complete()) {
+        taken = try_image(transfer);
+    }
     if (!taken) {
         spdlog::warn("{}: the state that is to be loaded is refused: {}", device_.name(),
                      describe(taken.error()));
