@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     add("reboot", "reboot a guest's system and await it", "name")
     add("kill", "kill a guest's QEMU with SIGKILL", "name")
     add("start", "start a guest that is not running, and await it", "name")
+    add("migrate", "move a guest that runs to another host", "name", "host")
     add("push", "copy the build products into the VMs that run")
     add("down", "stop all VMs and delete what they leave")
     return parser
@@ -79,6 +80,7 @@ def _add_shape(up: argparse.ArgumentParser) -> None:
     for vms in ("host", "guest"):
         up.add_argument(f"--{vms}-kernel", type=_directory, metavar="DIR",
                         help=f"the kernel of {vms}s, with its modules and vrdma's (default: Debian's)")
+    up.add_argument("--movable", action="store_true", help="boot guests that can move to another host")
     up.add_argument("--json", action="store_true", help="print the result as JSON")
 
 

@@ -14,7 +14,7 @@ from .transfer import copy
 
 def up(options: Namespace) -> int:
     shape = Shape(options.hosts, options.guests, options.packages, options.guest_cpus, options.guest_memory,
-                  options.host_cpus, options.type, options.host_kernel, options.guest_kernel)
+                  options.host_cpus, options.type, options.host_kernel, options.guest_kernel, options.movable)
     state, was_up = lab.up(shape)
     if was_up:
         print("the lab is up already", file=sys.stderr)
@@ -66,6 +66,11 @@ def kill(options: Namespace) -> int:
 
 def start(options: Namespace) -> int:
     lab.start(options.name)
+    return 0
+
+
+def migrate(options: Namespace) -> int:
+    print(json.dumps(lab.migrate(options.name, options.host)))
     return 0
 
 

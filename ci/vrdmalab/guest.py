@@ -3,10 +3,14 @@
 
 import shlex
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from . import remote
 from .common import COMMON_KERNEL_ARGUMENTS, script
 from .errors import LabError, VmError
+from .images import NEWER_ROOT
+from .qmp import Qmp
 from .remote import Address
 from .topology import Guest, Shape, addresses_on_uplink
 
@@ -18,8 +22,14 @@ KERNEL_ARGUMENTS = f"{COMMON_KERNEL_ARGUMENTS} loglevel=4 lab.init=/usr/lib/vrdm
 
 START = """
 mkdir -p "$DIRECTORY"
+if ! [ -e "/sys/class/net/tap-$NAME" ]; then
+    ip tuntap add "tap-$NAME" mode tap vnet_hdr
+    ip link set "tap-$NAME" master br0 up
+fi
+rm -f "$DIRECTORY/qmp"
 systemd-run --quiet --collect --unit="$NAME" -p StandardOutput=append:"$DIRECTORY/console" \
     -p StandardError=append:"$DIRECTORY/console" -p LimitMEMLOCK=infinity "$@"
+until [ -S "$DIRECTORY/qmp" ] || ! systemctl is-active --quiet "$NAME"; do sleep 0.02; done
 """
 
 KILL = """
@@ -51,11 +61,18 @@ def directory(guest: Guest) -> str:
     return f"/run/vrdma-lab/{guest.name}"
 
 
-def _qemu(guest: Guest, shape: Shape, with_vrdma: bool) -> list[str]:
+def _monitor(shape: Shape) -> list[str]:
+    if not shape.movable:
+        return ["qemu-system-x86_64"]
+    root = f"/{NEWER_ROOT}/usr"
+    return [f"{root}/bin/qemu-system-x86_64", "-L", f"{root}/share/qemu", "-L", "/usr/share/seabios"]
+
+
+def _qemu(guest: Guest, shape: Shape, with_vrdma: bool, incoming: bool) -> list[str]:
     arguments = f"{KERNEL_ARGUMENTS} lab.name={guest.name} lab.ipv4={guest.ipv4}/16 lab.ipv6={guest.ipv6}/64"
     where = directory(guest)
     command = [
-        "qemu-system-x86_64", "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none",
+        *_monitor(shape), "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none",
         "-machine", "pc", "-accel", "kvm", "-cpu", "host", "-smp", str(shape.guest_cpus),
         "-m", str(shape.guest_memory),
         "-kernel", "/boot/vmlinux", "-initrd", "/boot/initrd.img", "-append", arguments,
@@ -72,7 +89,10 @@ def _qemu(guest: Guest, shape: Shape, with_vrdma: bool) -> list[str]:
         "-device", "pvpanic-pci", "-action", "panic=exit-failure",
     ]  # fmt: skip
     if with_vrdma:
-        command += ["-device", f"vfio-pci,id=vrdma,sysfsdev=/sys/bus/mdev/devices/{guest.uuid}"]
+        device = f"vfio-pci,id=vrdma,sysfsdev=/sys/bus/mdev/devices/{guest.uuid}"
+        command += ["-device", device + (",enable-migration=on" if shape.movable else "")]
+    if incoming:
+        command += ["-incoming", "defer"]
     return command
 
 
@@ -82,13 +102,26 @@ def _create_mdev(guest: Guest, host: Address, shape: Shape) -> None:
            MAC=guest.mac, ADDRESSES=addresses_on_uplink(shape))
 
 
-def start(guest: Guest, host: Address, shape: Shape, with_vrdma: bool) -> None:
+def remove_mdev(guest: Guest, host: Address) -> None:
+    """Of a guest that has moved away: its addresses are elsewhere now."""
+    script(guest.host.name, host, 'echo 1 >"/sys/bus/mdev/devices/$UUID/remove"', f"remove {guest.name}'s mdev",
+           UUID=guest.uuid)
+
+
+def start(guest: Guest, host: Address, shape: Shape, with_vrdma: bool, incoming: bool = False) -> None:
+    """One that is incoming waits for the state of a guest that runs elsewhere."""
     if running(guest, host):
         raise LabError(f"{guest.name} is running")
     if with_vrdma:
         _create_mdev(guest, host, shape)
-    text = f"set -- {shlex.join(_qemu(guest, shape, with_vrdma))}\n{START}"
+    text = f"set -- {shlex.join(_qemu(guest, shape, with_vrdma, incoming))}\n{START}"
     script(guest.host.name, host, text, f"start {guest.name}", NAME=guest.name, DIRECTORY=directory(guest))
+
+
+@contextmanager
+def monitor(guest: Guest, host: Address, timeout: float) -> Iterator[Qmp]:
+    with host.connect_unix(f"{directory(guest)}/qmp", timeout) as sock:
+        yield Qmp(sock, timeout)
 
 
 def kill(guest: Guest, host: Address) -> None:

@@ -13,13 +13,12 @@ from typing import TypeVar
 
 from . import guest as guests
 from . import host as hosts
-from . import images, kernels, kvm, remote, share, topology
+from . import images, kernels, kvm, migration, remote, share, topology
 from .common import script
 from .diagnosis import watching
 from .errors import LabError, VmError
 from .process import Process
 from .progress import say
-from .qmp import Qmp
 from .state import CACHE, PROJECT, State, current, lab_directory, load, stage_directory
 from .topology import Guest, Host, Shape
 
@@ -201,7 +200,7 @@ def _refresh(state: State, machine: Host | Guest) -> None:
 
 
 def the_guest(state: State, name: str) -> Guest:
-    vm = topology.find(state.shape, name)
+    vm = state.find(name)
     if not isinstance(vm, Guest):
         raise LabError(f"{name} is a host; this works on guests")
     return vm
@@ -236,17 +235,31 @@ def start(name: str) -> None:
     _await_guest(state, guest)
 
 
+def migrate(name: str, host_name: str) -> dict:
+    """Moves a guest that runs to another host. Returns what QEMU says of it."""
+    with locked(lab_directory()):
+        state = current()
+        guest, host = the_guest(state, name), state.find(host_name)
+        if not isinstance(host, Host):
+            raise LabError(f"{host_name} is no host")
+        moved = Guest(guest.index, host)
+        result = migration.move(state, guest, moved)
+        state.moved[guest.index] = host.index
+        state.save()
+    with watching(state, moved):
+        guests.wait_for_boot(moved, state.address(moved.host), state.address(moved))
+    return result
+
+
 def monitor(name: str, command: str, timeout: float) -> str:
     """The answer of QEMU's human monitor."""
     state = current()
-    vm = topology.find(state.shape, name)
+    vm = state.find(name)
     if isinstance(vm, Host):
         with hosts.monitor(state.directory, vm, timeout) as qmp:
             return qmp.human(command)
-    with watching(state, vm.host):
-        sock = state.address(vm.host).connect_unix(f"{guests.directory(vm)}/qmp", timeout)
-        with sock:
-            return Qmp(sock, timeout).human(command)
+    with watching(state, vm.host), guests.monitor(vm, state.address(vm.host), timeout) as qmp:
+        return qmp.human(command)
 
 
 def logs(name: str) -> str:

@@ -37,6 +37,7 @@ class State:
     ready: bool = False
     processes: dict[Host, Process] = field(default_factory=dict)
     ports: dict[Host, int] = field(default_factory=dict)
+    moved: dict[int, int] = field(default_factory=dict)  # guests that are elsewhere than where they booted first
 
     @property
     def share(self) -> Path:
@@ -48,7 +49,14 @@ class State:
 
     @property
     def guests(self) -> list[Guest]:
-        return topology.guests(self.shape)
+        return [Guest(guest.index, Host(self.moved.get(guest.index, guest.host.index)))
+                for guest in topology.guests(self.shape)]
+
+    def find(self, name: str) -> Host | Guest:
+        for vm in [*self.hosts, *self.guests]:
+            if vm.name == name:
+                return vm
+        raise LabError(f"there is no {name} in this lab; see: ci/lab status")
 
     def address(self, vm: Host | Guest) -> Address:
         host, cid = (vm.host, vm.cid) if isinstance(vm, Guest) else (vm, None)
@@ -59,7 +67,7 @@ class State:
     def save(self) -> None:
         document = {
             "shape": dataclasses.asdict(self.shape), "token": self.token, "image": self.image,
-            "vrdma": self.with_vrdma, "ready": self.ready,
+            "vrdma": self.with_vrdma, "ready": self.ready, "moved": list(self.moved.items()),
             "hosts": [{**dataclasses.asdict(process), "port": self.ports.get(host, 0)}
                       for host, process in self.processes.items()],
         }  # fmt: skip
@@ -77,6 +85,7 @@ def load(directory: Path) -> State | None:
         return None
     shape = Shape(**{**document["shape"], "packages": tuple(document["shape"]["packages"])})
     state = State(directory, shape, document["token"], document["image"], document["vrdma"], document["ready"])
+    state.moved = dict(document["moved"])
     for index, entry in enumerate(document["hosts"]):
         state.processes[Host(index)] = Process(entry["pid"], entry["started"])
         state.ports[Host(index)] = entry["port"]

@@ -3,7 +3,7 @@
 
 from argparse import Namespace
 
-from . import remote, topology
+from . import remote
 from .diagnosis import watching
 from .errors import LabError
 from .state import current
@@ -11,14 +11,14 @@ from .state import current
 
 def execute(options: Namespace) -> int:
     state = current()
-    vm = topology.find(state.shape, options.name)
+    vm = state.find(options.name)
     with watching(state, vm):
         return remote.attach(state.address(vm), words(options))
 
 
 def shell(options: Namespace) -> int:
     state = current()
-    vm = topology.find(state.shape, options.name)
+    vm = state.find(options.name)
     with watching(state, vm):
         return remote.shell(state.address(vm), ["bash", "--login"])
 

@@ -27,6 +27,7 @@ class Shape:
     type: str = "medium"
     host_kernel: str | None = None  # directories (kernels.py); without one, the image's
     guest_kernel: str | None = None
+    movable: bool = False  # from host to host, which a newer QEMU can
 
     @property
     def cpus_of_host(self) -> int:
@@ -39,7 +40,8 @@ class Shape:
     def host_memory(self) -> int:
         """MiB: the host's own needs, and each guest's RAM with QEMU around it. A kernel that is not the image's lies in
         RAM with its modules, and one for debugging has a shadow of the rest."""
-        needs = 1536 + self.guests * (self.guest_memory + 192)
+        guests = self.guests * (self.hosts if self.movable else 1)
+        needs = 1536 + guests * (self.guest_memory + 192)
         return needs + 1024 if self.host_kernel or self.guest_kernel else needs
 
 
@@ -101,6 +103,7 @@ def hosts(shape: Shape) -> list[Host]:
 
 
 def guests(shape: Shape) -> list[Guest]:
+    """Where they boot."""
     return [Guest(index, Host(index // shape.guests)) for index in range(shape.hosts * shape.guests)]
 
 
@@ -124,10 +127,3 @@ def mediator_config(shape: Shape) -> str:
 def addresses_on_uplink(shape: Shape) -> str:
     """What devices may have there: any private address, as tests give guests some. Without uplinks nothing needs to be said."""
     return "10.0.0.0/8,fc00::/7" if mediator_config(shape) else ""
-
-
-def find(shape: Shape, name: str) -> Host | Guest:
-    for vm in [*hosts(shape), *guests(shape)]:
-        if vm.name == name:
-            return vm
-    raise LabError(f"there is no {name} in this lab; see: ci/lab status")

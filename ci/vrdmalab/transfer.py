@@ -32,7 +32,7 @@ class Place:
         name, colon, path = text.partition(":")
         if not colon or "/" in name:
             return Place(state, None, text)
-        return Place(state, topology.find(state.shape, name), path or ".")
+        return Place(state, state.find(name), path or ".")
 
     def run(self, script: str, *arguments: str, stdin: BinaryIO | None = None) -> BinaryIO:
         """Runs a shell script with the path as $1; its output is spooled, as it may be large."""

@@ -6,7 +6,6 @@ import tomllib
 
 import pytest
 from vrdmalab import topology
-from vrdmalab.errors import LabError
 from vrdmalab.topology import Shape
 
 LARGEST = Shape(hosts=topology.MAX_HOSTS, guests=topology.MAX_GUESTS // topology.MAX_HOSTS)
@@ -54,11 +53,6 @@ def test_devices_of_two_hosts_are_bound_to_the_cable():
 @pytest.mark.parametrize("hosts", [1, 3])
 def test_devices_of_other_labs_are_not(hosts: int):
     assert not topology.mediator_config(Shape(hosts=hosts))
-
-
-def test_an_unknown_name_is_an_error():
-    with pytest.raises(LabError, match="guest2"):
-        topology.find(Shape(hosts=1, guests=2), "guest2")
 
 
 @pytest.mark.parametrize("kernel", ["host_kernel", "guest_kernel"])

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Moves a guest from host to host while it runs. Its disk is the same on both, so nothing but its memory and devices go."""
+
+import time
+
+from . import guest as guests
+from .diagnosis import watching
+from .errors import LabError
+from .qmp import Qmp
+from .state import State
+from .topology import Guest
+
+PORT = 4444
+ANSWER_S = 30.0
+MOVE_S = 300.0
+LOOK_S = 0.1
+CHANNEL = {"channel-type": "main"}
+FINISHED = ("completed", "failed", "cancelled")
+
+
+def _address(guest: Guest) -> dict:
+    return {"transport": "socket", "type": "inet", "host": guest.host.ipv4, "port": str(PORT + guest.index)}
+
+
+def _await(monitor: Qmp, query: str, finished: tuple[str, ...], deadline: float) -> dict:
+    """The answer to a query, when its status is one of these."""
+    while True:
+        answer = monitor.execute(query)
+        assert isinstance(answer, dict)
+        if answer.get("status") in finished:
+            return answer
+        if time.monotonic() > deadline:
+            raise LabError(f"the migration is not done after {MOVE_S:.0f} s: {answer}")
+        time.sleep(LOOK_S)
+
+
+def _hand_over(here: Qmp, there: Qmp, channels: list[dict]) -> dict:
+    """What QEMU says of the way. Both hold the guest until it runs there; if it does not, it goes on here."""
+    deadline = time.monotonic() + MOVE_S
+    there.execute("migrate-incoming", channels=channels)
+    here.execute("migrate", channels=channels)
+    outcome = _await(here, "query-migrate", FINISHED, deadline)
+    if outcome["status"] != "completed":
+        raise LabError(f"the migration has {outcome['status']}: {outcome.get('error-desc', '')}")
+    try:
+        _await(there, "query-status", ("running",), deadline)
+    except LabError:
+        here.execute("cont")
+        raise
+    return outcome
+
+
+def move(state: State, guest: Guest, moved: Guest) -> dict:
+    """The same guest here and there; what QEMU says of its way. After a failure it runs where it was."""
+    if not state.shape.movable:
+        raise LabError("this lab's guests cannot move; it takes: ci/lab up --hosts 2 --movable")
+    if guest.host == moved.host:
+        raise LabError(f"{guest.name} is on {guest.host.name} already")
+    source, target = state.address(guest.host), state.address(moved.host)
+    with watching(state, moved.host):
+        guests.start(moved, target, state.shape, state.with_vrdma, incoming=True)
+    try:
+        with watching(state, guest.host), guests.monitor(guest, source, ANSWER_S) as here, \
+                guests.monitor(moved, target, ANSWER_S) as there:  # fmt: skip
+            outcome = _hand_over(here, there, [{**CHANNEL, "addr": _address(moved)}])
+    except BaseException:
+        if guests.running(moved, target):
+            guests.kill(moved, target)
+        raise
+    guests.kill(guest, source)
+    if state.with_vrdma:
+        guests.remove_mdev(guest, source)
+    return outcome

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""What is kept of a lab that is up."""
+
+from pathlib import Path
+
+import pytest
+from vrdmalab.errors import LabError
+from vrdmalab.state import State, load
+from vrdmalab.topology import Guest, Host, Shape
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State(tmp_path, Shape(hosts=2, guests=1, movable=True), "token", "image")
+
+
+def test_an_unknown_name_is_an_error(state):
+    with pytest.raises(LabError, match="guest2"):
+        state.find("guest2")
+
+
+def test_guests_are_where_they_booted(state):
+    assert state.find("guest1") == Guest(1, Host(1))
+
+
+def test_a_guest_that_has_moved_is_found_where_it_is(state):
+    """Moves guest0 to the other host, and reads what was saved; expects it there, and the other guest where it was."""
+    state.moved[0] = 1
+    state.save()
+    again = load(state.directory)
+    assert again
+    assert again.guests == [Guest(0, Host(1)), Guest(1, Host(1))]
+    assert again.shape == state.shape
