@@ -41,7 +41,7 @@ from framework.share import Share
 from framework.verbs import Remote, Session
 
 DEVICE = os.environ.get("VRDMA_TEST_DEVICE", "vrdma0")
-TWO_HOSTS = ("--hosts", "2", "--guests", "1")
+TWO_HOSTS = ("--hosts", "2", "--guests", "1", "--movable")
 ONE_CPU = ("--host-cpus", "1")
 # The marks of tests that have no place there.
 NOT_THERE = {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """The lab as the tests use it: through its command line, as people do."""
 
+import json
 import os
 import re
 import shlex
@@ -21,6 +22,7 @@ UP_TIMEOUT_S = 960  # for three tries, if one hangs
 # An emulated machine under load: what takes longer than this does not come back.
 TIMEOUT_S = 60.0
 ANSWER_S = 20.0
+MOVE_TIMEOUT_S = 300.0
 LIST_GIDS = """
 cd /sys/class/infiniband
 grep -Hs '[1-9a-f]' */ports/1/gids/* || :
@@ -51,6 +53,11 @@ class Lab:
         """Boots all VMs anew, whatever state they are in."""
         self.down()
         self.up()
+
+    def describe(self, name: str) -> dict:
+        """What the lab knows of a VM."""
+        (vm,) = [vm for vm in json.loads(self.do("status", "--json").stdout)["vms"] if vm["name"] == name]
+        return vm
 
     def console(self, name: str) -> str:
         """What a VM has printed there; of a guest nothing, if its host does not answer."""
@@ -184,6 +191,13 @@ class Guest(Machine):
         """Has cached properties determined anew when they are next used."""
         for name in names:
             self.__dict__.pop(name, None)
+
+    def migrate(self, host: str) -> dict:
+        """Moves it to another host while it runs; what its monitor says of that. Its system notices nothing, but connections to
+        it end, as vsock has no others."""
+        answer = json.loads(self.lab.do("migrate", self.name, host, timeout=MOVE_TIMEOUT_S).stdout)
+        self.booted()
+        return answer
 
     def booted(self) -> None:
         """It has booted anew: what was known of it no longer holds."""

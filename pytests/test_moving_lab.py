@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""A virtual machine that moves from host to host by QEMU's live migration, while a program in it talks to the guest of the
+other host: to another host first, and to its own after the move."""
+
+import shlex
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from framework.connections import address, allow_users, await_listener
+from framework.lab import GUEST_PROGRAMS, Guest, Machine
+from framework.mdev import Mdev, MdevType
+from framework.process import Failure, Process
+from framework.programs import Program, await_condition, next_port, start_server
+
+pytestmark = pytest.mark.lab_hosts
+
+HOME, AWAY = "host0", "host1"
+# So that they last longer than two moves, or one, which takes five to ten seconds on emulated processors.
+MESSAGES = 16000
+FEW = 4000
+RINGS = 3000
+LOG = "journalctl -q -o cat -u vrdmad"
+TIMEOUT_S = 240.0
+
+
+class Detached:
+    """A program in a guest that no connection to the guest holds, since moves end those."""
+
+    def __init__(self, guest: Guest, command: str) -> None:
+        self._guest = guest
+        self._command = command
+        run = f"{command} >/root/output 2>&1; echo $? >/root/status"
+        guest.script(f"rm -f /root/status; setsid sh -c {shlex.quote(run)} </dev/null >/dev/null 2>&1 &")
+
+    def goes_on(self) -> bool:
+        return self._guest.run("test -e /root/status", check=False).status != 0
+
+    def output(self) -> str:
+        """When it has ended well."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while self.goes_on():
+            if time.monotonic() > deadline:
+                raise Failure(f"{self._command}: not done after {TIMEOUT_S:.0f} s:\n{self._guest.read('/root/output')}")
+            time.sleep(0.5)
+        output = self._guest.read("/root/output")
+        if (status := self._guest.read("/root/status").strip()) != "0":
+            raise Failure(f"{self._command}: exit status {status}\n{output}")
+        return output
+
+
+@pytest.fixture
+def away(lab) -> Machine:
+    return Machine(lab, AWAY)
+
+
+@pytest.fixture
+def mover(guest0: Guest) -> Iterator[Guest]:
+    """A guest that a test moves, and that is at home afterwards."""
+    yield guest0
+    if guest0.lab.describe(guest0.name)["host"] != HOME:
+        guest0.migrate(HOME)
+
+
+@pytest.fixture
+def pingpong(device: str, mover: Guest, guest1: Guest) -> Callable[[int], tuple[Process, Detached]]:
+    """Starts a ping-pong between the guest that moves and the other one. Its retries last for eight seconds: a QP of
+    ibv_rc_pingpong gives up after half a second, for which an emulated VM may stand still."""
+
+    def start(messages: int) -> tuple[Process, Detached]:
+        program = Program(f"ib_send_lat -e -F -u 18 -n {messages}", device)
+        server, port = start_server(program, guest1)
+        return server, Detached(mover, f"{program.arguments(mover, port)} {guest1.name}")
+
+    return start
+
+
+def test_pingpong(pingpong, mover, measured):
+    """Moves a guest to its peer's host and back in the middle of a ping-pong; expects all messages to come, once each."""
+    server, client = pingpong(MESSAGES)
+    moves = []
+    for host in (AWAY, HOME):
+        moves.append(mover.migrate(host))
+        assert client.goes_on()
+    client.output()
+    server.wait(TIMEOUT_S)
+    measured.append("a guest stood still for " + " and ".join(f"{move['downtime']} ms" for move in moves) + " to be moved")
+
+
+def test_connection_manager(mover, guest1):
+    """Moves a guest while rping, which connects by rdma_cm, READs and WRITEs and compares; expects it to end well."""
+    for guest in (guest1, mover):
+        allow_users(guest)
+    port = next_port()
+    server = guest1.start(f"rping -s -a 0.0.0.0 -p {port} -C {RINGS} -V")
+    await_listener(guest1, port)
+    client = Detached(mover, f"rping -c -a {address(guest1, 4)} -p {port} -C {RINGS} -V")
+    mover.migrate(AWAY)
+    assert client.goes_on()
+    client.output()
+    server.wait(TIMEOUT_S)
+
+
+def test_connects_after_a_move(mover, works):
+    """Moves a guest; expects it to connect anew where it is, and once more at home."""
+    for host in (AWAY, HOME):
+        mover.migrate(host)
+        works()
+
+
+@pytest.fixture
+def stays(pingpong, mover, lab) -> Iterator[Callable[[], Process]]:
+    """Starts to move a guest that talks to another; expects that to fail, and the guest and its ping-pong to go on at home."""
+    server, client = pingpong(FEW)
+    moves = []
+
+    def start() -> Process:
+        moves.append(lab.start("ci/lab migrate", "migrate", mover.name, AWAY))
+        return moves[0]
+
+    yield start
+    assert moves[0].wait(TIMEOUT_S, check=False).status != 0
+    assert lab.describe(mover.name)["host"] == HOME
+    client.output()
+    server.wait(TIMEOUT_S)
+
+
+def test_destination_dies(stays, mover, away):
+    """Kills the monitor to which a guest is on its way."""
+    move = stays()
+    await_condition(away, f"systemctl is-active --quiet {mover.name}")
+    away.run(f"systemctl kill --signal=KILL {mover.name}")
+    move.wait(TIMEOUT_S, check=False)
+
+
+def test_destination_is_smaller(stays, mover, away):
+    """Has a device of a smaller type wait at the destination, whose BARs are not as long."""
+    smaller = Mdev(away, mover.lab.describe(mover.name)["uuid"])
+    if smaller.exists:
+        smaller.remove()
+    MdevType(away, "small").create(smaller.uuid)
+    stays().wait(TIMEOUT_S, check=False)
+    smaller.remove()
+
+
+def test_address_is_taken(stays, mover, away):
+    """Has another VM's device with the guest's MAC at the destination; expects vrdmad to say that it restores none."""
+    other = Mdev(away, str(uuid.uuid4()))
+    MdevType(away, "medium").create(other.uuid)
+    away.script(f"echo {mover.lab.describe(mover.name)['mac']} >{other.path}/mac")
+    away.copy(GUEST_PROGRAMS, "/root/")
+    holder = away.start(f"/usr/bin/python3 /root/{GUEST_PROGRAMS.name}/held_device.py {other.uuid}")
+    assert holder.next_line(TIMEOUT_S) == "held\n"
+    begin = len(away.script(LOG).stdout)
+    stays().wait(TIMEOUT_S, check=False)
+    assert "is refused: Address already in use" in away.script(LOG).stdout[begin:]
+    holder.kill()
+    other.remove()
