@@ -2,10 +2,8 @@
 #include "torture/stage.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
-#include <cinttypes>
-#include <cstdarg>
-#include <cstdio>
 #include <numeric>
 #include <tuple>
 
@@ -20,14 +18,10 @@ constexpr std::uint64_t is_barrier = 1ull << 62;
 constexpr std::uint64_t no_message = 1ull << 61;
 constexpr int all_remote = all_access & ~IBV_ACCESS_LOCAL_WRITE;
 
-// NOLINTNEXTLINE(cert-dcl50-cpp): the compiler checks the arguments
-__attribute__((format(printf, 1, 2))) std::string text(const char* format, ...) {
-    std::array<char, 160> line{};
-    va_list arguments;
-    va_start(arguments, format);
-    static_cast<void>(std::vsnprintf(line.data(), line.size(), format, arguments));
-    va_end(arguments);
-    return line.data();
+std::string hexadecimal(std::uint64_t value) {
+    std::array<char, 16> digits{};
+    const auto end = std::to_chars(digits.begin(), digits.end(), value, 16).ptr;
+    return {digits.begin(), end};
 }
 
 // The device tells once there are fewer receives than that, at once if there are.
@@ -370,8 +364,8 @@ void Stage::see(const ibv_wc& completion) {
     const std::uint64_t name = completion.wr_id & ~is_receive;
     last_seen_ =
         last_seen_ || (!receive && (name == no_message || name + 1 == scene_->messages.size()));
-    std::string line = text("%s %" PRIu64 ": %s", receive ? "receive" : "send", name,
-                            ::ibv_wc_status_str(completion.status));
+    std::string line = (receive ? "receive " : "send ") + std::to_string(name) + ": " +
+                       ::ibv_wc_status_str(completion.status);
     if (receive) {
         const auto slot = static_cast<unsigned>(name);
         std::erase(pair().posted, slot);
@@ -381,13 +375,14 @@ void Stage::see(const ibv_wc& completion) {
         line += connection().has(completion.qp_num) ? "" : ", of another QP";
     }
     if (good) {
-        line += text(", opcode %d", completion.opcode);
+        line += ", opcode " + std::to_string(completion.opcode);
     }
     if (good && receive) {
         const bool invalidates = (completion.wc_flags & IBV_WC_WITH_INV) != 0;
         const bool with_imm = (completion.wc_flags & IBV_WC_WITH_IMM) != 0;
-        line += text(", %u bytes, flags %x", completion.byte_len, completion.wc_flags);
-        line += with_imm ? text(", immediate %x", completion.imm_data) : "";
+        line += ", " + std::to_string(completion.byte_len) + " bytes, flags " +
+                hexadecimal(completion.wc_flags);
+        line += with_imm ? ", immediate " + hexadecimal(completion.imm_data) : "";
         line += invalidates && window_ && completion.invalidated_rkey == window_->rkey
                     ? ", its window is gone"
                     : "";
@@ -411,7 +406,7 @@ void Stage::see_events() {
         if (event.qpn != 0 && connection().has(event.qpn)) {
             of = "the QP";
         }
-        told.push_back(text("event of %s: %s", of, ::ibv_event_type_str(event.type)));
+        told.push_back(std::string{"event of "} + of + ": " + ::ibv_event_type_str(event.type));
     }
     std::ranges::sort(told); // those of several objects have no order
     for (std::string& line : told) {
@@ -441,7 +436,7 @@ void Stage::see_memory() {
         add(start, tells ? receive_sizes_[slot] : bytes);
         add(start + receive_sizes_[slot], guard_size);
     }
-    lines_.push_back(text("bytes %" PRIx64, sum));
+    lines_.push_back("bytes " + hexadecimal(sum));
 }
 
 Stage::Report Stage::report() {
@@ -505,7 +500,7 @@ std::vector<std::string> Stage::play(const Scene& scene) {
     lines_.insert(lines_.end(), sends_.begin(), sends_.end());
     lines_.insert(lines_.end(), receives_.begin(), receives_.end());
     see_events();
-    lines_.push_back(text("state %d", connection().state()));
+    lines_.push_back("state " + std::to_string(connection().state()));
     if (mine.clean != 0 && theirs.clean != 0) {
         see_memory();
     }
