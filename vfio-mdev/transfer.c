@@ -69,7 +69,7 @@ void vrdma_transfer_end(struct vrdma_transfer *transfer, int error)
 		transfer->error = error;
 	}
 	spin_unlock(&transfer->lock);
-	wake_up_interruptible(&transfer->wait);
+	wake_up(&transfer->wait);
 }
 
 /* Once: a second end of the mediator's would take bytes from the first. */
@@ -109,7 +109,7 @@ static ssize_t push(struct vrdma_transfer *transfer, const u8 *bytes, u32 count)
 	}
 	spin_unlock(&transfer->lock);
 	if (ret > 0)
-		wake_up_interruptible(&transfer->wait);
+		wake_up(&transfer->wait);
 	return ret;
 }
 
@@ -138,7 +138,7 @@ static ssize_t pull(struct vrdma_transfer *transfer, u8 *bytes, u32 count)
 	}
 	spin_unlock(&transfer->lock);
 	if (ret > 0 || drained)
-		wake_up_interruptible(&transfer->wait);
+		wake_up(&transfer->wait);
 	return ret;
 }
 
@@ -252,8 +252,9 @@ static ssize_t vm_write(struct file *file, const char __user *buf, size_t count,
 			return done ? done : ret;
 		done += ret;
 	}
-	ret = waited(wait_event_interruptible_timeout(transfer->wait, is_settled(transfer),
-						      TRANSFER_TIME));
+	/* Not for any signal: a call that is restarted would write all again. */
+	ret = waited(wait_event_killable_timeout(transfer->wait, is_settled(transfer),
+						 TRANSFER_TIME));
 	if (!ret)
 		ret = transfer_error(transfer);
 	return ret ? ret : done;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /* VFIO's migration protocol: its states, their steps at the mediator, and the device's data. */
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <thread>
 #include <vector>
 
 #include "mediator.h"
@@ -313,6 +316,27 @@ TEST(a_write_returns_when_all_of_it_was_judged) {
             CHECK_ERRNO(read(end.get(), bytes, sizeof(bytes)), EAGAIN);
         CHECK_EQ(written.get(), error);
     }
+}
+
+/* Sent while the mediator judges what was written. */
+TEST(a_signal_does_not_repeat_a_write) {
+    struct sigaction action = {};
+    action.sa_handler = [](int) {};
+    action.sa_flags = SA_RESTART;
+    CHECK(sigaction(SIGUSR1, &action, nullptr) == 0);
+    const Machine machine;
+    const auto data = machine.load();
+    const harness::Fd end(open_transfer(machine.served.device));
+    ssize_t written = 0;
+    std::thread writer([&] { written = write(data.get(), "some", 4); });
+    char bytes[8];
+    harness::await([&] { return read(end.get(), bytes, sizeof(bytes)) == 4; }, "the bytes");
+    CHECK(pthread_kill(writer.native_handle(), SIGUSR1) == 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50)); /* there is no event to await */
+    CHECK_ERRNO(read(end.get(), bytes, sizeof(bytes)), EAGAIN);
+    writer.join();
+    CHECK_EQ(written, 4);
+    CHECK_ERRNO(read(end.get(), bytes, sizeof(bytes)), EAGAIN);
 }
 
 TEST(a_restore_that_fails_needs_a_reset) {
