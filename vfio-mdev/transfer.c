@@ -2,11 +2,11 @@
 /*
  * A device's state under way between the VM's file and the mediator's: a pipe of a bounded size.
  *
- * The VM's side waits, but never longer than TRANSFER_TIME for the mediator to do its part. What it
- * has written the mediator has read and found nothing wrong with when the call returns: QEMU gives
- * up where a write fails, and no longer where a state is wrong after the last one. The mediator's
- * side never waits: bytes go through a page of each caller's own, so that no lock is held where
- * memory of a VM's process is touched.
+ * The VM's side waits, but never longer than TRANSFER_TIME for the mediator to do its part. A write
+ * of the VM's returns when the mediator has read all of it and found nothing wrong: QEMU gives up
+ * where a write fails, and no longer after the last one. The mediator's side never waits: bytes go
+ * through a page of each caller's own, so that no lock is held where memory of a VM's process is
+ * touched.
  */
 #include <linux/anon_inodes.h>
 #include <linux/fs.h>
@@ -21,12 +21,12 @@
 struct vrdma_transfer {
 	struct kref ref;
 	bool saving;	  /* from the mediator to the VM, else the reverse */
-	spinlock_t lock; /* everything below */
+	spinlock_t lock;  /* everything below */
 	wait_queue_head_t wait;
-	bool taken; /* the mediator has its end */
+	bool taken;   /* the mediator has its end */
 	bool ended;   /* nothing more will be written */
 	bool drained; /* the reader has come for more than there was */
-	int error;  /* why it is over before its end */
+	int error;    /* why it is over before its end */
 	u32 head, tail;
 	u8 bytes[VRDMA_TRANSFER_SIZE];
 };

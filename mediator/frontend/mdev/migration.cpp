@@ -119,11 +119,15 @@ bool Migration::write_piece(Transfer& transfer) {
     return true;
 }
 
-// What is wrong is found out here, while the monitor still asks whether its write was right: with
-// QEMU a failed restore comes too late, as the guest runs already.
-Result<> Migration::try_image(const Transfer& transfer) {
+Result<> Migration::restore_from(const Transfer& transfer) {
     const auto image = transfer.reader.image();
-    const auto restored = image ? device_.restore(*image) : fail(image.error());
+    return image ? device_.restore(*image) : fail(image.error());
+}
+
+// The monitor still asks whether its write was right. With QEMU a failed restore comes too late, as
+// the guest runs already.
+Result<> Migration::try_image(const Transfer& transfer) {
+    const auto restored = restore_from(transfer);
     device_.reset();
     return restored;
 }
@@ -174,11 +178,7 @@ Result<> Migration::restore() {
     if (!transfer->outcome) {
         return transfer->outcome;
     }
-    const auto image = transfer->reader.image();
-    if (!image) {
-        return fail(image.error());
-    }
-    const auto restored = device_.restore(*image);
+    const auto restored = restore_from(*transfer);
     restored_ = restored.has_value();
     return restored;
 }

@@ -51,6 +51,7 @@ class Migration {
     void move();
     bool write_piece(Transfer& transfer);
     bool read_piece(Transfer& transfer);
+    Result<> restore_from(const Transfer& transfer);
     Result<> try_image(const Transfer& transfer);
     void end(Transfer& transfer, std::errc error);
 

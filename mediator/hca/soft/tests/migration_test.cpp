@@ -19,6 +19,13 @@ class Migration : public ConnectedPair {
         b_qp_.post_recv({});
         a_qp_.post_send({.opcode = VRDMA_SQ_SEND_WITH_IMM, .imm = imm});
     }
+    void write_pattern() {
+        a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
+                         .flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
+                         .inline_data = Buffer::pattern(1, 8),
+                         .rkey = b_mr_.key,
+                         .raddr = b_mr_.start});
+    }
 };
 
 // Post while the slice is frozen; expect nothing to happen, no word of guest memory to change, and
@@ -72,11 +79,7 @@ TEST_F(Migration, AStepOfAThawEndsWhenItsTimeIsOver) {
 // was.
 TEST_F(Migration, PeersOfAFrozenSliceTryAgain) {
     b_.slice().freeze();
-    a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
-                     .flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
-                     .inline_data = Buffer::pattern(1, 8),
-                     .rkey = b_mr_.key,
-                     .raddr = b_mr_.start});
+    write_pattern();
     poll();
     EXPECT_EQ(b_mr_.buffer.read(0, 8), std::vector<std::byte>(8));
     b_.thaw();
@@ -89,11 +92,7 @@ TEST_F(Migration, PeersOfAFrozenSliceTryAgain) {
 TEST_F(Migration, ASliceThatGaveWayIsFoundAgain) {
     b_.slice().freeze();
     b_.slice().give_way();
-    a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
-                     .flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
-                     .inline_data = Buffer::pattern(1, 8),
-                     .rkey = b_mr_.key,
-                     .raddr = b_mr_.start});
+    write_pattern();
     poll();
     b_.thaw();
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
