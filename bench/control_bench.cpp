@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Control verbs: what registering memory takes, and making a connected QP and what it needs.
+// The cost of control verbs: registering memory, and making a connected QP and the objects that it
+// needs.
 #include <array>
 #include <cstring>
 #include <optional>
@@ -13,7 +14,7 @@ namespace {
 
 enum class Before { untouched, touched, registered };
 
-// What a registration finds: memory without pages, with pages, or that was registered before.
+// The state of the memory: without pages, with pages, or registered before.
 void reg_mr(benchmark::State& state, Before before) {
     const auto size = static_cast<std::size_t>(state.range(0));
     const Device device{0};
@@ -48,7 +49,7 @@ BENCHMARK_CAPTURE(reg_mr, untouched, Before::untouched)->Apply(large_regions);
 BENCHMARK_CAPTURE(reg_mr, touched, Before::touched)->Apply(large_regions);
 BENCHMARK_CAPTURE(reg_mr, again, Before::registered)->Apply(large_regions);
 
-// The life of what is not memory, verb by verb.
+// The life of all objects other than memory, verb by verb.
 enum class Verb {
     alloc_pd,
     create_cq,
@@ -120,7 +121,7 @@ void live(Stopwatch& watch, const Device& device, const Qp& peer) {
     watch.step(Verb::dealloc_pd, [&] { pd.reset(); });
 }
 
-// All verbs in turns, once for all benchmarks that say what came of each.
+// Executes all verbs in turn. It runs once, for all benchmarks, each of which reports one verb.
 VerbTimes measure_verbs() {
     VerbTimes times;
     Stopwatch watch{times};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Which thread has which core. Ours and what it is compared with are placed alike.
+// Assignment of threads to cores. Our threads and those of the baseline are placed alike.
 #pragma once
 
 namespace vrdma::bench {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What the machine gives to anybody: a cache line's way from core to core, with and without a third
-// party between, and memcpy.
+// The floors of this machine: a cache line's way from core to core, with and without a third party
+// between, and memcpy.
 #include <cstring>
 #include <vector>
 
@@ -12,11 +12,11 @@
 namespace vrdma::bench {
 namespace {
 
-constexpr std::uint64_t batch = 500;
+constexpr std::uint64_t floor_batch = 500;
 constexpr int batches = 40;
 
-// Half a round trip. In one pass the relay is the other party itself; in two, one thread plays both
-// ends, and the relay is between.
+// Half a round trip. With one pass, the relay is the other party itself. With two passes, one
+// thread plays both ends, and the relay is between them.
 template <int passes>
 void floor_relay(benchmark::State& state) {
     pin_to_core(guest_core);
@@ -31,7 +31,7 @@ void floor_relay(benchmark::State& state) {
         };
         settle(round_trip);
         for (int i = 0; i < batches; ++i) {
-            times.measure(batch, round_trip);
+            times.measure(floor_batch, round_trip);
         }
     }
     report(state, "ns", times.means.quiet() / 2);
@@ -40,8 +40,8 @@ void floor_relay(benchmark::State& state) {
 BENCHMARK(floor_relay<1>)->Name("floor_two_parties")->Iterations(1);
 BENCHMARK(floor_relay<2>)->Name("floor_three_parties")->Iterations(1);
 
-// A thread for each party, and none is told where to run: what two programs and a poller do. The
-// relay passes both directions.
+// A thread for each party, none of them pinned to a core, like two programs and a poller. The relay
+// passes both directions.
 class Conversation {
   public:
     Conversation() {
@@ -87,7 +87,7 @@ class Conversation {
 };
 
 void floor_three_threads(benchmark::State& state) {
-    // Where cores are fewer, each round trip waits for time slices.
+    // With fewer cores, each round trip waits for time slices.
     const std::uint64_t round_trips = std::thread::hardware_concurrency() >= 3 ? 20000 : 200;
     Samples singles;
     while (state.KeepRunning()) {

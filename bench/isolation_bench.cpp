@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a tenant gets while another one does its worst, which ci/vrdmabench sees to: an 8-byte
-// WRITE, a control verb, and its share of the bandwidth.
+// The service that a tenant gets while another one does its worst: an 8-byte WRITE, a control verb,
+// and its share of the bandwidth. ci/vrdmabench starts the other tenant.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds duration{700};
 constexpr int most_samples = 20000;
 constexpr int fewest_samples = 5;
 
-// So many times, or for so long: a neighbour may make each take long.
+// Stops after `most_samples` or after `duration`, because a neighbour may make each run long.
 template <typename Run>
 Samples measure_single(Run&& run) {
     Witness witness;
@@ -45,7 +45,7 @@ void report_tail(benchmark::State& state, Samples& samples) {
     state.counters["max"] = samples.quantile(1);
 }
 
-// From posting until the bytes are there.
+// Measures from posting until the bytes are there.
 class Victim {
   public:
     void write() {
@@ -99,7 +99,7 @@ void isolation_create(benchmark::State& state) {
 }
 BENCHMARK(isolation_create)->Iterations(1);
 
-// A tenant that always has as many WRITEs to do, by so many QPs.
+// A tenant that always has the same number of outstanding WRITEs, over that many QPs.
 class Tenant {
   public:
     Tenant(unsigned first_device, std::int64_t qps) : pair_{first_device, message} {
@@ -115,7 +115,7 @@ class Tenant {
         }
     }
 
-    // A WRITE for each that is done.
+    // Posts a WRITE for each one that has completed.
     void go_on() {
         std::array<ibv_wc, 64> completions;
         for (const ibv_wc& completion : pair_.a.poll(completions)) {
@@ -141,7 +141,7 @@ class Tenant {
     std::uint64_t done_ = 0;
 };
 
-// By how much the bandwidths of two tenants differ, of which one has more QPs.
+// The difference in bandwidth between two tenants, one of which has more QPs.
 void isolation_share(benchmark::State& state) {
     pin_to_core(guest_core);
     Tenant one{0, 1};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Half a round trip, played by one thread, so that it and the poller are all who spin. Beside it,
-// in turns, the relay: as many threads, on the same cores, that move the same lines.
+// Half a round trip. One thread plays both sides, so only it and the poller spin. The baseline,
+// measured in turns with it, is the relay: as many threads, on the same cores, that move the same
+// cache lines.
 #include "bench/cores.h"
 #include "bench/relay.h"
 #include "bench/report.h"
@@ -12,9 +13,9 @@ namespace {
 
 constexpr std::uint64_t batch = 250; // round trips
 constexpr int turns = 20;
-constexpr int batches_a_turn = 4;
+constexpr int batches_per_turn = 4;
 
-// The word at the end of what a message writes: it is what arrives last.
+// The last word that a message writes. It arrives last.
 std::uint64_t& last_word(const Region& region, std::size_t size) {
     return *reinterpret_cast<std::uint64_t*>(region.data() + size - sizeof(std::uint64_t));
 }
@@ -35,7 +36,7 @@ class Way {
     Way& operator=(const Way&) = delete;
     ~Way() = default;
 
-    // Few are signaled: they are only what frees the send queue.
+    // Few messages are signaled, only to free the send queue.
     void send(std::uint64_t value) {
         word_ = value;
         const bool signaled = ++sent_ % signal_interval == 0;
@@ -45,7 +46,7 @@ class Way {
         wr_.send_flags = flags;
         signaled_ = signaled;
     }
-    // After the message has arrived.
+    // Call it after the message has arrived.
     void finish() const {
         if (signaled_) {
             device_.await_completion();
@@ -125,7 +126,7 @@ class SendPingPong {
 template <typename RoundTrip>
 void take_turn(Times& times, RoundTrip&& round_trip) {
     settle(round_trip);
-    for (int i = 0; i < batches_a_turn; ++i) {
+    for (int i = 0; i < batches_per_turn; ++i) {
         times.measure(batch, round_trip);
     }
 }
@@ -169,7 +170,7 @@ BENCHMARK(latency<SendPingPong>)
     ->Range(8, 64 << 10)
     ->Iterations(turns);
 
-// One active QP of a device among so many, and of another vrdmad alone.
+// One active QP of a device among that many, compared with a QP that is alone on another vrdmad.
 void among_latency(benchmark::State& state) {
     pin_to_core(guest_core);
     const Pair alone{0};

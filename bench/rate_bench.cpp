@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How many small WRITEs a poller executes in a second, and how fast it copies, beside memcpy
-// between the same buffers by one thread.
+// The rate at which a poller executes small WRITEs, and the speed at which it copies. The baseline
+// is memcpy between the same buffers by one thread.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -14,7 +14,7 @@
 namespace vrdma::bench {
 namespace {
 
-// A list of WRITEs that is posted again and again; the last is signaled.
+// A list of WRITEs that is posted again and again. The last WRITE is signaled.
 class Batch {
   public:
     Batch(std::size_t length, std::size_t size, std::uint64_t id, const Region& from,
@@ -49,7 +49,7 @@ class Streams {
         }
     }
 
-    // Sends so many batches and returns when all have been completed.
+    // Sends that many batches, and returns when all have completed.
     void run(std::uint64_t batches) {
         for (std::uint64_t sent = 0, done = 0; done < batches;) {
             for (Stream& stream : streams_) {
@@ -94,14 +94,14 @@ void message_rate(benchmark::State& state) {
     pin_to_core(guest_core);
     constexpr std::size_t batch = 32;
     constexpr std::uint64_t batches = 512;
-    constexpr int samples_a_turn = 10;
+    constexpr int samples_per_turn = 10;
     const Pair pair{0};
     Streams streams{pair, static_cast<std::size_t>(state.range(0)), batch, sizeof(std::uint64_t)};
     const auto send = [&](std::uint64_t) { streams.run(batches); };
     Samples times;
     while (state.KeepRunning()) {
         settle(send);
-        for (int i = 0; i < samples_a_turn; ++i) {
+        for (int i = 0; i < samples_per_turn; ++i) {
             times.add(time_each(1, send) / static_cast<double>(batches * batch));
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The least that a third party between two others can do.
+// The minimum that a third party between two others costs.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace vrdma::bench {
 
-// A word in a cache line of its own, and out of reach of the prefetcher of its neighbour's.
+// A word in a cache line of its own, which the prefetcher of the neighbouring line does not reach.
 struct alignas(128) Line {
     std::atomic<std::uint64_t> word{0};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How a benchmark says what it measured: `value`, and `baseline` where there is one, are what
-// counts; the distribution stands beside it. The unit is the label.
+// The format of results: `value` is the result, and `baseline` is there if one was measured. The
+// distribution is additional information. The label is the unit.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -10,7 +10,7 @@
 
 namespace vrdma::bench {
 
-// Means of batches, for what is typical without the clock's own cost; single times, for the tail.
+// Means of batches give the typical time without the clock's own cost. Single times give the tail.
 struct Times {
     Samples means;
     Samples singles;
@@ -24,7 +24,7 @@ struct Times {
     }
 };
 
-// What was disturbed only ever takes longer. `parts`: a sample's time is that of so many.
+// Disturbances only ever make a sample longer. Each sample is the time of `parts` operations.
 inline void report_distribution(benchmark::State& state, Samples& singles, double parts = 1) {
     state.counters["min"] = singles.quantile(0) / parts;
     state.counters["p50"] = singles.quantile(0.5) / parts;
@@ -42,8 +42,8 @@ inline void report(benchmark::State& state, const char* unit, double value, doub
     state.counters["baseline"] = baseline;
 }
 
-// Runs for as long as what was measured before may go on spinning on the other's core: a poller
-// that finds no work.
+// Runs long enough that the poller of an earlier measurement, which has no work, stops spinning on
+// the other party's core.
 template <typename Run>
 void settle(Run&& run) {
     constexpr std::chrono::milliseconds longest_spin{3};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Times, and what is said of them.
+// Measured times and their quantiles.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,10 @@ using Clock = std::chrono::steady_clock;
 class Samples {
   public:
     void add(double value) { values_.push_back(value); }
-    // The value that this part of all samples does not exceed. There must be samples.
+    // The value that `part` of all samples does not exceed. There must be samples.
     double quantile(double part);
-    // Of short samples the tenth percentile counts: others use this machine too, and a sample in
-    // which one of the parties lost its core says nothing.
+    // The tenth percentile, which counts for short samples. Other programs use this machine, too,
+    // and a sample in which one of the parties lost its core is meaningless.
     double quiet() { return quantile(0.1); }
 
   private:

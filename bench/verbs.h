@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Plain libibverbs, owned. What fails ends the program with a message: a benchmark has no better
-// way.
+// RAII wrappers of libibverbs. A failure ends the program with a message, because a benchmark
+// cannot continue.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -49,8 +49,8 @@ using Ah = std::unique_ptr<ibv_ah, Release<ibv_destroy_ah>>;
 // An open device with a PD, a CQ and a completion channel.
 class Device {
   public:
-    // As vrdma-run names them: vrdma0, vrdma1, … Or, where the environment has VRDMA_BENCH_DEVICE,
-    // that one whatever the index.
+    // The device vrdma<index>, as vrdma-run names them. If the environment has VRDMA_BENCH_DEVICE,
+    // that device is used for any index.
     explicit Device(unsigned index);
 
     ibv_pd* pd() const { return pd_.get(); }
@@ -63,7 +63,7 @@ class Device {
     Srq make_srq(std::uint32_t depth) const;
     Ah make_ah() const; // to itself
 
-    // Completions of the CQ, up to as many as fit.
+    // Polls completions, at most as many as fit.
     std::span<ibv_wc> poll(std::span<ibv_wc> completions) const;
     // Spins until there is one.
     void await_completion() const;
@@ -98,7 +98,8 @@ class Region {
     Mr mr_;
 };
 
-// An RDMA WRITE of what `from` names, which outlives it; inline if it is small enough.
+// An RDMA WRITE of the memory that `from` names. `from` must outlive it. The WRITE is inline if it
+// is small enough.
 ibv_send_wr write_request(ibv_sge& from, const Region& to);
 
 // Spins until the device has written that value.
@@ -133,12 +134,12 @@ class Qp {
     std::unique_ptr<ibv_qp, Release<ibv_destroy_qp>> qp_;
 };
 
-// Two devices that belong to one vrdmad, played by one thread, with a connection.
+// Two devices of one vrdmad with a connection. One thread plays both.
 class Pair {
   public:
     static constexpr std::uint32_t depth = 256;
 
-    // With the devices of this index and the next.
+    // Uses the devices `first` and `first + 1`.
     explicit Pair(unsigned first, std::size_t region_size = 1 << 20);
     Pair(const Pair&) = delete;
     Pair& operator=(const Pair&) = delete;
@@ -151,7 +152,7 @@ class Pair {
 
 void connect_both(const Qp& a, const Qp& b);
 
-// So many more connections of the pair's devices, over which nothing is sent.
+// Makes `count` more connections of the pair's devices, over which nothing is sent.
 std::deque<Qp> connect_idle(const Pair& pair, std::int64_t count);
 
 } // namespace vrdma::bench

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What it costs that nobody spins: the first message to a poller that sleeps, a program that sleeps
-// until its completion; and what an idle device takes from the machine. Beside it, in turns, a
-// thread that is woken by an eventfd and answers in the same way: the kernel's part.
+// The cost of not spinning: the first message to a sleeping poller, a program that sleeps until its
+// completion, and the CPU time of an idle device. The baseline, measured in turns with them, is a
+// thread that is woken by an eventfd and answers in the same way. This is the kernel's part.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/eventfd.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int wakeups = 200;
 
-// By then a poller without work sleeps (see ci/vrdmabench/devices.py).
+// After this time, a poller without work sleeps (see ci/vrdmabench/devices.py).
 void let_sleep() {
     std::this_thread::sleep_for(std::chrono::milliseconds{4});
 }
@@ -43,7 +43,7 @@ class EventFd {
     int fd_;
 };
 
-// A thread that sleeps until it is asked, and answers in both ways. It is as urgent as a poller.
+// A thread that sleeps until it is asked, and answers in both ways. It has a poller's priority.
 class Sleeper {
   public:
     Sleeper() {

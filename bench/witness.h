@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Tells whether the processor was taken from the calling thread, or from the poller that serves it:
-// others use this machine too, and what was measured then says nothing. That the poller waits for
-// something itself is not meant: that counts.
+// Tells whether the calling thread, or the poller that serves it, was preempted. Other programs use
+// this machine, too, and a sample from such a time is meaningless. A poller that waits voluntarily
+// is not a disturbance: its waiting counts.
 #pragma once
 
 #include <fcntl.h>
@@ -20,7 +20,8 @@ namespace vrdma::bench {
 
 class Witness {
   public:
-    // The poller's thread is the one that VRDMA_BENCH_POLLER names: PID/task/TID. May be unknown.
+    // The environment variable VRDMA_BENCH_POLLER names the poller's thread: PID/task/TID. It may
+    // be unset.
     Witness() {
         if (const char* const poller = std::getenv("VRDMA_BENCH_POLLER")) {
             poller_ =
@@ -31,7 +32,7 @@ class Witness {
     Witness& operator=(const Witness&) = delete;
     ~Witness() { ::close(poller_); }
 
-    // Since the last call.
+    // Whether there was a disturbance since the last call.
     bool disturbed() {
         rusage used{};
         ::getrusage(RUSAGE_THREAD, &used);
@@ -46,7 +47,9 @@ class Witness {
         const ssize_t length = ::pread(poller_, text.data(), text.size() - 1, 0);
         const std::string_view all{text.data(), length > 0 ? static_cast<std::size_t>(length) : 0};
         const std::size_t at = all.find(name);
-        return at == std::string_view::npos ? 0 : std::atoll(all.data() + at + name.size());
+        return at == std::string_view::npos
+                   ? 0
+                   : std::strtoll(all.data() + at + name.size(), nullptr, 10);
     }
 
     int poller_ = -1;

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Finds out by trial compilation what the kernel offers that a module is built for. Version numbers do
-# not tell: distributions take changes of newer kernels into older ones.
+# Finds out by trial compilation which interfaces the kernel has that a module is built for. Version
+# numbers do not tell: distributions take changes of newer kernels into older ones.
 #
 # A Kbuild file sets vrdma-probes to the names of snippets, and includes this. Objects of the module
-# are then built after $(obj)/probed.h, which defines VRDMA_HAVE_<NAME> to be 1 or 0 for each of them.
+# are then built after $(obj)/probed.h, which defines VRDMA_HAVE_<NAME> as 1 or 0 for each of them.
 vrdma-compat := $(VRDMA_INCLUDE)/../compat
 vrdma-results := $(patsubst %,probed/%.h,$(vrdma-probes))
 
-# What makes a difference is an error, and other warnings are not. A struct without a name in another
-# one shows whether it has a member: see the snippets.
+# Warnings that tell the two forms apart are errors; other warnings are not. An unnamed struct
+# within another one shows whether it has a member: see the snippets.
 quiet_cmd_vrdma_probe = PROBE   $(basename $(notdir $@))
       cmd_vrdma_probe = $(CONFIG_SHELL) $(vrdma-compat)/probe $< $@ \
 			$(CC) $(filter-out -Wp% -Werror,$(c_flags)) -DMODULE -fms-extensions \

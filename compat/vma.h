@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What mappings of older kernels lack.
+ * Functions for mappings that older kernels lack.
  */
 #ifndef VRDMA_COMPAT_VMA_H
 #define VRDMA_COMPAT_VMA_H

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The admin queue: many commands in flight, each answered on its own, in any order.
+ * The admin queue: many commands may be in flight, and the device answers each separately, in any
+ * order.
  *
- * A command costs one trapped register write. It ends with the device's answer or, at the latest
- * after VRDMA_ADMIN_TIMEOUT_MS in which the device makes no step of any, with the failure of the
- * whole device, which ends all commands.
+ * A command costs one trapped register write. It ends with the device's answer. If the device makes
+ * no step of any command for VRDMA_ADMIN_TIMEOUT_MS, the whole device fails, which ends all
+ * commands.
  */
 #include <linux/bitmap.h>
 #include <linux/dma-mapping.h>
@@ -12,7 +13,7 @@
 
 #include "vrdma_ib.h"
 
-/* How long an answer may take before the queue is looked at without an interrupt. */
+/* Time without an answer after which the queue is polled without an interrupt. */
 #define VRDMA_ADMIN_POLL_MS 100
 
 static void vrdma_admin_finish(struct vrdma_admin_slot *slot, const struct vrdma_admin_cpl *cpl)
@@ -22,7 +23,7 @@ static void vrdma_admin_finish(struct vrdma_admin_slot *slot, const struct vrdma
 	complete(&slot->done);
 }
 
-/* Takes the answers that have arrived; false if one answers nothing that was asked. */
+/* Takes the answers that have arrived. False if an answer is to no outstanding command. */
 static bool vrdma_admin_reap(struct vrdma_admin *admin)
 {
 	unsigned int budget;
@@ -56,7 +57,7 @@ static void vrdma_admin_poll(struct vrdma_dev *dev)
 	sane = vrdma_admin_reap(admin);
 	spin_unlock_irqrestore(&admin->lock, flags);
 	if (!sane)
-		vrdma_dev_fail(dev, "it answered a command that it was not given");
+		vrdma_dev_fail(dev, "an admin completion names a command that was not issued");
 }
 
 static irqreturn_t vrdma_admin_interrupt(int irq, void *data)
@@ -88,8 +89,8 @@ static int vrdma_admin_submit(struct vrdma_admin *admin, u32 opcode, struct vrdm
 	reinit_completion(&slot->done);
 
 	/*
-	 * The entry is free: the device takes commands in order, so while it has not taken the one
-	 * that was here, all later ones are in flight too, and free_slots lets no more in.
+	 * The entry is free. The device takes commands in order: until it has taken the previous
+	 * command of this entry, all later ones are in flight too, and free_slots admits no more.
 	 */
 	phase = vrdma_ring_phase(admin->producer, VRDMA_ADMIN_DEPTH, VRDMA_ADMIN_PHASE);
 	entry = &admin->asq[vrdma_ring_slot(admin->producer, VRDMA_ADMIN_DEPTH)];
@@ -108,19 +109,21 @@ static void vrdma_admin_wait(struct vrdma_dev *dev, struct vrdma_admin_slot *slo
 	unsigned long interval = msecs_to_jiffies(VRDMA_ADMIN_POLL_MS);
 	unsigned long timeout = msecs_to_jiffies(VRDMA_ADMIN_TIMEOUT_MS);
 	unsigned long deadline = jiffies + timeout;
-	__le32 steps = READ_ONCE(status->admin_steps);
+	__le32 before = READ_ONCE(status->admin_steps);
+	__le32 steps;
 
-	/* Failure ends all commands, and with them this loop. */
+	/* A failure ends all commands, and with them this loop. */
 	while (!wait_for_completion_timeout(&slot->done, interval)) {
 		vrdma_admin_poll(dev);
 		if (completion_done(&slot->done))
 			continue;
-		if (READ_ONCE(status->admin_steps) != steps) {
-			steps = READ_ONCE(status->admin_steps);
+		steps = READ_ONCE(status->admin_steps);
+		if (steps != before) {
+			before = steps;
 			deadline = jiffies + timeout;
 		}
 		if (time_after(jiffies, deadline))
-			vrdma_dev_fail(dev, "it did not answer a command in time");
+			vrdma_dev_fail(dev, "an admin command timed out");
 		else
 			vrdma_dev_check(dev);
 	}
@@ -161,7 +164,7 @@ int vrdma_admin_exec(struct vrdma_dev *dev, u32 opcode, struct vrdma_admin_cmd *
 	return err;
 }
 
-/* Ends all commands, now and later, with EIO. True for the first call. */
+/* Ends all commands, present and future, with EIO. Returns true for the first call. */
 bool vrdma_admin_kill(struct vrdma_admin *admin)
 {
 	static const struct vrdma_admin_cpl eio = { .status = cpu_to_le32(EIO) };
@@ -242,7 +245,7 @@ err_slots:
 	return err;
 }
 
-/* The device is reset and no verb is left. */
+/* The caller has reset the device, and no verb is running. */
 void vrdma_admin_cleanup(struct vrdma_dev *dev)
 {
 	struct vrdma_admin *admin = &dev->admin;

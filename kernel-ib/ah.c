@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Address handles, and address vectors, which QPs have too.
- */
+/* Address handles, and address vectors, which QPs have too. */
 #include "vrdma_ib.h"
 
 /* ib_core has resolved the destination's MAC. */
@@ -52,7 +50,7 @@ int vrdma_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct i
 	if (err)
 		return err;
 
-	/* The kernel makes them where it may not sleep: they go with each WQE instead. */
+	/* The kernel creates AHs where it must not sleep: each WQE carries the vector instead. */
 	if (!udata) {
 		ah->av = av;
 		return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What differs between kernels, as compat/probes found out about the one that is built for. Besides
- * compat_ops.h nothing else asks what kernel that is.
+ * Differences between kernels, as compat/probes found them for the target kernel. Only this file
+ * and compat_ops.h depend on the kernel's version.
  */
 #ifndef VRDMA_IB_COMPAT_H
 #define VRDMA_IB_COMPAT_H
@@ -24,8 +24,8 @@ static inline struct ib_umem *vrdma_umem_get(struct ib_device *ibdev, unsigned l
 
 /*
  * On-demand paging. vrdma_odp_dma() is called under umem_mutex, after
- * ib_umem_odp_map_dma_and_lock() with vrdma_odp_wanted(), and returns whether there is a page at
- * the address, or an error.
+ * ib_umem_odp_map_dma_and_lock() with vrdma_odp_wanted(). It returns whether there is a page at the
+ * address, or an error.
  */
 #if VRDMA_HAVE_ODP_HMM_MAP
 
@@ -37,7 +37,7 @@ static inline u64 vrdma_odp_wanted(bool write)
 	return write ? HMM_PFN_WRITE : 0;
 }
 
-/* ib_core's two indexes of a map, by pages of the CPU and of the region, have to be the same. */
+/* ib_core has two indexes of a map, by CPU pages and by the region's pages: they must be equal. */
 static inline int vrdma_odp_umem_access(int access)
 {
 	return access & ~IB_ACCESS_HUGETLB;
@@ -57,7 +57,7 @@ static inline int vrdma_odp_dma(struct ib_umem_odp *umem, unsigned long address,
 	if (dma_mapping_error(dma_dev, *dma))
 		return -ENOMEM;
 	*writable = pfn & HMM_PFN_WRITE;
-	/* ib_core counts down what it unmaps, and leaves it to the driver to count up. */
+	/* ib_core counts down for pages that it unmaps, and expects the driver to count up. */
 	if (!(pfn & HMM_PFN_DMA_MAPPED))
 		umem->npages++;
 	return 1;

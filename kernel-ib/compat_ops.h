@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Members of struct ib_device_ops that differ between kernels. For device.c alone.
+ * Members of struct ib_device_ops that differ between kernels. Only device.c includes this.
  */
 #ifndef VRDMA_IB_COMPAT_OPS_H
 #define VRDMA_IB_COMPAT_OPS_H
@@ -35,7 +35,7 @@ static inline int vrdma_resize_user_cq(struct ib_cq *ibcq, unsigned int cqe,
 #define VRDMA_IB_RESIZE_CQ_OPS .resize_cq = vrdma_resize_cq,
 #endif
 
-/* There are no DMA handles, as the device makes none. */
+/* The device creates no DMA handles. */
 #if VRDMA_HAVE_REG_USER_MR_DMAH
 static inline struct ib_mr *vrdma_reg_any_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 						  u64 virt_addr, int access_flags,
@@ -50,7 +50,7 @@ static inline struct ib_mr *vrdma_reg_any_user_mr(struct ib_pd *ibpd, u64 start,
 #endif
 
 #if VRDMA_HAVE_REPORT_PORT_EVENT
-/* That this exists keeps ib_core from telling: the port is not up because its netdev is. */
+/* If this exists, ib_core sends no port events: the port may be down although its netdev is up. */
 static inline void vrdma_report_port_event(struct ib_device *ibdev, struct net_device *netdev,
 					   unsigned long event)
 {
@@ -61,7 +61,7 @@ static inline void vrdma_report_port_event(struct ib_device *ibdev, struct net_d
 #define VRDMA_IB_PORT_OPS
 #endif
 
-/* ib_core calls it without asking whether it is there. */
+/* ib_core calls counter_init without checking for NULL. */
 #if VRDMA_HAVE_COUNTER_INIT
 static inline void vrdma_counter_init(struct rdma_counter *counter)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counters of some QPs, to which ib_core binds them: one by one ("rdma statistic qp bind"), or all
- * of a type or a process ("rdma statistic qp set link ... auto"). Each is a counter set of the
- * device. The port's own counters leave out what a set has (vrdma_get_hw_stats): ib_core adds it.
+ * Counters of sets of QPs. ib_core binds QPs to a counter: one by one ("rdma statistic qp bind"),
+ * or all of a type or a process ("rdma statistic qp set link ... auto"). Each counter is a counter
+ * set of the device. The port's own counters exclude those of the sets (vrdma_get_hw_stats),
+ * because ib_core adds them.
  */
 #include "vrdma_ib.h"
 
@@ -11,7 +12,10 @@ struct rdma_hw_stats *vrdma_counter_alloc_stats(struct rdma_counter *counter)
 	return vrdma_alloc_hw_port_stats(counter->device, counter->port);
 }
 
-/* Its first QP has the counter's set made, whose number names it to users from then on. */
+/*
+ * The counter's first QP creates its set. The set's number is the counter's id for users from then
+ * on.
+ */
 int vrdma_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp)
 {
 	struct vrdma_dev *dev = to_vrdma_dev(ibqp->device);
@@ -36,8 +40,8 @@ int vrdma_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp)
 }
 
 /*
- * A device that failed has forgotten the set. ib_core asks for what it has counted when it goes, so
- * that has to be the latest.
+ * A failed device has forgotten the set. When the counter goes, ib_core reads its last values, so
+ * the next read must ask the device.
  */
 int vrdma_counter_unbind_qp(struct ib_qp *ibqp)
 {
@@ -60,7 +64,9 @@ int vrdma_counter_dealloc(struct rdma_counter *counter)
 				 counter->id);
 }
 
-/* Under the counter's lock. Anybody may ask, so the device is asked only now and then. */
+/*
+ * Under the counter's lock. Any user may ask, so the device is asked only when the values expire.
+ */
 int vrdma_counter_update_stats(struct rdma_counter *counter)
 {
 	struct rdma_hw_stats *stats = counter->stats;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the device counts: by its own names (hw_counters, "rdma statistic"), as the counters that
- * InfiniBand's performance management knows of a port (counters), which ib_core asks for by a MAD
- * that never leaves the machine, and of a QP among its details ("rdma resource show qp -dd").
+ * The device's counters, which it reports in three ways: under its own names (hw_counters, "rdma
+ * statistic"); as the counters that InfiniBand's performance management has for a port (counters),
+ * which ib_core queries by a MAD that never leaves the machine; and per QP among its details ("rdma
+ * resource show qp -dd").
  */
 #include <rdma/ib_mad.h>
 #include <rdma/ib_pma.h>
@@ -10,7 +11,7 @@
 
 #include "vrdma_ib.h"
 
-/* As mlx5 and rxe call them, if they have them. */
+/* The names are those of mlx5 and rxe where they have the counter. */
 static const struct rdma_stat_desc vrdma_counter_descs[] = {
 	[VRDMA_COUNTER_TX_BYTES].name = "tx_bytes",
 	[VRDMA_COUNTER_RX_BYTES].name = "rx_bytes",
@@ -63,8 +64,8 @@ struct rdma_hw_stats *vrdma_alloc_hw_port_stats(struct ib_device *ibdev, u32 por
 }
 
 /*
- * What no counter set has counted, as ib_core adds those. They are read first, so that what they
- * have is in the whole.
+ * Returns the counts outside all counter sets, because ib_core adds the sets'. The sets are read
+ * first, so that the total includes all that they have counted.
  */
 int vrdma_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index)
 {
@@ -85,8 +86,8 @@ int vrdma_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32
 }
 
 /*
- * Anybody may ask for any QP's, as often as he likes, and reading them takes several commands. So
- * they are read one QP at a time, and of a QP no more often than this.
+ * Any user may ask for any QP's counters at any rate, and reading them takes several commands. So
+ * they are read for one QP at a time, and at most once per this time for each QP.
  */
 #define VRDMA_QP_COUNTERS_LIFESPAN msecs_to_jiffies(100)
 
@@ -126,7 +127,7 @@ static bool vrdma_put_counters(struct sk_buff *msg, const struct vrdma_counters 
 	return true;
 }
 
-/* Of a QP what it has counted at all; returns false if there is no room. */
+/* Adds the QP's counters that are not zero; returns false if there is no room. */
 bool vrdma_fill_qp_counters(struct sk_buff *msg, struct ib_qp *ibqp)
 {
 	struct vrdma_dev *dev = to_vrdma_dev(ibqp->device);
@@ -163,7 +164,7 @@ static void vrdma_pma_ext(const struct vrdma_counters *counters,
 	ext->port_unicast_rcv_packets = ext->port_rcv_packets;
 }
 
-/* The old counters are narrow, and stay at their largest value. */
+/* The old counters are narrow, and saturate. */
 static void vrdma_pma_old(const struct vrdma_counters *counters, struct ib_pma_portcounters *old)
 {
 	struct ib_pma_portcounters_ext ext = {};
@@ -178,7 +179,7 @@ static void vrdma_pma_old(const struct vrdma_counters *counters, struct ib_pma_p
 	old->port_rcv_errors = cpu_to_be16(min_t(u64, U16_MAX, refused));
 }
 
-/* Performance management alone; all else is the MAD layer's. */
+/* Handles performance management only; the MAD layer handles all else. */
 int vrdma_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct ib_wc *wc,
 		      const struct ib_grh *grh, const struct ib_mad *in, struct ib_mad *out,
 		      size_t *out_size, u16 *out_pkey_index)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Completion queues. Processes poll and arm them in their own memory (queue.h), as the kernel does
- * with its own (poll_cq.c).
+ * Completion queues. Processes poll and arm them in their own memory (queue.h), and the kernel does
+ * so with its own CQs (poll_cq.c).
  */
 #include <linux/log2.h>
 
@@ -27,7 +27,7 @@ static u32 vrdma_cq_flags(u32 flags)
 	       (flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN ? VRDMA_CQ_IGNORE_OVERRUN : 0);
 }
 
-/* Tells the device; the page list is needed for no longer than that. */
+/* Creates the CQ in the device, which needs the page list only during the command. */
 static int vrdma_cq_make(struct vrdma_dev *dev, struct vrdma_cq *cq, u32 eq, u32 flags,
 			 const struct vrdma_uverbs_create_cq *req, struct ib_udata *udata)
 {
@@ -98,7 +98,7 @@ err_destroy:
 	return err;
 }
 
-/* The old ring's memory is let go of when the device has the new one. */
+/* Releases the old ring's memory when the device has the new ring. */
 static int vrdma_cq_replace(struct vrdma_dev *dev, struct vrdma_cq *cq,
 			    const struct vrdma_uverbs_resize_cq *req, struct ib_udata *udata)
 {
@@ -156,7 +156,10 @@ int vrdma_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
 				   period);
 }
 
-/* An event that came before the device forgot the CQ may have its owner poll it still. */
+/*
+ * After an event that came before the device forgot the CQ, its owner may still poll the CQ. So the
+ * memory is released last.
+ */
 int vrdma_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	struct vrdma_dev *dev = to_vrdma_dev(ibcq->device);

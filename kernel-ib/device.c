@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * One life of the device: from enabling the function until it is removed or fails.
- */
+/* The lifetime of one device: from enabling the function until the device is removed or fails. */
 #include <linux/dma-mapping.h>
 #include <linux/interrupt.h>
 #include <linux/sysfs.h>
@@ -14,11 +12,12 @@ bool vrdma_dev_failed(struct vrdma_dev *dev)
 	return READ_ONCE(dev->admin.dead);
 }
 
-/* Nothing is asked of the device any more. Safe in interrupts; the rest is the work item's. */
+/* Fails the device: it gets no commands any more. Safe in interrupts; a work item does the rest. */
 void vrdma_dev_fail(struct vrdma_dev *dev, const char *why)
 {
 	if (vrdma_admin_kill(&dev->admin)) {
-		dev_err(&dev->fn->pdev->dev, "device failed: %s\n", why);
+		dev_err(&dev->fn->pdev->dev, "device failed: %s (STATUS %#x)\n", why,
+			vrdma_read(dev->fn, VRDMA_REG_STATUS));
 		vrdma_dev_event(dev, IB_EVENT_DEVICE_FATAL);
 	}
 	vrdma_function_restart(dev->fn);
@@ -27,12 +26,12 @@ void vrdma_dev_fail(struct vrdma_dev *dev, const char *why)
 void vrdma_dev_check(struct vrdma_dev *dev)
 {
 	if (!vrdma_enabled(dev->fn))
-		vrdma_dev_fail(dev, "its status says so");
+		vrdma_dev_fail(dev, "STATUS is not ENABLED any more");
 }
 
 /*
- * Returns when the device has let go of the guest's memory. One that does not answer the reset was
- * given all the time that there is; the hypervisor takes the memory from it at the reset itself.
+ * Returns when the device does not use the guest's memory any more. If the device does not answer
+ * the reset, the full timeout has passed; the hypervisor itself takes the memory away at the reset.
  */
 void vrdma_dev_quiesce(struct vrdma_dev *dev)
 {
@@ -40,15 +39,16 @@ void vrdma_dev_quiesce(struct vrdma_dev *dev)
 	mutex_lock(&dev->quiesce_lock);
 	if (!dev->quiesced) {
 		if (vrdma_reset(dev->fn) == -ETIMEDOUT)
-			dev_warn(&dev->fn->pdev->dev, "device does not answer a reset\n");
+			dev_warn(&dev->fn->pdev->dev, "device does not complete a reset (STATUS %#x)\n",
+				 vrdma_read(dev->fn, VRDMA_REG_STATUS));
 		WRITE_ONCE(dev->quiesced, true); /* read without the lock too */
-		smp_mb(); /* who posts sees that, or is seen to have posted */
+		smp_mb(); /* a poster sees quiesced, or the flush sees its WQE */
 		schedule_work(&dev->flush);
 	}
 	mutex_unlock(&dev->quiesce_lock);
 }
 
-/* ib_core must not see events before the device is registered or after it is not. */
+/* ib_core must get events only while the device is registered. */
 static void vrdma_dev_event_locked(struct vrdma_dev *dev, enum ib_event_type type)
 {
 	struct ib_event event = {
@@ -76,7 +76,7 @@ static bool vrdma_dev_port_up(struct vrdma_dev *dev)
 	return READ_ONCE(dev->netdev_up) && READ_ONCE(dev->uplink_up);
 }
 
-/* One of the two that the port needs is up or down now. */
+/* Sets netdev_up or uplink_up, and reports a change of the port's state. */
 static void vrdma_dev_set_up(struct vrdma_dev *dev, bool *which, bool up)
 {
 	unsigned long flags;
@@ -107,14 +107,14 @@ static void vrdma_dev_open_events(struct vrdma_dev *dev, bool open)
 	spin_unlock_irq(&dev->event_lock);
 }
 
-/* Vector 0: FATAL appeared, READY followed it, or an async event, for which see eq.c. */
+/* Vector 0: FATAL appeared, READY followed it, or there is an async event (see eq.c). */
 static irqreturn_t vrdma_status_interrupt(int irq, void *data)
 {
 	vrdma_dev_check(data);
 	return IRQ_HANDLED;
 }
 
-/* Only for a provider that asks: it takes a command. */
+/* Only for a provider that asks, because it takes a command. */
 static int vrdma_query_clock(struct vrdma_dev *dev, struct ib_udata *udata)
 {
 	struct vrdma_uverbs_query_device_resp resp = {};
@@ -213,7 +213,7 @@ static const struct attribute_group vrdma_attribute_group = {
 	.attrs = vrdma_attributes,
 };
 
-/* The provider goes by PCI id: there is no driver id to bind to. */
+/* The provider matches the PCI id, because there is no driver id for it. */
 static const struct ib_device_ops vrdma_dev_ops = {
 	.owner = THIS_MODULE,
 	.driver_id = RDMA_DRIVER_UNKNOWN,
@@ -307,7 +307,7 @@ static struct vrdma_dev *vrdma_dev_alloc(struct vrdma_function *fn)
 	mutex_init(&dev->quiesce_lock);
 	mutex_init(&dev->counters_lock);
 	spin_lock_init(&dev->event_lock);
-	dev->uplink_up = true; /* until the device says otherwise */
+	dev->uplink_up = true; /* until the device reports PORT_ERR */
 	INIT_WORK(&dev->flush, vrdma_flush_work);
 	xa_init_flags(&dev->cqs, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->srqs, XA_FLAGS_LOCK_IRQ);
@@ -328,7 +328,7 @@ static void vrdma_dev_dealloc(struct vrdma_dev *dev)
 	ib_dealloc_device(&dev->ibdev);
 }
 
-/* Brings the function to answer commands; takes what it tells of itself. */
+/* Enables the function's admin queue, and queries the function's properties. */
 static int vrdma_dev_enable(struct vrdma_dev *dev)
 {
 	struct pci_dev *pdev = dev->fn->pdev;
@@ -378,7 +378,7 @@ static void vrdma_dev_disable(struct vrdma_dev *dev)
 		       DMA_BIDIRECTIONAL);
 }
 
-/* Paired before it is registered, so that ib_core finds the netdev's addresses at once. */
+/* Pairs the device before it registers it, so that ib_core finds the netdev's addresses at once. */
 static int vrdma_dev_register(struct vrdma_dev *dev)
 {
 	int err;
@@ -393,7 +393,7 @@ static int vrdma_dev_register(struct vrdma_dev *dev)
 		return err;
 	}
 
-	/* The link may have come up after ib_core looked. */
+	/* The link may have come up after ib_core read its state. */
 	vrdma_dev_open_events(dev, true);
 	if (vrdma_dev_port_up(dev))
 		vrdma_dev_event(dev, IB_EVENT_PORT_ACTIVE);
@@ -455,7 +455,10 @@ err_dealloc:
 	return ERR_PTR(err);
 }
 
-/* ib_core destroys what processes hold; they keep their file descriptors and get EIO from them. */
+/*
+ * ib_core destroys the objects of processes, which keep their file descriptors and get EIO from
+ * them.
+ */
 void vrdma_dev_destroy(struct vrdma_dev *dev)
 {
 	vrdma_dev_unregister(dev);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Device memory: pages of the guest, which the device reaches as it does any other.
- */
+/* Device memory: pages of the guest, which the device accesses as any other memory. */
 #include <linux/dma-mapping.h>
 #include <rdma/uverbs_ioctl.h>
 
@@ -89,7 +87,7 @@ err_free:
 	return ERR_PTR(-ENOMEM);
 }
 
-/* The pages go with the last mapping of them. */
+/* The last mapping of the pages frees them. */
 int vrdma_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs)
 {
 	struct vrdma_dm *dm = to_vrdma_dm(ibdm);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Telling the device's poller about new WQEs of the kernel: the producer's side of the protocol in
+ * Tells the device's poller about new WQEs of the kernel: the producer's side of the protocol in
  * queue.h.
  */
 #include "vrdma_ib.h"
@@ -19,27 +19,27 @@ static void vrdma_ring_doorbell(struct vrdma_dev *dev, u32 slot)
 
 static void vrdma_announce(struct vrdma_dev *dev, struct vrdma_qp *qp, bool polled)
 {
-	/* Nobody else completes what is posted to a device that was reset. */
+	/* The device was reset, so only this completes what is posted to it. */
 	if (READ_ONCE(dev->quiesced))
 		schedule_work(&dev->flush);
 	else if (!polled)
 		vrdma_ring_doorbell(dev, qp->doorbell_slot);
 }
 
-/* After WQEs of the SQ became valid. */
+/* Called after WQEs of the SQ became valid. */
 void vrdma_announce_sends(struct vrdma_dev *dev, struct vrdma_qp *qp)
 {
 	const struct vrdma_qp_control *control = vrdma_queue_at(&qp->memory, 0);
 
-	mb(); /* the WQEs are valid before it is read whether they are looked for */
+	mb(); /* the WQEs are valid before sq_polled is read */
 	vrdma_announce(dev, qp, READ_ONCE(control->sq_polled));
 }
 
-/* After WQEs of the RQ became valid. */
+/* Called after WQEs of the RQ became valid. */
 void vrdma_announce_receives(struct vrdma_dev *dev, struct vrdma_qp *qp)
 {
 	const struct vrdma_qp_control *control = vrdma_queue_at(&qp->memory, 0);
 
-	mb(); /* the WQEs are valid before it is read whether they are to be flushed */
+	mb(); /* the WQEs are valid before rq_wanted is read */
 	vrdma_announce(dev, qp, !READ_ONCE(control->rq_wanted));
 }

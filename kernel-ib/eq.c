@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Event queues, and how an event finds the object that it names.
- */
+/* Event queues, and the tables by which an event finds its object. */
 #include <linux/dma-mapping.h>
 #include <linux/interrupt.h>
 
@@ -12,8 +10,8 @@
 	PAGE_ALIGN(sizeof(struct vrdma_eq_control) + VRDMA_EQ_DEPTH * sizeof(struct vrdma_eqe))
 
 /*
- * A number may be in the table still when the device gives it out anew: an object leaves the table
- * after the device has forgotten it. The newer one takes its place.
+ * The table may still have the number when the device gives it out anew: an object leaves the table
+ * after the device has forgotten it. The newer object replaces it.
  */
 int vrdma_event_target_add(struct xarray *table, u32 id, struct vrdma_event_target *target)
 {
@@ -62,7 +60,9 @@ static void vrdma_completion_event(struct vrdma_dev *dev, u32 cqn)
 	vrdma_event_target_put(target);
 }
 
-/* Has the kernel's CQs polled that have QPs: of others their owner may be about to let go. */
+/*
+ * Has the kernel's CQs polled that have QPs. An owner of a CQ without QPs may be about to free it.
+ */
 void vrdma_wake_kernel_cqs(struct vrdma_dev *dev)
 {
 	struct vrdma_event_target *target;
@@ -145,16 +145,18 @@ static void vrdma_eqe_dispatch(struct vrdma_dev *dev, u32 type, u32 id, u64 deta
 		vrdma_dev_set_uplink_up(dev, type == IB_EVENT_PORT_ACTIVE);
 		break;
 	case IB_EVENT_DEVICE_FATAL:
-		vrdma_dev_fail(dev, "it said so");
+		vrdma_dev_fail(dev, "the device raised DEVICE_FATAL");
 		break;
 	default:
-		ibdev_warn_ratelimited(&dev->ibdev, "unknown event %u of %#x\n", type, id);
+		ibdev_warn_ratelimited(&dev->ibdev, "unknown event type %u, object %#x\n",
+				       type, id);
 	}
 }
 
 /*
- * The device writes no more entries than the consumer index, which is moved once at the end, leaves
- * room for; so the loop ends within one pass over the ring. What comes later interrupts anew.
+ * The device writes no more entries than the consumer index leaves room for. The index moves once,
+ * at the end, so the loop ends within one pass over the ring. Later entries raise another
+ * interrupt.
  */
 static irqreturn_t vrdma_eq_interrupt(int irq, void *data)
 {
@@ -219,7 +221,7 @@ static void vrdma_eq_cleanup(struct vrdma_eq *eq)
 	dma_free_coherent(&eq->dev->fn->pdev->dev, VRDMA_EQ_SIZE, eq->buffer, eq->dma);
 }
 
-/* The first event queue that the device is told of is the one for async events. */
+/* The first event queue that is created in the device is the one for async events. */
 int vrdma_eqs_init(struct vrdma_dev *dev)
 {
 	u32 max_eq = le32_to_cpu(dev->caps.max_eq);
@@ -257,7 +259,7 @@ err_free:
 	return err;
 }
 
-/* The device is quiet: that alone makes it let go of the queues. */
+/* The caller has reset the device. Nothing else makes it release the event queues. */
 void vrdma_eqs_cleanup(struct vrdma_dev *dev)
 {
 	unsigned int i = dev->ibdev.num_comp_vectors;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * For processes that share a command file: what the one that imports it asks of its objects.
- */
+/* Queries for a process that imports a command file and its objects from another process. */
 #include <rdma/uverbs_ioctl.h>
 #include <rdma/uverbs_std_types.h>
 

@@ -86,7 +86,7 @@ err_free:
 	return ERR_PTR(err);
 }
 
-/* Tells the device what changes. umem is the new memory, or NULL. */
+/* Changes the region in the device. umem is the new memory, or NULL. */
 static int vrdma_mr_change(struct vrdma_dev *dev, struct vrdma_mr *mr, struct ib_umem *umem,
 			   struct vrdma_cmd_rereg_mr *arg)
 {
@@ -108,7 +108,7 @@ static int vrdma_mr_change(struct vrdma_dev *dev, struct vrdma_mr *mr, struct ib
 	return err;
 }
 
-/* The memory to pin, or NULL where the region keeps its pages as they are pinned. */
+/* Pins the memory anew if necessary. NULL if the region keeps its pages as they are pinned. */
 static struct ib_umem *vrdma_mr_pin_again(struct vrdma_dev *dev, struct vrdma_mr *mr, int flags,
 					  u64 start, u64 length, int access_flags)
 {
@@ -120,7 +120,7 @@ static struct ib_umem *vrdma_mr_pin_again(struct vrdma_dev *dev, struct vrdma_mr
 	return NULL;
 }
 
-/* In place: the key stays. After an error the region is what it was. */
+/* Changes the region in place: the key stays. After an error the region is unchanged. */
 struct ib_mr *vrdma_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length,
 				  u64 virt_addr, int access_flags, struct ib_pd *ibpd,
 				  struct ib_udata *udata)
@@ -192,7 +192,9 @@ struct ib_mr *vrdma_reg_bus_mr(struct vrdma_dev *dev, const struct vrdma_cmd_reg
 	return &mr->ibmr;
 }
 
-/* All that the device reaches by bus addresses: what the kernel's users map for DMA. */
+/*
+ * A region of all bus addresses that the device can reach: the kernel's users map memory for DMA.
+ */
 struct ib_mr *vrdma_get_dma_mr(struct ib_pd *ibpd, int access_flags)
 {
 	const struct vrdma_cmd_reg_mr arg = {
@@ -218,7 +220,7 @@ int vrdma_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 		return err;
 	if (mr->odp)
 		vrdma_odp_cleanup_mr(dev, mr);
-	ib_umem_release(mr->umem); /* of device memory there is none */
+	ib_umem_release(mr->umem); /* NULL for device memory */
 	vrdma_fast_list_free(dev, mr);
 	kfree(mr);
 	return 0;

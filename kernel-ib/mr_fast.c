@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Fast registration: regions of the kernel's own users, which get memory by work requests.
- */
+/* Fast registration: regions of the kernel's own users, which get memory by work requests. */
 #include <linux/dma-mapping.h>
 #include <linux/log2.h>
 
@@ -10,7 +8,9 @@
 #define VRDMA_FAST_LIST_SIZE (VRDMA_MAX_FAST_PAGES * sizeof(__le64))
 static_assert(VRDMA_FAST_LIST_SIZE <= VRDMA_PAGE_SIZE);
 
-/* A page whatever the region's limit: the device reads lists from pages of their own. */
+/*
+ * Allocates a whole page whatever the region's limit: the device reads lists from separate pages.
+ */
 static int vrdma_fast_list_alloc(struct vrdma_dev *dev, struct vrdma_mr *mr)
 {
 	mr->list = dma_alloc_coherent(&dev->fn->pdev->dev, VRDMA_PAGE_SIZE, &mr->list_dma,
@@ -79,7 +79,7 @@ int vrdma_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
 	return ib_sg_to_pages(ibmr, sg, sg_nents, sg_offset, vrdma_fast_set_page);
 }
 
-/* What registers the pages that were mapped last, for a work request. */
+/* Fills the work request that registers the pages that were mapped last. */
 void vrdma_fast_fill(const struct vrdma_mr *mr, int access_flags, struct vrdma_sq_reg *reg)
 {
 	const struct ib_mr *ibmr = &mr->ibmr;

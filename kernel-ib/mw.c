@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Memory windows. What they show is bound, and ended, by work requests.
- */
+/* Memory windows. Work requests bind and unbind them. */
 #include "vrdma_ib.h"
 
 int vrdma_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The netdev that the device is paired with: the guest's NIC that bears the function's MAC. Its
- * addresses become GIDs (by ib_core), its link is the port's. Programs find it where the netdev of
- * an HCA is: in the directory "net" of the function.
+ * The netdev that the device is paired with: the guest's NIC with the function's MAC. ib_core makes
+ * GIDs of its addresses, and its link is the port's. Programs find it in the function's directory
+ * "net", where they look for the netdev of an HCA.
  */
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
@@ -12,7 +12,7 @@
 
 #include "vrdma_ib.h"
 
-/* A device of the bus, not a VLAN or bridge that has its address from one. */
+/* Matches only a device of a bus, not a VLAN or bridge that inherits its address. */
 static bool vrdma_netdev_matches(struct vrdma_dev *dev, struct net_device *netdev)
 {
 	return netdev->type == ARPHRD_ETHER && netdev->dev.parent &&
@@ -41,7 +41,8 @@ static void vrdma_netdev_link(struct vrdma_dev *dev)
 		return;
 	err = sysfs_create_link(dev->net_dir, &netdev->dev.kobj, netdev->name);
 	if (err)
-		ibdev_warn(&dev->ibdev, "cannot show %s (%pe)\n", netdev->name, ERR_PTR(err));
+		ibdev_warn(&dev->ibdev, "cannot link netdev %s in sysfs (%pe)\n", netdev->name,
+			   ERR_PTR(err));
 	else
 		strscpy(dev->net_link, netdev->name, sizeof(dev->net_link));
 }
@@ -51,8 +52,8 @@ static void vrdma_netdev_set(struct vrdma_dev *dev, struct net_device *netdev)
 	int err = ib_device_set_netdev(&dev->ibdev, netdev, VRDMA_PORT);
 
 	if (err) {
-		ibdev_warn(&dev->ibdev, "cannot be paired with %s (%pe)\n", netdev_name(netdev),
-			   ERR_PTR(err));
+		ibdev_warn(&dev->ibdev, "cannot set the paired netdev to %s (%pe)\n",
+			   netdev_name(netdev), ERR_PTR(err));
 		return;
 	}
 	WRITE_ONCE(dev->netdev, netdev); /* read without RTNL too */
@@ -60,7 +61,7 @@ static void vrdma_netdev_set(struct vrdma_dev *dev, struct net_device *netdev)
 	vrdma_netdev_update(dev);
 }
 
-/* SMC asks by this, and knows nothing of ib_device_set_netdev(). */
+/* SMC uses this operation, and does not know ib_device_set_netdev(). */
 struct net_device *vrdma_get_netdev(struct ib_device *ibdev, u32 port)
 {
 	struct net_device *netdev;
@@ -100,7 +101,7 @@ static int vrdma_netdev_event(struct notifier_block *notifier, unsigned long eve
 	return NOTIFY_DONE;
 }
 
-/* Registering tells of the netdevs that are there already, unregistering takes them back. */
+/* Registering the notifier reports the netdevs that exist already, unregistering removes them. */
 int vrdma_netdev_pair(struct vrdma_dev *dev)
 {
 	int err;
@@ -109,7 +110,10 @@ int vrdma_netdev_pair(struct vrdma_dev *dev)
 	if (!dev->net_dir)
 		return -ENOMEM;
 	dev->netdev_notifier.notifier_call = vrdma_netdev_event;
-	/* Before ib_core's, which looks for the GIDs of a new netdev by way of the pairing. */
+	/*
+	 * Called before ib_core's notifier, which uses the pairing to find the GIDs of a new
+	 * netdev.
+	 */
 	dev->netdev_notifier.priority = 1;
 	err = register_netdevice_notifier(&dev->netdev_notifier);
 	if (err)

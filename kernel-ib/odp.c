@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * On-demand paging: regions whose pages the device asks for, and loses when they go.
+ * On-demand paging: regions whose pages the device asks for, and loses when the process loses them.
  *
- * ib_core follows the process's page tables (struct ib_umem_odp): a region with addresses has one,
- * one without has a child for each 2 MiB that were touched. Under umem_mutex what it has and what
- * the device was told are the same; as invalidations take it while memory is being reclaimed,
- * nothing may be allocated under it.
+ * ib_core follows the process's page tables (struct ib_umem_odp). A region with addresses has one
+ * umem. A region without addresses has a child umem for each 2 MiB that were touched. Under
+ * umem_mutex the umem has the same pages as the device. Invalidations take the mutex during memory
+ * reclaim, so nothing may be allocated under it.
  */
 #include <linux/dma-mapping.h>
 #include <linux/mmu_notifier.h>
@@ -15,7 +15,7 @@
 #define VRDMA_ODP_CHILD_SHIFT 21
 #define VRDMA_ODP_CHILD_SIZE BIT(VRDMA_ODP_CHILD_SHIFT)
 
-/* The addresses that one MAP_PAGES names, and what they are of. */
+/* The addresses for one MAP_PAGES. */
 struct vrdma_odp_table {
 	struct vrdma_dev *dev;
 	struct page *page;
@@ -28,15 +28,16 @@ struct vrdma_odp_work {
 	u64 detail;
 };
 
-/* The number of the page at a user address, as the device counts. */
+/* The device's number of the page at a user address. */
 static u64 vrdma_odp_page(const struct vrdma_mr *mr, unsigned long address)
 {
 	return (address - mr->odp_start) >> PAGE_SHIFT;
 }
 
 /*
- * Returns when the device does not use the pages any more. One that keeps them has to be reset,
- * which takes all memory from it: it must not write where another process has its memory next.
+ * Returns when the device does not use the pages any more. If it refuses to release them, it is
+ * reset, which takes all memory from it: it must not write to memory that another process gets
+ * next.
  */
 static void vrdma_odp_take_back(struct vrdma_dev *dev, struct vrdma_mr *mr, u64 first, u64 count)
 {
@@ -48,11 +49,14 @@ static void vrdma_odp_take_back(struct vrdma_dev *dev, struct vrdma_mr *mr, u64 
 	up_read(&mr->odp_leaving);
 	if (!err)
 		return;
-	vrdma_dev_fail(dev, "it does not give back pages");
+	vrdma_dev_fail(dev, "UNMAP_PAGES failed");
 	vrdma_dev_quiesce(dev);
 }
 
-/* While pages are taken back the device knows the region, so it has no reason to refuse. */
+/*
+ * odp_leaving makes sure that the device knows the region while pages are taken back, so that it
+ * has no reason to refuse UNMAP_PAGES.
+ */
 int vrdma_odp_forget_mr(struct vrdma_dev *dev, struct vrdma_mr *mr)
 {
 	int err;
@@ -112,7 +116,7 @@ static void vrdma_odp_table_cleanup(struct vrdma_odp_table *table)
 	__free_page(table->page);
 }
 
-/* Finds pages that follow each other and may be used alike. Returns their number. */
+/* Finds consecutive pages with the same access. Returns their number. */
 static int vrdma_odp_find_run(struct vrdma_odp_table *table, struct ib_umem_odp *umem,
 			      unsigned long address, unsigned int count, bool *writable)
 {
@@ -134,7 +138,7 @@ static int vrdma_odp_find_run(struct vrdma_odp_table *table, struct ib_umem_odp 
 	return i;
 }
 
-/* Tells the device of the pages that the table has. */
+/* Maps the table's pages in the device. */
 static int vrdma_odp_send_run(struct vrdma_odp_table *table, const struct vrdma_mr *mr,
 			      unsigned long address, unsigned int count, bool writable)
 {
@@ -155,7 +159,7 @@ static int vrdma_odp_send_run(struct vrdma_odp_table *table, const struct vrdma_
 	return vrdma_cmd_map_pages(table->dev, &arg);
 }
 
-/* Under umem_mutex. */
+/* The caller holds umem_mutex. */
 static int vrdma_odp_send(struct vrdma_odp_table *table, const struct vrdma_mr *mr,
 			  struct ib_umem_odp *umem, unsigned long address, unsigned int count)
 {
@@ -176,7 +180,7 @@ static int vrdma_odp_send(struct vrdma_odp_table *table, const struct vrdma_mr *
 	return err;
 }
 
-/* No more pages than a table has entries. */
+/* count is at most the number of entries of a table. */
 static int vrdma_odp_map(struct vrdma_odp_table *table, struct vrdma_mr *mr,
 			 struct ib_umem_odp *umem, unsigned long address, unsigned int count,
 			 bool write, bool fault)
@@ -194,7 +198,7 @@ static int vrdma_odp_map(struct vrdma_odp_table *table, struct vrdma_mr *mr,
 	return ret;
 }
 
-/* Under odp_lock. */
+/* The caller holds odp_lock. */
 static struct ib_umem_odp *vrdma_odp_child(struct vrdma_mr *mr, unsigned long address)
 {
 	unsigned long index = address >> VRDMA_ODP_CHILD_SHIFT;
@@ -216,7 +220,7 @@ static struct ib_umem_odp *vrdma_odp_child(struct vrdma_mr *mr, unsigned long ad
 	return child;
 }
 
-/* Whoever names addresses at random must not make the kernel keep something for each. */
+/* A process that names random addresses must not make the kernel keep an empty child for each. */
 static void vrdma_odp_drop_empty_child(struct vrdma_mr *mr, unsigned long address)
 {
 	unsigned long index = address >> VRDMA_ODP_CHILD_SHIFT;
@@ -228,7 +232,7 @@ static void vrdma_odp_drop_empty_child(struct vrdma_mr *mr, unsigned long addres
 	}
 }
 
-/* Under odp_lock. Pages of one child, or of one table, at a time. */
+/* The caller holds odp_lock. Maps the pages of one child, or of one table, at a time. */
 static int vrdma_odp_map_range(struct vrdma_odp_table *table, struct vrdma_mr *mr,
 			       unsigned long address, u64 count, bool write, bool fault)
 {
@@ -253,7 +257,7 @@ static int vrdma_odp_map_range(struct vrdma_odp_table *table, struct vrdma_mr *m
 	return err;
 }
 
-/* If not all of what the message names exists, the first page may. */
+/* If not all of the message's pages exist, the first one may. */
 static void vrdma_odp_resolve(struct vrdma_mr *mr, u64 first, u64 count, bool write)
 {
 	struct vrdma_dev *dev = to_vrdma_dev(mr->ibmr.device);
@@ -287,7 +291,7 @@ static void vrdma_odp_work(struct work_struct *work)
 	kfree(fault);
 }
 
-/* In an interrupt. A fault that is dropped the device repeats. */
+/* Called in an interrupt. The device repeats a fault that is dropped. */
 void vrdma_odp_event(struct vrdma_dev *dev, u32 key, u64 detail)
 {
 	struct vrdma_odp_work *fault = kmalloc(sizeof(*fault), GFP_ATOMIC);
@@ -361,7 +365,7 @@ struct ib_mr *vrdma_odp_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 io
 	mr->odp_pages = (mr->odp_first_offset + length + PAGE_SIZE - 1) >> PAGE_SHIFT;
 	mr->odp_iova = iova;
 	mr->odp_length = length;
-	mr->ibmr.device = &dev->ibdev; /* ib_core sets it when the device may have asked already */
+	mr->ibmr.device = &dev->ibdev; /* faults may come before ib_core sets it */
 	err = vrdma_odp_umem(dev, mr, start, length, access_flags);
 	if (err)
 		goto err_free;
@@ -383,7 +387,7 @@ err_free:
 	return ERR_PTR(err);
 }
 
-/* The device has forgotten the region; what is left is to release its umem. */
+/* The device has forgotten the region; the caller then releases its umem. */
 void vrdma_odp_cleanup_mr(struct vrdma_dev *dev, struct vrdma_mr *mr)
 {
 	struct ib_umem_odp *child;
@@ -435,7 +439,7 @@ static int vrdma_odp_prefetch(struct vrdma_odp_table *table, struct ib_pd *ibpd,
 	return err;
 }
 
-/* Always at once, also without being asked to (IB_UVERBS_ADVISE_MR_FLAG_FLUSH). */
+/* Always synchronous, even without IB_UVERBS_ADVISE_MR_FLAG_FLUSH. */
 int vrdma_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
 		    struct ib_sge *list, u32 count, struct uverbs_attr_bundle *attrs)
 {
@@ -472,7 +476,7 @@ int vrdma_odp_init(struct vrdma_dev *dev)
 	return dev->odp_wq ? 0 : -ENOMEM;
 }
 
-/* There are no regions any more. */
+/* All regions are gone. */
 void vrdma_odp_cleanup(struct vrdma_dev *dev)
 {
 	destroy_workqueue(dev->odp_wq);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Page lists of memory that lies anywhere (see struct vrdma_page_list).
+ * Page lists of scattered memory (see struct vrdma_page_list).
  *
- * A list is built from its leaves: blocks are added to the open page of level 1; a page that is
- * full is mapped for the device, and its address added to the open page of the level above.
+ * A list is built from its leaves: blocks are added to the open page of level 1. A full page is
+ * mapped for the device, and its address is added to the open page of the level above.
  */
 #include <linux/dma-mapping.h>
 #include <linux/swiotlb.h>
@@ -58,7 +58,10 @@ static int vrdma_pages_add(struct vrdma_dev *dev, struct vrdma_pages *pages, uns
 	return vrdma_pages_close(dev, pages, level);
 }
 
-/* An empty list of the shape that count blocks need; of contiguous ones the first tells all. */
+/*
+ * Makes an empty list with the levels that count blocks need. Contiguous blocks need only the first
+ * address.
+ */
 static int vrdma_pages_shape(struct vrdma_pages *pages, size_t count, unsigned long block_size,
 			     bool contiguous)
 {
@@ -79,7 +82,8 @@ static int vrdma_pages_shape(struct vrdma_pages *pages, size_t count, unsigned l
 }
 
 /*
- * All blocks are there, or err: what is open still is mapped too. After an error nothing stays.
+ * If err is 0, all blocks have been added, and the open pages are mapped too. After an error
+ * nothing stays.
  */
 static int vrdma_pages_finish(struct vrdma_dev *dev, struct vrdma_pages *pages, int err)
 {
@@ -93,13 +97,15 @@ static int vrdma_pages_finish(struct vrdma_dev *dev, struct vrdma_pages *pages, 
 	return err;
 }
 
-/* Whether the device would get copies of a process's memory, which follow each other at no time. */
+/*
+ * Whether the device would get copies of a process's memory, which would never be coherent with it.
+ */
 bool vrdma_copies_memory(struct vrdma_dev *dev)
 {
 	return is_swiotlb_force_bounce(&dev->fn->pdev->dev);
 }
 
-/* The list of the blocks of umem, of which the device's address is start. */
+/* Makes the list of the blocks of umem. start is the device's address of umem. */
 int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib_umem *umem,
 		     u64 start)
 {
@@ -128,7 +134,7 @@ int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib
 	return vrdma_pages_finish(dev, pages, err);
 }
 
-/* The list of the pages of a queue of the kernel's. */
+/* Makes the list of the pages of a queue of the kernel's. */
 int vrdma_pages_init_queue(struct vrdma_dev *dev, struct vrdma_pages *pages,
 			   const struct vrdma_queue_memory *memory)
 {
@@ -158,7 +164,7 @@ void vrdma_pages_cleanup(struct vrdma_dev *dev, struct vrdma_pages *pages)
 	}
 }
 
-/* A queue of the provider's, of which no entry may cross a page. */
+/* Pins a queue of the provider's. No entry of it may cross a page. */
 struct ib_umem *vrdma_pin_queue(struct vrdma_dev *dev, struct vrdma_pages *pages, u64 address,
 				u64 size)
 {

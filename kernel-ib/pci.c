@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The PCI function: probe and remove, and making a new device when the old one failed.
- */
+/* The PCI function: probe and remove, and creating a new device after the old one has failed. */
 #include <linux/dma-mapping.h>
 #include <linux/module.h>
 
@@ -13,7 +11,7 @@
 MODULE_DESCRIPTION("vrdma: RDMA for virtual machines, guest driver");
 MODULE_LICENSE("GPL");
 
-/* Makes sure that a device is there, soon and for as long as the function is ours. */
+/* Creates a device soon, if there is none that works and the function is still ours. */
 void vrdma_function_restart(struct vrdma_function *fn)
 {
 	if (!READ_ONCE(fn->stopped))
@@ -33,8 +31,8 @@ static int vrdma_alloc_vectors(struct vrdma_function *fn)
 }
 
 /*
- * A mediator fills the registers, which may be later than now. When the function is READY, all of
- * them are its own.
+ * A mediator fills the registers, perhaps later than now. When the function is READY, all registers
+ * are from that mediator.
  */
 static int vrdma_get_to_know(struct vrdma_function *fn)
 {
@@ -56,8 +54,8 @@ static int vrdma_get_to_know(struct vrdma_function *fn)
 }
 
 /*
- * A failed device stays, so that its users see their errors, until the function can be enabled
- * anew: its mediator may be gone, and nobody knows for how long.
+ * A failed device stays until the function can be enabled anew, so that its users see their errors:
+ * the mediator may be gone for an unknown time.
  */
 static int vrdma_restart(struct vrdma_function *fn)
 {
@@ -93,22 +91,22 @@ static void vrdma_restart_work(struct work_struct *work)
 	if (READ_ONCE(fn->stopped))
 		return;
 
-	/* The device tells when it is READY again, but what a dead one tells may be lost. */
+	/* The device reports when it is READY again, but a report of a dead device may be lost. */
 	err = vrdma_restart(fn);
 	if (err)
 		queue_delayed_work(system_long_wq, &fn->restart, VRDMA_RESTART_INTERVAL);
 	if (err == -ENODEV && err != fn->start_error)
-		dev_warn(&fn->pdev->dev, "not a vrdma function that this driver knows, or not yet\n");
+		dev_warn(&fn->pdev->dev, "the function has no registers of a supported version yet, will retry\n");
 	else if (err && err != fn->start_error)
-		dev_warn(&fn->pdev->dev, "cannot be enabled yet (%pe), will try again\n",
+		dev_warn(&fn->pdev->dev, "cannot enable the device yet (%pe), will retry\n",
 			 ERR_PTR(err));
 	fn->start_error = err;
 }
 
 /*
- * Bus addresses that an IOMMU gives out are to be below VRDMA_IOVA_SPACE. Where they are those of
- * memory that reaches farther they stay: its mediator may have been told of another limit, and
- * pages that are used in place cannot be exchanged for lower ones.
+ * Bus addresses from an IOMMU must be below VRDMA_IOVA_SPACE. If bus addresses are memory addresses
+ * and the memory reaches farther, they stay as they are: the mediator may be configured with
+ * another limit, and pages that are used in place cannot be exchanged for lower ones.
  */
 static int vrdma_set_dma_mask(struct device *dev)
 {
@@ -180,7 +178,7 @@ static int vrdma_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 
 	pci_set_master(pdev);
 
-	/* A mediator that is away now may come later: that is no reason to refuse the function. */
+	/* A mediator that is absent now may come later, so probe does not fail. */
 	vrdma_function_restart(fn);
 	flush_delayed_work(&fn->restart);
 	return 0;
@@ -207,7 +205,7 @@ static void vrdma_remove(struct pci_dev *pdev)
 		vrdma_dev_check(fn->dev);
 		vrdma_dev_destroy(fn->dev);
 	}
-	/* One that was being queued while stopped was set. */
+	/* Cancels a restart that was being queued while stopped was set. */
 	cancel_delayed_work_sync(&fn->restart);
 
 	if (fn->known)
@@ -218,7 +216,7 @@ static void vrdma_remove(struct pci_dev *pdev)
 	kfree(fn);
 }
 
-/* Before kexec or power off: no memory of this kernel is touched any more. */
+/* Before kexec or power off: the device must not touch this kernel's memory any more. */
 static void vrdma_shutdown(struct pci_dev *pdev)
 {
 	struct vrdma_function *fn = pci_get_drvdata(pdev);
@@ -231,9 +229,9 @@ static void vrdma_shutdown(struct pci_dev *pdev)
 }
 
 /*
- * What the device holds does not survive its power, and while an image of this memory is made or
- * put back the device must not write there. So a device ends as if it had failed, which its users
- * know how to deal with, and another one is made afterwards.
+ * The device's state does not survive a power loss. While an image of this memory is written or
+ * restored, the device must not write to it. So the device ends as if it had failed, which its
+ * users can handle, and a new one is created after resume.
  */
 static int vrdma_suspend(struct device *device)
 {
@@ -247,13 +245,14 @@ static int vrdma_suspend(struct device *device)
 	return 0;
 }
 
-/* The function may have been enabled for another kernel, or by one that was never suspended. */
+/* Another kernel may have enabled the function, or one that was never suspended. */
 static int vrdma_resume(struct device *device)
 {
 	struct vrdma_function *fn = dev_get_drvdata(device);
 
 	if (vrdma_reset(fn))
-		dev_warn(device, "device does not answer a reset\n");
+		dev_warn(device, "device does not complete a reset (STATUS %#x)\n",
+			 vrdma_read(fn, VRDMA_REG_STATUS));
 	WRITE_ONCE(fn->stopped, false);
 	vrdma_function_restart(fn);
 	return 0;

@@ -2,13 +2,13 @@
 /*
  * Completions of the kernel's requests.
  *
- * A CQE names its QP by number. The QP is in the device's table until after its CQEs have been
- * struck out, and the device gives out no number anew before that. What a CQE names is believed
- * only if it is outstanding here: a wr_id is a pointer as a rule.
+ * A CQE names its QP by number. The QP stays in the device's table until its CQEs have been struck
+ * out, and the device does not reuse its number before that. A CQE is accepted only if its WQE is
+ * outstanding here, because a wr_id is usually a pointer.
  */
 #include "vrdma_ib.h"
 
-/* What a send WQE completes as; a CQE with an error does not say it. */
+/* The completion's opcode for a send WQE; a CQE with an error does not contain it. */
 static enum ib_wc_opcode vrdma_send_wc_opcode(const struct vrdma_posted *posted)
 {
 	switch (VRDMA_GET(VRDMA_SQ_OPCODE, posted->ctrl)) {
@@ -30,7 +30,7 @@ static enum ib_wc_opcode vrdma_send_wc_opcode(const struct vrdma_posted *posted)
 	}
 }
 
-/* What was posted as the WQE of that number, or NULL if it was not, or has completed. */
+/* The posted WQE with that number, or NULL if it was not posted or has completed. */
 static const struct vrdma_posted *vrdma_outstanding(struct vrdma_work_queue *wq, u32 index)
 {
 	/* The head is moved before the device sees the WQE. */
@@ -40,10 +40,10 @@ static const struct vrdma_posted *vrdma_outstanding(struct vrdma_work_queue *wq,
 	       &wq->posted[vrdma_ring_slot(index, wq->depth)] : NULL;
 }
 
-/* With the unsignaled WQEs before it. */
+/* Releases the WQE and the unsignaled WQEs before it. */
 static void vrdma_release_wqe(struct vrdma_work_queue *wq, u32 index)
 {
-	/* Who posts may use the place when what was posted has been read. */
+	/* A poster may reuse the place only after the shadow entry has been read. */
 	smp_store_release(&wq->tail, index + 1);
 }
 
@@ -106,7 +106,7 @@ static void vrdma_fill_received(const struct vrdma_cqe *cqe, u32 ctrl, struct ib
 		wc->wc_flags |= IB_WC_GRH | IB_WC_WITH_NETWORK_HDR_TYPE;
 		wc->network_hdr_type = vrdma_network_type(cqe->header);
 	}
-	if (cqe->vlan) { /* ib_core finds the GID that is spoken to by it */
+	if (cqe->vlan) { /* ib_core uses it to find the GID that was addressed */
 		wc->wc_flags |= IB_WC_WITH_VLAN;
 		wc->vlan_id = le16_to_cpu(cqe->vlan);
 	}
@@ -115,8 +115,8 @@ static void vrdma_fill_received(const struct vrdma_cqe *cqe, u32 ctrl, struct ib
 }
 
 /*
- * The QP that a CQE names, if it completes to this CQ. It is not freed before it has left the
- * table, and stays attached while the lock of the CQ is held.
+ * The QP that a CQE names, if it completes to this CQ. The QP is not freed before it has left the
+ * table, and stays attached while the caller holds the CQ's lock.
  */
 static struct vrdma_qp *vrdma_cqe_qp(struct vrdma_cq *cq, u32 qpn, bool recv)
 {
@@ -150,7 +150,8 @@ static bool vrdma_take_cqe(struct vrdma_cq *cq, const struct vrdma_cqe *cqe, u32
 		return false;
 	memset(wc, 0, sizeof(*wc));
 	if (recv ? !vrdma_recv_wc(qp, index, wc) : !vrdma_send_wc(qp, index, wc)) {
-		vrdma_dev_fail(to_vrdma_dev(cq->ibcq.device), "it completed what was not posted");
+		vrdma_dev_fail(to_vrdma_dev(cq->ibcq.device),
+			       "a CQE names a WQE that was not posted");
 		return false;
 	}
 	wc->status = VRDMA_GET(VRDMA_CQE_STATUS, ctrl);
@@ -168,7 +169,7 @@ static struct vrdma_cqe *vrdma_cqe_at(const struct vrdma_cq *cq, u32 index)
 	return vrdma_queue_at(&cq->memory, VRDMA_QUEUE_CONTROL_SIZE + (slot << VRDMA_CQE_SHIFT));
 }
 
-/* The CQE of that number, and its first word; NULL if it has not been written. */
+/* The CQE with that number, and its first word; NULL if it has not been written. */
 static struct vrdma_cqe *vrdma_written_cqe(const struct vrdma_cq *cq, u32 index, u32 *ctrl)
 {
 	struct vrdma_cqe *cqe = vrdma_cqe_at(cq, index);
@@ -196,16 +197,16 @@ static int vrdma_take_cqes(struct vrdma_cq *cq, int num_entries, struct ib_wc *w
 	}
 	if (consumer != cq->consumer) {
 		cq->consumer = consumer;
-		/* The device may use the places when they have been read. */
+		/* The device may reuse the places only after the CQEs have been read. */
 		virt_store_release(&control->consumer, cpu_to_le32(consumer));
 	}
 	return taken;
 }
 
-/* Whether a WQE is outstanding; if so the first one completes as flushed. */
+/* If a WQE is outstanding, completes the first one as flushed, and returns true. */
 static bool vrdma_flush_one(struct vrdma_qp *qp, struct vrdma_work_queue *wq, struct ib_wc *wc)
 {
-	/* Who posts has written the WQE before it moves the head. */
+	/* A poster writes the WQE before it moves the head. */
 	if (wq->tail == smp_load_acquire(&wq->head))
 		return false;
 	memset(wc, 0, sizeof(*wc));
@@ -213,7 +214,7 @@ static bool vrdma_flush_one(struct vrdma_qp *qp, struct vrdma_work_queue *wq, st
 	return wq == &qp->sq ? vrdma_send_wc(qp, wq->tail, wc) : vrdma_recv_wc(qp, wq->tail, wc);
 }
 
-/* What a device that was reset has not completed; an SRQ's WQEs are never flushed. */
+/* Flushes the WQEs that a reset device has not completed. An SRQ's WQEs are never flushed. */
 static int vrdma_flush(struct vrdma_cq *cq, int num_entries, struct ib_wc *wc)
 {
 	struct vrdma_qp *qp;
@@ -243,7 +244,7 @@ int vrdma_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc)
 	return taken;
 }
 
-/* Returns 1 if a CQE came before the request, and the caller wants to know. */
+/* Returns 1 if a CQE came before the request, and the caller asked for that report. */
 int vrdma_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 {
 	bool solicited = (notify & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED;
@@ -256,7 +257,7 @@ int vrdma_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 	spin_lock_irqsave(&cq->lock, flags);
 	cq->arm = vrdma_cq_next_arm(cq->arm, le32_to_cpu(READ_ONCE(control->fired)), solicited);
 	WRITE_ONCE(control->arm, cpu_to_le32(cq->arm));
-	mb(); /* armed before it is looked for what came earlier */
+	mb(); /* armed before the check for earlier CQEs */
 	missed = notify & IB_CQ_REPORT_MISSED_EVENTS &&
 		 vrdma_written_cqe(cq, cq->consumer, &ctrl);
 	spin_unlock_irqrestore(&cq->lock, flags);
@@ -283,7 +284,7 @@ bool vrdma_cq_has_kernel_qps(struct vrdma_cq *cq)
 	return !empty;
 }
 
-/* Has the CQ forget the CQEs of a QP that completes nothing any more. */
+/* Strikes the QP's CQEs out of the CQ. The QP must not complete anything any more. */
 void vrdma_cq_strike_out(struct vrdma_cq *cq, struct vrdma_qp *qp)
 {
 	struct vrdma_cqe *cqe;

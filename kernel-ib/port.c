@@ -68,8 +68,8 @@ int vrdma_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey)
 }
 
 /*
- * A VLAN of the paired netdev's own, by one 802.1Q tag and with the function's MAC: the frames that
- * the device sends for it are those that the netdev would.
+ * Accepts a VLAN directly on the paired netdev, with one 802.1Q tag and the function's MAC: the
+ * device sends the same frames for it as the netdev would.
  */
 static bool vrdma_serves_vlan(struct vrdma_dev *dev, const struct ib_gid_attr *attr)
 {
@@ -101,7 +101,7 @@ int vrdma_add_gid(const struct ib_gid_attr *attr, void **context)
 	if (err)
 		return err;
 	if (vlan < VLAN_N_VID) {
-		/* VLAN 0 is a priority without a VLAN. */
+		/* VLAN 0 means a priority without a VLAN. */
 		if (!vlan || !vrdma_serves_vlan(to_vrdma_dev(attr->device), attr))
 			return -EOPNOTSUPP;
 		arg.vlan = cpu_to_le16(vlan);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Receive requests of the kernel, to QPs and SRQs.
- */
+/* Receive requests of the kernel, to QPs and SRQs. */
 #include <linux/slab.h>
 
 #include "vrdma_ib.h"
@@ -59,13 +57,13 @@ int vrdma_srq_ring_init(struct vrdma_srq *srq)
 	return 0;
 }
 
-/* Those of a process have none. */
+/* SRQs of processes have no cookies. */
 void vrdma_srq_ring_cleanup(struct vrdma_srq *srq)
 {
 	kvfree(srq->cookies);
 }
 
-/* While there is a free cookie there is a free place: see queue.h. */
+/* If there is a free cookie, there is a free place in the ring: see queue.h. */
 static int vrdma_post_one_srq_recv(struct vrdma_srq *srq, const struct ib_recv_wr *wr)
 {
 	size_t slot = vrdma_ring_slot(srq->head, srq->max_wr);
@@ -111,7 +109,9 @@ int vrdma_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 	return err;
 }
 
-/* The WQE has completed, as the device says; false if none with that cookie was posted. */
+/*
+ * Frees the cookie of a WQE that the device says has completed. False if no WQE was posted with it.
+ */
 bool vrdma_srq_complete(struct vrdma_srq *srq, u32 cookie, u64 *wr_id)
 {
 	unsigned long flags;

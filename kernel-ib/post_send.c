@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Send requests of the kernel. The device checks what a WQE asks for.
- */
+/* Send requests of the kernel. The device checks the contents of a WQE. */
 #include "vrdma_ib.h"
 
-/* The opcode of a WQE is that of the work request. */
+/* A WQE and its work request have the same opcode. */
 static_assert(VRDMA_SQ_RDMA_WRITE == (int)IB_WR_RDMA_WRITE);
 static_assert(VRDMA_SQ_RDMA_WRITE_WITH_IMM == (int)IB_WR_RDMA_WRITE_WITH_IMM);
 static_assert(VRDMA_SQ_SEND == (int)IB_WR_SEND);
@@ -49,7 +47,7 @@ static int vrdma_write_inline(const struct vrdma_qp *qp, struct vrdma_sq_wqe *wq
 	return 0;
 }
 
-/* What most requests have: a list of buffers, or their contents. */
+/* Writes the data of most requests: a list of buffers, or their contents. */
 static int vrdma_write_data(const struct vrdma_qp *qp, struct vrdma_sq_wqe *wqe, void *payload,
 			    const struct ib_send_wr *wr, u32 *ctrl)
 {
@@ -69,7 +67,7 @@ static int vrdma_write_datagram(const struct vrdma_qp *qp, struct vrdma_sq_wqe *
 {
 	const struct ib_ud_wr *ud = ud_wr(wr);
 
-	/* A datagram has the P_Key of its QP; the MAD layer has chosen that one for QP1, too. */
+	/* A datagram has its QP's P_Key. For QP1 the MAD layer must have chosen the same one. */
 	if (!ud->ah || (qp->ibqp.qp_type == IB_QPT_GSI &&
 			ud->pkey_index != to_vrdma_dev(qp->ibqp.device)->pkeys.of_managers))
 		return -EINVAL;

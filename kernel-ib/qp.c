@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Queue pairs: RC, UC and UD, and the kernel's GSI. Processes post in their own memory (queue.h),
- * as the kernel does in its own (post_send.c). Which transition a QP may make, and with which
- * attributes, the device decides: it alone knows the state.
+ * and the kernel in its own (post_send.c). The device decides which transitions a QP may make, and
+ * with which attributes, because only the device knows the state.
  */
 #include <linux/log2.h>
 
@@ -71,7 +71,7 @@ static int vrdma_qp_check_rings(const struct ib_qp_cap *cap, enum ib_qp_type typ
 	return 0;
 }
 
-/* With an SRQ the QP has no ring of its own. */
+/* With an SRQ the QP has no receive ring of its own. */
 static int vrdma_qp_check_srq(const struct ib_qp_init_attr *attr,
 			      const struct vrdma_uverbs_create_qp *req)
 {
@@ -100,7 +100,7 @@ static void vrdma_qp_fill_arg(struct vrdma_cmd_create_qp *arg, const struct ib_q
 	arg->srq = attr->srq ? cpu_to_le32(to_vrdma_srq(attr->srq)->srqn) : 0;
 }
 
-/* Tells the device; the page list is needed for no longer than that. */
+/* Creates the QP in the device, which needs the page list only during the command. */
 static int vrdma_qp_make(struct vrdma_dev *dev, struct vrdma_qp *qp,
 			 struct vrdma_cmd_create_qp *arg, const struct vrdma_uverbs_create_qp *req,
 			 struct ib_udata *udata)
@@ -118,7 +118,7 @@ static int vrdma_qp_make(struct vrdma_dev *dev, struct vrdma_qp *qp,
 	err = vrdma_cmd_create_qp(dev, arg, &qp->ibqp.qp_num, &qp->doorbell_slot);
 	vrdma_pages_cleanup(dev, &pages);
 	if (!err && qp->doorbell_slot >= VRDMA_DOORBELL_SLOTS) {
-		vrdma_dev_fail(dev, "it has no doorbell page that large");
+		vrdma_dev_fail(dev, "CREATE_QP returned a doorbell slot out of range");
 		vrdma_dev_quiesce(dev);
 		err = -EIO;
 	}
@@ -193,8 +193,9 @@ err_destroy:
 }
 
 /*
- * Before a kernel QP goes, and while its number cannot be another's, no CQ may name it any more.
- * Nothing completes in RESET; a device that refuses it has failed, and is quiet.
+ * Removes a kernel QP's CQEs and links from its CQs. This must happen before the QP is destroyed,
+ * because then another QP may get its number. A QP in RESET completes nothing. If the device
+ * refuses RESET, it has failed and is quiet.
  */
 static void vrdma_qp_retire(struct vrdma_dev *dev, struct vrdma_qp *qp)
 {
@@ -284,7 +285,7 @@ int vrdma_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struc
 	err = vrdma_qp_attr_to_wire(&wire, attr, mask);
 	if (err)
 		return err;
-	/* Nobody names the port of a GSI QP later than at its creation. */
+	/* The MAD layer does not name the port of a GSI QP when it modifies the QP. */
 	if (ibqp->qp_type == IB_QPT_GSI && mask & IB_QP_STATE && attr->qp_state == IB_QPS_INIT) {
 		wire.port_num = VRDMA_PORT;
 		wire.attr_mask |= cpu_to_le32(IB_QP_PORT);
@@ -294,7 +295,7 @@ int vrdma_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struc
 		return err;
 	if (!err && attr->qp_state == IB_QPS_RESET)
 		vrdma_work_queues_reset(qp);
-	/* All QPs of a failed device are in error, and who drains one must not be told no. */
+	/* All QPs of a failed device are in error. A user that drains one must not get an error. */
 	if (err && attr->qp_state == IB_QPS_ERR && vrdma_dev_failed(dev))
 		return 0;
 	return err;
@@ -332,7 +333,7 @@ int vrdma_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 				   ibqp->qp_num, gid->raw);
 }
 
-/* A device that failed has forgotten it. */
+/* A failed device has forgotten the group. */
 int vrdma_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 {
 	struct vrdma_dev *dev = to_vrdma_dev(ibqp->device);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where queues lie. A process brings memory for its own, which is pinned; the kernel's are
- * allocated here, as memory that both sides see without being told when, also where others' has to
- * be copied for a device (swiotlb). Both consist of pages from anywhere: a ring of a few thousand
- * WQEs with room for many SGEs takes megabytes.
+ * Memory of queues. A process brings memory for its own queues, which is pinned. The kernel's
+ * queues are allocated here, as coherent memory, which both sides see without synchronization, even
+ * if other memory must be copied for a device (swiotlb). Both consist of scattered pages: a ring of
+ * a few thousand WQEs with room for many SGEs takes megabytes.
  */
 #include <linux/dma-mapping.h>
 
 #include "vrdma_ib.h"
 
-/* All that there are: it is used on a queue that is not complete, too. */
+/* Frees num_pages pages, because the allocation may be incomplete. */
 static void vrdma_queue_memory_free(struct vrdma_dev *dev, struct vrdma_queue_memory *memory)
 {
 	struct vrdma_queue_page *page;
@@ -50,7 +50,7 @@ err_free:
 	return err;
 }
 
-/* Fills pages with what the device is told; they are needed until it has been told. */
+/* Also makes the page list for the device. The caller needs it until the device has the command. */
 int vrdma_queue_memory_init(struct vrdma_dev *dev, struct vrdma_queue_memory *memory,
 			    struct vrdma_pages *pages, struct ib_udata *udata, u64 address,
 			    u64 size)
@@ -66,7 +66,7 @@ int vrdma_queue_memory_init(struct vrdma_dev *dev, struct vrdma_queue_memory *me
 	return 0;
 }
 
-/* An XRC_RECV QP has none. */
+/* An XRC_RECV QP has no queue memory. */
 void vrdma_queue_memory_cleanup(struct vrdma_dev *dev, struct vrdma_queue_memory *memory)
 {
 	ib_umem_release(memory->umem);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Registers. Each access is trapped by the hypervisor, so nothing here is on the way of a verb.
- * A function that was unplugged reads as all ones.
+ * Registers. The hypervisor traps each access, so no verb's fast path uses them. A function that
+ * was unplugged reads as all ones.
  */
 #include <linux/iopoll.h>
 
@@ -26,13 +26,13 @@ int vrdma_identify(struct vrdma_function *fn)
 
 	err = vrdma_read_identity(fn, &fn->id);
 	if (err)
-		return err; /* none that this driver knows, or not yet */
+		return err; /* not known to this driver, or not yet filled */
 	if (!fn->id.num_vectors || fn->id.num_vectors > VRDMA_MAX_VECTORS ||
 	    fn->id.num_doorbell_pages >
 	    pci_resource_len(fn->pdev, VRDMA_BAR_DOORBELLS) / VRDMA_DOORBELL_PAGE_SIZE) {
-		if (fn->start_error != -EINVAL) /* else it is known */
-			dev_err(dev, "device has %u vectors, %u doorbell pages\n",
-				fn->id.num_vectors, fn->id.num_doorbell_pages);
+		if (fn->start_error != -EINVAL) /* else it was logged */
+			dev_err(dev, "device has %u vectors (1 to %u are valid), %u doorbell pages\n",
+				fn->id.num_vectors, VRDMA_MAX_VECTORS, fn->id.num_doorbell_pages);
 		return -EINVAL;
 	}
 	return 0;
@@ -48,13 +48,13 @@ bool vrdma_enabled(struct vrdma_function *fn)
 	return vrdma_read(fn, VRDMA_REG_STATUS) == VRDMA_STATUS_ENABLED;
 }
 
-/* Until STATUS is want, or shows that it never will be. */
+/* Waits until STATUS is want, or shows that it never will be. */
 static int vrdma_wait_status(struct vrdma_function *fn, u32 want)
 {
 	u32 status;
 	int err;
 
-	/* All ones have FATAL among them. */
+	/* All ones (an unplugged function) include FATAL. */
 	err = read_poll_timeout(vrdma_read, status, status == want || status & VRDMA_STATUS_FATAL,
 				VRDMA_STATUS_POLL_US, VRDMA_RESET_TIMEOUT_MS * USEC_PER_MSEC,
 				false, fn, VRDMA_REG_STATUS);
@@ -63,7 +63,7 @@ static int vrdma_wait_status(struct vrdma_function *fn, u32 want)
 	return status == want ? 0 : -EIO;
 }
 
-/* The device forgets all that it was told, or there is none: either way memory is left alone. */
+/* Afterwards the device has forgotten all objects or is gone: either way it leaves memory alone. */
 int vrdma_reset(struct vrdma_function *fn)
 {
 	if (vrdma_ready(fn))

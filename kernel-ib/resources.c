@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What "rdma resource show" prints of an object with -dd, beside what ib_core knows. Anybody may
- * ask, also while the object is changed.
+ * The details that "rdma resource show" prints of an object with -dd, beside those of ib_core. Any
+ * user may ask, even while the object changes.
  */
 #include <rdma/restrack.h>
 
 #include "vrdma_ib.h"
 
-/* What follows is closed by end_details(), whether or not all of it found room. */
+/* The caller must call end_details(), whether or not all details found room. */
 static struct nlattr *begin_details(struct sk_buff *msg)
 {
 	return nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);

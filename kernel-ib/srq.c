@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Shared receive queues. Processes post in their own memory (queue.h), as the kernel does in its
- * own (post_recv.c).
+ * Shared receive queues. Processes post in their own memory (queue.h), and the kernel in its own
+ * (post_recv.c).
  */
 #include <linux/log2.h>
 
@@ -27,7 +27,7 @@ static int vrdma_srq_check(struct vrdma_dev *dev, const struct ib_srq_init_attr 
 	return 0;
 }
 
-/* Tells the device; the page list is needed for no longer than that. */
+/* Creates the SRQ in the device, which needs the page list only during the command. */
 static int vrdma_srq_make(struct vrdma_dev *dev, struct vrdma_srq *srq,
 			  struct vrdma_cmd_create_srq *arg,
 			  const struct vrdma_uverbs_create_srq *req, struct ib_udata *udata)
@@ -89,7 +89,7 @@ int vrdma_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct
 		return err;
 
 	init->attr.max_wr = req.depth;
-	ibsrq->ext.xrc.srq_num = srq->srqn; /* means something to XRC alone */
+	ibsrq->ext.xrc.srq_num = srq->srqn; /* only XRC uses it */
 	srq->max_wr = init->attr.max_wr;
 	srq->max_sge = init->attr.max_sge;
 	srq->stride_shift = req.stride_shift;
@@ -111,7 +111,7 @@ err_destroy:
 	return err;
 }
 
-/* The old ring's memory is let go of when the device has the new one. */
+/* Releases the old ring's memory when the device has the new ring. */
 static int vrdma_srq_replace(struct vrdma_dev *dev, struct vrdma_srq *srq,
 			     struct vrdma_cmd_resize_srq *arg,
 			     const struct vrdma_uverbs_resize_srq *req, struct ib_udata *udata)
@@ -136,7 +136,7 @@ static int vrdma_srq_replace(struct vrdma_dev *dev, struct vrdma_srq *srq,
 	return err;
 }
 
-/* The kernel's own users size theirs once, as they do their CQs. */
+/* Kernel users size their SRQs once, as they do their CQs. */
 static int vrdma_resize_srq(struct ib_srq *ibsrq, const struct ib_srq_attr *attr,
 			    enum ib_srq_attr_mask mask, struct ib_udata *udata)
 {

@@ -8,9 +8,9 @@
 #include "vrdma_ib.h"
 
 enum vrdma_mmap_kind {
-	VRDMA_MMAP_BAR,		/* uncached where the hypervisor heeds it: stores stay in order */
+	VRDMA_MMAP_BAR,		/* uncached if the hypervisor allows: stores stay in order */
 	VRDMA_MMAP_STATUS,	/* guest memory that the device writes */
-	VRDMA_MMAP_DM,		/* guest memory that both write; the entry has it */
+	VRDMA_MMAP_DM,		/* guest memory that both write; the entry owns it */
 };
 
 struct vrdma_mmap_entry {
@@ -70,7 +70,7 @@ void vrdma_mmap_free(struct rdma_user_mmap_entry *rdma_entry)
 	kfree(entry);
 }
 
-/* Those that were never added are NULL, and are nothing to remove. */
+/* Entries that were never added are NULL, which is nothing to remove. */
 static void vrdma_mmap_entries_remove(struct vrdma_ucontext *ucontext)
 {
 	rdma_user_mmap_entry_remove(ucontext->status);
@@ -167,8 +167,8 @@ void vrdma_dealloc_ucontext(struct ib_ucontext *ibucontext)
 }
 
 /*
- * That this exists tells ib_core that the device may go while a process has it open. There is
- * nothing to do: ib_core takes the mapped pages away, and a provider that goes on sees zeroes.
+ * If this exists, ib_core lets the device go while a process has it open. It need not do anything:
+ * ib_core takes the mapped pages away, and a provider that goes on sees zeroes.
  */
 void vrdma_disassociate_ucontext(struct ib_ucontext *ibucontext)
 {

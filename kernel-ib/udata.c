@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the provider and this driver tell each other beside the uverbs commands (uverbs.h). It is as
- * long as was agreed; what a newer provider adds must be zero, which asks for nothing.
+ * The data that the provider and this driver exchange beside the uverbs commands (uverbs.h). Its
+ * length is fixed. A newer provider may send more, which must be zero: zero asks for nothing.
  */
 #include <rdma/uverbs_ioctl.h>
 
@@ -32,7 +32,7 @@ int vrdma_udata_out(struct ib_udata *udata, void *resp, size_t size)
 	return ib_copy_to_udata(udata, resp, size);
 }
 
-/* The user context that what is made shall belong to; 0 is the kernel's. */
+/* The user context that owns the new object; 0 is the kernel's. */
 u32 vrdma_udata_owner(struct ib_udata *udata)
 {
 	struct vrdma_ucontext *ucontext =

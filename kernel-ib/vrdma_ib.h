@@ -2,20 +2,29 @@
 /*
  * The guest's driver of the vrdma PCI function.
  *
- * Layers, each of which knows only those below it:
+ * Layers, each of which calls only itself and those below it:
  *
- *	device, port, netdev, ucontext, pd, ah, mr, mw, dm, cq, xrcd, srq, qp	the verbs
- *	post_send, post_recv, poll_cq				the data path of kernel users
- *	work_queue, queue_memory, doorbell			its rings, and who is told
- *	vrdma/commands.h					one function an admin command
- *	eq, pages						events; page lists
- *	admin							the admin queue
- *	regs							registers, reset
+ *	pci					the function
+ *	device					the one device that lives on it at a time
+ *	port, netdev, counter_sets, resources	the port; what is counted and listed
+ *	ucontext, dm, import, xrcd, srq, qp	the verbs
+ *	pd, ah, cq, mr, mw, counters		those of what other objects use
+ *	udata					what the provider says beside a verb
+ *	eq, odp					events; pages on demand
+ *	work_queue, post_send			the data path of kernel users: what is sent
+ *	mr_fast, poll_cq, post_recv		its regions, completions and receives
+ *	queue_memory, doorbell, pages		rings, and who is told; page lists
+ *	vrdma/commands.h, admin			one function a command; the admin queue
+ *	regs					registers, reset
  *
- * pci owns the function and the one device that lives on it at a time.
+ * These calls go up the layers. Lower files report failures to the device: vrdma_dev_fail(),
+ * vrdma_dev_check(), vrdma_dev_failed(), vrdma_dev_quiesce(). They report changes of the port:
+ * vrdma_dev_set_netdev_up(), vrdma_dev_set_uplink_up(). A device that is to start again asks the
+ * function: vrdma_function_restart().
  *
- * The device is a program on another processor of the host, also where this kernel has but one: so
- * virt_*() and dma_*() order what both see, and smp_*() what only this kernel's processors do.
+ * The device is a program on another processor of the host, even if this kernel has only one. So
+ * virt_*() and dma_*() order accesses that the device sees, and smp_*() those that only this
+ * kernel's processors see.
  */
 #ifndef VRDMA_IB_H
 #define VRDMA_IB_H
@@ -52,10 +61,10 @@
 
 #define VRDMA_ADMIN_DEPTH 64 /* commands in flight; a power of two */
 
-/* A doorbell page belongs to one process: a guest page must not hold two. */
+/* A doorbell page belongs to one process: a guest page must not hold two of them. */
 static_assert(PAGE_SIZE == VRDMA_DOORBELL_PAGE_SIZE);
 
-/* The PCI function. It outlives the devices that are made on it, one after each failure. */
+/* The PCI function. It outlives its devices: after each failure a new one is created on it. */
 struct vrdma_function {
 	struct pci_dev *pdev;
 	void __iomem *regs;
@@ -63,7 +72,7 @@ struct vrdma_function {
 	struct vrdma_identity id;
 	bool known; /* id, and interrupts for its vectors */
 
-	/* Makes and replaces dev; as a work item it never runs twice at a time. */
+	/* Creates and replaces dev; as a work item it never runs twice at a time. */
 	struct delayed_work restart;
 	struct vrdma_dev *dev; /* or NULL, until the function can be enabled */
 	int start_error;       /* why there is no device, as last logged */
@@ -75,7 +84,7 @@ struct vrdma_admin_slot {
 	struct vrdma_admin_cpl *cpl; /* the caller's, filled before done; NULL: not in flight */
 };
 
-/* An admin queue whose command may be answered in any order. Slots are named by command ids. */
+/* An admin queue. Commands may be answered in any order. A command's id is its slot. */
 struct vrdma_admin {
 	struct vrdma_admin_cmd *asq;
 	struct vrdma_admin_cpl *acq;
@@ -90,7 +99,7 @@ struct vrdma_admin {
 	unsigned long *used_ids;
 	u32 producer; /* free-running */
 	u32 consumer; /* free-running */
-	bool dead;    /* nothing is sent nor answered any more */
+	bool dead;    /* nothing is sent or answered any more */
 };
 
 struct vrdma_eq {
@@ -103,7 +112,10 @@ struct vrdma_eq {
 	char irq_name[32];
 };
 
-/* What an event names. Events hold it while they are delivered, so that it outlives them. */
+/*
+ * The object that an event names. Events hold it while they are delivered, so that it outlives
+ * them.
+ */
 struct vrdma_event_target {
 	refcount_t refs;
 	struct completion idle;
@@ -131,19 +143,19 @@ struct vrdma_dev {
 
 	atomic_long_t dm_size; /* bytes of device memory that are taken */
 
-	struct mutex counters_lock; /* those of QPs, and the commands that read them */
+	struct mutex counters_lock; /* the QPs' counters, and the commands that read them */
 
 	struct mutex quiesce_lock; /* quiesced, and the reset before it is set */
 	bool quiesced;		   /* was reset; touches no guest memory any more */
-	struct work_struct flush;  /* has kernel CQs polled when nobody else completes WQEs */
+	struct work_struct flush;  /* has kernel CQs polled to flush WQEs */
 
-	spinlock_t event_lock; /* what follows, and each event while it is given to ib_core */
+	spinlock_t event_lock; /* the fields below, and each event while ib_core gets it */
 	bool events_open;      /* the device is registered */
-	/* What the port's state depends on: */
+	/* The port is up if both are: */
 	bool netdev_up; /* the paired netdev */
 	bool uplink_up; /* the device's, by its events */
 
-	/* What the paired netdev was last seen to be; written under the RTNL lock. */
+	/* The last seen state of the paired netdev; written under the RTNL lock. */
 	struct notifier_block netdev_notifier;
 	struct net_device *netdev;
 	struct kobject *net_dir;
@@ -159,7 +171,7 @@ struct vrdma_ucontext {
 	struct rdma_user_mmap_entry *status;
 };
 
-/* Pages that one process or more may map, which they outlive. */
+/* Pages that processes may map. The pages live as long as the last mapping. */
 struct vrdma_dm_pages {
 	struct vrdma_dev *dev;
 	struct page *first;
@@ -170,7 +182,7 @@ struct vrdma_dm_pages {
 struct vrdma_dm {
 	struct ib_dm ibdm;
 	struct vrdma_dm_pages *pages;
-	struct rdma_user_mmap_entry *entry; /* has the pages, for those who map them */
+	struct rdma_user_mmap_entry *entry; /* owns the pages, for the mappings */
 };
 
 struct vrdma_pd {
@@ -180,14 +192,14 @@ struct vrdma_pd {
 
 struct vrdma_ah {
 	struct ib_ah ibah;
-	u32 handle;	    /* or 0: the kernel's, of which the device knows nothing */
+	u32 handle;	    /* or 0: the kernel's, unknown to the device */
 	struct vrdma_av av; /* the kernel's: each of its WQEs holds a copy */
 };
 
 struct vrdma_mr {
 	struct ib_mr ibmr;
 	struct ib_umem *umem;
-	u32 key; /* as it was given out: the low byte of ibmr's may be another */
+	u32 key; /* as it was given out: ibmr's low byte may differ */
 	int access_flags;
 
 	/* Fast registration: the pages that were mapped last (mr_fast.c). */
@@ -196,19 +208,19 @@ struct vrdma_mr {
 	u32 list_count;
 	u32 list_max;
 
-	/* With pages on demand, see odp.c: */
+	/* For pages on demand, see odp.c: */
 	bool odp;
-	bool odp_implicit; /* of the whole address space, in children */
+	bool odp_implicit; /* the whole address space, in children */
 	u32 odp_first_offset;
-	unsigned long odp_start; /* where page 0 is */
+	unsigned long odp_start; /* user address of page 0 */
 	u64 odp_pages;
 	u64 odp_iova;
 	u64 odp_length;
 	struct vrdma_event_target target;
 	struct mutex odp_lock; /* the children, and one fault at a time */
-	struct rw_semaphore odp_leaving; /* written while the device is told to forget it */
+	struct rw_semaphore odp_leaving; /* held for writing while the device forgets the region */
 	bool odp_forgotten;		 /* the device uses none of its pages any more */
-	struct xarray odp_children; /* by their place in the address space */
+	struct xarray odp_children; /* by address >> VRDMA_ODP_CHILD_SHIFT */
 };
 
 struct vrdma_mw {
@@ -221,26 +233,28 @@ struct vrdma_queue_page {
 	dma_addr_t dma;
 };
 
-/* Where a queue lies: in memory of a process, which is pinned, or in the kernel's own. */
+/* The memory of a queue: pinned memory of a process, or the kernel's own. */
 struct vrdma_queue_memory {
 	struct ib_umem *umem;
 	struct vrdma_queue_page *pages; /* the kernel's, else NULL */
 	unsigned int num_pages;
 };
 
-/* What is there in a queue of the kernel's; no entry crosses a page. */
+/* The address of an offset in a queue of the kernel's; no entry crosses a page. */
 static inline void *vrdma_queue_at(const struct vrdma_queue_memory *memory, size_t offset)
 {
 	return memory->pages[offset >> PAGE_SHIFT].data + offset_in_page(offset);
 }
 
-/* What was posted, where the device cannot change it. */
+/* A copy of a posted WQE's fields that the device cannot change. */
 struct vrdma_posted {
 	u64 wr_id;
 	u32 ctrl; /* first word of the WQE */
 };
 
-/* A kernel user's ring of WQEs. Posts hold the lock; the tail is moved by who polls the CQ. */
+/*
+ * A kernel user's ring of WQEs. Posts hold the lock; the thread that polls the CQ moves the tail.
+ */
 struct vrdma_work_queue {
 	spinlock_t lock; /* taken in interrupts */
 	const struct vrdma_queue_memory *memory;
@@ -260,7 +274,7 @@ struct vrdma_cq {
 	struct vrdma_queue_memory memory;
 	u32 cqn;
 
-	/* Of kernel CQs alone. */
+	/* For kernel CQs only. */
 	spinlock_t lock; /* all below; taken in interrupts */
 	u32 consumer;	 /* CQEs taken, free-running */
 	u32 depth;	 /* a power of two */
@@ -269,7 +283,7 @@ struct vrdma_cq {
 	struct list_head receivers; /* QPs with a ring of their own, by recv_link */
 };
 
-/* What an SRQ's cookie stands for. */
+/* The posted WQE of an SRQ's cookie. */
 struct vrdma_cookie {
 	u64 wr_id;
 	u32 next_free; /* of a free one, else VRDMA_COOKIE_POSTED */
@@ -292,7 +306,7 @@ struct vrdma_srq {
 	u32 max_sge;
 	u8 stride_shift;
 
-	/* Of kernel SRQs alone. */
+	/* For kernel SRQs only. */
 	spinlock_t lock; /* all below; taken in interrupts */
 	struct vrdma_cookie *cookies;
 	u32 free_count;
@@ -306,10 +320,10 @@ struct vrdma_qp {
 	struct vrdma_queue_memory memory;
 	struct ib_qp_cap cap;
 	enum ib_sig_type sq_sig_type;
-	struct vrdma_counters *counters; /* as last read, for who asks often, or NULL */
-	unsigned long counters_until;	 /* jiffies at which they are too old */
+	struct vrdma_counters *counters; /* as last read, for frequent queries, or NULL */
+	unsigned long counters_until;	 /* jiffies at which they expire */
 
-	/* Of kernel QPs alone. */
+	/* For kernel QPs only. */
 	struct vrdma_work_queue sq;
 	struct vrdma_work_queue rq;
 	u32 doorbell_slot;
@@ -318,7 +332,7 @@ struct vrdma_qp {
 	struct list_head recv_link;
 };
 
-/* A page list that the device can read (see device.h), for the time of a command. */
+/* A page list that the device can read (see device.h), for the duration of a command. */
 struct vrdma_pages {
 	struct vrdma_page_list list;
 	u32 first_offset;
@@ -460,7 +474,7 @@ u8 vrdma_receive_stride_shift(u32 max_sge);
 
 static inline bool vrdma_work_queue_full(const struct vrdma_work_queue *wq)
 {
-	/* Who moved the tail has read the shadow entry that this frees. */
+	/* The thread that moved the tail has read the shadow entry that this frees. */
 	return wq->head - smp_load_acquire(&wq->tail) >= wq->depth;
 }
 
@@ -471,7 +485,7 @@ static inline void *vrdma_wqe_at(const struct vrdma_work_queue *wq, u32 index)
 	return vrdma_queue_at(wq->memory, wq->offset + (slot << wq->stride_shift));
 }
 
-/* Makes the WQE at head, of which ctrl is the first word, the device's. */
+/* Passes the WQE at head to the device. ctrl is the WQE's first word. */
 static inline void vrdma_work_queue_publish(struct vrdma_work_queue *wq, __le32 *ctrl, u32 value,
 					    u64 wr_id)
 {
@@ -480,9 +494,12 @@ static inline void vrdma_work_queue_publish(struct vrdma_work_queue *wq, __le32 
 	value |= vrdma_ring_phase(wq->head, wq->depth, VRDMA_WQE_PHASE);
 	posted->wr_id = wr_id;
 	posted->ctrl = value;
-	/* Who flushes it sees what was posted. */
+	/* A thread that flushes the WQE sees its shadow entry. */
 	smp_store_release(&wq->head, wq->head + 1);
-	/* The rest of the WQE is written before its phase; who sees it complete sees the head. */
+	/*
+	 * The rest of the WQE is written before its phase. A thread that sees it complete sees the
+	 * head.
+	 */
 	virt_store_release(ctrl, cpu_to_le32(value));
 }
 
@@ -589,7 +606,7 @@ int vrdma_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, 
 
 struct ib_mr *vrdma_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt_addr,
 				int access_flags, struct ib_udata *udata);
-/* Of memory that is no process's to give: nothing of it is pinned here. */
+/* Registers memory that belongs to no process: nothing of it is pinned here. */
 struct ib_mr *vrdma_reg_bus_mr(struct vrdma_dev *dev, const struct vrdma_cmd_reg_mr *arg);
 struct ib_mr *vrdma_get_dma_mr(struct ib_pd *ibpd, int access_flags);
 struct ib_mr *vrdma_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length,
@@ -636,7 +653,7 @@ int vrdma_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
 int vrdma_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
 
 /* qp.c */
-/* One ring as the provider laid it out: it holds max_wr entries of entry_size bytes. */
+/* Checks one ring as the provider laid it out: it holds max_wr entries of entry_size bytes. */
 bool vrdma_ring_fits(u32 depth, u8 stride_shift, u8 min_shift, u32 max_wr, size_t entry_size);
 int vrdma_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr, struct ib_udata *udata);
 int vrdma_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata);

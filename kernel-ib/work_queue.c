@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Work queues of the kernel's QPs: their shape, and what is known about them on this side.
- */
+/* Work queues of the kernel's QPs: their layout, and the driver's state of them. */
 #include <linux/log2.h>
 #include <linux/slab.h>
 
@@ -18,14 +16,14 @@ u8 vrdma_receive_stride_shift(u32 max_sge)
 				  VRDMA_RQ_MIN_STRIDE_SHIFT);
 }
 
-/* Each send WQE has room for an address vector or whatever else an opcode needs. */
+/* Each send WQE has room for an address vector or any other data that an opcode needs. */
 void vrdma_qp_kernel_layout(struct vrdma_uverbs_create_qp *layout, struct ib_qp_init_attr *attr)
 {
 	struct ib_qp_cap *cap = &attr->cap;
 	size_t sges = cap->max_send_sge * sizeof(struct vrdma_sge);
 	size_t payload = max_t(size_t, sges, cap->max_inline_data) + sizeof(struct vrdma_av);
 
-	/* What a QP with an SRQ would have of its own is of no interest. */
+	/* A QP with an SRQ has no receive queue, whatever its user asks for. */
 	if (attr->srq) {
 		cap->max_recv_wr = 0;
 		cap->max_recv_sge = 0;
@@ -72,14 +70,14 @@ int vrdma_work_queues_init(struct vrdma_qp *qp, const struct vrdma_uverbs_create
 	return err;
 }
 
-/* Those of a process have none. */
+/* QPs of processes have no shadow entries. */
 void vrdma_work_queues_cleanup(struct vrdma_qp *qp)
 {
 	kvfree(qp->rq.posted);
 	kvfree(qp->sq.posted);
 }
 
-/* Before the QP can complete anything. */
+/* Called before the QP can complete anything. */
 void vrdma_work_queues_attach(struct vrdma_qp *qp)
 {
 	struct vrdma_cq *send_cq = to_vrdma_cq(qp->ibqp.send_cq);
@@ -101,14 +99,14 @@ static void vrdma_work_queues_strike_out(struct vrdma_qp *qp)
 		vrdma_cq_strike_out(to_vrdma_cq(qp->ibqp.recv_cq), qp);
 }
 
-/* When the device does not complete anything any more: no CQ knows the QP after it returns. */
+/* Called when the device does not complete anything any more. Afterwards no CQ knows the QP. */
 void vrdma_work_queues_detach(struct vrdma_qp *qp)
 {
 	struct vrdma_cq *send_cq = to_vrdma_cq(qp->ibqp.send_cq);
 	struct vrdma_cq *recv_cq = to_vrdma_cq(qp->ibqp.recv_cq);
 
 	vrdma_work_queues_strike_out(qp);
-	/* Who has seen it set still has the lock of one of the CQs, which are taken next. */
+	/* A thread that has seen it set holds the lock of one of the CQs, which are taken next. */
 	WRITE_ONCE(qp->attached, false);
 	spin_lock_irq(&send_cq->lock);
 	list_del(&qp->send_link);
@@ -118,7 +116,7 @@ void vrdma_work_queues_detach(struct vrdma_qp *qp)
 	spin_unlock_irq(&recv_cq->lock);
 }
 
-/* Who polls the CQ may be flushing what is outstanding, if the device was reset meanwhile. */
+/* If the device was reset meanwhile, a thread that polls the CQ may be flushing the WQEs. */
 static void vrdma_work_queue_reset(struct vrdma_work_queue *wq, struct vrdma_cq *cq)
 {
 	u32 i;
@@ -133,7 +131,7 @@ static void vrdma_work_queue_reset(struct vrdma_work_queue *wq, struct vrdma_cq 
 	spin_unlock_irq(&cq->lock);
 }
 
-/* The QP is in RESET: back to how it was created. */
+/* The QP is in RESET: its queues become as they were when it was created. */
 void vrdma_work_queues_reset(struct vrdma_qp *qp)
 {
 	vrdma_work_queues_strike_out(qp);

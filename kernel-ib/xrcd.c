@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * XRC domains, and the QPs that receive for the SRQs of one. Processes share both (ib_uverbs and
- * ib_core see to that), so they belong to none of them.
+ * XRC domains, and the QPs that receive for a domain's SRQs. Processes share both, so neither
+ * belongs to one process. ib_uverbs and ib_core manage the sharing.
  */
 #include "vrdma_ib.h"
 
@@ -21,7 +21,7 @@ int vrdma_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
 				 to_vrdma_xrcd(ibxrcd)->handle);
 }
 
-/* It has no queues, no CQs and no PD. */
+/* An XRC target QP has no queues, no CQs and no PD. */
 static int vrdma_create_xrc_tgt(struct ib_qp *ibqp, struct ib_qp_init_attr *attr)
 {
 	struct vrdma_cmd_create_qp arg = {

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A lab for the whole run, and for each test the watch over it.
+"""Fixtures and options: a lab for the whole run, and the watch over it for each test.
 
 --where native     instead of the lab: two devices behind sockets of a vrdmad on this machine, for the tests of verbs;
-                   those that need virtual machines are marked `lab`, and those that need such devices `native`
---where hosts      the same with a vrdmad for each device, and a network between them; tests that need that are marked
-                   `hosts`, and those that need one vrdmad for both `together`
---where fabric     that network is one of libfabric's connections; tests of RoCE's own packets are marked `roce`, and those of
-                   the connections `fabric`
---where lab-hosts  a lab with a guest on each of two hosts, for tests that are marked `lab_hosts` and for those of verbs that
-                   are named; it takes too long to run all of them there as well
---lab-options      more options of `ci/lab up`, as in --lab-options="--guest-kernel build/kernel/kasan"
---share            one of several runs beside each other (framework/share.py)
---torture-seconds  how long test_torture.py goes on
---update-pyverbs   writes down what comes of each of pyverbs' own tests (pyverbs.txt)
+                   tests that need virtual machines are marked `lab`, and tests that need such devices `native`
+--where hosts      the same with a vrdmad for each device, and a network between them; tests that need this are marked
+                   `hosts`, and tests that need one vrdmad for both devices `together`
+--where fabric     the network is a connection of libfabric; tests of RoCE's own packets are marked `roce`, and tests
+                   of the connections `fabric`
+--where lab-hosts  a lab with a guest on each of two hosts, for tests that are marked `lab_hosts` and for those tests of
+                   verbs that are named; running all of them there as well takes too long
+--lab-options      more options of `ci/lab up`, as in --lab-options="--guest-kernel build/kernels/kasan"
+--share            one of several parallel runs (framework/share.py)
+--torture-seconds  duration of test_torture.py
+--update-pyverbs   writes the outcomes of pyverbs' own tests to pyverbs.txt
 VRDMA_LAB_DIR      a lab that is up already; the tests use it and leave it up
 VRDMA_TEST_DEVICE  the device in the guests, vrdma0 by default. With rxe0 the tests of verbs run
-                   over SoftRoCE, which tells a wrong expectation from a fault of vrdma.
+                   over SoftRoCE. A test that fails there as well has a wrong expectation.
 """
 
 import os
@@ -43,7 +43,7 @@ from framework.verbs import Remote, Session
 DEVICE = os.environ.get("VRDMA_TEST_DEVICE", "vrdma0")
 TWO_HOSTS = ("--hosts", "2", "--guests", "1", "--movable")
 ONE_CPU = ("--host-cpus", "1")
-# The marks of tests that have no place there.
+# The marks of tests that do not run there.
 NOT_THERE = {
     "lab": ["native", "hosts", "lab_hosts", "fabric"],
     "native": ["lab", "hosts", "lab_hosts", "fabric"],
@@ -52,7 +52,7 @@ NOT_THERE = {
     "lab-hosts": ["lab", "native", "hosts", "together", "fabric"],
 }
 MEASURED = pytest.StashKey[list[str]]()
-# The host's own address, which guests find on their network, and one that it gets for its processes.
+# The host's own address, which guests find on their network, and an address that it gets for its processes.
 HOST_ADDRESSES = ("10.77.0.1", "10.77.0.101")
 SECOND_ADDRESSES = ("10.77.0.101/32", "fd77::65/128")
 MAKE_MDEV = """
@@ -65,9 +65,11 @@ fi
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--where", choices=tuple(NOT_THERE), default="lab", help="where the devices are")
-    parser.addoption("--lab-options", type=shlex.split, default=[], metavar="OPTIONS", help="more options of `ci/lab up`")
+    parser.addoption("--lab-options", type=shlex.split, default=[], metavar="OPTIONS",
+                     help="more options of `ci/lab up`")
     parser.addoption("--share", type=Share, metavar="DIRECTORY/K",
-                     help="the K-th of several runs beside each other, in a lab whose host has one processor; each takes the next "
+                     help="the K-th of several runs beside each other, in a lab whose host has one processor; each "
+                          "takes the next "
                      "file of tests when it is done with one; the directory, empty at first, says which are taken")
     parser.addoption("--torture-seconds", type=int, default=10, help="how long vrdma-torture goes on")
     parser.addoption("--update-pyverbs", action="store_true", help="write pyverbs.txt instead of comparing with it")
@@ -93,7 +95,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def measured(pytestconfig: pytest.Config) -> list[str]:
-    """What was measured, for the summary."""
+    """Lines with measurements, for the summary."""
     return pytestconfig.stash[MEASURED]
 
 
@@ -109,7 +111,7 @@ def native(pytestconfig: pytest.Config) -> bool:
 
 @pytest.fixture(scope="session")
 def two_hosts(pytestconfig: pytest.Config) -> bool:
-    """Whether the lab has two, each with one of the guests."""
+    """Whether the lab has two hosts, each with one of the guests."""
     return pytestconfig.getoption("where") == "lab-hosts"
 
 
@@ -130,7 +132,7 @@ def lab(record: Record, native: bool, two_hosts: bool, pytestconfig: pytest.Conf
     shape = TWO_HOSTS if two_hosts else ONE_CPU if share else ()
     directory = PROJECT / f"build/lab/pytests-{share.number if share else 1}"
     ours = Lab(directory, record, ours=True, shape=(*shape, *pytestconfig.getoption("lab_options")))
-    ours.down()  # what a run that was cut off has left
+    ours.down()  # left by a run that was interrupted
     try:
         ours.up()
         yield ours
@@ -179,7 +181,7 @@ def health(lab: Lab, native: bool, two_hosts: bool, guest0: Guest,
 
 @pytest.fixture(autouse=True)
 def watch(request: pytest.FixtureRequest, lab: Lab, record: Record, health: Health) -> Iterator[None]:
-    """Fails the test during which a kernel complains, vrdmad ends or a command is left running."""
+    """Fails a test during which a kernel reports an error, vrdmad ends or a command is left running."""
     record.begin()
     emulator.begin(lab, health)
     yield
@@ -219,7 +221,7 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Adds to the report of a failure all that the test ran and what the machines logged meanwhile."""
+    """Adds to the report of a failure all commands of the test and the logs of the machines."""
     report = (yield).get_result()
     if report.failed:
         item.stash[emulator.FAILED] = True
@@ -262,7 +264,7 @@ def works(device: str, guest0: Guest, guest1: Guest) -> Callable[[], None]:
 
 @pytest.fixture(scope="session")
 def sessions() -> Iterator[dict[tuple[str, int], Session]]:
-    """By guest and number, the processes that make verbs calls there: started once, as that takes a second."""
+    """By guest and number, the processes that make verbs calls there. They start once, because that takes a second."""
     started: dict[tuple[str, int], Session] = {}
     yield started
     for session in started.values():
@@ -271,7 +273,7 @@ def sessions() -> Iterator[dict[tuple[str, int], Session]]:
 
 @pytest.fixture
 def session(sessions: dict[tuple[str, int], Session]) -> Callable[..., Session]:
-    """Gives a process in a guest, a new one if the last one has ended or still owes an answer."""
+    """Gives a process in a guest. It starts a new one if the last one has ended or has an answer outstanding."""
 
     def get(guest: Guest, process: int = 0) -> Session:
         key = guest.name, process
@@ -286,7 +288,7 @@ def session(sessions: dict[tuple[str, int], Session]) -> Callable[..., Session]:
 
 @pytest.fixture
 def open_device(device: str, session: Callable[..., Session]) -> Iterator[Callable[..., Remote]]:
-    """Opens the device in a guest's process; it is closed, with all that is on it, when the test is over."""
+    """Opens the device in a guest's process. After the test it is closed, with all objects on it."""
     opened: list[Remote] = []
 
     def open_in(guest: Guest, process: int = 0) -> Remote:
@@ -301,7 +303,7 @@ def open_device(device: str, session: Callable[..., Session]) -> Iterator[Callab
 
 @pytest.fixture
 def endpoint(device: str, open_device: Callable[..., Remote]) -> Callable[..., Endpoint]:
-    """Makes a queue pair with all that it needs in a guest, in state RESET."""
+    """Makes a queue pair in a guest, with all that it needs, in state RESET."""
 
     def make(guest: Guest, kind: str = "RC", process: int = 0, **options) -> Endpoint:
         return Endpoint(open_device(guest, process), guest.gid(device), kind, **options)
@@ -311,7 +313,7 @@ def endpoint(device: str, open_device: Callable[..., Remote]) -> Callable[..., E
 
 @pytest.fixture
 def connected(endpoint: Callable[..., Endpoint], guest0: Guest, guest1: Guest) -> Callable[..., tuple]:
-    """Makes a queue pair in each guest and takes both to RTS, connected to each other."""
+    """Makes a queue pair in each guest, and takes both to RTS, connected to each other."""
 
     def make(kind: str = "RC", options: dict | None = None, **attributes) -> tuple[Endpoint, Endpoint]:
         left, right = (endpoint(guest, kind, **(options or {})) for guest in (guest0, guest1))
@@ -323,7 +325,7 @@ def connected(endpoint: Callable[..., Endpoint], guest0: Guest, guest1: Guest) -
 
 @pytest.fixture(scope="module")
 def mdevs(host: Machine) -> Iterator[list[Mdev]]:
-    """Two devices for processes of the host, which are gone when all is over."""
+    """Two devices for processes of the host, which are removed in the end."""
     both = [Mdev(host, str(uuid.uuid4())) for _ in HOST_ADDRESSES]
     yield both
     for mdev in both:
@@ -335,7 +337,7 @@ def mdevs(host: Machine) -> Iterator[list[Mdev]]:
 
 @pytest.fixture
 def processes(host: Machine, mdevs: list[Mdev]) -> list[HostProcess]:
-    """The two devices as processes of the host have them; made where they are missing, as after the host's boot."""
+    """The two devices with processes of the host. Missing devices are made, as after a boot of the host."""
     for number, mdev in enumerate(mdevs):
         host.script(MAKE_MDEV.format(mdev=mdev, type=MdevType(host, "medium"), number=number))
     for address in SECOND_ADDRESSES:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Guests on two hosts, whose packets go by a virtual cable: stock programs between two vrdma devices, and between one and
-Linux's rxe on the other guest's own NIC. rxe was written by others; it knows RoCE v2 only.
+"""Guests on two hosts, whose packets go by a virtual cable: stock programs between two vrdma devices, and between one
+and Linux's rxe on the other guest's own NIC. rxe is an independent implementation. It knows only RoCE v2.
 
-Each side serves the other at once. What can sleeps while it waits, as processors of guests that spin on two real ones take
-turns of milliseconds.
+Each side is a server for the other at the same time. Programs sleep while they wait if they can, because processors of
+spinning guests share two real ones in turns of milliseconds.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,8 +24,8 @@ from test_rdma_cm import ANY
 
 pytestmark = pytest.mark.lab_hosts
 
-# perftest asks its device for as many READs and atomics under way as the peer's device takes: 128 of rxe, and no more than
-# 16 is what a vrdma device has (as ConnectX has).
+# perftest asks its device for as many outstanding READs and atomics as the peer's device accepts. rxe accepts 128, but
+# a vrdma device has at most 16 (like ConnectX).
 OPTIONS = {"write": "", "send": "-e", "read": "-e -o 16", "atomic": "-e -o 16"}
 
 
@@ -37,18 +37,18 @@ class Side:
 
 @dataclass(frozen=True)
 class Talk:
-    """Who serves whom, by which version of IP."""
+    """A server, its client, and the version of IP between them."""
 
     server: Side
     client: Side
     family: int
 
     def connected(self, listen: str, call: str, port: int | None = None) -> tuple[Process, Process]:
-        """Programs that connect by rdma_cm."""
+        """Starts programs that connect by rdma_cm."""
         return connections.start_pair(self.server.guest, self.client.guest, listen, call, port)
 
     def verbs(self, command: str) -> tuple[Process, Process]:
-        """Programs that tell each other what they need by TCP."""
+        """Starts programs that exchange their parameters by TCP."""
         serving, calling = (Program(command, side.device, family=self.family) for side in (self.server, self.client))
         server, port = start_server(serving, self.server.guest)
         name = self.server.guest.name
@@ -62,7 +62,7 @@ def use_rxe(guest: Guest) -> None:
 
 @contextmanager
 def rxe_instead(guest: Guest) -> Iterator[Side]:
-    """rxe in the place of the guest's vrdma device, as both would have the same addresses."""
+    """rxe in the place of the guest's vrdma device, because both would have the same addresses."""
     with kept(use_rxe, guest):
         yield Side(guest, "rxe0")
     remove_rxe(guest)
@@ -78,7 +78,7 @@ def user_access(guest0, guest1):
 
 @pytest.fixture(scope="module", params=["vrdma0", "rxe0"])
 def peer(request, guest1):
-    """What guest1 talks with: its vrdma device, or rxe."""
+    """The peer in guest1: its vrdma device, or rxe."""
     if request.param == "vrdma0":
         yield Side(guest1, "vrdma0")
         return
@@ -88,19 +88,19 @@ def peer(request, guest1):
 
 @pytest.fixture
 def talks(guest0, peer) -> list[Talk]:
-    """Either way, by IPv4 and by IPv6."""
+    """Both directions, by IPv4 and by IPv6."""
     here = Side(guest0, "vrdma0")
     return [Talk(*sides, family) for sides in ((here, peer), (peer, here)) for family in (4, 6)]
 
 
 @pytest.fixture
 def some_talks(talks) -> list[Talk]:
-    """One each way, of which one is by IPv4 and one by IPv6: for all else that there is to be tried."""
+    """Both directions, one by IPv4 and the other by IPv6: for tests that need not try all combinations."""
     return [talks[0], talks[-1]]
 
 
 def carry_out(talks: list[Talk], start: Callable[[Talk], tuple[Process, Process]]) -> list[tuple[Result, Result]]:
-    """All at once; returns what servers and clients have printed."""
+    """Runs all at once; returns the output of servers and clients."""
     running = [start(talk) for talk in talks]
     return [(server.wait(TIMEOUT_S), client.wait(TIMEOUT_S)) for server, client in running]
 
@@ -114,7 +114,7 @@ def test_pingpong(talks, program):
 
 
 def test_large_messages(some_talks):
-    """Sends 5 messages of 1 MB each way, a thousand packets each; expects all to arrive intact."""
+    """Sends 5 messages of 1 MB each way, with a thousand packets each; expects all to arrive intact."""
     for results in carry_out(some_talks, lambda talk: talk.verbs("ibv_rc_pingpong -c -e -n 5 -s 1048576")):
         for result in results:
             assert_done(result.stdout, 5)
@@ -131,8 +131,8 @@ def test_latency(some_talks, operation, kind):
 
 @pytest.mark.parametrize("operation, kind", OPERATIONS)
 def test_bandwidth(some_talks, operation, kind):
-    """Runs 50 operations at once, of several packets where those that get lost are sent again; expects all to be carried
-    out."""
+    """Runs 50 operations at once; expects all to be carried out. They have several packets if lost packets are
+    retransmitted."""
     size = 8 if operation == "atomic" else 16384 if kind == "RC" else 1024
     command = f"ib_{operation}_bw -F -c {kind} -s {size} -n 50 {OPTIONS[operation]}"
     for _, client in carry_out(some_talks, lambda talk: talk.verbs(command)):

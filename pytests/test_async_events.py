@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Async events: what happens to queue pairs, completion queues and ports beside completions (IBA 11.6.3)."""
+"""Async events: reports about queue pairs, completion queues and ports besides completions (IBA 11.6.3)."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_access_error(connected):
 
 
 def test_invalid_request(connected):
-    """Has a peer do an atomic that is not aligned; expects QP_REQ_ERR at the responder."""
+    """Has a peer execute an atomic that is not aligned; expects QP_REQ_ERR at the responder."""
     left, right = connected()
     left.send("ATOMIC_FETCH_AND_ADD", length=8, target=right.target(1), compare_add=1)
     assert left.sent() == ["REM_INV_REQ_ERR"]
@@ -24,7 +24,7 @@ def test_invalid_request(connected):
 
 
 def test_communication_established(endpoint, guest0, guest1):
-    """Sends to a queue pair that is in RTR still; expects COMM_EST there."""
+    """Sends to a queue pair that is still in RTR; expects COMM_EST there."""
     left, right = endpoint(guest0), endpoint(guest1)
     for side in (left, right):
         side.initialize()
@@ -39,14 +39,14 @@ def test_communication_established(endpoint, guest0, guest1):
 
 
 def test_send_queue_drained(connected):
-    """Takes a queue pair to SQD and asks to be told; expects SQ_DRAINED."""
+    """Takes a queue pair to SQD and asks for the event; expects SQ_DRAINED."""
     left, _ = connected()
     left.qp.modify(qp_state="SQD", en_sqd_async_notify=1)
     assert "SQ_DRAINED" in left.device.await_event("SQ_DRAINED", TIMEOUT_S)
 
 
 def test_completion_queue_overrun(endpoint, guest0, guest1):
-    """Lets more sends complete than the completion queue holds; expects CQ_ERR."""
+    """Completes more sends than the completion queue holds; expects CQ_ERR."""
     left, right = endpoint(guest0, depth=1, max_send_wr=64), endpoint(guest1)
     for side in (left, right):
         side.initialize()
@@ -64,7 +64,7 @@ def has_gid(guest, address: str) -> bool:
 
 @pytest.fixture
 def nic(guest0):
-    """guest0's network device, up again after the test with the address that `down` takes away."""
+    """guest0's network device. After the test it is up again, with the address that `down` has removed."""
     guest0.script(f"echo 1 >/proc/sys/net/ipv6/conf/{guest0.nic}/keep_addr_on_down")
     yield guest0.nic
     guest0.script(f"ip link set {guest0.nic} up")
@@ -86,7 +86,7 @@ def test_port_goes_and_comes(open_device, guest0, nic):
 
 @pytest.mark.lab
 def test_address_comes(open_device, guest0, nic):
-    """Adds an IPv4 address to the paired network device; expects GID_CHANGE, and its GIDs gone with it."""
+    """Adds an IPv4 address to the paired network device; expects GID_CHANGE. Removes it; expects its GIDs to go."""
     opened = open_device(guest0)
     guest0.run(f"ip address add 10.99.0.1/24 dev {nic}")
     try:

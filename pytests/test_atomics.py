@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""64-bit atomic operations: what they return, and that they are atomic against each other across guests."""
+"""64-bit atomic operations: their results, and that they are atomic against each other across guests."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def set_value(side, number: int, offset: int = 0) -> None:
 
 
 def atomic(left, opcode: str, target: list, **operands) -> int:
-    """Carries out one operation; returns what was there before."""
+    """Carries out one operation; returns the old value."""
     left.send(opcode, length=8, target=target, **operands)
     assert left.sent() == ["SUCCESS"]
     return value(left)
@@ -26,7 +26,7 @@ def atomic(left, opcode: str, target: list, **operands) -> int:
 
 @pytest.mark.parametrize("before, add", [(5, 7), (MASK, 1), (0, MASK), (1 << 63, 1 << 63)])
 def test_fetch_and_add(connected, before, add):
-    """Adds, with and without overflow; expects the old value back and the sum modulo 2^64 there."""
+    """Adds, with and without overflow; expects the old value as the result, and the sum modulo 2^64 in memory."""
     left, right = connected()
     set_value(right, before)
     assert atomic(left, "ATOMIC_FETCH_AND_ADD", right.target(), compare_add=add) == before
@@ -35,7 +35,8 @@ def test_fetch_and_add(connected, before, add):
 
 @pytest.mark.parametrize("compare, after", [(0x1122334455667788, 0xff00000000000001), (0x1122334455667789, None)])
 def test_compare_and_swap(connected, compare, after):
-    """Swaps if the value is the one expected; expects the old value back, and the new one there only if it was."""
+    """Swaps if the value is the expected one; expects the old value as the result, and the new one in memory only then.
+    """
     left, right = connected()
     before = 0x1122334455667788
     set_value(right, before)
@@ -46,7 +47,7 @@ def test_compare_and_swap(connected, compare, after):
 
 @pytest.fixture
 def rivals(endpoint, guest0, guest1):
-    """A counter's owner in guest0, and two that use it: one in each guest."""
+    """The owner of a counter in guest0, and two users of it: one in each guest."""
     owner = endpoint(guest0)
     clients = [endpoint(guest0), endpoint(guest1)]
     for client, server in zip(clients, (owner, owner.another()), strict=True):
@@ -55,9 +56,10 @@ def rivals(endpoint, guest0, guest1):
 
 
 def test_rivals_fetch_and_add(rivals):
-    """Has both guests add 1 to one counter 300 times at once; expects each value to be seen once, and the exact sum."""
+    """Has both guests add 1 to one counter 300 times at once; expects each value to occur once, and the exact sum."""
     owner, clients = rivals
-    running = [client.qp.begin("fetch_add", COUNT, client.send_cq, client.sge(0, 8), owner.target()) for client in clients]
+    running = [client.qp.begin("fetch_add", COUNT, client.send_cq, client.sge(0, 8), owner.target())
+               for client in clients]
     seen = [number for finish in running for number in finish()]
     assert sorted(seen) == list(range(2 * COUNT))
     assert value(owner) == 2 * COUNT

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A network between two hosts that loses, repeats, reorders, delays and spoils packets (tc-netem(8), at both ends of the cable),
-or is not there for a while. Every byte of every message is compared, and each has to come once.
+"""A network between two hosts that loses, repeats, reorders, delays and corrupts packets (tc-netem(8), at both ends of
+the cable), or that is down for a while. Every byte of every message is compared, and each message must arrive once.
 """
 
 import random
@@ -17,11 +17,12 @@ from test_counters import statistic
 pytestmark = pytest.mark.lab_hosts
 
 COUNT, PIECES = 8, 3
-LONG = 1 << 20  # bytes: enough packets for one in a thousand to matter
+LONG = 1 << 20  # bytes: enough packets for a loss of one in a thousand
 PLACE = 4096 + 1
 LARGEST = 1 << 16
 ROOM = {"buffer": LONG, "max_send_sge": PIECES, "max_recv_sge": PIECES}
-# 4.096 us * 2^15 is 134 ms: what a guest may do nothing for, as other machines have its processor, without being asked again.
+# 4.096 us * 2^15 is 134 ms. A guest may stand still for so long, while other machines have its processor, without a
+# timeout at its peer.
 TERMS = {"timeout": 15, "retry_cnt": 7, "min_rnr_timer": 1}
 # 67 ms, three times.
 IMPATIENT = {"timeout": 14, "retry_cnt": 2}
@@ -31,7 +32,7 @@ WEATHER = ("loss 0.1%", "loss 1%", "loss 5%", "duplicate 5%", "delay 2ms", "dela
 
 
 def frames(statistics: str) -> int:
-    """That the queueing discipline has sent, or lost."""
+    """The number of frames that the queueing discipline has sent or lost."""
     sent, dropped = re.search(r"Sent \d+ bytes (\d+) pkt \(dropped (\d+)", statistics).groups()
     return int(sent) + int(dropped)
 
@@ -43,7 +44,7 @@ def hosts(lab) -> list[Machine]:
 
 @pytest.fixture
 def weather(hosts):
-    """Has both ends of the cable do something to what they send."""
+    """Has both ends of the cable disturb the packets that they send."""
 
     @contextmanager
     def over(how: str):
@@ -75,7 +76,7 @@ def open_side(session):
 
 
 @pytest.fixture
-def meet(guest0, peer, open_side):
+def meet(guest0, peer, open_side):  # noqa: F811
     """Connects guest0's device and the peer's."""
 
     def make(options: dict, **terms) -> tuple[Endpoint, Endpoint]:
@@ -88,7 +89,8 @@ def meet(guest0, peer, open_side):
 
 
 def talk(left: Endpoint, right: Endpoint, seed: int) -> None:
-    """Sends, writes, reads and atomics of the left side; expects all to be carried out once, and the bytes to be right."""
+    """Executes sends, writes, reads and atomics of the left side; expects each to be carried out once, with the right
+    bytes."""
     receiving = right.qp.begin("receive_messages", right.recv_cq, right.mr, seed, COUNT, PIECES)
     left.qp.send_messages(left.send_cq, left.mr, seed, COUNT, PIECES)
     assert receiving() == ""
@@ -107,8 +109,8 @@ def talk(left: Endpoint, right: Endpoint, seed: int) -> None:
 
 @pytest.mark.parametrize("peer, how", [*(("vrdma0", how) for how in WEATHER), ("rxe0", "loss 1%")], indirect=["peer"])
 def test_weather(meet, weather, record, how):
-    """Has the network be bad, and each side send, write, read and count in the other's memory; expects every byte to be right,
-    and each message to come once."""
+    """Disturbs the network while each side sends, writes, reads and counts in the other's memory; expects every byte to
+    be right, and each message to arrive once."""
     seed = random.SystemRandom().randrange(1 << 32)
     record.note(f"seed {seed}")
     left, right = meet(ROOM, **TERMS)
@@ -118,9 +120,9 @@ def test_weather(meet, weather, record, how):
 
 
 @pytest.mark.parametrize("peer", ["vrdma0"], indirect=True)
-def test_congestion(meet, weather, guest0, peer):
-    """Has the network mark packets as a congested one does (ECN) instead of losing them; expects each side to give notice and
-    the other to heed it, and every byte to be right."""
+def test_congestion(meet, weather, guest0, peer):  # noqa: F811
+    """Has the network mark packets (ECN) as a congested one does, instead of losing them. Expects each side to send
+    congestion notifications, the other to react to them, and every byte to be right."""
     left, right = meet(ROOM, **TERMS)
     sides = Side(guest0, "vrdma0"), peer
     before = [statistic(side.guest, side.device) for side in sides]
@@ -135,15 +137,15 @@ def test_congestion(meet, weather, guest0, peer):
 
 @pytest.fixture
 def cable(hosts):
-    """host0's end of the cable, which is back after the test."""
+    """host0's end of the cable, which is up again after the test."""
     yield hosts[0]
     hosts[0].run(MEND)
 
 
 @pytest.mark.parametrize("peer", ["vrdma0"], indirect=True)
 def test_outage(meet, cable):
-    """Has the network be away for longer than the retries last; expects the port of the device there to go down and come back,
-    requests of both sides to fail by their retries and what follows them to be flushed, and new queue pairs to work."""
+    """Takes the network down for longer than the retries last. Expects the port of the device there to go down and come
+    back, requests of both sides to fail by their retries, later requests to be flushed, and new queue pairs to work."""
     left, right = meet({}, **IMPATIENT)
     active = left.device.port(1)
     cable.run(BREAK)
@@ -165,7 +167,8 @@ def test_outage(meet, cable):
 
 @pytest.mark.parametrize("peer", ["vrdma0"], indirect=True)
 def test_short_outage(meet, cable):
-    """Has the network be away for less time than the retries last, while something is sent; expects it to arrive, once."""
+    """Takes the network down for less time than the retries last, during a transfer; expects each message to arrive
+    once."""
     left, right = meet({}, timeout=18)
     sent = left.mr.fill(1)
     right.receive()

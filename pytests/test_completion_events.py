@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Completion channels: when an armed completion queue tells, and when it must not (IBA 11.4.2.2)."""
+"""Completion channels: when an armed completion queue causes an event, and when it must not (IBA 11.4.2.2)."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def send(left, *send_flags: str) -> None:
 
 
 def test_armed_once(listening):
-    """Arms, then receives two messages; expects one event, and the next only after arming anew."""
+    """Arms, then receives two messages; expects one event, and the next only after arming again."""
     left, right = listening
     right.recv_cq.arm()
     assert not right.recv_cq.event(QUIET_S)
@@ -54,7 +54,8 @@ def test_solicited_only(listening):
 
 
 def test_error_counts_as_solicited(listening):
-    """Arms for solicited completions and takes the queue pair to ERR; expects the flushed receives to cause an event."""
+    """Arms for solicited completions and takes the queue pair to ERR; expects the flushed receives to cause an
+    event."""
     _, right = listening
     right.recv_cq.arm(solicited_only=True)
     right.qp.modify(qp_state="ERR")
@@ -62,7 +63,7 @@ def test_error_counts_as_solicited(listening):
 
 
 def test_any_is_stronger_than_solicited(listening):
-    """Arms for any completion and then for solicited ones; expects the plain message to cause an event still."""
+    """Arms for any completion and then for solicited ones; expects a plain message to cause an event nevertheless."""
     left, right = listening
     right.recv_cq.arm()
     right.recv_cq.arm(solicited_only=True)
@@ -71,7 +72,8 @@ def test_any_is_stronger_than_solicited(listening):
 
 
 def test_moderated_by_count(listening):
-    """Moderates to three completions an event; expects one for the third message, and as many as before once it ends."""
+    """Sets moderation to one event per three completions; expects an event for the third message. Ends moderation;
+    expects an event for each message again."""
     left, right = listening
     right.recv_cq.moderate(count=3, period=0)
     right.recv_cq.arm()
@@ -87,8 +89,8 @@ def test_moderated_by_count(listening):
 
 
 def test_largest_moderation(listening):
-    """Moderates by the most completions that there may be, and by them or the longest time; expects no event until that
-    changes, and then one when the time is over."""
+    """Sets moderation to the largest number of completions, alone and with the longest time; expects no event until the
+    moderation changes, and then one when the time is over."""
     left, right = listening
     limits = right.device.extended_limits()
     right.recv_cq.moderate(count=limits.max_cq_count, period=0)
@@ -105,7 +107,7 @@ def test_largest_moderation(listening):
 def test_no_wake_up_is_lost(listening):
     """Receives 400 messages sent at random moments by arming, polling once more, then sleeping; expects all of them.
 
-    Messages that come between arming and sleeping are what a lost wake-up would need.
+    A wake-up can only be lost for a message that arrives between arming and sleeping.
     """
     left, right = listening
     receiving = right.qp.begin("receive_by_events", 400, right.recv_cq, right.sge(0, 64))

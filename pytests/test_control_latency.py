@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""How long each control verb takes in a guest, beside SoftRoCE in the same guest."""
+"""The duration of each control verb in a guest, compared to SoftRoCE in the same guest."""
 
 import json
 from pathlib import Path
@@ -12,13 +12,13 @@ from framework.rxe import add_rxe, remove_rxe
 pytestmark = pytest.mark.lab
 
 PROGRAM = PROJECT / "build/release/bench/vrdma_verbs_bench"
-LIBRARY = Path("/usr/lib/x86_64-linux-gnu/libbenchmark.so.1debian")  # no guest has it
+LIBRARY = Path("/usr/lib/x86_64-linux-gnu/libbenchmark.so.1debian")  # not installed in guests
 VERBS = "^control_verb|^reg_mr/touched/(4096|65536|1048576)/"
 TIMEOUT_S = 240.0
 
 
 def measure(guest: Guest, device: str) -> dict[str, float]:
-    """By verb, the median of many calls; us."""
+    """By verb, the median of many calls in us."""
     program, library = guest.bring(PROGRAM), guest.bring(LIBRARY)
     directory = Path(library).parent
     environment = f"env LD_LIBRARY_PATH={directory} VRDMA_BENCH_DEVICE={device}"
@@ -28,7 +28,7 @@ def measure(guest: Guest, device: str) -> dict[str, float]:
 
 
 def test_table(device, guest0, measured):
-    """Measures every control verb over vrdma and over SoftRoCE; expects all of both, and writes the table."""
+    """Measures every control verb over vrdma and over SoftRoCE; expects results for all, and writes the table."""
     ours = measure(guest0, device)
     theirs = measure(guest0, add_rxe(guest0))
     remove_rxe(guest0)

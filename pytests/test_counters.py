@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What the guest's kernel shows of the device's counters: in sysfs and by iproute2's rdma."""
+"""The device's counters as the guest's kernel shows them: in sysfs and by iproute2's rdma."""
 
 import json
 
@@ -11,8 +11,9 @@ pytestmark = pytest.mark.lab
 
 
 def sysfs(guest: Guest, device: str, kind: str) -> dict[str, int]:
-    """Those of a directory of the port; ib_core keeps values for some milliseconds."""
-    text = guest.script(f"sleep 0.05; cd /sys/class/infiniband/{device}/ports/1/{kind}; grep -Hs '^[0-9]' * || :").stdout
+    """The counters in a directory of the port. ib_core caches values for some milliseconds."""
+    text = guest.script(f"sleep 0.05; cd /sys/class/infiniband/{device}/ports/1/{kind}; grep -Hs '^[0-9]' * || "
+                        f":").stdout
     return {name: int(value) for name, value in (line.split(":") for line in text.splitlines()) if name != "lifespan"}
 
 
@@ -22,7 +23,8 @@ def statistic(guest: Guest, device: str) -> dict[str, int]:
 
 
 def test_messages_and_bytes(connected, device, guest0, guest1):
-    """Sends three messages of 1000 bytes; expects both sides' hw_counters and port counters to have grown by just these."""
+    """Sends three messages of 1000 bytes; expects both sides' hw_counters and port counters to grow by exactly these.
+    """
     left, right = connected()
     before = [{kind: sysfs(guest, device, kind) for kind in ("hw_counters", "counters")} for guest in (guest0, guest1)]
     for number in range(3):
@@ -39,7 +41,8 @@ def test_messages_and_bytes(connected, device, guest0, guest1):
 
 
 def test_errors(connected, device, guest0, guest1):
-    """Writes with a key that does not exist, and a message behind it; expects an error, a flush, and a refusal at the peer."""
+    """Writes with a key that does not exist, followed by a message; expects an error, a flush, and a refusal at the
+    peer."""
     left, right = connected()
     before = statistic(guest0, device), statistic(guest1, device)
     left.send("RDMA_WRITE", wr_id=1, target=[right.mr.addr, right.mr.rkey ^ 0x100])
@@ -51,7 +54,7 @@ def test_errors(connected, device, guest0, guest1):
 
 
 def test_no_receive(connected, device, guest0):
-    """Sends where no receive is posted, with one retry; expects RNR NAKs, and that the retries were exceeded."""
+    """Sends when no receive is posted, with one retry; expects RNR NAKs, and that the retries were exceeded."""
     left, _ = connected(rnr_retry=1)
     before = statistic(guest0, device)
     left.send()
@@ -62,7 +65,7 @@ def test_no_receive(connected, device, guest0):
 
 
 def bound(guest: Guest, device: str) -> list[dict]:
-    """The counters of the port to which QPs are bound."""
+    """The counters of the port that have QPs bound to them."""
     return json.loads(guest.run(f"rdma -j statistic qp show link {device}/1").stdout)
 
 
@@ -74,7 +77,8 @@ def sent(right, left, messages: int) -> None:
 
 
 def test_bound_qp(connected, device, guest0):
-    """Binds a QP, sends three messages, unbinds it and sends two; expects its counter to have three, the port five."""
+    """Binds a QP, and sends three messages by it and four by another. Unbinds it and sends two. Expects three in its
+    counter, and nine in the port's."""
     left, right = connected()
     other, peer = connected()
     before = statistic(guest0, device)["tx_messages"]
@@ -94,7 +98,8 @@ def test_bound_qp(connected, device, guest0):
 
 
 def test_qps_bound_by_type(connected, device, guest0):
-    """Has QPs of a type bound by themselves; expects one counter for both, which goes with them and whose count stays."""
+    """Has all QPs of a type bound automatically; expects one counter for both. It ends with the QPs, but its count
+    remains."""
     before = statistic(guest0, device)["tx_messages"]
     guest0.run(f"rdma statistic qp set link {device}/1 auto type on")
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Random messages from random pieces into random pieces, with every byte compared. The seed is in the test's record."""
+"""Random messages from random pieces into random pieces. Every byte is compared. The seed is in the test's record."""
 
 import random
 
@@ -30,7 +30,7 @@ def roomy(connected):
 
 
 def test_sends(roomy, seed):
-    """Sends 120 messages of 0 to 64 KiB from up to 4 pieces into up to 4 others; expects each as it was sent."""
+    """Sends 120 messages of 0 to 64 KiB from up to 4 pieces into up to 4 others; expects all to be intact."""
     left, right = roomy()
     receiving = right.qp.begin("receive_messages", right.recv_cq, right.mr, seed, COUNT, PIECES)
     left.qp.send_messages(left.send_cq, left.mr, seed, COUNT, PIECES)
@@ -38,7 +38,7 @@ def test_sends(roomy, seed):
 
 
 def test_writes(roomy, seed):
-    """Writes 120 messages to two places in turn, announced by immediate data; expects each as it was sent."""
+    """Writes 120 messages to two places in turn, announced by immediate data; expects all to be intact."""
     left, right = roomy()
     place = 4096 + 1
     receiving = right.qp.begin("receive_writes", right.recv_cq, right.mr, seed, COUNT, PIECES, place)
@@ -47,7 +47,7 @@ def test_writes(roomy, seed):
 
 
 def test_reads(roomy, seed):
-    """Reads 120 random ranges of a buffer into up to 4 pieces; expects the bytes that are there."""
+    """Reads 120 random ranges of a buffer into up to 4 pieces; expects the bytes of the buffer."""
     left, right = roomy()
     right.mr.fill(seed, 0, LARGEST)
     assert left.qp.read_messages(left.send_cq, left.mr, seed, COUNT, PIECES, right.target()) == ""
@@ -55,7 +55,7 @@ def test_reads(roomy, seed):
 
 @pytest.mark.lab
 def test_both_ways_at_once(roomy, seed):
-    """Sends 60 messages each way at the same time, from two processes in each guest; expects each as it was sent."""
+    """Sends 60 messages each way at the same time, from two processes in each guest; expects all to be intact."""
     forth, back = roomy(), roomy(process=1)
     receiving, sending = [], []
     for number, (sender, receiver) in enumerate((forth, back[::-1])):
@@ -85,7 +85,7 @@ def test_sizes(connected, seed, opcode, length):
 @pytest.mark.parametrize("length", [1, 40, 41, 1000])
 @pytest.mark.parametrize("opcode", ["RDMA_WRITE", "SEND"])
 def test_inline(connected, seed, opcode, length):
-    """Sends data inline and overwrites its source at once; expects what was there when it was posted."""
+    """Sends data inline and overwrites its source at once; expects the data at the time of the post."""
     left, right = connected(options={"max_inline_data": 1000})
     checksum = left.mr.fill(seed, length=length)
     right.receive()
@@ -98,7 +98,7 @@ def test_inline(connected, seed, opcode, length):
 
 
 def test_unconnected_sends(roomy, seed):
-    """Sends 8 messages on UC with a receive posted for each; expects each as it was sent."""
+    """Sends 8 messages on UC with a receive posted for each; expects all to be intact."""
     left, right = roomy("UC")
     for number in range(8):
         checksum = left.mr.fill(seed + number, length=4096 * number + 1)

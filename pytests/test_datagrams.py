@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Unreliable datagrams: address handles, Q_Keys, the 40 bytes of GRH, and what is dropped (IBA 9.8.3, 11.4.1)."""
+"""Unreliable datagrams: address handles, Q_Keys, the 40 bytes of GRH, and dropped datagrams (IBA 9.8.3, 11.4.1)."""
 
 import ipaddress
 
@@ -13,7 +13,7 @@ CONTROLLED_QKEY = 0x80000000  # with this bit the sender's own Q_Key is used (IB
 
 
 def address_of(left, right):
-    """An address handle of left's to right."""
+    """An address handle of `left` that leads to `right`."""
     return left.pd.ah(dgid=right.gid.address, sgid_index=left.gid.index)
 
 
@@ -25,7 +25,7 @@ def send(left, right, length: int = 64, qkey: int = QKEY, **how) -> list[str]:
 
 @pytest.mark.parametrize("length", [0, 1, 64, 1024])
 def test_grh_and_payload(connected, length):
-    """Sends datagrams; expects the payload behind 40 bytes of GRH, a length with both, and the sender's number."""
+    """Sends datagrams; expects the payload behind 40 bytes of GRH, a length of both, and the sender's number."""
     left, right = connected("UD")
     checksum = left.mr.fill(seed=length, length=length)
     right.receive(length=GRH + length)
@@ -49,7 +49,7 @@ def test_grh_names_the_sender(connected):
 
 
 def test_answer_by_the_completion(connected):
-    """Makes an address handle of a received datagram's completion and GRH; expects the answer to reach the sender."""
+    """Makes an address handle from a datagram's completion and GRH; expects the answer to reach the sender."""
     left, right = connected("UD")
     right.receive()
     left.receive()
@@ -70,7 +70,7 @@ def test_immediate(connected):
 
 
 def arrives(left, right, qkey: int) -> bool:
-    """Whether a datagram with this Q_Key is taken, told by a marked one sent behind it."""
+    """Whether a datagram with this Q_Key is accepted. A marked datagram behind it shows when it would have arrived."""
     right.receive(wr_id=1, length=GRH + 64)
     assert send(left, right, length=1, qkey=qkey) == ["SUCCESS"]
     assert send(left, right, length=2) == ["SUCCESS"]
@@ -90,9 +90,9 @@ def test_own_qkey(connected):
     assert arrives(left, right, CONTROLLED_QKEY | 0x1234)
 
 
-@pytest.mark.together  # between hosts nobody can tell when the first has come
+@pytest.mark.together  # between hosts the arrival of the first is unknown
 def test_no_receive(connected):
-    """Sends while no receive is posted, then with one; expects only the second to arrive."""
+    """Sends when no receive is posted, then with one; expects only the second to arrive."""
     left, right = connected("UD")
     assert send(left, right, length=1) == ["SUCCESS"]
     right.receive()
@@ -101,7 +101,8 @@ def test_no_receive(connected):
 
 
 def test_nobody_there(connected):
-    """Sends to a queue pair number that nobody has; expects success for the sender, and a working queue pair after it."""
+    """Sends to a queue pair number that does not exist; expects success for the sender, and a queue pair that works
+    afterwards."""
     left, right = connected("UD")
     left.send(ah=address_of(left, right), qpn=right.qp.num ^ 0x800000, qkey=QKEY)
     assert left.sent() == ["SUCCESS"]
@@ -111,7 +112,8 @@ def test_nobody_there(connected):
 
 
 def test_longer_than_the_mtu(connected):
-    """Sends as much as the port's active MTU, which arrives, and a byte more than any MTU; expects LOC_LEN_ERR for that."""
+    """Sends a datagram as long as the port's active MTU; expects it to arrive. Sends one a byte longer than any MTU;
+    expects LOC_LEN_ERR."""
     left, right = connected("UD")
     most = left.device.limits().active_mtu
     right.receive()
@@ -122,7 +124,8 @@ def test_longer_than_the_mtu(connected):
 
 
 def test_send_queue_error_is_left(connected):
-    """Recovers from SQE to RTS after a failed send; expects flushes behind the failure, and datagrams to arrive after it."""
+    """Recovers from SQE to RTS after a failed send; expects flushes of later requests, and datagrams to arrive after
+    the recovery."""
     left, right = connected("UD")
     ah = address_of(left, right)
     lengths = [LARGEST_MTU + 1, 8, 8]

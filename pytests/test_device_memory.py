@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Device memory (ibv_alloc_dm): allocated, copied to and from, registered, and what is refused."""
+"""Device memory (ibv_alloc_dm): allocated, copied to and from, registered, and refused uses."""
 
 import errno
 
@@ -18,8 +18,8 @@ def opened(open_device, guest0):
 
 
 def test_data_of_a_peer(connected):
-    """Writes to, reads from and adds to a peer's device memory; expects the data, at offsets that count from the
-    region's first byte."""
+    """Writes to, reads from and adds to a peer's device memory; expects the data, at offsets from the region's first
+    byte."""
     left, right = connected()
     dm = right.device.dm(2 * PAGE)
     region = right.pd.dm_mr(dm, PAGE - 64, 128, ALL_ACCESS)
@@ -51,7 +51,7 @@ def test_local_memory(connected):
 
 
 def test_bounds_of_a_region(connected):
-    """Reads one byte past a region, whose device memory goes on; expects REM_ACCESS_ERR."""
+    """Reads one byte past a region whose device memory is larger; expects REM_ACCESS_ERR."""
     left, right = connected()
     region = right.pd.dm_mr(right.device.dm(PAGE), 0, 64, ALL_ACCESS)
     left.send("RDMA_READ", length=65, target=[0, region.rkey])
@@ -68,7 +68,7 @@ def test_fresh_memory_is_zeroed(opened):
 
 
 def test_all_of_it(opened):
-    """Takes all device memory in two pieces and then four bytes; expects ENOMEM, and room again once one is freed."""
+    """Takes all device memory in two pieces and then four bytes; expects ENOMEM, and success after one is freed."""
     most = opened.extended_limits().max_dm_size
     assert most >= 2 * PAGE
     pieces = [opened.dm(most // 2) for _ in range(2)]
@@ -78,15 +78,16 @@ def test_all_of_it(opened):
     pieces[1].close()
 
 
-@pytest.mark.parametrize("length, log_align, expected", [(0, 0, errno.EINVAL), (64, 13, errno.EINVAL), (1 << 40, 0, errno.ENOMEM)])
+@pytest.mark.parametrize("length, log_align, expected",
+                         [(0, 0, errno.EINVAL), (64, 13, errno.EINVAL), (1 << 40, 0, errno.ENOMEM)])
 def test_bad_allocation(opened, length, log_align, expected):
-    """Allocates nothing, with too large an alignment, too much; expects the errno."""
+    """Allocates no bytes, too many, or with too large an alignment; expects the errno."""
     assert refused(opened.dm, length, log_align) == expected
 
 
 @pytest.mark.parametrize("offset, length", [(1, 4), (4, 2), (104, 4), (0, 104), (2**63, 4)])
 def test_bad_copy(opened, offset, length):
-    """Copies at an odd place, of an odd length, and past the end; expects EINVAL."""
+    """Copies with an odd offset, with an odd length, and past the end; expects EINVAL."""
     dm = opened.dm(100)
     assert refused(dm.read, offset, length) == errno.EINVAL
     assert refused(dm.write, offset, "00" * length) == errno.EINVAL

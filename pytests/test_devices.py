@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What a guest sees of its device: with the stock programs, and with verbs."""
+"""The device as a guest sees it: by the stock programs, and by verbs."""
 
 import ipaddress
 import re
@@ -20,8 +20,9 @@ def number(devinfo: str, name: str) -> int:
 
 @pytest.mark.lab
 def test_ibv_devices(device, guest0, guest1):
-    """Runs ibv_devices in each guest; expects the device with a node GUID that no other guest's has."""
-    guids = [re.search(rf"{device}\s+([0-9a-f]{{16}})", guest.run("ibv_devices").stdout)[1] for guest in (guest0, guest1)]
+    """Runs ibv_devices in each guest; expects the device with a node GUID that differs between guests."""
+    guids = [re.search(rf"{device}\s+([0-9a-f]{{16}})", guest.run("ibv_devices").stdout)[1]
+             for guest in (guest0, guest1)]
     assert guids[0] != guids[1]
     assert all(int(guid, 16) for guid in guids)
 
@@ -35,8 +36,9 @@ def test_port(devinfo):
 
 
 def test_limits(devinfo):
-    """Runs ibv_devinfo; expects limits that the programs of this suite need, and what is implemented."""
-    at_least = {"max_qp": 64, "max_qp_wr": 1024, "max_cq": 64, "max_cqe": 4096, "max_mr": 64, "max_mw": 64, "max_pd": 16,
+    """Runs ibv_devinfo; expects limits that suffice for the programs of this suite, and the implemented features."""
+    at_least = {"max_qp": 64, "max_qp_wr": 1024, "max_cq": 64, "max_cqe": 4096, "max_mr": 64, "max_mw": 64,
+                "max_pd": 16,
                 "max_ah": 16, "max_srq": 16, "max_srq_wr": 1024, "max_srq_sge": 4, "max_sge": 4, "max_qp_rd_atom": 1,
                 "max_qp_init_rd_atom": 1, "max_pkeys": 1, "phys_port_cnt": 1, "max_mcast_grp": 16,
                 "max_mcast_qp_attach": 16, "max_total_mcast_qp_attach": 64}  # fmt: skip
@@ -46,8 +48,8 @@ def test_limits(devinfo):
 
 
 def test_what_libraries_look_for(devinfo):
-    """Runs ibv_devinfo; expects the delay of answers, the connection manager at the port, and the bit of ATOMIC_WRITE, by which
-    librpma finds it."""
+    """Runs ibv_devinfo; expects the delay of answers, the port's connection manager, and the bit of ATOMIC_WRITE, by
+    which librpma finds it."""
     assert number(devinfo, "local_ca_ack_delay") == 15
     assert number(devinfo, "port_cap_flags") & 1 << 16
     assert number(devinfo, "device_cap_flags_ex") & 1 << 40

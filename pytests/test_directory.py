@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Hosts of a fabric that find each other by a directory in etcd, and by nothing else."""
+"""Hosts of a fabric that find each other only by a directory in etcd."""
 
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -51,7 +50,7 @@ def healthy(hosts, names) -> Iterator[None]:
 
 @pytest.fixture
 def talk(guests):
-    """Asserts that programs on both hosts talk to each other, whoever begins."""
+    """Asserts that programs on both hosts can connect in both directions."""
 
     def check() -> None:
         for server, client in (guests, guests[::-1]):
@@ -62,7 +61,7 @@ def talk(guests):
 
 @pytest.fixture
 def move(hosts, names, guests):
-    """Moves an address to and fro, and asserts that it is found each time."""
+    """Moves an address back and forth, and asserts that it is found each time."""
 
     def check() -> None:
         for here, there in ((0, 1), (1, 0), (0, 1)):
@@ -90,7 +89,7 @@ def test_pingpong(guests, kind):
 
 
 def test_addresses_come_and_go(hosts, names, guests):
-    """Starts a program and ends it; expects its addresses in the directory meanwhile, where others find it."""
+    """Starts a program and ends it; expects the directory to have its addresses meanwhile, so that peers find it."""
     address = guests[0].addresses[4]
     until(lambda: not hosts.gids(names[0]), "it has none")
     server, client = start_pair(*guests, *rping(guests[0], 4, f"-C {MANY}"))
@@ -101,20 +100,21 @@ def test_addresses_come_and_go(hosts, names, guests):
 
 
 def test_an_address_moves(move):
-    """Moves an address from host to host while the other has a program that talks to it; expects it to be found each time."""
+    """Moves an address from host to host while a program on the other host talks to it; expects it to be found each
+    time."""
     move()
 
 
 def test_etcd_comes_and_goes(hosts, names, guests, talk):
-    """Stops etcd for longer than a lease while messages are sent, starts it with its data and then without; expects the
-    messages to go on, and both hosts to be in the directory again."""
+    """Stops etcd for longer than a lease while messages are sent. Starts it with its data, and then without. Expects
+    the messages to continue, and both hosts to be in the directory again."""
     server, client = start_pair(*guests, *rping(guests[0], 4, f"-C {MANY}"))
     client.next_line(LEASE_S * 6)
     hosts.etcd.stop()
     until(lambda: all("cannot be kept in the directory" in hosts.log(name) for name in names), "they notice")
     client.new_lines()
     with pytest.raises(AssertionError):
-        client.wait(LEASE_S + 2)  # which ends it
+        client.wait(LEASE_S + 2)  # the lease, which ends meanwhile
     assert len(client.new_lines()) > PINGS
     server.kill()
     hosts.etcd.start()
@@ -127,7 +127,7 @@ def test_etcd_comes_and_goes(hosts, names, guests, talk):
 
 
 def test_a_killed_vrdmad(hosts, names, talk):
-    """Kills a vrdmad; expects its processes to end, its entry to go with its lease, and a new one to be found."""
+    """Kills a vrdmad; expects its helpers to end, its entry to end with its lease, and a new vrdmad to be found."""
     processes = [process for program in HELPERS for process in hosts.helper_processes(names[1], program)]
     hosts.kill_mediator(names[1])
     until(lambda: not any(runs(process) for process in processes), "they have ended")
@@ -139,26 +139,26 @@ def test_a_killed_vrdmad(hosts, names, talk):
 
 
 def test_a_killed_worker(hosts, names, talk, move):
-    """Kills the processes that read the directory, as a crash of their parsers would; expects peers to talk on, and others to
-    follow an address that moves."""
+    """Kills the processes that read the directory, like a crash of their parsers; expects connections to continue, and
+    an address that moves to be found."""
     for name in names:
         *_, worker = hosts.helper_processes(name, "vrdma-directory")
         os.kill(worker, signal.SIGKILL)
     talk()
     for name in names:
-        until(lambda name=name: "has begun anew" in hosts.log(name), "another")
+        until(lambda name=name: "has restarted" in hosts.log(name), "another")
     move()
 
 
 def test_a_killed_maker_of_handshakes(hosts, names, talk):
-    """Kills the processes that make handshakes, as a crash of their parsers would; expects peers to talk on, and to connect
-    anew when the connection is cut."""
+    """Kills the processes that make handshakes, like a crash of their parsers; expects connections to continue, and a
+    new connection after the connection is cut."""
     for name in names:
         *_, worker = hosts.helper_processes(name, "vrdma-handshake")
         os.kill(worker, signal.SIGKILL)
     talk()
     for name in names:
-        until(lambda name=name: "the process of handshakes has begun anew" in hosts.log(name), "another")
+        until(lambda name=name: "vrdma-handshake has restarted" in hosts.log(name), "another")
     before = hosts.log(names[0]).count("connected with")
     assert hosts.cut(names[0])
     until(lambda: hosts.log(names[0]).count("connected with") > before, "a new connection")
@@ -166,11 +166,12 @@ def test_a_killed_maker_of_handshakes(hosts, names, talk):
 
 
 def test_entries_that_make_no_sense(hosts, names, talk):
-    """Writes nonsense into the directory, a host's entry included; expects it to be named in the log, and no harm."""
+    """Writes invalid entries into the directory, also for a host; expects log lines that name them, and no harm."""
     for key in ("evil", "a/b"):
         hosts.etcd.put(f"/vrdma/hosts/{key}", '{"address": "everywhere"}')
     for name in names:
-        until(lambda name=name: all(f"/vrdma/hosts/{key} is ignored" in hosts.log(name) for key in ("evil", "a/b")), "a log")
+        until(lambda name=name: all(f"/vrdma/hosts/{key} is ignored" in hosts.log(name) for key in ("evil", "a/b")),
+              "a log")
     talk()
     for key in ("evil", "a/b", names[0]):
         hosts.etcd.delete(f"/vrdma/hosts/{key}")
@@ -180,8 +181,8 @@ def test_entries_that_make_no_sense(hosts, names, talk):
 
 @pytest.mark.parametrize("name", ["0-stranger", "stranger"])
 def test_a_stranger(hosts, names, talk, name):
-    """Registers a host that has a certificate of another authority, and connects or is connected to by its name; expects who connects to refuse the
-    other, and the hosts to talk on."""
+    """Registers a host with a certificate of another authority, which connects or is connected to by its name. Expects
+    the host that connects to refuse the other, and the hosts to stay connected."""
     hosts.start_stranger(name, names[1])
     connects, connected_to = (name, names[0]) if name < names[0] else (names[0], name)
     until(lambda: f"{connected_to} at 10.98.1." in hosts.log(connects), "it is refused")

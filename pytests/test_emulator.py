@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What is told of a test under which the emulator loses VMs."""
+"""The report of a test during which the emulator loses VMs."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from framework import emulator
 
 @pytest.fixture
 def reported(monkeypatch):
-    """Runs a test that fails and loses a VM so many times, and passes then; what is reported of it."""
+    """Runs a test that fails and loses a VM a number of times, and then passes; returns its report."""
 
     def run(losses: int) -> list[pytest.TestReport]:
         reports: list[pytest.TestReport] = []
@@ -41,16 +41,17 @@ def test_repeated(reported):
 
 
 def test_lost_each_time(reported):
-    """Loses a VM in each try; expects the failure to tell, as it would be taken for one of the test's."""
+    """Loses a VM in each try; expects the failure to report that, so that it is not blamed on the test."""
     (report,) = reported(emulator.TRIES + 1)
     assert report.failed
-    assert report.longreprtext.startswith(f"the emulator has lost a VM in each of {emulator.TRIES} tries (guest0; guest1; ")
+    assert report.longreprtext.startswith(f"the emulator has lost a VM in each of {emulator.TRIES} tries (guest0; "
+                                          f"guest1; ")
     assert report.longreprtext.endswith("what went wrong")
 
 
 @pytest.mark.parametrize("follows, looked", [(True, ["the lab's health"]), (False, [])])
 def test_hung_in_a_teardown(monkeypatch, follows, looked):
-    """A teardown fails; expects VMs to be looked at once more, unless the lab has gone with the last test."""
+    """A teardown fails; expects the VMs to be checked again, unless the lab has gone with the last test."""
     found = []
     monkeypatch.setattr(emulator, "check", lambda item, lab, health: found.append(f"{lab}'s {health}"))
     item = SimpleNamespace(stash=pytest.Stash(), funcargs={"lab": "the lab", "health": "health"})

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Bad input, verb by verb: the errno that the man pages give, or the completion status of the specification, and that what
-was there before works on. What a verb's limits and its protection refuse is in test_limits.py and test_protection.py."""
+"""Bad input, for each verb: the errno of the man pages, or the completion status of the specification. Existing objects
+must continue to work. Tests of a verb's limits and of protection are in test_limits.py and test_protection.py."""
 
 import errno
 
@@ -10,9 +10,9 @@ from framework.endpoint import QKEY, connect, init_attributes, rtr_attributes, r
 from framework.verbs import refused
 
 PAGE = 4096
-# uverbs says ENOENT of a handle that is none.
+# uverbs returns ENOENT for an invalid handle.
 NO_SUCH = (errno.EINVAL, errno.ENOENT)
-# What needs an object: the verb that makes one of another kind, or does something with it.
+# An object, and the verb that needs it: it makes an object of another kind, or works on this one.
 USES = [("pd", "mr"), ("pd", "srq"), ("pd", "qp"), ("pd", "ah"), ("cq", "qp"), ("srq", "qp")]
 VERBS = [("cq", "resize_cq"), ("srq", "modify_srq"), ("srq", "query_srq"), ("qp", "modify_qp"), ("qp", "query_qp")]
 
@@ -24,7 +24,7 @@ def opened(open_device, guest0):
 
 @pytest.fixture
 def raw(opened):
-    """Makes contexts of objects that know no order."""
+    """Makes contexts whose objects can be made and destroyed in any order."""
     made = []
 
     def make():
@@ -39,7 +39,7 @@ def raw(opened):
 
 @pytest.fixture
 def forged(raw):
-    """Has a call name another object than the one that it is given; returns its errno."""
+    """Has a call name another object than the given one; returns its errno."""
 
     def call(objects, kind: str, handle: int, *verb) -> int:
         mine = objects.handle(kind)
@@ -52,7 +52,7 @@ def forged(raw):
 
 
 def handles_of_none(objects, kind: str) -> list[int]:
-    """One that never was, and one of an object that is gone."""
+    """A handle that never existed, and the handle of an object that is gone."""
     return [0x7ffffff0, objects.old_handle(kind)]
 
 
@@ -71,7 +71,7 @@ def test_destroyed_in_use(raw, held, user):
 
 @pytest.mark.parametrize("kind, user", USES)
 def test_made_of_no_object(raw, forged, kind, user):
-    """Makes an object of one that never was or is gone; expects EINVAL, and success with the right one."""
+    """Makes an object from one that never existed or is gone; expects EINVAL, and success with the right one."""
     objects = raw()
     objects.make(user)
     for handle in handles_of_none(objects, kind):
@@ -79,12 +79,12 @@ def test_made_of_no_object(raw, forged, kind, user):
     objects.again(user)
 
 
-# In a guest each context has numbers of its own, and cannot name others'. Without a VM all belong to one process, from
-# which the device protects what has queues.
+# In a guest each context has its own numbers and cannot name another's objects. Without a VM all contexts belong to one
+# process, and the device checks this for objects that have queues.
 @pytest.mark.native
 @pytest.mark.parametrize("kind, user", [pair for pair in USES if pair[1] in ("srq", "qp")])
 def test_made_of_anothers_object(raw, forged, kind, user):
-    """Makes an object of one of another context; expects EINVAL, and the other's to be usable still."""
+    """Makes an object from one of another context; expects EINVAL, and the other's object to stay usable."""
     mine, other = raw(), raw()
     mine.make(user)
     other.make(user)
@@ -94,7 +94,7 @@ def test_made_of_anothers_object(raw, forged, kind, user):
 
 @pytest.mark.parametrize("kind, verb", VERBS)
 def test_verb_of_no_object(raw, forged, kind, verb):
-    """Modifies and queries what never was or is gone; expects EINVAL, and success with the right one."""
+    """Modifies and queries objects that never existed or are gone; expects EINVAL, and success with the right one."""
     objects = raw()
     objects.make(kind)
     for handle in handles_of_none(objects, kind):
@@ -104,7 +104,7 @@ def test_verb_of_no_object(raw, forged, kind, verb):
 
 @pytest.mark.parametrize("kind", ["pd", "cq", "mr", "srq", "qp"])
 def test_no_object_destroyed(raw, forged, kind):
-    """Destroys what never was or is gone already; expects EINVAL, and success with what is there."""
+    """Destroys objects that never existed or are gone; expects EINVAL, and success with an existing one."""
     objects = raw()
     objects.make(kind)
     for handle in handles_of_none(objects, kind):
@@ -117,7 +117,7 @@ def test_no_object_destroyed(raw, forged, kind):
     ("pd", "reg_mr", 1 << 16, errno.EINVAL),
 ])  # fmt: skip
 def test_unknown_attributes(raw, kind, verb, mask, expected):
-    """Modifies attributes, and registers memory with rights, that no one knows; expects the errno."""
+    """Modifies undefined attributes, and registers memory with undefined rights; expects the errno."""
     objects = raw()
     objects.make(kind)
     assert refused(objects.use, verb, mask) == expected
@@ -125,7 +125,7 @@ def test_unknown_attributes(raw, kind, verb, mask, expected):
 
 
 def test_dma_buf(raw):
-    """Registers a dma-buf; expects EOPNOTSUPP, before anybody looks at the file."""
+    """Registers a dma-buf; expects EOPNOTSUPP, before the file is examined."""
     objects = raw()
     objects.make("pd")
     assert refused(objects.use, "reg_dmabuf_mr") == errno.EOPNOTSUPP
@@ -133,33 +133,35 @@ def test_dma_buf(raw):
 
 @pytest.mark.parametrize("port", [0, 2, 255])
 def test_no_such_port(opened, port):
-    """Queries a port that there is not; expects EINVAL."""
+    """Queries a port that does not exist; expects EINVAL."""
     assert refused(opened.port, port) == errno.EINVAL
 
 
 def test_bad_completion_queues(opened):
-    """Asks for no entries and for a completion vector that there is not; expects EINVAL."""
+    """Asks for no entries, and for a completion vector that does not exist; expects EINVAL."""
     assert refused(opened.cq, 0) == errno.EINVAL
     assert refused(opened.cq, 16, False, opened.limits().vectors) == errno.EINVAL
     opened.cq(16, False, opened.limits().vectors - 1)
 
 
 def test_channel_of_another_context(opened, open_device, guest0):
-    """Makes a completion queue that tells a channel of another context; expects EBADF, and success with one of its own."""
+    """Makes a completion queue with a channel of another context; expects EBADF, and success with a channel of its own
+    context."""
     assert refused(opened.cq_that_tells, open_device(guest0)) == errno.EBADF
     opened.cq_that_tells(opened)
 
 
 @pytest.mark.parametrize("mask", [0, 2, 3, 1 << 31])
 def test_bad_moderation(opened, mask):
-    """Modifies nothing of a completion queue, and what there is not; expects EINVAL."""
+    """Modifies nothing of a completion queue, and attributes that do not exist; expects EINVAL."""
     cq = opened.cq()
     assert refused(cq.moderate, 1, 1, mask) == errno.EINVAL
     cq.moderate(1, 1)
 
 
 def test_bad_regions(opened):
-    """Registers no bytes, memory that is not there, and for writing what may only be read; expects EINVAL, and EFAULT."""
+    """Registers no bytes, unmapped memory, and read-only memory for writing; expects EINVAL, and EFAULT for the memory.
+    """
     pd, memory = opened.pd(), opened.memory(4 * PAGE)
     assert pd.refused_mr(0) == errno.EINVAL
     memory.write(0, "01" * 8)
@@ -179,13 +181,13 @@ def test_bad_parent_domain(opened, open_device, guest0):
 
 @pytest.mark.parametrize("kind", ["RAW_PACKET", "DRIVER"])
 def test_queue_pairs_of_other_services(endpoint, guest0, kind):
-    """Asks for a service that there is not; expects EOPNOTSUPP."""
+    """Asks for a transport service that does not exist; expects EOPNOTSUPP."""
     side = endpoint(guest0)
     assert refused(side.pd.qp, kind, side.send_cq, side.recv_cq) == errno.EOPNOTSUPP
 
 
 def test_too_much_inline(endpoint, guest0):
-    """Asks for room for a megabyte inline; expects EINVAL."""
+    """Asks for a megabyte of inline data; expects EINVAL."""
     side = endpoint(guest0)
     assert refused(side.pd.qp, "RC", side.send_cq, side.recv_cq, max_inline_data=1 << 20) == errno.EINVAL
 
@@ -195,7 +197,8 @@ def test_too_much_inline(endpoint, guest0):
     ("sgid_index", 255), ("dgid", "ff0e:0000:0000:0000:0000:0000:0000:0001"), ("port_num", 2), ("is_global", 0),
 ])  # fmt: skip
 def test_values_to_rtr(endpoint, guest0, name, value):
-    """Connects with a value that is out of its range, or names what there is not; expects EINVAL, and INIT still."""
+    """Connects with a value that is out of range or names an object that does not exist; expects EINVAL in state INIT.
+    """
     side = endpoint(guest0).initialize()
     step = rtr_attributes("RC", side.qp.num, side.gid.address, side.gid.index)
     bad = {**step, name: value} if name in step else {**step, "ah_attr": {**step["ah_attr"], name: value}}
@@ -206,7 +209,7 @@ def test_values_to_rtr(endpoint, guest0, name, value):
 
 @pytest.mark.parametrize("name, value", [("timeout", 32), ("retry_cnt", 8), ("rnr_retry", 8), ("max_rd_atomic", 255)])
 def test_values_to_rts(endpoint, guest0, name, value):
-    """Goes to RTS with a value that is out of its range; expects EINVAL, and RTR still."""
+    """Goes to RTS with a value that is out of range; expects EINVAL in state RTR."""
     side = endpoint(guest0).initialize()
     side.qp.modify(**rtr_attributes("RC", side.qp.num, side.gid.address, side.gid.index))
     assert refused(side.qp.modify, **{**rts_attributes("RC"), name: value}) == errno.EINVAL
@@ -216,7 +219,7 @@ def test_values_to_rts(endpoint, guest0, name, value):
 
 @pytest.mark.parametrize("name, value", [("is_global", 0), ("sgid_index", 255), ("port_num", 2), ("port_num", 0)])
 def test_bad_addresses(endpoint, guest0, name, value):
-    """Makes an address handle without a GRH, which RoCE cannot do without, of a GID and a port that there are not; expects
+    """Makes an address handle without a GRH, which RoCE needs, and with a GID and a port that do not exist; expects
     EINVAL."""
     side = endpoint(guest0, "UD")
     route = {"dgid": side.gid.address, "sgid_index": side.gid.index}
@@ -225,7 +228,7 @@ def test_bad_addresses(endpoint, guest0, name, value):
 
 
 def test_address_of_another_domain(connected):
-    """Sends by an address handle of another PD; expects LOC_QP_OP_ERR, and the send queue in error."""
+    """Sends with an address handle of another PD; expects LOC_QP_OP_ERR, and the send queue in error."""
     left, right = connected("UD")
     foreign = left.device.pd().ah(dgid=right.gid.address, sgid_index=left.gid.index)
     left.send(ah=foreign, qpn=right.qp.num, qkey=QKEY)
@@ -239,15 +242,15 @@ def test_address_of_another_domain(connected):
     ("RC", "TSO"),
 ])  # fmt: skip
 def test_operations_of_other_transports(connected, kind, opcode):
-    """Posts what a transport does not have (IBA 9.2, table 38), or no work request of its; expects EINVAL."""
+    """Posts requests that a transport does not have (IBA 9.2, table 38), or that do not exist; expects EINVAL."""
     left, right = connected(kind)
     assert refused(left.send, opcode, length=8, target=right.target()) == errno.EINVAL
     assert left.state() == "RTS"
 
 
 def test_malformed_requests(connected):
-    """Posts an atomic into two pieces, a READ and an atomic inline, and a datagram to nobody; expects EINVAL for each, and
-    a queue pair that works on."""
+    """Posts an atomic into two pieces, a READ and an atomic inline, and a datagram without a destination; expects
+    EINVAL for each, and a queue pair that works afterwards."""
     left, right = connected(options={"max_send_sge": 2, "max_inline_data": 64})
     pieces = [left.sge(0, 4), left.sge(4, 4)]
     assert refused(left.qp.post_send, "ATOMIC_FETCH_AND_ADD", 1, pieces, target=right.target()) == errno.EINVAL
@@ -262,7 +265,7 @@ def test_malformed_requests(connected):
 
 
 def test_chain_up_to_the_bad_one(connected):
-    """Posts four requests by one call, of which the third is bad; expects EINVAL, and just the first two executed."""
+    """Posts four requests by one call. The third is bad. Expects EINVAL, and only the first two to be executed."""
     left, right = connected()
     requests = [{"opcode": opcode, "wr_id": number, "sges": [left.sge(0, 8)], "target": right.target()}
                 for number, opcode in enumerate(["RDMA_WRITE", "RDMA_WRITE", "TSO", "RDMA_WRITE"])]
@@ -272,8 +275,8 @@ def test_chain_up_to_the_bad_one(connected):
 
 @pytest.mark.parametrize("opcode", ["RDMA_WRITE", "RDMA_READ", "ATOMIC_FETCH_AND_ADD"])
 def test_keys_of_another_device(connected, opcode):
-    """Names a peer's memory by a key of the own device, and own memory by a key of the peer's; expects REM_ACCESS_ERR, and
-    LOC_PROT_ERR."""
+    """Names a peer's memory by a key of the own device, and own memory by a key of the peer's device; expects
+    REM_ACCESS_ERR and LOC_PROT_ERR."""
     left, right = connected()
     left.send(opcode, length=8, target=left.target())
     assert left.sent() == ["REM_ACCESS_ERR"]
@@ -295,7 +298,8 @@ def test_local_key_that_is_gone(connected, opcode):
 
 
 def test_receive_whose_key_is_gone(connected):
-    """Deregisters the memory of a receive that is posted; expects LOC_PROT_ERR for it, and REM_OP_ERR for its sender."""
+    """Deregisters the memory of a receive that is posted; expects LOC_PROT_ERR for it, and REM_OP_ERR for its
+    sender."""
     left, right = connected()
     region = right.pd.mr(PAGE, ["LOCAL_WRITE"])
     right.qp.post_recv(1, [[region.addr, 8, region.lkey]])
@@ -307,7 +311,7 @@ def test_receive_whose_key_is_gone(connected):
 
 @pytest.mark.parametrize("state", ["INIT", "ERR"])
 def test_peer_in_the_wrong_state(endpoint, guest0, guest1, state):
-    """Sends to a queue pair that does not receive yet, or no more; expects RETRY_EXC_ERR."""
+    """Sends to a queue pair that does not receive yet, or no longer; expects RETRY_EXC_ERR."""
     left, right = endpoint(guest0), endpoint(guest1)
     connect(left, right, timeout=10, retry_cnt=1)
     right.qp.modify(qp_state="ERR")
@@ -320,8 +324,8 @@ def test_peer_in_the_wrong_state(endpoint, guest0, guest1, state):
 
 
 def test_datagram_larger_than_its_receive(connected):
-    """Sends a datagram into a receive that is too small, then one that fits; expects the first to be dropped without anybody
-    being told, and the receive to take the second."""
+    """Sends a datagram into a receive that is too small, then one that fits; expects the first to be dropped silently,
+    and the receive to take the second."""
     left, right = connected("UD")
     right.receive(length=40 + 63)
     ah = left.pd.ah(dgid=right.gid.address, sgid_index=left.gid.index)

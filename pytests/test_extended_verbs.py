@@ -28,7 +28,7 @@ def extended(endpoint, guest0, guest1):
 
 
 def test_completion_fields(extended):
-    """Sends with immediate data; expects both sides' completions to say all of it."""
+    """Sends with immediate data; expects all its fields in both sides' completions."""
     left, right = extended()
     right.receive(wr_id=5)
     left.qp.batch([{"opcode": "send_imm", "args": [77], "wr_id": 9, "sges": [left.sge(0, 100)]}])
@@ -41,7 +41,8 @@ def test_completion_fields(extended):
 
 
 def test_timestamps(extended):
-    """Sends three messages; expects times between two looks at the clock, in order, and as far apart by the wall clock."""
+    """Sends three messages; expects their times between two readings of the clock, in order, and with the same
+    distances by the wall clock."""
     left, right = extended(TIMES)
     limits = left.device.extended_limits()
     assert (limits.hca_core_clock, limits.completion_timestamp_mask) == (1_000_000, (1 << 64) - 1)
@@ -68,7 +69,8 @@ def test_batch(extended):
     left.qp.batch([
         {"opcode": "rdma_write", "args": [right.mr.rkey, right.mr.addr], "wr_id": 1, "sges": [left.sge(0, 64)]},
         {"opcode": "rdma_read", "args": [right.mr.rkey, right.mr.addr], "wr_id": 2, "sges": [left.sge(1024, 64)]},
-        {"opcode": "rdma_write", "args": [right.mr.rkey, right.mr.addr + 512], "wr_id": 3, "inline": left.sge(2048, 6)[:2]},
+        {"opcode": "rdma_write", "args": [right.mr.rkey, right.mr.addr + 512], "wr_id": 3,
+         "inline": left.sge(2048, 6)[:2]},
     ])  # fmt: skip
     assert [(done.wr_id, done.status) for done in left.send_cq.wait(3)] == [(n, "SUCCESS") for n in (1, 2, 3)]
     assert right.mr.read(0, 64) == "aa" * 64
@@ -77,7 +79,8 @@ def test_batch(extended):
 
 
 def test_abort_and_errors(extended):
-    """Aborts a batch, and completes one with a bad request in it; expects nothing done, then the next batch all."""
+    """Aborts a batch, and completes one with a bad request in it; expects nothing to be executed. Expects the next
+    batch to be executed whole."""
     left, right = extended()
     write = {"opcode": "rdma_write", "args": [right.mr.rkey, right.mr.addr], "sges": [left.sge(0, 8)]}
     left.mr.write(0, "bb" * 8)
@@ -93,13 +96,13 @@ def test_abort_and_errors(extended):
 
 
 def test_operations_of_other_transports(endpoint, guest0):
-    """Asks for what a transport does not have; expects EOPNOTSUPP."""
+    """Asks for operations that a transport does not have; expects EOPNOTSUPP."""
     for kind, send_op in (("UD", "RDMA_WRITE"), ("UC", "RDMA_READ"), ("UC", "ATOMIC_FETCH_AND_ADD"), ("RC", "TSO")):
         assert refused(endpoint(guest0, kind).extend, [send_op]) == errno.EOPNOTSUPP, (kind, send_op)
 
 
 def test_completion_queues_refused(endpoint, guest0):
-    """Asks for fields that there are not, and for too many entries; expects EOPNOTSUPP, and EINVAL."""
+    """Asks for undefined fields, and for too many entries; expects EOPNOTSUPP, and EINVAL."""
     device = endpoint(guest0).device
     for field in ("CVLAN", "FLOW_TAG", "TM_INFO"):
         assert refused(device.cq_ex, 16, [field]) == errno.EOPNOTSUPP, field
@@ -107,7 +110,7 @@ def test_completion_queues_refused(endpoint, guest0):
 
 
 def test_overrun_is_ignored(endpoint, guest0, guest1):
-    """Sends more than a CQ has places that is not to overrun; expects the queue pair to go on."""
+    """Overruns a CQ that ignores overruns; expects the queue pair to continue."""
     left, right = endpoint(guest0), endpoint(guest1)
     left.send_cq = left.device.cq_ex(4, [], ["IGNORE_OVERRUN"])
     left.qp = left.pd.qp("RC", left.send_cq, left.recv_cq)
@@ -157,7 +160,7 @@ def test_resize_keeps_armed(connected):
 
 
 def test_import(endpoint, guest0, guest1):
-    """Imports context, PD and MR within a process; expects a QP of the import to use the original's memory."""
+    """Imports context, PD and MR within a process; expects a QP of the imported PD to use the original's memory."""
     left, right = endpoint(guest0), endpoint(guest1)
     twin = left.device.imported()
     pd = twin.import_pd(left.pd.handle)
@@ -180,7 +183,7 @@ def test_import(endpoint, guest0, guest1):
 
 
 def test_import_refused(open_device, guest0):
-    """Imports handles that are none, and those of another context; expects ENOENT."""
+    """Imports invalid handles, and handles of another context; expects ENOENT."""
     device, other = open_device(guest0), open_device(guest0)
     twin = device.imported()
     foreign = other.pd()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What becomes of messages when the connection of libfabric that carries them between two hosts breaks (--where fabric)."""
+"""Messages during failures of the libfabric connection that carries them between two hosts (--where fabric)."""
 
 import re
 import time
@@ -13,25 +13,25 @@ pytestmark = pytest.mark.fabric
 SEED = 7
 COUNT = 150
 PIECES = 4
-# 4.096 us * 2^14, 67 ms, and a few times.
+# 4.096 us * 2^14 is 67 ms, with three retries.
 IMPATIENT = {"timeout": 14, "retry_cnt": 3}
 
 
 @pytest.fixture
 def first(lab) -> str:
-    """A host, whose end of the network is cut."""
+    """A host at which the tests cut the network."""
     return next(iter(lab.addresses))
 
 
 @pytest.fixture
 def roomy(connected):
-    """Two connected sides, which have the default budget: a second, seven times."""
+    """Two connected sides with the default timeout of a second, and seven retries."""
     return connected(options={"buffer": 1 << 18, "max_send_sge": PIECES, "max_recv_sge": PIECES}, min_rnr_timer=1)
 
 
 @pytest.fixture
 def transfer(roomy):
-    """Starts to send random messages, and gives what ends when all have come, and says what is wrong with them."""
+    """Starts to send random messages. Gives a function that waits for all messages and returns their errors."""
     left, right = roomy
     receiving = right.qp.begin("receive_messages", right.recv_cq, right.mr, SEED, COUNT, PIECES)
     sending = left.qp.begin("send_messages", left.send_cq, left.mr, SEED, COUNT, PIECES)
@@ -44,7 +44,7 @@ def transfer(roomy):
 
 
 def test_mtu(device, guest0):
-    """Asks for the port's MTU; expects the largest that there is, whatever the interface's."""
+    """Queries the port's MTU; expects the largest that exists, whatever the interface's MTU is."""
     assert re.search(r"active_mtu:\s+4096 ", guest0.run(f"ibv_devinfo -d {device}").stdout)
 
 
@@ -55,7 +55,7 @@ def test_rping(guest0, guest1, family):
 
 
 def test_cut_and_restored(lab, first, transfer):
-    """Resets the connection again and again while 150 messages are sent; expects each to come once, as it was sent."""
+    """Resets the connection again and again while 150 messages are sent; expects each to arrive once and intact."""
     cuts = 0
     deadline = time.monotonic() + 60
     while cuts < 3 and time.monotonic() < deadline:
@@ -66,7 +66,8 @@ def test_cut_and_restored(lab, first, transfer):
 
 
 def test_link_down_for_a_while(lab, first, transfer):
-    """Turns the network off for a second and a half in the middle of a transfer; expects each message as it was sent."""
+    """Disables the network for a second and a half in the middle of a transfer; expects each message to arrive intact.
+    """
     lab.link(first, "down")
     time.sleep(1.5)
     lab.link(first, "up")
@@ -74,7 +75,8 @@ def test_link_down_for_a_while(lab, first, transfer):
 
 
 def test_budget_spent(lab, first, connected):
-    """Turns the network off for longer than a QP tries; expects its message to fail, and others to be sent afterwards."""
+    """Disables the network for longer than a QP retries; expects its message to fail, and later messages to be sent.
+    """
     left, right = connected(**IMPATIENT)
     right.receive()
     lab.link(first, "down")
@@ -83,7 +85,7 @@ def test_budget_spent(lab, first, connected):
     lab.link(first, "up")
     assert statuses == ["RETRY_EXC_ERR"]
     deadline = time.monotonic() + 60
-    while True:  # TCP asks again less and less often
+    while True:  # TCP retransmits with growing intervals
         again, there = connected()
         there.receive()
         again.send()

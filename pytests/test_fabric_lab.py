@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Guests on two hosts between which there is no RoCE: the same programs as with it, by vrdmads that reach each other by
-libfabric's tcp provider, and what becomes of messages when their connection breaks.
+"""Guests on two hosts between which there is no RoCE: the same programs as with RoCE, and messages while the connection
+breaks. The vrdmads reach each other by libfabric's tcp provider.
 """
 
 import ipaddress
@@ -17,7 +17,7 @@ from framework.authority import Authority, Credentials
 from framework.connections import address
 from framework.fabric import CONNECTIONS, fabric_config
 from framework.lab import TIMEOUT_S, Guest, Machine, kept
-from test_across_hosts_lab import (  # noqa: F401 (these tests with the peer of here, and their fixtures)
+from test_across_hosts_lab import (  # noqa: F401 (these tests use the peer defined here, and their fixtures)
     Side,
     some_talks,
     talks,
@@ -55,7 +55,7 @@ def configure(host: Machine, guest: Guest, config: str) -> None:
 
 
 def certify(host: Machine, authority: Authority) -> None:
-    """By its address, which is its name."""
+    """Makes a certificate for the host's address, which is its name in the fabric."""
     issued = authority.issue(address(host, 4))
     for here, there in zip(astuple(issued), astuple(CREDENTIALS), strict=True):
         host.copy(here, str(there))
@@ -86,12 +86,12 @@ def peer(hosts, guest0, guest1):  # noqa: F811
 
 
 def cut(host: Machine) -> int:
-    """Resets the connections of the fabric there are, as a middlebox may. Returns how many."""
+    """Resets the existing connections of the fabric, as a middlebox may. Returns their number."""
     return len(host.script(f"ss -KtnH {ESTABLISHED}").stdout.splitlines())
 
 
 def test_cut_and_restored(meet, hosts):  # noqa: F811
-    """Resets the connection again and again while messages are sent; expects each to come once, as it was sent."""
+    """Resets the connection again and again while messages are sent; expects each to arrive once and intact."""
     left, right = meet(ROOM)
     receiving = right.qp.begin("receive_messages", right.recv_cq, right.mr, SEED, COUNT, PIECES)
     sending = left.qp.begin("send_messages", left.send_cq, left.mr, SEED, COUNT, PIECES)

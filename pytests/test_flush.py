@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The error state: what is queued completes as flushed, in order, on both queues (IBA 10.3.1.6)."""
+"""The error state: queued requests complete as flushed, in order, on both queues (IBA 10.3.1.6)."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_receives(connected, kind):
 
 
 def test_sends(connected):
-    """Posts 8 sends that wait for a receive and modifies to ERR; expects 8 flushed completions in order."""
+    """Posts 8 sends that wait for a receive, and modifies to ERR; expects 8 flushed completions in order."""
     left, _ = connected()
     for number in range(COUNT):
         left.send(wr_id=number)
@@ -34,7 +34,8 @@ def test_sends(connected):
 
 
 def test_behind_a_failed_send(connected):
-    """Posts a write that succeeds, one with a bad key and 6 more; expects success, the error, then flushes, in order."""
+    """Posts a write that succeeds, one with a bad key, and 6 more; expects success, the error, then flushes, in order.
+    """
     left, right = connected()
     address, rkey = right.target()
     keys = [rkey, rkey ^ 1, *[rkey] * (COUNT - 2)]
@@ -47,7 +48,7 @@ def test_behind_a_failed_send(connected):
 
 
 def test_unsignaled_are_flushed_too(connected):
-    """Posts 8 sends without asking for completions and modifies to ERR; expects all 8, as each one failed."""
+    """Posts 8 unsignaled sends and modifies to ERR; expects 8 completions, because each send has failed."""
     left, _ = connected()
     for number in range(COUNT):
         left.send(wr_id=number, send_flags=[])
@@ -70,7 +71,7 @@ def test_posted_in_error(connected):
 
 
 def test_peer_of_a_failed_queue_pair(connected):
-    """Takes one side to ERR; expects sends of the other to fail, and its receives to be flushed by that."""
+    """Takes one side to ERR; expects sends of the other side to fail, which flushes its receives."""
     left, right = connected(timeout=10, retry_cnt=1)
     left.receive(wr_id=5)
     right.qp.modify(qp_state="ERR")
@@ -80,7 +81,7 @@ def test_peer_of_a_failed_queue_pair(connected):
 
 
 def test_destroyed_leaves_nothing(connected):
-    """Destroys a queue pair whose completions nobody has polled; expects none of them in the queue afterwards."""
+    """Destroys a queue pair with completions that were not polled; expects none of them in the queue afterwards."""
     left, right = connected()
     for number in range(COUNT):
         right.receive(wr_id=number)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A VLAN of guests on two hosts: its GIDs, by which vrdma devices talk to each other, and one to Linux's rxe, which gets its
-packets by the VLAN's own interface.
+"""A VLAN of guests on two hosts: vrdma devices use its GIDs to reach each other and Linux's rxe, which gets its packets
+by the VLAN's own interface.
 """
 
 import pytest
@@ -9,7 +9,7 @@ from framework import connections
 from framework.connections import PINGS, pings
 from framework.lab import TIMEOUT_S, Gid, Guest, Machine
 from framework.mdev import mdev_of
-from test_across_hosts_lab import Side, Talk, carry_out, peer, user_access  # noqa: F401 (fixtures of these tests, too)
+from test_across_hosts_lab import Side, Talk, carry_out, peer, user_access  # noqa: F401 (also fixtures of these tests)
 from test_lifecycle import DEVICE_ADD
 from test_pingpong import assert_done
 
@@ -23,7 +23,7 @@ ip address add {addresses[4]}/24 dev {vlan}
 ip -6 address add {addresses[6]}/64 dev {vlan} nodad
 ip link set {vlan} up
 """
-# As they are in the lists of GIDs.
+# As they appear in the lists of GIDs.
 GIDS = {4: ":ffff:0a57:", 6: "fd87:"}
 AWAIT_GIDS = """
 for gid in {gids}; do
@@ -33,7 +33,7 @@ done
 
 
 class Tagged(Guest):
-    """A guest by its addresses in the VLAN. What programs tell each other by TCP goes without it."""
+    """A guest by its addresses in the VLAN. Programs exchange their parameters by TCP outside of the VLAN."""
 
     def __init__(self, guest: Guest, number: int) -> None:
         super().__init__(guest.lab, guest.name)
@@ -51,13 +51,13 @@ class Tagged(Guest):
         return gid
 
     def received(self) -> int:
-        """Frames that came to its own stack with the VLAN's tag."""
+        """Frames with the VLAN's tag that its own stack has received."""
         return int(self.read(f"/sys/class/net/{VLAN}/statistics/rx_packets"))
 
 
 @pytest.fixture
 def talks(guest0, peer):  # noqa: F811
-    """Either way, by IPv4 and by IPv6, between addresses in the VLAN."""
+    """Both directions, by IPv4 and by IPv6, between addresses in the VLAN."""
     here, there = Side(Tagged(guest0, 1), "vrdma0"), Side(Tagged(peer.guest, 2), peer.device)
     for side in (here, there):
         side.guest.add(side.device)
@@ -68,8 +68,8 @@ def talks(guest0, peer):  # noqa: F811
 
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"])
 def test_pingpong(talks, program):
-    """Sends 20 messages each way; expects all to arrive intact: at rxe with the VLAN's tag, and past the stacks of guests with
-    a vrdma device."""
+    """Sends 20 messages each way; expects all to arrive intact. At rxe they have the VLAN's tag. With a vrdma device,
+    the guest's stack must not receive them."""
     sides = talks[0].server, talks[0].client
     before = [side.guest.received() for side in sides]
     for results in carry_out(talks, lambda talk: talk.verbs(f"{program} -c -e -n 20")):
@@ -86,8 +86,8 @@ def start_rping(talk: Talk):
 
 
 def test_rping(talks):
-    """Connects by addresses in the VLAN, and has the server READ and WRITE buffers that the client verifies; expects every
-    round to succeed."""
+    """Connects by addresses in the VLAN, and has the server READ and WRITE buffers that the client verifies; expects
+    every round to succeed."""
     for _, client in carry_out(talks, start_rping):
         assert pings(client) == PINGS
 
@@ -101,7 +101,7 @@ ip link set vlan{vlan} up
 
 
 def give_vlans(host: Machine, guest: Guest, device: str, vlans: str) -> None:
-    """Takes the device from the guest, writes in which VLANs it may have addresses, and gives it back."""
+    """Takes the device from the guest, writes the VLANs in which it may have addresses, and gives it back."""
     mdev = mdev_of(host, guest)
     guest.monitor("device_del vrdma")
     guest.script(f"while [ -e /sys/class/infiniband/{device} ]; do sleep 0.05; done", TIMEOUT_S)
@@ -116,15 +116,16 @@ def await_gid(guest: Guest, device: str, vlan: int) -> None:
 
 
 def test_vlans_of_a_device(host, guest0):
-    """Gives a device VLAN 8 by its attribute; expects its guest to have an address there and none in VLAN 7. Takes that back;
-    expects one in VLAN 7 as well, as the type allows it."""
+    """Gives a device VLAN 8 by its attribute; expects its guest to have an address there and none in VLAN 7. Removes
+    the attribute's value; expects an address in VLAN 7 as well, because the type allows it."""
     device = "vrdma0"
     give_vlans(host, guest0, device, "8")
     try:
         for vlan in (7, 8):
             guest0.script(ADD_NUMBERED.format(nic=guest0.nic, vlan=vlan))
         await_gid(guest0, device, 8)
-        assert guest0.script(f"cat /sys/class/infiniband/{device}/ports/1/gids/* | grep 0a57:0701", check=False).stdout == ""
+        assert guest0.script(f"cat /sys/class/infiniband/{device}/ports/1/gids/* | grep 0a57:0701",
+                             check=False).stdout == ""
         give_vlans(host, guest0, device, "")
         await_gid(guest0, device, 8)
         await_gid(guest0, device, 7)

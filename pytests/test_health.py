@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""framework/health.py: what a kernel says that fails a test."""
+"""framework/health.py: kernel messages that fail a test."""
 
 import pytest
 
 from framework.health import COMPLAINT
 
-pytestmark = pytest.mark.native  # it is the same everywhere
+pytestmark = pytest.mark.native  # the result is the same everywhere
 
 
 @pytest.mark.parametrize("line", [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Mediated devices that are given to processes of the host by VFIO: among themselves, and with a guest."""
+"""Mediated devices that processes of the host have by VFIO. They connect to each other and to a guest."""
 
 import uuid
 
@@ -24,14 +24,14 @@ def one(processes) -> HostProcess:
 
 @pytest.fixture(params=["two processes", "process to guest", "guest to process"])
 def sides(request, processes, guest0):
-    """Who talks to whom: the server, or responder, and the client."""
+    """The two sides: the server, or responder, and the client."""
     return {"two processes": processes, "process to guest": (guest0, processes[0]),
             "guest to process": (processes[0], guest0)}[request.param]  # fmt: skip
 
 
 @pytest.fixture
 def talking(endpoint, sides):
-    """Two connected queue pairs: the responder's, and the one that asks."""
+    """Two connected queue pairs: the responder's and the requester's."""
 
     def make(**options):
         right, left = (endpoint(side, **options) for side in sides)
@@ -64,7 +64,7 @@ def test_bandwidth(pair, sides):
 
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"])
 def test_pingpong(pair, processes, program):
-    """Sends back and forth, sleeping for events; expects all messages to arrive intact."""
+    """Sends back and forth, and sleeps for events; expects all messages to arrive intact."""
     for result in pair(f"{program} -c -e -n 100", *processes):
         assert "100 iters in" in result.stdout
         assert "invalid data" not in result.stdout
@@ -85,14 +85,14 @@ def test_data(talking, opcode):
 
 
 def test_atomic(talking):
-    """Adds 1 a hundred times; expects each to have found the sum so far."""
+    """Adds 1 a hundred times; expects each to return the sum so far."""
     left, right = talking()
     right.mr.write(0, bytes(8).hex())
     assert left.qp.fetch_add(100, left.send_cq, left.sge(8, 8), right.target()) == [*range(100)]
 
 
 def test_memory_is_pinned_while_it_is_registered(one, processes, endpoint):
-    """Writes 8 MiB; expects the host to have pinned as much for the process, and nothing when it closes the device."""
+    """Writes 8 MiB; expects the host to pin as much for the process, and nothing after it has closed the device."""
     left, right = endpoint(one, buffer=8 * MIB), endpoint(processes[1], buffer=8 * MIB)
     connect(left, right)
     left.mr.fill(1)
@@ -106,8 +106,8 @@ def test_memory_is_pinned_while_it_is_registered(one, processes, endpoint):
 
 @pytest.mark.parametrize("touched", [True, False], ids=["pinned", "not pinned yet"])
 def test_fork(host, one, processes, endpoint, touched):
-    """Forks with registered memory, which the device has seen already or not; expects the parent and its device to go on
-    seeing the same pages, whoever writes to them, and the child to change nothing."""
+    """Forks with registered memory, which the device has already touched or not. Expects the parent and its device to
+    continue to see the same pages, whichever process writes to them, and the child to change nothing."""
     parent, peer = endpoint(one), endpoint(processes[1])
     connect(peer, parent)
     parent.mr.fill(1)
@@ -150,7 +150,8 @@ def test_no_wake_up_is_lost(talking):
 
 
 def test_killed_process_frees_its_device(one, guest0, endpoint):
-    """Kills a process with work in flight; expects its peer to be told, nothing pinned, and the device usable at once."""
+    """Kills a process with outstanding work; expects its peer to be told, nothing to stay pinned, and the device to be
+    usable at once."""
     victim, peer = endpoint(one, buffer=8 * MIB), endpoint(guest0)
     connect(victim, peer)
     victim.mr.fill(1)
@@ -164,7 +165,8 @@ def test_killed_process_frees_its_device(one, guest0, endpoint):
 
 
 def test_one_user_at_a_time(one, open_device):
-    """Opens a device that another process has, and once more when that has closed it; expects EBUSY, then success."""
+    """Opens a device that another process has, and again after that process has closed it; expects EBUSY, then success.
+    """
     opened = open_device(one)
     assert "vrdma0: Device or resource busy" in one.tries()
     opened.close()
@@ -172,7 +174,7 @@ def test_one_user_at_a_time(one, open_device):
 
 
 def test_no_permission(one):
-    """Opens a device as a user who may not; expects EACCES."""
+    """Opens a device as a user without the permission; expects EACCES."""
     assert "vrdma0: Permission denied" in one.tries(run_as=NOBODY.format(MIB))
 
 
@@ -181,13 +183,13 @@ def test_no_permission(one):
     ("/sys/class/net", "vrdma0: No such device"), ("/dev/null", "vrdma0: Connection refused"),
 ])  # fmt: skip
 def test_wrong_path(one, path, error):
-    """Gives vrdma-run what is no device; expects an error that says so."""
+    """Gives vrdma-run a path that is not a device; expects an error that says so."""
     assert error in one.tries(path=path)
 
 
 def test_unprivileged_user(host, processes, pair):
-    """Gives a user the file of a device's group; expects the device to work for that user, and memory that is more than
-    the user may lock to be refused when it is registered."""
+    """Gives a user the file of a device's group; expects the device to work for that user. Registers more memory than
+    the user may lock; expects a refusal."""
     server, client = processes
     limited = HostProcess(host, client.mdev, client.name)
     limited.run_as = NOBODY.format(4 * MIB)
@@ -215,7 +217,8 @@ def test_removed_in_use(host, one, open_device):
 
 
 def test_mediator_serves_when_it_has_started(host, one, health):
-    """Restarts vrdmad and uses a device as soon as systemctl says that it is done; expects an active port, time and again."""
+    """Restarts vrdmad several times, and uses a device as soon as systemctl returns; expects an active port each time.
+    """
     for _ in range(3):
         host.run("systemctl restart vrdmad")
         assert "PORT_ACTIVE" in one.run("ibv_devinfo -d vrdma0").stdout
@@ -223,7 +226,8 @@ def test_mediator_serves_when_it_has_started(host, one, health):
 
 
 def test_mediator_restarts(host, one, processes, endpoint, health, pair):
-    """Restarts vrdmad under two connected processes; expects DEVICE_FATAL, errors, and devices that can be opened anew."""
+    """Restarts vrdmad under two connected processes; expects DEVICE_FATAL, errors, and devices that can be opened
+    again."""
     sides = [endpoint(side) for side in processes]
     connect(*sides)
     host.run("systemctl restart vrdmad")

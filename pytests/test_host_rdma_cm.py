@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The connection manager of processes on the host, which have no kernel for it, and of guests, which have: they connect to
-each other."""
+"""The connection manager in processes on the host, which implement it themselves, and in guests, where the kernel has
+it. They connect to each other."""
 
 import pytest
 
-from framework.connections import PINGS, address, allow_users, await_listener, pings, rounds, rping, run_pair, start_pair
+from framework.connections import (PINGS, address, allow_users, await_listener, pings, rounds, rping, run_pair,
+                                   start_pair)
 from framework.lab import TIMEOUT_S, kept
 from framework.programs import bandwidths, next_port
 
@@ -19,11 +20,11 @@ def user_access(guest0):
 
 @pytest.fixture(params=["process to guest", "guest to process"])
 def sides(request, processes, guest0):
-    """The server, and the client. Among themselves processes are tested natively."""
+    """The server, and the client. Native tests cover connections between two processes."""
     return {"process to guest": (guest0, processes[0]), "guest to process": (processes[0], guest0)}[request.param]
 
 
-# Each case takes seconds where a guest asks before the process listens: kernels ask again after 4 s.
+# A case takes seconds if a guest connects before the process listens, because kernels retry after 4 s.
 @pytest.mark.parametrize("family, size", [(4, 64), (4, 65000), (6, 64)])
 def test_rping(sides, family, size):
     """Connects, and has the server READ and WRITE buffers that the client verifies; expects every round to succeed."""
@@ -33,7 +34,7 @@ def test_rping(sides, family, size):
 
 @pytest.mark.parametrize("command, port", [("ucmatose -p {port}", None), ("udaddy", 7174)], ids=["ucmatose", "udaddy"])
 def test_messages(sides, command, port):
-    """Makes 5 connections, or resolves 5 datagram services, exchanges messages and takes leave; expects both sides to
+    """Makes 5 connections, or resolves 5 datagram services, exchanges messages and disconnects; expects both sides to
     report success."""
     server, client = sides
     command += " -c 5 -C 10 -S 512"
@@ -46,7 +47,8 @@ def test_messages(sides, command, port):
     ("udaddy -s {address}", "RDMA_CM_EVENT_UNREACHABLE, error: 1"),
 ], ids=["connection", "datagrams"])  # fmt: skip
 def test_nobody_listens(sides, command, answer):
-    """Asks for a service that there is not, where there is another; expects to be told at once, and why."""
+    """Connects to a service without a listener, beside one that has a listener; expects a prompt error with the reason.
+    """
     server, client = sides
     port = next_port()
     listening = server.start(f"rping -s -a 0.0.0.0 -p {port} -C 1")
@@ -57,7 +59,8 @@ def test_nobody_listens(sides, command, answer):
 
 
 def test_killed_peer(processes, guest0):
-    """Kills a guest's process that is connected; expects its kernel to take leave, and the host's process to be told."""
+    """Kills a guest's process that is connected; expects its kernel to disconnect, and the host's process to be told.
+    """
     port = next_port()
     server = processes[0].start(f"rping -s -a 0.0.0.0 -p {port}")
     client = guest0.start(f"rping -c -a {address(processes[0], 4)} -p {port} -v")
@@ -67,8 +70,8 @@ def test_killed_peer(processes, guest0):
 
 
 def test_killed_client(processes, guest0):
-    """Kills a host's process that is connected to a guest, which nobody can tell the guest; expects the guest's server to
-    serve the next one."""
+    """Kills a host's process that is connected to a guest, which is not told; expects the guest's server to serve the
+    next client."""
     port = next_port()
     server = guest0.start(f"rping -s -P -a 0.0.0.0 -p {port}")
     await_listener(guest0, port)
@@ -83,8 +86,8 @@ def test_killed_client(processes, guest0):
 
 @pytest.mark.parametrize("program, kind", [("ib_write_bw", "RC"), ("ib_send_bw", "UD")])
 def test_perftest(device, processes, guest0, program, kind):
-    """Has perftest connect by rdma_cm; expects all operations to be carried out. Its client does not wait until its server
-    listens a second time, and is too fast for a guest's if no kernel holds it up."""
+    """Has perftest connect by rdma_cm; expects all operations to be carried out. Perftest's client does not wait until
+    the server listens for the second time. Without a kernel that delays it, it is too fast for a server in a guest."""
     server, client = processes[0], guest0
     command = f"{program} -R -F -d {device} -p {{port}} -c {kind} -s 1024 -n 500"
     _, result = run_pair(server, client, command, f"{command} {address(server, 4)}")
@@ -93,7 +96,7 @@ def test_perftest(device, processes, guest0, program, kind):
 
 
 def test_many_connections(sides):
-    """Sets up and takes down 50 connections; expects a time for each step."""
+    """Makes and closes 50 connections; expects a time for each step."""
     server, client = sides
     waiting, calling = start_pair(server, client, "cmtime -p {port} -c 50",
                                   f"cmtime -p {{port}} -c 50 -s {address(server, 4)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A guest that breaks every rule: vrdmad and the other guest go on, and its own device recovers."""
+"""A guest that breaks every rule: vrdmad and the other guest must continue, and the guest's own device must recover."""
 
 import json
 import random
@@ -20,7 +20,7 @@ def seed(record) -> int:
 
 @pytest.fixture
 def bystander(device, guest1):
-    """Traffic inside guest1 that must come to its end whatever happens meanwhile."""
+    """Traffic inside guest1 that must complete whatever happens meanwhile."""
     program = Program("ib_send_lat -F -e -s 64 -n 500", device)
     server, port = start_server(program, guest1)
     client = guest1.start(f"{program.arguments(guest1, port)} guest1")
@@ -35,7 +35,7 @@ def bystander(device, guest1):
 
 @pytest.fixture
 def unbound(guest0, works):
-    """guest0's function without its driver. Bound again after the test, it has to work."""
+    """guest0's function without its driver. It is bound again after the test, and must then work."""
     name = guest0.function.rsplit("/", 1)[1]
     guest0.script(f"echo {name} >{guest0.function}/driver/unbind; echo 1 >{guest0.function}/enable")
     yield guest0.function
@@ -50,14 +50,14 @@ def misuse(guest, function: str, mode: str, seed: int, count: int) -> dict:
 
 @pytest.mark.parametrize("mode, count", [("registers", 3000), ("flood", 1000), ("doorbells", 1000)])
 def test_registers(guest0, unbound, seed, bystander, mode, count):
-    """Writes garbage to registers, doorbells or both without end; expects a reset to make the device ready again."""
+    """Writes random values to registers, doorbells or both, in a loop; expects a reset to make the device ready."""
     status = misuse(guest0, unbound, mode, seed, count)["status"]
     assert status in (1, 2, 4)
     bystander()
 
 
 def test_admin_commands(guest0, unbound, seed, bystander):
-    """Executes 1,000 random commands on a proper admin queue; expects an answer to each, most of them refusals."""
+    """Executes 1,000 random commands on a valid admin queue; expects an answer to each, most of them refusals."""
     answers = misuse(guest0, unbound, "admin", seed, 1000)
     assert sum(answers.values()) == 1000
     assert answers["refused"] > 500
@@ -65,7 +65,8 @@ def test_admin_commands(guest0, unbound, seed, bystander):
 
 
 def test_work_requests(guest0, device, seed, bystander, works):
-    """Fills the send queue and the doorbell page with random bytes 40 times; expects that queue pair in ERR, and a new one to work."""
+    """Fills the send queue and the doorbell page with random bytes 40 times; expects that queue pair in ERR, and a new
+    one to work."""
     gid = guest0.gid(device)
     program = f"/usr/bin/python3 {guest0.programs}/hostile_process.py"
     done = guest0.run(f"{program} {device} {gid.address} {gid.index} {seed} 40", timeout=120)
@@ -75,7 +76,7 @@ def test_work_requests(guest0, device, seed, bystander, works):
 
 
 def test_address_of_another(guest0, guest1, device, works):
-    """Gives guest0 the link-local address of guest1; expects it to get no GID for it, and guest1 to keep its own."""
+    """Gives guest0 the link-local address of guest1; expects guest0 to get no GID for it, and guest1 to keep it."""
     (stolen,) = [gid.address for gid in guest1.gids[device] if gid.address.startswith("fe80") and gid.type == "RoCE v2"]
     guest0.run(f"ip address add {stolen}/64 dev {guest0.nic} nodad")
     try:

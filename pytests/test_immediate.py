@@ -22,7 +22,7 @@ def test_write_consumes_a_receive(connected):
 
 
 def test_plain_write_consumes_none(connected):
-    """Writes without immediate data, then sends; expects the receive posted first to be there for the send."""
+    """Writes without immediate data, then sends; expects the send to use the receive that was posted first."""
     left, right = connected()
     right.receive(wr_id=1)
     left.send("RDMA_WRITE", target=right.target(1024))

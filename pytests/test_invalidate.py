@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Invalidation, by the owner of a key and by its peer (IBA 10.6.5, 9.4.1.1.3): who may, and who is told what."""
+"""Invalidation, by the owner of a key and by its peer (IBA 10.6.5, 9.4.1.1.3): permissions and reports."""
 
 import errno
 
@@ -12,7 +12,7 @@ READ_WRITE = ("REMOTE_READ", "REMOTE_WRITE")
 
 
 def bind(side, offset: int = 0, length: int = BUFFER, kind: int = 2):
-    """A region and a window that shows some of it; returns both and the window's rkey."""
+    """Makes a region and a window that shows a part of it; returns both and the window's rkey."""
     region, window = side.pd.mr(BUFFER, ("LOCAL_WRITE", "MW_BIND")), side.pd.mw(kind)
     rkey = (side.qp.post_bind if kind == 2 else side.qp.bind)(window, region, offset, length, READ_WRITE)
     assert side.sent() == ["SUCCESS"]
@@ -25,7 +25,8 @@ def write(left, address: int, rkey: int) -> str:
 
 
 def test_local_invalidation(connected):
-    """Invalidates a window that works; expects LOCAL_INV to complete, its key to be unknown, and its region to be free."""
+    """Invalidates a window that works; expects LOCAL_INV to complete, its key to be unknown, and its region to be
+    unbound."""
     left, right = connected()
     region, _, rkey = bind(right)
     assert write(left, region.addr, rkey) == "SUCCESS"
@@ -50,7 +51,8 @@ def test_window_can_be_bound_after_invalidation(connected):
 
 
 def test_invalidation_follows_what_was_posted_before(connected):
-    """Posts bind, send and invalidation at once; expects them to complete in order, the peer to know the key too late."""
+    """Posts bind, send and invalidation at once; expects them to complete in order, so that the peer learns the key too
+    late."""
     left, right = connected()
     region, window = right.pd.mr(BUFFER, ("LOCAL_WRITE", "MW_BIND")), right.pd.mw(2)
     left.receive()
@@ -62,7 +64,7 @@ def test_invalidation_follows_what_was_posted_before(connected):
 
 
 def test_remote_invalidation(connected):
-    """Ends the peer's window by a SEND; expects its key in the peer's completion, with the data, and no immediate."""
+    """Ends the peer's window by a SEND; expects its key and the data in the peer's completion, but no immediate."""
     left, right = connected()
     region, _, rkey = bind(right)
     right.receive(wr_id=3, offset=8192)
@@ -108,12 +110,13 @@ def window_of_another_queue_pair(side, other) -> int:
     return bind(other)[2]
 
 
-BAD_KEYS = [unknown, region_key, type_1_window, stale_tag, unbound_window, invalidated_window, window_of_another_queue_pair]
+BAD_KEYS = [unknown, region_key, type_1_window, stale_tag, unbound_window, invalidated_window,
+            window_of_another_queue_pair]
 
 
 @pytest.fixture
 def sides(connected):
-    """A connected pair, and another queue pair of the right side's domain."""
+    """A connected pair, and another queue pair in the right side's domain."""
     left, right = connected()
     other_left, other_right = left.another(), right.another()
     connect(other_left, other_right)
@@ -122,7 +125,8 @@ def sides(connected):
 
 @pytest.mark.parametrize("bad", BAD_KEYS)
 def test_local_invalidation_of_a_bad_key(sides, bad):
-    """Invalidates what cannot be; expects MW_BIND_ERR, the queue pair in error, and a peer that has noticed nothing."""
+    """Invalidates keys that cannot be invalidated; expects MW_BIND_ERR, the queue pair in error, and no effect at the
+    peer."""
     left, right, other = sides
     right.qp.invalidate(bad(right, other))
     assert right.sent() == ["MW_BIND_ERR"]
@@ -131,7 +135,7 @@ def test_local_invalidation_of_a_bad_key(sides, bad):
 
 @pytest.mark.parametrize("bad", BAD_KEYS)
 def test_remote_invalidation_of_a_bad_key(sides, bad):
-    """Asks the peer to invalidate what cannot be; expects REM_ACCESS_ERR, its receive in error, and both sides too."""
+    """Asks the peer to invalidate such keys; expects REM_ACCESS_ERR, its receive in error, and both sides in error."""
     left, right, other = sides
     key = bad(right, other)
     right.receive()
@@ -142,7 +146,7 @@ def test_remote_invalidation_of_a_bad_key(sides, bad):
 
 
 def test_bad_invalidation_ends_nothing(sides):
-    """Fails to invalidate a type 1 window; expects it to work on, for another queue pair of its domain."""
+    """Fails to invalidate a type 1 window; expects it to work afterwards, for another queue pair of its domain."""
     left, right, other = sides
     region, _, rkey = bind(right, kind=1)
     right.qp.invalidate(rkey)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What comes and goes: processes, drivers, guests and devices. What is gone holds nothing, and others go on."""
+"""Processes, drivers, guests and devices that go and come back. What has gone must leave no resources, and the others
+must continue."""
 
 import json
 
@@ -18,13 +19,13 @@ OTHER_PROCESS = 9
 
 
 def resources(guest, device: str) -> dict[str, int]:
-    """How many objects of each kind the guest's kernel counts."""
+    """The number of objects of each kind that the guest's kernel counts."""
     (entry,) = [entry for entry in json.loads(guest.run("rdma -j resource show").stdout) if entry["ifname"] == device]
     return {kind: entry[kind] for kind in ("pd", "cq", "qp", "mr", "ctx")}
 
 
 def busy(endpoint, guest0, guest1):
-    """A process in guest0 that is in the middle of everything: sends that wait, receives posted, a large region."""
+    """A busy process in guest0: its sends wait, receives are posted, and it has a large region."""
     victim, peer = endpoint(guest0, process=OTHER_PROCESS, buffer=32 * MIB, events=True), endpoint(guest1)
     connect(victim, peer)
     victim.mr.fill(seed=1, length=4 * MIB)
@@ -35,7 +36,8 @@ def busy(endpoint, guest0, guest1):
 
 
 def test_killed_process_releases_all(device, guest0, guest1, endpoint):
-    """Kills a process with work in flight; expects the guest's kernel to hold nothing of it, and its peer to be told."""
+    """Kills a process with outstanding work; expects the guest's kernel to keep no object of it, and its peer to be
+    told."""
     before = resources(guest0, device)
     victim, peer = busy(endpoint, guest0, guest1)
     assert resources(guest0, device)["qp"] == before["qp"] + 1
@@ -50,7 +52,7 @@ def test_killed_process_releases_all(device, guest0, guest1, endpoint):
 
 
 def test_memory_is_unpinned(host, guest0, guest1, endpoint):
-    """Writes 32 MiB and deregisters both regions; expects the host to have pinned that much, and to pin it no more."""
+    """Writes 32 MiB and deregisters both regions; expects the host to have pinned that much, and to unpin it."""
     device = mdev_of(host, guest0)
     before = device.pinned
     left, right = endpoint(guest0, buffer=32 * MIB), endpoint(guest1, buffer=32 * MIB)
@@ -71,8 +73,8 @@ def test_module_reload(guest0, device, works):
 
 
 def test_function_reset(guest0, guest1, endpoint, works):
-    """Resets the function under a busy process, as sysfs lets one; expects a reset by PCI Express (FLR), DEVICE_FATAL, and
-    the driver to make a new device by itself."""
+    """Resets the function under a busy process by sysfs; expects a reset by PCI Express (FLR), DEVICE_FATAL, and a new
+    device from the driver without further action."""
     victim, _ = busy(endpoint, guest0, guest1)
     assert guest0.read(f"{guest0.function}/reset_method").split() == ["flr"]
     guest0.script(f"echo 1 >{guest0.function}/reset")
@@ -83,15 +85,15 @@ def test_function_reset(guest0, guest1, endpoint, works):
 
 
 def test_bus_master_is_cleared(host, guest0, guest1, endpoint, works):
-    """Clears Bus Master of a busy device, as a kernel does that hands over to another; expects the host to have none of the
-    guest's memory at once, DEVICE_FATAL, and a new device once Bus Master is set."""
+    """Clears Bus Master of a busy device, as a kernel does before it hands over to another. Expects the host to unpin
+    all memory of the guest at once, DEVICE_FATAL, and a new device once Bus Master is set."""
 
     def command(byte: str) -> None:
         guest0.script(f"printf '{byte}' | dd of={guest0.function}/config bs=1 seek=4 count=1 conv=notrunc status=none")
 
     victim, _ = busy(endpoint, guest0, guest1)
     assert mdev_of(host, guest0).pinned > 0
-    command("\\002")  # memory space alone
+    command("\\002")  # only memory space
     assert mdev_of(host, guest0).pinned == 0
     assert "DEVICE_FATAL" in victim.device.await_event("DEVICE_FATAL", TIMEOUT_S)
     guest0.run(f"kill -9 {victim.device.session.pid}")
@@ -106,7 +108,7 @@ def test_bus_master_is_cleared(host, guest0, guest1, endpoint, works):
     ("modprobe -r vrdma_ib", "modprobe vrdma_ib"),
 ], ids=["unbind", "unload"])  # fmt: skip
 def test_driver_leaves_in_use(guest0, guest1, endpoint, works, leave, come_back):
-    """Takes the driver from under a busy process and brings it back; expects DEVICE_FATAL, errors, and a new device."""
+    """Unbinds the driver under a busy process and brings it back; expects DEVICE_FATAL, errors, and a new device."""
     name = guest0.function.rsplit("/", 1)[1]
     victim, _ = busy(endpoint, guest0, guest1)
     try:
@@ -131,8 +133,8 @@ def test_guest_reboot(host, guest0, guest1, endpoint, works):
 
 
 def test_qemu_is_killed(host, guest0, guest1, device, works):
-    """Kills the QEMU of a guest during a transfer; expects nothing of it pinned, and the other guest to go on."""
-    bandwidth = Program(f"ib_write_bw -F -s {4 * MIB} -n 1000000", device)  # hours, were it not cut off
+    """Kills the QEMU of a guest during a transfer; expects no memory of it pinned, and the other guest to continue."""
+    bandwidth = Program(f"ib_write_bw -F -s {4 * MIB} -n 1000000", device)  # takes hours if not interrupted
     server, port = start_server(bandwidth, guest0)
     client = guest1.start(f"{bandwidth.arguments(guest1, port)} guest0")
     dead = mdev_of(host, guest1)
@@ -148,7 +150,8 @@ def test_qemu_is_killed(host, guest0, guest1, device, works):
 
 
 def test_hot_unplug(host, guest0, guest1, endpoint, device, works):
-    """Unplugs the device by QEMU's monitor under a busy process and plugs it in again; expects DEVICE_FATAL and a new device."""
+    """Unplugs the device by QEMU's monitor under a busy process and plugs it in again; expects DEVICE_FATAL and a new
+    device."""
     victim, peer = busy(endpoint, guest1, guest0)
     mdev = mdev_of(host, guest1)
     guest1.monitor("device_del vrdma")
@@ -163,7 +166,8 @@ def test_hot_unplug(host, guest0, guest1, endpoint, device, works):
 
 
 def test_removed_in_use(host, guest0, guest1, device, works):
-    """Removes the mdev by sysfs while a VM has it; expects QEMU to give it up when asked, and a new one to be usable."""
+    """Removes the mdev by sysfs while a VM has it; expects QEMU to release it on request, and a new one to be
+    usable."""
     mdev = mdev_of(host, guest1)
     mac = mdev.mac
     mdev.remove(timeout=60)

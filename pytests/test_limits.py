@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Limits of messages, work requests, queues and objects: what is granted works, what is more is refused."""
+"""Limits of messages, work requests, queues and objects: granted sizes work, and larger ones are refused."""
 
 import errno
 
@@ -43,7 +43,7 @@ def test_one_piece_too_many(connected):
 
 
 def test_full_queues(connected):
-    """Posts until both queues are full; expects ENOMEM for the next, and room again once completions were polled."""
+    """Posts until both queues are full; expects ENOMEM for the next, and success after completions were polled."""
     left, right = connected()
     for number in range(left.qp.cap["max_recv_wr"]):
         left.receive(wr_id=number)
@@ -61,7 +61,7 @@ def test_full_queues(connected):
 
 
 def test_inline_limit(connected):
-    """Sends as many bytes inline as the queue pair grants, which arrive, and one more, which is EINVAL."""
+    """Sends as many bytes inline as the queue pair grants; expects them to arrive. Sends one more; expects EINVAL."""
     left, right = connected(options={"max_inline_data": 100})
     granted = left.qp.cap["max_inline_data"]
     assert granted >= 100
@@ -75,7 +75,7 @@ def test_inline_limit(connected):
 
 
 def test_inline_needs_no_key(connected):
-    """Sends inline with a local key that does not exist; expects success, as the data is in the work request."""
+    """Sends inline with a local key that does not exist; expects success, because the data is in the work request."""
     left, right = connected(options={"max_inline_data": 64})
     right.receive()
     address, length, lkey = left.sge(0, 64)
@@ -95,32 +95,35 @@ def test_no_bytes(connected, opcode):
 
 
 @pytest.mark.parametrize("cap, limit", [
-    ("max_send_wr", "max_qp_wr"), ("max_recv_wr", "max_qp_wr"), ("max_send_sge", "max_sge"), ("max_recv_sge", "max_sge"),
+    ("max_send_wr", "max_qp_wr"), ("max_recv_wr", "max_qp_wr"), ("max_send_sge", "max_sge"),
+    ("max_recv_sge", "max_sge"),
 ])  # fmt: skip
 def test_queue_pair_beyond_limits(endpoint, guest0, cap, limit):
-    """Asks for a queue pair larger than the device says it can be; expects EINVAL."""
+    """Asks for a queue pair that exceeds a limit of the device; expects EINVAL."""
     side = endpoint(guest0)
     beyond = {cap: getattr(side.device.limits(), limit) + 1}
     assert refused(side.pd.qp, "RC", side.send_cq, side.recv_cq, **beyond) == errno.EINVAL
 
 
 def test_completion_queue_beyond_limit(open_device, guest0):
-    """Asks for a completion queue of more entries than the device says; expects EINVAL. With one it gets what it asks."""
+    """Asks for a completion queue with more entries than the device's limit; expects EINVAL. With one entry it
+    succeeds."""
     opened = open_device(guest0)
     assert refused(opened.cq, opened.limits().max_cqe + 1) == errno.EINVAL
     assert opened.cq(1).depth >= 1
 
 
-# The kernel has some of its own.
+# The number of objects that the kernel may have itself.
 SPARE = 8
 
 
-# Tens of thousands take minutes on an emulated processor.
+# Making tens of thousands of objects takes minutes on an emulated processor.
 @pytest.mark.parametrize("kind", [
     "pd", "qp", *(pytest.param(kind, marks=pytest.mark.native) for kind in ("cq", "mr", "srq", "ah")),
 ])  # fmt: skip
 def test_as_many_objects_as_promised(open_device, guest0, kind):
-    """Makes objects of a kind until the device refuses with ENOMEM; expects the number that it says, and room again after."""
+    """Makes objects of a kind until the device refuses with ENOMEM; expects the number of the device's limit, and
+    success after all were destroyed."""
     opened = open_device(guest0)
     most = getattr(opened.limits(), f"max_{kind}")
     made, refusal = opened.exhaust(kind, most + 1)
@@ -131,7 +134,8 @@ def test_as_many_objects_as_promised(open_device, guest0, kind):
 
 @pytest.mark.lab
 def test_as_many_processes_as_doorbell_pages(open_device, guest0):
-    """Opens contexts until the device has no doorbell page for another; expects ENOMEM, and room again once all are closed."""
+    """Opens contexts until the device has no doorbell page for another; expects ENOMEM, and success after all were
+    closed."""
     opened = open_device(guest0)
     made, refusal = opened.exhaust("context", 4096)
     assert made >= 8
@@ -148,7 +152,8 @@ def test_many_objects_of_many_processes(open_device, guest0):
 
 
 def test_region_beyond_limit(open_device, guest0):
-    """Registers a region longer than the device says; expects EINVAL or, as there is no such memory, EFAULT or ENOMEM."""
+    """Registers a region that exceeds the device's limit; expects EINVAL or, because there is no such memory, EFAULT or
+    ENOMEM."""
     opened = open_device(guest0)
     beyond = opened.limits().max_mr_size + 1
     assert opened.pd().refused_mr(beyond) in (errno.EINVAL, errno.EFAULT, errno.ENOMEM)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A host's network link that goes and comes: what programs hear of it, and what becomes of messages under way.
+"""A host's network link that goes down and comes back: the events for programs, and messages during the outage.
 
-One end of the cable goes down, and the other loses its carrier by that. A link of which a retry budget sees the end costs time
-only; one that stays away longer costs the queue pair.
+One end of the cable goes down, which takes the carrier from the other. If the link comes back before the retries are
+exceeded, messages are only delayed. If it stays down longer, the queue pair fails.
 """
 
 import time
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.hosts, pytest.mark.roce]
 
 DOWN, ACTIVE = 1, 4
 OUTAGE_S = 0.5
-# 4.096 us * 2^18 is a second, of which there are eight; 2^14 is 67 ms, of which there are three.
+# 4.096 us * 2^18 is a second, with seven retries; 2^14 is 67 ms, with two retries.
 PATIENT = {"timeout": 18, "retry_cnt": 7}
 IMPATIENT = {"timeout": 14, "retry_cnt": 2}
 LARGE, MANY = 32 << 20, 8
@@ -33,7 +33,7 @@ def await_ports(devices: list[Remote]) -> None:
 
 @pytest.fixture(params=[0, 1], ids=["this end", "the other end"])
 def link(request, lab, guest0, guest1, open_device):
-    """Takes the link away at one of its ends and gives it back; both devices have heard of that when it returns."""
+    """Takes the link down at one of its ends, or brings it up. Returns when both devices have reported the change."""
     guest = (guest0, guest1)[request.param]
     devices = [open_device(each) for each in (guest0, guest1)]
     await_ports(devices)
@@ -55,8 +55,8 @@ def link(request, lab, guest0, guest1, open_device):
 
 
 def test_port(link, open_device, guest0, guest1):
-    """Takes the link away and gives it back; expects both sides to hear of each (PORT_ERR, PORT_ACTIVE), and the port to be
-    as they say."""
+    """Takes the link down and up; expects both sides to report each change (PORT_ERR, PORT_ACTIVE), and the port to
+    have the reported state."""
     devices = [open_device(guest) for guest in (guest0, guest1)]
     for up, state in ((False, DOWN), (True, ACTIVE)):
         link(up)
@@ -64,7 +64,8 @@ def test_port(link, open_device, guest0, guest1):
 
 
 def test_mtu(lab, open_device, guest0):
-    """Changes the interface's MTU; expects the port's to be the largest that fits, without an event, as drivers of NICs do."""
+    """Changes the interface's MTU; expects the port's to be the largest that fits, without an event, as with drivers of
+    NICs."""
     device = open_device(guest0)
     try:
         for interface, port in ((9000, 4096), (2300, 2048), (1500, 1024)):
@@ -79,8 +80,8 @@ def test_mtu(lab, open_device, guest0):
 
 
 def test_short_outage(link, connected):
-    """Takes the link away for less time than the retries last, before requests of each kind; expects all to be carried out
-    once, with all of their bytes."""
+    """Takes the link down for less time than the retries last, before requests of each kind; expects all to be carried
+    out once, with all of their bytes."""
     left, right = connected(**PATIENT)
     sent = left.mr.fill(1, 0, 4096)
     read = right.mr.fill(2, 8192, 4096)
@@ -102,7 +103,7 @@ def test_short_outage(link, connected):
 
 
 def test_outage_within_a_message(link, connected):
-    """Takes the link away in the middle of a long message; expects all bytes, in the end."""
+    """Takes the link down in the middle of a long message; expects all bytes to arrive in the end."""
     left, right = connected(options={"buffer": LARGE}, **PATIENT)
     sent = left.mr.fill(3)
     for _ in range(MANY):
@@ -117,9 +118,9 @@ def test_outage_within_a_message(link, connected):
 
 @contextmanager
 def messages(connected) -> Iterator[None]:
-    """Sends messages of all sizes meanwhile; expects each once and intact."""
+    """Sends messages of all sizes in the background; expects each once and intact."""
     count = 150
-    # In processes that nothing else is asked of meanwhile.
+    # In separate processes, which make no other calls meanwhile.
     left, right = connected(options={"process": 1, "buffer": 1 << 18, "max_send_sge": 3, "max_recv_sge": 3}, **PATIENT)
     received = right.qp.begin("receive_messages", right.recv_cq, right.mr, 5, count, 3)
     sent = left.qp.begin("send_messages", left.send_cq, left.mr, 5, count, 3)
@@ -129,7 +130,7 @@ def messages(connected) -> Iterator[None]:
 
 
 def test_outage_under_messages(link, connected):
-    """Takes the link away and gives it back, twice, while messages of all sizes are sent; expects each once and intact."""
+    """Takes the link down and up, twice, while messages of all sizes are sent; expects each once and intact."""
     with messages(connected):
         for _ in range(2):
             link(False)
@@ -138,9 +139,9 @@ def test_outage_under_messages(link, connected):
 
 
 def test_interface_made_anew(lab, connected, open_device, guest0, guest1):
-    """Removes both interfaces and makes others of their names while messages are sent; expects each once and intact, as the
-    link was away for less time than the retries last, and new queue pairs to work by interfaces of other Ethernet addresses,
-    whose packets no host's own stack answers."""
+    """Removes both interfaces and makes others of their names while messages are sent. Expects each message once and
+    intact, because the link was down for less time than the retries last. Expects new queue pairs to work by the new
+    interfaces, which have other Ethernet addresses, and no packet to be answered by a host's own stack."""
     with messages(connected):
         lab.lay_anew()
     await_ports([open_device(guest) for guest in (guest0, guest1)])
@@ -153,8 +154,8 @@ def test_interface_made_anew(lab, connected, open_device, guest0, guest1):
 
 
 def test_long_outage(link, connected):
-    """Takes the link away for longer than the retries last; expects the request to fail by that, those behind it to be
-    flushed, the queue pair to be in ERR and its peer as it was; and new ones to work when the link is back."""
+    """Takes the link down for longer than the retries last. Expects the request to fail, later ones to be flushed, the
+    queue pair to be in ERR, and its peer to be unchanged. Expects new queue pairs to work when the link is back."""
     left, right = connected(**IMPATIENT)
     right.receive()
     link(False)

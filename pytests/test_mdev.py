@@ -20,7 +20,7 @@ def small(host) -> MdevType:
 
 @pytest.fixture
 def fresh(host):
-    """The UUID of a device to be made; what is made of it is gone after the test."""
+    """The UUID of a device that the test makes. The device is removed after the test."""
     device = Mdev(host, str(uuid.uuid4()))
     yield device
     if device.exists:
@@ -58,7 +58,8 @@ def test_same_uuid_twice(small, fresh):
 
 
 def test_no_instance_left(host):
-    """Creates devices of the type with the fewest until there are none left; expects the next to fail, and all back."""
+    """Creates devices of the type with the fewest instances until none is left; expects the next to fail. Removes them;
+    expects all instances back."""
     kind = MdevType(host, "large")
     before = kind.available
     uuids = [str(uuid.uuid4()) for _ in range(before)]
@@ -67,12 +68,13 @@ def test_no_instance_left(host):
         assert kind.available == 0
         assert kind.create(str(uuid.uuid4()), check=False).status != 0
     finally:
-        host.script(f"for uuid in {' '.join(uuids)}; do [ ! -e {DEVICES}/$uuid ] || echo 1 >{DEVICES}/$uuid/remove; done")
+        host.script(f"for uuid in {' '.join(uuids)}; do [ ! -e {DEVICES}/$uuid ] || echo 1 >{DEVICES}/$uuid/remove; "
+                    f"done")
     assert kind.available == before
 
 
 def test_mdevctl(host, small, fresh):
-    """Starts, lists and stops a device with mdevctl; expects it to be there and gone as with sysfs."""
+    """Starts, lists and stops a device with mdevctl; expects it to come and go as with sysfs."""
     host.run(f"mdevctl start -u {fresh.uuid} -p {PARENT} -t vrdma-small")
     assert fresh.exists
     assert f"{fresh.uuid} {PARENT} vrdma-small" in host.run("mdevctl list").stdout
@@ -84,11 +86,12 @@ def test_mdevctl(host, small, fresh):
     ("mac", "52:54:00:00:00:0g"), ("mac", "52:54:00"), ("mac", "01:00:5e:00:00:01"), ("mac", "52:54:00:00:00:01:02"),
     ("addresses", "; reboot"), ("addresses", "1" * 600), ("uplink", "eth1"), ("uplink", "of-sixteen-chars"),
     ("weight", "0"), ("max_bytes_per_second", "1k"), ("vlans", "0"), ("vlans", "4095"), ("vlans", "eth1"),
-], ids=["no digit", "too short", "multicast", "too long", "no prefix", "too many", "unknown", "too long a name", "no weight",
+], ids=["no digit", "too short", "multicast", "too long", "no prefix", "too many", "unknown", "too long a name", "no "
+                                                                                              "weight",
         "no number", "VLAN 0", "VLAN 4095", "no VLAN"])  # fmt: skip
 def test_bad_attribute(host, small, fresh, attribute, value):
-    """Writes what is no unicast MAC address, no list of prefixes, no uplink of vrdmad's, no share or no VLAN; expects an error
-    and the old value."""
+    """Writes values that are not a unicast MAC address, a list of prefixes, an uplink of vrdmad, a share or a VLAN;
+    expects an error and the old value."""
     small.create(fresh.uuid)
     before = host.read(f"{fresh.path}/{attribute}")
     assert host.script(f"echo '{value}' >{fresh.path}/{attribute}", check=False).status != 0
@@ -101,22 +104,22 @@ def test_bad_attribute(host, small, fresh, attribute, value):
     ("vlans", "7,100-199"), ("vlans", "none"), ("vlans", ""),
 ])  # fmt: skip
 def test_attribute(host, small, fresh, attribute, value):
-    """Writes who a device is, or its share, before a VM has it; expects to read it back."""
+    """Writes the identity of a device, or its share, before a VM has it; expects to read the same value."""
     small.create(fresh.uuid)
     host.script(f"echo '{value}' >{fresh.path}/{attribute}")
     assert host.read(f"{fresh.path}/{attribute}").strip() == value
 
 
 def test_identity_of_a_device_in_use(host, guest0):
-    """Writes the MAC of a device that a VM has open; expects an error: the guest could speak as another."""
+    """Writes the MAC of a device that a VM has open; expects an error, because the guest could impersonate another."""
     device = mdev_of(host, guest0)
     assert host.script(f"echo 52:54:00:12:34:56 >{device.path}/mac", check=False).status != 0
     assert device.mac == guest0.mac
 
 
 def test_limit_of_a_running_device(host, guest0, connected):
-    """Limits a device that a VM has to what a WRITE of its would take a minute for, and takes that back during the WRITE;
-    expects it to wait, and then to end."""
+    """Limits a device of a VM so that its WRITE would take a minute, and removes the limit during the WRITE; expects it
+    to wait, and then to complete."""
     left, right = connected(options={"buffer": TRANSFER})
     limit = f"{mdev_of(host, guest0).path}/max_bytes_per_second"
     try:
@@ -129,5 +132,5 @@ def test_limit_of_a_running_device(host, guest0, connected):
 
 
 def test_module(host):
-    """Runs the module's own test, which is mediator and VM at once; expects every case of it to pass."""
+    """Runs the module's own test, which acts as mediator and as VM; expects every case of it to pass."""
     host.run("/usr/lib/vrdma/tests/vfio_mdev_test", timeout=360)

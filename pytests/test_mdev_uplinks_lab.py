@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Mediated devices of one type on two uplinks, which are VLANs of the hosts' cable: their attribute says on which. Each host
-has a vrdmad and an HCA of its own for that, and processes of the hosts have the devices.
+"""Mediated devices of one type on two uplinks, which are VLANs of the hosts' cable. The devices' attribute selects the
+uplink. Each host has a separate vrdmad and HCA for this test, and processes of the hosts have the devices.
 """
 
 import uuid
@@ -21,7 +21,7 @@ VLANS = (7, 8)
 PARENT = "uplinks"
 TYPE = f"/sys/class/mdev_bus/{PARENT}/mdev_supported_types/vrdma-small"
 CONFIG, LOG = "/run/uplinks.conf", "/run/uplinks.log"
-# Each VLAN's interface has an Ethernet address of its own, as a device is known by its.
+# Each VLAN's interface has its own Ethernet address, because that identifies a device.
 MAKE_VLAN = """
 ip link add link eth1 name eth1.{vlan} address 02:00:00:00:{vlan:02x}:0{number} type vlan id {vlan}
 ip address add 10.{vlan}.0.{number}/24 dev eth1.{vlan}
@@ -44,11 +44,11 @@ class Bound(HostProcess):
         self.vlan = vlan
 
     def received(self) -> int:
-        """Frames that came with its VLAN's tag."""
+        """Frames with its VLAN's tag that have arrived."""
         return int(self.host.read(f"/sys/class/net/eth1.{self.vlan}/statistics/rx_packets"))
 
     def write_uplink(self, name: str) -> str:
-        """What is said of it."""
+        """Writes the attribute; returns the error output."""
         return self.host.script(f"printf '{name}' | tee {self.mdev.path}/uplink", check=False).stderr
 
     def uplink(self) -> str:
@@ -64,7 +64,7 @@ def start_mediator(host: Machine, vlans: tuple[int, ...]) -> Process:
 
 
 def renew_mediator(old: Process, host: Machine, vlans: tuple[int, ...]) -> Process:
-    """One with other uplinks, for the same devices."""
+    """Replaces a vrdmad by one with other uplinks, for the same devices."""
     old.kill()
     host.script(f"until grep -q '^0$' {TYPE}/available_instances; do sleep 0.05; done", TIMEOUT_S)
     return start_mediator(host, vlans)
@@ -109,7 +109,8 @@ def rig(lab):
 
 
 def test_each_by_its_own(rig):
-    """Sends 20 messages each way between the devices of each VLAN; expects all to arrive, by that VLAN and not the other."""
+    """Sends 20 messages each way between the devices of each VLAN; expects all to arrive by that VLAN, and none by the
+    other."""
     for vlan, other in (VLANS, VLANS[::-1]):
         before = [[side.received() for side in rig.sides[which]] for which in (vlan, other)]
         for result in run(Program("ibv_rc_pingpong -c -n 20", "vrdma0", "RoCE v2"), *rig.sides[vlan]):
@@ -121,11 +122,12 @@ def test_each_by_its_own(rig):
 
 
 def test_refused(rig):
-    """Writes what is no uplink's name, or no uplink of vrdmad's; expects an error and the old one. Opens the device and
-    writes a good one; expects an error, and none once it is closed."""
+    """Writes an invalid name, and the name of an uplink that vrdmad does not have; expects an error and the old value.
+    Opens the device and writes a valid one; expects an error, and success after it is closed."""
     side = rig.sides[7][0]
     bad = {"eth1.8\\neth1.8": "Invalid argument", "eth1/8": "Invalid argument", "eth1 8": "Invalid argument",
-           "x" * 16: "Invalid argument", "x" * 4000: "Invalid argument", "eth1": "No such device", "eth1.9": "No such device"}
+           "x" * 16: "Invalid argument", "x" * 4000: "Invalid argument", "eth1": "No such device",
+           "eth1.9": "No such device"}
     for name, why in bad.items():
         assert why in side.write_uplink(name), name
         assert side.uplink() == "eth1.7"
@@ -138,8 +140,8 @@ def test_refused(rig):
 
 
 def test_uplink_that_is_gone(rig):
-    """Starts vrdmad anew without the uplink of a device; expects it to say so when the device is opened, and the device to
-    work again by another."""
+    """Restarts vrdmad without the uplink of a device; expects it to report that when the device is opened, and the
+    device to work again with another uplink."""
     side, peer = rig.sides[8]
     rig.mediators[0] = renew_mediator(rig.mediators[0], side.host, (7,))
     assert side.uplink() == "eth1.8"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Memory windows of both types (IBA 10.6.7): what a peer reaches through them, and each rule of binding one."""
+"""Memory windows of both types (IBA 10.6.7): the memory that a peer reaches through them, and the rules of binding."""
 
 import errno
 
@@ -14,7 +14,7 @@ TYPES = (1, 2)
 
 
 class Owner:
-    """The side whose memory is shown: a region that only windows open, and a window."""
+    """The side that owns the memory: a region that can only be reached by windows, and a window."""
 
     def __init__(self, side, kind: int, access=BINDABLE, pd=None, window_pd=None) -> None:
         self.side = side
@@ -40,7 +40,7 @@ def write(left, address: int, rkey: int, length: int = 64) -> str:
 
 
 def assert_bind_fails(owner: Owner, peer, *place, **how) -> None:
-    """A bind that breaks a rule ends its queue pair, and nobody else's."""
+    """A bind that breaks a rule fails its queue pair, and no other."""
     owner.post_bind(*place, **how)
     assert owner.side.sent() == ["MW_BIND_ERR"]
     assert owner.side.state() == "ERR"
@@ -49,7 +49,7 @@ def assert_bind_fails(owner: Owner, peer, *place, **how) -> None:
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_window_shows_its_bytes(connected, kind):
-    """Binds a window into the middle of a region and writes and reads there; expects the bytes in the region."""
+    """Binds a window into the middle of a region, and writes and reads there; expects the bytes in the region."""
     left, right = connected()
     owner = Owner(right, kind)
     rkey = owner.bind(4096, 8192)
@@ -102,7 +102,7 @@ def test_unbound_window(connected, kind):
 
 
 def test_binding_again_ends_the_old_key(connected):
-    """Binds a type 1 window twice; expects the second key to work and the first to be gone."""
+    """Binds a type 1 window twice; expects the second key to work and the first to be invalid."""
     left, right = connected()
     owner = Owner(right, 1)
     first, second = owner.bind(), owner.bind()
@@ -112,7 +112,7 @@ def test_binding_again_ends_the_old_key(connected):
 
 
 def test_binding_nothing_unbinds(connected):
-    """Binds a type 1 window with length 0; expects its keys not to work and its region to be free."""
+    """Binds a type 1 window with length 0; expects its keys not to work and its region to be unbound."""
     left, right = connected()
     owner = Owner(right, 1)
     bound, unbound = owner.bind(), owner.bind(0, 0, ())
@@ -186,8 +186,8 @@ def test_window_region_and_queue_pair_share_a_domain(connected, foreign):
 
 
 def test_type_1_of_another_domain(connected):
-    """Binds a type 1 window and its region, both of another domain than the queue pair; expects MW_BIND_ERR, and EPERM
-    from libibverbs where just one of them is."""
+    """Binds a type 1 window and its region, both of another domain than the queue pair; expects MW_BIND_ERR. If only
+    one of them is of another domain, expects EPERM from libibverbs."""
     left, right = connected()
     other = right.device.pd()
     for foreign in ("pd", "window_pd"):
@@ -204,7 +204,7 @@ def test_type_2_is_bound_once(connected):
 
 
 def test_type_2_is_not_bound_to_nothing(connected):
-    """Binds a type 2 window with length 0; expects MW_BIND_ERR: an invalidation unbinds it."""
+    """Binds a type 2 window with length 0; expects MW_BIND_ERR, because only an invalidation unbinds it."""
     left, right = connected()
     assert_bind_fails(Owner(right, 2), left, 0, 0)
 
@@ -223,7 +223,7 @@ def test_region_with_windows_stays(connected, kind):
 
 
 def test_type_2_falls_with_its_queue_pair(connected):
-    """Destroys the queue pair of a bound type 2 window; expects its region to be free, and the window to be too."""
+    """Destroys the queue pair of a bound type 2 window; expects its region and the window to be unbound."""
     _, right = connected()
     owner = Owner(right, 2)
     owner.bind()
@@ -238,7 +238,7 @@ def test_unknown_type(endpoint, guest0):
 
 
 def test_type_2_on_ibv_bind_mw(connected):
-    """Calls ibv_bind_mw() with a type 2 window; expects EINVAL, and a queue pair that has noticed nothing."""
+    """Calls ibv_bind_mw() with a type 2 window; expects EINVAL, and an unchanged queue pair."""
     _, right = connected()
     owner = Owner(right, 2)
     assert refused(right.qp.bind, owner.window, owner.region, 0, 64, READ_WRITE) == errno.EINVAL
@@ -246,7 +246,7 @@ def test_type_2_on_ibv_bind_mw(connected):
 
 
 def test_type_1_in_a_work_request(connected):
-    """Posts a bind of a type 1 window; expects EINVAL, and a queue pair that has noticed nothing."""
+    """Posts a bind of a type 1 window; expects EINVAL, and an unchanged queue pair."""
     _, right = connected()
     owner = Owner(right, 1)
     assert refused(right.qp.post_bind, owner.window, owner.region, 0, 64, READ_WRITE) == errno.EINVAL
@@ -254,7 +254,7 @@ def test_type_1_in_a_work_request(connected):
 
 
 def test_zero_based_window(connected):
-    """Binds a type 2 window whose addresses count from 0; expects them to do so, and a type 1 window to be refused."""
+    """Binds a zero-based type 2 window; expects its addresses to begin at 0. Does so with type 1; expects a refusal."""
     left, right = connected()
     owner = Owner(right, 2)
     rkey = owner.bind(4096, 4096, (*READ_WRITE, "ZERO_BASED"))

@@ -18,7 +18,7 @@ ERROR, RUNNING, RESUMING = 0, 2, 4
 
 @pytest.fixture
 def move(host):
-    """Moves a device, in which a protection domain is 1, from one of two new mdevs of one MAC to the other."""
+    """Moves a device from one of two new mdevs with one MAC to the other. The device has protection domain 1."""
     host.copy(GUEST_PROGRAMS, "/root/")
     source, target = (Mdev(host, str(uuid.uuid4())) for _ in range(2))
     for device in (source, target):
@@ -35,7 +35,7 @@ def move(host):
 
 
 def test_a_device_goes_on_where_it_is_moved_to(move):
-    """Saves a device and loads it; expects the next protection domain to be 2, and 1 to be there."""
+    """Saves a device and loads it; expects the next protection domain to be 2, and 1 to exist."""
     moved = move("whole")
     assert moved.pop("bytes") > 32
     assert moved == {"first": 1, "error": 0, "state": RUNNING, "next": 2, "freed": 0}
@@ -43,14 +43,15 @@ def test_a_device_goes_on_where_it_is_moved_to(move):
 
 @pytest.mark.parametrize("how, state", [("cut", ERROR), ("changed", RESUMING), ("longer", RESUMING)])
 def test_what_is_not_whole_is_refused(move, how, state):
-    """Loads a state that lacks a byte, which shows at its end, or has another one or one more, which shows when it is written;
-    expects EINVAL, and a device that a reset makes ready."""
+    """Loads a state with a byte less, which is detected at its end, and with a changed or an additional byte, which are
+    detected when they are written. Expects EINVAL, and a device that a reset makes ready."""
     moved = move(how)
     assert moved.pop("bytes") > 32
-    # A device that is not restored was reset by vrdmad, and is not FATAL.
+    # vrdmad has reset the device that it did not restore, so the device is not FATAL.
     assert moved == {"first": 1, "error": errno.EINVAL, "state": state, "fatal": False}
 
 
 def test_a_cancelled_migration(move):
-    """Closes the file of a state that nobody has read and has the device go on; expects its next protection domain to be 2."""
+    """Closes the file of a state that was not read, and resumes the device; expects its next protection domain to be 2.
+    """
     assert move("cancelled") == {"first": 1, "state": RUNNING, "next": 2}

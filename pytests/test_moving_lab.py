@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A virtual machine that moves from host to host by QEMU's live migration, while a program in it talks to the guest of the
-other host: to another host first, and to its own after the move."""
+"""A virtual machine that moves between hosts by QEMU's live migration, while a program in it talks to the guest of the
+other host. After the move both guests are on one host."""
 
 import shlex
 import time
@@ -18,7 +18,7 @@ from framework.programs import Program, await_condition, next_port, start_server
 pytestmark = pytest.mark.lab_hosts
 
 HOME, AWAY = "host0", "host1"
-# So that they last longer than two moves, or one, which takes five to ten seconds on emulated processors.
+# They last longer than two moves, or one, which takes five to ten seconds on emulated processors.
 MESSAGES = 16000
 FEW = 4000
 RINGS = 3000
@@ -27,7 +27,7 @@ TIMEOUT_S = 240.0
 
 
 class Detached:
-    """A program in a guest that no connection to the guest holds, since moves end those."""
+    """A program in a guest that does not depend on a connection to the guest, because moves end connections."""
 
     def __init__(self, guest: Guest, command: str) -> None:
         self._guest = guest
@@ -39,7 +39,7 @@ class Detached:
         return self._guest.run("test -e /root/status", check=False).status != 0
 
     def output(self) -> str:
-        """When it has ended well."""
+        """Waits for its end; returns its output if it has succeeded."""
         deadline = time.monotonic() + TIMEOUT_S
         while self.goes_on():
             if time.monotonic() > deadline:
@@ -58,7 +58,7 @@ def away(lab) -> Machine:
 
 @pytest.fixture
 def mover(guest0: Guest) -> Iterator[Guest]:
-    """A guest that a test moves, and that is at home afterwards."""
+    """A guest that a test moves, and that is moved back to its own host after the test."""
     yield guest0
     if guest0.lab.describe(guest0.name)["host"] != HOME:
         guest0.migrate(HOME)
@@ -66,8 +66,8 @@ def mover(guest0: Guest) -> Iterator[Guest]:
 
 @pytest.fixture
 def pingpong(device: str, mover: Guest, guest1: Guest) -> Callable[[int], tuple[Process, Detached]]:
-    """Starts a ping-pong between the guest that moves and the other one. Its retries last for eight seconds: a QP of
-    ibv_rc_pingpong gives up after half a second, for which an emulated VM may stand still."""
+    """Starts a ping-pong between the guest that moves and the other one. Its retries last for eight seconds. Those of
+    ibv_rc_pingpong would end after half a second, and an emulated VM may stand still for so long."""
 
     def start(messages: int) -> tuple[Process, Detached]:
         program = Program(f"ib_send_lat -e -F -u 18 -n {messages}", device)
@@ -78,7 +78,7 @@ def pingpong(device: str, mover: Guest, guest1: Guest) -> Callable[[int], tuple[
 
 
 def test_pingpong(pingpong, mover, measured):
-    """Moves a guest to its peer's host and back in the middle of a ping-pong; expects all messages to come, once each."""
+    """Moves a guest to its peer's host and back in the middle of a ping-pong; expects each message to arrive once."""
     server, client = pingpong(MESSAGES)
     moves = []
     for host in (AWAY, HOME):
@@ -86,11 +86,12 @@ def test_pingpong(pingpong, mover, measured):
         assert client.goes_on()
     client.output()
     server.wait(TIMEOUT_S)
-    measured.append("a guest stood still for " + " and ".join(f"{move['downtime']} ms" for move in moves) + " to be moved")
+    measured.append("a guest stood still for " + " and ".join(f"{move['downtime']} ms"
+                                                              for move in moves) + " to be moved")
 
 
 def test_connection_manager(mover, guest1):
-    """Moves a guest while rping, which connects by rdma_cm, READs and WRITEs and compares; expects it to end well."""
+    """Moves a guest while rping, which connects by rdma_cm, READs, WRITEs and compares; expects it to succeed."""
     for guest in (guest1, mover):
         allow_users(guest)
     port = next_port()
@@ -104,7 +105,7 @@ def test_connection_manager(mover, guest1):
 
 
 def test_connects_after_a_move(mover, works):
-    """Moves a guest; expects it to connect anew where it is, and once more at home."""
+    """Moves a guest; expects new connections to work on the new host, and again on its own."""
     for host in (AWAY, HOME):
         mover.migrate(host)
         works()
@@ -112,7 +113,8 @@ def test_connects_after_a_move(mover, works):
 
 @pytest.fixture
 def stays(pingpong, mover, lab) -> Iterator[Callable[[], Process]]:
-    """Starts to move a guest that talks to another; expects that to fail, and the guest and its ping-pong to go on at home."""
+    """Starts to move a guest that talks to another; expects that to fail, and the guest and its ping-pong to continue
+    on its own host."""
     server, client = pingpong(FEW)
     moves = []
 
@@ -128,7 +130,7 @@ def stays(pingpong, mover, lab) -> Iterator[Callable[[], Process]]:
 
 
 def test_destination_dies(stays, mover, away):
-    """Kills the monitor to which a guest is on its way."""
+    """Kills the monitor at the destination during the move."""
     move = stays()
     await_condition(away, f"systemctl is-active --quiet {mover.name}")
     away.run(f"systemctl kill --signal=KILL {mover.name}")
@@ -136,7 +138,7 @@ def test_destination_dies(stays, mover, away):
 
 
 def test_destination_is_smaller(stays, mover, away):
-    """Has a device of a smaller type wait at the destination, whose BARs are not as long."""
+    """Has a device of a smaller type at the destination, whose BARs are shorter."""
     smaller = Mdev(away, mover.lab.describe(mover.name)["uuid"])
     if smaller.exists:
         smaller.remove()
@@ -146,7 +148,8 @@ def test_destination_is_smaller(stays, mover, away):
 
 
 def test_address_is_taken(stays, mover, away):
-    """Has another VM's device with the guest's MAC at the destination; expects vrdmad to say that it restores none."""
+    """Has another VM's device with the guest's MAC at the destination; expects vrdmad to log that it does not
+    restore the device."""
     other = Mdev(away, str(uuid.uuid4()))
     MdevType(away, "medium").create(other.uuid)
     away.script(f"echo {mover.lab.describe(mover.name)['mac']} >{other.path}/mac")
@@ -155,6 +158,6 @@ def test_address_is_taken(stays, mover, away):
     assert holder.next_line(TIMEOUT_S) == "held\n"
     begin = len(away.script(LOG).stdout)
     stays().wait(TIMEOUT_S, check=False)
-    assert "is refused: Address already in use" in away.script(LOG).stdout[begin:]
+    assert "refuses the saved state: Address already in use" in away.script(LOG).stdout[begin:]
     holder.kill()
     other.remove()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Multicast of datagrams (IBA 10.5.2): who is attached to a group gets a copy, the sender as well."""
+"""Multicast of datagrams (IBA 10.5.2): each queue pair that is attached to a group gets a copy, also the sender's."""
 
 import errno
 from ipaddress import ip_address
@@ -24,7 +24,7 @@ def send(side, gid: str = GROUP, qpn: int = MULTICAST_QPN, length: int = 64) -> 
 
 
 def expect_copy(sender, receiver, checksum: int, length: int = 64) -> None:
-    """One, whole, and no other."""
+    """Expects one copy, complete, and no other."""
     (completion,) = receiver.recv_cq.wait()
     assert (completion.status, completion.byte_len, completion.grh) == ("SUCCESS", GRH + length, True)
     assert (completion.src_qp, completion.qp_num) == (sender.qp.num, receiver.qp.num)
@@ -34,7 +34,7 @@ def expect_copy(sender, receiver, checksum: int, length: int = 64) -> None:
 
 @pytest.fixture
 def members(connected):
-    """Two datagram queue pairs in each guest, each with two receives; none is attached yet."""
+    """Two datagram queue pairs in each guest, each with two receives; none of them is attached yet."""
     left, right = connected("UD")
     sides = [left, right, *connected("UD")]
     for side in sides:
@@ -43,7 +43,7 @@ def members(connected):
     return sides
 
 
-# Packets from an IPv4 address are for groups of IPv4.
+# Packets from an IPv4 address can only go to groups of IPv4.
 @pytest.mark.parametrize("group", [pytest.param(GROUP, marks=pytest.mark.together), IPV4_GROUP])
 def test_every_member_gets_one_copy(members, group):
     """Attaches all, the sender too, one of them twice; expects one copy for each, with the group in its IP header."""
@@ -57,7 +57,7 @@ def test_every_member_gets_one_copy(members, group):
 
 
 def test_own_copies_can_be_blocked(members):
-    """Attaches a queue pair that wants nothing of its own, and another; expects it to get only what the other sends."""
+    """Attaches a queue pair that blocks its own copies, and another; expects it to get only the other's datagrams."""
     sender = members[0].extend(["SEND"], create_flags=["BLOCK_SELF_MCAST_LB"])
     sender.initialize().connect(sender)
     for side in (sender, members[1]):
@@ -72,19 +72,20 @@ def test_own_copies_can_be_blocked(members):
 
 
 def test_nobody_else_gets_it(members):
-    """Sends to a group of others, to one of nobody, and to a member's group by its own number; expects no copies."""
+    """Sends to another group, to one without members, and to a member's group by its own number; expects no copies."""
     members[1].qp.attach(OTHER)
     send(members[0], GROUP)
     send(members[0], OTHER, qpn=members[1].qp.num)
     members[2].qp.attach(GROUP)
-    expect_copy(members[0], members[2], send(members[0], GROUP))  # what came before would have arrived by now
+    expect_copy(members[0], members[2], send(members[0], GROUP))  # earlier copies would have arrived by now
     assert not members[1].recv_cq.poll() and not members[3].recv_cq.poll()
     members[1].qp.detach(OTHER)
     members[2].qp.detach(GROUP)
 
 
 def test_who_cannot_take_it_misses_it(members):
-    """Sends three to a member with another Q_Key, to one with two receives and to one with three; expects no other loss."""
+    """Sends three to a member with another Q_Key, to one with two receives and to one with three; expects losses only
+    for the first two."""
     sender, stranger, short, ready = members
     stranger.qp.modify(qp_state="RTS", qkey=QKEY + 1)
     ready.receive(length=1024)
@@ -100,7 +101,7 @@ def test_who_cannot_take_it_misses_it(members):
 
 
 def test_detached(members):
-    """Detaches one of two members; expects the copies for it to end with that."""
+    """Detaches one of two members; expects it to get no copies afterwards."""
     for side in members[1:3]:
         side.qp.attach(GROUP)
     members[1].qp.detach(GROUP)
@@ -110,7 +111,7 @@ def test_detached(members):
 
 
 def test_errors(connected, members):
-    """Attaches to what is no group and what is no datagram queue pair, and detaches what is not attached: EINVAL."""
+    """Attaches to an address that is no group, attaches a QP of another type, detaches a free one; expects EINVAL."""
     stream, _ = connected("RC")
     assert refused(stream.qp.attach, GROUP) == errno.EINVAL
     assert refused(members[0].qp.attach, "fe80::1") == errno.EINVAL
@@ -118,7 +119,7 @@ def test_errors(connected, members):
 
 
 def test_limits(endpoint, guest0):
-    """Attaches to as many groups, and to one as many queue pairs, as the device says; expects ENOMEM for one more."""
+    """Attaches to as many groups, and to one as many queue pairs, as the limits; expects ENOMEM for one more."""
     side = endpoint(guest0, "UD")
     limits = side.device.limits()
     *groups, one_more = (ip_address(f"ff0e::1:{number:x}").exploded for number in range(limits.max_mcast_grp + 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Network namespaces in a guest: who has an address there is reached there, and nowhere else."""
+"""Network namespaces in a guest: an address in a namespace is reached there, and nowhere else."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from framework.process import Process
 pytestmark = pytest.mark.lab
 
 FAMILIES = [4, 6]
-# Of ipvlan's modes the one in which a link answers who looks for its address.
+# The mode of ipvlan in which a link answers requests for its address.
 KINDS = {"macvlan": "macvlan", "ipvlan": "ipvlan mode l2"}
 PORT = 18598
 LISTEN = "until [ $(rdma resource show cm_id | grep -c ':{port} ') -eq {count} ]; do sleep 0.02; done"
@@ -25,7 +25,7 @@ ip address add {ipv4}/16 dev {link}
 ip address add {ipv6}/64 dev {link} nodad
 for gid in {gids}; do until grep -qsx $gid {table}; do sleep 0.05; done; done
 """
-# Refused as long as there are namespaces, which are gone some time after they have been deleted.
+# The mode is refused while namespaces exist. They disappear some time after they were deleted.
 SET_MODE = "until rdma system set netns {mode}; do sleep 0.1; done"
 AWAIT_LINK = "until ip link show dev {link}; do sleep 0.1; done"
 
@@ -52,7 +52,7 @@ def configure(machine: Machine, device: str, link: str, ipv4: str, ipv6: str) ->
 def tenant(device, guest0: Guest, guest1: Guest) -> Iterator[Callable[[str], Namespace]]:
     """Makes a namespace in guest0 with a link of that kind on its NIC."""
     made: list[Namespace] = []
-    # rdma_cm gives up a connection of which the neighbour's MAC changes, as it does when an earlier test's was in use.
+    # rdma_cm ends a connection if the neighbour's MAC changes, as if an earlier test has used the same address.
     guest1.run("ip neigh flush all")
 
     def make(kind: str) -> Namespace:
@@ -93,7 +93,7 @@ def assert_ping(server: Machine, client: Machine, family: int) -> None:
 
 
 def start_listeners(guest: Guest, machines: list[Machine]) -> list[Process]:
-    """Starts a server on the same port of any address in each, all of which are the guest's."""
+    """Starts a server in each machine, on the same port of any address. All machines belong to the guest."""
     processes = [machine.start(rping(machine, 4)[0].format(port=PORT)) for machine in machines]
     guest.script(LISTEN.format(port=PORT, count=len(processes)))
     return processes
@@ -102,15 +102,15 @@ def start_listeners(guest: Guest, machines: list[Machine]) -> list[Process]:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_connections(tenant, guest1, kind, family):
-    """Connects from the other guest to a process in a namespace, and the other way; expects both to work."""
+    """Connects from the other guest to a process in a namespace, and the other way round; expects both to work."""
     inside = tenant(kind)
     assert_ping(inside, guest1, family)
     assert_ping(guest1, inside, family)
 
 
 def test_same_port(tenant, guest0, guest1):
-    """Has a process in each of two namespaces and one outside listen on the same port of any address, and connects to each
-    of them by its address; expects each to serve one connection."""
+    """Has a process in each of two namespaces and one outside listen on the same port of any address. Connects to each
+    by its address; expects each to serve one connection."""
     servers = [guest0, tenant("macvlan"), tenant("macvlan")]
     for server, process in zip(servers, start_listeners(guest0, servers), strict=True):
         _, client = rping(server, 4)
@@ -119,8 +119,8 @@ def test_same_port(tenant, guest0, guest1):
 
 
 def test_apart(tenant, guest0, guest1):
-    """Connects to addresses in a namespace and outside, with a listener on any address in the other only; expects to be
-    rejected each time."""
+    """Connects to an address in a namespace, with a listener on any address only outside, and the reverse; expects to
+    be rejected each time."""
     inside = tenant("macvlan")
     for listener, other in ((guest0, inside), (inside, guest0)):
         (process,) = start_listeners(guest0, [listener])
@@ -133,8 +133,8 @@ def test_apart(tenant, guest0, guest1):
 
 @pytest.mark.parametrize("mode", ["shared", "exclusive"])
 def test_moved_nic(device, guest0, guest1, mode):
-    """Moves the NIC to a namespace and back, the device too where namespaces have devices of their own; expects to be
-    reached where the NIC is, and the device to be seen in all namespaces or in that one."""
+    """Moves the NIC to a namespace and back, and also the device if namespaces have their own devices. Expects the
+    guest to be reached where the NIC is, and the device to be seen in all namespaces, or only in that one."""
     with moved(guest0, device, mode) as inside:
         assert_ping(inside, guest1, 4)
         assert_ping(guest1, inside, 6)

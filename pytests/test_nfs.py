@@ -48,8 +48,8 @@ def mounted(device, guest0: Guest, guest1: Guest) -> Iterator[str]:
 
 
 def test_data_survives_a_remount(mounted, guest0, guest1):
-    """Writes a file, unmounts, mounts anew and reads it past the cache; expects its contents, there and on the server, and
-    that it went over RDMA."""
+    """Writes a file, unmounts, mounts again and reads it past the cache; expects its contents, there and on the server,
+    and that it was transferred over RDMA."""
     assert "proto=rdma" in guest1.read("/proc/mounts")
     guest1.script(f"head -c {SIZE} /dev/urandom > /tmp/pattern; cp /tmp/pattern /run/mounted/file; sync")
     guest1.script("umount /run/mounted")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""NVMe over RDMA: a RAM disk of one guest, seen by the other through the kernel's nvme-rdma and nvmet-rdma."""
+"""NVMe over RDMA: a RAM disk of one guest, used by the other through the kernel's nvme-rdma and nvmet-rdma."""
 
 import re
 from collections.abc import Iterator
@@ -66,22 +66,23 @@ def fill(script: str, transport: str = "rdma", **values) -> str:
 
 @pytest.fixture
 def shared(request) -> bool:
-    """Whether the target's connections share receive queues: as parametrized, or not."""
+    """Whether the target's connections share receive queues; false unless parametrized."""
     return getattr(request, "param", False)
 
 
 @pytest.fixture
 def target(device, shared, guest0: Guest) -> Iterator[str]:
-    """Offers guest0's RAM disk, by RDMA and by TCP; gives the address."""
+    """Offers guest0's RAM disk, by RDMA and by TCP; yields the address."""
     own = address(guest0, 4)
-    guest0.script(fill(TARGET_UP, srq=int(shared)) + "".join(fill(PORT_UP, transport, address=own) for transport in PORTS))
+    guest0.script(fill(TARGET_UP,
+                       srq=int(shared)) + "".join(fill(PORT_UP, transport, address=own) for transport in PORTS))
     yield own
     guest0.script("".join(fill(PORT_DOWN, transport) for transport in PORTS) + fill(TARGET_DOWN))
 
 
 @pytest.fixture
 def connection(target, guest1: Guest) -> Iterator[str]:
-    """Has guest1 connect; gives the script that does so."""
+    """Has guest1 connect; yields the script that does so."""
     guest1.run("modprobe nvme-rdma")
     connect = fill(CONNECT, address=target)
     guest1.script(connect)
@@ -91,22 +92,22 @@ def connection(target, guest1: Guest) -> Iterator[str]:
 
 @pytest.mark.parametrize("shared", [False, True], indirect=True, ids=["receive queues", "shared receive queues"])
 def test_data_survives_a_reconnection(connection, shared, guest0, guest1):
-    """Writes a pattern to the disk and reads it back in requests of two sizes, then disconnects, connects anew and reads it
-    once more; expects it to be the pattern each time, and to be what the other guest has in its RAM disk. The target has an
-    SRQ for all connections, or none."""
+    """Writes a pattern to the disk and reads it back in requests of two sizes. Disconnects, connects again and reads it
+    once more. Expects the pattern each time, also in the other guest's RAM disk. The target has an SRQ for all
+    connections, or none."""
     assert bool(guest0.run("rdma resource show srq").stdout.strip()) == shared
     assert_survives(guest0, guest1, BLOCK, [fill(DISCONNECT), connection])
 
 
 def rate(guest: Guest, copy: str) -> float:
-    """In MB/s, as dd measures it."""
+    """The rate in MB/s, as dd measures it."""
     return SIZE / float(re.search(r"copied, ([\d.e-]+) s", guest.script(fill(copy)).stderr)[1]) / 1e6
 
 
 def test_throughput(target, guest1, measured):
-    """Writes the disk and reads it in requests of 256 KiB, by RDMA and by TCP in turns; the summary tells how fast each
-    is. Other work of the machine only ever slows a run down, so the best one counts; which is the faster is no test,
-    as a machine may be busy all the while."""
+    """Writes the disk and reads it in requests of 256 KiB, by RDMA and by TCP in turns. The summary shows both rates.
+    Other work of the machine can only slow a run down, so the best one counts. The test does not compare the rates,
+    because a machine may be busy all the time."""
     guest1.run("modprobe -a nvme-rdma nvme-tcp")
     best = dict.fromkeys(((transport, name) for transport in PORTS for name in COPIES), 0.0)
     for transport in [*PORTS] * RUNS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""On-demand paging: regions that take nothing when they are registered, whose pages come when they are touched."""
+"""On-demand paging: registering takes no pages, and pages are made when they are touched."""
 
 import errno
 import time
@@ -18,7 +18,7 @@ PATTERN = "5e" * 64
 
 @pytest.fixture
 def pair(connected):
-    """Two connected sides and memory of the right one, which no region covers yet."""
+    """Two connected sides, and memory of the right one that no region covers yet."""
 
     def make(length: int = MIB, **options):
         left, right = connected(**options)
@@ -31,7 +31,7 @@ def pair(connected):
 @pytest.mark.parametrize("opcode", OPERATIONS)
 @pytest.mark.parametrize("implicit", [False, True], ids=["explicit", "implicit"])
 def test_remote_access(pair, opcode, implicit):
-    """Writes to, reads from and adds to a peer's memory that nobody has touched; expects success and the data."""
+    """Writes to, reads from and adds to a peer's untouched memory; expects success and the data."""
     left, right, memory = pair()
     region = right.pd.whole_mr(ON_DEMAND) if implicit else right.pd.mr_of(memory, ON_DEMAND)
     left.send(opcode, length=8, target=[memory.addr + 5 * PAGE, region.rkey])
@@ -39,10 +39,10 @@ def test_remote_access(pair, opcode, implicit):
     assert memory.read(5 * PAGE, 8) == (PATTERN[:16] if opcode == "RDMA_WRITE" else "00" * 8)
 
 
-# Between hosts, what is not acknowledged is lost if the receiver has no page for it.
+# Between hosts, unacknowledged messages are lost if the receiver has no page for them.
 @pytest.mark.parametrize("kind", ["RC", *(pytest.param(kind, marks=pytest.mark.together) for kind in ("UC", "UD"))])
 def test_messages(connected, kind):
-    """Sends from untouched memory and receives into such; expects the data."""
+    """Sends from untouched memory and receives into untouched memory; expects the data."""
     left, right = connected(kind=kind)
     source, target = left.device.memory(2 * PAGE), right.device.memory(2 * PAGE)
     from_mr, to_mr = left.pd.mr_of(source, ON_DEMAND), right.pd.mr_of(target, ON_DEMAND)
@@ -58,7 +58,7 @@ def test_messages(connected, kind):
 
 
 def test_long_message(pair):
-    """Writes 16 MiB that span many pages, the first half of which the peer has touched; expects every byte."""
+    """Writes 16 MiB that span many pages. The peer has touched the first half. Expects every byte."""
     left, right, memory = pair(16 * MIB, options={"buffer": 16 * MIB})
     memory.fill(8 * MIB)
     region = right.pd.mr_of(memory, ON_DEMAND)
@@ -69,7 +69,7 @@ def test_long_message(pair):
 
 
 def test_huge_region_at_once(pair):
-    """Registers 4 GiB, of which no byte exists; expects it to be there at once, and its ends to work."""
+    """Registers 4 GiB without any pages; expects that to return at once, and both ends to work."""
     left, right, memory = pair(4 << 30)
     start = time.monotonic()
     region = right.pd.mr_of(memory, ON_DEMAND)
@@ -82,7 +82,7 @@ def test_huge_region_at_once(pair):
 
 @pytest.mark.parametrize("opcode", OPERATIONS)
 def test_memory_that_was_never_there(pair, opcode):
-    """Unmaps memory that is registered before anybody touches it; expects REM_ACCESS_ERR."""
+    """Unmaps registered memory that was never touched; expects REM_ACCESS_ERR."""
     left, right, memory = pair()
     region = right.pd.mr_of(memory, ON_DEMAND)
     memory.unmap(0, memory.length)
@@ -103,7 +103,8 @@ def test_own_memory_that_is_not_there(connected):
 
 
 def test_the_part_that_is_there(pair):
-    """Unmaps the second half; expects a write to the first to succeed, and one that reaches into the second to fail."""
+    """Unmaps the second half; expects a write to the first half to succeed, and one that crosses into the second to
+    fail."""
     left, right, memory = pair()
     region = right.pd.mr_of(memory, ON_DEMAND)
     memory.unmap(MIB // 2, MIB // 2)
@@ -114,7 +115,7 @@ def test_the_part_that_is_there(pair):
 
 
 def test_memory_that_may_only_be_read(pair):
-    """Makes memory read-only that a region covers; expects a READ to succeed and a WRITE to fail."""
+    """Makes the memory of a region read-only; expects a READ to succeed and a WRITE to fail."""
     left, right, memory = pair()
     memory.write(0, PATTERN)
     region = right.pd.mr_of(memory, ON_DEMAND)
@@ -127,7 +128,7 @@ def test_memory_that_may_only_be_read(pair):
 
 
 def test_fresh_data_after_dontneed(pair):
-    """Gives pages back that the device has (MADV_DONTNEED) and writes other data; expects a peer to read these."""
+    """Gives back pages that the device has (MADV_DONTNEED), and writes new data; expects a peer to read it."""
     left, right, memory = pair()
     region = right.pd.mr_of(memory, ON_DEMAND)
     memory.write(0, "11" * 64)
@@ -141,7 +142,7 @@ def test_fresh_data_after_dontneed(pair):
 
 
 def test_fork(pair, guest1):
-    """Forks when the device has pages and when it has not; expects the parent's data in both."""
+    """Forks when the device has pages and when it has none; expects the parent's data in both cases."""
     left, right, memory = pair()
     region = right.pd.mr_of(memory, ON_DEMAND)
     left.send("RDMA_WRITE", length=64, target=[memory.addr, region.rkey])
@@ -159,7 +160,7 @@ def test_fork(pair, guest1):
 
 
 def test_bounds_and_rights(pair):
-    """Reaches past a region, and writes to one that may only be read; expects REM_ACCESS_ERR."""
+    """Accesses memory past a region, and writes to a read-only region; expects REM_ACCESS_ERR."""
     left, right, memory = pair()
     region = right.pd.mr_of(memory, ("REMOTE_READ", "ON_DEMAND"))
     left.send("RDMA_WRITE", length=8, target=[memory.addr, region.rkey])
@@ -169,7 +170,7 @@ def test_bounds_and_rights(pair):
 @pytest.mark.parametrize("advice", ["PREFETCH", "PREFETCH_WRITE", "PREFETCH_NO_FAULT"])
 @pytest.mark.parametrize("implicit", [False, True], ids=["explicit", "implicit"])
 def test_advice(pair, advice, implicit):
-    """Prefetches memory; expects success, the contents to stay, and peers to reach it."""
+    """Prefetches memory; expects success, unchanged contents, and that peers can access it."""
     left, right, memory = pair()
     memory.write(PAGE, PATTERN)
     region = right.pd.whole_mr(ON_DEMAND) if implicit else right.pd.mr_of(memory, ON_DEMAND)
@@ -180,9 +181,9 @@ def test_advice(pair, advice, implicit):
 
 
 def test_bad_advice(pair):
-    """Gives advice of an unknown kind and with unknown flags, on an unknown key, on a region without paging, beyond
-    one, of another domain, to write where one may not, and on memory that is not there; expects the errno of the man
-    page; without faults the last is no error."""
+    """Gives advice of an unknown kind, with unknown flags, on an unknown key, on a region without paging, beyond a
+    region, on a region of another domain, for writing to a read-only region, and on unmapped memory. Expects the errno
+    of the man page. For the last, advice without faults is no error."""
     _, right, memory = pair()
     region = right.pd.mr_of(memory, ON_DEMAND)
     sge = [memory.addr, PAGE, region.lkey]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Partitions: who may talk to whom, by the P_Keys that the administrator gives devices (IBA 10.9)."""
+"""Partitions: the P_Keys that the administrator gives devices decide which devices can communicate (IBA 10.9)."""
 
 import errno
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def guests(lab, record) -> Iterator[list[NativeGuest]]:
 
 
 def test_table(guests, open_device):
-    """Reads the tables; expects what the configuration says, in its order."""
+    """Reads the tables; expects the P_Keys of the configuration, in its order."""
     devices = [open_device(guest) for guest in guests]
     assert [device.pkeys() for device in devices] == [[*LEFT], [*RIGHT]]
     assert [device.limits().max_pkeys for device in devices] == [len(LEFT), len(RIGHT)]
@@ -43,7 +43,8 @@ def test_table(guests, open_device):
 
 @pytest.mark.parametrize("pair", PAIRS, ids=names)
 def test_connection(endpoint, guests, pair):
-    """Sends by a connection; expects it to arrive in a partition that both are in, and never to be answered in others."""
+    """Sends by a connection; expects the message to arrive in a partition of both sides, and no answer in other
+    partitions."""
     left, right = (endpoint(guest).initialize(pkey_index=index) for guest, index in zip(guests, pair, strict=True))
     left.connect(right, timeout=14, retry_cnt=1)
     right.connect(left)
@@ -58,8 +59,9 @@ def test_connection(endpoint, guests, pair):
 
 @pytest.mark.parametrize("pair", PAIRS, ids=names)
 def test_datagram(endpoint, guests, pair):
-    """Sends a datagram, and a marked one behind it in the default partition; expects the first only in a shared one."""
-    left, right = (endpoint(guest, "UD").initialize(pkey_index=index) for guest, index in zip(guests, pair, strict=True))
+    """Sends a datagram, and a marked one after it in the default partition; expects the first only in a shared one."""
+    left, right = (endpoint(guest, "UD").initialize(pkey_index=index) for guest,
+                   index in zip(guests, pair, strict=True))
     sender = left.another().initialize(pkey_index=LEFT.index(0xFFFF))
     receiver = right.another().initialize(pkey_index=RIGHT.index(0xFFFF))
     for one, other in ((left, right), (right, left), (sender, receiver), (receiver, sender)):
@@ -76,11 +78,11 @@ def test_datagram(endpoint, guests, pair):
 
 @pytest.mark.parametrize("index", [3, 0xFFFF])
 def test_no_such_index(endpoint, guests, index):
-    """Asks for a P_Key that the table does not have; expects a refusal."""
+    """Uses an index that the P_Key table does not have; expects a refusal."""
     assert refused(endpoint(guests[0]).initialize, pkey_index=index) == errno.EINVAL
 
 
 def test_rdma_cm(guests):
-    """Connects by the connection manager, whose messages and connections are in the default partition, wherever that is in
-    the table; expects every round to succeed."""
+    """Connects by the connection manager. Its messages and connections are in the default partition, at any index of
+    the table. Expects every round to succeed."""
     assert rounds(*start_pair(*guests, *rping(guests[0], 4))) == PINGS

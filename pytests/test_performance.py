@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""How fast: as ratios to SoftRoCE in the same guests and the same minute, as an emulated clock tells nothing else."""
+"""Performance, as ratios to SoftRoCE in the same guests at the same time. Absolute times by an emulated clock mean
+nothing."""
 
 import pytest
 
@@ -24,7 +25,7 @@ def rxe(guest0, guest1):
 
 @pytest.fixture
 def best(guest0, guest1, record, measured):
-    """The best of some runs, as what disturbs a run on a shared machine only ever slows it down."""
+    """The best of some runs, because disturbances on a shared machine only slow a run down."""
 
     def measure(command: str, device: str, lines, value, choose, unit: str) -> float:
         found = []
@@ -41,7 +42,7 @@ def best(guest0, guest1, record, measured):
 
 @pytest.mark.parametrize("command", ["ib_write_lat", "ib_send_lat"])
 def test_latency(device, rxe, best, command):
-    """Measures the median latency of 8 bytes over both devices; expects vrdma's to be a third of SoftRoCE's at most."""
+    """Measures the median latency of 8 bytes over both devices; expects vrdma's to be at most a third of SoftRoCE's."""
     ours, theirs = (best(f"{command} -F -s 8 -n 300", name, latencies, lambda line: line.typical, min, "us")
                     for name in (device, rxe))  # fmt: skip
     assert theirs >= 3 * ours
@@ -49,7 +50,7 @@ def test_latency(device, rxe, best, command):
 
 @pytest.mark.parametrize("size, ours_count, theirs_count", [(64, 20000, 1000), (65536, 2000, 100)])
 def test_bandwidth(device, rxe, best, size, ours_count, theirs_count):
-    """Measures the rate of RDMA writes of 64 B and 64 KiB over both devices; expects ten times SoftRoCE's at least."""
+    """Measures the rate of RDMA writes of 64 B and 64 KiB over both devices; expects at least ten times SoftRoCE's."""
     ours, theirs = (best(f"ib_write_bw -F -s {size} -n {count}", name, bandwidths, lambda line: line.message_rate, max,
                          "million messages a second")
                     for name, count in ((device, ours_count), (rxe, theirs_count)))  # fmt: skip
@@ -58,7 +59,7 @@ def test_bandwidth(device, rxe, best, size, ours_count, theirs_count):
 
 @pytest.fixture
 def awake(host, guest0, guest1, device, health):
-    """vrdmad with a poller that looks for work for a second before it sleeps, as on a host with a core to spare for it."""
+    """vrdmad with a poller that spins for a second before it sleeps, as on a host with a spare core for it."""
     before = host.read(CONFIGURATION)
     host.script(f"printf '[soft]\\nspin_min_us = 1000000\\nspin_max_us = 1000000\\n' >{CONFIGURATION}")
     restart(host, health, device, guest0, guest1)
@@ -83,7 +84,7 @@ def exits(host) -> tuple[int, int]:
 @pytest.mark.parametrize("operation", ["write", "read", "send"])
 def test_no_exits(awake, pair, host, record, measured, operation):
     """Runs 5,000 and 50,000 operations while the poller is awake; expects KVM to count no more exits on registers for
-    the latter, and few of any kind: the timer's go with the time that passes."""
+    the latter, and few of any kind. Exits of the timer grow with the duration."""
     few, many = 5_000, 50_000
     grown = []
     for count in (few, many):
@@ -91,7 +92,8 @@ def test_no_exits(awake, pair, host, record, measured, operation):
         pair(f"ib_{operation}_bw -F -s 64 -n {count}")
         grown.append([later - earlier for earlier, later in zip(before, exits(host), strict=True)])
     record.note(f"exits, and those on registers, for {few} and {many}: {grown}")
-    measured.append(f"exits of both guests, and those on registers, for {few} and {many} operations ({operation}): {grown}")
+    measured.append(f"exits of both guests, and those on registers, for {few} and {many} operations ({operation}): "
+                    f"{grown}")
     (few_all, few_mmio), (many_all, many_mmio) = grown
     assert many_mmio - few_mmio < (many - few) / 1000
     assert many_all - few_all < (many - few) / 10

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""How fast between guests on two hosts: as ratios to SoftRoCE in the same guests, by the same cable, in the same minutes."""
+"""Performance between guests on two hosts, as ratios to SoftRoCE in the same guests, by the same cable and at the same
+time."""
 
 from dataclasses import dataclass
 
@@ -15,7 +16,8 @@ pytestmark = pytest.mark.lab_hosts
 @dataclass(frozen=True)
 class Measurement:
     command: str
-    ratio: float  # to SoftRoCE at least; by a quarter or more below what is usual, as the machine may have others to serve
+    # The least ratio to SoftRoCE. It is a quarter or more below the usual one, as the machine may have other work.
+    ratio: float
 
     @property
     def of_bandwidth(self) -> bool:
@@ -32,12 +34,13 @@ MEASUREMENTS = [
 
 @pytest.fixture
 def measure(best):  # noqa: F811
-    """All of it, by that device."""
+    """Makes all measurements with that device."""
 
     def each(device: str) -> list[float]:
         bandwidth = (bandwidths, lambda line: line.message_rate, max, "million messages a second")
         latency = (latencies, lambda line: line.typical, min, "us")
-        return [best(wanted.command, device, *(bandwidth if wanted.of_bandwidth else latency)) for wanted in MEASUREMENTS]
+        return [best(wanted.command, device, *(bandwidth if wanted.of_bandwidth else latency))
+                for wanted in MEASUREMENTS]
 
     return each
 
@@ -49,7 +52,7 @@ def ours(measure) -> list[float]:
 
 @pytest.fixture
 def rxe_devices(ours, guest0, guest1):
-    """In the place of both guests' devices, when those have been measured."""
+    """SoftRoCE devices, which replace both guests' vrdma devices after those were measured."""
     with rxe_instead(guest0), rxe_instead(guest1):
         yield
 
@@ -60,7 +63,8 @@ def theirs(rxe_devices, measure) -> list[float]:
 
 
 def test_beside_rxe(ours, theirs, measured):
-    """Measures latencies of 8 bytes and the bandwidth of 64 KiB; expects them to be better than SoftRoCE's as they usually are."""
+    """Measures latencies of 8 bytes and the bandwidth of 64 KiB; expects them to be better than SoftRoCE's by the usual
+    ratios."""
     ratios = {wanted: our / their if wanted.of_bandwidth else their / our
               for wanted, our, their in zip(MEASUREMENTS, ours, theirs, strict=True)}  # fmt: skip
     measured.extend(f"{wanted.command}: {ratio:.2f} times as good as SoftRoCE" for wanted, ratio in ratios.items())

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""perftest between two guests: each operation on each kind of queue pair that has it. Emulation allows few iterations."""
+"""perftest between two guests: each operation on each kind of queue pair that supports it. Emulation allows only few
+iterations."""
 
 import pytest
 
@@ -26,7 +27,7 @@ def test_latency(pair, operation, kind):
 
 @pytest.mark.parametrize("operation, kind", OPERATIONS)
 def test_bandwidth(pair, operation, kind):
-    """Runs 1,000 operations with many in flight; expects all to be carried out."""
+    """Runs 1,000 operations, many of them outstanding at a time; expects all to be carried out."""
     size = 8 if operation == "atomic" else MTU_PAYLOAD
     _, client = pair(f"ib_{operation}_bw -F -c {kind} -s {size} -n 1000")
     (line,) = bandwidths(client)
@@ -35,8 +36,8 @@ def test_bandwidth(pair, operation, kind):
 
 @pytest.mark.parametrize("operation", ["write", "send", "read"])
 def test_all_sizes(pair, operation, native):
-    """Runs 5 operations of each power of two from 2 B to 8 MB; expects a line for each. One at a time only natively: half a
-    second a line goes to perftest's look at the processor's clock."""
+    """Runs 5 operations of each power of two from 2 B to 8 MB; expects a line for each. Latency is only measured
+    natively, because perftest takes half a second per line to measure the processor's clock."""
     _, client = pair(f"ib_{operation}_bw -F -a -n 5")
     assert [line.size for line in bandwidths(client)] == [1 << shift for shift in range(1, 24)]
     if native:
@@ -46,7 +47,7 @@ def test_all_sizes(pair, operation, native):
 
 @pytest.mark.parametrize("operation", ["write", "send", "read"])
 def test_one_byte(pair, operation):
-    """Runs operations of a single byte; expects them to be counted as such."""
+    """Runs operations of a single byte; expects them to be counted with this size."""
     _, client = pair(f"ib_{operation}_bw -F -s 1 -n 500")
     assert [line.size for line in bandwidths(client)] == [1]
 
@@ -71,7 +72,7 @@ def test_both_directions(pair, operation):
 
 @pytest.mark.parametrize("operation, kind", [("send", "RC"), ("send", "UD"), ("read", "RC"), ("atomic", "RC")])
 def test_events(pair, operation, kind):
-    """Sleeps for each completion event instead of polling; expects every wake-up to come."""
+    """Sleeps for each completion event instead of polling; expects no lost wake-up."""
     _, client = pair(f"ib_{operation}_lat -F -e -c {kind} -s 8 -n 200")
     (line,) = latencies(client)
     assert line.iterations == 200

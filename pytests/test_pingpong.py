@@ -16,7 +16,8 @@ def assert_done(output: str, iterations: int) -> None:
 @pytest.mark.parametrize("wait", ["", "-e"], ids=["polling", "events"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_defaults(pair, program, wait):
-    """Sends 200 messages of the default size each way, waiting by polling or by events; expects all to arrive intact."""
+    """Sends 200 messages of the default size each way, waiting by polling or by events; expects all to arrive
+    intact."""
     for result in pair(f"{program} -c -n 200 {wait}"):
         assert_done(result.stdout, 200)
 
@@ -30,6 +31,6 @@ def test_rc_sizes(pair, size):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_roce_v1_gid(pair, program):
-    """Connects by the GID of type RoCE v1 instead of v2; expects the same service."""
+    """Connects by the GID of type RoCE v1 instead of v2; expects the same results."""
     for result in pair(f"{program} -c -n 50", gid_type="IB/RoCE v1"):
         assert_done(result.stdout, 50)

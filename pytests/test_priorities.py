@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Which priority packets have where they leave, by the service level and the traffic class that programs ask for, and by what
-the administrator gives and makes of these."""
+"""Priorities of outgoing packets. They depend on the service level and the traffic class that programs ask for, on
+those that the administrator permits, and on the priorities that the administrator assigns."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,14 +15,14 @@ from framework.native import NativeGuest
 pytestmark = [pytest.mark.hosts, pytest.mark.roce]
 
 TAP = Path(__file__).parent / "guest/frame_priorities.py"
-# What is asked for (DSCP, service level), and what its frames have (DSCP, priority).
+# What a program asks for (DSCP, service level): what its frames have (DSCP, priority).
 FRAMES = {
     (0, 0): (0, 1),
     (26, 0): (26, 4),
-    (46, 0): (46, 5),  # as nobody has told otherwise
+    (46, 0): (46, 5),  # the default
     (26, 3): (26, 6),
     (0, 5): (0, 5),
-    (10, 2): (0, 1),  # neither was given
+    (10, 2): (0, 1),  # neither is permitted
     (26, 2): (26, 4),
     (10, 3): (0, 6),
 }
@@ -36,7 +36,7 @@ def guests(lab, record) -> Iterator[list[NativeGuest]]:
 
 @pytest.fixture
 def next_frame(guests) -> Iterator[Callable[[], tuple[int, int]]]:
-    """The DSCP and the priority of the next frame that leaves the first host."""
+    """Reads the DSCP and the priority of the next frame that leaves the first host."""
     hosts = guests[0].lab
     tap = hosts.tool(guests[0].name, "/usr/bin/python3", str(TAP), "lan")
     assert tap.next_line(TIMEOUT_S) == "watching\n"
@@ -51,8 +51,8 @@ def next_frame(guests) -> Iterator[Callable[[], tuple[int, int]]]:
 
 @pytest.mark.parametrize(("asked", "seen"), FRAMES.items(), ids=str)
 def test_connected(endpoint, guests, next_frame, asked, seen):
-    """Sends by a connection of each service level and class; expects its frame to have the priority that the administrator
-    has for what the device was given."""
+    """Sends by a connection of each service level and class; expects the frame to have the priority that the
+    administrator has assigned."""
     dscp, level = asked
     left, right = (endpoint(guest).initialize() for guest in guests)
     route = {"dgid": right.gid.address, "sgid_index": left.gid.index, "traffic_class": dscp << 2, "sl": level}
@@ -66,7 +66,7 @@ def test_connected(endpoint, guests, next_frame, asked, seen):
 
 @pytest.mark.parametrize(("asked", "seen"), FRAMES.items(), ids=str)
 def test_datagram(endpoint, guests, next_frame, asked, seen):
-    """The same of a datagram, by its address handle."""
+    """The same for a datagram, by its address handle."""
     dscp, level = asked
     left, right = (endpoint(guest, "UD") for guest in guests)
     connect(left, right)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What a vrdmad that serves devices may still do, as the kernel tells of each of its threads."""
+"""The remaining privileges of a vrdmad that serves devices, as the kernel reports them for each of its threads."""
 
 import signal
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ FAULTS = {signal.SIGSEGV, signal.SIGBUS}
 
 
 def threads(lab: Native) -> Iterator[dict[str, str]]:
-    """proc_pid_status(5) of each."""
+    """proc_pid_status(5) of each thread."""
     for mediator in lab.mediators:
         for status in Path("/proc", str(mediator.pid), "task").glob("*/status"):
             yield dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
@@ -25,14 +25,14 @@ def threads(lab: Native) -> Iterator[dict[str, str]]:
 
 @pytest.fixture(autouse=True)
 def serving(lab: Native, open_device, guest0) -> None:
-    """As its sockets are there before its threads are, it has served somebody."""
+    """Waits until vrdmad has served a client, because its sockets exist before its threads."""
     open_device(guest0)
     if lab.sanitizers.used:
         pytest.skip("a sanitizer handles signals, and makes system calls of its own")
 
 
 def test_capabilities(lab: Native) -> None:
-    """Without an uplink; expects that a thread can at most ask for real-time priority."""
+    """Without an uplink; expects that a thread has at most the capability for real-time priority."""
     for thread in threads(lab):
         for kind in ("CapPrm", "CapEff", "CapInh", "CapAmb"):
             assert int(thread[kind], 16) & ~(1 << CAP_SYS_NICE) == 0, thread["Name"]
@@ -40,7 +40,7 @@ def test_capabilities(lab: Native) -> None:
 
 
 def test_system_calls(lab: Native) -> None:
-    """Expects a filter in each thread: a poller, which starts before the process gets its own, has none but another."""
+    """Expects one filter in each thread. A poller starts before the process gets its filter, and has another one."""
     filters = {thread["Name"]: int(thread["Seccomp_filters"]) for thread in threads(lab)
                if thread["Seccomp"] == FILTERED}
     assert len(filters) == len({thread["Name"] for thread in threads(lab)})
@@ -48,7 +48,7 @@ def test_system_calls(lab: Native) -> None:
 
 
 def test_crashes(lab: Native) -> None:
-    """libfabric's libraries have handlers of their own; expects that only faults of guests' memory are handled."""
+    """libfabric's libraries have signal handlers; expects that only faults of guests' memory are handled."""
     for thread in threads(lab):
         caught = int(thread["SigCgt"], 16)
         assert {number for number in signal.Signals if caught >> (number - 1) & 1} <= FAULTS, thread["Name"]

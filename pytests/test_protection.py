@@ -22,7 +22,7 @@ def operate(left, opcode: str, target: list) -> list[str]:
 
 
 def assert_responder_unharmed(right) -> None:
-    """A refused requester ends its connection, so the responder's is in error too, and no byte has changed."""
+    """A refused requester fails the connection, so the responder's side is in error too. No byte must have changed."""
     assert right.mr.read(0, 64) == PATTERN
     assert right.state() == "ERR"
 
@@ -42,7 +42,7 @@ def protected(connected):
 
 @pytest.mark.parametrize("opcode", REMOTE_OPERATIONS)
 def test_unknown_rkey(protected, opcode):
-    """Uses an rkey that was never given out; expects REM_ACCESS_ERR, and the responder's receives flushed."""
+    """Uses an rkey that was never assigned; expects REM_ACCESS_ERR, and the responder's receives flushed."""
     left, right = protected()
     address, rkey = right.target()
     assert operate(left, opcode, [address, rkey ^ 0x5a5a5a5a]) == ["REM_ACCESS_ERR"]
@@ -52,7 +52,7 @@ def test_unknown_rkey(protected, opcode):
 
 @pytest.mark.parametrize("opcode", REMOTE_OPERATIONS)
 def test_region_without_the_right(protected, opcode):
-    """Targets a region that lacks just the right needed; expects REM_ACCESS_ERR."""
+    """Targets a region that lacks only the required right; expects REM_ACCESS_ERR."""
     left, right = protected()
     region = right.pd.mr(BUFFER, without(RIGHT_FOR[opcode]))
     assert operate(left, opcode, [region.addr, region.rkey]) == ["REM_ACCESS_ERR"]
@@ -61,7 +61,8 @@ def test_region_without_the_right(protected, opcode):
 
 @pytest.mark.parametrize("opcode", REMOTE_OPERATIONS)
 def test_queue_pair_without_the_right(protected, opcode):
-    """Targets a queue pair that lacks just the right needed; expects REM_INV_REQ_ERR: it does not take such requests."""
+    """Targets a queue pair that lacks only the required right; expects REM_INV_REQ_ERR, because it does not accept such
+    requests."""
     left, right = protected(qp_access_flags=without(RIGHT_FOR[opcode]))
     assert operate(left, opcode, right.target()) == ["REM_INV_REQ_ERR"]
     assert_responder_unharmed(right)
@@ -97,7 +98,7 @@ def test_across_the_end(protected, opcode):
 
 @pytest.mark.parametrize("opcode", ["RDMA_WRITE", "RDMA_READ"])
 def test_address_wraps_around(protected, opcode):
-    """Targets a range that runs over the end of the 64-bit address space; expects REM_ACCESS_ERR."""
+    """Targets a range that wraps around the end of the 64-bit address space; expects REM_ACCESS_ERR."""
     left, right = protected()
     left.send(opcode, length=64, target=[(1 << 64) - 32, right.mr.rkey])
     assert left.sent() == ["REM_ACCESS_ERR"]
@@ -125,7 +126,7 @@ def test_deregistered_region(protected, opcode):
 
 @pytest.mark.parametrize("opcode", ["SEND", "RDMA_WRITE", "RDMA_READ"])
 def test_unknown_lkey(protected, opcode):
-    """Uses a local key that was never given out; expects LOC_PROT_ERR, and a peer that has noticed nothing."""
+    """Uses a local key that was never assigned; expects LOC_PROT_ERR, and no effect at the peer."""
     left, right = protected()
     address, length, lkey = left.sge(0, 64)
     left.qp.post_send(opcode, 1, [[address, length, lkey ^ 0x5a5a5a5a]], target=right.target())
@@ -146,7 +147,7 @@ def test_local_region_of_another_domain(protected, opcode):
 
 @pytest.mark.parametrize("opcode", ["SEND", "RDMA_WRITE"])
 def test_local_out_of_bounds(protected, opcode):
-    """Sends bytes that reach over the end of the local region; expects LOC_PROT_ERR."""
+    """Sends bytes beyond the end of the local region; expects LOC_PROT_ERR."""
     left, right = protected()
     address, _, lkey = left.sge()
     left.qp.post_send(opcode, 1, [[address + BUFFER - 63, 64, lkey]], target=right.target())
@@ -194,7 +195,7 @@ def test_receive_too_small(connected):
 
 
 def test_zero_length_needs_no_key(connected):
-    """Writes and reads no bytes with a key that does not exist; expects success, as nothing is accessed."""
+    """Writes and reads no bytes with a key that does not exist; expects success, because no memory is accessed."""
     left, right = connected()
     for opcode in ("RDMA_WRITE", "RDMA_READ"):
         left.send(opcode, length=0, target=[0, 0xdeadbeef])

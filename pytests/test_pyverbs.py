@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The conformance suite that rdma-core has for pyverbs, as Debian ships it."""
+"""rdma-core's conformance suite for pyverbs, as Debian ships it."""
 
 from pathlib import Path
 
@@ -11,15 +11,15 @@ from framework.process import Failure, Result
 from framework.pyverbs import Outcome
 
 EXPECTED = Path(__file__).with_name("pyverbs.txt")
-# Of a part, natively and in the lab, whose processors are emulated. A busy machine took 490 s for all under ThreadSanitizer,
-# and 300 s in the lab.
+# For a part of the suite, natively and in the lab, whose processors are emulated. A busy machine took 490 s for all
+# parts under ThreadSanitizer, and 300 s in the lab.
 TIMEOUT_S = {"native": 300.0, "lab": 600.0}
-# What the suite's tests of huge pages ask for; natively both sides have the same, and memory that is moved takes others.
+# For the suite's tests of huge pages. Natively both sides use the same pool, and moving memory takes more of them.
 HUGE_PAGES = "echo 8 > /proc/sys/vm/nr_hugepages"
 NATIVE_HUGE_PAGES = 32
-# Not under ThreadSanitizer: these start threads in forked children, where glibc gives them stacks of the parent's threads and
-# so their ids. GCC 12's runtime takes joinable ones for alive there, and ends the child ("dup thread with used id").
-# test_rdma_cm.py connects processes that are not forked.
+# These do not run under ThreadSanitizer. They start threads in forked children, where glibc gives them stacks of the
+# parent's threads and so their ids. For GCC 12's runtime joinable ones are still alive there, and it ends the child
+# ("dup thread with used id"). test_rdma_cm.py connects processes that are not forked.
 START_THREADS_IN_CHILDREN = ("test_device.DMTest.test_multi_process_alloc_dm", "test_rdmacm.")
 
 
@@ -29,7 +29,7 @@ def suite(tmp_path_factory) -> Path:
 
 
 def faults(expected: dict[str, str], outcomes: list[Outcome]) -> list[str]:
-    """How the outcomes differ from those expected; the reason of a skipped test may have changed."""
+    """The differences between the outcomes and the expected ones. The reason of a skipped test may have changed."""
     found = {outcome.test: outcome.result for outcome in outcomes}
     failed = [str(outcome) for outcome in outcomes if outcome.result == "failed"]
     not_run = [test for test in expected if test not in found]
@@ -40,7 +40,7 @@ def faults(expected: dict[str, str], outcomes: list[Outcome]) -> list[str]:
 
 
 def test_faults():
-    """Compares outcomes with a list of other ones; expects each difference to be told, and nothing else."""
+    """Compares outcomes with a different list; expects each difference to be reported, and nothing else."""
     same = [Outcome("m.C.same", "passed"), Outcome("m.C.skips", "skipped", "for a new reason")]
     other = [Outcome("m.C.fails", "failed", "trace"), Outcome("m.C.drops_out", "skipped", "reason"),
              Outcome("m.C.works_now", "passed"), Outcome("m.C.new", "passed")]
@@ -53,8 +53,8 @@ def test_faults():
 
 
 def test_early_end():
-    """Gives what a program has printed that was killed while it printed; expects the test in which that was to have failed,
-    the way it ended, and what it said last."""
+    """Parses the output of a program that was killed while it printed; expects the test that was running to have
+    failed, and the program's exit status and last lines."""
     begun, passed, cut = ('{"test": "m.C.done", "outcome": "begun", "why": ""}\n',
                           '{"test": "m.C.done", "outcome": "passed", "why": ""}\n', '{"test": "m.C.cut", "outco')
     died = begun.replace("done", "dies")
@@ -66,7 +66,7 @@ def test_early_end():
 
 
 def test_parts(suite):
-    """Expects each module of the suite to be in one part, and each part to have some."""
+    """Expects each module of the suite to be in one part, and each part to have modules."""
     modules = [path.stem for path in suite.glob("tests/test_*.py")]
     parts = [part for pair in pyverbs.PAIRS for part in pair]
     found = [[module for module in modules if pyverbs.is_in(part, module)] for part in parts]
@@ -75,8 +75,8 @@ def test_parts(suite):
 
 
 def test_list(tmp_path):
-    """Writes outcomes of both places and reads them again; expects one line where they agree, and a comment and what is said
-    of another part to stay."""
+    """Writes outcomes of both places and reads them again; expects one line if they agree, and that a comment and the
+    outcomes of another part stay."""
     path = tmp_path / "list.txt"
     path.write_text("# comment\ntest_z.C.other: passed\n")
     same, skips = Outcome("test_m.C.same", "passed"), Outcome("test_m.C.differs", "skipped", "why: it does")
@@ -94,7 +94,7 @@ def test_list(tmp_path):
 
 @pytest.fixture
 def huge_pages(native):
-    """Reserves this machine's for a native test, and gives them back."""
+    """Reserves huge pages of this machine for a native test, and gives them back."""
     reserved = Path("/proc/sys/vm/nr_hugepages")
     before = int(reserved.read_text())
     if native:
@@ -107,7 +107,7 @@ def huge_pages(native):
 @pytest.mark.together
 @pytest.mark.parametrize("parts", pyverbs.PAIRS, ids="+".join)
 def test_suite(parts, device, lab, guest0, guest1, suite, native, huge_pages, pytestconfig):
-    """Runs a part of the suite on each device at once; expects of each test what the list says."""
+    """Runs a part of the suite on each device at once; expects the listed outcome of each test."""
     place = "native" if native else "lab"
     left_out = []
     if native and lab.sanitizers.of_threads:
@@ -126,7 +126,8 @@ def test_suite(parts, device, lab, guest0, guest1, suite, native, huge_pages, py
         outcomes = pyverbs.parse(result.stdout)
         if pytestconfig.getoption("update_pyverbs"):
             pyverbs.write(EXPECTED, place, part, outcomes)
-        expected = {test: result for test, result in pyverbs.read(EXPECTED, place, part).items() if test not in left_out}
+        expected = {test: result for test,
+                    result in pyverbs.read(EXPECTED, place, part).items() if test not in left_out}
         told += [f"{process.title}\n{line}" for line in [*faults(expected, outcomes), *pyverbs.end(result)]]
     if told:
         raise Failure("\n".join(told))

@@ -15,14 +15,14 @@ TO_STATE = {"INIT": "RESET", "RTR": "INIT", "RTS": "RTR"}
 
 
 def attributes(endpoint, state: str) -> dict:
-    """What the step to a state requires; the endpoint is its own peer."""
+    """The attributes that a step to a state requires; the endpoint is its own peer."""
     if state == "RTR":
         return rtr_attributes(endpoint.kind, endpoint.qp.num, endpoint.gid.address, endpoint.gid.index)
     return init_attributes(endpoint.kind) if state == "INIT" else rts_attributes(endpoint.kind)
 
 
 def advance(endpoint, state: str):
-    """Takes a queue pair from RESET as far as the state."""
+    """Takes a queue pair from RESET to the state."""
     for step in ("INIT", "RTR", "RTS"):
         if endpoint.state() == state:
             return endpoint
@@ -31,7 +31,7 @@ def advance(endpoint, state: str):
 
 
 def assert_refused(endpoint, change: dict) -> None:
-    """The change gives EINVAL and leaves the state as it was."""
+    """Expects the change to fail with EINVAL and to leave the state unchanged."""
     before = endpoint.state()
     assert refused(endpoint.qp.modify, **change) == errno.EINVAL
     assert endpoint.state() == before
@@ -39,7 +39,7 @@ def assert_refused(endpoint, change: dict) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_query_returns_what_was_set(endpoint, guest0, kind):
-    """Takes a queue pair from RESET to RTS; expects each state and each attribute to be what was asked for."""
+    """Takes a queue pair from RESET to RTS; expects each state and each attribute to have its new value."""
     side = endpoint(guest0, kind)
     assert side.state() == "RESET"
     expected = {}
@@ -61,7 +61,7 @@ def test_query_returns_what_was_set(endpoint, guest0, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("state", TO_STATE)
 def test_each_required_attribute_is_missed(endpoint, guest0, kind, state):
-    """Leaves out one required attribute of a transition after the other; expects EINVAL each time."""
+    """Leaves out each required attribute of a transition in turn; expects EINVAL each time."""
     side = advance(endpoint(guest0, kind), TO_STATE[state])
     complete = attributes(side, state)
     for name in complete.keys() - {"qp_state"}:
@@ -82,7 +82,7 @@ def test_each_required_attribute_is_missed(endpoint, guest0, kind, state):
     ("UD", "RTS", {"max_rd_atomic": 1}),
 ])  # fmt: skip
 def test_attribute_that_does_not_belong(endpoint, guest0, kind, state, surplus):
-    """Adds an attribute that the transition does not know; expects EINVAL."""
+    """Adds an attribute that the transition does not allow; expects EINVAL."""
     side = advance(endpoint(guest0, kind), TO_STATE[state])
     assert_refused(side, {**attributes(side, state), **surplus})
 
@@ -106,7 +106,7 @@ def test_value_out_of_range(endpoint, guest0, name, value):
 
 
 def test_current_state_is_checked(endpoint, guest0):
-    """Tells a current state that is not the case in RTR to RTS; expects EINVAL, and success with the right one."""
+    """Gives a wrong current state in RTR to RTS; expects EINVAL, and success with the right one."""
     side = advance(endpoint(guest0), "RTR")
     assert_refused(side, {**rts_attributes("RC"), "cur_qp_state": "RTS"})
     side.qp.modify(**rts_attributes("RC"), cur_qp_state="RTR")
@@ -114,7 +114,7 @@ def test_current_state_is_checked(endpoint, guest0):
 
 
 def test_change_in_rts(endpoint, guest0):
-    """Changes the access flags and the RNR timer of a queue pair in use; expects query to tell the new ones."""
+    """Changes the access flags and the RNR timer of a queue pair in use; expects query to return the new values."""
     side = advance(endpoint(guest0), "RTS")
     side.qp.modify(qp_state="RTS", qp_access_flags=["REMOTE_READ"], min_rnr_timer=20)
     found = side.qp.query()
@@ -135,7 +135,8 @@ def test_drained_and_back(connected):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_reset_and_use_again(connected, kind):
-    """Takes both sides to ERR and RESET and connects them anew; expects no stale completion and a working connection."""
+    """Takes both sides to ERR and RESET and connects them again; expects no stale completion and a working
+    connection."""
     left, right = connected(kind)
     right.receive(wr_id=1)
     for side in (left, right):

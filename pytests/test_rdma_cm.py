@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The connection manager between guests or processes: management datagrams over QP1, and the stock programs that rely
-on them."""
+"""The connection manager between guests or processes: management datagrams over QP1, and stock programs that use it."""
 
 import re
 from contextlib import ExitStack
@@ -15,12 +14,12 @@ from framework.programs import await_listener, bandwidths, latencies, next_port
 FAMILIES = [4, 6]
 ANY = {4: "-b 0.0.0.0", 6: "-b ::"}
 GROUP = "239.77.0.1"
-VENDOR = 0x7276  # as ibv_query_ece(3) says
+VENDOR = 0x7276  # the value of ibv_query_ece(3)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def user_access(native, guest0, guest1):
-    """Programs in guests reach the connection manager by way of rdma_ucm."""
+    """Loads rdma_ucm, by which programs in guests reach the connection manager."""
     with ExitStack() as stack:
         for guest in () if native else (guest0, guest1):
             stack.enter_context(kept(allow_users, guest))
@@ -35,7 +34,7 @@ def test_rping(device, guest0, guest1, family, size):
 
 
 def test_rping_within_a_guest(device, guest0):
-    """Connects to the guest's own address; expects what QP1 sends to come back to it."""
+    """Connects to the guest's own address; expects QP1's messages to loop back."""
     port = next_port()
     _, connect = rping(guest0, 4)
     assert rounds(start_rping(guest0, port), guest0.start(connect.format(port=port))) == PINGS
@@ -43,8 +42,8 @@ def test_rping_within_a_guest(device, guest0):
 
 @pytest.mark.parametrize("vendor", [VENDOR, 0xABCDEF], ids=["ours", "another"])
 def test_ece(device, guest0, guest1, vendor):
-    """Connects queue pairs that librdmacm knows nothing of, with a vendor and options (ECE); expects each side to learn what
-    the other says."""
+    """Connects queue pairs that librdmacm does not know, with a vendor and options (ECE); expects each side to get the
+    other side's values."""
     program = f"python3 {guest0.programs}/ece.py {{port}}"
     asked, answered = run_pair(guest0, guest1, program, f"{program} {address(guest0, 4)} {vendor:#x} 0x80000001")
     assert asked.stdout == f"vendor {vendor:#x}, options 0x80000001\n"
@@ -52,7 +51,7 @@ def test_ece(device, guest0, guest1, vendor):
 
 
 def test_several_processes(device, guest0, guest1):
-    """Runs three connections each way at once; expects each to be that of its own port and process."""
+    """Makes three connections each way at once; expects each to belong to its own port and process."""
     pairs = []
     for server, client in ((guest0, guest1), (guest1, guest0)) * 3:
         port = next_port()
@@ -63,8 +62,8 @@ def test_several_processes(device, guest0, guest1):
 
 
 def test_a_port_is_one_process(device, guest0, guest1):
-    """Has a second process listen where one listens; expects it to be told so (by Linux, where one of them listens at all
-    addresses, that its own is not available), and the first to be connected to."""
+    """Has a second process listen on a port that has a listener. Expects an error (from Linux, if one of them listens
+    at all addresses, that its own is not available), and connections to reach the first."""
     port = next_port()
     listen, connect = (command.format(port=port) for command in rping(guest0, 4))
     server = start_rping(guest0, port)
@@ -75,8 +74,8 @@ def test_a_port_is_one_process(device, guest0, guest1):
 
 
 def test_nobody_listens(device, guest0, guest1):
-    """Connects to a port without a listener, where there is one on another port; expects to be rejected at once, not to
-    wait for an answer."""
+    """Connects to a port without a listener, while another port has one; expects a prompt rejection instead of a
+    timeout."""
     port = next_port()
     server = guest0.start(f"rping -s -a 0.0.0.0 -p {port} -C 1")
     connections.await_listener(guest0, port)
@@ -105,7 +104,7 @@ def test_datagrams(device, guest0, guest1, family):
 
 
 def mckey(guest, options=""):
-    """A program that has joined a group."""
+    """Starts a program and waits until it has joined a group."""
     running = guest.start(f"stdbuf -oL mckey -m {GROUP} -b {address(guest, 4)} {options}")
     while "joined" not in running.next_line(TIMEOUT_S):
         pass
@@ -120,7 +119,7 @@ def test_multicast(device, guest0, guest1):
 
 
 def test_many_connections(device, guest0, guest1):
-    """Sets up and takes down 50 connections; expects a time for each step."""
+    """Makes and closes 50 connections; expects a time for each step."""
     server, client = start_pair(guest0, guest1, "cmtime -p {port} -c 50",
                                 f"cmtime -p {{port}} -c 50 -s {address(guest0, 4)}")
     client = client.wait(TIMEOUT_S)
@@ -133,20 +132,21 @@ def test_many_connections(device, guest0, guest1):
 def test_rsockets(device, guest0, guest1, family):
     """Streams over rsockets with verification; expects a result for each direction."""
     options = "-p {port} -S 4096 -C 100 -I 1 -T v"
-    _, client = run_pair(guest0, guest1, f"rstream {options} {ANY[family]}", f"rstream {options} -s {address(guest0, family)}")
+    _, client = run_pair(guest0, guest1, f"rstream {options} {ANY[family]}",
+                         f"rstream {options} -s {address(guest0, family)}")
     assert "4k" in client.stdout
 
 
 @pytest.mark.parametrize("endpoint", ["msg", "rdm"])
 def test_libfabric(device, guest0, guest1, endpoint):
-    """Ping-pongs over libfabric's verbs provider: connected endpoints, and reliable datagrams on top of them; expects both
-    sides to tell of all rounds. Their end is not waited for: libfabric (rxm) drops what it has not polled of a connection
-    when the peer takes leave, even the message that says so."""
+    """Ping-pongs over libfabric's verbs provider: connected endpoints, and reliable datagrams on top of them. Expects
+    both sides to report all rounds. The test does not wait for their end: when the peer disconnects, libfabric (rxm)
+    drops messages of the connection that it has not polled, even the message about the end."""
     provider = {"msg": "verbs", "rdm": "verbs;ofi_rxm"}[endpoint]
     command = f"stdbuf -oL fi_pingpong -p '{provider}' -e {endpoint} -I 20 -S 1024 -c"
     port = next_port()
     server = guest0.start(f"{command} -B {port}")
-    await_listener(guest0, port)  # for TCP: that is where the two sides meet first
+    await_listener(guest0, port)  # of TCP, by which the two sides find each other
     client = guest1.start(f"{command} -P {port} {guest0.name}")
     for side in (client, server):
         while not re.match(r"1k\s+20\s", side.next_line(TIMEOUT_S)):
@@ -176,7 +176,7 @@ def test_perftest_bandwidth(device, guest0, guest1, program, kind):
 
 @pytest.mark.lab
 def test_gsi_is_the_kernels(device, guest0):
-    """Asks which process has QP1; expects the kernel's MAD layer, and no other."""
+    """Looks for the owner of QP1; expects the kernel's MAD layer, and no other."""
     lines = [line for line in guest0.script("rdma resource show qp").stdout.splitlines() if " lqpn 1 " in line]
     assert len(lines) == 1
     assert f"{device}/1" in lines[0]
@@ -186,7 +186,7 @@ def test_gsi_is_the_kernels(device, guest0):
 
 @pytest.mark.lab
 def test_netdev_in_sysfs(device, guest0):
-    """Looks for the paired netdev where programs do; expects it and its address there, and no other."""
+    """Looks for the paired netdev at the place where programs look; expects it and its address there, and no other."""
     directory = f"/sys/class/infiniband/{device}/device/net"
     nic = guest0.nic
     assert guest0.script(f"ls {directory}").stdout.split() == [nic]

@@ -12,8 +12,8 @@ COUNT = 20
 
 
 def test_datagrams(device, guest0, guest1):
-    """Sends 20 datagrams of 4 KiB over RDS, of which no other transport is loaded; expects all to arrive whole, and the
-    receiver's answer."""
+    """Sends 20 datagrams of 4 KiB over RDS, with no other transport of RDS loaded; expects all to arrive complete, and
+    the receiver's answer."""
     for guest in (guest0, guest1):
         guest.run("modprobe -a rds rds_rdma")
     own, peer = address(guest1, 4), address(guest0, 4)

@@ -12,13 +12,13 @@ from framework.native import Native
 pytestmark = pytest.mark.native
 
 TRANSFER = 20 << 20
-FAST = 10_000_000  # bytes a second: two seconds for the transfer
-SLOW = 100_000  # more than three minutes
+FAST = 10_000_000  # bytes per second: two seconds for the transfer
+SLOW = 100_000  # bytes per second: more than three minutes for the transfer
 
 
 @pytest.fixture
 def limit(lab: Native) -> Iterator[Callable[[int], str]]:
-    """Gives the first device so many bytes a second; it has what it had before when the test is over."""
+    """Limits the first device to a number of bytes per second; restores its old limit after the test."""
     usual = lab.configurations[0].read_text()
 
     def change(bytes_per_second: int, **says: str) -> str:
@@ -31,7 +31,7 @@ def limit(lab: Native) -> Iterator[Callable[[int], str]]:
 
 @pytest.fixture
 def transfer(connected) -> tuple[Endpoint, Endpoint]:
-    """Queue pairs that were connected before any limit, on the first device and the second."""
+    """Queue pairs on the first device and on the second, which were connected before any limit was set."""
     return connected(options={"buffer": TRANSFER})
 
 
@@ -58,15 +58,16 @@ def test_lower_and_raise(limit, transfer) -> None:
 
 
 def test_of_the_asking_device_only(limit, transfer) -> None:
-    """Limits the device that is written to, so that nothing it asks for would end; expects the other's WRITE to end."""
+    """Limits the target of a WRITE, so that its own requests would not complete; expects the peer's WRITE to complete.
+    """
     limited, free = transfer
     limit(SLOW)
     assert seconds_of_a_write(free, limited) < TRANSFER / SLOW / 2
 
 
 def test_invalid_configuration(limit, transfer) -> None:
-    """Has vrdmad read a file that is not valid after one with a limit; expects it to say so, and the limit to hold."""
+    """Has vrdmad read an invalid file after one with a limit; expects a log line, and the limit to stay."""
     left, right = transfer
     limit(FAST)
-    assert "max_bytes_per_second: a number" in limit(-1, says="nothing changes")
+    assert "max_bytes_per_second = -1: must be a number" in limit(-1, says="nothing changes")
     assert seconds_of_a_write(left, right) > TRANSFER / FAST / 2

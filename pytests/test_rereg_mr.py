@@ -15,7 +15,7 @@ def write(left, address: int, rkey: int) -> str:
 
 
 def test_new_rights(connected):
-    """Takes a region the right to be written, and gives it back; expects REM_ACCESS_ERR in between."""
+    """Removes a region's right to be written, and restores it; expects REM_ACCESS_ERR in between."""
     left, right = connected()
     assert write(left, *right.target()) == "SUCCESS"
     right.mr.rereg(access=("LOCAL_WRITE", "REMOTE_READ"))
@@ -25,7 +25,7 @@ def test_new_rights(connected):
 
 
 def test_rights_to_write_what_was_read(connected):
-    """Registers memory to be read only, then gives the right to write it; expects writes to arrive."""
+    """Registers memory for reading only, then adds the right to write it; expects writes to arrive."""
     left, right = connected()
     region = right.pd.mr(BUFFER, ("REMOTE_READ",))
     region.rereg(access=ALL_ACCESS)
@@ -35,7 +35,7 @@ def test_rights_to_write_what_was_read(connected):
 
 
 def test_new_memory(connected):
-    """Gives a region other memory; expects its key to lead there, and to its old addresses no more."""
+    """Gives a region other memory; expects its key to lead there, and not to its old addresses."""
     left, right = connected()
     old = right.target()
     now = right.mr.rereg(length=8192)
@@ -56,7 +56,7 @@ def test_new_domain(connected):
 
 
 def test_everything_at_once(connected):
-    """Changes memory, domain and rights in one call; expects all of it to hold."""
+    """Changes memory, domain and rights in one call; expects all changes to take effect."""
     left, right = connected()
     other = right.device.pd()
     region = other.mr(4096, ())
@@ -69,14 +69,14 @@ def test_everything_at_once(connected):
 @pytest.mark.parametrize("change", [{"access": ("REMOTE_WRITE",)}, {"access": ("REMOTE_ATOMIC", "REMOTE_READ")}],
                          ids=["write", "atomic"])
 def test_a_refused_change_changes_nothing(connected, change):
-    """Asks for rights that need local write, without it; expects EINVAL and the region as it was."""
+    """Asks for rights that need local write, without it; expects EINVAL and an unchanged region."""
     left, right = connected()
     assert refused(right.mr.rereg, **change) == errno.EINVAL
     assert write(left, *right.target()) == "SUCCESS"
 
 
 def test_region_with_windows_stays(connected):
-    """Changes a region to which a window is bound; expects EBUSY and the region as it was."""
+    """Changes a region to which a window is bound; expects EBUSY and an unchanged region."""
     left, right = connected()
     region, window = right.pd.mr(BUFFER, (*ALL_ACCESS, "MW_BIND")), right.pd.mw(1)
     right.qp.bind(window, region, 0, BUFFER, ("REMOTE_READ",))
@@ -87,7 +87,7 @@ def test_region_with_windows_stays(connected):
 
 
 def test_zero_based_region(connected):
-    """Registers a region whose addresses count from 0; expects them to, here and for the peer."""
+    """Registers a zero-based region; expects its addresses to begin at 0, for the owner and for the peer."""
     left, right = connected()
     region = right.pd.mr(BUFFER, (*ALL_ACCESS, "ZERO_BASED"))
     left.mr.write(0, "3c" * 64)

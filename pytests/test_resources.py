@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What iproute2's rdma shows of a process's objects."""
+"""A process's objects as iproute2's rdma shows them."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from framework.lab import Guest
 
 pytestmark = pytest.mark.lab
 
-REMEMBERED_S = 0.2  # twice as long as the driver remembers a queue pair's counters
+REMEMBERED_S = 0.2  # twice as long as the driver caches a queue pair's counters
 
 
 def shown(guest: Guest, device: str, kind: str, pid: int) -> list[dict]:
@@ -20,7 +20,8 @@ def shown(guest: Guest, device: str, kind: str, pid: int) -> list[dict]:
 
 
 def test_objects_of_a_process(endpoint, device, guest0):
-    """Makes a queue pair with all that it needs; expects each object by its name, number and state, and its process."""
+    """Makes a queue pair with all that it needs; expects each object with its name, number and state, and its process.
+    """
     side = endpoint(guest0).initialize()
     pid = side.device.session.pid
     (qp,) = [each for each in shown(guest0, device, "qp", pid) if each["lqpn"] == side.qp.num]
@@ -28,7 +29,7 @@ def test_objects_of_a_process(endpoint, device, guest0):
     assert int(str(qp["drv_max_send_wr"]), 0) == side.qp.cap["max_send_wr"]
     (mr,) = [each for each in shown(guest0, device, "mr", pid) if int(each["lkey"], 16) == side.mr.lkey]
     assert mr["mrlen"] == side.mr.length
-    assert not [name for name in mr if "addr" in name]  # anybody may ask, and is not told where others' memory is
+    assert not [name for name in mr if "addr" in name]  # all users may ask, so addresses are not shown
     cqs = shown(guest0, device, "cq", pid)
     assert len(cqs) == 2
     assert all(each["cqe"] >= 64 and int(str(each["drv_cqn"]), 0) for each in cqs)
@@ -37,7 +38,8 @@ def test_objects_of_a_process(endpoint, device, guest0):
 
 
 def test_regions_that_change(endpoint, device, guest0):
-    """Gives a region other memory many times while its details are asked for; expects its length to be an old or the new one."""
+    """Gives a region other memory many times while its details are queried; expects its length to be one of the two.
+    """
     side = endpoint(guest0)
     lengths = (4096, 8192)
     region = side.pd.mr(lengths[0], ["LOCAL_WRITE"])
@@ -56,7 +58,8 @@ def test_regions_that_change(endpoint, device, guest0):
 
 
 def test_summary_counts(open_device, device, guest0):
-    """Makes three protection domains and regions and closes the device; expects the summary to count them, then no more."""
+    """Makes three protection domains and regions and closes the device; expects the summary to count them, and then
+    none."""
 
     def counts() -> dict[str, int]:
         (summary,) = [each for each in json.loads(guest0.run("rdma -j resource").stdout) if each["ifname"] == device]
@@ -73,7 +76,8 @@ def test_summary_counts(open_device, device, guest0):
 
 
 def test_counters_of_a_queue_pair(connected, device, guest0):
-    """Sends three messages twice; expects the details of that queue pair to count them, and nothing that did not happen."""
+    """Sends three messages twice; expects the details of that queue pair to count them, and no counter for an event
+    that did not happen."""
     left, right = connected()
     for total in (3, 6):
         for number in range(3):

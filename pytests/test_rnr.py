@@ -12,7 +12,7 @@ RETRIES = 3
 
 
 def test_no_retry(connected):
-    """Sends without a receive posted and with no retries; expects RNR_RETRY_EXC_ERR, and a responder that goes on."""
+    """Sends without a receive posted and without retries; expects RNR_RETRY_EXC_ERR, and the responder to continue."""
     left, right = connected(rnr_retry=0)
     left.send()
     assert left.sent() == ["RNR_RETRY_EXC_ERR"]
@@ -21,7 +21,7 @@ def test_no_retry(connected):
 
 
 def test_retries_take_their_time(connected):
-    """Allows 3 retries with the responder asking for 82 ms before each; expects the error no sooner than after these."""
+    """Allows 3 retries while the responder asks for 82 ms before each; expects the error only after these times."""
     left, _ = connected(rnr_retry=RETRIES, min_rnr_timer=RNR_82_MS)
     begin = time.monotonic()
     left.send()
@@ -30,7 +30,7 @@ def test_retries_take_their_time(connected):
 
 
 def test_receive_posted_during_retry(connected):
-    """Sends with retries without end and posts the receive later; expects the message to arrive then, once."""
+    """Sends with unlimited retries and posts the receive later; expects the message to arrive then, once."""
     left, right = connected(min_rnr_timer=RNR_82_MS)
     checksum = left.mr.fill(seed=1, length=64)
     left.send()
@@ -56,7 +56,7 @@ def test_order_is_kept(connected):
 
 
 def test_write_with_immediate_needs_a_receive(connected):
-    """Writes with immediate data without a receive and with no retries; expects RNR_RETRY_EXC_ERR."""
+    """Writes with immediate data without a receive and without retries; expects RNR_RETRY_EXC_ERR."""
     left, right = connected(rnr_retry=0)
     left.send("RDMA_WRITE_WITH_IMM", imm=1, target=right.target())
     assert left.sent() == ["RNR_RETRY_EXC_ERR"]
@@ -69,7 +69,7 @@ def test_unconnected_send_is_dropped(connected):
     left.send(offset=0, length=1)
     left.send("RDMA_WRITE", offset=1, length=1, target=right.target(1))
     assert left.sent(2) == ["SUCCESS"] * 2
-    assert right.mr.awaits(1, "02")  # what was sent before it has arrived as well
+    assert right.mr.awaits(1, "02")  # earlier messages have arrived as well
     right.receive(wr_id=2)
     left.send(offset=1, length=1)
     assert left.sent() == ["SUCCESS"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Several programs in one guest: talking to each other, or sharing nothing but the device."""
+"""Several programs in one guest: connected to each other, or independent users of the device."""
 
 import pytest
 
@@ -36,7 +36,8 @@ def test_two_pairs_at_once(device, guest0, guest1):
 
 
 def test_keys_are_of_one_process_domain(endpoint, guest0):
-    """Has a process send from memory that another process registered; expects LOC_PROT_ERR: they share the device only."""
+    """Has a process send from memory that another process registered; expects LOC_PROT_ERR, because the processes share
+    only the device."""
     owner, thief = endpoint(guest0), endpoint(guest0, process=1)
     for side, peer in ((owner, thief), (thief, owner)):
         side.initialize()
@@ -46,7 +47,8 @@ def test_keys_are_of_one_process_domain(endpoint, guest0):
 
 
 def test_each_process_has_its_own_numbers(endpoint, guest0):
-    """Creates 8 queue pairs and regions in two processes; expects all numbers and keys to differ, and none to follow another."""
+    """Creates 8 queue pairs and regions in two processes; expects all numbers and keys to differ, and not to be
+    consecutive."""
     sides = [endpoint(guest0, process=number % 2) for number in range(8)]
     for numbers in ([side.qp.num for side in sides], [side.mr.rkey for side in sides]):
         assert len(set(numbers)) == len(numbers)

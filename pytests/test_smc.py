@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""SMC-R between guests: sockets that begin as TCP and go on by RDMA."""
+"""SMC-R between guests: sockets that begin with TCP and continue with RDMA."""
 
 import pytest
 
@@ -13,13 +13,13 @@ SIZE = 1 << 20
 
 
 def sent_bytes(guest: Guest, device: str) -> int:
-    """By RDMA; ib_core keeps values for some milliseconds."""
+    """Bytes sent by RDMA. ib_core caches values for some milliseconds."""
     return int(guest.script(f"sleep 0.05; cat /sys/class/infiniband/{device}/ports/1/hw_counters/tx_bytes").stdout)
 
 
 def test_stream(device, guest0, guest1):
-    """Sends 1 MiB and gets it back; expects it to be the same, and to have gone over RDMA both ways: SMC falls back to TCP
-    where it finds no device, and says nothing."""
+    """Sends 1 MiB and gets it back; expects it unchanged, and sent over RDMA both ways. SMC silently falls back to TCP
+    if it finds no device."""
     for guest in (guest0, guest1):
         guest.run("modprobe smc")
     before = [sent_bytes(guest, device) for guest in (guest0, guest1)]

@@ -13,7 +13,7 @@ EVENT_S = 10
 
 @pytest.mark.parametrize("kind", ["RC", "UC", "UD"])
 def test_sends_wait(connected, kind):
-    """Posts four sends in SQD; expects none to be executed, and all of them, in order, after the way back to RTS."""
+    """Posts four sends in SQD; expects none to be executed. Goes back to RTS; expects all of them, in order."""
     left, right = connected(kind)
     how = {"ah": left.pd.ah(dgid=right.gid.address, sgid_index=left.gid.index), "qpn": right.qp.num,
            "qkey": 0x11111111} if kind == "UD" else {}  # fmt: skip
@@ -27,10 +27,11 @@ def test_sends_wait(connected, kind):
     assert [each.wr_id for each in right.recv_cq.wait(4)] == [0, 1, 2, 3]
 
 
-# Between hosts the second one is on its way as well.
+# Between hosts the second message has already left.
 @pytest.mark.together
 def test_event_comes_when_it_is_drained(connected):
-    """Goes to SQD while a message waits for a receive; expects it to end, then the event, and what is behind to wait."""
+    """Goes to SQD while a message waits for a receive; expects it to complete, then the event, and later messages to
+    wait."""
     left, right = connected()
     left.send(wr_id=1)
     left.send(wr_id=2)
@@ -47,7 +48,7 @@ def test_event_comes_when_it_is_drained(connected):
 
 
 def test_receives_go_on(connected):
-    """Goes to SQD; expects messages from the peer to arrive as ever."""
+    """Goes to SQD; expects messages from the peer to arrive as before."""
     left, right = connected()
     left.qp.modify(qp_state="SQD")
     left.receive(wr_id=9)
@@ -57,7 +58,7 @@ def test_receives_go_on(connected):
 
 
 def test_attributes_change(connected):
-    """Changes in SQD what may change there; expects query to tell it, and the connection to work with it."""
+    """Changes in SQD the attributes that may change there; expects query to return them, and the connection to work."""
     left, right = connected()
     changes = {"timeout": 17, "retry_cnt": 3, "rnr_retry": 2, "max_rd_atomic": 4, "max_dest_rd_atomic": 5,
                "min_rnr_timer": 7, "pkey_index": 0, "port_num": 1}  # fmt: skip
@@ -78,7 +79,7 @@ def test_attributes_change(connected):
     ("rq_psn", 1), ("qkey", 1),
 ])  # fmt: skip
 def test_attributes_that_may_not(connected, name, value):
-    """Sets in SQD a value out of range, or what does not change there; expects EINVAL and no change."""
+    """Sets in SQD a value out of range, or an attribute that must not change there; expects EINVAL and no change."""
     left, _ = connected()
     left.qp.modify(qp_state="SQD")
     before = left.qp.query()

@@ -21,7 +21,7 @@ def send(left, right, wr_id: int = 0, lkey: int | None = None) -> None:
 
 
 def enter(left, right, state: str) -> None:
-    """Takes a queue pair from RTS to SQD, or to SQE by a send from memory that is not there."""
+    """Takes a queue pair from RTS to SQD, or to SQE by a send with an invalid key."""
     if state == "SQD":
         left.qp.modify(qp_state="SQD")
     else:
@@ -32,7 +32,8 @@ def enter(left, right, state: str) -> None:
 
 @pytest.mark.parametrize("kind", UNRELIABLE)
 def test_flushes_until_it_is_left(connected, kind):
-    """Fails a send with two behind it, and posts another in SQE; expects flushes in order, and sends to go on in RTS."""
+    """Fails a send with two behind it, and posts another in SQE; expects flushes in order, and sends to work again in
+    RTS."""
     left, right = connected(kind)
     right.receive(wr_id=7)
     send(left, right, 0, lkey=0)
@@ -74,7 +75,7 @@ def test_reliable_queue_pairs_have_none(connected):
 
 @pytest.mark.parametrize("kind, before", [("RC", "SQD"), ("UC", "SQD"), ("UD", "SQD"), ("UC", "SQE"), ("UD", "SQE")])
 def test_ways_out(connected, kind, before):
-    """Tries to go to each state; expects EINVAL where no way leads, and else to get there."""
+    """Tries to go to each state; expects EINVAL if the transition does not exist, and otherwise the new state."""
     for after in STATES:
         left, right = connected(kind)
         enter(left, right, before)
@@ -102,13 +103,13 @@ def test_attributes(connected, kind, allowed, foreign):
     if kind == "UD":
         assert found.qkey == QKEY + 1
     else:
-        assert found.qp_access_flags & 14 == 2  # of the remote rights, writing alone
+        assert found.qp_access_flags & 14 == 2  # of the remote rights, only writing
 
 
 @pytest.mark.parametrize("kind", ["RC", "UC"])
 @pytest.mark.parametrize("change", [ALTERNATE, {"path_mig_state": 1}])
 def test_no_path_migration(connected, kind, change):
-    """Gives an alternate path, or arms one, in RTS and in SQD; expects to be refused, and the connection to work."""
+    """Sets an alternate path, or arms one, in RTS and in SQD; expects to be refused, and the connection to work."""
     left, right = connected(kind)
     for state in ("RTS", "SQD"):
         left.qp.modify(qp_state=state)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""SCSI over RDMA: a RAM disk of one guest, seen by the other through the kernel's ib_srp and ib_srpt."""
+"""SCSI over RDMA: a RAM disk of one guest, used by the other through the kernel's ib_srp and ib_srpt."""
 
 import re
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ rmdir lun/lun_0
 cd /sys/kernel/config/target
 rmdir srpt/{target}/{target} srpt/{target} srpt core/iblock_0/ram core/iblock_0
 """
-# It is refused while an old connection of the same name is being taken down, of which nobody tells when that is done.
+# The target refuses it while it closes an old connection of the same name. No event reports the end of that.
 CONNECT = """
 until echo id_ext={guid},ioc_guid={guid},dest={address}:{port} > /sys/class/infiniband_srp/srp-{device}-1/add_target
 do sleep 0.1; done
@@ -57,13 +57,13 @@ while test -e {block}; do sleep 0.05; done
 
 
 def first_gid(guest: Guest, device: str) -> str:
-    """What SRP makes names of ports of, in hex."""
+    """The GID, in hex, from which SRP makes names of ports."""
     return guest.read(f"/sys/class/infiniband/{device}/ports/1/gids/0").strip().replace(":", "")
 
 
 @pytest.fixture
 def target(device, guest0: Guest, guest1: Guest) -> Iterator[str]:
-    """Offers guest0's RAM disk to guest1; gives the target's GUID."""
+    """Offers guest0's RAM disk to guest1; yields the target's GUID."""
     names = {"target": f"0x{first_gid(guest0, device)}", "initiator": f"0x{'0' * 16}{first_gid(guest1, device)[16:]}"}
     shown = guest0.script(TARGET_UP.format(port=PORT, **names)).stdout
     yield re.fullmatch(r"0x(\w{16})", shown.strip())[1]
@@ -72,7 +72,7 @@ def target(device, guest0: Guest, guest1: Guest) -> Iterator[str]:
 
 @pytest.fixture
 def connection(target, device, guest0: Guest, guest1: Guest) -> Iterator[str]:
-    """Has guest1 connect; gives the script that does so."""
+    """Has guest1 connect; yields the script that does so."""
     guest1.run("modprobe -a sd_mod ib_srp")
     connect = CONNECT.format(guid=target, address=address(guest0, 4), port=PORT, device=device, block=BLOCK)
     guest1.script(connect)
@@ -81,13 +81,13 @@ def connection(target, device, guest0: Guest, guest1: Guest) -> Iterator[str]:
 
 
 def test_data_survives_a_reconnection(connection, guest0, guest1):
-    """Writes a pattern to the disk and reads it back in requests of two sizes, then disconnects, connects anew and reads it
-    once more; expects it to be the pattern each time, and to be what the other guest has in its RAM disk."""
+    """Writes a pattern to the disk and reads it back in requests of two sizes. Disconnects, connects again and reads it
+    once more. Expects the pattern each time, also in the other guest's RAM disk."""
     assert_survives(guest0, guest1, BLOCK, [DISCONNECT.format(block=BLOCK), connection])
 
 
 def test_file_system(connection, guest1):
-    """Makes a file system and a file on the disk, and connects anew before it reads the file; expects what it wrote."""
+    """Makes a file system and a file on the disk, and connects again before it reads the file; expects its contents."""
     guest1.script(f"busybox mke2fs {BLOCK} > /dev/null; mkdir -p /run/disk; mount -t ext2 {BLOCK} /run/disk; "
                   f"head -c {SIZE // 2} /dev/urandom > /tmp/pattern; cp /tmp/pattern /run/disk/file; umount /run/disk")
     guest1.script(DISCONNECT.format(block=BLOCK))

@@ -31,7 +31,7 @@ def sharing(endpoint, guest0, guest1):
 
 
 def post(srq, side, number: int) -> None:
-    """Posts receive number `number`, of a slot of the buffer of its own."""
+    """Posts receive number `number`, which has its own slot of the buffer."""
     srq.post_recv(number, [side.sge(number % DEPTH * SLOT, SLOT)])
 
 
@@ -48,7 +48,7 @@ def exchange(pair, value: str) -> int:
 
 
 def assert_all_usable(srq, pair) -> None:
-    """As many messages are taken as the queue has receives: none was lost."""
+    """Expects the queue to take as many messages as it has receives, so that none was lost."""
     left, right = pair
     srq.fill(7, [right.sge(0, SLOT)], DEPTH)
     assert refused(srq.post_recv, 7, [right.sge(0, SLOT)]) == errno.ENOMEM
@@ -60,7 +60,7 @@ def assert_all_usable(srq, pair) -> None:
 
 @pytest.mark.parametrize("kind", ["RC", "UC"])
 def test_several_queue_pairs(sharing, kind):
-    """Sends by turns on 4 queue pairs, three times around the queue; expects each message in the next receive."""
+    """Sends in turn on 4 queue pairs, three times around the queue; expects each message in the next receive."""
     srq, pairs = sharing(4, kind)
     for number in range(3 * DEPTH):
         post(srq, pairs[0][1], number)
@@ -83,7 +83,7 @@ def test_datagrams(sharing):
 
 
 def test_write_with_immediate(sharing):
-    """Writes with immediate data; expects a receive of the shared queue to tell of it."""
+    """Writes with immediate data; expects the completion of a receive of the shared queue."""
     srq, ((left, right), *_) = sharing()
     post(srq, right, 5)
     left.send("RDMA_WRITE_WITH_IMM", imm=17, target=right.target())
@@ -92,7 +92,8 @@ def test_write_with_immediate(sharing):
 
 
 def test_polled_out_of_order(sharing):
-    """Polls the later of two queue pairs' messages first and posts anew what it took; expects every receive used once."""
+    """Polls the later of two queue pairs' messages first, and posts its receive again; expects every receive to be used
+    once."""
     srq, ((first, first_to), (second, second_to)) = sharing()
     for number in range(DEPTH):
         post(srq, first_to, number)
@@ -108,7 +109,7 @@ def test_polled_out_of_order(sharing):
 
 
 def test_full(sharing):
-    """Posts as many receives as there is room for, and one more; expects ENOMEM, and room when one is taken."""
+    """Posts as many receives as fit, and one more; expects ENOMEM, and success after one was taken."""
     srq, ((left, right), *_) = sharing()
     assert srq.fill(1, [right.sge(SLOT, SLOT)], DEPTH + 1) == DEPTH
     assert exchange((left, right), "abcd") == 1
@@ -117,7 +118,8 @@ def test_full(sharing):
 
 
 def test_empty(sharing):
-    """Sends without a receive posted and with no retries; expects RNR_RETRY_EXC_ERR, and a queue that goes on."""
+    """Sends without a receive posted and without retries; expects RNR_RETRY_EXC_ERR, and the queue to work afterwards.
+    """
     srq, (starved, served) = sharing(rnr_retry=0)
     starved[0].send()
     assert starved[0].sent() == ["RNR_RETRY_EXC_ERR"]
@@ -127,7 +129,7 @@ def test_empty(sharing):
 
 
 def test_posted_during_retry(sharing):
-    """Sends with retries without end and posts the receive later; expects the message to arrive then."""
+    """Sends with unlimited retries and posts the receive later; expects the message to arrive then."""
     srq, ((left, right), *_) = sharing(min_rnr_timer=1)
     left.send()
     assert left.sent(1, timeout=0.2) == []
@@ -162,8 +164,8 @@ def test_limit_armed_too_late(sharing):
 
 
 def test_resize(sharing):
-    """Resizes up and down with receives posted, and one of them taken and not polled; expects each message in the next
-    receive, and as many receives to find room as the queue says."""
+    """Resizes up and down with receives posted, one of which is taken and not polled; expects each message in the next
+    receive, and the queue to hold as many receives as it reports."""
     srq, pairs = sharing(2)
     (left, right), numbers = pairs[0], iter(range(1000))
     for depth in (64, 4, 32, 8, 64, 4, DEPTH):
@@ -184,7 +186,7 @@ def test_resize(sharing):
 
 
 def test_resize_within_a_message(sharing):
-    """Resizes while a long message arrives; expects it to end in the receive that it began in."""
+    """Resizes while a long message arrives; expects it to complete in the receive in which it began."""
     srq, ((left, right), _) = sharing(buffer=LONG)
     for depth in (4, 64) * 4:
         srq.post_recv(depth, [right.sge()])
@@ -196,8 +198,8 @@ def test_resize_within_a_message(sharing):
 
 
 def test_resize_refused(sharing):
-    """Resizes to less than is posted, also where it was taken and is not polled; expects EINVAL and nothing changed, and
-    success when there is room."""
+    """Resizes to less than is posted, also if a receive is taken and not polled; expects EINVAL and no change. Expects
+    success when the receives fit."""
     srq, ((left, right), served) = sharing()
     for number in range(5):
         post(srq, right, number)
@@ -211,7 +213,7 @@ def test_resize_refused(sharing):
 
 
 def test_resize_keeps_the_limit(sharing):
-    """Arms a limit, and resizes; expects it to stay, to keep the queue from being smaller, and its event in time."""
+    """Arms a limit, and resizes; expects the limit to stay, to bound the queue's size, and to cause its event."""
     srq, pairs = sharing()
     device = pairs[0][1].device
     for number in range(7):
@@ -239,7 +241,7 @@ def test_resize_and_arm(sharing):
 
 
 def test_last_receive_reached(sharing):
-    """Takes one of two queue pairs to ERR; expects the event, nothing flushed, and the receives to serve the other."""
+    """Takes one of two queue pairs to ERR; expects the event, no flush, and the receives to serve the other one."""
     srq, ((_, failed), served) = sharing()
     for number in range(DEPTH):
         post(srq, failed, number)
@@ -250,7 +252,8 @@ def test_last_receive_reached(sharing):
 
 
 def test_failure_in_a_message(sharing):
-    """Sends more than the receive takes; expects LOC_LEN_ERR for that receive, the event, and the next one untouched."""
+    """Sends more than the receive holds; expects LOC_LEN_ERR for that receive, the event, and an unused next
+    receive."""
     srq, ((left, right), served) = sharing()
     post(srq, right, 1)
     post(srq, right, 2)
@@ -264,7 +267,7 @@ def test_failure_in_a_message(sharing):
 
 @pytest.mark.parametrize("how", ["destroy", "reset"])
 def test_unpolled_receives_come_back(sharing, how):
-    """Destroys or resets a queue pair whose completions nobody polled; expects their receives free again."""
+    """Destroys or resets a queue pair with unpolled completions; expects their receives to be free again."""
     srq, ((left, right), served) = sharing()
     srq.fill(1, [right.sge(0, SLOT)], DEPTH)
     for _ in range(5):
@@ -280,7 +283,7 @@ def test_unpolled_receives_come_back(sharing, how):
 
 @pytest.mark.parametrize("how", ["destroy", "reset", "error"])
 def test_receive_of_an_unfinished_message_comes_back(sharing, how):
-    """Ends a queue pair while a long message arrives; expects no receive to be lost, whatever had arrived by then."""
+    """Ends a queue pair while a long message arrives; expects no receive to be lost, however much had arrived."""
     srq, ((left, right), served) = sharing(buffer=LONG)
     srq.post_recv(1, [right.sge()])
     left.send(length=LONG)
@@ -295,7 +298,7 @@ def test_receive_of_an_unfinished_message_comes_back(sharing, how):
 
 
 def test_bad_arguments(endpoint, guest0):
-    """Asks for what no shared receive queue can be or do; expects the errno that the man pages give."""
+    """Makes and modifies shared receive queues with invalid arguments; expects the errno of the man pages."""
     side = endpoint(guest0)
     limits = side.device.limits()
     assert limits.max_srq > 0
@@ -328,8 +331,8 @@ def test_pingpong(pair):
 def test_perftest(pair):
     """Runs perftest's send test on 4 queue pairs that share a receive queue; expects all messages to be counted.
 
-    Perftest counts completions by the hundred and stops to look for them when the count is reached: with a number that
-    is no multiple it can stop before a queue pair is done, and wait for ever."""
+    Perftest counts completions by the hundred, and stops polling when the count is reached. With a number that is not a
+    multiple it can stop before a queue pair is done, and wait for ever."""
     _, client = pair("ib_send_bw -F --use-srq -q 4 -s 1024 -n 200 -r 64")
     (line,) = bandwidths(client)
     assert (line.size, line.iterations) == (1024, 800)

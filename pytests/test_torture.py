@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""vrdma-torture: random verbs from both sides at once, with every message verified and processes that are killed."""
+"""vrdma-torture: random verbs from both sides at once. Every message is verified, and processes are killed."""
 
 import itertools
 import random
@@ -14,12 +14,13 @@ from framework.lab import PROJECT, Guest
 from framework.native import BUILD
 from framework.process import Process
 
-# Of a failure only: without one a run ends soon after its time is up.
+# It only matters for a failure: without one, a run ends soon after its time is up.
 TIMEOUT_S = 300.0
 HOSTILE_S = 4
 SCRIPT_STEPS = 2000
-# All but packet_flood, which is another host.
-NEIGHBOURS = ("write_flood", "moderated_cqs", "registration_storm", "hole_punching", "multicast_flood", "doorbell_storm",
+# All neighbours except packet_flood, which is another host.
+NEIGHBOURS = ("write_flood", "moderated_cqs", "registration_storm", "hole_punching", "multicast_flood",
+              "doorbell_storm",
               "odp_storm", "odp_silence", "garbage_requests", "garbage_commands")  # fmt: skip
 
 
@@ -40,7 +41,7 @@ def torture(native, device, guest0, guest1):
 
 
 def test_random_verbs(torture, guest0, guest1, native, measured, pytestconfig):
-    """Plays for a while, in the lab as two pairs of processes at once; expects every message to be right."""
+    """Runs for a while, in the lab as two pairs of processes at once; expects every message to be right."""
     seconds = pytestconfig.getoption("torture_seconds")
     directions = [(guest0, guest1)] if native else [(guest0, guest1), (guest1, guest0)]
     size = "" if native else "--conversations 2 --steps 60"
@@ -53,17 +54,17 @@ def test_random_verbs(torture, guest0, guest1, native, measured, pytestconfig):
 
 
 def first_difference(left: list[str], right: list[str]) -> str:
-    """With the scene in which it is."""
+    """The first difference, with its scene."""
     number, lines = next((number, lines) for number, lines in enumerate(itertools.zip_longest(left, right))
                          if lines[0] != lines[1])
     begin = max((at for at in range(min(number, len(left))) if left[at].startswith("scene")), default=0)
     return "\n".join([*left[begin:number], f"here:    {lines[0]}", f"there:   {lines[1]}"])
 
 
-@pytest.mark.native  # in guests it is the host that makes the difference, too
+@pytest.mark.native  # in guests the host makes the difference as well
 def test_placement_cannot_be_seen(torture, guest0, guest1, tmp_path, measured, pytestconfig):
-    """Plays random scripts, each between two processes of one device and between the two devices; expects both pairs to see
-    the same statuses, bytes, events and states."""
+    """Runs random scripts, each between two processes of one device and between the two devices; expects both pairs to
+    get the same statuses, bytes, events and states."""
     seeds = random.SystemRandom()
     steps = scripts = 0
     end = time.monotonic() + pytestconfig.getoption("torture_seconds")
@@ -85,17 +86,18 @@ def test_placement_cannot_be_seen(torture, guest0, guest1, tmp_path, measured, p
 
 
 def standstills(mediator: Process, begin: int) -> list[int]:
-    """How long a device has stood still each time, in ms, since vrdmad had said so many lines; returns when it owes nothing."""
+    """The times, in ms, for which a device has stood still, from log line `begin` of vrdmad on. Returns when the device
+    owes nothing."""
     while True:
         said = mediator.lines("stderr", begin)
-        turns = [line for line in said if "stands still" in line or "has paid" in line]
-        if not turns or "has paid" in turns[-1]:
-            return [int(match[1]) for line in said if (match := re.search(r"goes on after (\d+) ms", line))]
-        mediator.await_line("has paid", TIMEOUT_S, begin=begin + len(said))
+        turns = [line for line in said if "suspended" in line or "is paid" in line]
+        if not turns or "is paid" in turns[-1]:
+            return [int(match[1]) for line in said if (match := re.search(r"resumed after (\d+) ms", line))]
+        mediator.await_line("is paid", TIMEOUT_S, begin=begin + len(said))
 
 
 def played_beside(name: str, neighbour: Process, server: Process, client: Process) -> str:
-    """Both sides have found nothing wrong, and the neighbour was at it; returns what to tell of that."""
+    """Expects that both sides found no error and that the neighbour was active; returns a line for the summary."""
     result = client.wait(HOSTILE_S + TIMEOUT_S)
     assert server.wait(TIMEOUT_S).status == 0
     assert "nothing wrong" in result.stdout
@@ -103,11 +105,11 @@ def played_beside(name: str, neighbour: Process, server: Process, client: Proces
     return f"vrdma-torture beside {name}: {result.stdout.splitlines()[-1]}"
 
 
-@pytest.mark.native  # in a guest there is no socket, nor time for what takes thousands of objects
+@pytest.mark.native  # in a guest there is no socket, and thousands of objects take too long
 @pytest.mark.parametrize("name", NEIGHBOURS)
 def test_beside_a_hostile_neighbour(torture, lab, guest0, guest1, device, measured, name):
-    """Plays between two processes of one device, while a process of the other does its worst; expects every message to be
-    right, and the neighbour to have been at it."""
+    """Runs between two processes of one device, beside a hostile process of the other; expects every message to be
+    right, and the neighbour to have been active."""
     mediator = lab.mediator_of(guest1.name)
     begin = len(mediator.lines("stderr"))
     neighbour = guest1.start(f"{BUILD}/torture/vrdma-torture --hostile={name} --device {device} --seconds {HOSTILE_S}"
@@ -117,10 +119,10 @@ def test_beside_a_hostile_neighbour(torture, lab, guest0, guest1, device, measur
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("name", ["garbage_requests", "multicast_flood"])  # need no socket, and few objects
+@pytest.mark.parametrize("name", ["garbage_requests", "multicast_flood"])  # these need no socket, and few objects
 def test_beside_a_hostile_guest(torture, guest0, guest1, device, measured, name):
-    """Plays between two processes of one guest, while another guest does its worst; expects every message to be right, and
-    that guest to have been at it."""
+    """Runs between two processes of one guest, beside another guest that is hostile; expects every message to be right,
+    and that guest to have been active."""
     program = guest1.bring(PROJECT / "build/release/torture/vrdma-torture")
     neighbour = guest1.start(f"{program} --hostile={name} --device {device} --seconds {HOSTILE_S}"
                              f" --gid-index {guest1.gid(device).index}")  # fmt: skip
@@ -131,9 +133,10 @@ def test_beside_a_hostile_guest(torture, guest0, guest1, device, measured, name)
 @pytest.mark.hosts
 @pytest.mark.roce
 def test_beside_a_flood_of_packets(torture, guest0, guest1, device, measured):
-    """Plays between two processes of one device, while the other host sends it packets as fast as it can; expects every
-    message to be right, and that host to have been at it."""
-    neighbour = guest1.start(f"{BUILD}/torture/vrdma-torture --hostile=packet_flood --device {device} --seconds {HOSTILE_S}"
+    """Runs between two processes of one device, while the other host sends it packets as fast as it can; expects every
+    message to be right, and that host to have been active."""
+    neighbour = guest1.start(f"{BUILD}/torture/vrdma-torture --hostile=packet_flood --device {device} --seconds "
+                             f"{HOSTILE_S}"
                              f" --network {guest0.name}")  # fmt: skip
     sides = torture(guest0, guest0, f"--seconds {HOSTILE_S}")
     measured.append(played_beside("packet_flood", neighbour, *sides))
@@ -141,23 +144,24 @@ def test_beside_a_flood_of_packets(torture, guest0, guest1, device, measured):
 
 @pytest.mark.native
 def test_waits_are_paid_for(lab, guest1, device, measured):
-    """Punches holes into memory that its device touches; expects the device to stand still, as the poller has waited, and
-    to go on in the end."""
+    """Punches holes into memory that its device touches; expects the device to stand still, because the poller has
+    waited, and to continue in the end."""
     mediator = lab.mediator_of(guest1.name)
     if any("are not held back" in line for line in mediator.lines("stderr")):
         pytest.skip("the kernel tells nobody of faults")
     begin = len(mediator.lines("stderr"))
-    neighbour = guest1.start(f"{BUILD}/torture/vrdma-torture --hostile=hole_punching --device {device} --seconds {HOSTILE_S}"
+    neighbour = guest1.start(f"{BUILD}/torture/vrdma-torture --hostile=hole_punching --device {device} --seconds "
+                             f"{HOSTILE_S}"
                              f" --gid-index {guest1.gid(device).index} --socket {lab.socket(guest1.name)}")  # fmt: skip
     neighbour.wait(HOSTILE_S + TIMEOUT_S)
     stood = sum(standstills(mediator, begin))
     measured.append(f"while it punched holes for {HOSTILE_S} s, a device stood still for {stood} ms")
-    assert stood > 100  # what one long wait costs: on a busy machine there may be no more
+    assert stood > 100  # the cost of one long wait; a busy machine may have only one
 
 
-@pytest.mark.native  # what the program says of itself is the same in guests
+@pytest.mark.native  # the program's own output is the same in guests
 def test_seed_reproduces(torture, guest0, guest1):
-    """Plays the same round twice, in which nobody is killed; expects both sides to send the same messages again."""
+    """Runs the same round twice, without killing a process; expects both sides to send the same messages again."""
 
     def play() -> list[str]:
         server, client = torture(guest0, guest1, "--seed 1 --round 2 --conversations 2 --steps 60")
@@ -170,7 +174,7 @@ def test_seed_reproduces(torture, guest0, guest1):
 
 @pytest.mark.native
 def test_failure_names_its_place(torture, guest0, guest1):
-    """Kills the server; expects the client to fail, and to say in which round of which seed."""
+    """Kills the server; expects the client to fail, and to print the seed and the round."""
     server, client = torture(guest0, guest1, "--seed 7 --seconds 600")
     client.next_line(TIMEOUT_S)
     server.kill()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Ways to the network that are not chosen by themselves here: AF_XDP on both hosts, and on one."""
+"""Transports of an uplink that are not the default here: AF_XDP on both hosts, and on one."""
 
 import time
 from collections.abc import Iterator
@@ -38,7 +38,8 @@ def test_pingpong(pair, guests, program, gid_type):
 
 @pytest.mark.parametrize("family", [4, 6])
 def test_rping(guests, family):
-    """Connects by IPv4 and IPv6, for which the hosts find each other's Ethernet addresses; expects every round to succeed."""
+    """Connects by IPv4 and IPv6, so that the hosts resolve each other's Ethernet addresses; expects every round to
+    succeed."""
     assert rounds(*start_pair(*guests, *rping(guests[0], family))) == PINGS
 
 
@@ -51,13 +52,13 @@ def test_multicast(device, guests):
 
 @pytest.mark.parametrize("program", ["ib_write_bw", "ib_read_bw"])
 def test_bandwidth(pair, guests, program):
-    """Moves 128 MiB, each side being the server once; expects it to end."""
+    """Moves 128 MiB, with each side as the server once; expects it to complete."""
     for server, client in (guests, reversed(guests)):
         pair(f"{program} -F -n 2000 -s 65536", server, client)
 
 
 def test_data(endpoint, guests):
-    """Sends 120 messages of 0 to 64 KiB in pieces each way at once; expects each as it was sent."""
+    """Sends 120 messages of 0 to 64 KiB in pieces each way at once; expects all to be intact."""
     room = {"buffer": 1 << 18, "max_send_sge": 4, "max_recv_sge": 4}
     pairs = [tuple(endpoint(guest, process=process, **room) for guest in order)
              for process, order in enumerate((guests, guests[::-1]), 1)]
@@ -73,7 +74,7 @@ def test_data(endpoint, guests):
 
 
 def test_interface_made_anew(pair, guests):
-    """Makes both interfaces anew; expects AF_XDP where it was before, and messages to arrive."""
+    """Replaces both interfaces by new ones; expects AF_XDP on the same hosts as before, and messages to arrive."""
     hosts = guests[0].lab
     ways = [hosts.xdp(name) for name in hosts.addresses]
     hosts.lay_anew()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""UCX over its transports for plain verbs, as ucx_perftest and io_demo drive them."""
+"""UCX over its transports for plain verbs, by ucx_perftest and io_demo."""
 
 import re
 
@@ -9,15 +9,15 @@ from framework.connections import address, start_pair
 from framework.lab import TIMEOUT_S, Guest
 from framework.programs import await_listener, next_port
 
-# The messages that were counted, of the line with the end result.
+# The number of messages in the line with the end result.
 FINAL = re.compile(r"^Final:\s+(\d+)", re.MULTILINE)
-# The operations in one of io_demo's reports.
+# The number of operations in one of io_demo's reports.
 MOVED = re.compile(r"total min:\d+ max:\d+ total:(\d+) \| read")
 ITERATIONS = 100
 
 
 def run(server: Guest, client: Guest, variables: str, options: str) -> int:
-    """Returns how many messages the client says there were."""
+    """Returns the number of messages that the client reports."""
     port = next_port()
     command = f"env {variables} ucx_perftest -p {port} {options} -n {ITERATIONS} -w 10"
     waiting = server.start(command)
@@ -42,7 +42,7 @@ def test_protocols(device, guest0, guest1, transports, test, size):
                                                   ("rc_verbs", "get", "zcopy"), ("rc_verbs", "fadd", "short"),
                                                   ("ud_verbs", "am_lat", "short")])
 def test_transports(device, guest0, guest1, transport, test, how):
-    """Runs operations of a transport itself; expects each to be carried out."""
+    """Runs operations of a transport without UCP; expects each to be carried out."""
     size = 4096 if how == "zcopy" else 8
     options = f"-t {test} -x {transport} -d {device}:1 -s {size} -D {how}"
     assert run(guest0, guest1, "UCX_NET_DEVICES=all", options) == ITERATIONS
@@ -51,7 +51,7 @@ def test_transports(device, guest0, guest1, transport, test, how):
 @pytest.mark.parametrize("transports", ["rc_v", "ud_v"])
 @pytest.mark.parametrize("interface", ["", "-A"], ids=["tag", "am"])
 def test_connection_manager(device, guest0, guest1, transports, interface):
-    """Has a client connect by rdma_cm, and write to and read from the server, where both check what they get; expects each
+    """Has a client connect by rdma_cm, and write to and read from the server. Both check the data. Expects each
     operation to be carried out."""
     variables = f"UCX_TLS={transports} UCX_NET_DEVICES={device}:1 UCX_SOCKADDR_TLS_PRIORITY=rdmacm"
     command = f"env {variables} io_demo -p {{port}} -d 8:65536 -q {interface}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""vrdmad as its systemd unit starts it: a user of its own, without capabilities, and what it serves all the same. That it
-serves mediated devices so is what all other tests of the lab show."""
+"""vrdmad as its systemd unit starts it: as a user of its own, without capabilities, and with all its functions. The
+other tests of the lab show that it serves mediated devices in this way."""
 
 from collections.abc import Callable, Iterator
 
@@ -41,7 +41,8 @@ def restart(host, guest0, guest1, device, health) -> Callable[[], None]:
 
 
 def test_process(host, health):
-    """Looks at each thread; expects the user and group vrdma alone, no capability that it has or could get, and filters."""
+    """Reads the status of each thread; expects only the user and group vrdma, filters, and no capability, also none
+    that it could get."""
     user, group = (host.run(f"id -{kind} vrdma").stdout.strip() for kind in "ug")
     assert "0" not in (user, group)
     threads = host.script(f"cat /proc/{health.mediator_pid}/task/*/status").stdout.split("Name:\t")[1:]
@@ -57,7 +58,7 @@ def test_process(host, health):
 
 
 def test_times_of_faults(host, restart, health):
-    """Lets the kernel tell all users of their own faults; expects vrdmad to ask for them."""
+    """Configures the kernel so that all users may ask for their own faults; expects vrdmad to do so."""
     before = host.run("sysctl -n kernel.perf_event_paranoid").stdout.strip()
     host.run("sysctl kernel.perf_event_paranoid=2")
     try:
@@ -69,26 +70,28 @@ def test_times_of_faults(host, restart, health):
 
 
 def test_reload(host, health):
-    """Has systemd reload the unit; expects vrdmad to have its configuration read again."""
+    """Has systemd reload the unit; expects vrdmad to read its configuration again."""
     host.script(f"""
         systemctl reload vrdmad
-        until journalctl --sync && journalctl -o cat _PID={health.mediator_pid} | grep -q 'read again'; do sleep 0.1; done
+        until journalctl --sync && journalctl -o cat _PID={health.mediator_pid} | grep -q 'read again'; do
+            sleep 0.1
+        done
     """, TIMEOUT_S)
 
 
 def test_poller_is_real_time(host, health):
-    """Without CAP_SYS_NICE; expects a poller under SCHED_FIFO, once it has not been awake for all of a second."""
+    """Without CAP_SYS_NICE; expects a poller under SCHED_FIFO, after a second in which it was not always awake."""
     poller = host.script(f"grep -lx vrdma-poll-0 /proc/{health.mediator_pid}/task/*/comm").stdout.split("/")[4]
     host.script(f"until chrt -p {poller} | grep -q SCHED_FIFO; do sleep 0.05; done", TIMEOUT_S)
 
 
 def test_device(host):
-    """Expects the module's device to be root's and the group's, and nobody else's."""
+    """Expects the module's device to belong to root and the group, without access for others."""
     assert host.run("stat -c '%U %G %a' /dev/vrdma_mdev").stdout.split() == ["root", "vrdma", "660"]
 
 
 def test_files(host, health):
-    """Looks at the file systems as vrdmad sees them; expects its runtime directory as the only one of the host to write to."""
+    """Reads vrdmad's mounts; expects its runtime directory to be the host's only directory that it can write to."""
     mounts = [line.split() for line in host.read(f"/proc/{health.mediator_pid}/mounts").splitlines()]
     writable = {where for _, where, kind, options, *_ in mounts if options.split(",")[0] == "rw"}
     assert "/run/vrdma" in writable
@@ -97,7 +100,7 @@ def test_files(host, health):
 
 
 def test_exposure(host):
-    """Has systemd judge the unit as it is loaded; expects 2.0 of 10 at most."""
+    """Has systemd assess the unit as it is loaded; expects at most 2.0 of 10."""
     host.run("systemd-analyze security --no-pager --threshold=20 vrdmad.service")
 
 
@@ -115,7 +118,8 @@ def shared_socket(host, restart) -> Iterator[str]:
 
 
 def test_socket_of_a_group(host, shared_socket):
-    """Runs ibv_devinfo on the socket as a user who has its group, and as one who has not; expects it to work, and not."""
+    """Runs ibv_devinfo on the socket as a user with its group, and as one without; expects success for the first, and
+    failure for the second."""
     assert host.run(f"stat -c '%U %G %a' {shared_socket}").stdout.split() == ["vrdma", "kvm", "660"]
     command = f"vrdma-run --device {shared_socket} --address 10.0.0.9 -- ibv_devinfo"
     assert "vrdma0" in host.run(f"{AS_NOBODY.format(group='kvm')} {command}").stdout

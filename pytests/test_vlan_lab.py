@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""An uplink that is a VLAN of the hosts' cable: a vrdmad of its own on each host, and processes of the hosts on its devices."""
+"""An uplink that is a VLAN of the hosts' cable: each host has a separate vrdmad for it, and processes of the hosts use
+its devices."""
 
 import pytest
 
@@ -34,7 +35,7 @@ REFUSALS = "nstat -asz IcmpOutDestUnreachs Icmp6OutDestUnreachs | grep -v '#' | 
 
 
 class Tagged(Owner):
-    """Processes of a host, on a device whose packets leave by the VLAN."""
+    """Processes of a host on a device whose packets leave by the VLAN."""
 
     def __init__(self, host: Machine, number: int) -> None:
         super().__init__(host.lab, f"10.88.0.{number}")
@@ -46,13 +47,13 @@ class Tagged(Owner):
         return self.host.watch(f"vrdma-run --device {SOCKET} {addresses} -- {command}")
 
     def received(self) -> int:
-        """Frames that came with the VLAN's tag."""
+        """Frames with the VLAN's tag that have arrived."""
         return int(self.host.read(f"/sys/class/net/{VLAN}/statistics/rx_packets"))
 
 
 @pytest.fixture
 def tagged(lab):
-    """One on each host, with its vrdmad."""
+    """A device on each host, with its vrdmad."""
     sides = [Tagged(Machine(lab, f"host{number}"), number + 1) for number in range(2)]
     mediators = []
     for side in sides:
@@ -70,8 +71,8 @@ def tagged(lab):
 
 @pytest.mark.parametrize("gid_type", ["RoCE v2", "IB/RoCE v1"])
 def test_pingpong(tagged, gid_type):
-    """Sends 20 messages each way; expects all to arrive intact, in frames with the tag, and no host to say that nobody is
-    there."""
+    """Sends 20 messages each way; expects all to arrive intact, in frames with the tag, and no host to report an
+    unreachable destination."""
     before = [(side.received(), side.host.script(REFUSALS).stdout) for side in tagged]
     for result in run(Program("ibv_rc_pingpong -c -n 20", "vrdma0", gid_type), *tagged):
         assert_done(result.stdout, 20)

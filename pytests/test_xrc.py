@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""XRC (IBA A14): a sender's requests each name the shared receive queue at the other side that they are for."""
+"""XRC (IBA A14): each request of a sender names the shared receive queue at the other side that it is for."""
 
 import errno
 
@@ -13,7 +13,7 @@ COMMON_RTS = {name: value for name, value in rts_attributes("RC").items() if nam
 
 
 class Receiver:
-    """One who receives: a shared receive queue of a domain, with a protection domain and a CQ of its own."""
+    """A receiver: a shared receive queue of a domain, with a protection domain and a CQ of its own."""
 
     def __init__(self, device, xrcd) -> None:
         self.pd = device.pd()
@@ -26,7 +26,7 @@ class Receiver:
 
 
 class Connection:
-    """A sender in one guest, and in the other the queue pair that receives for a domain."""
+    """A sender in one guest, and in the other guest the queue pair that receives for a domain."""
 
     def __init__(self, left, right, left_gid, right_gid) -> None:
         self.pd = left.pd()
@@ -43,7 +43,7 @@ class Connection:
         self.receiver.modify(**COMMON_RTS)
 
     def request(self, srq: int, opcode: str = "SEND", length: int = 8, **how) -> str:
-        """Posts one; returns its status."""
+        """Posts a request; returns its status."""
         self.sender.post_send(opcode, 0, [[self.mr.addr, length, self.mr.lkey]], srq=srq, **how)
         (completion,) = self.cq.wait()
         return completion.status
@@ -55,7 +55,7 @@ def connection(device, open_device, guest0, guest1):
 
 
 def test_messages_go_where_they_say(connection):
-    """Sends by turns to two queues; expects each in a receive of the one named, completed there."""
+    """Sends in turn to two queues; expects each message in a receive of the named queue, completed there."""
     receivers = [Receiver(connection.device, connection.xrcd) for _ in range(2)]
     assert receivers[0].srq.num != receivers[1].srq.num
     for number in range(40):
@@ -71,17 +71,19 @@ def test_messages_go_where_they_say(connection):
 
 
 def test_memory_of_the_queues_owner(connection):
-    """Writes, reads and adds with keys of the named queue's domain; expects success, and REM_ACCESS_ERR with another's."""
+    """Writes, reads and adds with keys of the named queue's domain; expects success. Uses another domain's; expects
+    REM_ACCESS_ERR."""
     first, second = (Receiver(connection.device, connection.xrcd) for _ in range(2))
     for opcode in ("RDMA_WRITE", "RDMA_READ", "ATOMIC_FETCH_AND_ADD"):
         for receiver in (first, second):
-            assert connection.request(receiver.srq.num, opcode, target=[receiver.mr.addr, receiver.mr.rkey]) == "SUCCESS"
+            assert connection.request(receiver.srq.num, opcode,
+                                      target=[receiver.mr.addr, receiver.mr.rkey]) == "SUCCESS"
     assert connection.request(first.srq.num, "RDMA_WRITE", target=[second.mr.addr, second.mr.rkey]) == "REM_ACCESS_ERR"
     assert connection.receiver.query().qp_state == "ERR"
 
 
 def test_immediate(connection):
-    """Writes with immediate data; expects it in a completion of the queue named."""
+    """Writes with immediate data; expects it in a completion of the named queue."""
     receiver = Receiver(connection.device, connection.xrcd)
     receiver.post(3)
     assert connection.request(receiver.srq.num, "RDMA_WRITE_WITH_IMM", imm=77,
@@ -92,14 +94,14 @@ def test_immediate(connection):
 
 @pytest.mark.parametrize("which", ["none", "another domain's", "an ordinary one"])
 def test_a_queue_that_is_not_the_domains(connection, which):
-    """Names no queue, or one that is not of the receiver's domain; expects REM_INV_REQ_ERR and the receiver's event."""
+    """Names no queue, or one outside of the receiver's domain; expects REM_INV_REQ_ERR and the receiver's event."""
     receiver = Receiver(connection.device, connection.device.xrcd())
     number = receiver.srq.num
     if which == "none":
         number += 1000
     elif which == "an ordinary one":
         receiver.pd.srq()
-        number += 1  # they are numbered in turn
+        number += 1  # SRQ numbers are consecutive
     receiver.post(0)
     assert connection.request(number) == "REM_INV_REQ_ERR"
     assert connection.sender.query().qp_state == "ERR"
@@ -129,7 +131,7 @@ def test_receives_come_back(connection):
 
 
 def test_a_receiver_without_anything(device, open_device, guest0):
-    """Makes queue pairs that receive and have no queues, and destroys each; expects their domain to go after them."""
+    """Makes queue pairs that receive and have no queues, and destroys each; expects success for their domain then."""
     opened = open_device(guest0)
     xrcd = opened.xrcd()
     for _ in range(3):

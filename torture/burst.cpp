@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Messages of all kinds over several connections, in both directions at once. Each is verified
-// where it arrives, and so is the memory behind it.
+// Messages of all kinds over several connections, in both directions at once. Each message is
+// verified where it arrives, and so is the memory behind it.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -21,8 +21,8 @@ struct Operation {
     bool signaled = false;
     bool solicited = false;
     bool fenced = false;
-    bool late = false;    // its receive is posted when it may be under way already
-    bool matches = false; // what a compare and swap compares with
+    bool late = false;    // its receive is posted when the message may already be under way
+    bool matches = false; // the compare value of a compare and swap is right
 
     bool is_atomic() const {
         return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
@@ -39,7 +39,6 @@ struct Operation {
 };
 
 using Plan = std::vector<Operation>;
-constexpr std::uint32_t word_size = sizeof(std::uint64_t);
 
 Operation drawn_operation(Random& script, const Shape& shape) {
     static constexpr std::array all{IBV_WR_SEND,
@@ -56,7 +55,7 @@ Operation drawn_operation(Random& script, const Shape& shape) {
                                                          : of_ud;
     Operation operation;
     operation.opcode = all[script.below(static_cast<std::uint32_t>(count))];
-    operation.length = operation.is_atomic() ? word_size : script.length(shape.longest());
+    operation.length = operation.is_atomic() ? atomic_size : script.length(shape.longest());
     operation.imm = static_cast<std::uint32_t>(script.next());
     operation.inlined =
         !operation.is_fetch() && operation.length <= shape.inline_size && script.chance(50);
@@ -67,8 +66,8 @@ Operation drawn_operation(Random& script, const Shape& shape) {
     return operation;
 }
 
-// Has what is last on a connection tell that all before it is done. Of UC, the sender's completion
-// says that it was sent, and only a receive says that it has arrived.
+// Makes the last operation of a connection report that all before it is done. With UC, the sender's
+// completion only says that it was sent. Only a receive says that it has arrived.
 void tell_the_end(Operation& last, const Shape& shape) {
     last.signaled = true;
     if (shape.type == IBV_QPT_UC && last.opcode == IBV_WR_RDMA_WRITE) {
@@ -87,7 +86,8 @@ Plan draw_plan(Conversation& c, const std::vector<std::size_t>& chosen) {
         const Shape& shape = c.connections[index]->shape();
         Operation operation = drawn_operation(c.script, shape);
         operation.connection = index;
-        // Others do not wait for a receive, or take one that is meant for others.
+        // Connections of other kinds do not wait for a receive, or they take one that is meant for
+        // another message.
         operation.late = late && shape.type == IBV_QPT_RC && shape.patient() && !shape.shared;
         const bool takes_receive = operation.takes_receive() || shape.type == IBV_QPT_UC;
         if (sends[index] == shape.send_depth ||
@@ -138,7 +138,7 @@ class Burst {
     Conversation& c_;
     const Plan& outgoing_;
     const Plan& incoming_;
-    // By connection, messages in the order in which they complete.
+    // Indexed by connection. Messages are in the order in which they complete.
     std::vector<std::deque<std::size_t>> unsent_;
     std::vector<std::deque<std::size_t>> unreceived_;
     std::size_t left_ = 0;
@@ -150,7 +150,7 @@ std::uint64_t word_at(const std::byte* start) {
     return word;
 }
 
-// What the peer's message will change, or take.
+// Prepares the memory that the peer's message will change or read.
 void Burst::expect(std::size_t index) {
     const Operation& operation = incoming_[index];
     std::byte* const target = c_.arena.target(static_cast<unsigned>(index));
@@ -230,7 +230,7 @@ ibv_send_wr Burst::request(std::size_t index, std::vector<ibv_sge>& pieces) {
     return wr;
 }
 
-// One after the other, or as lists.
+// Posts requests one by one, or as lists.
 void Burst::post_sends() {
     for (std::size_t first = 0; first < outgoing_.size();) {
         std::array<std::vector<ibv_sge>, Arena::messages> pieces;
@@ -248,7 +248,7 @@ void Burst::post_sends() {
         }
         c_.connections[connection]->post(list.data());
         for (std::size_t index = first; index < first + count; ++index) {
-            if (outgoing_[index].inlined) { // the memory is ours again
+            if (outgoing_[index].inlined) { // the device does not need the memory any more
                 blank({c_.arena.source(static_cast<unsigned>(index)), outgoing_[index].length});
             }
         }

@@ -14,10 +14,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds patience{60};
-constexpr int look_again_ms = 100; // whether the peer is still there
+constexpr int look_again_ms = 100; // interval of checks that the peer is still there
 constexpr unsigned looks_before_that = 10000;
 constexpr int depth = 512;
-constexpr std::uint32_t least_depth = 128; // more than ever is unpolled
+constexpr std::uint32_t least_depth = 128; // more CQEs than are ever unpolled
 
 } // namespace
 
@@ -67,7 +67,7 @@ bool Completions::empty() const {
     return empty;
 }
 
-// Returns after an event, or after a while.
+// Returns after an event, or after look_again_ms.
 void Completions::await_event() const {
     pollfd descriptor{channel_->fd, POLLIN, 0};
     if (::poll(&descriptor, 1, look_again_ms) == 1) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Where a conversation's work completes: one CQ or two, polled or waited for.
+// The CQs of a conversation: one or two, polled or waited for.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace vrdma::torture {
 
-// What wr_id says.
+// A bit of wr_id.
 constexpr std::uint64_t is_receive = 1ull << 63;
 
 class Completions {
@@ -21,11 +21,12 @@ class Completions {
     ibv_cq* receive_cq() const { return receive_ ? receive_.get() : send_.get(); }
 
     using Take = std::function<void(const ibv_wc&)>;
-    // Hands completions on until there was the last; ends the process if that does not come.
+    // Passes completions to `take` until `done` returns true. Ends the process if the last one does
+    // not come.
     void await(const Link& link, Random& random, const std::function<bool()>& done,
                const Take& take) const;
 
-    // Whatever may complete meanwhile.
+    // Completions may arrive meanwhile.
     void resize(Random& random) const;
 
     // Whether there is nothing to poll.

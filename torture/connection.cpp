@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint32_t qkey = 0x1ee7;
 constexpr std::uint32_t datagram_size = 1024;
 constexpr ibv_mtu mtu = IBV_MTU_1024;
-constexpr std::uint8_t timeout = 14; // 67 ms, eight times
+constexpr std::uint8_t timeout = 14; // 67 ms, eight times with retries
 constexpr std::uint8_t retries = 7;
 constexpr std::uint32_t psn_mask = 0xffffff;
 

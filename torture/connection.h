@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A QP on each side, for each other. XRC has two on each: one that sends, and one that receives.
+// A QP on each side, connected to each other. With XRC, each side has two: one sends, and one
+// receives.
 #pragma once
 
 #include "torture/completions.h"
@@ -9,13 +10,15 @@
 
 namespace vrdma::torture {
 
-// What both sides have in common.
+inline constexpr std::uint32_t atomic_size = sizeof(std::uint64_t);
+
+// The properties that both sides have in common.
 struct Shape {
     ibv_qp_type type = IBV_QPT_RC;
     bool shared = false; // receives from the conversation's SRQ
     bool signal_all = false;
     bool extended = false;        // posts by ibv_wr_*()
-    std::uint8_t rnr_retries = 7; // 7: waits without end for a receive
+    std::uint8_t rnr_retries = 7; // 7: waits without limit for a receive
     std::uint32_t send_depth = 1;
     std::uint32_t receive_depth = 1;
     std::uint32_t send_sges = 1;
@@ -31,7 +34,7 @@ struct Shape {
     std::size_t header() const { return type == IBV_QPT_UD ? grh_size : 0; }
 };
 
-// What a connection uses of its conversation's.
+// The objects of a conversation that its connections use.
 struct Parts {
     ibv_pd* pd;
     const Completions& completions;
@@ -46,15 +49,15 @@ class Connection {
 
     const Shape& shape() const { return shape_; }
     ibv_qp* qp() const { return qp_.get(); }
-    // Which receives: of XRC another.
+    // The QP that receives. With XRC, it is another one.
     ibv_qp* receiver() const { return receiver_ ? receiver_.get() : qp(); }
     // Whether one of its QPs has this number.
     bool has(std::uint32_t qpn) const;
-    // Of a datagram, or a request of XRC.
+    // Sets the destination of a datagram, or of an XRC request.
     void address(ibv_send_wr& wr) const;
     std::uint32_t peer_qpn() const { return peer_.qpn; }
 
-    // RESET to RTS, as the peer does at the same time.
+    // From RESET to RTS. The peer does it at the same time.
     void connect(const Link& link, Random& own);
     void to_state(ibv_qp_state state) const;
     ibv_qp_state state() const;

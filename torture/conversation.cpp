@@ -24,7 +24,7 @@ void remove_connection(Conversation& c) {
     c.connections.pop_back();
 }
 
-// What was posted is gone without a completion.
+// Resets a connection. All that was posted to it vanishes without a completion.
 void start_anew(Conversation& c) {
     place.doing = "reset";
     Connection& connection = *c.script.pick(c.connections);
@@ -46,7 +46,7 @@ void move_memory(Conversation& c) {
     c.exchange_addresses();
 }
 
-// Over a connection that can do it.
+// Only an RC connection can bind a window.
 void bind_window(Conversation& c) {
     place.doing = "bind a window";
     const Connection& connection = *c.script.pick(c.connections);
@@ -65,7 +65,7 @@ void bind_window(Conversation& c) {
     c.exchange_addresses();
 }
 
-// Every event of a limit is read by the device's thread.
+// The device's thread reads each event of a limit.
 void arm_limit(Conversation& c) {
     place.doing = "arm the SRQ's limit";
     ibv_srq_attr attr{};
@@ -126,7 +126,7 @@ unsigned Conversation::post_receive(const Connection& connection, std::uint32_t 
         connection.post_receive(is_receive | slot, pieces);
         return slot;
     }
-    // Any of the connections may take it.
+    // Any connection with the SRQ may take it, so it has room for the longest message.
     constexpr auto whole = static_cast<std::uint32_t>(longest_message + grh_size);
     blank({start, whole + guard_size});
     auto pieces = arena.cut(own, start, whole, srq_sges);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What two threads, one on each side, do with their devices. Both draw each step from the same
-// `script`, so that each knows what the other does; what concerns one side alone is drawn from
-// `own`.
+// A conversation of two threads, one on each side, by their devices. Both draw each step from the
+// same `script`, so each knows what the other does. Decisions that concern only one side are drawn
+// from `own`.
 #pragma once
 
 #include <memory>
@@ -21,15 +21,15 @@ struct Conversation {
     Conversation(const Device& device, Link link, unsigned side);
 
     void meet() { link.meet(script.state()); }
-    // To the connection's own queue or the shared one; returns the slot in the arena.
+    // Posts to the connection's own queue, or to the shared one. Returns the slot in the arena.
     unsigned post_receive(const Connection& connection, std::uint32_t length);
     void free_receive(std::uint64_t id) { free_receives.push_back(static_cast<unsigned>(id)); }
-    // Whatever may be posted, or arrive, meanwhile.
+    // Receives may be posted, and messages may arrive, meanwhile.
     void resize_srqs();
     Connection* find(std::uint32_t qpn) const;
     Parts parts() const;
     void exchange_addresses() { peer = link.exchange(arena.address()); }
-    // A number for something in this step that both sides know by the same name.
+    // A number for an object of this step that both sides name in the same way.
     std::uint64_t key(std::uint64_t first, std::uint64_t second) const;
 
     const Device& device;
@@ -50,7 +50,7 @@ struct Conversation {
 
 // The steps, each in a file of its own.
 void burst(Conversation& conversation);   // messages over some connections, all verified
-void provoke(Conversation& conversation); // an error, and a new beginning
+void provoke(Conversation& conversation); // an error, and then a reset
 void storm(Conversation& conversation);   // objects come and go; no messages
 // The script's victim is killed while its peer writes to it.
 void kill_one(Conversation& conversation, unsigned victim);

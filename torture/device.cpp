@@ -14,7 +14,7 @@
 namespace vrdma::torture {
 namespace {
 
-// One that only one process can use may still be in the hands of one that was killed.
+// If only one process can use the device, a killed process may not have released it yet.
 constexpr std::chrono::seconds open_patience{10};
 constexpr std::uint16_t default_pkey = 0xffff;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The device that a process tortures, and the memory for one conversation's messages.
+// The device under test, and the memory for the messages of one conversation.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 
 class Device {
   public:
-    // Called in a thread of its own with each async event, before that is acknowledged.
+    // Called for each async event in a thread of its own, before the event is acknowledged.
     using OnEvent = std::function<void(const ibv_async_event&)>;
 
     Device(const std::string& name, int gid_index, OnEvent on_event = {});
@@ -46,7 +46,7 @@ class Device {
     std::uint16_t pkey_index_ = 0;
     OnEvent on_event_;
     int stop_;
-    std::thread events_; // async events are read and acknowledged, whatever they say
+    std::thread events_; // reads and acknowledges all async events
 };
 
 // Memory that was never touched.
@@ -67,13 +67,13 @@ class Memory {
 constexpr std::uint32_t longest_message = 64 << 10;
 constexpr std::size_t grh_size = 40;
 
-// Slots for messages: each has room for the longest, a GRH before it and a guard behind it.
+// Slots for messages. Each has room for the longest message, a GRH before it and a guard behind it.
 class Arena {
   public:
     static constexpr unsigned messages = 16;
     static constexpr unsigned receives = 32;
 
-    // What a peer has to know to reach it.
+    // The data that a peer needs to reach it.
     struct Address {
         std::uint64_t start;
         std::uint32_t rkey;
@@ -91,16 +91,16 @@ class Arena {
     std::byte* receive(unsigned index) const { return slot(2 * messages + index); }
     Address address() const;
 
-    // The whole memory is registered more than once, and any key will do.
+    // One of the keys of the whole memory, which is registered more than once.
     std::uint32_t lkey(Random& random) const { return random.pick(regions_)->lkey; }
-    // Cuts memory of it into up to so many pieces.
+    // Cuts the given memory into at most that many pieces.
     std::vector<ibv_sge> cut(Random& random, const std::byte* start, std::uint32_t length,
                              std::uint32_t pieces) const;
     void register_again();
-    // Posts the bind of a window on it all, by which the peer then gets to it until it is
-    // registered again.
+    // Posts the bind of a window on the whole memory. Afterwards, the peer accesses the memory by
+    // the window, until it is registered again.
     void bind_window(ibv_qp* qp);
-    // Of which a window can be bound.
+    // The range for a bind of a window on the whole memory.
     ibv_mw_bind_info whole(int access) const;
 
   private:
@@ -117,7 +117,7 @@ class Arena {
     std::array<Mr, 2> regions_;
     Mr without_rights_;
     Mw window_;
-    std::uint32_t rkey_of_none_ = 0; // of the last window that is gone, where there was one
+    std::uint32_t rkey_of_none_ = 0; // of the last destroyed window, if there was one
 };
 
 } // namespace vrdma::torture

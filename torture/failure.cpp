@@ -17,7 +17,7 @@ void fail(const std::string& what) {
                                    "torture: seed %llu round %u conversation %u step %u (%s): %s\n",
                                    static_cast<unsigned long long>(place.seed), place.round,
                                    place.conversation, place.step, place.doing, what.c_str()));
-    ::_exit(EXIT_FAILURE); // other threads use what a destructor would free
+    ::_exit(EXIT_FAILURE); // not exit(): other threads use objects that destructors would free
 }
 
 void fail(const char* what, int error) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What is found ends the process, and says where in which run.
+// A failure ends the process, after a message that says where in which run it was found.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace vrdma::torture {
 
-// Where a thread is; a seed and this name what it does.
+// A thread's position. With the seed, it determines what the thread does.
 struct Place {
     std::uint64_t seed = 0;
     unsigned round = 0;
@@ -29,20 +29,20 @@ inline void require(bool holds, const char* what) {
     }
 }
 
-// A verb's answer: 0 or an errno.
+// `error` is a verb's result: 0 or an errno.
 inline void check(int error, const char* what) {
     if (error != 0) {
         fail(what, error);
     }
 }
 
-// The peer's process was killed, as the script has it. Thrown where a conversation notices.
+// The script has killed the peer's process. Thrown where a conversation notices.
 struct PeerGone {};
 
-// Set before a peer may die: from then on that it is gone is no failure.
+// Set before a peer may die. From then on, its absence is no failure.
 extern std::atomic<bool> peer_may_die;
 
-// The peer does not do its part.
+// Fails, or throws PeerGone if the peer may have died.
 [[noreturn]] void lost_peer(const std::string& what);
 
 } // namespace vrdma::torture

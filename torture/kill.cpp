@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A process dies without a word while the other writes to its memory.
+// A process is killed without warning while the other one writes to its memory.
 #include <sched.h>
 
 #include <csignal>
@@ -10,7 +10,7 @@
 namespace vrdma::torture {
 namespace {
 
-// Until the first WRITE that fails.
+// Writes until the first WRITE that fails.
 void write_on(Conversation& c, const Connection& connection) {
     ibv_sge piece{reinterpret_cast<std::uintptr_t>(c.arena.source(0)), longest_message,
                   c.arena.lkey(c.own)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A TCP connection to the other side, over which both tell each other names and wait for each
+// A TCP connection to the other side. The sides use it to exchange names and to wait for each
 // other.
 #pragma once
 
@@ -19,6 +19,7 @@ class Link {
     Link(Link&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
     Link(const Link&) = delete;
     Link& operator=(const Link&) = delete;
+    Link& operator=(Link&&) = delete;
     ~Link();
 
     static Link connect(const std::string& host, const std::string& port);
@@ -45,7 +46,7 @@ class Link {
         return receive<T>();
     }
 
-    // Waits for the other side, which has to be at the same place in the script.
+    // Waits for the other side, which must be at the same point of the script.
     void meet(std::uint64_t token) const;
 
     // Whether the other side has closed it.

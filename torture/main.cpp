@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // vrdma-torture: random verbs between two devices, with every message verified. This process only
-// starts a process for each round, as the one on the other side does at the same time.
+// starts a process for each round, and the one on the other side does so at the same time.
 #include <getopt.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -30,18 +30,18 @@ constexpr auto usage = R"(usage: vrdma-torture [OPTION...]          the server
   --device NAME        vrdma0
   --gid-index N        1
   --port N             TCP port at which the sides meet, 18700
-  --seed N             what is played; a random one
-  --seconds N          how long new rounds are begun, 60
+  --seed N             selects the script; by default a random one
+  --seconds N          new rounds start for so long, 60
   --round N            play that round only
   --conversations N    threads on each side, 3
-  --steps N            of each conversation in a round, 150
-  --transcript FILE    no conversations; what the client and the server see of a script is written to
-                       the file, and is the same wherever they are
-  --hostile[=NEIGHBOUR] no side of a conversation, but a neighbour that does its worst to others:
-                       the one of that name, or one after another at random
-  --socket PATH        of the device, for neighbours that go past its driver
-  --network ADDRESS    of a device on an uplink (IPv4), for those that send it packets
-  --list               names of neighbours
+  --steps N            steps of each conversation in a round, 150
+  --transcript FILE    instead of conversations, play a script, and write to the file what both sides
+                       observe; the file is the same wherever they are
+  --hostile[=NEIGHBOUR] play a hostile neighbour instead: the one of that name, or one after another
+                       at random
+  --socket PATH        the device's socket, for neighbours that bypass the driver
+  --network ADDRESS    IPv4 address of a device on an uplink, for neighbours that send packets to it
+  --list               list the neighbours
 )";
 
 struct Options {
@@ -54,7 +54,7 @@ struct Options {
     std::uint32_t conversations = 3;
     std::uint32_t steps = 150;
     std::string transcript;
-    std::string server;                   // empty: this is it
+    std::string server;                   // empty: this process is the server
     std::optional<std::string> neighbour; // with an empty name: any
     std::string socket;
     std::string network;
@@ -144,14 +144,14 @@ pid_t start(const Round& round, const Side& side) {
     const pid_t child = ::fork();
     check(child < 0 ? errno : 0, "fork");
     if (child == 0) {
-        ::prctl(PR_SET_PDEATHSIG, SIGKILL); // who ends the run ends all of it
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL); // the processes of a run end together
         play(round, side);
         std::exit(EXIT_SUCCESS);
     }
     return child;
 }
 
-// The process's fate, as the script wants it: 0.
+// Waits for the process. Returns 0 if it ended as the script requires.
 int await(pid_t child, bool dies) {
     const auto process = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
     pollfd descriptor{process, POLLIN, 0};
@@ -168,12 +168,12 @@ int await(pid_t child, bool dies) {
     return as_wanted ? fine : EXIT_FAILURE;
 }
 
-// What a side thinks of a round; the other's verdict tells both to stop.
+// Exchanges this side's verdict on a round with the other's. The run stops unless both are fine.
 bool agreed(const Link& control, int verdict) {
     return control.exchange(verdict) == fine && verdict == fine;
 }
 
-// The server plays what it is told, until that is a round of no conversations.
+// The server plays the rounds that the client sends, until one has no conversations.
 int serve(const Options& options) {
     const int listener = listen_at(options.port);
     const Link control = Link::accept(listener);
@@ -220,7 +220,7 @@ int demand(const Options& options) {
 
 int be_neighbour(const Options& options) {
     std::printf("seed %llu\n", static_cast<unsigned long long>(options.seed));
-    static_cast<void>(std::fflush(stdout)); // before processes have it that never print
+    static_cast<void>(std::fflush(stdout)); // before fork() copies unprinted text
     const bool worked = hostile::be_hostile(
         {options.device, options.gid_index, options.socket, options.network, options.seed},
         *options.neighbour, options.duration);

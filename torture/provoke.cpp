@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Errors on purpose: each has to come with its status, and flushes what was posted after it.
+// Deliberate errors. Each has to produce its status, and to flush the requests behind it.
 #include <array>
 
 #include "torture/conversation.h"
@@ -9,7 +9,7 @@ namespace vrdma::torture {
 namespace {
 
 enum class Fault {
-    wrong_lkey, // the first two need no peer that answers
+    wrong_lkey, // the first two need no answer of the peer
     too_long_for_queue,
     wrong_rkey,
     out_of_bounds,
@@ -67,7 +67,7 @@ ibv_wc_status expected(Fault fault) {
     }
 }
 
-// A WRITE, or a SEND where that is what the connection can do.
+// A WRITE, or a SEND if the connection cannot do WRITEs.
 ibv_send_wr plain_request(const Conversation& c, const Connection& connection, ibv_sge& piece) {
     ibv_send_wr wr{};
     wr.wr_id = marker;
@@ -145,8 +145,7 @@ void initiate(Conversation& c, const Connection& connection, Fault fault) {
         });
 }
 
-// Takes the QP to the error state and awaits that everything posted is flushed, with what is posted
-// to it there.
+// Moves the QP to the error state, posts to it there, and waits until all requests are flushed.
 void flush(Conversation& c, Connection& connection) {
     if (connection.state() == IBV_QPS_RESET) {
         return;

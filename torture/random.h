@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Numbers that a seed determines, the same everywhere (SplitMix64).
+// Random numbers that a seed determines, the same on all machines (SplitMix64).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class Random {
   public:
     explicit Random(std::uint64_t seed) : state_{seed} {}
 
-    // A stream of its own for each combination of names.
+    // A separate stream for each combination of names.
     static Random of(std::initializer_list<std::uint64_t> names) {
         Random random{0};
         for (const std::uint64_t name : names) {
@@ -37,7 +37,7 @@ class Random {
     }
     bool chance(unsigned percent) { return below(100) < percent; }
 
-    // Each power of two is as likely as another.
+    // All powers of two are equally likely.
     std::uint32_t length(std::uint32_t most) {
         unsigned bits = 0;
         while ((most >> bits) != 0) {
@@ -52,7 +52,7 @@ class Random {
         return list[below(static_cast<std::uint32_t>(list.size()))];
     }
 
-    // Two sides that have drawn the same have the same state.
+    // Two sides that have drawn the same numbers have the same state.
     std::uint64_t state() const { return state_; }
 
   private:

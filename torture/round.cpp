@@ -11,7 +11,7 @@
 namespace vrdma::torture {
 namespace {
 
-constexpr unsigned one_in_rounds = 3; // with a death
+constexpr unsigned one_in_rounds = 3; // one round of so many kills a process
 
 struct Hello {
     std::uint64_t seed;
@@ -19,8 +19,8 @@ struct Hello {
     std::uint32_t conversation;
 };
 
-// By conversation. The server takes the names from the client, whose connections may come in any
-// order, and after those of a process that was killed.
+// Indexed by conversation. The server takes the names from the client, because connections may come
+// in any order, and after those of a killed process.
 std::map<unsigned, Link> open_links(const Round& round, const Side& side) {
     std::map<unsigned, Link> links;
     while (links.size() < round.conversations) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A process on each side, whose threads converse with their like on the other. It begins with
-// opening the device and ends with closing it, or with the death of one of the two.
+// A round has a process on each side. Their threads converse in pairs. The process begins by
+// opening the device. It ends by closing it, or one of the two is killed.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace vrdma::torture {
 
-// What the sides agree on.
+// The parameters that the sides agree on.
 struct Round {
     std::uint64_t seed = 0;
     std::uint32_t number = 0;
     std::uint32_t conversations = 0;
     std::uint32_t steps = 0;
-    std::uint32_t testifies = 0; // what is seen is told, and nobody dies
+    std::uint32_t testifies = 0; // results go to the transcript, and no process is killed
 
-    // Which side dies, or `nobody`.
+    // The side whose process is killed, or `nobody`.
     unsigned victim() const;
 };
 
@@ -29,7 +29,7 @@ struct Side {
     std::string device;
     int gid_index = 0;
     std::function<Link()> link; // a new connection to the peer
-    std::string transcript;     // the file to which the client writes what is told
+    std::string transcript;     // the file to which the client writes what both sides report
 };
 
 // Returns when all conversations have ended; ends the process at the first failure.

@@ -6,7 +6,6 @@
 namespace vrdma::torture {
 namespace {
 
-constexpr std::uint32_t word_size = sizeof(std::uint64_t);
 constexpr std::uint32_t most_bytes = 5000;
 constexpr std::uint32_t packet = 1024; // the path's MTU
 
@@ -55,7 +54,8 @@ ibv_wr_opcode drawn_opcode(Random& script, const Shape& shape) {
     if (shape.type == IBV_QPT_UC) {
         return all[script.below(of_uc)];
     }
-    // Invalidation and windows less often: most end what others need.
+    // Invalidations and windows are drawn less often, because most of them end a key that others
+    // need.
     const bool any = shape.type == IBV_QPT_RC && !shape.extended && script.chance(15);
     return all[script.below(any ? static_cast<std::uint32_t>(all.size()) : of_xrc)];
 }
@@ -84,7 +84,7 @@ Flaw drawn_flaw(Random& script, const Message& message, const Shape& shape) {
 Message drawn_message(Random& script, const Shape& shape, const Scene& scene) {
     Message message;
     message.opcode = drawn_opcode(script, shape);
-    message.length = message.is_atomic() ? word_size : drawn_length(script, shape);
+    message.length = message.is_atomic() ? atomic_size : drawn_length(script, shape);
     message.imm = static_cast<std::uint32_t>(script.next());
     message.target = message.is_atomic()
                          ? script.below(Scene::shared_targets)
@@ -93,14 +93,15 @@ Message drawn_message(Random& script, const Shape& shape, const Scene& scene) {
                       message.length <= shape.inline_size && script.chance(50);
     message.signaled = shape.signal_all || script.chance(70);
     message.solicited = script.chance(20);
-    // Without a fence a READ may find the key gone that a later message invalidates (IBA 10.8.3.3).
+    // Without a fence, a later message may invalidate a key before a READ uses it (IBA 10.8.3.3).
     message.fenced =
         shape.reliable() && (message.opcode == IBV_WR_SEND_WITH_INV || script.chance(10));
     message.matches = script.chance(50);
     message.key = drawn_key(script, scene.window);
     message.flaw = drawn_flaw(script, message, shape);
-    // Across hosts a longer one has taken a receive of an SRQ, or established the connection,
-    // before its end is found wrong; a READ's answer shows it.
+    // Across hosts, a longer message has taken a receive of an SRQ, or established the connection,
+    // before its last lkey is found wrong. A READ's wrong lkey is only found when the answer
+    // arrives.
     if (message.flaw == Flaw::lkey) {
         message.length = std::min(message.length, packet);
         if (message.is_fetch() && shape.type == IBV_QPT_XRC_SEND) {
@@ -115,7 +116,7 @@ Message drawn_message(Random& script, const Shape& shape, const Scene& scene) {
     return message;
 }
 
-// Those that are for receives have one, if all goes well.
+// Each message that needs a receive has one, unless something fails.
 void draw_messages(Random& script, const Shape& shape, std::uint32_t room, Scene& scene) {
     const std::uint32_t most = std::min(Scene::most_messages, shape.send_depth);
     std::uint32_t receives = 0;
@@ -127,7 +128,7 @@ void draw_messages(Random& script, const Shape& shape, std::uint32_t room, Scene
         receives += message.takes_receive() ? 1 : 0;
         scene.messages.push_back(message);
     }
-    if (scene.messages.empty()) { // one that needs no receive where none may be posted
+    if (scene.messages.empty()) { // if no receive may be posted, one that needs none
         Message message;
         message.opcode = shape.type == IBV_QPT_UD ? IBV_WR_SEND : IBV_WR_RDMA_WRITE;
         message.target = Scene::shared_targets;
@@ -146,8 +147,8 @@ void draw_receptions(Random& script, const Shape& shape, std::uint32_t room, Sce
         if (rarely(script)) {
             reception.length = script.below(message.length + 1);
         }
-        // Which of two faults is found first is nobody's business: a long message's length shows
-        // late.
+        // The specification leaves open which of two faults is found first: the length of a long
+        // message is known late. So a receive with a wrong lkey is always long enough.
         reception.bad_lkey = rarely(script);
         if (reception.bad_lkey) {
             reception.length = shape.longest();
@@ -171,7 +172,7 @@ Scene Scene::drawn(Random& script, const std::array<Standing, pairs>& standings)
     scene.sender = script.below(2);
     const Standing& standing = standings[scene.pair];
     const Shape fresh = Shape::drawn(script);
-    // To send from or to a QP that has failed is another matter than from one that works.
+    // Some broken pairs are kept: sending from or to a failed QP is a case of its own.
     scene.renews = !standing.there || script.chance(standing.broken ? 95 : 25);
     scene.shape = scene.renews ? fresh : standing.shape;
     const bool connected = scene.shape.type == IBV_QPT_RC;
@@ -189,7 +190,7 @@ Scene Scene::drawn(Random& script, const std::array<Standing, pairs>& standings)
     const std::uint32_t room = depth - std::min(depth, posted);
     draw_messages(script, scene.shape, room, scene);
     draw_receptions(script, scene.shape, room, scene);
-    // Whether a limit is reached while receives are still being posted is a matter of time.
+    // While receives are still being posted, it depends on timing whether the limit is reached.
     if (scene.late != 0) {
         scene.limit = 0;
     }

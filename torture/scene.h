@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What two sides do before they look: one sends over a connection, and the other has receives. Only
-// one sends at a time, as else chance would decide what a failure meets.
+// The actions of two sides between two comparisons: one side sends over a connection, and the other
+// has receives. Only one side sends at a time. Otherwise chance would decide which messages a
+// failure affects.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +13,13 @@
 
 namespace vrdma::torture {
 
-// What a message names its target with.
+// The key by which a message names its target.
 enum class Key {
     region,
     window,
-    none,           // nobody has it
-    without_rights, // of a region that may only be read by its owner
-    stale,          // of a region that is gone
+    none,           // of no region
+    without_rights, // of a region to which only its owner has access
+    stale,          // of a deregistered region
 };
 
 enum class Flaw {
@@ -38,8 +39,8 @@ struct Message {
     bool signaled = false;
     bool solicited = false;
     bool fenced = false;
-    bool matches = false;   // what a compare and swap compares with
-    bool forwarded = false; // what the message before it has fetched is sent
+    bool matches = false;   // the compare value of a compare and swap is right
+    bool forwarded = false; // sends the bytes that the message before it has fetched
     Key key = Key::region;
     Flaw flaw = Flaw::none;
 
@@ -55,7 +56,7 @@ struct Message {
                opcode == IBV_WR_SEND_WITH_INV;
     }
     bool takes_receive() const { return is_send() || has_imm(); }
-    // Of the sender's own window.
+    // Concerns the sender's own window only.
     bool is_local() const { return opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV; }
 };
 
@@ -64,7 +65,7 @@ struct Reception {
     bool bad_lkey = false;
 };
 
-// How a connection's sides stand after a scene; both know it of both.
+// The state of a connection's sides after a scene. Both sides know it of both.
 struct Standing {
     bool there = false;
     bool broken = false; // one of them is not ready to send
@@ -88,8 +89,8 @@ struct Scene {
     bool drains = false;         // messages are posted in SQD
     std::array<bool, 2> fails{}; // by side, the QP in the end
     std::uint32_t limit = 0;     // of the shared receive queue
-    std::uint32_t late = 0;      // the last so many receives are posted when messages are under way
-    std::uint64_t words = 0;     // which atomics find in their targets
+    std::uint32_t late = 0;      // number of receives that are posted when messages are under way
+    std::uint64_t words = 0;     // initial content of the targets of atomics
     std::vector<Message> messages;
     std::vector<Reception> receptions;
 

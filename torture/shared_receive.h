@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What several QPs receive by: queues that have room for all receives of an arena.
+// Shared receive queues, which have room for all receives of an arena.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace vrdma::torture {
 constexpr std::uint32_t srq_sges = 8;
 
 Srq made_srq(ibv_pd* pd);
-// Of this process alone.
+// Only this process uses the domain.
 Xrcd made_xrcd(const Device& device);
 Srq made_xrc_srq(const Device& device, ibv_pd* pd, ibv_xrcd* xrcd, ibv_cq* cq);
 

@@ -12,8 +12,7 @@
 namespace vrdma::torture {
 namespace {
 
-constexpr std::chrono::seconds patience{60};
-constexpr std::uint32_t qkey = 0x1ee7;
+constexpr std::chrono::seconds event_timeout{60};
 constexpr std::uint64_t is_barrier = 1ull << 62;
 constexpr std::uint64_t no_message = 1ull << 61;
 constexpr int all_remote = all_access & ~IBV_ACCESS_LOCAL_WRITE;
@@ -24,7 +23,7 @@ std::string hexadecimal(std::uint64_t value) {
     return {digits.begin(), end};
 }
 
-// The device tells once there are fewer receives than that, at once if there are.
+// The device raises an event once there are fewer receives than the limit, which may be at once.
 void arm(ibv_srq* srq, std::uint32_t limit) {
     ibv_srq_attr attr{};
     attr.srq_limit = limit;
@@ -71,8 +70,8 @@ void EventLog::note(const ibv_async_event& event) {
 
 void EventLog::await(const std::function<bool(const Event&)>& wanted) {
     std::unique_lock lock{mutex_};
-    const bool came =
-        changed_.wait_for(lock, patience, [&] { return std::ranges::any_of(events_, wanted); });
+    const bool came = changed_.wait_for(lock, event_timeout,
+                                        [&] { return std::ranges::any_of(events_, wanted); });
     require(came, "an event does not come");
 }
 
@@ -113,7 +112,7 @@ void Stage::renew() {
     to.connection->connect(link_, own_);
 }
 
-// What was there does not matter, but is the same wherever the sides are.
+// The initial content does not matter, but must be the same for all placements of the sides.
 void Stage::prepare_memory() {
     for (unsigned slot = 0; slot < Arena::messages; ++slot) {
         const std::size_t size = slot < scene_->messages.size() ? scene_->messages[slot].length : 0;
@@ -133,7 +132,7 @@ void Stage::await(const std::function<bool()>& done) {
     completions_.await(link_, own_, done, [this](const ibv_wc& completion) { see(completion); });
 }
 
-// Of type 2, by the connection on which it then is used.
+// Binds a window of type 2 by the connection on which it is used.
 void Stage::bind_window() {
     window_.reset(made(ibv_alloc_mw(arena_.pd(), IBV_MW_TYPE_2), "ibv_alloc_mw"));
     ibv_send_wr wr{};
@@ -218,7 +217,7 @@ void Stage::name_target(const Message& message, ibv_send_wr& wr) const {
     }
 }
 
-// A window of ours on some targets; each bind makes another key.
+// Names a window of this side on the targets. Each bind makes another key.
 void Stage::name_window(const Message& message, ibv_send_wr& wr) {
     if (!window_) {
         window_.reset(made(ibv_alloc_mw(arena_.pd(), IBV_MW_TYPE_2), "ibv_alloc_mw"));
@@ -260,7 +259,7 @@ ibv_send_wr Stage::request(std::size_t index, std::vector<ibv_sge>& pieces) {
     name_target(message, wr);
     connection().address(wr);
     if (message.flaw == Flaw::qkey) {
-        wr.wr.ud.remote_qkey = ~qkey;
+        wr.wr.ud.remote_qkey = ~wr.wr.ud.remote_qkey;
     }
     return wr;
 }
@@ -328,7 +327,7 @@ bool Stage::failed(ibv_qp* qp) const {
     return attr.qp_state == IBV_QPS_ERR;
 }
 
-// All that a QP has to say in the error state.
+// Waits for everything that a QP reports in the error state.
 void Stage::settle() {
     ibv_qp* const receiver = connection().receiver();
     if (!failed(receiver) || pair().over) {
@@ -344,11 +343,11 @@ void Stage::settle() {
     });
 }
 
-// The device tells events in their order, so what it is made to tell of is the last.
+// Events come in order, so the event of a limit that is armed here is the last one.
 void Stage::await_events() {
     arm(empty_.get(), 1);
     events_.await([this](const EventLog::Event& event) { return event.srq == empty_.get(); });
-    bool looked = false; // at what completed meanwhile
+    bool looked = false; // polled once for what completed meanwhile
     await([&] { return std::exchange(looked, true); });
 }
 
@@ -408,15 +407,15 @@ void Stage::see_events() {
         }
         told.push_back(std::string{"event of "} + of + ": " + ::ibv_event_type_str(event.type));
     }
-    std::ranges::sort(told); // those of several objects have no order
+    std::ranges::sort(told); // events of different objects have no order
     for (std::string& line : told) {
         lines_.push_back(std::move(line));
     }
 }
 
-// What a message that failed has left is nobody's business. Of UC, nothing tells that one was
-// dropped, as it was too long or met no receive; across hosts a part of it may have been written
-// before that was known, to the buffer that the next one then takes or to the target.
+// Memory after a failed message is unspecified. With UC, nothing reports that a message was dropped
+// because it was too long or met no receive. Across hosts, a part of it may already have been
+// written to the target, or to the buffer that the next message then takes.
 void Stage::see_memory() {
     const bool tells = connection().shape().type != IBV_QPT_UC;
     const bool all_came = received_.size() == scene_->receptions_wanted();

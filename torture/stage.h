@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Where one side plays scenes: its device, memory and connections, and all that it sees of them.
+// One side of a scene: its device, memory and connections, and everything that it observes.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace vrdma::torture {
 
-// Async events as they come, by the number of the QP, or by 0 where they are an SRQ's.
+// Async events in their order, with the number of the QP, or 0 for an SRQ.
 class EventLog {
   public:
     struct Event {
@@ -24,7 +24,7 @@ class EventLog {
     };
 
     void note(const ibv_async_event& event);
-    // Waits until there is one like that.
+    // Waits for an event that `wanted` accepts.
     void await(const std::function<bool(const Event&)>& wanted);
     std::vector<Event> take();
 
@@ -38,7 +38,7 @@ class Stage {
   public:
     Stage(Link link, const Device& device, EventLog& events, unsigned side, std::uint64_t seed);
 
-    // Both sides do; returns a line for each thing that this one has seen.
+    // Both sides call it for each scene. Returns a line for each observation of this side.
     std::vector<std::string> play(const Scene& scene);
     const std::array<Standing, Scene::pairs>& standings() const { return standings_; }
     const Link& link() const { return link_; }
@@ -50,9 +50,9 @@ class Stage {
         Srq xrc_srq;
         std::unique_ptr<Connection> connection;
         std::vector<unsigned> posted; // slots of receives
-        bool over = false;            // the QP has told that it takes no more
+        bool over = false;            // the QP has reported that it takes no more receives
     };
-    // What a sender has to know.
+    // The data that a sender needs.
     struct Targets {
         Arena::Address address;
         std::uint32_t stale;
@@ -101,15 +101,15 @@ class Stage {
     Arena arena_;
     Completions completions_;
     Xrcd xrcd_;
-    Srq empty_; // tells on demand that it is
+    Srq empty_; // raises an event on demand: it is empty
     Shape barrier_shape_;
-    Connection barrier_; // what is sent over it arrives after all before
+    Connection barrier_; // its messages arrive after all earlier ones
     std::array<Pair, Scene::pairs> pairs_;
     std::array<Standing, Scene::pairs> standings_;
     std::vector<unsigned> free_receives_;
     std::array<std::uint32_t, Arena::receives> receive_sizes_{};
 
-    // Of the scene.
+    // State of the current scene.
     const Scene* scene_ = nullptr;
     Targets targets_{};
     std::uint32_t stale_ = 0;
@@ -119,7 +119,7 @@ class Stage {
     std::vector<std::string> receives_;
     struct Received {
         unsigned slot;
-        std::uint32_t bytes; // that were put into it
+        std::uint32_t bytes; // received
     };
     std::vector<Received> received_;
     bool clean_ = true; // nothing has failed

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Objects come and go in any order that is legal, and in some that are not. Nothing is sent.
+// Objects are created and destroyed in any legal order, and in some illegal ones. Nothing is sent.
 #include <sys/mman.h>
 
 #include "torture/conversation.h"
@@ -33,8 +33,8 @@ class Storm {
     ibv_pd* some_pd() { return pds_.empty() ? pd_.get() : c_.own.pick(pds_).get(); }
 
     Conversation& c_;
-    // In this order, so that what uses others goes first.
-    Pd pd_; // never empty-handed: it has something in it, or nothing was made yet
+    // Members are in this order so that users are destroyed before the objects that they use.
+    Pd pd_; // for some_pd() while pds_ is empty
     std::vector<Pd> pds_;
     std::vector<Cq> cqs_;
     std::vector<Region> regions_;
@@ -114,7 +114,7 @@ void Storm::destroy_one() {
     }
 }
 
-// What is used stays, and works on.
+// Objects in use cannot be destroyed, and go on working.
 void Storm::destroy_in_use() {
     if (!qps_.empty()) {
         require(::ibv_destroy_cq(qps_.back()->send_cq) == EBUSY, "a CQ in use was destroyed");

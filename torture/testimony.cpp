@@ -22,7 +22,7 @@ const char* name(ibv_qp_type type) {
     }
 }
 
-// What is played, for people.
+// Describes a scene for people.
 void describe(std::ostream& out, unsigned number, const Scene& scene) {
     const Shape& shape = scene.shape;
     out << "scene " << number << ": pair " << scene.pair << ' ' << name(shape.type)
@@ -82,7 +82,7 @@ void testify(const Round& round, const Side& side) {
         const Scene scene = Scene::drawn(script, stage.standings());
         if (side.number != 0) {
             describe(out, place.step, scene);
-            out.flush(); // what it is about, if this is the last
+            out.flush(); // so that the scene is known if it is the last
         }
         const std::string seen = joined(stage.play(scene), side.number);
         if (side.number == 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Owners of verbs objects: to destroy what nothing uses has to succeed.
+// Owners of verbs objects. Each destroys its object, which must succeed because nothing uses it.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -23,7 +23,7 @@ struct Release {
 template <typename T, auto release>
 using Owner = std::unique_ptr<T, Release<release>>;
 
-// Of these libibverbs has one for each source file.
+// These are inline functions in libibverbs' header, so each source file has its own.
 inline int close_xrcd(ibv_xrcd* xrcd) {
     return ibv_close_xrcd(xrcd);
 }

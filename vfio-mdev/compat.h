@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What differs between kernels, as compat/probes found out about the one that is built for. Nothing
- * else here asks what kernel that is.
+ * Differences between kernels, as compat/probes found them for the target kernel. Only this file
+ * depends on the kernel's version.
  */
 #ifndef VRDMA_MDEV_COMPAT_H
 #define VRDMA_MDEV_COMPAT_H
@@ -60,8 +60,8 @@ static inline int vrdma_anon_inode_getfd(const char *name, const struct file_ope
 }
 
 /*
- * Members of struct vfio_device_ops that not all kernels have. A kernel that has iommufd and is
- * built without it defines its functions to be NULL.
+ * Members of struct vfio_device_ops that not all kernels have. A kernel that has iommufd, but is
+ * built without it, defines these functions as NULL.
  */
 #if VRDMA_HAVE_VFIO_BIND_IOMMUFD
 #define VRDMA_VFIO_IOMMUFD_OPS					\
@@ -84,9 +84,12 @@ static inline int vrdma_anon_inode_getfd(const char *name, const struct file_ope
 #define VRDMA_VFIO_REGION_OPS
 #endif
 
+int vrdma_migration_data_size(struct vfio_device *vdev, unsigned long *length);
+
 /*
- * A member of struct vfio_migration_ops, likewise. An older core hands on a feature that it does
- * not know. QEMU takes a device that does not tell for 100 GiB, and never finds the time for it.
+ * A member of struct vfio_migration_ops, likewise. An older core passes on a feature that it does
+ * not know. QEMU assumes 100 GiB for a device that does not report a size, and then never finishes
+ * the migration.
  */
 #if VRDMA_HAVE_VFIO_MIGRATION_DATA_SIZE
 #define VRDMA_VFIO_MIGRATION_OPS .migration_get_data_size = vrdma_migration_data_size,
@@ -100,8 +103,6 @@ static inline int vrdma_anon_inode_getfd(const char *name, const struct file_ope
 struct vfio_device_feature_mig_data_size {
 	__aligned_u64 stop_copy_length;
 };
-
-int vrdma_migration_data_size(struct vfio_device *vdev, unsigned long *length);
 
 static inline int vrdma_vfio_feature(struct vfio_device *vdev, u32 flags, void __user *arg,
 				     size_t size)

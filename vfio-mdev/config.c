@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A guest's accesses to the PCI configuration space (vrdma/pci_config.h). Bus Master changes with
- * state.reset_lock held: so it is one step with what it does to the window.
+ * state.reset_lock held, so that its change and that of the window are atomic.
  */
 #include <linux/uaccess.h>
 
@@ -35,7 +35,7 @@ bool vrdma_config_bus_master(struct vrdma_device *dev)
 	return master;
 }
 
-/* Returns whether the device is to be reset. */
+/* Returns whether the caller must reset the device. */
 bool vrdma_config_change(struct vrdma_device *dev, u64 offset, const u8 *bytes, size_t count)
 {
 	struct vrdma_config *config = &dev->config;

@@ -40,7 +40,7 @@ static int device_init(struct vfio_device *vdev)
 	spec = &hca_of(mdev)->spec.types[dev->type];
 	dev->vectors = spec->vectors;
 	dev->doorbell_pages = spec->doorbell_pages;
-	/* The bytes in the order of the text; mdev->uuid has them in that of a guid. */
+	/* uuid_parse() gives the bytes in the order of the text; mdev->uuid has a guid's order. */
 	ret = uuid_parse(dev_name(vdev->dev), &dev->uuid);
 	if (ret)
 		return ret;
@@ -138,7 +138,7 @@ static long get_irq_info(struct vrdma_device *dev, struct vfio_irq_info __user *
 		return -EFAULT;
 	if (info.argsz < minsz || info.index >= VFIO_PCI_NUM_IRQS)
 		return -EINVAL;
-	/* As vfio-pci for a device without AER; QEMU warns of a count of 0. */
+	/* The same as vfio-pci for a device without AER; QEMU warns of a count of 0. */
 	if (info.index == VFIO_PCI_ERR_IRQ_INDEX)
 		return -EINVAL;
 	info.count = vrdma_irq_count(dev, info.index);
@@ -243,7 +243,7 @@ err_dismiss:
 	return ret;
 }
 
-/* A VM that has the device keeps it, and its mediator, until it lets go. */
+/* A VM that has the device keeps it, and its mediator, until it closes the device. */
 static void mdev_remove(struct mdev_device *mdev)
 {
 	struct vrdma_device *dev = dev_get_drvdata(&mdev->dev);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Doorbell pages (BAR2). Each VM gets fresh ones: an earlier VM may have kept references to its own
- * (vmsplice), and would read in them what the next one writes. They are freed with the last
- * reference.
+ * (vmsplice), and would read in them what the next VM writes. The last reference frees them.
  *
- * The VM maps its pages while it has the device open. The mediator's mapping outlives VMs, so it is
- * filled by faults, which count in window.faults: after vrdma_doorbells_renew() none of them
- * shows the old pages.
+ * The VM maps its pages while it has the device open. The mediator's mapping outlives VMs, so
+ * faults fill it. They count in window.faults: after vrdma_doorbells_renew() none of them shows the
+ * old pages.
  */
 #include <linux/vmalloc.h>
 
@@ -19,7 +18,7 @@ void *vrdma_doorbells_alloc(const struct vrdma_device *dev)
 	return vmalloc_user(vrdma_doorbells_size(dev));
 }
 
-/* For a VM that is opening the device: nobody else reads dev->doorbells but the mediator. */
+/* Called for a VM that opens the device: only the mediator reads dev->doorbells meanwhile. */
 int vrdma_doorbells_renew(struct vrdma_device *dev)
 {
 	void *fresh = vrdma_doorbells_alloc(dev);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * /dev/vrdma_mdev: a mediator registers an HCA, hears of its devices, and opens them.
- */
+/* /dev/vrdma_mdev: a mediator registers an HCA, gets events for its devices, and opens them. */
 #include <linux/fdtable.h>
 #include <linux/fs.h>
 #include <linux/log2.h>
@@ -18,7 +16,7 @@
 #define MAX_DOORBELL_PAGES 4096
 #define MIN_VECTORS 2
 
-/* A string that fills the rest of its field with zeroes. */
+/* Whether the field is a string that is padded with zeroes. */
 static bool valid_string(const char *field, size_t size)
 {
 	size_t length = strnlen(field, size);
@@ -34,7 +32,7 @@ static bool valid_name(const char *name)
 	return !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")];
 }
 
-/* As a network interface may be called. */
+/* Accepts the names that a network interface may have. */
 bool vrdma_valid_uplink(const char *name)
 {
 	const char *c;
@@ -123,7 +121,7 @@ static long register_hca(struct file *file, const void __user *arg)
 		if (IS_ERR(hca)) {
 			ret = PTR_ERR(hca);
 		} else if (cmpxchg(&file->private_data, NULL, hca)) {
-			/* One fd, one HCA. */
+			/* The fd has an HCA already. */
 			vrdma_hca_release(hca);
 			ret = -EBUSY;
 		}
@@ -176,7 +174,7 @@ static long hca_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	}
 }
 
-/* An event stays until take_event(). */
+/* The event stays pending until take_event(). */
 static bool next_event(struct vrdma_hca *hca, struct vrdma_mdev_event *event)
 {
 	unsigned long id = 0;
@@ -190,7 +188,9 @@ static bool next_event(struct vrdma_hca *hca, struct vrdma_mdev_event *event)
 	return entry;
 }
 
-/* The mediator has it. A device that was removed since then has another, which is still to come. */
+/*
+ * The mediator has read the event. A device that was removed since then has another pending event.
+ */
 static void take_event(struct vrdma_hca *hca, const struct vrdma_mdev_event *event)
 {
 	mutex_lock(&hca->lock);
@@ -201,7 +201,7 @@ static void take_event(struct vrdma_hca *hca, const struct vrdma_mdev_event *eve
 	mutex_unlock(&hca->lock);
 }
 
-/* An event that cannot be copied is not lost. */
+/* An event that cannot be copied stays pending. */
 static ssize_t read_events(struct vrdma_hca *hca, char __user *buf, size_t count)
 {
 	struct vrdma_mdev_event event;
@@ -245,7 +245,7 @@ static __poll_t hca_poll(struct file *file, poll_table *wait)
 
 static int hca_open(struct inode *inode, struct file *file)
 {
-	file->private_data = NULL; /* misc left its own there */
+	file->private_data = NULL; /* misc_open() has set its own pointer */
 	return nonseekable_open(inode, file);
 }
 
@@ -259,8 +259,8 @@ static int hca_close(struct inode *inode, struct file *file)
 }
 
 /*
- * A new device, for the mediator to open. Where that died meanwhile, the device is born FATAL,
- * before a next mediator can open it.
+ * Announces a new device to the mediator. If the mediator died meanwhile, the device is FATAL from
+ * the start, before a next mediator can open it.
  */
 int vrdma_hca_publish(struct vrdma_hca *hca, struct vrdma_device *dev)
 {
@@ -287,7 +287,7 @@ void vrdma_hca_unpublish(struct vrdma_hca *hca, struct vrdma_device *dev)
 	if (!hca->serving || xa_get_mark(&hca->devices, dev->id, VRDMA_EVENT_PENDING)) {
 		xa_erase(&hca->devices, dev->id);
 	} else {
-		/* Replaces an entry and so needs no memory. */
+		/* Replaces an entry, so it needs no memory. */
 		xa_store(&hca->devices, dev->id, VRDMA_REMOVED, GFP_KERNEL);
 		xa_set_mark(&hca->devices, dev->id, VRDMA_EVENT_PENDING);
 	}

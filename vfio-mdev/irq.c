@@ -2,8 +2,8 @@
 /*
  * Interrupts: MSI-X vectors, and the request to give the device back.
  *
- * QEMU enables vectors one at a time, and takes all eventfds away and sets them anew each time. A
- * vector raised in between stays pending and is signalled when its eventfd comes.
+ * QEMU enables vectors one at a time. Each time it removes all eventfds and sets them anew. A
+ * vector that is raised in between stays pending, and is signalled when its eventfd is set.
  */
 #include "vrdma_mdev.h"
 
@@ -79,7 +79,7 @@ static int set_eventfd(struct vrdma_irqs *irqs, u32 index, u32 vector, s32 fd)
 	return 0;
 }
 
-/* A VM's trigger of its own interrupt, as a loopback test. */
+/* A VM triggers its own interrupt, as a loopback test. */
 static void trigger_one(struct vrdma_device *dev, u32 index, u32 vector)
 {
 	if (index == VFIO_PCI_MSIX_IRQ_INDEX)
@@ -95,7 +95,7 @@ int vrdma_irqs_set(struct vrdma_device *dev, const struct vfio_irq_set *set, con
 	u32 i;
 	int ret;
 
-	/* MSI-X is masked by QEMU, in its own table. */
+	/* QEMU masks MSI-X itself, in its own table. */
 	if ((set->flags & VFIO_IRQ_SET_ACTION_TYPE_MASK) != VFIO_IRQ_SET_ACTION_TRIGGER)
 		return -ENOTTY;
 
@@ -119,7 +119,7 @@ int vrdma_irqs_set(struct vrdma_device *dev, const struct vfio_irq_set *set, con
 	return 0;
 }
 
-/* VFIO's removal waits for the VM to close the device and calls this now and then. */
+/* VFIO calls this from time to time while removal waits for the VM to close the device. */
 void vrdma_irq_request(struct vfio_device *vdev, unsigned int count)
 {
 	struct vrdma_irqs *irqs = &vrdma_device_of(vdev)->irqs;
@@ -128,7 +128,7 @@ void vrdma_irq_request(struct vfio_device *vdev, unsigned int count)
 	if (irqs->request)
 		vrdma_eventfd_signal(irqs->request);
 	else if (!count)
-		dev_notice(vdev->dev, "removal waits until the device's user closes it\n");
+		dev_notice(vdev->dev, "removal waits until the process that has the device open closes it\n");
 	spin_unlock(&irqs->lock);
 }
 

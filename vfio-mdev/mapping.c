@@ -2,15 +2,15 @@
 /*
  * A mapping of the window in a process of the mediator's.
  *
- * A touch that needs a page lets go of mmap_lock, waits for the device's thread, and has the fault
- * retried, which finds the page: whatever stalls one VM's process would otherwise stall the
- * mediator's every mmap(), and with it all other VMs.
+ * A touch (an access by the mediator) that needs a page releases mmap_lock, waits for the device's
+ * thread, and has the fault retried, which then finds the page. If it held mmap_lock, a stalled VM
+ * process would also stall every mmap() of the mediator, and with it all other VMs.
  *
- * Page tables. The lowest ones cover 2 MiB each, and a guest can have a page of each 2 MiB touched,
- * of a TiB, whether it has memory there or not. Linux frees page tables only when what they are for
- * is unmapped. So they are counted, and a mapping that has all that it may have is replaced by
- * itself: it begins with none, and touches show again what is pinned. A guest that remains within
- * its share of memory never comes to that. The tables above cover a GiB each: 4 MiB in all.
+ * Page tables: the lowest ones cover 2 MiB each, and a guest can cause a touch of a page in each 2
+ * MiB of a TiB, whether it has memory there or not. Linux frees page tables only when their range
+ * is unmapped. So they are counted, and a mapping with the maximal number is replaced by an equal
+ * mapping without any. Later touches then show the pinned pages again. A guest that stays within
+ * its share of memory never reaches the maximum. The tables above cover a GiB each: 4 MiB in all.
  */
 #include <linux/atomic.h>
 #include <linux/file.h>
@@ -22,15 +22,15 @@
 
 #include "vrdma_mdev.h"
 
-/* What may be pinned can lie scattered in so many times as much of the window. */
+/* Pinned pages may be scattered over so many times their size of the window. */
 #define TABLE_SPREAD 4
 #define MIN_TABLES 1024u
 #define MAX_TABLES (VRDMA_MDEV_WINDOW_SIZE >> PMD_SHIFT)
 
 struct mapping {
 	struct vrdma_device *dev;
-	refcount_t users; /* areas, if it was split, and who is about to replace it */
-	atomic_t tables;  /* that were added; more than there are if two faults add the same */
+	refcount_t users; /* VMAs (several after a split), and threads about to replace it */
+	atomic_t tables;  /* tables added; counts twice if two faults add the same one */
 };
 
 unsigned int vrdma_mapping_tables(u64 max_pinned)
@@ -44,7 +44,7 @@ static void put_mapping(struct mapping *mapping)
 		kfree(mapping);
 }
 
-/* A fault needs a page table that the mapping has not. */
+/* Whether a fault needs a page table that the mapping does not have. */
 static bool lacks_table(const struct vm_fault *vmf)
 {
 	return pmd_none(READ_ONCE(*vmf->pmd));
@@ -56,8 +56,8 @@ static bool has_all_tables(struct mapping *mapping)
 }
 
 /*
- * Other threads may do the same at once, and then do so in vain. A process that cannot have a
- * mapping for the one that it gives up goes on with this one.
+ * Replaces the mapping by an equal one. Other threads may do the same at the same time, without
+ * harm. If the process cannot get the new mapping, it goes on with this one.
  */
 static vm_fault_t replace(struct vm_area_struct *vma)
 {
@@ -110,12 +110,14 @@ static vm_fault_t fault(struct vm_fault *vmf)
 {
 	struct mapping *mapping = vmf->vma->vm_private_data;
 	const unsigned long index = vmf->pgoff - VRDMA_WINDOW_PGOFF;
-	/* The fault of a load or a store, in user space or in copy_to_user(), can be retried. */
+	/* A fault of a load or a store, in user space or in copy_to_user(), can be retried. */
 	const bool may_retry = (vmf->flags & (FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_RETRY_NOWAIT)) ==
 			       FAULT_FLAG_ALLOW_RETRY;
 	vm_fault_t ret;
 
-	/* Somebody pins the window itself for DMA: the device's thread would wait for itself. */
+	/*
+	 * A remote fault pins the window itself for DMA: the device's thread would wait for itself.
+	 */
 	if (vmf->flags & FAULT_FLAG_REMOTE)
 		return VM_FAULT_SIGBUS;
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The device fd: one device in the hands of its mediator.
- */
+/* The device fd, through which the mediator serves one device. */
 #include <linux/fs.h>
 #include <linux/module.h>
 #include <linux/poll.h>
@@ -10,7 +8,7 @@
 
 #include "vrdma_mdev.h"
 
-/* A message that cannot be copied is not lost. */
+/* A message that cannot be copied stays pending. */
 static ssize_t read_messages(struct vrdma_device *dev, char __user *buf, size_t count)
 {
 	struct vrdma_mdev_message message;
@@ -179,7 +177,7 @@ static int mmap_info(struct vrdma_device *dev, struct vm_area_struct *vma, unsig
 	return remap_vmalloc_range(vma, dev->window.info, page);
 }
 
-/* remap_vmalloc_range() refuses what goes beyond its area. */
+/* remap_vmalloc_range() refuses ranges that go beyond its area. */
 static int mediator_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct vrdma_device *dev = file->private_data;
@@ -223,8 +221,8 @@ static const struct file_operations mediator_fops = {
 };
 
 /*
- * Returns an fd. The inode is not the one that anonymous files share: the window needs an
- * address_space of its own to be zapped.
+ * Returns an fd. Its inode is not the one that anonymous files share, because the window needs its
+ * own address_space for unmapping pages.
  */
 int vrdma_mediator_open(struct vrdma_device *dev)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * VFIO's migration protocol, version 2. The states are here; what an arc between two of them asks
- * for is a step of the mediator's, for which the VM's thread waits a bounded time. A mediator that
- * refuses a step leaves the device in the state that it was in. One that does not answer, or cannot
- * restore what it was given, leaves it in VFIO_DEVICE_STATE_ERROR, out of which a reset leads.
+ * VFIO's migration protocol, version 2. The states are here. An arc between two states asks the
+ * mediator for a step, for which the VM's thread waits a bounded time. If the mediator refuses a
+ * step, the device stays in its state. If the mediator does not answer, or cannot restore the state
+ * that it got, the device goes to VFIO_DEVICE_STATE_ERROR, which only a reset leaves.
  *
  * PRE_COPY is not offered: kernel 6.1 does not have it.
  */
@@ -22,7 +22,7 @@ static void drop_transfer(struct vrdma_device *dev, int error)
 	vrdma_transfer_put(transfer);
 }
 
-/* Without an answer nobody knows what the device does: nothing, from now on. */
+/* Without an answer the device's state is unknown, so it does nothing from now on. */
 static int take_step(struct vrdma_device *dev, u32 step)
 {
 	bool answered;
@@ -58,7 +58,7 @@ static struct file *begin_transfer(struct vrdma_device *dev, bool saving)
 	return file;
 }
 
-/* The VM has written all that it will. */
+/* The VM has written the whole state. */
 static int finish_loading(struct vrdma_device *dev)
 {
 	struct vrdma_transfer *transfer = vrdma_state_transfer(dev);
@@ -75,13 +75,13 @@ static int finish_loading(struct vrdma_device *dev)
 
 #define ARC(from, to) ((from) << 8 | (to))
 
-/* One arc. Returns the VM's data file where the arc begins a transfer, else NULL. */
+/* Takes one arc. Returns the VM's data file if the arc begins a transfer, else NULL. */
 static struct file *take_arc(struct vrdma_device *dev, enum vfio_device_mig_state next)
 {
 	switch (ARC(dev->migration.state, next)) {
 	case ARC(VFIO_DEVICE_STATE_RUNNING, VFIO_DEVICE_STATE_RUNNING_P2P):
 	case ARC(VFIO_DEVICE_STATE_RUNNING_P2P, VFIO_DEVICE_STATE_RUNNING):
-		/* It touches its VM's memory alone, never another device's. */
+		/* The device accesses only its VM's memory, never another device's. */
 		return NULL;
 	case ARC(VFIO_DEVICE_STATE_RUNNING_P2P, VFIO_DEVICE_STATE_STOP):
 		return ERR_PTR(take_step(dev, VRDMA_MDEV_STEP_FREEZE));
@@ -101,7 +101,7 @@ static struct file *take_arc(struct vrdma_device *dev, enum vfio_device_mig_stat
 	}
 }
 
-/* VFIO warns of whoever asks it for the way out of an error. */
+/* VFIO logs a warning if it is asked for a way out of ERROR. */
 static int next_state(struct vrdma_device *dev, enum vfio_device_mig_state wanted,
 		      enum vfio_device_mig_state *next)
 {
@@ -110,7 +110,7 @@ static int next_state(struct vrdma_device *dev, enum vfio_device_mig_state wante
 	return vfio_mig_get_next_state(&dev->vdev, dev->migration.state, wanted, next);
 }
 
-/* As many arcs as lead there. The last one's file is the VM's. */
+/* Takes all arcs that lead to the wanted state. The VM gets the file of the last one. */
 static struct file *set_state(struct vfio_device *vdev, enum vfio_device_mig_state wanted)
 {
 	struct vrdma_device *dev = vrdma_device_of(vdev);
@@ -149,8 +149,8 @@ static int get_state(struct vfio_device *vdev, enum vfio_device_mig_state *state
 }
 
 /*
- * How much it will be is known when the device is saved. QEMU reads pieces of this size at most,
- * and reads none of a device that says 0.
+ * The size is known only when the device is saved. QEMU reads pieces of at most this size, and
+ * reads nothing from a device that reports 0.
  */
 int vrdma_migration_data_size(struct vfio_device *vdev, unsigned long *length)
 {
@@ -172,7 +172,7 @@ void vrdma_migration_init(struct vrdma_device *dev)
 	dev->vdev.mig_ops = &migration_ops;
 }
 
-/* A reset that follows tells the mediator. */
+/* The caller then resets the device, which tells the mediator. */
 void vrdma_migration_reset(struct vrdma_device *dev)
 {
 	struct vrdma_migration *migration = &dev->migration;

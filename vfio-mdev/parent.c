@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * An HCA as the parent of mediated devices: a device of the bus "vrdma", whose types are therefore
- * named vrdma-<type>. Nothing drives it but this file, and so the bus has no drivers.
+ * named vrdma-<type>. The bus has no drivers, because only this file uses the HCA.
  *
- * It stays when its mediator goes, as long as it has devices; the next mediator that registers the
- * name gets them. Locks: registry_lock, then mdev's (unreg_sem), then hca->lock. Creation and
- * removal of a device run inside mdev's lock, and so leave taking down an HCA to reap_work.
+ * An HCA that has devices stays when its mediator goes; the next mediator that registers the name
+ * gets them. Locks: registry_lock, then mdev's (unreg_sem), then hca->lock. Creation and removal of
+ * a device run inside mdev's lock, so they leave the removal of an HCA to reap_work.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -62,7 +62,7 @@ static void reap(struct work_struct *work)
 
 static DECLARE_WORK(reap_work, reap);
 
-/* Reserves an instance of a type for a device about to be made. */
+/* Reserves an instance of a type for a device that is about to be created. */
 int vrdma_hca_admit(struct vrdma_hca *hca, u32 type)
 {
 	int ret = 0;
@@ -204,7 +204,7 @@ static struct vrdma_hca *find_hca(const char *name)
 	return NULL;
 }
 
-/* A description may change with the mediator's version; what devices are made of may not. */
+/* The description may change with the mediator's version; the properties of devices must not. */
 static bool same_types(const struct vrdma_mdev_register *a, const struct vrdma_mdev_register *b)
 {
 	u32 i;
@@ -233,9 +233,9 @@ static void take_uplinks(struct vrdma_mdev_register *to, const struct vrdma_mdev
 }
 
 /*
- * The devices of an earlier mediator are announced to the next one, which may have other uplinks.
- * A device keeps the name that was written for it: whether there is such an uplink is seen when it
- * is enabled.
+ * Announces the devices of an earlier mediator to the next one, which may have other uplinks. A
+ * device keeps the uplink name that was written for it. Whether that uplink exists is checked when
+ * the device is enabled.
  */
 static void adopt_hca(struct vrdma_hca *hca, const struct vrdma_mdev_register *spec)
 {
@@ -266,7 +266,7 @@ struct vrdma_hca *vrdma_hca_register(const struct vrdma_mdev_register *spec)
 			hca = ERR_PTR(-EINVAL);
 	} else {
 		if (hca) {
-			/* reap_work has not come to it yet. */
+			/* reap_work has not removed it yet. */
 			remove_hca(hca);
 		}
 		hca = create_hca(spec);
@@ -277,7 +277,7 @@ struct vrdma_hca *vrdma_hca_register(const struct vrdma_mdev_register *spec)
 	return hca;
 }
 
-/* Each device is abandoned without hca->lock: its VM may be resetting it. */
+/* Abandons each device without hca->lock, because its VM may be resetting it. */
 static void abandon_devices(struct vrdma_hca *hca)
 {
 	struct vrdma_device *dev;
@@ -339,7 +339,7 @@ err_driver:
 	return ret;
 }
 
-/* No fd of ours is open any more, but HCAs with devices that nobody uses may be left. */
+/* No fd of ours is open any more, but HCAs with unused devices may be left. */
 void vrdma_parent_exit(void)
 {
 	struct vrdma_hca *hca, *next;

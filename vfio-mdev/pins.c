@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A thread of each device that a VM has asks type1 for its pages, and gives them back.
+ * For each device that a VM has, one thread pins the VM's pages through type1, and unpins them.
  *
- * type1 makes its callers wait for a mutex that the VM's threads hold as long as they like: they
- * may be of low priority on a busy processor, and two that unmap can lock each other out for ever.
- * So nobody but this thread calls type1. A touch waits for it, but not for longer than TOUCH_TIME,
- * and can be killed; once a touch has waited in vain, others show the scratch page at once until
- * type1 has answered. Touches that wait longer than SHORT_TOUCH do so for a sixteenth of the time
- * at most: their poller serves other devices as well.
+ * type1 makes its callers wait for a mutex that the VM's threads may hold for any time: they may
+ * have low priority on a busy processor, and two that unmap can block each other for ever. So only
+ * this thread calls type1. A touch waits for it, but at most TOUCH_TIME, and can be killed. Once a
+ * touch has timed out, others show the scratch page at once until type1 has answered. Touches may
+ * wait longer than SHORT_TOUCH for at most a sixteenth of the time, because their poller serves
+ * other devices as well.
  *
- * window.pages says what the thread is to do: pin what is WANTED and has the mark, unpin what has
- * the mark REVOKED. A page that is revoked keeps its entry until type1 has it back, so that it is
- * not pinned again before that. A touch may reclaim it until the thread comes to it.
+ * window.pages has the thread's tasks: it pins pages that are WANTED and have the mark, and unpins
+ * pages with the mark REVOKED. A revoked page keeps its entry until type1 has unpinned it, so that
+ * it is not pinned again before that. A touch may reclaim it until the thread reaches it.
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
@@ -30,27 +30,27 @@ static void set_pinned(struct vrdma_window *window, unsigned long pages)
 	WRITE_ONCE(window->info->pinned, (u64)pages << PAGE_SHIFT);
 }
 
-/* A page may be shown, or be asked for. */
+/* Whether a page may be shown, or be pinned. */
 static bool admits(const struct vrdma_window *window, unsigned long index)
 {
 	return window->live && !window->sealed && !vrdma_unmapping(window, index);
 }
 
-/* Replaces an entry and so needs no memory. The fault that wants it takes it away. */
+/* Replaces an entry, so it needs no memory. The fault that finds the entry removes it. */
 static void show_scratch(struct vrdma_window *window, unsigned long index)
 {
 	__xa_clear_mark(&window->pages, index, WANTED_MARK);
 	__xa_store(&window->pages, index, VRDMA_PAGE_SCRATCH, GFP_ATOMIC);
 }
 
-/* type1 has answered. */
+/* Called when type1 has answered. */
 static void finish_step(struct vrdma_window *window)
 {
 	WRITE_ONCE(window->steps, window->steps + 1); /* read without the lock too */
 	window->late = false;
 }
 
-/* The next pages to give back: @first and those after it. Returns how many. */
+/* Finds the next pages to unpin: @first and those after it. Returns their number. */
 static unsigned int next_revoked(struct vrdma_window *window, unsigned long *first)
 {
 	unsigned int count = 0;
@@ -68,8 +68,8 @@ static unsigned int next_revoked(struct vrdma_window *window, unsigned long *fir
 }
 
 /*
- * With the lock held: shows a revoked page again that the worker has not come to. It is the VM's
- * until that unmaps it, as type1 has it pinned, so UNPIN or a reset need not have it pinned anew.
+ * With the lock held: shows a revoked page again that the worker has not reached. type1 still has
+ * it pinned, so it is the VM's until the VM unmaps it. UNPIN or a reset then need not pin it anew.
  */
 bool vrdma_pins_reclaim(struct vrdma_window *window, unsigned long index)
 {
@@ -89,7 +89,7 @@ static bool unpin_some(struct vrdma_device *dev)
 
 	if (!count)
 		return false;
-	/* Whoever marked them may not have emptied the page tables yet. */
+	/* The thread that marked them may not have emptied the page tables yet. */
 	vrdma_window_hide(window, first, count);
 	vfio_unpin_pages(&dev->vdev, (dma_addr_t)first << PAGE_SHIFT, count);
 
@@ -104,7 +104,10 @@ static bool unpin_some(struct vrdma_device *dev)
 	return true;
 }
 
-/* The next page to pin, or to show as scratch. One beyond the limit waits for those given back. */
+/*
+ * Finds the next page to pin, or shows it as scratch. Beyond the limit, a page waits while others
+ * are to be unpinned.
+ */
 static bool next_wanted(struct vrdma_window *window, unsigned long *index)
 {
 	bool found, full;
@@ -125,7 +128,9 @@ static bool next_wanted(struct vrdma_window *window, unsigned long *index)
 	return found;
 }
 
-/* Returns whether the page is shown; it is not if meanwhile it is unmapped, or nobody waits. */
+/*
+ * Returns whether the page is shown. It is not if it was unmapped meanwhile, or if no touch waits.
+ */
 static bool keep(struct vrdma_window *window, unsigned long index, const struct page *page)
 {
 	bool wanted = xa_load(&window->pages, index) == VRDMA_PAGE_WANTED;
@@ -176,15 +181,15 @@ static bool pin_one(struct vrdma_device *dev)
 }
 
 /*
- * Nothing is left to do. Where it was this thread that came late, and not type1, touches have given
- * up what they wanted, so there was no step that would have ended it.
+ * Nothing is left to do. If this thread was late, and not type1, touches have given up their
+ * requests, so no call of type1 has reset late.
  */
 static void catch_up(struct vrdma_window *window)
 {
 	xa_lock(&window->pages);
 	window->late = false;
 	xa_unlock(&window->pages);
-	wake_up_all(&window->wait); /* what was reclaimed is settled, too */
+	wake_up_all(&window->wait); /* reclaimed pages are settled, too */
 }
 
 static void work(struct kthread_work *work)
@@ -193,7 +198,7 @@ static void work(struct kthread_work *work)
 	struct vrdma_device *dev = container_of(window, struct vrdma_device, window);
 	bool pinned, unpinned;
 
-	/* In turns: a million pages to be given back take seconds, and touches wait less. */
+	/* Alternates: unpinning a million pages takes seconds, and touches wait less. */
 	do {
 		pinned = pin_one(dev);
 		unpinned = unpin_some(dev);
@@ -202,7 +207,7 @@ static void work(struct kthread_work *work)
 	catch_up(window);
 }
 
-/* With the lock held: a worker that is there has not been told to go. */
+/* With the lock held: a worker that exists has not been told to end. */
 static void wake_worker(struct vrdma_window *window)
 {
 	if (window->worker)
@@ -230,7 +235,7 @@ static void request(struct vrdma_window *window, unsigned long index)
 	xa_unlock(&window->pages);
 }
 
-/* With the lock held: the worker has yet to do something about this page. */
+/* With the lock held: whether the worker has yet to handle this page. */
 static bool unanswered(struct vrdma_window *window, unsigned long index)
 {
 	return xa_load(&window->pages, index) == VRDMA_PAGE_WANTED ||
@@ -247,7 +252,10 @@ static bool answered(struct vrdma_window *window, unsigned long index)
 	return !waits;
 }
 
-/* A worker that has answered since has nothing more to do, and would leave late as it is. */
+/*
+ * Rechecks with the lock held: a worker that has answered has no more work, and would not reset
+ * late.
+ */
 static void give_up(struct vrdma_window *window, unsigned long index)
 {
 	xa_lock(&window->pages);
@@ -259,7 +267,7 @@ static void give_up(struct vrdma_window *window, unsigned long index)
 	xa_unlock(&window->pages);
 }
 
-/* How long a touch may wait now. */
+/* The time that a touch may wait now. */
 static unsigned long patience(struct vrdma_window *window)
 {
 	unsigned long regained, left;
@@ -282,7 +290,10 @@ static void spend_patience(struct vrdma_window *window, unsigned long waited)
 	xa_unlock(&window->pages);
 }
 
-/* Gives @index an entry. Short of memory, or killed, it does not, and the fault repeats. */
+/*
+ * Gives @index an entry. If memory is short, or the thread is killed, it does not; the fault
+ * repeats.
+ */
 void vrdma_pins_touch(struct vrdma_device *dev, unsigned long index)
 {
 	struct vrdma_window *window = &dev->window;
@@ -294,7 +305,7 @@ void vrdma_pins_touch(struct vrdma_device *dev, unsigned long index)
 	spend_patience(window, jiffies - start);
 }
 
-/* None of the range is pinned, nor will be by what the worker is doing now, but what is shown. */
+/* Whether no page of the range is being pinned, or is to be unpinned. Shown pages do not count. */
 bool vrdma_pins_settled(struct vrdma_window *window, unsigned long first, unsigned long last)
 {
 	unsigned long index = first;
@@ -307,7 +318,7 @@ bool vrdma_pins_settled(struct vrdma_window *window, unsigned long first, unsign
 	return settled;
 }
 
-/* For the VM's own thread: waits, though not for ever, until what was revoked is pinned no more. */
+/* For the VM's own thread: waits until the revoked pages are unpinned, but at most SETTLE_TIME. */
 void vrdma_pins_settle(struct vrdma_window *window)
 {
 	wait_event_killable_timeout(window->wait,
@@ -315,7 +326,7 @@ void vrdma_pins_settle(struct vrdma_window *window)
 				    SETTLE_TIME);
 }
 
-/* Urgent, as pollers wait for it. */
+/* The worker has real-time priority, because pollers wait for it. */
 int vrdma_pins_open(struct vrdma_device *dev)
 {
 	struct vrdma_window *window = &dev->window;
@@ -335,7 +346,7 @@ int vrdma_pins_open(struct vrdma_device *dev)
 	return 0;
 }
 
-/* The window is closed, so all that was pinned is given back before this returns. */
+/* The window is closed, so all pages are unpinned before this returns. */
 void vrdma_pins_close(struct vrdma_device *dev)
 {
 	struct vrdma_window *window = &dev->window;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The VFIO regions of a device, and who serves accesses to each. As in vfio-pci the file offset
- * holds the region's index in its upper bits.
+ * The VFIO regions of a device, and the dispatch of accesses to them. As in vfio-pci, the file
+ * offset holds the region's index in its upper bits.
  */
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
@@ -27,7 +27,7 @@ static u64 region_size(const struct vrdma_device *dev, u32 index)
 	}
 }
 
-/* There are no capabilities of regions. */
+/* The regions have no capabilities. */
 int vrdma_region_info(struct vfio_device *vdev, struct vfio_region_info *info,
 		      struct vfio_info_cap *caps)
 {
@@ -38,13 +38,13 @@ int vrdma_region_info(struct vfio_device *vdev, struct vfio_region_info *info,
 	info->offset = (u64)info->index << REGION_SHIFT;
 	info->size = region_size(vrdma_device_of(vdev), info->index);
 	info->flags = info->size ? VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE : 0;
-	/* Without WRITE a guest's store into the mapping would stop its VM. */
+	/* Without WRITE, a guest's store into the mapping would stop its VM. */
 	if (info->index == VFIO_PCI_BAR0_REGION_INDEX + VRDMA_BAR_DOORBELLS)
 		info->flags |= VFIO_REGION_INFO_FLAG_MMAP;
 	return 0;
 }
 
-/* Cuts an access to what lies in its region. */
+/* Cuts an access to the part that lies in its region. */
 static ssize_t clip(const struct vrdma_device *dev, u32 index, u64 offset, size_t count)
 {
 	u64 size = region_size(dev, index);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * BAR0: the register page, answered from the shadow page and posted to the mediator, and the kick
- * page. Nothing here waits for the mediator: QEMU calls it with its big lock held.
+ * BAR0: the register page and the kick page. Register reads are answered from the shadow page, and
+ * writes are queued for the mediator. Nothing here waits for the mediator, because QEMU holds its
+ * big lock during the access.
  */
 #include <linux/uaccess.h>
 
@@ -10,7 +11,7 @@
 /* A register access is 32 bits wide and aligned. Longer ones, such as 8 bytes, are split. */
 #define REGISTER_SIZE sizeof(__le32)
 
-/* How much of an access lies in the one register that it begins in. */
+/* The part of an access that lies in the register in which it begins. */
 static size_t next_step(size_t count, u64 offset)
 {
 	return min_t(size_t, count, REGISTER_SIZE - offset % REGISTER_SIZE);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a device is to its guest (condition) and what its mediator is told (messages).
+ * The device's state for its guest (condition), and the messages for its mediator.
  *
- * A guest's register access takes state.lock alone, for a few instructions, and so never waits for
+ * A guest's register access takes only state.lock, for a few instructions, so it never waits for
  * the mediator. Lock order: reset_lock, the lock of window.pages, state.lock. Interrupts are
  * raised, and memory is revoked, with state.lock dropped.
  *
- * Whoever holds reset_lock waits for nobody, and runs with the priority of who waits for it.
+ * A holder of reset_lock waits for no other thread, and inherits the priority of its waiters.
  */
 #include "vrdma_mdev.h"
 
-/* For the mediator to take a step of a migration: a VM's thread waits with QEMU's big lock held. */
+/* Timeout of a migration step: a VM's thread waits for it with QEMU's big lock held. */
 #define STEP_TIME (5 * HZ)
 
 void vrdma_state_init(struct vrdma_device *dev)
@@ -39,7 +39,7 @@ u32 vrdma_state_status(struct vrdma_device *dev)
 	return status;
 }
 
-/* The device fd has nothing to say to the device any more. */
+/* Whether the device fd is of no use any more. */
 bool vrdma_state_defunct(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;
@@ -52,8 +52,8 @@ bool vrdma_state_defunct(struct vrdma_device *dev)
 }
 
 /*
- * Messages. All but register writes are one pending flag each, so that a guest which writes without
- * pause costs a bounded amount of memory.
+ * Messages. Register writes are queued; each other kind has one pending flag. So a guest that
+ * writes without pause uses a bounded amount of memory.
  */
 void vrdma_state_write(struct vrdma_device *dev, u32 offset, u32 value)
 {
@@ -91,7 +91,7 @@ void vrdma_state_doorbell(struct vrdma_device *dev)
 	wake_up_interruptible(&state->wait);
 }
 
-/* Of one of the values, or the type's again. */
+/* Sets one value of the share, or returns it to the type's. */
 void vrdma_state_set_share(struct vrdma_device *dev, unsigned int which, bool set, u64 value)
 {
 	struct vrdma_state *state = &dev->state;
@@ -143,8 +143,8 @@ bool vrdma_has_message(struct vrdma_device *dev)
 }
 
 /*
- * A reset comes before what the guest wrote after it, a doorbell after the writes that it needs.
- * A message stays until vrdma_take_message(), which is told where this one was found.
+ * A reset precedes later writes of the guest, and a doorbell follows the writes that it needs. The
+ * message stays pending until vrdma_take_message(), which gets *head to recognize it.
  */
 bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *message, u32 *head)
 {
@@ -178,7 +178,10 @@ bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *mes
 	return any;
 }
 
-/* The mediator has it. What a reset has voided meanwhile, or replaced by its own, is not there. */
+/*
+ * The mediator has read the message. A reset may have voided it meanwhile, or replaced it by its
+ * own.
+ */
 void vrdma_take_message(struct vrdma_device *dev, const struct vrdma_mdev_message *message,
 			u32 head)
 {
@@ -186,7 +189,7 @@ void vrdma_take_message(struct vrdma_device *dev, const struct vrdma_mdev_messag
 
 	spin_lock(&state->lock);
 	if (message->type == VRDMA_MDEV_MESSAGE_SHARE)
-		state->share_pending = false; /* its values are asked for after this */
+		state->share_pending = false; /* the mediator reads its values later */
 	else if (message->type == VRDMA_MDEV_MESSAGE_RESET)
 		state->reset_pending &= message->value != state->generation;
 	else if (message->type == VRDMA_MDEV_MESSAGE_STEP)
@@ -200,7 +203,7 @@ void vrdma_take_message(struct vrdma_device *dev, const struct vrdma_mdev_messag
 	spin_unlock(&state->lock);
 }
 
-/* Starts a generation: what the guest asked of the last one is void. */
+/* Starts a generation: the guest's requests to the last one are void. */
 static void begin_reset(struct vrdma_state *state)
 {
 	lockdep_assert_held(&state->lock);
@@ -213,10 +216,10 @@ static void begin_reset(struct vrdma_state *state)
 }
 
 /*
- * When it returns, the mediator can reach no memory of the guest, whatever it is doing.
+ * Afterwards the mediator cannot reach any memory of the guest, whatever it does.
  *
- * reset_lock is held since before begin_reset(): a mediator that is quick to serve the reset opens
- * the window after it is closed here.
+ * The caller has held reset_lock since before begin_reset(). So if the mediator serves the reset
+ * quickly, it opens the window after this has closed it.
  */
 static void finish_reset(struct vrdma_device *dev)
 {
@@ -241,7 +244,9 @@ static void reset(struct vrdma_device *dev)
 	finish_reset(dev);
 }
 
-/* By the device's own register: its driver polls STATUS and needs no interrupt for READY. */
+/*
+ * A reset by the device's own register: the driver polls STATUS and needs no interrupt for READY.
+ */
 void vrdma_reset(struct vrdma_device *dev)
 {
 	rt_mutex_lock(&dev->state.reset_lock);
@@ -250,7 +255,7 @@ void vrdma_reset(struct vrdma_device *dev)
 	vrdma_pins_settle(&dev->window);
 }
 
-/* By VFIO. */
+/* A reset by VFIO. */
 void vrdma_reset_function(struct vrdma_device *dev)
 {
 	rt_mutex_lock(&dev->state.reset_lock);
@@ -260,7 +265,7 @@ void vrdma_reset_function(struct vrdma_device *dev)
 	vrdma_pins_settle(&dev->window);
 }
 
-/* A VM took the device, or gave it back. */
+/* A VM has opened or closed the device. */
 void vrdma_reset_open(struct vrdma_device *dev, bool open)
 {
 	struct vrdma_state *state = &dev->state;
@@ -274,7 +279,7 @@ void vrdma_reset_open(struct vrdma_device *dev, bool open)
 	rt_mutex_unlock(&state->reset_lock);
 }
 
-/* The window shows the VM's memory while all of this holds. */
+/* The window shows the VM's memory only while all of these conditions hold. */
 static bool may_show_memory(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;
@@ -289,8 +294,8 @@ static bool may_show_memory(struct vrdma_device *dev)
 }
 
 /*
- * The VM writes to the configuration space. A driver that has enabled the device may not know of a
- * reset that this is, and hears that STATUS has changed.
+ * The VM writes to the configuration space. If this resets the device, a driver that has enabled it
+ * may not know, so an interrupt reports the change of STATUS.
  */
 void vrdma_configure(struct vrdma_device *dev, u64 offset, const u8 *bytes, size_t count)
 {
@@ -313,7 +318,7 @@ void vrdma_configure(struct vrdma_device *dev, u64 offset, const u8 *bytes, size
 		vrdma_pins_settle(&dev->window);
 }
 
-/* reset_lock makes the check and the opening of the window one step against a reset. */
+/* reset_lock makes the check and the opening of the window atomic with respect to a reset. */
 int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
 {
 	struct vrdma_state *state = &dev->state;
@@ -344,9 +349,7 @@ int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
 	return ret;
 }
 
-/*
- * A mediator opens the device. It knows nothing of what an earlier one did, so a reset comes first.
- */
+/* A mediator opens the device. It does not know what an earlier one did, so a reset comes first. */
 int vrdma_adopt(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;
@@ -395,7 +398,7 @@ void vrdma_abandon(struct vrdma_device *dev)
 	wake_up(&state->step_wait);
 }
 
-/* Nobody knows what the device does, so it does nothing until a reset. */
+/* The device's state is unknown, so it does nothing until a reset. */
 void vrdma_fail(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;
@@ -423,8 +426,8 @@ static bool step_is_over(struct vrdma_state *state)
 }
 
 /*
- * Has the mediator take a step, one at a time. Returns 0, or an errno: the mediator's if it has
- * answered. No answer is taken after that.
+ * Has the mediator carry out one step, and waits. Returns 0 or an errno, which is the mediator's if
+ * it has answered. A later answer is ignored.
  */
 int vrdma_state_step(struct vrdma_device *dev, u32 step, bool *answered)
 {
@@ -470,7 +473,7 @@ int vrdma_step_done(struct vrdma_device *dev, u32 number, int error)
 	return ret;
 }
 
-/* Returns the one before, and its reference. */
+/* Returns the previous transfer, and its reference. */
 struct vrdma_transfer *vrdma_state_set_transfer(struct vrdma_device *dev,
 						struct vrdma_transfer *transfer)
 {
@@ -482,7 +485,7 @@ struct vrdma_transfer *vrdma_state_set_transfer(struct vrdma_device *dev,
 	return transfer;
 }
 
-/* With a reference, or NULL. */
+/* Returns the transfer with a reference, or NULL. */
 struct vrdma_transfer *vrdma_state_transfer(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;

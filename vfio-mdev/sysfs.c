@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Attributes of a device, in /sys/bus/mdev/devices/UUID/:
- *   mac         of the function, as the guest's vrdma driver looks for its network device
+ *   mac         of the function; the guest's vrdma driver finds its network device by it
  *   addresses   prefixes that the guest may use; empty: any
- *   uplink      that packets leave and enter by, one of the mediator's; empty: none, the device has
- *               no peers elsewhere. Until it is written it is the type's.
- *   vlans       of the uplink's, that the guest may have addresses in, such as "7,100-199", or
+ *   uplink      name of the mediator's uplink that the device's packets use; empty: none, so the
+ *               device has no peers on other hosts. Until it is written it is the type's.
+ *   vlans       VLANs of the uplink in which the guest may have addresses, such as "7,100-199", or
  *               "none"; empty: the type's
  *   weight, max_bytes_per_second, max_operations_per_second
  *               share of the mediator's time; empty: the type's. Can be written while a VM has the
  *               device.
  *   pinned      bytes of the VM's memory that are pinned for the mediator now
- * What they mean is the mediator's business; here they are stored and checked for their shape, and
- * for whether the mediator has such an uplink.
+ * The mediator interprets them. This file stores them, checks their syntax, and checks whether the
+ * mediator has the uplink.
  */
 #include <linux/etherdevice.h>
 #include <linux/sysfs.h>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A device's state under way between the VM's file and the mediator's: a pipe of a bounded size.
+ * A device's state on its way between the VM's file and the mediator's: a pipe of a bounded size.
  *
- * The VM's side waits, but never longer than TRANSFER_TIME for the mediator to do its part. A write
- * of the VM's returns when the mediator has read all of it and found nothing wrong: QEMU gives up
- * where a write fails, and no longer after the last one. The mediator's side never waits: bytes go
- * through a page of each caller's own, so that no lock is held where memory of a VM's process is
- * touched.
+ * The VM's side waits for the mediator, but at most TRANSFER_TIME. A write of the VM returns when
+ * the mediator has read all of it and found no error: QEMU gives the migration up if a write fails,
+ * but it cannot do so after the last write. The mediator's side never waits. Bytes pass through a
+ * separate page for each caller, so that no lock is held while memory of a VM's process is touched.
  */
 #include <linux/anon_inodes.h>
 #include <linux/fs.h>
@@ -23,10 +22,10 @@ struct vrdma_transfer {
 	bool saving;	  /* from the mediator to the VM, else the reverse */
 	spinlock_t lock;  /* everything below */
 	wait_queue_head_t wait;
-	bool taken;   /* the mediator has its end */
+	bool taken;   /* the mediator has opened its end */
 	bool ended;   /* nothing more will be written */
-	bool drained; /* the reader has come for more than there was */
-	int error;    /* why it is over before its end */
+	bool drained; /* the reader has asked for more than there was */
+	int error;    /* the reason if it ended early */
 	u32 head, tail;
 	u8 bytes[VRDMA_TRANSFER_SIZE];
 };
@@ -60,7 +59,10 @@ void vrdma_transfer_put(struct vrdma_transfer *transfer)
 	kref_put(&transfer->ref, transfer_free);
 }
 
-/* Over for both sides with what was written (0), or at once. The first word counts. */
+/*
+ * Ends the transfer: after the written bytes if error is 0, else at once. Only the first call
+ * counts.
+ */
 void vrdma_transfer_end(struct vrdma_transfer *transfer, int error)
 {
 	spin_lock(&transfer->lock);
@@ -72,7 +74,7 @@ void vrdma_transfer_end(struct vrdma_transfer *transfer, int error)
 	wake_up(&transfer->wait);
 }
 
-/* Once: a second end of the mediator's would take bytes from the first. */
+/* Succeeds once: a second end of the mediator's would take bytes from the first. */
 static bool take(struct vrdma_transfer *transfer)
 {
 	bool first;
@@ -84,7 +86,7 @@ static bool take(struct vrdma_transfer *transfer)
 	return first;
 }
 
-/* As much as there is room for, -EAGAIN without any. */
+/* Writes as much as there is room for. -EAGAIN if there is none. */
 static ssize_t push(struct vrdma_transfer *transfer, const u8 *bytes, u32 count)
 {
 	u32 at, first;
@@ -113,7 +115,7 @@ static ssize_t push(struct vrdma_transfer *transfer, const u8 *bytes, u32 count)
 	return ret;
 }
 
-/* As much as there is, -EAGAIN without any, 0 at the end. */
+/* Reads as much as there is. -EAGAIN if there is nothing, 0 at the end. */
 static ssize_t pull(struct vrdma_transfer *transfer, u8 *bytes, u32 count)
 {
 	bool drained = false;
@@ -163,7 +165,7 @@ static bool may_pull(struct vrdma_transfer *transfer)
 	return may;
 }
 
-/* The reader has come back from all that was written, or never will. */
+/* The reader has handled all that was written and asked for more, or never will. */
 static bool is_settled(struct vrdma_transfer *transfer)
 {
 	bool settled;
@@ -184,7 +186,7 @@ static int transfer_error(struct vrdma_transfer *transfer)
 	return error;
 }
 
-/* Up to a page: whoever wants more calls again. */
+/* Reads up to a page: the caller calls again for more. */
 static ssize_t read_once(struct vrdma_transfer *transfer, char __user *buf, size_t count)
 {
 	u8 *page = (u8 *)__get_free_page(GFP_KERNEL);
@@ -213,7 +215,7 @@ static ssize_t write_once(struct vrdma_transfer *transfer, const char __user *bu
 	return ret;
 }
 
-/* What a wait for the mediator came to: 0, or the errno for the VM. */
+/* The result of a wait for the mediator: 0, or the errno for the VM. */
 static int waited(long left)
 {
 	return left > 0 ? 0 : left ? left : -ETIMEDOUT;
@@ -235,7 +237,7 @@ static ssize_t vm_read(struct file *file, char __user *buf, size_t count, loff_t
 	return ret;
 }
 
-/* All of it, since QEMU takes a short write for an error. */
+/* Writes all of it, because QEMU treats a short write as an error. */
 static ssize_t vm_write(struct file *file, const char __user *buf, size_t count, loff_t *pos)
 {
 	struct vrdma_transfer *transfer = file->private_data;
@@ -252,7 +254,7 @@ static ssize_t vm_write(struct file *file, const char __user *buf, size_t count,
 			return done ? done : ret;
 		done += ret;
 	}
-	/* Not for any signal: a call that is restarted would write all again. */
+	/* Only a fatal signal ends this wait: a restarted call would write everything again. */
 	ret = waited(wait_event_killable_timeout(transfer->wait, is_settled(transfer),
 						 TRANSFER_TIME));
 	if (!ret)
@@ -260,7 +262,7 @@ static ssize_t vm_write(struct file *file, const char __user *buf, size_t count,
 	return ret ? ret : done;
 }
 
-/* What a VM does not read any more is not to be written. What it has written stays. */
+/* If the VM closes its file, the mediator stops saving. Bytes that the VM has written stay. */
 static int vm_release(struct inode *inode, struct file *file)
 {
 	struct vrdma_transfer *transfer = file->private_data;
@@ -336,7 +338,7 @@ static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long er
 	return 0;
 }
 
-/* Without a word before, the mediator has died in the middle. */
+/* If the mediator has not ended the transfer before, it has died in the middle. */
 static int mediator_release(struct inode *inode, struct file *file)
 {
 	struct vrdma_transfer *transfer = file->private_data;
@@ -356,7 +358,7 @@ static const struct file_operations mediator_fops = {
 	.release = mediator_release,
 };
 
-/* Returns an fd, and takes the reference. */
+/* Returns an fd, and consumes the caller's reference. */
 int vrdma_transfer_open(struct vrdma_transfer *transfer)
 {
 	int ret = -EBUSY;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the VM unmaps. type1 calls dma_unmap with its device_list_lock held, then looks whether
- * anything is still pinned, and calls again; after ten times it gives up with BUG_ON. So nothing in
- * a range is pinned again until the VM's thread has left its system call, which task_work tells.
+ * Ranges that the VM unmaps. type1 calls dma_unmap with its device_list_lock held, then checks
+ * whether any page is still pinned, and calls again; after ten times it gives up with BUG_ON. So no
+ * page in a range is pinned again until the VM's thread has left its system call, which task_work
+ * reports.
  *
  * Unpinning needs type1's iommu->lock. Another thread of the VM that unmaps may hold it and wait
- * for device_list_lock. Then the pages can only be given back after dma_unmap has returned, which
- * it does a few times though the pages are pinned yet. If that does not help, the two threads wait
- * for each other; nobody else waits for them.
+ * for device_list_lock. Then the pages can be unpinned only after dma_unmap has returned, so it
+ * returns a few times although pages are still pinned. If that does not help, the two threads wait
+ * for each other; no other thread waits for them.
  */
 #include <linux/jiffies.h>
 #include <linux/list.h>
@@ -22,7 +23,7 @@
 #define MAX_EARLY_RETURNS 6
 #define CONFLICT_TIME msecs_to_jiffies(100)
 
-/* A thread in VFIO_IOMMU_UNMAP_DMA, and a device that it was called for. */
+/* A thread in VFIO_IOMMU_UNMAP_DMA, and the device for which type1 called. */
 struct unmapper {
 	struct callback_head left;
 	struct list_head node;
@@ -57,7 +58,7 @@ static void leave(struct callback_head *head)
 	module_put(THIS_MODULE);
 }
 
-/* An unmapper of this thread and device, or NULL. */
+/* Returns the unmapper of this thread and device, or NULL. */
 static struct unmapper *find(const struct vrdma_device *dev)
 {
 	struct unmapper *unmapper;
@@ -68,7 +69,7 @@ static struct unmapper *find(const struct vrdma_device *dev)
 	return NULL;
 }
 
-/* Adds one whose end the thread tells when it leaves the system call. */
+/* Adds an unmapper. leave() removes it when the thread leaves the system call. */
 static struct unmapper *enter(struct vrdma_device *dev)
 {
 	struct vrdma_window *window = &dev->window;
@@ -95,7 +96,10 @@ static struct unmapper *enter(struct vrdma_device *dev)
 	return unmapper;
 }
 
-/* Calls in a row of this thread for this range, of all devices: type1 counts no more than that. */
+/*
+ * Counts this thread's consecutive calls for this range, of all devices: type1's count is no
+ * higher.
+ */
 static unsigned int count_call(struct unmapper *mine, unsigned long first, unsigned long last)
 {
 	struct unmapper *unmapper;
@@ -112,7 +116,10 @@ static unsigned int count_call(struct unmapper *mine, unsigned long first, unsig
 	return calls + 1;
 }
 
-/* The hull of all that is being unmapped: a VM unmaps one range at a time, or can do without. */
+/*
+ * Forbids the hull of all ranges that are being unmapped. A VM unmaps one range at a time, or must
+ * accept scratch pages in between.
+ */
 static void forbid(struct vrdma_window *window, bool entered, unsigned long first,
 		   unsigned long last)
 {
@@ -135,7 +142,7 @@ static void seal(struct vrdma_window *window)
 	xa_unlock(&window->pages);
 }
 
-/* Returns how often type1 has asked for this: too often, if the thread cannot be followed. */
+/* Returns how often type1 has asked for this range: UINT_MAX if the thread cannot be followed. */
 static unsigned int begin(struct vrdma_device *dev, unsigned long first, unsigned long last)
 {
 	struct unmapper *unmapper;
@@ -155,7 +162,7 @@ static unsigned int begin(struct vrdma_device *dev, unsigned long first, unsigne
 	return count_call(unmapper, first, last);
 }
 
-/* Until the pages are back, or it is type1 that keeps the worker from giving them back. */
+/* Waits until the pages are unpinned, or, with may_return, until type1 keeps the worker from it. */
 static void drain(struct vrdma_window *window, unsigned long first, unsigned long last,
 		  bool may_return)
 {
@@ -183,7 +190,9 @@ void vrdma_window_dma_unmap(struct vfio_device *vdev, u64 iova, u64 length)
 	drain(&dev->window, first, last, calls <= MAX_EARLY_RETURNS);
 }
 
-/* Until each leave() that has put the module has returned: it may have been preempted there. */
+/*
+ * Waits until each leave() that has put the module has returned: it may have been preempted there.
+ */
 void vrdma_unmap_exit(void)
 {
 	synchronize_rcu_tasks();

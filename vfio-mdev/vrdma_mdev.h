@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * vrdma_mdev.ko: what its files know of each other.
+ * vrdma_mdev.ko: the declarations that its files share.
  *
- *   hca.c        /dev/vrdma_mdev: a mediator registers an HCA and hears of its devices
+ *   hca.c        /dev/vrdma_mdev: a mediator registers an HCA and gets events for its devices
  *   parent.c     the HCA as a parent of mediated devices: its types and their instances
- *   device.c     one mediated device: birth, VFIO open and close, removal
+ *   device.c     one mediated device: creation, VFIO open and close, removal
  *   sysfs.c      its attributes
  *   state.c      its condition, resets, and the messages for the mediator
  *   config.c     its PCI configuration space
- *   region.c     its VFIO regions: who serves which
+ *   region.c     its VFIO regions, and the dispatch of accesses to them
  *   registers.c  BAR0: registers and the kick page
  *   irq.c        interrupts
  *   doorbells.c  BAR2: doorbell pages
  *   window.c     the guest's memory as the mediator sees it
- *   mapping.c    a mapping of it by the mediator, and its page tables
- *   pins.c       its pages, pinned and unpinned by a thread of the device's
- *   unmap.c      what the VM unmaps
+ *   mapping.c    a mapping of the window by the mediator, and its page tables
+ *   pins.c       the window's pages, pinned and unpinned by a thread of the device's
+ *   unmap.c      ranges that the VM unmaps
  *   mediator.c   the device fd of the mediator
  *   migration.c  VFIO's migration states
- *   transfer.c   its state under way between the VM and the mediator
+ *   transfer.c   the device's state on its way between the VM and the mediator
  */
 #ifndef VRDMA_MDEV_PRIVATE_H
 #define VRDMA_MDEV_PRIVATE_H
@@ -59,20 +59,20 @@ struct vrdma_hca {
 	struct vrdma_type types[VRDMA_MDEV_MAX_TYPES];
 	struct vrdma_mdev_register spec;
 
-	/* The registry's, under its lock (parent.c). */
+	/* Part of the registry, under its lock (parent.c). */
 	struct list_head node;
 	bool owned; /* a mediator's fd refers to this HCA */
 
 	struct mutex read_lock; /* of the mediator's fd; before lock */
-	struct mutex lock; /* what follows, the types' instances, and the uplinks in spec */
+	struct mutex lock; /* the fields below, the types' instances, and the uplinks in spec */
 	bool serving;	   /* the mediator is alive */
 	u32 instances;	   /* of all types */
-	struct xarray devices; /* id -> struct vrdma_device, or VRDMA_REMOVED to be told */
+	struct xarray devices; /* id -> struct vrdma_device, or VRDMA_REMOVED to be reported */
 	u32 next_id;
 	wait_queue_head_t wait;
 };
 
-/* The mark of entries whose event the mediator has not read yet. */
+/* Marks entries whose event the mediator has not read yet. */
 #define VRDMA_EVENT_PENDING XA_MARK_1
 #define VRDMA_REMOVED xa_mk_value(0)
 
@@ -89,7 +89,7 @@ struct vrdma_write {
 
 struct vrdma_state {
 	struct mutex read_lock;	    /* of the device fd */
-	struct rt_mutex reset_lock; /* makes one step of a reset and what it does to the window */
+	struct rt_mutex reset_lock; /* makes a reset and its change of the window atomic */
 	spinlock_t lock;	    /* everything below */
 	wait_queue_head_t wait;
 	enum vrdma_condition condition;
@@ -113,16 +113,16 @@ struct vrdma_state {
 	DECLARE_BITMAP(vlans, VRDMA_MDEV_VLANS);
 	struct vrdma_mdev_share share;
 	struct vrdma_transfer *transfer; /* under way, or NULL */
-	u32 step;	   /* of a migration, that the mediator was last asked for */
-	u32 step_number;   /* of it */
-	bool step_pending; /* the mediator has not read it */
-	bool step_awaited; /* the mediator has not taken it */
+	u32 step;	   /* the migration step that was last requested */
+	u32 step_number;   /* of that step */
+	bool step_pending; /* the mediator has not read the step */
+	bool step_awaited; /* the mediator has not answered the step */
 	int step_error;
 	wait_queue_head_t step_wait;
 };
 
 struct vrdma_migration {
-	struct mutex lock; /* a thread of the VM's may wait for the mediator with it */
+	struct mutex lock; /* a VM's thread may hold it while it waits for the mediator */
 	enum vfio_device_mig_state state;
 };
 
@@ -138,23 +138,23 @@ struct vrdma_irqs {
 	DECLARE_BITMAP(pending, VRDMA_MAX_VECTORS); /* raised while no eventfd was set */
 };
 
-/* The lock of pages guards all but the last four; see window.c. */
+/* The lock of pages protects all but the last four fields; see window.c. */
 struct vrdma_window {
 	struct xarray pages;
 	struct inode *inode;	       /* of the device fd, while there is one */
 	struct kthread_worker *worker; /* pins and unpins, while a VM has the device */
 	struct kthread_work work;
 	bool live;
-	bool late;		/* a touch has waited for the worker in vain */
+	bool late;		/* a touch has timed out waiting for the worker */
 	bool sealed;		/* no pins until the device is opened again */
 	unsigned long pinned;	/* pages */
 	unsigned long max_pinned;
-	unsigned int max_tables; /* page tables of a mapping: set once */
-	unsigned long pinning;	/* the page that the worker asks type1 for, or ULONG_MAX */
-	unsigned long unpinning; /* the pages that it gives back begin here, */
-	unsigned long unpinning_end; /* and end before this one */
+	unsigned int max_tables; /* maximum of page tables of a mapping: set once */
+	unsigned long pinning;	/* the page that the worker is pinning, or ULONG_MAX */
+	unsigned long unpinning; /* the first page that it is unpinning, */
+	unsigned long unpinning_end; /* and the one after the last */
 	unsigned long steps;	/* calls of type1 that have returned */
-	unsigned int unmappers; /* threads that are unmapping: what is between the next two */
+	unsigned int unmappers; /* threads that are unmapping within the next two */
 	unsigned long unmap_first;
 	unsigned long unmap_last;
 	unsigned long patience; /* jiffies that touches may wait */
@@ -166,7 +166,7 @@ struct vrdma_window {
 };
 
 struct vrdma_device {
-	struct vfio_device vdev; /* first: vfio_alloc_device() wants it so */
+	struct vfio_device vdev; /* first: vfio_alloc_device() requires it */
 	u32 id;
 	uuid_t uuid;
 	u32 type;
@@ -331,7 +331,6 @@ int vrdma_mediator_open(struct vrdma_device *dev);
 /* migration.c */
 void vrdma_migration_init(struct vrdma_device *dev);
 void vrdma_migration_reset(struct vrdma_device *dev);
-int vrdma_migration_data_size(struct vfio_device *vdev, unsigned long *length);
 
 /* transfer.c */
 #define VRDMA_TRANSFER_SIZE SZ_64K /* of the pipe; a power of two */

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The window: the guest's memory (its IOVA space) as its mediator sees it, a page pinned when it is
- * first touched (mapping.c), and taken away at once when the VM unmaps it, is reset, or closes the
- * device.
+ * The window: the guest's memory (its IOVA space) as its mediator sees it. The first touch of a
+ * page pins it (mapping.c). The page is taken away at once when the VM unmaps it, is reset, or
+ * closes the device.
  *
- * window.pages says what a page is:
+ * window.pages has the state of a page:
  *
  *   nothing          untouched, or the device's scratch page, which only page tables know
  *   WANTED           a touch waits for it (pins.c)
- *   SCRATCH          the touch is to show the scratch page, as nothing could be pinned
+ *   SCRATCH          the touch must show the scratch page, because nothing could be pinned
  *   a frame          pinned, and shown
  *   ... and REVOKED  pinned, and not to be shown any more, or only if it is touched again (pins.c)
  *
- * A touch never waits for who maps or unmaps memory, of whatever priority that is:
- *   - it counts in faults while it looks at the entry and fills the page table. revoke() marks the
- *     entries, waits until no fault has seen them as they were, and only then empties the page
- *     tables. The device's thread may see the marks before that, so it does the same for itself
- *     before it lets the pages go;
- *   - the lock of pages is a spinlock, held for a few hundred entries at a time.
+ * A touch never waits for a thread that maps or unmaps memory, whatever that thread's priority:
+ *   - The touch counts in faults while it looks at the entry and fills the page table. revoke()
+ *     marks the entries, waits until no fault has seen them as they were, and only then empties the
+ *     page tables. The device's thread may see the marks before that, so it does the same for
+ *     itself before it unpins the pages.
+ *   - The lock of pages is a spinlock, held for a few hundred entries at a time.
  *
  * Locks, outermost first:
  *
  *   type1's device_list_lock, VFIO's dev_set and group locks: callers of dma_unmap, open, close
  *   state.reset_lock
- *   faults: who is counted holds the mediator's mmap_lock, and waits for nobody
+ *   faults: a counted thread holds the mediator's mmap_lock, and waits for no other thread
  *   the lock of pages
  *
- * type1's iommu->lock is taken by the device's thread alone, which then holds none of these.
+ * Only the device's thread takes type1's iommu->lock, and then it holds none of these.
  *
- * Who meets whom:
+ * Concurrent operations:
  *   pin and close
  *     live is false before close returns; the thread has ended, and VFIO is not asked for pages.
  *   close of the device fd
- *     Its mappings went first, as they hold the file; then inode is cleared.
+ *     Its mappings went first, because they hold the file; then inode is cleared.
  *   removal of the mdev
  *     VFIO waits for the VM's close; the device fd keeps the memory of struct vrdma_device.
  */
@@ -86,7 +86,7 @@ void vrdma_fault_end(struct vrdma_window *window)
 		wake_up_all(&window->wait);
 }
 
-/* Returns when no fault is under way that looked before the caller changed what faults look at. */
+/* Returns when no fault is under way that looked before the caller's change. */
 void vrdma_faults_wait(struct vrdma_window *window)
 {
 	smp_mb(); /* change, then count: pairs with vrdma_fault_begin() */
@@ -132,9 +132,9 @@ void vrdma_window_zap(struct vrdma_window *window, pgoff_t first, pgoff_t count)
 }
 
 /*
- * When it returns, no page table of the mediator's, and no TLB, has pages that were revoked before.
- * Nor if somebody else has just emptied the page table, and is yet to flush TLBs: then the kernel
- * flushes them here as well (mm_tlb_flush_nested()).
+ * Afterwards, no page table of the mediator's and no TLB has pages that were revoked before. This
+ * holds even if another thread has just emptied the page table and has not yet flushed the TLBs:
+ * then the kernel flushes them here as well (mm_tlb_flush_nested()).
  */
 void vrdma_window_hide(struct vrdma_window *window, unsigned long first, unsigned long count)
 {
@@ -142,7 +142,7 @@ void vrdma_window_hide(struct vrdma_window *window, unsigned long first, unsigne
 	vrdma_window_zap(window, VRDMA_WINDOW_PGOFF + first, count);
 }
 
-/* Takes a range out of the mediator's sight, and has it unpinned. */
+/* Hides a range from the mediator, and has it unpinned. */
 static void revoke(struct vrdma_window *window, unsigned long first, unsigned long last)
 {
 	mark_revoked(window, first, last);
@@ -150,7 +150,7 @@ static void revoke(struct vrdma_window *window, unsigned long first, unsigned lo
 	vrdma_pins_wake(window);
 }
 
-/* Counted first, so that a mediator which saw a page go finds the count changed. */
+/* Counts first, so that a mediator that saw a page go finds the count changed. */
 static void count_revocation(struct vrdma_window *window)
 {
 	xa_lock(&window->pages);
@@ -164,7 +164,7 @@ void vrdma_window_revoke(struct vrdma_device *dev, unsigned long first, unsigned
 	revoke(&dev->window, first, last);
 }
 
-/* What a fault shows, while it is counted: a page of the VM, or scratch; NULL if it has to ask. */
+/* Returns the page for a counted fault: the VM's, or scratch; NULL if the fault must ask for it. */
 struct page *vrdma_window_page(struct vrdma_window *window, unsigned long index)
 {
 	struct page *page = NULL;
@@ -187,7 +187,7 @@ struct page *vrdma_window_page(struct vrdma_window *window, unsigned long index)
 	return page;
 }
 
-/* The device fd is mapped, in whatever part. */
+/* The mediator maps a part of the device fd. */
 void vrdma_window_attach(struct vrdma_device *dev, struct inode *inode)
 {
 	struct vrdma_window *window = &dev->window;
@@ -197,7 +197,7 @@ void vrdma_window_attach(struct vrdma_device *dev, struct inode *inode)
 	xa_unlock(&window->pages);
 }
 
-/* The device fd is closed, and so no mapping of it is left. */
+/* The device fd is closed, so no mapping of it is left. */
 void vrdma_window_detach(struct vrdma_device *dev)
 {
 	struct vrdma_window *window = &dev->window;
@@ -214,7 +214,7 @@ static void set_live(struct vrdma_window *window, bool live)
 	xa_unlock(&window->pages);
 }
 
-/* The scratch page goes back to zero so that nothing passes through it from one VM to the next. */
+/* Zeroes the scratch page, so that no data passes through it from one VM to the next. */
 void vrdma_window_disable(struct vrdma_device *dev)
 {
 	struct vrdma_window *window = &dev->window;
@@ -237,7 +237,7 @@ void vrdma_window_enable(struct vrdma_device *dev)
 	revoke(window, 0, VRDMA_WINDOW_PAGES - 1);
 }
 
-/* The pages count as pinned until the device's thread has given them back, which is not awaited. */
+/* Does not wait: the pages count as pinned until the device's thread has unpinned them. */
 void vrdma_window_unpin(struct vrdma_device *dev, u64 iova, u64 length)
 {
 	revoke(&dev->window, iova >> PAGE_SHIFT, (iova + length - 1) >> PAGE_SHIFT);

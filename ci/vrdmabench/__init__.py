@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Measures vrdma natively, beside what the same machine gives in the same run."""
+"""Measures vrdma natively, relative to baselines of the same machine in the same run."""

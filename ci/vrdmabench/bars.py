@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What has to be reached, and whether it is."""
+"""The bars for results, and whether they are met."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from .point import Point
 class Bar:
     title: str
     family: str
-    series: str  # one, or a pattern
-    limit: float  # of the ratio to the baseline where there is one, else of the value
+    series: str  # a name, or a pattern
+    limit: float  # of the ratio to the baseline if there is one, otherwise of the value
     limit_text: str
-    applies: Callable[[int | None], bool] = lambda x: True  # to which x
-    absolute: bool = False  # the limit is of the value, whatever the baseline
+    applies: Callable[[int | None], bool] = lambda x: True  # whether it applies to an x
+    absolute: bool = False  # the limit is that of the value, even if there is a baseline
 
     at_least: bool = False
-    cores: int = 1  # that a machine needs to measure this at all
+    cores: int = 1  # the number that a machine needs for this measurement
 
     def measure(self, point: Point) -> float:
         return point.value if self.absolute else point.measure
@@ -28,7 +28,7 @@ class Bar:
 @dataclass(frozen=True)
 class Verdict:
     bar: Bar
-    point: Point  # the worst of those that the bar is for
+    point: Point  # the worst point to which the bar applies
 
     @property
     def met(self) -> bool:
@@ -40,10 +40,11 @@ KIB, GIB = 1 << 10, 1 << 30
 
 BARS = [
     Bar("WRITE of 8 B, half a round trip", "latency", "write_latency", 1.5, "≤ 1.5 × three parties", lambda x: x == 8),
-    Bar("the same by ib_write_lat", "perftest", "ib_write_lat", 1.5, "≤ 1.5 × three threads", lambda x: x == 8, cores=3),
+    Bar("the same by ib_write_lat", "perftest", "ib_write_lat", 1.5, "≤ 1.5 × three threads", lambda x: x == 8,
+        cores=3),
     Bar("small WRITEs of a poller", "rate", "message_rate", 10.0, "≥ 10 M/s", at_least=True),
-    Bar("WRITEs of 64 KiB and more", "bandwidth", "write_bandwidth", 0.9, "≥ 0.9 × memcpy", lambda x: x >= 64 * KIB,
-        at_least=True),
+    Bar("WRITEs of 64 KiB and more", "bandwidth", "write_bandwidth", 0.9, "≥ 0.9 × memcpy",
+        lambda x: (x or 0) >= 64 * KIB, at_least=True),
     Bar("one active QP among 10,000", "among", "among_latency", 1.1, "≤ 1.1 × alone", lambda x: x == 10000),
     Bar("WRITE of 8 B, any neighbour, p99", "isolation", "write beside *", 20, "≤ 20 us", absolute=True, cores=2),
     Bar("control verb, any neighbour, p99", "isolation", "*_* beside *", 5000, "≤ 5000 us", absolute=True, cores=2),
@@ -58,7 +59,7 @@ BARS = [
 
 
 def judge(points: list[Point], cores: int) -> list[Verdict]:
-    """The bars for which something was measured."""
+    """The verdicts for the bars that have measurements."""
     verdicts = []
     for bar in BARS:
         candidates = [point for point in points if point.family == bar.family and fnmatchcase(point.series, bar.series)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What every family of measurements is given."""
+"""The parameters that every family of measurements gets."""
 
 from dataclasses import dataclass
 from pathlib import Path

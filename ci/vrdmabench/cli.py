@@ -25,7 +25,7 @@ WORSE = 3
 
 
 def main(arguments: list[str]) -> int:
-    # Whoever terminates a run wants its daemons gone too.
+    # A run that is terminated must end its daemons, too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     options = _parser().parse_args(arguments)
     try:
@@ -41,11 +41,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ci/bench", description="Measures vrdma natively; see docs/man/vrdma-bench.1.")
+    parser = argparse.ArgumentParser(prog="ci/bench",
+                                     description="Measures vrdma natively; see docs/man/vrdma-bench.1.")
     parser.add_argument("--quick", action="store_true", help="a minute or two: fewer sizes, no repetitions")
-    parser.add_argument("--repetitions", type=int, choices=range(1, 100), default=3, metavar="N", help="of each (default: 3)")
+    parser.add_argument("--repetitions", type=int, choices=range(1, 100), default=3, metavar="N",
+                        help="of each (default: 3)")
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help="some measurements")
-    parser.add_argument("--compare", type=Path, metavar="FILE", help="with a saved results.json; exit status 3 if it is worse")
+    parser.add_argument("--compare", type=Path, metavar="FILE",
+                        help="with a saved results.json; exit status 3 if it is worse")
     parser.add_argument("--output", type=Path, metavar="DIR", default=machine.PROJECT / "build/bench",
                         help="where results.json and index.html go (default: build/bench)")
     parser.add_argument("--list", action="store_true", help="print the names of measurements")
@@ -55,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     before = Results.load(options.compare) if options.compare else None
     _build()
-    # What draws the page may just have been installed.
+    # The modules that draw the page may only just have been installed.
     from . import bars, report
 
     facts = machine.facts()
@@ -80,17 +83,18 @@ def _build() -> None:
 
 
 def checked(family: str, points: list[Point]) -> list[Point]:
-    """A program may succeed and yet have measured nothing."""
+    """Refuses empty results: a program may succeed without having measured anything."""
     if not points:
         raise BenchError(f"{family}: no result")
     for point in points:
-        if not all(math.isfinite(value) and value >= 0 for value in (point.value, point.baseline or 0, *point.distribution.values())):
+        if not all(math.isfinite(value) and value >= 0
+                   for value in (point.value, point.baseline or 0, *point.distribution.values())):
             raise BenchError(f"{family}: {point.name}: {point.value} {point.unit} is no result")
     return points
 
 
 def _measure(options: argparse.Namespace) -> list[Point]:
-    """Repetitions are around the families, so that what disturbs the machine for a while disturbs few of a point's."""
+    """Repeats all families together, so that a temporary disturbance affects few repetitions of one point."""
     families = [family for family in FAMILIES if family.name in options.only]
     repetitions = 1 if options.quick else options.repetitions
     found = []

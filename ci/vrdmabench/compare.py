@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""This run beside a saved one."""
+"""Compares this run with a saved one."""
 
 from dataclasses import dataclass
 
 from .point import LESS_IS_BETTER, Point
 
-# Less is not told from noise, however alike the repetitions were.
+# Smaller differences cannot be distinguished from noise, however close the repetitions are.
 LEAST_NOISE = 0.1
 
 
@@ -16,7 +16,7 @@ class Change:
 
     @property
     def factor(self) -> float | None:
-        """By how much worse: above 1 is worse. What has baselines is compared by its ratios to them."""
+        """The factor by which it is worse: above 1 is worse. Results with baselines are compared by their ratios."""
         both = self.before.baseline and self.after.baseline
         before, after = (point.measure if both else point.value for point in (self.before, self.after))
         if not before or not after:
@@ -45,7 +45,8 @@ def table(changes: list[Change]) -> str:
     lines = [f"{'':42} {'before':>10} {'now':>10} {'':5} {'worse by':>9} {'noise':>6}"]
     for change in changes:
         factor = "" if change.factor is None else f"{change.factor:.2f}"
-        lines.append(f"{change.after.family + ': ' + change.after.name:42} {change.before.value:10.4g} {change.after.value:10.4g}"
+        lines.append(f"{change.after.family + ': ' + change.after.name:42} {change.before.value:10.4g} "
+                     f"{change.after.value:10.4g}"
                      f" {change.after.unit:5} {factor:>9} {change.noise:6.0%} {change.verdict}")  # fmt: skip
     worse = sum(change.verdict == "WORSE" for change in changes)
     return "\n".join([*lines, f"{worse} of {len(changes)} are worse by more than the noise"])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """The vrdmads that are measured, and how programs get their devices.
 
-Where cores are as many as threads that spin, a poller has one to itself, and is configured as vrdmad.conf(5) says for
-such a host: that is `dedicated`, whose poller is pinned to the core that the benchmarks leave to pollers and to what is
-measured beside them. `quiet` is a second such one, for what must not share a poller. Everything else is measured with the defaults, as
-poller and programs share the cores then: `shared`.
+If there are as many cores as spinning threads, a poller has a core to itself, and is configured as vrdmad.conf(5)
+recommends for such a host. This is `dedicated`. Its poller is pinned to the core that the benchmarks leave to pollers
+and to baselines. `quiet` is a second one like it, for devices that must not share a poller. All other measurements use
+`shared`, which has the defaults, because poller and programs then share the cores.
 """
 
 import os
@@ -21,10 +21,10 @@ from . import machine
 from .errors import BenchError
 
 START_S = 20.0
-LOOK_S = 0.1  # between looks at whether a vrdmad has ended
+LOOK_S = 0.1  # between checks whether a vrdmad has ended
 POLLER_CORE = 1  # as in bench/cores.h
 POLLER_NAME = "vrdma-poll-"
-# Long enough never to sleep between messages, and short enough to leave the core to others in turns.
+# Long enough that a poller never sleeps between messages, and short enough to give the core to others in turns.
 SPIN_US = 1000
 DEDICATED = f"[soft]\nspin_min_us = {SPIN_US}\nspin_max_us = {SPIN_US}\n"
 DEVICE = """
@@ -36,8 +36,8 @@ type = "large"
 
 
 class Mediator:
-    """A vrdmad with a device for each side; `config` is what its file says besides, `device` what it says of each device
-    by its number, from 1."""
+    """A vrdmad with a device for each side. `config` is added to its file, and `device` gives an addition to the table
+    of each device, by the device's number from 1."""
 
     def __init__(self, build: Path, directory: Path, name: str, config: str, *, sides: str = "ab",
                  device: Callable[[int], str] = lambda _number: "", within: tuple[str, ...] = ()) -> None:  # fmt: skip
@@ -51,10 +51,11 @@ class Mediator:
         self._ready.bind(address := str(directory / f"{name}.ready"))
         with self._log.open("w") as log:
             self.process = subprocess.Popen([*within, str(build / "mediator/control/vrdmad"), "--config", str(file)],
-                                            stdout=log, stderr=log, env=os.environ | {"NOTIFY_SOCKET": address})  # fmt: skip
+                                            stdout=log, stderr=log,
+                                            env=os.environ | {"NOTIFY_SOCKET": address})  # fmt: skip
 
     def await_ready(self) -> None:
-        """As systemd does: sockets are there before anybody serves them (sd_notify(3))."""
+        """Waits for sd_notify(3), as systemd does, because the sockets exist before vrdmad serves them."""
         deadline = time.monotonic() + START_S
         with self._ready:
             while not select.select([self._ready], [], [], LOOK_S)[0]:
@@ -62,15 +63,15 @@ class Mediator:
                     raise BenchError(f"vrdmad does not start:\n{self._log.read_text()}")
 
     def pin_poller(self, core: int) -> None:
-        """The control thread stays where it likes: on the poller's core it would wait for the end of each spin."""
+        """Pins only the poller. On the poller's core the control thread would wait for the end of each spin."""
         os.sched_setaffinity(int(self._poller().name), {core})
 
     def poller_task(self) -> str:
-        """The poller's thread, below /proc."""
+        """The directory of the poller's thread in /proc."""
         return str(self._poller().relative_to("/proc"))
 
     def poller_seconds(self) -> float:
-        """The processor time that the poller has had."""
+        """The processor time that the poller has used."""
         return int((self._poller() / "schedstat").read_text().split()[0]) / 1e9
 
     def _poller(self) -> Path:
@@ -89,7 +90,7 @@ class Mediator:
 
 
 class Devices:
-    """All of them, while used as a context."""
+    """All vrdmads, which run while it is used as a context."""
 
     def __init__(self, build: Path) -> None:
         self._build = build
@@ -98,7 +99,7 @@ class Devices:
     def __enter__(self) -> "Devices":
         self._directory = tempfile.TemporaryDirectory(prefix="vrdma-bench-")
         directory = Path(self._directory.name)
-        directory.chmod(0o755)  # or root's programs do not take it as their XDG_RUNTIME_DIR
+        directory.chmod(0o755)  # otherwise root's programs do not use it as XDG_RUNTIME_DIR
         try:
             for name, soft in (("dedicated", DEDICATED), ("quiet", DEDICATED), ("shared", "")):
                 self._mediators[name] = Mediator(self._build, directory, name, soft)
@@ -121,7 +122,7 @@ class Devices:
         self._directory.cleanup()
 
     def command(self, names: list[str], *argv: str) -> list[str]:
-        """A command that has the devices of these, in their order; "shared/1" is the second of a pair alone."""
+        """A command with the devices of these vrdmads, in their order; "shared/1" is only the second of a pair."""
         sockets = []
         for name in names:
             mediator, _, side = name.partition("/")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What ends a run."""
+"""Errors that end a run."""
 
 
 class BenchError(Exception):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Two hosts on this machine: network namespaces with a vrdmad each, whose device is bound to the interface between them.
+"""Two hosts on this machine: network namespaces with a vrdmad each, whose device is bound to the interface between
+them.
 
-The interfaces are the ends of a veth pair, or those of two pairs with a third namespace between, which passes packets on and
-loses some: a filter of classic BPF takes packets by a random number, and what it does not take ends there. That works where the
-kernel has no netem, for all kinds of sockets and XDP alike, and no sender is told.
+The interfaces are the ends of a veth pair. For losses there are two pairs, with a third namespace between them that
+forwards packets and drops some: a filter of classic BPF selects the packets to forward by a random number. This works
+with kernels without netem, and for all kinds of sockets and XDP alike. Senders get no error.
 """
 
 import json
@@ -19,21 +20,21 @@ from .devices import Mediator
 from .errors import BenchError
 
 ADDRESSES = ("10.98.1.1", "10.98.1.2")
-GID_INDEX = 3  # of that address and RoCE v2, below the link-local ones and RoCE v1
+GID_INDEX = 3  # of that address with RoCE v2, after the link-local GIDs and RoCE v1
 MTU = 1500
 NAMESPACES = Path("/run/netns")
-PREFIX = "vrdma-"  # and the process that they are for, as in the end-to-end tests
+PREFIX = "vrdma-"  # followed by the id of the process that made them, as in the end-to-end tests
 CABLE = "cable"
 LINK_TIMEOUT_S = 30.0
 UPLINK = '[[uplink]]\ninterface = "lan"\ntransport = "{transport}"\n'
-DEVICE = 'uplink = "lan"\naddresses = "10.98.{number}.{host}"\n'  # of the first: ADDRESSES, and the interface's MAC
+DEVICE = 'uplink = "lan"\naddresses = "10.98.{number}.{host}"\n'  # the first one has ADDRESSES, and the interface's MAC
 MAC = 'mac = "02:98:00:00:{number:02}:{host:02}"\n'
-# ld rand; jge #what is lost, take; ret #0; take: ret #-1
+# ld rand; jge #lost, take; ret #0; take: ret #-1
 FILTER = "4,32 0 0 4294963256,53 1 0 {lost},6 0 0 0,6 0 0 4294967295"
 
 
 class Hosts:
-    """Both of them, while used as a context."""
+    """Both hosts, which exist while it is used as a context."""
 
     def __init__(self, build: Path, *, lossy: bool = False, transport: str = "auto", config: str = "", sides: str = "a",
                  mtu: int = MTU) -> None:  # fmt: skip
@@ -50,8 +51,10 @@ class Hosts:
         try:
             self._lay()
             for number, _ in enumerate(ADDRESSES):
-                self.mediators.append(Mediator(self._build, Path(self._directory.name), str(number), self._config, sides=self._sides,
-                                               device=partial(_device, number + 1), within=self.within(number)))  # fmt: skip
+                self.mediators.append(Mediator(self._build, Path(self._directory.name), str(number), self._config,
+                                               sides=self._sides,
+                                               device=partial(_device, number + 1),
+                                               within=self.within(number)))  # fmt: skip
             for mediator in self.mediators:
                 mediator.await_ready()
         except BaseException:
@@ -74,13 +77,13 @@ class Hosts:
         return "ip", "netns", "exec", self._namespaces[number]
 
     def command(self, number: int, *argv: str) -> list[str]:
-        """One that has this host's device."""
+        """A command that has this host's device."""
         run = str(self._build / "providers/vrdma/vrdma-run")
         (socket,) = self.mediators[number].sockets
         return [*self.within(number), run, "--device", str(socket), "--address", ADDRESSES[number], "--", *argv]
 
     def packets(self, number: int) -> int:
-        """That this host's interface has sent."""
+        """The number of packets that this host's interface has sent."""
         return self._link(number)["stats64"]["tx"]["packets"]
 
     def _link(self, number: int) -> dict:
@@ -88,7 +91,7 @@ class Hosts:
         return link
 
     def _await_link(self) -> None:
-        """The kernel tells of a carrier up to a second after it has come, and until then ports are down."""
+        """The kernel reports a carrier up to a second late, and until then ports are down."""
         deadline = time.monotonic() + LINK_TIMEOUT_S
         while any(self._link(number)["operstate"] != "UP" for number, _ in enumerate(ADDRESSES)):
             if time.monotonic() > deadline:
@@ -96,14 +99,15 @@ class Hosts:
             time.sleep(0.02)
 
     def lose(self, part: float) -> None:
-        """Of all packets, either way."""
+        """Loses this part of all packets, in both directions."""
         lost = FILTER.format(lost=int(part * (1 << 32)))
         for one, other in (("0", "1"), ("1", "0")):
-            _run("tc", "-netns", self._namespaces[2], "filter", "replace", "dev", one, "ingress", "prio", "1", "handle", "1", "bpf",
+            _run("tc", "-netns", self._namespaces[2], "filter", "replace", "dev", one, "ingress", "prio", "1", "handle",
+                 "1", "bpf",
                  "bytecode", lost, "action", "mirred", "egress", "redirect", "dev", other)  # fmt: skip
 
     def _lay(self) -> None:
-        for left in NAMESPACES.glob(f"{PREFIX}*"):  # by a run that was cut off
+        for left in NAMESPACES.glob(f"{PREFIX}*"):  # of a run that was interrupted
             if not Path("/proc", left.name.split("-")[1]).exists():
                 _run("ip", "netns", "del", left.name)
         for namespace in self._namespaces:
@@ -124,7 +128,7 @@ class Hosts:
             return
         for name, namespace in (("0", here), ("1", there)):
             _run("ip", "link", "add", "lan", "netns", namespace, "type", "veth", "peer", "name", name, "netns", *cable)
-            # One packet is lost at a time: what TCP has an interface cut would go as one here.
+            # A loss hits one packet. With segmentation by the interface, it would hit many of TCP's packets at once.
             _run("ip", "netns", "exec", namespace, "ethtool", "-K", "lan", "tso", "off")
             _run("ip", "-netns", *cable, "link", "set", name, "mtu", str(MTU), "up")
             _run("tc", "-netns", *cable, "qdisc", "add", "dev", name, "clsact")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What a tenant gets beside another that does its worst: a WRITE, control verbs, and its share of the bandwidth.
+"""The performance of a tenant beside a hostile one: a WRITE, control verbs, and its share of the bandwidth.
 
-The poller has a core to itself. The victim and its neighbour share the other: the neighbour posts and then sleeps, and the
-victim leaves out what was measured while one of them, or anybody else, had the core of the victim or the poller.
+The poller has a core to itself. The victim and its neighbour share the other: the neighbour posts and then sleeps. The
+victim leaves out times during which the neighbour or another thread had the core of the victim or the poller.
 """
 
 import os
@@ -29,8 +29,8 @@ VICTIM = "^isolation_(write|query|create)/"
 SHARE = "^isolation_share/"
 SIDES = "abcd"  # the victim's, and its neighbour's
 GUEST_CORE = 0  # as in bench/cores.h
-MTU = 9000  # by which a path may have that of all others here, 4096
-LONGEST_S = 120  # of a neighbour, should nobody end it
+MTU = 9000  # so that paths can have an MTU of 4096, as all others here
+LONGEST_S = 120  # of a neighbour that is not ended earlier
 
 
 class Tenants:
@@ -44,7 +44,7 @@ class Tenants:
             mediator.pin_poller(POLLER_CORE)
 
     def run(self, pattern: str, sides: str, *options: str) -> list[Point]:
-        """Benchmarks that match, with the devices of these sides; `options` are the first one's."""
+        """Runs benchmarks by pattern, with the devices of these sides; `options` belong to the first device."""
         program = str(self._bench.build / "bench/vrdma_verbs_bench")
         command = [*self._within, *self._with(sides, *options), program]
         environment = dict(os.environ, VRDMA_BENCH_POLLER=self._mediator.poller_task(),
@@ -53,8 +53,9 @@ class Tenants:
 
     @contextmanager
     def neighbour(self, name: str, prefix: tuple[str, ...] = (), *options: str) -> Iterator[None]:
-        """Is at work while used as a context."""
-        program = [str(self._bench.build / "torture/vrdma-torture"), f"--hostile={name}", "--seconds", str(LONGEST_S), *options]
+        """A neighbour that is active while this is used as a context."""
+        program = [str(self._bench.build / "torture/vrdma-torture"), f"--hostile={name}", "--seconds", str(LONGEST_S),
+                   *options]
         if not prefix:
             side = SIDES[2]
             program = [*self._within, *self._with(side), *program, "--socket", str(self._socket(side))]
@@ -62,6 +63,7 @@ class Tenants:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             try:
                 said = []
+                assert process.stdout
                 for line in process.stdout:
                     said.append(line)
                     if line.startswith(f"{name} is at work"):
@@ -100,7 +102,7 @@ def _tenants(bench: Bench) -> Iterator[Tenants]:
 
 
 def _beside(bench: Bench, name: str) -> list[Point]:
-    """A vrdmad for each neighbour, so that none leaves anything to the next."""
+    """Uses a vrdmad for each neighbour, so that none affects the next."""
     with _tenants(bench) as tenants:
         alone = tenants.run(VICTIM, SIDES[:2])
         with tenants.neighbour(name):
@@ -108,7 +110,7 @@ def _beside(bench: Bench, name: str) -> list[Point]:
 
 
 def _beside_network(bench: Bench, name: str) -> list[Point]:
-    """The neighbour is another host of the victim's network."""
+    """Uses another host of the victim's network as the neighbour."""
     with Hosts(bench.build, config=DEDICATED, sides=SIDES, mtu=MTU) as hosts:
         tenants = Tenants(bench, hosts.mediators[0], hosts.within(0))
         options = ("--address", ADDRESSES[0])
@@ -118,6 +120,7 @@ def _beside_network(bench: Bench, name: str) -> list[Point]:
 
 
 def compared(name: str, alone: list[Point], beside: list[Point]) -> list[Point]:
-    """What the victim got beside the neighbour, with what it got alone as the baseline."""
+    """The victim's results beside the neighbour, with its results alone as baselines."""
     baselines = {point.series: point.value for point in alone}
-    return [replace(point, series=f"{SERIES[point.series]} beside {name}", baseline=baselines[point.series]) for point in beside]
+    return [replace(point, series=f"{SERIES[point.series]} beside {name}", baseline=baselines[point.series])
+            for point in beside]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Where and of what a run was."""
+"""The machine of a run, and the version that was measured."""
 
 import os
 import platform
@@ -31,5 +31,6 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    done = subprocess.run(["git", "-C", str(PROJECT), "describe", "--always", "--dirty"], capture_output=True, text=True)
+    done = subprocess.run(["git", "-C", str(PROJECT), "describe", "--always", "--dirty"], capture_output=True,
+                          text=True)
     return done.stdout.strip() or "unknown"

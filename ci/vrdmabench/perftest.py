@@ -22,10 +22,10 @@ def measure(bench: Bench) -> list[Point]:
 
 
 def _latency(bench: Bench, program: str, size: int) -> Point:
-    # Where both programs and the poller spin on fewer cores, each round trip waits for time slices.
+    # If both programs and the poller spin on fewer cores than threads, each round trip waits for time slices.
     crowded = program in ("ib_write_lat", "ib_send_lat") and machine.cores() < 3
     iterations = 200 if crowded else 10000
-    # perftest's atomics have one size, and refuse to be told.
+    # perftest's atomics have a fixed size, and refuse an option for it.
     sizes = [] if program == "ib_atomic_lat" else ["-s", str(size)]
     printed = _run(bench, program, [*sizes, "-n", str(iterations)])
     return latency_point(program, size, printed)
@@ -50,7 +50,8 @@ def _run(bench: Bench, program: str, options: list[str]) -> str:
     port = process.free_port()
     command = [program, "-F", "-x", str(GID_INDEX), "-p", str(port), *options]
     devices = bench.devices
-    return process.converse(devices.command(["shared/0"], *command), devices.command(["shared/1"], *command, "localhost"),
+    return process.converse(devices.command(["shared/0"], *command),
+                            devices.command(["shared/1"], *command, "localhost"),
                             port, TIMEOUT_S, devices.environment())  # fmt: skip
 
 

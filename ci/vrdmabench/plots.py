@@ -7,7 +7,7 @@ import re
 import matplotlib
 
 matplotlib.use("svg")
-# Text stays text: smaller, and it can be searched.
+# Text stays text in the SVG, which is smaller and can be searched.
 matplotlib.rcParams["svg.fonttype"] = "none"
 
 from matplotlib import pyplot  # noqa: E402
@@ -17,7 +17,7 @@ from .point import Point, size  # noqa: E402
 
 
 def plot(points: list[Point]) -> str:
-    """An SVG element for each unit: by x what has several, the rest as bars."""
+    """An SVG element for each unit: series with several x as curves, the rest as bars."""
     units = sorted({point.unit for point in points})
     figure, all_axes = pyplot.subplots(1, len(units), squeeze=False, figsize=(6.5 * len(units), _height(points)))
     for unit, axes in zip(units, all_axes[0], strict=True):
@@ -26,12 +26,12 @@ def plot(points: list[Point]) -> str:
     picture = io.StringIO()
     figure.savefig(picture, format="svg", metadata={"Date": None})
     pyplot.close(figure)
-    # An element of a page has no prologue of its own.
+    # An element within a page must not have a prologue.
     return re.sub(r"^.*?(?=<svg)", "", picture.getvalue(), flags=re.DOTALL)
 
 
 def _height(points: list[Point]) -> float:
-    """In inches: bars of many names need more."""
+    """The height in inches, which grows with the number of bars."""
     return max(3.8, 0.22 * len({point.name for point in points}))
 
 
@@ -47,7 +47,7 @@ def _draw(axes: Axes, unit: str, points: list[Point]) -> None:
         axes.set_ylabel(unit)
         axes.legend(fontsize="small")
         axes.grid(alpha=0.3)
-        ticks = sorted({point.x for found in lines.values() for point in found})
+        ticks = sorted({point.x for found in lines.values() for point in found if point.x is not None})
         axes.set_xticks(ticks, [size(x) for x in ticks], rotation=60, fontsize="small")
     else:
         _bars(axes, points)
@@ -57,27 +57,30 @@ def _draw(axes: Axes, unit: str, points: list[Point]) -> None:
 
 
 def _bars(axes: Axes, points: list[Point]) -> None:
-    """With a mark at the baseline, and a line from the median to the longest."""
+    """Bars with a mark at the baseline, and a line from the median to the maximum."""
     names = [point.name for point in points]
     axes.barh(names, [point.value for point in points], alpha=0.6)
     based = [point for point in points if point.baseline]
     if based:
-        axes.scatter([point.baseline for point in based], [point.name for point in based], marker="|", s=120, color="black",
+        axes.scatter([point.baseline for point in based], [point.name for point in based], marker="|", s=120,
+                     color="black",
                      label="baseline", zorder=3)  # fmt: skip
     spread = [point for point in points if "max" in point.distribution]
     if spread:
         axes.hlines([point.name for point in spread], [point.distribution["p50"] for point in spread],
-                    [point.distribution["max"] for point in spread], color="black", linewidth=1, label="p50 to max")  # fmt: skip
+                    [point.distribution["max"] for point in spread], color="black", linewidth=1,
+                    label="p50 to max")  # fmt: skip
     if based or spread:
         axes.legend(fontsize="small")
 
 
 def _line(axes: Axes, name: str, points: list[Point]) -> None:
-    points = sorted(points, key=lambda point: point.x)
+    points = sorted(points, key=lambda point: point.key)
     (line,) = axes.plot([point.x for point in points], [point.value for point in points], marker="o", label=name)
     based = [point for point in points if point.baseline]
     if based:
-        axes.plot([point.x for point in based], [point.baseline for point in based], linestyle="--", color=line.get_color(),
+        axes.plot([point.x for point in based], [point.baseline for point in based], linestyle="--",
+                  color=line.get_color(),
                   label=f"{name}: baseline")  # fmt: skip
     spread = [point for point in points if "p99" in point.distribution]
     if spread:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What was measured: points, each beside its baseline where there is one."""
+"""Results: points, each with its baseline if there is one."""
 
 from dataclasses import dataclass, field
 
-# Of other units, more is better.
+# For other units, more is better.
 LESS_IS_BETTER = {"ns", "us", "%", "instructions"}
 
 
@@ -11,11 +11,11 @@ LESS_IS_BETTER = {"ns", "us", "%", "instructions"}
 class Point:
     family: str
     series: str
-    x: int | None  # bytes, QPs, …; None where a series has one point only
+    x: int | None  # bytes, QPs, …; None if a series has only one point
     unit: str
     value: float
     baseline: float | None = None
-    spread: float = 0.0  # of what counts between repetitions, as a part of it
+    spread: float = 0.0  # of the measure between repetitions, as a fraction of it
     distribution: dict[str, float] = field(default_factory=dict)  # in the same unit: min, p50, p99, p99.9, max
 
     @property
@@ -32,12 +32,12 @@ class Point:
 
     @property
     def measure(self) -> float:
-        """What counts: machines and minutes differ less in a ratio."""
+        """The value that counts. Ratios differ less between machines and over time."""
         return self.value if self.ratio is None else self.ratio
 
 
 def size(number: int) -> str:
-    """A power of two as one reads it: 4096 is 4Ki."""
+    """A power of two for readers: 4096 is 4Ki."""
     for suffix, unit in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
         if number >= unit and number % unit == 0:
             return f"{number // unit}{suffix}"

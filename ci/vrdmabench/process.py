@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Programs that are run, alone or as server and client."""
+"""Runs programs, alone or as server and client."""
 
 import socket
 import subprocess
@@ -13,7 +13,7 @@ LISTEN = "0A"
 
 
 def run(argv: list[str], timeout: float, environment: dict[str, str] | None = None) -> str:
-    """What the program printed on stdout; fails with what it printed on stderr."""
+    """Returns the program's stdout. If it fails, the error contains its stderr."""
     try:
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=timeout, errors="replace")
     except subprocess.TimeoutExpired:
@@ -26,10 +26,10 @@ def run(argv: list[str], timeout: float, environment: dict[str, str] | None = No
 
 
 def converse(server: list[str], client: list[str], port: int, timeout: float, environment: dict[str, str]) -> str:
-    """Runs a server and, as soon as it listens at the port, its client. Returns what the client printed."""
+    """Runs a server and, when it listens at the port, its client. Returns the client's output."""
     with subprocess.Popen(server, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         try:
-            await_listener(port, process)
+            await_listener(port, process, server[0])
             printed = run(client, timeout, environment)
             process.communicate(timeout=timeout)
             return printed
@@ -41,22 +41,23 @@ def converse(server: list[str], client: list[str], port: int, timeout: float, en
             process.kill()
 
 
-def await_listener(port: int, process: subprocess.Popen) -> None:
+def await_listener(port: int, process: subprocess.Popen[bytes], name: str) -> None:
     deadline = time.monotonic() + START_S
     while port not in listeners(process):
         if process.poll() is not None or time.monotonic() > deadline:
-            raise BenchError(f"{process.args[0]}: does not listen")
+            raise BenchError(f"{name}: does not listen")
         time.sleep(0.02)
 
 
-def listeners(process: subprocess.Popen) -> set[int]:
-    """TCP ports that are listened at where the process is. To connect instead would take the place of a server's one client."""
+def listeners(process: subprocess.Popen[bytes]) -> set[int]:
+    """The TCP ports that have listeners in the network namespace of the process. A connection for this check would take
+    the place of a server's only client."""
     found = set()
     for table in ("tcp", "tcp6"):
         try:
             lines = Path(f"/proc/{process.pid}/net", table).read_text().splitlines()[1:]
         except OSError:
-            return set()  # it has ended
+            return set()  # the process has ended
         for line in lines:
             _, local, _, state, *_ = line.split()
             if state == LISTEN:

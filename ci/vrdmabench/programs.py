@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Our own measuring programs, which are written with Google Benchmark (bench/, mediator/bench/)."""
+"""The project's own measuring programs, which use Google Benchmark (bench/, mediator/bench/)."""
 
 import json
 import re
@@ -26,17 +26,18 @@ def verbs(bench: Bench, family: str, pattern: str, devices: list[str]) -> list[P
 
 
 def points(family: str, pattern: str, command: list[str], environment: dict[str, str]) -> list[Point]:
-    """Benchmarks of a command that has bench/'s program at its end."""
+    """Benchmarks of a command that ends with bench/'s program."""
 
     def point(found: dict) -> Point:
         series, x = split(found["name"])
         distribution = {name: found[name] for name in DISTRIBUTION if name in found}
-        return Point(family, series, x, found["label"], found["value"], found.get("baseline"), distribution=distribution)
+        return Point(family, series, x, found["label"], found["value"], found.get("baseline"),
+                     distribution=distribution)
 
     return _run(pattern, environment, lambda *options: [*command, *options], point)
 
 
-# What the engine's benchmarks call what they measured: value, baseline, unit.
+# The counters in which the engine's benchmarks report: value, baseline, unit.
 ENGINE = {
     "half_round_trip": ("half_ns", "floor_ns", "ns"),
     "among_idle": ("half_ns", "alone_ns", "ns"),
@@ -48,23 +49,24 @@ ENGINE = {
 ENGINE_PROGRAM = "mediator/bench/vrdma_bench"
 MESSAGE = 65536  # bytes
 PACKETS = f"packets/{{operation}}/{MESSAGE}/"
-COUNTED = "*carry_out*"  # the function of a benchmark of packets that does all of its work
+COUNTED = "*carry_out*"  # the function that does all the work of a benchmark of packets
 
 
 def engine(bench: Bench, pattern: str) -> list[Point]:
-    """The soft HCA alone, with guests in its own process."""
+    """The soft HCA alone, with guests in the same process."""
 
     def point(found: dict) -> Point:
         series, x = split(found["name"])
         value, baseline, unit = ENGINE[series]
         return Point("engine", series, x, unit, found[value], found[baseline] if baseline else None)
 
-    return _run(pattern, bench.devices.environment(), lambda *options: [str(bench.build / ENGINE_PROGRAM), *options], point)
+    return _run(pattern, bench.devices.environment(), lambda *options: [str(bench.build / ENGINE_PROGRAM), *options],
+                point)
 
 
 def instructions(bench: Bench, operation: str) -> Point:
-    """Of each packet of long messages, by requester and responder together: counted by callgrind, which needs no counters of the
-    processor's, and counts alike on a busy machine."""
+    """Instructions for each packet of long messages, of requester and responder together. callgrind counts them. It
+    needs no hardware counters, and its results do not depend on other load of the machine."""
 
     def command(*options: str) -> list[str]:
         return ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", f"--toggle-collect={COUNTED}",

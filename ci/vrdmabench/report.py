@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """The page: bars first, then every family as a picture and a table. It needs no other file."""
 
+from collections.abc import Iterable
 from html import escape
 
 from .bars import Verdict
@@ -21,18 +22,19 @@ th:first-child, td:first-child { text-align: left; }
 svg { max-width: 100%; height: auto; }
 </style></head><body>
 """
-NOTE = """<p>Ours and its baseline take turns within one run, placed alike: what counts is their ratio. Times of what spins are
-the tenth percentile of short batches, as others may use this machine too; the distribution (min, p50, p99, …) is of
-single operations, the clock's own cost included. Spread is that of the ratio, or else the value, between repetitions.</p>
+NOTE = """<p>Ours and its baseline take turns within one run, placed alike: what counts is their ratio. Times of what
+spins are the tenth percentile of short batches, as others may use this machine too; the distribution (min, p50, p99,
+…) is of single operations, the clock's own cost included. Spread is that of the ratio, or else the value, between
+repetitions.</p>
 """
-TWO_CORES = """<p>This machine has {cores} cores, fewer than the two programs and the poller that spin in ib_write_lat. So
-the bar is measured with one thread that plays both ends, against a floor with as many threads.</p>
+TWO_CORES = """<p>This machine has {cores} cores, fewer than the two programs and the poller that spin in
+ib_write_lat. So the bar is measured with one thread that plays both ends, against a floor with as many threads.</p>
 """
 
 
 def page(results: Results, verdicts: list[Verdict], changes: list[Change]) -> str:
     parts = [HEAD, "<h1>vrdma: benchmarks</h1>", _facts(results.machine), NOTE]
-    if results.machine["cores"] < 3:
+    if int(results.machine["cores"]) < 3:
         parts.append(TWO_CORES.format(cores=results.machine["cores"]))
     parts += ["<h2>Bars</h2>", _bars(verdicts)]
     if changes:
@@ -48,7 +50,8 @@ def bars_text(verdicts: list[Verdict]) -> str:
     """The same table for a terminal."""
     rows = [("bar", "", "ours", "baseline", "ratio", ""), *(_verdict(verdict) for verdict in verdicts)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+                     for row in rows)
 
 
 def _verdict(verdict: Verdict) -> tuple[str, ...]:
@@ -66,7 +69,8 @@ def _bars(verdicts: list[Verdict]) -> str:
 
 
 def _changes(changes: list[Change]) -> str:
-    rows = [_row((f"{change.after.family}: {change.after.name}", f"{change.before.value:.4g}", f"{change.after.value:.4g}",
+    rows = [_row((f"{change.after.family}: {change.after.name}", f"{change.before.value:.4g}",
+                  f"{change.after.value:.4g}",
                   change.after.unit, _number(change.factor), f"{change.noise:.0%}"),
                  f'<td class="{change.verdict}">{change.verdict}</td>') for change in changes]  # fmt: skip
     return _table(("", "before", "now", "", "worse by", "noise", ""), rows)
@@ -88,9 +92,10 @@ def _number(value: float | None, unit: str = "") -> str:
     return "" if value is None else f"{value:.4g} {unit}".rstrip()
 
 
-def _row(cells, last: str = "") -> str:
+def _row(cells: Iterable[str], last: str = "") -> str:
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + last + "</tr>"
 
 
-def _table(headings, rows: list[str]) -> str:
-    return "<table><tr>" + "".join(f"<th>{escape(text)}</th>" for text in headings) + "</tr>" + "\n".join(rows) + "</table>"
+def _table(headings: Iterable[str], rows: list[str]) -> str:
+    return "<table><tr>" + "".join(f"<th>{escape(text)}</th>"
+                                   for text in headings) + "</tr>" + "\n".join(rows) + "</table>"

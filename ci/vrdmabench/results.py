@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A run as a file."""
+"""Saves a run to a file, and loads it."""
 
 import json
 from dataclasses import asdict, dataclass

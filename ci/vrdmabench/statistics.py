@@ -8,7 +8,7 @@ from .point import Point
 
 
 def merge(repetitions: Iterable[list[Point]]) -> list[Point]:
-    """Of each point the repetition in the middle, with its own baseline, and how far apart all of them are."""
+    """The median repetition of each point, with its own baseline, and the spread of all repetitions."""
     found: dict[tuple, list[Point]] = {}
     for points in repetitions:
         for point in points:

@@ -47,19 +47,18 @@ def _run(test: Test) -> Point:
 
 
 def commands(test: Test, port: int, server: str) -> tuple[list[str], list[str]]:
-    """That of the server, and its client's."""
+    """The commands of the server and of its client."""
     command = ["ucx_perftest", "-p", str(port)]
     return command, [*command, server, *test.options, "-s", str(test.size), "-n", str(test.iterations), "-f", "-v"]
 
 
 def environment(test: Test, interface: str) -> dict[str, str]:
-    # The core that UCX would pin a process to is everybody's.
     variables = dict(os.environ, UCX_TLS=test.transports, UCX_WARN_UNUSED_ENV_VARS="n")
     return dict(variables, UCX_NET_DEVICES=interface) if test.transports.startswith("tcp") else variables
 
 
 def point(test: Test, printed: str) -> Point:
-    """Of what -v prints: iterations, then latency (median, average, overall), bandwidth and rate (average, overall)."""
+    """Parses -v's output: iterations, latency (median, average, overall), bandwidth and rate (average, overall)."""
     rows = [line.split(",") for line in printed.splitlines() if line.count(",") >= 7]
     try:
         columns = [float(text) for text in rows[-1]]

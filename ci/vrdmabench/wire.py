@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Between two hosts: perftest by RoCE, beside TCP and UCX by the same interfaces."""
+"""Measurements between two hosts: perftest by RoCE, compared with TCP and UCX by the same interfaces."""
 
 import os
 import re
@@ -13,10 +13,10 @@ from .point import Point
 
 FAMILY = "wire"
 TIMEOUT_S = 120
-PORT = 7471  # the namespaces' ports are free
+PORT = 7471  # free, because the namespaces are new
 LOSS = 0.01
 STREAM_SIZE = 65536
-LONG_STREAM = 4096  # operations: what the pollers do before and after is little beside it
+LONG_STREAM = 4096  # operations: so many that the pollers' work before and after hardly counts
 SPINNERS = 4  # both programs and both pollers
 UCX = [
     ucx.Test("ucx tag_lat", ("-t", "tag_lat"), "tcp,self", 5000),
@@ -29,7 +29,7 @@ class Latency:
     series: str
     program: str
     options: tuple[str, ...] = ()
-    trips: float = 1.0  # beside half a round trip, which qperf tells
+    trips: float = 1.0  # factor for the baseline, because qperf reports half a round trip
 
     @property
     def spins(self) -> bool:
@@ -46,7 +46,8 @@ BANDWIDTHS = ("ib_write_bw", "ib_read_bw")
 
 
 def measure(bench: Bench) -> list[Point]:
-    latency_sizes, sizes = ((8,), (STREAM_SIZE,)) if bench.quick else ((8, 256, 4096, 65536), (1024, 4096, STREAM_SIZE, 1 << 20))
+    latency_sizes, sizes = ((8,), (STREAM_SIZE,)) if bench.quick else ((8, 256, 4096, 65536),
+                                                                       (1024, 4096, STREAM_SIZE, 1 << 20))
     with Hosts(bench.build) as hosts:
         points = [point for size in latency_sizes for point in _latencies(hosts, size, bench.quick)]
         points += [point for size in sizes for point in _bandwidths(hosts, size)]
@@ -68,11 +69,12 @@ def _latencies(hosts: Hosts, size: int, quick: bool) -> list[Point]:
 
 
 def _bandwidths(hosts: Hosts, size: int) -> list[Point]:
-    return [replace(_stream(hosts, program, size), baseline=_tcp(hosts, "tcp_bw", size) / 1e9) for program in BANDWIDTHS]
+    return [replace(_stream(hosts, program, size), baseline=_tcp(hosts, "tcp_bw", size) / 1e9)
+            for program in BANDWIDTHS]
 
 
 def _packets(hosts: Hosts) -> list[Point]:
-    """Of a long stream, beside which what is sent and done before and after is little."""
+    """Packets of a long stream, so that packets and work before and after it hardly count."""
 
     def counted() -> tuple[int, float]:
         return hosts.packets(1), sum(mediator.poller_seconds() for mediator in hosts.mediators)
@@ -87,22 +89,26 @@ def _packets(hosts: Hosts) -> list[Point]:
 
 
 def _af_xdp(hosts: Hosts, points: list[Point]) -> list[Point]:
-    """Beside what came of the same by AF_PACKET, which is what is chosen for a veth: ours, and what others have left."""
+    """The same measurements by AF_XDP, with AF_PACKET, the default for a veth, as the baseline. They include TCP, which
+    shows how much performance is left to others."""
     by_packets = {(point.series, point.x): point for point in points}
     ours = [_stream(hosts, program, STREAM_SIZE) for program in BANDWIDTHS] + _packets(hosts)
-    beside = [replace(point, series=f"af_xdp {point.series}", baseline=by_packets[point.series, point.x].value) for point in ours]
+    beside = [replace(point, series=f"af_xdp {point.series}", baseline=by_packets[point.series, point.x].value)
+              for point in ours]
     tcp = _tcp(hosts, "tcp_bw", STREAM_SIZE) / 1e9
-    return [*beside, Point(FAMILY, "af_xdp tcp_bw", STREAM_SIZE, "GB/s", tcp, by_packets[BANDWIDTHS[0], STREAM_SIZE].baseline)]
+    return [*beside,
+            Point(FAMILY, "af_xdp tcp_bw", STREAM_SIZE, "GB/s", tcp, by_packets[BANDWIDTHS[0], STREAM_SIZE].baseline)]
 
 
 def _lossy(hosts: Hosts) -> list[Point]:
-    """Those without loss first."""
+    """Measurements without loss first, and then with it."""
     ours, tcp = [], []
     for loss in (0, LOSS):
         hosts.lose(loss)
         ours.append(_stream(hosts, "ib_write_bw", STREAM_SIZE).value)
         tcp.append(_tcp(hosts, "tcp_bw", STREAM_SIZE) / 1e9)
-    found = (("lossy ib_write_bw", ours[1], ours[0]), ("lossy tcp_bw", tcp[1], tcp[0]), ("lossy beside TCP", ours[1], tcp[1]))
+    found = (("lossy ib_write_bw", ours[1], ours[0]), ("lossy tcp_bw", tcp[1], tcp[0]),
+             ("lossy beside TCP", ours[1], tcp[1]))
     return [Point(FAMILY, series, STREAM_SIZE, "GB/s", value, baseline) for series, value, baseline in found]
 
 
@@ -119,13 +125,14 @@ def _perftest(hosts: Hosts, program: str, *options: str) -> str:
 
 def _tcp(hosts: Hosts, test: str, size: int) -> float:
     command = ["qperf", "--listen_port", str(PORT)]
-    client = [*command, "--ip_port", str(PORT + 1), "--time", "1", "--msg_size", str(size), "--unify_units", "--precision", "6"]
+    client = [*command, "--ip_port", str(PORT + 1), "--time", "1", "--msg_size", str(size), "--unify_units",
+              "--precision", "6"]
     printed = _converse([*hosts.within(0), *command], [*hosts.within(1), *client, ADDRESSES[0], test, "quit"])
     return tcp_result(printed)
 
 
 def tcp_result(printed: str) -> float:
-    """In seconds, or bytes a second."""
+    """The result in seconds, or in bytes per second."""
     found = re.search(r"(?:latency|bw)\s*=\s*([\d.,]+) (ns|bytes/sec)", printed)
     if not found:
         raise BenchError(f"qperf prints no result:\n{printed[-2000:]}")

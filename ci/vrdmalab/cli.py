@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The command line of ci/lab, and who carries its commands out."""
+"""The command line of ci/lab, which calls the function of each command."""
 
 import argparse
 import importlib
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from . import remote, topology
 from .errors import LabError
 from .topology import Shape
 
-# As ssh: hardly a command of its own ends with it, so a caller can tell the lab's failure from the command's.
+# As with ssh: commands hardly ever end with this status, so a caller can distinguish the lab's failure from theirs.
 FAILED = 255
 
 
 def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    # Whoever terminates an `up` wants its VMs gone too, so the clean-up has to run.
+    # An `up` that is terminated must end its VMs, too, so the clean-up has to run.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     options = _parser().parse_args(arguments)
-    # Imported when it is known what is needed: tests call `exec` a lot, and it needs little.
+    # Imports only the module that the command needs: tests call `exec` a lot, and it needs little.
     module = importlib.import_module(f".{options.module}", __package__)
     try:
         return getattr(module, options.function)(options)
@@ -39,13 +40,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, text: str, *vms: str, module: str = "commands") -> argparse.ArgumentParser:
-        """A command, with the VMs that it takes as arguments."""
+        """Adds a command, with the VMs that it takes as arguments."""
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(module=module, function=name)
         for vm in vms:
             command.add_argument(vm)
         return command
 
+    _add_packages(add("image", "build what a lab boots from, if it is not there"))
     _add_shape(add("up", "boot a lab"))
     add("status", "show the VMs and whether they answer").add_argument("--json", action="store_true")
     execute = add("exec", "run a command in a VM", "name", module="terminal")
@@ -72,7 +74,7 @@ def _add_shape(up: argparse.ArgumentParser) -> None:
                     help="number of hosts (default: %(default)s)")
     up.add_argument("--guests", type=_up_to(topology.MAX_GUESTS), default=shape.guests, metavar="G",
                     help="number of guests on each host (default: %(default)s)")
-    up.add_argument("--packages", type=_names, default=(), metavar="A,B,…", help="more Debian packages")
+    _add_packages(up)
     up.add_argument("--type", default=shape.type, help="type of the guests' mdevs (default: %(default)s)")
     up.add_argument("--guest-cpus", type=_up_to(16), default=shape.guest_cpus, metavar="N")
     up.add_argument("--guest-memory", type=_up_to(65536), default=shape.guest_memory, metavar="MIB")
@@ -84,7 +86,11 @@ def _add_shape(up: argparse.ArgumentParser) -> None:
     up.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def _up_to(limit: int):
+def _add_packages(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--packages", type=_names, default=(), metavar="A,B,…", help="more Debian packages")
+
+
+def _up_to(limit: int) -> Callable[[str], int]:
     def number(text: str) -> int:
         value = int(text)
         if not 0 < value <= limit:

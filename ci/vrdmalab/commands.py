@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The commands of ci/lab on the lab as a whole, and those that need not start fast."""
+"""The commands of ci/lab for the whole lab, and commands that need not start fast."""
 
 import json
 import sys
@@ -8,8 +8,13 @@ from argparse import Namespace
 from . import lab
 from .state import current
 from .terminal import words
-from .topology import Shape
+from .topology import Guest, Host, Shape
 from .transfer import copy
+
+
+def image(options: Namespace) -> int:
+    print(lab.build_image(options.packages).directory)
+    return 0
 
 
 def up(options: Namespace) -> int:
@@ -18,7 +23,8 @@ def up(options: Namespace) -> int:
     state, was_up = lab.up(shape)
     if was_up:
         print("the lab is up already", file=sys.stderr)
-    vms = [lab.describe(state, vm) for vm in [*state.hosts, *state.guests]]
+    machines: list[Host | Guest] = [*state.hosts, *state.guests]
+    vms = [lab.describe(state, vm) for vm in machines]
     if options.json:
         print(json.dumps({"vrdma": state.with_vrdma, "vms": vms}, indent=2))
     else:

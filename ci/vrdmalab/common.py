@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What hosts and guests have in common."""
+"""Definitions for both hosts and guests."""
 
 from . import remote
 from .errors import LabError
 from .remote import Address
 
-# A panic ends the VM, so that it is noticed. Without address randomisation the emulator finds its translations of
-# a program again when the program starts anew; without mitigations and early scans of an empty PCI bus there is
-# less to emulate. The TSCs are the machine's own, and need no comparing with emulated timers.
+# A panic ends the VM, so that it is noticed. Without address randomisation the emulator can use its translations of
+# a program again when the program is started again. Without mitigations and early scans of an empty PCI bus there is
+# less to emulate. The TSCs are those of the machine, and need no comparison with emulated timers.
 COMMON_KERNEL_ARGUMENTS = (
     "console=ttyS0 quiet panic=-1 oops=panic norandmaps mitigations=off pci=noearly tsc=reliable "
     "net.ifnames=0 audit=0"
@@ -15,7 +15,7 @@ COMMON_KERNEL_ARGUMENTS = (
 
 
 def script(name: str, address: Address, text: str, what: str, timeout: float = 60.0, **variables: str) -> str:
-    """Runs a shell script in a VM; fails with what it printed on stderr."""
+    """Runs a shell script in a VM. If it fails, the error contains its stderr."""
     assignments = [f"{key}={value}" for key, value in variables.items()]
     done = remote.run(address, ["env", *assignments, "sh", "-euc", text], timeout=timeout)
     if done.returncode:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Finds out what is wrong with a VM that does not answer."""
+"""Finds the cause if a VM does not answer."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ ANSWER_S = 10.0
 
 @contextmanager
 def watching(state: State, vm: Host | Guest) -> Iterator[None]:
-    """Turns a broken connection to a VM into an error that tells which VM is at fault, and its last words."""
+    """Turns a broken connection to a VM into an error that names the VM at fault, with the end of its console."""
     try:
         yield
     except remote.Unreachable as error:
@@ -22,12 +22,12 @@ def watching(state: State, vm: Host | Guest) -> Iterator[None]:
 
 
 def _diagnosis(state: State, vm: Host | Guest, reason: str) -> VmError:
-    # Only needed here, and `exec` should start fast.
+    # Imported only here, because `exec` should start fast.
     from . import guest as guests
     from . import host as hosts
 
     host = vm.host if isinstance(vm, Guest) else vm
-    # Asking once more also gives a process that dies the time to be gone.
+    # A second request also gives a dying process the time to end.
     what = "answers again: has it rebooted?" if _answers(state.address(vm)) else "does not answer"
     complaint = f"{what} ({reason})"
     last_words = hosts.last_words(state.directory, host)

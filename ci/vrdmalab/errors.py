@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What goes wrong in a lab, told in a way that its reader can act on."""
+"""Errors of a lab, with messages that tell their reader what to do."""
 
 CONSOLE_END_LINES = 40
 
@@ -9,7 +9,7 @@ class LabError(Exception):
 
 
 class VmError(LabError):
-    """A VM has died, hangs or cannot be reached; carries the end of its console."""
+    """A VM has died, hangs or cannot be reached. The error contains the end of its console."""
 
     def __init__(self, name: str, what: str, console: str = "") -> None:
         end = "\n".join(f"  {name}| {line}" for line in console.splitlines()[-CONSOLE_END_LINES:])

@@ -16,7 +16,7 @@ from .topology import Guest, Shape, addresses_on_uplink
 
 BOOT_S = 300.0
 ANSWER_S = 20.0
-# For so long at most the death of a booting guest goes unnoticed.
+# The longest time for which the death of a booting guest goes unnoticed.
 PATIENCE_S = 5
 KERNEL_ARGUMENTS = f"{COMMON_KERNEL_ARGUMENTS} loglevel=4 lab.init=/usr/lib/vrdma-lab/init"
 
@@ -57,7 +57,7 @@ exit 1
 
 
 def directory(guest: Guest) -> str:
-    """On its host: the sockets of its monitors and its console."""
+    """The directory on its host for the sockets of its monitors and its console."""
     return f"/run/vrdma-lab/{guest.name}"
 
 
@@ -97,19 +97,19 @@ def _qemu(guest: Guest, shape: Shape, with_vrdma: bool, incoming: bool) -> list[
 
 
 def _create_mdev(guest: Guest, host: Address, shape: Shape) -> None:
-    """As an operator would, unless it is there, with the MAC of the guest's NIC: by it the guest pairs the two."""
+    """Creates an mdev as an operator would, unless it exists. It gets the MAC of the guest's NIC, to pair the two."""
     script(guest.host.name, host, CREATE_MDEV, f"create {guest.name}'s mdev", TYPE=shape.type, UUID=guest.uuid,
            MAC=guest.mac, ADDRESSES=addresses_on_uplink(shape))
 
 
 def remove_mdev(guest: Guest, host: Address) -> None:
-    """Of a guest that has moved away: its addresses are elsewhere now."""
+    """Removes the mdev of a guest that has moved away and taken its addresses along."""
     script(guest.host.name, host, 'echo 1 >"/sys/bus/mdev/devices/$UUID/remove"', f"remove {guest.name}'s mdev",
            UUID=guest.uuid)
 
 
 def start(guest: Guest, host: Address, shape: Shape, with_vrdma: bool, incoming: bool = False) -> None:
-    """One that is incoming waits for the state of a guest that runs elsewhere."""
+    """Starts a guest. With `incoming` it waits for the state of a guest that runs elsewhere."""
     if running(guest, host):
         raise LabError(f"{guest.name} is running")
     if with_vrdma:
@@ -125,7 +125,7 @@ def monitor(guest: Guest, host: Address, timeout: float) -> Iterator[Qmp]:
 
 
 def kill(guest: Guest, host: Address) -> None:
-    """As a crash of QEMU would: no chance to clean up."""
+    """Kills its QEMU, like a crash: QEMU cannot clean up."""
     if not running(guest, host):
         raise LabError(f"{guest.name} is not running")
     script(guest.host.name, host, KILL, f"kill {guest.name}", NAME=guest.name)
@@ -139,14 +139,14 @@ def console(guest: Guest, host: Address) -> str:
     return remote.run(host, ["cat", f"{directory(guest)}/console"]).stdout.decode(errors="replace")
 
 
-def boot_id(address: Address, patience: int = 0) -> str:
-    """Changes with every boot."""
-    done = remote.run(address, ["cat", "/proc/sys/kernel/random/boot_id"], ANSWER_S + patience, patience)
+def boot_id(address: Address, boot_s: int = 0) -> str:
+    """The boot's identity, which changes with every boot."""
+    done = remote.run(address, ["cat", "/proc/sys/kernel/random/boot_id"], ANSWER_S + boot_s, boot_s)
     return done.stdout.decode()
 
 
 def wait_for_boot(guest: Guest, host: Address, address: Address, other_than: str = "") -> None:
-    """Waits for the agent, in a boot other than the one told."""
+    """Waits until the agent answers in a boot other than the given one."""
     deadline = time.monotonic() + BOOT_S
     while True:
         try:

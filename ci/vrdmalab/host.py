@@ -20,7 +20,7 @@ from .remote import Address
 from .topology import Host, Shape
 
 BOOT_S = 300.0
-# Units that prepare for needs which a lab has not. Each process that starts costs tens of milliseconds.
+# Units that a lab does not need. Each process that starts costs tens of milliseconds.
 MASKED = (
     "dev-hugepages.mount", "dev-mqueue.mount", "getty-static.service", "getty@tty1.service",
     "kmod-static-nodes.service", "modprobe@configfs.service", "modprobe@dm_mod.service", "modprobe@drm.service",
@@ -37,7 +37,7 @@ KERNEL_ARGUMENTS = (
 )
 ACCELERATORS = {
     "kvm": ["-accel", "kvm", "-cpu", "host"],
-    # Page tables of five levels would make each walk longer, and nested ones by half.
+    # Page tables of five levels would make each walk longer, and a nested walk by half.
     "tcg": ["-accel", "tcg,thread=multi", "-cpu", "max,la57=off"],
 }
 
@@ -47,12 +47,12 @@ def console(directory: Path, host: Host) -> Path:
 
 
 def processor_log(directory: Path, host: Host) -> Path:
-    """What QEMU says of the host's emulated processors: their state at each reset, the first of which begins it."""
+    """QEMU's log of the host's emulated processors: their state at each reset. The first reset begins the log."""
     return directory / f"{host.name}.processors"
 
 
 def last_words(directory: Path, host: Host) -> str:
-    """The console, and after a triple fault, which a kernel cannot speak of, how it found the processors."""
+    """The console. After a triple fault, which a kernel cannot report, also the state of the processors."""
     said = console(directory, host).read_text(errors="replace")
     _, fault, state = processor_log(directory, host).read_text(errors="replace").partition("Triple fault")
     return f"{said}\n{fault}{state}" if fault else said
@@ -61,7 +61,7 @@ def last_words(directory: Path, host: Host) -> str:
 def cables(shape: Shape) -> dict[Host, list[socket.socket]]:
     """A socket pair for each pair of hosts: a full mesh, so that no host carries the others' traffic.
 
-    Datagram sockets of this machine: frames keep their borders and nothing waits for an acknowledgement.
+    The sockets are local datagram sockets: they keep the borders of frames, and need no acknowledgements.
     """
     ends: dict[Host, list[socket.socket]] = {Host(index): [] for index in range(shape.hosts)}
     for left in ends:
@@ -75,7 +75,7 @@ def cables(shape: Shape) -> dict[Host, list[socket.socket]]:
 
 def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disk: Path, accelerator: str,
           ends: list[socket.socket]) -> subprocess.Popen:
-    """Starts QEMU in the lab's directory; it lives on after this process."""
+    """Starts QEMU in the lab's directory. QEMU continues to run after this process."""
     arguments = f"{KERNEL_ARGUMENTS} lab.name={host.name} systemd.hostname={host.name}"
     command = [
         "qemu-system-x86_64", "-name", f"vrdma-{host.name}", "-nodefaults", "-no-user-config", "-display", "none",
@@ -103,7 +103,7 @@ def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disk: Path,
 
 @contextmanager
 def monitor(directory: Path, host: Host, timeout: float = 10.0) -> Iterator[Qmp]:
-    """A connection to the host's QEMU. The path goes by a descriptor, as socket paths are limited to 107 bytes."""
+    """A connection to the host's QEMU. The path uses a descriptor, because socket paths have at most 107 bytes."""
     base = os.open(directory, os.O_PATH)
     try:
         with socket.socket(socket.AF_UNIX) as sock:
@@ -185,7 +185,7 @@ exit 1
 
 
 def prepare(host: Host, address: Address, taps: list[str]) -> None:
-    """Loads the hypervisor and lays the virtual Ethernet."""
+    """Loads the hypervisor and sets up the virtual Ethernet."""
     script(host.name, address, PREPARE, "prepare", MAC=host.mac, IPV4=host.ipv4, IPV6=host.ipv6, TAPS=" ".join(taps))
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Builds the disk image that hosts and guests boot from, and keeps it.
 
-There is one image for both: a single run of mmdebstrap, and a host can hand its own disk on to its
-guests. It holds Debian packages only. What changes with the project (agent, init, vrdma's build
-products) reaches the VMs at boot by way of share.py.
+There is one image for both: mmdebstrap runs only once, and a host can pass its own disk on to its
+guests. It contains only Debian packages. Files that change with the project (agent, init, vrdma's build
+products) reach the VMs at boot through share.py.
 """
 
 import fcntl
@@ -16,13 +16,14 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from . import initramfs
 from .errors import LabError
 from .progress import say
 
 SUITE = "bookworm"
-# Guests that move need VFIO's migration protocol 2, which QEMU 7.2 does not speak. It lies beside that one.
+# Guests that move need VFIO's migration protocol 2, which QEMU 7.2 does not have. A newer QEMU is installed beside it.
 NEWER_MONITOR = ("qemu-system-x86", "qemu-system-common", "qemu-system-data")
 NEWER_SUITE = f"{SUITE}-backports"
 NEWER_ROOT = "opt/qemu"
@@ -44,7 +45,7 @@ SPARE_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Image:
-    """Files of one built image, all in one directory of the cache."""
+    """The files of one image, all in one directory of the cache."""
 
     directory: Path
     kernel: str
@@ -68,7 +69,7 @@ class Image:
 
 
 def kernel_version() -> str:
-    """The kernel that the installed headers, and so the project's modules, are for."""
+    """The kernel of the installed headers, for which the project's modules are built."""
     depends = subprocess.run(["dpkg-query", "-W", "-f=${Depends}", "linux-headers-amd64"], check=True,
                              capture_output=True, text=True).stdout
     match = re.search(r"linux-headers-(\S+)", depends)
@@ -78,7 +79,7 @@ def kernel_version() -> str:
 
 
 def ensure(cache: Path, packages: tuple[str, ...]) -> Image:
-    """Returns the image with these packages, built first if it is not in the cache."""
+    """Returns the image with these packages. It is built first unless it is in the cache."""
     cache.mkdir(parents=True, exist_ok=True)
     kernel = kernel_version()
     wanted = sorted({*PACKAGES, *packages})
@@ -130,7 +131,7 @@ def _install_packages(root: Path, packages: list[str]) -> None:
 
 
 def _install_kernel(root: Path, kernel: str, scratch: Path) -> None:
-    """Unpacks the kernel without installing it, which would build an initramfs that nobody needs."""
+    """Unpacks the kernel without installing it, which would build an unused initramfs."""
     say(f"adding Linux {kernel}")
     _run(["apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", f"linux-image-{kernel}"], cwd=scratch)
     (package,) = scratch.glob("linux-image-*.deb")
@@ -142,7 +143,7 @@ def _install_kernel(root: Path, kernel: str, scratch: Path) -> None:
 
 
 def _install_newer_monitor(root: Path, scratch: Path) -> None:
-    """From where this machine's packages are from, by lists of its own: the machine's apt knows one suite only."""
+    """Gets it from this machine's mirror, with separate lists, because the machine's apt knows only one suite."""
     say(f"adding QEMU of {NEWER_SUITE}")
     mirror = _run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", f"Codename: {SUITE}"])
     for directory in ("lists/partial", "cache/archives/partial", "files"):
@@ -163,7 +164,7 @@ def _install_newer_monitor(root: Path, scratch: Path) -> None:
 
 
 def _decompress(bzimage: bytes) -> bytes:
-    """The ELF kernel inside a bzImage. Booted by way of PVH, it saves unpacking on an emulated CPU."""
+    """The ELF kernel inside a bzImage. Booting it by PVH saves the decompression on an emulated CPU."""
     start = bzimage.find(b"\xfd7zXZ\0")
     if start < 0:
         raise LabError("the kernel is not compressed with xz, as Debian 12's are")
@@ -171,7 +172,7 @@ def _decompress(bzimage: bytes) -> bytes:
 
 
 def _make_disk(root: Path, disk: Path) -> None:
-    """A file system without a journal, as it is never written to."""
+    """Makes a file system without a journal, because it is never written to."""
     say("making the disk")
     used = int(_run(["du", "-s", "-B1", root]).split()[0])
     with open(disk, "wb") as file:
@@ -179,7 +180,7 @@ def _make_disk(root: Path, disk: Path) -> None:
     _run(["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d", root, disk])
 
 
-def _run(command: list, **options) -> str:
+def _run(command: list[str | Path], **options: Any) -> str:
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, **options)
     if done.returncode:
         raise LabError(f"{command[0]} failed: {done.stderr.strip()}")
@@ -187,7 +188,7 @@ def _run(command: list, **options) -> str:
 
 
 def _forget_old(cache: Path, current: Image) -> None:
-    """Deletes all but the images used last; a running VM keeps its open files."""
+    """Deletes all but the images used last. A running VM keeps its open files."""
     images = sorted(cache.glob("image-*"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in images[KEPT_IMAGES:]:
         if path != current.directory:

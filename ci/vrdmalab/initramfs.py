@@ -16,10 +16,10 @@ MOUNT_POINTS = ("base", "dev", "proc", "root", "rw", "sys")
 
 
 def closure(modules_dep: str, wanted: tuple[str, ...]) -> list[str]:
-    """The lines of modules.dep for the wanted modules and all that they need."""
+    """The lines of modules.dep for the wanted modules and all their dependencies."""
     line_of = {line.partition(":")[0]: line for line in modules_dep.splitlines()}
     path_of = {Path(path).stem.replace("-", "_"): path for path in line_of}
-    # A line names all that its module needs, not only what it needs directly.
+    # A line names all dependencies of its module, not only the direct ones.
     lines = [line_of[path_of[name.replace("-", "_")]] for name in wanted]
     paths = dict.fromkeys(path for line in lines for path in line.replace(":", " ").split())
     return [line_of[path] for path in paths]

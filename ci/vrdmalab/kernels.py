@@ -4,7 +4,7 @@
     DIRECTORY/vmlinux
     DIRECTORY/lib/modules/RELEASE/    its modules, vrdma's in extra/, as `make modules_install` lays them out
 
-The image stays as it is, so the share brings what such a kernel needs.
+The image is not changed, so the share brings the files that such a kernel needs.
 """
 
 import subprocess
@@ -31,7 +31,7 @@ def of_image(image: Image) -> Kernel:
 
 
 def choose(directory: str | None, image: Image, initrd: Path) -> Kernel:
-    """The kernel of the directory, or the image's if none is named. The initrd is packed there unless it exists."""
+    """The kernel of the directory, or the image's if there is none. The initrd is packed there unless it exists."""
     if not directory:
         return of_image(image)
     found = [*Path(directory).glob("lib/modules/*/modules.dep")]
@@ -44,7 +44,7 @@ def choose(directory: str | None, image: Image, initrd: Path) -> Kernel:
 
 
 def _pack(image: Image, modules: Path, initrd: Path) -> None:
-    """The image's initrd with other modules."""
+    """Packs the image's initrd with other modules."""
     with tempfile.TemporaryDirectory() as scratch, open(image.initrd, "rb") as original:
         root = Path(scratch)
         (root / "lib/modules").mkdir(parents=True)

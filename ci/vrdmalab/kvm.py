@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Finds out whether /dev/kvm runs Debian's kernel, by trying: that the device exists says little."""
+"""Tests whether /dev/kvm runs Debian's kernel, because the existence of the device is not enough."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ PASSED = b"lab: probe passed"
 
 
 def accelerator(cache: Path, image: Image) -> str:
-    """"kvm" or "tcg"; what was found is kept for this machine, until it boots anew, and this image."""
+    """"kvm" or "tcg". The result is kept for this image, until this machine boots again."""
     if not os.access(DEVICE, os.R_OK | os.W_OK):
         return "tcg"
     boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()

@@ -5,7 +5,7 @@ import fcntl
 import secrets
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +29,7 @@ BOOT_TRIES = 3
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """One `up`, `down` or `push` of a lab at a time."""
+    """Allows only one `up`, `down` or `push` of a lab at a time."""
     directory.mkdir(parents=True, exist_ok=True)
     with open(directory / "lock", "w", encoding="ascii") as lock:
         try:
@@ -52,16 +52,21 @@ def in_parallel(work: Callable[[T], None], items: Iterable[T]) -> None:
 # --- up and down ---
 
 
+def build_image(packages: tuple[str, ...]) -> images.Image:
+    """Builds the image unless it exists. Installs the packages that the build needs first."""
+    subprocess.run([PROJECT / "ci/packages"], check=True)
+    return images.ensure(CACHE, packages)
+
+
 def up(shape: Shape) -> tuple[State, bool]:
-    """Boots a lab of this shape; the second result is whether it was up already."""
+    """Boots a lab of this shape. The second result tells whether it was already up."""
     directory = lab_directory()
     with locked(directory):
         state = load(directory)
         if state:
             _check_reusable(state, shape)
             return state, True
-        subprocess.run([PROJECT / "ci/packages"], check=True)
-        image = images.ensure(CACHE, shape.packages)
+        image = build_image(shape.packages)
         accelerator = kvm.accelerator(CACHE, image)
         for _ in range(BOOT_TRIES - 1):
             try:
@@ -72,7 +77,7 @@ def up(shape: Shape) -> tuple[State, bool]:
 
 
 def _boot_new(directory: Path, shape: Shape, image: images.Image, accelerator: str) -> State:
-    """One that fails leaves nothing but consoles."""
+    """Boots a lab. If that fails, only the consoles are left."""
     state = State(directory, shape, secrets.token_hex(16), str(image.directory))
     try:
         _fill_share(state, image)
@@ -94,7 +99,7 @@ def _check_reusable(state: State, shape: Shape) -> None:
 
 
 def _kernels(state: State, image: images.Image) -> dict[str, kernels.Kernel]:
-    """By kind of VM. An initrd lives as long as the lab."""
+    """The kernels by kind of VM. An initrd exists as long as the lab."""
     chosen = {"host": state.shape.host_kernel, "guest": state.shape.guest_kernel}
     return {kind: kernels.choose(directory, image, state.directory / f"{kind}.initrd")
             for kind, directory in chosen.items()}
@@ -151,7 +156,7 @@ def _await_guest(state: State, guest: Guest, other_than: str = "") -> None:
 
 
 def down() -> bool:
-    """Kills all VMs and removes all files; false if there was nothing."""
+    """Kills all VMs and removes all files; false if there were none."""
     directory = lab_directory()
     if not directory.exists():
         return False
@@ -168,7 +173,7 @@ def down() -> bool:
 
 
 def _stop(state: State) -> None:
-    """Leaves the consoles, for who wants to know why `up` failed."""
+    """Keeps the consoles, to show why `up` has failed."""
     for process in state.processes.values():
         process.kill()
     for name in ("share", "share.new"):
@@ -181,12 +186,13 @@ def _stop(state: State) -> None:
 
 
 def push() -> None:
-    """Copies the stage into all VMs that run. What runs there, modules too, is left alone."""
+    """Copies the stage into all running VMs. Running programs and loaded modules stay as they are."""
     with locked(lab_directory()):
         state = current()
         _fill_share(state, images.Image(Path(state.image), images.kernel_version()))
-        # Hosts first: what a guest takes comes from its host.
-        for machines in (state.hosts, state.guests):
+        # Hosts first, because a guest's files come from its host.
+        groups: list[Sequence[Host | Guest]] = [state.hosts, state.guests]
+        for machines in groups:
             in_parallel(lambda machine: _refresh(state, machine), machines)
 
 
@@ -207,7 +213,7 @@ def the_guest(state: State, name: str) -> Guest:
 
 
 def reboot(name: str) -> None:
-    """Has the guest's system reboot, and waits until it is back."""
+    """Reboots the guest's system, and waits until it is back."""
     state = current()
     guest = the_guest(state, name)
     address = state.address(guest)
@@ -216,7 +222,7 @@ def reboot(name: str) -> None:
         try:
             remote.run(address, ["reboot"], timeout=30)
         except remote.Unreachable:
-            pass  # as it should be
+            pass  # this error is expected
     _await_guest(state, guest, before)
 
 
@@ -236,7 +242,7 @@ def start(name: str) -> None:
 
 
 def migrate(name: str, host_name: str) -> dict:
-    """Moves a guest that runs to another host. Returns what QEMU says of it."""
+    """Moves a running guest to another host. Returns QEMU's report."""
     with locked(lab_directory()):
         state = current()
         guest, host = the_guest(state, name), state.find(host_name)
@@ -276,7 +282,7 @@ def logs(name: str) -> str:
 
 
 def describe(state: State, vm: Host | Guest) -> dict:
-    """What a test or a script needs to know of a VM."""
+    """The description of a VM for tests and scripts."""
     entry = {"name": vm.name, "ipv4": vm.ipv4, "ipv6": vm.ipv6, "mac": vm.mac}
     if isinstance(vm, Guest):
         entry["host"] = vm.host.name
@@ -287,7 +293,7 @@ def describe(state: State, vm: Host | Guest) -> dict:
 
 
 def status(state: State) -> list[dict]:
-    """All VMs, each with "up", "dead", or "silent" when it runs and does not answer."""
+    """All VMs, each with "up", "dead", or "silent" if it runs but does not answer."""
     vms = [*state.hosts, *state.guests]
     with ThreadPoolExecutor(max_workers=len(vms)) as pool:
         return list(pool.map(lambda vm: describe(state, vm) | _condition(state, vm), vms))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Moves a guest from host to host while it runs. Its disk is the same on both, so nothing but its memory and devices go."""
+"""Moves a guest from host to host while it runs. Its disk is the same on both, so only its memory and devices are
+transferred."""
 
 import time
 
@@ -23,7 +24,7 @@ def _address(guest: Guest) -> dict:
 
 
 def _await(monitor: Qmp, query: str, finished: tuple[str, ...], deadline: float) -> dict:
-    """The answer to a query, when its status is one of these."""
+    """Repeats a query until its status is one of these. Returns the answer."""
     while True:
         answer = monitor.execute(query)
         assert isinstance(answer, dict)
@@ -35,7 +36,8 @@ def _await(monitor: Qmp, query: str, finished: tuple[str, ...], deadline: float)
 
 
 def _hand_over(here: Qmp, there: Qmp, channels: list[dict]) -> dict:
-    """What QEMU says of the way. Both hold the guest until it runs there; if it does not, it goes on here."""
+    """Transfers the guest; returns QEMU's report. Both QEMUs hold the guest until it runs there. If that fails, it
+    continues here."""
     deadline = time.monotonic() + MOVE_S
     there.execute("migrate-incoming", channels=channels)
     here.execute("migrate", channels=channels)
@@ -51,7 +53,8 @@ def _hand_over(here: Qmp, there: Qmp, channels: list[dict]) -> dict:
 
 
 def move(state: State, guest: Guest, moved: Guest) -> dict:
-    """The same guest here and there; what QEMU says of its way. After a failure it runs where it was."""
+    """Moves `guest` to the place of `moved`, the same guest on its new host. Returns QEMU's report. After a failure the
+    guest runs on its old host."""
     if not state.shape.movable:
         raise LabError("this lab's guests cannot move; it takes: ci/lab up --hosts 2 --movable")
     if guest.host == moved.host:

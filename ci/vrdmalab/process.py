@@ -14,7 +14,7 @@ DEATH_S = 10.0
 
 @dataclass(frozen=True)
 class Process:
-    """A QEMU of ours, told from later users of its id by its start time."""
+    """A QEMU process of the lab. Its start time distinguishes it from a later process with the same id."""
 
     pid: int
     started: int
@@ -27,12 +27,12 @@ class Process:
         return self.started != 0 and _start_time(self.pid) == self.started
 
     def memory(self) -> int:
-        """Bytes resident."""
+        """Resident memory in bytes."""
         pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def kill(self) -> None:
-        """Nothing in a VM outlives it, so there is nothing to shut down in order."""
+        """Kills it without a shutdown, because no data in a VM has to survive."""
         if self.alive():
             os.kill(self.pid, signal.SIGKILL)
         deadline = time.monotonic() + DEATH_S
@@ -43,7 +43,7 @@ class Process:
 
 
 def _start_time(pid: int) -> int:
-    """Clock ticks after boot, or 0 for a process that does not run (any more)."""
+    """The start time in clock ticks after boot, or 0 for a process that does not run (any more)."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
     except OSError:

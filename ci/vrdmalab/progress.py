@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Tells on stderr what the lab is doing, as booting takes long enough to wonder."""
+"""Reports the lab's progress on stderr, because booting takes long."""
 
 import sys
 import time

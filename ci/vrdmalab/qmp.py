@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The few words of QEMU's monitor protocol that the lab needs."""
+"""The part of QEMU's monitor protocol that the lab needs."""
 
 import json
 import socket
@@ -8,7 +8,7 @@ from .errors import LabError
 
 
 class Qmp:
-    """A connection to a monitor, past its greeting."""
+    """A connection to a monitor, after its greeting."""
 
     def __init__(self, sock: socket.socket, timeout: float) -> None:
         sock.settimeout(timeout)
@@ -16,7 +16,7 @@ class Qmp:
         self._read("QMP")
         self.execute("qmp_capabilities")
 
-    def execute(self, command: str, **arguments) -> object:
+    def execute(self, command: str, **arguments: object) -> object:
         self._file.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
         self._file.flush()
         return self._read("return")
@@ -25,7 +25,7 @@ class Qmp:
         return str(self.execute("human-monitor-command", **{"command-line": command}))
 
     def _read(self, wanted: str) -> object:
-        """The next answer; events in between are nobody's business here."""
+        """The next answer. Events before it are ignored."""
         while True:
             try:
                 line = self._file.readline()

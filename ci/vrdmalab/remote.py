@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Talks to the agents in the VMs; agent/agent.c tells the protocol.
+"""Talks to the agents in the VMs. agent/agent.c describes the protocol.
 
-A host's agent is reached through a port of its own on the loopback, a guest's through its host's,
-which connects on over vsock. No key exchange, no login: a command costs one connection.
+A host's agent is reached through a port of its own on the loopback interface. A guest's agent is reached through its
+host's, which connects to it by vsock. There is no key exchange and no login: a command costs one connection.
 """
 
 import fcntl
@@ -17,14 +17,14 @@ import threading
 import tty
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import IO
 
 from .errors import LabError
 
 AGENT_PORT = 7
 HEADER = struct.Struct(">cI")
 CHUNK = 1 << 16
-# The agent says that it lives every 2 s. An overloaded machine may delay that a lot; a dead VM for ever.
+# The agent sends a sign of life every 2 s. An overloaded machine may delay it a lot; a dead VM sends none.
 SILENCE_S = 60.0
 
 
@@ -33,7 +33,7 @@ class Unreachable(Exception):
 
 
 class Refused(LabError):
-    """The agent answered that it cannot do what was asked."""
+    """The agent cannot do what was asked."""
 
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
@@ -42,20 +42,20 @@ class Refused(LabError):
 
 @dataclass(frozen=True)
 class Address:
-    """How to reach the agent of a VM; cid is None for a host."""
+    """The way to the agent of a VM; cid is None for a host."""
 
     port: int
     token: str
     cid: int | None = None
 
-    def connect(self, *request: str, timeout: float = SILENCE_S, patience: int = 0) -> socket.socket:
-        """Sends the request through all agents on the way, and returns when the last has accepted.
+    def connect(self, *request: str, timeout: float = SILENCE_S, boot_s: int = 0) -> socket.socket:
+        """Sends the request through all agents on the way. Returns when the last one has accepted it.
 
-        With patience, a host tries for that many seconds to reach a guest that is booting.
+        With boot_s, a host tries for that many seconds to reach a guest that is booting.
         """
         requests = [request]
         if self.cid is not None:
-            requests.insert(0, ("vsock", str(self.cid), str(AGENT_PORT), str(patience)))
+            requests.insert(0, ("vsock", str(self.cid), str(AGENT_PORT), str(boot_s)))
         try:
             sock = socket.create_connection(("127.0.0.1", self.port), timeout)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -85,7 +85,7 @@ def strings(*texts: str) -> bytes:
 
 
 def _receive(sock: socket.socket) -> tuple[bytes, bytes]:
-    """The next frame, and not a byte more: what follows it may be another reader's."""
+    """The next frame, and no byte more, because the rest may belong to another reader."""
     kind, length = HEADER.unpack(_take(sock, HEADER.size))
     return kind, _take(sock, length)
 
@@ -102,7 +102,7 @@ def _take(sock: socket.socket, length: int) -> bytes:
 
 @dataclass(frozen=True)
 class Result:
-    """What a command has left; the names are those of subprocess.CompletedProcess."""
+    """The result of a command; the names are those of subprocess.CompletedProcess."""
 
     returncode: int
     stdout: bytes
@@ -110,7 +110,7 @@ class Result:
 
 
 class Session:
-    """One remote command; frames go out from several threads, and come in on one."""
+    """One remote command. Several threads send frames, and one receives."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -121,7 +121,7 @@ class Session:
             self._sock.sendall(frame(kind, payload))
 
     def feed(self, read: Callable[[], bytes]) -> None:
-        """Sends what read returns until it is empty; a command that ends before is no error here."""
+        """Sends the results of `read` until one is empty. If the command ends earlier, that is no error here."""
         try:
             while data := read():
                 self.send(b"I", data)
@@ -130,7 +130,7 @@ class Session:
             pass
 
     def receive(self, output: Callable[[bytes, bytes], object]) -> int:
-        """Hands output(kind, data) what comes until the command has ended; returns its status as a shell would."""
+        """Calls output(kind, data) for all data until the command has ended. Returns its status as a shell does."""
         while True:
             try:
                 kind, payload = _receive(self._sock)
@@ -148,7 +148,7 @@ def attach(address: Address, argv: list[str]) -> int:
     """Runs a command with this process's own stdin, stdout and stderr."""
     with address.connect("exec", *argv) as sock:
         session = Session(sock)
-        # A daemon thread: it may sit in a read of a terminal when the command ends.
+        # A daemon thread, because it may block in a read from a terminal when the command ends.
         threading.Thread(target=session.feed, args=(lambda: os.read(0, CHUNK),), daemon=True).start()
         return session.receive(_pass_on)
 
@@ -160,16 +160,16 @@ def _pass_on(kind: bytes, data: bytes) -> None:
 
 
 def shell(address: Address, argv: list[str]) -> int:
-    """Runs a command on a terminal of its own there, with ours in raw mode."""
+    """Runs a command on a terminal of its own in the VM, with this process's terminal in raw mode."""
     cols, rows = os.get_terminal_size()
     with address.connect("tty", str(rows), str(cols), os.environ.get("TERM", "linux"), *argv) as sock:
         session = Session(sock)
 
-        def resize(*_) -> None:
+        def resize(*_: object) -> None:
             packed = fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))
             session.send(b"W", struct.pack(">HH", *struct.unpack("HHHH", packed)[:2]))
 
-        # Python runs the handler on the main thread, which only receives; a sender holding the lock is another thread.
+        # Python runs the handler on the main thread, which only receives. So only other threads can hold the lock.
         signal.signal(signal.SIGWINCH, resize)
         before = termios.tcgetattr(0)
         tty.setraw(0, termios.TCSADRAIN)
@@ -180,8 +180,8 @@ def shell(address: Address, argv: list[str]) -> int:
             termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
-def stream(address: Address, argv: list[str], stdin: BinaryIO | None, stdout: BinaryIO, stderr: bytearray) -> int:
-    """Runs a command on files of the caller's."""
+def stream(address: Address, argv: list[str], stdin: IO[bytes] | None, stdout: IO[bytes], stderr: bytearray) -> int:
+    """Runs a command on files of the caller."""
     with address.connect("exec", *argv) as sock:
         session = Session(sock)
         read = functools.partial(stdin.read, CHUNK) if stdin else bytes
@@ -189,17 +189,17 @@ def stream(address: Address, argv: list[str], stdin: BinaryIO | None, stdout: Bi
         return session.receive(lambda kind, data: stdout.write(data) if kind == b"O" else stderr.extend(data))
 
 
-def run(address: Address, argv: list[str], timeout: float = SILENCE_S, patience: int = 0) -> Result:
-    """Runs a command to its end and returns what it printed; for the lab's own use."""
+def run(address: Address, argv: list[str], timeout: float = SILENCE_S, boot_s: int = 0) -> Result:
+    """Runs a command to its end and returns its output; for the lab's own use."""
     stdout, stderr = io.BytesIO(), bytearray()
     expired = threading.Event()
-    with address.connect("exec", *argv, timeout=timeout, patience=patience) as sock:
+    with address.connect("exec", *argv, timeout=timeout, boot_s=boot_s) as sock:
 
         def expire() -> None:
             expired.set()
             sock.shutdown(socket.SHUT_RDWR)
 
-        # The agent's signs of life keep a receive timeout from ever firing.
+        # A receive timeout would never expire, because of the agent's signs of life.
         watchdog = threading.Timer(timeout, expire)
         watchdog.start()
         try:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Puts together the files that VMs lay over their image at boot, or on `push`.
+"""Assembles the files that VMs copy over their image at boot, or on `push`.
 
     share/tree/          for hosts:  vm/common, vm/host, the stage's host/, files made for this lab
     share/guests/tree/   for guests: vm/common, vm/guest, the stage's guest/, files made for this lab
 
-Of a kernel that is not the image's they bring the modules, and to the host the kernel that its guests boot.
-A host takes both by 9p and shares guests/ with its own guests in the same way. The trees are copies,
-so a build that runs meanwhile cannot tear them.
+If a VM does not boot the image's kernel, its tree has the modules of its kernel. The hosts' tree has the kernel that
+guests boot. A host reads both trees by 9p, and shares guests/ with its guests in the same way. The trees are copies, so
+that a build can run meanwhile.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ OVERLAYS = Path(__file__).parent / "vm"
 AGENT = Path(__file__).parent / "agent/agent.c"
 LAB_FILES = "usr/lib/vrdma-lab"
 MEDIATOR_CONFIG = "etc/vrdma/vrdmad.conf"
-# What the unit takes for uplinks, where it is installed and where it is in force.
+# The unit's drop-in for uplinks: where it is installed, and where it takes effect.
 UPLINK_DROP_IN = "/usr/share/vrdma/uplink.conf"
 DROP_INS = "etc/systemd/system/vrdmad.service.d"
 HOST_MODULE = "vrdma_mdev.ko"
@@ -31,7 +31,7 @@ GUEST_MODULE = "vrdma_ib.ko"
 
 def assemble(share: Path, stage: Path, kernels: dict[str, Kernel], agent: Path, hosts_file: str, token: str,
              mediator_config: str = "") -> None:
-    """Fills or refills the share. QEMU holds its directory open, so only what is inside gets replaced."""
+    """Fills or refills the share. QEMU holds its directory open, so only its contents are replaced."""
     fresh = share.with_name(share.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     for kind, tree in (("host", fresh / "tree"), ("guest", fresh / "guests/tree")):
@@ -64,7 +64,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def build_agent(cache: Path) -> Path:
-    """Compiles the agent, static: it has to start fast, and before there is anything else."""
+    """Compiles the agent statically, because it has to start fast, and before other files exist."""
     source = AGENT.read_bytes()
     binary = cache / f"agent-{hashlib.sha256(source).hexdigest()[:16]}"
     if not binary.exists():
@@ -77,7 +77,7 @@ def build_agent(cache: Path) -> Path:
 
 
 def _merge_usr(tree: Path) -> None:
-    """On Debian /lib and its like are links into /usr, which a directory must not come to replace."""
+    """Moves directories below /usr: on Debian /lib and others are links into /usr, and must not be replaced."""
     for name in ("bin", "sbin", "lib", "lib64"):
         if (tree / name).is_dir():
             shutil.copytree(tree / name, tree / "usr" / name, symlinks=True, dirs_exist_ok=True)
@@ -85,7 +85,7 @@ def _merge_usr(tree: Path) -> None:
 
 
 def has_vrdma(share: Path, kernels: dict[str, Kernel]) -> bool:
-    """Whether the share brings both kernel modules; with one of them only, what it was made of is half built."""
+    """Whether the share has both kernel modules. With only one, the build is incomplete."""
     found = [any(share.glob(f"{tree}/usr/lib/modules/{kernels[kind].release}/**/{module}"))
              for kind, tree, module in (("host", "tree", HOST_MODULE), ("guest", "guests/tree", GUEST_MODULE))]
     if any(found) and not all(found):
@@ -94,14 +94,14 @@ def has_vrdma(share: Path, kernels: dict[str, Kernel]) -> bool:
 
 
 def _lay_boot_files(boot: Path, kernel: Kernel) -> None:
-    """Where the image has those of its own."""
+    """Copies the kernel's boot files to the places where the image has its own."""
     boot.mkdir(parents=True)
     shutil.copy(kernel.vmlinux, boot / "vmlinux")
     shutil.copy(kernel.initrd, boot / "initrd.img")
 
 
 def _lay_modules(tree: Path, kernel: Kernel) -> None:
-    """Runs depmod here, as it takes seconds on an emulated CPU."""
+    """Runs depmod here, because it takes seconds on an emulated CPU."""
     modules = tree / "usr/lib/modules" / kernel.release
     if not kernel.in_image:
         shutil.copytree(kernel.modules, modules, dirs_exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What is up, kept in the lab's directory for the commands to come."""
+"""The state of a lab that is up, kept in the lab's directory for later commands."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ def stage_directory() -> Path:
 
 @dataclass
 class State:
-    """Written before each VM starts up, so that `down` finds what a killed `up` left."""
+    """Written before each VM starts, so that `down` finds the VMs of an `up` that was killed."""
 
     directory: Path
     shape: Shape
@@ -37,7 +37,7 @@ class State:
     ready: bool = False
     processes: dict[Host, Process] = field(default_factory=dict)
     ports: dict[Host, int] = field(default_factory=dict)
-    moved: dict[int, int] = field(default_factory=dict)  # guests that are elsewhere than where they booted first
+    moved: dict[int, int] = field(default_factory=dict)  # guests that are not on the host where they booted first
 
     @property
     def share(self) -> Path:
@@ -53,7 +53,8 @@ class State:
                 for guest in topology.guests(self.shape)]
 
     def find(self, name: str) -> Host | Guest:
-        for vm in [*self.hosts, *self.guests]:
+        vms: list[Host | Guest] = [*self.hosts, *self.guests]
+        for vm in vms:
             if vm.name == name:
                 return vm
         raise LabError(f"there is no {name} in this lab; see: ci/lab status")
@@ -78,12 +79,14 @@ class State:
 
 
 def load(directory: Path) -> State | None:
-    """None when no lab is up there."""
+    """None if no lab is up there."""
     try:
         document = json.loads((directory / "state.json").read_text(encoding="ascii"))
     except FileNotFoundError:
         return None
-    shape = Shape(**{**document["shape"], "packages": tuple(document["shape"]["packages"])})
+    fields = document["shape"]
+    fields["packages"] = tuple(fields["packages"])
+    shape = Shape(**fields)
     state = State(directory, shape, document["token"], document["image"], document["vrdma"], document["ready"])
     state.moved = dict(document["moved"])
     for index, entry in enumerate(document["hosts"]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The commands that put the caller's terminal or pipes through to a VM."""
+"""The commands that connect the caller's terminal or pipes to a VM."""
 
 from argparse import Namespace
 

@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Names and addresses of a lab's VMs, all of which follow from its shape."""
+"""Names and addresses of a lab's VMs, all derived from its shape."""
 
 import os
 import uuid
 from dataclasses import dataclass
 
-from .errors import LabError
-
 MAX_HOSTS = 8
 MAX_GUESTS = 32
-# A host's interface; eth0 is where its commands come from.
+# A host's first interface to other hosts; eth0 is for its commands.
 FIRST_CABLE = "eth1"
 _UUIDS = uuid.UUID("6a1b0d9e-7d0c-4c6e-9d39-76726d610000")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What `up` was asked for; a lab that is up is reused only by the same request."""
+    """The options of `up`. A lab that is up is used again only for the same options."""
 
     hosts: int = 1
     guests: int = 2
@@ -25,21 +23,22 @@ class Shape:
     guest_memory: int = 768
     host_cpus: int | None = None
     type: str = "medium"
-    host_kernel: str | None = None  # directories (kernels.py); without one, the image's
+    host_kernel: str | None = None  # a directory (kernels.py), or None for the image's
     guest_kernel: str | None = None
-    movable: bool = False  # from host to host, which a newer QEMU can
+    movable: bool = False  # guests can move between hosts, which needs a newer QEMU
 
     @property
     def cpus_of_host(self) -> int:
-        """All hosts together as many as there are, so that the host's scheduler is the only one that chooses who runs: of
-        more emulated processors than real ones, one that is woken waits until the machine's next tick puts it on a core
-        (2 to 4 ms), and two hosts with two on two cores took twice as long to boot and half again as long for a message."""
+        """All hosts together have as many processors as the machine, so that only the machine's scheduler decides which
+        one runs. If there are more emulated processors than real ones, one that is woken waits until the machine's next
+        tick puts it on a core (2 to 4 ms). Two hosts with two processors on two cores took twice as long to boot, and
+        one and a half times as long for a message."""
         return self.host_cpus or max(1, min(4, (os.cpu_count() or 1) // self.hosts))
 
     @property
     def host_memory(self) -> int:
-        """MiB: the host's own needs, and each guest's RAM with QEMU around it. A kernel that is not the image's lies in
-        RAM with its modules, and one for debugging has a shadow of the rest."""
+        """In MiB: the host's own needs, and each guest's RAM and QEMU. A kernel that is not the image's is in RAM with
+        its modules, and a debugging kernel has a shadow of the rest."""
         guests = self.guests * (self.hosts if self.movable else 1)
         needs = 1536 + guests * (self.guest_memory + 192)
         return needs + 1024 if self.host_kernel or self.guest_kernel else needs
@@ -94,7 +93,7 @@ class Guest:
 
     @property
     def uuid(self) -> str:
-        """Of its mdev: the same in every lab, so that commands can be repeated from a note."""
+        """The UUID of its mdev: the same in every lab, so that commands can be repeated from a note."""
         return str(uuid.uuid5(_UUIDS, self.name))
 
 
@@ -103,21 +102,22 @@ def hosts(shape: Shape) -> list[Host]:
 
 
 def guests(shape: Shape) -> list[Guest]:
-    """Where they boot."""
+    """The guests, on the hosts where they boot."""
     return [Guest(index, Host(index // shape.guests)) for index in range(shape.hosts * shape.guests)]
 
 
 def hosts_file(shape: Shape) -> str:
     """The text of /etc/hosts in every VM."""
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
-    for vm in [*hosts(shape), *guests(shape)]:
+    vms: list[Host | Guest] = [*hosts(shape), *guests(shape)]
+    for vm in vms:
         lines += [f"{vm.ipv4} {vm.name}", f"{vm.ipv6} {vm.name}"]
     return "\n".join(lines) + "\n"
 
 
 def mediator_config(shape: Shape) -> str:
-    """The text of vrdmad.conf on every host, or nothing for the one that is installed. Two hosts have one cable, and their
-    devices talk through it; of several cables none leads to all the others."""
+    """The text of vrdmad.conf on every host, or nothing to keep the installed one. Two hosts have one cable, which
+    connects their devices. With more hosts, no single cable leads to all others."""
     if shape.hosts != 2:
         return ""
     vlans = 'vlans = ["1-4094"]\n'
@@ -125,5 +125,6 @@ def mediator_config(shape: Shape) -> str:
 
 
 def addresses_on_uplink(shape: Shape) -> str:
-    """What devices may have there: any private address, as tests give guests some. Without uplinks nothing needs to be said."""
+    """The addresses that devices may have there: any private address, because tests give guests some. Without uplinks
+    there is no restriction."""
     return "10.0.0.0/8,fc00::/7" if mediator_config(shape) else ""

@@ -5,14 +5,14 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import BinaryIO
+from typing import IO
 
 from . import remote, topology
 from .diagnosis import watching
 from .errors import LabError
 from .state import State
 
-# What it prints is the mode of a file, or "directory".
+# Prints the mode of a file, or "directory".
 LOOK = 'if [ -d "$1" ]; then echo directory; else stat -L -c %a "$1"; fi'
 PACK_DIRECTORY, UNPACK_DIRECTORY = 'tar -C "$1" -c .', 'mkdir -p "$1" && tar -C "$1" -x --no-same-owner'
 PACK_FILE, UNPACK_FILE = 'cat "$1"', 'install -m "$2" /dev/stdin "$1"'
@@ -28,14 +28,14 @@ class Place:
 
     @staticmethod
     def parse(state: State, text: str) -> "Place":
-        """As with scp, a local file with a colon in its name is written ./a:b."""
+        """A local file with a colon in its name is written ./a:b, as with scp."""
         name, colon, path = text.partition(":")
         if not colon or "/" in name:
             return Place(state, None, text)
         return Place(state, state.find(name), path or ".")
 
-    def run(self, script: str, *arguments: str, stdin: BinaryIO | None = None) -> BinaryIO:
-        """Runs a shell script with the path as $1; its output is spooled, as it may be large."""
+    def run(self, script: str, *arguments: str, stdin: IO[bytes] | None = None) -> IO[bytes]:
+        """Runs a shell script with the path as $1. Its output is spooled, because it may be large."""
         output = tempfile.TemporaryFile()
         argv = ["sh", "-euc", script, "sh", self.path, *arguments]
         if self.vm:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* For modules, what makes a file with an inode of its own gives the file, and not an fd. */
+/* The function for modules that makes a file with its own inode returns the file, not an fd. */
 #include <linux/anon_inodes.h>
 #include <linux/stddef.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The driver tells the size of a counter, which ib_core allocates, and initializes it. */
+/* The driver declares the size of a counter, which ib_core allocates, and initializes it. */
 #include <rdma/ib_verbs.h>
 
 #ifdef VRDMA_NEW

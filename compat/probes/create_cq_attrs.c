@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* create_cq has the attributes of the call, and not its udata alone. */
+/* create_cq gets the attributes of the call, not only its udata. */
 #include <rdma/ib_verbs.h>
 
 #ifdef VRDMA_NEW

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* CQs of processes are created by an operation of their own. */
+/* Drivers have a separate operation that creates CQs of processes. */
 #include <rdma/ib_verbs.h>
 
 #ifdef VRDMA_NEW

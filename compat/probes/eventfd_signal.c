@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* An eventfd is raised by one, and not by any number. */
+/* eventfd_signal() adds one, and not a number that the caller chooses. */
 #include <linux/eventfd.h>
 
 static inline void probe(struct eventfd_ctx *eventfd)

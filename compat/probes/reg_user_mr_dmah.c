@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* reg_user_mr may be given a DMA handle. */
+/* reg_user_mr has a parameter for a DMA handle. */
 #include <rdma/ib_verbs.h>
 
 #ifdef VRDMA_NEW

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* ib_core tells what the netdev's state means for the port, unless the driver does. */
+/* ib_core derives the port's state from the netdev's state, unless the driver does. */
 #include <rdma/ib_verbs.h>
 
 #ifdef VRDMA_NEW

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Only processes can have a CQ resized, and its new size has no sign. */
+/* Only CQs of processes can be resized, and the new size is unsigned. */
 #include <rdma/ib_verbs.h>
 
 #ifdef VRDMA_NEW

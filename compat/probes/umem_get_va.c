@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Memory of a process is pinned by a function that is named after what it takes: an address. */
+/* The function that pins memory of a process is named after its argument, an address. */
 #include <rdma/ib_umem.h>
 
 static inline struct ib_umem *probe(struct ib_device *ibdev)

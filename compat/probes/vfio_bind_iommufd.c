@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* VFIO devices can be used by way of iommufd. */
+/* VFIO devices can be used through iommufd. */
 #include <linux/vfio.h>
 
 #ifdef VRDMA_NEW

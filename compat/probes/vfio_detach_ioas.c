@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A VFIO device that is used by way of iommufd can be detached. */
+/* A VFIO device that is used through iommufd can be detached. */
 #include <linux/vfio.h>
 
 #ifdef VRDMA_NEW

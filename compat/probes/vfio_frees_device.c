@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* VFIO frees a device after its release operation, which has no function to call for that. */
+/* VFIO frees a device after its release operation. There is no function for the driver to call. */
 #include <linux/vfio.h>
 
 #ifdef VRDMA_NEW

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* VFIO itself serves VFIO_DEVICE_GET_REGION_INFO, and asks the driver for what the answer holds. */
+/* VFIO itself serves VFIO_DEVICE_GET_REGION_INFO, and asks the driver for the answer's contents. */
 #include <linux/vfio.h>
 
 #ifdef VRDMA_NEW

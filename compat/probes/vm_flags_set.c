@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Flags of a mapping are changed by functions, and are constant otherwise. */
+/* Functions change the flags of a mapping, which are otherwise constant. */
 #include <linux/mm.h>
 
 static inline void probe(struct vm_area_struct *vma)

@@ -2,8 +2,8 @@
 /*
  * Masks, types and compile-time checks that all shared formats use.
  *
- * Fields of a word are described by masks, never by bitfields, whose layout C leaves to the
- * compiler. VRDMA_GET and VRDMA_SET are the only way in and out of a packed word.
+ * Masks describe the fields of a word. There are no bitfields, because C leaves their layout to the
+ * compiler. Only VRDMA_GET and VRDMA_SET read and write a packed word.
  */
 #ifndef VRDMA_BITS_H
 #define VRDMA_BITS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * One function an admin command, for both drivers of the PCI function: the guest's kernel driver
- * and the user-space driver. Each has a struct vrdma_dev and the two functions declared first.
+ * One function per admin command. Both drivers of the PCI function use them: the guest's kernel
+ * driver and the user-space driver. Each driver has a struct vrdma_dev and the two functions that
+ * are declared first.
  *
  * Functions return 0 or a negative errno.
  */
@@ -25,8 +26,8 @@ extern "C" {
 #endif
 
 /*
- * Executes a command and waits for its answer. When it fails because the device failed, the device
- * is quiet before this returns: what the command gave it to use is free again.
+ * Executes a command and waits for its answer. If it fails because the device failed, the device is
+ * quiet before this returns: the caller may reuse the memory that the command named.
  */
 int vrdma_admin_exec(struct vrdma_dev *dev, __u32 opcode, struct vrdma_admin_cmd *cmd,
 		     struct vrdma_admin_cpl *cpl);
@@ -44,7 +45,7 @@ static inline __u32 vrdma_admin_header(__u32 phase, __u32 opcode, __u32 id)
 	return phase | VRDMA_SET(VRDMA_ADMIN_OPCODE, opcode) | VRDMA_SET(VRDMA_ADMIN_ID, id);
 }
 
-/* The list of a buffer whose bus addresses are contiguous, from start on, a multiple of a page. */
+/* The page list of a buffer with contiguous bus addresses. start is a multiple of a page. */
 static inline struct vrdma_page_list vrdma_contiguous_pages(__u64 start, __u64 size)
 {
 	struct vrdma_page_list list;
@@ -56,7 +57,7 @@ static inline struct vrdma_page_list vrdma_contiguous_pages(__u64 start, __u64 s
 	return list;
 }
 
-/* For commands that make something and answer with its handle. */
+/* Executes a command that creates an object, and returns the object's handle. */
 static inline int vrdma_cmd_create(struct vrdma_dev *dev, __u32 opcode, struct vrdma_admin_cmd *cmd,
 				   __u32 *handle)
 {
@@ -99,7 +100,7 @@ static inline int vrdma_cmd_query_port(struct vrdma_dev *dev, struct vrdma_cpl_q
 /* The port's P_Keys. Managers of connections are in the default partition (IBA 10.9.1.2). */
 struct vrdma_pkeys {
 	__u16 count;
-	__u16 of_managers; /* which one is of the default partition; 0 if none is */
+	__u16 of_managers; /* index of the default partition's key; 0 if there is none */
 	__u16 key[VRDMA_MAX_PKEYS];
 };
 
@@ -125,7 +126,7 @@ static inline int vrdma_cmd_query_pkeys(struct vrdma_dev *dev,
 	return 0;
 }
 
-/* Reads the counters of a QP or of a counter set. Where both are 0, it reads the function's. */
+/* Reads the counters of a QP or of a counter set, or of the function if both are 0. */
 static inline int vrdma_cmd_query_counters(struct vrdma_dev *dev, __u32 qpn, __u32 counter_set,
 					   struct vrdma_counters *counters)
 {
@@ -134,14 +135,14 @@ static inline int vrdma_cmd_query_counters(struct vrdma_dev *dev, __u32 qpn, __u
 	__u32 first, i;
 	int err;
 
-	for (first = 0; first < VRDMA_NUM_COUNTERS; first += VRDMA_COUNTERS_A_REPLY) {
+	for (first = 0; first < VRDMA_NUM_COUNTERS; first += VRDMA_COUNTERS_PER_REPLY) {
 		cmd.query_counters.first = __cpu_to_le32(first);
 		cmd.query_counters.qpn = __cpu_to_le32(qpn);
 		cmd.query_counters.counter_set = __cpu_to_le32(counter_set);
 		err = vrdma_admin_exec(dev, VRDMA_ADMIN_QUERY_COUNTERS, &cmd, &cpl);
 		if (err)
 			return err;
-		for (i = 0; i < VRDMA_COUNTERS_A_REPLY && first + i < VRDMA_NUM_COUNTERS; i++)
+		for (i = 0; i < VRDMA_COUNTERS_PER_REPLY && first + i < VRDMA_NUM_COUNTERS; i++)
 			counters->value[first + i] = cpl.query_counters.value[i];
 	}
 	return 0;
@@ -154,7 +155,7 @@ static inline int vrdma_cmd_alloc_counter_set(struct vrdma_dev *dev, __u32 *hand
 	return vrdma_cmd_create(dev, VRDMA_ADMIN_ALLOC_COUNTER_SET, &cmd, handle);
 }
 
-/* To set 0: to none any more. */
+/* counter_set 0 unbinds the QP from its set. */
 static inline int vrdma_cmd_bind_counter_set(struct vrdma_dev *dev, __u32 qpn, __u32 counter_set)
 {
 	struct vrdma_admin_cmd cmd = {};
@@ -222,7 +223,7 @@ static inline int vrdma_cmd_map_pages(struct vrdma_dev *dev, const struct vrdma_
 	return vrdma_admin_exec(dev, VRDMA_ADMIN_MAP_PAGES, &cmd, &cpl);
 }
 
-/* There is no memory there: what waits for it fails. */
+/* Tells the device that there is no memory there. Messages that wait for these pages fail. */
 static inline int vrdma_cmd_refuse_pages(struct vrdma_dev *dev, __u32 key, __u64 first, __u32 count)
 {
 	struct vrdma_cmd_map_pages arg;

@@ -3,8 +3,8 @@
  * The vrdma PCI function as its guest driver and its mediator see it: identity, BARs, registers,
  * the admin queue and the event queues.
  *
- * All words are little-endian. Reserved fields must be zero in both directions: a command that
- * carries another value is refused with EINVAL. GIDs and MAC addresses are byte strings in network
+ * All words are little-endian. Reserved fields must be zero in both directions: the device refuses
+ * a command with any other value (EINVAL). GIDs and MAC addresses are byte strings in network
  * order. An address that the device reads or writes is a bus address of the guest (IOVA).
  */
 #ifndef VRDMA_DEVICE_H
@@ -13,8 +13,8 @@
 #include "bits.h"
 
 /*
- * PCI identity. Neither number is allotted by the PCI-SIG: both are picked to stay clear of the ids
- * that are ("vr", "dm" in ASCII).
+ * PCI identity. The PCI-SIG allotted neither number. Both ("vr", "dm" in ASCII) were chosen to
+ * differ from the ids that it did allot.
  */
 #define VRDMA_PCI_VENDOR_ID 0x7276
 #define VRDMA_PCI_DEVICE_ID 0x6d64
@@ -23,11 +23,11 @@
 
 /*
  * BAR0, VRDMA_BAR0_SIZE bytes, every access trapped:
- *   page 0   registers; 32-bit accesses, aligned. Others read as ones and are dropped on write.
- *   page 1   the kick page: reads as zero; a write of anything wakes the device's poller. The guest
- *            kernel maps it into every process that has a user context.
- * BAR2, 64-bit, one doorbell page for each user context, mapped (struct vrdma_doorbell_page in
- *   queue.h). Page 0 is the guest kernel's own.
+ *   page 0   registers; aligned 32-bit accesses. Other reads return ones; other writes are dropped.
+ *   page 1   the kick page: reads as zero; a write of any value wakes the device's poller. The
+ *            guest kernel maps it into every process that has a user context.
+ * BAR2, 64-bit, mapped: one doorbell page per user context (struct vrdma_doorbell_page in queue.h).
+ *   Page 0 is the guest kernel's own.
  * BAR4, the MSI-X table and pending bits.
  */
 #define VRDMA_BAR0_SIZE 0x2000
@@ -41,7 +41,7 @@
 #define VRDMA_MAX_VECTORS 64
 #define VRDMA_DOORBELL_PAGE_SIZE 4096
 
-/* Registers. RO: written by the guest without effect. WO: reads as zero. */
+/* Registers. RO: writes have no effect. WO: reads as zero. */
 enum vrdma_register {
 	VRDMA_REG_MAGIC = 0x00,		/* RO, VRDMA_MAGIC */
 	VRDMA_REG_VERSION = 0x04,	/* RO, VRDMA_VERSION: guest driver refuses another major */
@@ -70,9 +70,10 @@ enum vrdma_register {
 
 /*
  * STATUS. READY: the function is reset and waits to be enabled. ENABLED: the admin queue is served.
- * FATAL: the mediator is gone or the guest broke a rule that leaves no way on; only a reset helps.
- * With neither bit a reset is under way. The device raises vector 0 when FATAL appears, and when
- * READY follows a FATAL (a mediator came back: the driver may reset and start anew).
+ * FATAL: the mediator is gone, or the guest broke a rule from which the device cannot recover; only
+ * a reset helps. If no bit is set, a reset is under way. The device raises vector 0 when FATAL
+ * appears, and when READY follows a FATAL (a mediator came back: the driver may reset and start
+ * anew).
  */
 #define VRDMA_STATUS_READY VRDMA_BIT(0)
 #define VRDMA_STATUS_ENABLED VRDMA_BIT(1)
@@ -80,27 +81,27 @@ enum vrdma_register {
 
 /*
  * CONTROL. Writing RESET starts a reset: poll STATUS for READY (VRDMA_RESET_TIMEOUT_MS at most).
- * From the write on no guest memory is touched, and an earlier FATAL is gone: one that is read
- * after it says that there is no mediator. Writing ENABLE takes the queue registers into use: poll
- * STATUS for ENABLED, or FATAL where a register holds a bad value.
+ * From the write on the device touches no guest memory. The write clears an earlier FATAL, so a
+ * FATAL that is read after it means that there is no mediator. Writing ENABLE makes the device use
+ * the queue registers: poll STATUS for ENABLED, or for FATAL if a register holds a bad value.
  */
 #define VRDMA_CONTROL_ENABLE VRDMA_BIT(0)
 #define VRDMA_CONTROL_RESET VRDMA_BIT(1)
 #define VRDMA_RESET_TIMEOUT_MS 5000
-/* Without an answer, and without a step of a command (vrdma_status_page.admin_steps). */
+/* Timeout of a command without an answer and without a step (vrdma_status_page.admin_steps). */
 #define VRDMA_ADMIN_TIMEOUT_MS 10000
 
 #define VRDMA_AQ_MAX_DEPTH 256
 #define VRDMA_PAGE_SIZE 4096
 #define VRDMA_PAGE_SHIFT 12
 
-/* Bus addresses are below it, unless a mediator has been told of another limit. */
+/* Bus addresses are below this limit, unless the mediator is configured with another one. */
 #define VRDMA_IOVA_SPACE 0x10000000000ull /* 1 TiB */
 
 /*
  * A page list: the blocks, of 1 << page_shift bytes each, that make up a buffer. With levels 0 the
- * buffer is one contiguous run and root its first block. With levels L the root is a 4 KiB page
- * of 512 addresses of pages of level L - 1; level 1 pages hold addresses of blocks. Unused entries
+ * buffer is contiguous, and root is its first block. With levels L, root is a 4 KiB page with the
+ * addresses of 512 pages of level L - 1; pages of level 1 hold addresses of blocks. Unused entries
  * are zero. Addresses of blocks are aligned to the block size.
  */
 struct vrdma_page_list {
@@ -131,10 +132,10 @@ VRDMA_CHECK_SIZE(struct vrdma_av, 32);
 #define VRDMA_AV_FLOW_LABEL VRDMA_MASK(19, 0)
 
 /*
- * Attributes of a queue pair. attr_mask has the values of enum ib_qp_attr_mask, state those of
- * enum ib_qp_state, path_mtu those of enum ib_mtu, access_flags those of enum ib_access_flags:
- * user space and kernel agree on them. Which attributes a transition needs and allows is
- * IBA 11.2.5.2, tables 91-94. Path migration attributes are refused.
+ * Attributes of a queue pair. attr_mask has the values of enum ib_qp_attr_mask, state those of enum
+ * ib_qp_state, path_mtu those of enum ib_mtu, access_flags those of enum ib_access_flags: user
+ * space and kernel agree on them. IBA 11.2.5.2, tables 91-94, says which attributes a transition
+ * needs and allows. Path migration attributes are refused.
  */
 struct vrdma_qp_attr {
 	__le32 attr_mask;
@@ -164,9 +165,9 @@ VRDMA_CHECK_SIZE(struct vrdma_qp_attr, 72);
 /*
  * The admin queue. The guest fills ASQ entries in order, writes the word that holds the phase bit
  * last and rings ADMIN_DOORBELL once for any number of them. The phase of an entry is 1 on the
- * first pass over the ring and toggles each pass. The device answers each command with one entry in
- * the ACQ, in any order, with the same phase rule, and raises AQ_VECTOR. Guest bound: never more
- * commands in flight than entries.
+ * first pass over the ring and toggles on each pass. The device answers each command with one entry
+ * in the ACQ, in any order, with the same phase rule, and raises AQ_VECTOR. The guest must never
+ * have more commands in flight than there are entries.
  */
 enum vrdma_admin_opcode {
 	VRDMA_ADMIN_QUERY_DEVICE = 1,
@@ -220,7 +221,7 @@ enum vrdma_admin_opcode {
 #define VRDMA_ADMIN_ID VRDMA_MASK(15, 0)
 #define VRDMA_ADMIN_RESERVED VRDMA_MASK(30, 24)
 
-/* Commands whose only argument is what they act on (DESTROY_*, DEALLOC_*, DEREG_MR, QUERY_*). */
+/* Commands whose only argument is the object (DESTROY_*, DEALLOC_*, DEREG_MR, QUERY_*). */
 struct vrdma_cmd_handle {
 	__le32 handle; /* id, qpn, cqn, srqn or key */
 	__le32 reserved;
@@ -238,10 +239,10 @@ struct vrdma_cmd_alloc_pd {
 };
 
 /*
- * The buffer begins first_offset bytes into the first block. Its remote and local address is
- * start, which is 0 with IB_ACCESS_ZERO_BASED, except for a DMA MR (VRDMA_MR_DMA), whose addresses
- * are bus addresses themselves: it has no page list and only the guest kernel may own its PD. Nor
- * has a region of no bytes a page list.
+ * The buffer begins first_offset bytes into the first block. Its remote and local address is start,
+ * which is 0 with IB_ACCESS_ZERO_BASED. The addresses of a DMA MR (VRDMA_MR_DMA) are bus addresses:
+ * it has no page list, and its PD must be the guest kernel's. A region of no bytes has no page list
+ * either.
  */
 struct vrdma_cmd_reg_mr {
 	struct vrdma_page_list pages;
@@ -256,13 +257,13 @@ struct vrdma_cmd_reg_mr {
 
 /*
  * On-demand paging. A region with IB_ACCESS_ON_DEMAND has no page list: its pages, of 4 KiB, come
- * and go, and are named by their number; page 0 is that of the first byte, which is first_offset
- * into it. A message that touches pages that the device has not got waits, and the device says
- * which (VRDMA_EQE_PAGE_FAULT); a fault that is not answered it repeats. The device may also forget
- * pages, and ask again. The driver answers with MAP_PAGES; or, where there is no memory, with
- * VRDMA_MAP_REFUSED, by which the message fails. It may also map what nobody has asked for. From
- * the answer to UNMAP_PAGES on the device does not touch the pages that were mapped there. What is
- * touched through a window to such a region is a fault of the region's.
+ * and go. A number names each page; page 0 contains the first byte, at first_offset. A message that
+ * needs pages which the device does not have waits, and the device reports them
+ * (VRDMA_EQE_PAGE_FAULT); it repeats a report that is not answered. The device may also forget
+ * pages, and ask for them again. The driver answers with MAP_PAGES. If there is no memory, it
+ * answers with VRDMA_MAP_REFUSED, and the message fails. It may also map pages that the device has
+ * not asked for. From the answer to UNMAP_PAGES on, the device does not touch the pages that were
+ * mapped there. An access through a window to such a region faults on the region.
  *
  * A region may be as long as an address space (VRDMA_ON_DEMAND_MAX_SIZE).
  */
@@ -278,8 +279,9 @@ struct vrdma_cmd_map_pages {
 #define VRDMA_ON_DEMAND_MAX_SIZE (1ull << 57)
 
 /*
- * What may be on demand (enum ib_odp_transport_cap_bits: send 0, receive 1, write 2, read 3,
- * atomics 4, SRQ 5). A datagram that waits too long for its receiver's pages is lost.
+ * The operations that may use pages on demand (enum ib_odp_transport_cap_bits: send 0, receive 1,
+ * write 2, read 3, atomics 4, SRQ 5). A datagram that waits too long for its receiver's pages is
+ * lost.
  */
 #define VRDMA_ODP_RC VRDMA_MASK(5, 0)
 #define VRDMA_ODP_UC (VRDMA_MASK(2, 0) | VRDMA_BIT(5))
@@ -293,9 +295,9 @@ struct vrdma_cmd_unmap_pages {
 };
 
 /*
- * Changes a region, whose key stays: what the flags name is new, the rest stays and its fields are
- * zero. A region to which windows are bound is EBUSY; one with pages on demand is EOPNOTSUPP, and
- * none becomes one. After any error it is what it was.
+ * Changes a region, which keeps its key. The flags say which properties are new. The others stay,
+ * and their fields are zero. EBUSY: windows are bound to the region. EOPNOTSUPP: the region has
+ * pages on demand, or the command asks for them. After any error the region is unchanged.
  */
 struct vrdma_cmd_rereg_mr {
 	struct vrdma_page_list pages;
@@ -312,15 +314,15 @@ struct vrdma_cmd_rereg_mr {
 #define VRDMA_REREG_PD VRDMA_BIT(1)
 #define VRDMA_REREG_ACCESS VRDMA_BIT(2)
 
-/* DEALLOC_MW and DEREG_MR take keys as they were given out: a later low byte is left out. */
+/* DEALLOC_MW and DEREG_MR take the key as it was given out, before a change of its low byte. */
 struct vrdma_cmd_alloc_mw {
 	__le32 pd;
 	__le32 type; /* enum ib_mw_type; type 2 is 2B: a window is bound to one QP */
 };
 
-/* A region for fast registration: it gets memory by VRDMA_SQ_REG_MR (queue.h). */
+/* A region for fast registration: VRDMA_SQ_REG_MR gives it memory (queue.h). */
 struct vrdma_cmd_alloc_mr {
-	__le32 pd; /* of the guest kernel's */
+	__le32 pd; /* one of the guest kernel's */
 	__le32 max_pages; /* 1..VRDMA_MAX_FAST_PAGES */
 };
 #define VRDMA_MAX_FAST_PAGES 512
@@ -334,14 +336,15 @@ struct vrdma_cmd_create_cq {
 	__le32 flags; /* VRDMA_CQ_* */
 	__le32 reserved;
 };
-#define VRDMA_CQ_TIMESTAMP VRDMA_BIT(0)	     /* CQEs say when they were written */
-#define VRDMA_CQ_IGNORE_OVERRUN VRDMA_BIT(1) /* what is not taken in time is overwritten */
+#define VRDMA_CQ_TIMESTAMP VRDMA_BIT(0)	     /* CQEs have a timestamp */
+#define VRDMA_CQ_IGNORE_OVERRUN VRDMA_BIT(1) /* CQEs that are not taken in time are overwritten */
 
 /*
- * Another ring for a CQ, for CQEs from now on. Their count goes on, so the guest prepares the new
- * buffer for it: consumer and arm as they are, and every place with the phase of no CQE (queue.h).
- * CQEs that were not taken stay in the old ring; they are no more than the new one has places
- * (EINVAL otherwise), which the guest may fill with them. It takes none, nor arms, meanwhile.
+ * Another ring for a CQ, for CQEs from now on. The count of CQEs goes on, so the guest prepares the
+ * new buffer for it: with the present consumer and arm, and with the phase of no CQE in every place
+ * (queue.h). CQEs that were not taken stay in the old ring. The guest may copy them into the new
+ * ring, so the new ring must have a place for each (else EINVAL). Meanwhile the guest takes no CQE
+ * and does not arm the CQ.
  */
 struct vrdma_cmd_resize_cq {
 	struct vrdma_page_list pages;
@@ -352,8 +355,9 @@ struct vrdma_cmd_resize_cq {
 };
 
 /*
- * Moderation: an event that was asked for comes when so many CQEs were written since the last one,
- * or so much time after the first of them. 0: by the other alone. With both 0, at once.
+ * Moderation: the device sends an event that was asked for when count CQEs were written since the
+ * last event, or period_us after the first of them. If one is 0, only the other applies. If both
+ * are 0, the device sends the event at once.
  */
 struct vrdma_cmd_modify_cq {
 	__le32 cqn;
@@ -363,26 +367,27 @@ struct vrdma_cmd_modify_cq {
 #define VRDMA_MAX_CQ_MODERATION 65535
 
 /*
- * An XRC domain (ALLOC_XRCD, which has no argument) belongs to the device, as several user contexts
- * may share it. An SRQ that names one is for the XRC_RECV QPs of that domain, and only for them.
+ * An XRC domain (ALLOC_XRCD, which has no argument) belongs to the device, because several user
+ * contexts may share it. An SRQ that names a domain is for the XRC_RECV QPs of that domain, and
+ * only for them.
  */
 struct vrdma_cmd_create_srq {
 	struct vrdma_page_list pages; /* WQEs: see queue.h */
 	__le32 first_offset;	      /* below the block size; a multiple of the stride */
 	__le32 ucontext;
-	__le32 pd;	  /* whose keys the WQEs name, whatever the PDs of its QPs */
+	__le32 pd;	  /* that of the WQEs' keys, whatever the QPs' PDs */
 	__le32 depth;	  /* WQEs, a power of two */
-	__u8 stride_shift; /* log2 of bytes a WQE */
+	__u8 stride_shift; /* log2 of bytes per WQE */
 	__u8 reserved0;
 	__le16 max_sge;
 	__le32 xrcd; /* or 0 */
-	__le32 cq;   /* with an XRC domain: where its WQEs complete; else 0 */
+	__le32 cq;   /* with an XRC domain: its WQEs complete there; else 0 */
 	__le32 reserved1;
 };
 
 /*
- * Arms the limit: when fewer WQEs than that are left the device posts IB_EVENT_SRQ_LIMIT_REACHED,
- * once, and disarms it. 0 disarms.
+ * Arms the limit: when fewer WQEs are left, the device posts IB_EVENT_SRQ_LIMIT_REACHED once, and
+ * disarms the limit. 0 disarms it.
  */
 struct vrdma_cmd_modify_srq {
 	__le32 srqn;
@@ -391,10 +396,10 @@ struct vrdma_cmd_modify_srq {
 
 /*
  * Another ring for an SRQ, of the same stride. The count of WQEs goes on, so the guest prepares the
- * new buffer for it, and posts nothing meanwhile: every place has the phase of the last WQE posted
- * that would be there (queue.h), and those that the device may not have taken are there. The limit
- * stays as it is armed, or is armed with VRDMA_RESIZE_SRQ_LIMIT. Neither it nor the number of WQEs
- * that are posted and not taken is more than the new ring has places (EINVAL otherwise).
+ * new buffer for it, and posts nothing meanwhile. Every place has the phase of the last posted WQE
+ * that would be there (queue.h), and the WQEs that the device may not have taken are there. The
+ * limit stays as it is armed, or is armed anew with VRDMA_RESIZE_SRQ_LIMIT. EINVAL: the new ring
+ * has fewer places than the limit, or than there are WQEs that are posted and not taken.
  */
 struct vrdma_cmd_resize_srq {
 	struct vrdma_page_list pages;
@@ -409,8 +414,8 @@ struct vrdma_cmd_resize_srq {
 
 /*
  * An XRC_SEND QP has no RQ and no recv_cq. An XRC_RECV QP has an XRC domain and nothing else: no
- * queues, no CQs, no PD, no user context. What its peer asks of memory it does for the PD of the
- * SRQ that the request names (IBA A14).
+ * queues, no CQs, no PD, no user context. Its peer's requests access memory in the PD of the SRQ
+ * that the request names (IBA A14).
  */
 struct vrdma_cmd_create_qp {
 	struct vrdma_page_list pages; /* struct vrdma_qp_control, SQ, RQ: see queue.h */
@@ -421,14 +426,14 @@ struct vrdma_cmd_create_qp {
 	__le32 recv_cq;
 	__le32 sq_depth;  /* WQEs, a power of two, or 0 */
 	__le32 rq_depth;  /* WQEs, a power of two, or 0 */
-	__u8 sq_stride_shift; /* log2 of bytes a WQE: see queue.h */
+	__u8 sq_stride_shift; /* log2 of bytes per WQE: see queue.h */
 	__u8 rq_stride_shift;
 	__u8 qp_type;	  /* enum ib_qp_type: RC 2, UC 3, UD 4, XRC_SEND 9, XRC_RECV 10; GSI 1 */
 	__u8 flags;	  /* VRDMA_QP_* */
 	__le32 max_inline; /* bytes */
 	__le16 max_send_sge;
 	__le16 max_recv_sge; /* 0 with an SRQ, as is rq_depth */
-	__le32 srq;	     /* whose WQEs it takes, or 0 */
+	__le32 srq;	     /* it takes this SRQ's WQEs; or 0 */
 	__le32 xrcd;	     /* of XRC_RECV, else 0 */
 };
 #define VRDMA_QP_SQ_SIGNAL_ALL VRDMA_BIT(0)
@@ -441,9 +446,9 @@ struct vrdma_cmd_modify_qp {
 };
 
 /*
- * A UD QP gets the datagrams that anybody, itself included, sends to QP VRDMA_MULTICAST_QPN of a
- * multicast GID that it is attached to; its own it does not get if it was made with
- * VRDMA_QP_BLOCK_SELF_MULTICAST. It cannot be destroyed while it is attached.
+ * A UD QP gets the datagrams that any QP, including itself, sends to QP VRDMA_MULTICAST_QPN of a
+ * multicast GID that it is attached to. With VRDMA_QP_BLOCK_SELF_MULTICAST it does not get its own.
+ * It cannot be destroyed while it is attached.
  */
 struct vrdma_cmd_multicast {
 	__le32 qpn;
@@ -453,35 +458,37 @@ struct vrdma_cmd_multicast {
 #define VRDMA_MULTICAST_QPN 0xffffff
 
 /*
- * The endport of some devices has several functions, each a program's (function_bits of
- * QUERY_DEVICE): they have the same GIDs, but each its own QPNs, which begin with its number. Each
- * has a QP1. A message of communication management goes to the one that its remote id begins with,
- * or if it is a request for a service, to the one that listens to that; all others go to any of
- * them, as does a request for a service to which none listens. Who listens several times stops as
- * often. EADDRINUSE: another function listens to it. EOPNOTSUPP: there is one function.
+ * The endport of some devices has several functions, one per program (function_bits of
+ * QUERY_DEVICE). They have the same GIDs. Each has its own QPNs, which begin with its number, and a
+ * QP1. A message of communication management goes to the function that its remote id begins with. A
+ * request for a service goes to the function that listens to that service. All other messages, and
+ * a request for a service to which no function listens, go to any function. A function that listens
+ * several times must stop as often. EADDRINUSE: another function listens to the service.
+ * EOPNOTSUPP: there is only one function.
  */
 struct vrdma_cmd_listen {
 	__le64 service_id;
 };
 
 struct vrdma_cmd_query_counters {
-	__le32 first;	    /* that the answer begins with */
+	__le32 first;	    /* first counter of the answer */
 	__le32 qpn;	    /* of this QP, or 0 */
-	__le32 counter_set; /* of this set, or 0; with QPN 0 as well: of the whole function */
+	__le32 counter_set; /* of this set, or 0; if QPN is 0, too: of the function */
 	__le32 reserved;
 };
 VRDMA_CHECK_SIZE(struct vrdma_cmd_query_counters, 16);
 
-/* In the place of a set: all that was ever counted in one. */
+/* Instead of a set: all that was ever counted in any set. */
 #define VRDMA_ALL_COUNTER_SETS 0xffffffffu
 
 /*
- * A counter set counts what happens to the QPs that are bound to it, while they are. A QP is bound
- * to one set at most. EBUSY: the QP is bound already, or the set that is to go still has a QP.
+ * A counter set counts the events of the QPs that are bound to it, while they are bound. A QP is
+ * bound to one set at most. EBUSY: the QP is bound already, or the set to deallocate still has a
+ * QP.
  */
 struct vrdma_cmd_bind_counter_set {
 	__le32 qpn;
-	__le32 counter_set; /* or 0: to none any more */
+	__le32 counter_set; /* 0 unbinds */
 };
 
 struct vrdma_cmd_create_ah {
@@ -494,7 +501,7 @@ struct vrdma_cmd_set_gid {
 	__le32 index;
 	__u8 type;    /* VRDMA_GID_* */
 	__u8 valid;   /* 0 removes the entry */
-	__le16 vlan;  /* that the GID is in, by an 802.1Q tag; 0: none */
+	__le16 vlan;  /* of the GID, in an 802.1Q tag; 0: none */
 	__u8 gid[16];
 };
 #define VRDMA_MAX_VLAN 4094
@@ -528,18 +535,18 @@ struct vrdma_admin_cmd {
 		struct vrdma_cmd_set_gid set_gid;
 		struct vrdma_cmd_map_pages map_pages;
 		struct vrdma_cmd_unmap_pages unmap_pages;
-		__u8 bytes[120]; /* what a command does not use is reserved */
+		__u8 bytes[120]; /* the rest is reserved */
 	};
 };
 VRDMA_CHECK_SIZE(struct vrdma_admin_cmd, 128);
 
 /*
- * In which a device answers a packet as a rule, 4.096 us << this (IBA 9.7.6.1.3): 134 ms. Its
- * poller is a thread of the host and may lose its processor.
+ * The time in which a device usually answers a packet, 4.096 us << this (IBA 9.7.6.1.3): 134 ms.
+ * Its poller is a thread of the host and may lose its processor.
  */
 #define VRDMA_ACK_DELAY 15
 
-/* QUERY_DEVICE: what never changes while the function is enabled. */
+/* QUERY_DEVICE: properties that never change while the function is enabled. */
 struct vrdma_cpl_query_device {
 	__le64 max_mr_size;
 	__le64 page_size_cap; /* bit n: blocks of 1 << n bytes */
@@ -560,7 +567,7 @@ struct vrdma_cpl_query_device {
 	__u8 max_qp_rd_atomic;
 	__u8 max_qp_init_rd_atomic;
 	__le16 max_srq_sge;
-	__u8 function_bits; /* 1 << n functions at most share the GIDs: see vrdma_cmd_listen */
+	__u8 function_bits; /* at most 1 << n functions share the GIDs: see vrdma_cmd_listen */
 	__u8 function;	    /* this one's number */
 	__u8 reserved[2];
 	__u8 node_guid[8];
@@ -573,7 +580,7 @@ struct vrdma_cpl_query_device {
 };
 
 #define VRDMA_MAX_PKEYS 32
-#define VRDMA_PARTITION VRDMA_MASK(14, 0) /* of a P_Key; all ones: the default one */
+#define VRDMA_PARTITION VRDMA_MASK(14, 0) /* part of a P_Key; all ones: the default one */
 struct vrdma_cpl_query_port {
 	__u8 state;	   /* enum ib_port_state */
 	__u8 active_mtu;   /* enum ib_mtu */
@@ -584,12 +591,12 @@ struct vrdma_cpl_query_port {
 };
 
 struct vrdma_cpl_handle {
-	/* What was made: ucontext, pd, eq, cqn, srqn, ah, xrcd, counter set; key (lkey = rkey). */
+	/* The new ucontext, pd, eq, cqn, srqn, ah, xrcd, counter set, or key (lkey = rkey). */
 	__le32 handle;
 	__le32 reserved;
 };
 
-/* The clock of timestamps in CQEs: ns since some time, of 64 bits. */
+/* The clock of timestamps in CQEs: 64 bits, ns since an arbitrary time. */
 struct vrdma_cpl_query_clock {
 	__le64 clock;
 };
@@ -611,35 +618,34 @@ struct vrdma_cpl_query_srq {
 };
 
 /*
- * QUERY_COUNTERS: what has happened since the function was enabled, to a QP since it was made, or
- * to the QPs of a counter set.
- * A message counts where it was sent and where it arrived, once each; the bytes of a READ or an
- * atomic count as sent by the side whose memory was read.
+ * QUERY_COUNTERS: the events of the function since it was enabled, of a QP since it was created, or
+ * of the QPs of a counter set. A message counts once at its sender and once at its receiver. The
+ * bytes of a READ or an atomic count as sent by the side whose memory was read.
  */
 enum vrdma_counter {
 	VRDMA_COUNTER_TX_BYTES,
 	VRDMA_COUNTER_RX_BYTES,
 	VRDMA_COUNTER_TX_MESSAGES,
 	VRDMA_COUNTER_RX_MESSAGES,
-	VRDMA_COUNTER_DROPPED_MESSAGES,	    /* datagrams and UC messages that found no receive */
+	VRDMA_COUNTER_DROPPED_MESSAGES,	    /* datagrams and UC messages without a receive */
 	VRDMA_COUNTER_FLUSHED_WQES,
 	VRDMA_COUNTER_RNR_NAKS,		    /* answers of peers that had no receive */
 	VRDMA_COUNTER_ACK_TIMEOUTS,	    /* messages that a peer did not answer */
-	VRDMA_COUNTER_RETRIES_EXCEEDED,	    /* WQEs that failed for the reason of the one above */
+	VRDMA_COUNTER_RETRIES_EXCEEDED,	    /* WQEs that failed because of ACK timeouts */
 	VRDMA_COUNTER_RNR_RETRIES_EXCEEDED,
 	VRDMA_COUNTER_REMOTE_ACCESS_ERRORS, /* WQEs that the peer's memory refused */
 	VRDMA_COUNTER_REMOTE_OP_ERRORS,	    /* WQEs that the peer could not carry out */
-	VRDMA_COUNTER_LOCAL_ERRORS,	    /* WQEs, also receives, that were wrong themselves */
+	VRDMA_COUNTER_LOCAL_ERRORS,	    /* WQEs, also receives, with an error of their own */
 	VRDMA_COUNTER_REFUSED_REQUESTS,	    /* of peers */
 	VRDMA_COUNTER_CQ_OVERRUNS,
-	/* Of packets between hosts: */
+	/* Packets between hosts: */
 	VRDMA_COUNTER_TX_PACKETS,
 	VRDMA_COUNTER_RX_PACKETS,
-	VRDMA_COUNTER_RETRANSMITS,	  /* of them, sent again */
-	VRDMA_COUNTER_EARLY_RETRIES,	  /* as an answer took much longer than others had */
-	VRDMA_COUNTER_DUPLICATE_REQUESTS, /* that came again */
-	VRDMA_COUNTER_OUT_OF_SEQUENCE,	  /* that came before one which was lost, or is late */
-	/* NAKs that came, beside RNR_NAKS, and those that went: */
+	VRDMA_COUNTER_RETRANSMITS,	  /* packets sent again */
+	VRDMA_COUNTER_EARLY_RETRIES,	  /* an answer took longer than usual */
+	VRDMA_COUNTER_DUPLICATE_REQUESTS, /* received again */
+	VRDMA_COUNTER_OUT_OF_SEQUENCE,	  /* packets before them are lost or late */
+	/* NAKs received, except RNR_NAKS, and NAKs sent: */
 	VRDMA_COUNTER_SEQUENCE_NAKS,
 	VRDMA_COUNTER_IMPLIED_NAKS, /* a response shows that one before it was lost */
 	VRDMA_COUNTER_REMOTE_INVALID_REQUESTS, /* WQEs that the peer found wrong */
@@ -648,16 +654,16 @@ enum vrdma_counter {
 	VRDMA_COUNTER_SENT_ACCESS_NAKS,
 	VRDMA_COUNTER_SENT_OP_NAKS,
 	VRDMA_COUNTER_SENT_INVALID_NAKS,
-	/* Packets that came and were dropped, the first two before their QPN was believed: */
+	/* Packets received and dropped; the first two kinds before their QPN was trusted: */
 	VRDMA_COUNTER_BAD_ICRCS,
 	VRDMA_COUNTER_MALFORMED_PACKETS,
-	VRDMA_COUNTER_BAD_PKEYS, /* also on this host, once for each look for a connection's peer */
-	VRDMA_COUNTER_WRONG_SOURCES, /* not from the QP's peer, or with an address of ours */
+	VRDMA_COUNTER_BAD_PKEYS, /* also on this host, once per lookup of a connection's peer */
+	VRDMA_COUNTER_WRONG_SOURCES, /* not from the QP's peer, or with our own address */
 	VRDMA_COUNTER_UNKNOWN_QPS,
-	VRDMA_COUNTER_WRONG_STATES, /* the QP is of another type, or takes no such packet now */
+	VRDMA_COUNTER_WRONG_STATES, /* the QP has another type, or its state takes no such packet */
 	VRDMA_COUNTER_BAD_QKEYS,
-	VRDMA_COUNTER_STALE_RESPONSES, /* nobody waits for them any more */
-	/* Congestion: packets that a router has marked, and notices of it that went and came: */
+	VRDMA_COUNTER_STALE_RESPONSES, /* no request waits for them any more */
+	/* Congestion: packets that a router has marked, and notifications sent and received: */
 	VRDMA_COUNTER_MARKED_PACKETS,
 	VRDMA_COUNTER_SENT_NOTICES,
 	VRDMA_COUNTER_HEEDED_NOTICES,
@@ -668,13 +674,13 @@ struct vrdma_counters {
 	__le64 value[VRDMA_NUM_COUNTERS];
 };
 
-#define VRDMA_COUNTERS_A_REPLY 15
+#define VRDMA_COUNTERS_PER_REPLY 15
 struct vrdma_cpl_query_counters {
-	__le64 value[VRDMA_COUNTERS_A_REPLY]; /* 0 beyond the last counter */
+	__le64 value[VRDMA_COUNTERS_PER_REPLY]; /* 0 beyond the last counter */
 };
 VRDMA_CHECK_SIZE(struct vrdma_cpl_query_counters, 120);
 
-/* status is 0 or a positive Linux errno; everything else is zero where it is not 0. */
+/* status is 0 or a positive Linux errno; if it is not 0, all other fields are zero. */
 struct vrdma_admin_cpl {
 	__le32 header; /* VRDMA_ADMIN_PHASE | _OPCODE | _ID of the command, written last */
 	__le32 status;
@@ -694,12 +700,8 @@ struct vrdma_admin_cpl {
 VRDMA_CHECK_SIZE(struct vrdma_admin_cpl, 128);
 
 /*
- * Event queues. The device fills entries in order with the phase rule of the admin queue and raises
- * the queue's vector; the guest advances the consumer index. The first event queue that the guest
- * creates gets the async events. An event for which there is no room waits in the device.
- *
- * IB_EVENT_PORT_ERR and IB_EVENT_PORT_ACTIVE are told when the device's way to its network goes and
- * comes (see vrdma_cpl_query_port); to a new async event queue it is there.
+ * The device sends IB_EVENT_PORT_ERR and IB_EVENT_PORT_ACTIVE when its connection to its network
+ * goes down and comes up (see vrdma_cpl_query_port). For a new async event queue, it starts as up.
  */
 #define VRDMA_PORT 1 /* the only one */
 struct vrdma_eq_control {
@@ -720,7 +722,7 @@ VRDMA_CHECK_SIZE(struct vrdma_eqe, 16);
 #define VRDMA_EQE_PAGE_FAULT 0x81 /* id: the region's key */
 #define VRDMA_EQ_MAX_DEPTH 65536
 
-/* Which pages a message waits for: the first for certain, some that follow as it seems. */
+/* Pages for a message: the first is needed for certain, those that follow probably. */
 #define VRDMA_FAULT_PAGE 0x000fffffffffffffull
 #define VRDMA_FAULT_COUNT 0x7ff0000000000000ull
 #define VRDMA_FAULT_WRITE 0x8000000000000000ull

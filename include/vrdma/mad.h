@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The messages of communication management as they are on the wire: IBA 12.6, and for IP addresses
- * annex A11. Fields that share a word have masks; what no mask names is reserved. For user space:
- * the guest kernel has its own.
+ * annex A11. Fields that share a word have masks; bits that no mask names are reserved. This header
+ * is for user space only: the guest kernel has its own.
  */
 #ifndef VRDMA_MAD_H
 #define VRDMA_MAD_H
@@ -66,14 +66,14 @@ static_assert(sizeof(struct vrdma_cm_path) == 44, "IBA table 106");
 #define VRDMA_CM_PATH_FLOW_LABEL VRDMA_MASK(31, 12)
 #define VRDMA_CM_PATH_RATE VRDMA_MASK(5, 0)
 
-/* In words and bytes that they share with others. */
+/* These fields share a word or byte with other fields. */
 #define VRDMA_CM_NUMBER VRDMA_MASK(31, 8) /* a QPN or PSN, and below it a byte */
 #define VRDMA_CM_BYTE VRDMA_MASK(7, 0)
 #define VRDMA_CM_TIMEOUT VRDMA_MASK(7, 3) /* 4.096 us << n */
 
 /*
- * Enhanced connection establishment (ECE): whose device it is, and options that devices of a vendor
- * agree on. 0: none.
+ * Enhanced connection establishment (ECE): the vendor of the device, and options that devices of
+ * one vendor agree on. 0: none.
  */
 #define VRDMA_CM_VENDOR VRDMA_MASK(23, 0)
 
@@ -105,7 +105,7 @@ struct vrdma_cm_req {
 #define VRDMA_CM_REQ_MAX_RETRIES VRDMA_MASK(7, 4)
 #define VRDMA_CM_REQ_SRQ VRDMA_BIT(3)
 
-/* In the bytes below the three numbers: the vendor of ECE, highest byte first. */
+/* The bytes below the three numbers hold the vendor of ECE, highest byte first. */
 struct vrdma_cm_rep {
 	__be32 local_id;
 	__be32 remote_id;
@@ -225,7 +225,7 @@ static_assert(sizeof(struct vrdma_cm_sidr_req) == VRDMA_CM_BODY, "IBA table 119"
 static_assert(sizeof(struct vrdma_cm_sidr_rep) == VRDMA_CM_BODY, "IBA table 120");
 static_assert(offsetof(struct vrdma_cm_sidr_rep, private_data) == 96, "IBA table 120");
 
-/* Annex A11: what the private data of a REQ or SIDR_REQ begin with. */
+/* Annex A11: the private data of a REQ or SIDR_REQ begin with this. */
 struct vrdma_cm_ip {
 	__u8 version;    /* 0 */
 	__u8 ip_version; /* VRDMA_CM_IP_VERSION */
@@ -240,7 +240,7 @@ static_assert(sizeof(struct vrdma_cm_ip) == 36, "IBA annex A11");
 #define VRDMA_CM_REQ_DATA (92 - sizeof(struct vrdma_cm_ip)) /* the program's part */
 #define VRDMA_CM_SIDR_REQ_DATA (216 - sizeof(struct vrdma_cm_ip))
 
-/* Whether it is a message of communication management, of a version that we speak. */
+/* Whether the MAD is a message of communication management, of a version that we support. */
 static inline bool vrdma_mad_is_cm(const struct vrdma_mad *mad)
 {
 	const struct vrdma_mad_header *header = &mad->header;
@@ -250,7 +250,7 @@ static inline bool vrdma_mad_is_cm(const struct vrdma_mad *mad)
 	       header->class_version == VRDMA_MAD_CM_VERSION && header->method == VRDMA_MAD_SEND;
 }
 
-/* The fields of words that others share. */
+/* The number and the byte that share a word. */
 static inline __be32 vrdma_cm_number(__u32 number, __u32 low)
 {
 	return htobe32(VRDMA_SET(VRDMA_CM_NUMBER, number) | VRDMA_SET(VRDMA_CM_BYTE, low));

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Between the mediator and vrdma_mdev.ko: /dev/vrdma_mdev and the device fds it gives out.
+ * The interface between the mediator and vrdma_mdev.ko: /dev/vrdma_mdev and the device fds that it
+ * returns.
  *
  * The mediator opens /dev/vrdma_mdev, registers an HCA under a name and reads struct
- * vrdma_mdev_event from the fd: one for each mediated device of that HCA, at once for those that
- * exist already (an earlier mediator's). It opens each with VRDMA_MDEV_OPEN_DEVICE. Closing the
- * fd leaves the parent and its devices in place, marked FATAL, for the next mediator that
- * registers the same name; with no device left the parent goes too.
+ * vrdma_mdev_event from the fd, one for each mediated device of that HCA. Events for devices that
+ * exist already (of an earlier mediator) are there at once. The mediator opens each device with
+ * VRDMA_MDEV_OPEN_DEVICE. If it closes the fd, the parent and its devices stay, marked FATAL, for
+ * the next mediator that registers the same name. If no device is left, the parent goes too.
  *
- * The module never waits for the mediator, but for a step of a migration, and then some seconds at
- * most. It answers register reads from the shadow page, queues
- * register writes for read() on the device fd, and takes guest memory away from the mediator (the
- * window) before a reset or close returns. STATUS alone is not always the shadow page's: it reads 0
- * during a reset and FATAL where the device is marked so, whatever the shadow page holds.
+ * The module waits for the mediator only during a step of a migration, and then for some seconds at
+ * most. It answers register reads from the shadow page and queues register writes for read() on the
+ * device fd. Before a reset or close returns, it takes guest memory (the window) away from the
+ * mediator. STATUS does not always come from the shadow page: it reads 0 during a reset, and FATAL
+ * while the device is marked FATAL.
  *
- * A device whose mediator went (either fd closed) is FATAL; its old device fd then fails with
- * ENODEV and polls as HUP, as it does once the device is removed. The module raises vector 0 when
- * it marks a device FATAL, and at the RESET_DONE by which a new mediator takes over a FATAL device
- * that a VM has open.
+ * A device is FATAL when its mediator has gone (has closed either fd). Its old device fd then fails
+ * with ENODEV and polls as HUP, as it does once the device is removed. The module raises vector 0
+ * when it marks a device FATAL, and at the RESET_DONE by which a new mediator takes over a FATAL
+ * device that a VM has open.
  */
 #ifndef VRDMA_MDEV_H
 #define VRDMA_MDEV_H
@@ -39,7 +40,7 @@
 
 /*
  * A type of mediated device; the mediator knows it by its index. Strings here and in struct
- * vrdma_mdev_register are filled up with zeroes, and so are unused types and uplinks.
+ * vrdma_mdev_register are padded with zeroes. Unused types and uplinks are all zero.
  */
 struct vrdma_mdev_type {
 	char name[VRDMA_MDEV_NAME_SIZE]; /* [a-z0-9-]: the type is <driver>-<name> */
@@ -49,7 +50,7 @@ struct vrdma_mdev_type {
 	__u32 vectors;		/* 2..VRDMA_MAX_VECTORS */
 	__u32 reserved;
 	__aligned_u64 max_pinned; /* bytes of guest memory pinned at a time, for each device */
-	/* What its devices are bound to until "uplink" is written: one of those below, or none */
+	/* The uplink of its devices until "uplink" is written: one of those below, or none */
 	char uplink[VRDMA_MDEV_UPLINK_SIZE];
 };
 VRDMA_CHECK_SIZE(struct vrdma_mdev_type, 184);
@@ -61,7 +62,7 @@ struct vrdma_mdev_register {
 	struct vrdma_mdev_type types[VRDMA_MDEV_MAX_TYPES];
 	__u32 num_uplinks;
 	__u32 reserved;
-	/* Which a device can be bound to: printable ASCII without '/', and neither "." nor ".." */
+	/* Uplinks for devices: printable ASCII without '/', and neither "." nor ".." */
 	char uplinks[VRDMA_MDEV_MAX_UPLINKS][VRDMA_MDEV_UPLINK_SIZE];
 };
 VRDMA_CHECK_SIZE(struct vrdma_mdev_register, 2528);
@@ -77,7 +78,7 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_event, 8);
 
 struct vrdma_mdev_open_device {
 	__u32 device;
-	__s32 fd; /* out: non-blocking, close-on-exec; one at a time a device (EBUSY) */
+	__s32 fd; /* out: non-blocking, close-on-exec. A device has one at a time (EBUSY) */
 };
 VRDMA_CHECK_SIZE(struct vrdma_mdev_open_device, 8);
 
@@ -85,8 +86,8 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_open_device, 8);
 #define VRDMA_MDEV_OPEN_DEVICE _IOWR('v', 0x81, struct vrdma_mdev_open_device)
 
 /*
- * What a device gets of its poller, by sysfs attributes: "weight" (1..VRDMA_MDEV_MAX_WEIGHT),
- * "max_bytes_per_second" and "max_operations_per_second" (0: any number).
+ * A device's share of its poller, set by the sysfs attributes "weight" (1..VRDMA_MDEV_MAX_WEIGHT),
+ * "max_bytes_per_second" and "max_operations_per_second" (0: no limit).
  */
 #define VRDMA_MDEV_SHARE_WEIGHT 0
 #define VRDMA_MDEV_SHARE_MAX_BYTES 1
@@ -95,7 +96,7 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_open_device, 8);
 #define VRDMA_MDEV_MAX_WEIGHT 10000
 
 struct vrdma_mdev_share {
-	__u32 set; /* bit VRDMA_MDEV_SHARE_*: it was written; of the others the type's count */
+	__u32 set; /* bit VRDMA_MDEV_SHARE_*: was written; else the type's value applies */
 	__u32 reserved;
 	__aligned_u64 values[VRDMA_MDEV_SHARE_VALUES];
 };
@@ -106,30 +107,30 @@ struct vrdma_mdev_device_info {
 	__u8 uuid[16]; /* in the order of its text */
 	__u32 type; /* index */
 	__u32 open; /* 1 while a VM has the device */
-	__u8 mac[6]; /* sysfs attribute "mac": all zero where nobody set it */
-	__u8 uplink_set; /* 1: sysfs attribute "uplink" was written; 0: the type's counts */
-	__u8 vlans_set; /* 1: sysfs attribute "vlans" was written; 0: the type's count */
+	__u8 mac[6]; /* sysfs attribute "mac": all zero if it was not written */
+	__u8 uplink_set; /* 1: sysfs attribute "uplink" was written; 0: the type's applies */
+	__u8 vlans_set; /* 1: sysfs attribute "vlans" was written; 0: the type's apply */
 	__u32 reset_generation; /* see VRDMA_MDEV_RESET_DONE */
-	/* sysfs attribute "addresses": what the guest may use: "10.0.0.5/32,fd00::/64", or any */
+	/* sysfs attribute "addresses": the guest's: "10.0.0.5/32,fd00::/64", or any */
 	char addresses[VRDMA_MDEV_ADDRESSES_SIZE];
 	/*
-	 * As written, or empty for none. It was one of the uplinks when it was written, which may
-	 * have been those of an earlier mediator.
+	 * As written, or empty for none. It was one of the registered uplinks when it was written,
+	 * but perhaps of an earlier mediator.
 	 */
 	char uplink[VRDMA_MDEV_UPLINK_SIZE];
 	__u32 reserved2;
 	struct vrdma_mdev_share share;
-	/* In which it may have addresses: 1..VRDMA_MAX_VLAN; bit n % 64 of word n / 64 is VLAN n */
+	/* VLANs for its addresses: 1..VRDMA_MAX_VLAN; bit n % 64 of word n / 64 is VLAN n */
 	__aligned_u64 vlans[VRDMA_MDEV_VLAN_WORDS];
 };
 VRDMA_CHECK_SIZE(struct vrdma_mdev_device_info, 1112);
 
 /*
- * read() on the device fd: what happened to the device, whole messages, EAGAIN when there is none.
- * Register writes beyond VRDMA_MDEV_MAX_MESSAGES unread ones are dropped and the device is marked
- * FATAL; the other kinds are kept as one pending flag each and so always fit. Order: SHARE, which a
- * reset leaves alone, RESET, which voids what came before it, then register writes, then
- * ADMIN_DOORBELL, then STEP.
+ * read() on the device fd returns the device's messages: whole messages, EAGAIN when there is none.
+ * If more than VRDMA_MDEV_MAX_MESSAGES register writes are unread, further ones are dropped and the
+ * device is marked FATAL. The module keeps one pending flag for each of the other kinds, so there
+ * is always room for them. Order: SHARE, which a reset does not change; RESET, which voids all that
+ * came before it; register writes; ADMIN_DOORBELL; STEP.
  */
 struct vrdma_mdev_message {
 	__u32 type;   /* VRDMA_MDEV_MESSAGE_* */
@@ -140,27 +141,33 @@ struct vrdma_mdev_message {
 VRDMA_CHECK_SIZE(struct vrdma_mdev_message, 16);
 #define VRDMA_MDEV_MESSAGE_WRITE 1
 #define VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL 2
-/* By VFIO or CONTROL.RESET (no WRITE then), or as a VM opens or closes it or a mediator opens it */
+/*
+ * Reset by VFIO or CONTROL.RESET (then no WRITE), or a VM opens or closes the device, or a mediator
+ * opens it
+ */
 #define VRDMA_MDEV_MESSAGE_RESET 3
-/* An attribute of the share was written: DEVICE_INFO has them all */
+/* An attribute of the share was written; DEVICE_INFO has them all */
 #define VRDMA_MDEV_MESSAGE_SHARE 4
-/* Of a migration. The VM waits, some seconds at most, for VRDMA_MDEV_STEP_DONE with its number */
+/*
+ * A step of a migration. The VM waits, some seconds at most, for VRDMA_MDEV_STEP_DONE with its
+ * number
+ */
 #define VRDMA_MDEV_MESSAGE_STEP 5
 #define VRDMA_MDEV_MAX_MESSAGES 256
 
 /*
- * Migration, by VFIO's protocol version 2: the module has its states, the mediator takes their
- * steps. A RESET ends whatever was begun, and a frozen device is not frozen after it.
+ * Migration, by VFIO's protocol version 2. The module has the protocol's states; the mediator
+ * carries out the steps. A RESET ends all that the mediator has begun, and unfreezes the device.
  */
 #define VRDMA_MDEV_STEP_FREEZE 1  /* touch no guest memory from now on */
-#define VRDMA_MDEV_STEP_THAW 2	  /* go on */
-#define VRDMA_MDEV_STEP_SAVE 3	  /* of a frozen device: write its state to the transfer */
-#define VRDMA_MDEV_STEP_LOAD 4	  /* a device is to be restored: read its state from the transfer */
-#define VRDMA_MDEV_STEP_RESTORE 5 /* the VM has written it all: be that device, frozen */
+#define VRDMA_MDEV_STEP_THAW 2	  /* undoes FREEZE */
+#define VRDMA_MDEV_STEP_SAVE 3	  /* write the frozen device's state to the transfer */
+#define VRDMA_MDEV_STEP_LOAD 4	  /* read the state of a device to restore from the transfer */
+#define VRDMA_MDEV_STEP_RESTORE 5 /* the VM has written it all: become that device, frozen */
 
 /*
- * VRDMA_MDEV_STEP_DONE: ESTALE if nobody waits. A step that was refused leaves the device as it
- * was, but RESTORE leaves one that only a reset helps.
+ * VRDMA_MDEV_STEP_DONE: ESTALE if nobody waits. A refused step leaves the device unchanged, except
+ * RESTORE: after a refused RESTORE, the device needs a reset.
  */
 #define VRDMA_MDEV_MAX_ERRNO 4095
 struct vrdma_mdev_step_done {
@@ -171,7 +178,7 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_step_done, 8);
 
 /*
  * From a RESET on, the window shows scratch pages only, and STATUS reads 0, until the mediator
- * acknowledges that reset's generation. Older generations are refused (ESTALE).
+ * acknowledges that reset's generation. An older generation is refused (ESTALE).
  */
 struct vrdma_mdev_reset_done {
 	__u32 generation;
@@ -191,19 +198,19 @@ struct vrdma_mdev_range {
 #define VRDMA_MDEV_DEVICE_INFO _IOR('v', 0x90, struct vrdma_mdev_device_info)
 #define VRDMA_MDEV_RESET_DONE _IOW('v', 0x91, struct vrdma_mdev_reset_done)
 #define VRDMA_MDEV_SET_KICK _IOW('v', 0x92, struct vrdma_mdev_kick)
-#define VRDMA_MDEV_RAISE _IO('v', 0x93) /* argument: vector. Signals it, or leaves it pending */
-#define VRDMA_MDEV_UNPIN _IOW('v', 0x94, struct vrdma_mdev_range) /* a touch pins anew */
+#define VRDMA_MDEV_RAISE _IO('v', 0x93) /* argument: vector; signalled now or left pending */
+#define VRDMA_MDEV_UNPIN _IOW('v', 0x94, struct vrdma_mdev_range) /* the next touch pins again */
 
 #define VRDMA_MDEV_STEP_DONE _IOW('v', 0x95, struct vrdma_mdev_step_done)
 /*
  * Returns the mediator's end of the transfer that is under way (ENOENT: none), once (EBUSY):
- * non-blocking, close-on-exec, pollable. SAVE writes to it, LOAD reads from it, a page at most at a
- * time (EAGAIN: not now). EPIPE: the VM has no use for it any more.
+ * non-blocking, close-on-exec, pollable. SAVE writes to it, and LOAD reads from it, at most one
+ * page per call (EAGAIN: not now). EPIPE: the VM does not need it any more.
  */
 #define VRDMA_MDEV_TRANSFER _IO('v', 0x96)
 /*
- * On that end. Argument: 0 if all of the state is written, or an errno that the VM gets instead of
- * what is under way. An end that is closed without it gives EIO.
+ * An ioctl of that end. Argument: 0 if all of the state is written, or an errno for the VM, which
+ * ends the transfer. If the mediator closes its end without this ioctl, the VM gets EIO.
  */
 #define VRDMA_MDEV_TRANSFER_END _IO('v', 0x97)
 
@@ -212,12 +219,13 @@ struct vrdma_mdev_range {
  *   SHADOW     read-write, page 0 of BAR0 as the guest reads it
  *   DOORBELLS  read-write, BAR2
  *   INFO       read-only, struct vrdma_mdev_info_page
- *   WINDOW     read-write, the guest's IOVA space: WINDOW + n shows IOVA n. A page is pinned when
- *              it is first touched. Where the guest has no memory, beyond the pin limit, and after
- *              a reset, a touch shows a scratch page and counts in scratch_faults; UNPIN of the
- *              range makes the next touch try again. Never SIGBUS, never another guest's memory.
- *              A touch that needs more page tables than a device may have replaces the mapping by
- *              one like it: then scratch pages are tried again, too.
+ *   WINDOW     read-write, the guest's IOVA space: WINDOW + n shows IOVA n. The first touch (access
+ *              by the mediator) of a page pins it. A touch where the guest has no memory, beyond
+ *              the pin limit, or after a reset gets a scratch page and counts in scratch_faults;
+ *              UNPIN of the range makes the next touch try again. A touch never raises SIGBUS, and
+ *              never reaches another guest's memory. A touch that needs more page tables than a
+ *              device may have replaces the mapping by an equal one; touches of scratch pages then
+ *              try again, too.
  */
 #define VRDMA_MDEV_MMAP_SHADOW 0x0ull
 #define VRDMA_MDEV_MMAP_INFO 0x10000ull

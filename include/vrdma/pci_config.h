@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The function's PCI configuration space, for whoever plugs it into a VM: bytes, and for each a
- * mask of what the guest may change. A BAR whose address bits below its size cannot be written is
- * all that sizing needs. Sources: PCI Local Bus Specification 3.0, chapter 6; PCI Bus Power
- * Management Interface Specification 1.2, chapter 3; PCI Express Base Specification 2.0, 7.8.
+ * The function's PCI configuration space, for the code that plugs it into a VM: bytes, and for each
+ * a mask of the bits that the guest may change. To let the guest size a BAR, it is enough that the
+ * address bits below the BAR's size cannot be written. Sources: PCI Local Bus Specification 3.0,
+ * chapter 6; PCI Bus Power Management Interface Specification 1.2, chapter 3; PCI Express Base
+ * Specification 2.0, 7.8.
  *
- * While Bus Master is clear the function does not touch the VM's memory. Clearing it is a reset of
- * the device: whoever has the memory next finds nothing that goes on when it is set. So is a
- * Function Level Reset, which also resets the configuration space.
+ * While Bus Master is clear the function does not touch the VM's memory. Clearing it resets the
+ * device, so that nothing goes on in the memory of a later owner when Bus Master is set again. A
+ * Function Level Reset does the same, and also resets the configuration space.
  */
 #ifndef VRDMA_PCI_CONFIG_H
 #define VRDMA_PCI_CONFIG_H
@@ -50,7 +51,7 @@ static inline void vrdma_pci_add_bar(struct vrdma_pci_config *config, unsigned i
 		vrdma_pci_set32(config->writable, offset + 4, 0xffffffffu);
 }
 
-/* Puts it before the others in the list. */
+/* Puts the capability at the head of the list. */
 static inline void vrdma_pci_add_capability(struct vrdma_pci_config *config,
 					    unsigned int capability, __u8 id)
 {
@@ -76,7 +77,7 @@ static inline void vrdma_pci_add_msix(struct vrdma_pci_config *config, __u32 vec
 	vrdma_pci_set32(bytes, capability + PCI_MSIX_PBA, VRDMA_BAR_MSIX | VRDMA_MSIX_PBA_OFFSET);
 }
 
-/* D0 and D3hot. What the device was told it knows in D3hot, too. */
+/* D0 and D3hot. The device keeps its state in D3hot. */
 static inline void vrdma_pci_add_pm(struct vrdma_pci_config *config)
 {
 	const unsigned int capability = VRDMA_PCI_PM_CAPABILITY;
@@ -87,7 +88,7 @@ static inline void vrdma_pci_add_pm(struct vrdma_pci_config *config)
 	vrdma_pci_set16(config->writable, capability + PCI_PM_CTRL, PCI_PM_CTRL_STATE_MASK);
 }
 
-/* An endpoint at the slowest link that there is, as there is none. */
+/* An endpoint without a real link: the slowest and narrowest one is declared. */
 static inline void vrdma_pci_add_exp(struct vrdma_pci_config *config)
 {
 	__u8 *bytes = config->bytes;
@@ -156,7 +157,7 @@ static inline int vrdma_pci_asks_for_flr(unsigned int offset, const __u8 *bytes,
 	       (bytes[at - offset] & (PCI_EXP_DEVCTL_BCR_FLR >> 8)) != 0;
 }
 
-/* offset + count lies in the space. Returns whether the device is to be reset. */
+/* offset + count is within the space. Returns whether the caller must reset the device. */
 static inline int vrdma_pci_config_write(struct vrdma_pci_config *config, unsigned int offset,
 					 const __u8 *bytes, unsigned int count)
 {

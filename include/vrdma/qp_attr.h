@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Which field of struct vrdma_qp_attr each bit of its attr_mask stands for. A driver fills all
- * fields from what its caller gave, and then keeps those that the caller's mask names.
+ * The field of struct vrdma_qp_attr that each bit of its attr_mask stands for. A driver fills all
+ * fields from its caller's attributes, and then keeps those that the caller's mask names.
  */
 #ifndef VRDMA_QP_ATTR_H
 #define VRDMA_QP_ATTR_H
@@ -70,8 +70,8 @@ static const struct vrdma_qp_attr_field vrdma_qp_attr_fields[] = {
 };
 
 /*
- * Makes mask the attributes' own, and zero what it does not name. False if it names what a vrdma QP
- * does not have.
+ * Sets attr_mask to mask, and zeroes the fields that mask does not name. False if mask names
+ * attributes that a vrdma QP does not have.
  */
 static inline int vrdma_qp_attr_select(struct vrdma_qp_attr *attr, __u32 mask)
 {

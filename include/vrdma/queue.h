@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The data path: what a guest process (or the guest kernel) and the device's poller share.
+ * The data path: memory that a guest process (or the guest kernel) and the device's poller share.
  *
- * All words are little-endian; reserved fields must be zero. Queues are guest memory; WQEs and CQEs
- * carry a phase bit of their own, 1 on the first pass over a ring and toggled each pass, so that
- * neither side needs an index of the other to find work. The word that holds the phase bit is
- * written last, with release order, and read first, with acquire order. A producer clears a ring
- * before its first use and again when its QP goes to RESET.
+ * All words are little-endian; reserved fields must be zero. Queues are guest memory. WQEs and CQEs
+ * carry their own phase bit, 1 on the first pass over a ring and toggled on each pass, so that
+ * neither side needs an index of the other to find work. A producer writes the word with the phase
+ * bit last, with release order. A consumer reads it first, with acquire order. A producer clears a
+ * ring before its first use and again when its QP goes to RESET.
  *
- * Lines that move for an 8-byte inline RDMA WRITE on a polled QP: the WQE's line to the poller, the
- * target's line to its reader; and the CQE's line if the WQE is signaled.
+ * Cache lines that move for an 8-byte inline RDMA WRITE on a polled QP: the WQE's line to the
+ * poller, the target's line to its reader; and the CQE's line if the WQE is signaled.
  */
 #ifndef VRDMA_QUEUE_H
 #define VRDMA_QUEUE_H
@@ -17,9 +17,9 @@
 #include "device.h"
 
 /*
- * Waking the poller. The poller looks at the next WQE of a QP without being told while the QP is
- * polled (vrdma_qp_control.sq_polled), else it waits for the QP's doorbell, and for a kick as well
- * while it sleeps (vrdma_status_page.need_kick). After making WQEs valid a producer does:
+ * Waking the poller. While a QP is polled (vrdma_qp_control.sq_polled), the poller looks at its
+ * next WQE without a doorbell. Otherwise it waits for the QP's doorbell, and, while it sleeps
+ * (vrdma_status_page.need_kick), for a kick as well. After it has made WQEs valid, a producer does:
  *
  *	full fence
  *	if sq_polled != 0: done
@@ -28,16 +28,16 @@
  *	if need_kick != 0: store to the kick page
  *
  * The poller does the reverse: it stores sq_polled = 0 (need_kick = 1), fences, and looks at the
- * WQE (the doorbells) once more before it relies on being told. Neither order can lose a wake-up.
- * Posting to an RQ needs none of this while the QP works: the poller looks there when a message
- * wants a WQE. A QP in the error state must flush what is posted, though: so after posting to an RQ
- * a producer does the same, with "rq_wanted == 0" in the place of "sq_polled != 0". An SRQ is never
- * flushed: posting to it needs none of this.
+ * WQE (the doorbells) once more before it waits. In no order is a wake-up lost. Posting to an RQ
+ * needs none of this while the QP works: the poller looks there when a message needs a WQE. But a
+ * QP in the error state must flush the posted WQEs. Therefore a producer does the same after it has
+ * posted to an RQ, with "rq_wanted == 0" instead of "sq_polled != 0". An SRQ is never flushed:
+ * posting to it needs none of this.
  */
 
 /*
- * One doorbell page in BAR2 a user context. Slots are numbered from VRDMA_DOORBELL_FIRST_SLOT;
- * slot n is byte n of the page, and line[n / 64] says that something in that cache line was rung.
+ * One doorbell page in BAR2 per user context. Slots are numbered from VRDMA_DOORBELL_FIRST_SLOT;
+ * slot n is byte n of the page, and line[n / 64] says that a slot in that cache line was rung.
  * Several QPs may share a slot. BAR memory may be uncached for the guest: it only stores here.
  */
 struct vrdma_doorbell_page {
@@ -52,9 +52,9 @@ VRDMA_CHECK_SIZE(struct vrdma_doorbell_page, 4096);
 #define VRDMA_DOORBELL_SLOTS 4096
 
 /*
- * One page of guest memory a device, which the device writes and every user context reads. A
- * command whose work is long is done in steps, and admin_steps counts those of all commands: a
- * device that is slow makes steps, one that has failed makes none.
+ * One page of guest memory per device, which the device writes and every user context reads. The
+ * device does a long command in steps; admin_steps counts the steps of all commands. So the driver
+ * can tell a slow device, which makes steps, from a failed one, which makes none.
  */
 struct vrdma_status_page {
 	__le32 need_kick; /* poller writes */
@@ -66,7 +66,7 @@ VRDMA_CHECK_SIZE(struct vrdma_status_page, 4096);
 VRDMA_CHECK_OFFSET(struct vrdma_status_page, admin_steps, 64);
 
 /*
- * The QP buffer: this, then sq_depth WQEs at vrdma_sq_offset(), then rq_depth WQEs at
+ * The QP buffer: this structure, then sq_depth WQEs at vrdma_sq_offset(), then rq_depth WQEs at
  * vrdma_rq_offset(). Each ring begins on a multiple of its stride within the pages, so that no WQE
  * crosses a page.
  */
@@ -80,8 +80,8 @@ struct vrdma_qp_control {
 VRDMA_CHECK_SIZE(struct vrdma_qp_control, VRDMA_QUEUE_CONTROL_SIZE);
 
 /*
- * Buffers of QPs and CQs begin on a page (first_offset in the create commands is 0 for a buffer of
- * ours; other values that keep every stride within a page are legal).
+ * vrdma's drivers let buffers of QPs and CQs begin on a page (first_offset in the create commands
+ * is 0). Other values that keep every stride within a page are legal.
  */
 static inline __u64 vrdma_ring_align(__u64 offset, unsigned int stride_shift)
 {
@@ -117,16 +117,16 @@ struct vrdma_sge {
 VRDMA_CHECK_SIZE(struct vrdma_sge, 16);
 
 /*
- * Send WQE: this header, then the payload: SGEs, or with VRDMA_SQ_INLINE `length` bytes of data,
- * for atomics struct vrdma_sq_atomic and one SGE; or the one structure named at the opcode. On the
- * send queue of an XRC QP struct vrdma_sq_xrc precedes the payload.
+ * Send WQE: this header, then the payload. The payload is SGEs; or with VRDMA_SQ_INLINE `length`
+ * bytes of data; or for atomics struct vrdma_sq_atomic and one SGE; or the structure named at the
+ * opcode. On the send queue of an XRC QP, struct vrdma_sq_xrc precedes the payload.
  */
 struct vrdma_sq_wqe {
 	__le32 ctrl;   /* VRDMA_WQE_PHASE | VRDMA_SQ_* */
 	__le32 length; /* bytes of inline data, else 0 */
 	__be32 imm;    /* immediate data, as it goes on the wire, or 0 */
 	union {
-		__le32 rkey; /* RDMA, atomics; else the key that the opcode is about, or 0 */
+		__le32 rkey; /* RDMA, atomics; else the opcode's key, or 0 */
 		__le32 qkey; /* UD */
 	};
 	union {
@@ -157,23 +157,23 @@ struct vrdma_sq_atomic {
 VRDMA_CHECK_SIZE(struct vrdma_sq_atomic, 16);
 
 /*
- * Binds the memory window (IBA 10.6.7) whose key the header names with the low byte that it shall
- * have from now on. A type 1 window may be bound already, and length 0 unbinds it; one of type 2
- * must not, and is unbound by an invalidation. Addresses are those of the region; those of a type 2
- * window count from its first byte if access_flags has IB_ZERO_BASED.
+ * Binds a memory window (IBA 10.6.7). The header has its key, with the new low byte. A type 1
+ * window may be bound already, and length 0 unbinds it. A type 2 window must not be bound already,
+ * and an invalidation unbinds it. Addresses are those of the region; those of a type 2 window count
+ * from its first byte if access_flags has IB_ZERO_BASED.
  */
 struct vrdma_sq_bind {
 	__le64 addr;
 	__le64 length;
-	__le32 lkey; /* of the memory region that has the memory */
+	__le32 lkey; /* of the memory region */
 	__le32 access_flags; /* enum ib_access_flags */
 };
 VRDMA_CHECK_SIZE(struct vrdma_sq_bind, 24);
 
 /*
- * Gives a region that was made without memory (fast registration, IBA 10.6.3) its pages. The
- * header names its key, with the low byte that it shall have from now on. The region must be new or
- * invalidated. Entries of the list's page behind the last are not looked at.
+ * Gives pages to a region that was created without memory (fast registration, IBA 10.6.3). The
+ * header has the region's key, with the new low byte. The region must be new or invalidated. The
+ * device does not look at entries of the list's page after the last one.
  */
 struct vrdma_sq_reg {
 	struct vrdma_page_list pages; /* levels 0 or 1; valid until the WQE completes */
@@ -184,7 +184,7 @@ struct vrdma_sq_reg {
 };
 VRDMA_CHECK_SIZE(struct vrdma_sq_reg, 40);
 
-/* Of which SRQ the peer takes a WQE, if the opcode wants one. */
+/* The SRQ from which the peer takes a WQE, if the opcode needs one. */
 struct vrdma_sq_xrc {
 	__le32 srqn;
 	__le32 reserved;
@@ -192,12 +192,12 @@ struct vrdma_sq_xrc {
 VRDMA_CHECK_SIZE(struct vrdma_sq_xrc, 8);
 
 /*
- * A key names a region or window by its upper bits; the low byte is the owner's to choose where the
- * specification says so (IBA 10.6.3.3): a key whose low byte is not the present one is unknown.
+ * The upper bits of a key name a region or window. The owner chooses the low byte where the
+ * specification says so (IBA 10.6.3.3): a key with any other than the present low byte is unknown.
  */
 #define VRDMA_KEY_TAG VRDMA_MASK(7, 0)
 
-/* An lkey that is every PD's (ibv_alloc_null_mr): zeros are read there, what is written is lost. */
+/* An lkey that every PD has (ibv_alloc_null_mr): it reads as zeros, and drops writes. */
 #define VRDMA_NULL_LKEY 0x100u
 
 enum vrdma_sq_opcode {
@@ -218,7 +218,7 @@ enum vrdma_sq_opcode {
 /* Receive WQE: this header, then the SGEs. */
 struct vrdma_rq_wqe {
 	__le32 ctrl;   /* VRDMA_WQE_PHASE | VRDMA_WQE_NUM_SGE */
-	__le32 cookie; /* of an SRQ's WQE: what its CQE names it by. Else 0 */
+	__le32 cookie; /* of an SRQ's WQE: its name in the CQE. Else 0 */
 	__le32 reserved[2];
 };
 VRDMA_CHECK_SIZE(struct vrdma_rq_wqe, 16);
@@ -227,10 +227,10 @@ VRDMA_CHECK_SIZE(struct vrdma_rq_wqe, 16);
 
 /*
  * A shared receive queue: depth receive WQEs, from the beginning of its buffer on. A QP takes the
- * next one when a message wants it, and completes it in its own time: so WQEs complete in any
- * order, and each is named by the cookie that its poster gave it. The device copies a WQE when it
- * takes it, in the order of the ring; while fewer than depth WQEs are outstanding, the next place
- * is free. A QP that goes to RESET or is destroyed first completes, as flushed, a WQE that it had
+ * next WQE when a message needs it, and completes it later. WQEs therefore complete in any order,
+ * and each is named by the cookie that its poster gave it. The device copies a WQE when it takes
+ * it, in the order of the ring; while fewer than depth WQEs are outstanding, the next place is
+ * free. If a QP goes to RESET or is destroyed, it first completes, as flushed, a WQE that it has
  * taken: its CQE is struck out with the others.
  */
 static inline __u64 vrdma_srq_buffer_size(__u32 depth, unsigned int stride_shift)
@@ -247,12 +247,13 @@ static inline __u64 vrdma_srq_buffer_size(__u32 depth, unsigned int stride_shift
 #define VRDMA_UD_GRH_SIZE 40
 
 /*
- * CQ buffer: this, then depth CQEs at VRDMA_QUEUE_CONTROL_SIZE. Each side writes a line of its own.
+ * CQ buffer: this structure, then depth CQEs at VRDMA_QUEUE_CONTROL_SIZE. Each side writes a cache
+ * line of its own.
  *
  * Arming (ibv_req_notify_cq): the guest writes arm with a new sequence number, fences, and polls
- * again before it waits. The poller writes a CQE, fences, and reads arm; when its sequence number
- * differs from the one last fired, and the CQE is of the kind asked for, it writes the event queue
- * and then fired = that sequence number.
+ * again before it waits. The poller writes a CQE, fences, and reads arm. If arm's sequence number
+ * differs from that of the last event, and the CQE is of the kind asked for, the poller writes the
+ * event queue and then sets fired to that sequence number.
  */
 struct vrdma_cq_control {
 	__le32 consumer; /* guest writes: free-running count of CQEs taken */
@@ -267,9 +268,9 @@ VRDMA_CHECK_OFFSET(struct vrdma_cq_control, fired, 64);
 #define VRDMA_CQ_ARM_SOLICITED VRDMA_BIT(0) /* else any CQE. A failure counts as solicited */
 
 /*
- * The next request, after the one last written as arm. Each has a number of its own: with the last
- * one's, an event that is on its way could count as the answer to a request made after it. One for
- * solicited CQEs does not weaken a pending one for any (IBA 11.4.2.2).
+ * The next value of arm. Each request has its own number: if a request repeated the last number, an
+ * event that is on its way could count as the answer to a later request. A request for solicited
+ * CQEs does not weaken a pending one for any CQE (IBA 11.4.2.2).
  */
 static inline __u32 vrdma_cq_next_arm(__u32 arm, __u32 fired, int solicited_only)
 {
@@ -293,7 +294,7 @@ struct vrdma_cqe {
 	__u8 reserved0;
 	__le64 timestamp;  /* of a CQ with VRDMA_CQ_TIMESTAMP: the device's clock in ns; else 0 */
 	__le32 srqn;	   /* with VRDMA_CQE_XRC */
-	__le16 vlan;	   /* UD receive: whose tag the datagram had; 0: none */
+	__le16 vlan;	   /* UD receive: of the datagram's tag; 0: none */
 	__le16 reserved1;
 	__le32 reserved2[4];
 };
@@ -301,23 +302,23 @@ VRDMA_CHECK_SIZE(struct vrdma_cqe, 64);
 #define VRDMA_CQE_PHASE VRDMA_BIT(31)
 #define VRDMA_CQE_STATUS VRDMA_MASK(7, 0)  /* values of enum ibv_wc_status */
 #define VRDMA_CQE_OPCODE VRDMA_MASK(15, 8) /* values of enum ibv_wc_opcode, VRDMA_CQE_REG_MR */
-#define VRDMA_CQE_REG_MR 32		   /* not in that enum; nor may it be an RDMA's */
+#define VRDMA_CQE_REG_MR 32		   /* not in that enum, and no RDMA opcode */
 #define VRDMA_CQE_WITH_IMM VRDMA_BIT(16)
 #define VRDMA_CQE_GRH VRDMA_BIT(17)
 #define VRDMA_CQE_WITH_INV VRDMA_BIT(18)
 #define VRDMA_CQE_RECV VRDMA_BIT(19)	   /* of the RQ; also for flushed WQEs, whose opcode is 0 */
-#define VRDMA_CQE_XRC VRDMA_BIT(20)	   /* of an SRQ by its number: its QP may be another's */
+#define VRDMA_CQE_XRC VRDMA_BIT(20)	   /* SRQ in srqn; the QP may be another program's */
 #define VRDMA_CQE_SHIFT 6
 
 /*
- * What precedes the payload of a datagram (IBA A17.4.5.1). Programs find it in ibv_wc.sl, where
- * ConnectX puts it, since RoCE has no service level: UCX goes by it to find the destination.
+ * The header before the payload of a datagram (IBA A17.4.5.1). Programs find it in ibv_wc.sl, where
+ * ConnectX puts it, since RoCE has no service level: UCX uses it to find the destination.
  */
 #define VRDMA_CQE_HEADER_GRH 0	/* RoCE v1 */
 #define VRDMA_CQE_HEADER_IPV6 9 /* RoCE v2: an IP header, then UDP */
 #define VRDMA_CQE_HEADER_IPV4 10
 
-/* Why a WQE failed, for people (the status alone is what programs act on). */
+/* Why a WQE failed, for people (programs act on the status alone). */
 enum vrdma_vendor_err {
 	VRDMA_VERR_NONE = 0,
 	VRDMA_VERR_RESERVED = 1,    /* a reserved field or unknown flag was set */
@@ -336,7 +337,7 @@ enum vrdma_vendor_err {
 	VRDMA_VERR_PEER_ERROR = 14, /* the peer refused: see its own completion */
 	VRDMA_VERR_KEY_STATE = 15,  /* already bound or registered, or windows are bound to it */
 	VRDMA_VERR_PAGE_LIST = 16,  /* of a fast registration */
-	VRDMA_VERR_ABSENT = 31,	    /* within the device only: a page is being asked for */
+	VRDMA_VERR_ABSENT = 31,	    /* within the device only: the device asks for a page */
 };
 
 #endif /* VRDMA_QUEUE_H */

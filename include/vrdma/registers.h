@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The registers from the driver's side, for both drivers of the PCI function: what each finds
- * there, and what it writes before it enables the function. A driver has a struct vrdma_function
- * and the two functions declared first; a function that is gone reads as ones.
+ * The registers from the driver's side, for both drivers of the PCI function: the function's
+ * identity, and the values that a driver writes before it enables the function. Each driver has a
+ * struct vrdma_function and the two functions that are declared first. A function that is gone
+ * reads as ones.
  */
 #ifndef VRDMA_REGISTERS_H
 #define VRDMA_REGISTERS_H
@@ -24,7 +25,7 @@ void vrdma_write(struct vrdma_function *fn, enum vrdma_register reg, __u32 value
 }
 #endif
 
-/* It changes at a reset only. */
+/* The identity changes at a reset only. */
 struct vrdma_identity {
 	__u32 version;
 	__u32 num_doorbell_pages;
@@ -32,7 +33,7 @@ struct vrdma_identity {
 	__u8 mac[6];
 };
 
-/* 0, or -ENODEV where this is no vrdma function, or one of another major version. */
+/* 0, or -ENODEV if this is no vrdma function, or one of another major version. */
 static inline int vrdma_read_identity(struct vrdma_function *fn, struct vrdma_identity *id)
 {
 	__u32 mac_low, mac_high;
@@ -57,8 +58,9 @@ static inline int vrdma_read_identity(struct vrdma_function *fn, struct vrdma_id
 }
 
 /*
- * MSI-X vector 0 is for async events and STATUS, the next for the admin queue, so that an answer to
- * a command costs no look at STATUS; the rest are for completions. With fewer, the last is shared.
+ * MSI-X vector 0 is for async events and STATUS. The next one is for the admin queue, so that the
+ * driver need not read STATUS for an answer to a command. The rest are for completions. With fewer
+ * vectors, the last one is shared.
  */
 #define VRDMA_FIRST_COMP_VECTOR 2
 
@@ -86,7 +88,7 @@ static inline void vrdma_write_address(struct vrdma_function *fn, enum vrdma_reg
 	vrdma_write(fn, high, (__u32)(address >> 32));
 }
 
-/* What the function is given to work with; addresses are bus addresses. */
+/* The function's queues; addresses are bus addresses. */
 struct vrdma_function_queues {
 	__u64 asq;
 	__u64 acq;
@@ -95,7 +97,7 @@ struct vrdma_function_queues {
 	__u32 vector;
 };
 
-/* The caller waits until STATUS tells what became of it. */
+/* The caller must wait until STATUS shows the result. */
 static inline void vrdma_write_enable(struct vrdma_function *fn,
 				      const struct vrdma_function_queues *queues)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Rings whose entries carry a phase bit. Indexes are free-running counts of entries, and a ring's
- * depth is a power of two; so the index's bit of the depth's value tells odd passes from even ones.
+ * Rings whose entries carry a phase bit. Indexes are free-running counts of entries. A ring's depth
+ * is a power of two, so the bit of the index at the depth's value tells odd passes from even ones.
  */
 #ifndef VRDMA_RING_H
 #define VRDMA_RING_H
 
 #include "bits.h"
 
-/* 1, in the place of phase_bit, on the first pass over the ring; toggles each pass. */
+/* phase_bit on the first pass over the ring, then 0; it toggles on each pass. */
 static inline __u32 vrdma_ring_phase(__u32 index, __u32 depth, __u32 phase_bit)
 {
 	return index & depth ? 0 : phase_bit;
 }
 
-/* Whether the entry that begins with header has been written on the pass that index is in. */
+/* Whether the entry that begins with header has been written on the pass to which index belongs. */
 static inline int vrdma_ring_valid(__u32 header, __u32 index, __u32 depth, __u32 phase_bit)
 {
 	return (header & phase_bit) == vrdma_ring_phase(index, depth, phase_bit);

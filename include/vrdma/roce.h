@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * RoCE packets as they are on the wire: the transport of IBA 9.2 and 9.3 and what carries it, which
- * is a GRH in version 1 (annex A16), and IP and UDP in version 2 (annex A17). All is big-endian but
- * the ICRC. Fields that share a word have masks; what no mask names is reserved. For user space.
+ * RoCE packets as they are on the wire: the transport of IBA 9.2 and 9.3 and its lower layer, which
+ * is a GRH in version 1 (annex A16), and IP and UDP in version 2 (annex A17). All fields but the
+ * ICRC are big-endian. Fields that share a word have masks; bits that no mask names are reserved.
+ * For user space.
  *
  *   v1          Ethernet (VRDMA_ROCE_ETHERTYPE), GRH
  *   v2          Ethernet, IPv4 or IPv6, UDP (VRDMA_ROCE_UDP_PORT)
@@ -25,10 +26,10 @@ extern "C" {
 #define VRDMA_ROCE_UDP_PORT 4791
 #define VRDMA_ROCE_ICRC_SIZE 4
 
-/* IBA 8.3, and an IPv6 header is the same. */
+/* IBA 8.3; an IPv6 header is the same. */
 struct vrdma_grh {
 	__be32 version;
-	__be16 payload_length; /* of what follows, the ICRC included */
+	__be16 payload_length; /* of the bytes after this header, with the ICRC */
 	__u8 next_header;
 	__u8 hop_limit;
 	__u8 source[16];
@@ -40,7 +41,7 @@ VRDMA_CHECK_OFFSET(struct vrdma_grh, source, 8);
 #define VRDMA_GRH_TRAFFIC_CLASS VRDMA_MASK(27, 20)
 #define VRDMA_GRH_FLOW_LABEL VRDMA_MASK(19, 0)
 
-/* Of a traffic class of IP (RFC 3168): routers mark packets that may be marked. */
+/* Part of the traffic class of IP (RFC 3168): routers may mark only packets that are capable. */
 #define VRDMA_ECN VRDMA_MASK(1, 0)
 #define VRDMA_ECN_CAPABLE 2
 #define VRDMA_ECN_CONGESTED 3
@@ -72,7 +73,7 @@ struct vrdma_udp {
 };
 VRDMA_CHECK_SIZE(struct vrdma_udp, 8);
 
-/* IBA 9.2: every packet has it. */
+/* IBA 9.2: every packet has a BTH. */
 struct vrdma_bth {
 	__u8 opcode; /* enum vrdma_roce_opcode */
 	__u8 flags;
@@ -100,7 +101,7 @@ struct vrdma_deth {
 VRDMA_CHECK_SIZE(struct vrdma_deth, 8);
 #define VRDMA_DETH_SOURCE_QPN VRDMA_MASK(23, 0)
 
-/* Two words of a header that has them where eight bytes would not be aligned. */
+/* Two words of a header in which eight bytes would not be aligned. */
 struct vrdma_be64 {
 	__be32 high;
 	__be32 low;
@@ -118,7 +119,7 @@ VRDMA_CHECK_SIZE(struct vrdma_reth, 16);
 struct vrdma_atomic_eth {
 	struct vrdma_be64 address;
 	__be32 rkey;
-	struct vrdma_be64 swap_add; /* what to write, or to add */
+	struct vrdma_be64 swap_add; /* the value to write or to add */
 	struct vrdma_be64 compare;
 };
 VRDMA_CHECK_SIZE(struct vrdma_atomic_eth, 28);
@@ -174,7 +175,7 @@ struct vrdma_xrceth {
 VRDMA_CHECK_SIZE(struct vrdma_xrceth, 4);
 #define VRDMA_XRCETH_SRQN VRDMA_MASK(23, 0)
 
-/* A17.9.3: what follows the BTH of a CNP. */
+/* A17.9.3: the bytes after the BTH of a CNP. */
 struct vrdma_cnp {
 	__u8 reserved[16];
 };
@@ -186,7 +187,7 @@ VRDMA_CHECK_SIZE(struct vrdma_cnp, 16);
 
 #define VRDMA_ROCE_RC 0x00
 #define VRDMA_ROCE_UC 0x20
-#define VRDMA_ROCE_RD 0x40 /* nobody has it */
+#define VRDMA_ROCE_RD 0x40 /* no device implements it */
 #define VRDMA_ROCE_UD 0x60
 #define VRDMA_ROCE_XRC 0xa0
 
@@ -207,7 +208,7 @@ enum vrdma_roce_operation {
 	VRDMA_ROCE_READ_RESPONSE_FIRST = 0x0d,
 	VRDMA_ROCE_READ_RESPONSE_MIDDLE = 0x0e,
 	VRDMA_ROCE_READ_RESPONSE_LAST = 0x0f,
-	VRDMA_ROCE_READ_RESPONSE_ONLY = 0x10, /* and of an atomic write, without payload */
+	VRDMA_ROCE_READ_RESPONSE_ONLY = 0x10, /* also of an atomic write, without payload */
 	VRDMA_ROCE_ACKNOWLEDGE = 0x11,
 	VRDMA_ROCE_ATOMIC_ACKNOWLEDGE = 0x12,
 	VRDMA_ROCE_COMPARE_SWAP = 0x13,

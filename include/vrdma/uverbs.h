@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What the guest provider and the guest driver tell each other beside the standard uverbs commands
- * (the udata of each command). Addresses are of the calling process; all fields native-endian, as
- * in the rest of the uverbs ABI. Reserved fields must be zero.
+ * The messages of the guest provider and the guest driver beside the standard uverbs commands (the
+ * udata of each command). Addresses are of the calling process; all fields are native-endian, as in
+ * the rest of the uverbs ABI. Reserved fields must be zero.
  */
 #ifndef VRDMA_UVERBS_H
 #define VRDMA_UVERBS_H
@@ -29,7 +29,10 @@ struct vrdma_uverbs_alloc_ucontext_resp {
 };
 VRDMA_CHECK_SIZE(struct vrdma_uverbs_alloc_ucontext_resp, 56);
 
-/* What a context that was imported is told, and whether a PD to be imported is one. */
+/*
+ * Queries of a process that imports objects: the limits and offsets of the context, and whether the
+ * object is a PD.
+ */
 enum vrdma_uverbs_query_context_attrs {
 	VRDMA_UVERBS_ATTR_QUERY_CONTEXT_RESP = 1U << UVERBS_ID_NS_SHIFT, /* as ALLOC_UCONTEXT's */
 };
@@ -63,7 +66,7 @@ struct vrdma_uverbs_create_cq_resp {
 };
 VRDMA_CHECK_SIZE(struct vrdma_uverbs_create_cq_resp, 8);
 
-/* As above, and prepared as struct vrdma_cmd_resize_cq wants it. */
+/* As above, and prepared as struct vrdma_cmd_resize_cq requires. */
 struct vrdma_uverbs_resize_cq {
 	__aligned_u64 buffer;
 	__u32 depth;
@@ -71,7 +74,7 @@ struct vrdma_uverbs_resize_cq {
 };
 VRDMA_CHECK_SIZE(struct vrdma_uverbs_resize_cq, 16);
 
-/* Beside the answer to QUERY_DEVICE, where there is room for it. */
+/* Added to the answer to QUERY_DEVICE if there is room for it. */
 struct vrdma_uverbs_query_device_resp {
 	__aligned_u64 clock; /* the device's, of timestamps in CQEs: ns */
 };
@@ -86,7 +89,7 @@ struct vrdma_uverbs_create_srq {
 };
 VRDMA_CHECK_SIZE(struct vrdma_uverbs_create_srq, 16);
 
-/* As above, and prepared as struct vrdma_cmd_resize_srq wants it. */
+/* As above, and prepared as struct vrdma_cmd_resize_srq requires. */
 struct vrdma_uverbs_resize_srq {
 	__aligned_u64 buffer;
 	__u32 depth;
@@ -101,7 +104,7 @@ struct vrdma_uverbs_create_qp {
 	__u32 rq_depth;
 	__u8 sq_stride_shift;
 	__u8 rq_stride_shift;
-	__u8 flags; /* VRDMA_UVERBS_QP_*, which the standard command has no place for */
+	__u8 flags; /* flags that the standard command lacks */
 	__u8 reserved[5];
 };
 VRDMA_CHECK_SIZE(struct vrdma_uverbs_create_qp, 24);
@@ -120,10 +123,10 @@ struct vrdma_uverbs_create_ah_resp {
 VRDMA_CHECK_SIZE(struct vrdma_uverbs_create_ah_resp, 8);
 
 /*
- * Device memory: pages that the guest driver has. A method of UVERBS_OBJECT_DM tells where they are
- * to be mapped from, also those that another process has allocated.
+ * Device memory: pages of the guest driver. A method of UVERBS_OBJECT_DM returns the offset to map
+ * them from, also of pages that another process has allocated.
  */
-#define VRDMA_MAX_DM_SIZE (1u << 20) /* of a device, all together */
+#define VRDMA_MAX_DM_SIZE (1u << 20) /* per device, for all allocations */
 #define VRDMA_UVERBS_METHOD_QUERY_DM 0x1000
 
 enum vrdma_uverbs_attr_query_dm {

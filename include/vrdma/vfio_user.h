@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The vfio-user protocol, version 0.1, as far as a vrdma device and its clients speak it: how a VM
- * monitor or a process reaches a PCI function in another process, over a stream socket of the
+ * The vfio-user protocol, version 0.1, as far as a vrdma device and its clients use it. With it, a
+ * VM monitor or a process reaches a PCI function in another process, over a stream socket of the
  * family AF_UNIX. Source: "vfio-user Protocol Specification", docs/interop/vfio-user.rst of QEMU.
  *
- * Every message is a header and a payload; file descriptors are passed with it as SCM_RIGHTS.
- * A reply carries the command's id and number. All words have the host's byte order. Payloads are
- * modelled on the structures of VFIO, whose names for flags and indexes hold (linux/vfio.h).
+ * Every message is a header and a payload; file descriptors are passed with it as SCM_RIGHTS. A
+ * reply carries the command's id and number. All words have the host's byte order. Payloads follow
+ * the structures of VFIO and use its names for flags and indexes (linux/vfio.h).
  */
 #ifndef VRDMA_VFIO_USER_H
 #define VRDMA_VFIO_USER_H
@@ -45,8 +45,8 @@ VRDMA_CHECK_SIZE(struct vfio_user_header, 16);
 #define VFIO_USER_F_ERROR VRDMA_BIT(5)
 
 /*
- * Followed by JSON, {"capabilities": {…}} with a terminating NUL, or by nothing: max_msg_fds and
- * max_data_xfer_size are what the sender accepts in one message.
+ * JSON, {"capabilities": {…}} with a terminating NUL, may follow: max_msg_fds and
+ * max_data_xfer_size are the sender's limits for one message that it receives.
  */
 struct vfio_user_version {
 	__u16 major;
@@ -57,8 +57,8 @@ VRDMA_CHECK_SIZE(struct vfio_user_version, 4);
 #define VFIO_USER_DEFAULT_MAX_TRANSFER (1u << 20)
 
 /*
- * With the file descriptor of memory that both map; without one the memory can only be asked for by
- * message (DMA_READ, DMA_WRITE), which we never do. No reply payload.
+ * The message has the file descriptor of memory that both sides map. Without one, the memory is
+ * accessible only by messages (DMA_READ, DMA_WRITE), which we never send. No reply payload.
  */
 struct vfio_user_dma_map {
 	__u32 argsz; /* of this structure */
@@ -71,7 +71,10 @@ VRDMA_CHECK_SIZE(struct vfio_user_dma_map, 32);
 #define VFIO_USER_DMA_READ VRDMA_BIT(0)
 #define VFIO_USER_DMA_WRITE VRDMA_BIT(1)
 
-/* Of exactly what was mapped. The reply repeats it: from then on the device does not touch it. */
+/*
+ * Unmaps exactly a range that was mapped. The reply repeats it: from then on the device does not
+ * touch it.
+ */
 struct vfio_user_dma_unmap {
 	__u32 argsz;
 	__u32 flags; /* 0 */
@@ -132,8 +135,9 @@ struct vfio_user_irq_info {
 VRDMA_CHECK_SIZE(struct vfio_user_irq_info, 16);
 
 /*
- * struct vfio_irq_set, followed by a byte for each vector with VFIO_IRQ_SET_DATA_BOOL. With
- * VFIO_IRQ_SET_DATA_EVENTFD the eventfds come as file descriptors; none takes those there are away.
+ * struct vfio_irq_set, followed by one byte per vector with VFIO_IRQ_SET_DATA_BOOL. With
+ * VFIO_IRQ_SET_DATA_EVENTFD the eventfds are passed as file descriptors; a message without any
+ * removes the present ones.
  */
 struct vfio_user_irq_set {
 	__u32 argsz;
@@ -144,7 +148,7 @@ struct vfio_user_irq_set {
 };
 VRDMA_CHECK_SIZE(struct vfio_user_irq_set, 20);
 
-/* REGION_READ, REGION_WRITE and their replies; data follows a write and a read's reply. */
+/* REGION_READ, REGION_WRITE and their replies. Data follows a write and a read's reply. */
 struct vfio_user_region_access {
 	__u64 offset;
 	__u32 region;

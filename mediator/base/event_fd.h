@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// An eventfd: wakes a thread from any other.
+// An eventfd, by which any thread wakes another one.
 #pragma once
 
 #include <sys/eventfd.h>

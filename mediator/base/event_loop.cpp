@@ -37,7 +37,8 @@ EventLoop::Timer EventLoop::after(std::chrono::milliseconds delay, std::function
     return Timer{this, due};
 }
 
-// Rounded up, so that a timer is due when epoll_wait() ends for it; -1 for no timers.
+// The time to the next timer, rounded up, so that the timer is due when epoll_wait() returns. -1:
+// there are no timers.
 int EventLoop::milliseconds_to_next() const {
     if (timers_.empty()) {
         return -1;
@@ -48,7 +49,8 @@ int EventLoop::milliseconds_to_next() const {
     return static_cast<int>(std::clamp<decltype(left.count())>(left.count(), 0, longest));
 }
 
-// Those that were due by then. So what has come before a timer ends it in time.
+// Runs the timers that were due before the handlers of this turn ran. So the handler of an event
+// that came before a timer was due can still end the timer.
 void EventLoop::run_due(Clock::time_point now) {
     while (running_ && !timers_.empty() && timers_.begin()->first.first <= now) {
         const auto timer = timers_.extract(timers_.begin());
@@ -56,9 +58,9 @@ void EventLoop::run_due(Clock::time_point now) {
     }
 }
 
-// Epoll hands out ready descriptors in turns, so that one that is always ready delays the others by
-// one handler's work at most. Tokens are never reused: an event of a watch that an earlier handler
-// of the same batch ended finds nothing.
+// Epoll returns ready descriptors in turns, so that one that is always ready delays the others by
+// one handler's work at most. Tokens are never reused: if an earlier handler of the same batch
+// ended a watch, an event of that watch finds no handler.
 Result<> EventLoop::run() {
     assert(std::this_thread::get_id() == thread_);
     std::array<epoll_event, 64> events;
@@ -74,7 +76,7 @@ Result<> EventLoop::run() {
             const std::uint64_t token = events[i].data.u64; // epoll_event is packed
             const auto found = handlers_.find(token);
             if (found != handlers_.end()) {
-                const auto handler = found->second; // lives on where the handler ends its watch
+                const auto handler = found->second; // lives on if the handler ends its watch
                 (*handler)(events[i].events);
             }
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The control thread's loop: level-triggered epoll. Everything in the mediator but the pollers runs
-// from here, so nothing here needs a lock; run() asserts the thread.
+// The control thread's loop: level-triggered epoll. Everything in the mediator except the pollers
+// runs from here, so nothing here needs a lock; run() asserts the thread.
 #pragma once
 
 #include <sys/epoll.h>
@@ -55,7 +55,7 @@ class EventLoop {
     using Clock = std::chrono::steady_clock;
     using Due = std::pair<Clock::time_point, std::uint64_t>; // the token makes it unique
 
-    // Something that will be done once, unless this ends before.
+    // An action that runs once, unless the timer ends before.
     class Timer {
       public:
         Timer() = default;
@@ -83,15 +83,15 @@ class EventLoop {
 
     EventLoop();
 
-    // The handler runs whenever fd is readable (or what else is asked for) or hung up. It may end
-    // its own watch.
+    // The handler runs whenever fd is readable (or has another event that is asked for) or hung up.
+    // It may end its own watch.
     Result<Watch> watch(int fd, Handler handler, std::uint32_t epoll_events = EPOLLIN);
 
-    // It needs no descriptor, so it can be had when there are none left. The action may end its own
-    // timer.
+    // A timer needs no descriptor, so it can be created when no descriptors are left. The action
+    // may end its own timer.
     Timer after(std::chrono::milliseconds delay, std::function<void()> action);
 
-    // Until stop() is called, by a handler.
+    // Runs until a handler calls stop().
     Result<> run();
     void stop() noexcept { running_ = false; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A GID of RoCE is an IP address: of IPv6, or of IPv4 as an IPv4-mapped one (A17.4.2).
+// A GID of RoCE is an IP address: an IPv6 address, or an IPv4-mapped one for IPv4 (A17.4.2).
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Who holds what of something that is bounded for each holder and for all. Who holds too much, or
-// the most where all together do, loses what it has had longest: what one takes costs others
-// nothing.
+// Records the items that each holder has, with a limit per holder and a limit for all. If a holder
+// exceeds its limit, it loses its oldest item. If all holders together exceed theirs, the one with
+// the most items loses its oldest. So what one holder takes costs others nothing.
 #pragma once
 
 #include <algorithm>
@@ -21,13 +21,13 @@ class Holdings {
     using Holder = std::uint64_t;
     using Held = std::pair<Holder, Item>;
 
-    // At least 1 each, and of all no less.
+    // Each limit is at least 1; `all` is not less than `each`.
     Holdings(std::size_t each, std::size_t all) : each_{each}, all_{all} {}
 
     std::size_t size() const { return size_; }
 
-    // How many more the holder may have that cost it nothing, nor anybody who would then hold less
-    // than it.
+    // How many more items the holder can add without losing one of its own, and without taking one
+    // from a holder that would then have fewer than it.
     std::size_t room(Holder holder) const {
         const auto own = holders_.find(holder);
         const std::size_t count = own == holders_.end() ? 0 : own->second.size();
@@ -37,7 +37,7 @@ class Holdings {
         return count < each_ && largest(holders_.begin())->second.size() >= count + 2 ? 1 : 0;
     }
 
-    // What is lost for it, if anything. It is not held yet.
+    // Returns the item that is lost for the new one, if any. The holder must not have `item` yet.
     std::optional<Held> add(Holder holder, const Item& item) {
         const auto own = holders_.try_emplace(holder).first;
         own->second.push_back(item);
@@ -69,7 +69,7 @@ class Holdings {
 
     using Place = typename Holders::const_iterator;
 
-    // Or `rather`, if nobody holds more than that one.
+    // The holder with the most items. It is `rather`, if no other has more than that one.
     Place largest(Place rather) const {
         Place most = rather;
         for (Place each = holders_.begin(); each != holders_.end(); ++each) {

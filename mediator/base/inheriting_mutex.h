@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A mutex for what pollers share with the control thread. Pollers may be real-time threads: while
-// one waits, who holds the mutex runs at its priority (PTHREAD_PRIO_INHERIT), so that no thread in
-// between keeps it from letting go. What is done while it is held has a bound, which its owner
-// states.
+// A mutex for data that pollers share with the control thread. Pollers may be real-time threads.
+// While one waits, the thread that holds the mutex runs at the poller's priority
+// (PTHREAD_PRIO_INHERIT), so that no thread of a priority in between delays the unlock. The work
+// under the mutex is bounded; the owner of the mutex states the bound.
 #pragma once
 
 #include <pthread.h>

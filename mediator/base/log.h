@@ -44,8 +44,8 @@ class DeviceLog {
     static constexpr int burst = 50;
     static constexpr std::chrono::milliseconds refill{200};
 
-    // Nothing of a line is on the heap: that there is no memory must not be what cannot be said.
-    // One that is longer is cut.
+    // A line is not on the heap, so that a lack of memory can be logged. A line that is too long is
+    // cut.
     template <typename... Args>
     void write(spdlog::level::level_enum level, fmt::format_string<Args...> format,
                Args&&... args) {

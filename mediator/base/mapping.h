@@ -40,7 +40,7 @@ class Mapping {
         return Mapping{static_cast<std::byte*>(data), size};
     }
 
-    // Memory of nobody else's, zeroed.
+    // Zeroed memory that belongs to no file.
     static Result<Mapping> anonymous(std::size_t size) {
         void* data =
             ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

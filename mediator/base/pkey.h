@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// P_Keys: which partition a packet is in, and whether its sender is a full member of that or a
-// limited one (IBA 10.9).
+// P_Keys: the partition of a packet, and whether its sender is a full or a limited member of it
+// (IBA 10.9).
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ constexpr std::uint16_t partition_of(std::uint16_t pkey) noexcept {
     return pkey & static_cast<std::uint16_t>(~full_member);
 }
 
-// Whether the two may talk: members of one partition, not both of them limited (IBA 10.9.3). 0 is
-// in none.
+// Whether the two may talk: they are members of one partition, and not both are limited members
+// (IBA 10.9.3). P_Key 0 is in no partition.
 constexpr bool share_partition(std::uint16_t one, std::uint16_t other) noexcept {
     return partition_of(one) == partition_of(other) && partition_of(one) != 0 &&
            ((one | other) & full_member) != 0;

@@ -9,7 +9,8 @@
 
 namespace vrdma {
 
-// The kernel gives up to 256 bytes in one go, never fewer, once its generator is seeded.
+// Once its generator is seeded, the kernel returns up to 256 bytes per call, never fewer than asked
+// for.
 std::uint32_t random_u32() {
     thread_local std::array<std::uint32_t, 64> pool;
     thread_local std::size_t left = 0;

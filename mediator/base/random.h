@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Random numbers of the kernel's CSPRNG: names that another guest must not guess.
+// Random numbers of the kernel's CSPRNG, for names that another guest must not guess.
 #pragma once
 
 #include <cstdint>

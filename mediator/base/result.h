@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Errors are values: a Result holds what was asked for or the errno that the verb returns.
+// Errors are values: a Result holds the value that was asked for, or the errno that the verb
+// returns.
 #pragma once
 
 #include <system_error>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What is undone unless it is kept. Where half of something must not stay, whether the other half
-// fails or finds no memory.
+// Undoes an action at the end of a scope, unless keep() was called. So no half of a change stays if
+// the other half fails or finds no memory.
 #pragma once
 
 #include <utility>

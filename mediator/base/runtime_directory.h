@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Where daemons leave each other notes, and nobody else can: what systemd made for the service, or
-// /run/vrdma.
+// The directory in which daemons leave notes for each other, and nobody else can: the one that
+// systemd made for the service, or /run/vrdma.
 #pragma once
 
 #include <sys/stat.h>
@@ -12,8 +12,8 @@
 
 namespace vrdma {
 
-// It is there then, if it can be made. Once vrdmad is confined it can make none, and asks for none
-// that is there.
+// Creates the directory if it does not exist, if it can. A confined vrdmad can create none, so the
+// function calls mkdir() only if the directory does not exist.
 inline std::string runtime_directory() {
     const char* const given = std::getenv("RUNTIME_DIRECTORY");
     std::string path = given != nullptr && *given == '/' ? given : "/run/vrdma";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Whether a sanitizer's runtime is in this process: it handles signals, starts threads, and opens
-// what it likes.
+// Whether a sanitizer's runtime is in this process. Such a runtime handles signals, starts threads,
+// and opens files of its own.
 #pragma once
 
 namespace vrdma {

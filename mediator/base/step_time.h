@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How long one step of long work may take. A touch of memory that a client shares may wait, for as
-// long as a tenth of a second. So a step ends with the touch that has exceeded its time, and others
-// have their turn.
+// The time limit for one step of long work. A touch of memory that a client shares may wait for up
+// to a tenth of a second. So a step ends after the touch that exceeded the limit, and others have
+// their turn.
 #pragma once
 
 #include <chrono>

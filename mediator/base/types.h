@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Strong types for what a guest names: addresses, handles and numbers of different kinds do not
-// mix, and none of them is a pointer.
+// Strong types for the names that a guest uses: addresses, handles and numbers of different kinds
+// do not mix, and none of them is a pointer.
 #pragma once
 
 #include <compare>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Half a round trip of an 8-byte inline WRITE through the poller, beside the least that a third
-// party costs, and what idle QPs add to it. One thread plays both guests, in both measurements.
+// Half a round trip of an 8-byte inline WRITE through the poller, the least that any third party
+// costs, and the cost that idle QPs add. One thread plays both guests, in both measurements.
 #include <benchmark/benchmark.h>
 
 #include "mediator/bench/parties.h"
@@ -37,7 +37,7 @@ double half_round_trip_ns(Pair& pair) {
     return samples.quiet();
 }
 
-// With one poller, or one for each guest. floor_ns: three parties and nothing else; two_party_ns: a
+// With one poller, or one per guest. floor_ns: three parties and nothing else. two_party_ns: a
 // cache line's way from core to core.
 void half_round_trip(benchmark::State& state) {
     const auto pollers = static_cast<unsigned>(state.range(0));
@@ -62,7 +62,7 @@ BENCHMARK(half_round_trip)
     ->Iterations(5)
     ->Unit(benchmark::kMillisecond);
 
-// One active QP among so many idle ones, beside it alone.
+// One active QP among so many idle ones, compared with a QP alone.
 void among_idle(benchmark::State& state) {
     Samples alone;
     Samples among;

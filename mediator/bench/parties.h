@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Who takes part in a measurement: the benchmark's thread plays both guests, the poller is the
-// other thread. Each has a core of its own where there are two.
+// The parties of a measurement: the benchmark's thread plays both guests, and the poller is the
+// other thread. Each has a core of its own if there are two.
 #pragma once
 
 #include "bench/cores.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How many small WRITEs a poller executes in a second, and how fast it copies, beside memcpy
-// between the same buffers by one thread.
+// The rate at which a poller executes small WRITEs, and the speed at which it copies. The baseline
+// is memcpy between the same buffers by one thread.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -77,7 +77,7 @@ BENCHMARK(message_rate)->ArgName("pollers")->Arg(1)->Iterations(20)->Unit(benchm
 // Where three threads share two cores, pollers sleep and wake for each message.
 BENCHMARK(message_rate)->ArgName("pollers")->Arg(2)->Iterations(1)->Unit(benchmark::kMillisecond);
 
-// Enough for a sample, and few enough that it fits in a scheduler's slice.
+// Enough rounds for a sample, but few enough to fit in a scheduler's time slice.
 std::uint64_t rounds_of(std::size_t size) {
     constexpr std::size_t sample = 8 << 20;
     return std::clamp<std::uint64_t>(sample / size, 2, 1000);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a packet costs without a network: two engines with a cable of memory between them, and one
-// thread that plays both guests and both pollers. A packet is one that is sent; it is received in
-// the same time, and its part of the acknowledgements is sent and received as well.
+// The cost of a packet without a network: two engines with a cable of memory between them. One
+// thread plays both guests and both pollers. Packets are counted when they are sent. The time of a
+// packet includes its reception, and its part of the acknowledgements that are sent and received.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -111,7 +111,8 @@ class Host {
     test::MemoryRegion mr_ = guest_.register_mr(1 << 20, {.scattered = false});
 };
 
-// Until it is completed. Its name tells callgrind what to count.
+// Posts a request and polls until it is completed. callgrind counts the instructions of this
+// function, which it finds by its name.
 [[gnu::noinline]] void carry_out(Host& here, const Host& there, const test::SendWr& wr) {
     here.qp().post_send(wr);
     while (!here.cq().poll()) {

@@ -22,7 +22,8 @@ std::string directory_of(const std::string& path) {
     return directory.empty() ? "." : directory.string();
 }
 
-// Devices that libfabric's providers open are somebody's to name, and these are theirs.
+// Landlock needs a list of the devices that libfabric's providers open: /dev/infiniband and
+// /dev/null.
 jail::Writable writable_of(const Config& config) {
     jail::Writable writable{{}, {VRDMA_MDEV_PATH, "/dev/infiniband", "/dev/null"}};
     if (!config.uplinks.empty()) {
@@ -34,7 +35,7 @@ jail::Writable writable_of(const Config& config) {
     return writable;
 }
 
-// What follows says what the kernel refuses, and not what the administrator can do about it.
+// Later errors say what the kernel refuses, but not how the administrator can avoid it.
 void warn_of_missing_capabilities() {
     if (!jail::has_capabilities({CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF}).value_or(true)) {
         spdlog::warn(
@@ -43,8 +44,9 @@ void warn_of_missing_capabilities() {
     }
 }
 
-// Interfaces come and go, and with them what has to be opened anew. Memory of uplinks, and that of
-// a fabric's connections where its provider is an adapter's, is locked, beyond RLIMIT_MEMLOCK.
+// An uplink needs its capabilities again when its interface reappears, because its sockets and
+// programs are opened anew then. Memory of uplinks is locked beyond RLIMIT_MEMLOCK, and so is that
+// of a fabric's connections if its provider drives an adapter.
 Result<> give_up_capabilities(const Config& config) {
     if (!config.uplinks.empty()) {
         warn_of_missing_capabilities();
@@ -63,7 +65,7 @@ tl::expected<void, std::string> confine(const Config& config, jail::Forbidden fo
     if (const auto kept = give_up_capabilities(config); !kept) {
         return tl::unexpected{"capabilities: " + describe(kept.error())};
     }
-    if (!sanitized) { // whose reports are files
+    if (!sanitized) { // sanitizers write their reports to files
         const auto confined = jail::write_only_to(writable_of(config));
         if (!confined) {
             return tl::unexpected{"landlock: " + describe(confined.error())};
@@ -76,7 +78,7 @@ tl::expected<void, std::string> confine(const Config& config, jail::Forbidden fo
     return {};
 }
 
-// What it may not do it cannot go on without.
+// A poller must not run unconfined, so a failure aborts the process.
 void confine_poller(jail::Forbidden forbidden) {
     auto confined = jail::keep_capabilities({CAP_SYS_NICE});
     if (confined) {

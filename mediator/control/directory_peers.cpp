@@ -59,7 +59,7 @@ void DirectoryPeers::announce() {
     directory_->set(std::move(gids));
 }
 
-// Who has gone makes room for who has come.
+// Forgets hosts that are gone before it adds new ones, to make room for those.
 void DirectoryPeers::follow(const Hosts& hosts) {
     look_at_own(hosts);
     std::erase_if(known_, [&](const auto& known) {
@@ -77,7 +77,7 @@ void DirectoryPeers::follow(const Hosts& hosts) {
     }
 }
 
-// Somebody may have taken it away, and others may have taken our name.
+// Somebody may have removed this host's entry, or another host may have taken its name.
 void DirectoryPeers::look_at_own(const Hosts& hosts) {
     const auto found = hosts.find(host_);
     const auto now = found != hosts.end() ? found->second : nullptr;

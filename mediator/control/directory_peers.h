@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The hosts of a fabric's directory are its peers, as they come, move and go; and this host with
-// its devices' addresses is in the directory for them.
+// Makes the hosts of a fabric's directory its peers, as they come, move and go. For them, it puts
+// this host with its devices' addresses into the directory.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 #include "mediator/base/event_loop.h"
 #include "mediator/base/log.h"
-#include "mediator/control/config.h"
+#include "mediator/control/config/config.h"
 #include "mediator/directory/client.h"
 #include "mediator/wire/fabric/links.h"
 
@@ -20,16 +20,16 @@ namespace vrdma::control {
 
 class DirectoryPeers {
   public:
-    // What a peer claims from now on.
+    // Is called with the addresses that a peer claims from now on.
     using Claim = std::function<void(unsigned peer, const directory::Claims& claims)>;
 
-    // Of a fabric with a directory, and the socket to the process that talks to that. Its other
-    // peers are there already, and have the first numbers.
+    // `fabric` has a directory, and `process` is the socket to the process that talks to it. The
+    // peers of the configuration are in `links` already, and have the first numbers.
     static Result<std::unique_ptr<DirectoryPeers>> open(const Fabric& fabric, UniqueFd process,
                                                         wire::fabric::Links& links, EventLoop& loop,
                                                         Claim claim);
 
-    // An address of devices here, which may have it several times.
+    // An address of devices of this host. It may be added several times.
     void add(const Gid& gid);
     void remove(const Gid& gid);
     bool has(const Gid& gid) const { return here_.contains(gid); }
@@ -54,7 +54,7 @@ class DirectoryPeers {
     const Claim claim_;
     DeviceLog log_;
     std::set<std::string> fixed_; // names of peers that the configuration has
-    std::set<unsigned> free_;     // numbers
+    std::set<unsigned> free_;     // numbers of peers
     std::map<std::string, Known> known_;
     std::shared_ptr<const directory::Entry> own_;
     std::map<Gid, unsigned> here_; // how often each was added

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "mediator/base/event_loop.h"
-#include "mediator/control/config.h"
+#include "mediator/control/config/config.h"
 #include "mediator/control/confinement.h"
 #include "mediator/control/reload_process.h"
 #include "mediator/control/reloader.h"
@@ -48,7 +48,7 @@ struct Options {
     jail::Forbidden forbidden = jail::Forbidden::refused;
 };
 
-// Without a file the defaults hold; a file that was named must be there.
+// A file that was named must exist. Without the default file, the defaults hold.
 tl::expected<Running, std::string> configure(const Options& options) {
     Running running;
     running.path = options.config_path.empty() ? default_path : options.config_path;
@@ -75,7 +75,8 @@ void start_log(spdlog::level::level_enum level) {
     spdlog::set_default_logger(std::move(logger));
 }
 
-// Before any thread starts: all inherit the mask, and the loop alone hears of the signals.
+// Call it before any thread starts. All threads inherit the mask, so only the loop gets the
+// signals.
 Result<UniqueFd> take_signals() {
     (void)std::signal(SIGPIPE, SIG_IGN);
     sigset_t signals;
@@ -91,7 +92,7 @@ Result<UniqueFd> take_signals() {
     return fd;
 }
 
-// The number of the next one that has come; 0 if there is none.
+// Returns the number of the next signal that has arrived, or 0 if there is none.
 std::uint32_t next_signal(const UniqueFd& signals) {
     signalfd_siginfo info{};
     return ::read(signals.get(), &info, sizeof(info)) == sizeof(info) ? info.ssi_signo : 0;
@@ -119,7 +120,7 @@ struct Uplinks {
     std::vector<std::unique_ptr<ServedUplink>> ethernets;
     std::vector<std::unique_ptr<ServedFabric>> fabrics;
 
-    // Logs why not, and for which.
+    // On failure, logs the reason and the uplink's name.
     bool open(const Config& config, std::vector<FabricHelpers> helpers, hca::soft::SoftHca& hca,
               EventLoop& loop) {
         for (const Uplink& uplink : config.uplinks) {
@@ -160,7 +161,7 @@ std::vector<std::string> uplink_names(const Config& config) {
     return names;
 }
 
-// Without a MAC of its own, a device on an uplink is the host to its network.
+// A device without a MAC of its own has its uplink's MAC, so to the network it is the host.
 verbs::Identity identity_of(const VfioUserDevice& device, const Uplinks& uplinks) {
     verbs::Identity identity = device.identity;
     if (identity.mac == verbs::Mac{}) {
@@ -195,7 +196,7 @@ Result<std::unique_ptr<vfio_user::Server>> serve_socket(const VfioUserDevice& de
     return server;
 }
 
-// Who connects waits until the device is served.
+// A client that connects already waits until the device is served.
 std::optional<std::vector<vfio_user::ListeningSocket>> open_sockets(const Config& config) {
     std::vector<vfio_user::ListeningSocket> sockets;
     for (const VfioUserDevice& device : config.vfio_user) {
@@ -209,7 +210,7 @@ std::optional<std::vector<vfio_user::ListeningSocket>> open_sockets(const Config
     return sockets;
 }
 
-// What a shell lets a program have at first is little for the files of guests' memory.
+// The soft limit that a shell sets is too low for the files of guests' memory.
 void raise_descriptor_limit() {
     rlimit files{};
     if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -218,7 +219,8 @@ void raise_descriptor_limit() {
     }
 }
 
-// Of each client, whichever it is; without any, no client could have memory.
+// Returns how many DMA maps each client may have. A share of none is an error, because a client
+// without maps has no memory.
 std::optional<std::size_t> share_of_maps(const Config& config) {
     std::size_t functions = 0;
     for (const VfioUserDevice& device : config.vfio_user) {
@@ -239,7 +241,7 @@ std::optional<std::size_t> share_of_maps(const Config& config) {
     return share;
 }
 
-// What --forbidden-calls says.
+// The word for --forbidden-calls.
 const char* word_of(jail::Forbidden forbidden) {
     switch (forbidden) {
         case jail::Forbidden::killed:
@@ -251,16 +253,16 @@ const char* word_of(jail::Forbidden forbidden) {
     }
 }
 
-// What takes privileges that a vrdmad which serves does not have.
+// The results of steps that take privileges which vrdmad gives up before it serves.
 struct Prepared {
     std::vector<vfio_user::ListeningSocket> sockets; // in the order of their devices
-    std::vector<FabricHelpers> helpers;              // of the fabrics
-    std::size_t most_maps = 0;                       // of a client
+    std::vector<FabricHelpers> helpers;              // in the order of their fabrics
+    std::size_t most_maps = 0;                       // per client
 };
 
-// After it, the process is confined.
+// The process is confined when this returns.
 std::optional<Prepared> prepare(const Config& config, jail::Forbidden forbidden) {
-    // In other processes, which have less than we.
+    // Helpers are other processes, with fewer rights than this one.
     auto helpers = start_helpers(config.fabrics, word_of(forbidden));
     if (!helpers) {
         spdlog::critical("{}", helpers.error());
@@ -301,7 +303,7 @@ std::optional<Servers> serve_sockets(const Config& config, Prepared prepared,
     return servers;
 }
 
-// To devices that run.
+// Gives their shares to devices that run.
 void give_shares(const Config& config, mdev::MdevFrontend* module, const Servers& servers) {
     if (module != nullptr) {
         module->give_shares();
@@ -311,15 +313,15 @@ void give_shares(const Config& config, mdev::MdevFrontend* module, const Servers
     }
 }
 
-// With what start_reload_process() returned.
+// `reads_again` is what start_reload_process() returned.
 int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     const Config& config = running.config;
     const auto signals = take_signals();
     if (!signals) {
         return complain("signalfd", signals.error());
     }
-    // Each thread asks for the times of its faults while it may, and a poller then confines itself.
     load_providers_of(config.fabrics); // while there are no threads
+    // Each thread asks for the times of its faults while it may. A poller then confines itself.
     auto fault_times = FaultTimes::of_this_thread().value_or(FaultTimes{});
     hca::soft::Config soft = config.soft;
     soft.on_start = [forbidden] { confine_poller(forbidden); };
@@ -362,7 +364,7 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
         return complain("epoll", on_signal.error());
     }
     spdlog::info("vrdmad {} serves {}", version_text, config.name);
-    (void)::sd_notify(0, "READY=1"); // nothing where systemd has not started us
+    (void)::sd_notify(0, "READY=1"); // does nothing if systemd did not start vrdmad
     if (const auto ran = loop.run(); !ran) {
         return complain("epoll", ran.error());
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Which peer of a fabric has an address. A peer claims its addresses, each since some time, and of
-// two that claim the same the later has it: that is where a guest has moved to.
+// Knows which peer of a fabric has an address. A peer claims its addresses, each with the time
+// since when it does. If two peers claim an address, the later one has it, because a guest has
+// moved there.
 #pragma once
 
 #include <cstdint>
@@ -27,30 +28,30 @@ class Owners {
 
     struct Outcome {
         std::vector<Change> changes;
-        std::vector<Gid> added; // that the peer did not claim so far
+        std::vector<Gid> added; // the peer did not claim these before
     };
 
-    // Time of what the configuration says, which is later than anything.
+    // The time of claims from the configuration, which is later than all others.
     static constexpr std::int64_t always = INT64_MAX;
 
-    // In the place of what the peer claimed so far.
+    // Replaces the peer's claims.
     Outcome set(unsigned peer, const Claims& claims);
 
     std::optional<unsigned> owner(const Gid& gid) const;
-    // Others claim it as well.
+    // Whether more than one peer claims it.
     bool contested(const Gid& gid) const;
-    // The configuration has it.
+    // Whether the configuration says whose it is.
     bool is_fixed(const Gid& gid) const;
-    // In order.
+    // Returns the GIDs in order.
     std::vector<Gid> gids_of(unsigned peer) const;
 
   private:
-    using Claim = std::pair<std::int64_t, unsigned>; // since when, and whose
+    using Claim = std::pair<std::int64_t, unsigned>; // the time since when, and the peer
 
     void change(const Gid& gid, unsigned peer, std::optional<std::int64_t> since,
                 std::vector<Change>& changes);
 
-    std::map<Gid, std::vector<Claim>> claims_; // of each, in order: the last has it
+    std::map<Gid, std::vector<Claim>> claims_; // in order: the last claim of a GID wins
     std::map<unsigned, Claims> claimed_by_;
 };
 

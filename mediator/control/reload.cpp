@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "mediator/control/toml.h"
+#include "mediator/control/config/toml.h"
 
 namespace vrdma::control {
 namespace {
@@ -25,8 +25,8 @@ std::map<std::size_t, hca::Share> shares(const Items& running, const Items& fres
     return shares;
 }
 
-// What takes a restart, in pieces that are compared and named: a type, a device, or a key or table
-// of the top level.
+// The parts of a configuration that take a restart to change. Each piece is compared and named by
+// itself. A piece is a type, a device, or another key or table of the top level.
 using Pieces = std::map<std::string, toml::table>;
 
 void add(Pieces& pieces, const std::string& name, toml::table table) {
@@ -49,10 +49,10 @@ void add_devices(Pieces& pieces, const toml::array& devices) {
     }
 }
 
-// Of a valid configuration.
+// `text` is a valid configuration.
 Pieces pieces_of(std::string_view text) {
     Pieces pieces;
-    for (const DeviceType& type : default_types()) { // one that only has a share is no new type
+    for (const DeviceType& type : default_types()) { // a table with only a share adds no type
         pieces.emplace(fmt::format("types.{}", type.name), toml::table{});
     }
     const toml::table file = toml::parse(text);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a configuration that was read again changes while vrdmad runs: shares and the log level at
-// once, all else with the next start.
+// The changes in a configuration that vrdmad reads again while it runs. Shares and the log level
+// change at once, all else at the next start.
 #pragma once
 
 #include <map>
@@ -11,34 +11,34 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "mediator/control/config.h"
+#include "mediator/control/config/config.h"
 
 namespace vrdma::control {
 
-// What vrdmad runs with.
+// The configuration with which vrdmad runs, and its sources.
 struct Running {
     std::string path;                                   // of the file
-    std::string text;                                   // that it had at the start
-    std::optional<spdlog::level::level_enum> log_level; // of the command line: it prevails
+    std::string text;                                   // of the file at the start
+    std::optional<spdlog::level::level_enum> log_level; // of the command line: overrides the file
     Config config;
 };
 
-// Reads the file; all that it says holds. The error is for people.
+// Reads the file and adopts all of it. The error is for people.
 tl::expected<void, std::string> start_with_file(Running& running);
 
-// What another text says of a configuration that is in use. Types and devices are numbered as
-// there.
+// The differences between another text and the configuration in use. Types and devices have their
+// numbers in the latter.
 struct Changes {
     spdlog::level::level_enum log_level = spdlog::level::info;
-    std::map<std::size_t, hca::Share> types;   // that the text has, too
-    std::map<std::size_t, hca::Share> devices; // behind sockets
-    std::vector<std::string> wait;             // keys and tables that differ otherwise
+    std::map<std::size_t, hca::Share> types;   // that both have
+    std::map<std::size_t, hca::Share> devices; // behind sockets, that both have
+    std::vector<std::string> wait;             // other keys and tables that differ
 };
 
 // The error is for people.
 tl::expected<Changes, std::string> compare(const Running& running, std::string_view text);
 
-// Logs what has to wait.
+// Logs the changes that take a restart.
 void apply(const Changes& changes, Running& running);
 
 } // namespace vrdma::control

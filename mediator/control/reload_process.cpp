@@ -57,7 +57,7 @@ void read_again(int socket, const Running& running) {
     }
 }
 
-// A file may be one that never ends, or never begins.
+// SIGALRM ends the reader, because reading may never end (a device) or never begin (a FIFO).
 [[noreturn]] void be_reader(int socket, const Running& running,
                             const ReloadProcessOptions& options) {
     (void)std::signal(SIGALRM, SIG_DFL);
@@ -73,7 +73,8 @@ void read_again(int socket, const Running& running) {
     ::_exit(EXIT_SUCCESS);
 }
 
-// Reads nothing itself, so that it goes on whatever becomes of who does.
+// Forks a reader for each request, and reads nothing itself. So it survives whatever happens to a
+// reader.
 void serve(int socket, const Running& running, const ReloadProcessOptions& options) {
     std::array<std::byte, 1> request{};
     while (::recv(socket, request.data(), request.size(), 0) > 0) {
@@ -87,7 +88,8 @@ void serve(int socket, const Running& running, const ReloadProcessOptions& optio
     }
 }
 
-// Of vrdmad's descriptors it has the socket, and where a sanitizer or libc would complain.
+// Closes all of vrdmad's descriptors but the socket, and stderr, to which a sanitizer or libc would
+// report. Returns the socket's descriptor, or -1.
 int keep_only(int socket) {
     constexpr int kept = STDERR_FILENO + 1;
     const bool moved = socket == kept || ::dup2(socket, kept) == kept;

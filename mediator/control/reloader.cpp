@@ -25,10 +25,12 @@ Result<std::unique_ptr<Reloader>> Reloader::create(UniqueFd process, Running& ru
     return reloader;
 }
 
-// A socket that is full has questions that will be answered later than now.
+// If the socket is full, the requests in it will be answered with the file's text of a later time.
 void Reloader::reload() {
     if (!process_) {
-        spdlog::error("{}: what reads it again has ended; a restart reads it", running_.path);
+        spdlog::error(
+            "{}: the process that reads it again has ended; restart vrdmad to apply changes",
+            running_.path);
         return;
     }
     constexpr std::byte request{1};
@@ -51,7 +53,7 @@ void Reloader::hear() {
     }
 }
 
-// Whether that makes sense.
+// Returns false if the message is invalid.
 bool Reloader::hear(const ReloadMessage& message) {
     switch (message.kind) {
         case Kind::log_level:
@@ -102,8 +104,10 @@ void Reloader::complete() {
 }
 
 void Reloader::end() {
-    spdlog::error("{}: what reads it again has ended, or makes no sense; a restart reads it",
-                  running_.path);
+    spdlog::error(
+        "{}: the process that reads it again has ended or sent an invalid message; restart vrdmad "
+        "to apply changes",
+        running_.path);
     messages_ = {};
     process_ = {};
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// vrdmad's end of the socket to the process that reads the configuration again. What comes from
-// there is a stranger's: a message that makes no sense ends the connection, and then nothing
-// changes without a restart. On the control thread.
+// vrdmad's end of the socket to the process that reads the configuration again. vrdmad does not
+// trust that process: an invalid message ends the connection, and then changes take a restart. Runs
+// on the control thread.
 #pragma once
 
 #include <functional>
@@ -17,15 +17,15 @@ namespace vrdma::control {
 
 class Reloader {
   public:
-    static constexpr int turn = 64;              // messages, until others have their turn
-    static constexpr std::size_t max_wait = 100; // keys and tables that are named
+    static constexpr int turn = 64;              // messages, before others have their turn
+    static constexpr std::size_t max_wait = 100; // keys and tables named as taking a restart
 
-    // `on_changes` is called when the changes of an answer are in `running`, which outlives this.
+    // Calls `on_changes` when the changes of an answer are in `running`, which must outlive this.
     static Result<std::unique_ptr<Reloader>> create(UniqueFd process, Running& running,
                                                     EventLoop& loop,
                                                     std::function<void()> on_changes);
 
-    // Logs what is wrong or has to wait.
+    // Errors, and changes that take a restart, are logged.
     void reload();
 
   private:
@@ -39,11 +39,11 @@ class Reloader {
     void complete();
     void end();
 
-    UniqueFd process_; // none: it has ended
+    UniqueFd process_; // none: the process has ended
     Running& running_;
     const std::function<void()> on_changes_;
     EventLoop::Watch messages_;
-    Changes coming_; // as the process has told so far
+    Changes coming_; // the part of an answer that has arrived
 };
 
 } // namespace vrdma::control

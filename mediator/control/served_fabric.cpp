@@ -15,7 +15,7 @@ namespace {
 using hca::soft::GidKey;
 using wire::fabric::FabricUplink;
 
-// The same each time, and another for each host.
+// Returns the same MAC for a host each time, and different ones for different hosts.
 wire::Mac mac_of_host(const std::string& host) {
     return verbs::derived_mac({reinterpret_cast<const std::uint8_t*>(host.data()), host.size()});
 }
@@ -32,7 +32,7 @@ tl::expected<UniqueFd, std::string> start_helper(const std::string& name,
 
 } // namespace
 
-// Of layers ("verbs;ofi_rxm") each is a provider.
+// Each layer of a layered provider ("verbs;ofi_rxm") is a provider itself.
 void load_providers_of(const std::vector<Fabric>& fabrics) {
     std::string names;
     for (const Fabric& fabric : fabrics) {
@@ -144,7 +144,7 @@ void ServedFabric::add(unsigned number, const FabricPeer& peer) {
     claim(number, claims);
 }
 
-// Who sends to an address that is another's from now on looks for it again.
+// QPs that send to an address whose owner changes look for its MAC again.
 void ServedFabric::claim(unsigned peer, const Claims& claims) {
     std::set<unsigned> losers;
     std::map<unsigned, std::vector<wire::Gid>> gids;
@@ -168,11 +168,11 @@ void ServedFabric::claim(unsigned peer, const Claims& claims) {
     });
 }
 
-// For a moment that is so while a guest moves.
+// Two hosts also claim an address for a moment while a guest moves.
 void ServedFabric::tell_contested(unsigned peer, const std::vector<wire::Gid>& gids) {
     for (const wire::Gid& gid : gids) {
         if (owners_.contested(gid)) {
-            log_.info("{} is claimed by {}, and not by it alone: {} has it",
+            log_.info("{} is claimed by {}, and by another host: {} has it",
                       directory::text_of(gid), links_->name_of(peer),
                       links_->name_of(*owners_.owner(gid)));
         } else if (directory_ != nullptr && directory_->has(gid)) {
@@ -198,7 +198,7 @@ void ServedFabric::remove(const GidKey& gid, const wire::Mac& /*mac*/) {
     }
 }
 
-// Of an address that is no peer's the answer is a MAC that is no peer's, to which frames are lost.
+// For an address that no peer has, the answer is a MAC that no peer has. Frames to it are lost.
 void ServedFabric::answer_unknown() {
     hca_.with_port(name_, [&](auto& port) {
         for (const auto& unknown : port.take_unknown()) {

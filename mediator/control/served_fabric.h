@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A fabric of the soft HCA, and what the control thread does for it: it knows which peer has an
-// address, and keeps the connections.
+// A fabric of the soft HCA, and the control thread's work for it: to know which peer has an
+// address, and to keep the connections.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "mediator/base/event_loop.h"
-#include "mediator/control/config.h"
+#include "mediator/control/config/config.h"
 #include "mediator/control/directory_peers.h"
 #include "mediator/control/owners.h"
 #include "mediator/hca/soft/soft_hca.h"
@@ -18,34 +18,34 @@
 
 namespace vrdma::control {
 
-// Before the first fabric is opened, and before there are threads: libfabric is to start no
-// provider that nobody has named.
+// Makes libfabric start only the providers that the fabrics name. Call it before the first fabric
+// is opened, and before there are threads.
 void load_providers_of(const std::vector<Fabric>& fabrics);
 
-// Sockets of the processes that read for a fabric what strangers write.
+// Sockets to the processes that read untrusted input for a fabric.
 struct FabricHelpers {
     UniqueFd handshakes;
     UniqueFd directory; // none where there is no directory
 };
 
-// In the order of their fabrics: they are started. While programs can still be executed. The error
-// is for people.
+// Starts the helpers, and returns them in the order of their fabrics. Call it while programs can
+// still be executed. The error is for people.
 tl::expected<std::vector<FabricHelpers>, std::string> start_helpers(
     const std::vector<Fabric>& fabrics, const std::string& forbidden);
 
 class ServedFabric final : public hca::soft::AddressKeeper {
   public:
-    // The HCA has it from now on; its slices that are bound to it do not outlive what is returned.
-    // Waits until its certificate and key are known to be good. The error is for people.
+    // Adds the fabric to the HCA. Slices that are bound to it must not outlive what is returned.
+    // Waits until the certificate and the key are known to be good. The error is for people.
     static tl::expected<std::unique_ptr<ServedFabric>, std::string> open(const Fabric& fabric,
                                                                          FabricHelpers helpers,
                                                                          hca::soft::SoftHca& hca,
                                                                          EventLoop& loop);
 
     const std::string& name() const { return name_; }
-    const wire::Mac& mac() const { return mac_; } // of devices that have none of their own
+    const wire::Mac& mac() const { return mac_; } // for devices that have none of their own
 
-    // An address of a device here must not be a peer's.
+    // Fails with address_in_use if the configuration gives the address to a peer.
     Result<> add(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
     void remove(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
 
@@ -63,8 +63,8 @@ class ServedFabric final : public hca::soft::AddressKeeper {
     const std::string name_;
     const wire::Mac mac_;
     hca::soft::SoftHca& hca_;
-    Owners owners_;                                // peers, by their numbers
-    wire::fabric::FabricUplink* uplink_ = nullptr; // the HCA's: for with_port() only
+    Owners owners_;                                // are peers, by their numbers
+    wire::fabric::FabricUplink* uplink_ = nullptr; // the HCA owns it: use it in with_port() only
     DeviceLog log_;
     std::unique_ptr<wire::fabric::Links> links_;
     std::unique_ptr<DirectoryPeers> directory_; // if there is one

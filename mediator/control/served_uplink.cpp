@@ -32,7 +32,8 @@ wire::SteeredAddress steered(const GidKey& gid, const wire::Mac& mac) {
 
 } // namespace
 
-// A host that cannot steer is warned of, and served: its devices' packets come all the same.
+// If this host cannot steer, Steering::create() warns of it. The uplink is served nevertheless,
+// because its devices' packets arrive all the same.
 tl::expected<ServedUplink::Attachment, std::string> ServedUplink::attach(const Uplink& uplink,
                                                                          EventLoop& loop) {
     const auto link = wire::read_link(uplink.interface);
@@ -108,18 +109,19 @@ Result<> ServedUplink::watch_link() {
         return fail(watch.error());
     }
     link_ = std::move(*watch);
-    link_changed(wire::read_link(uplink_.interface)); // what it is when it is watched
+    link_changed(wire::read_link(uplink_.interface)); // it may have changed before the watch began
     return {};
 }
 
-// QPs stay as they are: what they send is lost, and their retries decide.
+// QPs stay as they are. Their packets are lost while the link is down, and their retry budgets
+// decide.
 void ServedUplink::link_changed(const Result<wire::Link>& link) {
     if (!link) {
         at_.link.index = nowhere;
     } else if (link->index != at_.link.index) {
         if (const auto again = attach_again(); !again) {
-            spdlog::warn("uplink {}: the new {} is of no use: {}", name(), uplink_.interface,
-                         again.error());
+            spdlog::warn("uplink {}: the new interface {} cannot be used: {}", name(),
+                         uplink_.interface, again.error());
         }
     }
     const bool up = link && link->index == at_.link.index && link->up;
@@ -133,9 +135,9 @@ void ServedUplink::link_changed(const Result<wire::Link>& link) {
     hca_.set_link(name(), up, up ? link->mbps : 0);
 }
 
-// The interface was made anew.
+// Is called when the interface was made anew.
 tl::expected<void, std::string> ServedUplink::attach_again() {
-    at_.link.index = nowhere; // until all is there
+    at_.link.index = nowhere; // until all parts are attached
     auto again = attach(uplink_, loop_);
     if (!again) {
         return tl::unexpected{again.error()};
@@ -148,12 +150,12 @@ tl::expected<void, std::string> ServedUplink::attach_again() {
     at_ = std::move(*again);
     steer_again();
     find_unknown();
-    spdlog::info("uplink {}: {} was made anew", name(), uplink_.interface);
+    spdlog::info("uplink {}: interface {} was created again", name(), uplink_.interface);
     return {};
 }
 
-// Who has the interface's MAC is found by what the host's stack tells peers, and that is the MAC of
-// an interface that came later.
+// Peers learn the MAC of a device that has the interface's MAC from the host's stack. After the
+// interface was made anew, the stack tells them the new interface's MAC.
 std::vector<wire::Mac> ServedUplink::known_by(const wire::Mac& mac) const {
     return mac == mac_ && mac != at_.link.mac ? std::vector{mac, at_.link.mac} : std::vector{mac};
 }
@@ -195,7 +197,7 @@ void ServedUplink::steer_again() {
     }
 }
 
-// Peers find the host at its addresses, and so only who has its Ethernet address can have them.
+// Peers find the host at its addresses. So only a device that has the host's MAC can have them.
 bool ServedUplink::is_hosts(const GidKey& gid, const wire::Mac& mac) const {
     return mac != mac_ && mac != at_.link.mac && wire::is_hosts_own(gid.gid);
 }
@@ -228,7 +230,7 @@ void ServedUplink::remove(const GidKey& gid, const wire::Mac& mac) {
     unsteer(gid, mac);
 }
 
-// All addresses of a group lead to one MAC (RFC 1112, 6.4; RFC 2464, 7).
+// A group's MAC is derived from its address (RFC 1112, 6.4; RFC 2464, 7).
 Result<> ServedUplink::join(const Gid& group) {
     const auto mac = wire::derived_mac(group);
     if (!mac) {
@@ -265,9 +267,10 @@ void ServedUplink::find_unknown() {
     }
 }
 
-// An answer that is known already comes before resolve() returns. The host's tables say nothing of
-// a guest's VLANs: there its own kernel finds who has an address. What one device looks for takes
-// no place of another's, were it the same; and who gets none asks again.
+// resolve() may answer before it returns, if the answer is known already. The host's tables do not
+// describe a guest's VLANs; the guest's kernel finds the neighbours there. Each device's search
+// takes a place of its own, even if two devices look for the same target. A device that gets no
+// place asks again.
 void ServedUplink::find(const roce::Unknown& unknown) {
     const Search search{unknown.device, {unknown.target, unknown.vlan}};
     if (searches_.contains(search) || places_.room(unknown.device) == 0) {
@@ -288,9 +291,10 @@ void ServedUplink::find(const roce::Unknown& unknown) {
     }
 }
 
-// Whom there is no way to may be asked for again at once, so this answer is given once a second.
+// A device may ask at once again for a peer that is unreachable. So this answer is given at most
+// once per second.
 void ServedUplink::found(const Search& search, const Result<wire::Mac>& mac) {
-    if (mac && !wire::is_group(*mac)) { // a network's broadcast address has one
+    if (mac && !wire::is_group(*mac)) { // the MAC of a network's broadcast address is a group's
         return tell(search, *mac);
     }
     spdlog::debug("uplink {}: no way to a peer: {}", name(),

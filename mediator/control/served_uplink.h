@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// An uplink of the soft HCA, and what the control thread does for it: packets to its devices'
-// addresses are kept from the host's stack, its port's questions for Ethernet addresses are
-// answered, and its port goes up and down with the interface, also with one of that name that is
-// made anew.
+// An uplink of the soft HCA, and the control thread's work for it. It keeps packets to its devices'
+// addresses from the host's stack, and answers its port's questions for Ethernet addresses. Its
+// port goes up and down with the interface, also with a new interface of the same name.
 #pragma once
 
 #include <map>
@@ -18,7 +17,7 @@
 #include "mediator/base/event_loop.h"
 #include "mediator/base/holdings.h"
 #include "mediator/base/log.h"
-#include "mediator/control/config.h"
+#include "mediator/control/config/config.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/wire/uplink/link_watch.h"
 #include "mediator/wire/uplink/neighbours.h"
@@ -28,7 +27,7 @@ namespace vrdma::control {
 
 class ServedUplink final : public hca::soft::AddressKeeper {
   public:
-    // The HCA has it from now on; its slices that are bound to it do not outlive what is returned.
+    // Adds the uplink to the HCA. Slices that are bound to it must not outlive what is returned.
     // The error is for people.
     static tl::expected<std::unique_ptr<ServedUplink>, std::string> open(const Uplink& uplink,
                                                                          hca::soft::SoftHca& hca,
@@ -43,10 +42,10 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     void leave(const hca::Gid& group) override;
 
   private:
-    // What belongs to one interface, however another is called that comes after it.
+    // The parts that belong to one interface, and not to a later one of the same name.
     struct Attachment {
         wire::Link link;
-        std::unique_ptr<wire::Steering> steering; // or nullptr, if this host cannot
+        std::unique_ptr<wire::Steering> steering; // nullptr if this host cannot steer
         std::unique_ptr<wire::Neighbours> neighbours;
         std::unique_ptr<wire::Uplink> frames; // until the HCA has it
     };
@@ -65,12 +64,11 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     std::vector<wire::Mac> known_by(const wire::Mac& mac) const;
     void find_unknown();
     void find(const hca::soft::roce::Unknown& unknown);
-    // Who is looked for, and in which VLAN; and by which device.
-    using Target = std::pair<hca::Gid, std::uint16_t>;
-    using Search = Holdings<Target>::Held;
+    using Target = std::pair<hca::Gid, std::uint16_t>; // the address, and its VLAN
+    using Search = Holdings<Target>::Held;             // the device that searches, and its target
     struct Asked {
         wire::Neighbours::Question question;
-        bool nobody = false; // the port hears of it at the next tick
+        bool nobody = false; // no way to it: the port is told at the next tick
     };
     void found(const Search& search, const Result<wire::Mac>& mac);
     void tell(const Search& search, const std::optional<wire::Mac>& mac);
@@ -82,12 +80,12 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     const Uplink uplink_;
     hca::soft::SoftHca& hca_;
     EventLoop& loop_;
-    DeviceLog log_; // of what guests do
+    DeviceLog log_; // for events that guests cause
     Attachment at_;
-    const wire::Mac mac_;                   // the first interface's, which devices may have by now
+    const wire::Mac mac_;                   // the first interface's, which devices may have
     std::map<Address, unsigned> addresses_; // how often each was added
-    std::multiset<wire::Mac> groups_;       // that slices are in
-    // A device's searches at a time; more wait at its port. The kernel asks for 3 s.
+    std::multiset<wire::Mac> groups_;       // the groups of slices, with repetition
+    // Searches of a device at a time. More wait at the port. The kernel goes on asking for 3 s.
     static constexpr std::size_t searches_each = 32;
     Holdings<Target> places_{searches_each, wire::Neighbours::max_waiting};
     std::map<Search, Asked> searches_;

@@ -46,27 +46,27 @@ Result<> query_device(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl&
     out.max_send_sge = limits.max_sge;
     out.max_recv_sge = limits.max_sge;
     out.gid_table_len = limits.gid_table_len;
-    out.pkey_table_len = static_cast<std::uint16_t>(objects.place.identity().pkeys.size());
+    out.pkey_table_len = static_cast<std::uint16_t>(objects.function_id.identity().pkeys.size());
     out.max_qp_rd_atomic = limits.max_rd_atomic;
     out.max_qp_init_rd_atomic = limits.max_rd_atomic;
     // The GUID is the interface part of the link-local address.
-    const verbs::Gid address = verbs::link_local(objects.place.identity().mac);
+    const verbs::Gid address = verbs::link_local(objects.function_id.identity().mac);
     std::copy_n(address.begin() + 8, sizeof(out.node_guid), out.node_guid);
     out.firmware_version = firmware_version;
-    out.function_bits = static_cast<std::uint8_t>(objects.place.endport->function_bits());
-    out.function = static_cast<std::uint8_t>(objects.place.function);
+    out.function_bits = static_cast<std::uint8_t>(objects.function_id.endport->function_bits());
+    out.function = static_cast<std::uint8_t>(objects.function_id.function);
     return {};
 }
 
 Result<> query_port(Objects& objects, const vrdma_admin_cmd&, vrdma_admin_cpl& cpl) {
     cpl.query_port.state = objects.resources.slice.port_up() ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     cpl.query_port.active_mtu = objects.resources.slice.max_mtu();
-    const verbs::PortSpeed speed =
-        verbs::port_speed(objects.resources.slice.port_mbps(), objects.place.identity().port_speed);
+    const verbs::PortSpeed speed = verbs::port_speed(objects.resources.slice.port_mbps(),
+                                                     objects.function_id.identity().port_speed);
     cpl.query_port.active_speed = speed.speed;
     cpl.query_port.active_width = speed.width;
     cpl.query_port.max_message_size = hca::max_message_size;
-    std::ranges::copy(objects.place.identity().pkeys, std::begin(cpl.query_port.pkeys));
+    std::ranges::copy(objects.function_id.identity().pkeys, std::begin(cpl.query_port.pkeys));
     return {};
 }
 
@@ -94,7 +94,7 @@ Result<> query_counters(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admi
         return fail(counters.error());
     }
     const std::span rest = std::span{counters->value}.subspan(first);
-    std::ranges::copy(rest.first(std::min<std::size_t>(rest.size(), VRDMA_COUNTERS_A_REPLY)),
+    std::ranges::copy(rest.first(std::min<std::size_t>(rest.size(), VRDMA_COUNTERS_PER_REPLY)),
                       std::begin(cpl.query_counters.value));
     return {};
 }
@@ -310,7 +310,7 @@ Result<> set_gid(Objects& objects, const vrdma_admin_cmd& cmd, vrdma_admin_cpl&)
 struct Command {
     std::string_view name;
     Handler run = nullptr;
-    std::size_t argument_size = 0; // what lies behind is reserved
+    std::size_t argument_size = 0; // in bytes; all after it is reserved
 };
 
 constexpr auto commands = [] {
@@ -407,7 +407,7 @@ std::string describe(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl) {
         return fmt::format("{} {:#x}: {}", name, cmd.handle.handle,
                            describe(static_cast<std::errc>(cpl.status)));
     }
-    // What a command makes is in its completion, what it is about in the command.
+    // The completion has the handle of a new object. Otherwise the command has the object's handle.
     const bool makes =
         name.starts_with("create") || name.starts_with("alloc") || name.starts_with("reg");
     return fmt::format("{} {:#x}", name, makes ? cpl.handle.handle : cmd.handle.handle);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What each admin command does.
+// Executes admin commands.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@
 
 namespace vrdma {
 
-// Validates and runs a command that was copied out of guest memory. The completion lacks its phase.
-// Nothing: this was one step of several, and the same command is to be run again.
+// Validates and runs a command that was copied out of guest memory. Returns its completion, without
+// the phase; or nothing after one step of several, and then the caller runs the same command again.
 std::optional<vrdma_admin_cpl> run_admin_command(verbs::Objects& objects,
                                                  const vrdma_admin_cmd& cmd);
 
-// For the log: the command, the object, and what became of it.
+// For the log: the command, the object, and the result.
 std::string describe(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl);
 
 } // namespace vrdma

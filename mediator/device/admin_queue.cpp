@@ -49,7 +49,7 @@ Result<std::optional<vrdma_admin_cmd>> AdminQueue::take() {
     if ((header & VRDMA_ADMIN_PHASE) != phase(position_.taken)) {
         return std::nullopt;
     }
-    full_fence(); // what the phase announces is read after it
+    full_fence(); // read the command after the phase that announces it
     vrdma_admin_cmd cmd;
     if (const auto read =
             verbs::copy_from_guest(*memory_, at, std::as_writable_bytes(std::span{&cmd, 1}));

@@ -31,14 +31,14 @@ class AdminQueue {
     static Result<AdminQueue> create(GuestMemory& memory, const AdminQueueSpec& spec,
                                      std::uint32_t vectors);
 
-    // A private copy of the next command, if there is one. An error: the queue is not in the
+    // Returns a private copy of the next command, if there is one. Fails if the queue is not in the
     // guest's memory (any more).
     Result<std::optional<vrdma_admin_cmd>> take();
 
-    // The last command is to be taken again: it had no completion yet.
+    // The last command, which had no completion yet, will be taken again.
     void put_back() { --position_.taken; }
 
-    // The phase in the header is set here.
+    // Sets the phase in the header.
     void complete(vrdma_admin_cpl completion);
 
     unsigned vector() const { return spec_.vector; }

@@ -13,8 +13,8 @@
 namespace vrdma {
 namespace {
 
-// One device's share of the control thread before others get their turn: it ends with the command
-// that exceeds it.
+// How much of the control thread's time a device gets before others have their turn. The turn ends
+// with the command that exceeds it.
 constexpr int commands_per_turn = 32;
 constexpr std::chrono::milliseconds turn_time{2};
 
@@ -40,17 +40,17 @@ std::uint32_t high(Iova address) {
 Device::Enabled::Enabled(std::unique_ptr<hca::Slice> slice_, AdminQueue admin_,
                          const Device& device)
     : slice{std::move(slice_)}, admin{admin_}, objects{device.type_.limits,
-                                                       device.place_,
+                                                       device.function_id_,
                                                        device.gids_,
                                                        device.port_.memory(),
                                                        device.port_.doorbells(),
                                                        *slice} {}
 
-Device::Device(std::string name, const DeviceType& type, verbs::Place place, HostPort& port,
-               hca::Hca& hca, verbs::GidRegistry& gids)
+Device::Device(std::string name, const DeviceType& type, verbs::FunctionId function_id,
+               HostPort& port, hca::Hca& hca, verbs::GidRegistry& gids)
     : log_{std::move(name)},
       type_{type},
-      place_{std::move(place)},
+      function_id_{std::move(function_id)},
       port_{port},
       hca_{hca},
       gids_{gids},
@@ -78,7 +78,7 @@ std::uint32_t Device::shown(std::uint32_t offset) const noexcept {
 }
 
 void Device::show_constants() {
-    const verbs::Mac& mac = place_.identity().mac;
+    const verbs::Mac& mac = function_id_.identity().mac;
     show(VRDMA_REG_MAGIC, VRDMA_MAGIC);
     show(VRDMA_REG_VERSION, VRDMA_VERSION);
     show(VRDMA_REG_MAC_LOW, mac[0] | mac[1] << 8 | mac[2] << 16 | std::uint32_t{mac[3]} << 24);
@@ -153,7 +153,7 @@ void Device::write_control(std::uint32_t value) {
     if ((value & ~VRDMA_CONTROL_ENABLE) != 0) {
         fail_device("unknown bits in CONTROL");
     } else if ((value & VRDMA_CONTROL_ENABLE) != 0 && !enabled_ && !port_.bus_master()) {
-        fail_device("it is enabled while Bus Master is clear");
+        fail_device("the driver enabled it while Bus Master is clear");
     } else if (suspended()) {
         enabled_later_ = (value & VRDMA_CONTROL_ENABLE) != 0 && !enabled_;
     } else if ((value & VRDMA_CONTROL_ENABLE) != 0 && !enabled_) {
@@ -167,15 +167,15 @@ void Device::enable() {
     const auto enabled = with_what_memory_there_is([this] { return try_enable(); });
     if (!enabled) {
         fail_device(
-            fmt::format("cannot be enabled as the registers ask: {}", describe(enabled.error())));
+            fmt::format("cannot be enabled with these registers: {}", describe(enabled.error())));
         return;
     }
     show_enabled();
     log_.info("enabled");
-    const verbs::Identity& identity = place_.identity();
+    const verbs::Identity& identity = function_id_.identity();
     if (!identity.uplink.empty() && identity.prefixes.empty()) {
         log_.warn(
-            "it is bound to uplink '{}' and may have no address there but its link-local one:"
+            "it is bound to uplink '{}' and may use only its link-local address there:"
             " give it 'addresses' (vrdmad.conf(5), vrdmad(8))",
             identity.uplink);
     }
@@ -201,12 +201,12 @@ Result<> Device::try_enable() {
                              .memory = &port_.memory(),
                              .doorbells = port_.doorbells(),
                              .kick_fd = port_.kick_fd(),
-                             .qpns = place_.endport->qpns(place_.function),
-                             .uplink = place_.identity().uplink,
-                             .mac = place_.identity().mac,
-                             .traffic_classes = place_.identity().traffic_classes,
-                             .service_levels = place_.identity().service_levels,
-                             .pkeys = place_.identity().pkeys,
+                             .qpns = function_id_.endport->qpns(function_id_.function),
+                             .uplink = function_id_.identity().uplink,
+                             .mac = function_id_.identity().mac,
+                             .traffic_classes = function_id_.identity().traffic_classes,
+                             .service_levels = function_id_.identity().service_levels,
+                             .pkeys = function_id_.identity().pkeys,
                              .share = share_,
                              .max_qp = limits.max_qp,
                              .max_cq = limits.max_cq,
@@ -214,7 +214,7 @@ Result<> Device::try_enable() {
                             *this);
     if (!slice) {
         if (slice.error() == std::errc::no_such_device) {
-            log_.warn("there is no uplink '{}'", place_.identity().uplink);
+            log_.warn("there is no uplink '{}'", function_id_.identity().uplink);
         }
         return fail(slice.error());
     }
@@ -232,12 +232,12 @@ void Device::set_share(const hca::Share& share) {
     share_ = share;
     if (enabled_) {
         enabled_->slice->set_share(share);
-        log_.info("weight {}, {} bytes and {} operations a second (0: any)", share.weight,
+        log_.info("weight {}, {} bytes and {} operations per second (0: unlimited)", share.weight,
                   share.bytes_per_second, share.operations_per_second);
     }
 }
 
-// No poller calls raise() or fatal() for us after this, or touches the memory.
+// After this, no poller calls this device's raise() or fatal(), or touches the memory.
 void Device::disable() {
     enabled_.reset();
     port_.memory().renew();
@@ -261,7 +261,7 @@ void Device::reset() {
 }
 
 void Device::suspend() {
-    log_.info("stands still, as others have waited for its memory");
+    log_.info("suspended, because other devices waited for its memory");
     suspended_since_ = std::chrono::steady_clock::now();
     thawing_ = false;
     if (enabled_ && !frozen_) {
@@ -271,7 +271,7 @@ void Device::suspend() {
 
 void Device::resume() {
     const auto time = std::chrono::steady_clock::now() - *std::exchange(suspended_since_, {});
-    log_.info("goes on after {} ms",
+    log_.info("resumed after {} ms",
               std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
     if (std::exchange(enabled_later_, false)) {
         enable();
@@ -284,14 +284,14 @@ void Device::resume() {
 void Device::set_identity(verbs::Identity identity) {
     assert(!enabled_);
     give_back_address();
-    place_.endport->identity = std::move(identity);
+    function_id_.endport->identity = std::move(identity);
     reserve_address();
     show_constants();
 }
 
-// The link-local address is the device's from the start, not of whoever asks first.
+// The device has its link-local address from the start, so that no other device can claim it first.
 void Device::reserve_address() {
-    const verbs::Identity& identity = place_.identity();
+    const verbs::Identity& identity = function_id_.identity();
     address_reserved_ = gids_.claim(verbs::link_local(identity.mac), &identity).has_value();
     if (!address_reserved_) {
         log_.warn("another device has its MAC");
@@ -300,7 +300,7 @@ void Device::reserve_address() {
 
 void Device::give_back_address() {
     if (std::exchange(address_reserved_, false)) {
-        gids_.give_back(verbs::link_local(place_.identity().mac));
+        gids_.give_back(verbs::link_local(function_id_.identity().mac));
     }
 }
 
@@ -340,7 +340,7 @@ void Device::service() {
     }
 }
 
-// What is left is done after others had their turn.
+// The rest of the work is done in another turn, after other devices have had theirs.
 void Device::take_turn() {
     thawing_ = thawing_ && enabled_->slice->thaw();
     if (thawing_ || (enabled_ && enabled_->slice->give_back())) {
@@ -351,7 +351,8 @@ void Device::take_turn() {
     }
 }
 
-// A guest that would speak as another one is worth a line; other errors are its own affair.
+// A guest that asks for an address of another one is logged as a warning. Other errors concern only
+// the guest itself.
 void Device::log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl) {
     if (VRDMA_GET(VRDMA_ADMIN_OPCODE, cmd.header) == VRDMA_ADMIN_SET_GID &&
         (cpl.status == static_cast<std::uint32_t>(std::errc::permission_denied) ||
@@ -362,14 +363,14 @@ void Device::log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl)
     }
 }
 
-// Whoever waits for an answer sees that the device is at work.
+// A driver that waits for an answer sees by the count that the device is at work.
 void Device::count_step() {
     auto* const page = reinterpret_cast<vrdma_status_page*>(
         port_.memory().at(registers_.status_page, sizeof(vrdma_status_page)));
     store_relaxed(page->admin_steps, ++admin_steps_);
 }
 
-// As if it had not been taken yet.
+// Puts the command that is under way back into the queue, as if it had not been taken yet.
 void Device::abandon_command() {
     if (enabled_ && std::exchange(enabled_->under_way, std::nullopt)) {
         enabled_->objects.resources.lists.forget();
@@ -377,9 +378,9 @@ void Device::abandon_command() {
     }
 }
 
-// One step of a command that takes several ends the turn. What a command leaves to be given back
-// holds up the next: so a device has no more of it than one command's. No other device waits for
-// either.
+// A step of a command that takes several steps ends the turn. The next command waits until the
+// device has given back the pages that the previous one left, so a device never has more to give
+// back than one command leaves. Other devices wait for neither.
 void Device::serve_admin() {
     AdminQueue& admin = enabled_->admin;
     const auto end = std::chrono::steady_clock::now() + turn_time;

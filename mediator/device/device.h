@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// One virtual function: its registers, its reset, and while it is enabled its slice of the HCA, its
-// objects and its admin queue. All but raise(), fatal() and wake-ups belongs to the control thread.
+// One virtual function: its registers and its reset, and while it is enabled its slice of the HCA,
+// its objects and its admin queue. Pollers may call raise() and fatal(), and wake the control
+// thread. All else runs on the control thread.
 #pragma once
 
 #include <atomic>
@@ -26,8 +27,9 @@ namespace vrdma {
 
 class Device final : public hca::SliceHost {
   public:
-    // The port's BAR2 has the type's doorbell pages. Everything that is passed outlives the device.
-    Device(std::string name, const DeviceType& type, verbs::Place place, HostPort& port,
+    // The port's BAR2 must have as many doorbell pages as the type. All arguments must outlive the
+    // device.
+    Device(std::string name, const DeviceType& type, verbs::FunctionId function_id, HostPort& port,
            hca::Hca& hca, verbs::GidRegistry& gids);
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
@@ -38,33 +40,34 @@ class Device final : public hca::SliceHost {
     // The guest wrote to page 0 of BAR0.
     void write_register(std::uint32_t offset, std::uint32_t value);
 
-    // Deals with what is pending, a bounded amount at a time. Asks the port for another turn when
-    // there is more.
+    // Does a bounded amount of the pending work. Asks the port for another turn if there is more.
     void service();
 
-    // By the guest's driver, or from outside.
+    // Is called for the guest's driver, or from outside.
     void reset();
 
     bool enabled() const noexcept { return enabled_.has_value(); }
 
-    // Between a reset and the guest's next access only, of a device that is alone.
+    // Only between a reset and the guest's next access, and only if the device shares its identity
+    // with no other function.
     void set_identity(verbs::Identity identity);
 
-    // From now on, over resets.
+    // Holds from now on, also after resets.
     void set_share(const hca::Share& share);
 
-    // The device stands still from freeze() to thaw(), save() and restore() need that. A device is
-    // restored after a reset, on a guest whose memory is that of the saved one. After a failed
-    // restore it is reset.
+    // The device stands still from freeze() to thaw(). save() and restore() need that. Call
+    // restore() after a reset, on a guest whose memory equals that of the saved one. A failed
+    // restore() resets the device.
     void freeze();
     void thaw();
-    // All of its state has been saved, and it may go on elsewhere: who looks for it finds it there.
+    // All of its state has been saved, and it may continue on another host. Peers that look for its
+    // addresses then find it there.
     void give_way();
     std::vector<std::byte> save() const;
     Result<> restore(std::span<const std::byte> image);
 
-    // The same for a device whose memory has cost others time. A reset does not end it: a device
-    // that is enabled meanwhile is so after it.
+    // Freezes a device whose memory made others wait. A reset does not end that. If the guest
+    // enables the device meanwhile, resume() enables it.
     void suspend();
     void resume();
     bool suspended() const noexcept { return suspended_since_.has_value(); }
@@ -74,13 +77,13 @@ class Device final : public hca::SliceHost {
     void fatal(std::string_view why) noexcept override;
 
   private:
-    // What the guest's driver set up before ENABLE.
+    // The registers that the guest's driver sets before ENABLE.
     struct QueueRegisters {
         AdminQueueSpec admin;
         Iova status_page{};
     };
 
-    // Ends in reverse order: the slice goes last and takes its queues with it.
+    // Members are destroyed in reverse order: the slice goes last, with its queues.
     struct Enabled {
         Enabled(std::unique_ptr<hca::Slice> slice_, AdminQueue admin_, const Device& device);
 
@@ -115,7 +118,7 @@ class Device final : public hca::SliceHost {
 
     DeviceLog log_;
     const DeviceType& type_;
-    verbs::Place place_;
+    verbs::FunctionId function_id_;
     HostPort& port_;
     hca::Hca& hca_;
     verbs::GidRegistry& gids_;
@@ -126,8 +129,8 @@ class Device final : public hca::SliceHost {
     bool failed_ = false;
     bool frozen_ = false;
     std::optional<std::chrono::steady_clock::time_point> suspended_since_;
-    bool thawing_ = false;       // an enabled device goes on, and not all of its slice does
-    bool enabled_later_ = false; // it was to be enabled while it was suspended
+    bool thawing_ = false;       // the device runs again, but its slice has steps of thaw() left
+    bool enabled_later_ = false; // the guest enabled it while it was suspended
     bool admin_pending_ = false;
     std::uint32_t admin_steps_ = 0;
     std::atomic<bool> slice_failed_ = false; // set by pollers

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A whole device as one image.
+// Saves a whole device as one image, and restores it.
 #include <algorithm>
 #include <iterator>
 #include <span>
@@ -21,7 +21,8 @@ struct DeviceState {
     std::uint32_t aq_vector;
     std::uint32_t admin_taken;
     std::uint32_t admin_given;
-    // A guest meets the same function again: these must be equal where it is restored.
+    // The device that is restored must have the same values, so that the guest finds the same
+    // function.
     std::uint32_t doorbell_pages;
     std::uint32_t vectors;
     std::uint32_t admin_pending;
@@ -34,7 +35,8 @@ struct DeviceState {
     std::uint64_t clock; // of an enabled device
 };
 
-// The guest's kernel has read them, and its QPs name them by their index.
+// The P_Keys must be equal, because the guest's kernel has read them, and its QPs name them by
+// their index.
 bool has_pkeys(const DeviceState& state, const PKeys& pkeys) {
     const std::span all{state.pkeys};
     return state.num_pkeys == pkeys.size() && std::ranges::equal(all.first(pkeys.size()), pkeys) &&
@@ -44,7 +46,7 @@ bool has_pkeys(const DeviceState& state, const PKeys& pkeys) {
 } // namespace
 
 void Device::freeze() {
-    // An image does not say that a device is to be enabled.
+    // An image cannot say that a device is to be enabled later, so it is enabled now.
     const bool enables = std::exchange(enabled_later_, false);
     if (enables) {
         enable();
@@ -82,15 +84,15 @@ std::vector<std::byte> Device::save() const {
         .vectors = type_.limits.vectors,
         .admin_pending = admin_pending_,
         .mac = {},
-        .num_pkeys = static_cast<std::uint16_t>(place_.identity().pkeys.size()),
+        .num_pkeys = static_cast<std::uint16_t>(function_id_.identity().pkeys.size()),
         .pkeys = {},
         .submissions = raw(registers_.admin.submissions),
         .completions = raw(registers_.admin.completions),
         .status_page = raw(registers_.status_page),
         .clock = enabled_ ? enabled_->slice->clock() : 0,
     };
-    std::ranges::copy(place_.identity().mac, state.mac);
-    std::ranges::copy(place_.identity().pkeys, std::begin(state.pkeys));
+    std::ranges::copy(function_id_.identity().mac, state.mac);
+    std::ranges::copy(function_id_.identity().pkeys, std::begin(state.pkeys));
     writer.begin(Section::device, DeviceState::version, 1);
     writer.put(state);
     if (enabled_) {
@@ -113,10 +115,10 @@ Result<> Device::restore_from(StateReader& reader) {
     const auto records = reader.open(Section::device, DeviceState::version);
     const auto state = reader.take<DeviceState>();
     if (!records || *records != 1 || !state ||
-        !std::ranges::equal(state->mac, place_.identity().mac) ||
+        !std::ranges::equal(state->mac, function_id_.identity().mac) ||
         state->doorbell_pages != type_.limits.doorbell_pages ||
-        !has_pkeys(*state, place_.identity().pkeys) || state->vectors != type_.limits.vectors ||
-        state->admin_pending > 1) {
+        !has_pkeys(*state, function_id_.identity().pkeys) ||
+        state->vectors != type_.limits.vectors || state->admin_pending > 1) {
         return fail(std::errc::invalid_argument);
     }
     registers_ = {

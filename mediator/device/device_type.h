@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The sizes that devices come in.
+// The types of devices, with their limits.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct DeviceType {
     verbs::Limits limits;
     std::string uplink{};                  // that its devices are bound to, or none
     verbs::Vlans vlans{};                  // in which they may have addresses there
-    hca::TrafficClasses traffic_classes{}; // that their packets may have there, beside 0
-    hca::ServiceLevels service_levels{};   // the same
+    hca::TrafficClasses traffic_classes{}; // that their packets may have there, besides 0
+    hca::ServiceLevels service_levels{};   // likewise
     PKeys pkeys{default_pkey};
-    verbs::PortSpeed port_speed = verbs::as_memory; // of their ports, where an uplink says none
-    // Bytes of a client's files that they do not have, and that are made for one device. Not of the
-    // module's devices: their memory is a virtual machine's.
+    verbs::PortSpeed port_speed = verbs::as_memory; // of their ports, if the uplink reports none
+    // Bytes of holes in a client's files that are filled for one device. Devices of the kernel
+    // module have no such limit, because their memory is a virtual machine's.
     std::uint64_t max_holes = std::uint64_t{1} << 30;
-    hca::Share share{}; // of each device that has none of its own; may change
+    hca::Share share{}; // for each device that has none of its own; may change
 };
 
 } // namespace vrdma

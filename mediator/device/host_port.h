@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a device needs of whoever plugs it into a guest: the kernel module, a socket, or a test.
+// A device's interface to the front end that connects it to a guest: the kernel module, a socket,
+// or a test.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +24,17 @@ class HostPort {
     // An eventfd that is signalled for each write to the kick page. It stays until the next reset.
     virtual int kick_fd() const noexcept = 0;
 
-    // The device may touch the guest's memory: it is not enabled otherwise.
+    // Whether the device may touch the guest's memory. If not, it cannot be enabled.
     virtual bool bus_master() const noexcept { return true; }
 
-    // From any thread: signal the vector; have the control thread call Device::service() soon.
+    // For any thread. raise() signals the vector. wake() makes the control thread call
+    // Device::service() soon.
     virtual void raise(unsigned vector) noexcept = 0;
     virtual void wake() noexcept = 0;
 
-    // The control thread has executed a command, or a step of one, in a turn that goes on. What it
-    // had to wait for is noted now: the kernel keeps a limited number of faults.
+    // Is called when the control thread has executed a command, or a step of one, and its turn
+    // continues. The front end now notes the page faults, because the kernel keeps only a limited
+    // number of them.
     virtual void note_faults() noexcept {}
 };
 

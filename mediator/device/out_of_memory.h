@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The one exception that is caught: the standard library has no other way to say that it finds no
-// memory, and a guest must not be able to end the process by asking for more than there is. Pollers
-// hand theirs over to the control thread (hca/soft/mailbox.h); nobody else catches any.
+// std::bad_alloc is the only exception that is caught. The standard library has no other way to
+// report that it finds no memory, and a guest must not be able to end the process by asking for
+// more than there is. Pollers hand theirs over to the control thread (hca/soft/mailbox.h). No other
+// code catches exceptions.
 #pragma once
 
 #include <new>
@@ -11,8 +12,8 @@
 
 namespace vrdma {
 
-// What call() returns; ENOMEM if it finds no memory. What it has half done is the device's own,
-// until it is reset.
+// Returns what call() returns, or ENOMEM if it finds no memory. Anything that call() has done by
+// halves stays with the device until its reset.
 template <typename Call>
 Result<> with_what_memory_there_is(Call&& call) {
     try {

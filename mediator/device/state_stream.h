@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A device's image on its way to another mediator: a header, and then the image. It comes in pieces
-// of any size, from a virtual machine monitor that nobody vouches for.
+// The stream that carries a device's image to another mediator: a header, and then the image. It
+// arrives in pieces of any size, from a virtual machine monitor that is not trusted.
 #pragma once
 
 #include <cstddef>
@@ -13,38 +13,39 @@
 
 namespace vrdma {
 
-// All in the byte order of the machine: both ends are x86-64.
+// All fields have the machine's byte order, because both ends are x86-64.
 struct StreamHeader {
-    static constexpr std::uint64_t right_magic = 0x5644'4d52'4456'4552; // another reads nonsense
+    static constexpr std::uint64_t right_magic = 0x5644'4d52'4456'4552; // any other is refused
     static constexpr std::uint32_t newest_version = 1;
 
     std::uint64_t magic;
     std::uint32_t version;
-    std::uint32_t features; // that a reader must know; none so far
+    std::uint32_t features; // bits that a reader must know; none so far
     std::uint64_t length;   // of the image
     std::uint32_t checksum; // of the image, CRC-32
     std::uint32_t reserved; // zero
 };
 
-// Header and image, as they are to be sent.
+// Returns the header and the image, ready to be sent.
 std::vector<std::byte> to_stream(std::span<const std::byte> image);
 
 class StreamReader {
   public:
-    // An image is no longer than this. Memory is taken for what has come, not for what was said.
+    // An image must not be longer than `max_length`. Memory is allocated for bytes that have
+    // arrived, and not for the announced length.
     explicit StreamReader(std::uint64_t max_length) : max_length_{max_length} {}
 
-    // The next piece. An error, which is said as soon as it can be known, is final:
-    // EPROTONOSUPPORT where a newer mediator wrote it, EFBIG where it is longer than allowed,
-    // ENOMEM, EINVAL for all else.
+    // Takes the next piece. Fails as soon as an error can be known, and an error is final:
+    // EPROTONOSUPPORT if a newer mediator wrote the stream, EFBIG if the image is longer than
+    // allowed, ENOMEM, EINVAL for all else.
     Result<> take(std::span<const std::byte> piece);
 
-    // All has come that was announced.
+    // Whether all announced bytes have arrived.
     bool is_complete() const noexcept {
         return header_taken_ && bytes_.size() == sizeof(header_) + header_.length;
     }
 
-    // When nothing follows: EINVAL unless all came unharmed.
+    // To be called at the end of the stream. Fails with EINVAL unless all bytes arrived unchanged.
     Result<std::span<const std::byte>> image() const;
 
   private:

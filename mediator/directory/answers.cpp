@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Nothing if that is no base64.
+// Returns an empty string if the text is not base64.
 std::string decode(std::string_view text) {
     std::string bytes(text.size(), '\0');
     const int size = ::EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
@@ -22,8 +22,8 @@ std::string decode(std::string_view text) {
     return bytes;
 }
 
-// A null in the place of what is not there. Nothing is copied: a copy takes stack for each level of
-// what is nested, and there can be millions.
+// Returns null for a member that does not exist. Nothing is copied: a copy takes stack per level of
+// nesting, and there can be millions of levels.
 const Json& at(const Json& object, const char* name) {
     static const Json null;
     const auto found = object.find(name);
@@ -35,7 +35,7 @@ std::string text_at(const Json& object, const char* name) {
     return text.is_string() ? text.get<std::string>() : std::string{};
 }
 
-// Numbers of 64 bits are strings, and not there if they are zero.
+// Numbers of 64 bits are strings. They are absent if they are zero.
 std::int64_t number_at(const Json& object, const char* name) {
     const std::string text = text_at(object, name);
     std::int64_t number = 0;
@@ -43,7 +43,8 @@ std::int64_t number_at(const Json& object, const char* name) {
     return number;
 }
 
-// There is one after it, and one that the configuration stands for is later than all.
+// A revision is less than INT64_MAX: another one follows it, and INT64_MAX stands for the
+// configuration, which is later than all.
 std::int64_t revision_at(const Json& object, const char* name) {
     const std::int64_t revision = number_at(object, name);
     return revision > 0 && revision < INT64_MAX ? revision : 0;
@@ -52,7 +53,7 @@ std::int64_t revision_at(const Json& object, const char* name) {
 Answer<Json> read_answer(std::string_view text) {
     Json json = Json::parse(text, nullptr, false);
     if (!json.is_object()) {
-        return tl::unexpected{std::string{"its answer makes no sense"}};
+        return tl::unexpected{std::string{"its answer is not a JSON object"}};
     }
     return json;
 }

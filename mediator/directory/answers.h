@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What etcd's JSON gateway answers, read. It may be anything.
+// Parses the answers of etcd's JSON gateway. They may contain anything.
 #pragma once
 
 #include <cstdint>
@@ -18,28 +18,28 @@ using Answer = tl::expected<T, std::string>; // the error is for people
 
 struct Value {
     std::string key;
-    std::optional<std::string> value; // none: there is none any more
-    std::int64_t revision = 0;        // of its last change: of those that there are, or 0
+    std::optional<std::string> value; // none: the key has been deleted
+    std::int64_t revision = 0;        // of its last change; 0: no valid one
 };
 
 struct Range {
     std::vector<Value> values;
-    std::int64_t revision = 0; // at which these are all
+    std::int64_t revision = 0; // the values are complete as of this one
 };
 
 Answer<std::int64_t> read_lease(std::string_view text);
-// Seconds that it has left.
+// The seconds that the lease has left.
 Answer<std::int64_t> read_time_to_live(std::string_view text);
 Answer<std::int64_t> read_revision(std::string_view text);
 Answer<Range> read_range(std::string_view text);
 
-// Bytes of any kind as text of JSON.
+// Encodes bytes of any kind as text for JSON.
 std::string encode(std::string_view bytes);
 
-// The answer to a watch: one line of JSON after the other, which comes in pieces.
+// The answer to a watch: lines of JSON, which arrive in pieces.
 class WatchReader {
   public:
-    // Whether it wants to hear of more.
+    // Returns whether further changes are wanted.
     using OnChange = std::function<bool(const std::vector<Value>& values)>;
 
     WatchReader(std::size_t longest_line, OnChange on_change)
@@ -47,9 +47,9 @@ class WatchReader {
 
     // False if the watch is over.
     bool hear(std::string_view piece);
-    // Nobody wanted to hear more.
+    // True if the watch is over because on_change() wanted no further changes.
     bool unwanted() const { return unwanted_; }
-    // Why etcd ended it, if it said so.
+    // Why etcd ended the watch, if it said so.
     const std::string& complaint() const { return complaint_; }
 
   private:
@@ -57,7 +57,7 @@ class WatchReader {
 
     std::size_t longest_line_;
     OnChange on_change_;
-    std::string text_; // of lines that have not come to their end
+    std::string text_; // of lines that are not complete
     std::string complaint_;
     bool unwanted_ = false;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A client of httplib's that reads no endless line, and not endless many: the library keeps all
-// that it has read of them, and its pattern for the first takes stack for each character.
+// A client of httplib that limits the length and the number of lines that it reads. The library
+// keeps all lines that it has read, and its pattern for the first one takes stack per character.
 #pragma once
 
 #include <httplib.h>
@@ -18,10 +18,10 @@
 
 namespace vrdma::directory {
 
-// A connection, in the place of the library's.
+// A connection that replaces the library's.
 class BoundedStream final : public httplib::Stream {
   public:
-    // Bytes of lines in a row, which the library reads one at a time.
+    // The bytes of consecutive lines, which the library reads one at a time.
     static constexpr std::size_t max_lines = 4096;
 
     using Limit = std::chrono::milliseconds;
@@ -56,7 +56,7 @@ class BoundedStream final : public httplib::Stream {
                                : ::SSL_write(ssl_, from, static_cast<int>(size));
     }
 
-    // Nobody asks.
+    // Nobody calls these two.
     void get_remote_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
     void get_local_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
     socket_t socket() const override { return socket_; }
@@ -71,7 +71,7 @@ class BoundedStream final : public httplib::Stream {
         return ::poll(&polled, 1, static_cast<int>(limit.count())) > 0;
     }
 
-    // What it has read: 0 at the end. A record of TLS may have nothing to read in it.
+    // Returns the number of bytes read; 0 at the end. A TLS record may contain no data.
     ssize_t fill() {
         constexpr int records = 1000;
         for (int i = 0; i < records && is_readable(); ++i) {
@@ -101,7 +101,7 @@ class BoundedStream final : public httplib::Stream {
     std::size_t lines_ = 0;
 };
 
-// With or without TLS, as the library's client is.
+// With or without TLS, like the library's client.
 template <typename Client>
 class BoundedClient final : public Client {
   public:

@@ -13,7 +13,7 @@ namespace vrdma::directory {
 
 Result<std::unique_ptr<Client>> Client::open(const std::string& name, UniqueFd socket,
                                              const Task& task, EventLoop& loop, OnHosts on_hosts,
-                                             std::chrono::milliseconds patience) {
+                                             std::chrono::milliseconds timeout) {
     auto message = pack(Order{task});
     if (!message) {
         return fail(std::errc::filename_too_long);
@@ -26,8 +26,8 @@ Result<std::unique_ptr<Client>> Client::open(const std::string& name, UniqueFd s
         return fail(messages.error());
     }
     client->messages_ = std::move(*messages);
-    client->begins_ = loop.after(patience, [all = client.get()] {
-        all->log_.warn("the directory's process has not begun; it tries again and again");
+    client->begins_ = loop.after(timeout, [all = client.get()] {
+        all->log_.warn("vrdma-directory has not started yet; its supervisor keeps trying");
     });
     return client;
 }
@@ -40,7 +40,7 @@ Client::Client(const std::string& name, UniqueFd socket, Message task, EventLoop
       loop_{loop},
       on_hosts_{std::move(on_hosts)} {}
 
-// The process has ended when nobody has the other end any more.
+// Waits for the process to end: recv() returns 0 when nobody has the other end any more.
 Client::~Client() {
     messages_ = {};
     if (!socket_) {
@@ -90,12 +90,12 @@ void Client::hear() {
         const auto news =
             length <= message.size() ? read_news(std::span{message}.first(length)) : std::nullopt;
         if (!news || !hear(*news)) {
-            return end("what it says makes no sense");
+            return end("it sent an invalid message");
         }
     }
 }
 
-// Whether that makes sense.
+// Returns whether the message makes sense.
 bool Client::hear(const News& news) {
     if (!began_ && !std::holds_alternative<Began>(news)) {
         return std::holds_alternative<Said>(news) && hear(std::get<Said>(news));
@@ -106,7 +106,7 @@ bool Client::hear(const News& news) {
 bool Client::hear(Began /*began*/) {
     begins_ = {};
     if (std::exchange(began_, true)) {
-        log_.warn("the directory's process has begun anew; what was known stays so");
+        log_.warn("vrdma-directory has restarted; the known hosts are kept");
     }
     coming_.clear();
     gids_ = 0;
@@ -164,7 +164,8 @@ void Client::forget(const std::string& name) {
     }
 }
 
-// Only the last of each kind matters. A process that does not listen is told later.
+// Only the last order of each kind matters. If the process does not read its socket, the timer
+// tries again.
 void Client::tell() {
     if (!began_ || !socket_) {
         return;
@@ -185,8 +186,7 @@ bool Client::tell(bool& wanted, const Message& message) {
 }
 
 void Client::end(const std::string& why) {
-    log_.warn("the directory's process is not heard any more, and what was known stays so: {}",
-              why);
+    log_.warn("the connection to vrdma-directory is lost; the known hosts are kept: {}", why);
     begins_ = {};
     messages_ = {};
     again_ = {};

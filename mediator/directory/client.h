@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// vrdmad's end of the socket to the process that talks to etcd for it. What comes from there is a
-// stranger's: a message that makes no sense ends the connection. Whatever ends it, what was known
-// stays so. On the control thread.
+// vrdmad's end of the socket to the process that talks to etcd for it. That process is not trusted:
+// a message that makes no sense ends the connection. However the connection ends, the known hosts
+// stay known. Runs on the control thread.
 #pragma once
 
 #include <chrono>
@@ -20,27 +20,28 @@ namespace vrdma::directory {
 
 class Client {
   public:
-    // Messages that are heard until others have their turn; and only one roster.
+    // The number of messages, with one roster at most, that are handled before others have their
+    // turn.
     static constexpr int turn = 64;
     static constexpr std::chrono::milliseconds retry{100};
-    // For the process to take this host out of the directory.
+    // The time for the process to remove this host from the directory.
     static constexpr std::chrono::seconds end_limit{10};
-    // For a worker to begin, before the log says that none does.
+    // The time for a worker to begin, before the log says that none does.
     static constexpr std::chrono::seconds begin_limit{5};
 
     using OnHosts = std::function<void(const Hosts& hosts)>;
 
-    // The name is for the log.
+    // `name` is for the log.
     static Result<std::unique_ptr<Client>> open(const std::string& name, UniqueFd socket,
                                                 const Task& task, EventLoop& loop, OnHosts on_hosts,
-                                                std::chrono::milliseconds patience = begin_limit);
+                                                std::chrono::milliseconds timeout = begin_limit);
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
     ~Client();
 
-    // The addresses of devices here.
+    // The addresses of this host's devices.
     void set(std::set<Gid> gids);
-    // The entry of this host is gone, whoever took it away.
+    // The entry of this host is gone, whoever removed it. It is to be written again.
     void repeat();
 
   private:
@@ -60,7 +61,7 @@ class Client {
     void end(const std::string& why);
 
     DeviceLog log_;
-    UniqueFd socket_; // none: it has ended
+    UniqueFd socket_; // none: the connection has ended
     const Message task_;
     EventLoop& loop_;
     const OnHosts on_hosts_;
@@ -68,14 +69,14 @@ class Client {
     EventLoop::Timer again_;
     EventLoop::Timer begins_;
 
-    Hosts hosts_;          // as they were when last they were complete
-    Hosts coming_;         // as the process has told so far
-    std::size_t gids_ = 0; // of those
+    Hosts hosts_;          // when the roster was last complete
+    Hosts coming_;         // as the process has reported so far
+    std::size_t gids_ = 0; // of coming_
     bool complete_ = false;
 
     std::set<Gid> here_;
     bool began_ = false;
-    // What the process is to be told.
+    // The orders that the process has not been told yet.
     bool tell_task_ = false;
     bool tell_gids_ = false;
     bool tell_repeat_ = false;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What the directory says of a host: where it is, and the addresses of its devices. With each
-// stands the revision of etcd since which the host claims it, 0 for that which brought the entry:
-// of two hosts that claim an address the later has it, however often they write their entries.
+// A host's entry in the directory: where the host is, and the addresses of its devices. Each
+// address has the revision of etcd since which the host claims it; 0 stands for the revision that
+// brought the entry. If two hosts claim an address, the later claim wins, however often they write
+// their entries.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ struct Entry {
     static constexpr std::size_t max_gids = 2048;
     static constexpr std::size_t max_host = 63; // characters of an address
     static constexpr std::size_t max_service = 15;
-    // Beyond it is what the configuration says.
+    // The next revision is that of claims in the configuration.
     static constexpr std::int64_t last_revision = INT64_MAX - 1;
 
     wire::fabric::Address address;
@@ -32,12 +33,12 @@ struct Entry {
     bool operator==(const Entry&) const = default;
 };
 
-// By name. An entry that has not changed is the same object.
+// Hosts by name. An entry that has not changed is the same object.
 using Hosts = std::map<std::string, std::shared_ptr<const Entry>>;
 inline constexpr std::size_t max_hosts = 1024;
 inline constexpr std::size_t max_gids_of_all = 1 << 18;
 
-// Whether a device can have it.
+// Whether a device can have the GID.
 bool valid_gid(const Gid& gid);
 std::string text_of(const Gid& gid);
 std::string text_of(const wire::fabric::Address& address);

@@ -11,7 +11,7 @@
 namespace vrdma::directory {
 namespace {
 
-// C's functions do not see what comes after one.
+// C functions ignore text behind a null character.
 bool has_null(const std::string& text) {
     return text.find('\0') != std::string::npos;
 }
@@ -32,14 +32,15 @@ std::optional<Gid> gid_of(const std::string& text) {
 
 tl::expected<Claims, std::string> read_claims(const nlohmann::json& gids, std::int64_t revision) {
     if (!gids.is_object() || gids.size() > Entry::max_gids) {
-        return tl::unexpected{std::string{"'gids' is no object, or too large"}};
+        return tl::unexpected{std::string{"'gids' is not a JSON object, or has too many entries"}};
     }
     const auto now = std::clamp<std::int64_t>(revision, 0, Entry::last_revision);
     Claims claims;
     for (const auto& [text, since] : gids.items()) {
         const auto gid = gid_of(text);
         if (!gid || !valid_gid(*gid) || !since.is_number_unsigned()) {
-            return tl::unexpected{std::string{"'gids' has what is no address and its revision"}};
+            return tl::unexpected{
+                std::string{"'gids' has an entry that is not an address with a revision"}};
         }
         const auto claimed = since.get<std::uint64_t>();
         claims[*gid] = claimed == 0 || claimed > static_cast<std::uint64_t>(now)
@@ -63,9 +64,9 @@ tl::expected<Entry, std::string> parse_entry(std::string_view text, std::int64_t
     const auto json = text.size() <= Entry::max_size ? nlohmann::json::parse(text, nullptr, false)
                                                      : nlohmann::json{};
     if (!json.is_object()) {
-        return tl::unexpected{std::string{"it is no object of JSON, or too large"}};
+        return tl::unexpected{std::string{"it is not a JSON object, or it is too large"}};
     }
-    // A copy would take stack for each level of what somebody has nested.
+    // A copy would take stack per level of nesting.
     static const nlohmann::json none;
     const auto at = [&json](const char* name) -> const nlohmann::json& {
         const auto found = json.find(name);

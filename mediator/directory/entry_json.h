@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How a host's entry is written: {"address": "10.0.0.1:7471", "gids": {"10.0.0.5": 17}} at the key
-// PREFIXhosts/NAME. What others wrote may be anything.
+// The text of a host's entry: {"address": "10.0.0.1:7471", "gids": {"10.0.0.5": 17}} at the key
+// PREFIXhosts/NAME. Entries that others wrote may contain anything.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,11 @@
 namespace vrdma::directory {
 
 std::string format_entry(const Entry& entry);
-// As it is at that revision. The error is for people.
+// Parses an entry that was written at `revision`. The error is for people.
 tl::expected<Entry, std::string> parse_entry(std::string_view text, std::int64_t revision);
 
 std::string key_prefix(const std::string& prefix);
-// None if that is no host's key.
+// None if the key is not a host's.
 std::optional<std::string> host_of(std::string_view key, const std::string& prefix);
 
 } // namespace vrdma::directory

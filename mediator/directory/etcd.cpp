@@ -16,7 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What comes after all keys that begin so, which is no byte of 0xff only.
+// Returns the first key behind all keys that begin with `prefix`. The prefix must not consist of
+// 0xff bytes only.
 std::string end_of(std::string prefix) {
     while (!prefix.empty() && prefix.back() == '\xff') {
         prefix.pop_back();
@@ -27,7 +28,7 @@ std::string end_of(std::string prefix) {
     return prefix;
 }
 
-// Whoever is not there any more is noticed, although a watch has nothing to say.
+// Keepalive probes notice a peer that has gone, although a watch sends nothing.
 void notice_the_dead(socket_t socket) {
     const auto set = [socket](int level, int name, int value) {
         ::setsockopt(socket, level, name, &value, sizeof(value));
@@ -122,7 +123,8 @@ Etcd::Answer<> Etcd::watch(const std::string& prefix, std::int64_t from,
     return posted.and_then([&] { return fail("it ended the watch"); });
 }
 
-// Either the client's socket is there, or what comes by it is looked at afterwards.
+// If the client has a socket, stop() ends it. If it has none yet, the watch checks interrupted_
+// when the first answer comes.
 void Etcd::interrupt() {
     interrupted_ = true;
     clients_[current_]->stop();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// As much of etcd's API as a directory needs, by its JSON gateway (/v3). Each call waits for its
-// answer, for a bounded time. What cannot be reached is tried at the next endpoint when it is
-// called next. One thread uses it.
+// The part of etcd's API that a directory needs, by its JSON gateway (/v3). Each call waits for its
+// answer, for a bounded time. If a call fails, the next one uses the next endpoint. One thread uses
+// it.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ class Etcd {
   public:
     static constexpr std::chrono::seconds connect_limit{2};
     static constexpr std::chrono::seconds answer_limit{3};
-    // So long nothing may happen until watch() ends.
+    // watch() ends if nothing happens for this time.
     static constexpr std::chrono::minutes watch_limit{5};
     static constexpr std::size_t max_answer = 64 << 20; // bytes
 
@@ -44,17 +44,17 @@ class Etcd {
     ~Etcd();
 
     Answer<std::int64_t> grant(std::chrono::seconds lease);
-    // False if there is no such lease any more.
+    // False if the lease does not exist any more.
     Answer<bool> keep_alive(std::int64_t lease);
     Answer<> revoke(std::int64_t lease);
     // Returns the revision.
     Answer<std::int64_t> put(const std::string& key, const std::string& value, std::int64_t lease);
-    // All whose keys begin like that.
+    // Returns all values whose keys begin with `prefix`.
     Answer<Range> range(const std::string& prefix);
-    // Their changes, from a revision on; calls with no values as soon as it is heard. Ends with an
-    // error, or because the caller wants it to.
+    // Reports changes of these values, from a revision on. Calls on_change with no values as soon
+    // as etcd has accepted the watch. Ends with an error, or because the caller wants it to.
     Answer<> watch(const std::string& prefix, std::int64_t from, const OnChange& on_change);
-    // By any thread: the watch ends, and so does each that is begun later.
+    // Any thread can call this: the watch ends, and so does each that begins later.
     void interrupt();
 
   private:
@@ -65,7 +65,7 @@ class Etcd {
     Answer<> fail(std::string why);
 
     const EtcdOptions options_;
-    std::vector<std::unique_ptr<httplib::ClientImpl>> clients_; // of the endpoints
+    std::vector<std::unique_ptr<httplib::ClientImpl>> clients_; // one per endpoint
     std::atomic<std::size_t> current_{0};
     std::atomic<bool> interrupted_{false};
 };

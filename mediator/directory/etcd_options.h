@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Where etcd is, and how it is known.
+// The address of etcd, and the files that authenticate both ends.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct Endpoint {
 std::optional<Endpoint> parse_endpoint(std::string_view text);
 
 struct EtcdOptions {
-    std::vector<Endpoint> endpoints; // one at least
-    // PEM, of endpoints with TLS: who signs for these, or "" for whom the machine trusts; and who
-    // we are, or "" for nobody.
+    std::vector<Endpoint> endpoints; // at least one
+    // PEM files for endpoints with TLS. The CA signs for the endpoints; "": the CAs that the
+    // machine trusts. The certificate and key are ours; "": none.
     std::string ca_file;
     std::string certificate_file;
     std::string private_key_file;

@@ -41,7 +41,7 @@ struct Claim {
     Gid gid;
     std::int64_t since;
 };
-struct HereMessage { // and the claims
+struct HereMessage { // the claims follow
     Kind kind;
     std::uint32_t claims;
     Name name;
@@ -69,7 +69,7 @@ struct TaskMessage {
     Name host;
     Where where;
 };
-struct AddressesMessage { // and the GIDs
+struct AddressesMessage { // the GIDs follow
     Kind kind;
     std::uint32_t gids;
 };
@@ -145,7 +145,7 @@ std::optional<News> read_said(std::span<const std::byte> message) {
                 : std::nullopt;
 }
 
-// In order.
+// The claims must be in ascending order of GIDs.
 std::optional<Claims> read_claims(std::span<const std::byte> message) {
     Claims claims;
     while (const auto claim = take<Claim>(message)) {

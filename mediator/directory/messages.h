@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What vrdmad and the process that talks to etcd for it (vrdma-directory) tell each other, by a
-// socket of SOCK_SEQPACKET: messages of fixed fields, and behind them as many addresses as they
-// say. The process reads what strangers write, and may be one of them: vrdmad takes no message that
-// is not as it has to be, to the last byte.
+// The messages between vrdmad and the process that talks to etcd for it (vrdma-directory), by a
+// socket of SOCK_SEQPACKET. A message has fixed fields, followed by as many addresses as they say.
+// The process reads strangers' input, and a stranger may have taken it over: vrdmad accepts a
+// message only if all of its bytes are valid.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace vrdma::directory {
 using helper::Message;
 inline constexpr std::size_t max_message = 64 << 10;
 
-// To vrdmad. It has begun, and knows nothing: neither what it is to do nor who is there.
+// To vrdmad. A worker has begun. It knows neither its task nor any host.
 struct Began {
     bool operator==(const Began&) const = default;
 };
@@ -36,7 +36,7 @@ struct Said {
 
     bool operator==(const Said&) const = default;
 };
-// A host is there, or is as follows from now on.
+// A host has come, or its entry has changed.
 struct Here {
     std::string name;
     Entry entry;
@@ -48,32 +48,32 @@ struct Gone {
 
     bool operator==(const Gone&) const = default;
 };
-// What was said of hosts up to here is what the directory has.
+// The hosts reported up to here are those of the directory.
 struct Complete {
     bool operator==(const Complete&) const = default;
 };
 using News = std::variant<Began, Said, Here, Gone, Complete>;
 
-// To the process. What it is to do: always the first.
+// To the process. Its task, which is always the first order.
 struct Task {
     EtcdOptions etcd; // 16 endpoints at most
     std::string prefix;
-    std::string host; // this one's name
+    std::string host; // the name of this host
     wire::fabric::Address address;
 };
-// The addresses of devices here, Entry::max_gids at most.
+// The addresses of this host's devices, Entry::max_gids at most.
 struct Addresses {
     std::set<Gid> gids;
 };
-// The entry of this host is gone.
+// The entry of this host is gone, and is to be written again.
 struct Repeat {};
 using Order = std::variant<Task, Addresses, Repeat>;
 
 Message pack(const News& news);
-// None if that is no message, or says what cannot be.
+// None if it is not a valid message.
 std::optional<News> read_news(std::span<const std::byte> message);
 
-// None of what is too long.
+// None if the order is too long.
 std::optional<Message> pack(const Order& order);
 std::optional<Order> read_order(std::span<const std::byte> message);
 

@@ -65,7 +65,7 @@ void Registration::run() {
         }
     }
     if (reached && lease_ != 0) {
-        static_cast<void>(etcd_.revoke(lease_)); // or it ends by itself
+        static_cast<void>(etcd_.revoke(lease_)); // otherwise the lease expires
     }
 }
 
@@ -80,7 +80,7 @@ Etcd::Answer<> Registration::keep() {
             return {};
         }
         gids = gids_;
-        written_ = true; // unless somebody says otherwise meanwhile
+        written_ = true; // unless another thread resets it meanwhile
     }
     auto wrote = write(gids);
     if (!wrote) {
@@ -109,7 +109,8 @@ Etcd::Answer<> Registration::hold_lease() {
     return {};
 }
 
-// What was claimed before is claimed since then: another may have it since.
+// An address that was claimed before keeps its revision, because another host may have claimed it
+// since.
 Etcd::Answer<> Registration::write(const std::set<Gid>& gids) {
     Claims claims;
     for (const Gid& gid : gids) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// This host's entry in the directory, under a lease: it is there for as long as this is, and goes
-// soon after a host has died. While etcd is not to be had it is tried again and again. On a thread
-// of its own.
+// This host's entry in the directory, under a lease. The entry exists as long as this object, and
+// disappears soon after the host has died. While etcd cannot be reached, the thread tries again and
+// again. Runs on its own thread.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct RegistrationOptions {
     EtcdOptions etcd;
     std::string key;
     wire::fabric::Address address;
-    std::set<Gid> gids{}; // of devices here, at first
+    std::set<Gid> gids{}; // of this host's devices, at first
     std::chrono::seconds lease{10};
 };
 
@@ -35,12 +35,12 @@ class Registration {
     explicit Registration(RegistrationOptions options);
     Registration(const Registration&) = delete;
     Registration& operator=(const Registration&) = delete;
-    // Waits for what is under way with etcd, whose answers have a limit.
+    // Waits for the call to etcd that is under way; its answer has a time limit.
     ~Registration();
 
-    // The addresses of devices here, Entry::max_gids at most.
+    // The addresses of this host's devices, Entry::max_gids at most.
     void set(std::set<Gid> gids);
-    // The entry is gone, whoever took it away.
+    // The entry is gone, whoever removed it. It is to be written again.
     void repeat();
 
   private:
@@ -51,17 +51,17 @@ class Registration {
 
     const RegistrationOptions options_;
     DeviceLog log_;
-    // The thread's.
+    // Used by the thread only.
     Etcd etcd_;
     std::int64_t lease_ = 0; // 0: none
-    Claims claims_;          // as they were written last
+    Claims claims_;          // as last written
 
     std::mutex mutex_;
     std::condition_variable changed_;
     std::set<Gid> gids_;
-    bool written_ = false; // as they are, under the lease that holds
+    bool written_ = false; // the current gids_, under the current lease
     bool ends_ = false;
-    std::thread thread_; // the last to begin
+    std::thread thread_; // starts last
 };
 
 } // namespace vrdma::directory

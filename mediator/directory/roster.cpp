@@ -10,7 +10,7 @@
 namespace vrdma::directory {
 namespace {
 
-// Somebody's key, for the log.
+// A key that anybody may have written, for the log.
 std::string printable(std::string_view key) {
     constexpr std::size_t longest = 200;
     std::string text{key.substr(0, longest)};
@@ -65,20 +65,20 @@ void Roster::run() {
         lock.lock();
         if (!ends_ && followed.has_value() != reached_) {
             reached_ = false;
-            log_.warn("the directory is not to be had: {}", followed.error());
+            log_.warn("the directory cannot be reached: {}", followed.error());
         }
         end_.wait_for(lock, pause, [this] { return ends_; });
     }
 }
 
-// Until the watch ends, which is no error: if there is one, it will be seen.
+// Returns when the watch ends. That is no error: if there is one, the next call finds it.
 Etcd::Answer<> Roster::follow() {
     const auto range = etcd_.range(key_prefix(options_.prefix));
     if (!range) {
         return tl::unexpected{range.error()};
     }
     if (!std::exchange(reached_, true)) {
-        log_.info("the directory is there again");
+        log_.info("the directory can be reached again");
     }
     read(*range);
     const auto watched =
@@ -110,7 +110,7 @@ void Roster::read(const Etcd::Range& range) {
     publish();
 }
 
-// What makes no sense is as good as not there.
+// An entry that makes no sense counts as absent.
 void Roster::change(const Etcd::Value& value) {
     const auto ignore = [&](const std::string& why) {
         log_.warn("the directory's {} is ignored: {}", printable(value.key), why);
@@ -133,7 +133,7 @@ void Roster::change(const Etcd::Value& value) {
     }
     forget(*name);
     if (known_.size() == max_hosts || gids_ + entry->claims.size() > max_gids_of_all) {
-        return ignore("there are too many");
+        return ignore("there are too many hosts or addresses");
     }
     gids_ += entry->claims.size();
     known_[*name] = std::make_shared<const Entry>(std::move(*entry));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The hosts of the directory, as they come, change and go. They are read once and then watched;
-// whenever that ends they are read anew. Until then what was known is still so. On a thread of its
-// own.
+// The hosts of the directory, as they come, change and go. The thread reads them once and then
+// watches them. Whenever the watch ends, it reads them again. Until then, the known hosts stay
+// known. Runs on its own thread.
 #pragma once
 
 #include <chrono>
@@ -33,10 +33,10 @@ class Roster {
     static Result<std::unique_ptr<Roster>> create(RosterOptions options);
     Roster(const Roster&) = delete;
     Roster& operator=(const Roster&) = delete;
-    // Waits for what is under way with etcd, whose answers have a limit.
+    // Waits for the call to etcd that is under way; its answer has a time limit.
     ~Roster();
 
-    // Readable when they have changed since they were taken.
+    // Readable when the hosts have changed since take() was called.
     int fd() const { return news_.fd(); }
     Hosts take();
 
@@ -53,17 +53,17 @@ class Roster {
     const RosterOptions options_;
     DeviceLog log_;
     const EventFd news_;
-    // The thread's.
+    // Used by the thread only.
     Etcd etcd_;
     Hosts known_;
-    std::size_t gids_ = 0; // of all that are known
+    std::size_t gids_ = 0; // of all known hosts
     bool reached_ = true;
 
     std::mutex mutex_;
     std::condition_variable end_;
     Hosts hosts_;
     bool ends_ = false;
-    std::thread thread_; // the last to begin
+    std::thread thread_; // starts last
 };
 
 } // namespace vrdma::directory

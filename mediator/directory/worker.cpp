@@ -21,7 +21,7 @@ void send(int socket, const News& news) {
     helper::send(socket, pack(news));
 }
 
-// A log is vrdmad's, which has the place where it goes.
+// Sends lines of the log to vrdmad, which knows where the log goes.
 class Lines : public spdlog::sinks::base_sink<std::mutex> {
   public:
     explicit Lines(int socket) : socket_{socket} {}
@@ -50,8 +50,8 @@ struct Beginning {
     Addresses addresses;
 };
 
-// What came before the task was for a worker before us. The addresses come behind it: an entry
-// without them would take them from this host for a moment.
+// Messages before the task were for an earlier worker. The addresses come after the task. The
+// worker waits for them, because an entry without them would take them from this host for a moment.
 std::optional<Beginning> receive_beginning(int socket) {
     send(socket, Began{});
     std::optional<Task> task;
@@ -76,7 +76,7 @@ class Worker {
 
     static constexpr char log_name[] = "directory";
 
-    // Until the socket ends.
+    // Runs until the socket ends.
     void run() {
         std::array<pollfd, 2> ready{{{socket_, POLLIN, 0}, {roster_->fd(), POLLIN, 0}}};
         for (;;) {
@@ -106,14 +106,14 @@ class Worker {
         }
     }
 
-    // Who has gone makes room for who has come.
+    // Reports hosts that have gone first, which makes room for new ones.
     void tell(Hosts hosts) {
         for (const auto& [name, entry] : told_) {
             if (!hosts.contains(name)) {
                 send(socket_, Gone{name});
             }
         }
-        // Those that have fewer addresses now make room, too.
+        // Hosts that have fewer addresses now make room, too.
         for (const bool smaller : {true, false}) {
             for (const auto& [name, entry] : hosts) {
                 const auto told = told_.find(name);

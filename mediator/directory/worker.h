@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What vrdma-directory does: it keeps this host in the directory, and tells vrdmad who else is
-// there, as messages.h says.
+// The work of vrdma-directory: it keeps this host in the directory, and reports the other hosts to
+// vrdmad, as messages.h says.
 #pragma once
 
 namespace vrdma::directory {
 
-// Until the socket ends, which is what is expected to happen, or something else does.
+// Works until the socket ends, which is the expected end, or something else happens.
 bool work(int socket);
 
 } // namespace vrdma::directory

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What the devices of one vrdmad share, whatever plugs them into a guest.
+// Shared by all devices of one vrdmad, whichever front end they have.
 #pragma once
 
 #include <span>
@@ -11,13 +11,13 @@
 
 namespace vrdma {
 
-// All outlive the devices.
+// All members must outlive the devices.
 struct Host {
     EventLoop& loop;
     hca::Hca& hca;
     verbs::GidRegistry& gids;
     std::span<const DeviceType> types;
-    FaultTimes* fault_times = nullptr; // of the control thread, which all run on
+    FaultTimes* fault_times = nullptr; // of the control thread, on which all devices run
 };
 
 } // namespace vrdma

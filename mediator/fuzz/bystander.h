@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A guest that does no harm, with a device of its own, beside one that does: whatever that one has
-// done, its control verbs succeed, its WRITE arrives after a bounded number of the pollers' rounds,
-// and neither takes long.
+// An honest guest with a device of its own, beside a hostile one. Whatever the hostile guest has
+// done, the bystander's control verbs succeed, and its WRITE arrives after a bounded number of
+// poller rounds. Neither takes long.
 #pragma once
 
 #include "mediator/fuzz/require.h"

@@ -52,12 +52,12 @@ void ChangingMemory::on_read(const std::byte* at, std::size_t size) noexcept {
     const std::size_t place = change.place % size;
     std::byte* const to = memory_.data() + (at - memory_.data()) + place;
     const std::size_t count = std::min(change.bytes.size(), size - place);
-    for (std::size_t i = 0; i < count; ++i) { // no memcpy(), which is wrapped
+    for (std::size_t i = 0; i < count; ++i) { // not memcpy(), which is wrapped
         to[i] = change.bytes[i];
     }
 }
 
-// Whether any of it was read before.
+// Returns whether any of these bytes was read before.
 bool ChangingMemory::remember(const Read& read) noexcept {
     bool again = false;
     const std::size_t known = std::min(count_, reads_.size());

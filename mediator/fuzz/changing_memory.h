@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Guest memory that changes while it is read, as another processor of the guest changes it. The
-// compiler calls before each load of the mediator (-fsanitize-coverage=trace-loads), and memcpy()
-// is wrapped: so whoever reads guest memory twice meets it, and no reader has to say that it is
-// one.
+// Guest memory that changes while it is read, as if another processor of the guest changed it. The
+// compiler inserts a call before each load of the mediator (-fsanitize-coverage=trace-loads), and
+// memcpy() is wrapped. So all code that reads guest memory twice is tested, and no reader has to be
+// marked.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace vrdma::fuzz {
 
-// One at a time.
+// Only one can exist at a time.
 class ChangingMemory {
   public:
     explicit ChangingMemory(std::span<std::byte> memory);
@@ -24,11 +24,12 @@ class ChangingMemory {
     ChangingMemory& operator=(const ChangingMemory&) = delete;
     ~ChangingMemory();
 
-    // One more change to come: after how many reads (and whether only those count that read once
-    // more), where in what is read, and the bytes.
+    // Plans one more change: after how many reads (or how many repeated reads), where in the bytes
+    // that are read, and the new bytes.
     void plan(Input& input);
 
-    // The mediator's turn: planned changes happen while it lives, and that is not for long.
+    // The mediator's turn. Planned changes happen only while this object lives, which must not take
+    // long (UsualTime).
     class Turn {
       public:
         explicit Turn(ChangingMemory& memory);
@@ -40,7 +41,7 @@ class ChangingMemory {
         const UsualTime time_;
     };
 
-    // By the compiler's calls.
+    // Called by the code that the compiler inserts.
     void on_read(const std::byte* at, std::size_t size) noexcept;
 
   private:

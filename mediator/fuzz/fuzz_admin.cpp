@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // A hostile guest driver: registers, admin commands, page lists and saved state, on a device with
-// the soft HCA. Commands begin as good ones, of each kind that there is, which the input then
-// spoils, so that they get past the first checks; and the guest's memory changes while it is read.
-// A bystander must go on working.
+// the soft HCA. Each command, of every kind, starts out valid. The input then spoils it, so that it
+// gets past the first checks. The guest's memory changes while it is read. A bystander must go on
+// working.
 //
-// The input is a list of steps; the first byte of each says what it is (enum Step).
+// The input is a list of steps. The first byte of each selects its kind (enum Step).
 #include <infiniband/verbs.h>
 #include <spdlog/spdlog.h>
 
@@ -32,7 +32,7 @@ enum Step : std::uint8_t {
     step_enable,
     step_poll,   // the engine's turn
     step_move,   // save, spoilers, restore
-    step_change, // of the guest's memory, when it is read next
+    step_change, // the guest's memory, when it is next read
     step_count,
 };
 
@@ -43,7 +43,7 @@ DeviceType device_type() {
     DeviceType type{"fuzz", 1, arena_size, {}};
     type.limits.max_pd = type.limits.max_mr = type.limits.max_cq = type.limits.max_qp =
         type.limits.max_ah = type.limits.max_srq = type.limits.max_xrcd =
-            type.limits.max_counter_set = 8; // in reach
+            type.limits.max_counter_set = 8; // small enough to be reached
     return type;
 }
 
@@ -89,7 +89,7 @@ class Machine {
     }
 
   private:
-    // Of the control thread, or a poller.
+    // A turn of the control thread or a poller.
     template <typename Call>
     void turn(Call&& call) {
         const fuzz::ChangingMemory::Turn turn{changing_};
@@ -102,8 +102,8 @@ class Machine {
         }
     }
 
-    // A command as it would succeed, with the newest handles. Objects belong to the guest's kernel,
-    // or, made for a PD that does, to a user context.
+    // A command that would succeed, with the newest handles. An object belongs to the guest's
+    // kernel, or to a user context if it is made for a PD that does.
     vrdma_admin_cmd good_command(std::uint32_t opcode, unsigned kind) {
         vrdma_admin_cmd cmd{};
         const auto pages = [&](std::uint64_t size) {
@@ -241,7 +241,7 @@ class Machine {
         return av;
     }
 
-    // Each of the types by turns; the last with an SRQ.
+    // Takes the types in turn. The last has an SRQ.
     vrdma_cmd_create_qp next_qp(unsigned kind) {
         static constexpr std::uint8_t gsi = 1;
         static constexpr std::array<std::uint8_t, 6> types{
@@ -273,7 +273,7 @@ class Machine {
         return cmd;
     }
 
-    // What a move to INIT, RTR or RTS needs, beside the state.
+    // The attributes that a move to INIT, RTR or RTS needs beside the state.
     std::uint32_t attributes() const {
         constexpr std::uint32_t identity = IBV_QP_PKEY_INDEX | IBV_QP_PORT;
         constexpr std::uint32_t path =
@@ -300,7 +300,7 @@ class Machine {
         return masks[state_];
     }
 
-    // RESET to INIT, INIT to RTR, RTR to RTS, and round again.
+    // RESET to INIT, INIT to RTR, RTR to RTS, and from the beginning.
     vrdma_cmd_modify_qp next_state() {
         vrdma_cmd_modify_qp cmd{};
         state_ = static_cast<std::uint8_t>((state_ + 1) % (IBV_QPS_RTS + 1));
@@ -316,7 +316,7 @@ class Machine {
 
     std::uint32_t handle(std::uint32_t opcode) const { return handles_[opcode]; }
 
-    // By turns, once there is a domain.
+    // Every second time, once there is an XRC domain.
     bool next_is_xrc() { return handle(VRDMA_ADMIN_ALLOC_XRCD) != 0 && (xrc_ = !xrc_); }
 
     std::uint32_t victim(std::uint32_t opcode, unsigned kind) const {
@@ -388,14 +388,14 @@ class Machine {
     test::GuestPort port_{ArenaMemory::create(arena_size).value(), type_};
     test::GuestAllocator allocator_{port_.memory()};
     fuzz::ChangingMemory changing_{{allocator_.at<std::byte>(Iova{0}), arena_size}};
-    // One of two functions, which may listen.
+    // One of two functions of an endport. It may listen.
     std::shared_ptr<verbs::Endport> endport_ =
         std::make_shared<verbs::Endport>(verbs::Identity{{2, 0, 0, 0, 0, 1}, {}, true}, 2);
     Device device_{"fuzz", type_, {endport_, 1}, port_, hca_, gids_};
     test::AdminClient guest_{device_, port_, allocator_};
     std::array<std::uint32_t, VRDMA_ADMIN_OPCODE_END> handles_{};
     std::uint32_t owner_ = 0;
-    std::uint8_t type_of_qp_ = 0; // of the newest, as its state is
+    std::uint8_t type_of_qp_ = 0; // of the newest QP, like state_
     std::uint8_t state_ = 0;
     bool xrc_ = false;
     bool on_demand_ = false;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A hostile peer of a program that connects without a kernel (providers/vrdma/direct/cm): messages
-// of connection management, which name the program's ids or others, while the program listens,
-// connects, accepts, disconnects and gives up. It must be left with no id and no event.
+// A hostile peer of a program that connects without a kernel (providers/vrdma/direct/cm). It sends
+// messages of connection management that name the program's ids or others, while the program
+// listens, connects, accepts, disconnects and gives up. At the end, no id and no event may be left.
 //
-// The input is a list of steps; the first byte of each says what it is (enum Step).
+// The input is a list of steps. The first byte of each selects its kind (enum Step).
 #include <arpa/inet.h>
 #include <unistd.h>
 
@@ -23,13 +23,13 @@ using fuzz::Input;
 using fuzz::require;
 
 enum Step : std::uint8_t {
-    step_message, // attribute, whom it names, spoilers
+    step_message, // attribute, the id that it names, spoilers
     step_listen,  // port space
     step_connect, // port space
-    step_take,    // an event, with what the program does about it
+    step_take,    // an event, and the program's reaction to it
     step_disconnect,
     step_destroy,
-    step_expire, // so many seconds later
+    step_expire, // number of seconds that pass
     step_count,
 };
 
@@ -139,7 +139,7 @@ class Program {
         }
     }
 
-    // What a peer says to somebody, nobody, or a service.
+    // A message of the peer to an id, to none, or to a service.
     void receive(Input& input) {
         vrdma_mad mad;
         const auto attribute = VRDMA_CM_REQ + input.take<std::uint8_t>() % 9;
@@ -163,7 +163,7 @@ class Program {
         vrdma_cm_received(&port_, &peer_, &mad);
     }
 
-    // As the peer's own would, from one of its ports.
+    // Writes what the peer's own CM would, from one of its ports.
     static void write_ip(std::uint8_t* to) {
         vrdma_cm_id id{};
         vrdma_cm_ip ip;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A configuration that somebody has not finished writing: any bytes as vrdmad.conf, when vrdmad
-// starts and, on SIGHUP, in the place of one that it runs with. What it takes, it can serve.
+// An unfinished configuration: any bytes as vrdmad.conf, when vrdmad starts and when it reloads on
+// SIGHUP. If vrdmad accepts a configuration, it can serve it.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using fuzz::require;
 
-// The module is told of it.
+// Checks that the configuration can be registered with the module, and that its devices make sense.
 void serve(const Config& config) {
     std::vector<std::string> uplinks;
     for (const Uplink& uplink : config.uplinks) {
@@ -44,7 +44,7 @@ void take(std::string_view text) {
     apply(*changes, running);
     serve(running.config);
     serve(*config);
-    // The same says nothing new.
+    // The same text again changes nothing.
     running = {"", std::string{text}, spdlog::level::off, *config};
     require(compare(running, text).value().wait.empty());
 }

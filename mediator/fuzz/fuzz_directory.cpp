@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // A hostile etcd, and hosts that write anything to it: its answers, and a watch that is cut
-// anywhere. Entries begin as good ones, which the input then spoils; answers are also the input
-// itself. Whatever they say, what is read of it is within its bounds, and peers of the
+// anywhere. Entries start out valid, and the input then spoils them. Answers are also taken
+// directly from the input. All values that are accepted are within their bounds, and peers of the
 // configuration keep their addresses.
 //
-// The input is a list of steps; the first byte of each says what it is (enum Step).
+// The input is a list of steps. The first byte of each selects its kind (enum Step).
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -31,13 +31,13 @@ using fuzz::Input;
 using fuzz::require;
 
 enum Step : std::uint8_t {
-    step_all,       // how many keys, and each
+    step_all,       // number of keys, and each key
     step_change,    // one key, and where the line is cut
     step_all_raw,   // an answer to a range
     step_piece_raw, // a piece of the watch
     step_begin,     // a watch
-    step_news,      // what the process says to vrdmad: a good message that is spoiled
-    step_news_raw,  // the same, of any bytes
+    step_news,      // a valid message of the process to vrdmad, and spoilers
+    step_news_raw,  // any bytes as such a message
     step_count,
 };
 
@@ -157,7 +157,7 @@ class Directory {
             require(range->revision >= 0 && range->revision < INT64_MAX);
             std::ranges::for_each(range->values, [this](const auto& value) { change(value); });
         }
-        // The other answers, of the same text.
+        // The same text, read as the other kinds of answers.
         (void)directory::read_lease(answer);
         (void)directory::read_time_to_live(answer);
         (void)directory::read_revision(answer);
@@ -219,7 +219,7 @@ class Directory {
         return message;
     }
 
-    // What vrdmad takes it takes to the last byte.
+    // vrdmad ignores no byte of a message that it accepts.
     static void take_news(std::span<const std::byte> message) {
         const auto news = directory::read_news(message);
         if (!news) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A hostile mediator: any bytes as a message. Its frames are read as a peer's, that is authentic;
-// it is heard by both sides of a handshake, as a stranger's; and it is opened, as who is on the way
-// may have changed it. The process that makes handshakes may be taken over by it, too: the message
-// is read as one of its own.
+// A hostile mediator: any bytes as a message. The message is read as the frames of an authentic
+// peer. Both sides of a handshake receive it, as from a stranger. It is also unsealed, as if an
+// attacker on the path had changed it. The process that makes handshakes may be taken over by it,
+// so the message is also read as one from that process.
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
@@ -25,7 +25,7 @@ void require(bool condition) {
     }
 }
 
-// What can be read is what a peer could have written.
+// Only frames that a peer could have written are accepted.
 void read_frames(Bytes message) {
     Bytes again(message_size);
     MessageWriter writer{again};
@@ -48,12 +48,12 @@ void hear(Handshake handshake, std::span<const std::byte> message) {
     const auto answer = handshake.receive(message);
     require(answer.size() <= message_size);
     require(handshake.peer().empty() || valid_host(handshake.peer()));
-    // Nonces are new, and no input has the key of a certificate.
+    // Nonces are new, and no input contains the key of a certificate.
     require(handshake.state() == Handshake::State::open ||
             handshake.state() == Handshake::State::refused);
 }
 
-// The files go with the authority.
+// The files are removed with the authority.
 std::pair<Credentials, Credentials> make_credentials() {
     Authority authority;
     return {authority.credentials("alpha"), authority.credentials("beta")};
@@ -70,7 +70,7 @@ void open(Bytes message) {
     require(!Opener::create(secret)->open(message));
 }
 
-// What can be read could have been written.
+// Only messages that could have been written are accepted.
 void read_of_process(std::span<const std::byte> message) {
     if (const auto news = handshakes::read_news(message)) {
         require(std::ranges::equal(handshakes::pack(*news), message));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Strangers who connect to a fabric's host, say anything, and hang up; the process that makes its
-// handshakes, which one of them may have taken over; and peers that come and go meanwhile. Who was
-// let in sends frames. Each speaks for itself only, and an honest peer gets in at the end, unless
-// the process is not heard any more.
+// Strangers connect to a fabric's host, send anything, and hang up. One of them may have taken over
+// the process that makes the host's handshakes. Meanwhile, peers come and go. A stranger that was
+// let in sends frames. Each stranger can only speak for itself. At the end, an honest peer gets in,
+// unless the process's messages are no longer accepted.
 //
-// The input is a list of steps; the first byte of each says what it is (enum Step).
+// The input is a list of steps. The first byte of each selects its kind (enum Step).
 #include <endian.h>
 #include <fmt/format.h>
 #include <net/ethernet.h>
@@ -32,12 +32,12 @@ using fuzz::Input;
 using fuzz::require;
 
 enum Step : std::uint8_t {
-    step_connect, // who: a stranger
-    step_say,     // who, size, bytes
-    step_frame,   // who, source, spoilers: of one that was let in
+    step_connect, // index of a stranger
+    step_say,     // index, size, bytes
+    step_frame,   // index of a stranger that was let in, source, spoilers
     step_hang_up, // who
-    step_news,    // what the process says of the newest handshake; spoilers
-    step_raw,     // size, bytes: what it says
+    step_news,    // the process's message about the newest handshake, spoilers
+    step_raw,     // size, bytes: the process's message
     step_add,     // peer
     step_remove,  // peer
     step_count,
@@ -52,7 +52,8 @@ Gid gid_of(unsigned host) {
     return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, static_cast<std::uint8_t>(host)};
 }
 
-// Of this process, and another each time: connections that have ended keep their ports for a while.
+// An address that only this process uses, and another for each call, because the ports of closed
+// connections stay in use for a while.
 Address next_address() {
     static unsigned count = 0;
     const auto process = static_cast<unsigned>(::getpid());
@@ -106,7 +107,7 @@ class Stage {
         turn();
     }
 
-    // Whether an honest process and an honest peer find their way.
+    // Checks that an honest process and an honest peer succeed.
     void check() {
         strangers_ = {};
         if (!send(handshakes::Began{}) || !send(handshakes::Ready{})) {
@@ -169,7 +170,7 @@ class Stage {
         }
     }
 
-    // It takes itself for connected, whether it was let in or not.
+    // The stranger behaves as if it were connected, whether it was let in or not.
     static void send_frame(Stranger& stranger, Input& input) {
         if (!works(stranger)) {
             return;
@@ -216,7 +217,7 @@ class Stage {
         return sent == static_cast<ssize_t>(message.size());
     }
 
-    // Of the control thread, the poller and the process.
+    // A turn of the control thread, the poller and the process.
     void turn() {
         const auto watch = loop_.watch(wake_.fd(), [&](std::uint32_t) {
             wake_.drain();
@@ -242,7 +243,7 @@ class Stage {
         }
     }
 
-    // What makes no sense is not said to the process.
+    // The process receives only valid orders.
     void hear_orders() {
         std::array<std::byte, handshakes::max_message> message;
         ssize_t size = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A hostile sender of management datagrams to two functions that share an address: messages of
-// communication management and any others, of any size, to QP1, which change while they are read.
-// Nobody gets one that has no QP1, and a bystander goes on working.
+// A hostile sender of management datagrams to two functions that share an address. It sends
+// messages of connection management and any others, of any size, to QP1. They change while they are
+// read. A function without QP1 gets none, and a bystander goes on working.
 //
-// The input is a list of steps; the first byte of each says what it is (enum Step).
+// The input is a list of steps. The first byte of each selects its kind (enum Step).
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -23,10 +23,10 @@ using fuzz::Input;
 using fuzz::require;
 
 enum Step : std::uint8_t {
-    step_send,   // attribute, who is named, size, spoilers
+    step_send,   // attribute, the id or service that it names, size, spoilers
     step_listen, // function, service
     step_unlisten,
-    step_change, // of the sender's memory, when it is read next
+    step_change, // the sender's memory, when it is next read
     step_poll,
     step_count,
 };
@@ -39,7 +39,7 @@ std::unique_ptr<GuestMemory> make_memory() {
     return std::move(*ArenaMemory::create(memory_size));
 }
 
-// With a QP1 that has always room.
+// Has a QP1 with a receive posted at all times.
 class Function {
   public:
     Function(hca::Hca& hca, std::uint8_t address, const hca::QpnRange& qpns)
@@ -51,7 +51,7 @@ class Function {
     }
 
     void take() {
-        for (unsigned i = 0; i < depth; ++i) { // who changes its own memory may have an endless CQ
+        for (unsigned i = 0; i < depth; ++i) { // a guest's own change may make its CQ endless
             if (const auto completion = cq_.poll(); completion && completion->receive) {
                 offer();
             }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What the kernel module passes on: attributes that somebody wrote to sysfs, and registers that a
-// guest wrote, at any offset, while what its admin queue and page lists say changes. A device has
-// the addresses that its attributes name and no others.
-// The input is the attributes (struct vrdma_mdev_device_info), then messages, of the module's types
-// or these.
+// The messages that the kernel module passes on: attributes that somebody wrote to sysfs, and
+// registers that a guest wrote, at any offset. Meanwhile the content of the guest's admin queue and
+// page lists changes. A device has the addresses that its attributes name, and no others. The input
+// is the attributes (struct vrdma_mdev_device_info), then messages, of the module's types or of
+// those below.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -23,17 +23,17 @@ namespace {
 using fuzz::Input;
 using fuzz::require;
 
-// What the module does not pass on.
+// Steps that are not messages of the module.
 enum : std::uint32_t {
-    store = VRDMA_MDEV_MESSAGE_SHARE + 1, // of the guest to its memory, as to a register
-    change,                               // of its memory, when it is read next; see plan()
+    store = VRDMA_MDEV_MESSAGE_SHARE + 1, // the guest stores to its memory, as to a register
+    change,                               // its memory changes when it is next read; see plan()
     types,
 };
 
 constexpr int max_messages = 64;
 constexpr std::uint64_t arena_size = 1 << 20;
 
-// None that any device may have.
+// Whether the address is one that no device may have.
 bool nobodys(const Gid& gid) {
     constexpr Gid loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
     return gid == Gid{} || gid == loopback || is_multicast(gid);

@@ -12,8 +12,8 @@
 namespace vrdma::wire {
 namespace {
 
-// Its type, then what follows the header. It is as long as it says, as libnl gives none that is
-// not.
+// The input is the message's type, then the bytes after the header. The length in the header is
+// right, because libnl passes on no other messages.
 void receive(fuzz::Input input) {
     const auto type = input.take<std::uint16_t>();
     const auto body = input.rest();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A hostile network: any bytes as a frame. They are read as they are, and once more with checksum
-// and ICRC put right, so that the input need not guess them. What is a packet can be sent, and is
-// the same packet when it arrives.
+// A hostile network: any bytes as a frame. They are read as they are, and once more with corrected
+// checksum and ICRC, so that the input need not guess them. Each packet that was accepted can be
+// sent, and is the same packet when it arrives.
 #include <net/ethernet.h>
 
 #include <algorithm>

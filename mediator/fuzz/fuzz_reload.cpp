@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A process that reads vrdmad.conf again and was led astray by it: messages of any bytes, and good
-// ones that are spoiled. Nothing changes before it has said that this was all; what changes then is
-// as it has to be; and after one message that makes no sense nothing does.
+// A process that reads vrdmad.conf again, and that the file has taken over: it sends messages of
+// any bytes, and valid ones that are spoiled. Nothing changes before a message says that all was
+// sent. Changed values are then within their bounds. After one invalid message, nothing changes any
+// more.
 //
-// The input is a list of steps; the first byte of each says what it is (enum Step).
+// The input is a list of steps. The first byte of each selects its kind (enum Step).
 #include <spdlog/sinks/null_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
@@ -90,7 +91,7 @@ class Process {
         return {bytes.begin(), bytes.end()};
     }
 
-    // Not if what was said before made no sense.
+    // Fails if an earlier message was invalid.
     bool say(std::span<const std::byte> bytes) const {
         return ::send(ends_.its.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
                static_cast<ssize_t>(bytes.size());
@@ -136,7 +137,7 @@ class Process {
 } // namespace vrdma::control
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    static const bool silent = [] { // as messages set the level
+    static const bool silent = [] { // messages set the log level
         spdlog::set_default_logger(spdlog::null_logger_mt("fuzz"));
         return true;
     }();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A hostile peer that answers: acknowledgements, NAKs and responses of any PSN, syndrome and
-// payload, while the guest posts sends, READs and atomics, and its memory changes while it is read.
-// Nothing may break, memory of another PD stays as it is, and what is sent are packets.
+// A hostile responder: acknowledgements, NAKs and responses of any PSN, syndrome and payload, while
+// the guest posts sends, READs and atomics, and its memory changes while it is read. Nothing may
+// break, memory of another PD stays as it is, and the guest's device sends only valid packets.
 //
-// The input is a list of steps; the first byte of each says what it is.
+// The input is a list of steps. The first byte of each selects its kind.
 #include "mediator/fuzz/roce_stage.h"
 
 namespace vrdma::test {

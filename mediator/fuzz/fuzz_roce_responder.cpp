@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A hostile peer that asks: requests in any order, of any operation, PSN, length, key and payload,
-// for QPs of RC, UC, UD and XRC. Nothing may break, memory of another PD stays as it is, and what
-// is answered are packets.
+// A hostile requester: requests in any order, of any operation, PSN, length, key and payload, for
+// QPs of RC, UC, UD and XRC. Nothing may break, memory of another PD stays as it is, and the
+// guest's device answers only with valid packets.
 //
-// The input is a list of steps; the first byte of each says what it is.
+// The input is a list of steps. The first byte of each selects its kind.
 #include "mediator/fuzz/roce_stage.h"
 
 namespace vrdma::test {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A hostile client of a socket: bytes in any pieces, with descriptors of all kinds, commands that
-// are nearly right, files that shrink under the device, page lists of thousands of holes, admin
-// commands and page lists that change while they are read, and hanging up in between.
+// A hostile client of a socket. It sends bytes in any pieces, descriptors of all kinds, and
+// commands that are nearly right. Its files shrink under the device. Its page lists have thousands
+// of holes. Its admin commands and page lists change while they are read. It hangs up at any time.
 //
-// The input is a program: each step begins with a byte that says what it does. Whatever it does,
-// a bystander must go on working, and the next client must find a function that is ready.
+// The input is a program: the first byte of each step selects what it does. Whatever it does, a
+// bystander must go on working, and the next client must find a function that is ready.
 #include <linux/vfio.h>
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
@@ -37,10 +37,10 @@ enum Step : std::uint8_t {
     step_enable, // with queues in the file that is mapped, and a command
     step_poll,
     step_hang_up,
-    step_holes,     // size, distance: a CQ whose blocks lie so far from each other
+    step_holes,     // size, distance: a CQ whose blocks are that far apart
     step_introduce, // count, bytes: negotiates with such a text of capabilities
     step_order,     // opcode, spoilers: the next admin command
-    step_change,    // of the client's memory, when it is read next
+    step_change,    // the client's memory, when it is next read
     step_end,
 };
 
@@ -87,7 +87,7 @@ class Machine {
     }
 
   private:
-    // Whatever is ready by now, and what follows from it.
+    // Handles all events that are ready, and those that follow from them.
     void turn() {
         const auto watch = loop_.watch(wake_.fd(), [&](std::uint32_t) {
             wake_.drain();
@@ -99,7 +99,7 @@ class Machine {
         }
     }
 
-    // The control thread's turn, or a poller's.
+    // A turn of the control thread or a poller.
     template <typename Call>
     void watched(Call&& call) {
         const fuzz::ChangingMemory::Turn turn{*changing_};
@@ -152,7 +152,7 @@ class Machine {
         send(VFIO_USER_VERSION, std::as_bytes(std::span{&version_, 1}), 0);
     }
 
-    // With a text of its capabilities.
+    // Negotiates with a text of capabilities.
     void introduce(Input& input) {
         struct {
             vfio_user_version version = version_;
@@ -204,14 +204,15 @@ class Machine {
         send(VFIO_USER_DMA_MAP, std::as_bytes(std::span{&request, 1}), 1);
     }
 
-    // The admin queue and the status page lie in the file, one page each; then a command or two.
+    // The admin queue and the status page lie in the file, one page each. One or two commands
+    // follow.
     void enable(Input& input) {
         set_registers();
         write_file(std::array{header_of(input.take<std::uint8_t>())}, submissions);
         posted_ = 1;
     }
 
-    // The next command, with a page list in the file, as a registration has them and others.
+    // The next command, which has a page list in the file, like a registration.
     void order(Input& input) {
         constexpr std::uint32_t depth = 16;
         constexpr std::uint64_t list = 0x5000;
@@ -253,8 +254,8 @@ class Machine {
         send(VFIO_USER_REGION_WRITE, std::as_bytes(std::span{&write, 1}), 0);
     }
 
-    // Of a device that is enabled anew: an event queue in the file, and a CQ whose page list, in
-    // the file as well, names pages that are not there. Between any two of them is another hole.
+    // Enables the device again. An event queue lies in the file, and so does the page list of a CQ,
+    // which names pages that are not there. Between any two of these pages is another hole.
     void touch_holes(Input& input) {
         constexpr std::uint64_t event_queue = 0x4000;
         constexpr std::uint64_t root = 0x5000;
@@ -308,7 +309,7 @@ class Machine {
         transmit(std::span{bytes}.first(header.size), fds);
     }
 
-    // Each bit of fds is a kind of descriptor.
+    // Each bit of fds stands for a kind of descriptor.
     void transmit(std::span<const std::byte> bytes, std::uint8_t fds) {
         std::vector<int> passed;
         const std::array kinds{file_.get(), eventfd_.get(), empty_.get()};

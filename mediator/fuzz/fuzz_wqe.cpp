@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A hostile guest process: WQEs, rings, indices and doorbells of any content, which change also
-// while they are read, on the soft HCA with an honest guest as its peer. What goes in must end in
-// completions and events; the peer's memory beyond what it offered must not change, and a bystander
+// A hostile guest process: WQEs, rings, indices and doorbells of any content, which also change
+// while they are read, on the soft HCA. An honest guest is its peer. Each WQE must end in a
+// completion or an event. The peer's memory beyond what it has offered must not change. A bystander
 // must go on working.
 //
-// The input is a byte for the stage and a list of steps; the first byte of each says what it is
-// (enum Step). WQEs begin as good ones, which the input then spoils, so that they get past the
+// The input is a byte for the stage and a list of steps. The first byte of each step selects its
+// kind (enum Step). WQEs start out valid. The input then spoils them, so that they get past the
 // first checks.
 #include <infiniband/verbs.h>
 
@@ -35,14 +35,14 @@ enum Step : std::uint8_t {
     step_modify,  // QP, state
     step_arm,     // whether for solicited events only, and the SRQ's limit
     step_take,    // the guest takes completions and events
-    step_poll,    // the engine's turn; the rest of the byte says in which order pollers have it
+    step_poll,    // the engine's turn; the rest of the byte orders the pollers
     step_freeze,  // for the time of a few rounds
-    step_change,  // of the guest's memory, when it is read next
+    step_change,  // the guest's memory, when it is next read
     step_count,
 };
 
 constexpr int max_steps = 300;
-constexpr int max_resizes = 64; // whose rings are never free again
+constexpr int max_resizes = 64; // their rings are never freed
 constexpr std::uint64_t memory_size = 2 << 20;
 constexpr std::uint32_t region_size = 4 * VRDMA_PAGE_SIZE;
 constexpr std::uint32_t qkey = 0x1234;
@@ -62,8 +62,8 @@ std::unique_ptr<GuestMemory> make_memory() {
 // The guest that the input plays, and the one that it must not harm.
 class Stage {
   public:
-    // The first byte: whether the guests have pollers of their own, and the hostile QPs an SRQ, and
-    // whether those are the guest kernel's.
+    // The first byte says whether the guests have pollers of their own, whether the hostile QPs
+    // share an SRQ, and whether those objects belong to the guest's kernel.
     explicit Stage(Input& input) : Stage{input.take<std::uint8_t>()} {}
 
     explicit Stage(std::uint8_t kind) : pollers_{1u + kind % 2}, hca_{make_hca(pollers_)} {
@@ -117,7 +117,7 @@ class Stage {
         }
     }
 
-    // What must hold whatever the guest did.
+    // Checks what must hold whatever the guest did.
     void check() {
         for (int i = 0; i < 20; ++i) {
             poll();
@@ -136,7 +136,7 @@ class Stage {
         }
     }
 
-    // Each bit is a poller's round; by turns if they are all zero.
+    // Each bit is a poller's round. If all bits are zero, the pollers alternate.
     void poll(unsigned order = 0) {
         constexpr int rounds = 16;
         constexpr unsigned alternate = 0b10101;
@@ -156,7 +156,7 @@ class Stage {
 
     const MemoryRegion& source(unsigned draw) const { return draw % 2 == 0 ? own_ : lazy_; }
 
-    // What follows the WQE's header; returns how many list elements it counts.
+    // Writes the part after the WQE's header. Returns how many list elements it counts.
     std::uint32_t write_payload(std::uint32_t opcode, std::span<std::byte> to, Input& input) {
         const auto put = [&](const auto& what, std::size_t offset = 0) {
             std::memcpy(&to[offset], &what, sizeof(what));
@@ -192,7 +192,7 @@ class Stage {
         }
     }
 
-    // The key that the opcode is about.
+    // The key that the opcode uses.
     Key key_for(std::uint32_t opcode) const {
         switch (opcode) {
             case VRDMA_SQ_SEND:
@@ -210,7 +210,7 @@ class Stage {
         }
     }
 
-    // As write_send() of the guest would lay it out, before it is spoiled.
+    // The WQE has the layout of the guest's write_send() before it is spoiled.
     void send(Input& input) {
         constexpr std::array<std::uint32_t, 12> opcodes{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 32};
         GuestQp& qp = pick(hostile_qps_, input);
@@ -274,7 +274,7 @@ class Stage {
         page(how);
     }
 
-    // What a driver does with pages on demand, whether anybody waits for them or not.
+    // A driver's operations on on-demand pages, whether anybody waits for the pages or not.
     void page(std::uint8_t how) {
         const Key key = lazy_.key;
         const std::uint64_t first = how / 4 % 2;
@@ -297,7 +297,7 @@ class Stage {
         xrc_srq_.post_recv(0, {&to, 1});
     }
 
-    // Rings and control words are in there as well.
+    // Changes a byte of guest memory, which includes rings and control words.
     void poke(Input& input) {
         constexpr std::uint64_t pages_in_use = 48;
         const std::uint64_t page = input.take<std::uint8_t>() % pages_in_use;

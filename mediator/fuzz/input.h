@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A fuzzer's input, taken piece by piece. Past its end everything is zero.
+// A fuzzer's input, taken piece by piece. After its end, it yields zeros.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class Input {
         return value;
     }
 
-    // A count, and so many places, each of that type, and values.
+    // Takes a count, then that many places (each of type Place) and new values.
     template <typename Place>
     void spoil(std::span<std::byte> bytes) {
         const auto count = take<std::uint8_t>() % 8;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The soft HCA as targets need it: its pollers have their turns when a target says so.
+// The soft HCA for fuzz targets: its pollers run only when the target calls them.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What must hold whatever the input is: a fuzzer that finds otherwise ends.
+// A condition that must hold for any input. The fuzzer aborts if it does not.
 #pragma once
 
 #include <cstdlib>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A guest whose QPs are connected to a hostile peer on the network, which the fuzzer's input plays:
-// its packets have a valid ICRC and come from the right address, so that they get past the first
-// checks.
+// A guest whose QPs are connected to a hostile peer on the network. The fuzzer's input plays the
+// peer. Its packets have a valid ICRC and come from the right address, so that they get past the
+// first checks.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -29,7 +29,7 @@ class RoceStage {
 
     RoceStage() : RoceStage{Cable::lay()} {}
 
-    // QP, fields and payload.
+    // The input selects QP, fields and payload.
     void packet(fuzz::Input& input, std::uint8_t operation) {
         const unsigned which = input.take<std::uint8_t>() % targets_.size();
         wire::Headers headers;
@@ -60,7 +60,7 @@ class RoceStage {
         inject(headers, payload);
     }
 
-    // Any bytes.
+    // A frame of any bytes.
     void raw(fuzz::Input& input) {
         const auto frame = end_->prepare({}, 0);
         const std::size_t size = 1 + input.take<std::uint8_t>() % 200;
@@ -79,7 +79,7 @@ class RoceStage {
         qp.post_recv({&to, 1});
     }
 
-    // Of the guest's memory, while it is read.
+    // Plans a change of the guest's memory while it is read.
     void change(fuzz::Input& input) { changing_.plan(input); }
 
     void send(fuzz::Input& input) {
@@ -127,7 +127,7 @@ class RoceStage {
         }
     }
 
-    // All QPs from the beginning.
+    // Resets and reconnects all QPs.
     void renew() {
         for (GuestQp& qp : qps_) {
             qp.reset();
@@ -166,7 +166,8 @@ class RoceStage {
         require(guest_.slice().modify_qp(targets_[which].id, attr).has_value());
     }
 
-    // One poller, as all devices of an uplink have one, and so that the bystander has it, too.
+    // There is one poller, because all devices of an uplink share one, and the bystander has to
+    // share it, too.
     static std::unique_ptr<hca::soft::SoftHca> make_hca(std::unique_ptr<wire::Uplink> uplink) {
         auto hca = fuzz::make_hca();
         require(hca->add_uplink("cable", std::move(uplink)).has_value());
@@ -195,7 +196,7 @@ class RoceStage {
 
     GuestQp& pick(fuzz::Input& input) { return qps_[input.take<std::uint8_t>() % qps_.size()]; }
 
-    // Whole packets are what most messages are made of.
+    // Most messages consist of full packets.
     static std::size_t payload_of(fuzz::Input& input) {
         const auto draw = input.take<std::uint8_t>();
         return draw < 128 ? mtu : draw % 64 * 5;
@@ -226,7 +227,7 @@ class RoceStage {
                                 guest_.create_qp(cq_, cq_, {.type = hca::QpType::uc}),
                                 guest_.create_qp(cq_, cq_, {.type = hca::QpType::ud}),
                                 guest_.create_qp(cq_, cq_, QpShape::xrc_send())};
-    // Where packets go: to those, and to one without queues.
+    // Packets go to these QPs, and to one without queues.
     struct Target {
         Qpn id;
         std::uint8_t transport;
@@ -239,7 +240,7 @@ class RoceStage {
     std::array<std::uint32_t, 5> next_{};
 };
 
-// A stage on which the input's steps are played, to its end.
+// Executes the input's steps on a new stage.
 template <typename Step>
 int play(std::span<const std::uint8_t> bytes, Step&& step) {
     constexpr int max_steps = 300;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What others wait for must not take long. It is the thread's processor time that counts, as
-// somebody else may have the processor. A turn is a millisecond or two, the sanitizers' part and
-// a fuzzer's machine not counted.
+// Work that others wait for must not take long. The thread's processor time is measured, because
+// other threads may have the processor meanwhile. A turn normally takes a millisecond or two,
+// without the cost of sanitizers and of a slow fuzzing machine.
 #pragma once
 
 #include <chrono>

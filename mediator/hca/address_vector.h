@@ -14,8 +14,8 @@ namespace vrdma::hca {
 inline constexpr std::uint8_t port_number = 1;
 inline constexpr std::uint8_t max_sl = 15;
 
-// An Ethernet address is a group's where the GID is, and only there, as frames to a group reach
-// many. All zeros: whoever sends finds it.
+// The Ethernet address must be a group's exactly if the GID is, because frames to a group reach
+// many hosts. All zeros are allowed: the sender then finds the Ethernet address.
 inline bool has_fitting_mac(const vrdma_av& av) noexcept {
     constexpr std::uint8_t group_bit = 1;
     Gid target;

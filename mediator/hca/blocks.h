@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The addresses of the blocks that make up a buffer of the guest. Copies share one array, so that a
-// buffer of a million blocks is held once, whoever knows its translation.
+// The addresses of the blocks that make up a buffer of the guest. Copies share one array: the
+// blocks of a buffer with a million of them are stored once, however many objects know its
+// translation.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@ class Blocks {
     Blocks() = default;
     Blocks(const Blocks& other) = default;
     Blocks& operator=(const Blocks& other) = default;
-    // What was moved from has none.
+    // A moved-from object is empty.
     Blocks(Blocks&& other) noexcept
         : array_{std::move(other.array_)},
           size_{std::exchange(other.size_, 0)},
@@ -39,7 +40,7 @@ class Blocks {
     }
     ~Blocks() = default;
     Blocks(std::initializer_list<Iova> blocks) { append({blocks.begin(), blocks.size()}); }
-    // None yet, with room for so many.
+    // Empty, with room for `capacity` blocks.
     static Blocks reserve(std::size_t capacity) {
         Blocks blocks;
         if (capacity != 0) {
@@ -57,7 +58,7 @@ class Blocks {
     const Iova& operator[](std::size_t i) const noexcept { return data()[i]; }
     const Iova& front() const noexcept { return data()[0]; }
 
-    // What others share stays as it is.
+    // Copies that share the array do not change.
     void append(std::span<const Iova> more) {
         if (size_ + more.size() > capacity_ || array_.use_count() > 1) {
             grow(std::max<std::size_t>(size_ + more.size(), std::size_t{2} * size_));
@@ -67,7 +68,8 @@ class Blocks {
     }
     void push_back(Iova block) { append({&block, 1}); }
 
-    // As many blocks, which the caller writes: of an array with room for them that nobody shares.
+    // Sets the size to `count` and returns the blocks for the caller to write. The array must have
+    // room for them and must not be shared.
     std::span<Iova> refill(std::size_t count) noexcept {
         assert(count <= capacity_ && array_.use_count() <= 1);
         size_ = static_cast<std::uint32_t>(count);
@@ -86,7 +88,7 @@ class Blocks {
         capacity_ = static_cast<std::uint32_t>(capacity);
     }
 
-    std::shared_ptr<Iova[]> array_; // changed by its only owner
+    std::shared_ptr<Iova[]> array_; // changed only while it has one owner
     std::uint32_t size_ = 0;
     std::uint32_t capacity_ = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Messages of fixed fields, by which vrdmad and a helper talk: how they are put together, and taken
-// apart so that each byte counts.
+// Messages of fixed fields between vrdmad and a helper: how they are built, and how they are parsed
+// so that no byte is ignored.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,11 @@ namespace vrdma::helper {
 
 using Message = std::vector<std::byte>;
 
-// Zeros behind it, one at least.
+// Text that is padded with zeros, at least one.
 template <std::size_t size>
 using Text = std::array<char, size>;
 
-// Whether it fits.
+// Returns whether the text fits.
 template <std::size_t size>
 bool write(Text<size>& field, const std::string& text) {
     if (text.size() >= size || text.find('\0') != std::string::npos) {
@@ -49,7 +49,7 @@ void append(Message& message, const T& part) {
     std::memcpy(message.data() + size, &part, sizeof(part));
 }
 
-// Takes it off the front.
+// Removes the part from the front of the message.
 template <typename T>
 std::optional<T> take(std::span<const std::byte>& message) {
     if (message.size() < sizeof(T)) {

@@ -13,7 +13,7 @@
 namespace vrdma::helper {
 namespace {
 
-// What the process has: a socket, and nothing where it could read or write besides.
+// The descriptors of the process: a socket, and no other by which it could read or write.
 class Descriptors {
   public:
     explicit Descriptors(int socket) {
@@ -38,7 +38,7 @@ class Descriptors {
     int error_ = 0;
 };
 
-// Signals are as they are for any program.
+// Signals have the defaults that any program expects.
 class Attributes {
   public:
     Attributes() {

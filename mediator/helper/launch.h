@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Starts a process that reads for us what strangers write. It is another program, so that nothing
-// of our memory is in it, and it has one descriptor of ours: its end of a socket. It ends with
-// that.
+// Starts a process that reads strangers' input for us. It is another program, so that it has
+// nothing of our memory. It has one descriptor of ours, its end of a socket, and ends when the
+// socket ends.
 #pragma once
 
 #include <sys/types.h>
@@ -21,10 +21,12 @@ struct Launched {
     UniqueFd socket;
 };
 
-// A program of that name is where ours is. Who could not execute it later starts it before.
+// The path of the helper program `name`, which is in the directory of ours. A process that will not
+// be able to execute programs later must start it before.
 std::string program_path(const std::string& name);
 
-// `forbidden` is what --forbidden-calls says. The thread that calls lives as long as the process.
+// `forbidden` is the value of --forbidden-calls. The calling thread must live as long as the
+// process.
 Result<Launched> launch(const std::string& program, const std::string& forbidden);
 
 } // namespace vrdma::helper

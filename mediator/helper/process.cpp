@@ -16,15 +16,16 @@
 namespace vrdma::helper {
 namespace {
 
-// A service manager tells all processes of a unit to end. vrdmad does so, too, when it is our turn.
+// A service manager tells all processes of a unit to end. A helper ignores that, because vrdmad
+// tells it when to end.
 void leave_signals_to_vrdmad() {
     for (const int signal : {SIGPIPE, SIGTERM, SIGINT, SIGHUP}) {
         (void)std::signal(signal, SIG_IGN);
     }
 }
 
-// What is read has a bound, but not what its parser makes of it. Little is taken before memory is
-// hidden: see jail/limits.h.
+// Input is bounded, but the memory that its parser takes is not. take_little() must run before
+// hide_memory(): see jail/limits.h.
 bool confine(std::size_t memory) {
     return jail::take_little(memory) && jail::hide_memory() && jail::keep_capabilities({}) &&
            (sanitized || jail::write_only_to({})); // sanitizers' reports are files

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a process is that reads for vrdmad, be it another program (see supervisor.h) or one that
-// vrdmad forked.
+// Confines a process that reads for vrdmad. It is another program (see supervisor.h) or a fork of
+// vrdmad.
 #pragma once
 
 #include <sys/types.h>
@@ -10,11 +10,12 @@
 
 namespace vrdma::helper {
 
-// Before it reads anything. It leaves signals to vrdmad, ends when its parent does, and gives up
-// what no helper needs; what it allocates is so many bytes at most.
+// Must be called before the process reads anything. The process then leaves signals to vrdmad, ends
+// when its parent does, has given up what no helper needs, and can allocate `memory` bytes at most.
 bool become_helper(std::size_t memory);
 
-// Waits for its end; returns what waitpid(2) says of it. -1: there is none, as where a fork failed.
+// Waits for the end of the child, and returns its status of waitpid(2). -1: there is no child, as
+// after a failed fork.
 int wait_for(pid_t child);
 
 } // namespace vrdma::helper

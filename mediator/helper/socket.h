@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The socket by which vrdmad and a helper talk, and what a helper does with its end: it waits.
+// The socket by which vrdmad and a helper talk, and the calls of the helper, which block.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@ struct SocketPair {
     UniqueFd its;  // the helper's
 };
 
-// Of SOCK_SEQPACKET.
+// A pair of SOCK_SEQPACKET sockets.
 Result<SocketPair> open_socket_pair();
 
-// vrdmad may be busy, and is then waited for. If it is gone, that shows elsewhere.
+// Waits while vrdmad is busy. If vrdmad is gone, the helper learns that elsewhere.
 void send(int socket, std::span<const std::byte> message);
 
-// The next message, of so many bytes at most. None: the socket has ended.
+// Returns the next message, of `most` bytes at most. None: the socket has ended.
 std::optional<Message> receive(int socket, std::size_t most);
 
 } // namespace vrdma::helper

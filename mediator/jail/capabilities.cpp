@@ -48,7 +48,7 @@ Result<bool> has_capabilities(std::initializer_list<int> asked) noexcept {
     return all;
 }
 
-// What is not permitted leaves the ambient set by itself.
+// The kernel removes capabilities that are not permitted from the ambient set.
 Result<> keep_capabilities(std::initializer_list<int> kept) noexcept {
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     auto read = read_sets(header);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// capabilities(7) of the calling thread, which those that it starts inherit.
+// capabilities(7) of the calling thread. Threads that it starts inherit them.
 #pragma once
 
 #include <initializer_list>
@@ -9,10 +9,10 @@
 
 namespace vrdma::jail {
 
-// Whether it has all of these.
+// Whether the thread has all of these.
 Result<bool> has_capabilities(std::initializer_list<int> asked) noexcept;
 
-// Of those that it has, these stay. They cannot be had again.
+// The thread keeps those of these capabilities that it has. It cannot regain the others.
 Result<> keep_capabilities(std::initializer_list<int> kept) noexcept;
 
 } // namespace vrdma::jail

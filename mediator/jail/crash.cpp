@@ -20,7 +20,7 @@ void take_crashes_back() noexcept {
     }
 }
 
-// The limit alone would not keep a dump from a program that the kernel pipes it to.
+// The limit alone is not enough: the kernel would still pipe a dump to a program.
 Result<> hide_memory() noexcept {
     constexpr rlimit none{0, 0};
     if (::prctl(PR_SET_DUMPABLE, 0L, 0L, 0L, 0L) != 0 || ::setrlimit(RLIMIT_CORE, &none) != 0) {

@@ -34,7 +34,7 @@ Result<> take_little(std::size_t memory) noexcept {
     for (const auto resource : {RLIMIT_RTPRIO, RLIMIT_NICE, RLIMIT_MEMLOCK}) {
         done = done ? limit(resource, 0) : done;
     }
-    // Sanitizers' own memory is more.
+    // Sanitizers need more memory of their own.
     return !done || sanitized ? done : limit(RLIMIT_DATA, memory);
 }
 

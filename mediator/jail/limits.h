@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a process that reads for vrdmad takes of the machine (setrlimit(2)). It inherits vrdmad's
-// limits, which are those of pollers.
+// Limits what a process that reads for vrdmad takes of the machine (setrlimit(2)). It inherits
+// vrdmad's limits, which are those of pollers.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace vrdma::jail {
 
-// From now on, for this process and those that it starts: no real-time priority, no locked memory,
-// so many bytes of memory that is its own, and it is the first to be killed where the machine has
-// none left. While files can still be written, and before hide_memory(), which makes the files of
-// the process in /proc root's.
+// From now on, this process and those that it starts have no real-time priority, no locked memory,
+// and at most `memory` bytes of memory of their own. They are the first to be killed if the machine
+// runs out of memory. Must be called while files can still be written, and before hide_memory(),
+// which makes root the owner of the files of the process in /proc.
 Result<> take_little(std::size_t memory) noexcept;
 
 } // namespace vrdma::jail

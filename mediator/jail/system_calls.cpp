@@ -26,7 +26,7 @@ struct Release {
 };
 using Filter = std::unique_ptr<void, Release>;
 
-// Remembers the first failure.
+// The rules of a filter. Remembers the first failure.
 class Rules {
   public:
     explicit Rules(Forbidden forbidden)
@@ -36,8 +36,9 @@ class Rules {
           error_{filter_ ? 0 : -ENOMEM} {
         if (filter_) {
             note(::seccomp_attr_set(filter_.get(), SCMP_FLTATR_CTL_LOG, 1));
-            // Before Linux 5.16 a filter slows its threads down, as if they ran strangers' code.
-            // Where libseccomp or the kernel cannot leave that, nothing else changes.
+            // Before Linux 5.16, a filter slows its threads down: the kernel protects them against
+            // speculative store bypass, as if they ran strangers' code. If libseccomp or the kernel
+            // cannot switch that off, nothing else changes.
             (void)::seccomp_attr_set(filter_.get(), SCMP_FLTATR_CTL_SSB, 1);
         }
     }
@@ -47,13 +48,13 @@ class Rules {
             note(::seccomp_rule_add(filter_.get(), SCMP_ACT_ALLOW, call, 0));
         }
     }
-    // If all of the arguments are as said.
+    // Allows the call if all of its arguments match.
     template <typename... Arguments>
     void allow_if(int call, Arguments... arguments) {
         const std::array<scmp_arg_cmp, sizeof...(arguments)> all{arguments...};
         note(::seccomp_rule_add_array(filter_.get(), SCMP_ACT_ALLOW, call, all.size(), all.data()));
     }
-    // For calls whose users know another way.
+    // For calls whose callers have another way.
     void deny(int call, int error) {
         if (error == refusal_) {
             return;
@@ -77,7 +78,7 @@ class Rules {
     void note(int error) { error_ = error_ != 0 ? error_ : error; }
 
     Filter filter_;
-    int refusal_; // what a call gets that is on no list, unless it kills
+    int refusal_; // the error of a call that is on no list; 0: such a call kills
     int error_;
 };
 
@@ -148,17 +149,18 @@ constexpr scmp_arg_cmp is(unsigned argument, scmp_datum_t value) {
     return {.arg = argument, .op = SCMP_CMP_EQ, .datum_a = value, .datum_b = 0};
 }
 
-// What can also be done to other processes of the same user.
+// Calls that can also affect other processes of the same user.
 void allow_to_anybody(Rules& rules) {
     rules.allow({SCMP_SYS(fcntl), SCMP_SYS(ioctl), SCMP_SYS(prlimit64),
                  SCMP_SYS(sched_setscheduler), SCMP_SYS(tgkill)});
 }
 
-// The same to nobody else. vrdmad is of the same user: it could be ended by a signal, which fcntl()
-// and ioctl() can have the kernel send, too, or lose its limits.
+// The same calls, limited to the process itself. vrdmad runs as the same user. Another process
+// could end it by a signal, which fcntl() and ioctl() can have the kernel send, too, or could
+// change its limits.
 void allow_to_itself(Rules& rules) {
     rules.allow_if(SCMP_SYS(tgkill), is(0, static_cast<scmp_datum_t>(::getpid())));
-    rules.allow_if(SCMP_SYS(prlimit64), is(0, 0), is(2, 0)); // which reads
+    rules.allow_if(SCMP_SYS(prlimit64), is(0, 0), is(2, 0)); // reads only
     for (const int command : {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL}) {
         rules.allow_if(SCMP_SYS(fcntl), is(1, static_cast<scmp_datum_t>(command)));
     }
@@ -168,8 +170,8 @@ void allow_to_itself(Rules& rules) {
     }
 }
 
-// What was mapped to be written is never executed. Code is what libraries map that are loaded
-// later.
+// Memory that was mapped to be written is never executed. `code` allows mappings of code, for
+// libraries that are loaded later.
 void allow_mapping(Rules& rules, bool code) {
     for (const int call : {SCMP_SYS(mmap), SCMP_SYS(mprotect)}) {
         rules.allow_if(call, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
@@ -180,19 +182,21 @@ void allow_mapping(Rules& rules, bool code) {
     }
 }
 
-// No other program, and no other process: clone3()'s flags cannot be looked at, clone()'s can.
+// No other program, and no other process. A filter cannot read the flags of clone3(), but it can
+// read those of clone().
 void allow_threads(Rules& rules) {
     rules.deny(SCMP_SYS(clone3), ENOSYS);
     rules.allow_if(SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
     rules.allow({SCMP_SYS(set_tid_address), SCMP_SYS(sysinfo)});
 }
 
-// Devices' memory and interrupts, and what a filter or a capability is given up by.
+// Calls for devices' memory and interrupts, and calls that load a filter or give up a capability.
 void allow_devices(Rules& rules) {
     rules.allow({SCMP_SYS(capget), SCMP_SYS(capset), SCMP_SYS(fallocate), SCMP_SYS(fstatfs),
                  SCMP_SYS(ftruncate), SCMP_SYS(io_destroy), SCMP_SYS(io_setup),
                  SCMP_SYS(memfd_create), SCMP_SYS(prctl), SCMP_SYS(pwrite64), SCMP_SYS(seccomp)});
-    // Of clients' files: which pages they do not have, and when they end.
+    // For clients' files: userfaultfd tells which pages they do not have, inotify when they are
+    // deleted.
     rules.allow_if(SCMP_SYS(userfaultfd), is(0, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
     rules.allow({SCMP_SYS(inotify_add_watch), SCMP_SYS(inotify_init1)});
 }
@@ -211,7 +215,7 @@ void allow_files(Rules& rules) {
                  SCMP_SYS(unlinkat)});
 }
 
-// And none can be made, either.
+// Files can be opened to read only. None can be created, either.
 void allow_reading_files(Rules& rules) {
     allow_looking(rules);
     constexpr scmp_datum_t writing = O_ACCMODE | O_CREAT | O_TRUNC;
@@ -229,7 +233,7 @@ void allow_sockets(Rules& rules, std::initializer_list<int> families) {
     }
 }
 
-// Of the kinds that uplinks, fabrics, directories and clients need.
+// Sockets of the kinds that uplinks, fabrics, directories and clients need.
 void allow_network(Rules& rules) {
     allow_sockets(rules, {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_XDP});
     rules.allow_if(SCMP_SYS(socketpair), family_is(AF_UNIX));
@@ -239,21 +243,21 @@ void allow_network(Rules& rules) {
                  SCMP_SYS(signalfd4), SCMP_SYS(timerfd_create)});
 }
 
-// No daemon of this host is among those that it talks to; libc asks for nscd, and does without.
+// The process talks to no daemon of this host. libc asks for nscd, and works without it.
 void allow_talking(Rules& rules) {
     allow_sockets(rules, {AF_INET, AF_INET6, AF_NETLINK});
     rules.deny_if(SCMP_SYS(socket), family_is(AF_UNIX), EAFNOSUPPORT);
     rules.allow({SCMP_SYS(bind), SCMP_SYS(connect), SCMP_SYS(getpeername), SCMP_SYS(setsockopt)});
 }
 
-// What each helper does: it reads files, and libraries load what they need later.
+// The calls of each helper: it reads files, and libraries load others later, when they need them.
 void allow_helping(Rules& rules) {
     allow_to_itself(rules);
     allow_mapping(rules, true);
     allow_reading_files(rules);
 }
 
-// No filter where all is allowed, or where a sanitizer makes calls of its own.
+// Loads no filter if all calls are allowed, or if a sanitizer makes calls of its own.
 template <typename Allow>
 Result<> load_filter(Forbidden forbidden, Allow allow) noexcept {
     if (sanitized || forbidden == Forbidden::allowed) {
@@ -282,12 +286,12 @@ Result<> allow_calls_of_poller(Forbidden forbidden) noexcept {
     return load_filter(forbidden, [](Rules& rules) {
         allow_to_anybody(rules);
         allow_mapping(rules, false);
-        // malloc() looks at a setting of the kernel before it gives memory back, and does without.
+        // malloc() reads a setting of the kernel before it returns memory, and works without it.
         rules.deny(SCMP_SYS(openat), EPERM);
     });
 }
 
-// What resolves names is loaded when it is needed.
+// Libraries that resolve names are loaded when they are needed.
 Result<> allow_calls_of_network_client(Forbidden forbidden) noexcept {
     return load_filter(forbidden, [](Rules& rules) {
         allow_helping(rules);
@@ -296,8 +300,8 @@ Result<> allow_calls_of_network_client(Forbidden forbidden) noexcept {
     });
 }
 
-// What knows users is loaded when it is needed. A daemon may know them, and a socket of any kind
-// interfaces.
+// Libraries that look up users are loaded when they are needed. They may ask a daemon for users.
+// Names of interfaces are looked up by a socket of any kind.
 Result<> allow_calls_of_config_reader(Forbidden forbidden) noexcept {
     return load_filter(forbidden, [](Rules& rules) {
         allow_helping(rules);
@@ -306,7 +310,7 @@ Result<> allow_calls_of_config_reader(Forbidden forbidden) noexcept {
     });
 }
 
-// OpenSSL loads what its configuration names.
+// OpenSSL loads the libraries that its configuration names.
 Result<> allow_calls_of_file_reader(Forbidden forbidden) noexcept {
     return load_filter(forbidden, [](Rules& rules) {
         allow_helping(rules);

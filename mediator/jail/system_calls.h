@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Which system calls a thread, and those that it starts, can make (seccomp(2)): lists of what each
-// kind of them needs.
+// The system calls that a thread, and the threads that it starts, can make (seccomp(2)). There is a
+// list for each kind of thread.
 #pragma once
 
 #include "mediator/base/result.h"
 
 namespace vrdma::jail {
 
-// What becomes of any other call. Refused (EPERM), a call that a new libc makes costs what it was
-// for, and the kernel's log names it; killed, it would cost all guests. For whoever took the thread
-// over both are the same. Tests kill, so that a call that the lists lack is found.
+// The effect of any other call. If a new libc makes such a call and it is refused (EPERM), only the
+// operation that needs it fails, and the kernel's log names the call. If it killed, it would cost
+// all guests. For an attacker in the thread, both are the same. Tests kill, so that they find a
+// call that the lists lack.
 enum class Forbidden : unsigned char { refused, killed, allowed };
 
-// Of the whole process: from before it has other threads.
+// For the whole process. Must be called before it has other threads.
 Result<> allow_calls_of_process(Forbidden forbidden) noexcept;
-// Of a poller, of those: nothing is opened, connected, mapped to be executed, or started.
+// For a poller, which can make fewer of these calls: it opens, connects and starts nothing, and
+// maps nothing to be executed.
 Result<> allow_calls_of_poller(Forbidden forbidden) noexcept;
 
-// Of a process that talks to others by IP, and has nothing else to do: it reads files, resolves
-// names, and starts threads.
+// For a process that only talks to others by IP: it reads files, resolves names, and starts
+// threads.
 Result<> allow_calls_of_network_client(Forbidden forbidden) noexcept;
 
-// Of a process that reads a file, and in it names of users and interfaces.
+// For a process that reads a file with names of users and interfaces.
 Result<> allow_calls_of_config_reader(Forbidden forbidden) noexcept;
 
-// Of a process that talks by what is open already: besides, it reads files, and loads what is to be
-// executed.
+// For a process that talks by open descriptors only. Besides, it reads files, and loads code.
 Result<> allow_calls_of_file_reader(Forbidden forbidden) noexcept;
 
 } // namespace vrdma::jail

@@ -17,7 +17,8 @@ constexpr std::uint64_t in_devices = LANDLOCK_ACCESS_FS_WRITE_FILE;
 constexpr std::uint64_t in_directories = LANDLOCK_ACCESS_FS_WRITE_FILE |
                                          LANDLOCK_ACCESS_FS_REMOVE_FILE |
                                          LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK;
-// Of the first version of the interface; moving between directories is never allowed anyway.
+// Rights of the first version of the interface, which never allows moving files between
+// directories.
 constexpr std::uint64_t handled = in_directories | LANDLOCK_ACCESS_FS_EXECUTE |
                                   LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_CHAR |
                                   LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_FIFO |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Where files can be written (landlock(7)). Nothing can be executed.
+// Limits where files can be written (landlock(7)). No file can be executed.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct Writable {
     std::vector<std::string> devices;
 };
 
-// By this thread, and those that it starts, from now on. What is not there is not writable. Whether
-// the kernel has the means; where it has not, nothing changes.
+// Limits this thread, and the threads that it starts, from now on. A path that does not exist is
+// not writable. Returns whether the kernel has Landlock. If it does not, nothing changes.
 Result<bool> write_only_to(const Writable& writable) noexcept;
 
 } // namespace vrdma::jail

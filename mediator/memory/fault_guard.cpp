@@ -28,16 +28,16 @@ struct Slot {
     std::atomic<std::uint64_t> size{0}; // 0: free
     std::atomic<bool> overwhelmed{false};
     int alarm = -1;
-    std::atomic<std::byte*> spare{nullptr}; // a mapping to be given up where no other is to be had
-    std::uint64_t faults = 0;               // of many threads
+    std::atomic<std::byte*> spare{nullptr}; // a mapping to give up if no other can be had
+    std::uint64_t faults = 0;               // counted by many threads
     std::atomic<std::int64_t> cost{0};      // of touches, in ns
     std::atomic<FaultGuard::Filler*> filler{nullptr};
 };
 
 std::array<Slot, max_guards> slots;
-std::array<ScratchPages, max_guards> scratch_pages; // of each
-std::atomic<std::size_t> slots_used{0};             // those from there on never were
-std::shared_mutex slots_lock; // alone for who takes and frees one, shared by who blames one
+std::array<ScratchPages, max_guards> scratch_pages; // of each slot
+std::atomic<std::size_t> slots_used{0};             // slots from there on were never used
+std::shared_mutex slots_lock; // exclusive to take and free a slot, shared to blame one
 struct sigaction previous_segv {};
 struct sigaction previous_bus {};
 
@@ -54,15 +54,15 @@ Slot* find(const std::byte* address) noexcept {
     return nullptr;
 }
 
-// By the system call, as in a signal handler nothing else is safe.
+// Uses the raw system call: in a signal handler, nothing else is safe.
 bool put_mapping(std::byte* start, std::uint64_t size) noexcept {
     return ::syscall(SYS_mmap, start, size, static_cast<long>(PROT_READ | PROT_WRITE),
                      static_cast<long>(MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE),
                      -1L, 0L) != -1;
 }
 
-// The smallest page that can be put there: a mapping of huge pages cannot be cut within one
-// (EINVAL). Never one that reaches out of the range, into what is somebody else's.
+// Puts the smallest page that can be mapped there: a mapping of huge pages cannot be cut within one
+// (EINVAL). The page never reaches beyond the range, into memory of others.
 ScratchPages::Page put_scratch(const Slot& slot, std::byte* address) noexcept {
     std::byte* const base = slot.base.load(std::memory_order_relaxed);
     std::byte* const end = base + slot.size.load(std::memory_order_relaxed);
@@ -82,8 +82,8 @@ ScratchPages::Page put_scratch(const Slot& slot, std::byte* address) noexcept {
     return {};
 }
 
-// The last mapping that a process may have can be one that its neighbours were cut for: then no
-// more can be asked for, not even in the place of others, before one is given up.
+// The mapping by which a process reaches its limit of mappings may be one that split its
+// neighbours. Then no mapping can be made, not even in the place of others, before one is given up.
 void give_up_spare(Slot& slot) noexcept {
     if (std::byte* const spare = slot.spare.exchange(nullptr); spare != nullptr) {
         ::syscall(SYS_munmap, spare, spare_size);
@@ -95,7 +95,7 @@ void raise_alarm(const Slot& slot) noexcept {
     static_cast<void>(!::write(slot.alarm, &one, sizeof(one)));
 }
 
-// One mapping in the place of many.
+// Puts one mapping in the place of many.
 bool overwhelm(Slot& slot) noexcept {
     std::byte* const base = slot.base.load(std::memory_order_relaxed);
     const std::uint64_t size = slot.size.load(std::memory_order_relaxed);
@@ -110,21 +110,21 @@ bool overwhelm(Slot& slot) noexcept {
     return true;
 }
 
-// A page that is broken is none that could be made.
+// A page with a memory error is not one that can be made.
 bool is_filled(const Slot& slot, const siginfo_t& info) noexcept {
     FaultGuard::Filler* const filler = slot.filler.load(std::memory_order_acquire);
     return filler != nullptr && info.si_signo == SIGBUS && info.si_code == BUS_ADRERR &&
            filler->fill(static_cast<std::byte*>(info.si_addr));
 }
 
-// Of a range that is shown anew, or is nobody's any more.
+// Forgets the pages of a range that is shown anew, or that nobody uses any more.
 void forget(ScratchPages& pages, const Slot& slot) noexcept {
     std::byte* const base = slot.base.load(std::memory_order_relaxed);
     pages.take_away(base, base + slot.size.load(std::memory_order_relaxed),
                     [](const ScratchPages::Page&) { return true; });
 }
 
-// Shared memory, which the kernel never joins with another mapping.
+// The spare is shared memory, which the kernel never merges with another mapping.
 void take_spare(Slot& slot) noexcept {
     void* const spare = slot.spare.load() == nullptr ? ::mmap(nullptr, spare_size, PROT_NONE,
                                                               MAP_SHARED | MAP_ANONYMOUS, -1, 0)
@@ -157,7 +157,7 @@ void FaultGuard::on_fault(int signal, siginfo_t* info, void*) noexcept {
             return put_scratch(*slot, address);
         }) || overwhelm(*slot))) {
         std::atomic_ref{slot->faults}.fetch_add(1, std::memory_order_release);
-    } else { // and fault again
+    } else { // the previous handler gets the fault when it repeats
         ::sigaction(signal, signal == SIGBUS ? &previous_bus : &previous_segv, nullptr);
     }
     errno = error;
@@ -197,8 +197,8 @@ FaultGuard::~FaultGuard() {
     }
 }
 
-// Nobody touches a range that goes, but somebody may have touched it before. A poller does not wait
-// for whoever takes or frees one at that moment.
+// Nobody touches a range that is being removed, but somebody may have touched it before. A poller
+// does not wait while another thread takes or frees a slot.
 void FaultGuard::blame(const std::byte* address, std::chrono::nanoseconds cost) noexcept {
     const std::shared_lock lock{slots_lock, std::try_to_lock};
     Slot* const slot = lock ? find(address) : nullptr;

@@ -2,16 +2,19 @@
 //
 // Turns a touch of memory that is not there into a touch of a scratch page.
 //
-// A client shares files with us and may cut them short, punch them or let their file system run
-// full at any time: an access then raises SIGBUS, and one where nothing is mapped SIGSEGV. Within a
-// guarded range the handler puts a private zeroed page there and counts; the access goes on and
-// harms nobody. Any other fault is the program's own, and goes to whoever handled it before.
+// A client shares files with us. At any time it may truncate them, punch holes, or let their file
+// system run full. An access then raises SIGBUS, and an access where nothing is mapped raises
+// SIGSEGV. Within a guarded range, the handler puts a private zeroed page there and counts the
+// fault. The access then continues and harms nobody. Any other fault is the program's own, and goes
+// to the previous handler.
 //
-// Whoever watches a range for holes in its files (file_holes.h) is asked first, and may fill one.
+// If a Filler watches a range for holes in its files (file_holes.h), the handler asks it first. The
+// Filler may fill a hole.
 //
-// Each such page costs mappings, of which the process has a limited number. So a range has so many
-// of them at a time (scratch_pages.h). One that misses more is overwhelmed: all of it is one
-// scratch mapping, which takes fewer than it had before, and whoever answers for it hears of it.
+// Each such page costs mappings, of which the process has a limited number. So a range has a
+// limited number of scratch pages at a time (scratch_pages.h). A range that misses more is
+// overwhelmed: all of it becomes one scratch mapping, which takes fewer mappings than before, and
+// the owner of the range is told.
 #pragma once
 
 #include <atomic>
@@ -34,12 +37,13 @@ class FaultGuard {
         Filler& operator=(const Filler&) = delete;
         virtual ~Filler() = default;
 
-        // In a signal handler, of any thread. True: the touch is to be tried again.
+        // Called in a signal handler, by any thread. True: the touch is to be tried again.
         virtual bool fill(std::byte* address) noexcept = 0;
     };
 
-    // Guards [base, base + size), in whole pages, which stay mapped for as long as the guard lives.
-    // The eventfd is signalled when the range is overwhelmed, and when a touch had to wait.
+    // Guards [base, base + size), in whole pages, which stay mapped as long as the guard lives.
+    // `alarm` is an eventfd: it is signalled when the range is overwhelmed, and when a touch had to
+    // wait.
     static Result<FaultGuard> create(std::byte* base, std::uint64_t size, int alarm = -1);
     FaultGuard(FaultGuard&& other) noexcept;
     FaultGuard& operator=(FaultGuard&& other) = delete;
@@ -47,27 +51,27 @@ class FaultGuard {
     FaultGuard& operator=(const FaultGuard&) = delete;
     ~FaultGuard();
 
-    // A touch of that address has cost so much time: if it is in a guarded range, whoever answers
-    // for that hears of it.
+    // Reports the cost of a touch of that address. If a guarded range contains the address, the
+    // owner of the range is told.
     static void blame(const std::byte* address, std::chrono::nanoseconds cost) noexcept;
-    // Of the range: while it is set, or none.
+    // Sets the Filler of the range, or none.
     void fill_by(Filler* filler) noexcept;
 
-    // How many touches of this thread, in any range, have met a hole or nothing so far. Each has
-    // taken it several microseconds.
+    // The number of touches of this thread, in any range, that have met a hole or nothing so far.
+    // Each took the thread several microseconds.
     static std::uint64_t met() noexcept { return met_.load(std::memory_order_relaxed); }
 
-    // What touches of the range have cost since the last call.
+    // The cost of the touches of the range since the last call.
     std::chrono::nanoseconds take_cost() noexcept;
 
-    // Touches that met nothing, so far: a word that the handler adds to.
+    // The number of touches that met nothing so far: a word that the handler adds to.
     const std::uint64_t& faults() const noexcept;
 
-    // The scratch pages that stand in the range, for whoever knows what is behind them.
+    // The scratch pages in the range, for a caller that knows what is behind them.
     ScratchPages& scratch() noexcept;
 
-    // Nothing of the range is to be seen but scratch memory, until recovered() says that what is
-    // behind is shown again.
+    // The range shows only scratch memory, until recovered() reports that the memory behind it is
+    // shown again.
     bool overwhelmed() const noexcept;
     void recovered() noexcept;
 

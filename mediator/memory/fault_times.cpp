@@ -47,7 +47,7 @@ UniqueFd open_event(std::uint64_t kind, bool switches) {
 Result<FaultTimes> FaultTimes::of_this_thread() {
     FaultTimes times;
     if (const auto opened = times.open(); !opened) {
-        static std::atomic_flag warned; // of any thread: its waits are not counted
+        static std::atomic_flag warned; // warn once; such threads' waits are not counted
         if (!warned.test_and_set()) {
             spdlog::warn("clients whose memory makes others wait are not held back: {}",
                          describe(opened.error()));
@@ -81,12 +81,12 @@ Result<> FaultTimes::open() {
     return {};
 }
 
-// Of the record at the tail.
+// A word of the record at the tail.
 std::uint64_t FaultTimes::word(std::size_t index) const noexcept {
     return ring_.as<std::uint64_t>(page)[(tail_ / sizeof(std::uint64_t) + index) % ring_words];
 }
 
-// Who has more faults between two calls than there is room for loses the rest.
+// If a thread has more faults between two calls than the ring has room for, the rest is lost.
 void FaultTimes::read_records() noexcept {
     const std::uint64_t end = load_acquire(*head_);
     while (tail_ != end) {
@@ -96,7 +96,8 @@ void FaultTimes::read_records() noexcept {
                   static_cast<unsigned long long>(tail_));
 }
 
-// A fault that ends in a signal has no end of its own: what is touched next is the same again.
+// A fault that ends in a signal has no sample at its end. The thread then touches the same address
+// again.
 void FaultTimes::read_record() noexcept {
     const auto header = std::bit_cast<perf_event_header>(word(0));
     if (header.type == PERF_RECORD_SAMPLE) {
@@ -139,7 +140,7 @@ void FaultTimes::end(std::uint64_t now) noexcept {
     };
     const std::uint64_t cost = beyond(fault.slept, ordinary_sleep) + beyond(busy, ordinary);
     if (cost != 0) {
-        // NOLINTNEXTLINE(performance-no-int-to-ptr): an address that nobody follows
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is not dereferenced
         FaultGuard::blame(reinterpret_cast<const std::byte*>(fault.address),
                           std::chrono::nanoseconds{cost});
     }

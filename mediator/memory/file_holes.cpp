@@ -10,7 +10,8 @@
 
 namespace vrdma {
 
-// The kernel's own touches fail: to hear of those as well takes a privilege, and nobody needs it.
+// The kernel's own touches fail. A program needs a privilege to be told of those as well, and
+// nobody needs it.
 Result<FileHoles> FileHoles::open() {
     constexpr long flags = O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY;
     UniqueFd fd{static_cast<int>(::syscall(SYS_userfaultfd, flags))};
@@ -39,14 +40,14 @@ int FileHoles::make(std::byte* page) const noexcept {
     return ::ioctl(fd_.get(), UFFDIO_ZEROPAGE, &zero) == 0 ? 0 : errno;
 }
 
-// By mapping it, if it is there. Linux before 5.14 cannot.
+// Maps the page, if it is there. Linux before 5.14 cannot.
 int FileHoles::look(std::byte* page) const noexcept {
     uffdio_continue there{};
     there.range = {reinterpret_cast<std::uintptr_t>(page), page_size};
     return ::ioctl(fd_.get(), UFFDIO_CONTINUE, &there) == 0 ? EEXIST : errno;
 }
 
-// Another fault, of a page that is there.
+// Causes another fault, of a page that is there.
 void FileHoles::end_fault() const noexcept {
     ::madvise(own_.data(), page_size, MADV_DONTNEED);
     *own_.as<volatile char>() = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The scratch pages that stand in a range of memory: a set with a bound, so that no range takes
-// more than its share of the process's mappings. A signal handler adds to it while others take
-// away: nothing here waits.
+// The scratch pages that stand in a range of memory. The set has a bound, so that no range takes
+// more than its share of the process's mappings. A signal handler adds pages while other threads
+// take pages away, so nothing here waits.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ class ScratchPages {
         std::uint64_t size() const noexcept { return std::uint64_t{1} << shift; }
     };
 
-    // What put() returns, a page that it has shown; or false: it could not, or there is no room.
-    // The page's place is taken first, so no page is ever shown that is not known.
+    // Adds the page that put() has shown and returns. False: put() could not show one, or there is
+    // no room. The entry is taken first, so every page that is shown is known.
     template <typename Put>
     bool add(Put&& put) noexcept {
         for (auto& entry : entries_) {
@@ -40,8 +40,9 @@ class ScratchPages {
         return false;
     }
 
-    // Of the pages that reach into [begin, end), those that uncover(page) has taken away are not
-    // here any more. A page that is being put stays: it is taken away the next time.
+    // Calls uncover(page) for each page that reaches into [begin, end). If uncover() returns true,
+    // it has taken the page away, and the page leaves the set. A page that is being put stays until
+    // the next call.
     template <typename Uncover>
     void take_away(const std::byte* begin, const std::byte* end, Uncover&& uncover) noexcept {
         if (used_.load() == 0) {

@@ -31,9 +31,10 @@ void store_release(T& word, T value) noexcept {
     std::atomic_ref<T>(word).store(value, std::memory_order_release);
 }
 
-// Orders earlier stores before later loads: both sides of a wake-up protocol store, fence, look.
+// Orders earlier stores before later loads. Both sides of a wake-up protocol store, then fence,
+// then load.
 inline void full_fence() noexcept {
-#ifdef __SANITIZE_THREAD__ // which does not know fences
+#ifdef __SANITIZE_THREAD__ // ThreadSanitizer does not know fences
     static std::atomic<unsigned> ordered{0};
     ordered.fetch_add(1, std::memory_order_seq_cst);
 #else

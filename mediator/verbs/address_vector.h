@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The rules for an address vector, in an AH as in a QP.
+// The rules for the address vector of an AH or a QP.
 #pragma once
 
 #include "mediator/base/result.h"
@@ -13,7 +13,7 @@ namespace vrdma::verbs {
 using hca::is_well_formed;
 using hca::port_number;
 
-// Well-formed, and its source GID is set.
+// The address vector must be well-formed, and its source GID must be set.
 Result<> check_av(const vrdma_av& av, const GidTable& gids);
 
 } // namespace vrdma::verbs

@@ -56,7 +56,7 @@ void AhTable::save(StateWriter& writer) const {
     }
 }
 
-// The GID that an AH was made with may be gone: its entry need not be set any more.
+// The source GID of an AH may be gone by now, so its entry need not be set.
 Result<> AhTable::restore_one(StateReader& reader) {
     const auto state = reader.take<AhState>();
     if (!state || !is_well_formed(state->av)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Counter sets: what happens to the QPs that the guest has bound to one ("rdma statistic qp bind").
-// The QPs say which they are bound to (qp.h). What was counted is not saved, as no counter is.
+// Counter sets. A set counts for the QPs that the guest has bound to it ("rdma statistic qp bind").
+// Each QP knows its set (qp.h). Counts are not saved, like those of all counters.
 #pragma once
 
 #include "mediator/verbs/object_table.h"

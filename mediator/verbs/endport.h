@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Who is spoken to at some addresses (IBA's endport): a device, or the functions that several
-// clients of one device have, who share its addresses and what can be listened to at them.
+// An endport (IBA): the entity that some addresses name. It is a device, or the functions that
+// several clients of one device have. Those share the device's addresses and the services at them.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ class Endport {
   public:
     static constexpr unsigned max_functions = 16;
 
-    // Of at least so many functions.
+    // Has `functions` functions, or more: the number is rounded up to a power of two.
     explicit Endport(Identity identity_, unsigned functions = 1);
     Endport(const Endport&) = delete;
     Endport& operator=(const Endport&) = delete;
     ~Endport() = default;
 
-    // 1 << n functions.
+    // There are 1 << function_bits() functions.
     unsigned function_bits() const { return function_bits_; }
     hca::QpnRange qpns(unsigned function) const;
 
-    // EADDRINUSE: somebody listens to it.
+    // Fails with EADDRINUSE if a function listens to it already.
     Result<> listen(std::uint64_t service);
     void unlisten(std::uint64_t service);
 
@@ -37,11 +37,11 @@ class Endport {
     std::set<std::uint64_t> services_; // that are listened to
 };
 
-// A function of an endport, or a device alone at its own.
-struct Place {
-    Place(Identity identity) // NOLINT(google-explicit-constructor): what most devices are given
+// A function of an endport, or a device that is alone at its endport.
+struct FunctionId {
+    FunctionId(Identity identity) // NOLINT(google-explicit-constructor): for a device that is alone
         : endport{std::make_shared<Endport>(std::move(identity))} {}
-    Place(std::shared_ptr<Endport> endport_, unsigned function_)
+    FunctionId(std::shared_ptr<Endport> endport_, unsigned function_)
         : endport{std::move(endport_)}, function{function_} {}
 
     const Identity& identity() const { return endport->identity; }

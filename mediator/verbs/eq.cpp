@@ -116,7 +116,7 @@ Result<> EqTable::restore_one(Restored& restored) {
     return resources_.slice.restore_eq(id, restored.state.slice);
 }
 
-// To the slice, as to the guest, the first one is that for async events.
+// Restores the EQ for async events first. To the slice, as to the guest, that is the first EQ.
 Result<> EqTable::restore(StateReader& reader) {
     std::vector<Restored> all;
     const auto read =

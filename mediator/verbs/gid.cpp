@@ -15,7 +15,7 @@ bool is_link_local(const Gid& gid) {
 Result<> GidRegistry::claim(const Gid& gid, const Identity* device, std::uint16_t vlan) {
     const auto untagged = owners_.find({gid, 0});
     if (is_link_local(gid) && untagged != owners_.end() && untagged->second.device != device) {
-        return fail(std::errc::address_in_use); // it follows from a MAC, which VLANs do not change
+        return fail(std::errc::address_in_use); // the MAC is the same in all VLANs
     }
     const auto [at, added] = owners_.try_emplace({gid, vlan}, Owner{device, 0});
     if (at->second.device != device) {

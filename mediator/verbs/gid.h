@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A device's GID table. No guest may speak as another: a GID must be one that the device may use,
-// and no other device of this mediator may have it.
+// A device's GID table. No guest may use the address of another. So a GID must be one that the
+// device may use, and no other device of this mediator may have it.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ namespace vrdma::verbs {
 
 using hca::Gid;
 
-// Which device has which GID in which VLAN, or in none (0); one for all devices of the mediator. A
-// device is known by its identity.
+// Records which device has which GID in which VLAN (0: none). All devices of the mediator share one
+// registry. It knows a device by its identity.
 class GidRegistry {
   public:
-    // A device may claim a GID many times and gives it back as often.
+    // A device may claim a GID several times, and must give it back as often.
     Result<> claim(const Gid& gid, const Identity* device, std::uint16_t vlan = 0);
     void give_back(const Gid& gid, std::uint16_t vlan = 0);
 

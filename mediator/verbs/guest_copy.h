@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Copies out of guest memory into private memory, once, for everything that the control path reads.
+// Copies guest memory into private memory, once, for everything that the control path reads.
 #pragma once
 
 #include <cstring>
@@ -11,8 +11,8 @@
 
 namespace vrdma::verbs {
 
-// A page that the guest does not have shows a scratch page. A fault may also be another thread's,
-// hence the second look.
+// Fails if the copy met a scratch page, which stands for a page that the guest does not have. The
+// fault may also be another thread's, so the copy is tried again.
 inline Result<> copy_from_guest(GuestMemory& memory, Iova iova, std::span<std::byte> to) {
     const std::byte* from = memory.at(iova, to.size());
     if (from == nullptr) {

@@ -46,6 +46,15 @@ Result<Prefix> parse_prefix(std::string_view text) {
     return Prefix{*address, gid_bits - bits + length};
 }
 
+// No port has the address ::1, but programs on this host may know of no other. So a device that is
+// on no network may use it if its administrator has named exactly this address.
+bool names_loopback(const Identity& identity) {
+    return identity.uplink.empty() &&
+           std::ranges::any_of(identity.prefixes, [](const Prefix& prefix) {
+               return prefix.address == loopback && prefix.bits == gid_bits;
+           });
+}
+
 } // namespace
 
 Mac derived_mac(std::span<const std::uint8_t> name) {
@@ -95,7 +104,7 @@ bool Identity::may_have_any_address() const {
 }
 
 Result<> Identity::may_use(const Gid& gid, std::uint16_t vlan) const {
-    if (gid == Gid{} || gid == loopback || gid[0] == 0xff) {
+    if (gid == Gid{} || (gid == loopback && !names_loopback(*this)) || gid[0] == 0xff) {
         return fail(std::errc::invalid_argument);
     }
     if (vlan != 0 && !uplink.empty() && !vlans.test(vlan)) {

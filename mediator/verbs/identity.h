@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Who a device is on the network, and what it may be there: its administrator says so,
-// never its guest.
+// The identity of a device on the network, and what it may do there. Its administrator decides
+// that, never its guest.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ namespace vrdma::verbs {
 using vrdma::Gid;
 using Mac = std::array<std::uint8_t, 6>;
 
-// Locally administered, and the same each time that a device of this name is made.
+// Returns a locally administered MAC, which is the same each time for the same name.
 Mac derived_mac(std::span<const std::uint8_t> name);
 
 Gid link_local(const Mac& mac); // fe80::/64 with the modified EUI-64
@@ -41,19 +41,19 @@ Result<std::vector<Prefix>> parse_prefixes(std::string_view text);
 
 using Vlans = std::bitset<VRDMA_MAX_VLAN + 1>;
 
-// Who a device is on the network, and what its administrator lets it do there. Without an uplink
-// and without prefixes any address goes, as nobody else is there to have it; with an uplink none
-// does but the link-local one.
+// The administrator's settings for a device. If there are no prefixes, a device without an uplink
+// may have any address, because no other host is there that could have it. A device with an uplink
+// may then have only its link-local address.
 struct Identity {
     Mac mac{};
     std::vector<Prefix> prefixes;
-    bool prefixes_valid = true;            // else only the link-local address goes
-    std::string uplink{};                  // by which it has peers elsewhere, or none
-    Vlans vlans{};                         // of the uplink's; without an uplink any goes
-    hca::TrafficClasses traffic_classes{}; // that its packets may have there, beside 0
-    hca::ServiceLevels service_levels{};   // the same
+    bool prefixes_valid = true;            // if not, only the link-local address is allowed
+    std::string uplink{};                  // to peers on other hosts, or none
+    Vlans vlans{};                         // of the uplink; without an uplink, all are allowed
+    hca::TrafficClasses traffic_classes{}; // that its packets may have there, besides 0
+    hca::ServiceLevels service_levels{};   // likewise
     PKeys pkeys{default_pkey};
-    PortSpeed port_speed = as_memory; // where its uplink says none
+    PortSpeed port_speed = as_memory; // if its uplink reports none
 
     bool may_have_any_address() const;
     Result<> may_use(const Gid& gid, std::uint16_t vlan = 0) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The names of regions and windows. A key is a name, 24 bits that nobody can guess, and a tag, of
-// which the owner of some keys may choose another (VRDMA_KEY_TAG).
+// The names of regions and windows. A key is a name of 24 bits that nobody can guess, and a tag
+// (VRDMA_KEY_TAG). The owner of some keys may change the tag.
 #pragma once
 
 #include <unordered_set>
@@ -14,7 +14,7 @@ namespace vrdma::verbs {
 
 class KeySpace {
   public:
-    // What a key takes of the mediator's memory.
+    // How many bytes of the mediator's memory a key takes.
     static constexpr std::uint64_t cost = table_cost<std::uint32_t>();
 
     Result<Key> take() {
@@ -26,7 +26,7 @@ class KeySpace {
         return Key{VRDMA_SET(~VRDMA_KEY_TAG, *name) | (random_u32() & VRDMA_KEY_TAG)};
     }
 
-    // Takes this one key.
+    // Takes this key.
     Result<> claim(Key key) {
         const bool free =
             names_.in_range(hca::name_of(key)) && taken_.insert(hca::name_of(key)).second;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What one device may have: its type sets the numbers, the HCA the sizes.
+// The limits of one device. Its type sets the numbers of objects, and the HCA sets their sizes.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace vrdma::verbs {
 
 struct Limits {
-    std::uint32_t doorbell_pages = 16; // one is the guest kernel's, one each user context's
+    std::uint32_t doorbell_pages = 16; // one for the guest's kernel, one per user context
     std::uint32_t vectors = 4;
     std::uint32_t max_pd = 64;
     std::uint32_t max_mr = 2048;
@@ -21,13 +21,13 @@ struct Limits {
     std::uint32_t max_xrcd = 256;
     std::uint32_t max_counter_set = 1024;
     std::uint32_t max_mcast_grp = 256;
-    std::uint32_t max_mcast_qp_attach = 64; // a group: so many copies of one datagram
+    std::uint32_t max_mcast_qp_attach = 64; // per group: as many copies of a datagram
     std::uint32_t max_total_mcast_qp_attach = 4096;
     std::uint32_t max_listener = 1024;
     std::uint32_t max_ah = 1024;
     std::uint32_t max_eq = 4;
     std::uint64_t max_blocks = 1ull << 20; // of all translations together
-    // Bytes of the mediator's memory that all objects take. 0: as many as they can take at most.
+    // Bytes of the mediator's memory for all objects. 0: as many as they can take at most.
     std::uint64_t max_memory = 0;
     std::uint64_t max_mr_size = 1ull << 40;
 

@@ -6,9 +6,9 @@
 
 namespace vrdma::verbs {
 
-ListenerTable::ListenerTable(Resources& resources, Place place)
+ListenerTable::ListenerTable(Resources& resources, FunctionId function_id)
     : resources_{resources},
-      place_{std::move(place)},
+      function_id_{std::move(function_id)},
       cost_{map_cost<decltype(listeners_)::value_type>() + map_cost<std::uint64_t>() +
             resources.costs.listener} {
     resources.budget.widen(resources.limits.max_listener, cost_);
@@ -16,7 +16,7 @@ ListenerTable::ListenerTable(Resources& resources, Place place)
 
 ListenerTable::~ListenerTable() {
     for (const auto& [service, listener] : listeners_) {
-        place_.endport->unlisten(service);
+        function_id_.endport->unlisten(service);
     }
 }
 
@@ -24,7 +24,7 @@ Result<> ListenerTable::listen(std::uint64_t service) {
     if (alone()) {
         return fail(std::errc::operation_not_supported);
     }
-    if (service == 0) { // nobody's (IBA A3.2.3)
+    if (service == 0) { // no service (IBA A3.2.3)
         return fail(std::errc::invalid_argument);
     }
     const auto found = listeners_.find(service);
@@ -39,7 +39,7 @@ Result<> ListenerTable::listen(std::uint64_t service) {
     if (!lease) {
         return fail(lease.error());
     }
-    if (const auto first = place_.endport->listen(service); !first) {
+    if (const auto first = function_id_.endport->listen(service); !first) {
         return first;
     }
     Rollback undo{[&] { forget(service); }};
@@ -49,10 +49,10 @@ Result<> ListenerTable::listen(std::uint64_t service) {
     return {};
 }
 
-// Whether or not all know of it.
+// May be called when only a part of listen() was done.
 void ListenerTable::forget(std::uint64_t service) {
     resources_.slice.unlisten(service);
-    place_.endport->unlisten(service);
+    function_id_.endport->unlisten(service);
     listeners_.erase(service);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The services that this function listens to, of those of its endport.
+// The services of the endport to which this function listens.
 #pragma once
 
 #include <map>
@@ -11,21 +11,22 @@ namespace vrdma::verbs {
 
 class ListenerTable {
   public:
-    ListenerTable(Resources& resources, Place place);
+    ListenerTable(Resources& resources, FunctionId function_id);
     ListenerTable(const ListenerTable&) = delete;
     ListenerTable& operator=(const ListenerTable&) = delete;
     ~ListenerTable();
 
-    // Any number of times, and it stops as often.
+    // A function may listen to a service several times, and stops after as many calls of
+    // unlisten().
     Result<> listen(std::uint64_t service);
     Result<> unlisten(std::uint64_t service);
 
   private:
     void forget(std::uint64_t service);
-    bool alone() const { return place_.endport->function_bits() == 0; }
+    bool alone() const { return function_id_.endport->function_bits() == 0; }
 
     Resources& resources_;
-    const Place place_;
+    const FunctionId function_id_;
     struct Listener {
         unsigned count; // never 0
         MemoryBudget::Lease lease;

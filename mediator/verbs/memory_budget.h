@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Bounds what a device's objects take of the mediator's memory: in bytes, on both sides of the
-// HCA's interface, and in blocks of guest buffers, of which some of the bytes are made. Whatever is
-// made takes its part first, and has it for as long as it lives.
+// Bounds how much of the mediator's memory a device's objects take. It counts bytes, on both sides
+// of the HCA's interface, and blocks of guest buffers, whose own bytes count as well. An object
+// takes its part before it is made, and keeps it for as long as it lives.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class MemoryBudget {
         std::uint64_t blocks_ = 0;
     };
 
-    // Without a bound in bytes (0) it is what the blocks take, and what widen() is told of.
+    // If `bytes` is 0, the bound in bytes is what the blocks take, plus what widen() adds.
     explicit MemoryBudget(std::uint64_t blocks, std::uint64_t bytes = 0)
         : bounded_{bytes != 0},
           bytes_left_{bounded_ ? bytes : blocks * sizeof(Iova)},
@@ -59,7 +59,7 @@ class MemoryBudget {
     MemoryBudget& operator=(const MemoryBudget&) = delete;
     ~MemoryBudget() = default;
 
-    // The device's type allows so many objects of that size.
+    // Adds room for as many objects as the device's type allows.
     void widen(std::uint64_t objects, std::uint64_t bytes_each) {
         bytes_left_ += bounded_ ? 0 : objects * bytes_each;
     }
@@ -69,7 +69,7 @@ class MemoryBudget {
                blocks <= (bytes_left_ - bytes) / sizeof(Iova);
     }
 
-    // So many bytes, and those of the blocks.
+    // Takes `bytes`, and in addition the bytes of the blocks.
     Result<Lease> take(std::uint64_t bytes, std::uint64_t blocks = 0) {
         if (!has(bytes, blocks)) {
             return fail(std::errc::not_enough_memory);

@@ -35,12 +35,12 @@ bool is_on_demand(const hca::MrSpec& spec) {
     return (spec.access_flags & IBV_ACCESS_ON_DEMAND) != 0;
 }
 
-// A region of no bytes has no pages either.
+// Whether the region has a list of pages. A region of no bytes has none.
 bool has_pages(const hca::MrSpec& spec) {
     return !spec.dma && !is_on_demand(spec) && spec.length != 0;
 }
 
-// How many pages a region has that come on demand; their numbers are below it.
+// How many pages a region with on-demand paging has. The numbers of its pages are below this.
 std::uint64_t on_demand_pages(const hca::MrSpec& spec) {
     return (spec.pages.first_offset + spec.length + VRDMA_PAGE_SIZE - 1) >> VRDMA_PAGE_SHIFT;
 }
@@ -73,7 +73,7 @@ Result<> MrTable::check(const hca::MrSpec& spec) const {
         is_on_demand(spec) ? VRDMA_ON_DEMAND_MAX_SIZE : resources_.limits.max_mr_size;
     const bool zero_based = (spec.access_flags & IBV_ACCESS_ZERO_BASED) != 0;
     bool valid = spec.length <= most && spec.start <= (zero_based ? 0 : UINT64_MAX - spec.length);
-    if (spec.dma) { // covers all that the guest's bus shows
+    if (spec.dma) { // the region covers all of the guest's bus addresses
         valid = pd->ucontext == kernel && spec.start == 0 && !is_on_demand(spec);
     } else if (spec.fast_pages != 0) {
         valid = pd->ucontext == kernel && spec.fast_pages <= VRDMA_MAX_FAST_PAGES &&
@@ -161,7 +161,7 @@ Result<Key> MrTable::alloc(const vrdma_cmd_alloc_mr& cmd) {
     return create(std::move(spec), {{}, std::move(*lease)});
 }
 
-// The whole region anew, under its key.
+// Replaces the whole region, which keeps its key.
 Result<> MrTable::change(Mr& mr, hca::MrSpec spec, Buffer buffer) {
     const bool moves = !buffer.pages.blocks.empty();
     if (moves) {
@@ -233,7 +233,7 @@ Mr* MrTable::find_on_demand(Key key) {
     return mr != nullptr && is_on_demand(mr->spec) ? mr : nullptr;
 }
 
-// Leaves that lie in the range are given back, as the slice does.
+// Gives back the leaves that lie wholly in the range, as the slice does.
 void MrTable::unmap(Mr& mr, std::uint64_t first, std::uint64_t count) {
     const std::uint64_t end = first + std::min(count, UINT64_MAX - first);
     resources_.slice.unmap_pages(mr.spec.key, first, count);
@@ -286,7 +286,8 @@ Result<> MrTable::map_pages(const vrdma_cmd_map_pages& cmd) {
         return fail(buffer.error());
     }
     if (!take_leaves(*mr, cmd.first, cmd.pages.count)) {
-        // What was mapped longest is not known. All of it comes again if it is needed.
+        // The budget is used up, and the oldest pages are not known. So all pages are unmapped. The
+        // device asks again for those that it needs.
         unmap(*mr, 0, UINT64_MAX);
         if (const auto taken = take_leaves(*mr, cmd.first, cmd.pages.count); !taken) {
             return taken;
@@ -333,7 +334,7 @@ void MrTable::save(StateWriter& writer) const {
     }
 }
 
-// Pages on demand come again when they are needed.
+// On-demand pages are not in the image, because the device asks for them again.
 Result<Buffer> MrTable::restore_buffer(StateReader& reader, const hca::MrSpec& spec) {
     if (has_pages(spec)) {
         return restore_pages(reader, resources_.memory, resources_.budget, spec.length);

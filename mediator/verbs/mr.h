@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Memory regions, known by a random key that is both lkey and rkey. Those for fast registration get
-// their memory, and a key of another tag, by WQEs.
+// Memory regions. A region has a random key that is both lkey and rkey. Regions for fast
+// registration get their memory, and a key with another tag, by WQEs.
 #pragma once
 
 #include <map>
@@ -12,6 +12,9 @@
 
 namespace vrdma::verbs {
 
+// The data behind a record depends on the region. If fast_pages is not 0, hca::FastMrState and its
+// blocks follow. If the region is on demand, the offset of its first byte follows. If dma is 1 or
+// the length is 0, nothing follows. For all other regions, their pages follow.
 struct MrState {
     static constexpr std::uint32_t version = 2;
 
@@ -20,8 +23,8 @@ struct MrState {
     std::uint64_t start;
     std::uint64_t length;
     std::uint32_t access_flags;
-    std::uint32_t dma;        // 1: no pages follow, as where the length is 0; on demand: the offset
-    std::uint32_t fast_pages; // not 0: hca::FastMrState and its blocks follow
+    std::uint32_t dma;        // 0 or 1
+    std::uint32_t fast_pages; // of a region for fast registration
     std::uint32_t reserved;
 };
 
@@ -29,7 +32,7 @@ struct Mr {
     hca::MrSpec spec;
     MemoryBudget::Lease lease;
     UseCount::Hold pd;
-    // Of a region with pages on demand: what its leaves take, by their number.
+    // For a region with on-demand paging: the leases of its leaves, by the leaves' numbers.
     std::map<std::uint64_t, MemoryBudget::Lease> leaves{};
 };
 
@@ -68,7 +71,7 @@ class MrTable {
     PdTable& pds_;
     KeySpace& keys_;
     using Leaves = decltype(Mr::leaves);
-    const std::uint64_t leaf_cost_; // beside its blocks
+    const std::uint64_t leaf_cost_; // besides its blocks
     ObjectTable<Key, Mr> table_;
 };
 

@@ -20,7 +20,7 @@ class MulticastTable {
   public:
     MulticastTable(Resources& resources, QpTable& qps);
 
-    // Attaching twice is attaching once.
+    // Attaching a QP twice has no further effect.
     Result<> attach(const vrdma_cmd_multicast& cmd);
     Result<> detach(const vrdma_cmd_multicast& cmd);
 
@@ -40,7 +40,7 @@ class MulticastTable {
 
     Resources& resources_;
     QpTable& qps_;
-    const std::uint64_t cost_;    // of a member, which may be the only one of its group
+    const std::uint64_t cost_;    // per member, as if it were the only one of its group
     std::map<Gid, Group> groups_; // none is empty
     std::size_t attached_ = 0;    // in all groups
 };

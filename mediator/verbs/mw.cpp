@@ -5,7 +5,7 @@
 
 namespace vrdma::verbs {
 
-// As many windows as regions.
+// A device may have as many windows as regions.
 MwTable::MwTable(Resources& resources, PdTable& pds, KeySpace& keys)
     : resources_{resources},
       pds_{pds},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Memory windows. What is bound to them is the HCA's matter.
+// Memory windows. The HCA alone knows to what they are bound.
 #pragma once
 
 #include "mediator/verbs/key_space.h"
@@ -32,7 +32,8 @@ class MwTable {
     Result<> dealloc(Key key);
 
     void save(StateWriter& writer) const;
-    // After the queue pairs, which own what is bound.
+    // Call it after the queue pairs are restored, because they own the windows that they have
+    // bound.
     Result<> restore(StateReader& reader);
 
   private:

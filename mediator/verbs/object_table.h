@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The objects of one kind that a device has, by id, and the two ways in which ids are chosen.
+// A device's objects of one kind, by id, and the two ways in which ids are chosen.
 #pragma once
 
 #include <algorithm>
@@ -23,11 +23,12 @@
 
 namespace vrdma::verbs {
 
-// Objects keep their address for as long as they live, and their part of the device's memory.
+// Objects keep their address, and their part of the device's memory budget, for as long as they
+// live.
 template <typename IdType, typename Object>
 class ObjectTable {
   public:
-    // What an object takes is what it takes here, and what it does elsewhere.
+    // An object costs what it takes in this table, plus `elsewhere` bytes.
     ObjectTable(std::uint32_t limit, MemoryBudget& budget, std::uint64_t elsewhere)
         : limit_{limit}, budget_{budget}, cost_{here + elsewhere} {
         budget.widen(limit, cost_);
@@ -46,8 +47,9 @@ class ObjectTable {
         return insert(id, std::move(object), [](const Object&) { return Result<>{}; });
     }
 
-    // The same, for an object that the HCA makes as well: what it uses is held, and its place
-    // taken, before make(object) does that. It stays if that succeeds.
+    // The same, for an object that the HCA makes as well, by make(object). Before that call, the
+    // object holds the objects that it uses, and has its place in the table. It loses its place if
+    // make() fails.
     template <typename Make>
     auto insert(IdType id, Object object, Make&& make) -> std::invoke_result_t<Make, Object&> {
         auto lease = budget_.take(cost_);
@@ -85,7 +87,7 @@ class ObjectTable {
         MemoryBudget::Lease lease;
         Object object;
     };
-    static constexpr std::uint64_t of_id = sizeof(std::uint32_t); // that rests
+    static constexpr std::uint64_t of_id = sizeof(std::uint32_t); // a free id rests
     static constexpr std::uint64_t here = table_cost<std::pair<const IdType, Entry>>() + of_id;
 
     std::uint32_t limit_;
@@ -95,7 +97,7 @@ class ObjectTable {
 };
 
 // Small ids, 1..limit, that an HCA can use as indices. An id that became free rests as long as
-// possible, so that a stale one rarely names something new.
+// possible, so that a stale id rarely names a new object.
 class DenseIds {
   public:
     explicit DenseIds(std::uint32_t limit) : limit_{limit} {}
@@ -114,7 +116,7 @@ class DenseIds {
 
     void give_back(std::uint32_t id) { freed_.push_back(id); }
 
-    // Takes this one id. Restored ids come in ascending order.
+    // Takes this id. Restored ids must come in ascending order.
     Result<> claim(std::uint32_t id) {
         if (id < next_ || id > limit_) {
             return fail(std::errc::invalid_argument);
@@ -132,12 +134,12 @@ class DenseIds {
     std::deque<std::uint32_t> freed_;
 };
 
-// Ids out of a large space that nobody can guess, and none of the last ones to become free: packets
-// and programs may still carry those.
+// Random ids from a large space, so that nobody can guess them. The ids that became free last are
+// not chosen, because packets and programs may still carry them.
 class RandomIds {
   public:
-    // From first to last; 0 and 1 are never used. There is a power of two of them, but for some
-    // that are reserved at the end.
+    // Ids from first to last; 0 and 1 are never used. Their number is a power of two, less some
+    // reserved ids at the end.
     RandomIds(std::uint32_t first, std::uint32_t last) : first_{first}, last_{last} {}
 
     template <typename Taken>

@@ -3,9 +3,9 @@
 
 namespace vrdma::verbs {
 
-Objects::Objects(const Limits& limits, Place place_, GidRegistry& registry, GuestMemory& memory,
-                 std::span<vrdma_doorbell_page> doorbells, hca::Slice& slice)
-    : place{std::move(place_)},
+Objects::Objects(const Limits& limits, FunctionId function_id_, GidRegistry& registry,
+                 GuestMemory& memory, std::span<vrdma_doorbell_page> doorbells, hca::Slice& slice)
+    : function_id{std::move(function_id_)},
       resources{limits, memory, slice},
       ucontexts{resources, doorbells},
       eqs{resources},
@@ -13,17 +13,17 @@ Objects::Objects(const Limits& limits, Place place_, GidRegistry& registry, Gues
       mrs{resources, pds, keys},
       mws{resources, pds, keys},
       cqs{resources, ucontexts, eqs},
-      gids{resources, place.identity(), registry},
+      gids{resources, function_id.identity(), registry},
       ahs{resources, pds, gids},
       xrcds{resources},
       counter_sets{resources},
       srqs{resources, ucontexts, pds, cqs, xrcds},
       qps{resources,    ucontexts, pds,
           cqs,          srqs,      xrcds,
-          counter_sets, gids,      place.endport->qpns(place.function)},
+          counter_sets, gids,      function_id.endport->qpns(function_id.function)},
       multicast{resources, qps},
-      listeners{resources, place} {
-    resources.pkeys = place.identity().pkeys.size();
+      listeners{resources, function_id} {
+    resources.pkeys = function_id.identity().pkeys.size();
 }
 
 void Objects::save(StateWriter& writer) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// All verbs objects of one device, while it is enabled. They end together with the slice: nothing
-// is torn down one by one on a reset.
+// All verbs objects of one device, while it is enabled. They end together with the slice. A reset
+// does not destroy them one by one.
 #pragma once
 
 #include "mediator/verbs/ah.h"
@@ -25,17 +25,17 @@ namespace vrdma::verbs {
 
 class Objects {
   public:
-    Objects(const Limits& limits, Place place, GidRegistry& registry, GuestMemory& memory,
-            std::span<vrdma_doorbell_page> doorbells, hca::Slice& slice);
+    Objects(const Limits& limits, FunctionId function_id, GidRegistry& registry,
+            GuestMemory& memory, std::span<vrdma_doorbell_page> doorbells, hca::Slice& slice);
 
     void save(StateWriter& writer) const;
-    // Into a fresh set. After an error this one is of no use.
+    // Only for a set without objects. After an error, the set is unusable.
     Result<> restore(StateReader& reader);
 
-    const Place place;
+    const FunctionId function_id;
     Resources resources;
 
-    // Users come after what they use.
+    // Tables come after those whose objects they use.
     UcontextTable ucontexts;
     EqTable eqs;
     PdTable pds;

@@ -14,14 +14,15 @@ namespace {
 // The most that one command makes the control thread read: 64 GiB of 4 KiB blocks.
 constexpr std::uint32_t max_blocks_per_buffer = 1u << 24;
 
-// What the control thread counts its faults by: a step of a ring's command reads a list and touches
-// pages. A page may be missing twice, each time with a fault of its own for the scratch page.
-constexpr std::size_t faults_a_page = 5;
+// The faults of one step must fit into the records from which the control thread counts them. A
+// step of a command for a ring reads a list and touches pages. A page may be missing twice, and
+// each time the scratch page takes a fault of its own.
+constexpr std::size_t faults_per_page = 5;
 static_assert((PageListReader::step_pages + VRDMA_PAGE_LIST_MAX_LEVELS + hca::ring_pages_a_step) *
-                  faults_a_page <
+                  faults_per_page <
               FaultTimes::room);
 
-// The blocks that a page of that level leads to.
+// How many blocks a page of a level leads to.
 constexpr std::uint64_t blocks_below(unsigned level) {
     std::uint64_t blocks = 1;
     for (; level > 0; --level) {
@@ -30,12 +31,12 @@ constexpr std::uint64_t blocks_below(unsigned level) {
     return blocks;
 }
 
-// The pages that a level has; level 0 are the blocks themselves.
+// How many pages a level has. Level 0 is the blocks themselves.
 constexpr std::uint64_t pages_of(unsigned level, std::uint64_t blocks) {
     return (blocks + blocks_below(level) - 1) / blocks_below(level);
 }
 
-// The blocks of the buffer, or nothing where the numbers do not fit each other.
+// How many blocks the buffer has, or 0 if the numbers do not fit each other.
 std::uint64_t blocks_of(std::uint64_t first_offset, std::uint64_t length, unsigned shift) {
     const std::uint64_t block = 1ull << shift;
     if (length == 0 || first_offset >= block ||
@@ -45,7 +46,7 @@ std::uint64_t blocks_of(std::uint64_t first_offset, std::uint64_t length, unsign
     return (first_offset + length + block - 1) >> shift;
 }
 
-// Zero stands for an unused entry, except that a large block may begin at the bottom of memory.
+// Zero marks an unused entry, except that a large block may begin at the bottom of memory.
 bool valid_address(const GuestMemory& memory, std::uint64_t address, unsigned shift) {
     const std::uint64_t size = 1ull << shift;
     return (address != 0 || shift > VRDMA_PAGE_SHIFT) && (address & (size - 1)) == 0 &&
@@ -103,7 +104,7 @@ Result<bool> PageListReader::step() {
     return blocks_read() < list_.count;
 }
 
-// As many blocks as a page has.
+// Adds as many blocks of a contiguous run as a page of a list has.
 Result<> PageListReader::read_run() {
     Page page;
     const auto count = std::min<std::uint64_t>(page.size(), list_.count - blocks_read());
@@ -118,7 +119,8 @@ Result<> PageListReader::read_run() {
     return {};
 }
 
-// The next one that has blocks, behind those of upper levels that begin there as well.
+// Reads the next page of level 1, whose entries are blocks. First reads the pages of upper levels
+// that begin there as well.
 Result<> PageListReader::read_page() {
     for (unsigned level = list_.levels; level > 0; --level) {
         if (blocks_read() % blocks_below(level) == 0) {
@@ -147,7 +149,7 @@ Result<> PageListReader::load(unsigned level) {
                                                 VRDMA_PAGE_LIST_ENTRIES));
 }
 
-// What is behind the entries in use must be unused.
+// The entries behind those in use must be zero.
 Result<> PageListReader::check(unsigned level, std::uint64_t used) const {
     const Page& page = (*path_)[level - 1];
     const unsigned shift = level == 1 ? list_.page_shift : VRDMA_PAGE_SHIFT;
@@ -183,7 +185,7 @@ Result<Buffer> PageLists::read_ring(const vrdma_page_list& list, std::uint64_t f
     return finish(begin(list, first_offset, length).and_then([this] { return step_of_ring(); }));
 }
 
-// A command that has come again has begun.
+// Does nothing for a command that has come again, because its list is under way.
 Result<> PageLists::begin(const vrdma_page_list& list, std::uint64_t first_offset,
                           std::uint64_t length) {
     if (under_way_) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // The page lists of guest commands: read once, validated, and kept as translations. A list may have
-// a million blocks, and a ring 65536 pages. So both are gone through in steps, between which the
-// control thread serves other devices.
+// a million blocks, and a ring 65536 pages. So lists are read and rings are touched in steps.
+// Between steps the control thread serves other devices.
 #pragma once
 
 #include <array>
@@ -19,13 +19,14 @@
 
 namespace vrdma::verbs {
 
-// A buffer of the guest: where it lies, and its share of the budget.
+// A buffer of the guest: its pages, and its share of the budget.
 struct Buffer {
     hca::Translation pages;
     MemoryBudget::Lease lease;
 };
 
-// Reads the list of a buffer of `length` bytes, which must have exactly the blocks it needs.
+// Reads the list of a buffer of `length` bytes. The list must have exactly as many blocks as the
+// buffer needs.
 class PageListReader {
   public:
     // The most that one step reads.
@@ -36,9 +37,9 @@ class PageListReader {
                                         const vrdma_page_list& list, std::uint64_t first_offset,
                                         std::uint64_t length);
 
-    // True: there is more to read. It ends with the page that exceeds a step's time.
+    // Returns true if there is more to read. A step ends with the page that exceeds its time.
     Result<bool> step();
-    // Of a list that was read.
+    // Returns the buffer once the whole list was read.
     Buffer take() { return std::move(buffer_); }
 
   private:
@@ -57,14 +58,14 @@ class PageListReader {
     GuestMemory* memory_;
     vrdma_page_list list_;
     Buffer buffer_;
-    std::unique_ptr<Path> path_; // the pages that lead to what is read
+    std::unique_ptr<Path> path_; // from the root to the blocks that are read
 };
 
-// What a command is told whose list needs another step: it has changed nothing, and is to come
-// again.
+// The error of a command whose list needs another step. The command has changed nothing yet, and
+// the caller must run it again.
 inline constexpr auto comes_again = std::errc::operation_in_progress;
 
-// Those of a device's commands, which are executed one after another.
+// The page lists of a device's commands, which are executed one after another.
 class PageLists {
   public:
     PageLists(GuestMemory& memory, MemoryBudget& budget, hca::Slice& slice)
@@ -72,17 +73,17 @@ class PageLists {
 
     Result<Buffer> read(const vrdma_page_list& list, std::uint64_t first_offset,
                         std::uint64_t length);
-    // And touches its pages.
+    // Also touches the ring's pages.
     Result<Buffer> read_ring(const vrdma_page_list& list, std::uint64_t first_offset,
                              std::uint64_t length);
 
-    // The command that is under way has come to its end, or never will.
+    // Is called when the command that is under way has ended, or was abandoned.
     void forget() { under_way_.reset(); }
 
   private:
     struct UnderWay {
         PageListReader reader;
-        std::optional<Buffer> ring{}; // that was read, and is touched
+        std::optional<Buffer> ring{}; // its list was read, and its pages are touched
         std::uint64_t touched = 0;
     };
 

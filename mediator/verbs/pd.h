@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Protection domains: whose memory a queue pair may reach.
+// Protection domains: which memory a queue pair may reach.
 #pragma once
 
 #include "mediator/verbs/ucontext.h"

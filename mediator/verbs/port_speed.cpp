@@ -29,7 +29,7 @@ constexpr std::array steps{
     Step{5'000, {ddr, width_1x}},
 };
 
-// All that an 8-bit field has room for.
+// All speeds and widths that fit into 8 bits.
 struct Name {
     std::string_view name;
     std::uint8_t value;

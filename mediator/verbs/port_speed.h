@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How fast a port is, in the words of InfiniBand: lanes, and what each of them carries.
+// The speed of a port in the terms of InfiniBand: the number of lanes, and the speed of each.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,16 @@ struct PortSpeed {
     friend bool operator==(const PortSpeed&, const PortSpeed&) = default;
 };
 
-// As good as memory: 4 lanes of 25 Gb/s.
+// Stands for the speed of memory: 4 lanes of 25 Gb/s.
 inline constexpr PortSpeed as_memory{32, 2};
 
-// The fastest that is no faster, as NICs of these speeds say it; a port that is slower than a lane
-// is a lane. 0 stands for a port that nobody knows the speed of.
+// Returns the fastest speed of at most `mbps`, as NICs of these speeds report it. A port that is
+// slower than one lane counts as one lane. If `mbps` is 0, the speed is not known: returns
+// `unknown`.
 PortSpeed port_speed(std::uint32_t mbps, const PortSpeed& unknown = as_memory) noexcept;
 
-// "4x EDR": the lanes and the speed of each, as InfiniBand's tools name them. Nothing: it is none
-// that verbs know.
+// Parses a text such as "4x EDR": the lanes and the speed of each, as InfiniBand's tools name them.
+// Returns nothing if verbs do not know such a speed.
 std::optional<PortSpeed> parse_port_speed(std::string_view text) noexcept;
 
 } // namespace vrdma::verbs

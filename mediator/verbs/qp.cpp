@@ -17,7 +17,7 @@ constexpr std::uint32_t psn_mask = 0xffffff;
 constexpr std::uint32_t qpn_mask = 0xffffff;
 constexpr std::uint8_t max_timer = 31;
 constexpr std::uint8_t max_retries = 7;
-// Programs give a QP the flags of their regions: one that says nothing of a QP is ignored.
+// Programs give a QP the flags of their regions. Flags that mean nothing for a QP are ignored.
 constexpr std::uint32_t qp_access =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
@@ -32,7 +32,8 @@ std::uint64_t buffer_size(const hca::QpSpec& spec) {
                                 spec.rq_stride_shift);
 }
 
-// Management datagrams are datagrams: a GSI QP differs in its number, and in who may have it.
+// A GSI QP sends datagrams, as a UD QP does. It differs in its number, and only the guest's kernel
+// may have it.
 bool valid_type(std::uint8_t type, UcontextId owner) {
     if (type == gsi_type) {
         return owner == kernel;
@@ -56,7 +57,7 @@ std::uint8_t saved_type(const hca::QpSpec& spec) {
     return spec.id == hca::gsi_qpn ? gsi_type : static_cast<std::uint8_t>(spec.type);
 }
 
-// A ring, or none.
+// Accepts a ring, or none (a depth of 0).
 bool valid_ring(std::uint32_t depth, std::uint32_t max_depth, unsigned shift, unsigned min_shift,
                 std::uint64_t wqe_size) {
     return valid_stride(shift, min_shift, wqe_size) &&
@@ -82,7 +83,7 @@ Result<hca::SavedConnection> take_connection(StateReader& reader) {
     return hca::SavedConnection{*state, std::move(*sent), std::move(*fetches)};
 }
 
-// A command and a saved state name what a queue pair is made of alike.
+// `Source` is a command or a saved state. Both have the same names for these fields.
 template <typename Source>
 Qp qp_from(const Source& source) {
     Qp qp;
@@ -106,7 +107,7 @@ Qp qp_from(const Source& source) {
     return qp;
 }
 
-// Groups are for datagrams.
+// Only UD QPs have the flag for multicast groups.
 bool valid_flags(std::uint8_t flags, std::uint8_t type) {
     const std::uint32_t known = slice_type(type) == hca::QpType::ud
                                     ? VRDMA_QP_SQ_SIGNAL_ALL | VRDMA_QP_BLOCK_SELF_MULTICAST
@@ -124,7 +125,7 @@ bool has(const vrdma_qp_attr& attr, std::uint32_t field) {
     return (attr.attr_mask & field) != 0;
 }
 
-// Ranges of the scalar attributes that the mask names.
+// Checks the ranges of the scalar attributes that the mask names.
 bool valid_ranges(const vrdma_qp_attr& attr, const Resources& resources) {
     const Limits& limits = resources.limits;
     const auto above = [&](std::uint32_t field, std::uint32_t value, std::uint32_t max) {
@@ -163,7 +164,7 @@ QpTable::QpTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds, C
       qpns_{qpns.first, qpns.last},
       table_{resources.limits.max_qp, resources.budget, resources.costs.qp} {}
 
-// All that a queue pair uses belongs to the user context that it belongs to.
+// All objects that a queue pair uses must belong to the queue pair's user context.
 Result<> QpTable::check_owner(UcontextId ucontext, const hca::QpSpec& spec) const {
     const auto owns = [&](const auto* object) {
         return object != nullptr && object->ucontext == ucontext;
@@ -177,7 +178,7 @@ Result<> QpTable::check_owner(UcontextId ucontext, const hca::QpSpec& spec) cons
     return check_srq(ucontext, spec);
 }
 
-// One that takes its WQEs elsewhere, or has nothing to receive, has no RQ of its own.
+// A QP that takes its receive WQEs from an SRQ, or receives nothing, has no RQ of its own.
 Result<> QpTable::check_srq(UcontextId ucontext, const hca::QpSpec& spec) const {
     const bool no_rq = spec.rq_depth == 0 && spec.max_recv_sge == 0;
     bool valid = true;
@@ -190,7 +191,8 @@ Result<> QpTable::check_srq(UcontextId ucontext, const hca::QpSpec& spec) const 
     return valid ? Result<>{} : fail(std::errc::invalid_argument);
 }
 
-// It outlives the user context that made it if others have opened it, so it is the kernel's.
+// An XRC_RECV QP must belong to the guest's kernel, because it outlives the user context that made
+// it if others have opened it.
 Result<> QpTable::check_xrc_recv(const Qp& qp) const {
     const hca::QpSpec& spec = qp.spec;
     const bool bare = qp.ucontext == UcontextId{} && spec.pd == PdId{} && spec.send_cq == Cqn{} &&
@@ -332,7 +334,7 @@ Result<> QpTable::modify(const vrdma_cmd_modify_qp& cmd) {
     if (const auto reachable = check_path(attr); !reachable) {
         return reachable;
     }
-    // Programs hand in random 32-bit numbers, and every HCA takes what it needs of them.
+    // Programs pass random 32-bit numbers as PSNs, and every HCA uses only the bits that it needs.
     attr.rq_psn &= psn_mask;
     attr.sq_psn &= psn_mask;
     return resources_.slice.modify_qp(qp->spec.id, attr);

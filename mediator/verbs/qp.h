@@ -66,7 +66,7 @@ class QpTable {
     Result<> modify(const vrdma_cmd_modify_qp& cmd);
     Result<vrdma_qp_attr> query(Qpn id) const;
     Result<vrdma_counters> counters(Qpn id) const;
-    // To none any more if it is none.
+    // CounterSetId{} unbinds the QP.
     Result<> bind_counter_set(Qpn id, CounterSetId set);
     Result<> destroy(Qpn id);
     Qp* find(Qpn id) { return table_.find(id); }

@@ -95,7 +95,8 @@ constexpr unsigned type_bit(hca::QpType type) {
     return 0;
 }
 
-// To RESET from everywhere, to ERR from everywhere but RESET, both without attributes.
+// RESET can be reached from every state, and ERR from every state but RESET, both without
+// attributes.
 constexpr bool always_possible(std::uint8_t from, std::uint8_t to) {
     return to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET);
 }

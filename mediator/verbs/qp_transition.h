@@ -11,8 +11,8 @@
 
 namespace vrdma::verbs {
 
-// States are those of enum ibv_qp_state, attributes those of enum ibv_qp_attr_mask. Attributes of
-// path migration and other unsupported ones: EOPNOTSUPP.
+// States are those of enum ibv_qp_state, and attributes are those of enum ibv_qp_attr_mask. Fails
+// with EOPNOTSUPP for attributes of path migration and other unsupported ones.
 Result<> check_transition(hca::QpType type, std::uint8_t from, std::uint8_t to,
                           std::uint32_t attr_mask);
 

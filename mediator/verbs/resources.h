@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What all verbs objects of one device are made from.
+// The resources from which all verbs objects of one device are made.
 #pragma once
 
 #include "mediator/hca/hca.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What the rings of QPs and SRQs have in common.
+// The rules that the rings of QPs and SRQs have in common.
 #pragma once
 
 #include <bit>
@@ -10,8 +10,8 @@
 
 namespace vrdma::verbs {
 
-// A stride that is a power of two and holds a WQE. Without a ring it must be sane as well, since
-// the layout of a QP's buffer depends on it.
+// A stride is a power of two and holds a WQE. It must be valid even without a ring, because the
+// layout of a QP's buffer depends on it.
 constexpr bool valid_stride(unsigned shift, unsigned min_shift, std::uint64_t wqe_size) {
     return shift >= min_shift && shift <= VRDMA_MAX_STRIDE_SHIFT && wqe_size <= 1ull << shift;
 }

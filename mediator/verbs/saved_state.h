@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // A device's saved state is one image: sections of records. A record is a plain struct without
-// padding, some with an array behind it; the section's version changes with the struct. Whoever
-// reads an image trusts nothing in it.
+// padding, and some have an array behind it. The section's version changes with the struct. The
+// code that reads an image trusts nothing in it.
 #pragma once
 
 #include <algorithm>
@@ -83,7 +83,7 @@ class StateReader {
         return record;
     }
 
-    // As they lie in the image.
+    // Returns the bytes in place: they belong to the image.
     Result<std::span<const std::byte>> take_bytes(std::size_t size) {
         if (size > rest_.size()) {
             return fail(std::errc::invalid_argument);
@@ -93,7 +93,7 @@ class StateReader {
         return bytes;
     }
 
-    // An image too short for an array of that size is refused before memory is taken for it.
+    // Refuses an image that is too short for the array, before it allocates memory for the array.
     template <typename T>
     Result<std::vector<T>> take_all(std::size_t count) {
         static_assert(std::has_unique_object_representations_v<T>);
@@ -106,7 +106,7 @@ class StateReader {
         return records;
     }
 
-    // How many records the section has, which must come next in this version.
+    // Returns how many records the section has. It must come next, and in this version.
     Result<std::uint32_t> open(Section section, std::uint32_t version) {
         const auto head = take<SectionState>();
         if (!head || head->section != static_cast<std::uint32_t>(section) ||

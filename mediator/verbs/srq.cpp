@@ -6,7 +6,7 @@
 namespace vrdma::verbs {
 namespace {
 
-// A command and a saved state name what a shared receive queue is made of alike.
+// `Source` is a command or a saved state. Both have the same names for these fields.
 template <typename Source>
 Srq srq_from(const Source& source) {
     Srq srq;
@@ -42,7 +42,7 @@ SrqTable::SrqTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds,
       ids_{resources.limits.max_srq},
       table_{resources.limits.max_srq, resources.budget, resources.costs.srq} {}
 
-// With an XRC domain, a CQ of its own; else neither.
+// An SRQ with an XRC domain has a CQ of its own. Other SRQs have neither.
 bool SrqTable::valid_xrc(const Srq& srq) const {
     if (srq.spec.xrcd == XrcdId{}) {
         return srq.spec.cq == Cqn{};

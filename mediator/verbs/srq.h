@@ -44,7 +44,7 @@ class SrqTable {
     Result<Srqn> create(const vrdma_cmd_create_srq& cmd);
     Result<> modify(const vrdma_cmd_modify_srq& cmd);
     Result<> resize(const vrdma_cmd_resize_srq& cmd);
-    // The limit.
+    // Returns the limit.
     Result<std::uint32_t> query(Srqn id) const;
     Result<> destroy(Srqn id);
     Srq* find(Srqn id) { return table_.find(id); }

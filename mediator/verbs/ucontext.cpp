@@ -16,7 +16,7 @@ Result<UcontextId> UcontextTable::alloc() {
         ids_.give_back(*id);
         return fail(added.error());
     }
-    doorbells_[*id] = {}; // what the page's last owner rang is nobody's work any more
+    doorbells_[*id] = {}; // doorbells of the page's last owner do not count any more
     return UcontextId{*id};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// User contexts: each owns objects and has the doorbell page of its own number. Number 0 is the
-// guest kernel's and always there.
+// User contexts. Each owns objects, and has the doorbell page of its own number. Number 0 belongs
+// to the guest's kernel and always exists.
 #pragma once
 
 #include <span>
@@ -42,7 +42,7 @@ class UcontextTable {
 
     std::span<vrdma_doorbell_page> doorbells_;
     DenseIds ids_;
-    Ucontext kernels_own_; // always there
+    Ucontext kernels_own_; // always exists
     ObjectTable<UcontextId, Ucontext> table_;
 };
 

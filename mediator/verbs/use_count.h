@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Who is in use may not be destroyed. An object counts its users; a user keeps a Hold on each
-// object that it needs.
+// An object that is in use must not be destroyed. An object counts its users, and a user keeps a
+// Hold on each object that it needs.
 #pragma once
 
 #include <cassert>

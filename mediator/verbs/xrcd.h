@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// XRC domains (IBA A14): which SRQs the requests to an XRC_RECV QP may name. User contexts may
-// share one, so it belongs to none of them.
+// XRC domains (IBA A14). Requests to an XRC_RECV QP may name the SRQs of its domain. User contexts
+// may share a domain, so it belongs to none of them.
 #pragma once
 
 #include "mediator/verbs/object_table.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Structures in and out of frames, where nothing is aligned.
+// Reads and writes structures in frames, where nothing is aligned.
 #pragma once
 
 #include <cassert>

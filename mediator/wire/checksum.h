@@ -10,7 +10,7 @@
 
 namespace vrdma::wire {
 
-// As it is stored, if the header's field is zero; zero if the field is right.
+// The value to store if the header's field is zero; zero if the field is right.
 template <typename Header>
 std::uint16_t checksum(const Header& header) noexcept {
     static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) % 2 == 0);

@@ -9,7 +9,7 @@ constexpr std::uint8_t locally_administered = 2; // the EUI-64 has it inverted
 bool is_link_local_eui64(const Gid& gid) {
     constexpr std::array<std::uint8_t, 8> prefix{0xfe, 0x80};
     return std::equal(prefix.begin(), prefix.end(), gid.begin()) && gid[11] == 0xff &&
-           gid[12] == 0xfe && ((gid[8] ^ locally_administered) & 1) == 0; // not a group's
+           gid[12] == 0xfe && ((gid[8] ^ locally_administered) & 1) == 0; // not a group MAC
 }
 
 } // namespace

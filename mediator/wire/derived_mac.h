@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// MACs that follow from the address.
+// MACs that follow from an address.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ constexpr bool is_group(const Mac& mac) noexcept {
     return (mac[0] & 1) != 0;
 }
 
-// Of multicast groups (RFC 1112, 6.4, and RFC 2464, 7), and of link-local addresses that were made
-// of a MAC (RFC 4291, appendix A), as RoCE v1's are. Of others it has to be asked for.
+// The MAC of a multicast group (RFC 1112, 6.4, and RFC 2464, 7), or of a link-local address that
+// was made of a MAC (RFC 4291, appendix A), as RoCE v1's are. Other MACs have to be asked for.
 std::optional<Mac> derived_mac(const Gid& gid);
 
 } // namespace vrdma::wire

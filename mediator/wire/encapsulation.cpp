@@ -15,7 +15,7 @@ namespace {
 
 using Frame = std::span<const std::byte>;
 
-// IEEE 802.1Q: what stands between the addresses and the type that they had.
+// IEEE 802.1Q: the tag's control field, and the type that follows the tag.
 struct Tag {
     std::uint16_t control;
     std::uint16_t type;
@@ -35,7 +35,7 @@ Gid gid_of_ipv4(const std::uint8_t (&address)[4]) noexcept {
     return gid;
 }
 
-// Leaves network_at behind Ethernet's header, and the type of what is there.
+// Sets network_at to the end of the Ethernet header, and `type` to the type of what follows.
 Drop parse_link(Frame frame, Path& path, Layout& layout, std::uint16_t& type) noexcept {
     if (frame.size() < sizeof(ether_header)) {
         return Drop::truncated;
@@ -62,8 +62,8 @@ Drop parse_link(Frame frame, Path& path, Layout& layout, std::uint16_t& type) no
     return Drop::none;
 }
 
-// What a network header's length leaves of the frame, which may be longer: Ethernet fills up short
-// ones.
+// Checks the length that a network header gives. The frame may be longer, because Ethernet pads
+// short ones.
 Drop check_end(Frame frame, const Layout& layout) noexcept {
     if (layout.end < layout.transport_at + min_transport_size) {
         return Drop::malformed;
@@ -71,8 +71,9 @@ Drop check_end(Frame frame, const Layout& layout) noexcept {
     return layout.end > frame.size() ? Drop::truncated : Drop::none;
 }
 
-// Behind an IP header that says that `length` bytes follow. The checksum is not looked at: the ICRC
-// covers what it covers, and there are interfaces that leave it to a peer that is none.
+// Parses UDP behind an IP header that says that `length` bytes follow. The checksum is ignored: the
+// ICRC covers the same bytes, and some interfaces leave the checksum to another end that does not
+// compute it.
 Drop parse_udp(Frame frame, std::size_t at, std::size_t length, Path& path,
                Layout& layout) noexcept {
     if (frame.size() < at + sizeof(vrdma_udp)) {
@@ -112,7 +113,7 @@ Drop parse_ipv4(Frame frame, Path& path, Layout& layout) noexcept {
                      layout);
 }
 
-// What a GRH and an IPv6 header have in common: the layout.
+// Parses the layout that a GRH and an IPv6 header share.
 Drop parse_grh(Frame frame, Path& path, const Layout& layout, vrdma_grh& header) noexcept {
     if (frame.size() < layout.network_at + sizeof(header)) {
         return Drop::truncated;
@@ -136,7 +137,7 @@ Drop parse_ipv6(Frame frame, Path& path, Layout& layout) noexcept {
         return Drop::other;
     }
     if (is_ipv4(path.source) || is_ipv4(path.target)) {
-        return Drop::malformed; // would be mistaken for IPv4's own
+        return Drop::malformed; // it would be mistaken for IPv4
     }
     layout.network = Network::ipv6;
     path.type = Encapsulation::roce_v2;
@@ -191,7 +192,7 @@ void write_ipv4(std::span<std::byte> frame, std::size_t at, const Path& path,
     header.version = VRDMA_IPV4_VERSION;
     header.traffic_class = path.traffic_class;
     header.length = htobe16(static_cast<std::uint16_t>(sizeof(header) + length));
-    // Nobody may take it apart, so its identification means nothing (RFC 6864).
+    // No router may fragment the packet, so its identification means nothing (RFC 6864).
     header.fragment = htobe16(VRDMA_IPV4_DONT_FRAGMENT);
     header.hop_limit = path.hop_limit;
     header.protocol = IPPROTO_UDP;

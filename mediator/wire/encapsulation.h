@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What carries the transport's packet: Ethernet with or without a tag, then a GRH, or IP and UDP.
+// The headers that carry the transport's packet: Ethernet with or without a tag, then a GRH, or IP
+// and UDP.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ enum class Network : std::uint8_t { grh, ipv4, ipv6 };
 
 Network network_of(const Path& path) noexcept;
 
-// From the IP header or GRH to the BTH.
+// The size from the IP header or GRH to the BTH.
 constexpr std::size_t network_size(Network network) noexcept {
     switch (network) {
         case Network::grh:
@@ -29,10 +30,10 @@ constexpr std::size_t network_size(Network network) noexcept {
     __builtin_unreachable();
 }
 
-// Ethernet's, with the tag.
+// The size of Ethernet's header, with the tag.
 std::size_t link_size(const Path& path) noexcept;
 
-// Where things are in a frame.
+// Offsets in a frame.
 struct Layout {
     Network network = Network::grh;
     std::size_t network_at = 0;
@@ -40,7 +41,7 @@ struct Layout {
     std::size_t end = 0; // of the ICRC
 };
 
-// `path` is as constructed: only what the frame has is written.
+// `path` must be as constructed: only the fields that the frame has are written.
 Drop parse_encapsulation(std::span<const std::byte> frame, Path& path, Layout& layout) noexcept;
 
 // `transport_bytes` is the size from the BTH to the ICRC, both included. The frame has room.

@@ -74,7 +74,7 @@ constexpr void add(Shapes& shapes, std::uint8_t transport, std::span<const Opera
     }
 }
 
-// What a reliable service does not know is answered, too (IBA 9.7.4.1.2), so it has a shape.
+// A reliable service answers unknown opcodes, too (IBA 9.7.4.1.2), so they have a shape.
 constexpr void add_reserved(Shapes& shapes, std::uint8_t transport) {
     for (unsigned code = 0; code <= VRDMA_ROCE_OPERATION; ++code) {
         Shape& shape = shapes[transport | code];

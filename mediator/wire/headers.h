@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The transport's own headers: which ones a packet has is its opcode's to say (IBA 9.4 and 9.5).
+// The transport's own headers. A packet's opcode says which ones it has (IBA 9.4 and 9.5).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace vrdma::wire {
 
-// The extended headers that there are, in the order in which they follow the BTH.
+// The extended headers, in the order in which they follow the BTH.
 enum Extended : std::uint16_t {
     ext_xrceth = 1 << 0,
     ext_deth = 1 << 1,
@@ -25,20 +25,20 @@ enum Extended : std::uint16_t {
 };
 
 struct Shape {
-    std::uint8_t size = 0; // of BTH and extended headers; 0: it is nobody's
+    std::uint8_t size = 0; // of BTH and extended headers; 0: no packet has it
     bool may_have_payload = false;
     std::uint16_t extended = 0; // set of Extended
-    bool known = false;         // else its receiver says that it is not
+    bool known = false;         // else its receiver answers that it is not
 };
 
 const Shape& shape_of(std::uint8_t opcode) noexcept;
 
-// Of the bytes from the BTH to the end of the padding, which begin with at least a BTH. Says how
-// much of them is header, and how much padding.
+// `transport` has the bytes from the BTH to the end of the padding, and at least a BTH. `size` gets
+// the size of the headers, `padding` that of the padding.
 Drop parse_headers(std::span<const std::byte> transport, Headers& headers, std::size_t& size,
                    std::size_t& padding) noexcept;
 
-// Returns their size; the opcode exists and the bytes have room.
+// Returns the size of the headers. The opcode must exist, and the bytes must have room.
 std::size_t write_headers(std::span<std::byte> transport, const Headers& headers,
                           std::size_t padding) noexcept;
 

@@ -17,8 +17,8 @@ std::uint32_t crc32(std::uint32_t before, const std::byte* bytes, std::size_t si
     return crc32_gzip_refl(before, reinterpret_cast<const unsigned char*>(bytes), size);
 }
 
-// What routers change counts as ones: so says IBA of the whole LRH, in whose place RoCE has eight
-// bytes of ones. This is their CRC.
+// Fields that routers change count as ones. In IBA, that is true of the whole LRH, which RoCE
+// replaces by eight bytes of ones. This is the CRC of these bytes.
 constexpr std::uint32_t crc_of_lrh = 0x2144df1c;
 
 constexpr std::size_t max_masked_size = sizeof(vrdma_grh) + sizeof(vrdma_udp) + sizeof(vrdma_bth);
@@ -29,7 +29,7 @@ void mask_ipv4(std::byte* header) noexcept {
     std::memset(header + offsetof(vrdma_ipv4, checksum), 0xff, sizeof(vrdma_ipv4::checksum));
 }
 
-// Of the first word only the version stays.
+// Only the version stays of the first word.
 void mask_grh(std::byte* header) noexcept {
     header[0] |= std::byte{0x0f};
     std::memset(header + 1, 0xff, sizeof(vrdma_grh::version) - 1);
@@ -53,7 +53,7 @@ std::uint32_t icrc(Network network, std::span<const std::byte> bytes) noexcept {
         std::byte* const udp = masked + transport - sizeof(vrdma_udp);
         std::memset(udp + offsetof(vrdma_udp, checksum), 0xff, sizeof(vrdma_udp::checksum));
     }
-    masked[transport + offsetof(vrdma_bth, target)] = ones; // FECN, BECN and what is reserved
+    masked[transport + offsetof(vrdma_bth, target)] = ones; // FECN, BECN and the reserved bits
     const std::uint32_t crc = crc32(crc_of_lrh, masked, masked_size);
     return crc32(crc, bytes.data() + masked_size, bytes.size() - masked_size);
 }

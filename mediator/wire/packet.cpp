@@ -20,7 +20,7 @@ constexpr std::size_t padding_of(std::size_t payload_bytes) {
 } // namespace
 
 Drop parse(std::span<const std::byte> frame, Packet& packet) noexcept {
-    packet = {}; // nothing of the packet before shows through
+    packet = {}; // nothing of the packet before remains
     Layout layout;
     if (const Drop drop = parse_encapsulation(frame, packet.path, layout); drop != Drop::none) {
         return drop;

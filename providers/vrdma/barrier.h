@@ -2,8 +2,8 @@
 /*
  * Loads, stores and the fence on words shared with the device.
  *
- * The device is a thread of the host, so the ordering between processors is what is needed, not
- * that between a processor and a bus. All words are little-endian.
+ * The device is a thread of the host. These functions therefore order accesses between processors,
+ * not between a processor and a bus. All words are little-endian.
  */
 #ifndef VRDMA_BARRIER_H
 #define VRDMA_BARRIER_H
@@ -28,9 +28,9 @@ static inline void vrdma_store_release(__le32 *word, uint32_t value)
 }
 
 /*
- * Orders stores before it against loads after it, also where one of them is to a BAR. A locked
- * instruction does that on x86 (Intel SDM 8.2.3.9) and takes less time than MFENCE. On ARM the
- * system's domain, not the inner shareable one, has device memory in it.
+ * Orders stores before the fence against loads after it, also if one of them accesses a BAR. On
+ * x86, a locked instruction does this (Intel SDM 8.2.3.9) and takes less time than MFENCE. On ARM,
+ * the fence needs the full system domain: the inner shareable domain excludes device memory.
  */
 static inline void vrdma_full_fence(void)
 {

@@ -145,7 +145,7 @@ static void remove_link(struct vrdma_completion_queue *cq, struct vrdma_cq_link 
 	cq->links--;
 }
 
-/* Without memory for a larger table the chains grow instead. */
+/* If there is no memory for a larger table, the hash chains grow instead. */
 static void double_table(struct vrdma_completion_queue *cq)
 {
 	uint32_t old_buckets = cq->buckets;
@@ -197,7 +197,7 @@ void vrdma_cq_attach(struct vrdma_completion_queue *cq, struct vrdma_cq_link *li
 	struct vrdma_cq_link *stale;
 
 	vrdma_cq_take(cq, &cq->lock);
-	/* The device gave out the number anew before its last owner's thread came to detach it. */
+	/* The device reused the number of a destroyed QP that its thread has not detached yet. */
 	stale = vrdma_cq_find(cq, qp->qpn);
 	if (stale)
 		detach(cq, stale);

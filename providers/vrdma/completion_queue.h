@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Completion queues. As work_queue.h: nothing here knows libibverbs' private interface.
+ * Completion queues. Like work_queue.h, this does not use libibverbs' private interface.
  *
- * A CQE names its QP by number. Each CQ keeps the QPs that complete to it in a hash table of its
- * own, so that its lock covers the table too. QP numbers are random, so their low bits are the
- * hash.
+ * A CQE names its QP by number. Each CQ has its own hash table of the QPs that complete to it, so
+ * that the CQ's lock covers the table too. QP numbers are random, so their low bits serve as hash.
  */
 #ifndef VRDMA_COMPLETION_QUEUE_H
 #define VRDMA_COMPLETION_QUEUE_H
@@ -17,7 +16,7 @@ extern "C" {
 
 #define VRDMA_CQ_MIN_BUCKETS 8
 
-/* A CQE that the consumer has taken, with what is known without it. */
+/* A CQE that the consumer has taken, and the values that the CQE itself does not contain. */
 struct vrdma_taken_cqe {
 	const struct vrdma_cqe *cqe;
 	uint32_t ctrl;
@@ -26,25 +25,25 @@ struct vrdma_taken_cqe {
 };
 
 /*
- * Two locks. `lock` is held from the start of a poll to its end, between which a program may arm:
- * so arming has one of its own, which is taken after the other. Whoever gives the CQ another ring
- * holds neither meanwhile, as the device is asked for it: `moving` is set under both, and who finds
- * it so waits for `move`.
+ * There are two locks. A poll holds `lock` from its start to its end. A program may arm the CQ
+ * during a poll, so arming has a lock of its own, `arm_lock`, which is taken after `lock`. A resize
+ * holds neither lock while the device executes the command. Instead it sets `moving` under both
+ * locks, and other threads that find `moving` set wait for the mutex `move`.
  */
 struct vrdma_completion_queue {
 	struct vrdma_lock lock;
 	uint32_t consumer; /* CQEs taken, free-running */
 	uint32_t depth;    /* a power of two */
-	uint32_t arm;      /* as last written to the control line */
+	uint32_t arm;      /* last value written to the control line */
 	bool moving;
 	struct vrdma_cqe *ring;
 	struct vrdma_cq_control *control;
 	struct vrdma_queue_pair *last_qp; /* the last one found in the table */
-	struct vrdma_taken_cqe current;   /* while it is polled by vrdma_queue_next() */
+	struct vrdma_taken_cqe current;   /* the CQE that vrdma_queue_next() took */
 	uint32_t links;
 	uint32_t buckets; /* a power of two */
 	struct vrdma_cq_link **table;
-	struct vrdma_shared_receive_queue *xrc_srqs; /* the one found last is the first */
+	struct vrdma_shared_receive_queue *xrc_srqs; /* most recently found first */
 	struct vrdma_lock arm_lock;
 	pthread_mutex_t move;
 };
@@ -58,16 +57,16 @@ static inline uint64_t vrdma_cq_buffer_size(uint32_t depth)
 int vrdma_completion_queue_init(struct vrdma_completion_queue *cq, void *buffer, uint32_t depth);
 void vrdma_completion_queue_destroy(struct vrdma_completion_queue *cq);
 
-/* All is for one thread. */
+/* The caller promises to use the CQ from one thread only: no lock is taken. */
 void vrdma_completion_queue_single(struct vrdma_completion_queue *cq);
 
-/* In the child of a fork(): what threads of the parent had locked is not. */
+/* In the child of a fork(): unlocks the locks that threads of the parent held. */
 void vrdma_completion_queue_forked(struct vrdma_completion_queue *cq);
 
 /*
- * Moving to another ring (struct vrdma_cmd_resize_cq), during which nobody else takes CQEs or arms:
- * a buffer as above is prepared before the device gets it, and adopted, with the CQEs that were not
- * taken, after.
+ * Moves the CQ to another ring (struct vrdma_cmd_resize_cq). No other thread takes CQEs or arms
+ * between begin_move and end_move. The caller prepares a buffer (as for init), gives it to the
+ * device, and then adopts it. Adopting also copies the CQEs that were not taken.
  */
 void vrdma_completion_queue_begin_move(struct vrdma_completion_queue *cq);
 void vrdma_completion_queue_prepare(const struct vrdma_completion_queue *cq, void *buffer,
@@ -75,7 +74,7 @@ void vrdma_completion_queue_prepare(const struct vrdma_completion_queue *cq, voi
 void vrdma_completion_queue_adopt(struct vrdma_completion_queue *cq, void *buffer, uint32_t depth);
 void vrdma_completion_queue_end_move(struct vrdma_completion_queue *cq);
 
-/* Takes `lock` or `arm_lock` anew when nothing moves. */
+/* Drops the held `lock` or `arm_lock`, waits for the end of the move, and takes the lock again. */
 void vrdma_cq_await_move(struct vrdma_completion_queue *cq, struct vrdma_lock *held);
 
 static inline void vrdma_cq_take(struct vrdma_completion_queue *cq, struct vrdma_lock *lock)
@@ -86,16 +85,16 @@ static inline void vrdma_cq_take(struct vrdma_completion_queue *cq, struct vrdma
 }
 
 /*
- * Attach before the QP can complete anything. Detach when the device will not complete anything any
- * more: it strikes out the CQEs of the QP that were not polled, too, and WQEs of an SRQ that they
- * tell of become free.
+ * Attach a QP before it can complete any WQE. Detach it when the device will not complete its WQEs
+ * any more. Detaching also strikes out the QP's CQEs that were not polled, and frees the WQEs of an
+ * SRQ that these CQEs report.
  */
 void vrdma_cq_attach(struct vrdma_completion_queue *cq, struct vrdma_cq_link *link,
 		     struct vrdma_queue_pair *qp);
 void vrdma_cq_detach(struct vrdma_completion_queue *cq, struct vrdma_cq_link *link);
 void vrdma_cq_strike_out(struct vrdma_completion_queue *cq, const struct vrdma_queue_pair *qp);
 
-/* SRQs of an XRC domain, likewise: their CQEs name them, as the QP may be another process's. */
+/* The same for SRQs of an XRC domain. A CQE names the SRQ: its QP may be of another process. */
 void vrdma_cq_attach_srq(struct vrdma_completion_queue *cq, struct vrdma_shared_receive_queue *srq);
 void vrdma_cq_detach_srq(struct vrdma_completion_queue *cq, struct vrdma_shared_receive_queue *srq);
 
@@ -103,8 +102,9 @@ void vrdma_cq_detach_srq(struct vrdma_completion_queue *cq, struct vrdma_shared_
 int vrdma_queue_poll(struct vrdma_completion_queue *cq, int num_entries, struct ibv_wc *wc);
 
 /*
- * One by one (ibv_start_poll(3)), under the lock, which is the caller's to take. The next CQE is in
- * `current` until the one after it or the end; its place is the device's again at the end.
+ * Polls CQEs one by one (ibv_start_poll(3)). The caller holds `lock`. vrdma_queue_next() puts the
+ * next CQE into `current`, where it stays until the next call or vrdma_queue_end(). Only
+ * vrdma_queue_end() gives the places of the CQEs back to the device.
  */
 bool vrdma_queue_next(struct vrdma_completion_queue *cq);
 void vrdma_queue_end(struct vrdma_completion_queue *cq);
@@ -131,17 +131,17 @@ static inline unsigned int vrdma_cqe_wc_flags(uint32_t ctrl)
 	       (ctrl & VRDMA_CQE_WITH_INV ? IBV_WC_WITH_INV : 0);
 }
 
-/* Immediate data as on the wire, or the key that was invalidated as programs know it. */
+/* Immediate data in network byte order, or the invalidated key in host byte order. */
 static inline __be32 vrdma_cqe_imm(const struct vrdma_cqe *cqe, uint32_t ctrl)
 {
 	return ctrl & VRDMA_CQE_WITH_INV ? (__be32)le32toh((__le32)cqe->imm) : cqe->imm;
 }
 
-/* The SRQ of that number, under the lock, or NULL. */
+/* Returns the SRQ with this number, or NULL. The caller holds `lock`. */
 struct vrdma_shared_receive_queue *vrdma_cq_find_srq(struct vrdma_completion_queue *cq,
 						     uint32_t srqn);
 
-/* The link of the QP of that number, under the lock, or NULL. */
+/* Returns the link of the QP with this number, or NULL. The caller holds `lock`. */
 static inline struct vrdma_cq_link *vrdma_cq_find(const struct vrdma_completion_queue *cq,
 						  uint32_t qpn)
 {

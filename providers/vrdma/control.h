@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * How the control verbs reach the device: through the kernel (uverbs.c), or from user space alone
- * (direct/). The data path does not know which.
+ * Operations by which control verbs reach the device: through the kernel (uverbs.c), or from user
+ * space alone (direct/). The data path is the same for both.
  *
- * An operation fills in libibverbs' part of the object that it makes, and returns 0 or an errno.
+ * An operation fills in libibverbs' part of the object that it creates. It returns 0 or an errno.
  */
 #ifndef VRDMA_CONTROL_H
 #define VRDMA_CONTROL_H
@@ -36,20 +36,20 @@ struct vrdma_control {
 			    uint64_t size);
 	void (*free_buffer)(struct vrdma_context *context, struct vrdma_buffer *buffer);
 
-	/* The same of memory that is there already, of whole pages. */
+	/* The same for existing memory, which consists of whole pages. */
 	int (*share_buffer)(struct vrdma_context *context, struct vrdma_buffer *buffer);
 	void (*unshare_buffer)(struct vrdma_context *context, struct vrdma_buffer *buffer);
 
 	int (*alloc_pd)(struct ibv_context *context, struct vrdma_pd *pd);
 	int (*dealloc_pd)(struct vrdma_pd *pd);
 
-	/* An object of another context on the same file, by its handle (ibv_import_device(3)). */
+	/* Import an object of another context on the same file by handle (ibv_import_device(3)). */
 	int (*import_pd)(struct ibv_context *context, uint32_t handle, struct vrdma_pd *pd);
 	int (*import_mr)(struct ibv_pd *pd, uint32_t handle, struct vrdma_mr *mr);
 
 	int (*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access,
 		      struct vrdma_mr *mr);
-	/* After an error mr is what it was. */
+	/* After an error, mr is unchanged. */
 	int (*rereg_mr)(struct vrdma_mr *mr, int flags, struct ibv_pd *pd, void *addr,
 			size_t length, int access);
 	int (*dereg_mr)(struct vrdma_mr *mr);
@@ -59,7 +59,7 @@ struct vrdma_control {
 	int (*alloc_mw)(struct ibv_pd *pd, enum ibv_mw_type type, struct ibv_mw *mw);
 	int (*dealloc_mw)(struct ibv_mw *mw);
 
-	/* Sets the handle, where its memory is, and its length. */
+	/* Sets dm's handle, the address of its memory, and its length. */
 	int (*alloc_dm)(struct ibv_context *context, const struct ibv_alloc_dm_attr *attr,
 			struct vrdma_dm *dm);
 	int (*free_dm)(struct vrdma_dm *dm);
@@ -71,28 +71,28 @@ struct vrdma_control {
 	int (*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr, struct vrdma_ah *ah);
 	int (*destroy_ah)(struct vrdma_ah *ah);
 
-	/* cq has its buffer; its depth is queue.depth. */
+	/* cq already has its buffer, whose depth is queue.depth. */
 	int (*create_cq)(struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,
 			 struct vrdma_cq *cq);
-	/* buffer is prepared for it (completion_queue.h); the CQ's own stays the caller's. */
+	/* buffer is prepared (completion_queue.h). The caller still owns the CQ's old buffer. */
 	int (*resize_cq)(struct vrdma_cq *cq, const struct vrdma_buffer *buffer, uint32_t depth);
 	int (*modify_cq)(struct vrdma_cq *cq, struct ibv_modify_cq_attr *attr);
 	int (*destroy_cq)(struct vrdma_cq *cq);
 
-	/* srq has its buffer; its shape is the queue's. */
+	/* srq already has its buffer, whose depth and stride are those of srq->queue. */
 	int (*create_srq)(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr,
 			  struct vrdma_srq *srq);
 	int (*modify_srq)(struct vrdma_srq *srq, struct ibv_srq_attr *attr, int attr_mask);
 	/*
-	 * buffer is prepared for it (shared_receive_queue.h), of attr's size; the SRQ's own stays
-	 * the caller's. The limit is set with it if the mask says so.
+	 * buffer is prepared (shared_receive_queue.h) and of attr's size. The caller still owns the
+	 * SRQ's old buffer. The command also sets the limit if attr_mask has IBV_SRQ_LIMIT.
 	 */
 	int (*resize_srq)(struct vrdma_srq *srq, const struct vrdma_buffer *buffer,
 			  const struct ibv_srq_attr *attr, int attr_mask);
 	int (*query_srq)(struct vrdma_srq *srq, struct ibv_srq_attr *attr);
 	int (*destroy_srq)(struct vrdma_srq *srq);
 
-	/* qp has its buffer, and attr's capabilities are those of the layout. */
+	/* qp already has its buffer, and attr's capabilities are those of the layout. */
 	int (*create_qp)(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
 			 const struct vrdma_qp_layout *layout, struct vrdma_qp *qp,
 			 uint32_t *doorbell_slot);
@@ -101,7 +101,7 @@ struct vrdma_control {
 	int (*modify_qp)(struct vrdma_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 	int (*destroy_qp)(struct vrdma_qp *qp);
 
-	/* LIDs mean nothing to RoCE. */
+	/* RoCE does not use LIDs. */
 	int (*attach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 	int (*detach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 

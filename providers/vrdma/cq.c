@@ -124,7 +124,7 @@ static uint64_t realtime(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Compares the two clocks, as exactly as the way to the device allows. */
+/* Compares the two clocks. The error is at most half the time that the query takes. */
 static int set_wallclock(struct vrdma_cq *cq, struct ibv_context *context)
 {
 	uint64_t before = realtime();
@@ -154,8 +154,8 @@ struct ibv_cq_ex *vrdma_create_cq_ex(struct ibv_context *context, struct ibv_cq_
 }
 
 /*
- * Nobody polls meanwhile: what was not taken is moved between the device's last CQE in the old ring
- * and our first look at the new one.
+ * No other thread polls during the move. The CQEs that were not taken are copied after the device
+ * has written its last CQE to the old ring, and before the first poll of the new ring.
  */
 static int replace_ring(struct vrdma_cq *cq, const struct vrdma_context *context,
 			struct vrdma_buffer *buffer, uint32_t depth)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Device memory. The engine copies between buffers in memory, so its own is memory as any other:
- * pages that the driver has and shows to the process.
+ * Device memory. The engine copies between buffers in main memory, so device memory is ordinary
+ * memory too: pages that the driver allocates and maps into the process.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "vrdma.h"
 
-#define WORD 4 /* what device memory is accessed by */
+#define WORD 4 /* bytes: the granularity of accesses to device memory */
 
 static bool is_within(const struct vrdma_dm *dm, uint64_t offset, size_t length)
 {
@@ -110,7 +110,7 @@ struct ibv_mr *vrdma_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *base, uint64_t 
 	struct vrdma_mr *mr;
 	int ret;
 
-	/* Its address in the process is not to be known: it counts from its first byte. */
+	/* Programs must not know the memory's address, so regions are zero-based. */
 	if (!(access & IBV_ACCESS_ZERO_BASED) || !is_within(dm, offset, length)) {
 		errno = EINVAL;
 		return NULL;

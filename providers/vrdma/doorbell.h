@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Telling the device's poller about new WQEs: the producer's side of the protocol in queue.h. */
+/* Tells the device's poller about new WQEs: the producer's side of the protocol in queue.h. */
 #ifndef VRDMA_DOORBELL_H
 #define VRDMA_DOORBELL_H
 
@@ -11,13 +11,13 @@
 struct vrdma_doorbell {
 	struct vrdma_doorbell_page *page;
 	const struct vrdma_status_page *status;
-	__le32 *kick_page; /* in a guest: each store is a VM exit. NULL where no store is trapped */
-	int kick_fd;       /* a file in its place, written at kick_offset, or an eventfd */
-	off_t kick_offset; /* negative: an eventfd, which does not block */
+	__le32 *kick_page; /* in a guest: each store is a VM exit. NULL if stores are not trapped */
+	int kick_fd;       /* if kick_page is NULL: a file to write at kick_offset, or an eventfd */
+	off_t kick_offset; /* negative: kick_fd is a non-blocking eventfd */
 	uint32_t slot;
 };
 
-/* A count that is full wakes as well, so the result does not matter. */
+/* Ignores errors of write(): an eventfd whose counter is full wakes the poller as well. */
 static inline void vrdma_kick(const struct vrdma_doorbell *doorbell)
 {
 	const uint64_t one = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Objects of another context on the same command file, by their handles: to give one back is to
- * forget it; it ends with the one that it was imported from (ibv_import_pd(3)).
+ * Imports objects of another context on the same command file by their handles. Unimporting frees
+ * only the local structure. The object itself lives as long as the original (ibv_import_pd(3)).
  */
 #include <stdlib.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Loaded into another libibverbs than the one whose private structures rdma_core.h describes, this
- * provider would corrupt the process. Symbol versions do not help: libibverbs kept "34" while its
- * structures changed. So the library's own file name, which has its full version, decides.
+ * This provider would corrupt the process if it were loaded into a libibverbs other than the one
+ * whose private structures rdma_core.h describes. Symbol versions do not prevent that: libibverbs
+ * kept "34" while its structures changed. This guard therefore compares the library's file name,
+ * which contains its full version.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

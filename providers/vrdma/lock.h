@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A spinlock that is not taken where the program has promised to be alone: in a thread domain
- * (ibv_alloc_td(3)), or with IBV_CREATE_CQ_ATTR_SINGLE_THREADED.
+ * A spinlock that is not taken if the program has promised to use the object from one thread: by a
+ * thread domain (ibv_alloc_td(3)) or IBV_CREATE_CQ_ATTR_SINGLE_THREADED.
  */
 #ifndef VRDMA_LOCK_H
 #define VRDMA_LOCK_H

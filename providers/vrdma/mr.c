@@ -31,7 +31,7 @@ int vrdma_rereg_mr(struct verbs_mr *base, int flags, struct ibv_pd *pd, void *ad
 	return ret;
 }
 
-/* The device knows its key; no more is there to make. */
+/* The key of the null MR is fixed in the device, so no command is needed. */
 struct ibv_mr *vrdma_alloc_null_mr(struct ibv_pd *pd)
 {
 	struct vrdma_mr *mr = calloc(1, sizeof(*mr));

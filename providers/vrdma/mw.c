@@ -42,7 +42,7 @@ static int check_bind(const struct ibv_mw_bind_info *info)
 	return to_vrdma_mr(info->mr)->base.mr_type == IBV_MR_TYPE_MR ? 0 : EOPNOTSUPP;
 }
 
-/* Of a type 1 window. Each bind gives it another key. */
+/* Binds a type 1 window. Each bind gives the window another key. */
 int vrdma_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	uint32_t rkey = ibv_inc_rkey(mw->rkey);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Protection domains, and what stands for one: a parent domain, which is a protection domain with a
- * thread domain and an allocator for queues. For the device it is the protection domain.
+ * Protection domains and parent domains. A parent domain is a protection domain with a thread
+ * domain and an allocator for queues. The device sees only its protection domain.
  */
 #include <stdlib.h>
 

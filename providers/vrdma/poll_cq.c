@@ -2,7 +2,7 @@
 #include "completion_queue.h"
 #include "shared_receive_queue.h"
 
-/* What a send WQE completes as; a CQE with an error does not say it. */
+/* Completion opcodes of send WQEs. A CQE with an error does not contain its opcode. */
 static const enum ibv_wc_opcode wc_opcodes[] = {
 	[VRDMA_SQ_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
 	[VRDMA_SQ_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
@@ -62,7 +62,7 @@ static uint64_t complete(struct vrdma_queue_pair *qp, uint32_t ctrl, uint32_t in
 	return complete_wqe(&qp->rq, index);
 }
 
-/* False if its SRQ is none of this CQ's. */
+/* Returns false if the CQE's SRQ is not attached to this CQ. */
 static bool take_xrc(struct vrdma_completion_queue *cq, const struct vrdma_cqe *cqe, uint32_t ctrl,
 		     struct vrdma_taken_cqe *taken)
 {
@@ -79,7 +79,7 @@ static bool take_xrc(struct vrdma_completion_queue *cq, const struct vrdma_cqe *
 	return true;
 }
 
-/* False if the CQE was struck out, or its QP is none of this CQ's. */
+/* Returns false if the CQE was struck out, or if its QP is not attached to this CQ. */
 static inline bool take(struct vrdma_completion_queue *cq, const struct vrdma_cqe *cqe,
 			uint32_t ctrl, struct vrdma_taken_cqe *taken)
 {

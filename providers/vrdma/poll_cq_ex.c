@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Polling an extended CQ (ibv_create_cq_ex(3)). From the start of a poll to its end the lock is
- * held and the CQEs stay where they are, so what a program asks for is read from there.
+ * Polls an extended CQ (ibv_create_cq_ex(3)). The lock is held and the CQEs stay in the ring from
+ * the start of a poll to its end. Values are therefore read directly from the ring.
  */
 #include "vrdma.h"
 

@@ -16,7 +16,7 @@ static bool is_atomic(uint32_t opcode)
 	return opcode == VRDMA_SQ_ATOMIC_CMP_AND_SWP || opcode == VRDMA_SQ_ATOMIC_FETCH_AND_ADD;
 }
 
-/* Changes a key and moves no data. */
+/* These opcodes change a key and move no data. */
 static bool is_local(uint32_t opcode)
 {
 	return opcode == VRDMA_SQ_LOCAL_INV || opcode == VRDMA_SQ_BIND_MW;
@@ -27,13 +27,13 @@ static bool is_type_2(const struct ibv_mw *mw)
 	return mw && mw->type == IBV_MW_TYPE_2;
 }
 
-/* The window's name, and the low byte that the program chooses. */
+/* The key's upper bytes name the window. The program chooses the low byte. */
 static uint32_t new_key(const struct ibv_send_wr *wr)
 {
 	return (wr->bind_mw.mw->rkey & ~VRDMA_KEY_TAG) | (wr->bind_mw.rkey & VRDMA_KEY_TAG);
 }
 
-/* Whom the WQE is for; what an opcode does not use is zero. */
+/* Writes the destination and the key of the WQE. Fields that an opcode does not use are zero. */
 static void write_target(const struct vrdma_queue_pair *qp, struct vrdma_sq_wqe *wqe,
 			 const struct ibv_send_wr *wr)
 {
@@ -94,7 +94,7 @@ static int write_local(const struct vrdma_queue_pair *qp, struct vrdma_sq_wqe *w
 	return 0;
 }
 
-/* Writes the WQE at head, all of it but its first word, which is left in *ctrl. */
+/* Writes the WQE at head except for its first word, which is returned in *ctrl. */
 static int write_wqe(const struct vrdma_queue_pair *qp, struct vrdma_sq_wqe *wqe,
 		     const struct ibv_send_wr *wr, uint32_t *ctrl)
 {
@@ -106,7 +106,7 @@ static int write_wqe(const struct vrdma_queue_pair *qp, struct vrdma_sq_wqe *wqe
 	if (qp->datagram && !wr->wr.ud.ah)
 		return EINVAL;
 	if (opcode == VRDMA_SQ_BIND_MW && !is_type_2(wr->bind_mw.mw))
-		return EINVAL; /* ibv_bind_mw() is for those of type 1 */
+		return EINVAL; /* windows of type 1 are bound by ibv_bind_mw() */
 
 	*ctrl = opcode | vrdma_sq_ctrl_flags(wr->send_flags) | qp->sq_ctrl;
 	wqe->length = 0;

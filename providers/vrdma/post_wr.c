@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * ibv_wr_*(): work requests that are written in place, one function call for each of their parts.
+ * ibv_wr_*(): each function call writes one part of a work request in place.
  *
- * A WQE is written with the phase that its place already has, so that the device sees nothing of
- * it. ibv_wr_complete() turns the phases, in order; ibv_wr_abort() goes back to where head was, and
- * leaves nothing that the device would take for a WQE.
+ * A WQE is first written with the phase that its place already has, so that the device does not see
+ * it as valid. ibv_wr_complete() toggles the phases of the WQEs in order. ibv_wr_abort() resets
+ * head. The WQEs that it leaves behind still have the old phase, so the device ignores them.
  */
 #include "send_wqe.h"
 #include "vrdma.h"
@@ -16,7 +16,7 @@
 #define ATOMIC_OPCODES (OPCODE(ATOMIC_CMP_AND_SWP) | OPCODE(ATOMIC_FETCH_AND_ADD))
 #define SGE_OPCODES (INLINE_OPCODES | OPCODE(RDMA_READ) | ATOMIC_OPCODES)
 
-/* Flags of enum ibv_qp_create_send_ops_flags are opcodes, but for this one. */
+/* Flags of enum ibv_qp_create_send_ops_flags are opcode bits, except that of ATOMIC_WRITE. */
 #define SAME_FLAGS VRDMA_MASK(9, 0)
 static_assert(IBV_QP_EX_WITH_RDMA_WRITE == OPCODE(RDMA_WRITE), "RDMA_WRITE");
 static_assert(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD == OPCODE(ATOMIC_FETCH_AND_ADD), "FETCH_ADD");
@@ -34,7 +34,7 @@ static void fail(struct vrdma_send_batch *batch, int error)
 	batch->wqe = NULL;
 }
 
-/* A WQE without data, or NULL after an error: then nothing is written any more. */
+/* Starts a WQE without data. Returns NULL after an error: the batch then writes no more WQEs. */
 static struct vrdma_sq_wqe *begin(struct ibv_qp_ex *base, uint32_t opcode)
 {
 	struct vrdma_queue_pair *qp = queues_of(base);
@@ -133,7 +133,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *base, uint32_t rkey, uint64_t 
 	begin_atomic(base, VRDMA_SQ_ATOMIC_FETCH_AND_ADD, rkey, address, add, 0);
 }
 
-/* Its eight bytes are inline, whatever the QP's max_inline: they fit into any WQE. */
+/* The eight bytes are always inline, also if the QP's max_inline is less: they fit into any WQE. */
 static void wr_atomic_write(struct ibv_qp_ex *base, uint32_t rkey, uint64_t address,
 			    const void *value)
 {
@@ -155,7 +155,7 @@ static void wr_bind_mw(struct ibv_qp_ex *base, struct ibv_mw *mw, uint32_t rkey,
 
 	if (!wqe)
 		return;
-	/* The program chooses the low byte, and only that of a window of type 2. */
+	/* The program chooses only the low byte of the key, and only for a window of type 2. */
 	if (!mw || mw->type != IBV_MW_TYPE_2 || (mw->rkey ^ rkey) & ~VRDMA_KEY_TAG) {
 		fail(&queues_of(base)->batch, EINVAL);
 		return;
@@ -184,7 +184,7 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *base, uint32_t srqn)
 		vrdma_sq_set_srqn(qp->batch.wqe, srqn);
 }
 
-/* The last WQE if its opcode is one of those, or NULL and an error. */
+/* Returns the last WQE. If its opcode is none of `opcodes`, fails the batch and returns NULL. */
 static struct vrdma_sq_wqe *takes_data(struct vrdma_queue_pair *qp, uint32_t opcodes)
 {
 	struct vrdma_sq_wqe *wqe = qp->batch.wqe;

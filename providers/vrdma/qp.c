@@ -6,7 +6,7 @@
 #define INIT_ATTRS                                                                                 \
 	(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS)
 
-/* Groups are for datagrams. */
+/* Only datagram QPs can join multicast groups. */
 static uint32_t create_flags_of(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
@@ -133,7 +133,7 @@ struct ibv_qp *vrdma_create_qp_ex(struct ibv_context *base, struct ibv_qp_init_a
 
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return vrdma_create_xrc_recv(base, attr);
-	/* What such a QP would have of its own is of no interest (ibv_create_qp(3)). */
+	/* An XRC send QP ignores its srq and recv_cq attributes (ibv_create_qp(3)). */
 	if (rounded.qp_type == IBV_QPT_XRC_SEND) {
 		rounded.srq = NULL;
 		rounded.recv_cq = NULL;
@@ -147,7 +147,7 @@ struct ibv_qp *vrdma_create_qp_ex(struct ibv_context *base, struct ibv_qp_init_a
 		errno = ret;
 		return NULL;
 	}
-	rounded.comp_mask &= ~IBV_QP_INIT_ATTR_CREATE_FLAGS; /* 0 says the same as none */
+	rounded.comp_mask &= ~IBV_QP_INIT_ATTR_CREATE_FLAGS; /* 0 is the same as absent */
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return NULL;
@@ -239,8 +239,8 @@ int vrdma_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_w
 }
 
 /*
- * Options that two devices of a vendor may agree on when they connect: there are none yet. Whoever
- * has some is told, by what comes back, that none of them is accepted.
+ * ECE: options that two devices of one vendor agree on when they connect. vrdma has no options yet.
+ * It returns an empty set to a peer that offers some, which means that none is accepted.
  */
 int vrdma_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Memory for queues: the driver's own, or of a parent domain's allocator. */
+/* Memory for queues: allocated by the driver, or by a parent domain's allocator. */
 #include <string.h>
 
 #include "vrdma.h"

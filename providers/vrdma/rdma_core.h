@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The private interface between libibverbs and its providers, and the only place that knows it.
+ * The private interface between libibverbs and its providers. No other file declares any of it.
  *
- * With VRDMA_RDMA_CORE_MAJOR defined, the major version of a given rdma-core tree, it is that
- * tree's infiniband/driver.h. Otherwise it is declared here, as far as this provider uses it, as it
- * is in Debian 12's rdma-core 44.0, which does not install that header. The declarations are
- * checked three times: their sizes below, against libibverbs.a at build time (CMakeLists.txt), and
- * against the library's version when it loads the provider (load_guard.c).
+ * VRDMA_RDMA_CORE_MAJOR is the major version of a given rdma-core tree. If it is defined, the
+ * interface is that tree's infiniband/driver.h. Otherwise this file declares the parts that this
+ * provider uses, as they are in Debian 12's rdma-core 44.0, which does not install that header.
+ * These declarations are checked three times: their sizes below, against libibverbs.a at build time
+ * (CMakeLists.txt), and against the library's version when it loads the provider (load_guard.c).
  */
 #ifndef VRDMA_RDMA_CORE_H
 #define VRDMA_RDMA_CORE_H
@@ -31,7 +31,7 @@ static inline bool vrdma_libibverbs_fits(void)
 #include <sys/types.h>
 #include <time.h>
 
-/* The one file that has the layouts below. */
+/* The only library file that has the layouts below. */
 #define VRDMA_LIBIBVERBS_FILE "libibverbs.so.1.14.44.0"
 /* sizeof(struct verbs_context_ops), and so of verbs_dummy_ops in libibverbs.a. */
 #define VRDMA_CONTEXT_OPS_SIZE 608
@@ -49,7 +49,7 @@ static_assert(sizeof(struct verbs_match_ent) == 24, "verbs_match_ent");
 
 enum { VSYSFS_READ_NODE_GUID = 1 << 1 };
 
-/* What libibverbs knows of a device from sysfs, or is told by who stands in for sysfs. */
+/* A device's data that libibverbs reads from sysfs, or gets from code that replaces sysfs. */
 struct verbs_sysfs_dev {
 	void *list_entry[2];
 	void *provider_data;
@@ -154,8 +154,8 @@ static_assert(sizeof(struct verbs_qp) == 368, "verbs_qp");
 static_assert(offsetof(struct ibv_qp_ex, qp_base) == 0, "ibv_qp_ex");
 
 /*
- * One pointer for each verb, sorted by name. Those that this provider leaves to libibverbs, which
- * then answers EOPNOTSUPP, are there for their place only.
+ * One pointer for each verb, sorted by name. The unused pointers only keep the layout: libibverbs
+ * returns EOPNOTSUPP for these verbs.
  */
 typedef void (*vrdma_unused_op)(void);
 struct verbs_context_ops {
@@ -254,7 +254,7 @@ struct verbs_context_ops {
 };
 static_assert(sizeof(struct verbs_context_ops) == VRDMA_CONTEXT_OPS_SIZE, "verbs_context_ops");
 
-/* The index of some in the table. */
+/* Checks the index of some pointers in the table. */
 #define VRDMA_CHECK_OP(op, index)                                                                  \
 	static_assert(offsetof(struct verbs_context_ops, op) == (index) * sizeof(void *), #op)
 VRDMA_CHECK_OP(alloc_parent_domain, 4);
@@ -273,8 +273,8 @@ VRDMA_CHECK_OP(req_notify_cq, 69);
 VRDMA_CHECK_OP(unimport_pd, 75);
 
 /*
- * The commands of the uverbs ABI as the library takes them: a header, the kernel's structure and
- * then whatever the provider adds. Answers are the kernel's structure alone.
+ * The commands of the uverbs ABI as the library takes them: a header, the kernel's structure, and
+ * then the provider's additions. Answers are the kernel's structure alone.
  */
 #define VRDMA_DECLARE_COMMAND(name, payload)                                                       \
 	struct name {                                                                              \
@@ -406,7 +406,7 @@ struct ibv_context *verbs_open_device(struct ibv_device *device, void *private_d
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
 
-/* load_guard.c: whether libibverbs is the one that this header describes; only then registers. */
+/* load_guard.c: registers the provider only if libibverbs is the one that this header describes. */
 bool vrdma_libibverbs_fits(void);
 void vrdma_register_guarded(const struct verbs_device_ops *ops);
 
@@ -419,7 +419,7 @@ void vrdma_register_guarded(const struct verbs_device_ops *ops);
 
 #endif /* VRDMA_RDMA_CORE_MAJOR */
 
-/* Version 57 put an array of inherited file descriptors before the answer. */
+/* Version 57 added a parameter before the answer: an array of inherited file descriptors. */
 static inline int vrdma_cmd_get_context(struct verbs_context *context, struct ibv_get_context *cmd,
 					size_t cmd_size, struct ib_uverbs_get_context_resp *resp,
 					size_t resp_size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * How the parts of a send WQE (queue.h) are written, for ibv_post_send() and ibv_wr_*() alike. What
- * an opcode does not use is zero.
+ * Functions that write the parts of a send WQE (queue.h), for both ibv_post_send() and ibv_wr_*().
+ * Fields that an opcode does not use are zero.
  */
 #ifndef VRDMA_SEND_WQE_H
 #define VRDMA_SEND_WQE_H
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Of one work request. */
+/* Legal send_flags of one work request. */
 #define VRDMA_SEND_FLAGS (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE)
 
 static inline uint32_t vrdma_sq_ctrl_flags(unsigned int send_flags)
@@ -53,7 +53,7 @@ static inline bool vrdma_is_xrc(const struct vrdma_queue_pair *qp)
 	return qp->payload_offset != VRDMA_SQ_PAYLOAD_OFFSET;
 }
 
-/* On the send queue of an XRC QP. */
+/* Only for the send queue of an XRC QP. */
 static inline void vrdma_sq_set_srqn(struct vrdma_sq_wqe *wqe, uint32_t srqn)
 {
 	struct vrdma_sq_xrc *xrc = (struct vrdma_sq_xrc *)((uint8_t *)wqe +
@@ -73,7 +73,7 @@ static inline void vrdma_sq_set_bind(void *payload, const struct ibv_mw_bind_inf
 	bind->access_flags = htole32(info->mw_access_flags);
 }
 
-/* Returns where its SGE goes. */
+/* Returns the place of the WQE's SGE. */
 static inline struct vrdma_sge *vrdma_sq_set_operands(void *payload, uint64_t compare_add,
 						      uint64_t swap)
 {
@@ -84,7 +84,7 @@ static inline struct vrdma_sge *vrdma_sq_set_operands(void *payload, uint64_t co
 	return (struct vrdma_sge *)(operands + 1);
 }
 
-/* Appends to the WQE's inline data, of which it has *length bytes. */
+/* Appends to the WQE's inline data, which has *length bytes so far. */
 static inline int vrdma_sq_append(void *payload, uint32_t room, uint32_t *length, const void *data,
 				  size_t size)
 {

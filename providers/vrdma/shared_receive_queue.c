@@ -23,7 +23,7 @@ static void init_locks(struct vrdma_shared_receive_queue *srq)
 	pthread_mutex_init(&srq->move, NULL);
 }
 
-/* Each is followed by the next. */
+/* Links each cookie to its successor in the table. */
 static void chain_cookies(union vrdma_cookie *cookies, uint32_t first, uint32_t end)
 {
 	for (uint32_t i = first; i < end; i++)
@@ -143,7 +143,10 @@ uint64_t vrdma_shared_receive_complete(struct vrdma_shared_receive_queue *srq, u
 {
 	uint64_t wr_id;
 
-	/* A cookie that came with a larger table was seen after it: by way of the device. */
+	/*
+	 * A relaxed load suffices. A cookie of a larger table is posted only after num_cookies was
+	 * stored, and it reaches this thread through the device.
+	 */
 	cookie &= __atomic_load_n(&srq->num_cookies, __ATOMIC_RELAXED) - 1;
 	pthread_spin_lock(&srq->lock);
 	wr_id = srq->cookies[cookie].wr_id;
@@ -154,7 +157,7 @@ uint64_t vrdma_shared_receive_complete(struct vrdma_shared_receive_queue *srq, u
 	return wr_id;
 }
 
-/* What was posted and not polled. The lock is held. */
+/* The number of WQEs that were posted and not polled. The caller holds the lock. */
 static uint32_t outstanding(const struct vrdma_shared_receive_queue *srq)
 {
 	return srq->depth - srq->free_count;
@@ -176,8 +179,8 @@ int vrdma_shared_receive_queue_begin_move(struct vrdma_shared_receive_queue *srq
 }
 
 /*
- * The last `wanted` WQEs, which are all that the device may not have taken, and in the other places
- * the phase that says that nothing has been posted there since.
+ * Copies the last `wanted` WQEs: these are all that the device may not have taken yet. The other
+ * places get the phase of a WQE that the device has already taken.
  */
 static void copy_wqes(const struct vrdma_shared_receive_queue *srq,
 		      const struct vrdma_srq_move *move, uint32_t wanted)
@@ -213,7 +216,7 @@ int vrdma_shared_receive_queue_prepare(struct vrdma_shared_receive_queue *srq,
 	return 0;
 }
 
-/* The new ones go before those that are free. */
+/* Puts the new cookies at the front of the list of free cookies. */
 static void add_cookies(struct vrdma_shared_receive_queue *srq, struct vrdma_srq_move *move)
 {
 	union vrdma_cookie *old = srq->cookies;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Shared receive queues. As work_queue.h: nothing here knows libibverbs' private interface.
+ * Shared receive queues. Like work_queue.h, this does not use libibverbs' private interface.
  *
- * WQEs complete in any order, so each has a cookie, which its CQE brings back. As many may be used
- * as there are places in the ring, and the device empties places in order: who may have a cookie
- * has a free place. A cookie stays what it is when the ring is replaced; so their table has as many
- * as the largest ring that there was, and no fewer again.
+ * WQEs complete in any order. Each WQE therefore has a cookie, which its CQE returns. At most as
+ * many cookies are in use as the ring has places, and the device empties places in order. A thread
+ * that gets a cookie thus also has a free place. Cookies keep their values when the ring is
+ * replaced. Their table has as many entries as the largest ring so far, and never shrinks.
  *
- * Locking: the lock is taken last, by who posts and, under the lock of a CQ, by who polls. Whoever
- * gives the SRQ another ring does not hold it while the device is asked: `gate` is VRDMA_SRQ_MOVING
- * then, and who posts waits for `move`. Who polls does not wait.
+ * Locking: the lock is the innermost one. Threads that post take it, and so do threads that poll,
+ * while they hold the lock of a CQ. A resize does not hold it while the device executes the
+ * command. `gate` is VRDMA_SRQ_MOVING during that time, and threads that post wait for the mutex
+ * `move`. Threads that poll do not wait.
  */
 #ifndef VRDMA_SHARED_RECEIVE_QUEUE_H
 #define VRDMA_SHARED_RECEIVE_QUEUE_H
@@ -23,7 +24,7 @@
 extern "C" {
 #endif
 
-/* What a cookie stands for; or, of a free one, the next that is free. */
+/* The wr_id that a cookie stands for, or the free cookie after a free one. */
 union vrdma_cookie {
 	uint64_t wr_id;
 	uint32_t next_free;
@@ -32,8 +33,8 @@ union vrdma_cookie {
 /* Whether WQEs may be posted. */
 enum vrdma_srq_gate {
 	VRDMA_SRQ_OPEN,
-	VRDMA_SRQ_MOVING, /* not now */
-	VRDMA_SRQ_CLOSED, /* not any more */
+	VRDMA_SRQ_MOVING, /* not until the move ends */
+	VRDMA_SRQ_CLOSED, /* never again */
 };
 
 struct vrdma_shared_receive_queue {
@@ -50,12 +51,12 @@ struct vrdma_shared_receive_queue {
 	uint32_t num_cookies; /* a power of two, depth or more */
 	pthread_mutex_t move;
 
-	/* Of an XRC domain: its number, and its place in its CQ's list. */
+	/* For an SRQ of an XRC domain: its number, and the link of its CQ's list. */
 	uint32_t srqn;
 	struct vrdma_shared_receive_queue *next;
 };
 
-/* The shape of an SRQ's buffer, decided before there is one. */
+/* The shape of an SRQ's buffer, decided before the buffer is allocated. */
 struct vrdma_srq_layout {
 	uint32_t depth;
 	uint8_t stride_shift;
@@ -69,21 +70,20 @@ int vrdma_shared_receive_queue_init(struct vrdma_shared_receive_queue *srq, void
 				    const struct vrdma_srq_layout *layout, uint32_t max_sge);
 void vrdma_shared_receive_queue_destroy(struct vrdma_shared_receive_queue *srq);
 
-/* In the child of a fork(): what threads of the parent had locked is not, and nothing can be
- * posted. */
+/* In the child of a fork(): unlocks what threads of the parent held, and refuses all posts. */
 void vrdma_shared_receive_queue_forked(struct vrdma_shared_receive_queue *srq);
 
 /*
- * Moving to another ring (struct vrdma_cmd_resize_srq), during which nobody posts: a buffer as
- * above, of the same stride, is prepared before the device gets it, and adopted after. Preparing
- * fails with EINVAL where the ring is too small for what is outstanding, whether or not the device
- * has taken it. What is prepared is adopted, or dropped.
+ * Moves the SRQ to another ring (struct vrdma_cmd_resize_srq). Threads cannot post between
+ * begin_move and end_move. The caller prepares a buffer (as for init, and of the same stride),
+ * gives it to the device, and then adopts it. Preparing fails with EINVAL if the ring is too small
+ * for the outstanding WQEs, whether or not the device has taken them. If the device refuses the
+ * buffer, the caller does not adopt it.
  */
 struct vrdma_srq_move {
 	uint8_t *ring;
 	uint32_t depth;
-	union vrdma_cookie
-		*cookies; /* where there have to be more; or, after it, what was before */
+	union vrdma_cookie *cookies; /* the larger table, or NULL; after adopting, the old table */
 };
 
 /* EINVAL if the queue is closed. */
@@ -95,13 +95,13 @@ void vrdma_shared_receive_queue_adopt(struct vrdma_shared_receive_queue *srq,
 void vrdma_shared_receive_queue_end_move(struct vrdma_shared_receive_queue *srq,
 					 struct vrdma_srq_move *move);
 
-/* As it is at the moment. */
+/* Returns the current depth. */
 uint32_t vrdma_shared_receive_queue_depth(struct vrdma_shared_receive_queue *srq);
 
 int vrdma_shared_receive(struct vrdma_shared_receive_queue *srq, struct ibv_recv_wr *wr,
 			 struct ibv_recv_wr **bad_wr);
 
-/* The WQE has completed. Returns its wr_id. */
+/* Frees the cookie of a WQE that has completed. Returns the WQE's wr_id. */
 uint64_t vrdma_shared_receive_complete(struct vrdma_shared_receive_queue *srq, uint32_t cookie);
 
 #ifdef __cplusplus

@@ -23,7 +23,7 @@ static void destroy_queue(struct vrdma_context *context, struct vrdma_srq *srq)
 	vrdma_queue_free(context, &srq->buffer);
 }
 
-/* What kind of SRQ it is to be; of what it does not need nothing may be given. */
+/* Checks the type of the SRQ. Attributes that the type does not use are refused. */
 static int check_kind(const struct ibv_srq_init_attr_ex *attr)
 {
 	const uint32_t xrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
@@ -107,8 +107,8 @@ struct ibv_srq *vrdma_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *at
 }
 
 /*
- * Nobody posts meanwhile, so that the new ring has all that the device may not have taken when it
- * turns to it.
+ * Threads cannot post during the move. The new ring thus has all WQEs that the device may not have
+ * taken when the device switches to it.
  */
 static int replace_ring(struct vrdma_srq *srq, const struct vrdma_context *context,
 			struct vrdma_buffer *buffer, const struct ibv_srq_attr *attr, int attr_mask)

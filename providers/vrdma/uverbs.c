@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The control verbs through the kernel: the standard uverbs commands and what uverbs.h adds. */
+/* The control verbs through the kernel: the standard uverbs commands with uverbs.h's additions. */
 #include <stdio.h>
 #include <sys/mman.h>
 
 #include "uverbs_ioctl.h"
 #include "vrdma.h"
 
-/* A command is libibverbs' part and then ours, without a gap; so is an answer. */
+/* Commands and answers consist of libibverbs' part and then ours, without a gap. */
 #define CHECK_COMMAND(type, core, ours)                                                            \
 	static_assert(sizeof(type) == sizeof(((type *)0)->core) + sizeof(((type *)0)->ours),       \
 		      #type);                                                                      \

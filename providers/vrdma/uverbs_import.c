@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Importing through the kernel: what our driver adds to the methods of ib_core (uverbs.h). */
+/* Imports through the kernel: our driver adds attributes to ib_core's methods (uverbs.h). */
 #include <rdma/ib_user_ioctl_verbs.h>
 
 #include "uverbs_ioctl.h"

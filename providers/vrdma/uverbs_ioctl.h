@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Methods of our driver (uverbs.h), which libibverbs has no functions for. */
+/* Calls methods of our driver (uverbs.h). libibverbs has no functions for them. */
 #ifndef VRDMA_UVERBS_IOCTL_H
 #define VRDMA_UVERBS_IOCTL_H
 

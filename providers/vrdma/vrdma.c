@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Matching the device, and the user context: the pages of the device that a process shares. */
+/* Matches the device, and creates the user context, which maps the device's shared pages. */
 #include "vrdma.h"
 
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -15,7 +15,7 @@ static_assert(offsetof(struct get_context_answer, ours) ==
 		      sizeof(struct ib_uverbs_get_context_resp),
 	      "no gap");
 
-/* _verbs_init_and_alloc_context() is told where in our structure its own begins. */
+/* _verbs_init_and_alloc_context() gets the offset of libibverbs' structure in ours. */
 static_assert(offsetof(struct vrdma_context, base) == 0, "vrdma_context.base");
 
 static void *map_page(int fd, int protection, uint64_t offset)
@@ -103,7 +103,7 @@ static void free_context(struct ibv_context *base)
 	free(context);
 }
 
-/* IB_UVERBS_DEVICE_ATOMIC_WRITE of later headers, by which libraries find IBV_WR_ATOMIC_WRITE. */
+/* IB_UVERBS_DEVICE_ATOMIC_WRITE of later headers: libraries detect IBV_WR_ATOMIC_WRITE by it. */
 #define DEVICE_ATOMIC_WRITE (1ULL << 40)
 
 void vrdma_print_version(struct ibv_device_attr *attr, uint64_t version)
@@ -117,14 +117,14 @@ int vrdma_query_device(struct ibv_context *context, const struct ibv_query_devic
 {
 	int ret = to_vrdma_context(context)->control->query_device(context, input, attr, attr_size);
 
-	/* Linux 6.1 has no bit for it. */
+	/* Linux 6.1 cannot report this capability. */
 	if (!ret && attr_size >= offsetof(struct ibv_device_attr_ex, device_cap_flags_ex) +
 					 sizeof(attr->device_cap_flags_ex))
 		attr->device_cap_flags_ex |= DEVICE_ATOMIC_WRITE;
 	return ret;
 }
 
-/* Of the values, those that there are (ibv_query_rt_values_ex(3)). */
+/* Returns only the values that the device has (ibv_query_rt_values_ex(3)). */
 int vrdma_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	uint64_t clock;
@@ -136,7 +136,7 @@ int vrdma_query_rt_values(struct ibv_context *context, struct ibv_values_ex *val
 	ret = to_vrdma_context(context)->control->query_clock(context, &clock);
 	if (ret)
 		return ret;
-	/* As it is in completions, not in seconds. */
+	/* In the unit of completion timestamps, not split into seconds and nanoseconds. */
 	values->raw_clock = (struct timespec){.tv_nsec = (long)clock};
 	return 0;
 }
@@ -218,7 +218,7 @@ const struct verbs_context_ops vrdma_context_ops = {
 	.unimport_pd = vrdma_unimport_pd,
 };
 
-/* By PCI id: a driver outside of Linux has no driver id of its own to match by. */
+/* Matches by PCI id: a driver outside of Linux has no driver id of its own. */
 static const struct verbs_match_ent match_table[] = {
 	{.kind = VERBS_MATCH_PCI, .vendor = VRDMA_PCI_VENDOR_ID, .device = VRDMA_PCI_DEVICE_ID},
 	{.kind = VERBS_MATCH_SENTINEL},

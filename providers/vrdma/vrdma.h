@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The verbs objects: what libibverbs knows of each, and what the data path adds. */
+/* The verbs objects: each consists of libibverbs' part and of the data path's additions. */
 #ifndef VRDMA_PROVIDER_H
 #define VRDMA_PROVIDER_H
 
@@ -29,7 +29,7 @@ struct vrdma_context {
 	const struct vrdma_control *control;
 	struct vrdma_doorbell_page *doorbell_page;
 	const struct vrdma_status_page *status_page;
-	__le32 *kick_page; /* or NULL, and kick_fd */
+	__le32 *kick_page; /* NULL: kick_fd is used (doorbell.h) */
 	int kick_fd;
 	off_t kick_offset;
 	uint32_t max_inline;
@@ -41,15 +41,15 @@ struct vrdma_context {
 	uint32_t max_srq_sge;
 
 	/* Without a kernel: see direct/device.h. */
-	struct vrdma_context *next; /* of all on the device */
+	struct vrdma_context *next; /* list of all contexts of the device */
 	struct vrdma_dev *dev;
 	uint32_t ucontext;
 	struct vrdma_event_channel async_channel;
 	struct vrdma_event_source port_events;
-	struct vrdma_event_channel *channels; /* those for completions */
+	struct vrdma_event_channel *channels; /* for completions */
 };
 
-/* Without a kernel: how events find what they name. */
+/* Without a kernel: entry of a table by which an event finds its object. */
 struct vrdma_event_target {
 	struct vrdma_event_target *next;
 	uint32_t id;
@@ -57,13 +57,13 @@ struct vrdma_event_target {
 
 struct vrdma_comp_channel {
 	struct ibv_comp_channel base;
-	struct vrdma_event_channel *events; /* the context's; outlives this */
+	struct vrdma_event_channel *events; /* owned by the context; outlives this object */
 };
 
-/* Without a kernel: of all objects of a kind on the device. */
+/* Without a kernel: entry in the list of all objects of one kind on the device. */
 struct vrdma_listed {
 	struct vrdma_listed *next;
-	struct vrdma_listed **at; /* what points here, or NULL */
+	struct vrdma_listed **at; /* the pointer that points here, or NULL */
 };
 
 struct vrdma_td {
@@ -74,10 +74,10 @@ struct vrdma_td {
 struct vrdma_pd {
 	struct ibv_pd base;
 	struct vrdma_listed listed;
-	uint32_t users; /* parent domains that were made of it; of a parent domain: its queues */
+	uint32_t users; /* its parent domains, or the queues of a parent domain */
 
-	/* Of a parent domain alone. */
-	struct vrdma_pd *protection; /* else NULL */
+	/* Only for a parent domain: */
+	struct vrdma_pd *protection; /* NULL if this is no parent domain */
 	struct vrdma_td *td;         /* or NULL */
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
 		       uint64_t resource_type);
@@ -91,7 +91,7 @@ struct vrdma_dm {
 	size_t length;
 
 	/* Without a kernel: */
-	struct vrdma_dm *next; /* of all on the device */
+	struct vrdma_dm *next; /* list of all on the device */
 	unsigned int regions;
 };
 
@@ -100,8 +100,8 @@ struct vrdma_mr {
 
 	/* Without a kernel: */
 	struct vrdma_region region;
-	struct vrdma_on_demand *on_demand; /* or NULL, and region */
-	uint32_t dm;                       /* handle of the device memory that it shows, or 0 */
+	struct vrdma_on_demand *on_demand; /* NULL: region is used */
+	uint32_t dm;                       /* handle of the registered device memory, or 0 */
 	uint64_t iova;
 	bool writable;
 	struct vrdma_listed listed;
@@ -191,7 +191,7 @@ static inline struct vrdma_qp *to_vrdma_qp(struct ibv_qp *qp)
 	return (struct vrdma_qp *)qp;
 }
 
-/* Counts of who uses an object, for which it must stay. */
+/* Reference counts: an object must not be freed while its count is not 0. */
 static inline void vrdma_hold(uint32_t *users)
 {
 	__atomic_fetch_add(users, 1, __ATOMIC_RELAXED);
@@ -212,7 +212,7 @@ static inline bool vrdma_is_parent_domain(struct ibv_pd *pd)
 	return pd && to_vrdma_pd(pd)->protection != NULL;
 }
 
-/* Whether what is made in it will be used by one thread at a time. */
+/* Whether the program promised to use the objects of this domain by one thread at a time. */
 static inline bool vrdma_is_threaded(struct ibv_pd *pd)
 {
 	return pd && to_vrdma_pd(pd)->td != NULL;
@@ -224,7 +224,7 @@ extern const struct verbs_context_ops vrdma_context_ops;
 struct verbs_context *vrdma_import_context(struct ibv_device *device, int cmd_fd);
 int vrdma_uverbs_query_pd(struct ibv_context *context, uint32_t handle);
 
-/* A context of the kernel's device, which open() gets its user context for. */
+/* Creates a context of the kernel's device. open() gets or imports its user context. */
 struct verbs_context *vrdma_new_context(struct ibv_device *device, int fd,
 					int (*open)(struct vrdma_context *context, int fd));
 int vrdma_take_ucontext(struct vrdma_context *context, int fd,
@@ -245,8 +245,8 @@ struct ibv_td *vrdma_alloc_td(struct ibv_context *context, struct ibv_td_init_at
 int vrdma_dealloc_td(struct ibv_td *td);
 
 /*
- * queue_buffer.c: zeroed memory for a queue, of the domain's allocator if it has one. The type is
- * what that is told (vrdmadv.h). Returns 0 or an errno.
+ * queue_buffer.c: zeroed memory for a queue, from the domain's allocator if it has one.
+ * resource_type is an argument of that allocator (vrdmadv.h). Returns 0 or an errno.
  */
 int vrdma_queue_alloc(struct vrdma_context *context, struct ibv_pd *pd, uint64_t resource_type,
 		      struct vrdma_buffer *buffer, uint64_t size);
@@ -288,7 +288,7 @@ int vrdma_destroy_cq(struct ibv_cq *cq);
 int vrdma_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int vrdma_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
-/* poll_cq_ex.c: what programs read an extended CQ by. */
+/* poll_cq_ex.c: sets the functions by which programs read an extended CQ. */
 void vrdma_cq_set_readers(struct vrdma_cq *cq);
 
 struct ibv_srq *vrdma_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
@@ -304,7 +304,7 @@ int vrdma_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num);
 struct ibv_qp *vrdma_create_xrc_recv(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp *vrdma_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
 
-/* QP1, for management datagrams: the device decides who may have it. */
+/* QP1, for management datagrams. The device decides which context may create it. */
 #define VRDMA_QPT_GSI 1
 
 struct ibv_qp *vrdma_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
@@ -320,7 +320,7 @@ int vrdma_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid
 int vrdma_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int vrdma_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-/* post_wr.c: for ibv_wr_*(), with the requests of those flags. The queues are there already. */
+/* post_wr.c: enables ibv_wr_*() for the opcodes of these flags. The queues exist already. */
 int vrdma_qp_set_send_ops(struct vrdma_qp *qp, uint64_t send_ops_flags);
 
 #ifdef __cplusplus

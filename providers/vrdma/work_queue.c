@@ -11,7 +11,7 @@
 #define KEY_OPCODES (OPCODE(LOCAL_INV) | OPCODE(BIND_MW))
 #define RELIABLE_OPCODES (READ_OPCODES | OPCODE(SEND_WITH_INV) | OPCODE(ATOMIC_WRITE))
 
-/* The opcode of a WQE is that of the work request. */
+/* WQEs and work requests have the same opcodes. */
 #define CHECK_OPCODE(name) static_assert((int)VRDMA_SQ_##name == (int)IBV_WR_##name, #name)
 CHECK_OPCODE(RDMA_WRITE);
 CHECK_OPCODE(RDMA_WRITE_WITH_IMM);
@@ -40,7 +40,7 @@ static uint32_t legal_opcodes(enum ibv_qp_type type)
 	}
 }
 
-/* log2 of value, rounded up, and no less than least. */
+/* log2 of value, rounded up, but at least `least`. */
 static uint8_t log2_up(uint64_t value, uint8_t least)
 {
 	uint8_t shift = least;

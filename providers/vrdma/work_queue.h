@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Work queues: the rings of a QP in memory shared with the device, and what the guest alone knows
- * about them. Nothing here knows libibverbs' private interface or the kernel, so that tests drive
- * it over plain memory.
+ * Work queues: the rings of a QP in memory shared with the device, and the state that only the
+ * guest has. This code uses neither libibverbs' private interface nor the kernel, so that tests can
+ * run it on plain memory.
  *
- * Locking: a work queue's lock is held by who posts. Its tail is moved by who polls, under the lock
- * of the CQ, and read by who posts.
+ * Locking: a thread that posts holds the work queue's lock and reads its tail. A thread that polls
+ * holds the lock of the CQ and moves the tail.
  */
 #ifndef VRDMA_WORK_QUEUE_H
 #define VRDMA_WORK_QUEUE_H
@@ -48,15 +48,15 @@ struct vrdma_cq_link {
 /* WQEs that ibv_wr_*() have written and that ibv_wr_complete() will show to the device. */
 struct vrdma_send_batch {
 	uint32_t opcodes; /* bit n: enum vrdma_sq_opcode n */
-	uint32_t first;   /* head when it began */
+	uint32_t first;   /* head when the batch began */
 	int error;
-	struct vrdma_sq_wqe *wqe; /* the last one, while there was no error */
+	struct vrdma_sq_wqe *wqe; /* the last WQE, or NULL after an error */
 };
 
 struct vrdma_queue_pair {
 	struct vrdma_work_queue sq;
 	struct vrdma_work_queue rq;
-	struct vrdma_shared_receive_queue *srq; /* in the place of rq, or NULL */
+	struct vrdma_shared_receive_queue *srq; /* used instead of rq, or NULL */
 	struct vrdma_qp_control *control;
 	struct vrdma_doorbell doorbell;
 	uint32_t qpn;
@@ -66,16 +66,16 @@ struct vrdma_queue_pair {
 	uint8_t payload_offset; /* of a send WQE */
 	bool datagram;
 	struct vrdma_cq_link send_link;
-	struct vrdma_cq_link recv_link; /* unused where both CQs are one */
+	struct vrdma_cq_link recv_link; /* unused if both CQs are the same */
 	struct vrdma_send_batch batch;
 };
 
 struct vrdma_ah {
 	struct ibv_ah base;
-	uint32_t id; /* what a WQE names it by */
+	uint32_t id; /* number of the AH in WQEs */
 };
 
-/* The shape of a QP's buffer, decided before there is one. */
+/* The shape of a QP's buffer, decided before the buffer is allocated. */
 struct vrdma_qp_layout {
 	uint32_t sq_depth;
 	uint32_t rq_depth;
@@ -83,7 +83,7 @@ struct vrdma_qp_layout {
 	uint8_t rq_stride_shift;
 };
 
-/* A ring for so many WQEs, and the stride of one of receive WQEs. */
+/* Depth of a ring for this many WQEs; stride of a ring of receive WQEs. */
 uint32_t vrdma_ring_depth(uint32_t wqes);
 uint8_t vrdma_receive_stride_shift(uint32_t max_sge);
 
@@ -97,20 +97,23 @@ int vrdma_queue_pair_init(struct vrdma_queue_pair *qp, void *buffer,
 			  const struct ibv_qp_init_attr_ex *init_attr);
 void vrdma_queue_pair_destroy(struct vrdma_queue_pair *qp);
 
-/* Allows and refuses posts as the state does (IBA 10.3.1). */
+/* Allows or refuses posts according to the QP's state (IBA 10.3.1). */
 void vrdma_queue_pair_set_state(struct vrdma_queue_pair *qp, enum ibv_qp_state state);
 
-/* Back to how it was created. No CQ may hold CQEs of the QP any more. */
+/* Resets the QP to its initial state. No CQ may hold CQEs of the QP any more. */
 void vrdma_queue_pair_reset(struct vrdma_queue_pair *qp);
 
 int vrdma_queue_send(struct vrdma_queue_pair *qp, struct ibv_send_wr *wr,
 		     struct ibv_send_wr **bad_wr);
-/* Binds a type 1 window, which has this key from then on. */
+/* Binds a type 1 window and gives it this key. */
 int vrdma_queue_bind(struct vrdma_queue_pair *qp, uint32_t rkey, const struct ibv_mw_bind *bind);
 int vrdma_queue_receive(struct vrdma_queue_pair *qp, struct ibv_recv_wr *wr,
 			struct ibv_recv_wr **bad_wr);
 
-/* 0 if one more WQE may be posted. The tail's writer has read the shadow entry that it frees. */
+/*
+ * Returns 0 if one more WQE may be posted. The acquire load pairs with the release store of tail:
+ * the polling thread has read the wr_id of a place before it frees the place.
+ */
 static inline int vrdma_wq_check_room(const struct vrdma_work_queue *wq)
 {
 	if (wq->head - __atomic_load_n(&wq->tail, __ATOMIC_ACQUIRE) < wq->limit)
@@ -129,8 +132,8 @@ static inline uint32_t vrdma_wqe_phase(const struct vrdma_work_queue *wq)
 }
 
 /*
- * Who posts sets it and who polls takes it. It is the device that orders the two, of which no
- * checker of threads knows: hence atomic.
+ * The thread that posts writes the wr_id, and the thread that polls reads it. The device orders the
+ * two accesses. Thread checkers do not know of that order, so the accesses are atomic.
  */
 static inline void vrdma_wq_set_wr_id(struct vrdma_work_queue *wq, uint64_t wr_id)
 {
@@ -142,7 +145,7 @@ static inline uint64_t vrdma_wq_wr_id(const struct vrdma_work_queue *wq, uint32_
 	return __atomic_load_n(&wq->wr_id[index & wq->mask], __ATOMIC_RELAXED);
 }
 
-/* Makes the WQE at head the device's. */
+/* Hands the WQE at head over to the device. */
 static inline void vrdma_wq_publish(struct vrdma_work_queue *wq, __le32 *ctrl, uint32_t value,
 				    uint64_t wr_id)
 {

@@ -46,7 +46,7 @@ int vrdma_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
 	return 0;
 }
 
-/* Nothing can be posted to such a QP: its queues are there for the state alone. */
+/* WQEs cannot be posted to an XRC receive QP: its empty queues only keep the QP's state. */
 static int init_no_queues(struct vrdma_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 {
 	static struct vrdma_qp_control nobodys;
@@ -88,7 +88,7 @@ struct ibv_qp *vrdma_create_xrc_recv(struct ibv_context *base, struct ibv_qp_ini
 		.xrcd = attr->xrcd,
 	};
 
-	/* A PD means nothing here, but programs that fill in all they have are not to blame. */
+	/* A PD has no effect here, but programs may give one. */
 	if (attr->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD) ||
 	    attr->srq) {
 		errno = EOPNOTSUPP;

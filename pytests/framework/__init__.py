@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What the tests stand on: the lab, commands in its VMs, verbs by remote control, the watch over kernels and vrdmad."""
+"""The base of the tests: the lab, commands in its VMs, verbs by remote control, the watch over kernels and vrdmad."""

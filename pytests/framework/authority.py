@@ -14,7 +14,7 @@ def openssl(*arguments: str) -> None:
 
 @dataclass(frozen=True)
 class Credentials:
-    """Where a host has them."""
+    """Paths of a host's certificate, key and CA."""
 
     certificate: Path
     key: Path
@@ -22,7 +22,7 @@ class Credentials:
 
 
 class Authority:
-    """Its files are in a folder that is there."""
+    """A CA whose files are in an existing folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -32,9 +32,10 @@ class Authority:
                 f"{self.certificate}")  # fmt: skip
 
     def issue(self, host: str) -> Credentials:
-        """Those of a host of that name."""
+        """Makes the certificate and key of a host of that name."""
         certificate, key, request = (self._folder / f"{host}.{kind}" for kind in ("crt", "key", "csr"))
-        openssl("req", *CURVE, "-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}", "-keyout", f"{key}", "-out",
+        openssl("req", *CURVE, "-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}", "-keyout", f"{key}",
+                "-out",
                 f"{request}")  # fmt: skip
         openssl("x509", "-req", "-in", f"{request}", "-copy_extensions", "copy", "-CA", f"{self.certificate}", "-CAkey",
                 f"{self._key}", "-days", "30", "-out", f"{certificate}")  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Programs that find each other by way of the connection manager (rdma_cm)."""
+"""Programs that connect by the connection manager (rdma_cm)."""
 
 import re
 
@@ -13,20 +13,21 @@ LISTENING = "rdma resource show cm_id | grep LISTEN | grep -qE ':{port}\\b'"
 
 
 def allow_users(guest: Guest) -> None:
-    """Programs reach the connection manager by way of rdma_ucm."""
+    """Loads rdma_ucm, by which programs reach the connection manager."""
     guest.run("modprobe rdma_ucm")
 
 
 def await_listener(server: Machine, port: int) -> None:
-    """Returns when a cm_id listens on the port, in whatever network namespace. Of a process without a kernel nobody
-    can tell; but of that a client asks again until it listens, unless another process of its device refuses."""
+    """Returns when a cm_id listens on the port, in any network namespace. For a process without a kernel driver this
+    cannot be seen. There the client asks again until the server listens, unless another process of its device refuses.
+    """
     if isinstance(server, Owner):
         return
     await_condition(server, LISTENING.format(port=port))
 
 
 def address(machine: Machine, family: int) -> str:
-    """Its own address."""
+    """The machine's own address."""
     if isinstance(machine, Owner):
         return machine.addresses[family]
     network = {4: "10.77.0.0/16", 6: "fd77::/64"}[family]
@@ -36,7 +37,7 @@ def address(machine: Machine, family: int) -> str:
 
 def start_pair(server: Machine, client: Machine, server_command: str, client_command: str,
                port: int | None = None) -> tuple[Process, Process]:
-    """Starts both sides; `{port}` in the commands is a port of their own, unless the program has a fixed one."""
+    """Starts both sides. `{port}` in the commands is replaced by an unused port, unless the program has a fixed one."""
     port = port or next_port()
     waiting = server.start(server_command.format(port=port))
     await_listener(server, port)
@@ -52,13 +53,13 @@ def run_pair(server: Machine, client: Machine, server_command: str, client_comma
 
 
 def rping(server: Machine, family: int, options: str = "") -> tuple[str, str]:
-    """The commands of rping's server there, and of a client of it, each of which verifies what it gets."""
+    """The commands of rping's server there, and of a client of it. Both verify the data that they receive."""
     listen = f"rping -s -a {'::' if family == 6 else '0.0.0.0'} -p {{port}} -C {PINGS} -V {options}"
     return listen, f"rping -c -a {address(server, family)} -p {{port}} -C {PINGS} -V -v {options}"
 
 
 def start_rping(server: Machine, port: int) -> Process:
-    """Starts a server, which has said that it has the port."""
+    """Starts a server and waits until it has the port."""
     listen, _ = rping(server, 4)
     waiting = server.start(f"stdbuf -oL {listen} -d".format(port=port))
     while "rdma_bind_addr successful" not in waiting.next_line(TIMEOUT_S):
@@ -68,13 +69,13 @@ def start_rping(server: Machine, port: int) -> Process:
 
 
 def pings(result: Result) -> int:
-    """How many rounds the client says there were."""
+    """The number of rounds that the client reports."""
     return len(re.findall(r"^ping data: rdma-ping", result.stdout, re.MULTILINE))
 
 
 def rounds(server: Process, client: Process) -> int:
-    """How many rounds of rping the two have made when both have ended. As rping ends, its thread may find the event channel
-    closed before it waits there, and makes that the exit status."""
+    """The number of rounds of rping when both sides have ended. The exit status does not count: when rping ends, its
+    thread may find the event channel already closed, and takes that for an error."""
     done = client.wait(TIMEOUT_S, check=False)
     server.wait(TIMEOUT_S, check=False)
     return pings(done)

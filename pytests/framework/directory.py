@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Two hosts that know of each other by a directory alone, which is in an etcd on the first."""
+"""Two hosts that find each other only by a directory, which is in an etcd on the first host."""
 
 import json
 import time
@@ -35,7 +35,7 @@ def until(so: Callable[[], bool], what: str) -> None:
 
 
 def runs(process: int) -> bool:
-    """Whether it has not ended; one whose parent has not asked for its status is still listed."""
+    """Whether the process has not ended. A process that has ended is listed until its parent asks for its status."""
     try:
         return Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -43,7 +43,8 @@ def runs(process: int) -> bool:
 
 
 def children_of(parent: int) -> list[int]:
-    return [int(child) for tasks in Path("/proc", str(parent), "task").glob("*/children") for child in tasks.read_text().split()]
+    return [int(child) for tasks in Path("/proc", str(parent), "task").glob("*/children")
+            for child in tasks.read_text().split()]
 
 
 def command_of(process: int) -> str:
@@ -51,7 +52,7 @@ def command_of(process: int) -> str:
 
 
 class DirectoryHosts(FabricHosts):
-    """Besides their own addresses each may have one that moves between them."""
+    """Hosts that have their own addresses. Each may also have an address that moves between them."""
 
     addresses = {f"10.98.1.{number}": {4: f"10.98.1.{number}", 6: f"fd98:1::{number}"} for number in (1, 2)}
     moving = "10.98.1.50"
@@ -64,7 +65,8 @@ class DirectoryHosts(FabricHosts):
         self._log: dict[str, list[str]] = {}
 
     def _uplink(self, name: str) -> str:
-        return FABRIC.format(host=name, address=name, port=PORT, credentials=self._authority.issue(name), etcd=self.etcd.url)
+        return FABRIC.format(host=name, address=name, port=PORT, credentials=self._authority.issue(name),
+                             etcd=self.etcd.url)
 
     def _allowed(self, name: str) -> list[str]:
         return [*super()._allowed(name), self.moving]
@@ -73,7 +75,7 @@ class DirectoryHosts(FabricHosts):
         return [*super()._run(name), *(("--address", self.moving) if self.has_moving == name else ())]
 
     def up(self) -> None:
-        """etcd is started after them."""
+        """Starts etcd after the hosts."""
         Hosts.up(self)
         self.etcd.start()
         self.await_connections()
@@ -89,7 +91,7 @@ class DirectoryHosts(FabricHosts):
         self.socket(name).unlink()
 
     def helper_processes(self, name: str, program: str) -> list[int]:
-        """Of the vrdmad there: the supervisor, and its worker, once both have begun."""
+        """The helpers of that vrdmad: a supervisor and its worker. Waits until both have started."""
         processes: list[int] = []
 
         def begun() -> bool:
@@ -101,10 +103,11 @@ class DirectoryHosts(FabricHosts):
         return processes
 
     def start_stranger(self, host: str, at: str) -> None:
-        """A vrdmad that registers itself at a host's address, and has a certificate of an authority of its own."""
+        """Starts a vrdmad that registers itself at a host's address, with a certificate of its own authority."""
         folder = Path(self._certificates.name) / host
         folder.mkdir()
-        config = FABRIC.format(host=host, address=at, port=PORT + 1, credentials=Authority(folder).issue(host), etcd=self.etcd.url)
+        config = FABRIC.format(host=host, address=at, port=PORT + 1, credentials=Authority(folder).issue(host),
+                               etcd=self.etcd.url)
         self._start_mediator([], config, prefix=self._within(at))
         self.mediators[-1].title += f" {host}"
 
@@ -118,11 +121,11 @@ class DirectoryHosts(FabricHosts):
         return next(mediator for mediator in self.mediators if mediator.title == f"vrdmad of {name}")
 
     def log(self, name: str) -> str:
-        """All that the vrdmad there has said."""
+        """All log lines of that vrdmad."""
         lines = self._log.setdefault(name, [])
         lines += self.mediator_of(name).new_lines("stderr")
         return "".join(lines)
 
     def gids(self, name: str) -> set[str]:
-        """That the directory has of a host."""
+        """The GIDs that the directory has for a host."""
         return set(json.loads(self.etcd.hosts().get(name, '{"gids": {}}'))["gids"])

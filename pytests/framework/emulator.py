@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""VMs that are lost to the emulator, and further tries of the test that this hit.
+"""VMs that die by bugs of the emulator: the test that this hits is repeated.
 
 QEMU's TCG can deliver an interrupt twice to a nested guest. helper_vmrun() leaves the vector that it injected in
-exception_index, and a kick that comes between the two looks of cpu_handle_interrupt() has it executed once more.
-Counted in a QEMU that prints it: once in some minutes, most often without effect; in the first instructions of the
-guest kernel's entry code it resets the guest, whose kernel prints nothing. Far more rarely a host's processor is left
-with interrupts off (its global interrupt flag is clear), and the host hangs. A VM that says why it dies, by an oops or
-a panic, is not lost to the emulator.
+exception_index. If a kick arrives between the two checks of cpu_handle_interrupt(), the vector is executed once more.
+In a QEMU that prints this event, it occurred once in some minutes, most often without effect. In the first instructions
+of the guest kernel's entry code it resets the guest, and the kernel prints nothing. Far more rarely, a host's processor
+keeps its interrupts off (its global interrupt flag is clear), and the host hangs. A VM that reports the cause of its
+death, by an oops or a panic, does not count as lost to the emulator.
 
-Other processors kick most: of hosts with two of them five VMs were lost in one run of all tests, of hosts with one none.
+Most kicks come from other processors: in one run of all tests, hosts with two processors lost five VMs, and hosts with
+one lost none.
 """
 
 import re
@@ -51,7 +52,8 @@ def check(item: pytest.Item, lab: Lab, health: Health) -> None:
 
 
 def check_again(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """After a teardown that has failed: a VM may have hung in it. With the last test the lab has gone already."""
+    """After a teardown that has failed, because a VM may have hung in it. After the last test the lab is already gone.
+    """
     fixtures = item.funcargs
     if nextitem is not None and "health" in fixtures and LOST not in item.stash:
         item.stash[FAILED] = True
@@ -59,7 +61,7 @@ def check_again(item: pytest.Item, nextitem: pytest.Item | None) -> None:
 
 
 def blame(reports: list[pytest.TestReport], lost: list[str]) -> None:
-    """Says in the failures of a test what it was run under."""
+    """Adds to the failures of a test that the emulator has lost VMs."""
     for report in reports:
         if report.failed:
             report.longrepr = (f"the emulator has lost a VM in each of {len(lost)} tries ({'; '.join(lost)}), "
@@ -67,7 +69,7 @@ def blame(reports: list[pytest.TestReport], lost: list[str]) -> None:
 
 
 def run(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Runs a test, and again if the emulator has lost a VM under it."""
+    """Runs a test, and runs it again if the emulator has lost a VM meanwhile."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     lost: list[str] = []
     while len(lost) < TRIES:

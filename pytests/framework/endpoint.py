@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""One side of a conversation: a queue pair with all that it needs, ready to be connected to another."""
+"""One side of a connection: a queue pair with all that it needs, ready to be connected to another."""
 
 import copy
 
@@ -12,7 +12,7 @@ QKEY = 0x11111111
 MTU_1024 = 3
 PSN = 0x123456
 
-# Long enough for an emulated peer that is not running at the moment: 4.096 us * 2^18 is a second.
+# Long enough for an emulated peer that is not scheduled at the moment: 4.096 us * 2^18 is a second.
 TIMEOUT = 18
 FOREVER = 7
 
@@ -41,7 +41,7 @@ def rts_attributes(kind: str) -> dict:
 
 
 class Endpoint:
-    """Sends and receives complete on one CQ each."""
+    """A queue pair with one CQ each for sends and receives."""
 
     def __init__(self, device: Remote, gid: Gid, kind: str = "RC", buffer: int = BUFFER, access=ALL_ACCESS,
                  **queues) -> None:
@@ -75,8 +75,9 @@ class Endpoint:
         return self
 
     def connect(self, peer: "Endpoint", **changes) -> None:
-        """INIT to RTS; changes are of the attributes that these two steps set."""
-        for step in (rtr_attributes(self.kind, peer.qp.num, peer.gid.address, self.gid.index), rts_attributes(self.kind)):
+        """INIT to RTS; `changes` replaces attributes that these two steps set."""
+        for step in (rtr_attributes(self.kind, peer.qp.num, peer.gid.address, self.gid.index),
+                     rts_attributes(self.kind)):
             self.qp.modify(**{**step, **{name: value for name, value in changes.items() if name in step}})
 
     def sge(self, offset: int = 0, length: int | None = None) -> list:
@@ -84,7 +85,7 @@ class Endpoint:
         return [self.mr.addr + offset, self.mr.length - offset if length is None else length, self.mr.lkey]
 
     def target(self, offset: int = 0) -> list:
-        """Where a peer's RDMA or atomic goes."""
+        """The address and rkey for a peer's RDMA or atomic."""
         return [self.mr.addr + offset, self.mr.rkey]
 
     def receive(self, wr_id: int = 0, offset: int = 0, length: int | None = None) -> None:

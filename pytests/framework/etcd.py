@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""An etcd of the tests' own, in a network namespace; a service that Debian may have started is not asked."""
+"""An etcd for the tests alone, in a network namespace. One that Debian may have started is not used."""
 
 import base64
 import json
@@ -14,8 +14,9 @@ from .lab import TIMEOUT_S
 from .process import Failure, Process
 
 PORT = 2379
-# Said to it within its namespace.
-CALL = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], sys.argv[2].encode(), timeout=10).read().decode())"
+# A program that sends a request to etcd. It runs within etcd's namespace.
+CALL = ("import sys, urllib.request as r; print(r.urlopen(sys.argv[1], sys.argv[2].encode(), "
+        "timeout=10).read().decode())")
 
 
 def coded(text: str) -> str:
@@ -23,7 +24,7 @@ def coded(text: str) -> str:
 
 
 class Etcd:
-    """At an address of the host that `within` leads to."""
+    """An etcd at an address of the host that the command prefix `within` enters."""
 
     def __init__(self, address: str, within: tuple[str, ...]) -> None:
         self.url = f"http://{address}:{PORT}"
@@ -33,7 +34,7 @@ class Etcd:
         self._process: Process | None = None
 
     def start(self) -> None:
-        """With the data that it had, if there are any."""
+        """Starts it with its previous data, if there is any."""
         peers = "http://127.0.0.1:2380"
         self._process = Process("etcd", [
             *self._within, "etcd", f"--data-dir={self._data}", f"--listen-client-urls={self.url}",
@@ -58,7 +59,7 @@ class Etcd:
             self._process = None
 
     def forget(self) -> None:
-        """Its data, while it is stopped."""
+        """Deletes its data. It must be stopped."""
         shutil.rmtree(self._data)
 
     def down(self) -> None:
@@ -67,7 +68,8 @@ class Etcd:
 
     def _call(self, what: str, **request) -> dict:
         command = [*self._within, sys.executable, "-c", CALL, f"{self.url}/v3/kv/{what}", json.dumps(request)]
-        return json.loads(subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout)
+        return json.loads(subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE,
+                                         stderr=subprocess.PIPE).stdout)
 
     def put(self, key: str, value: str) -> None:
         self._call("put", key=coded(key), value=coded(value))

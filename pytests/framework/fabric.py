@@ -25,7 +25,7 @@ name = "{peer}"
 address = "{peer}:{port}"
 gids = [{gids}]
 """
-# As ss(8) selects them.
+# A filter for ss(8).
 CONNECTIONS = f"( sport = :{PORT} or dport = :{PORT} )"
 BINDING = """
 uplink = "wan"
@@ -34,12 +34,13 @@ mac = "02:00:00:00:00:{number:02x}"
 
 
 def fabric_config(host: str, peer: str, credentials: Credentials, gids: Iterable[object]) -> str:
-    """Of the host with that address, which is its name, too, and a peer with devices of these GIDs."""
-    return FABRIC.format(host=host, peer=peer, port=PORT, credentials=credentials, gids=", ".join(f'"{gid}"' for gid in gids))
+    """The configuration of the host with that address, which is also its name. The peer's devices have these GIDs."""
+    return FABRIC.format(host=host, peer=peer, port=PORT, credentials=credentials,
+                         gids=", ".join(f'"{gid}"' for gid in gids))
 
 
 class FabricHosts(Hosts):
-    """Hosts, and vrdmads, by their IPv4 addresses. A device has its host's."""
+    """Hosts, and vrdmads, by their IPv4 addresses. A device has its host's address."""
 
     def __init__(self, record: Record) -> None:
         super().__init__(record)
@@ -51,7 +52,7 @@ class FabricHosts(Hosts):
         self.await_connections()
 
     def await_connections(self) -> None:
-        """A message that is sent before is lost, and nobody sends a datagram again."""
+        """A message that is sent before the connection exists is lost, and a datagram is never sent again."""
         for mediator in self.mediators:
             mediator.await_line("connected with", TIMEOUT_S)
 
@@ -72,8 +73,9 @@ class FabricHosts(Hosts):
         return int(name.rsplit(".", 1)[1])
 
     def cut(self, name: str) -> int:
-        """Resets the connection, as a middlebox may. Returns how many there were."""
-        killed = subprocess.run([*self._within(name), "ss", "-KtnH", "state", "established", CONNECTIONS], check=True, text=True,
+        """Resets the connection, as a middlebox may. Returns the number of connections that it has reset."""
+        killed = subprocess.run([*self._within(name), "ss", "-KtnH", "state", "established", CONNECTIONS], check=True,
+                                text=True,
                                 stdout=subprocess.PIPE).stdout
         return len(killed.splitlines())
 

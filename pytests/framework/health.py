@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Watches what must stay well whatever a test does: the kernels and vrdmad."""
+"""Watches what no test may break: the kernels and vrdmad."""
 
 import re
 
@@ -8,9 +8,9 @@ from .process import Process
 
 RESTART_S = 30.0
 COMPLAINT = re.compile(r"WARNING:|BUG:|Oops|Call Trace:|general protection|UBSAN|KASAN|blocked for more than")
-# What a kernel says of its emulated CPU before it starts /init is not of the tests' making.
+# Messages of a kernel about its emulated CPU, before it starts /init, are not caused by tests.
 FOLLOW_KERNEL = "sh -c \"dmesg --follow | sed -un '/Run .init as init process/,$p'\""
-# systemd takes it for active as soon as it serves, and for a moment after its end.
+# For systemd vrdmad is active as soon as it serves, and still for a moment after its end.
 AWAIT_MEDIATOR = """until pid=$(systemctl show --property MainPID --value vrdmad) && pidof vrdmad | grep -qw "$pid" &&
 systemctl is-active --quiet vrdmad; do sleep 0.05; done; echo "$pid" """
 # Ends when the process does.
@@ -21,7 +21,7 @@ poll.poll()" """
 
 
 class Health:
-    """Follows kernel logs and vrdmad's log, so that each test can be told from what it caused."""
+    """Follows kernel logs and vrdmad's log, so that each test can be told what it caused."""
 
     def __init__(self, host: Machine, guests: list[Guest], with_mediator: bool) -> None:
         self._host = host
@@ -45,7 +45,7 @@ class Health:
             self.watch_mediator()
 
     def renew(self) -> None:
-        """All VMs have booted anew."""
+        """Starts again after all VMs have booted."""
         self.close()
         self._mediator = None
         self._follow_host()
@@ -53,8 +53,8 @@ class Health:
             guest.booted()
 
     def gone(self, failed: bool) -> list[str]:
-        """The VMs that have gone down or, looked for after a failure, do not answer, or have booted anew: nobody is told
-        that the connection to a system that is no more has ended. Guests go with their host."""
+        """The VMs that have gone down. After a failure, also the VMs that do not answer or have booted again: a
+        connection to a system that no longer exists does not end by itself. Guests go with their host."""
         machines = (self._host, *self._guests)
         gone = [machine.name for machine in machines
                 if not self._kernels[machine.name].running
@@ -68,14 +68,14 @@ class Health:
         self._boots[machine.name] = machine.boot_id()
 
     def watch_mediator(self) -> None:
-        """Takes the vrdmad that runs now, or soon, for the one that has to live on."""
+        """From now on, the vrdmad that runs now or starts soon must stay alive."""
         if self._mediator:
             self._mediator.wait(RESTART_S, check=False)
         self.mediator_pid = int(self._host.script(AWAIT_MEDIATOR, RESTART_S).stdout)
         self._mediator = self._host.watch(f"{AWAIT_END} {self.mediator_pid}")
 
     def begin(self) -> None:
-        """A new test begins: that vrdmad has ended, or a guest has gone down, is not its fault."""
+        """Starts a new test, which is not blamed for a vrdmad that has ended or a guest that has gone down before."""
         if self._mediator and not self._mediator.running:
             self.watch_mediator()
         for guest in self._guests:
@@ -83,13 +83,13 @@ class Health:
                 guest.booted()
 
     def collect(self) -> None:
-        """Takes in what was logged since the last time."""
+        """Collects the lines that were logged since the last call."""
         self.new = {f"{name}'s kernel": log.new_lines() for name, log in self._kernels.items()}
         if self._mediator_log:
             self.new["vrdmad"] = self._mediator_log.new_lines()
 
     def complaints(self) -> list[str]:
-        """What is wrong, in the logs collected or with vrdmad."""
+        """Errors in the collected logs, or of vrdmad."""
         found = [f"{source}: {line.rstrip()}" for source, lines in self.new.items() if source != "vrdmad"
                  for line in lines if COMPLAINT.search(line)]
         if self._mediator and not self._mediator.running:
@@ -103,7 +103,7 @@ class Health:
 
 
 class HostsHealth:
-    """The same of several hosts, each with its guests."""
+    """The same for several hosts, each with its guests."""
 
     def __init__(self, hosts: dict[str, Health]) -> None:
         self._hosts = hosts

@@ -11,7 +11,7 @@ from .process import Process
 
 
 class HostProcess(Owner):
-    """One of the lab's host, by the name of its IPv4 address; the IPv6 one ends with the same number."""
+    """A process of the lab's host, named by its IPv4 address; its IPv6 address ends with the same number."""
 
     def __init__(self, host: Machine, mdev: Mdev, address: str) -> None:
         super().__init__(host.lab, address)
@@ -32,11 +32,11 @@ class HostProcess(Owner):
 
     @cached_property
     def group(self) -> str:
-        """The file that VFIO has of the device: who may open it may use the device."""
+        """VFIO's file of the device: a user that may open it may use the device."""
         return "/dev/vfio/" + self.host.script(f"basename $(readlink {self.mdev.path}/iommu_group)").stdout.strip()
 
     def tries(self, run_as: str = "", path: str = "") -> str:
-        """What a program says that tries to open the device and cannot."""
+        """The error message of a program that tries to open the device and fails."""
         command = ["vrdma-run", "--device", path or self.mdev.path, "ibv_devinfo"]
         result = self.host.run(f"{run_as} {shlex.join(command)}", check=False)
         assert result.status != 0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Two hosts in the place of the lab's guests: network namespaces of this machine, joined by a veth pair, with a vrdmad each,
-whose device has the interface's addresses and is bound to it. What goes between them goes as RoCE packets.
+"""Two hosts in the place of the lab's guests: network namespaces of this machine, joined by a veth pair. Each has a
+vrdmad, whose device is bound to the interface and has its addresses. Traffic between them is RoCE packets.
 """
 
 import os
@@ -19,13 +19,13 @@ UPLINK = """
 interface = "lan"
 """
 BINDING = 'uplink = "lan"\n'
-# As programs have it most of the time: the port's MTU is 1024.
+# The most common MTU: it makes the port's MTU 1024.
 MTU = 1500
 NAMESPACES = Path("/run/netns")
 
 
 class Network:
-    """A namespace for each host. Their names begin with the process that they are for."""
+    """A namespace for each host. Its name contains the id of the process that made it."""
 
     def __init__(self, addresses: dict[str, dict[int, str]]) -> None:
         self._addresses = addresses
@@ -33,41 +33,43 @@ class Network:
         self._index = 10
 
     def up(self) -> None:
-        for left in NAMESPACES.glob("vrdma-*"):  # by a run that was cut off
+        for left in NAMESPACES.glob("vrdma-*"):  # of a run that was interrupted
             if not Path("/proc", left.name.split("-")[1]).exists():
                 ip(f"netns del {left.name}")
         here, there = self.namespaces.values()
         ip(*(f"netns add {namespace}" for namespace in (here, there)))
-        for namespace in (here, there):  # each packet that a host's stack should not have got shows
+        for namespace in (here, there):  # so that ICMP shows each packet that a host's stack should not get
             subprocess.run(["ip", "netns", "exec", namespace, "tee", "/proc/sys/net/ipv4/icmp_ratelimit",
-                            "/proc/sys/net/ipv6/icmp/ratelimit"], input="0", text=True, stdout=subprocess.DEVNULL, check=True)
+                            "/proc/sys/net/ipv6/icmp/ratelimit"], input="0", text=True, stdout=subprocess.DEVNULL,
+                           check=True)
         self._lay()
 
     def _lay(self) -> None:
         here, there = self.namespaces.values()
-        # The kernel tells of a carrier at once where the indices differ, else within a second.
-        ip(f"link add lan index {self._index} netns {here} type veth peer name lan index {self._index + 1} netns {there}")
+        # With different indices the kernel reports a carrier at once, otherwise within a second.
+        ip(f"link add lan index {self._index} netns {here} type veth peer name lan index {self._index + 1} netns "
+           f"{there}")
         for name in self.namespaces:
             self._set_up(name)
         self._await_link()
 
     def lay_anew(self) -> None:
-        """Other interfaces of the same names, and with the same addresses, in the place of both."""
+        """Replaces both interfaces by new ones of the same names, with the same addresses."""
         name, *_ = self.namespaces
         self.ip(name, "link del lan")
-        self._index += 2  # by which the kernel tells interfaces of one name apart
+        self._index += 2  # the kernel distinguishes interfaces of one name by it
         self._lay()
 
     def ip(self, name: str, commands: str) -> None:
         subprocess.run(["ip", "-netns", self.namespaces[name], "-batch", "-"], check=True, text=True, input=commands)
 
     def restore(self, name: str) -> None:
-        """The interface as it was at first; IPv6's addresses go when it goes down."""
+        """Restores the interface's first state. Its IPv6 addresses are lost when it goes down."""
         self._set_up(name)
         self._await_link()
 
     def _await_link(self) -> None:
-        """The kernel tells of a carrier up to a second after it has come, and nothing is sent before."""
+        """The kernel reports a carrier up to a second late, and sends nothing before that."""
         deadline = time.monotonic() + TIMEOUT_S
         while not all(self._link_up(namespace) for namespace in self.namespaces.values()):
             if time.monotonic() > deadline:
@@ -93,7 +95,7 @@ class Network:
 
 
 class Hosts(Native):
-    """The hosts by their IPv4 addresses, which is where programs find their servers."""
+    """The hosts by their IPv4 addresses, at which programs find their servers."""
 
     addresses = {f"10.98.0.{number}": {4: f"10.98.0.{number}", 6: f"fd98::{number}"} for number in (1, 2)}
 
@@ -125,7 +127,7 @@ class Hosts(Native):
         return [*self._within(name), *super()._run(name)]
 
     def tool(self, name: str, *command: str) -> Process:
-        """A program on that host that has no device."""
+        """Starts a program on that host, without a device."""
         return Process(f"{command[0]} of {name}", [*self._within(name), *command], dict(os.environ))
 
     def xdp(self, name: str) -> bool:
@@ -135,7 +137,7 @@ class Hosts(Native):
         return " xdp " in shown
 
     def refusals(self) -> dict[str, int]:
-        """By host, how often it has told others that nobody is there (ICMP)."""
+        """By host, the number of ICMP messages that it has sent because a destination was unreachable."""
         return {name: self._refusals(name) for name in self.addresses}
 
     def _refusals(self, name: str) -> int:
@@ -145,7 +147,7 @@ class Hosts(Native):
 
 
 class NumberedHosts(Hosts):
-    """Hosts beside the others. By their number they have a network of their own."""
+    """Further hosts, which have a network of their own, given by their number."""
 
     def __init__(self, record: Record, number: int) -> None:
         self.addresses = {f"10.98.{number}.{host}": {4: f"10.98.{number}.{host}", 6: f"fd98:{number}::{host}"}
@@ -155,7 +157,7 @@ class NumberedHosts(Hosts):
 
 @contextmanager
 def serving(hosts: Hosts) -> Iterator[list[NativeGuest]]:
-    """Their devices' owners, while they are up. In the end nothing may have been wrong with them."""
+    """Runs the hosts and yields the owners of their devices. In the end nothing may be wrong with the hosts."""
     hosts.up()
     yield [NativeGuest(hosts, name) for name in hosts.addresses]
     troubles = hosts.troubles()
@@ -164,7 +166,7 @@ def serving(hosts: Hosts) -> Iterator[list[NativeGuest]]:
 
 
 class TransportHosts(NumberedHosts):
-    """Hosts whose vrdmads reach the network in ways that are given."""
+    """Hosts whose vrdmads use the given transports of an uplink."""
 
     def __init__(self, record: Record, number: int, transports: tuple[str, str]) -> None:
         super().__init__(record, number)
@@ -175,7 +177,7 @@ class TransportHosts(NumberedHosts):
 
 
 class PriorityHosts(NumberedHosts):
-    """Hosts whose devices have classes of traffic, to which their administrator gives priorities."""
+    """Hosts whose devices have traffic classes and service levels. The administrator assigns priorities to these."""
 
     def _uplink(self, _name: str) -> str:
         return f'{UPLINK}dscp_priorities = ["0:1", "26:4"]\nsl_priorities = ["3:6"]\n'
@@ -185,7 +187,7 @@ class PriorityHosts(NumberedHosts):
 
 
 class PartitionHosts(NumberedHosts):
-    """Hosts whose devices are members of partitions, each of others."""
+    """Hosts whose devices are members of partitions, which differ between the hosts."""
 
     PKEYS = ((0xFFFF, 0x8001, 0x8002), (0x0001, 0xFFFF, 0x8003))
 

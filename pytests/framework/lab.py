@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The lab as the tests use it: through its command line, as people do."""
+"""The lab, used through its command line as people use it."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from .process import Failure, Process, Record, Result
 PROJECT = Path(__file__).resolve().parents[2]
 GUEST_PROGRAMS = PROJECT / "pytests/guest"
 UP_TIMEOUT_S = 960  # for three tries, if one hangs
-# An emulated machine under load: what takes longer than this does not come back.
+# For an emulated machine under load. A command that takes longer than this has hung.
 TIMEOUT_S = 60.0
 ANSWER_S = 20.0
 MOVE_TIMEOUT_S = 300.0
@@ -40,9 +40,10 @@ class Lab:
         self.environment = {**os.environ, "VRDMA_LAB_DIR": str(directory)}
 
     def up(self) -> None:
-        """Boots it. Without a lab there is nothing left to run."""
+        """Boots the lab. If that fails, the run ends."""
         try:
-            subprocess.run([PROJECT / "ci/lab", "up", *self._shape], env=self.environment, check=True, timeout=UP_TIMEOUT_S)
+            subprocess.run([PROJECT / "ci/lab", "up", *self._shape], env=self.environment, check=True,
+                           timeout=UP_TIMEOUT_S)
         except subprocess.SubprocessError as error:
             pytest.exit(f"no lab: {error}", pytest.ExitCode.TESTS_FAILED)
 
@@ -50,17 +51,17 @@ class Lab:
         subprocess.run([PROJECT / "ci/lab", "down"], env=self.environment, check=True, timeout=TIMEOUT_S)
 
     def renew(self) -> None:
-        """Boots all VMs anew, whatever state they are in."""
+        """Boots all VMs again, whatever state they are in."""
         self.down()
         self.up()
 
     def describe(self, name: str) -> dict:
-        """What the lab knows of a VM."""
+        """The lab's description of a VM."""
         (vm,) = [vm for vm in json.loads(self.do("status", "--json").stdout)["vms"] if vm["name"] == name]
         return vm
 
     def console(self, name: str) -> str:
-        """What a VM has printed there; of a guest nothing, if its host does not answer."""
+        """The console output of a VM; empty for a guest whose host does not answer."""
         return self.start(f"ci/lab logs {name}", "logs", name).wait(TIMEOUT_S, check=False).stdout
 
     def start(self, title: str, *arguments: str) -> Process:
@@ -80,7 +81,7 @@ class Machine:
         self.name = name
 
     def start(self, command: str) -> Process:
-        """Starts a command; it is not passed through a shell."""
+        """Starts a command, without a shell."""
         return self.lab.record.add(self.watch(command))
 
     def watch(self, command: str) -> Process:
@@ -95,7 +96,7 @@ class Machine:
         return self.run(shlex.join(["sh", "-euc", text]), timeout, check)
 
     def boot_id(self) -> str:
-        """What names this boot of its system; empty if it does not answer."""
+        """The identity of this boot of its system; empty if it does not answer."""
         try:
             return self.run("cat /proc/sys/kernel/random/boot_id", ANSWER_S, check=False).stdout
         except Failure:
@@ -116,14 +117,14 @@ class Gid:
 
 
 class Guest(Machine):
-    """A guest. What is known of its system is forgotten when it reboots."""
+    """A guest. Cached facts about its system are dropped when it reboots."""
 
     def __init__(self, lab: Lab, name: str) -> None:
         super().__init__(lab, name)
-        self.after_boot: list = []  # callables that want to know of a fresh boot
+        self.after_boot: list = []  # callables that are called after each boot
 
     def bring(self, source: Path) -> str:
-        """Its path in the guest, until that boots anew."""
+        """Copies a file into the guest. Returns its path there, which is valid until a reboot."""
         self.copy(source, "/root/")
         return f"/root/{source.name}"
 
@@ -154,7 +155,7 @@ class Guest(Machine):
 
     @cached_property
     def nic(self) -> str:
-        """The network device with its address in the lab."""
+        """The network device that has the guest's address in the lab."""
         return self.script("ip -o -4 address show to 10.77.0.0/16 | cut -d' ' -f2").stdout.strip()
 
     @cached_property
@@ -168,7 +169,8 @@ class Guest(Machine):
 
     def await_device(self, device: str, timeout: float = TIMEOUT_S) -> None:
         """Waits until the device is there and has the GID of its IPv4 address."""
-        self.script(f"until grep -qs :ffff: /sys/class/infiniband/{device}/ports/1/gids/*; do sleep 0.05; done", timeout)
+        self.script(f"until grep -qs :ffff: /sys/class/infiniband/{device}/ports/1/gids/*; do sleep 0.05; done",
+                    timeout)
         self.forget("gids")
 
     def monitor(self, command: str, timeout: float = TIMEOUT_S) -> str:
@@ -180,7 +182,7 @@ class Guest(Machine):
         self.booted()
 
     def kill(self) -> None:
-        """As if its QEMU had crashed."""
+        """Ends the guest's QEMU, like a crash."""
         self.lab.do("kill", self.name)
 
     def boot(self) -> None:
@@ -188,19 +190,19 @@ class Guest(Machine):
         self.booted()
 
     def forget(self, *names: str) -> None:
-        """Has cached properties determined anew when they are next used."""
+        """Drops cached properties, so that their next use determines them again."""
         for name in names:
             self.__dict__.pop(name, None)
 
     def migrate(self, host: str) -> dict:
-        """Moves it to another host while it runs; what its monitor says of that. Its system notices nothing, but connections to
-        it end, as vsock has no others."""
+        """Moves the guest to another host while it runs, and returns the report of its monitor. The guest's system
+        notices nothing, but connections to it end, because vsock connections cannot move."""
         answer = json.loads(self.lab.do("migrate", self.name, host, timeout=MOVE_TIMEOUT_S).stdout)
         self.booted()
         return answer
 
     def booted(self) -> None:
-        """It has booted anew: what was known of it no longer holds."""
+        """The guest has booted again: cached facts no longer hold."""
         self.forget("programs", "gids", "function")
         for notify in self.after_boot:
             notify(self)
@@ -208,7 +210,7 @@ class Guest(Machine):
 
 @contextmanager
 def kept(prepare: Callable[[Guest], None], guest: Guest) -> Iterator[None]:
-    """Prepares the guest, and again should it boot anew."""
+    """Prepares the guest, and prepares it again after each reboot."""
     prepare(guest)
     guest.after_boot.append(prepare)
     yield

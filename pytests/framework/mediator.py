@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A vrdmad of a test's own on a host of the lab, beside the one of the unit: they share /run/vrdma, and so the user."""
+"""A second vrdmad on a host of the lab, for one test. It shares /run/vrdma and the user with the unit's."""
 
 _CAPABILITIES = "+net_admin,+net_raw,+bpf,+sys_nice"  # for uplinks, and for a poller that is a real-time thread
 

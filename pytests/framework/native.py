@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Two devices behind sockets of a vrdmad on this machine, in the place of the lab's guests. Their network interfaces are the
-ends of a veth pair.
+"""Two devices behind sockets of a vrdmad on this machine, in the place of the lab's guests. Their network interfaces
+are the ends of a veth pair.
 
 VRDMA_BUILD  the build whose vrdmad and provider are used, build/release by default; it may be one with sanitizers
 """
@@ -17,7 +17,7 @@ from .process import Failure, Process, Record
 from .sanitizers import Sanitizers
 
 BUILD = Path(os.environ.get("VRDMA_BUILD", PROJECT / "build/release"))
-# By name, which is also where a program finds its server. A device's GIDs of this address follow the link-local ones.
+# By name; programs find their servers at that name. The GIDs of a device's address here follow the link-local ones.
 ADDRESSES = {"127.0.0.1": "10.99.0.1", "127.0.0.2": "10.99.0.2"}
 ADDRESSES_6 = {"127.0.0.1": "fd99::1", "127.0.0.2": "fd99::2"}
 INDEXES = {"IB/RoCE v1": 2, "RoCE v2": 3}
@@ -33,19 +33,20 @@ window_gib = 64 # of each client; ThreadSanitizer leaves a program 1.5 TiB
 
 
 class Network:
-    """An interface for each device, with its addresses. Their names begin with the process that they are for."""
+    """An interface for each device, with its addresses. Its name contains the id of the process that made it."""
 
     def __init__(self) -> None:
-        self._names = [f"vrdma-{os.getpid()}-{end}" for end in (0, 1)]  # as long as names can be
+        self._names = [f"vrdma-{os.getpid()}-{end}" for end in (0, 1)]  # the longest possible names
 
     def up(self) -> None:
-        for left in Path("/sys/class/net").glob("vrdma-*-0"):  # by a run that was cut off
+        for left in Path("/sys/class/net").glob("vrdma-*-0"):  # of a run that was interrupted
             if not Path("/proc", left.name.split("-")[1]).exists():
                 ip(f"link del {left.name}")
         ip(f"link add {self._names[0]} type veth peer name {self._names[1]}")
         for name, guest in zip(self._names, ADDRESSES, strict=True):
-            # The suite of pyverbs takes the first address of all: that of IPv4.
-            ip(f"address add {ADDRESSES[guest]}/32 dev {name}", f"address add {ADDRESSES_6[guest]}/128 dev {name} nodad",
+            # The suite of pyverbs uses the first address, which must be that of IPv4.
+            ip(f"address add {ADDRESSES[guest]}/32 dev {name}",
+               f"address add {ADDRESSES_6[guest]}/128 dev {name} nodad",
                f"link set {name} up")
 
     def down(self) -> None:
@@ -57,7 +58,7 @@ def ip(*commands: str) -> None:
 
 
 class Native:
-    """What the tests ask of a lab: to start commands, each with the device of one name."""
+    """The part of a lab that tests need: it starts commands, each with the device of one name."""
 
     ours = False
     addresses = {name: {4: address, 6: ADDRESSES_6[name]} for name, address in ADDRESSES.items()}
@@ -68,7 +69,7 @@ class Native:
         self._network = Network()
         self.sanitizers = Sanitizers(BUILD, Path(self._directory.name))
         self.mediators: list[Process] = []
-        self.configurations: list[Path] = []  # one of each
+        self.configurations: list[Path] = []  # one for each mediator
 
     def socket(self, name: str) -> Path:
         return Path(self._directory.name) / f"{name}.sock"
@@ -77,8 +78,10 @@ class Native:
         self._network.up()
         self._start_mediator([*self.addresses])
 
-    def _start_mediator(self, names: list[str], config: str = "", device: str = "", prefix: tuple[str, ...] = ()) -> None:
-        """One with devices of these names; `config` is what the file says besides, `device` of each of them."""
+    def _start_mediator(self, names: list[str], config: str = "", device: str = "",
+                        prefix: tuple[str, ...] = ()) -> None:
+        """Starts one with devices of these names. `config` is added to its file, and `device` to each device's table.
+        """
         path = Path(self._directory.name) / f"vrdmad-{len(self.mediators)}.conf"
         tables = [DEVICE_TABLE.format(name=name.replace(".", "-"), socket=self.socket(name),
                                       addresses=",".join(self._allowed(name))) + device
@@ -88,14 +91,14 @@ class Native:
         mediator = Process(" ".join(["vrdmad of", *names]), vrdmad, self.sanitizers.ours())
         self.mediators.append(mediator)
         self.configurations.append(path)
-        mediator.await_line(" serves ", TIMEOUT_S)  # its sockets are there before
+        mediator.await_line(" serves ", TIMEOUT_S)  # its sockets exist by then
 
     def mediator_of(self, name: str) -> Process:
         """The vrdmad that serves the device of that name."""
         return next(mediator for mediator in self.mediators if name in mediator.title.split())
 
     def reconfigure(self, text: str, says: str = "read again") -> str:
-        """Has the first vrdmad read this as its configuration; the line of its log that says what came of it."""
+        """Gives the first vrdmad this configuration. Returns the line of its log that reports the outcome."""
         self.configurations[0].write_text(text)
         return self.mediators[0].await_after(lambda: self.mediators[0].signal(signal.SIGHUP), says, TIMEOUT_S)
 
@@ -104,7 +107,7 @@ class Native:
         return [*self.addresses[name].values()]
 
     def down(self) -> None:
-        """Expects each vrdmad to end as it is told to, which is when sanitizers report what leaked."""
+        """Expects each vrdmad to end on request. Sanitizers report leaks then."""
         for mediator in self.mediators:
             mediator.terminate()
         failed = [mediator for mediator in self.mediators if mediator.wait(TIMEOUT_S, check=False).status]
@@ -123,21 +126,21 @@ class Native:
         return [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(self.socket(name)), *addresses]
 
     def troubles(self) -> list[str]:
-        """What must not be, and is."""
+        """Errors that have occurred: reports of vrdmads that have ended, and of sanitizers."""
         ended = [mediator.report() for mediator in self.mediators if not mediator.running]
         return [*(f"vrdmad has ended\n{report}" for report in ended), *self.sanitizers.complaints()]
 
 
 def gids_of(address: str) -> list[Gid]:
-    """Those that the address of vrdma-run's --address has."""
+    """The GIDs of an address that was given to vrdma-run by --address."""
     one, two, three, four = (int(part) for part in address.split("."))
     text = f"0000:0000:0000:0000:0000:ffff:{one:02x}{two:02x}:{three:02x}{four:02x}"
     return [Gid(index, text, kind) for kind, index in INDEXES.items()]
 
 
 class Owner(Guest):
-    """A side of a conversation without a kernel: processes, of which each brings its driver along. As many at a time can have
-    the device as it has clients."""
+    """A side of a connection without a kernel driver: processes that each have a driver of their own. The number of
+    processes that can have the device at a time is its number of clients."""
 
     addresses: dict[int, str]  # by family
 
@@ -147,7 +150,7 @@ class Owner(Guest):
 
 
 class NativeGuest(Owner):
-    """One on this machine."""
+    """An owner on this machine."""
 
     @cached_property
     def addresses(self) -> dict[int, str]:
@@ -158,7 +161,7 @@ class NativeGuest(Owner):
 
 
 class NativeHealth:
-    """vrdmad has to live on, whatever a test does, and no sanitizer may have anything to report."""
+    """Checks that vrdmad stays alive, whatever a test does, and that no sanitizer reports an error."""
 
     def __init__(self, native: Native) -> None:
         self._native = native

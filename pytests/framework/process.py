@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Commands in the lab's VMs, and the record of them that a failing test prints."""
+"""Commands in the lab's VMs, and the record of them that is printed if a test fails."""
 
 import subprocess
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, TypeVar
+
+T = TypeVar("T")
 
 REPORTED_LINES = 60
+OUTPUT_S = 10  # for the rest of the output of a command that has ended
 
 
 class Failure(AssertionError):
-    """A command that failed, or did not do in time what was awaited. The test's record has the output."""
+    """A command has failed or an awaited event has not come in time. The output is in the test's record."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Process:
             raise Failure(f"{self.title}: has ended\n{self.report()}") from error
 
     def next_line(self, timeout: float) -> str:
-        """The next line of stdout that nobody has taken yet."""
+        """The next line of stdout that has not been taken yet."""
         taken = self._taken["stdout"]
         (line,) = self._await(lambda: self._lines["stdout"][taken:taken + 1], "print a line", timeout)
         self._taken["stdout"] += 1
@@ -73,18 +76,18 @@ class Process:
                            f"say '{text}'", timeout)
 
     def lines(self, stream: str, begin: int = 0) -> list[str]:
-        """All that have come, after the first `begin` ones."""
+        """All lines so far, without the first `begin` ones."""
         with self._changed:
             return self._lines[stream][begin:]
 
     def new_lines(self, stream: str = "stdout") -> list[str]:
-        """The lines that have come since they were last taken."""
+        """The lines since the last call."""
         with self._changed:
             lines = self._lines[stream][self._taken[stream]:]
             self._taken[stream] += len(lines)
         return lines
 
-    def _await(self, condition, what: str, timeout: float):
+    def _await(self, condition: Callable[[], T], what: str, timeout: float) -> T:
         deadline = time.monotonic() + timeout
         with self._changed:
             while not (value := condition()):
@@ -93,7 +96,7 @@ class Process:
                 if ended or left <= 0:
                     reason = "it has ended" if ended else f"not within {timeout:.0f} s"
                     raise Failure(f"{self.title}: did not {what}: {reason}\n{self._report()}")
-                # A stream's end is notified just before its thread ends: look again soon.
+                # A stream's end is notified shortly before its thread ends, so check again soon.
                 self._changed.wait(min(left, 0.2))
             return value
 
@@ -106,31 +109,35 @@ class Process:
         return self._child.poll() is None
 
     def wait(self, timeout: float, check: bool = True) -> Result:
-        """Waits for the end of the command; one that does not end in time is killed, and fails."""
+        """Waits for the end of the command. A command that does not end in time is killed and counts as failed."""
         try:
             status = self._child.wait(timeout)
         except subprocess.TimeoutExpired:
             self.kill()
             raise Failure(f"{self.title}: not done after {timeout:.0f} s\n{self.report()}") from None
-        for reader in self._readers:
-            reader.join()
+        self._join_readers()
+        if any(reader.is_alive() for reader in self._readers):
+            raise Failure(f"{self.title}: has ended, but a process that it started has its output\n{self.report()}")
         if check and status:
             raise Failure(f"{self.title}: exit status {status}\n{self.report()}")
         return Result(status, "".join(self._lines["stdout"]), "".join(self._lines["stderr"]))
 
     def terminate(self) -> None:
-        """Asks the command to end, unless it has."""
+        """Asks the command to end, unless it has ended."""
         self._child.terminate()
 
     def signal(self, number: int) -> None:
         self._child.send_signal(number)
 
     def kill(self) -> None:
-        """Ends the command: the lab's agent kills what its client abandons."""
+        """Ends the command: the lab's agent kills a command whose client has gone."""
         self._child.kill()
         self._child.wait()
+        self._join_readers()
+
+    def _join_readers(self) -> None:
         for reader in self._readers:
-            reader.join()
+            reader.join(OUTPUT_S)
 
     def report(self) -> str:
         with self._changed:
@@ -147,7 +154,7 @@ class Process:
 
 
 class Record:
-    """All commands of the running test, for its report should it fail."""
+    """All commands of the running test, for the report if it fails."""
 
     def __init__(self) -> None:
         self._processes: list[Process] = []
@@ -158,7 +165,7 @@ class Record:
         return process
 
     def note(self, text: str) -> None:
-        """Something done that is no command of its own."""
+        """Records an action that is not a command."""
         self._notes.append(text)
 
     def begin(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Stock RDMA programs between two machines, and what they print."""
+"""RDMA programs of other projects between two machines, and parsers of their output."""
 
 import itertools
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .lab import TIMEOUT_S, Guest, Machine
 from .process import Process, Result
 
-# Each run has a port of its own: none waits for an earlier one's to be free.
+# Each run has its own port, so that it need not wait until an earlier run's is free.
 _ports = itertools.count(18600)
 LISTENING = "ss -ltnH 'sport = :{port}' | grep -q ."
 
@@ -18,7 +18,8 @@ def next_port() -> int:
 
 
 def await_condition(machine: Machine, condition: str) -> None:
-    """Returns when a shell says so. It gives up before it would be killed, as the shell's loop would outlive that."""
+    """Returns when the shell condition holds. It times out before the command is killed, because the shell's loop would
+    survive that."""
     machine.run(f"timeout {TIMEOUT_S - 10:.0f} sh -c \"until {condition}; do sleep 0.02; done\"")
 
 
@@ -59,7 +60,7 @@ def run(program: Program, server: Guest, client: Guest, server_options: str = ""
 
 @dataclass(frozen=True)
 class Latency:
-    """A line of what perftest's *_lat print; µs."""
+    """A line of the output of perftest's *_lat; µs."""
 
     size: int
     iterations: int
@@ -70,7 +71,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """A line of what perftest's *_bw print; MB/s and million messages a second."""
+    """A line of the output of perftest's *_bw; MB/s and million messages per second."""
 
     size: int
     iterations: int
@@ -80,7 +81,7 @@ class Bandwidth:
 
 
 def _numbers(output: str) -> list[list[float]]:
-    """The first five columns of each line of results; on a busy machine perftest may not know how long a cycle is."""
+    """The first five columns of each line of results. On a busy machine perftest may print inf or nan for times."""
     lines = re.findall(r"^[ \t]*\d+[ \t]+\d+(?:[ \t]+(?:[\d.]+|inf|-?nan)){3}", output, re.MULTILINE)
     return [[float(word) for word in line.split()] for line in lines]
 

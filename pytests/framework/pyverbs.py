@@ -14,17 +14,17 @@ from .process import REPORTED_LINES, Result
 
 DOCUMENTATION = "usr/share/doc/rdma-core/tests"
 BEGUN = "begun"
-# By the letters that names of modules begin with: of those in one line each takes about as long as the other, and a lab that
-# loses a VM does not lose the whole suite's time then (emulator.py).
+# Parts of the suite, by the letters with which modules begin. The two parts of a line take about the same time. If the
+# lab loses a VM, only one part has to be repeated (emulator.py).
 PAIRS = (("a-c", "r-z"), ("d-l", "m-n"), ("o-p", "q"))
 ALL = "a-z"
-# Tests of the providers mlx5 and efa alone.
+# Tests that are only for the providers mlx5 and efa.
 OTHER_PROVIDERS = ("test_mlx5", "test_efa")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a test; why is the suite's reason to skip it, or the trace of its failure."""
+    """The result of a test. `why` is the suite's reason to skip it, or the trace of its failure."""
 
     test: str
     result: str
@@ -49,7 +49,7 @@ def unpack(directory: Path) -> Path:
 
 
 def _installed(directory: Path) -> Path:
-    """Where the documentation is. An image of a container may have been installed without: then from the package."""
+    """The directory of the documentation. If it was left out, as in a container's image, it comes from the package."""
     installed = Path("/") / DOCUMENTATION
     if installed.exists():
         return installed
@@ -66,16 +66,18 @@ def is_in(part: str, test: str) -> bool:
 
 
 def parse(output: str) -> list[Outcome]:
-    """What guest/pyverbs_suite.py has printed. A test that it has begun and not ended, by a whole line, has failed."""
+    """Parses the output of guest/pyverbs_suite.py. A test counts as failed if it has a line for its begin, and no whole
+    line for its end."""
     whole_lines = output.rpartition("\n")[0].splitlines()
     printed = [Outcome(line["test"], line["outcome"], line["why"]) for line in map(json.loads, whole_lines)]
     outcomes = [outcome for outcome in printed if outcome.result != BEGUN]
     ended = {outcome.test for outcome in outcomes}
-    return outcomes + [Outcome(begun.test, "failed", "the program ended in it") for begun in printed if begun.test not in ended]
+    return outcomes + [Outcome(begun.test, "failed", "the program ended in it") for begun in printed
+                       if begun.test not in ended]
 
 
 def end(result: Result) -> list[str]:
-    """How the program ended, and what it said last; nothing if all is well."""
+    """The exit status of the program and its last lines; nothing if it succeeded."""
     last = "\n".join(result.stderr.splitlines()[-REPORTED_LINES:])
     return [f"exit status {result.status}, the end of stderr:\n{last}"] if result.status else []
 
@@ -85,7 +87,7 @@ PLACES = ("native", "lab")
 
 
 def _read_all(path: Path) -> dict[str, dict[str, str]]:
-    """By place and test what comes of it, with the reason. A line without a place is of all of them."""
+    """By place and test, the outcome with the reason. A line without a place holds for all places."""
     listed: dict[str, dict[str, str]] = {place: {} for place in PLACES}
     for line in path.read_text().splitlines():
         if not line.startswith("#") and (match := LINE.fullmatch(line)):
@@ -95,12 +97,12 @@ def _read_all(path: Path) -> dict[str, dict[str, str]]:
 
 
 def read(path: Path, place: str, part: str = ALL) -> dict[str, str]:
-    """By test, the result that a list expects in a place."""
+    """By test, the result that the list expects in a place."""
     return {test: outcome.split(":")[0] for test, outcome in _read_all(path)[place].items() if is_in(part, test)}
 
 
 def write(path: Path, place: str, part: str, outcomes: Iterable[Outcome]) -> None:
-    """Replaces what a list says of a part in a place; the comment that it begins with stays."""
+    """Replaces the results of a part in a place. The comment at the beginning stays."""
     listed = _read_all(path)
     listed[place] = {test: outcome for test, outcome in listed[place].items() if not is_in(part, test)}
     listed[place] |= {outcome.test: str(outcome).split(": ", 1)[1] for outcome in outcomes}

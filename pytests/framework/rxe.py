@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""SoftRoCE over the guests' virtio-net: what vrdma is measured against."""
+"""SoftRoCE over the guests' virtio-net, to which vrdma is compared."""
 
 from .lab import Guest
 
@@ -10,7 +10,7 @@ rdma link show rxe0/1 2>/dev/null || rdma link add rxe0 type rxe netdev {nic}
 
 
 def add_rxe(guest: Guest) -> str:
-    """Adds the device if it is not there yet; returns its name."""
+    """Adds the device if it does not exist yet; returns its name."""
     guest.script(ADD.format(nic=guest.nic))
     guest.forget("gids")
     return "rxe0"

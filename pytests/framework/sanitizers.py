@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Builds that are instrumented by sanitizers, in programs that are not.
 
-The runtime is loaded into each program before anything else. A report ends its process, and is a file whichever process
-makes it and whatever its exit status is taken for; UBSan's beside ASan's goes to stderr.
+The sanitizer's runtime is loaded into each program before anything else. A report ends its process and is written to a
+file, whatever process makes it and however its exit status is interpreted. If ASan is used as well, UBSan reports to
+stderr.
 """
 
 import os
@@ -12,13 +13,13 @@ from pathlib import Path
 
 
 class Sanitizers:
-    """Those of one build, if any."""
+    """The sanitizers of one build, if any."""
 
     def __init__(self, build: Path, reports: Path) -> None:
         self._reports = reports
         self._told: set[Path] = set()
-        # librdmacm writes to an id what it is resolving, when another thread may have been told that it is. rping closes
-        # its event channel while its other thread, which it then cancels, may still be using it.
+        # librdmacm writes into an id after it may have told another thread that the address is resolved. rping
+        # closes its event channel while its other thread, which it cancels later, may still be using it.
         self._suppressions = reports / "suppressions"
         self._suppressions.write_text("race:rdma_resolve_addr\nrace:rdma_destroy_event_channel\n")
         cached = re.search(r"^VRDMA_SANITIZE:\w+=(.+)$", (build / "CMakeCache.txt").read_text(), re.MULTILINE)
@@ -37,15 +38,15 @@ class Sanitizers:
         return {**os.environ, **self._options(leaks=True)}
 
     def foreign(self) -> dict[str, str]:
-        """That of any other program: its leaks are not ours, and no reason to fail."""
-        # UCX overwrites the beginning of munmap() and others, which ThreadSanitizer's calls do not survive.
-        # Without its hooks UCX 1.13 would register all memory on demand, and reads a stray pointer when it ends.
+        """The environment of any other program. Its leaks are not reported."""
+        # UCX overwrites the beginning of munmap() and other functions, which breaks ThreadSanitizer's calls.
+        # Without these hooks UCX 1.13 would register all memory on demand, and reads a stray pointer at its end.
         ucx = {"UCX_MEM_MMAP_HOOK_MODE": "none", "UCX_IB_REG_METHODS": "direct"}
         loaded = {"LD_PRELOAD": self._runtime, **ucx} if self._runtime else {}
         return {**os.environ, **self._options(leaks=False), **loaded}
 
     def complaints(self) -> list[str]:
-        """What was reported since it was last asked for."""
+        """Reports since the last call."""
         reports = set(self._reports.glob("report.*")) - self._told
         self._told |= reports
         return [f"{report.name}\n{report.read_text(errors='replace')}" for report in sorted(reports)]
@@ -55,14 +56,14 @@ class Sanitizers:
         return {
             "ASAN_OPTIONS": f"{common}:detect_leaks={leaks:d}",
             "UBSAN_OPTIONS": common,
-            # The child of a fork may have threads, as it may without the sanitizer.
+            # The child of a fork may start threads, as it may without the sanitizer.
             "TSAN_OPTIONS": f"{common}:halt_on_error=1:die_after_fork=0:suppressions={self._suppressions}",
         }
 
 
 def _runtime(library: Path) -> str:
-    """The sanitizer's library that one of ours is linked with."""
+    """The sanitizer's runtime that our library is linked with."""
     libraries = subprocess.run(["ldd", library], check=True, text=True, stdout=subprocess.PIPE).stdout
-    found = re.search(r"=> (\S+/lib[at]san\.so\S*)", libraries)
+    found = re.search(r"=> (\S+/lib(?:clang_rt\.)?[at]san\S*)", libraries)
     assert found, f"{library} is linked with no runtime of a sanitizer\n{libraries}"
     return found[1]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Several runs beside each other, each in a lab whose host has one processor. A run that is ready takes the next file
-of tests. So all end at about the same time, however long a file takes today.
+"""Several parallel runs, each in a lab whose host has one processor. A run that is ready takes the next file of tests.
+So all runs end at about the same time, however long each file takes.
 """
 
 from pathlib import Path
@@ -9,8 +9,8 @@ import pytest
 
 
 class Share:
-    """One of the runs: its number is the last part of the path, the rest a directory that was empty when they began. There
-    is a file for each that is taken."""
+    """One of the runs. The last part of the path is its number. The rest is a directory that is empty at first, and
+    gets a file for each file of tests that is taken."""
 
     def __init__(self, text: str) -> None:
         path = Path(text)
@@ -19,13 +19,14 @@ class Share:
         self._ours: dict[str, bool] = {}
 
     def has(self, name: str) -> bool:
-        """Whether the file of tests is ours, now if it was nobody's."""
+        """Whether the file of tests belongs to this run. A file that no run has taken becomes this run's."""
         if name not in self._ours:
             self._ours[name] = self._take(name)
         return self._ours[name]
 
     def next_of(self, item: pytest.Item) -> pytest.Item | None:
-        """The test that comes after it here. It is asked for before this one ends, as that ends what the next has no use for."""
+        """The next test of this run. It must be known before the current one ends, because pytest then removes the
+        fixtures that the next one does not use."""
         items = item.session.items
         return next((later for later in items[items.index(item) + 1:] if self.has(later.path.name)), None)
 

@@ -19,7 +19,7 @@ class VerbsError(Exception):
 
 
 def refused(call, *args, **kwargs) -> int:
-    """The errno with which a verb fails, as it has to."""
+    """Checks that a verb fails; returns its errno."""
     with pytest.raises(VerbsError) as refusal:
         call(*args, **kwargs)
     return refusal.value.errno
@@ -56,7 +56,7 @@ class Session:
 
     @property
     def usable(self) -> bool:
-        """Whether the next answer will be that to the next call."""
+        """Whether the next answer will belong to the next call."""
         return self._process.running and not self._unanswered
 
     def open(self, device: str) -> Remote:

@@ -18,7 +18,7 @@ TIMEOUT_S = 10
 
 
 class Registers:
-    """Those of one function, 32 bits wide."""
+    """The registers of one function, 32 bits wide."""
 
     def read(self, offset: int) -> int:
         raise NotImplementedError
@@ -40,7 +40,7 @@ def await_status(registers: Registers, wanted: int) -> int:
 
 
 class AdminQueue:
-    """Submissions, completions and status have a page each. A page is bytes and their address for the device."""
+    """Submissions, completions and status have a page each. A page is its bytes and its address for the device."""
 
     def __init__(self, registers: Registers, make_page) -> None:
         self.registers = registers
@@ -62,7 +62,7 @@ class AdminQueue:
             raise RuntimeError("the device refuses correct registers")
 
     def execute(self, opcode: int, payload: bytes) -> int | None:
-        """The command's status, or None where the device gave up instead. What else it answers is in result."""
+        """Returns the command's status, or None if the device failed instead. Other answers are in `result`."""
         slot = self.tail % COMMANDS * COMMAND
         phase = 0 if self.tail // COMMANDS % 2 else PHASE
         self.submissions.bytes[slot + 4:slot + COMMAND] = payload[:COMMAND - 4].ljust(COMMAND - 4, b"\0")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Enhanced connection establishment by librdmacm, with queue pairs that it knows nothing of:
+"""Enhanced connection establishment by librdmacm, with queue pairs that librdmacm does not know:
 
-ece.py PORT                           answers the vendor and the options of who connects, and 1 more
-ece.py PORT ADDRESS VENDOR OPTIONS    connects and says what it is answered
+ece.py PORT                           answers a client's vendor and options with the same vendor, and options plus 1
+ece.py PORT ADDRESS VENDOR OPTIONS    connects and prints the answer
 """
 
 import ctypes
@@ -37,7 +37,7 @@ def call(function: str, *arguments) -> None:
 
 
 def new_id() -> ctypes.c_void_p:
-    """Without a channel: each call waits for its event."""
+    """Makes an id without a channel, so that each call waits for its event."""
     made = ctypes.c_void_p()
     call("rdma_create_id", None, ctypes.byref(made), None, PS_TCP)
     return made

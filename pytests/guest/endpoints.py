@@ -17,6 +17,7 @@ import socket
 import stat
 import time
 import zlib
+from collections.abc import Sequence
 
 import pyverbs.enums as e
 from pyverbs.addr import AH, GID, AHAttr, GlobalRoute
@@ -48,7 +49,8 @@ OPCODES = {getattr(e, "IBV_WC_" + name): name for name in (
     "RECV_RDMA_WITH_IMM")}  # fmt: skip
 EVENTS = {getattr(e, "IBV_EVENT_" + name): name for name in (
     "CQ_ERR", "QP_FATAL", "QP_REQ_ERR", "QP_ACCESS_ERR", "COMM_EST", "SQ_DRAINED", "PATH_MIG", "PATH_MIG_ERR",
-    "SRQ_ERR", "SRQ_LIMIT_REACHED", "DEVICE_FATAL", "PORT_ACTIVE", "PORT_ERR", "LID_CHANGE", "PKEY_CHANGE", "SM_CHANGE", "QP_LAST_WQE_REACHED",
+    "SRQ_ERR", "SRQ_LIMIT_REACHED", "DEVICE_FATAL", "PORT_ACTIVE", "PORT_ERR", "LID_CHANGE", "PKEY_CHANGE", "SM_CHANGE",
+    "QP_LAST_WQE_REACHED",
     "CLIENT_REREGISTER", "GID_CHANGE")}  # fmt: skip
 ATTRIBUTES = {
     "qp_state": e.IBV_QP_STATE, "cur_qp_state": e.IBV_QP_CUR_STATE, "qp_access_flags": e.IBV_QP_ACCESS_FLAGS,
@@ -58,18 +60,18 @@ ATTRIBUTES = {
     "max_rd_atomic": e.IBV_QP_MAX_QP_RD_ATOMIC, "min_rnr_timer": e.IBV_QP_MIN_RNR_TIMER, "sq_psn": e.IBV_QP_SQ_PSN,
     "max_dest_rd_atomic": e.IBV_QP_MAX_DEST_RD_ATOMIC, "dest_qp_num": e.IBV_QP_DEST_QPN,
 }  # fmt: skip
-# What no device of ours has.
+# Attributes that no vrdma device has.
 MIGRATION = {"alt_ah_attr": e.IBV_QP_ALT_PATH, "path_mig_state": e.IBV_QP_PATH_MIG_STATE}
 ALL_ATTRIBUTES = sum(ATTRIBUTES.values()) | e.IBV_QP_CAP
 
 
-def flags(prefix: str, names: list[str]) -> int:
+def flags(prefix: str, names: Sequence[str]) -> int:
     return sum(getattr(e, prefix + name) for name in names)
 
 
 def is_event_file(fd: int) -> bool:
-    """Whether events are read there: from uverbs, or from the end of a pair of sockets, the first of the two, that a
-    driver in user space writes to."""
+    """Whether events are read from the file: either one of uverbs, or the first socket of a pair, to which a driver in
+    user space writes."""
     status = os.fstat(fd)
     if not stat.S_ISSOCK(status.st_mode):
         return "infinibandevent" in os.readlink(f"/proc/self/fd/{fd}")
@@ -78,13 +80,13 @@ def is_event_file(fd: int) -> bool:
 
 
 def event_files() -> set[int]:
-    """The descriptors of this process for events; pyverbs does not tell them."""
+    """The descriptors of this process for events; pyverbs does not return them."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:
             if is_event_file(int(name)):
                 found.add(int(name))
-        except OSError:  # the one that lists the directory is closed by now
+        except OSError:  # the descriptor that listed the directory is closed by now
             pass
     return found
 
@@ -109,7 +111,8 @@ class Device(Remotable):
         return Pd(self._context)
 
     def exhaust(self, kind: str, most: int) -> list[int]:
-        """Makes objects of a kind until one is refused; returns how many there were, and the errno. All are gone then."""
+        """Makes objects of a kind until one is refused, and destroys all. Returns the number of objects that could be
+        made, and the errno."""
         pd, cq = PD(self._context), CQ(self._context, 1, None, None, 0)
         small = QPInitAttr(e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap(max_send_wr=1, max_recv_wr=1))
         route = address({"dgid": str(self._context.query_gid(1, 1)), "sgid_index": 1})
@@ -134,24 +137,24 @@ class Device(Remotable):
         return Cq(self._context, depth, events, vector)
 
     def cq_that_tells(self, other: "Device") -> None:
-        """Makes one with a channel of that context; both are gone at once."""
+        """Makes a CQ with a channel of that context, and destroys both at once."""
         channel = CompChannel(other._context)
         try:
             CQ(self._context, 1, None, channel, 0).close()
         finally:
             channel.close()
 
-    def cq_ex(self, depth: int = 64, wc_flags: list[str] = (), attr_flags: list[str] = ()) -> "CqEx":
+    def cq_ex(self, depth: int = 64, wc_flags: Sequence[str] = (), attr_flags: Sequence[str] = ()) -> "CqEx":
         return CqEx(self._context, depth, wc_flags, attr_flags)
 
     def clock(self) -> int:
-        """The device's, as it is in completions."""
+        """The device's clock, which also provides the times of completions."""
         return self._context.query_rt_values_ex(e.IBV_VALUES_MASK_RAW_CLOCK)[1]
 
     def memory(self, length: int) -> registered.Memory:
         return registered.Memory(length)
 
-    def xrcd(self, path: str | None = None, oflags: list[str] = ("CREAT",)) -> "Xrcd":
+    def xrcd(self, path: str | None = None, oflags: Sequence[str] = ("CREAT",)) -> "Xrcd":
         return Xrcd(self._context, path, oflags)
 
     def xrc_recv_qp(self, xrcd: "Xrcd") -> "XrcQp":
@@ -168,7 +171,7 @@ class Device(Remotable):
         """Another context on the same file."""
         device = Device.__new__(Device)
         device._context = Context(cmd_fd=os.dup(self._context.cmd_fd))
-        device._async_fd, device._allocated = -1, []
+        device._async_fd = -1
         return device
 
     def import_pd(self, handle: int) -> "Pd":
@@ -178,19 +181,20 @@ class Device(Remotable):
         return registered.Dm(self._context, length, log_align)
 
     def raw(self) -> raw.Raw:
-        """A context of its own."""
+        """A separate context."""
         return raw.Raw(self._context.name)
 
     def parent_domain(self, pd: "Pd") -> None:
         ParentDomain(self._context, ParentDomainInitAttr(pd=pd.pd)).close()
 
     def port(self, number: int) -> int:
-        """Its state."""
+        """The state of a port."""
         return self._context.query_port(number).state
 
     def pkeys(self) -> list[int]:
-        """Those of its port's table."""
-        return [socket.ntohs(self._context.query_pkey(1, index)) for index in range(self._context.query_port(1).pkey_tbl_len)]
+        """The P_Keys in the port's table."""
+        return [socket.ntohs(self._context.query_pkey(1, index))
+                for index in range(self._context.query_port(1).pkey_tbl_len)]
 
     def limits(self) -> dict:
         attr, port = self._context.query_device(), self._context.query_port(1)
@@ -210,7 +214,7 @@ class Device(Remotable):
         return EVENTS[event.event_type]
 
     def await_event(self, wanted: str, timeout: float) -> list[str]:
-        """The async events up to the one wanted, or all that came in time."""
+        """The async events up to the one wanted, or all until the timeout."""
         seen: list[str] = []
         deadline = time.monotonic() + timeout
         while wanted not in seen and (event := self.async_event(max(0.0, deadline - time.monotonic()))):
@@ -218,7 +222,7 @@ class Device(Remotable):
         return seen
 
     def fork(self) -> int:
-        """Starts a child that has a copy of all memory and does nothing; returns its process id."""
+        """Starts a child that has a copy of all memory and does nothing. Returns its process id."""
         child = os.fork()
         if not child:
             signal.pause()
@@ -237,7 +241,7 @@ class Pd(Remotable):
         return {"handle": self.pd.handle}
 
     def import_mr(self, handle: int) -> dict:
-        """What is found out of a memory region, which is forgotten again."""
+        """Imports a memory region, and forgets it again. Returns the attributes that the import has found."""
         mr = MR(self.pd, handle=handle)
         found = {"lkey": mr.lkey, "rkey": mr.rkey}
         mr.unimport()
@@ -246,7 +250,7 @@ class Pd(Remotable):
     def unimport(self) -> None:
         self.pd.unimport()
 
-    def qp_ex(self, kind: str, send_cq: "Cq", recv_cq: "Cq", send_ops: list[str], create_flags: list[str] = (),
+    def qp_ex(self, kind: str, send_cq: "Cq", recv_cq: "Cq", send_ops: list[str], create_flags: Sequence[str] = (),
               **cap: int) -> "QpEx":
         return QpEx(self, kind, send_cq, recv_cq, send_ops, create_flags, cap)
 
@@ -269,7 +273,7 @@ class Pd(Remotable):
         return registered.DmMr(self.pd, dm, offset, length, flags("IBV_ACCESS_", access))
 
     def refused_mr(self, length: int) -> int:
-        """The errno with which a region is refused that begins in a page of ours."""
+        """Registers a region that begins in a page of ours, and returns the errno of the refusal."""
         page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         start = ctypes.addressof(ctypes.c_char.from_buffer(page))
         try:
@@ -296,7 +300,7 @@ class Pd(Remotable):
         return Ah(self.pd, attr=address(route))
 
     def ah_of_sender(self, cq: "Cq", grh: int) -> "Ah":
-        """An address handle to whom the completion polled last came from."""
+        """An address handle of the sender of the completion that was polled last."""
         return Ah(self.pd, wc=cq.last, grh=grh, port_num=1)
 
     def close(self) -> None:
@@ -304,7 +308,7 @@ class Pd(Remotable):
 
 
 class Mr(Remotable):
-    """A registered buffer of its own."""
+    """A registered buffer, which it allocates."""
 
     def __init__(self, pd: PD, length: int, access: list[str]) -> None:
         self.mr = MR(pd, length, flags("IBV_ACCESS_", access))
@@ -317,7 +321,7 @@ class Mr(Remotable):
         return self.mr.read(length, offset).hex()
 
     def awaits(self, offset: int, data: str, timeout: float = 20.0) -> bool:
-        """Whether these bytes come before the time is over."""
+        """Whether the buffer has these bytes before the timeout."""
         deadline = time.monotonic() + timeout
         while (found := self.read(offset, len(data) // 2)) != data and time.monotonic() < deadline:
             pass
@@ -337,7 +341,7 @@ class Mr(Remotable):
         return zlib.crc32(self.mr.read(self.mr.length - offset if length is None else length, offset))
 
     def rereg(self, pd: Pd | None = None, length: int = 0, access: list[str] | None = None) -> dict:
-        """Gives it another domain, a new buffer of that length, other rights, or several of these."""
+        """Gives the region another domain, a new buffer of that length, other rights, or several of these."""
         changes = (e.IBV_REREG_MR_CHANGE_PD if pd else 0) | (e.IBV_REREG_MR_CHANGE_TRANSLATION if length else 0) | (
             e.IBV_REREG_MR_CHANGE_ACCESS if access is not None else 0)
         buffer = posix_memalign(length) if length else 0
@@ -358,7 +362,7 @@ class Mw(Remotable):
         return {"rkey": self.mw.rkey}
 
     def key(self) -> int:
-        """The rkey as the last bind of type 1 has made it."""
+        """The rkey of the last bind of type 1."""
         return self.mw.rkey
 
     def close(self) -> None:
@@ -374,7 +378,8 @@ class Ah(Remotable):
 
 
 def address(route: dict) -> AHAttr:
-    """Takes dgid and sgid_index; optional are hop_limit, traffic_class, flow_label, sl, port_num and is_global."""
+    """Makes an address vector. It takes dgid and sgid_index. Optional are hop_limit, traffic_class, flow_label, sl,
+    port_num and is_global."""
     whole = {"port_num": 1, "is_global": 1, "sl": 0}
     own = {name: route.get(name, value) for name, value in whole.items()}
     rest = {name: value for name, value in route.items() if name not in whole}
@@ -393,13 +398,13 @@ class Cq(Remotable):
         return {"depth": self.cq.cqe}
 
     def poll(self, count: int = 1) -> list[dict]:
-        """The completions that are there now, at most count."""
+        """The available completions, at most count."""
         completions = self.cq.poll(count)[1]
         self.last = completions[-1] if completions else self.last
         return [describe(completion) for completion in completions]
 
     def wait(self, count: int = 1, timeout: float = 20.0) -> list[dict]:
-        """Polls until there were count completions, or the time is over."""
+        """Polls until count completions have come, or until the timeout."""
         found: list[dict] = []
         deadline = time.monotonic() + timeout
         while len(found) < count and time.monotonic() < deadline:
@@ -412,14 +417,14 @@ class Cq(Remotable):
         return self.cq.cqe
 
     def moderate(self, count: int, period: int, mask: int = 1) -> None:
-        """Events for so many completions, or so many microseconds later."""
+        """Sets moderation: an event after this number of completions, or after this number of microseconds."""
         raw.modify_cq(self.cq, mask, count, period)
 
     def arm(self, solicited_only: bool = False) -> None:
         self.cq.req_notify(solicited_only)
 
     def event(self, timeout: float = 20.0) -> bool:
-        """Whether a completion event comes in time."""
+        """Whether a completion event comes before the timeout."""
         if not readable(self._fd, timeout):
             return False
         assert self._channel
@@ -434,9 +439,9 @@ class Cq(Remotable):
 
 
 class CqEx(Cq):
-    """Polled by the read functions of an extended CQ."""
+    """A CQ that is polled by the read functions of an extended CQ."""
 
-    def __init__(self, context: Context, depth: int, wc_flags: list[str], attr_flags: list[str]) -> None:
+    def __init__(self, context: Context, depth: int, wc_flags: Sequence[str], attr_flags: Sequence[str]) -> None:
         attr = CqInitAttrEx(cqe=depth, wc_flags=flags("IBV_WC_EX_WITH_", wc_flags) | e.IBV_WC_STANDARD_FLAGS,
                             comp_mask=e.IBV_CQ_INIT_ATTR_MASK_FLAGS,
                             flags=flags("IBV_CREATE_CQ_ATTR_", attr_flags))  # fmt: skip
@@ -469,7 +474,7 @@ class CqEx(Cq):
 
 
 def describe(completion) -> dict:
-    """Of a completion in error only what the specification lets a program read."""
+    """Of a completion in error, only the fields that the specification allows a program to read."""
     described = {"wr_id": completion.wr_id, "status": STATUSES[completion.status], "qp_num": completion.qp_num}
     if completion.status == e.IBV_WC_SUCCESS:
         described |= {"opcode": OPCODES[completion.opcode], "byte_len": completion.byte_len,
@@ -492,7 +497,7 @@ class Srq(Remotable):
         return {name: getattr(attr, name) for name in ("max_wr", "max_sge", "srq_limit")}
 
     def modify(self, **attributes: int) -> None:
-        """Changes just the attributes given."""
+        """Changes only the given attributes."""
         masks = {"max_wr": e.IBV_SRQ_MAX_WR, "srq_limit": e.IBV_SRQ_LIMIT}
         self.srq.modify(SrqAttr(**attributes), sum(masks[name] for name in attributes))
 
@@ -500,7 +505,7 @@ class Srq(Remotable):
         self.srq.post_recv(RecvWR(wr_id, len(sges), [SGE(*sge) for sge in sges]))
 
     def fill(self, wr_id: int, sges: list, most: int) -> int:
-        """Posts the same receive until the queue is full; returns how many there was room for."""
+        """Posts the same receive until the queue is full. Returns the number of receives that were posted."""
         for number in range(most):
             try:
                 self.post_recv(wr_id, sges)
@@ -514,9 +519,9 @@ class Srq(Remotable):
 
 
 class Xrcd(Remotable):
-    """An XRC domain: one of its own, or that of a file."""
+    """An XRC domain: a private one, or that of a file."""
 
-    def __init__(self, context: Context, path: str | None, oflags: list[str]) -> None:
+    def __init__(self, context: Context, path: str | None, oflags: Sequence[str]) -> None:
         fd = -1 if path is None else os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
         mask = e.IBV_XRCD_INIT_ATTR_FD | e.IBV_XRCD_INIT_ATTR_OFLAGS
         try:
@@ -554,7 +559,7 @@ class Qp(Remotable):
         return {"num": self.qp.qp_num, "cap": self.cap}
 
     def modify(self, **attributes) -> None:
-        """Changes just the attributes given."""
+        """Changes only the given attributes."""
         attr, mask = QPAttr(), 0
         for name, value in attributes.items():
             if name.endswith("ah_attr"):
@@ -580,11 +585,11 @@ class Qp(Remotable):
         self.qp.post_send(send_request(opcode, wr_id, sges, **how))
 
     def invalidate(self, key: int, wr_id: int = 0) -> None:
-        """Ends what the key stands for on this side."""
+        """Invalidates the key on this side."""
         self.qp.post_send(invalidation("LOCAL_INV", wr_id, [], key))
 
     def send_invalidate(self, wr_id: int, sges: list, key: int) -> None:
-        """Sends a message that ends what the key stands for on the other side."""
+        """Sends a message that invalidates the key on the other side."""
         self.qp.post_send(invalidation("SEND_WITH_INV", wr_id, sges, key))
 
     def post_chain(self, requests: list[dict]) -> None:
@@ -605,7 +610,7 @@ class Qp(Remotable):
         return mw.mw.rkey
 
     def post_bind(self, mw: Mw, mr: Mr, offset: int, length: int, access: list[str], wr_id: int = 0) -> int:
-        """Binds a window of type 2; returns the rkey that it has from then on."""
+        """Binds a window of type 2; returns its new rkey."""
         info = MWBindInfo(mr.mr, mr.mr.buf + offset, length, flags("IBV_ACCESS_", access))
         request = SendWR(wr_id, e.IBV_WR_BIND_MW, 0, 0, [], e.IBV_SEND_SIGNALED)
         request.set_bind_wr(mw.mw, info)
@@ -619,7 +624,7 @@ class Qp(Remotable):
         multicast.change("ibv_detach_mcast", self.qp, gid)
 
     def fetch_add(self, count: int, cq: Cq, sge: list, target: list) -> list[int]:
-        """Adds 1 count times, one after the other; returns what the counter held each time."""
+        """Adds 1 count times, one after the other; returns the old value of the counter for each."""
         found = []
         for _ in range(count):
             self.post_send("ATOMIC_FETCH_AND_ADD", 0, [sge], target=target, compare_add=1)
@@ -628,7 +633,7 @@ class Qp(Remotable):
         return found
 
     def compare_swap_add(self, count: int, cq: Cq, sge: list, target: list) -> int:
-        """Adds 1 count times by compare-and-swap, as often as it takes; returns the number of attempts."""
+        """Adds 1 count times by compare-and-swap, with retries; returns the number of attempts."""
         attempts, value, done = 0, 0, 0
         while done < count:
             self.post_send("ATOMIC_CMP_AND_SWP", 0, [sge], target=target, compare_add=value, swap=value + 1)
@@ -651,7 +656,7 @@ class Qp(Remotable):
             expect_success(cq.wait(1))
 
     def receive_messages(self, cq: Cq, mr: Mr, seed: int, count: int, most_pieces: int) -> str:
-        """Receives the same messages into random pieces; returns what is wrong with the first bad one, if any."""
+        """Receives the same messages into random pieces; returns the error of the first bad one, if any."""
         draw = random.Random(seed ^ 2)
         for number, message in enumerate(traffic.messages(seed, count, most_pieces)):
             sges = scatter(draw, mr, message.recv_pieces)
@@ -663,7 +668,7 @@ class Qp(Remotable):
         return ""
 
     def receive_writes(self, cq: Cq, mr: Mr, seed: int, count: int, most_pieces: int, offset: int) -> str:
-        """Takes the same messages as RDMA writes with immediate data."""
+        """Receives the same messages as RDMA writes with immediate data."""
         for number, message in enumerate(traffic.messages(seed, count, most_pieces)):
             self.post_recv(number, [[mr.mr.buf, 0, mr.mr.lkey]])
             completions = cq.wait(1)
@@ -674,7 +679,7 @@ class Qp(Remotable):
         return ""
 
     def read_messages(self, cq: Cq, mr: Mr, seed: int, count: int, most_pieces: int, target: list) -> str:
-        """Reads as many bytes as each message has from one place, whose content is the seed's too."""
+        """For each message, reads its number of bytes from one place that has random data of the same seed."""
         draw = random.Random(seed ^ 2)
         whole = random.Random(seed).randbytes(traffic.LARGEST)
         for number, message in enumerate(traffic.messages(seed, count, most_pieces)):
@@ -711,7 +716,7 @@ class Qp(Remotable):
     def receive_by_events(self, count: int, cq: Cq, sge: list) -> list[int]:
         """Receives by arming, polling once more, and then sleeping for the event.
 
-        Returns how many messages came, and how often it slept. A wake-up that does not come ends it.
+        Returns the number of messages and the number of sleeps. It ends early if a wake-up does not come.
         """
         received = slept = 0
         while received < count:
@@ -732,10 +737,10 @@ class Qp(Remotable):
 
 
 class QpEx(Qp):
-    """With the work requests of ibv_wr_*()."""
+    """A queue pair with the work requests of ibv_wr_*()."""
 
-    def __init__(self, pd: Pd, kind: str, send_cq: Cq, recv_cq: Cq, send_ops: list[str], create_flags: list[str],
-                 cap: dict[str, int]) -> None:
+    def __init__(self, pd: Pd, kind: str, send_cq: Cq, recv_cq: Cq, send_ops: list[str],
+                 create_flags: Sequence[str], cap: dict[str, int]) -> None:
         sizes = QPCap(**{"max_send_wr": 16, "max_recv_wr": 16, **cap})
         mask = e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
         if create_flags:
@@ -747,14 +752,14 @@ class QpEx(Qp):
         self.cap = {}
 
     def batch(self, requests: list[dict], abort: bool = False) -> None:
-        """Posts all requests at once, or none."""
+        """Posts all requests as one batch, or aborts the batch."""
         self.qp.wr_start()
         for request in requests:
             self._build(**request)
         self.qp.wr_abort() if abort else self.qp.wr_complete()
 
-    def _build(self, opcode: str, args: list = (), wr_id: int = 0, sges: list | None = None, inline: list | None = None,
-               send_flags: list = ("SIGNALED",)) -> None:
+    def _build(self, opcode: str, args: Sequence[object] = (), wr_id: int = 0, sges: list | None = None,
+               inline: list | None = None, send_flags: Sequence[str] = ("SIGNALED",)) -> None:
         self.qp.wr_id = wr_id
         self.qp.wr_flags = flags("IBV_SEND_", send_flags)
         getattr(self.qp, "wr_" + opcode)(*args)
@@ -772,13 +777,14 @@ class XrcQp(Qp):
         self.cap = {}
 
 
-def send_request(opcode: str, wr_id: int, sges: list, send_flags: list = ("SIGNALED",), imm: int = 0,
+def send_request(opcode: str, wr_id: int, sges: list, send_flags: Sequence[str] = ("SIGNALED",), imm: int = 0,
                  target: list | None = None, compare_add: int = 0, swap: int = 0, ah: Ah | None = None,
                  qpn: int = 0, qkey: int = 0, srq: int | None = None) -> SendWR:
     """target is [remote address, rkey]; ah, qpn and qkey are for datagrams, srq is for XRC."""
     request = SendWR(wr_id, getattr(e, "IBV_WR_" + opcode), len(sges), imm, [SGE(*sge) for sge in sges],
                      flags("IBV_SEND_", send_flags))
     if opcode in ("ATOMIC_CMP_AND_SWP", "ATOMIC_FETCH_AND_ADD"):
+        assert target
         request.set_wr_atomic(target[1], target[0], compare_add, swap)
     elif target:
         request.set_wr_rdma(target[1], target[0])
@@ -790,13 +796,14 @@ def send_request(opcode: str, wr_id: int, sges: list, send_flags: list = ("SIGNA
 
 
 def invalidation(opcode: str, wr_id: int, sges: list, key: int) -> SendWR:
-    request = SendWR(wr_id, getattr(e, "IBV_WR_" + opcode), len(sges), 0, [SGE(*sge) for sge in sges], e.IBV_SEND_SIGNALED)
+    request = SendWR(wr_id, getattr(e, "IBV_WR_" + opcode), len(sges), 0, [SGE(*sge) for sge in sges],
+                     e.IBV_SEND_SIGNALED)
     request.imm_data = key  # a union in C
     return request
 
 
 def slot(number: int) -> int:
-    """Where a write goes: the next one may be on its way while this one is looked at, but not the one after."""
+    """The offset of a write. The next write may arrive while this one is checked, but the one after may not."""
     return number % 2 * traffic.LARGEST
 
 

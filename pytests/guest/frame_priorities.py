@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Watches what leaves by an interface, as its queueing discipline would see it: prints a line for each frame of RoCE v2 over
-IPv4, with its DSCP and its priority (skb->priority).
+"""Watches the frames that leave by an interface, as its queueing discipline would see them. Prints a line for each
+frame of RoCE v2 over IPv4, with its DSCP and its priority (skb->priority).
 
 usage: frame_priorities.py INTERFACE
 """
@@ -16,8 +16,10 @@ PROG_LOAD, SOCKET_FILTER = 5, 1
 SO_ATTACH_BPF = 50
 ALL = 3  # ETH_P_ALL
 SEEN = 64
-# So many bytes of each frame, and one more for each of its priority, which is at 32 of struct __sk_buff.
-CODE = struct.pack("=BBhi", 0x61, 0x10, 32, 0) + struct.pack("=BBhi", 0x07, 0, 0, SEEN) + struct.pack("=BBhi", 0x95, 0, 0, 0)
+# A filter that encodes a frame's priority in the length that it passes: SEEN bytes, and one more for each unit of the
+# priority, which is at offset 32 of struct __sk_buff.
+CODE = struct.pack("=BBhi", 0x61, 0x10, 32, 0) + struct.pack("=BBhi", 0x07, 0, 0, SEEN)
+CODE += struct.pack("=BBhi", 0x95, 0, 0, 0)
 
 
 def load() -> int:

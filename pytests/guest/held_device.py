@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A VM monitor that has a mediated device until it is killed, and does nothing with it.
+"""A VM monitor that holds a mediated device until it is killed, and does nothing with it.
 
 held_device.py UUID
 """

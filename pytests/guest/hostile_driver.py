@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Misuses a vrdma function whose driver is unbound, as root of a guest can.
+"""Misuses a vrdma function whose driver is unbound, as root in a guest can.
 
 hostile_driver.py FUNCTION registers|flood|doorbells|admin SEED COUNT
 
@@ -39,7 +39,7 @@ class Region(Registers):
 
 
 class Page:
-    """A page of this process that stays where it is in the guest's physical memory."""
+    """A page of this process that keeps its place in the guest's physical memory."""
 
     def __init__(self) -> None:
         self.bytes = mmap.mmap(-1, PAGE)
@@ -54,7 +54,7 @@ class Page:
 
 
 def random_registers(function: Path, draw: random.Random, count: int) -> dict:
-    """Writes any value to any register, enabling and resetting now and then."""
+    """Writes random values to random registers; enables and resets now and then."""
     registers = Region(function, 0)
     page = Page()
     values = (0, 1, 2, 3, 0xFFFFFFFF, page.address, page.address + 8, 1 << 31)
@@ -78,7 +78,7 @@ def flood(function: Path, _draw: random.Random, count: int) -> dict:
 
 
 def random_doorbells(function: Path, draw: random.Random, count: int) -> dict:
-    """Fills the doorbell pages with random bytes, again and again, in a device that is enabled."""
+    """Fills the doorbell pages of an enabled device with random bytes, again and again."""
     registers, doorbells = Region(function, 0), Region(function, 2)
     queue = AdminQueue(registers, Page)
     queue.enable()
@@ -93,14 +93,14 @@ def random_doorbells(function: Path, draw: random.Random, count: int) -> dict:
 
 
 def random_payload(draw: random.Random, pages: tuple[int, ...]) -> bytes:
-    """Some words, plausible ones more often than not, and zeros behind them, so that some commands get far."""
+    """Some words, mostly plausible ones, followed by zeros, so that some commands are executed in part."""
     likely = (0, 0, 0, 1, 2, 12, 16, 64, 0xFFFFFFFF, *pages)
     words = [draw.choice((*likely, draw.getrandbits(32))) & 0xFFFFFFFF for _ in range(draw.randrange(COMMAND // 4 - 1))]
     return struct.pack(f"<I{len(words)}I", draw.choice((0, 0, 0, 0, 1)), *words)
 
 
 def random_commands(function: Path, draw: random.Random, count: int) -> dict:
-    """Executes random admin commands; a device that gave up is reset."""
+    """Executes random admin commands, and resets a device that has failed."""
     queue = AdminQueue(Region(function, 0), Page)
     queue.enable()
     answers = {"done": 0, "refused": 0, "fatal": 0}
@@ -118,7 +118,7 @@ def random_commands(function: Path, draw: random.Random, count: int) -> dict:
 
 
 def set_bus_master(function: Path) -> None:
-    """As a driver does: without it the device is not enabled."""
+    """Sets Bus Master as a driver does. Without it the device cannot be enabled."""
     command, bits = 4, b"\x06\x00"  # memory space and Bus Master
     with open(function / "config", "r+b", buffering=0) as config:
         os.pwrite(config.fileno(), bits, command)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Misuses what a process maps of its device: work requests and doorbells full of random bytes.
+"""Misuses the pages that a process maps of its device: it fills work requests and doorbells with random bytes.
 
 hostile_process.py DEVICE GID SGID_INDEX SEED COUNT
 
@@ -24,7 +24,7 @@ MAGIC = 0x0123456789ABCD00
 
 
 def mappings(pattern: str) -> list[tuple[int, int]]:
-    """Begin and end of this process's writable mappings whose line matches."""
+    """Begin and end of each writable mapping of this process whose line matches."""
     found = []
     with open("/proc/self/maps", encoding="ascii") as maps:
         for line in maps:
@@ -35,7 +35,7 @@ def mappings(pattern: str) -> list[tuple[int, int]]:
 
 
 def find(data: bytes) -> int:
-    """Where these bytes are in this process's anonymous memory."""
+    """The address of these bytes in this process's anonymous memory."""
     with open("/proc/self/mem", "rb", buffering=0) as memory:
         for begin, end in mappings(r" 00:00 0 |\[heap\]"):
             memory.seek(begin)
@@ -63,13 +63,13 @@ class Victim:
         self.qp.modify(qp_state="RTS", timeout=10, retry_cnt=1, rnr_retry=1, sq_psn=1, max_rd_atomic=1)
 
     def write(self, address: int) -> str:
-        """Writes 8 bytes to an address of itself; returns the status."""
+        """Writes 8 bytes to one of its own addresses; returns the status."""
         fields = self.mr.fields()
         self.qp.post_send("RDMA_WRITE", 1, [[fields["addr"], 8, fields["lkey"]]], target=[address, fields["rkey"]])
         return (self.cq.wait(1) or [{"status": "nothing"}])[0]["status"]
 
     def find_queue(self) -> int:
-        """The send queue's address, by a work request that is easy to recognize."""
+        """Finds the send queue's address by a work request that is easy to recognize."""
         self.connect()
         self.write(MAGIC)
         return find(WQE_HEADER.pack(VALID | SIGNALED | ONE_SGE, 0, 0, self.mr.fields()["rkey"], MAGIC))
@@ -83,7 +83,7 @@ def main(name: str, dgid: str, sgid_index: str, seed: str, count: str) -> None:
     doorbells = mappings("/dev/infiniband/")
     for _ in range(int(count)):
         victim.connect()
-        # All but the first, which the honest post below writes, valid for the poller.
+        # All requests get a valid bit for the poller, except the first, which the valid post below writes.
         garbage = bytearray(draw.randbytes(STRIDE * (DEPTH - 1)))
         for slot in range(0, len(garbage), STRIDE):
             if draw.random() < 0.5:

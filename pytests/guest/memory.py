@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Device memory, and memory of the process that a test maps and unmaps itself, in the terms of endpoints.py."""
+"""Device memory, and memory that a test maps and unmaps in its process, for endpoints.py."""
 
 import ctypes
 import mmap
@@ -34,7 +34,7 @@ class Dm(Remotable):
 
 
 class DmMr(Remotable):
-    """A region of device memory: its addresses count from its first byte."""
+    """A region of device memory, whose addresses begin at 0."""
 
     def __init__(self, pd: PD, dm: Dm, offset: int, length: int, access: int) -> None:
         self.mr = DMMR(pd, length, access | e.IBV_ACCESS_ZERO_BASED, dm.dm, offset)
@@ -59,7 +59,7 @@ def check(result: int) -> None:
 
 
 class Memory(Remotable):
-    """Private memory that nobody has touched."""
+    """Private memory that has not been touched."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -92,7 +92,7 @@ class Memory(Remotable):
         check(libc.munmap(self.addr + offset, length))
 
     def map_again(self, offset: int, length: int) -> None:
-        """Other memory in the place of what was there."""
+        """Maps other memory in the place of a part."""
         map_fixed = 0x10
         self._map(self.addr + offset, length, map_fixed)
 
@@ -104,7 +104,7 @@ class Memory(Remotable):
 
 
 class UserMr(Remotable):
-    """A region of memory that is not its own, or of the whole address space."""
+    """A region of memory that it does not own, or of the whole address space."""
 
     def __init__(self, pd: PD, address: int | None, length: int, access: int) -> None:
         self.mr = MR(pd, length, access, address=address, implicit=address is None)

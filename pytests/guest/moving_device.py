@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A VM monitor and a driver in one, which moves a device from one mdev to another by VFIO's migration protocol.
+"""A VM monitor and a driver in one program. It moves a device from one mdev to another by VFIO's migration protocol.
 
 moving_device.py SOURCE TARGET whole|cut|changed|longer|cancelled
 
-Says as JSON what became of it. Both mdevs are nobody else's.
+Prints the outcome as JSON. Both mdevs must be unused.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ RAM, RAM_PAGES = 1 << 20, 16
 
 
 class Page:
-    """One of a machine's memory, where its device finds it."""
+    """A page of a machine's memory, at an address at which its device finds it."""
 
     def __init__(self, memory: memoryview, number: int) -> None:
         self.bytes = memory[number * PAGE:(number + 1) * PAGE]
@@ -72,14 +72,15 @@ class Machine(Registers):
         self.become_bus_master()
 
     def state(self, wanted: int | None = None) -> tuple[int, int]:
-        """The migration state, first set if one is wanted; and the data file that came with it, or -1."""
+        """Sets the migration state if one is wanted. Returns the state, and the data file that came with it, or -1."""
         flags = MIGRATION_STATE | (FEATURE_GET if wanted is None else FEATURE_SET)
         answer = fcntl.ioctl(self.device, DEVICE_FEATURE, struct.pack("IIIi", 16, flags, wanted or 0, -1))
-        return struct.unpack("IIIi", answer)[2:]
+        _, _, state, data = struct.unpack("IIIi", answer)
+        return state, data
 
 
 def allocate(queue: AdminQueue) -> int:
-    """A protection domain's number."""
+    """Allocates a protection domain; returns its number."""
     if status := queue.execute(ALLOC_PD, b""):
         raise OSError(status, "ALLOC_PD")
     return struct.unpack("<I", queue.result[:4])[0]
@@ -102,7 +103,7 @@ def spoil(image: bytes, how: str) -> bytes:
 
 
 def load(target: Machine, image: bytes) -> int:
-    """0, or the errno that the last step failed with."""
+    """Returns 0, or the errno of the last step."""
     target.state(STOP)
     _, data = target.state(RESUMING)
     with open(data, "wb", buffering=0) as file:
@@ -125,7 +126,7 @@ def move(source: Machine, queue: AdminQueue, target: Machine, how: str) -> dict:
     image = save(source)
     target.memory[:] = source.memory[:]
     error = load(target, spoil(image, how))
-    result = {"bytes": len(image), "error": error, "state": target.state()[0]}
+    result: dict[str, object] = {"bytes": len(image), "error": error, "state": target.state()[0]}
     if error:
         result["fatal"] = bool(target.read(STATUS) & FATAL)
         target.reset()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Multicast groups, which pyverbs 44 leaves out: ibv_attach_mcast(3) by ctypes, on the queue pair of a pyverbs object."""
+"""Multicast groups, which pyverbs 44 does not have: calls ibv_attach_mcast(3) by ctypes, on the queue pair of a pyverbs
+object."""
 
 import ctypes
 import socket
@@ -16,7 +17,8 @@ libibverbs = ctypes.CDLL("libibverbs.so.1")
 
 
 def pointer_of(qp: QP) -> int:
-    """The struct ibv_qp that a pyverbs object points to: what it holds that has the queue pair's number in its place."""
+    """The struct ibv_qp that a pyverbs object points to. It is the pointer to a structure that has the queue pair's
+    number at NUMBER_AT."""
     size = sys.getsizeof(qp) // WORD * WORD
     words = memoryview(ctypes.string_at(id(qp), size)).cast("Q")
     with open("/proc/self/mem", "rb", buffering=0) as memory:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A program in Python that registers pieces of its heap while other threads of it use the rest.
+"""A Python program that registers pieces of its heap while its other threads use the rest.
 
     python_heap.py DEVICE GID_INDEX SECONDS SEED
 
-Buffers are bytearrays, between other objects. One thread has the device copy from one to another; others make, grow and drop
-objects, run programs and read files. What was written has to be there when it is looked at again.
+Buffers are bytearrays, between other objects. One thread has the device copy from one to another. Others make, grow and
+drop objects, run programs and read files. Each checks later that its data is still there.
 """
 
 import ctypes
@@ -49,7 +49,7 @@ class Loop:
             own.modify(qp_state="RTS", sq_psn=0, timeout=14, retry_cnt=7, rnr_retry=7, max_rd_atomic=1)
 
     def copy(self, source: bytearray, sink: bytearray) -> None:
-        """Registers both, and has the device copy the whole of the first one to the beginning of the other."""
+        """Registers both, and has the device copy all of the first one to the beginning of the other."""
         access = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
         mrs = [MR(self.pd.pd, len(buffer), access, address_of(buffer)) for buffer in (source, sink)]
         sge = [address_of(source), len(source), mrs[0].lkey]
@@ -70,7 +70,7 @@ def transfer(loop: Loop, draw: random.Random) -> None:
 
 
 def use_objects(draw: random.Random, kept: list[list]) -> None:
-    """Makes some and drops others, which have to be what they were."""
+    """Makes some objects and drops others, whose contents must not have changed."""
     words = [str(draw.random()) for _ in range(draw.randrange(1, 300))]
     kept.append([json.dumps(words), words])
     if len(kept) > 50:
@@ -92,7 +92,7 @@ def run_program(number: int) -> None:
 
 
 class Beside(threading.Thread):
-    """Does something over and over until it is told to end; what went wrong is kept."""
+    """Repeats an action until it is told to end; an error is kept."""
 
     def __init__(self, act) -> None:
         super().__init__()

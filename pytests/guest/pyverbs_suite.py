@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Runs rdma-core's own tests of pyverbs, unchanged, and says in JSON which begins and what came of it.
+"""Runs rdma-core's own tests of pyverbs, unchanged, and reports begin and outcome of each test in JSON.
 
 pyverbs_suite.py DIRECTORY DEVICE PART [TEST...]
 
-DIRECTORY is that of the package `tests`, and PART are the letters that the names of the modules begin with after "test_",
-such as a-c. The tests that are named (module.Class.test) are left out. Two lines of stdout for each test:
-{"test": ..., "outcome": ..., "why": ...}. The first one's outcome is "begun": so one in which this process ends is known.
+DIRECTORY contains the package `tests`. PART is the letters with which the names of modules begin after "test_", such as
+a-c. The tests that are named (module.Class.test) are left out. Stdout has two lines for each test:
+{"test": ..., "outcome": ..., "why": ...}. The outcome in the first line is "begun". So the caller knows the test in
+which this process has ended.
 """
 
 import faulthandler
@@ -19,21 +20,22 @@ import sys
 import unittest
 from importlib import import_module
 
-# The suite draws what it asks for: it shall draw the same each time, so that a failure can be had again.
+# The suite uses random parameters. With a fixed seed they are the same each time, so that a failure can be reproduced.
 SEED = 169
 
-# (module, class, test) that post requests and look at once for their completions, which a device that executes them in its
-# own time may not have written yet, on a busy machine. They get more than one try.
+# (module, class, test) of tests that post requests and poll at once for their completions. On a busy machine a device
+# that executes requests asynchronously may not have written these yet. So these tests get more than one try.
 IMPATIENT = [("tests.test_cq", "CQTest", "test_resize_cq")]
 TRIES = 10
-# In seconds, for a completion. The suite has 10, for which emulated processors that share two real ones have stood still.
+# In seconds, for a completion. The suite has 10, but emulated processors that share two real ones have stood still for
+# so long.
 PATIENCE = 60
 
 report = sys.stdout
 
 
 class Reporting(unittest.TextTestResult):
-    """Failures and errors come with their traces, skipped tests with the suite's reason."""
+    """Reports failures and errors with their traces, and skipped tests with the suite's reason."""
 
     def startTest(self, test) -> None:
         super().startTest(test)
@@ -67,7 +69,7 @@ class Reporting(unittest.TextTestResult):
 
 
 def patient(test):
-    """The test, with several tries."""
+    """Gives a test several tries."""
 
     @functools.wraps(test)
     def run(case):
@@ -82,20 +84,21 @@ def patient(test):
 
 
 def main(directory: str, device: str, part: str, *left_out: str) -> None:
-    if signal.getsignal(signal.SIGSEGV) == signal.SIG_DFL:  # else a sanitizer's, which tells more
+    if signal.getsignal(signal.SIGSEGV) == signal.SIG_DFL:  # otherwise it is a sanitizer's handler, which reports more
         faulthandler.enable()
-    sys.stdout = sys.stderr  # the tests print
+    sys.stdout = sys.stderr  # because the tests print
     sys.path[:0] = [directory, f"{directory}/tests"]
     sys.argv[1:] = ["--verbose", "--dev", device]
     import_module("args_parser").parser.parse_args()
-    import_module("tests.utils").POLL_CQ_TIMEOUT = PATIENCE
+    setattr(import_module("tests.utils"), "POLL_CQ_TIMEOUT", PATIENCE)
     for module, name, test in IMPATIENT:
         case = getattr(import_module(module), name)
         setattr(case, test, patient(getattr(case, test)))
     for module, name, test in (path.split(".") for path in left_out):
         delattr(getattr(import_module(f"tests.{module}"), name), test)
     suite = import_module("tests")
-    suite.__test_modules__ = [module for module in suite.__test_modules__ if re.match(rf"tests\.test_[{part}]", module.__name__)]
+    modules = [module for module in suite.__test_modules__ if re.match(rf"tests\.test_[{part}]", module.__name__)]
+    setattr(suite, "__test_modules__", modules)
     runner = unittest.TextTestRunner(resultclass=Reporting, verbosity=2)
     unittest.main(module="tests", argv=sys.argv[:1], testRunner=runner)
 

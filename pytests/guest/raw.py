@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Objects of libibverbs by its C functions, for what pyverbs keeps a program from doing: to destroy what is in use, and to
-name what is gone or another's."""
+"""Objects of libibverbs by its C functions, for calls that pyverbs prevents: to destroy objects in use, and to name
+objects that are gone or belong to another context."""
 
 import ctypes
 import os
@@ -13,27 +13,30 @@ from pyverbs.pyverbs_error import PyverbsRDMAError
 
 from remotable import Remotable
 
-# In the scope of all libraries, where those that are preloaded come first.
+# Use the scope of all libraries, in which preloaded ones come first.
 ctypes.CDLL("libibverbs.so.1", mode=ctypes.RTLD_GLOBAL)
 verbs = ctypes.CDLL(None, use_errno=True)
 
-NEEDS = {"pd": (), "cq": (), "dm": (), "xrcd": (), "mr": ("pd",), "ah": ("pd",), "srq": ("pd",), "qp": ("pd", "cq", "srq"),
+NEEDS = {"pd": (), "cq": (), "dm": (), "xrcd": (), "mr": ("pd",), "ah": ("pd",), "srq": ("pd",),
+         "qp": ("pd", "cq", "srq"),
          "dm_mr": ("pd", "dm"), "xrc_srq": ("pd", "cq", "xrcd"), "xrc_qp": ("xrcd",)}
 DESTROY = {"pd": "ibv_dealloc_pd", "mr": "ibv_dereg_mr", "dm_mr": "ibv_dereg_mr", "xrc_srq": "ibv_destroy_srq",
            "xrc_qp": "ibv_destroy_qp", "dm": "free_dm", "xrcd": "close_xrcd"}
-# What programs call by inline functions is the driver's; where its address is, seen from the context.
-INLINE = {"alloc_dm": -256, "reg_dm_mr": -264, "free_dm": -248, "open_xrcd": -32, "close_xrcd": -24, "create_srq_ex": -40,
+# Functions that programs call by inline functions are the driver's. These are the offsets of their addresses from the
+# context.
+INLINE = {"alloc_dm": -256, "reg_dm_mr": -264, "free_dm": -248, "open_xrcd": -32, "close_xrcd": -24,
+          "create_srq_ex": -40,
           "create_qp_ex": -56, "modify_cq": -184}
 OF_CONTEXT = ("alloc_dm", "open_xrcd", "create_srq_ex", "create_qp_ex")
-# Where the handles are in the objects; a driver in user space knows a QP by its number, which follows.
+# Offsets of the handles in the objects. A driver in user space knows a QP by its number, which follows the handle.
 HANDLES = {"pd": (8,), "cq": (24,), "srq": (24,), "mr": (32,), "qp": (48, 52)}
 RC, XRC_RECV = 2, 10
 XRC_SRQ = 1
-FD_AND_FLAGS, TYPE_TO_CQ, OF_XRCD = 3, 15, 2  # masks of what is given of an XRC domain, queue and queue pair
+FD_AND_FLAGS, TYPE_TO_CQ, OF_XRCD = 3, 15, 2  # masks of the attributes given for XRC objects
 LOCAL_WRITE, ZERO_BASED = 1, 32
 RESET = 0
 QP_STATE, SRQ_LIMIT = 1, 2
-LARGE = 512  # more bytes than any structure of attributes has
+LARGE = 512  # bytes; larger than any structure of attributes
 
 
 class SrqInit(ctypes.Structure):
@@ -73,13 +76,24 @@ class AhAttr(ctypes.Structure):
                 ("static_rate", ctypes.c_uint8), ("is_global", ctypes.c_uint8), ("port_num", ctypes.c_uint8)]
 
 
+def address(pointed: ctypes.c_void_p) -> int:
+    if pointed.value is None:
+        raise ValueError("a null pointer")
+    return pointed.value
+
+
+def word(at: int) -> int:
+    """The address that is stored there."""
+    return address(ctypes.c_void_p.from_address(at))
+
+
 def find(function: str, first: ctypes.c_void_p):
-    """A function of the library; or the driver's of the first argument, a context or an object, which begins with it."""
+    """A function of the library, or of the driver. The driver's comes from the first argument: a context, or an object
+    that begins with its context's address."""
     if function not in INLINE:
         return getattr(verbs, function)
-    begin = ctypes.c_void_p.from_address(first.value).value
-    context = first.value if function in OF_CONTEXT else begin
-    return ctypes.CFUNCTYPE(ctypes.c_int, use_errno=True)(ctypes.c_void_p.from_address(context + INLINE[function]).value)
+    context = address(first) if function in OF_CONTEXT else word(address(first))
+    return ctypes.CFUNCTYPE(ctypes.c_int, use_errno=True)(word(context + INLINE[function]))
 
 
 def pointer(function: str, *args) -> int:
@@ -98,13 +112,13 @@ def check(function: str, *args) -> None:
 
 
 def modify_cq(cq: CQ, mask: int, count: int, period: int) -> None:
-    """Moderates a CQ, which pyverbs does not. What it has the CQ by is the first thing of the object's own."""
+    """Moderates a CQ, which pyverbs does not. The first field of the Python object's own is its pointer to the CQ."""
     base = ctypes.c_void_p.from_address(id(cq) + PyverbsCM.__basicsize__)
     check("modify_cq", base, struct.pack("=IHH", mask, count, period))
 
 
 class Raw(Remotable):
-    """A context with at most one object of each kind that can be named by it."""
+    """A context with at most one object of each kind, which calls name by its kind."""
 
     def __init__(self, device: str) -> None:
         devices = pointer("ibv_get_device_list", None)
@@ -118,7 +132,7 @@ class Raw(Remotable):
         self._page = ctypes.create_string_buffer(2 * os.sysconf("SC_PAGESIZE"))
 
     def make(self, kind: str) -> None:
-        """An object and what it needs, if there is none."""
+        """Makes an object and the objects that it needs, unless it exists."""
         for need in NEEDS[kind]:
             if need not in self._made:
                 self.make(need)
@@ -150,7 +164,7 @@ class Raw(Remotable):
         return attr
 
     def again(self, kind: str) -> None:
-        """One more object of a kind, which takes no notice of the first; it is gone at once, or the call has failed."""
+        """Makes another object of a kind, independent of the first, and destroys it. Fails if the call fails."""
         first = self._made.pop(kind, None)
         try:
             self.make(kind)
@@ -160,7 +174,8 @@ class Raw(Remotable):
                 self._made[kind] = first
 
     def use(self, verb: str, mask: int | None = None) -> None:
-        """A verb of an object that changes or asks nothing of it but that it exists. A mask is that of attributes, or of rights."""
+        """Calls a verb that changes or asks nothing of the object, except that it must exist. A mask is that of
+        attributes, or of rights."""
         made = self._made.get
         attr, init = (ctypes.create_string_buffer(LARGE) for _ in range(2))
         {
@@ -180,7 +195,7 @@ class Raw(Remotable):
         del self._made[kind]
 
     def handle(self, kind: str) -> int:
-        return ctypes.c_uint32.from_address(self._made[kind].value + HANDLES[kind][0]).value
+        return ctypes.c_uint32.from_address(address(self._made[kind]) + HANDLES[kind][0]).value
 
     def old_handle(self, kind: str) -> int:
         """The handle of an object that was made and destroyed."""
@@ -194,7 +209,7 @@ class Raw(Remotable):
 
     def set_handle(self, kind: str, handle: int) -> None:
         for offset in HANDLES[kind]:
-            ctypes.c_uint32.from_address(self._made[kind].value + offset).value = handle
+            ctypes.c_uint32.from_address(address(self._made[kind]) + offset).value = handle
 
     def close(self) -> None:
         for kind in [each for each in reversed(NEEDS) if each in self._made]:

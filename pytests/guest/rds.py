@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Datagrams over RDS: the receiver tells the sender how many came whole.
+"""Datagrams over RDS. The receiver tells the sender how many arrived complete.
 
 rds.py ADDRESS COUNT          receives
 rds.py ADDRESS COUNT PEER     sends to a receiver at that address
@@ -8,7 +8,7 @@ rds.py ADDRESS COUNT PEER     sends to a receiver at that address
 import socket
 import sys
 
-AF_RDS = 21  # of which Python may not know the name
+AF_RDS = 21  # Python may not have the name
 PORT = 4000
 DATA = bytes(range(256)) * 16
 TIMEOUT_S = 30
@@ -28,7 +28,7 @@ def main() -> None:
     received = [rds.recvfrom(len(DATA)) for _ in range(count)]
     whole = sum(data == DATA for data, _ in received)
     rds.sendto(f"{whole} whole".encode(), received[0][1])
-    sys.stdin.read()  # what is on its way goes with the socket
+    sys.stdin.read()  # closing the socket would drop datagrams that are outstanding
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What verbs_server.py hands out by number."""
+"""Base class of the objects that verbs_server.py returns by number."""
 
 
 class Remotable:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A stream over SMC, which looks like TCP: the server sends back what it gets, and the client compares.
+"""A stream over SMC, which looks like TCP: the server sends the data back, and the client compares it.
 
 smc.py PORT                  serves one connection
-smc.py PORT ADDRESS SIZE     connects to a server there, and sends so many bytes
+smc.py PORT ADDRESS SIZE     connects to a server there, and sends SIZE bytes
 """
 
 import random
@@ -10,12 +10,12 @@ import socket
 import sys
 import threading
 
-AF_SMC = 43  # of which Python may not know the name
+AF_SMC = 43  # Python may not have the name
 TIMEOUT_S = 30
 
 
 def smc_socket() -> socket.socket:
-    """Its addresses are those of IPv4, so Python is told that it is such a socket."""
+    """Its addresses are those of IPv4, so Python is told that it is an IPv4 socket."""
     made = socket.socket(AF_SMC, socket.SOCK_STREAM, 0).detach()
     return socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=made)
 
@@ -34,10 +34,15 @@ def serve(port: int) -> None:
 
 def compare(port: int, address: str, size: int) -> bool:
     pattern = random.Random(port).randbytes(size)
+
+    def send() -> None:
+        connection.sendall(pattern)
+        connection.shutdown(socket.SHUT_WR)
+
     with smc_socket() as connection:
         connection.settimeout(TIMEOUT_S)
         connection.connect((address, port))
-        sender = threading.Thread(target=lambda: (connection.sendall(pattern), connection.shutdown(socket.SHUT_WR)))
+        sender = threading.Thread(target=send)
         sender.start()
         received = bytearray()
         while data := connection.recv(1 << 16):

@@ -15,13 +15,13 @@ class Message:
 
 
 def split(draw: random.Random, length: int, most: int) -> tuple[int, ...]:
-    """Lengths of at most that many pieces that make up the length; some may be empty."""
+    """Lengths of at most `most` pieces that sum up to the length; some may be empty."""
     cuts = sorted(draw.randint(0, length) for _ in range(draw.randint(0, most - 1)))
     return tuple(end - begin for begin, end in zip([0, *cuts], [*cuts, length], strict=True))
 
 
 def messages(seed: int, count: int, most_pieces: int):
-    """Sizes are spread evenly over the powers of two, with the borders of packets and pages among them."""
+    """Sizes are spread evenly over the powers of two, and include the borders of packets and pages."""
     draw = random.Random(seed)
     for _ in range(count):
         border = 1 << draw.randint(0, LARGEST.bit_length() - 1)
@@ -30,7 +30,7 @@ def messages(seed: int, count: int, most_pieces: int):
 
 
 def place(draw: random.Random, pieces: tuple[int, ...], buffer: int) -> list[int]:
-    """An offset for each piece: in a random order, with random gaps, none over another."""
+    """An offset for each piece: in a random order, with random gaps, without overlaps."""
     order = list(range(len(pieces)))
     draw.shuffle(order)
     slack = buffer - sum(pieces)

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Makes verbs calls for a test that runs outside of the guest, so that one test can tell the story of both sides.
+"""Makes verbs calls for a test that runs outside of the guest, so that one test can control both sides.
 
-Reads one JSON call a line from stdin and answers each with one JSON line on stdout:
+Reads one JSON call per line from stdin, and answers each with one JSON line on stdout:
 
   {"object": 0, "method": "Device", "args": ["vrdma0"], "kwargs": {}}
   {"value": {"object": 1, "fields": {...}}} | {"error": "Failed to create a CQ. ...", "errno": 22}
 
-Object 0 is the module `endpoints`, whose classes are what can be called.
+Object 0 is the module `endpoints`, whose classes can be called.
 """
 
 import json
@@ -17,6 +17,7 @@ import traceback
 from pyverbs.pyverbs_error import PyverbsError
 
 import endpoints
+from remotable import Remotable
 
 
 class Server:
@@ -24,7 +25,7 @@ class Server:
         self.objects: dict[int, object] = {0: endpoints}
 
     def encode(self, value: object) -> object:
-        if not isinstance(value, endpoints.Remotable):
+        if not isinstance(value, Remotable):
             return value
         number = max(self.objects) + 1
         self.objects[number] = value
@@ -43,7 +44,7 @@ class Server:
             return {"value": self.encode(method(*self.decode(call["args"]), **self.decode(call["kwargs"])))}
         except PyverbsError as error:
             return {"error": str(error), "errno": getattr(error, "error_code", 0)}
-        except Exception:  # the test that made a wrong call is told, and the next one served
+        except Exception:  # reported to the test; the next call is served
             return {"error": traceback.format_exc(), "errno": 0}
 
 

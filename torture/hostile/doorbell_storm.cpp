@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The poller has a QP on each of a thousand doorbell pages, so it looks at all of them; and all of
-// each is rung, all the time.
+// There is a QP on each of a thousand doorbell pages, so the poller looks at all of them. All
+// doorbells of each page are rung continuously.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -47,7 +47,7 @@ std::uint32_t create_cq(Function& function, std::uint32_t context, std::uint32_t
     return function.create(VRDMA_ADMIN_CREATE_CQ, cq);
 }
 
-// A user context's page counts once a QP is on it.
+// The poller only looks at a user context's page if a QP uses it.
 std::uint32_t attach_page(Function& function, std::uint32_t eq) {
     const vrdma_admin_cpl made = function.execute(VRDMA_ADMIN_ALLOC_UCONTEXT);
     check(static_cast<int>(made.status), "ALLOC_UCONTEXT");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A client of a device's socket without a driver: it says what it likes to registers, admin queue
-// and doorbells. Its memory is one file, whose addresses begin at 0.
+// A client of a device's socket, without a driver. It writes anything to registers, admin queue and
+// doorbells. Its memory is one file, whose addresses begin at 0.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@ class Function {
     Function(const std::string& socket, std::uint64_t memory);
 
     std::uint64_t memory_size() const { return memory_.size(); }
-    // Pages that nobody else has; the first page is never among them.
+    // Allocates pages. The first page of the memory is never among them.
     std::uint64_t allocate(std::uint64_t size);
     template <typename T>
     T* at(std::uint64_t address) const {
         return reinterpret_cast<T*>(memory_.data() + address);
     }
 
-    // The pages of a list are allocated anew each time.
+    // The pages of the list itself are allocated anew by each call.
     vrdma_page_list contiguous(std::uint64_t address, std::uint32_t pages);
     vrdma_page_list scattered(std::span<const std::uint64_t> pages);
 
@@ -38,9 +38,9 @@ class Function {
     void write_register(std::uint32_t offset, std::uint32_t value) const;
     std::uint32_t read_register(std::uint32_t offset) const;
 
-    // Waits for the answer, between two looks asleep.
+    // Waits for the answer. Sleeps between two polls.
     vrdma_admin_cpl execute(std::uint32_t opcode, const vrdma_admin_cmd& command = {});
-    // What has to succeed: the handle.
+    // Executes a command that has to succeed. Returns the handle.
     std::uint32_t create(std::uint32_t opcode, const vrdma_admin_cmd& command = {});
 
     std::span<vrdma_doorbell_page> doorbells() const { return doorbells_; }

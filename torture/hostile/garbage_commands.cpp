@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Commands of random bytes, most of them with a page list and handles that may be right, and
-// doorbells of random bytes. A device that gives up is reset.
+// Commands of random bytes, and doorbells of random bytes. Most commands have a page list and
+// handles that may be right. If the device gives up, it is reset.
 #include <algorithm>
 #include <cstring>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Work requests whose fields are random, now and then nearly right. A QP that has failed begins
-// anew.
+// Work requests whose fields are random, and sometimes nearly right. A QP that has failed is reset.
 #include <array>
 #include <vector>
 

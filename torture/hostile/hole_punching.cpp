@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The device of a client maps the client's file. While the client takes the file's pages away, who
-// touches one has to wait for the kernel: the more mappings there are of it, the longer.
+// The device of a client maps the client's file. While the client punches holes into the file, each
+// access to a missing page waits for the kernel. The more mappings the file has, the longer this
+// takes.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,7 +24,7 @@ constexpr unsigned views = 32;
 constexpr std::uint32_t depth = 256;
 constexpr std::uint32_t message = 8;
 
-// Where in which file the driver has moved the memory.
+// The file and range to which the driver has moved the memory.
 struct Place {
     int file = -1;
     off_t offset = 0;
@@ -41,7 +42,7 @@ int own_file(ino_t inode) {
     fail("the driver's file is not open");
 }
 
-// The driver gives the first and the last page mappings of their own.
+// The driver maps the first and the last page separately.
 Place find(std::uint64_t address) {
     std::ifstream maps{"/proc/self/maps"};
     Place place;

@@ -30,7 +30,8 @@ struct Reply {
 };
 
 UniqueFd connect_to(const std::string& socket);
-// What has to succeed; with `fd` unless it is negative.
+// Sends a command, with `fd` unless it is negative, and returns its reply. The command has to
+// succeed.
 Reply converse(const UniqueFd& socket, vfio_user_command number, std::span<const std::byte> payload,
                int fd = -1);
 

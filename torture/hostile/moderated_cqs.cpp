@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Armed CQs with one CQE each, whose event is put off until there are 65535: the device has to keep
-// them in mind. The CQEs are those of requests to QPs in ERR.
+// Armed CQs with one CQE each, whose event is deferred until there are 65535 CQEs. The device has
+// to keep track of all of them. The CQEs come from requests to QPs in ERR.
 #include <algorithm>
 #include <vector>
 
@@ -34,7 +34,8 @@ class Couple {
         to_state(qp_.get(), IBV_QPS_ERR);
     }
 
-    // One CQE in each armed CQ, and again, as another's verb may have had all events told.
+    // Adds a CQE to each CQ after arming it. This is repeated, because another guest's verb may
+    // have caused all deferred events to be delivered.
     void complete_one_each_way() const {
         for (ibv_cq* const cq : {send_cq_.get(), recv_cq_.get()}) {
             drain(cq, [](const ibv_wc&) {});

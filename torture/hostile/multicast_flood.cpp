@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// One datagram to a group is one for each of its members.
+// The device copies each datagram to every member of a group.
 #include <arpa/inet.h>
 
 #include <vector>

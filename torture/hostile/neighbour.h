@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Hostile neighbours: what a guest may do with a device of its own so that others' get slow or
-// break. Each is one function, which ends with its process.
+// Hostile neighbours: what a guest may do with its own device so that the devices of others become
+// slow or break. Each neighbour is one function, which ends with its process.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace vrdma::torture::hostile {
 
-// Where a neighbour is let in.
+// The access that a neighbour has.
 struct Seat {
     std::string device;
     int gid_index = 0;
-    std::string socket;  // of a device behind one, or empty
+    std::string socket;  // of a device behind a socket, or empty
     std::string network; // IPv4 address of a device on an uplink that packets reach, or empty
     std::uint64_t seed = 0;
 };
 
-// What keeps a neighbour at it. Between two pieces of work it sleeps, so that what it takes from
-// others it takes by its device, and not by the processor that it runs on.
+// Paces a neighbour. It sleeps between two pieces of work, so that it harms others by its device,
+// and not by the processor that it runs on.
 class Pace {
   public:
     virtual ~Pace() = default;
@@ -36,7 +36,7 @@ struct Neighbour {
     const char* name;
     const char* what;
     Needs needs;
-    // Never returns: it works, and rests, until its process is ended.
+    // Never returns. It alternates work and rest until its process is killed.
     void (*work)(const Seat&, Pace&);
 
     bool possible(const Seat& seat) const;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Each in the file of its name.
+// Each neighbour is in the file of its name.
 #pragma once
 
 #include "torture/hostile/neighbour.h"
 
 namespace vrdma::torture::hostile {
 
-// By plain verbs.
+// These use verbs only.
 [[noreturn]] void write_flood(const Seat& seat, Pace& pace);
 [[noreturn]] void moderated_cqs(const Seat& seat, Pace& pace);
 [[noreturn]] void multicast_flood(const Seat& seat, Pace& pace);
@@ -15,13 +15,13 @@ namespace vrdma::torture::hostile {
 [[noreturn]] void odp_silence(const Seat& seat, Pace& pace);
 [[noreturn]] void garbage_requests(const Seat& seat, Pace& pace);
 
-// By what a client of a socket may do besides.
+// These need what only the client of a socket can do.
 [[noreturn]] void hole_punching(const Seat& seat, Pace& pace);
 [[noreturn]] void registration_storm(const Seat& seat, Pace& pace);
 [[noreturn]] void doorbell_storm(const Seat& seat, Pace& pace);
 [[noreturn]] void garbage_commands(const Seat& seat, Pace& pace);
 
-// From the network.
+// This one sends from the network.
 [[noreturn]] void packet_flood(const Seat& seat, Pace& pace);
 
 } // namespace vrdma::torture::hostile

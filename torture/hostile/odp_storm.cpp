@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Each message finds pages gone, and waits for them.
+// Each message finds pages missing, and waits for them.
 #include <sys/mman.h>
 
 #include <csignal>
@@ -28,7 +28,7 @@ class Storm {
     void forget_pages() const {
         check(::madvise(region_.data(), region_.size(), MADV_DONTNEED) != 0 ? errno : 0, "madvise");
     }
-    // As many as there is room for, each to a page of its own.
+    // Posts as many requests as there is room for, each to a page of its own.
     void post_all() {
         for (; free_ > 0; --free_) {
             const std::uint64_t slot = next_++ % slots;
@@ -69,7 +69,7 @@ void odp_storm(const Seat& seat, Pace& pace) {
     }
 }
 
-// Who would answer is stopped, and so is everything else of the process.
+// Stops the whole process, including the thread that would answer page faults.
 void odp_silence(const Seat& seat, Pace& pace) {
     Storm storm{seat};
     storm.forget_pages();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Sound packets of RoCE v2 for QPs that do not exist, as fast as a host can send them.
+// Valid RoCE v2 packets for QPs that do not exist, as fast as a host can send them.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t burst = 512;
 constexpr std::size_t payload_size = 240;
 
-// From the IP header to the ICRC, which is over all of it.
+// From the IP header to the ICRC, which covers all of it.
 struct Packet {
     vrdma_ipv4 ip{};
     vrdma_udp udp{};
@@ -31,7 +31,7 @@ struct Packet {
     std::array<std::byte, payload_size> payload{};
     std::uint32_t icrc = 0;
 
-    // What the socket is given: the rest is the kernel's.
+    // The part that the socket gets. The kernel adds the headers before it.
     iovec datagram() { return {&bth, sizeof(Packet) - sizeof(vrdma_ipv4) - sizeof(vrdma_udp)}; }
 };
 static_assert(sizeof(Packet) ==
@@ -45,7 +45,8 @@ sockaddr_in address_of(const std::string& host) {
     return address;
 }
 
-// By which the packets leave. They are numbered if a socket is connected, and not fragmented.
+// The source address of packets to `target`. The kernel numbers the packets of a connected socket,
+// and does not fragment them.
 sockaddr_in source_to(const sockaddr_in& target) {
     sockaddr_in source{};
     socklen_t size = sizeof(source);
@@ -67,7 +68,7 @@ UniqueFd socket_of(const sockaddr_in& source) {
     return socket;
 }
 
-// That of Ethernet, before its end.
+// The CRC of Ethernet, without its final inversion.
 std::uint32_t crc(std::uint32_t before, std::span<const std::byte> bytes) {
     constexpr std::uint32_t polynomial = 0xedb88320;
     for (const std::byte byte : bytes) {
@@ -79,7 +80,8 @@ std::uint32_t crc(std::uint32_t before, std::span<const std::byte> bytes) {
     return before;
 }
 
-// IBA A17.3.3: what routers change counts as ones, as do the eight bytes before it.
+// IBA A17.3.3: fields that routers change count as ones, and so do the eight bytes in front of the
+// packet.
 std::uint32_t icrc_of(Packet packet) {
     packet.ip.traffic_class = packet.ip.hop_limit = 0xff;
     packet.ip.checksum = packet.udp.checksum = 0xffff;
@@ -90,7 +92,7 @@ std::uint32_t icrc_of(Packet packet) {
     return ~crc(crc(~0u, std::as_bytes(std::span{&ones, 1})), covered);
 }
 
-// The headers as the kernel will write them.
+// The headers are as the kernel will write them.
 Packet packet_between(const sockaddr_in& source, const sockaddr_in& target) {
     constexpr std::size_t size = sizeof(Packet);
     Packet packet;
@@ -138,7 +140,7 @@ void packet_flood(const Seat& seat, Pace& pace) {
     }
     while (true) {
         pace.rest();
-        // What is refused was sent as well: nobody listens there but the device.
+        // Errors are ignored: a refused packet was sent, too. Only the device listens there.
         ::sendmmsg(socket.get(), messages.data(), burst, 0);
     }
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What most neighbours need of a device: memory that is registered, CQs, and QPs that are connected
-// to themselves.
+// The objects that most neighbours need: registered memory, CQs, and QPs that are connected to
+// themselves.
 #pragma once
 
 #include "torture/device.h"
 
 namespace vrdma::torture::hostile {
 
-// Registered memory with pages.
+// Registered memory whose pages are present.
 class Region {
   public:
     Region(ibv_pd* pd, std::size_t size, int access = all_access);
@@ -27,19 +27,19 @@ class Region {
 };
 
 Pd make_pd(const Device& device);
-// At most as deep as the device has them.
+// The CQ is at most as deep as the device allows.
 Cq make_cq(const Device& device, std::uint32_t depth, ibv_comp_channel* channel = nullptr);
 
 Qp make_qp(ibv_pd* pd, ibv_cq* send_cq, ibv_cq* recv_cq, std::uint32_t depth);
 void initialize(const Device& device, ibv_qp* qp);
-// From RESET to RTS, towards itself.
+// From RESET to RTS, connected to itself.
 void connect_to_itself(const Device& device, ibv_qp* qp);
 Qp connected_to_itself(const Device& device, ibv_pd* pd, ibv_cq* cq, std::uint32_t depth);
 void to_state(ibv_qp* qp, ibv_qp_state state);
 
 // A WRITE of `from` to an address of the region; nothing is signaled.
 ibv_send_wr write_request(ibv_sge& from, const Region& to, std::uint64_t offset);
-// False: there is no room.
+// False: the send queue has no room.
 bool post(ibv_qp* qp, ibv_send_wr& wr);
 
 // Takes all completions, whatever they say.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A region as large as page lists go, of pages that no two of which are neighbours, comes and goes.
+// Registers and deregisters a region of the largest size that a page list can have. No two of its
+// pages are neighbours.
 #include <vector>
 
 #include "torture/hostile/function.h"
@@ -21,8 +22,8 @@ std::vector<std::uint64_t> pages_apart(std::uint64_t first) {
     return pages;
 }
 
-// A page list where the client has shown nothing. What is registered afterwards costs more to let
-// go of where a device has to look for such pages in it.
+// Tries to register a page list at an address where the client has no memory. If the device has to
+// look for such pages in later regions, this makes their deregistration slower.
 void register_nothing(Function& function, vrdma_admin_cmd registration) {
     registration.reg_mr.pages = {
         .root = 2 * memory, .count = 2, .page_shift = VRDMA_PAGE_SHIFT, .levels = 1, .reserved = 0};

@@ -23,10 +23,10 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto nap = 1ms;
-constexpr auto turn = 3s;          // of one among several
-constexpr auto preparations = 60s; // before it has to be at work
+constexpr auto turn = 3s;          // time of each neighbour, if there are several
+constexpr auto preparations = 60s; // limit for preparations, before the neighbour has to be at work
 
-// How often a neighbour's process has rested, for the one that started it.
+// Counts how often a neighbour's process has rested. It is shared with the process that started it.
 using Rests = std::atomic<std::uint64_t>;
 
 Rests& shared_count() {
@@ -70,7 +70,7 @@ bool ended(pid_t child) {
     return ::waitpid(child, nullptr, WNOHANG) == child;
 }
 
-// Until it has been at work for so long. False: it never was.
+// Runs a neighbour until it has been at work for `duration`. False: it was never at work.
 bool play(const Neighbour& neighbour, const Seat& seat, Rests& rests, Clock::duration duration) {
     const pid_t child = start(neighbour, seat, rests);
     bool over = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Neighbours in processes of their own, one after the other, each of which is killed at its work.
+// Runs neighbours in processes of their own, one after the other. Each is killed while it works.
 #pragma once
 
 #include <chrono>
@@ -10,11 +10,11 @@
 
 namespace vrdma::torture::hostile {
 
-// The one of that name all the time, or with an empty name one after another at random. Says when
-// each is at work. False: one could not do what it is for.
+// Runs the neighbour of that name all the time, or, with an empty name, random neighbours one after
+// another. Prints when each is at work. False: a neighbour could not start its work.
 bool be_hostile(Seat seat, const std::string& name, std::chrono::seconds duration);
 
-// A line for each.
+// Prints a line for each.
 void list_neighbours();
 
 } // namespace vrdma::torture::hostile

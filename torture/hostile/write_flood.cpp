@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// So many QPs have large WRITEs to do that each turn of all of them is half a gigabyte.
+// Many QPs have large WRITEs to execute: one turn of each of them moves half a gigabyte in total.
 #include <vector>
 
 #include "torture/hostile/neighbours.h"
@@ -24,7 +24,7 @@ void write_flood(const Seat& seat, Pace& pace) {
     ibv_sge piece = region.piece(0, message);
     ibv_send_wr wr = write_request(piece, region, message);
 
-    // The last of a batch says when there is room for another.
+    // The completion of a batch's last request says that there is room for another batch.
     const auto fill = [&](ibv_qp* qp, std::uint64_t number) {
         wr.wr_id = number;
         for (std::uint32_t i = 0; i < depth; ++i) {

@@ -35,7 +35,7 @@ class KernelLog {
         lseek(fd_.get(), 0, SEEK_END);
     }
 
-    /* Prints what came since the last call; true if some of it is a complaint. */
+    /* Prints new records since the last call; true if one of them is a complaint. */
     bool complained() {
         static constexpr std::array<std::string_view, 7> signs = {
             "WARNING:", "BUG:", "Oops", "kernel BUG", "Call Trace", "blocked for more than",
@@ -98,7 +98,7 @@ int run(const std::string& filter, const std::function<void()>& cleanup) {
         ran++;
     }
     if (failed)
-        std::printf("failed:%s\n", failures.c_str()); /* whoever shows the end of this shows them */
+        std::printf("failed:%s\n", failures.c_str()); /* the end of the output must name them */
     std::printf("%d of %d cases passed\n", ran - failed, ran);
     return ran == 0 ? 1 : failed;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Test cases against the running kernel. Each runs in a process of its own, so that a crash or a
- * hang is one failed case, and fails too if the kernel logged a warning meanwhile.
+ * Test cases against the running kernel. Each runs in a separate process, so that a crash or a hang
+ * is one failed case. A case also fails if the kernel logs a warning during it.
  */
 #ifndef VRDMA_VFIO_MDEV_TESTS_HARNESS_H
 #define VRDMA_VFIO_MDEV_TESTS_HARNESS_H
@@ -27,7 +27,10 @@ struct Registration {
     Registration(const char* name, void (*run)());
 };
 
-/* Runs the cases whose names contain filter; cleanup follows each. Returns the failed ones. */
+/*
+ * Runs the cases whose names contain filter, and cleanup after each. Returns the number of
+ * failures.
+ */
 int run(const std::string& filter, const std::function<void()>& cleanup);
 
 [[noreturn]] void fail(const char* file, int line, const std::string& what);
@@ -46,7 +49,7 @@ std::string describe(T value) {
 template <typename A, typename B>
 bool equal(const A& a, const B& b) {
     if constexpr (std::is_integral_v<A> && std::is_integral_v<B>)
-        return std::cmp_equal(+a, +b); /* whatever their signedness; + makes an int of a char */
+        return std::cmp_equal(+a, +b); /* compares across signedness; + makes an int of a char */
     else
         return a == b;
 }
@@ -79,11 +82,11 @@ class Fd {
 };
 
 Fd new_eventfd();
-/* What was signalled since the last call; does not wait. */
+/* The number of signals since the last call; does not wait. */
 unsigned long long signals(const Fd& eventfd);
 /* Waits until poll() reports one of events; returns what it reported. */
 short await(int fd, short events);
-/* Waits until the condition holds, which nothing announces. */
+/* Polls until the condition holds. */
 void await(const std::function<bool()>& condition, const char* what);
 
 std::string read_file(const std::string& path);
@@ -102,7 +105,7 @@ int write_file(const std::string& path, const std::string& text);
 #define CHECK_EQ(actual, expected) \
     harness::check_equal(__FILE__, __LINE__, #actual, (actual), (expected))
 
-/* A system call that fails with this errno. */
+/* Checks that the system call fails with this errno; 0: that it succeeds. */
 #define CHECK_ERRNO(call, error) \
     harness::check_equal(__FILE__, __LINE__, #call, (call) < 0 ? errno : 0, (error))
 

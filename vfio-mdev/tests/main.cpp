@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /*
  * vfio_mdev_test [FILTER]: drives vrdma_mdev.ko from both sides, as mediator and as VM. Needs root,
- * the module loaded and vfio_iommu_type1; leaves other HCAs alone.
+ * the loaded module, and vfio_iommu_type1. Does not touch other HCAs.
  */
 #include "harness.h"
 #include "mediator.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The mediator's side: an HCA, its devices in sysfs, and a device in the mediator's hands. */
+/*
+ * The mediator's side: an HCA, its devices in sysfs, and a device that the mediator serves.
+ */
 #ifndef VRDMA_VFIO_MDEV_TESTS_MEDIATOR_H
 #define VRDMA_VFIO_MDEV_TESTS_MEDIATOR_H
 
@@ -13,7 +15,7 @@
 
 /*
  * The HCA "vrdmatest" with the types "small" (few pages may be pinned) and "large". Its uplinks are
- * "wan", which devices of the type "large" are bound to, and "eth1.7".
+ * "wan", the default of the type "large", and "eth1.7".
  */
 constexpr uint32_t small_type = 0;
 constexpr uint32_t large_type = 1;
@@ -89,7 +91,7 @@ class Device {
     const vrdma_mdev_info_page* info_;
 };
 
-/* A device created and opened, as most tests want it. */
+/* A device that is created and opened, as most tests need it. */
 struct Served {
     explicit Served(const char* type = "small", int number = 1);
     std::string uuid;

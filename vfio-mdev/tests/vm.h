@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The VM's side: a VFIO user as QEMU is one, with memory of its own. */
+/*
+ * The VM's side: a VFIO user like QEMU, with its own memory.
+ */
 #ifndef VRDMA_VFIO_MDEV_TESTS_VM_H
 #define VRDMA_VFIO_MDEV_TESTS_VM_H
 
@@ -40,7 +42,7 @@ class Vm {
     int map(uint64_t iova, const void* memory, uint64_t size,
             uint32_t flags = VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE) const;
     int unmap(uint64_t iova, uint64_t size) const;
-    /* After which the device may touch memory again, as when a driver comes to it. */
+    /* Resets the device, then lets it access memory again, as a driver does when it starts. */
     int reset() const;
     /* Writes the Command register. */
     void command(uint16_t value) const { write(VFIO_PCI_CONFIG_REGION_INDEX, PCI_COMMAND, value); }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What is met and what is missed."""
+"""Bars that are met and missed."""
 
 import pytest
-from points import bandwidth, latency
+from vrdmabench.tests.points import bandwidth, latency
 from vrdmabench.bars import BARS, judge
 from vrdmabench.families import NAMES
 

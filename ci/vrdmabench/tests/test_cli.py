@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What a run refuses to take for a result, and how it is asked for."""
+"""Results that a run refuses, and the command line."""
 
 import math
 
 import pytest
-from points import latency
+from vrdmabench.tests.points import latency
 from vrdmabench import cli
 from vrdmabench.errors import BenchError
 from vrdmabench.families import NAMES
 
 
-@pytest.mark.parametrize("point", [latency(math.nan), latency(-1), latency(1, math.inf), latency(1, distribution={"p99": math.nan})])
+@pytest.mark.parametrize("point", [latency(math.nan), latency(-1), latency(1, math.inf),
+                                   latency(1, distribution={"p99": math.nan})])
 def test_what_is_no_number_is_no_result(point):
     with pytest.raises(BenchError, match="latency"):
         cli.checked("latency", [point])

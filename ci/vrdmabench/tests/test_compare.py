@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What is told from noise when a run is put beside a saved one."""
+"""Differences to a saved run that count, and those that are noise."""
 
 import pytest
-from points import bandwidth, latency
+from vrdmabench.tests.points import bandwidth, latency
 from vrdmabench.compare import compare, table
 
 
@@ -23,7 +23,7 @@ def test_the_unit_says_which_direction_is_worse(before, after, expected):
 
 
 def test_ratios_are_compared_where_both_have_a_baseline():
-    """All is twice as slow on the other machine: nothing is worse."""
+    """The other machine is twice as slow in everything; nothing is worse."""
     assert verdict(latency(100, 50), latency(200, 100)) == ""
     assert verdict(latency(100, 50), latency(200, 50)) == "WORSE"
 

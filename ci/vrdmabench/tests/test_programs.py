@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What measuring programs print, as points."""
+"""The output of measuring programs as points."""
 
 import pytest
 from vrdmabench import perftest, programs, ucx
 from vrdmabench.errors import BenchError
 
 LATENCY = """
- #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]
+ #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   \
+99% percentile[usec]
  8       200          3.73           28676.31      5.13     	       6517.50     	-nan   		24008.88 		28676.31
 ---------------------------------------------------------------------------------------
 """

@@ -4,7 +4,7 @@
 from xml.etree import ElementTree
 
 import pytest
-from points import bandwidth, latency
+from vrdmabench.tests.points import bandwidth, latency
 from vrdmabench.bars import judge
 from vrdmabench.compare import compare
 from vrdmabench.report import bars_text, page

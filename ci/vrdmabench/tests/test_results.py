@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A run survives being saved; what is no run is refused."""
+"""A run is the same after it was saved and loaded; other files are refused."""
 
 import pytest
-from points import latency
+from vrdmabench.tests.points import latency
 from vrdmabench.errors import BenchError
 from vrdmabench.results import Results
 
@@ -13,7 +13,8 @@ def test_a_saved_run_is_the_same(tmp_path):
     assert Results.load(tmp_path / "results.json") == results
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 0}', '{"version": 1, "machine": {}, "points": [{"x": 1}]}'])
+@pytest.mark.parametrize("text",
+                         ["", "[]", "{}", '{"version": 0}', '{"version": 1, "machine": {}, "points": [{"x": 1}]}'])
 def test_another_file_is_refused(tmp_path, text):
     path = tmp_path / "results.json"
     path.write_text(text)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""How repetitions become one result."""
+"""One result from several repetitions."""
 
-from points import latency
+from vrdmabench.tests.points import latency
 from vrdmabench.statistics import merge
 
 
@@ -16,7 +16,7 @@ def test_without_a_baseline_the_value_in_the_middle_counts():
 
 
 def test_the_spread_is_that_of_the_ratio():
-    """Values that differ as their baselines do are as if measured on machines of different speed."""
+    """If values differ in the same way as their baselines, the machines differ in speed, and the spread is zero."""
     (steady,) = merge([[latency(200, 100)], [latency(400, 200)]])
     assert steady.spread == 0
     (loose,) = merge([[latency(200, 100)], [latency(300, 100)]])

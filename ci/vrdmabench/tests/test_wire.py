@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What is measured between two hosts, without them."""
+"""The measurements between two hosts, without the hosts."""
 
 import pytest
 from vrdmabench import wire
@@ -14,7 +14,7 @@ STREAM = """
 
 
 class Hosts:
-    """That answer as told, of which a stream takes a hundred packets and each poller half a second."""
+    """Hosts with fixed answers: a stream takes a hundred packets, and half a second of each poller."""
 
     def __init__(self, monkeypatch) -> None:
         self.loss = 0.0

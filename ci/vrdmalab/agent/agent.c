@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Runs commands in a lab VM for whoever connects, in place of an ssh server.
+// Runs commands in a lab VM for the clients that connect, in place of an ssh server.
 //
 // An emulated CPU spends most of a second on ssh's key exchange, and seconds on starting an
-// interpreter; here a command costs one connection and one process. Everything that crosses a
-// connection is a frame: a kind (1 byte), a length (4 bytes, big endian), a payload.
+// interpreter. Here a command costs one connection and one process. All data of a connection is in
+// frames: a kind (1 byte), a length (4 bytes, big endian), a payload.
 //
 // A client sends REQUEST, whose payload is a list of NUL-terminated strings:
 //
 //   TOKEN "exec" ARGV...               run a command on pipes
 //   TOKEN "tty" ROWS COLS TERM ARGV... run a command on a terminal
-//   TOKEN "vsock" CID PORT SECONDS     connect on, trying for some time: a host's way to its guests
-//   TOKEN "unix" PATH                  connect on: to a monitor of QEMU
+//   TOKEN "vsock" CID PORT SECONDS     relay to a guest's agent, with retries for some seconds
+//   TOKEN "unix" PATH                  relay to a monitor of QEMU
 //
-// and gets ACCEPTED, or REFUSED with a status byte and a text. Then the bytes belong to the other
-// end of the connection, or frames carry the command's data. A client that goes away takes its
-// command with it.
+// The answer is ACCEPTED, or REFUSED with a status byte and a text. After that a relay passes all
+// bytes on to the other end, and a command's data is in frames. If the client closes the
+// connection, its command is killed.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -41,13 +41,13 @@
 
 enum kind {
     REQUEST = 'R',
-    STDIN = 'I',  // an empty one is end of file
+    STDIN = 'I',  // an empty payload is end of file
     WINDOW = 'W', // rows and columns, 16 bits each
     ACCEPTED = 'K',
     REFUSED = 'F',
     STDOUT = 'O',
     STDERR = 'E',
-    EXIT = 'X', // the status as a shell tells it, 1 byte
+    EXIT = 'X', // the status as a shell reports it, 1 byte
     ALIVE = 'A',
 };
 
@@ -66,11 +66,11 @@ enum {
 
 extern char** environ;
 
-#ifndef TOKEN_FILE // a test has its own
+#ifndef TOKEN_FILE // a test defines its own
 #define TOKEN_FILE "/usr/lib/vrdma-lab/token"
 #endif
 
-// A command and the connection that it belongs to; each has a process of the agent to itself.
+// A command and the connection that it belongs to. Each command has its own process of the agent.
 struct command {
     int client;
     int process; // pidfd
@@ -79,10 +79,10 @@ struct command {
     int in; // -1 once closed
     int out;
     int err;      // -1 on a terminal
-    size_t begin; // received and not yet taken: data[begin, end)
+    size_t begin; // received and not yet processed: data[begin, end)
     size_t end;
-    size_t stdin_left;  // bytes to come of the STDIN frame that is being forwarded
-    bool stdin_blocked; // the command does not take its input now
+    size_t stdin_left;  // bytes that are missing of the STDIN frame being forwarded
+    bool stdin_blocked; // the command's stdin is full
     char data[2 * CHUNK];
 };
 
@@ -142,7 +142,7 @@ static void refuse(int client, int status, const char* what, int error) {
     send_frame(client, REFUSED, text, 1 + (size_t)length);
 }
 
-// Ends the stream in order: closing with unread input resets it, and loses what is on its way.
+// Ends the stream in order. Closing it with unread input would reset it and lose outstanding data.
 static void finish(int client) {
     char ignored[512];
     struct pollfd event = {.fd = client, .events = POLLIN};
@@ -151,7 +151,7 @@ static void finish(int client) {
     }
 }
 
-// --- connecting on ---
+// --- relays ---
 
 static void copy_one_way(int from, int to) {
     static char data[CHUNK];
@@ -162,13 +162,13 @@ static void copy_one_way(int from, int to) {
     }
     if (size == 0) {
         shutdown(to, SHUT_WR);
-    } else { // one side is broken: break the other too
+    } else { // one side is broken: shut down the other, too
         shutdown(to, SHUT_RDWR);
         shutdown(from, SHUT_RDWR);
     }
 }
 
-// A process for each direction, so that neither can hold up the other.
+// Uses a process for each direction, so that neither can delay the other.
 static void relay(int client, int other) {
     if (!send_frame(client, ACCEPTED, "", 0))
         return;
@@ -195,12 +195,12 @@ static int connect_to(const struct sockaddr* address, socklen_t size) {
     return fd;
 }
 
-// A guest that boots refuses connections until its agent runs: trying here spares the client's
+// A guest that boots refuses connections until its agent runs. The retries here spare the client
 // polling.
 static void relay_vsock(int client, char** arguments) {
     struct sockaddr_vm address = {.svm_family = AF_VSOCK,
-                                  .svm_cid = (unsigned)strtoul(arguments[0], NULL, 10),
-                                  .svm_port = (unsigned)strtoul(arguments[1], NULL, 10)};
+                                  .svm_cid = (unsigned int)strtoul(arguments[0], NULL, 10),
+                                  .svm_port = (unsigned int)strtoul(arguments[1], NULL, 10)};
     time_t deadline = time(NULL) + strtol(arguments[2], NULL, 10);
     const struct timespec pause = {.tv_nsec = 100000000L};
     int other;
@@ -223,7 +223,7 @@ static void relay_unix(int client, char** arguments) {
 
 // --- commands ---
 
-// Spawns the command with its descriptors in place; 0 or an error number.
+// Spawns the command with its descriptors in place. Returns 0 or an error number.
 static int spawn(pid_t* pid, char** argv, const posix_spawn_file_actions_t* files) {
     posix_spawnattr_t attributes;
     sigset_t defaults;
@@ -270,7 +270,7 @@ static int start_on_tty(struct command* command, char** arguments) {
     setenv("TERM", arguments[2], 1);
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
-    // Opened by the leader of a new session, it becomes the session's controlling terminal.
+    // When the leader of a new session opens it, it becomes the session's controlling terminal.
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, path, O_RDWR, 0);
     posix_spawn_file_actions_adddup2(&files, STDIN_FILENO, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&files, STDIN_FILENO, STDERR_FILENO);
@@ -283,7 +283,7 @@ static int start_on_tty(struct command* command, char** arguments) {
     return error;
 }
 
-// Writes to stdin what it takes of the frame being forwarded.
+// Writes as much of the current STDIN frame to the command's stdin as fits.
 static void feed(struct command* command) {
     size_t size = command->end - command->begin;
     if (size > command->stdin_left)
@@ -294,7 +294,7 @@ static void feed(struct command* command) {
     command->stdin_blocked = done < 0 && errno == EAGAIN;
     if (command->stdin_blocked)
         return;
-    if (done < 0) { // the command has closed its stdin: what comes for it is dropped
+    if (done < 0) { // the command has closed its stdin: drop further input
         close(command->in);
         command->in = -1;
         done = (ssize_t)size;
@@ -318,8 +318,8 @@ static void resize(struct command* command) {
         ioctl(command->in, TIOCSWINSZ, &window);
 }
 
-// Takes the frames that are complete, and of a STDIN frame what is there; false on one that must
-// not be.
+// Processes the complete frames, and the available part of a STDIN frame. Returns false for an
+// invalid frame.
 static bool take_frames(struct command* command) {
     const size_t window = HEADER + 2 * sizeof(uint16_t);
     while (true) {
@@ -349,7 +349,7 @@ static bool take_frames(struct command* command) {
     }
 }
 
-// Receives from the client; false when it is gone.
+// Receives from the client. Returns false if the client is gone.
 static bool receive(struct command* command) {
     memmove(command->data, command->data + command->begin, command->end - command->begin);
     command->end -= command->begin;
@@ -362,11 +362,12 @@ static bool receive(struct command* command) {
     return command->stdin_blocked || take_frames(command);
 }
 
-// Sends what is in a pipe now; false when the client is gone. The pipe's end is marked by -1.
+// Sends the data that is in a pipe now. Returns false if the client is gone. At the pipe's end,
+// sets *from to -1.
 static bool forward(struct command* command, int* from, enum kind kind) {
     char frame[HEADER + CHUNK];
     ssize_t size = read(*from, frame + HEADER, CHUNK);
-    if (size <= 0) { // of a terminal, EIO is the end
+    if (size <= 0) { // a terminal ends with EIO
         close(*from);
         *from = -1;
         return true;
@@ -375,8 +376,8 @@ static bool forward(struct command* command, int* from, enum kind kind) {
     return write_all(command->client, frame, HEADER + (size_t)size);
 }
 
-// Sends what the pipes still hold after the command's end. A daemon left behind may hold them open,
-// and may go on writing: neither is waited for.
+// Sends the data that is left in the pipes after the command's end. A daemon that the command has
+// left behind may hold them open or continue to write: this does not wait for it.
 static bool drain(struct command* command) {
     for (int round = 0; round < MAX_DRAIN_ROUNDS; round++) {
         struct pollfd events[] = {{.fd = command->out, .events = POLLIN},
@@ -391,7 +392,8 @@ static bool drain(struct command* command) {
     return true;
 }
 
-// Carries data until the command has ended and its output is sent; false when the client is gone.
+// Transfers data until the command has ended and its output is sent. Returns false if the client is
+// gone.
 static bool serve(struct command* command) {
     while (true) {
         const bool room = command->end - command->begin < sizeof(command->data);
@@ -418,7 +420,7 @@ static bool serve(struct command* command) {
     }
 }
 
-// The client is gone, so its command has to go.
+// The client is gone, so its command must end.
 static void end_command(const struct command* command) {
     struct pollfd event = {.fd = command->process, .events = POLLIN};
     kill(-command->pid, SIGTERM);
@@ -446,7 +448,7 @@ static void run(int client, bool on_tty, char** arguments) {
 
 // --- requests ---
 
-// Splits the payload into its strings; false if there are too many.
+// Splits the payload into its strings. Returns false if there are too many.
 static bool split(char* payload, size_t length, char** strings, size_t* count) {
     *count = 0;
     for (size_t at = 0; at < length; at += strlen(payload + at) + 1) {
@@ -458,8 +460,8 @@ static bool split(char* payload, size_t length, char** strings, size_t* count) {
     return true;
 }
 
-// One connection, from its request to its end. It never reads past the request: what follows is the
-// next reader's.
+// Serves one connection, from its request to its end. It never reads past the request, because the
+// next reader needs the rest.
 static void answer(int client, const char* token) {
     static char payload[MAX_REQUEST + 1];
     static char* strings[MAX_STRINGS + 1];
@@ -493,7 +495,7 @@ static int listen_on(int argc, char** argv) {
     struct sockaddr* address = (struct sockaddr*)&vsock;
     socklen_t size = sizeof(vsock);
     if (argc == 3 && strcmp(argv[1], "vsock") == 0) {
-        vsock.svm_port = (unsigned)strtoul(argv[2], NULL, 10);
+        vsock.svm_port = (unsigned int)strtoul(argv[2], NULL, 10);
     } else if (argc == 4 && strcmp(argv[1], "tcp") == 0 &&
                inet_pton(AF_INET, argv[2], &inet.sin_addr) == 1) {
         inet.sin_port = htons((uint16_t)strtoul(argv[3], NULL, 10));
@@ -532,7 +534,7 @@ int main(int argc, char** argv) {
     setenv("LANG", "C.UTF-8", 1);
     if (chdir("/root") < 0)
         return EXIT_FAILURE;
-    (void)signal(SIGCHLD, SIG_IGN); // the kernel reaps those who served a connection
+    (void)signal(SIGCHLD, SIG_IGN); // the kernel reaps the children that serve connections
     (void)signal(SIGPIPE, SIG_IGN);
     while (true) {
         int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);

@@ -20,7 +20,7 @@ AWAIT_S = 20.0
 
 @pytest.fixture(scope="session")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    """An agent that runs here, in place of a VM."""
+    """An agent that runs on this machine instead of a VM."""
     directory = tmp_path_factory.mktemp("agent")
     (directory / "token").write_text(TOKEN)
     binary = directory / "agent"
@@ -154,7 +154,7 @@ def test_a_unix_socket_is_reached(address: Address, tmp_path: Path):
     remote.frame(b"R", remote.strings(TOKEN)),
     remote.frame(b"R", remote.strings(TOKEN, "exec")),
     remote.frame(b"R", remote.strings(TOKEN, "tty", "1", "2", "vt100")),
-    remote.frame(b"R", remote.strings(TOKEN, "nonesense", "x")),
+    remote.frame(b"R", remote.strings(TOKEN, "nonsense", "x")),
     remote.frame(b"R", b"\0" * 100000),
 ])  # fmt: skip
 def test_a_malformed_request_harms_nobody(address: Address, request_: bytes):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Which modules go into the initramfs."""
+"""The modules that the initramfs contains."""
 
 import pytest
 from vrdmalab.initramfs import closure

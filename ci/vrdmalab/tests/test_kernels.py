@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Which kernel a VM boots."""
+"""The kernel that a VM boots."""
 
 import subprocess
 from pathlib import Path
@@ -14,7 +14,7 @@ RELEASE = "6.1.0-debug"
 
 @pytest.fixture
 def image(tmp_path: Path) -> Image:
-    """One with an initrd that has nothing but busybox."""
+    """An image whose initrd contains only busybox."""
     image = Image(tmp_path / "image", "6.1.0-debian")
     (image.directory / "bin").mkdir(parents=True)
     (image.directory / "bin/busybox").write_text("busybox")
@@ -33,7 +33,7 @@ def put_modules(directory: Path, release: str) -> None:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A kernel's."""
+    """A directory with a kernel."""
     directory = tmp_path / "kernel"
     put_modules(directory, RELEASE)
     (directory / "vmlinux").touch()
@@ -50,7 +50,8 @@ def test_one_of_a_directory_has_an_initrd_with_its_modules(tmp_path: Path, image
     kernel = kernels.choose(str(directory), image, tmp_path / "initrd")
     assert (kernel.release, kernel.vmlinux, kernel.in_image) == (RELEASE, directory / "vmlinux", False)
     with open(kernel.initrd, "rb") as initrd:
-        names = subprocess.run(["cpio", "-t", "--quiet"], stdin=initrd, capture_output=True, text=True, check=True).stdout
+        names = subprocess.run(["cpio", "-t", "--quiet"], stdin=initrd, capture_output=True, text=True,
+                               check=True).stdout
     assert {f"lib/modules/{RELEASE}/{name}.ko" for name in initramfs.MODULES} < set(names.split())
     assert {"init", "bin/busybox"} < set(names.split())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""How the trees that VMs lay over their root are put together."""
+"""The trees that VMs copy over their root."""
 
 import dataclasses
 from pathlib import Path
@@ -14,7 +14,7 @@ KERNEL = "6.1.0-test"
 
 @pytest.fixture
 def kernel(tmp_path: Path) -> Kernel:
-    """The image's."""
+    """The image's kernel."""
     modules = tmp_path / "image/modules"
     (modules / "kernel").mkdir(parents=True)
     for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
@@ -24,12 +24,13 @@ def kernel(tmp_path: Path) -> Kernel:
 
 @pytest.fixture
 def debug_kernel(tmp_path: Path, kernel: Kernel) -> Kernel:
-    """Another one, which has a module of its own and vrdma's."""
+    """Another kernel, which has a module of its own, and vrdma's modules."""
     kernel = dataclasses.replace(kernel, release="6.1.0-debug", vmlinux=tmp_path / "debug/vmlinux",
                                  initrd=tmp_path / "debug/initrd", modules=tmp_path / "debug/modules", in_image=False)
     for path in (kernel.vmlinux, kernel.initrd):
         put(path, f"debug {path.name}")
-    for name in ("kernel/drivers/mdev.ko", "extra/vrdma_mdev.ko", "extra/vrdma_ib.ko", "modules.builtin", "modules.order"):
+    for name in ("kernel/drivers/mdev.ko", "extra/vrdma_mdev.ko", "extra/vrdma_ib.ko", "modules.builtin",
+                 "modules.order"):
         put(kernel.modules / name)
     return kernel
 
@@ -73,7 +74,8 @@ def test_a_lab_may_have_a_mediator_config_of_its_own(tmp_path: Path, kernel: Ker
 
 @pytest.mark.parametrize("text, linked", [("", False), ("[soft]\n", False), ("[[uplink]]\n", True)])
 def test_uplinks_have_their_drop_in(tmp_path: Path, kernel: Kernel, text: str, linked: bool):
-    assert (assemble(tmp_path, kernel, text) / "tree/etc/systemd/system/vrdmad.service.d/uplink.conf").is_symlink() == linked
+    share = assemble(tmp_path, kernel, text)
+    assert (share / "tree/etc/systemd/system/vrdmad.service.d/uplink.conf").is_symlink() == linked
 
 
 def test_a_second_time_replaces_what_is_inside_only(tmp_path: Path, kernel: Kernel):
@@ -122,7 +124,7 @@ def test_a_kernel_that_is_not_the_images_comes_with_its_modules(tmp_path: Path, 
 
 
 def test_a_guests_kernel_lies_where_its_host_boots_it_from(tmp_path: Path, kernel: Kernel, debug_kernel: Kernel):
-    """Of the host, which has the image's."""
+    """The host itself boots the image's kernel."""
     result = assemble(tmp_path, kernel, guest_kernel=debug_kernel)
     assert (result / "tree/boot/vmlinux").read_text() == "debug vmlinux"
     assert (result / "tree/boot/initrd.img").read_text() == "debug initrd"

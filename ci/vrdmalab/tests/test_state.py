@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""What is kept of a lab that is up."""
+"""The saved state of a lab."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_guests_are_where_they_booted(state):
 
 
 def test_a_guest_that_has_moved_is_found_where_it_is(state):
-    """Moves guest0 to the other host, and reads what was saved; expects it there, and the other guest where it was."""
+    """Moves guest0 to the other host, and loads the saved state; expects it there, and the other guest where it was."""
     state.moved[0] = 1
     state.save()
     again = load(state.directory)

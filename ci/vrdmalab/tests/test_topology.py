@@ -18,9 +18,10 @@ def test_guests_are_numbered_across_hosts():
 
 
 @pytest.mark.parametrize("cores, hosts, asked, expected",
-                         [(2, 1, None, 2), (2, 2, None, 1), (1, 2, None, 1), (64, 2, None, 4), (2, 2, 3, 3)])  # fmt: skip
+                         [(2, 1, None, 2), (2, 2, None, 1), (1, 2, None, 1), (64, 2, None, 4),
+                          (2, 2, 3, 3)])  # fmt: skip
 def test_hosts_share_the_cores(monkeypatch, cores: int, hosts: int, asked: int | None, expected: int):
-    """Of a machine with so many cores; expects each host to have its part, one at least, or what was asked for."""
+    """Expects each host to have its share of the machine's cores, at least one, or the number that was asked for."""
     monkeypatch.setattr(topology.os, "cpu_count", lambda: cores)
     assert Shape(hosts=hosts, host_cpus=asked).cpus_of_host == expected
 
@@ -47,7 +48,8 @@ def test_the_hosts_file_names_every_machine_by_both_addresses():
 def test_devices_of_two_hosts_are_bound_to_the_cable():
     text = topology.mediator_config(Shape(hosts=2, type="large"))
     vlans = {"vlans": ["1-4094"]}
-    assert tomllib.loads(text) == {"uplink": [{"interface": "eth1", **vlans}], "types": {"large": {"uplink": "eth1", **vlans}}}
+    assert tomllib.loads(text) == {"uplink": [{"interface": "eth1", **vlans}],
+                                   "types": {"large": {"uplink": "eth1", **vlans}}}
 
 
 @pytest.mark.parametrize("hosts", [1, 3])

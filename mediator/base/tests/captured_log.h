@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Takes the place of the process's log, for tests of what is said there.
+// Replaces the process's log, for tests of what is logged.
 #pragma once
 
 #include <spdlog/sinks/ostream_sink.h>
@@ -24,7 +24,7 @@ class CapturedLog {
     }
     CapturedLog(const CapturedLog&) = delete;
     CapturedLog& operator=(const CapturedLog&) = delete;
-    ~CapturedLog() { spdlog::set_default_logger(std::move(usual_)); } // which kept its level
+    ~CapturedLog() { spdlog::set_default_logger(std::move(usual_)); } // usual_ kept its level
 
     std::string str() const { return text_.str(); }
     std::ptrdiff_t lines() const { return std::ranges::count(str(), '\n'); }

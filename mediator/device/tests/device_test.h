@@ -46,7 +46,8 @@ class DeviceTest : public testing::Test {
         return cmd;
     }
 
-    // Of a million blocks, all of them the same page, as are the pages of each level of their list.
+    // Registers a million blocks. All blocks are the same page, and each level of their list
+    // consists of one page that is used again and again.
     vrdma_admin_cmd large_mr_command(std::uint32_t pd) {
         constexpr std::uint32_t blocks = 1 << 20;
         std::uint64_t below = raw(allocator.allocate(VRDMA_PAGE_SIZE));

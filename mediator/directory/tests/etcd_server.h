@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // An etcd of the test's own: Debian's etcd-server on a free port, with its data in a directory that
-// goes with it. What Debian may have started as a service is not asked.
+// is removed with it. It is separate from an etcd that Debian may have started as a service.
 #pragma once
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ inline std::uint16_t free_port() {
     return static_cast<std::uint16_t>(std::stoi(wire::fabric::free_address().service));
 }
 
-// Until that is so.
+// Waits until that is so.
 inline void until(const std::function<bool()>& so) {
     constexpr std::chrono::seconds most{60};
     const auto end = std::chrono::steady_clock::now() + most;
@@ -39,7 +39,7 @@ inline void until(const std::function<bool()>& so) {
     }
 }
 
-// A certificate of 127.0.0.1, which trusts itself.
+// A self-signed certificate of 127.0.0.1.
 class SelfSigned {
   public:
     SelfSigned() {
@@ -57,7 +57,7 @@ class SelfSigned {
 
     std::string certificate() const { return directory_ + "/certificate.pem"; }
     std::string key() const { return directory_ + "/key.pem"; }
-    // What a server is told that wants it of its clients.
+    // Arguments of a server that requires the certificate of its clients.
     std::vector<std::string> arguments() const {
         return {"--cert-file=" + certificate(), "--key-file=" + key(), "--client-cert-auth",
                 "--trusted-ca-file=" + certificate()};
@@ -70,10 +70,10 @@ class SelfSigned {
 
 class EtcdServer {
   public:
-    // What it is told besides where it is.
+    // `arguments` are added to those that say where it is.
     explicit EtcdServer(bool tls = false, std::vector<std::string> arguments = {})
         : tls_{tls}, arguments_{std::move(arguments)} {
-        (void)std::signal(SIGPIPE, SIG_IGN); // as vrdmad has it
+        (void)std::signal(SIGPIPE, SIG_IGN); // as in vrdmad
         std::string name = "/tmp/vrdma-etcd-XXXXXX";
         directory_ = ::mkdtemp(name.data());
     }
@@ -84,7 +84,7 @@ class EtcdServer {
         std::filesystem::remove_all(directory_);
     }
 
-    // A second time: with the data that it had. Awaits it.
+    // Waits until the server answers. A second start has the data of the first.
     void start(EtcdOptions options = {}) {
         const std::string url = (tls_ ? "https://127.0.0.1:" : "http://127.0.0.1:");
         const std::string here = url + std::to_string(port_);
@@ -110,7 +110,7 @@ class EtcdServer {
             child_ = 0;
         }
     }
-    // It answers no more, and does not say so. Its threads stop one after the other.
+    // The server answers no more, and does not say so. Its threads stop one after the other.
     void freeze() const {
         ::kill(child_, SIGSTOP);
         ::waitpid(child_, nullptr, WUNTRACED);

@@ -10,13 +10,13 @@
 namespace vrdma::mdev {
 namespace {
 
-// The module ends them with a zero, but nothing here depends on it.
+// The module terminates the text with a zero, but this function does not depend on it.
 template <std::size_t N>
 std::string_view text_of(const char (&field)[N]) {
     return {field, ::strnlen(field, N)};
 }
 
-// The module leaves out 0, which is none, but nothing here depends on it.
+// The module does not set VLAN 0, which means no VLAN, but this function does not depend on it.
 verbs::Vlans vlans_of(const vrdma_mdev_device_info& info) {
     verbs::Vlans vlans;
     for (std::size_t vlan = 1; vlan < vlans.size(); ++vlan) {
@@ -38,7 +38,7 @@ std::string uuid_text(std::span<const std::uint8_t, 16> uuid) {
 verbs::Identity identity_of(const vrdma_mdev_device_info& info, const DeviceType& type) {
     verbs::Identity identity;
     identity.uplink = info.uplink_set != 0 ? text_of(info.uplink) : type.uplink;
-    if (identity.uplink == type.uplink) { // another network's are others
+    if (identity.uplink == type.uplink) { // the type's values are for the type's network only
         identity.vlans = type.vlans;
         identity.traffic_classes = type.traffic_classes;
         identity.service_levels = type.service_levels;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Who a mediated device is, and what it gets: what its attributes in sysfs say, or what follows
+// The identity and the share of a mediated device. They come from its attributes in sysfs, or else
 // from its UUID and its type.
 #pragma once
 
@@ -17,7 +17,7 @@ std::string uuid_text(std::span<const std::uint8_t, 16> uuid);
 
 verbs::Identity identity_of(const vrdma_mdev_device_info& info, const DeviceType& type);
 
-// What was written is bounded here, too.
+// Limits the values of the attributes, as the module does.
 hca::Share share_of(const vrdma_mdev_device_info& info, const DeviceType& type);
 
 } // namespace vrdma::mdev

@@ -13,11 +13,11 @@
 namespace vrdma::mdev {
 namespace {
 
-// Of a device's state, where its type says nothing of memory: 64 Ki QPs of 1 KiB each, and 2^23
-// blocks, take less.
+// In bytes, for a type without a limit of memory. 64 Ki QPs of 1 KiB each, and 2^23 blocks, take
+// less.
 constexpr std::uint64_t max_state_length = std::uint64_t{512} << 20;
 
-// An object takes more memory than what is saved of it.
+// The limit of memory is enough, because an object takes more memory than its saved state.
 std::uint64_t state_length(const verbs::Limits& limits) {
     return limits.max_memory != 0 ? std::min(limits.max_memory, max_state_length)
                                   : max_state_length;
@@ -76,7 +76,8 @@ Result<std::unique_ptr<MdevDevice>> MdevDevice::open(const Host& host, UniqueFd 
     return device;
 }
 
-// The module has a reset waiting for whoever opens a device: with its acknowledgement it goes live.
+// When a device is opened, the module has a reset ready to be read. The device goes live when that
+// reset is acknowledged.
 Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info) {
     device_.emplace(uuid_text(info.uuid), type_, identity_of(info, type_), *this, host.hca,
                     host.gids);
@@ -117,10 +118,10 @@ void MdevDevice::raise(unsigned vector) noexcept {
     ::ioctl(fd_.get(), VRDMA_MDEV_RAISE, vector);
 }
 
-// One read a turn: other devices' messages come in between.
+// Reads once per turn, so that other devices' messages have their turn in between.
 void MdevDevice::on_messages(std::uint32_t epoll_events) {
     if ((epoll_events & (EPOLLHUP | EPOLLERR)) != 0) {
-        messages_ = {}; // the event that frees this device is on its way
+        messages_ = {}; // an event will follow that frees this device
         migration_->forget();
         device_->reset();
         return;
@@ -133,8 +134,8 @@ void MdevDevice::on_messages(std::uint32_t epoll_events) {
     }
 }
 
-// Its attributes are the administrator's and may be long: one for which there is no memory must not
-// go on with what it had before.
+// The attributes are written by the administrator and may be long. A device without memory for them
+// must not continue with its old identity.
 void MdevDevice::read_identity() {
     const auto read = with_what_memory_there_is([this]() -> Result<> {
         return read_info(fd_.get()).map([this](const vrdma_mdev_device_info& info) {
@@ -169,7 +170,7 @@ void MdevDevice::on_message(const vrdma_mdev_message& message) {
     }
 }
 
-// A newer reset may be under way: its message follows, and this acknowledgement is refused.
+// The module refuses the acknowledgement if a newer reset is under way, whose message follows.
 void MdevDevice::on_reset(std::uint32_t generation) {
     migration_->forget();
     device_->reset();
@@ -178,7 +179,8 @@ void MdevDevice::on_reset(std::uint32_t generation) {
     ::ioctl(fd_.get(), VRDMA_MDEV_RESET_DONE, &done);
 }
 
-// A vector that was raised on the other host may have waited there for the guest to want it.
+// The other host may have kept back an interrupt that the guest had masked. So all vectors are
+// raised on arrival.
 void MdevDevice::on_step(std::uint32_t step, std::uint32_t number) {
     migration_->take(step, number);
     if (migration_->take_arrival()) {

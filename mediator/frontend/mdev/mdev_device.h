@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// One mediated device: passes the module's messages to the device model, and its wishes to the
-// module.
+// One mediated device. Passes the module's messages to the device model, and the device model's
+// requests to the module.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ class MdevDevice final : public HostPort {
 
     const std::string& name() const noexcept { return device_->name(); }
 
-    // What its attributes say now, and of its type, which may have changed.
+    // Sets the share from the device's attributes and its type, both of which may have changed.
     void give_share();
 
     std::span<std::uint32_t> registers() noexcept override;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The front end for vrdma_mdev.ko: registers the HCA and its types, and serves the devices that
-// the administrator makes of them.
+// The front end for vrdma_mdev.ko. Registers the HCA and its types, and serves the devices that the
+// administrator creates.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,13 @@ namespace vrdma::mdev {
 
 class MdevFrontend {
   public:
-    // The HCA's name is that of the parent device; its devices outlive the mediator. They can be
-    // bound to these uplinks.
+    // `name` is that of the HCA and of the parent device. Devices stay when vrdmad ends. They can
+    // be bound to `uplinks`.
     static Result<std::unique_ptr<MdevFrontend>> open(const Host& host, const std::string& name,
                                                       std::span<const std::string> uplinks);
 
-    // To the devices that are there, those of their types; others have them from the start.
+    // Gives the devices that exist the shares of their types. Later devices have them from the
+    // start.
     void give_shares();
 
   private:

@@ -14,7 +14,7 @@
 namespace vrdma::mdev {
 namespace {
 
-// Other devices have their turn after so many.
+// After this many pieces, other devices have their turn.
 constexpr int pieces_per_turn = 16;
 constexpr std::size_t piece_size = 4096;
 
@@ -124,8 +124,8 @@ Result<> Migration::restore_from(const Transfer& transfer) {
     return image ? device_.restore(*image) : fail(image.error());
 }
 
-// The monitor still asks whether its write was right. With QEMU a failed restore comes too late, as
-// the guest runs already.
+// Restores the image as a trial, so that the monitor's last write fails if the image is wrong. QEMU
+// ignores a restore that fails later, because the guest is about to run then.
 Result<> Migration::try_image(const Transfer& transfer) {
     const auto restored = restore_from(transfer);
     device_.reset();
@@ -151,8 +151,7 @@ bool Migration::read_piece(Transfer& transfer) {
         taken = try_image(transfer);
     }
     if (!taken) {
-        spdlog::warn("{}: the state that is to be loaded is refused: {}", device_.name(),
-                     describe(taken.error()));
+        spdlog::warn("{}: refuses the saved state: {}", device_.name(), describe(taken.error()));
         end(transfer, taken.error());
         return false;
     }
@@ -167,7 +166,7 @@ void Migration::move() {
     }
 }
 
-// What is still under way is no more than the module keeps.
+// The loop is bounded: what is left to read is no more than the module's pipe holds.
 Result<> Migration::restore() {
     if (transfer_ == nullptr || saving_) {
         return fail(std::errc::invalid_argument);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// One mediated device on its way from or to another host: takes the steps that the module asks for
-// (vrdma/mdev.h), and moves the device's state as the virtual machine monitor reads or writes it.
+// The migration of one mediated device from or to another host. Executes the steps that the module
+// asks for (vrdma/mdev.h), and moves the device's state as the virtual machine monitor reads or
+// writes it.
 #pragma once
 
 #include <cstddef>
@@ -18,21 +19,21 @@ namespace vrdma::mdev {
 
 class Migration {
   public:
-    // All outlive it. The fd is the device's.
+    // All arguments must outlive it. `fd` is the device fd.
     Migration(EventLoop& loop, Device& device, int fd, std::uint64_t max_length);
 
-    // Takes the step and tells the module that it is done, or why not.
+    // Executes the step, and tells the module that it is done or why it failed.
     void take(std::uint32_t step, std::uint32_t number);
 
-    // The device was reset.
+    // Is called when the device was reset.
     void forget();
 
-    // The device's state came from elsewhere, and it goes on since the last step: its guest may
-    // have missed interrupts.
+    // Whether a restored device has continued with the last step. Its guest may have missed
+    // interrupts.
     bool take_arrival() noexcept { return std::exchange(arrived_, false); }
 
   private:
-    // The state under way, and the mediator's end of what it goes through.
+    // The state under way, and the mediator's end of the pipe that carries it.
     struct Transfer {
         UniqueFd fd;
         std::vector<std::byte> stream; // to be written

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What the module is told of an HCA and its types.
+// The message that registers an HCA and its types with the module.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace vrdma::mdev {
 
-// Names and descriptions that do not fit, and too many uplinks, are an error.
+// Fails if a name or description does not fit, or if there are too many uplinks.
 Result<vrdma_mdev_register> registration(const std::string& name, std::span<const DeviceType> types,
                                          std::span<const std::string> uplinks);
 

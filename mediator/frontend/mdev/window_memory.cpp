@@ -21,13 +21,13 @@ Result<std::unique_ptr<WindowMemory>> WindowMemory::map(int device) {
         new WindowMemory{device, std::move(*info), std::move(*window)}};
 }
 
-// Whole pages: what else lies on them is pinned anew when it is touched.
+// Unpins whole pages. Other data on them is pinned anew when it is touched.
 void WindowMemory::release(Iova iova, std::uint64_t length) noexcept {
     constexpr std::uint64_t mask = VRDMA_PAGE_SIZE - 1;
     const std::uint64_t begin = raw(iova) & ~mask;
     const std::uint64_t end = (raw(iova) + length + mask) & ~mask;
     vrdma_mdev_range range{begin, end - begin};
-    ::ioctl(device_, VRDMA_MDEV_UNPIN, &range); // fails for a device that is gone, pins and all
+    ::ioctl(device_, VRDMA_MDEV_UNPIN, &range); // fails if the device is gone, with its pins
 }
 
 } // namespace vrdma::mdev

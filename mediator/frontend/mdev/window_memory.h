@@ -15,7 +15,7 @@ namespace vrdma::mdev {
 
 class WindowMemory final : public GuestMemory {
   public:
-    // The device fd outlives the memory.
+    // The device fd must outlive the memory.
     static Result<std::unique_ptr<WindowMemory>> map(int device);
 
     void release(Iova iova, std::uint64_t length) noexcept override;

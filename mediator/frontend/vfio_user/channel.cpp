@@ -12,7 +12,7 @@
 namespace vrdma::vfio_user {
 namespace {
 
-// Room for as many descriptors as the kernel passes at a time.
+// The most descriptors that the kernel passes at a time.
 constexpr std::size_t max_fds_at_once = 253;
 using Control = std::array<std::byte, CMSG_SPACE(max_fds_at_once * sizeof(int))>;
 
@@ -69,7 +69,8 @@ Result<std::optional<Message>> Channel::receive() {
     return std::exchange(incoming_, {});
 }
 
-// True once the target is full. Reads no further, so that descriptors belong to one message.
+// Returns true once the target is full. Reads no further than that, so that descriptors belong to
+// one message.
 Result<bool> Channel::fill(std::span<std::byte> target) {
     if (target.empty()) {
         return true;
@@ -111,7 +112,7 @@ Result<> Channel::take_fds(const msghdr& message) {
             incoming_.fds.emplace_back(fd);
         }
     }
-    if ((message.msg_flags & MSG_CTRUNC) != 0) { // by the kernel: our buffer is as large as can be
+    if ((message.msg_flags & MSG_CTRUNC) != 0) { // not for lack of room in `control`
         incoming_.fds_lost = true;
     }
     if (incoming_.fds.size() > max_fds) {

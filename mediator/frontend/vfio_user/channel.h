@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Messages over a stream socket, which may deliver them in any pieces. Never blocks.
+// Messages over a stream socket, which may deliver them in pieces of any size. Never blocks.
 #pragma once
 
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 
 namespace vrdma::vfio_user {
 
-// As send(2), with descriptors (at most 253). Never blocks.
+// Like send(2), with descriptors (at most 253). Never blocks.
 ssize_t send_with_fds(int socket, std::span<const std::byte> bytes,
                       std::span<const int> fds) noexcept;
 
@@ -21,14 +21,14 @@ class Channel {
 
     int fd() const noexcept { return socket_.get(); }
 
-    // The next whole message, or nothing until more arrives. After an error (which also the other
-    // side's end is) the channel is of no more use.
+    // Returns the next whole message, or nothing until more arrives. After an error the channel is
+    // unusable. It is also an error if the other side closes the socket.
     Result<std::optional<Message>> receive();
 
-    // Part of a message has come.
+    // Whether part of a message has arrived.
     bool in_message() const noexcept { return received_ != 0; }
 
-    // Takes the message; what the socket does not is kept, and flush() goes on with it.
+    // Sends the message. Keeps the bytes for which the socket has no room, and flush() sends those.
     Result<> send(const vfio_user_header& header, Answer answer);
     Result<> flush();
     bool blocked() const noexcept { return !unsent_.empty(); }
@@ -41,7 +41,7 @@ class Channel {
     Message incoming_;
     std::size_t received_ = 0; // bytes of incoming_, header and payload
     std::vector<std::byte> unsent_;
-    std::vector<int> unsent_fds_; // go with the first of the bytes
+    std::vector<int> unsent_fds_; // go with the first unsent byte
 };
 
 } // namespace vrdma::vfio_user

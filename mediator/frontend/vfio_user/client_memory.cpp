@@ -18,13 +18,13 @@ namespace vrdma::vfio_user {
 namespace {
 
 struct FileKind {
-    std::uint64_t page = 0; // its size, or 0
+    std::uint64_t page = 0; // its size in bytes, or 0 if the file is not memory
     bool huge = false;
     struct stat status {};
 };
 
-// What a client shares is memory, not a file of a file system that it may serve itself: a touch of
-// that could block for ever.
+// A client may share only files of tmpfs and hugetlbfs. It could serve another file system itself,
+// and a touch of such a file could block for ever.
 FileKind kind_of(int file) {
     FileKind kind;
     struct statfs info {};
@@ -45,7 +45,7 @@ std::optional<FileHoles> watch_holes() {
     }
     static std::atomic_flag warned;
     if (!warned.test_and_set()) {
-        spdlog::warn("max_holes_mib does not count, as the kernel does not tell of holes: {}",
+        spdlog::warn("max_holes_mib has no effect, because the kernel does not report holes: {}",
                      describe(holes.error()));
     }
     return {};
@@ -128,14 +128,14 @@ Result<> ClientMemory::map(Iova iova, std::uint64_t length, UniqueFd file, std::
     lock.lock();
     if (watched && shown.error() == std::errc::operation_not_permitted &&
         (protection & PROT_WRITE) == 0) {
-        map.file = {}; // nobody may write to it, so holes could not be told from its pages
+        map.file = {}; // nobody may write to it, so its holes cannot be watched
         return {};
     }
     maps_.erase(place);
     return fail(shown.error());
 }
 
-// Of a map that is hidden: nothing is made in its file by it any more.
+// `map` is hidden already, so it makes no more pages in its file.
 void ClientMemory::close_holes(Map& map) noexcept {
     if (!map.holes) {
         return;
@@ -148,16 +148,17 @@ void ClientMemory::close_holes(Map& map) noexcept {
     map.holes.reset();
 }
 
-// To look at a file waits for whoever has hold of it, so whoever shares it pays for the time.
+// A look at a file waits for the client if that works on the file. So the client's device pays for
+// the time.
 void ClientMemory::blame_since(Clock::time_point begin) noexcept {
     if (const auto cost = Clock::now() - begin; cost > FaultTimes::ordinary) {
         FaultGuard::blame(at(Iova{0}, 1), cost - FaultTimes::ordinary);
     }
 }
 
-// What takes long is done without the lock: only this thread changes maps_, and what is not there
-// any more is not shown again. A scratch page that is put meanwhile is known, and is taken away
-// with what it stands in.
+// The long parts run without the lock. That is safe, because only this thread changes maps_, and a
+// map that is not in maps_ is not shown again. A scratch page that is put meanwhile is recorded,
+// and hide_all() maps over it.
 Result<> ClientMemory::unmap(Iova iova, std::uint64_t length) {
     const auto found = maps_.find(iova);
     if (found == maps_.end() || found->second.length != length) {
@@ -236,8 +237,9 @@ void ClientMemory::refuse() noexcept {
     }
 }
 
-// Somebody else may have made a page between the touch and now. If the same one is there again and
-// again, it cannot be read: it was swapped out, and is lost.
+// Another thread may have made the page since the touch. But if the same page exists many times in
+// a row, and each touch of it faults nevertheless, it cannot be read: it was swapped out, and is
+// lost.
 bool ClientMemory::is_lost(const std::byte* page) noexcept {
     constexpr int many = 64;
     times_ = there_ == page ? times_ + 1 : 0;
@@ -245,7 +247,8 @@ bool ClientMemory::is_lost(const std::byte* page) noexcept {
     return there_ == nullptr;
 }
 
-// Files may have fewer pages by now. That is looked at ten times a second at most.
+// When the allowance is used up, looks whether files have fewer pages by now, at most ten times per
+// second.
 bool ClientMemory::has_room() noexcept {
     constexpr std::chrono::milliseconds pause{100};
     const auto begin = Clock::now();
@@ -268,7 +271,7 @@ bool ClientMemory::has_room() noexcept {
     return account_.has_room();
 }
 
-// Where there was a scratch page the next touch meets what is there now.
+// Takes scratch pages away, so that the next touch finds the memory that is there by now.
 void ClientMemory::release(Iova iova, std::uint64_t length) noexcept {
     if (guard_.faults() == 0 || overwhelmed() || at(iova, length) == nullptr) {
         return;
@@ -308,7 +311,8 @@ bool ClientMemory::uncover(const ScratchPages::Page& page) const noexcept {
     return true;
 }
 
-// Before what is shown there changes: a page that is put from then on is known by itself.
+// Is called before the mappings of the range change. A scratch page that is put after this call is
+// recorded anew.
 void ClientMemory::forget_scratch(Iova iova, std::uint64_t length) noexcept {
     const std::byte* const begin = at(iova, length);
     guard_.scratch().take_away(begin, begin + length, [](const auto&) { return true; });
@@ -325,7 +329,7 @@ void ClientMemory::show_again(Iova iova, const Map& map, std::uint64_t begin,
     }
 }
 
-// Nobody touches a page of it before its holes are watched.
+// Maps the file without access at first, so that nobody touches it before its holes are watched.
 Result<> ClientMemory::show(Iova iova, const Map& map, std::uint64_t begin,
                             std::uint64_t end) const noexcept {
     if (!map.file) {
@@ -346,8 +350,8 @@ Result<> ClientMemory::show(Iova iova, const Map& map, std::uint64_t begin,
     return ::mprotect(place, end - begin, map.protection) == 0 ? Result<>{} : fail_errno();
 }
 
-// To map over pages that are shown takes them away while all threads' faults wait; to give them up
-// before does not, and costs the same.
+// While a mapping with pages is replaced, the faults of all threads wait until its pages are
+// removed. While madvise() removes the pages before that, they do not wait. Both cost the same.
 void ClientMemory::give_up_pages(Iova iova, std::uint64_t length) const noexcept {
     constexpr std::uint64_t piece = 64 << 20;
     for (std::uint64_t done = 0; done < length; done += piece) {
@@ -356,8 +360,9 @@ void ClientMemory::give_up_pages(Iova iova, std::uint64_t length) const noexcept
     }
 }
 
-// To take page tables away holds up all threads' faults, too. Where no mapping is left to cut a
-// piece off, all of it needs none.
+// The faults of all threads also wait while page tables are removed, so the range is hidden in
+// pieces. Hiding a piece may need one more mapping. If the process may have no more, the whole
+// range is hidden at once, which needs none.
 bool ClientMemory::hide_all(Iova iova, std::uint64_t length) const noexcept {
     constexpr std::uint64_t piece = 1 << 30;
     for (std::uint64_t done = 0; done < length; done += piece) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Guest memory that a client shares as files: each DMA map is a shared mapping of one at its place
-// in the window. The client may do to its files what it likes; see fault_guard.h.
+// Guest memory that a client shares as files. Each DMA map is a shared mapping of a file at its
+// place in the window. The client may change its files at any time; see fault_guard.h.
 //
-// What a file of tmpfs does not have is made when the device touches it, and charged to us. So the
-// device has an allowance of such pages. Beyond it holes are missing memory like any other, and so
-// are they in a file that cannot be written. Huge pages are of a pool, and are not counted.
+// When the device touches a hole in a file of tmpfs, the kernel makes the page and charges it to
+// vrdmad. So the device has an allowance of such pages. Beyond it, holes are missing memory like
+// any other. Holes in a file that cannot be written are missing memory from the start. Huge pages
+// come from a pool and are not counted.
 #pragma once
 
 #include <atomic>
@@ -26,13 +27,14 @@ namespace vrdma::vfio_user {
 
 class ClientMemory final : public GuestMemory, private FaultGuard::Filler {
   public:
-    // What a client can take of the mediator's mappings at most; see map_share.h.
+    // The most mappings of the mediator that a client can take; see map_share.h.
     static constexpr std::size_t max_maps = 4096;
     static constexpr std::uint64_t any_holes = ~std::uint64_t{0};
 
-    // The eventfd is signalled when more is missing than scratch pages are put for: then the device
-    // sees scratch memory only, until renew(). And when somebody had to wait for the memory, or
-    // when the allowance of holes, in bytes, is used up.
+    // `alarm` is an eventfd. It is signalled when more pages are missing than there can be scratch
+    // pages; the device then sees only scratch memory until renew(). It is also signalled when a
+    // thread had to wait for the memory, and when the allowance of holes, `most_holes` in bytes, is
+    // used up.
     static Result<std::unique_ptr<ClientMemory>> create(std::uint64_t size, int alarm = -1,
                                                         std::size_t most_maps = max_maps,
                                                         std::uint64_t most_holes = any_holes);
@@ -40,20 +42,20 @@ class ClientMemory final : public GuestMemory, private FaultGuard::Filler {
     ClientMemory& operator=(const ClientMemory&) = delete;
     ~ClientMemory() override;
 
-    // protection: PROT_READ, PROT_WRITE or both. Memory without a file is the client's alone: the
-    // device meets scratch pages there.
+    // protection: PROT_READ, PROT_WRITE or both. Only the client has memory without a file, and the
+    // device finds scratch pages there.
     Result<> map(Iova iova, std::uint64_t length, UniqueFd file, std::uint64_t offset,
                  int protection);
-    // Of exactly what was mapped. After it nobody touches the memory.
+    // The range must be exactly that of a map(). After this, nobody touches the memory.
     Result<> unmap(Iova iova, std::uint64_t length);
     void unmap_all();
     std::size_t most_maps() const noexcept { return most_maps_; }
 
-    // Costs nothing where no scratch page stands in the range.
+    // Costs nothing if there is no scratch page in the range.
     void release(Iova iova, std::uint64_t length) noexcept override;
     void renew() noexcept override;
     bool overwhelmed() const noexcept { return guard_.overwhelmed(); }
-    // For how long that was, since the last call.
+    // How long threads have waited for the memory since the last call.
     std::chrono::nanoseconds take_cost() noexcept { return guard_.take_cost(); }
     // Whether holes were refused since the last call.
     bool take_refusal() noexcept { return refused_.exchange(false); }
@@ -74,7 +76,7 @@ class ClientMemory final : public GuestMemory, private FaultGuard::Filler {
     ClientMemory(Reservation reservation, std::uint64_t size, FaultGuard guard, int alarm,
                  std::size_t most_maps, std::uint64_t most_holes);
 
-    // A hole that somebody touches. While pages are there to be made, it is filled.
+    // Is called when a thread touches a hole. Fills it while the allowance lasts.
     bool fill(std::byte* address) noexcept override;
     bool has_room() noexcept;
     void refuse() noexcept;
@@ -84,15 +86,15 @@ class ClientMemory final : public GuestMemory, private FaultGuard::Filler {
     void blame_since(Clock::time_point begin) noexcept;
 
     bool overlaps(Iova iova, std::uint64_t length) const;
-    // Of a map, the bytes [begin, end) after its start.
+    // Maps the bytes [begin, end) of a map, counted from its start.
     Result<> show(Iova iova, const Map& map, std::uint64_t begin, std::uint64_t end) const noexcept;
     void show_again(Iova iova, const Map& map, std::uint64_t begin,
                     std::uint64_t end) const noexcept;
     void give_up_pages(Iova iova, std::uint64_t length) const noexcept;
     bool hide(Iova iova, std::uint64_t length) const noexcept;
-    // In pieces.
+    // Like hide(), in pieces.
     bool hide_all(Iova iova, std::uint64_t length) const noexcept;
-    // What is behind a scratch page, if anything, is to be seen again.
+    // Takes a scratch page away, and shows the memory behind it, if there is any.
     bool uncover(const ScratchPages::Page& page) const noexcept;
     void forget_scratch(Iova iova, std::uint64_t length) noexcept;
 
@@ -102,15 +104,15 @@ class ClientMemory final : public GuestMemory, private FaultGuard::Filler {
     const std::size_t most_maps_;
     std::optional<FileHoles> watched_;
     std::atomic<bool> refused_{false};
-    // maps_ and account_: pollers look there after a fault, the control thread changes them. While
-    // it is held, what is shown changes in one place, or in as many as there are scratch pages; all
-    // of it only while no poller looks. Nobody who holds it touches the memory.
+    // Guards maps_ and account_. Pollers read them after a fault, and the control thread changes
+    // them. A holder changes the mappings of one place, or of as many as there are scratch pages.
+    // It changes all mappings only while no poller uses the memory. No holder touches the memory.
     InheritingMutex lock_;
     std::map<Iova, Map> maps_;
     HoleAccount account_;
-    Clock::time_point counted_{};      // when files were looked at last
-    const std::byte* there_ = nullptr; // a page that was there, and yet could not be touched
-    int times_ = 0;                    // so often in a row
+    Clock::time_point counted_{};      // when the files' pages were counted last
+    const std::byte* there_ = nullptr; // a page that exists, and yet its touch faulted
+    int times_ = 0;                    // this often in a row
 };
 
 } // namespace vrdma::vfio_user

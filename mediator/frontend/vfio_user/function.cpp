@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t register_size = sizeof(std::uint32_t);
 
-// The client maps it too: it must not be able to cut it short.
+// The client maps the file, too, and must not be able to truncate it.
 Result<UniqueFd> sealed_file(std::uint64_t size) {
     UniqueFd file{::memfd_create("vrdma-doorbells", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
     if (!file || ::ftruncate(file.get(), static_cast<off_t>(size)) != 0 ||
@@ -26,7 +26,7 @@ Result<UniqueFd> sealed_file(std::uint64_t size) {
     return file;
 }
 
-// How much of an access lies in the one register that it begins in.
+// Returns how many bytes of an access lie in the register where it begins.
 std::size_t next_step(std::size_t left, std::uint64_t offset) {
     return std::min<std::size_t>(left, register_size - offset % register_size);
 }
@@ -72,7 +72,7 @@ Result<> Function::prepare(const Options& options) {
 Result<> Function::start(const Options& options, const Host& host) {
     loop_ = &host.loop;
     fault_times_ = host.fault_times;
-    device_.emplace(options.name, type_, options.place, *this, host.hca, host.gids);
+    device_.emplace(options.name, type_, options.function_id, *this, host.hca, host.gids);
     auto turns = host.loop.watch(wake_->fd(), [this](std::uint32_t) { take_turn(); });
     if (!turns) {
         return fail(turns.error());
@@ -96,7 +96,7 @@ void Function::take_turn() {
     note_faults();
 }
 
-// Of this thread: of those that cost something it hears by its eventfd.
+// Settles the faults of this thread. The function learns of faults that cost time by its eventfd.
 void Function::note_faults() noexcept {
     if (fault_times_ != nullptr) {
         fault_times_->settle();
@@ -112,7 +112,7 @@ void Function::settle_cost() {
     stand_still();
 }
 
-// As long as it owes too much.
+// Suspends the device if it owes too much.
 void Function::stand_still() {
     const auto now = WaitDebt::Clock::now();
     if (device_->suspended()) {
@@ -124,12 +124,12 @@ void Function::stand_still() {
         device_->suspend();
         pay();
     } else if (std::exchange(owes_, false)) {
-        log_.info("has paid for the time that others have waited");
+        log_.info("its wait debt is paid");
     }
 }
 
-// While the device stands still it may owe more, for what its end has cost. Without memory for a
-// timer it goes on at once.
+// Resumes the device when the standstill is over. The debt may grow meanwhile, also by the cost
+// of resuming. Without memory for a timer the device continues at once.
 void Function::pay() {
     const auto left = debt_.end(stands_since_) - WaitDebt::Clock::now();
     if (left > WaitDebt::Clock::duration::zero() && after(left, &Function::pay)) {
@@ -138,7 +138,7 @@ void Function::pay() {
     device_->resume();
     note_faults();
     if (!debt_.due(WaitDebt::Clock::now())) {
-        return stand_still(); // no more
+        return stand_still(); // only logs that the debt is paid
     }
     static_cast<void>(after(WaitDebt::moment, &Function::stand_still));
 }
@@ -152,7 +152,8 @@ bool Function::after(WaitDebt::Clock::duration time, void (Function::*call)()) {
         .has_value();
 }
 
-// The doorbell pages and the eventfd for kicks: a client that is gone may have kept them.
+// Replaces the doorbell pages and the eventfd for kicks, because a client that is gone may have
+// kept them.
 Result<> Function::replace_shared() {
     const std::uint64_t size = std::uint64_t{type_.limits.doorbell_pages} * VRDMA_PAGE_SIZE;
     auto file = sealed_file(size);
@@ -239,7 +240,8 @@ void Function::write(std::uint32_t region, std::uint64_t offset, std::span<const
     }
 }
 
-// A driver that has enabled the device may not know of a reset that this is.
+// A write may reset the device. If the device was enabled, vector 0 tells its driver, which may not
+// know that the write was a reset.
 void Function::write_config(std::uint64_t offset, std::span<const std::byte> data) {
     const bool resets = vrdma_pci_config_write(&config_, static_cast<unsigned>(offset),
                                                reinterpret_cast<const __u8*>(data.data()),
@@ -254,8 +256,8 @@ void Function::write_config(std::uint64_t offset, std::span<const std::byte> dat
     }
 }
 
-// 32 bits wide and aligned; anything else reads as ones and is dropped. The kick page reads as
-// zero.
+// Accesses to registers are 32 bits wide and aligned. Other reads return ones, and other writes are
+// dropped. The kick page reads as zero.
 void Function::read_registers(std::uint64_t offset, std::span<std::byte> data) noexcept {
     for (std::size_t done = 0, step = 0; done < data.size(); done += step) {
         const std::uint64_t at = offset + done;

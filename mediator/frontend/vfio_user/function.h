@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // The PCI function that a client sees: configuration space, BARs and interrupts in front of the
-// device model. What the kernel module is for an mdev.
+// device model. For an mdev, the kernel module provides these.
 #pragma once
 
 #include <optional>
@@ -23,12 +23,12 @@ class Function final : public HostPort {
     struct Options {
         std::string name;
         const DeviceType& type;
-        verbs::Place place;
+        verbs::FunctionId function_id;
         std::uint64_t window; // bytes of IOVA space
         std::size_t most_maps = ClientMemory::max_maps;
     };
 
-    // The type outlives the function, as what the host refers to does.
+    // The type, and all that `host` refers to, must outlive the function.
     static Result<std::unique_ptr<Function>> create(const Options& options, const Host& host);
     Function(const Function&) = delete;
     Function& operator=(const Function&) = delete;
@@ -38,13 +38,14 @@ class Function final : public HostPort {
 
     void set_share(const hca::Share& share) { device_->set_share(share); }
 
-    // As the client does.
+    // The client's reset of the function.
     void reset();
-    // What the client had is gone, and nothing that it kept is of use for the next.
+    // Takes everything from the client that is gone. Nothing that it has kept can affect the next
+    // client.
     Result<> start_anew();
 
     std::uint64_t region_size(std::uint32_t region) const noexcept;
-    // [offset, offset + size) lies in the region.
+    // [offset, offset + data.size()) must lie in the region.
     void read(std::uint32_t region, std::uint64_t offset, std::span<std::byte> data) noexcept;
     void write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data);
 
@@ -71,7 +72,7 @@ class Function final : public HostPort {
     void settle_cost();
     void stand_still();
     void pay();
-    // False: there is no memory for a timer.
+    // Returns false if there is no memory for a timer.
     bool after(WaitDebt::Clock::duration time, void (Function::*call)());
     void write_config(std::uint64_t offset, std::span<const std::byte> data);
     void read_registers(std::uint64_t offset, std::span<std::byte> data) noexcept;
@@ -91,8 +92,8 @@ class Function final : public HostPort {
     EventLoop::Watch turns_;
     EventLoop* loop_ = nullptr;
     FaultTimes* fault_times_ = nullptr;
-    WaitDebt debt_;     // not forgotten when the device is reset, or has another client
-    bool owes_ = false; // so much that it has stood still
+    WaitDebt debt_;                            // survives resets, and changes of the client
+    bool owes_ = false;                        // enough to have stood still
     WaitDebt::Clock::time_point stands_since_; // when it was suspended last
     EventLoop::Timer pays_;
 };

@@ -16,8 +16,9 @@
 namespace vrdma::vfio_user {
 namespace {
 
-// The kernel's own tmpfs, on which no file ever gets a name. A link to a file of another could be
-// taken away while the file is still open, which looks the same as its end.
+// Whether the file is on the kernel's internal tmpfs, where no file ever has a name. On another
+// tmpfs, the last link of an open file may be removed, and inotify cannot tell this from the end of
+// the file.
 bool is_unnamed(const struct stat& status) {
     static const dev_t device = [] {
         const UniqueFd file{::memfd_create("vrdma", MFD_CLOEXEC)};
@@ -50,7 +51,7 @@ void HoleAccount::close(Files::iterator file, int fd, std::uint64_t pages) noexc
     }
     settle();
     if (left_ == most_left) {
-        files_.erase(file); // and what was made stays in used_
+        files_.erase(file); // its pages stay in used_
         return;
     }
     watch(file->second, fd);
@@ -85,7 +86,7 @@ void HoleAccount::watch(File& file, int fd) noexcept {
     file.watch = ::inotify_add_watch(notices_.get(), path.data(), IN_DELETE_SELF);
 }
 
-// Which files are gone. Their numbers may be other files' next.
+// Forgets the files that are gone. Their inode numbers may be used for other files next.
 void HoleAccount::settle() noexcept {
     if (!notices_) {
         return;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How many pages a device has made in files of its clients, where these had none. They are charged
-// to us until the file has them no more, or is gone itself, so they count as long, also when the
-// client is gone: it may have kept the file.
+// How many pages a device has made by touching holes in its clients' files. The kernel charges a
+// page to vrdmad until the file loses the page, or is gone itself. So the page counts until then,
+// also when the client is gone, because a client may have kept the file.
 //
-// What a file has at all bounds what we have made in it. When a file that nobody can have by a
-// name (memfd) ends, the kernel tells us (inotify(7)), without our keeping it. Of another file that
-// is not mapped any more we hear only when it is mapped again: until then its pages count.
+// A file cannot hold more such pages than it has pages. If a file has no name (memfd), the
+// kernel reports its end (inotify(7)), and vrdmad need not keep it open. Any other file is looked
+// at again only when it is mapped again. Until then its pages count.
 #pragma once
 
 #include <sys/types.h>
@@ -28,14 +28,15 @@ class HoleAccount {
 
     struct File {
         std::size_t maps = 0;
-        std::uint64_t made = 0; // pages, at most
+        std::uint64_t made = 0; // pages, an upper bound
         int watch = none;
         bool unnamed = false;
-        bool looked_at = false; // whoever bounds many sets it
+        bool looked_at = false; // for callers that bound() many files
     };
     using Files = std::map<std::pair<dev_t, ino_t>, File>;
 
-    // Files that are not mapped any more; what was made in others counts for ever.
+    // How many files that are not mapped any more are kept. The pages of further ones count for
+    // ever.
     static constexpr std::size_t most_left = 256;
 
     explicit HoleAccount(std::uint64_t most) : most_{most} {}
@@ -43,14 +44,15 @@ class HoleAccount {
     bool has_room() const noexcept { return used_ < most_; }
     std::uint64_t used() const noexcept { return used_; }
 
-    // How many pages a file has. To ask waits for whoever has hold of the file.
+    // Returns how many pages a file has. Waits for a process that works on the file.
     static std::uint64_t pages_of(int fd) noexcept;
 
-    // A file is mapped once more, or once less: then it has so many pages.
+    // A file is mapped once more, or once less. `pages` is how many pages it has then.
     Files::iterator open(const struct stat& status);
     void close(Files::iterator file, int fd, std::uint64_t pages) noexcept;
 
-    // For a signal handler: a page was made; and the file has so many.
+    // These may be called in a signal handler. note(): a page was made. bound(): the file has this
+    // many pages.
     void note(File& file) noexcept {
         ++file.made;
         ++used_;
@@ -65,7 +67,7 @@ class HoleAccount {
     const std::uint64_t most_;
     std::uint64_t used_ = 0;
     Files files_;
-    std::size_t left_ = 0; // of these, not mapped
+    std::size_t left_ = 0; // how many of them are not mapped
     UniqueFd notices_;
 };
 

@@ -41,8 +41,8 @@ Interrupts::~Interrupts() {
     ::syscall(SYS_io_destroy, context_);
 }
 
-// Reading nothing from /dev/zero completes at once; the completion is taken so that there is room
-// for the next.
+// A read of zero bytes from /dev/zero completes at once. Its completion is taken, so that there is
+// room for the next one.
 void Interrupts::signal(int eventfd) noexcept {
     iocb read{};
     read.aio_lio_opcode = IOCB_CMD_PREAD;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The eventfds that a client wants its MSI-X vectors to signal.
+// The eventfds that a client's MSI-X vectors signal.
 //
-// The client has them too: it may fill one up and make it blocking, and then a write(2) would hang
-// whoever raises the vector. The kernel's own signal never blocks, and the way to have it from user
-// space is the completion of an asynchronous read (io_submit(2), IOCB_FLAG_RESFD).
+// The client has the eventfds, too. It may fill one up and make it blocking, and then a write(2)
+// would block the thread that raises the vector. A signal by the kernel never blocks. User space
+// gets one by the completion of an asynchronous read (io_submit(2), IOCB_FLAG_RESFD).
 #pragma once
 
 #include <linux/aio_abi.h>
@@ -29,13 +29,13 @@ class Interrupts {
 
     unsigned count() const noexcept { return static_cast<unsigned>(eventfds_.size()); }
 
-    // From any thread. A vector without an eventfd stays pending until it gets one.
+    // For any thread. A vector without an eventfd stays pending until it gets one.
     void raise(unsigned vector) noexcept;
 
-    // The vectors from start on; all or none. They lie within count().
+    // Sets the vectors from `start` on, all or none. They must lie within count().
     Result<> set(unsigned start, std::vector<UniqueFd> eventfds);
     void clear(unsigned start, unsigned count) noexcept;
-    // As after a reset: nothing is pending either.
+    // Also clears pending vectors, as a reset does.
     void clear_all() noexcept;
 
   private:
@@ -45,7 +45,8 @@ class Interrupts {
 
     aio_context_t context_;
     UniqueFd zero_;
-    // All below. Held for one signal, or for as many eventfds as there are vectors.
+    // Guards the members below. It is held for one signal, or for at most as many eventfds as there
+    // are vectors.
     InheritingMutex lock_;
     std::vector<UniqueFd> eventfds_;
     std::bitset<VRDMA_MAX_VECTORS> pending_;

@@ -33,7 +33,7 @@ const sockaddr* generic(const sockaddr_un& address) {
     return reinterpret_cast<const sockaddr*>(&address);
 }
 
-// proc_net(5): a line for each socket, which ends with the path that it was bound to.
+// /proc/net/unix has a line for each socket, which ends with the path that it was bound to.
 bool is_bound(const std::string& path) {
     std::ifstream sockets{"/proc/net/unix"};
     bool found = !sockets;
@@ -43,7 +43,8 @@ bool is_bound(const std::string& path) {
     return found;
 }
 
-// A socket that refuses connections. One that is not ours to connect to is asked of the kernel.
+// Whether a socket lies there that refuses connections. If this process may not connect, asks the
+// kernel whether a socket is bound to the path.
 bool is_stale(const sockaddr_un& address) {
     struct stat status {};
     const UniqueFd probe = stream_socket();
@@ -52,8 +53,8 @@ bool is_stale(const sockaddr_un& address) {
            (errno == ECONNREFUSED || (errno == EACCES && !is_bound(address.sun_path)));
 }
 
-// The file is made with the mode that the socket has by then, as far as the umask lets it: so
-// there is no path to change the mode of.
+// bind() makes the file with the socket's own mode, less the umask. So the mode need not be changed
+// by the path afterwards.
 bool bind_with_mode(int socket, const sockaddr_un& address, mode_t mode) {
     if (::fchmod(socket, mode) != 0) {
         return false;
@@ -66,7 +67,7 @@ bool bind_with_mode(int socket, const sockaddr_un& address, mode_t mode) {
     return bound;
 }
 
-// Of the socket itself, whatever the path leads to by now.
+// Opens the socket's file once and changes that file, because the path may lead elsewhere by then.
 Result<> give_to(const sockaddr_un& address, uid_t owner, gid_t group) {
     struct stat status {};
     const UniqueFd file{::open(address.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC)};
@@ -90,7 +91,7 @@ Result<ListeningSocket> ListeningSocket::open(const SocketOptions& options) {
     if (!address) {
         return fail(address.error());
     }
-    if (is_stale(*address)) { // a mediator that was killed has left it behind
+    if (is_stale(*address)) { // left behind by a mediator that was killed
         ::unlink(address->sun_path);
     }
     UniqueFd fd = stream_socket();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A UNIX socket at a path, for its owner and group only from its first moment on. Others may be
-// able to write to the directory; nothing of theirs there is followed or changed.
+// A UNIX socket at a path. From its first moment on, only its owner and group have access. Others
+// may be able to write to the directory. Their links there are not followed, and their files are
+// not changed.
 #pragma once
 
 #include <unistd.h>
@@ -22,7 +23,7 @@ struct SocketOptions {
 
 class ListeningSocket {
   public:
-    // A socket that nobody listens on any more is replaced.
+    // Replaces a socket on which nobody listens any more.
     static Result<ListeningSocket> open(const SocketOptions& options);
     ListeningSocket(ListeningSocket&&) noexcept = default;
     ListeningSocket& operator=(ListeningSocket&&) = delete;

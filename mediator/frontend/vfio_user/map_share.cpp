@@ -11,12 +11,13 @@
 namespace vrdma::vfio_user {
 namespace {
 
-// A quarter is for all else that the process does.
+// A quarter is left for everything else in the process.
 constexpr std::size_t for_clients(std::size_t all) {
     return all - all / 4;
 }
 
-// Maps of a client and its scratch pages may all lie apart: then each has a mapping beside it.
+// A client's maps and scratch pages may all lie apart. Then the gap beside each is one more
+// mapping.
 constexpr std::size_t mappings_each = 2;
 constexpr std::size_t own_mappings = 9; // the window's margins, the doorbell pages, ...
 constexpr std::size_t own_descriptors =
@@ -29,7 +30,7 @@ std::size_t part_of(std::size_t all, std::size_t functions, std::size_t fixed) {
 
 } // namespace
 
-// What Linux has by default stands for what cannot be read.
+// For a limit that cannot be read, uses the default of Linux.
 ProcessLimits ProcessLimits::read() {
     ProcessLimits limits{65530, 1024};
     std::ifstream{"/proc/sys/vm/max_map_count"} >> limits.mappings;

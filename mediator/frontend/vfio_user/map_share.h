@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How many DMA maps each client may have. What the process may have of mappings and of file
-// descriptors is divided among all functions at the start, so that no client takes another's.
+// How many DMA maps each client may have. The mappings and file descriptors that the process may
+// have are divided among all functions at the start, so that no client can take another's.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@ struct ProcessLimits {
     static ProcessLimits read();
 };
 
-// The most that a client of one of so many functions may have; vectors: of each.
+// Returns the most maps for a client, if there are `functions` functions with `vectors` vectors
+// each.
 std::size_t map_share(const ProcessLimits& limits, std::size_t functions, std::size_t vectors);
 
 } // namespace vrdma::vfio_user

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// One message of the protocol, as it was received or will be sent.
+// One message of the protocol, received or to be sent.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace vrdma::vfio_user {
 
-// What we accept in one message, and tell the client.
+// The limits of one message, which the mediator also reports to the client.
 constexpr std::size_t max_transfer = 1 << 16;
-constexpr std::size_t max_fds = 16; // QEMU takes more for malformed
+constexpr std::size_t max_fds = 16; // QEMU rejects a larger value as malformed
 constexpr std::size_t max_message_size =
     sizeof(vfio_user_header) + sizeof(vfio_user_region_access) + max_transfer;
 
@@ -24,7 +24,7 @@ struct Message {
     vfio_user_header header{};
     std::vector<std::byte> payload;
     std::vector<UniqueFd> fds;
-    bool fds_lost = false; // there was no room for all of them in our process
+    bool fds_lost = false; // the process had no room for all of them
 
     // The structure at the beginning of the payload.
     template <typename T>
@@ -43,8 +43,7 @@ struct Message {
     }
 };
 
-// What a command is answered with: the payload of the reply, and descriptors that stay the
-// sender's.
+// The answer to a command: the payload of the reply, and descriptors, which the sender still owns.
 struct Answer {
     std::vector<std::byte> payload;
     std::vector<int> fds;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A range of our address space in which nothing is to be seen yet: the place of a window. It is
-// aligned to the largest page: every page of what is mapped there lies wholly in it. On either side
-// it has a page of its own kind, so the kernel never joins it with a neighbour. The middle of a
-// mapping could not be mapped over once the process has all mappings that it may have.
+// An empty range of the address space for a window. It is aligned to the largest page, so every
+// page that is mapped there lies wholly inside. On either side it has a page with another
+// protection, so the kernel never merges it with a neighbouring mapping. Mapping over the middle of
+// a larger mapping would fail once the process has all the mappings that it may have.
 #pragma once
 
 #include <sys/mman.h>

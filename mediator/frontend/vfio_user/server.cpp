@@ -14,7 +14,8 @@ std::unique_ptr<Server> Server::create(std::string name,
                                        EventLoop& loop, const Pace& pace) {
     std::unique_ptr<Server> server{new Server{std::move(name), loop, pace}};
     for (auto& function : functions) {
-        server->seats_.push_back(std::make_unique<Seat>(std::move(function), loop, pace.patience));
+        server->slots_.push_back(
+            std::make_unique<ClientSlot>(std::move(function), loop, pace.timeout));
     }
     return server;
 }
@@ -49,7 +50,8 @@ void Server::on_connection() {
     }
 }
 
-// Who connects waits meanwhile, as the socket would be ready without end.
+// Stops watching the socket, which would be ready all the time. Clients that connect wait
+// meanwhile.
 void Server::pause(std::errc why) {
     log_.warn("accepts no client now: {}", describe(why));
     connections_ = {};
@@ -61,18 +63,18 @@ void Server::pause(std::errc why) {
 }
 
 void Server::accept(UniqueFd socket) {
-    const auto seat =
-        std::ranges::find_if(seats_, [](const auto& each) { return each->is_free(); });
-    if (seat == seats_.end()) {
-        log_.warn("refuses another client: it has {}", seats_.size());
+    const auto slot =
+        std::ranges::find_if(slots_, [](const auto& each) { return each->is_free(); });
+    if (slot == slots_.end()) {
+        log_.warn("refuses another client: it has {}", slots_.size());
         return;
     }
-    (*seat)->take(std::move(socket));
+    (*slot)->take(std::move(socket));
 }
 
 void Server::set_share(const hca::Share& share) {
-    for (const auto& seat : seats_) {
-        seat->set_share(share);
+    for (const auto& slot : slots_) {
+        slot->set_share(share);
     }
 }
 

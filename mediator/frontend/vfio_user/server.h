@@ -11,25 +11,25 @@
 #include <vector>
 
 #include "mediator/base/log.h"
+#include "mediator/frontend/vfio_user/client_slot.h"
 #include "mediator/frontend/vfio_user/listening_socket.h"
-#include "mediator/frontend/vfio_user/seat.h"
 
 namespace vrdma::vfio_user {
 
 struct Pace {
-    // How long a client's message may take to come.
-    std::chrono::milliseconds patience = Seat::usual_patience;
-    // Nobody is accepted for so long after there was no descriptor left for a client.
+    // How long a client's message may take to arrive.
+    std::chrono::milliseconds timeout = ClientSlot::usual_timeout;
+    // For how long no client is accepted after there was no descriptor left for one.
     std::chrono::milliseconds pause{500};
 };
 
 class Server {
   public:
-    // The loop outlives the server. Clients come by accept().
+    // The loop must outlive the server. Clients come by accept().
     static std::unique_ptr<Server> create(std::string name,
                                           std::vector<std::unique_ptr<Function>> functions,
                                           EventLoop& loop, const Pace& pace = {});
-    // And through that socket.
+    // Clients also come through the socket.
     static Result<std::unique_ptr<Server>> listen(ListeningSocket socket, std::string name,
                                                   std::vector<std::unique_ptr<Function>> functions,
                                                   EventLoop& loop, const Pace& pace = {});
@@ -37,10 +37,10 @@ class Server {
     Server& operator=(const Server&) = delete;
     ~Server() = default;
 
-    // The other end of the socket is a client.
+    // Takes the other end of the socket as a client.
     void accept(UniqueFd socket);
 
-    // Of each client.
+    // Sets the share of each client.
     void set_share(const hca::Share& share);
 
   private:
@@ -54,7 +54,7 @@ class Server {
     DeviceLog log_;
     EventLoop& loop_;
     const Pace pace_;
-    std::vector<std::unique_ptr<Seat>> seats_;
+    std::vector<std::unique_ptr<ClientSlot>> slots_;
     std::optional<ListeningSocket> socket_;
     EventLoop::Watch connections_;
     EventLoop::Timer resumes_;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto invalid = std::errc::invalid_argument;
 
-// The structure at the beginning of a message of exactly that length.
+// Returns the structure that is the whole payload of a message.
 template <typename T>
 Result<T> only(const Message& message) {
     if (message.payload.size() != sizeof(T)) {
@@ -21,7 +21,7 @@ Result<T> only(const Message& message) {
     return message.read<T>();
 }
 
-// The payload has room for what the client is told, and the client for it.
+// Returns the structure of a request. The client must have room for it in the reply (argsz).
 template <typename T>
 Result<T> query(const Message& message) {
     auto request = only<T>(message);
@@ -31,10 +31,11 @@ Result<T> query(const Message& message) {
     return request;
 }
 
-// A client has few capabilities to tell, and a parser has little to do with as much.
+// Bounds the parser's work. The text of a client's few capabilities is shorter.
 constexpr std::size_t longest_text = 4096;
 
-// What the client says of itself matters in one point: it must take a descriptor.
+// Only one of the client's capabilities matters: it must accept at least one descriptor per
+// message.
 bool acceptable(std::span<const std::byte> text) {
     if (text.empty()) {
         return true;
@@ -128,8 +129,8 @@ Result<Answer> Session::version(const Message& message) {
     return answer;
 }
 
-// Memory comes with a file: what could only be reached by messages (DMA_READ) is of no use to a
-// poller.
+// Memory without a file could be accessed only by messages (DMA_READ), which a poller cannot use.
+// So it is out of the device's reach.
 Result<Answer> Session::map_dma(Message& message) {
     const auto map = query<vfio_user_dma_map>(message);
     if (!map) {
@@ -141,7 +142,7 @@ Result<Answer> Session::map_dma(Message& message) {
     }
     UniqueFd file;
     if (message.fds.empty()) {
-        log_.debug("{} bytes of memory at {:#x} come without a file: out of the device's reach",
+        log_.debug("{} bytes of memory at {:#x} have no file, so the device cannot access them",
                    map->size, map->address);
     } else {
         file = std::move(message.fds[0]);
@@ -193,7 +194,7 @@ Result<Answer> Session::region_info(const Message& message) {
     return answer.add(*info);
 }
 
-// The kick page: the eventfd that the poller watches itself.
+// Gives out the eventfd of the kick page, which the poller itself watches.
 Result<Answer> Session::region_io_fds(const Message& message) {
     auto info = query<vfio_user_region_io_fds>(message);
     if (!info) {
@@ -236,7 +237,7 @@ Result<Answer> Session::irq_info(const Message& message) {
         sizeof(*info), count == 0 ? 0 : std::uint32_t{VFIO_IRQ_INFO_EVENTFD}, info->index, count});
 }
 
-// MSI-X is masked by the client, in its own table.
+// Masking is not supported, because the client masks MSI-X vectors in its own table.
 Result<Answer> Session::set_irqs(Message& message) {
     const auto set = message.read<vfio_user_irq_set>();
     if (!set) {
@@ -266,7 +267,7 @@ Result<Answer> Session::set_irqs(Message& message) {
     }
 }
 
-// A client's test of its own interrupts. None of them all is how VFIO takes the eventfds away.
+// A client tests its own interrupts. In VFIO, DATA_NONE with a count of 0 removes all eventfds.
 Result<Answer> Session::trigger(const vfio_user_irq_set& set, const Message& message) {
     Interrupts& interrupts = function_.interrupts();
     const auto wanted = message.after<vfio_user_irq_set>();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What one client may ask of its function, and what it is answered: one function a command, each of
-// which checks all that it was sent.
+// The commands of one client to its function, and the answers. There is one C++ function per
+// command, which checks all of the client's data.
 #pragma once
 
 #include "mediator/base/log.h"
@@ -12,11 +12,11 @@ namespace vrdma::vfio_user {
 
 class Session {
   public:
-    // Both outlive the session.
+    // Both must outlive the session.
     Session(Function& function, DeviceLog& log) : function_{function}, log_{log} {}
 
-    // An error is the reply's errno. The first command must be VERSION; false from negotiated()
-    // after it is the end of the session.
+    // An error is the errno of the reply. The first command must be VERSION. If negotiated() is
+    // false after that, the session has ended.
     Result<Answer> execute(Message& message);
     bool negotiated() const noexcept { return negotiated_; }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a slice has had of its poller, and what it may have: its part of each round by its weight
-// (deficit round robin: Shreedhar and Varghese, 1996), and its limits. What it takes beyond its
-// credit, as nothing is divided below a piece of a message, it has less of later.
+// The use that a slice has made of its poller, and the use that it may make: its part of each
+// round, by its weight (deficit round robin: Shreedhar and Varghese, 1996), and its limits. A slice
+// may exceed its credit, because a piece of a message is not divided further. The excess is
+// subtracted later.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +16,15 @@ namespace vrdma::hca::soft {
 
 class Account {
   public:
-    // What a poller copies in the time in which it executes an operation without bytes.
+    // An operation without data costs as much as copying this many bytes.
     static constexpr std::uint64_t operation_cost = 512;
-    // How many of them a packet is, whose headers and ICRC are made or looked at.
+    // A packet costs this many operations, for building or checking its headers and ICRC.
     static constexpr std::uint64_t packet_operations = 4;
-    // The same of a look at a QP that was rung for nothing,
+    // The cost of looking at a QP whose doorbell was rung without work, in bytes.
     static constexpr std::uint64_t look_cost = 256;
-    // and of a page that is not there when it is touched (FaultGuard::met()).
+    // The cost of touching a page that is absent (FaultGuard::met()), in bytes.
     static constexpr std::uint64_t hole_cost = 128 << 10;
-    // Where there was one there may be more: for so long the slice takes care.
+    // After an absent page there may be more: the slice is careful for this long.
     static constexpr std::chrono::milliseconds careful_time{200};
 
     explicit Account(const Share& share = {}) noexcept { set_share(share, {}); }
@@ -43,7 +44,7 @@ class Account {
     void charge_packet(std::uint64_t payload_bytes) noexcept {
         charge(payload_bytes, packet_operations);
     }
-    // These are no operations, of which its limits speak.
+    // The following costs do not count as operations for the slice's limits.
     void charge_look() noexcept { besides_ += look_cost; }
     void charge_holes(std::uint64_t holes, Clock::time_point now) noexcept {
         besides_ += holes * hole_cost;
@@ -53,8 +54,8 @@ class Account {
     void bill_holes(std::uint64_t holes) noexcept {
         billed_ += static_cast<std::int64_t>(holes * hole_cost);
     }
-    // What others make it do: packets from the network, and answers to them. This takes up to half
-    // of its turns, so that nobody can take them all by sending it something.
+    // Charges for work that others cause: packets from the network, and answers to them. This work
+    // uses at most half of the slice's turns, so that a sender cannot take them all.
     void bill(std::uint64_t bytes, std::uint64_t operations = 1) noexcept {
         billed_ += static_cast<std::int64_t>(bytes + operations * operation_cost);
         if (limited_) {
@@ -67,8 +68,9 @@ class Account {
     }
     bool in_credit() const noexcept { return taken() < credit_; }
 
-    // It is its turn, of so much; that of the heaviest is a whole one. What it has not used, it
-    // keeps up to a second turn. Returns whether it may do anything.
+    // Begins the slice's turn. `turn` is the size of a turn at the weight `heaviest`; the slice
+    // gets its part. The slice keeps unused credit up to a second turn. Returns whether it may do
+    // anything.
     bool grant(std::uint64_t turn, std::uint32_t heaviest) noexcept {
         const auto part = static_cast<std::int64_t>(
             heaviest <= weight_ ? turn : std::max<std::uint64_t>(1, turn * weight_ / heaviest));
@@ -77,7 +79,7 @@ class Account {
         return in_credit();
     }
 
-    // Its turn is over. Returns what that has cost.
+    // Ends the slice's turn. Returns its cost.
     std::int64_t settle(Clock::time_point now) noexcept {
         const std::int64_t cost = taken();
         credit_ -= cost;
@@ -91,8 +93,8 @@ class Account {
         return cost;
     }
 
-    // Some time has passed. Its limits count what comes in while they allow anything; it cannot be
-    // told to wait.
+    // Called from time to time. Incoming work counts against the limits only while they allow
+    // anything: its senders cannot be told to wait.
     void settle_billed(Clock::time_point now) noexcept {
         if (open() <= now) {
             bytes_.take(billed_bytes_, now);
@@ -102,7 +104,7 @@ class Account {
         billed_operations_ = 0;
     }
 
-    // From when on its limits allow more.
+    // The time from which on its limits allow more.
     Clock::time_point open() const noexcept { return std::max(bytes_.open(), operations_.open()); }
     bool limited() const noexcept { return limited_; }
 

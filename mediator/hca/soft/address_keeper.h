@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Who is told of the addresses that an uplink's slices have, and of the multicast groups that they
-// are in, and sees to it that packets to them reach the uplink and are left to it. On the control
-// thread.
+// Interface that learns the addresses of an uplink's slices, and their multicast groups. The keeper
+// ensures that packets to them reach the uplink, and that the host leaves those packets to the
+// uplink. Called on the control thread.
 #pragma once
 
 #include <array>
 
 #include "mediator/base/result.h"
-#include "mediator/hca/soft/fabric.h"
+#include "mediator/hca/soft/routing_table.h"
 
 namespace vrdma::hca::soft {
 
@@ -16,7 +16,7 @@ class AddressKeeper {
   public:
     virtual ~AddressKeeper() = default;
 
-    // Slices that share an address add it each, and remove it as often.
+    // Each of the slices that share an address adds it and removes it.
     virtual Result<> add(const GidKey& gid, const std::array<std::uint8_t, 6>& mac) = 0;
     virtual void remove(const GidKey& gid, const std::array<std::uint8_t, 6>& mac) = 0;
 

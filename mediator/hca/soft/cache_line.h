@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a poller writes while it works begins on a cache line of its own, and nothing else is on its
-// last: the heap would put objects of different pollers beside each other, and each would wait for
-// the other's stores although they have nothing to do with each other.
+// Avoids false sharing. Data that a poller writes while it works begins on its own cache line, and
+// shares its last line with nothing else. The heap would put objects of different pollers beside
+// each other, and each poller would wait for stores of the other to unrelated objects.
 #pragma once
 
 #include <cstddef>

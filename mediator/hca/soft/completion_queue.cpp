@@ -36,7 +36,7 @@ CompletionQueue::CompletionQueue(EventQueue* eq, const CqSpec& spec, GuestBuffer
       moderation_{spec.moderation},
       buffer_{std::move(buffer)} {}
 
-// The guest's line moves here only when the ring may be full.
+// Reads the guest's index only if the ring may be full, to leave its cache line with the guest.
 bool CompletionQueue::has_room() noexcept {
     if (producer_ - consumer_ < depth_ || ignore_overrun_) {
         return true;
@@ -112,7 +112,7 @@ Result<> CompletionQueue::restore(const CqState& state) noexcept {
     }
     producer_ = state.producer;
     reported_ = state.producer;
-    consumer_ = state.producer - depth_; // look at the guest's before the next push
+    consumer_ = state.producer - depth_; // makes the next push read the guest's index
     fired_ = state.fired;
     failed_ = state.error != 0;
     return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A completion queue: CQEs for the guest's process, and an event when it asked for one.
+// A completion queue: CQEs for the guest's process, and an event if it asked for one.
 #pragma once
 
 #include "mediator/hca/soft/cache_line.h"
@@ -29,41 +29,41 @@ class alignas(cache_line) CompletionQueue {
     const GuestBuffer& buffer() const noexcept { return buffer_; }
     EventQueue* eq() const noexcept { return eq_; }
 
-    // Writes the entry; its phase bit is added here, and the time if there is one. False if the
-    // guest left no room or has an index out of range: that is the end of the CQ, and it takes
-    // nothing more.
+    // Writes the entry with its phase bit, and with the timestamp if it is not 0. Returns false if
+    // the guest left no room or its index is out of range. The CQ has then failed and takes no more
+    // entries.
     [[nodiscard]] bool push(const vrdma_cqe& entry, bool solicited,
                             std::uint64_t timestamp = 0) noexcept;
     bool failed() const noexcept { return failed_; }
     bool timestamped() const noexcept { return timestamped_; }
 
-    // Goes on in another ring, and returns the old one. EINVAL if more was not taken than the new
-    // one has places.
+    // Continues in another ring, and returns the old one. EINVAL if the entries that the guest has
+    // not consumed exceed `depth`.
     Result<GuestBuffer> resize(GuestBuffer buffer, std::uint32_t depth) noexcept;
 
     void moderate(const CqModeration& moderation) noexcept { moderation_ = moderation; }
-    // Enough was pushed for an event that is wanted, or it need not be moderated.
+    // Enough entries were pushed for a wanted event, or the CQ is not moderated.
     bool has_enough() const noexcept;
     std::chrono::microseconds moderation_period() const noexcept {
         return std::chrono::microseconds{moderation_.period_us};
     }
-    // An event is wanted, and waits to be moderated.
+    // A wanted event waits for the end of its moderation.
     void defer(bool waits) noexcept { deferred_ = waits; }
     bool deferred() const noexcept { return deferred_; }
 
-    // Whether the guest is to be told of what was pushed since the last call. The caller has fenced
-    // since the push.
+    // Whether the guest wants an event for the entries since the last call. The caller has executed
+    // a fence after the push.
     bool wants_event() noexcept;
-    // The event that was wanted is in the event queue.
+    // The wanted event was written to the event queue.
     void event_written() noexcept;
 
     CqState save() const noexcept;
-    // Events that were waiting are the caller's to announce.
+    // The caller announces the events that were waiting.
     Result<> restore(const CqState& state) noexcept;
 
     List<CqMember, &CqMember::link> members;
-    Link<CompletionQueue> pushed; // got entries, arm is to be looked at
-    Timer timer;                  // an event is wanted, and due then
+    Link<CompletionQueue> pushed; // got entries; arm is to be read
+    Timer timer;                  // expires when a wanted event is due
     EventSource completion_event;
     EventSource error_event;
 
@@ -79,14 +79,14 @@ class alignas(cache_line) CompletionQueue {
     const Cqn id_;
     const bool timestamped_;
     const bool ignore_overrun_;
-    bool solicited_ = false; // something pushed since the last look at arm was
+    bool solicited_ = false; // an entry since the last look at arm was solicited
     bool failed_ = false;
     bool deferred_ = false;
     std::uint32_t depth_; // a power of two
     CqModeration moderation_;
     GuestBuffer buffer_;
     std::uint32_t producer_ = 0;
-    std::uint32_t consumer_ = 0; // the guest's index when last looked at
+    std::uint32_t consumer_ = 0; // the guest's index, as last read
     std::uint32_t fired_ = 0;    // VRDMA_CQ_ARM_SEQUENCE, in place
     std::uint32_t firing_ = 0;
     std::uint32_t reported_ = 0; // producer_ at the last event

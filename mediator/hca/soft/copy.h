@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Moves bytes between two lists of spans that are divided differently. A span may have no memory:
-// it is read as zeros, and what is written to it is lost.
+// it reads as zeros, and writes to it are lost.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,14 @@
 
 namespace vrdma::hca::soft {
 
-// Walks a list of spans once, in pieces of any size. It copies no span: one that was just put into
-// the list as two words would be read as one, for which the processor waits until both are stored.
+// Walks a list of spans once, in pieces of any size. It does not copy spans. A span that was just
+// stored into the list as two words would be loaded as one, and the processor would wait for both
+// stores.
 class SpanCursor {
   public:
     explicit SpanCursor(const SpanList& list) : span_{list.begin()}, end_{list.end()} {}
 
-    // What lies ahead in one piece; nothing at the end.
+    // The number of bytes ahead in one piece; 0 at the end.
     std::size_t room() noexcept {
         while (span_ != end_ && taken_ == span_->size()) {
             ++span_;
@@ -26,7 +27,7 @@ class SpanCursor {
         }
         return span_ != end_ ? span_->size() - taken_ : 0;
     }
-    // Its first byte, if it has memory.
+    // The first of these bytes, or nullptr if the span has no memory.
     std::byte* data() const noexcept {
         return span_->data() != nullptr ? span_->data() + taken_ : nullptr;
     }
@@ -49,8 +50,8 @@ inline void move_span(std::span<std::byte> to, const std::byte* from) noexcept {
     }
 }
 
-// Until either side is at its end. Inlined, as most messages are one span on either side: then the
-// cursors never leave the processor's registers.
+// Copies until either side is at its end. It is inlined because most messages are one span on
+// either side: then the cursors never leave the processor's registers.
 [[gnu::always_inline]] inline void copy(SpanCursor& to, SpanCursor& from) noexcept {
     while (const std::size_t bytes = std::min(to.room(), from.room())) {
         move_span({to.data(), bytes}, from.data());

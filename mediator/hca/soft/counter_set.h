@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What has happened to the QPs that are bound to it.
+// Counters of the QPs that are bound to it.
 #pragma once
 
 #include "mediator/hca/soft/cache_line.h"

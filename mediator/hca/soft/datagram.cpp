@@ -14,7 +14,7 @@ namespace {
 
 constexpr Ack dropped{AckStatus::no_answer};
 
-constexpr std::uint32_t privileged_qkey = 1u << 31; // the QP's own is meant (IBA 10.2.5)
+constexpr std::uint32_t privileged_qkey = 1u << 31; // selects the QP's own Q_Key (IBA 10.2.5)
 
 Ack drop(QueuePair& receiver, vrdma_counter why) noexcept {
     receiver.count(why);
@@ -77,7 +77,7 @@ Ack place(QueuePair& receiver, const RecvWqe& wqe, Grh& grh, const Request& requ
 }
 
 Ack deliver(QueuePair& receiver, const Route& route, const Request& request) noexcept {
-    if (request.from == nullptr) { // its slice has counted it, whoever gets it there
+    if (request.from == nullptr) { // the slice has counted the packet already
         receiver.count_alone(VRDMA_COUNTER_RX_PACKETS);
     }
     if (receiver.type != QpType::ud || !receiver.may_receive()) {
@@ -94,7 +94,7 @@ Ack deliver(QueuePair& receiver, const Route& route, const Request& request) noe
         return drop(receiver, VRDMA_COUNTER_DROPPED_MESSAGES);
     }
     const auto length = static_cast<std::uint32_t>(request.payload.bytes());
-    if (recv.length < VRDMA_UD_GRH_SIZE + length) {            // the WQE waits for a shorter one
+    if (recv.length < VRDMA_UD_GRH_SIZE + length) {            // the WQE is kept for a shorter one
         return drop(receiver, VRDMA_COUNTER_DROPPED_MESSAGES); // (IBA 9.9.3, class D)
     }
     Grh grh = make_grh(route.source, route.av, length, request.message.has_imm());

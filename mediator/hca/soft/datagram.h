@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// UD: one datagram, to whatever QP of a slice its QP number and Q_Key lead to.
+// UD: delivers one datagram to the QP of a slice that its QP number and Q_Key select.
 #pragma once
 
 #include "mediator/hca/soft/request.h"
@@ -8,10 +8,11 @@
 
 namespace vrdma::hca::soft {
 
-// The datagram's way, by its address handle. Nothing if this side's GID is gone.
+// The datagram's route, from its address vector. Nothing if this side's GID is gone.
 std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe, const vrdma_av& av) noexcept;
 
-// On the slice's poller. no_answer where the datagram is dropped: its sender is not told.
+// Called on the slice's poller. Returns no_answer if the datagram is dropped: its sender is not
+// told.
 Ack receive_datagram(SliceCore& slice, const Route& route, const Request& request) noexcept;
 // The same for all QPs of the slice that are attached to the group.
 Ack receive_multicast(SliceCore& slice, const Route& route, const Request& request) noexcept;

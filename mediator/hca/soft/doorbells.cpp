@@ -108,7 +108,7 @@ std::uint32_t Doorbells::attach(vrdma_doorbell_page& shared, QueuePair& qp) {
     return slot;
 }
 
-// A page is looked at from then on that everything was found memory for.
+// Scanning of a new page begins only after all allocations have succeeded.
 Result<> Doorbells::attach(vrdma_doorbell_page& shared, QueuePair& qp, std::uint32_t slot) {
     if (slot < VRDMA_DOORBELL_FIRST_SLOT || slot >= VRDMA_DOORBELL_SLOTS) {
         return fail(std::errc::invalid_argument);
@@ -153,7 +153,7 @@ void Doorbells::detach(vrdma_doorbell_page& shared, QueuePair& qp) noexcept {
     if (pages_.empty()) {
         watch_.remove(*this);
     }
-    begin_pass(); // the pages have other numbers now
+    begin_pass(); // the pages' indices have changed
 }
 
 bool Doorbells::scan_next() noexcept {
@@ -161,15 +161,15 @@ bool Doorbells::scan_next() noexcept {
     const Found found = scan(*pages_[next_]);
     ++next_;
     if (found == Found::some) {
-        left_ = left_ != 0 ? pages_.size() : 0; // a pass ends with this page again
+        left_ = left_ != 0 ? pages_.size() : 0; // a pass must reach this page once more
     } else {
         left_ -= std::min<std::size_t>(left_, 1);
     }
     return found != Found::nothing;
 }
 
-// A producer stores its WQE, then its slot, then the line's byte; so each is cleared before the one
-// it stands for is looked at.
+// A producer stores its WQE, then its slot, then the line's byte. So the poller clears the line's
+// byte before it reads the slots, and a slot before it reads the WQE.
 Doorbells::Found Doorbells::scan(Page& page) noexcept {
     std::size_t left = queue_pairs_a_turn;
     go_on(page, left);
@@ -185,13 +185,13 @@ Doorbells::Found Doorbells::scan(Page& page) noexcept {
     }
     const auto lines = std::span{rung}.first(count);
     std::rotate(lines.begin(), std::ranges::lower_bound(lines, page.next_line), lines.end());
-    const auto looked_at = lines.first(std::min(count, lines_a_turn));
+    const auto looked_at = lines.first(std::min(count, lines_per_turn));
     page.next_line = static_cast<std::uint8_t>(looked_at.back() + 1);
     for (const std::uint8_t line : looked_at) {
         store_relaxed(page.shared->line[line], std::uint8_t{0});
     }
     full_fence();
-    bool all = count <= lines_a_turn;
+    bool all = count <= lines_per_turn;
     for (const std::uint8_t line : looked_at) {
         if (!scan_line(page, line, left)) {
             store_relaxed(page.shared->line[line], std::uint8_t{1});
@@ -204,7 +204,7 @@ Doorbells::Found Doorbells::scan(Page& page) noexcept {
 
 bool Doorbells::scan_line(Page& page, std::size_t line, std::size_t& left) noexcept {
     if (!page.lines[line]) {
-        return true; // of no QP; line 0 has none
+        return true; // no QP has a slot there, as in line 0
     }
     bool all = true;
     std::uint8_t* slots = page.shared->slot + line * slots_per_line;
@@ -223,7 +223,7 @@ bool Doorbells::scan_line(Page& page, std::size_t line, std::size_t& left) noexc
     return all;
 }
 
-// If it was rung again, all are woken once more.
+// If the slot was rung again, all of its QPs are woken once more.
 void Doorbells::go_on(Page& page, std::size_t& left) noexcept {
     if (page.round.slot == 0) {
         return;

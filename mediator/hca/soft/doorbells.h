@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The doorbell pages that a poller watches: those with a QP in them, one cache line each as long as
-// nobody rings. Slices have one page looked at in turn, so whoever has many waits longer for its
-// own.
+// The doorbell pages that a poller watches: those with a QP in them. While no doorbell is rung, the
+// poller reads one cache line of each page. It scans one page per slice in turn, so the pages of a
+// slice with many wait longer.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace vrdma::hca::soft {
 class Scheduler;
 class Doorbells;
 
-// An engine's: of all its slices.
+// One per engine, for all of its slices.
 class DoorbellWatch {
   public:
     // Room for so many slices.
@@ -28,9 +28,10 @@ class DoorbellWatch {
     void page_added() noexcept { ++pages_; }
     void page_removed() noexcept { --pages_; }
 
-    // Looks at some pages, of one slice after the other. Returns whether anybody rang.
+    // Scans some pages, one slice after the other. Returns whether any doorbell was rung.
     bool scan_some() noexcept;
-    // Looks at all pages, some at each call. Returns whether all were since begin_pass().
+    // A pass scans all pages, some per call of pass_some(). It returns true when all were scanned
+    // since begin_pass().
     void begin_pass() noexcept;
     bool pass_some() noexcept;
 
@@ -40,7 +41,7 @@ class DoorbellWatch {
     std::size_t pages_ = 0;
 };
 
-// A slice's.
+// One per slice.
 class Doorbells {
   public:
     Doorbells(Scheduler& scheduler, DoorbellWatch& watch) : scheduler_{scheduler}, watch_{watch} {}
@@ -54,19 +55,20 @@ class Doorbells {
     Result<> attach(vrdma_doorbell_page& page, QueuePair& qp, std::uint32_t slot);
     void detach(vrdma_doorbell_page& page, QueuePair& qp) noexcept;
 
-    // A turn looks at no more of a page's lines, and wakes no more QPs: a guest can have all of its
-    // QPs share one slot.
-    static constexpr std::size_t lines_a_turn = 4;
+    // The most lines of a page that a turn scans, and the most QPs that it wakes: a guest can have
+    // all of its QPs share one slot.
+    static constexpr std::size_t lines_per_turn = 4;
     static constexpr std::size_t queue_pairs_a_turn = 256;
 
-    // Wakes QPs whose doorbells were rung, on the page whose turn it is. Of one with many only some
-    // are, and the others when it is the page's turn again. Returns whether any was.
+    // Wakes QPs whose doorbells were rung, on the page whose turn it is. If there are many, it
+    // wakes some of them, and the others in the page's next turns. Returns whether any doorbell was
+    // rung.
     bool scan_next() noexcept;
-    // From now on each page is to be looked at, until none is left.
+    // Begins a pass over all pages.
     void begin_pass() noexcept { left_ = pages_.size(); }
     bool passed() const noexcept { return left_ == 0; }
 
-    // What a page takes of memory at most: lines stay while it has any QP.
+    // Upper bound of a page's memory. Its lines stay allocated while the page has any QP.
     static constexpr std::uint64_t page_cost() {
         return heap_cost<Page>() + lines_per_page * heap_cost<Line>() + vector_cost<void*>();
     }
@@ -75,10 +77,10 @@ class Doorbells {
     static constexpr std::size_t lines_per_page = sizeof(vrdma_doorbell_page::line);
     static constexpr std::size_t slots_per_line = 1u << VRDMA_DOORBELL_LINE_SHIFT;
 
-    // The QP of each of a line's slots that was woken last; the slot's others follow in its ring.
+    // For each slot of a line, the QP that was woken last. The slot's other QPs follow in its ring.
     using Line = std::array<QueuePair*, slots_per_line>;
 
-    // A slot whose QPs are being woken, until the last one was. Others of the page wait for that.
+    // A slot whose QPs are being woken. Other slots of the page wait until its last QP was woken.
     struct Round {
         std::size_t slot = 0; // 0: none
         const QueuePair* end = nullptr;
@@ -87,8 +89,8 @@ class Doorbells {
     struct Page {
         vrdma_doorbell_page* shared = nullptr;
         std::array<std::unique_ptr<Line>, lines_per_page> lines;
-        std::uint32_t attached = 0; // ever
-        std::uint8_t next_line = 0; // of those that are rung, to look at first
+        std::uint32_t attached = 0; // QPs so far, of which some may be gone
+        std::uint8_t next_line = 0; // first line to scan among the rung ones
         std::size_t queue_pairs = 0;
         Round round;
     };
@@ -98,9 +100,9 @@ class Doorbells {
     void add(std::unique_ptr<Page> page);
     enum class Found : std::uint8_t { nothing, all, some };
 
-    // What was rung, as much as a turn allows.
+    // Wakes QPs that were rung, as many as a turn allows.
     Found scan(Page& page) noexcept;
-    // Wake `left` QPs at most. False: not all of its slots were looked at.
+    // Both wake at most `left` QPs. scan_line() returns false if it did not look at all slots.
     bool scan_line(Page& page, std::size_t line, std::size_t& left) noexcept;
     void go_on(Page& page, std::size_t& left) noexcept;
     static QueuePair*& ring_of(Page& page, std::size_t slot) noexcept {
@@ -110,8 +112,8 @@ class Doorbells {
     Scheduler& scheduler_;
     DoorbellWatch& watch_;
     Pages pages_;
-    std::size_t next_ = 0; // to scan
-    std::size_t left_ = 0; // of a pass
+    std::size_t next_ = 0; // the page to scan next
+    std::size_t left_ = 0; // pages left of a pass
 };
 
 } // namespace vrdma::hca::soft

@@ -12,7 +12,7 @@
 namespace vrdma::hca::soft {
 
 Engine::Engine(const Config& config, std::function<void()> wake)
-    : config_{config}, scheduler_{config_}, exchange_{std::move(wake)} {}
+    : config_{config}, scheduler_{config_}, cross_queue_{std::move(wake)} {}
 
 Engine::~Engine() {
     for (const auto& [uplink, port] : ports_) {
@@ -27,7 +27,7 @@ Engine::~Engine() {
 }
 
 void Engine::add(SliceCore& slice) {
-    slices_.reserve(slices_.size() + 1); // nobody knows one for which there is no memory
+    slices_.reserve(slices_.size() + 1); // if memory is short, the slice is not added anywhere
     doorbells_.reserve(slices_.size() + 1);
     scheduler_.add(slice.run_queue());
     slices_.push_back(&slice);
@@ -35,7 +35,7 @@ void Engine::add(SliceCore& slice) {
 
 void Engine::remove(SliceCore& slice) {
     scheduler_.remove(slice.run_queue());
-    exchange_.forget(slice.run_queue());
+    cross_queue_.forget(slice.run_queue());
     if (slice.port() != nullptr) {
         slice.port()->forget(slice.run_queue());
     }
@@ -78,13 +78,13 @@ Turn Engine::take_turn(QueuePair& qp) noexcept {
 }
 
 bool Engine::round() noexcept {
-    // A look at the clock costs as much as an idle round, one at doorbells half as much.
-    constexpr unsigned rounds_a_tick = 16;
-    constexpr unsigned rounds_a_scan = 4;
-    // Looking at arm waits for the CQE's line to arrive at the guest; while there is work, some
-    // wait.
-    constexpr unsigned rounds_a_tell = 8;
-    if (++rounds_ % rounds_a_tick == 0) {
+    // Reading the clock costs as much as an idle round, and scanning doorbells half as much.
+    constexpr unsigned rounds_per_tick = 16;
+    constexpr unsigned rounds_per_scan = 4;
+    // Reading arm waits until the CQE's cache line has arrived at the guest. While there is work,
+    // guests are therefore told only once per some rounds.
+    constexpr unsigned rounds_per_tell = 8;
+    if (++rounds_ % rounds_per_tick == 0) {
         scheduler_.set_now(Clock::now());
         scheduler_.expire();
         for (const auto& [uplink, port] : ports_) {
@@ -94,14 +94,14 @@ bool Engine::round() noexcept {
     const Scheduler::Served served =
         scheduler_.serve([this](QueuePair& qp) noexcept { return take_turn(qp); });
     bool worked = served.worked;
-    worked |= exchange_.serve();
+    worked |= cross_queue_.serve();
     for (const auto& [uplink, port] : ports_) {
         worked |= port->serve();
     }
-    if (rounds_ % rounds_a_scan == 0 || served.whole) {
+    if (rounds_ % rounds_per_scan == 0 || served.whole) {
         worked |= doorbells_.scan_some();
     }
-    if (!served.worked || ++rounds_untold_ >= rounds_a_tell) {
+    if (!served.worked || ++rounds_untold_ >= rounds_per_tell) {
         worked |= tell_guests();
     }
     return worked;

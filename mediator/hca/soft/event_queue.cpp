@@ -89,7 +89,7 @@ bool EventQueue::push_pending(EventSource& source) noexcept {
 
 bool EventQueue::push(std::uint32_t type, std::uint32_t id, std::uint64_t detail) noexcept {
     const auto* control = reinterpret_cast<const vrdma_eq_control*>(buffer_.at(0));
-    // A consumer index out of range looks like a full queue: the guest waits for itself.
+    // A consumer index out of range looks like a full queue: the guest delays only itself.
     if (producer_ - load_acquire(control->consumer) >= depth_) {
         return false;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// An event queue: entries for the guest's interrupt handler. What happened is noted at its source
-// (a QP or a CQ), which joins the queue's line; entries are written from there when there is room.
-// So any number of events waits in bounded memory.
+// An event queue: entries for the guest's interrupt handler. An event is noted at its source (a QP
+// or a CQ), and the source joins the queue's line. The queue writes the entries of the sources in
+// line when there is room. So any number of events waits in bounded memory.
 #pragma once
 
 #include "mediator/hca/soft/cache_line.h"
@@ -18,7 +18,7 @@ struct EventSource {
 
     std::uint32_t id;          // qpn, cqn or key
     CompletionQueue* const cq; // of completion events; async events have none
-    std::uint32_t type = 0;    // of the one event that it has, else 0
+    std::uint32_t type = 0;    // of the event, if the source has only one; else 0
     std::uint64_t detail = 0;
     std::uint32_t pending = 0; // async: bit n for event n; others: bit 0
     Link<EventSource> line;
@@ -32,21 +32,21 @@ class alignas(cache_line) EventQueue {
     EqId id() const noexcept { return id_; }
     const GuestBuffer& buffer() const noexcept { return buffer_; }
 
-    // The source has something pending.
+    // The source has a pending event.
     void join(EventSource& source) noexcept;
     void leave(EventSource& source) noexcept { line_.remove(source); }
-    void dismiss() noexcept; // all of them
+    void dismiss() noexcept; // all sources leave
 
-    // Whether the port is up: an event tells, when there is room, what it is then, if that is not
-    // what the guest was told last.
+    // Sets whether the port is up. As soon as there is room, an event reports the state at that
+    // time, if it differs from the one that the guest was told last.
     void set_port(bool up) noexcept { port_up_ = up; }
 
     enum class Delivery : std::uint8_t {
         done,
-        more, // that there may be room for
+        more, // to write, and there may be room
         full,
     };
-    // Writes some of what there is room for, and interrupts the guest.
+    // Writes some of the waiting events, as far as there is room, and interrupts the guest.
     Delivery deliver() noexcept;
 
     EqState save() const noexcept;

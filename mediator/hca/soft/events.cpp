@@ -29,7 +29,7 @@ void Events::announce_completion(CompletionQueue& cq) noexcept {
     announce(cq.eq(), cq.completion_event, 0);
 }
 
-// What is wanted of a moderated CQ waits until enough was pushed, or for its time.
+// A wanted event of a moderated CQ waits until enough entries were pushed or its period is over.
 void Events::tell(CompletionQueue& cq) noexcept {
     if (cq.has_enough()) {
         announce_completion(cq);
@@ -81,7 +81,7 @@ bool Events::tell_some() noexcept {
     return pushed + due != 0;
 }
 
-// False if none has room: neither those that were looked at, nor others behind them.
+// Returns false if no event queue in the list has room.
 bool Events::deliver_some() noexcept {
     constexpr std::size_t most = 16;
     for (std::size_t left = std::min(most, active_.size()); left > 0; --left) {

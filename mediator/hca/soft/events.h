@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Which CQs got entries and may be armed, which event queues have something to deliver. This is
-// looked at when the poller has nothing better to do, so that one fence serves many CQEs. Each look
-// is at some of them, and a CQ whose event is moderated costs nothing until that is due.
+// The CQs that got entries and may be armed, and the event queues that have something to deliver.
+// The poller processes them when it has no other work, so that one fence serves many CQEs. Each
+// call processes some of them. A CQ whose event is moderated costs nothing until the event is due.
 #pragma once
 
 #include "mediator/hca/soft/completion_queue.h"
@@ -13,7 +13,7 @@ namespace vrdma::hca::soft {
 
 class Events {
   public:
-    // Room for one timer each of so many CQs.
+    // Makes room for one timer per CQ.
     void reserve(std::size_t completion_queues) { moderated_.reserve(completion_queues); }
 
     // Entries were pushed: look at arm at the next delivery.
@@ -23,19 +23,19 @@ class Events {
         }
     }
 
-    // Something to deliver. Without a queue nobody wants to know.
+    // Queues an event for delivery. Does nothing without a queue.
     void announce(EventQueue* queue, EventSource& source, std::uint32_t event) noexcept;
     void activate(EventQueue& queue) noexcept;
 
-    // Returns whether there was anything to do, and may be more.
+    // Returns whether it did anything, or more may be left to do.
     bool deliver() noexcept;
-    // What the CQ has to tell waits for nothing but room any more.
+    // Ends the moderation of the CQ's wanted event: it now waits only for room.
     void hurry(CompletionQueue& cq) noexcept;
 
-    // Some queue's guest must make room first; nothing tells when it did.
+    // Some guest must first make room in its queue. Nothing reports when it has.
     bool waiting() const noexcept { return !active_.empty(); }
 
-    // When the next event is due that waits to be moderated.
+    // When the next moderated event is due.
     Clock::time_point deadline() const noexcept {
         return moderated_.empty() ? Clock::time_point::max() : moderated_.next();
     }
@@ -55,7 +55,7 @@ class Events {
     List<CompletionQueue, &CompletionQueue::pushed> pushed_;
     Timers<CompletionQueue> moderated_; // an event is wanted, but not yet due
     List<EventQueue, &EventQueue::active> active_;
-    std::size_t full_in_a_row_ = 0; // of those, that were looked at last
+    std::size_t full_in_a_row_ = 0; // how many of the latest ones were full
 };
 
 } // namespace vrdma::hca::soft

@@ -24,8 +24,8 @@ unsigned flush_queue(QueuePair& qp, WorkQueue& queue, CompletionQueue* cq, std::
     return flushed;
 }
 
-// What is posted to an SRQ is for other QPs. This one tells when it has completed all that it took
-// (IBA 11.6.3.1).
+// WQEs of an SRQ are for other QPs. This QP announces when it has completed all that it took (IBA
+// 11.6.3.1).
 void flush_shared(QueuePair& qp) noexcept {
     flush_held(qp);
     if (qp.last_wqe_due) {
@@ -37,14 +37,14 @@ void flush_shared(QueuePair& qp) noexcept {
 } // namespace
 
 Turn flush(QueuePair& qp) noexcept {
-    if (qp.parcel != nullptr) {
+    if (qp.cross_request != nullptr) {
         return Turn::idle; // another poller still uses the buffers; the answer wakes this QP
     }
     const unsigned limit = qp.slice.engine().config().turn_wqes;
     const bool recovers = qp.left_to_flush != 0;
     unsigned flushed =
         flush_queue(qp, qp.sq, qp.send_cq, 0, recovers ? std::min(limit, qp.left_to_flush) : limit);
-    if (recovers) { // fewer than were there is nothing that a driver does
+    if (recovers) { // none left: the guest removed WQEs, which no driver does
         qp.left_to_flush = flushed != 0 ? qp.left_to_flush - flushed : 0;
     }
     if (qp.state() == IBV_QPS_ERR && qp.shares_receives()) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Completes, unexecuted, what is posted to a QP that failed (IBA 10.3.1.6): the send queue, and in
-// the error state the receive queue after it. What is posted to an SRQ is left to other QPs.
+// Completes the WQEs of a failed QP without executing them (IBA 10.3.1.6): those of the send queue
+// and, in the error state, those of the receive queue after them. WQEs of an SRQ are left to other
+// QPs.
 #pragma once
 
 #include "mediator/hca/soft/queue_pair.h"

@@ -17,7 +17,7 @@ constexpr std::size_t transport_length = 12 + 8 + 4; // BTH, DETH, ICRC
 constexpr std::size_t immediate_length = 4;
 constexpr std::size_t udp_length = 8;
 
-// A packet's payload ends at a multiple of four bytes.
+// A packet's payload is padded to a multiple of four bytes.
 constexpr std::size_t padded(std::size_t payload_length) noexcept {
     return (payload_length + 3) & ~std::size_t{3};
 }
@@ -50,7 +50,7 @@ Grh ipv4_header(const GidKey& source, const Gid& destination, const vrdma_av& av
     header.protocol = IPPROTO_UDP;
     header.saddr = ipv4(source.gid);
     header.daddr = ipv4(destination);
-    header.check = wire::checksum(header); // by which receivers tell the two kinds apart
+    header.check = wire::checksum(header); // receivers tell the two kinds apart by it
     Grh grh{};
     std::memcpy(grh.data() + grh.size() - sizeof(header), &header, sizeof(header));
     return grh;

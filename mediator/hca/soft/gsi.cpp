@@ -9,7 +9,7 @@
 namespace vrdma::hca::soft {
 namespace {
 
-constexpr unsigned qpn_shift = 8; // an id begins with as many bits as a QPN has
+constexpr unsigned qpn_shift = 8; // the upper bits of an id are a QPN
 
 void copy_mad(const SpanList& payload, vrdma_mad& mad) noexcept {
     SpanList target{sizeof(mad)};
@@ -19,7 +19,7 @@ void copy_mad(const SpanList& payload, vrdma_mad& mad) noexcept {
     copy(to, from);
 }
 
-// Zeros if it is not there; delivering it will show that too.
+// Returns zeros if the payload is not there. Its delivery will find that, too.
 vrdma_mad read_mad(const Request& request) noexcept {
     vrdma_mad mad{};
     if (request.from == nullptr) {
@@ -36,38 +36,40 @@ vrdma_mad read_mad(const Request& request) noexcept {
     return mad;
 }
 
-SliceCore* find_by_id(const Fabric& fabric, const GidKey& key, const Request& request,
+SliceCore* find_by_id(const RoutingTable& routes, const GidKey& key, const Request& request,
                       std::uint32_t id) noexcept {
-    return fabric.find(key, Qpn{id >> qpn_shift}, request.from);
+    return routes.find(key, Qpn{id >> qpn_shift}, request.from);
 }
 
-// Who is named, if it is a message that names somebody. Who gives up a request that was not
-// answered names nobody (REJ), and its listener finds out by itself.
-SliceCore* find_named(const Fabric& fabric, const GidKey& key, const Request& request) noexcept {
+// The slice that a CM message names, if it names one. A requester that gives up an unanswered
+// request names nobody (REJ), and the listener finds out by itself.
+SliceCore* find_named(const RoutingTable& routes, const GidKey& key,
+                      const Request& request) noexcept {
     const vrdma_mad mad = read_mad(request);
     if (!vrdma_mad_is_cm(&mad)) {
         return nullptr;
     }
     switch (be16toh(mad.header.attribute)) {
         case VRDMA_CM_REQ:
-            return fabric.find_listener(key, be64toh(mad.req.service_id));
+            return routes.find_listener(key, be64toh(mad.req.service_id));
         case VRDMA_CM_SIDR_REQ:
-            return fabric.find_listener(key, be64toh(mad.sidr_req.service_id));
+            return routes.find_listener(key, be64toh(mad.sidr_req.service_id));
         case VRDMA_CM_SIDR_REP:
-            return find_by_id(fabric, key, request, be32toh(mad.sidr_rep.request_id));
+            return find_by_id(routes, key, request, be32toh(mad.sidr_rep.request_id));
         default:
-            return find_by_id(fabric, key, request, be32toh(mad.ids.remote_id));
+            return find_by_id(routes, key, request, be32toh(mad.ids.remote_id));
     }
 }
 
 } // namespace
 
-SliceCore* find_gsi(const Fabric& fabric, const GidKey& key, const Request& request) noexcept {
-    if (!fabric.is_shared(key)) {
-        return fabric.find(key, gsi_qpn, request.from);
+SliceCore* find_gsi(const RoutingTable& routes, const GidKey& key,
+                    const Request& request) noexcept {
+    if (!routes.is_shared(key)) {
+        return routes.find(key, gsi_qpn, request.from);
     }
-    SliceCore* const named = find_named(fabric, key, request);
-    return named != nullptr ? named : fabric.find_listener(key, Fabric::anything);
+    SliceCore* const named = find_named(routes, key, request);
+    return named != nullptr ? named : routes.find_listener(key, RoutingTable::anything);
 }
 
 } // namespace vrdma::hca::soft

@@ -72,7 +72,7 @@ GuestBuffer GuestBuffer::reserve(const GuestMemory& memory, std::size_t max_bloc
     return buffer;
 }
 
-// A run of blocks has no list: the root is the first of them.
+// Adjacent blocks need no list: the root is the first of them.
 bool GuestBuffer::load_blocks(GuestMemory& memory, const vrdma_page_list& list) noexcept {
     const auto blocks = blocks_.refill(list.count);
     if (list.levels == 0) {
@@ -131,10 +131,10 @@ Translation GuestBuffer::pages() const {
     return {blocks_, shift_, first_offset_, length_};
 }
 
-// Ends at the first page that is missing: each one that is touched costs the time of a fault.
+// Ends at the first absent page: touching an absent page costs the time of a fault.
 Result<> GuestBuffer::populate(GuestMemory& memory, std::uint64_t& offset,
                                std::uint64_t pages) const noexcept {
-    // A fault may also be that of a poller, on other pages, or of a page that has come back.
+    // The fault may be a poller's, on other pages, or of a page that has come back: so look again.
     constexpr int looks = 3;
     const std::uint64_t begin = offset;
     const StepTime time;

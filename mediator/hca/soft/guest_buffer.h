@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A buffer of the guest, block by block, as host memory: rings and memory regions are made of it.
+// A buffer of the guest, block by block, as host memory. Rings and memory regions consist of such
+// buffers.
 #pragma once
 
 #include <algorithm>
@@ -15,28 +16,27 @@ class GuestBuffer {
   public:
     GuestBuffer() = default;
 
-    // EFAULT where a block lies outside the window, EINVAL where the blocks do not make up the
-    // length.
+    // EFAULT if a block lies outside the window. EINVAL if the blocks do not make up the length.
     static Result<GuestBuffer> map(const GuestMemory& memory, Translation pages);
 
-    // Nothing yet, with room for what load() will be given.
+    // An empty buffer with room for load().
     static GuestBuffer reserve(const GuestMemory& memory, std::size_t max_blocks);
 
-    // Becomes the buffer whose list a poller finds in guest memory: allocates nothing. False where
-    // the list is not right, or has more blocks than there is room for; then it is empty.
+    // Takes the blocks from a list in guest memory, on a poller: allocates nothing. Returns false
+    // if the list is invalid, or has more blocks than there is room for; the buffer is empty then.
     bool load(GuestMemory& memory, const vrdma_page_list& list, std::uint64_t first_offset,
               std::uint64_t length) noexcept;
-    // The same for a buffer of before, whose room stays what it was.
+    // Takes the blocks from another buffer. The room stays what it was.
     bool load(const GuestBuffer& other) noexcept;
 
-    // The buffer as it could be mapped again, but for what load() makes of it later.
+    // The translation by which the buffer could be mapped again, until the next load().
     Translation pages() const;
 
     std::uint64_t length() const noexcept { return length_; }
 
-    // Touches pages from `offset` on, so that rings are there before a poller needs them: at most
-    // so many, and no more once a step's time is over. EFAULT where the guest has no memory; then
-    // it has none of them any more.
+    // Touches at most `pages` pages from `offset` on, so that rings are present before a poller
+    // needs them. It stops early when a step's time is over. EFAULT: the guest has no memory there.
+    // The pages that this call touched are given back then.
     Result<> populate(GuestMemory& memory, std::uint64_t& offset,
                       std::uint64_t pages) const noexcept;
 
@@ -67,10 +67,10 @@ class GuestBuffer {
     std::uint64_t mask() const noexcept { return (std::uint64_t{1} << shift_) - 1; }
 
     std::byte* base_ = nullptr; // of the guest's window
-    Blocks blocks_;             // of a fast region, its own
+    Blocks blocks_;             // not shared in a fast region
     std::uint64_t first_offset_ = 0;
     std::uint64_t length_ = 0;
-    std::byte* adjacent_ = nullptr; // the first byte, where all blocks follow each other
+    std::byte* adjacent_ = nullptr; // the first byte if all blocks are adjacent
     unsigned shift_ = VRDMA_PAGE_SHIFT;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How many pages had to be made, or were missing, since the last question: of what this poller has
-// touched.
+// Counts pages that this poller touched and that had to be created, or were absent, since the last
+// take().
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How the control thread changes what a poller owns: it hands over a call, the poller executes it
-// between two rounds, the control thread waits. One call at a time. One that finds no memory throws
-// on the control thread, where it can be answered (device/out_of_memory.h), and not on the poller,
-// which others need.
+// The control thread changes a poller's objects through a mailbox: it hands over a call and waits,
+// and the poller executes the call between two rounds. There is one call at a time. A call that
+// runs out of memory throws on the control thread, which can answer that (device/out_of_memory.h),
+// and not on the poller, which other devices need.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace vrdma::hca::soft {
 
 class Mailbox {
   public:
-    // Control thread. `wake` is called once the call can be seen.
+    // Called by the control thread. Calls `wake` once the poller can see the call.
     template <typename Call, typename Wake>
     void run(Call&& call, Wake&& wake) {
         bool no_memory = false;
@@ -32,7 +32,7 @@ class Mailbox {
         assert(other == nullptr && "calls come from the control thread alone");
         static_cast<void>(other);
         wake();
-        // The poller answers within a round, mostly: sleeping and being woken would take longer.
+        // The poller mostly answers within a round: sleeping and being woken would take longer.
         constexpr int spins = 4000;
         for (int i = 0; i < spins && done_.load(std::memory_order_acquire) == ticket; ++i) {
             __builtin_ia32_pause();
@@ -43,8 +43,8 @@ class Mailbox {
         }
     }
 
-    // Poller. Whether a call waits; together with the fence of whoever goes to sleep, it misses
-    // none.
+    // Called by the poller. Whether a call waits. A poller that goes to sleep executes a fence
+    // before this call, and so misses no call.
     bool pending() const noexcept { return task_.load(std::memory_order_acquire) != nullptr; }
 
     void serve() {

@@ -88,7 +88,7 @@ SparsePages* MemoryGate::on_demand(Key key) const noexcept {
     return region == nullptr ? nullptr : region->on_demand.get();
 }
 
-// The rest of an access is asked for together with the page that is missing.
+// The rest of the access is requested together with the absent page.
 vrdma_vendor_err MemoryGate::open_on_demand(const MemoryRegion& region, std::uint64_t place,
                                             const Access& access, std::uint64_t skip,
                                             SpanList& spans) const noexcept {

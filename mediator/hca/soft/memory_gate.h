@@ -23,23 +23,23 @@ struct QueuePair;
 
 enum class KeyKind : std::uint8_t {
     region,
-    fast_region, // its memory comes and goes by WQEs
+    fast_region, // WQEs register and invalidate its memory
     window_1,    // every QP of its PD may use it
     window_2,    // only the QP that has bound it may (type 2B)
 };
 
-// What a WQE or a peer asks for.
+// An access that a WQE or a peer requests.
 struct Access {
     Key key;
     PdId pd;
     std::uint32_t rights = 0; // enum ibv_access_flags, or local_read
     std::uint64_t address = 0;
     std::uint64_t length = 0;
-    const QueuePair* qp = nullptr; // whose peer asks; nullptr: a WQE
+    const QueuePair* qp = nullptr; // the QP whose peer requests it; nullptr: a WQE
 };
 
-// What a key stands for, as the gate keeps it. A window's bytes are some of its region's. What an
-// access looks at is one line, and where the bytes are is the next.
+// The region or window of a key. A window's bytes are part of its region's. The fields that an
+// access checks fill one cache line; the next one says where the bytes are.
 struct alignas(cache_line) MemoryRegion {
     Key key; // with its present tag
     PdId pd;
@@ -47,7 +47,7 @@ struct alignas(cache_line) MemoryRegion {
     std::uint64_t length = 0;
     std::uint32_t access_flags = 0;
     bool dma = false;
-    bool valid = true; // else nothing is bound to it, or registered
+    bool valid = true; // false: a window without a binding, or a fast region without pages
     KeyKind kind = KeyKind::region;
 
     // A bound window:
@@ -61,7 +61,7 @@ struct alignas(cache_line) MemoryRegion {
     Link<MemoryRegion> of_owner{}; // windows
     std::uint32_t windows = 0;     // bound to this region
 
-    // Whether the access is allowed. Of a valid region.
+    // Whether the access is allowed. The region must be valid.
     vrdma_vendor_err check(const Access& access) const noexcept {
         if (pd != access.pd || (owner != nullptr && owner != access.qp)) {
             return VRDMA_VERR_PD;
@@ -74,10 +74,11 @@ struct alignas(cache_line) MemoryRegion {
             access.address >= start && place <= length && access.length <= length - place;
         return inside ? VRDMA_VERR_NONE : VRDMA_VERR_BOUNDS;
     }
-    // Its bytes are those of `pages`.
+    // Whether its bytes are those of `pages`.
     bool plain() const noexcept { return !dma && region == nullptr && on_demand == nullptr; }
 
-    // Beside enum ibv_access_flags: what every region allows its owner, and no window.
+    // An access right beside enum ibv_access_flags. Every region has it, for its owner, and no
+    // window.
     static constexpr std::uint32_t local_read = 1u << 31;
 };
 static_assert(offsetof(MemoryRegion, pages) == cache_line && sizeof(GuestBuffer) == cache_line);
@@ -95,12 +96,13 @@ class MemoryGate {
     const GuestMemory& memory() const noexcept { return memory_; }
 
     Result<> insert(std::unique_ptr<MemoryRegion> region);
-    // Nothing if there is none; busy while windows are bound to it.
+    // Returns nullptr if there is no such region. EBUSY while windows are bound to it.
     Result<std::unique_ptr<MemoryRegion>> remove(Key key);
-    // Puts it in the place of the one of that name, which is returned.
+    // Replaces the region of that name, and returns the old one.
     Result<std::unique_ptr<MemoryRegion>> replace(std::unique_ptr<MemoryRegion> region);
 
-    // By its key, or by its name: all of the key but the tag. nullptr if there is none.
+    // find() takes the whole key, find_name() its name: the key without the tag. nullptr if there
+    // is none.
     MemoryRegion* find(Key key) const noexcept {
         MemoryRegion* const last = recent(key);
         return last != nullptr && last->key == key ? last : look_up(key);
@@ -111,9 +113,10 @@ class MemoryGate {
     SparsePages* on_demand(Key key) const noexcept;
     PageFaults& faults() noexcept { return faults_; }
 
-    // Decides on the whole access; if it is allowed, adds its bytes from `skip` on to `spans` until
-    // those are full. An access of no bytes is always allowed. VRDMA_VERR_ABSENT: to be tried
-    // again, a page is not there yet. What most messages want is inlined, the rest is not.
+    // Decides on the whole access. If it is allowed, adds its bytes from `skip` on to `spans` until
+    // those are full. An access of no bytes is always allowed. VRDMA_VERR_ABSENT: a page is not
+    // present yet; the caller must try again. The path of most messages is inlined, the rest is
+    // not.
     [[gnu::always_inline]] vrdma_vendor_err open(const Access& access, std::uint64_t skip,
                                                  SpanList& spans) const noexcept {
         if (access.length == 0) {
@@ -133,7 +136,7 @@ class MemoryGate {
         return VRDMA_VERR_NONE;
     }
 
-    // The same for a list of local pieces, of which only those that are touched are looked at.
+    // The same for a list of local pieces. It checks only the pieces whose bytes it adds.
     vrdma_vendor_err open_list(std::span<const Sge> list, PdId pd, std::uint32_t rights,
                                std::uint64_t skip, SpanList& spans) const noexcept;
 
@@ -143,7 +146,7 @@ class MemoryGate {
     MemoryRegion*& recent(Key key) const noexcept { return recent_[name_of(key) % recent_regions]; }
     MemoryRegion* look_up(Key key) const noexcept;
 
-    // Of the `length` bytes at `place` those from `skip` on.
+    // Adds the bytes from `skip` on of the `length` bytes at `place`.
     static void add_runs(const GuestBuffer& pages, std::uint64_t place, std::uint64_t length,
                          std::uint64_t skip, SpanList& spans) noexcept {
         while (skip < length && !spans.full()) {
@@ -152,13 +155,13 @@ class MemoryGate {
             skip += piece.size();
         }
     }
-    // What open() does with a key that names nothing, and with an access that is allowed to bytes
-    // that are not a region's own pages.
+    // The rest of open(): for a key that names nothing, and for an allowed access to bytes that are
+    // not a region's own pages.
     static vrdma_vendor_err open_unknown(const Access& access, std::uint64_t skip,
                                          SpanList& spans) noexcept;
     vrdma_vendor_err open_other(const MemoryRegion& region, const Access& access,
                                 std::uint64_t skip, SpanList& spans) const noexcept;
-    // From `place` in the region on, whichever key has led there.
+    // Opens the bytes from `place` in the region on. The access may use the key of a window.
     vrdma_vendor_err open_on_demand(const MemoryRegion& region, std::uint64_t place,
                                     const Access& access, std::uint64_t skip,
                                     SpanList& spans) const noexcept;
@@ -168,7 +171,8 @@ class MemoryGate {
     const GuestMemory& memory_;
     std::unordered_map<Name, std::unique_ptr<MemoryRegion>> regions_;
     mutable PageFaults faults_;
-    // The last that was used of those whose names end alike: most messages use few regions.
+    // A cache of the last region for each value of name % recent_regions: most messages use few
+    // regions.
     mutable std::array<MemoryRegion*, recent_regions> recent_{};
 };
 

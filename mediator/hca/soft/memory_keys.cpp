@@ -14,7 +14,8 @@ bool is_window(const MemoryRegion& region) noexcept {
     return region.kind == KeyKind::window_1 || region.kind == KeyKind::window_2;
 }
 
-// What the two types demand of a bind, whatever the region (IBA o10-36.2, o10-37.2).
+// The rules of the two window types for a bind that do not depend on the region (IBA o10-36.2,
+// o10-37.2).
 vrdma_vendor_err check_window(const MemoryRegion& window, const vrdma_sq_bind& bind) noexcept {
     if (window.kind == KeyKind::window_1) {
         return (bind.access_flags & IBV_ACCESS_ZERO_BASED) != 0 ? VRDMA_VERR_ACCESS
@@ -146,7 +147,7 @@ vrdma_vendor_err invalidate(QueuePair& qp, Key key) noexcept {
             region->valid = false;
             return VRDMA_VERR_NONE;
         default:
-            return VRDMA_VERR_ACCESS; // only verbs end it (IBA o10-37.2.26)
+            return VRDMA_VERR_ACCESS; // only verbs invalidate it (IBA o10-37.2.26)
     }
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Moves bytes as programs expect of an HCA, though IBA 9.5 promises less:
-// - A naturally aligned word, of up to eight bytes, is read and written whole. A program polls one
-//   that a WRITE updates, or updates one that others READ, and neither sees parts of two values.
-// - The last bytes are stored last. Programs poll the last byte of a WRITE and take all before it
-//   for written. Those bytes share an aligned word, as a store across a line's end may be seen in
-//   halves.
+// Moves bytes as programs expect of an HCA, although IBA 9.5 promises less:
+// - A naturally aligned word of up to eight bytes is read and written as a whole. A program may
+//   poll a word that a WRITE updates, or update a word that others READ. Neither side sees parts of
+//   two values.
+// - The last bytes are stored last. Programs poll the last byte of a WRITE and assume that all
+//   bytes before it are written. The last bytes share an aligned word, because others may see
+//   halves of a store across the end of a cache line.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,7 @@ inline std::size_t place_in_word(const std::byte* at) noexcept {
     return reinterpret_cast<std::uintptr_t>(at) % sizeof(Word);
 }
 
-// The largest naturally aligned piece at an address that is no longer than so many bytes.
+// The size of the largest naturally aligned piece at an address; at most `size`.
 inline std::size_t aligned_piece(const std::byte* at, std::size_t size) noexcept {
     const std::size_t place = place_in_word(at) | sizeof(Word);
     return std::min(place & -place, std::bit_floor(size));
@@ -36,7 +37,7 @@ Word load_piece(const std::byte* from) noexcept {
     return load_relaxed(*reinterpret_cast<const Piece*>(from));
 }
 
-// An aligned piece.
+// Loads an aligned piece.
 inline Word load_piece(const std::byte* from, std::size_t size) noexcept {
     switch (size) {
         case 1:
@@ -68,7 +69,7 @@ inline void store_piece(std::byte* to, std::size_t size, Word value) noexcept {
     }
 }
 
-// At most a word's bytes, the first in the lowest bits.
+// Loads at most a word's bytes. The first byte is in the lowest bits.
 inline Word load_bytes(const std::byte* from, std::size_t size) noexcept {
     Word value = 0;
     for (std::size_t done = 0, piece; done < size; done += piece) {
@@ -85,12 +86,13 @@ inline void store_bytes(std::byte* to, std::size_t size, Word value) noexcept {
     }
 }
 
-// Between different places in a word: each target's word has bytes of two of the source's.
+// Moves bytes between different places in a word: each word of the target has bytes of two words of
+// the source.
 inline void shift_bytes(std::span<std::byte> to, const std::byte* from) noexcept {
     std::byte* target = to.data();
     std::size_t left = to.size();
     std::size_t held = std::min(left, sizeof(Word) - place_in_word(from));
-    Word word = load_bytes(from, held); // what is not stored of the last one that was loaded
+    Word word = load_bytes(from, held); // bytes of the last loaded word that are not stored yet
     from += held;
     const auto fill = [&](std::size_t wanted) {
         const std::size_t loaded = std::min(left - held, sizeof(Word));

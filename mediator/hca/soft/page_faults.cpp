@@ -5,7 +5,7 @@
 
 namespace vrdma::hca::soft {
 
-// One for reading does not serve a writer.
+// A fault for reading does not serve a writer.
 PageFaults::Fault* PageFaults::find(const PageRange& pages, bool write) noexcept {
     const PageRange first{pages.key, pages.first, 1};
     const auto found = std::ranges::find_if(faults_, [&](const Fault& fault) {
@@ -17,7 +17,7 @@ PageFaults::Fault* PageFaults::find(const PageRange& pages, bool write) noexcept
 }
 
 PageFaults::Fault* PageFaults::find_free() noexcept {
-    const auto old = Clock::now() - patience;
+    const auto old = Clock::now() - resolve_timeout;
     const auto found = std::ranges::find_if(faults_, [&](const Fault& fault) {
         return fault.state == State::none || (fault.state == State::refused && fault.since < old);
     });
@@ -44,7 +44,7 @@ vrdma_vendor_err PageFaults::touch(PageRange pages, bool write) noexcept {
         }
         return VRDMA_VERR_ABSENT;
     }
-    const bool fresh = Clock::now() - fault->since < patience;
+    const bool fresh = Clock::now() - fault->since < resolve_timeout;
     if (fault->state == State::refused && fresh) {
         fault->drop();
         return VRDMA_VERR_REVOKED;
@@ -71,7 +71,7 @@ void PageFaults::refused(const PageRange& pages) noexcept {
     if (fault == nullptr) {
         return;
     }
-    fault->write = fault->state != State::none && fault->write; // else nobody may do anything
+    fault->write = fault->state != State::none && fault->write; // false: readers are refused, too
     fault->source.pending = 0;
     fault->pages = pages;
     fault->state = State::refused;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // The pages that a device's messages wait for, and those that the guest's driver says do not exist.
-// A message that touches an absent page comes again; so nothing here knows of messages, one fault
-// serves all that wait for the same pages, and a fault that is forgotten is noted anew.
+// A message that touches an absent page is tried again. So this table does not know messages, one
+// fault serves all messages that wait for the same pages, and a forgotten fault is noted again.
 #pragma once
 
 #include <array>
@@ -25,11 +25,11 @@ struct PageRange {
 
 class PageFaults {
   public:
-    // More than that wait unnoted until others are answered.
+    // Further faults are noted only when others have been answered.
     static constexpr std::size_t capacity = 64;
 
-    // The first of the pages is not there: VRDMA_VERR_ABSENT while the driver is asked for it,
-    // VRDMA_VERR_REVOKED, once, where its answer was that there is none.
+    // The first of the pages is absent. Returns VRDMA_VERR_ABSENT while the driver is asked for it.
+    // Returns VRDMA_VERR_REVOKED, once, if the driver answered that it does not exist.
     vrdma_vendor_err touch(PageRange pages, bool write) noexcept;
 
     // The driver's answers.
@@ -66,8 +66,9 @@ class PageFaults {
         }
     };
 
-    // An answer may have been lost, and one that nobody waited for must not stay for ever.
-    static constexpr std::chrono::seconds patience{1};
+    // After this time, a fault without an answer is reported again, and a refusal that no message
+    // met expires.
+    static constexpr std::chrono::seconds resolve_timeout{1};
 
     Fault* find(const PageRange& pages, bool write) noexcept;
     Fault* find_free() noexcept;

@@ -17,9 +17,9 @@ Gid destination(const QueuePair& qp) noexcept {
 Peer look_up(const QueuePair& qp) noexcept {
     Engine& engine = qp.slice.engine();
     Peer peer;
-    peer.epoch = engine.fabric().epoch();
+    peer.epoch = engine.routes().epoch();
     const auto route = route_of(qp);
-    SliceCore* slice = route ? engine.fabric().find(route->target, route->to, &qp.slice) : nullptr;
+    SliceCore* slice = route ? engine.routes().find(route->target, route->to, &qp.slice) : nullptr;
     if (slice == nullptr) {
         return peer;
     }
@@ -51,7 +51,7 @@ std::optional<Route> route_of(const QueuePair& qp) noexcept {
 }
 
 const Peer& find_peer(QueuePair& qp) noexcept {
-    if (qp.peer.epoch != qp.slice.engine().fabric().epoch()) {
+    if (qp.peer.epoch != qp.slice.engine().routes().epoch()) {
         qp.peer = look_up(qp);
     }
     return qp.peer;

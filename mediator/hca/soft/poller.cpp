@@ -76,7 +76,7 @@ void Poller::start(unsigned index) {
     }
 }
 
-// Where a kernel does not allow it, all goes on without.
+// If the kernel does not allow it, the poller works without.
 void Poller::watch_faults() {
     fault_times_ = FaultTimes::of_this_thread().value_or(FaultTimes{});
 }
@@ -112,7 +112,7 @@ void Poller::wake() const noexcept {
     }
 }
 
-// A system call at most four times a second.
+// Makes at most four system calls per second.
 void Poller::set_urgent(bool urgent) noexcept {
     if (urgent != urgent_ && priority_ != 0) {
         set_realtime(::pthread_self(), urgent ? priority_ : 0);
@@ -122,13 +122,13 @@ void Poller::set_urgent(bool urgent) noexcept {
 
 void Poller::loop() noexcept {
     Clock::time_point last_work = Clock::now();
-    constexpr unsigned rounds_a_judgement = 1024;
-    urgency_.starts(last_work);
+    constexpr unsigned rounds_per_judgement = 1024;
+    realtime_budget_.starts(last_work);
     for (unsigned idle = 0, rounds = 0; !stop_.load(std::memory_order_relaxed);) {
         bool worked = engine_.round();
-        fault_times_.settle(); // before any device goes whose memory was touched
-        if (++rounds % rounds_a_judgement == 0) {
-            set_urgent(urgency_.running(engine_.now()));
+        fault_times_.settle(); // before a device whose memory was touched is destroyed
+        if (++rounds % rounds_per_judgement == 0) {
+            set_urgent(realtime_budget_.running(engine_.now()));
         }
         if (mailbox_.pending()) {
             mailbox_.serve();
@@ -139,15 +139,15 @@ void Poller::loop() noexcept {
             idle = 0;
             continue;
         }
-        const unsigned rounds_a_look = policy_.rounds_a_look(crowding_.crowded());
-        if (++idle % rounds_a_look != 0) {
+        const unsigned rounds_per_look = policy_.rounds_per_look(contention_.crowded());
+        if (++idle % rounds_per_look != 0) {
             continue;
         }
         const Clock::time_point now = Clock::now();
-        if (idle == rounds_a_look) {
+        if (idle == rounds_per_look) {
             last_work = now;
         }
-        if (now - last_work >= policy_.budget(crowding_.look(now))) {
+        if (now - last_work >= policy_.budget(contention_.look(now))) {
             sleep();
             idle = engine_.falls_asleep() ? idle : 0;
         }
@@ -161,8 +161,8 @@ void Poller::sleep() noexcept {
     asleep_.store(true, std::memory_order_relaxed);
     full_fence();
     const Clock::time_point before = Clock::now();
-    set_urgent(urgency_.stops(before));
-    if (!mailbox_.pending() && !engine_.exchange().pending()) {
+    set_urgent(realtime_budget_.stops(before));
+    if (!mailbox_.pending() && !engine_.cross_queue().pending()) {
         std::array<epoll_event, 16> edges;
         const auto timeout = time_until(engine_.sleep_limit());
         ::epoll_pwait2(epoll_.get(), edges.data(), edges.size(), timeout ? &*timeout : nullptr,
@@ -170,7 +170,7 @@ void Poller::sleep() noexcept {
     }
     asleep_.store(false, std::memory_order_relaxed);
     const Clock::time_point after = Clock::now();
-    urgency_.starts(after);
+    realtime_budget_.starts(after);
     policy_.slept(after - before);
     engine_.end_sleep();
 }

@@ -8,11 +8,11 @@
 #include <thread>
 
 #include "mediator/base/event_fd.h"
-#include "mediator/hca/soft/crowding.h"
+#include "mediator/hca/soft/cpu_contention.h"
 #include "mediator/hca/soft/engine.h"
 #include "mediator/hca/soft/mailbox.h"
+#include "mediator/hca/soft/realtime_budget.h"
 #include "mediator/hca/soft/spin_policy.h"
-#include "mediator/hca/soft/urgency.h"
 #include "mediator/memory/fault_times.h"
 
 namespace vrdma::hca::soft {
@@ -20,15 +20,15 @@ namespace vrdma::hca::soft {
 class Poller {
   public:
     static Result<std::unique_ptr<Poller>> create(const Config& config);
-    // From now on a thread of its own is the poller, else whoever calls poll().
+    // Starts the poller's own thread. Without one, the thread that calls poll() is the poller.
     void start(unsigned index);
     void stop();
     Poller(const Poller&) = delete;
     Poller& operator=(const Poller&) = delete;
     ~Poller();
 
-    // Wakes the poller when an eventfd is signalled, for as long as it lives. Nobody reads the
-    // eventfd: whoever else has it could make that block.
+    // Wakes the poller whenever an eventfd is signalled, as long as this object lives. Nobody reads
+    // the eventfd: another holder of it could make the read block.
     class Watch {
       public:
         Watch() = default;
@@ -47,7 +47,7 @@ class Poller {
         Watch(int epoll, UniqueFd fd) : epoll_{epoll}, fd_{std::move(fd)} {}
 
         int epoll_ = -1;
-        UniqueFd fd_; // ours, so that one eventfd may be watched twice
+        UniqueFd fd_; // a duplicate, so that one eventfd may be watched twice
     };
     Result<Watch> watch(int eventfd) const;
 
@@ -61,7 +61,7 @@ class Poller {
         mailbox_.run([&] { call(engine_); }, [this] { wake(); });
     }
 
-    // One round by the caller; only without a thread.
+    // Executes one round on the caller's thread. Only without an own thread.
     bool poll() noexcept;
 
   private:
@@ -73,19 +73,19 @@ class Poller {
     void sleep() noexcept;
     void wake() const noexcept;
 
-    // Read by whoever sends here: on a line with what never changes.
+    // Each sender to this poller reads it, so its cache line has only what never changes.
     alignas(cache_line) std::atomic<bool> asleep_{false};
-    UniqueFd epoll_; // edge-triggered: wake_, and what is watched
+    UniqueFd epoll_; // edge-triggered: wake_ and the watched eventfds
     EventFd wake_;
     Engine engine_;
     Mailbox mailbox_;
     SpinPolicy policy_;
-    Crowding crowding_;
-    Urgency urgency_;
+    CpuContention contention_;
+    RealtimeBudget realtime_budget_;
     FaultTimes fault_times_; // of its thread
     const int priority_;
     const std::function<void()> on_start_;
-    bool urgent_ = true; // as it is started
+    bool urgent_ = true; // its thread is started so
     std::atomic<bool> stop_{false};
     std::thread thread_; // last: it uses all others
 };

@@ -14,16 +14,17 @@ Result<std::unique_ptr<Pollers>> Pollers::create(const Config& config) {
         }
         pollers->pollers_.push_back(std::move(*poller));
     }
-    std::vector<Exchange*> exchanges;
-    pollers->run_on_all([&](Engine& engine) { exchanges.push_back(&engine.exchange()); });
-    Exchange::connect(exchanges);
+    std::vector<CrossQueue*> queues;
+    pollers->run_on_all([&](Engine& engine) { queues.push_back(&engine.cross_queue()); });
+    CrossQueue::connect(queues);
     for (unsigned i = 0; config.threads && i < pollers->pollers_.size(); ++i) {
         pollers->pollers_[i]->start(i);
     }
     return pollers;
 }
 
-// One that has just answered may still be waking the one that asked: all stop before any goes.
+// A poller that has just answered may still be waking the one that asked. So all stop before any is
+// destroyed.
 Pollers::~Pollers() {
     for (const auto& poller : pollers_) {
         poller->stop();
@@ -90,13 +91,13 @@ void Pollers::drain(Poller& poller) {
         return;
     }
     unsigned generation = 0;
-    poller.run([&](Engine& engine) { generation = engine.exchange().begin_drain(); });
-    // Bounded by the turns of the pollers that have the parcels.
+    poller.run([&](Engine& engine) { generation = engine.cross_queue().begin_drain(); });
+    // The wait is bounded by the turns of the pollers that have the cross-poller requests.
     for (bool drained = false; !drained;) {
         if (!threads_) {
             poll();
         }
-        poller.run([&](Engine& engine) { drained = engine.exchange().drained(generation); });
+        poller.run([&](Engine& engine) { drained = engine.cross_queue().drained(generation); });
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// All pollers of an HCA. On the control thread.
+// All pollers of an HCA. Used on the control thread.
 #pragma once
 
 #include <vector>
@@ -18,20 +18,20 @@ class Pollers {
     ~Pollers();
 
     std::size_t count() const noexcept { return pollers_.size(); }
-    // The one with the fewest slices.
+    // The poller with the fewest slices.
     Poller& quietest() noexcept;
 
-    // A way to the network, for the slices that are bound to it; the quietest poller serves it.
+    // Adds a way to the network for the slices that are bound to it. The quietest poller serves it.
     Result<> add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink,
                         AddressKeeper* keeper);
-    // Of one that there is.
+    // Replaces the interface of an uplink. The uplink must exist.
     Result<> renew_uplink(const std::string& name, std::unique_ptr<wire::Uplink> uplink);
-    // Who serves it; nullptr: there is no such uplink.
+    // The poller that serves it. nullptr: there is no such uplink.
     Poller* find_uplink(const std::string& name) noexcept;
-    // Who is to know of its slices' addresses, or nullptr.
+    // The keeper of its slices' addresses, or nullptr.
     AddressKeeper* find_keeper(const std::string& uplink) noexcept;
 
-    // Executes call(engine) on each.
+    // Executes call(engine) on each poller.
     template <typename Call>
     void run_on_all(Call&& call) {
         for (const auto& poller : pollers_) {
@@ -39,7 +39,7 @@ class Pollers {
         }
     }
 
-    // Waits until no other poller touches what this one's slices had lent out.
+    // Waits until no other poller touches anything that this poller's slices had lent out.
     void drain(Poller& poller);
     void drain_all();
 
@@ -60,7 +60,7 @@ class Pollers {
     Uplink* find(const std::string& uplink) noexcept;
 
     std::vector<std::unique_ptr<Poller>> pollers_;
-    std::vector<Uplink> uplinks_; // before the pollers that they wake
+    std::vector<Uplink> uplinks_; // destroyed before the pollers that they wake
 };
 
 } // namespace vrdma::hca::soft

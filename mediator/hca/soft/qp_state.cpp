@@ -30,7 +30,7 @@ bool legal(ibv_qp_state from, ibv_qp_state to) noexcept {
     }
 }
 
-// Copies what the mask names.
+// Copies the fields that the mask names.
 void take(vrdma_qp_attr& to, const vrdma_qp_attr& from) noexcept {
     const auto copy = [&](std::uint32_t bit, auto vrdma_qp_attr::*field) {
         if ((from.attr_mask & bit) != 0) {
@@ -56,7 +56,7 @@ void take(vrdma_qp_attr& to, const vrdma_qp_attr& from) noexcept {
 }
 
 void reset(QueuePair& qp) noexcept {
-    qp.slice.engine().exchange().abandon(qp);
+    qp.slice.engine().cross_queue().abandon(qp);
     unbind_windows(qp);
     flush_held(qp);
     qp.attr = {};
@@ -92,7 +92,7 @@ bool valid_held(const QueuePair& qp, const QpState& state, std::size_t sges) noe
            sges <= (state.holds_receive != 0 ? qp.recv_limits.max_sge : 0u);
 }
 
-// Only an XRC_RECV QP has to say whose WQE it holds.
+// Only the state of an XRC_RECV QP names the SRQ of the WQE that the QP holds.
 bool restore_srq(QueuePair& qp, const QpState& state) noexcept {
     if (qp.type != QpType::xrc_recv || state.holds_receive == 0) {
         return state.held_srq == 0;
@@ -100,7 +100,7 @@ bool restore_srq(QueuePair& qp, const QpState& state) noexcept {
     return stand_in(qp, Srqn{state.held_srq});
 }
 
-// The PSNs count from RTR and RTS on.
+// PSNs start at RTR for receiving, and at RTS for sending.
 void start(roce::Connection& connection, ibv_qp_state from, ibv_qp_state to) noexcept {
     if (to == IBV_QPS_RTR) {
         roce::start_receiving(connection);
@@ -109,7 +109,8 @@ void start(roce::Connection& connection, ibv_qp_state from, ibv_qp_state to) noe
     }
 }
 
-// Everything that hangs on the state: nobody looked at the QP while it changed.
+// Changes the state, and everything that depends on it. The scheduler does not look at the QP
+// meanwhile.
 void enter(QueuePair& qp, ibv_qp_state state) noexcept {
     Scheduler& scheduler = qp.slice.engine().scheduler();
     scheduler.withdraw(qp);
@@ -161,7 +162,7 @@ Result<> modify(QueuePair& qp, const vrdma_qp_attr& attr) noexcept {
             qp.refill_retries();
         }
     }
-    qp.slice.engine().fabric().changed();
+    qp.slice.engine().routes().changed();
     if (moves) {
         enter(qp, to);
     }
@@ -278,8 +279,9 @@ Result<> restore(QueuePair& qp, const QpState& state, std::span<const vrdma_sge>
     for (std::uint32_t events = state.events; events != 0; events &= events - 1) {
         qp.slice.announce(qp, static_cast<ibv_event_type>(std::countr_zero(events)));
     }
-    qp.slice.engine().fabric().changed();
-    // Peers on the network are where there is an uplink. One that was added begins with no packets.
+    qp.slice.engine().routes().changed();
+    // A QP with a peer on the network needs an uplink. If the uplink is new to the QP, its
+    // connection begins without outstanding packets.
     if (state.connected != 0 && !is_connected(qp)) {
         return fail(std::errc::invalid_argument);
     }

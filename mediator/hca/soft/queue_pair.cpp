@@ -50,7 +50,7 @@ WqeLimits send_limits_of(const QpSpec& spec) noexcept {
         limits.payload_offset += sizeof(vrdma_sq_xrc);
     }
     if (spec.type == QpType::ud) {
-        limits.max_length = max_mtu; // and its port's, which may change
+        limits.max_length = max_mtu; // the port's limit, which may change, applies as well
     }
     return limits;
 }

@@ -92,7 +92,7 @@ void flush_held(QueuePair& qp) noexcept {
     } else {
         vrdma_cqe entry{};
         entry.ctrl = VRDMA_SET(VRDMA_CQE_STATUS, std::uint32_t{IBV_WC_WR_FLUSH_ERR});
-        static_cast<void>(complete_receive(qp, *qp.held, entry, true)); // a CQ that failed: none
+        static_cast<void>(complete_receive(qp, *qp.held, entry, true)); // a failed CQ takes none
     }
     if (qp.type == QpType::xrc_recv) {
         step_back(qp);

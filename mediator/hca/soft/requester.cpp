@@ -22,7 +22,7 @@
 namespace vrdma::hca::soft {
 namespace {
 
-// The WQE at the head is done. Returns false if its completion found no room.
+// Completes the WQE at the head. Returns false if the CQ has no room.
 bool complete(QueuePair& qp, const Message& message, ibv_wc_status status,
               vrdma_vendor_err reason) noexcept {
     const std::uint32_t index = qp.sq.head();
@@ -61,7 +61,7 @@ void retry_later(QueuePair& qp, Clock::duration delay) noexcept {
 
 void retry_lost(QueuePair& qp, const Message& message) noexcept {
     qp.count(VRDMA_COUNTER_ACK_TIMEOUTS);
-    // The time of what was sent has passed when it is sent again.
+    // A message counts as timed out only when it is to be sent again after its timeout.
     if (qp.unanswered && qp.attr.timeout != 0 && qp.retries_left-- == 0) {
         fail_message(qp, message, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
         return;
@@ -82,7 +82,7 @@ void retry_not_ready(QueuePair& qp, const Message& message, std::uint8_t timer) 
 
 } // namespace
 
-// The same piece comes again. What waits for pages of its own device waits for as long as it takes.
+// The QP tries the same piece again later. A wait for pages of its own device has no limit.
 void wait_for_pages(QueuePair& qp) noexcept {
     qp.slice.engine().scheduler().wait_until(qp, Clock::now() + page_delay(qp.page_waits));
     if (qp.page_waits < reliable_page_waits) {
@@ -97,7 +97,7 @@ void wait_for_own_pages(QueuePair& qp) noexcept {
 
 namespace {
 
-// A peer whose driver does not answer is as one that is gone.
+// A peer whose driver does not answer is treated as gone.
 void wait_for_peers_pages(QueuePair& qp, const Message& message) noexcept {
     if (qp.page_waits == reliable_page_waits) {
         fail_message(qp, message, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
@@ -149,7 +149,7 @@ bool may_pass(Ack ack) noexcept {
     return ack.status == AckStatus::pages_absent || ack.status == AckStatus::not_now;
 }
 
-// Nobody answers on UC: only what went wrong here is known (IBA 9.8.2).
+// UC has no answers, so only local errors are known (IBA 9.8.2).
 void sent_unreliably(QueuePair& qp, const Request& request, Ack ack) noexcept {
     if (ack.status == AckStatus::payload_revoked) {
         fail_message(qp, request.message, IBV_WC_LOC_PROT_ERR, VRDMA_VERR_REVOKED);
@@ -180,19 +180,19 @@ vrdma_vendor_err open_payload(QueuePair& qp, const SendWqe& wqe, std::uint64_t s
 
 namespace {
 
-// To a slice of another poller, whose answer comes later.
+// Sends a piece to a slice of another poller, which answers later.
 std::optional<std::uint64_t> send_away(QueuePair& qp, const Request& request,
                                        const std::optional<Route>& route, SliceCore& to) noexcept {
-    if (!route || !qp.slice.engine().exchange().send(qp, request, *route, to)) {
+    if (!route || !qp.slice.engine().cross_queue().send(qp, request, *route, to)) {
         return std::nullopt;
     }
     qp.sq_started = true;
     return request.payload.bytes();
 }
 
-// A page that is made takes as long as a long piece, and others wait meanwhile. So where a slice
-// has had holes, each is filled in a turn of its own, as far as that can be seen before. One that
-// cannot be filled is left to the copy, which tells of it.
+// Creating a page takes as long as copying a long piece, and others wait meanwhile. So if a slice
+// has had holes, each hole is filled in its own turn, as far as it can be found beforehand. A hole
+// that cannot be filled is left to the copy, which reports it.
 bool fills_hole(GuestMemory& memory, const SpanList& payload) noexcept {
     HoleCount holes;
     const ScratchWatch watch{memory};
@@ -212,7 +212,7 @@ bool fills_hole(GuestMemory& memory, const SpanList& payload) noexcept {
     return holes.any();
 }
 
-// Sends the next piece of the message at the head. Returns its bytes; nothing if that must wait.
+// Sends the next piece of the message at the head. Returns its bytes, or nothing if it must wait.
 std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe, std::uint64_t limit,
                                         bool careful) noexcept {
     if (is_answered(wqe.opcode) && qp.attr.max_rd_atomic == 0) {
@@ -243,7 +243,7 @@ std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe, std::
     return payload.bytes();
 }
 
-// Where a datagram goes; nullptr if its AH does not exist or is of another PD.
+// The address vector of a datagram. nullptr if its AH does not exist or belongs to another PD.
 const vrdma_av* destination(const QueuePair& qp, const SendWqe& wqe) noexcept {
     if (wqe.has_av) {
         return &wqe.av;
@@ -265,7 +265,7 @@ void execute_here(QueuePair& qp, const SendWqe& wqe) noexcept {
 
 namespace {
 
-// And to those on the network.
+// Sends a multicast to members on the network, as its last step.
 std::optional<std::uint64_t> end_multicast(QueuePair& qp, const Request& request,
                                            const Route& route) noexcept {
     roce::Port* const port = qp.slice.port();
@@ -283,12 +283,12 @@ std::optional<std::uint64_t> end_multicast(QueuePair& qp, const Request& request
     return request.payload.bytes();
 }
 
-// To the next slice that has QPs in the group, or to the end of the message if there is none. The
-// QP's own slice is one like the others.
+// Sends to the next slice that has QPs in the group, or ends the message if there is none. The QP's
+// own slice is treated like the others.
 std::optional<std::uint64_t> send_multicast(QueuePair& qp, const Request& request,
                                             const Route& route) noexcept {
     Engine& engine = qp.slice.engine();
-    const auto* const next = engine.fabric().next_member(route.target.gid, qp.served_join);
+    const auto* const next = engine.routes().next_member(route.target.gid, qp.served_join);
     if (next == nullptr) {
         return end_multicast(qp, request, route);
     }
@@ -306,15 +306,16 @@ std::optional<std::uint64_t> send_multicast(QueuePair& qp, const Request& reques
     return request.payload.bytes() * copies;
 }
 
-SliceCore* find_target(const Fabric& fabric, const Route& route, const Request& request) noexcept {
-    return route.to == gsi_qpn ? find_gsi(fabric, route.target, request)
-                               : fabric.find(route.target, route.to, request.from);
+SliceCore* find_target(const RoutingTable& routes, const Route& route,
+                       const Request& request) noexcept {
+    return route.to == gsi_qpn ? find_gsi(routes, route.target, request)
+                               : routes.find(route.target, route.to, request.from);
 }
 
-// A GID that no device here has may be somebody's on the network.
+// A GID that no device here has may belong to a peer on the network.
 Ack send_out(QueuePair& qp, const Request& request, const std::optional<Route>& route) noexcept {
     roce::Port* const port = qp.slice.port();
-    if (port == nullptr || !route || qp.slice.engine().fabric().knows(route->target)) {
+    if (port == nullptr || !route || qp.slice.engine().routes().knows(route->target)) {
         return {AckStatus::no_answer};
     }
     return roce::send_datagram(*port, qp, request, *route);
@@ -345,9 +346,9 @@ std::optional<std::uint64_t> send_one_datagram(QueuePair& qp, const SendWqe& wqe
     if (route && is_multicast(route->target.gid)) {
         return send_multicast(qp, request, *route);
     }
-    qp.served_join = 0; // the guest may have changed the WQE under way
+    qp.served_join = 0; // the guest may have changed the WQE meanwhile
     Engine& engine = qp.slice.engine();
-    SliceCore* const to = route ? find_target(engine.fabric(), *route, request) : nullptr;
+    SliceCore* const to = route ? find_target(engine.routes(), *route, request) : nullptr;
     if (to != nullptr && &to->engine() != &engine) {
         return send_away(qp, request, route, *to);
     }
@@ -360,7 +361,7 @@ std::optional<std::uint64_t> send_one_datagram(QueuePair& qp, const SendWqe& wqe
 
 void conclude(QueuePair& qp, const Request& request, Ack ack) noexcept {
     if (!qp.may_send()) {
-        return; // it failed meanwhile, perhaps because its peer is itself or shares a CQ with it
+        return; // it failed meanwhile: its peer may be itself, or share a CQ with it
     }
     if (qp.reliable()) {
         answered(qp, request, ack);
@@ -381,7 +382,7 @@ Turn send_messages(QueuePair& qp) noexcept {
     HoleCount holes;
     SendWqe wqe;
     for (unsigned pieces = 0; pieces < config.turn_wqes && account.in_credit(); ++pieces) {
-        const bool waits = qp.timer.place != Timer::unset || qp.waits_for_parcel();
+        const bool waits = qp.timer.place != Timer::unset || qp.waits_for_cross_request();
         const std::uint32_t ctrl = qp.may_send() && !waits ? qp.sq.peek() : 0;
         if (ctrl == 0) {
             return pieces != 0 ? Turn::more : Turn::idle;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // The sending side of a QP: takes WQEs from the send queue in order, hands each message piece by
-// piece to the responder (RC, UC) or the datagram path (UD), and completes it by the answer.
+// piece to the responder (RC, UC) or the datagram path (UD), and completes it when the answer has
+// come.
 #pragma once
 
 #include "mediator/hca/soft/queue_pair.h"
@@ -15,18 +16,20 @@ Turn send_messages(QueuePair& qp) noexcept;
 // The answer to a piece has come.
 void conclude(QueuePair& qp, const Request& request, Ack ack) noexcept;
 
-// For a WQE at the head that nothing is under way before: executes what no peer sees, or completes
-// it; in error, so that the QP fails.
+// These are for the WQE at the head when no earlier message is outstanding. execute_here() executes
+// a WQE that no peer sees. succeed() and fail_message() complete the WQE; fail_message() does so in
+// error, and the QP fails.
 void execute_here(QueuePair& qp, const SendWqe& wqe) noexcept;
 void succeed(QueuePair& qp, const Message& message) noexcept;
 void fail_message(QueuePair& qp, const Message& message, ibv_wc_status status,
                   vrdma_vendor_err reason) noexcept;
 
-// Bytes of the WQE's payload in this side's memory from `skip` on, as many as there is room for.
+// Opens the WQE's payload in this side's memory, from `skip` on, as far as there is room.
 vrdma_vendor_err open_payload(QueuePair& qp, const SendWqe& wqe, std::uint64_t skip,
                               SpanList& payload) noexcept;
 
-// The QP goes on later, with the same piece: what that takes has been asked for; pages of its own.
+// The QP continues later with the same piece. wait_for_pages() is for pages that were requested
+// already; wait_for_own_pages() also requests the absent pages of the QP's own device.
 void wait_for_pages(QueuePair& qp) noexcept;
 void wait_for_own_pages(QueuePair& qp) noexcept;
 

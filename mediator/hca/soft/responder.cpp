@@ -16,7 +16,7 @@
 namespace vrdma::hca::soft {
 namespace {
 
-// How moving a piece between the two sides ended.
+// The result of moving a piece between the two sides.
 enum class Moved : std::uint8_t { all, absent, refused, here_revoked, there_revoked };
 
 // Moves a piece's bytes. `open(skip, spans)` is the gate of this side, for bytes from `skip` of the
@@ -63,7 +63,7 @@ Ack answer(AckStatus status) noexcept {
     return {status};
 }
 
-// The peer asked for what this QP does not do (IBA 9.9.3, class C); no WQE here can tell.
+// This QP does not allow what the peer requested (IBA 9.9.3, class C). No WQE here can report it.
 Ack refuse(QueuePair& qp, AckStatus status) noexcept {
     qp.count(VRDMA_COUNTER_REFUSED_REQUESTS);
     if (qp.reliable() && qp.may_receive()) {
@@ -92,7 +92,7 @@ Ack finish_receive(QueuePair& qp, const RecvWqe& wqe, const Request& request,
     }
     const bool told = complete_receive(qp, wqe, entry, request.message.solicited);
     if (!told && qp.type == QpType::xrc_recv) {
-        enter_error_fatally(qp); // the others are members of the CQ that failed
+        enter_error_fatally(qp); // other QPs failed with the CQ, as its members
     }
     if (told) {
         return answer(AckStatus::ok);
@@ -111,7 +111,7 @@ Ack receive_send(QueuePair& qp, const Request& request) noexcept {
             return answer(AckStatus::operation_error);
     }
     if (request.message.length > wqe.length) {
-        if (qp.reliable()) { // else the message is dropped, and the WQE waits for another
+        if (qp.reliable()) { // else the message is dropped, and the WQE is kept for another
             fail_receive(qp, wqe, IBV_WC_LOC_LEN_ERR, VRDMA_VERR_LENGTH);
         }
         return answer(AckStatus::invalid_request);
@@ -147,7 +147,7 @@ Ack receive_send(QueuePair& qp, const Request& request) noexcept {
     return finish_receive(qp, wqe, request, IBV_WC_RECV);
 }
 
-// RDMA READ and WRITE: the memory that the peer names.
+// Executes an RDMA READ or WRITE on the memory that the peer names.
 Ack access_memory(QueuePair& qp, const Request& request, std::uint32_t rights) noexcept {
     if ((qp.attr.access_flags & rights) == 0) {
         return refuse(qp, AckStatus::invalid_request);
@@ -171,7 +171,7 @@ Ack access_memory(QueuePair& qp, const Request& request, std::uint32_t rights) n
     }
 }
 
-// Whether the memory that the peer names may be accessed at all.
+// Checks whether the memory that the peer names may be accessed at all.
 Ack open_memory(QueuePair& qp, const Message& message, std::uint32_t rights) noexcept {
     if ((qp.attr.access_flags & rights) == 0) {
         return refuse(qp, AckStatus::invalid_request);
@@ -193,8 +193,8 @@ Ack receive_write(QueuePair& qp, const Request& request) noexcept {
     if (!request.message.has_imm()) {
         return access_memory(qp, request, IBV_ACCESS_REMOTE_WRITE);
     }
-    // The receive WQE is needed only in the end, but without one all pieces would come again. All
-    // packets but the last are plain WRITEs, so the first tells whether the memory is there.
+    // The receive WQE is needed only at the end, but without one, all pieces would have to come
+    // again. All packets but the last are plain WRITEs, so the first one already checks the memory.
     if (!has_receive(qp)) {
         const Message& message = request.message;
         const Ack begun = message.length > mtu_bytes(qp.attr.path_mtu)
@@ -228,7 +228,7 @@ std::uint64_t operate(const Message& message, std::uint64_t& word) noexcept {
     return original;
 }
 
-// Opens the word that the peer names. An answer other than ok is the request's.
+// Opens the word that the peer names. An answer other than ok is the answer to the request.
 Ack open_word(QueuePair& qp, const Message& message, std::uint32_t rights,
               SpanList& target) noexcept {
     if ((qp.attr.access_flags & rights) == 0 ||
@@ -248,15 +248,16 @@ Ack open_word(QueuePair& qp, const Message& message, std::uint32_t rights,
     const auto place = reinterpret_cast<std::uintptr_t>(target.begin()->data());
     return place % sizeof(std::uint64_t) == 0
                ? answer(AckStatus::ok)
-               : refuse(qp, AckStatus::invalid_request); // the region itself is askew in its page
+               : refuse(qp,
+                        AckStatus::invalid_request); // the region itself is misaligned in its page
 }
 
 std::uint64_t& word_of(const SpanList& target) noexcept {
     return *reinterpret_cast<std::uint64_t*>(target.begin()->data());
 }
 
-// Where the original value goes was opened before the target changes, so the operation happens once
-// or not at all.
+// The destination of the original value was opened before the target changes, so the operation
+// happens once or not at all.
 Ack receive_atomic(QueuePair& qp, const Request& request) noexcept {
     const Message& message = request.message;
     SpanList target{sizeof(std::uint64_t)};
@@ -284,7 +285,7 @@ Ack receive_atomic(QueuePair& qp, const Request& request) noexcept {
     return answer(AckStatus::ok);
 }
 
-// Eight bytes that nobody sees half of (IBA A19).
+// Writes eight bytes atomically (IBA A19).
 Ack receive_atomic_write(QueuePair& qp, const Request& request) noexcept {
     SpanList target{sizeof(std::uint64_t)};
     const Ack opened = open_word(qp, request.message, IBV_ACCESS_REMOTE_WRITE, target);
@@ -341,7 +342,7 @@ Ack execute(QueuePair& qp, const Request& request) noexcept {
     }
 }
 
-// Executes call(), of an XRC_RECV QP in the name of the SRQ.
+// Executes call(). An XRC_RECV QP stands in for the SRQ meanwhile.
 template <typename Call>
 Ack for_srq(QueuePair& qp, Srqn srqn, Call&& call) noexcept {
     if (qp.type != QpType::xrc_recv) {
@@ -360,8 +361,8 @@ Ack open_read(QueuePair& qp, const Message& message) noexcept {
                              : refuse(qp, AckStatus::invalid_request);
 }
 
-// Both sides on one host could do without packets. What would not fit them elsewhere fails here,
-// too: else a program that was tried on one host would fail on two.
+// Two sides on one host need no packets. But a message whose packets would not fit between hosts
+// fails here, too: otherwise a program that works on one host would fail on two.
 bool has_other_packets(const QueuePair& qp, const Request& request) noexcept {
     const std::uint8_t smaller = std::min(request.path_mtu, qp.attr.path_mtu);
     return smaller != 0 && request.path_mtu != qp.attr.path_mtu && !request.message.is_aligned() &&
@@ -385,7 +386,7 @@ Ack carry_out(QueuePair& qp, const Request& request) noexcept {
     return for_srq(qp, request.message.srqn, [&] { return execute(qp, request); });
 }
 
-// Once for each message.
+// Counts each message once.
 void count(QueuePair& qp, const Request& request, Ack ack) noexcept {
     const Message& message = request.message;
     if (ack.status != AckStatus::ok) {

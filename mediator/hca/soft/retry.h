@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How long a requester waits before it sends again.
+// The times that a requester waits before it sends again.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ inline std::chrono::microseconds rnr_delay(std::uint8_t timer) noexcept {
     return std::chrono::microseconds{10} * tens_of_us[timer % tens_of_us.size()];
 }
 
-// IBA 9.7.6.1.3: 4.096 us * 2^timeout. 0 asks to wait without end; looking now and then whether the
-// peer has come costs nothing and ends that wait.
+// IBA 9.7.6.1.3: 4.096 us * 2^timeout. 0 means to wait without end. The requester then tries again
+// every 134 ms: this costs nothing, and ends the wait when the peer has come.
 inline std::chrono::nanoseconds ack_timeout(std::uint8_t timeout) noexcept {
     constexpr std::uint8_t patient = 15; // 134 ms
     constexpr std::uint8_t longest = 31;
@@ -28,14 +28,14 @@ inline std::chrono::nanoseconds ack_timeout(std::uint8_t timeout) noexcept {
     return std::chrono::nanoseconds{4096ull << exponent};
 }
 
-// For pages that somebody's driver has been asked for: soon at first, then ever more seldom.
+// The wait for pages that a driver has been asked for: short at first, then longer each time.
 inline std::chrono::microseconds page_delay(unsigned waits) noexcept {
     constexpr unsigned longest = 8; // 4 ms
     return std::chrono::microseconds{16u << std::min(waits, longest)};
 }
 
-// After so many of these a peer's pages do not come any more: 10 s and, for who may lose messages,
-// 0.1 s.
+// After so many of these waits, the requester gives up on a peer's pages: after 10 s if it is
+// reliable, and after 0.1 s if it may lose messages.
 inline constexpr std::uint16_t reliable_page_waits = 2450;
 inline constexpr std::uint16_t unreliable_page_waits = 32;
 

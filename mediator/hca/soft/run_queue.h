@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What waits of a slice at its poller, and its account: the QPs that have the poller's attention,
-// those that want to reach another poller, and connections that have something to answer. They take
-// turns among themselves; a turn of the slice's that ends early is gone on with in the next.
+// A slice's account, and its work that waits at its poller: the QPs that have the poller's
+// attention, those that want to reach another poller, and connections that have something to
+// answer. They take turns among themselves. If the slice's turn ends early, its next turn continues
+// there.
 #pragma once
 
 #include "mediator/hca/soft/account.h"
@@ -20,15 +21,15 @@ struct alignas(cache_line) RunQueue {
     Account account;
     LineVector<QueuePair*> hot;
     List<QueuePair, &QueuePair::ready> ready;
-    std::size_t next_hot = 0;    // of those that still have their turn: first these,
+    std::size_t next_hot = 0;    // QPs that still have their turn: first these,
     std::size_t ready_turns = 0; // then so many of the ready ones
-    Link<RunQueue> link;         // it takes part in rounds
-    Timer timer;                 // or, from then on, does again
+    Link<RunQueue> link;         // while it takes part in rounds
+    Timer timer;                 // or when it will do so again
 
-    // See exchange.h.
-    List<QueuePair, &QueuePair::wants_parcel> want_parcels;
-    std::uint64_t lent = 0; // what the pieces cost that are with other pollers
-    Link<RunQueue> waits_for_parcels;
+    // See cross_queue.h.
+    List<QueuePair, &QueuePair::wants_cross_request> want_cross_requests;
+    std::uint64_t lent = 0; // cost of the pieces that are with other pollers
+    Link<RunQueue> awaits_cross_requests;
 
     // See roce/port.h.
     List<roce::Connection, &roce::Connection::answers> answers;

@@ -43,7 +43,8 @@ void Scheduler::activate(RunQueue& queue) noexcept {
     }
 }
 
-// Its hot QPs leave their places to others. It looks at all of them when it goes on.
+// The slice's hot QPs leave their places to others. They become ready, so that the slice looks at
+// all of them when it continues.
 void Scheduler::suspend(RunQueue& queue, Clock::time_point until) noexcept {
     while (!queue.hot.empty()) {
         QueuePair& qp = *queue.hot.back();
@@ -66,7 +67,7 @@ void Scheduler::set_share(RunQueue& queue, const Share& share) noexcept {
     activate(queue);
 }
 
-// Its turn is over; `has_work` if it did something, or would have.
+// Ends a slice's turn. `has_work`: it did something, or would have.
 void Scheduler::pass_on(RunQueue& queue, bool has_work) noexcept {
     if (has_work) {
         heaviest_so_far_ = std::max(heaviest_so_far_, queue.account.weight());
@@ -79,7 +80,7 @@ void Scheduler::pass_on(RunQueue& queue, bool has_work) noexcept {
         --unseen_;
     }
     if (queue.account.limited() && queue.account.open() > now_) {
-        suspend(queue, queue.account.open()); // though it is empty: what comes next waits as well
+        suspend(queue, queue.account.open()); // even if it is empty: new work must wait, too
     } else if (queue.empty()) {
         queues_.remove(queue);
     } else if (queues_.size() > 1) {
@@ -164,8 +165,7 @@ void Scheduler::heat(RunQueue& queue, QueuePair& qp) noexcept {
     store_relaxed(qp.control().sq_polled, 1u);
 }
 
-// What is posted from here on is told by the doorbell; what was posted before, a look after this
-// finds.
+// Later WQEs are reported by the doorbell. Earlier ones are found by a look after this call.
 void Scheduler::cool(RunQueue& queue, QueuePair& qp) noexcept {
     qp.attention = Attention::cold;
     *std::find(queue.hot.begin(), queue.hot.end(), &qp) = queue.hot.back();
@@ -177,13 +177,14 @@ void Scheduler::cool(RunQueue& queue, QueuePair& qp) noexcept {
 
 void Scheduler::cool_if_idle(RunQueue& queue, QueuePair& qp) noexcept {
     cool(queue, qp);
-    if (qp.sq.peek() != 0 && !qp.waits_for_parcel()) { // a parcel that comes back wakes it
+    // A returning cross-poller request wakes the QP.
+    if (qp.sq.peek() != 0 && !qp.waits_for_cross_request()) {
         heat(queue, qp);
     }
 }
 
-// Who has the most places gives one away to who has less than that. Who has the most itself gets
-// another by cooling one of its own.
+// The slice with the most places for hot QPs gives one to a slice with fewer. A slice that has the
+// most itself gets a place by cooling one of its own QPs.
 bool Scheduler::make_room(RunQueue& queue) noexcept {
     RunQueue* most = &queue;
     for (RunQueue* other = queues_.front(); other != nullptr; other = queues_.after(*other)) {
@@ -192,8 +193,8 @@ bool Scheduler::make_room(RunQueue& queue) noexcept {
     return take_place(most->hot.size() > queue.hot.size() + 1 ? *most : queue, queue);
 }
 
-// That of the hot QP which has been quiet longest; of one's own, only if it was quiet for some time
-// at all.
+// Takes the place of the hot QP that has been idle longest. A slice takes the place of its own QP
+// only if that was idle for some time at all.
 bool Scheduler::take_place(RunQueue& from, const RunQueue& to) noexcept {
     constexpr std::chrono::microseconds quiet{20};
     const auto longest = std::ranges::min_element(from.hot, {}, &QueuePair::active);
@@ -202,7 +203,7 @@ bool Scheduler::take_place(RunQueue& from, const RunQueue& to) noexcept {
     }
     QueuePair& qp = **longest;
     cool(from, qp);
-    if (qp.sq.peek() != 0 && !qp.waits_for_parcel()) {
+    if (qp.sq.peek() != 0 && !qp.waits_for_cross_request()) {
         qp.attention = Attention::ready;
         from.ready.push_back(qp);
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Which QPs get the poller's attention. A hot QP's next WQE is looked at whenever its slice has its
-// turn, a ready one has work left or was just rung, and all others are cold: they cost nothing
+// Decides which QPs get the poller's attention. A hot QP's next WQE is looked at in each turn of
+// its slice. A ready QP has work left or was just rung. All others are cold: they cost nothing
 // until their doorbell or timer. This is the poller's side of the waking protocol in vrdma/queue.h.
 //
 // Slices take turns of bounded cost (account.h). A round ends when one turn's worth was done, so
-// that whatever else a poller looks at waits no longer; the next goes on with the next slice.
+// that the poller's other work does not wait longer. The next round continues with the next slice.
 #pragma once
 
 #include "mediator/hca/soft/cache_line.h"
@@ -24,12 +24,12 @@ class Scheduler {
   public:
     explicit Scheduler(const Config& config);
 
-    // Room for one timer each of so many QPs.
+    // Makes room for one timer per QP.
     void reserve(std::size_t queue_pairs);
-    // A slice's, from before its first QP until after its last.
+    // Adds a slice before its first QP, and removes it after its last.
     void add(RunQueue& queue);
     void remove(RunQueue& queue) noexcept;
-    // It has no turn until then.
+    // The slice gets no turn until then.
     void suspend(RunQueue& queue, Clock::time_point until) noexcept;
     void set_share(RunQueue& queue, const Share& share) noexcept;
 
@@ -38,9 +38,9 @@ class Scheduler {
 
     // The QP may have work: it was rung, its timer ran out, its state changed.
     void wake(QueuePair& qp) noexcept;
-    // The QP has no work until somebody wakes it, and nobody looks at it.
+    // The QP has no work, and is not looked at, until it is woken.
     void withdraw(QueuePair& qp) noexcept;
-    // The same, and it is woken at that time; doorbells do not wake it earlier.
+    // The same, and the QP is woken at `deadline`. Doorbells do not wake it earlier.
     void wait_until(QueuePair& qp, Clock::time_point deadline) noexcept;
 
     struct Served {
@@ -64,13 +64,13 @@ class Scheduler {
         }
         return served;
     }
-    // What a slice may do now before others have their turn; no piece of a message is longer.
+    // The size of a slice's turn now. No piece of a message is longer.
     std::uint64_t turn() const noexcept { return turn_; }
 
     // Wakes QPs whose timers ran out.
     void expire() noexcept;
 
-    // Before sleep: every QP is cold, unless some turn out to have work.
+    // Called before sleep. Makes every QP cold, except those that turn out to have work.
     void cool_all() noexcept;
     bool anything_to_do() const noexcept;
     // When expire() has something to do.
@@ -100,7 +100,7 @@ class Scheduler {
                 cool_if_idle(queue, qp);
             }
             if (queue.next_hot < queue.hot.size() && queue.hot[queue.next_hot] == &qp) {
-                ++queue.next_hot; // else it left, and another took its place
+                ++queue.next_hot; // else the QP left, and another took its place
             }
         }
         return worked;
@@ -142,14 +142,14 @@ class Scheduler {
     std::uint64_t turn_;
     Clock::time_point now_;
     std::size_t hot_ = 0;                    // QPs of all slices, hot_limit_ at most
-    List<RunQueue, &RunQueue::link> queues_; // that take part in rounds
+    List<RunQueue, &RunQueue::link> queues_; // those that take part in rounds
     std::size_t slices_ = 0;
     Timers<RunQueue> suspended_;
     std::vector<RunQueue*> limited_;
-    // Among those that had work when each was visited last.
+    // The greatest weight among the slices that had work when they were visited last.
     std::uint32_t heaviest_ = 0;
     std::uint32_t heaviest_so_far_ = 0;
-    std::size_t unseen_ = 0; // how many visits until all were
+    std::size_t unseen_ = 0; // visits until all slices were visited
     Timers<QueuePair> timers_;
 };
 

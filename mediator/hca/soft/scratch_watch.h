@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Notices that memory which the guest promised was not there: touches since the watch began met
-// scratch pages. All pollers' touches of that guest's window count: one that misses memory
-// elsewhere trips this as well, which fails messages of a guest that broke its promise, never
-// another's.
+// Detects that memory which the guest promised was absent: touches since the watch began met
+// scratch pages. Touches of that guest's window by all pollers count. So absent memory elsewhere in
+// the window trips the watch as well. That fails messages of a guest that broke its promise, never
+// another guest's.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ class ScratchWatch {
     const std::uint64_t before_;
 };
 
-// Gives up pages, so that the next touch looks for the guest's memory anew.
+// Releases pages, so that the next touch looks for the guest's memory again.
 inline void release(GuestMemory& memory, std::span<std::byte> span) noexcept {
     if (span.data() == nullptr) { // see copy.h
         return;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What becomes known of a send WQE that is done: its CQE, and what is counted.
+// The report of a completed send WQE: its CQE, and its counters.
 #pragma once
 
 #include "mediator/hca/soft/slice_core.h"
 
 namespace vrdma::hca::soft {
 
-// Returns false if there was no room for it. Of the message its opcode and length count.
+// Returns false if the CQ has no room. Only the opcode and the length of the message are used.
 [[nodiscard]] bool write_completion(QueuePair& qp, std::uint32_t index, const Message& message,
                                     ibv_wc_status status, vrdma_vendor_err reason) noexcept;
 

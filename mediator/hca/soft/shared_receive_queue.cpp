@@ -51,14 +51,14 @@ void SharedReceiveQueue::take() noexcept {
     check_limit();
 }
 
-// One that is armed too late tells at once: nothing else would.
+// A limit that is armed too late is reported at once, because nothing else would report it.
 void SharedReceiveQueue::arm(std::uint32_t new_limit) noexcept {
     limit = new_limit;
     check_limit();
 }
 
-// As many are posted in the new ring as in the old one, if the guest has kept to the rules: a limit
-// that is armed is looked at when the next one is taken.
+// If the guest has kept the rules, the new ring has as many posted WQEs as the old one. So an armed
+// limit is checked only when the next WQE is taken.
 Result<GuestBuffer> SharedReceiveQueue::resize(GuestBuffer ring, std::uint32_t depth,
                                                std::optional<std::uint32_t> new_limit) noexcept {
     if (wqes.posted() > depth || new_limit.value_or(limit) > depth) {

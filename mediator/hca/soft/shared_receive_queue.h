@@ -14,7 +14,8 @@ class CompletionQueue;
 class SliceCore;
 struct QueuePair;
 
-// An XRC_RECV QP that holds a WQE of an SRQ. Others keep theirs from going as long as they live.
+// An XRC_RECV QP that holds a WQE of an SRQ. QPs of other types keep their SRQ from being
+// destroyed.
 struct SrqHolder {
     QueuePair* qp = nullptr;
     Link<SrqHolder> link;
@@ -28,7 +29,7 @@ struct SharedReceiveQueue {
     SharedReceiveQueue& operator=(const SharedReceiveQueue&) = delete;
     ~SharedReceiveQueue() = default;
 
-    // The WQE at the head is a QP's now.
+    // A QP takes the WQE at the head.
     void take() noexcept;
     void arm(std::uint32_t new_limit) noexcept;
     // Returns the old ring.

@@ -50,7 +50,7 @@ std::uint32_t SliceCore::port_mbps() const noexcept {
     return port_ != nullptr ? port_->mbps() : 0;
 }
 
-// One that stands still is told when it goes on.
+// A frozen slice announces its port when it is thawed.
 void SliceCore::announce_port() noexcept {
     if (async_eq_ != nullptr && !frozen_) {
         async_eq_->set_port(port_up());
@@ -256,13 +256,13 @@ std::unique_ptr<QueuePair> SliceCore::remove(Qpn id) noexcept {
     }
     QueuePair& qp = *node.mapped();
     engine_.scheduler().withdraw(qp);
-    engine_.exchange().abandon(qp);
+    engine_.cross_queue().abandon(qp);
     if (qp.connection != nullptr) {
         roce::stop(*qp.connection);
     }
     unbind_windows(qp);
     doorbells_.detach(page_of(qp), qp);
-    engine_.fabric().changed();
+    engine_.routes().changed();
     if (qp.send_cq != nullptr) {
         qp.send_cq->members.remove(qp.send_member);
     }
@@ -310,7 +310,7 @@ bool SliceCore::complete(CompletionQueue& cq, const vrdma_cqe& entry, bool solic
     return true;
 }
 
-// The CQ takes nothing more (IBA 11.6.3.2), so none of its QPs can go on.
+// The CQ takes no more entries (IBA 11.6.3.2), so none of its QPs can continue.
 void SliceCore::end(CompletionQueue& cq) noexcept {
     count(VRDMA_COUNTER_CQ_OVERRUNS);
     engine_.events().announce(async_eq_, cq.error_event, IBV_EVENT_CQ_ERR);
@@ -347,7 +347,7 @@ void SliceCore::withdraw(QueuePair& qp) noexcept {
 }
 
 void SliceCore::freeze() noexcept {
-    gate_.faults().forget_all(); // they are met again
+    gate_.faults().forget_all(); // messages will meet them again
     set_need_kick(true);
     frozen_ = true;
 }
@@ -379,9 +379,9 @@ void SliceCore::thaw() noexcept {
     }
 }
 
-// What was posted or rung meanwhile is found by looking at every QP once.
+// The poller looks at every QP once, to find what was posted or rung meanwhile.
 void SliceCore::thaw(QueuePair& qp) noexcept {
-    engine_.scheduler().withdraw(qp); // a doorbell may have been first
+    engine_.scheduler().withdraw(qp); // a doorbell may have woken it already
     reset_control(qp);
     engine_.scheduler().wake(qp);
     if (qp.connection != nullptr) {

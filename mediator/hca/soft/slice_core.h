@@ -12,9 +12,9 @@
 #include "mediator/hca/soft/completion_queue.h"
 #include "mediator/hca/soft/doorbells.h"
 #include "mediator/hca/soft/event_queue.h"
-#include "mediator/hca/soft/fabric.h"
 #include "mediator/hca/soft/memory_gate.h"
 #include "mediator/hca/soft/queue_pair.h"
+#include "mediator/hca/soft/routing_table.h"
 #include "mediator/hca/soft/run_queue.h"
 
 namespace vrdma::hca::soft {
@@ -31,7 +31,7 @@ class alignas(cache_line) SliceCore {
     SliceCore(Engine& engine, const SliceSpec& spec, SliceHost& host);
     SliceCore(const SliceCore&) = delete;
     SliceCore& operator=(const SliceCore&) = delete;
-    ~SliceCore() = default; // of what has no objects any more that its engine knows
+    ~SliceCore() = default; // the engine must not know any of its objects any more
 
     Engine& engine() const noexcept { return engine_; }
     GuestMemory& memory() const noexcept { return memory_; }
@@ -40,7 +40,7 @@ class alignas(cache_line) SliceCore {
     RunQueue& run_queue() noexcept { return run_queue_; }
     Account& account() noexcept { return run_queue_.account; }
     const QpnRange& qpns() const noexcept { return qpns_; }
-    // To the network, or nullptr.
+    // The port to the network, or nullptr.
     roce::Port* port() const noexcept { return port_; }
     const std::array<std::uint8_t, 6>& mac() const noexcept { return mac_; }
     // The DSCP of a traffic class that the guest asks for, if its packets may have that; else 0.
@@ -48,23 +48,23 @@ class alignas(cache_line) SliceCore {
         const std::uint8_t dscp = traffic_class >> 2;
         return traffic_classes_[dscp] ? dscp : 0;
     }
-    // The same of a service level.
+    // The same for a service level.
     std::uint8_t allowed_service_level(std::uint8_t level) const noexcept {
         return level < service_levels_.size() && service_levels_[level] ? level : 0;
     }
-    // Of that index; 0, which is in no partition, if there is none.
+    // The P_Key of that index. If there is none, 0, which is in no partition.
     std::uint16_t pkey(std::uint16_t index) const noexcept {
         return index < pkeys_.size() ? pkeys_[index] : std::uint16_t{0};
     }
     std::uint32_t max_mtu() const noexcept;
     bool port_up() const noexcept;
     std::uint32_t port_mbps() const noexcept;
-    // The port's state is another.
+    // The port's state has changed.
     void announce_port() noexcept;
     bool frozen() const noexcept { return frozen_; }
     bool halted() const noexcept { return halted_; }
 
-    // Found by name; nullptr if there is none.
+    // Find an object by its name. nullptr if there is none.
     EventQueue* eq(EqId id) const noexcept;
     CompletionQueue* cq(Cqn id) const noexcept;
     SharedReceiveQueue* srq(Srqn id) const noexcept;
@@ -72,20 +72,20 @@ class alignas(cache_line) SliceCore {
     const AddressHandle* ah(AhId id) const noexcept;
     CounterSet* counter_set(CounterSetId id) const noexcept;
     using Qps = std::unordered_map<Qpn, std::unique_ptr<QueuePair>>;
-    // All there are. Only calls of the control thread change these.
+    // All objects of a kind. Only calls of the control thread change these.
     const auto& eqs() const noexcept { return eqs_; }
     const auto& cqs() const noexcept { return cqs_; }
     const auto& srqs() const noexcept { return srqs_; }
     const Qps& qps() const noexcept { return qps_; }
     const GidKey* gid(std::uint32_t index) const noexcept;
-    // Who is in none still gets what has no tag.
+    // Whether the slice is in the VLAN. Every slice accepts packets without a tag (0).
     bool is_in_vlan(std::uint16_t vlan) const noexcept;
     // The QPs attached to a multicast group.
     std::span<QueuePair* const> group(const Gid& gid) const noexcept;
 
     Result<> set_status_page(Iova page) noexcept;
     void set_need_kick(bool need) noexcept;
-    // Nothing clears the entry. The fabrics are the caller's to tell.
+    // An empty key clears the entry. The caller updates the fabrics.
     void set_gid(std::uint32_t index, const std::optional<GidKey>& key);
     static constexpr std::uint32_t max_gids = 4096;
 
@@ -95,20 +95,20 @@ class alignas(cache_line) SliceCore {
     Result<std::uint32_t> insert(std::unique_ptr<QueuePair> qp);
     Result<> insert(AhId id, const AddressHandle& ah);
     Result<> insert(CounterSetId id, std::unique_ptr<CounterSet> set);
-    // What was removed is freed by the caller, off the poller's thread.
+    // The caller frees the removed object, but not on the poller's thread.
     std::unique_ptr<EventQueue> remove(EqId id) noexcept;
     std::unique_ptr<CompletionQueue> remove(Cqn id) noexcept;
     std::unique_ptr<SharedReceiveQueue> remove(Srqn id) noexcept;
     std::unique_ptr<QueuePair> remove(Qpn id) noexcept;
     void remove(AhId id) noexcept;
     std::unique_ptr<CounterSet> remove(CounterSetId id) noexcept;
-    // Whether it is the group's first QP here, or was the last.
+    // attach() returns whether it is the group's first QP here, detach() whether it was the last.
     bool attach(QueuePair& qp, const Gid& group);
     bool detach(QueuePair& qp, const Gid& group) noexcept;
     std::vector<Gid> groups() const;
     Result<> move_doorbell(QueuePair& qp, std::uint32_t slot);
 
-    // Writes a CQE, or ends the CQ and its QPs if there is no room for it.
+    // Writes a CQE. If there is no room for it, the CQ and its QPs fail.
     [[nodiscard]] bool complete(CompletionQueue& cq, const vrdma_cqe& entry,
                                 bool solicited) noexcept;
     void announce(QueuePair& qp, ibv_event_type event) noexcept;
@@ -116,7 +116,7 @@ class alignas(cache_line) SliceCore {
     void announce_page_faults() noexcept;
     void announce_waiting(CompletionQueue& cq, const CqState& state) noexcept;
 
-    // For people; a word of the guest's is none of it.
+    // The counters are for people. They contain nothing that a guest has written.
     void count(vrdma_counter what, std::uint64_t by = 1) noexcept { counters_.value[what] += by; }
     const vrdma_counters& counters() const noexcept { return counters_; }
     void count(CounterSet& set, vrdma_counter what, std::uint64_t by) noexcept {
@@ -125,22 +125,22 @@ class alignas(cache_line) SliceCore {
     }
     const vrdma_counters& counters_of_sets() const noexcept { return counters_of_sets_; }
 
-    // Also read by the control thread, which alone sets it.
+    // Only calls of the control thread set it. It reads it, too.
     std::uint64_t clock() const noexcept { return host_clock() + clock_offset_; }
     void set_clock(std::uint64_t now) noexcept { clock_offset_ = now - host_clock(); }
 
-    // No QP gets the poller's attention any more; each is to be withdrawn, which has it still. What
-    // is with other pollers may still come back.
+    // No QP gets the poller's attention any more. The caller must withdraw each QP that still has
+    // it. Cross-poller requests that are with other pollers may still return.
     void halt() noexcept { halted_ = true; }
     void withdraw(QueuePair& qp) noexcept;
-    // After that, with nothing with other pollers: nothing comes in any more. Each object is to be
-    // frozen, event queues last.
+    // Called after halt(), when no cross-poller requests are with other pollers. Nothing is
+    // received any more. The caller must freeze each object, event queues last.
     void freeze() noexcept;
     void freeze(QueuePair& qp) noexcept;
     void freeze(CompletionQueue& cq) noexcept;
     // Returns whether there is more to write.
     bool freeze(EventQueue& eq) noexcept;
-    // Each QP is to be thawed after that.
+    // The caller must thaw each QP after that.
     void thaw() noexcept;
     void thaw(QueuePair& qp) noexcept;
 
@@ -175,11 +175,11 @@ class alignas(cache_line) SliceCore {
     std::unordered_map<CounterSetId, std::unique_ptr<CounterSet>> counter_sets_;
     std::unordered_map<Gid, std::vector<QueuePair*>, GidHash> groups_;
     std::vector<std::optional<GidKey>> gids_;
-    EventQueue* async_eq_ = nullptr; // the first that the guest made
+    EventQueue* async_eq_ = nullptr; // the first that the guest created
     vrdma_status_page* status_ = nullptr;
     std::uint64_t clock_offset_ = 0; // from the host's monotonic clock
     vrdma_counters counters_{};
-    vrdma_counters counters_of_sets_{}; // of all that there ever were
+    vrdma_counters counters_of_sets_{}; // sums over all sets that ever existed
 };
 
 inline std::uint16_t QueuePair::pkey() const noexcept {

@@ -14,25 +14,26 @@ class SoftHca : public Hca {
 
     Result<std::unique_ptr<Slice>> carve(const SliceSpec& spec, SliceHost& host) override;
 
-    // Before any slice is carved that is bound to it: a way to the network, served by one poller.
-    // Who keeps its addresses, if anybody does, outlives those slices.
+    // Adds a way to the network, which one poller serves. Called before any slice is carved that is
+    // bound to it. The keeper, if there is one, must outlive those slices.
     Result<> add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink,
                         AddressKeeper* keeper = nullptr);
-    // The same uplink by another interface. What is under way by the old one is lost.
+    // Replaces the interface of an uplink. Packets on the way through the old interface are lost.
     Result<> renew_uplink(const std::string& name, std::unique_ptr<wire::Uplink> uplink);
-    // The uplink's port, on the thread that serves it; for one that there is.
+    // Calls call(port) on the thread that serves the uplink. The uplink must exist.
     template <typename Call>
     void with_port(const std::string& uplink, Call&& call) {
         Poller* const poller = pollers_->find_uplink(uplink);
         poller->run([&](Engine& engine) { call(*engine.find_port(uplink)); });
     }
 
-    // The uplink has got or lost its carrier, or has another MTU; it was up at first.
+    // The uplink has got or lost its carrier, or has another MTU. Initially it is up.
     void set_link(const std::string& uplink, bool up, std::uint32_t mbps = 0);
 
-    // With Config::threads off: one round. Returns whether there was any work.
+    // With Config::threads off: executes one round of each poller. Returns whether there was any
+    // work.
     bool poll() noexcept { return pollers_->poll(); }
-    // And one round of one poller.
+    // The same for one poller.
     bool poll(unsigned poller) noexcept { return pollers_->poll(poller); }
 
   private:

@@ -25,12 +25,12 @@ std::vector<vrdma_sge> list(const RecvWqe& wqe) {
     return sges;
 }
 
-// Of what is kept by its name.
+// The cost of an object in a map by its name.
 template <typename Name, typename Object>
 constexpr std::uint64_t object_cost() {
     return heap_cost<Object>() + table_cost<std::pair<const Name, std::unique_ptr<Object>>>();
 }
-// Of a buffer's blocks, beside themselves.
+// The cost of the array of a buffer's blocks, beside the blocks themselves.
 constexpr std::uint64_t array_cost = 4 * sizeof(void*) + heap_cost<void*>();
 
 Result<std::unique_ptr<MemoryRegion>> make_region(const GuestMemory& memory, MrSpec spec) {
@@ -111,8 +111,8 @@ Result<std::unique_ptr<SoftSlice>> SoftSlice::carve(Pollers& pollers, const Slic
     return slice;
 }
 
-// First nothing leaves any more, then nobody finds the way here, then what is under way comes to
-// its end.
+// First the slice sends nothing any more. Then peers do not find it any more. Then the outstanding
+// cross-poller requests end.
 SoftSlice::~SoftSlice() {
     halt();
     for (std::uint32_t index = 0; index < SliceCore::max_gids; ++index) {
@@ -134,7 +134,7 @@ void SoftSlice::halt() {
     call_in_steps(core_->qps(), on_poller_in_steps(), [&](QueuePair& qp) { core_->withdraw(qp); });
 }
 
-// What it is made of is freed by this thread.
+// This thread frees the slice's objects.
 void SoftSlice::dismantle() {
     const auto run = on_poller_in_steps();
     const auto take = [&](auto id) { return core_->remove(id); };
@@ -154,7 +154,7 @@ Result<> SoftSlice::populate(const GuestBuffer& ring, const Translation& pages) 
     return {};
 }
 
-// Those that were touched before one that is missing are given back in steps, too.
+// If a page is absent, the pages touched before are given back in steps, too.
 Result<bool> SoftSlice::touch(const Translation& ring, std::uint64_t& offset) {
     auto buffer = GuestBuffer::map(core_->memory(), ring);
     if (!buffer) {
@@ -167,7 +167,7 @@ Result<bool> SoftSlice::touch(const Translation& ring, std::uint64_t& offset) {
     return offset < buffer->length();
 }
 
-// Each poller has a copy of what peers are found by.
+// Each poller has a copy of the tables by which peers are found.
 Costs SoftSlice::costs() const {
     const std::uint64_t pollers = pollers_.count();
     const std::uint64_t timers = 4 * vector_cost<void*>(); // of the scheduler and the port
@@ -188,7 +188,7 @@ Costs SoftSlice::costs() const {
                (core_->port() != nullptr ? heap_cost<roce::Connection>() : 0);
     costs.multicast = group + heap_cost<void*>() + vector_cost<void*>() +
                       table_cost<std::array<std::uint8_t, 6>>() + // the uplink's
-                      pollers * (group + heap_cost<void*>() + vector_cost<Fabric::Member>());
+                      pollers * (group + heap_cost<void*>() + vector_cost<RoutingTable::Member>());
     costs.listener = vector_cost<std::uint64_t>() +
                      pollers * (service + heap_cost<void*>() + vector_cost<void*>());
     costs.counter_set = object_cost<CounterSetId, CounterSet>();
@@ -209,7 +209,7 @@ void SoftSlice::clear_gid(std::uint32_t index) {
         return;
     }
     const GidKey key = *current;
-    pollers_.run_on_all([&](Engine& engine) { engine.fabric().remove(key, *core_); });
+    pollers_.run_on_all([&](Engine& engine) { engine.routes().remove(key, *core_); });
     poller_.run([&](Engine&) { core_->set_gid(index, std::nullopt); });
     if (keeper_ != nullptr) {
         keeper_->remove(key, core_->mac());
@@ -230,13 +230,13 @@ Result<> SoftSlice::set_gid(std::uint32_t index, std::uint8_t type, const Gid& g
     clear_gid(index);
     if (gid != Gid{}) {
         poller_.run([&](Engine&) { core_->set_gid(index, key); });
-        pollers_.run_on_all([&](Engine& engine) { engine.fabric().add(key, *core_); });
+        pollers_.run_on_all([&](Engine& engine) { engine.routes().add(key, *core_); });
     }
     return {};
 }
 
 std::uint8_t SoftSlice::max_mtu() const {
-    constexpr int unit = 7; // 256 is 1, and each twice as much is one more
+    constexpr int unit = 7; // of enum ibv_mtu: 256 is 1, and each doubling is one more
     return static_cast<std::uint8_t>(std::countr_zero(core_->max_mtu()) - unit);
 }
 
@@ -268,7 +268,7 @@ Result<> SoftSlice::create_cq(const CqSpec& spec) {
     return on_poller([&](SliceCore& core) { return core.insert(std::move(*cq)); });
 }
 
-// Has the poller call resize(core, the new ring), which takes that and returns the old one.
+// Makes the poller call resize(core, ring), which takes the new ring and returns the old one.
 template <typename Resize>
 Result<> SoftSlice::replace_ring(const Translation& pages, Resize&& resize) {
     auto ring = GuestBuffer::map(core_->memory(), pages);
@@ -301,7 +301,7 @@ Result<> SoftSlice::moderate_cq(Cqn id, const CqModeration& moderation) {
             return fail(no_such_object);
         }
         cq->moderate(moderation);
-        core.engine().events().hurry(*cq); // what waits, waits by the old rule
+        core.engine().events().hurry(*cq); // waiting events wait by the old rule
         return {};
     });
 }
@@ -339,7 +339,7 @@ Result<> SoftSlice::deregister_mr(Key key) {
     });
 }
 
-// Nobody finds it any more.
+// The region cannot be found any more.
 void SoftSlice::retire(MemoryRegion& region) {
     drain();
     unused_.add(std::move(region.pages));
@@ -377,7 +377,7 @@ void SoftSlice::unmap_pages(Key key, std::uint64_t first, std::uint64_t count) {
         return;
     }
     auto removed = region->prepare_unmap(first, count);
-    for (bool more = true; more;) { // the poller goes on with others' work in between
+    for (bool more = true; more;) { // the poller does other work in between
         poller_.run([&](Engine&) { more = region->unmap_some(first, count, removed); });
     }
     if (!removed.pages.empty() || !removed.leaves.empty()) {
@@ -478,10 +478,10 @@ Result<std::uint32_t> SoftSlice::create_qp(const QpSpec& spec) {
     const auto slot = on_poller([&](SliceCore& core) { return core.insert(std::move(*qp)); });
     if (slot && spec.id == gsi_qpn) {
         Rollback undo{[&] {
-            unlisten(Fabric::anything);
+            unlisten(RoutingTable::anything);
             on_poller([&](SliceCore& core) { return core.remove(spec.id); });
         }};
-        listen(Fabric::anything);
+        listen(RoutingTable::anything);
         undo.keep();
     }
     return slot;
@@ -510,11 +510,11 @@ Result<vrdma_qp_attr> SoftSlice::query_qp(Qpn id) const {
 
 void SoftSlice::destroy_qp(Qpn id) {
     if (id == gsi_qpn) {
-        unlisten(Fabric::anything);
+        unlisten(RoutingTable::anything);
     }
     const auto remove = [&](SliceCore& core) {
         if (QueuePair* qp = core.qp(id)) {
-            flush_held(*qp); // its poster learns by the CQE that it got the WQE back
+            flush_held(*qp); // the CQE tells the poster that the WQE is free again
         }
         return core.remove(id);
     };
@@ -525,12 +525,12 @@ void SoftSlice::destroy_qp(Qpn id) {
 }
 
 void SoftSlice::listen(std::uint64_t service) {
-    services_.push_back(service); // so that none forgets it, if one finds no memory
-    pollers_.run_on_all([&](Engine& engine) { engine.fabric().listen(service, *core_); });
+    services_.push_back(service); // first, so that it is undone if a poller runs out of memory
+    pollers_.run_on_all([&](Engine& engine) { engine.routes().listen(service, *core_); });
 }
 
 void SoftSlice::unlisten(std::uint64_t service) {
-    pollers_.run_on_all([&](Engine& engine) { engine.fabric().unlisten(service, *core_); });
+    pollers_.run_on_all([&](Engine& engine) { engine.routes().unlisten(service, *core_); });
     std::erase(services_, service);
 }
 
@@ -598,14 +598,14 @@ Result<> SoftSlice::attach_multicast(Qpn id, const Gid& group) {
             return joined;
         }
         Rollback undo{[&] { detach_multicast(id, group); }};
-        pollers_.run_on_all([&](Engine& engine) { engine.fabric().join(group, *core_); });
+        pollers_.run_on_all([&](Engine& engine) { engine.routes().join(group, *core_); });
         undo.keep();
     }
     return {};
 }
 
 void SoftSlice::leave(const Gid& group) {
-    pollers_.run_on_all([&](Engine& engine) { engine.fabric().leave(group, *core_); });
+    pollers_.run_on_all([&](Engine& engine) { engine.routes().leave(group, *core_); });
     if (keeper_ != nullptr) {
         keeper_->leave(group);
     }
@@ -635,24 +635,25 @@ void SoftSlice::freeze() {
     }
 }
 
-void SoftSlice::for_each_gid(const std::function<void(Fabric&, const GidKey&)>& change) {
+void SoftSlice::for_each_gid(const std::function<void(RoutingTable&, const GidKey&)>& change) {
     for (std::uint32_t index = 0; index < SliceCore::max_gids; ++index) {
         if (const GidKey* const key = core_->gid(index)) {
-            pollers_.run_on_all([&](Engine& engine) { change(engine.fabric(), *key); });
+            pollers_.run_on_all([&](Engine& engine) { change(engine.routes(), *key); });
         }
     }
 }
 
 void SoftSlice::give_way() {
     if (!std::exchange(gave_way_, true)) {
-        for_each_gid([&](Fabric& fabric, const GidKey& key) { fabric.remove(key, *core_); });
+        for_each_gid([&](RoutingTable& routes, const GidKey& key) { routes.remove(key, *core_); });
     }
 }
 
-// Each QP's words are in memory of the client, so the control thread does not wait for all of them.
+// The words of each QP are in the client's memory, so the control thread does not wait for all of
+// them at once.
 bool SoftSlice::thaw() {
     if (std::exchange(gave_way_, false)) {
-        for_each_gid([&](Fabric& fabric, const GidKey& key) { fabric.add(key, *core_); });
+        for_each_gid([&](RoutingTable& routes, const GidKey& key) { routes.add(key, *core_); });
     }
     if (core_->frozen()) {
         poller_.run([&](Engine&) { core_->thaw(); });

@@ -112,11 +112,11 @@ class SoftSlice : public Slice {
   private:
     SoftSlice(Pollers& pollers, const SliceSpec& spec, SliceHost& host);
 
-    // Makes sure that the guest has the pages of a ring, unless they were touched, or no guest
-    // memory may be.
+    // Ensures that the guest has the pages of a ring. Does nothing if they were touched before, or
+    // if the slice is frozen and must not touch guest memory.
     Result<> populate(const GuestBuffer& ring, const Translation& pages) const;
 
-    // What call(core) returns, executed on the poller's thread.
+    // Executes call(core) on the poller's thread, and returns its result.
     template <typename Call>
     auto on_poller(Call&& call) const {
         decltype(call(*core_)) result{};
@@ -124,7 +124,7 @@ class SoftSlice : public Slice {
         return result;
     }
 
-    // The step, on the poller's thread.
+    // Returns a function that executes a step on the poller's thread.
     auto on_poller_in_steps() const {
         return [this](auto&& step) { poller_.run([&](Engine&) { step(); }); };
     }
@@ -134,10 +134,10 @@ class SoftSlice : public Slice {
     void halt();
     void dismantle();
     void clear_gid(std::uint32_t index);
-    void for_each_gid(const std::function<void(Fabric&, const GidKey&)>& change);
+    void for_each_gid(const std::function<void(RoutingTable&, const GidKey&)>& change);
     void retire(MemoryRegion& region);
     void leave(const Gid& group);
-    // Until nobody touches what this slice no longer has.
+    // Waits until nobody touches memory that this slice no longer has.
     void drain() { pollers_.drain(poller_); }
 
     Pollers& pollers_;
@@ -148,7 +148,7 @@ class SoftSlice : public Slice {
     std::vector<std::uint64_t> services_; // that it listens to
     UnusedPages unused_;
     bool gave_way_ = false;
-    SliceCore::Qps::const_iterator next_to_thaw_; // unless it is frozen
+    SliceCore::Qps::const_iterator next_to_thaw_; // set by the first step of thaw()
 };
 
 } // namespace vrdma::hca::soft

@@ -17,9 +17,9 @@ class SpanList {
   public:
     static constexpr std::size_t capacity = 64;
 
-    // Up to `limit` bytes.
+    // An empty list with room for `limit` bytes.
     explicit SpanList(std::uint64_t limit) : room_{limit} {}
-    // Of one piece; and of one that nobody writes to.
+    // A list of one piece. reading() takes a piece that is not written to.
     static SpanList of(std::span<std::byte> piece) noexcept {
         SpanList list{piece.size()};
         if (!piece.empty()) {
@@ -46,7 +46,7 @@ class SpanList {
     std::uint64_t room() const noexcept { return room_; }
     std::uint64_t bytes() const noexcept { return bytes_; }
 
-    // Not while full; at most room() bytes.
+    // The list must not be full. The piece has at most room() bytes.
     void add(std::span<std::byte> piece) noexcept {
         assert(!full() && piece.size() <= room_);
         std::construct_at(&spans_[count_++], piece);
@@ -61,7 +61,7 @@ class SpanList {
     std::size_t count_ = 0;
     std::uint64_t bytes_ = 0;
     std::uint64_t room_;
-    // The first count_ are valid. To construct all of them would take as long as everything else
+    // The first count_ are valid. Constructing all of them would take as long as everything else
     // that a small message needs.
     union {
         std::span<std::byte> spans_[capacity];

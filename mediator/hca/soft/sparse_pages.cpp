@@ -60,8 +60,8 @@ void SparsePages::map(std::uint64_t first, std::span<const Iova> pages, bool wri
     }
 }
 
-// However long the range is, a region has no more leaves than the device's budget allows; and
-// however many it has, a short range has few.
+// A region has no more leaves than the device's budget allows, however long the range is. A short
+// range has few leaves, however many the region has.
 SparsePages::Removed SparsePages::prepare_unmap(std::uint64_t first, std::uint64_t count) const {
     Removed removed;
     const std::uint64_t end = end_of(first, count);
@@ -81,7 +81,7 @@ SparsePages::Removed SparsePages::prepare_unmap(std::uint64_t first, std::uint64
         }
     }
     removed.leaves.reserve(removed.next.size());
-    removed.pages.reserve(2 * leaf_pages); // of the first and of the last
+    removed.pages.reserve(2 * leaf_pages); // of the first and of the last leaf
     return removed;
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The translation of a region whose pages come and go (on-demand paging): those that the guest's
-// driver has mapped, by their number in the region. On the poller, but for what is prepared and
-// freed.
+// The translation of a region with on-demand paging: the pages that the guest's driver has mapped,
+// by their number in the region. Used on the poller. Only preparing and freeing is done elsewhere.
 #pragma once
 
 #include <array>
@@ -17,7 +16,7 @@ namespace vrdma::hca::soft {
 
 class SparsePages {
   public:
-    // 2 MiB of pages that follow each other; an entry is an address, with bits below the page's.
+    // 2 MiB of consecutive pages. An entry is the address of a page, with flags in its low bits.
     struct Leaf {
         std::array<std::uint64_t, on_demand_leaf_pages> entries{};
 
@@ -32,16 +31,17 @@ class SparsePages {
     };
     using Leaves = std::vector<std::unique_ptr<Leaf>>;
 
-    // What unmapping has taken away: nobody's any more when all pollers have been waited for.
+    // The parts that unmapping has removed. They are unused once the caller has waited for all
+    // pollers.
     struct Removed {
         Leaves leaves;
         std::vector<Iova> pages;           // of leaves that stay
-        std::vector<std::uint64_t> next{}; // leaves' numbers that the range reaches into, still
+        std::vector<std::uint64_t> next{}; // numbers of leaves in the range, still to look at
     };
-    // The most that one step of unmapping looks at.
+    // The maximum number of leaves that one step of unmapping looks at.
     static constexpr std::size_t step_leaves = 256;
 
-    // Page 0 holds the region's first byte, first_offset into it.
+    // The region's first byte lies in page 0, at first_offset.
     SparsePages(const GuestMemory& memory, std::uint64_t first_offset)
         : base_{memory.at(Iova{0}, 0)}, first_offset_{first_offset} {}
 
@@ -49,18 +49,19 @@ class SparsePages {
         return (first_offset_ + offset) >> VRDMA_PAGE_SHIFT;
     }
 
-    // The longest run of adjacent host memory at offset, of at most `limit` bytes; empty where the
-    // page is not mapped, or not for writing.
+    // The longest run of adjacent host memory at offset, of at most `limit` bytes; empty if the
+    // page is not mapped, or not mapped for writing.
     std::span<std::byte> run(std::uint64_t offset, std::uint64_t limit, bool write) const noexcept;
 
-    // As many empty leaves as a range can need.
+    // Allocates as many empty leaves as a range can need.
     static Leaves prepare(std::uint64_t first, std::uint64_t count);
-    // Takes what leaves it needs of the prepared.
+    // Takes the leaves that it needs from `prepared`.
     void map(std::uint64_t first, std::span<const Iova> pages, bool writable, Leaves& prepared);
-    // Room for all that unmapping can take away, and the list of what it looks at, made on the
-    // control thread: it alone changes this, by calls that it waits for.
+    // Makes room for all that unmapping can remove, and lists the leaves to look at. Called on the
+    // control thread: only its calls, for which it waits, change the translation.
     Removed prepare_unmap(std::uint64_t first, std::uint64_t count) const;
-    // A step of it. Leaves that lie in the range go with it, as they are. True: there is more.
+    // One step of unmapping. Leaves that lie completely in the range are removed as they are.
+    // Returns true if there is more.
     bool unmap_some(std::uint64_t first, std::uint64_t count, Removed& removed);
 
   private:
@@ -68,7 +69,7 @@ class SparsePages {
     static constexpr std::uint64_t writable_bit = 2;
 
     void unmap_leaf(std::uint64_t number, std::uint64_t first, std::uint64_t end, Removed& removed);
-    // 0 where nothing is mapped.
+    // 0 if nothing is mapped.
     std::uint64_t entry(std::uint64_t page) const noexcept;
     static void clear(Leaf& leaf, std::uint64_t first, std::uint64_t end, Removed& removed);
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How long a poller that finds nothing goes on looking before it sleeps.
+// The time for which a poller without work keeps looking for work (spins) before it sleeps.
 //
-// Being woken costs tens to hundreds of microseconds (a trapped kick, a scheduler), so looking on
-// pays as long as work tends to come sooner than that. The budget follows what happened, as KVM's
-// halt polling does: it doubles when work came soon after the poller had given up, and halves when
-// a sleep was so long that no spin would have bridged it.
+// Being woken costs tens to hundreds of microseconds (a trapped kick, a scheduler). So spinning
+// pays as long as work usually comes sooner than that. The budget adapts as in KVM's halt polling:
+// it doubles when work came soon after the poller had given up, and halves when a sleep was so long
+// that no spin would have bridged it.
 //
-// Where runnable threads outnumber cores, a spinning poller takes its time from the very guests
-// that would give it work. Then it spins its minimum: a poller that sleeps is put on a core at once
-// when it is woken, by its priority (Config::realtime_priority). But a stream's frames come faster
-// than whoever sends them could wake it for each: while they do, it spins as long as being woken
-// takes. With spin_min == spin_max the budget is fixed, come what may.
+// If runnable threads outnumber cores, a spinning poller takes its time from the very guests that
+// would give it work. Then it spins only for its minimum: when it is woken, its priority
+// (Config::realtime_priority) puts it on a core at once. But the frames of a stream come faster
+// than their sender could wake the poller for each. During a stream, the poller spins as long as a
+// wakeup takes. With spin_min == spin_max, the budget is always fixed.
 #pragma once
 
 #include <algorithm>
@@ -30,13 +30,13 @@ class SpinPolicy {
 
     Clock::duration budget(bool crowded) const noexcept { return crowded ? crowded_ : budget_; }
 
-    // Idle rounds between looks at the clock, which costs as much as one. Who is not to spin looks
-    // soon: an emulated processor takes a hundred times as long for a round.
-    unsigned rounds_a_look(bool crowded) const noexcept {
+    // Idle rounds between looks at the clock. A look costs as much as a round. A poller that must
+    // not spin looks soon: an emulated processor takes a hundred times as long for a round.
+    unsigned rounds_per_look(bool crowded) const noexcept {
         return budget(crowded) == Clock::duration::zero() ? 8 : 64;
     }
 
-    // It slept so long, and then there was work.
+    // The poller slept for `time`, and then there was work.
     void slept(Clock::duration time) noexcept {
         crowded_ = std::clamp(time <= waking ? waking : min_, min_, max_);
         if (time <= max_) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Long work of the control thread on a poller, in steps that each do some of it: between two of
-// them the poller serves others.
+// Long work of the control thread on a poller is done in steps. Between two steps, the poller
+// serves others.
 #pragma once
 
 #include <array>
@@ -11,13 +11,13 @@
 
 namespace vrdma::hca::soft {
 
-inline constexpr std::size_t objects_a_step = 64;
+inline constexpr std::size_t objects_per_step = 64;
 
-// One step: `call` is called for values of a map from `next` on, which moves.
+// One step: calls `call` for values of a map from `next` on, and advances `next`.
 template <typename Map, typename Call>
 void call_some(const Map& map, typename Map::const_iterator& next, Call&& call) {
     const StepTime time;
-    for (std::size_t i = 0; i < objects_a_step && next != map.end(); ++i, ++next) {
+    for (std::size_t i = 0; i < objects_per_step && next != map.end(); ++i, ++next) {
         if (i != 0 && time.over()) {
             return;
         }
@@ -25,8 +25,8 @@ void call_some(const Map& map, typename Map::const_iterator& next, Call&& call) 
     }
 }
 
-// `run(step)` executes a step on the poller. `call` is called for each value of a map, which stays
-// as it is.
+// `run(step)` executes a step on the poller. Calls `call` for each value of a map, which does not
+// change meanwhile.
 template <typename Map, typename Run, typename Call>
 void call_in_steps(const Map& map, Run&& run, Call&& call) {
     for (typename Map::const_iterator next = map.begin(); next != map.end();) {
@@ -34,17 +34,17 @@ void call_in_steps(const Map& map, Run&& run, Call&& call) {
     }
 }
 
-// `take(key)` takes an object out of the map and returns it, to be freed here.
+// `take(key)` removes an object from the map and returns it. It is freed here.
 template <typename Map, typename Run, typename Take>
 void remove_in_steps(const Map& map, Run&& run, Take&& take) {
     while (!map.empty()) {
-        std::array<typename Map::mapped_type, objects_a_step> taken;
+        std::array<typename Map::mapped_type, objects_per_step> taken;
         run([&] {
             const StepTime time;
             std::size_t count = 0;
             do {
                 taken[count++] = take(map.begin()->first);
-            } while (count < objects_a_step && !map.empty() && !time.over());
+            } while (count < objects_per_step && !map.empty() && !time.over());
         });
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// At most one timer for each QP: a binary heap whose entries know their place, so that a timer can
-// be taken back. Its memory grows when QPs are made, never when timers are set.
+// At most one timer per QP, in a binary heap. The entries know their place, so that a timer can be
+// cancelled. The memory grows when QPs are created, never when timers are set.
 #pragma once
 
 #include <cassert>
@@ -11,7 +11,7 @@
 
 namespace vrdma::hca::soft {
 
-// What a timer is kept in; T has a member `Timer timer`.
+// A timer of a T, which has it as a member `Timer timer`.
 struct Timer {
     static constexpr std::size_t unset = ~std::size_t{0};
 
@@ -51,7 +51,7 @@ class Timers {
         }
     }
 
-    // One whose deadline has passed, or nullptr.
+    // Removes and returns an object whose deadline has passed, or nullptr.
     T* pop_due(Clock::time_point now) noexcept {
         if (empty() || next() > now) {
             return nullptr;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A limit of so many units a second, kept as the time at which all that was taken is paid for.
-// Whoever is at most a burst ahead of the clock may take more, and what it takes may make a debt;
-// so nothing has to be known beforehand, and nothing is refilled.
+// A limit in units per second, kept as the time at which everything that was taken is paid for.
+// More may be taken while that time is at most a burst ahead of the clock, and taking may make a
+// debt. So the amount need not be known beforehand, and nothing is refilled.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ class TokenBucket {
   public:
     static constexpr std::chrono::milliseconds burst{10};
 
-    // Units a second; 0: no limit. A debt is paid at the new rate where that is the higher one:
-    // whoever lifts a limit need not wait for what was taken under it.
+    // `rate` is in units per second; 0: no limit. If the new rate is higher, a debt is paid at the
+    // new rate: after a limit is raised, nobody waits for what was taken under the old one.
     void set_rate(std::uint64_t rate, Clock::time_point now) noexcept {
         if (rate == 0 || paid_ <= now) {
             paid_ = now;
@@ -40,17 +40,17 @@ class TokenBucket {
         rest_ = due % rate_;
     }
 
-    // From when on more may be taken.
+    // The time from which on more may be taken.
     Clock::time_point open() const noexcept {
         return rate_ == 0 ? Clock::time_point::min() : paid_ - burst;
     }
 
   private:
     static constexpr std::uint64_t nanoseconds = 1'000'000'000;
-    static constexpr std::uint64_t most = 1ull << 33; // whose product with that fits
+    static constexpr std::uint64_t most = 1ull << 33; // its product with `nanoseconds` fits
 
     std::uint64_t rate_ = 0;
-    std::uint64_t rest_ = 0; // less than a nanosecond's, times the rate
+    std::uint64_t rest_ = 0; // of less than a nanosecond, times the rate
     Clock::time_point paid_{};
 };
 

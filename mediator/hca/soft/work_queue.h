@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The engine's end of a work queue: a ring of WQEs in guest memory, found by their phase bit.
+// The engine's side of a work queue: a ring in guest memory, whose valid WQEs are found by their
+// phase bit.
 #pragma once
 
 #include "mediator/hca/soft/guest_buffer.h"
@@ -27,29 +28,29 @@ class WorkQueue {
             return 0;
         }
         const auto ctrl = load_acquire(*reinterpret_cast<const std::uint32_t*>(entry_));
-        // On the first pass the bit itself says so, which also makes the word other than 0.
+        // The result has the phase bit set, so that it is not 0 for a valid WQE.
         return (ctrl & VRDMA_WQE_PHASE) == phase_ ? ctrl | VRDMA_WQE_PHASE : 0;
     }
 
     std::byte* entry() const noexcept { return entry_; }
 
-    // The same of a WQE that was taken and is not completed yet: its producer promised to leave it
-    // alone, which may not be so.
+    // The same for a WQE that was taken and is not completed yet. Its producer must not change it,
+    // but may have done so.
     std::uint32_t peek(std::uint32_t index) const noexcept {
         const auto ctrl = load_acquire(*reinterpret_cast<const std::uint32_t*>(place(index)));
         return (ctrl & VRDMA_WQE_PHASE) == phase(index) ? ctrl | VRDMA_WQE_PHASE : 0;
     }
     std::byte* entry(std::uint32_t index) const noexcept { return place(index); }
 
-    // Whether at least `count` WQEs, 1..depth, are posted: the last of them tells, since they are
-    // posted in order.
+    // Whether at least `count` WQEs, 1..depth, are posted. Only the last of them is read, because
+    // WQEs are posted in order.
     bool has(std::uint32_t count) const noexcept {
         const std::uint32_t last = head_ + count - 1;
         const auto ctrl = load_acquire(*reinterpret_cast<const std::uint32_t*>(place(last)));
         return (ctrl & VRDMA_WQE_PHASE) == phase(last);
     }
 
-    // How many are posted and not taken.
+    // The number of WQEs that are posted and not taken.
     std::uint32_t posted() const noexcept {
         std::uint32_t sure = 0;
         for (std::uint32_t step = depth_; step != 0; step /= 2) {
@@ -72,7 +73,7 @@ class WorkQueue {
         phase_ = phase(head);
     }
 
-    // The buffer holds another ring, where the count goes on.
+    // The buffer holds another ring. The count of WQEs continues there.
     void resize(std::uint32_t depth) noexcept {
         depth_ = depth;
         seek(head_);

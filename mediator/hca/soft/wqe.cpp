@@ -58,7 +58,7 @@ WqeError parse_target(const vrdma_sq_wqe& raw, QpType type, SendWqe& wqe) noexce
                                                                        : WqeError{};
 }
 
-// The SRQ that every request of an XRC QP names, whether or not it takes a WQE.
+// Reads the SRQ that every request of an XRC QP names, whether or not the request takes a WQE.
 WqeError parse_srq(const std::byte* entry, SendWqe& wqe) noexcept {
     vrdma_sq_xrc raw;
     std::memcpy(&raw, entry + VRDMA_SQ_PAYLOAD_OFFSET, sizeof(raw));
@@ -66,7 +66,7 @@ WqeError parse_srq(const std::byte* entry, SendWqe& wqe) noexcept {
     return raw.reserved != 0 ? reserved_error : WqeError{};
 }
 
-// A datagram's address vector, if it brings its own. Moves the payload behind it.
+// Reads the address vector of a datagram that has its own. Moves the payload behind it.
 WqeError parse_av(const std::byte* entry, const WqeLimits& limits, SendWqe& wqe,
                   std::uint32_t& payload_offset) noexcept {
     if (limits.type != QpType::ud || wqe.ah != AhId{}) {
@@ -93,14 +93,15 @@ WqeError parse_inline(std::byte* entry, std::uint32_t payload_offset, std::uint3
     return {};
 }
 
-// What an atomic WRITE has is a word.
+// The length of an atomic WRITE must be that of a word.
 WqeError check_length(const SendWqe& wqe, const WqeLimits& limits) noexcept {
     const bool valid = wqe.opcode == VRDMA_SQ_ATOMIC_WRITE ? wqe.length == sizeof(std::uint64_t)
                                                            : wqe.length <= limits.max_length;
     return valid ? WqeError{} : WqeError{IBV_WC_LOC_LEN_ERR, VRDMA_VERR_LENGTH};
 }
 
-// The structure of an opcode that moves no data. The smallest entry has room for each.
+// Reads the structure of an opcode that moves no data. The smallest entry has room for each of
+// these structures.
 WqeError parse_local(const std::byte* payload, std::uint32_t ctrl, SendWqe& wqe) noexcept {
     constexpr std::uint32_t remote_access =
         IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;

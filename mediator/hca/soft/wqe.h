@@ -13,8 +13,8 @@
 
 namespace vrdma::hca::soft {
 
-// Why a WQE cannot be executed: the completion's status (enum ibv_wc_status) and what people are
-// told.
+// The reason why a WQE cannot be executed: the completion's status (enum ibv_wc_status), and a
+// reason for people.
 struct WqeError {
     std::uint8_t status = 0;
     vrdma_vendor_err reason = VRDMA_VERR_NONE;
@@ -25,10 +25,10 @@ struct WqeError {
 // Bit n stands for opcode n.
 using OpcodeSet = std::uint64_t;
 
-// The send WQEs that a QP may have. Some are the guest kernel's alone.
+// The opcodes that a QP's send WQEs may have. Some are only for the guest's kernel.
 OpcodeSet legal_opcodes(QpType type, bool kernel) noexcept;
 
-// What a queue allows.
+// The limits of the WQEs of a queue.
 struct WqeLimits {
     QpType type = QpType::rc;
     bool shared = false; // an SRQ, whose WQEs have cookies
@@ -40,20 +40,21 @@ struct WqeLimits {
     std::uint64_t max_length = max_message_size;            // of send WQEs
 };
 
-// The peer answers it by a response of its own, not by an acknowledgement. Both sides have set
+// Whether the peer answers by its own response, and not by an acknowledgement. Both sides have set
 // resources aside for it (max_rd_atomic).
 constexpr bool is_answered(vrdma_sq_opcode opcode) noexcept {
     return opcode == VRDMA_SQ_RDMA_READ || opcode == VRDMA_SQ_ATOMIC_CMP_AND_SWP ||
            opcode == VRDMA_SQ_ATOMIC_FETCH_AND_ADD || opcode == VRDMA_SQ_ATOMIC_WRITE;
 }
 
-// It takes one of the peer's receive WQEs. What the guest has written may be no opcode.
+// Whether the message takes one of the peer's receive WQEs. `opcode` is from the guest, and may be
+// invalid.
 constexpr bool takes_receive(std::uint32_t opcode) noexcept {
     return opcode == VRDMA_SQ_SEND || opcode == VRDMA_SQ_SEND_WITH_IMM ||
            opcode == VRDMA_SQ_SEND_WITH_INV || opcode == VRDMA_SQ_RDMA_WRITE_WITH_IMM;
 }
 
-// What the peer needs to know of a request.
+// The part of a request that the peer needs to know.
 struct Message {
     vrdma_sq_opcode opcode = VRDMA_SQ_SEND;
     bool signaled = false;
@@ -61,7 +62,7 @@ struct Message {
     std::uint32_t imm = 0; // network order
     std::uint64_t length = 0;
 
-    Key rkey; // or that of the peer's that SEND_WITH_INV ends
+    Key rkey; // or the peer's key that SEND_WITH_INV invalidates
     std::uint64_t remote_address = 0;
     std::uint64_t compare_add = 0;
     std::uint64_t swap = 0;
@@ -73,11 +74,11 @@ struct Message {
     bool is_atomic() const noexcept {
         return opcode == VRDMA_SQ_ATOMIC_CMP_AND_SWP || opcode == VRDMA_SQ_ATOMIC_FETCH_AND_ADD;
     }
-    // Bytes flow from the peer to here.
+    // Whether bytes flow from the peer to this side.
     bool is_fetch() const noexcept { return opcode == VRDMA_SQ_RDMA_READ || is_atomic(); }
-    // The target is a word.
+    // Whether the target is a word, which must be aligned.
     bool is_aligned() const noexcept { return is_atomic() || opcode == VRDMA_SQ_ATOMIC_WRITE; }
-    // No peer sees it.
+    // Whether no peer sees it.
     bool is_local() const noexcept {
         return opcode == VRDMA_SQ_BIND_MW || opcode == VRDMA_SQ_LOCAL_INV ||
                opcode == VRDMA_SQ_REG_MR;
@@ -86,12 +87,12 @@ struct Message {
 
 struct SendWqe : Message {
     AhId ah;
-    bool has_av = false; // av says what else an AH would
+    bool has_av = false; // av replaces the AH
     vrdma_av av;
     Qpn dest_qpn;
     std::uint32_t qkey = 0;
 
-    // Of the opcodes with these names.
+    // Only for the opcodes with these names.
     vrdma_sq_bind bind;
     vrdma_sq_reg reg;
 
@@ -105,7 +106,7 @@ struct SendWqe : Message {
 
 struct RecvWqe {
     std::uint64_t length = 0;
-    std::uint32_t index = 0; // what its CQE names it by: of an SRQ the cookie
+    std::uint32_t index = 0; // its name in the CQE; from an SRQ, the cookie
     std::uint32_t num_sge = 0;
     std::array<Sge, VRDMA_MAX_SGE> sges; // the first num_sge are valid
 

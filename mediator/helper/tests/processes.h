@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What the kernel says of processes, for tests of helpers.
+// Facts about processes from the kernel, for tests of helpers.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@
 
 namespace vrdma::helper {
 
-// By their parent.
+// The child processes of `parent`.
 inline std::vector<pid_t> children_of(pid_t parent) {
     std::vector<pid_t> children;
     for (const auto& process : std::filesystem::directory_iterator{"/proc"}) {

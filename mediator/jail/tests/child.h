@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What cannot be taken back is done by a process of its own.
+// Runs in a child process what cannot be undone.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,8 @@
 
 namespace vrdma::jail::test {
 
-// How the child ended that did this, as waitpid() tells. It exits with what is returned.
+// Returns how the child that ran `work` ended, as waitpid() reports it. The child exits with the
+// value that `work` returns.
 template <typename Work>
 int status_of_child(Work&& work) {
     const pid_t child = ::fork();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How many mappings a range of this process takes. The kernel allows a process so many in all
-// (vm.max_map_count); a sanitizer's own come and go elsewhere.
+// Counts the mappings of a range of this process. The kernel limits the mappings of a process
+// (vm.max_map_count). A sanitizer's own mappings come and go elsewhere.
 #pragma once
 
 #include <cstddef>

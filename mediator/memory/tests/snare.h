@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Memory whose pages are there only once a test says so: who touches one waits.
+// Memory whose pages appear only when a test says so: a thread that touches one waits.
 #pragma once
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 namespace vrdma::test {
 
-// Whole pages, none of which is there. When it goes, whoever waits goes on.
+// Whole pages, all of them missing. When the object is destroyed, waiting threads continue.
 class Snare {
   public:
     Snare(std::byte* memory, std::uint64_t size)
@@ -32,7 +32,7 @@ class Snare {
         EXPECT_EQ(::ioctl(fd_.get(), UFFDIO_REGISTER, &range), 0);
     }
 
-    // Returns where somebody waits.
+    // Returns the address at which a thread waits.
     std::uint64_t caught() const {
         uffd_msg message{};
         EXPECT_EQ(::read(fd_.get(), &message, sizeof(message)),

@@ -147,7 +147,7 @@ vrdma_admin_cpl AdminClient::execute(std::uint32_t opcode, const vrdma_admin_cmd
     run_device();
     const auto cpl = poll();
     if (!cpl || VRDMA_GET(VRDMA_ADMIN_ID, cpl->header) != id) {
-        std::abort(); // a device that works answers at once, in order
+        std::abort(); // a working device answers at once, in order
     }
     return *cpl;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The control path of a guest's driver, in this process: registers, admin queue and page lists
-// exactly as a guest uses them, on memory that is an arena.
+// The control path of a guest's driver, in this process. It uses registers, admin queue and page
+// lists exactly as a guest does, and its memory is an arena.
 #pragma once
 
 #include <array>
@@ -52,15 +52,15 @@ class GuestPort final : public HostPort {
     EventFd kick_ = *EventFd::create();
 };
 
-// Hands out guest memory, zeroed, never to be given back; address 0 stays unused.
+// Allocates zeroed guest memory, which is never freed. Address 0 stays unused.
 class GuestAllocator {
   public:
     explicit GuestAllocator(GuestMemory& memory) : memory_{memory} {}
 
     Iova allocate(std::uint64_t size, std::uint64_t alignment = VRDMA_PAGE_SIZE);
 
-    // The page list of [begin, begin + length), with as many levels as it takes, or at least so
-    // many.
+    // The page list of [begin, begin + length), with as many levels as it needs, but at least
+    // min_levels.
     vrdma_page_list page_list(Iova begin, std::uint64_t length,
                               unsigned page_shift = VRDMA_PAGE_SHIFT, unsigned min_levels = 0);
 
@@ -90,7 +90,7 @@ class AdminClient {
     bool enable();
     void reset();
 
-    // Queues a command without telling; returns its id.
+    // Queues a command without ringing the doorbell. Returns its id.
     std::uint16_t post(std::uint32_t opcode, vrdma_admin_cmd cmd);
     void ring() { write(VRDMA_REG_ADMIN_DOORBELL, 1); }
 
@@ -98,7 +98,7 @@ class AdminClient {
     void run_device();
     std::optional<vrdma_admin_cpl> poll();
 
-    // Posts, rings, and waits for the completion, which must be there.
+    // Posts a command, rings, and returns its completion, which must be there.
     vrdma_admin_cpl execute(std::uint32_t opcode, const vrdma_admin_cmd& cmd = {});
 
     // The returned value or, negative, the errno.

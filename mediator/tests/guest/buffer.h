@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Memory of the in-process guest: pages of its arena, as contiguous or as scattered as asked for.
+// Memory of the in-process guest: pages of its arena, contiguous or scattered.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ class Buffer {
         }
         return bytes;
     }
-    // Bytes that depend on their place and on the seed.
+    // The bytes depend on their place and on the seed.
     void fill(std::uint8_t seed) const { write(0, pattern(seed, size())); }
 
     static std::vector<std::byte> pattern(std::uint8_t seed, std::uint64_t length) {
@@ -60,7 +60,7 @@ class Buffer {
     }
 
   private:
-    // How much of what is wanted lies in the block at offset.
+    // The number of wanted bytes that lie in the block at offset.
     std::size_t piece_at(std::uint64_t offset, std::uint64_t wanted) const {
         const std::uint64_t block = std::uint64_t{1} << pages_.block_shift;
         return std::min(wanted, block - (pages_.first_offset + offset) % block);
@@ -70,7 +70,7 @@ class Buffer {
     hca::Translation pages_;
 };
 
-// Hands out the pages of a guest's memory, once each.
+// Allocates the pages of a guest's memory. Pages are not freed.
 class PageAllocator {
   public:
     explicit PageAllocator(GuestMemory& memory) : memory_{memory} {}
@@ -91,7 +91,7 @@ class PageAllocator {
 
   private:
     GuestMemory& memory_;
-    std::uint64_t next_ = 1; // page 0 stays unused, so that address 0 is never right
+    std::uint64_t next_ = 1; // page 0 stays unused, so that address 0 is never valid
 };
 
 } // namespace vrdma::test

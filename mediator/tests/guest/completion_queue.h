@@ -12,7 +12,7 @@
 
 namespace vrdma::test {
 
-// A CQE with its words taken apart.
+// A decoded CQE.
 struct Completion {
     ibv_wc_status status = IBV_WC_SUCCESS;
     ibv_wc_opcode opcode = IBV_WC_SEND;
@@ -47,7 +47,8 @@ class GuestCq {
     // As ibv_req_notify_cq; poll once more after it.
     void arm(bool solicited_only);
 
-    // Another ring (see vrdma_cmd_resize_cq): made ready before, taken into use after the command.
+    // Another ring (see vrdma_cmd_resize_cq). Call prepare() before the command, and adopt() after
+    // it.
     void prepare(Buffer& buffer, std::uint32_t depth) const;
     void adopt(Buffer buffer, std::uint32_t depth);
 

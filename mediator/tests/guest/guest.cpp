@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iostream>
 #include <new>
 #include <stdexcept>
 
@@ -12,7 +13,7 @@ namespace {
 constexpr std::uint64_t memory_size = 256ull << 20;
 constexpr std::uint32_t eq_depth = 64;
 
-// Tests stop at the first refusal that they do not ask about.
+// Throws if the call failed. Tests use this where they do not expect an error.
 template <typename T>
 T value(Result<T> result) {
     if (!result) {
@@ -33,7 +34,7 @@ vrdma_doorbell_page* new_doorbells() {
     return static_cast<vrdma_doorbell_page*>(pages);
 }
 
-// Each id is a name of its own, with some tag.
+// Each id gives another key. The tag is arbitrary.
 Key make_key(std::uint32_t id) {
     return Key{(0x1000 + id) << 8 | 0x5a};
 }
@@ -93,6 +94,11 @@ Guest::Guest(hca::Hca& hca, std::string name, const hca::Gid& gid,
 }
 
 Guest::~Guest() = default;
+
+void Guest::fatal(std::string_view why) noexcept {
+    std::cerr << "the engine gave up " << name_ << ": " << why << '\n';
+    std::abort();
+}
 
 void Guest::carve(hca::Hca& hca) {
     slice_ = value(hca.carve({.name = name_,
@@ -368,7 +374,7 @@ vrdma_qp_attr rts_attr() {
                       IBV_QP_MAX_QP_RD_ATOMIC;
     attr.timeout = 4; // 65 us
     attr.retry_cnt = 7;
-    attr.rnr_retry = 7; // without end: a guest may lose its core for a while
+    attr.rnr_retry = 7; // without limit: a guest may lose its core for a while
     attr.max_rd_atomic = 16;
     return attr;
 }

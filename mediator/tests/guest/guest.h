@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A guest within the test's process: memory, doorbell pages, interrupts, and objects made straight
-// on a slice of an HCA, without a device in between.
+// A guest within the test's process: memory, doorbell pages, interrupts and objects. The objects
+// are made directly on a slice of an HCA, without a device in between.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -66,12 +66,12 @@ class Guest final : public hca::SliceHost {
 
     MemoryRegion register_mr(std::uint64_t size, const MrOptions& options = {});
     MemoryRegion register_mr(Buffer buffer, const MrOptions& options = {});
-    // Nothing of it is mapped.
+    // No page of the region is mapped.
     MemoryRegion register_on_demand(std::uint64_t size, std::uint32_t access_flags = all_access);
-    // A region without memory, and a window.
+    // A region without memory; a memory window.
     Key allocate_mr(std::uint32_t pages, PdId mr_pd = pd);
     Key allocate_mw(std::uint32_t type, PdId mw_pd = pd);
-    // The rest of the spec is as given.
+    // The other fields of the spec are taken as given.
     GuestCq create_cq(std::uint32_t depth = 64, hca::CqSpec spec = {});
     Result<> resize_cq(GuestCq& cq, std::uint32_t depth);
     GuestSrq create_srq(const SrqShape& shape = {});
@@ -79,16 +79,16 @@ class Guest final : public hca::SliceHost {
                         std::optional<std::uint32_t> limit = {});
     GuestQp create_qp(const GuestCq& send_cq, const GuestCq& recv_cq, const QpShape& shape = {},
                       std::uint32_t doorbell_page = 1);
-    // It has neither queues nor CQs.
+    // Such a QP has neither queues nor CQs.
     Qpn create_xrc_recv(XrcdId xrcd);
     AhId create_ah(const hca::Gid& to, PdId ah_pd = pd);
 
     Doorbell doorbell(std::uint32_t page, std::uint32_t slot);
 
-    // Freezes the slice and carves another for the same memory, with the same objects in the saved
-    // state: what live migration does to a device. The guest itself notices nothing.
+    // Freezes the slice, and creates another for the same memory, with the same objects in the
+    // saved state. Live migration does the same to a device. The guest notices nothing.
     void migrate(hca::Hca& to);
-    // All steps of it.
+    // Executes all steps of a thaw.
     void thaw() {
         while (slice_->thaw()) {
         }
@@ -98,8 +98,8 @@ class Guest final : public hca::SliceHost {
     unsigned kicks() const { return kicks_.load(); }
 
     void raise(unsigned vector) noexcept override { interrupts_.at(vector).fetch_add(1); }
-    void fatal(std::string_view) noexcept override { fatals_.fetch_add(1); }
-    unsigned fatals() const { return fatals_.load(); }
+    // Ends the test. The engine must not give a device up, whatever its guest does.
+    void fatal(std::string_view why) noexcept override;
 
     static std::unique_ptr<GuestMemory> default_memory();
 
@@ -120,7 +120,6 @@ class Guest final : public hca::SliceHost {
     std::array<std::atomic<unsigned>, vectors> interrupts_{};
     EventFd kick_ = *EventFd::create();
     std::atomic<unsigned> kicks_{0};
-    std::atomic<unsigned> fatals_{0};
     std::unique_ptr<hca::Slice> slice_;
     vrdma_status_page* status_ = nullptr;
     Iova status_page_{};
@@ -135,17 +134,17 @@ class Guest final : public hca::SliceHost {
     std::uint32_t next_id_ = 0x101;
 };
 
-// The states up to RTS.
+// Attributes for the transitions up to RTS.
 vrdma_qp_attr init_attr(std::uint32_t access_flags = all_access);
 vrdma_qp_attr rtr_attr(const hca::Gid& dgid, Qpn dest_qpn);
 vrdma_qp_attr rts_attr();
 vrdma_qp_attr state_attr(ibv_qp_state state);
 
 void move_to_init(Guest& guest, const GuestQp& qp, std::uint32_t access_flags = all_access);
-// From RESET to RTS, towards a peer or (UD) nobody in particular.
+// From RESET to RTS, connected to a peer, or (UD) to no particular one.
 void connect(Guest& guest, const GuestQp& qp, const hca::Gid& peer_gid, Qpn peer);
 void connect(Guest& guest, Qpn qp, const hca::Gid& peer_gid, Qpn peer);
-// Each to the other.
+// Connects each QP to the other.
 void connect_both(Guest& a, const GuestQp& a_qp, Guest& b, const GuestQp& b_qp);
 void activate_ud(Guest& guest, const GuestQp& qp, std::uint32_t qkey);
 ibv_qp_state state_of(Guest& guest, const GuestQp& qp);

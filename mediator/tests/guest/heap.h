@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The heap of a test's process, by operator new: how much of it is in use, and none left to be had.
+// The heap of a test's process, by operator new: reports how much is in use, and can fail
+// allocations.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@ namespace vrdma::test {
 
 std::size_t heap_in_use() noexcept;
 
-// As long as it lives, what asks for so many bytes or more at a time finds no memory.
+// While it lives, allocations of so many bytes or more fail.
 class NoMemory {
   public:
     explicit NoMemory(std::size_t bytes = 0) noexcept;

@@ -40,7 +40,7 @@ struct QpShape {
     std::uint16_t max_recv_sge = 3;
     bool signal_all = false;
     bool blocks_own_multicast = false;
-    Srqn srq{};       // in the place of an RQ
+    Srqn srq{};       // instead of an RQ
     bool gsi = false; // QP1, with type ud
 
     static QpShape sharing(Srqn srq, hca::QpType type = hca::QpType::rc) {
@@ -77,17 +77,17 @@ class GuestQp {
 
     void post_send(const SendWr& wr);
     void post_recv(std::span<const vrdma_sge> sges);
-    // The same without telling the device: followed by announce_sends() once for many.
+    // The same without ringing. One announce_sends() follows for all of them.
     void write_send(const SendWr& wr);
     void announce_sends() const { doorbell_.announce_sends(*control_); }
 
-    // What no provider does: an entry of any content, made valid.
+    // Posts an entry of any content, and makes it valid. No provider does that.
     void post_raw_send(std::uint32_t ctrl, std::span<const std::byte> rest);
     void post_raw_recv(std::uint32_t ctrl, std::span<const std::byte> rest);
 
     std::uint32_t posted_sends() const { return sq_head_; }
 
-    // The producer's part of a move to RESET.
+    // Resets the producer's state when the QP moves to RESET.
     void reset();
 
   private:

@@ -88,7 +88,7 @@ bool RevocableMemory::show_scratch(std::byte* address) noexcept {
                   0) != MAP_FAILED;
 }
 
-// The next touch of each page meets what is there then.
+// The next access to each page meets the page's present state.
 void RevocableMemory::release(Iova iova, std::uint64_t length) noexcept {
     releases_.fetch_add(1);
     const std::uint64_t end = (raw(iova) + length + page - 1) / page;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Guest memory whose pages can go away and come back: a touch of a page that is gone meets a
-// scratch page and is counted, as with the module's window.
+// Guest memory whose pages can go away and come back. An access to a page that is gone meets a
+// scratch page, and is counted, as with the module's window.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace vrdma::test {
 
-// One at a time in a process: it handles SIGSEGV.
+// A process can have only one at a time, because it handles SIGSEGV.
 class RevocableMemory final : public GuestMemory {
   public:
     explicit RevocableMemory(std::uint64_t size);
@@ -20,14 +20,14 @@ class RevocableMemory final : public GuestMemory {
     RevocableMemory& operator=(const RevocableMemory&) = delete;
     ~RevocableMemory() override;
 
-    // The guest gives pages up, and takes them back; what they hold stays.
+    // The guest gives pages up, and takes them back. They keep their content.
     void revoke(Iova iova, std::uint64_t length);
     void restore(Iova iova, std::uint64_t length);
 
     void release(Iova iova, std::uint64_t length) noexcept override;
     unsigned releases() const { return releases_.load(); }
 
-    // In the signal handler: whether the address was one of ours.
+    // For the signal handler. Returns whether the address belongs to this memory.
     bool show_scratch(std::byte* address) noexcept;
 
   private:
@@ -35,7 +35,7 @@ class RevocableMemory final : public GuestMemory {
 
     UniqueFd file_;
     std::unique_ptr<std::atomic<bool>[]> gone_; // by page
-    std::uint64_t faults_ = 0;                  // of many threads
+    std::uint64_t faults_ = 0;                  // by any thread
     std::atomic<unsigned> releases_{0};
 };
 

@@ -38,7 +38,7 @@ class GuestSrq {
         publish(VRDMA_SET(VRDMA_WQE_NUM_SGE, num_sge));
     }
 
-    // What no provider does: an entry of any content, made valid.
+    // Posts an entry of any content, and makes it valid. No provider does that.
     void post_raw(std::uint32_t ctrl, std::span<const std::byte> rest) {
         const std::size_t room = (std::size_t{1} << shape_.stride_shift) - sizeof(ctrl);
         const auto bytes = rest.first(std::min(rest.size(), room));
@@ -46,7 +46,8 @@ class GuestSrq {
         publish(ctrl);
     }
 
-    // Another ring (see vrdma_cmd_resize_srq): made ready before, taken into use after the command.
+    // Another ring (see vrdma_cmd_resize_srq). Call prepare() before the command, and adopt() after
+    // it.
     void prepare(Buffer& buffer, std::uint32_t depth) {
         const std::size_t stride = std::size_t{1} << shape_.stride_shift;
         for (std::uint32_t index = head_ - depth; index != head_; ++index) {

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint32_t cq_depth = 64;
 constexpr std::uint64_t data_size = std::uint64_t{3} * VRDMA_PAGE_SIZE;
 
-// An honest guest's command does not fail.
+// Commands of an honest guest do not fail.
 void must(bool succeeded) {
     if (!succeeded) {
         std::abort();

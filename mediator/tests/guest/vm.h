@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A guest with a device on an HCA: control path through registers and admin queue, data path
-// through the queues that it set up.
+// A guest with a device on an HCA. Its control path uses registers and the admin queue. Its data
+// path uses the queues that it has set up.
 #pragma once
 
 #include <memory>
@@ -17,18 +17,18 @@ class Vm {
   public:
     static constexpr std::uint64_t start = 0x7f0000000000; // of its memory region
 
-    // Its MAC and its address end in that number.
+    // Its MAC and its IP address end in `number`.
     Vm(hca::Hca& hca, verbs::GidRegistry& gids, std::uint8_t number,
        std::unique_ptr<GuestMemory> memory);
 
-    // An equal device in the place of the one that it has, if it has one.
+    // Plugs in a device of the same kind, in place of the present one if there is one.
     void plug_in();
-    // Enables the device, and makes all that is named below.
+    // Enables the device, and creates all objects that are named below.
     void set_up();
     // From RESET to RTS.
     void connect(const Vm& peer);
     void modify(const vrdma_qp_attr& attr);
-    // Of all its data.
+    // Registers all of `data`.
     Key register_data();
     void deregister(Key region);
 
@@ -39,7 +39,7 @@ class Vm {
     void set_up_cq();
     void set_up_qp();
     std::uint32_t create(std::uint32_t opcode, const vrdma_admin_cmd& cmd = {});
-    // Pages of the guest's memory, and the list that tells the device of them.
+    // Pages of the guest's memory; the page list that describes them to the device.
     Buffer allocate(std::uint64_t size);
     vrdma_page_list list(const Buffer& buffer);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// An HCA that moves no data: it remembers what it was told, and fails when a test asks it to.
+// An HCA that moves no data. It records its calls, and fails when a test asks it to.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -21,22 +21,21 @@ namespace vrdma::hca {
 
 class FakeSlice final : public Slice {
   public:
-    // The next call that can fail does so.
-    std::optional<std::errc> next_error;
-    bool out_of_memory = false; // so does it, as the standard library says it
+    std::optional<std::errc> next_error; // of the next call that can fail
+    bool out_of_memory = false;          // that call throws std::bad_alloc instead
 
     Share share{};
     Iova status_page{};
     std::uint64_t clock_now = 0;
     bool frozen = false;
-    int steps_to_touch = 0; // a ring
+    int steps_to_touch = 0; // for a ring
     int steps_to_thaw = 0;
     bool gave_way = false;
     std::optional<std::errc> touch_error;
-    int unused = 0; // steps of giving back that are left
+    int unused = 0; // steps of give_back() that are left
     int unused_of_a_region = 0;
     std::map<std::uint32_t, Gid> gids;
-    std::map<std::uint32_t, std::uint16_t> vlans; // of each
+    std::map<std::uint32_t, std::uint16_t> vlans; // by the GID's index
     std::map<EqId, EqSpec> eqs;
     std::map<Cqn, CqSpec> cqs;
     std::map<Key, MrSpec> mrs;
@@ -195,7 +194,7 @@ class FakeSlice final : public Slice {
         });
     }
 
-    // Keeps what the mask names, as a QP does.
+    // Keeps the attributes that the mask names, as a QP does.
     Result<> modify_qp(Qpn id, const vrdma_qp_attr& attr) override {
         return outcome().map([&] { merge(qp_states.at(id).attr, attr); });
     }
@@ -336,7 +335,7 @@ class FakeSlice final : public Slice {
     }
 };
 
-// Tests reach the newest slice, and what its device would be told, through this.
+// Gives tests access to the newest slice and its host.
 class FakeHca final : public Hca {
   public:
     std::optional<std::errc> next_error;
@@ -344,7 +343,7 @@ class FakeHca final : public Hca {
     SliceHost* host = nullptr;
     SliceSpec spec;
     unsigned carved = 0;
-    bool out_of_memory = false; // the next time that a slice is to be carved
+    bool out_of_memory = false; // the next carve() throws std::bad_alloc
 
     Result<std::unique_ptr<Slice>> carve(const SliceSpec& spec_, SliceHost& host_) override {
         if (std::exchange(out_of_memory, false)) {

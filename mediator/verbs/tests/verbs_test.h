@@ -20,9 +20,10 @@ inline constexpr auto invalid = std::errc::invalid_argument;
 
 // One device.
 struct Side {
-    Side(const Limits& limits, const Place& place, GidRegistry& registry, GuestMemory& memory)
-        : doorbells(limits.doorbell_pages), objects{limits, place,     registry,
-                                                    memory, doorbells, slice} {}
+    Side(const Limits& limits, const FunctionId& function_id, GidRegistry& registry,
+         GuestMemory& memory)
+        : doorbells(limits.doorbell_pages), objects{limits, function_id, registry,
+                                                    memory, doorbells,   slice} {}
 
     std::vector<vrdma_doorbell_page> doorbells;
     hca::FakeSlice slice;
@@ -141,9 +142,9 @@ class VerbsTest : public testing::Test {
         return writer.take();
     }
 
-    // The same guest on another host: the saved device is gone, its state is restored.
+    // Moves the guest to another host: restores the state of the saved device there.
     Result<> move(const std::vector<std::byte>& image) {
-        auto restored = std::make_unique<Side>(limits, place, other_registry, *memory);
+        auto restored = std::make_unique<Side>(limits, function_id, other_registry, *memory);
         restored->slice.freeze();
         StateReader reader{image};
         const auto result = restored->objects.restore(reader);
@@ -154,7 +155,7 @@ class VerbsTest : public testing::Test {
         return result;
     }
 
-    // Moves there, and expects that what is saved there is what was saved here.
+    // Moves the device, and expects that saving it there gives the same image as saving it here.
     void expect_round_trip() {
         const auto image = save();
         ASSERT_TRUE(move(image));
@@ -164,13 +165,13 @@ class VerbsTest : public testing::Test {
     }
 
     Limits limits;
-    Place place{Identity{{0x52, 0x54, 0, 1, 2, 3}, {}, true}};
-    Identity& identity = place.endport->identity;
+    FunctionId function_id{Identity{{0x52, 0x54, 0, 1, 2, 3}, {}, true}};
+    Identity& identity = function_id.endport->identity;
     GidRegistry registry;
     GidRegistry other_registry;
     std::unique_ptr<ArenaMemory> memory = ArenaMemory::create(arena_size).value();
     test::GuestAllocator allocator{*memory};
-    std::unique_ptr<Side> side = std::make_unique<Side>(limits, place, registry, *memory);
+    std::unique_ptr<Side> side = std::make_unique<Side>(limits, function_id, registry, *memory);
     std::unique_ptr<Side> moved;
     Objects& objects = side->objects;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Where others connect to us by libfabric, which knowing it does not need.
+// The address at which others connect to us by libfabric. This code does not need libfabric.
 #pragma once
 
 #include <optional>

@@ -11,7 +11,7 @@
 namespace vrdma::wire::fabric {
 namespace {
 
-constexpr std::size_t network_size = 8; // of IPv6
+constexpr std::size_t network_size = 8; // bytes of an IPv6 network
 
 Source source_of_v4(const sockaddr_in& address) noexcept {
     Source source{};
@@ -20,7 +20,7 @@ Source source_of_v4(const sockaddr_in& address) noexcept {
     return source;
 }
 
-// A socket that listens for both has IPv4's, too.
+// A socket that listens for both families has IPv4 addresses as well.
 Source source_of_v6(const sockaddr_in6& address) noexcept {
     Source source{};
     std::memcpy(source.data(), &address.sin6_addr, source.size());

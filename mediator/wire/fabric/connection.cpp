@@ -8,7 +8,7 @@
 
 namespace vrdma::wire::fabric {
 
-// What was in them is nobody's any more.
+// Wipes the messages, because nobody needs their content any more.
 Connection::~Connection() {
     if (memory_ != nullptr) {
         ::OPENSSL_cleanse(memory_.get(), sizeof(*memory_));
@@ -54,7 +54,7 @@ Result<std::unique_ptr<Connection>> Connection::connect(Info to) {
     return made;
 }
 
-// A request is libfabric's until an endpoint has it: then that one closes its socket.
+// libfabric owns a request until an endpoint has it. Then the endpoint closes the request's socket.
 Result<std::unique_ptr<Connection>> Connection::accept(const Listener& listener, Info request) {
     const fid_t handle = request->handle;
     bool has_endpoint = false;
@@ -153,7 +153,7 @@ bool Connection::post_receive(Buffer& buffer) noexcept {
                      &buffer.context) == 0;
 }
 
-// False: it does not go now.
+// False: the message cannot be sent now.
 bool Connection::send(Buffer& buffer, std::size_t bytes) noexcept {
     const auto error = ::fi_send(endpoint_.get(), buffer.message->bytes.data(), bytes, descriptor(),
                                  0, &buffer.context);
@@ -181,7 +181,7 @@ bool Connection::open_next() noexcept {
     return true;
 }
 
-// Once sealed, a message without frames has to go as well, before another can be filled.
+// A sealed message must be sent before another can be filled, even if it has no frames.
 void Connection::flush() noexcept {
     if (open_ != nullptr && (sealed_ != 0 || writer_.size() != 0)) {
         send_open();
@@ -194,7 +194,7 @@ void Connection::send_sealed() noexcept {
     }
 }
 
-// Whoever has no room for it has other messages under way, which say as much.
+// If no buffer is free, other messages are under way, which tell the peer as much.
 void Connection::say_alive() noexcept {
     if (open_ != nullptr || open_next()) {
         send_open();
@@ -277,7 +277,7 @@ std::span<std::byte> Connection::receive() noexcept {
     return failed_ ? std::span<std::byte>{} : frame_;
 }
 
-// Of the one before there is nothing left to be read.
+// The message before has been read completely.
 std::span<std::byte> Connection::next_message() noexcept {
     if (read_ != nullptr) {
         failed_ |= !post_receive(*read_);
@@ -290,7 +290,7 @@ std::span<std::byte> Connection::next_message() noexcept {
     arrived_first_ = (arrived_first_ + 1) % arrived_.size();
     --arrived_count_;
     read_ = arrived.buffer;
-    // None is empty: there is a tag at least.
+    // No message is empty: it has at least a tag.
     failed_ |= arrived.size == 0 || arrived.size > message_size;
     return failed_ ? std::span<std::byte>{} : std::span{read_->message->bytes}.first(arrived.size);
 }

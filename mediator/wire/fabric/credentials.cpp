@@ -37,13 +37,13 @@ Error complain(const std::string& path, std::string_view what) {
     return Error{fmt::format("{}: {}", path, what)};
 }
 
-// OpenSSL's last error.
+// Reports OpenSSL's last error.
 Error complain(const std::string& path) {
     const char* const reason = ::ERR_reason_error_string(::ERR_peek_last_error());
     return complain(path, reason != nullptr ? reason : "cannot be used");
 }
 
-// Of a file. They are wiped.
+// The bytes of a file. They are wiped.
 struct Secret {
     static constexpr std::size_t largest = 64 << 10;
 
@@ -56,7 +56,7 @@ struct Secret {
     std::size_t size = 0;
 };
 
-// The file that was looked at is the one that is read.
+// Reads the same open file that it has checked.
 tl::expected<void, std::string> read_secret(const std::string& path, Secret& secret) {
     const UniqueFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
     struct stat status {};
@@ -64,20 +64,20 @@ tl::expected<void, std::string> read_secret(const std::string& path, Secret& sec
         return complain(path, describe(static_cast<std::errc>(errno)));
     }
     if (!S_ISREG(status.st_mode)) {
-        return complain(path, "is no file");
+        return complain(path, "is not a regular file");
     }
     if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        return complain(path, "others than its owner may use it");
+        return complain(path, "group or others may use it (its mode must be 0600)");
     }
     const ssize_t size = ::read(file.get(), secret.bytes.data(), secret.bytes.size());
     if (size <= 0) {
-        return complain(path, "has nothing");
+        return complain(path, "is empty or unreadable");
     }
     secret.size = static_cast<std::size_t>(size);
     return {};
 }
 
-// Nobody is there to be asked for one.
+// There is nobody to ask for a password.
 int no_password(char* /*to*/, int /*size*/, int /*writes*/, void* /*context*/) {
     return -1;
 }
@@ -95,7 +95,7 @@ tl::expected<PrivateKey, std::string> load_private_key(const std::string& path) 
     return key;
 }
 
-// The version of what two mediators say to each other, behind its size.
+// The version of the protocol between mediators, behind its size.
 constexpr std::string_view protocols = "\x0e" VRDMA_FABRIC_PROTOCOL;
 static_assert(protocols.front() == protocols.size() - 1);
 
@@ -114,11 +114,11 @@ int select_protocol(SSL* /*ssl*/, const unsigned char** selected, unsigned char*
     return SSL_TLSEXT_ERR_OK;
 }
 
-// No sessions outlive a connection, so that there is nothing to resume.
+// No session outlives its connection, so there is nothing to resume.
 bool restrict(SSL_CTX* context) {
     ::SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     ::SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
-    ::SSL_CTX_set_mode(context, SSL_MODE_NO_AUTO_CHAIN); // what the file has, and no more
+    ::SSL_CTX_set_mode(context, SSL_MODE_NO_AUTO_CHAIN); // only those of the file
     ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
     ::SSL_CTX_set_alpn_select_cb(context, &select_protocol, nullptr);
     return ::SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&

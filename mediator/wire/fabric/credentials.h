@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// By what a mediator proves its name to others, and what proves theirs: a certificate, its private
-// key, and those who sign certificates.
+// The credentials by which a mediator proves its name to others, and verifies theirs: a
+// certificate, its private key, and the CA that signs certificates.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace vrdma::wire::fabric {
 
 class Credentials {
   public:
-    // Of a host of that name. The error is for people.
+    // Loads the credentials of the host with that name. The error is for people.
     static tl::expected<Credentials, std::string> load(const CredentialFiles& files,
                                                        const std::string& host);
 
@@ -30,7 +30,7 @@ class Credentials {
     std::shared_ptr<ssl_ctx_st> context_;
 };
 
-// To the letter: no wildcards, and no other fields than the DNS names.
+// The name must match exactly: no wildcards, and no fields other than the DNS names.
 bool has_name(x509_st* certificate, const std::string& name);
 
 } // namespace vrdma::wire::fabric

@@ -14,7 +14,7 @@
 namespace vrdma::wire::fabric {
 namespace {
 
-constexpr std::uint32_t news = Handover::max_peers; // in the place of a peer's number
+constexpr std::uint32_t news = Handover::max_peers; // in an event, instead of a peer's number
 constexpr std::array<std::uint8_t, 2> prefix{0x02, 0x76};
 constexpr unsigned peer_bits = 11;
 constexpr std::uint32_t peer_mask = (1u << peer_bits) - 1;
@@ -42,7 +42,8 @@ unsigned peer_of(const Mac& mac) noexcept {
     return number_in(mac) & peer_mask;
 }
 
-// Of a frame that may be anything; what it has no place for stays zero, which is nobody's.
+// The source address of a frame, which may contain anything. If the frame is too short, the rest
+// stays zero, and no peer has such an address.
 Gid source_of(std::span<const std::byte> frame) noexcept {
     Gid gid{};
     const auto copy = [&](auto to, std::size_t at) {
@@ -76,7 +77,7 @@ bool add(int epoll, int fd, std::uint32_t what) noexcept {
 void insert(std::vector<unsigned>& list, bool& listed, unsigned peer) noexcept {
     if (!listed) {
         listed = true;
-        list.push_back(peer); // there is room
+        list.push_back(peer); // room is reserved
     }
 }
 
@@ -143,8 +144,8 @@ std::span<std::byte> FabricUplink::prepare(const Mac& target, std::uint8_t /*pri
     return room_for(peer);
 }
 
-// A connection without room has polled its queue. Its fd may tell of nothing then until it is
-// looked at. One that has failed is looked at as well.
+// A connection without room has polled its queue. Its fd may then report nothing until the
+// connection is looked at. A failed connection is looked at as well.
 std::span<std::byte> FabricUplink::room_for(unsigned peer) noexcept {
     Connection& connection = *peers_[peer].connection;
     const auto room = connection.prepare();
@@ -165,7 +166,7 @@ void FabricUplink::commit(std::size_t bytes) noexcept {
     }
 }
 
-// Who has no room misses it, as in any network.
+// A peer without room misses the frame, as in any network.
 void FabricUplink::copy_to_all(std::size_t bytes) noexcept {
     for (unsigned peer = 0; peer < count_; ++peer) {
         const auto room = connected(peer) != nullptr ? room_for(peer) : std::span<std::byte>{};
@@ -177,7 +178,8 @@ void FabricUplink::copy_to_all(std::size_t bytes) noexcept {
     }
 }
 
-// The fd tells when the rest of a message can go that libfabric sent half of. Nobody needs to look.
+// If libfabric has sent half of a message, the fd tells when the rest can be sent. Nobody needs to
+// look before.
 void FabricUplink::flush() noexcept {
     for (const unsigned number : unflushed_) {
         Peer& peer = peers_[number];
@@ -220,7 +222,8 @@ void FabricUplink::release() noexcept {
     received_ = {};
 }
 
-// A peer is what the control thread calls it, whatever its frames say, and speaks for itself only.
+// A peer is identified by the number that the control thread gave it, whatever its frames say. It
+// may send only from its own addresses.
 bool FabricUplink::admits(Peer& peer, std::span<std::byte> frame) noexcept {
     const Gid source = source_of(frame);
     if (source != peer.last) {
@@ -242,7 +245,7 @@ void FabricUplink::notice_arrived(unsigned peer) noexcept {
     }
 }
 
-// No frame is out, so that connections can end.
+// No frame is handed out at this time, so connections can end.
 void FabricUplink::look() noexcept {
     constexpr int most = 64;
     std::array<epoll_event, most> events;
@@ -302,7 +305,7 @@ void FabricUplink::adopt(unsigned number, Handover::News what) noexcept {
         insert(again_, peer.again, number);
     }
     if (what.say_alive && connected(number) != nullptr) {
-        peer.connection->say_alive(); // which may look for room
+        peer.connection->say_alive(); // this may look for room
         insert(again_, peer.again, number);
     }
 }

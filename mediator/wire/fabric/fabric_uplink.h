@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // The uplink of hosts without RoCE between them: a switch whose cables are connections of
-// libfabric. A peer has a MAC of ours, which the control thread gives to whoever looks for an
-// address of that peer, so a frame's destination says whose it is. When an address becomes another
-// peer's, the one that had it gets another MAC, and who has the old one looks again. What is for no
-// peer that is connected is lost. A peer that takes no more is waited for, which is nobody else's
-// concern.
+// libfabric. Each peer has a MAC that we choose. The control thread returns it when an address of
+// the peer is looked up, so a frame's destination says which peer it is for. When an address moves
+// to another peer, the peer that had it gets another MAC, and a sender that has the old one looks
+// the address up again. Frames for a peer that is not connected are lost. If a peer takes no more
+// frames, only frames to that peer wait.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace vrdma::wire::fabric {
 
-// Locally administered: 02:76, the turn and the peer's number.
+// A locally administered MAC: 02:76, the turn and the peer's number.
 Mac mac_of(unsigned peer, std::uint32_t turn = 0) noexcept;
 
 class FabricUplink final : public Uplink {
@@ -43,18 +43,18 @@ class FabricUplink final : public Uplink {
         return found_ || !again_.empty() || !arrived_.empty();
     }
 
-    // Whoever has addresses that are no peer's.
+    // The number that stands for the owner of addresses that no peer has.
     static constexpr unsigned nobody = Handover::max_peers;
     Mac present_mac_of(unsigned peer) const noexcept { return mac_of(peer, turns_[peer]); }
     void renew_mac_of(unsigned peer) noexcept;
-    // Addresses that the peer may speak for, in order; gets those that it might so far.
+    // Sets the addresses from which the peer may send, in order. `gids` gets the previous ones.
     void swap_gids(unsigned peer, std::vector<Gid>& gids) noexcept;
 
   private:
     struct Peer {
         std::vector<Gid> gids;
         std::unique_ptr<Connection> connection;
-        std::optional<Gid> last; // whom it last spoke for
+        std::optional<Gid> last; // the source of its last frame
         bool unflushed = false;
         bool arrived = false;
         bool again = false;
@@ -75,24 +75,24 @@ class FabricUplink final : public Uplink {
     std::shared_ptr<Handover> handover_;
     UniqueFd epoll_;
     std::vector<Peer> peers_;
-    std::array<std::uint32_t, nobody + 1> turns_{}; // of their MACs, and of nobody's
-    unsigned count_ = 0; // of peers_ that ever had a connection: one more than the highest number
+    std::array<std::uint32_t, nobody + 1> turns_{}; // of the peers' MACs, and of nobody's
+    unsigned count_ = 0; // one more than the highest peer that ever had a connection
     // Peers that have something to be flushed, to be received, or to be looked at although no fd
-    // says so. With room for all.
+    // says so. Each vector has room for all peers.
     std::vector<unsigned> unflushed_;
     std::vector<unsigned> arrived_;
     std::vector<unsigned> again_;
     std::vector<unsigned> looking_at_;
-    bool found_ = false; // something, when it last looked
+    bool found_ = false; // the last look has found something
 
-    std::optional<unsigned> sends_to_; // whom the frame that was prepared is for
+    std::optional<unsigned> sends_to_; // the peer of the frame that was prepared
     bool sends_to_all_ = false;
-    std::span<const std::byte> received_; // what receive() has yielded
+    std::span<const std::byte> received_; // the frame that receive() has returned
     unsigned received_from_ = 0;
     struct alignas(64) Frame {
         std::array<std::byte, max_frame_size> bytes;
     };
-    std::unique_ptr<Frame> lost_; // for what goes nowhere, or to all
+    std::unique_ptr<Frame> lost_; // for frames to nobody, or to all
 };
 
 } // namespace vrdma::wire::fabric

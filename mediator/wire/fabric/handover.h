@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Connections on their way from the control thread, which makes and ends them, to the poller, which
-// uses them, and back. Neither waits for the other, and there is no lock. Each peer has a number.
+// Passes connections from the control thread, which makes and ends them, to the poller, which uses
+// them, and back. Neither waits for the other, and there is no lock. Each peer has a number.
 #pragma once
 
 #include <array>
@@ -22,22 +22,21 @@ class Handover {
     Handover& operator=(const Handover&) = delete;
     ~Handover();
 
-    // The control thread's side. A connection takes the place of the one before, which is handed
-    // back.
+    // The control thread's side. A connection replaces the one before, which is handed back.
     void offer(unsigned peer, std::unique_ptr<Connection> connection);
-    // The peer is to have none.
+    // The peer is to have no connection.
     void withdraw(unsigned peer);
-    // The peer is told that we live.
+    // The poller is to tell the peer that we live.
     void say_alive(unsigned peer);
-    // Messages that its connection has brought.
+    // The number of messages that the peer's connection has brought.
     std::uint64_t heard(unsigned peer) const noexcept;
-    // It has one, as far as was collected.
+    // The peer has a connection, as far as returned ones were collected.
     bool has(unsigned peer) const noexcept { return slots_[peer].given != 0; }
-    // Ends those that were handed back. The fd is readable when there are any.
+    // Ends the connections that were handed back. The fd is readable when there are any.
     void collect();
     int returned_fd() const noexcept { return to_control_.fd(); }
 
-    // The poller's: what is new for a peer since it was asked for last.
+    // The poller's side: the news of a peer since the last call.
     struct News {
         std::unique_ptr<Connection> connection;
         bool withdrawn = false;
@@ -68,7 +67,7 @@ class Handover {
         std::atomic<bool> say_alive{false};
         std::atomic<std::uint64_t> heard{0};
         std::atomic<Connection*> back{nullptr}; // a stack
-        unsigned given = 0;                     // and not back, as the control thread knows
+        unsigned given = 0;                     // and not collected; for the control thread only
     };
 
     Handover(EventFd to_poller, EventFd to_control)
@@ -79,7 +78,7 @@ class Handover {
     void announce(unsigned peer);
 
     std::array<Slot, max_peers> slots_;
-    std::atomic<unsigned> peers_{0}; // the highest that was ever named, and one
+    std::atomic<unsigned> peers_{0}; // one more than the highest peer ever named
     EventFd to_poller_;
     EventFd to_control_;
 };

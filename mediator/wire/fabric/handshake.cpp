@@ -21,7 +21,7 @@ SSL* make_tls(const Credentials& credentials) {
     return tls;
 }
 
-// One of TLS that leaves the protocol open does not know ours.
+// A TLS peer that selects no protocol does not know ours.
 bool speaks_ours(const SSL* tls) {
     const unsigned char* selected = nullptr;
     unsigned size = 0;
@@ -33,10 +33,10 @@ std::string describe_last_error() {
     const auto error = ::ERR_peek_last_error();
     const char* const text = ::ERR_reason_error_string(error);
     const std::string reason = text != nullptr ? text : "it ends it";
-    // From there on it is what the other side has found.
+    // Reasons from there on are what the other side has found.
     return ERR_GET_REASON(error) >= SSL_AD_REASON_OFFSET
                ? fmt::format("refuses us: {}", reason)
-               : fmt::format("speaks another language: {}", reason);
+               : fmt::format("does not speak our protocol: {}", reason);
 }
 
 } // namespace
@@ -65,7 +65,7 @@ Handshake Handshake::accept(const Credentials& credentials, std::string self) {
     return handshake;
 }
 
-// Who connects knows whom it wants: its certificate has to be for that name.
+// The side that connects knows the peer's name: the peer's certificate must be for that name.
 int Handshake::verify(int good, x509_store_ctx_st* chain) {
     const auto* const tls = static_cast<SSL*>(
         ::X509_STORE_CTX_get_ex_data(chain, ::SSL_get_ex_data_X509_STORE_CTX_idx()));
@@ -84,11 +84,11 @@ std::vector<std::byte> Handshake::receive(std::span<const std::byte> bytes) {
     }
     heard_ += bytes.size();
     if (heard_ > most) {
-        refuse("says too much");
+        refuse("sends too many bytes");
         return {};
     }
     ::ERR_clear_error();
-    SSL_set_app_data(tls_.get(), this); // which may have moved
+    SSL_set_app_data(tls_.get(), this); // the object may have moved
     ::BIO_write(::SSL_get_rbio(tls_.get()), bytes.data(), static_cast<int>(bytes.size()));
     if (proceed()) {
         hear_hello();
@@ -96,7 +96,7 @@ std::vector<std::byte> Handshake::receive(std::span<const std::byte> bytes) {
     return take_said();
 }
 
-// Whether the handshake of TLS is over, and both have certificates.
+// Whether the handshake of TLS is over, and both sides have certificates.
 bool Handshake::proceed() {
     if (::SSL_is_init_finished(tls_.get()) == 1) {
         return true;
@@ -106,7 +106,7 @@ bool Handshake::proceed() {
         return false;
     }
     if (!speaks_ours(tls_.get())) {
-        refuse("speaks another language");
+        refuse("does not speak our protocol");
         return false;
     }
     if (connects_) {
@@ -130,7 +130,7 @@ void Handshake::hear_hello() {
     if (const auto names = unpack(hello)) {
         return judge(*names);
     }
-    refuse("has a name that is none");
+    refuse("sends an invalid name");
 }
 
 void Handshake::judge(const Hello& hello) {
@@ -172,7 +172,7 @@ std::vector<std::byte> Handshake::take_said() {
     return said;
 }
 
-// The other side is told that there is no more, if it understands that already.
+// The other side is told that nothing more comes, if it can understand that already.
 void Handshake::refuse(std::string why) {
     state_ = State::refused;
     why_ = std::move(why);

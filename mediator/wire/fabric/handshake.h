@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How two mediators make sure of each other, one side of it: TLS 1.3, and their names inside of it,
-// see vrdma/fabric.h. It knows no network.
+// One side of the handshake by which two mediators verify each other: TLS 1.3, and their names
+// inside of it, see vrdma/fabric.h. It knows no network.
 #pragma once
 
 #include <cstddef>
@@ -22,27 +22,27 @@ namespace vrdma::wire::fabric {
 
 class Handshake {
   public:
-    // Asks whether its peer, who connects to us, is admitted.
+    // In `asks`, the peer has connected to us, and admit() is to be called.
     enum class State : std::uint8_t { open, asks, done, refused };
 
-    static constexpr std::size_t most = 64 << 10; // bytes that the other side may say
+    static constexpr std::size_t most = 64 << 10; // bytes that the other side may send
 
     static Handshake connect(const Credentials& credentials, std::string self, std::string peer);
     static Handshake accept(const Credentials& credentials, std::string self);
 
-    // What is to be sent first, by the side that connects.
+    // Returns the first bytes to send, for the side that connects.
     std::vector<std::byte> begin() { return receive({}); }
-    // Of what has come; returns what is to be sent, which may be nothing.
+    // Takes bytes that have come; returns the bytes to send, which may be none.
     std::vector<std::byte> receive(std::span<const std::byte> bytes);
-    // Answers one that asks; returns what is to be sent.
+    // Answers a handshake in `asks`; returns the bytes to send.
     std::vector<std::byte> admit(bool admitted);
 
     State state() const { return state_; }
-    // As it has been given, or as a stranger calls itself: empty until that is known.
+    // The name that was given, or that a stranger claims: empty until that is known.
     const std::string& peer() const { return peer_; }
-    // Of one that is refused, for people.
+    // The reason of a refused handshake, for people.
     const std::string& why() const { return why_; }
-    // Of one that is done, for all that follows.
+    // The secrets of a handshake that is done, for all that follows.
     std::optional<Secrets> secrets() const;
 
   private:
@@ -68,7 +68,7 @@ class Handshake {
     State state_ = State::open;
     std::string why_;
     std::size_t heard_ = 0;
-    std::vector<std::uint8_t> hello_; // of the other side, as much as has come
+    std::vector<std::uint8_t> hello_; // of the other side, as far as it has come
 };
 
 } // namespace vrdma::wire::fabric

@@ -31,7 +31,7 @@ enum class Kind : std::uint32_t {
 using NameField = Text<VRDMA_FABRIC_NAME_SIZE>;
 using PathField = Text<4096>;
 
-// Each begins with it. A value that a kind has no use for is zero.
+// Each message begins with a head. A value that a kind does not use is zero.
 struct Head {
     Kind kind;
     std::uint32_t value;
@@ -117,7 +117,7 @@ Message pack_one(const Refused& refused) {
     return message_of(fields);
 }
 
-// Also whether the rest of the head is as all but a few kinds have it.
+// Whether the head has no value, as all but a few kinds have none.
 bool is_bare(const Head& head) {
     return head.value == 0;
 }
@@ -172,7 +172,7 @@ std::optional<News> read_refused(std::span<const std::byte> message) {
     return good ? std::optional<News>{Refused{fields->head.id, *name, *why}} : std::nullopt;
 }
 
-// What is left behind the head.
+// `rest` is the message behind the head.
 template <typename Kinds, typename One>
 std::optional<Kinds> read_piece(const Head& head, std::span<const std::byte> rest) {
     if (rest.empty() || rest.size() != head.value || rest.size() > Piece::most) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What vrdmad and the process that makes its handshakes (vrdma-handshake) tell each other, by a
-// socket of SOCK_SEQPACKET: messages of fixed fields, and behind them the bytes that they carry.
-// The process reads what strangers write, and may be one of them: vrdmad takes no message that is
-// not as it has to be, to the last byte.
+// The messages between vrdmad and the process that makes its handshakes (vrdma-handshake), by a
+// socket of SOCK_SEQPACKET. A message has fixed fields, followed by the bytes that it carries. The
+// process reads strangers' input, and a stranger may have taken it over: vrdmad accepts a message
+// only if all of its bytes are valid.
 //
 // vrdmad and the process take turns at each handshake. The process has the turn from `Begin` of a
 // side that connects, `Heard` or `Admit` on, until it says one of `Next`, `Asks`, `Done` and
@@ -25,36 +25,36 @@ namespace vrdma::wire::fabric {
 
 namespace handshakes {
 
-// Of a handshake: no two ever have the same.
+// The number of a handshake, which is never reused.
 using Id = std::uint64_t;
 
-// What one side says to the other, to be sent or as it was received.
+// Bytes to be sent to the other side, or received from it.
 struct Piece {
     static constexpr std::size_t most = VRDMA_FABRIC_MESSAGE_SIZE;
 
     Id id = 0;
-    std::vector<std::byte> bytes; // one at least
+    std::vector<std::byte> bytes; // at least one
 };
 
 using helper::Message;
 inline constexpr std::size_t max_message = Piece::most + 16;
 
-// To vrdmad. It has begun, and knows nothing, neither what it is to do nor any handshake.
+// To vrdmad. A worker has begun. It knows neither its task nor any handshake.
 struct Began {};
-// It has its task, and handshakes can begin.
+// The worker has its task, and handshakes can begin.
 struct Ready {};
-// What is wrong with the files, for people. It ends then.
+// The error in the files, for people. The worker then ends.
 struct Wrong {
     static constexpr std::size_t max_size = 4603;
 
     std::string text;
 };
 struct Say : Piece {};
-// The other side is to say something, which is to be heard.
+// The next message of the other side is to be heard.
 struct Next {
     Id id = 0;
 };
-// Who connects has proved this name. Is it one who may?
+// The peer that connects has proved this name. May it connect?
 struct Asks {
     Id id = 0;
     std::string name;
@@ -68,20 +68,20 @@ struct Refused {
     static constexpr std::size_t max_size = 511;
 
     Id id = 0;
-    std::string name; // of the other side, as it says; none if it did not
+    std::string name; // of the other side, as it claims; empty if it did not
     std::string why;
 };
 using News = std::variant<Began, Ready, Wrong, Say, Next, Asks, Done, Refused>;
 
-// To the process. What it is to do: always the first.
+// To the process. Its task, which is always the first order.
 struct Task {
     CredentialFiles files;
-    std::string host; // what others call us
+    std::string host; // the name by which others know us
 };
 struct Begin {
     Id id = 0;
     bool connects = false;
-    std::string peer; // whom we connect to; else none
+    std::string peer; // the one that we connect to; else empty
 };
 struct Heard : Piece {};
 struct Admit {
@@ -93,12 +93,12 @@ struct Forget {
 };
 using Order = std::variant<Task, Begin, Heard, Admit, Forget>;
 
-// What does not fit into a text is cut, and what is not printable there is replaced.
+// Text that is too long is cut, and characters that are not printable are replaced.
 Message pack(const News& news);
-// None if that is no message, or says what cannot be.
+// None if it is not a valid message.
 std::optional<News> read_news(std::span<const std::byte> message);
 
-// None of what is too long.
+// None if the order is too long.
 std::optional<Message> pack(const Order& order);
 std::optional<Order> read_order(std::span<const std::byte> message);
 

@@ -24,7 +24,7 @@ void tell(int socket, const News& news) {
     ::explicit_bzero(message.data(), message.size()); // there may be secrets
 }
 
-// What came before it was for a worker before us.
+// Messages before the task were for an earlier worker.
 std::optional<handshakes::Task> receive_task(int socket) {
     tell(socket, handshakes::Began{});
     while (const auto message = helper::receive(socket, handshakes::max_message)) {
@@ -41,7 +41,7 @@ class HandshakeMaker {
     HandshakeMaker(int socket, Credentials credentials, std::string host)
         : socket_{socket}, credentials_{std::move(credentials)}, host_{std::move(host)} {}
 
-    // Until the socket ends. An order that is none is vrdmad's fault, and changes nothing.
+    // Runs until the socket ends. An invalid order is vrdmad's fault, and changes nothing.
     void run() {
         while (const auto message = helper::receive(socket_, handshakes::max_message)) {
             if (const auto order = handshakes::read_order(*message)) {
@@ -53,7 +53,7 @@ class HandshakeMaker {
   private:
     using All = std::map<Id, Handshake>;
 
-    // Another one was for a worker before us.
+    // Another task was for an earlier worker.
     void obey(const handshakes::Task& /*task*/) {}
 
     void obey(const handshakes::Begin& begin) {
@@ -76,7 +76,7 @@ class HandshakeMaker {
     }
     void obey(const handshakes::Forget& forget) { all_.erase(forget.id); }
 
-    // Says what is to be said to the other side, and then what comes next.
+    // Reports the bytes to send to the other side, and then what comes next.
     void proceed(All::iterator at, std::span<const std::byte> says) {
         const Id id = at->first;
         while (!says.empty()) {
@@ -116,7 +116,8 @@ class HandshakeMaker {
 
 } // namespace
 
-// As many as vrdmad lets them be. What is wrong with the files may change: the next worker tries.
+// vrdmad limits the number of handshakes. An error in the files may be corrected: the next worker
+// tries.
 bool make_handshakes(int socket) {
     const auto task = receive_task(socket);
     if (!task) {

@@ -82,7 +82,8 @@ bool Handshakes::hear(Id id, std::span<const std::byte> message) {
     return tell(id, handshakes::Heard{{id, {message.begin(), message.end()}}});
 }
 
-// What the process was not told yet it never is. If it knows of the handshake, it learns this.
+// Orders that the process has not been sent yet are dropped. If it knows the handshake, it is told
+// to forget it.
 void Handshakes::forget(Id id) {
     const auto found = open_.find(id);
     if (found == open_.end()) {
@@ -106,7 +107,7 @@ void Handshakes::hear_all() {
     send_waiting();
 }
 
-// Whether there may be another one.
+// Returns whether there may be another message.
 bool Handshakes::hear_next() {
     std::array<std::byte, handshakes::max_message> message; // NOLINT(*-member-init): recv() does
     const ssize_t size =
@@ -122,7 +123,7 @@ bool Handshakes::hear_next() {
     const bool sense = length <= message.size() && make_sense(std::span{message}.first(length));
     ::explicit_bzero(message.data(), std::min(length, message.size())); // there may be secrets
     if (!sense) {
-        end("what it says makes no sense");
+        end("it sent an invalid message");
     }
     return sense;
 }
@@ -148,14 +149,14 @@ bool Handshakes::take(const handshakes::Ready& /*ready*/) {
         return false;
     }
     if (std::exchange(was_ready_, true)) {
-        log_.warn("the process of handshakes has begun anew");
+        log_.warn("vrdma-handshake has restarted");
     }
     ready_ = true;
     wrong_.clear();
     return true;
 }
 
-// It tries again each second: what is still wrong is not said again.
+// A worker tries again each second: an error that remains is not logged again.
 bool Handshakes::take(const handshakes::Wrong& wrong) {
     if (!began_ || ready_) {
         return false;
@@ -167,7 +168,8 @@ bool Handshakes::take(const handshakes::Wrong& wrong) {
     return true;
 }
 
-// What was said before it was told to forget a handshake, or of one before, is of no use.
+// A message about a handshake that is not open any more is ignored: the process sent it before it
+// was told to forget that handshake.
 template <typename Call>
 bool Handshakes::with_open(Id id, Call&& call) {
     if (!ready_ || id >= next_id_) {
@@ -207,7 +209,7 @@ bool Handshakes::take(const handshakes::Asks& asks) {
     });
 }
 
-// Who connects to us has been admitted by that name, and by no other.
+// A peer that connects to us has been admitted by that name, and by no other.
 bool Handshakes::take(const handshakes::Done& done) {
     return with_open(done.id, [&](const Open& open) {
         if (open.peer != done.name) {
@@ -230,7 +232,7 @@ bool Handshakes::take(const handshakes::Refused& refused) {
     });
 }
 
-// Whether there is room for it.
+// Returns whether there is room for the order.
 bool Handshakes::tell(Id id, const Order& order) {
     auto message = pack(order);
     if (!message || waiting_bytes_ + message->size() > max_waiting) {
@@ -246,7 +248,8 @@ void Handshakes::enqueue(Id id, handshakes::Message message) {
     waiting_.push_back({id, std::move(message)});
 }
 
-// What there is no room for waits. If the process is gone, its end of the socket tells.
+// Messages for which the socket has no room wait. If the process is gone, our end of the socket
+// tells.
 void Handshakes::send_waiting() {
     while (!waiting_.empty()) {
         const auto& [id, message] = waiting_.front();
@@ -272,8 +275,7 @@ void Handshakes::lose_all() {
 }
 
 void Handshakes::end(const std::string& why) {
-    log_.warn("no connections are made any more, as the process of handshakes is not heard: {}",
-              why);
+    log_.warn("no new connections are made: the connection to vrdma-handshake is lost: {}", why);
     messages_ = {};
     again_ = {};
     socket_ = {};

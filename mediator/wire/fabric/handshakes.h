@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// vrdmad's end of the socket to the process that makes a fabric's handshakes for it. What comes
-// from there is a stranger's: a message that makes no sense ends the connection for good, and with
-// it all handshakes. Nobody waits for the process but vrdmad's start. On the control thread.
+// vrdmad's end of the socket to the process that makes a fabric's handshakes for it. That process
+// is not trusted: a message that makes no sense ends the connection for good, and with it all
+// handshakes. Only the start of vrdmad waits for the process. Runs on the control thread.
 #pragma once
 
 #include <chrono>
@@ -23,8 +23,8 @@
 
 namespace vrdma::wire::fabric {
 
-// Whose handshakes these are, and who is told what comes of them. After done(), refused() and
-// lost() the handshake is over.
+// The owner of handshakes, which is told of their progress. After done(), refused() and lost() the
+// handshake is over.
 class HandshakeOwner {
   public:
     using Id = handshakes::Id;
@@ -33,16 +33,16 @@ class HandshakeOwner {
     HandshakeOwner(const HandshakeOwner&) = delete;
     HandshakeOwner& operator=(const HandshakeOwner&) = delete;
 
-    // To be sent to the other side.
+    // The bytes are to be sent to the other side.
     virtual void say(Id id, std::span<const std::byte> bytes) = 0;
-    // Its next message is to be heard.
+    // The next message of the other side is to be heard.
     virtual void next(Id id) = 0;
-    // Who has connected to us has proved that name; whether it may.
+    // The peer that has connected to us has proved that name. Returns whether it may connect.
     virtual bool admits(Id id, const std::string& name) = 0;
     virtual void done(Id id, const std::string& name, const Secrets& secrets) = 0;
-    // The name is what the other side calls itself; empty if that is not known.
+    // `name` is what the other side calls itself; empty if that is not known.
     virtual void refused(Id id, const std::string& name, const std::string& why) = 0;
-    // There is no process any more that knows it.
+    // No process knows the handshake any more.
     virtual void lost(Id id) = 0;
 
   protected:
@@ -55,14 +55,15 @@ class Handshakes {
     using Error = std::string; // for people
 
     static constexpr std::size_t max_open = max_strangers + Handover::max_peers;
-    // Bytes that wait for the process, as those of all strangers can. More end their handshakes.
+    // Bytes that may wait for the process: as many as all strangers can send. More bytes end their
+    // handshakes.
     static constexpr std::size_t max_waiting = 2 * max_strangers * handshakes::Piece::most;
-    // Messages that are heard until others have their turn.
+    // The number of messages that are heard before others have their turn.
     static constexpr int turn = 64;
     static constexpr std::chrono::milliseconds retry{10};
     static constexpr std::chrono::seconds start_limit{20};
 
-    // Waits until the process is ready, or says what is wrong with the files. The name is for the
+    // Waits until the process is ready, or says what is wrong with the files. `name` is for the
     // log.
     static tl::expected<std::unique_ptr<Handshakes>, Error> open(
         const std::string& name, UniqueFd socket, const handshakes::Task& task, EventLoop& loop,
@@ -71,16 +72,16 @@ class Handshakes {
     Handshakes& operator=(const Handshakes&) = delete;
     ~Handshakes() = default;
 
-    // From now on, and before the first handshake.
+    // Must be called before the first handshake.
     void serve(HandshakeOwner* owner) { owner_ = owner; }
 
-    // None: it cannot be made now. Of a side that connects, which speaks first.
+    // None: no handshake can be made now. The side that connects speaks first.
     std::optional<Id> connect(const std::string& peer) { return begin(true, peer); }
     std::optional<Id> accept() { return begin(false, {}); }
-    // What the other side has said, after next(), or first to one that accepts. Whether it could be
-    // passed on; if not, the handshake has to be forgotten.
+    // Passes on what the other side has said, after next(), or as the first message of one that
+    // accepts. False: it could not be passed on, and the handshake has to be forgotten.
     bool hear(Id id, std::span<const std::byte> message);
-    // Nothing comes of it any more.
+    // Ends a handshake. Its owner is told nothing more of it.
     void forget(Id id);
 
   private:
@@ -89,10 +90,10 @@ class Handshakes {
         bool process_has_turn = false;
         bool told = false; // the process knows of it
         bool asked = false;
-        std::string peer; // whom we connect to, or who was admitted
+        std::string peer; // the one that we connect to, or that was admitted
     };
     struct Waiting {
-        Id id = 0; // 0: it is of none
+        Id id = 0; // 0: of no handshake
         handshakes::Message message;
     };
 
@@ -104,7 +105,7 @@ class Handshakes {
     bool hear_next();
     bool make_sense(std::span<const std::byte> message);
 
-    // Whether each makes sense.
+    // Each returns whether the message makes sense.
     bool take(const handshakes::Began& began);
     bool take(const handshakes::Ready& ready);
     bool take(const handshakes::Wrong& wrong);
@@ -114,7 +115,8 @@ class Handshakes {
     bool take(const handshakes::Done& done);
     bool take(const handshakes::Refused& refused);
 
-    // Calls it with the handshake if that is still open. False: the process cannot speak of it.
+    // Calls `call` with the handshake if it is still open. False: the process may not speak of it
+    // now.
     template <typename Call>
     bool with_open(Id id, Call&& call);
     bool tell(Id id, const handshakes::Order& order);
@@ -124,17 +126,17 @@ class Handshakes {
     void end(const std::string& why);
 
     DeviceLog log_;
-    UniqueFd socket_; // none: it has ended
+    UniqueFd socket_; // none: the connection has ended
     const handshakes::Message task_;
     EventLoop& loop_;
     HandshakeOwner* owner_ = nullptr;
     EventLoop::Watch messages_;
     EventLoop::Timer again_;
 
-    bool began_ = false; // and has its task
+    bool began_ = false; // a worker has begun, and has its task
     bool ready_ = false;
     bool was_ready_ = false;
-    std::string wrong_; // what was last
+    std::string wrong_; // the last error
 
     std::map<Id, Open> open_;
     Id next_id_ = 1;

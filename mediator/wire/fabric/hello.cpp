@@ -12,7 +12,7 @@ void write_name(std::span<std::uint8_t, VRDMA_FABRIC_NAME_SIZE> field, const std
     std::copy_n(name.begin(), std::min(name.size(), field.size() - 1), field.begin());
 }
 
-// Empty if that is no name.
+// Empty if the name is not valid.
 std::string read_name(Field field) {
     const auto end = std::ranges::find(field, 0);
     std::string name{field.begin(), end};

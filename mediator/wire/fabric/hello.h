@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Names of mediators, and the message by which they tell them: see vrdma/fabric.h.
+// Names of mediators, and the message that carries them: see vrdma/fabric.h.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace vrdma::wire::fabric {
 
-// Of a mediator: so that it can be logged, and fits.
+// Whether a mediator can have the name: it can be logged, and fits.
 bool valid_host(std::string_view name);
 
 struct Hello {
@@ -22,7 +22,7 @@ struct Hello {
 };
 
 vrdma_fabric_hello pack(const Hello& hello);
-// None if a name is no name.
+// None if a name is not valid.
 std::optional<Hello> unpack(const vrdma_fabric_hello& hello);
 
 } // namespace vrdma::wire::fabric

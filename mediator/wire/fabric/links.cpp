@@ -35,7 +35,7 @@ Links::Links(LinkOptions options, EventLoop& loop, std::shared_ptr<Handover> han
     handshakes_->serve(this);
 }
 
-// It may hear of us as soon as we of it, but no sooner: it has some time for that.
+// The peer may learn of us when we learn of it, but not earlier. So it gets some time for that.
 void Links::add(unsigned number, PeerOptions peer) {
     Peer& added = peers_[number];
     added = {};
@@ -130,7 +130,7 @@ void Links::connect(unsigned number) {
     auto info = info_to(options_.provider, peer.address);
     auto connection = info ? Connection::connect(std::move(*info))
                            : Result<std::unique_ptr<Connection>>{vrdma::fail(info.error())};
-    peers_[number].trying = true; // begin() may end it
+    peers_[number].trying = true; // begin() may reset it
     Result<> begun;
     if (connection) {
         Attempt attempt;
@@ -158,7 +158,7 @@ Result<> Links::begin(Attempt attempt) {
         return vrdma::fail(std::errc::io_error);
     }
     added->events = std::move(*events);
-    hear_event(added); // which begins it
+    hear_event(added); // this begins it
     return {};
 }
 
@@ -185,7 +185,7 @@ void Links::hear_event(Attempts::iterator attempt) {
     }
 }
 
-// There may be a last word, which is heard when it is its turn.
+// The peer may have sent a last message, which is heard when it is its turn.
 void Links::break_off(Attempts::iterator attempt) {
     if (!attempt->waits) {
         return fail(attempt, "the connection broke");
@@ -219,7 +219,7 @@ void Links::hear_messages(Attempts::iterator attempt) {
     }
 }
 
-// Who connects to us speaks first.
+// The side that connects speaks first.
 void Links::hear_message(Attempts::iterator attempt, std::span<const std::byte> message) {
     attempt->spoke = true;
     if (!attempt->handshake && !attempt->peer) {
@@ -239,7 +239,7 @@ void Links::await_process(Attempts::iterator attempt) {
 void Links::say(Id id, std::span<const std::byte> bytes) {
     const auto attempt = find(id);
     if (attempt != attempts_.end() && !attempt->connection->say(bytes)) {
-        fail(attempt, "it takes no answer");
+        fail(attempt, "it does not accept our answer");
     }
 }
 
@@ -250,16 +250,16 @@ void Links::next(Id id) {
     }
     attempt->waits = false;
     if (!watch_messages(attempt)) {
-        return fail(attempt, "it cannot be heard");
+        return fail(attempt, "its socket cannot be watched");
     }
-    hear_messages(attempt); // what has come already
+    hear_messages(attempt); // messages that have come already
     const auto again = find(id);
     if (again != attempts_.end() && again->broken && !again->waits) {
         fail(again, "the connection broke");
     }
 }
 
-// Of two the one connects whose name comes first.
+// Of two hosts, the one whose name comes first connects.
 bool Links::admits(Id id, const std::string& name) {
     const auto attempt = find(id);
     const auto number = find(name);
@@ -296,11 +296,11 @@ void Links::refused(Id id, const std::string& name, const std::string& why) {
 void Links::lost(Id id) {
     const auto attempt = find(id);
     if (attempt != attempts_.end()) {
-        fail(attempt, "nobody makes its handshake any more");
+        fail(attempt, "vrdma-handshake lost its handshake");
     }
 }
 
-// Who cannot be reached is tried again and again, and not worth a warning each time.
+// A peer that cannot be reached is tried again and again, so no attempt is worth a warning.
 void Links::fail(Attempts::iterator attempt, const std::string& why) {
     log_.debug("no connection with {}: {}", attempt->address, why);
     give_up(attempt);
@@ -325,7 +325,7 @@ void Links::succeed(Attempts::iterator attempt, unsigned number, Seals seals) {
     std::unique_ptr<Connection> connection = std::move(attempt->connection);
     const std::string address = attempt->address;
     connection->seal(std::move(seals));
-    // The poller's fds are nobody else's to watch.
+    // Only the poller may watch the connection's fds from now on.
     erase(attempt);
     Peer& peer = peers_[number];
     peer.trying = false;
@@ -384,7 +384,7 @@ void Links::look_at(unsigned number, Clock::time_point now) {
         peer.last_heard = now;
     }
     if (now - peer.last_heard >= silence_limit) {
-        peer.last_heard = now; // not to be told again before it is done
+        peer.last_heard = now; // so that this is not repeated before it is done
         log_.warn("nothing is heard from {}", peer.options->name);
         handover_->withdraw(number);
     } else if (now - peer.said_alive >= alive_every) {

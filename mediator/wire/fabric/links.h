@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The control thread's part of a fabric: it listens, connects, has a process make sure of who is
-// there, hands connections to the poller, and makes new ones when they break. Of two hosts that one
-// connects whose name comes first. A stranger is refused, and logged.
+// The control thread's part of a fabric: it listens, connects, has a process verify peers, hands
+// connections to the poller, and makes new ones when they break. Of two hosts, the one whose name
+// comes first connects. A stranger is refused, and logged.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ struct PeerOptions {
 
 struct LinkOptions {
     std::string name; // for the log
-    std::string host; // what the others call us
+    std::string host; // the name by which others know us
     Address listen;
     std::string provider;
 };
@@ -37,7 +37,7 @@ class Links final : private HandshakeOwner {
     static constexpr std::chrono::milliseconds tick{100};
     static constexpr std::chrono::milliseconds first_pause{100}; // between attempts, doubled
     static constexpr std::chrono::milliseconds longest_pause{2000};
-    static constexpr std::chrono::seconds first_word_limit{2}; // of who connects to us
+    static constexpr std::chrono::seconds first_word_limit{2}; // for a peer that connects to us
     static constexpr std::chrono::seconds handshake_limit{5};
     static constexpr std::chrono::seconds alive_every{1};
     static constexpr std::chrono::seconds silence_limit{5};
@@ -49,8 +49,8 @@ class Links final : private HandshakeOwner {
     Links& operator=(const Links&) = delete;
     ~Links() = default;
 
-    // A peer comes, is elsewhere from now on, and goes. Its number is nobody's meanwhile, and below
-    // Handover::max_peers.
+    // A peer comes, is at another address from now on, and goes. Its number is below
+    // Handover::max_peers, and no other peer has it meanwhile.
     void add(unsigned number, PeerOptions peer);
     void move(unsigned number, Address address);
     void remove(unsigned number);
@@ -59,7 +59,7 @@ class Links final : private HandshakeOwner {
   private:
     struct Peer {
         std::optional<PeerOptions> options; // none if there is no such peer
-        bool connects = false;              // we do, not it
+        bool connects = false;              // we connect to it, not it to us
         bool trying = false;
         Clock::time_point next_try;
         Clock::duration pause = first_pause;
@@ -69,15 +69,15 @@ class Links final : private HandshakeOwner {
         bool up = false;
     };
     // A connection whose sides do not know each other yet. While the process has the turn in its
-    // handshake, nothing of the other side is read: what follows the last message is for the
-    // poller.
+    // handshake, nothing of the other side is read: messages after the last one of the handshake
+    // are for the poller.
     struct Attempt {
         std::unique_ptr<Connection> connection;
         std::string address;
         Source source;
         Clock::time_point began;
-        std::optional<unsigned> peer; // of those that we connect to
-        std::string name;             // of whom we connect to, or of who has proved it
+        std::optional<unsigned> peer; // none: it connects to us
+        std::string name;             // of the one that we connect to, or that has proved it
         bool spoke = false;
         std::optional<Id> handshake;
         bool waits = false; // for the process

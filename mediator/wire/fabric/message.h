@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Frames in a message to or from a peer: see vrdma/fabric.h. What comes is hostile.
+// Frames in a message to or from a peer: see vrdma/fabric.h. Messages that arrive may be hostile.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ namespace vrdma::wire::fabric {
 inline constexpr std::size_t message_size = VRDMA_FABRIC_MESSAGE_SIZE;
 inline constexpr std::size_t smallest_frame = 14;
 
-// Gathers frames.
+// Gathers frames in a message.
 class MessageWriter {
   public:
     MessageWriter() = default;
     explicit MessageWriter(std::span<std::byte> message) : message_{message} {}
 
-    // Room for the largest frame; nothing if there is less.
+    // Room for the largest frame; empty if there is less.
     std::span<std::byte> prepare() noexcept;
     void commit(std::size_t bytes) noexcept;
     std::size_t size() const noexcept { return size_; }
@@ -35,7 +35,7 @@ class MessageReader {
     MessageReader() = default;
     explicit MessageReader(std::span<std::byte> message) : rest_{message} {}
 
-    // The next frame; nothing at the end, or where the message makes no sense.
+    // The next frame; empty at the end, or if the message makes no sense.
     std::span<std::byte> next() noexcept;
     bool malformed() const noexcept { return malformed_; }
 

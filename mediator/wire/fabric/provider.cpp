@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t api_version = FI_VERSION(1, 14);
 
-// Messages by connections, in order; memory is registered where a provider wants that.
+// Asks for messages by connections, in order. Memory is registered if a provider wants that.
 Result<Info> info_of(const std::string& provider, const Address& address, std::uint64_t flags) {
     const Info hints{::fi_allocinfo()};
     if (hints == nullptr) {
@@ -108,7 +108,7 @@ Result<std::unique_ptr<Listener>> Listener::listen(const std::string& provider,
 }
 
 Listener::~Listener() {
-    constexpr int most = 1024; // come meanwhile
+    constexpr int most = 1024; // requests that come meanwhile
     for (int i = 0; i < most; ++i) {
         const Info request = next();
         if (request == nullptr) {
@@ -118,7 +118,7 @@ Listener::~Listener() {
     }
 }
 
-// A connection that failed before it was one is an error of the queue's, and nobody's loss.
+// A connection that failed before it was established is an error of the queue, and is ignored.
 Info Listener::next() {
     constexpr int most = 64;
     for (int i = 0; i < most; ++i) {

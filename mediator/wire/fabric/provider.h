@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What libfabric knows of a provider, and where others connect to us by it.
+// A provider as libfabric describes it, and a listener at which others connect to us by it.
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -30,18 +30,19 @@ using Info = std::unique_ptr<fi_info, FreeInfo>;
 
 using SharedFabric = std::shared_ptr<fid_fabric>;
 
-// libfabric's errors are mostly errno's.
+// Most of libfabric's errors are errno values.
 tl::unexpected<std::errc> fail_fabric(long error);
 
-// How to connect to an address, by a provider of that name.
+// Describes a connection to an address, by a provider of that name.
 Result<Info> info_to(const std::string& provider, const Address& address);
 Result<SharedFabric> open_fabric(const fi_info& info);
 
-// The kind of queue of events that a thread sleeps on.
+// A queue of events on which a thread can sleep.
 struct EventQueue {
     static Result<EventQueue> open(SharedFabric fabric);
 
-    // To be watched; and what has to be true before a wait for it may find nothing.
+    // fd() can be watched. A thread must not wait for it unless quiet() is true, or it may miss
+    // events.
     int fd() const noexcept;
     bool quiet() const noexcept;
 
@@ -49,7 +50,7 @@ struct EventQueue {
     Fid<fid_eq> eq;
 };
 
-// Whoever connects to us.
+// Listens for connections to us.
 class Listener {
   public:
     static Result<std::unique_ptr<Listener>> listen(const std::string& provider,
@@ -57,13 +58,14 @@ class Listener {
 
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
-    // Refuses all that have not been looked at: libfabric keeps a request until it has an answer.
+    // Refuses all requests that have not been looked at: libfabric keeps a request until it has an
+    // answer.
     ~Listener();
 
     int fd() const noexcept { return events_.fd(); }
-    // The next who wants to; none if there is nobody.
+    // Returns the next request to connect; none if there is none.
     Info next();
-    // Whom no endpoint was opened for, by the handle in its request.
+    // Refuses a request for which no endpoint was opened, by its handle.
     void refuse(fid_t handle) const noexcept;
     const SharedFabric& fabric() const noexcept { return events_.fabric; }
 
@@ -76,7 +78,7 @@ class Listener {
     Fid<fid_pep> endpoint_;
 };
 
-// Of a socket, for people.
+// Describes an address of a socket, for people.
 std::string describe_address(const void* address, std::size_t size);
 
 } // namespace vrdma::wire::fabric

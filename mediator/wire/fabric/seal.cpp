@@ -35,7 +35,7 @@ Result<MessageCipher> MessageCipher::make(const vrdma_fabric_secret& secret, Doe
     return made;
 }
 
-// The numbers never end: at a hundred million messages a second they take 5,000 years.
+// The numbers never end: at a hundred million messages per second, they last for 5,000 years.
 bool MessageCipher::begin() noexcept {
     if (messages_ != 0 && messages_ % VRDMA_FABRIC_MESSAGES_PER_KEY == 0 && !replace_key()) {
         return false;
@@ -53,7 +53,7 @@ bool MessageCipher::number(std::uint64_t number) noexcept {
     return ::EVP_CipherInit_ex(cipher_.get(), nullptr, nullptr, nullptr, nonce.data(), -1) == 1;
 }
 
-// As REKEY of the Noise protocol framework. Of zeros, opening makes the same as sealing.
+// Like REKEY of the Noise protocol framework. For zeros, opening has the same result as sealing.
 bool MessageCipher::replace_key() noexcept {
     std::array<std::byte, sizeof(vrdma_fabric_secret::key)> key{};
     const bool replaced =

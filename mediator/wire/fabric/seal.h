@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Messages that nobody on the way can read, change, repeat, leave out or reorder: AES-256-GCM by a
-// key for each direction and a number for each message (see vrdma/fabric.h). All that it needs is
+// Messages that nobody on the way can read, change, repeat, leave out or reorder: AES-256-GCM with
+// a key per direction and a number per message (see vrdma/fabric.h). Everything that it needs is
 // made before the first message.
 #pragma once
 
@@ -20,17 +20,17 @@ struct evp_cipher_ctx_st; // OpenSSL's EVP_CIPHER_CTX
 namespace vrdma::wire::fabric {
 
 struct FreeCipher {
-    void operator()(evp_cipher_ctx_st* cipher) const noexcept; // which wipes it
+    void operator()(evp_cipher_ctx_st* cipher) const noexcept; // this wipes it
 };
 
-// What both sides of a direction do alike.
+// The common part of both sides of a direction.
 class MessageCipher {
   protected:
     enum class Does : int { open = 0, seal = 1 };
 
     static Result<MessageCipher> make(const vrdma_fabric_secret& secret, Does does);
 
-    // Whether the next message has its key and nonce.
+    // Prepares key and nonce of the next message. False: there are none.
     bool begin() noexcept;
     bool transform(std::span<std::byte> bytes) noexcept;
     evp_cipher_ctx_st* cipher() const noexcept { return cipher_.get(); }
@@ -61,14 +61,14 @@ class Opener : private MessageCipher {
   public:
     static Result<Opener> create(const vrdma_fabric_secret& secret);
 
-    // What is in it; nothing if that is not the next message of who has the secret.
+    // Returns the content; none if it is not the next message of the side that has the secret.
     std::optional<std::span<std::byte>> open(std::span<std::byte> message) noexcept;
 
   private:
     explicit Opener(MessageCipher cipher) : MessageCipher{std::move(cipher)} {}
 };
 
-// Of one side of a connection.
+// The seals of one side of a connection.
 struct Seals {
     static Result<Seals> create(const vrdma_fabric_secrets& secrets, bool connects);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The secrets of a connection, see vrdma/fabric.h. Each copy is wiped when it goes.
+// The secrets of a connection, see vrdma/fabric.h. Each copy is wiped when it is destroyed.
 #pragma once
 
 #include <cstring>

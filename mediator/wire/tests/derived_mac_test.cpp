@@ -24,7 +24,7 @@ TEST(DerivedMac, NotOfOthers) {
     for (const char* address :
          {"10.0.0.1", "223.255.255.255", "240.0.0.1", "fe80::1", "fe80::5054:ff:ff12:3456",
           "fe80:1::5054:ff:fe12:3456", "fd00::5054:ff:fe12:3456",
-          "fe80::3100:ff:fe00:1"}) { // a group's would follow
+          "fe80::3100:ff:fe00:1"}) { // a group MAC would follow
         EXPECT_EQ(derived_mac(gid(address)), std::nullopt) << address;
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What tests of packets need: paths of all kinds, every opcode, and frames made of them.
+// Helpers for tests of packets: paths of all kinds, every opcode, and frames made of them.
 #pragma once
 
 #include <cstddef>
@@ -77,7 +77,7 @@ inline std::vector<std::uint8_t> all_opcodes() {
     return opcodes;
 }
 
-// Each field has a value that is nobody else's and fills it.
+// Each field has a value that no other field has, and that fills it.
 inline Headers headers_of(std::uint8_t opcode) {
     Headers headers;
     headers.opcode = opcode;
@@ -108,7 +108,7 @@ inline Bytes payload_of(std::size_t size) {
     return payload;
 }
 
-// Just as long as the frame is, so that the sanitizer sees what is read beyond it.
+// The buffer is exactly as long as the frame, so that the sanitizer sees reads beyond it.
 inline Bytes frame_of(const Path& path, const Headers& headers,
                       std::span<const std::byte> payload) {
     const std::size_t before = header_size(path, headers.opcode);
@@ -120,7 +120,7 @@ inline Bytes frame_of(const Path& path, const Headers& headers,
     return frame;
 }
 
-// Hexadecimal digits, with spaces where one likes.
+// Hexadecimal digits; spaces are ignored.
 inline Bytes from_hex(std::string_view text) {
     Bytes bytes;
     int high = -1;

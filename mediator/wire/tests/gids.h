@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// GIDs as people write addresses.
+// GIDs from the text of addresses.
 #pragma once
 
 #include <arpa/inet.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// parse() and what the network may send: each test says what is received and why it is dropped.
+// parse() and frames that the network may send. Each test says what is received, and why it is
+// dropped.
 #include <gtest/gtest.h>
 
 #include "mediator/wire/bytes.h"
@@ -29,8 +30,8 @@ Bytes send_only(const Path& path, std::size_t payload_bytes = 8) {
     return frame_of(path, headers_of(VRDMA_ROCE_RC_SEND_ONLY), payload_of(payload_bytes));
 }
 
-// A frame with a good ICRC and IPv4 checksum whatever else is wrong with it, so that nothing but
-// that is what it is dropped for.
+// Gives a frame a good ICRC and IPv4 checksum, so that it is dropped only because of what else is
+// wrong with it.
 Bytes mended(Bytes frame, const Path& path) {
     const Network network = network_of(path);
     const std::size_t at = link_size(path);
@@ -76,8 +77,8 @@ TEST(HostilePacket, IsNeverReadBeyondItsEnd) {
     }
 }
 
-// Of a frame over IPv6 all bits but these are covered by checks or by the ICRC: the link's header,
-// what routers change, and a UDP checksum.
+// In a frame over IPv6, checks or the ICRC cover all bits but these: the link's header, fields that
+// routers change, and a UDP checksum.
 TEST(HostilePacket, WithAnyBitFlippedIsDropped) {
     const Path path = ipv6_path();
     const Bytes frame = frame_of(path, headers_of(VRDMA_ROCE_RC_WRITE_ONLY), payload_of(6));
@@ -127,9 +128,9 @@ TEST(HostilePacket, OverIpv4HasALengthThatIsWrong) {
     const Path path = ipv4_path();
     const unsigned size = 20 + 8 + 12 + 8 + 4;
     EXPECT_EQ(with_byte(path, ip_at + 3, size), Drop::none);
-    EXPECT_EQ(with_byte(path, ip_at + 3, size + 1), Drop::malformed); // and UDP says another
+    EXPECT_EQ(with_byte(path, ip_at + 3, size + 1), Drop::malformed); // UDP says another length
     EXPECT_EQ(with_byte(path, ip_at + 3, 19), Drop::malformed);       // shorter than its header
-    EXPECT_EQ(with_byte(path, ip_at + 3, 20), Drop::malformed);       // UDP has no place
+    EXPECT_EQ(with_byte(path, ip_at + 3, 20), Drop::malformed);       // no room for UDP
     EXPECT_EQ(with_byte(path, ipv4_udp_at + 5, size - 20 - 4), Drop::malformed);
     Bytes frame = send_only(path);
     frame[ip_at + 3] = std::byte{size + 4};
@@ -137,18 +138,18 @@ TEST(HostilePacket, OverIpv4HasALengthThatIsWrong) {
     EXPECT_EQ(drop_of(mended(frame, path)), Drop::truncated); // longer than the frame
     frame[ip_at + 3] = std::byte{20 + 8 + 12};
     frame[ipv4_udp_at + 5] = std::byte{8 + 12};
-    EXPECT_EQ(drop_of(mended(frame, path)), Drop::malformed); // no place for an ICRC
+    EXPECT_EQ(drop_of(mended(frame, path)), Drop::malformed); // no room for an ICRC
 }
 
 TEST(HostilePacket, OverIpv6IsMalformed) {
     const Path path = ipv6_path();
     EXPECT_EQ(with_byte(path, ip_at, 0x46), Drop::malformed);           // version 4
     EXPECT_EQ(with_byte(path, ip_at + 5, 0), Drop::malformed);          // no length
-    EXPECT_EQ(with_byte(path, ipv6_udp_at + 5, 0x21), Drop::malformed); // UDP says another
+    EXPECT_EQ(with_byte(path, ipv6_udp_at + 5, 0x21), Drop::malformed); // UDP says another length
     EXPECT_EQ(with_byte(path, ip_at + 5, 8 + 12 + 8 + 4 + 1), Drop::malformed);
 }
 
-// Else a packet over IPv6 could come from an address of IPv4.
+// Otherwise a packet over IPv6 could seem to come from an IPv4 address.
 TEST(HostilePacket, OverIpv6HasNoMappedAddresses) {
     const Gid mapped = ipv4(9);
     for (const std::size_t address : {ip_at + 8, ip_at + 24}) {
@@ -162,7 +163,7 @@ TEST(HostilePacket, OfRoceV1IsMalformed) {
     const Path path = roce_v1_path();
     EXPECT_EQ(with_byte(path, ip_at, 0x46), Drop::malformed);   // version 4
     EXPECT_EQ(with_byte(path, ip_at + 6, 17), Drop::malformed); // UDP
-    EXPECT_EQ(with_byte(path, ip_at + 5, 15), Drop::malformed); // no place for BTH and ICRC
+    EXPECT_EQ(with_byte(path, ip_at + 5, 15), Drop::malformed); // no room for BTH and ICRC
     EXPECT_EQ(with_byte(path, ip_at + 5, 28), Drop::truncated); // longer than the frame
     EXPECT_EQ(with_byte(path, ip_at + 4, 0xff), Drop::truncated);
 }
@@ -173,11 +174,11 @@ TEST(HostilePacket, HasAnUnknownOpcode) {
         EXPECT_EQ(with_byte(ipv6_path(), ipv6_bth_at, opcode), drop) << opcode;
         EXPECT_EQ(with_byte(roce_v1_path(), v1_bth_at, opcode), drop) << opcode;
     };
-    // RD, an atomic write of UC and of UD, manufacturers' own
+    // RD, an atomic write of UC and of UD, and manufacturers' own opcodes
     for (const unsigned opcode : {0x44u, 0x3du, 0x7du, 0x60u, 0x80u, 0xe4u, 0xffu}) {
         expect(Drop::malformed, opcode);
     }
-    // Of reliable services, which answer them: a reserved one, and FLUSH
+    // Reliable services answer these: a reserved opcode, and FLUSH
     for (const unsigned opcode : {0x15u, 0x1cu, 0xbcu}) {
         expect(Drop::none, opcode);
     }

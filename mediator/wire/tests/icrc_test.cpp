@@ -30,7 +30,7 @@ class Crc {
     std::uint32_t rest_ = 0xffffffff;
 };
 
-// From the network header to the padding.
+// The bytes from the network header to the padding.
 Bytes covered(const Bytes& frame, const Path& path) {
     return {frame.begin() + static_cast<std::ptrdiff_t>(link_size(path)), frame.end() - 4};
 }
@@ -43,8 +43,8 @@ void set_ones(Bytes& bytes, std::initializer_list<std::size_t> places) {
 
 const Bytes masked_lrh(8, std::byte{0xff});
 
-// A16.4.3: as with InfiniBand's GRH. Ones are the LRH, and the traffic class, flow label, hop limit
-// and the byte before the QPN.
+// A16.4.3: as with InfiniBand's GRH. The LRH, the traffic class, flow label, hop limit and the byte
+// before the QPN count as ones.
 TEST(Icrc, OfRoceV1CoversTheGrhWithoutWhatRoutersChange) {
     const Path path = roce_v1_path();
     const Bytes frame = frame_of(path, headers_of(VRDMA_ROCE_RC_WRITE_ONLY), payload_of(37));
@@ -55,7 +55,7 @@ TEST(Icrc, OfRoceV1CoversTheGrhWithoutWhatRoutersChange) {
     EXPECT_EQ(computed, Crc{}.add(masked_lrh).add(bytes).value());
 }
 
-// A17.3.3: in IPv4 type of service, TTL and checksum, in UDP the checksum.
+// A17.3.3: type of service, TTL and checksum count as ones in IPv4, the checksum in UDP.
 TEST(Icrc, OfRoceV2CoversIpv4WithoutWhatRoutersChange) {
     const Path path = ipv4_path();
     const Bytes frame = frame_of(path, headers_of(VRDMA_ROCE_UD_SEND_ONLY), payload_of(38));
@@ -75,8 +75,8 @@ TEST(Icrc, OfRoceV2CoversIpv6WithoutWhatRoutersChange) {
     EXPECT_EQ(computed, Crc{}.add(masked_lrh).add(bytes).value());
 }
 
-// A CNP that a ConnectX-4 Lx sent, from the tests of scapy (contrib/roce). With its UDP source port
-// of 0 it also shows that this one means nothing.
+// A CNP that a ConnectX-4 Lx sent, from the tests of scapy (contrib/roce). Its UDP source port of 0
+// also shows that the source port means nothing.
 TEST(Icrc, IsThatOfAnHca) {
     const Bytes frame = from_hex(
         "e41d2dab2bc2 7cfe90643b32 0800"

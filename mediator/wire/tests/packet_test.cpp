@@ -10,7 +10,7 @@
 namespace vrdma::wire {
 namespace {
 
-// What the opcode does not have stays as it is in a new packet.
+// Fields that the opcode does not have stay as in a new packet.
 Headers as_received(const Headers& sent) {
     Headers headers = sent;
     const std::uint16_t extended = shape_of(sent.opcode).extended;
@@ -31,7 +31,7 @@ Headers as_received(const Headers& sent) {
     return headers;
 }
 
-// A frame arrives as it was sent, and is as long as was said.
+// Expects that a frame arrives as it was sent, and is as long as was said.
 void expect_arrival(const Path& path, const Headers& headers, std::size_t payload_bytes) {
     const Bytes payload = payload_of(payload_bytes);
     const Bytes frame = frame_of(path, headers, payload);
@@ -81,7 +81,7 @@ TEST(Packet, OfTheLargestPathMtuFits) {
     EXPECT_LE(largest + 4096 + trailer_size(4096), max_frame_size);
 }
 
-// By operation: the size of BTH and extended headers.
+// The size of BTH and extended headers, by operation.
 using Sizes = std::map<unsigned, std::size_t>;
 
 Sizes sizes_of(unsigned transport) {
@@ -95,8 +95,8 @@ Sizes sizes_of(unsigned transport) {
     return sizes;
 }
 
-// IBA table 38 and annexes A14, A17 and A19. In XRC the requests have an XRCETH in addition, and
-// the responses have not.
+// IBA table 38 and annexes A14, A17 and A19. In XRC, requests have an XRCETH in addition, and
+// responses do not.
 TEST(Packet, HasTheHeadersThatItsOpcodeSays) {
     const Sizes rc{{0x00, 12}, {0x01, 12}, {0x02, 12}, {0x03, 16}, {0x04, 12}, {0x05, 16},
                    {0x06, 28}, {0x07, 12}, {0x08, 12}, {0x09, 16}, {0x0a, 28}, {0x0b, 32},
@@ -118,7 +118,7 @@ TEST(Packet, HasTheHeadersThatItsOpcodeSays) {
     EXPECT_EQ(sizes_of(0xe0), Sizes{});
 }
 
-// What is before the ICRC, field by field.
+// The bytes before the ICRC, field by field.
 Bytes without_icrc(const Bytes& frame) {
     return {frame.begin(), frame.end() - 4};
 }
@@ -181,7 +181,7 @@ TEST(Packet, MayBeFollowedByEthernetsPadding) {
     }
 }
 
-// The UDP checksum may be there, and be wrong: the ICRC says whether the packet is whole.
+// A UDP checksum may be there, and be wrong: the ICRC says whether the packet is whole.
 TEST(Packet, MayHaveAUdpChecksum) {
     Bytes frame = frame_of(ipv4_path(), headers_of(VRDMA_ROCE_RC_SEND_ONLY), payload_of(1));
     frame[14 + 20 + 6] = std::byte{0x12};

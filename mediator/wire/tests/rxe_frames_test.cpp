@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Frames that Linux's rxe sent (ci/capture-rxe took them down): each is read, and written again as
+// Frames that Linux's rxe sent, as captured by ci/capture-rxe. Each is read, and written again as
 // it was. rxe knows RoCE v2 only.
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ std::vector<Line> read_lines() {
 
 class RxeFrames : public testing::Test {
   protected:
-    // Calls it with each frame and the packet in it.
+    // Calls `check` with each frame and the packet in it.
     template <typename Check>
     void for_each(Check check) const {
         ASSERT_FALSE(lines_.empty());
@@ -61,7 +61,7 @@ TEST_F(RxeFrames, ComeFromWhereTheySay) {
         EXPECT_EQ(packet.path.source[15] + packet.path.target[15], 1 + 2); // the guests' numbers
         EXPECT_GE(packet.path.source_port, 0xc000);
         EXPECT_EQ(packet.headers.pkey, 0xffff);
-        EXPECT_FALSE(packet.headers.migrated); // as HCAs would set it
+        EXPECT_FALSE(packet.headers.migrated); // HCAs would set it
     });
 }
 
@@ -82,7 +82,7 @@ TEST_F(RxeFrames, HaveEveryOpcode) {
     EXPECT_EQ(seen[1], expected);
 }
 
-// A17.3.1 leaves the identification of an IPv4 packet to its sender. rxe counts; we do not, so
+// A17.3.1 leaves the identification of an IPv4 packet to its sender. rxe counts, and we do not, so
 // there the checksum and the ICRC, which cover it, differ.
 TEST_F(RxeFrames, AreWrittenAsTheyWere) {
     for_each([](const std::string&, Bytes frame, const Packet& packet) {
@@ -111,7 +111,7 @@ TEST_F(RxeFrames, SayWhatWasPosted) {
         EXPECT_TRUE(size == 0 || size == 5 || size == 256 || size == 601 - 2 * 256) << size;
         if ((extended & ext_immdt) != 0) {
             const bool write = (headers.opcode & VRDMA_ROCE_OPERATION) > VRDMA_ROCE_WRITE_FIRST;
-            // pyverbs leaves the order of the bytes to its caller, who did not care.
+            // pyverbs leaves the order of the bytes to its caller, which ignored it.
             EXPECT_EQ(le32toh(headers.imm), write ? 0x05060708 : 0x01020304);
         }
         if ((extended & ext_deth) != 0) {
@@ -130,7 +130,7 @@ TEST_F(RxeFrames, SayWhatWasPosted) {
     });
 }
 
-// The negative acknowledgements: not ready, and each error that was provoked.
+// The negative acknowledgements: not ready, and each error that the capture provoked.
 TEST_F(RxeFrames, HaveTheSyndromesOfErrors) {
     std::set<unsigned> seen;
     for_each([&](const std::string&, const Bytes&, const Packet& packet) {

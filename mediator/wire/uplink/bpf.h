@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Programs and tables of the kernel's (bpf(2)).
+// Programs and tables of the kernel (bpf(2)).
 #pragma once
 
 #include <linux/bpf.h>
@@ -13,7 +13,7 @@
 
 namespace vrdma::wire {
 
-// A new object's fd, 0, or -1 and errno.
+// Returns a new object's fd, or 0; or -1 and errno.
 int bpf(bpf_cmd command, bpf_attr& attributes) noexcept;
 
 inline std::uint64_t bpf_pointer(const void* to) noexcept {
@@ -32,7 +32,7 @@ Result<UniqueFd> create_bpf_table(const BpfTable& table);
 // Flags: BPF_NOEXIST, …
 Result<> put_in_bpf_table(int table, const void* key, const void* value, std::uint64_t flags);
 
-// Attach: what it is to be attached as, for types that are asked for it.
+// `attach` says how the program will be attached, for types that require it.
 Result<UniqueFd> load_bpf_program(bpf_prog_type type, const std::vector<bpf_insn>& code,
                                   bpf_attach_type attach = {});
 

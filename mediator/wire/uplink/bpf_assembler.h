@@ -24,7 +24,7 @@ class BpfAssembler {
     void plus_register(int to, int from) { add(BPF_ALU64 | BPF_ADD | BPF_X, to, from, 0, 0); }
     void mask(int to, int value) { add(BPF_ALU64 | BPF_AND | BPF_K, to, 0, 0, value); }
     void shift_left(int to, int bits) { add(BPF_ALU64 | BPF_LSH | BPF_K, to, 0, 0, bits); }
-    // 16 bits in network order.
+    // Converts 16 bits in network order.
     void to_host_order(int what) { add(BPF_ALU | BPF_END | BPF_TO_BE, what, 0, 0, 16); }
     void load(int width, int to, int base, int offset) {
         add(BPF_LDX | BPF_MEM | width, to, base, offset, 0);
@@ -40,7 +40,7 @@ class BpfAssembler {
         set(BPF_REG_0, value);
         exit();
     }
-    // With what is in R0.
+    // Returns the value in R0.
     void exit() { add(BPF_JMP | BPF_EXIT, 0, 0, 0, 0); }
     // Operation: BPF_JEQ, BPF_JNE, …
     void jump_if(int operation, int left, int value, Label label) {

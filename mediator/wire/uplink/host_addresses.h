@@ -7,7 +7,7 @@
 
 namespace vrdma::wire {
 
-// An interface of the host has it. Where nobody can tell, none has.
+// Whether an interface of the host has the address. False if that cannot be found out.
 bool is_hosts_own(const Gid& gid);
 
 } // namespace vrdma::wire

@@ -22,7 +22,7 @@ inline std::span<const std::uint8_t> address_of(const Gid& gid) {
     return std::span{gid}.subspan(is_ipv4(gid) ? ipv4_prefix.size() : 0);
 }
 
-// Nothing but these two sizes is an address.
+// Only these two sizes are addresses.
 inline std::optional<Gid> gid_of(std::span<const std::uint8_t> address) {
     Gid gid{};
     if (address.size() != 4 && address.size() != gid.size()) {

@@ -24,7 +24,7 @@ ifreq request_about(const std::string& interface) {
     return request;
 }
 
-// One question to the kernel, whose answer is in the request afterwards.
+// Asks the kernel one question. The answer is in the request afterwards.
 bool ask(int socket, unsigned long question, const std::string& interface, ifreq& request) {
     request = request_about(interface);
     return ::ioctl(socket, question, &request) == 0;

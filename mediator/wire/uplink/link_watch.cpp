@@ -35,7 +35,7 @@ LinkWatch::LinkWatch(std::string interface, const Link& link, Netlink events, Re
       events_{std::move(events)},
       receiver_{std::move(receiver)} {}
 
-// Whatever the events say, and whether some were lost: what is true is asked for.
+// Reads the present state, whatever the events say, and whether some were lost.
 void LinkWatch::on_events() {
     (void)events_.receive({});
     const auto link = read_link(interface_);

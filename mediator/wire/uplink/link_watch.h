@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Tells when an interface changes: goes down or up, gets another MTU or MAC, or goes away. On the
-// control thread.
+// Reports changes of an interface: it goes down or up, gets another MTU or MAC, or goes away. Runs
+// on the control thread.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@ namespace vrdma::wire {
 
 class LinkWatch {
   public:
-    // no_such_device: it is gone.
+    // no_such_device: the interface is gone.
     using Receiver = std::function<void(const Result<Link>& link)>;
 
-    // The receiver is called after each change, with what is true then.
+    // The receiver is called after each change, with the state at that time.
     static Result<std::unique_ptr<LinkWatch>> create(EventLoop& loop, const std::string& interface,
                                                      Receiver receiver);
 
@@ -29,7 +29,7 @@ class LinkWatch {
     void on_events();
 
     std::string interface_;
-    Result<Link> link_; // as the receiver knows it
+    Result<Link> link_; // as last reported to the receiver
     Netlink events_;
     Receiver receiver_;
     EventLoop::Watch watch_;

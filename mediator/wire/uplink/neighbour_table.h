@@ -13,15 +13,15 @@ namespace vrdma::wire {
 struct Neighbour {
     int link_index = 0;
     Gid address{};
-    std::optional<Mac> mac; // if one is known, were it an old one
-    bool confirmed = false; // not long ago
+    std::optional<Mac> mac; // if one is known, even an old one
+    bool confirmed = false; // recently
     bool failed = false;    // nobody has answered
 };
 
-// Of an event or an answer; nothing if it is about no neighbour.
+// Parses an event or an answer; none if it is not about a neighbour.
 std::optional<Neighbour> parse_neighbour(nlmsghdr* message);
 
-// One that the kernel does not know has neither a MAC nor failed.
+// A neighbour that the kernel does not know has no MAC, and has not failed.
 Result<Neighbour> read_neighbour(Netlink& netlink, int link_index, const Gid& address);
 
 // Makes the kernel ask the neighbour, as if it had a packet for it.

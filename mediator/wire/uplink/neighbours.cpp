@@ -95,11 +95,11 @@ Neighbours::Question Neighbours::resolve(const Gid& source, const Gid& target, R
         set_timer(tick);
     }
     const Key key{*hop, next_number_++};
-    waiting_.emplace(key, Waiting{link_index, std::move(receiver), Clock::now() + patience});
+    waiting_.emplace(key, Waiting{link_index, std::move(receiver), Clock::now() + answer_timeout});
     return Question{this, key};
 }
 
-// An event may be older than a question about the same neighbour: what counts is the table.
+// An event may be older than a question about the same neighbour, so the table is asked.
 void Neighbours::on_events() {
     std::set<Gid> changed;
     const auto received = events_.receive([&](nlmsghdr* message) {
@@ -107,7 +107,7 @@ void Neighbours::on_events() {
             changed.insert(neighbour->address);
         }
     });
-    if (!received) { // some were lost
+    if (!received) { // some events were lost
         for (const auto& [key, waiting] : waiting_) {
             changed.insert(key.next_hop);
         }
@@ -130,7 +130,7 @@ void Neighbours::look_at(const Gid& next_hop) {
     }
 }
 
-// Those who wait now. Receivers may ask anew, and end each other's questions.
+// Answers those that wait now. Receivers may ask anew, and end each other's questions.
 void Neighbours::answer(const Gid& next_hop, const Result<Mac>& answer) {
     const std::uint64_t end = next_number_;
     auto next = waiting_.lower_bound(Key{next_hop, 0});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The MACs of destinations, for devices whose driver has no kernel that knows them: by the host's
-// routing and neighbour tables. The kernel asks the network, and keeps the answers; here is who
-// waits for one. On the control thread.
+// The MACs of destinations, for devices whose driver has no kernel that knows them. They come from
+// the host's routing and neighbour tables. The kernel asks the network, and keeps the answers. This
+// class keeps the questions that wait. Runs on the control thread.
 #pragma once
 
 #include <chrono>
@@ -31,14 +31,14 @@ class Neighbours {
 
   public:
     // The kernel gives up after three requests, a second apart.
-    static constexpr std::chrono::milliseconds patience{3500};
-    // Each has a place in the kernel's table, which refuses the host's own questions when it is
-    // full: of 1024, if nobody has changed that.
+    static constexpr std::chrono::milliseconds answer_timeout{3500};
+    // Each waiting question has a place in the kernel's table. When the table is full, it refuses
+    // the host's own questions. By default it has 1024 places.
     static constexpr std::size_t max_waiting = 512;
 
     using Receiver = std::function<void(Result<Mac>)>;
 
-    // Whose end means that its answer is not wanted any more. Not to outlive the Neighbours.
+    // When it ends, its answer is not wanted any more. It must not outlive the Neighbours.
     class Question {
       public:
         Question() = default;
@@ -69,7 +69,7 @@ class Neighbours {
 
     // The receiver is called once: before resolve() returns, if the answer is known, or later.
     // network_unreachable: no route leads there by this interface. host_unreachable: nobody
-    // answers. resource_unavailable_try_again: too many wait.
+    // answers. resource_unavailable_try_again: too many questions wait.
     [[nodiscard]] Question resolve(const Gid& source, const Gid& target, Receiver receiver);
 
   private:
@@ -93,7 +93,7 @@ class Neighbours {
     int link_index_;
     Netlink tables_;
     Netlink events_;
-    UniqueFd timer_; // ticks while anybody waits
+    UniqueFd timer_; // ticks while any question waits
     std::map<Key, Waiting> waiting_;
     std::uint64_t next_number_ = 0;
     EventLoop::Watch events_watch_;

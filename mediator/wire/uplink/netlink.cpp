@@ -9,12 +9,12 @@
 namespace vrdma::wire {
 namespace {
 
-// The other work of the thread has its turn between.
+// The most messages per turn, so that other work of the thread has its turn.
 constexpr int most_at_once = 64;
 
 struct Exchange {
     const Netlink::Receiver& receiver;
-    int error = 0; // negative, as the kernel says it
+    int error = 0; // negative, as the kernel reports it
     bool done = false;
 };
 

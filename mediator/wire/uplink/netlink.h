@@ -15,7 +15,7 @@
 
 namespace vrdma::wire {
 
-// A message that is being written: a header of its type's, then attributes.
+// A message that is being written: a header of its type, then attributes.
 class NetlinkMessage {
   public:
     template <typename Header>
@@ -36,7 +36,7 @@ class NetlinkMessage {
     void put_string(int attribute, const char* value) {
         nla_put_string(message_.get(), attribute, value);
     }
-    // What is put from begin to end are the attribute's own.
+    // Attributes that are put between begin() and end() are nested in this one.
     nlattr* begin(int attribute) { return nla_nest_start(message_.get(), attribute); }
     void end(nlattr* attribute) { nla_nest_end(message_.get(), attribute); }
 
@@ -55,15 +55,15 @@ class Netlink {
 
     static Result<Netlink> create();
 
-    // Sends, and gives each answer to the receiver; the error is the kernel's. The kernel answers
-    // at once.
+    // Sends the question, and gives each answer to the receiver; the error is the kernel's. The
+    // kernel answers at once.
     Result<> ask(NetlinkMessage& question, const Receiver& receiver = {});
 
-    // Events of a group (RTNLGRP_*) instead of answers: a socket does one or the other.
+    // Subscribes to events of a group (RTNLGRP_*). The socket then gets events instead of answers.
     Result<> subscribe(int group);
     int fd() const noexcept { return nl_socket_get_fd(socket_.get()); }
-    // Events that are there; if there are more, fd() stays readable. no_buffer_space: some were
-    // lost.
+    // Receives the events that are there. If there are more, fd() stays readable. no_buffer_space:
+    // some were lost.
     Result<> receive(const Receiver& receiver);
 
   private:

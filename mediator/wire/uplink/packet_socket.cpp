@@ -16,8 +16,8 @@
 namespace vrdma::wire {
 namespace {
 
-// What the driver and the queues behind it may hold of a priority of ours. The default is some 25
-// large frames, less than one window of a queue pair.
+// The bytes per priority that the driver and the queues behind it may hold. The default is enough
+// for some 25 large frames, less than one window of a queue pair.
 constexpr int send_buffer = 4 << 20;
 
 constexpr sock_filter load_half(std::uint32_t offset) {
@@ -26,7 +26,7 @@ constexpr sock_filter load_half(std::uint32_t offset) {
 constexpr sock_filter load_byte(std::uint32_t offset) {
     return BPF_STMT(BPF_LD | BPF_B | BPF_ABS, offset);
 }
-// Jumps skip so many instructions.
+// `yes` and `no` say how many instructions a jump skips.
 constexpr sock_filter if_equal(std::uint32_t value, std::uint8_t yes, std::uint8_t no) {
     return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no);
 }
@@ -36,7 +36,7 @@ constexpr sock_filter end(std::uint32_t bytes_kept) {
 
 // Takes RoCE v1, and v2 over IPv4 with or without options and over IPv6. The kernel has taken a
 // VLAN's tag out of the frame before it gets here. A fragment after a datagram's first has no
-// ports: RoCE has none, so what looks like a port in it is judged by whoever parses it.
+// ports. RoCE has no fragments, so the parser judges one that seems to have the port.
 constexpr std::array filter = {
     load_half(12),
     if_equal(VRDMA_ROCE_ETHERTYPE, 11, 0),
@@ -82,8 +82,8 @@ Result<UniqueFd> open_packet_socket() {
     return socket;
 }
 
-// To all protocols, though the filter takes two: those that are bound to one see a frame only after
-// steering has dropped it.
+// Binds to all protocols, though the filter takes two: a socket that is bound to one protocol sees
+// a frame only after steering has dropped it.
 Result<> bind_packet_socket(int socket, int link_index) {
     return bind_interface(socket, link_index, ETH_P_ALL);
 }

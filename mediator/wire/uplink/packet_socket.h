@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A packet socket (packet(7)) that sees what an interface receives of RoCE, before anything else in
-// the host does, and nothing that the interface sends.
+// A packet socket (packet(7)) that sees RoCE frames that an interface receives, before anything
+// else in the host does, and none that the interface sends.
 #pragma once
 
 #include "mediator/base/result.h"
@@ -9,11 +9,11 @@
 
 namespace vrdma::wire {
 
-// It receives nothing until it is bound.
+// The socket receives nothing until it is bound.
 Result<UniqueFd> open_packet_socket();
 Result<> bind_packet_socket(int socket, int link_index);
 
-// One that sends by the interface only, with that priority (SO_PRIORITY).
+// A socket that sends by that interface only, with that priority (SO_PRIORITY).
 Result<UniqueFd> open_sending_socket(int link_index, int priority);
 
 } // namespace vrdma::wire

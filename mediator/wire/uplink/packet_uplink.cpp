@@ -54,7 +54,7 @@ PacketUplink::PacketUplink(std::string interface, const Link& link, UniqueFd soc
       senders_{std::move(senders)},
       first_mtu_{link.mtu} {}
 
-// Pollers ask, which open nothing.
+// Pollers call this, and they cannot open anything.
 std::size_t PacketUplink::frame_size() const noexcept {
     return frame_size_of(read_mtu(socket_.get(), interface_).value_or(first_mtu_));
 }
@@ -81,8 +81,8 @@ void PacketUplink::flush(Sender& sender) noexcept {
     }
 }
 
-// An interface that goes down or away is an error of the socket's, once. When it comes up again the
-// socket goes on by itself.
+// An interface that goes down or away causes one error of the socket. When the interface comes up
+// again, the socket continues by itself.
 void PacketUplink::woken() noexcept {
     int error = 0;
     socklen_t size = sizeof(error);
@@ -92,7 +92,8 @@ void PacketUplink::woken() noexcept {
     }
 }
 
-// One that went away has left the socket; it is another when it comes back under the same name.
+// An interface that went away has left the socket. If it comes back under the same name, it is
+// another one.
 void PacketUplink::check_gone() noexcept {
     sockaddr_ll address{};
     socklen_t size = sizeof(address);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // The uplink that works everywhere: a packet socket bound to an interface with an Ethernet address.
-// That is a NIC (frames have the VLAN tags that the network gave them), a VLAN of one (they have
-// none), or a bridge's port: frames are seen before the bridge has them, and leave without it.
+// The interface is a NIC (frames have the VLAN tags that the network gave them), a VLAN of a NIC
+// (they have none), or a port of a bridge: frames are seen before the bridge has them, and leave
+// without it.
 //
-// What it sends goes through the interface's queueing discipline, so that a driver's short queue
-// does not lose a window's frames, and an administrator's shaping holds. There, and at a VLAN's
-// egress-qos-map, frames have their priority. Each priority has a socket of its own: what waits in
-// one that is paused (PFC), or has its share, is in no other's way.
+// Frames are sent through the interface's queueing discipline, so that a driver's short queue does
+// not lose a window's frames, and an administrator's shaping holds. There, and at a VLAN's
+// egress-qos-map, frames have their priority. Each priority has a socket of its own: frames of a
+// priority that is paused (PFC), or has used its share, do not delay others.
 #pragma once
 
 #include <array>
@@ -34,12 +35,12 @@ class PacketUplink final : public Uplink {
     void release() noexcept override { ring_.release(); }
     int fd() const noexcept override { return socket_.get(); }
     void woken() noexcept override;
-    // If the interface's MTU becomes smaller, longer frames are lost, as they would be in a network
-    // whose MTU does.
+    // If the interface's MTU becomes smaller, longer frames are lost, as in a network whose MTU
+    // becomes smaller.
     std::size_t frame_size() const noexcept override;
 
-    // Frames that were lost here: refused by the interface, as it is down or its MTU too small;
-    // longer than any of RoCE; come when the ring was full.
+    // Frames that were lost here: refused by the interface, because it is down or its MTU too
+    // small; longer than any of RoCE; received when the ring was full.
     struct Losses {
         std::uint64_t refused = 0;
         std::uint64_t truncated = 0;
@@ -48,7 +49,7 @@ class PacketUplink final : public Uplink {
     Losses losses() noexcept;
 
   private:
-    // A priority's way out.
+    // The sending side of a priority.
     struct Sender {
         UniqueFd socket;
         SendBatch batch;

@@ -14,10 +14,10 @@
 namespace vrdma::wire {
 namespace {
 
-// The kernel takes the tag out of a frame and tells it beside: it is put back where it was.
+// The kernel takes the tag out of a frame and reports it separately. It is put back where it was.
 constexpr std::size_t tag_size = 4;
 constexpr std::size_t macs_size = std::size_t{2} * ETH_ALEN;
-// Room for that before each frame; what follows its Ethernet header stays aligned.
+// Room for the tag before each frame; what follows its Ethernet header stays aligned.
 constexpr unsigned room_for_tag = TPACKET_ALIGNMENT;
 
 constexpr std::size_t block_size = 64 << 10;

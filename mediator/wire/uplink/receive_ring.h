@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The ring into which the kernel puts the frames that a packet socket receives, mapped here. Of
-// version 2: version 3 shows a block of frames when it is full or a timer of a millisecond or more
-// runs out, version 2 each frame at once.
+// The mapped ring into which the kernel puts the frames that a packet socket receives. It has
+// version 2, which shows each frame at once. Version 3 shows a block of frames when it is full or a
+// timer of a millisecond or more runs out.
 #pragma once
 
 #include <atomic>
@@ -20,14 +20,14 @@ class ReceiveRing {
     // Holds the largest frame of RoCE whatever the interface's MTU is, or becomes.
     static constexpr std::size_t slot_size = 8192;
 
-    // For a socket that is not bound yet.
+    // The socket must not be bound yet.
     static Result<ReceiveRing> create(int socket);
 
-    // The oldest frame, with its VLAN tag, until it is released. No system calls.
+    // Returns the oldest frame, with its VLAN tag, until it is released. Makes no system calls.
     std::span<const std::byte> receive() noexcept;
     void release() noexcept;
 
-    // Frames longer than a slot, which nobody gets.
+    // Frames longer than a slot, which are dropped.
     std::uint64_t truncated() const noexcept { return truncated_; }
 
   private:

@@ -18,7 +18,7 @@ std::optional<Gid> gateway_in(nlattr* const* attributes) {
     if (attributes[RTA_GATEWAY] != nullptr) {
         return gid_of(bytes_of(attributes[RTA_GATEWAY]));
     }
-    if (attributes[RTA_VIA] != nullptr) { // of the other family; the address follows its name
+    if (attributes[RTA_VIA] != nullptr) { // of the other family; the address follows the family
         const auto via = bytes_of(attributes[RTA_VIA]);
         return via.size() > sizeof(rtvia) ? gid_of(via.subspan(sizeof(rtvia))) : std::nullopt;
     }
@@ -58,7 +58,7 @@ Result<Route> ask(Netlink& netlink, const Question& question) {
     return answer;
 }
 
-// A source that is not the host's is no route's: there is an error, which differs by version.
+// If the source is not the host's, the kernel finds no route. Its error differs by version.
 Result<Route> ask_from_anywhere(Netlink& netlink, Question question) {
     auto answer = ask(netlink, question);
     if (!answer && question.source &&
@@ -121,8 +121,8 @@ Result<Gid> next_hop(Netlink& netlink, int link_index, const Gid& source, const 
         question.source = source;
     }
     if (is_ipv4(target)) {
-        // Where no route leads out by that interface, IPv4 takes the target for a neighbour, unless
-        // it is asked for the route itself.
+        // If no route leads out by that interface, IPv4 takes the target for a neighbour, unless
+        // the question asks for the route itself.
         question.flags = RTM_F_FIB_MATCH;
         if (const auto route = ask_from_anywhere(netlink, question); !route) {
             return fail(route.error());

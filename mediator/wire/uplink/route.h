@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Where the host's routing tables send a packet that has to leave by one interface.
+// The host's routes for a packet that has to leave by one interface.
 #pragma once
 
 #include <linux/rtnetlink.h>
@@ -18,11 +18,11 @@ struct Route {
     std::optional<Gid> gateway;
 };
 
-// Of the kernel's answers; nothing if it is no route, 0 if the link is no bridge's port.
+// Parse the kernel's answers: none if it is not a route, 0 if the link is not a bridge's port.
 std::optional<Route> parse_route(nlmsghdr* message);
 int parse_bridge(nlmsghdr* message);
 
-// The interface that has the addresses of a link: the bridge, for one that is a bridge's port.
+// The interface that has the addresses of a link: the bridge, if the link is a bridge's port.
 int addressed_link(Netlink& netlink, int link_index);
 
 // The neighbour that gets the packet: a router or the target itself. The source need not be an

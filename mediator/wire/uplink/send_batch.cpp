@@ -24,7 +24,8 @@ void SendBatch::commit(std::size_t bytes) noexcept {
     ++committed_;
 }
 
-// sendmmsg() stops at a frame that is refused, and says why when that one is the first.
+// sendmmsg() stops at a frame that is refused. It returns the error only if that frame is the
+// first.
 std::size_t SendBatch::flush(int socket) noexcept {
     std::size_t refused = 0;
     while (sent_ < committed_) {

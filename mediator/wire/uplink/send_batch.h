@@ -2,9 +2,10 @@
 //
 // Frames on their way out, copied by the kernel in one sendmmsg().
 //
-// There is a mapped ring for sending, too (PACKET_TX_RING). By a virtual cable it takes a tenth to
-// a quarter longer for frames of 64 bytes to 1 KiB and as long for 4 KiB, as the kernel copies its
-// frames where others on the host get them. And a slot is held until its frame has been read.
+// There is a mapped ring for sending, too (PACKET_TX_RING). By a virtual cable, it takes a tenth to
+// a quarter longer for frames of 64 bytes to 1 KiB, and as long for 4 KiB, because the kernel
+// copies its frames where others on the host get them. And a slot is held until its frame has been
+// read.
 #pragma once
 
 #include <sys/socket.h>
@@ -26,7 +27,7 @@ class SendBatch {
 
     SendBatch();
 
-    // Nothing while the batch is full.
+    // Empty while the batch is full.
     std::span<std::byte> prepare() noexcept;
     void commit(std::size_t bytes) noexcept;
     bool full() const noexcept { return committed_ == capacity; }

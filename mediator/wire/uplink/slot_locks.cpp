@@ -21,7 +21,7 @@ Result<SlotLocks> SlotLocks::open(int link_index) {
     return open_in(runtime_directory(), link_index);
 }
 
-// An interface's index is one namespace's, so the name of a lock has both.
+// An interface's index is unique only in its namespace, so the name of a lock has both.
 Result<SlotLocks> SlotLocks::open_in(const std::string& directory, int link_index) {
     UniqueFd opened{::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
     struct stat status {};

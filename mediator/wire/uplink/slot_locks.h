@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Which of several daemons has which slot at an interface: a file a slot, locked for as long as its
-// owner lives. They lie where only daemons can open them (/run/vrdma, or what systemd made for the
-// service), so that no other process takes a slot.
+// Locks that say which of several daemons has which slot at an interface: one file per slot, locked
+// for as long as its owner lives. The files are where only daemons can open them (/run/vrdma, or
+// the directory that systemd made for the service), so that no other process takes a slot.
 #pragma once
 
 #include <string>
@@ -14,11 +14,12 @@ namespace vrdma::wire {
 
 class SlotLocks {
   public:
-    // Of an interface of this network namespace. An error if the directory is others' to write to.
+    // The locks of an interface of this network namespace. An error if others can write to the
+    // directory.
     static Result<SlotLocks> open(int link_index);
     static Result<SlotLocks> open_in(const std::string& directory, int link_index);
 
-    // None if somebody has it.
+    // None if another owner has it.
     UniqueFd take(unsigned slot) const;
 
   private:

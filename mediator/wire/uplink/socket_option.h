@@ -7,7 +7,7 @@
 
 namespace vrdma::wire {
 
-// Or errno says why not.
+// On failure, returns false and sets errno.
 template <typename T>
 bool set_option(int socket, int level, int option, const T& value) noexcept {
     return ::setsockopt(socket, level, option, &value, sizeof(value)) == 0;

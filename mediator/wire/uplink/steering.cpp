@@ -18,8 +18,8 @@
 namespace vrdma::wire {
 namespace {
 
-// A filter's priority tells its slot: filters of lower ones come first. Its handle says that it is
-// one of ours ("vrdm").
+// A filter's priority is that of its slot: filters with lower numbers come first. Its handle says
+// that it is one of ours ("vrdm").
 constexpr std::uint32_t first_priority = 16;
 constexpr std::uint32_t filter_handle = 0x7672646d;
 
@@ -124,8 +124,8 @@ Result<> Steering::make_qdisc() {
     return {};
 }
 
-// The first that nobody has. A filter in a slot without an owner is of a daemon that died. Where
-// there are others, or were, the qdisc is theirs: who goes last takes it away.
+// Takes the first free slot. A filter in a slot without an owner is of a daemon that died. If there
+// are other daemons, or were, the qdisc is theirs: the last to go removes it.
 void Steering::take_slot(const SlotLocks& locks) {
     for (unsigned slot = 0; slot < slots; ++slot) {
         UniqueFd lock = locks.take(slot);
@@ -160,14 +160,14 @@ Result<> Steering::make_filter() {
     return netlink_.ask(message);
 }
 
-// Whether there was one.
+// Returns whether there was one.
 bool Steering::remove_filter(unsigned slot) {
     NetlinkMessage message{RTM_DELTFILTER, 0, filter_at(slot)};
     message.put_string(TCA_KIND, "bpf");
     return netlink_.ask(message).has_value();
 }
 
-// Somebody else may have filters there by now.
+// Others may have filters there by now.
 void Steering::remove_qdisc_if_unused() {
     bool used = false;
     for (const std::uint32_t parent : {ingress, egress}) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Who gets the packets that come in by an uplink for devices' addresses: the uplink, and nobody
-// else. The host's stack must not answer them (with ICMP: nobody listens there), and a bridge must
-// not pass them on to a guest's NIC, whose stack would.
+// Keeps the packets that come in by an uplink for devices' addresses to the uplink. The host's
+// stack must not answer them (with ICMP, because nobody listens there), and a bridge must not pass
+// them on to a guest's NIC, whose stack would answer.
 //
 // A program drops them where the interface's frames enter the stack (clsact's ingress, cls_bpf),
-// which is behind packet sockets and before bridges. RoCE to other addresses is left to whom it
-// belongs. It needs sch_ingress, cls_bpf and bpf(2), which Linux distributions have.
+// which is behind packet sockets and before bridges. RoCE to other addresses passes. It needs
+// sch_ingress, cls_bpf and bpf(2), which Linux distributions have.
 #pragma once
 
 #include <linux/rtnetlink.h>
@@ -23,21 +23,21 @@ namespace vrdma::wire {
 
 class Steering {
   public:
-    // So many daemons can steer one interface.
+    // The number of daemons that can steer one interface.
     static constexpr unsigned slots = 8;
 
-    // What daemons that died have left at the interface is taken away. A failure is logged.
+    // Removes what daemons that died have left at the interface. A failure is logged.
     static Result<std::unique_ptr<Steering>> create(const std::string& interface);
     ~Steering();
     Steering(const Steering&) = delete;
     Steering& operator=(const Steering&) = delete;
 
-    // From now on packets to the address reach the interface, and stop there. file_exists: they do
+    // From now on, packets to the address reach the interface, and stop there. file_exists: they do
     // already.
     Result<> add(const SteeredAddress& address);
     void remove(const SteeredAddress& address);
 
-    // Frames to a group's MAC reach the interface until it was left as often as joined.
+    // Frames to a group's MAC reach the interface until the group was left as often as joined.
     Result<> join(const Mac& group);
     void leave(const Mac& group);
 
@@ -59,7 +59,7 @@ class Steering {
     int link_index_;
     Netlink netlink_;
     SteeringProgram program_;
-    UniqueFd macs_; // a packet socket, by which the interface receives frames to them
+    UniqueFd macs_; // a packet socket, for which the interface receives frames to them
     UniqueFd slot_lock_;
     unsigned slot_ = 0;       // if there is a lock
     bool made_qdisc_ = false; // by us, or by another daemon

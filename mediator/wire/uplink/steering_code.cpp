@@ -16,7 +16,7 @@ static_assert(look_up < pass);
 
 constexpr int stack = BPF_REG_10;
 
-// What lies on the stack: the key that is looked up, and a piece of the frame.
+// The stack holds the key to look up, and a piece of the frame.
 constexpr int key = -static_cast<int>(sizeof(SteeredAddress));
 constexpr int gid_at = key + static_cast<int>(offsetof(SteeredAddress, gid));
 constexpr int mac_at = key + static_cast<int>(offsetof(SteeredAddress, mac));
@@ -27,7 +27,7 @@ static_assert(piece + 24 == key);
 constexpr int port_in_udp = 2;
 constexpr int target_in_ipv6 = 24; // and in a GRH
 
-// By a helper, from offsets behind the Ethernet header.
+// Reads the frame by a helper, at offsets behind the Ethernet header.
 class Writer {
   public:
     Writer(BpfAssembler& code, bpf_func_id helper) : code_{code}, helper_{helper} {}
@@ -95,7 +95,7 @@ class Writer {
     }
 
   private:
-    // Of the UDP header whose destination port is in the piece.
+    // The piece has the destination port of the UDP header.
     void pass_unless_roce() {
         code_.load(BPF_H, BPF_REG_1, stack, piece);
         code_.jump_if(BPF_JNE, BPF_REG_1, htons(VRDMA_ROCE_UDP_PORT), pass);

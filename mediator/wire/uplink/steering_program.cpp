@@ -12,7 +12,7 @@
 namespace vrdma::wire {
 namespace {
 
-// Frames begin with their Ethernet header here: the kernel has taken the VLAN's tag out.
+// Frames begin with their Ethernet header here. The kernel has taken the VLAN's tag out.
 void read_tag(BpfAssembler& code) {
     constexpr BpfAssembler::Label untagged = steering_code::first_free;
     constexpr int vlan = steering_code::vlan;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What the kernel executes for each frame that comes in (eBPF): RoCE to one of some addresses is
-// dropped, everything else goes on.
+// The program that the kernel executes for each frame that comes in (eBPF). It drops RoCE to one of
+// some addresses, and passes everything else.
 #pragma once
 
 #include "mediator/base/result.h"
@@ -17,11 +17,11 @@ class SteeringProgram {
     static Result<SteeringProgram> load();
 
     int fd() const noexcept { return program_.get(); }
-    // The table of addresses, which another program may look into as well.
+    // The table of addresses, which another program may use as well.
     int addresses() const noexcept { return table_.get(); }
-    // file_exists: it is there already.
+    // file_exists: the address is there already.
     Result<> add(const SteeredAddress& address) const;
-    // Whether it was there.
+    // Returns whether the address was there.
     bool remove(const SteeredAddress& address) const;
 
   private:

@@ -18,11 +18,11 @@ using Mode = XdpUplink::Mode;
 
 constexpr Mode every_mode[] = {Mode::zero_copy, Mode::native, Mode::generic};
 
-// The first mode that works, or why none does.
+// Uses the first mode that works. The error says why none does.
 Opened open_xdp(const std::string& interface, std::span<const Mode> modes,
                 const Steering* steering) {
     if (steering == nullptr) {
-        return tl::unexpected{std::string{"packets to devices cannot be told from others'"}};
+        return tl::unexpected{std::string{"steering is not available"}};
     }
     std::string reasons;
     for (const Mode mode : modes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Which of the two uplinks it is: packet sockets work everywhere, AF_XDP here and there.
+// Chooses one of the two uplinks: packet sockets work everywhere, AF_XDP on some interfaces.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace vrdma::wire {
 class Steering;
 
 enum class Transport : std::uint8_t {
-    automatic, // AF_XDP with zero copy, or AF_PACKET: with copies, others on the interface pay
-    af_xdp,    // as good as the interface has it
+    automatic, // AF_XDP with zero copy, or AF_PACKET: AF_XDP with copies costs others
+    af_xdp,    // in the best mode of the interface
     af_packet,
 };
 
-// Which it is goes to the log, and why it is not AF_XDP if that was tried. The error is for people.
-// Steering: the interface's, or nullptr if it has none.
+// The log says which one it is, and why it is not AF_XDP if that was tried. The error is for
+// people. `steering` is the interface's, or nullptr if it has none.
 tl::expected<std::unique_ptr<Uplink>, std::string> open_uplink(const std::string& interface,
                                                                Transport transport,
                                                                const Steering* steering);

@@ -19,8 +19,7 @@ void load_half(BpfAssembler& code, int to, int offset) {
     code.load(BPF_H, to, BPF_REG_10, steering_code::piece);
 }
 
-// A tag is in the frame, or nowhere: one that a NIC or a virtual cable's other end has taken out
-// cannot be seen.
+// Only a tag in the frame is seen. A NIC or a virtual cable's other end may have taken it out.
 void read_ethernet(BpfAssembler& code) {
     constexpr BpfAssembler::Label untagged = steering_code::first_free;
     constexpr int type_at = ETH_HLEN - 2;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What an interface's driver executes for each frame that comes in (XDP): RoCE to one of some
-// addresses goes to the AF_XDP socket of the queue it came by, everything else goes on, as what
-// comes by a queue without a socket does. Attached as long as the object is there, and its process.
+// The program that an interface's driver executes for each frame that comes in (XDP). RoCE to one
+// of some addresses goes to the AF_XDP socket of the queue it came by. Everything else passes, and
+// so do frames that come by a queue without a socket. The program is attached as long as the object
+// and its process exist.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ class XdpProgram {
         stack,  // behind any driver, and slow (generic XDP)
     };
 
-    // Addresses: a table of SteeredAddress.
+    // `addresses` is a table of SteeredAddress.
     static Result<XdpProgram> load(int addresses);
 
     Result<> set_socket(std::uint32_t queue, int socket) const;

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t max_mtu = XskQueue::max_received - ethernet_and_tag;
 
-// A socket's place is free a moment after the socket has been closed: by a mode that did not work,
-// or by a daemon before this one.
+// A queue is free a moment after its socket has been closed, by a mode that did not work or by an
+// earlier daemon.
 Result<XskQueue> open_queue(int link_index, std::uint32_t number, bool zero_copy) {
     constexpr int tries = 100;
     auto queue = XskQueue::create(link_index, number, zero_copy);
@@ -48,8 +48,8 @@ const char* XdpUplink::name_of(Mode mode) noexcept {
     return "";
 }
 
-// Sockets come before the program: a driver that has no zero copy says so before anything of it was
-// changed, and no frame is taken that nobody would get.
+// Sockets are made before the program is attached: a driver without zero copy reports that before
+// anything is changed, and no frame is taken that nobody would get.
 tl::expected<std::unique_ptr<XdpUplink>, std::string> XdpUplink::create(
     const std::string& interface, Mode mode, const Steering& steering) {
     const auto link = read_link(interface);
@@ -91,7 +91,7 @@ XdpUplink::XdpUplink(XdpProgram program, std::unique_ptr<PacketUplink> passed, U
     queues_.reserve(XdpProgram::max_queues);
 }
 
-// How many there are is found out by asking for one more.
+// The number of queues is found by asking for one more.
 Result<> XdpUplink::add_queues(int link_index, bool zero_copy) {
     constexpr auto no_such_queue = std::errc::invalid_argument;
     if (XskQueue::create(link_index, XdpProgram::max_queues, zero_copy)) {
@@ -153,7 +153,7 @@ void XdpUplink::flush() noexcept {
     }
 }
 
-// Of all in turn, a frame of each, so that none waits for another.
+// Takes one frame of each source in turn, so that none waits for another.
 std::span<const std::byte> XdpUplink::receive() noexcept {
     for (std::size_t looked_at = 0; looked_at <= queues_.size(); ++looked_at) {
         const auto frame =

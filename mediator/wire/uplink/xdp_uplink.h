@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The uplink by AF_XDP sockets: what comes for devices' addresses is taken where the interface's
-// driver has it, and nothing else; what leaves goes to the driver without a queueing discipline.
+// The uplink by AF_XDP sockets. It takes frames for devices' addresses, and no others, where the
+// interface's driver has them. Frames that leave go to the driver without a queueing discipline.
 //
-// Each of the interface's queues has a socket, as the interface chooses by which a frame comes. All
-// frames leave by the first. Interfaces whose MTU is more than a frame in such a socket's memory
-// are no uplinks of this kind.
+// Each of the interface's queues has a socket, because the interface chooses the queue by which a
+// frame comes. All frames leave by the first. An interface whose MTU is more than a frame in such a
+// socket's memory cannot be an uplink of this kind.
 //
-// A packet socket receives RoCE that the program passes: to multicast groups, which others may be
-// in as well, and by queues that the interface has got since.
+// A packet socket receives RoCE that the program passes: frames to multicast groups, which others
+// may be in as well, and frames by queues that the interface has got since.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ class XdpUplink final : public Uplink {
     enum class Mode : std::uint8_t {
         zero_copy, // the NIC reads and writes the sockets' memory
         native,    // the driver gives frames to the kernel, which copies them
-        generic,   // so does the kernel's stack: any interface
+        generic,   // the kernel's stack does so: any interface
     };
     static const char* name_of(Mode mode) noexcept;
 
-    // The error says why it does not work there, for people. The steering may go before it.
+    // The error says why it does not work there, for people. `steering` may be destroyed first.
     static tl::expected<std::unique_ptr<XdpUplink>, std::string> create(
         const std::string& interface, Mode mode, const Steering& steering);
 
@@ -47,11 +47,11 @@ class XdpUplink final : public Uplink {
     void release() noexcept override;
     int fd() const noexcept override { return events_.get(); }
     void woken() noexcept override { passed_->woken(); }
-    // Longer frames than what it was made for are never received, whatever the MTU becomes.
+    // Frames longer than those that it was made for are never received, whatever the MTU becomes.
     std::size_t frame_size() const noexcept override;
 
-    // Frames that were lost here: refused by the interface, as it is down; come when a queue was
-    // full, or too long.
+    // Frames that were lost here: refused by the interface, because it is down; received when a
+    // queue was full, or too long.
     struct Losses {
         std::uint64_t refused = 0;
         std::uint64_t overrun = 0;
@@ -70,7 +70,7 @@ class XdpUplink final : public Uplink {
     XdpProgram program_;
     std::unique_ptr<PacketUplink> passed_;
     UniqueFd events_;
-    std::size_t source_ = 0;    // of the next frame: a queue, or what was passed
+    std::size_t source_ = 0;    // of the next frame: a queue, or the packet socket
     std::size_t unflushed_ = 0; // frames
     std::uint64_t refused_ = 0;
 };

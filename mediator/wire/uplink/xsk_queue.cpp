@@ -11,12 +11,13 @@
 namespace vrdma::wire {
 namespace {
 
-// What the interface's queue may hold of ours, where the kernel copies. As for a packet socket.
+// The bytes of ours that the interface's queue may hold, if the kernel copies. The limit is that of
+// a packet socket.
 constexpr int max_under_way = 4 << 20;
 
-// A frame may come back while the kernel has yet to say that it took the frame's entry before: it
-// hands out what it received first, and counts what it took to send now and then. Such rings have
-// room for each frame twice.
+// A frame may come back before the kernel has reported that it took the frame's previous entry. It
+// hands out received frames first, and counts frames that it took to send now and then. So these
+// rings have room for each frame twice.
 constexpr std::uint32_t fill_entries = 2 * XskQueue::receive_frames;
 constexpr std::uint32_t sent_entries = 2 * XskQueue::send_frames;
 
@@ -97,7 +98,7 @@ Result<XskQueue::Rings> XskQueue::make_rings(int socket) {
     return Rings{std::move(*fill), std::move(*completed), std::move(*received), std::move(*sent)};
 }
 
-// The first frames are to receive into, the others to send.
+// The first frames are for receiving, the others for sending.
 XskQueue::XskQueue(UniqueFd socket, Mapping memory, Rings rings)
     : frames_{std::move(memory)}, socket_{std::move(socket)}, rings_{std::move(rings)} {
     for (std::uint64_t frame = 0; frame < receive_frames; ++frame) {
@@ -109,7 +110,7 @@ XskQueue::XskQueue(UniqueFd socket, Mapping memory, Rings rings)
     }
 }
 
-// A driver may be out of frames that it was given since, if nobody wakes it.
+// A driver may run out of frames, although it was given more, if nobody wakes it.
 std::span<const std::byte> XskQueue::receive() noexcept {
     const xdp_desc* const frame = rings_.received.front();
     if (frame == nullptr) {
@@ -157,7 +158,7 @@ std::uint32_t XskQueue::take_back() noexcept {
     return count;
 }
 
-// 0, or why not.
+// Returns 0, or the error.
 int XskQueue::send() const noexcept {
     return ::sendto(fd(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) >= 0 ? 0 : errno;
 }
@@ -174,7 +175,7 @@ std::uint32_t XskQueue::flush() noexcept {
     return send_all();
 }
 
-// EAGAIN: a batch is out, or there is no room. EBUSY: a frame was taken, and lost.
+// EAGAIN: a batch was sent, or there is no room. EBUSY: a frame was taken, and lost.
 std::uint32_t XskQueue::send_all() noexcept {
     std::uint32_t lost = 0;
     const std::uint32_t pending = rings_.sent.pending();

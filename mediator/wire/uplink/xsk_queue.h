@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// An AF_XDP socket on one of an interface's queues, with memory of its own into which what it
-// receives is put and out of which it sends. The kernel copies frames there and from there, or,
-// with a driver that can, the NIC reads and writes them in place (zero copy).
+// An AF_XDP socket on one of an interface's queues. It receives into memory of its own, and sends
+// from it. The kernel copies frames to and from there, or, with a driver that can, the NIC reads
+// and writes them in place (zero copy).
 #pragma once
 
 #include <linux/bpf.h>
@@ -22,32 +22,31 @@ class XskQueue {
   public:
     static constexpr std::uint32_t receive_frames = 1024;
     static constexpr std::uint32_t send_frames = 512;
-    // The kernel takes so many frames to send in a call, where it copies.
+    // The number of frames that the kernel sends per call, if it copies.
     static constexpr std::uint32_t batch = 32;
-    // No frame may be larger than a page, and what is received has the kernel's room before it.
+    // No frame may be larger than a page, and a received one has the kernel's room before it.
     static constexpr std::size_t frame_size = 4096;
     static constexpr std::size_t max_received = frame_size - XDP_PACKET_HEADROOM;
 
-    // invalid_argument: the interface has no such queue. not_supported: not without copies.
+    // invalid_argument: the interface has no such queue. not_supported: it has no zero copy.
     static Result<XskQueue> create(int link_index, std::uint32_t queue, bool zero_copy);
 
     int fd() const noexcept { return socket_.get(); }
 
-    // The oldest frame until it is released; nothing if there is none.
+    // Returns the oldest frame until it is released; nothing if there is none.
     std::span<const std::byte> receive() noexcept;
     void release() noexcept;
 
-    // Room for the next frame, or nothing while all are under way.
+    // Room for the next frame, or nothing while all frames are under way.
     std::span<std::byte> prepare() noexcept;
     void commit(std::size_t bytes) noexcept;
 
-    // What was committed is sent. What is not taken now stays for the next time. While the
-    // interface is down that is what was committed when that was found; what is committed later is
-    // lost.
-    // Returns how many were.
+    // Sends the committed frames. Frames that are not taken now stay for the next time. While the
+    // interface is down, those stay that were committed when that was found. Frames that are
+    // committed later are lost. Returns how many were lost.
     std::uint32_t flush() noexcept;
 
-    // That came when the ring was full, or were too long.
+    // The number of frames that came when the ring was full, or were too long.
     std::uint64_t overrun() const noexcept;
 
   private:
@@ -67,7 +66,7 @@ class XskQueue {
     int send() const noexcept;
     std::uint32_t send_all() noexcept;
 
-    Mapping frames_; // outlives the socket, which the kernel may write by
+    Mapping frames_; // outlives the socket, by which the kernel may write to it
     UniqueFd socket_;
     Rings rings_;
     std::array<std::uint64_t, send_frames> free_{}; // frames to send, by offset

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The rings that an AF_XDP socket shares with the kernel: one side puts entries in and the other
-// takes them out, each telling how far it has come. Their sizes are powers of two.
+// The rings that an AF_XDP socket shares with the kernel. One side puts entries in and the other
+// takes them out, and each reports how far it has come. Their sizes are powers of two.
 #pragma once
 
 #include <linux/if_xdp.h>
@@ -20,7 +20,7 @@ template <typename Entry>
 class XskRing {
   public:
     XskRing() = default;
-    // At one of XDP_*PGOFF_*_RING.
+    // Maps the ring at one of XDP_*PGOFF_*_RING.
     static Result<XskRing> map(int socket, std::uint64_t page_offset, const xdp_ring_offset& at,
                                std::uint32_t size) {
         assert(std::has_single_bit(size));
@@ -32,22 +32,23 @@ class XskRing {
         return XskRing{std::move(*mapping), at, size};
     }
 
-    // Whether the kernel wants a system call to go on.
+    // Whether the kernel needs a system call to continue.
     bool needs_wakeup() const noexcept { return (load(at_.flags) & XDP_RING_NEED_WAKEUP) != 0; }
 
-    // Ours is to put in. There is room by whoever counts the frames that there are.
+    // For a ring that we put entries into. The caller counts the frames, so there is always room.
     void put(const Entry& entry) noexcept {
         assert(next_ - load(at_.consumer) < size_);
         *entry_at(next_++) = entry;
     }
     void publish() noexcept { store(at_.producer, next_); }
-    // What was put since, newest first, is not to be published.
+    // Takes back entries that were put since publish(), newest first.
     bool any_unpublished() const noexcept { return next_ != load(at_.producer); }
     Entry take_back() noexcept { return *entry_at(--next_); }
-    // What the kernel has not taken yet, at most.
+    // The number of entries that the kernel has not taken yet, at most.
     std::uint32_t pending() const noexcept { return load(at_.producer) - load(at_.consumer); }
 
-    // Ours is to take out. The oldest, until it is taken; nullptr if there is none.
+    // For a ring that we take entries out of. The oldest entry, until it is taken; nullptr if there
+    // is none.
     const Entry* front() const noexcept {
         return load(at_.producer) == next_ ? nullptr : entry_at(next_);
     }
@@ -73,7 +74,7 @@ class XskRing {
     Mapping mapping_;
     xdp_ring_offset at_{};
     std::uint32_t size_ = 0;
-    std::uint32_t next_ = 0; // that we put in or take out
+    std::uint32_t next_ = 0; // the next one that we put in or take out
 };
 
 } // namespace vrdma::wire

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The admin queue: many threads' commands in flight, each answered on its own, in any order.
+ * The admin queue. Commands of many threads may be in flight at once. The device answers each on
+ * its own, in any order.
  *
- * One of those who wait watches the vector's eventfd, and takes all answers that have come; so an
- * answer to a lone command wakes nobody but its caller. A command ends with the device's answer or,
- * at the latest after VRDMA_ADMIN_TIMEOUT_MS in which the device makes no step of any, with the
- * failure of the whole device.
+ * One of the waiting threads polls the vector's eventfd, and takes all answers that have arrived.
+ * So an answer to a lone command wakes only its caller. A command ends with the device's answer. If
+ * the device makes no step of any command for VRDMA_ADMIN_TIMEOUT_MS, the whole device fails.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "../barrier.h"
 #include "device.h"
 
-/* How long an answer may take before the queue is looked at without an interrupt. */
+/* After this time, a waiting thread checks the queue without an interrupt. */
 #define POLL_MS 100
 #define MAX_ERRNO 4095
 
@@ -37,7 +37,7 @@ static void finish(struct vrdma_admin *admin, struct vrdma_admin_slot *slot,
 	pthread_cond_broadcast(&admin->changed);
 }
 
-/* Takes the answers that have arrived; false if one answers nothing that was asked. */
+/* Takes the answers that have arrived. False if one answers no command that is in flight. */
 static bool reap(struct vrdma_admin *admin)
 {
 	const struct vrdma_admin_cpl *ring = admin->acq.data;
@@ -78,8 +78,8 @@ static void give_slot(struct vrdma_admin *admin, unsigned int id)
 }
 
 /*
- * The entry is free: the device takes commands in order, so while it has not taken the one that was
- * here, all later ones are in flight too, and no slot is free.
+ * The entry is free, because the caller has a slot. The device takes commands in order: had it not
+ * taken the last command of this entry, all later ones would be in flight too, and no slot free.
  */
 static void queue_command(struct vrdma_admin *admin, uint32_t opcode, unsigned int id,
 			  const struct vrdma_admin_cmd *cmd)
@@ -94,7 +94,7 @@ static void queue_command(struct vrdma_admin *admin, uint32_t opcode, unsigned i
 	admin->producer++;
 }
 
-/* Waits, under the lock before and after, until something may have changed. */
+/* Waits until something may have changed. The caller has the lock; it is released meanwhile. */
 static void wait_for_change(struct vrdma_dev *dev)
 {
 	struct vrdma_admin *admin = &dev->admin;
@@ -110,13 +110,13 @@ static void wait_for_change(struct vrdma_dev *dev)
 	if (poll(&fd, 1, POLL_MS) == 1 && read(admin->event_fd, &count, sizeof(count)) > 0 &&
 	    vrdma_admin_vector(dev->fn.id.num_vectors) ==
 		    vrdma_comp_vector(dev->fn.id.num_vectors, 0))
-		vrdma_events_wake(&dev->events); /* it may have been for them */
+		vrdma_events_wake(&dev->events); /* the interrupt may be for event queues */
 	pthread_mutex_lock(&admin->lock);
 	admin->watched = false;
 	pthread_cond_broadcast(&admin->changed);
 }
 
-/* Until the slot is answered. Why the device failed, or NULL. */
+/* Waits until the slot is answered. Returns NULL, or why the device failed. */
 static const char *wait_for_answer(struct vrdma_dev *dev, struct vrdma_admin_slot *slot)
 {
 	struct vrdma_admin *admin = &dev->admin;
@@ -204,7 +204,7 @@ bool vrdma_admin_kill(struct vrdma_admin *admin)
 			finish(admin, &admin->slots[id], &eio);
 	pthread_cond_broadcast(&admin->changed);
 	pthread_mutex_unlock(&admin->lock);
-	written = write(admin->event_fd, &one, sizeof(one)); /* for who watches it */
+	written = write(admin->event_fd, &one, sizeof(one)); /* wakes the thread that polls it */
 	(void)written;
 	return first;
 }
@@ -228,7 +228,7 @@ int vrdma_admin_init(struct vrdma_dev *dev)
 	return ret;
 }
 
-/* The device is quiet and no verb is left. */
+/* To be called when the device is quiet and no verb is running. */
 void vrdma_admin_cleanup(struct vrdma_dev *dev)
 {
 	vrdma_memory_free(&dev->memory, &dev->admin.acq);

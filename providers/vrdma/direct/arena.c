@@ -13,10 +13,10 @@
 
 #include "hold.h"
 
-/* What the kernel calls MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB. */
+/* The kernel's name for memory of MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB. */
 #define HUGE_NAME "/anon_hugepage"
 
-/* Of all processors that Linux runs on. */
+/* The sizes of huge pages on all processors that Linux runs on. */
 #define MIN_HUGE_SHIFT 14
 #define MAX_HUGE_SHIFT 34
 
@@ -40,7 +40,7 @@ void vrdma_arena_unlock(void)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/* A page that is new in each child: whoever finds a zero there has come past fork()'s handlers. */
+/* A page that the kernel zeroes in each child. A child that reads 0 did not run fork's handlers. */
 static char *mark;
 
 static int set_mark(void)
@@ -76,7 +76,7 @@ bool vrdma_arena_is_parents(void)
 	return page && !*page;
 }
 
-/* `shift` is of huge pages, or 0. */
+/* 1 << `shift` is the size of huge pages; 0: small pages. */
 static int create_file(unsigned int shift, struct vrdma_arena_file *file)
 {
 	const unsigned int huge = shift ? MFD_HUGETLB | shift << MFD_HUGE_SHIFT : 0;
@@ -177,7 +177,7 @@ bool vrdma_is_at_home(const struct vrdma_mapping *m)
 	return vrdma_arena_file_of(m) && m->offset == m->start;
 }
 
-/* The kernel keeps huge pages of one size, a program's and a memfd's, as files of one device. */
+/* The kernel keeps all huge pages of one size, a program's or a memfd's, as files of one device. */
 static const struct vrdma_arena_file *huge_home(dev_t device)
 {
 	struct vrdma_arena_file *file;
@@ -218,7 +218,7 @@ bool vrdma_arena_data(const struct vrdma_arena_file *file, struct vrdma_range wi
 	struct stat status;
 	off_t start, end;
 
-	/* hugetlbfs does not say where its pages are, but how many. */
+	/* hugetlbfs does not say where a file has pages, only how many it has. */
 	if (file->page > PAGE) {
 		*data = within;
 		return within.start < within.end && fstat(file->fd, &status) == 0 &&

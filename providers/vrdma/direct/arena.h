@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The arena: a sparse memfd of the size of the address space, in which each page lies at the offset
- * that is its address; and one more for each size of huge pages that has been shared. What is in
- * them the kernel knows; see share.h.
+ * The arena is a sparse memfd of the size of the address space. Each page lies in it at the offset
+ * that equals its address. There is one more memfd for each size of huge pages that has been
+ * shared. The kernel knows which pages are in them; see share.h.
  *
- * All but the lock is for who holds it.
+ * Callers hold the lock, except where a comment says otherwise. private.c looks up, reads and
+ * punches pages of the first file without it.
  */
 #ifndef VRDMA_DIRECT_ARENA_H
 #define VRDMA_DIRECT_ARENA_H
@@ -18,7 +19,7 @@
 #include "maps.h"
 
 #define PAGE ((uintptr_t)VRDMA_PAGE_SIZE)
-#define ARENA_SIZE ((uintptr_t)1 << 48) /* no user address is higher without being asked for */
+#define ARENA_SIZE ((uintptr_t)1 << 48) /* the kernel maps nothing higher unless asked to */
 
 /* Addresses, in whole pages. */
 struct vrdma_range {
@@ -47,51 +48,51 @@ struct vrdma_arena_file {
 
 struct vrdma_arena {
 	pthread_mutex_t mutex;
-	int cancel_state;                                 /* of who holds it */
+	int cancel_state;                                 /* of the thread that holds it */
 	unsigned int count;                               /* of files; 0: no arena yet */
 	int pagemap;                                      /* /proc/self/pagemap */
-	struct vrdma_maps maps;                           /* for a pass at a time */
+	struct vrdma_maps maps;                           /* for one pass at a time */
 	struct vrdma_arena_file files[VRDMA_ARENA_FILES]; /* the first: of small pages */
 };
 
 extern struct vrdma_arena vrdma_arena;
 
-/* Holds off the cancellation of this thread as well. */
+/* Also disables the cancellation of this thread. */
 void vrdma_arena_lock(void);
 void vrdma_arena_unlock(void);
 
-/* The first time creates it. Returns 0 or an errno. */
+/* Creates the arena if there is none. Returns 0 or an errno. */
 int vrdma_arena_open(void);
 
-/* In the child of a fork(), whose arena is its parent's. */
+/* For the child of a fork(), which closes its parent's arena. */
 void vrdma_arena_close(void);
 
-/* There, in the end: what it shares from now on is its own. */
+/* Called last in the child of a fork(): memory that it shares from now on is its own. */
 void vrdma_arena_forked(void);
 
 /*
- * In a child that was made without fork(): pages of the arena are its parent's, and whoever frees
- * or replaces them takes them from the parent. Takes no lock.
+ * True in a child that was made without fork(). Pages of the arena are its parent's there: to free
+ * or replace them would take them from the parent. Takes no lock.
  */
 bool vrdma_arena_is_parents(void);
 
-/* The file that the mapping shows; NULL: none of the arena. */
+/* The arena's file that the mapping shows. NULL if it shows none. */
 const struct vrdma_arena_file *vrdma_arena_file_of(const struct vrdma_mapping *mapping);
 
-/* At the offset that is its address: elsewhere only what mremap() has moved. */
+/* Whether a mapping shows the arena at the offset that equals its address. mremap() can end it. */
 bool vrdma_is_at_home(const struct vrdma_mapping *mapping);
 
 /*
- * The file that a mapping belongs in, by the size of its pages. The first time creates it. NULL
- * where there cannot be one.
+ * The file that a mapping belongs in, by the size of its pages. Creates the file if there is none.
+ * NULL if there cannot be one.
  */
 const struct vrdma_arena_file *vrdma_arena_home(const struct vrdma_mapping *mapping);
 
-/* The first of the range that may hold pages. */
+/* The first part of the range that may hold pages. False if there is none. */
 bool vrdma_arena_data(const struct vrdma_arena_file *file, struct vrdma_range within,
 		      struct vrdma_range *data);
 
-/* False where it cannot be read. */
+/* False if the range cannot be read. */
 bool vrdma_arena_read(const struct vrdma_arena_file *file, struct vrdma_range range, char *to);
 
 /* Frees the pages. Returns 0 or an errno. */

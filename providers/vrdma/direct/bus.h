@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * How a process reaches a vrdma PCI function: a socket to the process that has it (vfio_user.c), or
- * Linux VFIO (vfio.c).
+ * How a process reaches a vrdma PCI function: by a socket to the process that serves it
+ * (vfio_user.c), or by Linux VFIO (vfio.c).
  */
 #ifndef VRDMA_DIRECT_BUS_H
 #define VRDMA_DIRECT_BUS_H
@@ -19,8 +19,8 @@ extern "C" {
 struct vrdma_bus;
 
 /*
- * Memory of this process at an address of the device's: a range of a file that is mapped here or,
- * on a bus that reaches memory in place, any.
+ * Memory of this process that the device sees at `iova`. It is a range of a file that is mapped
+ * here. On a bus that reaches memory in place, it may be any memory.
  */
 struct vrdma_dma {
 	uint64_t iova;
@@ -32,21 +32,21 @@ struct vrdma_dma {
 
 /* Functions that return int return 0 or a negative errno. All may be called by any thread. */
 struct vrdma_bus_ops {
-	/* A register of BAR0. As with a function that was unplugged, a failure reads as ones. */
+	/* Reads a register of BAR0. A failure reads as all ones, as from an unplugged function. */
 	uint32_t (*read)(struct vrdma_bus *bus, uint32_t offset);
-	/* Returns when the write has been taken, or has failed. */
+	/* Returns when the device has taken the write, or the write has failed. */
 	void (*write)(struct vrdma_bus *bus, uint32_t offset, uint32_t value);
-	/* Need not wait for that. */
+	/* A write that need not wait for that. */
 	void (*post)(struct vrdma_bus *bus, uint32_t offset, uint32_t value);
 
 	int (*map)(struct vrdma_bus *bus, const struct vrdma_dma *dma);
-	/* From its return on the device does not touch the range. */
+	/* After its return, the device does not access the range. */
 	int (*unmap)(struct vrdma_bus *bus, uint64_t iova, uint64_t length);
 
 	/* eventfds[n] is signalled when vector n is raised. */
 	int (*set_vectors)(struct vrdma_bus *bus, const int *eventfds, unsigned int count);
 
-	/* Without a word to the device: in a child of fork(). */
+	/* Closes in a child of fork(): tells the device nothing, and keeps the struct. */
 	void (*abandon)(struct vrdma_bus *bus);
 	void (*close)(struct vrdma_bus *bus);
 };
@@ -55,20 +55,20 @@ struct vrdma_bus {
 	const struct vrdma_bus_ops *ops;
 	struct vrdma_doorbell_page *doorbells; /* BAR2, mapped */
 	uint64_t doorbells_size;
-	int kick_fd;       /* a write wakes the poller: */
-	off_t kick_offset; /* at this offset, or to an eventfd where it is negative */
-	int hangup_fd;     /* tells by hangup_event that the device is gone, or wanted back */
+	int kick_fd;       /* a write to it wakes the poller */
+	off_t kick_offset; /* of that write; negative: kick_fd is an eventfd */
+	int hangup_fd;     /* hangup_event on it: the device is gone, or its owner wants it back */
 	short hangup_event;
 	bool in_place; /* see in_place.h */
 };
 
-/* Connects to the socket at path. Returns NULL and sets errno where that fails. */
+/* Connects to the socket at path. On failure, returns NULL and sets errno. */
 struct vrdma_bus *vrdma_vfio_user_open(const char *path);
 
-/* Over a socket that is connected, which the bus then owns. */
+/* Uses a connected socket, which the bus then owns. Fails likewise, and closes the socket then. */
 struct vrdma_bus *vrdma_vfio_user_attach(int socket);
 
-/* The device at a directory in sysfs, which the process has by VFIO. Fails likewise. */
+/* Opens the device of a directory in sysfs by Linux VFIO. Fails likewise. */
 struct vrdma_bus *vrdma_vfio_open(const char *directory);
 
 #ifdef __cplusplus

@@ -59,7 +59,7 @@ static void remove_source(struct vrdma_event_channel *channel, struct vrdma_even
 		channel->last = at;
 }
 
-/* Sends what waits, in turn, as far as there is room. */
+/* Sends waiting events, of one source after another, while there is room. */
 static void flush(struct vrdma_event_channel *channel)
 {
 	while (channel->first && channel->in_flight < VRDMA_CHANNEL_DEPTH) {
@@ -98,7 +98,7 @@ void vrdma_event_post(struct vrdma_event_source *source, unsigned int type)
 
 void vrdma_event_taken(struct vrdma_event_source *source, unsigned int type)
 {
-	if (!source->channel) /* it retired meanwhile, and has counted the event */
+	if (!source->channel) /* the source retired meanwhile, and has counted the event */
 		return;
 	source->reported++;
 	source->in_flight &= ~(1u << type);
@@ -107,8 +107,8 @@ void vrdma_event_taken(struct vrdma_event_source *source, unsigned int type)
 }
 
 /*
- * All that is in the socket is read; what is another's is written again. What was in flight and is
- * not there any more has been read by the program.
+ * Reads all events from the socket, and writes those of other sources back. The program has read
+ * the events that were in flight and are no longer in the socket.
  */
 static void take_back(struct vrdma_event_source *source)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Events on their way to the program, which libibverbs reads from a file descriptor as it would
- * from the kernel's: a socket in its place.
+ * Events on their way to the program. libibverbs reads them from a socket, which takes the place of
+ * the kernel's file descriptor.
  *
- * What happens to an object is one event of each type until the program has read it: what comes
- * meanwhile adds nothing. Events that find the socket full wait here, so nothing is lost, and
- * nothing grows beyond the number of objects. Writers never block.
+ * An object has at most one unread event of each type: further ones add nothing until the program
+ * has read it. Events wait here while the socket is full, so none is lost. Memory does not grow
+ * beyond the number of objects. Writers never block.
  *
  * The caller serializes all calls.
  */
@@ -30,10 +30,10 @@ struct vrdma_event_channel {
 	int write_fd;
 	size_t event_size; /* of what libibverbs reads: the first bytes of struct vrdma_event */
 	unsigned int in_flight;
-	struct vrdma_event_source *first, **last; /* those with events that wait */
+	struct vrdma_event_source *first, **last; /* sources with waiting events */
 };
 
-/* struct ib_uverbs_async_event_desc, of which ib_uverbs_comp_event_desc is the beginning. */
+/* As struct ib_uverbs_async_event_desc, which begins like ib_uverbs_comp_event_desc. */
 struct vrdma_event {
 	uint64_t element;
 	uint32_t type;
@@ -54,7 +54,7 @@ struct vrdma_event_source {
 int vrdma_channel_init(struct vrdma_event_channel *channel, size_t event_size);
 /* Whether the program has closed its side. */
 bool vrdma_channel_is_closed(const struct vrdma_event_channel *channel);
-/* Leaves the program's side alone. */
+/* Does not close the program's side. */
 void vrdma_channel_destroy(struct vrdma_event_channel *channel);
 
 void vrdma_event_source_init(struct vrdma_event_source *source, struct vrdma_event_channel *channel,
@@ -62,7 +62,7 @@ void vrdma_event_source_init(struct vrdma_event_source *source, struct vrdma_eve
 void vrdma_event_post(struct vrdma_event_source *source, unsigned int type);
 /* The program has read an event. */
 void vrdma_event_taken(struct vrdma_event_source *source, unsigned int type);
-/* Takes back what was not read; returns how many events the program has to acknowledge in all. */
+/* Takes back unread events. Returns how many events the program has to acknowledge in all. */
 uint32_t vrdma_event_retire(struct vrdma_event_source *source);
 
 #ifdef __cplusplus

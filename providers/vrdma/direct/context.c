@@ -2,10 +2,10 @@
 /*
  * Contexts that libibverbs takes for the kernel's.
  *
- * Where libibverbs asks the kernel all the same, for GIDs and P_Keys, it fails with ENOTTY and goes
- * on to look into sysfs: that is the device's directory (sysfs.c). A device that has a sysfs entry
- * is opened by its character device, though; so the one in the program's list has none, and the one
- * that a context belongs to is a twin that has.
+ * libibverbs still asks the kernel for GIDs and P_Keys. That fails with ENOTTY, and libibverbs then
+ * reads them from sysfs, which is the device's directory here (sysfs.c). But libibverbs opens a
+ * device that has a sysfs entry by its character device. So the device in the program's list has no
+ * sysfs entry, and each context belongs to a twin that has one.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -54,7 +54,7 @@ static void uninit_device(struct verbs_device *base)
 	free(device);
 }
 
-/* What libibverbs would have read from the kernel. */
+/* The values that libibverbs would have read from the kernel. */
 static struct verbs_sysfs_dev *make_sysfs(const struct vrdma_dev *dev, const char *name)
 {
 	struct verbs_sysfs_dev *sysfs = calloc(1, sizeof(*sysfs));
@@ -95,8 +95,8 @@ static struct vrdma_direct_device *make_twin(const struct vrdma_dev *dev,
 }
 
 /*
- * A pipe answers no ioctl, and its reading end takes no command by write() either; and it has an
- * inode that no other file has (import.c).
+ * Returns the reading end of a pipe. It answers no ioctl and takes no command by write(), and no
+ * other file has its inode (import.c).
  */
 static int make_cmd_fd(void)
 {
@@ -148,7 +148,7 @@ static int make_ucontext(struct vrdma_context *context)
 
 	if (ret)
 		return ret;
-	/* Page 0 would be a kernel's. */
+	/* Page 0 is for a kernel driver. */
 	if (!page || page >= dev->fn.id.num_doorbell_pages) {
 		vrdma_cmd_destroy(dev, VRDMA_ADMIN_DEALLOC_UCONTEXT, context->ucontext);
 		return EIO;
@@ -236,7 +236,7 @@ const struct verbs_device_ops vrdma_direct_device_ops = {
 	.uninit_device = uninit_device,
 };
 
-/* libibverbs destroys a completion channel without telling: it closes the program's side. */
+/* libibverbs destroys a completion channel by closing the program's side, and tells nobody. */
 static void free_channels(struct vrdma_context *context, bool all)
 {
 	struct vrdma_event_channel **at = &context->channels;
@@ -265,7 +265,10 @@ void vrdma_direct_close(struct vrdma_context *context)
 	vrdma_dev_put(dev);
 }
 
-/* In one piece, as ibv_destroy_comp_channel() expects it, but for what outlives it. */
+/*
+ * ibv_destroy_comp_channel() frees the channel in one piece. `events` outlives it, and is therefore
+ * allocated separately.
+ */
 struct ibv_comp_channel *vrdma_direct_create_channel(struct vrdma_context *context)
 {
 	struct vrdma_comp_channel *channel = calloc(1, sizeof(*channel));

@@ -22,7 +22,7 @@ bool vrdma_dev_failed(struct vrdma_dev *dev)
 	return dev->forked || __atomic_load_n(&dev->admin.dead, __ATOMIC_RELAXED);
 }
 
-/* Nothing is asked of the device any more. */
+/* No more commands are sent to the device. */
 void vrdma_dev_fail(struct vrdma_dev *dev, const char *why)
 {
 	if (!vrdma_admin_kill(&dev->admin))
@@ -32,8 +32,8 @@ void vrdma_dev_fail(struct vrdma_dev *dev, const char *why)
 }
 
 /*
- * Returns when the device has let go of our memory. One that does not answer the reset was given
- * all the time that there is.
+ * Returns when the device does not access our memory any more, or when it has not answered the
+ * reset for VRDMA_RESET_TIMEOUT_MS.
  */
 void vrdma_dev_quiesce(struct vrdma_dev *dev)
 {
@@ -47,7 +47,7 @@ void vrdma_dev_quiesce(struct vrdma_dev *dev)
 	pthread_mutex_unlock(&dev->quiesce_lock);
 }
 
-/* Brings the function to answer commands; takes what it tells of itself. */
+/* Makes the function answer commands, and queries its properties. */
 static int enable(struct vrdma_dev *dev)
 {
 	int ret = vrdma_memory_alloc(&dev->memory, &dev->status_page, VRDMA_PAGE_SIZE);
@@ -102,7 +102,7 @@ err_admin:
 	return ret;
 }
 
-/* A path of a device is that of a socket, or of a directory in sysfs. */
+/* A device's path names a socket, or a directory in sysfs. */
 static struct vrdma_bus *open_bus(const char *path)
 {
 	struct stat status;
@@ -118,7 +118,7 @@ static int init(struct vrdma_dev *dev, const struct vrdma_options *options)
 	int ret;
 
 	if (sysconf(_SC_PAGESIZE) != VRDMA_PAGE_SIZE)
-		return ENOSYS; /* memory is shared by the device's pages */
+		return ENOSYS; /* memory is shared in pages of the device */
 	bus = open_bus(options->path);
 	if (!bus)
 		return errno;
@@ -162,8 +162,8 @@ static void destroy(struct vrdma_dev *dev)
 }
 
 /*
- * A fork waits until nobody is changing what the child will clean up: the list of devices, their
- * bus addresses, and their tables of objects.
+ * A fork waits while another thread changes data that the child will clean up: the list of devices,
+ * their bus addresses, and their tables of objects.
  */
 static void before_fork(void)
 {
@@ -185,7 +185,7 @@ static void after_fork(void)
 	pthread_mutex_unlock(&devices_lock);
 }
 
-/* The device stays the parent's alone: here it is one that failed, with no command out. */
+/* The device stays the parent's. In the child it counts as failed, with no command in flight. */
 static void after_fork_in_child(void)
 {
 	for (struct vrdma_dev *dev = devices; dev; dev = dev->next) {
@@ -204,15 +204,16 @@ static void after_fork_in_child(void)
 }
 
 /*
- * Called after memory has been shared: the copies that a child gets of what was shared are made
- * before its handlers that were registered later run.
+ * Called after memory has been shared, when fork.c has registered its handlers. The handlers of a
+ * child run in the order of registration. So the child has its copies of shared memory before
+ * after_fork_in_child() runs.
  */
 static void handle_forks(void)
 {
 	pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
-/* Under the lock. A device that failed is given to nobody anew, so that one may try again. */
+/* Under the lock. Skips devices that failed, so that a new context can try again. */
 static struct vrdma_dev *find(const char *path)
 {
 	struct vrdma_dev *dev = devices;
@@ -243,7 +244,7 @@ static struct vrdma_dev *make(const struct vrdma_options *options)
 	return dev;
 }
 
-/* Files would stay where a program ends without closing its contexts. */
+/* A program that ends without closing its contexts would leave the files behind. */
 __attribute__((destructor)) static void remove_files(void)
 {
 	for (struct vrdma_dev *dev = devices; dev; dev = dev->next)
@@ -268,7 +269,7 @@ struct vrdma_dev *vrdma_dev_get(const struct vrdma_options *options)
 	return dev;
 }
 
-/* One that fits, or NULL; it is to be put, too. */
+/* Returns a device that fits, with a reference that the caller puts, or NULL. */
 struct vrdma_dev *vrdma_dev_find(bool (*fits)(struct vrdma_dev *dev, void *arg), void *arg)
 {
 	struct vrdma_dev *dev;

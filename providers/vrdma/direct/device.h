@@ -1,19 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The driver of one vrdma function in user space. Layers, each of which knows only those below it:
+ * The driver of one vrdma function in user space. Layers, each of which calls only itself and those
+ * below it:
  *
- *	cm/				the connection manager, of which programs write commands
- *	vrdmadv, context		what the program sees: devices, contexts
- *	verbs, xrc			the control verbs
- *	device, gids, sysfs		one life of the function; its addresses, and as files
- *	events, channel			event queues, and how events reach the program
+ *	cm/				the connection manager
+ *	vrdmadv				what the program calls
+ *	context, import, verbs, xrc, dm	what libibverbs calls
+ *	device, gids			one life of the function; its addresses
+ *	events				event queues
+ *	on_demand			regions whose pages the device asks for
  *	vrdma/commands.h, admin		the admin queue
  *	function			registers, reset
- *	memory, share, in_place, iova	what the device sees of this process
- *	bus: vfio_user, vfio		how the function is reached
+ *	channel, sysfs			how events reach the program; the function as files
+ *	memory, in_place		what the device sees of this process
+ *	share, private, fork		its memory as files, and what it expects of that
+ *	move, reclaim			how pages get into the files and back
+ *	hold, faults, heaps, arena	who waits meanwhile; where the files are
+ *	share_count, iova, maps		what is shared, seen and mapped
+ *	vfio_user, vfio			how the function is reached (bus.h)
  *
- * Locks: a device's locks are leaves, but for the admin queue's, under which nothing is called.
- * Functions return 0 or a negative errno where they end in the shared commands, else an errno.
+ * These calls go up. Lower files report failures to the device: vrdma_dev_fail(),
+ * vrdma_dev_failed(), vrdma_dev_quiesce(). An interrupt that a command waits for may have been for
+ * event queues: vrdma_events_wake(). The thread that waits for events runs the connection manager
+ * as well: vrdma_cm_run(), vrdma_cm_device_failed().
+ *
+ * Locks: a device's locks are leaves, with these exceptions. Commands run under paging.lock and
+ * xrc_lock. paging.lock is also held while memory is mapped (memory.lock), and events.lock while a
+ * page fault is queued (paging.queue_lock). Nothing is called under the admin queue's lock.
+ *
+ * Functions that are part of the shared commands (vrdma/commands.h), or that end in one, return 0
+ * or a negative errno. All others return 0 or an errno.
  */
 #ifndef VRDMA_DIRECT_DEVICE_H
 #define VRDMA_DIRECT_DEVICE_H
@@ -36,7 +52,7 @@ extern "C" {
 #define VRDMA_EQ_DEPTH 1024  /* a power of two; more events wait in the device */
 #define VRDMA_MAX_COMP_EQS 15
 #define VRDMA_EVENT_BUCKETS 4096
-#define VRDMA_MAX_ADDRESSES (VRDMA_MAX_GIDS / 2 - 1) /* and the one of its own */
+#define VRDMA_MAX_ADDRESSES (VRDMA_MAX_GIDS / 2 - 1) /* besides the link-local one */
 
 struct vrdma_function {
 	struct vrdma_bus *bus;
@@ -44,7 +60,7 @@ struct vrdma_function {
 	int vector_fds[VRDMA_MAX_VECTORS];
 };
 
-/* In flight while it has cpl, which is the caller's. */
+/* A command is in flight while its slot has cpl, which belongs to the caller. */
 struct vrdma_admin_slot {
 	struct vrdma_admin_cpl *cpl;
 	bool taken;
@@ -61,8 +77,8 @@ struct vrdma_admin {
 	unsigned int taken;
 	uint32_t producer; /* free-running */
 	uint32_t consumer; /* free-running */
-	bool watched;      /* one of those who wait looks at event_fd, for all of them */
-	bool dead;         /* nothing is sent nor answered any more */
+	bool watched;      /* one of the waiting threads polls event_fd, for all of them */
+	bool dead;         /* no command is sent or answered any more */
 };
 
 struct vrdma_eq {
@@ -73,7 +89,7 @@ struct vrdma_eq {
 
 struct vrdma_events {
 	pthread_t thread;
-	int wake_fd; /* for the thread to look at everything, or to end */
+	int wake_fd; /* for the thread to check everything, or to end */
 	struct vrdma_eq eqs[1 + VRDMA_MAX_COMP_EQS]; /* the first is for async events */
 	unsigned int num_eqs;
 
@@ -116,7 +132,7 @@ struct vrdma_gids {
 	unsigned int count;
 };
 
-/* What a program may say of a device (vrdmadv.h). */
+/* The attributes of a device that a program may give (vrdmadv.h). */
 struct vrdma_options {
 	char *path;
 	char name[IBV_SYSFS_NAME_MAX];
@@ -149,10 +165,10 @@ struct vrdma_dev {
 	struct vrdma_cm_device *cm; /* or NULL; under the connection manager's lock (cm/cm.h) */
 
 	pthread_mutex_t quiesce_lock; /* quiesced, and the reset before it is set */
-	bool quiesced;                /* was reset; touches no memory of ours any more */
+	bool quiesced;                /* was reset; does not access our memory any more */
 	bool forked;                  /* this process is a child, and the device its parent's */
 
-	pthread_mutex_t xrc_lock; /* below, and what hangs on it */
+	pthread_mutex_t xrc_lock; /* the list of domains, and their QPs */
 	struct vrdma_xrc_domain *xrc_domains;
 };
 
@@ -188,14 +204,14 @@ void vrdma_events_remove_srq(struct vrdma_dev *dev, struct vrdma_srq *srq, uint3
 void vrdma_cq_event(struct ibv_cq *cq);
 void vrdma_async_event(struct ibv_context *context, struct ibv_async_event *event);
 
-/* import.c: what another context may import; and contexts that share a user context. */
+/* import.c: objects that another context may import; contexts that share a user context. */
 void vrdma_list_add(struct vrdma_dev *dev, struct vrdma_listed **list, struct vrdma_listed *item);
 void vrdma_list_remove(struct vrdma_dev *dev, struct vrdma_listed *item);
 int vrdma_direct_import_pd(struct ibv_context *context, uint32_t handle, struct vrdma_pd *pd);
 int vrdma_direct_import_mr(struct ibv_pd *pd, uint32_t handle, struct vrdma_mr *mr);
 struct ibv_context *vrdma_direct_import(int cmd_fd);
 
-/* For alloc_context(), of a context that is to share another's user context. */
+/* Tells alloc_context() that the new context shares another's user context. */
 struct vrdma_import {
 	struct vrdma_dev *dev; /* with a reference */
 	int cmd_fd;
@@ -216,7 +232,7 @@ int vrdma_on_demand_advise(struct vrdma_dev *dev, uint32_t pd, enum ibv_advise_m
 			   const struct ibv_sge *list, uint32_t count);
 
 /* gids.c */
-/* The IPv6 address that stands for an IPv4 one of 4 bytes. */
+/* Writes the IPv4-mapped IPv6 address of a 4-byte IPv4 address. */
 void vrdma_map_ipv4(uint8_t *gid, const void *address);
 int vrdma_gids_init(struct vrdma_dev *dev, const struct vrdma_options *options);
 
@@ -229,21 +245,24 @@ void vrdma_dev_quiesce(struct vrdma_dev *dev);
 
 /* context.c */
 extern const struct verbs_device_ops vrdma_direct_device_ops;
-/* All of a context but what it is to the program: user context, doorbells and events. */
+/* Sets up a context, but not its user context, doorbells and events. */
 void vrdma_direct_init_context(struct vrdma_context *context, struct vrdma_dev *dev);
 void vrdma_direct_close(struct vrdma_context *context);
 struct ibv_comp_channel *vrdma_direct_create_channel(struct vrdma_context *context);
 
-/* A device in a program's list; or, with a directory in the place of sysfs, an open context's. */
+/*
+ * A device in a program's list; or the device of an open context, which has a directory in the
+ * place of sysfs.
+ */
 struct vrdma_direct_device {
 	struct verbs_device base;
 	struct vrdma_options options;
-	struct vrdma_direct_device *next; /* that lists have */
+	struct vrdma_direct_device *next; /* of all that are in lists */
 };
 
 struct vrdma_direct_device *vrdma_direct_device_new(const struct vrdma_options *options);
 
-/* vrdmadv.c: what is said of a device, the path and name of which stay the caller's. */
+/* vrdmadv.c: checks and copies attributes. The path still belongs to the caller. */
 struct vrdmadv_device_attr;
 bool vrdma_direct_options(const struct vrdmadv_device_attr *attr, int index,
 			  struct vrdma_options *options);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Device memory without a kernel: pages of this process. A device's contexts know each other's. */
+/* Device memory without a kernel: pages of this process. All contexts of a device can import it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/mman.h>
@@ -44,7 +44,7 @@ static int map_pages(struct vrdma_dm *dm, size_t length)
 	return 0;
 }
 
-/* Under the lock. Handles come round; 0 is none. */
+/* Under the lock. Handles wrap around; 0 is not a handle. */
 static void add(struct vrdma_dev *dev, struct vrdma_dm *dm)
 {
 	do
@@ -103,13 +103,13 @@ int vrdma_direct_import_dm(struct ibv_context *context, uint32_t handle, struct 
 	return other ? 0 : ENOENT;
 }
 
-/* The memory is the other's. */
+/* The memory belongs to the object that was imported. */
 void vrdma_direct_unimport_dm(struct vrdma_dm *dm)
 {
 	(void)dm;
 }
 
-/* A region of it, or of an imported view of it, is registered (1) or not any more (-1). */
+/* A region of the memory, or of an imported view of it, is registered (1) or deregistered (-1). */
 void vrdma_direct_use_dm(struct vrdma_dev *dev, uint32_t handle, int change)
 {
 	struct vrdma_dm *owner;

@@ -2,7 +2,7 @@
 /*
  * Event queues, the thread that empties them, and how an event finds the object that it names.
  *
- * An object that is being created or destroyed is not in its table, and its events go nowhere.
+ * An object that is being created or destroyed is not in its table, and its events are dropped.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,7 +28,7 @@ static struct vrdma_event_target **bucket_of(struct vrdma_event_target **table, 
 	return &table[id % VRDMA_EVENT_BUCKETS];
 }
 
-/* A number that the device gave out anew before its last owner left finds the newer one. */
+/* The device may reuse a number before its last owner has left: lookups find the newer owner. */
 static void add_target(struct vrdma_event_target **table, struct vrdma_event_target *target,
 		       uint32_t id)
 {
@@ -64,7 +64,7 @@ static struct vrdma_cq *find_cq(struct vrdma_events *events, uint32_t cqn)
 	return target ? container_of(target, struct vrdma_cq, target) : NULL;
 }
 
-/* An XRC_RECV QP may be open more than once: all who have it learn what becomes of it. */
+/* An XRC_RECV QP may be open more than once. Each handle gets the events. */
 static void post_to_qps(struct vrdma_events *events, uint32_t qpn, unsigned int type)
 {
 	struct vrdma_event_target *target = *bucket_of(events->qps, qpn);
@@ -131,7 +131,7 @@ static bool dispatch(struct vrdma_events *events, uint32_t type, uint32_t id, ui
 	return true;
 }
 
-/* The device writes no more entries than the consumer index leaves room for: one pass at most. */
+/* At most one pass: the device writes only entries for which the consumer index leaves room. */
 static bool empty_eq(struct vrdma_events *events, struct vrdma_eq *eq)
 {
 	struct vrdma_eq_control *control = eq->buffer.data;
@@ -163,8 +163,7 @@ static bool empty_eqs(struct vrdma_events *events)
 	return alive;
 }
 
-/* What the thread waits for: to be woken, the device's end, and the vectors but the admin queue's.
- */
+/* The thread polls wake_fd, hangup_fd, and all vectors but one that only the admin queue has. */
 struct watch {
 	struct pollfd fds[2 + VRDMA_MAX_VECTORS];
 	nfds_t count;
@@ -184,7 +183,7 @@ static void watch_init(struct watch *watch, struct vrdma_dev *dev)
 								     .events = POLLIN};
 }
 
-/* Waits, so many ms at most; returns whether vector 0 was raised, which may be about STATUS. */
+/* Waits for at most `timeout` ms. Returns whether vector 0 was raised: STATUS may have changed. */
 static bool watch_wait(struct watch *watch, int timeout)
 {
 	bool status = false;
@@ -217,7 +216,7 @@ static void stop_watching(struct watch *watch, struct vrdma_dev *dev)
 	vrdma_cm_device_failed(dev);
 }
 
-/* Ends when it is told to. When the device has failed, it has no more to do but wait for that. */
+/* Ends when it is told to. After the device has failed, the thread only waits for that. */
 static void *event_thread(void *arg)
 {
 	struct vrdma_dev *dev = arg;
@@ -243,7 +242,7 @@ static void *event_thread(void *arg)
 	return NULL;
 }
 
-/* Signals are the program's, and its threads'. Faults are those of who makes them. */
+/* Leaves signals to the program's own threads. Faults go to the thread that causes them. */
 static int start_thread(struct vrdma_dev *dev)
 {
 	sigset_t all, before;
@@ -292,7 +291,7 @@ static void free_eqs(struct vrdma_dev *dev)
 		vrdma_memory_free(&dev->memory, &dev->events.eqs[--dev->events.num_eqs].buffer);
 }
 
-/* The first event queue that the device is told of is the one for async events. */
+/* The first event queue that the device is given is for async events. */
 static int add_eqs(struct vrdma_dev *dev)
 {
 	uint32_t vectors = dev->fn.id.num_vectors;
@@ -332,7 +331,7 @@ int vrdma_events_init(struct vrdma_dev *dev)
 	return ret;
 }
 
-/* The device is quiet: that alone makes it let go of the queues. */
+/* The device must be quiet: only that makes it release the queues. */
 void vrdma_events_cleanup(struct vrdma_dev *dev)
 {
 	struct vrdma_events *events = &dev->events;
@@ -364,7 +363,7 @@ static void add_context(struct vrdma_dev *dev, struct vrdma_context *context)
 	dev->events.contexts = context;
 }
 
-/* Whether there is one with that user context. */
+/* Whether any context has that user context. */
 static bool has_ucontext(const struct vrdma_dev *dev, uint32_t ucontext)
 {
 	const struct vrdma_context *context = dev->events.contexts;
@@ -381,7 +380,7 @@ void vrdma_events_add_context(struct vrdma_dev *dev, struct vrdma_context *conte
 	pthread_mutex_unlock(&dev->events.lock);
 }
 
-/* Adds one to those of its user context, if that still is. */
+/* Adds a context that shares its user context, if that still exists. */
 bool vrdma_events_share_context(struct vrdma_dev *dev, struct vrdma_context *context)
 {
 	bool shared;
@@ -394,7 +393,7 @@ bool vrdma_events_share_context(struct vrdma_dev *dev, struct vrdma_context *con
 	return shared;
 }
 
-/* Returns whether it was the last of its user context. */
+/* Returns whether it was the last context of its user context. */
 bool vrdma_events_remove_context(struct vrdma_dev *dev, struct vrdma_context *context)
 {
 	struct vrdma_context **at = &dev->events.contexts;
@@ -474,7 +473,7 @@ static void forget_lock(struct vrdma_work_queue *wq)
 	wq->limit = 0;
 }
 
-/* In the child: queues that threads of the parent had locked are not, and nothing can be posted. */
+/* In the child: unlocks queues that the parent's threads had locked, and lets nothing be posted. */
 void vrdma_events_forked(struct vrdma_events *events)
 {
 	struct vrdma_event_target *target;

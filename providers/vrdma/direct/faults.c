@@ -8,10 +8,10 @@
 #include "hold.h"
 
 /*
- * The handler stays, as faults may still be on their way to it. If the program then sets a handler
- * of its own, the next vrdma_catch_faults() puts ours before that one too; the program's may
- * call the one that it replaced. So each time ours is a function of its own, with its own notion
- * of what comes after it.
+ * The handler stays installed, because faults may still be on their way to it. If the program then
+ * sets a handler of its own, the next vrdma_catch_faults() installs ours in front of that one too.
+ * The program's handler may call the one that it replaced. So each time, ours is another function,
+ * with another action that comes after it.
  */
 #define LAYERS 4
 static struct sigaction after[LAYERS];
@@ -28,7 +28,7 @@ static void pass_on(int layer, int number, siginfo_t *info, void *context)
 		action->sa_handler(number);
 		return;
 	}
-	/* A fault happens again when we return, but what kill() sends does not. */
+	/* A fault happens again when we return, but a signal from kill() does not. */
 	if (info->si_code <= 0 && action->sa_handler == SIG_IGN)
 		return;
 	signal(number, SIG_DFL);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The SIGSEGV handler. A fault that this library has brought about it resolves, and the access is
- * made again; every other fault goes to the program's own handler, or to what the program has set
- * instead of one.
+ * The SIGSEGV handler. It resolves faults that this library has caused; the thread then retries the
+ * access. Every other fault goes to the program's own handler, or to the action that the program
+ * has set instead of one.
  */
 #ifndef VRDMA_DIRECT_FAULTS_H
 #define VRDMA_DIRECT_FAULTS_H
 
-/* Also where the program has set another handler since. Not thread-safe. Returns 0 or an errno. */
+/*
+ * Installs the handler, and again if the program has set another one since. Not thread-safe.
+ * Returns 0 or an errno.
+ */
 int vrdma_catch_faults(void);
 
 #endif /* VRDMA_DIRECT_FAULTS_H */

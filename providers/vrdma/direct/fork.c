@@ -11,7 +11,7 @@
 #include "heaps.h"
 #include "share_count.h"
 
-/* A pipe: its end is that the child has made its copy. */
+/* A pipe, which the child closes when it has made its copy. */
 static int copied[2];
 
 static void before_fork(void)
@@ -20,7 +20,7 @@ static void before_fork(void)
 	copied[0] = copied[1] = -1;
 	if (!vrdma_arena.count)
 		return;
-	/* Without a pipe the parent does not wait, and writes early. */
+	/* Without a pipe the parent does not wait: it may write before the copy is made. */
 	if (pipe2(copied, O_CLOEXEC))
 		copied[0] = copied[1] = -1;
 	vrdma_heaps_hide();
@@ -43,7 +43,7 @@ static void after_fork_in_parent(void)
 	pthread_mutex_unlock(&vrdma_arena.mutex);
 }
 
-/* Makes it anonymous and private again. */
+/* Makes the mapping anonymous and private again. */
 static bool take_back(const struct vrdma_arena_file *file, const struct vrdma_mapping *m)
 {
 	const size_t length = m->end - m->start;
@@ -76,8 +76,8 @@ static bool take_mapped_back(struct vrdma_maps *maps)
 }
 
 /*
- * In a chroot() without /proc the child has only its parent's list. It is the same while the parent
- * waits, except for what the parent's other threads map and unmap.
+ * In a chroot() without /proc, the child has only its parent's list of mappings. The list is right
+ * while the parent waits, except for what the parent's other threads map and unmap.
  */
 static bool take_all_back(void)
 {

@@ -19,7 +19,7 @@ void vrdma_write(struct vrdma_function *fn, enum vrdma_register reg, __u32 value
 	fn->bus->ops->write(fn->bus, reg, value);
 }
 
-/* An eventfd a vector. */
+/* One eventfd per vector. */
 static int make_vectors(struct vrdma_function *fn)
 {
 	for (unsigned int i = 0; i < fn->id.num_vectors; i++) {
@@ -43,8 +43,8 @@ static int identify(struct vrdma_function *fn)
 }
 
 /*
- * Before its reset the registers show the MAC of its last opening. Another may have been written
- * since, which the mediator reads at the reset.
+ * Before the reset, the registers show the MAC of the last opening. Another one may have been
+ * written since. The mediator reads it at the reset.
  */
 int vrdma_function_init(struct vrdma_function *fn, struct vrdma_bus *bus)
 {
@@ -77,7 +77,7 @@ bool vrdma_function_enabled(struct vrdma_function *fn)
 	return vrdma_read(fn, VRDMA_REG_STATUS) == VRDMA_STATUS_ENABLED;
 }
 
-/* Until STATUS is want, or shows that it never will be. All ones have FATAL among them. */
+/* Waits until STATUS is `want`, or shows that it never will be. All ones include FATAL. */
 static int wait_status(struct vrdma_function *fn, uint32_t want)
 {
 	const struct timespec pause = {.tv_nsec = STATUS_POLL_MS * 1000000L};
@@ -94,7 +94,7 @@ static int wait_status(struct vrdma_function *fn, uint32_t want)
 	return -ETIMEDOUT;
 }
 
-/* The device forgets all that it was told, or there is none: either way memory is left alone. */
+/* Afterwards the device has forgotten its state, or is gone. Either way, it accesses no memory. */
 int vrdma_function_reset(struct vrdma_function *fn)
 {
 	if (vrdma_read(fn, VRDMA_REG_STATUS) == VRDMA_STATUS_READY)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The port's GIDs. There is no netdev to take addresses from, so they are the link-local one that
- * the function's MAC makes, and those that the program names; the mediator decides which are
- * allowed. Each is there as RoCE v1 and v2, as in Linux.
+ * The port's GIDs. There is no netdev to take addresses from. So the GIDs are the link-local
+ * address that the function's MAC gives, and the addresses that the program names. The mediator
+ * decides which are allowed. Each GID has an entry for RoCE v1 and one for v2, as in Linux.
  */
 #include <string.h>
 

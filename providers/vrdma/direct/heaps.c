@@ -9,13 +9,13 @@
 #include "faults.h"
 
 /*
- * A heap of glibc is aligned to its greatest size, 64 MiB, or 8 MiB where malloc() is tuned to use
- * huge pages; and its first word points behind the few words of its header.
+ * A heap of glibc is aligned to its maximum size: 64 MiB, or 8 MiB if malloc() is tuned to use huge
+ * pages. Its first word points behind its header, which has few words.
  */
 #define HEAP_ALIGNMENT ((uintptr_t)8 << 20)
 #define HEAP_HEADER ((uintptr_t)64)
 
-/* glibc makes no more than eight for each processor. */
+/* glibc makes at most eight per processor. */
 #define MAX_HEAPS 4096
 
 static struct {
@@ -81,7 +81,7 @@ void vrdma_heaps_show(void)
 	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
 }
 
-/* All at once: nothing else may be mapped where they belong. */
+/* Maps all pages at once, so that nothing else gets mapped in their places. */
 static bool map_heaps(void)
 {
 	for (; count; count--) {
@@ -108,7 +108,7 @@ bool vrdma_heaps_resolve(const siginfo_t *info)
 	const uintptr_t address = (uintptr_t)info->si_addr;
 	unsigned int i;
 
-	/* In the parent they are mapped. */
+	/* In the parent, the pages are mapped. */
 	for (i = 0; info->si_code == SEGV_MAPERR && i < count; i++)
 		if (address - heaps[i].page < heaps[i].file->page)
 			return map_heaps();

@@ -25,8 +25,8 @@ static _Atomic uint32_t generation;
 static _Atomic uintptr_t held_start, held_end;
 
 /*
- * The generation in which this thread last wrote again without a wait. In the static TLS block:
- * the handler must not allocate.
+ * The generation in which this thread last retried an access without a wait. It is in the static
+ * TLS block, because the handler must not allocate.
  */
 static _Thread_local uint32_t retried __attribute__((tls_model("initial-exec")));
 
@@ -47,12 +47,12 @@ bool vrdma_hold_resolve(const siginfo_t *info)
 	held = now & 1 && address >= atomic_load(&held_start) && address < atomic_load(&held_end);
 	if (held)
 		wait_for_end(now);
-	/* Where it changed meanwhile, the range may have been half of one and half of another. */
+	/* If it changed meanwhile, start and end may have been those of two holds. */
 	if (held || atomic_load(&generation) != now)
 		return true;
 	/*
-	 * A fault in a range that is held no longer may arrive late, after the end of its hold and
-	 * even in the next one; but then it is the thread's first in this generation.
+	 * A fault may arrive late, after the hold of its range has ended, and even during the next
+	 * hold. But then it is the thread's first fault in this generation.
 	 */
 	if (retried == now)
 		return false;
@@ -60,12 +60,12 @@ bool vrdma_hold_resolve(const siginfo_t *info)
 	return true;
 }
 
-/* What is held. */
+/* The range that is held. */
 static struct {
 	char *start;
 	size_t length;
 	int prot;
-	char *content; /* elsewhere: who touches the range waits in a page fault */
+	char *content; /* not at start: threads that touch the range wait in a page fault */
 } current;
 
 /* --- Holding by protection --- */
@@ -87,7 +87,7 @@ static int protect(void)
 	atomic_fetch_add(&generation, 1);
 	if (mprotect(current.start, current.length, current.prot & ~PROT_WRITE) == 0)
 		return 0;
-	/* Where it failed halfway, what was changed has to be changed back. */
+	/* It may have failed halfway, and have changed a part of the range. */
 	error = errno;
 	mprotect(current.start, current.length, current.prot);
 	wake_writers();
@@ -96,7 +96,7 @@ static int protect(void)
 
 /* --- Holding by page faults --- */
 
-static int faults = -1; /* of a userfaultfd(2) that has the kernel's own wait, too */
+static int faults = -1; /* a userfaultfd(2) that makes faults of the kernel wait, too */
 
 static int open_faults(void)
 {
@@ -138,11 +138,12 @@ static struct uffdio_range held_range(void)
 }
 
 /*
- * Room for the pages, between two that nobody may touch: were they the range's neighbours, the
- * kernel could make one mapping of both, for which it then knows of no userfaultfd.
+ * Returns room for the pages, between two guards that nobody may touch. Without the guards, the
+ * room could border on the range. The kernel could then merge both into one mapping, for which it
+ * knows of no userfaultfd.
  *
- * System calls are made without the C library, as ThreadSanitizer has to know neither of the pages'
- * place nor of their way there.
+ * System calls bypass the C library, because ThreadSanitizer must learn neither the pages' place
+ * nor that they move there.
  */
 static char *make_room(void)
 {
@@ -180,7 +181,7 @@ err_room:
 	return false;
 }
 
-/* They find what the range has become. */
+/* The waiting threads then find the new pages of the range. */
 static void wake_faults(void)
 {
 	struct uffdio_range range = held_range();
@@ -214,8 +215,8 @@ void vrdma_hold_end(void)
 }
 
 /*
- * Both were split before, and have page tables: they need no memory to be as they were. Neither do
- * they need more mappings than there may be, without the guards.
+ * Must not fail. Both mappings were split off before and have page tables, so this needs no memory.
+ * Without the guards, it also stays within the limit on the number of mappings.
  */
 void vrdma_hold_undo(void)
 {

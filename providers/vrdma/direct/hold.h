@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Holding off those who use a range of memory while its pages are replaced, in one of two ways.
+ * A hold makes threads wait that use a range of memory while its pages are replaced. It works in
+ * one of two ways.
  *
- * Where the process may handle the kernel's own faults (userfaultfd(2): CAP_SYS_PTRACE,
- * vm.unprivileged_userfaultfd, or the right to open /dev/userfaultfd) and the pages are anonymous,
- * they are moved elsewhere at once, by mremap(). Whoever touches the range then, reading or
- * writing, waits in the kernel until the hold ends, system calls as well. Nobody else knows where
- * the pages are, so that who holds them reads what nobody changes.
+ * The first way needs anonymous pages, and the right to handle faults of the kernel
+ * (userfaultfd(2): CAP_SYS_PTRACE, vm.unprivileged_userfaultfd, or the right to open
+ * /dev/userfaultfd). mremap() moves the pages elsewhere at once. A thread that then reads or writes
+ * the range waits in the kernel until the hold ends, also in a system call. No other thread knows
+ * where the pages are. So nothing changes them while the holder reads them.
  *
- * Else the range is made read-only, and a thread that writes to it waits in a SIGSEGV handler until
- * the hold ends, then writes again. What cannot wait then: a system call of another thread that
- * writes into the range fails with EFAULT; and a thread that has SIGSEGV blocked, or whose stack is
- * in the range, is killed by the kernel.
+ * The second way makes the range read-only. A thread that writes to it waits in a SIGSEGV handler
+ * until the hold ends, then writes again. Two cases cannot wait. A system call of another thread
+ * that writes into the range fails with EFAULT. The kernel kills a thread that has SIGSEGV blocked,
+ * or whose stack is in the range.
  *
- * In either way a device that writes into the range (O_DIRECT, fixed buffers of io_uring) writes to
+ * Either way, a device that writes into the range (O_DIRECT, fixed buffers of io_uring) writes to
  * the old pages.
  */
 #ifndef VRDMA_DIRECT_HOLD_H
@@ -27,28 +28,29 @@
 extern "C" {
 #endif
 
-/* Opens what the first way takes, while the program has not forbidden that to itself yet. */
+/* Opens the userfaultfd of the first way, before the program gives up its right to that. */
 void vrdma_hold_prepare(void);
 
-/* In the child of a fork(), where what was opened is still the parent's. */
+/* Closes it. Also for the child of a fork(), where it is still the parent's. */
 void vrdma_hold_forget(void);
 
 /*
- * One hold at a time, of whole pages whose protection is `prot`. Returns 0 or an errno.
+ * Holds whole pages, whose protection is `prot`. There may be only one hold at a time. Returns 0 or
+ * an errno.
  *
- * Until the hold ends the caller must not touch the range: not allocate, and not take a lock. Where
- * its bytes are meanwhile is `*content`. They are to be read by system calls, as a page there may
- * not be readable.
+ * Until the hold ends, the caller must not touch the range, so it must not allocate memory or take
+ * a lock. `*content` is where the range's bytes are meanwhile. The caller must read them by system
+ * calls, because a page there may not be readable.
  */
 int vrdma_hold(void *start, size_t length, int prot, bool is_anonymous, const char **content);
 
-/* The caller has replaced the range. */
+/* Ends a hold after the caller has replaced the range. */
 void vrdma_hold_end(void);
 
-/* It has not: the range becomes what it was. */
+/* Ends a hold and makes the range what it was. */
 void vrdma_hold_undo(void);
 
-/* In the SIGSEGV handler. True where the access is to be made again. */
+/* In the SIGSEGV handler. True if the thread is to retry the access. */
 bool vrdma_hold_resolve(const siginfo_t *info);
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Importing without a kernel: within one process, as a device has one client.
+ * Importing without a kernel. It works within one process, because a device has one client.
  *
- * A context's command fd is the end of a pipe of its own, so its duplicates can be told by their
- * inode. Contexts on one pipe share a user context, which is what their objects belong to; it ends
- * with the last of them, not with the last duplicate.
+ * A context's command fd is the end of a pipe of its own, so its duplicates are known by their
+ * inode. Contexts on one pipe share a user context, to which their objects belong. The user context
+ * ends with the last of these contexts, not with the last duplicate.
  */
 #include <errno.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ void vrdma_list_add(struct vrdma_dev *dev, struct vrdma_listed **list, struct vr
 	pthread_mutex_unlock(&dev->events.lock);
 }
 
-/* What was imported is in no list. */
+/* An object that was imported is in no list. */
 void vrdma_list_remove(struct vrdma_dev *dev, struct vrdma_listed *item)
 {
 	pthread_mutex_lock(&dev->events.lock);
@@ -80,11 +80,11 @@ int vrdma_direct_import_mr(struct ibv_pd *pd, uint32_t handle, struct vrdma_mr *
 	return item ? 0 : ENOENT;
 }
 
-/* The context that a file is, on a device. */
+/* A search for the context whose command fd is the given file. */
 struct search {
 	struct stat file;
 	struct vrdma_import found;
-	struct vrdma_direct_device *device; /* as it is in a program's list */
+	struct vrdma_direct_device *device; /* a new one, as in a program's list */
 };
 
 static bool has_file(struct vrdma_dev *dev, void *arg)

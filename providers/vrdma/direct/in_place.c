@@ -44,14 +44,15 @@ int vrdma_in_place_share(void *address, size_t length, bool device_writes, vrdma
 	struct vrdma_piece piece = {.address = (void *)start, .fd = -1, .offset = start};
 	int error;
 
-	if (!length || length > UINTPTR_MAX - (uintptr_t)address - PAGE)
+	if (!length || start > UINTPTR_MAX - PAGE ||
+	    length > UINTPTR_MAX - PAGE - (uintptr_t)address)
 		return EINVAL;
 	piece.length = (before + length + PAGE - 1) / PAGE * PAGE;
 	error = check_range(start, start + piece.length, device_writes);
 	return error ? error : visit(&piece, arg);
 }
 
-/* The bus is told, and then nobody has the pages any more. */
+/* Nothing to do: the caller has unmapped the range from the bus, which releases the pages. */
 void vrdma_in_place_unshare(void *address, size_t length)
 {
 	(void)address;

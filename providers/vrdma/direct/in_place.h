@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Memory of this process where it is, for a device that reaches it through the process's page
- * tables (Linux VFIO): the counterpart of share.h.
+ * Memory of this process in place, for a device that reaches it through the process's page tables
+ * (Linux VFIO). This is the counterpart of share.h.
  *
- * Nothing is moved and nothing counted: a range is one piece, in no file, of which the kernel pins
- * the pages that the device touches, for writing. A registration that outlives its memory keeps the
- * pages that are pinned, as with any HCA.
+ * Nothing is moved or counted. A range is one piece, and in no file. The kernel pins the pages that
+ * the device touches, for writing. A registration that outlives its memory keeps the pages that are
+ * pinned, as with any HCA.
  *
- * fork(): what is pinned is copied for the child at once (Linux 5.12), and what is pinned later is
- * made the parent's own; so the parent and its device go on to see the same pages, and the child
- * has a copy as of any other memory.
+ * fork() copies pinned pages for the child at once (Linux 5.12). A page that is pinned later first
+ * becomes the parent's own. So the parent and its device still see the same pages, and the child
+ * has a copy, as of any other memory.
  */
 #ifndef VRDMA_DIRECT_IN_PLACE_H
 #define VRDMA_DIRECT_IN_PLACE_H
@@ -22,9 +22,9 @@ extern "C" {
 
 /*
  * Visits the whole pages that cover the range. Returns 0, what the visit returned, or an errno:
- *   EINVAL      nothing, or past the end of the address space
+ *   EINVAL      empty, or past the end of the address space
  *   EFAULT      not mapped, not readable or, for a device that writes, not writable
- *   EOPNOTSUPP  not writable, which it has to be for being pinned
+ *   EOPNOTSUPP  not writable: the kernel cannot pin it
  */
 int vrdma_in_place_share(void *address, size_t length, bool device_writes, vrdma_share_visit *visit,
 			 void *arg);

@@ -8,7 +8,7 @@
 
 struct vrdma_iova_node {
 	uint64_t start, end;
-	uint64_t longest; /* here and below */
+	uint64_t longest; /* of this node and its subtree */
 	uint32_t priority;
 	struct vrdma_iova_node *left, *right; /* in the list of spares: right is the next one */
 };
@@ -46,7 +46,7 @@ static node *join(node *left, node *right)
 	return right;
 }
 
-/* What starts below `start` goes left. */
+/* Nodes that start below `start` go left. */
 static void split(node *tree, uint64_t start, node **left, node **right)
 {
 	if (!tree) {
@@ -87,7 +87,7 @@ static node *take_spare(struct vrdma_iova_space *space, uint64_t start, uint64_t
 	return n;
 }
 
-/* A free range that has become a part of another, or empty, gives its node back. */
+/* Gives back the node of a free range that has become empty, or that is no longer needed. */
 static node *remove_root(struct vrdma_iova_space *space, node *tree)
 {
 	node *rest = join(tree->left, tree->right);
@@ -96,7 +96,7 @@ static node *remove_root(struct vrdma_iova_space *space, node *tree)
 	return rest;
 }
 
-/* Takes `length` from the front of the first range that has it; some range has. */
+/* Takes `length` from the front of the first range that is long enough. There must be one. */
 static node *carve(struct vrdma_iova_space *space, node *tree, uint64_t length, uint64_t *iova)
 {
 	if (longest(tree->left) >= length) {
@@ -159,7 +159,7 @@ int vrdma_iova_alloc(struct vrdma_iova_space *space, uint64_t length, uint64_t *
 		return EINVAL;
 	if (longest(space->free) < length)
 		return ENOSPC;
-	/* So that there is one when the range is freed. */
+	/* For the node that the range needs when it is freed. */
 	if (add_spare(space))
 		return ENOMEM;
 	space->free = carve(space, space->free, length, iova);
@@ -208,7 +208,7 @@ int vrdma_iova_free(struct vrdma_iova_space *space, uint64_t iova, uint64_t leng
 	}
 	space->free = join(join(left, take_spare(space, start, end)), right);
 
-	/* The spare of the range that was taken. */
+	/* The spare that vrdma_iova_alloc() added for the range. */
 	spare = space->spare;
 	space->spare = spare->right;
 	free(spare);

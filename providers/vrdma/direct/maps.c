@@ -36,7 +36,7 @@ struct procmap_query {
 #define PROCMAP_SHARED 0x08u
 #define PROCMAP_COVERING_OR_NEXT 0x10u
 
-/* Returns 0, ENOENT where nothing is mapped at or above, or why the kernel cannot say. */
+/* Returns 0, ENOENT if nothing is mapped at or above `address`, or why the kernel cannot say. */
 static int query(int fd, uintptr_t address, struct vrdma_mapping *mapping)
 {
 	struct procmap_query q = {
@@ -69,7 +69,7 @@ static int query(int fd, uintptr_t address, struct vrdma_mapping *mapping)
 	return 0;
 }
 
-/* A number, and past the character that ends it. */
+/* Parses a number, and moves `at` past the character that ends it. */
 static uint64_t number(const char **at, int base)
 {
 	char *end;
@@ -104,7 +104,7 @@ static bool parse(const char *line, struct vrdma_mapping *mapping)
 	return true;
 }
 
-/* The line at maps->at, which starts a line of the file; NULL at the end of the file. */
+/* Returns the line that starts at maps->at. NULL at the end of the file. */
 static char *current_line(struct vrdma_maps *maps, char **next)
 {
 	char *end = memchr(maps->text + maps->at, '\n', maps->filled - maps->at);
@@ -115,7 +115,7 @@ static char *current_line(struct vrdma_maps *maps, char **next)
 		memmove(maps->text, maps->text + maps->at, maps->filled - maps->at);
 		maps->filled -= maps->at;
 		maps->at = 0;
-		/* No line is longer than a path and what stands before it: cut what is. */
+		/* A line has a path and some fields before it. Cut one that fills the buffer. */
 		if (maps->filled == sizeof(maps->text))
 			maps->filled /= 2;
 		n = read(maps->fd, maps->text + maps->filled, sizeof(maps->text) - maps->filled);
@@ -142,7 +142,7 @@ static bool read_on(struct vrdma_maps *maps, uintptr_t address, struct vrdma_map
 	char *line;
 
 	while ((line = current_line(maps, &next))) {
-		/* It may be asked for again, with a higher address inside it. */
+		/* The caller may ask for this mapping again, with a higher address inside it. */
 		if (end_of(line) > address) {
 			const bool parsed = parse(line, mapping);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What is mapped in this process, without allocating memory. */
+/* Lists the mappings of this process, without allocating memory. */
 #ifndef VRDMA_DIRECT_MAPS_H
 #define VRDMA_DIRECT_MAPS_H
 
@@ -22,7 +22,7 @@ struct vrdma_mapping {
 	char name[128]; /* cut off where longer */
 };
 
-/* Passes in address order over /proc/self/maps. In the child of a fork() it is the parent's. */
+/* Passes in address order over /proc/self/maps. In the child of a fork(), that is the parent's. */
 struct vrdma_maps {
 	int fd;
 	bool has_query;
@@ -38,8 +38,8 @@ void vrdma_maps_close(struct vrdma_maps *maps);
 void vrdma_maps_rewind(struct vrdma_maps *maps);
 
 /*
- * The first mapping that ends above `address`, which must not fall in a pass.
- * Returns false where there is none.
+ * Finds the first mapping that ends above `address`, which must not decrease in a pass.
+ * Returns false if there is none.
  */
 bool vrdma_maps_find(struct vrdma_maps *maps, uintptr_t address, struct vrdma_mapping *mapping);
 

@@ -124,7 +124,7 @@ err_free:
 	return NULL;
 }
 
-/* False if the range is in no chunk that the device has, or could be shown. */
+/* False if the range is not within one chunk, or the chunk cannot be mapped. */
 static bool find_in_chunk(struct vrdma_memory *memory, const void *start, uint64_t length,
 			  uint64_t *iova)
 {
@@ -166,7 +166,8 @@ int vrdma_memory_alloc(struct vrdma_memory *memory, struct vrdma_buffer *buffer,
 	if (ret)
 		return ret;
 	if (memory->file < 0)
-		memory->file = piece.fd; /* the admin queue's: nobody else is there yet */
+		memory->file =
+			piece.fd; /* at the admin queue: no other thread uses the device yet */
 	buffer->in_chunk = find_in_chunk(memory, piece.address, piece.length, &buffer->address);
 	if (!buffer->in_chunk) {
 		ret = map_alone(memory, &piece, &buffer->address);
@@ -198,7 +199,7 @@ void vrdma_memory_free(struct vrdma_memory *memory, struct vrdma_buffer *buffer)
 	memory->source->free(&piece);
 }
 
-/* Files are mapped by pages of their own: of hugetlbfs, larger ones. */
+/* A file is mapped in pages of its own size: larger ones with hugetlbfs. */
 struct visit {
 	struct vrdma_memory *memory;
 	struct vrdma_region *region;
@@ -266,7 +267,7 @@ static void unmap_extents(struct vrdma_memory *memory, struct vrdma_region *regi
 	give_range(memory, region->range.iova, region->range.length);
 }
 
-/* Bus addresses that lie in pages of the given size as the region does. */
+/* Takes bus addresses that have the same offset in pages of the given size as the region has. */
 static int take_region(struct vrdma_memory *memory, struct vrdma_region *region, uint64_t page)
 {
 	uint64_t before = (uintptr_t)region->start % page;
@@ -275,7 +276,7 @@ static int take_region(struct vrdma_memory *memory, struct vrdma_region *region,
 
 	region->range.length = (before + region->length + page - 1) / page * page;
 	if (page > VRDMA_PAGE_SIZE)
-		region->range.length += page; /* to have room to round up to one */
+		region->range.length += page; /* room to round up */
 	ret = take_range(memory, region->range.length, &region->range.iova);
 	first = (region->range.iova + page - 1) / page * page;
 	region->iova = first + before;
@@ -289,7 +290,7 @@ static int map_region_alone(struct vrdma_memory *memory, struct vrdma_region *re
 	uint64_t page = VRDMA_PAGE_SIZE;
 	int ret;
 
-	/* Each turn has larger pages than the one before, and there are not many sizes. */
+	/* Each round has larger pages than the one before, and there are few sizes. */
 	do {
 		visit.page = page;
 		ret = take_region(memory, region, page);

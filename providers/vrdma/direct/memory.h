@@ -18,13 +18,13 @@
 extern "C" {
 #endif
 
-/* How a device comes to reach memory: in files (share.h), or where it is (in_place.h). */
+/* How a device reaches memory: as files (share.h), or in place (in_place.h). */
 struct vrdma_memory_source;
 
 /*
- * Shared memory lies in one file (share.h), at the offsets that are its addresses. The device is
- * shown that file in large pieces, which stay: so a registration is no matter of the bus, and what
- * the device has to map does not grow with what is registered.
+ * Shared memory lies in one file (share.h), at the offsets that equal its addresses. The bus maps
+ * that file in large chunks, which stay mapped. So a registration does not involve the bus, and the
+ * number of the device's mappings does not grow with what is registered.
  */
 #define VRDMA_CHUNK_SIZE ((uint64_t)1 << 30)
 
@@ -37,25 +37,25 @@ struct vrdma_chunk {
 struct vrdma_memory {
 	struct vrdma_bus *bus;
 	const struct vrdma_memory_source *source;
-	int file;             /* the one, once there are queues in it; else -1 */
+	int file;             /* that one file, once there are queues in it; else -1 */
 	pthread_mutex_t lock; /* all below */
 	struct vrdma_iova_space space;
 	struct vrdma_chunk *chunks;
 };
 
-/* What the device was told at once: its end of a mapping. */
+/* The bus addresses of one mapping of the bus. */
 struct vrdma_extent {
 	uint64_t iova;
 	uint64_t length;
 };
 
-/* A range of the program's memory. Where it is in no chunk, it has mappings of its own. */
+/* A range of the program's memory. If it is in no chunk, it has mappings of its own. */
 struct vrdma_region {
 	void *start;
 	size_t length;
 	uint64_t iova; /* of start */
 	bool in_chunk;
-	struct vrdma_extent range; /* of bus addresses, that the region has */
+	struct vrdma_extent range; /* bus addresses that the region takes */
 	struct vrdma_extent *extents;
 	unsigned int count;
 };
@@ -64,7 +64,7 @@ struct vrdma_region {
 int vrdma_memory_init(struct vrdma_memory *memory, struct vrdma_bus *bus);
 void vrdma_memory_destroy(struct vrdma_memory *memory);
 
-/* Zeroed memory for queues; its address is the device's. */
+/* Zeroed memory for queues. buffer->address is a bus address. */
 int vrdma_memory_alloc(struct vrdma_memory *memory, struct vrdma_buffer *buffer, uint64_t size);
 void vrdma_memory_free(struct vrdma_memory *memory, struct vrdma_buffer *buffer);
 
@@ -72,7 +72,7 @@ int vrdma_region_map(struct vrdma_memory *memory, struct vrdma_region *region, v
 		     size_t length, bool device_writes);
 void vrdma_region_unmap(struct vrdma_memory *memory, struct vrdma_region *region);
 
-/* The blocks of the region, as large as makes them few, and where in the first one it begins. */
+/* The region as few large blocks, and its offset in the first one. */
 struct vrdma_page_list vrdma_region_pages(const struct vrdma_region *region,
 					  uint32_t *first_offset);
 

@@ -13,25 +13,26 @@
 #include "reclaim.h"
 
 /*
- * What is moved at a time, and ends at a multiple of it: whoever uses it waits for no more than
- * this. Its page tables are moved as a whole.
+ * Memory is moved in chunks of this size, which end at a multiple of it. So a thread that uses the
+ * memory waits for one chunk at most. The page tables of a chunk are moved as a whole.
  */
 #define CHUNK ((uintptr_t)16 << 20)
 
-/* From here on it pays to move the first and the last page alone. */
+/* From this size on, it pays to move the first and the last page separately. */
 #define EDGES_MINIMUM ((uintptr_t)1 << 20)
 
-/* From here on malloc() maps memory of its own, and realloc() uses mremap(). */
+/* From this size on, malloc() maps memory for one allocation, and realloc() uses mremap(). */
 #define FENCE_MINIMUM ((uintptr_t)128 << 10)
 #define HUGE_MINIMUM ((uintptr_t)2 << 20)
 
-/* The stack that moving takes, generously; and what the C library keeps of a thread, at least. */
+/* Upper bound of the stack that moving takes; lower bound of the C library's data of a thread. */
 #define STACK_RESERVE ((uintptr_t)64 << 10)
 #define THREAD_SIZE ((uintptr_t)2304)
 
 /*
- * ThreadSanitizer knows nothing of holds: it calls pwrite() and mmap() races with their writers.
- * So what is held is read and replaced by the system calls themselves.
+ * ThreadSanitizer does not know holds. It would report that pwrite() and mmap() race with writers
+ * to the held memory. So held memory is read and replaced by system calls that bypass the C
+ * library.
  */
 
 /* A part of a mapping on its way to its file. */
@@ -40,8 +41,8 @@ struct chunk {
 	struct vrdma_range range;
 	int prot;
 	bool is_anonymous;
-	const char *content; /* where it is while it is held */
-	char *window;        /* for huge pages: shows the range of the file meanwhile */
+	const char *content; /* where its bytes are while it is held */
+	char *window;        /* for huge pages: maps the file's range meanwhile */
 };
 
 static const char *content_of(const struct chunk *chunk, uintptr_t start)
@@ -63,7 +64,7 @@ static ssize_t write_file(const struct chunk *chunk, uintptr_t start, size_t len
 	return syscall(SYS_pwrite64, chunk->file->fd, content_of(chunk, start), length, start);
 }
 
-/* Copies through the kernel: a page that cannot be read is an error, and no signal. */
+/* Copies through the kernel: a page that cannot be read causes an error, and no signal. */
 static int copy_in(const struct chunk *chunk, uintptr_t start, uintptr_t end)
 {
 	while (start < end) {
@@ -80,7 +81,7 @@ static int copy_in(const struct chunk *chunk, uintptr_t start, uintptr_t end)
 
 #define PAGEMAP_THERE (3ull << 62) /* present or swapped out */
 
-/* Anonymous pages that were never touched are holes in the arena too. */
+/* Anonymous pages that were never touched become holes in the arena. */
 static int copy_touched(const struct chunk *chunk)
 {
 	struct vrdma_range range = chunk->range;
@@ -128,8 +129,8 @@ static int replace(const struct chunk *chunk)
 }
 
 /*
- * Between vrdma_hold() and vrdma_hold_end() nothing here may touch memory other than its stack and
- * the arena's: the range may hold what any other thread needs to get on.
+ * Between vrdma_hold() and vrdma_hold_end(), this code may touch only its stack and the arena's
+ * memory. The range may contain data that another thread needs to proceed.
  */
 static int move_chunk(struct chunk *chunk)
 {
@@ -153,7 +154,7 @@ static int move_chunk(struct chunk *chunk)
 	return error;
 }
 
-/* The window takes huge pages from the pool for good: without them replacing would fail halfway. */
+/* The window reserves huge pages of the pool for good: else replacing could fail halfway. */
 static int move_huge_chunk(struct chunk *chunk)
 {
 	const size_t length = chunk->range.end - chunk->range.start;
@@ -170,8 +171,8 @@ static int move_huge_chunk(struct chunk *chunk)
 }
 
 /*
- * Where the chunk ends that begins at `start`. What else is on the first and the last page of a
- * region is nobody's who registers it, and is not to wait for the rest.
+ * Returns the end of the chunk that begins at `start`. The first and the last page of a region may
+ * also have data that is not in the region. Its users must not wait until the rest is moved.
  */
 static uintptr_t chunk_end(struct vrdma_range range, uintptr_t start, uintptr_t size)
 {
@@ -209,10 +210,10 @@ static int move_range(const struct vrdma_mapping *m, const struct vrdma_arena_fi
 }
 
 /*
- * A mapping that mremap() makes grow would grow into the pages that belong to the addresses behind
- * it. But it makes nothing grow across mappings of different kinds, so the last page becomes one of
- * another kind, and so does the first, which is left where the mapping becomes smaller; the advice
- * itself means nothing to a memfd.
+ * If mremap() made a mapping grow, the mapping would take pages of the arena that belong to the
+ * addresses behind it. But mremap() fails for a range of two mappings of different kinds. So the
+ * last page becomes one of another kind. So does the first page, which remains when the mapping
+ * becomes smaller. The advice itself has no effect on a memfd.
  */
 static void fence(uintptr_t end)
 {
@@ -227,8 +228,9 @@ static void fence_both_ends(struct vrdma_range range)
 }
 
 /*
- * Where the mapping that glibc's malloc() has made for one allocation begins here: its end, if that
- * is here too. It is of FENCE_MINIMUM or more unless the program has M_MMAP_THRESHOLD lowered.
+ * Finds the end of a mapping that glibc's malloc() has made for one allocation, if the mapping
+ * begins at the start of the range and ends within it. It has at least FENCE_MINIMUM bytes unless
+ * the program has lowered M_MMAP_THRESHOLD.
  */
 static bool find_chunk(const struct vrdma_arena_file *file, struct vrdma_range range,
 		       uintptr_t *end)
@@ -245,7 +247,7 @@ static bool find_chunk(const struct vrdma_arena_file *file, struct vrdma_range r
 	       *end > range.start && *end <= range.end;
 }
 
-/* What becomes of memory that malloc() or the program has mapped. */
+/* Sets up moved memory that malloc() or the program has mapped. */
 static void advise(const struct vrdma_arena_file *file, struct vrdma_range range)
 {
 	uintptr_t end;
@@ -273,7 +275,7 @@ int vrdma_move(const struct vrdma_mapping *m)
 	pthread_sigmask(SIG_BLOCK, &all, &saved);
 	error = move_range(m, file, range);
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
-	if (error == EINVAL) /* where it would split a huge page, of a file */
+	if (error == EINVAL) /* it would split a huge page of a file */
 		return EOPNOTSUPP;
 	if (!error && file->page == PAGE) /* mremap() does not make huge pages grow */
 		advise(file, range);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * On-demand paging without a kernel. A region takes nothing when it is registered; when the device
- * asks for pages, a thread of ours shows it a part of the program's memory as a registration would
- * have done (memory.h), and tells it the pages: a window. A window stays until its region goes, or
- * something else is asked for in its place.
+ * On-demand paging without a kernel. The registration of a region maps nothing. When the device
+ * asks for pages, a thread of this library maps a part of the program's memory as a registration
+ * would have done (memory.h), and tells the device the pages. That part is called a window. A
+ * window stays until its region is deregistered, or until the device asks for pages that need
+ * another window in its place.
  *
- * What is in a region that was registered by its addresses the program has meant to be the
- * device's, so windows are as large as they may be there. Of the whole address space no more
- * becomes a window than the device touches: moving a thread's stack would kill it (hold.h).
+ * If a region was registered by its addresses, the program has meant all of it for the device. So
+ * its windows are as large as they may be. In a region of the whole address space, only pages that
+ * the device touches become a window: moving a thread's stack would kill the thread (hold.h).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,8 +26,8 @@ struct vrdma_on_demand {
 	struct vrdma_on_demand *next; /* of all on the device */
 	uint32_t key;
 	uint32_t pd;
-	uint64_t start;   /* what its first byte is addressed by */
-	uintptr_t memory; /* where page 0 is */
+	uint64_t start;   /* the address that work requests use for its first byte */
+	uintptr_t memory; /* address of its page 0 */
 	uint64_t first_offset;
 	uint64_t length;
 	bool whole; /* all of the address space */
@@ -49,7 +50,7 @@ static uint64_t pages_of(const struct vrdma_on_demand *od)
 	return (od->first_offset + od->length + VRDMA_PAGE_SIZE - 1) >> VRDMA_PAGE_SHIFT;
 }
 
-/* Windows do not overlap; so what overlaps a window is as good as equal to it. */
+/* Pages that overlap a window count as equal to it. This is an order, as windows do not overlap. */
 static int compare(const void *a, const void *b)
 {
 	const struct pages *one = a;
@@ -74,7 +75,7 @@ static struct window *find_window(const struct vrdma_on_demand *od, struct pages
 	return node ? *(struct window **)node : NULL;
 }
 
-/* The device touches none of the pages any more. */
+/* Removes all windows that overlap the pages. The device no longer touches them then. */
 static int unmap(struct vrdma_dev *dev, struct vrdma_on_demand *od, struct pages pages)
 {
 	struct window *window;
@@ -116,7 +117,7 @@ static int tell_pages(struct vrdma_dev *dev, const struct vrdma_on_demand *od,
 static int map_window(struct vrdma_dev *dev, struct vrdma_on_demand *od, struct pages pages,
 		      bool writable)
 {
-	char *start = (char *)od->memory + (pages.first << VRDMA_PAGE_SHIFT);
+	void *start = (void *)(od->memory + (pages.first << VRDMA_PAGE_SHIFT));
 	struct window *window = calloc(1, sizeof(*window));
 	int ret;
 
@@ -140,7 +141,7 @@ static int map_window(struct vrdma_dev *dev, struct vrdma_on_demand *od, struct 
 	return ret;
 }
 
-/* Shows the device what is there now. Memory that cannot be written may be read. */
+/* Maps the memory that is there now. Memory that cannot be written is mapped for reading. */
 static int map(struct vrdma_dev *dev, struct vrdma_on_demand *od, struct pages pages, bool write)
 {
 	int ret = unmap(dev, od, pages);
@@ -167,7 +168,7 @@ static struct pages whole_window(const struct vrdma_on_demand *od, struct pages 
 	return pages;
 }
 
-/* Where not all of the memory exists, at least what is touched now. */
+/* If the memory does not exist as a whole, maps at least the pages that the device touches now. */
 static void resolve(struct vrdma_dev *dev, struct vrdma_on_demand *od, struct pages pages,
 		    bool write)
 {
@@ -208,7 +209,7 @@ static void handle(struct vrdma_dev *dev, const struct vrdma_page_fault *fault)
 	pthread_mutex_unlock(&dev->paging.lock);
 }
 
-/* False when it is time to end. */
+/* Waits for a fault. False if the thread is to end. */
 static bool next_fault(struct vrdma_paging *paging, struct vrdma_page_fault *fault)
 {
 	bool stop;
@@ -233,7 +234,7 @@ static void *paging_thread(void *arg)
 	return NULL;
 }
 
-/* One for which there is no room comes again. */
+/* Drops the fault if there is no room: the device will report it again. */
 void vrdma_paging_fault(struct vrdma_dev *dev, uint32_t key, uint64_t detail)
 {
 	struct vrdma_paging *paging = &dev->paging;
@@ -245,7 +246,7 @@ void vrdma_paging_fault(struct vrdma_dev *dev, uint32_t key, uint64_t detail)
 	pthread_mutex_unlock(&paging->queue_lock);
 }
 
-/* Signals are the program's, and its threads'. Faults are those of who makes them. */
+/* Leaves signals to the program's own threads. Faults go to the thread that causes them. */
 static int start_thread(struct vrdma_dev *dev)
 {
 	sigset_t all, before;
@@ -270,7 +271,7 @@ void vrdma_paging_init(struct vrdma_paging *paging)
 	pthread_cond_init(&paging->posted, NULL);
 }
 
-/* There are no regions any more, or nobody asks for their pages. */
+/* To be called when there are no regions, or the device no longer asks for their pages. */
 void vrdma_paging_cleanup(struct vrdma_dev *dev)
 {
 	struct vrdma_paging *paging = &dev->paging;
@@ -284,7 +285,7 @@ void vrdma_paging_cleanup(struct vrdma_dev *dev)
 	pthread_join(paging->thread, NULL);
 }
 
-/* In the child the thread is not there, and may have had the lock. */
+/* The child does not have the thread, which may have held the lock. */
 void vrdma_paging_forked(struct vrdma_paging *paging)
 {
 	pthread_mutex_init(&paging->queue_lock, NULL);
@@ -297,7 +298,7 @@ static void add(struct vrdma_paging *paging, struct vrdma_on_demand *od)
 	paging->regions = od;
 }
 
-/* Under the lock from before the device knows the region: its faults are to find it. */
+/* Takes the lock before the device knows the region, so that its faults find it. */
 static int register_region(struct vrdma_dev *dev, struct vrdma_on_demand *od, uint32_t access)
 {
 	const struct vrdma_cmd_reg_mr arg = {
@@ -348,7 +349,7 @@ uint32_t vrdma_on_demand_key(const struct vrdma_on_demand *od)
 	return od->key;
 }
 
-/* The device has forgotten the region. */
+/* To be called when the device has forgotten the region. */
 void vrdma_on_demand_deregister(struct vrdma_dev *dev, struct vrdma_on_demand *od)
 {
 	struct vrdma_on_demand **at = &dev->paging.regions;

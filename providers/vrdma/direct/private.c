@@ -14,7 +14,7 @@
 #define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */
 #endif
 
-/* By the system calls: what calls these functions has their names. */
+/* Direct system calls: the callers of this file replace the C library's madvise() and mremap(). */
 static int stock_madvise(const void *address, size_t length, int advice)
 {
 	return (int)syscall(SYS_madvise, address, length, advice);
@@ -52,7 +52,7 @@ int vrdma_private_madvise(void *address, size_t length, int advice)
 	/* MADV_FREE is for private pages only. */
 	error = stock_madvise(address, length, advice == MADV_FREE ? MADV_DONTNEED : advice) ? errno
 											     : 0;
-	if (error && error != ENOMEM) /* that is, something else is not mapped */
+	if (error && error != ENOMEM) /* ENOMEM: another part of the range is not mapped */
 		return -1;
 	for (; vrdma_moved_run(range, &moved); range.start = moved.end) {
 		const int failed = vrdma_arena_punch(&vrdma_arena.files[0], moved);
@@ -65,7 +65,7 @@ int vrdma_private_madvise(void *address, size_t length, int advice)
 
 /* --- mremap() --- */
 
-/* A range of whole pages, on its way. */
+/* A range of whole pages that is being remapped. */
 struct journey {
 	struct vrdma_maps maps;
 	struct vrdma_range from;
@@ -80,7 +80,7 @@ static bool is_ours(const struct vrdma_mapping *m)
 	return m->shared && m->inode == file->inode && m->device == file->device;
 }
 
-/* The part of the range that is in one mapping, from its start on. */
+/* Takes the first part of the range, which is in one mapping. */
 static bool next_part(struct journey *journey, struct vrdma_range *left, struct vrdma_mapping *m)
 {
 	if (left->start >= left->end || !vrdma_maps_find(&journey->maps, left->start, m) ||
@@ -94,7 +94,7 @@ static bool next_part(struct journey *journey, struct vrdma_range *left, struct 
 	return true;
 }
 
-/* Was it one private mapping before some of it was moved? Else it is the kernel's to judge. */
+/* Whether it was one private mapping before some of it was moved. If not, the kernel decides. */
 static bool was_private(struct journey *journey)
 {
 	struct vrdma_range left = journey->from;
@@ -114,7 +114,7 @@ static bool was_private(struct journey *journey)
 	return ours && left.start == left.end;
 }
 
-/* What is zero is so already where it goes, and may not even be there. */
+/* Skips pages of zeros: their new place is zero already, and should not take memory. */
 static void copy_pages(const char *from, char *to, size_t length)
 {
 	static const char zero[PAGE];
@@ -142,7 +142,7 @@ static bool move_part(const struct journey *journey, const struct vrdma_mapping 
 	return true;
 }
 
-/* Into memory that is there, and writable. */
+/* The new place must be mapped, and writable. */
 static bool move_all(struct journey *journey)
 {
 	struct vrdma_range left = journey->from;
@@ -192,7 +192,7 @@ static void *remap(struct journey *journey, size_t length, int flags, void *addr
 	return MAP_FAILED;
 }
 
-/* Whether it grows or goes elsewhere, which the arena's pages cannot: they belong to addresses. */
+/* Whether it grows or moves. The arena's pages cannot do that, because they belong to addresses. */
 static bool is_journey(struct vrdma_range old, struct vrdma_range new, int flags)
 {
 	if (flags & ~(MREMAP_MAYMOVE | MREMAP_FIXED))
@@ -202,7 +202,7 @@ static bool is_journey(struct vrdma_range old, struct vrdma_range new, int flags
 	return flags & MREMAP_MAYMOVE && !vrdma_range_overlaps(old, new.start, new.end);
 }
 
-/* As the kernel does first. */
+/* The kernel's mremap() also shrinks first. */
 static bool shrink(struct vrdma_range *range, size_t length)
 {
 	if (range->end - range->start <= length)
@@ -219,7 +219,7 @@ static void *mremap_moved(struct vrdma_range from, struct vrdma_range new, int f
 	struct journey journey = {.from = from};
 	void *result = MAP_FAILED;
 
-	/* Where it cannot be known what is there, nothing may become two names of one page. */
+	/* The mappings are unknown, and the kernel's mremap() could make one page appear twice. */
 	if (vrdma_maps_open(&journey.maps)) {
 		errno = EFAULT;
 		return MAP_FAILED;

@@ -5,10 +5,10 @@
 
 #include "share_count.h"
 
-/* Bytes whose last share ended until the arena is searched for what is mapped no more. */
+/* After the last shares of so many bytes have ended, the arena is searched for unmapped pages. */
 #define SWEEP_AFTER ((uint64_t)64 << 20)
 
-/* Does a mapping that mremap() has moved still show these pages? In a pass of its own. */
+/* Whether a mapping that mremap() has moved still shows these pages. Makes a pass of its own. */
 static bool is_shown_elsewhere(const struct vrdma_arena_file *file, struct vrdma_range range)
 {
 	struct vrdma_mapping m = {.end = 0};
@@ -24,7 +24,7 @@ static bool is_shown_elsewhere(const struct vrdma_arena_file *file, struct vrdma
 	return shown;
 }
 
-/* Of a page that is shared in part nothing is free. */
+/* A huge page that is shared in part is not freed. */
 static void free_whole_pages(const struct vrdma_arena_file *file, struct vrdma_range range)
 {
 	range.start = (range.start + file->page - 1) / file->page * file->page;
@@ -33,7 +33,9 @@ static void free_whole_pages(const struct vrdma_arena_file *file, struct vrdma_r
 		vrdma_arena_punch(file, range);
 }
 
-/* Most programs have none: where that is known, there is no pass over all mappings for each range.
+/*
+ * Mappings that mremap() has moved away from home. Most programs have none. If that is known, there
+ * is no pass over all mappings for each range.
  */
 struct strays {
 	bool known, exist;
@@ -48,7 +50,7 @@ static bool has_strays(struct strays *strays, const struct vrdma_arena_file *fil
 	return strays->exist && is_shown_elsewhere(file, range);
 }
 
-/* Of a range that is not mapped at home. */
+/* The range is not mapped at home. */
 static void reclaim_unmapped(const struct vrdma_arena_file *file, struct vrdma_range range,
 			     struct strays *strays)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What the arena gives back: pages that nobody shares and that are not mapped. */
+/* Frees pages of the arena that are neither shared nor mapped. */
 #ifndef VRDMA_DIRECT_RECLAIM_H
 #define VRDMA_DIRECT_RECLAIM_H
 
 #include "arena.h"
 
-/* Frees what can be of the range. */
+/* Frees such pages of the range. */
 void vrdma_reclaim(struct vrdma_range range);
 
-/* One share of the range has ended: frees what can be of it, and now and then of the arena. */
+/* One share of the range has ended. Frees such pages of it, and now and then of the whole arena. */
 void vrdma_release(struct vrdma_range range);
 
 /*
- * Makes room for what is moved here: what a former mapping at this address has left is of no use.
- * Returns 0, EBUSY where mremap() has moved it away, or why the kernel could not.
+ * Makes room for memory that is to be moved here: frees pages that a former mapping at this address
+ * has left. Returns 0, EBUSY if mremap() has moved that mapping away, or an errno of the kernel.
  */
 int vrdma_vacate(const struct vrdma_arena_file *file, struct vrdma_range range);
 

@@ -37,7 +37,7 @@ static bool is_kernels(const struct vrdma_mapping *m)
 	return strncmp(m->name, "[v", 2) == 0 || strcmp(m->name, "[uprobes]") == 0;
 }
 
-/* The file behind a shared mapping, checked to be that one and to be memory. */
+/* Opens the file of a shared mapping, and checks that it is that file, and memory. */
 static int open_file(const struct vrdma_mapping *m, int *fd)
 {
 	const int mode = (m->prot & PROT_WRITE ? O_RDWR : O_RDONLY) | O_CLOEXEC;
@@ -62,15 +62,15 @@ static int open_file(const struct vrdma_mapping *m, int *fd)
 
 struct walk {
 	bool device_writes;
-	bool moves; /* found in the check */
+	bool moves; /* the check has found memory to move */
 	vrdma_share_visit *visit;
 	void *arg;
 	struct vrdma_piece piece;  /* not visited yet: the next part may continue it */
-	bool opened;               /* its fd is to be closed */
+	bool opened;               /* the piece's fd must be closed */
 	struct vrdma_mapping file; /* of the piece */
 };
 
-/* `whole` is a mapping, `part` what of it is to be shared. */
+/* `whole` is a mapping, and `part` its part that is to be shared. */
 typedef int step(struct walk *walk, const struct vrdma_mapping *whole,
 		 const struct vrdma_mapping *part);
 
@@ -94,7 +94,7 @@ static int check_step(struct walk *walk, const struct vrdma_mapping *whole,
 	if (is_kernels(part) || strcmp(part->name, "[stack]") == 0 ||
 	    vrdma_move_uses(whole, (struct vrdma_range){part->start, part->end}))
 		return EOPNOTSUPP;
-	/* Moved by mremap() by less than its length: its copy would overwrite itself. */
+	/* mremap() has moved it by less than its length: a copy would overwrite its source. */
 	if (file && vrdma_range_overlaps((struct vrdma_range){part->start, part->end}, part->offset,
 					 part->offset + (part->end - part->start)))
 		return EOPNOTSUPP;
@@ -266,7 +266,7 @@ int vrdma_shared_alloc(size_t length, struct vrdma_piece *piece)
 	return error;
 }
 
-/* Nothing but its own mapping shows it, so that is not looked for among all of the program's. */
+/* Only its own mapping shows the memory, so there is no search of the program's mappings. */
 void vrdma_shared_free(const struct vrdma_piece *piece)
 {
 	const uintptr_t start = (uintptr_t)piece->address;

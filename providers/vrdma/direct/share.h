@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Memory of this process as files, which is how a vfio-user device sees it.
+ * Memory of this process as files. A vfio-user device sees it that way.
  *
- * Private memory is moved, when it is first shared, into the arena: one sparse memfd of the size of
- * the address space, in which each page lies at the offset that is its address; and one more for
- * each size of huge pages. So one fd serves all, neighbours stay one mapping, and whether a page is
- * in the arena is what the kernel says of its mapping: bookkeeping only counts the shares of each
- * page. Pages stay in the arena when they are shared no more; what the program has unmapped is
- * given back when its last share ends, when something else is shared at the same address, or when
- * enough has been released since.
+ * Private memory is moved into the arena when it is first shared. The arena is one sparse memfd of
+ * the size of the address space, in which each page lies at the offset that equals its address; and
+ * one more memfd for each size of huge pages. So one fd serves all, neighbours stay one mapping,
+ * and the kernel's list of mappings tells whether a page is in the arena. Bookkeeping only counts
+ * the shares of each page. Pages stay in the arena when they are no longer shared. Pages that the
+ * program has unmapped are freed when their last share ends, when something else is shared at the
+ * same address, or when enough has been released since.
  *
  * Moving keeps addresses, contents and protection. Other threads may use the pages meanwhile
- * (exceptions: see hold.h). What becomes of a page in the arena:
- *   - private.h has madvise() and mremap() for it. The kernel's mremap() must not make it grow, but
- *     it fails for 128 KiB or more and for what glibc's malloc() has mapped, and realloc() copies.
- *   - huge pages (MAP_HUGETLB) stay huge pages: to move takes one more of the pool than are mapped.
- *   - the kernel's madvise(MADV_DONTNEED) does not clear it; mlock(), MADV_* and NUMA settings are
- *     lost.
+ * (exceptions: see hold.h). Pages in the arena differ from others:
+ *   - private.h has madvise() and mremap() for them. The kernel's mremap() must not make them grow.
+ *     It fails for 128 KiB or more and for mappings of glibc's malloc(), and realloc() copies then.
+ *   - huge pages (MAP_HUGETLB) stay huge pages: to move them takes one more page of the pool than
+ *     are mapped.
+ *   - the kernel's madvise(MADV_DONTNEED) does not clear them; mlock(), MADV_* and NUMA settings
+ *     are lost.
  *   - memory that is freed and mapped anew while still shared is the same pages of the file: a
  *     share that outlives its memory shows what is there now.
  *
- * fork(): the child gets a copy, as of the fork, of what is in the arena, in private memory of
- * small pages, and shares nothing yet; fork() returns in the parent when the copy is made. Writes
- * of the parent's other threads during that time may or may not be in it. Where there is no /proc
- * (in a chroot()), they must not unmap, move or protect what was shared, either. Memory under
+ * fork(): the child gets a copy of the arena's memory as of the fork, in private memory of small
+ * pages. It shares nothing yet. fork() returns in the parent when the copy is made. The copy may or
+ * may not have what the parent's other threads write during that time. If there is no /proc (in a
+ * chroot()), these threads also must not unmap, move or protect shared memory then. Memory under
  * MADV_DONTFORK is not in the child at all. vfork() and posix_spawn() copy nothing. A child of
- * clone() without fork() shows its parent's pages and must not write to them. It cannot be without
- * them instead (MADV_DONTFORK): most such children execute another program, whose name and
- * arguments the kernel reads in the heap.
+ * clone() without fork() shows its parent's pages and must not write to them. MADV_DONTFORK could
+ * not take the pages away from such a child: most such children execute another program, and the
+ * kernel reads that program's name and arguments in the heap.
  *
- * A share asks the kernel what is mapped: before Linux 6.11 that is to read /proc/self/maps, which
- * takes about 1 us a mapping.
+ * A share asks the kernel for mappings. Before Linux 6.11, that means to read /proc/self/maps,
+ * which takes about 1 us per mapping.
  *
  * All functions are thread-safe, and not for signal handlers.
  */
@@ -53,7 +54,7 @@ struct vrdma_piece {
 	uint64_t offset;
 };
 
-/* Returns 0 or an errno, which ends the visits. Must not call this file's functions, or fork(). */
+/* Returns 0, or an errno to end the visits. Must not call this file's functions, or fork(). */
 typedef int vrdma_share_visit(const struct vrdma_piece *piece, void *arg);
 
 /*
@@ -61,16 +62,16 @@ typedef int vrdma_share_visit(const struct vrdma_piece *piece, void *arg);
  * addresses. A program's own shared memory (memfd, tmpfs, hugetlbfs, MAP_SHARED|MAP_ANONYMOUS) is
  * visited as it is.
  *
- * Returns 0, what a visit returned, or an errno, and then nothing is shared:
- *   EINVAL      nothing, or past the end of the address space
+ * Returns 0, what a visit returned, or an errno. After an error, nothing is shared:
+ *   EINVAL      empty, or past the end of the address space
  *   EFAULT      not mapped, not readable or, for a device that writes, not writable
  *   EOPNOTSUPP  shared mappings of other files, of devices, or of files that may not be opened
- *               again (/proc/self/map_files wants CAP_CHECKPOINT_RESTORE); private mappings of
- *               hugetlbfs files; stacks; the kernel's
+ *               again (/proc/self/map_files needs CAP_CHECKPOINT_RESTORE); private mappings of
+ *               hugetlbfs files; stacks; mappings of the kernel
  *   EIO         in a child of clone() without fork()
- *   EBUSY       mremap() has moved away what was shared at this address
+ *   EBUSY       mremap() has moved away memory that was shared at this address
  *   EFBIG       the arena does not fit into RLIMIT_FSIZE
- * or why the kernel could not do it, as ENOMEM or ENOSPC.
+ *   others      errors of the kernel, such as ENOMEM or ENOSPC
  */
 int vrdma_share(void *address, size_t length, bool device_writes, vrdma_share_visit *visit,
 		void *arg);

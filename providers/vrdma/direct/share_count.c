@@ -5,14 +5,14 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-/* The counters of 1 GiB of addresses; there when one of these pages has ever been shared. */
+/* A leaf has the counters of 1 GiB of addresses. It exists once one of these pages was shared. */
 #define LEAF_PAGES ((uintptr_t)1 << 18)
 #define LEAF_SIZE (LEAF_PAGES * PAGE)
 #define LEAVES (ARENA_SIZE / LEAF_SIZE)
 
 #define MOVED ((uint32_t)1 << 31) /* in a counter */
 
-/* Both are written by who holds the lock, and read also by others. */
+/* The holder of the lock writes the table and its leaves. Other threads may read them. */
 static uint32_t **leaves;
 
 static uint32_t *leaf_of(uintptr_t address)
@@ -39,7 +39,7 @@ static void store(uint32_t *counter, uint32_t value)
 	__atomic_store_n(counter, value, __ATOMIC_RELAXED);
 }
 
-/* Zeroed; NULL: no memory. Not by malloc(): the heap may be what is moved. */
+/* Zeroed; NULL: no memory. Does not use malloc(), because the heap may be moved just now. */
 static void *map(size_t size)
 {
 	void *const memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -88,7 +88,7 @@ uint64_t vrdma_share_count_down(struct vrdma_range range)
 	for (at = range.start; at < range.end; at += PAGE) {
 		uint32_t *const counter = counter_of(at);
 
-		/* 0: what the parent of this process has shared. */
+		/* 0: the parent of this process has shared the page. */
 		if (!vrdma_is_shared(at))
 			continue;
 		store(counter, load(counter) - 1);

@@ -16,7 +16,7 @@
 
 #define PREFIX "vrdma-"
 #define UNIQUE "XXXXXX"
-#define MARK ".vrdma" /* is the first in a directory of ours, and the last */
+#define MARK ".vrdma" /* created first in a directory of ours, and removed last */
 #define ATTEMPTS 16
 
 #define NUM_DIRECTORIES (sizeof(directories) / sizeof(directories[0]))
@@ -27,7 +27,7 @@ static const char *const directories[] = {
 	"ports/1/pkeys",
 };
 
-/* --- What is in it --- */
+/* --- Contents --- */
 
 static int write_file(int directory, const char *name, const char *text)
 {
@@ -74,7 +74,7 @@ static int write_pkey(int directory, unsigned int index, uint16_t pkey)
 	return write_file(directory, name, text);
 }
 
-/* Whatever the umask is: a process that becomes another user goes on reading. */
+/* Ignores the umask, so that a process that becomes another user can still read. */
 static int make_directory(int parent, const char *name)
 {
 	return mkdirat(parent, name, 0755) || fchmodat(parent, name, 0755, 0) ? -errno : 0;
@@ -117,7 +117,7 @@ static void remove_files(int directory)
 	unlinkat(directory, MARK, 0);
 }
 
-/* --- Which are in use --- */
+/* --- Locks --- */
 
 /* Opens a directory of this user's and locks it; -1 if another process has it, or it is gone. */
 static int open_locked(int parent, const char *name)
@@ -127,7 +127,7 @@ static int open_locked(int parent, const char *name)
 
 	if (fd < 0)
 		return -1;
-	/* Between being opened and locked it may have been taken for a dead process's. */
+	/* Before it was locked, another process may have taken it for a dead process's. */
 	if (fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
 	    flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &status) == 0 && status.st_nlink > 0)
 		return fd;
@@ -140,7 +140,7 @@ static bool may_be_ours(const char *name)
 	return strncmp(name, PREFIX, strlen(PREFIX)) == 0 && strlen(name) == strlen(PREFIX UNIQUE);
 }
 
-/* What else is in a directory keeps it. */
+/* A directory that has other files as well stays. */
 static void remove_stale(const char *path)
 {
 	DIR *parent = opendir(path);
@@ -178,7 +178,7 @@ static int make_locked(struct vrdma_sysfs *sysfs, const char *parent)
 	return -EBUSY;
 }
 
-/* That of root should be one that the user can search whom it may become. */
+/* A process of root may become another user, who must be able to search the directory. */
 static const char *find_parent(void)
 {
 	const char *parent = secure_getenv("XDG_RUNTIME_DIR");

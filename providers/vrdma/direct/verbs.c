@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The control verbs as admin commands. A handle of libibverbs' is the device's. */
+/* The control verbs as admin commands. libibverbs' handles are those of the device. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static int destroy(struct ibv_context *context, enum vrdma_admin_opcode opcode, 
 	return -vrdma_cmd_destroy(dev_of(context), opcode, handle);
 }
 
-/* What came to the struct after ibv_query_device(). */
+/* Fills the members that ibv_query_device() does not have. */
 static void query_extended(struct ibv_device_attr_ex *attr, size_t attr_size)
 {
 	if (HAS_ATTR(attr_size, hca_core_clock)) {
@@ -154,7 +154,7 @@ static void free_buffer(struct vrdma_context *context, struct vrdma_buffer *buff
 	vrdma_memory_free(&context->dev->memory, buffer);
 }
 
-/* As memory is shared that a program registers. */
+/* Shares the buffer like memory that a program registers. */
 static int share_buffer(struct vrdma_context *context, struct vrdma_buffer *buffer)
 {
 	int ret;
@@ -278,7 +278,7 @@ static int register_region(struct ibv_pd *pd, void *addr, size_t length, uint64_
 	return 0;
 }
 
-/* As for the kernel, a region without bounds is that of a program's own addresses. */
+/* As in the kernel, a region without bounds covers the program's whole address space. */
 static int reg_on_demand(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access,
 			 struct vrdma_mr *mr)
 {
@@ -308,7 +308,7 @@ static int reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, i
 	return register_region(pd, addr, length, iova, access, mr);
 }
 
-/* Always at once, also without being asked to (IBV_ADVISE_MR_FLAG_FLUSH). */
+/* Always prefetches before it returns, also without IBV_ADVISE_MR_FLAG_FLUSH. */
 static int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 		     struct ibv_sge *list, uint32_t count)
 {
@@ -316,7 +316,7 @@ static int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32
 	return vrdma_on_demand_advise(dev_of(pd->context), pd->handle, advice, list, count);
 }
 
-/* What the region shall be: as mr is now, but for what flags names. */
+/* What the region is to become: like mr, except for what the flags of rereg_mr() change. */
 struct new_region {
 	void *addr;
 	size_t length;
@@ -342,7 +342,7 @@ static struct new_region describe_region(const struct vrdma_mr *mr, int flags, v
 		next.iova = (uintptr_t)addr;
 	}
 	next.writable = next.access & WRITE_ACCESS;
-	/* Memory that was shared to be read is shared again, to be written. */
+	/* Memory that was shared for reading only is shared again, for writing. */
 	next.moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION || (next.writable && !mr->writable);
 	return next;
 }
@@ -410,7 +410,7 @@ static int dereg_mr(struct vrdma_mr *mr)
 	vrdma_list_remove(dev, &mr->listed);
 	if (mr->on_demand)
 		vrdma_on_demand_deregister(dev, mr->on_demand);
-	/* Of one that was imported, the memory is that of the one that it was imported from. */
+	/* The memory of an imported region belongs to the region that it was imported from. */
 	if (mr->base.mr_type != IBV_MR_TYPE_IMPORTED_MR)
 		unmap_region(dev, mr);
 	vrdma_direct_use_dm(dev, mr->dm, -1);
@@ -446,7 +446,7 @@ static int dealloc_mw(struct ibv_mw *mw)
 	return destroy(mw->context, VRDMA_ADMIN_DEALLOC_MW, mw->handle);
 }
 
-/* The MAC of a multicast group is made of its address (RFC 1112, RFC 2464). */
+/* The MAC of a multicast group follows from its address (RFC 1112, RFC 2464). */
 static bool set_multicast_dmac(struct vrdma_av *av)
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -465,7 +465,7 @@ static bool set_multicast_dmac(struct vrdma_av *av)
 	return true;
 }
 
-/* Nothing resolves MACs here. That of a link-local address is in it; nobody needs another's. */
+/* Nothing resolves MACs here. A link-local address contains its MAC. No other MACs are needed. */
 static void set_dmac(struct vrdma_av *av)
 {
 	static const uint8_t prefix[8] = {0xfe, 0x80};
@@ -553,7 +553,7 @@ static int create_cq(struct ibv_context *context, const struct ibv_cq_init_attr_
 	if (attr->comp_vector >= (uint32_t)context->num_comp_vectors)
 		return EINVAL;
 	if (attr->channel && attr->channel->context != context)
-		return EBADF; /* as of a file of the kernel's that is another context's */
+		return EBADF; /* as the kernel does for a file of another context */
 	arg.eq = htole32(dev->events.eqs[1 + attr->comp_vector].handle);
 	ret = -vrdma_cmd_create_cq(dev, &arg, &cq->base.cq.handle);
 	if (ret)
@@ -585,7 +585,7 @@ static int modify_cq(struct vrdma_cq *cq, struct ibv_modify_cq_attr *attr)
 				    attr->moderate.cq_count, attr->moderate.cq_period);
 }
 
-/* Until the program has acknowledged all events that it has read, as ibv_destroy_cq(3) promises. */
+/* Waits for the program to acknowledge all events that it has read, as ibv_destroy_cq(3) says. */
 static void wait_for_acks(pthread_mutex_t *mutex, pthread_cond_t *changed, const uint32_t *acked,
 			  uint32_t events)
 {
@@ -659,7 +659,7 @@ static int modify_srq(struct vrdma_srq *srq, struct ibv_srq_attr *attr, int attr
 {
 	const struct ibv_srq *base = &srq->base.srq;
 
-	(void)attr_mask; /* the limit is all that can be modified */
+	(void)attr_mask; /* only the limit can be modified */
 	return -vrdma_cmd_modify_srq(dev_of(base->context), base->handle, attr->srq_limit);
 }
 
@@ -836,7 +836,7 @@ static int query_qp(struct vrdma_qp *qp, struct ibv_qp_attr *attr, int attr_mask
 	return 0;
 }
 
-/* What one side of an XRC connection has no use for is ignored, as ib_uverbs does. */
+/* Ignores attributes that one side of an XRC connection does not use, as ib_uverbs does. */
 static int used_attrs(enum ibv_qp_type type, int mask)
 {
 	switch (type) {

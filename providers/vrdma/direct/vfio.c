@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The function by Linux VFIO: a mediated device that was given to no VM but to this process.
+ * The function by Linux VFIO: a mediated device that was given to this process instead of a VM.
  *
- * The device is named by its directory in sysfs. It is alone in its group, and its container's
- * addresses are those that the process maps (type 1), whose pages are pinned when the device
- * touches them. A container has 65535 such mappings (dma_entry_limit of vfio_iommu_type1), each of
- * which goes as it came: whole. A register access is a system call.
+ * The device is named by its directory in sysfs. It is alone in its group. The process maps memory
+ * into its container (type 1), which pins a page when the device touches it. A container has at
+ * most 65535 mappings (dma_entry_limit of vfio_iommu_type1). A mapping can only be removed as a
+ * whole. A register access is a system call.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -53,7 +53,7 @@ static uint32_t bus_read(struct vrdma_bus *bus, uint32_t offset)
 	return value;
 }
 
-/* As with a store to a BAR, nobody hears of a failure but who reads afterwards. */
+/* As with a store to a BAR, only a later read shows a failure. */
 static void bus_write(struct vrdma_bus *bus, uint32_t offset, uint32_t value)
 {
 	struct vfio *vfio = to_vfio(bus);
@@ -73,8 +73,8 @@ static bool has_capability(unsigned int capability)
 }
 
 /*
- * The kernel counts pages when they are pinned, which is in the middle of a work request. So what
- * may come to be pinned is counted here, and one who asks for too much is told at once.
+ * The kernel counts pages when they are pinned, which is in the middle of a work request. So memory
+ * that may be pinned is counted here, and a request for too much fails at once.
  */
 static bool may_lock(uint64_t bytes)
 {
@@ -160,7 +160,7 @@ static void close_fds(struct vfio *vfio)
 	close_fd(&vfio->container);
 }
 
-/* As in vfio_user.c: kicks and doorbells reach nobody. */
+/* As in vfio_user.c: makes kicks and doorbells go nowhere. */
 static void bus_abandon(struct vrdma_bus *bus)
 {
 	int nobody = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -192,7 +192,7 @@ static const struct vrdma_bus_ops vfio_ops = {
 	.close = bus_close,
 };
 
-/* Without symbolic links; its last part is the device's name. */
+/* Resolves symbolic links. The last part of the path is the device's name. */
 static int find_directory(const char *directory, char path[PATH_MAX])
 {
 	return realpath(directory, path) ? 0 : -errno;
@@ -203,7 +203,7 @@ static const char *last_part(const char *path)
 	return strrchr(path, '/') + 1;
 }
 
-/* The group's number is the name that the link points to. */
+/* The group's number is the last part of the link's target. */
 static int open_group(const char *directory)
 {
 	char link[PATH_MAX + sizeof("/iommu_group")];
@@ -286,7 +286,7 @@ static int map_regions(struct vfio *vfio)
 	return 0;
 }
 
-/* The device may touch our memory, which who opens it has to allow. */
+/* Allows the device to access our memory. Each process that opens it has to do so. */
 static int set_bus_master(const struct vfio *vfio)
 {
 	struct vfio_region_info info;
@@ -301,7 +301,7 @@ static int set_bus_master(const struct vfio *vfio)
 	return 0;
 }
 
-/* Who removes the device waits for us to close it, and says so. */
+/* A process that removes the device waits until we close it. VFIO signals that by this eventfd. */
 static int watch_removal(struct vfio *vfio)
 {
 	vfio->base.hangup_event = POLLIN;

@@ -2,8 +2,8 @@
 /*
  * The function in another process, over vfio-user (vrdma/vfio_user.h).
  *
- * One request at a time, each with an end to its waiting. A server that hangs up, is late or breaks
- * the protocol is not asked again: the socket is shut down, which who watches hangup_fd sees.
+ * There is one request at a time, and each has a timeout. If the server hangs up, is late or breaks
+ * the protocol, it gets no further request: the socket is shut down, which hangup_fd reports.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -39,7 +39,7 @@ struct vfio_user {
 	int socket;
 	uint16_t next_id;
 	bool broken;
-	unsigned int max_fds; /* that the server takes with one message */
+	unsigned int max_fds; /* that the server takes per message */
 };
 
 /* A command, up to two parts of payload, and room for the reply's payload. */
@@ -54,7 +54,7 @@ struct request {
 	size_t reply_min;
 	size_t reply_max;
 
-	/* Set by exchange(). The fds are the caller's to close. */
+	/* Set by exchange(). The caller closes the fds. */
 	size_t reply_size;
 	int reply_fds[MAX_FDS];
 	unsigned int num_reply_fds;
@@ -80,7 +80,7 @@ static int send_all(int socket, struct msghdr *message)
 			continue;
 		if (sent <= 0)
 			return -EIO;
-		message->msg_control = NULL; /* went with the first byte */
+		message->msg_control = NULL; /* was sent with the first byte */
 		message->msg_controllen = 0;
 		while (message->msg_iovlen && (size_t)sent >= message->msg_iov->iov_len) {
 			sent -= (ssize_t)message->msg_iov->iov_len;
@@ -178,7 +178,7 @@ static int receive_all(struct vfio_user *user, struct request *request, void *da
 	return 0;
 }
 
-/* An answer that breaks the protocol is -EPROTO, one that says no is in *refusal. */
+/* Returns -EPROTO if the reply breaks the protocol. *refusal is an error that the reply reports. */
 static int receive_reply(struct vfio_user *user, struct request *request, int *refusal)
 {
 	struct vfio_user_header header;
@@ -200,7 +200,7 @@ static int receive_reply(struct vfio_user *user, struct request *request, int *r
 	return receive_all(user, request, request->reply, request->reply_size);
 }
 
-/* Returns 0 or a negative errno: the server's, or EIO once there is none to talk to. */
+/* Returns 0 or a negative errno: the server's, or EIO once the connection has failed. */
 static int exchange(struct vfio_user *user, struct request *request)
 {
 	int refusal = 0;
@@ -225,7 +225,7 @@ static int exchange(struct vfio_user *user, struct request *request)
 	return err ? -EIO : refusal;
 }
 
-/* For the commands whose reply says nothing but that it was done, and may repeat the command. */
+/* For commands whose reply has no data, or may only repeat the command. */
 static int command(struct vfio_user *user, enum vfio_user_command command, const void *payload,
 		   size_t size, const int *fds, unsigned int num_fds)
 {
@@ -298,7 +298,7 @@ static void write_register(struct vrdma_bus *bus, uint32_t offset, uint32_t valu
 		.count = sizeof(value),
 	};
 
-	/* As with a store to a BAR, nobody hears of a failure but who reads afterwards. */
+	/* As with a store to a BAR, only a later read shows a failure. */
 	(void)write_region(to_vfio_user(bus), &access, &value, flags);
 }
 
@@ -371,8 +371,9 @@ static void close_all(struct vfio_user *user)
 }
 
 /*
- * Queue pairs know kick_fd and the doorbell page: both are replaced by what reaches nobody, so that
- * a child that posts writes neither to the device nor into a file that it opened since.
+ * Queue pairs know kick_fd and the doorbell page. Both are replaced by an eventfd and a page that
+ * go nowhere. So a child that posts writes neither to the device nor into a file that it opened
+ * since.
  */
 static void bus_abandon(struct vrdma_bus *bus)
 {
@@ -409,7 +410,7 @@ static const struct vrdma_bus_ops vfio_user_ops = {
 	.close = bus_close,
 };
 
-/* A number in the server's capabilities; it says little, so no parser of JSON is needed. */
+/* A number in the server's capabilities, which are so short that no JSON parser is needed. */
 static unsigned int capability(const char *json, const char *name, unsigned int otherwise)
 {
 	const char *at = strstr(json, name);
@@ -437,7 +438,7 @@ static int negotiate_version(struct vfio_user *user)
 			  {.iov_base = (void *)VERSION_JSON, .iov_len = sizeof(VERSION_JSON)}},
 		.reply = &reply,
 		.reply_min = sizeof(version),
-		.reply_max = sizeof(reply) - 1, /* a NUL stays */
+		.reply_max = sizeof(reply) - 1, /* leaves a NUL at the end */
 	};
 	int err = exchange(user, &request);
 
@@ -452,7 +453,7 @@ static int negotiate_version(struct vfio_user *user)
 	return user->max_fds ? 0 : -EPROTO;
 }
 
-/* Returns the file descriptor that came with the reply, which is to be one, or a negative errno. */
+/* Returns the file descriptor of a reply that must have exactly one, or a negative errno. */
 static int only_fd(struct request *request)
 {
 	if (request->num_reply_fds == 1)
@@ -498,7 +499,7 @@ static int map_doorbells(struct vfio_user *user)
 	return 0;
 }
 
-/* The eventfd in the place of the kick page. */
+/* Gets the eventfd that takes the place of the kick page. */
 static int get_kick(struct vfio_user *user)
 {
 	struct {
@@ -536,7 +537,7 @@ static int get_kick(struct vfio_user *user)
 	return user->base.kick_fd < 0 ? -EPROTO : 0;
 }
 
-/* The device may touch our memory, which a new client has to allow. */
+/* Allows the device to access our memory. Each new client has to do so. */
 static int set_bus_master(struct vfio_user *user)
 {
 	const struct vfio_user_region_access access = {

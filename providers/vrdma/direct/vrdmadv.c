@@ -13,7 +13,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* An IPv4 address as the IPv6 one that stands for it. */
+/* Turns an IPv4 address into an IPv4-mapped IPv6 address. */
 static bool parse_address(const char *text, size_t length, union ibv_gid *gid)
 {
 	char address[INET6_ADDRSTRLEN];
@@ -61,8 +61,8 @@ bool vrdma_direct_options(const struct vrdmadv_device_attr *attr, int index,
 }
 
 /*
- * A device is the same in all lists, as libibverbs' are: librdmacm takes another for a new one, and
- * the one that it has for one that is gone. So none ever goes.
+ * A device is the same object in all lists, as with libibverbs. librdmacm would take another object
+ * for a new device, and its old one for a device that is gone. So devices are never freed.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vrdma_direct_device *devices;
@@ -108,7 +108,7 @@ static struct ibv_device *get_device(const struct vrdmadv_device_attr *attr, int
 	return &device->base.device;
 }
 
-/* libibverbs frees the list, which the analyzer cannot see. */
+/* libibverbs frees the list. The analyzer cannot see that. */
 static struct ibv_device **drop_list(struct ibv_device **list)
 {
 	int ret = errno;

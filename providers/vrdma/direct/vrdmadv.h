@@ -18,25 +18,26 @@ struct vrdmadv_device_attr {
 };
 
 /*
- * A list of `count` devices as ibv_get_device_list() returns one, for ibv_open_device() and
- * ibv_free_device_list(). No device is looked at before it is opened. Returns NULL and sets errno.
+ * Returns a list of `count` devices, as ibv_get_device_list() does, for ibv_open_device() and
+ * ibv_free_device_list(). It does not access the devices; ibv_open_device() does. On failure,
+ * returns NULL and sets errno.
  */
 struct ibv_device **vrdmadv_get_device_list(const struct vrdmadv_device_attr *attr, int count);
 
-/* What ibv_create_comp_channel() does for a kernel's device; ibv_destroy_comp_channel() ends it. */
+/* As ibv_create_comp_channel() for a kernel's device. ibv_destroy_comp_channel() destroys it. */
 struct ibv_comp_channel *vrdmadv_create_comp_channel(struct ibv_context *context);
 
 /*
- * What ibv_import_device() does for a kernel's device, of a context that this process has open.
- * Returns NULL and sets errno: ENODEV where cmd_fd is none of such a context.
+ * As ibv_import_device() for a kernel's device. Imports a context that this process has open. On
+ * failure, returns NULL and sets errno: ENODEV if cmd_fd belongs to no such context.
  */
 struct ibv_context *vrdmadv_import_device(int cmd_fd);
 
 /*
- * What stands for /dev/infiniband/rdma_cm, on which librdmacm writes commands: a file that poll(2)
- * finds readable while there are events, and a connection manager of the given devices behind it.
- * Returns -1 and sets errno. vrdmadv_cm_write() is its write(2). What is closed is to be closed
- * here first.
+ * Opens a connection manager of the given devices. Its file takes the place of
+ * /dev/infiniband/rdma_cm, to which librdmacm writes commands. poll(2) finds the file readable
+ * while there are events. vrdmadv_cm_write() takes the place of write(2). vrdmadv_cm_close() must
+ * be called before the file is closed. On failure, vrdmadv_cm_open() returns -1 and sets errno.
  */
 int vrdmadv_cm_open(const struct vrdmadv_device_attr *attr, int count);
 int vrdmadv_cm_is_open(int fd);
@@ -44,16 +45,17 @@ ssize_t vrdmadv_cm_write(int fd, const void *command, size_t length);
 void vrdmadv_cm_close(int fd);
 
 /*
- * madvise(2) and mremap(2) of memory that was registered, of which registering has made shared
- * memory: for allocators, to which it is private memory still. They may be called for any memory.
+ * madvise(2) and mremap(2) for allocators. Registration turns private memory into shared memory.
+ * For such memory, these functions still do what allocators expect of private memory. They may be
+ * called for any memory.
  */
 int vrdmadv_madvise(void *address, size_t length, int advice);
 void *vrdmadv_mremap(void *old_address, size_t old_length, size_t length, int flags,
 		     void *new_address);
 
 /*
- * What a parent domain's allocator is told that the memory is for (ibv_alloc_parent_domain(3)), of
- * a kernel's device, too.
+ * The resource types that are passed to a parent domain's allocator (ibv_alloc_parent_domain(3)).
+ * They are the same for a kernel's device.
  */
 enum vrdmadv_resource_type {
 	VRDMADV_RES_QP = 1,
@@ -61,7 +63,7 @@ enum vrdmadv_resource_type {
 	VRDMADV_RES_SRQ = 3,
 };
 
-/* Whether the device, of a list or of a context, is one of those. */
+/* Whether the device, from a list or of a context, is a vrdma device without a kernel driver. */
 int vrdmadv_is_device(const struct ibv_device *device);
 
 #ifdef __cplusplus

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * XRC without a kernel: what ib_core does for processes that share a domain is done here for the
- * contexts of one. Those who open the same file get the same domain, and a QP that receives for it
- * may be opened again by its number; it goes with the last who has it open.
+ * XRC without a kernel. This file does for the contexts of one process what ib_core does for
+ * processes that share a domain. Contexts that open the same file get the same domain. A QP that
+ * receives for the domain may be opened again by its number. It is destroyed when its last handle
+ * is closed.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -23,7 +24,7 @@ struct vrdma_xrc_domain {
 	struct vrdma_xrc_target *targets;
 };
 
-/* A QP of the device. Its domain outlives it: the device does not let that go. */
+/* A QP of the device. Its domain outlives it: the device does not free a domain that is in use. */
 struct vrdma_xrc_target {
 	struct vrdma_xrc_target *next;
 	unsigned int refs; /* handles */
@@ -70,7 +71,7 @@ static int new_domain(struct vrdma_dev *dev, const struct stat *file,
 	return 0;
 }
 
-/* As ib_uverbs does it: errors are EAGAIN without O_CREAT, EINVAL with O_EXCL. */
+/* As ib_uverbs does it: EAGAIN without O_CREAT, EINVAL with O_EXCL. */
 static int get_domain(struct vrdma_dev *dev, const struct ibv_xrcd_init_attr *attr,
 		      struct vrdma_xrc_domain **domain)
 {

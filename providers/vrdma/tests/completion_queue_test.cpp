@@ -40,8 +40,8 @@ TEST(CompletionQueue, FindsItsQpAmongMany)
 	EXPECT_EQ(cq.queue.links, 0u);
 }
 
-// CQEs of two QPs, polled in part, then one QP is detached: expects its CQEs gone, those of the
-// other kept, and new ones of the number that is gone skipped.
+// CQEs of two QPs, polled in part, then one QP is detached: expects its CQEs to be gone, those of
+// the other to be kept, and new CQEs with the detached QP's number to be skipped.
 TEST(CompletionQueue, DetachStrikesOut)
 {
 	TestQp gone({.qpn = 1}), kept({.qpn = 2});
@@ -65,7 +65,8 @@ TEST(CompletionQueue, DetachStrikesOut)
 		EXPECT_EQ(wc.qp_num, 2u);
 }
 
-// A full CQ, all of one QP, is struck out: expects that to end, and nothing to poll.
+// All CQEs of a full CQ, all of one QP, are struck out: expects the call to return, and no CQE to
+// poll.
 TEST(CompletionQueue, StrikesOutAFullRing)
 {
 	TestQp qp({.qpn = 1});
@@ -79,7 +80,7 @@ TEST(CompletionQueue, StrikesOutAFullRing)
 	EXPECT_EQ(cq.control().consumer, 4u);
 }
 
-// The QP stays attached after its CQEs were struck out for a reset: expects its new ones polled.
+// A QP stays attached after a reset struck its CQEs out: expects its new CQEs to be polled.
 TEST(CompletionQueue, QpGoesOnAfterItsReset)
 {
 	TestQp qp({.qpn = 1});
@@ -99,8 +100,8 @@ TEST(CompletionQueue, QpGoesOnAfterItsReset)
 	EXPECT_EQ(wcs[0].wr_id, 5u);
 }
 
-// A number is given to a new QP before the thread that destroys its last owner has detached that
-// one: expects the old CQEs gone, the new QP's polled, and the late detach to do no harm.
+// A new QP gets the number of a destroyed QP, before the thread that destroyed the old QP detaches
+// it: expects the old CQEs gone, the new QP's polled, and no effect of the late detach.
 TEST(CompletionQueue, NumberReusedBeforeDetach)
 {
 	TestQp old_qp({.qpn = 1}), new_qp({.qpn = 1});
@@ -121,8 +122,7 @@ TEST(CompletionQueue, NumberReusedBeforeDetach)
 	EXPECT_EQ(wcs[0].wr_id, 6u);
 }
 
-// A QP that was found last is detached and another attached in its memory's place: expects no
-// completion through the stale one.
+// The QP that was found last is detached: expects no completion through the stale pointer.
 TEST(CompletionQueue, ForgetsTheLastQpFound)
 {
 	TestQp first({.qpn = 1});
@@ -136,8 +136,8 @@ TEST(CompletionQueue, ForgetsTheLastQpFound)
 	EXPECT_EQ(cq.poll().size(), 0u);
 }
 
-// Moves to smaller and larger rings, at many places, with CQEs in the old one: expects each CQE
-// once and in order, nothing else, and the device told of the same count as before.
+// Moves to smaller and larger rings, at many places, with CQEs in the old ring: expects each CQE
+// once and in order, no other CQE, and the consumer index that the device sees to be unchanged.
 TEST(CompletionQueue, MovesToAnotherRing)
 {
 	TestQp qp;
@@ -158,7 +158,8 @@ TEST(CompletionQueue, MovesToAnotherRing)
 	cq.detach(qp);
 }
 
-// Two threads poll and arm while the CQ moves: expects neither to spin, and both to come after it.
+// Two threads poll and arm while the CQ moves: expects neither to spin, and both to succeed after
+// the move.
 TEST(CompletionQueue, PollersAndArmersWaitForTheMove)
 {
 	TestQp qp;
@@ -180,7 +181,7 @@ TEST(CompletionQueue, PollersAndArmersWaitForTheMove)
 		poller_runs.get_future().wait();
 		armer_runs.get_future().wait();
 		EXPECT_TRUE(cq.queue.moving);
-		alarm(10); // a lock that the move holds would be waited for till then
+		alarm(10); // ends the test if the move holds the lock
 		vrdma_lock_take(&cq.queue.lock);
 		vrdma_lock_drop(&cq.queue.lock);
 		alarm(0);

@@ -22,8 +22,8 @@ bool rung(const TestQp &qp)
 	return qp.pages.doorbells.slot[200] != 0;
 }
 
-// Posts sends while the device polls the QP or not, sleeps or not: expects a doorbell only to a
-// device that does not poll, and a kick only to one that sleeps as well.
+// Posts sends while the device polls the QP or not, and sleeps or not: expects a doorbell only if
+// the device does not poll, and a kick only if it sleeps as well.
 TEST(Doorbell, SendsTellWhomTheyMust)
 {
 	struct Case {
@@ -46,8 +46,8 @@ TEST(Doorbell, SendsTellWhomTheyMust)
 	}
 }
 
-// Posts receives while the device wants to be told of them or not: expects a doorbell only if so,
-// whatever sq_polled says.
+// Posts receives while rq_wanted is set or not: expects a doorbell only if it is set, for any value
+// of sq_polled.
 TEST(Doorbell, ReceivesTellOnlyWhoWantsThem)
 {
 	for (uint32_t rq_wanted : {0u, 1u}) {
@@ -63,8 +63,8 @@ TEST(Doorbell, ReceivesTellOnlyWhoWantsThem)
 	}
 }
 
-// Without a page whose stores are trapped: expects a count of one in the eventfd, or the bytes in
-// the file at the place that stands for the page.
+// There is no page whose stores are trapped: expects a count of one in the eventfd, or the bytes at
+// the page's offset in the file.
 TEST(Doorbell, WithoutAKickPageItWritesToAFile)
 {
 	TestQp qp;
@@ -91,7 +91,7 @@ TEST(Doorbell, WithoutAKickPageItWritesToAFile)
 	close(event);
 }
 
-// Rings the first and the last slot: expects those two bytes and their lines' bytes, and no other.
+// Rings the first and the last slot: expects only the bytes of that slot and of its line to be set.
 TEST(Doorbell, SlotAndLine)
 {
 	for (uint32_t slot : {uint32_t(VRDMA_DOORBELL_FIRST_SLOT), VRDMA_DOORBELL_SLOTS - 1u}) {
@@ -114,7 +114,7 @@ class Poller
 	{
 	}
 
-	// False if a WQE was valid and nobody told.
+	// Returns false if the guest posted a WQE without ringing the doorbell.
 	bool run()
 	{
 		while (taken_ < total_) {
@@ -155,8 +155,8 @@ class Poller
 	uint32_t taken_ = 0;
 };
 
-// Sends 20,000 WQEs, each after the one before completed, to a poller in another thread that goes
-// to sleep whenever it finds nothing: expects every one completed.
+// Sends 20,000 WQEs to a poller in another thread, which sleeps whenever it finds no WQE. Each is
+// sent after the one before has completed. Expects all to complete.
 TEST(Doorbell, NoWakeUpIsLost)
 {
 	constexpr uint32_t total = 20000;

@@ -312,7 +312,7 @@ int fail(int error)
 
 } // namespace
 
-// The system calls, for this process and the libraries in it.
+// Replaces the system calls of this process and of the libraries in it.
 extern "C" {
 
 int stat(const char *path, struct stat *result) noexcept

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The kernel as libibverbs in this process sees it: /dev/infiniband/uverbs0 with the uverbs
-// commands that the provider uses, in their write() form, and the pages that it maps. There is no
-// RDMA netlink, so libibverbs looks for devices in sysfs (fake_sysfs.h).
+// A fake kernel for libibverbs in this process: /dev/infiniband/uverbs0 with the uverbs commands
+// that the provider uses, in their write() form, and the pages that it maps. There is no RDMA
+// netlink, so libibverbs looks for devices in sysfs (fake_sysfs.h).
 #ifndef VRDMA_FAKE_KERNEL_H
 #define VRDMA_FAKE_KERNEL_H
 
@@ -23,7 +23,7 @@ class FakeKernel
       public:
 	static FakeKernel &instance();
 
-	// What the provider sent last.
+	// The parameters that the provider sent last.
 	vrdma_uverbs_create_cq create_cq{};
 	vrdma_uverbs_resize_cq resize_cq{};
 	vrdma_uverbs_create_srq create_srq{};
@@ -37,7 +37,7 @@ class FakeKernel
 	uint32_t reg_mr_pd = 0;
 	uint32_t rereg_mr_handle = 0, rereg_mr_flags = 0, rereg_mr_access = 0;
 
-	// Commands to refuse, and with which errno.
+	// Commands to refuse, and the errno of each.
 	std::map<uint32_t, int> refusals;
 	// Handles of QPs and the multicast groups that they are attached to.
 	std::set<std::pair<uint32_t, std::array<uint8_t, 16>>> groups;
@@ -63,7 +63,7 @@ class FakeKernel
 				  mw_rkey = 0x8801;
 	static constexpr uint32_t max_inline = 256, max_sge = 8, max_qp_wr = 1024, max_cqe = 4096;
 
-	// One command as it is written to the device: 0 or an errno.
+	// Executes a command that was written to the device. Returns 0 or an errno.
 	int command(const void *bytes, size_t size);
 
 	// The memory behind the device's pages.

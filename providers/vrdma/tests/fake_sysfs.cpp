@@ -32,7 +32,7 @@ FakeSysfs::FakeSysfs(const std::string &modalias, unsigned int abi_version)
 	const fs::path verbs = root_ / "class/infiniband_verbs";
 	write_file(verbs / "abi_version", "6");
 	write_file(verbs / "uverbs0/ibdev", "vrdma0");
-	write_file(verbs / "uverbs0/dev", "1:3"); // /dev/null's, which the fake kernel opens
+	write_file(verbs / "uverbs0/dev", "1:3"); // /dev/null, which the fake kernel opens
 	write_file(verbs / "uverbs0/abi_version", std::to_string(abi_version));
 	const fs::path device = root_ / "class/infiniband/vrdma0";
 	write_file(device / "node_type", "1: CA");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A directory in the place of /sys, with one RDMA device.
+// A directory that replaces /sys, with one RDMA device.
 #ifndef VRDMA_FAKE_SYSFS_H
 #define VRDMA_FAKE_SYSFS_H
 
@@ -13,7 +13,7 @@ namespace vrdma::test
 class FakeSysfs
 {
       public:
-	// vrdma0, on a PCI function of that modalias, with that version of its driver's ABI.
+	// The device is vrdma0, on a PCI function with this modalias and this version of the ABI.
 	FakeSysfs(const std::string &modalias, unsigned int abi_version);
 	FakeSysfs(const FakeSysfs &) = delete;
 	FakeSysfs &operator=(const FakeSysfs &) = delete;
@@ -24,7 +24,7 @@ class FakeSysfs
 		return root_;
 	}
 
-	// The modalias that a PCI function of these ids has.
+	// The modalias of a PCI function with these ids.
 	static std::string pci_modalias(unsigned int vendor, unsigned int device);
 
       private:

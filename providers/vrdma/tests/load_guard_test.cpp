@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Whether the provider takes its device in a process of its own, with libibverbs as installed and
-// with one that says to be another version.
+// Tests whether the provider takes its device, with the installed libibverbs and with one that has
+// the name of another version. Each test runs it in a process of its own.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 const std::string our_modalias = FakeSysfs::pci_modalias(VRDMA_PCI_VENDOR_ID, VRDMA_PCI_DEVICE_ID);
 
-// What list_devices prints, standard error included, with the provider built here.
+// Returns the output of list_devices, including standard error, with the provider built here.
 std::string list_devices(const FakeSysfs &sysfs, const std::string &library_path = {})
 {
 	std::string command = "env SYSFS_PATH=" + sysfs.path().string() +
@@ -53,7 +53,7 @@ TEST(LoadGuard, TakesItsDevice)
 	EXPECT_EQ(list_devices(sysfs), "device vrdma0\n");
 }
 
-// Devices of other PCI ids: expects them left alone.
+// Devices of other PCI ids: expects the provider not to take them.
 TEST(LoadGuard, LeavesOtherDevices)
 {
 	for (const std::string &modalias :

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// An extended CQ over plain memory: what its read functions say of the CQEs that the device wrote.
+// Tests the read functions of an extended CQ over plain memory, with CQEs that the device wrote.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -81,13 +81,13 @@ class PollCqEx : public testing::Test
 	TestCqEx cq{qp};
 };
 
-// Arms between the start of a poll and its end: expects that not to wait for the end.
+// Arms between the start of a poll and its end: expects arming not to wait for the end.
 TEST_F(PollCqEx, ArmsMeanwhile)
 {
 	post(1);
 	cq.complete({.qpn = qp.queues.qpn});
 	ASSERT_EQ(cq.start(), 0);
-	alarm(10); // it waited for ever
+	alarm(10); // ends the test if arming waits for the end of the poll
 	vrdma_queue_arm(&cq.queue(), false);
 	alarm(0);
 	ibv_end_poll(cq.ex);
@@ -104,7 +104,7 @@ TEST_F(PollCqEx, Empty)
 	EXPECT_EQ(ibv_start_poll(cq.ex, &attr), EINVAL);
 }
 
-// Polls a CQE with everything in it: expects each read function to say what the CQE says.
+// Polls a CQE with all fields set: expects each read function to return its field.
 TEST_F(PollCqEx, ReadsEveryField)
 {
 	post(0x1234);
@@ -137,8 +137,8 @@ TEST_F(PollCqEx, ReadsEveryField)
 	ibv_end_poll(cq.ex);
 }
 
-// Polls more CQEs than the ring has places, some of each poll: expects all in order, and their
-// places the device's again at each end, not before.
+// Polls more CQEs than the ring has places, several per poll: expects all in order. Expects the end
+// of each poll, and nothing before it, to give their places back to the device.
 TEST_F(PollCqEx, NextAndEnd)
 {
 	uint32_t taken = 0;
@@ -161,8 +161,8 @@ TEST_F(PollCqEx, NextAndEnd)
 	}
 }
 
-// A failed WQE, whose CQE does not say its opcode, after whose poll another takes its place:
-// expects the opcode of the one that failed.
+// A WQE fails, its CQE does not contain its opcode, and after the poll another WQE takes its place:
+// expects the opcode of the failed WQE.
 TEST_F(PollCqEx, OpcodeOfAFailure)
 {
 	post(1);
@@ -178,7 +178,7 @@ TEST_F(PollCqEx, OpcodeOfAFailure)
 	ibv_end_poll(cq.ex);
 }
 
-// CQEs of a QP that was detached: expects none of them, and their places free.
+// CQEs of a QP that was detached: expects none to be polled, and their places to be free.
 TEST_F(PollCqEx, StruckOut)
 {
 	post(1);
@@ -188,7 +188,7 @@ TEST_F(PollCqEx, StruckOut)
 	EXPECT_EQ(cq.consumer(), 1u);
 }
 
-// Polls by ibv_poll_cq() between: expects the CQE that comes next.
+// Polls by ibv_poll_cq() after an extended poll: expects the next CQE.
 TEST_F(PollCqEx, MixesWithClassicPolls)
 {
 	for (uint32_t i = 0; i < 2; i++) {

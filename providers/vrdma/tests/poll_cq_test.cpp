@@ -10,7 +10,7 @@ namespace
 
 constexpr uint32_t sequence_one = VRDMA_SET(VRDMA_CQ_ARM_SEQUENCE, 1u);
 
-// The device completes a receive with everything that a CQE can say: expects it all in the ibv_wc.
+// The device completes a receive with all fields of a CQE set: expects all of them in the ibv_wc.
 TEST(PollCq, ReceiveFields)
 {
 	TestQp qp({.type = IBV_QPT_UD});
@@ -43,7 +43,7 @@ TEST(PollCq, ReceiveFields)
 	EXPECT_EQ(wcs[0].sl, VRDMA_CQE_HEADER_IPV4);
 }
 
-// The device completes a receive that has ended a key: expects the key, and no immediate data.
+// The device completes a receive that invalidated a key: expects the key, and no immediate data.
 TEST(PollCq, InvalidatedKey)
 {
 	TestQp qp;
@@ -64,7 +64,7 @@ TEST(PollCq, InvalidatedKey)
 }
 
 // The device flushes one send of each opcode and a receive: expects the status, the vendor's error
-// and the opcode that was posted, though the CQE does not say it.
+// and the opcode that was posted, although the CQE does not contain it.
 TEST(PollCq, ErrorsNameTheOpcode)
 {
 	struct Case {
@@ -121,8 +121,8 @@ TEST(PollCq, BatchesAndConsumer)
 	EXPECT_EQ(cq.control().consumer, 3u);
 }
 
-// CQEs over several passes of rings of one and of eight: expects each once, and none before it is
-// written.
+// CQEs over several passes of rings of depth one and eight: expects each once, and none before it
+// is written.
 TEST(PollCq, Phases)
 {
 	for (uint32_t depth : {1u, 8u}) {
@@ -137,8 +137,8 @@ TEST(PollCq, Phases)
 	}
 }
 
-// CQEs of QP number 0 and of a QP that is in no table, between good ones: expects those skipped and
-// consumed.
+// CQEs of QP number 0 and of a QP that is in no table, between good ones: expects the former to be
+// skipped and consumed.
 TEST(PollCq, SkipsWhatHasNoQp)
 {
 	TestQp qp;
@@ -152,7 +152,7 @@ TEST(PollCq, SkipsWhatHasNoQp)
 	EXPECT_EQ(cq.control().consumer, 3u);
 }
 
-// A CQE with a WQE index beyond the ring: expects a wr_id of the ring, not memory behind it.
+// A CQE with a WQE index beyond the ring: expects a wr_id of the ring, and no access behind it.
 TEST(PollCq, BoundsTheWqeIndex)
 {
 	TestQp qp;
@@ -178,8 +178,8 @@ TEST(ArmCq, EachRequestIsNew)
 	}
 }
 
-// Arms for solicited CQEs: expects the flag; and not while a request for any CQE is pending, but
-// again once that has fired.
+// Arms for solicited CQEs: expects the flag. Expects no flag while a request for any CQE is
+// pending, and the flag again after that request has fired.
 TEST(ArmCq, SolicitedDoesNotWeakenAny)
 {
 	TestCq cq;
@@ -196,7 +196,7 @@ TEST(ArmCq, SolicitedDoesNotWeakenAny)
 	EXPECT_EQ(cq.control().arm, (4 * sequence_one) | VRDMA_CQ_ARM_SOLICITED);
 }
 
-// Arms with the last sequence number there is: expects 0 next, and the flag untouched by the carry.
+// Arms after the largest sequence number: expects 0 next, and no carry into the flag.
 TEST(ArmCq, SequenceWraps)
 {
 	TestCq cq;

@@ -26,8 +26,8 @@ TEST(PostRecv, Fields)
 	EXPECT_EQ(sge[1].lkey, 8u);
 }
 
-// Posts a list of three, the second with too many SGEs, then a negative number of them: expects the
-// first alone.
+// Posts a list of three receives, the second with too many SGEs, and then a receive with a negative
+// number of SGEs: expects only the first to be posted.
 TEST(PostRecv, ListStopsAtTheBadRequest)
 {
 	TestQp qp;
@@ -46,8 +46,8 @@ TEST(PostRecv, ListStopsAtTheBadRequest)
 	EXPECT_FALSE(qp.rq_valid(1));
 }
 
-// Fills the ring and completes one, over several passes: expects ENOMEM when it is full, the wr_ids
-// in order, and the phases of each pass.
+// Fills the ring and completes one WQE at a time, over several passes: expects ENOMEM when the ring
+// is full, the wr_ids in order, and the phases of each pass.
 TEST(PostRecv, FullRingAndWrap)
 {
 	TestQp qp;

@@ -71,7 +71,7 @@ TEST(PostSend, SignalAll)
 	EXPECT_TRUE(qp.sent(0)->ctrl & VRDMA_SQ_SIGNALED);
 }
 
-// Sends with immediate data: expects it as it was given, in network order.
+// Sends with immediate data: expects it unchanged, in network byte order.
 TEST(PostSend, ImmediateData)
 {
 	for (ibv_wr_opcode opcode : {IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM}) {
@@ -85,7 +85,7 @@ TEST(PostSend, ImmediateData)
 	}
 }
 
-// Sends a SEND in the place of an old RDMA WRITE: expects nothing of the old one in its header.
+// Sends a SEND in the place of an old RDMA WRITE: expects no field of the old WQE in its header.
 TEST(PostSend, HeaderKeepsNothingOfTheLastPass)
 {
 	TestQp qp({.cap = {.max_send_wr = 1,
@@ -150,8 +150,8 @@ TEST(PostSend, Atomics)
 	}
 }
 
-// Posts a bind of a type 2 window: expects its name with the tag that the request gives, and the
-// memory; of a type 1 window, and of none: EINVAL.
+// Posts a bind of a type 2 window: expects the window's key with the request's tag, and the memory.
+// Posts a bind of a type 1 window, and of no window: expects EINVAL.
 TEST(PostSend, BindsWindows)
 {
 	TestQp qp;
@@ -189,8 +189,8 @@ TEST(PostSend, BindsWindows)
 	EXPECT_FALSE(qp.sq_valid(1));
 }
 
-// Binds a type 1 window: expects its new key, and what is bound; on a UD QP, and on one that may
-// not send: EINVAL.
+// Binds a type 1 window: expects its new key and the memory. On a UD QP, and on a QP that may not
+// send: expects EINVAL.
 TEST(PostSend, BindsType1Windows)
 {
 	ibv_mw_bind bind{};
@@ -209,7 +209,7 @@ TEST(PostSend, BindsType1Windows)
 	EXPECT_EQ(vrdma_queue_bind(&datagrams.queues, 0x1234, &bind), EINVAL);
 }
 
-// Invalidates a key here and there: expects it in the WQE, and no immediate data.
+// Invalidates a local and a remote key: expects the key in the WQE, and no immediate data.
 TEST(PostSend, Invalidations)
 {
 	for (ibv_wr_opcode opcode : {IBV_WR_LOCAL_INV, IBV_WR_SEND_WITH_INV}) {
@@ -225,7 +225,7 @@ TEST(PostSend, Invalidations)
 	}
 }
 
-// Sends inline data from three places, more than the QP has SGEs: expects the bytes one after the
+// Sends inline data from three buffers, more than the QP has SGEs: expects the bytes one after the
 // other in the WQE.
 TEST(PostSend, InlineGathers)
 {
@@ -261,7 +261,7 @@ TEST(PostSend, InlineLimit)
 	EXPECT_FALSE(qp.sq_valid(1));
 }
 
-// Sends every opcode on every kind of QP: expects EINVAL for those that it cannot do.
+// Sends every opcode on every type of QP: expects EINVAL for opcodes that the type does not have.
 TEST(PostSend, OpcodesByQpType)
 {
 	for (ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD}) {
@@ -269,7 +269,9 @@ TEST(PostSend, OpcodesByQpType)
 			TestQp qp({.type = type});
 			vrdma_ah ah{};
 			std::vector<ibv_sge> sges{{0, 8, 0}};
-			ibv_send_wr wr = send_wr(ibv_wr_opcode(opcode), sges);
+			ibv_send_wr wr = send_wr(IBV_WR_SEND, sges);
+			/* In C an enumeration holds any number. */
+			memcpy(&wr.opcode, &opcode, sizeof(opcode));
 			ibv_mw mw{};
 			mw.type = IBV_MW_TYPE_2;
 			if (type == IBV_QPT_UD)
@@ -288,7 +290,7 @@ TEST(PostSend, OpcodesByQpType)
 	}
 }
 
-// Sends what no opcode allows, one error at a time: expects EINVAL and no WQE.
+// Sends invalid requests, each with one error: expects EINVAL and no WQE.
 TEST(PostSend, RefusesBadRequests)
 {
 	std::vector<ibv_sge> one{{0, 8, 0}}, three(3);
@@ -315,8 +317,8 @@ TEST(PostSend, RefusesBadRequests)
 	EXPECT_EQ(ud.send(without_ah), EINVAL);
 }
 
-// Sends a list whose third request is bad: expects the first two, with a doorbell, and the third as
-// the bad one.
+// Sends a list whose third request is bad: expects the first two to be posted, with a doorbell, and
+// the third in bad_wr.
 TEST(PostSend, ListStopsAtTheBadRequest)
 {
 	TestQp qp;
@@ -336,8 +338,8 @@ TEST(PostSend, ListStopsAtTheBadRequest)
 	EXPECT_EQ(qp.pages.doorbells.slot[200], 1);
 }
 
-// Fills the ring: expects ENOMEM for one more, and room for all again once the last one, the only
-// one that was signaled, has completed.
+// Fills the ring: expects ENOMEM for one more WQE. Completes the last WQE, the only signaled one:
+// expects room for a full ring again.
 TEST(PostSend, FullRing)
 {
 	TestQp qp;
@@ -375,8 +377,8 @@ TEST(PostSend, NoSendQueue)
 	EXPECT_EQ(qp.send(wr), EINVAL);
 }
 
-// Sends and completes over many passes, and over the end of the free-running indexes: expects each
-// WQE valid once, with its own phase, and each wr_id back.
+// Sends and completes over many passes, and over the wrap of the free-running indexes: expects each
+// WQE to be valid once, with its own phase, and to complete with its wr_id.
 TEST(PostSend, WrapsAround)
 {
 	for (uint32_t start : {0u, ~0u - 5}) {

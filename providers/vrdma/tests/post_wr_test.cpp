@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// ibv_wr_*() over plain memory: what the device finds, and when.
+// Tests which WQEs the device finds after ibv_wr_*(), and when. The queues are in plain memory.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -29,7 +29,7 @@ class TestQpEx
 		attr.cap = {depth, 0, 2, 0, 64};
 		if (vrdma_queue_pair_init(&qp.queues, buffer_.data(), &layout, &attr))
 			throw std::bad_alloc();
-		qp.queues.legal_opcodes = ~0u; // what each transport may send is another test's
+		qp.queues.legal_opcodes = ~0u; // another test checks which ones a transport allows
 		qp.queues.doorbell = {.page = &pages.doorbells,
 				      .status = &pages.status,
 				      .kick_page = &pages.kick,
@@ -53,7 +53,7 @@ class TestQpEx
 			buffer_.data() + vrdma_sq_offset(stride_shift) +
 			(uint64_t(index % depth) << stride_shift));
 	}
-	// Whether the device, having taken index WQEs, finds another.
+	// Whether the device finds another WQE after it has taken `index` WQEs.
 	bool valid(uint32_t index)
 	{
 		const bool phase = sent(index)->ctrl & VRDMA_WQE_PHASE;
@@ -89,7 +89,8 @@ void send(TestQpEx &qp, uint64_t wr_id)
 	ibv_wr_set_sge(qp.wr, 0x11, 0x2000, 30);
 }
 
-// Writes three requests: expects the device to see none before all, and then all and a doorbell.
+// Writes three requests: expects the device to see none before ibv_wr_complete(), and then all of
+// them and a doorbell.
 TEST(PostWr, NothingIsVisibleBeforeComplete)
 {
 	TestQpEx qp;
@@ -108,7 +109,7 @@ TEST(PostWr, NothingIsVisibleBeforeComplete)
 	EXPECT_TRUE(qp.rung());
 }
 
-// Aborts, on each pass over the ring: expects nothing visible, and the places used again.
+// Aborts on each pass over the ring: expects no visible WQE, and the places to be used again.
 TEST(PostWr, AbortLeavesNothingBehind)
 {
 	TestQpEx qp;
@@ -130,7 +131,7 @@ TEST(PostWr, AbortLeavesNothingBehind)
 	EXPECT_EQ(qp.qp.queues.sq.head, 3 * TestQpEx::depth);
 }
 
-// Completes nothing: expects success and no doorbell.
+// Completes an empty batch: expects success and no doorbell.
 TEST(PostWr, AnEmptyBatchIsFine)
 {
 	TestQpEx qp;
@@ -159,7 +160,7 @@ TEST(PostWr, AnErrorAbortsTheWholeBatch)
 	EXPECT_TRUE(qp.valid(0));
 }
 
-// More requests than places: expects ENOMEM; a QP that takes no posts in its state: EINVAL.
+// More requests than places: expects ENOMEM. A QP whose state refuses posts: expects EINVAL.
 TEST(PostWr, RoomAndState)
 {
 	TestQpEx qp;
@@ -237,7 +238,7 @@ TEST(PostWr, Formats)
 	EXPECT_EQ(payload<vrdma_sq_bind>(wqe)->access_flags, uint32_t(IBV_ACCESS_REMOTE_READ));
 }
 
-// A window's key with another number than its low byte, or a window of type 1: expects EINVAL.
+// A new key that differs in more than the low byte, or a window of type 1: expects EINVAL.
 TEST(PostWr, BindsWhatItMay)
 {
 	TestQpEx qp;
@@ -255,7 +256,7 @@ TEST(PostWr, BindsWhatItMay)
 	EXPECT_EQ(bind(IBV_MW_TYPE_2, 0x4401), 0);
 }
 
-// Inline data of several buffers: expects them one after the other, and too much refused.
+// Inline data of several buffers: expects them one after the other, and an error for too much data.
 TEST(PostWr, InlineData)
 {
 	TestQpEx qp;
@@ -276,7 +277,7 @@ TEST(PostWr, InlineData)
 	EXPECT_EQ(ibv_wr_complete(qp.wr), EINVAL);
 }
 
-// Data where there is none, or of a kind that the operation does not take: expects EINVAL.
+// Sets data without a request, or data that the operation does not take: expects EINVAL.
 TEST(PostWr, SettersThatDoNotFit)
 {
 	TestQpEx qp;
@@ -315,7 +316,7 @@ TEST(PostWr, SettersThatDoNotFit)
 	EXPECT_FALSE(qp.valid(0));
 }
 
-// A flag that is none, and an operation that was not asked for: expects EINVAL.
+// An unsupported flag, and an operation that the QP was not created for: expects EINVAL.
 TEST(PostWr, FlagsAndOperations)
 {
 	TestQpEx qp(IBV_QPT_RC, IBV_QP_EX_WITH_SEND);
@@ -334,7 +335,7 @@ TEST(PostWr, FlagsAndOperations)
 	EXPECT_EQ(vrdma_qp_set_send_ops(&qp.qp, IBV_QP_EX_WITH_RDMA_READ), EOPNOTSUPP);
 }
 
-// A datagram, and a request of an XRC QP: expects their addresses, and data behind the SRQ's
+// A datagram, and a request of an XRC QP: expects their destinations, and data behind the SRQ's
 // number.
 TEST(PostWr, Addresses)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The provider in the hands of the installed libibverbs: what it tells the kernel, what it makes of
-// the answers, and verbs from end to end.
+// Tests the provider with the installed libibverbs: its commands to the kernel, its handling of the
+// answers, and verbs from end to end.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -98,7 +98,7 @@ class Provider : public testing::Test
 		return ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE);
 	}
 
-	// The device's view of what the provider told the kernel.
+	// The device's view of the buffers that the provider gave to the kernel.
 	const vrdma_sq_wqe *sent(uint32_t index) const
 	{
 		const auto &ours = kernel.create_qp;
@@ -137,7 +137,7 @@ TEST_F(Provider, Queries)
 	EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
 }
 
-// Registers memory: expects address, length and access passed on, and the kernel's keys.
+// Registers memory: expects the kernel to get address, length and access, and the kernel's keys.
 TEST_F(Provider, RegistersMemory)
 {
 	uint8_t data[100];
@@ -150,11 +150,13 @@ TEST_F(Provider, RegistersMemory)
 	EXPECT_EQ(kernel.reg_mr_pd, FakeKernel::pd_handle);
 }
 
-// Changes a region's rights: expects just that asked of the kernel; when that refuses, its errno.
+// Changes a region's access rights: expects the kernel to get only this change. If the kernel
+// refuses, expects its errno.
 TEST_F(Provider, ReregistersMemory)
 {
 	uint8_t data[100];
-	const Mr mr(ibv_reg_mr(pd.get(), data, sizeof(data), IBV_ACCESS_LOCAL_WRITE));
+	const int before = IBV_ACCESS_LOCAL_WRITE;
+	const Mr mr(ibv_reg_mr(pd.get(), data, sizeof(data), before));
 	ASSERT_TRUE(mr);
 	const int access = IBV_ACCESS_REMOTE_READ;
 	EXPECT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, access),
@@ -169,7 +171,7 @@ TEST_F(Provider, ReregistersMemory)
 	EXPECT_EQ(errno, EBUSY);
 }
 
-// Allocates a null region: expects the device's key for it, and nothing asked of the kernel.
+// Allocates a null region: expects the device's fixed key, and no command to the kernel.
 TEST_F(Provider, NullRegion)
 {
 	const auto before = kernel.live_objects;
@@ -179,8 +181,7 @@ TEST_F(Provider, NullRegion)
 	EXPECT_EQ(kernel.live_objects, before);
 }
 
-// Allocates windows of each type, and of one that there is not: expects the kernel's key, and
-// EINVAL.
+// Allocates windows of each type, and of an invalid type: expects the kernel's key, and EINVAL.
 TEST_F(Provider, AllocatesWindows)
 {
 	for (ibv_mw_type type : {IBV_MW_TYPE_1, IBV_MW_TYPE_2}) {
@@ -204,7 +205,7 @@ TEST_F(Provider, CreatesCq)
 	EXPECT_EQ(kernel.create_cq.buffer % 4096, 0u);
 }
 
-// Creates CQs of no and of too many CQEs, and one that the kernel refuses: expects the errno.
+// Creates CQs with no and with too many CQEs, and one that the kernel refuses: expects the errno.
 TEST_F(Provider, RefusesBadCqs)
 {
 	for (int cqe : {0, -1, int(FakeKernel::max_cqe) + 1}) {
@@ -216,8 +217,8 @@ TEST_F(Provider, RefusesBadCqs)
 	EXPECT_EQ(errno, ENOSPC);
 }
 
-// Creates a QP for 5 sends and 3 receives: expects the layout that the formats ask for, the kernel
-// told the same limits as the program, and the number that the kernel gave.
+// Creates a QP for 5 sends and 3 receives: expects the layout of the format, the kernel and the
+// program to get the same limits, and the QPN that the kernel gave.
 TEST_F(Provider, CreatesQp)
 {
 	ibv_qp_init_attr attr = init_attr();
@@ -240,8 +241,8 @@ TEST_F(Provider, CreatesQp)
 	EXPECT_EQ(kernel.create_qp_max_inline, attr.cap.max_inline_data);
 }
 
-// Asks whether data is written in order: expects that it is not, whatever the operation. The device
-// copies with memmove(), which may begin at the end; its last bytes alone are sure to come last.
+// Asks whether data is written in order: expects no, for any operation. The device copies with
+// memmove(), which may begin at the end. Only the last bytes are guaranteed to be written last.
 TEST_F(Provider, PromisesNoOrderOfData)
 {
 	const Qp qp = create_qp();
@@ -249,8 +250,8 @@ TEST_F(Provider, PromisesNoOrderOfData)
 		EXPECT_EQ(ibv_query_qp_data_in_order(qp.get(), opcode, 0), 0);
 }
 
-// Asks for a QP that gets nothing of what it sends to its groups: expects the kernel to be told,
-// and EOPNOTSUPP where there are no groups, and for other flags.
+// Creates a QP that does not get datagrams that it sends to its own groups: expects the kernel to
+// get the flag. Expects EOPNOTSUPP for types without groups, and for other flags.
 TEST_F(Provider, CreatesQpThatBlocksItsOwnMulticast)
 {
 	const auto create = [&](ibv_qp_type type, uint32_t flags) {
@@ -275,8 +276,8 @@ TEST_F(Provider, CreatesQpThatBlocksItsOwnMulticast)
 	EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
-// Creates QPs that the device or the provider cannot have, one reason at a time: expects the errno,
-// and the program's attributes unchanged.
+// Creates QPs that the device or the provider does not support, each for one reason: expects the
+// errno, and the program's attributes unchanged.
 TEST_F(Provider, RefusesBadQps)
 {
 	struct Case {
@@ -305,8 +306,8 @@ TEST_F(Provider, RefusesBadQps)
 	EXPECT_EQ(errno, EDQUOT);
 }
 
-// Creates an SRQ for 5 receives of 2 SGEs and a QP on it: expects the layout that the formats ask
-// for, the queue's handle, no receive queue of the QP's own, and that both destroy.
+// Creates an SRQ for 5 receives of 2 SGEs and a QP that uses it: expects the layout of the format,
+// the SRQ's handle, no receive queue of the QP's own, and that both can be destroyed.
 TEST_F(Provider, CreatesSrq)
 {
 	ibv_srq_init_attr attr{};
@@ -335,8 +336,8 @@ TEST_F(Provider, CreatesSrq)
 	EXPECT_EQ(ibv_post_srq_recv(srq.get(), &wr, &bad), 0);
 }
 
-// Creates SRQs of sizes that the device does not have, and one that the kernel refuses: expects the
-// errno.
+// Creates SRQs of sizes that the device does not support, and one that the kernel refuses: expects
+// the errno.
 TEST_F(Provider, RefusesBadSrqs)
 {
 	for (const auto &[max_wr, max_sge] :
@@ -353,8 +354,8 @@ TEST_F(Provider, RefusesBadSrqs)
 	EXPECT_EQ(errno, EDQUOT);
 }
 
-// Arms limits within and beyond the depth, and asks for another size: expects the kernel told of
-// the first alone.
+// Arms limits within and beyond the depth, and requests another size: expects the kernel to get
+// only the first.
 TEST_F(Provider, ModifiesSrq)
 {
 	ibv_srq_init_attr init{};
@@ -371,8 +372,8 @@ TEST_F(Provider, ModifiesSrq)
 	EXPECT_EQ(attr.srq_limit, 8u);
 }
 
-// Resizes an SRQ: expects the kernel to get a ring of the size asked for or more, and the limit
-// with it, and nothing changed where either is refused.
+// Resizes an SRQ: expects the kernel to get a ring of at least the requested size, and the limit
+// with it. Expects no change if either is refused.
 TEST_F(Provider, ResizesAnSrq)
 {
 	ibv_srq_init_attr init{};
@@ -415,8 +416,8 @@ TEST_F(Provider, ResizesAnSrq)
 	EXPECT_EQ(ibv_post_srq_recv(srq.get(), &wr, &bad), ENOMEM);
 }
 
-// Sends on a cold QP of a sleeping device, completes, polls: expects the WQE, the doorbell of the
-// slot that the kernel gave, the kick, and the completion.
+// Sends on a QP that a sleeping device does not poll, completes, polls: expects the WQE, the
+// doorbell of the slot that the kernel gave, the kick, and the completion.
 TEST_F(Provider, SendsAndCompletes)
 {
 	const Qp qp = create_qp();
@@ -473,7 +474,7 @@ TEST_F(Provider, PostsFollowTheState)
 	EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
 }
 
-// Resets a QP with a CQE that nobody polled: expects that CQE struck out and the ring cleared.
+// Resets a QP with a CQE that was not polled: expects the CQE struck out and the ring cleared.
 TEST_F(Provider, ResetStrikesOut)
 {
 	const Qp qp = create_qp();
@@ -491,7 +492,7 @@ TEST_F(Provider, ResetStrikesOut)
 	EXPECT_EQ(ibv_post_send(qp.get(), &wr, &bad), EINVAL);
 }
 
-// Creates an address handle and sends a datagram: expects the device's number of it in the WQE.
+// Creates an address handle and sends a datagram: expects the handle's device number in the WQE.
 TEST_F(Provider, AddressHandles)
 {
 	const Qp qp = create_qp(IBV_QPT_UD);
@@ -518,7 +519,7 @@ TEST_F(Provider, ArmsCq)
 	EXPECT_EQ(control->arm, VRDMA_SET(VRDMA_CQ_ARM_SEQUENCE, 1u) | VRDMA_CQ_ARM_SOLICITED);
 }
 
-// What a parent domain's allocator was asked for, and what it shall answer.
+// A parent domain's allocator, which records requests and gives the answers that a test sets.
 struct Allocator {
 	struct Request {
 		size_t size, alignment;
@@ -526,7 +527,7 @@ struct Allocator {
 	};
 	std::vector<Request> requests;
 	int live = 0;
-	void *answer = nullptr; // in the place of memory
+	void *answer = nullptr; // if set, returned instead of memory
 	size_t skew = 0;
 
 	static void *alloc(ibv_pd *, void *context, size_t size, size_t alignment, uint64_t type)
@@ -563,8 +564,8 @@ struct Allocator {
 	}
 };
 
-// Makes a QP, an SRQ and a CQ in a parent domain: expects their queues in its allocator's memory,
-// zeroed, and that memory back when they go.
+// Creates a QP, an SRQ and a CQ in a parent domain: expects their queues in its allocator's memory,
+// zeroed, and the memory given back when they are destroyed.
 TEST_F(Provider, QueuesInAParentDomainsMemory)
 {
 	Allocator allocator;
@@ -599,8 +600,8 @@ TEST_F(Provider, QueuesInAParentDomainsMemory)
 	EXPECT_EQ(allocator.live, 0);
 }
 
-// An allocator that has none, leaves it to the driver, or ignores the alignment: expects ENOMEM, a
-// queue, and EINVAL with the memory given back.
+// An allocator that has no memory, leaves the allocation to the driver, or ignores the alignment:
+// expects ENOMEM, a queue, and EINVAL with the memory given back.
 TEST_F(Provider, AllocatorsAnswers)
 {
 	Allocator allocator;
@@ -623,8 +624,8 @@ TEST_F(Provider, AllocatorsAnswers)
 	EXPECT_EQ(allocator.live, 0);
 }
 
-// Resizes a CQ: expects the kernel to get a ring of the depth asked for or more, prepared for the
-// CQE that comes next, and the old one to stay in use where it refuses.
+// Resizes a CQ: expects the kernel to get a ring of at least the requested depth, prepared for the
+// next CQE, and the old ring to stay in use if the kernel refuses.
 TEST_F(Provider, ResizesACq)
 {
 	ASSERT_EQ(ibv_resize_cq(cq.get(), 20), 0);
@@ -641,8 +642,8 @@ TEST_F(Provider, ResizesACq)
 	EXPECT_EQ(ibv_poll_cq(cq.get(), 1, &wc), 0);
 }
 
-// Asks for ECE, and sets it: expects the device's vendor and no options, options that nobody knows
-// to be left out, and EINVAL for another vendor's.
+// Queries and sets ECE: expects the device's vendor and no options, unknown options to be removed,
+// and EINVAL for another vendor's options.
 TEST_F(Provider, Ece)
 {
 	ibv_qp_init_attr attr = init_attr();
@@ -661,11 +662,11 @@ TEST_F(Provider, Ece)
 	EXPECT_EQ(ibv_set_ece(qp.get(), &ece), EINVAL);
 	ece = {0x15b3, 0, 0};
 	EXPECT_EQ(ibv_set_ece(qp.get(), &ece), EINVAL);
-	ece.vendor_id = 0; // libibverbs' own
+	ece.vendor_id = 0; // libibverbs itself refuses this
 	EXPECT_EQ(ibv_set_ece(qp.get(), &ece), EOPNOTSUPP);
 }
 
-// Moderates nothing, and what there is not: expects EINVAL.
+// Modifies a CQ with no attribute and with an unknown one: expects EINVAL.
 TEST_F(Provider, ModerationIsChecked)
 {
 	ibv_modify_cq_attr attr{};
@@ -675,7 +676,8 @@ TEST_F(Provider, ModerationIsChecked)
 	EXPECT_EQ(ibv_modify_cq(cq.get(), &attr), EINVAL);
 }
 
-// Parts of a parent domain are in use, or are none: expects EBUSY, and EINVAL.
+// Frees parts of a parent domain that are in use, and creates domains of invalid parts: expects
+// EBUSY, and EINVAL.
 TEST_F(Provider, ParentDomainsAreChecked)
 {
 	ibv_td_init_attr td_attr{};
@@ -713,7 +715,7 @@ TEST_F(Provider, ParentDomainsAreChecked)
 	EXPECT_EQ(errno, EINVAL);
 }
 
-// Extended CQs with what is not there, or is wrong: expects EOPNOTSUPP, or EINVAL.
+// Creates extended CQs with unsupported and with invalid attributes: expects EOPNOTSUPP, or EINVAL.
 TEST_F(Provider, ExtendedCqsAreChecked)
 {
 	const auto error = [&](auto spoil) {
@@ -743,8 +745,8 @@ TEST_F(Provider, ExtendedCqsAreChecked)
 		  EINVAL);
 }
 
-// Attaches a QP to a group, detaches it from another and from that one: expects what the kernel
-// says.
+// Attaches a QP to a group, detaches it from another and from that one: expects the kernel's
+// results.
 TEST_F(Provider, GroupsAreTheKernels)
 {
 	const Qp qp = create_qp();
@@ -761,7 +763,7 @@ TEST_F(Provider, GroupsAreTheKernels)
 	EXPECT_TRUE(kernel.groups.empty());
 }
 
-// Asks for what vrdma does not have: expects EOPNOTSUPP.
+// Requests features that vrdma does not support: expects EOPNOTSUPP.
 TEST_F(Provider, SaysWhatItCannot)
 {
 	ibv_qp_init_attr_ex extended{};
@@ -777,7 +779,7 @@ TEST_F(Provider, SaysWhatItCannot)
 	EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
-// Creates a QP with flags of which none is set; expects it to be like one without.
+// Creates a QP with create_flags of 0: expects it to be like a QP without create_flags.
 TEST_F(Provider, CreatesAQpOfNoFlags)
 {
 	ibv_qp_init_attr_ex attr{};

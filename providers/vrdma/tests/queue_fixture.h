@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// QPs and CQs in plain memory, with the device's side of both: what it finds in the rings, and what
-// it writes.
+// QPs and CQs in plain memory, with the device's side of both: it reads WQEs and writes CQEs.
 #ifndef VRDMA_QUEUE_FIXTURE_H
 #define VRDMA_QUEUE_FIXTURE_H
 
@@ -38,7 +37,7 @@ class PageBuffer
 	std::unique_ptr<uint8_t[], Delete> bytes_;
 };
 
-// The device's pages, and what the guest does with them.
+// The device's pages, which show the guest's doorbells and kicks.
 struct DevicePages {
 	vrdma_doorbell_page doorbells{};
 	vrdma_status_page status{};
@@ -106,7 +105,7 @@ class TestQp
 		return layout_.sq_depth;
 	}
 
-	// Where the formats, not the provider, say that WQE number index is.
+	// WQE number index, at the place that the format defines. Does not use the provider's code.
 	template <typename T = vrdma_sq_wqe> const T *sent(uint32_t index)
 	{
 		return reinterpret_cast<const T *>(
@@ -122,7 +121,7 @@ class TestQp
 			(uint64_t(index % layout_.rq_depth) << layout_.rq_stride_shift));
 	}
 
-	// Whether the device, having taken index WQEs, finds another.
+	// Whether the device finds another WQE after it has taken `index` WQEs.
 	bool sq_valid(uint32_t index)
 	{
 		return valid(sent(index)->ctrl, index, layout_.sq_depth);
@@ -185,7 +184,7 @@ class TestCq
 		vrdma_cq_detach(&queue, &qp.queues.send_link);
 	}
 
-	// The device writes a CQE; its ctrl lacks the phase.
+	// The device writes a CQE. The caller leaves the phase out of ctrl.
 	void complete(vrdma_cqe cqe)
 	{
 		vrdma_cqe *slot = cqe_at(produced_);
@@ -204,7 +203,7 @@ class TestCq
 		complete({.ctrl = flags, .qpn = qpn, .wqe_index = index});
 	}
 
-	// Another ring; the device has the old one until `between` is done, and then the new one.
+	// Moves to another ring. The device uses the old ring until `between` returns.
 	template <typename Between> void resize(uint32_t depth, Between between)
 	{
 		PageBuffer next(vrdma_cq_buffer_size(depth));

@@ -55,8 +55,8 @@ class TestSrq
 		return wqe(taken_++)->cookie;
 	}
 
-	// Another ring; the device has the old one until `between` is done, and then the new one.
-	// Returns what the guest's part answers.
+	// Moves to another ring. The device uses the old ring until `between` returns.
+	// Returns the result of the guest's part.
 	template <typename Between> int resize(uint32_t depth, Between between)
 	{
 		PageBuffer next(vrdma_srq_buffer_size(depth, layout_.stride_shift));
@@ -101,7 +101,8 @@ vrdma_cqe receive_cqe(uint32_t qpn, uint32_t cookie, uint32_t flags = 0)
 	return {.ctrl = VRDMA_CQE_RECV | flags, .qpn = qpn, .wqe_index = cookie};
 }
 
-// Asks for sizes within and beyond the formats: expects powers of two that hold them, and EINVAL.
+// Requests sizes within and beyond the format's limits: expects powers of two that hold them, and
+// EINVAL.
 TEST(SharedReceive, Layout)
 {
 	vrdma_srq_layout layout{};
@@ -131,8 +132,8 @@ TEST(SharedReceive, Fields)
 	EXPECT_EQ(sge->lkey, 7u);
 }
 
-// Posts lists that are too long for the ring and have too many SGEs: expects the errno, the request
-// that was refused, and what came before it posted.
+// Posts a list that is too long for the ring, and one with too many SGEs: expects the errno, the
+// refused request in bad_wr, and the requests before it to be posted.
 TEST(SharedReceive, ListStopsAtTheBadRequest)
 {
 	TestSrq srq(2);
@@ -153,8 +154,8 @@ TEST(SharedReceive, ListStopsAtTheBadRequest)
 	EXPECT_EQ(srq.post(1), 0);
 }
 
-// Completes WQEs out of order over many passes, keeping one outstanding all the time: expects each
-// wr_id back, cookies that no two outstanding WQEs share, and a full queue when all are out.
+// Completes WQEs out of order over many passes, with one outstanding all the time: expects each
+// wr_id, a different cookie for each outstanding WQE, and ENOMEM while all are outstanding.
 TEST(SharedReceive, CompletesInAnyOrder)
 {
 	TestSrq srq(4);
@@ -209,8 +210,8 @@ TEST(SharedReceive, PollsByCookie)
 	cq.detach(b);
 }
 
-// A QP goes, and another is reset, with CQEs that nobody polled: expects the WQEs that they tell of
-// to be free again, once, and sends among them to free nothing.
+// A QP is detached and another is reset while they have CQEs that were not polled: expects each WQE
+// of these CQEs to be freed once, and CQEs of sends to free none.
 TEST(SharedReceive, StrikingOutFreesWqes)
 {
 	TestSrq srq(4);
@@ -236,7 +237,7 @@ TEST(SharedReceive, StrikingOutFreesWqes)
 	cq.detach(reset);
 }
 
-// A process that forked has no queue to post to: expects EINVAL.
+// Posts and moves after a fork(), which closes the queue in the child: expects EINVAL.
 TEST(SharedReceive, ClosedQueueRefuses)
 {
 	TestSrq srq;
@@ -246,9 +247,9 @@ TEST(SharedReceive, ClosedQueueRefuses)
 	EXPECT_EQ(vrdma_shared_receive_queue_begin_move(&srq.queue), EINVAL);
 }
 
-// Resizes up and down at many places of the ring, with WQEs posted, taken and completed before it,
-// during it and after it, out of order: expects each WQE in its place and each wr_id by its cookie,
-// and as many WQEs to be outstanding as the new size says.
+// Resizes up and down at many places of the ring, with WQEs posted, taken and completed out of
+// order before, during and after the resize. Expects each WQE in its place, each wr_id by its
+// cookie, and as many WQEs outstanding as the new size allows.
 TEST(SharedReceive, ResizeKeepsWqesAndCookies)
 {
 	TestSrq srq(4);
@@ -290,8 +291,8 @@ TEST(SharedReceive, ResizeKeepsWqesAndCookies)
 	}
 }
 
-// Resizes to less than is outstanding, part of it taken and not polled: expects EINVAL and the old
-// ring in use, and success when so much was polled.
+// Resizes to less than the number of outstanding WQEs, some of which are taken and not polled:
+// expects EINVAL and the old ring in use, and success after enough were polled.
 TEST(SharedReceive, ResizeBelowWhatIsOutstanding)
 {
 	TestSrq srq(8);
@@ -308,7 +309,7 @@ TEST(SharedReceive, ResizeBelowWhatIsOutstanding)
 		EXPECT_EQ(vrdma_shared_receive_complete(&srq.queue, srq.take()), i);
 }
 
-// Grows a queue of which all is outstanding, and again: expects cookies that nobody has.
+// Repeatedly grows a queue whose WQEs are all outstanding: expects cookies that are not in use.
 TEST(SharedReceive, GrowsWhenFull)
 {
 	TestSrq srq(2);
@@ -326,7 +327,7 @@ TEST(SharedReceive, GrowsWhenFull)
 		EXPECT_EQ(vrdma_shared_receive_complete(&srq.queue, cookie), wr_id);
 }
 
-// An XRC domain's SRQ: its CQEs name it, and a QP that this process need not know.
+// A CQE of an XRC domain's SRQ: it names the SRQ, and a QP that may be of another process.
 vrdma_cqe xrc_cqe(uint32_t srqn, uint32_t cookie, uint32_t status = IBV_WC_SUCCESS)
 {
 	return {.ctrl = VRDMA_CQE_RECV | VRDMA_CQE_XRC |
@@ -349,7 +350,7 @@ TEST(XrcSrq, ItsCompletionsNameIt)
 	ASSERT_EQ(second.post(20), 0);
 	cq.complete(xrc_cqe(5, first.take()));
 	cq.complete(xrc_cqe(6, second.take(), IBV_WC_WR_FLUSH_ERR));
-	cq.complete(xrc_cqe(7, 0)); // of nobody
+	cq.complete(xrc_cqe(7, 0)); // there is no SRQ 7
 	const auto wcs = cq.poll();
 	ASSERT_EQ(wcs.size(), 2u);
 	EXPECT_EQ(wcs[0].wr_id, 10u);
@@ -361,7 +362,8 @@ TEST(XrcSrq, ItsCompletionsNameIt)
 	vrdma_cq_detach_srq(&cq.queue, &second.queue);
 }
 
-// Neither another SRQ's detach nor that of a QP with the number strikes its completions out.
+// Expects neither the detach of another SRQ nor that of a QP with the CQE's QPN to strike the SRQ's
+// CQEs out.
 TEST(XrcSrq, ItsCompletionsEndWithIt)
 {
 	TestCq cq;

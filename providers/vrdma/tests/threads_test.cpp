@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Many threads on one queue: what they post and poll comes once, and nothing is lost. To be run
-// under ThreadSanitizer as well.
+// Many threads post to and poll one queue: each WQE completes exactly once. These tests run under
+// ThreadSanitizer as well.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -31,11 +31,11 @@ QpOptions deep()
 	return options;
 }
 
-// Counts how often each wr_id, 0 to total, was polled.
+// Counts how often each wr_id from 0 to total - 1 was polled.
 class Tally
 {
       public:
-	// Polls until all have come.
+	// Polls until all have completed.
 	void poll(TestCq &cq)
 	{
 		while (polled_.load() < total) {
@@ -53,7 +53,7 @@ class Tally
 	std::atomic<uint32_t> polled_{0};
 };
 
-// Runs the threads: those that post their share of wr_ids, those that poll, and the device.
+// Runs the threads: posters that each post their share of wr_ids, pollers, and the device.
 template <typename Post, typename Device> void run(TestCq &cq, Post post, Device device)
 {
 	Tally tally;
@@ -105,7 +105,7 @@ TEST(Threads, SendAndPoll)
 	cq.detach(qp);
 }
 
-// An SRQ, and the ring that the device has of it.
+// An SRQ, and the ring that the device uses for it.
 class SrqRing
 {
       public:
@@ -121,7 +121,7 @@ class SrqRing
 		vrdma_shared_receive_queue_destroy(&queue);
 	}
 
-	// Takes the WQE of that number if it has been posted.
+	// Takes the WQE with this index if it has been posted.
 	bool take(uint32_t index, std::vector<uint32_t> &cookies)
 	{
 		const std::lock_guard guard{device_};
@@ -135,7 +135,7 @@ class SrqRing
 		return true;
 	}
 
-	// Returns whether it could be done.
+	// Returns whether the resize succeeded.
 	bool resize(uint32_t to)
 	{
 		PageBuffer next{vrdma_srq_buffer_size(to, stride_shift)};
@@ -164,8 +164,8 @@ class SrqRing
 	PageBuffer buffer_{vrdma_srq_buffer_size(depth, stride_shift)};
 };
 
-// Posts from eight threads and polls from four, and completes out of order, while `meanwhile` runs
-// again and again; expects each completion once.
+// Posts from eight threads, polls from four, and completes out of order, while another thread runs
+// `meanwhile` repeatedly; expects each completion once.
 template <typename Meanwhile> void run_srq(Meanwhile meanwhile)
 {
 	SrqRing srq;
@@ -213,7 +213,7 @@ TEST(Threads, ReceiveFromAnSrqAndPoll)
 	run_srq([](SrqRing &) { std::this_thread::yield(); });
 }
 
-// The SRQ grows and shrinks meanwhile.
+// Another thread grows and shrinks the SRQ meanwhile.
 TEST(Threads, ReceiveFromAnSrqThatIsResized)
 {
 	std::atomic<uint32_t> resized{0};

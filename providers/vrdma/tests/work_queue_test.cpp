@@ -16,8 +16,8 @@ ibv_qp_cap cap_of(uint32_t send_wr, uint32_t recv_wr, uint32_t send_sge, uint32_
 	return {send_wr, recv_wr, send_sge, recv_sge, inline_data};
 }
 
-// Asks for 5 and 3 WQEs of one SGE: expects 8 and 4, the least strides, and inline data reported as
-// far as the stride holds.
+// Requests 5 and 3 WQEs of one SGE: expects depths of 8 and 4, the least strides, and max_inline to
+// be all that the stride holds.
 TEST(QpLayout, RoundsUpAndReportsIt)
 {
 	ibv_qp_cap cap = cap_of(5, 3, 1, 1, 0);
@@ -33,8 +33,8 @@ TEST(QpLayout, RoundsUpAndReportsIt)
 	EXPECT_EQ(cap.max_inline_data, 64u - VRDMA_SQ_PAYLOAD_OFFSET);
 }
 
-// Asks for SGEs and for inline data just within and just over a stride: expects the next stride
-// only in the second case.
+// Requests SGEs and inline data just within and just over a stride: expects the next stride only in
+// the second case.
 TEST(QpLayout, StrideHoldsTheLargerOfSgesAndInlineData)
 {
 	struct Case {
@@ -53,7 +53,7 @@ TEST(QpLayout, StrideHoldsTheLargerOfSgesAndInlineData)
 	}
 }
 
-// Asks for a QP with neither queue: expects depths of 0.
+// Requests a QP with neither queue: expects depths of 0.
 TEST(QpLayout, QueuesMayBeAbsent)
 {
 	ibv_qp_cap cap = cap_of(0, 0, 0, 0, 0);
@@ -65,7 +65,7 @@ TEST(QpLayout, QueuesMayBeAbsent)
 	EXPECT_EQ(cap.max_inline_data, 0u);
 }
 
-// Asks for more than a format or the device allows, one limit at a time: expects EINVAL.
+// Exceeds each limit of the format and of the device alone: expects EINVAL.
 TEST(QpLayout, RefusesMoreThanTheLimits)
 {
 	for (ibv_qp_cap cap :

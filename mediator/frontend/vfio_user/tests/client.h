@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A function on a soft HCA without threads, and messages for it.
+// A function on a soft HCA without threads, and messages to it.
 #pragma once
 
 #include <gtest/gtest.h>

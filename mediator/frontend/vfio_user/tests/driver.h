@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a client does with a function, as a driver in it would.
+// A client that drives a function as a driver in it would.
 #pragma once
 
 #include <linux/vfio.h>
@@ -55,8 +55,8 @@ class Driver {
         return read(VRDMA_REG_STATUS);
     }
 
-    // The completion of a command. A doorbell's write is a turn of the device, and a long list
-    // takes several.
+    // Runs a command, and returns its completion. Each write to the doorbell gives the device a
+    // turn, and a long list takes several turns.
     vrdma_admin_cpl run(std::uint32_t opcode, vrdma_admin_cmd cmd = {}) {
         cmd.header = VRDMA_SET(VRDMA_ADMIN_OPCODE, opcode) | VRDMA_ADMIN_PHASE;
         memory_.as<vrdma_admin_cmd>(submissions)[posted_] = cmd;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A server and its clients on one thread, which is the loop's: so what has been sent is there when
-// the loop looks, and nothing depends on how fast anybody is.
+// A server and its clients on one thread, the loop's. So sent data is there when the loop looks,
+// and nothing depends on timing.
 #pragma once
 
 #include "mediator/frontend/vfio_user/server.h"
@@ -13,11 +13,11 @@ class FrontDoor {
   public:
     explicit FrontDoor(const Pace& pace);
 
-    // A socket that has connected.
+    // Returns a socket that is connected to the server.
     UniqueFd connect() const;
     static void send(const UniqueFd& client, const Message& message);
     static void send_bytes(const UniqueFd& client, std::span<const std::byte> bytes);
-    // What the client gets; none: the mediator hung up.
+    // Returns the client's next message, or nothing if the mediator hung up.
     std::optional<Message> receive(const UniqueFd& client);
     std::optional<Message> ask(const UniqueFd& client, const Message& message);
     void run_for(std::chrono::milliseconds time);

@@ -14,7 +14,7 @@ constexpr std::uint32_t alpha_one = 1u << 16;
 constexpr unsigned gain_bits = 8; // g is 1/256
 
 constexpr std::uint16_t fast_stages = 5;
-// Bytes a second: 40 Mb/s, and more by lines of more than 100 Gb/s.
+// Bytes per second: 40 Mb/s, and more for lines faster than 100 Gb/s.
 constexpr std::uint64_t additive_step(std::uint64_t line) {
     constexpr std::uint64_t least = 5'000'000;
     constexpr std::uint64_t steps = 2500;
@@ -24,11 +24,11 @@ constexpr std::uint64_t hyper_step(std::uint64_t line) {
     return 10 * additive_step(line);
 }
 
-// So near to the line's that pacing would change nothing.
+// A rate so near to the line's that pacing would have no effect.
 constexpr std::uint64_t full_rate(std::uint64_t line) {
     return line - line / 256;
 }
-// In so many periods additive increase alone has come there from anywhere.
+// After this time, additive increase alone has reached the full rate from any rate.
 constexpr std::chrono::microseconds longest = 4096 * ReactionPoint::period;
 static_assert(4000 * additive_step(ReactionPoint::usual_line_rate) >
               ReactionPoint::usual_line_rate);
@@ -64,17 +64,17 @@ void ReactionPoint::sent(std::uint32_t bytes, Clock::time_point now) noexcept {
     if (!slowed()) {
         return;
     }
-    constexpr std::uint64_t ns_a_second = 1'000'000'000;
-    due_ = std::max(due_, now - lateness) + std::chrono::nanoseconds{bytes * ns_a_second / rate_};
+    constexpr std::uint64_t ns_per_second = 1'000'000'000;
+    due_ = std::max(due_, now - lateness) + std::chrono::nanoseconds{bytes * ns_per_second / rate_};
     bytes_ += bytes;
-    if (bytes_ >= bytes_a_stage) {
-        bytes_ -= bytes_a_stage;
+    if (bytes_ >= bytes_per_stage) {
+        bytes_ -= bytes_per_stage;
         ++byte_stage_;
         raise();
     }
 }
 
-// The periods that are over.
+// Accounts for the periods that are over.
 void ReactionPoint::pass(Clock::time_point now) noexcept {
     if (slowed() && now - period_begin_ >= longest) {
         rate_ = 0;
@@ -102,7 +102,7 @@ void ReactionPoint::raise() noexcept {
 }
 
 void notice(Connection& c) noexcept {
-    constexpr std::uint8_t cs6 = 48; // where NICs send them, so that they wait nowhere
+    constexpr std::uint8_t cs6 = 48; // NICs use this class for CNPs, so that they do not queue
     c.qp.count(VRDMA_COUNTER_MARKED_PACKETS);
     const Clock::time_point now = c.port.engine().now();
     if (now - c.noticed < notice_interval) {
@@ -126,7 +126,7 @@ void notice(Connection& c) noexcept {
 }
 
 bool admit(Connection& c, std::uint32_t payload_bytes) noexcept {
-    constexpr std::uint32_t headers = 80; // about
+    constexpr std::uint32_t headers = 80; // approximately
     const Clock::time_point now = c.port.engine().now();
     const Clock::time_point due = c.reaction.due(now);
     if (c.reaction.slowed() && due > now) {

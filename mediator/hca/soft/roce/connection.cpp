@@ -15,22 +15,22 @@ namespace vrdma::hca::soft::roce {
 namespace {
 
 bool is_quiet(const Connection& c) noexcept {
-    return c.out.sent.empty() && c.qp.sent == 0 && c.qp.parcel == nullptr;
+    return c.out.sent.empty() && c.qp.sent == 0 && c.qp.cross_request == nullptr;
 }
 
-// Routers may mark its packets, as its sender heeds that.
+// Lets routers mark the path's packets, because their sender reacts to notices.
 void let_mark(wire::Path& path) noexcept {
     if (path.type == wire::Encapsulation::roce_v2) {
         path.traffic_class |= VRDMA_ECN_CAPABLE;
     }
 }
 
-// A GID that no device of this mediator has is somebody's on the network.
+// A GID that no device of this mediator has belongs to a peer on the network.
 void look_up(Connection& c) noexcept {
-    const Fabric& fabric = c.port.engine().fabric();
+    const RoutingTable& routes = c.port.engine().routes();
     const auto route = route_of(c.qp);
-    c.epoch = fabric.epoch();
-    c.remote = route && !fabric.knows(route->target);
+    c.epoch = routes.epoch();
+    c.remote = route && !routes.knows(route->target);
     if (route) {
         c.path = make_path(c.qp.slice, *route, c.qp.attr.av);
         c.path.source_port = flow_port(c.qp.attr.av, c.qp.id, Qpn{c.qp.attr.dest_qpn});
@@ -43,7 +43,7 @@ void look_up(Connection& c) noexcept {
 
 bool is_remote(QueuePair& qp) noexcept {
     Connection& c = *qp.connection;
-    if (c.epoch != c.port.engine().fabric().epoch() && is_quiet(c)) {
+    if (c.epoch != c.port.engine().routes().epoch() && is_quiet(c)) {
         look_up(c);
     }
     return c.remote;
@@ -62,13 +62,13 @@ void start_receiving(Connection& c) noexcept {
 }
 
 void start_sending(Connection& c) noexcept {
-    c.out.oldest = c.out.next = c.out.fresh = c.qp.attr.sq_psn & psn_mask;
+    c.out.snd_una = c.out.snd_nxt = c.out.snd_max = c.qp.attr.sq_psn & psn_mask;
 }
 
 void stop(Connection& c) noexcept {
-    answer(c); // what was executed, was; what was asked for, as far as a turn goes
+    answer(c); // acknowledges what was executed, and answers READs as far as a turn allows
     if (!c.out.sent.empty()) {
-        c.qp.sq.seek(c.out.sent.front().index); // what is flushed, or forgotten
+        c.qp.sq.seek(c.out.sent.front().index); // the first WQE to flush or forget
     }
     c.port.forget(c);
     c.out = {};
@@ -91,7 +91,7 @@ void pause(Connection& c) noexcept {
 }
 
 void resume(Connection& c) noexcept {
-    c.port.answer_soon(c); // if there is anything: the peer need not ask again
+    c.port.answer_soon(c); // if anything is due: the peer need not ask again
 }
 
 } // namespace vrdma::hca::soft::roce

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a connected QP keeps of the packets that it exchanges with a peer on the network (IBA 9.7,
-// 9.8). Who moves what: requester.cpp what goes out, responder.cpp what comes in, port.cpp the
-// links. A QP of a device without an uplink has none.
+// A connected QP's state of the packets that it exchanges with a peer on the network (IBA 9.7,
+// 9.8). requester.cpp changes the outbound part, responder.cpp the inbound part, and port.cpp the
+// links. A QP of a device without an uplink has no connection.
 #pragma once
 
 #include <optional>
@@ -19,18 +19,18 @@ namespace vrdma::hca::soft::roce {
 
 class Port;
 
-// A WQE whose packets have PSNs, of which the peer has not acknowledged all.
+// A WQE whose packets have PSNs, and that the peer has not completely acknowledged.
 struct Sent {
     std::uint32_t index = 0; // in the send queue
     Psn first = 0;
     Psn last = 0;
     vrdma_sq_opcode opcode = VRDMA_SQ_SEND;
     bool signaled = false;
-    bool askew = false; // names a word that is not aligned
-    bool asks = false;  // whether there is a receive: goes on when its first packet was taken
+    bool misaligned = false; // its remote address is not aligned
+    bool asks = false;       // if there is a receive; later packets wait for the answer
     std::uint64_t length = 0;
 
-    // As much of it as its completion needs.
+    // The fields that its completion needs.
     Message message() const noexcept {
         Message message;
         message.opcode = opcode;
@@ -40,36 +40,37 @@ struct Sent {
     }
 };
 
-// Packets go out in the order of their PSNs, of what is in `sent` and then of new WQEs. The head of
-// the send queue is the WQE that is next for a packet: `sent[cursor]`, of which QueuePair::sent
-// bytes have gone out (of a READ: have come in), or a new one.
+// Packets go out in the order of their PSNs: first those of `sent`, then those of new WQEs. The
+// head of the send queue is the WQE of the next packet: `sent[cursor]`, or a new one.
+// QueuePair::sent bytes of it have gone out (of a READ: have come in).
 struct Outbound {
     static constexpr std::size_t max_messages = 32;
 
     Ring<Sent, max_messages> sent;
     std::size_t cursor = 0;
-    Psn oldest = 0;       // not acknowledged
-    Psn next = 0;         // of the packet that is next
-    Psn fresh = 0;        // the first that never went out
-    unsigned fetches = 0; // of `sent`
+    Psn snd_una = 0;      // the oldest that is not acknowledged
+    Psn snd_nxt = 0;      // of the next packet
+    Psn snd_max = 0;      // the first that was never sent
+    unsigned fetches = 0; // READs and atomics in `sent`
     CreditsTaken credits;
     bool recovering = false; // went back since the peer last acknowledged anything
-    bool probing = false;    // went back because the peer is silent: all but a packet waits for it
+    bool probing = false; // went back because the peer is silent: one packet asks, the others wait
     RoundTrip round_trip;
-    Clock::time_point suspicion; // when what is under way is taken for lost; nobody is blamed yet
-    Clock::time_point deadline;  // when the peer has failed to answer once
+    // When outstanding packets count as lost, but not yet as a retry.
+    Clock::time_point rto_deadline;
+    Clock::time_point deadline; // when the QP's timeout ends, which counts as a retry
 };
 
-// A READ or an atomic that the peer asked for. It is kept until so many others have come that the
-// peer cannot ask for it again (IBA 9.7.5.1.3).
+// A READ or an atomic that the peer requested. It is kept until enough others have come that the
+// peer cannot repeat the request (IBA 9.7.5.1.3).
 struct Fetch {
     Psn first = 0;
     Psn last = 0;
-    std::uint32_t answered = 0; // packets of its response
-    std::uint32_t begin = 0;    // of them, the first of what the peer asked for last
-    bool repeated = false;      // the peer asked again
+    std::uint32_t answered = 0; // response packets sent
+    std::uint32_t begin = 0;    // the first of them that answers the latest request
+    bool repeated = false;      // the peer repeated its request
     Message message;
-    std::uint64_t original = 0; // of an atomic, what was there before
+    std::uint64_t original = 0; // of an atomic: the value before it
 
     bool is_answered() const noexcept {
         return static_cast<std::int32_t>(answered) > distance(first, last);
@@ -88,20 +89,20 @@ struct Inbound {
 
     Psn expected = 0;
     std::uint32_t msn = 0;
-    // The message under way.
+    // The incoming message.
     bool open = false;
     Message message;
     std::uint64_t offset = 0;
 
-    bool told_gap = false; // NAKed; what follows is dropped until the expected packet comes
+    bool told_gap = false; // a NAK was sent; packets are dropped until the expected one comes
     bool ack_due = false;
     CreditsGiven credits;
     Ring<Fetch, max_fetches> fetches;
-    std::optional<Nak> nak; // goes out behind the answers of what came before (IBA 9.7.5.1.1)
-    bool ending = false;    // the QP has failed; what the peer asked for before is answered
+    std::optional<Nak> nak; // goes out after the answers to earlier requests (IBA 9.7.5.1.1)
+    bool ending = false;    // the QP has failed; earlier requests are still answered
 };
 
-// Waits until it may send more.
+// A connection that waits until it may send more.
 struct Pacing {
     Connection& connection;
     Timer timer;
@@ -116,27 +117,27 @@ struct alignas(cache_line) Connection {
     QueuePair& qp;
     Port& port;
 
-    // Where the peer is, as far as known at that epoch of the fabric.
+    // The peer's location, as known at that epoch of the routing table.
     std::uint64_t epoch = 0;
     wire::Path path;
     std::uint32_t mtu = 0; // payload bytes of a packet
     bool remote = false;
     bool answering = false;
-    bool executing = false; // what the peer asks for
+    bool executing = false; // a request of the peer
 
     Outbound out;
     Inbound in;
     ReactionPoint reaction;
-    Clock::time_point noticed; // when the peer had a notice of congestion last
+    Clock::time_point noticed; // when the peer was last sent a notice of congestion
 
-    Timer timer;                    // of the suspicion, or earlier
-    Pacing pacing{*this, {}};       // of a slowed one
+    Timer timer;                    // set to the RTO, or earlier
+    Pacing pacing{*this, {}};       // while it is slowed
     Link<Connection> answers;       // something is to be answered
-    Link<Connection> awaits_room;   // in the uplink
-    Link<Connection> awaits_target; // until somebody knows its peer's Ethernet address
+    Link<Connection> awaits_room;   // waits for room in the uplink
+    Link<Connection> awaits_target; // waits for its peer's Ethernet address
 };
 
-// Whether the QP's messages leave this host. It stays so while any are under way.
+// Whether the QP's messages leave this host. The result stays the same while any are outstanding.
 bool is_remote(QueuePair& qp) noexcept;
 
 inline bool is_ending(const QueuePair& qp) noexcept {
@@ -150,7 +151,7 @@ bool fits(const Connection& connection, std::uint8_t path_mtu) noexcept;
 void start_receiving(Connection& connection) noexcept;
 void start_sending(Connection& connection) noexcept;
 void stop(Connection& connection) noexcept;
-// The slice is frozen: what was not acknowledged goes out again when it is thawed.
+// The slice is frozen. Packets that are not acknowledged are sent again when it is thawed.
 void pause(Connection& connection) noexcept;
 void resume(Connection& connection) noexcept;
 

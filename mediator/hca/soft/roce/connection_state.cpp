@@ -27,7 +27,7 @@ SentState state_of(const Sent& sent) {
             .last = sent.last,
             .opcode = static_cast<std::uint8_t>(sent.opcode),
             .signaled = sent.signaled,
-            .askew = sent.askew};
+            .misaligned = sent.misaligned};
 }
 
 FetchState state_of(const Fetch& fetch) {
@@ -60,7 +60,7 @@ Sent sent_of(const SentState& state) noexcept {
             .last = state.last,
             .opcode = static_cast<vrdma_sq_opcode>(state.opcode),
             .signaled = state.signaled != 0,
-            .askew = state.askew != 0,
+            .misaligned = state.misaligned != 0,
             .length = state.length};
 }
 
@@ -78,14 +78,14 @@ bool is_psn(Psn psn) noexcept {
     return psn <= psn_mask;
 }
 
-// What goes over a network.
+// Whether a message with this opcode can go over a network.
 bool is_message(std::uint32_t opcode, std::uint64_t length) noexcept {
     return (opcode <= VRDMA_SQ_ATOMIC_FETCH_AND_ADD || opcode == VRDMA_SQ_SEND_WITH_INV ||
             opcode == VRDMA_SQ_ATOMIC_WRITE) &&
            length <= max_message_size;
 }
 
-// How many PSNs it takes.
+// The number of PSNs of a message.
 std::uint32_t psns_of(std::uint8_t opcode, std::uint64_t length, std::uint32_t mtu) noexcept {
     Message message;
     message.opcode = static_cast<vrdma_sq_opcode>(opcode);
@@ -108,7 +108,7 @@ bool is_valid(const FetchState& fetch, std::uint32_t mtu) noexcept {
 
 bool is_valid(const SentState& sent, std::uint32_t mtu) noexcept {
     const std::uint32_t packets = psns_of(sent.opcode, sent.length, mtu);
-    return is_message(sent.opcode, sent.length) && sent.signaled <= 1 && sent.askew <= 1 &&
+    return is_message(sent.opcode, sent.length) && sent.signaled <= 1 && sent.misaligned <= 1 &&
            sent.reserved == 0 && is_psn(sent.first) && sent.last == add(sent.first, packets - 1);
 }
 
@@ -116,16 +116,17 @@ bool is_valid(const ConnectionState& state) noexcept {
     const auto flags = {state.open, state.told_gap, state.ack_due};
     return std::ranges::all_of(flags, [](std::uint8_t flag) { return flag <= 1; }) &&
            std::ranges::all_of(
-               std::array{state.oldest, state.next, state.fresh, state.expected, state.msn},
+               std::array{state.snd_una, state.snd_nxt, state.snd_max, state.expected, state.msn},
                is_psn) &&
            is_valid(state.message) && state.offset <= state.message.length && state.reserved == 0;
 }
 
-// One after the other, in the queue and in PSNs, from where the peer's acknowledgements end.
+// The saved WQEs must be consecutive in the queue and in PSNs, and begin where the peer's
+// acknowledgements end.
 bool is_valid(const ConnectionState& state, std::span<const SentState> all, std::uint32_t head,
               std::uint32_t mtu) noexcept {
     if (all.empty()) {
-        return state.next == state.fresh;
+        return state.snd_nxt == state.snd_max;
     }
     Psn first = all.front().first;
     for (const SentState& sent : all) {
@@ -134,10 +135,10 @@ bool is_valid(const ConnectionState& state, std::span<const SentState> all, std:
         }
         first = add(sent.last, 1);
     }
-    const std::int32_t unsent = distance(state.fresh, first);
-    return distance(all.front().first, state.oldest) >= 0 &&
-           distance(state.oldest, all.front().last) >= 0 && state.next == state.oldest &&
-           distance(state.oldest, state.fresh) >= 0 && unsent >= 0;
+    const std::int32_t unsent = distance(state.snd_max, first);
+    return distance(all.front().first, state.snd_una) >= 0 &&
+           distance(state.snd_una, all.front().last) >= 0 && state.snd_nxt == state.snd_una &&
+           distance(state.snd_una, state.snd_max) >= 0 && unsent >= 0;
 }
 
 bool is_valid(const Connection& c, const SavedConnection& saved) noexcept {
@@ -149,9 +150,9 @@ bool is_valid(const Connection& c, const SavedConnection& saved) noexcept {
 }
 
 void restore_outbound(Outbound& out, const SavedConnection& saved) noexcept {
-    out.oldest = saved.state.oldest;
-    out.next = saved.state.next;
-    out.fresh = saved.state.fresh;
+    out.snd_una = saved.state.snd_una;
+    out.snd_nxt = saved.state.snd_nxt;
+    out.snd_max = saved.state.snd_max;
     for (const SentState& sent : saved.sent) {
         out.sent.push_back(sent_of(sent));
         out.fetches += is_answered(out.sent.back().opcode) ? 1 : 0;
@@ -180,13 +181,13 @@ SavedConnection save(const Connection& c) {
     SavedConnection saved;
     saved.state = {.message = state_of(c.in.message),
                    .offset = c.in.offset,
-                   .oldest = c.out.oldest,
-                   .next = c.out.next,
-                   .fresh = c.out.fresh,
+                   .snd_una = c.out.snd_una,
+                   .snd_nxt = c.out.snd_nxt,
+                   .snd_max = c.out.snd_max,
                    .expected = c.in.expected,
                    .msn = c.in.msn,
                    .open = c.in.open,
-                   .told_gap = c.in.told_gap && !c.in.nak, // then it is told after all
+                   .told_gap = c.in.told_gap && !c.in.nak, // a NAK that is due was not sent
                    .ack_due = c.in.ack_due,
                    .sent = static_cast<std::uint32_t>(c.out.sent.size()),
                    .fetches = static_cast<std::uint32_t>(c.in.fetches.size())};
@@ -211,7 +212,7 @@ Result<> restore(Connection& c, const SavedConnection& saved) noexcept {
     restore_outbound(c.out, saved);
     restore_inbound(c.in, saved);
     if (!c.out.sent.empty()) {
-        c.remote = true; // to the end of what is under way
+        c.remote = true; // until the outstanding messages end
         go_back(c);
     }
     return {};

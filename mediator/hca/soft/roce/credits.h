@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// End-to-end credits (IBA 9.7.7.2). With each acknowledgement a responder tells how many receives
-// there are for messages that it has not taken. A requester sends so many that need one, and one
-// more, which asks: the answer is that it was taken, or an RNR NAK.
+// End-to-end credits (IBA 9.7.7.2). With each acknowledgement, a responder reports how many
+// receives are posted for further messages. A requester sends as many messages that need a receive,
+// and one more. The additional message asks: the answer is an acknowledgement, or an RNR NAK.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,8 @@
 
 namespace vrdma::hca::soft::roce {
 
-// By their code in an AETH (IBA table 47): 1, 2, 3, 4, 6, 8, 12, 16, ... Code 31 says nothing.
+// Credits by their code in an AETH (IBA table 47): 0, 1, 2, 3, 4, 6, 8, 12, 16, ... Code 31 reports
+// nothing.
 inline constexpr std::array credits_of_code = [] {
     std::array<std::uint32_t, VRDMA_SYNDROME_NO_CREDITS> credits{0, 1, 2, 3};
     for (std::size_t code = 4; code < credits.size(); ++code) {
@@ -25,9 +26,9 @@ inline constexpr std::array credits_of_code = [] {
     return credits;
 }();
 
-// The responder's. A look at the queue that finds n receives is good for the next n / 2 of them:
-// those that were posted stay. It looks at WQEs which come next anyway, and further only as far as
-// there are some.
+// The responder's side. If a look at the queue finds n receives, the result is used for the next n
+// / 2 of them, because posted receives stay posted. A look reads the WQEs that are next anyway, and
+// further ones only as far as they are posted.
 class CreditsGiven {
   public:
     CreditsGiven() = default;
@@ -46,7 +47,7 @@ class CreditsGiven {
     }
 
   private:
-    // The largest code of no more: two for each power of two.
+    // The code of the largest value that is not greater. There are two codes for each power of two.
     static std::uint8_t code_of(std::uint32_t credits) noexcept {
         if (credits < 2) {
             return static_cast<std::uint8_t>(credits);
@@ -63,14 +64,15 @@ class CreditsGiven {
         return code;
     }
 
-    std::uint32_t until_ = 0; // the index of a receive: those before it are posted
+    std::uint32_t until_ = 0; // index of a receive: all before it are posted
     std::uint32_t found_ = 0; // by the last look
 };
 
-// The requester's. Receives are counted of messages that were begun, and of those that were done.
+// The requester's side. It counts the messages with a receive that were begun, and those that are
+// done.
 class CreditsTaken {
   public:
-    // The peer has told, at a time when so many were done.
+    // The peer has reported its credits. They count from the messages that are done now.
     void told(std::uint32_t code) noexcept {
         if (code == VRDMA_SYNDROME_NO_CREDITS) {
             limit_.reset();
@@ -82,7 +84,7 @@ class CreditsTaken {
         }
     }
     void begin() noexcept { ++begun_; }
-    // Whether or not the peer has told anything with it: the next one may ask.
+    // A message is done. Even if the peer reported nothing with it, the next message may ask.
     void done() noexcept {
         ++done_;
         if (limit_ && static_cast<std::int32_t>(done_ - *limit_) > 0) {
@@ -90,19 +92,20 @@ class CreditsTaken {
         }
     }
 
-    // Another message that needs a receive may be begun; there may be none for it.
+    // Whether another message that needs a receive may be begun. asks(): there may be no receive
+    // for it.
     bool may_begin() const noexcept { return beyond() <= 0; }
     bool asks() const noexcept { return beyond() == 0; }
 
   private:
-    // How far the next one is beyond those that there are receives for; below 0: not at all.
+    // How far the next message is beyond those that have a receive. Below 0: it has one.
     std::int32_t beyond() const noexcept {
         return limit_ ? static_cast<std::int32_t>(begun_ - *limit_) : -1;
     }
 
     std::uint32_t begun_ = 0;
     std::uint32_t done_ = 0;
-    std::optional<std::uint32_t> limit_; // of `begun_`; nothing while the peer has told none
+    std::optional<std::uint32_t> limit_; // of `begun_`; none while the peer reports no credits
 };
 
 } // namespace vrdma::hca::soft::roce

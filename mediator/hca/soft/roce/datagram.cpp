@@ -37,12 +37,13 @@ Message message_of(const wire::Packet& packet) noexcept {
     return message;
 }
 
-// Those that it has not gone to yet.
+// Delivers the datagram to the members that have not had it yet. Returns false if the port's turn
+// ends before.
 bool receive_by_group(Port& port, const Route& route, const Request& request,
                       std::uint64_t& served_join) noexcept {
-    const Fabric& fabric = port.engine().fabric();
+    const RoutingTable& routes = port.engine().routes();
     HoleCount holes;
-    while (const auto* const member = fabric.next_member(route.target.gid, served_join)) {
+    while (const auto* const member = routes.next_member(route.target.gid, served_join)) {
         served_join = member->join;
         SliceCore& slice = *member->slice;
         if (slice.port() == &port) {
@@ -90,7 +91,8 @@ Ack send_datagram(Port& port, QueuePair& qp, const Request& request, const Route
     port.send(*draft, path, headers);
     qp.count(VRDMA_COUNTER_TX_PACKETS);
     const std::size_t copies = port.copies(path.target_mac);
-    qp.slice.account().charge(request.payload.bytes() * (copies - 1), // the first is the turn's
+    // The turn is charged for the first copy.
+    qp.slice.account().charge(request.payload.bytes() * (copies - 1),
                               Account::packet_operations * copies);
     return {AckStatus::ok};
 }
@@ -107,9 +109,9 @@ bool receive_datagram(Port& port, const wire::Packet& packet, std::uint64_t& ser
         port.drop(packet, VRDMA_COUNTER_UNKNOWN_QPS);
         return true;
     }
-    const Fabric& fabric = port.engine().fabric();
-    SliceCore* const to = route.to == gsi_qpn ? find_gsi(fabric, route.target, request)
-                                              : fabric.find(route.target, route.to, nullptr);
+    const RoutingTable& routes = port.engine().routes();
+    SliceCore* const to = route.to == gsi_qpn ? find_gsi(routes, route.target, request)
+                                              : routes.find(route.target, route.to, nullptr);
     if (to != nullptr && to->port() == &port && port.is_addressed(*to, packet)) {
         to->count(VRDMA_COUNTER_RX_PACKETS);
         to->account().bill_packet(packet.payload.size());

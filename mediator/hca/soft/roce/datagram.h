@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// UD across the network (IBA 9.8.3.2): one packet a message.
+// UD across the network (IBA 9.8.3.2): one packet per message.
 #pragma once
 
 #include "mediator/hca/soft/request.h"
@@ -8,11 +8,11 @@
 
 namespace vrdma::hca::soft::roce {
 
-// ok: it has left.
+// ok: the datagram was sent.
 Ack send_datagram(Port& port, QueuePair& qp, const Request& request, const Route& route) noexcept;
 
-// False if it is to a group, and there are slices that it has not gone to when the port's turn is
-// over. `served_join`: that of the slice which had it last; 0 at first.
+// Returns false if the datagram is to a group, and the port's turn ends before all its slices had
+// it. `served_join` is the join of the slice that had it last; 0 at first.
 bool receive_datagram(Port& port, const wire::Packet& packet, std::uint64_t& served_join) noexcept;
 
 } // namespace vrdma::hca::soft::roce

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The Ethernet addresses that were found out. All devices of a port use what one has asked for; but
-// it is that one's, so that who asks for very many loses his own.
+// The Ethernet addresses of neighbours. All devices of a port use an address that one of them has
+// asked for. But the entry belongs to that device, so that a device that asks for very many loses
+// its own entries.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 #include <utility>
 
 #include "mediator/base/holdings.h"
-#include "mediator/hca/soft/fabric.h"
+#include "mediator/hca/soft/routing_table.h"
 #include "mediator/wire/packet.h"
 
 namespace vrdma::hca::soft::roce {
@@ -19,13 +20,13 @@ class NeighbourCache {
     static constexpr std::size_t most_each = 4096;
     static constexpr std::size_t most = 16384;
 
-    // nullptr: it is not known.
+    // nullptr: the address is not known.
     const wire::Mac* find(const GidKey& key) const noexcept {
         const auto found = neighbours_.find(key);
         return found == neighbours_.end() ? nullptr : &found->second.mac;
     }
 
-    // Whether that is news: paths may use what was known before, or what a packet showed.
+    // Returns whether the address is new: paths may use an older one, or one that a packet showed.
     bool set(std::uint64_t device, const GidKey& key, const wire::Mac& mac) {
         const auto [at, added] = neighbours_.try_emplace(key, Neighbour{mac, device});
         if (!added) {
@@ -36,7 +37,7 @@ class NeighbourCache {
         }
         return true;
     }
-    // What the device has found out; another may know better by now.
+    // Removes an entry if it is the device's: another device may know better by now.
     bool forget(std::uint64_t device, const GidKey& key) {
         const auto found = neighbours_.find(key);
         if (found == neighbours_.end() || found->second.device != device) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Which packets a message is made of (IBA 9.2.1, 9.4).
+// The packets that a message consists of (IBA 9.2.1, 9.4).
 #pragma once
 
 #include "mediator/hca/soft/wqe.h"
@@ -75,10 +75,10 @@ constexpr std::uint8_t request_opcode(QpType type, vrdma_sq_opcode opcode, bool 
     return transport_of(type) | pick(operations_of(opcode), first, last);
 }
 
-// The operation of a request's packet: what it asks for, as far as the packet says, and its place
-// in the message.
+// The operation of a request's packet: its opcode, as far as the packet shows it, and the packet's
+// place in the message.
 struct RequestPacket {
-    bool valid = false; // else a response, or reserved
+    bool valid = false; // false: a response, or reserved
     vrdma_sq_opcode opcode = VRDMA_SQ_SEND;
     bool first = false;
     bool last = false;

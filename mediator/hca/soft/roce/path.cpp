@@ -10,8 +10,8 @@ namespace vrdma::hca::soft::roce {
 
 namespace {
 
-// Its ECN bits say that nobody slows down. A service level that the slice may use comes before the
-// DSCP: it says nothing but a priority.
+// The ECN bits say that the sender does not slow down. A service level that the slice may use takes
+// precedence over the DSCP, because it means nothing but a priority.
 void set_class(wire::Path& path, const SliceCore& slice, const vrdma_av& av) noexcept {
     const wire::Priorities& priorities = slice.port()->priorities();
     const std::uint8_t dscp = slice.allowed_dscp(av.traffic_class);
@@ -23,7 +23,7 @@ void set_class(wire::Path& path, const SliceCore& slice, const vrdma_av& av) noe
 } // namespace
 
 wire::Path make_path(const SliceCore& slice, const Route& route, const vrdma_av& av) noexcept {
-    constexpr std::uint8_t far = 64; // as hosts' IP stacks have it
+    constexpr std::uint8_t far = 64; // the default of hosts' IP stacks
     wire::Path path;
     path.type = static_cast<wire::Encapsulation>(route.source.type);
     path.source_mac = slice.mac();

@@ -16,7 +16,7 @@
 namespace vrdma::hca::soft::roce {
 namespace {
 
-// The largest payload of IBA's five whose frame fits.
+// The largest of IBA's five payload sizes whose frame fits.
 std::uint32_t largest_mtu(std::size_t frame_size) noexcept {
     constexpr std::uint32_t largest = 4096;
     constexpr std::uint32_t smallest = 256;
@@ -39,7 +39,7 @@ bool same(const Gid& gid, const std::uint8_t (&other)[16]) noexcept {
     return std::equal(gid.begin(), gid.end(), std::begin(other));
 }
 
-// The QP talks to who has sent the packet, from the address that the packet was sent to.
+// Whether the packet comes from the QP's peer, and was sent to the QP's own address.
 bool is_from_peer(const QueuePair& qp, const wire::Packet& packet) noexcept {
     const GidKey* own = qp.slice.gid(qp.attr.av.sgid_index);
     return own != nullptr && *own == target_of(packet.path) &&
@@ -52,7 +52,7 @@ bool is_for(const QueuePair& qp, const wire::Packet& packet) noexcept {
            (transport_of(qp.type) == (opcode & VRDMA_ROCE_TRANSPORT) || opcode == VRDMA_ROCE_CNP);
 }
 
-// Both versions of RoCE have the same.
+// Both versions of RoCE use the same entry.
 GidKey neighbour_key(const Gid& gid, std::uint16_t vlan) noexcept {
     return {gid, VRDMA_GID_ROCE_V2, vlan};
 }
@@ -86,18 +86,18 @@ void Port::renew(std::unique_ptr<wire::Uplink>& uplink) {
     served_join_ = 0;
     mbps_ = 0;
     neighbours_.clear();
-    engine_.fabric().changed();
+    engine_.routes().changed();
     targets_to_offer_ = awaits_target_.size();
 }
 
 void Port::set_priorities(const wire::Priorities& priorities) noexcept {
     priorities_ = priorities;
-    engine_.fabric().changed(); // paths hold what they were
+    engine_.routes().changed(); // paths hold the old ones
 }
 
 std::span<std::byte> Port::room_for(const wire::Path& path) const noexcept {
-    return path.target_mac == Turnaround::address
-               ? turnaround_.prepare()
+    return path.target_mac == LoopbackQueue::address
+               ? loopback_.prepare()
                : uplink_->prepare(path.target_mac, path.priority);
 }
 
@@ -120,8 +120,8 @@ void Port::send(const Draft& draft, const wire::Path& path, const wire::Headers&
     if (draft.frame.data() == too_long_.data()) {
         return;
     }
-    if (path.target_mac == Turnaround::address) {
-        return turnaround_.commit(bytes);
+    if (path.target_mac == LoopbackQueue::address) {
+        return loopback_.commit(bytes);
     }
     uplink_->commit(bytes);
     unflushed_ = true;
@@ -151,7 +151,7 @@ void Port::answer_soon(Connection& c) noexcept {
 
 void Port::set_timer(Connection& c) noexcept {
     timers_.cancel(c);
-    timers_.set(c, c.out.suspicion);
+    timers_.set(c, c.out.rto_deadline);
 }
 
 void Port::await_due(Connection& c, Clock::time_point due) noexcept {
@@ -167,10 +167,10 @@ void Port::forget(Connection& c) noexcept {
     awaits_target_.remove(c);
 }
 
-// Its Ethernet address is there, and still its.
+// Whether the path has the Ethernet address of its target, and that address is still valid.
 bool Port::has_target(const wire::Path& path) const noexcept {
-    if (path.target_mac == Turnaround::address) {
-        return engine_.fabric().knows(target_of(path));
+    if (path.target_mac == LoopbackQueue::address) {
+        return engine_.routes().knows(target_of(path));
     }
     return path.target_mac != wire::Mac{} && uplink_->knows(path.target_mac);
 }
@@ -189,8 +189,8 @@ bool Port::find_target(SliceCore& slice, wire::Path& path) noexcept {
 }
 
 void Port::look_again(Connection& c) noexcept {
-    if (engine_.fabric().knows(target_of(c.path))) {
-        c.path.target_mac = Turnaround::address;
+    if (engine_.routes().knows(target_of(c.path))) {
+        c.path.target_mac = LoopbackQueue::address;
     } else {
         std::ranges::copy(c.qp.attr.av.dmac, c.path.target_mac.begin());
     }
@@ -216,15 +216,15 @@ void Port::set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, st
     const GidKey key = neighbour_key(gid, vlan);
     const bool changed = mac ? neighbours_.set(device, key, *mac) : neighbours_.forget(device, key);
     if (changed) {
-        engine_.fabric().changed(); // paths hold what was known
+        engine_.routes().changed(); // paths hold the old address
     }
     targets_to_offer_ = awaits_target_.size();
     if (!asking_.empty()) {
-        unknown_signal_.signal(); // there may be room for it now
+        unknown_signal_.signal(); // there may be room for more questions now
     }
 }
 
-// They look for themselves whether it is theirs that is known now.
+// The connections find out by themselves whether their target is known now.
 void Port::offer_targets() noexcept {
     constexpr std::size_t most = 64; // before others have their turn
     for (std::size_t i = std::min(most, targets_to_offer_); i > 0; --i) {
@@ -251,7 +251,8 @@ bool Port::serve() noexcept {
     return received || turned || answered;
 }
 
-// Packets cannot be told apart before they were looked at, so all together have the turns of two.
+// The slice of a packet is not known before the packet was looked at. So all packets together have
+// the turns of two slices.
 bool Port::in_turn() const noexcept {
     return cost_ < 2 * engine_.scheduler().turn();
 }
@@ -265,7 +266,7 @@ bool Port::receive_some() noexcept {
         }
         received = true;
         if (take(frame, Origin::network)) {
-            served_join_ = 0; // also of one that is dropped by now
+            served_join_ = 0; // also if the rest of the frame was dropped
             uplink_->release();
         }
     }
@@ -273,20 +274,20 @@ bool Port::receive_some() noexcept {
 }
 
 bool Port::turn_around() noexcept {
-    const std::size_t frames = turnaround_.size(); // more may come of them
+    const std::size_t frames = loopback_.size(); // they may cause more
     cost_ = 0;
     for (std::size_t i = 0; i < frames && in_turn(); ++i) {
-        take(turnaround_.front(), Origin::here);
-        turnaround_.release();
+        take(loopback_.front(), Origin::here);
+        loopback_.release();
     }
     return frames != 0;
 }
 
-// One connection of each slice in turn.
+// Answers for one connection of each slice in turn.
 bool Port::answer_some() noexcept {
     bool answered = false;
     cost_ = 0;
-    constexpr unsigned most = 64; // of those that turn out to have nothing to say
+    constexpr unsigned most = 64; // some may have nothing to answer
     for (unsigned i = 0; i < most && !answering_.empty() && in_turn(); ++i) {
         RunQueue* const queue = answering_.pop_front();
         answer_next(*queue);
@@ -320,7 +321,7 @@ bool Port::has_room(const Connection& c) const noexcept {
     return !room_for(c.path).empty();
 }
 
-// What one waits for may not be what another waits for.
+// Connections may wait for different kinds of room.
 void Port::offer_room() noexcept {
     constexpr std::size_t most = 16; // before others have their turn
     for (std::size_t i = std::min(most, awaits_room_.size()); i > 0; --i) {
@@ -342,10 +343,10 @@ bool Port::has_room_to_offer() const noexcept {
     return c != nullptr;
 }
 
-// A look for room may find frames, and a look for frames may find room. So the uplink says last
+// A look for room may find frames, and a look for frames may find room. So the uplink is asked last
 // whether it found any.
 bool Port::pending() const noexcept {
-    return !turnaround_.empty() || !answering_.empty() || targets_to_offer_ != 0 ||
+    return !loopback_.empty() || !answering_.empty() || targets_to_offer_ != 0 ||
            has_room_to_offer() || !uplink_->receive().empty() || uplink_->restless();
 }
 
@@ -359,14 +360,14 @@ void Port::expire(Clock::time_point now) noexcept {
     }
 }
 
-// While messages come and go a timer stays what it was set to, as setting it costs more than
-// looking after it has run out.
+// While messages come and go, a timer keeps its deadline: setting it costs more than a check when
+// it expires.
 void Port::settle_timers() noexcept {
     while (!timers_.empty()) {
         Connection& first = timers_.first();
         if (first.out.sent.empty()) {
             timers_.cancel(first);
-        } else if (first.timer.deadline < first.out.suspicion) {
+        } else if (first.timer.deadline < first.out.rto_deadline) {
             set_timer(first);
         } else {
             return;
@@ -381,9 +382,10 @@ Clock::time_point Port::deadline() const noexcept {
     return std::min(next(timers_), next(paced_));
 }
 
-// It says that it comes from a device here; or from all, who would then be answered.
+// Whether the packet claims to come from a device here, or from a group, to which the answers would
+// go.
 bool Port::is_forged(const wire::Path& path) const noexcept {
-    return engine_.fabric().knows(source_of(path)) || wire::is_group(path.source_mac);
+    return engine_.routes().knows(source_of(path)) || wire::is_group(path.source_mac);
 }
 
 bool Port::take(std::span<const std::byte> frame, Origin origin) noexcept {
@@ -407,11 +409,12 @@ bool Port::take(std::span<const std::byte> frame, Origin origin) noexcept {
 
 SliceCore* Port::find_slice(const wire::Packet& packet) const noexcept {
     SliceCore* const slice =
-        engine_.fabric().find(target_of(packet.path), Qpn{packet.headers.target_qpn}, nullptr);
+        engine_.routes().find(target_of(packet.path), Qpn{packet.headers.target_qpn}, nullptr);
     return slice != nullptr && slice->port() == this ? slice : nullptr;
 }
 
-// Who has the interface's is found by what the host's stack tells peers.
+// If a device has the interface's first address, peers use the present one, which the host's stack
+// tells them.
 bool Port::is_addressed(const SliceCore& slice, const wire::Packet& packet) const noexcept {
     const wire::Mac& mac = packet.path.target_mac;
     return !macs_ || mac == slice.mac() || (mac == macs_->now && slice.mac() == macs_->first);
@@ -450,20 +453,20 @@ void Port::dispatch(const wire::Packet& packet, Origin origin) noexcept {
 
 void Port::receive_connected(QueuePair& qp, const wire::Packet& packet, Origin origin) noexcept {
     const wire::Headers& headers = packet.headers;
-    const bool remote = is_remote(qp); // in any case: it finds out where the peer is
+    const bool remote = is_remote(qp); // always called: it finds out where the peer is
     if (!is_from_peer(qp, packet) || (!remote && origin == Origin::network)) {
         return qp.count(VRDMA_COUNTER_WRONG_SOURCES);
     }
     Connection& c = *qp.connection;
     qp.count(VRDMA_COUNTER_RX_PACKETS);
     qp.slice.account().bill_packet(packet.payload.size());
-    if (headers.opcode == VRDMA_ROCE_CNP) { // its PSN says nothing
+    if (headers.opcode == VRDMA_ROCE_CNP) { // its PSN has no meaning
         qp.count(VRDMA_COUNTER_HEEDED_NOTICES);
         return c.reaction.heed(engine_.now(), line_rate());
     }
     HoleCount holes;
     if (origin == Origin::here) {
-        c.path.target_mac = Turnaround::address;
+        c.path.target_mac = LoopbackQueue::address;
         receive_from_peer(c, packet);
     } else if (find_target(qp.slice, c.path)) {
         receive_from_peer(c, packet);
@@ -482,8 +485,9 @@ void Port::bill_holes(SliceCore& slice, HoleCount& holes) noexcept {
     }
 }
 
-// Nobody knows the way to the peer, but who has brought the packet does. Whether that is the peer
-// only the PSN tells: who could not know it gets the answer, and nothing that comes later.
+// The peer's Ethernet address is not known, so the answer goes to the sender of this packet. Only
+// the expected PSN shows that this sender is the peer. A sender that could not know the PSN gets
+// this answer, but nothing later.
 void Port::receive_by_its_way(Connection& c, const wire::Packet& packet, bool awaited) noexcept {
     c.path.target_mac = packet.path.source_mac;
     receive_from_peer(c, packet);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The port of an engine's slices to a network: packets out of and into an uplink, and whose they
-// are.
+// The port of an engine's slices to a network. It sends packets to an uplink, takes packets from
+// it, and finds their receivers.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "mediator/base/event_fd.h"
-#include "mediator/hca/soft/fabric.h"
 #include "mediator/hca/soft/list.h"
 #include "mediator/hca/soft/roce/connection.h"
+#include "mediator/hca/soft/roce/loopback_queue.h"
 #include "mediator/hca/soft/roce/neighbour_cache.h"
 #include "mediator/hca/soft/roce/questions.h"
-#include "mediator/hca/soft/roce/turnaround.h"
+#include "mediator/hca/soft/routing_table.h"
 #include "mediator/hca/soft/run_queue.h"
 #include "mediator/hca/soft/timers.h"
 #include "mediator/wire/packet.h"
@@ -30,7 +30,7 @@ class HoleCount;
 
 namespace roce {
 
-// A packet that is being made. The payload is put in place, then it is sent.
+// A packet that is being built. The payload is written in place, then the packet is sent.
 struct Draft {
     std::span<std::byte> frame;
     std::span<std::byte> payload;
@@ -44,39 +44,39 @@ class Port {
     ~Port() = default;
 
     Engine& engine() const noexcept { return engine_; }
-    // Takes another uplink in the place of its own, and gives that back. Who is where, is asked
-    // anew.
+    // Exchanges its uplink for another one. The addresses of peers are asked for again.
     void renew(std::unique_ptr<wire::Uplink>& uplink);
     // The largest enum ibv_mtu, in bytes, whose packets fit.
     std::uint32_t max_mtu() const noexcept { return max_mtu_; }
-    // Whether the uplink has a carrier. What is sent without is lost, and sent again as whatever
-    // networks lose.
+    // Whether the uplink has a carrier. Packets sent without one are lost, and retransmitted like
+    // other lost packets.
     bool up() const noexcept { return up_; }
-    // The uplink's speed in Mb/s, or what it was while it had a carrier. 0: nobody knows.
+    // The uplink's speed in Mb/s, or its last speed with a carrier. 0: unknown.
     std::uint32_t mbps() const noexcept { return mbps_; }
-    // The same in bytes a second, as good as known.
+    // The same in bytes per second. An unknown speed is replaced by the usual one.
     std::uint64_t line_rate() const noexcept {
-        constexpr std::uint64_t bytes_a_mbit = 125'000;
-        return mbps_ != 0 ? mbps_ * bytes_a_mbit : ReactionPoint::usual_line_rate;
+        constexpr std::uint64_t bytes_per_mbit = 125'000;
+        return mbps_ != 0 ? mbps_ * bytes_per_mbit : ReactionPoint::usual_line_rate;
     }
-    // The uplink has changed: its carrier, its MTU, or its speed, of which 0 says nothing.
+    // The uplink has changed: its carrier, its MTU, or its speed. A speed of 0 is ignored.
     void set_link(bool up, std::uint32_t mbps) noexcept;
-    // The interface's Ethernet address, and the one that it had at first, which devices may have.
-    // From then on a frame counts only for whose Ethernet address it has.
+    // Sets the interface's present Ethernet address, and its first one, which devices may have.
+    // From then on, a device gets only frames to its own Ethernet address.
     void set_macs(const wire::Mac& first, const wire::Mac& now) noexcept { macs_ = {first, now}; }
-    // Which priorities its packets have; at first as nobody has told otherwise.
+    // The priorities of its packets. Until they are set, they have their defaults.
     const wire::Priorities& priorities() const noexcept { return priorities_; }
     void set_priorities(const wire::Priorities& priorities) noexcept;
     bool is_addressed(const SliceCore& slice, const wire::Packet& packet) const noexcept;
     bool is_addressed_to_group(const wire::Packet& packet) const noexcept;
 
-    // Room for a packet with so much payload; nothing while the network takes no more. One that no
-    // frame has room for, as its QP was connected when they were longer, is lost when it is sent.
+    // Room for a packet with so much payload. Nothing while the network takes no more. A packet may
+    // be too long for a frame, if frames were longer when its QP was connected. Such a packet is
+    // lost when it is sent.
     std::optional<Draft> draft(const wire::Path& path, std::uint8_t opcode,
                                std::size_t payload_bytes) noexcept;
     void send(const Draft& draft, const wire::Path& path, const wire::Headers& headers) noexcept;
 
-    // How often a frame to that address leaves; 1 at least.
+    // The number of copies of a frame that leave for that address; at least 1.
     std::size_t copies(const wire::Mac& target) const noexcept {
         return std::max<std::size_t>(1, uplink_->copies(target));
     }
@@ -85,13 +85,13 @@ class Port {
     void await_room(Connection& connection) noexcept;
     // The same when its peer's Ethernet address has become known.
     void await_target(Connection& connection) noexcept;
-    // The same when it is time, and to go on with what it answers.
+    // The same at the time `due`, also for its answers.
     void await_due(Connection& connection, Clock::time_point due) noexcept;
-    // It has something to answer.
+    // The connection has something to answer.
     void answer_soon(Connection& connection) noexcept;
-    // expire() is called for it then, or earlier.
+    // expire() is called for the connection at its RTO deadline, or earlier.
     void set_timer(Connection& connection) noexcept;
-    // It has nothing under way any more.
+    // The connection has nothing outstanding any more.
     void forget(Connection& connection) noexcept;
     void forget(RunQueue& queue) noexcept {
         answering_.remove(queue);
@@ -102,16 +102,18 @@ class Port {
         paced_.reserve(connections);
     }
 
-    // Puts the Ethernet address of the path's target into it, if that is not there. False while it
-    // is not known; the control thread is asked for it, as a question of the slice's.
+    // Writes the Ethernet address of the path's target into the path, if it is not there. Returns
+    // false while the address is not known. The control thread is then asked for it, as a question
+    // of the slice.
     bool find_target(SliceCore& slice, wire::Path& path) noexcept;
-    // Looks for it where it may be now: it has not answered.
+    // The peer has not answered: looks up where it may be now.
     void look_again(Connection& connection) noexcept;
-    // What a device has asked for.
+    // The answer to a device's question.
     void set_neighbour(const Gid& gid, const std::optional<wire::Mac>& mac, std::uint16_t vlan = 0,
                        std::uint64_t device = 0);
-    // What is to be found out, each once for each slice; signalled when there is something, and
-    // when a neighbour is set while there is. Of a device not more than room(device) says.
+    // Takes questions for the control thread, each once per slice. unknown_fd() is signalled when
+    // there are any, and when a neighbour is set while there are. At most room(device) questions of
+    // a device are taken.
     template <typename Room>
     std::vector<Unknown> take_unknown(Room&& room);
     std::vector<Unknown> take_unknown() {
@@ -119,30 +121,31 @@ class Port {
     }
     int unknown_fd() const noexcept { return unknown_signal_.fd(); }
 
-    // What packets cost, and their copies: what it does at a time ends as a slice's turn does.
+    // Charges the port's turn for packets and their copies. The turn ends as a slice's turn does.
     void spend(std::uint64_t bytes, std::uint64_t operations) noexcept {
         cost_ += bytes + operations * Account::operation_cost;
     }
-    // So many pages that had to be made for it, too, by packets that others have sent the slice.
+    // Charges the port's turn and the slice for pages that had to be created because of packets
+    // that others sent to the slice.
     void bill_holes(SliceCore& slice, HoleCount& holes) noexcept;
     bool in_turn() const noexcept;
 
     // Takes some packets from the network, and answers. Returns whether there were any.
     bool serve() noexcept;
-    // The thread that uses it has slept.
+    // The poller has slept.
     void woken() noexcept { uplink_->woken(); }
     void expire(Clock::time_point now) noexcept;
-    // Before sleep: nobody is woken for what the peer has answered meanwhile.
+    // Called before sleep. The poller is then not woken for messages that the peer has answered.
     void settle_timers() noexcept;
     // When expire() has something to do.
     Clock::time_point deadline() const noexcept;
-    // The packet is of no use, and says so where it was meant to go: at a QP, at a device, or at
-    // the uplink if there is none of these.
+    // Drops the packet. It is counted at its QP, at its device, or at the uplink if there is
+    // neither.
     void drop(const wire::Packet& packet, vrdma_counter why) noexcept;
-    // What no device has counted.
+    // Counters of what no device has counted.
     const vrdma_counters& unclaimed() const noexcept { return unclaimed_; }
 
-    // Packets have arrived, or wait to leave.
+    // Whether packets have arrived, or wait to leave.
     bool pending() const noexcept;
 
   private:
@@ -156,7 +159,7 @@ class Port {
     bool has_room(const Connection& connection) const noexcept;
     bool has_room_to_offer() const noexcept;
     void offer_room() noexcept;
-    // False if there is more to do for it, which is one to a group.
+    // Returns false if there is more to do for the frame, which is then to a group.
     bool take(std::span<const std::byte> frame, Origin origin) noexcept;
     void dispatch(const wire::Packet& packet, Origin origin) noexcept;
     void receive_connected(QueuePair& qp, const wire::Packet& packet, Origin origin) noexcept;
@@ -171,8 +174,8 @@ class Port {
 
     Engine& engine_;
     std::unique_ptr<wire::Uplink> uplink_;
-    Turnaround turnaround_;
-    // The control thread, which alone has them changed, reads them too.
+    LoopbackQueue loopback_;
+    // Only calls of the control thread change these. It reads them, too.
     std::uint32_t max_mtu_;
     bool up_ = true;
     std::uint32_t mbps_ = 0;
@@ -186,12 +189,12 @@ class Port {
     std::array<std::byte, wire::max_frame_size> too_long_;
     List<RunQueue, &RunQueue::answering> answering_;
     std::uint64_t cost_ = 0;
-    std::uint64_t served_join_ = 0; // of the frame that arrived, to a group: who had it last
+    std::uint64_t served_join_ = 0; // of a frame to a group: the slice that had it last
     List<Connection, &Connection::awaits_room> awaits_room_;
     List<Connection, &Connection::awaits_target> awaits_target_;
     Timers<Connection> timers_;
     Timers<Pacing> paced_;
-    std::size_t targets_to_offer_ = 0; // to so many of those that await one
+    std::size_t targets_to_offer_ = 0; // number of waiting connections to wake
     NeighbourCache neighbours_;
     List<Questions, &Questions::asked> asking_;
     EventFd unknown_signal_;

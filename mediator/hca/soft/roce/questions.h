@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a slice wants to have found out of its network: for whose Ethernet addresses it has packets.
-// They wait here for the control thread. One too many costs the slice its oldest; who has packets
-// for that one asks again.
+// A slice's questions for Ethernet addresses to which it has packets. They wait here for the
+// control thread. If there are too many, the slice loses its oldest question. A QP that has packets
+// for that address asks again.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace vrdma::hca::soft::roce {
 
-// Who has that address is to be found out.
+// A question for the Ethernet address of a GID.
 struct Unknown {
-    std::uint64_t device = 0; // that wants to know; the same after its reset
+    std::uint64_t device = 0; // that asks; the same after its reset
     Gid source{};
     Gid target{};
-    std::uint16_t vlan = 0; // that both are in, or none
+    std::uint16_t vlan = 0; // of both, or none
 };
 
 struct Questions {
@@ -26,7 +26,7 @@ struct Questions {
 
     std::uint64_t device = 0;
     Ring<Unknown, most> unknown;
-    Link<Questions> asked; // there are some
+    Link<Questions> asked; // while there are some
 
     bool contains(const Gid& target, std::uint16_t vlan) const noexcept {
         for (std::size_t i = 0; i < unknown.size(); ++i) {

@@ -18,33 +18,34 @@
 namespace vrdma::hca::soft::roce {
 namespace {
 
-// What may be under way to a peer, and how often it is asked to acknowledge.
+// The number of packets that may be outstanding to a peer, and the number per requested
+// acknowledgement.
 constexpr std::int32_t window = 128;
-constexpr Psn packets_an_ack = 16;
-// What one QP may send before the others have their turn.
+constexpr Psn packets_per_ack = 16;
+// The number of packets that one QP may send before the others have their turn.
 constexpr unsigned turn_packets = 32;
 
 bool is_reliable(const Connection& c) noexcept {
     return c.qp.reliable();
 }
 
-// The WQE at the head has a place in `sent` already.
+// Whether the WQE at the head has a place in `sent` already.
 bool is_begun(const Outbound& out) noexcept {
     return out.cursor < out.sent.size();
 }
 
 bool has_room(const Outbound& out) noexcept {
-    return distance(out.oldest, out.next) < (out.probing ? 1 : window) &&
+    return distance(out.snd_una, out.snd_nxt) < (out.probing ? 1 : window) &&
            (is_begun(out) || !out.sent.full());
 }
 
-// A long message that there may be no receive for is not sent for nothing.
+// Whether the rest of a message must wait, because there may be no receive for it.
 bool awaits_receive(const Connection& c) noexcept {
     const Sent& sent = c.out.sent[c.out.cursor];
-    return sent.asks && c.qp.sent != 0 && distance(c.out.oldest, sent.first) >= 0;
+    return sent.asks && c.qp.sent != 0 && distance(c.out.snd_una, sent.first) >= 0;
 }
 
-// Another WQE may be begun, or the one that was is gone on with.
+// Whether another WQE may be begun, or the current one continued.
 bool may_go_on(const Connection& c, std::uint32_t ctrl) noexcept {
     if (is_begun(c.out)) {
         return !awaits_receive(c);
@@ -58,18 +59,18 @@ bool may_go_on(const Connection& c, std::uint32_t ctrl) noexcept {
            (!takes_receive(opcode) || c.out.credits.may_begin());
 }
 
-Clock::time_point next_suspicion(const Connection& c, Clock::time_point now) noexcept {
-    const auto patience = c.out.round_trip.patience(c.port.engine().config().least_patience);
-    return patience ? std::min(c.out.deadline, now + *patience) : c.out.deadline;
+Clock::time_point next_rto_deadline(const Connection& c, Clock::time_point now) noexcept {
+    const auto rto = c.out.round_trip.rto(c.port.engine().config().min_rto);
+    return rto ? std::min(c.out.deadline, now + *rto) : c.out.deadline;
 }
 
-// What is under way has its whole time.
+// The outstanding packets get the whole timeout again.
 void restart_timeout(Connection& c) noexcept {
     Outbound& out = c.out;
     const Clock::time_point now = c.port.engine().now();
     out.deadline = now + ack_timeout(c.qp.attr.timeout);
-    out.suspicion = next_suspicion(c, now);
-    if (c.timer.place != Timer::unset && out.suspicion < c.timer.deadline) {
+    out.rto_deadline = next_rto_deadline(c, now);
+    if (c.timer.place != Timer::unset && out.rto_deadline < c.timer.deadline) {
         c.port.set_timer(c);
     }
 }
@@ -93,7 +94,7 @@ bool finish_oldest(Connection& c, ibv_wc_status status, vrdma_vendor_err reason)
     } else { // it was to be sent again
         qp.sq.seek(oldest.index + 1);
         qp.sent = 0;
-        c.out.next = add(oldest.last, 1);
+        c.out.snd_nxt = add(oldest.last, 1);
     }
     qp.sq_started = !c.out.sent.empty();
     qp.page_waits = 0;
@@ -119,7 +120,7 @@ void fail_oldest(Connection& c, ibv_wc_status status, vrdma_vendor_err reason) n
     }
 }
 
-// Nothing is under way that a WQE at the head would have to wait for.
+// Whether the WQE at the head need not wait for earlier ones.
 bool is_alone(const Outbound& out) noexcept {
     return out.sent.empty() || (out.sent.size() == 1 && out.cursor == 0);
 }
@@ -149,7 +150,7 @@ Turn execute_in_turn(Connection& c, const SendWqe& wqe) noexcept {
     return Turn::more;
 }
 
-// A WRITE takes its receive in the end.
+// A WRITE does not ask, because it takes its receive only at the end.
 bool asks_for_receive(const Connection& c, const SendWqe& wqe) noexcept {
     return takes_receive(wqe.opcode) && wqe.opcode != VRDMA_SQ_RDMA_WRITE_WITH_IMM &&
            (is_begun(c.out) ? c.out.sent[c.out.cursor].asks : c.out.credits.asks());
@@ -160,7 +161,7 @@ void begin(Connection& c, const SendWqe& wqe) noexcept {
     if (!is_reliable(c) || is_begun(c.out)) {
         return;
     }
-    if (c.out.sent.empty()) { // the timer may still be that of a message which was answered
+    if (c.out.sent.empty()) { // the timer may still be that of an answered message
         restart_timeout(c);
     }
     const bool atomic = wqe.is_aligned();
@@ -170,17 +171,17 @@ void begin(Connection& c, const SendWqe& wqe) noexcept {
         c.out.credits.begin();
     }
     c.out.sent.push_back({.index = c.qp.sq.head(),
-                          .first = c.out.next,
-                          .last = add(c.out.next, packets - 1),
+                          .first = c.out.snd_nxt,
+                          .last = add(c.out.snd_nxt, packets - 1),
                           .opcode = wqe.opcode,
                           .signaled = wqe.signaled,
-                          .askew = atomic && wqe.remote_address % sizeof(std::uint64_t) != 0,
+                          .misaligned = atomic && wqe.remote_address % sizeof(std::uint64_t) != 0,
                           .asks = asks,
                           .length = wqe.length});
     c.out.fetches += is_answered(wqe.opcode) ? 1 : 0;
 }
 
-// The guest must not change a WQE under way; the responder has seen what it was.
+// The guest must not change an outstanding WQE: the responder has seen its former content.
 bool is_unchanged(const Connection& c, const SendWqe& wqe) noexcept {
     if (!is_begun(c.out)) {
         return c.qp.sent <= wqe.length;
@@ -212,9 +213,9 @@ wire::Headers headers_of(const Connection& c, const SendWqe& wqe, const Piece& p
     headers.solicited = wqe.solicited && piece.last && takes_receive(wqe.opcode);
     headers.pkey = c.qp.pkey();
     headers.target_qpn = c.qp.attr.dest_qpn;
-    headers.psn = c.out.next;
+    headers.psn = c.out.snd_nxt;
     headers.ack_request =
-        is_reliable(c) && (piece.last || c.out.probing || c.out.next % packets_an_ack == 0 ||
+        is_reliable(c) && (piece.last || c.out.probing || c.out.snd_nxt % packets_per_ack == 0 ||
                            (piece.first && asks_for_receive(c, wqe)));
     headers.address = wqe.remote_address + (wqe.opcode == VRDMA_SQ_RDMA_READ ? piece.offset : 0);
     headers.rkey = wqe.rkey.value;
@@ -230,12 +231,12 @@ wire::Headers headers_of(const Connection& c, const SendWqe& wqe, const Piece& p
 
 enum class Way : std::uint8_t { out, in };
 
-// Copies bytes of a packet out of the guest's memory, or into it, from that offset in the message
+// Copies the bytes of a packet out of the guest's memory, or into it, from `offset` in the message
 // on.
 vrdma_vendor_err move_payload(QueuePair& qp, const SendWqe& wqe, std::uint64_t offset,
                               const SpanList& packet, Way way) noexcept {
     SpanCursor there{packet};
-    for (std::uint64_t done = 0; done < packet.bytes();) { // a span at least each time
+    for (std::uint64_t done = 0; done < packet.bytes();) { // each pass moves at least one span
         SpanList own{packet.bytes() - done};
         const vrdma_vendor_err error = open_payload(qp, wqe, offset + done, own);
         if (error != VRDMA_VERR_NONE) {
@@ -255,14 +256,15 @@ vrdma_vendor_err move_payload(QueuePair& qp, const SendWqe& wqe, std::uint64_t o
     return VRDMA_VERR_NONE;
 }
 
-// The packet is out.
+// The packet was sent.
 void advance(Connection& c, const SendWqe& wqe, const Piece& piece) noexcept {
     QueuePair& qp = c.qp;
     Outbound& out = c.out;
     qp.sent += piece.bytes;
-    out.next = is_begun(out) && piece.last ? add(out.sent[out.cursor].last, 1) : add(out.next, 1);
-    if (distance(out.fresh, out.next) > 0) {
-        out.fresh = out.next;
+    out.snd_nxt =
+        is_begun(out) && piece.last ? add(out.sent[out.cursor].last, 1) : add(out.snd_nxt, 1);
+    if (distance(out.snd_max, out.snd_nxt) > 0) {
+        out.snd_max = out.snd_nxt;
     } else {
         qp.count(VRDMA_COUNTER_RETRANSMITS);
     }
@@ -274,11 +276,11 @@ void advance(Connection& c, const SendWqe& wqe, const Piece& piece) noexcept {
         qp.sq.advance();
         qp.sent = 0;
     } else {
-        succeed(qp, wqe); // UC: nobody answers
+        succeed(qp, wqe); // UC has no answers
     }
 }
 
-// What a READ has no place for is known before it is sent.
+// Checks the destination of a READ before the READ is sent.
 vrdma_vendor_err check_sink(QueuePair& qp, const SendWqe& wqe) noexcept {
     if (!wqe.is_fetch() || wqe.length == 0) {
         return VRDMA_VERR_NONE;
@@ -287,7 +289,7 @@ vrdma_vendor_err check_sink(QueuePair& qp, const SendWqe& wqe) noexcept {
     return open_payload(qp, wqe, qp.sent, sink);
 }
 
-// Nobody misses a packet of UC; but the first ones should not get lost while a peer is looked for.
+// UC may lose packets. But the first ones should not be lost while the peer's address is looked up.
 Turn send_nowhere(Connection& c, const SendWqe& wqe, const Piece& piece) noexcept {
     if (c.qp.page_waits < unreliable_page_waits) {
         wait_for_pages(c.qp);
@@ -297,7 +299,8 @@ Turn send_nowhere(Connection& c, const SendWqe& wqe, const Piece& piece) noexcep
     return Turn::more;
 }
 
-// Who does not answer when its Ethernet address is asked for, is as one that loses packets.
+// A peer that does not answer the question for its Ethernet address is treated like one whose
+// packets are lost.
 Turn await_target(Connection& c, const SendWqe& wqe, const Piece& piece) noexcept {
     begin(c, wqe);
     if (!is_reliable(c)) {
@@ -311,7 +314,7 @@ Turn await_target(Connection& c, const SendWqe& wqe, const Piece& piece) noexcep
     return Turn::idle;
 }
 
-// Of a QP that is slowed. What is under way has its whole time from the last packet on.
+// For a QP that is slowed. The timeout of outstanding packets begins with the last packet.
 bool pace(Connection& c, const Piece& piece) noexcept {
     if (!admit(c, piece.bytes)) {
         c.qp.slice.engine().scheduler().withdraw(c.qp);
@@ -355,7 +358,7 @@ Turn send_packet(Connection& c, const SendWqe& wqe) noexcept {
     c.port.send(*draft, c.path, headers);
     qp.count(VRDMA_COUNTER_TX_PACKETS);
     qp.slice.account().charge_packet(draft->payload.size());
-    if (headers.ack_request && headers.psn == c.out.fresh) {
+    if (headers.ack_request && headers.psn == c.out.snd_max) {
         c.out.round_trip.sent(headers.psn, c.port.engine().now());
     }
     if (is_reliable(c) && c.timer.place == Timer::unset) {
@@ -388,11 +391,12 @@ Turn send_next(Connection& c, std::uint32_t ctrl) noexcept {
     return send_packet(c, wqe);
 }
 
-// The WQE of a packet that goes out, or of a response that comes in, is that of `psn`.
+// Continues with `psn`, and the WQE that it belongs to: for the next packet to send, or the next
+// response.
 void position(Connection& c, Psn psn) noexcept {
     Outbound& out = c.out;
     QueuePair& qp = c.qp;
-    out.next = psn;
+    out.snd_nxt = psn;
     for (out.cursor = 0; out.cursor < out.sent.size(); ++out.cursor) {
         const Sent& sent = out.sent[out.cursor];
         if (distance(psn, sent.last) >= 0) {
@@ -405,34 +409,34 @@ void position(Connection& c, Psn psn) noexcept {
     qp.sent = 0;
 }
 
-// Whether an answer for what is before `oldest`, which was `before`, leaves open what became of the
-// rest. An answer for more than the probe tells that the probed packet was not lost, so that the
-// rest may be under way as well.
+// Whether the fate of the packets from `oldest` on is still unknown. `before` is the value of
+// `oldest` before the answer. An answer for more than the probe shows that the probed packet was
+// not lost, so the others may be outstanding as well.
 bool asks_again(const Outbound& out, Psn before) noexcept {
-    return out.probing && distance(before, out.oldest) > 1 && out.oldest != out.fresh;
+    return out.probing && distance(before, out.snd_una) > 1 && out.snd_una != out.snd_max;
 }
 
-// The peer has answered for what is before `oldest`.
+// The peer has answered for all packets before `oldest`.
 void progressed(Connection& c) noexcept {
     c.out.recovering = false;
-    c.out.round_trip.arrived_before(c.out.oldest, c.port.engine().now());
+    c.out.round_trip.arrived_before(c.out.snd_una, c.port.engine().now());
     c.qp.refill_retries();
     restart_timeout(c);
 }
 
-// All packets before that one have arrived, and what they ask for is there. Returns false if the
-// response to one of them is not: it was lost.
+// All packets before `psn` have arrived. Completes their WQEs. Returns false if the response to one
+// of them has not arrived: it was lost.
 bool arrived_before(Connection& c, Psn psn) noexcept {
     Outbound& out = c.out;
     bool complete = true;
-    const Psn before = out.oldest;
+    const Psn before = out.snd_una;
     while (!out.sent.empty() && c.qp.may_send()) {
         const Sent& oldest = out.sent.front();
         if (distance(oldest.first, psn) <= 0) {
             break;
         }
         if (is_answered(oldest.opcode)) {
-            const Psn due = distance(out.oldest, oldest.first) > 0 ? oldest.first : out.oldest;
+            const Psn due = distance(out.snd_una, oldest.first) > 0 ? oldest.first : out.snd_una;
             complete = distance(due, psn) <= 0;
             psn = due;
             break;
@@ -440,26 +444,26 @@ bool arrived_before(Connection& c, Psn psn) noexcept {
         if (distance(oldest.last, psn) <= 0) {
             break;
         }
-        out.oldest = add(oldest.last, 1);
+        out.snd_una = add(oldest.last, 1);
         if (!finish_oldest(c, IBV_WC_SUCCESS, VRDMA_VERR_NONE)) {
             return true; // its CQ has failed, and the QP with it
         }
     }
-    if (distance(out.oldest, psn) > 0) {
-        out.oldest = psn;
+    if (distance(out.snd_una, psn) > 0) {
+        out.snd_una = psn;
     }
-    if (out.oldest == before) {
+    if (out.snd_una == before) {
         return complete;
     }
     out.probing = asks_again(out, before);
     progressed(c);
-    if (out.probing || distance(out.oldest, out.next) < 0) {
-        position(c, out.oldest);
+    if (out.probing || distance(out.snd_una, out.snd_nxt) < 0) {
+        position(c, out.snd_una);
     }
     return complete;
 }
 
-// There may be room in the window, or nothing to wait for any more.
+// Called when there may be room in the window, or nothing left to wait for.
 void go_on(Connection& c) noexcept {
     QueuePair& qp = c.qp;
     if (qp.state() == IBV_QPS_SQD && c.out.sent.empty()) {
@@ -472,8 +476,8 @@ bool waits(const QueuePair& qp) noexcept {
     return qp.timer.place != Timer::unset;
 }
 
-// Nobody knows what has arrived: one packet asks. All of them at once would make a peer that is
-// merely slow slower still, as it has to answer each.
+// It is not known what has arrived, so one packet asks. Sending all of them would make a peer that
+// is only slow even slower, because it has to answer each.
 void probe(Connection& c) noexcept {
     go_back(c);
     c.out.probing = true;
@@ -481,11 +485,12 @@ void probe(Connection& c) noexcept {
 
 enum class Cue : std::uint8_t { told, silence };
 
-// Sends again, if there are tries left; perhaps the peer has moved.
+// Retransmits, if there are retries left. The peer may have moved, so its address is looked up
+// again.
 void try_again(Connection& c, Cue cue) noexcept {
     QueuePair& qp = c.qp;
-    if (waits(qp)) { // for the peer's receives, or for pages: then it sends again anyway
-        return position(c, c.out.oldest);
+    if (waits(qp)) { // for the peer's receives, or for pages: it then retransmits anyway
+        return position(c, c.out.snd_una);
     }
     if ((cue == Cue::told || qp.attr.timeout != 0) && qp.retries_left-- == 0) {
         fail_oldest(c, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
@@ -497,19 +502,20 @@ void try_again(Connection& c, Cue cue) noexcept {
     qp.slice.engine().scheduler().wake(qp);
 }
 
-// The peer has long answered as a rule. That is no retry: it has its whole time to answer.
+// The peer usually answers much earlier. This does not count as a retry: the peer has the whole
+// timeout to answer.
 void hurry(Connection& c, Clock::time_point now) noexcept {
     Outbound& out = c.out;
     c.qp.count(VRDMA_COUNTER_EARLY_RETRIES);
-    out.round_trip.lost_patience();
+    out.round_trip.back_off();
     c.port.look_again(c);
-    out.suspicion = next_suspicion(c, now);
+    out.rto_deadline = next_rto_deadline(c, now);
     c.port.set_timer(c);
     probe(c);
     c.qp.slice.engine().scheduler().wake(c.qp);
 }
 
-// A response got lost, as what came after it shows. What shows it again, shows nothing new.
+// A response was lost, as a later packet shows. Further packets that show the same are ignored.
 void recover(Connection& c) noexcept {
     if (!c.out.recovering) {
         c.qp.count(VRDMA_COUNTER_IMPLIED_NAKS);
@@ -522,7 +528,7 @@ void try_when_ready(Connection& c, std::uint8_t timer) noexcept {
     QueuePair& qp = c.qp;
     constexpr std::uint8_t without_end = 7;
     if (waits(qp)) {
-        return; // the network made it two
+        return; // the network duplicated the NAK
     }
     qp.count(VRDMA_COUNTER_RNR_NAKS);
     if (qp.attr.rnr_retry != without_end && qp.rnr_retries_left-- == 0) {
@@ -535,7 +541,7 @@ void try_when_ready(Connection& c, std::uint8_t timer) noexcept {
 }
 
 void refused(Connection& c, std::uint32_t why) noexcept {
-    const bool askew = !c.out.sent.empty() && c.out.sent.front().askew;
+    const bool misaligned = !c.out.sent.empty() && c.out.sent.front().misaligned;
     switch (why) {
         case VRDMA_NAK_PSN_SEQUENCE:
             c.qp.count(VRDMA_COUNTER_SEQUENCE_NAKS);
@@ -546,7 +552,7 @@ void refused(Connection& c, std::uint32_t why) noexcept {
             return fail_oldest(c, IBV_WC_REM_OP_ERR, VRDMA_VERR_PEER_ERROR);
         case VRDMA_NAK_INVALID_REQUEST:
             return fail_oldest(c, IBV_WC_REM_INV_REQ_ERR,
-                               askew ? VRDMA_VERR_ALIGNMENT : VRDMA_VERR_PEER_ERROR);
+                               misaligned ? VRDMA_VERR_ALIGNMENT : VRDMA_VERR_PEER_ERROR);
         default:
             return c.qp.count(VRDMA_COUNTER_MALFORMED_PACKETS); // reserved: as if it was lost
     }
@@ -571,7 +577,7 @@ void acknowledged(Connection& c, const wire::Headers& headers) noexcept {
     go_on(c);
 }
 
-// How the packet of a response must look like, of those that `sent` is answered by.
+// Whether the packet is a well-formed part of the response to `sent`.
 bool is_well_formed(const Connection& c, const Sent& sent, const wire::Packet& packet) noexcept {
     const std::uint8_t operation = packet.headers.opcode & VRDMA_ROCE_OPERATION;
     const Psn psn = packet.headers.psn;
@@ -594,7 +600,7 @@ bool is_well_formed(const Connection& c, const Sent& sent, const wire::Packet& p
     return ends == last && packet.payload.size() == expected;
 }
 
-// A response that is expected now. Its WQE is read again.
+// Takes the response that is expected now. Its WQE is read again.
 void take_response(Connection& c, const wire::Packet& packet) noexcept {
     QueuePair& qp = c.qp;
     const Sent sent = c.out.sent.front();
@@ -613,21 +619,21 @@ void take_response(Connection& c, const wire::Packet& packet) noexcept {
     const std::uint64_t offset =
         std::uint64_t{static_cast<std::uint32_t>(distance(sent.first, packet.headers.psn))} * c.mtu;
     const vrdma_vendor_err error = move_payload(qp, wqe, offset, SpanList::reading(bytes), Way::in);
-    if (error == VRDMA_VERR_ABSENT) { // asked for again when the page is there
+    if (error == VRDMA_VERR_ABSENT) { // requested again when the page is there
         go_back(c);
         return wait_for_own_pages(qp);
     }
     if (error != VRDMA_VERR_NONE) {
         return fail_oldest(c, IBV_WC_LOC_PROT_ERR, error);
     }
-    c.out.oldest = add(packet.headers.psn, 1);
+    c.out.snd_una = add(packet.headers.psn, 1);
     c.out.probing = false;
     progressed(c);
     if (packet.headers.psn == sent.last && !finish_oldest(c, IBV_WC_SUCCESS, VRDMA_VERR_NONE)) {
         return;
     }
-    if (distance(c.out.oldest, c.out.next) < 0) {
-        position(c, c.out.oldest);
+    if (distance(c.out.snd_una, c.out.snd_nxt) < 0) {
+        position(c, c.out.snd_una);
     }
     go_on(c);
 }
@@ -638,7 +644,7 @@ void answered(Connection& c, const wire::Packet& packet) noexcept {
         return recover(c);
     }
     const bool due = !c.out.sent.empty() && is_answered(c.out.sent.front().opcode) &&
-                     c.out.oldest == psn && distance(c.out.sent.front().first, psn) >= 0;
+                     c.out.snd_una == psn && distance(c.out.sent.front().first, psn) >= 0;
     if (due) {
         take_response(c, packet);
     } else {
@@ -646,7 +652,7 @@ void answered(Connection& c, const wire::Packet& packet) noexcept {
     }
 }
 
-// What the peer has told by now of its receives.
+// Takes the peer's report about its receives.
 void take_credits(Connection& c, const wire::Headers& headers) noexcept {
     const bool tells = (headers.opcode & VRDMA_ROCE_OPERATION) != VRDMA_ROCE_READ_RESPONSE_MIDDLE;
     if (tells && VRDMA_GET(VRDMA_SYNDROME_TYPE, headers.syndrome) == VRDMA_SYNDROME_ACK) {
@@ -660,7 +666,7 @@ void go_back(Connection& c) noexcept {
     c.port.engine().scheduler().withdraw(c.qp);
     c.out.round_trip.sent_again();
     c.out.probing = false;
-    position(c, c.out.oldest);
+    position(c, c.out.snd_una);
 }
 
 Turn send_packets(QueuePair& qp) noexcept {
@@ -691,11 +697,11 @@ Turn send_packets(QueuePair& qp) noexcept {
 void receive_response(Connection& c, const wire::Packet& packet) noexcept {
     const Psn psn = packet.headers.psn;
     if (c.qp.slice.frozen()) {
-        return; // its cable is out
+        return; // a frozen slice receives nothing
     }
     const bool expected =
-        c.qp.may_send() && distance(c.out.oldest, psn) >= 0 && distance(psn, c.out.fresh) > 0;
-    if (!expected) { // an old one, or nobody's (IBA 9.7.4.2: ghost acknowledge)
+        c.qp.may_send() && distance(c.out.snd_una, psn) >= 0 && distance(psn, c.out.snd_max) > 0;
+    if (!expected) { // an old one, or for no request (IBA 9.7.4.2: ghost acknowledge)
         return c.qp.count(VRDMA_COUNTER_STALE_RESPONSES);
     }
     if ((packet.headers.opcode & VRDMA_ROCE_OPERATION) == VRDMA_ROCE_ACKNOWLEDGE) {
@@ -714,7 +720,7 @@ void expire(Connection& c, Clock::time_point now) noexcept {
     if (waits(qp)) {
         return arm(c);
     }
-    if (now < c.out.suspicion) {
+    if (now < c.out.rto_deadline) {
         return c.port.set_timer(c);
     }
     if (now < c.out.deadline) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // The sending side of a connected QP whose peer is on the network: makes packets of WQEs, and
-// completes these by what the peer answers (IBA 9.7.3 to 9.7.6, 9.8.2). What gets lost is sent
-// again from the oldest packet on that was not acknowledged.
+// completes the WQEs when the peer has answered (IBA 9.7.3 to 9.7.6, 9.8.2). After a loss, it
+// retransmits from the oldest packet that is not acknowledged (go-back-N).
 #pragma once
 
 #include "mediator/hca/soft/roce/connection.h"
@@ -13,13 +13,13 @@ namespace vrdma::hca::soft::roce {
 
 Turn send_packets(QueuePair& qp) noexcept;
 
-// An acknowledgement, or a response to a READ or an atomic.
+// Takes an acknowledgement, or a response to a READ or an atomic.
 void receive_response(Connection& connection, const wire::Packet& packet) noexcept;
 
-// The deadline has passed, or it is too early.
+// The connection's timer has expired. It may have been set too early.
 void expire(Connection& connection, Clock::time_point now) noexcept;
 
-// The next packet is the oldest that was not acknowledged.
+// Makes the oldest packet that is not acknowledged the next one.
 void go_back(Connection& connection) noexcept;
 
 } // namespace vrdma::hca::soft::roce

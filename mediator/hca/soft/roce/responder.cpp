@@ -12,16 +12,16 @@
 namespace vrdma::hca::soft::roce {
 namespace {
 
-// What one QP may answer before the others have their turn.
+// The number of packets that one QP may answer with before the others have their turn.
 constexpr unsigned turn_answers = 8;
-// Of the RNR NAK for a page that this side's driver is asked for: 0.64 ms, IBA table 46.
+// The timer of the RNR NAK for a page that this side's driver is asked for: 0.64 ms, IBA table 46.
 constexpr std::uint8_t pages_timer = 12;
 
 constexpr std::uint8_t syndrome(vrdma_syndrome_type type, std::uint32_t value) noexcept {
     return static_cast<std::uint8_t>(VRDMA_SET(VRDMA_SYNDROME_TYPE, std::uint32_t{type}) |
                                      VRDMA_SET(VRDMA_SYNDROME_VALUE, value));
 }
-// The first that is not answered to its end.
+// The first fetch that is not completely answered.
 template <typename In>
 auto next_fetch(In& in) noexcept -> decltype(&in.fetches[0]) {
     for (std::size_t i = 0; i < in.fetches.size(); ++i) {
@@ -32,7 +32,7 @@ auto next_fetch(In& in) noexcept -> decltype(&in.fetches[0]) {
     return nullptr;
 }
 
-// An SRQ's receives are promised to nobody.
+// A QP with an SRQ reports no credits, because other QPs may take the receives.
 std::uint8_t positive(Connection& c) noexcept {
     const QueuePair& qp = c.qp;
     const bool shared = qp.srq != nullptr || qp.type == QpType::xrc_recv;
@@ -95,7 +95,8 @@ bool send_nak(Connection& c, const Nak& nak) noexcept {
     return c.in.told_gap;
 }
 
-// It also acknowledges what came before, so the answers of that are out first (IBA 9.7.5.1.1).
+// A NAK also acknowledges everything before it, so the answers to earlier requests are sent first
+// (IBA 9.7.5.1.1).
 void send_nak_in_turn(Connection& c, const Nak& nak) noexcept {
     if (!has_answers(c)) {
         send_nak(c, nak);
@@ -106,7 +107,7 @@ void send_nak_in_turn(Connection& c, const Nak& nak) noexcept {
     c.port.answer_soon(c);
 }
 
-// The peer broke a rule that its QP's packets alone show (IBA 9.9.3, class C).
+// The packets of the peer's QP show that it broke a rule (IBA 9.9.3, class C).
 void refuse_sequence(Connection& c, Psn psn) noexcept {
     refuse_request(c.qp);
     c.in.open = false;
@@ -130,7 +131,7 @@ void acknowledge_soon(Connection& c) noexcept {
     }
 }
 
-// What the peer is told of a request that was not executed.
+// The NAK for a request that was not executed, if the peer gets one.
 std::optional<Nak> nak_of(Psn psn, Ack ack) noexcept {
     switch (ack.status) {
         case AckStatus::ok:
@@ -153,7 +154,7 @@ std::optional<Nak> nak_of(Psn psn, Ack ack) noexcept {
     return std::nullopt;
 }
 
-// A message that was refused is over, one that comes too early goes on.
+// Whether the message ends. A refused message ends; a message that comes too early continues.
 bool ends_message(Ack ack) noexcept {
     return ack.status == AckStatus::invalid_request || ack.status == AckStatus::access_error ||
            ack.status == AckStatus::operation_error;
@@ -187,7 +188,7 @@ bool is_write(vrdma_sq_opcode opcode) noexcept {
     return opcode == VRDMA_SQ_RDMA_WRITE || opcode == VRDMA_SQ_RDMA_WRITE_WITH_IMM;
 }
 
-// A middle or last packet goes on with what its first packet began.
+// Whether a middle or last packet continues the message that its first packet began.
 bool goes_on(const Inbound& in, const RequestPacket& request) noexcept {
     return in.open && is_write(in.message.opcode) == is_write(request.opcode);
 }
@@ -208,8 +209,8 @@ bool has_right_size(const Connection& c, const RequestPacket& request, std::uint
     return payload <= c.mtu && (request.first || payload != 0);
 }
 
-// The packet's piece of the message under way. How long a SEND is only its last packet tells; until
-// then it is longer than what has come by a byte at least.
+// The packet's piece of the incoming message. Only the last packet of a SEND shows its length.
+// Until then, the length is one byte more than what has arrived.
 Message next_piece(Connection& c, const RequestPacket& request,
                    const wire::Packet& packet) noexcept {
     Inbound& in = c.in;
@@ -232,7 +233,7 @@ Message next_piece(Connection& c, const RequestPacket& request,
     return in.message;
 }
 
-// A SEND's or a WRITE's packet. Returns what became of it.
+// Executes a packet of a SEND or a WRITE.
 Ack execute_piece(Connection& c, const RequestPacket& request,
                   const wire::Packet& packet) noexcept {
     const Message message = next_piece(c, request, packet);
@@ -264,7 +265,7 @@ void receive_piece(Connection& c, const RequestPacket& request,
     }
 }
 
-// Atomics are executed as they come; their answer is kept.
+// Atomics are executed when they arrive. Their answers are kept.
 Ack execute_atomic(Connection& c, Fetch& fetch, const wire::Packet& packet) noexcept {
     const bool writes = fetch.message.opcode == VRDMA_SQ_ATOMIC_WRITE;
     fetch.message.length = sizeof(fetch.original);
@@ -274,8 +275,8 @@ Ack execute_atomic(Connection& c, Fetch& fetch, const wire::Packet& packet) noex
     return receive(c.qp, {fetch.message, nullptr, payload, 0});
 }
 
-// Forgets what the peer has seen the answer of, for room. Returns false if there is none: the peer
-// asks for more at a time than it may (IBA 9.7.4.1.7).
+// Makes room by forgetting requests that were answered, or repeated. Returns false if there is no
+// room: the peer has more requests outstanding than it may (IBA 9.7.4.1.7).
 bool make_room(Connection& c) noexcept {
     auto& fetches = c.in.fetches;
     const std::size_t most = std::min<std::size_t>(
@@ -289,7 +290,7 @@ bool make_room(Connection& c) noexcept {
     return true;
 }
 
-// A READ is answered in packets, of which each is executed when it is made.
+// A READ is answered in packets. Each of them is executed when it is built.
 void receive_fetch(Connection& c, const RequestPacket& request,
                    const wire::Packet& packet) noexcept {
     Inbound& in = c.in;
@@ -319,8 +320,8 @@ void receive_fetch(Connection& c, const RequestPacket& request,
     c.port.answer_soon(c);
 }
 
-// It came before: its answer was lost, or is late (IBA 9.7.5.1.2). Nothing is executed again but a
-// READ, of which the peer may want only the rest.
+// The request came before: its answer was lost, or is late (IBA 9.7.5.1.2). Only a READ is executed
+// again. The peer may want only the rest of it.
 void receive_duplicate(Connection& c, const RequestPacket& request, Psn psn) noexcept {
     if (!request.valid) {
         return;
@@ -346,7 +347,7 @@ void receive_duplicate(Connection& c, const RequestPacket& request, Psn psn) noe
 void receive_reliable(Connection& c, const RequestPacket& request,
                       const wire::Packet& packet) noexcept {
     const Psn psn = packet.headers.psn;
-    const std::int32_t behind = distance(psn, c.in.expected); // half of all is a duplicate
+    const std::int32_t behind = distance(psn, c.in.expected); // half of all PSNs: a duplicate
     if (behind > 0) {
         return receive_duplicate(c, request, psn);
     }
@@ -367,7 +368,7 @@ void receive_reliable(Connection& c, const RequestPacket& request,
     }
 }
 
-// After a gap everything is dropped up to the next message (IBA 9.8.3.1).
+// After a gap, all packets are dropped up to the next message (IBA 9.8.3.1).
 void receive_unreliable(Connection& c, const RequestPacket& request,
                         const wire::Packet& packet) noexcept {
     Inbound& in = c.in;
@@ -402,9 +403,9 @@ Slot next_slot(const Connection& c, const Fetch& fetch) noexcept {
 
 enum class Sending : std::uint8_t { sent, no_room, later, failed };
 
-// All before that piece of a READ was answered.
+// A piece of a READ failed. Everything before it was answered.
 void give_up_response(Connection& c, Psn psn, Ack ack) noexcept {
-    if (ends_message(ack)) { // and the QP
+    if (ends_message(ack)) { // and the QP has failed
         end(c);
     }
     if (const auto nak = nak_of(psn, ack)) {
@@ -450,7 +451,8 @@ Sending send_atomic_response(Connection& c, Fetch& fetch) noexcept {
     return Sending::sent;
 }
 
-// What tells of all that came. Returns whether it still has to go out.
+// Sends the NAK or the acknowledgement for everything that arrived. Returns whether it still has to
+// be sent.
 bool acknowledge(Connection& c) noexcept {
     Inbound& in = c.in;
     if (in.nak ? !send_nak(c, *in.nak)
@@ -473,7 +475,7 @@ bool answer_turn(Connection& c) noexcept {
         Fetch* const fetch = next_fetch(c.in);
         const bool any = fetch != nullptr || c.in.ack_due || c.in.nak;
         if (any && !c.port.find_target(c.qp.slice, c.path)) {
-            return false; // the peer will ask again, and so show the way
+            return false; // the peer will ask again, which shows its address
         }
         if (fetch == nullptr) {
             return acknowledge(c);
@@ -498,11 +500,11 @@ void receive_request(Connection& c, const wire::Packet& packet) noexcept {
             return;
         }
     }
-    if (c.qp.type == QpType::xrc_send) { // it only asks
+    if (c.qp.type == QpType::xrc_send) { // it only sends requests
         return c.qp.count(VRDMA_COUNTER_WRONG_STATES);
     }
     if (c.qp.slice.frozen()) {
-        return; // its cable is out
+        return; // a frozen slice receives nothing
     }
     c.executing = true;
     if (c.qp.reliable()) {
@@ -518,14 +520,14 @@ bool has_answers(const Connection& c) noexcept {
 }
 
 void end(Connection& c) noexcept {
-    const std::uint32_t msn = c.in.msn; // of the NAK that may follow
+    const std::uint32_t msn = c.in.msn; // for a NAK that may follow
     c.in = {};
     c.in.msn = msn;
 }
 
 bool answer(Connection& c) noexcept {
     if (c.answering) {
-        return false; // a READ has failed, which stops the QP
+        return false; // called by stop(), because a READ has failed
     }
     c.answering = true;
     const bool more = answer_turn(c);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How long a peer takes to acknowledge, by RFC 6298. What takes much longer was lost, though the
-// QP's own timeout, which its retries are counted by, is not over for long.
+// Measures how long a peer takes to acknowledge, by RFC 6298. A packet that takes much longer
+// counts as lost, long before the end of the QP's own timeout, by which its retries are counted.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,8 @@ class RoundTrip {
   public:
     using Nanoseconds = std::chrono::nanoseconds;
 
-    // A packet that asks for an acknowledgement leaves for the first time. One is timed at a time.
+    // A packet that asks for an acknowledgement is sent for the first time. One packet is timed at
+    // a time.
     void sent(Psn psn, Clock::time_point now) noexcept {
         if (!timing_) {
             timing_ = true;
@@ -26,7 +27,7 @@ class RoundTrip {
         }
     }
 
-    // Everything before that one has arrived.
+    // All packets before `psn` have arrived.
     void arrived_before(Psn psn, Clock::time_point now) noexcept {
         if (timing_ && distance(psn_, psn) > 0) {
             timing_ = false;
@@ -34,15 +35,16 @@ class RoundTrip {
         }
     }
 
-    // Packets are sent again: which of them is acknowledged then, nobody can tell (Karn).
+    // Packets are retransmitted. It is then unknown which transmission is acknowledged (Karn's
+    // algorithm).
     void sent_again() noexcept { timing_ = false; }
-    // And that, because patience() was over.
-    void lost_patience() noexcept { ++tries_; }
+    // They are retransmitted because rto() was over.
+    void back_off() noexcept { ++tries_; }
 
-    // When something is taken for lost: twice as late each time, until an answer is timed again, as
-    // of a peer that has become slow none would ever be. Nobody knows before the peer has
-    // acknowledged anything.
-    std::optional<Nanoseconds> patience(Nanoseconds least) const noexcept {
+    // The time after which a packet counts as lost (the RTO). It doubles at each try, until an
+    // answer is timed again. Otherwise no answer of a peer that has become slow would ever be
+    // timed. Before the peer has acknowledged anything, the time is unknown.
+    std::optional<Nanoseconds> rto(Nanoseconds least) const noexcept {
         constexpr unsigned most_tries = 10;
         if (mean_ == Nanoseconds{}) {
             return std::nullopt;

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t turn = 32 << 10;
 const Clock::time_point epoch = Clock::time_point{} + 1h;
 
-// The bytes that an account gets by pieces of one size in so many rounds.
+// The bytes that an account gets in that many rounds, by pieces of one size.
 std::uint64_t take(Account& account, unsigned rounds, std::uint32_t heaviest, std::uint64_t piece) {
     std::uint64_t bytes = 0;
     for (unsigned i = 0; i < rounds; ++i) {
@@ -36,7 +36,7 @@ TEST(Account, PiecesOfAnySizeGetTheSame) {
     EXPECT_NEAR(cost_of_large / cost_of_small, 1.0, 0.01);
 }
 
-// The heaviest has a whole turn in each round, so no weight makes a round longer.
+// The heaviest account has a whole turn in each round, so no weight makes a round longer.
 TEST(Account, WeightsDivide) {
     Account one{{.weight = 5}};
     Account three{{.weight = 15}};
@@ -55,7 +55,7 @@ TEST(Account, WhatWasNotUsedIsKeptForOneTurnOnly) {
     EXPECT_LE(take(idle, 1, 100, 1024), 2 * turn + 1024);
 }
 
-// However much others send it, half of its turns are its own.
+// However much others send to the account, half of its turns remain its own.
 TEST(Account, WhatComesInTakesHalf) {
     Account flooded;
     std::uint64_t bytes = 0;
@@ -66,7 +66,7 @@ TEST(Account, WhatComesInTakesHalf) {
     EXPECT_NEAR(static_cast<double>(bytes), 1000.0 * turn / 2 * 1024 / (1024 + 512), 10.0 * turn);
 }
 
-// Its limit counts it, but not for longer than until it is over.
+// A limit counts incoming bytes only while it is open, so they cannot close it for long.
 TEST(Account, WhatComesInCannotCloseALimitForLong) {
     Account account{{.bytes_per_second = 1'000'000}};
     for (int i = 0; i < 1000; ++i) {
@@ -103,7 +103,7 @@ TEST(Account, LimitsOperations) {
     EXPECT_NEAR(static_cast<double>(taken), 3'030'000.0, 20.0);
 }
 
-// A third of a nanosecond each, none of which is forgotten.
+// Each byte takes a third of a nanosecond. Fractions must add up.
 TEST(TokenBucket, CountsWhatIsCheaperThanTheClock) {
     TokenBucket bucket;
     bucket.set_rate(3'000'000'000, epoch);
@@ -130,7 +130,7 @@ TEST(TokenBucket, WithoutARateIsAlwaysOpen) {
     EXPECT_LT(bucket.open(), epoch);
 }
 
-// A debt of an hour, paid at a thousand times the rate; and one that a lower rate leaves as it is.
+// A debt of an hour is paid at a thousand times the rate. A lower rate does not change a debt.
 TEST(TokenBucket, PaysDebtsAtAHigherRate) {
     TokenBucket bucket;
     bucket.set_rate(1000, epoch);
@@ -151,7 +151,8 @@ TEST(TokenBucket, ForgetsDebtsWithTheLimit) {
     EXPECT_LE(bucket.open(), epoch);
 }
 
-// Look at many QPs for nothing; expect that to be of its turn, and not of what it may do a second.
+// Look at many QPs without finding work; expect the looks to be charged to the turn, and not to the
+// operations per second.
 TEST(Account, LooksTakeTurnsAndNoLimits) {
     constexpr std::uint64_t turn = 64 * Account::look_cost;
     Account account{{.operations_per_second = 1}};

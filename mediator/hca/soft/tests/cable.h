@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A network cable between two uplinks, in the test's own memory: what it does to a frame is the
-// test's choice.
+// A network cable between two uplinks, in the test's own memory. The test decides what happens to
+// each frame.
 #pragma once
 
 #include <deque>
@@ -19,12 +19,13 @@ using Frame = std::vector<std::byte>;
 
 class Cable {
   public:
-    // Gets each frame and puts what is to arrive, and when, in order. By default all do.
+    // Gets each frame, and appends the frames that arrive at this time, in order. By default, each
+    // frame arrives at once.
     using Weather = std::function<void(const Frame& frame, std::deque<Frame>& arriving)>;
 
     static constexpr std::size_t capacity = 512; // frames; more are lost
 
-    // One end each. They keep the cable.
+    // Returns one end for each side. The ends own the cable.
     static std::pair<std::unique_ptr<wire::Uplink>, std::unique_ptr<wire::Uplink>> lay(
         Weather there = {}, Weather back = {});
 
@@ -77,7 +78,8 @@ class Cable::End : public wire::Uplink {
         return target != cable_->outdated_;
     }
 
-    // Whoever has been looked up by that Ethernet address has to be looked up again.
+    // The uplink no longer knows this Ethernet address, so peers with it have to be looked up
+    // again.
     void outdate(const wire::Mac& mac) { cable_->outdated_ = mac; }
     // Frames of so many bytes fit from now on.
     void resize(std::size_t frame_size) { cable_->frame_size_ = frame_size; }

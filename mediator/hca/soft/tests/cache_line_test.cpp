@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Pollers that serve devices which do not talk to each other write no common cache line, so a tenth
-// adds its tenth.
+// Pollers whose devices do not talk to each other write no common cache line. So a tenth poller
+// adds as much capacity as the first.
 #include "mediator/hca/soft/cache_line.h"
 
 #include <gtest/gtest.h>
@@ -16,19 +16,20 @@ namespace {
 template <typename T>
 class OwnsItsLines : public ::testing::Test {};
 
-// All that a poller writes while it works, and that is not within another of these or a LineVector.
-using Written =
-    ::testing::Types<Poller, SliceCore, QueuePair, CompletionQueue, EventQueue, Parcel, CounterSet>;
+// The objects that a poller writes while it works, and that are not within another of these or a
+// LineVector.
+using Written = ::testing::Types<Poller, SliceCore, QueuePair, CompletionQueue, EventQueue,
+                                 CrossRequest, CounterSet>;
 TYPED_TEST_SUITE(OwnsItsLines, Written);
 
-// Expects that an object begins and ends with a line, wherever the heap puts it.
+// Expects that an object begins and ends at a line boundary, wherever the heap puts it.
 TYPED_TEST(OwnsItsLines, ByItsAlignment) {
     EXPECT_EQ(alignof(TypeParam) % cache_line, 0u);
     EXPECT_EQ(sizeof(TypeParam) % cache_line, 0u);
 }
 
-// Makes pollers one after the other, as a mediator does; expects that the heap gives them no common
-// line.
+// Makes pollers one after the other, as a mediator does; expects that they share no line on the
+// heap.
 TEST(CacheLine, PollersHaveNoneInCommon) {
     std::vector<std::unique_ptr<Poller>> pollers;
     std::set<std::uintptr_t> lines;

@@ -77,8 +77,8 @@ TEST_F(Completions, SolicitedMeansSolicitedOrFailed) {
     EXPECT_EQ(a_.eq().poll(), completion_event());
 }
 
-// More completions than entries; expect a CQ error and a fatal event for the QP, entries that were
-// not taken to be intact, and other QPs unharmed.
+// More completions than entries; expect a CQ error and a fatal event for the QP. Entries that were
+// not taken must be intact, and other QPs unharmed.
 TEST_F(Completions, OverrunEndsTheQueueAndItsQps) {
     GuestCq small = a_.create_cq(4);
     GuestQp from = a_.create_qp(small, a_cq_);
@@ -132,7 +132,7 @@ TEST_F(Completions, ConsumerIndexIsNotTrusted) {
     }
 }
 
-// Overrun on the receiving side; expect the receiver to fail and to say so to the sender.
+// Overrun on the receiving side; expect the receiver to fail and to report it to the sender.
 TEST_F(Completions, OverrunOfAReceiver) {
     GuestCq small = b_.create_cq(2);
     GuestQp from = a_.create_qp(a_cq_, a_cq_);
@@ -150,7 +150,7 @@ TEST_F(Completions, OverrunOfAReceiver) {
     EXPECT_EQ(b_.eq().poll(), (Event{IBV_EVENT_CQ_ERR, small.id().value}));
 }
 
-// The same on UC; expect the sender to hear nothing of it.
+// The same on UC; expect the sender not to notice it.
 TEST_F(Completions, OverrunOfAnUnreliableReceiver) {
     GuestCq small = b_.create_cq(2);
     GuestQp from = a_.create_qp(a_cq_, a_cq_, {.type = hca::QpType::uc});
@@ -166,7 +166,7 @@ TEST_F(Completions, OverrunOfAnUnreliableReceiver) {
     EXPECT_EQ(state_of(b_, to), IBV_QPS_ERR);
 }
 
-// More completions than places in a CQ that overruns may happen to; expect nobody to notice.
+// More completions than entries in a CQ that ignores overrun; expect no error.
 TEST_F(Completions, IgnoredOverrun) {
     GuestCq small = a_.create_cq(4, ignoring_overrun());
     GuestQp from = a_.create_qp(small, a_cq_);
@@ -237,8 +237,8 @@ class Resizes : public Completions {
     std::uint32_t taken_ = 0;
 };
 
-// Resize up and down, at many places of the ring, with entries in it; expect each of them once and
-// in order, and the new size to count.
+// Resize up and down, at many positions of the ring, with entries in it; expect each entry once and
+// in order, and the new size to take effect.
 TEST_F(Resizes, KeepWhatWasNotTaken) {
     constexpr std::array<std::uint32_t, 6> depths{16, 4, 64, 8, 4, 32};
     for (int round = 0; round < 60; ++round) {
@@ -255,7 +255,7 @@ TEST_F(Resizes, KeepWhatWasNotTaken) {
     EXPECT_EQ(state_of(a_, from_), IBV_QPS_ERR);
 }
 
-// Resize to less than what was not taken; expect EINVAL and the old ring in use.
+// Resize below the number of entries that were not taken; expect EINVAL and the old ring in use.
 TEST_F(Resizes, TooSmall) {
     write(5);
     const auto resized = a_.resize_cq(cq_, 4);
@@ -295,7 +295,7 @@ TEST_F(Resizes, AndMigrates) {
     expect(4);
 }
 
-// Moderate by number; expect the event with the entry that makes it full, and not before.
+// Moderate by number; expect the event with the last entry of that number, and not before.
 TEST_F(Completions, ModeratedByCount) {
     ASSERT_TRUE(a_.slice().moderate_cq(a_cq_.id(), {.count = 3, .period_us = 0}));
     for (int round = 0; round < 3; ++round) {
@@ -310,7 +310,7 @@ TEST_F(Completions, ModeratedByCount) {
     }
 }
 
-// Moderate by time; expect no event before it has passed, and then one for all entries.
+// Moderate by time; expect no event before the period has passed, and then one for all entries.
 TEST_F(Completions, ModeratedByTime) {
     constexpr std::chrono::milliseconds period{20};
     ASSERT_TRUE(a_.slice().moderate_cq(a_cq_.id(), {.count = 0, .period_us = 20'000}));
@@ -328,8 +328,7 @@ TEST_F(Completions, ModeratedByTime) {
     EXPECT_FALSE(a_.eq().poll());
 }
 
-// Change the moderation, migrate, and destroy while an event waits; expect it to come at once, or
-// to be gone with the CQ.
+// Change the moderation, or migrate, while an event waits; expect the event at once.
 TEST_F(Completions, ModerationThatEnds) {
     const auto defer = [&] {
         ASSERT_TRUE(a_.slice().moderate_cq(a_cq_.id(), {.count = 1000, .period_us = 0}));
@@ -410,8 +409,8 @@ class FullEventQueue : public Completions {
     std::uint32_t next_ = 0x8000;
 };
 
-// Fire more CQs than the event queue has room for; expect the rest once the guest has taken some,
-// and one event for each CQ.
+// More CQs have events than the event queue has room for; expect the rest once the guest has taken
+// some, and one event for each CQ.
 TEST_F(FullEventQueue, EventsWaitForRoom) {
     constexpr std::uint32_t count = depth + 5;
     std::vector<GuestCq> cqs;
@@ -435,8 +434,8 @@ TEST_F(FullEventQueue, EventsWaitForRoom) {
     EXPECT_NE(load_acquire(cqs.back().control().fired), 0u);
 }
 
-// Put the consumer index out of range; expect that no event is written, and that all goes on when
-// it is right again.
+// Put the consumer index out of range; expect that no event is written, and that events continue
+// once it is valid again.
 TEST_F(FullEventQueue, ConsumerIndexIsNotTrusted) {
     GuestCq cq = create_cq();
     GuestQp from = a_.create_qp(cq, cq);
@@ -452,7 +451,7 @@ TEST_F(FullEventQueue, ConsumerIndexIsNotTrusted) {
     EXPECT_TRUE(eq_.poll());
 }
 
-// Destroy CQ, QP and event queue while events of theirs wait; expect none to be written afterwards.
+// Destroy CQ, QP and event queue while their events wait; expect none to be written afterwards.
 TEST_F(FullEventQueue, DestroyedObjectsLeaveTheLine) {
     store_release(eq_.control().consumer, 3u);
     GuestCq cq = create_cq();

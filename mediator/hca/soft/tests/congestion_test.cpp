@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The rate of a sender, by notices of congestion at given times.
+// The rate of a sender that gets notices of congestion at given times.
 #include "mediator/hca/soft/roce/congestion.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ std::uint64_t rate_at(ReactionPoint& point, Clock::time_point now) {
     return point.rate();
 }
 
-// Notices without a pause. Returns when they end.
+// Gives notices without a pause. Returns the time of their end.
 Clock::time_point slow_down(ReactionPoint& point) {
     auto now = start;
     for (int i = 0; i < 100; ++i, now += 50us) {
@@ -29,7 +29,7 @@ Clock::time_point slow_down(ReactionPoint& point) {
     return now;
 }
 
-// Ask without any notice; expect the rate of the line, and a packet to be due at once.
+// No notice has arrived; expect the line's rate, and a packet to be due at once.
 TEST(ReactionPoint, IsNotSlowedAtFirst) {
     ReactionPoint point;
     EXPECT_FALSE(point.slowed());
@@ -38,8 +38,8 @@ TEST(ReactionPoint, IsNotSlowedAtFirst) {
     EXPECT_LE(point.due(start), start);
 }
 
-// One notice; expect half the rate, then half of what is missing back in each period, and after
-// eight no pacing at all.
+// One notice; expect half the rate. In each period, half of the missing rate comes back, and after
+// eight periods there is no pacing at all.
 TEST(ReactionPoint, RecoversFast) {
     ReactionPoint point;
     point.heed(start);
@@ -63,15 +63,15 @@ TEST(ReactionPoint, OneCutAnInterval) {
     EXPECT_EQ(point.rate(), line / 4);
 }
 
-// Notices without end; expect the rate to fall to the least that there is, and not below.
+// Endless notices; expect the rate to fall to the minimum, and not below.
 TEST(ReactionPoint, KeepsALeastRate) {
     ReactionPoint point;
     slow_down(point);
     EXPECT_EQ(point.rate(), ReactionPoint::min_rate);
 }
 
-// From the least rate, without sending; expect it to rise by 40 Mb/s a period when fast recovery is
-// over, and to be that of the line in the end.
+// From the minimum rate, without sending; expect it to rise by 40 Mb/s per period after fast
+// recovery, and to reach the line's rate in the end.
 TEST(ReactionPoint, RisesByTime) {
     ReactionPoint point;
     const auto now = slow_down(point);
@@ -83,8 +83,8 @@ TEST(ReactionPoint, RisesByTime) {
     EXPECT_FALSE(point.slowed());
 }
 
-// The same while it sends as fast as it may; expect the byte counter to make it at least twice as
-// fast.
+// The same while it sends as fast as it may; expect the byte counter to make the rise at least
+// twice as fast.
 TEST(ReactionPoint, RisesFasterByBytesAndTime) {
     const auto recovery = [](std::uint32_t bytes) {
         ReactionPoint point;
@@ -100,8 +100,8 @@ TEST(ReactionPoint, RisesFasterByBytesAndTime) {
     EXPECT_LT(2 * recovery(65536), recovery(0));
 }
 
-// Notices at ports of other speeds; expect half of the line's rate, and all of it in the end, in no
-// more time than by one of 100 Gb/s.
+// Notices at ports of other speeds; expect half of the line's rate, and all of it in the end. This
+// takes no longer than at a port of 100 Gb/s.
 TEST(ReactionPoint, KnowsTheLine) {
     for (const std::uint64_t mbps : {1, 10, 100, 1000, 10'000, 25'000, 200'000, 800'000}) {
         const std::uint64_t rate = mbps * 125'000;
@@ -118,7 +118,8 @@ TEST(ReactionPoint, KnowsTheLine) {
     }
 }
 
-// A slowed sender's line becomes slower; expect it to know with the next notice.
+// A slowed sender's line becomes slower; expect the sender to use the new rate from the next notice
+// on.
 TEST(ReactionPoint, NoticesASlowerLine) {
     ReactionPoint point;
     point.heed(start);
@@ -127,8 +128,8 @@ TEST(ReactionPoint, NoticesASlowerLine) {
     EXPECT_EQ(rate_at(point, start + 200ms), line / 100);
 }
 
-// Send at a known rate; expect the packets to be apart by what they take, and no more than 100 us
-// to be caught up with after a pause.
+// Send at a known rate; expect each packet to be due when the one before it has left. After a
+// pause, the sender catches up on at most 100 us.
 TEST(ReactionPoint, Paces) {
     ReactionPoint point;
     point.heed(start);

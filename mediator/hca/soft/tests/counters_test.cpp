@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a slice counts of its messages and failures.
+// A slice's counters of messages and failures.
 #include "mediator/hca/soft/tests/two_guests.h"
 
 namespace vrdma::test {
@@ -23,8 +23,8 @@ class RcCounters : public ConnectedPair {
     const std::vector<std::byte> data_ = Buffer::pattern(1, 30); // a request only refers to it
 };
 
-// Send, write and read; expect a message each on both sides, and the bytes of the READ to have gone
-// the other way.
+// Send, write and read; expect one message for each on both sides. The bytes of the READ count in
+// the other direction.
 TEST_F(RcCounters, MessagesAndBytes) {
     b_qp_.post_recv({});
     a_qp_.post_send({.flags = VRDMA_SQ_SIGNALED});
@@ -48,7 +48,7 @@ TEST_F(RcCounters, MessagesAndBytes) {
 }
 
 // Bind both sides' QPs to sets, send, unbind, and send again; expect the first message to count in
-// the sets, all to count for QPs and slices, and what a set had counted to outlive it.
+// the sets, and all messages to count for QPs and slices. The unbound set keeps its counts.
 TEST_F(RcCounters, ABoundQpCountsInItsSet) {
     constexpr CounterSetId set{7};
     const auto exchange = [&] {
@@ -80,8 +80,8 @@ TEST_F(RcCounters, ABoundQpCountsInItsSet) {
     b_.slice().destroy_counter_set(set);
 }
 
-// Write with a key that does not exist, and a message behind it; expect an error there, a refusal
-// here, and a flush.
+// Write with a key that does not exist, and a message behind it; expect a remote error counted at
+// the requester, a refusal counted at the responder, and a flush.
 TEST_F(RcCounters, RefusedAccess) {
     a_qp_.post_send(write(b_mr_.start, Key{4711}));
     a_qp_.post_send({});
@@ -111,8 +111,8 @@ TEST_F(RcCounters, ReceiverNotReady) {
     EXPECT_EQ(counter(a_, VRDMA_COUNTER_TX_MESSAGES), 1u);
 }
 
-// Write and read; expect each side to have sent a packet at least for each, and the other to have
-// received as many; none within a host.
+// Write and read; expect each side to have sent at least one packet for each, and the other to have
+// received as many. Within a host there are none.
 TEST_F(RcCounters, Packets) {
     a_qp_.post_send(write(b_mr_.start, b_mr_.key));
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);

@@ -14,8 +14,8 @@ class NoHost final : public SliceHost {
     void fatal(std::string_view) noexcept override {}
 };
 
-// Events for many queues without room, whose guests do not look, and then one for a queue with
-// room; expect that to be delivered before the poller may take it that there is nothing to do.
+// Events wait for many queues without room, whose guests do not look. Then one comes for a queue
+// with room; expect it to be delivered before the poller may conclude that there is nothing to do.
 TEST(Events, WhoHasRoomIsFoundBehindManyWhoHaveNone) {
     constexpr std::uint32_t full = 100;
     constexpr std::uint32_t depth = 16;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The specification's tables of what requesters and responders do about each fault (IBA 9.9.2.4 and
-// 9.9.3.1, with the completion statuses of 11.6.2), transport by transport: a fault is made, and
-// both sides' completions, states and events compared with its row.
+// The specification's tables of the actions of requesters and responders on each fault (IBA 9.9.2.4
+// and 9.9.3.1, with the completion statuses of 11.6.2), for each transport. A fault is made, and
+// both sides' completions, states and events are compared with its row.
 #include <optional>
 #include <ostream>
 
@@ -15,7 +15,7 @@ using hca::QpType;
 
 constexpr std::uint32_t peers_qkey = 0x11111111;
 
-// A pair of QPs that gives up soon, and how messages of its transport are posted.
+// A pair of QPs with low retry limits, and functions that post messages of its transport.
 class Pair : public TwoGuests {
   protected:
     void connect_pair(QpType type) {
@@ -36,8 +36,8 @@ class Pair : public TwoGuests {
     }
 
   public:
-    // What every message is unless a fault says otherwise: 8 bytes, to the peer's region if it is
-    // no SEND.
+    // Sends a message with default values, unless the fault sets others: 8 bytes, to the peer's
+    // region if it is no SEND.
     void send(SendWr wr = {}) {
         const vrdma_sge whole = a_mr_.sge(0, 8);
         if (wr.sges.empty()) {
@@ -95,7 +95,7 @@ struct Row {
     QpType type;
     void (*commit)(Pair& pair);
     ibv_wc_status requester;
-    std::optional<ibv_wc_status> responder; // of the one receive that is posted
+    std::optional<ibv_wc_status> responder; // of the only posted receive
     ibv_qp_state requester_state;
     ibv_qp_state responder_state;
     std::optional<ibv_event_type> event{}; // at the responder
@@ -260,8 +260,8 @@ constexpr std::array rows{
 
 class Fault : public Pair, public ::testing::WithParamInterface<Row> {};
 
-// Make the fault and post another send behind it; expect what the row says, and that one flushed if
-// the first failed.
+// Make the fault and post another send behind it; expect the results of the row, and a flush of the
+// second send if the first failed.
 TEST_P(Fault, IsToldToBothSides) {
     const Row& row = GetParam();
     connect_pair(row.type);

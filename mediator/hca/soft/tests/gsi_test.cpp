@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Functions that share a GID: which of them a message is for.
+// Functions that share a GID: each message must reach the right one.
 #include "mediator/hca/soft/tests/two_guests.h"
 #include "vrdma/mad.h"
 
@@ -12,7 +12,7 @@ constexpr hca::QpnRange second_half{0x800000, 0xfffffe};
 constexpr std::uint64_t service = 0x01061234;
 constexpr std::uint32_t well_known_qkey = 0x80010000;
 
-// A function with a QP1, and how many messages that has got.
+// A function with a QP1 that counts received messages.
 struct Function {
     Function(hca::Hca& hca, const hca::Gid& gid, const hca::QpnRange& qpns)
         : guest{hca, "function", gid, Guest::default_memory(), qpns} {
@@ -33,7 +33,7 @@ class GsiTest : public TwoGuests {
   protected:
     GsiTest() { activate_ud(a_, a_gsi_, well_known_qkey); }
 
-    // Sends it; returns which of the two got it.
+    // Sends the message. Returns the function that got it.
     const Function* deliver(const vrdma_mad& mad) {
         a_mr_.buffer.write(0, std::as_bytes(std::span{&mad, 1}));
         const vrdma_sge from = a_mr_.sge(0, sizeof(mad));
@@ -80,7 +80,7 @@ class GsiTest : public TwoGuests {
     AhId to_them_ = a_.create_ah(ipv4_gid(9));
 };
 
-// Write to a QP of each; expect both to be found.
+// Write to a QP of each function; expect both to be reached.
 TEST_F(GsiTest, EachHasItsQueuePairs) {
     for (Function* function : {&*first_, &*second_}) {
         GuestQp to = function->guest.create_qp(function->cq, function->cq);
@@ -100,19 +100,19 @@ TEST_F(GsiTest, FunctionsReachEachOther) {
     EXPECT_EQ(wait(second_->cq).status, IBV_WC_SUCCESS);
 }
 
-// Answers with ids of each; expect them to go where the id is from.
+// Answers name ids of each function; expect each to go to the function that has issued the id.
 TEST_F(GsiTest, AnswersGoToWhoIsNamed) {
     EXPECT_EQ(deliver(answer(VRDMA_CM_REP, 0x00000105)), &*first_);
     EXPECT_EQ(deliver(answer(VRDMA_CM_REP, 0x80000105)), &*second_);
     EXPECT_EQ(deliver(answer(VRDMA_CM_DREQ, 0xffffffff)),
-              &*first_); // multicast's number is nobody's
+              &*first_); // the number of multicast belongs to no function
     vrdma_mad sidr = message(VRDMA_CM_SIDR_REP);
     sidr.sidr_rep.request_id = htobe32(0x80000001);
     EXPECT_EQ(deliver(sidr), &*second_);
 }
 
-// Requests for a service, which the second function listens to for a while; expect it to get them
-// then, of both kinds, and else the first.
+// Requests for a service, to which the second function listens for a while; expect that function to
+// get requests of both kinds meanwhile, and the first to get the others.
 TEST_F(GsiTest, RequestsGoToWhoListens) {
     for (const auto kind : {VRDMA_CM_REQ, VRDMA_CM_SIDR_REQ}) {
         EXPECT_EQ(deliver(request(kind, service)), &*first_);
@@ -124,7 +124,8 @@ TEST_F(GsiTest, RequestsGoToWhoListens) {
     }
 }
 
-// What is not of the connection manager, and shorter than a message; expect the first to get it.
+// A datagram of another class, and one that is too short for a message; expect the first function
+// to get both.
 TEST_F(GsiTest, TheRestGoesToOneOfThem) {
     second_->guest.slice().listen(service);
     vrdma_mad other = request(VRDMA_CM_REQ, service);
@@ -140,8 +141,8 @@ TEST_F(GsiTest, TheRestGoesToOneOfThem) {
     EXPECT_TRUE(first_->cq.poll());
 }
 
-// The first loses its QP1, then goes; expect the other to get what is for nobody, and no longer
-// what it listened to when it goes as well.
+// The first function loses its QP1, and is then destroyed; expect the second to get all messages
+// without an addressee. After the second is destroyed, nobody gets the service's requests.
 TEST_F(GsiTest, FunctionsComeAndGo) {
     first_->guest.slice().listen(service);
     first_->guest.slice().destroy_qp(hca::gsi_qpn);

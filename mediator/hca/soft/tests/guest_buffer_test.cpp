@@ -34,8 +34,8 @@ class GuestBufferTest : public ::testing::Test {
     std::unique_ptr<ArenaMemory> memory_ = std::move(*ArenaMemory::create(64 * page));
 };
 
-// Pages 5, 6, 9, 2 from byte 100 on; expect runs to end where pages are not adjacent, at the limit
-// and at the buffer's end.
+// Pages 5, 6, 9, 2 from byte 100 on; expect runs to end at non-adjacent pages, at the limit and at
+// the buffer's end.
 TEST_F(GuestBufferTest, RunsJoinAdjacentBlocks) {
     const auto buffer = GuestBuffer::map(*memory_, pages({5, 6, 9, 2}, 100, 3 * page));
     ASSERT_TRUE(buffer);
@@ -61,7 +61,7 @@ TEST_F(GuestBufferTest, ContiguousIsOneRun) {
     EXPECT_EQ(buffer->run(page, 100 * page).size(), 31 * page);
 }
 
-// Touch pages of which the first takes longer than a step may; expect the step to end with it.
+// Touch pages, the first of which takes longer than a step may; expect the step to end after it.
 TEST_F(GuestBufferTest, AStepOfTouchesEndsWhenItsTimeIsOver) {
     const auto buffer = GuestBuffer::map(*memory_, pages({5, 6, 9, 2}, 0, 4 * page));
     std::optional<test::Snare> snare{std::in_place, memory_->at(Iova{0}, 0), memory_->size()};
@@ -103,14 +103,14 @@ TEST_F(GuestBufferTest, RefusesWhatDoesNotFit) {
     EXPECT_EQ(error(pages({1}, 1, page)), std::errc::invalid_argument);
     EXPECT_EQ(error(pages({1}, page, 1)), std::errc::invalid_argument);
     EXPECT_EQ(error(pages({1}, 0, ~0ull)), std::errc::invalid_argument);
-    Translation askew = pages({1}, 0, 1);
-    askew.blocks = {Iova{page + 1}};
-    EXPECT_EQ(error(askew), std::errc::invalid_argument);
-    askew = pages({0}, 0, 1);
-    askew.block_shift = 11;
-    EXPECT_EQ(error(askew), std::errc::invalid_argument);
-    askew.block_shift = 64;
-    EXPECT_EQ(error(askew), std::errc::invalid_argument);
+    Translation misaligned = pages({1}, 0, 1);
+    misaligned.blocks = {Iova{page + 1}};
+    EXPECT_EQ(error(misaligned), std::errc::invalid_argument);
+    misaligned = pages({0}, 0, 1);
+    misaligned.block_shift = 11;
+    EXPECT_EQ(error(misaligned), std::errc::invalid_argument);
+    misaligned.block_shift = 64;
+    EXPECT_EQ(error(misaligned), std::errc::invalid_argument);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A device whose memory has holes: each touch of one has a page made, while all others wait.
+// A device whose memory has holes. Each access to a hole makes a page, while all other devices
+// wait.
 #include <gtest/gtest.h>
 
 #include "mediator/hca/soft/soft_hca.h"
@@ -10,14 +11,14 @@
 namespace vrdma::test {
 namespace {
 
-// How many holes a round met.
+// The number of holes that a round met.
 std::uint64_t holes_in_a_round(hca::soft::SoftHca& hca) {
     const std::uint64_t before = FaultGuard::met();
     hca.poll();
     return FaultGuard::met() - before;
 }
 
-// In all rounds until so many have completed; returns the most of one round.
+// Polls until that many requests have completed. Returns the most holes of one round.
 std::uint64_t most_holes(hca::soft::SoftHca& hca, GuestCq& cq, unsigned completions) {
     std::uint64_t most = 0;
     for (int rounds = 0; completions > 0 && rounds < 100000; ++rounds) {
@@ -42,7 +43,7 @@ class Holes : public ::testing::Test {
         config.threads = false;
         return std::move(*hca::soft::SoftHca::create(config));
     }
-    // From one page of the region to another: none has been touched before.
+    // Writes between pages of the region that were never touched.
     void write(std::uint64_t from, std::uint64_t to, std::uint32_t bytes) {
         const vrdma_sge sge = region_.sge(from, bytes);
         from_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
@@ -67,8 +68,8 @@ class Holes : public ::testing::Test {
     MemoryRegion region_ = guest_.register_mr(size, {.scattered = false});
 };
 
-// 32 messages of a page, each from a hole to a hole; expect a round to fill two at most, as whoever
-// comes next waits for that.
+// 32 messages of a page, each from a hole to a hole; expect a round to fill at most two, because
+// other devices wait meanwhile.
 TEST_F(Holes, ARoundFillsFew) {
     for (std::uint64_t i = 0; i < 32; ++i) {
         write(i * page, size / 2 + i * page, page);
@@ -76,16 +77,16 @@ TEST_F(Holes, ARoundFillsFew) {
     EXPECT_LE(most_in_a_round(32), 2u);
 }
 
-// A message of 512 KiB from holes to holes; expect its first piece to be as long as any, and then
-// two in a round.
+// A message of 512 KiB from holes to holes; expect its first piece to have the usual length, and
+// later rounds to fill at most two holes each.
 TEST_F(Holes, ALongMessageGoesOnByThePage) {
     write(0, size / 2, size / 2);
     EXPECT_GT(round(), 2u);
     EXPECT_LE(most_in_a_round(1), 2u);
 }
 
-// After some holes one that may not be filled, at the sender; expect the message to fail, as if
-// nobody had looked before.
+// After some holes, the sender meets one that may not be filled; expect the message to fail as
+// without the holes before.
 TEST_F(Holes, MissingMemoryIsToldAllTheSame) {
     write(0, size / 2, page);
     most_in_a_round(1);
@@ -107,8 +108,7 @@ TEST_F(Holes, MissingMemoryIsToldAllTheSame) {
     EXPECT_EQ(cq_.poll()->status, IBV_WC_LOC_PROT_ERR);
 }
 
-// A guest writes from its own memory to the holes of one of another poller, which has the pages
-// made.
+// A guest writes from its own memory to the holes of another guest, whose poller makes the pages.
 class HolesElsewhere : public ::testing::Test {
   protected:
     static constexpr std::uint64_t page = HoleyMemory::page;
@@ -148,7 +148,7 @@ class HolesElsewhere : public ::testing::Test {
     MemoryRegion target_ = holey_.register_mr(size, {.scattered = false});
 };
 
-// Each of some QPs sends a message to a hole, all at once; expect a round to fill one.
+// Several QPs each send a message to a hole at the same time; expect a round to fill one.
 TEST_F(HolesElsewhere, ARoundFillsOne) {
     for (unsigned i = 0; i < pairs; ++i) {
         write(from_[i], i * page, page);
@@ -156,8 +156,8 @@ TEST_F(HolesElsewhere, ARoundFillsOne) {
     EXPECT_EQ(most_holes(*hca_, cq_, pairs), 1u);
 }
 
-// A long message to holes; expect its sender to be charged for those of its first piece, and so to
-// go on by the page.
+// A long message to holes; expect its sender to be charged for the holes of the first piece, and
+// then to proceed page by page.
 TEST_F(HolesElsewhere, ALongMessageGoesOnByThePage) {
     write(from_[0], 0, size);
     std::uint64_t first = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Memory of a guest that has holes: a page is made when one is touched.
+// Guest memory with holes. An access to a hole makes a page.
 #pragma once
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 namespace vrdma::test {
 
-// A file of memory whose holes are filled, or are missing memory.
+// A memory file whose holes are filled on access, or count as missing memory.
 class HoleyMemory final : public GuestMemory, public FaultGuard::Filler {
   public:
     static constexpr std::uint64_t length = 1 << 30;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// WQEs that no provider writes: each ends in an error completion that says why.
+// WQEs that no provider writes. Each ends in an error completion with the reason.
 #include "mediator/hca/soft/tests/two_guests.h"
 
 namespace vrdma::test {
@@ -18,7 +18,7 @@ class HostileWqe : public ConnectedPair {
         qp.post_raw_send(entry.wqe.ctrl, bytes.subspan(sizeof(entry.wqe.ctrl)));
     }
 
-    // Posts the entry to a fresh QP; the one completion is an error, and the peer noticed nothing.
+    // Posts the entry to a new QP. Expects one error completion, and an unaffected peer.
     Completion fail(const Entry& entry, hca::QpType type = hca::QpType::rc) {
         GuestQp from = a_.create_qp(a_cq_, a_cq_, {.type = type});
         GuestQp to = b_.create_qp(b_cq_, b_cq_, {.type = type});
@@ -57,13 +57,13 @@ TEST_F(HostileWqe, UnusedFields) {
     expect_reserved([](Entry& entry) { entry.wqe.raddr = 1; });
     expect_reserved(
         [](Entry& entry) { entry.wqe.ctrl |= VRDMA_SQ_INLINE | VRDMA_SET(VRDMA_WQE_NUM_SGE, 1u); });
-    expect_reserved([&](Entry& entry) { // swap, where nothing is compared
+    expect_reserved([&](Entry& entry) { // swap operand of an operation that does not compare
         entry.wqe.ctrl = VRDMA_SQ_ATOMIC_FETCH_AND_ADD | VRDMA_SET(VRDMA_WQE_NUM_SGE, 1u);
         entry.sges[0].length = 1;
     });
 }
 
-// Opcodes that nobody has, or only QPs of the guest kernel's; expect LOC_QP_OP_ERR, opcode.
+// Unknown opcodes, or those that only QPs of the guest kernel have; expect LOC_QP_OP_ERR, opcode.
 TEST_F(HostileWqe, UnknownOpcodes) {
     for (const std::uint32_t opcode : {10u, 14u, 16u, 31u, 32u, 33u, 63u, 64u, 71u, 255u}) {
         Entry entry;
@@ -74,7 +74,7 @@ TEST_F(HostileWqe, UnknownOpcodes) {
     }
 }
 
-// More pieces than the QP has, and than the entry has room for; expect LOC_QP_OP_ERR, num_sge.
+// More pieces than the QP's limit, or than the entry has room for; expect LOC_QP_OP_ERR, num_sge.
 TEST_F(HostileWqe, TooManyPieces) {
     for (const std::uint32_t count : {5u, 7u, 31u}) {
         Entry entry;
@@ -102,7 +102,7 @@ TEST_F(HostileWqe, InlineBeyondTheLimit) {
     EXPECT_EQ(fail(entry).vendor_err, VRDMA_VERR_INLINE);
 }
 
-// Pieces that add up to more than a message may have, and to a wrong size for an atomic; expect
+// Pieces that exceed the maximum length of a message, or have a wrong length for an atomic; expect
 // LOC_LEN_ERR.
 TEST_F(HostileWqe, Lengths) {
     Entry entry;
@@ -113,11 +113,12 @@ TEST_F(HostileWqe, Lengths) {
     EXPECT_EQ(fail(entry).status, IBV_WC_LOC_LEN_ERR);
     Entry atomic;
     atomic.wqe.ctrl = VRDMA_SQ_ATOMIC_FETCH_AND_ADD | VRDMA_SET(VRDMA_WQE_NUM_SGE, 1u);
-    atomic.sges[1].length = 16; // behind the operands, which take the place of one
+    atomic.sges[1].length = 16; // behind the operands, which occupy one entry
     EXPECT_EQ(fail(atomic).status, IBV_WC_LOC_LEN_ERR);
 }
 
-// A receive with reserved bits or too many pieces; expect LOC_QP_OP_ERR there and REM_OP_ERR here.
+// A receive with reserved bits or too many pieces; expect LOC_QP_OP_ERR at the receiver and
+// REM_OP_ERR at the sender.
 TEST_F(HostileWqe, Receives) {
     struct Bad {
         std::uint32_t ctrl;
@@ -140,7 +141,7 @@ TEST_F(HostileWqe, Receives) {
     }
 }
 
-// Change a WQE while its message is under way; expect an error, not more bytes than the message
+// Change a WQE while its message is under way; expect an error, and no more bytes than the message
 // has.
 TEST_F(HostileWqe, ShrinksWhileItIsSent) {
     constexpr std::uint32_t length = 2'000'000;
@@ -155,7 +156,7 @@ TEST_F(HostileWqe, ShrinksWhileItIsSent) {
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_LOC_LEN_ERR);
 }
 
-// Ring doorbells of slots that belong to nobody, and the line that has none; expect nothing.
+// Ring doorbells of unused slots, and the line without slots; expect no effect.
 TEST_F(HostileWqe, StrayDoorbells) {
     for (std::uint32_t slot = 0; slot < VRDMA_DOORBELL_SLOTS; slot += 61) {
         a_.doorbell(1, slot).ring();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The one function that decides on accesses, and copying between what it yields.
+// The function that decides on accesses, and copying between the spans that it returns.
 #include "mediator/hca/soft/memory_gate.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class MemoryGateTest : public ::testing::Test {
     std::uint64_t opened_ = 0;
 };
 
-// Accesses at and just beyond each limit; expect the reason, and no byte of what is refused.
+// Accesses at and just beyond each limit; expect the reason, and no bytes for refused accesses.
 TEST_F(MemoryGateTest, DecidesByKeyPdRightsAndBounds) {
     constexpr std::uint32_t right = IBV_ACCESS_REMOTE_READ;
     EXPECT_EQ(open({Key{0x700}, pd, right, start, 100}), VRDMA_VERR_NONE);
@@ -71,7 +71,8 @@ TEST_F(MemoryGateTest, DecidesByKeyPdRightsAndBounds) {
     EXPECT_EQ(open({Key{0x800}, PdId{4}, right, 0, 0}), VRDMA_VERR_NONE) << "of no bytes";
 }
 
-// Remove a region that was just used, and put another in its place; expect the old key to be gone.
+// Remove a region that was just used, and insert another in its place; expect the old key to be
+// unknown.
 TEST_F(MemoryGateTest, ForgetsWhatIsRemoved) {
     EXPECT_EQ(open({Key{0x700}, pd, 0, start, 1}), VRDMA_VERR_NONE);
     auto twin = std::make_unique<MemoryRegion>();
@@ -85,7 +86,7 @@ TEST_F(MemoryGateTest, ForgetsWhatIsRemoved) {
     EXPECT_EQ(open({Key{0x4700}, pd, 0, start, 1}), VRDMA_VERR_BOUNDS);
 }
 
-// More pages than a list has spans; expect as many as fit, and the rest from there on.
+// More pages than a list has spans; expect as many as fit. A second call continues from there.
 TEST_F(MemoryGateTest, LongAccessesComeInPieces) {
     EXPECT_EQ(open({Key{0x700}, pd, 0, start + 10, length - 10}), VRDMA_VERR_NONE);
     EXPECT_EQ(opened_, SpanList::capacity * gate_page - 10);

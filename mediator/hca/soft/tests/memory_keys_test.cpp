@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Windows, fast registration and invalidation: what becomes of keys, and who is told why not.
+// Windows, fast registration and invalidation: the state of keys afterwards, and the errors of both
+// sides.
 #include "mediator/hca/soft/tests/two_guests.h"
 
 namespace vrdma::test {
@@ -9,14 +10,14 @@ namespace {
 constexpr std::uint32_t window_access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 constexpr std::uint32_t bindable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
 
-// The key that its owner makes of it.
+// The same key with another tag, which its owner may choose.
 Key retag(Key key, std::uint8_t tag) {
     return Key{(key.value & ~VRDMA_KEY_TAG) | tag};
 }
 
 class MemoryKeys : public ConnectedPair {
   protected:
-    // Side b has the memory, side a asks for it.
+    // Side b has the memory, and side a accesses it.
     vrdma_sq_bind all_of(const MemoryRegion& region, std::uint32_t access = window_access) {
         return {region.start, region.buffer.size(), region.key.value, access};
     }
@@ -31,7 +32,7 @@ class MemoryKeys : public ConnectedPair {
         return wait(b_cq_);
     }
 
-    // a writes 8 bytes there.
+    // Side a writes 8 bytes to the address.
     ibv_wc_status write(Key key, std::uint64_t address, GuestQp& from) {
         const auto word = Buffer::pattern(7, 8);
         from.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
@@ -55,8 +56,8 @@ class MemoryKeys : public ConnectedPair {
         b_.register_mr(std::uint64_t{3} * VRDMA_PAGE_SIZE, {.access_flags = bindable});
 };
 
-// Bind a window of each type to the middle of a region; expect writes inside it to arrive and the
-// region itself, its old key and the bytes beside the window to be out of reach.
+// Bind a window of each type to the middle of a region; expect writes inside the window to arrive.
+// The region itself, the window's old key and the bytes beside the window must not be accessible.
 TEST_F(MemoryKeys, AWindowShowsWhatIsBound) {
     for (const std::uint32_t type : {IBV_MW_TYPE_1, IBV_MW_TYPE_2}) {
         const Key old = b_.allocate_mw(type);
@@ -82,7 +83,7 @@ TEST_F(MemoryKeys, AWindowShowsWhatIsBound) {
     }
 }
 
-// Use a type 2 window through another QP of its PD; expect a refusal, where one of type 1 is fine.
+// Use a type 2 window through another QP of its PD; expect a refusal. One of type 1 can be used.
 TEST_F(MemoryKeys, AType2WindowBelongsToItsQp) {
     GuestQp from = a_.create_qp(a_cq_, a_cq_);
     GuestQp to = b_.create_qp(b_cq_, b_cq_);
@@ -96,7 +97,8 @@ TEST_F(MemoryKeys, AType2WindowBelongsToItsQp) {
     EXPECT_EQ(write(two, region_.start, from), IBV_WC_REM_ACCESS_ERR);
 }
 
-// A window is no memory of its owner's: use its key as an lkey; expect LOC_PROT_ERR.
+// Use the key of a window as an lkey; expect LOC_PROT_ERR, because a window grants its owner no
+// local access.
 TEST_F(MemoryKeys, AWindowHasNoLkey) {
     const Key key = b_.allocate_mw(IBV_MW_TYPE_1);
     ASSERT_EQ(bind(key, all_of(region_)).status, IBV_WC_SUCCESS);
@@ -181,8 +183,8 @@ INSTANTIATE_TEST_SUITE_P(
         BindCase{"ZeroBasedType1", type_1, bindable, pd, pd, 0, 8, zero_based, VRDMA_VERR_ACCESS}),
     [](const auto& info) { return std::string{info.param.name}; });
 
-// A key that names nothing, a region in the place of a window, a window in the place of a region;
-// expect MW_BIND_ERR, key.
+// A key that names nothing, a region instead of a window, a window instead of a region; expect
+// MW_BIND_ERR, key.
 TEST_F(MemoryKeys, BindsNeedAWindowAndARegion) {
     const Key window = b_.allocate_mw(IBV_MW_TYPE_1);
     const vrdma_sq_bind onto_itself{region_.start, 8, window.value, 0};
@@ -198,7 +200,7 @@ TEST_F(MemoryKeys, BindsNeedAWindowAndARegion) {
     }
 }
 
-// Bind a type 2 window twice; expect the second to fail until the window was invalidated.
+// Bind a type 2 window twice; expect the second bind to fail until the window is invalidated.
 TEST_F(MemoryKeys, AType2WindowIsBoundOnce) {
     const Key key = b_.allocate_mw(IBV_MW_TYPE_2);
     ASSERT_EQ(bind(key, all_of(region_)).status, IBV_WC_SUCCESS);
@@ -209,8 +211,8 @@ TEST_F(MemoryKeys, AType2WindowIsBoundOnce) {
     expect_bind_error(bind(retag(key, 2), all_of(region_)), VRDMA_VERR_KEY_STATE);
 }
 
-// Invalidate what cannot be: a region, a type 1 window, an unbound window, another tag; expect
-// MW_BIND_ERR, and the key to work on where it did.
+// Invalidate keys that do not allow it: a region, a type 1 window, an unbound window, another tag,
+// a region of another PD; expect MW_BIND_ERR, and the type 1 window to stay valid.
 TEST_F(MemoryKeys, InvalidationHasRules) {
     const Key one = b_.allocate_mw(IBV_MW_TYPE_1);
     ASSERT_EQ(bind(one, all_of(region_)).status, IBV_WC_SUCCESS);
@@ -231,8 +233,8 @@ TEST_F(MemoryKeys, InvalidationHasRules) {
     EXPECT_EQ(write(one, region_.start), IBV_WC_SUCCESS);
 }
 
-// The peer ends a window by a SEND; expect its key in the receiver's completion, and the window to
-// be gone.
+// The peer invalidates a window by a SEND; expect its key in the receiver's completion, and the
+// window to be unbound.
 TEST_F(MemoryKeys, SendWithInvalidate) {
     const Key key = b_.allocate_mw(IBV_MW_TYPE_2);
     ASSERT_EQ(bind(key, all_of(region_)).status, IBV_WC_SUCCESS);
@@ -249,8 +251,8 @@ TEST_F(MemoryKeys, SendWithInvalidate) {
     EXPECT_EQ(write(key, region_.start), IBV_WC_REM_ACCESS_ERR);
 }
 
-// A SEND that would end what its receiver may not lose; expect REM_ACCESS_ERR there, the receive in
-// error here, and both QPs as well.
+// A SEND that would invalidate a key that does not allow it; expect REM_ACCESS_ERR at the sender,
+// an error of the receive at the receiver, and both QPs in error.
 TEST_F(MemoryKeys, SendWithInvalidateOfAnothersKey) {
     b_qp_.post_recv({});
     a_qp_.post_send({.opcode = VRDMA_SQ_SEND_WITH_INV, .rkey = region_.key});
@@ -263,7 +265,7 @@ TEST_F(MemoryKeys, SendWithInvalidateOfAnothersKey) {
     EXPECT_EQ(state_of(b_, b_qp_), IBV_QPS_ERR);
 }
 
-// Reset, or destroy, the QP of a type 2 window; expect its region to be free.
+// Reset, or destroy, the QP of a type 2 window; expect the window's region to be unused.
 TEST_F(MemoryKeys, WindowsFallWithTheirQp) {
     const Key key = b_.allocate_mw(IBV_MW_TYPE_2);
     ASSERT_EQ(bind(key, all_of(region_)).status, IBV_WC_SUCCESS);
@@ -276,7 +278,7 @@ TEST_F(MemoryKeys, WindowsFallWithTheirQp) {
     EXPECT_TRUE(b_.slice().deregister_mr(region_.key));
 }
 
-// Free a window that is bound; expect its key to be unknown and its region to be free.
+// Free a bound window; expect its key to be unknown and its region to be unused.
 TEST_F(MemoryKeys, FreedWindows) {
     for (const std::uint32_t type : {IBV_MW_TYPE_1, IBV_MW_TYPE_2}) {
         const Key key = b_.allocate_mw(type);
@@ -286,7 +288,8 @@ TEST_F(MemoryKeys, FreedWindows) {
     EXPECT_TRUE(b_.slice().deregister_mr(region_.key));
 }
 
-// Move a device with windows of both types; expect them to work, and to hold their region.
+// Migrate a device with windows of both types; expect them to work, and to keep their region in
+// use.
 TEST_F(MemoryKeys, WindowsMigrate) {
     const Key one = retag(b_.allocate_mw(IBV_MW_TYPE_1), 0x11);
     const Key two = retag(b_.allocate_mw(IBV_MW_TYPE_2), 0x22);
@@ -300,7 +303,7 @@ TEST_F(MemoryKeys, WindowsMigrate) {
     EXPECT_EQ(invalidate(two).status, IBV_WC_SUCCESS);
 }
 
-// Saved windows that no bind would have made; expect them to be refused.
+// Restore states of windows that no bind can produce; expect them to be refused.
 TEST_F(MemoryKeys, RestoredWindowsKeepTheRules) {
     const Key key = b_.allocate_mw(IBV_MW_TYPE_2);
     const hca::MwState good{.key = key.value,
@@ -325,7 +328,7 @@ TEST_F(MemoryKeys, RestoredWindowsKeepTheRules) {
     EXPECT_TRUE(b_.slice().restore_mw(key, good));
 }
 
-// Regions without memory, which the guest kernel's QP on doorbell page 0 gives some.
+// Regions without memory, which get some by the guest kernel's QP on doorbell page 0.
 class FastRegistration : public MemoryKeys {
   protected:
     FastRegistration() { connect_pair(peer_, kernel_); }
@@ -359,8 +362,8 @@ class FastRegistration : public MemoryKeys {
     Key key_ = b_.allocate_mr(4);
 };
 
-// Register, write there, invalidate, register other pages; expect each to have its memory, and the
-// old keys to be unknown.
+// Register, write there, invalidate, register other pages; expect each key to have its memory, and
+// the old keys to be unknown.
 TEST_F(FastRegistration, GivesMemory) {
     const Key first = retag(key_, 1);
     const Completion registered = register_fast(first, list_of(memory_));
@@ -378,7 +381,7 @@ TEST_F(FastRegistration, GivesMemory) {
     EXPECT_EQ(write(first, 0x5000, peer_), IBV_WC_REM_ACCESS_ERR);
 }
 
-// A run of pages needs no list.
+// Contiguous pages need no list.
 TEST_F(FastRegistration, TakesARun) {
     const Buffer run = b_.pages().allocate(std::uint64_t{2} * VRDMA_PAGE_SIZE, false);
     vrdma_sq_reg reg = list_of(run);
@@ -389,8 +392,8 @@ TEST_F(FastRegistration, TakesARun) {
     EXPECT_EQ(run.read(VRDMA_PAGE_SIZE - 4, 8), Buffer::pattern(7, 8));
 }
 
-// A region whose first byte, within a page, is at address 0 (IBA 10.6.3.4); expect it there, no
-// window to it, and no other address to be taken for it.
+// A region whose first byte, within a page, is at address 0 (IBA 10.6.3.4); expect access there,
+// and no window to the region.
 TEST_F(FastRegistration, BeginsAtZero) {
     vrdma_sq_reg reg = list_of(memory_, all_access | bindable | IBV_ACCESS_ZERO_BASED);
     reg.start = 0;
@@ -403,7 +406,7 @@ TEST_F(FastRegistration, BeginsAtZero) {
     expect_bind_error(bind(window, {0, 8, key_.value, read_only}), VRDMA_VERR_ACCESS);
 }
 
-// Lists and keys that are wrong in one way; expect MW_BIND_ERR with the reason.
+// Lists and keys with one error each; expect MW_BIND_ERR with the reason.
 TEST_F(FastRegistration, RefusesWhatIsWrong) {
     const auto expect_refused = [&](vrdma_vendor_err reason, auto&& change) {
         GuestQp from = b_.create_qp(b_cq_, b_cq_, {}, 0);
@@ -444,7 +447,7 @@ TEST_F(FastRegistration, RefusesWhatIsWrong) {
     EXPECT_EQ(register_fast(key_, list_of(memory_)).status, IBV_WC_SUCCESS);
 }
 
-// Register twice; expect the second to fail until the first was invalidated.
+// Register twice; expect the second to fail until the first is invalidated.
 TEST_F(FastRegistration, OneAtATime) {
     ASSERT_EQ(register_fast(key_, list_of(memory_)).status, IBV_WC_SUCCESS);
     const Completion failed = register_fast(retag(key_, 3), list_of(memory_));
@@ -469,7 +472,7 @@ TEST_F(FastRegistration, IsTheKernels) {
     EXPECT_EQ(failed.vendor_err, VRDMA_VERR_OPCODE);
 }
 
-// Move a device; expect what is registered, and what is not yet, to be as it was.
+// Migrate a device; expect regions with and without memory to be as before.
 TEST_F(FastRegistration, Migrates) {
     const Key idle = b_.allocate_mr(4);
     const Key key = retag(key_, 0x77);
@@ -480,8 +483,8 @@ TEST_F(FastRegistration, Migrates) {
     EXPECT_EQ(register_fast(idle, list_of(memory_)).status, IBV_WC_SUCCESS);
 }
 
-// Write eight bytes at once, inline and from memory; expect them there, and other lengths, odd
-// addresses and missing rights to be refused.
+// Write eight bytes atomically, inline and from memory; expect them to arrive, and other lengths,
+// odd addresses and missing rights to be refused.
 TEST_F(MemoryKeys, AtomicWrite) {
     const auto word = Buffer::pattern(5, 8);
     a_qp_.post_send({.opcode = VRDMA_SQ_ATOMIC_WRITE,
@@ -516,7 +519,8 @@ TEST_F(MemoryKeys, AtomicWrite) {
     EXPECT_EQ(refused(8, region_.start, region_.key), IBV_WC_REM_ACCESS_ERR);
 }
 
-// Write eight bytes inline on a QP without room for inline data; expect them there all the same.
+// Write eight bytes inline on a QP without room for inline data; expect them to arrive
+// nevertheless.
 TEST_F(MemoryKeys, AtomicWriteIsInlineEverywhere) {
     GuestQp from = a_.create_qp(a_cq_, a_cq_, {.max_inline = 0});
     GuestQp to = b_.create_qp(b_cq_, b_cq_);
@@ -531,7 +535,7 @@ TEST_F(MemoryKeys, AtomicWriteIsInlineEverywhere) {
     EXPECT_EQ(b_mr_.buffer.read(0, 8), word);
 }
 
-// Send from the null region and receive into it; expect zeros, and nothing to change.
+// Send from the null region and receive into it; expect zeros, and no change.
 TEST_F(MemoryKeys, NullRegion) {
     b_mr_.buffer.fill(1);
     const vrdma_sge nothing{12345, 10000, VRDMA_NULL_LKEY};
@@ -550,7 +554,7 @@ TEST_F(MemoryKeys, NullRegion) {
     EXPECT_EQ(write(Key{VRDMA_NULL_LKEY}, 0), IBV_WC_REM_ACCESS_ERR);
 }
 
-// Change a region's memory, rights and PD under its key; expect the old ones to be gone at once.
+// Change a region's memory, rights and PD under its key; expect the old ones to be invalid at once.
 TEST_F(MemoryKeys, Reregistration) {
     const Buffer other = b_.pages().allocate(VRDMA_PAGE_SIZE);
     hca::MrSpec spec;

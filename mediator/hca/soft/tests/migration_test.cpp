@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Freezing a slice, and moving its state to another one on the same memory.
+// Freezing a slice, and moving its state to another slice with the same memory.
 #include <sys/mman.h>
 
 #include <optional>
@@ -28,8 +28,8 @@ class Migration : public ConnectedPair {
     }
 };
 
-// Post while the slice is frozen; expect nothing to happen, no word of guest memory to change, and
-// all to be done after thaw though nobody rings again.
+// Post while the slice is frozen; expect no effect and no change of guest memory. After thaw, all
+// is executed without another doorbell.
 TEST_F(Migration, FrozenSliceTouchesNothing) {
     a_.slice().freeze();
     b_qp_.post_recv({});
@@ -44,8 +44,9 @@ TEST_F(Migration, FrozenSliceTouchesNothing) {
     EXPECT_EQ(wait(b_cq_).status, IBV_WC_SUCCESS);
 }
 
-// Freeze a device with many QPs and take its memory away, so that a touch of it takes longer than a
-// step may; expect a step of the thaw to end with the first, and the next ones to do the rest.
+// Freeze a device with many QPs and take its memory away, so that an access to it takes longer than
+// a step may; expect a step of the thaw to end with the first access, and the next steps to do the
+// rest.
 TEST_F(Migration, AStepOfAThawEndsWhenItsTimeIsOver) {
     constexpr int count = 8;
     std::vector<GuestQp> qps;
@@ -75,8 +76,8 @@ TEST_F(Migration, AStepOfAThawEndsWhenItsTimeIsOver) {
     EXPECT_EQ(wait(b_cq_).imm, 1u);
 }
 
-// Send to a frozen slice; expect the sender to try until it thaws, and its memory to stay as it
-// was.
+// Send to a frozen slice; expect the sender to retry until the slice thaws, and the slice's memory
+// to stay unchanged until then.
 TEST_F(Migration, PeersOfAFrozenSliceTryAgain) {
     b_.slice().freeze();
     write_pattern();
@@ -87,8 +88,8 @@ TEST_F(Migration, PeersOfAFrozenSliceTryAgain) {
     EXPECT_EQ(b_mr_.buffer.read(0, 8), Buffer::pattern(1, 8));
 }
 
-// Send to a slice that has given way, as it goes on elsewhere, and have it go on here after all;
-// expect the sender to find it again.
+// A slice gives way because it continues elsewhere, and then thaws here after all. Send to it
+// meanwhile; expect the sender to find it again.
 TEST_F(Migration, ASliceThatGaveWayIsFoundAgain) {
     b_.slice().freeze();
     b_.slice().give_way();
@@ -99,8 +100,8 @@ TEST_F(Migration, ASliceThatGaveWayIsFoundAgain) {
     EXPECT_EQ(b_mr_.buffer.read(0, 8), Buffer::pattern(1, 8));
 }
 
-// Move each side in turn between messages, past the rings' ends; expect indices and phases to go
-// on.
+// Migrate each side in turn between messages, beyond the rings' ends; expect indices and phases to
+// continue.
 TEST_F(Migration, QueuesGoOnWhereTheyWere) {
     for (std::uint32_t i = 0; i < 40; ++i) {
         Guest& guest = i % 2 == 0 ? a_ : b_;
@@ -113,8 +114,8 @@ TEST_F(Migration, QueuesGoOnWhereTheyWere) {
     }
 }
 
-// Move to another HCA what is posted, armed, rung and failed; expect the same as if nothing had
-// happened.
+// Migrate to another HCA with posted, armed, rung and failed objects; expect the same results as
+// without migration.
 TEST_F(Migration, CarriesWhatIsPending) {
     auto other = make_hca({});
     GuestQp failed = a_.create_qp(a_cq_, a_cq_);
@@ -141,7 +142,7 @@ TEST_F(Migration, CarriesWhatIsPending) {
     EXPECT_EQ(a_.slice().query_qp(a_qp_.id())->dest_qpn, b_qp_.id().value);
 }
 
-// Move the sender, then the receiver, in the middle of a long message; expect all of its bytes.
+// Migrate the sender, then the receiver, in the middle of a long message; expect all of its bytes.
 TEST_F(Migration, LongMessageStartsAgain) {
     constexpr std::uint32_t length = 3'000'000;
     const MemoryRegion from = a_.register_mr(length);
@@ -162,7 +163,7 @@ TEST_F(Migration, LongMessageStartsAgain) {
     EXPECT_EQ(to.buffer.read(0, length), from.buffer.read(0, length));
 }
 
-// Move with retries half used up; expect them to be counted on, not anew.
+// Migrate with half of the retries used up; expect the count to continue, not to restart.
 TEST_F(Migration, RetriesAreCountedOn) {
     ASSERT_TRUE(b_.slice().modify_qp(b_qp_.id(), state_attr(IBV_QPS_ERR)));
     a_qp_.post_send({});

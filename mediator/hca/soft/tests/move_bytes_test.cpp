@@ -10,7 +10,7 @@
 namespace vrdma::hca::soft {
 namespace {
 
-// Copies every length up to some words to and from every place in a word; expects these bytes to
+// Copies every length up to some words, from and to every offset in a word; expects these bytes to
 // arrive, and none beside them to change.
 TEST(MoveBytes, any_length_and_alignment) {
     constexpr std::byte untouched{0xee};
@@ -40,8 +40,8 @@ std::byte poll_piece(const std::byte* end) {
     return std::byte(load_acquire(*last) >> (8 * (sizeof(Piece) - 1)));
 }
 
-// The last byte, loaded with the piece that it is stored with: the sanitizer pairs accesses of one
-// size only.
+// The last byte, loaded in the same size as it is stored, because the sanitizer only pairs accesses
+// of equal size.
 std::byte poll_last(const std::vector<std::byte>& bytes) {
     const std::byte* end = bytes.data() + bytes.size();
     switch (bytes.size() % sizeof(Word)) {
@@ -57,7 +57,8 @@ std::byte poll_last(const std::vector<std::byte>& bytes) {
     }
 }
 
-// Writes messages of which a reader polls the last byte alone; expects it to find all others there.
+// Writes messages while a reader polls only their last byte; expects all other bytes to be there
+// when it arrives.
 TEST(MoveBytes, last_byte_is_last) {
     constexpr unsigned rounds = 50;
     for (const std::size_t length : {2U, 4U, 7U, 8U, 13U, 64U, 4093U, 65536U}) {
@@ -85,7 +86,7 @@ TEST(MoveBytes, last_byte_is_last) {
     }
 }
 
-// Where an aligned word lies in a message, and where that lies in a word on either side.
+// The offset of an aligned word in a message, and the message's offset in a word on either side.
 struct Layout {
     std::size_t before;
     std::size_t source;
@@ -114,7 +115,7 @@ struct Moving {
     std::byte* target;
 };
 
-// Looks, while a thread does something else, often enough to meet it at work.
+// Calls `look` while a thread calls `other`, often enough that the two overlap.
 template <typename Other, typename Look>
 void look_beside(Other&& other, Look&& look) {
     constexpr int looks = 300'000;
@@ -139,7 +140,8 @@ constexpr bool whole(T value) {
     return value == 0 || value == static_cast<T>(~T{0});
 }
 
-// Moves messages with a word of zeros or ones while it is looked at; expects no look to see both.
+// Moves messages with a word of zeros or ones while another thread reads it; expects no read to see
+// both.
 template <typename T>
 void expect_written_whole(const Layout& layout) {
     Moving<T> moving{layout};
@@ -154,7 +156,7 @@ void expect_written_whole(const Layout& layout) {
                          << layout.source << " to " << layout.target;
 }
 
-// Stores zeros or ones into a word that is moved meanwhile; expects no copy to have both.
+// Stores zeros or ones into a word while it is moved; expects no copy to have both.
 template <typename T>
 void expect_read_whole(const Layout& layout) {
     Moving<T> moving{layout};

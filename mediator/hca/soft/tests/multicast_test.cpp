@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Multicast: who gets the datagrams that are sent to a group.
+// Multicast: which members get the datagrams of a group.
 #include "mediator/hca/soft/tests/two_guests.h"
 
 namespace vrdma::test {
@@ -12,7 +12,7 @@ constexpr hca::Gid ipv4_group{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 224, 0, 
 constexpr std::uint32_t group_qkey = 7;
 constexpr std::uint32_t size = 16;
 
-// A poller's turn is one piece, so a test can come between two.
+// A poller's turn is one piece, so a test can act between two.
 hca::soft::Config short_turns() {
     hca::soft::Config config;
     config.turn_wqes = 1;
@@ -59,7 +59,7 @@ class Multicast : public TwoGuests {
         settle();
     }
 
-    // One copy, whole, and no other.
+    // Expects exactly one complete copy.
     void expect_copy(Member& member) {
         const auto received = member.cq.poll();
         ASSERT_TRUE(received);
@@ -78,7 +78,7 @@ class Multicast : public TwoGuests {
     Member also_there_{b_};
 };
 
-// Attach QPs of both guests, the sender among them; expect one copy for each, behind a header that
+// Attach QPs of both guests, the sender among them; expect one copy for each, with a header that
 // names the group.
 TEST_F(Multicast, EveryMemberGetsOneCopy) {
     for (Member* member : {&sender_, &here_}) {
@@ -102,8 +102,8 @@ TEST_F(Multicast, EveryMemberGetsOneCopy) {
     }
 }
 
-// Attach QPs that want nothing of their own, the sender among them; expect all but the sender to
-// get a copy, also where the device has moved.
+// Attach QPs that block their own datagrams, the sender among them; expect all but the sender to
+// get a copy, also after the device has migrated.
 TEST_F(Multicast, OneGetsNothingOfItsOwn) {
     sender_ = Member{a_, group_qkey, true};
     Member other{a_, group_qkey, true};
@@ -128,7 +128,7 @@ TEST_F(Multicast, OneGetsNothingOfItsOwn) {
     }
 }
 
-// Send from a VLAN, in which only one of two guests is; expect that one alone to get a copy.
+// Send from a VLAN with only one of two guests in it; expect only that guest to get a copy.
 TEST_F(Multicast, StaysInItsVlan) {
     ASSERT_TRUE(a_.slice().set_gid(0, VRDMA_GID_ROCE_V2, a_.gid(), 7));
     attach(a_, here_);
@@ -148,8 +148,8 @@ TEST_F(Multicast, Ipv4Groups) {
     expect_copy(there_);
 }
 
-// Send to a group of nobody, to another group, and to a member's group by the member's own number;
-// expect the sends to succeed and nobody to get anything.
+// Send to a group without members, to another group, and to a member's group by the member's own
+// QPN; expect the sends to succeed and nobody to get a copy.
 TEST_F(Multicast, NobodyElseGetsIt) {
     attach(b_, there_, other_group);
     there_.post();
@@ -160,8 +160,8 @@ TEST_F(Multicast, NobodyElseGetsIt) {
     EXPECT_FALSE(here_.cq.poll());
 }
 
-// A member without a WQE, one with another Q_Key, one whose WQE is too short; expect each to miss
-// the datagram, and the others not.
+// A member has no WQE, another Q_Key, or a WQE that is too short; expect it to miss the datagram,
+// and the other members to get it.
 TEST_F(Multicast, AMemberThatCannotTakeItIsLeftOut) {
     Member other_key{b_, group_qkey + 1};
     for (Member* member : {&there_, &also_there_, &other_key}) {
@@ -178,7 +178,7 @@ TEST_F(Multicast, AMemberThatCannotTakeItIsLeftOut) {
     }
 }
 
-// Detach one of two, then the other; expect the copies to end with that.
+// Detach one of two members, then the other; expect no copies for a detached member.
 TEST_F(Multicast, DetachedQpsGetNothing) {
     attach(b_, there_);
     attach(b_, also_there_);
@@ -194,7 +194,7 @@ TEST_F(Multicast, DetachedQpsGetNothing) {
     EXPECT_FALSE(also_there_.cq.poll());
 }
 
-// Send many, from both guests' sides of the pollers; expect all of them in order.
+// Send many datagrams to members on both pollers; expect all of them in order.
 TEST_F(Multicast, KeepsItsOrder) {
     attach(a_, here_);
     attach(b_, there_);
@@ -215,7 +215,7 @@ TEST_F(Multicast, KeepsItsOrder) {
     }
 }
 
-// Detach a guest that has had its copy, while others have not; expect them to get theirs.
+// Detach a guest that has got its copy before others; expect the others to get theirs.
 TEST_F(Multicast, WhoLeavesUnderWayCostsNobodyACopy) {
     Guest c{*hca_, "c", ipv4_gid(3)};
     Member leaves{c};
@@ -234,7 +234,7 @@ TEST_F(Multicast, WhoLeavesUnderWayCostsNobodyACopy) {
     expect_copy(there_);
 }
 
-// A guest that goes with members attached leaves nothing behind that others would send to.
+// Destroy a guest with attached members; expect later datagrams not to be sent to them.
 TEST_F(Multicast, EndsWithItsGuest) {
     {
         Guest c{*hca_, "c", ipv4_gid(3)};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A guest whose peer on the network is the test itself: it makes the packets that arrive, reads
-// those that leave, and the poller is its own thread.
+// A guest whose peer on the network is the test itself: the test makes the packets that arrive, and
+// reads those that leave. The poller is the test's own thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,19 +28,19 @@ struct Arrived {
     std::uint8_t operation() const { return headers.opcode & VRDMA_ROCE_OPERATION; }
 };
 
-// How the guest's QP is connected.
+// The attributes with which the guest's QP is connected.
 struct Terms {
     hca::QpType type = hca::QpType::rc;
     std::uint8_t path_mtu = IBV_MTU_256;
     std::uint32_t access_flags = all_access;
     std::uint8_t max_dest_rd_atomic = 16;
     std::uint8_t min_rnr_timer = 14;
-    std::uint8_t timeout = 17; // 0.5 s: nothing is sent again within a test that does not wait
+    std::uint8_t timeout = 17; // 0.5 s: no retransmission within a test that does not wait
     std::uint8_t retry_cnt = 7;
     std::uint8_t rnr_retry = 7;
     std::uint8_t max_rd_atomic = 16;
-    // Of the guest's HCA: nothing is sent again early, however slow the test is.
-    std::chrono::nanoseconds least_patience = std::chrono::hours{1};
+    // The guest's HCA retransmits nothing early, however slow the test is.
+    std::chrono::nanoseconds min_rto = std::chrono::hours{1};
 };
 
 class NetworkPeer : public ::testing::Test {
@@ -50,14 +50,14 @@ class NetworkPeer : public ::testing::Test {
     static constexpr std::uint32_t mtu = 256;
     static constexpr std::uint32_t peer_qpn = 0x777;
     static constexpr wire::Mac peer_mac{2, 0, 0, 0, 0, 9};
-    // Near the end of all, so that what follows wraps.
+    // Near the largest PSN, so that the next ones wrap.
     static constexpr std::uint32_t first_psn = hca::soft::roce::psn_mask - 1;
 
     explicit NetworkPeer(const Terms& terms = {}) : NetworkPeer{terms, Cable::lay()} {}
 
     static std::uint32_t psn(std::uint32_t n) { return hca::soft::roce::add(first_psn, n); }
 
-    // Another QP of the guest, connected to the same peer.
+    // Replaces the guest's QP by a new one, connected to the same peer.
     void renew(const Terms& terms = {}) {
         qp_ = guest_.create_qp(cq_, cq_, {.type = terms.type});
         activate(terms);
@@ -81,7 +81,7 @@ class NetworkPeer : public ::testing::Test {
         ASSERT_TRUE(guest_.slice().modify_qp(qp_.id(), attr));
     }
 
-    // The n-th packet from the peer, of that operation.
+    // The n-th packet of the peer, with that operation.
     wire::Headers packet(std::uint8_t operation, std::uint32_t n) const {
         wire::Headers headers;
         headers.opcode = transport_ | operation;
@@ -94,7 +94,7 @@ class NetworkPeer : public ::testing::Test {
         headers.ack_request = true;
         return headers;
     }
-    // With an RETH of the guest's region.
+    // With an RETH that names the guest's region.
     wire::Headers remote(std::uint8_t operation, std::uint32_t n, std::uint32_t length,
                          std::uint64_t offset = 0) const {
         wire::Headers headers = asking(operation, n);
@@ -113,7 +113,7 @@ class NetworkPeer : public ::testing::Test {
         return frame;
     }
 
-    // It waits in the guest's uplink until the next poll.
+    // The frame waits in the guest's uplink until the next poll.
     void inject(const Frame& frame) {
         std::ranges::copy(frame, end_->prepare({}, 0).begin());
         end_->commit(frame.size());
@@ -122,8 +122,8 @@ class NetworkPeer : public ::testing::Test {
         inject(frame_of(path_, headers, payload));
     }
 
-    // Until the engine finds nothing to do in a while. Timers may still run; of one that is short a
-    // slow engine (ThreadSanitizer) finds the next each time.
+    // Polls until the engine finds nothing to do for a while. Timers may still run. If a timer is
+    // short, a slow engine (ThreadSanitizer) finds it expired each time.
     void settle() {
         constexpr int quiet_rounds = 40;
         constexpr int most_rounds = 20000;
@@ -148,7 +148,7 @@ class NetworkPeer : public ::testing::Test {
         settle();
         return sent();
     }
-    // The only one.
+    // Expects exactly one reply, and returns it.
     Arrived reply() {
         auto packets = replies();
         EXPECT_EQ(packets.size(), 1u);
@@ -163,7 +163,7 @@ class NetworkPeer : public ::testing::Test {
     static std::uint8_t nak(vrdma_nak why) { return syndrome(VRDMA_SYNDROME_NAK, why); }
     static constexpr std::uint8_t ack = VRDMA_SYNDROME_NO_CREDITS;
 
-    // A positive one with any credits.
+    // A positive acknowledgement may have any credits.
     static void expect_acknowledge(const Arrived& arrived, std::uint32_t n, std::uint8_t aeth) {
         EXPECT_EQ(arrived.operation(), VRDMA_ROCE_ACKNOWLEDGE);
         EXPECT_EQ(arrived.headers.psn, psn(n));
@@ -184,7 +184,7 @@ class NetworkPeer : public ::testing::Test {
         EXPECT_TRUE(completion->receive);
         EXPECT_EQ(completion->byte_len, bytes);
     }
-    // To the peer's memory, if it is no SEND.
+    // Names the peer's memory, if it is no SEND.
     void post(vrdma_sq_opcode opcode, std::uint32_t length, std::uint32_t flags = 0) {
         const vrdma_sge local = mr_.sge(0, length);
         const bool remote = opcode != VRDMA_SQ_SEND;
@@ -232,7 +232,7 @@ class NetworkPeer : public ::testing::Test {
                                                  std::unique_ptr<wire::Uplink> uplink) const {
         hca::soft::Config config;
         config.threads = false;
-        config.least_patience = terms.least_patience;
+        config.min_rto = terms.min_rto;
         auto hca = std::move(*hca::soft::SoftHca::create(config));
         EXPECT_TRUE(hca->add_uplink("cable", std::move(uplink)));
         hca->with_port(

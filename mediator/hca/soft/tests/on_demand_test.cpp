@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// On-demand paging: messages that touch absent pages wait for the guest's driver, which the tests
-// play, and go on or fail by its answer.
+// On-demand paging: messages that access absent pages wait for the guest's driver, whose part the
+// tests play. They continue or fail according to its answer.
 #include <optional>
 
 #include "mediator/hca/soft/tests/two_guests.h"
@@ -39,7 +39,7 @@ class OnDemand : public ConnectedPair {
                       .raddr = remote.start + offset});
     }
 
-    // The next page fault that the guest is told of.
+    // Waits for the guest's next page fault event.
     PageFault wait_for_fault(Guest& guest) {
         const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds{20};
         while (std::chrono::steady_clock::now() < limit) {
@@ -60,7 +60,7 @@ class OnDemand : public ConnectedPair {
         return std::span{region.buffer.pages().blocks}.subspan(first, count);
     }
 
-    // As a driver does.
+    // Maps the pages, as a driver does.
     static void resolve(Guest& guest, const MemoryRegion& region, const PageFault& fault) {
         guest.slice().map_pages(region.key, fault.first, pages_of(region, fault.first, fault.count),
                                 fault.write);
@@ -74,8 +74,8 @@ class OnDemand : public ConnectedPair {
     MemoryRegion region_ = a_.register_on_demand(8 * page);
 };
 
-// Send from pages that are absent; expect a fault that names them, for reading, nothing at the peer
-// until they are mapped, and then the data.
+// Send from absent pages; expect a read fault that names them. Nothing arrives at the peer until
+// they are mapped, and then the data does.
 TEST_F(OnDemand, ASenderWaitsForItsPages) {
     const vrdma_sge from = region_.sge(page + 100, 3 * page);
     const vrdma_sge to = b_mr_.sge();
@@ -93,8 +93,8 @@ TEST_F(OnDemand, ASenderWaitsForItsPages) {
     EXPECT_EQ(b_mr_.buffer.read(0, 3 * page), region_.buffer.read(page + 100, 3 * page));
 }
 
-// Write to (at once or not), read from and add to a peer's absent pages; expect a fault at the
-// peer, for writing where it is changed, and success once it is answered.
+// Write to (atomically or not), read from and add to a peer's absent pages; expect a fault at the
+// peer, for writing if the operation changes them, and success once it is answered.
 TEST_F(OnDemand, APeerWaitsForThePagesItNames) {
     for (const auto opcode : {VRDMA_SQ_RDMA_WRITE, VRDMA_SQ_RDMA_READ,
                               VRDMA_SQ_ATOMIC_FETCH_AND_ADD, VRDMA_SQ_ATOMIC_WRITE}) {
@@ -111,7 +111,7 @@ TEST_F(OnDemand, APeerWaitsForThePagesItNames) {
 }
 
 // Bind a window to a region's middle and write to its absent pages; expect a fault that names the
-// region's, the data in them, and the region to be held by the window.
+// region's pages, and the data in them. The window keeps the region in use.
 TEST_F(OnDemand, AWindowWaitsForItsRegionsPages) {
     const MemoryRegion region = a_.register_on_demand(8 * page, all_access | IBV_ACCESS_MW_BIND);
     const Key window = a_.allocate_mw(IBV_MW_TYPE_2);
@@ -133,7 +133,7 @@ TEST_F(OnDemand, AWindowWaitsForItsRegionsPages) {
     EXPECT_EQ(a_.slice().deregister_mr(region.key).error(), std::errc::device_or_resource_busy);
 }
 
-// Receive into absent pages; expect the same WQE to be used once they are there.
+// Receive into absent pages; expect the same WQE to be used once they are mapped.
 TEST_F(OnDemand, AReceiveWaitsForItsPages) {
     const vrdma_sge to = region_.sge(0, 2 * page);
     const vrdma_sge from = b_mr_.sge(0, 2 * page);
@@ -172,7 +172,8 @@ TEST_F(OnDemand, ARefusalFailsTheSender) {
     EXPECT_EQ(state_of(a_, a_qp_), IBV_QPS_ERR);
 }
 
-// The same for memory that a peer names, and for a receive; expect REM_ACCESS_ERR and REM_OP_ERR.
+// The same for memory that a peer names, and for a receive; expect REM_ACCESS_ERR and REM_OP_ERR at
+// the peer.
 TEST_F(OnDemand, ARefusalFailsThePeer) {
     const vrdma_sge local = b_mr_.sge(0, 8);
     post(b_qp_, VRDMA_SQ_RDMA_READ, local, region_);
@@ -192,7 +193,7 @@ TEST_F(OnDemand, ARefusalFailsThePeer) {
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_LOC_PROT_ERR);
 }
 
-// Take pages away and map others; expect the old ones not to be touched, and the data in the new.
+// Unmap pages and map others; expect no access to the old pages, and the data in the new ones.
 TEST_F(OnDemand, PagesMayBeReplaced) {
     const vrdma_sge local = b_mr_.sge(0, page);
     resolve(a_, region_, {region_.key, 0, 1, true});
@@ -207,7 +208,7 @@ TEST_F(OnDemand, PagesMayBeReplaced) {
     EXPECT_EQ(other.read(0, page), b_mr_.buffer.read(0, page));
 }
 
-// Many messages wait for one page; expect one fault, and all to go on.
+// Many messages wait for one page; expect one fault, and all messages to continue.
 TEST_F(OnDemand, OneFaultServesAllThatWait) {
     std::vector<GuestQp> to;
     std::vector<GuestQp> from;
@@ -227,8 +228,8 @@ TEST_F(OnDemand, OneFaultServesAllThatWait) {
     }
 }
 
-// Let a driver never answer, while others of the guest have messages; expect these to work, the
-// fault to be repeated, and the QP that waits to be reset and destroyed at once.
+// A driver never answers, while other QPs of the guest have messages; expect these to complete, and
+// the fault to be repeated. The waiting QP can be reset and destroyed at once.
 TEST_F(OnDemand, ADriverThatDoesNotAnswerHoldsUpNobodyElse) {
     const vrdma_sge from = region_.sge(0, 8);
     const vrdma_sge plain = a_mr_.sge(0, 8);
@@ -245,8 +246,8 @@ TEST_F(OnDemand, ADriverThatDoesNotAnswerHoldsUpNobodyElse) {
     expect_quiet(a_cq_);
 }
 
-// Deregister a region that a message waits for; expect LOC_PROT_ERR, and an answer that comes late
-// to do nothing.
+// Deregister a region that a message waits for; expect LOC_PROT_ERR, and a late answer to have no
+// effect.
 TEST_F(OnDemand, TheRegionMayGo) {
     const vrdma_sge from = region_.sge(0, 8);
     write(a_qp_, from, b_mr_);
@@ -258,7 +259,8 @@ TEST_F(OnDemand, TheRegionMayGo) {
     settle();
 }
 
-// Touch more pages than faults can be noted, each a QP's; expect all to be served in the end.
+// More QPs each access an absent page than faults can be recorded; expect all to be served in the
+// end.
 TEST_F(OnDemand, MoreFaultsThanAreNotedAtATime) {
     constexpr std::uint32_t count = 70;
     const MemoryRegion large = a_.register_on_demand(count * page);
@@ -280,7 +282,7 @@ TEST_F(OnDemand, MoreFaultsThanAreNotedAtATime) {
     }
 }
 
-// Migrate while a message waits; expect the fault to be met again on the new host.
+// Migrate while a message waits; expect the fault to be raised again on the new host.
 TEST_F(OnDemand, FaultsAreMetAgainAfterAMigration) {
     resolve(a_, region_, {region_.key, 4, 1, false});
     const vrdma_sge from = region_.sge(4 * page, 8);
@@ -296,8 +298,8 @@ TEST_F(OnDemand, FaultsAreMetAgainAfterAMigration) {
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
 }
 
-// Datagrams from and to absent pages; expect them to arrive when these come soon, and the sender to
-// go on when they do not.
+// Datagrams from and to absent pages; expect them to arrive if the pages are mapped soon, and the
+// sender to continue if they are not.
 TEST_F(OnDemand, DatagramsWaitAWhile) {
     constexpr std::uint32_t qkey = 0x1234;
     GuestQp from_qp = b_.create_qp(b_cq_, b_cq_, {.type = hca::QpType::ud});

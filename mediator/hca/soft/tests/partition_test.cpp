@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// P_Keys: who shares a partition may talk, and nobody else (IBA 10.9.3).
+// P_Keys: only members of a common partition may communicate (IBA 10.9.3).
 #include "mediator/hca/soft/tests/network_peer.h"
 #include "mediator/hca/soft/tests/two_guests.h"
 
@@ -49,7 +49,8 @@ class Partition : public TwoGuests {
     std::uint64_t refused(const GuestQp& qp) {
         return b_.slice().qp_counters(qp.id())->value[VRDMA_COUNTER_BAD_PKEYS];
     }
-    // Sends by a new connection; expects what the P_Keys allow, or `without` at the sender.
+    // Sends by a new connection. Expects the result that the P_Keys allow, or the status `without`
+    // at the sender.
     void send_connected(hca::QpType type, std::uint16_t a_index, std::uint16_t b_index,
                         ibv_wc_status without) {
         GuestQp a_qp = a_.create_qp(a_cq_, a_cq_, {.type = type});
@@ -81,14 +82,14 @@ class Partition : public TwoGuests {
 constexpr std::pair<std::uint16_t, std::uint16_t> members_tried[] = {{0, 0}, {1, 1}, {1, 2}, {2, 1},
                                                                      {2, 2}, {0, 1}, {1, 3}};
 
-// Send by connections of each two P_Keys; expect those in another partition never to be answered.
+// Send by connections of each pair of P_Keys; expect no answer from another partition.
 TEST_F(Partition, ReliableConnections) {
     for (const auto& [a, b] : members_tried) {
         send_connected(hca::QpType::rc, a, b, IBV_WC_RETRY_EXC_ERR);
     }
 }
 
-// The same without answers; expect what is in another partition to be dropped.
+// The same on UC; expect messages of another partition to be dropped.
 TEST_F(Partition, UnreliableConnections) {
     for (const auto& [a, b] : members_tried) {
         send_connected(hca::QpType::uc, a, b, IBV_WC_SUCCESS);
@@ -125,7 +126,7 @@ TEST_F(Partition, ARestoredQpHasOneOfTheTable) {
     EXPECT_FALSE(a_.slice().restore_qp(qp.id(), state, {}));
 }
 
-// A guest that is a limited member of another partition, whose peer on the network is the test.
+// A guest that is a limited member of another partition. Its peer on the network is the test.
 class RocePartition : public NetworkPeer {
   protected:
     RocePartition() {
@@ -153,8 +154,8 @@ class RocePartition : public NetworkPeer {
     GuestQp own_ = member_.create_qp(own_cq_, own_cq_);
 };
 
-// Receive packets of other partitions and of a limited member; expect silence. Then one of a full
-// member; expect an answer with the guest's own P_Key.
+// Receive packets of other partitions and of a limited member; expect no answer. Then receive one
+// of a full member; expect an answer with the guest's own P_Key.
 TEST_F(RocePartition, ChecksWhatComes) {
     own_.post_recv({});
     for (const std::uint16_t pkey : {0xffff, 0x7fff, 0x0001, 0x8002, 0x0000, 0x8000}) {

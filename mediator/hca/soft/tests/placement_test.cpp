@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A program cannot tell whether its two sides are on one host or on two: the same random script
-// runs on both, and its completions, the bytes, the states and the async events are the same.
-// VRDMA_TEST_SEED and VRDMA_TEST_STEPS make it another script, or a longer one.
+// A program cannot tell whether its two sides are on one host or on two. The same random script
+// runs in both placements, and its completions, bytes, states and async events are the same.
+// VRDMA_TEST_SEED selects another script, and VRDMA_TEST_STEPS a longer one.
 #include <fmt/format.h>
 
 #include <array>
@@ -24,7 +24,7 @@ std::uint64_t from_environment(const char* name, std::uint64_t usual) {
     return value != nullptr ? std::strtoull(value, nullptr, 0) : usual;
 }
 
-// What one side is connected with.
+// The attributes with which one side is connected.
 struct SideTerms {
     std::uint8_t path_mtu = IBV_MTU_1024;
     std::uint32_t access_flags = all_access;
@@ -45,7 +45,7 @@ struct Post {
     bool bad_rkey = false;
 };
 
-// What happens before the program looks: one side sends, and the other has receives.
+// The operations before the program compares results: one side sends, and the other has receives.
 struct Batch {
     std::size_t pair = 0;
     bool b_sends = false;
@@ -141,7 +141,7 @@ class Script {
     std::array<bool, pairs> connected_{};
 };
 
-// Two guests with pairs of QPs, and what they see.
+// Two guests with pairs of QPs, and everything that they observe.
 class World {
   public:
     explicit World(bool apart) : guests_{apart} {
@@ -152,7 +152,7 @@ class World {
         }
     }
 
-    // A line for each thing that the program sees.
+    // Returns a line for each observation of the program.
     std::vector<std::string> run(const Batch& batch) {
         Side& sender = sides_[2 * batch.pair + (batch.b_sends ? 1 : 0)];
         Side& receiver = sides_[2 * batch.pair + (batch.b_sends ? 0 : 1)];
@@ -258,7 +258,7 @@ class World {
             completion.with_imm, good && completion.with_imm ? completion.imm : 0));
     }
 
-    // All that there is once everything sent has completed.
+    // Records everything that is observed once all that was sent has completed.
     void look(Side& sender, Side& receiver) {
         guests_.settle();
         for (Side* side : {&sender, &receiver}) {
@@ -275,7 +275,7 @@ class World {
                 seen_.push_back(fmt::format("{}: event {}", who, event->type));
             }
         }
-        if (clean_) { // what a message that failed has left is nobody's business
+        if (clean_) { // memory after a failed message is unspecified
             see_bytes("sender", sender);
             see_bytes("receiver", receiver);
         }

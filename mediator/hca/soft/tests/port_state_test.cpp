@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A port whose uplink loses its carrier and gets it back: what guests are told of it.
+// A port whose uplink loses its carrier and gets it back: the events that guests get.
 #include "mediator/hca/soft/tests/network_peer.h"
 
 namespace vrdma::test {
@@ -20,7 +20,7 @@ class PortState : public NetworkPeer {
         dynamic_cast<Cable::End&>(*end_).resize(frame_size);
         hca_->set_link("cable", true);
     }
-    // To what an interface with an MTU of 1500 has.
+    // To the frame size of an interface with an MTU of 1500.
     void narrow() { resize(1518); }
     void widen() { resize(wire::max_frame_size); }
 
@@ -31,7 +31,8 @@ class PortState : public NetworkPeer {
     }
 };
 
-// Take the carrier away and give it back; expect an event of each, and none of what stays as it is.
+// Take the carrier away and give it back; expect one event for each change, and none without a
+// change.
 TEST_F(PortState, GoesAndComes) {
     EXPECT_TRUE(guest_.slice().port_up());
     EXPECT_FALSE(told(guest_));
@@ -46,7 +47,7 @@ TEST_F(PortState, GoesAndComes) {
     EXPECT_EQ(guest_.interrupts(1), 2u);
 }
 
-// Take the carrier away under a QP; expect it to go on, with what it sends and what arrives.
+// Take the carrier away; expect a QP to go on sending and receiving.
 TEST_F(PortState, QpsGoOn) {
     hca_->set_link("cable", false);
     post_receive(0, 1000);
@@ -57,8 +58,8 @@ TEST_F(PortState, QpsGoOn) {
     EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
 }
 
-// Have the uplink's frames become smaller than a connected QP's packets; expect these to be lost,
-// the peer to be taken for gone in the end, and the poller to come to rest meanwhile.
+// The uplink's frames become smaller than a connected QP's packets; expect these packets to be
+// lost, and the peer to be considered absent in the end. Meanwhile the poller must become idle.
 TEST_F(PortState, PacketsThatDoNotFitAreLost) {
     renew({.path_mtu = IBV_MTU_4096, .timeout = 12, .retry_cnt = 1});
     narrow();
@@ -76,7 +77,7 @@ TEST_F(PortState, PacketsThatDoNotFitAreLost) {
     EXPECT_TRUE(sent().empty());
 }
 
-// The same of a READ's response: expect a peer that asks for less to have it.
+// The same for a READ's response; expect only the packet that fits to be sent.
 TEST_F(PortState, ResponsesThatDoNotFitAreLost) {
     renew({.path_mtu = IBV_MTU_4096});
     narrow();
@@ -86,8 +87,8 @@ TEST_F(PortState, ResponsesThatDoNotFitAreLost) {
     EXPECT_EQ(response.headers.psn, psn(1));
 }
 
-// Have a port's MTU become smaller and larger again; expect a datagram that is longer to fail, and
-// one that is not to be sent, by a QP that was there before.
+// A port's MTU becomes smaller and larger again; expect a datagram above the MTU to fail, and one
+// within it to be sent, by a QP that existed before.
 TEST_F(PortState, DatagramsAreAsLongAsTheMtu) {
     GuestQp ud = guest_.create_qp(cq_, cq_, {.type = hca::QpType::ud});
     const AhId ah = guest_.create_ah(peer_gid_);
@@ -108,8 +109,8 @@ TEST_F(PortState, DatagramsAreAsLongAsTheMtu) {
     EXPECT_EQ(status_of(4096), IBV_WC_SUCCESS);
 }
 
-// Take the carrier away from a device that is bound to another uplink, or none; expect it to hear
-// nothing of that.
+// An uplink loses its carrier, and a device is bound to another one or none; expect that device to
+// get no event.
 TEST_F(PortState, OthersHearNothing) {
     Guest inside{*hca_, "inside", ipv4_gid(3)};
     hca_->set_link("cable", false);
@@ -117,7 +118,8 @@ TEST_F(PortState, OthersHearNothing) {
     EXPECT_FALSE(told(inside));
 }
 
-// Make a device while there is no carrier; expect it to hear so, as it takes a port to be up.
+// Make a device while there is no carrier; expect it to get an event, because it assumes that a
+// port is up.
 TEST_F(PortState, ANewDeviceIsTold) {
     hca_->set_link("cable", false);
     Guest late{*hca_, "late", ipv4_gid(3), Guest::default_memory(), {}, "cable"};
@@ -126,7 +128,8 @@ TEST_F(PortState, ANewDeviceIsTold) {
     EXPECT_EQ(told(late), port_active);
 }
 
-// Change the state time and again while the event queue has no room; expect to hear of the last.
+// Change the state several times while the event queue has no room; expect an event of the last
+// state.
 TEST_F(PortState, TheLastStateWaitsForRoom) {
     const std::uint32_t taken = guest_.eq().control().consumer;
     guest_.eq().control().consumer = taken + 1; // out of range: it looks full
@@ -139,8 +142,7 @@ TEST_F(PortState, TheLastStateWaitsForRoom) {
     EXPECT_FALSE(told(guest_));
 }
 
-// Change the state of a device that stands still; expect its memory to be left alone until it goes
-// on.
+// Change the port's state while a device is frozen; expect no access to its memory until it thaws.
 TEST_F(PortState, AFrozenDeviceIsToldLater) {
     guest_.slice().freeze();
     hca_->set_link("cable", false);
@@ -149,7 +151,7 @@ TEST_F(PortState, AFrozenDeviceIsToldLater) {
     EXPECT_EQ(told(guest_), port_err);
 }
 
-// Move to a host without a carrier, and on to another; expect to hear what has changed, once.
+// Migrate to a host without a carrier, and then to another; expect one event for each change.
 TEST_F(PortState, TheStateIsThatOfTheNewHost) {
     hca::soft::Config config;
     config.threads = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Accesses that are not allowed: what both sides are told, and that no byte moved.
+// Accesses that are not allowed: both sides' errors, and no byte moved.
 #include "mediator/hca/soft/tests/two_guests.h"
 
 namespace vrdma::test {
@@ -33,7 +33,7 @@ struct RemoteCase {
 class RemoteAccess : public Protection, public ::testing::WithParamInterface<RemoteCase> {};
 
 // An operation on a region that does not allow it; expect REM_ACCESS_ERR at the requester, both QPs
-// in error, an access event at the responder, and its memory as it was.
+// in error, an access event at the responder, and unchanged memory.
 TEST_P(RemoteAccess, IsRefused) {
     const RemoteCase& refused = GetParam();
     const MemoryRegion region =
@@ -126,8 +126,8 @@ struct LocalCase {
 
 class LocalAccess : public Protection, public ::testing::WithParamInterface<LocalCase> {};
 
-// A request whose own buffer may not be used; expect LOC_PROT_ERR with the reason, and a peer that
-// noticed nothing.
+// A request whose local buffer may not be used; expect LOC_PROT_ERR with the reason, and an
+// unaffected peer.
 TEST_P(LocalAccess, IsRefused) {
     const LocalCase& refused = GetParam();
     const MemoryRegion region =
@@ -163,7 +163,8 @@ INSTANTIATE_TEST_SUITE_P(
                   VRDMA_VERR_ACCESS}),
     [](const auto& info) { return std::string{info.param.name}; });
 
-// A send from memory that is registered without any right; expect success: reading needs none.
+// A send from memory that is registered without any right; expect success, because local reading
+// needs none.
 TEST_F(Protection, LocalReadingNeedsNoRight) {
     const MemoryRegion region = a_.register_mr(4096, {.access_flags = 0});
     const vrdma_sge local = region.sge();
@@ -174,7 +175,8 @@ TEST_F(Protection, LocalReadingNeedsNoRight) {
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
 }
 
-// A send into receive buffers that may not be written; expect LOC_PROT_ERR there, REM_OP_ERR here.
+// A send into receive buffers that may not be written; expect LOC_PROT_ERR at the receiver,
+// REM_OP_ERR at the sender.
 TEST_F(Protection, ReceiveBufferMustBeWritable) {
     const MemoryRegion region = b_.register_mr(4096, {.access_flags = 0});
     const vrdma_sge target = region.sge();
@@ -188,7 +190,8 @@ TEST_F(Protection, ReceiveBufferMustBeWritable) {
     EXPECT_EQ(state_of(b_, b_qp_), IBV_QPS_ERR);
 }
 
-// A send longer than the receive buffers; expect LOC_LEN_ERR there, REM_INV_REQ_ERR here.
+// A send longer than the receive buffers; expect LOC_LEN_ERR at the receiver, REM_INV_REQ_ERR at
+// the sender.
 TEST_F(Protection, SendMustFitTheReceive) {
     const vrdma_sge targets[] = {b_mr_.sge(0, 3), b_mr_.sge(3, 4)};
     b_qp_.post_recv(targets);
@@ -221,7 +224,7 @@ TEST_F(Protection, NoAccessAfterDeregistration) {
     EXPECT_EQ(write(), IBV_WC_REM_ACCESS_ERR);
 }
 
-// A key of the other guest's, used as an lkey; expect that it means nothing in this device.
+// Use a key of the other guest as an lkey; expect it to be unknown in this device.
 TEST_F(Protection, KeysOfAnotherDeviceMeanNothing) {
     const MemoryRegion foreign = b_.register_mr(4096);
     const vrdma_sge local = foreign.sge(0, 8);
@@ -229,8 +232,8 @@ TEST_F(Protection, KeysOfAnotherDeviceMeanNothing) {
     EXPECT_EQ(wait(a_cq_).vendor_err, VRDMA_VERR_KEY);
 }
 
-// A region of bus addresses, as the guest's kernel has it; expect a write to land on the page
-// itself, and one beyond the guest's memory to be refused.
+// A region of bus addresses, as the guest's kernel has it; expect a write to reach the addressed
+// page, and one beyond the guest's memory to be refused.
 TEST_F(Protection, DmaRegionsTakeBusAddresses) {
     ASSERT_TRUE(b_.slice().register_mr({.key = Key{77},
                                         .pd = Guest::pd,

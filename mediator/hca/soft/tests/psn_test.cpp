@@ -6,8 +6,8 @@
 namespace vrdma::hca::soft::roce {
 namespace {
 
-// Compare PSNs across the end of all; expect how far one is ahead or behind. Half of all is ahead:
-// the longest READ ends so far from where it began.
+// Compare PSNs across the wrap-around; expect the distance ahead or behind. A distance of half of
+// all PSNs is ahead, because the longest READ ends that far from its beginning.
 TEST(Psn, DistancesWrap) {
     constexpr std::int32_t half = 1 << 23;
     EXPECT_EQ(distance(5, 5), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The states of a QP: which arcs there are, what each state does with the queues.
+// The states of a QP: the transitions that exist, and the effect of each state on the queues.
 #include "mediator/hca/soft/tests/two_guests.h"
 
 namespace vrdma::test {
@@ -14,7 +14,7 @@ class QpState : public ConnectedPair {
     void write_nothing(GuestQp& qp) { qp.post_send({.opcode = VRDMA_SQ_RDMA_WRITE}); }
 };
 
-// Try each arc from each state; expect exactly those of IBA figure 124.
+// Try each transition from each state; expect exactly those of IBA figure 124.
 TEST_F(QpState, HasTheArcsOfTheSpecification) {
     const auto legal = [](ibv_qp_state from, ibv_qp_state to) {
         switch (to) {
@@ -56,7 +56,7 @@ TEST_F(QpState, HasTheArcsOfTheSpecification) {
     }
 }
 
-// Ask for a move from a state in which the QP no longer is; expect EINVAL.
+// Ask for a transition from a state in which the QP is not; expect EINVAL.
 TEST_F(QpState, ChecksTheCurrentState) {
     vrdma_qp_attr attr = state_attr(IBV_QPS_SQD);
     attr.attr_mask |= IBV_QP_CUR_STATE;
@@ -95,7 +95,7 @@ TEST_F(QpState, SendsOnlyInRts) {
     EXPECT_EQ(wait(b_cq_).status, IBV_WC_SUCCESS);
 }
 
-// The first message that finds the receiver in RTR; expect COMM_EST, once.
+// The first message arrives while the receiver is in RTR; expect COMM_EST, once.
 TEST_F(QpState, TellsThatCommunicationIsEstablished) {
     GuestQp from = a_.create_qp(a_cq_, a_cq_);
     GuestQp to = b_.create_qp(b_cq_, b_cq_);
@@ -112,8 +112,8 @@ TEST_F(QpState, TellsThatCommunicationIsEstablished) {
     EXPECT_GE(b_.interrupts(1), 1u);
 }
 
-// Post to both queues, then move to ERR; expect all to be flushed in order, sends first, and what
-// is posted afterwards as well.
+// Post to both queues, then move to ERR; expect all to be flushed in order, sends first, and later
+// posts as well.
 TEST_F(QpState, ErrorFlushesBothQueuesInOrder) {
     ASSERT_TRUE(move(b_, b_qp_, IBV_QPS_RESET));
     b_qp_.reset();
@@ -121,7 +121,7 @@ TEST_F(QpState, ErrorFlushesBothQueuesInOrder) {
         a_qp_.post_recv({});
         a_qp_.post_send({.flags = 0});
     }
-    poll(); // the first is tried, and waits for its peer
+    poll(); // the first is sent, and waits for its peer
     ASSERT_TRUE(move(a_, a_qp_, IBV_QPS_ERR));
     for (const bool receive : {false, true}) {
         for (std::uint32_t i = 0; i < 3; ++i) {
@@ -156,7 +156,7 @@ TEST_F(QpState, FailureFlushesWhatFollows) {
     EXPECT_EQ(b_mr_.buffer.read(0, 8), std::vector<std::byte>(8));
 }
 
-// Move a failed QP to RESET and up again; expect it to work from its first WQE on.
+// Move a failed QP to RESET and up to RTS again; expect it to work from its first WQE on.
 TEST_F(QpState, ResetStartsAnew) {
     write_nothing(a_qp_);
     wait(a_cq_);
@@ -174,8 +174,8 @@ TEST_F(QpState, ResetStartsAnew) {
     EXPECT_EQ(done.index, 0u);
 }
 
-// Move to SQD while a message waits for a receive; expect it to finish, then the event, then
-// nothing more until RTS.
+// Move to SQD while a message waits for a receive; expect the message to finish, then the event,
+// then nothing more until RTS.
 TEST_F(QpState, DrainsWhatWasBegun) {
     a_qp_.write_send({});
     a_qp_.write_send({.opcode = VRDMA_SQ_RDMA_WRITE});
@@ -210,8 +210,8 @@ TEST_F(QpState, IdleQpIsDrainedAtOnce) {
     EXPECT_EQ(a_.slice().query_qp(a_qp_.id())->sq_draining, 0);
 }
 
-// Reset the receiver in the middle of a long message; expect the sender to start over and, when the
-// peer is back, all bytes to arrive.
+// Reset the receiver in the middle of a long message; expect the sender to start over, and all
+// bytes to arrive once the peer is connected again.
 TEST_F(QpState, LongMessageSurvivesAReconnect) {
     constexpr std::uint32_t length = 2'000'000;
     const MemoryRegion from = a_.register_mr(length);
@@ -233,7 +233,7 @@ TEST_F(QpState, LongMessageSurvivesAReconnect) {
     EXPECT_EQ(to.buffer.read(0, length), from.buffer.read(0, length));
 }
 
-// Destroy a QP in the middle of its message; expect the peer's receive to stay, for another
+// Destroy a QP in the middle of its message; expect the peer's receive to stay posted for another
 // message.
 TEST_F(QpState, DestroyEndsAMessageQuietly) {
     constexpr std::uint32_t length = 2'000'000;

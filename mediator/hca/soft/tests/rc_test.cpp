@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Reliable connections: what each operation does when all is well.
+// Reliable connections: the effects of each operation without errors.
 #include <algorithm>
 
 #include "mediator/hca/soft/tests/two_guests.h"
@@ -24,8 +24,7 @@ class Rc : public ConnectedPair {
     }
 };
 
-// Send 10,000 bytes that lie across scattered pages on both sides; expect them in the receive
-// buffer.
+// Send 10,000 bytes that lie in scattered pages on both sides; expect them in the receive buffer.
 TEST_F(Rc, SendFillsTheReceiveBuffer) {
     a_mr_.buffer.fill(1);
     const vrdma_sge from = a_mr_.sge(100, 10000);
@@ -58,7 +57,7 @@ TEST_F(Rc, SendCarriesImmediateData) {
     expect_sent(IBV_WC_SEND);
 }
 
-// Gather from three pieces and scatter to two, divided elsewhere; expect the bytes in order.
+// Gather from three pieces and scatter to two with other boundaries; expect the bytes in order.
 TEST_F(Rc, GathersAndScatters) {
     a_mr_.buffer.fill(2);
     const vrdma_sge from[] = {a_mr_.sge(0, 7), a_mr_.sge(4090, 5000), a_mr_.sge(20000, 1)};
@@ -92,7 +91,8 @@ TEST_F(Rc, SendsInline) {
     }
 }
 
-// Write 8 KiB; expect them at the remote address, a completion here and none there.
+// Write 8 KiB; expect them at the remote address, a completion at the requester and none at the
+// responder.
 TEST_F(Rc, WriteReachesRemoteMemoryWithoutCompletionThere) {
     a_mr_.buffer.fill(3);
     const vrdma_sge from = a_mr_.sge(0, 8192);
@@ -105,7 +105,7 @@ TEST_F(Rc, WriteReachesRemoteMemoryWithoutCompletionThere) {
     EXPECT_FALSE(b_cq_.poll());
 }
 
-// Write with immediate; expect a receive to be consumed, whose own buffer stays as it was.
+// Write with immediate; expect a receive to be consumed, and its own buffer to stay unchanged.
 TEST_F(Rc, WriteWithImmediateConsumesAReceive) {
     a_mr_.buffer.fill(4);
     const vrdma_sge from = a_mr_.sge(0, 100);
@@ -163,7 +163,7 @@ TEST_F(Rc, ComparesAndSwaps) {
     EXPECT_EQ(fetch_word(b_mr_, 64), ~0ull);
 }
 
-// Add twice, the second time across the end of the word; expect the sum to wrap.
+// Add twice, the second time beyond the largest value; expect the sum to wrap.
 TEST_F(Rc, FetchesAndAdds) {
     *b_mr_.buffer.at<std::uint64_t>(0) = 1;
     const vrdma_sge to = a_mr_.sge(8, 8);
@@ -179,7 +179,7 @@ TEST_F(Rc, FetchesAndAdds) {
     EXPECT_EQ(fetch_word(b_mr_, 0), 3u);
 }
 
-// Operations of no bytes, with keys that do not exist; expect success, and a receive of length 0.
+// Operations of length 0, with keys that do not exist; expect success, and a receive of length 0.
 TEST_F(Rc, OperationsOfNoBytesCheckNoKey) {
     const vrdma_sge nothing{.addr = 1, .length = 0, .lkey = 999};
     for (const auto opcode : {VRDMA_SQ_RDMA_WRITE, VRDMA_SQ_RDMA_READ}) {
@@ -196,8 +196,8 @@ TEST_F(Rc, OperationsOfNoBytesCheckNoKey) {
     EXPECT_EQ(received.byte_len, 0u);
 }
 
-// Post five rings' worth, unsignaled but for each third; expect only the signaled to complete, with
-// their free-running index, and every byte written.
+// Post five times the ring's depth, with every third request signaled; expect only these to
+// complete, with their free-running index, and every byte to be written.
 TEST_F(Rc, CompletesOnlySignaledRequestsAcrossTheRing) {
     constexpr std::uint32_t count = 5 * 16;
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -228,7 +228,7 @@ TEST_F(Rc, SignalsAllWhereAskedTo) {
     EXPECT_EQ(wait(a_cq_).qpn, from.id().value);
 }
 
-// Two QPs of one device; expect messages to find each other there.
+// Two QPs of one device; expect messages between them to arrive.
 TEST_F(Rc, LoopsBackWithinADevice) {
     GuestQp from = a_.create_qp(a_cq_, a_cq_);
     GuestQp to = a_.create_qp(a_cq_, a_cq_);
@@ -255,8 +255,8 @@ TEST_F(Rc, TalksToItself) {
     EXPECT_EQ(a_mr_.buffer.read(0, 20), Buffer::pattern(7, 20));
 }
 
-// Messages that take many turns, in both directions at once and beside small ones of another pair;
-// expect all bytes, and the small ones to come through in between.
+// A SEND that takes many turns, beside a small one of another pair, and then a READ of the same
+// length; expect all bytes, and the small message to arrive before the long one.
 TEST_F(Rc, MovesLongMessagesInTurnsWithOthers) {
     constexpr std::uint32_t length = 5'000'001;
     const MemoryRegion from = a_.register_mr(length);
@@ -288,8 +288,8 @@ TEST_F(Rc, MovesLongMessagesInTurnsWithOthers) {
     EXPECT_EQ(back.buffer.read(0, length), from.buffer.read(0, length));
 }
 
-// A thousand small messages each way between many QPs that share doorbell slots' page and CQ;
-// expect each QP's messages in order.
+// A thousand small messages between many QPs that share a page of doorbell slots, and a CQ; expect
+// each QP's messages in order.
 TEST_F(Rc, KeepsOrderAmongManyQps) {
     constexpr std::uint32_t pairs = 100; // more than may be hot
     GuestCq send_cq = a_.create_cq(1024);
@@ -315,7 +315,7 @@ TEST_F(Rc, KeepsOrderAmongManyQps) {
     }
 }
 
-// Connects QPs whose PSNs differ; expects them not to meet, as on two hosts.
+// Connects QPs whose PSNs differ; expects no messages to arrive, as on two hosts.
 TEST_F(Rc, PsnsMustAgree) {
     GuestQp from = a_.create_qp(a_cq_, a_cq_);
     GuestQp to = b_.create_qp(b_cq_, b_cq_);
@@ -330,8 +330,8 @@ TEST_F(Rc, PsnsMustAgree) {
     EXPECT_FALSE(b_cq_.poll());
 }
 
-// Connects QPs with different path MTUs; expects what is one packet with either to arrive, what is
-// not to be refused, and a READ's answer to be a bad one, as on two hosts.
+// Connects QPs with different path MTUs; expects messages that are one packet with either MTU to
+// arrive, others to be refused, and a READ's answer to be a bad response, as on two hosts.
 TEST_F(Rc, PathMtusMustAgreeForMoreThanAPacket) {
     const auto send = [&](vrdma_sq_opcode opcode, std::uint32_t length) {
         GuestQp from = a_.create_qp(a_cq_, a_cq_);

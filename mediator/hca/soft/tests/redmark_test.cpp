@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // The attacks of "ReDMArk: Bypassing RDMA Security Mechanisms" (Rothenberger et al., USENIX
-// Security 2021), by its numbers. Weaknesses V1, V2, V3 and V5 are of key and QP numbers. V4 (where
-// a program puts its memory) is the program's own, and V6 (where PSNs start) the connection
-// manager's: see providers/vrdma/direct/cm/tests. Attacks A1 to A3 are packets by who can send any,
-// but does not see the connection's. A4 and A5 are neighbours that take all that there is; what
-// else they can take is in shares_test.cpp and contention_test.cpp.
+// Security 2021), by its numbers. Weaknesses V1, V2, V3 and V5 concern numbers of keys and QPs. V4
+// (the address of a program's memory) concerns the program. V6 (the first PSN) concerns the
+// connection manager: see providers/vrdma/direct/cm/tests. Attacks A1 to A3 are packets of an
+// attacker that can send any packet, but does not see those of the connection. A4 and A5 are
+// neighbours that exhaust a resource. shares_test.cpp and contention_test.cpp test the other
+// resources.
 #include <algorithm>
 #include <set>
 
@@ -33,7 +34,8 @@ std::vector<std::uint32_t> qpns(const hca::QpnRange& range) {
     return taken;
 }
 
-// Each bit is set in half of them, give or take what chance does once in 10^9 times.
+// Expects each bit to be set in half of the numbers. The tolerance fails by chance once in 10^9
+// times.
 void expect_even_bits(const std::vector<std::uint32_t>& numbers, unsigned bits) {
     constexpr double tolerance = 6.0 * 32; // standard deviations: half the root of 4096
     for (unsigned bit = 0; bit < bits; ++bit) {
@@ -43,7 +45,7 @@ void expect_even_bits(const std::vector<std::uint32_t>& numbers, unsigned bits) 
     }
 }
 
-// No two steps from one to the next are alike, but for those that are by chance.
+// Expects the differences between consecutive numbers to be distinct, apart from coincidences.
 void expect_no_steps(const std::vector<std::uint32_t>& numbers) {
     std::set<std::uint32_t> steps;
     for (std::size_t i = 1; i < numbers.size(); ++i) {
@@ -60,13 +62,14 @@ TEST(RedmarkNumbers, V1KeysHaveEntropy) {
     EXPECT_EQ(std::set(keys.begin(), keys.end()).size(), many);
 }
 
-// Whoever has one PD's keys knows nothing of the next PD's: expect them to have no step in common.
+// The keys of one PD do not reveal those of the next: expect the differences between consecutive
+// keys to be distinct.
 TEST(RedmarkNumbers, V2KeysDoNotFollowFromOthers) {
     KeySpace space;
     expect_no_steps(keys_of(space));
 }
 
-// Two devices, or one before and after it begins anew; expect other keys, in another order.
+// Two devices, or one before and after it starts anew; expect other keys, in another order.
 TEST(RedmarkNumbers, V3KeysDoNotBeginTheSame) {
     KeySpace first;
     KeySpace second;
@@ -94,7 +97,7 @@ class RedmarkPackets : public NetworkPeer {
 
     static Payload loot() { return Buffer::pattern(9, 8); }
 
-    // PSNs that are not the next one: beside it, half of all away, and some between.
+    // PSNs other than the next one: next to it, half of all PSNs away, and some between.
     static std::vector<std::uint32_t> wrong_psns() {
         std::vector<std::uint32_t> wrong;
         constexpr std::uint32_t all = hca::soft::roce::psn_mask + 1;
@@ -104,7 +107,7 @@ class RedmarkPackets : public NetworkPeer {
         }
         return wrong;
     }
-    // Whatever may be asked of a responder, in ways that end a connection and in ways that do not.
+    // Requests of all kinds: some end a connection, and some do not.
     std::vector<wire::Headers> requests(std::uint32_t n) const {
         wire::Headers wrong_key = remote(VRDMA_ROCE_WRITE_ONLY, n, 8);
         wrong_key.rkey ^= 0x100;
@@ -122,7 +125,7 @@ class RedmarkPackets : public NetworkPeer {
             settle();
         }
     }
-    // The peer's next message arrives, as if nothing had been.
+    // Expects that nothing has changed, and that the peer's next message arrives.
     void expect_undisturbed(std::uint32_t next) {
         settle();
         static_cast<void>(sent());
@@ -138,7 +141,7 @@ class RedmarkPackets : public NetworkPeer {
         expect_received(0);
     }
 
-    wire::Path forged_ = path_; // the peer's in all but the Ethernet address
+    wire::Path forged_ = path_; // the peer's, except for the Ethernet address
 };
 
 // Forge requests with the peer's address, the QPN and the right key, but guessed PSNs; expect
@@ -150,8 +153,8 @@ TEST_F(RedmarkPackets, A1InjectedRequestsNeedThePsn) {
     expect_undisturbed(0);
 }
 
-// Forge a READ's responses, and acknowledgements of a WRITE, with guessed PSNs; expect the bytes
-// not to be taken and nothing to complete until the peer answers.
+// Forge a READ's responses, and acknowledgements of it, with guessed PSNs; expect the bytes not to
+// be accepted, and no completion until the peer answers.
 TEST_F(RedmarkPackets, A1InjectedResponsesNeedThePsn) {
     post(VRDMA_SQ_RDMA_READ, 8);
     EXPECT_EQ(replies().size(), 1u);
@@ -178,7 +181,7 @@ TEST_F(RedmarkPackets, A1InjectedResponsesNeedThePsn) {
 }
 
 // Forge requests with the right PSN from other addresses, to other Ethernet addresses and for other
-// QPs; expect nothing to be executed, and the connection to go on.
+// QPs; expect none to be executed, and the connection to go on.
 TEST_F(RedmarkPackets, A1ImpersonationNeedsAddressesAndQpn) {
     hca_->with_port("cable", [](auto& port) { port.set_macs(peer_mac, peer_mac); });
     wire::Path elsewhere = forged_;
@@ -198,8 +201,8 @@ TEST_F(RedmarkPackets, A1ImpersonationNeedsAddressesAndQpn) {
     expect_undisturbed(0);
 }
 
-// Forge a packet with a wrong PSN before anybody has found the peer's Ethernet address; expect what
-// the QP sends next to wait for that address, and not to go to the attacker's.
+// Forge a packet with a wrong PSN before the peer's Ethernet address is known; expect the QP's next
+// packet to wait for that address, and not to go to the attacker's.
 TEST_F(RedmarkPackets, A1NobodyTurnsAConnectionToHimself) {
     hca_->with_port("cable", [&](auto& port) { port.set_neighbour(peer_gid_, std::nullopt); });
     renew();
@@ -218,7 +221,8 @@ TEST_F(RedmarkPackets, A1NobodyTurnsAConnectionToHimself) {
     EXPECT_EQ(reply().path.target_mac, peer_mac);
 }
 
-// Make answers go to all: packets from the Ethernet address of a group; expect none.
+// Forge packets from the broadcast address, so that answers would go to all hosts; expect no
+// answer.
 TEST_F(RedmarkPackets, A1NobodyIsManyPeers) {
     hca_->with_port("cable", [&](auto& port) { port.set_neighbour(peer_gid_, std::nullopt); });
     renew();
@@ -236,7 +240,7 @@ TEST_F(RedmarkPackets, A2NobodyEndsAConnectionWithoutThePsn) {
     expect_undisturbed(0);
 }
 
-// Forge refusals of what is under way, with PSNs of what is not; expect it to be acknowledged in
+// Forge NAKs, with PSNs of packets that are not under way; expect the message to be acknowledged in
 // the end.
 TEST_F(RedmarkPackets, A2NobodyRefusesForThePeer) {
     post(VRDMA_SQ_RDMA_WRITE, 8);
@@ -258,8 +262,8 @@ TEST_F(RedmarkPackets, A2NobodyRefusesForThePeer) {
     EXPECT_EQ(completion->status, IBV_WC_SUCCESS);
 }
 
-// A peer of a QP of its own guesses keys of memory; expect each guess to cost it that connection,
-// and another's to go on.
+// A peer with its own QP guesses keys of memory; expect each guess to end its own connection, and
+// another's to go on.
 TEST_F(RedmarkPackets, A3AGuessedKeyEndsTheGuessersConnection) {
     for (unsigned bit = 0; bit < 32; ++bit) {
         GuestQp guessing = guest_.create_qp(cq_, cq_);
@@ -275,8 +279,8 @@ TEST_F(RedmarkPackets, A3AGuessedKeyEndsTheGuessersConnection) {
     expect_undisturbed(0);
 }
 
-// Ask with guessed PSNs for far more READs than a responder remembers; expect one packet in answer,
-// which says what PSN was expected.
+// Forge far more READs than a responder remembers, with guessed PSNs; expect one packet in answer,
+// which reports the expected PSN.
 TEST_F(RedmarkPackets, A3ForgedReadsTakeNothing) {
     for (std::uint32_t n = 1; n <= 1000; ++n) {
         inject(frame_of(forged_, remote(VRDMA_ROCE_READ_REQUEST, 2 * n, 1 << 15)));
@@ -286,7 +290,7 @@ TEST_F(RedmarkPackets, A3ForgedReadsTakeNothing) {
     expect_undisturbed(0);
 }
 
-// Forge notices of congestion from other addresses and for other QPs; expect none to be heeded.
+// Forge notices of congestion from other addresses and for other QPs; expect all to be ignored.
 TEST_F(RedmarkPackets, A1NobodyElseSlowsAConnection) {
     wire::Headers notice = packet(VRDMA_ROCE_SEND_FIRST, 0);
     notice.opcode = VRDMA_ROCE_CNP;
@@ -301,8 +305,9 @@ TEST_F(RedmarkPackets, A1NobodyElseSlowsAConnection) {
     expect_undisturbed(0);
 }
 
-// A device makes thousands of QPs, and has work for all of them; expect another to get one, and its
-// WRITEs to be done within a few rounds each, in which the first has two turns at most.
+// A device makes thousands of QPs, and posts work to all of them; expect another device to get a
+// QP, and its WRITEs to complete within a few rounds each. In a round, the first device has at most
+// two turns.
 TEST(RedmarkExhaustion, A4A5QueuePairsOfANeighbour) {
     hca::soft::Config config;
     config.threads = false;

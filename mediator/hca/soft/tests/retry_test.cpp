@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Receivers that are not ready and peers that do not answer.
+// Receivers that are not ready, and peers that do not answer.
 #include "mediator/hca/soft/retry.h"
 
 #include "mediator/hca/soft/tests/two_guests.h"
@@ -60,8 +60,8 @@ TEST_F(Retry, WaitsForAReceive) {
     EXPECT_EQ(b_mr_.buffer.read(0, 9), Buffer::pattern(1, 9));
 }
 
-// Send with two RNR retries and a timer of 1.28 ms; expect RNR_RETRY_EXC_ERR after two of them, and
-// the receiver unharmed.
+// Send with two RNR retries and a timer of 1.28 ms; expect RNR_RETRY_EXC_ERR after two of these
+// delays, and an unaffected receiver.
 TEST_F(Retry, GivesUpOnAReceiverThatIsNotReady) {
     GuestQp sender = a_.create_qp(a_cq_, a_cq_);
     GuestQp receiver = receiver_for(sender, 14);
@@ -90,7 +90,8 @@ TEST_F(Retry, WriteWithImmediateNeedsAReceiveToo) {
     EXPECT_EQ(b_mr_.buffer.read(0, 9), std::vector<std::byte>(9));
 }
 
-// RNR retry 7, for longer than any count would last; expect no error, and delivery in the end.
+// RNR retry 7, for longer than any retry count would last; expect no error, and delivery in the
+// end.
 TEST_F(Retry, RnrRetrySevenIsWithoutEnd) {
     GuestQp sender = a_.create_qp(a_cq_, a_cq_);
     GuestQp receiver = receiver_for(sender, 1);
@@ -115,8 +116,8 @@ struct Absence {
 
 class NoAnswer : public Retry, public ::testing::WithParamInterface<Absence> {};
 
-// Send to a GID that nobody has, to a QP that does not exist, and to one connected to somebody
-// else; expect RETRY_EXC_ERR after (retry_cnt + 1) timeouts.
+// Send to an unknown GID, to a QP that does not exist, and to one connected to another peer; expect
+// RETRY_EXC_ERR after (retry_cnt + 1) timeouts.
 TEST_P(NoAnswer, EndsInRetryExceeded) {
     const Absence& absence = GetParam();
     GuestQp sender = a_.create_qp(a_cq_, a_cq_);
@@ -147,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(All, NoAnswer,
                                            Absence{"ConnectedElsewhere", 2, false, true}),
                          [](const auto& info) { return std::string{info.param.name}; });
 
-// A peer of the same GID that speaks the other RoCE version; expect that they do not meet.
+// A peer with the right GID, but the other RoCE version; expect no answer.
 TEST_F(Retry, RoceVersionsDoNotMix) {
     ASSERT_TRUE(b_.slice().set_gid(0, VRDMA_GID_ROCE_V1, b_.gid(), 0));
     a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE});
@@ -166,7 +167,7 @@ TEST_F(Retry, FindsAPeerThatComesLate) {
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
 }
 
-// Timeout 0 asks to wait without end: expect no error in a while, and arrival once there is a peer.
+// Timeout 0 waits without limit: expect no error for a while, and arrival once there is a peer.
 TEST_F(Retry, TimeoutZeroWaitsForThePeer) {
     GuestQp sender = a_.create_qp(a_cq_, a_cq_);
     GuestQp receiver = b_.create_qp(b_cq_, b_cq_);

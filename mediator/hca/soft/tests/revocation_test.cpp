@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Memory that the guest registered and then gave up: every touch is noticed, told, and harmless.
+// Memory that the guest registered and then gave up: every access is noticed, reported, and
+// harmless.
 #include "mediator/hca/soft/tests/two_guests.h"
 #include "mediator/tests/guest/revocable_memory.h"
 
 namespace vrdma::test {
 namespace {
 
-// One guest whose pages can go, with a plain one as its peer.
+// A guest whose pages can go, and an ordinary guest as its peer.
 class Revocation : public ::testing::Test {
   protected:
     static std::unique_ptr<hca::soft::SoftHca> make_hca() {
@@ -54,7 +55,7 @@ class Revocation : public ::testing::Test {
 };
 
 // Send from memory that is gone; expect LOC_PROT_ERR, revoked, no completion at the receiver, and
-// the pages to be given up.
+// the pages to be released.
 TEST_F(Revocation, OfTheSendersBuffer) {
     revoke(bad_mr_.buffer);
     const vrdma_sge from = bad_mr_.sge();
@@ -69,7 +70,8 @@ TEST_F(Revocation, OfTheSendersBuffer) {
     EXPECT_GE(memory_->releases(), 1u);
 }
 
-// Send into receive buffers that are gone; expect LOC_PROT_ERR there and REM_OP_ERR here.
+// Send into receive buffers that are gone; expect LOC_PROT_ERR at the receiver and REM_OP_ERR at
+// the sender.
 TEST_F(Revocation, OfTheReceiversBuffer) {
     revoke(bad_mr_.buffer);
     const vrdma_sge from = good_mr_.sge();
@@ -99,8 +101,8 @@ TEST_F(Revocation, OfTheTarget) {
     }
 }
 
-// The guest takes its pages back after a failure; expect the next message to reach them, and what
-// was written to the scratch page to be nowhere.
+// The guest takes its pages back after a failure; expect the next message to reach them, and the
+// bytes written to the scratch page to be lost.
 TEST_F(Revocation, EndsWhenTheGuestHasThePagesAgain) {
     revoke(bad_mr_.buffer);
     const vrdma_sge from = good_mr_.sge();
@@ -135,8 +137,8 @@ TEST_F(Revocation, OfRingsIsFoundAtCreation) {
     EXPECT_TRUE(bad_.slice().create_cq({Cqn{0x900}, ring.pages(), 64, bad_.eq().id()}));
 }
 
-// Take every page away, as a reset does, and let the engine go on; expect no crash, and the peer to
-// work with others.
+// Take every page away, as a reset does, and let the engine run; expect no crash, and the peer to
+// work with other devices.
 TEST_F(Revocation, OfEverything) {
     GuestQp other_a = good_.create_qp(good_cq_, good_cq_);
     GuestQp other_b = good_.create_qp(good_cq_, good_cq_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a connected QP does about congestion on its way to the peer, and tells the peer of (A17.9).
+// The reaction of a connected QP to congestion on its way to the peer, and its notices to the peer
+// (A17.9).
 #include "mediator/hca/soft/roce/congestion.h"
 #include "mediator/hca/soft/tests/network_peer.h"
 
@@ -18,7 +19,7 @@ class RoceCongestion : public NetworkPeer {
         path.traffic_class |= VRDMA_ECN_CONGESTED;
         return path;
     }
-    // A notice of congestion to that QPN, with a PSN that nobody expects.
+    // A notice of congestion to that QPN, with an unexpected PSN.
     wire::Headers cnp(std::uint32_t qpn) const {
         wire::Headers headers;
         headers.opcode = VRDMA_ROCE_CNP;
@@ -33,7 +34,7 @@ class RoceCongestion : public NetworkPeer {
             packets, VRDMA_ROCE_CNP,
             [](const Arrived& packet) { return static_cast<int>(packet.headers.opcode); }));
     }
-    // How much leaves in the QP's next turn.
+    // The number of packets that leave in the QP's next turn.
     std::size_t turn_of_qp() {
         const auto limit = Clock::now() + std::chrono::seconds{10};
         std::size_t found = 0;
@@ -43,7 +44,7 @@ class RoceCongestion : public NetworkPeer {
         }
         return found;
     }
-    // All of some packets, as they leave.
+    // Expects all packets to leave in the end; `found` have left already.
     void expect_rest(std::size_t found, std::size_t all) {
         for (const auto limit = Clock::now() + std::chrono::seconds{10};
              found < all && Clock::now() < limit;) {
@@ -54,18 +55,18 @@ class RoceCongestion : public NetworkPeer {
     }
 };
 
-// Write; expect packets that routers may mark, in the class that the guest gave.
+// Write; expect packets that routers may mark, in the guest's traffic class.
 TEST_F(RoceCongestion, PacketsMayBeMarked) {
     post(VRDMA_SQ_RDMA_WRITE, 8);
     EXPECT_EQ(reply().path.traffic_class, VRDMA_ECN_CAPABLE);
 }
 
-// Receive marked packets at once; expect one notice, to the peer's QP, in a class of its own. Then
-// another after some time; expect one more.
+// Receive marked packets at once; expect one notice, to the peer's QP, in its own traffic class.
+// Then receive another after some time; expect one more.
 TEST_F(RoceCongestion, GivesNotice) {
     inject(frame_of(marked(), packet(VRDMA_ROCE_SEND_MIDDLE, 5)));
     const auto packets = replies();
-    ASSERT_EQ(packets.size(), 2u); // and a NAK: a mark counts whatever the packet is
+    ASSERT_EQ(packets.size(), 2u); // and a NAK: a mark counts on any packet
     EXPECT_EQ(notices(packets), 1u);
     const Arrived& cnp = packets.front();
     EXPECT_EQ(cnp.headers.opcode, VRDMA_ROCE_CNP);
@@ -85,7 +86,8 @@ TEST_F(RoceCongestion, GivesNotice) {
     EXPECT_EQ(counter(VRDMA_COUNTER_SENT_NOTICES), 2u);
 }
 
-// Receive packets that are not marked, and marked ones that are not the peer's; expect no notice.
+// Receive packets that are not marked, and marked ones that do not come from the peer; expect no
+// notice.
 TEST_F(RoceCongestion, OthersGetNoNotice) {
     wire::Path path = path_;
     path.traffic_class |= VRDMA_ECN_CAPABLE;
@@ -97,8 +99,8 @@ TEST_F(RoceCongestion, OthersGetNoNotice) {
     EXPECT_EQ(counter(VRDMA_COUNTER_MARKED_PACKETS), 0u);
 }
 
-// Receive a notice, and write more than a turn; expect less than a turn in the first one, and all
-// of it in the end. The engine's clock may tick in between: then once more.
+// Receive a notice, and write more than a turn; expect the first turn to be shorter than usual, and
+// all packets in the end. If the engine's clock ticks in between, try again.
 TEST_F(RoceCongestion, SlowsDownByANotice) {
     constexpr std::uint32_t packets = 2 * turn;
     std::size_t first = turn;
@@ -121,8 +123,8 @@ TEST_F(RoceCongestion, SlowsDownByANotice) {
     EXPECT_EQ(counter(VRDMA_COUNTER_RETRANSMITS), 0u);
 }
 
-// The same at a port of 100 Mb/s, which half of that is too little for within fast recovery; expect
-// the rest to leave only when that is over, after eight periods, or a little less by a late poller.
+// The same at a port of 100 Mb/s. Half of that is too slow to send all within fast recovery; expect
+// the rest to leave only after its eight periods, or a little earlier if the poller is late.
 TEST_F(RoceCongestion, SlowsDownFromThePortsSpeed) {
     hca_->set_link("cable", true, 100);
     pass(hca::soft::roce::notice_interval); // the engine's clock is as late as its last poll
@@ -134,7 +136,7 @@ TEST_F(RoceCongestion, SlowsDownFromThePortsSpeed) {
     EXPECT_GE(Clock::now() - begin, std::chrono::microseconds{300});
 }
 
-// The same for who answers a READ: it is the sender then.
+// The same for the responder of a READ, which is the sender of its responses.
 TEST_F(RoceCongestion, SlowsDownResponses) {
     constexpr std::uint32_t packets = 2 * turn;
     std::size_t first = turn;
@@ -149,7 +151,7 @@ TEST_F(RoceCongestion, SlowsDownResponses) {
     EXPECT_LT(first, turn);
 }
 
-// Receive a flood of notices, also while a message is on its way; expect it to arrive.
+// Receive a flood of notices while a message is being sent; expect all of its packets to leave.
 TEST_F(RoceCongestion, StandsAFlood) {
     constexpr std::uint32_t packets = 100;
     post(VRDMA_SQ_RDMA_WRITE, packets * mtu);
@@ -166,8 +168,8 @@ TEST_F(RoceCongestion, StandsAFlood) {
     EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
 }
 
-// Receive notices for a QP that there is not, from another address, for a datagrams' QP and for
-// one that is not connected yet; expect nothing to be slowed, and each to count as what it is.
+// Receive notices for an unknown QP, from another address, for a UD QP, and for one that is not
+// connected yet; expect no slowdown, and each to be counted by its reason.
 TEST_F(RoceCongestion, IgnoresNoticesOfOthers) {
     const GuestQp ud = guest_.create_qp(cq_, cq_, {.type = hca::QpType::ud});
     activate_ud(guest_, ud, 0x1234);
@@ -188,7 +190,7 @@ TEST_F(RoceCongestion, IgnoresNoticesOfOthers) {
     EXPECT_EQ(turn_of_qp(), turn);
 }
 
-// Receive a notice, and reset and connect the QP anew; expect it to send as fast as ever.
+// Receive a notice, and reset and reconnect the QP; expect it to send at full speed.
 TEST_F(RoceCongestion, AResetForgets) {
     deliver(cnp(qp_.id().value));
     settle();

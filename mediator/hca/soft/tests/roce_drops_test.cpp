@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A packet that is of no use says why, once, and where it was meant to go.
+// Each dropped packet is counted once, by its reason, at the QP, device or uplink to which it was
+// addressed.
 #include "mediator/hca/soft/roce/port.h"
 #include "mediator/hca/soft/tests/network_peer.h"
 
@@ -34,7 +35,7 @@ class RoceDrops : public NetworkPeer {
         settle();
         return {of_device(), of_qp(), of_uplink()};
     }
-    // Who has counted it, beside arrivals and answers. A QP's count is also its device's.
+    // The place that counts a drop, beside arrivals and answers. A QP's count is also its device's.
     enum class Where { qp, device, uplink };
     void expect_one(const Snapshot& before, vrdma_counter why, Where where) {
         const Snapshot after = look();
@@ -60,8 +61,8 @@ class RoceDrops : public NetworkPeer {
     }
 };
 
-// Receive a frame whose last byte is wrong, to the device and to nobody's address; expect the QP
-// that it names, and the uplink, to count it.
+// Receive a frame with a wrong last byte, once for the device and once for an unknown address;
+// expect the named QP to count the first, and the uplink the second.
 TEST_F(RoceDrops, WrongIcrc) {
     for (const Where where : {Where::qp, Where::uplink}) {
         wire::Path path = path_;
@@ -74,8 +75,8 @@ TEST_F(RoceDrops, WrongIcrc) {
     }
 }
 
-// Receive a frame that ends within its headers, and one with an opcode of UC that there is not;
-// expect the device to count it.
+// Receive a frame that ends within its headers, and one with an unknown opcode of UC; expect the
+// device to count each.
 TEST_F(RoceDrops, Malformed) {
     Frame frame = frame_of(path_, remote(VRDMA_ROCE_WRITE_ONLY, 0, 8), Buffer::pattern(9, 8));
     Snapshot before = look();
@@ -110,7 +111,7 @@ TEST_F(RoceDrops, WrongHeaders) {
     expect_dropped(path, good, VRDMA_COUNTER_UNKNOWN_QPS, Where::uplink);
 }
 
-// Receive an acknowledgement when nothing is under way, and a response; expect them to be stale.
+// Receive an acknowledgement when nothing is under way, and a response; expect both to be stale.
 TEST_F(RoceDrops, StaleResponses) {
     for (const std::uint8_t operation : {VRDMA_ROCE_ACKNOWLEDGE, VRDMA_ROCE_ATOMIC_ACKNOWLEDGE}) {
         const Snapshot before = look();
@@ -119,7 +120,7 @@ TEST_F(RoceDrops, StaleResponses) {
     }
 }
 
-// Receive a request for a QP in INIT; expect it to count there.
+// Receive a request for a QP in INIT; expect that QP to count it.
 TEST_F(RoceDrops, WrongState) {
     const GuestQp idle = guest_.create_qp(cq_, cq_);
     move_to_init(guest_, idle);
@@ -148,7 +149,7 @@ TEST_F(RoceDrops, Datagrams) {
     EXPECT_EQ(counters->value[VRDMA_COUNTER_RX_PACKETS], 1u);
 }
 
-// Make the peer be told of a gap, of no receive, and of a wrong key; expect each NAK to be counted.
+// Cause NAKs for a gap, for a missing receive, and for a wrong key; expect each to be counted.
 TEST_F(RoceDrops, NaksByKind) {
     deliver(asking(VRDMA_ROCE_SEND_ONLY, 1));
     EXPECT_EQ(reply().headers.syndrome, nak(VRDMA_NAK_PSN_SEQUENCE));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// RC over a network that loses, repeats, reorders, delays and spoils packets: data exact, each
-// message once and in order. Everything random is seeded.
+// RC over a network that loses, repeats, reorders, delays and spoils packets. All data must be
+// exact, and each message must arrive once and in order. All randomness is seeded.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -13,7 +13,7 @@
 namespace vrdma::test {
 namespace {
 
-// Of a thousand frames.
+// Frames per thousand.
 struct Climate {
     const char* name;
     unsigned lost = 0;
@@ -23,7 +23,7 @@ struct Climate {
     unsigned delayed = 0;
 };
 
-// No two frames in a row are lost or spoiled, so that a retry budget means something.
+// No two consecutive frames are lost or spoiled. Otherwise a limit of retries would mean nothing.
 class BadWeather {
   public:
     BadWeather(const Climate& climate, unsigned seed) : climate_{climate}, random_{seed} {}
@@ -131,7 +131,7 @@ class TwoHosts {
     MemoryRegion b_mr_ = b_.register_mr(1 << 17);
 };
 
-// Messages of all kinds, of which some are under way at a time: the n-th is of kind n % 4.
+// Messages of all kinds, several of them under way at a time. The n-th is of kind n % 4.
 class Traffic : public TwoHosts {
   protected:
     static constexpr std::uint32_t slot = 4096;
@@ -154,7 +154,7 @@ class Traffic : public TwoHosts {
         const vrdma_sge to = b_mr_.sge(receives + std::uint64_t{n % under_way} * slot, slot);
         b_qp_.post_recv({&to, 1});
     }
-    // Up to some packets, and of no bytes now and then.
+    // Lengths of up to several packets, and sometimes 0.
     static std::uint32_t length_of(std::uint32_t n) { return n * 977 % (slot - 1); }
     static std::uint64_t local(std::uint32_t n) { return std::uint64_t{n % under_way} * slot; }
 
@@ -202,7 +202,7 @@ class RoceLoss : public Traffic, public ::testing::TestWithParam<Climate> {
     RoceLoss() : Traffic{BadWeather{GetParam(), 1}, BadWeather{GetParam(), 2}} {}
 };
 
-// Send, write, read and add, hundreds of times; expect each message once, whole and in order.
+// Send, write, read and add, hundreds of times; expect each message once, complete and in order.
 TEST_P(RoceLoss, NobodyNotices) {
     constexpr std::uint32_t messages = 400;
     for (std::uint32_t n = 0; n < messages + under_way; ++n) {
@@ -231,12 +231,12 @@ INSTANTIATE_TEST_SUITE_P(, RoceLoss,
                                            Climate{"all", 20, 20, 20, 20, 20}),
                          [](const auto& info) { return std::string{info.param.name}; });
 
-// Hosts that guests move between, whatever is under way.
+// Guests migrate between hosts while messages are under way.
 class RoceReunion : public Traffic, public ::testing::Test {
   protected:
     RoceReunion() : Traffic{{}, {}} {}
 
-    // Some messages; in the middle of them something happens.
+    // Exchanges some messages, and calls `happens` in the middle of them.
     template <typename Happens>
     void exchange(Happens&& happens) {
         for (std::uint32_t n = 0; n < under_way; ++n) {
@@ -268,13 +268,13 @@ class RoceReunion : public Traffic, public ::testing::Test {
     std::mt19937 random_{5}; // NOLINT(cert-msc32-c,cert-msc51-cpp): failures must come again
 };
 
-// A peer comes to the sender's host in the middle of messages, and goes in the middle of others;
-// expect each message once, whole and in order.
+// The receiver migrates to the sender's host in the middle of messages, and back in the middle of
+// others; expect each message once, complete and in order.
 TEST_F(RoceReunion, PeerComesAndGoes) {
     travel(b_, *a_hca_, *b_hca_);
 }
 
-// The same for who sends.
+// The same with the sender migrating.
 TEST_F(RoceReunion, SenderComesAndGoes) {
     travel(a_, *b_hca_, *a_hca_);
 }
@@ -293,7 +293,7 @@ class RoceLinkDown : public TwoHosts, public ::testing::Test {
         };
     }
 
-    unsigned down_ = 0; // for so many frames
+    unsigned down_ = 0; // number of frames that are lost
 };
 
 // The link is down for fewer frames than there are retries; expect the message to arrive. It is

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Connections that are saved and restored while their peer on the network goes on.
+// Connections that are saved and restored while their peer on the network continues.
 #include "mediator/hca/soft/tests/network_peer.h"
 
 namespace vrdma::test {
@@ -10,8 +10,8 @@ class RoceMigration : public NetworkPeer {
   protected:
     void move() { guest_.migrate(*hca_); }
 
-    // Of a QP with three packets under way, of which one was acknowledged, and a READ of the
-    // peer's.
+    // Saves the connection of a QP with three packets under way, one of which was acknowledged, and
+    // a READ of the peer.
     hca::SavedConnection busy() {
         post(VRDMA_SQ_RDMA_WRITE, 3 * mtu);
         deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, 2 * mtu));
@@ -23,8 +23,8 @@ class RoceMigration : public NetworkPeer {
     }
 };
 
-// Move after the first of three packets was acknowledged; expect the other two again with their
-// PSNs, and the completion when they are acknowledged.
+// Migrate after the first of three packets was acknowledged; expect the other two to be sent again
+// with their PSNs, and the completion when they are acknowledged.
 TEST_F(RoceMigration, SendsWhatWasNotAcknowledged) {
     post(VRDMA_SQ_RDMA_WRITE, 3 * mtu);
     EXPECT_EQ(replies().size(), 3u);
@@ -44,7 +44,8 @@ TEST_F(RoceMigration, SendsWhatWasNotAcknowledged) {
     EXPECT_EQ(reply().headers.psn, psn(3));
 }
 
-// Receive the first of three packets of a SEND, move, receive the others; expect the message whole.
+// Receive the first of three packets of a SEND, migrate, receive the others; expect the complete
+// message.
 TEST_F(RoceMigration, GoesOnInTheMiddleOfAMessage) {
     post_receive(4096, 3 * mtu);
     const Payload piece = Buffer::pattern(5, mtu);
@@ -60,8 +61,8 @@ TEST_F(RoceMigration, GoesOnInTheMiddleOfAMessage) {
     }
 }
 
-// Receive an atomic, move, and receive it again; expect what was there before, and the word to have
-// changed once.
+// Receive an atomic, migrate, and receive it again; expect the original value in both answers, and
+// the word to have changed once.
 TEST_F(RoceMigration, ReplaysAtomics) {
     *mr_.buffer.at<std::uint64_t>(0) = 40;
     wire::Headers add_two = remote(VRDMA_ROCE_FETCH_ADD, 0, 0);
@@ -74,12 +75,13 @@ TEST_F(RoceMigration, ReplaysAtomics) {
     EXPECT_EQ(*mr_.buffer.at<std::uint64_t>(0), 42u);
 }
 
-// Save, restore and save what is under way both ways; expect the same.
+// Save, restore and save a connection with operations under way in both directions; expect equal
+// states.
 TEST_F(RoceMigration, RoundTrip) {
     const hca::SavedConnection saved = busy();
     EXPECT_EQ(saved.state.sent, 1u);
     EXPECT_EQ(saved.state.fetches, 1u);
-    EXPECT_EQ(saved.state.oldest, psn(1));
+    EXPECT_EQ(saved.state.snd_una, psn(1));
     guest_.thaw();
     move();
     guest_.slice().freeze();
@@ -100,12 +102,12 @@ TEST_F(RoceMigration, BadStatesAreRefused) {
         return guest_.slice().restore_connection(qp_.id(), bad).error() ==
                std::errc::invalid_argument;
     };
-    EXPECT_TRUE(refused([](auto& bad) { bad.state.oldest = 1 << 24; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.snd_una = 1 << 24; }));
     EXPECT_TRUE(refused([](auto& bad) { bad.state.expected = 1 << 24; }));
     EXPECT_TRUE(refused([](auto& bad) { bad.state.msn = 1 << 24; }));
-    EXPECT_TRUE(refused([](auto& bad) { bad.state.next = bad.state.fresh; }));
-    EXPECT_TRUE(refused([](auto& bad) { bad.state.fresh = psn(4); }));
-    EXPECT_TRUE(refused([](auto& bad) { bad.state.oldest = bad.state.next = psn(4); }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.snd_nxt = bad.state.snd_max; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.snd_max = psn(4); }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.snd_una = bad.state.snd_nxt = psn(4); }));
     EXPECT_TRUE(refused([](auto& bad) { bad.state.open = 2; }));
     EXPECT_TRUE(refused([](auto& bad) { bad.state.told_gap = 2; }));
     EXPECT_TRUE(refused([](auto& bad) { bad.state.ack_due = 2; }));
@@ -132,7 +134,7 @@ TEST_F(RoceMigration, BadStatesAreRefused) {
     EXPECT_TRUE(refused([](auto& bad) { bad.fetches[0].reserved = 1; }));
 }
 
-// A connected QP comes to a host where its device has no uplink; expect EINVAL.
+// A connected QP migrates to a host where its device has no uplink; expect EINVAL.
 TEST_F(RoceMigration, WantsAnUplink) {
     guest_.slice().freeze();
     const hca::QpState state = guest_.slice().save_qp(qp_.id());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Whose packets are whose: what nobody here is meant by changes nothing, and peers that move.
+// Assignment of packets to QPs: packets for nobody on this host change nothing. Also peers that
+// move.
 #include <poll.h>
 
 #include "mediator/hca/soft/tests/network_peer.h"
@@ -29,12 +30,12 @@ class RocePort : public NetworkPeer {
     static constexpr wire::Mac other_mac{2, 0, 0, 0, 0, 0x66};
     static constexpr wire::Mac broadcast{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
     static constexpr wire::Mac group_mac{0x33, 0x33, 0, 0, 0, 7};
-    // Of an interface that the guest does not have to itself.
+    // As for an interface that the guest shares with others.
     void check_macs(const wire::Mac& first = other_mac, const wire::Mac& now = other_mac) {
         hca_->with_port("cable", [&](auto& port) { port.set_macs(first, now); });
     }
 
-    // Each of these would be executed, or refused, if it were the peer's.
+    // Each of these requests would be executed, or refused, if it came from the peer.
     std::vector<wire::Headers> requests() const {
         wire::Headers refused = remote(VRDMA_ROCE_WRITE_ONLY, 0, 8);
         refused.rkey = 0x4711;
@@ -56,7 +57,8 @@ TEST_F(RocePort, WrongSource) {
     expect_untouched();
 }
 
-// Receive packets to another address, and with the peer's under the other RoCE version.
+// Receive packets to another address, and packets from the peer by the other RoCE version; expect
+// nothing to change.
 TEST_F(RocePort, WrongTarget) {
     wire::Path path = path_;
     path.target = ipv4_gid(8);
@@ -67,8 +69,8 @@ TEST_F(RocePort, WrongTarget) {
     expect_untouched();
 }
 
-// The same for another's Ethernet address, for all and for a group; expect nothing to change, and
-// what comes for the device's own to count.
+// The same for another host's Ethernet address, for broadcast and for a group; expect nothing to
+// change, and frames to the device's own address to be accepted.
 TEST_F(RocePort, WrongTargetMac) {
     check_macs();
     wire::Path path = path_;
@@ -80,8 +82,8 @@ TEST_F(RocePort, WrongTargetMac) {
     expect_untouched();
 }
 
-// A device has the interface's Ethernet address, and the interface has got another since; expect
-// frames for either to count, and for one that has its own only those for that.
+// A device has the interface's Ethernet address, which has changed since; expect frames to either
+// address to be accepted. For a device with its own address, only frames to that address are.
 TEST_F(RocePort, TheInterfacesMacMayChange) {
     check_macs(device_mac, other_mac);
     for (const wire::Mac& mac : {device_mac, other_mac}) {
@@ -95,8 +97,9 @@ TEST_F(RocePort, TheInterfacesMacMayChange) {
     expect_silence();
 }
 
-// Receive datagrams for one QP by the Ethernet addresses of many and of others, and to a group by
-// any but the group's; expect only those to arrive whose GID and Ethernet address belong together.
+// Receive datagrams for one QP by Ethernet addresses of groups and of other hosts, and datagrams to
+// a group by other addresses than the group's; expect only those to arrive whose GID and Ethernet
+// address belong together.
 TEST_F(RocePort, DatagramsByAnothersMac) {
     check_macs();
     GuestQp ud = guest_.create_qp(cq_, cq_, {.type = hca::QpType::ud});
@@ -129,8 +132,8 @@ TEST_F(RocePort, DatagramsByAnothersMac) {
     }
 }
 
-// Receive packets that say they come from a device of this mediator, for a QP whose peer it is;
-// expect nothing to change: its packets do not come from the network.
+// Receive packets from the network with the address of a device of this mediator, for a QP whose
+// peer is that device; expect nothing to change, because its packets do not come from the network.
 TEST_F(RocePort, SpoofedAsANeighbour) {
     Guest neighbour{*hca_, "neighbour", ipv4_gid(3), Guest::default_memory(), {}, "cable"};
     GuestQp qp = guest_.create_qp(cq_, cq_);
@@ -146,7 +149,8 @@ TEST_F(RocePort, SpoofedAsANeighbour) {
     expect_untouched();
 }
 
-// Receive packets with another P_Key, for a QPN that nobody has, of another transport.
+// Receive packets with another P_Key, for an unknown QPN, of another transport; expect nothing to
+// change.
 TEST_F(RocePort, WrongHeaders) {
     for (wire::Headers headers : requests()) {
         headers.pkey = 0x1234;
@@ -163,8 +167,8 @@ TEST_F(RocePort, WrongHeaders) {
     expect_untouched();
 }
 
-// Receive a packet of a limited member of the partition; expect it to be taken by this full one
-// (IBA 10.9.3).
+// Receive a packet of a limited member of the partition; expect this full member to accept it (IBA
+// 10.9.3).
 TEST_F(RocePort, TakesPacketsOfLimitedMembers) {
     post_receive(0, 100);
     wire::Headers headers = asking(VRDMA_ROCE_SEND_ONLY, 0);
@@ -175,11 +179,11 @@ TEST_F(RocePort, TakesPacketsOfLimitedMembers) {
     EXPECT_EQ(counter(VRDMA_COUNTER_BAD_PKEYS), 0u);
 }
 
-// Receive frames whose every byte in turn is wrong, and of every shorter length.
+// Receive frames with a different wrong byte each, and of every shorter length.
 TEST_F(RocePort, DamagedFrames) {
     const Frame frame = frame_of(path_, remote(VRDMA_ROCE_WRITE_ONLY, 0, 8), Buffer::pattern(9, 8));
-    constexpr std::size_t ip = 14; // what is before is Ethernet's to check
-    // The ICRC leaves them out (A17.3.3): UDP's checksum, and the byte of FECN and BECN.
+    constexpr std::size_t ip = 14; // Ethernet checks the bytes before
+    // The ICRC does not cover UDP's checksum, and the byte of FECN and BECN (A17.3.3).
     constexpr std::size_t checksum = ip + 20 + 6;
     constexpr std::size_t congestion = ip + 20 + 8 + 4;
     for (std::size_t at = ip; at < frame.size(); ++at) {
@@ -196,7 +200,7 @@ TEST_F(RocePort, DamagedFrames) {
     expect_untouched();
 }
 
-// Receive requests for the sending half of an XRC connection; expect nothing.
+// Receive requests for the sending half of an XRC connection; expect no answer.
 TEST_F(RocePort, XrcInitiatorsTakeNoRequests) {
     GuestQp qp = guest_.create_qp(cq_, cq_, QpShape::xrc_send());
     connect(guest_, qp, peer_gid_, Qpn{peer_qpn});
@@ -212,8 +216,8 @@ TEST_F(RocePort, XrcInitiatorsTakeNoRequests) {
     expect_untouched();
 }
 
-// Receive a long READ, and change what peers are looked up by while it is answered; expect all of
-// the response to go to the peer's Ethernet address.
+// Receive a long READ, and change the state by which peers are looked up while it is answered;
+// expect the whole response to go to the peer's Ethernet address.
 TEST_F(RocePort, AnswersKeepTheirTarget) {
     constexpr std::uint32_t asked = 100;
     deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, asked * mtu));
@@ -226,8 +230,8 @@ TEST_F(RocePort, AnswersKeepTheirTarget) {
     }
 }
 
-// Send to a peer whose Ethernet address nobody has found out; expect who can to be told of it until
-// it has heard, and the packet to leave when it is known.
+// Send to a peer whose Ethernet address is unknown; expect the resolver to be notified of it until
+// it has taken the request, and the packet to leave when the address is known.
 TEST_F(RocePort, AsksForThePeer) {
     const auto with_port = [&](auto use) { hca_->with_port("cable", use); };
     with_port([&](auto& port) { port.set_neighbour(peer_gid_, std::nullopt); });
@@ -246,8 +250,9 @@ TEST_F(RocePort, AsksForThePeer) {
     EXPECT_EQ(reply().path.target_mac, peer_mac);
 }
 
-// Ask for many more addresses than can be asked for at a time, as one device, and for the peer's as
-// another; expect the second to be heard at once, and the first with as many as it may have.
+// One device needs many more addresses than can be requested at a time, and another needs its
+// peer's; expect the second request to be taken at once, and as many of the first device as it may
+// have.
 TEST_F(RocePort, WhoAsksForManyKeepsNobodyFromAsking) {
     constexpr unsigned many = 300;
     const auto address = [&](unsigned n) {
@@ -286,8 +291,8 @@ TEST_F(RocePort, WhoAsksForManyKeepsNobodyFromAsking) {
     EXPECT_EQ(std::ranges::adjacent_find(asked), asked.end()) << "each once";
 }
 
-// In the middle of a message the peer's Ethernet address turns out to be an old one; expect who can
-// to be asked again, and what comes next to go to the new one.
+// While a message is under way, the peer's Ethernet address turns out to be outdated; expect the
+// resolver to be notified again, and the next packet to go to the new address.
 TEST_F(RocePort, AsksForThePeerAgain) {
     constexpr wire::Mac moved_to{2, 0, 0, 0, 0, 0x77};
     qp_.post_send({});
@@ -304,8 +309,8 @@ TEST_F(RocePort, AsksForThePeerAgain) {
     EXPECT_EQ(reply().path.target_mac, moved_to);
 }
 
-// Acknowledge one of two messages, then the other; expect whoever is about to sleep to be woken
-// later after the one, and not at all after both.
+// Acknowledge one of two messages, then the other; expect a later deadline after the first, and
+// none after both.
 TEST_F(RocePort, NobodyIsWokenForWhatWasAnswered) {
     const auto settled = [&] {
         Clock::time_point next;
@@ -330,13 +335,13 @@ TEST_F(RocePort, NobodyIsWokenForWhatWasAnswered) {
     EXPECT_EQ(settled(), Clock::time_point::max());
 }
 
-// Connect to a peer on the network by the Ethernet address that stands for this host; expect the
+// Connect to a peer on the network with the Ethernet address that stands for this host; expect the
 // peer to be looked up as if none had been given.
 TEST_F(RocePort, NobodyOnTheNetworkIsHere) {
     GuestQp qp = guest_.create_qp(cq_, cq_);
     move_to_init(guest_, qp);
     vrdma_qp_attr attr = rtr_attr(peer_gid_, Qpn{peer_qpn});
-    std::ranges::copy(hca::soft::roce::Turnaround::address, std::begin(attr.av.dmac));
+    std::ranges::copy(hca::soft::roce::LoopbackQueue::address, std::begin(attr.av.dmac));
     ASSERT_TRUE(guest_.slice().modify_qp(qp.id(), attr));
     attr = rts_attr();
     attr.timeout = Terms{}.timeout;
@@ -345,8 +350,8 @@ TEST_F(RocePort, NobodyOnTheNetworkIsHere) {
     EXPECT_EQ(reply().path.target_mac, peer_mac);
 }
 
-// Connect to a device of this mediator, which then goes, and packets of its successor come from the
-// network; expect them to be answered there, though this side never sent anything.
+// Connect to a device of this mediator, which is then destroyed. Packets of its successor come from
+// the network; expect answers to go there, though this side never sent anything.
 TEST_F(RocePort, PeerMovesAway) {
     auto neighbour = std::make_unique<Guest>(*hca_, "neighbour", ipv4_gid(3),
                                              Guest::default_memory(), hca::QpnRange{}, "cable");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What an RC QP sends, and what it makes of the peer's answers (IBA 9.7.5, 9.7.6).
+// The packets that an RC QP sends, and its reaction to the peer's answers (IBA 9.7.5, 9.7.6).
 #include <chrono>
 
 #include "mediator/hca/soft/retry.h"
@@ -19,7 +19,7 @@ class RoceRequester : public NetworkPeer {
         deliver(headers, payload);
     }
 
-    // What is sent next, after timers if need be.
+    // Waits for the next packets, which timers may send.
     std::vector<Arrived> await() {
         const auto limit = Clock::now() + std::chrono::seconds{10};
         std::vector<Arrived> packets;
@@ -29,7 +29,7 @@ class RoceRequester : public NetworkPeer {
         }
         return packets;
     }
-    // A failed QP says nothing more.
+    // Waits for a completion. await() cannot be used for a failed QP, which sends no packets.
     ibv_wc_status await_completion() {
         const auto limit = Clock::now() + std::chrono::seconds{10};
         while (Clock::now() < limit) {
@@ -64,7 +64,7 @@ class RoceRequester : public NetworkPeer {
 };
 
 // Send and write two packets and a byte with every path MTU; expect first, middle and last with
-// consecutive PSNs across their end, the RETH in the first, and the last to ask for an ACK.
+// consecutive PSNs across the wrap-around, the RETH in the first, and the last to ask for an ACK.
 TEST_F(RoceRequester, DividesMessagesIntoPackets) {
     for (std::uint8_t path_mtu = IBV_MTU_256; path_mtu <= IBV_MTU_4096; ++path_mtu) {
         const std::uint32_t size = 128u << path_mtu;
@@ -92,7 +92,8 @@ TEST_F(RoceRequester, DividesMessagesIntoPackets) {
 }
 
 // Send five; receive an ACK of the third, then of the last; expect three completions, then two.
-// Receive ACKs of what was never sent and of what was acknowledged long ago; expect nothing.
+// Receive ACKs of PSNs that were never sent, and of PSNs that were acknowledged long ago; expect no
+// effect.
 TEST_F(RoceRequester, TakesAcknowledgements) {
     for (int i = 0; i < 5; ++i) {
         post(VRDMA_SQ_SEND, 8);
@@ -115,7 +116,8 @@ TEST_F(RoceRequester, TakesAcknowledgements) {
 }
 
 // Send messages of three packets; receive an ACK in the middle of the second, and a NAK of its last
-// packet; expect one completion and what was not acknowledged again, with the same bytes.
+// packet; expect one completion, and the packets that were not acknowledged again, with the same
+// bytes.
 TEST_F(RoceRequester, GoesBackToTheGap) {
     post(VRDMA_SQ_SEND, 3 * mtu);
     post(VRDMA_SQ_SEND, 3 * mtu);
@@ -134,8 +136,8 @@ TEST_F(RoceRequester, GoesBackToTheGap) {
     EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
 }
 
-// Tell of one receive, then of two more; expect so many SENDs, and one each time that asks. WRITEs
-// between them need none.
+// Announce credits for one receive, then for two more; expect as many SENDs, and each time one more
+// that asks for credits. WRITEs between them need none.
 TEST_F(RoceRequester, SendsWhatThereAreReceivesFor) {
     post(VRDMA_SQ_SEND, 8);
     EXPECT_EQ(psns(replies()), Psns{0});
@@ -151,14 +153,14 @@ TEST_F(RoceRequester, SendsWhatThereAreReceivesFor) {
     expect_silence();
     answer(2, syndrome(VRDMA_SYNDROME_ACK, 2));
     EXPECT_EQ(psns(replies()), (Psns{4, 5}));
-    answer(5, ack); // says no more of them
+    answer(5, ack); // ends the use of credits
     EXPECT_EQ(psns(replies()), (Psns{6, 7, 8, 9}));
     answer(9, ack);
     EXPECT_EQ(statuses(), Statuses(9, IBV_WC_SUCCESS));
 }
 
-// Tell of no receive and let a long SEND come next; expect its first packet alone, which asks for
-// an answer, also again after an RNR NAK. Then say that it was taken; expect the rest.
+// Announce no receive, and post a long SEND; expect only its first packet, which asks for an
+// answer, also after an RNR NAK. Then acknowledge it; expect the rest.
 TEST_F(RoceRequester, AsksWithOnePacketOfALongSend) {
     post(VRDMA_SQ_SEND, 8);
     EXPECT_EQ(replies().size(), 1u);
@@ -179,8 +181,8 @@ TEST_F(RoceRequester, AsksWithOnePacketOfALongSend) {
     EXPECT_EQ(statuses(), Statuses(2, IBV_WC_SUCCESS));
 }
 
-// Tell of no receive each time, by responses to READs, which show that the SENDs before them were
-// taken; expect the next SEND to ask nevertheless.
+// Announce no receive each time, by responses to READs, which imply that the SENDs before them were
+// accepted; expect the next SEND to ask nevertheless.
 TEST_F(RoceRequester, GoesOnWithoutCredits) {
     post(VRDMA_SQ_SEND, 8);
     EXPECT_EQ(psns(replies()), Psns{0});
@@ -214,8 +216,8 @@ TEST_F(RoceRequester, WaitsForAReceiver) {
     EXPECT_EQ(statuses(), Statuses(2, IBV_WC_SUCCESS));
 }
 
-// Receive an RNR NAK, and copies of it before its time is over; expect them to cost no retry. Then
-// one more after each try; expect RNR_RETRY_EXC_ERR after as many as agreed.
+// Receive an RNR NAK, and copies of it before its delay is over; expect the copies to cost no
+// retry. Then receive one more after each retry; expect RNR_RETRY_EXC_ERR after the agreed number.
 TEST_F(RoceRequester, GivesUpOnAReceiverThatStaysNotReady) {
     renew({.rnr_retry = 2});
     post(VRDMA_SQ_SEND, 8);
@@ -232,8 +234,8 @@ TEST_F(RoceRequester, GivesUpOnAReceiverThatStaysNotReady) {
     EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_ERR);
 }
 
-// Let a try time out before each RNR NAK, more often in all than there are retries; expect no
-// error, as the peer answers.
+// Let a transmission time out before each RNR NAK, more often in total than there are retries;
+// expect no error, because the peer answers.
 TEST_F(RoceRequester, APeerThatAnswersIsThere) {
     renew({.timeout = 9, .retry_cnt = 1});
     post(VRDMA_SQ_SEND, 8);
@@ -268,8 +270,8 @@ TEST_F(RoceRequester, FailsByTheNak) {
     }
 }
 
-// Answer nothing; expect everything again after the timeout, as often as agreed, and then
-// RETRY_EXC_ERR.
+// Answer nothing; expect everything to be sent again after the timeout, up to the agreed number of
+// retries, and then RETRY_EXC_ERR.
 TEST_F(RoceRequester, GivesUpOnAPeerThatIsGone) {
     constexpr std::uint8_t timeout = 14; // 67 ms: the engine may lose its core for a while
     renew({.timeout = timeout, .retry_cnt = 2});
@@ -287,8 +289,8 @@ TEST_F(RoceRequester, GivesUpOnAPeerThatIsGone) {
     EXPECT_EQ(counter(VRDMA_COUNTER_ACK_TIMEOUTS), 3u);
 }
 
-// Send and receive the ACK; send again just before the first timeout would have been. Expect the
-// second message to have its whole time before it fails.
+// Send and receive the ACK; send again just before the first message's timeout would expire. Expect
+// the second message to have its full timeout.
 TEST_F(RoceRequester, EachMessageHasItsTime) {
     constexpr std::uint8_t timeout = 16; // 268 ms: the engine may lose its core for a while
     renew({.timeout = timeout, .retry_cnt = 0});
@@ -305,12 +307,12 @@ TEST_F(RoceRequester, EachMessageHasItsTime) {
     EXPECT_EQ(counter(VRDMA_COUNTER_ACK_TIMEOUTS), 1u);
 }
 
-class HastyRequester : public RoceRequester {
+class RequesterWithShortRto : public RoceRequester {
   protected:
     // The engine may lose its core for a while.
-    HastyRequester() : RoceRequester{{.least_patience = std::chrono::milliseconds{100}}} {}
+    RequesterWithShortRto() : RoceRequester{{.min_rto = std::chrono::milliseconds{100}}} {}
 
-    // The peer answers a first message at once.
+    // The peer answers the first message at once.
     void begin() {
         renew({.timeout = 22, .retry_cnt = 0}); // 17 s
         post(VRDMA_SQ_SEND, 8);
@@ -320,10 +322,10 @@ class HastyRequester : public RoceRequester {
     }
 };
 
-// Send and receive the ACK at once; write three packets and answer nothing. Expect the first again
-// long before the timeout, more than once and alone, which is no retry; and the rest again when it
-// turns out to have been lost.
-TEST_F(HastyRequester, LosesPatienceWithAPeerThatUsedToAnswer) {
+// Send and receive the ACK at once; write three packets and answer nothing. Expect the first packet
+// to be sent again long before the timeout, repeatedly and alone, without counting as a retry.
+// Expect the other packets again when they turn out to be lost.
+TEST_F(RequesterWithShortRto, RetransmitsToAPeerThatUsedToAnswer) {
     begin();
     post(VRDMA_SQ_RDMA_WRITE, 3 * mtu);
     EXPECT_EQ(psns(await()), (Psns{1, 2, 3}));
@@ -340,9 +342,9 @@ TEST_F(HastyRequester, LosesPatienceWithAPeerThatUsedToAnswer) {
     EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
 }
 
-// The same of a peer that is slow: its answers to what was sent at first come when it was asked.
-// Expect it to be asked for the rest, too, by a packet each time, and nothing else again.
-TEST_F(HastyRequester, DoesNotOverwhelmASlowPeer) {
+// The same with a slow peer: its answers to the first transmission arrive after the probe. Expect
+// one probe each time for the rest, too, and no other retransmission.
+TEST_F(RequesterWithShortRto, DoesNotOverwhelmASlowPeer) {
     begin();
     post(VRDMA_SQ_RDMA_WRITE, 30 * mtu);
     EXPECT_EQ(await().size(), 30u);
@@ -357,9 +359,9 @@ TEST_F(HastyRequester, DoesNotOverwhelmASlowPeer) {
     EXPECT_EQ(psns(await()), (Psns{31, 32}));
 }
 
-// Read three packets from a peer that is slow; expect one request more, and no other while the
-// responses come.
-TEST_F(HastyRequester, AsksASlowPeerForAReadOnce) {
+// Read three packets from a slow peer; expect one more request, and no other while the responses
+// arrive.
+TEST_F(RequesterWithShortRto, AsksASlowPeerForAReadOnce) {
     begin();
     const auto data = Buffer::pattern(7, std::size_t{3} * mtu);
     post(VRDMA_SQ_RDMA_READ, 3 * mtu);
@@ -378,7 +380,7 @@ TEST_F(HastyRequester, AsksASlowPeerForAReadOnce) {
 }
 
 // Read four packets; receive the first, and the third without the second; expect a request for the
-// rest only, and the bytes in place when it has come.
+// rest only, and the bytes in place when it has arrived.
 TEST_F(RoceRequester, AsksForTheRestOfARead) {
     const auto data = Buffer::pattern(7, 3 * mtu + 9);
     const auto piece = [&](std::uint32_t n) {
@@ -445,7 +447,7 @@ TEST_F(RoceRequester, RefusesWrongResponses) {
 }
 
 // Read and send; receive the SEND's ACK without the READ's response; expect both to be sent again,
-// once, and to complete by the answers to that.
+// once, and to complete by the answers to this retransmission.
 TEST_F(RoceRequester, AsksAgainForAResponseThatWasLost) {
     post(VRDMA_SQ_RDMA_READ, 8);
     post(VRDMA_SQ_SEND, 8);
@@ -475,8 +477,8 @@ TEST_F(RoceRequester, TakesTheOriginalOfAnAtomic) {
     EXPECT_EQ(*mr_.buffer.at<std::uint64_t>(0), 77u);
 }
 
-// Read, and send behind a fence and a SEND that needs none; expect the fenced one to go out when
-// the response is there.
+// Read, and send with and without a fence; expect the fenced SEND to leave when the response has
+// arrived.
 TEST_F(RoceRequester, FencesWaitForResponses) {
     post(VRDMA_SQ_RDMA_READ, 8);
     post(VRDMA_SQ_SEND, 8);
@@ -488,8 +490,8 @@ TEST_F(RoceRequester, FencesWaitForResponses) {
     EXPECT_EQ(statuses(), Statuses(3, IBV_WC_SUCCESS));
 }
 
-// Post more READs, atomics and atomic writes than the peer answers at a time; expect so many to go
-// out, and another with each response.
+// Post more READs, atomics and atomic writes than the peer answers at a time; expect that number of
+// requests, and another one with each response.
 TEST_F(RoceRequester, RespectsWhatThePeerCanAnswer) {
     for (const vrdma_sq_opcode opcode :
          {VRDMA_SQ_RDMA_READ, VRDMA_SQ_ATOMIC_FETCH_AND_ADD, VRDMA_SQ_ATOMIC_WRITE}) {
@@ -509,7 +511,7 @@ TEST_F(RoceRequester, RespectsWhatThePeerCanAnswer) {
     }
 }
 
-// Post an atomic write where nothing was set aside for what is answered; expect LOC_QP_OP_ERR.
+// Post an atomic write with no resources for outstanding requests; expect LOC_QP_OP_ERR.
 TEST_F(RoceRequester, AtomicWritesNeedResources) {
     renew({.max_rd_atomic = 0});
     post(VRDMA_SQ_ATOMIC_WRITE, 8);
@@ -517,7 +519,8 @@ TEST_F(RoceRequester, AtomicWritesNeedResources) {
     EXPECT_EQ(statuses(), Statuses{IBV_WC_LOC_QP_OP_ERR});
 }
 
-// Post what asks for an event; expect the bit in what takes a receive only (IBA 9.2.4).
+// Post requests that ask for an event; expect the bit only in those that consume a receive (IBA
+// 9.2.4).
 TEST_F(RoceRequester, SolicitsEventsOfReceivesOnly) {
     const auto solicited = [&](vrdma_sq_opcode opcode) {
         post(opcode, 8, VRDMA_SQ_SOLICITED);
@@ -530,8 +533,7 @@ TEST_F(RoceRequester, SolicitsEventsOfReceivesOnly) {
     EXPECT_FALSE(solicited(VRDMA_SQ_RDMA_READ));
 }
 
-// Answer with NAKs of the sequence again and again, where no timeout is set; expect them to use up
-// the retries.
+// Answer with repeated sequence NAKs while no timeout is set; expect them to use up the retries.
 TEST_F(RoceRequester, SequenceNaksAreRetriesWithoutATimeout) {
     renew({.timeout = 0, .retry_cnt = 2});
     post(VRDMA_SQ_SEND, 8);
@@ -544,7 +546,7 @@ TEST_F(RoceRequester, SequenceNaksAreRetriesWithoutATimeout) {
 }
 
 // Post the longest READ at the smallest MTU, half of all PSNs, and a SEND; expect the responses to
-// be taken, and nothing to go out behind it before they are.
+// be accepted, and the SEND to wait for them.
 TEST_F(RoceRequester, TheLongestReadIsHalfOfAllPsns) {
     const vrdma_sge nowhere{.addr = 0, .length = 1u << 31, .lkey = VRDMA_NULL_LKEY};
     qp_.post_send({.opcode = VRDMA_SQ_RDMA_READ,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What an RC QP answers to a peer's packets (IBA 9.7.4, 9.7.5).
+// The answers of an RC QP to a peer's packets (IBA 9.7.4, 9.7.5).
 #include "mediator/hca/soft/tests/network_peer.h"
 
 namespace vrdma::test {
@@ -10,7 +10,7 @@ class RoceResponder : public NetworkPeer {
   protected:
     RoceResponder() { mr_.buffer.fill(1); }
 
-    // So many whole packets are asked for.
+    // The length of three full packets.
     static constexpr std::uint32_t three_packets = 3 * mtu;
 
     void expect_response(const Arrived& arrived, std::uint8_t operation, std::uint32_t n,
@@ -20,7 +20,7 @@ class RoceResponder : public NetworkPeer {
         EXPECT_EQ(arrived.payload, mr_.buffer.read(offset, bytes));
     }
 
-    // The peer broke a rule: expect that NAK, and the QP in error with that event.
+    // The peer broke a rule: expects that NAK, and the QP in error with the event for it.
     void expect_refusal(std::uint32_t n, vrdma_nak why) {
         const auto packets = replies();
         ASSERT_FALSE(packets.empty());
@@ -45,8 +45,8 @@ TEST_F(RoceResponder, AcknowledgesASend) {
     EXPECT_EQ(mr_.buffer.read(0, 33), Buffer::pattern(7, 33));
 }
 
-// Receive a SEND while there are some more receives than it takes; expect the ACK to promise them,
-// or the next smaller number that has a code (IBA 9.7.7.2, table 47).
+// Receive a SEND while more receives are posted; expect the ACK to announce them, or the next
+// smaller number that has a code (IBA 9.7.7.2, table 47).
 TEST_F(RoceResponder, PromisesItsReceives) {
     const std::vector<std::pair<int, unsigned>> codes{{0, 0}, {1, 1}, {2, 2}, {4, 4},
                                                       {5, 4}, {6, 5}, {9, 6}, {15, 7}};
@@ -60,8 +60,8 @@ TEST_F(RoceResponder, PromisesItsReceives) {
     }
 }
 
-// Take the receives one after the other; expect the ACKs never to promise more than there are, and
-// at least half of it.
+// Consume the receives one after the other; expect the ACKs never to announce more than there are,
+// and at least half of them.
 TEST_F(RoceResponder, PromisesNoReceiveThatIsTaken) {
     constexpr std::uint32_t posted = 12;
     for (std::uint32_t i = 0; i < posted; ++i) {
@@ -80,7 +80,7 @@ TEST_F(RoceResponder, PromisesNoReceiveThatIsTaken) {
     EXPECT_EQ(reply().headers.syndrome, syndrome(VRDMA_SYNDROME_ACK, 1));
 }
 
-// Receive a READ and an atomic; expect their responses to promise receives as well.
+// Receive a READ and an atomic; expect their responses to announce receives as well.
 TEST_F(RoceResponder, ResponsesPromiseReceives) {
     post_receive(0, 100);
     deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, 2 * mtu));
@@ -92,7 +92,7 @@ TEST_F(RoceResponder, ResponsesPromiseReceives) {
     }
 }
 
-// The receives of an SRQ are for whoever comes first.
+// With an SRQ, expect no receives to be announced: any of its QPs may take them.
 TEST_F(RoceResponder, PromisesNothingOfAnSrq) {
     GuestSrq srq = guest_.create_srq();
     qp_ = guest_.create_qp(cq_, cq_, QpShape::sharing(srq.id()));
@@ -104,7 +104,8 @@ TEST_F(RoceResponder, PromisesNothingOfAnSrq) {
     EXPECT_EQ(reply().headers.syndrome, syndrome(VRDMA_SYNDROME_ACK, VRDMA_SYNDROME_NO_CREDITS));
 }
 
-// Receive SEND first, middle, last, across the end of the PSNs; expect one ACK with the last PSN.
+// Receive SEND first, middle, last, across the wrap-around of the PSNs; expect one ACK with the
+// last PSN.
 TEST_F(RoceResponder, AcknowledgesALongSendOnce) {
     post_receive(0, 1000);
     const auto data = Buffer::pattern(7, 2 * mtu + 5);
@@ -154,8 +155,8 @@ TEST_F(RoceResponder, TakesWrites) {
     EXPECT_EQ(mr_.buffer.read(0, 4), Buffer::pattern(9, 4));
 }
 
-// Receive a PSN that is ahead, and more after it; expect one NAK with the expected PSN. Receive
-// what was expected and the rest; expect an ACK, and a NAK again at the next gap.
+// Receive a PSN that is ahead, and more after it; expect one NAK with the expected PSN. Receive the
+// expected packet and the rest; expect an ACK, and another NAK at the next gap.
 TEST_F(RoceResponder, TellsOfAGapOnce) {
     for (int i = 0; i < 5; ++i) {
         post_receive(0, 100);
@@ -211,8 +212,8 @@ TEST_F(RoceResponder, AnswersAReadInPackets) {
     expect_response(reply(), VRDMA_ROCE_READ_RESPONSE_ONLY, 4, 0, mtu);
 }
 
-// Receive READ of nothing, with a key that nobody has; expect a response without payload (IBA
-// 9.7.4.1.4: no key is looked at).
+// Receive a READ of length 0 with an unknown key; expect a response without payload (IBA 9.7.4.1.4:
+// the key is not checked).
 TEST_F(RoceResponder, AnswersAReadOfNothing) {
     wire::Headers headers = remote(VRDMA_ROCE_READ_REQUEST, 0, 0);
     headers.rkey = 0x4711;
@@ -220,8 +221,8 @@ TEST_F(RoceResponder, AnswersAReadOfNothing) {
     expect_response(reply(), VRDMA_ROCE_READ_RESPONSE_ONLY, 0, 0, 0);
 }
 
-// Receive a READ with a key that nobody has as the first message of a QP in RTR; expect COMM_EST
-// all the same, as on one host.
+// Receive a READ with an unknown key as the first message of a QP in RTR; expect COMM_EST
+// nevertheless, as on one host.
 TEST_F(RoceResponder, ARefusedReadEstablishesToo) {
     qp_ = guest_.create_qp(cq_, cq_);
     move_to_init(guest_, qp_);
@@ -232,7 +233,7 @@ TEST_F(RoceResponder, ARefusedReadEstablishesToo) {
     headers.rkey = 0x4711;
     deliver(headers);
     EXPECT_EQ(event_types(), (std::vector<std::uint32_t>{IBV_EVENT_QP_ACCESS_ERR,
-                                                         IBV_EVENT_COMM_EST})); // of one turn
+                                                         IBV_EVENT_COMM_EST})); // both in one turn
 }
 
 // Receive a READ of many turns; expect all of it in order.
@@ -247,8 +248,8 @@ TEST_F(RoceResponder, AnswersALongRead) {
     }
 }
 
-// Receive READ twice, then a request for its last two packets only; expect the whole again, and
-// then the rest, which begins with a first packet (IBA 9.7.5.1.9: as of a new request).
+// Receive READ twice, then a request for its last two packets only; expect the whole response
+// again, and then the rest, which begins with a first packet (IBA 9.7.5.1.9: as for a new request).
 TEST_F(RoceResponder, AnswersADuplicateReadAgain) {
     for (int i = 0; i < 2; ++i) {
         deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, three_packets));
@@ -267,8 +268,8 @@ TEST_F(RoceResponder, AnswersADuplicateReadAgain) {
     EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
 }
 
-// Receive a request for the last gigabytes of a long READ again and again; expect a neighbour's
-// WRITE to be done within a few rounds, each of which answers no more than the turns of two slices.
+// Receive the same READ 16 times per round; expect a neighbour's WRITE to complete within a few
+// rounds, each of which answers no more than two slices' turns.
 TEST_F(RoceResponder, RepeatedReadsTakeTheirTurnsOnly) {
     Guest a{*hca_, "a", ipv4_gid(2)};
     Guest b{*hca_, "b", ipv4_gid(3)};
@@ -306,8 +307,8 @@ TEST_F(RoceResponder, RepeatedReadsTakeTheirTurnsOnly) {
     }
 }
 
-// Receive an atomic twice, and after another one once more; expect what was there before the first
-// time, and the word to have changed once.
+// Receive an atomic twice, and once more after another one; expect the original value each time,
+// and the word to have changed once.
 TEST_F(RoceResponder, ReplaysAtomics) {
     *mr_.buffer.at<std::uint64_t>(0) = 40;
     wire::Headers add_two = remote(VRDMA_ROCE_FETCH_ADD, 0, 0);
@@ -340,8 +341,8 @@ TEST_F(RoceResponder, ReplaysAtomicWrites) {
     EXPECT_EQ(mr_.buffer.read(64, 8), Buffer::pattern(3, 8));
 }
 
-// Receive SENDs without a receive; expect one RNR NAK with the QP's timer and silence after it.
-// Post one; expect the same packet to be taken.
+// Receive SENDs without a receive; expect one RNR NAK with the QP's timer and then no answer. Post
+// a receive; expect the same packet to be accepted.
 TEST_F(RoceResponder, IsNotReadyWithoutAReceive) {
     deliver(asking(VRDMA_ROCE_SEND_ONLY, 0));
     deliver(asking(VRDMA_ROCE_SEND_ONLY, 1));
@@ -357,8 +358,8 @@ TEST_F(RoceResponder, IsNotReadyWithoutAReceive) {
     EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
 }
 
-// Receive READ, SEND and READ at once; expect the responses in order, and no ACK before that of the
-// READ that precedes it.
+// Receive READ, SEND and READ at once; expect the responses in order, and no ACK before the
+// response of the READ that precedes it.
 TEST_F(RoceResponder, AnswersInOrder) {
     post_receive(0x8000, 100);
     deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, three_packets));
@@ -378,8 +379,8 @@ TEST_F(RoceResponder, AnswersInOrder) {
     EXPECT_EQ(last, psn(4));
 }
 
-// Receive WRITEs, READs and atomics that the memory refuses; expect a NAK of their PSN each, with
-// the number of messages before it, and an error of the QP that its guest is told of.
+// Receive WRITEs, READs and atomics that the memory gate refuses; expect a NAK of the PSN of each,
+// with the number of messages before it, and an error event of the QP.
 TEST_F(RoceResponder, RefusesWhatTheMemoryRefuses) {
     const MemoryRegion foreign = guest_.register_mr(4096, {.pd = PdId{2}});
     const MemoryRegion closed = guest_.register_mr(4096, {.access_flags = 0});
@@ -426,7 +427,7 @@ TEST_F(RoceResponder, RefusesWhatTheMemoryRefuses) {
     EXPECT_EQ(mr_.buffer.read(0, 1 << 16), Buffer::pattern(1, 1 << 16));
 }
 
-// Receive what the QP itself does not allow, and atomics of words that are not aligned; expect NAK
+// Receive operations that the QP itself does not allow, and atomics on misaligned words; expect NAK
 // invalid request.
 TEST_F(RoceResponder, RefusesWhatTheQpDoesNotDo) {
     for (const std::uint8_t operation :
@@ -445,8 +446,8 @@ TEST_F(RoceResponder, RefusesWhatTheQpDoesNotDo) {
     expect_refusal(0, VRDMA_NAK_INVALID_REQUEST);
 }
 
-// Receive packets in an order in which no message has them; expect NAK invalid request of the one
-// that is out of place.
+// Receive packets in an order that no message has; expect NAK invalid request for the one that is
+// out of place.
 TEST_F(RoceResponder, RefusesOpcodesOutOfPlace) {
     const std::vector<std::uint8_t> cases[] = {
         {VRDMA_ROCE_SEND_MIDDLE},
@@ -479,7 +480,7 @@ TEST_F(RoceResponder, RefusesOpcodesOutOfPlace) {
     }
 }
 
-// Receive packets of lengths that their place in the message does not allow; expect NAK invalid
+// Receive packets whose length their position in the message does not allow; expect NAK invalid
 // request.
 TEST_F(RoceResponder, RefusesWrongLengths) {
     struct Case {
@@ -557,8 +558,8 @@ TEST_F(RoceResponder, RefusesMoreReadsThanAgreed) {
     EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_ERR);
 }
 
-// Receive READ, SEND and a WRITE that is refused, at once; expect the answers to what came before,
-// in order, and then the NAK.
+// Receive READ, SEND and a WRITE that is refused, at once; expect the answers to the first two, in
+// order, and then the NAK.
 TEST_F(RoceResponder, AnswersBeforeItRefuses) {
     post_receive(0x8000, 100);
     deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, three_packets));
@@ -593,8 +594,8 @@ TEST_F(RoceResponder, NaksComeBehindResponses) {
     expect_behind(4, nak(VRDMA_NAK_PSN_SEQUENCE));
 }
 
-// Receive READ, SEND without a receive, and the SEND again when there is one, before any of it is
-// answered; expect no NAK.
+// Receive READ, SEND without a receive, and the SEND again after a receive was posted, before any
+// of it is answered; expect no NAK.
 TEST_F(RoceResponder, TakesBackANakThatIsNotOut) {
     deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, 200 * mtu));
     deliver(asking(VRDMA_ROCE_SEND_ONLY, 200));
@@ -610,7 +611,7 @@ TEST_F(RoceResponder, TakesBackANakThatIsNotOut) {
 }
 
 // Receive a long READ and a WRITE that is refused; expect all of the READ's responses before the
-// NAK, though the QP is in error at once and says so once (IBA 9.9.2).
+// NAK, though the QP enters the error state at once and reports it once (IBA 9.9.2).
 TEST_F(RoceResponder, AnswersALongReadBeforeItRefuses) {
     deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, 200 * mtu));
     wire::Headers bad = remote(VRDMA_ROCE_WRITE_ONLY, 200, 8);
@@ -628,8 +629,8 @@ TEST_F(RoceResponder, AnswersALongReadBeforeItRefuses) {
     EXPECT_EQ(event_types(), std::vector<std::uint32_t>{IBV_EVENT_QP_ACCESS_ERR});
 }
 
-// The same, and the guest resets or destroys the QP, or takes the memory, while the READ is
-// answered; expect that to end it, with a NAK where the peer may still have one.
+// The same, but the guest resets or destroys the QP, or deregisters the memory, while the READ is
+// answered; expect the responses to end, with a NAK if the peer may still get one.
 TEST_F(RoceResponder, EndsAnsweringWithTheQp) {
     const auto begin = [&] {
         renew();
@@ -654,8 +655,8 @@ TEST_F(RoceResponder, EndsAnsweringWithTheQp) {
     expect_silence();
 }
 
-// Receive an operation that there is not; expect NAK invalid request (IBA 9.7.4.1.2). Behind what
-// is expected it is nothing, ahead of it a gap.
+// Receive an unknown operation; expect NAK invalid request (IBA 9.7.4.1.2). With a PSN behind the
+// expected one it has no effect, and with one ahead it is a gap.
 TEST_F(RoceResponder, RefusesUnknownOperations) {
     constexpr std::uint8_t flush = 0x1c;
     post_receive(0, 100);
@@ -670,15 +671,15 @@ TEST_F(RoceResponder, RefusesUnknownOperations) {
     EXPECT_EQ(counter(VRDMA_COUNTER_MALFORMED_PACKETS), 3u);
 }
 
-// Receive an atomic write where nothing was set aside for what is answered; expect a refusal.
+// Receive an atomic write with no resources for outstanding answers; expect a refusal.
 TEST_F(RoceResponder, AtomicWritesNeedResources) {
     renew({.max_dest_rd_atomic = 0});
     deliver(remote(VRDMA_ROCE_ATOMIC_WRITE, 0, 8, 64), Buffer::pattern(3, 8));
     expect_refusal(0, VRDMA_NAK_INVALID_REQUEST);
 }
 
-// Receive a long READ and a SEND, and take the memory away while the READ is answered; expect a NAK
-// of the packet that could not be made, and one error.
+// Receive a long READ and a SEND, and deregister the memory while the READ is answered; expect a
+// NAK for the packet that could not be made, and one error.
 TEST_F(RoceResponder, MemoryGoesWhileItIsRead) {
     const MemoryRegion brief = guest_.register_mr(1 << 16);
     post_receive(0, 100);
@@ -695,8 +696,8 @@ TEST_F(RoceResponder, MemoryGoesWhileItIsRead) {
     expect_refusal(begun, VRDMA_NAK_REMOTE_ACCESS);
 }
 
-// Receive READ of an invalidated region's memory in the same breath as the SEND that ends it;
-// expect an answer or a NAK, and no more than one error.
+// Receive a READ of a window together with the SEND that invalidates it; expect a NAK of the READ,
+// and one error.
 TEST_F(RoceResponder, SendInvalidatesWhatIsRead) {
     const Key window = guest_.allocate_mw(IBV_MW_TYPE_2);
     const MemoryRegion bound =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What packets from the network take of a poller, and of the turns of the device that they are for.
+// The share of a poller that packets from the network consume, and how it is charged to the turns
+// of the device that receives them.
 #include <deque>
 #include <functional>
 
@@ -11,7 +12,7 @@
 namespace vrdma::test {
 namespace {
 
-// A device that always has WRITEs to its own memory to do, as long as it is looked at.
+// A device that always has WRITEs to its own memory to execute.
 class Writer {
   public:
     explicit Writer(Guest& guest) : guest_{guest} {
@@ -33,7 +34,7 @@ class Writer {
     }
 
     std::uint64_t left() const { return total - done(); }
-    // Of messages that have ended, none of which is a packet.
+    // The number of completed messages, none of which is a packet.
     std::uint64_t done() const {
         return guest_.slice().counters().value[VRDMA_COUNTER_TX_MESSAGES];
     }
@@ -57,8 +58,9 @@ class RoceShares : public NetworkPeer {
   protected:
     explicit RoceShares(const Terms& terms = {}) : NetworkPeer{terms} {}
 
-    // The peer sends something each round. Of its poller the guest gets half of what an equal
-    // device gets: no more, as it pays for what it is sent, and no less, as it cannot help that.
+    // The peer sends something in each round. The guest gets half of the poller's time that an
+    // equal device gets: not more, because it pays for packets that it receives, and not less,
+    // because it cannot avoid them.
     void expect_half(const std::function<void()>& send_some) { expect_half(guest_, send_some); }
     void expect_half(Guest& guest, const std::function<void()>& send_some) {
         Guest equal{*hca_, "equal", ipv4_gid(2)};
@@ -104,7 +106,7 @@ class RoceSharesUc : public RoceShares {
     std::uint32_t next_ = 0;
 };
 
-// Send as many packets as there is room for; expect a round to take those of two turns.
+// Send as many packets as there is room for; expect a round to take at most those of two turns.
 TEST_F(RoceSharesUc, ARoundTakesSomePackets) {
     constexpr std::uint64_t cost = 4 * hca::soft::Account::operation_cost; // of a packet
     const std::uint64_t most = 2 * hca::soft::Config{}.turn_bytes / cost + 1;
@@ -119,19 +121,19 @@ TEST_F(RoceSharesUc, ARoundTakesSomePackets) {
     }
 }
 
-// Send WRITEs that nobody acknowledges.
+// Send WRITEs of UC, which are not acknowledged.
 TEST_F(RoceSharesUc, RequestsAreTheReceivers) {
     expect_half([this] { send_writes(16); });
 }
 
-// Ask again and again for memory; expect the answers to cost, of which each request has many.
+// Read memory again and again; expect the answers to be charged, of which each request has many.
 TEST_F(RoceShares, AnswersAreTheResponders) {
     expect_half([this] {
         deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, static_cast<std::uint32_t>(mr_.buffer.size())));
     });
 }
 
-// Send datagrams that no receive waits for.
+// Send datagrams for which there is no receive.
 TEST_F(RoceShares, DatagramsAreTheReceivers) {
     const GuestQp qp = datagram_qp();
     expect_half([&] {
@@ -141,7 +143,8 @@ TEST_F(RoceShares, DatagramsAreTheReceivers) {
     });
 }
 
-// Send one datagram each round to a group of many of the device's QPs; expect each copy to cost.
+// Send one datagram in each round to a group of many of the device's QPs; expect each copy to be
+// charged.
 TEST_F(RoceShares, CopiesAreTheMembers) {
     constexpr hca::Gid group{0xff, 0x0e, 1};
     std::vector<GuestQp> members;
@@ -155,7 +158,7 @@ TEST_F(RoceShares, CopiesAreTheMembers) {
     expect_half([this] { deliver(datagram_to(VRDMA_MULTICAST_QPN), Buffer::pattern(1, 200)); });
 }
 
-// A device with holes in its memory, where datagrams are received.
+// A device that receives datagrams in memory with holes.
 class HoleyReceiver {
   public:
     HoleyReceiver(hca::Hca& hca, std::uint8_t number)
@@ -165,7 +168,7 @@ class HoleyReceiver {
             const vrdma_sge to = region_.sge(i * page, page);
             qp.post_recv({&to, 1});
         }
-        EXPECT_FALSE(cq.ready()); // which has its page made
+        EXPECT_FALSE(cq.ready()); // this access makes the CQ's page
     }
 
     static constexpr std::uint32_t page = HoleyMemory::page;
@@ -179,8 +182,8 @@ class HoleyReceiver {
     MemoryRegion region_ = guest.register_mr(std::uint64_t{depth} * page, {.scattered = false});
 };
 
-// Send one datagram each round to a device whose receives lie in holes; expect each hole to cost
-// what a turn does.
+// Send one datagram in each round to a device whose receives lie in holes; expect each hole to be
+// charged as a turn.
 TEST_F(RoceShares, HolesAreTheReceivers) {
     HoleyReceiver receiver{*hca_, 3};
     path_.target = receiver.guest.gid();
@@ -189,8 +192,8 @@ TEST_F(RoceShares, HolesAreTheReceivers) {
     EXPECT_TRUE(receiver.cq.poll());
 }
 
-// Send one datagram to a group of devices, of whose receives each lies in a hole; expect a round to
-// fill one.
+// Send one datagram to a group of devices, whose receives each lie in a hole; expect a round to
+// fill one hole.
 TEST_F(RoceShares, ACopyToAHoleEndsTheRound) {
     constexpr hca::Gid group{0xff, 0x0e, 1};
     std::deque<HoleyReceiver> members;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// In which class of traffic a guest's packets leave, and with which priority: by what it asks for
-// and may use, and by what the administrator makes of that.
+// The traffic class and priority of a guest's packets. They depend on the class that the guest asks
+// for and may use, and on the administrator's mapping.
 #include "mediator/hca/soft/tests/network_peer.h"
 
 namespace vrdma::test {
@@ -17,7 +17,7 @@ class RoceTrafficClass : public NetworkPeer {
     static constexpr std::uint8_t another = 27;
     static constexpr std::uint32_t qkey = 0x1234;
 
-    // What a write of a connected QP says, and a datagram, of a guest that asks for that class.
+    // The packet of a connected QP's write, and a datagram, of a guest that asks for that class.
     Arrived write(Guest& guest, std::uint8_t traffic_class, std::uint8_t level = 0) {
         GuestCq cq = guest.create_cq();
         GuestQp qp = guest.create_qp(cq, cq);
@@ -58,7 +58,7 @@ class RoceTrafficClass : public NetworkPeer {
         return reply();
     }
 
-    // From then on the guest's packets are in a VLAN, whose tags have a priority.
+    // Puts the guest into a VLAN. From then on, its packets have tags, which have a priority.
     void enter_vlan(Guest& guest) {
         hca_->with_port("cable",
                         [&](auto& port) { port.set_neighbour(peer_gid_, peer_mac, vlan); });
@@ -78,8 +78,8 @@ class RoceTrafficClass : public NetworkPeer {
                     hca::ServiceLevels{}.set(level)};
 };
 
-// As one whom nobody has given any class, ask for one, with all that ECN can say; expect packets in
-// class 0, and those of connected QPs, which heed marks, to be ones that routers may mark.
+// A guest without a granted class asks for one, with all values of ECN; expect packets in class 0.
+// Those of connected QPs, which react to marks, must be ones that routers may mark.
 TEST_F(RoceTrafficClass, WhatWasNotGivenIsNotUsed) {
     for (const std::uint8_t ecn : {0, 1, 2, 3}) {
         EXPECT_EQ(write(guest_, with_ecn(given, ecn)).path.traffic_class,
@@ -88,7 +88,7 @@ TEST_F(RoceTrafficClass, WhatWasNotGivenIsNotUsed) {
     }
 }
 
-// As one that has a class, ask for it, and for another.
+// A guest asks for its granted class, and for another.
 TEST_F(RoceTrafficClass, WhatWasGivenIsUsed) {
     for (const std::uint8_t ecn : {0, 1, 2, 3}) {
         EXPECT_EQ(write(favoured_, with_ecn(given, ecn)).path.traffic_class,
@@ -100,14 +100,14 @@ TEST_F(RoceTrafficClass, WhatWasGivenIsUsed) {
     EXPECT_EQ(datagram(favoured_, with_ecn(another, 0)).path.traffic_class, with_ecn(0, 0));
 }
 
-// The same with RoCE v1, whose class no router marks.
+// The same with RoCE v1, which routers do not mark.
 TEST_F(RoceTrafficClass, NobodyMarksVersion1) {
     ASSERT_TRUE(favoured_.slice().set_gid(0, VRDMA_GID_ROCE_V1, favoured_.gid(), 0));
     EXPECT_EQ(write(favoured_, with_ecn(given, 3)).path.traffic_class, with_ecn(given, 0));
 }
 
-// In a VLAN, expect the tag's priority to be that of the class, whatever service level is asked
-// for that was not given.
+// In a VLAN, expect the tag's priority to follow the class, whatever service level is asked for
+// without a grant.
 TEST_F(RoceTrafficClass, ThePriorityFollows) {
     for (Guest* const guest : {&guest_, &favoured_}) {
         enter_vlan(*guest);
@@ -121,7 +121,7 @@ TEST_F(RoceTrafficClass, ThePriorityFollows) {
     EXPECT_EQ(datagram(guest_, 0, level).path.priority, 0);
 }
 
-// As one that has a service level, ask for it; expect its priority, and the DSCP as without.
+// A guest asks for its granted service level; expect that level's priority, and an unchanged DSCP.
 TEST_F(RoceTrafficClass, AServiceLevelIsAPriority) {
     enter_vlan(favoured_);
     for (const std::uint8_t dscp : {std::uint8_t{0}, given}) {
@@ -133,7 +133,7 @@ TEST_F(RoceTrafficClass, AServiceLevelIsAPriority) {
     }
 }
 
-// Have other priorities for the same; expect those.
+// The administrator maps classes and levels to other priorities; expect those.
 TEST_F(RoceTrafficClass, TheAdministratorSaysWhichPriority) {
     enter_vlan(favoured_);
     wire::Priorities priorities;

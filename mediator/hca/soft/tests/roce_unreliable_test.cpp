@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What UC and UD QPs make of a peer's packets (IBA 9.8.3).
+// The reaction of UC and UD QPs to a peer's packets (IBA 9.8.3).
 #include "mediator/hca/soft/tests/network_peer.h"
 
 namespace vrdma::test {
@@ -12,12 +12,12 @@ class RoceUc : public NetworkPeer {
 };
 
 // Receive messages of three packets whose first, middle, or last is lost; expect each to be dropped
-// without a word, and the next whole one to be taken by the receive that waited.
+// silently, and the next complete one to take the receive that waited.
 TEST_F(RoceUc, GapsDropAMessageAndNoMore) {
     constexpr std::uint8_t operations[] = {VRDMA_ROCE_SEND_FIRST, VRDMA_ROCE_SEND_MIDDLE,
                                            VRDMA_ROCE_SEND_LAST};
     std::uint32_t n = 0;
-    for (std::uint32_t lost = 0; lost < 4; ++lost) { // the last time none is
+    for (std::uint32_t lost = 0; lost < 4; ++lost) { // in the last round, none is lost
         if (lost == 3) {
             post_receive(0x1000, 3 * mtu);
         } else if (lost == 0) {
@@ -36,8 +36,8 @@ TEST_F(RoceUc, GapsDropAMessageAndNoMore) {
     EXPECT_EQ(state_of(guest_, qp_), IBV_QPS_RTS);
 }
 
-// Receive WRITEs that are refused, of wrong lengths, and out of place; expect no answer, the QP
-// unharmed, and the next WRITE to be executed.
+// Receive WRITEs that are refused, have wrong lengths, or are out of place; expect no answer, an
+// unaffected QP, and the next WRITE to be executed.
 TEST_F(RoceUc, RefusesSilently) {
     wire::Headers refused = remote(VRDMA_ROCE_WRITE_ONLY, 0, 8);
     refused.rkey = 0x4711;
@@ -54,8 +54,8 @@ TEST_F(RoceUc, RefusesSilently) {
     EXPECT_EQ(mr_.buffer.read(500, 8), Buffer::pattern(5, 8));
 }
 
-// Receive a message that is too long for the SRQ's WQE that it took with its first packet; expect
-// no word of it, and the QP to take the same WQE for its next message: none is lost.
+// Receive a message that is too long for the SRQ's WQE that its first packet took; expect no
+// completion, and the QP to use the same WQE for its next message, so that none is lost.
 TEST_F(RoceUc, AWqeOfAnSrqWaitsForAMessageThatFits) {
     GuestSrq srq = guest_.create_srq();
     qp_ = guest_.create_qp(cq_, cq_, QpShape::sharing(srq.id(), hca::QpType::uc));
@@ -80,7 +80,7 @@ TEST_F(RoceUc, AWqeOfAnSrqWaitsForAMessageThatFits) {
     }
 }
 
-// Send across the end of the PSNs; expect completions without any answer.
+// Send across the wrap-around of the PSNs; expect completions without any answer.
 TEST_F(RoceUc, CompletesWhatHasLeft) {
     const vrdma_sge local = mr_.sge(0, 3 * mtu);
     qp_.post_send({.sges = {&local, 1}});

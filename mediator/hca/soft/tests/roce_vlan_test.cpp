@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A guest that has its address in a VLAN: whose tag its packets carry, and whose packets are its.
+// A guest with its address in a VLAN: the tags of its packets, and the packets that it accepts.
 #include "mediator/hca/soft/tests/network_peer.h"
 
 namespace vrdma::test {
@@ -40,7 +40,7 @@ class RoceVlan : public NetworkPeer {
         EXPECT_EQ(answer.path.vlan, by);
         expect_received(0);
     }
-    // Who is not in it is not reached.
+    // Expects packets with this tag to be ignored.
     void expect_unheard(std::optional<std::uint16_t> tag) {
         deliver_with(tag, remote(VRDMA_ROCE_WRITE_ONLY, 0, 8), Buffer::pattern(9, 8));
         deliver_with(tag, asking(VRDMA_ROCE_SEND_ONLY, 5));
@@ -51,7 +51,7 @@ class RoceVlan : public NetworkPeer {
     }
 };
 
-// Send, and receive the acknowledgement in the VLAN; expect the tag, and the message to be done.
+// Send, and receive the acknowledgement in the VLAN; expect the tag, and the message to complete.
 TEST_F(RoceVlan, RequestsCarryTheTag) {
     post(VRDMA_SQ_SEND, 8);
     EXPECT_EQ(reply().path.vlan, vlan);
@@ -67,8 +67,8 @@ TEST_F(RoceVlan, RequestsCarryTheTag) {
     EXPECT_EQ(completion->status, IBV_WC_SUCCESS);
 }
 
-// Receive requests without a tag, with a priority's, with another VLAN's, and with the right one;
-// expect the last to be answered, by one that has it, too.
+// Receive requests without a tag, with a priority tag, with another VLAN's tag, and with the right
+// one; expect only the last to be answered, with the same tag.
 TEST_F(RoceVlan, OnlyTheVlansRequestsCount) {
     for (const std::optional<std::uint16_t> tag : {std::optional<std::uint16_t>{},
                                                    {std::uint16_t{0}},
@@ -79,7 +79,7 @@ TEST_F(RoceVlan, OnlyTheVlansRequestsCount) {
     expect_answered(vlan, vlan);
 }
 
-// The same for an address in no VLAN; expect a tag with a priority only to be none.
+// The same for an address outside all VLANs; expect a priority tag to count as no tag.
 TEST_F(RoceVlan, WithoutAVlanTagsDoNotCount) {
     move_to(0);
     renew();
@@ -88,8 +88,8 @@ TEST_F(RoceVlan, WithoutAVlanTagsDoNotCount) {
     expect_answered(0, std::nullopt);
 }
 
-// Take the peer's address in the VLAN away, and leave it known without a tag; expect it to be asked
-// for, by the VLAN.
+// The peer's address is known without a tag, but not in the VLAN; expect a request to resolve it in
+// the VLAN.
 TEST_F(RoceVlan, WhoIsKnownElsewhereIsNotKnownHere) {
     set_neighbour(vlan, std::nullopt);
     renew();
@@ -105,8 +105,8 @@ TEST_F(RoceVlan, WhoIsKnownElsewhereIsNotKnownHere) {
     EXPECT_EQ(reply().path.vlan, vlan);
 }
 
-// Another device has the peer's address in another VLAN; expect the peer's packets to be its own,
-// and the device's to be forged where they come by that VLAN.
+// Another device has the peer's address in another VLAN; expect the peer's packets to be accepted.
+// If the device has it in the same VLAN, expect them to be ignored as forged.
 TEST_F(RoceVlan, AnAddressIsForgedInItsVlanOnly) {
     Guest neighbour{*hca_, "neighbour", peer_gid_, Guest::default_memory(), {}, "cable"};
     ASSERT_TRUE(neighbour.slice().set_gid(0, VRDMA_GID_ROCE_V2, peer_gid_, 8));
@@ -117,8 +117,8 @@ TEST_F(RoceVlan, AnAddressIsForgedInItsVlanOnly) {
     expect_unheard(vlan);
 }
 
-// Receive a datagram, without the tag and with it, and answer; expect the second to say by which
-// VLAN it came, and the answer to carry its tag.
+// Receive a datagram, without the tag and with it, and answer; expect the second one's completion
+// to name its VLAN, and the answer to carry its tag.
 TEST_F(RoceVlan, DatagramsSayTheVlan) {
     GuestQp ud = guest_.create_qp(cq_, cq_, {.type = hca::QpType::ud});
     activate_ud(guest_, ud, qkey);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// When a peer's answer is overdue (RFC 6298).
+// The time after which a peer's answer is overdue (RFC 6298).
 #include "mediator/hca/soft/roce/round_trip.h"
 
 #include <gtest/gtest.h>
@@ -25,59 +25,59 @@ class RoundTripTest : public ::testing::Test {
     Clock::time_point now_{1h};
 };
 
-// No answer yet; expect nobody to know.
+// No answer has arrived yet; expect no value.
 TEST_F(RoundTripTest, IsNotKnownBeforeAnAnswer) {
     trip_.sent(7, now_);
-    EXPECT_EQ(trip_.patience(1ms), std::nullopt);
-    trip_.arrived_before(7, now_ + 5ms); // what was before it
-    EXPECT_EQ(trip_.patience(1ms), std::nullopt);
+    EXPECT_EQ(trip_.rto(1ms), std::nullopt);
+    trip_.arrived_before(7, now_ + 5ms); // acknowledges only packets before it
+    EXPECT_EQ(trip_.rto(1ms), std::nullopt);
 }
 
-// One answer after 10 ms; expect three times as long. Then ever the same; expect little more than
-// it.
+// One answer after 10 ms; expect an RTO of three times as long. Then many equal answers; expect
+// little more than 10 ms.
 TEST_F(RoundTripTest, FollowsTheAnswers) {
     answer_after(10ms);
-    EXPECT_EQ(trip_.patience(1ms), 30ms);
+    EXPECT_EQ(trip_.rto(1ms), 30ms);
     for (int i = 0; i < 50; ++i) {
         answer_after(10ms);
     }
-    EXPECT_GE(trip_.patience(1ms), 10ms);
-    EXPECT_LT(trip_.patience(1ms), 11ms);
+    EXPECT_GE(trip_.rto(1ms), 10ms);
+    EXPECT_LT(trip_.rto(1ms), 11ms);
 }
 
-// Answers at once; expect patience nevertheless.
+// Answers at once; expect the minimum RTO.
 TEST_F(RoundTripTest, HasALeast) {
     answer_after(0ns);
-    EXPECT_EQ(trip_.patience(1ms), 1ms);
-    EXPECT_EQ(trip_.patience(1h), 1h);
+    EXPECT_EQ(trip_.rto(1ms), 1ms);
+    EXPECT_EQ(trip_.rto(1h), 1h);
 }
 
-// In vain time and again; expect twice as much each time, within a bound, also after an answer that
-// nobody could time, and what the next tells after that.
+// The RTO expires repeatedly; expect it to double each time, up to a bound. An answer that cannot
+// be timed does not change it. The next answer that can be timed does.
 TEST_F(RoundTripTest, DoublesInVain) {
     answer_after(10ms);
-    trip_.lost_patience();
-    EXPECT_EQ(trip_.patience(1ms), 60ms);
-    trip_.lost_patience();
-    EXPECT_EQ(trip_.patience(1ms), 120ms);
+    trip_.back_off();
+    EXPECT_EQ(trip_.rto(1ms), 60ms);
+    trip_.back_off();
+    EXPECT_EQ(trip_.rto(1ms), 120ms);
     for (int i = 0; i < 100; ++i) {
-        trip_.lost_patience();
+        trip_.back_off();
     }
-    EXPECT_LT(trip_.patience(1ms), 1min);
-    const auto most = trip_.patience(1ms);
+    EXPECT_LT(trip_.rto(1ms), 1min);
+    const auto most = trip_.rto(1ms);
     trip_.arrived_before(psn_, now_);
-    EXPECT_EQ(trip_.patience(1ms), most);
+    EXPECT_EQ(trip_.rto(1ms), most);
     answer_after(10ms);
-    EXPECT_LT(trip_.patience(1ms), 30ms);
+    EXPECT_LT(trip_.rto(1ms), 30ms);
 }
 
-// Sent again before the answer; expect that not to be measured.
+// A packet was sent again before the answer; expect the answer not to be measured.
 TEST_F(RoundTripTest, DoesNotTimeWhatWasSentAgain) {
     answer_after(10ms);
     trip_.sent(psn_, now_);
     trip_.sent_again();
     trip_.arrived_before(psn_ + 1, now_ + 1h);
-    EXPECT_EQ(trip_.patience(1ms), 30ms);
+    EXPECT_EQ(trip_.rto(1ms), 30ms);
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Shared receive queues: whose WQE a message gets, what the guest is told, and what a failed QP
-// leaves to the others.
+// Shared receive queues: the WQE that each message takes, the guest's events, and the WQEs that a
+// failed QP leaves to the others.
 #include "mediator/hca/soft/tests/two_guests.h"
 
 namespace vrdma::test {
@@ -29,7 +29,7 @@ class SharedReceive : public TwoGuests {
         return b_.create_qp(b_cq_, b_cq_, QpShape::sharing(srq_.id(), type));
     }
 
-    // A receive of slot number `cookie` of the region.
+    // Posts a receive into slot number `cookie` of the region.
     void post(std::uint32_t cookie) {
         srq_.post_recv(cookie, std::array{mr_.sge(slot(cookie), slot_size)});
     }
@@ -40,7 +40,8 @@ class SharedReceive : public TwoGuests {
             {.flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE, .inline_data = data});
     }
 
-    // A message of many pieces, and a receive for it: sends until the first piece has arrived.
+    // Sends a message of many pieces, and posts a receive for it. Returns when the first piece has
+    // arrived.
     void begin_long(std::uint32_t cookie) {
         srq_.post_recv(cookie, std::array{long_to_.sge()});
         senders_[0].post_send({.sges = std::array{long_from_.sge()}});
@@ -65,8 +66,8 @@ class SharedReceive : public TwoGuests {
     std::vector<GuestQp> receivers_;
 };
 
-// Send by turns on both QPs, past the ring's end; expect each message in the next WQE, completed
-// under its cookie for the QP that it came to.
+// Send alternately on both QPs, beyond the ring's end; expect each message in the next WQE,
+// completed with its cookie for the QP that received it.
 TEST_F(SharedReceive, EachMessageTakesTheNext) {
     for (std::uint32_t i = 0; i < 40; ++i) {
         const std::uint32_t cookie = 7 * i % 16;
@@ -84,7 +85,7 @@ TEST_F(SharedReceive, EachMessageTakesTheNext) {
     }
 }
 
-// Give a cookie of any value; expect it back as it is.
+// Post a cookie of any value; expect it back unchanged.
 TEST_F(SharedReceive, CookiesAreTheGuestsOwn) {
     srq_.post_recv(0xfffffff0, std::array{mr_.sge()});
     send(0, 1);
@@ -92,7 +93,7 @@ TEST_F(SharedReceive, CookiesAreTheGuestsOwn) {
 }
 
 // Begin a long message on one QP and send short ones on the other meanwhile; expect the short ones
-// to take the WQEs behind, and to complete first.
+// to take the next WQEs, and to complete first.
 TEST_F(SharedReceive, CompleteOutOfOrder) {
     long_from_.buffer.fill(3);
     begin_long(100);
@@ -107,8 +108,8 @@ TEST_F(SharedReceive, CompleteOutOfOrder) {
     EXPECT_EQ(long_to_.buffer.read(0, long_message), long_from_.buffer.read(0, long_message));
 }
 
-// Send to an empty queue; expect RNR retries to end in the sender's error, and to find a WQE that
-// comes in time.
+// Send to an empty queue; expect RNR retries to end in the sender's error, or to succeed if a WQE
+// is posted in time.
 TEST_F(SharedReceive, EmptyIsNotReady) {
     vrdma_qp_attr attr{};
     attr.attr_mask = IBV_QP_RNR_RETRY | IBV_QP_STATE;
@@ -140,8 +141,8 @@ TEST_F(SharedReceive, TellsOnceThatTheLimitIsReached) {
     EXPECT_TRUE(events(b_).empty());
 }
 
-// Arm limits on rings of every fill, on both passes; expect the event at once where fewer WQEs are
-// posted, and none where there are as many.
+// Arm limits on rings of every fill level, on both passes; expect the event at once if fewer WQEs
+// are posted, and none if as many are.
 TEST_F(SharedReceive, LimitArmedTooLateTellsAtOnce) {
     const std::uint32_t depth = srq_.shape().depth;
     for (std::uint32_t posted = 0; posted < depth; ++posted) {
@@ -150,7 +151,7 @@ TEST_F(SharedReceive, LimitArmedTooLateTellsAtOnce) {
             EXPECT_EQ(events(b_).size(), limit > posted ? 1u : 0u) << limit << " of " << posted;
         }
         ASSERT_TRUE(b_.slice().modify_srq(srq_.id(), 0));
-        // The ring moves on while it fills.
+        // The ring advances while it fills.
         for (int i = 0; i < 3; ++i) {
             post(0);
             send(0, 0);
@@ -161,7 +162,7 @@ TEST_F(SharedReceive, LimitArmedTooLateTellsAtOnce) {
     EXPECT_FALSE(b_.slice().modify_srq(srq_.id(), depth + 1));
 }
 
-// Fail one of two QPs; expect it to tell that it takes no more, and what is posted to serve the
+// Fail one of two QPs; expect an event that it takes no more WQEs, and the posted WQEs to serve the
 // other.
 TEST_F(SharedReceive, FailedQpLeavesWhatIsPosted) {
     post(1);
@@ -190,8 +191,8 @@ TEST_F(SharedReceive, WqeThatWasTakenIsFlushed) {
     EXPECT_EQ(wait(b_cq_).index, 6u);
 }
 
-// Reset or destroy a QP in the middle of a message; expect its WQE flushed before that returns, so
-// that the guest finds it among the CQEs that it strikes out.
+// Reset or destroy a QP in the middle of a message; expect its WQE flushed before the call returns,
+// so that the guest finds it among the CQEs that it discards.
 TEST_F(SharedReceive, WqeThatWasTakenComesBackWithTheQp) {
     long_from_.buffer.fill(1);
     begin_long(5);
@@ -211,8 +212,8 @@ TEST_F(SharedReceive, WqeThatWasTakenComesBackWithTheQp) {
     EXPECT_TRUE(events(b_).empty());
 }
 
-// Post what is no WQE, one too short, and one with a key of another PD; expect each to fail the
-// sender's message and the receiver that took it, under the WQE's cookie.
+// Post an invalid WQE, one that is too short, and one with a key of another PD; expect each to fail
+// the sender's message and the receiver that took it, with the WQE's cookie.
 TEST_F(SharedReceive, BadWqesFailTheQpThatTakesThem) {
     const MemoryRegion foreign = b_.register_mr(4096, {.pd = PdId{2}});
     const std::array<std::uint32_t, 3> raw{9, 1, 0}; // a cookie, then a reserved word
@@ -237,7 +238,7 @@ TEST_F(SharedReceive, BadWqesFailTheQpThatTakesThem) {
     EXPECT_EQ(failed.index, 11u);
 }
 
-// The keys in WQEs are of the SRQ's PD, not of the QP's.
+// The keys in WQEs belong to the SRQ's PD, not to the QP's.
 TEST_F(SharedReceive, WqesNameKeysOfTheQueuesPd) {
     const PdId pd{2};
     GuestSrq srq = b_.create_srq({.pd = pd});
@@ -250,7 +251,7 @@ TEST_F(SharedReceive, WqesNameKeysOfTheQueuesPd) {
     EXPECT_EQ(wait(b_cq_).status, IBV_WC_SUCCESS);
 }
 
-// WRITE with immediate takes a WQE for the immediate alone.
+// WRITE with immediate takes a WQE, only for the immediate.
 TEST_F(SharedReceive, ServesWritesWithImmediate) {
     post(4);
     senders_[1].post_send({.opcode = VRDMA_SQ_RDMA_WRITE_WITH_IMM,
@@ -265,9 +266,10 @@ TEST_F(SharedReceive, ServesWritesWithImmediate) {
     EXPECT_EQ(received.imm, 17u);
 }
 
-// Destroying the last user and then the queue leaves nothing that a late event could name.
+// Destroy the users and then the queue, while an event may wait; expect at most that event, and the
+// queue to be gone.
 TEST_F(SharedReceive, EndsWithAnEventThatWaits) {
-    ASSERT_TRUE(b_.slice().modify_srq(srq_.id(), 1)); // tells at once
+    ASSERT_TRUE(b_.slice().modify_srq(srq_.id(), 1)); // raises the event at once
     for (const GuestQp& receiver : receivers_) {
         b_.slice().destroy_qp(receiver.id());
     }
@@ -276,8 +278,8 @@ TEST_F(SharedReceive, EndsWithAnEventThatWaits) {
     EXPECT_FALSE(b_.slice().query_srq(srq_.id()));
 }
 
-// Move the guest with a limit armed, WQEs posted and one in the middle of a message; expect the
-// message to go on into it, and the queue where it was.
+// Migrate the guest with a limit armed, WQEs posted, and one WQE in the middle of a message; expect
+// the message to continue in that WQE, and the queue to continue at its position.
 TEST_F(SharedReceive, Migrates) {
     long_from_.buffer.fill(9);
     begin_long(30);
@@ -333,8 +335,8 @@ class ResizedReceive : public SharedReceive {
     std::uint32_t taken_ = 0;
 };
 
-// Resize up and down, at many places of the ring, with WQEs in it; expect each of them once and in
-// order, and as many as the new size to be found.
+// Resize up and down, at many positions of the ring, with WQEs in it; expect each WQE once and in
+// order, and room for as many as the new size.
 TEST_F(ResizedReceive, KeepsWhatIsPosted) {
     constexpr std::array<std::uint32_t, 6> depths{32, 4, 64, 8, 4, 16};
     for (std::size_t round = 0; round < 60; ++round) {
@@ -348,12 +350,12 @@ TEST_F(ResizedReceive, KeepsWhatIsPosted) {
     }
     send(0, 0);
     settle();
-    EXPECT_FALSE(b_cq_.poll()); // what was in the place before is no WQE
+    EXPECT_FALSE(b_cq_.poll()); // the earlier content of the entry is no WQE
     post_next(1);
     EXPECT_EQ(wait(b_cq_).index, taken_ % 64);
 }
 
-// Resize to less than is posted; expect EINVAL, and the old ring in use.
+// Resize below the number of posted WQEs; expect EINVAL, and the old ring in use.
 TEST_F(ResizedReceive, TooSmall) {
     post_next(5);
     EXPECT_EQ(b_.resize_srq(srq_, 4).error(), std::errc::invalid_argument);
@@ -363,7 +365,8 @@ TEST_F(ResizedReceive, TooSmall) {
     EXPECT_FALSE(b_.slice().resize_srq(Srqn{99}, srq_.pages(), 4, {}));
 }
 
-// Resize in the middle of a message; expect it to go on in its WQE, and to complete by its cookie.
+// Resize in the middle of a message; expect the message to continue in its WQE, and to complete
+// with its cookie.
 TEST_F(ResizedReceive, WqeThatWasTakenStays) {
     long_from_.buffer.fill(5);
     begin_long(70);
@@ -375,7 +378,8 @@ TEST_F(ResizedReceive, WqeThatWasTakenStays) {
     EXPECT_EQ(long_to_.buffer.read(0, long_message), long_from_.buffer.read(0, long_message));
 }
 
-// Resize with a limit armed; expect it to stay, its event in time, and EINVAL below it.
+// Resize with a limit armed; expect the limit to stay armed, its event at the right time, and
+// EINVAL for a size below the limit.
 TEST_F(ResizedReceive, StaysArmed) {
     post_next(7);
     ASSERT_TRUE(b_.slice().modify_srq(srq_.id(), 6));
@@ -391,7 +395,8 @@ TEST_F(ResizedReceive, StaysArmed) {
     ASSERT_TRUE(b_.resize_srq(srq_, 4));
 }
 
-// Resize and arm at once; expect the new limit alone to count, and neither where it is too large.
+// Resize and arm in one call; expect only the new limit to count, and neither change if the limit
+// is too large.
 TEST_F(ResizedReceive, ArmsTheLimit) {
     post_next(3);
     ASSERT_TRUE(b_.slice().modify_srq(srq_.id(), 3));
@@ -400,12 +405,12 @@ TEST_F(ResizedReceive, ArmsTheLimit) {
     ASSERT_TRUE(b_.resize_srq(srq_, 4, 2));
     EXPECT_EQ(b_.slice().query_srq(srq_.id()).value(), 2u);
     EXPECT_TRUE(events(b_).empty());
-    ASSERT_TRUE(b_.resize_srq(srq_, 8, 8)); // too late: it tells at once
+    ASSERT_TRUE(b_.resize_srq(srq_, 8, 8)); // too late: the event comes at once
     EXPECT_EQ(events(b_), std::vector{limit_event()});
 }
 
-// Give a ring of anything that says that all of it is posted; expect the message that takes an
-// entry to fail, and what is said to count.
+// Resize to a ring of arbitrary content in which all entries appear posted; expect a message that
+// takes an entry to fail, and the apparent WQEs to count.
 TEST_F(ResizedReceive, AnyRing) {
     constexpr std::uint32_t depth = 32;
     const unsigned stride_shift = srq_.shape().stride_shift;
@@ -422,7 +427,7 @@ TEST_F(ResizedReceive, AnyRing) {
               std::errc::invalid_argument);
 }
 
-// Migrate after a resize; expect WQEs to be taken out of the new ring.
+// Migrate after a resize; expect WQEs to be taken from the new ring.
 TEST_F(ResizedReceive, AndMigrates) {
     post_next(20 - 4);
     ASSERT_TRUE(b_.resize_srq(srq_, 64));
@@ -436,8 +441,8 @@ class SharedReceiveUc : public SharedReceive {
     SharedReceiveUc() : SharedReceive{hca::QpType::uc} {}
 };
 
-// Send without a WQE, then one that does not fit, then one that does; expect the first two to be
-// dropped, and the WQE to serve the third.
+// Send without a WQE, then a message that does not fit, then one that does; expect the first two to
+// be dropped, and the WQE to serve the third.
 TEST_F(SharedReceiveUc, DropsWhatDoesNotFit) {
     send(0, 1);
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
@@ -451,7 +456,7 @@ TEST_F(SharedReceiveUc, DropsWhatDoesNotFit) {
 
 class SharedReceiveUd : public TwoGuests {};
 
-// Send datagrams to two QPs of one queue; expect GRH and payload in WQEs of the queue, in order.
+// Send datagrams to two QPs with one queue; expect GRH and payload in WQEs of the queue, in order.
 TEST_F(SharedReceiveUd, ServesDatagrams) {
     constexpr std::uint32_t qkey = 5;
     GuestSrq srq = b_.create_srq();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a device gets of its poller beside another that wants all of it, counted in rounds and
-// bytes.
+// The share of a poller that a device gets beside another that wants all of it, counted in rounds
+// and bytes.
 #include <gtest/gtest.h>
 
 #include "mediator/hca/soft/doorbells.h"
@@ -17,7 +17,7 @@ hca::soft::Config without_threads() {
     return config;
 }
 
-// A device whose QPs write to others of its own.
+// A device whose QPs write to other QPs of the same device.
 class Greedy {
   public:
     static constexpr std::uint32_t depth = 64;
@@ -45,7 +45,7 @@ class Greedy {
         }
     }
 
-    // Of messages that have ended.
+    // Only completed messages count.
     std::uint64_t written() { return guest_.slice().counters().value[VRDMA_COUNTER_TX_BYTES]; }
     std::uint64_t messages() { return guest_.slice().counters().value[VRDMA_COUNTER_TX_MESSAGES]; }
     hca::Slice& slice() { return guest_.slice(); }
@@ -100,7 +100,7 @@ class Victim : public Shares {
     MemoryRegion region_ = b_.register_mr(4096);
 };
 
-// Another device's QPs, each with 8 WRITEs of 256 KiB: 4 GiB wait.
+// The QPs of another device each have 8 WRITEs of 256 KiB: 4 GiB wait.
 TEST_F(Victim, WaitsForOneTurnOfManyQueuePairs) {
     Greedy greedy{*hca_, 3, 2048};
     rounds_of_a_write();
@@ -111,7 +111,7 @@ TEST_F(Victim, WaitsForOneTurnOfManyQueuePairs) {
     }
 }
 
-// As above, in bytes: messages that end with each piece.
+// The same, counted in bytes: each message is one piece.
 TEST_F(Victim, WaitsForFewBytesOfManyQueuePairs) {
     Greedy greedy{*hca_, 3, 512};
     rounds_of_a_write();
@@ -125,7 +125,7 @@ TEST_F(Victim, WaitsForFewBytesOfManyQueuePairs) {
     EXPECT_LE(greedy.written() - before, times * 2 * (36u << 10));
 }
 
-// Its QP is cold, and only its doorbell tells.
+// The victim's QP is cold, and only its doorbell signals work.
 TEST_F(Victim, WhoRingsWaitsForFewTurns) {
     Greedy greedy{*hca_, 3, 512};
     greedy.write(8, 256 << 10);
@@ -133,13 +133,13 @@ TEST_F(Victim, WhoRingsWaitsForFewTurns) {
     EXPECT_LE(rounds_of_a_write(), 6u);
 }
 
-// A process that rings all the time, doorbells of no QP but one; expect another process of the same
-// guest, which has another page, to be heard, and the one QP as well.
+// A process rings doorbells all the time, although only one of its QPs has work; expect another
+// process of the same guest, with another doorbell page, to be served, and that QP as well.
 TEST_F(Victim, IsHeardBesideAPageThatNeverStopsRinging) {
     constexpr std::uint32_t page = 2;
-    constexpr std::uint32_t slots_a_line = 1u << VRDMA_DOORBELL_LINE_SHIFT;
+    constexpr std::uint32_t slots_per_line = 1u << VRDMA_DOORBELL_LINE_SHIFT;
     std::vector<GuestQp> on_the_page;
-    for (std::uint32_t i = 0; i < 20 * slots_a_line; ++i) {
+    for (std::uint32_t i = 0; i < 20 * slots_per_line; ++i) {
         on_the_page.push_back(a_.create_qp(a_cq_, a_cq_, {.sq_depth = 16}, page));
     }
     GuestQp& last = on_the_page.back();
@@ -150,7 +150,7 @@ TEST_F(Victim, IsHeardBesideAPageThatNeverStopsRinging) {
     unsigned heard = 0;
     for (unsigned rounds = 0; rounds < 1000 && heard < 2; ++rounds) {
         for (std::uint32_t line = 1; line <= 10; ++line) {
-            a_.doorbell(page, line * slots_a_line).ring();
+            a_.doorbell(page, line * slots_per_line).ring();
         }
         hca_->poll();
         heard += a_cq_.poll() ? 1 : 0;
@@ -158,8 +158,8 @@ TEST_F(Victim, IsHeardBesideAPageThatNeverStopsRinging) {
     EXPECT_EQ(heard, 2u);
 }
 
-// A neighbour that rings all the time, on many pages; expect a cold QP to be heard as soon as
-// beside one page.
+// A neighbour rings all the time, on many pages; expect a cold QP to be served as soon as beside
+// one page.
 TEST_F(Victim, IsHeardBesideManyPages) {
     Guest other{*hca_, "other", ipv4_gid(3)};
     const GuestCq cq = other.create_cq(64);
@@ -167,7 +167,7 @@ TEST_F(Victim, IsHeardBesideManyPages) {
     for (std::uint32_t page = 1; page < Guest::doorbell_pages; ++page) {
         queue_pairs.push_back(other.create_qp(cq, cq, {}, page));
     }
-    poll(1000); // nobody is hot any more
+    poll(1000); // no QP is hot any more
     const std::uint64_t value = 1;
     a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
                      .flags = VRDMA_SQ_INLINE | VRDMA_SQ_SIGNALED,
@@ -184,7 +184,7 @@ TEST_F(Victim, IsHeardBesideManyPages) {
     EXPECT_LE(rounds, 8u);
 }
 
-// QPs that share a slot, as a guest can have all of them do.
+// QPs that share a doorbell slot. A guest can put all of its QPs on one.
 class SharedSlot : public ::testing::Test {
   protected:
     static constexpr std::uint32_t slot = 1000;
@@ -192,7 +192,7 @@ class SharedSlot : public ::testing::Test {
 
     static constexpr std::chrono::milliseconds hot_idle{300};
 
-    // Whatever is woken may be hot for a while, and says so.
+    // Each QP that is woken becomes hot for a while, which its control words show.
     SharedSlot() {
         for (std::size_t i = 0; i < many; ++i) {
             queue_pairs_.push_back(guest_.create_qp(cq_, cq_, {.sq_depth = 16}));
@@ -223,7 +223,8 @@ class SharedSlot : public ::testing::Test {
     std::vector<GuestQp> queue_pairs_;
 };
 
-// Ring them when they are cold; expect a bounded number to be woken at a time, and all in the end.
+// Ring the doorbell while all are cold; expect a bounded number of QPs to be woken per round, and
+// all in the end.
 TEST_F(SharedSlot, WakesSomeAtATime) {
     for (const auto end = Clock::now() + 2 * hot_idle; Clock::now() < end || woken() != 0;) {
         hca_->poll();
@@ -240,7 +241,7 @@ TEST_F(SharedSlot, WakesSomeAtATime) {
     EXPECT_EQ(woken(), many);
 }
 
-// Ring them, and destroy one after the other while they are woken; expect no harm.
+// Ring the doorbell, and destroy the QPs one by one while they are woken; expect no harm.
 TEST_F(SharedSlot, MayGoWhileTheyAreWoken) {
     guest_.doorbell(1, slot).ring();
     for (const GuestQp& qp : queue_pairs_) {
@@ -251,7 +252,7 @@ TEST_F(SharedSlot, MayGoWhileTheyAreWoken) {
     queue_pairs_.clear();
 }
 
-// Hot places are divided, too.
+// The places for hot QPs are divided among devices, too.
 TEST_F(Victim, GetsAHotPlaceBesideManyBusyQueuePairs) {
     Greedy greedy{*hca_, 3, 512};
     greedy.write(64, 64);
@@ -260,7 +261,7 @@ TEST_F(Victim, GetsAHotPlaceBesideManyBusyQueuePairs) {
     EXPECT_EQ(a_qp_.control().sq_polled, 1u);
 }
 
-// However many QPs ask: messages of one piece, one or a hundred at a time.
+// The number of QPs does not matter: one device has messages on one QP, the other on a hundred.
 TEST_F(Shares, EqualDevicesGetTheSame) {
     Greedy few{*hca_, 3, 1};
     Greedy many{*hca_, 4, 100};
@@ -295,7 +296,8 @@ TEST_F(Shares, FollowWeights) {
                 0.2);
 }
 
-// A thousand bytes a second: one turn is a debt of a minute. Without the limit it goes on.
+// With 1000 bytes per second, one turn is a debt of a minute. Without the limit, the device
+// continues.
 TEST_F(Shares, LimitsHoldUntilTheyAreTaken) {
     Greedy greedy{*hca_, 3, 4};
     greedy.slice().set_share({.bytes_per_second = 1000});
@@ -308,8 +310,8 @@ TEST_F(Shares, LimitsHoldUntilTheyAreTaken) {
     EXPECT_EQ(greedy.messages(), 4u * Greedy::depth);
 }
 
-// A message that a timer tries again and again, between which its device has nothing to do; expect
-// the limit to hold for it as well.
+// A timer retries a message again and again, and its device has no other work; expect the limit to
+// apply to these retries as well.
 TEST_F(Victim, IsLimitedWhereItOnlyWaits) {
     a_.slice().set_share({.operations_per_second = 1});
     a_qp_.post_send({.opcode = VRDMA_SQ_SEND}); // nobody has posted a receive
@@ -331,7 +333,7 @@ TEST_F(Shares, OperationsAreLimited) {
     EXPECT_LE(greedy.messages(), (64u << 10) / 512);
 }
 
-// Datagrams without a byte, each for 32 QPs.
+// Datagrams of length 0, each for 32 QPs.
 TEST_F(Shares, DatagramsToAGroupCostEachCopy) {
     constexpr hca::Gid group{0xff, 0x0e, 1};
     constexpr unsigned members = 32;
@@ -353,7 +355,7 @@ TEST_F(Shares, DatagramsToAGroupCostEachCopy) {
     for (unsigned i = 0; i < datagrams; ++i) {
         sender.post_send({.flags = 0, .ah = ah, .dest_qpn = Qpn{VRDMA_MULTICAST_QPN}, .qkey = 7});
     }
-    const auto copies = [&] { // none of which finds a receive
+    const auto copies = [&] { // no copy finds a receive
         return guest.slice().counters().value[VRDMA_COUNTER_DROPPED_MESSAGES];
     };
     for (int i = 0; i < 100 && copies() == 0; ++i) {
@@ -365,7 +367,7 @@ TEST_F(Shares, DatagramsToAGroupCostEachCopy) {
     EXPECT_EQ(copies(), members * datagrams);
 }
 
-// Who waits for its limit costs a round nothing, and takes nothing from another.
+// A device that waits for its limit takes no time of a round, and nothing from another device.
 TEST_F(Victim, IsNotHinderedByWhoWaitsForItsLimit) {
     Greedy greedy{*hca_, 3, 128};
     greedy.slice().set_share({.bytes_per_second = 1000});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How much of a poller's time it takes to unmap pages that came on demand.
+// The time of a poller that it takes to unmap on-demand pages.
 #include "mediator/hca/soft/sparse_pages.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ class SparsePagesTest : public ::testing::Test {
     static constexpr std::uint64_t step = SparsePages::step_leaves;
     static constexpr std::uint64_t leaf_pages = on_demand_leaf_pages;
 
-    // A page of each leaf.
+    // Maps a page of each leaf.
     void map(std::uint64_t leaves) {
         for (std::uint64_t i = 0; i < leaves; ++i) {
             auto prepared = SparsePages::prepare(i * leaf_pages, 1);
@@ -30,7 +30,8 @@ class SparsePagesTest : public ::testing::Test {
     SparsePages region_{*memory_, 0};
 };
 
-// Unmap all of a large region; expect so many leaves at each step, and all in the end.
+// Unmap all of a large region; expect each step to unmap a fixed number of leaves, and all to be
+// unmapped in the end.
 TEST_F(SparsePagesTest, UnmapsInSteps) {
     map(3 * step + 1);
     auto removed = region_.prepare_unmap(0, UINT64_MAX);
@@ -44,7 +45,7 @@ TEST_F(SparsePagesTest, UnmapsInSteps) {
 }
 
 // Unmap a page of a large region, and then one whole leaf with parts of its neighbours; expect one
-// step, and nothing else to go.
+// step, and no other page to be unmapped.
 TEST_F(SparsePagesTest, AShortRangeTakesOneStep) {
     map(3 * step);
     auto removed = region_.prepare_unmap(leaf_pages, 1);

@@ -10,8 +10,8 @@ using namespace std::chrono_literals;
 
 constexpr PollPolicy policy{.spin_min = 5us, .spin_max = 80us};
 
-// Long sleeps, then short ones; expects the budget to halve down to the minimum and double up
-// again.
+// The poller sleeps long, then shortly; expects the budget to halve down to the minimum, and to
+// double up again.
 TEST(SpinPolicy, follows_how_long_it_slept) {
     SpinPolicy spin{policy};
     EXPECT_EQ(spin.budget(false), 80us);
@@ -29,7 +29,7 @@ TEST(SpinPolicy, follows_how_long_it_slept) {
     EXPECT_EQ(spin.budget(false), 80us);
 }
 
-// A minimum of nothing must not be where the budget stays for ever.
+// The budget must not stay at a minimum of 0 forever.
 TEST(SpinPolicy, grows_from_nothing) {
     SpinPolicy spin{{.spin_min = 0us, .spin_max = 80us}};
     for (int i = 0; i < 100; ++i) {
@@ -40,15 +40,15 @@ TEST(SpinPolicy, grows_from_nothing) {
     EXPECT_GE(spin.budget(false), 2us);
 }
 
-// A crowded host; expects the minimum as long as it is one.
+// The host's CPUs are contended; expects the minimum meanwhile.
 TEST(SpinPolicy, gives_way_on_a_crowded_host) {
     const SpinPolicy spin{policy};
     EXPECT_EQ(spin.budget(true), 5us);
     EXPECT_EQ(spin.budget(false), 80us);
 }
 
-// A crowded host, and work that comes as soon as the poller has given up; expects it to spin a
-// while, and no more as soon as work takes longer than that.
+// CPUs are contended, and work comes as soon as the poller has stopped spinning; expects it to spin
+// for a while, and to stop as soon as work takes longer than that.
 TEST(SpinPolicy, spins_through_a_stream_on_a_crowded_host) {
     SpinPolicy spin{policy};
     spin.slept(8us);
@@ -57,22 +57,22 @@ TEST(SpinPolicy, spins_through_a_stream_on_a_crowded_host) {
     EXPECT_EQ(spin.budget(true), 5us);
 }
 
-// Who may spin for less than that; expects no more of it on a crowded host.
+// spin_max is below that budget; expects a poller with contended CPUs not to exceed it.
 TEST(SpinPolicy, does_not_spin_more_than_it_may) {
     SpinPolicy spin{{.spin_min = 0us, .spin_max = 3us}};
     spin.slept(1us);
     EXPECT_EQ(spin.budget(true), 3us);
 }
 
-// Who is not to spin at all; expects it to look at the clock sooner, so as to sleep, but not at
-// once.
+// A poller must not spin at all; expects it to look at the clock sooner, so that it sleeps, but not
+// at once.
 TEST(SpinPolicy, sleeps_soon_where_it_does_not_spin) {
     const SpinPolicy spin{{.spin_min = 0us, .spin_max = 80us}};
-    EXPECT_LT(spin.rounds_a_look(true), spin.rounds_a_look(false));
-    EXPECT_GT(spin.rounds_a_look(true), 1u);
+    EXPECT_LT(spin.rounds_per_look(true), spin.rounds_per_look(false));
+    EXPECT_GT(spin.rounds_per_look(true), 1u);
 }
 
-// A fixed budget; expects it whatever happens.
+// The budget is fixed; expects it never to change.
 TEST(SpinPolicy, can_be_fixed) {
     SpinPolicy spin{{.spin_min = 2s, .spin_max = 2s}};
     spin.slept(1h);

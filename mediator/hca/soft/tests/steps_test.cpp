@@ -19,7 +19,7 @@ Objects make(int count) {
     return objects;
 }
 
-// A runner that notes how many objects each step has touched.
+// A runner that records how many objects each step has touched.
 struct Steps {
     std::vector<std::size_t> sizes;
     std::size_t touched = 0;
@@ -43,7 +43,7 @@ TEST(Steps, CallEachObjectOnceAndFewAtATime) {
             ++steps.touched;
         });
     EXPECT_TRUE(std::ranges::all_of(objects, [](const auto& o) { return *o.second == 1; }));
-    EXPECT_EQ(steps.longest(), objects_a_step);
+    EXPECT_EQ(steps.longest(), objects_per_step);
 }
 
 TEST(Steps, RemoveEachObjectOnceAndFewAtATime) {
@@ -56,7 +56,7 @@ TEST(Steps, RemoveEachObjectOnceAndFewAtATime) {
             return std::move(objects.extract(key).mapped());
         });
     EXPECT_TRUE(objects.empty());
-    EXPECT_EQ(steps.longest(), objects_a_step);
+    EXPECT_EQ(steps.longest(), objects_per_step);
 }
 
 TEST(Steps, NothingTakesNone) {

@@ -20,7 +20,7 @@ Clock::time_point at(int milliseconds) {
 }
 
 // Set timers in random order, cancel every third; expect the others in order of their deadlines,
-// none before its time.
+// and none before its deadline.
 TEST(Timers, ComeInOrder) {
     constexpr int count = 1000;
     std::mt19937 random{1}; // NOLINT(cert-msc32-c,cert-msc51-cpp): failures must come again
@@ -51,7 +51,7 @@ TEST(Timers, ComeInOrder) {
     EXPECT_TRUE(timers.empty());
 }
 
-// Cancel what is not set, and set again what fired; expect one firing each.
+// Cancel a timer that is not set, and set a timer again after it has fired; expect one firing each.
 TEST(Timers, CanBeSetAgain) {
     Item item;
     Timers<Item> timers;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Two guests on one soft HCA whose poller is the test's own thread: what a test posts is executed
-// when it waits, so that everything happens in one order.
+// Two guests on one soft HCA, whose poller is the test's own thread. The HCA executes a test's
+// requests when the test waits, so everything happens in a defined order.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,12 +22,12 @@ inline unsigned pollers() {
     return count != nullptr ? static_cast<unsigned>(std::atoi(count)) : 1; // NOLINT(cert-err34-c)
 }
 
-// And with each guest on a host of its own.
+// It also runs with each guest on a host of its own.
 inline bool across_hosts() {
     return std::getenv("VRDMA_TEST_HOSTS") != nullptr; // NOLINT(concurrency-mt-unsafe)
 }
 
-// On one host, or each on its own.
+// Two guests, on one host or each on its own.
 struct GuestPair {
     static constexpr char cable[] = "cable";
 
@@ -57,7 +57,7 @@ struct GuestPair {
         return cable;
     }
 
-    // A round of all pollers there are.
+    // A round of all pollers.
     bool poll() {
         const bool worked = hca_->poll();
         return (apart_ && other_hca_->poll()) || worked;
@@ -88,8 +88,8 @@ struct GuestPair {
         return {};
     }
 
-    // Until the engine finds nothing to do in a while. Timers may still run; of one that is short a
-    // slow engine (ThreadSanitizer) finds the next each time.
+    // Polls until the engine finds nothing to do for a while. Timers may still run. If a timer is
+    // short, a slow engine (ThreadSanitizer) finds it expired each time.
     void settle() {
         constexpr int quiet_rounds = 40;
         constexpr int most_rounds = 20000;
@@ -98,7 +98,7 @@ struct GuestPair {
         }
     }
 
-    // What the guest is told of when the engine has come to rest.
+    // Returns the guest's events after the engine has come to rest.
     std::vector<Event> events(Guest& guest) {
         settle();
         std::vector<Event> found;
@@ -108,7 +108,7 @@ struct GuestPair {
         return found;
     }
 
-    // Until the first piece of a message has arrived in a buffer that held zeros.
+    // Polls until the first piece of a message has arrived in a buffer that held zeros.
     void await_begin(Buffer& to) {
         for (int i = 0; i < 1000 && *to.at(0) == std::byte{}; ++i) {
             poll();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// UC and UD: what arrives, what is dropped without a word, and errors that stop only the send
-// queue.
+// UC and UD: deliveries, silent drops, and errors that stop only the send queue.
 #include <arpa/inet.h>
 #include <netinet/ip.h>
 
@@ -33,8 +32,9 @@ TEST_F(Uc, SendsAndWrites) {
     EXPECT_EQ(b_mr_.buffer.read(500, 30), Buffer::pattern(2, 30));
 }
 
-// Without a receive, too long for it, with a bad key, to nobody: expect success at the sender, no
-// change at the receiver, and the receive to stay for the next message that fits.
+// Send without a receive, a message too long for it, with a bad key, and to a QP in RESET: expect
+// success at the sender, no change at the receiver, and the receive to stay for the next message
+// that fits.
 TEST_F(Uc, WhatCannotBeTakenIsDropped) {
     a_qp_.post_send({});
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
@@ -63,7 +63,7 @@ TEST_F(Uc, WhatCannotBeTakenIsDropped) {
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
 }
 
-// A bad receive buffer; expect LOC_PROT_ERR and the receiver in error, the sender none the wiser.
+// A bad receive buffer; expect LOC_PROT_ERR and the receiver in error, and success at the sender.
 TEST_F(Uc, ReceiverFailsOnItsOwnBuffer) {
     const vrdma_sge to{.addr = 0, .length = 8, .lkey = 4711};
     b_qp_.post_recv({&to, 1});
@@ -74,7 +74,8 @@ TEST_F(Uc, ReceiverFailsOnItsOwnBuffer) {
     EXPECT_EQ(state_of(b_, b_qp_), IBV_QPS_ERR);
 }
 
-// A bad send; expect SQE: sends are flushed, receives still taken, RTS makes it whole again.
+// A bad send; expect SQE: sends are flushed, receives are still used, and a transition to RTS makes
+// the QP work again.
 TEST_F(Uc, LocalErrorStopsOnlyTheSendQueue) {
     const vrdma_sge bad{.addr = 0, .length = 8, .lkey = 4711};
     a_qp_.post_recv({});
@@ -95,8 +96,8 @@ TEST_F(Uc, LocalErrorStopsOnlyTheSendQueue) {
     EXPECT_EQ(wait(b_cq_).status, IBV_WC_SUCCESS);
 }
 
-// Post many sends behind a bad one, and RTS before they are flushed; expect all of them to be
-// flushed, and what is posted afterwards to be sent (IBA 10.3.1.6).
+// Post many sends behind a bad one, and move to RTS before they are flushed; expect all of them to
+// be flushed, and later sends to be sent (IBA 10.3.1.6).
 TEST_F(Uc, RtsFlushesWhatWasPostedBefore) {
     constexpr int behind = 400;
     GuestCq cq = a_.create_cq(1024);
@@ -118,7 +119,7 @@ TEST_F(Uc, RtsFlushesWhatWasPostedBefore) {
     EXPECT_EQ(state_of(a_, qp), IBV_QPS_RTS);
 }
 
-// READ and atomics, which UC has not; expect LOC_QP_OP_ERR.
+// READ and atomics, which UC does not have; expect LOC_QP_OP_ERR.
 TEST_F(Uc, HasNoReads) {
     const vrdma_sge local = a_mr_.sge(0, 8);
     a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_READ,
@@ -152,7 +153,7 @@ class Ud : public TwoGuests {
                          .qkey = key});
     }
 
-    // The datagram is sent, and nobody hears of it.
+    // Expects the datagram to be sent, and no completion at the receiver.
     void expect_dropped() {
         EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
         settle();
@@ -167,8 +168,8 @@ class Ud : public TwoGuests {
     AhId to_b_ = a_.create_ah(b_.gid());
 };
 
-// Send a datagram with immediate data between IPv4 GIDs; expect payload at byte 40, who sent it,
-// and an IPv4 header with a right checksum in the 20 bytes before the payload.
+// Send a datagram with immediate data between IPv4 GIDs; expect payload at byte 40, the sender's
+// QPN, and an IPv4 header with a right checksum in the 20 bytes before the payload.
 TEST_F(Ud, DeliversWithHeader) {
     post_receive();
     a_mr_.buffer.fill(1);
@@ -206,8 +207,8 @@ TEST_F(Ud, DeliversWithHeader) {
     EXPECT_EQ((sum & 0xffff) + (sum >> 16), 0xffffu);
 }
 
-// Send five bytes with and without immediate data; expect the IPv4 header to say the length of the
-// packet: headers, immediate, padding and ICRC included.
+// Send five bytes with and without immediate data; expect the IPv4 header to contain the length of
+// the packet: headers, immediate, padding and ICRC included.
 TEST_F(Ud, HeaderHoldsThePacketsLength) {
     constexpr std::size_t without_imm = 20 + 8 + 12 + 8 + 8 + 4;
     for (const vrdma_sq_opcode opcode : {VRDMA_SQ_SEND, VRDMA_SQ_SEND_WITH_IMM}) {
@@ -227,7 +228,7 @@ TEST_F(Ud, HeaderHoldsThePacketsLength) {
 }
 
 // Send between GIDs that are IPv6 addresses, on both RoCE versions; expect an IPv6 header, or a GRH
-// that says IBTA.
+// with IBTA's protocol number.
 TEST_F(Ud, HeaderHoldsTheGids) {
     hca::Gid from = ipv4_gid(1);
     hca::Gid to = ipv4_gid(2);
@@ -251,7 +252,8 @@ TEST_F(Ud, HeaderHoldsTheGids) {
     }
 }
 
-// A wrong Q_Key, an unknown GID, no receive, one too short, a QP in RESET: expect silence.
+// A wrong Q_Key, an unknown GID, no receive, one that is too short, a QP in RESET: expect the
+// datagram to be dropped.
 TEST_F(Ud, DropsWhatNobodyTakes) {
     send(Buffer::pattern(1, 10), to_b_);
     expect_dropped();
@@ -293,7 +295,7 @@ TEST_F(Ud, AddressHandleMustBeOfThePd) {
     }
 }
 
-// What follows the first word of a datagram of 8 bytes that brings its address vector.
+// The bytes after the first word of the WQE of a datagram of 8 bytes with its address vector.
 std::vector<std::byte> wqe_with_av(const vrdma_av& av, AhId ah, Qpn to, std::uint32_t qkey) {
     vrdma_sq_wqe wqe{};
     wqe.length = 8;
@@ -317,7 +319,7 @@ vrdma_av av_to(const hca::Gid& gid) {
     return av;
 }
 
-// A datagram without an AH, whose WQE holds the address vector; expect it to arrive whole.
+// A datagram without an AH, whose WQE holds the address vector; expect it to arrive complete.
 TEST_F(Ud, AddressVectorInTheWqe) {
     post_receive();
     a_qp_.post_raw_send(with_av, wqe_with_av(av_to(b_.gid()), {}, b_qp_.id(), qkey));
@@ -326,8 +328,8 @@ TEST_F(Ud, AddressVectorInTheWqe) {
     EXPECT_EQ(b_mr_.buffer.read(40, 8), std::vector<std::byte>(8, std::byte{7}));
 }
 
-// Address vectors with a bad port or a reserved byte, beside an AH, or with more inline data than
-// fits behind them, and in a WQE of RC; expect LOC_QP_OP_ERR.
+// Address vectors with a bad port or a reserved byte, together with an AH, with too much inline
+// data behind them, or in a WQE of RC; expect LOC_QP_OP_ERR.
 TEST_F(Ud, AddressVectorInTheWqeIsChecked) {
     auto other_port = av_to(b_.gid());
     other_port.port_num = 2;

@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t page = VRDMA_PAGE_SIZE;
 constexpr std::uint64_t window = 1ull << 30;
 
-// Nobody touches it: only what is given back counts.
+// This memory is never accessed. It only counts released pages.
 class CountingMemory final : public GuestMemory {
   public:
     // NOLINTNEXTLINE(performance-no-int-to-ptr): an address that nobody follows
@@ -38,7 +38,7 @@ class UnusedPagesTest : public ::testing::Test {
         return *GuestBuffer::map(memory_, std::move(translation));
     }
 
-    // How many steps it takes, and the most runs of one.
+    // Returns the number of steps. Checks that no step releases too many runs.
     unsigned steps() {
         for (unsigned count = 1;; ++count) {
             const unsigned before = memory_.runs;
@@ -55,7 +55,8 @@ class UnusedPagesTest : public ::testing::Test {
     UnusedPages unused_;
 };
 
-// Give back pages that lie apart; expect so many runs a step, and all of them in the end.
+// Give back pages that lie apart; expect a fixed number of runs per step, and all of them in the
+// end.
 TEST_F(UnusedPagesTest, ManyRunsTakeManySteps) {
     unused_.add(buffer(4ull * UnusedPages::step_runs, 2));
     EXPECT_EQ(steps(), 4u);
@@ -65,7 +66,7 @@ TEST_F(UnusedPagesTest, ManyRunsTakeManySteps) {
     EXPECT_EQ(memory_.runs, 4ull * UnusedPages::step_runs);
 }
 
-// Give back pages that follow each other; expect so many bytes a step.
+// Give back contiguous pages; expect a fixed number of bytes per step.
 TEST_F(UnusedPagesTest, ALongRunTakesManySteps) {
     unused_.add(buffer(3 * UnusedPages::step_bytes / page, 1));
     EXPECT_EQ(steps(), 3u);
@@ -81,8 +82,8 @@ TEST_F(UnusedPagesTest, SmallBuffersShareAStep) {
     EXPECT_EQ(memory_.bytes, 30 * page);
 }
 
-// Unmap all of a region whose pages came on demand, with four leaves; expect a leaf a step and each
-// page that was mapped.
+// Unmap all of an on-demand region with four leaves; expect one leaf per step, and each mapped page
+// to be released.
 TEST_F(UnusedPagesTest, LeavesGoOneByOne) {
     SparsePages region{memory_, 0};
     const std::vector<Iova> pages(4 * on_demand_leaf_pages - 1, Iova{page});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A poller of its own thread that sleeps and forgets QPs as eagerly as it can: no post, no arming
-// and no call of the control thread may be lost. A lost one hangs the test until its limit.
+// A poller with its own thread sleeps and forgets QPs as eagerly as it can. No post, no arming and
+// no call of the control thread may be lost. A lost one hangs the test until its limit.
 #include <random>
 #include <thread>
 
@@ -35,7 +35,7 @@ bool wait_until(Done&& done) {
 
 class Wake : public ::testing::Test {
   protected:
-    // So that posts meet the poller awake, falling asleep and asleep.
+    // Pauses so that posts find the poller awake, falling asleep and asleep.
     void pause() {
         const auto until =
             std::chrono::steady_clock::now() + std::chrono::microseconds{random_() % 60};
@@ -58,7 +58,7 @@ class Wake : public ::testing::Test {
     std::mt19937 random_{3}; // NOLINT(cert-msc32-c,cert-msc51-cpp): failures must come again
 };
 
-// Leave the device alone; expect the poller to ask for kicks, and one kick for a post then.
+// Leave the device alone; expect the poller to ask for kicks, and then one kick for a post.
 TEST_F(Wake, SleepingPollerAsksForAKick) {
     GuestQp qp = create_qp(a_cq_, b_cq_);
     ASSERT_TRUE(wait_until([&] { return load_acquire(a_.status().need_kick) != 0; }));
@@ -95,8 +95,9 @@ TEST_F(Wake, NoReceiveToFlushIsLost) {
     }
 }
 
-// Arm, look once more, then wait for the event alone, as ibv_get_cq_event does; expect one whenever
-// there was nothing to see. That of an earlier completion may come late: then the same again.
+// Arm, poll once more, then wait only for the event, as ibv_get_cq_event does; expect an event
+// whenever the poll found nothing. The event of an earlier completion may come late. In that case,
+// repeat.
 TEST_F(Wake, NoEventIsLost) {
     GuestQp qp = create_qp(a_cq_, b_cq_);
     constexpr unsigned count = 3000;
@@ -134,7 +135,7 @@ TEST_F(Wake, NoCallIsLost) {
     }
 }
 
-// A timer is all that can wake the poller; expect the retries to go on.
+// Only a timer can wake the poller; expect the retries to continue.
 TEST_F(Wake, TimersWakeASleeper) {
     GuestQp qp = a_.create_qp(a_cq_, a_cq_);
     connect(a_, qp, ipv4_gid(77), Qpn{5});
@@ -144,7 +145,7 @@ TEST_F(Wake, TimersWakeASleeper) {
     EXPECT_EQ(failed->status, IBV_WC_RETRY_EXC_ERR);
 }
 
-// Two guests, each a thread of its own, send to each other for all they are worth; expect every
+// Two guests, each with a thread of its own, send to each other as fast as they can; expect every
 // message, in order, with its bytes.
 TEST_F(Wake, GuestsOnTheirOwnThreads) {
     constexpr std::uint32_t count = 5000;
@@ -198,7 +199,7 @@ TEST_F(Wake, GuestsOnTheirOwnThreads) {
     EXPECT_TRUE(b_done);
 }
 
-// RDMA atomics and a guest's own on one word; expect the sum of all.
+// RDMA atomics and the guest's own atomics change one word; expect the sum of all.
 TEST_F(Wake, AtomicsAreAtomicAgainstTheGuestsOwn) {
     constexpr std::uint64_t count = 5000;
     GuestQp a_qp = create_qp(a_cq_, b_cq_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// XRC: a sender's requests each name an SRQ at the other side, and are executed for its owner.
+// XRC: each request of a sender names an SRQ at the other side, and is executed with the rights of
+// the SRQ's owner.
 #include "mediator/hca/soft/tests/two_guests.h"
 
 namespace vrdma::test {
@@ -9,7 +10,8 @@ namespace {
 constexpr XrcdId domain{1};
 constexpr std::uint32_t long_xrc_message = 3u << 20; // many pieces
 
-// One sender of a, one QP of b that receives for two SRQs, each with a PD and a CQ of its own.
+// Guest a has one sender. Guest b has one QP that receives for two SRQs, each with a PD and a CQ of
+// its own.
 class Xrc : public TwoGuests {
   protected:
     struct Owner {
@@ -38,7 +40,7 @@ class Xrc : public TwoGuests {
             {.flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE, .inline_data = data, .srq = srq});
     }
 
-    // A message of many pieces: sends until the first has arrived.
+    // Sends a message of many pieces. Returns when the first piece has arrived.
     void begin_long(Owner& owner, std::uint32_t cookie) {
         long_from_.buffer.fill(7);
         long_to_ = b_.register_mr(long_xrc_message, {.pd = owner.srq.shape().pd});
@@ -60,8 +62,8 @@ class Xrc : public TwoGuests {
     std::optional<MemoryRegion> long_to_;
 };
 
-// Send to both SRQs by turns; expect each message in a WQE of the one that it names, completed in
-// that one's CQ under its cookie, for the QP that it came to.
+// Send to both SRQs alternately; expect each message in a WQE of the SRQ that it names. It
+// completes in that SRQ's CQ with its cookie, for the QP that received it.
 TEST_F(Xrc, AMessageGoesToTheSrqItNames) {
     for (std::uint32_t i = 0; i < 40; ++i) {
         Owner& owner = i % 2 == 0 ? first_ : second_;
@@ -79,8 +81,8 @@ TEST_F(Xrc, AMessageGoesToTheSrqItNames) {
     }
 }
 
-// WRITE, READ and an atomic to memory of the named SRQ's PD; expect them done. To that of another
-// SRQ's PD; expect the error of a key that the peer may not use.
+// WRITE, READ and an atomic to memory of the named SRQ's PD; expect success. The same to memory of
+// another SRQ's PD; expect an access error.
 TEST_F(Xrc, MemoryIsThatOfTheSrqsOwner) {
     const MemoryRegion local = a_.register_mr(4096);
     const auto request = [&](vrdma_sq_opcode opcode, const Owner& owner, Srqn srq) {
@@ -117,8 +119,8 @@ TEST_F(Xrc, ServesWritesWithImmediate) {
     EXPECT_EQ(received.srqn, second_.srq.id().value);
 }
 
-// Name what is no SRQ, an ordinary one, and one of another domain; expect the request refused as
-// invalid, and the receiver failed with the event that says so.
+// Name an unknown SRQ, an ordinary one, and one of another domain; expect the request to be refused
+// as invalid, and the receiver to fail with the event for it.
 TEST_F(Xrc, ForeignSrqsAreInvalid) {
     const GuestSrq ordinary = b_.create_srq();
     const GuestSrq others = b_.create_srq({.xrcd = XrcdId{2}, .cq = b_cq_.id()});
@@ -155,7 +157,7 @@ TEST_F(Xrc, EmptyIsNotReady) {
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
 }
 
-// A key in a WQE of another PD than its SRQ's; expect the WQE's owner to learn it.
+// A WQE has a key of another PD than its SRQ's; expect an error completion for the WQE's owner.
 TEST_F(Xrc, BadWqeFailsTheMessage) {
     first_.srq.post_recv(9, std::array{second_.mr.sge(0, 64)});
     send(first_.srq.id());
@@ -168,7 +170,7 @@ TEST_F(Xrc, BadWqeFailsTheMessage) {
 }
 
 // Fail the receiver in the middle of a message; expect its WQE flushed to the SRQ's CQ, then the
-// event; reset it, and expect the other SRQ served.
+// event. Reset it, and expect the other SRQ to be served.
 TEST_F(Xrc, WqeThatWasTakenIsFlushed) {
     begin_long(first_, 5);
     ASSERT_TRUE(b_.slice().modify_qp(receiver_, state_attr(IBV_QPS_ERR)));
@@ -187,7 +189,8 @@ TEST_F(Xrc, WqeThatWasTakenIsFlushed) {
     EXPECT_EQ(wait(second_.cq).status, IBV_WC_SUCCESS);
 }
 
-// Change the number in a WQE while its message is under way; expect no other SRQ to get any of it.
+// Change the SRQ's number in a WQE while its message is under way; expect no other SRQ to get any
+// of it.
 TEST_F(Xrc, AMessageStaysWithItsSrq) {
     begin_long(first_, 5);
     second_.post(6);
@@ -199,8 +202,8 @@ TEST_F(Xrc, AMessageStaysWithItsSrq) {
     EXPECT_FALSE(second_.cq.poll());
 }
 
-// Destroy an SRQ while one of its WQEs is out; expect the message to fail, and nothing written into
-// an SRQ that comes after it.
+// Destroy an SRQ while a message uses one of its WQEs; expect the message to fail, and the receiver
+// to be in error, with its events.
 TEST_F(Xrc, AnSrqMayGoInTheMiddleOfAMessage) {
     vrdma_qp_attr attr = state_attr(IBV_QPS_RTS);
     attr.attr_mask |= IBV_QP_RETRY_CNT;
@@ -214,7 +217,8 @@ TEST_F(Xrc, AnSrqMayGoInTheMiddleOfAMessage) {
                                               {IBV_EVENT_QP_LAST_WQE_REACHED, receiver_.value}}));
 }
 
-// Destroy the receiver in the middle of a message; expect the WQE back before that returns.
+// Destroy the receiver in the middle of a message; expect the WQE to be flushed before the call
+// returns.
 TEST_F(Xrc, AReceiverMayGoInTheMiddleOfAMessage) {
     begin_long(first_, 5);
     b_.slice().destroy_qp(receiver_);
@@ -224,7 +228,7 @@ TEST_F(Xrc, AReceiverMayGoInTheMiddleOfAMessage) {
     b_.slice().destroy_srq(first_.srq.id());
 }
 
-// An RC QP talks to no XRC QP, whatever their numbers say.
+// An RC QP and an XRC QP cannot communicate, even if their numbers match.
 TEST_F(Xrc, OtherTypesDoNotMeet) {
     GuestQp rc = a_.create_qp(a_cq_, a_cq_);
     connect(a_, rc, b_.gid(), receiver_);
@@ -236,7 +240,7 @@ TEST_F(Xrc, OtherTypesDoNotMeet) {
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_RETRY_EXC_ERR);
 }
 
-// Fill the SRQ's CQ; expect the CQ's error and the end of the receiver that ran into it.
+// Fill the SRQ's CQ; expect the CQ's error, and an error of the receiver that overran it.
 TEST_F(Xrc, AFullCqEndsTheReceiver) {
     GuestCq tiny = b_.create_cq(1);
     GuestSrq srq = b_.create_srq({.pd = PdId{2}, .xrcd = domain, .cq = tiny.id()});
@@ -249,7 +253,8 @@ TEST_F(Xrc, AFullCqEndsTheReceiver) {
                                               {IBV_EVENT_QP_LAST_WQE_REACHED, receiver_.value}}));
 }
 
-// Move the receiver's guest in the middle of a message; expect it to go on into its WQE.
+// Migrate the receiver's guest in the middle of a message; expect the message to continue in its
+// WQE.
 TEST_F(Xrc, Migrates) {
     begin_long(second_, 30);
     second_.post(31);
@@ -273,7 +278,7 @@ TEST_F(Xrc, BadStatesAreRefused) {
         change(state);
         return b_.slice().restore_qp(receiver_, state, std::vector<vrdma_sge>(sges)).has_value();
     };
-    EXPECT_FALSE(restore([](auto& state) { state.holds_receive = 1; }, 1)); // whose?
+    EXPECT_FALSE(restore([](auto& state) { state.holds_receive = 1; }, 1)); // without an SRQ
     EXPECT_FALSE(restore([&](auto& state) { state.held_srq = first_.srq.id().value; }, 0));
     EXPECT_FALSE(restore(
         [&](auto& state) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A CA of a test's own, which signs what it is asked to. Its files are in a folder that goes with
-// it.
+// A CA of the test's own, which signs what it is asked to. Its files are in a folder that is
+// removed with it.
 #pragma once
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ class Authority {
     Authority& operator=(const Authority&) = delete;
     ~Authority() { std::filesystem::remove_all(folder_); }
 
-    // Of a host with that subjectAltName ("DNS:alpha"), until so many seconds from now.
+    // Issues a certificate of a host with that subjectAltName ("DNS:alpha"), valid for `seconds`.
     CredentialFiles issue(const std::string& file, const std::string& names, long seconds = hour) {
         const Key key{::EVP_EC_gen("P-256"), &::EVP_PKEY_free};
         const Certificate certificate = make_certificate(*key, "CA:FALSE", names, seconds);

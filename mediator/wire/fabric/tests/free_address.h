@@ -12,7 +12,7 @@
 
 namespace vrdma::wire::fabric {
 
-// Nobody listens there.
+// Returns an address at which nobody listens.
 inline Address free_address() {
     const UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     sockaddr_in address{};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Hosts of a fabric over the loopback interface. Control threads and pollers are the test's thread.
+// Hosts of a fabric over the loopback interface. The test's thread acts as all control threads and
+// pollers.
 #pragma once
 
 #include <arpa/inet.h>
@@ -28,7 +29,7 @@ inline Gid gid_of(std::uint8_t n) {
     return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, n};
 }
 
-// As much of a packet of RoCE v2 as a switch looks at.
+// The part of a RoCE v2 packet that a switch looks at.
 inline Frame frame_from(std::uint8_t n, std::size_t size = 100, int fill = 0) {
     Frame frame(size, static_cast<std::byte>(fill));
     store(std::span{frame}, 12, htons(ETHERTYPE_IP));
@@ -56,7 +57,7 @@ struct Host {
 
     bool has(unsigned peer) const { return handover->has(peer); }
 
-    // Whether there was room.
+    // Returns whether there was room.
     bool send(const Mac& to, const Frame& frame) const {
         const auto room = uplink->prepare(to, 0);
         if (room.empty()) {
@@ -68,7 +69,7 @@ struct Host {
         return true;
     }
 
-    // What has come, if the poller may look.
+    // Acts as the poller, and collects the frames that have come.
     void poll() {
         for (auto frame = uplink->receive(); !frame.empty(); frame = uplink->receive()) {
             got.emplace_back(frame.begin(), frame.end());
@@ -85,7 +86,7 @@ struct Host {
 
 class FabricTest : public testing::Test {
   protected:
-    // Until that is so; all hosts that are named are polled.
+    // Runs until that is so, and polls the hosts that are named.
     void until(const std::function<bool()>& so, const std::vector<Host*>& polled) {
         constexpr std::chrono::seconds most{60};
         const auto end = Links::Clock::now() + most;

@@ -27,7 +27,7 @@ class WorkerThread {
     }
 
     UniqueFd take_socket() { return std::move(ends_->ours); }
-    // As if the process had died, its supervisor included.
+    // Acts as if the process had died, including its supervisor.
     void end() const { ::shutdown(ends_->its.get(), SHUT_RDWR); }
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Sends frames by uplinks and without, and waits for them.
+// Sends frames by uplinks and by other sockets, and waits for them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,8 @@ inline void send(Uplink& uplink, const Frame& frame, std::uint8_t priority = 0) 
     uplink.flush();
 }
 
-// By a socket that knows no RoCE, of any length. To close one takes the kernel longer than to send.
+// Sends frames of any length by a socket that knows no RoCE. Closing a socket takes the kernel
+// longer than sending.
 inline void send_raw(const std::string& interface, std::span<const Frame> frames) {
     const UniqueFd socket{::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)};
     sockaddr_ll to{};
@@ -56,7 +57,7 @@ inline bool readable(const Uplink& uplink, int milliseconds = 0) {
     return readable(uplink.fd(), milliseconds);
 }
 
-// The next frame, which may be a moment away; none if nothing comes.
+// Returns the next frame, which may be a moment away; empty if nothing comes.
 inline Frame receive(Uplink& uplink) {
     if (!readable(uplink, 2000)) {
         return {};

@@ -28,7 +28,8 @@ inline void append_half(Frame& frame, std::uint16_t value) {
     append(frame, {value >> 8, value & 0xff});
 }
 
-// From the near to the far end of the cable in network.h, or to another MAC's last byte.
+// A header from the near to the far end of the cable in network.h, or to a MAC with another last
+// byte.
 inline Frame ethernet(std::uint16_t type, int last_byte_of_target = 2) {
     Frame frame;
     append(frame, {2, 0, 0, 0, 0, last_byte_of_target, 2, 0, 0, 0, 0, 1});

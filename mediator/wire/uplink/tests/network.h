@@ -29,7 +29,7 @@ class Namespace {
     }
 
     void enter() const { ASSERT_EQ(::setns(fd_.get(), CLONE_NEWNET), 0); }
-    // By which `ip link … netns` finds it.
+    // The path by which `ip link … netns` finds it.
     std::string path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), fd_.get()); }
 
   private:
@@ -46,7 +46,7 @@ inline void ip(const std::string& arguments) {
     run("ip " + arguments);
 }
 
-// What a command prints.
+// Returns what a command prints.
 inline std::string output_of(const std::string& command) {
     // NOLINTNEXTLINE(cert-env33-c): the test's own words
     std::FILE* pipe = ::popen(command.c_str(), "re");
@@ -58,13 +58,14 @@ inline std::string output_of(const std::string& command) {
     return output;
 }
 
-// Two hosts with one cable, `near` here and `far` there, both up, without any address of IPv6 but
-// those that a test gives them, and quiet. The test begins in this host.
+// Two hosts with one cable, `near` here and `far` there. Both ends are up and quiet, and have no
+// IPv6 address except those that a test gives them. The test begins in this host.
 class TwoHosts : public testing::Test {
   protected:
     TwoHosts() {
         here.enter();
-        // The kernel tells of a carrier at once where the indices differ, else within a second.
+        // The kernel reports a carrier at once if the indices differ, and otherwise within a
+        // second.
         ip("link add near index 10 address 02:00:00:00:00:01 mtu 9000 type veth"
            " peer name far index 11 address 02:00:00:00:00:02 mtu 9000 netns " +
            there.path());
@@ -82,7 +83,7 @@ class TwoHosts : public testing::Test {
         ip("link set " + interface + " up");
     }
 
-    // An interface that has just got a carrier loses frames until the kernel has told of it, up to
+    // An interface that has just got a carrier loses frames until the kernel has reported it, up to
     // a second later.
     static void wait_until_up(const std::string& interface) {
         for (int i = 0; i < 500 && !read_link(interface).value().up; ++i) {

@@ -35,7 +35,7 @@ static int init_attr(const struct vrdma_cm_id *id, struct ib_uverbs_qp_attr *att
 	return 0;
 }
 
-/* Both ends are known. */
+/* Whether the id has the parameters of both ends. */
 static bool is_answered(const struct vrdma_cm_id *id)
 {
 	return id->state == VRDMA_CM_REP_RCVD || id->state == VRDMA_CM_REQ_RCVD ||

@@ -33,7 +33,7 @@ static int post_receive(struct vrdma_gsi *gsi, uint64_t index)
 	return vrdma_post_recv(&gsi->qp->base.qp, &wr, &bad);
 }
 
-/* --- Made and unmade --- */
+/* --- Creation and destruction --- */
 
 static int alloc_buffer(struct vrdma_gsi *gsi)
 {
@@ -151,9 +151,9 @@ int vrdma_gsi_start(struct vrdma_gsi *gsi, struct vrdma_dev *dev)
 	return ret;
 }
 
-/* --- Used --- */
+/* --- Sending and receiving --- */
 
-/* The next completion of a receive, or false. */
+/* Polls the next successful completion of a receive. Returns false if there is none. */
 static bool poll(struct vrdma_gsi *gsi, struct ibv_wc *wc)
 {
 	while (vrdma_poll_cq(gsi->cq, 1, wc) == 1)
@@ -186,7 +186,7 @@ void vrdma_gsi_stop(struct vrdma_gsi *gsi)
 	vrdma_dealloc_pd(gsi->pd);
 }
 
-/* With the address in the WQE: no address handle has to be there for a message from anybody. */
+/* The WQE contains the address, so an answer to an arbitrary sender needs no address handle. */
 void vrdma_gsi_send(struct vrdma_gsi *gsi, const struct vrdma_av *to, const struct vrdma_mad *mad)
 {
 	struct vrdma_queue_pair *qp = &gsi->qp->queues;
@@ -214,7 +214,7 @@ void vrdma_gsi_arm(struct vrdma_gsi *gsi)
 	vrdma_req_notify_cq(gsi->cq, 0);
 }
 
-/* Of our GIDs, v1 and v2 take turns. */
+/* In the GID table, entries of RoCE v1 and v2 alternate. */
 static bool find_gid(const struct vrdma_gids *gids, const uint8_t *gid, bool v2, uint8_t *index)
 {
 	for (unsigned int i = v2; i < gids->count; i += 2) {

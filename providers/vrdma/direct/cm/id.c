@@ -1,28 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What the program asks of an id, and what the clock does to it. */
+/* The state machine of an id: commands of the program, and deadlines. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "connection.h"
 
 #define PSN_MASK 0xffffff
 
-uint64_t vrdma_cm_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 void vrdma_cm_set_random(struct vrdma_cm_id *id)
 {
 	const struct vrdma_cm_port *port = id->port;
 
-	/* Answers find the function by it. */
+	/* The device finds the function of an answer by the upper bits of the comm id. */
 	if (port->function_bits)
 		id->comm_id = (id->comm_id & UINT32_MAX >> port->function_bits) |
 			      (uint32_t)port->function << (32 - port->function_bits);
@@ -42,7 +33,7 @@ int vrdma_cm_resolve_route(struct vrdma_cm_id *id)
 	return 0;
 }
 
-/* Who listens is there before the first message can come. */
+/* The id is in state LISTEN before the ports start, so it does not miss the first message. */
 int vrdma_cm_listen(struct vrdma_cm_id *id, uint32_t backlog)
 {
 	const union vrdma_cm_address any = {.sa.sa_family = AF_INET};
@@ -90,7 +81,7 @@ int vrdma_cm_connect(struct vrdma_cm_id *id, const struct rdma_ucm_conn_param *p
 	return 0;
 }
 
-/* Who connects has no parameters left to give. */
+/* The active side passes no parameters here: it has already sent them in its REQ. */
 int vrdma_cm_accept(struct vrdma_cm_id *id, const struct rdma_ucm_conn_param *param)
 {
 	if (id->state == VRDMA_CM_REP_RCVD && !param) {
@@ -137,7 +128,7 @@ int vrdma_cm_reject(struct vrdma_cm_id *id, const void *data, uint8_t length,
 	}
 }
 
-/* Of a connection that is none any more, too: both ends may say so at once. */
+/* Also succeeds if the connection has ended: both ends may disconnect at the same time. */
 int vrdma_cm_disconnect(struct vrdma_cm_id *id)
 {
 	if (id->state < VRDMA_CM_REQ_SENT || vrdma_cm_is_datagram(id))
@@ -156,7 +147,7 @@ void vrdma_cm_established(struct vrdma_cm_id *id)
 	vrdma_cm_event_add(id, VRDMA_CM_ESTABLISHED, 0);
 }
 
-/* The peer is told, once. */
+/* Tells the peer once that the id ends. */
 static void take_leave(struct vrdma_cm_id *id)
 {
 	switch (id->state) {
@@ -189,7 +180,7 @@ uint32_t vrdma_cm_destroy(struct vrdma_cm_id *id)
 	vrdma_cm_leave_all(id);
 	vrdma_cm_release(id);
 	while ((event = vrdma_cm_event_strike_out(id, NULL))) {
-		if (event->request) /* which has no events of its own yet */
+		if (event->request) /* this new id has no events of its own yet */
 			vrdma_cm_destroy(event->request);
 		free(event);
 	}
@@ -197,7 +188,7 @@ uint32_t vrdma_cm_destroy(struct vrdma_cm_id *id)
 	return reported;
 }
 
-/* --- What the program did not ask for --- */
+/* --- Device removal and deadlines --- */
 
 static void finish(struct vrdma_cm_id *id, enum vrdma_cm_event_type type, int status)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Groups of datagram services. A group is its address: there is nobody to be asked, and the program
- * attaches its QP by itself.
+ * Multicast groups of datagram services. A group is only an address: joining it needs no message,
+ * and the program attaches its QP by itself.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "cm.h"
 
-/* Each has an event at most, and takes a handle, which no other has at the time. */
+/* Each group has at most one event, and a handle that no other current group has. */
 static struct vrdma_cm_group *find_handle(uint32_t wanted, const struct vrdma_cm_channel *channel)
 {
 	struct vrdma_cm_id *id;

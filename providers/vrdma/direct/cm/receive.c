@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What a peer says. It counts if it comes from the GID that the id is connected to, and names both
- * ends; what names none of ours is refused where an answer is due.
+ * Messages of peers. A message for an id is accepted if it comes from the GID that the id is
+ * connected to, and names the ids of both ends. A message that names no id of ours is refused if it
+ * requires an answer.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "connection.h"
 
-#define MAX_SERVICE_TIMEOUT 26 /* 275 s: who asks for more time gets no more */
+#define MAX_SERVICE_TIMEOUT 26 /* 275 s: the most time that a peer gets for its answer */
 
 static bool is_peer(const struct vrdma_cm_id *id, const struct vrdma_cm_port *port,
 		    const struct vrdma_av *sender)
@@ -25,7 +26,7 @@ static struct vrdma_cm_id *find(struct vrdma_cm_port *port, const struct vrdma_a
 	return id && is_peer(id, port, sender) ? id : NULL;
 }
 
-/* One that came of a request with that id of the peer's, and was not answered for good. */
+/* The id that a request with this comm id of the peer created, unless that id is over. */
 static struct vrdma_cm_id *find_by_remote_id(struct vrdma_cm_port *port,
 					     const struct vrdma_av *sender, __be32 remote_id)
 {
@@ -45,7 +46,7 @@ static struct vrdma_cm_id *find_by_remote_id(struct vrdma_cm_port *port,
 	return NULL;
 }
 
-/* A request's id, and the event that tells its listener; NULL where there is no room. */
+/* Adds a request's id, and the event that reports it to the listener. NULL: there is no room. */
 static struct vrdma_cm_event *add_request(struct vrdma_cm_id *listener, struct vrdma_cm_port *port,
 					  const struct vrdma_av *sender,
 					  const struct vrdma_mad *mad)
@@ -74,7 +75,7 @@ static struct vrdma_cm_event *add_request(struct vrdma_cm_id *listener, struct v
 	return event;
 }
 
-/* Its listener, or NULL: then it was refused. */
+/* Finds the listener of a request. NULL: the caller refuses the request. */
 static struct vrdma_cm_id *find_requested(struct vrdma_cm_port *port, uint64_t service_id,
 					  uint16_t port_space, const uint8_t *data,
 					  union vrdma_cm_address *local,
@@ -97,7 +98,7 @@ static void on_new_req(struct vrdma_cm_id *listener, struct vrdma_cm_port *port,
 	struct rdma_ucm_conn_param *param;
 	struct vrdma_cm_id *id;
 
-	if (!event) /* it will ask again */
+	if (!event) /* the peer will retransmit its request */
 		return;
 	id = event->request;
 	id->state = VRDMA_CM_REQ_RCVD;
@@ -135,7 +136,7 @@ static void on_req(struct vrdma_cm_port *port, const struct vrdma_av *sender,
 	union vrdma_cm_address local, remote;
 	struct vrdma_cm_id *listener;
 
-	if (find_by_remote_id(port, sender, req->local_id)) /* asked again meanwhile */
+	if (find_by_remote_id(port, sender, req->local_id)) /* a retransmitted request */
 		return;
 	listener = find_requested(port, be64toh(req->service_id), RDMA_PS_TCP, req->private_data,
 				  &local, &remote);
@@ -213,7 +214,7 @@ static void on_rep(struct vrdma_cm_id *id, const struct vrdma_mad *mad)
 	struct vrdma_cm_event *event;
 	struct rdma_ucm_conn_param *param;
 
-	/* Our answer was lost. */
+	/* The peer retransmits its REP because our RTU was lost. */
 	if (id->state == VRDMA_CM_CONNECTED && be16toh(id->mad.header.attribute) == VRDMA_CM_RTU)
 		vrdma_cm_send_once(id);
 	if (id->state != VRDMA_CM_REQ_SENT)
@@ -270,7 +271,7 @@ static void on_rej(struct vrdma_cm_id *id, const struct vrdma_mad *mad)
 	memcpy(event->resp.param.conn.private_data, rej->private_data, sizeof(rej->private_data));
 }
 
-/* It wants more time for its answer. */
+/* The peer asks for more time for its answer. */
 static void on_mra(struct vrdma_cm_id *id, const struct vrdma_mad *mad)
 {
 	uint8_t timeout = (uint8_t)VRDMA_GET(VRDMA_CM_TIMEOUT, mad->mra.timeout);
@@ -282,7 +283,7 @@ static void on_mra(struct vrdma_cm_id *id, const struct vrdma_mad *mad)
 						  vrdma_cm_to_ms(id->wait));
 }
 
-/* Answered in any case, or it would ask again. */
+/* A DREQ is answered even without such an id, or else the peer would retransmit it. */
 static void on_dreq(struct vrdma_cm_id *id, struct vrdma_cm_port *port,
 		    const struct vrdma_av *sender, const struct vrdma_mad *mad)
 {
@@ -294,7 +295,7 @@ static void on_dreq(struct vrdma_cm_id *id, struct vrdma_cm_port *port,
 		vrdma_cm_enter_timewait(id, 0);
 }
 
-/* Of an id that is connected with the one that sent it. */
+/* Handles an RTU or a DREP from the id's peer. */
 static void on_connected(struct vrdma_cm_id *id, enum vrdma_cm_attribute attribute)
 {
 	if (attribute == VRDMA_CM_RTU)
@@ -309,10 +310,10 @@ static struct vrdma_cm_id *find_named(struct vrdma_cm_port *port, const struct v
 	const uint16_t attribute = be16toh(mad->header.attribute);
 	struct vrdma_cm_id *id = find(port, sender, mad->ids.remote_id);
 
-	/* Who gives up before it has our id cannot name it. */
+	/* A peer that gives up before it knows our comm id cannot name it. */
 	if (attribute == VRDMA_CM_REJ && !mad->ids.remote_id)
 		return find_by_remote_id(port, sender, mad->ids.local_id);
-	/* And who rejects, or asks for time, at first has none of its own to name. */
+	/* A peer that rejects our REQ, or asks for more time, may not have a comm id yet. */
 	if (id && id->state != VRDMA_CM_REQ_SENT && id->remote_id != be32toh(mad->ids.local_id))
 		return NULL;
 	return id;

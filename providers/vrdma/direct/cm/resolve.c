@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Addresses without a network of IP: that of a peer is its GID, and those of a device are what it
- * was given. Where several devices could reach a peer, that one does whose address shares most
- * leading bits with the peer's. As RoCE v2, which is what Linux prefers. A loopback address is as
- * good as none, as in Linux: who listens there listens everywhere. It reaches nobody.
+ * IP addresses without an IP network. The address of a peer is its GID, and the addresses of a
+ * device are the GIDs that it was given. If several devices could reach a peer, the one whose
+ * address shares most leading bits with the peer's is chosen. GIDs are used as RoCE v2, which Linux
+ * prefers, too. If a device has a loopback address, loopback addresses are like others. Otherwise a
+ * loopback address is like no address, as in Linux: an id that listens there listens everywhere,
+ * and an id that connects there reaches no peer.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,9 +13,9 @@
 
 #include "cm.h"
 
-#define FIRST_PORT 32768 /* of those that are picked */
+#define FIRST_PORT 32768 /* of the ports that are picked */
 #define NUM_PORTS 28232
-#define MAX_PICKS 16 /* that other programs turn out to have */
+#define MAX_PICKS 16 /* attempts, each of which may pick a port of another program */
 
 static struct vrdma_cm_port *ports[VRDMA_CM_MAX_PORTS];
 
@@ -48,15 +50,6 @@ struct vrdma_cm_port *vrdma_cm_port_at(unsigned int index)
 bool vrdma_cm_is_ip(const union vrdma_cm_address *address)
 {
 	return address->sa.sa_family == AF_INET || address->sa.sa_family == AF_INET6;
-}
-
-bool vrdma_cm_is_any(const union vrdma_cm_address *address)
-{
-	if (address->sa.sa_family == AF_INET)
-		return address->in.sin_addr.s_addr == htonl(INADDR_ANY) ||
-		       ntohl(address->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-	return IN6_IS_ADDR_UNSPECIFIED(&address->in6.sin6_addr) ||
-	       IN6_IS_ADDR_LOOPBACK(&address->in6.sin6_addr);
 }
 
 static __be16 *port_of(union vrdma_cm_address *address)
@@ -100,15 +93,51 @@ static bool same_host(const union vrdma_cm_address *a, const union vrdma_cm_addr
 	return memcmp(&gid_a, &gid_b, sizeof(gid_a)) == 0;
 }
 
-/* --- Which of ours --- */
+/* --- Addresses of devices --- */
 
-/* The GID's index as RoCE v2, or -1. */
+/* The index of the GID's RoCE v2 entry, or -1. */
 static int gid_index(const struct vrdma_cm_port *port, const union ibv_gid *gid)
 {
 	for (unsigned int i = 1; i < port->gids.count; i += 2)
 		if (memcmp(&port->gids.entries[i], gid, sizeof(*gid)) == 0)
 			return (int)i;
 	return -1;
+}
+
+static bool is_loopback(const union vrdma_cm_address *address)
+{
+	if (address->sa.sa_family == AF_INET)
+		return ntohl(address->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK(&address->in6.sin6_addr);
+}
+
+static bool is_loopback_gid(const union ibv_gid *gid, sa_family_t family)
+{
+	union vrdma_cm_address address = {.sa.sa_family = family};
+
+	if (is_mapped(gid) != (family == AF_INET))
+		return false;
+	set_host(&address, gid);
+	return is_loopback(&address);
+}
+
+/* Whether a device has a loopback address of the family. */
+static bool have_loopback(sa_family_t family)
+{
+	for (unsigned int i = 0; vrdma_cm_port_at(i); i++)
+		for (unsigned int j = 1; j < ports[i]->gids.count; j += 2)
+			if (is_loopback_gid(&ports[i]->gids.entries[j], family))
+				return true;
+	return false;
+}
+
+bool vrdma_cm_is_any(const union vrdma_cm_address *address)
+{
+	if (is_loopback(address))
+		return !have_loopback(address->sa.sa_family);
+	if (address->sa.sa_family == AF_INET)
+		return address->in.sin_addr.s_addr == htonl(INADDR_ANY);
+	return IN6_IS_ADDR_UNSPECIFIED(&address->in6.sin6_addr);
 }
 
 static struct vrdma_cm_port *find_port(const union vrdma_cm_address *address)
@@ -131,7 +160,7 @@ static int common_bits(const union ibv_gid *a, const union ibv_gid *b)
 	return bits;
 }
 
-/* Of the GIDs of all devices, of the peer's family. */
+/* Chooses among the GIDs of all devices those of the peer's address family. */
 static int choose_source(struct vrdma_cm_id *id, const union ibv_gid *peer)
 {
 	const union ibv_gid *best = NULL;
@@ -157,7 +186,7 @@ static int choose_source(struct vrdma_cm_id *id, const union ibv_gid *peer)
 
 /* --- Ports --- */
 
-/* Whether who has the one excludes who wants the other. */
+/* Whether id cannot have its source because other has it. */
 static bool conflicts(const struct vrdma_cm_id *id, const struct vrdma_cm_id *other)
 {
 	if (other == id || !other->bound || other->port_space != id->port_space ||
@@ -187,7 +216,7 @@ static bool is_at(const struct vrdma_cm_id *id, const struct vrdma_cm_port *port
 	return !id->port || id->port == port;
 }
 
-/* With so many devices, or all that there are. */
+/* Releases the port with the first `count` devices, or with all if there are fewer. */
 static void release_first(const struct vrdma_cm_id *id, unsigned int count)
 {
 	const uint64_t service_id = vrdma_cm_service_id(id, &id->source);
@@ -213,6 +242,16 @@ int vrdma_cm_reserve(struct vrdma_cm_id *id)
 	}
 	id->reserved = true;
 	return 0;
+}
+
+/* For an id that was at all devices: keeps its port with the device that was chosen for it. */
+static void release_others(const struct vrdma_cm_id *id)
+{
+	const uint64_t service_id = vrdma_cm_service_id(id, &id->source);
+
+	for (unsigned int i = 0; id->reserved && vrdma_cm_port_at(i); i++)
+		if (ports[i] != id->port)
+			ports[i]->unlisten(ports[i], service_id);
 }
 
 void vrdma_cm_release(struct vrdma_cm_id *id)
@@ -266,7 +305,10 @@ static void unbind(struct vrdma_cm_id *id)
 	id->port = NULL;
 }
 
-/* A port that another program of the same device has is taken; who would share it asks later. */
+/*
+ * A port is in use if another program has it on the same device. An id that shares its port (reuse)
+ * reserves it only when it listens.
+ */
 int vrdma_cm_bind(struct vrdma_cm_id *id, const union vrdma_cm_address *address)
 {
 	int tries = MAX_PICKS;
@@ -327,6 +369,7 @@ int vrdma_cm_resolve(struct vrdma_cm_id *id, const union vrdma_cm_address *sourc
 		ret = choose_source(id, &gid);
 		if (ret)
 			return ret;
+		release_others(id);
 	}
 	id->destination = *destination;
 	set_peer(id);
@@ -335,7 +378,7 @@ int vrdma_cm_resolve(struct vrdma_cm_id *id, const union vrdma_cm_address *sourc
 	return 0;
 }
 
-/* --- In messages --- */
+/* --- Addresses in messages --- */
 
 /* IBA annex A11.4.1: port space and port. */
 uint64_t vrdma_cm_service_id(const struct vrdma_cm_id *id, const union vrdma_cm_address *address)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What is sent for an id; what wants an answer, again until there is one. Then what is sent without
- * one, to who sent a message that is for none.
+ * Sends the messages of an id, and retransmits those that need an answer until it arrives. The last
+ * functions answer messages that name no id of ours.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "connection.h"
 
-#define PACKET_RATE 3 /* 10 Gb/s; nobody looks */
+#define PACKET_RATE 3 /* 10 Gb/s; peers ignore it */
 #define PERMISSIVE_LID 0xffff
 
-/* Of 4.096 us << timeout, roughly, as Linux takes it. */
+/* Converts 4.096 us << timeout to ms, roughly, as Linux does. */
 uint64_t vrdma_cm_to_ms(uint8_t timeout)
 {
 	return timeout > 8 ? 1ull << (timeout - 8) : 1;
@@ -42,7 +42,7 @@ static void send_until_answered(struct vrdma_cm_id *id)
 	vrdma_cm_set_deadline(id, vrdma_cm_now() + vrdma_cm_to_ms(id->wait));
 }
 
-/* With both ends. */
+/* Begins a message that names the comm ids of both ends. */
 static void begin(struct vrdma_cm_id *id, enum vrdma_cm_attribute attribute)
 {
 	vrdma_mad_init(&id->mad, attribute, id->tid);
@@ -199,7 +199,7 @@ void vrdma_cm_send_dreq(struct vrdma_cm_id *id)
 	send_until_answered(id);
 }
 
-/* Without an id: to who sent a message that is for none. */
+/* Answers a message that names no id of ours. */
 static void answer(struct vrdma_cm_port *port, const struct vrdma_av *to,
 		   const struct vrdma_mad *message, struct vrdma_mad *mad)
 {
@@ -214,7 +214,7 @@ void vrdma_cm_refuse(struct vrdma_cm_port *port, const struct vrdma_av *to,
 
 	vrdma_mad_init(&mad, VRDMA_CM_REJ, be64toh(message->header.tid));
 	if (be16toh(message->header.attribute) == VRDMA_CM_REP) {
-		/* By which the other knows the one that is gone. */
+		/* The comm id by which the peer knows our id, which is gone. */
 		mad.ids.local_id = message->ids.remote_id;
 		mad.rej.message = (__u8)VRDMA_SET(VRDMA_CM_REJ_MESSAGE, VRDMA_CM_REJ_REP);
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Channels as programs have them open. While there is one, so are the devices that can be, which
- * are those that ids can be bound to. A device's QP1 comes with the first id that needs it: so
- * whoever asks a process that has only begun is not told that nobody listens, but asks again.
+ * Channels that programs have open. While a channel is open, all devices that can be opened are
+ * open, and ids can be bound to them. A device's QP1 is created for the first id that needs it. A
+ * request to a process that has only started is therefore lost instead of refused, and the peer
+ * retransmits it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_FDS 65536
-#define MAX_MESSAGES 64 /* of one device, before others' turn */
+#define MAX_MESSAGES 64 /* of one device, before other devices get the lock */
 
 struct vrdma_cm_device {
 	struct vrdma_cm_port port;
@@ -29,13 +30,14 @@ struct vrdma_cm_device {
 
 #define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
-/* Opening and closing, which takes longer than the other lock is held. */
+/* Serializes opening and closing, which take too long for vrdma_cm_lock. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vrdma_cm_device *devices;
 
 /*
- * The cookies of files that are channels, by number: for all writes of a program to be told apart
- * without a lock. There from when the first is opened.
+ * The cookies of files that are channels, indexed by the files' numbers. They distinguish writes to
+ * channels from all other writes of a program, without a lock. The table is allocated when the
+ * first channel is opened.
  */
 static uint64_t *cookies;
 static pid_t owner;
@@ -112,7 +114,7 @@ static struct vrdma_cm_device *make_device(struct vrdma_dev *dev)
 	return device;
 }
 
-/* One that cannot be opened is not there, as for ibv_get_device_list(). */
+/* A device that cannot be opened is left out, as by ibv_get_device_list(). */
 static void open_device(const struct vrdmadv_device_attr *attr, int index)
 {
 	struct vrdma_options options;
@@ -137,7 +139,7 @@ static void open_device(const struct vrdmadv_device_attr *attr, int index)
 		vrdma_dev_put(dev);
 }
 
-/* Under the lock. Of one that has failed, too. */
+/* The caller holds vrdma_cm_lock. The device may have failed. */
 static void detach(struct vrdma_dev *dev)
 {
 	if (!dev->cm)
@@ -147,7 +149,7 @@ static void detach(struct vrdma_dev *dev)
 	__atomic_store_n(&dev->cm, NULL, __ATOMIC_RELAXED);
 }
 
-/* An event thread may be waiting for the lock, and finds that there is nothing to do. */
+/* An event thread may be waiting for the lock. It then finds no device, and does nothing. */
 static void close_devices(void)
 {
 	while (devices) {
@@ -215,7 +217,7 @@ static void after_fork(void)
 	pthread_mutex_unlock(&open_lock);
 }
 
-/* Channels, ids and devices are the parent's; what is written to one here is EBADF. */
+/* Channels, ids and devices stay the parent's. In the child, commands on a channel get EBADF. */
 static void after_fork_in_child(void)
 {
 	vrdma_cm_table_forget();
@@ -224,7 +226,10 @@ static void after_fork_in_child(void)
 	after_fork();
 }
 
-/* Before those of devices, whose locks are taken under ours: handlers run in the reverse order. */
+/*
+ * Our locks are taken before those of devices. Handlers that run before a fork() run in the reverse
+ * order of registration, so ours are registered after those of devices.
+ */
 static void handle_forks(void)
 {
 	pthread_atfork(before_fork, after_fork, after_fork_in_child);
@@ -276,14 +281,14 @@ static bool has_fd(const struct vrdma_cm_channel *channel, int fd)
 	return channel->fd == fd;
 }
 
-/* Closed by what is none of close(): by close_range() or dup2(). */
+/* Whether the channel was closed by other calls than close(): by close_range() or dup2(). */
 static bool is_lost(const struct vrdma_cm_channel *channel, int fd)
 {
 	(void)fd;
 	return vrdma_cm_cookie(channel->fd) != channel->cookie;
 }
 
-/* Peers are told that their connections end. */
+/* Tells peers that their connections end. */
 __attribute__((destructor)) static void at_exit(void)
 {
 	close_all(is_any, 0);
@@ -291,7 +296,7 @@ __attribute__((destructor)) static void at_exit(void)
 
 /* --- Channels --- */
 
-/* Under the lock. */
+/* The caller holds vrdma_cm_lock. */
 static int open_channel(void)
 {
 	uint64_t *const table = cookies ? cookies : calloc(MAX_FDS, sizeof(*cookies));
@@ -325,7 +330,7 @@ EXPORT int vrdmadv_cm_open(const struct vrdmadv_device_attr *attr, int count)
 	return fd;
 }
 
-/* Of the channel that has, or had, this number. 0: there was none. */
+/* The cookie of the channel whose file has, or had, this number. 0: there was none. */
 static uint64_t cookie_of(int fd)
 {
 	const uint64_t *const table = __atomic_load_n(&cookies, __ATOMIC_ACQUIRE);
@@ -340,7 +345,7 @@ EXPORT int vrdmadv_cm_is_open(int fd)
 	return cookie && vrdma_cm_cookie(fd) == cookie;
 }
 
-/* What vfork() makes has our memory, but files of its own to close. */
+/* A child of vfork() shares our memory, but closes only files of its own. */
 EXPORT void vrdmadv_cm_close(int fd)
 {
 	if (cookie_of(fd) && owner == getpid())
@@ -360,8 +365,9 @@ static int execute(int fd, const void *command, size_t length)
 }
 
 /*
- * A program may close a channel that a thread of it waits at, which then waits for ever, as at the
- * kernel's: hence by a duplicate. Interrupted like the kernel's, too.
+ * Waits on a duplicate of the file, because a program may close a channel while one of its threads
+ * waits. That thread then waits for ever, as on a channel of the kernel. A signal interrupts the
+ * wait, as on a channel of the kernel.
  */
 static int wait_for_event(int fd, const void *command, size_t length)
 {

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cm.h"
@@ -13,9 +14,17 @@ pthread_mutex_t vrdma_cm_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vrdma_cm_id *ids[VRDMA_CM_MAX_IDS];
 static struct vrdma_cm_channel *channels;
 
+uint64_t vrdma_cm_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 /* --- Ids --- */
 
-/* Its place, and above it what tells it from those that had the place before. */
+/* The low bits are the handle. The others distinguish the id from earlier ids with that handle. */
 static uint32_t make_comm_id(uint32_t handle)
 {
 	uint32_t generation = 0;
@@ -25,7 +34,7 @@ static uint32_t make_comm_id(uint32_t handle)
 	return generation * VRDMA_CM_MAX_IDS + handle;
 }
 
-/* Handle 0 is nobody's, so that no comm id is 0. */
+/* No id has handle 0, so that no comm id is 0. */
 struct vrdma_cm_id *vrdma_cm_id_new(struct vrdma_cm_channel *channel, uint16_t port_space)
 {
 	struct vrdma_cm_id *id;
@@ -79,7 +88,7 @@ struct vrdma_cm_id *vrdma_cm_id_by_comm_id(uint32_t comm_id)
 
 /* --- Channels --- */
 
-/* Nobody else can send to a socket that is connected to itself. */
+/* No other socket can send to a socket that is connected to itself. */
 static bool connect_to_self(int fd)
 {
 	const sa_family_t unnamed = AF_UNIX;
@@ -134,7 +143,7 @@ struct vrdma_cm_channel *vrdma_cm_channel_new(int max_fds)
 	return channel;
 }
 
-/* Without ids and events. Its file is the program's to close. */
+/* The channel has no ids and no events any more. The program itself closes the file. */
 void vrdma_cm_channel_free(struct vrdma_cm_channel *channel)
 {
 	struct vrdma_cm_channel **at = &channels;
@@ -162,8 +171,8 @@ struct vrdma_cm_channel *vrdma_cm_channel_first(void)
 /* --- Events --- */
 
 /*
- * By a datagram, and not by read() and write(), which would be a program's command. The program may
- * have closed the file without our knowing, and have another by its number.
+ * Makes the file readable by a datagram that it sends to itself. write() would be a command of the
+ * program. The program may have closed the file unnoticed and have another one with its number.
  */
 static void set_readable(const struct vrdma_cm_channel *channel, bool readable)
 {
@@ -240,7 +249,7 @@ struct vrdma_cm_event *vrdma_cm_event_strike_out(struct vrdma_cm_id *id,
 	return *at ? remove_at(id->channel, at) : NULL;
 }
 
-/* With its events, which stay in order. */
+/* Moves the id with its events, which stay in order. */
 void vrdma_cm_id_move(struct vrdma_cm_id *id, struct vrdma_cm_channel *channel)
 {
 	struct vrdma_cm_event **at = &id->channel->first;
@@ -261,7 +270,7 @@ void vrdma_cm_id_move(struct vrdma_cm_id *id, struct vrdma_cm_channel *channel)
 	id->channel = channel;
 }
 
-/* In a child of fork(): all is the parent's. */
+/* For a child of fork(): all ids and channels stay the parent's. */
 void vrdma_cm_table_forget(void)
 {
 	for (uint32_t i = 0; i < VRDMA_CM_MAX_IDS; i++)

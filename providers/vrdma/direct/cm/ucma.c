@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The commands of /dev/infiniband/rdma_cm, of version 4 of the ABI, which librdmacm write()s. There
- * is no AF_IB, and no address resolution of InfiniBand: librdmacm finds out, and does without.
+ * The commands that librdmacm writes to /dev/infiniband/rdma_cm, version 4 of the ABI. AF_IB and
+ * InfiniBand's address resolution are not supported. librdmacm detects that, and does without.
  */
 #include <errno.h>
 #include <rdma/ib_user_verbs.h>
@@ -14,11 +14,11 @@
 #define PATH_RATE 3       /* 10 Gb/s */
 #define PATH_LIFE_TIME 18 /* 1 s */
 
-/* What a command is made of. */
+/* A command of the program. */
 struct command {
 	struct vrdma_cm_channel *channel;
-	struct vrdma_cm_id *id; /* that it names, if it has to name one */
-	uint16_t out;           /* bytes that there is room for in the answer */
+	struct vrdma_cm_id *id; /* the id that the command names, or NULL */
+	uint16_t out;           /* room for the answer, in bytes */
 	union {
 		struct rdma_ucm_create_id create;
 		struct rdma_ucm_destroy_id destroy;
@@ -40,7 +40,7 @@ struct command {
 	} in;
 };
 
-/* As much of it as the program has room for, which must be its first `least` bytes. */
+/* Writes as much of the answer as the program has room for, which must be `least` bytes or more. */
 static int respond(const struct command *command, uint64_t address, const void *data, size_t size,
 		   size_t least)
 {
@@ -55,7 +55,7 @@ static union vrdma_cm_address address_of(const struct sockaddr_in6 *in6)
 	return (union vrdma_cm_address){.in6 = *in6};
 }
 
-/* --- One function a command --- */
+/* --- One function per command --- */
 
 static int create_id(struct command *command)
 {
@@ -133,7 +133,7 @@ static int query_route(struct command *command)
 
 	resp.src_addr = id->source.in6;
 	resp.dst_addr = id->destination.in6;
-	resp.ibdev_index = UINT32_MAX; /* a device is known by its GUID */
+	resp.ibdev_index = UINT32_MAX; /* programs find the device by its GUID */
 	if (id->port) {
 		memcpy(&resp.node_guid, id->port->guid, sizeof(resp.node_guid));
 		resp.port_num = VRDMA_PORT;
@@ -280,7 +280,7 @@ static int leave_group(struct command *command)
 	return respond(command, in->response, &resp, sizeof(resp), sizeof(resp));
 }
 
-/* The id is one of the other channel, until now. */
+/* Until now, the id belongs to the other channel. */
 static int migrate_id(struct command *command)
 {
 	const struct rdma_ucm_migrate_id *in = &command->in.migrate;
@@ -312,9 +312,9 @@ static int migrate_id(struct command *command)
 
 static const struct {
 	int (*execute)(struct command *command);
-	size_t least; /* what older programs say */
+	size_t least; /* bytes that older programs write */
 	size_t size;
-	size_t id; /* where it names one */
+	size_t id; /* offset of the id's handle, or NONE */
 } commands[] = {
 	[RDMA_USER_CM_CMD_CREATE_ID] = COMMAND(struct rdma_ucm_create_id, create_id, qp_type),
 	[RDMA_USER_CM_CMD_DESTROY_ID] = COMMAND_OF_ID(struct rdma_ucm_destroy_id, destroy_id, id),

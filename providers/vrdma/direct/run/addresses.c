@@ -17,7 +17,7 @@ static bool parse(const char *text, union vrdma_run_address *address)
 	return inet_pton(AF_INET6, text, &address->in6.sin6_addr) == 1;
 }
 
-/* What is no address is passed over: the device cannot be opened with it either. */
+/* Skips entries that are not addresses: a device cannot be opened with such an entry anyway. */
 bool vrdma_run_next_address(const char **list, union vrdma_run_address *address)
 {
 	bool found = false;

@@ -13,14 +13,14 @@ union vrdma_run_address {
 	struct sockaddr_in6 in6;
 };
 
-/* Takes the next one off a list that has commas between them; false at its end. */
+/* Takes the next address from a comma-separated list. False at the end of the list. */
 bool vrdma_run_next_address(const char **list, union vrdma_run_address *address);
 
 /* The stock getifaddrs(); its list is for vrdma_run_free_host(). */
 int vrdma_run_get_host(struct ifaddrs **host);
 void vrdma_run_free_host(struct ifaddrs *host);
 
-/* The first entry, from this one on, that tells of the address; NULL if none does. */
+/* Returns the first entry, from `host` on, that has the address. NULL if none has it. */
 const struct ifaddrs *vrdma_run_find_address(const struct ifaddrs *host,
 					     const union vrdma_run_address *address);
 

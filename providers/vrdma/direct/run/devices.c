@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Splits text; -1 if there are too many. */
+/* Splits text; -1 if it has too many devices. */
 static int parse(char *text, struct vrdmadv_device_attr *attr)
 {
 	int count = 0;

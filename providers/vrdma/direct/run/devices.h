@@ -8,8 +8,8 @@
 #define VRDMA_RUN_MAX_DEVICES 64
 
 /*
- * Returns how many, or -1 and sets errno. What attr says are parts of *text, which is to be freed
- * then.
+ * Returns the number of devices. attr points into *text, which the caller frees. On failure,
+ * returns -1 and sets errno.
  */
 int vrdma_run_get_devices(char **text, struct vrdmadv_device_attr *attr);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #define _GNU_SOURCE
 #include <sys/cdefs.h>
-/* Programs may ask for NULL, which the kernel refuses. That paths are not would be believed. */
+/* Programs may pass NULL, which the kernel refuses. The compiler must not rule that out. */
 #undef __nonnull
 #define __nonnull(parameters)
 #include "files.h"
@@ -29,9 +29,9 @@
 #define DEVICES VRDMA_RUN_SYSFS_DEVICES
 
 /*
- * The C library's own. Other system calls would do the same, but a program with a seccomp filter
- * may forbid those to itself. They are looked up early, as dlsym() is not for signal handlers. The
- * constructors of other libraries may come before.
+ * The C library's functions. Other system calls would do the same, but a program's seccomp filter
+ * may forbid those. The functions are looked up early, because dlsym() is not for signal handlers.
+ * Constructors of other libraries may run even earlier.
  */
 static struct {
 	int (*access)(const char *path, int mode);
@@ -54,7 +54,7 @@ static void use_stock(void)
 		find_stock();
 }
 
-/* Devices that have been opened. Entries are added, and their directories replaced. */
+/* Devices that have been opened. Entries are never removed, but their directories change. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned int count;
 static struct {
@@ -92,7 +92,7 @@ static bool find_directory(const char *name, size_t length, const char *rest, ch
 	return found;
 }
 
-/* The names of ours begin with vrdma, and no kernel's are shown. */
+/* Names of our devices begin with vrdma. The kernel's own devices are not shown. */
 const char *vrdma_run_translate(const char *path, char *buffer)
 {
 	const char *name;
@@ -119,8 +119,8 @@ EXPORT int access(const char *path, int mode)
 }
 
 /*
- * By the functions' newer kin, which are not replaced, and make the same system call; where there
- * is none, by the system call.
+ * These call newer functions of the C library, which are not replaced and make the same system
+ * call. If there is no such function, they make the system call.
  */
 EXPORT int stat(const char *path, struct stat *status)
 {
@@ -150,7 +150,7 @@ EXPORT int lstat64(const char *path, struct stat64 *status)
 	return fstatat64(AT_FDCWD, vrdma_run_translate(path, buffer), status, AT_SYMLINK_NOFOLLOW);
 }
 
-/* Where there is a directory there may be no path: its own status is asked for. */
+/* With a directory there may be no path: the program then asks for the directory's own status. */
 EXPORT int statx(int directory, const char *path, int flags, unsigned int mask,
 		 struct statx *status)
 {
@@ -180,7 +180,8 @@ EXPORT int open(const char *path, int flags, ...)
 	char buffer[PATH_MAX];
 	mode_t mode = 0;
 
-	if (flags & (O_CREAT | O_TMPFILE)) {
+	/* O_TMPFILE has the bit of O_DIRECTORY, too. */
+	if (flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE) {
 		va_list arguments;
 
 		va_start(arguments, flags);
@@ -192,10 +193,10 @@ EXPORT int open(const char *path, int flags, ...)
 	return openat(AT_FDCWD, vrdma_run_translate(path, buffer), flags, mode);
 }
 
-/* Files of any size need no other call. */
+/* open() can open files of any size. */
 EXPORT int open64(const char *path, int flags, ...) __attribute__((alias("open")));
 
-/* librdmacm makes sure that it has opened a character device. */
+/* librdmacm checks that it has opened a character device. */
 static int get_status(int fd, struct stat *status)
 {
 	int ret;
@@ -212,11 +213,11 @@ EXPORT int fstat(int fd, struct stat *status)
 	return get_status(fd, status);
 }
 
-/* That of programs that were linked before glibc 2.33, and of ThreadSanitizer. */
+/* For programs that were linked before glibc 2.33, and for ThreadSanitizer. */
 EXPORT int __fxstat(int version, int fd, struct stat *status);
 int __fxstat(int version, int fd, struct stat *status)
 {
-	(void)version; /* there is one */
+	(void)version; /* there is only one */
 	return get_status(fd, status);
 }
 

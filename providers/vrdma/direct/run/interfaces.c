@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Programs that connect by rdma_cm (libfabric) look for addresses in network interfaces, which a
- * device need not have (network.h). For each address of a device that no interface of the host
- * carries getifaddrs() tells of one by the device's name, after those that there are.
+ * device need not have (network.h). So for each address of a device that no interface of the host
+ * carries, getifaddrs() lists an interface with the device's name, after the host's interfaces.
+ * Loopback interfaces do not count, because those programs skip them.
  */
 #define _GNU_SOURCE
 #include <net/if.h>
@@ -21,7 +22,7 @@ struct interface {
 	union vrdma_run_address mask;
 };
 
-/* What ours have as their data. */
+/* The ifa_data of our entries. */
 static char mark;
 
 static void add(struct ifaddrs **end, int device, const union vrdma_run_address *address)
@@ -51,6 +52,15 @@ static void add(struct ifaddrs **end, int device, const union vrdma_run_address 
 	*end = &interface->base;
 }
 
+static bool is_told(const struct ifaddrs *list, const union vrdma_run_address *address)
+{
+	const struct ifaddrs *entry = vrdma_run_find_address(list, address);
+
+	while (entry && entry->ifa_flags & IFF_LOOPBACK)
+		entry = vrdma_run_find_address(entry->ifa_next, address);
+	return entry;
+}
+
 EXPORT int getifaddrs(struct ifaddrs **list)
 {
 	struct vrdmadv_device_attr attr[VRDMA_RUN_MAX_DEVICES] = {};
@@ -64,14 +74,14 @@ EXPORT int getifaddrs(struct ifaddrs **list)
 	count = vrdma_run_get_devices(&text, attr);
 	for (int i = 0; i < count; i++)
 		while (vrdma_run_next_address(&attr[i].addresses, &address))
-			if (!vrdma_run_find_address(*list, &address))
+			if (!is_told(*list, &address))
 				add(list, i, &address);
 	if (count >= 0)
 		free(text);
 	return 0;
 }
 
-/* The stock one frees its own in one piece, and does not look at what follows. */
+/* The stock function frees its own entries in one piece, and does not look at later ones. */
 EXPORT void freeifaddrs(struct ifaddrs *list)
 {
 	struct ifaddrs *entry = list;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Directories that are not what they are called (files.h), and of those /sys/class/net, which for a
- * device lists its interfaces only (network.h).
+ * Opens directories by their translated paths (files.h). A device's directory of interfaces becomes
+ * /sys/class/net, of which only the device's interfaces are listed (network.h).
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -21,7 +21,7 @@
 
 _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "");
 
-/* Looked up once, as programs read directories a lot. */
+/* Looked up once, because programs read directories often. */
 static struct {
 	DIR *(*open)(const char *path);
 	struct dirent *(*read)(DIR *dir);
@@ -29,8 +29,9 @@ static struct {
 } stock;
 
 /*
- * Those that are open. Without a lock, which a child of fork() might find taken: an entry is its
- * opener's until opendir() has returned, and then like the DIR itself.
+ * Directories of interfaces that are open. There is no lock, because a child of fork() might find
+ * it taken. An entry belongs to its opener until opendir() has returned. Then it is used like the
+ * DIR itself, by one thread at a time.
  */
 static struct listing {
 	_Atomic(DIR *) dir;
@@ -87,7 +88,7 @@ EXPORT DIR *opendir(const char *path)
 	return NULL;
 }
 
-/* Interfaces are directories there, and links here. */
+/* Interfaces are directories for a kernel's device, but links in /sys/class/net. */
 static struct dirent *next(DIR *dir)
 {
 	const struct listing *listing = find(dir);

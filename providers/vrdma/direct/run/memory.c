@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What allocators do with memory that a program has registered and freed: see private.h. glibc's
- * own does not come here, but neither does it rely on what these do.
+ * For allocators, which call these functions on memory that a program has registered and freed: see
+ * private.h. glibc's own allocator does not call them, but does not rely on their effects either.
  */
 #define _GNU_SOURCE
 #include <stdarg.h>

@@ -56,7 +56,7 @@ static void find_interfaces(const char *addresses, struct vrdma_run_network *net
 	vrdma_run_free_host(host);
 }
 
-/* Those of the device whose name this is. */
+/* Gets the interfaces of the device with this name. */
 static void get_interfaces(const char *name, size_t length, struct vrdma_run_network *network)
 {
 	struct vrdmadv_device_attr attr[VRDMA_RUN_MAX_DEVICES] = {};
@@ -75,7 +75,7 @@ static void get_interfaces(const char *name, size_t length, struct vrdma_run_net
 		free(text);
 }
 
-/* What follows the directory in path, without slashes; NULL if path does not begin with it. */
+/* Returns what follows the directory in path, without slashes; NULL if path is not in it. */
 static const char *skip_network(const char *path, struct vrdma_run_network *network)
 {
 	const char *name = path + sizeof(VRDMA_RUN_SYSFS_DEVICES) - 1;
@@ -100,7 +100,7 @@ bool vrdma_run_get_network(const char *path, struct vrdma_run_network *network)
 	return rest && !*rest;
 }
 
-/* An interface is a link in /sys/class/net, but its device's directory: by the slash at its end. */
+/* An interface is a link in /sys/class/net. A slash at its end makes it appear as a directory. */
 bool vrdma_run_find_network(const char *path, char *found)
 {
 	struct vrdma_run_network network;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The network interfaces of a device: those of this host, in this network namespace, that carry one
- * of the addresses that it was given. /sys/class/infiniband/NAME/device/net has them, as for a
- * kernel's device; if there are none there is no such directory.
+ * The network interfaces of a device are those of this host, in this network namespace, that carry
+ * one of the addresses that the device was given. /sys/class/infiniband/NAME/device/net has them,
+ * as for a kernel's device. If there are none, there is no such directory.
  */
 #ifndef VRDMA_RUN_NETWORK_H
 #define VRDMA_RUN_NETWORK_H
@@ -18,13 +18,13 @@ struct vrdma_run_network {
 	char names[VRDMA_RUN_MAX_INTERFACES][IF_NAMESIZE];
 };
 
-/* Whether path is that directory of a device that has interfaces, and which these are. */
+/* Whether path is that directory, of a device that has interfaces. Also gets the interfaces. */
 bool vrdma_run_get_network(const char *path, struct vrdma_run_network *network);
 
 /* Whether the directory has an entry of this name. */
 bool vrdma_run_lists(const struct vrdma_run_network *network, const char *name, size_t length);
 
-/* Says where the directory, or what it has at path, is for this host; PATH_MAX bytes. */
+/* Finds the host's path of that directory, or of a file in it. `found` has PATH_MAX bytes. */
 bool vrdma_run_find_network(const char *path, char *found);
 
 #endif /* VRDMA_RUN_NETWORK_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What vrdma-run(1) loads into a program: the functions of libibverbs that would look for the
- * kernel's devices, and, for librdmacm and for programs that look at files of the kernel's devices
- * themselves (UCX), how these are looked at (files.c).
+ * The library that vrdma-run(1) loads into a program. It replaces the functions of libibverbs that
+ * would look for the kernel's devices. For librdmacm, and for programs that read files of the
+ * kernel's devices themselves (UCX), it also replaces functions that access files (files.c).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -67,13 +67,13 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 		return context;
 	if (context)
 		vrdma_run_set_directory(context->device->name, context->device->ibdev_path);
-	else /* few programs tell why */
+	else /* few programs print the reason */
 		fprintf(stderr, "vrdma-run: %s: %s\n", device->name, strerror(error));
 	errno = error;
 	return context;
 }
 
-/* libibverbs knows the GUID of what is open. */
+/* libibverbs knows the GUID of an open device only. */
 EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 {
 	__be64 (*get_guid)(struct ibv_device *) = stock("ibv_get_device_guid");
@@ -90,7 +90,7 @@ EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 	return guid;
 }
 
-/* libibverbs would look for it among the kernel's. */
+/* libibverbs would look for the device among the kernel's. */
 EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	return vrdmadv_import_device(cmd_fd);
@@ -105,7 +105,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 	return create(context);
 }
 
-/* It would find the kernel's devices and connection manager, if there are any. */
+/* Netlink would show the kernel's devices and connection manager, if there are any. */
 EXPORT int nl_connect(void *socket, int protocol);
 int nl_connect(void *socket, int protocol)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * SIGSEGV is blocked nowhere: by it a thread waits that writes to memory while it is moved (see
- * ../hold.h), and one that has it blocked the kernel kills.
+ * Keeps SIGSEGV unblocked in all threads. A thread that writes to memory while it is moved waits in
+ * the handler of SIGSEGV (see ../hold.h). The kernel kills a thread that has SIGSEGV blocked.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* vrdma-run(1): a program that sees vrdma devices without a kernel driver. */
+/* vrdma-run(1): runs a program that sees vrdma devices without a kernel driver. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#define LIBRARY "libvrdma-run.so"
+#include "embedded.h"
+#include "fail.h"
 
 static const char usage[] =
-	"usage: vrdma-run --device PATH [--address ADDRESS]... [--device PATH ...] "
+	"usage: vrdma-run [--devices NUMBER] [--] PROGRAM [ARGUMENT...]\n"
+	"       vrdma-run --device PATH [--address ADDRESS]... [--device PATH ...] "
 	"[--] PROGRAM [ARGUMENT...]\n";
 
-static void fail(const char *what)
-{
-	fprintf(stderr, "vrdma-run: %s: %s\n", what, strerror(errno));
-	exit(127);
-}
+struct request {
+	char *devices;      /* as VRDMA_RUN_DEVICES has them */
+	unsigned int count; /* of --devices; 0: not given */
+};
 
 static void wrong(const char *what)
 {
@@ -34,18 +31,18 @@ static void append(char **text, const char *separator, const char *value)
 	char *longer;
 
 	if (asprintf(&longer, "%s%s%s", *text ? *text : "", *text ? separator : "", value) < 0)
-		fail("memory");
+		vrdma_run_fail("memory");
 	free(*text);
 	*text = longer;
 }
 
-/* Devices are found from any directory; the separators of the list cannot be in their names. */
+/* Stores an absolute path, valid in any directory. It must not contain separators of the list. */
 static void add_device(char **devices, const char *device)
 {
 	char path[PATH_MAX];
 
 	if (!realpath(device, path))
-		fail(device);
+		vrdma_run_fail(device);
 	if (strpbrk(path, ",;"))
 		wrong("a device's path cannot have , or ; in it");
 	append(devices, ";", path);
@@ -56,30 +53,43 @@ static void add_address(char **devices, const char *address)
 	unsigned char bytes[sizeof(struct in6_addr)];
 
 	if (!*devices)
-		wrong("--address is of the --device before it");
+		wrong("--address must follow a --device");
 	if (inet_pton(AF_INET, address, bytes) != 1 && inet_pton(AF_INET6, address, bytes) != 1)
-		wrong("--address wants an IPv4 or IPv6 address");
+		wrong("--address takes an IPv4 or IPv6 address");
 	append(devices, ",", address);
 }
 
-static char *parse(int argc, char **argv)
+static unsigned int parse_count(const char *text)
+{
+	char *end;
+	const unsigned long count = strtoul(text, &end, 10);
+
+	if (*end || count < 1 || count > VRDMA_RUN_MAX_EMBEDDED)
+		wrong("--devices takes a number from 1 to 8");
+	return (unsigned int)count;
+}
+
+static void parse(int argc, char **argv, struct request *request)
 {
 	static const struct option options[] = {
 		{"device", required_argument, NULL, 'd'},
 		{"address", required_argument, NULL, 'a'},
+		{"devices", required_argument, NULL, 'n'},
 		{"help", no_argument, NULL, 'h'},
 		{},
 	};
-	char *devices = NULL;
 	int option;
 
-	while ((option = getopt_long(argc, argv, "+d:a:h", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+d:a:n:h", options, NULL)) != -1) {
 		switch (option) {
 		case 'd':
-			add_device(&devices, optarg);
+			add_device(&request->devices, optarg);
 			break;
 		case 'a':
-			add_address(&devices, optarg);
+			add_address(&request->devices, optarg);
+			break;
+		case 'n':
+			request->count = parse_count(optarg);
 			break;
 		case 'h':
 			fputs(usage, stdout);
@@ -89,29 +99,60 @@ static char *parse(int argc, char **argv)
 			exit(2);
 		}
 	}
-	return devices;
+	if (request->devices && request->count)
+		wrong("--device and --devices exclude each other");
 }
 
-/* Beside this program, where it was built; else where it is installed. */
-static char *library(void)
+/* Looks beside this program, where it was built; else returns the path of the installed file. */
+static char *find(const char *name, const char *installed)
 {
 	char self[PATH_MAX];
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	char *path;
 
 	if (length < 0)
-		fail("/proc/self/exe");
+		vrdma_run_fail("/proc/self/exe");
 	self[length] = '\0';
 	*strrchr(self, '/') = '\0';
-	if (asprintf(&path, "%s/" LIBRARY, self) < 0)
-		fail("memory");
+	if (asprintf(&path, "%s/%s", self, name) < 0)
+		vrdma_run_fail("memory");
 	if (access(path, R_OK) == 0)
 		return path;
 	free(path);
-	return strdup(VRDMA_LIBRARY_DIRECTORY "/" LIBRARY);
+	return strdup(installed);
 }
 
-/* After what is preloaded already: the runtime of a sanitizer has to be first. */
+static unsigned int count_devices(const char *devices)
+{
+	unsigned int count = 1;
+
+	for (; *devices; devices++)
+		count += *devices == ';';
+	return count;
+}
+
+static char *embed(unsigned int count)
+{
+	char *vrdmad = find("vrdmad", VRDMA_DAEMON);
+	char *devices = vrdma_run_embed(vrdmad, count);
+
+	free(vrdmad);
+	return devices;
+}
+
+/* Inside another vrdma-run, returns that one's devices: the program's peers have the same ones. */
+static char *without_device(unsigned int count)
+{
+	const char *outer = getenv("VRDMA_RUN_DEVICES");
+
+	if (!outer || !*outer)
+		return embed(count ? count : 1);
+	if (count > count_devices(outer))
+		wrong("the outer vrdma-run has fewer devices than --devices asks for");
+	return strdup(outer);
+}
+
+/* Appends to the libraries that are preloaded already: the runtime of a sanitizer must be first. */
 static char *preload(void)
 {
 	const char *others = getenv("LD_PRELOAD");
@@ -119,20 +160,21 @@ static char *preload(void)
 
 	if (others && *others)
 		append(&libraries, ":", others);
-	append(&libraries, ":", library());
+	append(&libraries, ":", find("libvrdma-run.so", VRDMA_LIBRARY));
 	return libraries;
 }
 
 int main(int argc, char **argv)
 {
-	char *devices = parse(argc, argv);
+	struct request request = {};
 
-	if (!devices)
-		wrong("which --device?");
+	parse(argc, argv, &request);
 	if (optind == argc)
-		wrong("which program?");
-	if (setenv("VRDMA_RUN_DEVICES", devices, 1) || setenv("LD_PRELOAD", preload(), 1))
-		fail("environment");
+		wrong("no PROGRAM is given");
+	if (!request.devices)
+		request.devices = without_device(request.count);
+	if (setenv("VRDMA_RUN_DEVICES", request.devices, 1) || setenv("LD_PRELOAD", preload(), 1))
+		vrdma_run_fail("environment");
 	execvp(argv[optind], argv + optind);
-	fail(argv[optind]);
+	vrdma_run_fail(argv[optind]);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The admin queue against a device that answers late, in any order, wrongly, or not at all.
+// Tests the admin queue with a device that answers late, in any order, wrongly, or not at all.
 #include "device.h"
 
 #include <sys/eventfd.h>
@@ -61,7 +61,7 @@ class Admin : public testing::Test
 	Admin(const Admin &) = delete;
 	Admin &operator=(const Admin &) = delete;
 
-	// The device's side, under the lock.
+	// The device's side. The caller holds the lock.
 	void take_commands()
 	{
 		for (;;) {
@@ -93,7 +93,7 @@ class Admin : public testing::Test
 	{
 		return VRDMA_GET(VRDMA_ADMIN_ID, cmd.header);
 	}
-	// A PD's handle is that of the user context that it was asked for.
+	// Answers all commands. A PD gets the handle of its user context.
 	void answer_all()
 	{
 		for (const vrdma_admin_cmd &cmd : commands)
@@ -106,7 +106,7 @@ class Admin : public testing::Test
 		return vrdma_cmd_alloc_pd(dev.get(), ucontext, handle);
 	}
 
-	// A step every tenth of a second, which take this long together.
+	// Makes a step every tenth of a second, for this time.
 	void work_slowly(std::chrono::milliseconds time)
 	{
 		auto *page = static_cast<vrdma_status_page *>(dev->status_page.data);
@@ -132,7 +132,7 @@ class Admin : public testing::Test
 
 	std::mutex lock;
 	std::function<void()> device = [this] { answer_all(); };
-	std::vector<vrdma_admin_cmd> commands; // not answered
+	std::vector<vrdma_admin_cmd> commands; // not answered yet
 	uint32_t taken = 0, answered = 0;
 };
 
@@ -164,7 +164,8 @@ TEST_F(Admin, AStatusThatIsNoErrnoIsEio)
 	EXPECT_EQ(alloc_pd(1, &handle), -EIO);
 }
 
-// The answer comes when the caller waits already, and the queue is looked at from time to time.
+// The answer comes without an interrupt while the caller waits; expect the caller to find it, as it
+// polls the queue from time to time.
 TEST_F(Admin, ALostInterruptIsMadeUpFor)
 {
 	std::thread late;
@@ -183,7 +184,7 @@ TEST_F(Admin, ALostInterruptIsMadeUpFor)
 	late.join();
 }
 
-// It takes longer over a command than a device may be silent; expect the answer.
+// The device works on a command for longer than it may be silent; expect the answer.
 TEST_F(Admin, ASlowDeviceIsWaitedFor)
 {
 	std::thread slow;
@@ -201,7 +202,7 @@ TEST_F(Admin, ASlowDeviceIsWaitedFor)
 	slow.join();
 }
 
-// Eight threads' commands are all out before the last is answered first.
+// Eight threads have commands outstanding, and the device answers the last one first.
 TEST_F(Admin, AnswersInAnyOrderReachTheirCallers)
 {
 	constexpr uint32_t count = 8;
@@ -223,7 +224,7 @@ TEST_F(Admin, AnswersInAnyOrderReachTheirCallers)
 		thread.join();
 }
 
-// More threads than the queue has entries, and more commands than a pass over it.
+// More threads than the queue has entries, and more commands than one pass over the queue.
 TEST_F(Admin, ThreadsWaitForAnEntry)
 {
 	std::vector<std::thread> threads;

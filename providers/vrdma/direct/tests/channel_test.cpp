@@ -13,7 +13,7 @@
 namespace
 {
 
-// A channel of async events, and its reader as libibverbs is one.
+// A channel of async events, and a reader that acts like libibverbs.
 class Channel : public testing::Test
 {
       protected:
@@ -141,8 +141,8 @@ TEST_F(Channel, RetiringTakesBackWhatWaits)
 	expect_nothing();
 }
 
-// The program is in ibv_get_cq_event(): it has read the event, and will acknowledge it. Expect it
-// to count once, when the object retires, and not again when libibverbs tells of it.
+// The program is in ibv_get_cq_event(): it has read the event, and will acknowledge it. Expect the
+// event to count once, when the object retires, and not again when libibverbs reports it.
 TEST_F(Channel, RetiringCountsWhatIsBeingRead)
 {
 	vrdma_event_source one = source(&a), other = source(&b);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A bus that ends in the test: registers that keep what is written, and memory that is found by the
+// A fake bus: registers that keep the values written to them, and memory that tests find by the
 // device's address.
 #ifndef VRDMA_FAKE_BUS_H
 #define VRDMA_FAKE_BUS_H
@@ -18,13 +18,13 @@ namespace vrdma::test
 struct FakeBus : vrdma_bus {
 	FakeBus();
 
-	// What the device sees at an address, or NULL.
+	// The memory that the device sees at an address, or NULL.
 	void *at(uint64_t iova);
 
 	std::function<void(uint32_t offset)> on_post = [](uint32_t) {};
-	// After a register was written, with the lock.
+	// Called with the lock held, after a register was written.
 	std::function<void(uint32_t offset, uint32_t value)> on_write = [](uint32_t, uint32_t) {};
-	int map_error = 0;                // what the next mappings fail with
+	int map_error = 0;                // error of the next mappings, or 0
 	uint64_t max_length = UINT64_MAX; // of a mapping
 	size_t max_maps = SIZE_MAX;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The server of a device at the other end of a socket, which answers as the protocol says unless a
-// test answers instead.
+// The server of a device at the other end of a socket. It answers as the protocol requires, unless
+// a test replaces an answer.
 #ifndef VRDMA_FAKE_SERVER_H
 #define VRDMA_FAKE_SERVER_H
 
@@ -45,14 +45,14 @@ class FakeServer
 	FakeServer(const FakeServer &) = delete;
 	FakeServer &operator=(const FakeServer &) = delete;
 
-	// Before a client is attached: how a command is answered instead.
+	// Answers, by command, that replace the protocol's. Set them before a client attaches.
 	std::map<uint16_t, Answer> answers;
 	std::string capabilities = R"({"capabilities":{"max_msg_fds":8}})";
 
-	// The client's end, which is the client's to close. The server runs from then on.
+	// Starts the server. Returns the client's end, which the client closes.
 	int connect();
 
-	// For answers.
+	// Functions for answers.
 	void reply(const Request &request, const void *payload, size_t size,
 		   const std::vector<int> &fds = {});
 	void refuse(const Request &request, uint32_t error);
@@ -61,7 +61,7 @@ class FakeServer
 	void hang_up();
 	void answer_well(const Request &request);
 
-	// What has come, after the client has closed its end.
+	// The requests of a command. To be called after the client has closed its end.
 	std::vector<Request> requests_of(uint16_t command);
 
 	std::map<uint64_t, uint32_t> registers;

@@ -25,7 +25,7 @@ void on_fault(int, siginfo_t *info, void *)
 	siglongjmp(recover, 1);
 }
 
-// Calls what it replaced, as a crash reporter does.
+// Calls the handler that it replaced, as a crash reporter does.
 void on_fault_then_replaced(int number, siginfo_t *info, void *context)
 {
 	faults = faults + 100;
@@ -48,7 +48,7 @@ void hold_something()
 	vrdma_hold_undo();
 }
 
-// Writes where it must not, and comes back.
+// Writes to an address that faults, and returns.
 __attribute__((noinline, no_sanitize("undefined"))) void fault(volatile char *address)
 {
 	if (sigsetjmp(recover, 1) == 0)

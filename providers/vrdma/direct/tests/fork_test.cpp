@@ -25,7 +25,7 @@ using vrdma::test::Memory;
 using vrdma::test::page;
 using vrdma::test::Share;
 
-// What the child's function returns, or -1 where it died.
+// Runs function in a child. Returns its result, or -1 if a signal killed the child.
 template <typename Function> int in_child(Function function)
 {
 	const pid_t child = fork();
@@ -36,7 +36,7 @@ template <typename Function> int in_child(Function function)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// As in_child(), of a child in which no handler has run.
+// Like in_child(), but no fork handler runs in the child.
 template <typename Function> int in_raw_child(Function function)
 {
 	const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
@@ -60,7 +60,7 @@ TEST(Fork, ChildAndParentDoNotSeeEachOther)
 		char byte = 0;
 		if (read(written[0], &byte, 1) != 1)
 			_exit(1);
-		// What the parent has written since is not here, and what was written before is.
+		// The child sees the parent's writes from before the fork, and no later ones.
 		if (memory[0] != 'x' || memory[page] != 'x' || memory[3 * page] != 0)
 			_exit(2);
 		memory[1] = 'c';
@@ -106,7 +106,7 @@ TEST(Fork, ChildSharesItsOwn)
 			  if (own.error || own.pieces[0].inode() == share.pieces[0].inode())
 				  return 1;
 			  memory[0] = 'c';
-			  // And a child of the child.
+			  // A child of the child.
 			  const int below = in_child([&] {
 				  if (memory[0] != 'c')
 					  return 3;
@@ -158,7 +158,7 @@ TEST(Fork, QueueMemoryIsPrivateInAChild)
 	vrdma_shared_free(&piece);
 }
 
-// A daemon that has gone to a directory without /proc: expects its children to get their copies.
+// A daemon is in a chroot without /proc: expects its children to get their copies.
 TEST(Fork, WorksInAChroot)
 {
 	std::string jail = testing::TempDir() + "fork_test_XXXXXX";
@@ -180,8 +180,8 @@ TEST(Fork, WorksInAChroot)
 	rmdir(jail.c_str());
 }
 
-// A thread's first allocation is in the first page of a heap, where glibc counts its threads: when
-// a thread ends, it aborts if a child has written its own count there.
+// A thread's first allocation is in the first page of a heap, where glibc counts the heap's
+// threads. If a child wrote its own count there, glibc would abort when a thread ends.
 TEST(Fork, LeavesTheHeapsOfThreadsAlone)
 {
 	std::promise<void> shared, forked;
@@ -202,7 +202,7 @@ TEST(Fork, LeavesTheHeapsOfThreadsAlone)
 	owner.join();
 }
 
-// The same where the program has blocked the signal by which the child gets its pages.
+// The same if the program has blocked the signal by which the child gets its pages.
 TEST(Fork, WorksWithSignalsBlocked)
 {
 	std::thread([] {
@@ -233,11 +233,11 @@ TEST(Fork, AGrandchildSharesMemoryOfItsOwn)
 	EXPECT_EQ(in_child([&] { return in_child(share_other); }), 0);
 }
 
-// A child that was made by clone() has its parent's pages. It reads them, and cannot take them from
-// the parent by what a program does that knows nothing of them: free memory, and register it.
+// A child that clone() created has its parent's pages. It can read them. Expects the child not to
+// take them from the parent when it frees or registers memory.
 TEST(Fork, AChildWithoutHandlersTakesNothingFromItsParent)
 {
-	// In a process of its own, whose heap was never moved: both sides use theirs.
+	// In a process of its own, whose heap was never moved: parent and child use their heaps.
 	EXPECT_EQ(in_child([] {
 			  const Memory memory(4 * page);
 			  fill(memory.data(), 4 * page, 1);
@@ -257,7 +257,8 @@ TEST(Fork, AChildWithoutHandlersTakesNothingFromItsParent)
 		  0);
 }
 
-// Where another thread registers at that moment, such a child does not wait for it.
+// Another thread registers memory when such a child is created: expects the child not to wait for
+// the lock.
 TEST(Fork, AChildWithoutHandlersWaitsForNobody)
 {
 	const Memory memory(page);

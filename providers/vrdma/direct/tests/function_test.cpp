@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The function is reset and identified.
+// Tests reset and identification of a function.
 #include "device.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class Function : public testing::Test
 	std::unique_ptr<vrdma_function> fn;
 };
 
-// Between two openings the administrator has written its MAC, which its reset shows.
+// The administrator has changed the MAC between two openings: the reset shows the new one.
 TEST_F(Function, ItsMacIsThatOfItsReset)
 {
 	bus.registers[VRDMA_REG_MAC_LOW] = 0xdeadbeef;

@@ -28,8 +28,8 @@ bool is_asleep(pid_t thread)
 	return line.find(") S ") != std::string::npos;
 }
 
-// Does something in another thread while two pages are held, until it is done or sleeps. Then the
-// hold ends, without having changed anything. Returns whether it slept.
+// Runs act in another thread while two pages are held, until the thread is done or sleeps. Then
+// ends the hold without a change. Returns whether the thread slept.
 template <typename Act> bool sleeps(const Memory &memory, bool is_anonymous, Act act)
 {
 	const char *content = nullptr;
@@ -72,7 +72,8 @@ TEST(Hold, ContentIsWhereTheHolderIsTold)
 	EXPECT_EQ(memory[page + 5], 'c');
 }
 
-// The kernel writes for a thread: that waits as well, or fails where it must not wait.
+// The kernel writes for a thread: expects the system call to wait as well, or to fail where the
+// kernel may not wait.
 TEST(Hold, SystemCallsWaitForTheEnd)
 {
 	vrdma_hold_prepare();
@@ -92,12 +93,12 @@ TEST(Hold, SystemCallsWaitForTheEnd)
 	}
 }
 
-// Without a signal, which it could not get.
+// Expects such a thread to wait without a signal, which it could not get.
 TEST(Hold, AThreadThatHasAllSignalsBlockedWaitsForTheEnd)
 {
 	vrdma_hold_prepare();
 	if (!may_hold_system_calls())
-		return; // it is killed
+		return; // such a thread is killed
 	const Memory memory(2 * page);
 	EXPECT_TRUE(sleeps(memory, true, [&] {
 		sigset_t all;

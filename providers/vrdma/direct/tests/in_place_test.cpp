@@ -48,7 +48,8 @@ class InPlace : public testing::Test
 	std::vector<vrdma_piece> pieces;
 };
 
-// Shares bytes of two pages: expects both, in no file, and what they hold left alone.
+// Shares bytes of two pages: expects one piece of both pages, without a file, and their content
+// unchanged.
 TEST_F(InPlace, OnePieceOfWholePages)
 {
 	pages[page] = 'x';
@@ -61,7 +62,7 @@ TEST_F(InPlace, OnePieceOfWholePages)
 	vrdma_in_place_unshare(pages + page - 1, 2);
 }
 
-// Mappings that differ are one piece all the same, and shared ones no different from private ones.
+// Shares private and shared mappings: expects one piece for all of them.
 TEST_F(InPlace, AcrossMappings)
 {
 	ASSERT_NE(mmap(pages + page, page, PROT_READ | PROT_WRITE,
@@ -81,6 +82,7 @@ TEST_F(InPlace, WhatCannotBeShared)
 {
 	EXPECT_EQ(share(pages, 0), EINVAL);
 	EXPECT_EQ(share(pages, SIZE_MAX), EINVAL);
+	EXPECT_EQ(share(reinterpret_cast<char *>(UINTPTR_MAX - 5), 2), EINVAL);
 	mprotect(pages + page, page, PROT_READ);
 	mprotect(pages + 2 * page, page, PROT_NONE);
 	munmap(pages + 3 * page, page);

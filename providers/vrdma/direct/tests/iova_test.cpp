@@ -13,7 +13,7 @@
 namespace
 {
 
-constexpr uint64_t page = 4096;
+constexpr uint64_t iova_page = 4096;
 constexpr uint64_t window = uint64_t{1} << 40;
 
 class Iova : public ::testing::Test
@@ -21,7 +21,7 @@ class Iova : public ::testing::Test
       protected:
 	Iova()
 	{
-		EXPECT_EQ(vrdma_iova_init(&space_, page, window), 0);
+		EXPECT_EQ(vrdma_iova_init(&space_, iova_page, window), 0);
 	}
 	~Iova() override
 	{
@@ -42,8 +42,8 @@ class Iova : public ::testing::Test
 	}
 	void expect_all_free()
 	{
-		EXPECT_EQ(alloc(window - page), page);
-		free(page, window - page);
+		EXPECT_EQ(alloc(window - iova_page), iova_page);
+		free(iova_page, window - iova_page);
 	}
 
 	vrdma_iova_space space_{};
@@ -51,31 +51,31 @@ class Iova : public ::testing::Test
 
 TEST_F(Iova, GivesPagesFromTheStart)
 {
-	EXPECT_EQ(alloc(1), page);
-	EXPECT_EQ(alloc(page + 1), 2 * page);
-	EXPECT_EQ(alloc(page), 4 * page);
+	EXPECT_EQ(alloc(1), iova_page);
+	EXPECT_EQ(alloc(iova_page + 1), 2 * iova_page);
+	EXPECT_EQ(alloc(iova_page), 4 * iova_page);
 }
 
 TEST_F(Iova, FillsTheFirstGapThatIsLongEnough)
 {
 	for (uint64_t i = 1; i <= 9; ++i)
-		ASSERT_EQ(alloc(page), i * page);
-	free(2 * page, page);
-	free(5 * page, page);
-	free(6 * page, page);
-	EXPECT_EQ(alloc(2 * page), 5 * page);
-	EXPECT_EQ(alloc(page), 2 * page);
-	EXPECT_EQ(alloc(page), 10 * page);
+		ASSERT_EQ(alloc(iova_page), i * iova_page);
+	free(2 * iova_page, iova_page);
+	free(5 * iova_page, iova_page);
+	free(6 * iova_page, iova_page);
+	EXPECT_EQ(alloc(2 * iova_page), 5 * iova_page);
+	EXPECT_EQ(alloc(iova_page), 2 * iova_page);
+	EXPECT_EQ(alloc(iova_page), 10 * iova_page);
 }
 
 TEST_F(Iova, MergesWithBothNeighbours)
 {
-	ASSERT_EQ(alloc(page), 1 * page);
-	ASSERT_EQ(alloc(page), 2 * page);
-	ASSERT_EQ(alloc(page), 3 * page);
-	free(1 * page, page);
-	free(3 * page, page);
-	free(2 * page, page);
+	ASSERT_EQ(alloc(iova_page), 1 * iova_page);
+	ASSERT_EQ(alloc(iova_page), 2 * iova_page);
+	ASSERT_EQ(alloc(iova_page), 3 * iova_page);
+	free(1 * iova_page, iova_page);
+	free(3 * iova_page, iova_page);
+	free(2 * iova_page, iova_page);
 	expect_all_free();
 }
 
@@ -83,12 +83,12 @@ TEST_F(Iova, FitsRegionsOf64GiB)
 {
 	constexpr uint64_t region = uint64_t{64} << 30;
 	for (uint64_t i = 0; i < 15; ++i)
-		ASSERT_EQ(alloc(region), page + i * region);
+		ASSERT_EQ(alloc(region), iova_page + i * region);
 	EXPECT_EQ(alloc(region), std::nullopt);
-	EXPECT_EQ(alloc(region - page), page + 15 * region);
+	EXPECT_EQ(alloc(region - iova_page), iova_page + 15 * region);
 	EXPECT_EQ(alloc(1), std::nullopt);
-	free(page + 7 * region, region);
-	EXPECT_EQ(alloc(region), page + 7 * region);
+	free(iova_page + 7 * region, region);
+	EXPECT_EQ(alloc(region), iova_page + 7 * region);
 }
 
 TEST_F(Iova, RefusesWhatIsNoRange)
@@ -97,47 +97,47 @@ TEST_F(Iova, RefusesWhatIsNoRange)
 	EXPECT_EQ(vrdma_iova_alloc(&space_, 0, &iova), EINVAL);
 	EXPECT_EQ(vrdma_iova_alloc(&space_, UINT64_MAX, &iova), EINVAL);
 	EXPECT_EQ(vrdma_iova_alloc(&space_, window, &iova), ENOSPC);
-	EXPECT_EQ(vrdma_iova_free(&space_, page, 0), EINVAL);
-	EXPECT_EQ(vrdma_iova_free(&space_, 0, page), EINVAL);
-	EXPECT_EQ(vrdma_iova_free(&space_, page + 1, page), EINVAL);
-	EXPECT_EQ(vrdma_iova_free(&space_, window, page), EINVAL);
-	EXPECT_EQ(vrdma_iova_free(&space_, page, window), EINVAL);
-	EXPECT_EQ(vrdma_iova_free(&space_, UINT64_MAX - page + 1, page), EINVAL);
+	EXPECT_EQ(vrdma_iova_free(&space_, iova_page, 0), EINVAL);
+	EXPECT_EQ(vrdma_iova_free(&space_, 0, iova_page), EINVAL);
+	EXPECT_EQ(vrdma_iova_free(&space_, iova_page + 1, iova_page), EINVAL);
+	EXPECT_EQ(vrdma_iova_free(&space_, window, iova_page), EINVAL);
+	EXPECT_EQ(vrdma_iova_free(&space_, iova_page, window), EINVAL);
+	EXPECT_EQ(vrdma_iova_free(&space_, UINT64_MAX - iova_page + 1, iova_page), EINVAL);
 	vrdma_iova_space other{};
-	EXPECT_EQ(vrdma_iova_init(&other, page, page), EINVAL);
-	EXPECT_EQ(vrdma_iova_init(&other, 1, page), EINVAL);
+	EXPECT_EQ(vrdma_iova_init(&other, iova_page, iova_page), EINVAL);
+	EXPECT_EQ(vrdma_iova_init(&other, 1, iova_page), EINVAL);
 }
 
 TEST_F(Iova, RefusesToFreeTwice)
 {
-	ASSERT_EQ(alloc(4 * page), page);
-	ASSERT_EQ(alloc(page), 5 * page);
-	free(page, 4 * page);
-	EXPECT_EQ(vrdma_iova_free(&space_, page, 4 * page), EINVAL);
-	EXPECT_EQ(vrdma_iova_free(&space_, 4 * page, 2 * page), EINVAL);
-	free(5 * page, page);
+	ASSERT_EQ(alloc(4 * iova_page), iova_page);
+	ASSERT_EQ(alloc(iova_page), 5 * iova_page);
+	free(iova_page, 4 * iova_page);
+	EXPECT_EQ(vrdma_iova_free(&space_, iova_page, 4 * iova_page), EINVAL);
+	EXPECT_EQ(vrdma_iova_free(&space_, 4 * iova_page, 2 * iova_page), EINVAL);
+	free(5 * iova_page, iova_page);
 	expect_all_free();
 }
 
-// Every other of 100,000 is freed, then the rest: the free ranges are many, then one.
+// Frees every other of 100,000 ranges, then the rest: many free ranges become one.
 TEST_F(Iova, HoldsManySmallRanges)
 {
 	constexpr uint64_t ranges = 100'000;
 	for (uint64_t i = 1; i <= ranges; ++i)
-		ASSERT_EQ(alloc(page), i * page);
+		ASSERT_EQ(alloc(iova_page), i * iova_page);
 	for (uint64_t i = 1; i <= ranges; i += 2)
-		free(i * page, page);
-	EXPECT_EQ(alloc(2 * page), (ranges + 1) * page);
-	free((ranges + 1) * page, 2 * page);
+		free(i * iova_page, iova_page);
+	EXPECT_EQ(alloc(2 * iova_page), (ranges + 1) * iova_page);
+	free((ranges + 1) * iova_page, 2 * iova_page);
 	for (uint64_t i = 1; i <= ranges; i += 2)
-		ASSERT_EQ(alloc(page), i * page);
+		ASSERT_EQ(alloc(iova_page), i * iova_page);
 	for (uint64_t i = ranges; i >= 1; --i)
-		free(i * page, page);
+		free(i * iova_page, iova_page);
 	expect_all_free();
 }
 
-// Ranges of random lengths come and go; none may overlap another, and first fit is what a list
-// would give.
+// Allocates and frees ranges of random lengths: expects none to overlap another, and the first fit
+// that a list finds.
 TEST_F(Iova, AgreesWithAList)
 {
 	std::mt19937 random(1);
@@ -149,8 +149,8 @@ TEST_F(Iova, AgreesWithAList)
 			taken.erase(victim);
 			continue;
 		}
-		const uint64_t length = (1 + random() % 16) * page;
-		uint64_t expected = page;
+		const uint64_t length = (1 + random() % 16) * iova_page;
+		uint64_t expected = iova_page;
 		for (const auto &[start, end] : taken) {
 			if (start - expected >= length)
 				break;

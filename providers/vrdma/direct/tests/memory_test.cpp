@@ -37,7 +37,7 @@ class Memory : public testing::Test
 	Memory(const Memory &) = delete;
 	Memory &operator=(const Memory &) = delete;
 
-	// Where the list says that the region's first byte is.
+	// The address of the region's first byte according to its page list.
 	static uint64_t first_byte(const vrdma_region &region)
 	{
 		uint32_t offset = 0;
@@ -82,8 +82,8 @@ TEST_F(Memory, OneMayBeSharedManyTimes)
 	vrdma_region_unmap(&memory, &other);
 }
 
-// Registers memory after there is a queue, a thousand times: expects the device to have been shown
-// no more than what both are in.
+// Registers memory a thousand times after a queue was allocated: expects the device to have no more
+// mappings than the two chunks that contain the queue and the memory.
 TEST_F(Memory, AfterAQueueMappingsDoNotGrow)
 {
 	vrdma_buffer buffer{};
@@ -99,7 +99,7 @@ TEST_F(Memory, AfterAQueueMappingsDoNotGrow)
 	vrdma_memory_free(&memory, &buffer);
 }
 
-// What is registered apart, in mappings of its own, costs the device a mapping a gigabyte.
+// Registers 20,000 separate mappings: expects one mapping of the device per gigabyte.
 TEST_F(Memory, ManyRegionsTakeFewMappings)
 {
 	constexpr size_t count = 20'000;
@@ -121,7 +121,8 @@ TEST_F(Memory, ManyRegionsTakeFewMappings)
 	vrdma_memory_free(&memory, &buffer);
 }
 
-// Where the device maps no more, what it has stays, and what lies in its chunks can be registered.
+// The device refuses more mappings: expects its mappings to stay, and memory in its chunks to be
+// registered nevertheless.
 TEST_F(Memory, AtTheLimitOfMappingsChunksStillServe)
 {
 	vrdma_buffer buffer{};
@@ -132,7 +133,7 @@ TEST_F(Memory, AtTheLimitOfMappingsChunksStillServe)
 	vrdma_region region{};
 	ASSERT_EQ(vrdma_region_map(&memory, &region, pages, page, true), 0);
 	vrdma_region_unmap(&memory, &region);
-	// Its chunk is there even if the program's own file cannot be in it.
+	// The chunk of `own` is mapped although the program's own file cannot be in it.
 	ASSERT_EQ(vrdma_region_map(&memory, &alone[0], own, page, true), 0);
 	bus.max_maps = bus.maps.size() + 3;
 	for (size_t i = 1; i < 4; ++i)
@@ -151,7 +152,7 @@ TEST_F(Memory, AtTheLimitOfMappingsChunksStillServe)
 	vrdma_memory_free(&memory, &buffer);
 }
 
-// A device whose window is too small for a chunk gets what it needs alone.
+// A device whose window is too small for a chunk gets a mapping for each buffer and region.
 TEST_F(Memory, WithoutRoomForAChunkRegionsAreMappedAlone)
 {
 	vrdma_buffer buffer{};
@@ -167,7 +168,7 @@ TEST_F(Memory, WithoutRoomForAChunkRegionsAreMappedAlone)
 	EXPECT_TRUE(bus.maps.empty());
 }
 
-// The program's own file is not the one that chunks are of.
+// Memory of the program's own file cannot be in a chunk, which maps our file.
 TEST_F(Memory, OtherFilesAreMappedAlone)
 {
 	vrdma_buffer buffer{};
@@ -184,7 +185,7 @@ TEST_F(Memory, OtherFilesAreMappedAlone)
 	munmap(shared, page);
 }
 
-// What a device refused leaves nothing mapped, and its addresses free.
+// The device refuses a region: expects no mapping to be left, and its addresses to be free.
 TEST_F(Memory, ARefusedRegionLeavesNothing)
 {
 	vrdma_region first{}, region{};
@@ -208,8 +209,8 @@ TEST_F(Memory, WhatIsNotMappedIsNotShared)
 	EXPECT_EQ(vrdma_region_map(&memory, &region, pages, 0, true), EINVAL);
 }
 
-// Over a bus that reaches memory in place each registration has a mapping of its own: new memory at
-// the address of an older registration is not what the device had pinned for that one.
+// Over a bus that accesses memory in place, each registration has a mapping of its own. New memory
+// at the address of an older registration is not the memory that the device pinned for that one.
 TEST(MemoryInPlace, ARegistrationHasAMappingOfItsOwn)
 {
 	FakeBus bus;

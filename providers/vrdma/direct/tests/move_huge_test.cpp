@@ -26,7 +26,7 @@ using vrdma::test::Share;
 constexpr size_t huge_page = size_t{2} << 20;
 constexpr int private_huge = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | 21 << MAP_HUGE_SHIFT;
 
-// Lets the kernel make huge pages when they are asked for, up to some more than there are.
+// Lets the kernel allocate some more huge pages on demand.
 class HugePool
 {
       public:
@@ -42,7 +42,7 @@ class HugePool
 	HugePool(const HugePool &) = delete;
 	HugePool &operator=(const HugePool &) = delete;
 
-	// Nobody gets any more, until `all` is gone.
+	// Takes all huge pages. No process gets any more until `all` is gone.
 	void exhaust(std::list<Memory> &all) const
 	{
 		set(0);
@@ -64,7 +64,7 @@ class HugePool
 	unsigned long before_ = 0;
 };
 
-// How many pages the file has.
+// The number of huge pages in the file.
 size_t pages(const Piece &piece)
 {
 	struct stat status = {};
@@ -143,7 +143,7 @@ TEST_F(MoveHuge, AChildHasItsOwn)
 	EXPECT_TRUE(is_filled(memory.data(), huge_page, 3));
 }
 
-// Moving takes a page more than there are.
+// Moving needs one more page than the pool has.
 TEST_F(MoveHuge, WithoutASparePageNothingChanges)
 {
 	const Memory memory(2 * huge_page, PROT_READ | PROT_WRITE, private_huge);

@@ -59,15 +59,15 @@ TEST(Move, TakesNothingForWhatIsUntouched)
 	ASSERT_EQ(share.pieces.size(), 1u);
 	EXPECT_EQ(share.pieces[0].length, length);
 	EXPECT_EQ(memory[length / 2], 'x');
-	// What is there: a page, or a huge one.
+	// One page is resident, or one huge page.
 	EXPECT_GE(resident(memory.data(), length), 1u);
 	EXPECT_LE(resident(memory.data(), length), 512u);
 	share.pieces[0].write(length - 1, 'd');
 	EXPECT_EQ(memory[length - 1], 'd');
 }
 
-// 10,000 small buffers with gaps between them take the same fd, and not a mapping each once the
-// gaps are shared as well.
+// 10,000 small buffers with gaps between them use one file. Once the gaps are shared as well, they
+// are a single mapping.
 TEST(Move, NeighboursBecomeOneMapping)
 {
 	constexpr size_t buffers = 10'000;
@@ -80,7 +80,7 @@ TEST(Move, NeighboursBecomeOneMapping)
 				  0);
 		}
 	};
-	share_all(buffers - 1); // what the first share of a process opens stays open
+	share_all(buffers - 1); // the first share of a process opens files that stay open
 	const int before = dup(0);
 	share_all(0);
 	share_all(1);
@@ -88,7 +88,7 @@ TEST(Move, NeighboursBecomeOneMapping)
 	EXPECT_EQ(after, before + 1);
 	close(before);
 	close(after);
-	// A mapping that is one can be moved: this fails across two.
+	// mremap() fails for a range of two mappings, so success means that there is one.
 	void *const elsewhere = mremap(memory.data(), buffers * page, buffers * page,
 				       MREMAP_MAYMOVE);
 	EXPECT_EQ(elsewhere, memory.data());
@@ -97,7 +97,7 @@ TEST(Move, NeighboursBecomeOneMapping)
 		vrdma_unshare(memory.data() + i * page + 16, 100);
 }
 
-// Both buffers are what malloc() would map: the first must not grow into the second's pages.
+// Both buffers look like mappings of malloc(): the first must not grow into the second's pages.
 TEST(Move, GrowingDoesNotShowANeighboursPages)
 {
 	constexpr size_t length = size_t{256} << 10;
@@ -132,7 +132,7 @@ TEST(Move, ReallocKeepsContent)
 	std::free(larger);
 }
 
-// A page that was moved keeps its content whatever is shared at its old address.
+// A page that mremap() moved keeps its content when other memory is shared at its old address.
 TEST(Move, MovedMappingsKeepTheirContent)
 {
 	const Memory memory(page);
@@ -153,7 +153,7 @@ TEST(Move, MovedMappingsKeepTheirContent)
 	EXPECT_EQ(Share(memory.data(), page).error, EBUSY);
 	EXPECT_EQ(target[0], 'm');
 	EXPECT_EQ(memory[0], 'n');
-	// Sharing it where it is now makes room.
+	// Sharing the page at its new address frees its old place in the file.
 	const Share moved(target.data(), page);
 	ASSERT_EQ(moved.error, 0);
 	EXPECT_EQ(moved.pieces[0].read(0), 'm');
@@ -163,8 +163,8 @@ TEST(Move, MovedMappingsKeepTheirContent)
 	EXPECT_EQ(target[0], 'm');
 }
 
-// A mapping that malloc() has made for one allocation of less than 128 KiB, as with a lower
-// M_MMAP_THRESHOLD, and another behind it: expects realloc()'s mremap() to fail, and so to copy.
+// malloc() has made two adjacent mappings, each for one allocation of less than 128 KiB, as with a
+// lower M_MMAP_THRESHOLD: expects realloc()'s mremap() to fail, so that realloc() copies.
 TEST(Move, WhatMallocHasMappedDoesNotGrow)
 {
 	constexpr size_t length = 5 * page;
@@ -179,8 +179,8 @@ TEST(Move, WhatMallocHasMappedDoesNotGrow)
 	EXPECT_EQ(errno, EFAULT);
 }
 
-// The same, after realloc() has made it smaller, as it does without mremap() failing: expects that
-// it does not grow again.
+// The same after realloc() has shrunk the mapping, for which mremap() does not fail: expects the
+// mapping not to grow again.
 TEST(Move, WhatMallocHasMadeSmallerDoesNotGrow)
 {
 	constexpr size_t length = 64 * page, smaller = 5 * page;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-// What an allocator does with memory that was moved into the arena, as if it had not been.
+// Tests that an allocator can treat memory that was moved into the arena like private memory.
 #include "private.h"
 
 #include <cerrno>
@@ -25,7 +25,7 @@ void *grow(void *old, size_t from, size_t to, int flags = MREMAP_MAYMOVE)
 	return vrdma_private_mremap(old, from, to, flags, nullptr);
 }
 
-// Expects nothing to be mapped where memory was, and keeps others from being, until it is unmapped.
+// Expects no mapping where memory was. Reserves the range, so that no new mapping gets there.
 void expect_gone(char *data, size_t size)
 {
 	EXPECT_EQ(mmap(data, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
@@ -38,8 +38,8 @@ bool is_zero(const char *data, size_t size)
 	return std::vector<char>(size) == std::vector<char>(data, data + size);
 }
 
-// Memory is registered, given back to the allocator, and discarded: expects zeros, as calloc() does
-// without looking.
+// Memory is registered, given back to the allocator, and discarded: expects zeros, because calloc()
+// relies on zeros there.
 TEST(Private, DiscardedMemoryIsZero)
 {
 	for (const int advice : {MADV_DONTNEED, MADV_FREE, 24 /* MADV_DONTNEED_LOCKED */}) {
@@ -57,7 +57,7 @@ TEST(Private, DiscardedMemoryIsZero)
 	}
 }
 
-// The same while it is registered: expects the device to see what the program sees.
+// The same while memory is registered: expects the device and the program to see the same content.
 TEST(Private, DiscardedMemoryIsTheDevicesToo)
 {
 	const Memory memory(length);
@@ -70,8 +70,8 @@ TEST(Private, DiscardedMemoryIsTheDevicesToo)
 	EXPECT_EQ(share.pieces[0].read(0), 'x');
 }
 
-// Only a part of a range was moved, and a part is not mapped at all: expects all that is there to
-// be discarded, and the kernel's answer.
+// Only a part of a range was moved, and another part is not mapped: expects all mapped memory to be
+// discarded, and the kernel's error.
 TEST(Private, DiscardsWhatWasNotMovedAsWell)
 {
 	const Memory memory(length);
@@ -98,8 +98,8 @@ TEST(Private, OtherAdviceIsTheKernels)
 	EXPECT_TRUE(is_filled(memory.data(), length, 1));
 }
 
-// Two neighbours that were moved, of which the first grows: expects new memory behind it, and
-// nothing of the second.
+// Two neighbours were moved, and the first grows: expects new memory behind it, and no content of
+// the second.
 TEST(Private, GrowingMemoryIsNew)
 {
 	const Memory memory(2 * length);
@@ -118,8 +118,8 @@ TEST(Private, GrowingMemoryIsNew)
 	munmap(grown, 2 * length);
 }
 
-// Only a page in the middle was moved, which the kernel takes for three mappings: expects growing
-// to work as before.
+// Only a page in the middle was moved, so that the kernel has three mappings: expects growing to
+// work as before.
 TEST(Private, MemoryThatWasMovedInPartGrows)
 {
 	const Memory memory(2 * length);
@@ -148,8 +148,8 @@ TEST(Private, GrowsInPlaceWhereThereIsRoom)
 	EXPECT_TRUE(is_zero(memory.data() + length, length));
 }
 
-// Goes to an address of the program's choice: expects private memory there, of the same protection,
-// and none where it was.
+// Memory is moved to an address that the program chooses: expects private memory there, of the same
+// protection, and no memory at the old address.
 TEST(Private, MovesToAnAddress)
 {
 	const Memory memory(length);

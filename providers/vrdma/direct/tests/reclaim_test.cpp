@@ -17,7 +17,7 @@ using vrdma::test::page;
 using vrdma::test::Piece;
 using vrdma::test::Share;
 
-// A device must find what it knows until the last share ends, and then the pages are given back.
+// The pages must stay in the file for the device until the last share ends. Then they are freed.
 TEST(Reclaim, GivesBackWhatIsUnmapped)
 {
 	auto memory = std::make_unique<Memory>(4 * page);
@@ -38,7 +38,8 @@ TEST(Reclaim, GivesBackWhatIsUnmapped)
 	EXPECT_FALSE(piece.holds(page));
 }
 
-// What was unmapped after its last share is found when enough has been released.
+// Memory that was unmapped after its last share ended is freed after enough other memory was
+// released.
 TEST(Reclaim, GivesBackWhatIsUnmappedLater)
 {
 	auto memory = std::make_unique<Memory>(page);
@@ -61,7 +62,7 @@ TEST(Reclaim, SharesAnewWhatIsMappedAnew)
 	for (unsigned round = 0; round < 3; ++round) {
 		const Share share(memory.data(), 4 * page);
 		ASSERT_EQ(share.error, 0);
-		// Also while it is shared.
+		// Maps new memory over two pages while they are still shared.
 		ASSERT_EQ(mmap(memory.data() + page, 2 * page, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
 			  memory.data() + page);

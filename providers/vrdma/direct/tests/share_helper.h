@@ -22,7 +22,7 @@ namespace vrdma::test
 
 inline constexpr size_t page = 4096;
 
-// A mapping, gone at the end.
+// A mapping that its destructor unmaps.
 class Memory
 {
       public:
@@ -53,7 +53,7 @@ class Memory
 	size_t length_;
 };
 
-// What a visit was told, as a device sees it: through the file.
+// A piece of shared memory as a device sees it: through the file.
 class Piece
 {
       public:
@@ -92,7 +92,7 @@ class Piece
 			  static_cast<ssize_t>(length));
 		return bytes;
 	}
-	// Whether the file has a page there.
+	// Whether the file has a page at this offset.
 	[[nodiscard]] bool holds(size_t i) const
 	{
 		const auto at = static_cast<off_t>(offset + i);
@@ -111,7 +111,7 @@ class Piece
 	int fd;
 };
 
-// One share, ended at the end.
+// A share that its destructor ends.
 class Share
 {
       public:
@@ -142,7 +142,7 @@ class Share
 	size_t length_;
 };
 
-// Bytes that are others for each seed, or offset.
+// Fills memory with bytes that depend on their offset and the seed.
 inline void fill(char *data, size_t length, unsigned seed)
 {
 	for (size_t i = 0; i < length; ++i)
@@ -156,7 +156,7 @@ inline bool is_filled(const char *data, size_t length, unsigned seed)
 	return std::memcmp(data, expected.data(), length) == 0;
 }
 
-// Whether this process may have the kernel itself wait for a page (see hold.h).
+// Whether this process may let the kernel itself wait for a page (see hold.h).
 inline bool may_hold_system_calls()
 {
 	const auto fd = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC));
@@ -165,7 +165,7 @@ inline bool may_hold_system_calls()
 	return fd >= 0;
 }
 
-// The pages that are there, of a mapping that is shared already.
+// The number of resident pages of a mapping that is already shared.
 inline size_t resident(void *address, size_t length)
 {
 	std::vector<unsigned char> pages(length / page);

@@ -34,7 +34,7 @@ TEST(Share, KeepsContentAndCoversWholePages)
 		  0);
 }
 
-// As a device does that maps the file.
+// Maps the file like a device.
 TEST(Share, DeviceAndProcessSeeEachOther)
 {
 	const Memory memory(2 * page);
@@ -102,7 +102,7 @@ TEST(Share, UsesSharedAnonymousMemoryAsItIs)
 	EXPECT_EQ(share.pieces[0].read(page), 'x');
 }
 
-// Private, shared, private: three files' pieces in the order of their addresses.
+// Shares private, shared and private memory: expects the pieces in the order of their addresses.
 TEST(Share, VisitsPiecesInOrder)
 {
 	const Memory memory(6 * page);
@@ -142,7 +142,7 @@ TEST(Share, RefusesWhatIsNotMemory)
 {
 	const Memory first(page);
 	ASSERT_EQ(Share(first.data(), page).error,
-		  0); // from now on nothing is mapped into the hole
+		  0); // later shares map nothing of their own, so the hole stays empty
 
 	const Memory hole(3 * page);
 	munmap(hole.data() + page, page);

@@ -21,11 +21,11 @@ using vrdma::test::Memory;
 using vrdma::test::page;
 using vrdma::test::Share;
 
-// A thread counts on the pages that are being moved, and knows what it has counted.
+// A thread increments counters in pages while they are being moved: expects no lost increment.
 TEST(ShareThreads, LosesNoWrite)
 {
 	constexpr size_t rounds = 2000;
-	constexpr size_t pages = 4; // of a round
+	constexpr size_t pages = 4; // per round
 	const Memory memory(rounds * pages * page);
 	std::vector<uint64_t> counted(rounds * pages);
 	std::atomic<size_t> round = 0;
@@ -61,12 +61,12 @@ TEST(ShareThreads, LosesNoWrite)
 		vrdma_unshare(memory.data() + i * pages * page, pages * page);
 }
 
-// Regions of which each begins and ends within a page. The rest of these pages is others'.
+// Regions that begin and end within a page. Other data is in the rest of these pages.
 class Neighbours
 {
       public:
 	static constexpr size_t rounds = 200;
-	static constexpr size_t pages = 4; // of a round
+	static constexpr size_t pages = 4; // per round
 	static constexpr size_t own = page / 2;
 
 	Neighbours() : memory_(rounds * pages * page)
@@ -91,7 +91,7 @@ class Neighbours
 	Memory memory_;
 };
 
-// What a thread reads into the memory beside a region, by system calls.
+// Counts the results of system calls by which a thread reads into the memory beside a region.
 struct Reading {
 	size_t failed = 0, spoiled = 0, other_errors = 0;
 
@@ -107,8 +107,9 @@ struct Reading {
 	}
 };
 
-// One thread has the kernel write beside regions while they are moved, another writes there itself.
-// Both find there what was written. No system call fails where the kernel lets them wait.
+// Regions are moved while the kernel writes beside them for one thread, and another thread writes
+// there itself. Expects both to find the data that they wrote. Expects no system call to fail if
+// the kernel may let them wait.
 TEST(ShareThreads, NeighboursOfARegionNoticeNothing)
 {
 	const Neighbours neighbours;
@@ -153,7 +154,7 @@ TEST(ShareThreads, NeighboursOfARegionNoticeNothing)
 	EXPECT_TRUE(reading.failed == 0 || !may_hold_system_calls()) << reading.failed;
 }
 
-// Threads share what overlaps while others allocate next to it.
+// Threads share overlapping memory while others allocate next to it.
 TEST(ShareThreads, ShareAndAllocateAtOnce)
 {
 	std::vector<std::thread> threads;

@@ -52,8 +52,9 @@ class Sysfs : public testing::Test
 		return paths;
 	}
 
-	/* Does this in a process that then ends, and cleans nothing up; false: not without
-	 * failures.
+	/*
+	 * Runs action in a process that then ends without cleaning up. Returns false if the action
+	 * failed.
 	 */
 	static bool in_a_child(const std::function<void()> &action)
 	{
@@ -100,7 +101,7 @@ TEST_F(Sysfs, HoldsWhatLibibverbsReads)
 	EXPECT_TRUE(present().empty());
 }
 
-// Becomes another user, with a umask that hides files: expects GIDs to be read as before.
+// Becomes another user, with a umask that hides files: expects GIDs to remain readable.
 TEST_F(Sysfs, AProcessMayBecomeAnotherUser)
 {
 	EXPECT_TRUE(in_a_child([] {
@@ -115,7 +116,7 @@ TEST_F(Sysfs, AProcessMayBecomeAnotherUser)
 	}));
 }
 
-// A runtime directory that is root's alone: expects another place, which others can search.
+// Only root can search the runtime directory: expects another place, which other users can search.
 TEST_F(Sysfs, IsNotWhereOthersCannotSearch)
 {
 	fs::permissions(parent_, fs::perms(0700));

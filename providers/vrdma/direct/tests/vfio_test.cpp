@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// How a device is looked for. What becomes of one that is there needs a kernel that has it: see
+// Tests the search for a device. Tests of a device that exists need a kernel with VFIO: see
 // pytests/test_host_process.py.
 #include <cerrno>
 #include <cstdlib>
@@ -50,7 +50,7 @@ TEST_F(Vfio, ADirectoryOfNoDevice)
 	EXPECT_EQ(error_of(path), ENODEV);
 }
 
-// The device is there and VFIO does not have it: its group has no file.
+// The device exists, but VFIO does not have it: its group has no file.
 TEST_F(Vfio, ADeviceThatVfioHasNot)
 {
 	std::filesystem::create_directory(path + "/no-such-group");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The client of the protocol against a server that is right, wrong, late or gone.
+// Tests the client of the protocol with a server that answers correctly, wrongly, late or never.
 #include "bus.h"
 
 #include <linux/pci_regs.h>
@@ -68,9 +68,9 @@ TEST_F(VfioUser, BringsDoorbellsAndTheKick)
 	EXPECT_EQ(seen, 7);
 
 	const uint64_t one = 1;
-	EXPECT_EQ(write(bus->kick_fd, &one, sizeof(one)), ssize_t{sizeof(one)});
+	EXPECT_EQ(::write(bus->kick_fd, &one, sizeof(one)), ssize_t{sizeof(one)});
 	uint64_t count = 0;
-	EXPECT_EQ(read(server.kick_fd, &count, sizeof(count)), ssize_t{sizeof(count)});
+	EXPECT_EQ(::read(server.kick_fd, &count, sizeof(count)), ssize_t{sizeof(count)});
 }
 
 TEST_F(VfioUser, SaysWhatItIs)
@@ -102,7 +102,7 @@ TEST_F(VfioUser, ReadsAndWritesRegisters)
 	EXPECT_EQ(writes[2].header.flags, VFIO_USER_F_NO_REPLY);
 }
 
-// The device is allowed to touch the process's memory, as a driver sets Bus Master.
+// The client allows the device to access the process's memory, as a driver does with Bus Master.
 TEST_F(VfioUser, AllowsAccessToMemory)
 {
 	attach();
@@ -135,7 +135,8 @@ TEST_F(VfioUser, MapsAndUnmapsMemory)
 	EXPECT_EQ(unmaps[0].read<vfio_user_dma_unmap>().size, 0x2000u);
 }
 
-// No more descriptors with a message than the server said that it takes: one, if it said nothing.
+// A message has no more descriptors than the server accepts. A server that states no limit gets one
+// per message.
 TEST_F(VfioUser, SplitsVectorsToWhatTheServerTakes)
 {
 	server.capabilities = "";
@@ -184,7 +185,7 @@ struct Wrong {
 	FakeServer::Answer answer;
 };
 
-// Each of them ends the connection: the request fails, and so does all that follows.
+// Each of these replies ends the connection: the request fails, and so do all later ones.
 class WrongReply : public VfioUser, public testing::WithParamInterface<Wrong>
 {
 };
@@ -270,7 +271,7 @@ const Wrong wrongs[] = {
 INSTANTIATE_TEST_SUITE_P(Each, WrongReply, testing::ValuesIn(wrongs),
 			 [](const auto &param) { return param.param.name; });
 
-// Descriptors that nobody asked for are closed: there are as many open as before.
+// The client closes descriptors that it did not request: as many are open as before.
 TEST_F(VfioUser, KeepsNoDescriptorsThatItDidNotWant)
 {
 	server.answers[VFIO_USER_REGION_READ] = [](FakeServer &self, const Request &request) {
@@ -349,9 +350,9 @@ TEST_F(VfioUser, AbandonedItSaysNothing)
 	EXPECT_EQ(seen, 0);
 
 	const uint64_t one = 1;
-	EXPECT_EQ(write(bus->kick_fd, &one, sizeof(one)), ssize_t{sizeof(one)});
+	EXPECT_EQ(::write(bus->kick_fd, &one, sizeof(one)), ssize_t{sizeof(one)});
 	uint64_t count = 0;
-	EXPECT_EQ(read(server.kick_fd, &count, sizeof(count)), -1);
+	EXPECT_EQ(::read(server.kick_fd, &count, sizeof(count)), -1);
 	EXPECT_EQ(bus->ops->read(bus.get(), 0), UINT32_MAX);
 	bus.reset();
 	EXPECT_TRUE(server.requests_of(VFIO_USER_REGION_READ).empty());

@@ -25,8 +25,8 @@ TEST(Vrdmadv, ListsWhatItIsGiven)
 	ibv_free_device_list(list);
 }
 
-// List the same devices twice, the second time in another order; expect the same ones, and others
-// where anything differs.
+// List the same devices twice, the second time in another order; expect the same devices. Expect
+// another device if any attribute differs.
 TEST(Vrdmadv, ADeviceIsTheSameInAllLists)
 {
 	const vrdmadv_device_attr attr[] = {{"/run/a", "a", "10.0.0.1", 0},

@@ -13,7 +13,7 @@ namespace
 
 constexpr uint64_t long_time = 1 << 20; // ms
 
-// Connect; expect each side to learn of the other's QP, PSN, depths and data, as a QP needs them.
+// Connect; expect each side to get the other's QPN, PSN, depths and data, as a QP needs them.
 TEST_F(Network, BothEndsLearnOfEachOther)
 {
 	server.listen(7000);
@@ -43,7 +43,7 @@ TEST_F(Network, BothEndsLearnOfEachOther)
 	EXPECT_EQ(there.max_dest_rd_atomic, 3);
 }
 
-// Begin many connections; expect PSNs that nobody can guess (V6 of ReDMArk, USENIX Security 2021).
+// Begin many connections; expect unpredictable PSNs (V6 of ReDMArk, USENIX Security 2021).
 TEST_F(Network, RedmarkV6StartingPsnsAreNotFixed)
 {
 	constexpr int many = 4096;
@@ -63,7 +63,7 @@ TEST_F(Network, RedmarkV6StartingPsnsAreNotFixed)
 		EXPECT_NEAR(count, many / 2, 6 * 32); // six standard deviations
 }
 
-// Expect a request to tell of the client's address, and to be the listener's until it is accepted.
+// Expect a request to contain the client's address, and to count as waiting until it is read.
 TEST_F(Network, ARequestTellsWhoAsks)
 {
 	vrdma_cm_id *listener = server.listen(7000);
@@ -84,7 +84,7 @@ TEST_F(Network, ARequestTellsWhoAsks)
 	EXPECT_EQ(id->source.in.sin_port, htons(7000));
 }
 
-// Connect where nobody listens: on another port, at another address; expect to be rejected.
+// Connect to a port that has no listener; expect to be rejected.
 TEST_F(Network, NobodyListens)
 {
 	server.listen(7001);
@@ -98,7 +98,7 @@ TEST_F(Network, NobodyListens)
 	EXPECT_EQ(server.type(), -1);
 }
 
-// Reject; expect reason and data at the client, and no more to come of the id.
+// Reject; expect reason and data at the client, and later calls on the id to fail.
 TEST_F(Network, Rejects)
 {
 	server.listen(7000);
@@ -114,7 +114,7 @@ TEST_F(Network, Rejects)
 	EXPECT_EQ(vrdma_cm_reject(accepting, nullptr, 0, VRDMA_CM_REASON_CONSUMER), EINVAL);
 }
 
-// Lose each message once; expect it to be sent again, and a connection in the end.
+// Lose each message once; expect it to be retransmitted, and a connection in the end.
 TEST_F(Network, WhatIsLostIsSentAgain)
 {
 	server.listen(7000);
@@ -138,7 +138,7 @@ TEST_F(Network, WhatIsLostIsSentAgain)
 	EXPECT_EQ(client.type(), -1);
 }
 
-// Answer nothing; expect a bounded number of tries, and the peer to be told in the end.
+// Answer nothing; expect a bounded number of retransmissions, and then a REJ to the peer.
 TEST_F(Network, GivesUp)
 {
 	connecting = client.resolve(ipv4("10.0.0.1", 7000));
@@ -157,7 +157,7 @@ TEST_F(Network, GivesUp)
 	EXPECT_EQ(client.port.deadline, 0U);
 }
 
-// A client that gives up before it has an answer; expect the server to learn by the client's id.
+// A client gives up before it has an answer; expect the server to find its id by the client's.
 TEST_F(Network, WhoGivesUpIsFoundByItsOwnId)
 {
 	server.listen(7000);
@@ -168,7 +168,7 @@ TEST_F(Network, WhoGivesUpIsFoundByItsOwnId)
 	EXPECT_EQ(server.type(), VRDMA_CM_REJECTED);
 }
 
-// Functions that share their GIDs with others; expect ids that begin with their numbers.
+// Functions share their GIDs with others; expect comm ids that begin with the functions' numbers.
 TEST_F(Network, AnswersFindTheFunction)
 {
 	client.port.function_bits = server.port.function_bits = 4;
@@ -183,7 +183,7 @@ TEST_F(Network, AnswersFindTheFunction)
 	EXPECT_EQ(client.type(), VRDMA_CM_CONNECT_RESPONSE);
 }
 
-// Ask twice; expect one request.
+// Retransmit a REQ; expect one request.
 TEST_F(Network, ARepeatedRequestIsOne)
 {
 	server.listen(7000);
@@ -199,7 +199,7 @@ TEST_F(Network, ARepeatedRequestIsOne)
 	EXPECT_EQ(client.type(), VRDMA_CM_CONNECT_RESPONSE);
 }
 
-// Ask a listener with a backlog of one twice; expect the second to have to ask again.
+// Send two requests to a listener with a backlog of one; expect the second to be retransmitted.
 TEST_F(Network, ABacklogIsABound)
 {
 	server.listen(7000, RDMA_PS_TCP, 1);
@@ -216,7 +216,7 @@ TEST_F(Network, ABacklogIsABound)
 	EXPECT_EQ(server.type(), VRDMA_CM_CONNECT_REQUEST);
 }
 
-// The peer asks for time; expect no message to be repeated meanwhile.
+// The peer asks for more time; expect no retransmission in that time.
 TEST_F(Network, APeerMayAskForTime)
 {
 	server.listen(7000);
@@ -260,7 +260,7 @@ TEST_F(Network, BothDisconnectAtOnce)
 	}
 }
 
-// Destroy one end; expect the other to be told, and its disconnecting to be answered all the same.
+// Destroy one end, and lose its DREQ; expect the other end's DREQ to be answered nevertheless.
 TEST_F(Network, DestroyingDisconnects)
 {
 	connect();
@@ -271,8 +271,8 @@ TEST_F(Network, DestroyingDisconnects)
 	EXPECT_EQ(server.type(), VRDMA_CM_DISCONNECTED);
 }
 
-// Give up a connection that is being accepted, and lose what says so; expect the answer to be
-// rejected, and the other end to be told at once.
+// Give up a connection that is being accepted, and lose the REJ; expect the REP to be rejected, and
+// the other end to get an event at once.
 TEST_F(Network, AnAnswerToWhoIsGoneIsRejected)
 {
 	server.listen(7000);
@@ -287,8 +287,8 @@ TEST_F(Network, AnAnswerToWhoIsGoneIsRejected)
 	EXPECT_EQ(event->resp.status, VRDMA_CM_REASON_COMM_ID);
 }
 
-// Destroy a listener; expect requests that nobody has read to be rejected, and their ids to be
-// gone.
+// Destroy a listener; expect requests that the program has not read to be rejected, and their ids
+// to be gone.
 TEST_F(Network, AListenerTakesItsRequestsAlong)
 {
 	vrdma_cm_id *listener = server.listen(7000);
@@ -301,7 +301,7 @@ TEST_F(Network, AListenerTakesItsRequestsAlong)
 	EXPECT_EQ(server.type(), -1);
 }
 
-// A device that goes; expect its ids to learn of it, and nothing to be sent.
+// A device is removed; expect an event of each of its ids, and no messages.
 TEST_F(Network, ADeviceMayGo)
 {
 	connect();
@@ -312,7 +312,7 @@ TEST_F(Network, ADeviceMayGo)
 	EXPECT_EQ(lose(client), -1);
 }
 
-// Calls out of turn; expect each to be refused.
+// Calls that are illegal in the id's state; expect each to be refused.
 TEST_F(Network, NothingIsDoneOutOfTurn)
 {
 	vrdma_cm_id *id = client.create();
@@ -358,7 +358,7 @@ TEST_F(Network, DatagramServicesAreResolved)
 		  0);
 }
 
-// A service that is none, and one that refuses; expect both to be told by their status.
+// A service that does not exist, and one that rejects; expect the event's status to tell which.
 TEST_F(Network, DatagramServicesMayRefuse)
 {
 	const rdma_ucm_conn_param param = parameters(0);
@@ -379,7 +379,7 @@ TEST_F(Network, DatagramServicesMayRefuse)
 	EXPECT_EQ(event->resp.status, VRDMA_CM_SIDR_REJECT);
 }
 
-// Join a group, and leave it before and after the event was read; expect the count of those read.
+// Leave a group before and after its event was read; expect the count of events that were read.
 TEST_F(Network, GroupsAreJoinedAndLeft)
 {
 	const Address own = ipv4("10.0.0.2", 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-// Messages as they are on the wire, and such as nobody should send.
+// Messages on the wire, well-formed and malformed.
 #include <random>
 
 #include "cm/gsi.h"
@@ -54,7 +54,7 @@ TEST_F(Network, ARequestOnTheWire)
 class Malformed : public Network
 {
       protected:
-	// A request that would do, with whatever is wrong with it.
+	// Sends a request after `change` has corrupted it.
 	template <typename Change> void send(Change change)
 	{
 		const rdma_ucm_conn_param param = parameters(0x111);
@@ -64,7 +64,7 @@ class Malformed : public Network
 		carry(client, server);
 	}
 
-	// The reason of the answer, 0 if there is none.
+	// Returns the reason of the answer, 0 if there is no answer.
 	int reason()
 	{
 		if (server.sent.empty())
@@ -75,7 +75,7 @@ class Malformed : public Network
 	}
 };
 
-// What is no message of our version; expect silence.
+// Send datagrams that are no messages of our version; expect no answers.
 TEST_F(Malformed, OtherClassesAreNotAnswered)
 {
 	server.listen(7000);
@@ -89,7 +89,7 @@ TEST_F(Malformed, OtherClassesAreNotAnswered)
 	EXPECT_EQ(server.type(), -1);
 }
 
-// Requests for what there is not; expect each to be refused for its reason.
+// Request services and options that do not exist; expect each REJ to have the right reason.
 TEST_F(Malformed, RequestsAreRefused)
 {
 	server.listen(7000);
@@ -114,7 +114,7 @@ TEST_F(Malformed, RequestsAreRefused)
 	EXPECT_EQ(server.type(), VRDMA_CM_CONNECT_REQUEST);
 }
 
-// Messages that name a connection, from a third device or with another's numbers; expect the
+// Send messages that name a connection, from a third device or with wrong numbers; expect the
 // connection to stay.
 TEST_F(Malformed, StrangersDoNotDisconnect)
 {
@@ -142,8 +142,8 @@ TEST_F(Malformed, StrangersDoNotDisconnect)
 	EXPECT_EQ(server.type(), VRDMA_CM_DISCONNECTED);
 }
 
-// Messages of all kinds with anything in them, among them the ids that there are; expect no more
-// than requests, and those within the backlog.
+// Send messages of all kinds with random contents, some with existing ids; expect no more requests
+// than the backlog allows.
 TEST_F(Malformed, AnythingMayCome)
 {
 	connect();
@@ -175,7 +175,7 @@ TEST_F(Malformed, AnythingMayCome)
 	EXPECT_LE(requests, 4);
 }
 
-// Headers of both kinds and of none; expect the sender's GID, and our own of the same kind.
+// IPv4, IPv6 and invalid headers; expect the sender's GID, and the index of our GID of that kind.
 TEST(Gsi, TheHeaderTellsWhoSent)
 {
 	const Address ours = ipv4("10.0.0.1", 0);

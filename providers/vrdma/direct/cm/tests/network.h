@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-// Two devices, 10.0.0.1 and 10.0.0.2, whose messages the tests carry, each with a program's
-// channel.
+// Two devices, 10.0.0.1 and 10.0.0.2, each with the channel of a program. The tests carry messages
+// between them.
 #ifndef VRDMA_CM_TESTS_NETWORK_H
 #define VRDMA_CM_TESTS_NETWORK_H
 
@@ -93,7 +93,7 @@ struct Side {
 		return id;
 	}
 
-	// An id with a route, of which the program has read.
+	// Returns an id with a route. The program has read the events.
 	vrdma_cm_id *resolve(const Address &to, uint16_t port_space = RDMA_PS_TCP)
 	{
 		const Address own = ipv4(address, 0);
@@ -110,14 +110,14 @@ struct Side {
 		return {vrdma_cm_event_take(channel), std::free};
 	}
 
-	// Of the next event, or -1.
+	// Returns the type of the next event, or -1.
 	int type()
 	{
 		const Event event = take();
 		return event ? static_cast<int>(event->resp.event) : -1;
 	}
 
-	// How the other side knows it.
+	// The address by which the other side knows this side.
 	vrdma_av sender() const
 	{
 		vrdma_av av{};
@@ -135,7 +135,7 @@ struct Side {
 	const char *address;
 	vrdma_cm_channel *channel;
 	std::deque<Sent> sent;
-	std::multiset<uint64_t> listening; // of services
+	std::multiset<uint64_t> listening; // service ids
 	std::function<bool(uint64_t)> is_elsewhere = [](uint64_t) { return false; };
 };
 
@@ -156,7 +156,7 @@ inline rdma_ucm_conn_param parameters(uint32_t qpn, const std::string &data = ""
 class Network : public testing::Test
 {
       protected:
-	// One message, if there is one, from one side to the other.
+	// Carries one message, if there is one, from one side to the other.
 	static bool carry(Side &from, Side &to)
 	{
 		if (from.sent.empty())
@@ -168,7 +168,7 @@ class Network : public testing::Test
 		return true;
 	}
 
-	// What the next message is that a side has sent; it is lost.
+	// Loses the next message that a side has sent. Returns its attribute, or -1.
 	static int lose(Side &from)
 	{
 		if (from.sent.empty())
@@ -184,7 +184,7 @@ class Network : public testing::Test
 			;
 	}
 
-	// Makes `connecting` and `accepting` of a connection that is asked for.
+	// Requests a connection, and sets `connecting` and `accepting` to its ids.
 	void request(uint16_t port = 7000)
 	{
 		connecting = client.resolve(ipv4(server.address, port));
@@ -217,7 +217,7 @@ class Network : public testing::Test
 		ASSERT_EQ(server.type(), VRDMA_CM_ESTABLISHED);
 	}
 
-	// As if so much more time had passed.
+	// Expires deadlines as if this much more time had passed.
 	void wait(Side &side, uint64_t ms)
 	{
 		passed += ms;

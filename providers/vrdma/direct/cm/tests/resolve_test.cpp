@@ -22,8 +22,8 @@ class Resolve : public Network
 	vrdma_cm_id *last = nullptr;
 };
 
-// Bind to addresses of ours and to another; expect the device that has it, none for all, or an
-// error.
+// Bind to a device's address, to the wildcard address and to another one; expect that device, no
+// device, and an error.
 TEST_F(Resolve, AddressesAreThoseOfDevices)
 {
 	EXPECT_EQ(bind("10.0.0.1", 1), 0);
@@ -35,8 +35,8 @@ TEST_F(Resolve, AddressesAreThoseOfDevices)
 	EXPECT_EQ(vrdma_cm_bind(client.create(), &unknown), EAFNOSUPPORT);
 }
 
-// Bind to a loopback address; expect no device, as if it were none, until something is resolved;
-// and that nothing can be resolved to be there.
+// Bind to a loopback address; expect no device, as for the wildcard address, until the id resolves
+// an address. Expect that a loopback address cannot be resolved.
 TEST_F(Resolve, ALoopbackAddressIsNoDevices)
 {
 	const Address none{};
@@ -54,8 +54,8 @@ TEST_F(Resolve, ALoopbackAddressIsNoDevices)
 	EXPECT_EQ(vrdma_cm_join(id, &to, 1, &handle), EINVAL);
 }
 
-// Listen at a loopback address; expect to be found by who asks for any of the devices', as in
-// Linux.
+// Listen at a loopback address; expect requests for any device's address to find the listener, as
+// in Linux.
 TEST_F(Resolve, WhoListensAtALoopbackAddressListensEverywhere)
 {
 	EXPECT_EQ(bind("127.0.0.1", 7000), 0);
@@ -67,7 +67,48 @@ TEST_F(Resolve, WhoListensAtALoopbackAddressListensEverywhere)
 	}
 }
 
-// Bind to a port twice; expect it where addresses, port spaces or consent allow it.
+// With a device that has a loopback address, bind to it, listen there and resolve it; expect that
+// device, and no listener at another address. Expect that no device has other loopback addresses.
+TEST_F(Resolve, ALoopbackAddressMayBeADevices)
+{
+	Side local("127.0.0.2");
+	const Address none{};
+	const Address own = ipv4("127.0.0.2", 7000);
+	EXPECT_EQ(bind("127.0.0.2", 7000), 0);
+	EXPECT_EQ(last->port, &local.port);
+	EXPECT_EQ(vrdma_cm_listen(last, 1), 0);
+	const uint64_t service = vrdma_cm_service_id(last, &own);
+	EXPECT_EQ(vrdma_cm_find_listener(&local.port, service, &own), last);
+	const Address elsewhere = ipv4("10.0.0.1", 7000);
+	EXPECT_EQ(vrdma_cm_find_listener(&server.port, service, &elsewhere), nullptr);
+	EXPECT_EQ(bind("127.0.0.1", 7000), EADDRNOTAVAIL);
+	const Address peer = ipv4("127.0.0.3", 7000);
+	for (const Address *to : {&own, &peer}) {
+		vrdma_cm_id *id = client.create();
+		EXPECT_EQ(vrdma_cm_resolve(id, &none, to), 0);
+		EXPECT_EQ(id->port, &local.port);
+	}
+}
+
+// The same for the single loopback address of IPv6; expect that no device has those of IPv4.
+TEST_F(Resolve, TheLoopbackAddressOfIpv6MayBeADevices)
+{
+	Side local("10.1.0.1");
+	const Address none{};
+	Address own{};
+	own.in6.sin6_family = AF_INET6;
+	own.in6.sin6_addr = IN6ADDR_LOOPBACK_INIT;
+	EXPECT_EQ(vrdma_cm_resolve(client.create(), &none, &own), ENETUNREACH);
+	vrdma_cm_to_gid(&own, &local.port.gids.entries[3]);
+	vrdma_cm_id *id = client.create();
+	EXPECT_EQ(vrdma_cm_resolve(id, &none, &own), 0);
+	EXPECT_EQ(id->port, &local.port);
+	EXPECT_EQ(id->peer.sgid_index, 3);
+	EXPECT_EQ(bind("127.0.0.1", 7000), 0);
+	EXPECT_EQ(last->port, nullptr);
+}
+
+// Bind to a port twice; expect success if addresses or port spaces differ, or if both ids share it.
 TEST_F(Resolve, APortIsOnes)
 {
 	EXPECT_EQ(bind("10.0.0.1", 7000), 0);
@@ -81,7 +122,7 @@ TEST_F(Resolve, APortIsOnes)
 	EXPECT_EQ(vrdma_cm_bind(client.create(RDMA_PS_UDP), &same), 0);
 }
 
-// Bind to port 0; expect one that nobody has.
+// Bind to port 0; expect a port that no other id has.
 TEST_F(Resolve, APortIsPicked)
 {
 	EXPECT_EQ(bind("10.0.0.1", 0), 0);
@@ -93,8 +134,8 @@ TEST_F(Resolve, APortIsPicked)
 
 constexpr uint64_t tcp_7000 = 0x01060000 | 7000;
 
-// Bind to a port; expect the devices to be told of it, until the id is gone. What is bound for a
-// connection alone is nobody's affair.
+// Bind to a port; expect it to be reserved with the devices until the id is gone. Expect no
+// reservation for an id that only connects.
 TEST_F(Resolve, APortIsReservedWithTheDevices)
 {
 	EXPECT_EQ(bind("0.0.0.0", 7000), 0);
@@ -108,8 +149,23 @@ TEST_F(Resolve, APortIsReservedWithTheDevices)
 	EXPECT_TRUE(client.listening.empty());
 }
 
-// Bind to a port that another program of a device has; expect that it is taken, there and for all
-// addresses, and for who would share it when it listens.
+// Bind to a port of all devices and resolve an address; expect the port to be reserved with the
+// chosen device only, and with none when the id is gone.
+TEST_F(Resolve, AReservationIsThatOfTheChosenDevice)
+{
+	const Address none{};
+	const Address peer = ipv4("10.0.0.3", 7000);
+	EXPECT_EQ(bind("0.0.0.0", 7000), 0);
+	EXPECT_EQ(vrdma_cm_resolve(last, &none, &peer), 0);
+	EXPECT_EQ(last->port, &client.port);
+	EXPECT_EQ(client.listening.count(tcp_7000), 1U);
+	EXPECT_TRUE(server.listening.empty());
+	vrdma_cm_destroy(last);
+	EXPECT_TRUE(client.listening.empty());
+}
+
+// Bind to a port that another program has on a device; expect EADDRINUSE for that device's address,
+// for the wildcard address, and for an id that shares the port when it listens.
 TEST_F(Resolve, OtherProgramsHavePorts)
 {
 	client.is_elsewhere = [](uint64_t service) { return service == tcp_7000; };
@@ -123,7 +179,7 @@ TEST_F(Resolve, OtherProgramsHavePorts)
 	EXPECT_EQ(last->state, VRDMA_CM_BOUND);
 }
 
-// Bind to a port of both devices, and lose one; expect the other to go on listening.
+// Bind to a port of both devices, and remove one device; expect the other to keep its reservation.
 TEST_F(Resolve, AReservationGoesWithItsDevice)
 {
 	EXPECT_EQ(bind("10.0.0.1", 7000), 0);
@@ -133,7 +189,7 @@ TEST_F(Resolve, AReservationGoesWithItsDevice)
 	EXPECT_EQ(server.listening.count(tcp_7000), 1U);
 }
 
-// Bind to port 0 while other programs have the even ones; expect an odd one.
+// Bind to port 0 while other programs have all even ports; expect an odd one.
 TEST_F(Resolve, APortIsPickedThatNoProgramHas)
 {
 	client.is_elsewhere = [](uint64_t service) { return service % 2 == 0; };
@@ -143,7 +199,7 @@ TEST_F(Resolve, APortIsPickedThatNoProgramHas)
 	EXPECT_EQ(bind("10.0.0.2", 0), EADDRINUSE);
 }
 
-// Resolve without a source; expect the device whose address is most like the destination's.
+// Resolve without a source; expect the device whose address shares most bits with the destination.
 TEST_F(Resolve, TheNearestDeviceIsTaken)
 {
 	Side other("10.1.0.1");
@@ -158,7 +214,7 @@ TEST_F(Resolve, TheNearestDeviceIsTaken)
 	}
 }
 
-// Resolve what cannot be reached: of a family that no device has, and nothing at all.
+// Resolve unreachable addresses: of a family that no device has, the wildcard, and an empty one.
 TEST_F(Resolve, WhatCannotBeReached)
 {
 	const Address none{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-// Which of a program's files are channels of the connection manager, whatever the program does with
+// Tests which files of a program are channels of the connection manager, also if the program reuses
 // their numbers.
 #include <array>
 #include <cerrno>
@@ -45,7 +45,7 @@ class Service : public testing::Test
 	int fd = -1;
 };
 
-// Expects a channel to be one until it is closed, and to be readable only while it has events.
+// Expects a file to be a channel until it is closed, and to be readable only while it has events.
 TEST_F(Service, OpensAndCloses)
 {
 	pollfd readable{fd, POLLIN, 0};
@@ -56,7 +56,7 @@ TEST_F(Service, OpensAndCloses)
 	EXPECT_FALSE(vrdmadv_cm_is_open(-1));
 }
 
-// Another file by the number of a channel: expects it to be none, and commands on it to fail.
+// Another file gets the number of a channel: expects it to be no channel, and commands to fail.
 TEST_F(Service, AReusedNumberIsNoChannel)
 {
 	replace();
@@ -82,7 +82,8 @@ TEST_F(Service, AReusedNumberOfAChildIsNoChannel)
 	EXPECT_TRUE(vrdmadv_cm_is_open(fd));
 }
 
-// A channel's number is lost, and the next channel gets it: expects the new one to work.
+// A channel's file is replaced and closed, and the next channel gets its number: expects the new
+// one to work.
 TEST_F(Service, ANewChannelTakesALostOnesNumber)
 {
 	replace();
@@ -96,7 +97,7 @@ TEST_F(Service, ANewChannelTakesALostOnesNumber)
 
 using Files = Network;
 
-// An event of a channel whose number is another file's: expects nothing to be written to that.
+// An event of a channel whose number another file has: expects nothing to be written to that file.
 TEST_F(Files, EventsAreNotWrittenToOtherFiles)
 {
 	const int fd = client.channel->fd;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-// Commands as librdmacm writes them, and as it does not.
+// Commands that librdmacm writes, and invalid ones.
 #include <cerrno>
 #include <vector>
 
@@ -38,7 +38,7 @@ class Ucma : public Network
 		return resp.id;
 	}
 
-	// For a listener that is there.
+	// Returns a request to connect to an existing listener.
 	rdma_ucm_connect request_to_connect()
 	{
 		server.listen(7000);
@@ -57,7 +57,7 @@ class Ucma : public Network
 	}
 };
 
-// Create, resolve and destroy; expect events and answers as the kernel gives them.
+// Create, resolve and destroy an id; expect events and answers like the kernel's.
 TEST_F(Ucma, ALife)
 {
 	const uint32_t id = create();
@@ -92,7 +92,8 @@ TEST_F(Ucma, ALife)
 	EXPECT_EQ(write(RDMA_USER_CM_CMD_DESTROY_ID, destroy, sizeof(destroyed)), ENOENT);
 }
 
-// Commands that are cut short, too long for what is written, unknown, or of another's id.
+// Expect errors for commands that are cut short, longer than the write, unknown, or that name an id
+// of another channel.
 TEST_F(Ucma, RefusesWhatIsWrong)
 {
 	const uint32_t id = create();
@@ -118,11 +119,11 @@ TEST_F(Ucma, RefusesWhatIsWrong)
 	EXPECT_EQ(write(RDMA_USER_CM_CMD_CONNECT, invalid), ENOENT);
 }
 
-// Connect with ECE, as two devices of a vendor do; expect each side to learn what the other says.
+// Connect with ECE, as two devices of a vendor do; expect each side to get the other's options.
 TEST_F(Ucma, BothSidesLearnOfEce)
 {
 	rdma_ucm_connect connect = request_to_connect();
-	connect.ece = {.vendor_id = 0xff123456, .attr_mod = 0x89abcdef}; // of the vendor 24 bits
+	connect.ece = {.vendor_id = 0xff123456, .attr_mod = 0x89abcdef}; // a vendor id has 24 bits
 	ASSERT_EQ(write(RDMA_USER_CM_CMD_CONNECT, connect), 0);
 	carry_all();
 	const Event request = server.take();
@@ -141,7 +142,7 @@ TEST_F(Ucma, BothSidesLearnOfEce)
 	EXPECT_EQ(response->resp.param.conn.qp_num, 0x222U);
 }
 
-// Connect as programs do that know of no ECE; expect none.
+// Connect like a program that does not know ECE; expect no ECE options.
 TEST_F(Ucma, OlderProgramsHaveNoEce)
 {
 	rdma_ucm_connect connect = request_to_connect();
@@ -154,7 +155,7 @@ TEST_F(Ucma, OlderProgramsHaveNoEce)
 	EXPECT_EQ(request->resp.ece.attr_mod, 0U);
 }
 
-// A file's number beyond the bound; expect it to be as if there were no more files.
+// Get a file whose number is too large; expect the error for too many open files.
 TEST_F(Ucma, FilesHaveABound)
 {
 	errno = 0;
@@ -162,7 +163,7 @@ TEST_F(Ucma, FilesHaveABound)
 	EXPECT_EQ(errno, EMFILE);
 }
 
-// Options by name and length; expect those of a length that is not theirs to be refused.
+// Set options; expect errors for a wrong length, value or level.
 TEST_F(Ucma, Options)
 {
 	int value = 1;
@@ -182,7 +183,7 @@ TEST_F(Ucma, Options)
 	EXPECT_EQ(write(RDMA_USER_CM_CMD_SET_OPTION, option), ENOSYS);
 }
 
-// Move an id with an event that was not read to another channel; expect the event there.
+// Move an id with an unread event to another channel; expect the event there.
 TEST_F(Ucma, IdsMigrateWithTheirEvents)
 {
 	vrdma_cm_id *id = server.create();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-// What a program finds that does nothing with devices: the functions that vrdma-run replaces are
-// the C library's to it.
+// Tests that a program that does not use devices sees no difference between the functions that
+// vrdma-run replaces and those of the C library.
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -40,8 +40,8 @@ void forbid(const std::array<uint32_t, 3> &calls)
 	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-// A program that allows itself the system calls of the functions that it uses, and not those that
-// would do as well: expects it to live.
+// A program forbids itself equivalents of the system calls that its functions need: expects it to
+// survive.
 TEST(Files, MakeTheSystemCallsOfTheCLibrary)
 {
 	const int fd = memfd_create("file", MFD_CLOEXEC);
@@ -61,13 +61,13 @@ TEST(Files, MakeTheSystemCallsOfTheCLibrary)
 	close(fd);
 }
 
-/* By its name: the C library's declaration says that paths are not NULL. */
+/* Calls a function by its name, as the C library declares paths not to be NULL. */
 template <typename... Arguments> long call(const char *name, Arguments... arguments)
 {
 	return reinterpret_cast<int (*)(Arguments...)>(dlsym(RTLD_DEFAULT, name))(arguments...);
 }
 
-// NULL in the place of a path: expects EFAULT, as from the kernel.
+// NULL instead of a path: expects EFAULT, as from the kernel.
 TEST(Files, RefuseNoPath)
 {
 	const char *const none = nullptr;

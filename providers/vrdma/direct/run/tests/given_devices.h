@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 /*
- * Devices that the program was given, and none of which is there: 0 and 3 with the address of lo,
- * which every host has, among others; 1 and 2 without an interface. 198.51.100.0/24 is for
- * documentation: no interface carries its addresses.
+ * Devices that the program was given, none of which exists. Devices 0 and 3 have the address of lo,
+ * which every host has. Devices 1 and 2 have no address of an interface. 198.51.100.0/24 is for
+ * documentation, so no interface has its addresses.
  */
 class GivenDevices : public testing::Test
 {
@@ -25,7 +25,7 @@ class GivenDevices : public testing::Test
 		unsetenv("VRDMA_RUN_DEVICES");
 	}
 
-	/* Where the interfaces of a device are. */
+	/* The directory of a device's interfaces. */
 	static std::string directory(int device)
 	{
 		return "/sys/class/infiniband/vrdma" + std::to_string(device) + "/device/net";

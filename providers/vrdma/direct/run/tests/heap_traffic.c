@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A program that knows nothing of vrdma and treats its heap as programs do, while it registers
- * pieces of it: several threads allocate, clear, grow and free, also what another has allocated,
- * have the kernel write there, and let their device copy from one piece to another.
+ * A program that knows nothing of vrdma and uses its heap as programs do, while it registers pieces
+ * of it. Several threads allocate, clear, grow and free memory, also memory of other threads. They
+ * let the kernel write there, and let the device copy from one piece to another.
  *
  *     heap_traffic DEVICE GID_INDEX SECONDS SEED
  *
- * What a thread has written to its memory has to be there when it looks again.
+ * Each thread checks that its memory still has the content that it wrote.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,12 +25,12 @@
 #include <unistd.h>
 
 #define THREADS 3
-#define BLOCKS 64 /* of a thread */
+#define BLOCKS 64 /* per thread */
 #define SHELVES 16
 #define PATTERN ((size_t)1 << 20)
 #define PORT 1
 
-/* Memory of the heap, and where its content begins in the pattern. */
+/* Memory of the heap, and the offset of its content in the pattern. */
 struct block {
 	unsigned char *data;
 	size_t length;
@@ -53,7 +53,7 @@ static struct ibv_pd *pd;
 static union ibv_gid gid;
 static unsigned char gid_index;
 static atomic_bool stop;
-static bool kernel_waits; /* else a system call may find memory that is being moved */
+static bool kernel_waits; /* else system calls may fail on memory that is being moved */
 
 /* Where threads leave blocks for others. */
 static struct {
@@ -105,7 +105,7 @@ static void verify(const struct block *block, const char *when)
 		     (void *)block->data, when);
 }
 
-/* By the program itself, or by the kernel for it. */
+/* Fills the block: the kernel writes the first part of it, the program the rest. */
 static void fill(struct worker *worker, struct block *block)
 {
 	size_t done = 0;
@@ -280,7 +280,7 @@ static void write_across(struct worker *worker, const struct ibv_mr *from, const
 		fail("RDMA WRITE: %s", ibv_wc_status_str(wc.status));
 }
 
-/* The device copies the beginning of one block to another, and the rest of neither changes. */
+/* The device copies the beginning of one block to another. The rest of both must not change. */
 static void transfer(struct worker *worker, const struct block *from, struct block *to)
 {
 	const size_t length = from->length < to->length ? from->length : to->length;

@@ -29,7 +29,7 @@ std::string text(const sockaddr *address)
 	return buffer;
 }
 
-/* Each address of IP, with the interfaces that are told to carry it. */
+/* Each IP address, with the interfaces that getifaddrs() reports for it. */
 std::map<std::string, std::multiset<std::string>> carriers()
 {
 	std::map<std::string, std::multiset<std::string>> found;
@@ -46,16 +46,23 @@ std::map<std::string, std::multiset<std::string>> carriers()
 	return found;
 }
 
-using Names = std::multiset<std::string>;
+using Carriers = std::multiset<std::string>;
 
 TEST_F(Interfaces, AreMadeUpForAddressesThatNoneCarries)
 {
 	auto found = carriers();
 
-	EXPECT_EQ(found["198.51.100.1"], Names{"vrdma0"});
-	EXPECT_EQ(found["198.51.100.2"], Names{"vrdma1"});
-	EXPECT_EQ(found["2001:db8::2"], Names{"vrdma1"});
-	EXPECT_EQ(found["127.0.0.1"], Names{"lo"});
+	EXPECT_EQ(found["198.51.100.1"], Carriers{"vrdma0"});
+	EXPECT_EQ(found["198.51.100.2"], Carriers{"vrdma1"});
+	EXPECT_EQ(found["2001:db8::2"], Carriers{"vrdma1"});
+}
+
+/* Of two devices that have the address, the first gets the interface. */
+TEST_F(Interfaces, AreMadeUpForAddressesOfLoopback)
+{
+	auto found = carriers();
+
+	EXPECT_EQ(found["127.0.0.1"], (Carriers{"lo", "vrdma0"}));
 }
 
 TEST_F(Interfaces, AreThoseOfTheHostWithoutDevices)
@@ -64,7 +71,7 @@ TEST_F(Interfaces, AreThoseOfTheHostWithoutDevices)
 	auto found = carriers();
 
 	EXPECT_EQ(found.count("198.51.100.1"), 0U);
-	EXPECT_EQ(found["127.0.0.1"], Names{"lo"});
+	EXPECT_EQ(found["127.0.0.1"], Carriers{"lo"});
 }
 
 TEST_F(Interfaces, AreUpAndStandAlone)
@@ -84,7 +91,7 @@ TEST_F(Interfaces, AreUpAndStandAlone)
 			ours++;
 		}
 	freeifaddrs(list);
-	EXPECT_EQ(ours, 3U);
+	EXPECT_EQ(ours, 4U);
 	freeifaddrs(nullptr);
 }
 

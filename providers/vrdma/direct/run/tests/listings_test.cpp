@@ -66,7 +66,7 @@ TEST_F(Listings, AreNotThereWithoutAnInterface)
 	}
 }
 
-/* Also while one of a device is open, and where its DIR was. */
+/* Also while a device's directory is open, and after its DIR was freed and may be reused. */
 TEST_F(Listings, LeaveOtherDirectoriesAlone)
 {
 	const std::string parent = testing::TempDir() + "listings_test_XXXXXX";
@@ -84,7 +84,7 @@ TEST_F(Listings, LeaveOtherDirectoriesAlone)
 	rmdir(path.data());
 }
 
-/* What is inside of an interface is not one of several. */
+/* Expects an interface's own directory to be listed unchanged. */
 TEST_F(Listings, TellOfAllThatAnInterfaceHas)
 {
 	EXPECT_EQ(list(directory(0) + "/lo", readdir), list("/sys/class/net/lo", readdir));

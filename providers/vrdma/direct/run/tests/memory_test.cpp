@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-// madvise() and mremap() of a program that has registered nothing: as the C library's. What they do
-// otherwise is in ../../tests/private_test.cpp.
+// Tests that madvise() and mremap() work like the C library's in a program that has registered no
+// memory. ../../tests/private_test.cpp tests them with registered memory.
 #include <cerrno>
 #include <string>
 
@@ -51,7 +51,7 @@ TEST_F(Memory, IsDiscarded)
 	EXPECT_EQ(errno, EINVAL);
 }
 
-// The last argument is there only where it is asked for.
+// mremap() reads its last argument only with MREMAP_FIXED.
 TEST_F(Memory, IsMovedToAnAddress)
 {
 	EXPECT_EQ(mremap(data, page, page, MREMAP_MAYMOVE), data);

@@ -19,7 +19,7 @@ namespace
 using Network = GivenDevices;
 using Answers = std::array<int, 6>;
 
-/* Each function that asks for a file's status: the kind of file that it tells of, or an errno. */
+/* Calls each function that returns a file's status. Returns the kinds of file, or errnos. */
 Answers ask(const std::string &text)
 {
 	const char *path = text.c_str();
@@ -105,7 +105,7 @@ TEST_F(Network, HasNothingElse)
 			<< name;
 }
 
-/* An address may be too long to be one, or none. */
+/* A list may contain text that is too long for an address, or is no address. */
 TEST_F(Network, PassesOverWhatIsNoAddress)
 {
 	const std::string odd = "/a,," + std::string(100, '1') + ",1.2.3,x,127.0.0.1,";
@@ -116,7 +116,7 @@ TEST_F(Network, PassesOverWhatIsNoAddress)
 	EXPECT_EQ(ask(directory(0)), all(ENOENT));
 }
 
-/* As programs ask whether their kernel has statx(). */
+/* Programs do this to find out whether their kernel has statx(). */
 TEST_F(Network, LetsTheKernelAnswerForNoPathAtAll)
 {
 	using Statx = int (*)(int, const char *, int, unsigned int, struct statx *);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-// Threads that block all signals can still be made to wait for memory that is being moved.
+// Tests that threads that block all signals still wait for memory that is being moved.
 #include <cerrno>
 #include <csignal>
 

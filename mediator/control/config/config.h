@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// vrdmad's configuration: see vrdmad.conf(5).
+#pragma once
+
+#include <spdlog/common.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "mediator/device/device_type.h"
+#include "mediator/directory/etcd_options.h"
+#include "mediator/frontend/vfio_user/server.h"
+#include "mediator/hca/soft/config.h"
+#include "mediator/wire/fabric/address.h"
+#include "mediator/wire/fabric/credential_files.h"
+#include "mediator/wire/packet.h"
+#include "mediator/wire/priorities.h"
+#include "mediator/wire/uplink/transport.h"
+#include "vrdma/device.h"
+
+namespace vrdma::control {
+
+std::vector<DeviceType> default_types();
+
+using verbs::Vlans;
+
+// A way to the network, by an interface of the host.
+struct Uplink {
+    std::string name;
+    std::string interface;
+    wire::Transport transport = wire::Transport::automatic;
+    Vlans vlans{}; // that guests may use, besides frames without a tag
+    wire::Priorities priorities{};
+};
+
+// Another mediator, which a connection of libfabric reaches.
+struct FabricPeer {
+    std::string name;
+    wire::fabric::Address address;
+    std::vector<wire::Gid> gids;
+};
+
+// The directory by which a fabric's hosts find each other.
+struct FabricDirectory {
+    directory::EtcdOptions etcd;
+    std::string prefix = "/vrdma/"; // of its keys
+    wire::fabric::Address address;  // at which others reach this host
+};
+
+struct Fabric {
+    std::string name;
+    std::string host; // this host's name for the others
+    std::string provider = "tcp";
+    wire::fabric::Address listen;
+    wire::fabric::CredentialFiles credentials;
+    std::vector<FabricPeer> peers;
+    std::optional<FabricDirectory> directory;
+};
+
+// A device behind a socket.
+struct VfioUserDevice {
+    std::string name;
+    vfio_user::SocketOptions socket;
+    std::string type = "small";
+    verbs::Identity identity;                // without a MAC: that of its uplink's interface
+    unsigned clients = 1;                    // at a time; each has the limits of the type
+    std::uint64_t window = VRDMA_IOVA_SPACE; // bytes of IOVA space of each client
+    hca::Share share;                        // of each client
+};
+
+struct Config {
+    std::string name = "vrdma"; // of the HCA, and so of the parent device
+    bool mdev = true;           // serve the kernel module
+    spdlog::level::level_enum log_level = spdlog::level::info;
+    hca::soft::Config soft;
+    std::vector<Uplink> uplinks;
+    std::vector<Fabric> fabrics; // are uplinks, too
+    std::vector<DeviceType> types = default_types();
+    std::vector<VfioUserDevice> vfio_user;
+};
+
+// The keys that set the share of a type or a device. A share may change while devices run.
+inline constexpr std::array<std::string_view, 3> share_keys{"weight", "max_bytes_per_second",
+                                                            "max_operations_per_second"};
+
+// The error is for people, and names the key that is wrong.
+tl::expected<std::string, std::string> read_config(const std::string& path); // returns the text
+tl::expected<Config, std::string> parse_config(std::string_view text);
+
+tl::expected<spdlog::level::level_enum, std::string> parse_log_level(const std::string& text);
+
+} // namespace vrdma::control

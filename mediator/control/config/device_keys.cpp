@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/control/config/device_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <set>
+#include <string_view>
+
+#include "mediator/control/config/number_lists.h"
+
+namespace vrdma::control {
+namespace {
+
+// The P_Key of a text such as "0xffff", or 0.
+std::uint16_t parse_pkey(std::string_view text) {
+    constexpr std::string_view prefix = "0x";
+    std::uint16_t pkey = 0;
+    if (!text.starts_with(prefix)) {
+        return 0;
+    }
+    const char* const end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data() + prefix.size(), end, pkey, 16);
+    return parsed.ec == std::errc{} && parsed.ptr == end && partition_of(pkey) != 0
+               ? pkey
+               : std::uint16_t{0};
+}
+
+} // namespace
+
+void read_binding(Section& section, const Config& config, std::string& name) {
+    section.text("uplink", name);
+    if (!name.empty() && std::ranges::count(config.uplinks, name, &Uplink::name) == 0 &&
+        std::ranges::count(config.fabrics, name, &Fabric::name) == 0) {
+        section.refuse("uplink", "the name of an [[uplink]] or a [[fabric]]");
+    }
+}
+
+void read_vlans(Section& section, const Config& config, const std::string& uplink, Vlans& vlans) {
+    read_numbers(section, "vlans", 1, vlans);
+    const auto bound = std::ranges::find(config.uplinks, uplink, &Uplink::name);
+    if (bound != config.uplinks.end() && (vlans & ~bound->vlans).any()) {
+        section.refuse("vlans", fmt::format("VLANs that uplink '{}' has, too", uplink));
+    }
+}
+
+void read_classes(Section& section, hca::TrafficClasses& traffic_classes,
+                  hca::ServiceLevels& service_levels) {
+    read_numbers(section, "traffic_classes", 0, traffic_classes);
+    read_numbers(section, "service_levels", 0, service_levels);
+}
+
+void read_port_speed(Section& section, verbs::PortSpeed& speed) {
+    constexpr std::string_view key = "port_speed";
+    std::string text;
+    section.text(key, text);
+    if (!section.has(key)) {
+        return;
+    }
+    const auto parsed = verbs::parse_port_speed(text);
+    if (!parsed) {
+        section.refuse(key,
+                       "1x, 2x, 4x, 8x or 12x with SDR, DDR, QDR, FDR10, FDR, EDR, HDR or NDR, "
+                       "such as \"4x EDR\"");
+    }
+    speed = *parsed;
+}
+
+void read_pkeys(Section& section, PKeys& pkeys) {
+    constexpr std::string_view key = "pkeys";
+    if (!section.has(key)) {
+        return;
+    }
+    pkeys.clear();
+    std::set<std::uint16_t> partitions;
+    for (const std::string& text : section.texts(key)) {
+        pkeys.push_back(parse_pkey(text));
+        if (pkeys.back() == 0 || !partitions.insert(partition_of(pkeys.back())).second) {
+            section.refuse(key, "P_Keys of different partitions such as \"0xffff\" and \"0x8001\"");
+        }
+    }
+    if (pkeys.empty() || pkeys.size() > VRDMA_MAX_PKEYS) {
+        section.refuse(key, fmt::format("1 to {} P_Keys", VRDMA_MAX_PKEYS));
+    }
+}
+
+void read_share(Section& section, hca::Share& share) {
+    constexpr std::int64_t most = 1'000'000'000'000'000;
+    section.integer(share_keys[0], share.weight, 1, hca::Share::max_weight);
+    section.integer(share_keys[1], share.bytes_per_second, 0, most);
+    section.integer(share_keys[2], share.operations_per_second, 0, most);
+}
+
+} // namespace vrdma::control

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Keys that types and devices have in common. A device begins with the values of its type. A key
+// that the file does not have leaves its value as it is.
+#pragma once
+
+#include <string>
+
+#include "mediator/control/config/config.h"
+#include "mediator/control/config/section.h"
+
+namespace vrdma::control {
+
+// The name of an uplink or a fabric, which must exist, or "".
+void read_binding(Section& section, const Config& config, std::string& name);
+// Only VLANs that the uplink has are accepted. A fabric has no VLANs.
+void read_vlans(Section& section, const Config& config, const std::string& uplink, Vlans& vlans);
+void read_classes(Section& section, hca::TrafficClasses& traffic_classes,
+                  hca::ServiceLevels& service_levels);
+void read_port_speed(Section& section, verbs::PortSpeed& speed);
+void read_pkeys(Section& section, PKeys& pkeys);
+void read_share(Section& section, hca::Share& share);
+
+} // namespace vrdma::control

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Rules for the names that the configuration file gives.
+#pragma once
+
+#include <net/if.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "vrdma/mdev.h"
+
+namespace vrdma::control {
+
+// For an HCA, a type or a device. The name becomes part of names in sysfs and of paths.
+static_assert(VRDMA_MDEV_NAME_SIZE == 16);
+inline constexpr std::string_view valid_name_is = "a name of at most 15 characters a-z, 0-9 and -";
+
+inline bool valid_name(std::string_view name) {
+    return !name.empty() && name.size() < VRDMA_MDEV_NAME_SIZE &&
+           name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == name.npos;
+}
+
+// For an uplink, whose name is that of its interface unless the file gives it one. So the kernel's
+// rules for names of interfaces hold.
+static_assert(IFNAMSIZ == 16);
+inline constexpr std::string_view valid_interface_is =
+    "a name such as eth0, of at most 15 printable characters without spaces and slashes";
+
+inline bool valid_interface(std::string_view name) {
+    return !name.empty() && name.size() < IFNAMSIZ && name != "." && name != ".." &&
+           std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~' && c != '/'; });
+}
+
+} // namespace vrdma::control

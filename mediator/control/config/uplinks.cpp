@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "mediator/control/config/names.h"
+#include "mediator/control/config/number_lists.h"
+#include "mediator/control/config/readers.h"
+
+namespace vrdma::control {
+namespace {
+
+wire::Transport read_transport(Section& section) {
+    constexpr std::string_view key = "transport";
+    std::string name = "auto";
+    section.text(key, name);
+    if (name == "auto") {
+        return wire::Transport::automatic;
+    }
+    if (name == "af_xdp") {
+        return wire::Transport::af_xdp;
+    }
+    if (name == "af_packet") {
+        return wire::Transport::af_packet;
+    }
+    section.refuse(key, "\"auto\", \"af_xdp\" or \"af_packet\"");
+}
+
+Uplink read_uplink(Section& section) {
+    Uplink uplink;
+    section.text("interface", uplink.interface);
+    uplink.name = uplink.interface;
+    section.text("name", uplink.name);
+    for (const auto& [key, value] :
+         {std::pair{"interface", uplink.interface}, std::pair{"name", uplink.name}}) {
+        if (!valid_interface(value)) {
+            section.refuse(key, valid_interface_is);
+        }
+    }
+    uplink.transport = read_transport(section);
+    read_numbers(section, "vlans", 1, uplink.vlans);
+    read_priorities(section, "dscp_priorities", 0, uplink.priorities.of_dscp);
+    read_priorities(section, "sl_priorities", 1, uplink.priorities.of_service_level);
+    section.finish();
+    return uplink;
+}
+
+} // namespace
+
+void read_uplinks(std::vector<Section> sections, Config& config) {
+    for (Section& section : sections) {
+        const Uplink& added = config.uplinks.emplace_back(read_uplink(section));
+        if (std::ranges::count(config.uplinks, added.name, &Uplink::name) > 1) {
+            section.refuse(section.has("name") ? "name" : "interface",
+                           "the name of no other uplink");
+        }
+        if (std::ranges::count(config.uplinks, added.interface, &Uplink::interface) > 1) {
+            section.refuse("interface", "the interface of no other uplink");
+        }
+    }
+}
+
+} // namespace vrdma::control

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "mediator/control/config/device_keys.h"
+#include "mediator/control/config/names.h"
+#include "mediator/control/config/readers.h"
+
+namespace vrdma::control {
+namespace {
+
+verbs::Mac read_mac(Section& section, std::string_view text) {
+    verbs::Mac mac{};
+    bool valid = text.size() == 3 * mac.size() - 1;
+    for (std::size_t i = 0; valid && i < mac.size(); ++i) {
+        const char* const digits = text.data() + 3 * i;
+        const auto [end, error] = std::from_chars(digits, digits + 2, mac[i], 16);
+        valid =
+            error == std::errc{} && end == digits + 2 && (i + 1 == mac.size() || digits[2] == ':');
+    }
+    if (!valid || (mac[0] & 1) != 0) {
+        section.refuse("mac", "a unicast MAC address such as 02:00:00:00:00:01");
+    }
+    return mac;
+}
+
+void read_identity(Section& section, VfioUserDevice& device) {
+    std::string mac;
+    std::string addresses;
+    section.text("mac", mac);
+    section.text("addresses", addresses);
+    if (!mac.empty()) {
+        device.identity.mac = read_mac(section, mac);
+    } else if (device.identity.uplink.empty()) {
+        device.identity.mac = verbs::derived_mac(
+            {reinterpret_cast<const std::uint8_t*>(device.name.data()), device.name.size()});
+    }
+    if (!device.identity.uplink.empty() && !section.has("addresses")) {
+        section.refuse("addresses",
+                       fmt::format("the addresses that the device may have on uplink '{}'",
+                                   device.identity.uplink));
+    }
+    auto prefixes = verbs::parse_prefixes(addresses);
+    if (!prefixes) {
+        section.refuse("addresses", "addresses or prefixes such as 10.0.0.5,fd00::/64");
+    }
+    device.identity.prefixes = std::move(*prefixes);
+}
+
+// Sets `out` to the number of the user or group of this host that the key names.
+template <typename Entry, typename Number>
+void read_id(Section& section, std::string_view key, Entry* (*look_up)(const char*),
+             Number Entry::*id, Number& out) {
+    std::string name;
+    section.text(key, name);
+    if (name.empty()) {
+        return;
+    }
+    const Entry* const entry = look_up(name.c_str());
+    if (entry == nullptr) {
+        section.refuse(
+            key, fmt::format("the name of a {} of this host", key == "owner" ? "user" : "group"));
+    }
+    out = entry->*id;
+}
+
+void read_socket(Section& section, VfioUserDevice& device) {
+    device.socket.path = fmt::format("/run/vrdma/{}.sock", device.name);
+    section.text("socket", device.socket.path);
+    read_id(section, "owner", ::getpwnam, &passwd::pw_uid, device.socket.owner);
+    read_id(section, "group", ::getgrnam, &::group::gr_gid, device.socket.group);
+    std::string mode;
+    section.text("mode", mode);
+    if (!mode.empty()) {
+        const auto [end, error] =
+            std::from_chars(mode.data(), mode.data() + mode.size(), device.socket.mode, 8);
+        if (error != std::errc{} || end != mode.data() + mode.size() || device.socket.mode > 0777) {
+            section.refuse("mode", "an octal mode such as \"0660\", at most 0777");
+        }
+    }
+}
+
+VfioUserDevice read_vfio_user(Section& section, const Config& config) {
+    VfioUserDevice device;
+    section.text("name", device.name);
+    if (!valid_name(device.name)) {
+        section.refuse("name", valid_name_is);
+    }
+    section.text("type", device.type);
+    const auto type = std::ranges::find(config.types, device.type, &DeviceType::name);
+    if (type == config.types.end()) {
+        section.refuse("type", "the name of a type");
+    }
+    device.identity.uplink = type->uplink;
+    read_binding(section, config, device.identity.uplink);
+    if (device.identity.uplink == type->uplink) {
+        device.identity.vlans = type->vlans;
+        device.identity.traffic_classes = type->traffic_classes;
+        device.identity.service_levels = type->service_levels;
+    }
+    read_vlans(section, config, device.identity.uplink, device.identity.vlans);
+    read_classes(section, device.identity.traffic_classes, device.identity.service_levels);
+    device.identity.port_speed = type->port_speed;
+    read_port_speed(section, device.identity.port_speed);
+    device.identity.pkeys = type->pkeys;
+    read_pkeys(section, device.identity.pkeys);
+    device.share = type->share;
+    read_share(section, device.share);
+    section.integer("clients", device.clients, 1, verbs::Endport::max_functions);
+    std::uint64_t window_gib = device.window >> 30;
+    section.integer("window_gib", window_gib, 1, 16384);
+    device.window = window_gib << 30;
+    read_socket(section, device);
+    read_identity(section, device);
+    section.finish();
+    return device;
+}
+
+} // namespace
+
+void read_vfio_users(std::vector<Section> sections, Config& config) {
+    for (Section& section : sections) {
+        config.vfio_user.push_back(read_vfio_user(section, config));
+        const VfioUserDevice& added = config.vfio_user.back();
+        if (std::ranges::count(config.vfio_user, added.name, &VfioUserDevice::name) > 1) {
+            section.refuse("name", "the name of no other device");
+        }
+    }
+}
+
+} // namespace vrdma::control
