@@ -14,7 +14,7 @@
 #include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
 #include "mediator/fuzz/make_hca.h"
-#include "mediator/hca/soft/tests/cable.h"
+#include "mediator/hca/soft/transport/roce/tests/cable.h"
 #include "mediator/tests/guest/guest.h"
 #include "mediator/wire/headers.h"
 #include "vrdma/roce.h"

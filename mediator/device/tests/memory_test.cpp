@@ -4,7 +4,7 @@
 // and a guest that exceeds the budget gets an error.
 #include "mediator/device/tests/device_test.h"
 #include "mediator/hca/soft/soft_hca.h"
-#include "mediator/hca/soft/tests/cable.h"
+#include "mediator/hca/soft/transport/roce/tests/cable.h"
 #include "mediator/tests/guest/heap.h"
 
 namespace vrdma {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "mediator/hca/soft/config.h"
-#include "mediator/hca/soft/pollers.h"
+#include "mediator/hca/soft/poller/pollers.h"
 
 namespace vrdma::hca::soft {
 
@@ -23,8 +23,7 @@ class SoftHca : public Hca {
     // Calls call(port) on the thread that serves the uplink. The uplink must exist.
     template <typename Call>
     void with_port(const std::string& uplink, Call&& call) {
-        Poller* const poller = pollers_->find_uplink(uplink);
-        poller->run([&](Engine& engine) { call(*engine.find_port(uplink)); });
+        pollers_->with_port(uplink, std::forward<Call>(call));
     }
 
     // The uplink has got or lost its carrier, or has another MTU. Initially it is up.

@@ -5,12 +5,11 @@
 
 #include "mediator/base/memory_cost.h"
 #include "mediator/base/rollback.h"
-#include "mediator/hca/soft/memory_keys.h"
-#include "mediator/hca/soft/qp_state.h"
-#include "mediator/hca/soft/receive_queue.h"
-#include "mediator/hca/soft/roce/connection.h"
-#include "mediator/hca/soft/roce/connection_state.h"
-#include "mediator/hca/soft/steps.h"
+#include "mediator/hca/soft/common/steps.h"
+#include "mediator/hca/soft/qp/memory_keys.h"
+#include "mediator/hca/soft/qp/qp_state.h"
+#include "mediator/hca/soft/qp/receive_queue.h"
+#include "mediator/hca/soft/qp/removal.h"
 
 namespace vrdma::hca::soft {
 namespace {
@@ -138,8 +137,8 @@ void SoftSlice::halt() {
 void SoftSlice::dismantle() {
     const auto run = on_poller_in_steps();
     const auto take = [&](auto id) { return core_->remove(id); };
-    remove_in_steps(core_->qps(), run, take);
-    remove_in_steps(core_->srqs(), run, take);
+    remove_in_steps(core_->qps(), run, [&](Qpn id) { return remove(*core_, id); });
+    remove_in_steps(core_->srqs(), run, [&](Srqn id) { return remove(*core_, id); });
     remove_in_steps(core_->cqs(), run, take);
     remove_in_steps(core_->eqs(), run, take);
 }
@@ -185,7 +184,7 @@ Costs SoftSlice::costs() const {
     costs.ah = table_cost<std::pair<const AhId, AddressHandle>>();
     costs.srq = object_cost<Srqn, SharedReceiveQueue>() + array_cost;
     costs.qp = object_cost<Qpn, QueuePair>() + array_cost + heap_cost<RecvWqe>() + timers +
-               (core_->port() != nullptr ? heap_cost<roce::Connection>() : 0);
+               (core_->port() != nullptr ? core_->port()->connection_cost() : 0);
     costs.multicast = group + heap_cost<void*>() + vector_cost<void*>() +
                       table_cost<std::array<std::uint8_t, 6>>() + // the uplink's
                       pollers * (group + heap_cost<void*>() + vector_cost<RoutingTable::Member>());
@@ -230,7 +229,8 @@ Result<> SoftSlice::set_gid(std::uint32_t index, std::uint8_t type, const Gid& g
     clear_gid(index);
     if (gid != Gid{}) {
         poller_.run([&](Engine&) { core_->set_gid(index, key); });
-        pollers_.run_on_all([&](Engine& engine) { engine.routes().add(key, *core_); });
+        pollers_.run_on_all(
+            [&](Engine& engine) { engine.routes().add(key, *core_, core_->qpns()); });
     }
     return {};
 }
@@ -453,7 +453,7 @@ Result<std::uint32_t> SoftSlice::query_srq(Srqn id) const {
 }
 
 void SoftSlice::destroy_srq(Srqn id) {
-    if (const auto srq = on_poller([&](SliceCore& core) { return core.remove(id); })) {
+    if (const auto srq = on_poller([&](SliceCore& core) { return remove(core, id); })) {
         unused_.add(std::move(srq->buffer));
     }
 }
@@ -479,7 +479,7 @@ Result<std::uint32_t> SoftSlice::create_qp(const QpSpec& spec) {
     if (slot && spec.id == gsi_qpn) {
         Rollback undo{[&] {
             unlisten(RoutingTable::anything);
-            on_poller([&](SliceCore& core) { return core.remove(spec.id); });
+            on_poller([&](SliceCore& core) { return remove(core, spec.id); });
         }};
         listen(RoutingTable::anything);
         undo.keep();
@@ -512,13 +512,13 @@ void SoftSlice::destroy_qp(Qpn id) {
     if (id == gsi_qpn) {
         unlisten(RoutingTable::anything);
     }
-    const auto remove = [&](SliceCore& core) {
+    const auto destroy = [&](SliceCore& core) {
         if (QueuePair* qp = core.qp(id)) {
             flush_held(*qp); // the CQE tells the poster that the WQE is free again
         }
-        return core.remove(id);
+        return remove(core, id);
     };
-    if (const auto qp = on_poller(remove)) {
+    if (const auto qp = on_poller(destroy)) {
         drain();
         unused_.add(std::move(qp->buffer));
     }
@@ -626,7 +626,7 @@ void SoftSlice::freeze() {
     drain();
     poller_.run([&](Engine&) { core_->freeze(); });
     const auto run = on_poller_in_steps();
-    call_in_steps(core_->qps(), run, [&](QueuePair& qp) { core_->freeze(qp); });
+    call_in_steps(core_->qps(), run, [](QueuePair& qp) { soft::freeze(qp); });
     call_in_steps(core_->cqs(), run, [&](CompletionQueue& cq) { core_->freeze(cq); });
     for (const auto& numbered : core_->eqs()) {
         EventQueue& eq = *numbered.second;
@@ -653,14 +653,16 @@ void SoftSlice::give_way() {
 // them at once.
 bool SoftSlice::thaw() {
     if (std::exchange(gave_way_, false)) {
-        for_each_gid([&](RoutingTable& routes, const GidKey& key) { routes.add(key, *core_); });
+        for_each_gid([&](RoutingTable& routes, const GidKey& key) {
+            routes.add(key, *core_, core_->qpns());
+        });
     }
     if (core_->frozen()) {
         poller_.run([&](Engine&) { core_->thaw(); });
         next_to_thaw_ = core_->qps().begin();
     }
     poller_.run([&](Engine&) {
-        call_some(core_->qps(), next_to_thaw_, [&](QueuePair& qp) { core_->thaw(qp); });
+        call_some(core_->qps(), next_to_thaw_, [](QueuePair& qp) { soft::thaw(qp); });
     });
     return next_to_thaw_ != core_->qps().end();
 }
@@ -728,7 +730,7 @@ std::vector<vrdma_sge> SoftSlice::save_held_receive(Qpn id) const {
 SavedConnection SoftSlice::save_connection(Qpn id) const {
     return on_poller([&](SliceCore& core) {
         const QueuePair* qp = core.qp(id);
-        return qp != nullptr && is_connected(*qp) ? roce::save(*qp->connection) : SavedConnection{};
+        return qp != nullptr && is_connected(*qp) ? qp->connection->save() : SavedConnection{};
     });
 }
 
@@ -824,7 +826,7 @@ Result<> SoftSlice::restore_qp(Qpn id, const QpState& state,
 Result<> SoftSlice::restore_connection(Qpn id, const SavedConnection& connection) {
     return on_poller([&](SliceCore& core) -> Result<> {
         QueuePair* qp = core.qp(id);
-        return qp != nullptr && is_connected(*qp) ? roce::restore(*qp->connection, connection)
+        return qp != nullptr && is_connected(*qp) ? qp->connection->restore(connection)
                                                   : fail(std::errc::invalid_argument);
     });
 }

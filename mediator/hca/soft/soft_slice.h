@@ -6,9 +6,9 @@
 
 #include <functional>
 
-#include "mediator/hca/soft/pollers.h"
-#include "mediator/hca/soft/slice_core.h"
-#include "mediator/hca/soft/unused_pages.h"
+#include "mediator/hca/soft/memory/unused_pages.h"
+#include "mediator/hca/soft/poller/pollers.h"
+#include "mediator/hca/soft/slice/slice_core.h"
 
 namespace vrdma::hca::soft {
 

@@ -2,13 +2,13 @@
 //
 // Pollers whose devices do not talk to each other write no common cache line. So a tenth poller
 // adds as much capacity as the first.
-#include "mediator/hca/soft/cache_line.h"
+#include "mediator/hca/soft/common/cache_line.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "mediator/hca/soft/poller.h"
+#include "mediator/hca/soft/poller/poller.h"
 
 namespace vrdma::hca::soft {
 namespace {

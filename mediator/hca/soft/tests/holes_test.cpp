@@ -4,8 +4,8 @@
 // wait.
 #include <gtest/gtest.h>
 
+#include "mediator/hca/soft/memory/tests/holey_memory.h"
 #include "mediator/hca/soft/soft_hca.h"
-#include "mediator/hca/soft/tests/holey_memory.h"
 #include "mediator/tests/guest/guest.h"
 
 namespace vrdma::test {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // P_Keys: only members of a common partition may communicate (IBA 10.9.3).
-#include "mediator/hca/soft/tests/network_peer.h"
 #include "mediator/hca/soft/tests/two_guests.h"
+#include "mediator/hca/soft/transport/roce/tests/network_peer.h"
 
 namespace vrdma::test {
 namespace {

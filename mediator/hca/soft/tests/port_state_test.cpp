@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // A port whose uplink loses its carrier and gets it back: the events that guests get.
-#include "mediator/hca/soft/tests/network_peer.h"
+#include "mediator/hca/soft/transport/roce/tests/network_peer.h"
 
 namespace vrdma::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <set>
 
-#include "mediator/hca/soft/tests/network_peer.h"
+#include "mediator/hca/soft/transport/roce/tests/network_peer.h"
 #include "mediator/verbs/key_space.h"
 
 namespace vrdma::test {

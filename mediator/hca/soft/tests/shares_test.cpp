@@ -4,7 +4,7 @@
 // and bytes.
 #include <gtest/gtest.h>
 
-#include "mediator/hca/soft/doorbells.h"
+#include "mediator/hca/soft/slice/doorbells.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/tests/guest/guest.h"
 

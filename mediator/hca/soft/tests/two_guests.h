@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "mediator/hca/soft/soft_hca.h"
-#include "mediator/hca/soft/tests/cable.h"
+#include "mediator/hca/soft/transport/roce/tests/cable.h"
 #include "mediator/tests/guest/guest.h"
 
 namespace vrdma::test {

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/poller/cross_requests.h"
+
+#include "mediator/hca/soft/poller/turns.h"
+#include "mediator/hca/soft/transport/datagram.h"
+#include "mediator/hca/soft/transport/local/requester.h"
+#include "mediator/hca/soft/transport/peer.h"
+#include "mediator/hca/soft/transport/responder.h"
+
+namespace vrdma::hca::soft {
+
+void CrossRequests::execute(CrossRequest& lent) noexcept {
+    const Request request = lent.request();
+    if (lent.route.type == QpType::ud) {
+        if (is_multicast(lent.route.target.gid)) {
+            lent.receivers = static_cast<unsigned>(lent.to->group(lent.route.target.gid).size());
+            lent.ack = receive_multicast(*lent.to, lent.route, request);
+        } else {
+            lent.ack = receive_datagram(*lent.to, lent.route, request);
+        }
+        return;
+    }
+    QueuePair* const listener = find_listener(*lent.to, lent.route);
+    lent.ack = listener != nullptr ? receive(*listener, request) : Ack{AckStatus::no_answer};
+}
+
+void CrossRequests::conclude(QueuePair& sender, const Request& request, Ack ack) noexcept {
+    soft::conclude(sender, request, ack);
+}
+
+void CrossRequests::resume(QueuePair& sender) noexcept {
+    static_cast<void>(send(sender));
+}
+
+} // namespace vrdma::hca::soft

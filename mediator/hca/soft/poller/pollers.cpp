@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/poller/pollers.h"
+
+#include <algorithm>
+
+namespace vrdma::hca::soft {
+
+Result<std::unique_ptr<Pollers>> Pollers::create(const Config& config) {
+    std::unique_ptr<Pollers> pollers{new Pollers{config.threads}};
+    for (unsigned i = 0; i < std::max(1u, config.pollers); ++i) {
+        auto poller = Poller::create(config);
+        if (!poller) {
+            return fail(poller.error());
+        }
+        pollers->pollers_.push_back(std::move(*poller));
+    }
+    std::vector<CrossQueue*> queues;
+    pollers->run_on_all([&](Engine& engine) { queues.push_back(&engine.cross_queue()); });
+    CrossQueue::connect(queues);
+    for (unsigned i = 0; config.threads && i < pollers->pollers_.size(); ++i) {
+        pollers->pollers_[i]->start(i);
+    }
+    return pollers;
+}
+
+// A poller that has just answered may still be waking the one that asked. So all stop before any is
+// destroyed.
+Pollers::~Pollers() {
+    for (const auto& poller : pollers_) {
+        poller->stop();
+    }
+}
+
+Poller& Pollers::quietest() noexcept {
+    const auto slices = [](const auto& poller) {
+        std::size_t count = 0;
+        poller->run([&](Engine& engine) { count = engine.slices().size(); });
+        return count;
+    };
+    return **std::min_element(pollers_.begin(), pollers_.end(),
+                              [&](const auto& a, const auto& b) { return slices(a) < slices(b); });
+}
+
+Result<> Pollers::add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink,
+                             AddressKeeper* keeper) {
+    if (find_uplink(name) != nullptr) {
+        return fail(std::errc::file_exists);
+    }
+    Poller& poller = quietest();
+    auto watch = poller.watch(uplink->fd());
+    if (!watch) {
+        return fail(watch.error());
+    }
+    auto signal = EventFd::create();
+    if (!signal) {
+        return fail(signal.error());
+    }
+    poller.run([&](Engine& engine) {
+        engine.add_port(name, std::make_unique<roce::Port>(engine, name, std::move(uplink),
+                                                           std::move(*signal)));
+    });
+    uplinks_.push_back({std::move(name), &poller, std::move(*watch), keeper});
+    return {};
+}
+
+Result<> Pollers::renew_uplink(const std::string& name, std::unique_ptr<wire::Uplink> uplink) {
+    Uplink& served = *find(name);
+    auto watch = served.poller->watch(uplink->fd());
+    if (!watch) {
+        return fail(watch.error());
+    }
+    with_port(name, [&](roce::Port& port) { port.renew(uplink); });
+    served.watch = std::move(*watch);
+    return {};
+}
+
+Pollers::Uplink* Pollers::find(const std::string& uplink) noexcept {
+    const auto found = std::ranges::find(uplinks_, uplink, &Uplink::name);
+    return found != uplinks_.end() ? &*found : nullptr;
+}
+
+Poller* Pollers::find_uplink(const std::string& name) noexcept {
+    const Uplink* const found = find(name);
+    return found != nullptr ? found->poller : nullptr;
+}
+
+AddressKeeper* Pollers::find_keeper(const std::string& uplink) noexcept {
+    const Uplink* const found = find(uplink);
+    return found != nullptr ? found->keeper : nullptr;
+}
+
+void Pollers::drain(Poller& poller) {
+    if (pollers_.size() == 1) {
+        return;
+    }
+    unsigned generation = 0;
+    poller.run([&](Engine& engine) { generation = engine.cross_queue().begin_drain(); });
+    // The wait is bounded by the turns of the pollers that have the cross-poller requests.
+    for (bool drained = false; !drained;) {
+        if (!threads_) {
+            poll();
+        }
+        poller.run([&](Engine& engine) { drained = engine.cross_queue().drained(generation); });
+    }
+}
+
+void Pollers::drain_all() {
+    for (const auto& poller : pollers_) {
+        drain(*poller);
+    }
+}
+
+bool Pollers::poll() noexcept {
+    bool worked = false;
+    for (const auto& poller : pollers_) {
+        worked |= poller->poll();
+    }
+    return worked;
+}
+
+} // namespace vrdma::hca::soft

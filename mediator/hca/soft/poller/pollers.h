@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// All pollers of an HCA. Used on the control thread.
+#pragma once
+
+#include <vector>
+
+#include "mediator/hca/soft/poller/address_keeper.h"
+#include "mediator/hca/soft/poller/poller.h"
+#include "mediator/hca/soft/transport/roce/port.h"
+
+namespace vrdma::hca::soft {
+
+class Pollers {
+  public:
+    static Result<std::unique_ptr<Pollers>> create(const Config& config);
+    Pollers(const Pollers&) = delete;
+    Pollers& operator=(const Pollers&) = delete;
+    ~Pollers();
+
+    std::size_t count() const noexcept { return pollers_.size(); }
+    // The poller with the fewest slices.
+    Poller& quietest() noexcept;
+
+    // Adds a way to the network for the slices that are bound to it. The quietest poller serves it.
+    Result<> add_uplink(std::string name, std::unique_ptr<wire::Uplink> uplink,
+                        AddressKeeper* keeper);
+    // Replaces the interface of an uplink. The uplink must exist.
+    Result<> renew_uplink(const std::string& name, std::unique_ptr<wire::Uplink> uplink);
+    // The poller that serves it. nullptr: there is no such uplink.
+    Poller* find_uplink(const std::string& name) noexcept;
+    // Calls call(port) on the thread that serves the uplink. The uplink must exist.
+    template <typename Call>
+    void with_port(const std::string& uplink, Call&& call) {
+        find_uplink(uplink)->run([&](Engine& engine) {
+            call(static_cast<roce::Port&>(*engine.find_port(uplink))); // there are no others
+        });
+    }
+    // The keeper of its slices' addresses, or nullptr.
+    AddressKeeper* find_keeper(const std::string& uplink) noexcept;
+
+    // Executes call(engine) on each poller.
+    template <typename Call>
+    void run_on_all(Call&& call) {
+        for (const auto& poller : pollers_) {
+            poller->run(call);
+        }
+    }
+
+    // Waits until no other poller touches anything that this poller's slices had lent out.
+    void drain(Poller& poller);
+    void drain_all();
+
+    // Without threads: one round of each.
+    bool poll() noexcept;
+    bool poll(unsigned poller) noexcept { return pollers_[poller]->poll(); }
+
+  private:
+    explicit Pollers(bool threads) : threads_{threads} {}
+
+    const bool threads_;
+    struct Uplink {
+        std::string name;
+        Poller* poller;
+        Poller::Watch watch;
+        AddressKeeper* keeper;
+    };
+    Uplink* find(const std::string& uplink) noexcept;
+
+    std::vector<std::unique_ptr<Poller>> pollers_;
+    std::vector<Uplink> uplinks_; // destroyed before the pollers that they wake
+};
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/poller/turns.h"
+
+#include "mediator/hca/soft/qp/flush.h"
+#include "mediator/hca/soft/transport/local/requester.h"
+
+namespace vrdma::hca::soft {
+
+Turn send(QueuePair& qp) noexcept {
+    const bool remote = qp.connection != nullptr && qp.connection->leaves_host();
+    return remote ? qp.connection->send() : send_messages(qp);
+}
+
+Turn take_turn(QueuePair& qp) noexcept {
+    return qp.flushes() ? flush(qp) : send(qp);
+}
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/qp/removal.h"
+
+#include "mediator/hca/soft/qp/memory_keys.h"
+#include "mediator/hca/soft/qp/xrc.h"
+#include "mediator/hca/soft/slice/engine.h"
+
+namespace vrdma::hca::soft {
+
+std::unique_ptr<SharedReceiveQueue> remove(SliceCore& slice, Srqn id) noexcept {
+    if (SharedReceiveQueue* const srq = slice.srq(id)) {
+        forget_holders(*srq);
+    }
+    return slice.take_out(id);
+}
+
+std::unique_ptr<QueuePair> remove(SliceCore& slice, Qpn id) noexcept {
+    if (QueuePair* const qp = slice.qp(id)) {
+        slice.engine().scheduler().withdraw(*qp);
+        slice.engine().cross_queue().abandon(*qp);
+        if (qp->connection != nullptr) {
+            qp->connection->stop();
+        }
+        unbind_windows(*qp);
+    }
+    return slice.take_out(id);
+}
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/queues/completion_queue.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "mediator/memory/shared_words.h"
+
+namespace vrdma::hca::soft {
+
+Result<std::unique_ptr<CompletionQueue>> CompletionQueue::create(const GuestMemory& memory,
+                                                                 EventQueue* eq,
+                                                                 const CqSpec& spec) {
+    const std::uint64_t needed = VRDMA_QUEUE_CONTROL_SIZE + spec.depth * sizeof(vrdma_cqe);
+    if (!std::has_single_bit(spec.depth) || spec.depth > VRDMA_MAX_CQ_DEPTH ||
+        spec.pages.length < needed || spec.pages.first_offset % sizeof(vrdma_cqe) != 0) {
+        return fail(std::errc::invalid_argument);
+    }
+    auto buffer = GuestBuffer::map(memory, spec.pages);
+    if (!buffer) {
+        return fail(buffer.error());
+    }
+    return std::unique_ptr<CompletionQueue>{new CompletionQueue{eq, spec, std::move(*buffer)}};
+}
+
+CompletionQueue::CompletionQueue(EventQueue* eq, const CqSpec& spec, GuestBuffer buffer)
+    : completion_event{spec.id.value, this},
+      error_event{spec.id.value},
+      eq_{eq},
+      id_{spec.id},
+      timestamped_{spec.timestamped},
+      ignore_overrun_{spec.ignore_overrun},
+      depth_{spec.depth},
+      moderation_{spec.moderation},
+      buffer_{std::move(buffer)} {}
+
+// Reads the guest's index only if the ring may be full, to leave its cache line with the guest.
+bool CompletionQueue::has_room() noexcept {
+    if (producer_ - consumer_ < depth_ || ignore_overrun_) {
+        return true;
+    }
+    consumer_ = load_acquire(control().consumer);
+    return producer_ - consumer_ < depth_;
+}
+
+bool CompletionQueue::push(const vrdma_cqe& entry, bool solicited,
+                           std::uint64_t timestamp) noexcept {
+    if (failed_ || !has_room()) {
+        failed_ = true;
+        return false;
+    }
+    const std::uint64_t index = producer_ & (depth_ - 1);
+    std::byte* to = buffer_.at(VRDMA_QUEUE_CONTROL_SIZE + (index << VRDMA_CQE_SHIFT));
+    constexpr std::size_t first = sizeof(entry.ctrl);
+    std::memcpy(to + first, reinterpret_cast<const std::byte*>(&entry) + first,
+                sizeof(entry) - first);
+    auto* written = reinterpret_cast<vrdma_cqe*>(to);
+    if (timestamp != 0) {
+        written->timestamp = timestamp;
+    }
+    const std::uint32_t phase = (producer_ & depth_) == 0 ? VRDMA_CQE_PHASE : 0;
+    store_release(written->ctrl, entry.ctrl | phase);
+    ++producer_;
+    solicited_ |= solicited;
+    return true;
+}
+
+bool CompletionQueue::wants_event() noexcept {
+    const std::uint32_t arm = load_acquire(control().arm);
+    const bool solicited = std::exchange(solicited_, false);
+    firing_ = arm & VRDMA_CQ_ARM_SEQUENCE;
+    return firing_ != fired_ && (solicited || (arm & VRDMA_CQ_ARM_SOLICITED) == 0);
+}
+
+Result<GuestBuffer> CompletionQueue::resize(GuestBuffer buffer, std::uint32_t depth) noexcept {
+    const std::uint32_t left = producer_ - load_acquire(control().consumer);
+    if (failed_ || left > std::min(depth_, depth)) {
+        return fail(std::errc::invalid_argument);
+    }
+    consumer_ = producer_ - left;
+    depth_ = depth;
+    std::swap(buffer_, buffer);
+    store_release(control().fired, fired_);
+    return buffer;
+}
+
+bool CompletionQueue::has_enough() const noexcept {
+    return moderation_.count > 1 ? producer_ - reported_ >= moderation_.count
+                                 : moderation_.period_us == 0;
+}
+
+void CompletionQueue::event_written() noexcept {
+    reported_ = producer_;
+    fired_ = firing_;
+    store_release(control().fired, fired_);
+}
+
+CqState CompletionQueue::save() const noexcept {
+    return {.producer = producer_,
+            .fired = fired_,
+            .error = failed_ ? 1u : 0u,
+            .events = (completion_event.pending != 0 ? CqState::completion_waits : 0) |
+                      (error_event.pending != 0 ? CqState::error_waits : 0)};
+}
+
+Result<> CompletionQueue::restore(const CqState& state) noexcept {
+    if ((state.fired & ~VRDMA_CQ_ARM_SEQUENCE) != 0 || state.error > 1 ||
+        (state.events & ~(CqState::completion_waits | CqState::error_waits)) != 0) {
+        return fail(std::errc::invalid_argument);
+    }
+    producer_ = state.producer;
+    reported_ = state.producer;
+    consumer_ = state.producer - depth_; // makes the next push read the guest's index
+    fired_ = state.fired;
+    failed_ = state.error != 0;
+    return {};
+}
+
+} // namespace vrdma::hca::soft

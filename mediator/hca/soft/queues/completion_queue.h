@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A completion queue: CQEs for the guest's process, and an event if it asked for one.
+#pragma once
+
+#include "mediator/hca/soft/common/cache_line.h"
+#include "mediator/hca/soft/common/list.h"
+#include "mediator/hca/soft/common/timers.h"
+#include "mediator/hca/soft/config.h"
+#include "mediator/hca/soft/memory/guest_buffer.h"
+#include "mediator/hca/soft/queues/event_queue.h"
+
+namespace vrdma::hca::soft {
+
+struct QueuePair;
+
+// A QP's membership in a CQ, once as its send CQ and once as its receive CQ.
+struct CqMember {
+    QueuePair* qp = nullptr;
+    Link<CqMember> link;
+};
+
+class alignas(cache_line) CompletionQueue {
+  public:
+    static Result<std::unique_ptr<CompletionQueue>> create(const GuestMemory& memory,
+                                                           EventQueue* eq, const CqSpec& spec);
+
+    Cqn id() const noexcept { return id_; }
+    const GuestBuffer& buffer() const noexcept { return buffer_; }
+    EventQueue* eq() const noexcept { return eq_; }
+
+    // Writes the entry with its phase bit, and with the timestamp if it is not 0. Returns false if
+    // the guest left no room or its index is out of range. The CQ has then failed and takes no more
+    // entries.
+    [[nodiscard]] bool push(const vrdma_cqe& entry, bool solicited,
+                            std::uint64_t timestamp = 0) noexcept;
+    bool failed() const noexcept { return failed_; }
+    bool timestamped() const noexcept { return timestamped_; }
+
+    // Continues in another ring, and returns the old one. EINVAL if the entries that the guest has
+    // not consumed exceed `depth`.
+    Result<GuestBuffer> resize(GuestBuffer buffer, std::uint32_t depth) noexcept;
+
+    void moderate(const CqModeration& moderation) noexcept { moderation_ = moderation; }
+    // Enough entries were pushed for a wanted event, or the CQ is not moderated.
+    bool has_enough() const noexcept;
+    std::chrono::microseconds moderation_period() const noexcept {
+        return std::chrono::microseconds{moderation_.period_us};
+    }
+    // A wanted event waits for the end of its moderation.
+    void defer(bool waits) noexcept { deferred_ = waits; }
+    bool deferred() const noexcept { return deferred_; }
+
+    // Whether the guest wants an event for the entries since the last call. The caller has executed
+    // a fence after the push.
+    bool wants_event() noexcept;
+    // The wanted event was written to the event queue.
+    void event_written() noexcept;
+
+    CqState save() const noexcept;
+    // The caller announces the events that were waiting.
+    Result<> restore(const CqState& state) noexcept;
+
+    List<CqMember, &CqMember::link> members;
+    Link<CompletionQueue> pushed; // got entries; arm is to be read
+    Timer timer;                  // expires when a wanted event is due
+    EventSource completion_event;
+    EventSource error_event;
+
+  private:
+    CompletionQueue(EventQueue* eq, const CqSpec& spec, GuestBuffer buffer);
+
+    vrdma_cq_control& control() const noexcept {
+        return *reinterpret_cast<vrdma_cq_control*>(buffer_.at(0));
+    }
+    bool has_room() noexcept;
+
+    EventQueue* const eq_;
+    const Cqn id_;
+    const bool timestamped_;
+    const bool ignore_overrun_;
+    bool solicited_ = false; // an entry since the last look at arm was solicited
+    bool failed_ = false;
+    bool deferred_ = false;
+    std::uint32_t depth_; // a power of two
+    CqModeration moderation_;
+    GuestBuffer buffer_;
+    std::uint32_t producer_ = 0;
+    std::uint32_t consumer_ = 0; // the guest's index, as last read
+    std::uint32_t fired_ = 0;    // VRDMA_CQ_ARM_SEQUENCE, in place
+    std::uint32_t firing_ = 0;
+    std::uint32_t reported_ = 0; // producer_ at the last event
+};
+
+} // namespace vrdma::hca::soft

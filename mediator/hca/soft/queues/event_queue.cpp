@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/queues/event_queue.h"
+
+#include <infiniband/verbs.h>
+
+#include <bit>
+
+#include "mediator/hca/soft/queues/completion_queue.h"
+#include "mediator/memory/shared_words.h"
+
+namespace vrdma::hca::soft {
+
+Result<std::unique_ptr<EventQueue>> EventQueue::create(const GuestMemory& memory, SliceHost& host,
+                                                       const EqSpec& spec) {
+    const std::uint64_t needed = sizeof(vrdma_eq_control) + spec.depth * sizeof(vrdma_eqe);
+    if (!std::has_single_bit(spec.depth) || spec.depth > VRDMA_EQ_MAX_DEPTH ||
+        spec.pages.length < needed || spec.pages.first_offset % sizeof(vrdma_eqe) != 0) {
+        return fail(std::errc::invalid_argument);
+    }
+    auto buffer = GuestBuffer::map(memory, spec.pages);
+    if (!buffer) {
+        return fail(buffer.error());
+    }
+    return std::unique_ptr<EventQueue>{new EventQueue{host, spec, std::move(*buffer)}};
+}
+
+EventQueue::EventQueue(SliceHost& host, const EqSpec& spec, GuestBuffer buffer)
+    : host_{host},
+      id_{spec.id},
+      vector_{spec.vector},
+      depth_{spec.depth},
+      buffer_{std::move(buffer)} {}
+
+void EventQueue::join(EventSource& source) noexcept {
+    if (!source.line.linked) {
+        line_.push_back(source);
+    }
+}
+
+void EventQueue::dismiss() noexcept {
+    while (line_.pop_front() != nullptr) {
+    }
+}
+
+EventQueue::Delivery EventQueue::deliver() noexcept {
+    constexpr unsigned most = 64;
+    const std::uint32_t before = producer_;
+    bool room = push_port();
+    for (unsigned i = 0; i < most && room && !line_.empty(); ++i) {
+        room = push_pending(*line_.front());
+        if (room) {
+            line_.pop_front();
+        }
+    }
+    if (producer_ != before) {
+        host_.raise(vector_);
+    }
+    if (!room) {
+        return Delivery::full;
+    }
+    return line_.empty() ? Delivery::done : Delivery::more;
+}
+
+// False when there is no room left.
+bool EventQueue::push_port() noexcept {
+    if (port_up_ != port_told_up_) {
+        if (!push(port_up_ ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, VRDMA_PORT)) {
+            return false;
+        }
+        port_told_up_ = port_up_;
+    }
+    return true;
+}
+
+bool EventQueue::push_pending(EventSource& source) noexcept {
+    while (source.pending != 0) {
+        const auto event = static_cast<std::uint32_t>(std::countr_zero(source.pending));
+        const std::uint32_t type = source.cq != nullptr ? VRDMA_EQE_COMPLETION : source.type;
+        if (!push(type != 0 ? type : event, source.id, source.detail)) {
+            return false;
+        }
+        if (source.cq != nullptr) {
+            source.cq->event_written();
+        }
+        source.pending &= source.pending - 1;
+    }
+    return true;
+}
+
+bool EventQueue::push(std::uint32_t type, std::uint32_t id, std::uint64_t detail) noexcept {
+    const auto* control = reinterpret_cast<const vrdma_eq_control*>(buffer_.at(0));
+    // A consumer index out of range looks like a full queue: the guest delays only itself.
+    if (producer_ - load_acquire(control->consumer) >= depth_) {
+        return false;
+    }
+    const std::uint64_t index = producer_ & (depth_ - 1);
+    auto* entry = reinterpret_cast<vrdma_eqe*>(
+        buffer_.at(sizeof(vrdma_eq_control) + index * sizeof(vrdma_eqe)));
+    const std::uint32_t phase = (producer_ & depth_) == 0 ? VRDMA_EQE_PHASE : 0;
+    store_relaxed(entry->id, id);
+    store_relaxed(entry->detail, static_cast<__le64>(detail));
+    store_release(entry->header, phase | VRDMA_SET(VRDMA_EQE_TYPE, type));
+    ++producer_;
+    return true;
+}
+
+EqState EventQueue::save() const noexcept {
+    return {.producer = producer_, .port_down = port_told_up_ ? 0u : 1u};
+}
+
+Result<> EventQueue::restore(const EqState& state) noexcept {
+    if (state.port_down > 1) {
+        return fail(std::errc::invalid_argument);
+    }
+    producer_ = state.producer;
+    port_told_up_ = port_up_ = state.port_down == 0;
+    return {};
+}
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The network as slices and QPs see it. What implements it (transport/roce) stands above them.
+//
+// A slice that is bound to an uplink is a member of the uplink's port. Each of its connected QPs
+// has a connection there. All of it is called on the poller's thread.
+#pragma once
+
+#include <memory>
+
+#include "mediator/hca/hca.h"
+#include "mediator/hca/soft/config.h"
+#include "mediator/hca/soft/slice/turn.h"
+
+namespace vrdma::hca::soft {
+
+class SliceCore;
+struct Ack;
+struct QueuePair;
+struct Request;
+struct Route;
+
+// What a connected QP has for a peer on the network.
+class NetworkConnection {
+  public:
+    NetworkConnection() = default;
+    NetworkConnection(const NetworkConnection&) = delete;
+    NetworkConnection& operator=(const NetworkConnection&) = delete;
+    virtual ~NetworkConnection() = default;
+
+    // Finds out whether the QP's messages leave this host. The result stays the same while any are
+    // outstanding.
+    virtual bool leaves_host() noexcept = 0;
+    // The QP's turn, if its messages do.
+    virtual Turn send() noexcept = 0;
+    // Whether the QP has failed, but earlier requests of its peer are still answered.
+    virtual bool is_ending() const noexcept = 0;
+    // Whether packets of that enum ibv_mtu fit the uplink.
+    virtual bool fits(std::uint8_t path_mtu) const noexcept = 0;
+
+    // The QP enters RTR, RTS, or a state in which it neither sends nor receives.
+    virtual void start_receiving() noexcept = 0;
+    virtual void start_sending() noexcept = 0;
+    virtual void stop() noexcept = 0;
+    // The slice is frozen. Packets that are not acknowledged are sent again when it is thawed.
+    virtual void pause() noexcept = 0;
+    virtual void resume() noexcept = 0;
+
+    // The connection must be paused.
+    virtual SavedConnection save() const = 0;
+    // Called after the queue pair's own state was restored. EINVAL for a state that save() never
+    // returns, and if the connection's packets do not fit this uplink.
+    virtual Result<> restore(const SavedConnection& saved) noexcept = 0;
+};
+
+// What a slice has at its port.
+class NetworkMember {
+  public:
+    NetworkMember() = default;
+    NetworkMember(const NetworkMember&) = delete;
+    NetworkMember& operator=(const NetworkMember&) = delete;
+    virtual ~NetworkMember() = default;
+};
+
+class NetworkPort {
+  public:
+    explicit NetworkPort(std::uint32_t max_mtu) noexcept : max_mtu_{max_mtu} {}
+    NetworkPort(const NetworkPort&) = delete;
+    NetworkPort& operator=(const NetworkPort&) = delete;
+    virtual ~NetworkPort() = default;
+
+    // The largest enum ibv_mtu, in bytes, whose packets fit.
+    std::uint32_t max_mtu() const noexcept { return max_mtu_; }
+    // Whether the uplink has a carrier. Packets sent without one are lost, and retransmitted like
+    // other lost packets.
+    bool up() const noexcept { return up_; }
+    // The uplink's speed in Mb/s, or its last speed with a carrier. 0: unknown.
+    std::uint32_t mbps() const noexcept { return mbps_; }
+    // The uplink has changed: its carrier, its MTU, or its speed. A speed of 0 is ignored.
+    virtual void set_link(bool up, std::uint32_t mbps) noexcept = 0;
+
+    // A slice joins, given by the same number for the same device, and leaves.
+    virtual std::unique_ptr<NetworkMember> join(std::uint64_t device) = 0;
+    virtual void leave(NetworkMember& member) noexcept = 0;
+    virtual std::unique_ptr<NetworkConnection> connect(QueuePair& qp) = 0;
+    // Upper bound of a connection's memory.
+    virtual std::uint64_t connection_cost() const noexcept = 0;
+    // Makes room for the timers of so many connections.
+    virtual void reserve(std::size_t connections) = 0;
+
+    // ok: the datagram was sent.
+    virtual Ack send_datagram(QueuePair& qp, const Request& request,
+                              const Route& route) noexcept = 0;
+
+    // Takes some packets from the network, and answers. Returns whether there were any.
+    virtual bool serve() noexcept = 0;
+    // Whether packets have arrived, or wait to leave.
+    virtual bool pending() const noexcept = 0;
+    virtual void expire(Clock::time_point now) noexcept = 0;
+    // When expire() has something to do.
+    virtual Clock::time_point deadline() const noexcept = 0;
+    // Called before sleep. The poller is then not woken for messages that the peer has answered.
+    virtual void settle_timers() noexcept = 0;
+    // The poller has slept.
+    virtual void woken() noexcept = 0;
+
+  protected:
+    // Only calls of the control thread change these. It reads them, too.
+    std::uint32_t max_mtu_;
+    bool up_ = true;
+    std::uint32_t mbps_ = 0;
+};
+
+} // namespace vrdma::hca::soft

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The receiving side of a connected QP: executes one piece of a message against this side's receive
+// queue and memory, and answers. It keeps nothing between pieces, so a message can stop anywhere
+// and start again: the receive WQE stays at the head until the last piece has arrived.
+#pragma once
+
+#include "mediator/hca/soft/slice/queue_pair.h"
+#include "mediator/hca/soft/slice/request.h"
+
+namespace vrdma::hca::soft {
+
+Ack receive(QueuePair& qp, const Request& request) noexcept;
+
+// Whether a READ would be executed. The caller answers it later, piece by piece.
+Ack check_read(QueuePair& qp, const Message& message) noexcept;
+
+// Refuses a request that no QP supports, or that is not well-formed.
+void refuse_request(QueuePair& qp) noexcept;
+
+} // namespace vrdma::hca::soft

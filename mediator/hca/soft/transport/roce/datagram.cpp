@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/transport/roce/datagram.h"
+
+#include "mediator/hca/soft/common/hole_count.h"
+#include "mediator/hca/soft/memory/copy.h"
+#include "mediator/hca/soft/memory/scratch_watch.h"
+#include "mediator/hca/soft/slice/engine.h"
+#include "mediator/hca/soft/transport/datagram.h"
+#include "mediator/hca/soft/transport/gsi.h"
+#include "mediator/hca/soft/transport/roce/opcode.h"
+#include "mediator/hca/soft/transport/roce/path.h"
+
+namespace vrdma::hca::soft::roce {
+namespace {
+
+wire::Headers headers_of(const Request& request, const Route& route) noexcept {
+    const Message& message = request.message;
+    wire::Headers headers;
+    headers.opcode = request_opcode(QpType::ud, message.opcode, true, true);
+    headers.solicited = message.solicited;
+    headers.pkey = route.pkey;
+    headers.target_qpn = route.to.value;
+    headers.imm = message.imm;
+    headers.qkey = route.qkey;
+    headers.source_qpn = route.from.value;
+    return headers;
+}
+
+Message message_of(const wire::Packet& packet) noexcept {
+    Message message;
+    const bool imm =
+        (packet.headers.opcode & VRDMA_ROCE_OPERATION) == VRDMA_ROCE_SEND_ONLY_WITH_IMM;
+    message.opcode = imm ? VRDMA_SQ_SEND_WITH_IMM : VRDMA_SQ_SEND;
+    message.solicited = packet.headers.solicited;
+    message.imm = packet.headers.imm;
+    message.length = packet.payload.size();
+    return message;
+}
+
+// Delivers the datagram to the members that have not had it yet. Returns false if the port's turn
+// ends before.
+bool receive_by_group(Port& port, const Route& route, const Request& request,
+                      std::uint64_t& served_join) noexcept {
+    const RoutingTable& routes = port.engine().routes();
+    HoleCount holes;
+    while (const auto* const member = routes.next_member(route.target.gid, served_join)) {
+        served_join = member->join;
+        SliceCore& slice = *member->slice;
+        if (slice.port() == &port) {
+            const std::size_t copies = slice.group(route.target.gid).size();
+            slice.count(VRDMA_COUNTER_RX_PACKETS);
+            slice.account().bill_packet(0);
+            slice.account().bill(request.payload.bytes() * copies, copies);
+            port.spend(request.payload.bytes() * copies, copies);
+            static_cast<void>(receive_multicast(slice, route, request));
+            port.bill_holes(slice, holes);
+        }
+        if (!port.in_turn()) {
+            return false;
+        }
+    }
+    return true;
+}
+
+} // namespace
+
+Ack send_datagram(Port& port, QueuePair& qp, const Request& request, const Route& route) noexcept {
+    wire::Path path = make_path(qp.slice, route, route.av);
+    path.source_port = flow_port(route.av, route.from, route.to);
+    if (!port.find_target(qp.slice, path)) {
+        return {AckStatus::not_now};
+    }
+    const wire::Headers headers = headers_of(request, route);
+    const auto draft = port.draft(path, headers.opcode, request.payload.bytes());
+    if (!draft) {
+        return {AckStatus::not_now};
+    }
+    SpanList frame{draft->payload.size()};
+    if (!draft->payload.empty()) {
+        frame.add(draft->payload);
+    }
+    GuestMemory& memory = qp.slice.memory();
+    const ScratchWatch watch{memory};
+    SpanCursor to{frame};
+    SpanCursor from{request.payload};
+    copy(to, from);
+    if (watch.tripped()) {
+        release(memory, request.payload);
+        return {AckStatus::payload_revoked};
+    }
+    port.send(*draft, path, headers);
+    qp.count(VRDMA_COUNTER_TX_PACKETS);
+    const std::size_t copies = port.copies(path.target_mac);
+    // The turn is charged for the first copy.
+    qp.slice.account().charge(request.payload.bytes() * (copies - 1),
+                              Account::packet_operations * copies);
+    return {AckStatus::ok};
+}
+
+bool receive_datagram(Port& port, const wire::Packet& packet, std::uint64_t& served_join) noexcept {
+    const Route route = route_of(packet, QpType::ud);
+    const Message message = message_of(packet);
+    const SpanList payload = SpanList::reading(packet.payload);
+    const Request request{message, nullptr, payload, 0};
+    if (is_multicast(route.target.gid)) {
+        if (port.is_addressed_to_group(packet)) {
+            return receive_by_group(port, route, request, served_join);
+        }
+        port.drop(packet, VRDMA_COUNTER_UNKNOWN_QPS);
+        return true;
+    }
+    const RoutingTable& routes = port.engine().routes();
+    SliceCore* const to = route.to == gsi_qpn ? find_gsi(routes, route.target, request)
+                                              : routes.find(route.target, route.to, nullptr);
+    if (to != nullptr && to->port() == &port && port.is_addressed(*to, packet)) {
+        to->count(VRDMA_COUNTER_RX_PACKETS);
+        to->account().bill_packet(packet.payload.size());
+        HoleCount holes;
+        static_cast<void>(soft::receive_datagram(*to, route, request));
+        port.bill_holes(*to, holes);
+    } else {
+        port.drop(packet, VRDMA_COUNTER_UNKNOWN_QPS);
+    }
+    return true;
+}
+
+} // namespace vrdma::hca::soft::roce

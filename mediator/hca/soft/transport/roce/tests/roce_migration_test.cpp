@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Connections that are saved and restored while their peer on the network continues.
+#include "mediator/hca/soft/transport/roce/tests/network_peer.h"
+
+namespace vrdma::test {
+namespace {
+
+class RoceMigration : public NetworkPeer {
+  protected:
+    void move() { guest_.migrate(*hca_); }
+
+    // Saves the connection of a QP with three packets under way, one of which was acknowledged, and
+    // a READ of the peer.
+    hca::SavedConnection busy() {
+        post(VRDMA_SQ_RDMA_WRITE, 3 * mtu);
+        deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, 2 * mtu));
+        replies();
+        answer(0);
+        settle();
+        guest_.slice().freeze();
+        return guest_.slice().save_connection(qp_.id());
+    }
+};
+
+// Migrate after the first of three packets was acknowledged; expect the other two to be sent again
+// with their PSNs, and the completion when they are acknowledged.
+TEST_F(RoceMigration, SendsWhatWasNotAcknowledged) {
+    post(VRDMA_SQ_RDMA_WRITE, 3 * mtu);
+    EXPECT_EQ(replies().size(), 3u);
+    answer(0);
+    settle();
+    move();
+    const auto again = replies();
+    ASSERT_EQ(again.size(), 2u);
+    EXPECT_EQ(again[0].headers.psn, psn(1));
+    EXPECT_EQ(again[1].headers.psn, psn(2));
+    answer(2);
+    settle();
+    const auto completion = cq_.poll();
+    ASSERT_TRUE(completion);
+    EXPECT_EQ(completion->status, IBV_WC_SUCCESS);
+    post(VRDMA_SQ_RDMA_WRITE, 1);
+    EXPECT_EQ(reply().headers.psn, psn(3));
+}
+
+// Receive the first of three packets of a SEND, migrate, receive the others; expect the complete
+// message.
+TEST_F(RoceMigration, GoesOnInTheMiddleOfAMessage) {
+    post_receive(4096, 3 * mtu);
+    const Payload piece = Buffer::pattern(5, mtu);
+    deliver(packet(VRDMA_ROCE_SEND_FIRST, 0), piece);
+    settle();
+    move();
+    deliver(packet(VRDMA_ROCE_SEND_MIDDLE, 1), piece);
+    deliver(asking(VRDMA_ROCE_SEND_LAST, 2), piece);
+    expect_acknowledge(reply(), 2, ack);
+    expect_received(3 * mtu);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(mr_.buffer.read(4096 + i * mtu, mtu), piece);
+    }
+}
+
+// Receive an atomic, migrate, and receive it again; expect the original value in both answers, and
+// the word to have changed once.
+TEST_F(RoceMigration, ReplaysAtomics) {
+    *mr_.buffer.at<std::uint64_t>(0) = 40;
+    wire::Headers add_two = remote(VRDMA_ROCE_FETCH_ADD, 0, 0);
+    add_two.swap_add = 2;
+    deliver(add_two);
+    EXPECT_EQ(reply().headers.original, 40u);
+    move();
+    deliver(add_two);
+    EXPECT_EQ(reply().headers.original, 40u);
+    EXPECT_EQ(*mr_.buffer.at<std::uint64_t>(0), 42u);
+}
+
+// Save, restore and save a connection with operations under way in both directions; expect equal
+// states.
+TEST_F(RoceMigration, RoundTrip) {
+    const hca::SavedConnection saved = busy();
+    EXPECT_EQ(saved.state.sent, 1u);
+    EXPECT_EQ(saved.state.fetches, 1u);
+    EXPECT_EQ(saved.state.snd_una, psn(1));
+    guest_.thaw();
+    move();
+    guest_.slice().freeze();
+    const hca::SavedConnection again = guest_.slice().save_connection(qp_.id());
+    EXPECT_EQ(std::memcmp(&saved.state, &again.state, sizeof(saved.state)), 0);
+    ASSERT_EQ(again.sent.size(), 1u);
+    EXPECT_EQ(std::memcmp(saved.sent.data(), again.sent.data(), sizeof(saved.sent[0])), 0);
+    ASSERT_EQ(again.fetches.size(), 1u);
+    EXPECT_EQ(std::memcmp(saved.fetches.data(), again.fetches.data(), sizeof(saved.fetches[0])), 0);
+}
+
+// States that no connection saves; expect EINVAL for each.
+TEST_F(RoceMigration, BadStatesAreRefused) {
+    const hca::SavedConnection good = busy();
+    const auto refused = [&](auto&& change) {
+        hca::SavedConnection bad = good;
+        change(bad);
+        return guest_.slice().restore_connection(qp_.id(), bad).error() ==
+               std::errc::invalid_argument;
+    };
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.snd_una = 1 << 24; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.expected = 1 << 24; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.msn = 1 << 24; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.snd_nxt = bad.state.snd_max; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.snd_max = psn(4); }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.snd_una = bad.state.snd_nxt = psn(4); }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.open = 2; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.told_gap = 2; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.ack_due = 2; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.reserved = 1; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.offset = bad.state.message.length + 1; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.message.opcode = VRDMA_SQ_BIND_MW; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.message.opcode = 200; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.message.reserved = 1; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.sent.clear(); }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.sent.resize(33, bad.sent[0]); }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.sent.push_back(bad.sent[0]); }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.sent[0].index += 1; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.sent[0].opcode = VRDMA_SQ_LOCAL_INV; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.sent[0].length = 1ull << 32; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.sent[0].last = bad.sent[0].first; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.sent[0].signaled = 2; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.fetches.resize(17, bad.fetches[0]); }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.fetches[0].message.opcode = VRDMA_SQ_SEND; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.fetches[0].message.length = 1ull << 32; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.fetches[0].last = bad.fetches[0].first; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.fetches[0].answered = 3; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.fetches[0].begin = 3; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.fetches[0].repeated = 2; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.fetches[0].reserved = 1; }));
+}
+
+// A connected QP migrates to a host where its device has no uplink; expect EINVAL.
+TEST_F(RoceMigration, WantsAnUplink) {
+    guest_.slice().freeze();
+    const hca::QpState state = guest_.slice().save_qp(qp_.id());
+    EXPECT_EQ(state.connected, 1u);
+    hca::soft::Config config;
+    config.threads = false;
+    const auto bare = std::move(*hca::soft::SoftHca::create(config));
+    Guest other{*bare, "other", ipv4_gid(1)};
+    GuestCq cq = other.create_cq();
+    const GuestQp qp = other.create_qp(cq, cq);
+    other.slice().freeze();
+    EXPECT_EQ(other.slice().restore_qp(qp.id(), state, {}).error(), std::errc::invalid_argument);
+}
+
+} // namespace
+} // namespace vrdma::test
