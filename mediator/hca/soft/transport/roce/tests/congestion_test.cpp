@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Clock::time_point start{100s};
+constexpr Clock::time_point origin{100s};
 constexpr auto line = ReactionPoint::usual_line_rate;
 
 std::uint64_t rate_at(ReactionPoint& point, Clock::time_point now) {
@@ -22,7 +22,7 @@ std::uint64_t rate_at(ReactionPoint& point, Clock::time_point now) {
 
 // Gives notices without a pause. Returns the time of their end.
 Clock::time_point slow_down(ReactionPoint& point) {
-    auto now = start;
+    auto now = origin;
     for (int i = 0; i < 100; ++i, now += 50us) {
         point.heed(now);
     }
@@ -34,21 +34,21 @@ TEST(ReactionPoint, IsNotSlowedAtFirst) {
     ReactionPoint point;
     EXPECT_FALSE(point.slowed());
     EXPECT_EQ(point.rate(), line);
-    point.sent(4096, start);
-    EXPECT_LE(point.due(start), start);
+    point.sent(4096, origin);
+    EXPECT_LE(point.due(origin), origin);
 }
 
 // One notice; expect half the rate. In each period, half of the missing rate comes back, and after
 // eight periods there is no pacing at all.
 TEST(ReactionPoint, RecoversFast) {
     ReactionPoint point;
-    point.heed(start);
+    point.heed(origin);
     EXPECT_EQ(point.rate(), line / 2);
-    EXPECT_EQ(rate_at(point, start + 54us), line / 2);
-    EXPECT_EQ(rate_at(point, start + 55us), line / 4 * 3);
-    EXPECT_EQ(rate_at(point, start + 110us), line / 8 * 7);
+    EXPECT_EQ(rate_at(point, origin + 54us), line / 2);
+    EXPECT_EQ(rate_at(point, origin + 55us), line / 4 * 3);
+    EXPECT_EQ(rate_at(point, origin + 110us), line / 8 * 7);
     EXPECT_TRUE(point.slowed());
-    EXPECT_EQ(rate_at(point, start + 8 * 55us), line);
+    EXPECT_EQ(rate_at(point, origin + 8 * 55us), line);
     EXPECT_FALSE(point.slowed());
 }
 
@@ -56,10 +56,10 @@ TEST(ReactionPoint, RecoversFast) {
 TEST(ReactionPoint, OneCutAnInterval) {
     ReactionPoint point;
     for (int i = 0; i < 1000; ++i) {
-        point.heed(start + i * 1ns);
+        point.heed(origin + i * 1ns);
     }
     EXPECT_EQ(point.rate(), line / 2);
-    point.heed(start + 50us);
+    point.heed(origin + 50us);
     EXPECT_EQ(point.rate(), line / 4);
 }
 
@@ -106,9 +106,9 @@ TEST(ReactionPoint, KnowsTheLine) {
     for (const std::uint64_t mbps : {1, 10, 100, 1000, 10'000, 25'000, 200'000, 800'000}) {
         const std::uint64_t rate = mbps * 125'000;
         ReactionPoint point;
-        point.heed(start, rate);
+        point.heed(origin, rate);
         EXPECT_EQ(point.rate(), std::max(rate / 2, std::min(rate, ReactionPoint::min_rate)));
-        auto now = start;
+        auto now = origin;
         for (int i = 0; i < 100; ++i, now += 50us) {
             point.heed(now, rate);
         }
@@ -122,22 +122,22 @@ TEST(ReactionPoint, KnowsTheLine) {
 // on.
 TEST(ReactionPoint, NoticesASlowerLine) {
     ReactionPoint point;
-    point.heed(start);
-    point.heed(start + 50us, line / 100);
+    point.heed(origin);
+    point.heed(origin + 50us, line / 100);
     EXPECT_LT(point.rate(), line / 100);
-    EXPECT_EQ(rate_at(point, start + 200ms), line / 100);
+    EXPECT_EQ(rate_at(point, origin + 200ms), line / 100);
 }
 
 // Send at a known rate; expect each packet to be due when the one before it has left. After a
 // pause, the sender catches up on at most 100 us.
 TEST(ReactionPoint, Paces) {
     ReactionPoint point;
-    point.heed(start);
-    EXPECT_EQ(point.due(start), start);
-    point.sent(62'500, start); // 10 us at half of the line
-    EXPECT_EQ(point.due(start), start + 10us);
-    point.sent(62'500, start + 10us);
-    EXPECT_EQ(point.due(start + 10us), start + 20us);
+    point.heed(origin);
+    EXPECT_EQ(point.due(origin), origin);
+    point.sent(62'500, origin); // 10 us at half of the line
+    EXPECT_EQ(point.due(origin), origin + 10us);
+    point.sent(62'500, origin + 10us);
+    EXPECT_EQ(point.due(origin + 10us), origin + 20us);
     ReactionPoint late;
     const auto now = slow_down(late) + 10ms;
     late.sent(static_cast<std::uint32_t>(rate_at(late, now) * 150 / 1'000'000), now);
