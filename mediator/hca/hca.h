@@ -208,72 +208,12 @@ struct QpState {
     std::uint8_t holds_receive = 0; // a WQE of the SRQ, for a message that has not ended
     std::uint16_t held_sges = 0;    // number of SGEs that save_held_receive returns
     std::uint32_t held_cookie = 0;
-    std::uint32_t held_srq = 0;      // xrc_recv: the SRQ of that WQE
-    std::uint16_t connected = 0;     // 1: to a peer that may be on the network; see SavedConnection
+    std::uint32_t held_srq = 0;  // xrc_recv: the SRQ of that WQE
+    std::uint16_t connected = 0; // 1: to a peer that may be on the network; see save_connection()
     std::uint16_t left_to_flush = 0; // WQEs that were in the SQ when the QP left SQE
 };
 
-// The header fields of a message on the network.
-struct MessageState {
-    std::uint64_t length = 0;
-    std::uint64_t remote_address = 0;
-    std::uint64_t compare_add = 0;
-    std::uint64_t swap = 0;
-    std::uint32_t imm = 0; // network order
-    std::uint32_t rkey = 0;
-    std::uint32_t srqn = 0;
-    std::uint8_t opcode = 0; // enum vrdma_sq_opcode
-    std::uint8_t solicited = 0;
-    std::uint16_t reserved = 0;
-};
-
-// A WQE that the peer has not completely acknowledged.
-struct SentState {
-    std::uint64_t length = 0;
-    std::uint32_t index = 0; // in the send queue
-    std::uint32_t first = 0; // its PSNs
-    std::uint32_t last = 0;
-    std::uint8_t opcode = 0;
-    std::uint8_t signaled = 0;
-    std::uint8_t misaligned = 0; // its remote address is not aligned
-    std::uint8_t reserved = 0;
-};
-
-// A READ or an atomic that the peer requested, and may request again.
-struct FetchState {
-    MessageState message;
-    std::uint64_t original = 0; // of an atomic: the value before it
-    std::uint32_t first = 0;    // the PSNs of the response
-    std::uint32_t last = 0;
-    std::uint32_t answered = 0; // response packets sent
-    std::uint32_t begin = 0;    // the first of them that answers the latest request
-    std::uint32_t repeated = 0; // 1: the peer repeated its request
-    std::uint32_t reserved = 0;
-};
-
-// A connection to a peer on the network: its PSNs, and what is outstanding.
-struct ConnectionState {
-    MessageState message; // the incoming message
-    std::uint64_t offset = 0;
-    // PSNs of the requester: oldest not acknowledged, next to send, first never sent
-    std::uint32_t snd_una = 0;
-    std::uint32_t snd_nxt = 0;
-    std::uint32_t snd_max = 0;
-    std::uint32_t expected = 0; // PSN of the responder
-    std::uint32_t msn = 0;
-    std::uint8_t open = 0; // the message has begun
-    std::uint8_t told_gap = 0;
-    std::uint8_t ack_due = 0;
-    std::uint8_t reserved = 0;
-    std::uint32_t sent = 0; // number of saved entries
-    std::uint32_t fetches = 0;
-};
-
-struct SavedConnection {
-    ConnectionState state;
-    std::vector<SentState> sent;
-    std::vector<FetchState> fetches;
-};
+inline constexpr std::size_t max_connection_state = 8192;
 
 // The slice's reports to its device. Poller threads call these functions too, so they must not
 // block on the control thread.
@@ -487,7 +427,9 @@ class Slice {
     virtual MwState save_mw(Key key) const = 0;
     virtual QpState save_qp(Qpn id) const = 0;
     virtual std::vector<vrdma_sge> save_held_receive(Qpn id) const = 0;
-    virtual SavedConnection save_connection(Qpn id) const = 0;
+    // The engine's own state of the QP's connection to a peer on the network. Only engines read it.
+    // It begins with its version, and has at most max_connection_state bytes.
+    virtual std::vector<std::byte> save_connection(Qpn id) const = 0;
     virtual Result<> restore_eq(EqId id, const EqState& state) = 0;
     virtual Result<> restore_cq(Cqn id, const CqState& state) = 0;
     virtual Result<> restore_srq(Srqn id, const SrqState& state) = 0;
@@ -498,7 +440,7 @@ class Slice {
     virtual Result<> restore_qp(Qpn id, const QpState& state,
                                 std::span<const vrdma_sge> held_receive) = 0;
     // Called after restore_qp() of its QP.
-    virtual Result<> restore_connection(Qpn id, const SavedConnection& connection) = 0;
+    virtual Result<> restore_connection(Qpn id, std::span<const std::byte> state) = 0;
 };
 
 class Hca {

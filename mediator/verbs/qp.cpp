@@ -64,23 +64,18 @@ bool valid_ring(std::uint32_t depth, std::uint32_t max_depth, unsigned shift, un
            (depth == 0 || valid_depth(depth, max_depth));
 }
 
-void save_connection(StateWriter& writer, const hca::SavedConnection& connection) {
-    writer.put(connection.state);
-    writer.put_all<hca::SentState>(connection.sent);
-    writer.put_all<hca::FetchState>(connection.fetches);
+// An engine's own state, behind its length.
+void save_connection(StateWriter& writer, std::span<const std::byte> state) {
+    writer.put(static_cast<std::uint32_t>(state.size()));
+    writer.put_all(state);
 }
 
-Result<hca::SavedConnection> take_connection(StateReader& reader) {
-    const auto state = reader.take<hca::ConnectionState>();
-    if (!state) {
-        return fail(state.error());
-    }
-    auto sent = reader.take_all<hca::SentState>(state->sent);
-    auto fetches = reader.take_all<hca::FetchState>(state->fetches);
-    if (!sent || !fetches) {
+Result<std::span<const std::byte>> take_connection(StateReader& reader) {
+    const auto size = reader.take<std::uint32_t>();
+    if (!size || *size > hca::max_connection_state) {
         return fail(std::errc::invalid_argument);
     }
-    return hca::SavedConnection{*state, std::move(*sent), std::move(*fetches)};
+    return reader.take_bytes(*size);
 }
 
 // `Source` is a command or a saved state. Both have the same names for these fields.
@@ -434,8 +429,8 @@ Result<> QpTable::restore_one(StateReader& reader) {
     if (!held_receive) {
         return fail(held_receive.error());
     }
-    const auto connection =
-        state->slice.connected != 0 ? take_connection(reader) : Result<hca::SavedConnection>{};
+    const auto connection = state->slice.connected != 0 ? take_connection(reader)
+                                                        : Result<std::span<const std::byte>>{};
     if (!connection) {
         return fail(connection.error());
     }

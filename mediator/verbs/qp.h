@@ -14,7 +14,7 @@
 namespace vrdma::verbs {
 
 struct QpState {
-    static constexpr std::uint32_t version = 5;
+    static constexpr std::uint32_t version = 6;
 
     std::uint32_t qpn;
     std::uint32_t ucontext;

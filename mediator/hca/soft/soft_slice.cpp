@@ -727,10 +727,11 @@ std::vector<vrdma_sge> SoftSlice::save_held_receive(Qpn id) const {
     });
 }
 
-SavedConnection SoftSlice::save_connection(Qpn id) const {
+std::vector<std::byte> SoftSlice::save_connection(Qpn id) const {
     return on_poller([&](SliceCore& core) {
         const QueuePair* qp = core.qp(id);
-        return qp != nullptr && is_connected(*qp) ? qp->connection->save() : SavedConnection{};
+        return qp != nullptr && is_connected(*qp) ? qp->connection->save()
+                                                  : std::vector<std::byte>{};
     });
 }
 
@@ -823,10 +824,10 @@ Result<> SoftSlice::restore_qp(Qpn id, const QpState& state,
     });
 }
 
-Result<> SoftSlice::restore_connection(Qpn id, const SavedConnection& connection) {
+Result<> SoftSlice::restore_connection(Qpn id, std::span<const std::byte> state) {
     return on_poller([&](SliceCore& core) -> Result<> {
         QueuePair* qp = core.qp(id);
-        return qp != nullptr && is_connected(*qp) ? qp->connection->restore(connection)
+        return qp != nullptr && is_connected(*qp) ? qp->connection->restore(state)
                                                   : fail(std::errc::invalid_argument);
     });
 }

@@ -96,7 +96,7 @@ class SoftSlice : public Slice {
     MwState save_mw(Key key) const override;
     QpState save_qp(Qpn id) const override;
     std::vector<vrdma_sge> save_held_receive(Qpn id) const override;
-    SavedConnection save_connection(Qpn id) const override;
+    std::vector<std::byte> save_connection(Qpn id) const override;
     Result<> restore_eq(EqId id, const EqState& state) override;
     Result<> restore_cq(Cqn id, const CqState& state) override;
     Result<> restore_srq(Srqn id, const SrqState& state) override;
@@ -105,7 +105,7 @@ class SoftSlice : public Slice {
     Result<> restore_mw(Key key, const MwState& state) override;
     Result<> restore_qp(Qpn id, const QpState& state,
                         std::span<const vrdma_sge> held_receive) override;
-    Result<> restore_connection(Qpn id, const SavedConnection& connection) override;
+    Result<> restore_connection(Qpn id, std::span<const std::byte> state) override;
 
     const Poller& poller() const noexcept { return poller_; }
 

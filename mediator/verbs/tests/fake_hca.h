@@ -53,7 +53,7 @@ class FakeSlice final : public Slice {
     std::map<Key, MwState> mw_states;
     std::map<Qpn, QpState> qp_states;
     std::map<Qpn, std::vector<vrdma_sge>> held_receives;
-    std::map<Qpn, SavedConnection> connections; // of those that are connected
+    std::map<Qpn, std::vector<std::byte>> connections; // of those that are connected
     vrdma_counters counted{};
     vrdma_counters counted_of_qp{};
     vrdma_counters counted_of_set{};
@@ -267,9 +267,9 @@ class FakeSlice final : public Slice {
     std::vector<vrdma_sge> save_held_receive(Qpn id) const override {
         return saved(held_receives, id);
     }
-    SavedConnection save_connection(Qpn id) const override { return saved(connections, id); }
-    Result<> restore_connection(Qpn id, const SavedConnection& connection) override {
-        return outcome().map([&] { connections[id] = connection; });
+    std::vector<std::byte> save_connection(Qpn id) const override { return saved(connections, id); }
+    Result<> restore_connection(Qpn id, std::span<const std::byte> state) override {
+        return outcome().map([&] { connections[id] = {state.begin(), state.end()}; });
     }
     Result<> restore_qp(Qpn id, const QpState& state, std::span<const vrdma_sge> held) override {
         return outcome().map([&] {

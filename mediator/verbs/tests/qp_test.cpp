@@ -344,22 +344,11 @@ TEST_F(QpTest, RoundTrip) {
 TEST_F(QpTest, ConnectionRoundTrip) {
     const Qpn qp = make_qp();
     side->slice.qp_states.at(qp).connected = 1;
-    hca::SavedConnection& saved = side->slice.connections[qp];
-    saved.sent.resize(2);
-    saved.sent[1].first = 6;
-    saved.fetches.resize(1);
-    saved.fetches[0].original = 8;
-    saved.state.snd_una = 5;
-    saved.state.expected = 7;
-    saved.state.sent = 2;
-    saved.state.fetches = 1;
+    const std::vector<std::byte> saved(100, std::byte{7});
+    side->slice.connections[qp] = saved;
     make_qp();
     expect_round_trip();
-    const hca::SavedConnection& connection = moved->slice.connections.at(qp);
-    EXPECT_EQ(connection.state.snd_una, 5u);
-    EXPECT_EQ(connection.state.expected, 7u);
-    EXPECT_EQ(connection.sent.at(1).first, 6u);
-    EXPECT_EQ(connection.fetches.at(0).original, 8u);
+    EXPECT_EQ(moved->slice.connections.at(qp), saved);
     EXPECT_EQ(moved->slice.connections.size(), 1u);
 }
 

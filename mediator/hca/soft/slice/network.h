@@ -46,11 +46,11 @@ class NetworkConnection {
     virtual void pause() noexcept = 0;
     virtual void resume() noexcept = 0;
 
-    // The connection must be paused.
-    virtual SavedConnection save() const = 0;
+    // See Slice::save_connection(). The connection must be paused.
+    virtual std::vector<std::byte> save() const = 0;
     // Called after the queue pair's own state was restored. EINVAL for a state that save() never
     // returns, and if the connection's packets do not fit this uplink.
-    virtual Result<> restore(const SavedConnection& saved) noexcept = 0;
+    virtual Result<> restore(std::span<const std::byte> state) = 0;
 };
 
 // What a slice has at its port.

@@ -124,8 +124,8 @@ class alignas(cache_line) Connection final : public NetworkConnection {
     void stop() noexcept override;
     void pause() noexcept override;
     void resume() noexcept override;
-    SavedConnection save() const override;
-    Result<> restore(const SavedConnection& saved) noexcept override;
+    std::vector<std::byte> save() const override;
+    Result<> restore(std::span<const std::byte> state) override;
 
     QueuePair& qp;
     Port& port;

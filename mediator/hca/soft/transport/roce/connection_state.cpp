@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/hca/soft/transport/roce/connection_state.h"
+
 #include <algorithm>
+#include <cstring>
 
 #include "mediator/hca/soft/transport/roce/connection.h"
 #include "mediator/hca/soft/transport/roce/outbound.h"
-
-// Saves and restores a connection. Its peer on the network continues with the PSNs that it knows.
 
 namespace vrdma::hca::soft::roce {
 namespace {
@@ -119,7 +120,8 @@ bool is_valid(const ConnectionState& state) noexcept {
            std::ranges::all_of(
                std::array{state.snd_una, state.snd_nxt, state.snd_max, state.expected, state.msn},
                is_psn) &&
-           is_valid(state.message) && state.offset <= state.message.length && state.reserved == 0;
+           is_valid(state.message) && state.offset <= state.message.length && state.reserved == 0 &&
+           state.reserved_2 == 0;
 }
 
 // The saved WQEs must be consecutive in the queue and in PSNs, and begin where the peer's
@@ -176,9 +178,57 @@ void restore_inbound(Inbound& in, const SavedConnection& saved) noexcept {
     }
 }
 
+template <typename T>
+void put_all(std::vector<std::byte>& bytes, std::span<const T> records) {
+    const auto more = std::as_bytes(records);
+    bytes.insert(bytes.end(), more.begin(), more.end());
+}
+
+// The caller has checked that there are so many.
+template <typename T>
+std::vector<T> take_all(std::span<const std::byte>& bytes, std::size_t count) {
+    std::vector<T> records(count);
+    const auto own = bytes.first(count * sizeof(T));
+    std::ranges::copy(own, std::as_writable_bytes(std::span{records}).begin());
+    bytes = bytes.subspan(own.size());
+    return records;
+}
+
 } // namespace
 
-SavedConnection Connection::save() const {
+static_assert(sizeof(ConnectionState) + Outbound::max_messages * sizeof(SentState) +
+                  Inbound::max_fetches * sizeof(FetchState) <=
+              max_connection_state);
+
+std::vector<std::byte> encode(const SavedConnection& saved) {
+    static_assert(std::has_unique_object_representations_v<ConnectionState> &&
+                      std::has_unique_object_representations_v<SentState> &&
+                      std::has_unique_object_representations_v<FetchState>,
+                  "padding would leak");
+    std::vector<std::byte> bytes;
+    put_all(bytes, std::span{&saved.state, 1});
+    put_all<SentState>(bytes, saved.sent);
+    put_all<FetchState>(bytes, saved.fetches);
+    return bytes;
+}
+
+Result<SavedConnection> decode(std::span<const std::byte> bytes) {
+    SavedConnection saved;
+    if (bytes.size() < sizeof(saved.state) || bytes.size() > max_connection_state) {
+        return fail(std::errc::invalid_argument);
+    }
+    saved.state = take_all<ConnectionState>(bytes, 1).front();
+    if (saved.state.version != ConnectionState::current ||
+        bytes.size() != std::uint64_t{saved.state.sent} * sizeof(SentState) +
+                            std::uint64_t{saved.state.fetches} * sizeof(FetchState)) {
+        return fail(std::errc::invalid_argument);
+    }
+    saved.sent = take_all<SentState>(bytes, saved.state.sent);
+    saved.fetches = take_all<FetchState>(bytes, saved.state.fetches);
+    return saved;
+}
+
+std::vector<std::byte> Connection::save() const {
     SavedConnection saved;
     saved.state = {.message = state_of(in.message),
                    .offset = in.offset,
@@ -200,18 +250,19 @@ SavedConnection Connection::save() const {
     for (std::size_t i = 0; i < in.fetches.size(); ++i) {
         saved.fetches.push_back(state_of(in.fetches[i]));
     }
-    return saved;
+    return encode(saved);
 }
 
-Result<> Connection::restore(const SavedConnection& saved) noexcept {
-    if (!fits(qp.attr.path_mtu) || !is_valid(*this, saved)) {
+Result<> Connection::restore(std::span<const std::byte> bytes) {
+    const auto saved = decode(bytes);
+    if (!saved || !fits(qp.attr.path_mtu) || !is_valid(*this, *saved)) {
         return fail(std::errc::invalid_argument);
     }
     out = {};
     in = {};
     in.credits = CreditsGiven{qp.rq.head()};
-    restore_outbound(out, saved);
-    restore_inbound(in, saved);
+    restore_outbound(out, *saved);
+    restore_inbound(in, *saved);
     if (!out.sent.empty()) {
         remote = true; // until the outstanding messages end
         go_back(*this);

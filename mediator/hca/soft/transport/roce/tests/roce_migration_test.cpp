@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Connections that are saved and restored while their peer on the network continues.
+#include "mediator/hca/soft/transport/roce/connection_state.h"
 #include "mediator/hca/soft/transport/roce/tests/network_peer.h"
 
 namespace vrdma::test {
 namespace {
+
+using hca::soft::roce::SavedConnection;
 
 class RoceMigration : public NetworkPeer {
   protected:
@@ -12,14 +15,22 @@ class RoceMigration : public NetworkPeer {
 
     // Saves the connection of a QP with three packets under way, one of which was acknowledged, and
     // a READ of the peer.
-    hca::SavedConnection busy() {
+    SavedConnection busy() {
         post(VRDMA_SQ_RDMA_WRITE, 3 * mtu);
         deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, 2 * mtu));
         replies();
         answer(0);
         settle();
         guest_.slice().freeze();
-        return guest_.slice().save_connection(qp_.id());
+        return saved();
+    }
+
+    SavedConnection saved() {
+        return *hca::soft::roce::decode(guest_.slice().save_connection(qp_.id()));
+    }
+    bool is_refused(std::span<const std::byte> state) {
+        return guest_.slice().restore_connection(qp_.id(), state).error() ==
+               std::errc::invalid_argument;
     }
 };
 
@@ -78,29 +89,26 @@ TEST_F(RoceMigration, ReplaysAtomics) {
 // Save, restore and save a connection with operations under way in both directions; expect equal
 // states.
 TEST_F(RoceMigration, RoundTrip) {
-    const hca::SavedConnection saved = busy();
-    EXPECT_EQ(saved.state.sent, 1u);
-    EXPECT_EQ(saved.state.fetches, 1u);
-    EXPECT_EQ(saved.state.snd_una, psn(1));
+    const SavedConnection before = busy();
+    EXPECT_EQ(before.state.sent, 1u);
+    EXPECT_EQ(before.state.fetches, 1u);
+    EXPECT_EQ(before.state.snd_una, psn(1));
     guest_.thaw();
     move();
     guest_.slice().freeze();
-    const hca::SavedConnection again = guest_.slice().save_connection(qp_.id());
-    EXPECT_EQ(std::memcmp(&saved.state, &again.state, sizeof(saved.state)), 0);
-    ASSERT_EQ(again.sent.size(), 1u);
-    EXPECT_EQ(std::memcmp(saved.sent.data(), again.sent.data(), sizeof(saved.sent[0])), 0);
-    ASSERT_EQ(again.fetches.size(), 1u);
-    EXPECT_EQ(std::memcmp(saved.fetches.data(), again.fetches.data(), sizeof(saved.fetches[0])), 0);
+    EXPECT_EQ(encode(saved()), encode(before));
 }
 
 // States that no connection saves; expect EINVAL for each.
 TEST_F(RoceMigration, BadStatesAreRefused) {
-    const hca::SavedConnection good = busy();
+    const SavedConnection good = busy();
+    // Changes the state, with its numbers of entries as they then are.
     const auto refused = [&](auto&& change) {
-        hca::SavedConnection bad = good;
+        SavedConnection bad = good;
         change(bad);
-        return guest_.slice().restore_connection(qp_.id(), bad).error() ==
-               std::errc::invalid_argument;
+        bad.state.sent = static_cast<std::uint32_t>(bad.sent.size());
+        bad.state.fetches = static_cast<std::uint32_t>(bad.fetches.size());
+        return is_refused(encode(bad));
     };
     EXPECT_TRUE(refused([](auto& bad) { bad.state.snd_una = 1 << 24; }));
     EXPECT_TRUE(refused([](auto& bad) { bad.state.expected = 1 << 24; }));
@@ -112,6 +120,8 @@ TEST_F(RoceMigration, BadStatesAreRefused) {
     EXPECT_TRUE(refused([](auto& bad) { bad.state.told_gap = 2; }));
     EXPECT_TRUE(refused([](auto& bad) { bad.state.ack_due = 2; }));
     EXPECT_TRUE(refused([](auto& bad) { bad.state.reserved = 1; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.reserved_2 = 1; }));
+    EXPECT_TRUE(refused([](auto& bad) { bad.state.version = 2; }));
     EXPECT_TRUE(refused([](auto& bad) { bad.state.offset = bad.state.message.length + 1; }));
     EXPECT_TRUE(refused([](auto& bad) { bad.state.message.opcode = VRDMA_SQ_BIND_MW; }));
     EXPECT_TRUE(refused([](auto& bad) { bad.state.message.opcode = 200; }));
@@ -132,6 +142,22 @@ TEST_F(RoceMigration, BadStatesAreRefused) {
     EXPECT_TRUE(refused([](auto& bad) { bad.fetches[0].begin = 3; }));
     EXPECT_TRUE(refused([](auto& bad) { bad.fetches[0].repeated = 2; }));
     EXPECT_TRUE(refused([](auto& bad) { bad.fetches[0].reserved = 1; }));
+}
+
+// A state that is cut at each of its bytes, that is longer, or that has more or fewer entries than
+// it says; expect EINVAL for each.
+TEST_F(RoceMigration, BadLengthsAreRefused) {
+    SavedConnection bad = busy();
+    std::vector<std::byte> bytes = encode(bad);
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+        EXPECT_TRUE(is_refused(std::span{bytes}.first(size))) << size;
+    }
+    bytes.push_back(std::byte{0});
+    EXPECT_TRUE(is_refused(bytes));
+    bad.state.sent = UINT32_MAX;
+    EXPECT_TRUE(is_refused(encode(bad)));
+    bad.state.sent = 0;
+    EXPECT_TRUE(is_refused(encode(bad)));
 }
 
 // A connected QP migrates to a host where its device has no uplink; expect EINVAL.
