@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // The control thread's side of a slice: prepares objects, then links them in on the poller's
-// thread, so that pollers neither allocate nor wait.
+// thread, so that pollers neither allocate nor wait. soft_slice_*.cpp have its calls, object by
+// object.
 #pragma once
 
 #include <functional>
@@ -11,6 +12,8 @@
 #include "mediator/hca/soft/slice/slice_core.h"
 
 namespace vrdma::hca::soft {
+
+inline constexpr auto no_such_object = std::errc::no_such_file_or_directory;
 
 class SoftSlice : public Slice {
   public:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The saved state of a connection, which its peer on the network does not notice: the peer continues
-// with the PSNs that it knows. In a stream, the arrays follow the struct. A newer format has another
-// version; what is read is hostile.
+// The saved state of a connection, which its peer on the network does not notice: the peer
+// continues with the PSNs that it knows. In a stream, the arrays follow the struct. A newer format
+// has another version; what is read is hostile.
 #pragma once
 
 #include <cstddef>
