@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/hca/soft/transport/gsi.h"
 
-#include "mediator/hca/soft/memory/copy.h"
-#include "mediator/hca/soft/memory/scratch_watch.h"
+#include "mediator/hca/soft/memory/guarded_copy.h"
 #include "mediator/hca/soft/slice/slice_core.h"
 #include "vrdma/mad.h"
 
@@ -27,13 +26,8 @@ vrdma_mad read_mad(const Request& request) noexcept {
         return mad;
     }
     GuestMemory& memory = request.from->memory();
-    const ScratchWatch watch{memory};
-    copy_mad(request.payload, mad);
-    if (watch.tripped()) {
-        release(memory, request.payload);
-        return {};
-    }
-    return mad;
+    const bool there = guarded(memory, request.payload, [&] { copy_mad(request.payload, mad); });
+    return there ? mad : vrdma_mad{};
 }
 
 SliceCore* find_by_id(const RoutingTable& routes, const GidKey& key, const Request& request,

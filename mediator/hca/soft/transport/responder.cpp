@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "mediator/hca/soft/memory/copy.h"
-#include "mediator/hca/soft/memory/scratch_watch.h"
+#include "mediator/hca/soft/memory/guarded_copy.h"
 #include "mediator/hca/soft/qp/memory_keys.h"
 #include "mediator/hca/soft/qp/qp_state.h"
 #include "mediator/hca/soft/qp/receive_queue.h"
@@ -255,6 +254,16 @@ std::uint64_t& word_of(const SpanList& target) noexcept {
     return *reinterpret_cast<std::uint64_t*>(target.begin()->data());
 }
 
+// Copies between the request's payload and memory of this process. Returns false if the payload was
+// absent. That of a packet cannot be.
+bool copy_payload(const Request& request, SpanCursor& to, SpanCursor& from) noexcept {
+    if (request.from == nullptr) {
+        copy(to, from);
+        return true;
+    }
+    return guarded_copy(request.from->memory(), request.payload, to, from);
+}
+
 // The destination of the original value was opened before the target changes, so the operation
 // happens once or not at all.
 Ack receive_atomic(QueuePair& qp, const Request& request) noexcept {
@@ -264,24 +273,16 @@ Ack receive_atomic(QueuePair& qp, const Request& request) noexcept {
     if (opened.status != AckStatus::ok) {
         return opened;
     }
-    const ScratchWatch watch{qp.slice.memory()};
-    std::uint64_t original = operate(message, word_of(target));
-    if (watch.tripped()) {
-        release(qp.slice.memory(), target);
+    std::uint64_t original = 0;
+    if (!guarded(qp.slice.memory(), target,
+                 [&] { original = operate(message, word_of(target)); })) {
         return refuse(qp, AckStatus::access_error);
     }
     SpanList source{sizeof(original)};
     source.add(std::as_writable_bytes(std::span{&original, 1}));
     SpanCursor from{source};
     SpanCursor to{request.payload};
-    GuestMemory& there = request.payload_memory(qp.slice.memory());
-    const ScratchWatch watch_sink{there};
-    copy(to, from);
-    if (request.from != nullptr && watch_sink.tripped()) {
-        release(there, request.payload);
-        return answer(AckStatus::payload_revoked);
-    }
-    return answer(AckStatus::ok);
+    return answer(copy_payload(request, to, from) ? AckStatus::ok : AckStatus::payload_revoked);
 }
 
 // Writes eight bytes atomically (IBA A19).
@@ -296,20 +297,12 @@ Ack receive_atomic_write(QueuePair& qp, const Request& request) noexcept {
     private_copy.add(std::as_writable_bytes(std::span{&value, 1}));
     SpanCursor from{request.payload};
     SpanCursor to{private_copy};
-    GuestMemory& there = request.payload_memory(qp.slice.memory());
-    const ScratchWatch watch_source{there};
-    copy(to, from);
-    if (request.from != nullptr && watch_source.tripped()) {
-        release(there, request.payload);
+    if (!copy_payload(request, to, from)) {
         return answer(AckStatus::payload_revoked);
     }
-    const ScratchWatch watch{qp.slice.memory()};
-    store_release(word_of(target), value);
-    if (watch.tripped()) {
-        release(qp.slice.memory(), target);
-        return refuse(qp, AckStatus::access_error);
-    }
-    return answer(AckStatus::ok);
+    return guarded(qp.slice.memory(), target, [&] { store_release(word_of(target), value); })
+               ? answer(AckStatus::ok)
+               : refuse(qp, AckStatus::access_error);
 }
 
 // READ and atomics need resources that the responder set aside for them.

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "mediator/hca/soft/common/hole_count.h"
-#include "mediator/hca/soft/memory/scratch_watch.h"
+#include "mediator/hca/soft/memory/guarded_copy.h"
 #include "mediator/hca/soft/slice/engine.h"
 #include "mediator/hca/soft/transport/datagram.h"
 #include "mediator/hca/soft/transport/gsi.h"
@@ -120,12 +120,7 @@ std::optional<std::uint64_t> send_away(QueuePair& qp, const Request& request,
     return request.payload.bytes();
 }
 
-// Creating a page takes as long as copying a long piece, and others wait meanwhile. So if a slice
-// has had holes, each hole is filled in its own turn, as far as it can be found beforehand. A hole
-// that cannot be filled is left to the copy, which reports it.
-bool fills_hole(GuestMemory& memory, const SpanList& payload) noexcept {
-    HoleCount holes;
-    const ScratchWatch watch{memory};
+void touch_pages(const SpanList& payload) noexcept {
     for (const std::span<std::byte> span : payload) {
         if (span.data() == nullptr) { // see copy.h
             continue;
@@ -135,11 +130,14 @@ bool fills_hole(GuestMemory& memory, const SpanList& payload) noexcept {
         }
         static_cast<void>(load_relaxed(span.back()));
     }
-    if (watch.tripped()) {
-        release(memory, payload);
-        return false;
-    }
-    return holes.any();
+}
+
+// Creating a page takes as long as copying a long piece, and others wait meanwhile. So if a slice
+// has had holes, each hole is filled in its own turn, as far as it can be found beforehand. A hole
+// that cannot be filled is left to the copy, which reports it.
+bool fills_hole(GuestMemory& memory, const SpanList& payload) noexcept {
+    HoleCount holes;
+    return guarded(memory, payload, [&] { touch_pages(payload); }) && holes.any();
 }
 
 // Sends the next piece of the message at the head. Returns its bytes, or nothing if it must wait.

@@ -2,8 +2,7 @@
 #include "mediator/hca/soft/transport/roce/datagram.h"
 
 #include "mediator/hca/soft/common/hole_count.h"
-#include "mediator/hca/soft/memory/copy.h"
-#include "mediator/hca/soft/memory/scratch_watch.h"
+#include "mediator/hca/soft/memory/guarded_copy.h"
 #include "mediator/hca/soft/slice/engine.h"
 #include "mediator/hca/soft/transport/datagram.h"
 #include "mediator/hca/soft/transport/gsi.h"
@@ -80,12 +79,9 @@ Ack send_datagram(Port& port, QueuePair& qp, const Request& request, const Route
         frame.add(draft->payload);
     }
     GuestMemory& memory = qp.slice.memory();
-    const ScratchWatch watch{memory};
     SpanCursor to{frame};
     SpanCursor from{request.payload};
-    copy(to, from);
-    if (watch.tripped()) {
-        release(memory, request.payload);
+    if (!guarded_copy(memory, request.payload, to, from)) {
         return {AckStatus::payload_revoked};
     }
     port.send(*draft, path, headers);

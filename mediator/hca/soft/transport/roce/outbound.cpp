@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "mediator/hca/soft/memory/copy.h"
-#include "mediator/hca/soft/memory/scratch_watch.h"
+#include "mediator/hca/soft/memory/guarded_copy.h"
 #include "mediator/hca/soft/qp/qp_state.h"
 #include "mediator/hca/soft/qp/send_completion.h"
 #include "mediator/hca/soft/slice/engine.h"
@@ -104,13 +103,11 @@ vrdma_vendor_err move_payload(QueuePair& qp, const SendWqe& wqe, std::uint64_t o
         if (error != VRDMA_VERR_NONE) {
             return error;
         }
-        const ScratchWatch watch{qp.slice.memory()};
         SpanCursor here{own};
-        way == Way::out ? copy(there, here) : copy(here, there);
-        if (watch.tripped()) {
-            if (wqe.inline_data.empty()) {
-                release(qp.slice.memory(), own);
-            }
+        const auto move = [&] { way == Way::out ? copy(there, here) : copy(here, there); };
+        if (!wqe.inline_data.empty()) { // a copy in the WQE
+            move();
+        } else if (!guarded(qp.slice.memory(), own, move)) {
             return VRDMA_VERR_REVOKED;
         }
         done += own.bytes();
