@@ -5,7 +5,10 @@
  *
  *	cm/				the connection manager
  *	vrdmadv				what the program calls
- *	context, import, verbs, xrc, dm	what libibverbs calls
+ *	context, import, verbs		what libibverbs calls
+ *	mr, cq, srq, qp, xrc, dm	its verbs, object by object
+ *	query, buffer, pd, mw, ah	the simpler ones
+ *	listed				what another context may import
  *	device, gids			one life of the function; its addresses
  *	events				event queues
  *	on_demand			regions whose pages the device asks for
@@ -201,12 +204,16 @@ void vrdma_events_add_qp(struct vrdma_dev *dev, struct vrdma_qp *qp);
 void vrdma_events_remove_qp(struct vrdma_dev *dev, struct vrdma_qp *qp, uint32_t *async);
 void vrdma_events_add_srq(struct vrdma_dev *dev, struct vrdma_srq *srq);
 void vrdma_events_remove_srq(struct vrdma_dev *dev, struct vrdma_srq *srq, uint32_t *async);
+/* Waits for the program to acknowledge all events that it has read, as ibv_destroy_cq(3) says. */
+void vrdma_wait_for_acks(pthread_mutex_t *mutex, pthread_cond_t *changed, const uint32_t *acked,
+			 uint32_t events);
 void vrdma_cq_event(struct ibv_cq *cq);
 void vrdma_async_event(struct ibv_context *context, struct ibv_async_event *event);
 
-/* import.c: objects that another context may import; contexts that share a user context. */
+/* listed.c */
 void vrdma_list_add(struct vrdma_dev *dev, struct vrdma_listed **list, struct vrdma_listed *item);
 void vrdma_list_remove(struct vrdma_dev *dev, struct vrdma_listed *item);
+/* import.c: objects of another context; contexts that share a user context. */
 int vrdma_direct_import_pd(struct ibv_context *context, uint32_t handle, struct vrdma_pd *pd);
 int vrdma_direct_import_mr(struct ibv_pd *pd, uint32_t handle, struct vrdma_mr *mr);
 struct ibv_context *vrdma_direct_import(int cmd_fd);
@@ -284,7 +291,7 @@ int vrdma_direct_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *a
 			 struct vrdma_qp *qp);
 int vrdma_direct_close_qp(struct vrdma_qp *qp); /* an XRC_RECV QP, which others may have open */
 
-/* verbs.c */
+/* verbs.c; verbs.h has what is in the table */
 extern const struct vrdma_control vrdma_direct_control;
 
 #ifdef __cplusplus

@@ -408,6 +408,15 @@ bool vrdma_events_remove_context(struct vrdma_dev *dev, struct vrdma_context *co
 	return last;
 }
 
+void vrdma_wait_for_acks(pthread_mutex_t *mutex, pthread_cond_t *changed, const uint32_t *acked,
+			 uint32_t events)
+{
+	pthread_mutex_lock(mutex);
+	while (*acked != events)
+		pthread_cond_wait(changed, mutex);
+	pthread_mutex_unlock(mutex);
+}
+
 void vrdma_events_add_cq(struct vrdma_dev *dev, struct vrdma_cq *cq,
 			 struct ibv_comp_channel *channel)
 {

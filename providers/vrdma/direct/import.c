@@ -14,29 +14,6 @@
 
 #define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
-void vrdma_list_add(struct vrdma_dev *dev, struct vrdma_listed **list, struct vrdma_listed *item)
-{
-	pthread_mutex_lock(&dev->events.lock);
-	item->next = *list;
-	item->at = list;
-	if (item->next)
-		item->next->at = &item->next;
-	*list = item;
-	pthread_mutex_unlock(&dev->events.lock);
-}
-
-/* An object that was imported is in no list. */
-void vrdma_list_remove(struct vrdma_dev *dev, struct vrdma_listed *item)
-{
-	pthread_mutex_lock(&dev->events.lock);
-	if (item->at) {
-		*item->at = item->next;
-		if (item->next)
-			item->next->at = item->at;
-	}
-	pthread_mutex_unlock(&dev->events.lock);
-}
-
 static bool same_ucontext(struct ibv_context *a, struct ibv_context *b)
 {
 	return to_vrdma_context(a)->ucontext == to_vrdma_context(b)->ucontext;
