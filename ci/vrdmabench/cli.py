@@ -76,10 +76,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _build() -> None:
-    for command in (["ci/build"], ["cmake", "--build", str(BUILD), "--target", *TARGETS]):
+    for command in (["ci/build"], ["flock", "build/lock", "cmake", "--build", str(BUILD), "--target", *TARGETS]):
         say(" ".join(command))
         if subprocess.run(command, cwd=machine.PROJECT, stdout=sys.stderr, check=False).returncode:
-            raise BenchError(f"{command[0]} failed")
+            raise BenchError(f"{' '.join(command)} failed")
 
 
 def checked(family: str, points: list[Point]) -> list[Point]:

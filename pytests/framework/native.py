@@ -7,6 +7,7 @@ VRDMA_BUILD  the build whose vrdmad and provider are used, build/release by defa
 
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 from functools import cached_property
@@ -39,9 +40,9 @@ class Network:
         self._names = [f"vrdma-{os.getpid()}-{end}" for end in (0, 1)]  # the longest possible names
 
     def up(self) -> None:
-        for left in Path("/sys/class/net").glob("vrdma-*-0"):  # of a run that was interrupted
-            if not Path("/proc", left.name.split("-")[1]).exists():
-                ip(f"link del {left.name}")
+        for _, left in socket.if_nameindex():  # of a run that was interrupted, in this network namespace
+            if left.startswith("vrdma-") and left.endswith("-0") and not Path("/proc", left.split("-")[1]).exists():
+                ip(f"link del {left}")
         ip(f"link add {self._names[0]} type veth peer name {self._names[1]}")
         for name, guest in zip(self._names, ADDRESSES, strict=True):
             # The suite of pyverbs uses the first address, which must be that of IPv4.

@@ -352,6 +352,14 @@ TEST_F(QpTest, ConnectionRoundTrip) {
     EXPECT_EQ(moved->slice.connections.size(), 1u);
 }
 
+// A connection's state that is longer than any engine's; expect EINVAL.
+TEST_F(QpTest, AConnectionsStateIsBounded) {
+    const Qpn qp = make_qp();
+    side->slice.qp_states.at(qp).connected = 1;
+    side->slice.connections[qp].resize(hca::max_connection_state + 1);
+    EXPECT_EQ(error_of(move(save())), std::errc::invalid_argument);
+}
+
 TEST_F(QpTest, AStateOfAQpIsSmall) {
     EXPECT_LE(sizeof(QpState), 256u);
 }

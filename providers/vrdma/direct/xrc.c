@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "device.h"
+#include "verbs.h"
 
 /* A domain of the device. */
 struct vrdma_xrc_domain {
@@ -31,11 +31,6 @@ struct vrdma_xrc_target {
 	uint32_t qpn;
 	struct vrdma_xrc_domain *domain;
 };
-
-static struct vrdma_dev *dev_of(struct ibv_context *context)
-{
-	return to_vrdma_context(context)->dev;
-}
 
 static struct vrdma_xrc_domain *find_domain(struct vrdma_dev *dev, const struct stat *file)
 {
@@ -90,7 +85,7 @@ static int get_domain(struct vrdma_dev *dev, const struct ibv_xrcd_init_attr *at
 int vrdma_direct_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr,
 			   struct vrdma_xrcd *xrcd)
 {
-	struct vrdma_dev *dev = dev_of(context);
+	struct vrdma_dev *dev = vrdma_dev_of(context);
 	int ret;
 
 	pthread_mutex_lock(&dev->xrc_lock);
@@ -117,7 +112,7 @@ static void forget_domain(struct vrdma_dev *dev, struct vrdma_xrc_domain *domain
 
 int vrdma_direct_close_xrcd(struct vrdma_xrcd *xrcd)
 {
-	struct vrdma_dev *dev = dev_of(xrcd->base.xrcd.context);
+	struct vrdma_dev *dev = vrdma_dev_of(xrcd->base.xrcd.context);
 	struct vrdma_xrc_domain *domain = xrcd->domain;
 	int ret = 0;
 
@@ -180,13 +175,13 @@ static void fill_handle(struct ibv_context *context, struct vrdma_qp *qp, struct
 	pthread_cond_init(&base->cond, NULL);
 	qp->base.comp_mask = VERBS_QP_XRCD;
 	qp->base.xrcd = &to_vrdma_xrcd(xrcd)->base;
-	vrdma_events_add_qp(dev_of(context), qp);
+	vrdma_events_add_qp(vrdma_dev_of(context), qp);
 }
 
 int vrdma_direct_create_xrc_recv(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
 				 struct vrdma_qp *qp)
 {
-	struct vrdma_dev *dev = dev_of(context);
+	struct vrdma_dev *dev = vrdma_dev_of(context);
 	int ret;
 
 	pthread_mutex_lock(&dev->xrc_lock);
@@ -202,7 +197,7 @@ int vrdma_direct_create_xrc_recv(struct ibv_context *context, struct ibv_qp_init
 int vrdma_direct_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr,
 			 struct vrdma_qp *qp)
 {
-	struct vrdma_dev *dev = dev_of(context);
+	struct vrdma_dev *dev = vrdma_dev_of(context);
 	int ret;
 
 	pthread_mutex_lock(&dev->xrc_lock);
@@ -230,7 +225,7 @@ static void forget_target(struct vrdma_xrc_target *target)
 
 int vrdma_direct_close_qp(struct vrdma_qp *qp)
 {
-	struct vrdma_dev *dev = dev_of(qp->base.qp.context);
+	struct vrdma_dev *dev = vrdma_dev_of(qp->base.qp.context);
 	struct vrdma_xrc_target *target = qp->target_qp;
 	int ret = 0;
 
