@@ -2,8 +2,8 @@
 //
 // std::bad_alloc is the only exception that is caught. The standard library has no other way to
 // report that it finds no memory, and a guest must not be able to end the process by asking for
-// more than there is. Pollers hand theirs over to the control thread (hca/soft/mailbox.h). No other
-// code catches exceptions.
+// more than there is. Pollers hand theirs over to the control thread (hca/soft/poller/mailbox.h).
+// No other code catches exceptions.
 #pragma once
 
 #include <new>

@@ -291,7 +291,7 @@ int vrdma_direct_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *a
 			 struct vrdma_qp *qp);
 int vrdma_direct_close_qp(struct vrdma_qp *qp); /* an XRC_RECV QP, which others may have open */
 
-/* verbs.c; verbs.h has what is in the table */
+/* verbs.c: the table of what verbs.h declares */
 extern const struct vrdma_control vrdma_direct_control;
 
 #ifdef __cplusplus

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "mediator/hca/soft/slice/queue_pair.h"
-#include "mediator/hca/soft/slice/scheduler.h"
+#include "mediator/hca/soft/slice/turn.h"
 
 namespace vrdma::hca::soft {
 

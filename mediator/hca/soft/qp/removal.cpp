@@ -8,20 +8,22 @@
 namespace vrdma::hca::soft {
 
 std::unique_ptr<SharedReceiveQueue> remove(SliceCore& slice, Srqn id) noexcept {
-    if (SharedReceiveQueue* const srq = slice.srq(id)) {
+    auto srq = slice.take_out(id); // first, as QPs may answer requests for it as they fail
+    if (srq != nullptr) {
         forget_holders(*srq);
     }
-    return slice.take_out(id);
+    return srq;
 }
 
 std::unique_ptr<QueuePair> remove(SliceCore& slice, Qpn id) noexcept {
     if (QueuePair* const qp = slice.qp(id)) {
-        slice.engine().scheduler().withdraw(*qp);
         slice.engine().cross_queue().abandon(*qp);
         if (qp->connection != nullptr) {
             qp->connection->stop();
         }
         unbind_windows(*qp);
+        // Last: as it answers for the last time, the QP may fail, and then has WQEs to flush.
+        slice.engine().scheduler().withdraw(*qp);
     }
     return slice.take_out(id);
 }

@@ -3,7 +3,8 @@
 // The network as slices and QPs see it. What implements it (transport/roce) stands above them.
 //
 // A slice that is bound to an uplink is a member of the uplink's port. Each of its connected QPs
-// has a connection there. All of it is called on the poller's thread.
+// has a connection there. It is called on the poller's thread. The control thread also calls
+// connect() and connection_cost(), and reads the link's state.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,6 @@
 
 namespace vrdma::hca::soft {
 
-class SliceCore;
 struct Ack;
 struct QueuePair;
 struct Request;

@@ -19,7 +19,7 @@ class OwnsItsLines : public ::testing::Test {};
 // The objects that a poller writes while it works, and that are not within another of these or a
 // LineVector.
 using Written = ::testing::Types<Poller, SliceCore, QueuePair, CompletionQueue, EventQueue,
-                                 CrossRequest, CounterSet>;
+                                 CrossRequest, CounterSet, roce::Connection, roce::Member>;
 TYPED_TEST_SUITE(OwnsItsLines, Written);
 
 // Expects that an object begins and ends at a line boundary, wherever the heap puts it.

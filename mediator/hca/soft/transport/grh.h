@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "mediator/hca/soft/routing/routing_table.h"
+#include "mediator/hca/soft/routing/route.h"
 #include "vrdma/device.h"
 
 namespace vrdma::hca::soft {

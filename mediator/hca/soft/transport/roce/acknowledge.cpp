@@ -12,14 +12,14 @@
 namespace vrdma::hca::soft::roce {
 namespace {
 
-// Whether the fate of the packets from `oldest` on is still unknown. `before` is the value of
-// `oldest` before the answer. An answer for more than the probe shows that the probed packet was
+// Whether the fate of the packets from `snd_una` on is still unknown. `before` is its value
+// before the answer. An answer for more than the probe shows that the probed packet was
 // not lost, so the others may be outstanding as well.
 bool asks_again(const Outbound& out, Psn before) noexcept {
     return out.probing && distance(before, out.snd_una) > 1 && out.snd_una != out.snd_max;
 }
 
-// The peer has answered for all packets before `oldest`.
+// The peer has answered for all packets before `snd_una`.
 void progressed(Connection& c) noexcept {
     c.out.recovering = false;
     c.out.round_trip.arrived_before(c.out.snd_una, c.port.engine().now());

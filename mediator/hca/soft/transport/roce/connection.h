@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // A connected QP's state of the packets that it exchanges with a peer on the network (IBA 9.7,
-// 9.8). send.cpp, acknowledge.cpp and recover.cpp change the outbound part, responder.cpp the
-// inbound part, and port.cpp the links. A QP of a device without an uplink has no connection.
+// 9.8). outbound.cpp, send.cpp, acknowledge.cpp and recover.cpp change the outbound part,
+// responder.cpp the inbound part, and port.cpp the links. A QP of a device without an uplink has no
+// connection.
 #pragma once
 
 #include <optional>

@@ -2,7 +2,8 @@
 #include "mediator/hca/soft/transport/roce/connection_state.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <type_traits>
 
 #include "mediator/hca/soft/transport/roce/connection.h"
 #include "mediator/hca/soft/transport/roce/outbound.h"

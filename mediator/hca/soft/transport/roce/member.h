@@ -10,7 +10,7 @@
 
 namespace vrdma::hca::soft::roce {
 
-struct Member final : NetworkMember {
+struct alignas(cache_line) Member final : NetworkMember {
     explicit Member(std::uint64_t device) noexcept { questions.device = device; }
 
     List<Connection, &Connection::answers> answers;

@@ -104,10 +104,9 @@ vrdma_vendor_err move_payload(QueuePair& qp, const SendWqe& wqe, std::uint64_t o
             return error;
         }
         SpanCursor here{own};
-        const auto move = [&] { way == Way::out ? copy(there, here) : copy(here, there); };
-        if (!wqe.inline_data.empty()) { // a copy in the WQE
-            move();
-        } else if (!guarded(qp.slice.memory(), own, move)) {
+        // Inline data is guest memory, too: it lies in the ring.
+        if (!guarded(qp.slice.memory(), own,
+                     [&] { way == Way::out ? copy(there, here) : copy(here, there); })) {
             return VRDMA_VERR_REVOKED;
         }
         done += own.bytes();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // The packets of a connection that its peer has not acknowledged, and the WQEs that they belong to.
-// For the files that send, acknowledge and recover.
 #pragma once
 
 #include "mediator/hca/soft/memory/span_list.h"

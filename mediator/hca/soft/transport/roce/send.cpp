@@ -10,7 +10,6 @@
 #include "mediator/hca/soft/transport/roce/outbound.h"
 #include "mediator/hca/soft/transport/roce/port.h"
 #include "mediator/hca/soft/transport/send_queue.h"
-#include "vrdma/roce.h"
 
 namespace vrdma::hca::soft::roce {
 namespace {

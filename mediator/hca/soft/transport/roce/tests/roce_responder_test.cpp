@@ -696,6 +696,23 @@ TEST_F(RoceResponder, MemoryGoesWhileItIsRead) {
     expect_refusal(begun, VRDMA_NAK_REMOTE_ACCESS);
 }
 
+// Receive a long READ, deregister the memory, and destroy the QP, which fails as it answers for the
+// last time; expect that nothing looks at the QP afterwards (AddressSanitizer would tell).
+TEST_F(RoceResponder, AQpThatFailsAsItGoesIsGone) {
+    const MemoryRegion brief = guest_.register_mr(1 << 16);
+    wire::Headers headers = remote(VRDMA_ROCE_READ_REQUEST, 0, 100 * mtu);
+    headers.rkey = brief.key.value;
+    headers.address = brief.start;
+    deliver(headers);
+    hca_->poll();
+    ASSERT_LT(sent().size(), 100u);
+    ASSERT_TRUE(guest_.slice().deregister_mr(brief.key));
+    guest_.slice().destroy_qp(qp_.id());
+    const auto packets = replies();
+    ASSERT_EQ(packets.size(), 1u);
+    EXPECT_EQ(packets.front().headers.syndrome, nak(VRDMA_NAK_REMOTE_ACCESS));
+}
+
 // Receive a READ of a window together with the SEND that invalidates it; expect a NAK of the READ,
 // and one error.
 TEST_F(RoceResponder, SendInvalidatesWhatIsRead) {
