@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What an event is about: a QP, a CQ, an SRQ, or a page that a message waits for.
+// The subject of an event: a QP, a CQ, an SRQ, or a page that a message waits for.
 #pragma once
 
 #include <cstdint>

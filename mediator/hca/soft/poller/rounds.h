@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a poller does with its engine: rounds, in which it looks once at everything that may have
+// The work of a poller with its engine: rounds, in which it looks once at everything that may have
 // work, and the preparation of its sleep.
 #pragma once
 

@@ -42,7 +42,7 @@ struct alignas(cache_line) CrossRequest {
 
 class CrossQueue {
   public:
-    // What the queue's poller does with requests and answers.
+    // The queue's poller handles requests and answers by it.
     class Handler {
       public:
         virtual ~Handler() = default;

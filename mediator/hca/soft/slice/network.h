@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The network as slices and QPs see it. What implements it (transport/roce) stands above them.
+// The network as slices and QPs see it. transport/roce implements it, and stands above them.
 //
 // A slice that is bound to an uplink is a member of the uplink's port. Each of its connected QPs
 // has a connection there. It is called on the poller's thread. The control thread also calls
@@ -20,7 +20,7 @@ struct QueuePair;
 struct Request;
 struct Route;
 
-// What a connected QP has for a peer on the network.
+// The connection of a QP to a peer on the network.
 class NetworkConnection {
   public:
     NetworkConnection() = default;
@@ -53,7 +53,7 @@ class NetworkConnection {
     virtual Result<> restore(std::span<const std::byte> state) = 0;
 };
 
-// What a slice has at its port.
+// The membership of a slice in its port.
 class NetworkMember {
   public:
     NetworkMember() = default;

@@ -91,6 +91,13 @@ struct alignas(cache_line) QueuePair {
         unanswered = false;
     }
 
+    // Takes one of the retries for a receiver that is not ready. Returns false if none is left. The
+    // greatest number of retries has no end (IBA 9.7.5.2.8).
+    bool take_rnr_retry() noexcept {
+        constexpr std::uint8_t without_end = 7;
+        return attr.rnr_retry == without_end || rnr_retries_left-- != 0;
+    }
+
     // Counts for the QP, for its counter set, and for its slice (slice_core.h).
     void count(vrdma_counter what, std::uint64_t by = 1) noexcept;
     // The same, for events that the slice has counted already.

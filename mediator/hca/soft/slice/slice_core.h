@@ -43,7 +43,7 @@ class alignas(cache_line) SliceCore {
     const QpnRange& qpns() const noexcept { return qpns_; }
     // The port to the network, or nullptr.
     NetworkPort* port() const noexcept { return port_; }
-    // What the slice has there.
+    // The slice's membership there.
     NetworkMember* member() const noexcept { return member_.get(); }
     const std::array<std::uint8_t, 6>& mac() const noexcept { return mac_; }
     // The DSCP of a traffic class that the guest asks for, if its packets may have that; else 0.

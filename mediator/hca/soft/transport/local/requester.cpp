@@ -35,8 +35,7 @@ void retry_lost(QueuePair& qp, const Message& message) noexcept {
 
 void retry_not_ready(QueuePair& qp, const Message& message, std::uint8_t timer) noexcept {
     qp.count(VRDMA_COUNTER_RNR_NAKS);
-    constexpr std::uint8_t without_end = 7;
-    if (qp.attr.rnr_retry != without_end && qp.rnr_retries_left-- == 0) {
+    if (!qp.take_rnr_retry()) {
         fail_message(qp, message, IBV_WC_RNR_RETRY_EXC_ERR, VRDMA_VERR_PEER);
         return;
     }

@@ -81,7 +81,7 @@ Port::Port(Engine& engine, std::string name, std::unique_ptr<wire::Uplink> uplin
       unknown_signal_{std::move(unknown_signal)} {}
 
 Port::~Port() {
-    const auto& count = unclaimed_.value;
+    const auto& count = unclaimed().value;
     spdlog::debug(
         "uplink {}: packets for no device here: {} to unknown QPs, {} malformed, "
         "{} with a wrong ICRC, {} P_Key, {} source",

@@ -49,12 +49,11 @@ void try_again(Connection& c, Cue cue) noexcept {
 
 void try_when_ready(Connection& c, std::uint8_t timer) noexcept {
     QueuePair& qp = c.qp;
-    constexpr std::uint8_t without_end = 7;
     if (waits(qp)) {
         return; // the network duplicated the NAK
     }
     qp.count(VRDMA_COUNTER_RNR_NAKS);
-    if (qp.attr.rnr_retry != without_end && qp.rnr_retries_left-- == 0) {
+    if (!qp.take_rnr_retry()) {
         fail_oldest(c, IBV_WC_RNR_RETRY_EXC_ERR, VRDMA_VERR_PEER);
         return;
     }
