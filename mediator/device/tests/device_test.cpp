@@ -115,16 +115,17 @@ TEST_F(DeviceTest, ALongPageListHoldsUpItsOwnCommandsOnly) {
     guest.post(VRDMA_ADMIN_ALLOC_PD, {});
     guest.ring();
     unsigned turns = 1;
-    for (; port.take_wake(); ++turns) {
-        ASSERT_FALSE(guest.poll());
+    auto made = guest.poll();
+    for (; !made && port.take_wake(); ++turns) {
         ASSERT_GT(other_guest.create(VRDMA_ADMIN_ALLOC_XRCD), 0);
         device.service();
+        made = guest.poll();
     }
     EXPECT_GE(turns, (1u << 20) / verbs::PageListReader::step_blocks); // more on a slow machine
-    const auto made = guest.poll();
     ASSERT_TRUE(made);
     EXPECT_EQ(made->status, 0u);
     EXPECT_EQ(hca.slice->mrs.at(Key{made->handle.handle}).pages.blocks.size(), 1u << 20);
+    guest.run_device(); // the last step may have taken its turn's time
     EXPECT_TRUE(guest.poll());
 }
 
