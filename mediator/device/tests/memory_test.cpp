@@ -6,6 +6,7 @@
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/hca/soft/transport/roce/tests/cable.h"
 #include "mediator/tests/guest/heap.h"
+#include "mediator/verbs/tests/in_steps.h"
 
 namespace vrdma {
 namespace {
@@ -14,16 +15,6 @@ hca::soft::Config without_threads() {
     hca::soft::Config config;
     config.threads = false;
     return config;
-}
-
-// Runs a verb until it has ended. Any step may be cut short by its time.
-template <typename Verb>
-auto in_steps(Verb&& verb) {
-    auto result = verb();
-    while (!result && result.error() == verbs::comes_again) {
-        result = verb();
-    }
-    return result;
 }
 
 class WideDeviceTest : public DeviceTest {
@@ -61,7 +52,7 @@ class MemoryTest : public WideDeviceTest {
     void expect_each_counted(Make&& make) {
         expect_all_counted([&] {
             for (int i = 0; i < many; ++i) {
-                ASSERT_TRUE(in_steps(make));
+                ASSERT_TRUE(test::in_steps(make));
             }
         });
     }
@@ -88,9 +79,10 @@ class MemoryTest : public WideDeviceTest {
     verbs::Objects objects_{type.limits,   function_id_,     registry_,
                             port.memory(), port.doorbells(), *slice_};
     PdId pd_ = objects_.pds.alloc(verbs::kernel).value();
-    EqId eq_ =
-        in_steps([&, cmd = eq_command().create_eq] { return objects_.eqs.create(cmd); }).value();
-    Cqn cq_ = in_steps([&, cmd = cq_command(eq_.value).create_cq] {
+    EqId eq_ = test::in_steps([&, cmd = eq_command().create_eq] {
+                   return objects_.eqs.create(cmd);
+               }).value();
+    Cqn cq_ = test::in_steps([&, cmd = cq_command(eq_.value).create_cq] {
                   return objects_.cqs.create(cmd);
               }).value();
 };
@@ -99,7 +91,7 @@ class MemoryTest : public WideDeviceTest {
 TEST_F(MemoryTest, BlocksAreHeldOnce) {
     const auto cmd = large_mr_command(pd_.value).reg_mr;
     const std::size_t before = test::heap_in_use();
-    ASSERT_TRUE(in_steps([&] { return objects_.mrs.reg(cmd); }));
+    ASSERT_TRUE(test::in_steps([&] { return objects_.mrs.reg(cmd); }));
     EXPECT_LT(test::heap_in_use() - before, cmd.pages.count * sizeof(Iova) * 9 / 8);
 }
 
@@ -134,7 +126,7 @@ TEST_F(MemoryTest, TheBudgetKnowsWhatObjectsGrowTo) {
     auto qp = qp_command(pd_.value, cq_.value).create_qp;
     qp.qp_type = static_cast<std::uint8_t>(hca::QpType::ud);
     vrdma_cmd_multicast member{};
-    member.qpn = in_steps([&] { return objects_.qps.create(qp); }).value().qpn.value;
+    member.qpn = test::in_steps([&] { return objects_.qps.create(qp); }).value().qpn.value;
     member.gid[0] = 0xff;
     member.gid[1] = 0x0e;
     expect_each_counted([&] {

@@ -4,6 +4,7 @@
 // of CVE-2023-1544 belong to the HCA (hca/soft/tests/pvrdma_cve_test.cpp).
 #include <utility>
 
+#include "mediator/verbs/tests/in_steps.h"
 #include "mediator/verbs/tests/verbs_test.h"
 
 namespace vrdma::verbs {
@@ -17,7 +18,7 @@ class PvrdmaCves : public VerbsTest {
         vrdma_cmd_reg_mr cmd = mr_command(pd, VRDMA_PAGE_SIZE);
         cmd.pages = list;
         cmd.length = length;
-        return error_of(objects.mrs.reg(cmd));
+        return error_of(test::in_steps([&] { return objects.mrs.reg(cmd); }));
     }
 
     EqId eq = make_eq();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 namespace vrdma::hca::soft {
@@ -31,6 +32,9 @@ struct Steps {
         sizes.push_back(touched);
     }
     std::size_t longest() const { return *std::ranges::max_element(sizes); }
+    std::size_t total() const {
+        return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+    }
 };
 
 TEST(Steps, CallEachObjectOnceAndFewAtATime) {
@@ -43,7 +47,8 @@ TEST(Steps, CallEachObjectOnceAndFewAtATime) {
             ++steps.touched;
         });
     EXPECT_TRUE(std::ranges::all_of(objects, [](const auto& o) { return *o.second == 1; }));
-    EXPECT_EQ(steps.longest(), objects_per_step);
+    EXPECT_LE(steps.longest(), objects_per_step);
+    EXPECT_EQ(steps.total(), 1000u);
 }
 
 TEST(Steps, RemoveEachObjectOnceAndFewAtATime) {
@@ -56,7 +61,8 @@ TEST(Steps, RemoveEachObjectOnceAndFewAtATime) {
             return std::move(objects.extract(key).mapped());
         });
     EXPECT_TRUE(objects.empty());
-    EXPECT_EQ(steps.longest(), objects_per_step);
+    EXPECT_LE(steps.longest(), objects_per_step);
+    EXPECT_EQ(steps.total(), 1000u);
 }
 
 TEST(Steps, NothingTakesNone) {
