@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "fork.h"
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vrdma_dev *devices;
@@ -204,13 +205,20 @@ static void after_fork_in_child(void)
 }
 
 /*
- * Called after memory has been shared, when fork.c has registered its handlers. The handlers of a
- * child run in the order of registration. So the child has its copies of shared memory before
- * after_fork_in_child() runs.
+ * The handlers of a child run in the order of registration. So the child has its copies of shared
+ * memory, by the handlers of fork.c, before after_fork_in_child() runs.
  */
 static void handle_forks(void)
 {
+	vrdma_fork_prepare();
 	pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+void vrdma_dev_handle_forks(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, handle_forks);
 }
 
 /* Under the lock. Skips devices that failed, so that a new context can try again. */
@@ -254,17 +262,15 @@ __attribute__((destructor)) static void remove_files(void)
 /* Returns NULL and sets errno if there is no such device. */
 struct vrdma_dev *vrdma_dev_get(const struct vrdma_options *options)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct vrdma_dev *dev;
 
+	vrdma_dev_handle_forks();
 	pthread_mutex_lock(&devices_lock);
 	dev = find(options->path);
 	if (!dev)
 		dev = make(options);
-	if (dev) {
-		pthread_once(&once, handle_forks);
+	if (dev)
 		dev->refs++;
-	}
 	pthread_mutex_unlock(&devices_lock);
 	return dev;
 }

@@ -244,6 +244,11 @@ void vrdma_map_ipv4(uint8_t *gid, const void *address);
 int vrdma_gids_init(struct vrdma_dev *dev, const struct vrdma_options *options);
 
 /* device.c */
+/*
+ * Registers the handlers of fork() for devices. Whoever takes locks before those of devices calls
+ * this, and registers its own handlers then.
+ */
+void vrdma_dev_handle_forks(void);
 struct vrdma_dev *vrdma_dev_get(const struct vrdma_options *options);
 struct vrdma_dev *vrdma_dev_find(bool (*fits)(struct vrdma_dev *dev, void *arg), void *arg);
 void vrdma_dev_put(struct vrdma_dev *dev);

@@ -110,14 +110,17 @@ static void after_fork_in_child(void)
 	pthread_mutex_unlock(&vrdma_arena.mutex);
 }
 
+static int handlers_error;
+
+static void handle_forks(void)
+{
+	handlers_error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
 int vrdma_fork_prepare(void)
 {
-	static bool prepared;
-	int error;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	if (prepared)
-		return 0;
-	error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-	prepared = !error;
-	return error;
+	pthread_once(&once, handle_forks);
+	return handlers_error;
 }

@@ -3,7 +3,10 @@
 #ifndef VRDMA_DIRECT_FORK_H
 #define VRDMA_DIRECT_FORK_H
 
-/* To be called under the arena's lock, before the arena is created. Returns 0 or an errno. */
+/*
+ * To be called before the arena is created, and before handlers of forks are registered for what
+ * uses it. Any thread may call it again. Returns 0 or an errno.
+ */
 int vrdma_fork_prepare(void);
 
 #endif /* VRDMA_DIRECT_FORK_H */

@@ -232,6 +232,7 @@ static void after_fork_in_child(void)
  */
 static void handle_forks(void)
 {
+	vrdma_dev_handle_forks();
 	pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 

@@ -3,11 +3,18 @@
 // their numbers.
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <fstream>
+#include <future>
+#include <string>
+#include <thread>
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -93,6 +100,50 @@ TEST_F(Service, ANewChannelTakesALostOnesNumber)
 	const rdma_ucm_cmd_hdr unknown{~0U, 0, 0};
 	EXPECT_EQ(vrdmadv_cm_write(fd, &unknown, sizeof(unknown)), -1);
 	EXPECT_NE(errno, EBADF);
+}
+
+// Waits until a thread of this process waits for the lock.
+void await_waiter(pid_t thread, const pthread_mutex_t &lock)
+{
+	const std::string path = "/proc/self/task/" + std::to_string(thread) + "/syscall";
+	std::string number;
+	std::uintptr_t address = 0;
+
+	while (number != std::to_string(SYS_futex) ||
+	       address != reinterpret_cast<std::uintptr_t>(&lock)) {
+		std::ifstream(path) >> number >> std::hex >> address;
+		sched_yield();
+	}
+}
+
+// Forks while another thread has the connection manager's lock. That thread takes the devices' lock
+// then, which the fork must not have taken yet.
+[[noreturn]] void fork_under_the_lock()
+{
+	std::promise<pid_t> forking;
+
+	alarm(60);
+	vrdmadv_cm_open(nullptr, 0);
+	vrdma_dev_handle_forks(); // as the first device does
+	pthread_mutex_lock(&vrdma_cm_lock);
+	std::thread forker([&] {
+		forking.set_value(gettid());
+		if (fork() == 0)
+			_exit(0);
+	});
+	await_waiter(forking.get_future().get(), vrdma_cm_lock);
+	vrdma_dev_find([](vrdma_dev *, void *) { return false; }, nullptr);
+	pthread_mutex_unlock(&vrdma_cm_lock);
+	forker.join();
+	_exit(0);
+}
+
+// The first channel is opened before the first device: expects fork() to take the connection
+// manager's lock before the devices'. A process of its own has registered no handlers before.
+TEST(ServiceForks, TheDevicesLockIsTakenLast)
+{
+	testing::GTEST_FLAG(death_test_style) = "threadsafe";
+	EXPECT_EXIT(fork_under_the_lock(), testing::ExitedWithCode(0), "");
 }
 
 using Files = Network;
