@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "mediator/hca/hca.h"
+#include "mediator/hca/share.h"
 #include "mediator/helper/fields.h"
 
 namespace vrdma::control {

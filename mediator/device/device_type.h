@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "mediator/hca/hca.h"
+#include "mediator/base/pkey.h"
+#include "mediator/hca/share.h"
 #include "mediator/verbs/identity.h"
 #include "mediator/verbs/limits.h"
 

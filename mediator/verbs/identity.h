@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "mediator/base/gid.h"
+#include "mediator/base/pkey.h"
 #include "mediator/base/result.h"
-#include "mediator/hca/hca.h"
+#include "mediator/hca/share.h"
 #include "mediator/verbs/port_speed.h"
 #include "vrdma/device.h"
 

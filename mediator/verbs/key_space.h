@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "mediator/base/memory_cost.h"
-#include "mediator/hca/hca.h"
+#include "mediator/hca/memory_region.h"
 #include "mediator/verbs/object_table.h"
 
 namespace vrdma::verbs {

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "mediator/base/result.h"
-#include "mediator/hca/hca.h"
+#include "mediator/hca/slice.h"
 #include "mediator/memory/guest_memory.h"
 #include "mediator/verbs/memory_budget.h"
 #include "mediator/verbs/saved_state.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "mediator/base/result.h"
-#include "mediator/hca/hca.h"
+#include "mediator/hca/queue_pair.h"
 
 namespace vrdma::verbs {
 

@@ -3,7 +3,7 @@
 // The resources from which all verbs objects of one device are made.
 #pragma once
 
-#include "mediator/hca/hca.h"
+#include "mediator/hca/slice.h"
 #include "mediator/memory/guest_memory.h"
 #include "mediator/verbs/limits.h"
 #include "mediator/verbs/page_list.h"

@@ -6,7 +6,8 @@
 #include <bit>
 #include <cstdint>
 
-#include "mediator/hca/hca.h"
+#include "mediator/hca/translation.h"
+#include "vrdma/queue.h"
 
 namespace vrdma::verbs {
 

@@ -3,6 +3,7 @@
 // The soft HCA: pollers that copy between the buffers of this host's guests.
 #pragma once
 
+#include "mediator/hca/hca.h"
 #include "mediator/hca/soft/config.h"
 #include "mediator/hca/soft/poller/pollers.h"
 

@@ -9,7 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "mediator/hca/hca.h"
+#include "mediator/hca/translation.h"
+#include "mediator/memory/guest_memory.h"
 
 namespace vrdma::test {
 

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "mediator/tests/guest/buffer.h"
+#include "vrdma/queue.h"
 
 namespace vrdma::test {
 

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "mediator/base/event_fd.h"
+#include "mediator/hca/hca.h"
 #include "mediator/memory/arena_memory.h"
 #include "mediator/tests/guest/completion_queue.h"
 #include "mediator/tests/guest/event_queue.h"

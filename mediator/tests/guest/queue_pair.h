@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "mediator/hca/queue_pair.h"
 #include "mediator/tests/guest/buffer.h"
 #include "mediator/tests/guest/doorbell.h"
 

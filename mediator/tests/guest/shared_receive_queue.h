@@ -8,6 +8,7 @@
 
 #include "mediator/memory/shared_words.h"
 #include "mediator/tests/guest/buffer.h"
+#include "vrdma/queue.h"
 
 namespace vrdma::test {
 

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "mediator/hca/hca.h"
+#include "mediator/hca/share.h"
 #include "mediator/hca/soft/common/token_bucket.h"
 
 namespace vrdma::hca::soft {

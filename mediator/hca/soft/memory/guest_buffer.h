@@ -8,7 +8,9 @@
 #include <cassert>
 #include <span>
 
-#include "mediator/hca/hca.h"
+#include "mediator/base/result.h"
+#include "mediator/hca/translation.h"
+#include "mediator/memory/guest_memory.h"
 
 namespace vrdma::hca::soft {
 

@@ -16,6 +16,7 @@
 #include "mediator/hca/soft/memory/page_faults.h"
 #include "mediator/hca/soft/memory/span_list.h"
 #include "mediator/hca/soft/memory/sparse_pages.h"
+#include "mediator/memory/guest_memory.h"
 
 namespace vrdma::hca::soft {
 

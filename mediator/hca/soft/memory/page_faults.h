@@ -7,9 +7,10 @@
 
 #include <array>
 
-#include "mediator/hca/hca.h"
 #include "mediator/hca/soft/common/event_source.h"
 #include "mediator/hca/soft/config.h"
+#include "mediator/hca/translation.h"
+#include "vrdma/queue.h"
 
 namespace vrdma::hca::soft {
 

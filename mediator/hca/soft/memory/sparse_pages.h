@@ -10,7 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "mediator/hca/hca.h"
+#include "mediator/hca/memory_region.h"
+#include "mediator/memory/guest_memory.h"
 
 namespace vrdma::hca::soft {
 

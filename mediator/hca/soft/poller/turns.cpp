@@ -7,8 +7,11 @@
 namespace vrdma::hca::soft {
 
 Turn send(QueuePair& qp) noexcept {
-    const bool remote = qp.connection != nullptr && qp.connection->leaves_host();
-    return remote ? qp.connection->send() : send_messages(qp);
+    if (qp.connection == nullptr) {
+        return send_messages(qp);
+    }
+    qp.connection->locate_peer();
+    return qp.connection->leaves_host() ? qp.connection->send() : send_messages(qp);
 }
 
 Turn take_turn(QueuePair& qp) noexcept {

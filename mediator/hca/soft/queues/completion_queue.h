@@ -3,12 +3,15 @@
 // A completion queue: CQEs for the guest's process, and an event if it asked for one.
 #pragma once
 
+#include "mediator/base/result.h"
+#include "mediator/hca/completion_queue.h"
 #include "mediator/hca/soft/common/cache_line.h"
 #include "mediator/hca/soft/common/list.h"
 #include "mediator/hca/soft/common/timers.h"
 #include "mediator/hca/soft/config.h"
 #include "mediator/hca/soft/memory/guest_buffer.h"
 #include "mediator/hca/soft/queues/event_queue.h"
+#include "vrdma/queue.h"
 
 namespace vrdma::hca::soft {
 

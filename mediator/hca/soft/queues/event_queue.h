@@ -5,6 +5,9 @@
 // is room. So any number of events waits in bounded memory.
 #pragma once
 
+#include "mediator/base/result.h"
+#include "mediator/hca/event_queue.h"
+#include "mediator/hca/slice.h"
 #include "mediator/hca/soft/common/cache_line.h"
 #include "mediator/hca/soft/common/event_source.h"
 #include "mediator/hca/soft/common/list.h"

@@ -6,6 +6,7 @@
 
 #include "mediator/hca/soft/memory/guest_buffer.h"
 #include "mediator/memory/shared_words.h"
+#include "vrdma/queue.h"
 
 namespace vrdma::hca::soft {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "mediator/hca/hca.h"
+#include "mediator/hca/queue_pair.h"
 #include "mediator/hca/soft/memory/memory_gate.h"
 
 namespace vrdma::hca::soft {

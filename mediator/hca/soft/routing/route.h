@@ -5,7 +5,9 @@
 
 #include <cstring>
 
-#include "mediator/hca/hca.h"
+#include "mediator/base/pkey.h"
+#include "mediator/hca/port.h"
+#include "mediator/hca/queue_pair.h"
 
 namespace vrdma::hca::soft {
 

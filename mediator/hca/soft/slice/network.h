@@ -9,7 +9,7 @@
 
 #include <memory>
 
-#include "mediator/hca/hca.h"
+#include "mediator/hca/slice.h"
 #include "mediator/hca/soft/config.h"
 #include "mediator/hca/soft/slice/turn.h"
 
@@ -28,9 +28,10 @@ class NetworkConnection {
     NetworkConnection& operator=(const NetworkConnection&) = delete;
     virtual ~NetworkConnection() = default;
 
-    // Finds out whether the QP's messages leave this host. The result stays the same while any are
-    // outstanding.
-    virtual bool leaves_host() noexcept = 0;
+    // Finds out where the peer is, if the routes have changed and no messages are outstanding.
+    virtual void locate_peer() noexcept = 0;
+    // Whether the QP's messages leave this host, as locate_peer() found out.
+    bool leaves_host() const noexcept { return leaves_host_; }
     // The QP's turn, if its messages do.
     virtual Turn send() noexcept = 0;
     // Whether the QP has failed, but earlier requests of its peer are still answered.
@@ -51,6 +52,9 @@ class NetworkConnection {
     // Called after the queue pair's own state was restored. EINVAL for a state that save() never
     // returns, and if the connection's packets do not fit this uplink.
     virtual Result<> restore(std::span<const std::byte> state) = 0;
+
+  protected:
+    bool leaves_host_ = false;
 };
 
 // The membership of a slice in its port.

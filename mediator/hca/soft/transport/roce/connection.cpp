@@ -26,27 +26,26 @@ void let_mark(wire::Path& path) noexcept {
     }
 }
 
-// A GID that no device of this mediator has belongs to a peer on the network.
-void look_up(Connection& c) noexcept {
+// Returns whether the peer is on the network: no device of this mediator has its GID.
+bool look_up(Connection& c) noexcept {
     const RoutingTable& routes = c.port.engine().routes();
     const auto route = route_of(c.qp);
     c.epoch = routes.epoch();
-    c.remote = route && !routes.knows(route->target);
     if (route) {
         c.path = make_path(c.qp.slice, *route, c.qp.attr.av);
         c.path.source_port = flow_port(c.qp.attr.av, c.qp.id, Qpn{c.qp.attr.dest_qpn});
         let_mark(c.path);
     }
     c.mtu = mtu_bytes(c.qp.attr.path_mtu);
+    return route && !routes.knows(route->target);
 }
 
 } // namespace
 
-bool Connection::leaves_host() noexcept {
+void Connection::locate_peer() noexcept {
     if (epoch != port.engine().routes().epoch() && is_quiet(*this)) {
-        look_up(*this);
+        leaves_host_ = look_up(*this);
     }
-    return remote;
 }
 
 Turn Connection::send() noexcept {
@@ -62,7 +61,7 @@ void Connection::start_receiving() noexcept {
     in.msn = 0;
     in.credits = CreditsGiven{qp.rq.head()};
     reaction = {};
-    look_up(*this);
+    leaves_host_ = look_up(*this);
 }
 
 void Connection::start_sending() noexcept {

@@ -116,7 +116,7 @@ class alignas(cache_line) Connection final : public NetworkConnection {
     Connection(QueuePair& qp_, Port& port_, Member& member_) noexcept
         : qp{qp_}, port{port_}, member{member_} {}
 
-    bool leaves_host() noexcept override;
+    void locate_peer() noexcept override;
     Turn send() noexcept override;
     bool is_ending() const noexcept override { return in.ending; }
     bool fits(std::uint8_t path_mtu) const noexcept override;
@@ -136,7 +136,6 @@ class alignas(cache_line) Connection final : public NetworkConnection {
     std::uint64_t epoch = 0;
     wire::Path path;
     std::uint32_t mtu = 0; // payload bytes of a packet
-    bool remote = false;
     bool answering = false;
     bool executing = false; // a request of the peer
 

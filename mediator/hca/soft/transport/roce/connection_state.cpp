@@ -265,7 +265,7 @@ Result<> Connection::restore(std::span<const std::byte> bytes) {
     restore_outbound(out, *saved);
     restore_inbound(in, *saved);
     if (!out.sent.empty()) {
-        remote = true; // until the outstanding messages end
+        leaves_host_ = true; // until the outstanding messages end
         go_back(*this);
     }
     return {};

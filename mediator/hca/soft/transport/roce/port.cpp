@@ -491,8 +491,8 @@ void Port::dispatch(const wire::Packet& packet, Origin origin) noexcept {
 void Port::receive_connected(QueuePair& qp, const wire::Packet& packet, Origin origin) noexcept {
     const wire::Headers& headers = packet.headers;
     Connection& c = connection_of(qp);
-    const bool remote = c.leaves_host(); // always called: it finds out where the peer is
-    if (!is_from_peer(qp, packet) || (!remote && origin == Origin::network)) {
+    c.locate_peer();
+    if (!is_from_peer(qp, packet) || (!c.leaves_host() && origin == Origin::network)) {
         return qp.count(VRDMA_COUNTER_WRONG_SOURCES);
     }
     qp.count(VRDMA_COUNTER_RX_PACKETS);

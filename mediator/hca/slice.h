@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A virtual device's part of the HCA: what it is created with, what it may use, and its calls.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "mediator/base/pkey.h"
+#include "mediator/base/result.h"
+#include "mediator/base/types.h"
+#include "mediator/hca/address_handle.h"
+#include "mediator/hca/completion_queue.h"
+#include "mediator/hca/counters.h"
+#include "mediator/hca/event_queue.h"
+#include "mediator/hca/memory_region.h"
+#include "mediator/hca/memory_window.h"
+#include "mediator/hca/port.h"
+#include "mediator/hca/queue_pair.h"
+#include "mediator/hca/share.h"
+#include "mediator/hca/shared_receive_queue.h"
+#include "mediator/memory/guest_memory.h"
+#include "vrdma/device.h"
+
+namespace vrdma::hca {
+
+// The maximum number of pages that one call of Slice::touch() touches.
+inline constexpr std::uint64_t ring_pages_a_step = 32;
+
+// The slice's reports to its device. Poller threads call these functions too, so they must not
+// block on the control thread.
+class SliceHost {
+  public:
+    virtual ~SliceHost() = default;
+    virtual void raise(unsigned vector) noexcept = 0;
+    // The guest broke a rule, and the slice cannot continue. The slice has stopped.
+    virtual void fatal(std::string_view why) noexcept = 0;
+};
+
+struct SliceSpec {
+    std::string name; // of the device, unique; for the log
+    GuestMemory* memory = nullptr;
+    std::span<vrdma_doorbell_page> doorbells;
+    // An eventfd that the front end, or the guest itself, signals for each write to the kick page:
+    // it wakes the slice's poller, which never reads it.
+    int kick_fd = -1;
+    QpnRange qpns{};
+    // The uplink to peers on other hosts, and the device's Ethernet address there. Empty: no
+    // uplink.
+    std::string uplink{};
+    std::array<std::uint8_t, 6> mac{};
+    TrafficClasses traffic_classes{}; // allowed for its packets there, beside 0
+    ServiceLevels service_levels{};   // the same
+    PKeys pkeys{default_pkey};        // QPs' pkey_index selects one of them
+    Share share{};
+    std::uint32_t max_qp = 0;
+    std::uint32_t max_cq = 0;
+    std::uint32_t max_mr = 0;
+};
+
+// Upper bounds of the memory that a slice uses in this process per object, in bytes. The blocks of
+// their buffers are shared with their creator.
+struct Costs {
+    std::uint64_t ucontext = 0; // for its doorbell page
+    std::uint64_t eq = 0;
+    std::uint64_t cq = 0;
+    std::uint64_t mr = 0;
+    std::uint64_t on_demand_leaf = 0; // beside 8 bytes per page
+    std::uint64_t mw = 0;
+    std::uint64_t ah = 0;
+    std::uint64_t srq = 0;
+    std::uint64_t qp = 0;
+    std::uint64_t multicast = 0; // a QP in a group
+    std::uint64_t listener = 0;
+    std::uint64_t counter_set = 0;
+};
+
+// The calls for objects are in a header for each kind of object.
+//
+// What a slice itself changes of an object is the object's state (EqState and so on). It is saved
+// beside the spec that the object was created with. States are plain structs without padding.
+// Objects are saved and restored only between freeze() and thaw(); an object is restored when it
+// was just created with the spec of the saved one, and the restore validates the state.
+class Slice : public SlicePort,
+              public EventQueues,
+              public CompletionQueues,
+              public MemoryRegions,
+              public MemoryWindows,
+              public AddressHandles,
+              public SharedReceiveQueues,
+              public QueuePairs,
+              public Counters {
+  public:
+    virtual ~Slice() = default;
+
+    virtual Costs costs() const = 0;
+
+    // Applies from now on. Earlier use still counts.
+    virtual void set_share(const Share& share) = 0;
+
+    // Touches pages of a ring before it is created, so that they are present when a poller needs
+    // them. One call touches at most ring_pages_a_step pages, from `offset` on, and advances
+    // `offset`. Returns false after the last page. EFAULT: the guest has no memory there. Creating
+    // a ring that was not touched touches all of it at once.
+    virtual Result<bool> touch(const Translation& ring, std::uint64_t& offset) = 0;
+
+    // The guest's struct vrdma_status_page.
+    virtual Result<> set_status_page(Iova page) = 0;
+
+    // One step of giving back pages of former objects that nobody uses any more. Returns true if
+    // there is more to do.
+    virtual bool give_back() { return false; }
+
+    // The device's clock, in ns. It jumps to another value only when a device is restored.
+    virtual std::uint64_t clock() const = 0;
+    virtual void set_clock(std::uint64_t now) = 0;
+
+    // Between freeze and thaw the slice touches no guest memory and its state does not change.
+    // Peers retry, as if the cable of its port were unplugged.
+    virtual void freeze() = 0;
+    // Until the frozen slice is thawed, its peers do not find it here, but where its state has been
+    // moved to.
+    virtual void give_way() = 0;
+    // One step of thawing. Returns true if there are more steps. No object is created or destroyed
+    // before the last step.
+    virtual bool thaw() = 0;
+};
+
+} // namespace vrdma::hca
