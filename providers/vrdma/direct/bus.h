@@ -62,6 +62,13 @@ struct vrdma_bus {
 	bool in_place; /* see in_place.h */
 };
 
+/*
+ * Replaces the kick's file and the doorbell page, which queue pairs know, by an eventfd and a page
+ * that go nowhere. So a child of fork() that posts writes neither to the device nor into a file
+ * that it opened since. Call it after a file of the bus was closed, so that there is room for one.
+ */
+void vrdma_bus_disconnect(struct vrdma_bus *bus);
+
 /* Connects to the socket at path. On failure, returns NULL and sets errno. */
 struct vrdma_bus *vrdma_vfio_user_open(const char *path);
 

@@ -21,6 +21,7 @@
  *	hold, faults, heaps, arena	who waits meanwhile; where the files are
  *	share_count, iova, maps		what is shared, seen and mapped
  *	vfio_user, vfio			how the function is reached (bus.h)
+ *	bus				what both do
  *
  * These calls go up. Lower files report failures to the device: vrdma_dev_fail(),
  * vrdma_dev_failed(), vrdma_dev_quiesce(). An interrupt that a command waits for may have been for

@@ -160,16 +160,10 @@ static void close_fds(struct vfio *vfio)
 	close_fd(&vfio->container);
 }
 
-/* As in vfio_user.c: makes kicks and doorbells go nowhere. */
 static void bus_abandon(struct vrdma_bus *bus)
 {
-	int nobody = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-
 	close_fds(to_vfio(bus));
-	dup3(nobody, bus->kick_fd, O_CLOEXEC);
-	close(nobody);
-	(void)mmap(bus->doorbells, bus->doorbells_size, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	vrdma_bus_disconnect(bus);
 }
 
 static void bus_close(struct vrdma_bus *bus)

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -370,24 +369,15 @@ static void close_all(struct vfio_user *user)
 		close(user->socket);
 }
 
-/*
- * Queue pairs know kick_fd and the doorbell page. Both are replaced by an eventfd and a page that
- * go nowhere. So a child that posts writes neither to the device nor into a file that it opened
- * since.
- */
 static void bus_abandon(struct vrdma_bus *bus)
 {
 	struct vfio_user *user = to_vfio_user(bus);
-	int nobody = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
 	pthread_mutex_init(&user->lock, NULL);
 	user->broken = true;
 	close(user->socket);
 	user->socket = -1;
-	dup3(nobody, bus->kick_fd, O_CLOEXEC);
-	close(nobody);
-	(void)mmap(bus->doorbells, bus->doorbells_size, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	vrdma_bus_disconnect(bus);
 }
 
 static void bus_close(struct vrdma_bus *bus)

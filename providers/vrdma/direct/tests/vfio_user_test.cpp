@@ -6,12 +6,14 @@
 #include <linux/pci_regs.h>
 #include <linux/vfio.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <memory>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -71,6 +73,35 @@ TEST_F(VfioUser, BringsDoorbellsAndTheKick)
 	EXPECT_EQ(::write(bus->kick_fd, &one, sizeof(one)), ssize_t{sizeof(one)});
 	uint64_t count = 0;
 	EXPECT_EQ(::read(server.kick_fd, &count, sizeof(count)), ssize_t{sizeof(count)});
+}
+
+// A process that has no file to spare abandons the device, as a child of fork() does: expects its
+// kicks and doorbells to reach nobody.
+TEST_F(VfioUser, IsAbandonedWithoutAFileToSpare)
+{
+	const Bus bus = attach();
+	ASSERT_TRUE(bus);
+	rlimit limit{};
+	getrlimit(RLIMIT_NOFILE, &limit);
+	const rlimit few{static_cast<rlim_t>(bus->kick_fd) + 16, limit.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &few);
+	std::vector<int> files;
+	for (int fd; (fd = dup(STDIN_FILENO)) >= 0;)
+		files.push_back(fd);
+
+	bus->ops->abandon(bus.get());
+
+	setrlimit(RLIMIT_NOFILE, &limit);
+	for (const int fd : files)
+		close(fd);
+	bus->doorbells[1].slot[100] = 7;
+	uint8_t seen = 0;
+	EXPECT_EQ(pread(server.doorbell_fd, &seen, 1, 4096 + 100), 1);
+	EXPECT_EQ(seen, 0);
+	const uint64_t one = 1;
+	EXPECT_EQ(::write(bus->kick_fd, &one, sizeof(one)), ssize_t{sizeof(one)});
+	pollfd kicked{server.kick_fd, POLLIN, 0};
+	EXPECT_EQ(poll(&kicked, 1, 0), 0);
 }
 
 TEST_F(VfioUser, SaysWhatItIs)
