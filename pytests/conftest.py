@@ -195,7 +195,7 @@ def watch(request: pytest.FixtureRequest, lab: Lab, record: Record, health: Heal
     assert not [process.title for process in left]
 
 
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+def pytest_runtest_protocol(item: pytest.Function, nextitem: pytest.Item | None) -> bool:
     share = item.config.getoption("share")
     if not share:
         emulator.run(item, nextitem)
@@ -205,7 +205,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+def pytest_runtest_teardown(item: pytest.Function, nextitem: pytest.Item | None) -> Iterator[None]:
     outcome = yield
     if outcome.excinfo:
         emulator.check_again(item, nextitem)

@@ -13,6 +13,7 @@ one lost none.
 """
 
 import re
+from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -43,7 +44,7 @@ def begin(lab: Lab, health: Health) -> None:
         renew(lab, health)
 
 
-def check(item: pytest.Item, lab: Lab, health: Health) -> None:
+def check(item: pytest.Function, lab: Lab, health: Health) -> None:
     """After a test: replaces a lab that has lost a VM, and marks the test for a second try."""
     silent = [name for name in health.gone(FAILED in item.stash) if not DEATH.search(lab.console(name))]
     if silent and lab.ours:
@@ -51,10 +52,10 @@ def check(item: pytest.Item, lab: Lab, health: Health) -> None:
         renew(lab, health)
 
 
-def check_again(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+def check_again(item: pytest.Function, nextitem: pytest.Item | None) -> None:
     """After a teardown that has failed, because a VM may have hung in it. After the last test the lab is already gone.
     """
-    fixtures = item.funcargs
+    fixtures: dict[str, Any] = item.funcargs
     if nextitem is not None and "health" in fixtures and LOST not in item.stash:
         item.stash[FAILED] = True
         check(item, fixtures["lab"], fixtures["health"])
@@ -68,7 +69,7 @@ def blame(reports: list[pytest.TestReport], lost: list[str]) -> None:
                                f"in the last one with:\n{report.longreprtext}")
 
 
-def run(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+def run(item: pytest.Function, nextitem: pytest.Item | None) -> None:
     """Runs a test, and runs it again if the emulator has lost a VM meanwhile."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     lost: list[str] = []

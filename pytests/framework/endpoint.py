@@ -2,6 +2,7 @@
 """One side of a connection: a queue pair with all that it needs, ready to be connected to another."""
 
 import copy
+from collections.abc import Sequence
 
 from .lab import Gid
 from .verbs import Remote
@@ -57,7 +58,7 @@ class Endpoint:
         self.recv_cq = self.device.cq(depth, events)
         self.qp = self.pd.qp(self.kind, self.send_cq, self.recv_cq, srq=srq, **cap)
 
-    def extend(self, send_ops: list[str], wc_flags: list[str] = (), create_flags: list[str] = ()) -> "Endpoint":
+    def extend(self, send_ops: list[str], wc_flags: Sequence[str] = (), create_flags: Sequence[str] = ()) -> "Endpoint":
         """A twin with a queue pair and completion queues of the extended verbs."""
         twin = copy.copy(self)
         twin.send_cq, twin.recv_cq = (self.device.cq_ex(64, wc_flags) for _ in range(2))

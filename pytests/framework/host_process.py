@@ -14,10 +14,9 @@ class HostProcess(Owner):
     """A process of the lab's host, named by its IPv4 address; its IPv6 address ends with the same number."""
 
     def __init__(self, host: Machine, mdev: Mdev, address: str) -> None:
-        super().__init__(host.lab, address)
+        super().__init__(host.lab, address, {4: address, 6: f"fd77::{int(address.split('.')[-1]):x}"})
         self.host = host
         self.mdev = mdev
-        self.addresses = {4: address, 6: f"fd77::{int(address.split('.')[-1]):x}"}
         self.run_as = ""  # a command that executes another
 
     def watch(self, command: str) -> Process:

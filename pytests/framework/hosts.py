@@ -100,11 +100,12 @@ class Hosts(Native):
     addresses = {f"10.98.0.{number}": {4: f"10.98.0.{number}", 6: f"fd98::{number}"} for number in (1, 2)}
 
     def __init__(self, record: Record) -> None:
-        super().__init__(record)
-        self._network = Network(self.addresses)
-        self.ip = self._network.ip
-        self.restore = self._network.restore
-        self.lay_anew = self._network.lay_anew
+        network = Network(self.addresses)
+        super().__init__(record, network)
+        self._namespaces = network.namespaces
+        self.ip = network.ip
+        self.restore = network.restore
+        self.lay_anew = network.lay_anew
 
     def up(self) -> None:
         self._network.up()
@@ -121,7 +122,7 @@ class Hosts(Native):
         return BINDING
 
     def _within(self, name: str) -> tuple[str, ...]:
-        return "ip", "netns", "exec", self._network.namespaces[name]
+        return "ip", "netns", "exec", self._namespaces[name]
 
     def _run(self, name: str) -> list[str]:
         return [*self._within(name), *super()._run(name)]

@@ -30,7 +30,21 @@ grep -Hs . */ports/1/gid_attrs/types/* || :
 """
 
 
-class Lab:
+class Place:
+    """Where a test's sides are: it starts commands there."""
+
+    record: Record
+
+    def start(self, title: str, *arguments: str) -> Process:
+        """Starts a command of ci/lab, or what takes its place."""
+        raise NotImplementedError
+
+    def do(self, *arguments: str, timeout: float = TIMEOUT_S) -> Result:
+        """Runs a command of ci/lab to its end."""
+        return self.record.add(self.start("ci/lab " + shlex.join(arguments), *arguments)).wait(timeout)
+
+
+class Lab(Place):
     """A lab in a directory of its own, or the one that is up already and stays up."""
 
     def __init__(self, directory: Path, record: Record, ours: bool, shape: tuple[str, ...] = ()) -> None:
@@ -65,18 +79,13 @@ class Lab:
         return self.start(f"ci/lab logs {name}", "logs", name).wait(TIMEOUT_S, check=False).stdout
 
     def start(self, title: str, *arguments: str) -> Process:
-        """Starts a command of ci/lab."""
         return Process(title, [str(PROJECT / "ci/lab"), *arguments], self.environment)
-
-    def do(self, *arguments: str, timeout: float = TIMEOUT_S) -> Result:
-        """Runs a command of ci/lab to its end."""
-        return self.record.add(self.start("ci/lab " + shlex.join(arguments), *arguments)).wait(timeout)
 
 
 class Machine:
     """A VM of the lab."""
 
-    def __init__(self, lab: Lab, name: str) -> None:
+    def __init__(self, lab: Place, name: str) -> None:
         self.lab = lab
         self.name = name
 
@@ -119,7 +128,7 @@ class Gid:
 class Guest(Machine):
     """A guest. Cached facts about its system are dropped when it reboots."""
 
-    def __init__(self, lab: Lab, name: str) -> None:
+    def __init__(self, lab: Place, name: str) -> None:
         super().__init__(lab, name)
         self.after_boot: list = []  # callables that are called after each boot
 

@@ -12,8 +12,9 @@ import subprocess
 import tempfile
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
-from .lab import PROJECT, TIMEOUT_S, Gid, Guest
+from .lab import PROJECT, TIMEOUT_S, Gid, Guest, Place
 from .process import Failure, Process, Record
 from .sanitizers import Sanitizers
 
@@ -58,16 +59,24 @@ def ip(*commands: str) -> None:
     subprocess.run(["ip", "-batch", "-"], input="\n".join(commands), text=True, check=True)
 
 
-class Native:
+class Wires(Protocol):
+    """The network of a place."""
+
+    def up(self) -> None: ...
+
+    def down(self) -> None: ...
+
+
+class Native(Place):
     """The part of a lab that tests need: it starts commands, each with the device of one name."""
 
     ours = False
     addresses = {name: {4: address, 6: ADDRESSES_6[name]} for name, address in ADDRESSES.items()}
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, network: Wires | None = None) -> None:
         self.record = record
         self._directory = tempfile.TemporaryDirectory(prefix="vrdma-native-")
-        self._network = Network()
+        self._network = network or Network()
         self.sanitizers = Sanitizers(BUILD, Path(self._directory.name))
         self.mediators: list[Process] = []
         self.configurations: list[Path] = []  # one for each mediator
@@ -118,7 +127,8 @@ class Native:
         if failed or complaints:
             raise Failure("\n".join([*complaints, *(mediator.report() for mediator in failed)]))
 
-    def start(self, title: str, verb: str, name: str, *command: str) -> Process:
+    def start(self, title: str, *arguments: str) -> Process:
+        verb, name, *command = arguments
         assert verb == "exec"
         return Process(title, [*self._run(name), *command], self.sanitizers.foreign())
 
@@ -143,7 +153,9 @@ class Owner(Guest):
     """A side of a connection without a kernel driver: processes that each have a driver of their own. The number of
     processes that can have the device at a time is its number of clients."""
 
-    addresses: dict[int, str]  # by family
+    def __init__(self, place: Place, name: str, addresses: dict[int, str]) -> None:
+        super().__init__(place, name)
+        self.addresses = addresses  # by family
 
     @cached_property
     def gids(self) -> dict[str, list[Gid]]:
@@ -153,9 +165,8 @@ class Owner(Guest):
 class NativeGuest(Owner):
     """An owner on this machine."""
 
-    @cached_property
-    def addresses(self) -> dict[int, str]:
-        return self.lab.addresses[self.name]
+    def __init__(self, native: Native, name: str) -> None:
+        super().__init__(native, name, native.addresses[name])
 
     def bring(self, source: Path) -> str:
         return str(source)
