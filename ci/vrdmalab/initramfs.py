@@ -8,19 +8,27 @@ from pathlib import Path
 
 INIT = Path(__file__).parent / "vm/initramfs/init"
 MODULES = (
-    "virtio_pci", "virtio_blk", "virtio_net", "crc32c_generic", "ext4", "overlay", "9pnet_virtio", "9p",
-    "vmw_vsock_virtio_transport", "pvpanic-pci",
+    "virtio_pci", "virtio_blk", "virtio_net", "ext4", "overlay", "9pnet_virtio", "9p", "vmw_vsock_virtio_transport",
+    "pvpanic-pci",
 )  # fmt: skip
+# ext4 asks for it in kernels that have it, and does without it in newer ones.
+FORMER_MODULES = ("crc32c_generic",)
 APPLETS = ("cat", "cp", "grep", "mkdir", "modprobe", "mount", "poweroff", "sh", "switch_root", "umount")
 MOUNT_POINTS = ("base", "dev", "proc", "root", "rw", "sys")
 
 
-def closure(modules_dep: str, wanted: tuple[str, ...]) -> list[str]:
-    """The lines of modules.dep for the wanted modules and all their dependencies."""
+def wanted(modules_dep: str) -> tuple[str, ...]:
+    """The modules of a kernel that a VM needs, in the order in which they are loaded."""
+    has = {Path(line.partition(":")[0]).stem for line in modules_dep.splitlines()}
+    return tuple(name for name in FORMER_MODULES if name in has) + MODULES
+
+
+def closure(modules_dep: str, names: tuple[str, ...]) -> list[str]:
+    """The lines of modules.dep for the named modules and all their dependencies."""
     line_of = {line.partition(":")[0]: line for line in modules_dep.splitlines()}
     path_of = {Path(path).stem.replace("-", "_"): path for path in line_of}
     # A line names all dependencies of its module, not only the direct ones.
-    lines = [line_of[path_of[name.replace("-", "_")]] for name in wanted]
+    lines = [line_of[path_of[name.replace("-", "_")]] for name in names]
     paths = dict.fromkeys(path for line in lines for path in line.replace(":", " ").split())
     return [line_of[path] for path in paths]
 
@@ -35,15 +43,17 @@ def pack(root: Path, kernel: str) -> bytes:
         shutil.copy(root / "usr/bin/busybox", tree / "bin")
         for applet in APPLETS:
             (tree / "bin" / applet).symlink_to("busybox")
-        _copy_modules(root / "lib/modules" / kernel, tree / "lib/modules" / kernel)
-        (tree / "modules").write_text("\n".join(MODULES) + "\n", encoding="ascii")
-        names = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
-        return subprocess.run(["cpio", "-o", "-H", "newc", "--quiet", "-R", "0:0"], input=names.encode(), cwd=tree,
+        modules = root / "lib/modules" / kernel
+        names = wanted((modules / "modules.dep").read_text(encoding="ascii"))
+        _copy_modules(modules, tree / "lib/modules" / kernel, names)
+        (tree / "modules").write_text("\n".join(names) + "\n", encoding="ascii")
+        files = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
+        return subprocess.run(["cpio", "-o", "-H", "newc", "--quiet", "-R", "0:0"], input=files.encode(), cwd=tree,
                               stdout=subprocess.PIPE, check=True).stdout
 
 
-def _copy_modules(source: Path, target: Path) -> None:
-    lines = closure((source / "modules.dep").read_text(encoding="ascii"), MODULES)
+def _copy_modules(source: Path, target: Path, names: tuple[str, ...]) -> None:
+    lines = closure((source / "modules.dep").read_text(encoding="ascii"), names)
     for path in (line.partition(":")[0] for line in lines):
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / path, target / path)

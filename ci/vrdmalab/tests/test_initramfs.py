@@ -2,7 +2,7 @@
 """The modules that the initramfs contains."""
 
 import pytest
-from vrdmalab.initramfs import closure
+from vrdmalab.initramfs import MODULES, closure, wanted
 
 MODULES_DEP = """\
 kernel/fs/ext4/ext4.ko: kernel/fs/mbcache.ko kernel/fs/jbd2/jbd2.ko kernel/lib/crc32c.ko
@@ -20,6 +20,11 @@ def names(lines: list[str]) -> set[str]:
 
 def test_what_is_wanted_comes_with_all_it_needs():
     assert names(closure(MODULES_DEP, ("ext4", "mbcache"))) == {"ext4.ko", "mbcache.ko", "jbd2.ko", "crc32c.ko"}
+
+
+def test_a_former_module_is_wanted_where_there_is_one():
+    assert wanted(MODULES_DEP) == MODULES
+    assert wanted(MODULES_DEP + "kernel/crypto/crc32c_generic.ko:\n") == ("crc32c_generic", *MODULES)
 
 
 def test_a_module_is_found_by_either_spelling():
