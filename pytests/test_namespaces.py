@@ -58,8 +58,9 @@ def tenant(device, guest0: Guest, guest1: Guest) -> Iterator[Callable[[str], Nam
     def make(kind: str) -> Namespace:
         number = len(made) + 1
         name = f"tenant{number}"
-        guest0.script(f"ip netns add {name}; ip link add link {guest0.nic} name {name} netns {name} type {KINDS[kind]}")
+        guest0.script(f"ip netns add {name}")
         made.append(Namespace(guest0, name))
+        guest0.script(f"ip link add link {guest0.nic} name {name} netns {name} type {KINDS[kind]}")
         configure(made[-1], device, name, f"10.77.3.{number}", f"fd77::3:{number:x}")
         return made[-1]
 
@@ -78,13 +79,15 @@ def moved(guest: Guest, device: str, mode: str) -> Iterator[Namespace]:
     if mode == "exclusive":
         guest.script(f"rdma dev set {device} netns tenant")
     namespace = Namespace(guest, "tenant")
-    configure(namespace, device, nic, ipv4, ipv6)
-    yield namespace
-    guest.run("ip netns delete tenant")
-    guest.script(SET_MODE.format(mode="shared"))
-    guest.script(AWAIT_LINK.format(link=nic))
-    configure(guest, device, nic, ipv4, ipv6)
-    guest.forget("gids")
+    try:
+        configure(namespace, device, nic, ipv4, ipv6)
+        yield namespace
+    finally:
+        guest.script("ip netns pids tenant | xargs -r kill; ip netns delete tenant")
+        guest.script(SET_MODE.format(mode="shared"))
+        guest.script(AWAIT_LINK.format(link=nic))
+        configure(guest, device, nic, ipv4, ipv6)
+        guest.forget("gids")
 
 
 def assert_ping(server: Machine, client: Machine, family: int) -> None:
