@@ -17,10 +17,16 @@ APPLETS = ("cat", "cp", "grep", "mkdir", "modprobe", "mount", "poweroff", "sh", 
 MOUNT_POINTS = ("base", "dev", "proc", "root", "rw", "sys")
 
 
-def wanted(modules_dep: str) -> tuple[str, ...]:
-    """The modules of a kernel that a VM needs, in the order in which they are loaded."""
-    has = {Path(line.partition(":")[0]).stem for line in modules_dep.splitlines()}
-    return tuple(name for name in FORMER_MODULES if name in has) + MODULES
+def _names(listing: str) -> set[str]:
+    """The modules of modules.dep or modules.builtin."""
+    return {Path(line.partition(":")[0]).stem.replace("-", "_") for line in listing.splitlines()}
+
+
+def wanted(modules_dep: str, modules_builtin: str) -> tuple[str, ...]:
+    """The modules that a VM must load, in their order: not those that the kernel has built in."""
+    loadable, built_in = _names(modules_dep), _names(modules_builtin)
+    return (*(name for name in FORMER_MODULES if name in loadable),
+            *(name for name in MODULES if name.replace("-", "_") not in built_in))
 
 
 def closure(modules_dep: str, names: tuple[str, ...]) -> list[str]:
@@ -44,7 +50,7 @@ def pack(root: Path, kernel: str) -> bytes:
         for applet in APPLETS:
             (tree / "bin" / applet).symlink_to("busybox")
         modules = root / "lib/modules" / kernel
-        names = wanted((modules / "modules.dep").read_text(encoding="ascii"))
+        names = wanted(*((modules / name).read_text(encoding="ascii") for name in ("modules.dep", "modules.builtin")))
         _copy_modules(modules, tree / "lib/modules" / kernel, names)
         (tree / "modules").write_text("\n".join(names) + "\n", encoding="ascii")
         files = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))

@@ -23,8 +23,13 @@ def test_what_is_wanted_comes_with_all_it_needs():
 
 
 def test_a_former_module_is_wanted_where_there_is_one():
-    assert wanted(MODULES_DEP) == MODULES
-    assert wanted(MODULES_DEP + "kernel/crypto/crc32c_generic.ko:\n") == ("crc32c_generic", *MODULES)
+    assert wanted(MODULES_DEP, "") == MODULES
+    assert wanted(MODULES_DEP + "kernel/crypto/crc32c_generic.ko:\n", "") == ("crc32c_generic", *MODULES)
+
+
+def test_a_built_in_module_is_not_wanted():
+    built_in = "kernel/drivers/virtio/virtio_pci.ko\nkernel/drivers/misc/pvpanic/pvpanic-pci.ko\n"
+    assert set(MODULES) - set(wanted(MODULES_DEP, built_in)) == {"virtio_pci", "pvpanic-pci"}
 
 
 def test_a_module_is_found_by_either_spelling():
