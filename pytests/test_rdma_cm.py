@@ -44,8 +44,8 @@ def test_rping_within_a_guest(device, guest0):
 def test_ece(device, guest0, guest1, vendor):
     """Connects queue pairs that librdmacm does not know, with a vendor and options (ECE); expects each side to get the
     other side's values."""
-    program = f"python3 {guest0.programs}/ece.py {{port}}"
-    asked, answered = run_pair(guest0, guest1, program, f"{program} {address(guest0, 4)} {vendor:#x} 0x80000001")
+    server, client = (f"python3 {guest.programs}/ece.py {{port}}" for guest in (guest0, guest1))
+    asked, answered = run_pair(guest0, guest1, server, f"{client} {address(guest0, 4)} {vendor:#x} 0x80000001")
     assert asked.stdout == f"vendor {vendor:#x}, options 0x80000001\n"
     assert answered.stdout == f"vendor {vendor:#x}, options 0x80000002\n"
 
