@@ -80,7 +80,7 @@ struct Costs {
 
 // The calls for objects are in a header for each kind of object.
 //
-// What a slice itself changes of an object is the object's state (EqState and so on). It is saved
+// An object's state (EqState and so on) is the part that the slice itself changes. It is saved
 // beside the spec that the object was created with. States are plain structs without padding.
 // Objects are saved and restored only between freeze() and thaw(); an object is restored when it
 // was just created with the spec of the saved one, and the restore validates the state.
