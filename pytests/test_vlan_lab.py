@@ -38,9 +38,9 @@ class Tagged(Owner):
     """Processes of a host on a device whose packets leave by the VLAN."""
 
     def __init__(self, host: Machine, number: int) -> None:
-        super().__init__(host.lab, f"10.88.0.{number}")
+        addresses = {4: f"10.88.0.{number}", 6: f"fd88::{number}"}
+        super().__init__(host.lab, addresses[4], addresses)
         self.host = host
-        self.addresses = {4: self.name, 6: f"fd88::{number}"}
 
     def watch(self, command: str) -> Process:
         addresses = " ".join(f"--address {address}" for address in self.addresses.values())
