@@ -27,6 +27,8 @@ pytestmark = pytest.mark.lab_hosts
 # perftest asks its device for as many outstanding READs and atomics as the peer's device accepts. rxe accepts 128, but
 # a vrdma device has at most 16 (like ConnectX).
 OPTIONS = {"write": "", "send": "-e", "read": "-e -o 16", "atomic": "-e -o 16"}
+# Lasts longer than two restarts of vrdmad.
+LONG = 5000
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,17 @@ def test_rping(talks):
     """Connects, and has the server READ and WRITE buffers that the client verifies; expects every round to succeed."""
     for _, client in carry_out(talks, lambda talk: talk.connected(*rping(talk.server.guest, talk.family, "-S 10000"))):
         assert pings(client) == PINGS
+
+
+def test_mediators_restart(some_talks, health):
+    """Restarts vrdmad on both hosts, one after the other, during ping-pongs whose retries last for eight seconds;
+    expects every message to arrive."""
+    running = [talk.verbs(f"ib_send_lat -e -F -u 18 -n {LONG}") for talk in some_talks]
+    health.restart_mediators()
+    assert all(client.running for _, client in running)
+    for server, client in running:
+        client.wait(TIMEOUT_S)
+        server.wait(TIMEOUT_S)
 
 
 def test_messages(some_talks):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A vrdmad that stalls, dies or restarts: no program hangs, and the devices come back by themselves."""
+"""A vrdmad that stalls or dies: no program hangs, and the devices come back by themselves."""
 
 import time
 
@@ -92,13 +92,11 @@ def test_stopped_while_a_guest_resets(guest0, stopped, works):
     works()
 
 
-@pytest.mark.parametrize("how", ["kill -9 {pid}", "systemctl restart vrdmad"], ids=["killed", "restarted"])
-def test_comes_back(host, guest0, guest1, endpoint, health, pid, how, works):
-    """Kills or restarts vrdmad under two connected processes; expects DEVICE_FATAL, errors, and working devices
-    afterwards."""
+def test_comes_back(host, guest0, guest1, endpoint, health, pid, works):
+    """Kills vrdmad under two connected processes; expects DEVICE_FATAL, errors, and working devices afterwards."""
     left, right = endpoint(guest0), endpoint(guest1)
     connect(left, right)
-    host.run(how.format(pid=pid))
+    host.run(f"kill -9 {pid}")
     for side, guest in ((left, guest0), (right, guest1)):
         assert "DEVICE_FATAL" in side.device.await_event("DEVICE_FATAL", 20)
         with pytest.raises(VerbsError):

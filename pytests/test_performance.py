@@ -62,15 +62,14 @@ def awake(host, guest0, guest1, device, health):
     """vrdmad with a poller that spins for a second before it sleeps, as on a host with a spare core for it."""
     before = host.read(CONFIGURATION)
     host.script(f"printf '[soft]\\nspin_min_us = 1000000\\nspin_max_us = 1000000\\n' >{CONFIGURATION}")
-    restart(host, health, device, guest0, guest1)
+    restart(health, device, guest0, guest1)
     yield
     host.script(f"cat >{CONFIGURATION} <<'END'\n{before}END")
-    restart(host, health, device, guest0, guest1)
+    restart(health, device, guest0, guest1)
 
 
-def restart(host, health, device, *guests) -> None:
-    host.run("systemctl restart vrdmad")
-    health.watch_mediator()
+def restart(health, device, *guests) -> None:
+    health.restart_mediator()
     for guest in guests:
         guest.await_device(device)
 

@@ -28,12 +28,11 @@ AS_NOBODY = "setpriv --reuid=nobody --regid={group} --clear-groups --inh-caps=-a
 
 
 @pytest.fixture
-def restart(host, guest0, guest1, device, health) -> Callable[[], None]:
+def restart(guest0, guest1, device, health) -> Callable[[], None]:
     """Restarts vrdmad, and waits until the guests have their devices again."""
 
     def do() -> None:
-        host.run("systemctl restart vrdmad")
-        health.watch_mediator()
+        health.restart_mediator()
         for guest in (guest0, guest1):
             guest.await_device(device)
 

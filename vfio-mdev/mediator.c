@@ -134,6 +134,17 @@ static long step_done(struct vrdma_device *dev, void __user *arg)
 	return vrdma_step_done(dev, done.number, done.error);
 }
 
+static long hand_over(struct vrdma_device *dev, void __user *arg)
+{
+	struct vrdma_mdev_handover handover;
+
+	if (copy_from_user(&handover, arg, sizeof(handover)))
+		return -EFAULT;
+	if (handover.reserved)
+		return -EINVAL;
+	return vrdma_hand_over(dev, handover.file);
+}
+
 static long open_transfer(struct vrdma_device *dev)
 {
 	struct vrdma_transfer *transfer = vrdma_state_transfer(dev);
@@ -164,6 +175,10 @@ static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 		return step_done(dev, user);
 	case VRDMA_MDEV_TRANSFER:
 		return open_transfer(dev);
+	case VRDMA_MDEV_HAND_OVER:
+		return hand_over(dev, user);
+	case VRDMA_MDEV_TAKE_OVER:
+		return vrdma_take_over(dev);
 	default:
 		return -ENOTTY;
 	}

@@ -8,6 +8,8 @@
  *
  * A holder of reset_lock waits for no other thread, and inherits the priority of its waiters.
  */
+#include <linux/jiffies.h>
+
 #include "vrdma_mdev.h"
 
 /* Timeout of a migration step: a VM's thread waits for it with QEMU's big lock held. */
@@ -22,6 +24,7 @@ void vrdma_state_init(struct vrdma_device *dev)
 	spin_lock_init(&state->lock);
 	init_waitqueue_head(&state->wait);
 	init_waitqueue_head(&state->step_wait);
+	vrdma_handover_init(dev);
 	state->condition = VRDMA_RESETTING;
 }
 
@@ -33,6 +36,8 @@ u32 vrdma_state_status(struct vrdma_device *dev)
 	spin_lock(&state->lock);
 	if (state->condition == VRDMA_FATAL)
 		status = VRDMA_STATUS_FATAL;
+	else if (state->condition == VRDMA_HANDED_OVER)
+		status = state->handover.status;
 	else if (state->condition == VRDMA_LIVE)
 		status = le32_to_cpu(READ_ONCE(dev->shadow[VRDMA_REG_STATUS / sizeof(u32)]));
 	spin_unlock(&state->lock);
@@ -46,7 +51,7 @@ bool vrdma_state_defunct(struct vrdma_device *dev)
 	bool defunct;
 
 	spin_lock(&state->lock);
-	defunct = state->abandoned || state->removed;
+	defunct = state->abandoned || state->removed || state->handover.awaited;
 	spin_unlock(&state->lock);
 	return defunct;
 }
@@ -210,6 +215,7 @@ static void begin_reset(struct vrdma_state *state)
 
 	state->generation++;
 	state->condition = state->abandoned ? VRDMA_FATAL : VRDMA_RESETTING;
+	vrdma_handover_forget(state);
 	state->head = state->tail;
 	state->doorbell_pending = false;
 	state->reset_pending = true;
@@ -334,6 +340,9 @@ int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
 		ret = -ENODEV;
 	} else if (generation != state->generation) {
 		ret = -ESTALE;
+	} else if (state->condition == VRDMA_HANDED_OVER) {
+		state->condition = VRDMA_LIVE;
+		done = true;
 	} else if (state->condition == VRDMA_RESETTING) {
 		state->condition = VRDMA_LIVE;
 		done = true;
@@ -349,10 +358,13 @@ int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
 	return ret;
 }
 
-/* A mediator opens the device. It does not know what an earlier one did, so a reset comes first. */
+/*
+ * A mediator opens the device. Unless an earlier one has left what it did, a reset comes first.
+ */
 int vrdma_adopt(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;
+	bool resets = false;
 	int ret;
 
 	ret = rt_mutex_lock_killable(&state->reset_lock);
@@ -363,31 +375,43 @@ int vrdma_adopt(struct vrdma_device *dev)
 		ret = -ENODEV;
 	} else if (state->mediated) {
 		ret = -EBUSY;
-	} else {
+	} else if (state->handover.awaited && state->condition == VRDMA_HANDED_OVER) {
 		state->mediated = true;
+		state->handover.awaited = false;
+	} else {
+		resets = true;
+		state->mediated = true;
+		state->handover.awaited = false;
 		state->abandoned = false;
 		state->recovering = state->open && state->condition == VRDMA_FATAL;
 		begin_reset(state);
 	}
 	spin_unlock(&state->lock);
 
-	if (!ret)
+	if (resets)
 		finish_reset(dev);
 	rt_mutex_unlock(&state->reset_lock);
 	return ret;
 }
 
-/* The mediator is gone: its registration or its device fd was closed. */
-void vrdma_abandon(struct vrdma_device *dev)
+/* Returns whether the device is FATAL by this. */
+static bool mark_abandoned(struct vrdma_state *state)
 {
-	struct vrdma_state *state = &dev->state;
-	bool fatal;
+	const bool fatal = state->condition != VRDMA_FATAL;
 
-	spin_lock(&state->lock);
-	fatal = state->condition != VRDMA_FATAL;
+	lockdep_assert_held(&state->lock);
+
 	state->abandoned = true;
 	state->condition = VRDMA_FATAL;
-	spin_unlock(&state->lock);
+	state->handover.awaited = false;
+	vrdma_handover_forget(state);
+	return fatal;
+}
+
+/* After mark_abandoned(). */
+static void finish_abandoning(struct vrdma_device *dev, bool fatal)
+{
+	struct vrdma_state *state = &dev->state;
 
 	rt_mutex_lock(&state->reset_lock);
 	vrdma_window_disable(dev);
@@ -396,6 +420,41 @@ void vrdma_abandon(struct vrdma_device *dev)
 		vrdma_irq_raise(dev, 0);
 	wake_up_interruptible(&state->wait);
 	wake_up(&state->step_wait);
+}
+
+/*
+ * The mediator is gone: its registration or its device fd was closed. If its successor is awaited,
+ * the device stays as it is.
+ */
+void vrdma_abandon(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+	bool fatal = false;
+	bool stays;
+
+	spin_lock(&state->lock);
+	stays = state->handover.awaited;
+	if (!stays)
+		fatal = mark_abandoned(state);
+	spin_unlock(&state->lock);
+	if (!stays)
+		finish_abandoning(dev, fatal);
+}
+
+/* The time for the successor is over. A call that belongs to an earlier handover does nothing. */
+void vrdma_abandon_late(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+	bool fatal = false;
+	bool late;
+
+	spin_lock(&state->lock);
+	late = state->handover.awaited && time_after_eq(jiffies, state->handover.deadline);
+	if (late)
+		fatal = mark_abandoned(state);
+	spin_unlock(&state->lock);
+	if (late)
+		finish_abandoning(dev, fatal);
 }
 
 /* The device's state is unknown, so it does nothing until a reset. */
@@ -516,6 +575,7 @@ void vrdma_state_remove(struct vrdma_device *dev)
 	spin_lock(&state->lock);
 	state->removed = true;
 	spin_unlock(&state->lock);
+	vrdma_handover_cancel(dev);
 	wake_up_interruptible(&state->wait);
 	wake_up(&state->step_wait);
 }

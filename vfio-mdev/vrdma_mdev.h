@@ -7,6 +7,7 @@
  *   device.c     one mediated device: creation, VFIO open and close, removal
  *   sysfs.c      its attributes
  *   state.c      its condition, resets, and the messages for the mediator
+ *   handover.c   what one mediator leaves to the next
  *   config.c     its PCI configuration space
  *   region.c     its VFIO regions, and the dispatch of accesses to them
  *   registers.c  BAR0: registers and the kick page
@@ -33,6 +34,7 @@
 #include <linux/uuid.h>
 #include <linux/vfio.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include "vrdma/device.h"
@@ -80,11 +82,21 @@ enum vrdma_condition {
 	VRDMA_RESETTING, /* STATUS reads 0 until the mediator acknowledges the reset */
 	VRDMA_LIVE,	 /* STATUS is the mediator's */
 	VRDMA_FATAL,	 /* STATUS reads VRDMA_STATUS_FATAL until a reset */
+	VRDMA_HANDED_OVER, /* STATUS is what the mediator left, until its successor is ready */
 };
 
 struct vrdma_write {
 	u32 offset;
 	u32 value;
+};
+
+/* Part of the state, under its lock. */
+struct vrdma_handover {
+	bool awaited;		/* the mediator's successor has not opened the device yet */
+	unsigned long deadline; /* jiffies, until when it is awaited */
+	u32 status;		/* while HANDED_OVER */
+	struct file *file;	/* for the successor, or NULL */
+	struct delayed_work timeout;
 };
 
 struct vrdma_state {
@@ -119,6 +131,7 @@ struct vrdma_state {
 	bool step_awaited; /* the mediator has not answered the step */
 	int step_error;
 	wait_queue_head_t step_wait;
+	struct vrdma_handover handover;
 };
 
 struct vrdma_migration {
@@ -235,6 +248,7 @@ void vrdma_configure(struct vrdma_device *dev, u64 offset, const u8 *bytes, size
 int vrdma_reset_done(struct vrdma_device *dev, u32 generation);
 int vrdma_adopt(struct vrdma_device *dev);
 void vrdma_abandon(struct vrdma_device *dev);
+void vrdma_abandon_late(struct vrdma_device *dev);
 void vrdma_fail(struct vrdma_device *dev);
 int vrdma_state_step(struct vrdma_device *dev, u32 step, bool *answered);
 int vrdma_step_done(struct vrdma_device *dev, u32 number, int error);
@@ -246,6 +260,13 @@ bool vrdma_next_message(struct vrdma_device *dev, struct vrdma_mdev_message *mes
 void vrdma_take_message(struct vrdma_device *dev, const struct vrdma_mdev_message *message,
 			u32 head);
 bool vrdma_has_message(struct vrdma_device *dev);
+
+/* handover.c */
+void vrdma_handover_init(struct vrdma_device *dev);
+int vrdma_hand_over(struct vrdma_device *dev, int fd);
+int vrdma_take_over(struct vrdma_device *dev);
+void vrdma_handover_forget(struct vrdma_state *state);
+void vrdma_handover_cancel(struct vrdma_device *dev);
 
 /* config.c */
 void vrdma_config_init(struct vrdma_device *dev);

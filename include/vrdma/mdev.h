@@ -15,7 +15,7 @@
  * mediator. STATUS does not always come from the shadow page: it reads 0 during a reset, and FATAL
  * while the device is marked FATAL.
  *
- * A device is FATAL when its mediator has gone (has closed either fd). Its old device fd then fails
+ * A device is FATAL when its mediator has gone (has closed either fd), unless it was handed over. Its old device fd then fails
  * with ENODEV and polls as HUP, as it does once the device is removed. The module raises vector 0
  * when it marks a device FATAL, and at the RESET_DONE by which a new mediator takes over a FATAL
  * device that a VM has open.
@@ -29,7 +29,7 @@
 #include "device.h"
 
 #define VRDMA_MDEV_PATH "/dev/vrdma_mdev"
-#define VRDMA_MDEV_ABI_VERSION 5
+#define VRDMA_MDEV_ABI_VERSION 6
 #define VRDMA_MDEV_MAX_TYPES 8
 #define VRDMA_MDEV_NAME_SIZE 16
 #define VRDMA_MDEV_DESCRIPTION_SIZE 128
@@ -213,6 +213,28 @@ struct vrdma_mdev_range {
  * ends the transfer. If the mediator closes its end without this ioctl, the VM gets EIO.
  */
 #define VRDMA_MDEV_TRANSFER_END _IO('v', 0x97)
+
+/*
+ * Hands a device over to the mediator that registers the name next. The caller has frozen it, keeps
+ * its state in a regular file (a memfd), and only closes its fds from then on. STATUS stays, memory
+ * stays pinned, and messages wait, for VRDMA_MDEV_HANDOVER_SECONDS at most. EBUSY: the device is in
+ * a reset, FATAL, or being migrated.
+ *
+ * The successor opens the device and gets the file by VRDMA_MDEV_TAKE_OVER: an fd, close-on-exec,
+ * that shares its offset with the predecessor's. It restores the device, and tells so by
+ * VRDMA_MDEV_RESET_DONE with the generation of DEVICE_INFO; STATUS is its own from then on. ENOENT:
+ * there is no file, and a RESET is waiting. A successor that cannot restore the device closes the
+ * fd. The device is FATAL then, and begins with a RESET when it is opened again.
+ */
+#define VRDMA_MDEV_HANDOVER_SECONDS 10
+struct vrdma_mdev_handover {
+	__s32 file;
+	__u32 reserved;
+};
+VRDMA_CHECK_SIZE(struct vrdma_mdev_handover, 8);
+
+#define VRDMA_MDEV_HAND_OVER _IOW('v', 0x98, struct vrdma_mdev_handover)
+#define VRDMA_MDEV_TAKE_OVER _IO('v', 0x99)
 
 /*
  * mmap offsets of the device fd; shared mappings only.

@@ -368,6 +368,9 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     if (const auto ran = loop.run(); !ran) {
         return complain("epoll", ran.error());
     }
+    if (module) {
+        module->hand_over();
+    }
     spdlog::info("vrdmad ends");
     return EXIT_SUCCESS;
 }

@@ -7,6 +7,8 @@ from .lab import Guest, Machine
 from .process import Process
 
 RESTART_S = 30.0
+# systemd starts no unit more than five times in ten seconds, unless it forgets how often it did.
+RESTART = "systemctl reset-failed vrdmad && systemctl restart vrdmad"
 COMPLAINT = re.compile(r"WARNING:|BUG:|Oops|Call Trace:|general protection|UBSAN|KASAN|blocked for more than")
 # Messages of a kernel about its emulated CPU, before it starts /init, are not caused by tests.
 FOLLOW_KERNEL = "sh -c \"dmesg --follow | sed -un '/Run .init as init process/,$p'\""
@@ -74,6 +76,11 @@ class Health:
         self.mediator_pid = int(self._host.script(AWAIT_MEDIATOR, RESTART_S).stdout)
         self._mediator = self._host.watch(f"{AWAIT_END} {self.mediator_pid}")
 
+    def restart_mediator(self) -> None:
+        """Restarts vrdmad, and returns when it serves."""
+        self._host.script(RESTART)
+        self.watch_mediator()
+
     def begin(self) -> None:
         """Starts a new test, which is not blamed for a vrdmad that has ended or a guest that has gone down before."""
         if self._mediator and not self._mediator.running:
@@ -112,6 +119,11 @@ class HostsHealth:
     def renew(self) -> None:
         for health in self._hosts.values():
             health.renew()
+
+    def restart_mediators(self) -> None:
+        """On one host after the other."""
+        for health in self._hosts.values():
+            health.restart_mediator()
 
     def gone(self, failed: bool) -> list[str]:
         return [name for health in self._hosts.values() for name in health.gone(failed)]

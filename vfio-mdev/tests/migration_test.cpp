@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
@@ -385,6 +386,48 @@ TEST(a_mediator_that_dies_keeps_nobody_waiting) {
     CHECK_EQ(moved.get().error, EIO);
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(4));
     CHECK_EQ(get_state(vm), VFIO_DEVICE_STATE_ERROR);
+}
+
+/*
+ * The state of a device that its VM has stopped is the VM's. A step that a VM asks for between two
+ * mediators is for the second one.
+ */
+TEST(a_device_is_handed_over_before_its_migration_or_after_it) {
+    std::optional<Hca> hca(std::in_place);
+    const std::string uuid = test_uuid(1);
+    std::optional<Device> device(std::in_place, *hca, hca->create("small", uuid));
+    const Vm vm(uuid);
+    device->serve_reset();
+    const harness::Fd file(memfd_create("state", MFD_CLOEXEC));
+    const vrdma_mdev_handover handover = {file.get(), 0};
+    const auto begin = [&](uint32_t state) {
+        return std::async(std::launch::async, [&vm, state] { return set_state(vm, state); });
+    };
+    const auto take = [&](uint32_t step) {
+        harness::await(device->fd(), POLLIN);
+        const auto message = device->message();
+        CHECK_EQ(message.type, VRDMA_MDEV_MESSAGE_STEP);
+        CHECK_EQ(message.offset, step);
+        CHECK(step_done(*device, message.value, 0) == 0);
+    };
+
+    auto stopped = begin(VFIO_DEVICE_STATE_STOP);
+    take(VRDMA_MDEV_STEP_FREEZE);
+    CHECK_EQ(stopped.get().error, 0);
+    CHECK_ERRNO(ioctl(device->fd(), VRDMA_MDEV_HAND_OVER, &handover), EBUSY);
+    auto running = begin(VFIO_DEVICE_STATE_RUNNING);
+    take(VRDMA_MDEV_STEP_THAW);
+    CHECK_EQ(running.get().error, 0);
+
+    CHECK(ioctl(device->fd(), VRDMA_MDEV_HAND_OVER, &handover) == 0);
+    device.reset();
+    hca.reset();
+    stopped = begin(VFIO_DEVICE_STATE_STOP);
+    hca.emplace();
+    device.emplace(*hca, hca->added());
+    CHECK(device->reset_done(device->info().reset_generation) == 0);
+    take(VRDMA_MDEV_STEP_FREEZE);
+    CHECK_EQ(stopped.get().error, 0);
 }
 
 TEST(a_reset_ends_a_migration) {

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "mediator/device/out_of_memory.h"
+#include "mediator/frontend/mdev/handover.h"
 #include "mediator/frontend/mdev/identity.h"
 
 namespace vrdma::mdev {
@@ -76,8 +77,8 @@ Result<std::unique_ptr<MdevDevice>> MdevDevice::open(const Host& host, UniqueFd 
     return device;
 }
 
-// When a device is opened, the module has a reset ready to be read. The device goes live when that
-// reset is acknowledged.
+// When a device is opened, the module has a reset ready to be read, and the device goes live when
+// that reset is acknowledged. Or it has the image that the vrdmad before has left.
 Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info) {
     device_.emplace(uuid_text(info.uuid), type_, identity_of(info, type_), *this, host.hca,
                     host.gids);
@@ -97,7 +98,41 @@ Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info)
         return fail(turns.error());
     }
     turns_ = std::move(*turns);
+    return take_over(info.reset_generation);
+}
+
+void MdevDevice::freeze() {
+    device_->freeze();
+}
+
+Result<> MdevDevice::hand_over() {
+    return mdev::hand_over(fd_.get(), device_->save());
+}
+
+// The module refuses the acknowledgement if a reset is under way meanwhile, whose message follows.
+Result<> MdevDevice::take_over(std::uint32_t generation) {
+    const auto image = mdev::take_over(fd_.get(), state_length(type_.limits));
+    if (!image) {
+        return fail(image.error());
+    }
+    if (!*image) {
+        return {};
+    }
+    if (const auto restored = device_->restore(**image); !restored) {
+        return restored;
+    }
+    vrdma_mdev_reset_done done{generation, 0};
+    ::ioctl(fd_.get(), VRDMA_MDEV_RESET_DONE, &done);
+    taken_over_ = true;
     return {};
+}
+
+void MdevDevice::resume() {
+    if (std::exchange(taken_over_, false)) {
+        device_->thaw();
+        raise_all();
+        spdlog::info("{}: continues", name());
+    }
 }
 
 void MdevDevice::give_share() {
@@ -179,14 +214,18 @@ void MdevDevice::on_reset(std::uint32_t generation) {
     ::ioctl(fd_.get(), VRDMA_MDEV_RESET_DONE, &done);
 }
 
-// The other host may have kept back an interrupt that the guest had masked. So all vectors are
-// raised on arrival.
+// The guest may have missed any interrupt.
+void MdevDevice::raise_all() noexcept {
+    for (unsigned vector = 0; vector < type_.limits.vectors; ++vector) {
+        raise(vector);
+    }
+}
+
+// The other host may have kept back an interrupt that the guest had masked.
 void MdevDevice::on_step(std::uint32_t step, std::uint32_t number) {
     migration_->take(step, number);
     if (migration_->take_arrival()) {
-        for (unsigned vector = 0; vector < type_.limits.vectors; ++vector) {
-            raise(vector);
-        }
+        raise_all();
     }
 }
 

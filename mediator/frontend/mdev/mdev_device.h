@@ -26,6 +26,14 @@ class MdevDevice final : public HostPort {
 
     const std::string& name() const noexcept { return device_->name(); }
 
+    // At the end of a vrdmad: freezes the device, and leaves it to the next vrdmad. Of devices that
+    // talk to each other, all are frozen first.
+    void freeze();
+    Result<> hand_over();
+
+    // Continues what the vrdmad before has left, if it has left this device.
+    void resume();
+
     // Sets the share from the device's attributes and its type, both of which may have changed.
     void give_share();
 
@@ -41,10 +49,12 @@ class MdevDevice final : public HostPort {
                Mapping doorbells, std::unique_ptr<WindowMemory> memory);
 
     Result<> start(const Host& host, const vrdma_mdev_device_info& info);
+    Result<> take_over(std::uint32_t generation);
     void on_messages(std::uint32_t epoll_events);
     void on_message(const vrdma_mdev_message& message);
     void on_reset(std::uint32_t generation);
     void on_step(std::uint32_t step, std::uint32_t number);
+    void raise_all() noexcept;
     void read_identity();
 
     const DeviceType& type_;
@@ -56,6 +66,7 @@ class MdevDevice final : public HostPort {
     std::unique_ptr<WindowMemory> memory_;
     std::optional<Device> device_;
     std::optional<Migration> migration_;
+    bool taken_over_ = false; // and not resumed yet
     EventLoop::Watch messages_;
     EventLoop::Watch turns_;
 };

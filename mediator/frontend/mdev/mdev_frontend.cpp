@@ -39,7 +39,31 @@ Result<std::unique_ptr<MdevFrontend>> MdevFrontend::open(const Host& host, const
         return fail(events.error());
     }
     frontend->events_ = std::move(*events);
+    frontend->take_over();
     return frontend;
+}
+
+// The module has an event ready for each device that exists. They continue together: a device would
+// look for its peers on this host in vain as long as these are not there.
+void MdevFrontend::take_over() {
+    while (on_event()) {
+    }
+    for (const auto& [id, device] : devices_) {
+        device->resume();
+    }
+}
+
+void MdevFrontend::hand_over() {
+    for (const auto& [id, device] : devices_) {
+        device->freeze();
+    }
+    for (const auto& [id, device] : devices_) {
+        const auto handed = with_what_memory_there_is([&] { return device->hand_over(); });
+        if (!handed) {
+            spdlog::warn("{}: fails, as it cannot be handed over: {}", device->name(),
+                         describe(handed.error()));
+        }
+    }
 }
 
 void MdevFrontend::give_shares() {
@@ -48,10 +72,11 @@ void MdevFrontend::give_shares() {
     }
 }
 
-void MdevFrontend::on_event() {
+// Returns whether there was an event.
+bool MdevFrontend::on_event() {
     vrdma_mdev_event event{};
     if (::read(fd_.get(), &event, sizeof(event)) != static_cast<ssize_t>(sizeof(event))) {
-        return;
+        return false;
     }
     if (event.type == VRDMA_MDEV_DEVICE_ADDED) {
         add(event.device);
@@ -59,6 +84,7 @@ void MdevFrontend::on_event() {
         spdlog::info("{}: removed", found->second->name());
         devices_.erase(found);
     }
+    return true;
 }
 
 void MdevFrontend::add(std::uint32_t id) {
@@ -68,12 +94,21 @@ void MdevFrontend::add(std::uint32_t id) {
     }
 }
 
-Result<> MdevFrontend::serve(std::uint32_t id) {
+Result<std::unique_ptr<MdevDevice>> MdevFrontend::open(std::uint32_t id) {
     auto fd = open_device(fd_.get(), id);
     if (!fd) {
         return fail(fd.error());
     }
-    auto device = MdevDevice::open(host_, std::move(*fd));
+    return MdevDevice::open(host_, std::move(*fd));
+}
+
+// A device that cannot continue has failed, and begins anew when it is opened again.
+Result<> MdevFrontend::serve(std::uint32_t id) {
+    auto device = open(id);
+    if (!device) {
+        spdlog::warn("mediated device {} cannot continue: {}", id, describe(device.error()));
+        device = open(id);
+    }
     if (!device) {
         return fail(device.error());
     }

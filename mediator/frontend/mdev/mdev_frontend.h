@@ -17,9 +17,12 @@ namespace vrdma::mdev {
 class MdevFrontend {
   public:
     // `name` is that of the HCA and of the parent device. Devices stay when vrdmad ends. They can
-    // be bound to `uplinks`.
+    // be bound to `uplinks`. What the vrdmad before has left continues.
     static Result<std::unique_ptr<MdevFrontend>> open(const Host& host, const std::string& name,
                                                       std::span<const std::string> uplinks);
+
+    // To be called last: the devices wait for the next vrdmad, and then continue.
+    void hand_over();
 
     // Gives the devices that exist the shares of their types. Later devices have them from the
     // start.
@@ -28,9 +31,11 @@ class MdevFrontend {
   private:
     MdevFrontend(const Host& host, UniqueFd fd) : host_{host}, fd_{std::move(fd)} {}
 
-    void on_event();
+    void take_over();
+    bool on_event();
     void add(std::uint32_t id);
     Result<> serve(std::uint32_t id);
+    Result<std::unique_ptr<MdevDevice>> open(std::uint32_t id);
 
     Host host_;
     UniqueFd fd_;

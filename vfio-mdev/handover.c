@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A mediator that ends on purpose hands its devices over to its successor. Between the two, the
+ * guest finds a device that is slow, and not one that has failed: STATUS stays, memory stays
+ * pinned, and messages wait. The module keeps a file for the successor, and does not look into it.
+ *
+ * A successor that does not come in time is as good as a mediator that has died.
+ */
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/jiffies.h>
+
+#include "vrdma_mdev.h"
+
+static void expired(struct work_struct *work)
+{
+	struct vrdma_handover *handover =
+		container_of(work, struct vrdma_handover, timeout.work);
+
+	vrdma_abandon_late(container_of(handover, struct vrdma_device, state.handover));
+}
+
+void vrdma_handover_init(struct vrdma_device *dev)
+{
+	INIT_DELAYED_WORK(&dev->state.handover.timeout, expired);
+}
+
+/* The file has no operations of this module, which could refer to the device and keep it. */
+static struct file *get_file_of(int fd)
+{
+	struct file *file = fget(fd);
+
+	if (!file)
+		return ERR_PTR(-EBADF);
+	if (!S_ISREG(file_inode(file)->i_mode)) {
+		fput(file);
+		return ERR_PTR(-EINVAL);
+	}
+	return file;
+}
+
+/* A device that is being migrated has a state that its VM monitor asked for. */
+static bool migrating(const struct vrdma_device *dev)
+{
+	const enum vfio_device_mig_state state = READ_ONCE(dev->migration.state);
+
+	return state != VFIO_DEVICE_STATE_RUNNING && state != VFIO_DEVICE_STATE_RUNNING_P2P;
+}
+
+/* With the lock held. STATUS is still the mediator's. */
+static int begin(struct vrdma_state *state, u32 status)
+{
+	struct vrdma_handover *handover = &state->handover;
+
+	lockdep_assert_held(&state->lock);
+
+	if (state->abandoned || state->removed || handover->awaited)
+		return -ENODEV;
+	if (state->condition != VRDMA_LIVE)
+		return -EBUSY;
+	state->condition = VRDMA_HANDED_OVER;
+	handover->awaited = true;
+	handover->status = status;
+	handover->deadline = jiffies + VRDMA_MDEV_HANDOVER_SECONDS * HZ;
+	/* That of an earlier handover may be left. */
+	cancel_delayed_work(&handover->timeout);
+	schedule_delayed_work(&handover->timeout, VRDMA_MDEV_HANDOVER_SECONDS * HZ);
+	return 0;
+}
+
+int vrdma_hand_over(struct vrdma_device *dev, int fd)
+{
+	struct vrdma_state *state = &dev->state;
+	struct file *file;
+	u32 status;
+	int ret;
+
+	if (migrating(dev))
+		return -EBUSY;
+	file = get_file_of(fd);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	status = vrdma_state_status(dev);
+	spin_lock(&state->lock);
+	ret = begin(state, status);
+	if (!ret)
+		swap(state->handover.file, file);
+	spin_unlock(&state->lock);
+	if (file)
+		fput(file);
+	return ret;
+}
+
+/* Returns an fd for the file that the predecessor has left. The device has none afterwards. */
+int vrdma_take_over(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+	struct file *file;
+	int fd;
+
+	fd = get_unused_fd_flags(O_CLOEXEC);
+	if (fd < 0)
+		return fd;
+	spin_lock(&state->lock);
+	file = state->handover.file;
+	state->handover.file = NULL;
+	spin_unlock(&state->lock);
+	if (!file) {
+		put_unused_fd(fd);
+		return -ENOENT;
+	}
+	fd_install(fd, file);
+	return fd;
+}
+
+/* With the lock held: what the predecessor left is void. */
+void vrdma_handover_forget(struct vrdma_state *state)
+{
+	lockdep_assert_held(&state->lock);
+
+	if (state->handover.file)
+		fput(state->handover.file);
+	state->handover.file = NULL;
+}
+
+/* The device is removed, so nobody can hand it over again. */
+void vrdma_handover_cancel(struct vrdma_device *dev)
+{
+	struct vrdma_state *state = &dev->state;
+
+	cancel_delayed_work_sync(&state->handover.timeout);
+	spin_lock(&state->lock);
+	vrdma_handover_forget(state);
+	spin_unlock(&state->lock);
+}
