@@ -2,17 +2,16 @@
 """A virtual machine that moves between hosts by QEMU's live migration, while a program in it talks to the guest of the
 other host. After the move both guests are on one host."""
 
-import shlex
-import time
 import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from framework.connections import address, allow_users, await_listener
+from framework.detached import TIMEOUT_S, Detached
 from framework.lab import GUEST_PROGRAMS, Guest, Machine
 from framework.mdev import Mdev, MdevType
-from framework.process import Failure, Process
+from framework.process import Process
 from framework.programs import Program, await_condition, next_port, start_server
 
 pytestmark = pytest.mark.lab_hosts
@@ -23,32 +22,6 @@ MESSAGES = 16000
 FEW = 4000
 RINGS = 3000
 LOG = "journalctl -q -o cat -u vrdmad"
-TIMEOUT_S = 240.0
-
-
-class Detached:
-    """A program in a guest that does not depend on a connection to the guest, because moves end connections."""
-
-    def __init__(self, guest: Guest, command: str) -> None:
-        self._guest = guest
-        self._command = command
-        run = f"{command} >/root/output 2>&1; echo $? >/root/status"
-        guest.script(f"rm -f /root/status; setsid sh -c {shlex.quote(run)} </dev/null >/dev/null 2>&1 &")
-
-    def goes_on(self) -> bool:
-        return self._guest.run("test -e /root/status", check=False).status != 0
-
-    def output(self) -> str:
-        """Waits for its end; returns its output if it has succeeded."""
-        deadline = time.monotonic() + TIMEOUT_S
-        while self.goes_on():
-            if time.monotonic() > deadline:
-                raise Failure(f"{self._command}: not done after {TIMEOUT_S:.0f} s:\n{self._guest.read('/root/output')}")
-            time.sleep(0.5)
-        output = self._guest.read("/root/output")
-        if (status := self._guest.read("/root/status").strip()) != "0":
-            raise Failure(f"{self._command}: exit status {status}\n{output}")
-        return output
 
 
 @pytest.fixture

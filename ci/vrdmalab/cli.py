@@ -63,6 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     add("kill", "kill a guest's QEMU with SIGKILL", "name")
     add("start", "start a guest that is not running, and await it", "name")
     add("migrate", "move a guest that runs to another host", "name", "host")
+    add("save", "save a guest to a file of its host, and end its QEMU", "name")
+    add("restore", "continue a guest that was saved", "name")
     add("push", "copy the build products into the VMs that run")
     add("down", "stop all VMs and delete what they leave")
     return parser

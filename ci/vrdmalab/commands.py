@@ -80,6 +80,16 @@ def migrate(options: Namespace) -> int:
     return 0
 
 
+def save(options: Namespace) -> int:
+    lab.save(options.name)
+    return 0
+
+
+def restore(options: Namespace) -> int:
+    print(lab.restore(options.name))
+    return 0
+
+
 def push(_options: Namespace) -> int:
     lab.push()
     return 0

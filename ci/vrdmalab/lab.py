@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from . import guest as guests
 from . import host as hosts
-from . import images, kernels, kvm, migration, remote, share, topology
+from . import images, kernels, kvm, migration, remote, saving, share, topology
 from .common import script
 from .diagnosis import watching
 from .errors import LabError, VmError
@@ -255,6 +255,23 @@ def migrate(name: str, host_name: str) -> dict:
     with watching(state, moved):
         guests.wait_for_boot(moved, state.address(moved.host), state.address(moved))
     return result
+
+
+def save(name: str) -> None:
+    """Saves a guest to a file of its host, where only restore() continues it."""
+    state = current()
+    saving.save(state, the_guest(state, name))
+
+
+def restore(name: str) -> str:
+    """Continues a saved guest; returns QEMU's status, which is "paused" if the guest was stopped when it was saved."""
+    state = current()
+    guest = the_guest(state, name)
+    status = saving.restore(state, guest)
+    if status == "running":
+        with watching(state, guest):
+            guests.wait_for_boot(guest, state.address(guest.host), state.address(guest))
+    return status
 
 
 def monitor(name: str, command: str, timeout: float) -> str:

@@ -23,7 +23,7 @@ def _address(guest: Guest) -> dict:
     return {"transport": "socket", "type": "inet", "host": guest.host.ipv4, "port": str(PORT + guest.index)}
 
 
-def _await(monitor: Qmp, query: str, finished: tuple[str, ...], deadline: float) -> dict:
+def await_status(monitor: Qmp, query: str, finished: tuple[str, ...], deadline: float) -> dict:
     """Repeats a query until its status is one of these. Returns the answer."""
     while True:
         answer = monitor.execute(query)
@@ -41,11 +41,11 @@ def _hand_over(here: Qmp, there: Qmp, channels: list[dict]) -> dict:
     deadline = time.monotonic() + MOVE_S
     there.execute("migrate-incoming", channels=channels)
     here.execute("migrate", channels=channels)
-    outcome = _await(here, "query-migrate", FINISHED, deadline)
+    outcome = await_status(here, "query-migrate", FINISHED, deadline)
     if outcome["status"] != "completed":
         raise LabError(f"the migration has {outcome['status']}: {outcome.get('error-desc', '')}")
     try:
-        _await(there, "query-status", ("running",), deadline)
+        await_status(there, "query-status", ("running",), deadline)
     except LabError:
         here.execute("cont")
         raise

@@ -210,6 +210,20 @@ class Guest(Machine):
         self.booted()
         return answer
 
+    def save(self) -> None:
+        """Saves the guest to a file of its host, and ends its QEMU."""
+        self.lab.do("save", self.name, timeout=MOVE_TIMEOUT_S)
+
+    def restore(self) -> None:
+        """Continues the saved guest. If it was stopped before, it is stopped then."""
+        if self.lab.do("restore", self.name, timeout=MOVE_TIMEOUT_S).stdout.strip() == "running":
+            self.booted()
+
+    def resume(self) -> None:
+        """Continues a guest that is stopped."""
+        self.monitor("cont")
+        self.booted()
+
     def booted(self) -> None:
         """The guest has booted again: cached facts no longer hold."""
         self.forget("programs", "gids", "function")
