@@ -147,12 +147,7 @@ void draw_receptions(Random& script, const Shape& shape, std::uint32_t room, Sce
         if (rarely(script)) {
             reception.length = script.below(message.length + 1);
         }
-        // The specification leaves open which of two faults is found first: the length of a long
-        // message is known late. So a receive with a wrong lkey is always long enough.
         reception.bad_lkey = rarely(script);
-        if (reception.bad_lkey) {
-            reception.length = shape.longest();
-        }
         scene.receptions.push_back(reception);
     }
     if (shape.type != IBV_QPT_XRC_SEND && !shape.patient() && script.chance(15)) {

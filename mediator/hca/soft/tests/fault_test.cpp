@@ -58,6 +58,7 @@ class Pair : public TwoGuests {
     void invalidate(Key key) { from_->post_send({.opcode = VRDMA_SQ_LOCAL_INV, .rkey = key}); }
 
     void send_from(const vrdma_sge& piece) { send({.sges = {&piece, 1}}); }
+    void send_long() { send_from(a_mr_.sge(0, 1 << 16)); }
 
     void receive(std::uint32_t length = 4096) {
         const vrdma_sge to = b_mr_.sge(0, length);
@@ -140,6 +141,14 @@ void short_receive(Pair& pair) {
 void receive_key(Pair& pair) {
     pair.receive_into(bad_piece);
     pair.send();
+}
+
+// A message of several packets that is too long for a receive without a right key. The receive has
+// room for some of the packets, or not for the first one.
+template <std::uint32_t room>
+void short_receive_key(Pair& pair) {
+    pair.receive_into({.addr = 0, .length = room, .lkey = 4711});
+    pair.send_long();
 }
 
 void malformed_receive(Pair& pair) {
@@ -227,6 +236,12 @@ constexpr std::array rows{
     Row{"RcReceiveKey", rc, receive_key, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, err, err},
     Row{"UcReceiveKey", uc, receive_key, success, IBV_WC_LOC_PROT_ERR, rts, err},
     Row{"UdReceiveKey", ud, receive_key, success, IBV_WC_LOC_PROT_ERR, rts, err},
+    Row{"RcShortReceiveKey", rc, short_receive_key<40000>, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR,
+        err, err},
+    Row{"UcShortReceiveKey", uc, short_receive_key<40000>, success, IBV_WC_LOC_PROT_ERR, rts, err},
+    Row{"RcShorterReceiveKey", rc, short_receive_key<200>, IBV_WC_REM_INV_REQ_ERR,
+        IBV_WC_LOC_LEN_ERR, err, err},
+    Row{"UcShorterReceiveKey", uc, short_receive_key<200>, success, none, rts, rts},
     Row{"RcReceive", rc, malformed_receive, IBV_WC_REM_OP_ERR, IBV_WC_LOC_QP_OP_ERR, err, err},
     Row{"UcReceive", uc, malformed_receive, success, IBV_WC_LOC_QP_OP_ERR, rts, err},
     Row{"UdReceive", ud, malformed_receive, success, IBV_WC_LOC_QP_OP_ERR, rts, err},

@@ -98,6 +98,38 @@ Ack finish_receive(QueuePair& qp, const RecvWqe& wqe, const Request& request,
     return answer(qp.reliable() ? AckStatus::operation_error : AckStatus::no_answer);
 }
 
+// The message is too long for the receive. If it had packets, this would be known when one of them
+// no longer fits, and the packets before that one would find a fault of the receive's memory first.
+vrdma_vendor_err fault_of_packets_that_fit(const QueuePair& qp, const RecvWqe& wqe) noexcept {
+    const std::uint64_t fit = wqe.length - wqe.length % mtu_bytes(qp.attr.path_mtu);
+    std::uint64_t start = 0;
+    for (const Sge& sge : wqe.list()) {
+        SpanList first{1};
+        const auto error = start < fit ? qp.slice.gate().open_list({&sge, 1}, qp.recv_pd,
+                                                                   IBV_ACCESS_LOCAL_WRITE, 0, first)
+                                       : VRDMA_VERR_NONE;
+        if (error != VRDMA_VERR_NONE && error != VRDMA_VERR_ABSENT) {
+            return error;
+        }
+        start += sge.length;
+    }
+    return VRDMA_VERR_NONE;
+}
+
+// The receive WQE is too short. An unreliable message is dropped then, and the WQE is kept for
+// another.
+Ack refuse_long_message(QueuePair& qp, const RecvWqe& wqe, const Request& request) noexcept {
+    const auto error = request.offset == 0 ? fault_of_packets_that_fit(qp, wqe) : VRDMA_VERR_NONE;
+    if (error != VRDMA_VERR_NONE) {
+        fail_receive(qp, wqe, IBV_WC_LOC_PROT_ERR, error);
+        return answer(AckStatus::operation_error);
+    }
+    if (qp.reliable()) {
+        fail_receive(qp, wqe, IBV_WC_LOC_LEN_ERR, VRDMA_VERR_LENGTH);
+    }
+    return answer(AckStatus::invalid_request);
+}
+
 Ack receive_send(QueuePair& qp, const Request& request) noexcept {
     RecvWqe wqe;
     switch (next_receive(qp, wqe)) {
@@ -109,10 +141,7 @@ Ack receive_send(QueuePair& qp, const Request& request) noexcept {
             return answer(AckStatus::operation_error);
     }
     if (request.message.length > wqe.length) {
-        if (qp.reliable()) { // else the message is dropped, and the WQE is kept for another
-            fail_receive(qp, wqe, IBV_WC_LOC_LEN_ERR, VRDMA_VERR_LENGTH);
-        }
-        return answer(AckStatus::invalid_request);
+        return refuse_long_message(qp, wqe, request);
     }
     vrdma_vendor_err error = VRDMA_VERR_NONE;
     const Moved moved =
