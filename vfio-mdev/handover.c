@@ -39,12 +39,11 @@ static struct file *get_file_of(int fd)
 	return file;
 }
 
-/* A device that is being migrated has a state that its VM monitor asked for. */
-static bool migrating(const struct vrdma_device *dev)
+/* With the lock of the migration held. The state of a device that its VM has stopped is the VM's. */
+static bool is_stopped(const struct vrdma_device *dev)
 {
-	const enum vfio_device_mig_state state = READ_ONCE(dev->migration.state);
-
-	return state != VFIO_DEVICE_STATE_RUNNING && state != VFIO_DEVICE_STATE_RUNNING_P2P;
+	return dev->migration.state != VFIO_DEVICE_STATE_RUNNING &&
+	       dev->migration.state != VFIO_DEVICE_STATE_RUNNING_P2P;
 }
 
 /* With the lock held. STATUS is still the mediator's. */
@@ -68,15 +67,13 @@ static int begin(struct vrdma_state *state, u32 status)
 	return 0;
 }
 
-int vrdma_hand_over(struct vrdma_device *dev, int fd)
+static int hand_over(struct vrdma_device *dev, int fd)
 {
 	struct vrdma_state *state = &dev->state;
 	struct file *file;
 	u32 status;
 	int ret;
 
-	if (migrating(dev))
-		return -EBUSY;
 	file = get_file_of(fd);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
@@ -88,6 +85,18 @@ int vrdma_hand_over(struct vrdma_device *dev, int fd)
 	spin_unlock(&state->lock);
 	if (file)
 		fput(file);
+	return ret;
+}
+
+/* A thread of the VM holds the lock while it waits for the mediator, which must not wait for it. */
+int vrdma_hand_over(struct vrdma_device *dev, int fd)
+{
+	int ret;
+
+	if (!mutex_trylock(&dev->migration.lock))
+		return -EBUSY;
+	ret = is_stopped(dev) ? -EBUSY : hand_over(dev, fd);
+	mutex_unlock(&dev->migration.lock);
 	return ret;
 }
 

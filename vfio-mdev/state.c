@@ -349,7 +349,8 @@ int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
 		swap(recovered, state->recovering);
 	}
 	spin_unlock(&state->lock);
-	if (done && may_show_memory(dev))
+	/* After a handover, it shows memory already, and keeps its pins. */
+	if (done && may_show_memory(dev) && !dev->window.live)
 		vrdma_window_enable(dev);
 	rt_mutex_unlock(&state->reset_lock);
 
@@ -408,23 +409,17 @@ static bool mark_abandoned(struct vrdma_state *state)
 	return fatal;
 }
 
-/* After mark_abandoned(). */
-static void finish_abandoning(struct vrdma_device *dev, bool fatal)
+static void tell_abandoned(struct vrdma_device *dev, bool fatal)
 {
-	struct vrdma_state *state = &dev->state;
-
-	rt_mutex_lock(&state->reset_lock);
-	vrdma_window_disable(dev);
-	rt_mutex_unlock(&state->reset_lock);
 	if (fatal)
 		vrdma_irq_raise(dev, 0);
-	wake_up_interruptible(&state->wait);
-	wake_up(&state->step_wait);
+	wake_up_interruptible(&dev->state.wait);
+	wake_up(&dev->state.step_wait);
 }
 
 /*
  * The mediator is gone: its registration or its device fd was closed. If its successor is awaited,
- * the device stays as it is.
+ * the device stays as it is. The next mediator cannot open the device before this returns.
  */
 void vrdma_abandon(struct vrdma_device *dev)
 {
@@ -437,24 +432,36 @@ void vrdma_abandon(struct vrdma_device *dev)
 	if (!stays)
 		fatal = mark_abandoned(state);
 	spin_unlock(&state->lock);
-	if (!stays)
-		finish_abandoning(dev, fatal);
+	if (stays)
+		return;
+
+	rt_mutex_lock(&state->reset_lock);
+	vrdma_window_disable(dev);
+	rt_mutex_unlock(&state->reset_lock);
+	tell_abandoned(dev, fatal);
 }
 
-/* The time for the successor is over. A call that belongs to an earlier handover does nothing. */
+/*
+ * The time for the successor is over. A call that belongs to an earlier handover does nothing. The
+ * successor may open the device at any time, so reset_lock is held from the check on.
+ */
 void vrdma_abandon_late(struct vrdma_device *dev)
 {
 	struct vrdma_state *state = &dev->state;
 	bool fatal = false;
 	bool late;
 
+	rt_mutex_lock(&state->reset_lock);
 	spin_lock(&state->lock);
 	late = state->handover.awaited && time_after_eq(jiffies, state->handover.deadline);
 	if (late)
 		fatal = mark_abandoned(state);
 	spin_unlock(&state->lock);
 	if (late)
-		finish_abandoning(dev, fatal);
+		vrdma_window_disable(dev);
+	rt_mutex_unlock(&state->reset_lock);
+	if (late)
+		tell_abandoned(dev, fatal);
 }
 
 /* The device's state is unknown, so it does nothing until a reset. */

@@ -341,13 +341,6 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     verbs::GidRegistry gids;
     const Host host{loop, **hca, gids, config.types, &fault_times};
     std::unique_ptr<mdev::MdevFrontend> module;
-    if (config.mdev) {
-        auto opened = mdev::MdevFrontend::open(host, config.name, uplink_names(config));
-        if (!opened) {
-            return complain(VRDMA_MDEV_PATH, opened.error());
-        }
-        module = std::move(*opened);
-    }
     const auto servers = serve_sockets(config, std::move(*prepared), uplinks, host);
     if (!servers) {
         return EXIT_FAILURE;
@@ -362,6 +355,14 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     const auto on_signal = watch_signals(loop, *signals, [&] { (*reloader)->reload(); });
     if (!on_signal) {
         return complain("epoll", on_signal.error());
+    }
+    // Last: what the vrdmad before has left continues here, and would be lost if the start failed.
+    if (config.mdev) {
+        auto opened = mdev::MdevFrontend::open(host, config.name, uplink_names(config));
+        if (!opened) {
+            return complain(VRDMA_MDEV_PATH, opened.error());
+        }
+        module = std::move(*opened);
     }
     spdlog::info("vrdmad {} serves {}", version_text, config.name);
     (void)::sd_notify(0, "READY=1"); // does nothing if systemd did not start vrdmad

@@ -80,10 +80,11 @@ void await_status(const Vm& vm, uint32_t status) {
 
 } // namespace
 
-/* Expects the guest to see an enabled device all the time, with its memory pinned. */
+/* Expects the guest to see an enabled device all the time, and its memory to stay pinned. */
 TEST(handover_is_not_seen_by_the_guest) {
     Running r;
     const uint32_t generation = r.device->info().reset_generation;
+    const uint64_t revocations = r.device->counters().revocations;
     r.hand_over_and_end();
     CHECK_EQ(r.vm->get(VRDMA_REG_STATUS), VRDMA_STATUS_ENABLED);
     CHECK_EQ(pinned(r.uuid), page_size);
@@ -105,6 +106,8 @@ TEST(handover_is_not_seen_by_the_guest) {
     CHECK_EQ(r.device->message().type, VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL);
     CHECK(!r.device->next_message());
     CHECK_EQ(harness::signals(r.irq), 0u);
+    CHECK_EQ(r.device->counters().revocations, revocations);
+    CHECK_EQ(pinned(r.uuid), page_size);
     CHECK_EQ(r.device->window<uint32_t>(ram_iova), 1u);
     r.end();
     CHECK_EQ(r.vm->get(VRDMA_REG_STATUS), VRDMA_STATUS_FATAL);

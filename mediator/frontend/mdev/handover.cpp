@@ -5,8 +5,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <utility>
+#include <vector>
+
 #include "mediator/base/errno.h"
-#include "mediator/base/unique_fd.h"
 #include "mediator/device/state_stream.h"
 #include "vrdma/mdev.h"
 
@@ -47,14 +49,15 @@ Result<> read_all(const UniqueFd& file, StreamReader& reader) {
 
 } // namespace
 
-Result<> hand_over(int fd, std::span<const std::byte> image) {
-    const UniqueFd file{::memfd_create("vrdma-device", MFD_CLOEXEC)};
+Result<UniqueFd> to_file(std::span<const std::byte> image) {
+    UniqueFd file{::memfd_create("vrdma-device", MFD_CLOEXEC)};
     if (!file) {
         return fail_errno();
     }
-    if (const auto written = write_all(file, to_stream(image)); !written) {
-        return written;
-    }
+    return write_all(file, to_stream(image)).map([&] { return std::move(file); });
+}
+
+Result<> hand_over(int fd, const UniqueFd& file) {
     vrdma_mdev_handover handover{file.get(), 0};
     if (::ioctl(fd, VRDMA_MDEV_HAND_OVER, &handover) != 0) {
         return fail_errno();
@@ -62,11 +65,12 @@ Result<> hand_over(int fd, std::span<const std::byte> image) {
     return {};
 }
 
-Result<std::optional<std::vector<std::byte>>> take_over(int fd, std::uint64_t max_length) {
+Result<bool> take_over(int fd, std::uint64_t max_length,
+                       const std::function<Result<>(std::span<const std::byte>)>& restore) {
     const UniqueFd file{::ioctl(fd, VRDMA_MDEV_TAKE_OVER)};
     if (!file) {
         if (errno == ENOENT) {
-            return std::nullopt;
+            return false;
         }
         return fail_errno();
     }
@@ -74,8 +78,11 @@ Result<std::optional<std::vector<std::byte>>> take_over(int fd, std::uint64_t ma
     if (const auto read = read_all(file, reader); !read) {
         return fail(read.error());
     }
-    return reader.image().map(
-        [](auto image) { return std::optional{std::vector(image.begin(), image.end())}; });
+    const auto image = reader.image();
+    if (!image) {
+        return fail(image.error());
+    }
+    return restore(*image).map([] { return true; });
 }
 
 } // namespace vrdma::mdev

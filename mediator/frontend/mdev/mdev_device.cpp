@@ -78,7 +78,7 @@ Result<std::unique_ptr<MdevDevice>> MdevDevice::open(const Host& host, UniqueFd 
 }
 
 // When a device is opened, the module has a reset ready to be read, and the device goes live when
-// that reset is acknowledged. Or it has the image that the vrdmad before has left.
+// that reset is acknowledged. If the vrdmad before has left the device, take_over() does that.
 Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info) {
     device_.emplace(uuid_text(info.uuid), type_, identity_of(info, type_), *this, host.hca,
                     host.gids);
@@ -98,32 +98,34 @@ Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info)
         return fail(turns.error());
     }
     turns_ = std::move(*turns);
-    return take_over(info.reset_generation);
+    return {};
 }
 
 void MdevDevice::freeze() {
     device_->freeze();
 }
 
+Result<> MdevDevice::save() {
+    return to_file(device_->save()).map([this](UniqueFd file) { saved_ = std::move(file); });
+}
+
 Result<> MdevDevice::hand_over() {
-    return mdev::hand_over(fd_.get(), device_->save());
+    return saved_ ? mdev::hand_over(fd_.get(), saved_) : Result<>{}; // save() has failed
 }
 
 // The module refuses the acknowledgement if a reset is under way meanwhile, whose message follows.
-Result<> MdevDevice::take_over(std::uint32_t generation) {
-    const auto image = mdev::take_over(fd_.get(), state_length(type_.limits));
-    if (!image) {
-        return fail(image.error());
+Result<> MdevDevice::take_over() {
+    const auto info = read_info(fd_.get());
+    if (!info) {
+        return fail(info.error());
     }
-    if (!*image) {
-        return {};
+    const auto taken = mdev::take_over(fd_.get(), state_length(type_.limits),
+                                       [this](auto image) { return device_->restore(image); });
+    if (!taken) {
+        return fail(taken.error());
     }
-    if (const auto restored = device_->restore(**image); !restored) {
-        return restored;
-    }
-    vrdma_mdev_reset_done done{generation, 0};
-    ::ioctl(fd_.get(), VRDMA_MDEV_RESET_DONE, &done);
-    taken_over_ = true;
+    vrdma_mdev_reset_done done{info->reset_generation, 0};
+    taken_over_ = *taken && ::ioctl(fd_.get(), VRDMA_MDEV_RESET_DONE, &done) == 0;
     return {};
 }
 

@@ -26,12 +26,15 @@ class MdevDevice final : public HostPort {
 
     const std::string& name() const noexcept { return device_->name(); }
 
-    // At the end of a vrdmad: freezes the device, and leaves it to the next vrdmad. Of devices that
-    // talk to each other, all are frozen first.
+    // At the end of a vrdmad: freezes the device, saves it, and leaves it to the next vrdmad. Each
+    // step is for all devices: they talk to each other, and are not awaited for long.
     void freeze();
+    Result<> save();
     Result<> hand_over();
 
-    // Continues what the vrdmad before has left, if it has left this device.
+    // Restores what the vrdmad before has left, and continues it, if it has left this device. After
+    // a failure the device is of no use.
+    Result<> take_over();
     void resume();
 
     // Sets the share from the device's attributes and its type, both of which may have changed.
@@ -49,7 +52,6 @@ class MdevDevice final : public HostPort {
                Mapping doorbells, std::unique_ptr<WindowMemory> memory);
 
     Result<> start(const Host& host, const vrdma_mdev_device_info& info);
-    Result<> take_over(std::uint32_t generation);
     void on_messages(std::uint32_t epoll_events);
     void on_message(const vrdma_mdev_message& message);
     void on_reset(std::uint32_t generation);
@@ -66,6 +68,7 @@ class MdevDevice final : public HostPort {
     std::unique_ptr<WindowMemory> memory_;
     std::optional<Device> device_;
     std::optional<Migration> migration_;
+    UniqueFd saved_;          // for the next vrdmad
     bool taken_over_ = false; // and not resumed yet
     EventLoop::Watch messages_;
     EventLoop::Watch turns_;

@@ -43,10 +43,24 @@ Result<std::unique_ptr<MdevFrontend>> MdevFrontend::open(const Host& host, const
     return frontend;
 }
 
-// The module has an event ready for each device that exists. They continue together: a device would
-// look for its peers on this host in vain as long as these are not there.
+// The module has an event ready for each device that exists. They are opened first, because the
+// module does not await a device's new vrdmad for long. They continue together: a device would look
+// for its peers on this host in vain as long as these are not there. A device that cannot continue
+// has failed, and begins anew when it is opened again.
 void MdevFrontend::take_over() {
     while (on_event()) {
+    }
+    std::vector<std::uint32_t> failed;
+    for (const auto& [id, device] : devices_) {
+        const auto taken = with_what_memory_there_is([&] { return device->take_over(); });
+        if (!taken) {
+            spdlog::warn("{}: cannot continue: {}", device->name(), describe(taken.error()));
+            failed.push_back(id);
+        }
+    }
+    for (const std::uint32_t id : failed) {
+        devices_.erase(id);
+        add(id);
     }
     for (const auto& [id, device] : devices_) {
         device->resume();
@@ -54,16 +68,20 @@ void MdevFrontend::take_over() {
 }
 
 void MdevFrontend::hand_over() {
+    const auto all = [&](Result<> (MdevDevice::*step)()) {
+        for (const auto& [id, device] : devices_) {
+            const auto taken = with_what_memory_there_is([&] { return (*device.*step)(); });
+            if (!taken) {
+                spdlog::warn("{}: fails, as it cannot be handed over: {}", device->name(),
+                             describe(taken.error()));
+            }
+        }
+    };
     for (const auto& [id, device] : devices_) {
         device->freeze();
     }
-    for (const auto& [id, device] : devices_) {
-        const auto handed = with_what_memory_there_is([&] { return device->hand_over(); });
-        if (!handed) {
-            spdlog::warn("{}: fails, as it cannot be handed over: {}", device->name(),
-                         describe(handed.error()));
-        }
-    }
+    all(&MdevDevice::save);
+    all(&MdevDevice::hand_over);
 }
 
 void MdevFrontend::give_shares() {
@@ -94,21 +112,12 @@ void MdevFrontend::add(std::uint32_t id) {
     }
 }
 
-Result<std::unique_ptr<MdevDevice>> MdevFrontend::open(std::uint32_t id) {
+Result<> MdevFrontend::serve(std::uint32_t id) {
     auto fd = open_device(fd_.get(), id);
     if (!fd) {
         return fail(fd.error());
     }
-    return MdevDevice::open(host_, std::move(*fd));
-}
-
-// A device that cannot continue has failed, and begins anew when it is opened again.
-Result<> MdevFrontend::serve(std::uint32_t id) {
-    auto device = open(id);
-    if (!device) {
-        spdlog::warn("mediated device {} cannot continue: {}", id, describe(device.error()));
-        device = open(id);
-    }
+    auto device = MdevDevice::open(host_, std::move(*fd));
     if (!device) {
         return fail(device.error());
     }

@@ -35,7 +35,6 @@ class MdevFrontend {
     bool on_event();
     void add(std::uint32_t id);
     Result<> serve(std::uint32_t id);
-    Result<std::unique_ptr<MdevDevice>> open(std::uint32_t id);
 
     Host host_;
     UniqueFd fd_;
