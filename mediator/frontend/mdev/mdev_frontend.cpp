@@ -52,7 +52,8 @@ void MdevFrontend::take_over() {
     }
     std::vector<std::uint32_t> failed;
     for (const auto& [id, device] : devices_) {
-        const auto taken = with_what_memory_there_is([&] { return device->take_over(); });
+        const auto taken =
+            with_what_memory_there_is([&device = device] { return device->take_over(); });
         if (!taken) {
             spdlog::warn("{}: cannot continue: {}", device->name(), describe(taken.error()));
             failed.push_back(id);
@@ -70,7 +71,8 @@ void MdevFrontend::take_over() {
 void MdevFrontend::hand_over() {
     const auto all = [&](Result<> (MdevDevice::*step)()) {
         for (const auto& [id, device] : devices_) {
-            const auto taken = with_what_memory_there_is([&] { return (*device.*step)(); });
+            const auto taken =
+                with_what_memory_there_is([&device = device, step] { return (*device.*step)(); });
             if (!taken) {
                 spdlog::warn("{}: fails, as it cannot be handed over: {}", device->name(),
                              describe(taken.error()));
