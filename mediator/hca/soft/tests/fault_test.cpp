@@ -66,6 +66,7 @@ class Pair : public TwoGuests {
     }
 
     void receive_into(const vrdma_sge& piece) { to_->post_recv({&piece, 1}); }
+    void receive_into_all(std::span<const vrdma_sge> pieces) { to_->post_recv(pieces); }
     void post_raw_receive(std::uint32_t ctrl) { to_->post_raw_recv(ctrl, {}); }
 
     void forbid(std::uint32_t access) {
@@ -89,6 +90,7 @@ class Pair : public TwoGuests {
 };
 
 constexpr vrdma_sge bad_piece{.addr = 0, .length = 64, .lkey = 4711};
+constexpr vrdma_sge bad_packet{.addr = 0, .length = 4096, .lkey = 4711};
 constexpr std::nullopt_t none = std::nullopt;
 
 struct Row {
@@ -148,6 +150,12 @@ void receive_key(Pair& pair) {
 template <std::uint32_t room>
 void short_receive_key(Pair& pair) {
     pair.receive_into({.addr = 0, .length = room, .lkey = 4711});
+    pair.send_long();
+}
+
+// The same, where the wrong key is that of the receive's second packet, which fills it.
+void full_receive_key(Pair& pair) {
+    pair.receive_into_all(std::array{pair.remote().sge(0, 4096), bad_packet});
     pair.send_long();
 }
 
@@ -242,6 +250,9 @@ constexpr std::array rows{
     Row{"RcShorterReceiveKey", rc, short_receive_key<200>, IBV_WC_REM_INV_REQ_ERR,
         IBV_WC_LOC_LEN_ERR, err, err},
     Row{"UcShorterReceiveKey", uc, short_receive_key<200>, success, none, rts, rts},
+    Row{"RcFullReceiveKey", rc, full_receive_key, IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR, err,
+        err},
+    Row{"UcFullReceiveKey", uc, full_receive_key, success, none, rts, rts},
     Row{"RcReceive", rc, malformed_receive, IBV_WC_REM_OP_ERR, IBV_WC_LOC_QP_OP_ERR, err, err},
     Row{"UcReceive", uc, malformed_receive, success, IBV_WC_LOC_QP_OP_ERR, rts, err},
     Row{"UdReceive", ud, malformed_receive, success, IBV_WC_LOC_QP_OP_ERR, rts, err},

@@ -99,9 +99,11 @@ Ack finish_receive(QueuePair& qp, const RecvWqe& wqe, const Request& request,
 }
 
 // The message is too long for the receive. If it had packets, this would be known when one of them
-// no longer fits, and the packets before that one would find a fault of the receive's memory first.
+// leaves no room for the next one, and the packets before would find a fault of the receive's
+// memory first.
 vrdma_vendor_err fault_of_packets_that_fit(const QueuePair& qp, const RecvWqe& wqe) noexcept {
-    const std::uint64_t fit = wqe.length - wqe.length % mtu_bytes(qp.attr.path_mtu);
+    const std::uint64_t mtu = mtu_bytes(qp.attr.path_mtu);
+    const std::uint64_t fit = wqe.length == 0 ? 0 : (wqe.length - 1) / mtu * mtu;
     std::uint64_t start = 0;
     for (const Sge& sge : wqe.list()) {
         SpanList first{1};
@@ -119,8 +121,8 @@ vrdma_vendor_err fault_of_packets_that_fit(const QueuePair& qp, const RecvWqe& w
 // The receive WQE is too short. An unreliable message is dropped then, and the WQE is kept for
 // another.
 // Not inlined: in the code of each packet it cost packets of a KiB a quarter more time.
-[[gnu::cold]] Ack refuse_long_message(QueuePair& qp, const RecvWqe& wqe,
-                                      const Request& request) noexcept {
+[[gnu::cold, gnu::noinline]] Ack refuse_long_message(QueuePair& qp, const RecvWqe& wqe,
+                                                     const Request& request) noexcept {
     const auto error = request.offset == 0 ? fault_of_packets_that_fit(qp, wqe) : VRDMA_VERR_NONE;
     if (error != VRDMA_VERR_NONE) {
         fail_receive(qp, wqe, IBV_WC_LOC_PROT_ERR, error);
