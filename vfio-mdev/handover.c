@@ -39,15 +39,18 @@ static struct file *get_file_of(int fd)
 	return file;
 }
 
-/* With the lock of the migration held. The state of a device that its VM has stopped is the VM's. */
+/* With the migration's lock held: the state of a device that its VM has stopped is the VM's. */
 static bool is_stopped(const struct vrdma_device *dev)
 {
 	return dev->migration.state != VFIO_DEVICE_STATE_RUNNING &&
 	       dev->migration.state != VFIO_DEVICE_STATE_RUNNING_P2P;
 }
 
-/* With the lock held. STATUS is still the mediator's. */
-static int begin(struct vrdma_state *state, u32 status)
+/*
+ * With the lock held, when STATUS is still the mediator's. Takes the file's reference, but not
+ * during a reset, after which there is nothing to continue.
+ */
+static int begin(struct vrdma_state *state, u32 status, struct file **file)
 {
 	struct vrdma_handover *handover = &state->handover;
 
@@ -55,9 +58,12 @@ static int begin(struct vrdma_state *state, u32 status)
 
 	if (state->abandoned || state->removed || handover->awaited)
 		return -ENODEV;
-	if (state->condition != VRDMA_LIVE)
+	if (state->condition == VRDMA_FATAL)
 		return -EBUSY;
-	state->condition = VRDMA_HANDED_OVER;
+	if (state->condition == VRDMA_LIVE) {
+		state->condition = VRDMA_HANDED_OVER;
+		swap(handover->file, *file);
+	}
 	handover->awaited = true;
 	handover->status = status;
 	handover->deadline = jiffies + VRDMA_MDEV_HANDOVER_SECONDS * HZ;
@@ -79,9 +85,7 @@ static int hand_over(struct vrdma_device *dev, int fd)
 		return PTR_ERR(file);
 	status = vrdma_state_status(dev);
 	spin_lock(&state->lock);
-	ret = begin(state, status);
-	if (!ret)
-		swap(state->handover.file, file);
+	ret = begin(state, status, &file);
 	spin_unlock(&state->lock);
 	if (file)
 		fput(file);

@@ -217,8 +217,9 @@ struct vrdma_mdev_range {
 /*
  * Hands a device over to the mediator that registers the name next. The caller has frozen it, keeps
  * its state in a regular file (a memfd), and only closes its fds from then on. STATUS stays, memory
- * stays pinned, and messages wait, for VRDMA_MDEV_HANDOVER_SECONDS at most. EBUSY: the device is in
- * a reset, FATAL, or stopped by its VM for a migration or a pause.
+ * stays pinned, and messages wait, for VRDMA_MDEV_HANDOVER_SECONDS at most. EBUSY: the device is
+ * FATAL, or stopped by its VM for a migration or a pause, or its VM asks for a step just now. In a
+ * reset, the file is not kept.
  *
  * The successor opens the device and gets the file by VRDMA_MDEV_TAKE_OVER: an fd, close-on-exec,
  * that shares its offset with the predecessor's. It restores the device, and tells so by
