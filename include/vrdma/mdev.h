@@ -15,10 +15,10 @@
  * mediator. STATUS does not always come from the shadow page: it reads 0 during a reset, and FATAL
  * while the device is marked FATAL.
  *
- * A device is FATAL when its mediator has gone (has closed either fd), unless it was handed over. Its old device fd then fails
- * with ENODEV and polls as HUP, as it does once the device is removed. The module raises vector 0
- * when it marks a device FATAL, and at the RESET_DONE by which a new mediator takes over a FATAL
- * device that a VM has open.
+ * A device is FATAL when its mediator has gone (has closed either fd), unless it was handed over.
+ * Its old device fd then fails with ENODEV and polls as HUP, as it does once the device is removed.
+ * The module raises vector 0 when it marks a device FATAL, and at the RESET_DONE by which a new
+ * mediator takes over a FATAL device that a VM has open.
  */
 #ifndef VRDMA_MDEV_H
 #define VRDMA_MDEV_H
