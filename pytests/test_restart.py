@@ -71,7 +71,7 @@ def test_verbs_wait(open_device, guest0, host, health):
         health.watch_mediator()
 
 
-@pytest.mark.parametrize("command", [f"ib_send_lat -e -F -n {MESSAGES}", f"ib_write_bw -F -s 65536 -n {MESSAGES}",
+@pytest.mark.parametrize("command", [f"ib_send_lat -F -n {MESSAGES}", f"ib_write_bw -F -s 65536 -n {MESSAGES}",
                                      f"ib_read_lat -F -n {MESSAGES}", f"ib_atomic_bw -F -n {MESSAGES}"],
                          ids=lambda command: command.split()[0])
 def test_programs_continue(guest0, guest1, device, host, health, command, measured):
