@@ -340,10 +340,8 @@ int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
 		ret = -ENODEV;
 	} else if (generation != state->generation) {
 		ret = -ESTALE;
-	} else if (state->condition == VRDMA_HANDED_OVER) {
-		state->condition = VRDMA_LIVE;
-		done = true;
-	} else if (state->condition == VRDMA_RESETTING) {
+	} else if (state->condition == VRDMA_RESETTING ||
+		   state->condition == VRDMA_HANDED_OVER) {
 		state->condition = VRDMA_LIVE;
 		done = true;
 		swap(recovered, state->recovering);
@@ -376,13 +374,12 @@ int vrdma_adopt(struct vrdma_device *dev)
 		ret = -ENODEV;
 	} else if (state->mediated) {
 		ret = -EBUSY;
-	} else if (state->handover.awaited && state->condition == VRDMA_HANDED_OVER) {
-		state->mediated = true;
-		state->handover.awaited = false;
 	} else {
-		resets = true;
+		resets = !state->handover.awaited || state->condition != VRDMA_HANDED_OVER;
 		state->mediated = true;
 		state->handover.awaited = false;
+	}
+	if (resets) {
 		state->abandoned = false;
 		state->recovering = state->open && state->condition == VRDMA_FATAL;
 		begin_reset(state);
