@@ -13,7 +13,7 @@ pytestmark = pytest.mark.lab_hosts
 # Retries of this timeout last for eight seconds.
 PATIENT = "-u 18"
 MESSAGES = 16000
-# What ib_write_bw reports of IBV_WC_RETRY_EXC_ERR.
+# So ib_write_bw reports IBV_WC_RETRY_EXC_ERR.
 LOST = "status 12"
 
 
@@ -31,9 +31,9 @@ def start(guest0, guest1, device) -> Callable[[str], tuple[Detached, Detached]]:
 
 
 def test_together(start, guest0, guest1, health):
-    """Stops two guests in the middle of a ping-pong, saves both, and restores both on vrdmads that have started
-    meanwhile; expects each message to arrive."""
-    server, client = start(f"ib_send_lat -e -F -n {MESSAGES}")
+    """Stops two guests in the middle of READs, saves both, and restores both on vrdmads that have started meanwhile;
+    expects all to be carried out. test_mediators_restart says why these are no SENDs."""
+    server, client = start(f"ib_read_lat -e -F -n {MESSAGES}")
     for guest in (guest0, guest1):
         guest.monitor("stop")
     for guest in (guest0, guest1):
