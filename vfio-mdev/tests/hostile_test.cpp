@@ -317,8 +317,8 @@ TEST(hostile_vm_has_its_memory_touched_far_apart_by_threads) {
 }
 
 /*
- * Only page tables know a scratch page: the module stores nothing for it. What it stores while a
- * touch waits is freed some time after the touch.
+ * Only page tables know a scratch page: the module stores nothing for it. It frees the request
+ * of a touch some time after the touch.
  */
 TEST(hostile_vm_has_scratch_pages_for_nothing) {
     constexpr uint64_t apart = uint64_t{256} << 10; /* the span of a node of an xarray */

@@ -17,7 +17,7 @@ namespace vrdma::mdev {
 class MdevFrontend {
   public:
     // `name` is that of the HCA and of the parent device. Devices stay when vrdmad ends. They can
-    // be bound to `uplinks`. What the vrdmad before has left continues.
+    // be bound to `uplinks`. Devices that the vrdmad before has left continue.
     static Result<std::unique_ptr<MdevFrontend>> open(const Host& host, const std::string& name,
                                                       std::span<const std::string> uplinks);
 

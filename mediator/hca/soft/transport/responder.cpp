@@ -98,9 +98,8 @@ Ack finish_receive(QueuePair& qp, const RecvWqe& wqe, const Request& request,
     return answer(qp.reliable() ? AckStatus::operation_error : AckStatus::no_answer);
 }
 
-// The message is too long for the receive. If it had packets, this would be known when one of them
-// leaves no room for the next one, and the packets before would find a fault of the receive's
-// memory first.
+// The message is too long for the receive. Packets would show this when one of them leaves no room
+// for the next one. Before that, they would find a fault of the receive's memory.
 vrdma_vendor_err fault_of_packets_that_fit(const QueuePair& qp, const RecvWqe& wqe) noexcept {
     const std::uint64_t mtu = mtu_bytes(qp.attr.path_mtu);
     const std::uint64_t fit = wqe.length == 0 ? 0 : (wqe.length - 1) / mtu * mtu;
