@@ -19,9 +19,11 @@ class Sanitizers:
         self._reports = reports
         self._told: set[Path] = set()
         # librdmacm writes into an id after it may have told another thread that the address is resolved. rping
-        # closes its event channel while its other thread, which it cancels later, may still be using it.
+        # closes its event channel while its other thread, which it cancels later, may still be using it. rsockets'
+        # own thread frees the last event of a connection, which the program's thread may have allocated.
+        races = ["rdma_resolve_addr", "rdma_destroy_event_channel", "rdma_ack_cm_event"]
         self._suppressions = reports / "suppressions"
-        self._suppressions.write_text("race:rdma_resolve_addr\nrace:rdma_destroy_event_channel\n")
+        self._suppressions.write_text("".join(f"race:{function}\n" for function in races))
         cached = re.search(r"^VRDMA_SANITIZE:\w+=(.+)$", (build / "CMakeCache.txt").read_text(), re.MULTILINE)
         self._runtime = _runtime(build / "providers/vrdma/libvrdma.so.1") if cached else ""
 
