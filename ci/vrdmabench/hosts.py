@@ -86,6 +86,10 @@ class Hosts:
         """The number of packets that this host's interface has sent."""
         return self._link(number)["stats64"]["tx"]["packets"]
 
+    def poller_seconds(self) -> float:
+        """The processor time that the pollers of both hosts have used."""
+        return sum(mediator.poller_seconds() for mediator in self.mediators)
+
     def _link(self, number: int) -> dict:
         (link,) = json.loads(_run("ip", "-netns", self._namespaces[number], "-json", "-stats", "link", "show", "lan"))
         return link
