@@ -14,19 +14,19 @@ CLIENT = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.arg
 
 def converse(server: str, client: str) -> str:
     port = process.free_port()
-    commands = [[sys.executable, "-c", program, str(port)] for program in (server, client)]
-    return process.converse(*commands, port, 30, dict(os.environ))
+    serve, ask = ([sys.executable, "-c", program, str(port)] for program in (server, client))
+    return process.converse(serve, ask, port, 30, dict(os.environ))
 
 
-def test_a_client_starts_when_its_server_listens():
+def test_a_client_starts_when_its_server_listens() -> None:
     assert converse(SERVER, CLIENT) == "done\n"
 
 
-def test_a_server_that_ends_is_told():
+def test_a_server_that_ends_is_told() -> None:
     with pytest.raises(BenchError, match="(?s)does not listen.*no device"):
         converse("import sys; sys.exit('no device')", CLIENT)
 
 
-def test_a_client_that_fails_is_told_with_its_server():
+def test_a_client_that_fails_is_told_with_its_server() -> None:
     with pytest.raises(BenchError, match="(?s)exit status 1.*broken.*its server"):
         converse(SERVER, "import sys; sys.exit('broken')")

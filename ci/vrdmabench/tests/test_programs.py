@@ -27,42 +27,43 @@ UCX = """iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,av
     ("packets/write/65536/iterations:40", ("packets write", 65536)),
     ("floor_two_parties/iterations:1", ("floor_two_parties", None)),
 ])  # fmt: skip
-def test_names_of_google_benchmark(name, expected):
+def test_names_of_google_benchmark(name: str, expected: tuple[str, int | None]) -> None:
     assert programs.split(name) == expected
 
 
-def test_instructions_of_callgrind():
+def test_instructions_of_callgrind() -> None:
     assert programs.collected("==7== Events    : Ir\n==7== Collected : 38712345\n") == 38712345
 
 
 @pytest.mark.parametrize("said", ["", "==7== Collected : 0\n"])
-def test_callgrind_without_a_result(said):
+def test_callgrind_without_a_result(said: str) -> None:
     with pytest.raises(BenchError, match="nothing"):
         programs.collected(said)
 
 
-def test_latency_of_perftest():
+def test_latency_of_perftest() -> None:
     point = perftest.latency_point("ib_write_lat", 8, LATENCY)
     assert (point.value, point.unit) == (5.13, "us")
     assert point.distribution == {"min": 3.73, "p50": 5.13, "p99": 24008.88, "p99.9": 28676.31}
 
 
-def test_bandwidth_of_perftest():
+def test_bandwidth_of_perftest() -> None:
     assert perftest.bandwidth_point("ib_write_bw", 65536, BANDWIDTH).value == pytest.approx(1.048576)
 
 
 @pytest.mark.parametrize("printed", ["", "Couldn't connect", " #bytes #iterations\n", " #bytes\n 1 2 3\n"])
-def test_perftest_without_a_result(printed):
+def test_perftest_without_a_result(printed: str) -> None:
     with pytest.raises(BenchError, match="no result"):
         perftest.latency_point("ib_write_lat", 8, printed)
 
 
-def test_ucx():
+def test_ucx() -> None:
     latency, bandwidth = (ucx.point(test, UCX) for test in (ucx.TESTS[0], ucx.TESTS[-1]))
     assert (latency.value, latency.unit) == (0.05, "us")
-    assert (bandwidth.value, bandwidth.unit) == (pytest.approx(0.1048576), "GB/s")
+    assert bandwidth.value == pytest.approx(0.1048576)
+    assert bandwidth.unit == "GB/s"
 
 
-def test_ucx_without_a_result():
+def test_ucx_without_a_result() -> None:
     with pytest.raises(BenchError, match="no result"):
         ucx.point(ucx.TESTS[0], "")

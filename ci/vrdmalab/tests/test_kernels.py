@@ -43,13 +43,13 @@ def directory(tmp_path: Path) -> Path:
     return directory
 
 
-def test_it_is_the_images_if_none_is_named(tmp_path: Path, image: Image):
+def test_it_is_the_images_if_none_is_named(tmp_path: Path, image: Image) -> None:
     kernel = kernels.choose(None, image, tmp_path / "initrd")
     assert (kernel.release, kernel.vmlinux, kernel.initrd, kernel.in_image) == (
         image.kernel, image.vmlinux, image.initrd, True)
 
 
-def test_one_of_a_directory_has_an_initrd_with_its_modules(tmp_path: Path, image: Image, directory: Path):
+def test_one_of_a_directory_has_an_initrd_with_its_modules(tmp_path: Path, image: Image, directory: Path) -> None:
     kernel = kernels.choose(str(directory), image, tmp_path / "initrd")
     assert (kernel.release, kernel.vmlinux, kernel.in_image) == (RELEASE, directory / "vmlinux", False)
     with open(kernel.initrd, "rb") as initrd:
@@ -60,13 +60,13 @@ def test_one_of_a_directory_has_an_initrd_with_its_modules(tmp_path: Path, image
     assert {"init", "bin/busybox"} < set(names.split())
 
 
-def test_without_a_kernel_a_directory_is_an_error(tmp_path: Path, image: Image, directory: Path):
+def test_without_a_kernel_a_directory_is_an_error(tmp_path: Path, image: Image, directory: Path) -> None:
     (directory / "vmlinux").unlink()
     with pytest.raises(LabError, match="no vmlinux"):
         kernels.choose(str(directory), image, tmp_path / "initrd")
 
 
-def test_modules_of_two_releases_are_an_error(tmp_path: Path, image: Image, directory: Path):
+def test_modules_of_two_releases_are_an_error(tmp_path: Path, image: Image, directory: Path) -> None:
     put_modules(directory, "6.1.0-other")
     with pytest.raises(LabError, match="one release"):
         kernels.choose(str(directory), image, tmp_path / "initrd")

@@ -48,7 +48,7 @@ def assemble(directory: Path, kernel: Kernel, mediator_config: str = "", guest_k
     return result
 
 
-def test_hosts_and_guests_get_their_part_of_the_stage(tmp_path: Path, kernel: Kernel):
+def test_hosts_and_guests_get_their_part_of_the_stage(tmp_path: Path, kernel: Kernel) -> None:
     put(tmp_path / "stage/host/usr/sbin/vrdmad", "mediator")
     put(tmp_path / "stage/guest/etc/libibverbs.d/vrdma.driver", "provider")
     result = assemble(tmp_path, kernel)
@@ -59,7 +59,7 @@ def test_hosts_and_guests_get_their_part_of_the_stage(tmp_path: Path, kernel: Ke
         assert (result / tree / "etc/hosts").read_text() == "hosts file"
 
 
-def test_top_level_directories_are_merged_into_usr(tmp_path: Path, kernel: Kernel):
+def test_top_level_directories_are_merged_into_usr(tmp_path: Path, kernel: Kernel) -> None:
     put(tmp_path / "stage/host/lib/systemd/system/vrdmad.service", "unit")
     tree = assemble(tmp_path, kernel) / "tree"
     assert (tree / "usr/lib/systemd/system/vrdmad.service").read_text() == "unit"
@@ -67,18 +67,18 @@ def test_top_level_directories_are_merged_into_usr(tmp_path: Path, kernel: Kerne
 
 
 @pytest.mark.parametrize("text, found", [("", "installed"), ("for this lab", "for this lab")])
-def test_a_lab_may_have_a_mediator_config_of_its_own(tmp_path: Path, kernel: Kernel, text: str, found: str):
+def test_a_lab_may_have_a_mediator_config_of_its_own(tmp_path: Path, kernel: Kernel, text: str, found: str) -> None:
     put(tmp_path / "stage/host/etc/vrdma/vrdmad.conf", "installed")
     assert (assemble(tmp_path, kernel, text) / "tree/etc/vrdma/vrdmad.conf").read_text() == found
 
 
 @pytest.mark.parametrize("text, linked", [("", False), ("[soft]\n", False), ("[[uplink]]\n", True)])
-def test_uplinks_have_their_drop_in(tmp_path: Path, kernel: Kernel, text: str, linked: bool):
+def test_uplinks_have_their_drop_in(tmp_path: Path, kernel: Kernel, text: str, linked: bool) -> None:
     share = assemble(tmp_path, kernel, text)
     assert (share / "tree/etc/systemd/system/vrdmad.service.d/uplink.conf").is_symlink() == linked
 
 
-def test_a_second_time_replaces_what_is_inside_only(tmp_path: Path, kernel: Kernel):
+def test_a_second_time_replaces_what_is_inside_only(tmp_path: Path, kernel: Kernel) -> None:
     put(tmp_path / "stage/host/usr/sbin/old")
     first = assemble(tmp_path, kernel)
     identity = first.stat().st_ino
@@ -92,29 +92,29 @@ def has_vrdma(directory: Path, kernel: Kernel) -> bool:
     return share.has_vrdma(directory, {"host": kernel, "guest": kernel})
 
 
-def test_without_modules_there_is_no_vrdma(tmp_path: Path, kernel: Kernel):
+def test_without_modules_there_is_no_vrdma(tmp_path: Path, kernel: Kernel) -> None:
     assert not has_vrdma(assemble(tmp_path, kernel), kernel)
 
 
-def test_one_module_without_the_other_is_an_error(tmp_path: Path, kernel: Kernel):
+def test_one_module_without_the_other_is_an_error(tmp_path: Path, kernel: Kernel) -> None:
     put(tmp_path / f"tree/usr/lib/modules/{KERNEL}/extra/vrdma_mdev.ko")
     with pytest.raises(LabError, match="vrdma_ib.ko"):
         has_vrdma(tmp_path, kernel)
 
 
-def test_both_modules_are_vrdma(tmp_path: Path, kernel: Kernel):
+def test_both_modules_are_vrdma(tmp_path: Path, kernel: Kernel) -> None:
     put(tmp_path / f"tree/usr/lib/modules/{KERNEL}/extra/vrdma_mdev.ko")
     put(tmp_path / f"guests/tree/usr/lib/modules/{KERNEL}/extra/vrdma_ib.ko")
     assert has_vrdma(tmp_path, kernel)
 
 
-def test_modules_for_another_kernel_are_not_vrdma(tmp_path: Path, kernel: Kernel, debug_kernel: Kernel):
+def test_modules_for_another_kernel_are_not_vrdma(tmp_path: Path, kernel: Kernel, debug_kernel: Kernel) -> None:
     put(tmp_path / f"tree/usr/lib/modules/{KERNEL}/extra/vrdma_mdev.ko")
     put(tmp_path / f"guests/tree/usr/lib/modules/{KERNEL}/extra/vrdma_ib.ko")
     assert not has_vrdma(tmp_path, debug_kernel)
 
 
-def test_a_kernel_that_is_not_the_images_comes_with_its_modules(tmp_path: Path, debug_kernel: Kernel):
+def test_a_kernel_that_is_not_the_images_comes_with_its_modules(tmp_path: Path, debug_kernel: Kernel) -> None:
     result = assemble(tmp_path, debug_kernel)
     for tree in ("tree", "guests/tree"):
         modules = result / tree / "usr/lib/modules" / debug_kernel.release
@@ -123,7 +123,8 @@ def test_a_kernel_that_is_not_the_images_comes_with_its_modules(tmp_path: Path, 
     assert has_vrdma(result, debug_kernel)
 
 
-def test_a_guests_kernel_lies_where_its_host_boots_it_from(tmp_path: Path, kernel: Kernel, debug_kernel: Kernel):
+def test_a_guests_kernel_lies_where_its_host_boots_it_from(tmp_path: Path, kernel: Kernel,
+                                                           debug_kernel: Kernel) -> None:
     """The host itself boots the image's kernel."""
     result = assemble(tmp_path, kernel, guest_kernel=debug_kernel)
     assert (result / "tree/boot/vmlinux").read_text() == "debug vmlinux"
@@ -131,7 +132,7 @@ def test_a_guests_kernel_lies_where_its_host_boots_it_from(tmp_path: Path, kerne
     assert not (result / "tree/usr/lib/modules" / debug_kernel.release).exists()
 
 
-def test_a_hosts_kernel_is_not_its_guests(tmp_path: Path, kernel: Kernel, debug_kernel: Kernel):
+def test_a_hosts_kernel_is_not_its_guests(tmp_path: Path, kernel: Kernel, debug_kernel: Kernel) -> None:
     result = assemble(tmp_path, debug_kernel, guest_kernel=kernel)
     assert not (result / "tree/boot").exists()
     assert not (result / "guests/tree/usr/lib/modules" / debug_kernel.release).exists()

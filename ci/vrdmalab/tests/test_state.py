@@ -14,16 +14,16 @@ def state(tmp_path: Path) -> State:
     return State(tmp_path, Shape(hosts=2, guests=1, movable=True), "token", "image")
 
 
-def test_an_unknown_name_is_an_error(state):
+def test_an_unknown_name_is_an_error(state: State) -> None:
     with pytest.raises(LabError, match="guest2"):
         state.find("guest2")
 
 
-def test_guests_are_where_they_booted(state):
+def test_guests_are_where_they_booted(state: State) -> None:
     assert state.find("guest1") == Guest(1, Host(1))
 
 
-def test_a_guest_that_has_moved_is_found_where_it_is(state):
+def test_a_guest_that_has_moved_is_found_where_it_is(state: State) -> None:
     """Moves guest0 to the other host, and loads the saved state; expects it there, and the other guest where it was."""
     state.moved[0] = 1
     state.save()

@@ -2,16 +2,17 @@
 """Names and addresses."""
 
 import ipaddress
+import os
 import tomllib
 
 import pytest
 from vrdmalab import topology
-from vrdmalab.topology import Shape
+from vrdmalab.topology import Guest, Host, Shape
 
 LARGEST = Shape(hosts=topology.MAX_HOSTS, guests=topology.MAX_GUESTS // topology.MAX_HOSTS)
 
 
-def test_guests_are_numbered_across_hosts():
+def test_guests_are_numbered_across_hosts() -> None:
     shape = Shape(hosts=2, guests=2)
     assert [(guest.name, guest.host.name) for guest in topology.guests(shape)] == [
         ("guest0", "host0"), ("guest1", "host0"), ("guest2", "host1"), ("guest3", "host1")]  # fmt: skip
@@ -20,43 +21,46 @@ def test_guests_are_numbered_across_hosts():
 @pytest.mark.parametrize("cores, hosts, asked, expected",
                          [(2, 1, None, 2), (2, 2, None, 1), (1, 2, None, 1), (64, 2, None, 4),
                           (2, 2, 3, 3)])  # fmt: skip
-def test_hosts_share_the_cores(monkeypatch, cores: int, hosts: int, asked: int | None, expected: int):
+def test_hosts_share_the_cores(monkeypatch: pytest.MonkeyPatch, cores: int, hosts: int, asked: int | None,
+                               expected: int) -> None:
     """Expects each host to have its share of the machine's cores, at least one, or the number that was asked for."""
-    monkeypatch.setattr(topology.os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
     assert Shape(hosts=hosts, host_cpus=asked).cpus_of_host == expected
 
 
 @pytest.mark.parametrize("attribute", ["name", "mac", "ipv4", "ipv6"])
-def test_no_two_machines_share(attribute: str):
+def test_no_two_machines_share(attribute: str) -> None:
     machines = [*topology.hosts(LARGEST), *topology.guests(LARGEST)]
     assert len({getattr(machine, attribute) for machine in machines}) == len(machines)
 
 
-def test_all_addresses_are_on_one_network():
-    for machine in [*topology.hosts(LARGEST), *topology.guests(LARGEST)]:
+def test_all_addresses_are_on_one_network() -> None:
+    machines: list[Host | Guest] = [*topology.hosts(LARGEST), *topology.guests(LARGEST)]
+    for machine in machines:
         assert ipaddress.ip_address(machine.ipv4) in ipaddress.ip_network("10.77.0.0/16")
         assert ipaddress.ip_address(machine.ipv6) in ipaddress.ip_network("fd77::/64")
 
 
-def test_the_hosts_file_names_every_machine_by_both_addresses():
+def test_the_hosts_file_names_every_machine_by_both_addresses() -> None:
     lines = [line.split() for line in topology.hosts_file(Shape(hosts=2, guests=1)).splitlines()]
     assert ["10.77.1.2", "guest1"] in lines
     assert ["fd77::1:2", "guest1"] in lines
     assert ["10.77.0.2", "host1"] in lines
 
 
-def test_devices_of_two_hosts_are_bound_to_the_cable():
+def test_devices_of_two_hosts_are_bound_to_the_cable() -> None:
     text = topology.mediator_config(Shape(hosts=2, type="large"))
-    vlans = {"vlans": ["1-4094"]}
-    assert tomllib.loads(text) == {"uplink": [{"interface": "eth1", **vlans}],
-                                   "types": {"large": {"uplink": "eth1", **vlans}}}
+    vlans = ["1-4094"]
+    assert tomllib.loads(text) == {"uplink": [{"interface": "eth1", "vlans": vlans}],
+                                   "types": {"large": {"uplink": "eth1", "vlans": vlans}}}
 
 
 @pytest.mark.parametrize("hosts", [1, 3])
-def test_devices_of_other_labs_are_not(hosts: int):
+def test_devices_of_other_labs_are_not(hosts: int) -> None:
     assert not topology.mediator_config(Shape(hosts=hosts))
 
 
-@pytest.mark.parametrize("kernel", ["host_kernel", "guest_kernel"])
-def test_a_kernel_that_is_not_the_images_lies_in_the_hosts_memory(kernel: str):
-    assert Shape(**{kernel: "/some/directory"}).host_memory > Shape().host_memory
+@pytest.mark.parametrize("shape", [Shape(host_kernel="/some/directory"), Shape(guest_kernel="/some/directory")],
+                         ids=["host_kernel", "guest_kernel"])
+def test_a_kernel_that_is_not_the_images_lies_in_the_hosts_memory(shape: Shape) -> None:
+    assert shape.host_memory > Shape().host_memory
