@@ -4,13 +4,13 @@ the cable), or that is down for a while. Every byte of every message is compared
 """
 
 import random
-import re
 from contextlib import contextmanager
 
 import pytest
 
 from framework.endpoint import BUFFER, Endpoint, connect
 from framework.lab import TIMEOUT_S, Machine
+from framework.text import found
 from test_across_hosts_lab import Side, peer, user_access  # noqa: F401 (fixtures)
 from test_counters import statistic
 
@@ -33,7 +33,7 @@ WEATHER = ("loss 0.1%", "loss 1%", "loss 5%", "duplicate 5%", "delay 2ms", "dela
 
 def frames(statistics: str) -> int:
     """The number of frames that the queueing discipline has sent or lost."""
-    sent, dropped = re.search(r"Sent \d+ bytes (\d+) pkt \(dropped (\d+)", statistics).groups()
+    sent, dropped = found(r"Sent \d+ bytes (\d+) pkt \(dropped (\d+)", statistics).groups()
     return int(sent) + int(dropped)
 
 

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from framework.text import found
+
 
 @pytest.fixture
 def devinfo(device, guest0) -> str:
@@ -13,16 +15,13 @@ def devinfo(device, guest0) -> str:
 
 
 def number(devinfo: str, name: str) -> int:
-    match = re.search(rf"^\s*{name}:\s*(0x[0-9a-fA-F]+|\d+)", devinfo, re.MULTILINE)
-    assert match, f"{name} is not among:\n{devinfo}"
-    return int(match[1], 0)
+    return int(found(rf"(?m)^\s*{name}:\s*(0x[0-9a-fA-F]+|\d+)", devinfo)[1], 0)
 
 
 @pytest.mark.lab
 def test_ibv_devices(device, guest0, guest1):
     """Runs ibv_devices in each guest; expects the device with a node GUID that differs between guests."""
-    guids = [re.search(rf"{device}\s+([0-9a-f]{{16}})", guest.run("ibv_devices").stdout)[1]
-             for guest in (guest0, guest1)]
+    guids = [found(rf"{device}\s+([0-9a-f]{{16}})", guest.run("ibv_devices").stdout)[1] for guest in (guest0, guest1)]
     assert guids[0] != guids[1]
     assert all(int(guid, 16) for guid in guids)
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """NVMe over RDMA: a RAM disk of one guest, used by the other through the kernel's nvme-rdma and nvmet-rdma."""
 
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from framework.connections import address
 from framework.disk import SIZE, assert_survives
 from framework.lab import Guest
+from framework.text import found
 
 pytestmark = pytest.mark.lab
 
@@ -101,7 +101,7 @@ def test_data_survives_a_reconnection(connection, shared, guest0, guest1):
 
 def rate(guest: Guest, copy: str) -> float:
     """The rate in MB/s, as dd measures it."""
-    return SIZE / float(re.search(r"copied, ([\d.e-]+) s", guest.script(fill(copy)).stderr)[1]) / 1e6
+    return SIZE / float(found(r"copied, ([\d.e-]+) s", guest.script(fill(copy)).stderr)[1]) / 1e6
 
 
 def test_throughput(target, guest1, measured):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """SCSI over RDMA: a RAM disk of one guest, used by the other through the kernel's ib_srp and ib_srpt."""
 
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from framework.connections import address
 from framework.disk import SIZE, assert_survives
 from framework.lab import Guest
+from framework.text import found
 
 pytestmark = pytest.mark.lab
 
@@ -66,7 +66,7 @@ def target(device, guest0: Guest, guest1: Guest) -> Iterator[str]:
     """Offers guest0's RAM disk to guest1; yields the target's GUID."""
     names = {"target": f"0x{first_gid(guest0, device)}", "initiator": f"0x{'0' * 16}{first_gid(guest1, device)[16:]}"}
     shown = guest0.script(TARGET_UP.format(port=PORT, **names)).stdout
-    yield re.fullmatch(r"0x(\w{16})", shown.strip())[1]
+    yield found(r"\A0x(\w{16})\Z", shown.strip())[1]
     guest0.script(TARGET_DOWN.format(**names))
 
 

@@ -13,6 +13,7 @@ from framework import programs
 from framework.lab import PROJECT, Guest
 from framework.native import BUILD
 from framework.process import Process
+from framework.text import found
 
 # It only matters for a failure: without one, a run ends soon after its time is up.
 TIMEOUT_S = 300.0
@@ -80,7 +81,7 @@ def test_placement_cannot_be_seen(torture, guest0, guest1, tmp_path, measured, p
             result = process.wait(TIMEOUT_S)
         here, there = (path.read_text().splitlines() for path in paths)
         assert here == there, f"seed {seed}: {first_difference(here, there)}"
-        steps += int(re.search(r"(\d+) steps", result.stdout)[1])
+        steps += int(found(r"(\d+) steps", result.stdout)[1])
         scripts += 1
     measured.append(f"vrdma-torture saw no difference in {steps} steps of {scripts} scripts")
 
