@@ -1,11 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """The report of a test during which the emulator loses VMs."""
 
-from types import SimpleNamespace
+from dataclasses import dataclass, field
+from typing import Literal
 
 import pytest
 
 from framework import emulator
+
+
+@dataclass
+class FakeTest:
+    """A test that is not pytest's."""
+
+    stash: pytest.Stash = field(default_factory=pytest.Stash)
+    funcargs: dict[str, object] = field(default_factory=dict)
+    nodeid: str = "test"
+
+    def _initrequest(self) -> None:
+        pass
 
 
 @pytest.fixture
@@ -13,23 +26,18 @@ def reported(monkeypatch):
     """Runs a test that fails and loses a VM a number of times, and then passes; returns its report."""
 
     def run(losses: int) -> list[pytest.TestReport]:
-        reports: list[pytest.TestReport] = []
-        hooks = SimpleNamespace(pytest_runtest_logstart=lambda **_: None, pytest_runtest_logfinish=lambda **_: None,
-                                pytest_runtest_logreport=lambda report: reports.append(report))
-        item = SimpleNamespace(nodeid="test", location=("file", 1, "test"), ihook=hooks, stash=pytest.Stash(),
-                               _initrequest=lambda: None)
+        item = FakeTest()
         left = [f"guest{number}" for number in range(losses)]
 
-        def try_once(*_, **__) -> list[pytest.TestReport]:
-            outcome = "failed" if left else "passed"
+        def attempt() -> list[pytest.TestReport]:
+            outcome: Literal["failed", "passed"] = "failed" if left else "passed"
             if left:
                 item.stash[emulator.LOST] = left.pop(0)
-            return [pytest.TestReport("test", item.location, {}, outcome, "what went wrong" if left else None, "call")]
+            return [pytest.TestReport("test", ("file", 1, "test"), {}, outcome, "what went wrong" if left else None,
+                                      "call")]
 
-        monkeypatch.setattr(emulator, "runtestprotocol", try_once)
         monkeypatch.setattr(emulator, "repeated", [])
-        emulator.run(item, None)
-        return reports
+        return emulator.reports_of(item, attempt)
 
     return run
 
@@ -54,6 +62,6 @@ def test_hung_in_a_teardown(monkeypatch, follows, looked):
     """A teardown fails; expects the VMs to be checked again, unless the lab has gone with the last test."""
     found = []
     monkeypatch.setattr(emulator, "check", lambda item, lab, health: found.append(f"{lab}'s {health}"))
-    item = SimpleNamespace(stash=pytest.Stash(), funcargs={"lab": "the lab", "health": "health"})
+    item = FakeTest(funcargs={"lab": "the lab", "health": "health"})
     emulator.check_again(item, item if follows else None)
     assert found == looked

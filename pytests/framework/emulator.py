@@ -13,7 +13,8 @@ one lost none.
 """
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -27,6 +28,18 @@ TRIES = 3
 FAILED = pytest.StashKey[bool]()
 LOST = pytest.StashKey[str]()
 repeated: list[str] = []
+
+
+class Repeatable(Protocol):
+    """The part of a pytest.Function that this module needs."""
+
+    stash: pytest.Stash
+    funcargs: dict[str, object]
+
+    @property
+    def nodeid(self) -> str: ...
+
+    def _initrequest(self) -> None: ...
 
 
 def renew(lab: Lab, health: Health) -> None:
@@ -44,7 +57,7 @@ def begin(lab: Lab, health: Health) -> None:
         renew(lab, health)
 
 
-def check(item: pytest.Function, lab: Lab, health: Health) -> None:
+def check(item: Repeatable, lab: Lab, health: Health) -> None:
     """After a test: replaces a lab that has lost a VM, and marks the test for a second try."""
     silent = [name for name in health.gone(FAILED in item.stash) if not DEATH.search(lab.console(name))]
     if silent and lab.ours:
@@ -52,7 +65,7 @@ def check(item: pytest.Function, lab: Lab, health: Health) -> None:
         renew(lab, health)
 
 
-def check_again(item: pytest.Function, nextitem: pytest.Item | None) -> None:
+def check_again(item: Repeatable, nextitem: object) -> None:
     """After a teardown that has failed, because a VM may have hung in it. After the last test the lab is already gone.
     """
     fixtures: dict[str, Any] = item.funcargs
@@ -69,12 +82,11 @@ def blame(reports: list[pytest.TestReport], lost: list[str]) -> None:
                                f"in the last one with:\n{report.longreprtext}")
 
 
-def run(item: pytest.Function, nextitem: pytest.Item | None) -> None:
-    """Runs a test, and runs it again if the emulator has lost a VM meanwhile."""
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+def reports_of(item: Repeatable, attempt: Callable[[], list[pytest.TestReport]]) -> list[pytest.TestReport]:
+    """Makes an attempt at a test, and another one if the emulator has lost a VM meanwhile. Returns the last reports."""
     lost: list[str] = []
     while len(lost) < TRIES:
-        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        reports = attempt()
         if LOST not in item.stash:
             break
         lost.append(item.stash[LOST])
@@ -83,6 +95,12 @@ def run(item: pytest.Function, nextitem: pytest.Item | None) -> None:
         item._initrequest()
     else:
         blame(reports, lost)
-    for report in reports:
+    return reports
+
+
+def run(item: pytest.Function, nextitem: pytest.Item | None) -> None:
+    """Runs a test, and reports it."""
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in reports_of(item, lambda: runtestprotocol(item, log=False, nextitem=nextitem)):
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
