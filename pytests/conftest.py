@@ -21,8 +21,9 @@ VRDMA_TEST_DEVICE  the device in the guests, vrdma0 by default. With rxe0 the te
 import os
 import shlex
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -76,7 +77,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[MEASURED] = []
+    measurements: list[str] = []
+    config.stash[MEASURED] = measurements
     config.addinivalue_line("markers", "lab: needs virtual machines")
     config.addinivalue_line("markers", "native: needs devices behind sockets")
     config.addinivalue_line("markers", "together: needs both devices on one host")
@@ -130,8 +132,8 @@ def lab(record: Record, native: bool, two_hosts: bool, pytestconfig: pytest.Conf
         return
     share = pytestconfig.getoption("share")
     shape = TWO_HOSTS if two_hosts else ONE_CPU if share else ()
-    directory = PROJECT / f"build/lab/pytests-{share.number if share else 1}"
-    ours = Lab(directory, record, ours=True, shape=(*shape, *pytestconfig.getoption("lab_options")))
+    own = PROJECT / f"build/lab/pytests-{share.number if share else 1}"
+    ours = Lab(own, record, ours=True, shape=(*shape, *pytestconfig.getoption("lab_options")))
     ours.down()  # left by a run that was interrupted
     try:
         ours.up()
@@ -146,13 +148,13 @@ def host(lab: Lab) -> Machine:
 
 
 @pytest.fixture(scope="session")
-def guest0(lab: Lab, native: bool) -> Guest:
-    return NativeGuest(lab, [*lab.addresses][0]) if native else Guest(lab, "guest0")
+def guest0(lab: Lab | Native) -> Guest:
+    return NativeGuest(lab, [*lab.addresses][0]) if isinstance(lab, Native) else Guest(lab, "guest0")
 
 
 @pytest.fixture(scope="session")
-def guest1(lab: Lab, native: bool) -> Guest:
-    return NativeGuest(lab, [*lab.addresses][1]) if native else Guest(lab, "guest1")
+def guest1(lab: Lab | Native) -> Guest:
+    return NativeGuest(lab, [*lab.addresses][1]) if isinstance(lab, Native) else Guest(lab, "guest1")
 
 
 @pytest.fixture(scope="session")
@@ -165,10 +167,11 @@ def device(guest0: Guest, guest1: Guest) -> str:
 
 
 @pytest.fixture(scope="session")
-def health(lab: Lab, native: bool, two_hosts: bool, guest0: Guest,
+def health(lab: Lab | Native, two_hosts: bool, guest0: Guest,
            guest1: Guest) -> Iterator[Health | HostsHealth | NativeHealth]:
     with_mediator = DEVICE == "vrdma0"
-    if native:
+    watch: Health | HostsHealth | NativeHealth
+    if isinstance(lab, Native):
         watch = NativeHealth(lab)
     elif two_hosts:
         watch = HostsHealth({f"host{number}": Health(Machine(lab, f"host{number}"), [guest], with_mediator)
@@ -204,8 +207,20 @@ def pytest_runtest_protocol(item: pytest.Function, nextitem: pytest.Item | None)
     return True
 
 
+class Ended(Protocol):
+    """The end of a hook, as pluggy gives it to a wrapper."""
+
+    excinfo: object  # about the exception, or None
+
+
+class Reported(Protocol):
+    """The end of the hook that makes reports."""
+
+    def get_result(self) -> pytest.TestReport: ...
+
+
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_teardown(item: pytest.Function, nextitem: pytest.Item | None) -> Iterator[None]:
+def pytest_runtest_teardown(item: pytest.Function, nextitem: pytest.Item | None) -> Generator[None, Ended, None]:
     outcome = yield
     if outcome.excinfo:
         emulator.check_again(item, nextitem)
@@ -220,7 +235,7 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, Reported, None]:
     """Adds to the report of a failure all commands of the test and the logs of the machines."""
     report = (yield).get_result()
     if report.failed:
