@@ -82,15 +82,16 @@ def test_abort_and_errors(extended):
     """Aborts a batch, and completes one with a bad request in it; expects nothing to be executed. Expects the next
     batch to be executed whole."""
     left, right = extended()
-    write = {"opcode": "rdma_write", "args": [right.mr.rkey, right.mr.addr], "sges": [left.sge(0, 8)]}
+    write: dict[str, object] = {"opcode": "rdma_write", "args": [right.mr.rkey, right.mr.addr],
+                                "sges": [left.sge(0, 8)]}
     left.mr.write(0, "bb" * 8)
-    left.qp.batch([{**write, "wr_id": 1}] * 3, abort=True)
-    too_many = {**write, "sges": [left.sge(0, 8)] * 31}
-    assert refused(left.qp.batch, [{**write, "wr_id": 2}, too_many]) == errno.EINVAL
-    assert refused(left.qp.batch, [{**write, "wr_id": 3}] * 17) == errno.ENOMEM
+    left.qp.batch([write | {"wr_id": 1}] * 3, abort=True)
+    too_many = write | {"sges": [left.sge(0, 8)] * 31}
+    assert refused(left.qp.batch, [write | {"wr_id": 2}, too_many]) == errno.EINVAL
+    assert refused(left.qp.batch, [write | {"wr_id": 3}] * 17) == errno.ENOMEM
     assert left.send_cq.poll(16) == []
     assert right.mr.read(0, 8) == "00" * 8
-    left.qp.batch([{**write, "wr_id": 4}])
+    left.qp.batch([write | {"wr_id": 4}])
     assert [done.wr_id for done in left.send_cq.wait()] == [4]
     assert right.mr.read(0, 8) == "bb" * 8
 

@@ -8,9 +8,9 @@ import pytest
 from framework import connections
 from framework.connections import PINGS, pings
 from framework.lab import TIMEOUT_S, Gid, Guest, Machine
-from framework.mdev import mdev_of
+from framework.mdev import DEVICE_ADD, mdev_of
+from framework.process import Process
 from test_across_hosts_lab import Side, Talk, carry_out, peer, user_access  # noqa: F401 (also fixtures of these tests)
-from test_lifecycle import DEVICE_ADD
 from test_pingpong import assert_done
 
 pytestmark = pytest.mark.lab_hosts
@@ -58,12 +58,13 @@ class Tagged(Guest):
 @pytest.fixture
 def talks(guest0, peer):  # noqa: F811
     """Both directions, by IPv4 and by IPv6, between addresses in the VLAN."""
-    here, there = Side(Tagged(guest0, 1), "vrdma0"), Side(Tagged(peer.guest, 2), peer.device)
-    for side in (here, there):
-        side.guest.add(side.device)
+    guests = Tagged(guest0, 1), Tagged(peer.guest, 2)
+    here, there = Side(guests[0], "vrdma0"), Side(guests[1], peer.device)
+    for guest, side in zip(guests, (here, there), strict=True):
+        guest.add(side.device)
     yield [Talk(*sides, family) for sides in ((here, there), (there, here)) for family in (4, 6)]
-    for side in (here, there):
-        side.guest.remove()
+    for guest in guests:
+        guest.remove()
 
 
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"])
@@ -79,9 +80,11 @@ def test_pingpong(talks, program):
         assert (side.guest.received() >= count + 4 * 20) == (side.device == "rxe0")
 
 
-def start_rping(talk: Talk):
-    listen, _ = connections.rping(talk.server.guest, talk.family, "-S 10000")
-    there = talk.server.guest.addresses[talk.family]
+def start_rping(talk: Talk) -> tuple[Process, Process]:
+    server = talk.server.guest
+    assert isinstance(server, Tagged)
+    listen, _ = connections.rping(server, talk.family, "-S 10000")
+    there = server.addresses[talk.family]
     return talk.connected(listen, f"rping -c -a {there} -p {{port}} -C {PINGS} -V -v -S 10000")
 
 

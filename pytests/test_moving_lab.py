@@ -9,7 +9,7 @@ import pytest
 
 from framework.connections import address, allow_users, await_listener
 from framework.detached import TIMEOUT_S, Detached
-from framework.lab import GUEST_PROGRAMS, Guest, Machine
+from framework.lab import GUEST_PROGRAMS, Guest, Lab, Machine
 from framework.mdev import Mdev, MdevType
 from framework.process import Process
 from framework.programs import Program, await_condition, next_port, start_server
@@ -30,10 +30,10 @@ def away(lab) -> Machine:
 
 
 @pytest.fixture
-def mover(guest0: Guest) -> Iterator[Guest]:
+def mover(lab: Lab, guest0: Guest) -> Iterator[Guest]:
     """A guest that a test moves, and that is moved back to its own host after the test."""
     yield guest0
-    if guest0.lab.describe(guest0.name)["host"] != HOME:
+    if lab.describe(guest0.name)["host"] != HOME:
         guest0.migrate(HOME)
 
 

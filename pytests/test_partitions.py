@@ -85,4 +85,4 @@ def test_no_such_index(endpoint, guests, index):
 def test_rdma_cm(guests):
     """Connects by the connection manager. Its messages and connections are in the default partition, at any index of
     the table. Expects every round to succeed."""
-    assert rounds(*start_pair(*guests, *rping(guests[0], 4))) == PINGS
+    assert rounds(*start_pair(guests[0], guests[1], *rping(guests[0], 4))) == PINGS

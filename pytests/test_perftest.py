@@ -74,8 +74,8 @@ def test_both_directions(pair, operation):
 def test_events(pair, operation, kind):
     """Sleeps for each completion event instead of polling; expects no lost wake-up."""
     _, client = pair(f"ib_{operation}_lat -F -e -c {kind} -s 8 -n 200")
-    (line,) = latencies(client)
-    assert line.iterations == 200
+    (latency,) = latencies(client)
+    assert latency.iterations == 200
     _, client = pair(f"ib_{operation}_bw -F -e -c {kind} -s 8 -n 500")
-    (line,) = bandwidths(client)
-    assert line.iterations == 500
+    (bandwidth,) = bandwidths(client)
+    assert bandwidth.iterations == 500

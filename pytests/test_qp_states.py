@@ -42,7 +42,7 @@ def test_query_returns_what_was_set(endpoint, guest0, kind):
     """Takes a queue pair from RESET to RTS; expects each state and each attribute to have its new value."""
     side = endpoint(guest0, kind)
     assert side.state() == "RESET"
-    expected = {}
+    expected: dict = {}
     for state in ("INIT", "RTR", "RTS"):
         step = attributes(side, state)
         side.qp.modify(**step)

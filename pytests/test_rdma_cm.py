@@ -122,10 +122,10 @@ def test_many_connections(device, guest0, guest1):
     """Makes and closes 50 connections; expects a time for each step."""
     server, client = start_pair(guest0, guest1, "cmtime -p {port} -c 50",
                                 f"cmtime -p {{port}} -c 50 -s {address(guest0, 4)}")
-    client = client.wait(TIMEOUT_S)
+    result = client.wait(TIMEOUT_S)
     server.kill()
     for step in ("create id", "resolve addr", "resolve route", "create qp", "connect", "disconnect", "destroy"):
-        assert step in client.stdout
+        assert step in result.stdout
 
 
 @pytest.mark.parametrize("family", FAMILIES)

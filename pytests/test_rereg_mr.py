@@ -81,7 +81,8 @@ def test_region_with_windows_stays(connected):
     region, window = right.pd.mr(BUFFER, (*ALL_ACCESS, "MW_BIND")), right.pd.mw(1)
     right.qp.bind(window, region, 0, BUFFER, ("REMOTE_READ",))
     assert right.sent() == ["SUCCESS"]
-    for change in ({"access": ("LOCAL_WRITE",)}, {"length": 4096}):
+    changes: list[dict[str, object]] = [{"access": ("LOCAL_WRITE",)}, {"length": 4096}]
+    for change in changes:
         assert refused(region.rereg, **change) == errno.EBUSY
     assert write(left, region.addr, region.rkey) == "SUCCESS"
 

@@ -9,7 +9,7 @@ from framework.connections import allow_users, rounds, rping, start_pair
 from framework.endpoint import Endpoint
 from framework.health import RESTART
 from framework.programs import Program, start_server
-from framework.verbs import VerbsError
+from framework.verbs import Remote, VerbsError
 from test_performance import CONFIGURATION
 
 pytestmark = pytest.mark.lab
@@ -62,7 +62,7 @@ def test_verbs_wait(open_device, guest0, host, health):
     opened = open_device(guest0)
     for _ in range(RESTARTS):
         restarting = host.start(f"sh -c '{RESTART}'")
-        queues = []
+        queues: list[Remote] = []
         while restarting.running or len(queues) < DEPTH:
             queues.append(opened.cq(16))
         restarting.wait(TIMEOUT_S)
@@ -92,7 +92,8 @@ def test_connection_manager(guest0, guest1, health):
     """Restarts vrdmad under rping, which connects by rdma_cm, READs, WRITEs and compares; expects it to succeed."""
     for guest in (guest0, guest1):
         allow_users(guest)
-    server, client = start_pair(guest0, guest1, *(f"{side} -C {RINGS}" for side in rping(guest0, 4)))
+    listen, call = (f"{side} -C {RINGS}" for side in rping(guest0, 4))
+    server, client = start_pair(guest0, guest1, listen, call)
     for _ in range(RESTARTS):
         health.restart_mediator()
     assert rounds(server, client) == RINGS

@@ -40,7 +40,7 @@ def test_pingpong(pair, guests, program, gid_type):
 def test_rping(guests, family):
     """Connects by IPv4 and IPv6, so that the hosts resolve each other's Ethernet addresses; expects every round to
     succeed."""
-    assert rounds(*start_pair(*guests, *rping(guests[0], family))) == PINGS
+    assert rounds(*start_pair(guests[0], guests[1], *rping(guests[0], family))) == PINGS
 
 
 def test_multicast(device, guests):
