@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * This provider would corrupt the process if it were loaded into a libibverbs other than the one
- * whose private structures rdma_core.h describes. Symbol versions do not prevent that: libibverbs
- * kept "34" while its structures changed. This guard therefore compares the library's file name,
- * which contains its full version.
+ * This provider would corrupt the process if it were loaded into a libibverbs whose private
+ * structures rdma_core.h does not describe. Symbol versions do not prevent that: libibverbs kept
+ * "34" from version 45 to 56 while its structures changed, and "59" until 63. This guard therefore
+ * takes the version from the library's file name.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,9 +14,29 @@
 
 #include "rdma_core.h"
 
+/* verbs_register_driver_34(), for example. */
+#define REGISTER_DRIVER_(abi) verbs_register_driver_##abi
+#define REGISTER_DRIVER(abi)  REGISTER_DRIVER_(abi)
+void REGISTER_DRIVER(VRDMA_PRIVATE_ABI)(const struct verbs_device_ops *ops);
+
+#ifndef VRDMA_RDMA_CORE_TREE
+size_t vrdma_qp_ex_size = sizeof(struct ibv_qp_ex);
+
+static void take_layout(unsigned int major)
+{
+	vrdma_qp_ex_size = major == 44 ? VRDMA_QP_EX_SIZE_44 : VRDMA_QP_EX_SIZE;
+}
+#else
+static void take_layout(unsigned int major)
+{
+	(void)major;
+}
+#endif
+
 bool vrdma_libibverbs_fits(void)
 {
 	char path[PATH_MAX];
+	unsigned int major;
 	Dl_info library;
 	const char *name;
 
@@ -27,16 +47,19 @@ bool vrdma_libibverbs_fits(void)
 		return false;
 	}
 	name = strrchr(path, '/') + 1;
-	if (strcmp(name, VRDMA_LIBIBVERBS_FILE) != 0) {
-		fprintf(stderr, "libvrdma: refusing to load into %s: built for %s\n", path,
-			VRDMA_LIBIBVERBS_FILE);
+	if (sscanf(name, "libibverbs.so.1.%*u.%u.", &major) != 1 || major < VRDMA_FIRST_MAJOR ||
+	    major > VRDMA_LAST_MAJOR) {
+		fprintf(stderr,
+			"libvrdma: refusing to load into %s: built for rdma-core %u to %u\n", path,
+			VRDMA_FIRST_MAJOR, VRDMA_LAST_MAJOR);
 		return false;
 	}
+	take_layout(major);
 	return true;
 }
 
 void vrdma_register_guarded(const struct verbs_device_ops *ops)
 {
 	if (vrdma_libibverbs_fits())
-		verbs_register_driver_34(ops);
+		REGISTER_DRIVER(VRDMA_PRIVATE_ABI)(ops);
 }

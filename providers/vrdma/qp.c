@@ -109,7 +109,7 @@ static int create_qp(struct vrdma_qp *qp, struct vrdma_context *context,
 		return ret;
 	}
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
-		qp->base.comp_mask |= VERBS_QP_EX;
+		vrdma_qp_end(&qp->base)->comp_mask |= VERBS_QP_EX;
 	qp->queues.qpn = qp->base.qp.qp_num;
 	qp->queues.srq = attr->srq ? &to_vrdma_srq(attr->srq)->queue : NULL;
 	qp->queues.doorbell = (struct vrdma_doorbell){

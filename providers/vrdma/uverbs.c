@@ -289,8 +289,8 @@ static int create_cq(struct ibv_context *context, const struct ibv_cq_init_attr_
 	rounded.cqe = cq->queue.depth;
 	command.ours.buffer = cq->buffer.address;
 	command.ours.depth = cq->queue.depth;
-	return ibv_cmd_create_cq_ex(context, &rounded, &cq->base, &command.core, sizeof(command),
-				    &answer.core, sizeof(answer), 0);
+	return vrdma_cmd_create_cq_ex(context, &rounded, &cq->base, &command.core, sizeof(command),
+				      &answer.core, sizeof(answer));
 }
 
 static int resize_cq(struct vrdma_cq *cq, const struct vrdma_buffer *buffer, uint32_t depth)

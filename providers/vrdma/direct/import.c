@@ -12,8 +12,6 @@
 
 #include "device.h"
 
-#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
-
 static bool same_ucontext(struct ibv_context *a, struct ibv_context *b)
 {
 	return to_vrdma_context(a)->ucontext == to_vrdma_context(b)->ucontext;

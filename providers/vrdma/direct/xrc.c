@@ -173,8 +173,8 @@ static void fill_handle(struct ibv_context *context, struct vrdma_qp *qp, struct
 	base->qp_type = IBV_QPT_XRC_RECV;
 	pthread_mutex_init(&base->mutex, NULL);
 	pthread_cond_init(&base->cond, NULL);
-	qp->base.comp_mask = VERBS_QP_XRCD;
-	qp->base.xrcd = &to_vrdma_xrcd(xrcd)->base;
+	vrdma_qp_end(&qp->base)->comp_mask = VERBS_QP_XRCD;
+	vrdma_qp_end(&qp->base)->xrcd = &to_vrdma_xrcd(xrcd)->base;
 	vrdma_events_add_qp(vrdma_dev_of(context), qp);
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Tests whether the provider takes its device, with the installed libibverbs and with one that has
-// the name of another version. Each test runs it in a process of its own.
+// Tests whether the provider takes its device, with the installed libibverbs and with ones that
+// have the names of other versions. Each test runs it in a process of its own.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <set>
+#include <string>
 
 #include <vrdma/device.h>
 #include <vrdma/uverbs.h>
@@ -75,21 +77,40 @@ TEST(LoadGuard, RefusesAnotherKernelAbi)
 	EXPECT_TRUE(has(output, "Driver vrdma does not support the kernel ABI of 2")) << output;
 }
 
-// The same libibverbs under the name of another version: expects the provider to say that it does
-// not load, and no device.
-TEST(LoadGuard, RefusesAnotherLibrary)
+// The installed libibverbs under the name of another version.
+std::string list_devices_with_version(const FakeSysfs &sysfs, int version)
+{
+	const fs::path libraries = sysfs.path() / ("lib" + std::to_string(version));
+	const std::string name = "libibverbs.so.1.14." + std::to_string(version) + ".0";
+	fs::create_directory(libraries);
+	fs::copy_file(fs::canonical(LIBIBVERBS), libraries / name);
+	fs::create_symlink(name, libraries / "libibverbs.so.1");
+	return list_devices(sysfs, libraries);
+}
+
+// The versions whose private structures are as in the installed one: expects the device.
+TEST(LoadGuard, TakesSimilarLibraries)
 {
 	const FakeSysfs sysfs(our_modalias, VRDMA_UVERBS_ABI_VERSION);
-	const fs::path libraries = sysfs.path() / "lib";
-	fs::create_directory(libraries);
-	fs::copy_file(fs::canonical(LIBIBVERBS), libraries / "libibverbs.so.1.14.45.0");
-	fs::create_symlink("libibverbs.so.1.14.45.0", libraries / "libibverbs.so.1");
 
-	const std::string output = list_devices(sysfs, libraries);
-	EXPECT_FALSE(has(output, "device vrdma0")) << output;
-	EXPECT_TRUE(has(output, "libvrdma: refusing to load into")) << output;
-	EXPECT_TRUE(has(output, "libibverbs.so.1.14.45.0: built for libibverbs.so.1.14.44.0"))
-		<< output;
+	for (const int version : std::set{VRDMA_FIRST_MAJOR, VRDMA_LAST_MAJOR})
+		EXPECT_EQ(list_devices_with_version(sysfs, version), "device vrdma0\n");
+}
+
+// The versions before and after these: expects the provider to say that it does not load, and no
+// device.
+TEST(LoadGuard, RefusesOtherLibraries)
+{
+	const FakeSysfs sysfs(our_modalias, VRDMA_UVERBS_ABI_VERSION);
+
+	for (const int version : {VRDMA_FIRST_MAJOR - 1, VRDMA_LAST_MAJOR + 1}) {
+		const std::string output = list_devices_with_version(sysfs, version);
+		EXPECT_FALSE(has(output, "device vrdma0")) << output;
+		EXPECT_TRUE(has(output, "libvrdma: refusing to load into")) << output;
+		EXPECT_TRUE(has(output, "libibverbs.so.1.14." + std::to_string(version) +
+						".0: built for rdma-core "))
+			<< output;
+	}
 }
 
 } // namespace

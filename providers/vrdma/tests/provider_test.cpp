@@ -793,5 +793,25 @@ TEST_F(Provider, CreatesAQpOfNoFlags)
 	EXPECT_EQ(qp->state, IBV_QPS_RESET);
 }
 
+// Creates a QP with send operations and one without: expects that libibverbs, which looks for its
+// own part of a QP by its own layout, has an extended QP of the first alone.
+TEST_F(Provider, ExtendsAQpOfSendOperations)
+{
+	ibv_qp_init_attr_ex attr{};
+	attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	attr.send_ops_flags = IBV_QP_EX_WITH_SEND;
+	attr.pd = pd.get();
+	attr.send_cq = attr.recv_cq = cq.get();
+	attr.qp_type = IBV_QPT_RC;
+	attr.cap = {1, 1, 1, 1, 0};
+	const Qp extended{ibv_create_qp_ex(context.get(), &attr)};
+	ASSERT_TRUE(extended);
+	EXPECT_EQ(static_cast<void *>(ibv_qp_to_qp_ex(extended.get())), extended.get());
+
+	const Qp plain = create_qp();
+	ASSERT_TRUE(plain);
+	EXPECT_EQ(ibv_qp_to_qp_ex(plain.get()), nullptr);
+}
+
 } // namespace
 } // namespace vrdma::test

@@ -28,8 +28,6 @@ struct vrdma_cm_device {
 	bool started;
 };
 
-#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
-
 /* Serializes opening and closing, which take too long for vrdma_cm_lock. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vrdma_cm_device *devices;
