@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 

@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdint>
+
 #include "mediator/base/errno.h"
 #include "mediator/base/unique_fd.h"
 

@@ -2,6 +2,9 @@
 #include "mediator/wire/fabric/hello.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
 
 namespace vrdma::wire::fabric {
 namespace {

@@ -216,7 +216,7 @@ TEST_F(CrossQueueTest, DeregistrationWaitsForTheOtherPoller) {
         const unsigned index = a_qp_.posted_sends();
         a_qp_.post_send(write_to_target(from));
         std::this_thread::sleep_for(std::chrono::microseconds{round * 5});
-        a_.slice().deregister_mr(region.key);
+        EXPECT_TRUE(a_.slice().deregister_mr(region.key));
         memory.write(0, std::vector<std::byte>(length, std::byte{2}));
         const Completion done = wait(a_cq_);
         EXPECT_EQ(done.index, index);
@@ -242,7 +242,7 @@ TEST_F(CrossQueueTest, DeregisteredTargetIsNoLongerWritten) {
                          .rkey = region.key,
                          .raddr = region.start});
         std::this_thread::sleep_for(std::chrono::microseconds{round * 5});
-        b_.slice().deregister_mr(region.key);
+        EXPECT_TRUE(b_.slice().deregister_mr(region.key));
         const auto then = memory.read(0, length);
         const ibv_wc_status status = wait(a_cq_).status;
         ASSERT_EQ(memory.read(0, length), then) << round;
@@ -333,7 +333,7 @@ TEST_F(CrossQueueTest, ControlAndTrafficDoNotBlockEachOther) {
         from.post_send(to_b);
         for (Guest* guest : {&a_, &b_}) {
             const MemoryRegion region = guest->register_mr(4096);
-            guest->slice().deregister_mr(region.key);
+            EXPECT_TRUE(guest->slice().deregister_mr(region.key));
             guest->slice().freeze();
             guest->thaw();
         }

@@ -220,7 +220,7 @@ TEST_F(Protection, NoAccessAfterDeregistration) {
         return wait(a_cq_).status;
     };
     EXPECT_EQ(write(), IBV_WC_SUCCESS);
-    b_.slice().deregister_mr(b_mr_.key);
+    EXPECT_TRUE(b_.slice().deregister_mr(b_mr_.key));
     EXPECT_EQ(write(), IBV_WC_REM_ACCESS_ERR);
 }
 
