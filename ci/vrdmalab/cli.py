@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import remote, topology
+from . import releases, remote, topology
 from .errors import LabError
 from .topology import Shape
 
@@ -84,6 +84,8 @@ def _add_shape(up: argparse.ArgumentParser) -> None:
     for vms in ("host", "guest"):
         up.add_argument(f"--{vms}-kernel", type=_directory, metavar="DIR",
                         help=f"the kernel of {vms}s, with its modules and vrdma's (default: Debian's)")
+        up.add_argument(f"--{vms}-release", choices=releases.LIBRARIES, default=releases.OWN,
+                        help=f"the release of Debian of {vms}s (default: %(default)s)")
     up.add_argument("--movable", action="store_true", help="boot guests that can move to another host")
     up.add_argument("--json", action="store_true", help="print the result as JSON")
 

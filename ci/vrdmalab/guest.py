@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from . import remote
+from . import releases, remote
 from .common import COMMON_KERNEL_ARGUMENTS, script
 from .errors import LabError, VmError
 from .images import NEWER_ROOT
@@ -62,7 +62,7 @@ def directory(guest: Guest) -> str:
 
 
 def _monitor(shape: Shape) -> list[str]:
-    if not shape.movable:
+    if not shape.movable or shape.host_release != releases.OWN:
         return ["qemu-system-x86_64"]
     root = f"/{NEWER_ROOT}/usr"
     return [f"{root}/bin/qemu-system-x86_64", "-L", f"{root}/share/qemu", "-L", "/usr/share/seabios"]
@@ -79,7 +79,7 @@ def _qemu(guest: Guest, shape: Shape, with_vrdma: bool, incoming: bool) -> list[
         "-serial", "stdio",
         "-qmp", f"unix:{where}/qmp,server=on,wait=off",
         "-monitor", f"unix:{where}/hmp,server=on,wait=off",
-        "-drive", "if=none,id=root,file=/dev/vda,format=raw,readonly=on",
+        "-drive", f"if=none,id=root,file={shape.guest_disk},format=raw,readonly=on",
         "-device", "virtio-blk-pci,drive=root",
         "-fsdev", "local,id=lab,path=/var/lib/vrdma-lab/share,security_model=none,readonly=on,multidevs=remap",
         "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",

@@ -73,7 +73,7 @@ def cables(shape: Shape) -> dict[Host, list[socket.socket]]:
     return ends
 
 
-def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disk: Path, accelerator: str,
+def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disks: list[Path], accelerator: str,
           ends: list[socket.socket]) -> subprocess.Popen:
     """Starts QEMU in the lab's directory. QEMU continues to run after this process."""
     arguments = f"{KERNEL_ARGUMENTS} lab.name={host.name} systemd.hostname={host.name}"
@@ -83,8 +83,6 @@ def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disk: Path,
         "-kernel", str(kernel.vmlinux), "-initrd", str(kernel.initrd), "-append", arguments,
         "-serial", f"file:{console(directory, host).name}",
         "-qmp", f"unix:{host.name}.qmp,server=on,wait=off",
-        "-drive", f"if=none,id=root,file={disk},format=raw,readonly=on",
-        "-device", "virtio-blk-pci,drive=root",
         "-fsdev", "local,id=lab,path=share,security_model=none,readonly=on",
         "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
         "-netdev", f"user,id=door,ipv6=off,restrict=on,hostfwd=tcp:127.0.0.1:0-10.0.2.15:{remote.AGENT_PORT}",
@@ -92,6 +90,9 @@ def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disk: Path,
         "-device", "pvpanic-pci", "-action", "panic=exit-failure",
         "-d", "cpu_reset", "-D", processor_log(directory, host).name,
     ]  # fmt: skip
+    for number, disk in enumerate(disks):
+        command += ["-drive", f"if=none,id=disk{number},file={disk},format=raw,readonly=on"]
+        command += ["-device", f"virtio-blk-pci,drive=disk{number}"]
     for number, end in enumerate(ends):
         mac = f"52:54:00:77:{0x10 + host.index:02x}:{number:02x}"
         command += ["-netdev", f"dgram,id=cable{number},local.type=fd,local.str={end.fileno()}"]

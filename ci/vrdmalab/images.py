@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""Builds the disk image that hosts and guests boot from, and keeps it.
+"""Builds the disk images that hosts and guests boot from, and keeps them.
 
 There is one image for both: mmdebstrap runs only once, and a host can pass its own disk on to its
 guests. It contains only Debian packages. Files that change with the project (agent, init, vrdma's build
-products) reach the VMs at boot through share.py.
+products) reach the VMs at boot through share.py. An image of another release of Debian has no kernel:
+see releases.py.
 """
 
 import fcntl
@@ -14,6 +15,8 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,15 +24,16 @@ from typing import Any
 from . import initramfs
 from .errors import LabError
 from .progress import say
+from .releases import LIBRARIES, OWN, ROOT
 
-SUITE = "bookworm"
+SUITE = OWN
 # Guests that move need VFIO's migration protocol 2, which QEMU 7.2 does not have. A newer QEMU is installed beside it.
 NEWER_MONITOR = ("qemu-system-x86", "qemu-system-common", "qemu-system-data")
 NEWER_SUITE = f"{SUITE}-backports"
 NEWER_ROOT = "opt/qemu"
 PACKAGES = (
     "busybox-static", "iproute2", "kmod", "netbase", "procps", "psmisc", "python3", "systemd", "udev",
-    "qemu-system-x86", "mdevctl", "libspdlog1.10", "libfmt9", "libisal2", "libcpp-httplib0.11",
+    "qemu-system-x86", "mdevctl",
     "rdma-core", "ibverbs-utils", "ibverbs-providers", "perftest", "rdmacm-utils", "python3-pyverbs",
     "libfabric-bin", "nfs-kernel-server", "ucx-utils", "ethtool", "iputils-ping", "pciutils", "strace", "tcpdump",
 )  # fmt: skip
@@ -39,7 +43,7 @@ UNUSED_DRIVERS = (
     "drivers/media", "drivers/net/ethernet", "drivers/net/wireless", "drivers/platform",
     "drivers/scsi/*/*", "drivers/staging", "drivers/usb", "sound",
 )  # fmt: skip
-KEPT_IMAGES = 3
+KEPT_IMAGES = 5
 SPARE_BYTES = 64 << 20
 
 
@@ -80,19 +84,45 @@ def kernel_version() -> str:
 
 def ensure(cache: Path, packages: tuple[str, ...]) -> Image:
     """Returns the image with these packages. It is built first unless it is in the cache."""
-    cache.mkdir(parents=True, exist_ok=True)
     kernel = kernel_version()
-    wanted = sorted({*PACKAGES, *packages})
+    image = Image(_directory(cache, OWN, kernel, packages), kernel)
+    with _kept(cache, image.directory) as missing:
+        if missing:
+            _build(image, _wanted(OWN, packages))
+    return image
+
+
+def ensure_disk(cache: Path, release: str, packages: tuple[str, ...]) -> Path:
+    """Returns the disk of another release of Debian. It is built first unless it is in the cache."""
+    image = Image(_directory(cache, release, "", packages), "")
+    with _kept(cache, image.directory) as missing:
+        if missing:
+            _build_disk(image, release, _wanted(release, packages))
+    return image.disk
+
+
+def _wanted(release: str, packages: tuple[str, ...]) -> list[str]:
+    return sorted({*PACKAGES, *LIBRARIES[release], *packages})
+
+
+def _directory(cache: Path, release: str, kernel: str, packages: tuple[str, ...]) -> Path:
     recipe = [Path(__file__), Path(initramfs.__file__), initramfs.INIT]
-    key = hashlib.sha256("\n".join([kernel, *wanted]).encode() + b"".join(file.read_bytes() for file in recipe))
-    image = Image(cache / f"image-{key.hexdigest()[:16]}", kernel)
+    key = hashlib.sha256("\n".join([release, kernel, *_wanted(release, packages)]).encode() +
+                         b"".join(file.read_bytes() for file in recipe))
+    return cache / f"image-{key.hexdigest()[:16]}"
+
+
+@contextmanager
+def _kept(cache: Path, directory: Path) -> Iterator[bool]:
+    """Locks the cache. Gives whether the image is missing and has to be built."""
+    cache.mkdir(parents=True, exist_ok=True)
     with open(cache / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not image.directory.exists():
-            _build(image, wanted)
-            _forget_old(cache, image)
-        os.utime(image.directory)
-    return image
+        missing = not directory.exists()
+        yield missing
+        if missing:
+            _forget_old(cache, directory)
+        os.utime(directory)
 
 
 def _build(image: Image, packages: list[str]) -> None:
@@ -110,6 +140,18 @@ def _build(image: Image, packages: list[str]) -> None:
         for name in ("vmlinux", "initrd.img"):
             shutil.copy(boot / name, result)
         shutil.copytree(root / "lib/modules" / image.kernel, result / "modules")
+        _make_disk(root, result / "root.img")
+        result.rename(image.directory)
+    say(f"built {image.directory.name}")
+
+
+def _build_disk(image: Image, release: str, packages: list[str]) -> None:
+    say(f"building an image of Debian's {release} from {len(packages)} packages (a minute or two)")
+    with tempfile.TemporaryDirectory(dir=image.directory.parent, prefix="building-") as scratch:
+        root, result = Path(scratch, "root"), Path(scratch, "image")
+        result.mkdir()
+        _run([ROOT, "make", release, root, "--variant=essential", "--include=" + ",".join(packages),
+              *(f"--dpkgopt=path-exclude={pattern}" for pattern in UNUSED_FILES)])
         _make_disk(root, result / "root.img")
         result.rename(image.directory)
     say(f"built {image.directory.name}")
@@ -187,9 +229,9 @@ def _run(command: list[str | Path], **options: Any) -> str:
     return done.stdout
 
 
-def _forget_old(cache: Path, current: Image) -> None:
+def _forget_old(cache: Path, current: Path) -> None:
     """Deletes all but the images used last. A running VM keeps its open files."""
     images = sorted(cache.glob("image-*"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in images[KEPT_IMAGES:]:
-        if path != current.directory:
+        if path != current:
             shutil.rmtree(path)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from . import guest as guests
 from . import host as hosts
-from . import images, kernels, kvm, migration, remote, saving, share, topology
+from . import images, kernels, kvm, migration, releases, remote, saving, share, topology
 from .common import script
 from .diagnosis import watching
 from .errors import LabError, VmError
@@ -100,15 +100,37 @@ def _check_reusable(state: State, shape: Shape) -> None:
 
 def _kernels(state: State, image: images.Image) -> dict[str, kernels.Kernel]:
     """The kernels by kind of VM. An initrd exists as long as the lab."""
-    chosen = {"host": state.shape.host_kernel, "guest": state.shape.guest_kernel}
+    shape = state.shape
+    chosen = {"host": shape.host_kernel or releases.kernel_directory(shape.host_release),
+              "guest": shape.guest_kernel or releases.kernel_directory(shape.guest_release)}
     return {kind: kernels.choose(directory, image, state.directory / f"{kind}.initrd")
             for kind, directory in chosen.items()}
 
 
+def _stages(state: State) -> dict[str, Path]:
+    """The directories whose files hosts and guests get, by kind of VM."""
+    chosen = {"host": state.shape.host_release, "guest": state.shape.guest_release}
+    stages = {}
+    for kind, release in chosen.items():
+        stages[kind] = stage_directory() / kind
+        if release != releases.OWN:
+            releases.unpack(release, kind, state.directory / "stage")
+            stages[kind] = state.directory / "stage" / kind
+    return stages
+
+
+def _disks(shape: Shape, image: images.Image) -> list[Path]:
+    """The host's disk, and the guests' if it is another one."""
+    chosen = dict.fromkeys((shape.host_release, shape.guest_release))
+    return [image.disk if release == releases.OWN else images.ensure_disk(CACHE, release, shape.packages)
+            for release in chosen]
+
+
 def _fill_share(state: State, image: images.Image) -> None:
     agent = share.build_agent(CACHE)
-    share.assemble(state.share, stage_directory(), _kernels(state, image), agent, topology.hosts_file(state.shape),
-                   state.token, topology.mediator_config(state.shape))
+    share.assemble(state.share, _stages(state), _kernels(state, image), agent, topology.hosts_file(state.shape),
+                   state.token, topology.mediator_config(state.shape),
+                   kernel_on_disk=state.shape.host_release == releases.OWN)
 
 
 def _boot(state: State, image: images.Image, accelerator: str) -> None:
@@ -117,8 +139,9 @@ def _boot(state: State, image: images.Image, accelerator: str) -> None:
     if not state.with_vrdma:
         say(f"no vrdma in {stage_directory()}: the lab comes without it")
     cables = hosts.cables(state.shape)
+    disks = _disks(state.shape, image)
     for host in state.hosts:
-        process = hosts.start(state.directory, host, state.shape, chosen["host"], image.disk, accelerator, cables[host])
+        process = hosts.start(state.directory, host, state.shape, chosen["host"], disks, accelerator, cables[host])
         state.processes[host] = Process.of(process.pid)
         state.save()
     for end in (end for ends in cables.values() for end in ends):
@@ -176,7 +199,7 @@ def _stop(state: State) -> None:
     """Keeps the consoles, to show why `up` has failed."""
     for process in state.processes.values():
         process.kill()
-    for name in ("share", "share.new"):
+    for name in ("share", "share.new", "stage"):
         shutil.rmtree(state.directory / name, ignore_errors=True)
     for path in (path for kind in ("*.qmp", "*.initrd", "state.*") for path in state.directory.glob(kind)):
         path.unlink()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Assembles the files that VMs copy over their image at boot, or on `push`.
 
-    share/tree/          for hosts:  vm/common, vm/host, the stage's host/, files made for this lab
-    share/guests/tree/   for guests: vm/common, vm/guest, the stage's guest/, files made for this lab
+    share/tree/          for hosts:  vm/common, vm/host, the hosts' stage, files made for this lab
+    share/guests/tree/   for guests: vm/common, vm/guest, the guests' stage, files made for this lab
 
 If a VM does not boot the image's kernel, its tree has the modules of its kernel. The hosts' tree has the kernel that
-guests boot. A host reads both trees by 9p, and shares guests/ with its guests in the same way. The trees are copies, so
-that a build can run meanwhile.
+guests boot, unless it is on the hosts' disk. A host reads both trees by 9p, and shares guests/ with its guests in the
+same way. The trees are copies, so that a build can run meanwhile.
 """
 
 import hashlib
@@ -29,13 +29,13 @@ HOST_MODULE = "vrdma_mdev.ko"
 GUEST_MODULE = "vrdma_ib.ko"
 
 
-def assemble(share: Path, stage: Path, kernels: dict[str, Kernel], agent: Path, hosts_file: str, token: str,
-             mediator_config: str = "") -> None:
+def assemble(share: Path, stages: dict[str, Path], kernels: dict[str, Kernel], agent: Path, hosts_file: str, token: str,
+             mediator_config: str = "", kernel_on_disk: bool = True) -> None:
     """Fills or refills the share. QEMU holds its directory open, so only its contents are replaced."""
     fresh = share.with_name(share.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     for kind, tree in (("host", fresh / "tree"), ("guest", fresh / "guests/tree")):
-        for source in (OVERLAYS / "common", OVERLAYS / kind, stage / kind):
+        for source in (OVERLAYS / "common", OVERLAYS / kind, stages[kind]):
             if source.is_dir():
                 shutil.copytree(source, tree, symlinks=True, dirs_exist_ok=True)
         (tree / "etc/hosts").write_text(hosts_file, encoding="ascii")
@@ -44,7 +44,7 @@ def assemble(share: Path, stage: Path, kernels: dict[str, Kernel], agent: Path, 
         (tree / LAB_FILES / "token").chmod(0o600)
         _merge_usr(tree)
         _lay_modules(tree, kernels[kind])
-    if not kernels["guest"].in_image:
+    if not (kernels["guest"].in_image and kernel_on_disk):
         _lay_boot_files(fresh / "tree/boot", kernels["guest"])
     if mediator_config:
         _write(fresh / "tree" / MEDIATOR_CONFIG, mediator_config)

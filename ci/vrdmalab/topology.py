@@ -5,6 +5,8 @@ import os
 import uuid
 from dataclasses import dataclass
 
+from . import releases
+
 MAX_HOSTS = 8
 MAX_GUESTS = 32
 # A host's first interface to other hosts; eth0 is for its commands.
@@ -25,6 +27,8 @@ class Shape:
     type: str = "medium"
     host_kernel: str | None = None  # a directory (kernels.py), or None for the image's
     guest_kernel: str | None = None
+    host_release: str = releases.OWN
+    guest_release: str = releases.OWN
     movable: bool = False  # guests can move between hosts, which needs a newer QEMU
 
     @property
@@ -41,7 +45,17 @@ class Shape:
         its modules, and a debugging kernel has a shadow of the rest."""
         guests = self.guests * (self.hosts if self.movable else 1)
         needs = 1536 + guests * (self.guest_memory + 192)
-        return needs + 1024 if self.host_kernel or self.guest_kernel else needs
+        return needs if self.kernels_of_image else needs + 1024
+
+    @property
+    def kernels_of_image(self) -> bool:
+        own = self.host_release == self.guest_release == releases.OWN
+        return own and not self.host_kernel and not self.guest_kernel
+
+    @property
+    def guest_disk(self) -> str:
+        """The host's device with the guests' disk. It is the host's own disk if their releases are the same."""
+        return "/dev/vda" if self.guest_release == self.host_release else "/dev/vdb"
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ def assemble(directory: Path, kernel: Kernel, mediator_config: str = "", guest_k
     put(directory / "agent", "agent")
     result = directory / "share"
     kernels = {"host": kernel, "guest": guest_kernel or kernel}
-    share.assemble(result, directory / "stage", kernels, directory / "agent", "hosts file", "secret", mediator_config)
+    stages = {kind: directory / "stage" / kind for kind in kernels}
+    share.assemble(result, stages, kernels, directory / "agent", "hosts file", "secret", mediator_config)
     return result
 
 
