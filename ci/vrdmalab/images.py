@@ -29,7 +29,7 @@ NEWER_SUITE = f"{SUITE}-backports"
 NEWER_ROOT = "opt/qemu"
 PACKAGES = (
     "busybox-static", "iproute2", "kmod", "netbase", "procps", "psmisc", "python3", "systemd", "udev",
-    "qemu-system-x86", "mdevctl", "libspdlog1.10", "libfmt9", "libisal2", "libcpp-httplib0.11",
+    "qemu-system-x86", "mdevctl", "libspdlog1.10", "libfmt9", "libisal2", "libcurl4",
     "rdma-core", "ibverbs-utils", "ibverbs-providers", "perftest", "rdmacm-utils", "python3-pyverbs",
     "libfabric-bin", "nfs-kernel-server", "ucx-utils", "ethtool", "iputils-ping", "pciutils", "strace", "tcpdump",
 )  # fmt: skip
