@@ -16,7 +16,7 @@ ROOT = PROJECT / "ci/root"
 OWN = "bookworm"
 # What vrdmad is linked with. Names of libraries have their versions.
 LIBRARIES = {
-    "bookworm": ("libspdlog1.10", "libfmt9", "libisal2", "libcpp-httplib0.11"),
+    "bookworm": ("libspdlog1.10", "libfmt9", "libisal2", "libcurl4"),
     "trixie": ("libspdlog1.15", "libfmt10", "libisal2", "libcurl4t64"),
     "sid": ("libspdlog1.15", "libfmt11", "libisal2", "libcurl4t64"),
 }

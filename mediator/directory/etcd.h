@@ -5,10 +5,8 @@
 // it.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,11 +16,9 @@
 #include "mediator/directory/answers.h"
 #include "mediator/directory/etcd_options.h"
 
-namespace httplib {
-class ClientImpl;
-}
-
 namespace vrdma::directory {
+
+class HttpClient;
 
 class Etcd {
   public:
@@ -54,20 +50,17 @@ class Etcd {
     // Reports changes of these values, from a revision on. Calls on_change with no values as soon
     // as etcd has accepted the watch. Ends with an error, or because the caller wants it to.
     Answer<> watch(const std::string& prefix, std::int64_t from, const OnChange& on_change);
-    // Any thread can call this: the watch ends, and so does each that begins later.
+    // Any thread can call this: the watch ends, and so does each that begins later. A call that
+    // waits for its answer, and each later one, fails.
     void interrupt();
 
   private:
-    using Receiver = std::function<bool(std::string_view piece)>;
-
-    Answer<> post(const std::string& path, const std::string& body, const Receiver& receiver);
     Answer<std::string> call(const std::string& path, const std::string& body);
-    Answer<> fail(std::string why);
+    tl::unexpected<std::string> fail(const std::string& why);
 
     const EtcdOptions options_;
-    std::vector<std::unique_ptr<httplib::ClientImpl>> clients_; // one per endpoint
-    std::atomic<std::size_t> current_{0};
-    std::atomic<bool> interrupted_{false};
+    const std::unique_ptr<HttpClient> client_;
+    std::size_t current_ = 0; // of the endpoints
 };
 
 } // namespace vrdma::directory

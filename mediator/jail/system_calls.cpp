@@ -244,10 +244,15 @@ void allow_network(Rules& rules) {
                  SCMP_SYS(signalfd4), SCMP_SYS(timerfd_create)});
 }
 
-// The process talks to no daemon of this host. libc asks for nscd, and works without it.
+// The process talks to no daemon of this host. libc asks for nscd, and works without it. libcurl
+// before 8.12 wakes its threads by pairs of sockets. A pair of streams is connected for good: no
+// other socket can be reached by it, unlike by one of datagrams.
 void allow_talking(Rules& rules) {
     allow_sockets(rules, {AF_INET, AF_INET6, AF_NETLINK});
     rules.deny_if(SCMP_SYS(socket), family_is(AF_UNIX), EAFNOSUPPORT);
+    constexpr scmp_datum_t type = 0xf; // besides, there are flags
+    rules.allow_if(SCMP_SYS(socketpair), family_is(AF_UNIX),
+                   SCMP_A1(SCMP_CMP_MASKED_EQ, type, SOCK_STREAM));
     rules.allow({SCMP_SYS(bind), SCMP_SYS(connect), SCMP_SYS(getpeername), SCMP_SYS(setsockopt)});
 }
 

@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <httplib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "mediator/directory/etcd.h"
+#include "mediator/directory/http_client.h"
 #include "mediator/wire/fabric/tests/free_address.h"
 
 namespace vrdma::directory {
@@ -118,13 +118,14 @@ class EtcdServer {
     void thaw() const { ::kill(child_, SIGCONT); }
 
     void compact(std::int64_t revision) const {
-        httplib::Client client{"127.0.0.1", port_};
+        HttpClient client{options(), Etcd::connect_limit};
         const auto answer =
-            client.Post("/v3/kv/compaction",
-                        R"({"physical": true, "revision": ")" + std::to_string(revision) + "\"}",
-                        "application/json");
-        ASSERT_TRUE(answer);
-        ASSERT_EQ(answer->status, 200);
+            client.post(endpoint(),
+                        {"/v3/kv/compaction",
+                         R"({"physical": true, "revision": ")" + std::to_string(revision) + "\"}",
+                         Etcd::answer_limit},
+                        [](std::string_view) { return true; });
+        ASSERT_TRUE(answer) << answer.error();
     }
     void forget_all() const { std::filesystem::remove_all(directory_ + "/data"); }
 

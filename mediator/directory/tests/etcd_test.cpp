@@ -114,6 +114,19 @@ TEST_F(EtcdTest, AWatchIsInterrupted) {
     }
 }
 
+// Interrupt a call whose server is silent; expect it to fail sooner than the silence is noticed.
+TEST_F(EtcdTest, ACallIsInterrupted) {
+    Etcd caller{server.options()};
+    ASSERT_TRUE(caller.range("/"));
+    server.freeze();
+    const auto begun = std::chrono::steady_clock::now();
+    std::thread thread{[&] { EXPECT_FALSE(caller.range("/")); }};
+    std::this_thread::sleep_for(std::chrono::milliseconds{100}); // it waits now, or soon
+    caller.interrupt();
+    thread.join();
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, Etcd::answer_limit);
+}
+
 TEST_F(EtcdTest, AWatchOfWhatIsForgottenFails) {
     const auto lease = etcd.grant(lease_time);
     ASSERT_TRUE(etcd.put("/a", "1", *lease));
@@ -164,7 +177,7 @@ TEST(EtcdOverTls, BothKnowEachOther) {
     Etcd stranger{{{server.endpoint()}, {}, identity.certificate(), identity.key()}};
     const auto untrusted = stranger.range("/");
     ASSERT_FALSE(untrusted);
-    EXPECT_NE(untrusted.error().find("erification"), std::string::npos) << untrusted.error();
+    EXPECT_NE(untrusted.error().find("certificate"), std::string::npos) << untrusted.error();
 }
 
 // Sends the same answer to every client, and closes the connection.
@@ -228,7 +241,7 @@ class Liar {
 
 constexpr std::size_t million = 1'000'000;
 
-// The library's pattern for a status line took a stack frame per character.
+// An earlier library's pattern for a status line took a stack frame per character.
 TEST(EtcdThatLies, HasNoLineWithoutEnd) {
     for (const std::string& answer :
          {"HTTP/1.1 200 " + std::string(million, 'A') + "\r\n\r\n{}",
@@ -237,6 +250,28 @@ TEST(EtcdThatLies, HasNoLineWithoutEnd) {
               "\r\n\r\n"}) {
         const Liar liar{answer};
         EXPECT_FALSE(Etcd{liar.options()}.range("/"));
+    }
+}
+
+// Let an answer have a million lines before its body, before its status, and behind its body;
+// expect none to be read to the end.
+TEST(EtcdThatLies, HasAHeadThatEnds) {
+    const auto repeated = [](std::string_view text) {
+        std::string all;
+        for (std::size_t i = 0; i < million; ++i) {
+            all += text;
+        }
+        return all;
+    };
+    for (const std::string& answer :
+         {"HTTP/1.1 200 OK\r\n" + repeated("A: b\r\n") + "\r\n{}",
+          repeated("HTTP/1.1 100 Continue\r\n\r\n") + "HTTP/1.1 200 OK\r\n\r\n{}",
+          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" +
+              repeated("A: b\r\n") + "\r\n"}) {
+        const Liar liar{answer};
+        const auto range = Etcd{liar.options()}.range("/");
+        ASSERT_FALSE(range);
+        EXPECT_NE(range.error().find("its head is too long"), std::string::npos) << range.error();
     }
 }
 

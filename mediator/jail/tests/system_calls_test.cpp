@@ -124,7 +124,7 @@ TEST_F(SystemCallsTest, APollerOpensNothing) {
 }
 
 // A network client writes, forks, and calls a daemon of this host; expect refusals. It reads files,
-// starts threads and has sockets of IP; expect all to work.
+// starts threads, has sockets of IP, and connects two threads; expect all to work.
 TEST_F(SystemCallsTest, ANetworkClientOnlyReads) {
     EXPECT_EQ(exit_status_of_child([] {
                   if (!allow_calls_of_network_client(Forbidden::refused)) {
@@ -134,8 +134,12 @@ TEST_F(SystemCallsTest, ANetworkClientOnlyReads) {
                   std::thread{[&] { ran = true; }}.join();
                   const UniqueFd file{::open("/proc/self/status", O_RDONLY | O_CLOEXEC)};
                   const UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-                  const bool works = ran && file && socket && minds_itself();
+                  std::array<int, 2> ends{};
+                  const bool paired =
+                      ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0;
+                  const bool works = ran && file && socket && paired && minds_itself();
                   const bool confined =
+                      refused(::socketpair(AF_UNIX, SOCK_DGRAM, 0, ends.data())) &&
                       leaves_its_parent_alone(socket.get()) &&
                       refused(::open("/dev/null", O_WRONLY | O_CLOEXEC)) &&
                       refused(::open("/tmp/file", O_RDONLY | O_CREAT | O_CLOEXEC, 0600)) &&
