@@ -55,12 +55,20 @@ def test_devices_of_two_hosts_are_bound_to_the_cable() -> None:
                                    "types": {"large": {"uplink": "eth1", "vlans": vlans}}}
 
 
+@pytest.mark.parametrize("shape, disk", [(Shape(), "vda"), (Shape(guest_release="trixie"), "vdb"),
+                                         (Shape(host_release="trixie"), "vdb"),
+                                         (Shape(host_release="trixie", guest_release="trixie"), "vda")])
+def test_guests_of_another_release_have_a_disk_of_their_own(shape: Shape, disk: str) -> None:
+    assert shape.guest_disk == f"/dev/{disk}"
+
+
 @pytest.mark.parametrize("hosts", [1, 3])
 def test_devices_of_other_labs_are_not(hosts: int) -> None:
     assert not topology.mediator_config(Shape(hosts=hosts))
 
 
-@pytest.mark.parametrize("shape", [Shape(host_kernel="/some/directory"), Shape(guest_kernel="/some/directory")],
-                         ids=["host_kernel", "guest_kernel"])
+@pytest.mark.parametrize("shape", [Shape(host_kernel="/some/directory"), Shape(guest_kernel="/some/directory"),
+                                   Shape(host_release="trixie"), Shape(guest_release="trixie")],
+                         ids=["host_kernel", "guest_kernel", "host_release", "guest_release"])
 def test_a_kernel_that_is_not_the_images_lies_in_the_hosts_memory(shape: Shape) -> None:
     assert shape.host_memory > Shape().host_memory
