@@ -269,9 +269,7 @@ TEST(EtcdThatLies, HasAHeadThatEnds) {
           "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" +
               repeated("A: b\r\n") + "\r\n"}) {
         const Liar liar{answer};
-        const auto range = Etcd{liar.options()}.range("/");
-        ASSERT_FALSE(range);
-        EXPECT_NE(range.error().find("its head is too long"), std::string::npos) << range.error();
+        EXPECT_FALSE(Etcd{liar.options()}.range("/"));
     }
 }
 
