@@ -165,8 +165,10 @@ void allow_to_itself(Rules& rules) {
     for (const int command : {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL}) {
         rules.allow_if(SCMP_SYS(fcntl), is(1, static_cast<scmp_datum_t>(command)));
     }
-    for (const unsigned long request :
-         {FIONBIO, FIONREAD, SIOCGIFADDR, SIOCGIFFLAGS, SIOCGIFINDEX, SIOCGIFNAME, TCGETS}) {
+    // libc asks whether it writes to a terminal: by TCGETS, and newer ones by TCGETS2.
+    constexpr auto requests = std::to_array<unsigned long>(
+        {FIONBIO, FIONREAD, SIOCGIFADDR, SIOCGIFFLAGS, SIOCGIFINDEX, SIOCGIFNAME, TCGETS, TCGETS2});
+    for (const unsigned long request : requests) {
         rules.allow_if(SCMP_SYS(ioctl), is(1, request));
     }
 }
@@ -244,9 +246,9 @@ void allow_network(Rules& rules) {
                  SCMP_SYS(signalfd4), SCMP_SYS(timerfd_create)});
 }
 
-// The process talks to no daemon of this host. libc asks for nscd, and works without it. libcurl
-// before 8.12 wakes its threads by pairs of sockets. A pair of streams is connected for good: no
-// other socket can be reached by it, unlike by one of datagrams.
+// The process talks to no daemon of this host. libc asks for nscd, and works without it. Debian
+// 12's libcurl wakes its threads by pairs of sockets, and newer ones by eventfds. A pair of streams
+// is connected for good: no other socket can be reached by it, unlike by one of datagrams.
 void allow_talking(Rules& rules) {
     allow_sockets(rules, {AF_INET, AF_INET6, AF_NETLINK});
     rules.deny_if(SCMP_SYS(socket), family_is(AF_UNIX), EAFNOSUPPORT);
