@@ -33,6 +33,7 @@ enum class Section : std::uint32_t {
     xrcds = 34,
     multicast = 36,
     counter_sets = 39,
+    listeners = 45,
 };
 
 struct SectionState {
