@@ -339,7 +339,8 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
         return EXIT_FAILURE;
     }
     verbs::GidRegistry gids;
-    const Host host{loop, **hca, gids, config.types, &fault_times};
+    Gathering gathering{loop};
+    const Host host{loop, **hca, gids, config.types, &fault_times, &gathering};
     std::unique_ptr<mdev::MdevFrontend> module;
     const auto servers = serve_sockets(config, std::move(*prepared), uplinks, host);
     if (!servers) {
@@ -366,10 +367,13 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     }
     spdlog::info("vrdmad {} serves {}", version_text, config.name);
     (void)::sd_notify(0, "READY=1"); // does nothing if systemd did not start vrdmad
+    gathering.end(); // nobody else comes back
     if (const auto ran = loop.run(); !ran) {
         return complain("epoll", ran.error());
     }
+    gathering.end();
     if (module) {
+        module->freeze();
         module->hand_over();
     }
     spdlog::info("vrdmad ends");

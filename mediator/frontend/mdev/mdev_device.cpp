@@ -174,7 +174,11 @@ void MdevDevice::read_identity() {
     }
 }
 
+// A device that its guest changes does not wait any longer for others to come back.
 void MdevDevice::on_message(const vrdma_mdev_message& message) {
+    if (message.type != VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL) {
+        resume();
+    }
     switch (message.type) {
         case VRDMA_MDEV_MESSAGE_WRITE:
             device_->write_register(message.offset, message.value);
