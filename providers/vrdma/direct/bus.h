@@ -46,6 +46,13 @@ struct vrdma_bus_ops {
 	/* eventfds[n] is signalled when vector n is raised. */
 	int (*set_vectors)(struct vrdma_bus *bus, const int *eventfds, unsigned int count);
 
+	/*
+	 * The device's server is about to end. Brings the device to the next one: until that has
+	 * it, all other functions wait. The memory, the doorbells and all fds stay where they are.
+	 * After an error the device is gone. Not while the process forks.
+	 */
+	int (*follow)(struct vrdma_bus *bus);
+
 	/* Closes in a child of fork(): tells the device nothing, and keeps the struct. */
 	void (*abandon)(struct vrdma_bus *bus);
 	void (*close)(struct vrdma_bus *bus);
@@ -59,6 +66,7 @@ struct vrdma_bus {
 	off_t kick_offset; /* of that write; negative: kick_fd is an eventfd */
 	int hangup_fd;     /* hangup_event on it: the device is gone, or its owner wants it back */
 	short hangup_event;
+	int request_fd; /* readable: call follow(); or -1 */
 	bool in_place; /* see in_place.h */
 };
 

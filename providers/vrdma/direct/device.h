@@ -20,7 +20,9 @@
  *	move, reclaim			how pages get into the files and back
  *	hold, faults, heaps, arena	who waits meanwhile; where the files are
  *	share_count, iova, maps		what is shared, seen and mapped
+ *	restart				how it gets from one server to the next
  *	vfio_user, vfio			how the function is reached (bus.h)
+ *	given				what its server was given
  *	bus				what both do
  *
  * These calls go up. Lower files report failures to the device: vrdma_dev_fail(),
@@ -172,6 +174,8 @@ struct vrdma_dev {
 	bool quiesced;                /* was reset; does not access our memory any more */
 	bool forked;                  /* this process is a child, and the device its parent's */
 
+	pthread_mutex_t follow_lock; /* the device gets to its next server, or the process forks */
+
 	pthread_mutex_t xrc_lock; /* the list of domains, and their QPs */
 	struct vrdma_xrc_domain *xrc_domains;
 };
@@ -189,7 +193,8 @@ void vrdma_admin_cleanup(struct vrdma_dev *dev);
 bool vrdma_admin_kill(struct vrdma_admin *admin);
 
 /* events.c */
-int vrdma_events_init(struct vrdma_dev *dev);
+int vrdma_events_start(struct vrdma_dev *dev);
+int vrdma_events_add_queues(struct vrdma_dev *dev);
 void vrdma_events_cleanup(struct vrdma_dev *dev);
 void vrdma_events_forked(struct vrdma_events *events);
 void vrdma_events_wake(struct vrdma_events *events);
