@@ -293,8 +293,7 @@ TEST_F(MigrationTest, AWrongStateIsRefused) {
 }
 
 // End vrdmad with a client that knows nothing of migration, with one that wants no request, and
-// with one that does both; expect only the last to be asked. Expect it to get the state that the
-// device had, and the device not to run again.
+// with one whose device is not enabled; expect none to be asked.
 TEST_F(MigrationTest, AClientIsAskedToFetchTheState) {
     ASSERT_EQ(driver_.enable(), VRDMA_STATUS_ENABLED);
     const auto asked = [&] {
@@ -308,8 +307,13 @@ TEST_F(MigrationTest, AClientIsAskedToFetchTheState) {
     ASSERT_TRUE(function_.start_anew());
     EXPECT_TRUE(feature(head + 8, get | VFIO_DEVICE_FEATURE_MIGRATION));
     EXPECT_FALSE(asked());
+    event = set_vector(VFIO_PCI_REQ_IRQ_INDEX);
+    EXPECT_FALSE(asked());
+    EXPECT_FALSE(signalled(event));
 }
 
+// End vrdmad with a client that does both; expect it to get the state that the device had, and the
+// device not to run again without a reset.
 TEST_F(MigrationTest, AStateIsKeptForItsClient) {
     ASSERT_EQ(driver_.enable(), VRDMA_STATUS_ENABLED);
     ASSERT_EQ(driver_.create_eq().status, 0u);
