@@ -66,7 +66,7 @@ struct vrdma_bus {
 	off_t kick_offset; /* of that write; negative: kick_fd is an eventfd */
 	int hangup_fd;     /* hangup_event on it: the device is gone, or its owner wants it back */
 	short hangup_event;
-	int request_fd; /* readable: call follow(); or -1 */
+	int request_fd; /* readable: call follow(), which reads it; or -1 */
 	bool in_place; /* see in_place.h */
 };
 
@@ -79,6 +79,12 @@ void vrdma_bus_disconnect(struct vrdma_bus *bus);
 
 /* Connects to the socket at path. On failure, returns NULL and sets errno. */
 struct vrdma_bus *vrdma_vfio_user_open(const char *path);
+
+/* Likewise, but waits until there is a server, for VFIO_USER_RETURN_MS at most. */
+struct vrdma_bus *vrdma_vfio_user_await(const char *path);
+
+/* Whether the path is that of a socket without a server, or of nothing. Keeps errno. */
+bool vrdma_vfio_user_is_gone(const char *path);
 
 /* Uses a connected socket, which the bus then owns. Fails likewise, and closes the socket then. */
 struct vrdma_bus *vrdma_vfio_user_attach(int socket);

@@ -112,23 +112,25 @@ err_admin:
 }
 
 /* A device's path names a socket, or a directory in sysfs. */
-static struct vrdma_bus *open_bus(const char *path)
+static struct vrdma_bus *open_bus(const char *path, bool await)
 {
 	struct stat status;
 
+	if (await)
+		return vrdma_vfio_user_await(path);
 	if (stat(path, &status))
 		return NULL;
 	return S_ISDIR(status.st_mode) ? vrdma_vfio_open(path) : vrdma_vfio_user_open(path);
 }
 
-static int init(struct vrdma_dev *dev, const struct vrdma_options *options)
+static int init(struct vrdma_dev *dev, const struct vrdma_options *options, bool await)
 {
 	struct vrdma_bus *bus;
 	int ret;
 
 	if (sysconf(_SC_PAGESIZE) != VRDMA_PAGE_SIZE)
 		return ENOSYS; /* memory is shared in pages of the device */
-	bus = open_bus(options->path);
+	bus = open_bus(options->path, await);
 	if (!bus)
 		return errno;
 	pthread_mutex_init(&dev->quiesce_lock, NULL);
@@ -243,7 +245,7 @@ static struct vrdma_dev *find(const char *path)
 	return dev;
 }
 
-static struct vrdma_dev *make(const struct vrdma_options *options)
+static struct vrdma_dev *try_to_make(const struct vrdma_options *options, bool await)
 {
 	struct vrdma_dev *dev = calloc(1, sizeof(*dev));
 	int ret;
@@ -252,7 +254,7 @@ static struct vrdma_dev *make(const struct vrdma_options *options)
 		return NULL;
 	dev->events.wake_fd = -1;
 	dev->path = strdup(options->path);
-	ret = dev->path ? init(dev, options) : ENOMEM;
+	ret = dev->path ? init(dev, options, await) : ENOMEM;
 	if (ret) {
 		free(dev->path);
 		free(dev);
@@ -262,6 +264,16 @@ static struct vrdma_dev *make(const struct vrdma_options *options)
 	dev->next = devices;
 	devices = dev;
 	return dev;
+}
+
+/* A server that ends while a device is opened may be about to be restarted. */
+static struct vrdma_dev *make(const struct vrdma_options *options)
+{
+	struct vrdma_dev *dev = try_to_make(options, false);
+
+	return dev || errno != EIO || !vrdma_vfio_user_is_gone(options->path)
+		       ? dev
+		       : try_to_make(options, true);
 }
 
 /* A program that ends without closing its contexts would leave the files behind. */

@@ -197,7 +197,7 @@ static bool watch_wait(struct watch *watch, int timeout)
 	for (nfds_t i = 0; i < watch->count; i++) {
 		uint64_t count;
 
-		if (i != HANGUP && watch->fds[i].revents & POLLIN &&
+		if (i != HANGUP && i != REQUEST && watch->fds[i].revents & POLLIN &&
 		    read(watch->fds[i].fd, &count, sizeof(count)) > 0 && i == FIRST_VECTOR)
 			status = true;
 	}

@@ -266,6 +266,16 @@ static int find_server(struct vfio_user *user)
 	return err;
 }
 
+/* The next request is the next server's. */
+static void end_request(struct vfio_user *user)
+{
+	uint64_t count;
+	ssize_t size = read(user->base.request_fd, &count, sizeof(count));
+
+	(void)size;
+	vrdma_vfio_user_set_timeout(user->socket, VRDMA_VFIO_USER_TIMEOUT_S);
+}
+
 int vrdma_vfio_user_follow(struct vfio_user *user)
 {
 	struct state state = {};
@@ -276,7 +286,31 @@ int vrdma_vfio_user_follow(struct vfio_user *user)
 	if (!err)
 		err = restore(user, &state);
 	if (!err)
-		vrdma_vfio_user_set_timeout(user->socket, VRDMA_VFIO_USER_TIMEOUT_S);
+		end_request(user);
 	free(state.bytes);
 	return err;
+}
+
+bool vrdma_vfio_user_is_gone(const char *path)
+{
+	const int err = errno;
+	const int fd = vrdma_vfio_user_connect(path);
+
+	if (fd >= 0)
+		close(fd);
+	errno = err;
+	return fd == -ENOENT || fd == -ECONNREFUSED;
+}
+
+struct vrdma_bus *vrdma_vfio_user_await(const char *path)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
+	const uint64_t deadline = now_ms() + VFIO_USER_RETURN_MS;
+	struct vrdma_bus *bus = vrdma_vfio_user_open(path);
+
+	while (!bus && now_ms() < deadline) {
+		nanosleep(&pause, NULL);
+		bus = vrdma_vfio_user_open(path);
+	}
+	return bus;
 }
