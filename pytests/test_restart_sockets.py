@@ -94,7 +94,8 @@ def write_both_ways(left: Endpoint, right: Endpoint) -> None:
 
 
 @pytest.mark.parametrize("command", ["ib_write_lat -F -D 6", "ib_read_lat -F -D 6", "ib_send_bw -F -D 6",
-                                     "ib_write_bw -F -s 65536 -q 8 -D 6", "ib_atomic_bw -F -D 6"], ids=lambda command: command.removesuffix(" -D 6"))
+                                     "ib_write_bw -F -s 65536 -q 8 -D 6", "ib_atomic_bw -F -D 6"],
+                         ids=lambda command: command.split()[0])
 def test_programs_continue(guest0, guest1, device, lab, restart, command):
     """Restarts vrdmad several times under a program of perftest; expects both sides to end with success."""
     program = Program(command, device)
@@ -237,8 +238,8 @@ def test_one_that_does_not_take_part(endpoint, guest0, guest1, lab):
 
 
 def test_state_that_is_refused(endpoint, guest0, guest1, lab, limited):
-    """Restarts vrdmad with a limit that a device exceeds; expects this device to fail, the others not to notice, and the
-    next process to get a device."""
+    """Restarts vrdmad with a limit that a device exceeds; expects this device to fail, the others not to notice, and
+    the next process to get a device."""
     side, one, two = endpoint(guest0), endpoint(guest0, process=1), endpoint(guest1)
     for _ in range(FEW):
         side.another()

@@ -67,7 +67,7 @@ struct vrdma_bus {
 	int hangup_fd;     /* hangup_event on it: the device is gone, or its owner wants it back */
 	short hangup_event;
 	int request_fd; /* readable: call follow(), which reads it; or -1 */
-	bool in_place; /* see in_place.h */
+	bool in_place;  /* see in_place.h */
 };
 
 /*

@@ -28,7 +28,8 @@
  * These calls go up. Lower files report failures to the device: vrdma_dev_fail(),
  * vrdma_dev_failed(), vrdma_dev_quiesce(). An interrupt that a command waits for may have been for
  * event queues: vrdma_events_wake(). The thread that waits for events runs the connection manager
- * as well: vrdma_cm_run(), vrdma_cm_device_failed().
+ * as well: vrdma_cm_run(), vrdma_cm_device_failed(). A bus by vfio-user follows its server:
+ * vrdma_vfio_user_accept_requests(), vrdma_vfio_user_follow().
  *
  * Locks: a device's locks are leaves, with these exceptions. Commands run under paging.lock and
  * xrc_lock. paging.lock is also held while memory is mapped (memory.lock), and events.lock while a

@@ -177,8 +177,8 @@ static void watch_init(struct watch *watch, struct vrdma_dev *dev)
 	unsigned int admin = vrdma_admin_vector(fn->id.num_vectors);
 
 	watch->fds[WAKE] = (struct pollfd){.fd = dev->events.wake_fd, .events = POLLIN};
-	watch->fds[HANGUP] =
-		(struct pollfd){.fd = fn->bus->hangup_fd, .events = fn->bus->hangup_event};
+	watch->fds[HANGUP] = (struct pollfd){.fd = fn->bus->hangup_fd,
+					     .events = fn->bus->hangup_event};
 	watch->fds[REQUEST] = (struct pollfd){.fd = fn->bus->request_fd, .events = POLLIN};
 	watch->count = FIRST_VECTOR;
 	for (unsigned int i = 0; i < fn->id.num_vectors; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A planned restart of the server (vrdma/vfio_user.h). The client fetches its device's state, waits
- * for the next server, and writes the state there. Memory, doorbell pages and descriptors keep their
- * places, so queue pairs do not notice: a doorbell that rings meanwhile is not needed, because the
- * device looks at each queue when it continues.
+ * for the next server, and writes the state there. Memory, doorbell pages and descriptors keep
+ * their places, so queue pairs do not notice: a doorbell that rings meanwhile is not needed,
+ * because the device looks at each queue when it continues.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -4,7 +4,8 @@
  *
  * There is one request at a time, and each has a timeout. If the server hangs up, is late or breaks
  * the protocol, it gets no further request: the socket is shut down, which hangup_fd reports. But a
- * server that asks for its device back is followed by another one, which gets the device (restart.c).
+ * server that asks for its device back is followed by another one, which gets the device
+ * (restart.c).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -122,7 +123,8 @@ static void take_fds(struct msghdr *message, struct vrdma_request *request)
 	}
 }
 
-static int receive_all(struct vfio_user *user, struct vrdma_request *request, void *data, size_t size)
+static int receive_all(struct vfio_user *user, struct vrdma_request *request, void *data,
+		       size_t size)
 {
 	char *at = data;
 
@@ -478,8 +480,8 @@ static int negotiate_version(struct vfio_user *user)
 	user->max_fds = capability(reply.json, "\"max_msg_fds\"", VFIO_USER_DEFAULT_MAX_FDS);
 	if (user->max_fds > MAX_FDS)
 		user->max_fds = MAX_FDS;
-	user->max_transfer =
-		capability(reply.json, "\"max_data_xfer_size\"", VFIO_USER_DEFAULT_MAX_TRANSFER);
+	user->max_transfer = capability(reply.json, "\"max_data_xfer_size\"",
+					VFIO_USER_DEFAULT_MAX_TRANSFER);
 	return user->max_fds ? 0 : -EPROTO;
 }
 
