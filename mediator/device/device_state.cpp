@@ -161,7 +161,7 @@ Result<> Device::restore_from(StateReader& reader) {
 
 Result<> Device::restore(std::span<const std::byte> image) {
     reset();
-    StateReader reader{image};
+    StateReader reader{image, [this] { return port_.restores_on(); }};
     const auto restored = with_what_memory_there_is([&] { return restore_from(reader); });
     if (!restored) {
         reset();

@@ -107,6 +107,14 @@ void Function::note_faults() noexcept {
     }
 }
 
+// A restore touches all queues of the client in one step. Others wait no longer for that than for
+// the slowest single page.
+bool Function::restores_on() noexcept {
+    constexpr std::chrono::milliseconds longest{150};
+    note_faults();
+    return memory_->cost() < longest;
+}
+
 void Function::settle_cost() {
     const auto cost = memory_->take_cost();
     if (cost == std::chrono::nanoseconds::zero()) {

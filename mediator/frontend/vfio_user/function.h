@@ -74,6 +74,7 @@ class Function final : public HostPort {
     void raise(unsigned vector) noexcept override { interrupts_->raise(vector); }
     void wake() noexcept override { wake_->signal(); }
     void note_faults() noexcept override;
+    bool restores_on() noexcept override;
 
   private:
     explicit Function(const Options& options);

@@ -292,6 +292,26 @@ TEST_F(MigrationTest, AWrongStateIsRefused) {
     EXPECT_EQ(driver_.enable(), VRDMA_STATUS_ENABLED);
 }
 
+// Restore a device while others wait for its memory; expect the restore to fail, and the same state
+// to be accepted when the memory is fast again.
+TEST_F(MigrationTest, ASlowClientIsNotAwaited) {
+    ASSERT_EQ(driver_.enable(), VRDMA_STATUS_ENABLED);
+    ASSERT_EQ(driver_.create_eq().status, 0u);
+    const auto stream = save();
+    for (const bool slow : {true, false}) {
+        reset();
+        ASSERT_TRUE(go_to(VFIO_DEVICE_STATE_RESUMING));
+        if (slow) {
+            FaultGuard::blame(function_.client_memory().at(Iova{0}, 1),
+                              std::chrono::milliseconds{200});
+        }
+        const auto written = write(stream);
+        EXPECT_EQ(written.has_value(), !slow);
+        EXPECT_TRUE(written || written.error() == std::errc::timed_out);
+        (void)function_.client_memory().take_cost();
+    }
+}
+
 // End vrdmad with a client that knows nothing of migration, with one that wants no request, and
 // with one whose device is not enabled; expect none to be asked.
 TEST_F(MigrationTest, AClientIsAskedToFetchTheState) {
