@@ -11,6 +11,10 @@
 
 #include "bus.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct vrdma_given_file;
 
 struct vrdma_given_map {
@@ -34,5 +38,9 @@ void vrdma_given_add(struct vrdma_given *given, const struct vrdma_dma *dma);
 void vrdma_given_remove(struct vrdma_given *given, uint64_t iova);
 int vrdma_given_fd(const struct vrdma_given_map *map);
 void vrdma_given_free(struct vrdma_given *given);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* VRDMA_DIRECT_GIVEN_H */

@@ -279,7 +279,7 @@ static void end_request(struct vfio_user *user)
 int vrdma_vfio_user_follow(struct vfio_user *user)
 {
 	struct state state = {};
-	int err = user->given.incomplete ? -ENOMEM : fetch(user, &state);
+	int err = !user->path || user->given.incomplete ? -EIO : fetch(user, &state);
 
 	if (!err)
 		err = find_server(user);
