@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
@@ -84,6 +85,14 @@ def limited(lab: Native) -> Iterator[Callable[[], None]]:
     lab.configurations[0].write_text(usual)
     lab.stop_mediator()
     lab.start_mediator_again()
+
+
+def stop(pid: int) -> None:
+    """Stops a process, and returns when all of its threads stand still."""
+    os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + TIMEOUT_S
+    while not all(") T " in stat.read_text() for stat in Path(f"/proc/{pid}/task").glob("*/stat")):
+        assert time.monotonic() < deadline
 
 
 def write_both_ways(left: Endpoint, right: Endpoint) -> None:
@@ -222,7 +231,7 @@ def test_one_that_does_not_take_part(endpoint, guest0, guest1, lab):
     stopped, one, two = endpoint(guest0), endpoint(guest0, process=1), endpoint(guest1)
     connect(one, two)
     pid = stopped.device.session.pid
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     try:
         begin = time.monotonic()
         lab.stop_mediator()
@@ -230,7 +239,7 @@ def test_one_that_does_not_take_part(endpoint, guest0, guest1, lab):
         await_count(lab.start_mediator_again(), ": continues", 2)
     finally:
         os.kill(pid, signal.SIGCONT)
-    stopped.device.await_event("DEVICE_FATAL", 20)
+    assert "DEVICE_FATAL" in stopped.device.await_event("DEVICE_FATAL", 20)
     with pytest.raises(VerbsError):
         stopped.pd.mr(4096, ["LOCAL_WRITE"])
     write_both_ways(one, two)
@@ -248,7 +257,7 @@ def test_state_that_is_refused(endpoint, guest0, guest1, lab, limited):
     lab.stop_mediator()
     mediator = lab.start_mediator_again()
     await_count(mediator, ": continues", 2)
-    side.device.await_event("DEVICE_FATAL", 20)
+    assert "DEVICE_FATAL" in side.device.await_event("DEVICE_FATAL", 20)
     with pytest.raises(VerbsError):
         side.pd.mr(4096, ["LOCAL_WRITE"])
     write_both_ways(one, two)
@@ -263,7 +272,7 @@ def test_no_other_vrdmad(endpoint, guest0, lab):
     try:
         with pytest.raises(VerbsError):
             side.pd.mr(4096, ["LOCAL_WRITE"])
-        side.device.await_event("DEVICE_FATAL", 20)
+        assert "DEVICE_FATAL" in side.device.await_event("DEVICE_FATAL", 20)
     finally:
         lab.start_mediator_again()
     side.device.session.kill()
