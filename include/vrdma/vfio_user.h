@@ -198,10 +198,11 @@ VRDMA_CHECK_SIZE(struct vfio_user_mig_data, 8);
  * A planned restart of the server, by these means. When the server is about to end, it freezes its
  * devices and signals VFIO_PCI_REQ_IRQ_INDEX to each client that has asked for the feature
  * MIGRATION. Such a client has VFIO_USER_FETCH_MS to read the state of its device in STOP_COPY, and
- * hangs up. It connects to the next server as any client does, maps its memory, sets its interrupts
- * and writes the state in RESUMING. It has all of its mappings of BARs anew.
+ * hangs up. It connects to the next server as any client does, maps its memory and the BARs, sets
+ * its interrupts, writes the state in RESUMING and goes to RUNNING.
  */
 #define VFIO_USER_FETCH_MS 2000
-#define VFIO_USER_RETURN_MS 7000 /* that the next server may take; less than VRDMA_ADMIN_TIMEOUT_MS */
+/* The next server may take this long. It is less than VRDMA_ADMIN_TIMEOUT_MS. */
+#define VFIO_USER_RETURN_MS 7000
 
 #endif /* VRDMA_VFIO_USER_H */
