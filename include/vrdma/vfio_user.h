@@ -28,6 +28,9 @@ enum vfio_user_command {
 	VFIO_USER_REGION_READ = 9,
 	VFIO_USER_REGION_WRITE = 10,
 	VFIO_USER_DEVICE_RESET = 13,
+	VFIO_USER_DEVICE_FEATURE = 16,
+	VFIO_USER_MIG_DATA_READ = 17,
+	VFIO_USER_MIG_DATA_WRITE = 18,
 };
 
 struct vfio_user_header {
@@ -155,5 +158,51 @@ struct vfio_user_region_access {
 	__u32 count;
 };
 VRDMA_CHECK_SIZE(struct vfio_user_region_access, 16);
+
+/*
+ * struct vfio_device_feature. The feature's data follows a SET and the reply of a GET; argsz is the
+ * room for the reply. A reply to SET or PROBE repeats the command.
+ *
+ * Of the features, VFIO_DEVICE_FEATURE_MIGRATION has struct vfio_user_migration, which tells what
+ * the device can do, and VFIO_DEVICE_FEATURE_MIG_DEVICE_STATE has struct vfio_user_mig_state.
+ */
+struct vfio_user_device_feature {
+	__u32 argsz;
+	__u32 flags; /* VFIO_DEVICE_FEATURE_*, and the number of the feature */
+};
+VRDMA_CHECK_SIZE(struct vfio_user_device_feature, 8);
+
+struct vfio_user_migration {
+	__u64 flags; /* VFIO_MIGRATION_* */
+};
+VRDMA_CHECK_SIZE(struct vfio_user_migration, 8);
+
+struct vfio_user_mig_state {
+	__u32 device_state; /* enum vfio_device_mig_state */
+	__u32 data_fd;      /* unused: the state is read and written by messages */
+};
+VRDMA_CHECK_SIZE(struct vfio_user_mig_state, 8);
+
+/*
+ * MIG_DATA_READ in STOP_COPY, and MIG_DATA_WRITE in RESUMING. The state is a stream. Data follows
+ * the reply of a READ, which is the last one if it has less than was asked for, and a WRITE, whose
+ * reply has no payload.
+ */
+struct vfio_user_mig_data {
+	__u32 argsz; /* of the reply, with its data */
+	__u32 size;  /* of the data */
+};
+VRDMA_CHECK_SIZE(struct vfio_user_mig_data, 8);
+
+/*
+ * A planned restart of the server, by these means. When the server is about to end, it freezes its
+ * devices and signals VFIO_PCI_REQ_IRQ_INDEX to each client that has asked for the feature
+ * MIGRATION. Such a client has VFIO_USER_FETCH_MS to read the state of its device in STOP_COPY, and
+ * hangs up. It connects to the next server as any client does, maps its memory and the BARs, sets
+ * its interrupts, writes the state in RESUMING and goes to RUNNING.
+ */
+#define VFIO_USER_FETCH_MS 2000
+/* The next server may take this long. It is less than VRDMA_ADMIN_TIMEOUT_MS. */
+#define VFIO_USER_RETURN_MS 7000
 
 #endif /* VRDMA_VFIO_USER_H */

@@ -34,6 +34,7 @@
 #include "mediator/jail/crash.h"
 #include "mediator/memory/fault_times.h"
 #include "mediator/verbs/gid.h"
+#include "vrdma/vfio_user.h"
 
 namespace vrdma::control {
 namespace {
@@ -313,6 +314,39 @@ void give_shares(const Config& config, mdev::MdevFrontend* module, const Servers
     }
 }
 
+// At the end: all devices stand still together. Those of the module are left to the next vrdmad,
+// and those behind sockets to their clients, as far as these fetch them in time.
+void hand_over(std::unique_ptr<mdev::MdevFrontend> module, const Servers& servers,
+               EventLoop& loop) {
+    if (module) {
+        module->freeze();
+    }
+    for (const auto& server : servers) {
+        server->freeze();
+    }
+    for (const auto& server : servers) {
+        server->keep();
+    }
+    if (module) {
+        module->hand_over();
+    }
+    bool late = false;
+    const auto limit = loop.after(std::chrono::milliseconds{VFIO_USER_FETCH_MS}, [&] {
+        late = true;
+        loop.stop();
+    });
+    for (const auto& server : servers) {
+        server->part([&] { loop.stop(); });
+    }
+    module.reset();
+    const auto awaits = [](const auto& server) { return server->awaits(); };
+    while (!late && std::ranges::any_of(servers, awaits) && loop.run()) {
+    }
+    if (late) {
+        spdlog::warn("some clients have not fetched the states of their devices in time");
+    }
+}
+
 // `reads_again` is what start_reload_process() returned.
 int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     const Config& config = running.config;
@@ -339,7 +373,8 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
         return EXIT_FAILURE;
     }
     verbs::GidRegistry gids;
-    const Host host{loop, **hca, gids, config.types, &fault_times};
+    Gathering gathering{loop};
+    const Host host{loop, **hca, gids, config.types, &fault_times, &gathering};
     std::unique_ptr<mdev::MdevFrontend> module;
     const auto servers = serve_sockets(config, std::move(*prepared), uplinks, host);
     if (!servers) {
@@ -366,12 +401,12 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     }
     spdlog::info("vrdmad {} serves {}", version_text, config.name);
     (void)::sd_notify(0, "READY=1"); // does nothing if systemd did not start vrdmad
+    config.vfio_user.empty() ? gathering.end() : gathering.begin();
     if (const auto ran = loop.run(); !ran) {
         return complain("epoll", ran.error());
     }
-    if (module) {
-        module->hand_over();
-    }
+    gathering.end();
+    hand_over(std::move(module), *servers, loop);
     spdlog::info("vrdmad ends");
     return EXIT_SUCCESS;
 }

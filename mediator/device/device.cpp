@@ -37,14 +37,13 @@ std::uint32_t high(Iova address) {
 
 } // namespace
 
-Device::Enabled::Enabled(std::unique_ptr<hca::Slice> slice_, AdminQueue admin_,
-                         const Device& device)
-    : slice{std::move(slice_)}, admin{admin_}, objects{device.type_.limits,
-                                                       device.function_id_,
-                                                       device.gids_,
-                                                       device.port_.memory(),
-                                                       device.port_.doorbells(),
-                                                       *slice} {}
+Device::Enabled::Enabled(verbs::FunctionNumber number_, std::unique_ptr<hca::Slice> slice_,
+                         AdminQueue admin_, const Device& device)
+    : number{std::move(number_)},
+      slice{std::move(slice_)},
+      admin{admin_},
+      objects{device.type_.limits,      number.id(), device.gids_, device.port_.memory(),
+              device.port_.doorbells(), *slice} {}
 
 Device::Device(std::string name, const DeviceType& type, verbs::FunctionId function_id,
                HostPort& port, hca::Hca& hca, verbs::GidRegistry& gids)
@@ -164,7 +163,11 @@ void Device::write_control(std::uint32_t value) {
 // --- life cycle ---
 
 void Device::enable() {
-    const auto enabled = with_what_memory_there_is([this] { return try_enable(); });
+    const auto enabled = with_what_memory_there_is([this] {
+        return verbs::FunctionNumber::take_some(function_id_).and_then([this](auto number) {
+            return try_enable(std::move(number));
+        });
+    });
     if (!enabled) {
         fail_device(
             fmt::format("cannot be enabled with these registers: {}", describe(enabled.error())));
@@ -186,7 +189,7 @@ void Device::show_enabled() {
     show(VRDMA_REG_STATUS, VRDMA_STATUS_ENABLED);
 }
 
-Result<> Device::try_enable() {
+Result<> Device::try_enable(verbs::FunctionNumber number) {
     const verbs::Limits& limits = type_.limits;
     const Iova status_page = registers_.status_page;
     if (status_page == Iova{0} || raw(status_page) % VRDMA_PAGE_SIZE != 0 ||
@@ -201,7 +204,7 @@ Result<> Device::try_enable() {
                              .memory = &port_.memory(),
                              .doorbells = port_.doorbells(),
                              .kick_fd = port_.kick_fd(),
-                             .qpns = function_id_.endport->qpns(function_id_.function),
+                             .qpns = number.id().endport->qpns(number.id().function),
                              .uplink = function_id_.identity().uplink,
                              .mac = function_id_.identity().mac,
                              .traffic_classes = function_id_.identity().traffic_classes,
@@ -221,7 +224,7 @@ Result<> Device::try_enable() {
     if (const auto set = (*slice)->set_status_page(status_page); !set) {
         return set;
     }
-    enabled_.emplace(std::move(*slice), *admin, *this);
+    enabled_.emplace(std::move(number), std::move(*slice), *admin, *this);
     return {};
 }
 

@@ -85,8 +85,10 @@ class Device final : public hca::SliceHost {
 
     // Members are destroyed in reverse order: the slice goes last, with its queues.
     struct Enabled {
-        Enabled(std::unique_ptr<hca::Slice> slice_, AdminQueue admin_, const Device& device);
+        Enabled(verbs::FunctionNumber number_, std::unique_ptr<hca::Slice> slice_,
+                AdminQueue admin_, const Device& device);
 
+        verbs::FunctionNumber number;
         std::unique_ptr<hca::Slice> slice;
         AdminQueue admin;
         verbs::Objects objects;
@@ -104,7 +106,7 @@ class Device final : public hca::SliceHost {
     void give_back_address();
 
     void enable();
-    Result<> try_enable();
+    Result<> try_enable(verbs::FunctionNumber number);
     void disable();
     void fail_device(std::string_view why);
     void take_turn();
@@ -114,7 +116,7 @@ class Device final : public hca::SliceHost {
     void log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl);
     void show_enabled();
     Result<> restore_from(StateReader& reader);
-    Result<> restore_enabled(StateReader& reader, AdminQueue::Position position);
+    Result<> restore_enabled(StateReader& reader, unsigned function, AdminQueue::Position position);
 
     DeviceLog log_;
     const DeviceType& type_;

@@ -14,7 +14,7 @@ namespace vrdma {
 namespace {
 
 struct DeviceState {
-    static constexpr std::uint32_t version = 3;
+    static constexpr std::uint32_t version = 4;
 
     std::uint32_t status;
     std::uint32_t aq_depth;
@@ -25,6 +25,8 @@ struct DeviceState {
     // function.
     std::uint32_t doorbell_pages;
     std::uint32_t vectors;
+    std::uint32_t function_bits;
+    std::uint32_t function; // the number of an enabled device; its QPNs contain it
     std::uint32_t admin_pending;
     std::uint8_t mac[6];
     std::uint16_t num_pkeys;
@@ -82,6 +84,8 @@ std::vector<std::byte> Device::save() const {
         .admin_given = position.given,
         .doorbell_pages = type_.limits.doorbell_pages,
         .vectors = type_.limits.vectors,
+        .function_bits = function_id_.endport->function_bits(),
+        .function = enabled_ ? enabled_->number.id().function : 0,
         .admin_pending = admin_pending_,
         .mac = {},
         .num_pkeys = static_cast<std::uint16_t>(function_id_.identity().pkeys.size()),
@@ -102,8 +106,13 @@ std::vector<std::byte> Device::save() const {
     return writer.take();
 }
 
-Result<> Device::restore_enabled(StateReader& reader, AdminQueue::Position position) {
-    if (const auto enabled = try_enable(); !enabled) {
+Result<> Device::restore_enabled(StateReader& reader, unsigned function,
+                                 AdminQueue::Position position) {
+    auto number = verbs::FunctionNumber::take({function_id_.endport, function});
+    if (!number) {
+        return fail(number.error());
+    }
+    if (const auto enabled = try_enable(std::move(*number)); !enabled) {
         return enabled;
     }
     enabled_->slice->freeze();
@@ -118,7 +127,8 @@ Result<> Device::restore_from(StateReader& reader) {
         !std::ranges::equal(state->mac, function_id_.identity().mac) ||
         state->doorbell_pages != type_.limits.doorbell_pages ||
         !has_pkeys(*state, function_id_.identity().pkeys) ||
-        state->vectors != type_.limits.vectors || state->admin_pending > 1) {
+        state->vectors != type_.limits.vectors ||
+        state->function_bits != function_id_.endport->function_bits() || state->admin_pending > 1) {
         return fail(std::errc::invalid_argument);
     }
     registers_ = {
@@ -126,7 +136,8 @@ Result<> Device::restore_from(StateReader& reader) {
         Iova{state->status_page}};
     show_queue_registers();
     if (state->status == VRDMA_STATUS_ENABLED) {
-        if (const auto restored = restore_enabled(reader, {state->admin_taken, state->admin_given});
+        if (const auto restored =
+                restore_enabled(reader, state->function, {state->admin_taken, state->admin_given});
             !restored) {
             return restored;
         }
@@ -150,7 +161,7 @@ Result<> Device::restore_from(StateReader& reader) {
 
 Result<> Device::restore(std::span<const std::byte> image) {
     reset();
-    StateReader reader{image};
+    StateReader reader{image, [this] { return port_.restores_on(); }};
     const auto restored = with_what_memory_there_is([&] { return restore_from(reader); });
     if (!restored) {
         reset();

@@ -36,6 +36,10 @@ class HostPort {
     // continues. The front end now notes the page faults, because the kernel keeps only a limited
     // number of them.
     virtual void note_faults() noexcept {}
+
+    // Is called after each object that is restored. If it returns false, the restore fails, because
+    // the guest's memory makes others wait for too long.
+    virtual bool restores_on() noexcept { return true; }
 };
 
 } // namespace vrdma

@@ -7,6 +7,7 @@
 
 #include "mediator/base/event_loop.h"
 #include "mediator/device/device.h"
+#include "mediator/frontend/gathering.h"
 #include "mediator/memory/fault_times.h"
 
 namespace vrdma {
@@ -18,6 +19,7 @@ struct Host {
     verbs::GidRegistry& gids;
     std::span<const DeviceType> types;
     FaultTimes* fault_times = nullptr; // of the control thread, on which all devices run
+    Gathering* gathering = nullptr;    // of devices that come back, or none
 };
 
 } // namespace vrdma

@@ -212,6 +212,10 @@ void FaultGuard::fill_by(Filler* filler) noexcept {
     slots[slot_].filler.store(filler, std::memory_order_release);
 }
 
+std::chrono::nanoseconds FaultGuard::cost() const noexcept {
+    return std::chrono::nanoseconds{slots[slot_].cost.load()};
+}
+
 std::chrono::nanoseconds FaultGuard::take_cost() noexcept {
     return std::chrono::nanoseconds{slots[slot_].cost.exchange(0)};
 }

@@ -22,6 +22,37 @@ hca::QpnRange Endport::qpns(unsigned function) const {
     return {first, std::min(first + count - 1, last_qpn)};
 }
 
+Result<> Endport::take_number(unsigned number) {
+    if (number >= 1u << function_bits_) {
+        return fail(std::errc::invalid_argument);
+    }
+    if (numbers_.test(number)) {
+        return fail(std::errc::device_or_resource_busy);
+    }
+    numbers_.set(number);
+    return {};
+}
+
+Result<unsigned> Endport::take_some_number(unsigned number) {
+    for (unsigned i = 0; i < 1u << function_bits_; ++i) {
+        const unsigned next = (number + i) & ((1u << function_bits_) - 1);
+        if (take_number(next)) {
+            return next;
+        }
+    }
+    return fail(std::errc::device_or_resource_busy);
+}
+
+Result<FunctionNumber> FunctionNumber::take(const FunctionId& id) {
+    return id.endport->take_number(id.function).map([&] { return FunctionNumber{id}; });
+}
+
+Result<FunctionNumber> FunctionNumber::take_some(const FunctionId& id) {
+    return id.endport->take_some_number(id.function).map([&](unsigned number) {
+        return FunctionNumber{{id.endport, number}};
+    });
+}
+
 Result<> Endport::listen(std::uint64_t service) {
     return services_.insert(service).second ? Result<>{} : fail(std::errc::address_in_use);
 }

@@ -4,9 +4,11 @@
 // several clients of one device have. Those share the device's addresses and the services at them.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "mediator/verbs/gid.h"
 
@@ -26,6 +28,14 @@ class Endport {
     unsigned function_bits() const { return function_bits_; }
     hca::QpnRange qpns(unsigned function) const;
 
+    // A function has a number while it is enabled. EINVAL: there is no such number. EBUSY: another
+    // function has it.
+    Result<> take_number(unsigned number);
+    // Takes the number, or if another function has it, a free one. A restored function may have any
+    // number.
+    Result<unsigned> take_some_number(unsigned number);
+    void give_back_number(unsigned number) { numbers_.reset(number); }
+
     // Fails with EADDRINUSE if a function listens to it already.
     Result<> listen(std::uint64_t service);
     void unlisten(std::uint64_t service);
@@ -34,7 +44,8 @@ class Endport {
 
   private:
     unsigned function_bits_;
-    std::set<std::uint64_t> services_; // that are listened to
+    std::bitset<max_functions> numbers_; // that are taken
+    std::set<std::uint64_t> services_;   // that are listened to
 };
 
 // A function of an endport, or a device that is alone at its endport.
@@ -47,7 +58,30 @@ struct FunctionId {
     const Identity& identity() const { return endport->identity; }
 
     std::shared_ptr<Endport> endport;
-    unsigned function = 0;
+    unsigned function = 0; // its number, if it is free
+};
+
+// A number that a function has taken. It gives the number back.
+class FunctionNumber {
+  public:
+    static Result<FunctionNumber> take(const FunctionId& id);
+    static Result<FunctionNumber> take_some(const FunctionId& id);
+    FunctionNumber(FunctionNumber&& other) noexcept = default;
+    FunctionNumber& operator=(FunctionNumber&&) = delete;
+    FunctionNumber(const FunctionNumber&) = delete;
+    FunctionNumber& operator=(const FunctionNumber&) = delete;
+    ~FunctionNumber() {
+        if (id_.endport) {
+            id_.endport->give_back_number(id_.function);
+        }
+    }
+
+    const FunctionId& id() const { return id_; }
+
+  private:
+    explicit FunctionNumber(FunctionId id) : id_{std::move(id)} {}
+
+    FunctionId id_; // has no endport after a move
 };
 
 } // namespace vrdma::verbs

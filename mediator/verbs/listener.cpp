@@ -70,4 +70,24 @@ Result<> ListenerTable::unlisten(std::uint64_t service) {
     return {};
 }
 
+void ListenerTable::save(StateWriter& writer) const {
+    writer.begin(Section::listeners, ListenerState::version, listeners_.size());
+    for (const auto& [service, listener] : listeners_) {
+        writer.put(ListenerState{service, listener.count});
+    }
+}
+
+Result<> ListenerTable::restore_one(StateReader& reader) {
+    const auto state = reader.take<ListenerState>();
+    if (!state || state->count == 0 || listeners_.contains(state->service)) {
+        return fail(std::errc::invalid_argument);
+    }
+    return listen(state->service).map([&] { listeners_.at(state->service).count = state->count; });
+}
+
+Result<> ListenerTable::restore(StateReader& reader) {
+    return restore_records(reader, Section::listeners, ListenerState::version,
+                           [this](StateReader& from) { return restore_one(from); });
+}
+
 } // namespace vrdma::verbs

@@ -6,8 +6,16 @@
 #include <map>
 
 #include "mediator/verbs/endport.h"
+#include "mediator/verbs/saved_state.h"
 
 namespace vrdma::verbs {
+
+struct ListenerState {
+    static constexpr std::uint32_t version = 1;
+
+    std::uint64_t service;
+    std::uint64_t count;
+};
 
 class ListenerTable {
   public:
@@ -21,14 +29,19 @@ class ListenerTable {
     Result<> listen(std::uint64_t service);
     Result<> unlisten(std::uint64_t service);
 
+    void save(StateWriter& writer) const;
+    // Fails with EADDRINUSE if another function listens to such a service by now.
+    Result<> restore(StateReader& reader);
+
   private:
+    Result<> restore_one(StateReader& reader);
     void forget(std::uint64_t service);
     bool alone() const { return function_id_.endport->function_bits() == 0; }
 
     Resources& resources_;
     const FunctionId function_id_;
     struct Listener {
-        unsigned count; // never 0
+        std::uint64_t count; // never 0
         MemoryBudget::Lease lease;
     };
     std::map<std::uint64_t, Listener> listeners_; // by service

@@ -40,6 +40,7 @@ void Objects::save(StateWriter& writer) const {
     qps.save(writer);
     mws.save(writer);
     multicast.save(writer);
+    listeners.save(writer);
 }
 
 Result<> Objects::restore(StateReader& reader) {
@@ -55,7 +56,8 @@ Result<> Objects::restore(StateReader& reader) {
         .and_then([&] { return srqs.restore(reader); })
         .and_then([&] { return qps.restore(reader); })
         .and_then([&] { return mws.restore(reader); })
-        .and_then([&] { return multicast.restore(reader); });
+        .and_then([&] { return multicast.restore(reader); })
+        .and_then([&] { return listeners.restore(reader); });
 }
 
 } // namespace vrdma::verbs

@@ -9,8 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "mediator/base/result.h"
@@ -33,6 +35,7 @@ enum class Section : std::uint32_t {
     xrcds = 34,
     multicast = 36,
     counter_sets = 39,
+    listeners = 45,
 };
 
 struct SectionState {
@@ -69,7 +72,11 @@ class StateWriter {
 
 class StateReader {
   public:
-    explicit StateReader(std::span<const std::byte> image) : rest_{image} {}
+    // `goes_on` is asked after each record. If it returns false, the image is not restored.
+    explicit StateReader(std::span<const std::byte> image, std::function<bool()> goes_on = {})
+        : rest_{image}, goes_on_{std::move(goes_on)} {}
+
+    bool goes_on() const { return !goes_on_ || goes_on_(); }
 
     template <typename T>
     Result<T> take() {
@@ -120,6 +127,7 @@ class StateReader {
 
   private:
     std::span<const std::byte> rest_;
+    std::function<bool()> goes_on_;
 };
 
 // Opens a section and restores its records one by one.
@@ -133,6 +141,9 @@ Result<> restore_records(StateReader& reader, Section section, std::uint32_t ver
     for (std::uint32_t i = 0; i < *count; ++i) {
         if (const auto restored = restore_one(reader); !restored) {
             return restored;
+        }
+        if (!reader.goes_on()) {
+            return fail(std::errc::timed_out);
         }
     }
     return {};

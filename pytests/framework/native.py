@@ -79,6 +79,7 @@ class Native(Place):
         self._network = network or Network()
         self.sanitizers = Sanitizers(BUILD, Path(self._directory.name))
         self.mediators: list[Process] = []
+        self._commands: list[tuple[str, list[str]]] = []  # of each mediator
         self.configurations: list[Path] = []  # one for each mediator
 
     def socket(self, name: str) -> Path:
@@ -98,10 +99,25 @@ class Native(Place):
                   for name in names]
         path.write_text("mdev = false\n" + config + "".join(tables))
         vrdmad = [*prefix, str(BUILD / "mediator/control/vrdmad"), "--config", str(path), "--forbidden-calls", "kill"]
-        mediator = Process(" ".join(["vrdmad of", *names]), vrdmad, self.sanitizers.ours())
-        self.mediators.append(mediator)
+        self._commands.append((" ".join(["vrdmad of", *names]), vrdmad))
         self.configurations.append(path)
-        mediator.await_line(" serves ", TIMEOUT_S)  # its sockets exist by then
+        self.mediators.append(self._run_mediator(*self._commands[-1]))
+
+    def _run_mediator(self, title: str, vrdmad: list[str]) -> Process:
+        mediator = Process(title, vrdmad, self.sanitizers.ours())
+        mediator.await_line(" vrdmad ", TIMEOUT_S)  # its sockets exist by then, and are served
+        return mediator
+
+    def stop_mediator(self) -> Process:
+        """Asks the first vrdmad to end, as a restart does."""
+        self.mediators[0].terminate()
+        self.mediators[0].wait(TIMEOUT_S)
+        return self.mediators[0]
+
+    def start_mediator_again(self) -> Process:
+        """Starts the next vrdmad, after the first one has ended."""
+        self.mediators[0] = self._run_mediator(*self._commands[0])
+        return self.mediators[0]
 
     def mediator_of(self, name: str) -> Process:
         """The vrdmad that serves the device of that name."""
@@ -181,6 +197,11 @@ class NativeHealth:
 
     def begin(self) -> None:
         pass
+
+    def restart_mediator(self) -> None:
+        """Restarts the first vrdmad, and returns when it serves."""
+        self._native.stop_mediator()
+        self._native.start_mediator_again()
 
     def gone(self, _failed: bool) -> list[str]:
         return []

@@ -189,6 +189,30 @@ TEST_F(DeviceStateTest, OtherPKeysAreRefused) {
     EXPECT_TRUE(device.restore(image));
 }
 
+// Restore the third of three functions as another device; expect it to have its own number again,
+// unless another function has that number. A device with more functions cannot become it.
+TEST_F(DeviceStateTest, AFunctionKeepsItsNumber) {
+    const verbs::Identity identity{{2, 0, 0, 0, 0, 9}, {}, true};
+    const auto endport = std::make_shared<verbs::Endport>(identity, 3);
+    test::GuestPort one_port{ArenaMemory::create(1 << 28).value(), type};
+    test::GuestAllocator one_allocator{one_port.memory()};
+    Device one{"one", type, {endport, 2}, one_port, hca, gids};
+    test::AdminClient one_guest{one, one_port, one_allocator};
+    ASSERT_TRUE(one_guest.enable());
+    EXPECT_EQ(hca.spec.qpns.first, endport->qpns(2).first);
+    one.freeze();
+    const auto image = one.save();
+
+    Device two{"two", type, {endport, 0}, one_port, hca, gids};
+    EXPECT_EQ(two.restore(image).error(), std::errc::device_or_resource_busy);
+    one.reset();
+    ASSERT_TRUE(two.restore(image));
+    EXPECT_EQ(hca.spec.qpns.first, endport->qpns(2).first);
+    const auto larger = std::make_shared<verbs::Endport>(identity, 5);
+    Device three{"three", type, {larger, 2}, one_port, hca, gids};
+    EXPECT_EQ(three.restore(image).error(), std::errc::invalid_argument);
+}
+
 TEST_F(DeviceStateTest, EveryTruncationIsRefused) {
     populate();
     const auto image = save();

@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 
-#include <algorithm>
 #include <array>
 
 #include "mediator/device/out_of_memory.h"
@@ -13,16 +12,6 @@
 
 namespace vrdma::mdev {
 namespace {
-
-// In bytes, for a type without a limit of memory. 64 Ki QPs of 1 KiB each, and 2^23 blocks, take
-// less.
-constexpr std::uint64_t max_state_length = std::uint64_t{512} << 20;
-
-// The limit of memory is enough, because an object takes more memory than its saved state.
-std::uint64_t state_length(const verbs::Limits& limits) {
-    return limits.max_memory != 0 ? std::min(limits.max_memory, max_state_length)
-                                  : max_state_length;
-}
 
 Result<vrdma_mdev_device_info> read_info(int fd) {
     vrdma_mdev_device_info info{};
@@ -83,7 +72,7 @@ Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info)
     device_.emplace(uuid_text(info.uuid), type_, identity_of(info, type_), *this, host.hca,
                     host.gids);
     device_->set_share(share_of(info, type_));
-    migration_.emplace(host.loop, *device_, fd_.get(), state_length(type_.limits));
+    migration_.emplace(host.loop, *device_, fd_.get(), longest_image(type_.limits));
     auto messages =
         host.loop.watch(fd_.get(), [this](std::uint32_t events) { on_messages(events); });
     if (!messages) {
@@ -119,7 +108,7 @@ Result<> MdevDevice::take_over() {
     if (!info) {
         return fail(info.error());
     }
-    const auto taken = mdev::take_over(fd_.get(), state_length(type_.limits),
+    const auto taken = mdev::take_over(fd_.get(), longest_image(type_.limits),
                                        [this](auto image) { return device_->restore(image); });
     if (!taken) {
         return fail(taken.error());
@@ -185,7 +174,11 @@ void MdevDevice::read_identity() {
     }
 }
 
+// A device that its guest changes does not wait any longer for others to come back.
 void MdevDevice::on_message(const vrdma_mdev_message& message) {
+    if (message.type != VRDMA_MDEV_MESSAGE_ADMIN_DOORBELL) {
+        resume();
+    }
     switch (message.type) {
         case VRDMA_MDEV_MESSAGE_WRITE:
             device_->write_register(message.offset, message.value);

@@ -40,6 +40,11 @@ Result<std::unique_ptr<MdevFrontend>> MdevFrontend::open(const Host& host, const
     }
     frontend->events_ = std::move(*events);
     frontend->take_over();
+    if (host.gathering != nullptr) {
+        frontend->resumes_ = host.gathering->hold([self = frontend.get()] { self->resume(); });
+    } else {
+        frontend->resume();
+    }
     return frontend;
 }
 
@@ -63,8 +68,18 @@ void MdevFrontend::take_over() {
         devices_.erase(id);
         add(id);
     }
+}
+
+void MdevFrontend::resume() {
     for (const auto& [id, device] : devices_) {
         device->resume();
+    }
+}
+
+void MdevFrontend::freeze() {
+    resumes_.happen();
+    for (const auto& [id, device] : devices_) {
+        device->freeze();
     }
 }
 
@@ -79,9 +94,6 @@ void MdevFrontend::hand_over() {
             }
         }
     };
-    for (const auto& [id, device] : devices_) {
-        device->freeze();
-    }
     all(&MdevDevice::save);
     all(&MdevDevice::hand_over);
 }

@@ -17,11 +17,14 @@ namespace vrdma::mdev {
 class MdevFrontend {
   public:
     // `name` is that of the HCA and of the parent device. Devices stay when vrdmad ends. They can
-    // be bound to `uplinks`. Devices that the vrdmad before has left continue.
+    // be bound to `uplinks`. Devices that the vrdmad before has left are restored, and continue at
+    // the end of the gathering.
     static Result<std::unique_ptr<MdevFrontend>> open(const Host& host, const std::string& name,
                                                       std::span<const std::string> uplinks);
 
-    // To be called last: the devices wait for the next vrdmad, and then continue.
+    // At the end of a vrdmad: freezes all devices, and leaves them to the next vrdmad, which
+    // continues them. After hand_over(), the front end is only to be destroyed.
+    void freeze();
     void hand_over();
 
     // Gives the devices that exist the shares of their types. Later devices have them from the
@@ -32,6 +35,7 @@ class MdevFrontend {
     MdevFrontend(const Host& host, UniqueFd fd) : host_{host}, fd_{std::move(fd)} {}
 
     void take_over();
+    void resume();
     bool on_event();
     void add(std::uint32_t id);
     Result<> serve(std::uint32_t id);
@@ -40,6 +44,7 @@ class MdevFrontend {
     UniqueFd fd_;
     std::unordered_map<std::uint32_t, std::unique_ptr<MdevDevice>> devices_;
     EventLoop::Watch events_;
+    Gathering::Held resumes_;
 };
 
 } // namespace vrdma::mdev

@@ -71,7 +71,7 @@ Result<> Migration::begin(std::vector<std::byte> stream) {
     }
     saving_ = !stream.empty();
     transfer_ = std::make_unique<Transfer>(
-        Transfer{std::move(fd), std::move(stream), 0, StreamReader{max_length_}, {}, {}});
+        Transfer{std::move(fd), std::move(stream), 0, IncomingState{device_, max_length_}, {}, {}});
     auto watch = loop_.watch(
         transfer_->fd.get(), [this](std::uint32_t) { move(); }, saving_ ? EPOLLOUT : EPOLLIN);
     if (!watch) {
@@ -119,19 +119,6 @@ bool Migration::write_piece(Transfer& transfer) {
     return true;
 }
 
-Result<> Migration::restore_from(const Transfer& transfer) {
-    const auto image = transfer.reader.image();
-    return image ? device_.restore(*image) : fail(image.error());
-}
-
-// Restores the image as a trial, so that the monitor's last write fails if the image is wrong. QEMU
-// ignores a restore that fails later, because the guest is about to run then.
-Result<> Migration::try_image(const Transfer& transfer) {
-    const auto restored = restore_from(transfer);
-    device_.reset();
-    return restored;
-}
-
 // Returns whether there may be more.
 bool Migration::read_piece(Transfer& transfer) {
     std::array<std::byte, piece_size> piece;
@@ -146,10 +133,8 @@ bool Migration::read_piece(Transfer& transfer) {
         transfer.watch = {};
         return false;
     }
-    auto taken = transfer.reader.take(std::span{piece}.first(static_cast<std::size_t>(length)));
-    if (taken && transfer.reader.is_complete()) {
-        taken = try_image(transfer);
-    }
+    const auto taken =
+        transfer.state.take(std::span{piece}.first(static_cast<std::size_t>(length)));
     if (!taken) {
         spdlog::warn("{}: refuses the saved state: {}", device_.name(), describe(taken.error()));
         end(transfer, taken.error());
@@ -177,7 +162,7 @@ Result<> Migration::restore() {
     if (!transfer->outcome) {
         return transfer->outcome;
     }
-    const auto restored = restore_from(*transfer);
+    const auto restored = transfer->state.restore();
     restored_ = restored.has_value();
     return restored;
 }

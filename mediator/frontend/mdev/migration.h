@@ -13,7 +13,7 @@
 
 #include "mediator/base/event_loop.h"
 #include "mediator/device/device.h"
-#include "mediator/device/state_stream.h"
+#include "mediator/device/incoming_state.h"
 
 namespace vrdma::mdev {
 
@@ -38,7 +38,7 @@ class Migration {
         UniqueFd fd;
         std::vector<std::byte> stream; // to be written
         std::size_t written = 0;
-        StreamReader reader;
+        IncomingState state; // that is read
         Result<> outcome;
         EventLoop::Watch watch;
     };
@@ -52,8 +52,6 @@ class Migration {
     void move();
     bool write_piece(Transfer& transfer);
     bool read_piece(Transfer& transfer);
-    Result<> restore_from(const Transfer& transfer);
-    Result<> try_image(const Transfer& transfer);
     void end(Transfer& transfer, std::errc error);
 
     EventLoop& loop_;

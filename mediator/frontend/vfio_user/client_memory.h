@@ -57,6 +57,7 @@ class ClientMemory final : public GuestMemory, private FaultGuard::Filler {
     bool overwhelmed() const noexcept { return guard_.overwhelmed(); }
     // How long threads have waited for the memory since the last call.
     std::chrono::nanoseconds take_cost() noexcept { return guard_.take_cost(); }
+    std::chrono::nanoseconds cost() const noexcept { return guard_.cost(); }
     // Whether holes were refused since the last call.
     bool take_refusal() noexcept { return refused_.exchange(false); }
 

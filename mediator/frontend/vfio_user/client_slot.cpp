@@ -25,6 +25,7 @@ bool ClientSlot::is_free() {
 }
 
 void ClientSlot::take(UniqueFd socket) {
+    function_->expect();
     client_.emplace(Client{Channel{std::move(socket)}, Session{*function_, log_}, {}, false, {}});
     const auto taken = with_what_memory_there_is(
         [this] { return watch_client().map([this] { set_deadline(); }); });
@@ -124,7 +125,22 @@ Result<> ClientSlot::execute(Message message) {
 void ClientSlot::drop(std::errc why) {
     log_.info("its client is gone: {}", describe(why));
     client_.reset();
-    make_ready();
+    if (gone_) {
+        gone_();
+    } else {
+        make_ready();
+    }
+}
+
+void ClientSlot::keep() {
+    if (client_) {
+        function_->keep();
+    }
+}
+
+void ClientSlot::part(std::function<void()> gone) {
+    gone_ = std::move(gone);
+    awaits_ = client_ && function_->request();
 }
 
 // May fail, and is tried again for a later client.

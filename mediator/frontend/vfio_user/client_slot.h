@@ -32,6 +32,14 @@ class ClientSlot {
 
     void set_share(const hca::Share& share) { function_->set_share(share); }
 
+    // At the end of a vrdmad, in this order, each for all slots. A client that takes part fetches
+    // its device's state and hangs up, and `gone` is called.
+    void freeze() { function_->freeze(); }
+    void keep();
+    void part(std::function<void()> gone);
+    // Whether a client may still fetch its device's state.
+    bool awaits() const noexcept { return awaits_ && client_; }
+
     // Whether the next client can have the slot. Notices first if the last client is gone.
     bool is_free();
     // Gives a free slot to the client at the other end of the socket.
@@ -59,6 +67,8 @@ class ClientSlot {
     EventLoop& loop_;
     const std::chrono::milliseconds timeout_;
     bool ready_ = true; // for another client
+    bool awaits_ = false;
+    std::function<void()> gone_; // if there will be no other client
     std::optional<Client> client_;
 };
 

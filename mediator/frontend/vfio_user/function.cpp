@@ -72,7 +72,11 @@ Result<> Function::prepare(const Options& options) {
 Result<> Function::start(const Options& options, const Host& host) {
     loop_ = &host.loop;
     fault_times_ = host.fault_times;
+    gathering_ = host.gathering;
     device_.emplace(options.name, type_, options.function_id, *this, host.hca, host.gids);
+    migration_.emplace(
+        *device_, longest_image(type_.limits),
+        Migration::Steps{[this] { freeze(); }, [this](bool restored) { thaw(restored); }});
     auto turns = host.loop.watch(wake_->fd(), [this](std::uint32_t) { take_turn(); });
     if (!turns) {
         return fail(turns.error());
@@ -101,6 +105,14 @@ void Function::note_faults() noexcept {
     if (fault_times_ != nullptr) {
         fault_times_->settle();
     }
+}
+
+// A restore touches all queues of the client in one step. Others wait no longer for that than for
+// the slowest single page.
+bool Function::restores_on() noexcept {
+    constexpr std::chrono::milliseconds longest{150};
+    note_faults();
+    return memory_->cost() < longest;
 }
 
 void Function::settle_cost() {
@@ -178,11 +190,79 @@ Result<> Function::replace_shared() {
 
 void Function::reset() {
     vrdma_pci_config_reset(&config_);
+    reset_device();
+}
+
+void Function::reset_device() {
+    held_ = {};
+    migration_->forget();
     device_->reset();
+}
+
+void Function::expect() {
+    if (gathering_ != nullptr) {
+        awaited_ = gathering_->await();
+    }
+}
+
+// During a gathering, the action waits for the devices of other clients.
+void Function::run_with_others(std::function<void()> action) {
+    held_.happen();
+    if (gathering_ == nullptr) {
+        action();
+        return;
+    }
+    held_ = gathering_->hold(std::move(action));
+    awaited_ = {};
+}
+
+void Function::freeze() {
+    held_.happen();
+    device_->freeze();
+}
+
+// The client may have missed any interrupt between two mediators.
+void Function::thaw(bool restored) {
+    if (!restored) {
+        device_->thaw();
+        return;
+    }
+    if (device_->enabled() && !bus_master()) {
+        device_->fatal("it was restored while Bus Master is clear");
+    }
+    run_with_others([this] {
+        device_->thaw();
+        for (unsigned vector = 0; vector < interrupts_->count(); ++vector) {
+            raise(vector);
+        }
+        log_.info("continues");
+    });
+}
+
+void Function::keep() {
+    kept_ = false;
+    if (!offered_ || !interrupts_->has(interrupts_->request()) || !migration_->runs() ||
+        !device_->enabled()) {
+        return;
+    }
+    const auto kept = migration_->keep();
+    if (!kept) {
+        log_.warn("fails, as its state cannot be saved: {}", describe(kept.error()));
+    }
+    kept_ = kept.has_value();
+}
+
+bool Function::request() {
+    if (kept_) {
+        raise(interrupts_->request());
+    }
+    return kept_;
 }
 
 Result<> Function::start_anew() {
     reset();
+    awaited_ = {};
+    offered_ = kept_ = false;
     interrupts_->clear_all();
     memory_->unmap_all();
     return replace_shared();
@@ -250,7 +330,7 @@ void Function::write_config(std::uint64_t offset, std::span<const std::byte> dat
         return;
     }
     const bool enabled = device_->enabled();
-    device_->reset();
+    reset_device();
     if (enabled) {
         raise(0);
     }
@@ -280,12 +360,25 @@ void Function::write_registers(std::uint64_t offset, std::span<const std::byte> 
         if (step == register_size) {
             std::uint32_t value = 0;
             std::memcpy(&value, data.data() + done, sizeof(value));
-            device_->write_register(static_cast<std::uint32_t>(offset + done), value);
+            write_register(static_cast<std::uint32_t>(offset + done), value);
         }
     }
     note_faults();
     if (done < data.size()) {
         kick_->signal();
+    }
+}
+
+// While the client migrates the device, it can only reset it and announce commands.
+void Function::write_register(std::uint32_t offset, std::uint32_t value) {
+    if (offset == VRDMA_REG_CONTROL && (value & VRDMA_CONTROL_RESET) != 0) {
+        reset_device();
+    } else if (!migration_->runs() && offset != VRDMA_REG_ADMIN_DOORBELL) {
+        log_.debug("write of {:#x} to register {:#x} dropped: it is migrated", value, offset);
+    } else if (offset == VRDMA_REG_CONTROL && gathering_ != nullptr && !gathering_->over()) {
+        run_with_others([this, value] { device_->write_register(VRDMA_REG_CONTROL, value); });
+    } else {
+        device_->write_register(offset, value);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "mediator/frontend/host.h"
 #include "mediator/frontend/vfio_user/client_memory.h"
 #include "mediator/frontend/vfio_user/interrupts.h"
+#include "mediator/frontend/vfio_user/migration.h"
 #include "mediator/frontend/vfio_user/wait_debt.h"
 #include "vrdma/pci_config.h"
 
@@ -43,6 +44,15 @@ class Function final : public HostPort {
     // Takes everything from the client that is gone. Nothing that it has kept can affect the next
     // client.
     Result<> start_anew();
+    // A client has connected. Devices that come back wait until its device runs, or it is gone.
+    void expect();
+
+    // At the end of a vrdmad: freezes the device, and keeps its state for the client, which is told
+    // to fetch it. Each step is for all devices, as they talk to each other. request() returns
+    // false if there is nothing to fetch.
+    void freeze();
+    void keep();
+    bool request();
 
     std::uint64_t region_size(std::uint32_t region) const noexcept;
     // [offset, offset + data.size()) must lie in the region.
@@ -51,6 +61,9 @@ class Function final : public HostPort {
 
     ClientMemory& client_memory() noexcept { return *memory_; }
     Interrupts& interrupts() noexcept { return *interrupts_; }
+    Migration& migration() noexcept { return *migration_; }
+    // The client has asked whether its device can be migrated.
+    void offer_migration() noexcept { offered_ = true; }
     int doorbell_file() const noexcept { return doorbell_file_.get(); }
 
     std::span<std::uint32_t> registers() noexcept override { return registers_; }
@@ -61,6 +74,7 @@ class Function final : public HostPort {
     void raise(unsigned vector) noexcept override { interrupts_->raise(vector); }
     void wake() noexcept override { wake_->signal(); }
     void note_faults() noexcept override;
+    bool restores_on() noexcept override;
 
   private:
     explicit Function(const Options& options);
@@ -77,6 +91,10 @@ class Function final : public HostPort {
     void write_config(std::uint64_t offset, std::span<const std::byte> data);
     void read_registers(std::uint64_t offset, std::span<std::byte> data) noexcept;
     void write_registers(std::uint64_t offset, std::span<const std::byte> data);
+    void write_register(std::uint32_t offset, std::uint32_t value);
+    void reset_device();
+    void run_with_others(std::function<void()> action);
+    void thaw(bool restored);
 
     const DeviceType& type_;
     DeviceLog log_;
@@ -89,6 +107,12 @@ class Function final : public HostPort {
     Mapping doorbells_;
     std::optional<EventFd> kick_;
     std::optional<Device> device_;
+    std::optional<Migration> migration_;
+    bool offered_ = false; // the migration, to the client
+    bool kept_ = false;    // the state, for the client
+    Gathering* gathering_ = nullptr;
+    Gathering::Awaited awaited_;
+    Gathering::Held held_;
     EventLoop::Watch turns_;
     EventLoop* loop_ = nullptr;
     FaultTimes* fault_times_ = nullptr;

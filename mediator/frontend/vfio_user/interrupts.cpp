@@ -15,6 +15,43 @@
 namespace vrdma::vfio_user {
 namespace {
 
+// Asynchronous contexts that nobody has any more. To destroy one takes the kernel tens of
+// milliseconds, and to destroy all at the end of the process takes no longer. vrdmad must end fast,
+// so it leaves them to that.
+class Contexts {
+  public:
+    Result<aio_context_t> take() {
+        const std::lock_guard lock{mutex_};
+        if (!free_.empty()) {
+            const aio_context_t context = free_.back();
+            free_.pop_back();
+            return context;
+        }
+        free_.reserve(made_ + 1);
+        aio_context_t context = 0;
+        if (::syscall(SYS_io_setup, 1, &context) != 0) {
+            return fail_errno();
+        }
+        ++made_;
+        return context;
+    }
+
+    void give_back(aio_context_t context) noexcept {
+        const std::lock_guard lock{mutex_};
+        free_.push_back(context); // has room
+    }
+
+  private:
+    std::mutex mutex_;
+    std::size_t made_ = 0;
+    std::vector<aio_context_t> free_;
+};
+
+Contexts& contexts() {
+    static Contexts all;
+    return all;
+}
+
 bool is_eventfd(int fd) {
     std::array<char, 64> target{};
     const auto link = fmt::format("/proc/self/fd/{}", fd);
@@ -27,18 +64,21 @@ bool is_eventfd(int fd) {
 
 Result<std::unique_ptr<Interrupts>> Interrupts::create(unsigned vectors) {
     UniqueFd zero{::open("/dev/zero", O_RDONLY | O_CLOEXEC)};
-    aio_context_t context = 0;
-    if (!zero || ::syscall(SYS_io_setup, 1, &context) != 0) {
+    if (!zero) {
         return fail_errno();
     }
-    return std::unique_ptr<Interrupts>{new Interrupts{context, std::move(zero), vectors}};
+    const auto context = contexts().take();
+    if (!context) {
+        return fail(context.error());
+    }
+    return std::unique_ptr<Interrupts>{new Interrupts{*context, std::move(zero), vectors}};
 }
 
 Interrupts::Interrupts(aio_context_t context, UniqueFd zero, unsigned vectors)
-    : context_{context}, zero_{std::move(zero)}, eventfds_(vectors) {}
+    : context_{context}, zero_{std::move(zero)}, eventfds_(vectors + 1) {}
 
 Interrupts::~Interrupts() {
-    ::syscall(SYS_io_destroy, context_);
+    contexts().give_back(context_);
 }
 
 // A read of zero bytes from /dev/zero completes at once. Its completion is taken, so that there is
@@ -65,6 +105,11 @@ void Interrupts::raise(unsigned vector) noexcept {
     }
 }
 
+bool Interrupts::has(unsigned vector) noexcept {
+    const std::lock_guard lock{lock_};
+    return static_cast<bool>(eventfds_[vector]);
+}
+
 Result<> Interrupts::set(unsigned start, std::vector<UniqueFd> eventfds) {
     if (!std::ranges::all_of(eventfds, [](const UniqueFd& fd) { return is_eventfd(fd.get()); })) {
         return fail(std::errc::invalid_argument);
@@ -89,7 +134,7 @@ void Interrupts::clear(unsigned start, unsigned count) noexcept {
 }
 
 void Interrupts::clear_all() noexcept {
-    clear(0, count());
+    clear(0, count() + 1);
     const std::lock_guard lock{lock_};
     pending_.reset();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The eventfds that a client's MSI-X vectors signal.
+// The eventfds that a client's MSI-X vectors signal, and the one that asks the client to give its
+// device back (VFIO_PCI_REQ_IRQ_INDEX).
 //
 // The client has the eventfds, too. It may fill one up and make it blocking, and then a write(2)
 // would block the thread that raises the vector. A signal by the kernel never blocks. User space
@@ -27,12 +28,17 @@ class Interrupts {
     Interrupts& operator=(const Interrupts&) = delete;
     ~Interrupts();
 
-    unsigned count() const noexcept { return static_cast<unsigned>(eventfds_.size()); }
+    unsigned count() const noexcept { return static_cast<unsigned>(eventfds_.size()) - 1; }
+    // The place of the request among the vectors.
+    unsigned request() const noexcept { return count(); }
 
     // For any thread. A vector without an eventfd stays pending until it gets one.
     void raise(unsigned vector) noexcept;
 
-    // Sets the vectors from `start` on, all or none. They must lie within count().
+    // Whether the client has set an eventfd there.
+    bool has(unsigned vector) noexcept;
+
+    // Sets the vectors from `start` on, all or none. They must exist.
     Result<> set(unsigned start, std::vector<UniqueFd> eventfds);
     void clear(unsigned start, unsigned count) noexcept;
     // Also clears pending vectors, as a reset does.
@@ -49,7 +55,7 @@ class Interrupts {
     // are vectors.
     InheritingMutex lock_;
     std::vector<UniqueFd> eventfds_;
-    std::bitset<VRDMA_MAX_VECTORS> pending_;
+    std::bitset<VRDMA_MAX_VECTORS + 1> pending_;
 };
 
 } // namespace vrdma::vfio_user

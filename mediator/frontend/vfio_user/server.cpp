@@ -78,4 +78,29 @@ void Server::set_share(const hca::Share& share) {
     }
 }
 
+void Server::freeze() {
+    resumes_ = {};
+    connections_ = {};
+    socket_.reset();
+    for (const auto& slot : slots_) {
+        slot->freeze();
+    }
+}
+
+void Server::keep() {
+    for (const auto& slot : slots_) {
+        slot->keep();
+    }
+}
+
+void Server::part(const std::function<void()>& gone) {
+    for (const auto& slot : slots_) {
+        slot->part(gone);
+    }
+}
+
+bool Server::awaits() const {
+    return std::ranges::any_of(slots_, [](const auto& slot) { return slot->awaits(); });
+}
+
 } // namespace vrdma::vfio_user

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,15 @@ class Server {
 
     // Sets the share of each client.
     void set_share(const hca::Share& share);
+
+    // At the end of a vrdmad, in this order, each for all servers. After freeze(), no client can
+    // connect. part() asks the clients to fetch their devices' states, and has `gone` called for
+    // each client that hangs up.
+    void freeze();
+    void keep();
+    void part(const std::function<void()>& gone);
+    // Whether a client may still fetch its device's state.
+    bool awaits() const;
 
   private:
     Server(std::string name, EventLoop& loop, const Pace& pace)

@@ -105,6 +105,12 @@ Result<Answer> Session::execute(Message& message) {
             return write_region(message);
         case VFIO_USER_DEVICE_RESET:
             return message.payload.empty() ? reset() : fail(invalid);
+        case VFIO_USER_DEVICE_FEATURE:
+            return feature(message);
+        case VFIO_USER_MIG_DATA_READ:
+            return read_state(message);
+        case VFIO_USER_MIG_DATA_WRITE:
+            return write_state(message);
         default:
             return fail(std::errc::operation_not_supported);
     }
@@ -220,8 +226,16 @@ Result<Answer> Session::region_io_fds(const Message& message) {
     return answer;
 }
 
-unsigned Session::irq_count(std::uint32_t index) const noexcept {
-    return index == VFIO_PCI_MSIX_IRQ_INDEX ? function_.interrupts().count() : 0;
+Session::Vectors Session::vectors_of(std::uint32_t index) const noexcept {
+    const Interrupts& interrupts = function_.interrupts();
+    switch (index) {
+        case VFIO_PCI_MSIX_IRQ_INDEX:
+            return {0, interrupts.count()};
+        case VFIO_PCI_REQ_IRQ_INDEX:
+            return {interrupts.request(), 1};
+        default:
+            return {};
+    }
 }
 
 Result<Answer> Session::irq_info(const Message& message) {
@@ -232,7 +246,7 @@ Result<Answer> Session::irq_info(const Message& message) {
     if (info->index >= VFIO_PCI_NUM_IRQS) {
         return fail(invalid);
     }
-    const unsigned count = irq_count(info->index);
+    const unsigned count = vectors_of(info->index).count;
     return Answer{}.add(vfio_user_irq_info{
         sizeof(*info), count == 0 ? 0 : std::uint32_t{VFIO_IRQ_INFO_EVENTFD}, info->index, count});
 }
@@ -243,10 +257,11 @@ Result<Answer> Session::set_irqs(Message& message) {
     if (!set) {
         return fail(set.error());
     }
-    const unsigned count = irq_count(set->index);
+    const auto [begin, count] = vectors_of(set->index);
     if (set->argsz < sizeof(*set) || set->start > count || set->count > count - set->start) {
         return fail(invalid);
     }
+    const unsigned first = begin + set->start;
     Interrupts& interrupts = function_.interrupts();
     const auto data = message.after<vfio_user_irq_set>();
     switch (set->flags) {
@@ -255,10 +270,10 @@ Result<Answer> Session::set_irqs(Message& message) {
                 return fail(invalid);
             }
             if (message.fds.empty()) {
-                interrupts.clear(set->start, set->count);
+                interrupts.clear(first, set->count);
                 return Answer{};
             }
-            return interrupts.set(set->start, std::move(message.fds)).map([] { return Answer{}; });
+            return interrupts.set(first, std::move(message.fds)).map([] { return Answer{}; });
         case VFIO_IRQ_SET_ACTION_TRIGGER | VFIO_IRQ_SET_DATA_NONE:
         case VFIO_IRQ_SET_ACTION_TRIGGER | VFIO_IRQ_SET_DATA_BOOL:
             return trigger(*set, message);
@@ -275,12 +290,13 @@ Result<Answer> Session::trigger(const vfio_user_irq_set& set, const Message& mes
     if (!message.fds.empty() || wanted.size() != (by_byte ? set.count : 0)) {
         return fail(invalid);
     }
+    const auto [first, count] = vectors_of(set.index);
     if (set.count == 0 && !by_byte) {
-        interrupts.clear(0, irq_count(set.index));
+        interrupts.clear(first, count);
     }
     for (unsigned i = 0; i < set.count; ++i) {
         if (!by_byte || wanted[i] != std::byte{0}) {
-            interrupts.raise(set.start + i);
+            interrupts.raise(first + set.start + i);
         }
     }
     return Answer{};
@@ -322,6 +338,93 @@ Result<Answer> Session::write_region(const Message& message) {
 Result<Answer> Session::reset() {
     function_.reset();
     return Answer{};
+}
+
+// A GET may bring room for the data that it asks for.
+Result<Answer> Session::feature(const Message& message) {
+    constexpr std::uint32_t methods = VFIO_DEVICE_FEATURE_GET | VFIO_DEVICE_FEATURE_SET;
+    const auto feature = message.read<vfio_user_device_feature>();
+    if (!feature || feature->argsz < sizeof(*feature) ||
+        (feature->flags & ~(VFIO_DEVICE_FEATURE_MASK | methods | VFIO_DEVICE_FEATURE_PROBE)) != 0) {
+        return fail(invalid);
+    }
+    const bool probes = (feature->flags & VFIO_DEVICE_FEATURE_PROBE) != 0;
+    const std::uint32_t asked = feature->flags & methods;
+    if (!probes && asked != VFIO_DEVICE_FEATURE_GET && asked != VFIO_DEVICE_FEATURE_SET) {
+        return fail(invalid);
+    }
+    switch (feature->flags & VFIO_DEVICE_FEATURE_MASK) {
+        case VFIO_DEVICE_FEATURE_MIGRATION:
+            return migration(feature->flags, feature->argsz);
+        case VFIO_DEVICE_FEATURE_MIG_DEVICE_STATE:
+            return migration_state(feature->flags, feature->argsz, message);
+        default:
+            return fail(std::errc::inappropriate_io_control_operation);
+    }
+}
+
+Result<Answer> Session::migration(std::uint32_t flags, std::uint32_t room) {
+    const vfio_user_migration data{VFIO_MIGRATION_STOP_COPY};
+    vfio_user_device_feature feature{room, flags};
+    if ((flags & VFIO_DEVICE_FEATURE_SET) != 0) {
+        return fail(invalid);
+    }
+    function_.offer_migration();
+    if ((flags & VFIO_DEVICE_FEATURE_PROBE) != 0) {
+        return Answer{}.add(feature);
+    }
+    feature.argsz = sizeof(feature) + sizeof(data);
+    return room < feature.argsz ? fail(invalid) : Result<Answer>{Answer{}.add(feature).add(data)};
+}
+
+Result<Answer> Session::migration_state(std::uint32_t flags, std::uint32_t room,
+                                        const Message& message) {
+    vfio_user_device_feature feature{room, flags};
+    if ((flags & VFIO_DEVICE_FEATURE_PROBE) != 0) {
+        return Answer{}.add(feature);
+    }
+    vfio_user_mig_state state{};
+    if (room < sizeof(feature) + sizeof(state)) {
+        return fail(invalid);
+    }
+    if ((flags & VFIO_DEVICE_FEATURE_GET) != 0) {
+        feature.argsz = sizeof(feature) + sizeof(state);
+        state.device_state = function_.migration().state();
+        return Answer{}.add(feature).add(state);
+    }
+    const auto data = message.after<vfio_user_device_feature>();
+    if (data.size() != sizeof(state)) {
+        return fail(invalid);
+    }
+    std::memcpy(&state, data.data(), sizeof(state));
+    return function_.migration().go_to(state.device_state).map([&] {
+        return Answer{}.add(feature).add(state);
+    });
+}
+
+Result<Answer> Session::read_state(const Message& message) {
+    const auto asked = query<vfio_user_mig_data>(message);
+    if (!asked || asked->size > max_transfer || asked->argsz - sizeof(*asked) < asked->size) {
+        return fail(invalid);
+    }
+    return function_.migration().read(asked->size).map([](std::span<const std::byte> piece) {
+        const auto size = static_cast<std::uint32_t>(piece.size());
+        Answer answer;
+        answer.add(vfio_user_mig_data{static_cast<std::uint32_t>(sizeof(*asked)) + size, size});
+        answer.payload.insert(answer.payload.end(), piece.begin(), piece.end());
+        return answer;
+    });
+}
+
+Result<Answer> Session::write_state(const Message& message) {
+    const auto head = message.read<vfio_user_mig_data>();
+    if (!head || head->size > max_transfer ||
+        message.payload.size() != sizeof(*head) + head->size) {
+        return fail(invalid);
+    }
+    return function_.migration().write(message.after<vfio_user_mig_data>()).map([] {
+        return Answer{};
+    });
 }
 
 } // namespace vrdma::vfio_user

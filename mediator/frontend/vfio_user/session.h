@@ -33,9 +33,20 @@ class Session {
     Result<Answer> read_region(const Message& message);
     Result<Answer> write_region(const Message& message);
     Result<Answer> reset();
+    Result<Answer> feature(const Message& message);
+    Result<Answer> migration(std::uint32_t flags, std::uint32_t room);
+    Result<Answer> migration_state(std::uint32_t flags, std::uint32_t room, const Message& message);
+    Result<Answer> read_state(const Message& message);
+    Result<Answer> write_state(const Message& message);
+
+    // Vectors in Interrupts.
+    struct Vectors {
+        unsigned first = 0;
+        unsigned count = 0;
+    };
 
     Result<vfio_user_region_access> access(const Message& message) const;
-    unsigned irq_count(std::uint32_t index) const noexcept;
+    Vectors vectors_of(std::uint32_t index) const noexcept;
 
     Function& function_;
     DeviceLog& log_;

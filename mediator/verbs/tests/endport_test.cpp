@@ -29,6 +29,28 @@ TEST(EndportTest, FunctionsShareTheNumbers) {
     EXPECT_EQ(endport.qpns(7).last, VRDMA_MULTICAST_QPN - 1);
 }
 
+// Take numbers of three functions; expect each to be taken once, the next free one to stand in, and
+// a number to be free again when its owner is gone.
+TEST(EndportTest, AFunctionHasANumberOfItsOwn) {
+    const auto endport = std::make_shared<Endport>(Identity{}, 3);
+    {
+        const auto one = FunctionNumber::take({endport, 1});
+        ASSERT_TRUE(one);
+        EXPECT_EQ(one->id().function, 1u);
+        EXPECT_EQ(FunctionNumber::take({endport, 1}).error(), std::errc::device_or_resource_busy);
+        EXPECT_EQ(FunctionNumber::take({endport, 4}).error(), std::errc::invalid_argument);
+        const auto two = FunctionNumber::take_some({endport, 1});
+        const auto three = FunctionNumber::take_some({endport, 3});
+        const auto four = FunctionNumber::take_some({endport, 3});
+        ASSERT_TRUE(two && three && four);
+        EXPECT_EQ(two->id().function, 2u);
+        EXPECT_EQ(three->id().function, 3u);
+        EXPECT_EQ(four->id().function, 0u);
+        EXPECT_FALSE(FunctionNumber::take_some({endport, 0}));
+    }
+    EXPECT_TRUE(FunctionNumber::take({endport, 1}));
+}
+
 // Listen to a service twice; expect the second to be refused until the first stops.
 TEST(EndportTest, OneListensToAService) {
     Endport endport{Identity{}, 2};

@@ -60,6 +60,35 @@ TEST_F(ListenerTest, IsBounded) {
     EXPECT_TRUE(listeners.listen(service));
 }
 
+// Save a function that listens to two services, and restore it; expect both services to be its own
+// again, and to end after as many stops as before. Restore it while another function has one of the
+// services, and with a count of zero; expect errors.
+TEST_F(ListenerTest, IsRestored) {
+    ASSERT_TRUE(a_->objects.listeners.listen(service));
+    ASSERT_TRUE(a_->objects.listeners.listen(service));
+    ASSERT_TRUE(a_->objects.listeners.listen(7));
+    StateWriter writer;
+    a_->objects.listeners.save(writer);
+    auto image = writer.take();
+    a_ = make(0);
+    StateReader reader{image};
+    ASSERT_TRUE(a_->objects.listeners.restore(reader));
+    EXPECT_TRUE(reader.at_end());
+    EXPECT_TRUE(a_->slice.services.contains(7));
+    EXPECT_EQ(b_->objects.listeners.listen(service).error(), std::errc::address_in_use);
+    EXPECT_TRUE(a_->objects.listeners.unlisten(service));
+    EXPECT_TRUE(a_->objects.listeners.unlisten(service));
+    ASSERT_TRUE(b_->objects.listeners.listen(service));
+    a_ = make(0);
+    StateReader again{image};
+    EXPECT_EQ(a_->objects.listeners.restore(again).error(), std::errc::address_in_use);
+    a_ = make(0);
+    b_ = make(1);
+    image.at(sizeof(SectionState) + offsetof(ListenerState, count)) = {};
+    StateReader none{image};
+    EXPECT_EQ(a_->objects.listeners.restore(none).error(), invalid);
+}
+
 // Listen when the slice finds no memory; expect the other function to be able to take the service.
 TEST_F(ListenerTest, WithoutMemoryNobodyListens) {
     a_->slice.out_of_memory = true;

@@ -46,6 +46,13 @@ struct vrdma_bus_ops {
 	/* eventfds[n] is signalled when vector n is raised. */
 	int (*set_vectors)(struct vrdma_bus *bus, const int *eventfds, unsigned int count);
 
+	/*
+	 * The device's server is about to end. Brings the device to the next one: until that has
+	 * it, all other functions wait. The memory, the doorbells and all fds stay where they are.
+	 * After an error the device is gone. Not while the process forks.
+	 */
+	int (*follow)(struct vrdma_bus *bus);
+
 	/* Closes in a child of fork(): tells the device nothing, and keeps the struct. */
 	void (*abandon)(struct vrdma_bus *bus);
 	void (*close)(struct vrdma_bus *bus);
@@ -59,7 +66,8 @@ struct vrdma_bus {
 	off_t kick_offset; /* of that write; negative: kick_fd is an eventfd */
 	int hangup_fd;     /* hangup_event on it: the device is gone, or its owner wants it back */
 	short hangup_event;
-	bool in_place; /* see in_place.h */
+	int request_fd; /* readable: call follow(), which reads it; or -1 */
+	bool in_place;  /* see in_place.h */
 };
 
 /*
@@ -71,6 +79,12 @@ void vrdma_bus_disconnect(struct vrdma_bus *bus);
 
 /* Connects to the socket at path. On failure, returns NULL and sets errno. */
 struct vrdma_bus *vrdma_vfio_user_open(const char *path);
+
+/* Likewise, but waits until there is a server, for VFIO_USER_RETURN_MS at most. */
+struct vrdma_bus *vrdma_vfio_user_await(const char *path);
+
+/* Whether the path is that of a socket without a server, or of nothing. Keeps errno. */
+bool vrdma_vfio_user_is_gone(const char *path);
 
 /* Uses a connected socket, which the bus then owns. Fails likewise, and closes the socket then. */
 struct vrdma_bus *vrdma_vfio_user_attach(int socket);

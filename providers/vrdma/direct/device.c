@@ -48,7 +48,7 @@ void vrdma_dev_quiesce(struct vrdma_dev *dev)
 	pthread_mutex_unlock(&dev->quiesce_lock);
 }
 
-/* Makes the function answer commands, and queries its properties. */
+/* Makes the function answer commands. From now on, a thread follows its server. */
 static int enable(struct vrdma_dev *dev)
 {
 	int ret = vrdma_memory_alloc(&dev->memory, &dev->status_page, VRDMA_PAGE_SIZE);
@@ -57,9 +57,7 @@ static int enable(struct vrdma_dev *dev)
 		return ret;
 	ret = -vrdma_function_enable(dev);
 	if (!ret)
-		ret = -vrdma_cmd_query_device(dev, &dev->caps);
-	if (!ret)
-		ret = -vrdma_cmd_query_pkeys(dev, &dev->caps, &dev->pkeys);
+		ret = vrdma_events_start(dev);
 	if (ret) {
 		vrdma_dev_quiesce(dev);
 		vrdma_memory_free(&dev->memory, &dev->status_page);
@@ -73,6 +71,23 @@ static void disable(struct vrdma_dev *dev)
 	vrdma_memory_free(&dev->memory, &dev->status_page);
 }
 
+/* Queries the function's properties, and makes what all contexts share. */
+static int prepare(struct vrdma_dev *dev, const struct vrdma_options *options)
+{
+	int ret = -vrdma_cmd_query_device(dev, &dev->caps);
+
+	if (!ret)
+		ret = -vrdma_cmd_query_pkeys(dev, &dev->caps, &dev->pkeys);
+	if (!ret)
+		ret = vrdma_events_add_queues(dev);
+	if (!ret)
+		ret = vrdma_gids_init(dev, options);
+	if (!ret)
+		ret = -vrdma_sysfs_make(&dev->sysfs, dev->gids.entries, dev->gids.count,
+					dev->pkeys.key, dev->pkeys.count);
+	return ret;
+}
+
 static int start(struct vrdma_dev *dev, const struct vrdma_options *options)
 {
 	int ret = vrdma_admin_init(dev);
@@ -82,21 +97,14 @@ static int start(struct vrdma_dev *dev, const struct vrdma_options *options)
 	ret = enable(dev);
 	if (ret)
 		goto err_admin;
-	ret = vrdma_events_init(dev);
+	ret = prepare(dev, options);
 	if (ret)
 		goto err_disable;
-	ret = vrdma_gids_init(dev, options);
-	if (!ret)
-		ret = -vrdma_sysfs_make(&dev->sysfs, dev->gids.entries, dev->gids.count,
-					dev->pkeys.key, dev->pkeys.count);
-	if (ret)
-		goto err_events;
 	return 0;
 
-err_events:
+err_disable:
 	vrdma_dev_quiesce(dev);
 	vrdma_events_cleanup(dev);
-err_disable:
 	disable(dev);
 err_admin:
 	vrdma_admin_cleanup(dev);
@@ -104,26 +112,29 @@ err_admin:
 }
 
 /* A device's path names a socket, or a directory in sysfs. */
-static struct vrdma_bus *open_bus(const char *path)
+static struct vrdma_bus *open_bus(const char *path, bool await)
 {
 	struct stat status;
 
+	if (await)
+		return vrdma_vfio_user_await(path);
 	if (stat(path, &status))
 		return NULL;
 	return S_ISDIR(status.st_mode) ? vrdma_vfio_open(path) : vrdma_vfio_user_open(path);
 }
 
-static int init(struct vrdma_dev *dev, const struct vrdma_options *options)
+static int init(struct vrdma_dev *dev, const struct vrdma_options *options, bool await)
 {
 	struct vrdma_bus *bus;
 	int ret;
 
 	if (sysconf(_SC_PAGESIZE) != VRDMA_PAGE_SIZE)
 		return ENOSYS; /* memory is shared in pages of the device */
-	bus = open_bus(options->path);
+	bus = open_bus(options->path, await);
 	if (!bus)
 		return errno;
 	pthread_mutex_init(&dev->quiesce_lock, NULL);
+	pthread_mutex_init(&dev->follow_lock, NULL);
 	pthread_mutex_init(&dev->dm_lock, NULL);
 	pthread_mutex_init(&dev->xrc_lock, NULL);
 	vrdma_paging_init(&dev->paging);
@@ -164,12 +175,14 @@ static void destroy(struct vrdma_dev *dev)
 
 /*
  * A fork waits while another thread changes data that the child will clean up: the list of devices,
- * their bus addresses, and their tables of objects.
+ * their bus addresses, and their tables of objects. It also waits while a device gets to its next
+ * server. Otherwise the child would have descriptors of it that nobody closes.
  */
 static void before_fork(void)
 {
 	pthread_mutex_lock(&devices_lock);
 	for (struct vrdma_dev *dev = devices; dev; dev = dev->next) {
+		pthread_mutex_lock(&dev->follow_lock);
 		pthread_mutex_lock(&dev->paging.lock);
 		pthread_mutex_lock(&dev->memory.lock);
 		pthread_mutex_lock(&dev->events.lock);
@@ -182,6 +195,7 @@ static void after_fork(void)
 		pthread_mutex_unlock(&dev->events.lock);
 		pthread_mutex_unlock(&dev->memory.lock);
 		pthread_mutex_unlock(&dev->paging.lock);
+		pthread_mutex_unlock(&dev->follow_lock);
 	}
 	pthread_mutex_unlock(&devices_lock);
 }
@@ -231,7 +245,7 @@ static struct vrdma_dev *find(const char *path)
 	return dev;
 }
 
-static struct vrdma_dev *make(const struct vrdma_options *options)
+static struct vrdma_dev *try_to_make(const struct vrdma_options *options, bool await)
 {
 	struct vrdma_dev *dev = calloc(1, sizeof(*dev));
 	int ret;
@@ -240,7 +254,7 @@ static struct vrdma_dev *make(const struct vrdma_options *options)
 		return NULL;
 	dev->events.wake_fd = -1;
 	dev->path = strdup(options->path);
-	ret = dev->path ? init(dev, options) : ENOMEM;
+	ret = dev->path ? init(dev, options, await) : ENOMEM;
 	if (ret) {
 		free(dev->path);
 		free(dev);
@@ -250,6 +264,16 @@ static struct vrdma_dev *make(const struct vrdma_options *options)
 	dev->next = devices;
 	devices = dev;
 	return dev;
+}
+
+/* A server that ends while a device is opened may be about to be restarted. */
+static struct vrdma_dev *make(const struct vrdma_options *options)
+{
+	struct vrdma_dev *dev = try_to_make(options, false);
+
+	return dev || errno != EIO || !vrdma_vfio_user_is_gone(options->path)
+		       ? dev
+		       : try_to_make(options, true);
 }
 
 /* A program that ends without closing its contexts would leave the files behind. */

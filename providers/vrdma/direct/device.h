@@ -20,13 +20,16 @@
  *	move, reclaim			how pages get into the files and back
  *	hold, faults, heaps, arena	who waits meanwhile; where the files are
  *	share_count, iova, maps		what is shared, seen and mapped
+ *	restart				how it gets from one server to the next
  *	vfio_user, vfio			how the function is reached (bus.h)
+ *	given				what its server was given
  *	bus				what both do
  *
  * These calls go up. Lower files report failures to the device: vrdma_dev_fail(),
  * vrdma_dev_failed(), vrdma_dev_quiesce(). An interrupt that a command waits for may have been for
  * event queues: vrdma_events_wake(). The thread that waits for events runs the connection manager
- * as well: vrdma_cm_run(), vrdma_cm_device_failed().
+ * as well: vrdma_cm_run(), vrdma_cm_device_failed(). A bus by vfio-user follows its server:
+ * vrdma_vfio_user_accept_requests(), vrdma_vfio_user_follow().
  *
  * Locks: a device's locks are leaves, with these exceptions. Commands run under paging.lock and
  * xrc_lock. paging.lock is also held while memory is mapped (memory.lock), and events.lock while a
@@ -172,6 +175,8 @@ struct vrdma_dev {
 	bool quiesced;                /* was reset; does not access our memory any more */
 	bool forked;                  /* this process is a child, and the device its parent's */
 
+	pthread_mutex_t follow_lock; /* the device gets to its next server, or the process forks */
+
 	pthread_mutex_t xrc_lock; /* the list of domains, and their QPs */
 	struct vrdma_xrc_domain *xrc_domains;
 };
@@ -189,7 +194,8 @@ void vrdma_admin_cleanup(struct vrdma_dev *dev);
 bool vrdma_admin_kill(struct vrdma_admin *admin);
 
 /* events.c */
-int vrdma_events_init(struct vrdma_dev *dev);
+int vrdma_events_start(struct vrdma_dev *dev);
+int vrdma_events_add_queues(struct vrdma_dev *dev);
 void vrdma_events_cleanup(struct vrdma_dev *dev);
 void vrdma_events_forked(struct vrdma_events *events);
 void vrdma_events_wake(struct vrdma_events *events);

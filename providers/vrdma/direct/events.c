@@ -160,9 +160,11 @@ static bool empty_eqs(struct vrdma_events *events)
 	return alive;
 }
 
-/* The thread polls wake_fd, hangup_fd, and all vectors but one that only the admin queue has. */
+/* The thread polls these, and all vectors but one that only the admin queue has. */
+enum { WAKE, HANGUP, REQUEST, FIRST_VECTOR };
+
 struct watch {
-	struct pollfd fds[2 + VRDMA_MAX_VECTORS];
+	struct pollfd fds[FIRST_VECTOR + VRDMA_MAX_VECTORS];
 	nfds_t count;
 };
 
@@ -171,9 +173,11 @@ static void watch_init(struct watch *watch, struct vrdma_dev *dev)
 	const struct vrdma_function *fn = &dev->fn;
 	unsigned int admin = vrdma_admin_vector(fn->id.num_vectors);
 
-	watch->fds[0] = (struct pollfd){.fd = dev->events.wake_fd, .events = POLLIN};
-	watch->fds[1] = (struct pollfd){.fd = fn->bus->hangup_fd, .events = fn->bus->hangup_event};
-	watch->count = 2;
+	watch->fds[WAKE] = (struct pollfd){.fd = dev->events.wake_fd, .events = POLLIN};
+	watch->fds[HANGUP] = (struct pollfd){.fd = fn->bus->hangup_fd,
+					     .events = fn->bus->hangup_event};
+	watch->fds[REQUEST] = (struct pollfd){.fd = fn->bus->request_fd, .events = POLLIN};
+	watch->count = FIRST_VECTOR;
 	for (unsigned int i = 0; i < fn->id.num_vectors; i++)
 		if (i != admin || admin == vrdma_comp_vector(fn->id.num_vectors, 0))
 			watch->fds[watch->count++] = (struct pollfd){.fd = fn->vector_fds[i],
@@ -190,8 +194,8 @@ static bool watch_wait(struct watch *watch, int timeout)
 	for (nfds_t i = 0; i < watch->count; i++) {
 		uint64_t count;
 
-		if (i != 1 && watch->fds[i].revents & POLLIN &&
-		    read(watch->fds[i].fd, &count, sizeof(count)) > 0 && i == 2)
+		if (i != HANGUP && i != REQUEST && watch->fds[i].revents & POLLIN &&
+		    read(watch->fds[i].fd, &count, sizeof(count)) > 0 && i == FIRST_VECTOR)
 			status = true;
 	}
 	return status;
@@ -209,8 +213,26 @@ static bool must_stop(struct vrdma_events *events)
 
 static void stop_watching(struct watch *watch, struct vrdma_dev *dev)
 {
-	watch->count = 1;
+	watch->count = WAKE + 1;
 	vrdma_cm_device_failed(dev);
+}
+
+/*
+ * The device's server is about to end. Verbs that need the device wait meanwhile. A command that
+ * nobody answers any more is executed by the next server, which is told to look for it.
+ */
+static void follow_server(struct vrdma_dev *dev)
+{
+	struct vrdma_bus *bus = dev->fn.bus;
+	int err;
+
+	pthread_mutex_lock(&dev->follow_lock);
+	err = bus->ops->follow(bus);
+	pthread_mutex_unlock(&dev->follow_lock);
+	if (err)
+		vrdma_dev_fail(dev, "it did not survive the restart of its server");
+	else
+		bus->ops->post(bus, VRDMA_REG_ADMIN_DOORBELL, 1);
 }
 
 /* Ends when it is told to. After the device has failed, the thread only waits for that. */
@@ -229,7 +251,9 @@ static void *event_thread(void *arg)
 			stop_watching(&watch, dev);
 		else if (!empty_eqs(&dev->events))
 			vrdma_dev_fail(dev, "it said so");
-		else if (watch.fds[1].revents)
+		else if (watch.fds[REQUEST].revents)
+			follow_server(dev);
+		else if (watch.fds[HANGUP].revents)
 			vrdma_dev_fail(dev, "it is gone, or wanted back");
 		else if (status && !vrdma_function_enabled(&dev->fn))
 			vrdma_dev_fail(dev, "its status says so");
@@ -268,18 +292,22 @@ static int add_eq(struct vrdma_dev *dev, unsigned int vector)
 		.depth = htole32(VRDMA_EQ_DEPTH),
 		.vector = htole32(vector),
 	};
-	struct vrdma_eq *eq = &dev->events.eqs[dev->events.num_eqs];
+	struct vrdma_events *events = &dev->events;
+	struct vrdma_eq *eq = &events->eqs[events->num_eqs];
 	int ret = vrdma_memory_alloc(&dev->memory, &eq->buffer, EQ_SIZE);
 
 	if (ret)
 		return ret;
 	arg.pages = vrdma_contiguous_pages(eq->buffer.address, EQ_SIZE);
 	ret = -vrdma_cmd_create_eq(dev, &arg, &eq->handle);
-	if (ret)
+	if (ret) {
 		vrdma_memory_free(&dev->memory, &eq->buffer);
-	else
-		dev->events.num_eqs++;
-	return ret;
+		return ret;
+	}
+	pthread_mutex_lock(&events->lock);
+	events->num_eqs++;
+	pthread_mutex_unlock(&events->lock);
+	return 0;
 }
 
 static void free_eqs(struct vrdma_dev *dev)
@@ -289,7 +317,7 @@ static void free_eqs(struct vrdma_dev *dev)
 }
 
 /* The first event queue that the device is given is for async events. */
-static int add_eqs(struct vrdma_dev *dev)
+int vrdma_events_add_queues(struct vrdma_dev *dev)
 {
 	uint32_t vectors = dev->fn.id.num_vectors;
 	uint32_t max_eq = le32toh(dev->caps.max_eq);
@@ -308,21 +336,18 @@ static int add_eqs(struct vrdma_dev *dev)
 	return ret;
 }
 
-int vrdma_events_init(struct vrdma_dev *dev)
+int vrdma_events_start(struct vrdma_dev *dev)
 {
 	struct vrdma_events *events = &dev->events;
 	int ret;
 
-	pthread_mutex_init(&events->lock, NULL);
 	events->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (events->wake_fd < 0)
 		return errno;
-	ret = add_eqs(dev);
-	if (!ret)
-		ret = start_thread(dev);
+	pthread_mutex_init(&events->lock, NULL);
+	ret = start_thread(dev);
 	if (ret) {
-		vrdma_dev_quiesce(dev);
-		free_eqs(dev);
+		pthread_mutex_destroy(&events->lock);
 		close(events->wake_fd);
 	}
 	return ret;

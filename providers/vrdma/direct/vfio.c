@@ -329,6 +329,7 @@ struct vrdma_bus *vrdma_vfio_open(const char *directory)
 	vfio->base.in_place = true;
 	vfio->base.kick_fd = -1;
 	vfio->base.hangup_fd = -1;
+	vfio->base.request_fd = -1;
 	vfio->container = -1;
 	vfio->group = -1;
 	vfio->device = -1;

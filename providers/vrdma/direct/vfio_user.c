@@ -3,7 +3,9 @@
  * The function in another process, over vfio-user (vrdma/vfio_user.h).
  *
  * There is one request at a time, and each has a timeout. If the server hangs up, is late or breaks
- * the protocol, it gets no further request: the socket is shut down, which hangup_fd reports.
+ * the protocol, it gets no further request: the socket is shut down, which hangup_fd reports. But a
+ * server that asks for its device back is followed by another one, which gets the device
+ * (restart.c).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,40 +26,12 @@
 #include <vrdma/device.h>
 #include <vrdma/vfio_user.h>
 
-#include "bus.h"
+#include "vfio_user.h"
 
-#define TIMEOUT_SECONDS 10
-#define MAX_FDS 16
+#define MAX_FDS VRDMA_VFIO_USER_MAX_FDS
 #define MAX_REPLY 4096
 #define MAX_ERRNO 4095
-#define VERSION_JSON "{\"capabilities\":{\"max_msg_fds\":16,\"max_data_xfer_size\":4096}}"
-
-struct vfio_user {
-	struct vrdma_bus base;
-	pthread_mutex_t lock; /* all below */
-	int socket;
-	uint16_t next_id;
-	bool broken;
-	unsigned int max_fds; /* that the server takes per message */
-};
-
-/* A command, up to two parts of payload, and room for the reply's payload. */
-struct request {
-	enum vfio_user_command command;
-	uint32_t flags;
-	struct iovec parts[2];
-	const int *fds;
-	unsigned int num_fds;
-
-	void *reply;
-	size_t reply_min;
-	size_t reply_max;
-
-	/* Set by exchange(). The caller closes the fds. */
-	size_t reply_size;
-	int reply_fds[MAX_FDS];
-	unsigned int num_reply_fds;
-};
+#define VERSION_JSON "{\"capabilities\":{\"max_msg_fds\":16,\"max_data_xfer_size\":65536}}"
 
 static struct vfio_user *to_vfio_user(struct vrdma_bus *bus)
 {
@@ -94,7 +68,7 @@ static int send_all(int socket, struct msghdr *message)
 	return 0;
 }
 
-static int send_request(struct vfio_user *user, const struct request *request)
+static int send_request(struct vfio_user *user, const struct vrdma_request *request)
 {
 	union {
 		struct cmsghdr align;
@@ -127,7 +101,7 @@ static int send_request(struct vfio_user *user, const struct request *request)
 	return send_all(user->socket, &message);
 }
 
-static void take_fds(struct msghdr *message, struct request *request)
+static void take_fds(struct msghdr *message, struct vrdma_request *request)
 {
 	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(message); cmsg;
 	     cmsg = CMSG_NXTHDR(message, cmsg)) {
@@ -149,7 +123,8 @@ static void take_fds(struct msghdr *message, struct request *request)
 	}
 }
 
-static int receive_all(struct vfio_user *user, struct request *request, void *data, size_t size)
+static int receive_all(struct vfio_user *user, struct vrdma_request *request, void *data,
+		       size_t size)
 {
 	char *at = data;
 
@@ -178,7 +153,7 @@ static int receive_all(struct vfio_user *user, struct request *request, void *da
 }
 
 /* Returns -EPROTO if the reply breaks the protocol. *refusal is an error that the reply reports. */
-static int receive_reply(struct vfio_user *user, struct request *request, int *refusal)
+static int receive_reply(struct vfio_user *user, struct vrdma_request *request, int *refusal)
 {
 	struct vfio_user_header header;
 	int err = receive_all(user, request, &header, sizeof(header));
@@ -199,24 +174,25 @@ static int receive_reply(struct vfio_user *user, struct request *request, int *r
 	return receive_all(user, request, request->reply, request->reply_size);
 }
 
-/* Returns 0 or a negative errno: the server's, or EIO once the connection has failed. */
-static int exchange(struct vfio_user *user, struct request *request)
+static void give_up(struct vfio_user *user)
+{
+	user->broken = true;
+	shutdown(user->socket, SHUT_RDWR);
+}
+
+int vrdma_vfio_user_exchange(struct vfio_user *user, struct vrdma_request *request)
 {
 	int refusal = 0;
 	int err = -EIO;
 
-	pthread_mutex_lock(&user->lock);
 	if (!user->broken) {
 		user->next_id++;
 		err = send_request(user, request);
 		if (!err && !(request->flags & VFIO_USER_F_NO_REPLY))
 			err = receive_reply(user, request, &refusal);
-		if (err) {
-			user->broken = true;
-			shutdown(user->socket, SHUT_RDWR);
-		}
+		if (err)
+			give_up(user);
 	}
-	pthread_mutex_unlock(&user->lock);
 	if (!err && !refusal)
 		return 0;
 	close_fds(request->reply_fds, request->num_reply_fds);
@@ -225,11 +201,11 @@ static int exchange(struct vfio_user *user, struct request *request)
 }
 
 /* For commands whose reply has no data, or may only repeat the command. */
-static int command(struct vfio_user *user, enum vfio_user_command command, const void *payload,
-		   size_t size, const int *fds, unsigned int num_fds)
+int vrdma_vfio_user_command(struct vfio_user *user, enum vfio_user_command command,
+			    const void *payload, size_t size, const int *fds, unsigned int num_fds)
 {
 	char reply[MAX_REPLY];
-	struct request request = {
+	struct vrdma_request request = {
 		.command = command,
 		.parts = {{.iov_base = (void *)payload, .iov_len = size}},
 		.fds = fds,
@@ -237,7 +213,7 @@ static int command(struct vfio_user *user, enum vfio_user_command command, const
 		.reply = reply,
 		.reply_max = sizeof(reply),
 	};
-	int err = exchange(user, &request);
+	int err = vrdma_vfio_user_exchange(user, &request);
 
 	close_fds(request.reply_fds, request.num_reply_fds);
 	return err;
@@ -256,7 +232,8 @@ static uint32_t bus_read(struct vrdma_bus *bus, uint32_t offset)
 		uint32_t padding;
 	} reply;
 	const size_t size = sizeof(access) + sizeof(reply.value);
-	struct request request = {
+	struct vfio_user *user = to_vfio_user(bus);
+	struct vrdma_request request = {
 		.command = VFIO_USER_REGION_READ,
 		.parts = {{.iov_base = &access, .iov_len = sizeof(access)}},
 		.reply = &reply,
@@ -264,7 +241,12 @@ static uint32_t bus_read(struct vrdma_bus *bus, uint32_t offset)
 		.reply_max = size,
 	};
 
-	if (exchange(to_vfio_user(bus), &request))
+	int err;
+
+	pthread_mutex_lock(&user->lock);
+	err = vrdma_vfio_user_exchange(user, &request);
+	pthread_mutex_unlock(&user->lock);
+	if (err)
 		return UINT32_MAX;
 	close_fds(request.reply_fds, request.num_reply_fds);
 	return reply.value;
@@ -274,7 +256,7 @@ static int write_region(struct vfio_user *user, const struct vfio_user_region_ac
 			const void *value, uint32_t flags)
 {
 	struct vfio_user_region_access reply;
-	struct request request = {
+	struct vrdma_request request = {
 		.command = VFIO_USER_REGION_WRITE,
 		.flags = flags,
 		.parts = {{.iov_base = (void *)access, .iov_len = sizeof(*access)},
@@ -282,7 +264,7 @@ static int write_region(struct vfio_user *user, const struct vfio_user_region_ac
 		.reply = &reply,
 		.reply_max = sizeof(reply),
 	};
-	int err = exchange(user, &request);
+	int err = vrdma_vfio_user_exchange(user, &request);
 
 	if (!err)
 		close_fds(request.reply_fds, request.num_reply_fds);
@@ -297,8 +279,12 @@ static void write_register(struct vrdma_bus *bus, uint32_t offset, uint32_t valu
 		.count = sizeof(value),
 	};
 
+	struct vfio_user *user = to_vfio_user(bus);
+
 	/* As with a store to a BAR, only a later read shows a failure. */
-	(void)write_region(to_vfio_user(bus), &access, &value, flags);
+	pthread_mutex_lock(&user->lock);
+	(void)write_region(user, &access, &value, flags);
+	pthread_mutex_unlock(&user->lock);
 }
 
 static void bus_write(struct vrdma_bus *bus, uint32_t offset, uint32_t value)
@@ -313,6 +299,19 @@ static void bus_post(struct vrdma_bus *bus, uint32_t offset, uint32_t value)
 
 static int bus_map(struct vrdma_bus *bus, const struct vrdma_dma *dma)
 {
+	struct vfio_user *user = to_vfio_user(bus);
+	int err;
+
+	pthread_mutex_lock(&user->lock);
+	err = vrdma_vfio_user_map(user, dma);
+	if (!err)
+		vrdma_given_add(&user->given, dma);
+	pthread_mutex_unlock(&user->lock);
+	return err;
+}
+
+int vrdma_vfio_user_map(struct vfio_user *user, const struct vrdma_dma *dma)
+{
 	struct vfio_user_dma_map map = {
 		.argsz = sizeof(map),
 		.flags = VFIO_USER_DMA_READ | VFIO_USER_DMA_WRITE,
@@ -321,42 +320,77 @@ static int bus_map(struct vrdma_bus *bus, const struct vrdma_dma *dma)
 		.size = dma->length,
 	};
 
-	return command(to_vfio_user(bus), VFIO_USER_DMA_MAP, &map, sizeof(map), &dma->fd, 1);
+	return vrdma_vfio_user_command(user, VFIO_USER_DMA_MAP, &map, sizeof(map), &dma->fd, 1);
 }
 
 static int bus_unmap(struct vrdma_bus *bus, uint64_t iova, uint64_t length)
 {
+	struct vfio_user *user = to_vfio_user(bus);
 	struct vfio_user_dma_unmap unmap = {
 		.argsz = sizeof(unmap),
 		.address = iova,
 		.size = length,
 	};
+	int err;
 
-	return command(to_vfio_user(bus), VFIO_USER_DMA_UNMAP, &unmap, sizeof(unmap), NULL, 0);
+	pthread_mutex_lock(&user->lock);
+	err = vrdma_vfio_user_command(user, VFIO_USER_DMA_UNMAP, &unmap, sizeof(unmap), NULL, 0);
+	if (!err)
+		vrdma_given_remove(&user->given, iova);
+	pthread_mutex_unlock(&user->lock);
+	return err;
 }
 
-static int bus_set_vectors(struct vrdma_bus *bus, const int *eventfds, unsigned int count)
+int vrdma_vfio_user_set_irqs(struct vfio_user *user, unsigned int index, const int *eventfds,
+			     unsigned int count)
 {
-	struct vfio_user *user = to_vfio_user(bus);
 	unsigned int step;
 
 	for (unsigned int start = 0; start < count; start += step) {
 		struct vfio_user_irq_set set = {
 			.argsz = sizeof(set),
 			.flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER,
-			.index = VFIO_PCI_MSIX_IRQ_INDEX,
+			.index = index,
 			.start = start,
 		};
 		int err;
 
 		step = count - start < user->max_fds ? count - start : user->max_fds;
 		set.count = step;
-		err = command(user, VFIO_USER_DEVICE_SET_IRQS, &set, sizeof(set), eventfds + start,
-			      step);
+		err = vrdma_vfio_user_command(user, VFIO_USER_DEVICE_SET_IRQS, &set, sizeof(set),
+					      eventfds + start, step);
 		if (err)
 			return err;
 	}
 	return 0;
+}
+
+static int bus_set_vectors(struct vrdma_bus *bus, const int *eventfds, unsigned int count)
+{
+	struct vfio_user *user = to_vfio_user(bus);
+	int err;
+
+	pthread_mutex_lock(&user->lock);
+	err = vrdma_vfio_user_set_irqs(user, VFIO_PCI_MSIX_IRQ_INDEX, eventfds, count);
+	if (!err) {
+		memcpy(user->given.vectors, eventfds, count * sizeof(*eventfds));
+		user->given.num_vectors = count;
+	}
+	pthread_mutex_unlock(&user->lock);
+	return err;
+}
+
+static int bus_follow(struct vrdma_bus *bus)
+{
+	struct vfio_user *user = to_vfio_user(bus);
+	int err;
+
+	pthread_mutex_lock(&user->lock);
+	err = vrdma_vfio_user_follow(user);
+	if (err)
+		give_up(user);
+	pthread_mutex_unlock(&user->lock);
+	return err;
 }
 
 static void close_all(struct vfio_user *user)
@@ -365,8 +399,12 @@ static void close_all(struct vfio_user *user)
 		munmap(user->base.doorbells, user->base.doorbells_size);
 	if (user->base.kick_fd >= 0)
 		close(user->base.kick_fd);
+	if (user->base.request_fd >= 0)
+		close(user->base.request_fd);
 	if (user->socket >= 0)
 		close(user->socket);
+	vrdma_given_free(&user->given);
+	free(user->path);
 }
 
 static void bus_abandon(struct vrdma_bus *bus)
@@ -377,6 +415,7 @@ static void bus_abandon(struct vrdma_bus *bus)
 	user->broken = true;
 	close(user->socket);
 	user->socket = -1;
+	vrdma_given_free(&user->given);
 	vrdma_bus_disconnect(bus);
 }
 
@@ -396,6 +435,7 @@ static const struct vrdma_bus_ops vfio_user_ops = {
 	.map = bus_map,
 	.unmap = bus_unmap,
 	.set_vectors = bus_set_vectors,
+	.follow = bus_follow,
 	.abandon = bus_abandon,
 	.close = bus_close,
 };
@@ -422,7 +462,7 @@ static int negotiate_version(struct vfio_user *user)
 		struct vfio_user_version version;
 		char json[MAX_REPLY];
 	} reply = {};
-	struct request request = {
+	struct vrdma_request request = {
 		.command = VFIO_USER_VERSION,
 		.parts = {{.iov_base = &version, .iov_len = sizeof(version)},
 			  {.iov_base = (void *)VERSION_JSON, .iov_len = sizeof(VERSION_JSON)}},
@@ -430,7 +470,7 @@ static int negotiate_version(struct vfio_user *user)
 		.reply_min = sizeof(version),
 		.reply_max = sizeof(reply) - 1, /* leaves a NUL at the end */
 	};
-	int err = exchange(user, &request);
+	int err = vrdma_vfio_user_exchange(user, &request);
 
 	if (err)
 		return err;
@@ -440,16 +480,35 @@ static int negotiate_version(struct vfio_user *user)
 	user->max_fds = capability(reply.json, "\"max_msg_fds\"", VFIO_USER_DEFAULT_MAX_FDS);
 	if (user->max_fds > MAX_FDS)
 		user->max_fds = MAX_FDS;
+	user->max_transfer = capability(reply.json, "\"max_data_xfer_size\"",
+					VFIO_USER_DEFAULT_MAX_TRANSFER);
 	return user->max_fds ? 0 : -EPROTO;
 }
 
 /* Returns the file descriptor of a reply that must have exactly one, or a negative errno. */
-static int only_fd(struct request *request)
+static int only_fd(struct vrdma_request *request)
 {
 	if (request->num_reply_fds == 1)
 		return request->reply_fds[0];
 	close_fds(request->reply_fds, request->num_reply_fds);
 	return -EPROTO;
+}
+
+/* QPs know where the pages are, so those of the next server come to the same place. */
+static int place_doorbells(struct vfio_user *user, int fd, const struct vfio_user_region_info *info)
+{
+	void *const place = user->base.doorbells;
+	void *pages;
+
+	if (place && info->size != user->base.doorbells_size)
+		return -EPROTO;
+	pages = mmap(place, info->size, PROT_READ | PROT_WRITE,
+		     place ? MAP_SHARED | MAP_FIXED : MAP_SHARED, fd, (off_t)info->offset);
+	if (pages == MAP_FAILED)
+		return -errno;
+	user->base.doorbells = pages;
+	user->base.doorbells_size = info->size;
+	return 0;
 }
 
 static int map_doorbells(struct vfio_user *user)
@@ -462,15 +521,14 @@ static int map_doorbells(struct vfio_user *user)
 		struct vfio_user_region_info info;
 		char bytes[MAX_REPLY];
 	} reply;
-	struct request request = {
+	struct vrdma_request request = {
 		.command = VFIO_USER_DEVICE_GET_REGION_INFO,
 		.parts = {{.iov_base = &info, .iov_len = sizeof(info)}},
 		.reply = &reply,
 		.reply_min = sizeof(info),
 		.reply_max = sizeof(reply),
 	};
-	int err = exchange(user, &request);
-	void *pages;
+	int err = vrdma_vfio_user_exchange(user, &request);
 	int fd;
 
 	if (err)
@@ -478,15 +536,18 @@ static int map_doorbells(struct vfio_user *user)
 	fd = only_fd(&request);
 	if (fd < 0)
 		return fd;
-	pages = mmap(NULL, reply.info.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		     (off_t)reply.info.offset);
-	err = errno;
+	err = place_doorbells(user, fd, &reply.info);
 	close(fd);
-	if (pages == MAP_FAILED)
-		return -err;
-	user->base.doorbells = pages;
-	user->base.doorbells_size = reply.info.size;
-	return 0;
+	return err;
+}
+
+/* QPs know the number of this descriptor, too. */
+static int place_kick(struct vfio_user *user, int fd)
+{
+	if (user->base.kick_fd >= 0)
+		return dup3(fd, user->base.kick_fd, O_CLOEXEC) < 0 ? -errno : 0;
+	user->base.kick_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return user->base.kick_fd < 0 ? -errno : 0;
 }
 
 /* Gets the eventfd that takes the place of the kick page. */
@@ -500,18 +561,19 @@ static int get_kick(struct vfio_user *user)
 		.argsz = sizeof(reply),
 		.index = VFIO_PCI_BAR0_REGION_INDEX,
 	};
-	struct request request = {
+	struct vrdma_request request = {
 		.command = VFIO_USER_DEVICE_GET_REGION_IO_FDS,
 		.parts = {{.iov_base = &ask, .iov_len = sizeof(ask)}},
 		.reply = &reply,
 		.reply_min = sizeof(ask),
 		.reply_max = sizeof(reply),
 	};
-	int err = exchange(user, &request);
+	int err = vrdma_vfio_user_exchange(user, &request);
 	size_t count;
 
 	if (err)
 		return err;
+	err = -EPROTO;
 	count = (request.reply_size - sizeof(ask)) / sizeof(reply.regions[0]);
 	for (size_t i = 0; i < count; i++) {
 		const struct vfio_user_ioeventfd *region = &reply.regions[i];
@@ -520,11 +582,11 @@ static int get_kick(struct vfio_user *user)
 		    region->type != VFIO_USER_IO_FD_TYPE_IOEVENTFD ||
 		    region->fd_index >= request.num_reply_fds)
 			continue;
-		user->base.kick_fd = fcntl(request.reply_fds[region->fd_index], F_DUPFD_CLOEXEC, 0);
+		err = place_kick(user, request.reply_fds[region->fd_index]);
 		break;
 	}
 	close_fds(request.reply_fds, request.num_reply_fds);
-	return user->base.kick_fd < 0 ? -EPROTO : 0;
+	return err;
 }
 
 /* Allows the device to access our memory. Each new client has to do so. */
@@ -540,7 +602,7 @@ static int set_bus_master(struct vfio_user *user)
 	return write_region(user, &access, &command, 0);
 }
 
-static int set_up(struct vfio_user *user)
+int vrdma_vfio_user_set_up(struct vfio_user *user)
 {
 	int err = negotiate_version(user);
 
@@ -553,9 +615,17 @@ static int set_up(struct vfio_user *user)
 	return err;
 }
 
-struct vrdma_bus *vrdma_vfio_user_attach(int socket)
+void vrdma_vfio_user_set_timeout(int socket, unsigned int seconds)
 {
-	const struct timeval timeout = {.tv_sec = TIMEOUT_SECONDS};
+	const struct timeval timeout = {.tv_sec = seconds};
+
+	setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+}
+
+/* The bus owns the socket. A bus without a path stays with its first server. */
+static struct vrdma_bus *attach(int socket, const char *path)
+{
 	struct vfio_user *user = calloc(1, sizeof(*user));
 	int err;
 
@@ -563,16 +633,19 @@ struct vrdma_bus *vrdma_vfio_user_attach(int socket)
 		close(socket);
 		return NULL;
 	}
-	setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-	setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+	vrdma_vfio_user_set_timeout(socket, VRDMA_VFIO_USER_TIMEOUT_S);
 	pthread_mutex_init(&user->lock, NULL);
 	user->base.ops = &vfio_user_ops;
 	user->base.kick_fd = -1;
 	user->base.kick_offset = -1;
 	user->base.hangup_fd = socket;
 	user->base.hangup_event = POLLHUP;
+	user->base.request_fd = -1;
 	user->socket = socket;
-	err = set_up(user);
+	user->path = path ? strdup(path) : NULL;
+	err = vrdma_vfio_user_set_up(user);
+	if (!err && user->path)
+		err = vrdma_vfio_user_accept_requests(user);
 	if (err) {
 		bus_close(&user->base);
 		errno = -err;
@@ -581,25 +654,38 @@ struct vrdma_bus *vrdma_vfio_user_attach(int socket)
 	return &user->base;
 }
 
-struct vrdma_bus *vrdma_vfio_user_open(const char *path)
+struct vrdma_bus *vrdma_vfio_user_attach(int socket)
+{
+	return attach(socket, NULL);
+}
+
+int vrdma_vfio_user_connect(const char *path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd;
 
-	if (strlen(path) >= sizeof(address.sun_path)) {
-		errno = ENAMETOOLONG;
-		return NULL;
-	}
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
 	memcpy(address.sun_path, path, strlen(path));
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return NULL;
+		return -errno;
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address))) {
 		int err = errno;
 
 		close(fd);
-		errno = err;
+		return -err;
+	}
+	return fd;
+}
+
+struct vrdma_bus *vrdma_vfio_user_open(const char *path)
+{
+	int fd = vrdma_vfio_user_connect(path);
+
+	if (fd < 0) {
+		errno = -fd;
 		return NULL;
 	}
-	return vrdma_vfio_user_attach(fd);
+	return attach(fd, path);
 }

@@ -63,6 +63,7 @@ constexpr vrdma_bus_ops fake_ops{
 	.map = map,
 	.unmap = unmap,
 	.set_vectors = [](vrdma_bus *, const int *, unsigned int) { return 0; },
+	.follow = [](vrdma_bus *) { return -EIO; },
 	.abandon = [](vrdma_bus *) {},
 	.close = [](vrdma_bus *) {},
 };
@@ -72,7 +73,7 @@ constexpr vrdma_bus_ops fake_ops{
 FakeBus::FakeBus() : vrdma_bus{}
 {
 	ops = &fake_ops;
-	kick_fd = hangup_fd = -1;
+	kick_fd = hangup_fd = request_fd = -1;
 	registers[VRDMA_REG_STATUS] = VRDMA_STATUS_READY;
 }
 

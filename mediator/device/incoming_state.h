@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The state of a device that arrives from another mediator. It comes in pieces, by somebody who is
+// not trusted, and becomes the state of a device of this mediator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "mediator/device/device.h"
+#include "mediator/device/state_stream.h"
+
+namespace vrdma {
+
+// The longest image that a device with these limits may have, in bytes.
+std::uint64_t longest_image(const verbs::Limits& limits);
+
+class IncomingState {
+  public:
+    // The device must outlive it.
+    IncomingState(Device& device, std::uint64_t max_length)
+        : device_{device}, reader_{max_length} {}
+
+    // Takes the next piece. The last piece is refused if the device cannot have this state. An
+    // error is final.
+    Result<> take(std::span<const std::byte> piece);
+
+    // To be called when the last piece was taken. The device is frozen afterwards, or reset.
+    Result<> restore();
+
+  private:
+    Device& device_;
+    StreamReader reader_;
+};
+
+} // namespace vrdma
