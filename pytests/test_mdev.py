@@ -99,8 +99,15 @@ def test_bad_attribute(host, small, fresh, attribute, value):
 
 
 @pytest.mark.parametrize("attribute, value", [
-    ("mac", "52:54:00:12:34:56"), ("addresses", "10.0.0.5/32,fd00::/64"), ("addresses", ""), ("uplink", ""),
+    ("mac", "52:54:00:12:34:56"), ("addresses", "10.0.0.5/32,fd00::/64"), ("addresses", ""), ("uplink", "none"),
     ("weight", "10000"), ("weight", ""), ("max_operations_per_second", "0"),
+def test_empty_uplink(host, small, fresh):
+    """Writes an empty name of an uplink; expects to read "none"."""
+    small.create(fresh.uuid)
+    host.script(f"echo >{fresh.path}/uplink")
+    assert host.read(f"{fresh.path}/uplink").strip() == "none"
+
+
     ("vlans", "7,100-199"), ("vlans", "none"), ("vlans", ""),
 ])  # fmt: skip
 def test_attribute(host, small, fresh, attribute, value):

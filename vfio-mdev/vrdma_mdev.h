@@ -221,6 +221,7 @@ void vrdma_hca_default_uplink(struct mdev_type *mtype, char name[VRDMA_MDEV_UPLI
 /* hca.c */
 bool vrdma_valid_uplink(const char *name);
 int vrdma_hca_publish(struct vrdma_hca *hca, struct vrdma_device *dev);
+#define VRDMA_NO_UPLINK "none" /* in sysfs */
 void vrdma_hca_unpublish(struct vrdma_hca *hca, struct vrdma_device *dev);
 
 /* device.c */

@@ -76,6 +76,7 @@ TEST(hca_refuses_bad_uplinks) {
     CHECK_EQ(register_changed([](Spec& s) { s.uplinks[1][1] = '\0'; }), EINVAL);
     CHECK_EQ(register_changed([](Spec& s) { std::memset(s.uplinks[1], 'a', 16); }), EINVAL);
     CHECK_EQ(register_changed([](Spec& s) { std::memcpy(s.uplinks[1], "..\0\0\0\0", 6); }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { std::memcpy(s.uplinks[1], "none\0", 6); }), EINVAL);
     CHECK_EQ(register_changed([](Spec& s) { std::memcpy(s.uplinks[1], s.uplinks[0], 16); }),
              EINVAL);
     CHECK_EQ(register_changed([](Spec& s) { s.types[0].uplink[0] = 'w'; }), EINVAL);
