@@ -28,12 +28,13 @@ def fresh(host):
 
 
 def test_types(host):
-    """Lists the types; expects small, medium and large, each with a name, a description and instances for vfio-pci."""
+    """Lists the types; expects small, medium and large, each with its name, a description and instances for vfio-pci.
+    """
     assert host.run(f"ls {TYPES}").stdout.split() == ["vrdma-large", "vrdma-medium", "vrdma-small"]
     for name in ("large", "medium", "small"):
         kind = MdevType(host, name)
         assert kind.attribute("device_api") == "vfio-pci"
-        assert kind.attribute("name")
+        assert kind.attribute("name") == f"vrdma-{name}"
         assert kind.attribute("description")
         assert kind.available > 0
 

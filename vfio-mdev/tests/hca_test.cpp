@@ -113,7 +113,7 @@ TEST(hca_refuses_calls_out_of_order) {
 
 TEST(hca_shows_its_types) {
     const Hca hca;
-    CHECK_EQ(harness::read_file(type_path("small") + "/name"), std::string("small"));
+    CHECK_EQ(harness::read_file(type_path("small") + "/name"), std::string("vrdma-small"));
     CHECK_EQ(harness::read_file(type_path("small") + "/description"),
              std::string("small for tests"));
     CHECK_EQ(harness::read_file(type_path("small") + "/device_api"), std::string("vfio-pci"));
