@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""The host's side: mdev types and devices through sysfs and mdevctl, and the module's own test."""
+"""The host's side: mdev types and devices through sysfs, and the module's own test."""
 
 import uuid
 
@@ -9,7 +9,6 @@ from framework.mdev import DEVICES, TYPES, Mdev, MdevType, mdev_of
 
 pytestmark = pytest.mark.lab
 
-PARENT = "vrdma"
 TRANSFER = 6 << 20
 
 
@@ -28,12 +27,13 @@ def fresh(host):
 
 
 def test_types(host):
-    """Lists the types; expects small, medium and large, each with a name, a description and instances for vfio-pci."""
+    """Lists the types; expects small, medium and large, each with its name, a description and instances for vfio-pci.
+    """
     assert host.run(f"ls {TYPES}").stdout.split() == ["vrdma-large", "vrdma-medium", "vrdma-small"]
     for name in ("large", "medium", "small"):
         kind = MdevType(host, name)
         assert kind.attribute("device_api") == "vfio-pci"
-        assert kind.attribute("name")
+        assert kind.attribute("name") == f"vrdma-{name}"
         assert kind.attribute("description")
         assert kind.available > 0
 
@@ -73,15 +73,6 @@ def test_no_instance_left(host):
     assert kind.available == before
 
 
-def test_mdevctl(host, small, fresh):
-    """Starts, lists and stops a device with mdevctl; expects it to come and go as with sysfs."""
-    host.run(f"mdevctl start -u {fresh.uuid} -p {PARENT} -t vrdma-small")
-    assert fresh.exists
-    assert f"{fresh.uuid} {PARENT} vrdma-small" in host.run("mdevctl list").stdout
-    host.run(f"mdevctl stop -u {fresh.uuid}")
-    assert not fresh.exists
-
-
 @pytest.mark.parametrize("attribute, value", [
     ("mac", "52:54:00:00:00:0g"), ("mac", "52:54:00"), ("mac", "01:00:5e:00:00:01"), ("mac", "52:54:00:00:00:01:02"),
     ("addresses", "; reboot"), ("addresses", "1" * 600), ("uplink", "eth1"), ("uplink", "of-sixteen-chars"),
@@ -99,7 +90,7 @@ def test_bad_attribute(host, small, fresh, attribute, value):
 
 
 @pytest.mark.parametrize("attribute, value", [
-    ("mac", "52:54:00:12:34:56"), ("addresses", "10.0.0.5/32,fd00::/64"), ("addresses", ""), ("uplink", ""),
+    ("mac", "52:54:00:12:34:56"), ("addresses", "10.0.0.5/32,fd00::/64"), ("addresses", ""), ("uplink", "none"),
     ("weight", "10000"), ("weight", ""), ("max_operations_per_second", "0"),
     ("vlans", "7,100-199"), ("vlans", "none"), ("vlans", ""),
 ])  # fmt: skip
@@ -108,6 +99,13 @@ def test_attribute(host, small, fresh, attribute, value):
     small.create(fresh.uuid)
     host.script(f"echo '{value}' >{fresh.path}/{attribute}")
     assert host.read(f"{fresh.path}/{attribute}").strip() == value
+
+
+def test_empty_uplink(host, small, fresh):
+    """Writes an empty name of an uplink; expects to read "none"."""
+    small.create(fresh.uuid)
+    host.script(f"echo >{fresh.path}/uplink")
+    assert host.read(f"{fresh.path}/uplink").strip() == "none"
 
 
 def test_identity_of_a_device_in_use(host, guest0):

@@ -32,7 +32,7 @@ static bool valid_name(const char *name)
 	return !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")];
 }
 
-/* Accepts the names that a network interface may have. */
+/* Accepts the names that a network interface may have, but for that which means no uplink. */
 bool vrdma_valid_uplink(const char *name)
 {
 	const char *c;
@@ -40,7 +40,7 @@ bool vrdma_valid_uplink(const char *name)
 	for (c = name; *c; c++)
 		if (*c <= ' ' || *c > '~' || *c == '/')
 			return false;
-	return *name && strcmp(name, ".") && strcmp(name, "..");
+	return *name && strcmp(name, ".") && strcmp(name, "..") && strcmp(name, VRDMA_NO_UPLINK);
 }
 
 static bool valid_uplinks(const struct vrdma_mdev_register *spec)

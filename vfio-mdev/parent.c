@@ -184,8 +184,13 @@ static struct vrdma_hca *create_hca(const struct vrdma_mdev_register *spec)
 	xa_init_flags(&hca->devices, XA_FLAGS_ALLOC);
 	hca->spec = *spec;
 	for (i = 0; i < spec->num_types; i++) {
-		hca->types[i].mdev.sysfs_name = hca->spec.types[i].name;
-		hca->mdev_types[i] = &hca->types[i].mdev;
+		struct vrdma_type *type = &hca->types[i];
+
+		snprintf(type->pretty_name, sizeof(type->pretty_name), BUS_NAME "-%s",
+			 hca->spec.types[i].name);
+		type->mdev.sysfs_name = hca->spec.types[i].name;
+		type->mdev.pretty_name = type->pretty_name;
+		hca->mdev_types[i] = &type->mdev;
 	}
 	hca->owned = true;
 	hca->serving = true;

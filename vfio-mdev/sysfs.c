@@ -3,14 +3,16 @@
  * Attributes of a device, in /sys/bus/mdev/devices/UUID/:
  *   mac         of the function; the guest's vrdma driver finds its network device by it
  *   addresses   prefixes that the guest may use; empty: any
- *   uplink      name of the mediator's uplink that the device's packets use; empty: none, so the
- *               device has no peers on other hosts. Until it is written it is the type's.
+ *   uplink      name of the mediator's uplink that the device's packets use; "none", or empty when
+ *               written: the device has no peers on other hosts. Until it is written it is the
+ *               type's.
  *   vlans       VLANs of the uplink in which the guest may have addresses, such as "7,100-199", or
  *               "none"; empty: the type's
  *   weight, max_bytes_per_second, max_operations_per_second
  *               share of the mediator's time; empty: the type's. Can be written while a VM has the
  *               device.
  *   pinned      bytes of the VM's memory that are pinned for the mediator now
+ * A value that has a meaning of its own has a word, because mdevctl cannot write an empty one.
  * The mediator interprets them. This file stores them, checks their syntax, and checks whether the
  * mediator has the uplink.
  */
@@ -105,7 +107,7 @@ static ssize_t uplink_show(struct device *device, struct device_attribute *attr,
 	spin_unlock(&dev->state.lock);
 	if (!set)
 		vrdma_hca_default_uplink(type_of(device), name);
-	return sysfs_emit(buf, "%s\n", name);
+	return sysfs_emit(buf, "%s\n", name[0] ? name : VRDMA_NO_UPLINK);
 }
 
 static ssize_t uplink_store(struct device *device, struct device_attribute *attr, const char *buf,
@@ -118,11 +120,13 @@ static ssize_t uplink_store(struct device *device, struct device_attribute *attr
 
 	if (length + 1 < count || length >= sizeof(name))
 		return -EINVAL;
-	memcpy(name, buf, length);
-	if (length && !vrdma_valid_uplink(name))
-		return -EINVAL;
-	if (length && !vrdma_hca_has_uplink(type_of(device), name))
-		return -ENODEV;
+	if (length && !sysfs_streq(buf, VRDMA_NO_UPLINK)) {
+		memcpy(name, buf, length);
+		if (!vrdma_valid_uplink(name))
+			return -EINVAL;
+		if (!vrdma_hca_has_uplink(type_of(device), name))
+			return -ENODEV;
+	}
 
 	spin_lock(&dev->state.lock);
 	if (dev->state.open) {

@@ -50,6 +50,8 @@ static_assert(sizeof_field(struct vrdma_mdev_device_info, vlans) * 8 > VRDMA_MAX
 
 struct vrdma_type {
 	struct mdev_type mdev;
+	/* vrdma-<name>: KubeVirt finds types by this name, among those of all vendors. */
+	char pretty_name[sizeof("vrdma-") + VRDMA_MDEV_NAME_SIZE];
 	u32 instances;
 };
 
@@ -219,6 +221,7 @@ bool vrdma_hca_has_uplink(struct mdev_type *mtype, const char *name);
 void vrdma_hca_default_uplink(struct mdev_type *mtype, char name[VRDMA_MDEV_UPLINK_SIZE]);
 
 /* hca.c */
+#define VRDMA_NO_UPLINK "none" /* in sysfs */
 bool vrdma_valid_uplink(const char *name);
 int vrdma_hca_publish(struct vrdma_hca *hca, struct vrdma_device *dev);
 void vrdma_hca_unpublish(struct vrdma_hca *hca, struct vrdma_device *dev);

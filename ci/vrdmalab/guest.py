@@ -61,18 +61,16 @@ def directory(guest: Guest) -> str:
     return f"/run/vrdma-lab/{guest.name}"
 
 
-def _monitor(shape: Shape) -> list[str]:
-    if not shape.movable or shape.host_release != releases.OWN:
-        return ["qemu-system-x86_64"]
-    root = f"/{NEWER_ROOT}/usr"
-    return [f"{root}/bin/qemu-system-x86_64", "-L", f"{root}/share/qemu", "-L", "/usr/share/seabios"]
+def _monitor(shape: Shape) -> str:
+    beside = shape.movable and shape.host_release == releases.OWN
+    return f"/{NEWER_ROOT}/usr/bin/qemu-system-x86_64" if beside else "qemu-system-x86_64"
 
 
 def _qemu(guest: Guest, shape: Shape, with_vrdma: bool, incoming: bool) -> list[str]:
     arguments = f"{KERNEL_ARGUMENTS} lab.name={guest.name} lab.ipv4={guest.ipv4}/16 lab.ipv6={guest.ipv6}/64"
     where = directory(guest)
     command = [
-        *_monitor(shape), "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none",
+        _monitor(shape), "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none",
         "-machine", "pc", "-accel", "kvm", "-cpu", "host", "-smp", str(shape.guest_cpus),
         "-m", str(shape.guest_memory),
         "-kernel", "/boot/vmlinux", "-initrd", "/boot/initrd.img", "-append", arguments,

@@ -33,11 +33,14 @@ NEWER_SUITE = f"{SUITE}-backports"
 NEWER_ROOT = "opt/qemu"
 PACKAGES = (
     "busybox-static", "iproute2", "kmod", "netbase", "procps", "psmisc", "python3", "systemd", "udev",
-    "qemu-system-x86", "mdevctl",
+    "qemu-system-x86", "mdevctl", "libvirt-daemon", "libvirt-clients",
     "rdma-core", "ibverbs-utils", "ibverbs-providers", "perftest", "rdmacm-utils", "python3-pyverbs",
     "libfabric-bin", "nfs-kernel-server", "ucx-utils", "ethtool", "iputils-ping", "pciutils", "strace", "tcpdump",
 )  # fmt: skip
-UNUSED_FILES = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*")
+# The newer QEMU looks for modules in the same directory, and aborts when it finds those of the older one. libvirt makes
+# it look for all. The older one needs only those for TCG, which libvirt asks about as well.
+UNUSED_MODULES = ("/usr/lib/x86_64-linux-gnu/qemu/[!a]*", "/usr/lib/x86_64-linux-gnu/qemu/audio-*")
+UNUSED_FILES = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*", *UNUSED_MODULES)
 UNUSED_DRIVERS = (
     "drivers/ata", "drivers/gpu", "drivers/hid", "drivers/hwmon", "drivers/iio", "drivers/input", "drivers/md",
     "drivers/media", "drivers/net/ethernet", "drivers/net/wireless", "drivers/platform",
@@ -203,6 +206,8 @@ def _install_newer_monitor(root: Path, scratch: Path) -> None:
         destination = root / NEWER_ROOT / path
         destination.parent.mkdir(parents=True, exist_ok=True)
         (scratch / "files" / path).rename(destination)
+    # It looks for all its files beside its own place, and its BIOS is of another package.
+    (root / NEWER_ROOT / "usr/share/seabios").symlink_to("/usr/share/seabios")
 
 
 def _decompress(bzimage: bytes) -> bytes:

@@ -62,7 +62,7 @@ struct vrdma_mdev_register {
 	struct vrdma_mdev_type types[VRDMA_MDEV_MAX_TYPES];
 	__u32 num_uplinks;
 	__u32 reserved;
-	/* Uplinks for devices: printable ASCII without '/', and neither "." nor ".." */
+	/* Uplinks for devices: printable ASCII without '/', and neither ".", ".." nor "none" */
 	char uplinks[VRDMA_MDEV_MAX_UPLINKS][VRDMA_MDEV_UPLINK_SIZE];
 };
 VRDMA_CHECK_SIZE(struct vrdma_mdev_register, 2528);

@@ -276,11 +276,23 @@ TEST(uplink_reaches_the_mediator) {
     const std::string path = device_path(served.uuid) + "/uplink";
     CHECK_EQ(harness::read_file(path), std::string("wan")); /* the type's */
     CHECK_EQ(served.device.info().uplink_set, 0);
-    for (const std::string name : {"eth1.7", "wan", ""}) {
+    for (const std::string name : {"eth1.7", "wan"}) {
         CHECK_EQ(harness::write_file(path, name + "\n"), 0);
         CHECK_EQ(harness::read_file(path), name);
         CHECK_EQ(served.device.info().uplink_set, 1);
         CHECK_EQ(std::string(served.device.info().uplink), name);
+    }
+}
+
+TEST(no_uplink_reaches_the_mediator) {
+    const Served served("large");
+    const std::string path = device_path(served.uuid) + "/uplink";
+    for (const char* none : {"\n", "none", "none\n"}) {
+        CHECK_EQ(harness::write_file(path, "wan"), 0);
+        CHECK_EQ(harness::write_file(path, none), 0);
+        CHECK_EQ(harness::read_file(path), std::string("none"));
+        CHECK_EQ(served.device.info().uplink_set, 1);
+        CHECK_EQ(std::string(served.device.info().uplink), std::string());
     }
 }
 
@@ -294,7 +306,7 @@ TEST(uplink_refuses_bad_text) {
     CHECK_EQ(harness::write_file(path, std::string("wan\0x", 5)), EINVAL);
     for (const char* name : {"eth1", "wa", "wan1", "WAN"})
         CHECK_EQ(harness::write_file(path, name), ENODEV);
-    CHECK_EQ(harness::read_file(path), std::string());
+    CHECK_EQ(harness::read_file(path), std::string("none"));
     CHECK_EQ(served.device.info().uplink_set, 0);
 }
 

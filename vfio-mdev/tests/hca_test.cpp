@@ -76,6 +76,7 @@ TEST(hca_refuses_bad_uplinks) {
     CHECK_EQ(register_changed([](Spec& s) { s.uplinks[1][1] = '\0'; }), EINVAL);
     CHECK_EQ(register_changed([](Spec& s) { std::memset(s.uplinks[1], 'a', 16); }), EINVAL);
     CHECK_EQ(register_changed([](Spec& s) { std::memcpy(s.uplinks[1], "..\0\0\0\0", 6); }), EINVAL);
+    CHECK_EQ(register_changed([](Spec& s) { std::memcpy(s.uplinks[1], "none\0", 6); }), EINVAL);
     CHECK_EQ(register_changed([](Spec& s) { std::memcpy(s.uplinks[1], s.uplinks[0], 16); }),
              EINVAL);
     CHECK_EQ(register_changed([](Spec& s) { s.types[0].uplink[0] = 'w'; }), EINVAL);
@@ -112,7 +113,7 @@ TEST(hca_refuses_calls_out_of_order) {
 
 TEST(hca_shows_its_types) {
     const Hca hca;
-    CHECK_EQ(harness::read_file(type_path("small") + "/name"), std::string("small"));
+    CHECK_EQ(harness::read_file(type_path("small") + "/name"), std::string("vrdma-small"));
     CHECK_EQ(harness::read_file(type_path("small") + "/description"),
              std::string("small for tests"));
     CHECK_EQ(harness::read_file(type_path("small") + "/device_api"), std::string("vfio-pci"));

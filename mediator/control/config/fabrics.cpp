@@ -149,8 +149,8 @@ std::string this_host() {
 Fabric read_fabric(Section& section) {
     Fabric fabric;
     section.text("name", fabric.name);
-    if (!valid_interface(fabric.name)) {
-        section.refuse("name", valid_interface_is);
+    if (!valid_uplink(fabric.name)) {
+        section.refuse("name", valid_uplink_is);
     }
     fabric.host = read_host(section, "host", this_host());
     fabric.listen = read_address(section, "listen");

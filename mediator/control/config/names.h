@@ -21,8 +21,7 @@ inline bool valid_name(std::string_view name) {
            name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == name.npos;
 }
 
-// For an uplink, whose name is that of its interface unless the file gives it one. So the kernel's
-// rules for names of interfaces hold.
+// For a network interface: the kernel's rules.
 static_assert(IFNAMSIZ == 16);
 inline constexpr std::string_view valid_interface_is =
     "a name such as eth0, of at most 15 printable characters without spaces and slashes";
@@ -30,6 +29,16 @@ inline constexpr std::string_view valid_interface_is =
 inline bool valid_interface(std::string_view name) {
     return !name.empty() && name.size() < IFNAMSIZ && name != "." && name != ".." &&
            std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~' && c != '/'; });
+}
+
+// For the name of an uplink or a fabric, which is written into the attribute "uplink" of a device.
+// There "none" means no uplink.
+inline constexpr std::string_view valid_uplink_is =
+    "a name such as eth0, of at most 15 printable characters without spaces and slashes, and not "
+    "none";
+
+inline bool valid_uplink(std::string_view name) {
+    return valid_interface(name) && name != "none";
 }
 
 } // namespace vrdma::control

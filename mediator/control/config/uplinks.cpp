@@ -33,11 +33,11 @@ Uplink read_uplink(Section& section) {
     section.text("interface", uplink.interface);
     uplink.name = uplink.interface;
     section.text("name", uplink.name);
-    for (const auto& [key, value] :
-         {std::pair{"interface", uplink.interface}, std::pair{"name", uplink.name}}) {
-        if (!valid_interface(value)) {
-            section.refuse(key, valid_interface_is);
-        }
+    if (!valid_interface(uplink.interface)) {
+        section.refuse("interface", valid_interface_is);
+    }
+    if (!valid_uplink(uplink.name)) {
+        section.refuse("name", valid_uplink_is);
     }
     uplink.transport = read_transport(section);
     read_numbers(section, "vlans", 1, uplink.vlans);

@@ -528,7 +528,10 @@ TEST(Config, ErrorsOfUplinksNameTheKey) {
     EXPECT_EQ(error_of("[[uplink]]"), "uplink[0].interface is not set: it must be" + name);
     EXPECT_EQ(error_of("[[uplink]]\ninterface = \"of-sixteen-chars\""),
               "uplink[0].interface = \"of-sixteen-chars\": must be" + name);
-    EXPECT_EQ(error("name = \"to the net\""), "uplink[0].name = \"to the net\": must be" + name);
+    for (const char* const bad : {"to the net", "none"}) {
+        EXPECT_EQ(error(fmt::format("name = \"{}\"", bad)),
+                  fmt::format("uplink[0].name = \"{}\": must be{}, and not none", bad, name));
+    }
     EXPECT_EQ(error("transport = \"auto\""), "");
     EXPECT_EQ(error("transport = \"af_packet\""), "");
     EXPECT_EQ(error("transport = \"xdp\""),

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""A guest of the lab as a domain of libvirt: it boots as the lab boots it, with the same device, NIC and address of its
+agent, so that tests use it as before."""
+
+import re
+import time
+
+from .lab import Guest, Machine
+from .mdev import Mdev, mdev_of
+from .process import Failure, Result
+
+EMULATOR = "/usr/bin/qemu-system-x86_64"
+# Only this one can save VFIO devices.
+NEWER_EMULATOR = "/opt/qemu/usr/bin/qemu-system-x86_64"
+BOOT_S = 240.0
+# It answers when it has looked at the first emulator, which takes seconds.
+START = "systemd-sysusers && systemctl start libvirtd && virsh version"
+ARGUMENTS = "tr '\\0' '\\n' </proc/$(systemctl show --property MainPID --value {name})/cmdline"
+ALIAS = "ua-vrdma"
+# libvirt has no element for this property of QEMU's.
+MOVABLE = f"""
+  <qemu:override>
+    <qemu:device alias='{ALIAS}'>
+      <qemu:frontend><qemu:property name='enable-migration' type='string' value='on'/></qemu:frontend>
+    </qemu:device>
+  </qemu:override>"""
+DOMAIN = """
+<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
+  <name>{name}</name>
+  <memory unit='MiB'>{memory}</memory>
+  <vcpu>{cpus}</vcpu>
+  <os>
+    <type arch='x86_64' machine='pc'>hvm</type>
+    <kernel>{kernel}</kernel>
+    <initrd>{initrd}</initrd>
+    <cmdline>{append}</cmdline>
+  </os>
+  <features><acpi/></features>
+  <cpu mode='host-passthrough'/>
+  <devices>
+    <emulator>{emulator}</emulator>
+    <disk type='block'>
+      <driver name='qemu' type='raw'/>
+      <source dev='/dev/vda'/>
+      <target dev='vda' bus='virtio'/>
+      <readonly/>
+    </disk>
+    <filesystem type='mount' multidevs='remap'>
+      <source dir='/var/lib/vrdma-lab/share'/>
+      <target dir='lab'/>
+      <readonly/>
+    </filesystem>
+    <interface type='bridge'>
+      <source bridge='br0'/>
+      <mac address='{mac}'/>
+      <model type='virtio'/>
+      <rom enabled='no'/>
+    </interface>
+    <vsock><cid auto='no' address='{cid}'/></vsock>
+    <serial type='file'><source path='/run/vrdma-lab/{name}/console'/></serial>
+    <controller type='usb' model='none'/>
+    <memballoon model='none'/>
+    <hostdev mode='subsystem' type='mdev' model='vfio-pci'>
+      <source><address uuid='{uuid}'/></source>
+      <alias name='{alias}'/>
+    </hostdev>
+  </devices>{more}
+</domain>
+"""
+
+
+class Libvirt:
+    """libvirtd on a host."""
+
+    def __init__(self, host: Machine) -> None:
+        self.host = host
+
+    def start(self) -> None:
+        self.host.script(START)
+
+    def virsh(self, command: str, check: bool = True) -> Result:
+        return self.host.run(f"virsh {command}", check=check)
+
+    def refusal(self, command: str) -> str:
+        """The error message of a command that fails."""
+        result = self.virsh(command, check=False)
+        assert result.status != 0
+        return result.stderr
+
+
+class Domain(Libvirt):
+    """The domain that has taken the place of a guest."""
+
+    def __init__(self, host: Machine, guest: Guest) -> None:
+        super().__init__(host)
+        self.guest = guest
+        self._emulator = ""
+        self._uuid = ""
+        self._lab_arguments: list[str] = []
+
+    @property
+    def device(self) -> Mdev:
+        return mdev_of(self.host, self.guest)
+
+    def run(self, emulator: str) -> None:
+        """Starts the domain with this emulator, unless it runs. Another domain or the lab's QEMU that runs instead is
+        ended."""
+        in_lab = self.host.run(f"systemctl is-active {self.guest.name}", check=False).status == 0
+        if in_lab:
+            self._take_over()
+        elif self._emulator == emulator:
+            return
+        else:
+            self.destroy()
+        self._define(emulator)
+        self.virsh(f"start {self.guest.name}")
+        self.await_boot()
+
+    def _take_over(self) -> None:
+        self.start()
+        self._lab_arguments = self.host.script(ARGUMENTS.format(name=self.guest.name)).stdout.splitlines()
+        self._uuid = self.device.uuid
+        self.guest.kill()
+
+    def _define(self, emulator: str) -> None:
+        words = self._lab_arguments
+        value = {word: words[words.index(f"-{word}") + 1] for word in ("m", "smp", "kernel", "initrd", "append")}
+        (cid,) = re.findall(r"guest-cid=(\d+)", " ".join(words))
+        xml = DOMAIN.format(name=self.guest.name, emulator=emulator, memory=value["m"], cpus=value["smp"],
+                            kernel=value["kernel"], initrd=value["initrd"], append=value["append"], cid=cid,
+                            mac=self.guest.mac, uuid=self._uuid, alias=ALIAS,
+                            more=MOVABLE if emulator == NEWER_EMULATOR else "")  # fmt: skip
+        self.host.script(f"cat >/run/domain.xml <<'END'{xml}END\nvirsh define --validate /run/domain.xml")
+        self._emulator = emulator
+
+    def await_boot(self, other_than: str = "") -> None:
+        """Waits until the guest answers, in a boot other than the given one."""
+        deadline = time.monotonic() + BOOT_S
+        while self.guest.boot_id() in ("", other_than):
+            if time.monotonic() > deadline:
+                raise Failure(f"the domain does not answer:\n{self.console()}")
+            time.sleep(0.2)
+        self.guest.booted()
+
+    def console(self) -> str:
+        return self.host.run(f"tail -n 30 /run/vrdma-lab/{self.guest.name}/console", check=False).stdout
+
+    def destroy(self) -> None:
+        """Ends the domain and forgets it; returns when its device is as before."""
+        self.virsh(f"destroy {self.guest.name}")
+        self.virsh(f"undefine {self.guest.name}")
+        Mdev(self.host, self._uuid).await_unpinned()
+        self._emulator = ""
+
+    def give_back(self) -> None:
+        """Boots the guest as one of the lab again."""
+        if self._emulator and self.host.run(f"systemctl is-active {self.guest.name}", check=False).status != 0:
+            self.destroy()
+            self.guest.boot()
