@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A virtual machine that libvirt runs, as Debian 12 has it (9.0): a guest of the lab is replaced by a domain that has its
-device. The domains' QEMU is no root, and has a device file and a limit of locked memory from libvirt."""
+"""A virtual machine of libvirt 9.0, as Debian 12 has it. A domain with the same device replaces a guest of the lab.
+Its QEMU does not run as root, and has the device file and the limit of locked memory from libvirt."""
 
 import uuid
 from collections.abc import Iterator
@@ -56,8 +56,8 @@ def test_reset(domain, works):
 
 
 def test_save(domain, device, guest0, guest1):
-    """Destroys the domain, which leaves nothing pinned, and starts it with QEMU 10.0. In the middle of READs it is saved
-    and restored, by its name (managedsave, start) and by a file; expects all READs to be carried out. They wait for
+    """Destroys the domain, which leaves nothing pinned, and starts it with QEMU 10.0. Saves and restores it in the
+    middle of READs, by its name (managedsave, start) and by a file; expects all READs to be carried out. They wait for
     the domain as long as it takes, because only the domain's side repeats."""
     domain.run(NEWER_EMULATOR)
     guest1.await_device(device)
@@ -76,8 +76,8 @@ def test_save(domain, device, guest0, guest1):
 
 
 def test_node_device(lab):
-    """Defines a device with mdevctl, which libvirt cannot do itself as the parent is none of its devices; expects libvirt
-    to list it with its attributes, and to start, autostart, stop and undefine it."""
+    """Defines a device with mdevctl, as libvirt cannot: it does not know the parent. Expects libvirt to list the device
+    with its attributes, and to start, autostart, stop and undefine it."""
     host = Machine(lab, "host1")
     libvirt = Libvirt(host)
     libvirt.start()

@@ -81,7 +81,11 @@ def away(lab: Native) -> Callable:
 def limited(lab: Native) -> Iterator[Callable[[], None]]:
     """Gives the next vrdmad a configuration in which a device may have few queue pairs."""
     usual = lab.configurations[0].read_text()
-    yield lambda: lab.configurations[0].write_text(usual + LIMITED) and None
+
+    def limit() -> None:
+        lab.configurations[0].write_text(usual + LIMITED)
+
+    yield limit
     lab.configurations[0].write_text(usual)
     lab.stop_mediator()
     lab.start_mediator_again()
@@ -121,7 +125,8 @@ def test_programs_continue(guest0, guest1, device, lab, restart, command):
 def test_connection_manager(guest0, guest1, lab, restart):
     """Restarts vrdmad under rping, which connects by rdma_cm, READs, WRITEs and compares; expects it to succeed."""
     opened = enabled(lab)
-    server, client = start_pair(guest0, guest1, *(f"{side} -C {RINGS}" for side in rping(guest0, 4)))
+    listening, connecting = rping(guest0, 4)
+    server, client = start_pair(guest0, guest1, f"{listening} -C {RINGS}", f"{connecting} -C {RINGS}")
     await_count(lab.mediators[0], ": enabled", opened + 2 * RPING_OPENS)
     for _ in range(RESTARTS):
         restart(2)
