@@ -16,7 +16,7 @@
 
 /* verbs_register_driver_34(), for example. */
 #define REGISTER_DRIVER_(abi) verbs_register_driver_##abi
-#define REGISTER_DRIVER(abi)  REGISTER_DRIVER_(abi)
+#define REGISTER_DRIVER(abi) REGISTER_DRIVER_(abi)
 void REGISTER_DRIVER(VRDMA_PRIVATE_ABI)(const struct verbs_device_ops *ops);
 
 #ifndef VRDMA_RDMA_CORE_TREE

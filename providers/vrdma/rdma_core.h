@@ -149,7 +149,7 @@ struct vrdma_verbs_qp_end {
 };
 
 #define VRDMA_QP_EX_SIZE_44 352 /* later versions have one operation more, wr_flush */
-#define VRDMA_QP_EX_SIZE    360
+#define VRDMA_QP_EX_SIZE 360
 
 /* Its end follows an ibv_qp_ex of libibverbs' size: see vrdma_qp_end(). */
 struct verbs_qp {

@@ -19,7 +19,6 @@
 #define EQ_SIZE (sizeof(struct vrdma_eq_control) + VRDMA_EQ_DEPTH * sizeof(struct vrdma_eqe))
 #define COMPLETION 0 /* the one type of event that a completion channel has */
 
-
 static struct vrdma_event_target **bucket_of(struct vrdma_event_target **table, uint32_t id)
 {
 	return &table[id % VRDMA_EVENT_BUCKETS];
