@@ -324,11 +324,11 @@ void hand_over(std::unique_ptr<mdev::MdevFrontend> module, const Servers& server
     for (const auto& server : servers) {
         server->freeze();
     }
+    if (module) {
+        module->hand_over(); // first: no client's state can make these devices wait
+    }
     for (const auto& server : servers) {
         server->keep();
-    }
-    if (module) {
-        module->hand_over();
     }
     bool late = false;
     const auto limit = loop.after(std::chrono::milliseconds{VFIO_USER_FETCH_MS}, [&] {

@@ -20,6 +20,9 @@ std::uint64_t longest_image(const verbs::Limits& limits) {
 // Restores the image as a trial, so that the last write of a virtual machine monitor fails if the
 // image is wrong. QEMU ignores a restore that fails later, because the guest is about to run then.
 Result<> IncomingState::take(std::span<const std::byte> piece) {
+    if (reader_.is_complete()) {
+        return fail(std::errc::invalid_argument); // each trial costs as much as a restore
+    }
     const auto taken = reader_.take(piece);
     if (!taken || !reader_.is_complete()) {
         return taken;

@@ -62,6 +62,14 @@ Result<> StreamReader::take(std::span<const std::byte> piece) {
         if (const auto taken = take_header(); !taken) {
             return taken;
         }
+        // Exactly, and without copies of what has come.
+        const auto reserved = with_what_memory_there_is([&]() -> Result<> {
+            bytes_.reserve(sizeof(header_) + header_.length);
+            return {};
+        });
+        if (!reserved) {
+            return reserved;
+        }
     }
     if (header_taken_ && bytes_.size() > sizeof(header_) + header_.length) {
         return fail(std::errc::invalid_argument);

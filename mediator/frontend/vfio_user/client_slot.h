@@ -34,7 +34,7 @@ class ClientSlot {
 
     // At the end of a vrdmad, in this order, each for all slots. A client that takes part fetches
     // its device's state and hangs up, and `gone` is called.
-    void freeze() { function_->freeze(); }
+    void freeze() { function_->end(); }
     void keep();
     void part(std::function<void()> gone);
     // Whether a client may still fetch its device's state.

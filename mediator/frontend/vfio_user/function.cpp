@@ -195,6 +195,7 @@ void Function::reset() {
 
 void Function::reset_device() {
     held_ = {};
+    enable_is_held_ = false;
     migration_->forget();
     device_->reset();
 }
@@ -216,9 +217,30 @@ void Function::run_with_others(std::function<void()> action) {
     awaited_ = {};
 }
 
+// A device that is enabled takes a number of a function, which may be that of a device that comes
+// back. So neither a second write nor a migration lets it happen earlier.
+void Function::enable_with_others(std::uint32_t control) {
+    if (std::exchange(enable_is_held_, true)) {
+        held_ = {};
+    }
+    run_with_others([this, control] {
+        enable_is_held_ = false;
+        device_->write_register(VRDMA_REG_CONTROL, control);
+    });
+}
+
 void Function::freeze() {
+    if (std::exchange(enable_is_held_, false)) {
+        held_ = {};
+    }
     held_.happen();
     device_->freeze();
+}
+
+void Function::end() {
+    freeze();
+    ending_ = true;
+    migration_->end();
 }
 
 // The client may have missed any interrupt between two mediators.
@@ -373,10 +395,10 @@ void Function::write_registers(std::uint64_t offset, std::span<const std::byte> 
 void Function::write_register(std::uint32_t offset, std::uint32_t value) {
     if (offset == VRDMA_REG_CONTROL && (value & VRDMA_CONTROL_RESET) != 0) {
         reset_device();
-    } else if (!migration_->runs() && offset != VRDMA_REG_ADMIN_DOORBELL) {
+    } else if ((ending_ || !migration_->runs()) && offset != VRDMA_REG_ADMIN_DOORBELL) {
         log_.debug("write of {:#x} to register {:#x} dropped: it is migrated", value, offset);
     } else if (offset == VRDMA_REG_CONTROL && gathering_ != nullptr && !gathering_->over()) {
-        run_with_others([this, value] { device_->write_register(VRDMA_REG_CONTROL, value); });
+        enable_with_others(value);
     } else {
         device_->write_register(offset, value);
     }

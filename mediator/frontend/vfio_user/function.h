@@ -49,8 +49,8 @@ class Function final : public HostPort {
 
     // At the end of a vrdmad: freezes the device, and keeps its state for the client, which is told
     // to fetch it. Each step is for all devices, as they talk to each other. request() returns
-    // false if there is nothing to fetch.
-    void freeze();
+    // false if there is nothing to fetch. After end(), no device runs any more.
+    void end();
     void keep();
     bool request();
 
@@ -94,6 +94,8 @@ class Function final : public HostPort {
     void write_register(std::uint32_t offset, std::uint32_t value);
     void reset_device();
     void run_with_others(std::function<void()> action);
+    void enable_with_others(std::uint32_t control);
+    void freeze();
     void thaw(bool restored);
 
     const DeviceType& type_;
@@ -108,8 +110,10 @@ class Function final : public HostPort {
     std::optional<EventFd> kick_;
     std::optional<Device> device_;
     std::optional<Migration> migration_;
-    bool offered_ = false; // the migration, to the client
-    bool kept_ = false;    // the state, for the client
+    bool offered_ = false;        // the migration, to the client
+    bool kept_ = false;           // the state, for the client
+    bool ending_ = false;         // see end()
+    bool enable_is_held_ = false; // by held_
     Gathering* gathering_ = nullptr;
     Gathering::Awaited awaited_;
     Gathering::Held held_;

@@ -15,6 +15,9 @@ bool can_be_asked_for(std::uint32_t state) {
            state == VFIO_DEVICE_STATE_STOP_COPY || state == VFIO_DEVICE_STATE_RESUMING;
 }
 
+// A save or a restore takes longer than the waits for memory for which WaitDebt is made.
+constexpr int mildness = 10;
+
 } // namespace
 
 // Every way from one state to another leads through STOP.
@@ -22,14 +25,24 @@ Result<> Migration::go_to(std::uint32_t state) {
     if (!can_be_asked_for(state) || state_ == VFIO_DEVICE_STATE_ERROR) {
         return fail(std::errc::invalid_argument);
     }
-    if (kept_ && state == VFIO_DEVICE_STATE_RUNNING) {
+    const bool costs =
+        state == VFIO_DEVICE_STATE_RESUMING || (state == VFIO_DEVICE_STATE_STOP_COPY && !kept_);
+    if ((ending_ && state == VFIO_DEVICE_STATE_RUNNING) ||
+        (costs && debt_.due(WaitDebt::Clock::now()))) {
         return fail(std::errc::device_or_resource_busy);
     }
     if (state == state_) {
         return {};
     }
-    return with_what_memory_there_is(
-        [&] { return leave().and_then([&] { return enter(state); }); });
+    return at_cost([&] { return leave().and_then([&] { return enter(state); }); });
+}
+
+Result<> Migration::at_cost(const std::function<Result<>()>& work) {
+    const auto begin = WaitDebt::Clock::now();
+    const auto done = with_what_memory_there_is(work);
+    const auto end = WaitDebt::Clock::now();
+    debt_.add((end - begin) / mildness, end);
+    return done;
 }
 
 // Goes to STOP.
@@ -101,7 +114,7 @@ Result<> Migration::write(std::span<const std::byte> piece) {
     if (state_ != VFIO_DEVICE_STATE_RESUMING || !incoming_) {
         return fail(std::errc::invalid_argument);
     }
-    const auto taken = incoming_->take(piece);
+    const auto taken = at_cost([&] { return incoming_->take(piece); });
     if (!taken) {
         incoming_.reset();
     }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "mediator/device/incoming_state.h"
+#include "mediator/frontend/vfio_user/wait_debt.h"
 
 namespace vrdma::vfio_user {
 
@@ -34,7 +35,8 @@ class Migration {
     bool runs() const noexcept { return state_ == VFIO_DEVICE_STATE_RUNNING; }
 
     // Goes to the state, by others if the protocol says so. EINVAL: there is no such state, or no
-    // way to it. EBUSY: vrdmad is about to end. After another error, the state is one on the way.
+    // way to it. EBUSY: vrdmad is about to end, or the client did this too often. After another
+    // error, the state is one on the way.
     Result<> go_to(std::uint32_t state);
 
     // Returns the next bytes of the device's state, at most `size`. Only in STOP_COPY.
@@ -45,6 +47,8 @@ class Migration {
     // The device was reset, and runs.
     void forget();
 
+    // No device runs any more, because this vrdmad ends.
+    void end() noexcept { ending_ = true; }
     // At the end of a vrdmad: the device is frozen, and stays so unless it is reset. The client
     // gets the state that the device has now.
     Result<> keep();
@@ -53,11 +57,16 @@ class Migration {
     Result<> leave();
     Result<> enter(std::uint32_t state);
     Result<> finish_restore();
+    // Calls it, and charges its time to the client.
+    Result<> at_cost(const std::function<Result<>()>& work);
 
     Device& device_;
     std::uint64_t max_length_;
     Steps steps_;
     vfio_device_mig_state state_ = VFIO_DEVICE_STATE_RUNNING;
+    // Of the time that saving and restoring take, which other clients wait for. It survives resets.
+    WaitDebt debt_;
+    bool ending_ = false;   // see end()
     bool kept_ = false;     // the stream is the one for the next vrdmad
     bool restored_ = false; // and has not run since
     std::vector<std::byte> stream_;

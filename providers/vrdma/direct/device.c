@@ -181,10 +181,14 @@ static void destroy(struct vrdma_dev *dev)
 static void before_fork(void)
 {
 	pthread_mutex_lock(&devices_lock);
+	/* Commands are executed under these two, and wait while a device gets to its next server.
+	 */
 	for (struct vrdma_dev *dev = devices; dev; dev = dev->next) {
-		pthread_mutex_lock(&dev->follow_lock);
 		pthread_mutex_lock(&dev->paging.lock);
 		pthread_mutex_lock(&dev->memory.lock);
+	}
+	for (struct vrdma_dev *dev = devices; dev; dev = dev->next) {
+		pthread_mutex_lock(&dev->follow_lock);
 		pthread_mutex_lock(&dev->events.lock);
 	}
 }
@@ -193,9 +197,9 @@ static void after_fork(void)
 {
 	for (struct vrdma_dev *dev = devices; dev; dev = dev->next) {
 		pthread_mutex_unlock(&dev->events.lock);
+		pthread_mutex_unlock(&dev->follow_lock);
 		pthread_mutex_unlock(&dev->memory.lock);
 		pthread_mutex_unlock(&dev->paging.lock);
-		pthread_mutex_unlock(&dev->follow_lock);
 	}
 	pthread_mutex_unlock(&devices_lock);
 }

@@ -33,7 +33,9 @@
  *
  * Locks: a device's locks are leaves, with these exceptions. Commands run under paging.lock and
  * xrc_lock. paging.lock is also held while memory is mapped (memory.lock), and events.lock while a
- * page fault is queued (paging.queue_lock). Nothing is called under the admin queue's lock.
+ * page fault is queued (paging.queue_lock). Nothing is called under the admin queue's lock. A
+ * command may wait until the device is at its next server, so follow_lock comes after all locks
+ * under which commands run.
  *
  * Functions that are part of the shared commands (vrdma/commands.h), or that end in one, return 0
  * or a negative errno. All others return 0 or an errno.

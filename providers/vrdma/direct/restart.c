@@ -71,6 +71,7 @@ static int set_request_fd(struct vfio_user *user)
 	return vrdma_vfio_user_set_irqs(user, VFIO_PCI_REQ_IRQ_INDEX, &user->base.request_fd, 1);
 }
 
+/* A server that offers only a part of this is served without. */
 int vrdma_vfio_user_accept_requests(struct vfio_user *user)
 {
 	int err = ask_for_migration(user);
@@ -80,7 +81,13 @@ int vrdma_vfio_user_accept_requests(struct vfio_user *user)
 	user->base.request_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (user->base.request_fd < 0)
 		return -errno;
-	return set_request_fd(user);
+	err = set_request_fd(user);
+	if (err && err != -EIO) {
+		close(user->base.request_fd);
+		user->base.request_fd = -1;
+		err = 0;
+	}
+	return err;
 }
 
 static int go_to(struct vfio_user *user, enum vfio_device_mig_state state)
@@ -251,29 +258,35 @@ static int connect_again(struct vfio_user *user, uint64_t deadline)
 	return 0;
 }
 
-/* A server may end before it serves, or have no room for a client yet. */
-static int find_server(struct vfio_user *user)
-{
-	const uint64_t deadline = now_ms() + VFIO_USER_RETURN_MS;
-	int err;
-
-	do {
-		err = connect_again(user, deadline);
-		if (err)
-			return err;
-		err = vrdma_vfio_user_set_up(user);
-	} while (err == -EIO && now_ms() < deadline);
-	return err;
-}
-
-/* The next request is the next server's. */
+/* Takes the request of the old server, before the next one can make another. */
 static void end_request(struct vfio_user *user)
 {
 	uint64_t count;
 	ssize_t size = read(user->base.request_fd, &count, sizeof(count));
 
 	(void)size;
-	vrdma_vfio_user_set_timeout(user->socket, VRDMA_VFIO_USER_TIMEOUT_S);
+}
+
+/*
+ * A server may end before the device runs there (EIO, EBUSY), or have no room for a client yet. The
+ * state is still here then, for the one after it.
+ */
+static int bring(struct vfio_user *user, const struct state *state)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
+	const uint64_t deadline = now_ms() + VFIO_USER_RETURN_MS;
+	int err = connect_again(user, deadline);
+
+	while (!err) {
+		err = vrdma_vfio_user_set_up(user);
+		if (!err)
+			err = restore(user, state);
+		if ((err != -EIO && err != -EBUSY) || now_ms() >= deadline)
+			break;
+		nanosleep(&pause, NULL);
+		err = connect_again(user, deadline);
+	}
+	return err;
 }
 
 int vrdma_vfio_user_follow(struct vfio_user *user)
@@ -281,12 +294,12 @@ int vrdma_vfio_user_follow(struct vfio_user *user)
 	struct state state = {};
 	int err = !user->path || user->given.incomplete ? -EIO : fetch(user, &state);
 
-	if (!err)
-		err = find_server(user);
-	if (!err)
-		err = restore(user, &state);
-	if (!err)
+	if (!err) {
 		end_request(user);
+		err = bring(user, &state);
+	}
+	if (!err)
+		vrdma_vfio_user_set_timeout(user->socket, VRDMA_VFIO_USER_TIMEOUT_S);
 	free(state.bytes);
 	return err;
 }

@@ -506,8 +506,10 @@ static int place_doorbells(struct vfio_user *user, int fd, const struct vfio_use
 		     place ? MAP_SHARED | MAP_FIXED : MAP_SHARED, fd, (off_t)info->offset);
 	if (pages == MAP_FAILED)
 		return -errno;
-	user->base.doorbells = pages;
-	user->base.doorbells_size = info->size;
+	if (!place) {
+		user->base.doorbells = pages;
+		user->base.doorbells_size = info->size;
+	}
 	return 0;
 }
 
@@ -642,7 +644,7 @@ static struct vrdma_bus *attach(int socket, const char *path)
 	user->base.hangup_event = POLLHUP;
 	user->base.request_fd = -1;
 	user->socket = socket;
-	user->path = path ? strdup(path) : NULL;
+	user->path = path ? realpath(path, NULL) : NULL; /* the program may change its directory */
 	err = vrdma_vfio_user_set_up(user);
 	if (!err && user->path)
 		err = vrdma_vfio_user_accept_requests(user);

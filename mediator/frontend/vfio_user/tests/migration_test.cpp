@@ -317,7 +317,7 @@ TEST_F(MigrationTest, ASlowClientIsNotAwaited) {
 TEST_F(MigrationTest, AClientIsAskedToFetchTheState) {
     ASSERT_EQ(driver_.enable(), VRDMA_STATUS_ENABLED);
     const auto asked = [&] {
-        function_.freeze();
+        function_.end();
         function_.keep();
         return function_.request();
     };
@@ -332,14 +332,40 @@ TEST_F(MigrationTest, AClientIsAskedToFetchTheState) {
     EXPECT_FALSE(signalled(event));
 }
 
+// Write a whole state, and an empty piece; expect the piece to be refused, as each trial takes
+// time.
+TEST_F(MigrationTest, ATrialIsMadeOnce) {
+    const auto stream = save();
+    reset();
+    ASSERT_TRUE(go_to(VFIO_DEVICE_STATE_RESUMING));
+    EXPECT_TRUE(write(stream));
+    EXPECT_EQ(write({}).error(), invalid);
+}
+
+// Save the state again and again; expect EBUSY when others have waited for that long enough.
+TEST_F(MigrationTest, ManySavesHaveToWait) {
+    constexpr int enough = 1'000'000;
+    constexpr int usual = 3;
+    ASSERT_EQ(driver_.enable(), VRDMA_STATUS_ENABLED);
+    int count = 0;
+    auto asked = go_to(VFIO_DEVICE_STATE_STOP_COPY);
+    for (; asked && count < enough; ++count) {
+        ASSERT_TRUE(go_to(VFIO_DEVICE_STATE_STOP));
+        asked = go_to(VFIO_DEVICE_STATE_STOP_COPY);
+    }
+    ASSERT_FALSE(asked);
+    EXPECT_EQ(asked.error(), std::errc::device_or_resource_busy);
+    EXPECT_GT(count, usual);
+}
+
 // End vrdmad with a client that does both; expect it to get the state that the device had, and the
-// device not to run again without a reset.
+// device not to run again, whatever the client does.
 TEST_F(MigrationTest, AStateIsKeptForItsClient) {
     ASSERT_EQ(driver_.enable(), VRDMA_STATUS_ENABLED);
     ASSERT_EQ(driver_.create_eq().status, 0u);
     const auto event = set_vector(VFIO_PCI_REQ_IRQ_INDEX);
     EXPECT_TRUE(feature(head + 8, get | VFIO_DEVICE_FEATURE_MIGRATION));
-    function_.freeze();
+    function_.end();
     function_.keep();
     ASSERT_TRUE(function_.request());
     EXPECT_TRUE(signalled(event));
@@ -350,7 +376,7 @@ TEST_F(MigrationTest, AStateIsKeptForItsClient) {
     ASSERT_TRUE(go_to(VFIO_DEVICE_STATE_STOP));
     EXPECT_EQ(save(), first);
     reset();
-    EXPECT_EQ(driver_.enable(), VRDMA_STATUS_ENABLED);
+    EXPECT_NE(driver_.enable(), VRDMA_STATUS_ENABLED);
 }
 
 // Look at the line of the request; expect one, by eventfd.

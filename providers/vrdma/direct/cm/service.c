@@ -18,6 +18,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_FDS 65536
+#define RETRY_MS 1
 #define MAX_MESSAGES 64 /* of one device, before other devices get the lock */
 
 struct vrdma_cm_device {
@@ -173,7 +174,10 @@ int vrdma_cm_run(struct vrdma_dev *dev)
 
 	if (!__atomic_load_n(&dev->cm, __ATOMIC_ACQUIRE))
 		return wait;
-	pthread_mutex_lock(&vrdma_cm_lock);
+	/* Who has the lock may wait for an answer, and this thread may have to bring the device on.
+	 */
+	if (pthread_mutex_trylock(&vrdma_cm_lock))
+		return RETRY_MS;
 	device = dev->cm;
 	if (device && device->started) {
 		int budget = MAX_MESSAGES;
