@@ -20,7 +20,7 @@ from framework.process import Process
 from framework.programs import Program, start_server
 from framework.verbs import VerbsError
 
-pytestmark = pytest.mark.native
+pytestmark = [pytest.mark.native, pytest.mark.together]
 
 RESTARTS = 3
 RINGS = 15000
