@@ -33,6 +33,18 @@ static void take_layout(unsigned int major)
 }
 #endif
 
+/* The version of rdma-core in libibverbs.so.1.14.44.0 is 44. Returns 0 if there is none. */
+static unsigned int major_of(const char *name)
+{
+	static const char prefix[] = "libibverbs.so.1.";
+	char *end;
+
+	if (strncmp(name, prefix, sizeof(prefix) - 1) != 0)
+		return 0;
+	strtoul(name + sizeof(prefix) - 1, &end, 10);
+	return *end == '.' ? (unsigned int)strtoul(end + 1, NULL, 10) : 0;
+}
+
 bool vrdma_libibverbs_fits(void)
 {
 	char path[PATH_MAX];
@@ -47,8 +59,8 @@ bool vrdma_libibverbs_fits(void)
 		return false;
 	}
 	name = strrchr(path, '/') + 1;
-	if (sscanf(name, "libibverbs.so.1.%*u.%u.", &major) != 1 || major < VRDMA_FIRST_MAJOR ||
-	    major > VRDMA_LAST_MAJOR) {
+	major = major_of(name);
+	if (major < VRDMA_FIRST_MAJOR || major > VRDMA_LAST_MAJOR) {
 		fprintf(stderr,
 			"libvrdma: refusing to load into %s: built for rdma-core %u to %u\n", path,
 			VRDMA_FIRST_MAJOR, VRDMA_LAST_MAJOR);
