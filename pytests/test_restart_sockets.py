@@ -106,7 +106,8 @@ def write_both_ways(left: Endpoint, right: Endpoint) -> None:
         assert side.sent(3) == ["SUCCESS"] * 3
 
 
-@pytest.mark.parametrize("command", ["ib_write_lat -F -D 6", "ib_read_lat -F -D 6", "ib_send_bw -F -D 6",
+# ib_write_lat is not among them: it polls memory, where ThreadSanitizer delivers no signal that ends it.
+@pytest.mark.parametrize("command", ["ib_send_lat -F -D 6", "ib_read_lat -F -D 6", "ib_send_bw -F -D 6",
                                      "ib_write_bw -F -s 65536 -q 8 -D 6", "ib_atomic_bw -F -D 6"],
                          ids=lambda command: command.split()[0])
 def test_programs_continue(guest0, guest1, device, lab, restart, command):
