@@ -11,23 +11,15 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../barrier.h"
+#include "clock.h"
 #include "device.h"
 
 /* After this time, a waiting thread checks the queue without an interrupt. */
 #define POLL_MS 100
 #define MAX_ERRNO 4095
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static void finish(struct vrdma_admin *admin, struct vrdma_admin_slot *slot,
 		   const struct vrdma_admin_cpl *cpl)
@@ -122,7 +114,7 @@ static const char *wait_for_answer(struct vrdma_dev *dev, struct vrdma_admin_slo
 	struct vrdma_admin *admin = &dev->admin;
 	const struct vrdma_status_page *status = dev->status_page.data;
 	uint32_t steps = vrdma_load_acquire(&status->admin_steps);
-	uint64_t deadline = now_ms() + VRDMA_ADMIN_TIMEOUT_MS;
+	uint64_t deadline = vrdma_now_ms() + VRDMA_ADMIN_TIMEOUT_MS;
 
 	for (;;) {
 		uint32_t now = vrdma_load_acquire(&status->admin_steps);
@@ -133,9 +125,9 @@ static const char *wait_for_answer(struct vrdma_dev *dev, struct vrdma_admin_slo
 			return NULL;
 		if (now != steps) {
 			steps = now;
-			deadline = now_ms() + VRDMA_ADMIN_TIMEOUT_MS;
+			deadline = vrdma_now_ms() + VRDMA_ADMIN_TIMEOUT_MS;
 		}
-		if (now_ms() > deadline)
+		if (vrdma_now_ms() > deadline)
 			return "it did not answer a command in time";
 		wait_for_change(dev);
 	}

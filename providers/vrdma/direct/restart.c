@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "vfio_user.h"
 
 #define PAUSE_MS 2 /* between two tries to connect */
@@ -35,14 +36,6 @@ struct state_command {
 	struct vfio_user_device_feature feature;
 	struct vfio_user_mig_state state;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* A server that cannot migrate its devices refuses the feature. */
 static int ask_for_migration(struct vfio_user *user)
@@ -242,7 +235,7 @@ static int connect_again(struct vfio_user *user, uint64_t deadline)
 	const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
 	int fd = vrdma_vfio_user_connect(user->path);
 
-	while (fd < 0 && now_ms() < deadline && directory_is_there(user->path)) {
+	while (fd < 0 && vrdma_now_ms() < deadline && directory_is_there(user->path)) {
 		nanosleep(&pause, NULL);
 		fd = vrdma_vfio_user_connect(user->path);
 	}
@@ -274,14 +267,14 @@ static void end_request(struct vfio_user *user)
 static int bring(struct vfio_user *user, const struct state *state)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
-	const uint64_t deadline = now_ms() + VFIO_USER_RETURN_MS;
+	const uint64_t deadline = vrdma_now_ms() + VFIO_USER_RETURN_MS;
 	int err = connect_again(user, deadline);
 
 	while (!err) {
 		err = vrdma_vfio_user_set_up(user);
 		if (!err)
 			err = restore(user, state);
-		if ((err != -EIO && err != -EBUSY) || now_ms() >= deadline)
+		if ((err != -EIO && err != -EBUSY) || vrdma_now_ms() >= deadline)
 			break;
 		nanosleep(&pause, NULL);
 		err = connect_again(user, deadline);
@@ -318,10 +311,10 @@ bool vrdma_vfio_user_is_gone(const char *path)
 struct vrdma_bus *vrdma_vfio_user_await(const char *path)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
-	const uint64_t deadline = now_ms() + VFIO_USER_RETURN_MS;
+	const uint64_t deadline = vrdma_now_ms() + VFIO_USER_RETURN_MS;
 	struct vrdma_bus *bus = vrdma_vfio_user_open(path);
 
-	while (!bus && now_ms() < deadline) {
+	while (!bus && vrdma_now_ms() < deadline) {
 		nanosleep(&pause, NULL);
 		bus = vrdma_vfio_user_open(path);
 	}

@@ -4,9 +4,9 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "../clock.h"
 #include "cm.h"
 
 pthread_mutex_t vrdma_cm_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -16,10 +16,7 @@ static struct vrdma_cm_channel *channels;
 
 uint64_t vrdma_cm_now(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return vrdma_now_ms();
 }
 
 /* --- Ids --- */
