@@ -163,8 +163,8 @@ VRDMA_CHECK_SIZE(struct vfio_user_region_access, 16);
  * struct vfio_device_feature. The feature's data follows a SET and the reply of a GET; argsz is the
  * room for the reply. A reply to SET or PROBE repeats the command.
  *
- * Of the features, VFIO_DEVICE_FEATURE_MIGRATION has struct vfio_user_migration, which tells what
- * the device can do, and VFIO_DEVICE_FEATURE_MIG_DEVICE_STATE has struct vfio_user_mig_state.
+ * VFIO_DEVICE_FEATURE_MIGRATION has struct vfio_user_migration: what the device can do.
+ * VFIO_DEVICE_FEATURE_MIG_DEVICE_STATE has struct vfio_user_mig_state.
  */
 struct vfio_user_device_feature {
 	__u32 argsz;

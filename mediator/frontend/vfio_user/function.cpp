@@ -239,7 +239,6 @@ void Function::freeze() {
 
 void Function::end() {
     freeze();
-    ending_ = true;
     migration_->end();
 }
 
@@ -262,29 +261,26 @@ void Function::thaw(bool restored) {
 }
 
 void Function::keep() {
-    kept_ = false;
     if (!offered_ || !interrupts_->has(interrupts_->request()) || !migration_->runs() ||
         !device_->enabled()) {
         return;
     }
-    const auto kept = migration_->keep();
-    if (!kept) {
+    if (const auto kept = migration_->keep(); !kept) {
         log_.warn("fails, as its state cannot be saved: {}", describe(kept.error()));
     }
-    kept_ = kept.has_value();
 }
 
 bool Function::request() {
-    if (kept_) {
+    if (migration_->kept()) {
         raise(interrupts_->request());
     }
-    return kept_;
+    return migration_->kept();
 }
 
 Result<> Function::start_anew() {
     reset();
     awaited_ = {};
-    offered_ = kept_ = false;
+    offered_ = false;
     interrupts_->clear_all();
     memory_->unmap_all();
     return replace_shared();
@@ -395,7 +391,7 @@ void Function::write_registers(std::uint64_t offset, std::span<const std::byte> 
 void Function::write_register(std::uint32_t offset, std::uint32_t value) {
     if (offset == VRDMA_REG_CONTROL && (value & VRDMA_CONTROL_RESET) != 0) {
         reset_device();
-    } else if ((ending_ || !migration_->runs()) && offset != VRDMA_REG_ADMIN_DOORBELL) {
+    } else if (!migration_->lets_run() && offset != VRDMA_REG_ADMIN_DOORBELL) {
         log_.debug("write of {:#x} to register {:#x} dropped: it is migrated", value, offset);
     } else if (offset == VRDMA_REG_CONTROL && gathering_ != nullptr && !gathering_->over()) {
         enable_with_others(value);

@@ -111,8 +111,6 @@ class Function final : public HostPort {
     std::optional<Device> device_;
     std::optional<Migration> migration_;
     bool offered_ = false;        // the migration, to the client
-    bool kept_ = false;           // the state, for the client
-    bool ending_ = false;         // see end()
     bool enable_is_held_ = false; // by held_
     Gathering* gathering_ = nullptr;
     Gathering::Awaited awaited_;

@@ -20,8 +20,7 @@ namespace vrdma::vfio_user {
 
 class Migration {
   public:
-    // What the function does when the device is to stop and to run again. `restored`: the device
-    // has the state of another one.
+    // These stop the device, and let it run again. `restored`: it has the state of another one.
     struct Steps {
         std::function<void()> freeze;
         std::function<void(bool restored)> thaw;
@@ -49,9 +48,12 @@ class Migration {
 
     // No device runs any more, because this vrdmad ends.
     void end() noexcept { ending_ = true; }
+    bool lets_run() const noexcept { return runs() && !ending_; }
     // At the end of a vrdmad: the device is frozen, and stays so unless it is reset. The client
     // gets the state that the device has now.
     Result<> keep();
+    // Whether keep() has succeeded, and the device was not reset since.
+    bool kept() const noexcept { return kept_; }
 
   private:
     Result<> leave();
@@ -64,7 +66,7 @@ class Migration {
     std::uint64_t max_length_;
     Steps steps_;
     vfio_device_mig_state state_ = VFIO_DEVICE_STATE_RUNNING;
-    // Of the time that saving and restoring take, which other clients wait for. It survives resets.
+    // Other clients wait while a state is saved or restored. The debt survives resets.
     WaitDebt debt_;
     bool ending_ = false;   // see end()
     bool kept_ = false;     // the stream is the one for the next vrdmad
