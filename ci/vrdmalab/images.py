@@ -26,10 +26,9 @@ from .errors import LabError
 from .progress import say
 from .releases import LIBRARIES, OWN, ROOT
 
-SUITE = OWN
 # Guests that move need VFIO's migration protocol 2, which QEMU 7.2 does not have. A newer QEMU is installed beside it.
 NEWER_MONITOR = ("qemu-system-x86", "qemu-system-common", "qemu-system-data")
-NEWER_SUITE = f"{SUITE}-backports"
+NEWER_SUITE = f"{OWN}-backports"
 NEWER_ROOT = "opt/qemu"
 PACKAGES = (
     "busybox-static", "iproute2", "kmod", "netbase", "procps", "psmisc", "python3", "systemd", "udev",
@@ -128,14 +127,24 @@ def _kept(cache: Path, directory: Path) -> Iterator[bool]:
         os.utime(directory)
 
 
-def _build(image: Image, packages: list[str]) -> None:
-    say(f"building an image for Linux {image.kernel} from {len(packages)} Debian packages (a minute or two)")
-    with tempfile.TemporaryDirectory(dir=image.directory.parent, prefix="building-") as scratch:
+@contextmanager
+def _made(directory: Path) -> Iterator[tuple[Path, Path]]:
+    """Gives a root and a directory for files of the image. Adds a disk of the root, and puts all where it belongs."""
+    with tempfile.TemporaryDirectory(dir=directory.parent, prefix="building-") as scratch:
         root, result = Path(scratch, "root"), Path(scratch, "image")
         result.mkdir()
+        yield root, result
+        _make_disk(root, result / "root.img")
+        result.rename(directory)
+    say(f"built {directory.name}")
+
+
+def _build(image: Image, packages: list[str]) -> None:
+    say(f"building an image for Linux {image.kernel} from {len(packages)} Debian packages (a minute or two)")
+    with _made(image.directory) as (root, result):
         _install_packages(root, packages)
-        _install_kernel(root, image.kernel, Path(scratch))
-        _install_newer_monitor(root, Path(scratch, "monitor"))
+        _install_kernel(root, image.kernel, root.parent)
+        _install_newer_monitor(root, root.parent / "monitor")
         boot = root / "boot"
         (boot / "vmlinux").write_bytes(_decompress((boot / f"vmlinuz-{image.kernel}").read_bytes()))
         (boot / f"vmlinuz-{image.kernel}").unlink()
@@ -143,28 +152,20 @@ def _build(image: Image, packages: list[str]) -> None:
         for name in ("vmlinux", "initrd.img"):
             shutil.copy(boot / name, result)
         shutil.copytree(root / "lib/modules" / image.kernel, result / "modules")
-        _make_disk(root, result / "root.img")
-        result.rename(image.directory)
-    say(f"built {image.directory.name}")
 
 
 def _build_disk(image: Image, release: str, packages: list[str]) -> None:
     say(f"building an image of Debian's {release} from {len(packages)} packages (a minute or two)")
-    with tempfile.TemporaryDirectory(dir=image.directory.parent, prefix="building-") as scratch:
-        root, result = Path(scratch, "root"), Path(scratch, "image")
-        result.mkdir()
+    with _made(image.directory) as (root, _):
         _run([ROOT, "make", release, root, "--variant=essential", "--include=" + ",".join(packages),
               *(f"--dpkgopt=path-exclude={pattern}" for pattern in UNUSED_FILES)])
-        _make_disk(root, result / "root.img")
-        result.rename(image.directory)
-    say(f"built {image.directory.name}")
 
 
 def _install_packages(root: Path, packages: list[str]) -> None:
     command = ["mmdebstrap", "--mode=root", "--variant=essential", "--include=" + ",".join(packages)]
     command += ["--aptopt=APT::Install-Recommends false"]
     command += [f"--dpkgopt=path-exclude={pattern}" for pattern in UNUSED_FILES]
-    with subprocess.Popen([*command, SUITE, str(root)], stderr=subprocess.PIPE, text=True, errors="replace") as process:
+    with subprocess.Popen([*command, OWN, str(root)], stderr=subprocess.PIPE, text=True, errors="replace") as process:
         output = []
         assert process.stderr
         for line in process.stderr:
@@ -190,7 +191,7 @@ def _install_kernel(root: Path, kernel: str, scratch: Path) -> None:
 def _install_newer_monitor(root: Path, scratch: Path) -> None:
     """Gets it from this machine's mirror, with separate lists, because the machine's apt knows only one suite."""
     say(f"adding QEMU of {NEWER_SUITE}")
-    mirror = _run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", f"Codename: {SUITE}"])
+    mirror = _run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", f"Codename: {OWN}"])
     for directory in ("lists/partial", "cache/archives/partial", "files"):
         (scratch / directory).mkdir(parents=True)
     sources = scratch / "sources.list"

@@ -19,7 +19,8 @@ from .diagnosis import watching
 from .errors import LabError, VmError
 from .process import Process
 from .progress import say
-from .state import CACHE, PROJECT, State, current, lab_directory, load, stage_directory
+from .paths import PROJECT
+from .state import CACHE, State, current, lab_directory, load, stage_directory
 from .topology import Guest, Host, Shape
 
 T = TypeVar("T")

@@ -10,11 +10,11 @@ import subprocess
 from pathlib import Path
 
 from .errors import LabError
+from .paths import PROJECT
 
-PROJECT = Path(__file__).resolve().parents[2]
 ROOT = PROJECT / "ci/root"
 OWN = "bookworm"
-# What vrdmad is linked with. Names of libraries have their versions.
+# The libraries that vrdmad is linked with. Their names contain their versions.
 LIBRARIES = {
     "bookworm": ("libspdlog1.10", "libfmt9", "libisal2", "libcurl4"),
     "trixie": ("libspdlog1.15", "libfmt10", "libisal2", "libcurl4t64"),

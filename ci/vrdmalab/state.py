@@ -9,11 +9,11 @@ from pathlib import Path
 
 from . import topology
 from .errors import LabError
+from .paths import PROJECT
 from .process import Process
 from .remote import Address
 from .topology import Guest, Host, Shape
 
-PROJECT = Path(__file__).resolve().parents[2]
 CACHE = PROJECT / "build/lab/cache"
 
 
