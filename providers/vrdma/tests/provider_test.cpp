@@ -86,6 +86,17 @@ class Provider : public testing::Test
 		attr.cap = {5, 3, 2, 1, 100};
 		return attr;
 	}
+	// For an RC QP in the PD. The caller sets the fields of the mask.
+	ibv_qp_init_attr_ex extended_attr(uint32_t comp_mask) const
+	{
+		ibv_qp_init_attr_ex attr{};
+		attr.comp_mask = IBV_QP_INIT_ATTR_PD | comp_mask;
+		attr.pd = pd.get();
+		attr.send_cq = attr.recv_cq = cq.get();
+		attr.qp_type = IBV_QPT_RC;
+		attr.cap = {1, 1, 1, 1, 0};
+		return attr;
+	}
 	Qp create_qp(ibv_qp_type type = IBV_QPT_RC)
 	{
 		ibv_qp_init_attr attr = init_attr(type);
@@ -782,12 +793,7 @@ TEST_F(Provider, SaysWhatItCannot)
 // Creates a QP with create_flags of 0: expects it to be like a QP without create_flags.
 TEST_F(Provider, CreatesAQpOfNoFlags)
 {
-	ibv_qp_init_attr_ex attr{};
-	attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
-	attr.pd = pd.get();
-	attr.send_cq = attr.recv_cq = cq.get();
-	attr.qp_type = IBV_QPT_RC;
-	attr.cap = {1, 1, 1, 1, 0};
+	ibv_qp_init_attr_ex attr = extended_attr(IBV_QP_INIT_ATTR_CREATE_FLAGS);
 	const Qp qp{ibv_create_qp_ex(context.get(), &attr)};
 	ASSERT_TRUE(qp);
 	EXPECT_EQ(qp->state, IBV_QPS_RESET);
@@ -797,13 +803,8 @@ TEST_F(Provider, CreatesAQpOfNoFlags)
 // own part of a QP by its own layout, has an extended QP of the first alone.
 TEST_F(Provider, ExtendsAQpOfSendOperations)
 {
-	ibv_qp_init_attr_ex attr{};
-	attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	ibv_qp_init_attr_ex attr = extended_attr(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS);
 	attr.send_ops_flags = IBV_QP_EX_WITH_SEND;
-	attr.pd = pd.get();
-	attr.send_cq = attr.recv_cq = cq.get();
-	attr.qp_type = IBV_QPT_RC;
-	attr.cap = {1, 1, 1, 1, 0};
 	const Qp extended{ibv_create_qp_ex(context.get(), &attr)};
 	ASSERT_TRUE(extended);
 	EXPECT_EQ(static_cast<void *>(ibv_qp_to_qp_ex(extended.get())), extended.get());
