@@ -92,7 +92,9 @@ def _run(pattern: str, environment: dict[str, str], command: Callable[..., list[
          point: Callable[[dict], Found], reaction: process.Reaction | None = None) -> list[Found]:  # fmt: skip
     with tempfile.NamedTemporaryFile(suffix=".json") as output:
         options = [f"--benchmark_filter={pattern}", f"--benchmark_out={output.name}", "--benchmark_out_format=json"]
-        run = partial(process.run_with, reaction) if reaction else process.run
+        run: Callable[..., str] = process.run
+        if reaction:
+            run = partial(process.run_with, reaction)
         run(command(*options), TIMEOUT_S, environment)
         text = Path(output.name).read_text()
     found = json.loads(text)["benchmarks"] if text else []
