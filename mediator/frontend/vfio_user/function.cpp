@@ -273,8 +273,20 @@ void Function::keep() {
 bool Function::request() {
     if (migration_->kept()) {
         raise(interrupts_->request());
+    } else {
+        show_loss();
     }
     return migration_->kept();
+}
+
+// As the kernel module does when its mediator is gone. A driver that reads STATUS later than this
+// vrdmad ends gets all ones from its client, which mean the same. Vector 0 tells it to read.
+void Function::show_loss() noexcept {
+    if (device_->enabled()) {
+        std::atomic_ref{registers_[VRDMA_REG_STATUS / register_size]}.store(
+            VRDMA_STATUS_FATAL, std::memory_order_release);
+        raise(0);
+    }
 }
 
 Result<> Function::start_anew() {

@@ -48,8 +48,9 @@ class Function final : public HostPort {
     void expect();
 
     // At the end of a vrdmad: freezes the device, and keeps its state for the client, which is told
-    // to fetch it. Each step is for all devices, as they talk to each other. request() returns
-    // false if there is nothing to fetch. After end(), no device runs any more.
+    // to fetch it. Each step is for all devices, as they talk to each other. If there is nothing to
+    // fetch, request() returns false, and the driver of the device is told that it has failed.
+    // After end(), no device runs any more.
     void end();
     void keep();
     bool request();
@@ -97,6 +98,7 @@ class Function final : public HostPort {
     void enable_with_others(std::uint32_t control);
     void freeze();
     void thaw(bool restored);
+    void show_loss() noexcept;
 
     const DeviceType& type_;
     DeviceLog log_;
