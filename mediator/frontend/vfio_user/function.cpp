@@ -190,6 +190,7 @@ Result<> Function::replace_shared() {
 
 void Function::reset() {
     vrdma_pci_config_reset(&config_);
+    untold_ = false;
     reset_device();
 }
 
@@ -273,18 +274,13 @@ void Function::keep() {
 bool Function::request() {
     if (migration_->kept()) {
         raise(interrupts_->request());
-    } else {
-        show_loss();
     }
     return migration_->kept();
 }
 
-// As the kernel module does when its mediator is gone. A driver that reads STATUS later than this
-// vrdmad ends gets all ones from its client, which mean the same. Vector 0 tells it to read.
-void Function::show_loss() noexcept {
+// The client answers the driver with all ones, which mean that the device is gone.
+void Function::announce_loss() noexcept {
     if (device_->enabled()) {
-        std::atomic_ref{registers_[VRDMA_REG_STATUS / register_size]}.store(
-            VRDMA_STATUS_FATAL, std::memory_order_release);
         raise(0);
     }
 }
@@ -351,17 +347,22 @@ void Function::write(std::uint32_t region, std::uint64_t offset, std::span<const
 }
 
 // A write may reset the device. If the device was enabled, vector 0 tells its driver, which may not
-// know that the write was a reset.
+// know that the write was a reset. It tells the driver again when Bus Master is set, because not
+// all clients deliver interrupts before.
 void Function::write_config(std::uint64_t offset, std::span<const std::byte> data) {
     const bool resets = vrdma_pci_config_write(&config_, static_cast<unsigned>(offset),
                                                reinterpret_cast<const __u8*>(data.data()),
                                                static_cast<unsigned>(data.size())) != 0;
-    if (!resets) {
-        return;
+    if (resets) {
+        const bool enabled = device_->enabled();
+        reset_device();
+        if (enabled) {
+            untold_ = true;
+            raise(0);
+        }
     }
-    const bool enabled = device_->enabled();
-    reset_device();
-    if (enabled) {
+    if (untold_ && bus_master()) {
+        untold_ = false;
         raise(0);
     }
 }

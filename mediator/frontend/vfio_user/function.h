@@ -48,12 +48,13 @@ class Function final : public HostPort {
     void expect();
 
     // At the end of a vrdmad: freezes the device, and keeps its state for the client, which is told
-    // to fetch it. Each step is for all devices, as they talk to each other. If there is nothing to
-    // fetch, request() returns false, and the driver of the device is told that it has failed.
-    // After end(), no device runs any more.
+    // to fetch it. Each step is for all devices, as they talk to each other. request() returns
+    // false if there is nothing to fetch. After end(), no device runs any more.
     void end();
     void keep();
     bool request();
+    // Tells the driver to look at the device, whose client has no connection any more.
+    void announce_loss() noexcept;
 
     std::uint64_t region_size(std::uint32_t region) const noexcept;
     // [offset, offset + data.size()) must lie in the region.
@@ -98,7 +99,6 @@ class Function final : public HostPort {
     void enable_with_others(std::uint32_t control);
     void freeze();
     void thaw(bool restored);
-    void show_loss() noexcept;
 
     const DeviceType& type_;
     DeviceLog log_;
@@ -114,6 +114,7 @@ class Function final : public HostPort {
     std::optional<Migration> migration_;
     bool offered_ = false;        // the migration, to the client
     bool enable_is_held_ = false; // by held_
+    bool untold_ = false;         // the driver, that a write to the configuration space was a reset
     Gathering* gathering_ = nullptr;
     Gathering::Awaited awaited_;
     Gathering::Held held_;
