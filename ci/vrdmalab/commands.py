@@ -5,7 +5,7 @@ import json
 import sys
 from argparse import Namespace
 
-from . import lab, socket_guest
+from . import lab, newer_qemu
 from .state import current
 from .terminal import words
 from .topology import Guest, Host, Shape
@@ -14,7 +14,7 @@ from .transfer import copy
 
 def image(options: Namespace) -> int:
     if options.sockets:
-        socket_guest.ensure_monitor()
+        newer_qemu.ensure()
     print(lab.build_image(options.packages).directory)
     return 0
 

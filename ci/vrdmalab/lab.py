@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from . import guest as guests
 from . import host as hosts
-from . import images, kernels, kvm, migration, releases, remote, saving, share, topology
+from . import images, kernels, kvm, migration, newer_qemu, releases, remote, saving, share, topology
 from . import socket_guest as socket_guests
 from .common import boot_id, script
 from .diagnosis import watching
@@ -70,7 +70,7 @@ def up(shape: Shape) -> tuple[State, bool]:
             return state, True
         if shape.sockets:
             socket_guests.check(shape)
-            socket_guests.ensure_monitor()
+            newer_qemu.ensure()
         image = build_image(shape.packages)
         for _ in range(BOOT_TRIES - 1):
             try:

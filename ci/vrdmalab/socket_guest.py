@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Guests without a host of the lab: processes of this machine, beside a vrdmad that somebody else runs.
 
-Each has a device behind a socket of that vrdmad. Debian 12's QEMU has no client for such sockets, so a newer one runs
-these guests.
+Each has a device behind a socket of that vrdmad.
 """
 
-import fcntl
 import json
 import subprocess
 from pathlib import Path
@@ -14,19 +12,9 @@ from . import guest as guests
 from . import host as hosts
 from .errors import LabError
 from .kernels import Kernel
-from .paths import PROJECT
-from .progress import say
-from .releases import ROOT as MAKE_ROOT
+from .newer_qemu import NEWER
 from .topology import Shape, SocketGuest
 
-SUITE = "trixie-backports"
-PACKAGES = ("qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios")
-ROOT = PROJECT / f"build/roots/{SUITE}-qemu"
-LIBRARIES = ROOT / "usr/lib/x86_64-linux-gnu"
-# The root's own loader finds its libraries. So QEMU needs no chroot, and has this machine's files.
-MONITOR = (f"{ROOT}/lib64/ld-linux-x86-64.so.2", "--library-path", str(LIBRARIES),
-           f"{ROOT}/usr/bin/qemu-system-x86_64", "-L", f"{ROOT}/usr/share/qemu", "-L", f"{ROOT}/usr/share/seabios")
-ENVIRONMENT = {"QEMU_MODULE_DIR": str(LIBRARIES / "qemu")}
 # The guests' Ethernet is one cable.
 MAX_GUESTS = 2
 DOOR = "eth1"
@@ -39,19 +27,6 @@ def check(shape: Shape) -> None:
         path = Path(socket(shape, SocketGuest(index)))
         if not path.is_socket():
             raise LabError(f"--sockets: {path} is no socket; a vrdmad has to serve it before the lab comes up")
-
-
-def ensure_monitor() -> None:
-    """Gets the newer QEMU, unless it is there. Its packages are not configured, because only QEMU runs there."""
-    ROOT.parent.mkdir(parents=True, exist_ok=True)
-    with open(ROOT.with_name(f"{ROOT.name}.lock"), "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if ROOT.exists():
-            return
-        say(f"getting QEMU of {SUITE} (a minute)")
-        subprocess.run([MAKE_ROOT, "make", SUITE, ROOT, "--variant=extract",
-                        "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
-                        "--include=base-files," + ",".join(f"{name}/{SUITE}" for name in PACKAGES)], check=True)
 
 
 def socket(shape: Shape, guest: SocketGuest) -> str:
@@ -69,7 +44,7 @@ def start(directory: Path, guest: SocketGuest, shape: Shape, kernel: Kernel, dis
           with_vrdma: bool) -> subprocess.Popen:
     """Starts QEMU in the lab's directory. The device reaches only memory that QEMU shares."""
     command = [
-        *MONITOR, "-name", f"vrdma-{guest.name}", "-machine", "pc,memory-backend=ram",
+        *NEWER.command, "-name", f"vrdma-{guest.name}", "-machine", "pc,memory-backend=ram",
         "-object", f"memory-backend-memfd,id=ram,size={shape.guest_memory}M,share=on", "-m", str(shape.guest_memory),
         "-smp", str(shape.guest_cpus), "-kernel", str(kernel.vmlinux), "-initrd", str(kernel.initrd),
         "-append", f"{guests.kernel_arguments(guest)} lab.door={DOOR}",
@@ -82,4 +57,4 @@ def start(directory: Path, guest: SocketGuest, shape: Shape, kernel: Kernel, dis
     if with_vrdma:
         device = {"driver": "vfio-user-pci", "id": "vrdma", "socket": {"type": "unix", "path": socket(shape, guest)}}
         command += ["-device", json.dumps(device)]
-    return hosts.launch(directory, guest, command, environment=ENVIRONMENT)
+    return hosts.launch(directory, guest, command, environment=NEWER.environment)
