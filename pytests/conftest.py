@@ -9,6 +9,8 @@
                    of the connections `fabric`
 --where lab-hosts  a lab with a guest on each of two hosts, for tests that are marked `lab_hosts` and for those tests of
                    verbs that are named; running all of them there as well takes too long
+--where sockets    guests on this machine, whose devices are behind sockets of a vrdmad beside them; tests that need
+                   them are marked `sockets`, and tests that use a host of the lab do not run there
 --lab-options      more options of `ci/lab up`, as in --lab-options="--guest-kernel build/kernels/kasan"
 --share            one of several parallel runs (framework/share.py)
 --torture-seconds  duration of test_torture.py
@@ -35,10 +37,11 @@ from framework.host_process import HostProcess
 from framework.hosts import Hosts
 from framework.lab import PROJECT, Guest, Lab, Machine
 from framework.mdev import Mdev, MdevType
-from framework.native import Native, NativeGuest, NativeHealth
+from framework.native import Native, NativeHealth
 from framework.process import Failure, Record, Result
 from framework.rxe import add_rxe
 from framework.share import Share
+from framework.sockets import Sockets, SocketsHealth
 from framework.verbs import Remote, Session
 
 DEVICE = os.environ.get("VRDMA_TEST_DEVICE", "vrdma0")
@@ -46,12 +49,14 @@ TWO_HOSTS = ("--hosts", "2", "--guests", "1", "--movable")
 ONE_CPU = ("--host-cpus", "1")
 # The marks of tests that do not run there.
 NOT_THERE = {
-    "lab": ["native", "hosts", "lab_hosts", "fabric"],
-    "native": ["lab", "hosts", "lab_hosts", "fabric"],
-    "hosts": ["lab", "together", "lab_hosts", "fabric"],
-    "fabric": ["lab", "together", "lab_hosts", "roce"],
-    "lab-hosts": ["lab", "native", "hosts", "together", "fabric"],
+    "lab": ["native", "hosts", "lab_hosts", "fabric", "sockets"],
+    "native": ["lab", "hosts", "lab_hosts", "fabric", "sockets"],
+    "hosts": ["lab", "together", "lab_hosts", "fabric", "sockets"],
+    "fabric": ["lab", "together", "lab_hosts", "roce", "sockets"],
+    "lab-hosts": ["lab", "native", "hosts", "together", "fabric", "sockets"],
+    "sockets": ["native", "hosts", "lab_hosts", "fabric"],
 }
+NATIVE = {"native": Native, "hosts": Hosts, "fabric": FabricHosts}
 MEASURED = pytest.StashKey[list[str]]()
 # The host's own address, which guests find on their network, and an address that it gets for its processes.
 HOST_ADDRESSES = ("10.77.0.1", "10.77.0.101")
@@ -86,11 +91,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "roce: needs packets on the network between two hosts")
     config.addinivalue_line("markers", "fabric: needs libfabric between them")
     config.addinivalue_line("markers", "lab_hosts: needs virtual machines on two hosts")
+    config.addinivalue_line("markers", "sockets: needs virtual machines with devices behind sockets")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    elsewhere = NOT_THERE[config.getoption("where")]
-    deselected = [item for item in items if any(item.get_closest_marker(marker) for marker in elsewhere)]
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
+    where = config.getoption("where")
+    deselected = [item for item in items if any(item.get_closest_marker(marker) for marker in NOT_THERE[where])
+                  or where == "sockets" and "host" in item.fixturenames]
     config.hook.pytest_deselected(items=deselected)
     items[:] = [item for item in items if item not in deselected]
 
@@ -108,7 +115,7 @@ def record() -> Record:
 
 @pytest.fixture(scope="session")
 def native(pytestconfig: pytest.Config) -> bool:
-    return pytestconfig.getoption("where") in ("native", "hosts", "fabric")
+    return pytestconfig.getoption("where") in NATIVE
 
 
 @pytest.fixture(scope="session")
@@ -119,8 +126,10 @@ def two_hosts(pytestconfig: pytest.Config) -> bool:
 
 @pytest.fixture(scope="session")
 def lab(record: Record, native: bool, two_hosts: bool, pytestconfig: pytest.Config) -> Iterator[Lab | Native]:
-    if native:
-        here = {"native": Native, "hosts": Hosts, "fabric": FabricHosts}[pytestconfig.getoption("where")](record)
+    options = pytestconfig.getoption("lab_options")
+    where = pytestconfig.getoption("where")
+    if native or where == "sockets":
+        here = Sockets(record, options) if where == "sockets" else NATIVE[where](record)
         try:
             here.up()
             yield here
@@ -133,7 +142,7 @@ def lab(record: Record, native: bool, two_hosts: bool, pytestconfig: pytest.Conf
     share = pytestconfig.getoption("share")
     shape = TWO_HOSTS if two_hosts else ONE_CPU if share else ()
     own = PROJECT / f"build/lab/pytests-{share.number if share else 1}"
-    ours = Lab(own, record, ours=True, shape=(*shape, *pytestconfig.getoption("lab_options")))
+    ours = Lab(own, record, ours=True, shape=(*shape, *options))
     ours.down()  # left by a run that was interrupted
     try:
         ours.up()
@@ -149,12 +158,12 @@ def host(lab: Lab) -> Machine:
 
 @pytest.fixture(scope="session")
 def guest0(lab: Lab | Native) -> Guest:
-    return NativeGuest(lab, [*lab.addresses][0]) if isinstance(lab, Native) else Guest(lab, "guest0")
+    return lab.guest(0)
 
 
 @pytest.fixture(scope="session")
 def guest1(lab: Lab | Native) -> Guest:
-    return NativeGuest(lab, [*lab.addresses][1]) if isinstance(lab, Native) else Guest(lab, "guest1")
+    return lab.guest(1)
 
 
 @pytest.fixture(scope="session")
@@ -171,7 +180,9 @@ def health(lab: Lab | Native, two_hosts: bool, guest0: Guest,
            guest1: Guest) -> Iterator[Health | HostsHealth | NativeHealth]:
     with_mediator = DEVICE == "vrdma0"
     watch: Health | HostsHealth | NativeHealth
-    if isinstance(lab, Native):
+    if isinstance(lab, Sockets):
+        watch = SocketsHealth(lab, [guest0, guest1])
+    elif isinstance(lab, Native):
         watch = NativeHealth(lab)
     elif two_hosts:
         watch = HostsHealth({f"host{number}": Health(Machine(lab, f"host{number}"), [guest], with_mediator)

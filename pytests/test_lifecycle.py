@@ -123,7 +123,7 @@ def test_driver_leaves_in_use(guest0, guest1, endpoint, works, leave, come_back)
     victim.device.session.await_end()
 
 
-def test_guest_reboot(host, guest0, guest1, endpoint, works):
+def test_guest_reboot(guest0, guest1, endpoint, works):
     """Reboots a guest whose process is busy; expects its peer to be told, and the device to work after the boot."""
     _, peer = busy(endpoint, guest0, guest1)
     guest0.reboot()

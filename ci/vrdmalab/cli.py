@@ -47,7 +47,9 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument(vm)
         return command
 
-    _add_packages(add("image", "build what a lab boots from, if it is not there"))
+    image = add("image", "build what a lab boots from, if it is not there")
+    _add_packages(image)
+    image.add_argument("--sockets", action="store_true", help="get the QEMU of guests without hosts, too")
     _add_shape(add("up", "boot a lab"))
     add("status", "show the VMs and whether they answer").add_argument("--json", action="store_true")
     execute = add("exec", "run a command in a VM", "name", module="terminal")
@@ -86,6 +88,8 @@ def _add_shape(up: argparse.ArgumentParser) -> None:
                         help=f"the kernel of {vms}s, with its modules and vrdma's (default: Debian's)")
         up.add_argument(f"--{vms}-release", choices=releases.LIBRARIES, default=releases.OWN,
                         help=f"the release of Debian of {vms}s (default: %(default)s)")
+    up.add_argument("--sockets", type=_directory, metavar="DIR",
+                    help="boot guests without hosts, whose devices are behind sockets of a vrdmad in this directory")
     up.add_argument("--movable", action="store_true", help="boot guests that can move to another host")
     up.add_argument("--json", action="store_true", help="print the result as JSON")
 

@@ -5,7 +5,7 @@ import json
 import sys
 from argparse import Namespace
 
-from . import lab
+from . import lab, newer_qemu
 from .state import current
 from .terminal import words
 from .topology import Guest, Host, Shape
@@ -13,6 +13,8 @@ from .transfer import copy
 
 
 def image(options: Namespace) -> int:
+    if options.sockets:
+        newer_qemu.ensure()
     print(lab.build_image(options.packages).directory)
     return 0
 
@@ -20,7 +22,7 @@ def image(options: Namespace) -> int:
 def up(options: Namespace) -> int:
     shape = Shape(options.hosts, options.guests, options.packages, options.guest_cpus, options.guest_memory,
                   options.host_cpus, options.type, options.host_kernel, options.guest_kernel,
-                  options.host_release, options.guest_release, options.movable)
+                  options.host_release, options.guest_release, options.movable, options.sockets)
     state, was_up = lab.up(shape)
     if was_up:
         print("the lab is up already", file=sys.stderr)

@@ -5,6 +5,7 @@ from . import remote
 from .errors import LabError
 from .remote import Address
 
+ANSWER_S = 20.0
 # A panic ends the VM, so that it is noticed. Without address randomisation the emulator can use its translations of
 # a program again when the program is started again. Without mitigations and early scans of an empty PCI bus there is
 # less to emulate. The TSCs are those of the machine, and need no comparison with emulated timers.
@@ -21,3 +22,9 @@ def script(name: str, address: Address, text: str, what: str, timeout: float = 6
     if done.returncode:
         raise LabError(f"{name}: cannot {what}:\n{done.stderr.decode(errors='replace').strip()}")
     return done.stdout.decode(errors="replace")
+
+
+def boot_id(address: Address, boot_s: int = 0) -> str:
+    """The boot's identity, which changes with every boot. A guest that boots in a host may take boot_s seconds."""
+    done = remote.run(address, ["cat", "/proc/sys/kernel/random/boot_id"], ANSWER_S + boot_s, boot_s)
+    return done.stdout.decode()

@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from . import releases, remote
-from .common import COMMON_KERNEL_ARGUMENTS, script
+from .common import COMMON_KERNEL_ARGUMENTS, boot_id, script
 from .errors import LabError, VmError
 from .images import NEWER_ROOT
 from .qmp import Qmp
 from .remote import Address
-from .topology import Guest, Shape, addresses_on_uplink
+from .topology import Guest, GuestNames, Shape, addresses_on_uplink
 
 BOOT_S = 300.0
-ANSWER_S = 20.0
 # The longest time for which the death of a booting guest goes unnoticed.
 PATIENCE_S = 5
 KERNEL_ARGUMENTS = f"{COMMON_KERNEL_ARGUMENTS} loglevel=4 lab.init=/usr/lib/vrdma-lab/init"
@@ -61,19 +60,22 @@ def directory(guest: Guest) -> str:
     return f"/run/vrdma-lab/{guest.name}"
 
 
+def kernel_arguments(guest: GuestNames) -> str:
+    return f"{KERNEL_ARGUMENTS} lab.name={guest.name} lab.ipv4={guest.ipv4}/16 lab.ipv6={guest.ipv6}/64"
+
+
 def _monitor(shape: Shape) -> str:
     beside = shape.movable and shape.host_release == releases.OWN
     return f"/{NEWER_ROOT}/usr/bin/qemu-system-x86_64" if beside else "qemu-system-x86_64"
 
 
 def _qemu(guest: Guest, shape: Shape, with_vrdma: bool, incoming: bool) -> list[str]:
-    arguments = f"{KERNEL_ARGUMENTS} lab.name={guest.name} lab.ipv4={guest.ipv4}/16 lab.ipv6={guest.ipv6}/64"
     where = directory(guest)
     command = [
         _monitor(shape), "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none",
         "-machine", "pc", "-accel", "kvm", "-cpu", "host", "-smp", str(shape.guest_cpus),
         "-m", str(shape.guest_memory),
-        "-kernel", "/boot/vmlinux", "-initrd", "/boot/initrd.img", "-append", arguments,
+        "-kernel", "/boot/vmlinux", "-initrd", "/boot/initrd.img", "-append", kernel_arguments(guest),
         "-serial", "stdio",
         "-qmp", f"unix:{where}/qmp,server=on,wait=off",
         "-monitor", f"unix:{where}/hmp,server=on,wait=off",
@@ -137,12 +139,6 @@ def console(guest: Guest, host: Address) -> str:
     return remote.run(host, ["cat", f"{directory(guest)}/console"]).stdout.decode(errors="replace")
 
 
-def boot_id(address: Address, boot_s: int = 0) -> str:
-    """The boot's identity, which changes with every boot."""
-    done = remote.run(address, ["cat", "/proc/sys/kernel/random/boot_id"], ANSWER_S + boot_s, boot_s)
-    return done.stdout.decode()
-
-
 def wait_for_boot(guest: Guest, host: Address, address: Address, other_than: str = "") -> None:
     """Waits until the agent answers in a boot other than the given one."""
     deadline = time.monotonic() + BOOT_S
@@ -160,5 +156,5 @@ def wait_for_boot(guest: Guest, host: Address, address: Address, other_than: str
             raise VmError(guest.name, f"not up after {BOOT_S:.0f} s: {reason}", console(guest, host))
 
 
-def wait_for_device(guest: Guest, address: Address) -> None:
+def wait_for_device(guest: GuestNames, address: Address) -> None:
     script(guest.name, address, AWAIT_DEVICE, "find its vrdma device")

@@ -6,12 +6,12 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from . import remote
-from .common import COMMON_KERNEL_ARGUMENTS, script
+from .common import COMMON_KERNEL_ARGUMENTS, boot_id, script
 from .errors import LabError, VmError
 from .kernels import Kernel
 from .process import Process
@@ -54,7 +54,8 @@ def processor_log(directory: Path, host: Host) -> Path:
 def last_words(directory: Path, host: Host) -> str:
     """The console. After a triple fault, which a kernel cannot report, also the state of the processors."""
     said = console(directory, host).read_text(errors="replace")
-    _, fault, state = processor_log(directory, host).read_text(errors="replace").partition("Triple fault")
+    log = processor_log(directory, host)
+    _, fault, state = (log.read_text(errors="replace") if log.exists() else "").partition("Triple fault")
     return f"{said}\n{fault}{state}" if fault else said
 
 
@@ -73,21 +74,36 @@ def cables(shape: Shape) -> dict[Host, list[socket.socket]]:
     return ends
 
 
-def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disks: list[Path], accelerator: str,
-          ends: list[socket.socket]) -> subprocess.Popen:
-    """Starts QEMU in the lab's directory. QEMU continues to run after this process."""
-    arguments = f"{KERNEL_ARGUMENTS} lab.name={host.name} systemd.hostname={host.name}"
-    command = [
-        "qemu-system-x86_64", "-name", f"vrdma-{host.name}", "-nodefaults", "-no-user-config", "-display", "none",
-        "-no-reboot", *ACCELERATORS[accelerator], "-smp", str(shape.cpus_of_host), "-m", str(shape.host_memory),
-        "-kernel", str(kernel.vmlinux), "-initrd", str(kernel.initrd), "-append", arguments,
-        "-serial", f"file:{console(directory, host).name}",
+def common_arguments(directory: Path, host: Host, accelerator: str) -> list[str]:
+    """What all VMs have that are processes of this machine: console, monitor, and a door for commands."""
+    return [
+        "-nodefaults", "-no-user-config", "-display", "none", *ACCELERATORS[accelerator],
+        "-chardev", f"file,id=console,path={console(directory, host).name},append=on", "-serial", "chardev:console",
         "-qmp", f"unix:{host.name}.qmp,server=on,wait=off",
-        "-fsdev", "local,id=lab,path=share,security_model=none,readonly=on",
-        "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
         "-netdev", f"user,id=door,ipv6=off,restrict=on,hostfwd=tcp:127.0.0.1:0-10.0.2.15:{remote.AGENT_PORT}",
         "-device", "virtio-net-pci,netdev=door,romfile=",
         "-device", "pvpanic-pci", "-action", "panic=exit-failure",
+    ]  # fmt: skip
+
+
+def launch(directory: Path, host: Host, command: list[str], fds: Sequence[int] = (),
+           environment: dict[str, str] | None = None) -> subprocess.Popen:
+    """Starts QEMU in the lab's directory. QEMU continues to run after this process."""
+    console(directory, host).unlink(missing_ok=True)
+    with open(console(directory, host), "ab") as log:
+        return subprocess.Popen(command, cwd=directory, env={**os.environ, **(environment or {})}, pass_fds=fds,
+                                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+
+def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disks: list[Path], accelerator: str,
+          ends: list[socket.socket]) -> subprocess.Popen:
+    arguments = f"{KERNEL_ARGUMENTS} lab.name={host.name} systemd.hostname={host.name}"
+    command = [
+        "qemu-system-x86_64", "-name", f"vrdma-{host.name}", *common_arguments(directory, host, accelerator),
+        "-no-reboot", "-smp", str(shape.cpus_of_host), "-m", str(shape.host_memory),
+        "-kernel", str(kernel.vmlinux), "-initrd", str(kernel.initrd), "-append", arguments,
+        "-fsdev", "local,id=lab,path=share,security_model=none,readonly=on",
+        "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
         "-d", "cpu_reset", "-D", processor_log(directory, host).name,
     ]  # fmt: skip
     for number, disk in enumerate(disks):
@@ -97,9 +113,7 @@ def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disks: list
         mac = f"52:54:00:77:{0x10 + host.index:02x}:{number:02x}"
         command += ["-netdev", f"dgram,id=cable{number},local.type=fd,local.str={end.fileno()}"]
         command += ["-device", f"virtio-net-pci,netdev=cable{number},mac={mac},romfile="]
-    with open(console(directory, host), "wb") as log:
-        return subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                start_new_session=True, pass_fds=[end.fileno() for end in ends])
+    return launch(directory, host, command, [end.fileno() for end in ends])
 
 
 @contextmanager
@@ -132,15 +146,18 @@ def wait_for_port(directory: Path, host: Host, process: Process) -> int:
     return int(match[1])
 
 
-def wait_for_boot(directory: Path, host: Host, process: Process, address: Address) -> None:
+def wait_for_boot(directory: Path, host: Host, process: Process, address: Address, other_than: str = "") -> None:
+    """Waits until the agent answers in a boot other than the given one."""
     deadline = time.monotonic() + BOOT_S
     while True:
         try:
-            remote.run(address, ["true"], timeout=10)
-            return
+            if boot_id(address) != other_than:
+                return
+            reason = "it does not go down"
         except remote.Unreachable as error:
-            _check_alive(directory, host, process, deadline, f"not up after {BOOT_S:.0f} s ({error})")
-            time.sleep(0.25)
+            reason = str(error)
+        _check_alive(directory, host, process, deadline, f"not up after {BOOT_S:.0f} s ({reason})")
+        time.sleep(0.25)
 
 
 def _check_alive(directory: Path, host: Host, process: Process, deadline: float, complaint: str) -> None:

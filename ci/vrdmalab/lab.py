@@ -13,15 +13,16 @@ from typing import TypeVar
 
 from . import guest as guests
 from . import host as hosts
-from . import images, kernels, kvm, migration, releases, remote, saving, share, topology
-from .common import script
+from . import images, kernels, kvm, migration, newer_qemu, releases, remote, saving, share, topology
+from . import socket_guest as socket_guests
+from .common import boot_id, script
 from .diagnosis import watching
 from .errors import LabError, VmError
 from .process import Process
 from .progress import say
 from .paths import PROJECT
 from .state import CACHE, State, current, lab_directory, load, stage_directory
-from .topology import Guest, Host, Shape
+from .topology import Guest, Host, Shape, SocketGuest
 
 T = TypeVar("T")
 ANSWER_S = 10.0
@@ -67,22 +68,24 @@ def up(shape: Shape) -> tuple[State, bool]:
         if state:
             _check_reusable(state, shape)
             return state, True
+        if shape.sockets:
+            socket_guests.check(shape)
+            newer_qemu.ensure()
         image = build_image(shape.packages)
-        accelerator = kvm.accelerator(CACHE, image)
         for _ in range(BOOT_TRIES - 1):
             try:
-                return _boot_new(directory, shape, image, accelerator), False
+                return _boot_new(directory, shape, image), False
             except VmError as error:
                 say(f"{error}\nbooting all anew: the emulator loses a VM now and then")
-        return _boot_new(directory, shape, image, accelerator), False
+        return _boot_new(directory, shape, image), False
 
 
-def _boot_new(directory: Path, shape: Shape, image: images.Image, accelerator: str) -> State:
+def _boot_new(directory: Path, shape: Shape, image: images.Image) -> State:
     """Boots a lab. If that fails, only the consoles are left."""
     state = State(directory, shape, secrets.token_hex(16), str(image.directory))
     try:
         _fill_share(state, image)
-        _boot(state, image, accelerator)
+        _boot(state, image)
     except BaseException:
         _stop(state)
         raise
@@ -134,29 +137,42 @@ def _fill_share(state: State, image: images.Image) -> None:
                    kernel_on_disk=state.shape.host_release == releases.OWN)
 
 
-def _boot(state: State, image: images.Image, accelerator: str) -> None:
-    chosen = _kernels(state, image)
-    state.with_vrdma = share.has_vrdma(state.share, chosen)
+def _boot(state: State, image: images.Image) -> None:
+    state.with_vrdma = share.has_vrdma(state.share, _kernels(state, image))
     if not state.with_vrdma:
         say(f"no vrdma in {stage_directory()}: the lab comes without it")
-    cables = hosts.cables(state.shape)
-    disks = _disks(state.shape, image)
-    for host in state.hosts:
-        process = hosts.start(state.directory, host, state.shape, chosen["host"], disks, accelerator, cables[host])
-        state.processes[host] = Process.of(process.pid)
-        state.save()
-    for end in (end for ends in cables.values() for end in ends):
-        end.close()
-    say(f"booting {', '.join(host.name for host in state.hosts)} ({accelerator}, {state.shape.host_memory} MiB each)")
-    for host in state.hosts:
-        state.ports[host] = hosts.wait_for_port(state.directory, host, state.processes[host])
-    state.save()
+    _start(state, image, state.hosts)
     in_parallel(lambda host: _bring_up_host(state, host), state.hosts)
     state.ready = True
     state.save()
 
 
+def _start(state: State, image: images.Image, vms: list[Host]) -> None:
+    """Starts VMs that are processes of this machine: all hosts, or some guests behind sockets."""
+    accelerator = kvm.accelerator(CACHE, image)
+    chosen = _kernels(state, image)
+    disks = _disks(state.shape, image)
+    cables = hosts.cables(state.shape)
+    for vm in vms:
+        if isinstance(vm, SocketGuest):
+            process = socket_guests.start(state.directory, vm, state.shape, chosen["guest"], disks[-1], accelerator,
+                                          state.with_vrdma)
+        else:
+            process = hosts.start(state.directory, vm, state.shape, chosen["host"], disks, accelerator, cables[vm])
+        state.processes[vm] = Process.of(process.pid)
+        state.save()
+    for end in (end for ends in cables.values() for end in ends):
+        end.close()
+    say(f"booting {', '.join(vm.name for vm in vms)} ({accelerator}, {state.shape.memory_of(vms[0])} MiB each)")
+    for vm in vms:
+        state.ports[vm] = hosts.wait_for_port(state.directory, vm, state.processes[vm])
+    state.save()
+
+
 def _bring_up_host(state: State, host: Host) -> None:
+    if isinstance(host, SocketGuest):
+        _await_guest(state, host)
+        return
     address = state.address(host)
     mine = [guest for guest in state.guests if guest.host == host]
     hosts.wait_for_boot(state.directory, host, state.processes[host], address)
@@ -171,9 +187,12 @@ def _bring_up_host(state: State, host: Host) -> None:
     in_parallel(lambda guest: _await_guest(state, guest), mine)
 
 
-def _await_guest(state: State, guest: Guest, other_than: str = "") -> None:
+def _await_guest(state: State, guest: Guest | SocketGuest, other_than: str = "") -> None:
     with watching(state, guest):
-        guests.wait_for_boot(guest, state.address(guest.host), state.address(guest), other_than)
+        if isinstance(guest, SocketGuest):
+            hosts.wait_for_boot(state.directory, guest, state.processes[guest], state.address(guest), other_than)
+        else:
+            guests.wait_for_boot(guest, state.address(guest.host), state.address(guest), other_than)
         if state.with_vrdma:
             guests.wait_for_device(guest, state.address(guest))
     say(f"{guest.name} is up")
@@ -202,7 +221,7 @@ def _stop(state: State) -> None:
         process.kill()
     for name in ("share", "share.new", "stage"):
         shutil.rmtree(state.directory / name, ignore_errors=True)
-    for path in (path for kind in ("*.qmp", "*.initrd", "state.*") for path in state.directory.glob(kind)):
+    for path in (path for kind in ("*.qmp", "*.cable", "*.initrd", "state.*") for path in state.directory.glob(kind)):
         path.unlink()
 
 
@@ -213,11 +232,15 @@ def push() -> None:
     """Copies the stage into all running VMs. Running programs and loaded modules stay as they are."""
     with locked(lab_directory()):
         state = current()
-        _fill_share(state, images.Image(Path(state.image), images.kernel_version()))
+        _fill_share(state, _image(state))
         # Hosts first, because a guest's files come from its host.
         groups: list[Sequence[Host | Guest]] = [state.hosts, state.guests]
         for machines in groups:
             in_parallel(lambda machine: _refresh(state, machine), machines)
+
+
+def _image(state: State) -> images.Image:
+    return images.Image(Path(state.image), images.kernel_version())
 
 
 def _refresh(state: State, machine: Host | Guest) -> None:
@@ -225,15 +248,22 @@ def _refresh(state: State, machine: Host | Guest) -> None:
         return
     with watching(state, machine):
         script(machine.name, state.address(machine), "/usr/lib/vrdma-lab/refresh", "take the new files")
-        if isinstance(machine, Host):
+        if isinstance(machine, Host) and not isinstance(machine, SocketGuest):
             script(machine.name, state.address(machine), "systemctl daemon-reload", "reload systemd")
 
 
-def the_guest(state: State, name: str) -> Guest:
+def the_guest(state: State, name: str) -> Guest | SocketGuest:
     vm = state.find(name)
-    if not isinstance(vm, Guest):
+    if not isinstance(vm, (Guest, SocketGuest)):
         raise LabError(f"{name} is a host; this works on guests")
     return vm
+
+
+def movable_guest(state: State, name: str) -> Guest:
+    guest = the_guest(state, name)
+    if isinstance(guest, SocketGuest):
+        raise LabError(f"{name} has a device behind a socket, which QEMU does not migrate")
+    return guest
 
 
 def reboot(name: str) -> None:
@@ -242,7 +272,7 @@ def reboot(name: str) -> None:
     guest = the_guest(state, name)
     address = state.address(guest)
     with watching(state, guest):
-        before = guests.boot_id(address)
+        before = boot_id(address)
         try:
             remote.run(address, ["reboot"], timeout=30)
         except remote.Unreachable:
@@ -253,6 +283,9 @@ def reboot(name: str) -> None:
 def kill(name: str) -> None:
     state = current()
     guest = the_guest(state, name)
+    if isinstance(guest, SocketGuest):
+        state.processes[guest].kill()
+        return
     with watching(state, guest.host):
         guests.kill(guest, state.address(guest.host))
 
@@ -260,8 +293,13 @@ def kill(name: str) -> None:
 def start(name: str) -> None:
     state = current()
     guest = the_guest(state, name)
-    with watching(state, guest.host):
-        guests.start(guest, state.address(guest.host), state.shape, state.with_vrdma)
+    if isinstance(guest, SocketGuest):
+        if state.processes[guest].alive():
+            raise LabError(f"{name} is running")
+        _start(state, _image(state), [guest])
+    else:
+        with watching(state, guest.host):
+            guests.start(guest, state.address(guest.host), state.shape, state.with_vrdma)
     _await_guest(state, guest)
 
 
@@ -269,7 +307,7 @@ def migrate(name: str, host_name: str) -> dict:
     """Moves a running guest to another host. Returns QEMU's report."""
     with locked(lab_directory()):
         state = current()
-        guest, host = the_guest(state, name), state.find(host_name)
+        guest, host = movable_guest(state, name), state.find(host_name)
         if not isinstance(host, Host):
             raise LabError(f"{host_name} is no host")
         moved = Guest(guest.index, host)
@@ -284,13 +322,13 @@ def migrate(name: str, host_name: str) -> dict:
 def save(name: str) -> None:
     """Saves a guest to a file of its host, where only restore() continues it."""
     state = current()
-    saving.save(state, the_guest(state, name))
+    saving.save(state, movable_guest(state, name))
 
 
 def restore(name: str) -> str:
     """Continues a saved guest; returns QEMU's status, which is "paused" if the guest was stopped when it was saved."""
     state = current()
-    guest = the_guest(state, name)
+    guest = movable_guest(state, name)
     status = saving.restore(state, guest)
     if status == "running":
         with watching(state, guest):
@@ -299,25 +337,31 @@ def restore(name: str) -> str:
 
 
 def monitor(name: str, command: str, timeout: float) -> str:
-    """The answer of QEMU's human monitor."""
+    """The answer of QEMU's monitor."""
     state = current()
     vm = state.find(name)
     if isinstance(vm, Host):
-        with hosts.monitor(state.directory, vm, timeout) as qmp:
-            return qmp.human(command)
+        try:
+            with hosts.monitor(state.directory, vm, timeout) as qmp:
+                return qmp.ask(command)
+        except OSError as error:
+            raise LabError(f"the QEMU of {name} does not answer: {error}") from error
     with watching(state, vm.host), guests.monitor(vm, state.address(vm.host), timeout) as qmp:
-        return qmp.human(command)
+        return qmp.ask(command)
 
 
 def logs(name: str) -> str:
-    """A VM's console. A host's stays readable after its death, and after an `up` that failed."""
+    """A VM's console. That of a process of this machine stays readable after its death, and after an `up` that failed.
+    """
     state = load(lab_directory())
     host_log = lab_directory() / f"{name}.console"
     if host_log.exists():
         return host_log.read_text(errors="replace")
     if not state:
         raise LabError(f"there is no console of {name}")
-    guest = the_guest(state, name)
+    guest = state.find(name)
+    if isinstance(guest, Host):
+        raise LabError(f"{name} has not been started")
     with watching(state, guest.host):
         return guests.console(guest, state.address(guest.host))
 

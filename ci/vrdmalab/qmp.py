@@ -24,6 +24,17 @@ class Qmp:
     def human(self, command: str) -> str:
         return str(self.execute("human-monitor-command", **{"command-line": command}))
 
+    def ask(self, text: str) -> str:
+        """The answer to a command of the human monitor, or to one of QMP in JSON."""
+        if not text.startswith("{"):
+            return self.human(text)
+        try:
+            request = json.loads(text)
+            command, arguments = request["execute"], request.get("arguments", {})
+        except (ValueError, KeyError) as error:
+            raise LabError(f"not a command of QMP, such as {{\"execute\": \"query-status\"}}: {text}") from error
+        return json.dumps(self.execute(command, **arguments)) + "\n"
+
     def _read(self, wanted: str) -> object:
         """The next answer. Events before it are ignored."""
         while True:

@@ -90,8 +90,9 @@ def load(directory: Path) -> State | None:
     state = State(directory, shape, document["token"], document["image"], document["vrdma"], document["ready"])
     state.moved = dict(document["moved"])
     for index, entry in enumerate(document["hosts"]):
-        state.processes[Host(index)] = Process(entry["pid"], entry["started"])
-        state.ports[Host(index)] = entry["port"]
+        host = state.hosts[index]
+        state.processes[host] = Process(entry["pid"], entry["started"])
+        state.ports[host] = entry["port"]
     return state
 
 

@@ -30,6 +30,7 @@ class Shape:
     host_release: str = releases.OWN
     guest_release: str = releases.OWN
     movable: bool = False  # guests can move between hosts, which needs a newer QEMU
+    sockets: str | None = None  # the directory of the sockets of guests without hosts
 
     @property
     def cpus_of_host(self) -> int:
@@ -46,6 +47,9 @@ class Shape:
         guests = self.guests * (self.hosts if self.movable else 1)
         needs = 1536 + guests * (self.guest_memory + 192)
         return needs if self.kernels_of_image else needs + 1024
+
+    def memory_of(self, vm: "Host") -> int:
+        return self.guest_memory if isinstance(vm, SocketGuest) else self.host_memory
 
     @property
     def kernels_of_image(self) -> bool:
@@ -79,10 +83,10 @@ class Host:
         return f"fd77::{self.index + 1:x}"
 
 
-@dataclass(frozen=True)
-class Guest:
+class GuestNames:
+    """The name and the addresses of a guest, wherever it runs."""
+
     index: int
-    host: Host
 
     @property
     def name(self) -> str:
@@ -100,6 +104,12 @@ class Guest:
     def ipv6(self) -> str:
         return f"fd77::1:{self.index + 1:x}"
 
+
+@dataclass(frozen=True)
+class Guest(GuestNames):
+    index: int
+    host: Host
+
     @property
     def cid(self) -> int:
         """The address of its agent on the host's vsock; 0 to 2 are reserved."""
@@ -111,12 +121,22 @@ class Guest:
         return str(uuid.uuid5(_UUIDS, self.name))
 
 
+@dataclass(frozen=True)
+class SocketGuest(GuestNames, Host):
+    """A guest that runs as hosts do, as a process of this machine. Its device is behind a socket."""
+
+
 def hosts(shape: Shape) -> list[Host]:
+    """The VMs that are processes of this machine."""
+    if shape.sockets:
+        return [SocketGuest(index) for index in range(shape.guests)]
     return [Host(index) for index in range(shape.hosts)]
 
 
 def guests(shape: Shape) -> list[Guest]:
     """The guests, on the hosts where they boot."""
+    if shape.sockets:
+        return []
     return [Guest(index, Host(index // shape.guests)) for index in range(shape.hosts * shape.guests)]
 
 

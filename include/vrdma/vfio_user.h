@@ -75,12 +75,13 @@ VRDMA_CHECK_SIZE(struct vfio_user_dma_map, 32);
 #define VFIO_USER_DMA_WRITE VRDMA_BIT(1)
 
 /*
- * Unmaps exactly a range that was mapped. The reply repeats it: from then on the device does not
- * touch it.
+ * Unmaps a range. The reply repeats it: from then on the device does not touch it. The protocol
+ * asks for exactly a range that was mapped. As in VFIO, a range may also have any number of whole
+ * maps, and VFIO_DMA_UNMAP_FLAG_ALL with address and size 0 unmaps all.
  */
 struct vfio_user_dma_unmap {
 	__u32 argsz;
-	__u32 flags; /* 0 */
+	__u32 flags; /* 0 or VFIO_DMA_UNMAP_FLAG_ALL */
 	__u64 address;
 	__u64 size;
 };

@@ -22,26 +22,60 @@ poll.register(os.pidfd_open(int(sys.argv[1])))
 poll.poll()" """
 
 
+class Kernels:
+    """Follows the logs of kernels."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, Process] = {}
+        self._boots: dict[str, str] = {}
+
+    def follow(self, machine: Machine) -> None:
+        """From now on, the system that runs there now."""
+        if old := self._logs.get(machine.name):
+            old.kill()
+        self._logs[machine.name] = machine.watch(FOLLOW_KERNEL)
+        self._boots[machine.name] = machine.boot_id()
+
+    def down(self, name: str) -> bool:
+        return not self._logs[name].running
+
+    def other(self, machine: Machine) -> bool:
+        """Whether the system there does not answer, or is another one."""
+        return machine.boot_id() != self._boots[machine.name]
+
+    def new_lines(self) -> dict[str, list[str]]:
+        return {f"{name}'s kernel": log.new_lines() for name, log in self._logs.items()}
+
+    def complaints(self, new: dict[str, list[str]]) -> list[str]:
+        """Errors in these lines, and the systems that are down."""
+        found = [f"{source}: {line.rstrip()}" for source, lines in new.items() if source.endswith("'s kernel")
+                 for line in lines if COMPLAINT.search(line)]
+        return found + [f"{name} has gone down" for name in self._logs if self.down(name)]
+
+    def close(self) -> None:
+        for log in self._logs.values():
+            log.kill()
+
+
 class Health:
     """Follows kernel logs and vrdmad's log, so that each test can be told what it caused."""
 
     def __init__(self, host: Machine, guests: list[Guest], with_mediator: bool) -> None:
         self._host = host
         self._guests = guests
-        self._kernels: dict[str, Process] = {}
-        self._boots: dict[str, str] = {}
+        self._kernels = Kernels()
         self._mediator_log: Process | None = None
         self._mediator: Process | None = None
         self.mediator_pid = 0
         self.new: dict[str, list[str]] = {}
         self._with_mediator = with_mediator
         for guest in guests:
-            guest.after_boot.append(self._follow_kernel)
-            self._follow_kernel(guest)
+            guest.after_boot.append(self._kernels.follow)
+            self._kernels.follow(guest)
         self._follow_host()
 
     def _follow_host(self) -> None:
-        self._follow_kernel(self._host)
+        self._kernels.follow(self._host)
         if self._with_mediator:
             self._mediator_log = self._host.watch("journalctl -q -f -n 0 -o cat -u vrdmad")
             self.watch_mediator()
@@ -59,15 +93,8 @@ class Health:
         connection to a system that no longer exists does not end by itself. Guests go with their host."""
         machines = (self._host, *self._guests)
         gone = [machine.name for machine in machines
-                if not self._kernels[machine.name].running
-                or failed and machine.boot_id() != self._boots[machine.name]]
+                if self._kernels.down(machine.name) or failed and self._kernels.other(machine)]
         return gone[:1] if self._host.name in gone else gone
-
-    def _follow_kernel(self, machine: Machine) -> None:
-        if old := self._kernels.get(machine.name):
-            old.kill()
-        self._kernels[machine.name] = machine.watch(FOLLOW_KERNEL)
-        self._boots[machine.name] = machine.boot_id()
 
     def watch_mediator(self) -> None:
         """From now on, the vrdmad that runs now or starts soon must stay alive."""
@@ -86,25 +113,25 @@ class Health:
         if self._mediator and not self._mediator.running:
             self.watch_mediator()
         for guest in self._guests:
-            if not self._kernels[guest.name].running:
+            if self._kernels.down(guest.name):
                 guest.booted()
 
     def collect(self) -> None:
         """Collects the lines that were logged since the last call."""
-        self.new = {f"{name}'s kernel": log.new_lines() for name, log in self._kernels.items()}
+        self.new = self._kernels.new_lines()
         if self._mediator_log:
             self.new["vrdmad"] = self._mediator_log.new_lines()
 
     def complaints(self) -> list[str]:
         """Errors in the collected logs, or of vrdmad."""
-        found = [f"{source}: {line.rstrip()}" for source, lines in self.new.items() if source != "vrdmad"
-                 for line in lines if COMPLAINT.search(line)]
+        found = self._kernels.complaints(self.new)
         if self._mediator and not self._mediator.running:
             found.append("vrdmad has ended")
-        return found + [f"{name} has gone down" for name, log in self._kernels.items() if not log.running]
+        return found
 
     def close(self) -> None:
-        for process in (*self._kernels.values(), self._mediator_log, self._mediator):
+        self._kernels.close()
+        for process in (self._mediator_log, self._mediator):
             if process:
                 process.kill()
 

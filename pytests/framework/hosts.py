@@ -113,7 +113,7 @@ class Hosts(Native):
             self.start_mediator(name)
 
     def start_mediator(self, name: str) -> None:
-        self._start_mediator([name], self._uplink(name), self._binding(name), self._within(name))
+        self._start_mediator([name], self._uplink(name), self._within(name))
 
     def _uplink(self, _name: str) -> str:
         return UPLINK

@@ -69,6 +69,9 @@ class Lab(Place):
         self.down()
         self.up()
 
+    def guest(self, number: int) -> "Guest":
+        return Guest(self, f"guest{number}")
+
     def describe(self, name: str) -> dict:
         """The lab's description of a VM."""
         (vm,) = [vm for vm in json.loads(self.do("status", "--json").stdout)["vms"] if vm["name"] == name]

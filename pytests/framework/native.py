@@ -29,7 +29,7 @@ name = "{name}"
 socket = "{socket}"
 addresses = "{addresses}"
 type = "medium"
-clients = 8
+clients = {clients}
 window_gib = 64 # of each client; ThreadSanitizer leaves a program 1.5 TiB
 """
 
@@ -71,6 +71,7 @@ class Native(Place):
     """The part of a lab that tests need: it starts commands, each with the device of one name."""
 
     ours = False
+    clients = 8
     addresses = {name: {4: address, 6: ADDRESSES_6[name]} for name, address in ADDRESSES.items()}
 
     def __init__(self, record: Record, network: Wires | None = None) -> None:
@@ -89,13 +90,15 @@ class Native(Place):
         self._network.up()
         self._start_mediator([*self.addresses])
 
-    def _start_mediator(self, names: list[str], config: str = "", device: str = "",
-                        prefix: tuple[str, ...] = ()) -> None:
-        """Starts one with devices of these names. `config` is added to its file, and `device` to each device's table.
-        """
+    def guest(self, number: int) -> Guest:
+        return NativeGuest(self, [*self.addresses][number])
+
+    def _start_mediator(self, names: list[str], config: str = "", prefix: tuple[str, ...] = ()) -> None:
+        """Starts one with devices of these names. `config` is added to its file."""
         path = Path(self._directory.name) / f"vrdmad-{len(self.mediators)}.conf"
         tables = [DEVICE_TABLE.format(name=name.replace(".", "-"), socket=self.socket(name),
-                                      addresses=",".join(self._allowed(name))) + device
+                                      addresses=",".join(self._allowed(name)), clients=self.clients)
+                  + self._binding(name)
                   for name in names]
         path.write_text("mdev = false\n" + config + "".join(tables))
         vrdmad = [*prefix, str(BUILD / "mediator/control/vrdmad"), "--config", str(path), "--forbidden-calls", "kill"]
@@ -131,6 +134,10 @@ class Native(Place):
     def _allowed(self, name: str) -> list[str]:
         """Addresses that the device may have."""
         return [*self.addresses[name].values()]
+
+    def _binding(self, _name: str) -> str:
+        """What the device's table has besides."""
+        return ""
 
     def down(self) -> None:
         """Expects each vrdmad to end on request. Sanitizers report leaks then."""

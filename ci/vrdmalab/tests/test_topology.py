@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 from vrdmalab import topology
-from vrdmalab.topology import Guest, Host, Shape
+from vrdmalab.topology import Guest, Host, Shape, SocketGuest
 
 LARGEST = Shape(hosts=topology.MAX_HOSTS, guests=topology.MAX_GUESTS // topology.MAX_HOSTS)
 
@@ -32,6 +32,16 @@ def test_hosts_share_the_cores(monkeypatch: pytest.MonkeyPatch, cores: int, host
 def test_no_two_machines_share(attribute: str) -> None:
     machines = [*topology.hosts(LARGEST), *topology.guests(LARGEST)]
     assert len({getattr(machine, attribute) for machine in machines}) == len(machines)
+
+
+def test_guests_behind_sockets_are_the_machines_of_a_lab_without_hosts() -> None:
+    """Expects them to have the names and addresses of guests in hosts, and no guest in a host."""
+    shape = Shape(sockets="/run/vrdma")
+    alike = topology.guests(Shape())
+    assert topology.hosts(shape) == [SocketGuest(0), SocketGuest(1)]
+    assert topology.guests(shape) == []
+    for guest, other in zip(topology.hosts(shape), alike, strict=True):
+        assert (guest.name, guest.mac, guest.ipv4, guest.ipv6) == (other.name, other.mac, other.ipv4, other.ipv6)
 
 
 def test_all_addresses_are_on_one_network() -> None:

@@ -180,6 +180,28 @@ Result<> ClientMemory::unmap(Iova iova, std::uint64_t length) {
     return hidden;
 }
 
+// There are at most most_maps_ of them.
+Result<> ClientMemory::unmap_range(Iova iova, std::uint64_t length) {
+    const std::uint64_t end = raw(iova) + length;
+    auto next = maps_.lower_bound(iova);
+    const auto last = maps_.lower_bound(Iova{end});
+    const auto cut_at = [&](std::uint64_t place, auto after) {
+        return after != maps_.begin() &&
+               raw(std::prev(after)->first) + std::prev(after)->second.length > place;
+    };
+    if (end <= raw(iova) || cut_at(raw(iova), next) || cut_at(end, last)) {
+        return fail(std::errc::invalid_argument);
+    }
+    while (next != last) {
+        const auto [start, size] = std::pair{next->first, next->second.length};
+        ++next;
+        if (const auto unmapped = unmap(start, size); !unmapped) {
+            return unmapped;
+        }
+    }
+    return {};
+}
+
 void ClientMemory::unmap_all() {
     for (const auto& [iova, map] : maps_) {
         give_up_pages(iova, map.length);

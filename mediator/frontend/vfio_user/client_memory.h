@@ -48,6 +48,8 @@ class ClientMemory final : public GuestMemory, private FaultGuard::Filler {
                  int protection);
     // The range must be exactly that of a map(). After this, nobody touches the memory.
     Result<> unmap(Iova iova, std::uint64_t length);
+    // Unmaps all maps of a range, which may have none. The range must not cut one.
+    Result<> unmap_range(Iova iova, std::uint64_t length);
     void unmap_all();
     std::size_t most_maps() const noexcept { return most_maps_; }
 

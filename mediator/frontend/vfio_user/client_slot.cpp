@@ -138,9 +138,15 @@ void ClientSlot::keep() {
     }
 }
 
+// The connection ends before the driver is told: QEMU 11.1 aborts if its connection ends while a
+// request of the driver is under way.
 void ClientSlot::part(std::function<void()> gone) {
     gone_ = std::move(gone);
     awaits_ = client_ && function_->request();
+    if (client_ && !awaits_) {
+        client_.reset();
+        function_->announce_loss();
+    }
 }
 
 // May fail, and is tried again for a later client.

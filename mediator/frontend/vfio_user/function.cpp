@@ -190,6 +190,7 @@ Result<> Function::replace_shared() {
 
 void Function::reset() {
     vrdma_pci_config_reset(&config_);
+    untold_ = false;
     reset_device();
 }
 
@@ -279,6 +280,13 @@ bool Function::request() {
     return migration_->kept();
 }
 
+// The client answers the driver with all ones, which mean that the device is gone.
+void Function::announce_loss() noexcept {
+    if (device_->enabled()) {
+        raise(0);
+    }
+}
+
 Result<> Function::start_anew() {
     reset();
     awaited_ = {};
@@ -341,17 +349,22 @@ void Function::write(std::uint32_t region, std::uint64_t offset, std::span<const
 }
 
 // A write may reset the device. If the device was enabled, vector 0 tells its driver, which may not
-// know that the write was a reset.
+// know that the write was a reset. It tells the driver again when Bus Master is set, because not
+// all clients deliver interrupts before.
 void Function::write_config(std::uint64_t offset, std::span<const std::byte> data) {
     const bool resets = vrdma_pci_config_write(&config_, static_cast<unsigned>(offset),
                                                reinterpret_cast<const __u8*>(data.data()),
                                                static_cast<unsigned>(data.size())) != 0;
-    if (!resets) {
-        return;
+    if (resets) {
+        const bool enabled = device_->enabled();
+        reset_device();
+        if (enabled) {
+            untold_ = true;
+            raise(0);
+        }
     }
-    const bool enabled = device_->enabled();
-    reset_device();
-    if (enabled) {
+    if (untold_ && bus_master()) {
+        untold_ = false;
         raise(0);
     }
 }

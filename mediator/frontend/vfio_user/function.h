@@ -53,6 +53,8 @@ class Function final : public HostPort {
     void end();
     void keep();
     bool request();
+    // Tells the driver to look at the device, whose client has no connection any more.
+    void announce_loss() noexcept;
 
     std::uint64_t region_size(std::uint32_t region) const noexcept;
     // [offset, offset + data.size()) must lie in the region.
@@ -112,6 +114,7 @@ class Function final : public HostPort {
     std::optional<Migration> migration_;
     bool offered_ = false;        // the migration, to the client
     bool enable_is_held_ = false; // by held_
+    bool untold_ = false;         // the driver, that a write to the configuration space was a reset
     Gathering* gathering_ = nullptr;
     Gathering::Awaited awaited_;
     Gathering::Held held_;

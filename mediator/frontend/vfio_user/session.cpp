@@ -160,15 +160,22 @@ Result<Answer> Session::map_dma(Message& message) {
         .map([] { return Answer{}; });
 }
 
+// The protocol knows neither flags nor ranges of several maps. QEMU sends both for a guest with an
+// emulated IOMMU, because VFIO has them.
 Result<Answer> Session::unmap_dma(const Message& message) {
     const auto unmap = query<vfio_user_dma_unmap>(message);
     if (!unmap) {
         return fail(unmap.error());
     }
+    ClientMemory& memory = function_.client_memory();
+    if (unmap->flags == VFIO_DMA_UNMAP_FLAG_ALL && unmap->address == 0 && unmap->size == 0) {
+        memory.unmap_all();
+        return Answer{}.add(*unmap);
+    }
     if (unmap->flags != 0) {
         return fail(invalid);
     }
-    return function_.client_memory().unmap(Iova{unmap->address}, unmap->size).map([&] {
+    return memory.unmap_range(Iova{unmap->address}, unmap->size).map([&] {
         return Answer{}.add(*unmap);
     });
 }

@@ -66,6 +66,28 @@ TEST_F(ConfigSpaceTest, ClearingBusMasterStopsTheDevice) {
     EXPECT_EQ(driver_.run(VRDMA_ADMIN_QUERY_DEVICE).header, 0u);
 }
 
+// Clear Bus Master of an enabled device, and set it twice; expect its driver to be told again,
+// once. An emulator delivers no interrupt of a function that is no bus master.
+TEST_F(ConfigSpaceTest, ADriverLearnsOfAResetWhenInterruptsReachIt) {
+    ASSERT_EQ(driver_.enable(), VRDMA_STATUS_ENABLED);
+    driver_.command(PCI_COMMAND_MEMORY);
+    static_cast<void>(signals());
+    driver_.command(PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
+    EXPECT_EQ(signals(), 1u);
+    driver_.command(PCI_COMMAND_MASTER);
+    EXPECT_EQ(signals(), 0u);
+}
+
+// Reset a device whose driver was not told; expect the next driver not to be told.
+TEST_F(ConfigSpaceTest, AResetOfTheFunctionForgetsWhatADriverWasToBeTold) {
+    ASSERT_EQ(driver_.enable(), VRDMA_STATUS_ENABLED);
+    driver_.command(0);
+    static_cast<void>(signals());
+    driver_.function().reset();
+    driver_.command(PCI_COMMAND_MASTER);
+    EXPECT_EQ(signals(), 0u);
+}
+
 // Clear Bus Master of a device that nobody has enabled; expect no interrupt.
 TEST_F(ConfigSpaceTest, AnIdleDeviceIsSilent) {
     driver_.command(0);

@@ -379,6 +379,22 @@ TEST_F(MigrationTest, AStateIsKeptForItsClient) {
     EXPECT_NE(driver_.enable(), VRDMA_STATUS_ENABLED);
 }
 
+// End vrdmad with a client that does not ask for the state, like QEMU; expect vector 0 to tell the
+// driver of an enabled device, and no request.
+TEST_F(MigrationTest, ADriverLearnsOfTheEnd) {
+    const auto request = set_vector(VFIO_PCI_REQ_IRQ_INDEX);
+    const auto event = set_vector(VFIO_PCI_MSIX_IRQ_INDEX);
+    function_.announce_loss();
+    EXPECT_FALSE(signalled(event));
+    ASSERT_EQ(driver_.enable(), VRDMA_STATUS_ENABLED);
+    function_.end();
+    function_.keep();
+    EXPECT_FALSE(function_.request());
+    function_.announce_loss();
+    EXPECT_TRUE(signalled(event));
+    EXPECT_FALSE(signalled(request));
+}
+
 // Look at the line of the request; expect one, by eventfd.
 TEST_F(MigrationTest, TheRequestIsAnInterrupt) {
     const auto info = run(command(VFIO_USER_DEVICE_GET_IRQ_INFO,

@@ -221,7 +221,39 @@ TEST_F(SessionTest, MapsMemory) {
     const auto unmapped = run(command(VFIO_USER_DMA_UNMAP, back));
     ASSERT_TRUE(unmapped);
     EXPECT_EQ(part_of<vfio_user_dma_unmap>(*unmapped).size, back.size);
-    EXPECT_FALSE(run(command(VFIO_USER_DMA_UNMAP, back)));
+    EXPECT_TRUE(map(request, one(shared_file(0x4000))));
+}
+
+// Unmap ranges, as QEMU does for a guest with an emulated IOMMU; expect all maps of a range to go,
+// and an error from a range that cuts a map.
+TEST_F(SessionTest, UnmapsRanges) {
+    const auto mapped = [&](std::uint64_t address) {
+        return map({32, 3, 0, address, 0x4000}, one(shared_file(0x4000)));
+    };
+    const auto unmap = [&](std::uint32_t flags, std::uint64_t address, std::uint64_t size) {
+        return run(command(VFIO_USER_DMA_UNMAP, vfio_user_dma_unmap{24, flags, address, size}));
+    };
+    constexpr std::uint64_t far = 0x100000;
+    constexpr std::uint64_t all = ~std::uint64_t{0} << 12;
+    for (const std::uint64_t address : {0x10000, 0x20000, 0x100000}) {
+        ASSERT_TRUE(mapped(address));
+    }
+    EXPECT_FALSE(unmap(0, 0, 0));
+    EXPECT_FALSE(unmap(0, 0x1000, all));
+    EXPECT_FALSE(unmap(0, 0x11000, 0x20000));
+    EXPECT_FALSE(unmap(0, 0, 0x23000));
+    EXPECT_FALSE(unmap(0, 0x11000, 0x1000));
+    EXPECT_EQ(mapped(0x10000).error(), std::errc::file_exists);
+    EXPECT_TRUE(unmap(0, 0x30000, 0x1000));
+    EXPECT_TRUE(unmap(0, 0, far));
+    EXPECT_TRUE(mapped(0x10000));
+    EXPECT_TRUE(mapped(0x20000));
+    EXPECT_EQ(mapped(far).error(), std::errc::file_exists);
+    EXPECT_TRUE(unmap(0, 0, all));
+    EXPECT_TRUE(mapped(far));
+    EXPECT_FALSE(unmap(VFIO_DMA_UNMAP_FLAG_ALL, 0, far));
+    EXPECT_TRUE(unmap(VFIO_DMA_UNMAP_FLAG_ALL, 0, 0));
+    EXPECT_TRUE(mapped(far));
 }
 
 // Map without a file, as QEMU does with its ROMs; expect it to count as any other map.

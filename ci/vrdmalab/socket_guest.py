@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Guests without a host of the lab: processes of this machine, beside a vrdmad that somebody else runs.
+
+Each has a device behind a socket of that vrdmad.
+"""
+
+import json
+import subprocess
+from pathlib import Path
+
+from . import guest as guests
+from . import host as hosts
+from .errors import LabError
+from .kernels import Kernel
+from .newer_qemu import NEWER
+from .topology import Shape, SocketGuest
+
+# The guests' Ethernet is one cable.
+MAX_GUESTS = 2
+DOOR = "eth1"
+
+
+def check(shape: Shape) -> None:
+    if shape.guests > MAX_GUESTS or shape.hosts > 1 or shape.movable:
+        raise LabError(f"--sockets takes at most {MAX_GUESTS} --guests, and neither --hosts nor --movable")
+    for index in range(shape.guests):
+        path = Path(socket(shape, SocketGuest(index)))
+        if not path.is_socket():
+            raise LabError(f"--sockets: {path} is no socket; a vrdmad has to serve it before the lab comes up")
+
+
+def socket(shape: Shape, guest: SocketGuest) -> str:
+    return f"{shape.sockets}/{guest.name}.sock"
+
+
+def _cable(guest: SocketGuest) -> str:
+    """The guest's end of the cable, and the other guest's."""
+    ends = [f"{end}.type=unix,{end}.path=guest{index}.cable"
+            for end, index in (("local", guest.index), ("remote", 1 - guest.index))]
+    return f"dgram,id=lan,{','.join(ends)}"
+
+
+def start(directory: Path, guest: SocketGuest, shape: Shape, kernel: Kernel, disk: Path, accelerator: str,
+          with_vrdma: bool) -> subprocess.Popen:
+    """Starts QEMU in the lab's directory. The device reaches only memory that QEMU shares."""
+    command = [
+        *NEWER.command, "-name", f"vrdma-{guest.name}", "-machine", "pc,memory-backend=ram",
+        "-object", f"memory-backend-memfd,id=ram,size={shape.guest_memory}M,share=on", "-m", str(shape.guest_memory),
+        "-smp", str(shape.guest_cpus), "-kernel", str(kernel.vmlinux), "-initrd", str(kernel.initrd),
+        "-append", f"{guests.kernel_arguments(guest)} lab.door={DOOR}",
+        "-drive", f"if=none,id=root,file={disk},format=raw,readonly=on", "-device", "virtio-blk-pci,drive=root",
+        "-fsdev", "local,id=lab,path=share/guests,security_model=none,readonly=on,multidevs=remap",
+        "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
+        "-netdev", _cable(guest), "-device", f"virtio-net-pci,netdev=lan,mac={guest.mac},romfile=",
+        *hosts.common_arguments(directory, guest, accelerator),
+    ]  # fmt: skip
+    if with_vrdma:
+        device = {"driver": "vfio-user-pci", "id": "vrdma", "socket": {"type": "unix", "path": socket(shape, guest)}}
+        command += ["-device", json.dumps(device)]
+    return hosts.launch(directory, guest, command, environment=NEWER.environment)
