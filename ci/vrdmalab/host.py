@@ -14,6 +14,7 @@ from . import remote
 from .common import COMMON_KERNEL_ARGUMENTS, script
 from .errors import LabError, VmError
 from .kernels import Kernel
+from .newer_qemu import Qemu
 from .process import Process
 from .qmp import Qmp
 from .remote import Address
@@ -73,12 +74,12 @@ def cables(shape: Shape) -> dict[Host, list[socket.socket]]:
     return ends
 
 
-def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disks: list[Path], accelerator: str,
+def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disks: list[Path], qemu: Qemu, accelerator: str,
           ends: list[socket.socket]) -> subprocess.Popen:
     """Starts QEMU in the lab's directory. QEMU continues to run after this process."""
     arguments = f"{KERNEL_ARGUMENTS} lab.name={host.name} systemd.hostname={host.name}"
     command = [
-        "qemu-system-x86_64", "-name", f"vrdma-{host.name}", "-nodefaults", "-no-user-config", "-display", "none",
+        *qemu.command, "-name", f"vrdma-{host.name}", "-nodefaults", "-no-user-config", "-display", "none",
         "-no-reboot", *ACCELERATORS[accelerator], "-smp", str(shape.cpus_of_host), "-m", str(shape.host_memory),
         "-kernel", str(kernel.vmlinux), "-initrd", str(kernel.initrd), "-append", arguments,
         "-serial", f"file:{console(directory, host).name}",
@@ -98,8 +99,9 @@ def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disks: list
         command += ["-netdev", f"dgram,id=cable{number},local.type=fd,local.str={end.fileno()}"]
         command += ["-device", f"virtio-net-pci,netdev=cable{number},mac={mac},romfile="]
     with open(console(directory, host), "wb") as log:
-        return subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                start_new_session=True, pass_fds=[end.fileno() for end in ends])
+        return subprocess.Popen(command, cwd=directory, env={**os.environ, **qemu.environment},
+                                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                                pass_fds=[end.fileno() for end in ends])
 
 
 @contextmanager
