@@ -12,6 +12,7 @@
 --where sockets    guests on this machine, whose devices are behind sockets of a vrdmad beside them; tests that need
                    them are marked `sockets`, and tests that use a host of the lab do not run there
 --lab-options      more options of `ci/lab up`, as in --lab-options="--guest-kernel build/kernels/kasan"
+--between          the pairs of the lab's guests between which each test runs, by number, instead of guest0 and guest1
 --share            one of several parallel runs (framework/share.py)
 --torture-seconds  duration of test_torture.py
 --update-pyverbs   writes the outcomes of pyverbs' own tests to pyverbs.txt
@@ -69,10 +70,17 @@ fi
 """
 
 
+def _pairs(text: str) -> list[tuple[int, int]]:
+    """The numbers of guests, as in 0-1,1-2."""
+    return [(int(left), int(right)) for left, right in (pair.split("-") for pair in text.split(","))]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--where", choices=tuple(NOT_THERE), default="lab", help="where the devices are")
     parser.addoption("--lab-options", type=shlex.split, default=[], metavar="OPTIONS",
                      help="more options of `ci/lab up`")
+    parser.addoption("--between", type=_pairs, default=[(0, 1)], metavar="I-J,…",
+                     help="the pairs of guests between which each test runs (default: 0-1)")
     parser.addoption("--share", type=Share, metavar="DIRECTORY/K",
                      help="the K-th of several runs beside each other, in a lab whose host has one processor; each "
                           "takes the next "
@@ -156,14 +164,29 @@ def host(lab: Lab) -> Machine:
     return Machine(lab, "host0")
 
 
-@pytest.fixture(scope="session")
-def guest0(lab: Lab | Native) -> Guest:
-    return lab.guest(0)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """If there are several pairs of guests, all tests run between one pair before the next."""
+    pairs = metafunc.config.getoption("between")
+    if len(pairs) > 1 and "numbers" in metafunc.fixturenames:
+        metafunc.parametrize("numbers", pairs, indirect=True, scope="session",
+                             ids=[f"guest{left}-guest{right}" for left, right in pairs])
 
 
 @pytest.fixture(scope="session")
-def guest1(lab: Lab | Native) -> Guest:
-    return lab.guest(1)
+def numbers(request: pytest.FixtureRequest) -> tuple[int, int]:
+    """The numbers of the two guests among those of the lab."""
+    (first, *_) = request.config.getoption("between")
+    return getattr(request, "param", first)
+
+
+@pytest.fixture(scope="session")
+def guest0(lab: Lab | Native, numbers: tuple[int, int]) -> Guest:
+    return lab.guest(numbers[0])
+
+
+@pytest.fixture(scope="session")
+def guest1(lab: Lab | Native, numbers: tuple[int, int]) -> Guest:
+    return lab.guest(numbers[1])
 
 
 @pytest.fixture(scope="session")

@@ -86,8 +86,10 @@ def _add_shape(up: argparse.ArgumentParser) -> None:
     for vms in ("host", "guest"):
         up.add_argument(f"--{vms}-kernel", type=_directory, metavar="DIR",
                         help=f"the kernel of {vms}s, with its modules and vrdma's (default: Debian's)")
-        up.add_argument(f"--{vms}-release", choices=releases.LIBRARIES, default=releases.OWN,
-                        help=f"the release of Debian of {vms}s (default: %(default)s)")
+    up.add_argument("--host-release", choices=releases.RELEASES, default=shape.host_release,
+                    help="the release of Debian of hosts (default: %(default)s)")
+    up.add_argument("--guest-release", type=_releases, default=shape.guest_releases, metavar="R,S,…",
+                    help=f"the releases of guest0, guest1, …, and again from the first (default: {releases.OWN})")
     up.add_argument("--sockets", type=_directory, metavar="DIR",
                     help="boot guests without hosts, whose devices are behind sockets of a vrdmad in this directory")
     up.add_argument("--movable", action="store_true", help="boot guests that can move to another host")
@@ -110,6 +112,14 @@ def _up_to(limit: int) -> Callable[[str], int]:
 
 def _directory(text: str) -> str:
     return str(Path(text).absolute())
+
+
+def _releases(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    for name in names:
+        if name not in releases.RELEASES:
+            raise argparse.ArgumentTypeError(f"{name!r} is not among {', '.join(releases.RELEASES)}")
+    return names
 
 
 def _names(text: str) -> tuple[str, ...]:

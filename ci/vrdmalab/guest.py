@@ -11,12 +11,16 @@ from .common import COMMON_KERNEL_ARGUMENTS, boot_id, script
 from .errors import LabError, VmError
 from .images import NEWER_ROOT
 from .qmp import Qmp
+from .releases import RELEASES
 from .remote import Address
 from .topology import Guest, GuestNames, Shape, addresses_on_uplink
 
 BOOT_S = 300.0
 # The longest time for which the death of a booting guest goes unnoticed.
 PATIENCE_S = 5
+# On the host, with a directory for each release of guests.
+PRELOAD = "/usr/lib/vrdma-lab/kvm_run.so"
+SHARES = "/var/lib/vrdma-lab/share"
 KERNEL_ARGUMENTS = f"{COMMON_KERNEL_ARGUMENTS} loglevel=4 lab.init=/usr/lib/vrdma-lab/init"
 
 START = """
@@ -27,7 +31,7 @@ if ! [ -e "/sys/class/net/tap-$NAME" ]; then
 fi
 rm -f "$DIRECTORY/qmp"
 systemd-run --quiet --collect --unit="$NAME" -p StandardOutput=append:"$DIRECTORY/console" \
-    -p StandardError=append:"$DIRECTORY/console" -p LimitMEMLOCK=infinity "$@"
+    -p StandardError=append:"$DIRECTORY/console" -p LimitMEMLOCK=infinity -E LD_PRELOAD="$PRELOAD" "$@"
 until [ -S "$DIRECTORY/qmp" ] || ! systemctl is-active --quiet "$NAME"; do sleep 0.02; done
 """
 
@@ -65,23 +69,24 @@ def kernel_arguments(guest: GuestNames) -> str:
 
 
 def _monitor(shape: Shape) -> str:
-    beside = shape.movable and shape.host_release == releases.OWN
+    beside = RELEASES[shape.host_release].newer_monitor or shape.movable and shape.host_release == releases.OWN
     return f"/{NEWER_ROOT}/usr/bin/qemu-system-x86_64" if beside else "qemu-system-x86_64"
 
 
 def _qemu(guest: Guest, shape: Shape, with_vrdma: bool, incoming: bool) -> list[str]:
-    where = directory(guest)
+    where, release = directory(guest), shape.release(guest)
     command = [
         _monitor(shape), "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none",
         "-machine", "pc", "-accel", "kvm", "-cpu", "host", "-smp", str(shape.guest_cpus),
         "-m", str(shape.guest_memory),
-        "-kernel", "/boot/vmlinux", "-initrd", "/boot/initrd.img", "-append", kernel_arguments(guest),
+        "-kernel", f"/boot/{release}/vmlinux", "-initrd", f"/boot/{release}/initrd.img",
+        "-append", kernel_arguments(guest),
         "-serial", "stdio",
         "-qmp", f"unix:{where}/qmp,server=on,wait=off",
         "-monitor", f"unix:{where}/hmp,server=on,wait=off",
-        "-drive", f"if=none,id=root,file={shape.guest_disk},format=raw,readonly=on",
+        "-drive", f"if=none,id=root,file={shape.disk(release)},format=raw,readonly=on",
         "-device", "virtio-blk-pci,drive=root",
-        "-fsdev", "local,id=lab,path=/var/lib/vrdma-lab/share,security_model=none,readonly=on,multidevs=remap",
+        "-fsdev", f"local,id=lab,path={SHARES}/{release},security_model=none,readonly=on,multidevs=remap",
         "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
         "-netdev", f"tap,id=lan,ifname=tap-{guest.name},script=no,downscript=no,vhost=on",
         "-device", f"virtio-net-pci,netdev=lan,mac={guest.mac},romfile=",
@@ -115,7 +120,8 @@ def start(guest: Guest, host: Address, shape: Shape, with_vrdma: bool, incoming:
     if with_vrdma:
         _create_mdev(guest, host, shape)
     text = f"set -- {shlex.join(_qemu(guest, shape, with_vrdma, incoming))}\n{START}"
-    script(guest.host.name, host, text, f"start {guest.name}", NAME=guest.name, DIRECTORY=directory(guest))
+    script(guest.host.name, host, text, f"start {guest.name}", NAME=guest.name, DIRECTORY=directory(guest),
+           PRELOAD=PRELOAD if RELEASES[shape.host_release].newer_monitor else "")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from . import remote
 from .common import COMMON_KERNEL_ARGUMENTS, boot_id, script
 from .errors import LabError, VmError
 from .kernels import Kernel
+from .newer_qemu import Qemu
 from .process import Process
 from .qmp import Qmp
 from .remote import Address
@@ -95,11 +96,11 @@ def launch(directory: Path, host: Host, command: list[str], fds: Sequence[int] =
                                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
 
-def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disks: list[Path], accelerator: str,
+def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disks: list[Path], qemu: Qemu, accelerator: str,
           ends: list[socket.socket]) -> subprocess.Popen:
     arguments = f"{KERNEL_ARGUMENTS} lab.name={host.name} systemd.hostname={host.name}"
     command = [
-        "qemu-system-x86_64", "-name", f"vrdma-{host.name}", *common_arguments(directory, host, accelerator),
+        *qemu.command, "-name", f"vrdma-{host.name}", *common_arguments(directory, host, accelerator),
         "-no-reboot", "-smp", str(shape.cpus_of_host), "-m", str(shape.host_memory),
         "-kernel", str(kernel.vmlinux), "-initrd", str(kernel.initrd), "-append", arguments,
         "-fsdev", "local,id=lab,path=share,security_model=none,readonly=on",
@@ -113,7 +114,7 @@ def start(directory: Path, host: Host, shape: Shape, kernel: Kernel, disks: list
         mac = f"52:54:00:77:{0x10 + host.index:02x}:{number:02x}"
         command += ["-netdev", f"dgram,id=cable{number},local.type=fd,local.str={end.fileno()}"]
         command += ["-device", f"virtio-net-pci,netdev=cable{number},mac={mac},romfile="]
-    return launch(directory, host, command, [end.fileno() for end in ends])
+    return launch(directory, host, command, [end.fileno() for end in ends], qemu.environment)
 
 
 @contextmanager

@@ -21,17 +21,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import initramfs
+from . import initramfs, newer_qemu
 from .errors import LabError
 from .progress import say
 from .releases import LIBRARIES, OWN, ROOT
 
 # Guests that move need VFIO's migration protocol 2, which QEMU 7.2 does not have. A newer QEMU is installed beside it.
+# In Debian 13's image it is that of its backports, for hosts with their kernel.
 NEWER_MONITOR = ("qemu-system-x86", "qemu-system-common", "qemu-system-data")
 NEWER_SUITE = f"{OWN}-backports"
 NEWER_ROOT = "opt/qemu"
 PACKAGES = (
-    "busybox-static", "iproute2", "kmod", "netbase", "procps", "psmisc", "python3", "systemd", "udev",
+    "busybox-static", "iproute2", "kmod", "mount", "netbase", "procps", "psmisc", "python3", "systemd", "udev",
     "qemu-system-x86", "mdevctl", "libvirt-daemon", "libvirt-clients",
     "rdma-core", "ibverbs-utils", "ibverbs-providers", "perftest", "rdmacm-utils", "python3-pyverbs",
     "libfabric-bin", "nfs-kernel-server", "ucx-utils", "ethtool", "iputils-ping", "pciutils", "strace", "tcpdump",
@@ -159,6 +160,9 @@ def _build_disk(image: Image, release: str, packages: list[str]) -> None:
     with _made(image.directory) as (root, _):
         _run([ROOT, "make", release, root, "--variant=essential", "--include=" + ",".join(packages),
               *(f"--dpkgopt=path-exclude={pattern}" for pattern in UNUSED_FILES)])
+        if f"{release}-backports" == newer_qemu.SUITE:
+            newer_qemu.ensure()
+            _put_newer_monitor(root, newer_qemu.ROOT)
 
 
 def _install_packages(root: Path, packages: list[str]) -> None:
@@ -203,10 +207,14 @@ def _install_newer_monitor(root: Path, scratch: Path) -> None:
     _run([*apt, "download", *(f"{package}/{NEWER_SUITE}" for package in NEWER_MONITOR)], cwd=scratch)
     for package in scratch.glob("*.deb"):
         _run(["dpkg-deb", "-x", package, scratch / "files"])
+    _put_newer_monitor(root, scratch / "files")
+
+
+def _put_newer_monitor(root: Path, files: Path) -> None:
     for path in ("usr/bin/qemu-system-x86_64", "usr/share/qemu"):
         destination = root / NEWER_ROOT / path
         destination.parent.mkdir(parents=True, exist_ok=True)
-        (scratch / "files" / path).rename(destination)
+        _run(["cp", "-a", files / path, destination])
     # It looks for all its files beside its own place, and its BIOS is of another package.
     (root / NEWER_ROOT / "usr/share/seabios").symlink_to("/usr/share/seabios")
 

@@ -84,7 +84,6 @@ def _boot_new(directory: Path, shape: Shape, image: images.Image) -> State:
     """Boots a lab. If that fails, only the consoles are left."""
     state = State(directory, shape, secrets.token_hex(16), str(image.directory))
     try:
-        _fill_share(state, image)
         _boot(state, image)
     except BaseException:
         _stop(state)
@@ -102,43 +101,40 @@ def _check_reusable(state: State, shape: Shape) -> None:
         raise LabError("the lab is up in another shape; take it down first with: ci/lab down")
 
 
-def _kernels(state: State, image: images.Image) -> dict[str, kernels.Kernel]:
-    """The kernels by kind of VM. An initrd exists as long as the lab."""
+def _system(state: State, image: images.Image, kind: str, release: str, kernel: str | None) -> share.System:
+    """What VMs of this kind and release boot and get. An initrd exists as long as the lab."""
+    stage = stage_directory() / kind
+    if release != releases.OWN:
+        stage = state.directory / "stage" / f"{kind}-{release}"
+        releases.unpack(release, kind, stage)
+    initrd = state.directory / f"{kind}-{release}.initrd"
+    return share.System(kernels.choose(kernel or releases.kernel_directory(release), image, initrd), stage)
+
+
+def _systems(state: State, image: images.Image) -> tuple[share.System, dict[str, share.System]]:
+    """That of hosts, and those of guests by their release."""
     shape = state.shape
-    chosen = {"host": shape.host_kernel or releases.kernel_directory(shape.host_release),
-              "guest": shape.guest_kernel or releases.kernel_directory(shape.guest_release)}
-    return {kind: kernels.choose(directory, image, state.directory / f"{kind}.initrd")
-            for kind, directory in chosen.items()}
-
-
-def _stages(state: State) -> dict[str, Path]:
-    """The directories whose files hosts and guests get, by kind of VM."""
-    chosen = {"host": state.shape.host_release, "guest": state.shape.guest_release}
-    stages = {}
-    for kind, release in chosen.items():
-        stages[kind] = stage_directory() / kind
-        if release != releases.OWN:
-            releases.unpack(release, kind, state.directory / "stage")
-            stages[kind] = state.directory / "stage" / kind
-    return stages
-
-
-def _disks(shape: Shape, image: images.Image) -> list[Path]:
-    """The host's disk, and the guests' if it is another one."""
-    chosen = dict.fromkeys((shape.host_release, shape.guest_release))
-    return [image.disk if release == releases.OWN else images.ensure_disk(CACHE, release, shape.packages)
-            for release in chosen]
+    host = _system(state, image, "host", shape.host_release, shape.host_kernel)
+    return host, {release: _system(state, image, "guest", release, shape.guest_kernel)
+                  for release in dict.fromkeys(shape.guest_releases)}
 
 
 def _fill_share(state: State, image: images.Image) -> None:
-    agent = share.build_agent(CACHE)
-    share.assemble(state.share, _stages(state), _kernels(state, image), agent, topology.hosts_file(state.shape),
-                   state.token, topology.mediator_config(state.shape),
-                   kernel_on_disk=state.shape.host_release == releases.OWN)
+    shape = state.shape
+    host, by_release = _systems(state, image)
+    share.assemble(state.share, host, by_release, share.build_agent(CACHE), share.build_preload(CACHE),
+                   topology.hosts_file(shape), state.token, topology.mediator_config(shape),
+                   kernel_on_disk=shape.host_release == releases.OWN)
+    state.with_vrdma = share.has_vrdma(state.share, host, by_release)
+
+
+def _disks(shape: Shape, image: images.Image) -> list[Path]:
+    return [image.disk if userland == releases.OWN else images.ensure_disk(CACHE, userland, shape.packages)
+            for userland in shape.userlands]
 
 
 def _boot(state: State, image: images.Image) -> None:
-    state.with_vrdma = share.has_vrdma(state.share, _kernels(state, image))
+    _fill_share(state, image)
     if not state.with_vrdma:
         say(f"no vrdma in {stage_directory()}: the lab comes without it")
     _start(state, image, state.hosts)
@@ -150,15 +146,17 @@ def _boot(state: State, image: images.Image) -> None:
 def _start(state: State, image: images.Image, vms: list[Host]) -> None:
     """Starts VMs that are processes of this machine: all hosts, or some guests behind sockets."""
     accelerator = kvm.accelerator(CACHE, image)
-    chosen = _kernels(state, image)
+    host, by_release = _systems(state, image)
+    qemu = newer_qemu.for_hosts(system.kernel.release for system in (host, *by_release.values()))
     disks = _disks(state.shape, image)
     cables = hosts.cables(state.shape)
     for vm in vms:
         if isinstance(vm, SocketGuest):
-            process = socket_guests.start(state.directory, vm, state.shape, chosen["guest"], disks[-1], accelerator,
+            kernel = by_release[state.shape.release(vm)].kernel
+            process = socket_guests.start(state.directory, vm, state.shape, kernel, disks[-1], accelerator,
                                           state.with_vrdma)
         else:
-            process = hosts.start(state.directory, vm, state.shape, chosen["host"], disks, accelerator, cables[vm])
+            process = hosts.start(state.directory, vm, state.shape, host.kernel, disks, qemu, accelerator, cables[vm])
         state.processes[vm] = Process.of(process.pid)
         state.save()
     for end in (end for ends in cables.values() for end in ends):

@@ -7,6 +7,7 @@ ci/debian-kernel, and have the packages of ci/deb.
 
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import LabError
@@ -14,34 +15,52 @@ from .paths import PROJECT
 
 ROOT = PROJECT / "ci/root"
 OWN = "bookworm"
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a VM of a release has."""
+
+    userland: str  # the suite of its image and of vrdma's packages
+    kernel: str | None  # the suite of its kernel, or None if that is in the image
+    newer_monitor: bool = False  # a host runs guests by the QEMU of backports, which is in the image beside its own
+
+
+RELEASES = {
+    OWN: Release(OWN, None),
+    "trixie": Release("trixie", "trixie"),
+    "trixie-backports": Release("trixie", "trixie-backports", newer_monitor=True),
+    # The kernel of the backports stands for sid's own, for which ci/debian-kernel builds no modules.
+    "sid": Release("sid", "trixie-backports"),
+}
 # The libraries that vrdmad is linked with. Their names contain their versions.
 LIBRARIES = {
     "bookworm": ("libspdlog1.10", "libfmt9", "libisal2", "libcurl4"),
     "trixie": ("libspdlog1.15", "libfmt10", "libisal2", "libcurl4t64"),
     "sid": ("libspdlog1.15", "libfmt11", "libisal2", "libcurl4t64"),
 }
-# Debian 13's. The emulated processor of Debian 12's QEMU cannot run guests of a later one: their kernels panic.
-KERNEL_SUITE = "trixie"
 PACKAGES = {"host": ("vrdmad", "libvrdma1", "vrdma-run"), "guest": ("libvrdma1", "vrdma-provider", "vrdma-run")}
 
 
 def kernel_directory(release: str) -> str | None:
     """The directory of the kernel that VMs of the release boot, or None if their image has it."""
-    if release == OWN:
+    suite = RELEASES[release].kernel
+    if not suite:
         return None
-    directory = PROJECT / f"build/kernels/{KERNEL_SUITE}-lab"
+    directory = PROJECT / f"build/kernels/{suite}-lab"
     if not directory.exists():
-        subprocess.run([PROJECT / "ci/debian-kernel", KERNEL_SUITE], check=True)
+        subprocess.run([PROJECT / "ci/debian-kernel", suite], check=True)
     return str(directory)
 
 
 def unpack(release: str, kind: str, stage: Path) -> None:
     """Lays out the packages for hosts or guests of the release, as ci/build lays out its products."""
-    packages = PROJECT / f"build/deb-{release}"
+    suite = RELEASES[release].userland
+    packages = PROJECT / f"build/deb-{suite}"
     if not packages.exists():
-        raise LabError(f"there are no packages for {release}: make them with: ci/deb {release}")
-    shutil.rmtree(stage / kind, ignore_errors=True)
-    stage.mkdir(exist_ok=True)
+        raise LabError(f"there are no packages for {suite}: make them with: ci/deb {suite}")
+    shutil.rmtree(stage, ignore_errors=True)
+    stage.parent.mkdir(exist_ok=True)
     for name in PACKAGES[kind]:
         (package,) = packages.glob(f"{name}_*.deb")
-        subprocess.run(["dpkg-deb", "-x", package, stage / kind], check=True)
+        subprocess.run(["dpkg-deb", "-x", package, stage], check=True)

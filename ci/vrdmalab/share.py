@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Assembles the files that VMs copy over their image at boot, or on `push`.
 
-    share/tree/          for hosts:  vm/common, vm/host, the hosts' stage, files made for this lab
-    share/guests/tree/   for guests: vm/common, vm/guest, the guests' stage, files made for this lab
+    share/tree/                  for hosts:  vm/common, vm/host, the hosts' stage, files made for this lab
+    share/guests/RELEASE/tree/   for guests: vm/common, vm/guest, the guests' stage, files made for this lab
 
-If a VM does not boot the image's kernel, its tree has the modules of its kernel. The hosts' tree has the kernel that
-guests boot, unless it is on the hosts' disk. A host reads both trees by 9p, and shares guests/ with its guests in the
-same way. The trees are copies, so that a build can run meanwhile.
+If a VM does not boot the image's kernel, its tree has the modules of its kernel. The hosts' tree has the kernels that
+guests boot, in boot/RELEASE, unless they are on the hosts' disk. A host reads all trees by 9p, and shares a directory
+of guests/ with each guest in the same way. The trees are copies, so that a build can run meanwhile.
 """
 
 import hashlib
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import LabError
@@ -20,6 +21,7 @@ from .kernels import Kernel
 
 OVERLAYS = Path(__file__).parent / "vm"
 AGENT = Path(__file__).parent / "agent/agent.c"
+PRELOAD = Path(__file__).parent / "agent/kvm_run.c"
 LAB_FILES = "usr/lib/vrdma-lab"
 MEDIATOR_CONFIG = "etc/vrdma/vrdmad.conf"
 # The unit's drop-in for uplinks: where it is installed, and where it takes effect.
@@ -29,13 +31,24 @@ HOST_MODULE = "vrdma_mdev.ko"
 GUEST_MODULE = "vrdma_ib.ko"
 
 
-def assemble(share: Path, stages: dict[str, Path], kernels: dict[str, Kernel], agent: Path, hosts_file: str, token: str,
-             mediator_config: str = "", kernel_on_disk: bool = True) -> None:
-    """Fills or refills the share. QEMU holds its directory open, so only its contents are replaced."""
+@dataclass(frozen=True)
+class System:
+    """What hosts, or guests of one release, boot, and the directory of vrdma's files for them."""
+
+    kernel: Kernel
+    stage: Path
+
+
+def assemble(share: Path, host: System, guests: dict[str, System], agent: Path, preload: Path,
+             hosts_file: str, token: str, mediator_config: str = "", kernel_on_disk: bool = True) -> None:
+    """Fills or refills the share, for guests by release. QEMU holds its directory open, so only its contents are
+    replaced."""
     fresh = share.with_name(share.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
-    for kind, tree in (("host", fresh / "tree"), ("guest", fresh / "guests/tree")):
-        for source in (OVERLAYS / "common", OVERLAYS / kind, stages[kind]):
+    trees = [("host", fresh / "tree", host)]
+    trees += [("guest", fresh / _guests_tree(release), guest) for release, guest in guests.items()]
+    for kind, tree, system in trees:
+        for source in (OVERLAYS / "common", OVERLAYS / kind, system.stage):
             if source.is_dir():
                 shutil.copytree(source, tree, symlinks=True, dirs_exist_ok=True)
         (tree / "etc/hosts").write_text(hosts_file, encoding="ascii")
@@ -43,9 +56,10 @@ def assemble(share: Path, stages: dict[str, Path], kernels: dict[str, Kernel], a
         (tree / LAB_FILES / "token").write_text(token, encoding="ascii")
         (tree / LAB_FILES / "token").chmod(0o600)
         _merge_usr(tree)
-        _lay_modules(tree, kernels[kind])
-    if not (kernels["guest"].in_image and kernel_on_disk):
-        _lay_boot_files(fresh / "tree/boot", kernels["guest"])
+        _lay_modules(tree, system.kernel)
+    for release, guest in guests.items():
+        _lay_boot_files(fresh / "tree/boot" / release, guest.kernel, kernel_on_disk)
+    shutil.copy(preload, fresh / "tree" / LAB_FILES / PRELOAD.with_suffix(".so").name)
     if mediator_config:
         _write(fresh / "tree" / MEDIATOR_CONFIG, mediator_config)
     if "[[uplink]]" in mediator_config:
@@ -65,12 +79,19 @@ def _write(path: Path, text: str) -> None:
 
 def build_agent(cache: Path) -> Path:
     """Compiles the agent statically, because it has to start fast, and before other files exist."""
-    source = AGENT.read_bytes()
-    binary = cache / f"agent-{hashlib.sha256(source).hexdigest()[:16]}"
+    return _compiled(cache, AGENT, "-static")
+
+
+def build_preload(cache: Path) -> Path:
+    return _compiled(cache, PRELOAD, "-shared", "-fPIC", "-D_GNU_SOURCE")
+
+
+def _compiled(cache: Path, source: Path, *options: str) -> Path:
+    binary = cache / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
     if not binary.exists():
         fresh = binary.with_suffix(f".{os.getpid()}")
-        subprocess.run(["gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-static", "-s", "-o", fresh, AGENT], check=True)
-        for stale in cache.glob("agent-????????????????"):
+        subprocess.run(["gcc", "-std=c11", "-O2", "-Wall", "-Wextra", *options, "-s", "-o", fresh, source], check=True)
+        for stale in cache.glob(f"{source.stem}-????????????????"):
             stale.unlink(missing_ok=True)
         fresh.rename(binary)
     return binary
@@ -84,18 +105,29 @@ def _merge_usr(tree: Path) -> None:
             shutil.rmtree(tree / name)
 
 
-def has_vrdma(share: Path, kernels: dict[str, Kernel]) -> bool:
-    """Whether the share has both kernel modules. With only one, the build is incomplete."""
-    found = [any(share.glob(f"{tree}/usr/lib/modules/{kernels[kind].release}/**/{module}"))
-             for kind, tree, module in (("host", "tree", HOST_MODULE), ("guest", "guests/tree", GUEST_MODULE))]
+def _guests_tree(release: str) -> str:
+    return f"guests/{release}/tree"
+
+
+def has_vrdma(share: Path, host: System, guests: dict[str, System]) -> bool:
+    """Whether the share has the kernel modules. With only some of them, the build is incomplete."""
+    wanted = [("tree", host, HOST_MODULE)]
+    wanted += [(_guests_tree(release), guest, GUEST_MODULE) for release, guest in guests.items()]
+    found = [any(share.glob(f"{tree}/usr/lib/modules/{system.kernel.release}/**/{module}"))
+             for tree, system, module in wanted]
     if any(found) and not all(found):
         raise LabError(f"there is only one of {HOST_MODULE} for hosts and {GUEST_MODULE} for guests: build both")
     return all(found)
 
 
-def _lay_boot_files(boot: Path, kernel: Kernel) -> None:
-    """Copies the kernel's boot files to the places where the image has its own."""
-    boot.mkdir(parents=True)
+def _lay_boot_files(boot: Path, kernel: Kernel, kernel_on_disk: bool) -> None:
+    """Copies the kernel's boot files to where hosts boot guests from, or makes that the place where the image has them.
+    """
+    boot.parent.mkdir(exist_ok=True)
+    if kernel.in_image and kernel_on_disk:
+        boot.symlink_to(".")
+        return
+    boot.mkdir()
     shutil.copy(kernel.vmlinux, boot / "vmlinux")
     shutil.copy(kernel.initrd, boot / "initrd.img")
 

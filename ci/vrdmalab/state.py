@@ -85,7 +85,8 @@ def load(directory: Path) -> State | None:
     except FileNotFoundError:
         return None
     fields = document["shape"]
-    fields["packages"] = tuple(fields["packages"])
+    for name in ("packages", "guest_releases"):
+        fields[name] = tuple(fields[name])
     shape = Shape(**fields)
     state = State(directory, shape, document["token"], document["image"], document["vrdma"], document["ready"])
     state.moved = dict(document["moved"])

@@ -4,8 +4,10 @@
 import os
 import uuid
 from dataclasses import dataclass
+from string import ascii_lowercase
 
 from . import releases
+from .releases import RELEASES
 
 MAX_HOSTS = 8
 MAX_GUESTS = 32
@@ -28,7 +30,7 @@ class Shape:
     host_kernel: str | None = None  # a directory (kernels.py), or None for the image's
     guest_kernel: str | None = None
     host_release: str = releases.OWN
-    guest_release: str = releases.OWN
+    guest_releases: tuple[str, ...] = (releases.OWN,)  # of guest0, guest1 and so on, and again from the first
     movable: bool = False  # guests can move between hosts, which needs a newer QEMU
     sockets: str | None = None  # the directory of the sockets of guests without hosts
 
@@ -53,13 +55,20 @@ class Shape:
 
     @property
     def kernels_of_image(self) -> bool:
-        own = self.host_release == self.guest_release == releases.OWN
+        own = {self.host_release, *self.guest_releases} == {releases.OWN}
         return own and not self.host_kernel and not self.guest_kernel
 
     @property
-    def guest_disk(self) -> str:
-        """The host's device with the guests' disk. It is the host's own disk if their releases are the same."""
-        return "/dev/vda" if self.guest_release == self.host_release else "/dev/vdb"
+    def userlands(self) -> list[str]:
+        """The releases whose disks a host has: its own, and those of its guests."""
+        return list(dict.fromkeys(RELEASES[release].userland for release in (self.host_release, *self.guest_releases)))
+
+    def disk(self, release: str) -> str:
+        """The host's device with the disk of guests of the release. It may be the host's own disk."""
+        return "/dev/vd" + ascii_lowercase[self.userlands.index(RELEASES[release].userland)]
+
+    def release(self, guest: "Guest") -> str:
+        return self.guest_releases[guest.index % len(self.guest_releases)]
 
 
 @dataclass(frozen=True)

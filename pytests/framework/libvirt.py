@@ -46,7 +46,7 @@ DOMAIN = """
       <readonly/>
     </disk>
     <filesystem type='mount' multidevs='remap'>
-      <source dir='/var/lib/vrdma-lab/share'/>
+      <source dir='/var/lib/vrdma-lab/share/bookworm'/>
       <target dir='lab'/>
       <readonly/>
     </filesystem>

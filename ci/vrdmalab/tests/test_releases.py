@@ -21,17 +21,19 @@ def make_package(directory: Path, name: str) -> None:
                    stdout=subprocess.DEVNULL)
 
 
-def test_each_kind_gets_its_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unpacks packages for guests, twice; expects the files of the guests' packages and nothing of before."""
+@pytest.mark.parametrize("release", ["trixie", "trixie-backports"])
+def test_each_kind_gets_its_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    """Unpacks packages for guests, twice; expects the files of the guests' packages and nothing of before. With the
+    kernel of the backports, the packages are the same."""
     monkeypatch.setattr(releases, "PROJECT", tmp_path)
     for name in {*releases.PACKAGES["host"], *releases.PACKAGES["guest"]}:
         make_package(tmp_path / "build/deb-trixie", name)
-    stage = tmp_path / "stage"
-    (stage / "guest/usr/lib").mkdir(parents=True)
-    (stage / "guest/usr/lib/old").touch()
+    stage = tmp_path / "stage/guest"
+    (stage / "usr/lib").mkdir(parents=True)
+    (stage / "usr/lib/old").touch()
     for _ in range(2):
-        releases.unpack("trixie", "guest", stage)
-        assert {path.name for path in stage.glob("guest/usr/lib/*")} == set(releases.PACKAGES["guest"])
+        releases.unpack(release, "guest", stage)
+        assert {path.name for path in stage.glob("usr/lib/*")} == set(releases.PACKAGES["guest"])
 
 
 def test_packages_are_made_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,10 +43,17 @@ def test_packages_are_made_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         releases.unpack("sid", "host", tmp_path / "stage")
 
 
-def test_only_the_first_release_has_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asks for the kernels of all releases, with ci/debian-kernel's there; expects it for all but this machine's."""
+def test_releases_have_their_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asks for the kernels of all releases, with those of ci/debian-kernel there; expects none for this machine's
+    release, which has it in the image."""
     monkeypatch.setattr(releases, "PROJECT", tmp_path)
-    directory = tmp_path / "build/kernels/trixie-lab"
-    directory.mkdir(parents=True)
-    assert {releases.kernel_directory(release) for release in releases.LIBRARIES} == {None, str(directory)}
-    assert releases.kernel_directory(releases.OWN) is None
+    kernels = tmp_path / "build/kernels"
+    for suite in ("trixie", "trixie-backports"):
+        (kernels / f"{suite}-lab").mkdir(parents=True)
+    assert {release: releases.kernel_directory(release) for release in releases.RELEASES} == {
+        "bookworm": None, "trixie": str(kernels / "trixie-lab"),
+        "trixie-backports": str(kernels / "trixie-backports-lab"), "sid": str(kernels / "trixie-backports-lab")}
+
+
+def test_the_libraries_of_each_userland_are_known() -> None:
+    assert {release.userland for release in releases.RELEASES.values()} == {*releases.LIBRARIES}

@@ -8,6 +8,7 @@ import pytest
 from vrdmalab import share
 from vrdmalab.errors import LabError
 from vrdmalab.kernels import Kernel
+from vrdmalab.share import System
 
 KERNEL = "6.1.0-test"
 
@@ -40,12 +41,15 @@ def put(path: Path, text: str = "") -> None:
     path.write_text(text)
 
 
-def assemble(directory: Path, kernel: Kernel, mediator_config: str = "", guest_kernel: Kernel | None = None) -> Path:
-    put(directory / "agent", "agent")
+def assemble(directory: Path, kernel: Kernel, mediator_config: str = "", **guest_kernels: Kernel) -> Path:
+    """For guests of a release, or of those that are named with their kernels."""
+    for name in ("agent", "preload"):
+        put(directory / name, name)
     result = directory / "share"
-    kernels = {"host": kernel, "guest": guest_kernel or kernel}
-    stages = {kind: directory / "stage" / kind for kind in kernels}
-    share.assemble(result, stages, kernels, directory / "agent", "hosts file", "secret", mediator_config)
+    guests = {release: System(chosen, directory / "stage/guest")
+              for release, chosen in (guest_kernels or {"bookworm": kernel}).items()}
+    share.assemble(result, System(kernel, directory / "stage/host"), guests, directory / "agent",
+                   directory / "preload", "hosts file", "secret", mediator_config)
     return result
 
 
@@ -54,9 +58,9 @@ def test_hosts_and_guests_get_their_part_of_the_stage(tmp_path: Path, kernel: Ke
     put(tmp_path / "stage/guest/etc/libibverbs.d/vrdma.driver", "provider")
     result = assemble(tmp_path, kernel)
     assert (result / "tree/usr/sbin/vrdmad").read_text() == "mediator"
-    assert (result / "guests/tree/etc/libibverbs.d/vrdma.driver").read_text() == "provider"
-    assert not (result / "guests/tree/usr/sbin/vrdmad").exists()
-    for tree in ("tree", "guests/tree"):
+    assert (result / "guests/bookworm/tree/etc/libibverbs.d/vrdma.driver").read_text() == "provider"
+    assert not (result / "guests/bookworm/tree/usr/sbin/vrdmad").exists()
+    for tree in ("tree", "guests/bookworm/tree"):
         assert (result / tree / "etc/hosts").read_text() == "hosts file"
 
 
@@ -89,8 +93,9 @@ def test_a_second_time_replaces_what_is_inside_only(tmp_path: Path, kernel: Kern
     assert [path.name for path in (second / "tree/usr/sbin").iterdir()] == ["new"]
 
 
-def has_vrdma(directory: Path, kernel: Kernel) -> bool:
-    return share.has_vrdma(directory, {"host": kernel, "guest": kernel})
+def has_vrdma(directory: Path, kernel: Kernel, *releases: str) -> bool:
+    system = System(kernel, directory)
+    return share.has_vrdma(directory, system, dict.fromkeys(releases or ("bookworm",), system))
 
 
 def test_without_modules_there_is_no_vrdma(tmp_path: Path, kernel: Kernel) -> None:
@@ -104,20 +109,23 @@ def test_one_module_without_the_other_is_an_error(tmp_path: Path, kernel: Kernel
 
 
 def test_both_modules_are_vrdma(tmp_path: Path, kernel: Kernel) -> None:
+    """Puts the modules there for guests of one release; expects an error for guests of another one beside them."""
     put(tmp_path / f"tree/usr/lib/modules/{KERNEL}/extra/vrdma_mdev.ko")
-    put(tmp_path / f"guests/tree/usr/lib/modules/{KERNEL}/extra/vrdma_ib.ko")
+    put(tmp_path / f"guests/bookworm/tree/usr/lib/modules/{KERNEL}/extra/vrdma_ib.ko")
     assert has_vrdma(tmp_path, kernel)
+    with pytest.raises(LabError, match="vrdma_ib.ko"):
+        has_vrdma(tmp_path, kernel, "bookworm", "sid")
 
 
 def test_modules_for_another_kernel_are_not_vrdma(tmp_path: Path, kernel: Kernel, debug_kernel: Kernel) -> None:
     put(tmp_path / f"tree/usr/lib/modules/{KERNEL}/extra/vrdma_mdev.ko")
-    put(tmp_path / f"guests/tree/usr/lib/modules/{KERNEL}/extra/vrdma_ib.ko")
+    put(tmp_path / f"guests/bookworm/tree/usr/lib/modules/{KERNEL}/extra/vrdma_ib.ko")
     assert not has_vrdma(tmp_path, debug_kernel)
 
 
 def test_a_kernel_that_is_not_the_images_comes_with_its_modules(tmp_path: Path, debug_kernel: Kernel) -> None:
     result = assemble(tmp_path, debug_kernel)
-    for tree in ("tree", "guests/tree"):
+    for tree in ("tree", "guests/bookworm/tree"):
         modules = result / tree / "usr/lib/modules" / debug_kernel.release
         assert (modules / "kernel/drivers/mdev.ko").exists()
         assert (modules / "modules.dep").exists()
@@ -126,14 +134,15 @@ def test_a_kernel_that_is_not_the_images_comes_with_its_modules(tmp_path: Path, 
 
 def test_a_guests_kernel_lies_where_its_host_boots_it_from(tmp_path: Path, kernel: Kernel,
                                                            debug_kernel: Kernel) -> None:
-    """The host itself boots the image's kernel."""
-    result = assemble(tmp_path, kernel, guest_kernel=debug_kernel)
-    assert (result / "tree/boot/vmlinux").read_text() == "debug vmlinux"
-    assert (result / "tree/boot/initrd.img").read_text() == "debug initrd"
+    """The host itself boots the image's kernel, as do other guests, which find it where the image has it."""
+    result = assemble(tmp_path, kernel, bookworm=kernel, sid=debug_kernel)
+    assert (result / "tree/boot/sid/vmlinux").read_text() == "debug vmlinux"
+    assert (result / "tree/boot/sid/initrd.img").read_text() == "debug initrd"
+    assert (result / "tree/boot/bookworm").resolve() == result / "tree/boot"
     assert not (result / "tree/usr/lib/modules" / debug_kernel.release).exists()
 
 
 def test_a_hosts_kernel_is_not_its_guests(tmp_path: Path, kernel: Kernel, debug_kernel: Kernel) -> None:
-    result = assemble(tmp_path, debug_kernel, guest_kernel=kernel)
-    assert not (result / "tree/boot").exists()
-    assert not (result / "guests/tree/usr/lib/modules" / debug_kernel.release).exists()
+    result = assemble(tmp_path, debug_kernel, bookworm=kernel)
+    assert not (result / "tree/boot/vmlinux").exists()
+    assert not (result / "guests/bookworm/tree/usr/lib/modules" / debug_kernel.release).exists()

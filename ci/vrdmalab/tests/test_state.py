@@ -12,7 +12,7 @@ from vrdmalab.topology import Guest, Host, Shape, SocketGuest
 
 @pytest.fixture
 def state(tmp_path: Path) -> State:
-    return State(tmp_path, Shape(hosts=2, guests=1, movable=True), "token", "image")
+    return State(tmp_path, Shape(hosts=2, guests=1, guest_releases=("sid", "trixie"), movable=True), "token", "image")
 
 
 def test_an_unknown_name_is_an_error(state: State) -> None:

@@ -65,11 +65,22 @@ def test_devices_of_two_hosts_are_bound_to_the_cable() -> None:
                                    "types": {"large": {"uplink": "eth1", "vlans": vlans}}}
 
 
-@pytest.mark.parametrize("shape, disk", [(Shape(), "vda"), (Shape(guest_release="trixie"), "vdb"),
-                                         (Shape(host_release="trixie"), "vdb"),
-                                         (Shape(host_release="trixie", guest_release="trixie"), "vda")])
-def test_guests_of_another_release_have_a_disk_of_their_own(shape: Shape, disk: str) -> None:
-    assert shape.guest_disk == f"/dev/{disk}"
+@pytest.mark.parametrize("host, guests, userlands, disks",
+                         [("bookworm", ["bookworm"], ["bookworm"], "a"), ("bookworm", ["trixie"],
+                                                                          ["bookworm", "trixie"], "b"),
+                          ("trixie", ["trixie"], ["trixie"], "a"), ("trixie-backports", ["trixie"], ["trixie"], "a"),
+                          ("trixie", ["bookworm", "sid", "trixie"], ["trixie", "bookworm", "sid"], "bca")])  # fmt: skip
+def test_guests_of_other_releases_have_disks_of_their_own(host: str, guests: list[str], userlands: list[str],
+                                                          disks: str) -> None:
+    shape = Shape(host_release=host, guest_releases=tuple(guests))
+    assert shape.userlands == userlands
+    assert [shape.disk(release) for release in guests] == [f"/dev/vd{letter}" for letter in disks]
+
+
+def test_guests_have_the_releases_in_turn() -> None:
+    """Names two releases for three guests of two hosts each; expects both in turn, across hosts."""
+    shape = Shape(hosts=2, guests=3, guest_releases=("sid", "trixie"))
+    assert [shape.release(guest) for guest in topology.guests(shape)] == ["sid", "trixie"] * 3
 
 
 @pytest.mark.parametrize("hosts", [1, 3])
@@ -78,7 +89,7 @@ def test_devices_of_other_labs_are_not(hosts: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [Shape(host_kernel="/some/directory"), Shape(guest_kernel="/some/directory"),
-                                   Shape(host_release="trixie"), Shape(guest_release="trixie")],
-                         ids=["host_kernel", "guest_kernel", "host_release", "guest_release"])
+                                   Shape(host_release="trixie"), Shape(guest_releases=("bookworm", "trixie"))],
+                         ids=["host_kernel", "guest_kernel", "host_release", "guest_releases"])
 def test_a_kernel_that_is_not_the_images_lies_in_the_hosts_memory(shape: Shape) -> None:
     assert shape.host_memory > Shape().host_memory

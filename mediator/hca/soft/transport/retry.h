@@ -43,7 +43,7 @@ inline constexpr std::uint16_t unreliable_page_waits = 32;
 // for it. Later, requests to it are lost as with an unplugged cable. Unreliable QPs have other peers
 // that would have to wait as well.
 inline constexpr std::chrono::seconds reliable_rest{10};
-inline constexpr std::chrono::milliseconds unreliable_rest{100};
+inline constexpr std::chrono::seconds unreliable_rest{1};
 
 // The RNR timer of a peer that waits for a frozen slice: about an eighth of the time for which it
 // has been frozen.
