@@ -350,3 +350,4 @@ module_exit(vrdma_mdev_exit);
 MODULE_DESCRIPTION("vrdma: mediated RDMA devices");
 MODULE_AUTHOR("vrdma");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(VRDMA_RELEASE);

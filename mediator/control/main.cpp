@@ -27,7 +27,6 @@
 #include "mediator/control/reloader.h"
 #include "mediator/control/served_fabric.h"
 #include "mediator/control/served_uplink.h"
-#include "mediator/device/version.h"
 #include "mediator/frontend/mdev/loaded_module.h"
 #include "mediator/frontend/mdev/mdev_frontend.h"
 #include "mediator/frontend/vfio_user/map_share.h"
@@ -421,7 +420,7 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
         }
         module = std::move(*opened);
     }
-    spdlog::info("vrdmad {} serves {}", version_text, config.name);
+    spdlog::info("vrdmad {} serves {}", VRDMA_RELEASE, config.name);
     (void)::sd_notify(0, "READY=1"); // does nothing if systemd did not start vrdmad
     config.vfio_user.empty() ? gathering.end() : gathering.begin();
     if (const auto ran = loop.run(); !ran) {
@@ -451,7 +450,7 @@ int run(int argc, char** argv) {
     app.add_option("--forbidden-calls", options.forbidden,
                    "What a system call does that vrdmad has no need of: refuse, kill, allow")
         ->transform(CLI::Transformer(forbidden));
-    app.set_version_flag("--version", std::string{"vrdmad "} + version_text);
+    app.set_version_flag("--version", "vrdmad " VRDMA_RELEASE);
     CLI11_PARSE(app, argc, argv);
 
     auto running = check(options);
