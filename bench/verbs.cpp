@@ -12,7 +12,6 @@ namespace vrdma::bench {
 namespace {
 
 constexpr std::uint8_t port = 1;
-constexpr int cq_entries = 4096;
 constexpr int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                        IBV_ACCESS_REMOTE_ATOMIC;
 
@@ -57,7 +56,7 @@ void Memory::Unmap::operator()(std::byte* start) const {
     ::munmap(start, size);
 }
 
-Device::Device(unsigned index)
+Device::Device(unsigned index, int cq_entries)
     : context_{open(index)},
       pd_{made(::ibv_alloc_pd(context_.get()), "ibv_alloc_pd")},
       channel_{made(::ibv_create_comp_channel(context_.get()), "ibv_create_comp_channel")},
@@ -173,10 +172,10 @@ void Qp::ready_to_receive(const Qp& peer) const {
           "ibv_modify_qp to RTR");
 }
 
-void Qp::ready_to_send() const {
+void Qp::ready_to_send(std::uint8_t timeout) const {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_RTS;
-    attr.timeout = 14;
+    attr.timeout = timeout;
     attr.retry_cnt = 7;
     attr.rnr_retry = 7;
     attr.max_rd_atomic = 1;
@@ -210,9 +209,9 @@ void Qp::post_receive(std::uint64_t id, ibv_sge sge) const {
     check(::ibv_post_recv(qp_.get(), &wr, &bad), "ibv_post_recv");
 }
 
-Pair::Pair(unsigned first, std::size_t region_size)
-    : a{first},
-      b{first + 1},
+Pair::Pair(unsigned first, std::size_t region_size, int cq_entries)
+    : a{first, cq_entries},
+      b{first + 1, cq_entries},
       a_region{a, region_size},
       b_region{b, region_size},
       a_qp{a, depth},

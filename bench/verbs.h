@@ -49,9 +49,11 @@ using Ah = std::unique_ptr<ibv_ah, Release<ibv_destroy_ah>>;
 // An open device with a PD, a CQ and a completion channel.
 class Device {
   public:
+    static constexpr int default_cq_entries = 4096;
+
     // The device vrdma<index>, as vrdma-run names them. If the environment has VRDMA_BENCH_DEVICE,
     // that device is used for any index.
-    explicit Device(unsigned index);
+    explicit Device(unsigned index, int cq_entries = default_cq_entries);
 
     ibv_pd* pd() const { return pd_.get(); }
     ibv_cq* cq() const { return cq_.get(); }
@@ -111,17 +113,19 @@ inline void await(const std::uint64_t& word, std::uint64_t value) {
 // An RC QP of a device.
 class Qp {
   public:
+    static constexpr std::uint8_t default_timeout = 14; // 67 ms, see ibv_modify_qp(3)
+
     Qp(const Device& device, std::uint32_t depth);
 
     void initialize() const;
     void ready_to_receive(const Qp& peer) const;
-    void ready_to_send() const;
+    void ready_to_send(std::uint8_t timeout = default_timeout) const;
     void to_state(ibv_qp_state state) const; // ERR or RESET
     ibv_qp_state query() const;
-    void connect(const Qp& peer) const {
+    void connect(const Qp& peer, std::uint8_t timeout = default_timeout) const {
         initialize();
         ready_to_receive(peer);
-        ready_to_send();
+        ready_to_send(timeout);
     }
 
     void post(ibv_send_wr& list) const;
@@ -140,7 +144,8 @@ class Pair {
     static constexpr std::uint32_t depth = 256;
 
     // Uses the devices `first` and `first + 1`.
-    explicit Pair(unsigned first, std::size_t region_size = 1 << 20);
+    explicit Pair(unsigned first, std::size_t region_size = 1 << 20,
+                  int cq_entries = Device::default_cq_entries);
     Pair(const Pair&) = delete;
     Pair& operator=(const Pair&) = delete;
     ~Pair() = default;

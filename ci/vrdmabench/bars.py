@@ -49,6 +49,8 @@ BARS = [
     Bar("WRITE of 8 B, any neighbour, p99", "isolation", "write beside *", 20, "≤ 20 us", absolute=True, cores=2),
     Bar("control verb, any neighbour, p99", "isolation", "*_* beside *", 5000, "≤ 5000 us", absolute=True, cores=2),
     Bar("bandwidths of equal devices", "isolation", "bandwidths apart", 5, "≤ 5 % apart"),
+    Bar("gap at a peer of a device that moves", "lifecycle", "lifecycle_gap", 50, "≤ 50 ms", lambda x: x == 16),
+    Bar("its state while it stands still", "lifecycle", "state", 1024, "≤ 1 KiB per QP", lambda x: x != 16),
     Bar("reg_mr of 1 GiB, untouched", "registration", "reg_mr untouched", 5000, "≤ 5000 us", lambda x: x == GIB),
     Bar("reg_mr of 1 GiB, touched", "registration", "reg_mr touched", 5000, "≤ 5000 us", lambda x: x == GIB),
     Bar("reg_mr of 1 GiB, once more", "registration", "reg_mr again", 5000, "≤ 5000 us", lambda x: x == GIB),

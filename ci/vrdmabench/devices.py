@@ -40,16 +40,17 @@ class Mediator:
     of each device, by the device's number from 1."""
 
     def __init__(self, build: Path, directory: Path, name: str, config: str, *, sides: str = "ab",
-                 device: Callable[[int], str] = lambda _number: "", within: tuple[str, ...] = ()) -> None:  # fmt: skip
+                 device: Callable[[int], str] = lambda _number: "", within: tuple[str, ...] = (),
+                 log_level: str = "warning") -> None:  # fmt: skip
         self.sockets = [directory / f"{name}-{side}.sock" for side in sides]
         file = directory / f"{name}.conf"
         tables = [DEVICE.format(name=path.stem, socket=path) + device(number)
                   for number, path in enumerate(self.sockets, 1)]  # fmt: skip
-        file.write_text("".join(['mdev = false\nlog_level = "warning"\n', config, *tables]))
-        self._log = directory / f"{name}.log"
+        file.write_text("".join([f'mdev = false\nlog_level = "{log_level}"\n', config, *tables]))
+        self.log = directory / f"{name}.log"
         self._ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._ready.bind(address := str(directory / f"{name}.ready"))
-        with self._log.open("w") as log:
+        with self.log.open("w") as log:
             self.process = subprocess.Popen([*within, str(build / "mediator/control/vrdmad"), "--config", str(file)],
                                             stdout=log, stderr=log,
                                             env=os.environ | {"NOTIFY_SOCKET": address})  # fmt: skip
@@ -60,7 +61,7 @@ class Mediator:
         with self._ready:
             while not select.select([self._ready], [], [], LOOK_S)[0]:
                 if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise BenchError(f"vrdmad does not start:\n{self._log.read_text()}")
+                    raise BenchError(f"vrdmad does not start:\n{self.log.read_text()}")
 
     def pin_poller(self, core: int) -> None:
         """Pins only the poller. On the poller's core the control thread would wait for the end of each spin."""

@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import isolation, perftest, programs, ucx, wire
+from . import isolation, lifecycle, perftest, programs, ucx, wire
 from .bench import Bench
 from .point import Point
 
@@ -54,6 +54,10 @@ FAMILIES = [
            "same alone. The poller has a core to itself; what was measured while it or the victim lost the processor "
            "to somebody is left out. <i>bandwidths apart</i>: of two tenants that WRITE 64 KiB all the time, one by "
            "one QP and the other by so many.", isolation.measure),
+    Family("lifecycle", "A device that moves",
+           "A device with so many busy QPs moves from one vrdmad to another. A peer on another host WRITEs to it. "
+           "<i>gap</i>: the longest time between two completions of a QP of the peer. <i>state</i>: what is "
+           "transferred while the device stands still.", lifecycle.measure),
     Family("registration", "Registering memory",
            "ibv_reg_mr by size: of memory that was never touched, of memory that was, and "
            "of memory that was registered before.",

@@ -37,7 +37,8 @@ class Hosts:
     """Both hosts, which exist while it is used as a context."""
 
     def __init__(self, build: Path, *, lossy: bool = False, transport: str = "auto", config: str = "", sides: str = "a",
-                 mtu: int = MTU) -> None:  # fmt: skip
+                 mtu: int = MTU, log_level: str = "warning") -> None:  # fmt: skip
+        self._log_level = log_level
         self._build = build
         self._config = config + UPLINK.format(transport=transport)
         self._sides = sides
@@ -51,10 +52,7 @@ class Hosts:
         try:
             self._lay()
             for number, _ in enumerate(ADDRESSES):
-                self.mediators.append(Mediator(self._build, Path(self._directory.name), str(number), self._config,
-                                               sides=self._sides,
-                                               device=partial(_device, number + 1),
-                                               within=self.within(number)))  # fmt: skip
+                self._start(number)
             for mediator in self.mediators:
                 mediator.await_ready()
         except BaseException:
@@ -72,6 +70,19 @@ class Hosts:
             if (NAMESPACES / namespace).exists():
                 _run("ip", "netns", "del", namespace)
         self._directory.cleanup()
+
+    def _start(self, number: int) -> Mediator:
+        mediator = Mediator(self._build, Path(self._directory.name), str(len(self.mediators)), self._config,
+                            sides=self._sides, device=partial(_device, number + 1), within=self.within(number),
+                            log_level=self._log_level)  # fmt: skip
+        self.mediators.append(mediator)
+        return mediator
+
+    def another(self, number: int) -> Mediator:
+        """Starts another vrdmad with the same devices on this host."""
+        mediator = self._start(number)
+        mediator.await_ready()
+        return mediator
 
     def within(self, number: int) -> tuple[str, ...]:
         return "ip", "netns", "exec", self._namespaces[number]

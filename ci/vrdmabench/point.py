@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field
 
 # For other units, more is better.
-LESS_IS_BETTER = {"ns", "us", "%", "instructions"}
+LESS_IS_BETTER = {"ns", "us", "ms", "%", "instructions", "B per QP"}
 
 
 @dataclass(frozen=True)

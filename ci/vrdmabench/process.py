@@ -3,7 +3,10 @@
 
 import socket
 import subprocess
+import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import BenchError
@@ -23,6 +26,37 @@ def run(argv: list[str], timeout: float, environment: dict[str, str] | None = No
     if done.returncode:
         raise BenchError(f"{' '.join(argv)}: exit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.stdout
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """What is done when a program prints a line."""
+
+    line: str
+    action: Callable[[], None]
+
+
+def run_with(reaction: Reaction, argv: list[str], timeout: float, environment: dict[str, str] | None = None) -> str:
+    """As run(), and reacts to the program. A program that does not print the line is an error."""
+    said, reacted = [], False
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace") as child:  # fmt: skip
+        watchdog = threading.Timer(timeout, child.kill)
+        watchdog.start()
+        try:
+            assert child.stdout
+            for line in child.stdout:
+                said.append(line)
+                if line.rstrip() == reaction.line and not reacted:
+                    reacted = True
+                    reaction.action()
+            child.wait()
+        finally:
+            watchdog.cancel()
+            child.kill()
+    if child.returncode or not reacted:
+        raise BenchError(f"{' '.join(argv)}: exit status {child.returncode}\n{''.join(said)[-4000:]}")
+    return "".join(said)
 
 
 def converse(server: list[str], client: list[str], port: int, timeout: float, environment: dict[str, str]) -> str:

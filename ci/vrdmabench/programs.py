@@ -5,6 +5,7 @@ import json
 import re
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,7 +26,8 @@ def verbs(bench: Bench, family: str, pattern: str, devices: list[str]) -> list[P
     return points(family, pattern, command, bench.devices.environment())
 
 
-def points(family: str, pattern: str, command: list[str], environment: dict[str, str]) -> list[Point]:
+def points(family: str, pattern: str, command: list[str], environment: dict[str, str],
+           reaction: process.Reaction | None = None) -> list[Point]:  # fmt: skip
     """Benchmarks of a command that ends with bench/'s program."""
 
     def point(found: dict) -> Point:
@@ -34,7 +36,7 @@ def points(family: str, pattern: str, command: list[str], environment: dict[str,
         return Point(family, series, x, found["label"], found["value"], found.get("baseline"),
                      distribution=distribution)
 
-    return _run(pattern, environment, lambda *options: [*command, *options], point)
+    return _run(pattern, environment, lambda *options: [*command, *options], point, reaction)
 
 
 # The counters in which the engine's benchmarks report: value, baseline, unit.
@@ -87,10 +89,13 @@ def collected(said: str) -> int:
 
 
 def _run(pattern: str, environment: dict[str, str], command: Callable[..., list[str]],
-         point: Callable[[dict], Found]) -> list[Found]:  # fmt: skip
+         point: Callable[[dict], Found], reaction: process.Reaction | None = None) -> list[Found]:  # fmt: skip
     with tempfile.NamedTemporaryFile(suffix=".json") as output:
         options = [f"--benchmark_filter={pattern}", f"--benchmark_out={output.name}", "--benchmark_out_format=json"]
-        process.run(command(*options), TIMEOUT_S, environment)
+        run: Callable[..., str] = process.run
+        if reaction:
+            run = partial(process.run_with, reaction)
+        run(command(*options), TIMEOUT_S, environment)
         text = Path(output.name).read_text()
     found = json.loads(text)["benchmarks"] if text else []
     if not found:

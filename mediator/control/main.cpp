@@ -375,7 +375,6 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     if (!signals) {
         return complain("signalfd", signals.error());
     }
-    load_providers_of(config.fabrics); // while there are no threads
     // Each thread asks for the times of its faults while it may. A poller then confines itself.
     auto fault_times = FaultTimes::of_this_thread().value_or(FaultTimes{});
     hca::soft::Config soft = config.soft;
@@ -468,6 +467,10 @@ int run(int argc, char** argv) {
     }
     if (const auto hidden = options.core_dumps ? Result<>{} : jail::hide_memory(); !hidden) {
         return complain("memory cannot be hidden", hidden.error());
+    }
+    if (const auto loaded = load_providers_of(running->config.fabrics); !loaded) {
+        spdlog::critical("{}", loaded.error());
+        return EXIT_FAILURE;
     }
     return serve(*running, std::move(*reads_again), options.forbidden);
 }

@@ -33,16 +33,21 @@ tl::expected<UniqueFd, std::string> start_helper(const std::string& name,
 } // namespace
 
 // Each layer of a layered provider ("verbs;ofi_rxm") is a provider itself.
-void load_providers_of(const std::vector<Fabric>& fabrics) {
+tl::expected<void, std::string> load_providers_of(const std::vector<Fabric>& fabrics) {
+    if (fabrics.empty()) {
+        return {};
+    }
     std::string names;
     for (const Fabric& fabric : fabrics) {
         names += (names.empty() ? "" : ",") + fabric.provider;
     }
     std::ranges::replace(names, ';', ',');
-    if (!names.empty()) {
-        constexpr int keep_what_is_set = 0;
-        ::setenv("FI_PROVIDER", names.c_str(), keep_what_is_set);
+    constexpr int keep_what_is_set = 0;
+    ::setenv("FI_PROVIDER", names.c_str(), keep_what_is_set);
+    if (const auto& loaded = wire::fabric::libfabric(); !loaded) {
+        return tl::unexpected{loaded.error()};
     }
+    return {};
 }
 
 tl::expected<std::vector<FabricHelpers>, std::string> start_helpers(

@@ -18,9 +18,9 @@
 
 namespace vrdma::control {
 
-// Makes libfabric start only the providers that the fabrics name. Call it before the first fabric
-// is opened, and before there are threads.
-void load_providers_of(const std::vector<Fabric>& fabrics);
+// Loads libfabric if there are fabrics, and makes it start only the providers that they name. Call
+// it before the process is confined, and before there are threads. The error is for people.
+tl::expected<void, std::string> load_providers_of(const std::vector<Fabric>& fabrics);
 
 // Sockets to the processes that read untrusted input for a fabric.
 struct FabricHelpers {

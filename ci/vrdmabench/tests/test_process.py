@@ -3,6 +3,9 @@
 
 import os
 import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from vrdmabench import process
@@ -30,3 +33,25 @@ def test_a_server_that_ends_is_told() -> None:
 def test_a_client_that_fails_is_told_with_its_server() -> None:
     with pytest.raises(BenchError, match="(?s)exit status 1.*broken.*its server"):
         converse(SERVER, "import sys; sys.exit('broken')")
+
+
+def react(program: str, action: Callable[[], None] = lambda: None) -> str:
+    return process.run_with(process.Reaction("busy", action), [sys.executable, "-uc", program], 30)
+
+
+def test_reacts_to_a_line() -> None:
+    """Runs a program that waits for a file; expects the reaction to its line to make the file."""
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "done")
+        program = f"print('busy')\nfrom pathlib import Path\nwhile not Path('{file}').exists(): pass\nprint('ends')"
+        assert react(program, file.touch) == "busy\nends\n"
+
+
+def test_a_program_that_says_nothing_is_told() -> None:
+    with pytest.raises(BenchError, match="(?s)exit status 0.*something else"):
+        react("print('something else')")
+
+
+def test_a_program_that_fails_later_is_told() -> None:
+    with pytest.raises(BenchError, match="(?s)exit status 3.*busy"):
+        react("import sys; print('busy'); sys.exit(3)")

@@ -267,7 +267,9 @@ void Function::keep() {
     }
     if (const auto kept = migration_->keep(); !kept) {
         log_.warn("fails, as its state cannot be saved: {}", describe(kept.error()));
+        return;
     }
+    log_.info("stands still, with a state of {} bytes", migration_->length());
 }
 
 bool Function::request() {

@@ -54,6 +54,8 @@ class Migration {
     Result<> keep();
     // Whether keep() has succeeded, and the device was not reset since.
     bool kept() const noexcept { return kept_; }
+    // In bytes, of the state that a client can read.
+    std::size_t length() const noexcept { return stream_.size(); }
 
   private:
     Result<> leave();

@@ -16,7 +16,10 @@ constexpr std::uint32_t api_version = FI_VERSION(1, 14);
 
 // Asks for messages by connections, in order. Memory is registered if a provider wants that.
 Result<Info> info_of(const std::string& provider, const Address& address, std::uint64_t flags) {
-    const Info hints{::fi_allocinfo()};
+    if (!libfabric()) {
+        return fail(std::errc::function_not_supported);
+    }
+    const Info hints{(*libfabric())->dupinfo(nullptr)};
     if (hints == nullptr) {
         return fail(std::errc::not_enough_memory);
     }
@@ -26,8 +29,9 @@ Result<Info> info_of(const std::string& provider, const Address& address, std::u
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
     hints->fabric_attr->prov_name = ::strdup(provider.c_str()); // freed with the hints
     fi_info* found = nullptr;
-    const int error = ::fi_getinfo(api_version, address.host.c_str(), address.service.c_str(),
-                                   flags | FI_NUMERICHOST, hints.get(), &found);
+    const int error = (*libfabric())
+                          ->getinfo(api_version, address.host.c_str(), address.service.c_str(),
+                                    flags | FI_NUMERICHOST, hints.get(), &found);
     if (error != 0) {
         return fail_fabric(error);
     }
@@ -49,7 +53,7 @@ Result<Info> info_to(const std::string& provider, const Address& address) {
 
 Result<SharedFabric> open_fabric(const fi_info& info) {
     fid_fabric* fabric = nullptr;
-    if (const int error = ::fi_fabric(info.fabric_attr, &fabric, nullptr); error != 0) {
+    if (const int error = (*libfabric())->fabric(info.fabric_attr, &fabric, nullptr); error != 0) {
         return fail_fabric(error);
     }
     return SharedFabric{fabric, CloseFid<fid_fabric>{}};

@@ -13,6 +13,7 @@
 
 #include "mediator/base/result.h"
 #include "mediator/wire/fabric/address.h"
+#include "mediator/wire/fabric/libfabric.h"
 
 namespace vrdma::wire::fabric {
 
@@ -24,7 +25,7 @@ template <typename T>
 using Fid = std::unique_ptr<T, CloseFid<T>>;
 
 struct FreeInfo {
-    void operator()(fi_info* info) const noexcept { ::fi_freeinfo(info); }
+    void operator()(fi_info* info) const noexcept { (*libfabric())->freeinfo(info); }
 };
 using Info = std::unique_ptr<fi_info, FreeInfo>;
 

@@ -94,7 +94,8 @@ void Connection::pause() noexcept {
 }
 
 void Connection::resume() noexcept {
-    port.answer_soon(*this); // if anything is due: the peer need not ask again
+    in.resumed = qp.reliable();
+    port.answer_soon(*this);
 }
 
 } // namespace vrdma::hca::soft::roce

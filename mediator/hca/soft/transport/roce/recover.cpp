@@ -37,6 +37,11 @@ void try_again(Connection& c, Cue cue) noexcept {
     if (waits(qp)) { // for the peer's receives, or for pages: it then retransmits anyway
         return position(c, c.out.snd_una);
     }
+    if (cue == Cue::told && c.out.probing) { // the answer to a probe: the timeout goes on
+        go_back(c);
+        qp.slice.engine().scheduler().wake(qp);
+        return;
+    }
     if ((cue == Cue::told || qp.attr.timeout != 0) && qp.retries_left-- == 0) {
         fail_oldest(c, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
         return;

@@ -121,6 +121,7 @@ void accepted(Connection& c, std::uint32_t packets, bool last) noexcept {
     in.expected = add(in.expected, packets);
     in.msn = add(in.msn, last ? 1 : 0);
     in.told_gap = false;
+    in.resumed = false;
     in.nak.reset();
 }
 
@@ -451,6 +452,15 @@ Sending send_atomic_response(Connection& c, Fetch& fetch) noexcept {
     return Sending::sent;
 }
 
+// Tells a peer, whose packets were lost while the slice was frozen, which one is expected.
+// Otherwise it would wait for its own RTO, which has doubled with each try. A peer that has sent
+// nothing drops this as a ghost acknowledge (IBA 9.7.4.2). There may be no gap, so a later one is
+// told as well.
+bool send_resumed(Connection& c) noexcept {
+    const Nak nak = nak_of(c.in.expected, VRDMA_NAK_PSN_SEQUENCE);
+    return send_acknowledge(c, nak.psn, nak.syndrome);
+}
+
 // Sends the NAK or the acknowledgement for everything that arrived. Returns whether it still has to
 // be sent.
 bool acknowledge(Connection& c) noexcept {
@@ -461,6 +471,10 @@ bool acknowledge(Connection& c) noexcept {
     }
     in.nak.reset();
     in.ack_due = false;
+    if (in.resumed && !send_resumed(c)) {
+        return true;
+    }
+    in.resumed = false;
     if (in.ending) {
         end(c);
     }
@@ -473,7 +487,7 @@ bool answer_turn(Connection& c) noexcept {
             return false;
         }
         Fetch* const fetch = next_fetch(c.in);
-        const bool any = fetch != nullptr || c.in.ack_due || c.in.nak;
+        const bool any = fetch != nullptr || c.in.ack_due || c.in.nak || c.in.resumed;
         if (any && !c.port.find_target(c.qp.slice, c.path)) {
             return false; // the peer will ask again, which shows its address
         }

@@ -11,7 +11,14 @@ using hca::soft::roce::SavedConnection;
 
 class RoceMigration : public NetworkPeer {
   protected:
-    void move() { guest_.migrate(*hca_); }
+    // The peer is told that it need not wait, and which packet is expected.
+    void move(std::uint32_t expected = 0) {
+        guest_.migrate(*hca_);
+        expect_told(expected);
+    }
+    void expect_told(std::uint32_t expected) {
+        expect_acknowledge(reply(), expected, nak(VRDMA_NAK_PSN_SEQUENCE));
+    }
 
     // Saves the connection of a QP with three packets under way, one of which was acknowledged, and
     // a READ of the peer.
@@ -41,11 +48,12 @@ TEST_F(RoceMigration, SendsWhatWasNotAcknowledged) {
     EXPECT_EQ(replies().size(), 3u);
     answer(0);
     settle();
-    move();
+    guest_.migrate(*hca_);
     const auto again = replies();
-    ASSERT_EQ(again.size(), 2u);
+    ASSERT_EQ(again.size(), 3u);
     EXPECT_EQ(again[0].headers.psn, psn(1));
     EXPECT_EQ(again[1].headers.psn, psn(2));
+    expect_acknowledge(again[2], 0, nak(VRDMA_NAK_PSN_SEQUENCE));
     answer(2);
     settle();
     const auto completion = cq_.poll();
@@ -62,7 +70,7 @@ TEST_F(RoceMigration, GoesOnInTheMiddleOfAMessage) {
     const Payload piece = Buffer::pattern(5, mtu);
     deliver(packet(VRDMA_ROCE_SEND_FIRST, 0), piece);
     settle();
-    move();
+    move(1);
     deliver(packet(VRDMA_ROCE_SEND_MIDDLE, 1), piece);
     deliver(asking(VRDMA_ROCE_SEND_LAST, 2), piece);
     expect_acknowledge(reply(), 2, ack);
@@ -70,6 +78,32 @@ TEST_F(RoceMigration, GoesOnInTheMiddleOfAMessage) {
     for (std::uint32_t i = 0; i < 3; ++i) {
         EXPECT_EQ(mr_.buffer.read(4096 + i * mtu, mtu), piece);
     }
+}
+
+// Receive a packet while the guest is frozen; expect no answer, and when it is thawed a NAK for
+// that packet. Receive the next packet without it; expect another NAK.
+TEST_F(RoceMigration, TellsThePeerThatItNeedNotWait) {
+    post_receive(4096, mtu);
+    guest_.slice().freeze();
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 0), Payload(8));
+    expect_silence();
+    guest_.thaw();
+    expect_told(0);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 1), Payload(8));
+    expect_told(0);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 0), Payload(8));
+    expect_acknowledge(reply(), 0, ack);
+}
+
+class UcMigration : public NetworkPeer {
+  protected:
+    UcMigration() : NetworkPeer{{.type = hca::QpType::uc}} {}
+};
+
+// Migrate with a UC QP; expect no packet.
+TEST_F(UcMigration, TellsThePeerNothing) {
+    guest_.migrate(*hca_);
+    expect_silence();
 }
 
 // Receive an atomic, migrate, and receive it again; expect the original value in both answers, and
@@ -80,7 +114,7 @@ TEST_F(RoceMigration, ReplaysAtomics) {
     add_two.swap_add = 2;
     deliver(add_two);
     EXPECT_EQ(reply().headers.original, 40u);
-    move();
+    move(1);
     deliver(add_two);
     EXPECT_EQ(reply().headers.original, 40u);
     EXPECT_EQ(*mr_.buffer.at<std::uint64_t>(0), 42u);
@@ -94,7 +128,7 @@ TEST_F(RoceMigration, RoundTrip) {
     EXPECT_EQ(before.state.fetches, 1u);
     EXPECT_EQ(before.state.snd_una, psn(1));
     guest_.thaw();
-    move();
+    guest_.migrate(*hca_);
     guest_.slice().freeze();
     EXPECT_EQ(encode(saved()), encode(before));
 }

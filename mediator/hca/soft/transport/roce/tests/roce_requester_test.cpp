@@ -342,7 +342,20 @@ TEST_F(RequesterWithShortRto, RetransmitsToAPeerThatUsedToAnswer) {
     EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
 }
 
-// The same with a slow peer: its answers to the first transmission arrive after the probe. Expect
+// Answer a probe with a sequence NAK, as a peer that was frozen does; expect all packets again,
+// although there are no retries. Answer them with another NAK; expect the QP to fail.
+TEST_F(RequesterWithShortRto, ANakForAProbeIsNoRetry) {
+    begin();
+    post(VRDMA_SQ_RDMA_WRITE, 3 * mtu);
+    EXPECT_EQ(psns(await()), (Psns{1, 2, 3}));
+    EXPECT_EQ(psns(await()), Psns{1});
+    answer(1, nak(VRDMA_NAK_PSN_SEQUENCE));
+    EXPECT_EQ(psns(replies()), (Psns{1, 2, 3}));
+    answer(1, nak(VRDMA_NAK_PSN_SEQUENCE));
+    EXPECT_EQ(await_completion(), IBV_WC_RETRY_EXC_ERR);
+}
+
+// Write to a slow peer: its answers to the first transmission arrive after the probe. Expect
 // one probe each time for the rest, too, and no other retransmission.
 TEST_F(RequesterWithShortRto, DoesNotOverwhelmASlowPeer) {
     begin();
