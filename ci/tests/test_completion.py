@@ -48,7 +48,7 @@ def test_options(completions: Path, program: str) -> None:
     ("vrdma-run --devices 9", []),
     ("vrdma-run --address 1", []),
     ("vrdma-run -d a.sock -a 10.0.0.1 -- vrdmad --co", ["--config", "--core-dumps"]),
-    ("vrdma-run vrdma-run vrdmad --check", ["--check-config"]),
+    ("vrdma-run vrdma-run vrdmad --check-c", ["--check-config"]),
 ])  # fmt: skip
 def test_words(completions: Path, line: str, expected: list[str]) -> None:
     assert complete(completions, *line.split()) == expected
