@@ -24,6 +24,7 @@ from framework.programs import LISTENING, bandwidths, latencies, next_port
 pytestmark = [pytest.mark.native, pytest.mark.together]
 
 RUN = BUILD / "providers/vrdma/vrdma-run"
+LIBIBVERBS = Path("/usr/lib/x86_64-linux-gnu/libibverbs.so.1")
 PINGS = 5
 PYVERBS = """
 from pyverbs.device import Context, get_device_list
@@ -44,21 +45,34 @@ LITTLE = ("sh", "-c", """
 mount -t tmpfs -o size=64m none /dev/shm && ulimit -l 64 && "$@"
 while ls -d $XDG_RUNTIME_DIR/vrdma-run-*; do sleep 0.05; done
 """, "sh")
-# Refuses system calls as Docker does for a container without privileges.
+# Refuses the named system calls with EPERM, as Docker does.
 REFUSE_CALLS = """
 import ctypes, errno, os, sys
 ALLOW, ERRNO = 0x7fff0000, 0x00050000
 seccomp = ctypes.CDLL("libseccomp.so.2")
 seccomp.seccomp_init.restype = ctypes.c_void_p
 filters = ctypes.c_void_p(seccomp.seccomp_init(ALLOW))
-for name in (b"bpf io_uring_setup kcmp keyctl mount perf_event_open "
-             b"process_vm_readv ptrace setns unshare userfaultfd").split():
-    number = seccomp.seccomp_syscall_resolve_name(name)
+for name in sys.argv[1].split(","):
+    number = seccomp.seccomp_syscall_resolve_name(name.encode())
     assert seccomp.seccomp_rule_add(filters, ERRNO | errno.EPERM, number, 0) == 0
 assert seccomp.seccomp_load(filters) == 0
-os.execvp(sys.argv[1], sys.argv[1:])
+os.execvp(sys.argv[2], sys.argv[2:])
 """
-WITHOUT_CALLS = ("/usr/bin/python3", "-c", REFUSE_CALLS)
+
+
+def without(*calls: str) -> tuple[str, ...]:
+    return "/usr/bin/python3", "-c", REFUSE_CALLS, ",".join(calls)
+
+
+# What Docker refuses to a container without privileges.
+WITHOUT_CALLS = without("bpf", "io_uring_setup", "kcmp", "keyctl", "mount", "perf_event_open", "process_vm_readv",
+                        "ptrace", "setns", "unshare", "userfaultfd")
+
+
+def with_tmpfs(directory: str, options: str) -> tuple[str, ...]:
+    """A mount namespace that has a new tmpfs there."""
+    return ("unshare", "--mount", "sh", "-c",
+            f'mount -t tmpfs -o mode=777,{options} none "{directory}" && exec "$@"', "sh")
 
 
 class Runner:
@@ -161,25 +175,29 @@ def test_rping(runner, address):
     assert pings(runner.script(rping(address=address))) == PINGS
 
 
-def test_libfabric(runner):
-    """Ping-pongs over libfabric's verbs provider; expects the client to report all rounds."""
-    done = runner.script(pair("fi_pingpong -p verbs -e msg -I 20 -S 1024", server="-B", client="-P"))
+@pytest.mark.parametrize("options", ["-p verbs -e msg", "-p 'verbs;ofi_rxm' -e rdm"])
+def test_libfabric(runner, options):
+    """Ping-pongs over libfabric's verbs provider, by connections and by its messages over them; expects the client to
+    report all rounds."""
+    done = runner.script(pair(f"fi_pingpong {options} -I 20 -S 1024", server="-B", client="-P"))
     assert re.search(r"^1k\s+20\s", done.stdout, re.MULTILINE)
 
 
-def test_ucx(runner):
-    """Runs UCX over RC; expects all messages to be counted."""
-    done = runner.script("export UCX_TLS=rc_v; " + pair("ucx_perftest -t tag_lat -n 100 -w 10"))
+@pytest.mark.parametrize("transport", ["rc_v", "ud_v"])
+def test_ucx(runner, transport):
+    """Runs UCX over RC and over UD; expects all messages to be counted."""
+    done = runner.script(f"export UCX_TLS={transport}; " + pair("ucx_perftest -t tag_lat -n 100 -w 10"))
     assert re.search(r"^Final:\s+100\s", done.stdout, re.MULTILINE)
 
 
-def test_mpi(runner):
-    """Passes a message around four processes of Open MPI, which can only use UCX over RC; expects a time as the result.
-    """
+@pytest.mark.parametrize("transport", ["rc_v", "ud_v"])
+def test_mpi(runner, transport):
+    """Passes a message around four processes of Open MPI, which can only use UCX over RC or UD; expects a time as the
+    result."""
     done = runner.run("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "4", "--mca", "pml", "ucx", "--mca",
                       "btl", "self",
-                      "-x", "UCX_TLS=rc_v,self", "/usr/bin/python3", "-m", "mpi4py.bench", "ringtest", "-n", "1000",
-                      "-l", "10")
+                      "-x", f"UCX_TLS={transport},self", "/usr/bin/python3", "-m", "mpi4py.bench", "ringtest", "-n",
+                      "1000", "-l", "10")
     assert re.search(r"time for 10 loops = \S+ seconds \(4 processes", done.stdout)
 
 
@@ -282,6 +300,39 @@ def test_no_vrdmad(runner, beside):
     done = runner.run("true", program=beside("nothing"))
     assert done.status == 127
     assert re.search(r"vrdmad: Exec format error", done.stderr)
+
+
+@pytest.mark.parametrize("options, named", [("nr_inodes=1", ""), ("nr_inodes=3", "/vrdma-run-.*/notices"),
+                                            ("size=4k", "/vrdma-.*"), ("nr_inodes=8", "/vrdma-.*")])
+def test_full_directory(runner, options, named):
+    """Leaves no room in XDG_RUNTIME_DIR for the directories, or for all of their files; expects a message that names
+    what could not be made."""
+    done = runner.run("ibv_devinfo", prefix=with_tmpfs("$XDG_RUNTIME_DIR", options))
+    assert done.status != 0
+    assert re.search(rf"^vrdma(-run)?: {runner.place}{named}: No space left on device$", done.stderr, re.MULTILINE)
+
+
+def test_no_shared_memory(runner):
+    """Leaves no room in /dev/shm; expects every round to succeed."""
+    assert pings(runner.script(rping(), prefix=with_tmpfs("/dev/shm", "size=4k,nr_inodes=1"))) == PINGS
+
+
+def test_no_memfd(runner):
+    """Refuses memfd_create; expects the message to name it."""
+    done = runner.run("ibv_devinfo", prefix=without("memfd_create"))
+    assert done.status == 127
+    assert done.stderr == "vrdma-run: memfd_create: Operation not permitted\n"
+
+
+def test_unknown_libibverbs(runner):
+    """Uses a libibverbs of a later version; expects the reason why there are no devices."""
+    with tempfile.TemporaryDirectory(prefix="vrdma-libibverbs-") as place:
+        name = "libibverbs.so.1.14.99.0"
+        shutil.copy(LIBIBVERBS.resolve(), Path(place, name))
+        Path(place, LIBIBVERBS.name).symlink_to(name)
+        done = runner.run("env", f"LD_LIBRARY_PATH={place}", "ibv_devinfo")
+    assert done.status != 0
+    assert f"libvrdma: refusing to load into {place}/{name}: built for rdma-core " in done.stderr
 
 
 def is_for_all(path: Path) -> bool:

@@ -182,3 +182,23 @@ def test_failure_names_its_place(torture, guest0, guest1):
     result = client.wait(TIMEOUT_S, check=False)
     assert result.status == 1
     assert re.search(r"torture: seed 7 round \d+ .*the peer is gone", result.stderr) or "broken" in result.stderr
+
+
+@pytest.mark.native
+@pytest.mark.together
+def test_vrdmad_restarts(torture, lab, guest0, guest1, measured, pytestconfig):
+    """Restarts vrdmad again and again at random times; expects every message to be right."""
+    seconds = pytestconfig.getoption("torture_seconds")
+    server, client = torture(guest0, guest1, f"--seconds {seconds}")
+    client.next_line(TIMEOUT_S)
+    moments = random.SystemRandom()
+    restarts = 0
+    while client.running:
+        lab.stop_mediator()
+        lab.start_mediator_again()
+        restarts += 1
+        time.sleep(moments.uniform(0, 1))
+    result = client.wait(TIMEOUT_S)
+    assert server.wait(TIMEOUT_S).status == 0
+    assert "nothing wrong" in result.stdout
+    measured.append(f"vrdma-torture over {restarts} restarts: {result.stdout.splitlines()[-1]}")

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Imports through the kernel: our driver adds attributes to ib_core's methods (uverbs.h). */
-#include <rdma/ib_user_ioctl_verbs.h>
-
 #include "uverbs_ioctl.h"
 #include "vrdma.h"
 

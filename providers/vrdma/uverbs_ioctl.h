@@ -4,6 +4,7 @@
 #define VRDMA_UVERBS_IOCTL_H
 
 #include <errno.h>
+#include <infiniband/verbs.h> /* before rdma's headers, whose RDMA_UAPI_PTR it replaces */
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <stddef.h>

@@ -33,12 +33,16 @@ static int write_file(int directory, const char *name, const char *text)
 {
 	int fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
 	ssize_t length = (ssize_t)strlen(text);
+	ssize_t written;
 	int err = 0;
 
 	if (fd < 0)
 		return -errno;
-	if (write(fd, text, (size_t)length) != length || fchmod(fd, 0444))
-		err = -EIO;
+	written = write(fd, text, (size_t)length);
+	if (written < 0 || fchmod(fd, 0444))
+		err = -errno;
+	else if (written != length) /* the file system is full: it has no room for so few bytes */
+		err = -ENOSPC;
 	close(fd);
 	return err;
 }
@@ -190,6 +194,13 @@ static const char *find_parent(void)
 	return parent;
 }
 
+/* Few programs print why a device cannot be opened, and none could name the file. */
+static int complain(const char *path, int err)
+{
+	fprintf(stderr, "vrdma: %s: %s\n", path, strerror(-err));
+	return err;
+}
+
 int vrdma_sysfs_make(struct vrdma_sysfs *sysfs, const union ibv_gid *gids, unsigned int num_gids,
 		     const uint16_t *pkeys, unsigned int num_pkeys)
 {
@@ -200,11 +211,13 @@ int vrdma_sysfs_make(struct vrdma_sysfs *sysfs, const union ibv_gid *gids, unsig
 	err = make_locked(sysfs, parent);
 	if (err) {
 		sysfs->path[0] = '\0';
-		return err;
+		return complain(parent, err);
 	}
 	err = write_files(sysfs->fd, gids, num_gids, pkeys, num_pkeys);
-	if (err)
+	if (err) {
+		complain(sysfs->path, err);
 		vrdma_sysfs_remove(sysfs);
+	}
 	return err;
 }
 

@@ -42,7 +42,7 @@ Context open_device()
 		FakeSysfs::pci_modalias(VRDMA_PCI_VENDOR_ID, VRDMA_PCI_DEVICE_ID),
 		VRDMA_UVERBS_ABI_VERSION);
 	setenv("SYSFS_PATH", sysfs.path().c_str(), 1);
-	setenv("RDMAV_DRIVERS", PROVIDER, 1);
+	setenv("RDMAV_DRIVERS", PROVIDER, 0);
 
 	int count = 0;
 	ibv_device **devices = ibv_get_device_list(&count);

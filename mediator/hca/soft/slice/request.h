@@ -38,11 +38,12 @@ enum class AckStatus : std::uint8_t {
     payload_revoked, // the requester's own memory was absent
     pages_absent,    // the responder's driver is being asked for its memory
     not_now,         // the network takes no more, or the peer's address is being looked up
+    resting,         // the receiver is frozen for a while: no retry
 };
 
 struct Ack {
     AckStatus status = AckStatus::ok;
-    std::uint8_t rnr_timer = 0;
+    std::uint8_t rnr_timer = 0; // of receiver_not_ready and resting
 };
 
 } // namespace vrdma::hca::soft

@@ -319,6 +319,7 @@ void SliceCore::freeze() noexcept {
     gate_.faults().forget_all(); // messages will meet them again
     set_need_kick(true);
     frozen_ = true;
+    frozen_since_ = Clock::now();
 }
 
 void SliceCore::freeze(CompletionQueue& cq) noexcept {

@@ -65,6 +65,8 @@ class alignas(cache_line) SliceCore {
     // The port's state has changed.
     void announce_port() noexcept;
     bool frozen() const noexcept { return frozen_; }
+    // If it is frozen: for how long.
+    Clock::duration frozen_for() const noexcept { return Clock::now() - frozen_since_; }
     bool halted() const noexcept { return halted_; }
 
     // Find an object by its name. nullptr if there is none.
@@ -161,6 +163,7 @@ class alignas(cache_line) SliceCore {
     const std::array<std::uint8_t, 6> mac_;
     bool halted_ = false;
     bool frozen_ = false;
+    Clock::time_point frozen_since_;
     const std::span<vrdma_doorbell_page> pages_;
     Doorbells doorbells_;
     const TrafficClasses traffic_classes_;

@@ -8,6 +8,7 @@
 #include "mediator/hca/soft/qp/receive_queue.h"
 #include "mediator/hca/soft/slice/engine.h"
 #include "mediator/hca/soft/transport/grh.h"
+#include "mediator/hca/soft/transport/responder.h"
 
 namespace vrdma::hca::soft {
 namespace {
@@ -131,7 +132,7 @@ std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe,
 
 Ack receive_datagram(SliceCore& slice, const Route& route, const Request& request) noexcept {
     if (slice.frozen()) {
-        return dropped;
+        return answer_of_frozen(slice, false);
     }
     QueuePair* const receiver = slice.qp(route.to);
     if (receiver == nullptr) {

@@ -10,6 +10,7 @@
 #include "mediator/hca/soft/qp/receive_queue.h"
 #include "mediator/hca/soft/qp/xrc.h"
 #include "mediator/hca/soft/slice/engine.h"
+#include "mediator/hca/soft/transport/retry.h"
 
 namespace vrdma::hca::soft {
 namespace {
@@ -406,8 +407,11 @@ bool is_ending(const QueuePair& qp) noexcept {
 
 Ack carry_out(QueuePair& qp, const Request& request) noexcept {
     const bool open = qp.may_receive() || is_ending(qp);
-    if (!open || qp.slice.frozen()) {
+    if (!open) {
         return answer(AckStatus::no_answer);
+    }
+    if (qp.slice.frozen()) {
+        return answer_of_frozen(qp.slice, qp.reliable());
     }
     establish(qp);
     if (has_other_packets(qp, request)) {
@@ -420,7 +424,8 @@ Ack carry_out(QueuePair& qp, const Request& request) noexcept {
 void count(QueuePair& qp, const Request& request, Ack ack) noexcept {
     const Message& message = request.message;
     if (ack.status != AckStatus::ok) {
-        qp.count(VRDMA_COUNTER_DROPPED_MESSAGES, qp.reliable() ? 0 : 1);
+        const bool dropped = !qp.reliable() && ack.status != AckStatus::resting;
+        qp.count(VRDMA_COUNTER_DROPPED_MESSAGES, dropped ? 1 : 0);
     } else if (request.last()) {
         qp.count(VRDMA_COUNTER_RX_MESSAGES);
         qp.count(message.is_fetch() ? VRDMA_COUNTER_TX_BYTES : VRDMA_COUNTER_RX_BYTES,
@@ -429,6 +434,12 @@ void count(QueuePair& qp, const Request& request, Ack ack) noexcept {
 }
 
 } // namespace
+
+Ack answer_of_frozen(const SliceCore& slice, bool reliable) noexcept {
+    const Clock::duration frozen = slice.frozen_for();
+    const bool rests = reliable ? frozen < reliable_rest : frozen < unreliable_rest;
+    return rests ? Ack{AckStatus::resting, rest_timer(frozen)} : answer(AckStatus::no_answer);
+}
 
 Ack receive(QueuePair& qp, const Request& request) noexcept {
     const Ack ack = carry_out(qp, request);

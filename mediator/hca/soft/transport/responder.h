@@ -12,6 +12,9 @@ namespace vrdma::hca::soft {
 
 Ack receive(QueuePair& qp, const Request& request) noexcept;
 
+// The answer to all requests for a frozen slice: its peers wait, or have lost what they sent.
+Ack answer_of_frozen(const SliceCore& slice, bool reliable) noexcept;
+
 // Whether a READ would be executed. The caller answers it later, piece by piece.
 Ack check_read(QueuePair& qp, const Message& message) noexcept;
 

@@ -39,4 +39,22 @@ inline std::chrono::microseconds page_delay(unsigned waits) noexcept {
 inline constexpr std::uint16_t reliable_page_waits = 2450;
 inline constexpr std::uint16_t unreliable_page_waits = 32;
 
+// A slice that moves or rests is frozen for less time than this, and its peers on this host wait
+// for it. Later, requests to it are lost as with an unplugged cable. Unreliable QPs have other peers
+// that would have to wait as well.
+inline constexpr std::chrono::seconds reliable_rest{10};
+inline constexpr std::chrono::milliseconds unreliable_rest{100};
+
+// The RNR timer of a peer that waits for a frozen slice: about an eighth of the time for which it
+// has been frozen.
+inline std::uint8_t rest_timer(std::chrono::nanoseconds frozen) noexcept {
+    constexpr std::uint8_t shortest = 5; // 60 us
+    constexpr std::uint8_t longest = 18; // 5 ms
+    std::uint8_t timer = shortest;
+    while (timer < longest && rnr_delay(timer) < frozen / 8) {
+        ++timer;
+    }
+    return timer;
+}
+
 } // namespace vrdma::hca::soft

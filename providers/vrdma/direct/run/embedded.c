@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,6 +149,16 @@ static void await_start(const char *directory, int started)
 	exit(VRDMA_RUN_NOT_THERE);
 }
 
+/* vrdmad and the program share memory by such files. A filter of system calls may refuse them. */
+static void check_memfd(void)
+{
+	int fd = memfd_create("vrdma-run", MFD_CLOEXEC);
+
+	if (fd < 0)
+		vrdma_run_fail("memfd_create");
+	close(fd);
+}
+
 char *vrdma_run_embed(const char *vrdmad, unsigned int count)
 {
 	struct vrdma_run_keeper keeper = {
@@ -161,6 +172,7 @@ char *vrdma_run_embed(const char *vrdmad, unsigned int count)
 
 	if (keeper.program < 0)
 		vrdma_run_fail("pidfd_open");
+	check_memfd();
 	if (pipe2(started, O_CLOEXEC))
 		vrdma_run_fail("pipe");
 	directory = make_directory();

@@ -87,6 +87,8 @@ void answered(QueuePair& qp, const Request& request, Ack ack) noexcept {
         case AckStatus::pages_absent:
         case AckStatus::not_now:
             return wait_for_peers_pages(qp, message);
+        case AckStatus::resting:
+            return retry_later(qp, rnr_delay(ack.rnr_timer));
     }
 }
 
@@ -102,6 +104,8 @@ void sent_unreliably(QueuePair& qp, const Request& request, Ack ack) noexcept {
         return; // other members of the multicast group are still to come
     } else if (ack.status == AckStatus::ok) {
         arrived(qp, request);
+    } else if (ack.status == AckStatus::resting) {
+        retry_later(qp, rnr_delay(ack.rnr_timer));
     } else if (may_pass(ack) && qp.page_waits < unreliable_page_waits) {
         wait_for_pages(qp);
     } else {

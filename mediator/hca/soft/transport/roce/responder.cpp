@@ -139,6 +139,7 @@ std::optional<Nak> nak_of(Psn psn, Ack ack) noexcept {
         case AckStatus::no_answer:
         case AckStatus::bad_response:
         case AckStatus::payload_revoked:
+        case AckStatus::resting: // for peers on this host only
             break;
         case AckStatus::receiver_not_ready:
             return rnr_nak_of(psn, ack.rnr_timer);
