@@ -35,7 +35,8 @@ function(vrdma_kernel_module module)
         file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/${source}" "${link}" SYMBOLIC)
     endforeach()
 
-    set(make make -C "${VRDMA_KERNEL_DIR}" "VRDMA_INCLUDE=${PROJECT_SOURCE_DIR}/include")
+    set(make make -C "${VRDMA_KERNEL_DIR}" "VRDMA_INCLUDE=${PROJECT_SOURCE_DIR}/include"
+        "VRDMA_RELEASE=${VRDMA_RELEASE}")
     add_custom_target(${module}_ko ALL
         COMMAND ${make} "M=${CMAKE_CURRENT_BINARY_DIR}/kbuild" modules
         COMMENT "Building ${module}.ko for ${release}"

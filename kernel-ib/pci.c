@@ -10,6 +10,7 @@
 
 MODULE_DESCRIPTION("vrdma: RDMA for virtual machines, guest driver");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(VRDMA_RELEASE);
 
 /* Creates a device soon, if there is none that works and the function is still ours. */
 void vrdma_function_restart(struct vrdma_function *fn)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* /dev/vrdma_mdev: a mediator registers an HCA, gets events for its devices, and opens them. */
+#include <linux/device.h>
 #include <linux/fdtable.h>
 #include <linux/fs.h>
 #include <linux/log2.h>
@@ -305,10 +306,22 @@ static const struct file_operations hca_fops = {
 	.compat_ioctl = compat_ptr_ioctl,
 };
 
+/* An upgrade asks whether the next mediator fits this module, before it ends the present one. */
+static ssize_t abi_version_show(struct device *device, struct device_attribute *attribute,
+				char *buf)
+{
+	return sysfs_emit(buf, "%u\n", VRDMA_MDEV_ABI_VERSION);
+}
+static DEVICE_ATTR_RO(abi_version);
+
+static struct attribute *hca_attrs[] = { &dev_attr_abi_version.attr, NULL };
+ATTRIBUTE_GROUPS(hca);
+
 static struct miscdevice hca_device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "vrdma_mdev",
 	.fops = &hca_fops,
+	.groups = hca_groups,
 	.mode = 0600,
 };
 
@@ -337,3 +350,4 @@ module_exit(vrdma_mdev_exit);
 MODULE_DESCRIPTION("vrdma: mediated RDMA devices");
 MODULE_AUTHOR("vrdma");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(VRDMA_RELEASE);

@@ -30,6 +30,8 @@
 
 #define VRDMA_MDEV_PATH "/dev/vrdma_mdev"
 #define VRDMA_MDEV_ABI_VERSION 6
+/* Directory of the module's device in sysfs. Its file "abi_version" has the number above. */
+#define VRDMA_MDEV_SYSFS "/sys/class/misc/vrdma_mdev"
 #define VRDMA_MDEV_MAX_TYPES 8
 #define VRDMA_MDEV_NAME_SIZE 16
 #define VRDMA_MDEV_DESCRIPTION_SIZE 128

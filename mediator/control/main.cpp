@@ -27,7 +27,7 @@
 #include "mediator/control/reloader.h"
 #include "mediator/control/served_fabric.h"
 #include "mediator/control/served_uplink.h"
-#include "mediator/device/version.h"
+#include "mediator/frontend/mdev/loaded_module.h"
 #include "mediator/frontend/mdev/mdev_frontend.h"
 #include "mediator/frontend/vfio_user/map_share.h"
 #include "mediator/hca/soft/soft_hca.h"
@@ -45,6 +45,7 @@ struct Options {
     std::string config_path;
     std::string log_level;
     bool check_config = false;
+    bool check_module = false;
     bool core_dumps = false;
     jail::Forbidden forbidden = jail::Forbidden::refused;
 };
@@ -67,6 +68,16 @@ tl::expected<Running, std::string> configure(const Options& options) {
     }
     running.config.log_level = running.log_level.value_or(running.config.log_level);
     return running;
+}
+
+// Finds what a start would fail at. The configuration alone can be checked where the module of
+// another host is loaded.
+tl::expected<Running, std::string> check(const Options& options) {
+    auto running = configure(options);
+    if (!running || !running->config.mdev || options.check_config) {
+        return running;
+    }
+    return mdev::check_module().map([&] { return std::move(*running); });
 }
 
 void start_log(spdlog::level::level_enum level) {
@@ -114,6 +125,16 @@ Result<EventLoop::Watch> watch_signals(EventLoop& loop, const UniqueFd& signals,
 
 int complain(const char* what, std::errc error) {
     spdlog::critical("{}: {}", what, describe(error));
+    return EXIT_FAILURE;
+}
+
+int complain_of_module(std::errc error) {
+    complain(VRDMA_MDEV_PATH, error);
+    if (error == std::errc::no_such_file_or_directory) {
+        spdlog::critical(
+            "the kernel module vrdma_mdev is not loaded: `modprobe vrdma_mdev` tells why");
+        spdlog::critical("to serve sockets without it, set mdev = false");
+    }
     return EXIT_FAILURE;
 }
 
@@ -394,11 +415,11 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     if (config.mdev) {
         auto opened = mdev::MdevFrontend::open(host, config.name, uplink_names(config));
         if (!opened) {
-            return complain(VRDMA_MDEV_PATH, opened.error());
+            return complain_of_module(opened.error());
         }
         module = std::move(*opened);
     }
-    spdlog::info("vrdmad {} serves {}", version_text, config.name);
+    spdlog::info("vrdmad {} serves {}", VRDMA_RELEASE, config.name);
     (void)::sd_notify(0, "READY=1"); // does nothing if systemd did not start vrdmad
     config.vfio_user.empty() ? gathering.end() : gathering.begin();
     if (const auto ran = loop.run(); !ran) {
@@ -418,6 +439,8 @@ int run(int argc, char** argv) {
     app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error, off");
     app.add_flag("--check-config", options.check_config,
                  "Only say whether the configuration is valid");
+    app.add_flag("--check-module", options.check_module,
+                 "Only say whether the configuration is valid and fits the loaded kernel module");
     app.add_flag("--core-dumps", options.core_dumps,
                  "Allow core dumps and debuggers, which see the guests' memory and keys");
     const std::map<std::string, jail::Forbidden> forbidden{{"refuse", jail::Forbidden::refused},
@@ -426,15 +449,15 @@ int run(int argc, char** argv) {
     app.add_option("--forbidden-calls", options.forbidden,
                    "What a system call does that vrdmad has no need of: refuse, kill, allow")
         ->transform(CLI::Transformer(forbidden));
-    app.set_version_flag("--version", std::string{"vrdmad "} + version_text);
+    app.set_version_flag("--version", "vrdmad " VRDMA_RELEASE);
     CLI11_PARSE(app, argc, argv);
 
-    auto running = configure(options);
+    auto running = check(options);
     if (!running) {
         std::cerr << "vrdmad: " << running.error() << '\n';
         return EXIT_FAILURE;
     }
-    if (options.check_config) {
+    if (options.check_config || options.check_module) {
         return EXIT_SUCCESS;
     }
     start_log(running->config.log_level);
