@@ -358,10 +358,11 @@ void vrdma_migration_reset(struct vrdma_device *dev);
 
 /* transfer.c */
 #define VRDMA_TRANSFER_SIZE SZ_64K /* of the pipe; a power of two */
-struct vrdma_transfer *vrdma_transfer_create(bool saving);
+struct vrdma_transfer *vrdma_transfer_create(bool saving, bool early);
 struct vrdma_transfer *vrdma_transfer_get(struct vrdma_transfer *transfer);
 void vrdma_transfer_put(struct vrdma_transfer *transfer);
 void vrdma_transfer_end(struct vrdma_transfer *transfer, int error);
+int vrdma_transfer_stop(struct vrdma_transfer *transfer);
 struct file *vrdma_transfer_vm_file(struct vrdma_transfer *transfer);
 int vrdma_transfer_open(struct vrdma_transfer *transfer);
 
