@@ -62,6 +62,16 @@ static struct file *begin_transfer(struct vrdma_device *dev, u32 step)
 	return file;
 }
 
+/* From now on, the pinned pages become those in use. */
+static struct file *announce(struct vrdma_device *dev)
+{
+	struct file *file = begin_transfer(dev, VRDMA_MDEV_STEP_ANNOUNCE);
+
+	if (!IS_ERR(file))
+		vrdma_sweep_set(dev, true);
+	return file;
+}
+
 /*
  * Freezes the device, whose state follows what the VM has read in PRE_COPY. If the mediator refuses
  * to save it, or is another one by now, the VM learns that when it reads. QEMU then resumes the
@@ -73,6 +83,8 @@ static int stop_and_save(struct vrdma_device *dev)
 	int ret = take_step(dev, VRDMA_MDEV_STEP_FREEZE);
 	int error;
 
+	if (!ret)
+		vrdma_sweep_set(dev, false);
 	if (!ret && !vrdma_transfer_stop(transfer)) {
 		error = take_step(dev, VRDMA_MDEV_STEP_SAVE);
 		if (error)
@@ -125,7 +137,7 @@ static struct file *take_arc(struct vrdma_device *dev, u32 next)
 		return NULL;
 	case ARC(RUNNING, PRE_COPY):
 	case ARC(RUNNING_P2P, PRE_COPY_P2P):
-		return begin_transfer(dev, VRDMA_MDEV_STEP_ANNOUNCE);
+		return announce(dev);
 	case ARC(PRE_COPY_P2P, STOP_COPY):
 		return ERR_PTR(stop_and_save(dev));
 	case ARC(RUNNING_P2P, STOP):
@@ -136,6 +148,8 @@ static struct file *take_arc(struct vrdma_device *dev, u32 next)
 		return begin_transfer(dev, VRDMA_MDEV_STEP_SAVE);
 	case ARC(PRE_COPY, RUNNING):
 	case ARC(PRE_COPY_P2P, RUNNING_P2P):
+		vrdma_sweep_set(dev, false);
+		fallthrough;
 	case ARC(STOP_COPY, STOP):
 		drop_transfer(dev, -EPIPE);
 		return NULL;
@@ -282,6 +296,7 @@ void vrdma_migration_reset(struct vrdma_device *dev)
 	struct vrdma_migration *migration = &dev->migration;
 
 	mutex_lock(&migration->lock);
+	vrdma_sweep_set(dev, false);
 	drop_transfer(dev, -EPIPE);
 	migration->state = VFIO_DEVICE_STATE_RUNNING;
 	mutex_unlock(&migration->lock);

@@ -4,8 +4,12 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include <chrono>
+#include <cstring>
 #include <initializer_list>
+#include <new>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -69,6 +73,21 @@ short polled(const harness::Fd& end) {
     pollfd fd = {end.get(), 0, 0};
     CHECK(poll(&fd, 1, 0) >= 0);
     return fd.revents;
+}
+
+/* Its pages that are dirty for type1, as bits. Each is reported once, and pinned pages always. */
+uint64_t dirty_pages(const Vm& vm, uint64_t iova, uint64_t size) {
+    alignas(vfio_iommu_type1_dirty_bitmap) char
+        bytes[sizeof(vfio_iommu_type1_dirty_bitmap) + sizeof(vfio_iommu_type1_dirty_bitmap_get)];
+    auto* const ask = new (bytes) vfio_iommu_type1_dirty_bitmap{};
+    ask->argsz = sizeof(bytes);
+    ask->flags = VFIO_IOMMU_DIRTY_PAGES_FLAG_GET_BITMAP;
+    uint64_t pages = 0;
+    const vfio_iommu_type1_dirty_bitmap_get get = {
+        iova, size, {page_size, sizeof(pages), reinterpret_cast<__u64*>(&pages)}};
+    memcpy(ask->data, &get, sizeof(get));
+    CHECK(vm.ioctl_container(VFIO_IOMMU_DIRTY_PAGES, ask) == 0);
+    return pages;
 }
 
 } // namespace
@@ -190,6 +209,57 @@ TEST(a_device_is_handed_over_while_it_is_announced) {
     char byte = 0;
     CHECK_ERRNO(read(machine.data.get(), &byte, 1), EIO);
     CHECK_EQ(set_state(machine.vm, VFIO_DEVICE_STATE_RUNNING).error, 0);
+}
+
+/*
+ * A VM that moves sends the pages that its device uses again and again, and those that the device
+ * has used once more.
+ */
+TEST(pages_that_are_not_in_use_are_unpinned_while_the_vm_moves) {
+    constexpr uint64_t iova = 0x40000000;
+    const Announced machine;
+    const Ram ram(small_pinned_pages * page_size);
+    const auto touch = [&](uint64_t page) -> volatile uint32_t& {
+        return machine.served.device.window<uint32_t>(iova + page * page_size);
+    };
+    const uint64_t revocations = machine.served.device.counters().revocations;
+    const auto in_use_only = [&] {
+        touch(3) = touch(3) + 1;
+        return pinned(machine.served.uuid) == page_size;
+    };
+    CHECK(machine.vm.map(iova, ram.get(), ram.size()) == 0);
+    vfio_iommu_type1_dirty_bitmap start = {};
+    start.argsz = sizeof(start);
+    start.flags = VFIO_IOMMU_DIRTY_PAGES_FLAG_START;
+    CHECK(machine.vm.ioctl_container(VFIO_IOMMU_DIRTY_PAGES, &start) == 0);
+    for (uint64_t page = 0; page < small_pinned_pages; page++)
+        touch(page) = static_cast<uint32_t>(page) << 16;
+    CHECK_EQ(pinned(machine.served.uuid), ram.size());
+    CHECK_EQ(dirty_pages(machine.vm, iova, ram.size()), (1u << small_pinned_pages) - 1);
+
+    harness::await(in_use_only, "one pinned page");
+    CHECK_EQ(dirty_pages(machine.vm, iova, ram.size()), (1u << small_pinned_pages) - 1);
+    CHECK_EQ(dirty_pages(machine.vm, iova, ram.size()), 1u << 3);
+    for (uint64_t page = 0; page < small_pinned_pages; page++)
+        CHECK_EQ(touch(page) >> 16, page);
+    touch(7) = 1;
+    CHECK_EQ(ram.at<uint32_t>(7 * page_size), 1u);
+    harness::await(in_use_only, "one pinned page again");
+    CHECK_EQ(machine.served.device.counters().scratch_faults, 0u);
+    CHECK_EQ(machine.served.device.counters().revocations, revocations);
+}
+
+/* What a VM that stays would lose is time. */
+TEST(pages_stay_pinned_in_a_vm_that_does_not_move) {
+    constexpr uint64_t iova = 0x40000000;
+    const Announced machine;
+    const Ram ram(small_pinned_pages * page_size);
+    CHECK(machine.vm.map(iova, ram.get(), ram.size()) == 0);
+    CHECK_EQ(set_state(machine.vm, VFIO_DEVICE_STATE_RUNNING).error, 0);
+    for (uint64_t page = 0; page < small_pinned_pages; page++)
+        machine.served.device.window<uint32_t>(iova + page * page_size) = 1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(400)); /* no event to wait for */
+    CHECK_EQ(pinned(machine.served.uuid), ram.size());
 }
 
 /* The states between which there is a way take these steps, or none. */
