@@ -38,7 +38,7 @@ Result<> IncomingState::finish_announcement() {
 }
 
 Result<> IncomingState::take(std::span<const std::byte> piece) {
-    while (!piece.empty()) {
+    do {
         if (reader_.is_complete()) {
             return fail(std::errc::invalid_argument); // each trial costs as much as a restore
         }
@@ -53,7 +53,7 @@ Result<> IncomingState::take(std::span<const std::byte> piece) {
                 return done;
             }
         }
-    }
+    } while (!piece.empty());
     return {};
 }
 

@@ -158,6 +158,7 @@ TEST_F(AnnouncementTest, TheDeviceFollowsItsAnnouncement) {
     ASSERT_TRUE(guest.enable());
     device.freeze();
     const auto image = to_stream(device.save());
+    device.reset();
     auto stream = announcement;
     stream.insert(stream.end(), image.begin(), image.end());
     IncomingState incoming{device, max_length};
