@@ -18,14 +18,18 @@ ERROR, RUNNING, RESUMING = 0, 2, 4
 
 @pytest.fixture
 def move(host):
-    """Moves a device from one of two new mdevs with one MAC to the other. The device has protection domain 1."""
+    """Moves a device from one of two new mdevs with one MAC to the other, which may have another type. The device has
+    protection domain 1."""
     host.copy(GUEST_PROGRAMS, "/root/")
     source, target = (Mdev(host, str(uuid.uuid4())) for _ in range(2))
-    for device in (source, target):
-        MdevType(host, "small").create(device.uuid)
+
+    def create(device: Mdev, kind: str) -> None:
+        MdevType(host, kind).create(device.uuid)
         host.script(f"echo {MAC} >{device.path}/mac")
 
-    def run(how: str) -> dict:
+    def run(how: str, kind: str = "small") -> dict:
+        create(source, "small")
+        create(target, kind)
         program = f"/root/{GUEST_PROGRAMS.name}/moving_device.py"
         return json.loads(host.run(f"/usr/bin/python3 {program} {source.uuid} {target.uuid} {how}").stdout)
 
@@ -34,9 +38,11 @@ def move(host):
         device.remove()
 
 
-def test_a_device_goes_on_where_it_is_moved_to(move):
-    """Saves a device and loads it; expects the next protection domain to be 2, and 1 to exist."""
-    moved = move("whole")
+@pytest.mark.parametrize("how", ["whole", "announced"])
+def test_a_device_goes_on_where_it_is_moved_to(move, how):
+    """Saves a device and loads it, also by way of PRE_COPY; expects the next protection domain to be 2, and 1 to exist.
+    """
+    moved = move(how)
     assert moved.pop("bytes") > 32
     assert moved == {"first": 1, "error": 0, "state": RUNNING, "next": 2, "freed": 0}
 
@@ -49,6 +55,12 @@ def test_what_is_not_whole_is_refused(move, how, state):
     assert moved.pop("bytes") > 32
     # vrdmad has reset the device that it did not restore, so the device is not FATAL.
     assert moved == {"first": 1, "error": errno.EINVAL, "state": state, "fatal": False}
+
+
+def test_a_type_that_does_not_fit(move):
+    """Announces a device to one of another type; expects EINVAL, and a source that goes on: its next protection domain
+    is 2."""
+    assert move("unfit", "medium") == {"first": 1, "error": errno.EINVAL, "state": RUNNING, "next": 2}
 
 
 def test_a_cancelled_migration(move):

@@ -84,6 +84,11 @@ def test_connects_after_a_move(mover, works):
         works()
 
 
+def has_not_stopped(move: Process) -> bool:
+    """Whether a move has failed without a stop of the guest."""
+    return "did not stop" in move.wait(TIMEOUT_S, check=False).stderr
+
+
 @pytest.fixture
 def stays(pingpong, mover, lab) -> Iterator[Callable[[], Process]]:
     """Starts to move a guest that talks to another; expects that to fail, and the guest and its ping-pong to continue
@@ -111,18 +116,34 @@ def test_destination_dies(stays, mover, away):
 
 
 def test_destination_is_smaller(stays, mover, away):
-    """Has a device of a smaller type at the destination, whose BARs are shorter."""
+    """Has a device of a smaller type at the destination, whose BARs are shorter; expects a reason in its log, and a
+    guest that does not stop."""
     smaller = Mdev(away, mover.lab.describe(mover.name)["uuid"])
     if smaller.exists:
         smaller.remove()
     MdevType(away, "small").create(smaller.uuid)
-    stays().wait(TIMEOUT_S, check=False)
+    begin = len(away.script(LOG).stdout)
+    assert has_not_stopped(stays())
+    assert f"{smaller.uuid}: refuses a device with" in away.script(LOG).stdout[begin:]
     smaller.remove()
 
 
+def test_uplink_is_missing(stays, mover, away):
+    """Has a device without an uplink at the destination; expects a reason in its log, and a guest that does not stop.
+    """
+    bare = Mdev(away, mover.lab.describe(mover.name)["uuid"])
+    if not bare.exists:
+        MdevType(away, "medium").create(bare.uuid)
+    away.script(f"echo none >{bare.path}/uplink")
+    begin = len(away.script(LOG).stdout)
+    assert has_not_stopped(stays())
+    assert f"{bare.uuid}: refuses a device that has an uplink" in away.script(LOG).stdout[begin:]
+    bare.remove()
+
+
 def test_address_is_taken(stays, mover, away):
-    """Has another VM's device with the guest's MAC at the destination; expects vrdmad to log that it does not
-    restore the device."""
+    """Has another VM's device with the guest's MAC at the destination; expects a reason in its log, and a guest that
+    does not stop."""
     other = Mdev(away, str(uuid.uuid4()))
     MdevType(away, "medium").create(other.uuid)
     away.script(f"echo {mover.lab.describe(mover.name)['mac']} >{other.path}/mac")
@@ -130,7 +151,7 @@ def test_address_is_taken(stays, mover, away):
     holder = away.start(f"/usr/bin/python3 /root/{GUEST_PROGRAMS.name}/held_device.py {other.uuid}")
     assert holder.next_line(TIMEOUT_S) == "held\n"
     begin = len(away.script(LOG).stdout)
-    stays().wait(TIMEOUT_S, check=False)
+    assert has_not_stopped(stays())
     assert "refuses the saved state: Address already in use" in away.script(LOG).stdout[begin:]
     holder.kill()
     other.remove()

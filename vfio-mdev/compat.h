@@ -124,4 +124,22 @@ static inline int vrdma_vfio_feature(struct vfio_device *vdev, u32 flags, void _
 }
 #endif
 
+/*
+ * States in which the VM still runs. An older core passes them on, as it does with all states. Only
+ * vfio_mig_get_next_state() would refuse them.
+ */
+#if !VRDMA_HAVE_VFIO_PRE_COPY
+#define VFIO_MIGRATION_PRE_COPY BIT(2)
+#define VFIO_DEVICE_STATE_PRE_COPY 6
+#define VFIO_DEVICE_STATE_PRE_COPY_P2P 7
+#define VFIO_MIG_GET_PRECOPY_INFO _IO(VFIO_TYPE, VFIO_BASE + 21)
+
+struct vfio_precopy_info {
+	__u32 argsz;
+	__u32 flags;
+	__aligned_u64 initial_bytes;
+	__aligned_u64 dirty_bytes;
+};
+#endif
+
 #endif /* VRDMA_MDEV_COMPAT_H */

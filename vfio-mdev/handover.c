@@ -42,8 +42,10 @@ static struct file *get_file_of(int fd)
 /* With the migration's lock held: the state of a device that its VM has stopped is the VM's. */
 static bool is_stopped(const struct vrdma_device *dev)
 {
-	return dev->migration.state != VFIO_DEVICE_STATE_RUNNING &&
-	       dev->migration.state != VFIO_DEVICE_STATE_RUNNING_P2P;
+	return dev->migration.state == VFIO_DEVICE_STATE_STOP ||
+	       dev->migration.state == VFIO_DEVICE_STATE_STOP_COPY ||
+	       dev->migration.state == VFIO_DEVICE_STATE_RESUMING ||
+	       dev->migration.state == VFIO_DEVICE_STATE_ERROR;
 }
 
 /*

@@ -336,6 +336,7 @@ int vrdma_pins_open(struct vrdma_device *dev)
 		return PTR_ERR(worker);
 	sched_set_fifo(worker->task);
 	kthread_init_work(&window->work, work);
+	vrdma_sweep_init(window);
 	xa_lock(&window->pages);
 	window->worker = worker;
 	window->late = false;
@@ -356,6 +357,7 @@ void vrdma_pins_close(struct vrdma_device *dev)
 	worker = window->worker;
 	window->worker = NULL;
 	xa_unlock(&window->pages);
+	vrdma_sweep_exit(window);
 	kthread_destroy_worker(worker);
 	WARN_ON(window->pinned);
 }

@@ -6,6 +6,9 @@
  * the mediator has read all of it and found no error: QEMU gives the migration up if a write fails,
  * but it cannot do so after the last write. The mediator's side never waits. Bytes pass through a
  * separate page for each caller, so that no lock is held while memory of a VM's process is touched.
+ *
+ * A transfer that begins while the VM runs (PRE_COPY) first carries what the mediator has written
+ * until then. A VM that has read all of it gets ENOMSG, and does not wait.
  */
 #include <linux/anon_inodes.h>
 #include <linux/fs.h>
@@ -23,6 +26,7 @@ struct vrdma_transfer {
 	spinlock_t lock;  /* everything below */
 	wait_queue_head_t wait;
 	bool taken;   /* the mediator has opened its end */
+	bool early;   /* the VM runs: the device's state comes later */
 	bool ended;   /* nothing more will be written */
 	bool drained; /* the reader has asked for more than there was */
 	int error;    /* the reason if it ended early */
@@ -30,7 +34,7 @@ struct vrdma_transfer {
 	u8 bytes[VRDMA_TRANSFER_SIZE];
 };
 
-struct vrdma_transfer *vrdma_transfer_create(bool saving)
+struct vrdma_transfer *vrdma_transfer_create(bool saving, bool early)
 {
 	struct vrdma_transfer *transfer = kvzalloc(sizeof(*transfer), GFP_KERNEL_ACCOUNT);
 
@@ -38,6 +42,7 @@ struct vrdma_transfer *vrdma_transfer_create(bool saving)
 		return NULL;
 	kref_init(&transfer->ref);
 	transfer->saving = saving;
+	transfer->early = early;
 	spin_lock_init(&transfer->lock);
 	init_waitqueue_head(&transfer->wait);
 	return transfer;
@@ -72,6 +77,18 @@ void vrdma_transfer_end(struct vrdma_transfer *transfer, int error)
 	}
 	spin_unlock(&transfer->lock);
 	wake_up(&transfer->wait);
+}
+
+/* The VM has stopped: from now on, it waits for the device's state. Returns why none will come. */
+int vrdma_transfer_stop(struct vrdma_transfer *transfer)
+{
+	int error;
+
+	spin_lock(&transfer->lock);
+	transfer->early = false;
+	error = transfer->error;
+	spin_unlock(&transfer->lock);
+	return error;
 }
 
 /* Succeeds once: a second end of the mediator's would take bytes from the first. */
@@ -115,7 +132,18 @@ static ssize_t push(struct vrdma_transfer *transfer, const u8 *bytes, u32 count)
 	return ret;
 }
 
-/* Reads as much as there is. -EAGAIN if there is nothing, 0 at the end. */
+/* The result of a read when there is nothing. */
+static int empty(const struct vrdma_transfer *transfer)
+{
+	if (transfer->ended)
+		return 0;
+	return transfer->early ? -ENOMSG : -EAGAIN;
+}
+
+/*
+ * Reads as much as there is. If there is nothing: 0 at the end, -ENOMSG before the VM has stopped,
+ * else -EAGAIN.
+ */
 static ssize_t pull(struct vrdma_transfer *transfer, u8 *bytes, u32 count)
 {
 	bool drained = false;
@@ -131,7 +159,7 @@ static ssize_t pull(struct vrdma_transfer *transfer, u8 *bytes, u32 count)
 	} else if (!count) {
 		drained = !transfer->drained;
 		transfer->drained = true;
-		ret = transfer->ended ? 0 : -EAGAIN;
+		ret = empty(transfer);
 	} else {
 		memcpy(bytes, transfer->bytes + at, first);
 		memcpy(bytes + first, transfer->bytes, count - first);
@@ -262,6 +290,39 @@ static ssize_t vm_write(struct file *file, const char __user *buf, size_t count,
 	return ret ? ret : done;
 }
 
+/* What the VM can read before it stops. Nothing is added to it later. */
+static int early_bytes(struct vrdma_transfer *transfer, u64 *bytes)
+{
+	int ret;
+
+	spin_lock(&transfer->lock);
+	ret = transfer->early ? transfer->error : -EINVAL;
+	*bytes = transfer->tail - transfer->head;
+	spin_unlock(&transfer->lock);
+	return ret;
+}
+
+static long vm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	const size_t size = offsetofend(struct vfio_precopy_info, dirty_bytes);
+	void __user *const user = (void __user *)arg;
+	struct vfio_precopy_info info = {};
+	int ret;
+
+	if (cmd != VFIO_MIG_GET_PRECOPY_INFO)
+		return -ENOTTY;
+	if (copy_from_user(&info, user, size))
+		return -EFAULT;
+	if (info.argsz < size)
+		return -EINVAL;
+	ret = early_bytes(file->private_data, &info.initial_bytes);
+	if (ret)
+		return ret;
+	info.flags = 0;
+	info.dirty_bytes = 0;
+	return copy_to_user(user, &info, size) ? -EFAULT : 0;
+}
+
 /* If the VM closes its file, the mediator stops saving. Bytes that the VM has written stay. */
 static int vm_release(struct inode *inode, struct file *file)
 {
@@ -276,6 +337,8 @@ static int vm_release(struct inode *inode, struct file *file)
 static const struct file_operations vm_saving_fops = {
 	.owner = THIS_MODULE,
 	.read = vm_read,
+	.unlocked_ioctl = vm_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
 	.release = vm_release,
 };
 
@@ -321,11 +384,16 @@ static ssize_t mediator_write(struct file *file, const char __user *buf, size_t 
 static __poll_t mediator_poll(struct file *file, poll_table *wait)
 {
 	struct vrdma_transfer *transfer = file->private_data;
+	__poll_t events = 0;
 
 	poll_wait(file, &transfer->wait, wait);
-	if (transfer->saving)
-		return may_push(transfer) ? EPOLLOUT | EPOLLWRNORM : 0;
-	return may_pull(transfer) || !is_settled(transfer) ? EPOLLIN | EPOLLRDNORM : 0;
+	if (transfer_error(transfer))
+		events |= EPOLLERR;
+	if (transfer->saving && may_push(transfer))
+		events |= EPOLLOUT | EPOLLWRNORM;
+	if (!transfer->saving && (may_pull(transfer) || !is_settled(transfer)))
+		events |= EPOLLIN | EPOLLRDNORM;
+	return events;
 }
 
 static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long error)

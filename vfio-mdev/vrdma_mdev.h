@@ -16,6 +16,7 @@
  *   window.c     the guest's memory as the mediator sees it
  *   mapping.c    a mapping of the window by the mediator, and its page tables
  *   pins.c       the window's pages, pinned and unpinned by a thread of the device's
+ *   sweep.c      pages that are not in use, unpinned while the VM moves
  *   unmap.c      ranges that the VM unmaps
  *   mediator.c   the device fd of the mediator
  *   migration.c  VFIO's migration states
@@ -162,6 +163,9 @@ struct vrdma_window {
 	bool live;
 	bool late;		/* a touch has timed out waiting for the worker */
 	bool sealed;		/* no pins until the device is opened again */
+	struct kthread_delayed_work sweep;
+	bool sweeps;		/* the VM moves */
+	bool tracked;		/* a fault marks each page that is touched, since the last sweep */
 	unsigned long pinned;	/* pages */
 	unsigned long max_pinned;
 	unsigned int max_tables; /* maximum of page tables of a mapping: set once */
@@ -344,6 +348,12 @@ void vrdma_pins_wake(struct vrdma_window *window);
 void vrdma_pins_settle(struct vrdma_window *window);
 bool vrdma_pins_settled(struct vrdma_window *window, unsigned long first, unsigned long last);
 
+/* sweep.c */
+#define VRDMA_PAGE_TOUCHED XA_MARK_2
+void vrdma_sweep_init(struct vrdma_window *window);
+void vrdma_sweep_set(struct vrdma_device *dev, bool sweeps);
+void vrdma_sweep_exit(struct vrdma_window *window);
+
 /* unmap.c */
 bool vrdma_unmapping(const struct vrdma_window *window, unsigned long index);
 void vrdma_window_dma_unmap(struct vfio_device *vdev, u64 iova, u64 length);
@@ -358,10 +368,11 @@ void vrdma_migration_reset(struct vrdma_device *dev);
 
 /* transfer.c */
 #define VRDMA_TRANSFER_SIZE SZ_64K /* of the pipe; a power of two */
-struct vrdma_transfer *vrdma_transfer_create(bool saving);
+struct vrdma_transfer *vrdma_transfer_create(bool saving, bool early);
 struct vrdma_transfer *vrdma_transfer_get(struct vrdma_transfer *transfer);
 void vrdma_transfer_put(struct vrdma_transfer *transfer);
 void vrdma_transfer_end(struct vrdma_transfer *transfer, int error);
+int vrdma_transfer_stop(struct vrdma_transfer *transfer);
 struct file *vrdma_transfer_vm_file(struct vrdma_transfer *transfer);
 int vrdma_transfer_open(struct vrdma_transfer *transfer);
 

@@ -11,6 +11,7 @@
  *   SCRATCH          the touch must show the scratch page, because nothing could be pinned
  *   a frame          pinned, and shown
  *   ... and REVOKED  pinned, and not to be shown any more, or only if it is touched again (pins.c)
+ *   ... and TOUCHED  pinned, and touched since the last sweep (sweep.c)
  *
  * A touch never waits for a thread that maps or unmaps memory, whatever that thread's priority:
  *   - The touch counts in faults while it looks at the entry and fills the page table. revoke()
@@ -182,6 +183,8 @@ struct page *vrdma_window_page(struct vrdma_window *window, unsigned long index)
 		WRITE_ONCE(window->info->scratch_faults, window->info->scratch_faults + 1);
 	} else if (entry && entry != VRDMA_PAGE_WANTED && !revoked) {
 		page = pfn_to_page(xa_to_value(entry));
+		if (window->tracked)
+			__xa_set_mark(&window->pages, index, VRDMA_PAGE_TOUCHED);
 	}
 	xa_unlock(&window->pages);
 	return page;

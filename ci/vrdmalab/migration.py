@@ -16,6 +16,8 @@ ANSWER_S = 30.0
 MOVE_S = 300.0
 LOOK_S = 0.1
 CHANNEL = {"channel-type": "main"}
+# The guest does not stop before the destination has accepted what its device announces.
+ACKNOWLEDGED = [{"capability": name, "state": True} for name in ("return-path", "switchover-ack")]
 FINISHED = ("completed", "failed", "cancelled")
 
 
@@ -35,15 +37,18 @@ def await_status(monitor: Qmp, query: str, finished: tuple[str, ...], deadline: 
         time.sleep(LOOK_S)
 
 
-def _hand_over(here: Qmp, there: Qmp, channels: list[dict]) -> dict:
+def _hand_over(guest: str, here: Qmp, there: Qmp, channels: list[dict]) -> dict:
     """Transfers the guest; returns QEMU's report. Both QEMUs hold the guest until it runs there. If that fails, it
     continues here."""
     deadline = time.monotonic() + MOVE_S
+    for side in (there, here):
+        side.execute("migrate-set-capabilities", capabilities=ACKNOWLEDGED)
     there.execute("migrate-incoming", channels=channels)
     here.execute("migrate", channels=channels)
     outcome = await_status(here, "query-migrate", FINISHED, deadline)
     if outcome["status"] != "completed":
-        raise LabError(f"the migration has {outcome['status']}: {outcome.get('error-desc', '')}")
+        stopped = "stopped meanwhile" if "STOP" in here.events else "did not stop"
+        raise LabError(f"the migration has {outcome['status']}: {outcome.get('error-desc', '')}; {guest} {stopped}")
     try:
         await_status(there, "query-status", ("running",), deadline)
     except LabError:
@@ -65,7 +70,7 @@ def move(state: State, guest: Guest, moved: Guest) -> dict:
     try:
         with watching(state, guest.host), guests.monitor(guest, source, ANSWER_S) as here, \
                 guests.monitor(moved, target, ANSWER_S) as there:  # fmt: skip
-            outcome = _hand_over(here, there, [{**CHANNEL, "addr": _address(moved)}])
+            outcome = _hand_over(guest.name, here, there, [{**CHANNEL, "addr": _address(moved)}])
     except BaseException:
         if guests.running(moved, target):
             guests.kill(moved, target)

@@ -12,6 +12,7 @@ class Qmp:
 
     def __init__(self, sock: socket.socket, timeout: float) -> None:
         sock.settimeout(timeout)
+        self.events: list[str] = []  # that came before the answers so far
         self._file = sock.makefile("rw", encoding="utf-8")
         self._read("QMP")
         self.execute("qmp_capabilities")
@@ -36,7 +37,7 @@ class Qmp:
         return json.dumps(self.execute(command, **arguments)) + "\n"
 
     def _read(self, wanted: str) -> object:
-        """The next answer. Events before it are ignored."""
+        """The next answer."""
         while True:
             try:
                 line = self._file.readline()
@@ -45,6 +46,8 @@ class Qmp:
             if not line:
                 raise LabError("QEMU closed its monitor")
             message = json.loads(line)
+            if "event" in message:
+                self.events.append(message["event"])
             if "error" in message:
                 raise LabError(f"QEMU: {message['error']['desc']}")
             if wanted in message:

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "mediator/base/errno.h"
+#include "mediator/base/gid_text.h"
 #include "mediator/helper/launch.h"
 #include "mediator/verbs/gid.h"
 
@@ -177,11 +178,10 @@ void ServedFabric::claim(unsigned peer, const Claims& claims) {
 void ServedFabric::tell_contested(unsigned peer, const std::vector<wire::Gid>& gids) {
     for (const wire::Gid& gid : gids) {
         if (owners_.contested(gid)) {
-            log_.info("{} is claimed by {}, and by another host: {} has it",
-                      directory::text_of(gid), links_->name_of(peer),
-                      links_->name_of(*owners_.owner(gid)));
+            log_.info("{} is claimed by {}, and by another host: {} has it", gid_text(gid),
+                      links_->name_of(peer), links_->name_of(*owners_.owner(gid)));
         } else if (directory_ != nullptr && directory_->has(gid)) {
-            log_.info("{} is claimed by {}, and by a device here", directory::text_of(gid),
+            log_.info("{} is claimed by {}, and by a device here", gid_text(gid),
                       links_->name_of(peer));
         }
     }

@@ -189,6 +189,29 @@ void Device::show_enabled() {
     show(VRDMA_REG_STATUS, VRDMA_STATUS_ENABLED);
 }
 
+Result<std::unique_ptr<hca::Slice>> Device::carve(const verbs::FunctionId& id) {
+    const verbs::Limits& limits = type_.limits;
+    auto slice = hca_.carve({.name = name(),
+                             .memory = &port_.memory(),
+                             .doorbells = port_.doorbells(),
+                             .kick_fd = port_.kick_fd(),
+                             .qpns = id.endport->qpns(id.function),
+                             .uplink = function_id_.identity().uplink,
+                             .mac = function_id_.identity().mac,
+                             .traffic_classes = function_id_.identity().traffic_classes,
+                             .service_levels = function_id_.identity().service_levels,
+                             .pkeys = function_id_.identity().pkeys,
+                             .share = share_,
+                             .max_qp = limits.max_qp,
+                             .max_cq = limits.max_cq,
+                             .max_mr = limits.max_mr},
+                            *this);
+    if (!slice && slice.error() == std::errc::no_such_device) {
+        log_.warn("there is no uplink '{}'", function_id_.identity().uplink);
+    }
+    return slice;
+}
+
 Result<> Device::try_enable(verbs::FunctionNumber number) {
     const verbs::Limits& limits = type_.limits;
     const Iova status_page = registers_.status_page;
@@ -200,25 +223,8 @@ Result<> Device::try_enable(verbs::FunctionNumber number) {
     if (!admin) {
         return fail(admin.error());
     }
-    auto slice = hca_.carve({.name = name(),
-                             .memory = &port_.memory(),
-                             .doorbells = port_.doorbells(),
-                             .kick_fd = port_.kick_fd(),
-                             .qpns = number.id().endport->qpns(number.id().function),
-                             .uplink = function_id_.identity().uplink,
-                             .mac = function_id_.identity().mac,
-                             .traffic_classes = function_id_.identity().traffic_classes,
-                             .service_levels = function_id_.identity().service_levels,
-                             .pkeys = function_id_.identity().pkeys,
-                             .share = share_,
-                             .max_qp = limits.max_qp,
-                             .max_cq = limits.max_cq,
-                             .max_mr = limits.max_mr},
-                            *this);
+    auto slice = carve(number.id());
     if (!slice) {
-        if (slice.error() == std::errc::no_such_device) {
-            log_.warn("there is no uplink '{}'", function_id_.identity().uplink);
-        }
         return fail(slice.error());
     }
     if (const auto set = (*slice)->set_status_page(status_page); !set) {

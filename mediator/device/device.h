@@ -18,6 +18,7 @@
 
 #include "mediator/base/log.h"
 #include "mediator/device/admin_queue.h"
+#include "mediator/device/device_state.h"
 #include "mediator/device/device_type.h"
 #include "mediator/device/host_port.h"
 #include "mediator/hca/hca.h"
@@ -66,6 +67,13 @@ class Device final : public hca::SliceHost {
     std::vector<std::byte> save() const;
     Result<> restore(std::span<const std::byte> image);
 
+    // Returns what the device needs of the one that takes its place on another host. The device may
+    // run meanwhile.
+    std::vector<std::byte> announce() const;
+    // Fails, and logs why, if the device that has announced this cannot be restored here. Call it
+    // after a reset.
+    Result<> admit(std::span<const std::byte> announcement);
+
     // Freezes a device whose memory made others wait. A reset does not end that. If the guest
     // enables the device meanwhile, resume() enables it.
     void suspend();
@@ -107,6 +115,7 @@ class Device final : public hca::SliceHost {
 
     void enable();
     Result<> try_enable(verbs::FunctionNumber number);
+    Result<std::unique_ptr<hca::Slice>> carve(const verbs::FunctionId& id);
     void disable();
     void fail_device(std::string_view why);
     void take_turn();
@@ -115,6 +124,11 @@ class Device final : public hca::SliceHost {
     void count_step();
     void log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl);
     void show_enabled();
+    DeviceState state() const;
+    Result<DeviceState> take_state(StateReader& reader);
+    Result<> admit_formats(StateReader& reader);
+    Result<> admit_usage(StateReader& reader, unsigned function);
+    Result<> admit_gids(StateReader& reader);
     Result<> restore_from(StateReader& reader);
     Result<> restore_enabled(StateReader& reader, unsigned function, AdminQueue::Position position);
 

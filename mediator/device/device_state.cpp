@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Saves a whole device as one image, and restores it.
+#include "mediator/device/device_state.h"
+
 #include <algorithm>
 #include <iterator>
 #include <span>
@@ -12,30 +14,6 @@
 
 namespace vrdma {
 namespace {
-
-struct DeviceState {
-    static constexpr std::uint32_t version = 4;
-
-    std::uint32_t status;
-    std::uint32_t aq_depth;
-    std::uint32_t aq_vector;
-    std::uint32_t admin_taken;
-    std::uint32_t admin_given;
-    // The device that is restored must have the same values, so that the guest finds the same
-    // function.
-    std::uint32_t doorbell_pages;
-    std::uint32_t vectors;
-    std::uint32_t function_bits;
-    std::uint32_t function; // the number of an enabled device; its QPNs contain it
-    std::uint32_t admin_pending;
-    std::uint8_t mac[6];
-    std::uint16_t num_pkeys;
-    std::uint16_t pkeys[VRDMA_MAX_PKEYS];
-    std::uint64_t submissions;
-    std::uint64_t completions;
-    std::uint64_t status_page;
-    std::uint64_t clock; // of an enabled device
-};
 
 // The P_Keys must be equal, because the guest's kernel has read them, and its QPs name them by
 // their index.
@@ -73,8 +51,7 @@ void Device::thaw() {
     service();
 }
 
-std::vector<std::byte> Device::save() const {
-    StateWriter writer;
+DeviceState Device::state() const {
     const auto position = enabled_ ? enabled_->admin.position() : AdminQueue::Position{};
     DeviceState state{
         .status = shown(VRDMA_REG_STATUS),
@@ -97,8 +74,13 @@ std::vector<std::byte> Device::save() const {
     };
     std::ranges::copy(function_id_.identity().mac, state.mac);
     std::ranges::copy(function_id_.identity().pkeys, std::begin(state.pkeys));
+    return state;
+}
+
+std::vector<std::byte> Device::save() const {
+    StateWriter writer;
     writer.begin(Section::device, DeviceState::version, 1);
-    writer.put(state);
+    writer.put(state());
     if (enabled_) {
         enabled_->objects.save(writer);
     }
@@ -120,16 +102,38 @@ Result<> Device::restore_enabled(StateReader& reader, unsigned function,
     return enabled_->objects.restore(reader);
 }
 
-Result<> Device::restore_from(StateReader& reader) {
+// Logs what an administrator can change.
+Result<DeviceState> Device::take_state(StateReader& reader) {
     const auto records = reader.open(Section::device, DeviceState::version);
     const auto state = reader.take<DeviceState>();
-    if (!records || *records != 1 || !state ||
-        !std::ranges::equal(state->mac, function_id_.identity().mac) ||
-        state->doorbell_pages != type_.limits.doorbell_pages ||
-        !has_pkeys(*state, function_id_.identity().pkeys) ||
-        state->vectors != type_.limits.vectors ||
-        state->function_bits != function_id_.endport->function_bits() || state->admin_pending > 1) {
+    if (!records || *records != 1 || !state || state->admin_pending > 1 ||
+        state->function_bits != function_id_.endport->function_bits()) {
         return fail(std::errc::invalid_argument);
+    }
+    const verbs::Limits& limits = type_.limits;
+    if (state->doorbell_pages != limits.doorbell_pages || state->vectors != limits.vectors) {
+        log_.warn(
+            "refuses a device with {} doorbell pages and {} vectors: the type '{}' has {}"
+            " and {}",
+            state->doorbell_pages, state->vectors, type_.name, limits.doorbell_pages,
+            limits.vectors);
+        return fail(std::errc::invalid_argument);
+    }
+    if (!std::ranges::equal(state->mac, function_id_.identity().mac)) {
+        log_.warn("refuses a device that has another MAC");
+        return fail(std::errc::invalid_argument);
+    }
+    if (!has_pkeys(*state, function_id_.identity().pkeys)) {
+        log_.warn("refuses a device that has other P_Keys");
+        return fail(std::errc::invalid_argument);
+    }
+    return state;
+}
+
+Result<> Device::restore_from(StateReader& reader) {
+    const auto state = take_state(reader);
+    if (!state) {
+        return fail(state.error());
     }
     registers_ = {
         {Iova{state->submissions}, Iova{state->completions}, state->aq_depth, state->aq_vector},

@@ -2,6 +2,7 @@
 #include "mediator/device/incoming_state.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace vrdma {
 namespace {
@@ -19,22 +20,45 @@ std::uint64_t longest_image(const verbs::Limits& limits) {
 
 // Restores the image as a trial, so that the last write of a virtual machine monitor fails if the
 // image is wrong. QEMU ignores a restore that fails later, because the guest is about to run then.
-Result<> IncomingState::take(std::span<const std::byte> piece) {
-    if (reader_.is_complete()) {
-        return fail(std::errc::invalid_argument); // each trial costs as much as a restore
-    }
-    const auto taken = reader_.take(piece);
-    if (!taken || !reader_.is_complete()) {
-        return taken;
-    }
+Result<> IncomingState::finish_image() {
     const auto restored = restore();
     device_.reset();
     return restored;
 }
 
+// There is one announcement at most, because each costs time.
+Result<> IncomingState::finish_announcement() {
+    if (std::exchange(announced_, true)) {
+        return fail(std::errc::invalid_argument);
+    }
+    const auto admitted =
+        reader_.content().and_then([this](auto content) { return device_.admit(content); });
+    reader_ = StreamReader{max_length_};
+    return admitted;
+}
+
+Result<> IncomingState::take(std::span<const std::byte> piece) {
+    do {
+        if (reader_.is_complete()) {
+            return fail(std::errc::invalid_argument); // each trial costs as much as a restore
+        }
+        const auto rest = reader_.take(piece);
+        if (!rest) {
+            return fail(rest.error());
+        }
+        piece = *rest;
+        if (reader_.is_complete()) {
+            const bool announces = reader_.part() == StreamPart::announcement;
+            if (const auto done = announces ? finish_announcement() : finish_image(); !done) {
+                return done;
+            }
+        }
+    } while (!piece.empty());
+    return {};
+}
+
 Result<> IncomingState::restore() {
-    const auto image = reader_.image();
-    return image ? device_.restore(*image) : fail(image.error());
+    return reader_.content().and_then([this](auto image) { return device_.restore(image); });
 }
 
 } // namespace vrdma

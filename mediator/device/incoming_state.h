@@ -20,18 +20,23 @@ class IncomingState {
   public:
     // The device must outlive it.
     IncomingState(Device& device, std::uint64_t max_length)
-        : device_{device}, reader_{max_length} {}
+        : device_{device}, max_length_{max_length}, reader_{max_length} {}
 
-    // Takes the next piece. The last piece is refused if the device cannot have this state. An
-    // error is final.
+    // Takes the next piece. A piece is refused if the device cannot become the one that was
+    // announced, and the last piece if it cannot have this state. An error is final.
     Result<> take(std::span<const std::byte> piece);
 
     // To be called when the last piece was taken. The device is frozen afterwards, or reset.
     Result<> restore();
 
   private:
+    Result<> finish_announcement();
+    Result<> finish_image();
+
     Device& device_;
+    std::uint64_t max_length_;
     StreamReader reader_;
+    bool announced_ = false;
 };
 
 } // namespace vrdma

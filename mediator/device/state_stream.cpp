@@ -19,16 +19,16 @@ std::uint32_t checksum(std::span<const std::byte> bytes) noexcept {
 
 } // namespace
 
-std::vector<std::byte> to_stream(std::span<const std::byte> image) {
+std::vector<std::byte> to_stream(std::span<const std::byte> content, StreamPart part) {
     const StreamHeader header{.magic = StreamHeader::right_magic,
                               .version = StreamHeader::newest_version,
                               .features = 0,
-                              .length = image.size(),
-                              .checksum = checksum(image),
-                              .reserved = 0};
-    std::vector<std::byte> stream(sizeof(header) + image.size());
+                              .length = content.size(),
+                              .checksum = checksum(content),
+                              .part = part};
+    std::vector<std::byte> stream(sizeof(header) + content.size());
     std::memcpy(stream.data(), &header, sizeof(header));
-    std::ranges::copy(image, stream.begin() + sizeof(header));
+    std::ranges::copy(content, stream.begin() + sizeof(header));
     return stream;
 }
 
@@ -40,52 +40,58 @@ Result<> StreamReader::take_header() {
     if (header_.version > StreamHeader::newest_version || header_.features != 0) {
         return fail(std::errc::protocol_not_supported);
     }
-    if (header_.length > max_length_) {
-        return fail(std::errc::file_too_large);
-    }
-    if (header_.version == 0 || header_.reserved != 0) {
+    if (header_.version == 0 || header_.part > StreamPart::announcement) {
         return fail(std::errc::invalid_argument);
+    }
+    const bool announces = header_.part == StreamPart::announcement;
+    if (header_.length > (announces ? StreamHeader::max_announcement : max_length_)) {
+        return fail(std::errc::file_too_large);
     }
     header_taken_ = true;
     return {};
 }
 
-Result<> StreamReader::take(std::span<const std::byte> piece) {
-    const auto kept = with_what_memory_there_is([&]() -> Result<> {
-        bytes_.insert(bytes_.end(), piece.begin(), piece.end());
-        return {};
-    });
-    if (!kept) {
-        return kept;
-    }
-    if (!header_taken_ && bytes_.size() >= sizeof(header_)) {
-        if (const auto taken = take_header(); !taken) {
-            return taken;
-        }
-        // Exactly, and without copies of what has come.
-        const auto reserved = with_what_memory_there_is([&]() -> Result<> {
-            bytes_.reserve(sizeof(header_) + header_.length);
-            return {};
-        });
-        if (!reserved) {
-            return reserved;
-        }
-    }
-    if (header_taken_ && bytes_.size() > sizeof(header_) + header_.length) {
-        return fail(std::errc::invalid_argument);
-    }
-    return {};
+// Takes bytes until there are `size` in all. Returns the others.
+Result<std::span<const std::byte>> StreamReader::fill(std::span<const std::byte> piece,
+                                                      std::size_t size) {
+    const auto taken = piece.first(std::min(piece.size(), size - bytes_.size()));
+    return with_what_memory_there_is([&]() -> Result<> {
+               bytes_.insert(bytes_.end(), taken.begin(), taken.end());
+               return {};
+           })
+        .map([&] { return piece.subspan(taken.size()); });
 }
 
-Result<std::span<const std::byte>> StreamReader::image() const {
+Result<std::span<const std::byte>> StreamReader::take(std::span<const std::byte> piece) {
+    if (!header_taken_) {
+        const auto rest = fill(piece, sizeof(header_));
+        if (!rest || bytes_.size() < sizeof(header_)) {
+            return rest;
+        }
+        piece = *rest;
+        // Exactly, and without copies of what has come.
+        const auto reserved = take_header().and_then([&] {
+            return with_what_memory_there_is([&]() -> Result<> {
+                bytes_.reserve(sizeof(header_) + header_.length);
+                return {};
+            });
+        });
+        if (!reserved) {
+            return fail(reserved.error());
+        }
+    }
+    return fill(piece, sizeof(header_) + header_.length);
+}
+
+Result<std::span<const std::byte>> StreamReader::content() const {
     if (!is_complete()) {
         return fail(std::errc::invalid_argument);
     }
-    const auto image = std::span{bytes_}.subspan(sizeof(header_));
-    if (checksum(image) != header_.checksum) {
+    const auto content = std::span{bytes_}.subspan(sizeof(header_));
+    if (checksum(content) != header_.checksum) {
         return fail(std::errc::invalid_argument);
     }
-    return image;
+    return content;
 }
 
 } // namespace vrdma

@@ -40,7 +40,6 @@ inline constexpr std::size_t max_gids_of_all = 1 << 18;
 
 // Whether a device can have the GID.
 bool valid_gid(const Gid& gid);
-std::string text_of(const Gid& gid);
 std::string text_of(const wire::fabric::Address& address);
 
 } // namespace vrdma::directory

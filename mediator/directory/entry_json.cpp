@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "mediator/base/gid_text.h"
 #include "mediator/wire/fabric/hello.h"
 
 namespace vrdma::directory {
@@ -55,7 +56,7 @@ tl::expected<Claims, std::string> read_claims(const nlohmann::json& gids, std::i
 std::string format_entry(const Entry& entry) {
     auto gids = nlohmann::json::object();
     for (const auto& [gid, since] : entry.claims) {
-        gids[text_of(gid)] = static_cast<std::uint64_t>(since);
+        gids[gid_text(gid)] = static_cast<std::uint64_t>(since);
     }
     return nlohmann::json{{"address", text_of(entry.address)}, {"gids", gids}}.dump();
 }

@@ -12,7 +12,7 @@
 #include <array>
 #include <span>
 
-#include "mediator/device/device.h"
+#include "mediator/device/incoming_state.h"
 #include "mediator/fuzz/bystander.h"
 #include "mediator/fuzz/changing_memory.h"
 #include "mediator/fuzz/input.h"
@@ -31,7 +31,7 @@ enum Step : std::uint8_t {
     step_reset,
     step_enable,
     step_poll,   // the engine's turn
-    step_move,   // save, spoilers, restore
+    step_move,   // announce, save, spoilers of the image, the announcement and the stream, restore
     step_change, // the guest's memory, when it is next read
     step_count,
 };
@@ -375,10 +375,20 @@ class Machine {
     }
 
     void move(Input& input) {
+        auto announcement = device_.announce();
         device_.freeze();
         auto image = device_.save();
+        device_.reset();
         input.spoil<std::uint16_t>(image);
-        turn([&] { (void)device_.restore(image); });
+        input.spoil<std::uint16_t>(announcement);
+        auto stream = to_stream(announcement, StreamPart::announcement);
+        const auto rest = to_stream(image);
+        stream.insert(stream.end(), rest.begin(), rest.end());
+        input.spoil<std::uint16_t>(stream);
+        turn([&] {
+            IncomingState incoming{device_, longest_image(type_.limits)};
+            (void)incoming.take(stream).and_then([&] { return incoming.restore(); });
+        });
         device_.thaw();
     }
 

@@ -30,6 +30,7 @@ class AhTable {
     Result<AhId> create(const vrdma_cmd_create_ah& cmd);
     Result<> destroy(AhId id);
 
+    std::size_t size() const { return table_.size(); }
     void save(StateWriter& writer) const;
     Result<> restore(StateReader& reader);
 

@@ -39,6 +39,7 @@ class CqTable {
     Result<> destroy(Cqn id);
     Cq* find(Cqn id) { return table_.find(id); }
 
+    std::size_t size() const { return table_.size(); }
     void save(StateWriter& writer) const;
     Result<> restore(StateReader& reader);
 

@@ -34,6 +34,8 @@ class MemoryBudget {
             if (budget_ != nullptr) {
                 budget_->bytes_left_ += bytes_;
                 budget_->blocks_left_ += blocks_;
+                budget_->bytes_taken_ -= bytes_;
+                budget_->blocks_taken_ -= blocks_;
             }
         }
 
@@ -43,6 +45,8 @@ class MemoryBudget {
             : budget_{&budget}, bytes_{bytes}, blocks_{blocks} {
             budget.bytes_left_ -= bytes;
             budget.blocks_left_ -= blocks;
+            budget.bytes_taken_ += bytes;
+            budget.blocks_taken_ += blocks;
         }
 
         MemoryBudget* budget_ = nullptr;
@@ -79,11 +83,15 @@ class MemoryBudget {
     Result<Lease> take_blocks(std::uint64_t blocks) { return take(0, blocks); }
 
     std::uint64_t bytes_left() const { return bytes_left_; }
+    std::uint64_t bytes_taken() const { return bytes_taken_; }
+    std::uint64_t blocks_taken() const { return blocks_taken_; }
 
   private:
     const bool bounded_;
     std::uint64_t bytes_left_;
     std::uint64_t blocks_left_;
+    std::uint64_t bytes_taken_ = 0;
+    std::uint64_t blocks_taken_ = 0;
 };
 
 } // namespace vrdma::verbs

@@ -48,6 +48,7 @@ class MrTable {
     Result<> map_pages(const vrdma_cmd_map_pages& cmd);
     Result<> unmap_pages(const vrdma_cmd_unmap_pages& cmd);
 
+    std::size_t size() const { return table_.size(); }
     void save(StateWriter& writer) const;
     Result<> restore(StateReader& reader);
 

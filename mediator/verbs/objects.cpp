@@ -1,7 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/verbs/objects.h"
 
+#include <array>
+
 namespace vrdma::verbs {
+namespace {
+
+template <typename State>
+constexpr SectionFormat format(Section section) {
+    return {static_cast<std::uint32_t>(section), State::version};
+}
+
+} // namespace
+
+std::span<const SectionFormat> Objects::formats() {
+    static constexpr std::array formats{
+        format<UcontextState>(Section::ucontexts),
+        format<EqState>(Section::eqs),
+        format<PdState>(Section::pds),
+        format<MrState>(Section::mrs),
+        format<CqState>(Section::cqs),
+        format<GidState>(Section::gids),
+        format<AhState>(Section::ahs),
+        format<XrcdState>(Section::xrcds),
+        format<CounterSetState>(Section::counter_sets),
+        format<SrqState>(Section::srqs),
+        format<QpState>(Section::qps),
+        format<MwState>(Section::mws),
+        format<MulticastState>(Section::multicast),
+        format<ListenerState>(Section::listeners),
+    };
+    return formats;
+}
 
 Objects::Objects(const Limits& limits, FunctionId function_id_, GidRegistry& registry,
                  GuestMemory& memory, std::span<vrdma_doorbell_page> doorbells, hca::Slice& slice)

@@ -23,8 +23,21 @@
 
 namespace vrdma::verbs {
 
+// The version in which this vrdmad saves and restores a section.
+struct SectionFormat {
+    static constexpr std::uint32_t version = 1;
+
+    std::uint32_t section;
+    std::uint32_t section_version;
+
+    bool operator==(const SectionFormat&) const = default;
+};
+
 class Objects {
   public:
+    // The sections that save() writes.
+    static std::span<const SectionFormat> formats();
+
     Objects(const Limits& limits, FunctionId function_id, GidRegistry& registry,
             GuestMemory& memory, std::span<vrdma_doorbell_page> doorbells, hca::Slice& slice);
 

@@ -27,6 +27,7 @@ class PdTable {
     Result<PdId> alloc(UcontextId owner);
     Result<> dealloc(PdId id);
     Pd* find(PdId id) { return table_.find(id); }
+    std::size_t size() const { return table_.size(); }
 
     void save(StateWriter& writer) const;
     Result<> restore(StateReader& reader);

@@ -71,6 +71,7 @@ class QpTable {
     Result<> destroy(Qpn id);
     Qp* find(Qpn id) { return table_.find(id); }
 
+    std::size_t size() const { return table_.size(); }
     void save(StateWriter& writer) const;
     Result<> restore(StateReader& reader);
 

@@ -36,6 +36,8 @@ enum class Section : std::uint32_t {
     multicast = 36,
     counter_sets = 39,
     listeners = 45,
+    formats = 46, // of an announcement, as is the next
+    usage = 47,
 };
 
 struct SectionState {

@@ -49,6 +49,7 @@ class SrqTable {
     Result<> destroy(Srqn id);
     Srq* find(Srqn id) { return table_.find(id); }
 
+    std::size_t size() const { return table_.size(); }
     void save(StateWriter& writer) const;
     Result<> restore(StateReader& reader);
 

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """A VM monitor and a driver in one program. It moves a device from one mdev to another by VFIO's migration protocol.
 
-moving_device.py SOURCE TARGET whole|cut|changed|longer|cancelled
+moving_device.py SOURCE TARGET whole|cut|changed|longer|announced|unfit|cancelled
 
 Prints the outcome as JSON. Both mdevs must be unused.
 """
 
 import ctypes
+import errno
 import fcntl
 import json
 import mmap
@@ -25,7 +26,7 @@ DMA_READ_WRITE = 3
 CONFIG_REGION = 7
 COMMAND_REGISTER, BUS_MASTER = 4, 4
 FEATURE_GET, FEATURE_SET, MIGRATION_STATE = 1 << 16, 1 << 17, 2
-ERROR, STOP, RUNNING, STOP_COPY, RESUMING = range(5)
+ERROR, STOP, RUNNING, STOP_COPY, RESUMING, _, PRE_COPY = range(7)
 ALLOC_PD, DEALLOC_PD = 6, 7
 RAM, RAM_PAGES = 1 << 20, 16
 
@@ -92,6 +93,25 @@ def save(source: Machine) -> bytes:
         return b"".join(iter(lambda: file.read(PAGE), b""))
 
 
+def announce(source: Machine) -> tuple[bytes, int]:
+    """Returns what the device announces, and the file from which its state follows when the VM has stopped."""
+    _, data = source.state(PRE_COPY)
+    announcement = os.read(data, 1 << 16)
+    try:
+        os.read(data, 1)
+    except OSError as error:
+        if error.errno == errno.ENOMSG:
+            return announcement, data
+    raise RuntimeError("there is more than the announcement")
+
+
+def save_announced(source: Machine) -> bytes:
+    announcement, data = announce(source)
+    source.state(STOP_COPY)
+    with open(data, "rb", buffering=0) as file:
+        return announcement + b"".join(iter(lambda: file.read(PAGE), b""))
+
+
 def spoil(image: bytes, how: str) -> bytes:
     middle = len(image) // 2
     return {
@@ -99,6 +119,7 @@ def spoil(image: bytes, how: str) -> bytes:
         "cut": image[:-1],
         "changed": image[:middle] + bytes([image[middle] ^ 1]) + image[middle + 1:],
         "longer": image + b"\0",
+        "announced": image,
     }[how]
 
 
@@ -122,8 +143,18 @@ def cancel(source: Machine, queue: AdminQueue) -> dict:
     return {"state": source.state()[0], "next": allocate(queue)}
 
 
+def refuse(source: Machine, queue: AdminQueue, target: Machine) -> dict:
+    """Announces a device to one that cannot take its place; it stays."""
+    announcement, data = announce(source)
+    error = load(target, announcement)
+    next_domain = allocate(queue)  # while the source is still in PRE_COPY
+    source.state(RUNNING)
+    os.close(data)
+    return {"error": error, "state": source.state()[0], "next": next_domain}
+
+
 def move(source: Machine, queue: AdminQueue, target: Machine, how: str) -> dict:
-    image = save(source)
+    image = save_announced(source) if how == "announced" else save(source)
     target.memory[:] = source.memory[:]
     error = load(target, spoil(image, how))
     result: dict[str, object] = {"bytes": len(image), "error": error, "state": target.state()[0]}
@@ -148,6 +179,8 @@ def main(source_uuid: str, target_uuid: str, how: str) -> None:
     first = allocate(queue)
     if how == "cancelled":
         result = cancel(source, queue)
+    elif how == "unfit":
+        result = refuse(source, queue, Machine(target_uuid))
     else:
         result = move(source, queue, Machine(target_uuid), how)
     print(json.dumps({"first": first, **result}))

@@ -6,146 +6,17 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <future>
 #include <thread>
 #include <vector>
 
-#include "mediator.h"
-#include "vm.h"
+#include "moving.h"
 
 namespace {
 
 constexpr uint64_t ram_iova = 0x40000000;
-/* More than the pipe holds, and not a whole number of pages. */
-constexpr size_t state_size = 300 * 1000 + 1;
-
-struct Moved {
-    int error;
-    harness::Fd data;
-};
-
-Moved set_state(const Vm& vm, uint32_t state) {
-    alignas(vfio_device_feature) char
-        bytes[sizeof(vfio_device_feature) + sizeof(vfio_device_feature_mig_state)] = {};
-    auto* const feature = reinterpret_cast<vfio_device_feature*>(bytes);
-    feature->argsz = sizeof(bytes);
-    feature->flags = VFIO_DEVICE_FEATURE_SET | VFIO_DEVICE_FEATURE_MIG_DEVICE_STATE;
-    auto* const mig = reinterpret_cast<vfio_device_feature_mig_state*>(feature->data);
-    mig->device_state = state;
-    mig->data_fd = -1;
-    if (vm.ioctl_device(VFIO_DEVICE_FEATURE, feature) != 0)
-        return {errno, {}};
-    return {0, harness::Fd(mig->data_fd)};
-}
-
-uint32_t get_state(const Vm& vm) {
-    alignas(vfio_device_feature) char
-        bytes[sizeof(vfio_device_feature) + sizeof(vfio_device_feature_mig_state)] = {};
-    auto* const feature = reinterpret_cast<vfio_device_feature*>(bytes);
-    feature->argsz = sizeof(bytes);
-    feature->flags = VFIO_DEVICE_FEATURE_GET | VFIO_DEVICE_FEATURE_MIG_DEVICE_STATE;
-    CHECK(vm.ioctl_device(VFIO_DEVICE_FEATURE, feature) == 0);
-    return reinterpret_cast<vfio_device_feature_mig_state*>(feature->data)->device_state;
-}
-
-int step_done(const Device& device, uint32_t number, uint32_t error) {
-    const vrdma_mdev_step_done done = {number, error};
-    return ioctl(device.fd(), VRDMA_MDEV_STEP_DONE, &done);
-}
-
-int open_transfer(const Device& device) {
-    return ioctl(device.fd(), VRDMA_MDEV_TRANSFER);
-}
-
-int end_transfer(const harness::Fd& end, unsigned long error) {
-    return ioctl(end.get(), VRDMA_MDEV_TRANSFER_END, error);
-}
-
-/* A VM that has a device whose mediator has served all of its resets. */
-struct Machine {
-    explicit Machine(int number = 1) : served("small", number), vm(served.uuid) {
-        served.device.serve_reset();
-    }
-
-    /* Starts the VM's thread, which returns when the mediator has taken its steps. */
-    std::future<Moved> begin(uint32_t state) const {
-        return std::async(std::launch::async, [this, state] { return set_state(vm, state); });
-    }
-    /* Takes the step, which must be next, with this error. Returns its number. */
-    uint32_t take(uint32_t step, uint32_t error = 0) const {
-        harness::await(served.device.fd(), POLLIN);
-        const auto message = served.device.message();
-        CHECK_EQ(message.type, VRDMA_MDEV_MESSAGE_STEP);
-        CHECK_EQ(message.offset, step);
-        CHECK(step_done(served.device, message.value, error) == 0);
-        return message.value;
-    }
-    void stop() const {
-        auto moved = begin(VFIO_DEVICE_STATE_STOP);
-        take(VRDMA_MDEV_STEP_FREEZE);
-        CHECK_EQ(moved.get().error, 0);
-    }
-    /* Returns the VM's file. */
-    harness::Fd transfer(uint32_t state, uint32_t step) const {
-        auto moved = begin(state);
-        take(step);
-        auto done = moved.get();
-        CHECK_EQ(done.error, 0);
-        CHECK(done.data.get() >= 0);
-        return std::move(done.data);
-    }
-    harness::Fd save() const {
-        stop();
-        return transfer(VFIO_DEVICE_STATE_STOP_COPY, VRDMA_MDEV_STEP_SAVE);
-    }
-    harness::Fd load() const {
-        stop();
-        return transfer(VFIO_DEVICE_STATE_RESUMING, VRDMA_MDEV_STEP_LOAD);
-    }
-
-    Served served;
-    Vm vm;
-};
-
-std::vector<char> test_state() {
-    std::vector<char> bytes(state_size);
-    for (size_t i = 0; i < bytes.size(); i++)
-        bytes[i] = static_cast<char>(i * 7 + i / 4096);
-    return bytes;
-}
-
-/* The mediator writes, and waits for room by poll(). */
-void write_all(const harness::Fd& end, const std::vector<char>& bytes) {
-    for (size_t done = 0; done < bytes.size();) {
-        const ssize_t written = write(end.get(), bytes.data() + done, bytes.size() - done);
-        if (written < 0) {
-            CHECK_EQ(errno, EAGAIN);
-            harness::await(end.get(), POLLOUT);
-        } else {
-            done += static_cast<size_t>(written);
-        }
-    }
-}
-
-/* The VM or the mediator reads until the end. The mediator waits by poll(). */
-std::vector<char> read_all(const harness::Fd& end) {
-    std::vector<char> bytes;
-    char piece[10000];
-    for (;;) {
-        const ssize_t length = read(end.get(), piece, sizeof(piece));
-        if (length == 0)
-            return bytes;
-        if (length < 0) {
-            CHECK_EQ(errno, EAGAIN);
-            harness::await(end.get(), POLLIN);
-        } else {
-            bytes.insert(bytes.end(), piece, piece + length);
-        }
-    }
-}
 
 } // namespace
 
@@ -158,7 +29,7 @@ TEST(migration_is_offered) {
     feature->flags = VFIO_DEVICE_FEATURE_GET | VFIO_DEVICE_FEATURE_MIGRATION;
     CHECK(machine.vm.ioctl_device(VFIO_DEVICE_FEATURE, feature) == 0);
     CHECK_EQ(reinterpret_cast<vfio_device_feature_migration*>(feature->data)->flags,
-             VFIO_MIGRATION_STOP_COPY | VFIO_MIGRATION_P2P);
+             VFIO_MIGRATION_STOP_COPY | VFIO_MIGRATION_P2P | VFIO_MIGRATION_PRE_COPY);
     CHECK_EQ(get_state(machine.vm), VFIO_DEVICE_STATE_RUNNING);
     CHECK_EQ(set_state(machine.vm, VFIO_DEVICE_STATE_ERROR).error, EINVAL);
     CHECK_EQ(set_state(machine.vm, 1000).error, EINVAL);

@@ -34,12 +34,16 @@ Result<std::vector<std::byte>> through(std::span<const std::byte> stream, std::s
     StreamReader reader{max_length};
     while (!stream.empty()) {
         const auto next = stream.first(std::min(piece, stream.size()));
-        if (const auto taken = reader.take(next); !taken) {
+        const auto taken = reader.take(next);
+        if (!taken) {
             return fail(taken.error());
+        }
+        if (!taken->empty()) {
+            return fail(std::errc::message_size);
         }
         stream = stream.subspan(next.size());
     }
-    return reader.image().map(
+    return reader.content().map(
         [](std::span<const std::byte> image) { return std::vector(image.begin(), image.end()); });
 }
 
@@ -73,7 +77,12 @@ TEST(StateStreamTest, AHeaderIsRefusedAtOnce) {
     EXPECT_EQ(of([](StreamHeader& h) { h.features = 1; }), std::errc::protocol_not_supported);
     EXPECT_EQ(of([](StreamHeader& h) { h.length = max_length + 1; }), std::errc::file_too_large);
     EXPECT_EQ(of([](StreamHeader& h) { h.length = ~0ull; }), std::errc::file_too_large);
-    EXPECT_EQ(of([](StreamHeader& h) { h.reserved = 1; }), std::errc::invalid_argument);
+    EXPECT_EQ(of([](StreamHeader& h) { h.part = StreamPart{2}; }), std::errc::invalid_argument);
+    EXPECT_EQ(of([](StreamHeader& h) {
+                  h.part = StreamPart::announcement;
+                  h.length = StreamHeader::max_announcement + 1;
+              }),
+              std::errc::file_too_large);
     EXPECT_EQ(of([](StreamHeader&) {}), std::errc{});
 }
 
@@ -90,6 +99,24 @@ TEST(StateStreamTest, NothingButAWholeImageIsOne) {
         auto changed = stream;
         changed[i] ^= std::byte{0x10};
         EXPECT_FALSE(through(changed, 64)) << i;
+    }
+}
+
+// Sends two parts as one, cut at each byte. Expects the reader to stop where the first part ends.
+TEST(StateStreamTest, APartEndsWhereItsHeaderSays) {
+    const auto first = to_stream(test_image(100), StreamPart::announcement);
+    const auto second = to_stream(test_image(50));
+    auto stream = first;
+    stream.insert(stream.end(), second.begin(), second.end());
+    for (std::size_t cut = 0; cut < first.size(); ++cut) {
+        StreamReader reader{max_length};
+        const auto begun = reader.take(std::span{stream}.first(cut));
+        ASSERT_TRUE(begun && begun->empty() && !reader.is_complete()) << cut;
+        const auto rest = reader.take(std::span{stream}.subspan(cut));
+        ASSERT_TRUE(rest && reader.is_complete()) << cut;
+        EXPECT_EQ(reader.part(), StreamPart::announcement);
+        EXPECT_TRUE(std::ranges::equal(*rest, second)) << cut;
+        EXPECT_TRUE(reader.content());
     }
 }
 

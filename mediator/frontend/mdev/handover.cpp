@@ -41,7 +41,10 @@ Result<> read_all(const UniqueFd& file, StreamReader& reader) {
         }
         const auto taken = reader.take(std::span{piece}.first(static_cast<std::size_t>(length)));
         if (!taken) {
-            return taken;
+            return fail(taken.error());
+        }
+        if (!taken->empty()) {
+            return fail(std::errc::invalid_argument);
         }
         at += length;
     }
@@ -78,7 +81,7 @@ Result<bool> take_over(int fd, std::uint64_t max_length,
     if (const auto read = read_all(file, reader); !read) {
         return fail(read.error());
     }
-    const auto image = reader.image();
+    const auto image = reader.content();
     if (!image) {
         return fail(image.error());
     }

@@ -42,6 +42,8 @@ Result<> Migration::run(std::uint32_t step) {
         case VRDMA_MDEV_STEP_THAW:
             thaw();
             return {};
+        case VRDMA_MDEV_STEP_ANNOUNCE:
+            return announce();
         case VRDMA_MDEV_STEP_SAVE:
             return save();
         case VRDMA_MDEV_STEP_LOAD:
@@ -53,27 +55,35 @@ Result<> Migration::run(std::uint32_t step) {
     }
 }
 
+// A guest that resets its device while it moves goes on moving.
 void Migration::forget() {
-    transfer_.reset();
+    if (!announced_) {
+        transfer_.reset();
+    }
     restored_ = false;
 }
 
 void Migration::thaw() {
-    transfer_.reset();
+    forget_announced();
     device_.thaw();
     arrived_ = std::exchange(restored_, false);
 }
 
-Result<> Migration::begin(std::vector<std::byte> stream) {
+Result<> Migration::begin() {
     UniqueFd fd{::ioctl(fd_, VRDMA_MDEV_TRANSFER)};
-    if (fd.get() < 0) {
+    if (!fd) {
         return fail_errno();
     }
-    saving_ = !stream.empty();
-    transfer_ = std::make_unique<Transfer>(
-        Transfer{std::move(fd), std::move(stream), 0, IncomingState{device_, max_length_}, {}, {}});
+    announced_ = false;
+    transfer_ =
+        std::make_unique<Transfer>(Transfer{std::move(fd), IncomingState{device_, max_length_}});
+    return {};
+}
+
+Result<> Migration::watch(std::uint32_t events, void (Migration::*ready)()) {
+    transfer_->watch = {};
     auto watch = loop_.watch(
-        transfer_->fd.get(), [this](std::uint32_t) { move(); }, saving_ ? EPOLLOUT : EPOLLIN);
+        transfer_->fd.get(), [this, ready](std::uint32_t) { (this->*ready)(); }, events);
     if (!watch) {
         transfer_.reset();
         return fail(watch.error());
@@ -82,13 +92,47 @@ Result<> Migration::begin(std::vector<std::byte> stream) {
     return {};
 }
 
+// All of it is in the pipe before the virtual machine goes on. Then only the end of the transfer is
+// awaited.
+Result<> Migration::announce() {
+    return begin().and_then([this]() -> Result<> {
+        saving_ = announced_ = true;
+        transfer_->stream = to_stream(device_.announce(), StreamPart::announcement);
+        while (write_piece(*transfer_)) {
+        }
+        if (!transfer_->all_written()) {
+            forget_announced();
+            return fail(std::errc::no_buffer_space);
+        }
+        return watch(0, &Migration::forget_announced);
+    });
+}
+
+// The virtual machine stays.
+void Migration::forget_announced() {
+    announced_ = false;
+    transfer_.reset();
+}
+
+// Goes on with the transfer of the announcement, if that is the one under way.
 Result<> Migration::save() {
-    return begin(to_stream(device_.save()));
+    const auto begun = begin();
+    if (!begun && (!announced_ || begun.error() != std::errc::device_or_resource_busy)) {
+        return begun;
+    }
+    announced_ = false;
+    saving_ = true;
+    transfer_->stream = to_stream(device_.save());
+    transfer_->written = 0;
+    return watch(EPOLLOUT, &Migration::move);
 }
 
 Result<> Migration::load() {
     device_.reset();
-    return begin({});
+    return begin().and_then([this] {
+        saving_ = false;
+        return watch(EPOLLIN, &Migration::move);
+    });
 }
 
 void Migration::end(Transfer& transfer, std::errc error) {
@@ -111,12 +155,7 @@ bool Migration::write_piece(Transfer& transfer) {
         return false;
     }
     transfer.written += static_cast<std::size_t>(written);
-    if (transfer.written == transfer.stream.size()) {
-        end(transfer, std::errc{});
-        device_.give_way();
-        return false;
-    }
-    return true;
+    return !transfer.all_written();
 }
 
 // Returns whether there may be more.
@@ -146,8 +185,12 @@ bool Migration::read_piece(Transfer& transfer) {
 void Migration::move() {
     for (int i = 0; i < pieces_per_turn; ++i) {
         if (!(saving_ ? write_piece(*transfer_) : read_piece(*transfer_))) {
-            return;
+            break;
         }
+    }
+    if (saving_ && transfer_->all_written()) {
+        end(*transfer_, std::errc{});
+        device_.give_way();
     }
 }
 

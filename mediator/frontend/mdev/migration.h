@@ -2,7 +2,7 @@
 //
 // The migration of one mediated device from or to another host. Executes the steps that the module
 // asks for (vrdma/mdev.h), and moves the device's state as the virtual machine monitor reads or
-// writes it.
+// writes it. While the virtual machine still runs, the device only announces what it needs.
 #pragma once
 
 #include <cstddef>
@@ -35,20 +35,25 @@ class Migration {
   private:
     // The state under way, and the mediator's end of the pipe that carries it.
     struct Transfer {
+        bool all_written() const noexcept { return written == stream.size(); }
+
         UniqueFd fd;
-        std::vector<std::byte> stream; // to be written
+        IncomingState state;                // that is read
+        std::vector<std::byte> stream = {}; // to be written
         std::size_t written = 0;
-        IncomingState state; // that is read
-        Result<> outcome;
-        EventLoop::Watch watch;
+        Result<> outcome = {};
+        EventLoop::Watch watch = {};
     };
 
     Result<> run(std::uint32_t step);
-    Result<> begin(std::vector<std::byte> stream);
+    Result<> begin();
+    Result<> watch(std::uint32_t events, void (Migration::*ready)());
+    Result<> announce();
     Result<> save();
     Result<> load();
     Result<> restore();
     void thaw();
+    void forget_announced();
     void move();
     bool write_piece(Transfer& transfer);
     bool read_piece(Transfer& transfer);
@@ -60,6 +65,7 @@ class Migration {
     std::uint64_t max_length_;
     std::unique_ptr<Transfer> transfer_;
     bool saving_ = false;
+    bool announced_ = false; // the transfer waits for save()
     bool restored_ = false;
     bool arrived_ = false;
 };

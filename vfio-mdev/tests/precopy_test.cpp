@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* A migration that begins while the VM runs: VFIO's states PRE_COPY and PRE_COPY_P2P. */
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include <chrono>
+#include <cstring>
+#include <initializer_list>
+#include <new>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "moving.h"
+
+namespace {
+
+const std::string announcement = "what the device needs";
+
+/* A VM in PRE_COPY, whose mediator has announced what the device needs. */
+struct Announced : Machine {
+    Announced() {
+        auto moved = begin(VFIO_DEVICE_STATE_PRE_COPY);
+        harness::await(served.device.fd(), POLLIN);
+        const auto message = served.device.message();
+        CHECK_EQ(message.offset, VRDMA_MDEV_STEP_ANNOUNCE);
+        end = harness::Fd(open_transfer(served.device));
+        CHECK_EQ(write(end.get(), announcement.data(), announcement.size()),
+                 static_cast<ssize_t>(announcement.size()));
+        CHECK(step_done(served.device, message.value, 0) == 0);
+        auto done = moved.get();
+        CHECK_EQ(done.error, 0);
+        data = std::move(done.data);
+        CHECK(data.get() >= 0);
+    }
+    void read_announcement() const {
+        char bytes[100];
+        CHECK_EQ(read(data.get(), bytes, sizeof(bytes)), static_cast<ssize_t>(announcement.size()));
+        CHECK_EQ(std::string(bytes, announcement.size()), announcement);
+    }
+    /* Stops the VM. The mediator takes these steps. */
+    int stop_and_copy(std::initializer_list<std::pair<uint32_t, uint32_t>> steps) const {
+        auto moved = begin(VFIO_DEVICE_STATE_STOP_COPY);
+        for (const auto& [step, error] : steps)
+            take(step, error);
+        const auto done = moved.get();
+        CHECK_EQ(done.data.get(), -1); /* the VM has its file */
+        return done.error;
+    }
+    void resume() const {
+        auto moved = begin(VFIO_DEVICE_STATE_RUNNING);
+        take(VRDMA_MDEV_STEP_THAW);
+        CHECK_EQ(moved.get().error, 0);
+    }
+
+    harness::Fd end;
+    harness::Fd data;
+};
+
+/* Returns how much there is to read before the VM stops. */
+uint64_t early_bytes(const harness::Fd& data) {
+    vfio_precopy_info info = {};
+    info.argsz = sizeof(info);
+    CHECK(ioctl(data.get(), VFIO_MIG_GET_PRECOPY_INFO, &info) == 0);
+    CHECK_EQ(info.flags, 0u);
+    CHECK_EQ(info.dirty_bytes, 0u);
+    return info.initial_bytes;
+}
+
+short polled(const harness::Fd& end) {
+    pollfd fd = {end.get(), 0, 0};
+    CHECK(poll(&fd, 1, 0) >= 0);
+    return fd.revents;
+}
+
+/* Its pages that are dirty for type1, as bits. Each is reported once, and pinned pages always. */
+uint64_t dirty_pages(const Vm& vm, uint64_t iova, uint64_t size) {
+    alignas(vfio_iommu_type1_dirty_bitmap) char
+        bytes[sizeof(vfio_iommu_type1_dirty_bitmap) + sizeof(vfio_iommu_type1_dirty_bitmap_get)];
+    auto* const ask = new (bytes) vfio_iommu_type1_dirty_bitmap{};
+    ask->argsz = sizeof(bytes);
+    ask->flags = VFIO_IOMMU_DIRTY_PAGES_FLAG_GET_BITMAP;
+    uint64_t pages = 0;
+    const vfio_iommu_type1_dirty_bitmap_get get = {
+        iova, size, {page_size, sizeof(pages), reinterpret_cast<__u64*>(&pages)}};
+    memcpy(ask->data, &get, sizeof(get));
+    CHECK(vm.ioctl_container(VFIO_IOMMU_DIRTY_PAGES, ask) == 0);
+    return pages;
+}
+
+} // namespace
+
+TEST(a_device_announces_what_it_needs_and_then_its_state) {
+    const Announced machine;
+    CHECK_EQ(early_bytes(machine.data), announcement.size());
+    machine.read_announcement();
+    CHECK_EQ(early_bytes(machine.data), 0u);
+    char byte = 0;
+    CHECK_ERRNO(read(machine.data.get(), &byte, 1), ENOMSG);
+    machine.vm.set(VRDMA_REG_ASQ_LOW, 7); /* the guest runs */
+    CHECK_EQ(machine.served.device.message().type, VRDMA_MDEV_MESSAGE_WRITE);
+    CHECK_EQ(set_state(machine.vm, VFIO_DEVICE_STATE_PRE_COPY_P2P).error, 0);
+    CHECK_ERRNO(read(machine.data.get(), &byte, 1), ENOMSG);
+
+    CHECK_EQ(machine.stop_and_copy({{VRDMA_MDEV_STEP_FREEZE, 0}, {VRDMA_MDEV_STEP_SAVE, 0}}), 0);
+    CHECK_ERRNO(open_transfer(machine.served.device), EBUSY);
+    vfio_precopy_info info = {};
+    info.argsz = sizeof(info);
+    CHECK_ERRNO(ioctl(machine.data.get(), VFIO_MIG_GET_PRECOPY_INFO, &info), EINVAL);
+    const auto state = test_state();
+    auto reader = std::async(std::launch::async, [&] { return read_all(machine.data); });
+    write_all(machine.end, state);
+    CHECK(end_transfer(machine.end, 0) == 0);
+    CHECK(reader.get() == state);
+}
+
+TEST(the_size_of_an_announcement_needs_room) {
+    const Announced machine;
+    vfio_precopy_info info = {};
+    CHECK_ERRNO(ioctl(machine.data.get(), VFIO_MIG_GET_PRECOPY_INFO, &info), EINVAL);
+    CHECK_ERRNO(ioctl(machine.data.get(), VFIO_MIG_GET_PRECOPY_INFO, nullptr), EFAULT);
+    CHECK_ERRNO(ioctl(machine.data.get(), VRDMA_MDEV_TRANSFER_END, 0), ENOTTY);
+}
+
+TEST(an_announcement_that_is_refused_leaves_the_device_running) {
+    const Machine machine;
+    auto moved = machine.begin(VFIO_DEVICE_STATE_PRE_COPY);
+    machine.take(VRDMA_MDEV_STEP_ANNOUNCE, ENOMEM);
+    CHECK_EQ(moved.get().error, ENOMEM);
+    CHECK_EQ(get_state(machine.vm), VFIO_DEVICE_STATE_RUNNING);
+    CHECK_ERRNO(open_transfer(machine.served.device), ENOENT);
+}
+
+/* No step: the mediator learns it from its end of the transfer. */
+TEST(a_vm_that_does_not_move_after_all_ends_the_transfer) {
+    const Announced machine;
+    CHECK_EQ(polled(machine.end), 0);
+    CHECK_EQ(set_state(machine.vm, VFIO_DEVICE_STATE_RUNNING).error, 0);
+    CHECK(!machine.served.device.next_message());
+    CHECK_EQ(polled(machine.end), POLLERR);
+    char byte = 0;
+    CHECK_ERRNO(read(machine.data.get(), &byte, 1), EPIPE);
+    CHECK_ERRNO(write(machine.end.get(), &byte, 1), EPIPE);
+    CHECK_ERRNO(open_transfer(machine.served.device), ENOENT);
+    const harness::Fd again =
+        machine.transfer(VFIO_DEVICE_STATE_PRE_COPY, VRDMA_MDEV_STEP_ANNOUNCE);
+    CHECK_EQ(early_bytes(again), 0u);
+}
+
+TEST(a_freeze_that_is_refused_leaves_the_announcement) {
+    const Announced machine;
+    CHECK_EQ(machine.stop_and_copy({{VRDMA_MDEV_STEP_FREEZE, EBUSY}}), EBUSY);
+    CHECK_EQ(get_state(machine.vm), VFIO_DEVICE_STATE_PRE_COPY_P2P);
+    machine.read_announcement();
+    char byte = 0;
+    CHECK_ERRNO(read(machine.data.get(), &byte, 1), ENOMSG);
+}
+
+/* QEMU would reset a device that does not reach STOP_COPY. */
+TEST(a_save_that_is_refused_in_the_end_is_told_by_the_file) {
+    const Announced machine;
+    machine.read_announcement();
+    CHECK_EQ(machine.stop_and_copy({{VRDMA_MDEV_STEP_FREEZE, 0}, {VRDMA_MDEV_STEP_SAVE, ENOMEM}}),
+             0);
+    char byte = 0;
+    CHECK_ERRNO(read(machine.data.get(), &byte, 1), ENOMEM);
+    machine.resume();
+}
+
+TEST(a_mediator_that_drops_the_transfer_fails_that_migration) {
+    Announced machine;
+    machine.end.close();
+    char byte = 0;
+    CHECK_ERRNO(read(machine.data.get(), &byte, 1), EIO);
+    CHECK_EQ(machine.stop_and_copy({{VRDMA_MDEV_STEP_FREEZE, 0}}), 0); /* nothing to save to */
+    CHECK_ERRNO(read(machine.data.get(), &byte, 1), EIO);
+    machine.resume();
+    CHECK_EQ(get_state(machine.vm), VFIO_DEVICE_STATE_RUNNING);
+}
+
+TEST(a_save_without_an_answer_fails_the_device) {
+    const Announced machine;
+    auto moved = machine.begin(VFIO_DEVICE_STATE_STOP_COPY);
+    machine.take(VRDMA_MDEV_STEP_FREEZE);
+    CHECK_EQ(moved.get().error, ETIMEDOUT);
+    CHECK_EQ(get_state(machine.vm), VFIO_DEVICE_STATE_ERROR);
+    CHECK_EQ(machine.vm.get(VRDMA_REG_STATUS), VRDMA_STATUS_FATAL);
+}
+
+TEST(a_reset_ends_an_announcement) {
+    const Announced machine;
+    CHECK(machine.vm.reset() == 0);
+    machine.served.device.serve_reset();
+    CHECK_EQ(get_state(machine.vm), VFIO_DEVICE_STATE_RUNNING);
+    CHECK_EQ(polled(machine.end), POLLERR);
+    char byte = 0;
+    CHECK_ERRNO(read(machine.data.get(), &byte, 1), EPIPE);
+}
+
+/* A device that runs belongs to its mediator. The next one does not know of the migration. */
+TEST(a_device_is_handed_over_while_it_is_announced) {
+    Announced machine;
+    const harness::Fd file(memfd_create("state", MFD_CLOEXEC));
+    const vrdma_mdev_handover handover = {file.get(), 0};
+    CHECK(ioctl(machine.served.device.fd(), VRDMA_MDEV_HAND_OVER, &handover) == 0);
+    machine.end.close();
+    char byte = 0;
+    CHECK_ERRNO(read(machine.data.get(), &byte, 1), EIO);
+    CHECK_EQ(set_state(machine.vm, VFIO_DEVICE_STATE_RUNNING).error, 0);
+}
+
+/*
+ * A VM that moves sends the pages that its device uses again and again, and those that the device
+ * has used once more.
+ */
+TEST(pages_that_are_not_in_use_are_unpinned_while_the_vm_moves) {
+    constexpr uint64_t iova = 0x40000000;
+    const Announced machine;
+    const Ram ram(small_pinned_pages * page_size);
+    const auto touch = [&](uint64_t page) -> volatile uint32_t& {
+        return machine.served.device.window<uint32_t>(iova + page * page_size);
+    };
+    const uint64_t revocations = machine.served.device.counters().revocations;
+    const auto in_use_only = [&] {
+        touch(3) = touch(3) + 1;
+        return pinned(machine.served.uuid) == page_size;
+    };
+    CHECK(machine.vm.map(iova, ram.get(), ram.size()) == 0);
+    vfio_iommu_type1_dirty_bitmap start = {};
+    start.argsz = sizeof(start);
+    start.flags = VFIO_IOMMU_DIRTY_PAGES_FLAG_START;
+    CHECK(machine.vm.ioctl_container(VFIO_IOMMU_DIRTY_PAGES, &start) == 0);
+    for (uint64_t page = 0; page < small_pinned_pages; page++)
+        touch(page) = static_cast<uint32_t>(page) << 16;
+    CHECK_EQ(pinned(machine.served.uuid), ram.size());
+    CHECK_EQ(dirty_pages(machine.vm, iova, ram.size()), (1u << small_pinned_pages) - 1);
+
+    harness::await(in_use_only, "one pinned page");
+    CHECK_EQ(dirty_pages(machine.vm, iova, ram.size()), (1u << small_pinned_pages) - 1);
+    CHECK_EQ(dirty_pages(machine.vm, iova, ram.size()), 1u << 3);
+    for (uint64_t page = 0; page < small_pinned_pages; page++)
+        CHECK_EQ(touch(page) >> 16, page);
+    touch(7) = 1;
+    CHECK_EQ(ram.at<uint32_t>(7 * page_size), 1u);
+    harness::await(in_use_only, "one pinned page again");
+    CHECK_EQ(machine.served.device.counters().scratch_faults, 0u);
+    CHECK_EQ(machine.served.device.counters().revocations, revocations);
+}
+
+/* What a VM that stays would lose is time. */
+TEST(pages_stay_pinned_in_a_vm_that_does_not_move) {
+    constexpr uint64_t iova = 0x40000000;
+    const Announced machine;
+    const Ram ram(small_pinned_pages * page_size);
+    CHECK(machine.vm.map(iova, ram.get(), ram.size()) == 0);
+    CHECK_EQ(set_state(machine.vm, VFIO_DEVICE_STATE_RUNNING).error, 0);
+    for (uint64_t page = 0; page < small_pinned_pages; page++)
+        machine.served.device.window<uint32_t>(iova + page * page_size) = 1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(400)); /* no event to wait for */
+    CHECK_EQ(pinned(machine.served.uuid), ram.size());
+}
+
+/* The states between which there is a way take these steps, or none. */
+TEST(each_state_is_reached_by_its_way) {
+    const Machine machine;
+    struct Way {
+        uint32_t to;
+        std::vector<uint32_t> steps;
+    };
+    const Way ways[] = {
+        {VFIO_DEVICE_STATE_PRE_COPY_P2P, {VRDMA_MDEV_STEP_ANNOUNCE}},
+        {VFIO_DEVICE_STATE_PRE_COPY, {}},
+        {VFIO_DEVICE_STATE_RUNNING_P2P, {}},
+        {VFIO_DEVICE_STATE_PRE_COPY, {VRDMA_MDEV_STEP_ANNOUNCE}},
+        {VFIO_DEVICE_STATE_STOP, {VRDMA_MDEV_STEP_FREEZE}},
+        {VFIO_DEVICE_STATE_PRE_COPY, {VRDMA_MDEV_STEP_THAW, VRDMA_MDEV_STEP_ANNOUNCE}},
+        {VFIO_DEVICE_STATE_PRE_COPY_P2P, {}},
+        {VFIO_DEVICE_STATE_RESUMING, {VRDMA_MDEV_STEP_FREEZE, VRDMA_MDEV_STEP_LOAD}},
+        {VFIO_DEVICE_STATE_PRE_COPY_P2P,
+         {VRDMA_MDEV_STEP_RESTORE, VRDMA_MDEV_STEP_THAW, VRDMA_MDEV_STEP_ANNOUNCE}},
+        {VFIO_DEVICE_STATE_STOP_COPY, {VRDMA_MDEV_STEP_FREEZE, VRDMA_MDEV_STEP_SAVE}},
+        {VFIO_DEVICE_STATE_RUNNING_P2P, {VRDMA_MDEV_STEP_THAW}},
+        {VFIO_DEVICE_STATE_STOP_COPY, {VRDMA_MDEV_STEP_FREEZE, VRDMA_MDEV_STEP_SAVE}},
+        {VFIO_DEVICE_STATE_RESUMING, {VRDMA_MDEV_STEP_LOAD}},
+        {VFIO_DEVICE_STATE_STOP_COPY, {VRDMA_MDEV_STEP_RESTORE, VRDMA_MDEV_STEP_SAVE}},
+    };
+    std::vector<harness::Fd> files; /* open, as QEMU keeps them */
+    for (const auto& [to, steps] : ways) {
+        auto moved = machine.begin(to);
+        for (const uint32_t step : steps)
+            machine.take(step);
+        auto done = moved.get();
+        CHECK_EQ(done.error, 0);
+        CHECK_EQ(get_state(machine.vm), to);
+        files.push_back(std::move(done.data));
+    }
+    for (const uint32_t to : {VFIO_DEVICE_STATE_PRE_COPY, VFIO_DEVICE_STATE_PRE_COPY_P2P})
+        CHECK_EQ(set_state(machine.vm, to).error, EINVAL);
+    CHECK_EQ(get_state(machine.vm), VFIO_DEVICE_STATE_STOP_COPY);
+}
