@@ -40,8 +40,8 @@ inline constexpr std::uint16_t reliable_page_waits = 2450;
 inline constexpr std::uint16_t unreliable_page_waits = 32;
 
 // A slice that moves or rests is frozen for less time than this, and its peers on this host wait
-// for it. Later, requests to it are lost as with an unplugged cable. Unreliable QPs have other peers
-// that would have to wait as well.
+// for it. Later, requests to it are lost as with an unplugged cable. Unreliable QPs have other
+// peers that would have to wait as well.
 inline constexpr std::chrono::seconds reliable_rest{10};
 inline constexpr std::chrono::seconds unreliable_rest{1};
 
