@@ -67,7 +67,7 @@ class Shape:
         """The host's device with the disk of guests of the release. It may be the host's own disk."""
         return "/dev/vd" + ascii_lowercase[self.userlands.index(RELEASES[release].userland)]
 
-    def release(self, guest: "Guest") -> str:
+    def release(self, guest: "GuestNames") -> str:
         return self.guest_releases[guest.index % len(self.guest_releases)]
 
 
