@@ -167,9 +167,9 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_message, 16);
 #define VRDMA_MDEV_STEP_LOAD 4	  /* read the state of a device to restore from the transfer */
 #define VRDMA_MDEV_STEP_RESTORE 5 /* the VM has written it all: become that device, frozen */
 /*
- * The VM is about to move, and runs for now: before VRDMA_MDEV_STEP_DONE, write to the transfer what
- * the device needs of its destination, at most 64 KiB. FREEZE and SAVE may follow, and the state
- * then goes to the same transfer. If the VM does not move, the transfer polls as ERR.
+ * The VM is about to move, and runs for now: before VRDMA_MDEV_STEP_DONE, write to the transfer
+ * what the device needs of its destination, at most 64 KiB. FREEZE and SAVE may follow, and the
+ * state then goes to the same transfer. If the VM does not move, the transfer polls as ERR.
  */
 #define VRDMA_MDEV_STEP_ANNOUNCE 6
 
