@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""framework/health.py: kernel messages that fail a test."""
+"""framework/health.py: kernel messages that fail a test, or have it repeated."""
+
+from types import SimpleNamespace
 
 import pytest
 
-from framework.health import COMPLAINT
+from framework.health import COMPLAINT, Health
 
 pytestmark = pytest.mark.native  # the result is the same everywhere
 
@@ -23,3 +25,17 @@ pytestmark = pytest.mark.native  # the result is the same everywhere
 def test_report_of_a_debug_kernel(line):
     """Reads the first line of a report, as ci/debug-kernel's kernels make them; expects it to be a complaint."""
     assert COMPLAINT.search(f"[   12.345678] {line}\n")
+
+
+@pytest.mark.parametrize("line, gone", [
+    ("rcu: rcu_preempt kthread timer wakeup didn't happen for 5834 jiffies! g26449 f0x0 RCU_GP_WAIT_FQS(5)", ["host0"]),
+    ("rcu: INFO: rcu_preempt self-detected stall on CPU", []),
+])  # fmt: skip
+def test_host_without_timer_interrupts(line, gone):
+    """The host's kernel reports a stall; expects the emulator to have lost the host if there were no timer
+    interrupts."""
+    health = Health.__new__(Health)
+    health._host, health._guests = SimpleNamespace(name="host0"), []
+    health._kernels = SimpleNamespace(down=lambda _name: False)
+    health.new = {"host0's kernel": [f"[   12.345678] {line}\n"]}
+    assert health.gone(failed=False) == gone

@@ -10,6 +10,8 @@ RESTART_S = 30.0
 # systemd starts no unit more than five times in ten seconds, unless it forgets how often it did.
 RESTART = "systemctl reset-failed vrdmad && systemctl restart vrdmad"
 COMPLAINT = re.compile(r"WARNING:|BUG:|Oops|Call Trace:|general protection|UBSAN|KASAN|blocked for more than")
+# A host whose emulated processor had no timer interrupts for seconds: see emulator.py.
+STALL = re.compile(r"rcu: .*timer wakeup didn't happen for \d+ jiffies")
 # Messages of a kernel about its emulated CPU, before it starts /init, are not caused by tests.
 FOLLOW_KERNEL = "sh -c \"dmesg --follow | sed -un '/Run .init as init process/,$p'\""
 # For systemd vrdmad is active as soon as it serves, and still for a moment after its end.
@@ -83,17 +85,21 @@ class Health:
     def renew(self) -> None:
         """Starts again after all VMs have booted."""
         self.close()
+        self.new = {}
         self._mediator = None
         self._follow_host()
         for guest in self._guests:
             guest.booted()
 
     def gone(self, failed: bool) -> list[str]:
-        """The VMs that have gone down. After a failure, also the VMs that do not answer or have booted again: a
-        connection to a system that no longer exists does not end by itself. Guests go with their host."""
+        """The VMs that have gone down, or the host if it has stalled. After a failure, also the VMs that do not answer
+        or have booted again: a connection to a system that no longer exists does not end by itself. Guests go with
+        their host."""
         machines = (self._host, *self._guests)
         gone = [machine.name for machine in machines
                 if self._kernels.down(machine.name) or failed and self._kernels.other(machine)]
+        if any(map(STALL.search, self.new.get(f"{self._host.name}'s kernel", []))):
+            return [self._host.name]
         return gone[:1] if self._host.name in gone else gone
 
     def watch_mediator(self) -> None:
