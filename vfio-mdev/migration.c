@@ -3,7 +3,8 @@
  * VFIO's migration protocol, version 2. The states are here. An arc between two states asks the
  * mediator for a step, for which the VM's thread waits a bounded time. If the mediator refuses a
  * step, the device stays in its state. If the mediator does not answer, or cannot restore the state
- * that it got, the device goes to VFIO_DEVICE_STATE_ERROR, which only a reset leaves.
+ * that it got, the device goes to VFIO_DEVICE_STATE_ERROR, which only a reset leaves. That a device
+ * cannot be announced ends the VM's attempt to move, and nothing else.
  *
  * In PRE_COPY the device runs, and the VM reads what the device needs of its destination, so that
  * the destination can refuse it before the VM stops.
@@ -23,13 +24,16 @@ static void drop_transfer(struct vrdma_device *dev, int error)
 	vrdma_transfer_put(transfer);
 }
 
-/* Without an answer the device's state is unknown, so it does nothing from now on. */
+/*
+ * Without an answer the device's state is unknown, so it does nothing from now on. An announcement
+ * changes nothing in the device, which runs on.
+ */
 static int take_step(struct vrdma_device *dev, u32 step)
 {
 	bool answered;
 	int ret = vrdma_state_step(dev, step, &answered);
 
-	if (!answered) {
+	if (!answered && step != VRDMA_MDEV_STEP_ANNOUNCE) {
 		dev->migration.state = VFIO_DEVICE_STATE_ERROR;
 		vrdma_fail(dev);
 	}

@@ -63,12 +63,12 @@ static unsigned long judge_all(struct vrdma_window *window, bool tracked)
 	return used;
 }
 
-/* The first sweep only begins to track touches. */
+/* The first sweep only begins to track touches. It does not know how many pages are in use. */
 static void sweep(struct kthread_work *work)
 {
 	struct vrdma_window *window = container_of(work, struct vrdma_window, sweep.work);
 	bool tracked, tracks;
-	unsigned long used;
+	unsigned long used, delay;
 
 	xa_lock(&window->pages);
 	tracks = window->sweeps;
@@ -80,32 +80,39 @@ static void sweep(struct kthread_work *work)
 
 	used = judge_all(window, tracked);
 	vrdma_window_hide(window, 0, VRDMA_WINDOW_PAGES);
+	delay = tracked ? max(SWEEP_TIME, used * HZ / PAGES_PER_SECOND) : SWEEP_TIME;
 
 	xa_lock(&window->pages);
+	window->next_sweep = jiffies + delay;
 	if (window->worker) {
 		kthread_queue_work(window->worker, &window->work);
-		kthread_queue_delayed_work(window->worker, &window->sweep,
-					   max(SWEEP_TIME, used * HZ / PAGES_PER_SECOND));
+		kthread_queue_delayed_work(window->worker, &window->sweep, delay);
 	}
 	xa_unlock(&window->pages);
 }
 
-/* The VM begins to move, or stops to do so. A sweep that is under way may still end. */
+/*
+ * The VM begins to move, or stops to do so. A sweep that is under way may still end. A VM monitor
+ * that begins again and again gets no more sweeps than the pace allows.
+ */
 void vrdma_sweep_set(struct vrdma_device *dev, bool sweeps)
 {
 	struct vrdma_window *window = &dev->window;
+	unsigned long now = jiffies, delay;
 
 	xa_lock(&window->pages);
+	delay = time_after(window->next_sweep, now) ? window->next_sweep - now : 0;
 	window->sweeps = sweeps;
 	window->tracked = false;
 	if (sweeps && window->worker)
-		kthread_mod_delayed_work(window->worker, &window->sweep, 0);
+		kthread_mod_delayed_work(window->worker, &window->sweep, delay);
 	xa_unlock(&window->pages);
 }
 
 void vrdma_sweep_init(struct vrdma_window *window)
 {
 	window->sweeps = false;
+	window->next_sweep = jiffies;
 	kthread_init_delayed_work(&window->sweep, sweep);
 }
 

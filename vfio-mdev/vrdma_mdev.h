@@ -166,6 +166,7 @@ struct vrdma_window {
 	struct kthread_delayed_work sweep;
 	bool sweeps;		/* the VM moves */
 	bool tracked;		/* a fault marks each page that is touched, since the last sweep */
+	unsigned long next_sweep; /* jiffies: none is due before */
 	unsigned long pinned;	/* pages */
 	unsigned long max_pinned;
 	unsigned int max_tables; /* maximum of page tables of a mapping: set once */

@@ -132,6 +132,9 @@ Result<> Device::admit_gids(StateReader& reader) {
             if (!state) {
                 return fail(state.error());
             }
+            if (state->vlan > VRDMA_MAX_VLAN) {
+                return fail(std::errc::invalid_argument);
+            }
             const auto may = identity.may_use(state->gid, state->vlan).and_then([&] {
                 return gids_.claim(state->gid, &identity, state->vlan);
             });

@@ -107,7 +107,7 @@ Result<> Identity::may_use(const Gid& gid, std::uint16_t vlan) const {
     if (gid == Gid{} || (gid == loopback && !names_loopback(*this)) || gid[0] == 0xff) {
         return fail(std::errc::invalid_argument);
     }
-    if (vlan != 0 && !uplink.empty() && !vlans.test(vlan)) {
+    if (vlan != 0 && !uplink.empty() && (vlan >= vlans.size() || !vlans[vlan])) {
         return fail(std::errc::permission_denied);
     }
     if (may_have_any_address() || gid == link_local(mac) ||
