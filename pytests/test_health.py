@@ -2,6 +2,7 @@
 """framework/health.py: kernel messages that fail a test, or have it repeated."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def test_report_of_a_debug_kernel(line):
 def test_host_without_timer_interrupts(line, gone):
     """The host's kernel reports a stall; expects the emulator to have lost the host if there were no timer
     interrupts."""
-    health = Health.__new__(Health)
+    health: Any = Health.__new__(Health)
     health._host, health._guests = SimpleNamespace(name="host0"), []
     health._kernels = SimpleNamespace(down=lambda _name: False)
     health.new = {"host0's kernel": [f"[   12.345678] {line}\n"]}

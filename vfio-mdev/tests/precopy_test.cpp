@@ -133,6 +133,14 @@ TEST(an_announcement_that_is_refused_leaves_the_device_running) {
     CHECK_ERRNO(open_transfer(machine.served.device), ENOENT);
 }
 
+TEST(an_announcement_without_an_answer_leaves_the_device_running) {
+    const Machine machine;
+    auto moved = machine.begin(VFIO_DEVICE_STATE_PRE_COPY);
+    CHECK_EQ(moved.get().error, ETIMEDOUT);
+    CHECK_EQ(get_state(machine.vm), VFIO_DEVICE_STATE_RUNNING);
+    CHECK_EQ(machine.vm.get(VRDMA_REG_STATUS), VRDMA_STATUS_READY);
+}
+
 /* No step: the mediator learns it from its end of the transfer. */
 TEST(a_vm_that_does_not_move_after_all_ends_the_transfer) {
     const Announced machine;

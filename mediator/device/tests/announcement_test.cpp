@@ -185,6 +185,22 @@ TEST_F(AnnouncementTest, OnlyAWholeOneIsOne) {
     EXPECT_FALSE(device.admit(announcement));
 }
 
+// Announces an address in a VLAN that no device can have; expects a device with an uplink to refuse
+// it.
+TEST_F(AnnouncementTest, AVlanMustExist) {
+    auto announcement = announce();
+    const hca::Gid gid{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    const auto found = std::ranges::search(announcement, std::as_bytes(std::span{gid}));
+    ASSERT_FALSE(found.empty());
+    const auto at = static_cast<std::size_t>(found.begin() - announcement.begin()) -
+                    offsetof(verbs::GidState, gid) + offsetof(verbs::GidState, vlan);
+    const verbs::Identity bound{mac, {}, true, "uplink"};
+    for (const std::uint16_t vlan : {std::uint16_t{VRDMA_MAX_VLAN + 1}, std::uint16_t{0xffff}}) {
+        std::memcpy(&announcement[at], &vlan, sizeof(vlan));
+        EXPECT_EQ(admitted(announcement, type, bound), std::errc::invalid_argument);
+    }
+}
+
 // Changes bytes of announcements at random. Expects no harm.
 TEST_F(AnnouncementTest, AHostileOneDoesNoHarm) {
     const auto announcement = announce();
