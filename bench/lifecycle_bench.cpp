@@ -41,7 +41,7 @@ class Peer {
         }
     }
 
-    // Returns the longest time that a WRITE has taken which ended before `end`.
+    // Returns the longest time that a WRITE has taken, up to `end`.
     Clock::duration run_until(Clock::time_point end) {
         Clock::duration longest{};
         for (auto now = Clock::now(); now < end; now = Clock::now()) {
@@ -50,6 +50,9 @@ class Peer {
                 longest = std::max(longest, now - last_[completion.wr_id]);
                 post(completion.wr_id, now);
             }
+        }
+        for (const auto last : last_) { // a QP may never have continued
+            longest = std::max(longest, end - last);
         }
         return longest;
     }

@@ -169,8 +169,7 @@ Result<Answer> Session::unmap_dma(const Message& message) {
     }
     ClientMemory& memory = function_.client_memory();
     if (unmap->flags == VFIO_DMA_UNMAP_FLAG_ALL && unmap->address == 0 && unmap->size == 0) {
-        memory.unmap_all();
-        return Answer{}.add(*unmap);
+        return memory.unmap_range(Iova{0}, memory.size()).map([&] { return Answer{}.add(*unmap); });
     }
     if (unmap->flags != 0) {
         return fail(invalid);

@@ -8,7 +8,7 @@ namespace {
 
 tl::expected<const Libfabric*, std::string> load_module() {
     // It stays: libfabric does not support that it is unloaded while its providers have threads.
-    void* const module = ::dlopen("vrdma-libfabric.so", RTLD_NOW | RTLD_LOCAL);
+    void* const module = ::dlopen(VRDMA_LIBFABRIC, RTLD_NOW | RTLD_LOCAL);
     const void* const table = module != nullptr ? ::dlsym(module, "vrdma_libfabric") : nullptr;
     if (table == nullptr) {
         return tl::unexpected{std::string{::dlerror()}};

@@ -14,6 +14,8 @@ struct LoadedModule : testing::Test {
     std::string directory = "/tmp/vrdma-module-XXXXXX";
 
     LoadedModule() { EXPECT_NE(::mkdtemp(directory.data()), nullptr); }
+    LoadedModule(const LoadedModule&) = delete;
+    LoadedModule& operator=(const LoadedModule&) = delete;
     ~LoadedModule() override { std::filesystem::remove_all(directory); }
 
     void show(const std::string& version) { std::ofstream{directory + "/abi_version"} << version; }

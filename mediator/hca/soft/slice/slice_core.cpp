@@ -319,7 +319,8 @@ void SliceCore::freeze() noexcept {
     gate_.faults().forget_all(); // messages will meet them again
     set_need_kick(true);
     frozen_ = true;
-    frozen_since_ = Clock::now();
+    const auto now = Clock::now();
+    frozen_since_ = now < rests_again_ ? frozen_since_ : now;
 }
 
 void SliceCore::freeze(CompletionQueue& cq) noexcept {
@@ -332,6 +333,9 @@ bool SliceCore::freeze(EventQueue& eq) noexcept {
 }
 
 void SliceCore::thaw() noexcept {
+    constexpr int share = 10; // of the time that it must run
+    const auto now = Clock::now();
+    rests_again_ = now + share * (now - frozen_since_);
     halted_ = false;
     frozen_ = false;
     set_need_kick(false);

@@ -65,7 +65,8 @@ class alignas(cache_line) SliceCore {
     // The port's state has changed.
     void announce_port() noexcept;
     bool frozen() const noexcept { return frozen_; }
-    // If it is frozen: for how long.
+    // If it is frozen: for how long. A slice that was frozen shortly before counts as frozen since
+    // then, so that nobody can make its peers wait most of the time.
     Clock::duration frozen_for() const noexcept { return Clock::now() - frozen_since_; }
     bool halted() const noexcept { return halted_; }
 
@@ -164,6 +165,7 @@ class alignas(cache_line) SliceCore {
     bool halted_ = false;
     bool frozen_ = false;
     Clock::time_point frozen_since_;
+    Clock::time_point rests_again_; // earlier, a freeze continues the one before
     const std::span<vrdma_doorbell_page> pages_;
     Doorbells doorbells_;
     const TrafficClasses traffic_classes_;

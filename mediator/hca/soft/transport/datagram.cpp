@@ -131,13 +131,13 @@ std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe,
 }
 
 Ack receive_datagram(SliceCore& slice, const Route& route, const Request& request) noexcept {
-    if (slice.frozen()) {
-        return answer_of_frozen(slice, false);
-    }
     QueuePair* const receiver = slice.qp(route.to);
     if (receiver == nullptr) {
-        slice.count(VRDMA_COUNTER_UNKNOWN_QPS);
+        slice.count(VRDMA_COUNTER_UNKNOWN_QPS, slice.frozen() ? 0 : 1);
         return dropped;
+    }
+    if (slice.frozen()) { // QP1 has many peers, which send again
+        return route.to == gsi_qpn ? dropped : answer_of_frozen(slice, false);
     }
     return deliver(*receiver, route, request);
 }

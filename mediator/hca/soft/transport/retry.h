@@ -49,7 +49,7 @@ inline constexpr std::chrono::seconds unreliable_rest{1};
 // has been frozen.
 inline std::uint8_t rest_timer(std::chrono::nanoseconds frozen) noexcept {
     constexpr std::uint8_t shortest = 5; // 60 us
-    constexpr std::uint8_t longest = 18; // 5 ms
+    constexpr std::uint8_t longest = 22; // 20 ms
     std::uint8_t timer = shortest;
     while (timer < longest && rnr_delay(timer) < frozen / 8) {
         ++timer;

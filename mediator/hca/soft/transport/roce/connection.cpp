@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "mediator/hca/soft/qp/qp_state.h"
 #include "mediator/hca/soft/slice/engine.h"
 #include "mediator/hca/soft/transport/peer.h"
 #include "mediator/hca/soft/transport/roce/outbound.h"
@@ -60,6 +61,7 @@ void Connection::start_receiving() noexcept {
     in.expected = qp.attr.rq_psn & psn_mask;
     in.msn = 0;
     in.credits = CreditsGiven{qp.rq.head()};
+    in.frozen = false;
     reaction = {};
     leaves_host_ = look_up(*this);
 }
@@ -87,14 +89,18 @@ void Connection::stop() noexcept {
 }
 
 void Connection::pause() noexcept {
+    in.frozen = true;
     port.forget(*this);
     if (!out.sent.empty()) {
         go_back(*this);
     }
 }
 
+// A peer whose packet has been accepted since the thaw is not told any more.
 void Connection::resume() noexcept {
-    in.resumed = qp.reliable();
+    locate_peer();
+    in.frozen = in.frozen && leaves_host_ && is_connected(qp) && qp.reliable() &&
+                qp.type != QpType::xrc_send;
     port.answer_soon(*this);
 }
 

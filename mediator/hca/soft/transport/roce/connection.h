@@ -102,7 +102,7 @@ struct Inbound {
     CreditsGiven credits;
     Ring<Fetch, max_fetches> fetches;
     std::optional<Nak> nak; // goes out after the answers to earlier requests (IBA 9.7.5.1.1)
-    bool resumed = false;   // the peer does not know yet that it need not wait
+    bool frozen = false;    // and its peer does not know yet that it need not wait any more
     bool ending = false;    // the QP has failed; earlier requests are still answered
 };
 

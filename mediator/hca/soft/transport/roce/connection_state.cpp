@@ -264,6 +264,7 @@ Result<> Connection::restore(std::span<const std::byte> bytes) {
     in.credits = CreditsGiven{qp.rq.head()};
     restore_outbound(out, *saved);
     restore_inbound(in, *saved);
+    in.frozen = true;
     if (!out.sent.empty()) {
         leaves_host_ = true; // until the outstanding messages end
         go_back(*this);

@@ -121,7 +121,7 @@ void accepted(Connection& c, std::uint32_t packets, bool last) noexcept {
     in.expected = add(in.expected, packets);
     in.msn = add(in.msn, last ? 1 : 0);
     in.told_gap = false;
-    in.resumed = false;
+    in.frozen = false;
     in.nak.reset();
 }
 
@@ -457,9 +457,11 @@ Sending send_atomic_response(Connection& c, Fetch& fetch) noexcept {
 // Otherwise it would wait for its own RTO, which has doubled with each try. A peer that has sent
 // nothing drops this as a ghost acknowledge (IBA 9.7.4.2). There may be no gap, so a later one is
 // told as well.
-bool send_resumed(Connection& c) noexcept {
+bool tell_expected(Connection& c) noexcept {
     const Nak nak = nak_of(c.in.expected, VRDMA_NAK_PSN_SEQUENCE);
-    return send_acknowledge(c, nak.psn, nak.syndrome);
+    const bool sent = send_acknowledge(c, nak.psn, nak.syndrome);
+    c.qp.count(nak.counter, sent ? 1 : 0);
+    return sent;
 }
 
 // Sends the NAK or the acknowledgement for everything that arrived. Returns whether it still has to
@@ -472,10 +474,10 @@ bool acknowledge(Connection& c) noexcept {
     }
     in.nak.reset();
     in.ack_due = false;
-    if (in.resumed && !send_resumed(c)) {
+    if (in.frozen && !in.ending && !tell_expected(c)) {
         return true;
     }
-    in.resumed = false;
+    in.frozen = false;
     if (in.ending) {
         end(c);
     }
@@ -488,7 +490,7 @@ bool answer_turn(Connection& c) noexcept {
             return false;
         }
         Fetch* const fetch = next_fetch(c.in);
-        const bool any = fetch != nullptr || c.in.ack_due || c.in.nak || c.in.resumed;
+        const bool any = fetch != nullptr || c.in.ack_due || c.in.nak || c.in.frozen;
         if (any && !c.port.find_target(c.qp.slice, c.path)) {
             return false; // the peer will ask again, which shows its address
         }
