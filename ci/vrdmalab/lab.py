@@ -111,21 +111,26 @@ def _system(state: State, image: images.Image, kind: str, release: str, kernel: 
     return share.System(kernels.choose(kernel or releases.kernel_directory(release), image, initrd), stage)
 
 
-def _systems(state: State, image: images.Image) -> tuple[share.System, dict[str, share.System]]:
-    """That of hosts, and those of guests by their release."""
+# That of hosts, and those of guests by their release.
+Systems = tuple[share.System, dict[str, share.System]]
+
+
+def _systems(state: State, image: images.Image) -> Systems:
+    """Unpacks packages, and makes initrds."""
     shape = state.shape
     host = _system(state, image, "host", shape.host_release, shape.host_kernel)
     return host, {release: _system(state, image, "guest", release, shape.guest_kernel)
                   for release in dict.fromkeys(shape.guest_releases)}
 
 
-def _fill_share(state: State, image: images.Image) -> None:
+def _fill_share(state: State, image: images.Image) -> Systems:
     shape = state.shape
-    host, by_release = _systems(state, image)
+    systems = host, by_release = _systems(state, image)
     share.assemble(state.share, host, by_release, share.build_agent(CACHE), share.build_preload(CACHE),
                    topology.hosts_file(shape), state.token, topology.mediator_config(shape),
                    kernel_on_disk=shape.host_release == releases.OWN)
     state.with_vrdma = share.has_vrdma(state.share, host, by_release)
+    return systems
 
 
 def _disks(shape: Shape, image: images.Image) -> list[Path]:
@@ -134,19 +139,19 @@ def _disks(shape: Shape, image: images.Image) -> list[Path]:
 
 
 def _boot(state: State, image: images.Image) -> None:
-    _fill_share(state, image)
+    systems = _fill_share(state, image)
     if not state.with_vrdma:
         say(f"no vrdma in {stage_directory()}: the lab comes without it")
-    _start(state, image, state.hosts)
+    _start(state, image, systems, state.hosts)
     in_parallel(lambda host: _bring_up_host(state, host), state.hosts)
     state.ready = True
     state.save()
 
 
-def _start(state: State, image: images.Image, vms: list[Host]) -> None:
+def _start(state: State, image: images.Image, systems: Systems, vms: list[Host]) -> None:
     """Starts VMs that are processes of this machine: all hosts, or some guests behind sockets."""
     accelerator = kvm.accelerator(CACHE, image)
-    host, by_release = _systems(state, image)
+    host, by_release = systems
     qemu = newer_qemu.for_hosts(system.kernel.release for system in (host, *by_release.values()))
     disks = _disks(state.shape, image)
     cables = hosts.cables(state.shape)
@@ -294,7 +299,8 @@ def start(name: str) -> None:
     if isinstance(guest, SocketGuest):
         if state.processes[guest].alive():
             raise LabError(f"{name} is running")
-        _start(state, _image(state), [guest])
+        image = _image(state)
+        _start(state, image, _systems(state, image), [guest])
     else:
         with watching(state, guest.host):
             guests.start(guest, state.address(guest.host), state.shape, state.with_vrdma)

@@ -14,7 +14,7 @@
 #include "mediator.h"
 #include "vm.h"
 
-/* What kernel 6.1's header does not have. */
+/* Kernel 6.1's header does not have these. */
 #ifndef VFIO_MIGRATION_PRE_COPY
 #define VFIO_MIGRATION_PRE_COPY (1 << 2)
 #define VFIO_DEVICE_STATE_PRE_COPY 6
