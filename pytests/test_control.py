@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import time
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from framework.authority import Authority
+from framework.fabric import PORT, fabric_config
 from framework.lab import TIMEOUT_S
-from framework.native import BUILD, Native
-from framework.process import Process
+from framework.native import BUILD, Native, ip
+from framework.process import Process, Record
 
 pytestmark = pytest.mark.native
 
@@ -27,16 +30,29 @@ BAD_FILE = 'log_level = "loud"\n'
 TYPE = "[types.tiny]\nmax_qp = 16\nmax_cq = 16\nmax_mr = 16\ndoorbell_pages = 2\n"
 
 
+INTERFACE = "vrdmactl0"
+OWN_PORT = "7479"  # of the fabric
+
+
+def network(directory: Path) -> str:
+    """The configuration of an uplink, and of a fabric with a peer that is not there."""
+    credentials = Authority(directory).issue("127.0.0.1")
+    fabric = fabric_config("127.0.0.1", "127.0.0.9", credentials, ["fd99::9"])
+    return f'[[uplink]]\ninterface = "{INTERFACE}"\n' + fabric.replace(str(PORT), OWN_PORT)
+
+
 class Control:
     """A vrdmad with a control socket."""
 
     def __init__(self, directory: Path, environment: dict[str, str]) -> None:
+        self.directory = directory
+        self.environment = environment
         self.socket = directory / "control.sock"
         self.file = directory / "vrdmad.conf"
         directory.chmod(0o755)
         devices = "".join(f'[[vfio_user]]\nname = "disk-{number:02}"\nsocket = "{directory}/{number}.sock"\n'
                           f'type = "tiny"\nclients = {CLIENTS}\nwindow_gib = 1\n' for number in range(SOCKETS))
-        self.text = (f'mdev = false\n[control]\nsocket = "{self.socket}"\ngroup = "nogroup"\n{TYPE}{devices}')
+        self.text = (f'mdev = false\n[control]\nsocket = "{self.socket}"\ngroup = "nogroup"\n{TYPE}{network(directory)}{devices}')
         self.file.write_text(self.text)
         self.vrdmad = Process("vrdmad", [str(BUILD / "mediator/control/vrdmad"), "--config", str(self.file),
                                          "--forbidden-calls", "kill"], environment)
@@ -69,11 +85,15 @@ def control(lab: Native, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
     directory = tmp_path_factory.mktemp("control")
     for parent in (directory, directory.parent, directory.parent.parent):
         parent.chmod(0o755)  # others come as far as the socket
-    control = Control(directory, lab.sanitizers.ours())
-    yield control
-    control.vrdmad.terminate()
-    control.vrdmad.wait(TIMEOUT_S)
-    assert not control.socket.exists()
+    ip(f"link add {INTERFACE} type veth peer name {INTERFACE}-peer", f"link set {INTERFACE} up")
+    try:
+        control = Control(directory, lab.sanitizers.ours())
+        yield control
+        control.vrdmad.terminate()
+        control.vrdmad.wait(TIMEOUT_S)
+        assert not control.socket.exists()
+    finally:
+        ip(f"link del {INTERFACE}")
 
 
 def test_device_list(control: Control, measured: list[str]) -> None:
@@ -99,6 +119,31 @@ def test_one_device(control: Control) -> None:
     assert "(EBUSY)" in control.refuses("device", "stats", "disk-01/2")
     assert "there is no device 'disk-99' (ENOENT)" in control.refuses("device", "show", "disk-99")
     assert "(ENOENT)" in control.refuses("limit", "show", "../devices")
+
+
+def test_a_device_in_use(control: Control, lab: Native, record: Record) -> None:
+    """Shows a device that a program has opened; expects its state, its objects and its counters."""
+    words = [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(control.directory / "2.sock"), "--",
+             "stdbuf", "-oL", "ibv_rc_pingpong", "-g", "0", "-p", "18599"]
+    program = record.add(Process("ibv_rc_pingpong", words, lab.sanitizers.foreign()))
+    program.await_line("local address", TIMEOUT_S, stream="stdout")
+    shown = json.loads(control.says("device", "show", "disk-02/0", "--json"))
+    assert (shown["state"], shown["mtu"]) == ("active", 4096)
+    assert shown["resources"]["qp"] == {"used": 1, "max": 16}
+    assert "tx_bytes:" in control.says("device", "stats", "disk-02/0")
+    program.kill()
+
+
+def test_network(control: Control) -> None:
+    """Lists the uplinks and the peers; expects the link's state, and its changes."""
+    ethernet, fabric = json.loads(control.says("uplink", "list", "--json"))["uplinks"]
+    assert (ethernet["name"], ethernet["kind"], ethernet["state"]) == (INTERFACE, "ethernet", "down")
+    assert (fabric["name"], fabric["provider"], fabric["peers"]) == ("wan", "tcp", 1)
+    control.vrdmad.await_after(lambda: ip(f"link set {INTERFACE}-peer up"), f"{INTERFACE} is up", TIMEOUT_S)
+    assert json.loads(control.says("uplink", "list", "--json"))["uplinks"][0]["state"] == "up"
+    title, peer = control.says("peer", "list").splitlines()
+    assert title.startswith("Name")
+    assert re.split(" {2,}", peer) == ["127.0.0.9", "wan", "Not connected", "1", f"127.0.0.9:{OWN_PORT}"]
 
 
 def test_log_level(control: Control) -> None:
