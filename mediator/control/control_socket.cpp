@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/control/control_socket.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 #include "mediator/base/errno.h"
@@ -26,14 +28,15 @@ tl::expected<std::optional<ControlSocket>, std::string> ControlSocket::open(
     return ControlSocket{std::move(*socket), std::move(launched->socket), task};
 }
 
-Result<> ControlSocket::serve(management::Mediator& mediator, EventLoop& loop) {
+bool ControlSocket::serve(management::Mediator& mediator, EventLoop& loop) {
     auto service =
         management::Service::open(std::move(process_), socket_.fd(), task_, mediator, loop);
     if (!service) {
-        return fail(service.error());
+        spdlog::critical("control socket: {}", describe(service.error()));
+        return false;
     }
     service_ = std::move(*service);
-    return {};
+    return true;
 }
 
 } // namespace vrdma::control

@@ -22,8 +22,8 @@ class ControlSocket {
     static tl::expected<std::optional<ControlSocket>, std::string> open(
         const ControlSocketOptions& options, const std::string& forbidden);
 
-    // The mediator must outlive this.
-    Result<> serve(management::Mediator& mediator, EventLoop& loop);
+    // The mediator must outlive this. On failure, logs the reason and returns false.
+    bool serve(management::Mediator& mediator, EventLoop& loop);
 
   private:
     ControlSocket(vfio_user::ListeningSocket socket, UniqueFd process, const management::Task& task)

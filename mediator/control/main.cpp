@@ -376,6 +376,29 @@ void hand_over(std::unique_ptr<mdev::MdevFrontend> module, const Servers& server
     }
 }
 
+Result<std::unique_ptr<hca::soft::SoftHca>> create_hca(hca::soft::Config config,
+                                                       jail::Forbidden forbidden) {
+    config.on_start = [forbidden] { confine_poller(forbidden); };
+    return hca::soft::SoftHca::create(config);
+}
+
+// On failure, logs the reason.
+bool open_module(const Config& config, const Host& host,
+                 std::unique_ptr<mdev::MdevFrontend>& module) {
+    auto opened = mdev::MdevFrontend::open(host, config.name, uplink_names(config));
+    if (!opened) {
+        complain_of_module(opened.error());
+        return false;
+    }
+    module = std::move(*opened);
+    return true;
+}
+
+void announce(const Config& config) {
+    spdlog::info("vrdmad {} serves {}", VRDMA_RELEASE, config.name);
+    (void)::sd_notify(0, "READY=1"); // does nothing if systemd did not start vrdmad
+}
+
 // `reads_again` is what start_reload_process() returned.
 int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     const Config& config = running.config;
@@ -385,9 +408,7 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     }
     // Each thread asks for the times of its faults while it may. A poller then confines itself.
     auto fault_times = FaultTimes::of_this_thread().value_or(FaultTimes{});
-    hca::soft::Config soft = config.soft;
-    soft.on_start = [forbidden] { confine_poller(forbidden); };
-    const auto hca = hca::soft::SoftHca::create(soft);
+    const auto hca = create_hca(config.soft, forbidden);
     if (!hca) {
         return complain("soft HCA", hca.error());
     }
@@ -421,22 +442,15 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     if (!on_signal) {
         return complain("epoll", on_signal.error());
     }
-    // Last: what the vrdmad before has left continues here, and would be lost if the start failed.
-    if (config.mdev) {
-        auto opened = mdev::MdevFrontend::open(host, config.name, uplink_names(config));
-        if (!opened) {
-            return complain_of_module(opened.error());
-        }
-        module = std::move(*opened);
-    }
     Managed managed{{*servers, module, uplinks.ethernets, uplinks.fabrics, **reloader}};
-    if (control) {
-        if (const auto served = control->serve(managed, loop); !served) {
-            return complain("control socket", served.error());
-        }
+    if (control && !control->serve(managed, loop)) {
+        return EXIT_FAILURE;
     }
-    spdlog::info("vrdmad {} serves {}", VRDMA_RELEASE, config.name);
-    (void)::sd_notify(0, "READY=1"); // does nothing if systemd did not start vrdmad
+    // Last: what the vrdmad before has left continues here, and would be lost if the start failed.
+    if (config.mdev && !open_module(config, host, module)) {
+        return EXIT_FAILURE;
+    }
+    announce(config);
     config.vfio_user.empty() ? gathering.end() : gathering.begin();
     if (const auto ran = loop.run(); !ran) {
         return complain("epoll", ran.error());

@@ -22,16 +22,20 @@ class FakeMediator final : public Mediator {
     explicit FakeMediator(std::size_t count) {
         for (std::size_t i = 0; i < count; ++i) {
             Device device{};
-            helper::write(device.name, fmt::format("disk-{:04}/0", i));
+            const std::string name = fmt::format("disk-{:04}/0", i);
+            helper::write(device.name, name);
             helper::write(device.type, "small");
             device.usages[static_cast<std::size_t>(Resource::qp)] = {i, 256};
-            devices_.push_back(device);
+            devices_.push_back({name, device});
         }
     }
 
     std::vector<Device> devices(const Range& range) const override {
-        return select(devices_, range,
-                      [](const Device& device) { return helper::read(device.name).value_or(""); });
+        std::vector<Device> devices;
+        for (const Named& named : select(devices_, range, &Named::name)) {
+            devices.push_back(named.device);
+        }
+        return devices;
     }
     std::vector<Counters> counters(const Range& range) const override {
         std::vector<Counters> counted;
@@ -54,7 +58,12 @@ class FakeMediator final : public Mediator {
     Reloaded reloaded{"", {"types.small: weight 3"}, {"name"}};
 
   private:
-    std::vector<Device> devices_;
+    struct Named {
+        std::string name;
+        Device device;
+    };
+
+    std::vector<Named> devices_;
     std::string level_ = "info";
 };
 
