@@ -52,7 +52,8 @@ class Control:
         directory.chmod(0o755)
         devices = "".join(f'[[vfio_user]]\nname = "disk-{number:02}"\nsocket = "{directory}/{number}.sock"\n'
                           f'type = "tiny"\nclients = {CLIENTS}\nwindow_gib = 1\n' for number in range(SOCKETS))
-        self.text = (f'mdev = false\n[control]\nsocket = "{self.socket}"\ngroup = "nogroup"\n{TYPE}{network(directory)}{devices}')
+        self.text = (f'mdev = false\n[control]\nsocket = "{self.socket}"\ngroup = "nogroup"\n'
+                     f'{TYPE}{network(directory)}{devices}')
         self.file.write_text(self.text)
         self.vrdmad = Process("vrdmad", [str(BUILD / "mediator/control/vrdmad"), "--config", str(self.file),
                                          "--forbidden-calls", "kill"], environment)
