@@ -18,7 +18,7 @@ from framework.lab import TIMEOUT_S
 from framework.native import BUILD, Native, ip
 from framework.process import Process, Record
 
-pytestmark = pytest.mark.native
+pytestmark = [pytest.mark.native, pytest.mark.together]
 
 VRDMACTL = BUILD / "ctl/vrdmactl"
 SOCKETS = 5
