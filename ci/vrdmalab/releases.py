@@ -35,9 +35,9 @@ RELEASES = {
 }
 # The libraries that vrdmad is linked with. Their names contain their versions.
 LIBRARIES = {
-    "bookworm": ("libspdlog1.10", "libfmt9", "libisal2", "libcurl4"),
-    "trixie": ("libspdlog1.15", "libfmt10", "libisal2", "libcurl4t64"),
-    "sid": ("libspdlog1.15", "libfmt11", "libisal2", "libcurl4t64"),
+    "bookworm": ("libspdlog1.10", "libfmt9", "libisal2", "libcurl4", "libmicrohttpd12"),
+    "trixie": ("libspdlog1.15", "libfmt10", "libisal2", "libcurl4t64", "libmicrohttpd12t64"),
+    "sid": ("libspdlog1.15", "libfmt11", "libisal2", "libcurl4t64", "libmicrohttpd12t64"),
 }
 PACKAGES = {"host": ("vrdmad", "libvrdma1", "vrdma-run"), "guest": ("libvrdma1", "vrdma-provider", "vrdma-run")}
 

@@ -27,6 +27,8 @@ class UniqueFd {
     }
 
     int get() const noexcept { return fd_; }
+    // The caller closes it from now on.
+    [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
     explicit operator bool() const noexcept { return fd_ >= 0; }
 
   private:

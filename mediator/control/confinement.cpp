@@ -29,6 +29,9 @@ jail::Writable writable_of(const Config& config) {
     if (!config.uplinks.empty()) {
         writable.directories.push_back(runtime_directory());
     }
+    if (!config.control.socket.path.empty()) {
+        writable.directories.push_back(directory_of(config.control.socket.path));
+    }
     for (const VfioUserDevice& device : config.vfio_user) {
         writable.directories.push_back(directory_of(device.socket.path));
     }

@@ -23,6 +23,8 @@
 #include "mediator/base/event_loop.h"
 #include "mediator/control/config/config.h"
 #include "mediator/control/confinement.h"
+#include "mediator/control/control_socket.h"
+#include "mediator/control/managed.h"
 #include "mediator/control/reload_process.h"
 #include "mediator/control/reloader.h"
 #include "mediator/control/served_fabric.h"
@@ -279,6 +281,7 @@ const char* word_of(jail::Forbidden forbidden) {
 struct Prepared {
     std::vector<vfio_user::ListeningSocket> sockets; // in the order of their devices
     std::vector<FabricHelpers> helpers;              // in the order of their fabrics
+    std::optional<ControlSocket> control;            // if there is one
     std::size_t most_maps = 0;                       // per client
 };
 
@@ -288,6 +291,11 @@ std::optional<Prepared> prepare(const Config& config, jail::Forbidden forbidden)
     auto helpers = start_helpers(config.fabrics, word_of(forbidden));
     if (!helpers) {
         spdlog::critical("{}", helpers.error());
+        return std::nullopt;
+    }
+    auto control = ControlSocket::open(config.control, word_of(forbidden));
+    if (!control) {
+        spdlog::critical("{}", control.error());
         return std::nullopt;
     }
     raise_descriptor_limit();
@@ -303,7 +311,7 @@ std::optional<Prepared> prepare(const Config& config, jail::Forbidden forbidden)
         spdlog::critical("{}", confined.error());
         return std::nullopt;
     }
-    return Prepared{std::move(*sockets), std::move(*helpers), *most_maps};
+    return Prepared{std::move(*sockets), std::move(*helpers), std::move(*control), *most_maps};
 }
 
 // In the order of their devices.
@@ -368,6 +376,29 @@ void hand_over(std::unique_ptr<mdev::MdevFrontend> module, const Servers& server
     }
 }
 
+Result<std::unique_ptr<hca::soft::SoftHca>> create_hca(hca::soft::Config config,
+                                                       jail::Forbidden forbidden) {
+    config.on_start = [forbidden] { confine_poller(forbidden); };
+    return hca::soft::SoftHca::create(config);
+}
+
+// On failure, logs the reason.
+bool open_module(const Config& config, const Host& host,
+                 std::unique_ptr<mdev::MdevFrontend>& module) {
+    auto opened = mdev::MdevFrontend::open(host, config.name, uplink_names(config));
+    if (!opened) {
+        complain_of_module(opened.error());
+        return false;
+    }
+    module = std::move(*opened);
+    return true;
+}
+
+void announce(const Config& config) {
+    spdlog::info("vrdmad {} serves {}", VRDMA_RELEASE, config.name);
+    (void)::sd_notify(0, "READY=1"); // does nothing if systemd did not start vrdmad
+}
+
 // `reads_again` is what start_reload_process() returned.
 int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     const Config& config = running.config;
@@ -377,9 +408,7 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     }
     // Each thread asks for the times of its faults while it may. A poller then confines itself.
     auto fault_times = FaultTimes::of_this_thread().value_or(FaultTimes{});
-    hca::soft::Config soft = config.soft;
-    soft.on_start = [forbidden] { confine_poller(forbidden); };
-    const auto hca = hca::soft::SoftHca::create(soft);
+    const auto hca = create_hca(config.soft, forbidden);
     if (!hca) {
         return complain("soft HCA", hca.error());
     }
@@ -396,6 +425,7 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     Gathering gathering{loop};
     const Host host{loop, **hca, gids, config.types, &fault_times, &gathering};
     std::unique_ptr<mdev::MdevFrontend> module;
+    std::optional<ControlSocket> control = std::move(prepared->control);
     const auto servers = serve_sockets(config, std::move(*prepared), uplinks, host);
     if (!servers) {
         return EXIT_FAILURE;
@@ -407,24 +437,25 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     if (!reloader) {
         return complain("epoll", reloader.error());
     }
-    const auto on_signal = watch_signals(loop, *signals, [&] { (*reloader)->reload(); });
+    const auto on_signal =
+        watch_signals(loop, *signals, [&] { (*reloader)->reload([](const auto&) {}); });
     if (!on_signal) {
         return complain("epoll", on_signal.error());
     }
-    // Last: what the vrdmad before has left continues here, and would be lost if the start failed.
-    if (config.mdev) {
-        auto opened = mdev::MdevFrontend::open(host, config.name, uplink_names(config));
-        if (!opened) {
-            return complain_of_module(opened.error());
-        }
-        module = std::move(*opened);
+    Managed managed{{*servers, module, uplinks.ethernets, uplinks.fabrics, **reloader}};
+    if (control && !control->serve(managed, loop)) {
+        return EXIT_FAILURE;
     }
-    spdlog::info("vrdmad {} serves {}", VRDMA_RELEASE, config.name);
-    (void)::sd_notify(0, "READY=1"); // does nothing if systemd did not start vrdmad
+    // Last: what the vrdmad before has left continues here, and would be lost if the start failed.
+    if (config.mdev && !open_module(config, host, module)) {
+        return EXIT_FAILURE;
+    }
+    announce(config);
     config.vfio_user.empty() ? gathering.end() : gathering.begin();
     if (const auto ran = loop.run(); !ran) {
         return complain("epoll", ran.error());
     }
+    control.reset();
     gathering.end();
     hand_over(std::move(module), *servers, loop);
     spdlog::info("vrdmad ends");

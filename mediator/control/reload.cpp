@@ -83,6 +83,20 @@ std::vector<std::string> differences(const Pieces& before, const Pieces& after) 
     return {names.begin(), names.end()};
 }
 
+template <typename Items>
+void give_shares(std::string_view key, const std::map<std::size_t, hca::Share>& shares,
+                 Items& items, std::vector<std::string>& changed) {
+    for (const auto& [number, share] : shares) {
+        auto& item = items[number];
+        if (item.share != share) {
+            item.share = share;
+            changed.push_back(fmt::format(
+                "{}.{}: weight {}, {} bytes and {} operations per second (0: unlimited)", key,
+                item.name, share.weight, share.bytes_per_second, share.operations_per_second));
+        }
+    }
+}
+
 } // namespace
 
 tl::expected<void, std::string> start_with_file(Running& running) {
@@ -110,18 +124,19 @@ tl::expected<Changes, std::string> compare(const Running& running, std::string_v
                    differences(pieces_of(running.text), pieces_of(text))};
 }
 
-void apply(const Changes& changes, Running& running) {
-    for (const auto& [number, share] : changes.types) {
-        running.config.types[number].share = share;
-    }
-    for (const auto& [number, share] : changes.devices) {
-        running.config.vfio_user[number].share = share;
-    }
+std::vector<std::string> apply(const Changes& changes, Running& running) {
+    std::vector<std::string> changed;
+    give_shares("types", changes.types, running.config.types, changed);
+    give_shares("vfio_user", changes.devices, running.config.vfio_user, changed);
     for (const std::string& name : changes.wait) {
         spdlog::warn("{}: {} has changed, which takes a restart", running.path, name);
     }
+    if (spdlog::get_level() != changes.log_level) {
+        changed.push_back(fmt::format("log_level: {}", name_of(changes.log_level)));
+    }
     running.config.log_level = changes.log_level;
     spdlog::set_level(changes.log_level);
+    return changed;
 }
 
 } // namespace vrdma::control

@@ -38,7 +38,7 @@ struct Changes {
 // The error is for people.
 tl::expected<Changes, std::string> compare(const Running& running, std::string_view text);
 
-// Logs the changes that take a restart.
-void apply(const Changes& changes, Running& running);
+// Logs the changes that take a restart. Returns the others, for people.
+std::vector<std::string> apply(const Changes& changes, Running& running);
 
 } // namespace vrdma::control

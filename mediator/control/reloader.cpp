@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/control/reloader.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
@@ -25,16 +26,20 @@ Result<std::unique_ptr<Reloader>> Reloader::create(UniqueFd process, Running& ru
     return reloader;
 }
 
-// If the socket is full, the requests in it will be answered with the file's text of a later time.
-void Reloader::reload() {
+void Reloader::reload(Done done) {
+    asked_.push_back(std::move(done));
     if (!process_) {
-        spdlog::error(
-            "{}: the process that reads it again has ended; restart vrdmad to apply changes",
-            running_.path);
-        return;
+        return refuse("the process that reads it again has ended; restart vrdmad to apply changes");
     }
     constexpr std::byte request{1};
-    (void)::send(process_.get(), &request, sizeof(request), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (asked_.size() > max_asked ||
+        ::send(process_.get(), &request, sizeof(request), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+        const Done last = std::move(asked_.back());
+        asked_.pop_back();
+        last({"too many have asked for it to be read again; the requests before will be answered",
+              {},
+              {}});
+    }
 }
 
 void Reloader::hear() {
@@ -91,7 +96,7 @@ bool Reloader::hear_text(const ReloadMessage& message) {
     }
     if (message.kind == Kind::wrong) {
         coming_ = {};
-        spdlog::error("{}: {}; nothing changes", running_.path, *text);
+        refuse(*text + "; nothing changes");
     } else if (coming_.wait.size() < max_wait) {
         coming_.wait.push_back(std::move(*text));
     }
@@ -99,17 +104,38 @@ bool Reloader::hear_text(const ReloadMessage& message) {
 }
 
 void Reloader::complete() {
-    apply(std::exchange(coming_, {}), running_);
+    management::Reloaded outcome;
+    const Changes changes = std::exchange(coming_, {});
+    outcome.changed = apply(changes, running_);
+    outcome.restart = changes.wait;
     on_changes_();
+    tell(outcome);
+}
+
+void Reloader::refuse(const std::string& why) {
+    spdlog::error("{}: {}", running_.path, why);
+    tell({fmt::format("{}: {}", running_.path, why), {}, {}});
+}
+
+// The oldest request is answered. A process that says more than it was asked for tells nobody.
+void Reloader::tell(const management::Reloaded& outcome) {
+    if (!asked_.empty()) {
+        const Done done = std::move(asked_.front());
+        asked_.pop_front();
+        done(outcome);
+    }
 }
 
 void Reloader::end() {
-    spdlog::error(
-        "{}: the process that reads it again has ended or sent an invalid message; restart vrdmad "
-        "to apply changes",
-        running_.path);
     messages_ = {};
     process_ = {};
+    const std::string why =
+        "the process that reads it again has ended or sent an invalid message; restart vrdmad to "
+        "apply changes";
+    spdlog::error("{}: {}", running_.path, why);
+    while (!asked_.empty()) {
+        tell({fmt::format("{}: {}", running_.path, why), {}, {}});
+    }
 }
 
 } // namespace vrdma::control

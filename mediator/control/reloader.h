@@ -5,6 +5,7 @@
 // on the control thread.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 
@@ -12,6 +13,7 @@
 #include "mediator/base/unique_fd.h"
 #include "mediator/control/reload.h"
 #include "mediator/control/reload_message.h"
+#include "mediator/management/mediator.h"
 
 namespace vrdma::control {
 
@@ -19,14 +21,17 @@ class Reloader {
   public:
     static constexpr int turn = 64;              // messages, before others have their turn
     static constexpr std::size_t max_wait = 100; // keys and tables named as taking a restart
+    static constexpr std::size_t max_asked = 64; // requests that are not answered yet
+
+    using Done = std::function<void(const management::Reloaded& outcome)>;
 
     // Calls `on_changes` when the changes of an answer are in `running`, which must outlive this.
     static Result<std::unique_ptr<Reloader>> create(UniqueFd process, Running& running,
                                                     EventLoop& loop,
                                                     std::function<void()> on_changes);
 
-    // Errors, and changes that take a restart, are logged.
-    void reload();
+    // Errors, and changes that take a restart, are logged. `done` hears of the outcome, too.
+    void reload(Done done);
 
   private:
     Reloader(UniqueFd process, Running& running, std::function<void()> on_changes)
@@ -37,13 +42,16 @@ class Reloader {
     bool hear_share(const ReloadMessage& message);
     bool hear_text(const ReloadMessage& message);
     void complete();
+    void refuse(const std::string& why);
+    void tell(const management::Reloaded& outcome);
     void end();
 
     UniqueFd process_; // none: the process has ended
     Running& running_;
     const std::function<void()> on_changes_;
     EventLoop::Watch messages_;
-    Changes coming_; // the part of an answer that has arrived
+    Changes coming_;         // the part of an answer that has arrived
+    std::deque<Done> asked_; // by requests that are not answered yet, in their order
 };
 
 } // namespace vrdma::control

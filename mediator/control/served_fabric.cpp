@@ -94,9 +94,18 @@ tl::expected<std::unique_ptr<ServedFabric>, std::string> ServedFabric::open(cons
 
 ServedFabric::ServedFabric(const Fabric& fabric, hca::soft::SoftHca& hca)
     : name_{fabric.name},
+      provider_{fabric.provider},
       mac_{mac_of_host(fabric.host)},
       hca_{hca},
       log_{"fabric " + fabric.name} {}
+
+std::vector<ServedFabric::Peer> ServedFabric::peers() const {
+    std::vector<Peer> peers;
+    for (const auto& [number, options, up] : links_->peers()) {
+        peers.push_back({options, up, owners_.gids_of(number).size()});
+    }
+    return peers;
+}
 
 Result<> ServedFabric::serve(const Fabric& fabric,
                              std::unique_ptr<wire::fabric::Handshakes> handshakes,

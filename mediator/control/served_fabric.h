@@ -43,7 +43,15 @@ class ServedFabric final : public hca::soft::AddressKeeper {
                                                                          EventLoop& loop);
 
     const std::string& name() const { return name_; }
+    const std::string& provider() const { return provider_; }
     const wire::Mac& mac() const { return mac_; } // for devices that have none of their own
+
+    struct Peer {
+        wire::fabric::PeerOptions options;
+        bool up;               // connected
+        std::size_t addresses; // that it claims
+    };
+    std::vector<Peer> peers() const;
 
     // Fails with address_in_use if the configuration gives the address to a peer.
     Result<> add(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
@@ -61,6 +69,7 @@ class ServedFabric final : public hca::soft::AddressKeeper {
     void answer_unknown();
 
     const std::string name_;
+    const std::string provider_;
     const wire::Mac mac_;
     hca::soft::SoftHca& hca_;
     Owners owners_;                                // are peers, by their numbers

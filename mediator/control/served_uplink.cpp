@@ -132,7 +132,8 @@ void ServedUplink::link_changed(const Result<wire::Link>& link) {
     if (link) {
         hca_.with_port(name(), [&](auto& port) { port.set_macs(mac_, link->mac); });
     }
-    hca_.set_link(name(), up, up ? link->mbps : 0);
+    mbps_ = up ? link->mbps : 0;
+    hca_.set_link(name(), up, mbps_);
 }
 
 // Is called when the interface was made anew.

@@ -34,7 +34,10 @@ class ServedUplink final : public hca::soft::AddressKeeper {
                                                                          EventLoop& loop);
 
     const std::string& name() const { return uplink_.name; }
+    const std::string& interface() const { return uplink_.interface; }
     const wire::Mac& mac() const { return mac_; } // the interface's
+    bool up() const { return up_; }
+    std::uint32_t mbps() const { return mbps_; } // 0: not known
 
     Result<> add(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
     void remove(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
@@ -94,6 +97,7 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     EventLoop::Watch unknown_;
     std::unique_ptr<wire::LinkWatch> link_;
     bool up_ = true;
+    std::uint32_t mbps_ = 0;
     EventLoop::Watch ticks_;
 };
 

@@ -18,6 +18,7 @@
 
 #include "mediator/base/log.h"
 #include "mediator/device/admin_queue.h"
+#include "mediator/device/device_report.h"
 #include "mediator/device/device_state.h"
 #include "mediator/device/device_type.h"
 #include "mediator/device/host_port.h"
@@ -80,6 +81,10 @@ class Device final : public hca::SliceHost {
     void resume();
     bool suspended() const noexcept { return suspended_since_.has_value(); }
 
+    DeviceReport report() const;
+    // Since it was enabled. None: it is not.
+    std::optional<vrdma_counters> counters() const;
+
     void raise(unsigned vector) noexcept override { port_.raise(vector); }
     // NOLINTNEXTLINE(bugprone-exception-escape)
     void fatal(std::string_view why) noexcept override;
@@ -124,6 +129,7 @@ class Device final : public hca::SliceHost {
     void count_step();
     void log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl);
     void show_enabled();
+    DeviceReport::State reported_state() const;
     DeviceState state() const;
     Result<DeviceState> take_state(StateReader& reader);
     Result<> admit_formats(StateReader& reader);

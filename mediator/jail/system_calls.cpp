@@ -318,6 +318,14 @@ Result<> allow_calls_of_config_reader(Forbidden forbidden) noexcept {
     });
 }
 
+// Libraries load their messages and their settings when they need them.
+Result<> allow_calls_of_local_server(Forbidden forbidden) noexcept {
+    return load_filter(forbidden, [](Rules& rules) {
+        allow_helping(rules);
+        rules.allow({SCMP_SYS(accept4), SCMP_SYS(epoll_create1), SCMP_SYS(setsockopt)});
+    });
+}
+
 // OpenSSL loads the libraries that its configuration names.
 Result<> allow_calls_of_file_reader(Forbidden forbidden) noexcept {
     return load_filter(forbidden, [](Rules& rules) {

@@ -24,6 +24,10 @@ Result<> allow_calls_of_poller(Forbidden forbidden) noexcept;
 // threads.
 Result<> allow_calls_of_network_client(Forbidden forbidden) noexcept;
 
+// For a process that serves connections of this host's processes, by listening sockets that it was
+// given. It opens no socket.
+Result<> allow_calls_of_local_server(Forbidden forbidden) noexcept;
+
 // For a process that reads a file with names of users and interfaces.
 Result<> allow_calls_of_config_reader(Forbidden forbidden) noexcept;
 

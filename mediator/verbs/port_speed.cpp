@@ -29,16 +29,19 @@ constexpr std::array steps{
     Step{5'000, {ddr, width_1x}},
 };
 
-// All speeds and widths that fit into 8 bits.
+// All speeds and widths that fit into 8 bits. `rate` is the nominal Mb/s of a lane, or the number
+// of lanes.
 struct Name {
     std::string_view name;
     std::uint8_t value;
+    std::uint32_t rate;
 };
-constexpr std::array speeds{Name{"SDR", sdr},     Name{"DDR", ddr}, Name{"QDR", 4},
-                            Name{"FDR10", fdr10}, Name{"FDR", 16},  Name{"EDR", edr},
-                            Name{"HDR", hdr},     Name{"NDR", ndr}};
-constexpr std::array widths{Name{"1x", width_1x}, Name{"2x", 16}, Name{"4x", width_4x},
-                            Name{"8x", width_8x}, Name{"12x", 8}};
+constexpr std::array speeds{Name{"SDR", sdr, 2'500},  Name{"DDR", ddr, 5'000},
+                            Name{"QDR", 4, 10'000},   Name{"FDR10", fdr10, 10'000},
+                            Name{"FDR", 16, 14'000},  Name{"EDR", edr, 25'000},
+                            Name{"HDR", hdr, 50'000}, Name{"NDR", ndr, 100'000}};
+constexpr std::array widths{Name{"1x", width_1x, 1}, Name{"2x", 16, 2}, Name{"4x", width_4x, 4},
+                            Name{"8x", width_8x, 8}, Name{"12x", 8, 12}};
 
 } // namespace
 
@@ -52,6 +55,12 @@ PortSpeed port_speed(std::uint32_t mbps, const PortSpeed& unknown) noexcept {
         }
     }
     return {sdr, width_1x};
+}
+
+std::uint32_t nominal_mbps(const PortSpeed& speed) noexcept {
+    const auto* const lane = std::ranges::find(speeds, speed.speed, &Name::value);
+    const auto* const lanes = std::ranges::find(widths, speed.width, &Name::value);
+    return lane != speeds.end() && lanes != widths.end() ? lane->rate * lanes->rate : 0;
 }
 
 std::optional<PortSpeed> parse_port_speed(std::string_view text) noexcept {

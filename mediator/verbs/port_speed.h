@@ -24,6 +24,9 @@ inline constexpr PortSpeed as_memory{32, 2};
 // `unknown`.
 PortSpeed port_speed(std::uint32_t mbps, const PortSpeed& unknown = as_memory) noexcept;
 
+// Returns the rate of such a port in Mb/s, as it is called: 100,000 for 4 lanes of EDR.
+std::uint32_t nominal_mbps(const PortSpeed& speed) noexcept;
+
 // Parses a text such as "4x EDR": the lanes and the speed of each, as InfiniBand's tools name them.
 // Returns nothing if verbs do not know such a speed.
 std::optional<PortSpeed> parse_port_speed(std::string_view text) noexcept;

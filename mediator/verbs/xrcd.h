@@ -28,6 +28,7 @@ class XrcdTable {
     Result<XrcdId> alloc();
     Result<> dealloc(XrcdId id);
     Xrcd* find(XrcdId id) { return table_.find(id); }
+    std::size_t size() const { return table_.size(); }
 
     void save(StateWriter& writer) const;
     Result<> restore(StateReader& reader);

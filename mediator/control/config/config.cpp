@@ -58,6 +58,7 @@ Config read(const toml::table& file) {
     read_fabrics(root.sections("fabric"), config);
     read_types(root.section("types"), config);
     read_vfio_users(root.sections("vfio_user"), config);
+    read_control(root.section("control"), config.control);
     root.finish();
     return config;
 }
@@ -70,6 +71,11 @@ tl::expected<spdlog::level::level_enum, std::string> parse_log_level(const std::
         return tl::unexpected{fmt::format("'{}' is not {}", text, log_levels)};
     }
     return level;
+}
+
+std::string name_of(spdlog::level::level_enum level) {
+    const auto name = spdlog::level::to_string_view(level);
+    return {name.data(), name.size()};
 }
 
 tl::expected<Config, std::string> parse_config(std::string_view text) {

@@ -73,6 +73,16 @@ struct VfioUserDevice {
     hca::Share share;                        // of each client
 };
 
+// In the runtime directory of a vrdmad that a service manager has started, because that is the one
+// of this host. Others, as those of vrdma-run, must not take its path.
+std::string default_control_path();
+
+// The socket of vrdmactl(8). Without a path, there is none.
+struct ControlSocketOptions {
+    vfio_user::SocketOptions socket{.path = default_control_path()};
+    bool group_changes = false; // the group may also change something
+};
+
 struct Config {
     std::string name = "vrdma"; // of the HCA, and so of the parent device
     bool mdev = true;           // serve the kernel module
@@ -82,6 +92,7 @@ struct Config {
     std::vector<Fabric> fabrics; // are uplinks, too
     std::vector<DeviceType> types = default_types();
     std::vector<VfioUserDevice> vfio_user;
+    ControlSocketOptions control;
 };
 
 // The keys that set the share of a type or a device. A share may change while devices run.
@@ -93,5 +104,6 @@ tl::expected<std::string, std::string> read_config(const std::string& path); // 
 tl::expected<Config, std::string> parse_config(std::string_view text);
 
 tl::expected<spdlog::level::level_enum, std::string> parse_log_level(const std::string& text);
+std::string name_of(spdlog::level::level_enum level);
 
 } // namespace vrdma::control

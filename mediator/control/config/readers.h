@@ -14,5 +14,6 @@ void read_uplinks(std::vector<Section> sections, Config& config);
 void read_fabrics(std::vector<Section> sections, Config& config);
 void read_types(Section section, Config& config);
 void read_vfio_users(std::vector<Section> sections, Config& config);
+void read_control(Section section, ControlSocketOptions& control);
 
 } // namespace vrdma::control

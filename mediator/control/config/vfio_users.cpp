@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <fmt/format.h>
-#include <grp.h>
-#include <pwd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -12,6 +10,7 @@
 #include "mediator/control/config/device_keys.h"
 #include "mediator/control/config/names.h"
 #include "mediator/control/config/readers.h"
+#include "mediator/control/config/users.h"
 
 namespace vrdma::control {
 namespace {
@@ -54,28 +53,11 @@ void read_identity(Section& section, VfioUserDevice& device) {
     device.identity.prefixes = std::move(*prefixes);
 }
 
-// Sets `out` to the number of the user or group of this host that the key names.
-template <typename Entry, typename Number>
-void read_id(Section& section, std::string_view key, Entry* (*look_up)(const char*),
-             Number Entry::*id, Number& out) {
-    std::string name;
-    section.text(key, name);
-    if (name.empty()) {
-        return;
-    }
-    const Entry* const entry = look_up(name.c_str());
-    if (entry == nullptr) {
-        section.refuse(
-            key, fmt::format("the name of a {} of this host", key == "owner" ? "user" : "group"));
-    }
-    out = entry->*id;
-}
-
 void read_socket(Section& section, VfioUserDevice& device) {
     device.socket.path = fmt::format("/run/vrdma/{}.sock", device.name);
     section.text("socket", device.socket.path);
-    read_id(section, "owner", ::getpwnam, &passwd::pw_uid, device.socket.owner);
-    read_id(section, "group", ::getgrnam, &::group::gr_gid, device.socket.group);
+    read_user(section, "owner", device.socket.owner);
+    read_group(section, "group", device.socket.group);
     std::string mode;
     section.text("mode", mode);
     if (!mode.empty()) {

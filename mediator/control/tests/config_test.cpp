@@ -703,6 +703,27 @@ TEST(Config, ErrorsOfDirectoriesNameTheKey) {
     EXPECT_EQ(error("lease = 1"), "fabric[0].directory.lease: unknown key");
 }
 
+TEST(Config, TheControlSocket) {
+    EXPECT_EQ(parse_config("")->control.socket.path, "") << "this is no service";
+    const auto config = parse_config("[control]\nsocket = \"/x\"");
+    ASSERT_TRUE(config);
+    EXPECT_EQ(config->control.socket.path, "/x");
+    EXPECT_EQ(config->control.socket.mode, 0600u);
+    EXPECT_EQ(parse_config("[control]\ngroup = \"nogroup\"")->control.socket.mode, 0660u);
+    ::setenv("RUNTIME_DIRECTORY", "/run/x", 1);
+    EXPECT_EQ(parse_config("")->control.socket.path, "/run/x/control.sock");
+    EXPECT_EQ(parse_config("[control]\nsocket = \"\"")->control.socket.path, "");
+    ::unsetenv("RUNTIME_DIRECTORY");
+}
+
+TEST(Config, ErrorsOfTheControlSocketNameTheKey) {
+    EXPECT_EQ(error_of("[control]\ngroup = \"nobody-here\""),
+              "control.group = \"nobody-here\": must be the name of a group of this host");
+    EXPECT_EQ(error_of("[control]\ngroup_changes = true"),
+              "control.group is not set: it must be the group that group_changes is about");
+    EXPECT_EQ(error_of("[control]\nmode = 1"), "control.mode: unknown key");
+}
+
 TEST(Config, TheInstalledFileIsValidAndSaysTheDefaults) {
     const auto config = read_config(VRDMAD_CONF).and_then(parse_config);
     ASSERT_TRUE(config) << config.error();

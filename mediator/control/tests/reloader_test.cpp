@@ -58,7 +58,8 @@ class ReloaderTest : public testing::Test {
         ASSERT_GE(log_.lines(), lines_) << log_.str();
     }
     void reload(int lines) {
-        reloader_->reload();
+        reloader_->reload(
+            [this](const management::Reloaded& outcome) { told_.push_back(outcome); });
         hear(lines);
     }
 
@@ -78,6 +79,7 @@ class ReloaderTest : public testing::Test {
     Running running_;
     EventLoop loop_;
     int changes_ = 0;
+    std::vector<management::Reloaded> told_; // to those who have asked for a reload
     std::unique_ptr<Reloader> reloader_;
 };
 
@@ -91,6 +93,14 @@ TEST_F(ReloaderTest, GivesSharesAndSaysWhatTakesARestart) {
                               line("warning {}: vfio_user.b has changed, which takes a restart"));
     EXPECT_EQ(spdlog::get_level(), spdlog::level::warn);
     EXPECT_EQ(running_.config.types[0].share, hca::Share{.weight = 3});
+    ASSERT_EQ(told_.size(), 1u);
+    EXPECT_EQ(told_[0].error, "");
+    EXPECT_EQ(told_[0].changed,
+              (std::vector<std::string>{
+                  "types.small: weight 3, 0 bytes and 0 operations per second (0: unlimited)",
+                  "vfio_user.a: weight 3, 9 bytes and 0 operations per second (0: unlimited)",
+                  "log_level: warning"}));
+    EXPECT_EQ(told_[0].restart, (std::vector<std::string>{"name", "vfio_user.b"}));
     const hca::Share a{.weight = 3, .bytes_per_second = 9};
     EXPECT_EQ(running_.config.vfio_user[0].share, a);
     EXPECT_EQ(running_.config.vfio_user[1].share, hca::Share{.weight = 50});
@@ -106,6 +116,9 @@ TEST_F(ReloaderTest, SaysWhatIsWrong) {
     EXPECT_EQ(log_.str(), line("error {}: colour: unknown key; nothing changes") +
                               line("error {}: cannot be read; nothing changes"));
     EXPECT_EQ(changes_, 0);
+    ASSERT_EQ(told_.size(), 2u);
+    EXPECT_EQ(told_[0].error, path_.string() + ": colour: unknown key; nothing changes");
+    EXPECT_EQ(told_[1].error, path_.string() + ": cannot be read; nothing changes");
 }
 
 // Read a FIFO that nobody writes to. Expect an error in the log, and the next file to be read.
@@ -119,6 +132,20 @@ TEST_F(ReloaderTest, AFileThatNeverBeginsIsGivenUp) {
     write("name = \"x\"");
     reload(4);
     EXPECT_EQ(changes_, 1);
+}
+
+// Ask more often than there is room for. Expect each to hear of an outcome.
+TEST_F(ReloaderTest, ThoseWhoAskTooOftenAreRefused) {
+    start(std::chrono::seconds{10});
+    constexpr std::size_t asked = Reloader::max_asked + 3;
+    for (std::size_t i = 0; i < asked; ++i) {
+        reloader_->reload(
+            [this](const management::Reloaded& outcome) { told_.push_back(outcome); });
+    }
+    ASSERT_EQ(told_.size(), 3u);
+    EXPECT_NE(told_[0].error, "");
+    helper::run_until(loop_, [&] { return told_.size() == asked; });
+    EXPECT_EQ(told_.back().error, "");
 }
 
 // Tests in the place of the process. They send incomplete answers and invalid messages.
@@ -157,6 +184,14 @@ TEST_F(ReloaderByHandTest, WhoNamesATypeThatIsNotThereIsNotHeardAnyMore) {
     hear(1);
     EXPECT_EQ(log_.str(), no_sense());
     EXPECT_EQ(::send(process_.get(), "", 1, MSG_NOSIGNAL), -1);
+}
+
+TEST_F(ReloaderByHandTest, ThoseWhoHaveAskedHearOfTheEnd) {
+    reloader_->reload([this](const management::Reloaded& outcome) { told_.push_back(outcome); });
+    process_ = {};
+    hear(1);
+    ASSERT_EQ(told_.size(), 1u);
+    EXPECT_TRUE(told_[0].error.ends_with("restart vrdmad to apply changes"));
 }
 
 TEST_F(ReloaderByHandTest, WhoSaysLessThanAMessageIsNotHeardAnyMore) {

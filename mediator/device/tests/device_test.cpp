@@ -45,6 +45,30 @@ TEST_F(DeviceTest, ANewShareHoldsAtOnceAndOverResets) {
     EXPECT_EQ(hca.spec.share, share);
 }
 
+TEST_F(DeviceTest, ReportsItsStateAndWhatItUses) {
+    using State = DeviceReport::State;
+    EXPECT_EQ(device.report().name, "test");
+    EXPECT_EQ(device.report().mac, mac);
+    EXPECT_EQ(device.report().state, State::unused);
+    EXPECT_EQ(device.report().qps.max, type.limits.max_qp);
+    EXPECT_FALSE(device.counters());
+    ASSERT_TRUE(guest.enable());
+    const auto pds = device.report().pds.used;
+    EXPECT_EQ(guest.run(VRDMA_ADMIN_ALLOC_PD), 0);
+    const DeviceReport report = device.report();
+    EXPECT_EQ(report.state, State::active);
+    EXPECT_EQ(report.mtu, hca::max_mtu);
+    EXPECT_EQ(report.pds.used, pds + 1);
+    EXPECT_GT(report.memory.used, 0u);
+    EXPECT_GT(report.memory.max, report.memory.used);
+    EXPECT_TRUE(device.counters());
+    hca.slice->up = false;
+    EXPECT_EQ(device.report().state, State::down);
+    device.fatal("a test");
+    device.service();
+    EXPECT_EQ(device.report().state, State::failed);
+}
+
 TEST_F(DeviceTest, TheSliceIsBoundToTheDevicesUplink) {
     const verbs::Mac own{2, 0, 0, 0, 0, 9};
     verbs::Identity identity{own, {}, true, "wan"};

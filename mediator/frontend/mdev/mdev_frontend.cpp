@@ -98,6 +98,15 @@ void MdevFrontend::hand_over() {
     all(&MdevDevice::hand_over);
 }
 
+std::vector<const Device*> MdevFrontend::devices() const {
+    std::vector<const Device*> devices;
+    devices.reserve(devices_.size());
+    for (const auto& [id, device] : devices_) {
+        devices.push_back(&device->device());
+    }
+    return devices;
+}
+
 void MdevFrontend::give_shares() {
     for (const auto& [id, device] : devices_) {
         device->give_share();

@@ -27,6 +27,8 @@ class MdevFrontend {
     void freeze();
     void hand_over();
 
+    std::vector<const Device*> devices() const;
+
     // Gives the devices that exist the shares of their types. Later devices have them from the
     // start.
     void give_shares();

@@ -30,6 +30,8 @@ class ClientSlot {
     ClientSlot& operator=(const ClientSlot&) = delete;
     ~ClientSlot() = default;
 
+    const Device& device() const noexcept { return function_->device(); }
+
     void set_share(const hca::Share& share) { function_->set_share(share); }
 
     // At the end of a vrdmad, in this order, each for all slots. A client that takes part fetches

@@ -72,6 +72,15 @@ void Server::accept(UniqueFd socket) {
     (*slot)->take(std::move(socket));
 }
 
+std::vector<const Device*> Server::devices() const {
+    std::vector<const Device*> devices;
+    devices.reserve(slots_.size());
+    for (const auto& slot : slots_) {
+        devices.push_back(&slot->device());
+    }
+    return devices;
+}
+
 void Server::set_share(const hca::Share& share) {
     for (const auto& slot : slots_) {
         slot->set_share(share);

@@ -41,6 +41,9 @@ class Server {
     // Takes the other end of the socket as a client.
     void accept(UniqueFd socket);
 
+    // One for each client that it can have.
+    std::vector<const Device*> devices() const;
+
     // Sets the share of each client.
     void set_share(const hca::Share& share);
 

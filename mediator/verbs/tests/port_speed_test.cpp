@@ -22,6 +22,13 @@ TEST(PortSpeed, IsThatOfTheInterface) {
     }
 }
 
+TEST(PortSpeed, HasTheRateOfTheInterface) {
+    for (const unsigned gbps : {5, 10, 20, 25, 40, 50, 100, 200, 400, 800}) {
+        EXPECT_EQ(nominal_mbps(port_speed(gbps * 1000)), gbps * 1000);
+    }
+    EXPECT_EQ(nominal_mbps({0, 0}), 0u);
+}
+
 TEST(PortSpeed, IsNoFasterThanTheInterface) {
     for (unsigned mbps = 2500; mbps < 1'000'000; mbps += 500) {
         EXPECT_LE(product(port_speed(mbps)), mbps * 1.07 / 1000) << mbps;

@@ -48,6 +48,16 @@ void Links::move(unsigned number, Address address) {
     peers_[number].options->address = std::move(address);
 }
 
+std::vector<Links::PeerStatus> Links::peers() const {
+    std::vector<PeerStatus> all;
+    for (unsigned number = 0; number < peers_.size(); ++number) {
+        if (peers_[number].options) {
+            all.push_back({number, *peers_[number].options, peers_[number].up});
+        }
+    }
+    return all;
+}
+
 void Links::remove(unsigned number) {
     const std::string& name = peers_[number].options->name;
     for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {

@@ -56,6 +56,13 @@ class Links final : private HandshakeOwner {
     void remove(unsigned number);
     const std::string& name_of(unsigned number) const { return peers_[number].options->name; }
 
+    struct PeerStatus {
+        unsigned number;
+        PeerOptions options;
+        bool up; // connected
+    };
+    std::vector<PeerStatus> peers() const;
+
   private:
     struct Peer {
         std::optional<PeerOptions> options; // none if there is no such peer

@@ -80,7 +80,9 @@ char *vrdma_run_embedded_config(const char *directory, unsigned int count)
 	size_t size;
 	FILE *out = open_text(&text, &size);
 
-	fputs("log_level = \"error\"\nmdev = false\n\n[soft]\nrealtime_priority = 0\n", out);
+	fputs("log_level = \"error\"\nmdev = false\n\n[control]\nsocket = \"\"\n\n"
+	      "[soft]\nrealtime_priority = 0\n",
+	      out);
 	for (unsigned int i = 0; i < count; i++)
 		print_device(out, directory, i, count);
 	close_text(out);

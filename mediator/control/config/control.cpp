@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <cstdlib>
+#include <string>
+
+#include "mediator/control/config/readers.h"
+#include "mediator/control/config/users.h"
+
+namespace vrdma::control {
+std::string default_control_path() {
+    const char* const directory = std::getenv("RUNTIME_DIRECTORY");
+    return directory != nullptr && *directory == '/' ? std::string{directory} + "/control.sock"
+                                                     : std::string{};
+}
+
+void read_control(Section section, ControlSocketOptions& control) {
+    constexpr mode_t for_group = 0660;
+    section.text("socket", control.socket.path);
+    read_group(section, "group", control.socket.group);
+    control.socket.mode = section.has("group") ? for_group : control.socket.mode;
+    section.boolean("group_changes", control.group_changes);
+    if (control.group_changes && !section.has("group")) {
+        section.refuse("group", "the group that group_changes is about");
+    }
+    section.finish();
+}
+
+} // namespace vrdma::control

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/control/managed.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "mediator/management/select.h"
+
+namespace vrdma::control {
+namespace {
+
+using management::Range;
+
+struct Served {
+    const vrdma::Device* device;
+    bool behind_socket;
+
+    const std::string& name() const { return device->name(); }
+};
+
+std::vector<Served> all_devices(const Managed::Parts& parts) {
+    std::vector<Served> all;
+    for (const auto& server : parts.servers) {
+        for (const vrdma::Device* device : server->devices()) {
+            all.push_back({device, true});
+        }
+    }
+    if (parts.module) {
+        for (const vrdma::Device* device : parts.module->devices()) {
+            all.push_back({device, false});
+        }
+    }
+    return all;
+}
+
+management::Usage usage(const DeviceReport::Usage& usage) {
+    return {usage.used, usage.max};
+}
+
+// In the order of management::Resource.
+std::array<management::Usage, management::resources> usages_of(const DeviceReport& report) {
+    return {usage(report.pds), usage(report.mrs),    usage(report.cqs),
+            usage(report.qps), usage(report.srqs),   usage(report.xrcds),
+            usage(report.ahs), usage(report.blocks), usage(report.memory)};
+}
+
+// In the order of DeviceReport::State.
+management::Device::State state_of(const DeviceReport& report) {
+    using State = management::Device::State;
+    constexpr std::array states{State::unused, State::active, State::down, State::failed,
+                                State::suspended};
+    return states.at(static_cast<std::size_t>(report.state));
+}
+
+management::Device report_of(const Served& served) {
+    const DeviceReport report = served.device->report();
+    management::Device device{};
+    helper::write(device.name, report.name);
+    helper::write(device.type, report.type);
+    helper::write(device.uplink, report.uplink);
+    device.mac = report.mac;
+    device.state = state_of(report);
+    device.behind_socket = served.behind_socket ? 1 : 0;
+    device.mtu = report.mtu;
+    device.mbps = report.mbps;
+    device.share = {report.share.weight, report.share.bytes_per_second,
+                    report.share.operations_per_second};
+    device.usages = usages_of(report);
+    return device;
+}
+
+management::Uplink report_of(const ServedUplink& served) {
+    management::Uplink uplink{};
+    helper::write(uplink.name, served.name());
+    helper::write(uplink.detail, served.interface());
+    uplink.mac = served.mac();
+    uplink.kind = management::Uplink::Kind::ethernet;
+    uplink.up = served.up() ? 1 : 0;
+    uplink.mbps = served.mbps();
+    return uplink;
+}
+
+management::Uplink report_of(const ServedFabric& served) {
+    management::Uplink uplink{};
+    helper::write(uplink.name, served.name());
+    helper::write(uplink.detail, served.provider());
+    uplink.mac = served.mac();
+    uplink.kind = management::Uplink::Kind::fabric;
+    uplink.up = 1;
+    uplink.peers = static_cast<std::uint32_t>(served.peers().size());
+    return uplink;
+}
+
+management::Peer report_of(const std::string& uplink, const ServedFabric::Peer& known) {
+    management::Peer peer{};
+    helper::write(peer.name, known.options.name);
+    helper::write(peer.address, known.options.address.host + ":" + known.options.address.service);
+    helper::write(peer.uplink, uplink);
+    peer.up = known.up ? 1 : 0;
+    peer.addresses = static_cast<std::uint32_t>(known.addresses);
+    return peer;
+}
+
+template <typename Record>
+std::string record_name(const Record& record) {
+    return helper::read(record.name).value_or("");
+}
+
+} // namespace
+
+std::vector<management::Device> Managed::devices(const Range& range) const {
+    std::vector<management::Device> described;
+    for (const Served& served : management::select(all_devices(parts_), range, &Served::name)) {
+        described.push_back(report_of(served));
+    }
+    return described;
+}
+
+// Only devices in use count, so only these have a place on a page.
+std::vector<management::Counters> Managed::counters(const Range& range) const {
+    std::vector<Served> used = all_devices(parts_);
+    std::erase_if(used, [](const Served& served) { return !served.device->enabled(); });
+    std::vector<management::Counters> counted;
+    for (const Served& served : management::select(std::move(used), range, &Served::name)) {
+        const vrdma_counters counters = *served.device->counters();
+        management::Counters& record = counted.emplace_back();
+        helper::write(record.device, served.name());
+        std::ranges::copy(counters.value, record.values.begin());
+    }
+    return counted;
+}
+
+std::vector<management::Uplink> Managed::uplinks(const Range& range) const {
+    std::vector<management::Uplink> all;
+    for (const auto& served : parts_.ethernets) {
+        all.push_back(report_of(*served));
+    }
+    for (const auto& served : parts_.fabrics) {
+        all.push_back(report_of(*served));
+    }
+    return management::select(std::move(all), range, &record_name<management::Uplink>);
+}
+
+// Fabrics may have peers of the same name, so the order is that of management::full_name().
+std::vector<management::Peer> Managed::peers(const Range& range) const {
+    std::vector<management::Peer> all;
+    for (const auto& served : parts_.fabrics) {
+        for (const ServedFabric::Peer& peer : served->peers()) {
+            all.push_back(report_of(served->name(), peer));
+        }
+    }
+    return management::select(std::move(all), range, &management::full_name);
+}
+
+std::string Managed::log_level() const {
+    return control::name_of(spdlog::get_level());
+}
+
+bool Managed::set_log_level(const std::string& level) {
+    const auto parsed = parse_log_level(level);
+    if (parsed) {
+        spdlog::set_level(*parsed);
+    }
+    return parsed.has_value();
+}
+
+void Managed::reload(std::function<void(management::Reloaded)> done) {
+    parts_.reloader.reload(std::move(done));
+}
+
+} // namespace vrdma::control

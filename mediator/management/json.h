@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// Reports as JSON, as docs/control-api.yaml describes them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "mediator/management/reports.h"
+
+namespace vrdma::management {
+
+nlohmann::json to_json(const Device& device);   // without its usages
+nlohmann::json limits_of(const Device& device); // its share and its usages
+nlohmann::json to_json(const Counters& counters);
+nlohmann::json to_json(const Uplink& uplink);
+nlohmann::json to_json(const Peer& peer);
+
+} // namespace vrdma::management

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What can be asked of the mediator from outside. The control thread asks.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "mediator/management/reports.h"
+
+namespace vrdma::management {
+
+// Selects one thing, or some in the order of their names.
+struct Range {
+    std::string name;  // of the one, or after which the others come
+    bool exact = true; // only the one
+    std::size_t most = 1;
+};
+
+struct Reloaded {
+    std::string error; // for people; if there is one, nothing has changed
+    std::vector<std::string> changed;
+    std::vector<std::string> restart; // keys and tables that have changed, and take a restart
+};
+
+class Mediator {
+  public:
+    virtual ~Mediator() = default;
+
+    virtual std::vector<Device> devices(const Range& range) const = 0;
+    // Of devices that are in use. A poller is asked for each.
+    virtual std::vector<Counters> counters(const Range& range) const = 0;
+    virtual std::vector<Uplink> uplinks(const Range& range) const = 0;
+    virtual std::vector<Peer> peers(const Range& range) const = 0;
+
+    // Levels as they are called in vrdmad.conf. Returns false if that is none.
+    virtual std::string log_level() const = 0;
+    virtual bool set_log_level(const std::string& level) = 0;
+
+    // Reads the configuration again, as SIGHUP does, and calls `done` when that is done.
+    virtual void reload(std::function<void(Reloaded)> done) = 0;
+};
+
+} // namespace vrdma::management

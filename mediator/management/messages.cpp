@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/management/messages.h"
+
+#include <algorithm>
+
+namespace vrdma::management {
+namespace {
+
+void append_line(Message& message, const std::string& text) {
+    Line line{};
+    helper::write(line, helper::printable(text, line.size() - 1));
+    helper::append(message, line);
+}
+
+} // namespace
+
+Message pack(const Question& question) {
+    Message message;
+    helper::append(message, question);
+    return message;
+}
+
+std::optional<Question> read_question(std::span<const std::byte> message) {
+    const auto question = helper::take_last<Question>(message);
+    const bool valid = question && question->kind <= Question::Kind::reload &&
+                       question->exact <= 1 && question->reserved == 0 &&
+                       helper::read(question->name);
+    return valid ? question : std::nullopt;
+}
+
+Message pack_error(std::uint32_t id, std::errc error, const std::string& reason) {
+    Message message;
+    helper::append(message, Answer{id, static_cast<std::uint32_t>(error), 0, 0});
+    append_line(message, reason);
+    return message;
+}
+
+// Both lists have room for half of the lines, at least.
+Message pack_lines(std::uint32_t id, const std::vector<std::string>& some,
+                   const std::vector<std::string>& others) {
+    const std::size_t half = lines_each / 2;
+    const std::size_t first =
+        std::min(some.size(), std::max(half, lines_each - std::min(lines_each, others.size())));
+    const std::size_t second = std::min(others.size(), lines_each - first);
+    Message message;
+    helper::append(message, Answer{id, 0, 0, static_cast<std::uint32_t>(first)});
+    for (std::size_t i = 0; i < first; ++i) {
+        append_line(message, some[i]);
+    }
+    for (std::size_t i = 0; i < second; ++i) {
+        append_line(message, others[i]);
+    }
+    return message;
+}
+
+} // namespace vrdma::management

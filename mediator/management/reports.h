@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// What can be asked of the mediator is answered by these: plain structs, which are also the records
+// of the messages between vrdmad and the process that serves its control socket (messages.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "mediator/helper/fields.h"
+#include "vrdma/device.h"
+
+namespace vrdma::management {
+
+using Name = helper::Text<96>;
+using ShortName = helper::Text<16>; // of a type, an uplink or an interface
+using Line = helper::Text<256>;     // for people
+using Mac = std::array<std::uint8_t, 6>;
+
+struct Share {
+    std::uint64_t weight;
+    std::uint64_t bytes_per_second; // this and the next: 0 means no limit
+    std::uint64_t operations_per_second;
+};
+
+struct Usage {
+    std::uint64_t used;
+    std::uint64_t max;
+};
+
+// The resources of which a device has a limited amount.
+enum class Resource : std::uint8_t { pd, mr, cq, qp, srq, xrcd, ah, blocks, memory };
+inline constexpr std::size_t resources = 9;
+
+struct Device {
+    enum class State : std::uint8_t { unused, active, down, failed, suspended };
+
+    Name name;
+    ShortName type;
+    ShortName uplink; // or empty
+    Mac mac;
+    State state;
+    std::uint8_t behind_socket; // else a mediated device
+    std::uint32_t mtu;          // bytes; 0: unused
+    std::uint32_t mbps;
+    Share share;
+    std::array<Usage, resources> usages; // by Resource
+};
+
+struct Counters {
+    Name device;
+    std::array<std::uint64_t, VRDMA_NUM_COUNTERS> values; // by enum vrdma_counter
+};
+
+struct Uplink {
+    enum class Kind : std::uint8_t { ethernet, fabric };
+
+    Name name;
+    Name detail; // the interface, or libfabric's provider
+    Mac mac;
+    Kind kind;
+    std::uint8_t up;
+    std::uint32_t mbps; // 0: not known
+    std::uint32_t peers;
+};
+
+// Another mediator that a fabric knows.
+struct Peer {
+    Name name;
+    Name address;
+    ShortName uplink;
+    std::uint32_t up;
+    std::uint32_t addresses; // of its devices
+};
+
+// Peers of two fabrics may have the same name.
+inline std::string full_name(const Peer& peer) {
+    return helper::read(peer.uplink).value_or("") + "/" + helper::read(peer.name).value_or("");
+}
+
+} // namespace vrdma::management

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/management/routes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "mediator/management/json.h"
+
+namespace vrdma::management {
+namespace {
+
+using nlohmann::json;
+using Kind = Question::Kind;
+using Words = std::vector<std::string>;
+
+constexpr unsigned ok = 200;
+
+unsigned status_of(std::errc error) {
+    switch (error) {
+        case std::errc::invalid_argument:
+            return 400;
+        case std::errc::permission_denied:
+            return 403;
+        case std::errc::no_such_file_or_directory:
+            return 404;
+        case std::errc::operation_not_supported:
+            return 405;
+        case std::errc::device_or_resource_busy:
+            return 409;
+        case std::errc::message_size:
+            return 413;
+        default:
+            return 503;
+    }
+}
+
+Response respond(unsigned status, const json& body) {
+    return {status, body.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
+}
+
+Response refuse(const Refusal& refusal) {
+    return management::refuse(refusal.error, refusal.reason);
+}
+
+// --- what can be asked ---
+
+struct Call {
+    const Words& words; // those of the path that the route leaves open
+    const std::string& body;
+    Asker& asker;
+};
+
+template <typename Record>
+Response list(const char* key, const Answered<std::vector<Record>>& answered,
+              json (*format)(const Record&)) {
+    if (!answered) {
+        return refuse(answered.error());
+    }
+    json all = json::array();
+    for (const Record& record : *answered) {
+        all.push_back(format(record));
+    }
+    return respond(ok, {{key, std::move(all)}});
+}
+
+Response devices(const Call& call) {
+    return list<Device>("devices", call.asker.all<Device>(Kind::devices), &to_json);
+}
+
+Response all_counters(const Call& call) {
+    return list<Counters>("devices", call.asker.all<Counters>(Kind::counters), &to_json);
+}
+
+Response uplinks(const Call& call) {
+    return list<Uplink>("uplinks", call.asker.all<Uplink>(Kind::uplinks), &to_json);
+}
+
+Response peers(const Call& call) {
+    return list<Peer>("peers", call.asker.all<Peer>(Kind::peers), &to_json);
+}
+
+Answered<Device> find(const Call& call) {
+    const std::string& name = call.words.front();
+    return call.asker.one<Device>(Kind::devices, name)
+        .and_then([&](const std::vector<Device>& found) -> Answered<Device> {
+            if (found.empty()) {
+                return tl::unexpected{Refusal{std::errc::no_such_file_or_directory,
+                                              fmt::format("there is no device '{}'", name)}};
+            }
+            return found.front();
+        });
+}
+
+Response device(const Call& call) {
+    const auto found = find(call);
+    if (!found) {
+        return refuse(found.error());
+    }
+    json body = to_json(*found);
+    body.update(limits_of(*found));
+    return respond(ok, body);
+}
+
+Response limits(const Call& call) {
+    const auto found = find(call);
+    return found ? respond(ok, limits_of(*found)) : refuse(found.error());
+}
+
+Response counters(const Call& call) {
+    if (const auto found = find(call); !found) {
+        return refuse(found.error());
+    }
+    const auto counted = call.asker.one<Counters>(Kind::counters, call.words.front());
+    if (!counted) {
+        return refuse(counted.error());
+    }
+    if (counted->empty()) {
+        return management::refuse(
+            std::errc::device_or_resource_busy,
+            fmt::format("the device '{}' is not in use, so it counts nothing", call.words.front()));
+    }
+    return respond(ok, to_json(counted->front()));
+}
+
+Response log_level_as(const Answered<Asker::Lines>& lines) {
+    return lines ? respond(ok, {{"level", lines->some.empty() ? "" : lines->some.front()}})
+                 : refuse(lines.error());
+}
+
+Response log_level(const Call& call) {
+    return log_level_as(call.asker.lines(Kind::log_level));
+}
+
+// {"level": "debug"}, and nothing else.
+Response set_log_level(const Call& call) {
+    const json body = json::parse(call.body, nullptr, false);
+    if (body.is_discarded()) {
+        return management::refuse(std::errc::invalid_argument, "the body is no JSON");
+    }
+    if (!body.is_object() || body.size() != 1 || !body.contains("level") ||
+        !body["level"].is_string()) {
+        return management::refuse(std::errc::invalid_argument,
+                                  R"(the body must be an object such as {"level": "debug"})");
+    }
+    return log_level_as(call.asker.lines(Kind::set_log_level, body["level"].get<std::string>()));
+}
+
+Response reload(const Call& call) {
+    const auto lines = call.asker.lines(Kind::reload);
+    return lines ? respond(ok, {{"changed", lines->some}, {"restart", lines->others}})
+                 : refuse(lines.error());
+}
+
+// --- how it is found ---
+
+struct Route {
+    const char* method;
+    const char* path; // "*" is any word
+    bool changes;     // needs a client that may change something
+    Response (*serve)(const Call& call);
+};
+
+constexpr std::array routes{
+    Route{"GET", "/v1/devices", false, &devices},
+    Route{"GET", "/v1/devices/*", false, &device},
+    Route{"GET", "/v1/devices/*/counters", false, &counters},
+    Route{"GET", "/v1/devices/*/limits", false, &limits},
+    Route{"GET", "/v1/counters", false, &all_counters},
+    Route{"GET", "/v1/uplinks", false, &uplinks},
+    Route{"GET", "/v1/peers", false, &peers},
+    Route{"GET", "/v1/log-level", false, &log_level},
+    Route{"PUT", "/v1/log-level", true, &set_log_level},
+    Route{"POST", "/v1/reload", true, &reload},
+};
+
+Words split(std::string_view path) {
+    Words words;
+    while (!path.empty()) {
+        path.remove_prefix(1); // the slash
+        const std::size_t end = std::min(path.find('/'), path.size());
+        words.emplace_back(path.substr(0, end));
+        path.remove_prefix(end);
+    }
+    return words;
+}
+
+int digit(char c) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    const auto at = digits.find(static_cast<char>(c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c));
+    return at == digits.npos ? -1 : static_cast<int>(at);
+}
+
+// Replaces each %XX. What is no such code stays.
+std::string decode(const std::string& word) {
+    std::string plain;
+    for (std::size_t i = 0; i < word.size(); ++i) {
+        const bool coded = word[i] == '%' && i + 2 < word.size();
+        const int high = coded ? digit(word[i + 1]) : -1;
+        const int low = coded ? digit(word[i + 2]) : -1;
+        if (high < 0 || low < 0) {
+            plain += word[i];
+        } else {
+            plain += static_cast<char>(high * 16 + low);
+            i += 2;
+        }
+    }
+    return plain;
+}
+
+// Returns whether the words are those of the pattern, and the ones that it leaves open.
+std::optional<Words> match(const Words& words, const char* pattern) {
+    const Words wanted = split(pattern);
+    if (wanted.size() != words.size()) {
+        return std::nullopt;
+    }
+    Words open;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (wanted[i] == "*") {
+            open.push_back(decode(words[i]));
+        } else if (wanted[i] != words[i]) {
+            return std::nullopt;
+        }
+    }
+    return open;
+}
+
+} // namespace
+
+Response refuse(std::errc error, const std::string& reason) {
+    const char* const name = ::strerrorname_np(static_cast<int>(error));
+    return respond(status_of(error),
+                   {{"error", name != nullptr ? name : "EIO"}, {"message", reason}});
+}
+
+Response answer(const Request& request, Asker& asker) {
+    const Words words = request.path.starts_with('/') ? split(request.path) : Words{};
+    bool known = false;
+    for (const Route& route : routes) {
+        const auto open = match(words, route.path);
+        known = known || open;
+        if (!open || request.method != route.method) {
+            continue;
+        }
+        if (route.changes && !request.may_change) {
+            return refuse(std::errc::permission_denied,
+                          "only root, vrdmad's own user, and the group if group_changes is set, "
+                          "may change something");
+        }
+        return route.serve({*open, request.body, asker});
+    }
+    return known ? refuse(std::errc::operation_not_supported,
+                          fmt::format("'{}' does not take {}", request.path, request.method))
+                 : refuse(std::errc::no_such_file_or_directory,
+                          fmt::format("there is no '{}'", request.path));
+}
+
+} // namespace vrdma::management

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/management/service.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "mediator/base/errno.h"
+#include "mediator/helper/socket.h"
+
+namespace vrdma::management {
+namespace {
+
+using Kind = Question::Kind;
+
+// There is room for the answer to the one question, unless the process does not read it. Then it
+// waits for that answer in vain, which is its own fault.
+void send(int socket, const Message& message) {
+    (void)::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+Message message_of(std::uint32_t id, const Reloaded& reloaded) {
+    return reloaded.error.empty() ? pack_lines(id, reloaded.changed, reloaded.restart)
+                                  : pack_error(id, std::errc::invalid_argument, reloaded.error);
+}
+
+} // namespace
+
+Result<std::unique_ptr<Service>> Service::open(UniqueFd process, int listening, const Task& task,
+                                               Mediator& mediator, EventLoop& loop) {
+    std::unique_ptr<Service> service{new Service{std::move(process), listening, task, mediator}};
+    auto questions =
+        loop.watch(service->process_->get(), [all = service.get()](std::uint32_t) { all->hear(); });
+    if (!questions) {
+        return fail(questions.error());
+    }
+    service->questions_ = std::move(*questions);
+    return service;
+}
+
+void Service::hear() {
+    std::array<std::byte, sizeof(Question)> bytes; // NOLINT(*-member-init): recv() fills it
+    for (int i = 0; i < turn && process_; ++i) {
+        const ssize_t size =
+            ::recv(process_->get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_TRUNC);
+        if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return;
+        }
+        if (size <= 0) {
+            return end("it has ended");
+        }
+        const bool whole = size == static_cast<ssize_t>(bytes.size());
+        const auto question = whole ? read_question(bytes) : std::nullopt;
+        if (!question) {
+            return end("it sent an invalid message");
+        }
+        answer(*question);
+    }
+}
+
+void Service::answer(const Question& question) {
+    switch (question.kind) {
+        case Kind::task:
+            return give_task(question);
+        case Kind::devices:
+            return answer(question, &Mediator::devices, records_each<Device>);
+        case Kind::counters:
+            return answer(question, &Mediator::counters, counters_each);
+        case Kind::uplinks:
+            return answer(question, &Mediator::uplinks, records_each<Uplink>);
+        case Kind::peers:
+            return answer(question, &Mediator::peers, records_each<Peer>);
+        case Kind::log_level:
+            return send(process_->get(), pack_lines(question.id, {mediator_.log_level()}));
+        case Kind::set_log_level:
+            return set_log_level(question);
+        case Kind::reload:
+            return reload(question);
+    }
+}
+
+void Service::give_task(const Question& question) {
+    Message message;
+    helper::append(message, Answer{question.id, 0, 0, 0});
+    helper::append(message, task_);
+    if (const auto sent = helper::send_with(process_->get(), message, listening_); !sent) {
+        log_.warn("a worker cannot begin: {}", describe(sent.error()));
+    }
+}
+
+template <typename Record>
+void Service::answer(const Question& question,
+                     std::vector<Record> (Mediator::*ask)(const Range& range) const,
+                     std::size_t most) {
+    const bool exact = question.exact != 0;
+    const Range range{*helper::read(question.name), exact, exact ? 1 : most};
+    const std::vector<Record> records = (mediator_.*ask)(range);
+    const bool more = !exact && records.size() == most;
+    send(process_->get(), pack(question.id, more, records));
+}
+
+void Service::set_log_level(const Question& question) {
+    const std::string level = *helper::read(question.name);
+    if (mediator_.set_log_level(level)) {
+        log_.info("the log level is {}", mediator_.log_level());
+        return send(process_->get(), pack_lines(question.id, {mediator_.log_level()}));
+    }
+    send(process_->get(), pack_error(question.id, std::errc::invalid_argument,
+                                     fmt::format("'{}' is no log level", level)));
+}
+
+void Service::reload(const Question& question) {
+    mediator_.reload([id = question.id, process = std::weak_ptr{process_}](const Reloaded& done) {
+        if (const auto open = process.lock()) {
+            send(open->get(), message_of(id, done));
+        }
+    });
+}
+
+void Service::end(const char* why) {
+    log_.warn("nothing is served there any more: the process that serves it: {}", why);
+    questions_ = {};
+    process_ = {};
+}
+
+} // namespace vrdma::management

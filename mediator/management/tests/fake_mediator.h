@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// A mediator with as many devices as a test wants, and a control thread on which it is asked.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "mediator/base/event_fd.h"
+#include "mediator/base/event_loop.h"
+#include "mediator/helper/socket.h"
+#include "mediator/management/select.h"
+#include "mediator/management/service.h"
+
+namespace vrdma::management {
+
+class FakeMediator final : public Mediator {
+  public:
+    explicit FakeMediator(std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            Device device{};
+            const std::string name = fmt::format("disk-{:04}/0", i);
+            helper::write(device.name, name);
+            helper::write(device.type, "small");
+            device.usages[static_cast<std::size_t>(Resource::qp)] = {i, 256};
+            devices_.push_back({name, device});
+        }
+    }
+
+    std::vector<Device> devices(const Range& range) const override {
+        std::vector<Device> devices;
+        for (const Named& named : select(devices_, range, &Named::name)) {
+            devices.push_back(named.device);
+        }
+        return devices;
+    }
+    std::vector<Counters> counters(const Range& range) const override {
+        std::vector<Counters> counted;
+        for (const Device& device : devices(range)) {
+            if (device.usages[static_cast<std::size_t>(Resource::qp)].used != 0) {
+                counted.push_back({device.name, {7}});
+            }
+        }
+        return counted;
+    }
+    std::vector<Uplink> uplinks(const Range& /*range*/) const override { return {}; }
+    std::vector<Peer> peers(const Range& /*range*/) const override { return {}; }
+    std::string log_level() const override { return level_; }
+    bool set_log_level(const std::string& level) override {
+        level_ = level == "debug" ? level : level_;
+        return level == "debug";
+    }
+    void reload(std::function<void(Reloaded)> done) override { done(reloaded); }
+
+    Reloaded reloaded{"", {"types.small: weight 3"}, {"name"}};
+
+  private:
+    struct Named {
+        std::string name;
+        Device device;
+    };
+
+    std::vector<Named> devices_;
+    std::string level_ = "info";
+};
+
+// Runs a service of the mediator in a thread.
+class ControlThread {
+  public:
+    ControlThread(UniqueFd process, int listening, const Task& task, Mediator& mediator)
+        : thread_{[this, process = std::move(process), listening, task, &mediator]() mutable {
+              EventLoop loop;
+              const auto ends = loop.watch(end_.fd(), [&](std::uint32_t) { loop.stop(); });
+              const auto service =
+                  Service::open(std::move(process), listening, task, mediator, loop);
+              EXPECT_TRUE(ends && service && loop.run());
+          }} {}
+    ControlThread(const ControlThread&) = delete;
+    ControlThread& operator=(const ControlThread&) = delete;
+    ~ControlThread() {
+        end_.signal();
+        thread_.join();
+    }
+
+  private:
+    EventFd end_ = EventFd::create().value();
+    std::thread thread_;
+};
+
+} // namespace vrdma::management

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/management/messages.h"
+
+#include <gtest/gtest.h>
+
+namespace vrdma::management {
+namespace {
+
+Question question() {
+    Question question{};
+    question.kind = Question::Kind::devices;
+    helper::write(question.name, "disk");
+    return question;
+}
+
+TEST(Question, ArrivesAsItWasSent) {
+    const auto read = read_question(pack(question()));
+    ASSERT_TRUE(read);
+    EXPECT_EQ(helper::read(read->name), "disk");
+}
+
+TEST(Question, IsRefusedUnlessEachByteIsValid) {
+    Question kind = question();
+    kind.kind = static_cast<Question::Kind>(8);
+    Question exact = question();
+    exact.exact = 2;
+    Question reserved = question();
+    reserved.reserved = 1;
+    Question endless = question();
+    endless.name.fill('a');
+    Question behind = question();
+    behind.name.back() = 'a';
+    for (const Question& wrong : {kind, exact, reserved, endless, behind}) {
+        EXPECT_FALSE(read_question(pack(wrong)));
+    }
+    Message longer = pack(question());
+    longer.push_back({});
+    EXPECT_FALSE(read_question(longer));
+    EXPECT_FALSE(read_question(std::span{longer}.first(longer.size() - 2)));
+}
+
+TEST(Answer, HasRoomForLinesOfBothLists) {
+    const std::vector<std::string> many(1000, std::string(300, 'x'));
+    const Message message = pack_lines(1, many, many);
+    EXPECT_LE(message.size(), max_message);
+    std::span<const std::byte> rest{message};
+    const auto answer = helper::take<Answer>(rest);
+    const auto lines = read_records<Line>(rest);
+    ASSERT_TRUE(answer && lines);
+    EXPECT_EQ(answer->count, lines_each / 2);
+    EXPECT_EQ(lines->size(), lines_each);
+    EXPECT_EQ(helper::read(lines->front()), std::string(255, 'x'));
+}
+
+TEST(Answer, ThatIsNoRecordsIsNotRead) {
+    const Message odd(sizeof(Line) + 1);
+    EXPECT_FALSE(read_records<Line>(odd));
+}
+
+} // namespace
+} // namespace vrdma::management

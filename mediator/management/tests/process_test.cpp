@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// vrdma-management itself, with clients of its socket. A system call that it must not make kills
+// it.
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include "fake_mediator.h"
+#include "mediator/helper/launch.h"
+#include "mediator/helper/tests/processes.h"
+
+namespace vrdma::management {
+namespace {
+
+class ManagementProcessTest : public testing::Test {
+  protected:
+    ManagementProcessTest() {
+        std::ranges::copy(path_.string(), address_.sun_path);
+        EXPECT_EQ(::bind(listening_.get(), generic(), sizeof(address_)), 0);
+        EXPECT_EQ(::listen(listening_.get(), SOMAXCONN), 0);
+        auto launched = helper::launch(VRDMA_MANAGEMENT, "kill");
+        EXPECT_TRUE(launched);
+        process_ = launched->process;
+        thread_.emplace(std::move(launched->socket), listening_.get(), Task{}, mediator_);
+    }
+    ManagementProcessTest(const ManagementProcessTest&) = delete;
+    ManagementProcessTest& operator=(const ManagementProcessTest&) = delete;
+    ~ManagementProcessTest() override {
+        thread_.reset();
+        EXPECT_EQ(::waitpid(process_, nullptr, 0), process_) << "it ends with its socket";
+        std::filesystem::remove(path_);
+    }
+
+    const sockaddr* generic() const { return reinterpret_cast<const sockaddr*>(&address_); }
+    UniqueFd connect() const {
+        UniqueFd client{::socket(AF_UNIX, SOCK_STREAM, 0)};
+        EXPECT_EQ(::connect(client.get(), generic(), sizeof(address_)), 0);
+        return client;
+    }
+    static void ask(const UniqueFd& client, const std::string& path = "/v1/log-level") {
+        const std::string request = "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n";
+        EXPECT_EQ(::send(client.get(), request.data(), request.size(), MSG_NOSIGNAL),
+                  static_cast<ssize_t>(request.size()));
+    }
+    static std::string hear(const UniqueFd& client) {
+        std::string text;
+        std::array<char, 4096> part{};
+        ssize_t size = 0;
+        while ((size = ::recv(client.get(), part.data(), part.size(), 0)) > 0) {
+            text.append(part.data(), static_cast<std::size_t>(size));
+        }
+        return text;
+    }
+    static void expect_answer(const UniqueFd& client) {
+        const std::string text = hear(client);
+        EXPECT_TRUE(text.ends_with("{\"level\":\"info\"}\n")) << text;
+    }
+
+    const std::filesystem::path path_ =
+        std::filesystem::temp_directory_path() / ("vrdma-management-" + std::to_string(::getpid()));
+    sockaddr_un address_{.sun_family = AF_UNIX, .sun_path = {}};
+    UniqueFd listening_{::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0)};
+    FakeMediator mediator_{1000};
+    pid_t process_ = 0;
+    std::optional<ControlThread> thread_;
+};
+
+// Tells how long it takes, for `--gtest_filter` and `--gtest_output`.
+TEST_F(ManagementProcessTest, ListsAThousandDevices) {
+    const UniqueFd first = connect(); // the process runs when this is answered
+    ask(first);
+    expect_answer(first);
+    const auto began = std::chrono::steady_clock::now();
+    const UniqueFd client = connect();
+    ask(client, "/v1/devices");
+    const std::string text = hear(client);
+    const auto time = std::chrono::steady_clock::now() - began;
+    RecordProperty("microseconds", std::to_string(time / std::chrono::microseconds{1}));
+    for (const char* name : {"disk-0000/0", "disk-0500/0", "disk-0999/0"}) {
+        EXPECT_NE(text.find(name), text.npos) << name;
+    }
+}
+
+TEST_F(ManagementProcessTest, ServesAThousandClients) {
+    std::vector<UniqueFd> clients;
+    for (int i = 0; i < 1000; ++i) {
+        clients.push_back(connect());
+        ask(clients.back());
+    }
+    for (const UniqueFd& client : clients) {
+        expect_answer(client);
+    }
+}
+
+// Kill the worker. Expect the next one to serve the same socket.
+TEST_F(ManagementProcessTest, AWorkerThatDiesIsReplaced) {
+    const UniqueFd first = connect();
+    ask(first);
+    expect_answer(first);
+    const auto workers = helper::children_of(process_);
+    ASSERT_EQ(workers.size(), 1u);
+    ASSERT_EQ(::kill(workers.front(), SIGKILL), 0);
+    const UniqueFd second = connect();
+    ask(second);
+    expect_answer(second);
+}
+
+} // namespace
+} // namespace vrdma::management

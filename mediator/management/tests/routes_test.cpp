@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "mediator/management/routes.h"
+
+#include <nlohmann/json.hpp>
+
+#include "fake_mediator.h"
+
+namespace vrdma::management {
+namespace {
+
+using nlohmann::json;
+
+class RoutesTest : public testing::Test {
+  protected:
+    // Expects this status, and returns the body.
+    json ask(unsigned status, const std::string& method, const std::string& path,
+             const std::string& body = {}, bool may_change = true) {
+        const Response response = answer({method, path, body, may_change}, asker);
+        EXPECT_EQ(response.status, status) << path << ": " << response.body;
+        return json::parse(response.body);
+    }
+    std::string error(unsigned status, const std::string& method, const std::string& path,
+                      const std::string& body = {}, bool may_change = true) {
+        return ask(status, method, path, body, may_change)["error"];
+    }
+
+    FakeMediator mediator{3};
+    helper::SocketPair ends = std::move(*helper::open_socket_pair());
+    ControlThread thread{std::move(ends.ours), ends.its.get(), Task{}, mediator};
+    Asker asker{ends.its.get()};
+};
+
+TEST_F(RoutesTest, Devices) {
+    EXPECT_EQ(ask(200, "GET", "/v1/devices")["devices"].size(), 3u);
+    EXPECT_EQ(ask(200, "GET", "/v1/devices/disk-0001%2F0")["name"], "disk-0001/0");
+    const json limits = ask(200, "GET", "/v1/devices/disk-0001%2f0/limits");
+    EXPECT_EQ(limits["resources"]["qp"]["used"], 1);
+    EXPECT_EQ(ask(200, "GET", "/v1/devices/disk-0001%2F0/counters")["counters"]["tx_bytes"], 7);
+    EXPECT_EQ(ask(200, "GET", "/v1/counters")["devices"].size(), 2u);
+}
+
+TEST_F(RoutesTest, AnUnknownDeviceIsNotFound) {
+    for (const char* path :
+         {"/v1/devices/x", "/v1/devices/x/limits", "/v1/devices/x/counters", "/v1/devices/",
+          "/v1/devices/%", "/v1/devices/%2", "/v1/devices/%zz", "/v1/devices/disk-0001/0"}) {
+        EXPECT_EQ(error(404, "GET", path), "ENOENT");
+    }
+    EXPECT_EQ(error(404, "GET", "/v1/devices/" + std::string(1000, 'x')), "ENOENT");
+    EXPECT_EQ(ask(404, "GET", "/v1/devices/%ff")["message"], "there is no device '\xef\xbf\xbd'");
+}
+
+TEST_F(RoutesTest, ADeviceThatIsNotInUseCountsNothing) {
+    EXPECT_EQ(error(409, "GET", "/v1/devices/disk-0000%2F0/counters"), "EBUSY");
+}
+
+TEST_F(RoutesTest, WhatIsNotThere) {
+    for (const char* path : {"", "/", "//", "v1/devices", "/v2/devices", "*", "/v1/*"}) {
+        EXPECT_EQ(error(404, "GET", path), "ENOENT");
+    }
+    EXPECT_EQ(error(405, "DELETE", "/v1/devices"), "EOPNOTSUPP");
+}
+
+TEST_F(RoutesTest, TheLogLevel) {
+    EXPECT_EQ(ask(200, "GET", "/v1/log-level")["level"], "info");
+    EXPECT_EQ(ask(200, "PUT", "/v1/log-level", R"({"level": "debug"})")["level"], "debug");
+    for (const char* body : {"", "{", "[]", "{}", R"({"level": 1})", R"({"level": "loud"})",
+                             R"({"level": "debug", "x": 1})", "\xff"}) {
+        EXPECT_EQ(error(400, "PUT", "/v1/log-level", body), "EINVAL");
+    }
+    EXPECT_EQ(error(400, "PUT", "/v1/log-level", json{{"level", std::string(1000, 'x')}}.dump()),
+              "EINVAL");
+}
+
+TEST_F(RoutesTest, AReloadSaysWhatHasChanged) {
+    const json outcome = ask(200, "POST", "/v1/reload");
+    EXPECT_EQ(outcome["changed"], json{"types.small: weight 3"});
+    EXPECT_EQ(outcome["restart"], json{"name"});
+    mediator.reloaded = {"line 3: unknown key", {}, {}};
+    EXPECT_EQ(ask(400, "POST", "/v1/reload")["message"], "line 3: unknown key");
+}
+
+TEST_F(RoutesTest, SomeMayOnlyLook) {
+    ask(200, "GET", "/v1/devices", "", false);
+    EXPECT_EQ(error(403, "POST", "/v1/reload", "", false), "EACCES");
+    EXPECT_EQ(error(403, "PUT", "/v1/log-level", R"({"level": "debug"})", false), "EACCES");
+    EXPECT_EQ(ask(200, "GET", "/v1/log-level")["level"], "info");
+}
+
+} // namespace
+} // namespace vrdma::management
