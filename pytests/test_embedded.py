@@ -151,8 +151,8 @@ def test_latency(runner):
 
 
 def test_latency_by_rdma_cm(runner):
-    """The same with a connection by rdma_cm. Nothing shows when perftest listens: the client is repeated until it is not
-    refused."""
+    """The same with a connection by rdma_cm. Nothing shows when perftest listens: the client is repeated until it is
+    not refused."""
     command = f"ib_write_lat -R -F -n 200 -p {next_port()}"
     (line,) = latencies(runner.script(f"{command} >&2 & until {command} localhost; do sleep 0.1; done; wait"))
     assert line.iterations == 200

@@ -96,11 +96,9 @@ def test_perftest(device, processes, guest0, program, kind):
 
 
 def test_many_connections(sides):
-    """Makes and closes 50 connections; expects a time for each step."""
+    """Makes 50 connections at once; expects both sides to report success. The cmtime of one release does not understand
+    that of another."""
     server, client = sides
-    waiting, calling = start_pair(server, client, "cmtime -p {port} -c 50",
-                                  f"cmtime -p {{port}} -c 50 -s {address(server, 4)}")
-    result = calling.wait(TIMEOUT_S)
-    waiting.kill()
-    for step in ("connect", "disconnect", "destroy"):
-        assert step in result.stdout
+    command = "ucmatose -p {port} -c 50 -C 1 -S 64"
+    for result in run_pair(server, client, f"{command} -b 0.0.0.0", f"{command} -s {address(server, 4)}"):
+        assert "return status 0" in result.stdout

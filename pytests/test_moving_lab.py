@@ -84,6 +84,23 @@ def test_connects_after_a_move(mover, works):
         works()
 
 
+def test_much_registered_memory(device, mover, measured):
+    """Moves a guest by a slow channel, while its device writes to little of the memory that is registered. If all of it
+    was transferred in each pass, that would take eight seconds or more, and the guest would never be stopped. Expects
+    the move to end, and the memory to be right."""
+    mover.copy(GUEST_PROGRAMS, "/root/")
+    flag = "/root/uses-little"
+    gid = mover.gid(device, "RoCE v2", 4)
+    program = f"/usr/bin/python3 /root/{GUEST_PROGRAMS.name}/much_memory.py {device} {gid.index} {flag}"
+    client = Detached(mover, program)
+    client.await_file(flag)
+    move = mover.migrate(AWAY, "--bandwidth", "32")
+    mover.run(f"rm {flag}")
+    output = client.output().strip()
+    measured.append(f"a guest with {output} of RDMA moved in {move['ram']['dirty-sync-count']} passes "
+                    f"and {move['total-time']} ms; it stood still for {move['downtime']} ms")
+
+
 def has_not_stopped(move: Process) -> bool:
     """Whether a move has failed without a stop of the guest."""
     return "did not stop" in move.wait(TIMEOUT_S, check=False).stderr

@@ -64,7 +64,9 @@ def _parser() -> argparse.ArgumentParser:
     add("reboot", "reboot a guest's system and await it", "name")
     add("kill", "kill a guest's QEMU with SIGKILL", "name")
     add("start", "start a guest that is not running, and await it", "name")
-    add("migrate", "move a guest that runs to another host", "name", "host")
+    migrate = add("migrate", "move a guest that runs to another host", "name", "host")
+    migrate.add_argument("--bandwidth", type=_up_to(1 << 20), metavar="MIB",
+                         help="what it may transfer in a second (default: QEMU's, 128)")
     add("save", "save a guest to a file of its host, and end its QEMU", "name")
     add("restore", "continue a guest that was saved", "name")
     add("push", "copy the build products into the VMs that run")

@@ -79,7 +79,7 @@ def start(options: Namespace) -> int:
 
 
 def migrate(options: Namespace) -> int:
-    print(json.dumps(lab.migrate(options.name, options.host)))
+    print(json.dumps(lab.migrate(options.name, options.host, options.bandwidth)))
     return 0
 
 

@@ -307,15 +307,15 @@ def start(name: str) -> None:
     _await_guest(state, guest)
 
 
-def migrate(name: str, host_name: str) -> dict:
-    """Moves a running guest to another host. Returns QEMU's report."""
+def migrate(name: str, host_name: str, bandwidth: int | None) -> dict:
+    """Moves a running guest to another host, with this number of MiB per second, or QEMU's. Returns QEMU's report."""
     with locked(lab_directory()):
         state = current()
         guest, host = movable_guest(state, name), state.find(host_name)
         if not isinstance(host, Host):
             raise LabError(f"{host_name} is no host")
         moved = Guest(guest.index, host)
-        result = migration.move(state, guest, moved)
+        result = migration.move(state, guest, moved, bandwidth)
         state.moved[guest.index] = host.index
         state.save()
     with watching(state, moved):

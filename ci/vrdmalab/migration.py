@@ -57,9 +57,9 @@ def _hand_over(guest: str, here: Qmp, there: Qmp, channels: list[dict]) -> dict:
     return outcome
 
 
-def move(state: State, guest: Guest, moved: Guest) -> dict:
-    """Moves `guest` to the place of `moved`, the same guest on its new host. Returns QEMU's report. After a failure the
-    guest runs on its old host."""
+def move(state: State, guest: Guest, moved: Guest, bandwidth: int | None) -> dict:
+    """Moves `guest` to the place of `moved`, the same guest on its new host, with this number of MiB per second, or
+    QEMU's. Returns QEMU's report. After a failure the guest runs on its old host."""
     if not state.shape.movable:
         raise LabError("this lab's guests cannot move; it takes: ci/lab up --hosts 2 --movable")
     if guest.host == moved.host:
@@ -70,6 +70,8 @@ def move(state: State, guest: Guest, moved: Guest) -> dict:
     try:
         with watching(state, guest.host), guests.monitor(guest, source, ANSWER_S) as here, \
                 guests.monitor(moved, target, ANSWER_S) as there:  # fmt: skip
+            if bandwidth:
+                here.execute("migrate-set-parameters", **{"max-bandwidth": bandwidth << 20})
             outcome = _hand_over(guest.name, here, there, [{**CHANNEL, "addr": _address(moved)}])
     except BaseException:
         if guests.running(moved, target):

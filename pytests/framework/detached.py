@@ -22,14 +22,23 @@ class Detached:
     def goes_on(self) -> bool:
         return self._guest.run("test -e /root/status", check=False).status != 0
 
+    def await_file(self, path: str) -> None:
+        """Returns when the program has made a file."""
+        self._await(f"test -e {path} -o -e /root/status")
+        if not self.goes_on():
+            raise Failure(f"{self._command}: has ended too early:\n{self._guest.read('/root/output')}")
+
     def status(self) -> int:
         """Waits for its end; returns its exit status."""
+        self._await("test -e /root/status")
+        return int(self._guest.read("/root/status"))
+
+    def _await(self, condition: str) -> None:
         deadline = time.monotonic() + TIMEOUT_S
-        while self.goes_on():
+        while self._guest.run(condition, check=False).status:
             if time.monotonic() > deadline:
                 raise Failure(f"{self._command}: not done after {TIMEOUT_S:.0f} s:\n{self._guest.read('/root/output')}")
             time.sleep(0.5)
-        return int(self._guest.read("/root/status"))
 
     def output(self) -> str:
         """Waits for its end; returns its output if it has succeeded."""

@@ -206,10 +206,10 @@ class Guest(Machine):
         for name in names:
             self.__dict__.pop(name, None)
 
-    def migrate(self, host: str) -> dict:
+    def migrate(self, host: str, *options: str) -> dict:
         """Moves the guest to another host while it runs, and returns the report of its monitor. The guest's system
         notices nothing, but connections to it end, because vsock connections cannot move."""
-        answer = json.loads(self.lab.do("migrate", self.name, host, timeout=MOVE_TIMEOUT_S).stdout)
+        answer = json.loads(self.lab.do("migrate", self.name, host, *options, timeout=MOVE_TIMEOUT_S).stdout)
         self.booted()
         return answer
 
