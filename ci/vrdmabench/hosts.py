@@ -93,16 +93,12 @@ class Hosts:
         (socket,) = self.mediators[number].sockets
         return [*self.within(number), run, "--device", str(socket), "--address", ADDRESSES[number], "--", *argv]
 
-    def packets(self, number: int) -> int:
-        """The number of packets that this host's interface has sent."""
-        return self._link(number)["stats64"]["tx"]["packets"]
-
     def poller_seconds(self) -> float:
         """The processor time that the pollers of both hosts have used."""
         return sum(mediator.poller_seconds() for mediator in self.mediators)
 
     def _link(self, number: int) -> dict:
-        (link,) = json.loads(_run("ip", "-netns", self._namespaces[number], "-json", "-stats", "link", "show", "lan"))
+        (link,) = json.loads(_run("ip", "-netns", self._namespaces[number], "-json", "link", "show", "lan"))
         return link
 
     def _await_link(self) -> None:
@@ -143,8 +139,8 @@ class Hosts:
             return
         for name, namespace in (("0", here), ("1", there)):
             _run("ip", "link", "add", "lan", "netns", namespace, "type", "veth", "peer", "name", name, "netns", *cable)
-            # A loss hits one packet. With segmentation by the interface, it would hit many of TCP's packets at once.
-            _run("ip", "netns", "exec", namespace, "ethtool", "-K", "lan", "tso", "off")
+            # A loss hits one packet. With segmentation by the interface, it would hit many packets at once.
+            _run("ip", "netns", "exec", namespace, "ethtool", "-K", "lan", "tso", "off", "tx-udp-segmentation", "off")
             _run("ip", "-netns", *cable, "link", "set", name, "mtu", str(MTU), "up")
             _run("tc", "-netns", *cable, "qdisc", "add", "dev", name, "clsact")
         self.lose(0)

@@ -2,7 +2,8 @@
 //
 // A hostile network: any bytes as a frame. They are read as they are, and once more with corrected
 // checksum and ICRC, so that the input need not guess them. Each packet that was accepted can be
-// sent, and is the same packet when it arrives.
+// sent, and is the same packet when it arrives. Then they are a frame of many packets, whose size
+// the last two bytes say.
 #include <net/ethernet.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "mediator/wire/encapsulation.h"
 #include "mediator/wire/icrc.h"
 #include "mediator/wire/packet.h"
+#include "mediator/wire/segments.h"
 
 namespace vrdma::wire {
 namespace {
@@ -83,6 +85,22 @@ void mend_icrc(Bytes& frame) {
     }
 }
 
+void take_apart(Bytes frame) {
+    if (frame.size() < sizeof(std::uint16_t)) {
+        return;
+    }
+    const std::size_t all = frame.size();
+    const std::size_t size = load<std::uint16_t>(frame, all - sizeof(std::uint16_t));
+    Segments segments{frame, size};
+    std::size_t taken = 0;
+    for (auto packet = segments.next(); !packet.empty(); packet = segments.next()) {
+        require(packet.data() >= frame.data() && &packet.back() <= &frame.back());
+        require(packet.size() <= size + SegmentHeaders::max_size);
+        receive(packet);
+        require(++taken <= all / sizeof(vrdma_bth));
+    }
+}
+
 } // namespace
 } // namespace vrdma::wire
 
@@ -93,5 +111,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     vrdma::wire::mend_ipv4(mended);
     vrdma::wire::mend_icrc(mended);
     vrdma::wire::receive(mended);
+    vrdma::wire::take_apart(std::move(mended));
     return 0;
 }

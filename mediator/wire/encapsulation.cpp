@@ -186,13 +186,13 @@ void write_link(std::span<std::byte> frame, const Path& path, std::uint16_t type
     }
 }
 
-void write_ipv4(std::span<std::byte> frame, std::size_t at, const Path& path,
-                std::size_t length) noexcept {
+void write_ipv4(std::span<std::byte> frame, std::size_t at, const Path& path, std::size_t length,
+                std::uint16_t identification) noexcept {
     vrdma_ipv4 header{};
     header.version = VRDMA_IPV4_VERSION;
     header.traffic_class = path.traffic_class;
     header.length = htobe16(static_cast<std::uint16_t>(sizeof(header) + length));
-    // No router may fragment the packet, so its identification means nothing (RFC 6864).
+    header.identification = htobe16(identification);
     header.fragment = htobe16(VRDMA_IPV4_DONT_FRAGMENT);
     header.hop_limit = path.hop_limit;
     header.protocol = IPPROTO_UDP;
@@ -254,7 +254,7 @@ Drop parse_encapsulation(std::span<const std::byte> frame, Path& path, Layout& l
 }
 
 Layout write_encapsulation(std::span<std::byte> frame, const Path& path,
-                           std::size_t transport_bytes) noexcept {
+                           std::size_t transport_bytes, std::uint16_t identification) noexcept {
     const Network network = network_of(path);
     const std::size_t at = link_size(path);
     const std::size_t transport_at = at + network_size(network);
@@ -266,7 +266,7 @@ Layout write_encapsulation(std::span<std::byte> frame, const Path& path,
             write_grh(frame, at, path, transport_bytes, VRDMA_ROCE_NEXT_HEADER);
             break;
         case Network::ipv4:
-            write_ipv4(frame, at, path, udp_length);
+            write_ipv4(frame, at, path, udp_length, identification);
             write_udp(frame, at + sizeof(vrdma_ipv4), path, udp_length);
             break;
         case Network::ipv6:

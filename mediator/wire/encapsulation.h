@@ -44,8 +44,9 @@ struct Layout {
 // `path` must be as constructed: only the fields that the frame has are written.
 Drop parse_encapsulation(std::span<const std::byte> frame, Path& path, Layout& layout) noexcept;
 
-// `transport_bytes` is the size from the BTH to the ICRC, both included. The frame has room.
+// `transport_bytes` is the size from the BTH to the ICRC, both included. The frame has room. Only
+// IPv4 has an identification.
 Layout write_encapsulation(std::span<std::byte> frame, const Path& path,
-                           std::size_t transport_bytes) noexcept;
+                           std::size_t transport_bytes, std::uint16_t identification) noexcept;
 
 } // namespace vrdma::wire

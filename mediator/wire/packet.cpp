@@ -55,7 +55,10 @@ std::size_t finish(std::span<std::byte> frame, const Path& path, const Headers& 
     assert(payload_bytes == 0 || shape.may_have_payload);
     const std::size_t padding = padding_of(payload_bytes);
     const std::size_t transport_bytes = shape.size + payload_bytes + padding + VRDMA_ROCE_ICRC_SIZE;
-    const Layout layout = write_encapsulation(frame, path, transport_bytes);
+    // No router may fragment the packet, so its identification means nothing (RFC 6864). If it
+    // follows the PSN, the packets of a message are the segments of one frame (segments.h).
+    const auto identification = static_cast<std::uint16_t>(headers.psn);
+    const Layout layout = write_encapsulation(frame, path, transport_bytes, identification);
     write_headers(frame.subspan(layout.transport_at), headers, padding);
     const std::size_t icrc_at = layout.end - VRDMA_ROCE_ICRC_SIZE;
     std::memset(frame.data() + icrc_at - padding, 0, padding);

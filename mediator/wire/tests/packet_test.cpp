@@ -147,7 +147,7 @@ TEST(Packet, OverIpv4IsWrittenAsSpecified) {
     headers.fecn = true;
     EXPECT_EQ(without_icrc(frame_of(ipv4_path(), headers, {})),
               from_hex("525400040506 525400010203 0800"
-                       "4562 0048 0000 4000 3f11 b73f c0000201 c0000202"
+                       "4562 0048 dcba 4000 3f11 da84 c0000201 c0000202"
                        "c123 12b7 0034 0000"
                        "13 00 8001 80c0ffee 80fedcba"
                        "f102030405060708 91a2b3c4 f1e2d3c4b5a69788 8899aabbccddeeff"));

@@ -82,8 +82,8 @@ TEST_F(RxeFrames, HaveEveryOpcode) {
     EXPECT_EQ(seen[1], expected);
 }
 
-// A17.3.1 leaves the identification of an IPv4 packet to its sender. rxe counts, and we do not, so
-// there the checksum and the ICRC, which cover it, differ.
+// A17.3.1 leaves the identification of an IPv4 packet to its sender. rxe counts packets, and ours
+// follows the PSN. So there the checksum and the ICRC, which cover it, differ.
 TEST_F(RxeFrames, AreWrittenAsTheyWere) {
     for_each([](const std::string&, Bytes frame, const Packet& packet) {
         Bytes ours = frame_of(packet.path, packet.headers, packet.payload);

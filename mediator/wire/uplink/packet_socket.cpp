@@ -76,7 +76,8 @@ Result<UniqueFd> open_packet_socket() {
     UniqueFd socket = open_socket();
     const sock_fprog program{filter.size(), const_cast<sock_filter*>(filter.data())};
     if (!socket || !set_option(socket.get(), SOL_SOCKET, SO_ATTACH_FILTER, program) ||
-        !set_option(socket.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)) {
+        !set_option(socket.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) ||
+        !set_option(socket.get(), SOL_PACKET, PACKET_VNET_HDR, 1)) {
         return fail_errno();
     }
     return socket;
@@ -92,7 +93,8 @@ Result<> bind_packet_socket(int socket, int link_index) {
 Result<UniqueFd> open_sending_socket(int link_index, int priority) {
     UniqueFd socket = open_socket();
     if (!socket || !set_option(socket.get(), SOL_SOCKET, SO_PRIORITY, priority) ||
-        !set_option(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, send_buffer)) {
+        !set_option(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, send_buffer) ||
+        !set_option(socket.get(), SOL_PACKET, PACKET_VNET_HDR, 1)) {
         return fail_errno();
     }
     if (auto bound = bind_interface(socket.get(), link_index, 0); !bound) {

@@ -9,11 +9,12 @@
 
 namespace vrdma::wire {
 
-// The socket receives nothing until it is bound.
+// The socket receives nothing until it is bound. An `Offload` lies before each frame.
 Result<UniqueFd> open_packet_socket();
 Result<> bind_packet_socket(int socket, int link_index);
 
-// A socket that sends by that interface only, with that priority (SO_PRIORITY).
+// A socket that sends by that interface only, with that priority (SO_PRIORITY). It expects an
+// `Offload` before each frame.
 Result<UniqueFd> open_sending_socket(int link_index, int priority);
 
 } // namespace vrdma::wire

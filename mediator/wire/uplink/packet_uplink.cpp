@@ -74,7 +74,8 @@ void PacketUplink::flush() noexcept {
 }
 
 void PacketUplink::flush(Sender& sender) noexcept {
-    const std::size_t refused = sender.batch.flush(sender.socket.get());
+    const std::size_t longest = sender.batch.may_join() ? frame_size() : max_frame_size;
+    const std::size_t refused = sender.batch.flush(sender.socket.get(), longest);
     if (refused != 0) {
         losses_.refused += refused;
         check_gone();

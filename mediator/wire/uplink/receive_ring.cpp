@@ -9,6 +9,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "mediator/wire/uplink/offload.h"
 #include "mediator/wire/uplink/socket_option.h"
 
 namespace vrdma::wire {
@@ -17,17 +18,25 @@ namespace {
 // The kernel takes the tag out of a frame and reports it separately. It is put back where it was.
 constexpr std::size_t tag_size = 4;
 constexpr std::size_t macs_size = std::size_t{2} * ETH_ALEN;
-// Room for the tag before each frame; what follows its Ethernet header stays aligned.
-constexpr unsigned room_for_tag = TPACKET_ALIGNMENT;
+// Room for the tag before each frame. With virtio's header there, what follows the Ethernet
+// header stays aligned.
+constexpr unsigned room_for_tag = 2U * TPACKET_ALIGNMENT - unsigned{sizeof(Offload)};
 
-constexpr std::size_t block_size = 64 << 10;
-static_assert(block_size % ReceiveRing::slot_size == 0, "so that slots follow each other");
+constexpr std::size_t block_size = ReceiveRing::slot_size; // so that slots follow each other
 
 std::atomic_ref<std::uint32_t> status_of(tpacket2_hdr& slot) {
     return std::atomic_ref<std::uint32_t>{slot.tp_status};
 }
 
-std::span<const std::byte> frame_of(tpacket2_hdr& slot, std::uint32_t status) {
+Offload offload_of(const tpacket2_hdr& slot) {
+    Offload offload;
+    std::memcpy(&offload, reinterpret_cast<const std::byte*>(&slot) + slot.tp_mac - sizeof(offload),
+                sizeof(offload));
+    return offload;
+}
+
+// Writes the tag over virtio's header.
+std::span<std::byte> frame_of(tpacket2_hdr& slot, std::uint32_t status) {
     auto* frame = reinterpret_cast<std::byte*>(&slot) + slot.tp_mac;
     if ((status & TP_STATUS_VLAN_VALID) == 0) {
         return {frame, slot.tp_snaplen};
@@ -61,6 +70,19 @@ Result<ReceiveRing> ReceiveRing::create(int socket) {
     return ReceiveRing{std::move(*ring)};
 }
 
+void ReceiveRing::open(tpacket2_hdr& slot, std::uint32_t status) noexcept {
+    const Offload offload = offload_of(slot);
+    const auto frame = frame_of(slot, status);
+    const bool segmented = offload.kind == Offload::udp_segmentation;
+    truncated_ += slot.tp_snaplen < slot.tp_len || (!segmented && frame.size() > max_frame_size);
+    if (segmented) {
+        segments_ = Segments{frame, offload.segment_size};
+        current_ = segments_.next();
+    } else if (frame.size() <= max_frame_size) {
+        current_ = frame;
+    }
+}
+
 std::span<const std::byte> ReceiveRing::receive() noexcept {
     for (std::size_t looked_at = 0; current_.empty() && looked_at < slots; ++looked_at) {
         auto& slot = *ring_.as<tpacket2_hdr>(next_ * slot_size);
@@ -68,10 +90,9 @@ std::span<const std::byte> ReceiveRing::receive() noexcept {
         if ((status & TP_STATUS_USER) == 0) {
             break;
         }
-        current_ = frame_of(slot, status);
-        if (slot.tp_snaplen < slot.tp_len) {
-            ++truncated_;
-            release();
+        open(slot, status);
+        if (current_.empty()) {
+            free_slot();
         }
     }
     return current_;
@@ -79,7 +100,14 @@ std::span<const std::byte> ReceiveRing::receive() noexcept {
 
 void ReceiveRing::release() noexcept {
     assert(!current_.empty());
-    current_ = {};
+    current_ = segments_.next();
+    if (current_.empty()) {
+        free_slot();
+    }
+}
+
+void ReceiveRing::free_slot() noexcept {
+    segments_ = {};
     auto& slot = *ring_.as<tpacket2_hdr>(next_ * slot_size);
     status_of(slot).store(TP_STATUS_KERNEL, std::memory_order_release);
     next_ = (next_ + 1) % slots;

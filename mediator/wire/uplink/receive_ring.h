@@ -11,31 +11,40 @@
 #include <span>
 
 #include "mediator/base/mapping.h"
+#include "mediator/wire/segments.h"
+
+struct tpacket2_hdr;
 
 namespace vrdma::wire {
 
 class ReceiveRing {
   public:
-    static constexpr std::size_t slots = 1024;
-    // Holds the largest frame of RoCE whatever the interface's MTU is, or becomes.
-    static constexpr std::size_t slot_size = 8192;
+    static constexpr std::size_t slots = 512;
+    // Holds the longest segmented frame that is sent here (offload.h). GRO makes a little longer
+    // ones, which lose their last packet.
+    static constexpr std::size_t slot_size = std::size_t{64} << 10;
 
     // The socket must not be bound yet.
     static Result<ReceiveRing> create(int socket);
 
-    // Returns the oldest frame, with its VLAN tag, until it is released. Makes no system calls.
+    // Returns the oldest frame, with its VLAN tag, until it is released. A segmented frame is
+    // returned as the frames that it consists of. Makes no system calls.
     std::span<const std::byte> receive() noexcept;
     void release() noexcept;
 
-    // Frames longer than a slot, which are dropped.
+    // Frames longer than a slot, or than any of RoCE, which are dropped.
     std::uint64_t truncated() const noexcept { return truncated_; }
 
   private:
     explicit ReceiveRing(Mapping ring) : ring_{std::move(ring)} {}
 
+    void open(tpacket2_hdr& slot, std::uint32_t status) noexcept;
+    void free_slot() noexcept;
+
     Mapping ring_;
     std::size_t next_ = 0;
     std::span<const std::byte> current_;
+    Segments segments_; // of the slot, after the current one
     std::uint64_t truncated_ = 0;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Frames on their way out, copied by the kernel in one sendmmsg().
+// Frames on their way out, copied by the kernel in one sendmmsg(). Frames that follow each other as
+// the segments of one frame do, go as that one frame. The kernel, or the interface, makes the same
+// frames of it again, or passes it on to where they are made.
 //
 // There is a mapped ring for sending, too (PACKET_TX_RING). By a virtual cable, it takes a tenth to
 // a quarter longer for frames of 64 bytes to 1 KiB, and as long for 4 KiB, because the kernel
@@ -18,6 +20,8 @@
 #include <span>
 
 #include "mediator/wire/packet.h"
+#include "mediator/wire/segments.h"
+#include "mediator/wire/uplink/offload.h"
 
 namespace vrdma::wire {
 
@@ -31,20 +35,45 @@ class SendBatch {
     std::span<std::byte> prepare() noexcept;
     void commit(std::size_t bytes) noexcept;
     bool full() const noexcept { return committed_ == capacity; }
+    // Whether flush() may send several frames as one.
+    bool may_join() const noexcept { return joining_ && committed_ - sent_ > 1; }
     // Returns the number of frames that the socket refused, which are lost. Frames for which it has
-    // no room now stay.
-    std::size_t flush(int socket) noexcept;
+    // no room now stay. Frames longer than `longest` go alone, so that an interface whose MTU has
+    // become smaller refuses them.
+    std::size_t flush(int socket, std::size_t longest) noexcept;
 
   private:
     struct alignas(64) Frame {
         std::array<std::byte, max_frame_size> bytes;
     };
+    // What the kernel gets before the bytes of the frames; the headers if there are several.
+    struct Front {
+        Offload offload;
+        std::array<std::byte, SegmentHeaders::max_size> headers;
+    };
+    static_assert(offsetof(Front, headers) == sizeof(Offload));
+
+    std::span<std::byte> frame(std::size_t index) noexcept {
+        return std::span{(*frames_)[index].bytes}.first(sizes_[index]);
+    }
+    void gather(std::size_t longest) noexcept;
+    std::size_t add_message(std::size_t first, std::size_t longest) noexcept;
+    std::size_t count_segments(std::size_t first, SegmentHeaders& headers) noexcept;
+    void write_front(Front& front, std::size_t first, std::size_t frames,
+                     SegmentHeaders& headers) noexcept;
+    bool stops_joining(int error) noexcept;
 
     std::unique_ptr<std::array<Frame, capacity>> frames_;
-    std::array<iovec, capacity> spans_{};
-    std::array<mmsghdr, capacity> messages_{};
+    std::array<std::size_t, capacity> sizes_{};
     std::size_t committed_ = 0;
     std::size_t sent_ = 0; // of those committed
+    bool joining_ = true;
+
+    // Messages of the frames that are committed and not sent.
+    std::array<Front, capacity> fronts_{};
+    std::array<iovec, 2 * capacity> spans_{}; // a front and its frames, and the next
+    std::array<mmsghdr, capacity> messages_{};
+    std::size_t gathered_ = 0;
 };
 
 } // namespace vrdma::wire
