@@ -74,7 +74,9 @@ void PacketUplink::flush() noexcept {
 }
 
 void PacketUplink::flush(Sender& sender) noexcept {
-    const std::size_t longest = sender.batch.may_join() ? frame_size() : max_frame_size;
+    // Of an interface that is gone, Linux would have modprobe look for a driver.
+    const bool asks = sender.batch.may_join() && !gone_;
+    const std::size_t longest = asks ? frame_size() : max_frame_size;
     const std::size_t refused = sender.batch.flush(sender.socket.get(), longest);
     if (refused != 0) {
         losses_.refused += refused;

@@ -74,11 +74,13 @@ void ReceiveRing::open(tpacket2_hdr& slot, std::uint32_t status) noexcept {
     const Offload offload = offload_of(slot);
     const auto frame = frame_of(slot, status);
     const bool segmented = offload.kind == Offload::udp_segmentation;
-    truncated_ += slot.tp_snaplen < slot.tp_len || (!segmented && frame.size() > max_frame_size);
     if (segmented) {
         segments_ = Segments{frame, offload.segment_size};
         current_ = segments_.next();
-    } else if (frame.size() <= max_frame_size) {
+    }
+    const bool whole = current_.empty(); // the port counts what is wrong with it
+    truncated_ += slot.tp_snaplen < slot.tp_len || (whole && frame.size() > max_frame_size);
+    if (whole && frame.size() <= max_frame_size) {
         current_ = frame;
     }
 }

@@ -93,7 +93,7 @@ void SendBatch::gather(std::size_t longest) noexcept {
 
 // A kernel or an interface that does not segment.
 bool SendBatch::stops_joining(int error) noexcept {
-    if (error == EINVAL || error == EMSGSIZE || error == EOPNOTSUPP) {
+    if (error == EINVAL || error == EMSGSIZE || error == EOPNOTSUPP || error == ENOMEM) {
         joining_ = false;
     }
     return !joining_;
