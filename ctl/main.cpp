@@ -53,13 +53,14 @@ class Program {
         }
         const auto answer = command_.ask(Client{options_.socket});
         if (!answer) {
-            std::cerr << "vrdmactl: " << answer.error().text << '\n';
+            std::cerr << "vrdmactl: " << printable(answer.error().text) << '\n';
             return answer.error().unreachable ? unreachable : refused;
         }
         constexpr int indent = 2;
-        std::cout << (options_.json ? answer->dump(indent) + "\n"
-                                    : command_.show(*answer, terminal_width()));
-        return done;
+        std::cout << (options_.json ? answer->dump(indent, ' ', true) + "\n"
+                                    : command_.show(*answer, terminal_width()))
+                  << std::flush;
+        return std::cout ? done : refused;
     }
 
   private:
@@ -136,6 +137,9 @@ class Program {
 int main(int argc, char** argv) {
     try {
         return vrdma::ctl::Program{}.run(argc, argv);
+    } catch (const nlohmann::json::exception& error) {
+        std::cerr << "vrdmactl: the answer is not one of vrdmad: " << error.what() << '\n';
+        return vrdma::ctl::unreachable;
     } catch (const std::exception& error) {
         std::cerr << "vrdmactl: " << error.what() << '\n';
         return EXIT_FAILURE;

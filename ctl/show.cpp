@@ -11,7 +11,9 @@ namespace {
 using nlohmann::json;
 
 std::string text(const json& value) {
-    return value.is_null() ? "-" : value.is_string() ? value.get<std::string>() : value.dump();
+    return value.is_null()     ? "-"
+           : value.is_string() ? printable(value.get<std::string>())
+                               : printable(value.dump());
 }
 
 std::string or_dash(const json& number) {
@@ -38,20 +40,20 @@ std::string capital(std::string word) {
 }
 
 std::vector<Row> share_rows(const json& limits) {
-    return {{"Weight", text(limits["weight"])},
-            {"Max bytes per second", or_unlimited(limits["max_bytes_per_second"])},
-            {"Max operations per second", or_unlimited(limits["max_operations_per_second"])}};
+    return {{"Weight", text(limits.at("weight"))},
+            {"Max bytes per second", or_unlimited(limits.at("max_bytes_per_second"))},
+            {"Max operations per second", or_unlimited(limits.at("max_operations_per_second"))}};
 }
 
 } // namespace
 
 std::string show_devices(const json& answer, Width width) {
     std::vector<Row> rows;
-    for (const json& device : answer["devices"]) {
-        rows.push_back({text(device["name"]), text(device["driver"]),
-                        capital(text(device["state"])), or_dash(device["mtu"]),
-                        speed(device["speed_mbps"]), text(device["uplink"]),
-                        capital(text(device["kind"])), text(device["description"])});
+    for (const json& device : answer.at("devices")) {
+        rows.push_back({text(device.at("name")), text(device.at("driver")),
+                        capital(text(device.at("state"))), or_dash(device.at("mtu")),
+                        speed(device.at("speed_mbps")), text(device.at("uplink")),
+                        capital(text(device.at("kind"))), text(device.at("description"))});
     }
     return table(
         {"Name", "Driver", "State", "MTU", "Speed", "Paired Uplink", "Kind", "Description"}, rows,
@@ -59,16 +61,16 @@ std::string show_devices(const json& answer, Width width) {
 }
 
 std::string show_device(const json& answer, Width /*width*/) {
-    std::vector<Row> rows{{"Name", text(answer["name"])},
-                          {"Kind", capital(text(answer["kind"]))},
-                          {"Driver", text(answer["driver"])},
-                          {"State", capital(text(answer["state"]))},
-                          {"Type", text(answer["type"])},
-                          {"Front end", text(answer["front_end"])},
-                          {"MTU", or_dash(answer["mtu"])},
-                          {"Speed", speed(answer["speed_mbps"])},
-                          {"Paired uplink", text(answer["uplink"])},
-                          {"MAC address", text(answer["mac"])}};
+    std::vector<Row> rows{{"Name", text(answer.at("name"))},
+                          {"Kind", capital(text(answer.at("kind")))},
+                          {"Driver", text(answer.at("driver"))},
+                          {"State", capital(text(answer.at("state")))},
+                          {"Type", text(answer.at("type"))},
+                          {"Front end", text(answer.at("front_end"))},
+                          {"MTU", or_dash(answer.at("mtu"))},
+                          {"Speed", speed(answer.at("speed_mbps"))},
+                          {"Paired uplink", text(answer.at("uplink"))},
+                          {"MAC address", text(answer.at("mac"))}};
     for (Row& row : share_rows(answer)) {
         rows.push_back(std::move(row));
     }
@@ -77,28 +79,28 @@ std::string show_device(const json& answer, Width /*width*/) {
 
 std::string show_counters(const json& answer, Width /*width*/) {
     std::vector<Row> rows;
-    for (const auto& [name, value] : answer["counters"].items()) {
-        rows.push_back({name, text(value)});
+    for (const auto& [name, value] : answer.at("counters").items()) {
+        rows.push_back({printable(name), text(value)});
     }
     return list(rows);
 }
 
 std::string show_limits(const json& answer, Width width) {
     std::vector<Row> rows;
-    for (const auto& [name, usage] : answer["resources"].items()) {
-        rows.push_back({name, text(usage["used"]), text(usage["max"])});
+    for (const auto& [name, usage] : answer.at("resources").items()) {
+        rows.push_back({printable(name), text(usage.at("used")), or_dash(usage.at("max"))});
     }
     return list(share_rows(answer)) + "\n" + table({"Resource", "Used", "Max"}, rows, width);
 }
 
 std::string show_uplinks(const json& answer, Width width) {
     std::vector<Row> rows;
-    for (const json& uplink : answer["uplinks"]) {
-        const bool ethernet = uplink["kind"] == "ethernet";
-        rows.push_back({text(uplink["name"]), capital(text(uplink["kind"])),
-                        capital(text(uplink["state"])), speed(uplink["speed_mbps"]),
-                        text(uplink["mac"]), ethernet ? "-" : text(uplink["peers"]),
-                        text(uplink[ethernet ? "interface" : "provider"])});
+    for (const json& uplink : answer.at("uplinks")) {
+        const bool ethernet = uplink.at("kind") == "ethernet";
+        rows.push_back({text(uplink.at("name")), capital(text(uplink.at("kind"))),
+                        capital(text(uplink.at("state"))), speed(uplink.at("speed_mbps")),
+                        text(uplink.at("mac")), ethernet ? "-" : text(uplink.at("peers")),
+                        text(uplink.at(ethernet ? "interface" : "provider"))});
     }
     return table({"Name", "Kind", "State", "Speed", "MAC Address", "Peers", "Interface/Provider"},
                  rows, width);
@@ -106,23 +108,23 @@ std::string show_uplinks(const json& answer, Width width) {
 
 std::string show_peers(const json& answer, Width width) {
     std::vector<Row> rows;
-    for (const json& peer : answer["peers"]) {
-        rows.push_back({text(peer["name"]), text(peer["uplink"]), capital(text(peer["state"])),
-                        text(peer["addresses"]), text(peer["address"])});
+    for (const json& peer : answer.at("peers")) {
+        rows.push_back({text(peer.at("name")), text(peer.at("uplink")), capital(text(peer.at("state"))),
+                        text(peer.at("addresses")), text(peer.at("address"))});
     }
     return table({"Name", "Uplink", "State", "Addresses", "Listens At"}, rows, width);
 }
 
 std::string show_log_level(const json& answer, Width /*width*/) {
-    return text(answer["level"]) + "\n";
+    return text(answer.at("level")) + "\n";
 }
 
 std::string show_reload(const json& answer, Width /*width*/) {
     std::string lines;
-    for (const json& change : answer["changed"]) {
+    for (const json& change : answer.at("changed")) {
         lines += fmt::format("changed: {}\n", text(change));
     }
-    for (const json& key : answer["restart"]) {
+    for (const json& key : answer.at("restart")) {
         lines += fmt::format("takes a restart: {}\n", text(key));
     }
     return lines.empty() ? "nothing has changed\n" : lines;

@@ -11,12 +11,6 @@ namespace {
 
 constexpr std::size_t gap = 2;
 
-std::string printable(std::string text) {
-    std::ranges::replace_if(
-        text, [](char c) { return c < ' ' || c > '~'; }, '?');
-    return text;
-}
-
 std::string line(const Row& row, const std::vector<std::size_t>& widths, std::size_t most) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
@@ -34,6 +28,12 @@ std::string line(const Row& row, const std::vector<std::size_t>& widths, std::si
 }
 
 } // namespace
+
+std::string printable(std::string text) {
+    std::ranges::replace_if(
+        text, [](char c) { return c < ' ' || c > '~'; }, '?');
+    return text;
+}
 
 std::string table(const Row& titles, const std::vector<Row>& rows, std::size_t width) {
     std::vector<std::size_t> widths(titles.size());

@@ -12,6 +12,9 @@ using Row = std::vector<std::string>;
 
 // Each column is as wide as its longest text. The last one is cut where the line would be longer
 // than `width`, if there is a width. Characters that a terminal would obey become "?".
+// The text with a question mark for each byte that a terminal may interpret.
+std::string printable(std::string text);
+
 std::string table(const Row& titles, const std::vector<Row>& rows, std::size_t width);
 
 // Titles to the left of their values.

@@ -11,6 +11,7 @@ import pytest
 PROJECT = Path(__file__).parents[2]
 PROGRAMS = {
     "vrdmad": ("mediator/control/vrdmad.completion", "mediator/control/vrdmad"),
+    "vrdmactl": ("ctl/vrdmactl.completion", "ctl/vrdmactl"),
     "vrdma-run": ("providers/vrdma/direct/run/vrdma-run.completion", "providers/vrdma/vrdma-run"),
 }
 
@@ -52,6 +53,17 @@ def test_options(completions: Path, program: str) -> None:
 ])  # fmt: skip
 def test_words(completions: Path, line: str, expected: list[str]) -> None:
     assert complete(completions, *line.split()) == expected
+
+
+def test_names_of_devices(completions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has a vrdmactl list devices, one of whose names a shell would execute; expects the others to be offered."""
+    made = tmp_path / "made"
+    program = tmp_path / "vrdmactl"
+    program.write_text(f"#!/bin/sh\nprintf '%s\\n' Name disk '$(touch${{IFS}}{made})' vm-1.sock\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert {"disk", "vm-1.sock"} <= {*complete(completions, "vrdmactl", "device", "show", "")}
+    assert not made.exists()
 
 
 @pytest.mark.parametrize("line", ["vrdma-run unsh", "vrdma-run -n 2 unsh", "vrdma-run --device a -- unsh"])

@@ -33,6 +33,14 @@ TEST(Show, Devices) {
               "disk  vrdma   Unused  -     2500 Mbps  eth0           Virtual  a device\n");
 }
 
+// Answers that vrdmad does not give: expect an error for what is missing, and nothing that a
+// terminal interprets.
+TEST(Show, AnswersOfStrangers) {
+    EXPECT_THROW(show_devices({{"disks", {device}}}, 0), json::exception);
+    EXPECT_THROW(show_device({{"name", "disk"}}, 0), json::exception);
+    EXPECT_EQ(show_log_level({{"level", "\x1b[2J"}}, 0), "?[2J\n");
+}
+
 TEST(Show, Limits) {
     EXPECT_EQ(show_limits(device, 0),
               "Weight:                     100\n"

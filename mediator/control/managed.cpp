@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "mediator/directory/entry.h"
 #include "mediator/management/select.h"
 
 namespace vrdma::control {
@@ -95,7 +96,7 @@ management::Uplink report_of(const ServedFabric& served) {
 management::Peer report_of(const std::string& uplink, const ServedFabric::Peer& known) {
     management::Peer peer{};
     helper::write(peer.name, known.options.name);
-    helper::write(peer.address, known.options.address.host + ":" + known.options.address.service);
+    helper::write(peer.address, directory::text_of(known.options.address));
     helper::write(peer.uplink, uplink);
     peer.up = known.up ? 1 : 0;
     peer.addresses = static_cast<std::uint32_t>(known.addresses);
@@ -160,6 +161,7 @@ std::string Managed::log_level() const {
 bool Managed::set_log_level(const std::string& level) {
     const auto parsed = parse_log_level(level);
     if (parsed) {
+        log_.warn("the log level becomes {}", level); // with the new one it may not be seen
         spdlog::set_level(*parsed);
     }
     return parsed.has_value();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "mediator/base/log.h"
 #include "mediator/control/reloader.h"
 #include "mediator/control/served_fabric.h"
 #include "mediator/control/served_uplink.h"
@@ -38,6 +39,7 @@ class Managed final : public management::Mediator {
 
   private:
     const Parts parts_;
+    DeviceLog log_{"control socket"};
 };
 
 } // namespace vrdma::control

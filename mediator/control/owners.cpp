@@ -59,6 +59,11 @@ bool Owners::is_fixed(const Gid& gid) const {
     return found != claims_.end() && found->second.back().first == always;
 }
 
+std::size_t Owners::claims_of(unsigned peer) const {
+    const auto claimed = claimed_by_.find(peer);
+    return claimed != claimed_by_.end() ? claimed->second.size() : 0;
+}
+
 std::vector<Gid> Owners::gids_of(unsigned peer) const {
     std::vector<Gid> gids;
     const auto claimed = claimed_by_.find(peer);

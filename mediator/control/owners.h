@@ -42,6 +42,8 @@ class Owners {
     bool contested(const Gid& gid) const;
     // Whether the configuration says whose it is.
     bool is_fixed(const Gid& gid) const;
+    // How many GIDs the peer claims.
+    std::size_t claims_of(unsigned peer) const;
     // Returns the GIDs in order.
     std::vector<Gid> gids_of(unsigned peer) const;
 

@@ -102,7 +102,7 @@ ServedFabric::ServedFabric(const Fabric& fabric, hca::soft::SoftHca& hca)
 std::vector<ServedFabric::Peer> ServedFabric::peers() const {
     std::vector<Peer> peers;
     for (const auto& [number, options, up] : links_->peers()) {
-        peers.push_back({options, up, owners_.gids_of(number).size()});
+        peers.push_back({options, up, owners_.claims_of(number)});
     }
     return peers;
 }

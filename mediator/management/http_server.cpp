@@ -157,8 +157,8 @@ int HttpServer::fd() const {
 }
 
 void HttpServer::run() {
-    hang_up_on_the_late();
     MHD_run(daemon_);
+    hang_up_on_the_late();
 }
 
 // The library then finds the end of the connection.

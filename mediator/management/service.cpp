@@ -31,8 +31,8 @@ Message message_of(std::uint32_t id, const Reloaded& reloaded) {
 Result<std::unique_ptr<Service>> Service::open(UniqueFd process, int listening, const Task& task,
                                                Mediator& mediator, EventLoop& loop) {
     std::unique_ptr<Service> service{new Service{std::move(process), listening, task, mediator}};
-    auto questions =
-        loop.watch(service->process_->get(), [all = service.get()](std::uint32_t) { all->hear(); });
+    auto questions = loop.watch(service->process_->socket.get(),
+                                [all = service.get()](std::uint32_t) { all->hear(); });
     if (!questions) {
         return fail(questions.error());
     }
@@ -44,7 +44,7 @@ void Service::hear() {
     std::array<std::byte, sizeof(Question)> bytes; // NOLINT(*-member-init): recv() fills it
     for (int i = 0; i < turn && process_; ++i) {
         const ssize_t size =
-            ::recv(process_->get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_TRUNC);
+            ::recv(process_->socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_TRUNC);
         if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
             return;
         }
@@ -73,7 +73,7 @@ void Service::answer(const Question& question) {
         case Kind::peers:
             return answer(question, &Mediator::peers, records_each<Peer>);
         case Kind::log_level:
-            return send(process_->get(), pack_lines(question.id, {mediator_.log_level()}));
+            return send(process_->socket.get(), pack_lines(question.id, {mediator_.log_level()}));
         case Kind::set_log_level:
             return set_log_level(question);
         case Kind::reload:
@@ -85,7 +85,7 @@ void Service::give_task(const Question& question) {
     Message message;
     helper::append(message, Answer{question.id, 0, 0, 0});
     helper::append(message, task_);
-    if (const auto sent = helper::send_with(process_->get(), message, listening_); !sent) {
+    if (const auto sent = helper::send_with(process_->socket.get(), message, listening_); !sent) {
         log_.warn("a worker cannot begin: {}", describe(sent.error()));
     }
 }
@@ -98,23 +98,28 @@ void Service::answer(const Question& question,
     const Range range{*helper::read(question.name), exact, exact ? 1 : most};
     const std::vector<Record> records = (mediator_.*ask)(range);
     const bool more = !exact && records.size() == most;
-    send(process_->get(), pack(question.id, more, records));
+    send(process_->socket.get(), pack(question.id, more, records));
 }
 
 void Service::set_log_level(const Question& question) {
     const std::string level = *helper::read(question.name);
     if (mediator_.set_log_level(level)) {
-        log_.info("the log level is {}", mediator_.log_level());
-        return send(process_->get(), pack_lines(question.id, {mediator_.log_level()}));
+        return send(process_->socket.get(), pack_lines(question.id, {mediator_.log_level()}));
     }
-    send(process_->get(), pack_error(question.id, std::errc::invalid_argument,
-                                     fmt::format("'{}' is no log level", level)));
+    send(process_->socket.get(), pack_error(question.id, std::errc::invalid_argument,
+                                            fmt::format("'{}' is no log level", level)));
 }
 
 void Service::reload(const Question& question) {
+    if (std::exchange(process_->reloads, true)) {
+        return send(process_->socket.get(),
+                    pack_error(question.id, std::errc::device_or_resource_busy,
+                               "the configuration is being read again already"));
+    }
     mediator_.reload([id = question.id, process = std::weak_ptr{process_}](const Reloaded& done) {
         if (const auto open = process.lock()) {
-            send(open->get(), message_of(id, done));
+            open->reloads = false;
+            send(open->socket.get(), message_of(id, done));
         }
     });
 }
@@ -123,6 +128,7 @@ void Service::end(const char* why) {
     log_.warn("nothing is served there any more: the process that serves it: {}", why);
     questions_ = {};
     process_ = {};
+    ::shutdown(listening_, SHUT_RDWR); // so that nobody connects and waits in vain
 }
 
 } // namespace vrdma::management

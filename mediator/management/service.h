@@ -18,7 +18,8 @@ class Service {
   public:
     static constexpr int turn = 4; // questions, before others have their turn
 
-    // The process serves the listening socket, which stays open. The mediator must outlive this,
+    // The process serves the listening socket, which stays open. If the process ends, nobody can
+    // connect any more. The mediator must outlive this,
     // but it may answer a question later.
     static Result<std::unique_ptr<Service>> open(UniqueFd process, int listening, const Task& task,
                                                  Mediator& mediator, EventLoop& loop);
@@ -28,7 +29,7 @@ class Service {
 
   private:
     Service(UniqueFd process, int listening, const Task& task, Mediator& mediator)
-        : process_{std::make_shared<UniqueFd>(std::move(process))},
+        : process_{std::make_shared<Process>(std::move(process))},
           listening_{listening},
           task_{task},
           mediator_{mediator} {}
@@ -43,8 +44,14 @@ class Service {
     void reload(const Question& question);
     void end(const char* why);
 
+    struct Process {
+        explicit Process(UniqueFd connection) : socket{std::move(connection)} {}
+        UniqueFd socket;
+        bool reloads = false; // the configuration is being read again for it
+    };
+
     // None: the connection has ended. An answer that comes later finds out whether it has.
-    std::shared_ptr<UniqueFd> process_;
+    std::shared_ptr<Process> process_;
     const int listening_;
     const Task task_;
     Mediator& mediator_;

@@ -12,11 +12,11 @@ namespace {
 template <typename Entry, typename Number>
 void read_id(Section& section, std::string_view key, std::string_view must_be,
              Entry* (*look_up)(const char*), Number Entry::*id, Number& out) {
-    std::string name;
-    section.text(key, name);
-    if (name.empty()) {
+    if (!section.has(key)) {
         return;
     }
+    std::string name;
+    section.text(key, name);
     const Entry* const entry = look_up(name.c_str());
     if (entry == nullptr) {
         section.refuse(key, must_be);

@@ -53,8 +53,16 @@ class FakeMediator final : public Mediator {
         level_ = level == "debug" ? level : level_;
         return level == "debug";
     }
-    void reload(std::function<void(Reloaded)> done) override { done(reloaded); }
+    void reload(std::function<void(Reloaded)> done) override {
+        if (delays) {
+            delayed = std::move(done);
+        } else {
+            done(reloaded);
+        }
+    }
 
+    bool delays = false; // reloads, until the test calls `delayed`
+    std::function<void(Reloaded)> delayed;
     Reloaded reloaded{"", {"types.small: weight 3"}, {"name"}};
 
   private:

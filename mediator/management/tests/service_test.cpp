@@ -64,6 +64,38 @@ TEST_F(ServiceTest, AProcessThatDoesNotReadIsNotAwaited) {
     });
 }
 
+// Ask for two reloads, one before the other is done, and for a third one then. Expect the second
+// one to be refused.
+TEST_F(ServiceTest, OneReloadAtATime) {
+    mediator.delays = true;
+    const auto asks = [&](std::uint32_t id) {
+        Question question{};
+        question.id = id;
+        question.kind = Question::Kind::reload;
+        const Message message = pack(question);
+        return ::send(process.get(), message.data(), message.size(), 0) > 0;
+    };
+    const auto hear = [&] {
+        Answer answer{};
+        helper::run_until(loop, [&] {
+            return ::recv(process.get(), &answer, sizeof(answer), MSG_DONTWAIT | MSG_PEEK) > 0;
+        });
+        EXPECT_GT(::recv(process.get(), &answer, sizeof(answer), 0), 0);
+        return answer;
+    };
+    ASSERT_TRUE(asks(1) && asks(2));
+    const Answer refused = hear();
+    EXPECT_EQ(refused.id, 2u);
+    EXPECT_EQ(refused.error, std::uint32_t{EBUSY});
+    mediator.delayed(mediator.reloaded);
+    EXPECT_EQ(hear().id, 1u);
+    mediator.delays = false;
+    ASSERT_TRUE(asks(3));
+    const Answer last = hear();
+    EXPECT_EQ(last.id, 3u);
+    EXPECT_EQ(last.error, 0u);
+}
+
 TEST(Asking, AllPagesArriveInOrder) {
     constexpr std::size_t count = 1000;
     FakeMediator mediator{count};
