@@ -98,7 +98,7 @@ TEST_F(HttpServerTest, HeadersThatAreTooLongAreRefused) {
 
 TEST_F(HttpServerTest, WhatIsNotHttpIsRefused) {
     const UniqueFd client = connect();
-    say(client, std::string("\x00\xff GET\r\n\r\n\r\n", 13));
+    say(client, std::string("\x00\xff GET\r\n\r\n\r\n", 12));
     EXPECT_FALSE(is(hear(client), 200));
     EXPECT_TRUE(requests.empty());
 }
