@@ -27,19 +27,19 @@ Result<std::unique_ptr<Reloader>> Reloader::create(UniqueFd process, Running& ru
 }
 
 void Reloader::reload(Done done) {
-    asked_.push_back(std::move(done));
     if (!process_) {
+        asked_.push_back(std::move(done));
         return refuse("the process that reads it again has ended; restart vrdmad to apply changes");
     }
     constexpr std::byte request{1};
-    if (asked_.size() > max_asked ||
+    if (asked_.size() == max_asked ||
         ::send(process_.get(), &request, sizeof(request), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-        const Done last = std::move(asked_.back());
-        asked_.pop_back();
-        last({"too many have asked for it to be read again; the requests before will be answered",
-              {},
-              {}});
+        return done(
+            {"too many have asked for it to be read again; the requests before will be answered",
+             {},
+             {}});
     }
+    asked_.push_back(std::move(done));
 }
 
 void Reloader::hear() {

@@ -197,7 +197,7 @@ int digit(char c) {
     return at == digits.npos ? -1 : static_cast<int>(at);
 }
 
-// Replaces each %XX. What is no such code stays.
+// Replaces each %XX. Other text stays.
 std::string decode(const std::string& word) {
     std::string plain;
     for (std::size_t i = 0; i < word.size(); ++i) {

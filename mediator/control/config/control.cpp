@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include <cstdlib>
 #include <string>
 
+#include "mediator/base/runtime_directory.h"
 #include "mediator/control/config/readers.h"
 #include "mediator/control/config/users.h"
 
 namespace vrdma::control {
 std::string default_control_path() {
-    const char* const directory = std::getenv("RUNTIME_DIRECTORY");
-    return directory != nullptr && *directory == '/' ? std::string{directory} + "/control.sock"
-                                                     : std::string{};
+    const auto directory = given_runtime_directory();
+    return directory ? *directory + "/control.sock" : std::string{};
 }
 
 void read_control(Section section, ControlSocketOptions& control) {

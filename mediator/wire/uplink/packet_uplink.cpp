@@ -74,7 +74,7 @@ void PacketUplink::flush() noexcept {
 }
 
 void PacketUplink::flush(Sender& sender) noexcept {
-    // Of an interface that is gone, Linux would have modprobe look for a driver.
+    // If the interface is gone, Linux would have modprobe look for its driver.
     const bool asks = sender.batch.may_join() && !gone_;
     const std::size_t longest = asks ? frame_size() : max_frame_size;
     const std::size_t refused = sender.batch.flush(sender.socket.get(), longest);

@@ -46,7 +46,8 @@ class SendBatch {
     struct alignas(64) Frame {
         std::array<std::byte, max_frame_size> bytes;
     };
-    // What the kernel gets before the bytes of the frames; the headers if there are several.
+    // The kernel gets this before the bytes of the frames. It has headers if there are several
+    // frames.
     struct Front {
         Offload offload;
         std::array<std::byte, SegmentHeaders::max_size> headers;

@@ -17,22 +17,12 @@
 #include "mediator/wire/uplink/packet_socket.h"
 #include "mediator/wire/uplink/socket_option.h"
 #include "network.h"
+#include "two_packet_uplinks.h"
 
 namespace vrdma::wire {
 namespace {
 
-class PacketUplinkTest : public TwoHosts {
-  protected:
-    PacketUplinkTest() {
-        near = PacketUplink::create("near").value();
-        there.enter();
-        far = PacketUplink::create("far").value();
-        here.enter();
-    }
-
-    std::unique_ptr<PacketUplink> near;
-    std::unique_ptr<PacketUplink> far;
-};
+using PacketUplinkTest = TwoPacketUplinks;
 
 constexpr std::size_t seen = 64;
 

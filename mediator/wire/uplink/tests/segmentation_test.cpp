@@ -19,6 +19,7 @@
 #include "mediator/wire/uplink/send_batch.h"
 #include "mediator/wire/uplink/socket_option.h"
 #include "network.h"
+#include "two_packet_uplinks.h"
 #include "vrdma/roce.h"
 
 namespace vrdma::wire {
@@ -97,15 +98,8 @@ void expect_all(Uplink& uplink, std::span<const Frame> frames) {
     EXPECT_FALSE(readable(uplink));
 }
 
-class Segmentation : public TwoHosts {
+class Segmentation : public TwoPacketUplinks {
   protected:
-    Segmentation() {
-        near = PacketUplink::create("near").value();
-        there.enter();
-        far = PacketUplink::create("far").value();
-        here.enter();
-    }
-
     // A socket that knows nothing of segments.
     UniqueFd plain_socket_there() const {
         there.enter();
@@ -115,9 +109,6 @@ class Segmentation : public TwoHosts {
         here.enter();
         return socket;
     }
-
-    std::unique_ptr<PacketUplink> near;
-    std::unique_ptr<PacketUplink> far;
 };
 
 constexpr std::uint32_t before_wrap = 0x12fffa; // of the identification
