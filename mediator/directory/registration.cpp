@@ -109,9 +109,34 @@ Etcd::Answer<> Registration::hold_lease() {
     return {};
 }
 
+// etcd may have taken the write whose answer was lost. Then other hosts know the claims of that
+// write.
+Etcd::Answer<> Registration::recall() {
+    const auto range = etcd_.range(options_.key);
+    if (!range) {
+        return tl::unexpected{range.error()};
+    }
+    for (const auto& found : range->values) {
+        if (found.key != options_.key || !found.value) {
+            continue; // another key begins with this one
+        }
+        auto entry = parse_entry(*found.value, found.revision);
+        if (entry && entry->address == options_.address) {
+            claims_ = std::move(entry->claims);
+        }
+    }
+    doubted_ = false;
+    return {};
+}
+
 // An address that was claimed before keeps its revision, because another host may have claimed it
 // since.
 Etcd::Answer<> Registration::write(const std::set<Gid>& gids) {
+    if (doubted_) {
+        if (auto recalled = recall(); !recalled) {
+            return recalled;
+        }
+    }
     Claims claims;
     for (const Gid& gid : gids) {
         const auto before = claims_.find(gid);
@@ -119,6 +144,7 @@ Etcd::Answer<> Registration::write(const std::set<Gid>& gids) {
     }
     const auto revision = etcd_.put(options_.key, format_entry({options_.address, claims}), lease_);
     if (!revision) {
+        doubted_ = true;
         return tl::unexpected{revision.error()};
     }
     for (auto& [gid, since] : claims) {

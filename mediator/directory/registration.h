@@ -47,6 +47,7 @@ class Registration {
     void run();
     Etcd::Answer<> keep();
     Etcd::Answer<> hold_lease();
+    Etcd::Answer<> recall();
     Etcd::Answer<> write(const std::set<Gid>& gids);
 
     const RegistrationOptions options_;
@@ -55,6 +56,7 @@ class Registration {
     Etcd etcd_;
     std::int64_t lease_ = 0; // 0: none
     Claims claims_;          // as last written
+    bool doubted_ = false;   // the answer to the last write was lost
 
     std::mutex mutex_;
     std::condition_variable changed_;

@@ -2,6 +2,7 @@
 #include "mediator/directory/registration.h"
 
 #include "etcd_server.h"
+#include "lossy_relay.h"
 #include "mediator/directory/entry_json.h"
 
 namespace vrdma::directory {
@@ -94,6 +95,22 @@ TEST_F(RegistrationTest, EtcdComesAndGoes) {
     server.forget_all();
     server.start();
     EXPECT_LE(await(one), 2);
+}
+
+// Lose the answer to the write that claims `one`, and let the registration write again; expect the
+// claim to keep the revision that other hosts have read already.
+TEST_F(RegistrationTest, AClaimKeepsTheTimeOfAWriteWhoseAnswerWasLost) {
+    server.start();
+    const LossyRelay relay{server.endpoint(), "/v3/kv/put"};
+    RegistrationOptions through = options();
+    through.etcd = relay.options();
+    through.gids = {one};
+    Registration registration{through};
+    const std::int64_t since = await(one);
+    until([&] { return relay.lost(); });
+    registration.set({one, two});
+    EXPECT_GT(await(two), since);
+    EXPECT_EQ(await(one), since);
 }
 
 } // namespace
