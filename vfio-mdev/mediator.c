@@ -152,6 +152,22 @@ static long open_transfer(struct vrdma_device *dev)
 	return transfer ? vrdma_transfer_open(transfer) : -ENOENT;
 }
 
+static long precopy(struct vrdma_device *dev, void __user *arg)
+{
+	struct vrdma_transfer *transfer = vrdma_state_transfer(dev);
+	struct vrdma_mdev_precopy precopy;
+	bool moves;
+
+	if (!transfer)
+		return -ENOENT;
+	moves = vrdma_transfer_passes(transfer, &precopy.passes);
+	vrdma_transfer_put(transfer);
+	if (!moves)
+		return -ENOENT;
+	vrdma_pins_count(&dev->window, &precopy);
+	return copy_to_user(arg, &precopy, sizeof(precopy)) ? -EFAULT : 0;
+}
+
 static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	struct vrdma_device *dev = file->private_data;
@@ -179,6 +195,8 @@ static long mediator_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 		return hand_over(dev, user);
 	case VRDMA_MDEV_TAKE_OVER:
 		return vrdma_take_over(dev);
+	case VRDMA_MDEV_PRECOPY:
+		return precopy(dev, user);
 	default:
 		return -ENOTTY;
 	}

@@ -142,6 +142,7 @@ static bool keep(struct vrdma_window *window, unsigned long index, const struct 
 	}
 	__xa_store(&window->pages, index, xa_mk_value(page_to_pfn(page)), GFP_ATOMIC);
 	set_pinned(window, window->pinned + 1);
+	window->pins++;
 	return true;
 }
 
@@ -324,6 +325,14 @@ void vrdma_pins_settle(struct vrdma_window *window)
 	wait_event_killable_timeout(window->wait,
 				    vrdma_pins_settled(window, 0, VRDMA_WINDOW_PAGES - 1),
 				    SETTLE_TIME);
+}
+
+void vrdma_pins_count(struct vrdma_window *window, struct vrdma_mdev_precopy *precopy)
+{
+	xa_lock(&window->pages);
+	precopy->pinned = window->pinned;
+	precopy->pins = window->pins;
+	xa_unlock(&window->pages);
 }
 
 /* The worker has real-time priority, because pollers wait for it. */

@@ -27,6 +27,7 @@ struct vrdma_transfer {
 	wait_queue_head_t wait;
 	bool taken;   /* the mediator has opened its end */
 	bool early;   /* the VM runs: the device's state comes later */
+	u64 passes;   /* how often the VM monitor has asked what is left, while early */
 	bool ended;   /* nothing more will be written */
 	bool drained; /* the reader has asked for more than there was */
 	int error;    /* the reason if it ended early */
@@ -298,8 +299,21 @@ static int early_bytes(struct vrdma_transfer *transfer, u64 *bytes)
 	spin_lock(&transfer->lock);
 	ret = transfer->early ? transfer->error : -EINVAL;
 	*bytes = transfer->tail - transfer->head;
+	transfer->passes += !ret;
 	spin_unlock(&transfer->lock);
 	return ret;
+}
+
+/* QEMU asks what is left once in each pass. Returns false if the VM has stopped. */
+bool vrdma_transfer_passes(struct vrdma_transfer *transfer, u64 *passes)
+{
+	bool early;
+
+	spin_lock(&transfer->lock);
+	early = transfer->early;
+	*passes = transfer->passes;
+	spin_unlock(&transfer->lock);
+	return early;
 }
 
 static long vm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)

@@ -168,6 +168,7 @@ struct vrdma_window {
 	bool tracked;		/* a fault marks each page that is touched, since the last sweep */
 	unsigned long next_sweep; /* jiffies: none is due before */
 	unsigned long pinned;	/* pages */
+	u64 pins;		/* pages that were pinned, each time counted */
 	unsigned long max_pinned;
 	unsigned int max_tables; /* maximum of page tables of a mapping: set once */
 	unsigned long pinning;	/* the page that the worker is pinning, or ULONG_MAX */
@@ -343,6 +344,7 @@ int vrdma_window_mmap(struct vrdma_device *dev, struct vm_area_struct *vma);
 
 int vrdma_pins_open(struct vrdma_device *dev);
 void vrdma_pins_close(struct vrdma_device *dev);
+void vrdma_pins_count(struct vrdma_window *window, struct vrdma_mdev_precopy *precopy);
 bool vrdma_pins_reclaim(struct vrdma_window *window, unsigned long index);
 void vrdma_pins_touch(struct vrdma_device *dev, unsigned long index);
 void vrdma_pins_wake(struct vrdma_window *window);
@@ -374,6 +376,7 @@ struct vrdma_transfer *vrdma_transfer_get(struct vrdma_transfer *transfer);
 void vrdma_transfer_put(struct vrdma_transfer *transfer);
 void vrdma_transfer_end(struct vrdma_transfer *transfer, int error);
 int vrdma_transfer_stop(struct vrdma_transfer *transfer);
+bool vrdma_transfer_passes(struct vrdma_transfer *transfer, u64 *passes);
 struct file *vrdma_transfer_vm_file(struct vrdma_transfer *transfer);
 int vrdma_transfer_open(struct vrdma_transfer *transfer);
 

@@ -246,6 +246,20 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_handover, 8);
 #define VRDMA_MDEV_TAKE_OVER _IO('v', 0x99)
 
 /*
+ * How fast the mediator dirties the VM's memory while the VM moves. The pages that a pass of the migration finds dirty because of the mediator are
+ * those that were pinned when the pass began, and those that were pinned in it.
+ * ENOENT: the VM does not move, or has stopped.
+ */
+struct vrdma_mdev_precopy {
+	__aligned_u64 passes; /* how often the VM monitor has asked what is left */
+	__aligned_u64 pinned; /* pages, now */
+	__aligned_u64 pins;   /* pages that were pinned since the device exists, each time counted */
+};
+VRDMA_CHECK_SIZE(struct vrdma_mdev_precopy, 24);
+
+#define VRDMA_MDEV_PRECOPY _IOR('v', 0x9a, struct vrdma_mdev_precopy)
+
+/*
  * mmap offsets of the device fd; shared mappings only.
  *   SHADOW     read-write, page 0 of BAR0 as the guest reads it
  *   DOORBELLS  read-write, BAR2

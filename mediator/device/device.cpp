@@ -246,6 +246,12 @@ void Device::set_share(const hca::Share& share) {
     }
 }
 
+void Device::set_pace(std::uint64_t bytes_per_second) {
+    if (enabled_) {
+        enabled_->slice->set_pace(bytes_per_second);
+    }
+}
+
 // After this, no poller calls this device's raise() or fatal(), or touches the memory.
 void Device::disable() {
     enabled_.reset();

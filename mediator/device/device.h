@@ -56,6 +56,8 @@ class Device final : public hca::SliceHost {
 
     // Holds from now on, also after resets.
     void set_share(const hca::Share& share);
+    // Until it is disabled, or told otherwise: see hca/slice.h.
+    void set_pace(std::uint64_t bytes_per_second);
 
     // The device stands still from freeze() to thaw(). save() and restore() need that. Call
     // restore() after a reset, on a guest whose memory equals that of the saved one. A failed

@@ -101,6 +101,10 @@ class Slice : public SlicePort,
     // Applies from now on. Earlier use still counts.
     virtual void set_share(const Share& share) = 0;
 
+    // Slows the slice down to so many bytes per second that it requests, and as many that its peers
+    // request of it; 0: no more. Peers wait, and nothing fails.
+    virtual void set_pace(std::uint64_t bytes_per_second) = 0;
+
     // Touches pages of a ring before it is created, so that they are present when a poller needs
     // them. One call touches at most ring_pages_a_step pages, from `offset` on, and advances
     // `offset`. Returns false after the last page. EFAULT: the guest has no memory there. Creating

@@ -258,6 +258,35 @@ TEST(pages_that_are_not_in_use_are_unpinned_while_the_vm_moves) {
     CHECK_EQ(machine.served.device.counters().revocations, revocations);
 }
 
+/*
+ * Touches pages while the VM moves, and asks what is left, as QEMU does in each pass; expects the
+ * mediator to learn both. Expects nothing to learn before the move and after it.
+ */
+TEST(a_mediator_learns_how_fast_it_dirties_memory) {
+    constexpr uint64_t iova = 0x40000000;
+    vrdma_mdev_precopy before, after;
+    const Machine still(2);
+    CHECK_ERRNO(ioctl(still.served.device.fd(), VRDMA_MDEV_PRECOPY, &before), ENOENT);
+    const Announced machine;
+    const int device = machine.served.device.fd();
+    const Ram ram(small_pinned_pages * page_size);
+    CHECK(machine.vm.map(iova, ram.get(), ram.size()) == 0);
+    CHECK_ERRNO(ioctl(device, VRDMA_MDEV_PRECOPY, nullptr), EFAULT);
+    CHECK(ioctl(device, VRDMA_MDEV_PRECOPY, &before) == 0);
+    CHECK_EQ(before.passes, 0u);
+    early_bytes(machine.data);
+    early_bytes(machine.data);
+    for (uint64_t page = 0; page < small_pinned_pages; page++)
+        machine.served.device.window<uint32_t>(iova + page * page_size) = 1;
+    CHECK(ioctl(device, VRDMA_MDEV_PRECOPY, &after) == 0);
+    CHECK_EQ(after.passes, 2u);
+    CHECK_EQ(after.pins - before.pins, small_pinned_pages);
+    CHECK(after.pinned <= small_pinned_pages); /* a sweep may have unpinned some */
+
+    machine.stop_and_copy({{VRDMA_MDEV_STEP_FREEZE, 0}, {VRDMA_MDEV_STEP_SAVE, 0}});
+    CHECK_ERRNO(ioctl(device, VRDMA_MDEV_PRECOPY, &after), ENOENT);
+}
+
 /* What a VM that stays would lose is time. */
 TEST(pages_stay_pinned_in_a_vm_that_does_not_move) {
     constexpr uint64_t iova = 0x40000000;

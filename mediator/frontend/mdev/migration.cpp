@@ -18,6 +18,8 @@ namespace {
 constexpr int pieces_per_turn = 16;
 constexpr std::size_t piece_size = 4096;
 
+constexpr std::chrono::milliseconds pace_interval{100};
+
 } // namespace
 
 Migration::Migration(EventLoop& loop, Device& device, int fd, std::uint64_t max_length)
@@ -37,6 +39,7 @@ void Migration::take(std::uint32_t step, std::uint32_t number) {
 Result<> Migration::run(std::uint32_t step) {
     switch (step) {
         case VRDMA_MDEV_STEP_FREEZE:
+            end_pacing();
             device_.freeze();
             return {};
         case VRDMA_MDEV_STEP_THAW:
@@ -104,12 +107,62 @@ Result<> Migration::announce() {
             forget_announced();
             return fail(std::errc::no_buffer_space);
         }
+        begin_pacing();
         return watch(0, &Migration::forget_announced);
     });
 }
 
+// None if the virtual machine does not move any more, or if the module is an older one.
+std::optional<Pacer::Sample> Migration::sample() const {
+    Pacer::Sample sample{Pacer::Clock::now(), {}, 0};
+    if (::ioctl(fd_, VRDMA_MDEV_PRECOPY, &sample.module) != 0) {
+        return std::nullopt;
+    }
+    if (const auto counters = device_.counters()) {
+        sample.moved =
+            counters->value[VRDMA_COUNTER_RX_BYTES] + counters->value[VRDMA_COUNTER_TX_BYTES];
+    }
+    return sample;
+}
+
+void Migration::begin_pacing() {
+    if (const auto first = sample()) {
+        pacer_.emplace(*first);
+        pace_after_a_while();
+    }
+}
+
+void Migration::pace_after_a_while() {
+    pacing_ = loop_.after(pace_interval, [this] {
+        if (const auto now = sample()) {
+            set_pace(pacer_->pace(*now));
+            pace_after_a_while();
+        } else {
+            end_pacing();
+        }
+    });
+}
+
+// Sets it even if it is the same, because the guest may have reset its device.
+void Migration::set_pace(std::uint64_t bytes_per_second) {
+    if (std::exchange(pace_, bytes_per_second) != bytes_per_second) {
+        spdlog::info("{}: is slowed to {} bytes per second while it moves", device_.name(),
+                     bytes_per_second);
+    }
+    device_.set_pace(bytes_per_second);
+}
+
+void Migration::end_pacing() {
+    pacing_ = {};
+    pacer_.reset();
+    if (std::exchange(pace_, 0) != 0) {
+        device_.set_pace(0);
+    }
+}
+
 // The virtual machine stays.
 void Migration::forget_announced() {
+    end_pacing();
     announced_ = false;
     transfer_.reset();
 }

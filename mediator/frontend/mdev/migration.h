@@ -2,18 +2,20 @@
 //
 // The migration of one mediated device from or to another host. Executes the steps that the module
 // asks for (vrdma/mdev.h), and moves the device's state as the virtual machine monitor reads or
-// writes it. While the virtual machine still runs, the device only announces what it needs.
+// writes it. While the virtual machine still runs, the device announces what it needs, and is paced.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "mediator/base/event_loop.h"
 #include "mediator/device/device.h"
 #include "mediator/device/incoming_state.h"
+#include "mediator/frontend/mdev/pacer.h"
 
 namespace vrdma::mdev {
 
@@ -50,6 +52,11 @@ class Migration {
     Result<> watch(std::uint32_t events, void (Migration::*ready)());
     Result<> announce();
     Result<> save();
+    void begin_pacing();
+    void pace_after_a_while();
+    void set_pace(std::uint64_t bytes_per_second);
+    void end_pacing();
+    std::optional<Pacer::Sample> sample() const;
     Result<> load();
     Result<> restore();
     void thaw();
@@ -64,6 +71,9 @@ class Migration {
     int fd_;
     std::uint64_t max_length_;
     std::unique_ptr<Transfer> transfer_;
+    std::optional<Pacer> pacer_; // while the virtual machine runs and moves
+    EventLoop::Timer pacing_;
+    std::uint64_t pace_ = 0; // bytes per second, of the device; 0: no limit
     bool saving_ = false;
     bool announced_ = false; // the transfer waits for save()
     bool restored_ = false;

@@ -107,6 +107,10 @@ void SoftSlice::set_share(const Share& share) {
     poller_.run([&](Engine& engine) { engine.scheduler().set_share(core_->run_queue(), share); });
 }
 
+void SoftSlice::set_pace(std::uint64_t bytes_per_second) {
+    poller_.run([&](Engine&) { core_->set_pace(bytes_per_second); });
+}
+
 Result<> SoftSlice::set_status_page(Iova page) {
     return on_poller([&](SliceCore& core) { return core.set_status_page(page); });
 }

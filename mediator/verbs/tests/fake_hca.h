@@ -25,6 +25,7 @@ class FakeSlice final : public Slice {
     bool out_of_memory = false;          // that call throws std::bad_alloc instead
 
     Share share{};
+    std::uint64_t pace = 0;
     Iova status_page{};
     std::uint64_t clock_now = 0;
     bool frozen = false;
@@ -69,6 +70,7 @@ class FakeSlice final : public Slice {
 
     Costs costs() const override { return {}; }
     void set_share(const Share& wanted) override { share = wanted; }
+    void set_pace(std::uint64_t bytes_per_second) override { pace = bytes_per_second; }
 
     Result<bool> touch(const Translation&, std::uint64_t&) override {
         if (touch_error) {

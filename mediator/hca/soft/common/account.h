@@ -30,10 +30,16 @@ class Account {
     explicit Account(const Share& share = {}) noexcept { set_share(share, {}); }
 
     void set_share(const Share& share, Clock::time_point now) noexcept {
+        share_ = share;
         weight_ = std::clamp(share.weight, 1u, Share::max_weight);
-        bytes_.set_rate(share.bytes_per_second, now);
-        operations_.set_rate(share.operations_per_second, now);
-        limited_ = share.bytes_per_second != 0 || share.operations_per_second != 0;
+        set_limits(now);
+    }
+    // Limits the bytes per second that the slice requests, besides its share, and also those that
+    // others request of it; 0: no limit.
+    void set_pace(std::uint64_t bytes_per_second, Clock::time_point now) noexcept {
+        pace_ = bytes_per_second;
+        inbound_.set_rate(pace_, now);
+        set_limits(now);
     }
     std::uint32_t weight() const noexcept { return weight_; }
 
@@ -67,6 +73,13 @@ class Account {
         bill(payload_bytes, packet_operations);
     }
     bool in_credit() const noexcept { return taken() < credit_; }
+
+    // For a slice with a pace: others have requested so many bytes.
+    void take_inbound(std::uint64_t bytes, Clock::time_point now) noexcept {
+        inbound_.take(bytes, now);
+    }
+    // The time from which on they may request more.
+    Clock::time_point inbound_open() const noexcept { return inbound_.open(); }
 
     // Begins the slice's turn. `turn` is the size of a turn at the weight `heaviest`; the slice
     // gets its part. The slice keeps unused credit up to a second turn. Returns whether it may do
@@ -113,6 +126,14 @@ class Account {
         return static_cast<std::int64_t>(taken_bytes_ + taken_operations_ * operation_cost +
                                          besides_);
     }
+    void set_limits(Clock::time_point now) noexcept {
+        const std::uint64_t share = share_.bytes_per_second;
+        const std::uint64_t bytes =
+            share != 0 && pace_ != 0 ? std::min(share, pace_) : share + pace_;
+        bytes_.set_rate(bytes, now);
+        operations_.set_rate(share_.operations_per_second, now);
+        limited_ = bytes != 0 || share_.operations_per_second != 0;
+    }
 
     std::uint64_t taken_bytes_ = 0;
     std::uint64_t taken_operations_ = 0;
@@ -124,6 +145,9 @@ class Account {
     bool limited_ = false;
     TokenBucket bytes_;
     TokenBucket operations_;
+    TokenBucket inbound_;
+    Share share_;
+    std::uint64_t pace_ = 0;
     std::uint64_t billed_bytes_ = 0;
     std::uint64_t billed_operations_ = 0;
 };

@@ -59,6 +59,15 @@ void Scheduler::suspend(RunQueue& queue, Clock::time_point until) noexcept {
 
 void Scheduler::set_share(RunQueue& queue, const Share& share) noexcept {
     queue.account.set_share(share, now_);
+    apply_limits(queue);
+}
+
+void Scheduler::set_pace(RunQueue& queue, std::uint64_t bytes_per_second) noexcept {
+    queue.account.set_pace(bytes_per_second, now_);
+    apply_limits(queue);
+}
+
+void Scheduler::apply_limits(RunQueue& queue) noexcept {
     std::erase(limited_, &queue);
     if (queue.account.limited()) {
         limited_.push_back(&queue);

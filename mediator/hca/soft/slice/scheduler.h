@@ -28,6 +28,7 @@ class Scheduler {
     // The slice gets no turn until then.
     void suspend(RunQueue& queue, Clock::time_point until) noexcept;
     void set_share(RunQueue& queue, const Share& share) noexcept;
+    void set_pace(RunQueue& queue, std::uint64_t bytes_per_second) noexcept;
 
     void set_now(Clock::time_point now) noexcept { now_ = now; }
     Clock::time_point now() const noexcept { return now_; }
@@ -123,6 +124,7 @@ class Scheduler {
         return worked;
     }
 
+    void apply_limits(RunQueue& queue) noexcept;
     void activate(RunQueue& queue) noexcept;
     void pass_on(RunQueue& queue, bool has_work) noexcept;
     void heat(RunQueue& queue, QueuePair& qp) noexcept;

@@ -345,6 +345,11 @@ void SliceCore::thaw() noexcept {
     }
 }
 
+void SliceCore::set_pace(std::uint64_t bytes_per_second) noexcept {
+    paced_ = bytes_per_second != 0;
+    engine_.scheduler().set_pace(run_queue_, bytes_per_second);
+}
+
 vrdma_doorbell_page& SliceCore::page_of(const QueuePair& qp) const noexcept {
     return pages_[qp.doorbell_page];
 }

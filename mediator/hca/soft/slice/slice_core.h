@@ -68,6 +68,11 @@ class alignas(cache_line) SliceCore {
     // If it is frozen: for how long. A slice that was frozen shortly before counts as frozen since
     // then, so that nobody can make its peers wait most of the time.
     Clock::duration frozen_for() const noexcept { return Clock::now() - frozen_since_; }
+    // Limits the bytes per second that its peers and it itself request; 0: no limit.
+    void set_pace(std::uint64_t bytes_per_second) noexcept;
+    bool paced() const noexcept { return paced_; }
+    // Whether requests to it may have to wait.
+    bool holds_back() const noexcept { return frozen_ || paced_; }
     bool halted() const noexcept { return halted_; }
 
     // Find an object by its name. nullptr if there is none.
@@ -164,6 +169,7 @@ class alignas(cache_line) SliceCore {
     const std::array<std::uint8_t, 6> mac_;
     bool halted_ = false;
     bool frozen_ = false;
+    bool paced_ = false;
     Clock::time_point frozen_since_;
     Clock::time_point rests_again_; // earlier, a freeze continues the one before
     const std::span<vrdma_doorbell_page> pages_;

@@ -410,8 +410,10 @@ Ack carry_out(QueuePair& qp, const Request& request) noexcept {
     if (!open) {
         return answer(AckStatus::no_answer);
     }
-    if (qp.slice.frozen()) {
-        return answer_of_frozen(qp.slice, qp.reliable());
+    if (qp.slice.holds_back()) [[unlikely]] {
+        if (const auto held = hold_back(qp.slice, request, qp.reliable())) {
+            return *held;
+        }
     }
     establish(qp);
     if (has_other_packets(qp, request)) {
@@ -433,12 +435,32 @@ void count(QueuePair& qp, const Request& request, Ack ack) noexcept {
     }
 }
 
-} // namespace
-
+// The peers of a frozen slice wait, or have lost what they sent.
 Ack answer_of_frozen(const SliceCore& slice, bool reliable) noexcept {
     const Clock::duration frozen = slice.frozen_for();
     const bool rests = reliable ? frozen < reliable_rest : frozen < unreliable_rest;
     return rests ? Ack{AckStatus::resting, rest_timer(frozen)} : answer(AckStatus::no_answer);
+}
+
+} // namespace
+
+// A message that has begun does not wait for the slice's pace, because it would begin anew. Peers
+// on the network are slowed by congestion notices. They are told to wait if that is not enough.
+std::optional<Ack> hold_back(SliceCore& slice, const Request& request, bool reliable) noexcept {
+    constexpr std::chrono::milliseconds heed_time{50};
+    if (slice.frozen()) {
+        return answer_of_frozen(slice, reliable);
+    }
+    Account& account = slice.account();
+    const Clock::time_point now = slice.engine().scheduler().now();
+    const Clock::duration wait = account.inbound_open() - now;
+    const bool local = request.from != nullptr;
+    if (request.first() &&
+        (local ? wait > Clock::duration::zero() : reliable && wait > heed_time)) {
+        return Ack{local ? AckStatus::resting : AckStatus::receiver_not_ready, wait_timer(wait)};
+    }
+    account.take_inbound(request.payload.bytes(), now);
+    return std::nullopt;
 }
 
 Ack receive(QueuePair& qp, const Request& request) noexcept {

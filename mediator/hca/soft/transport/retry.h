@@ -45,16 +45,20 @@ inline constexpr std::uint16_t unreliable_page_waits = 32;
 inline constexpr std::chrono::seconds reliable_rest{10};
 inline constexpr std::chrono::seconds unreliable_rest{1};
 
-// The RNR timer of a peer that waits for a frozen slice: about an eighth of the time for which it
-// has been frozen.
-inline std::uint8_t rest_timer(std::chrono::nanoseconds frozen) noexcept {
+// The RNR timer of a peer that waits for about so long.
+inline std::uint8_t wait_timer(std::chrono::nanoseconds time) noexcept {
     constexpr std::uint8_t shortest = 5; // 60 us
     constexpr std::uint8_t longest = 22; // 20 ms
     std::uint8_t timer = shortest;
-    while (timer < longest && rnr_delay(timer) < frozen / 8) {
+    while (timer < longest && rnr_delay(timer) < time) {
         ++timer;
     }
     return timer;
+}
+
+// The same for a slice that is frozen: an eighth of the time for which it has been.
+inline std::uint8_t rest_timer(std::chrono::nanoseconds frozen) noexcept {
+    return wait_timer(frozen / 8);
 }
 
 } // namespace vrdma::hca::soft

@@ -211,6 +211,7 @@ void receive_response(Connection& c, const wire::Packet& packet) noexcept {
         acknowledged(c, packet.headers);
     } else {
         answered(c, packet);
+        c.qp.slice.account().take_inbound(packet.payload.size(), c.port.engine().now());
     }
     take_credits(c, packet.headers);
 }

@@ -101,9 +101,13 @@ void ReactionPoint::raise() noexcept {
     }
 }
 
+bool exceeds_pace(const Connection& c) noexcept {
+    SliceCore& slice = c.qp.slice;
+    return slice.paced() && slice.account().inbound_open() > c.port.engine().now();
+}
+
 void notice(Connection& c) noexcept {
     constexpr std::uint8_t cs6 = 48; // NICs use this class for CNPs, so that they do not queue
-    c.qp.count(VRDMA_COUNTER_MARKED_PACKETS);
     const Clock::time_point now = c.port.engine().now();
     if (now - c.noticed < notice_interval) {
         return;

@@ -56,7 +56,10 @@ class ReactionPoint {
     Clock::time_point due_;
 };
 
-// A packet of the connection was marked.
+// Whether the connection's slice has a pace, and its peers have exceeded it.
+bool exceeds_pace(const Connection& connection) noexcept;
+
+// A packet of the connection was marked, or exceeds the pace.
 void notice(Connection& connection) noexcept;
 
 // Whether a slowed connection may send a packet with so much payload now. If so, the caller must
