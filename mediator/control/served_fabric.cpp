@@ -101,7 +101,7 @@ ServedFabric::ServedFabric(const Fabric& fabric, hca::soft::SoftHca& hca)
 
 std::vector<ServedFabric::Peer> ServedFabric::peers() const {
     std::vector<Peer> peers;
-    for (const auto& [number, options, up] : links_->peers()) {
+    for (const auto& [number, options, up] : connector_->peers()) {
         peers.push_back({options, up, owners_.claims_of(number)});
     }
     return peers;
@@ -129,19 +129,19 @@ Result<> ServedFabric::serve(const Fabric& fabric,
         return fail(watch.error());
     }
     unknown_ = std::move(*watch);
-    auto links =
-        wire::fabric::Links::create({fabric.name, fabric.host, fabric.listen, fabric.provider},
-                                    loop, std::move(*handover), std::move(handshakes));
-    if (!links) {
-        return fail(links.error());
+    auto connector =
+        wire::fabric::Connector::create({fabric.name, fabric.host, fabric.listen, fabric.provider},
+                                        loop, std::move(*handover), std::move(handshakes));
+    if (!connector) {
+        return fail(connector.error());
     }
-    links_ = std::move(*links);
+    connector_ = std::move(*connector);
     return {};
 }
 
 Result<> ServedFabric::open_directory(const Fabric& fabric, UniqueFd process, EventLoop& loop) {
     auto opened =
-        DirectoryPeers::open(fabric, std::move(process), *links_, loop,
+        DirectoryPeers::open(fabric, std::move(process), *connector_, loop,
                              [this](unsigned peer, const Claims& claims) { claim(peer, claims); });
     if (!opened) {
         return fail(opened.error());
@@ -155,7 +155,7 @@ void ServedFabric::add(unsigned number, const FabricPeer& peer) {
     for (const wire::Gid& gid : peer.gids) {
         claims[gid] = Owners::always;
     }
-    links_->add(number, {peer.name, peer.address});
+    connector_->add(number, {peer.name, peer.address});
     claim(number, claims);
 }
 
@@ -188,10 +188,10 @@ void ServedFabric::tell_contested(unsigned peer, const std::vector<wire::Gid>& g
     for (const wire::Gid& gid : gids) {
         if (owners_.contested(gid)) {
             log_.info("{} is claimed by {}, and by another host: {} has it", gid_text(gid),
-                      links_->name_of(peer), links_->name_of(*owners_.owner(gid)));
+                      connector_->name_of(peer), connector_->name_of(*owners_.owner(gid)));
         } else if (directory_ != nullptr && directory_->has(gid)) {
             log_.info("{} is claimed by {}, and by a device here", gid_text(gid),
-                      links_->name_of(peer));
+                      connector_->name_of(peer));
         }
     }
 }

@@ -13,8 +13,8 @@
 #include "mediator/control/directory_peers.h"
 #include "mediator/control/owners.h"
 #include "mediator/hca/soft/soft_hca.h"
+#include "mediator/wire/fabric/connector.h"
 #include "mediator/wire/fabric/fabric_uplink.h"
-#include "mediator/wire/fabric/links.h"
 
 namespace vrdma::control {
 
@@ -75,7 +75,7 @@ class ServedFabric final : public hca::soft::AddressKeeper {
     Owners owners_;                                // are peers, by their numbers
     wire::fabric::FabricUplink* uplink_ = nullptr; // the HCA owns it: use it in with_port() only
     DeviceLog log_;
-    std::unique_ptr<wire::fabric::Links> links_;
+    std::unique_ptr<wire::fabric::Connector> connector_;
     std::unique_ptr<DirectoryPeers> directory_; // if there is one
     EventLoop::Watch unknown_;
 };
