@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A queue pair as the engine keeps it. The requesters change the send queue, responder.cpp the
-// receive queue, qp_state.cpp the state, and scheduler.cpp the list hooks.
+// A queue pair as the engine keeps it. send.cpp of local/ and of roce/ change the send queue,
+// execute.cpp the receive queue, qp_state.cpp the state, and scheduler.cpp the list hooks.
 #pragma once
 
 #include <infiniband/verbs.h>

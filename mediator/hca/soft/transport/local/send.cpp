@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "mediator/hca/soft/transport/local/requester.h"
+#include "mediator/hca/soft/transport/local/send.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,9 +8,9 @@
 #include "mediator/hca/soft/memory/guarded_copy.h"
 #include "mediator/hca/soft/slice/engine.h"
 #include "mediator/hca/soft/transport/datagram.h"
+#include "mediator/hca/soft/transport/execute.h"
 #include "mediator/hca/soft/transport/gsi.h"
 #include "mediator/hca/soft/transport/peer.h"
-#include "mediator/hca/soft/transport/responder.h"
 #include "mediator/hca/soft/transport/retry.h"
 #include "mediator/hca/soft/transport/send_queue.h"
 
@@ -170,7 +170,7 @@ std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe, std::
     }
     qp.sq_started = true;
     conclude(qp, request,
-             peer.qp != nullptr ? receive(*peer.qp, request) : Ack{AckStatus::no_answer});
+             peer.qp != nullptr ? execute(*peer.qp, request) : Ack{AckStatus::no_answer});
     return payload.bytes();
 }
 
