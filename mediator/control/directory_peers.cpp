@@ -8,7 +8,8 @@ namespace vrdma::control {
 using directory::Entry;
 using directory::Hosts;
 
-Result<std::unique_ptr<DirectoryPeers>> DirectoryPeers::open(const Fabric& fabric, UniqueFd process,
+Result<std::unique_ptr<DirectoryPeers>> DirectoryPeers::open(const FabricOptions& fabric,
+                                                             UniqueFd process,
                                                              wire::fabric::Connector& connector,
                                                              EventLoop& loop, Claim claim) {
     std::unique_ptr<DirectoryPeers> peers{new DirectoryPeers{fabric, connector, std::move(claim)}};
@@ -23,7 +24,7 @@ Result<std::unique_ptr<DirectoryPeers>> DirectoryPeers::open(const Fabric& fabri
     return peers;
 }
 
-DirectoryPeers::DirectoryPeers(const Fabric& fabric, wire::fabric::Connector& connector,
+DirectoryPeers::DirectoryPeers(const FabricOptions& fabric, wire::fabric::Connector& connector,
                                Claim claim)
     : host_{fabric.host},
       address_{fabric.directory->address},

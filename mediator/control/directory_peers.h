@@ -25,7 +25,8 @@ class DirectoryPeers {
 
     // `fabric` has a directory, and `process` is the socket to the process that talks to it. The
     // peers of the configuration are in `connector` already, and have the first numbers.
-    static Result<std::unique_ptr<DirectoryPeers>> open(const Fabric& fabric, UniqueFd process,
+    static Result<std::unique_ptr<DirectoryPeers>> open(const FabricOptions& fabric,
+                                                        UniqueFd process,
                                                         wire::fabric::Connector& connector,
                                                         EventLoop& loop, Claim claim);
 
@@ -40,7 +41,7 @@ class DirectoryPeers {
         std::shared_ptr<const directory::Entry> entry;
     };
 
-    DirectoryPeers(const Fabric& fabric, wire::fabric::Connector& connector, Claim claim);
+    DirectoryPeers(const FabricOptions& fabric, wire::fabric::Connector& connector, Claim claim);
 
     void announce();
     void follow(const directory::Hosts& hosts);
