@@ -39,7 +39,8 @@ void vrdma_dev_quiesce(struct vrdma_dev *dev)
 	mutex_lock(&dev->quiesce_lock);
 	if (!dev->quiesced) {
 		if (vrdma_reset(dev->fn) == -ETIMEDOUT)
-			dev_warn(&dev->fn->pdev->dev, "device does not complete a reset (STATUS %#x)\n",
+			dev_warn(&dev->fn->pdev->dev,
+				 "device does not complete a reset (STATUS %#x)\n",
 				 vrdma_read(dev->fn, VRDMA_REG_STATUS));
 		WRITE_ONCE(dev->quiesced, true); /* read without the lock too */
 		smp_mb(); /* a poster sees quiesced, or the flush sees its WQE */
@@ -204,10 +205,7 @@ static ssize_t hw_rev_show(struct device *device, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(hw_rev);
 
-static struct attribute *vrdma_attributes[] = {
-	&dev_attr_hw_rev.attr,
-	NULL
-};
+static struct attribute *vrdma_attributes[] = { &dev_attr_hw_rev.attr, NULL };
 
 static const struct attribute_group vrdma_attribute_group = {
 	.attrs = vrdma_attributes,
@@ -280,9 +278,11 @@ static const struct ib_device_ops vrdma_dev_ops = {
 	.req_notify_cq = vrdma_req_notify_cq,
 	.rereg_user_mr = vrdma_rereg_user_mr,
 
+	/* clang-format off */
 	VRDMA_IB_COMPAT_OPS
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, vrdma_ah, ibah),
+	/* clang-format on */
 	INIT_RDMA_OBJ_SIZE(ib_cq, vrdma_cq, ibcq),
 	INIT_RDMA_OBJ_SIZE(ib_mw, vrdma_mw, ibmw),
 	INIT_RDMA_OBJ_SIZE(ib_pd, vrdma_pd, ibpd),

@@ -6,7 +6,7 @@
 #include "vrdma_ib.h"
 
 #define VRDMA_EQ_DEPTH 1024 /* a power of two; more events wait in the device */
-#define VRDMA_EQ_SIZE                                                                              \
+#define VRDMA_EQ_SIZE \
 	PAGE_ALIGN(sizeof(struct vrdma_eq_control) + VRDMA_EQ_DEPTH * sizeof(struct vrdma_eqe))
 
 /*
@@ -148,8 +148,8 @@ static void vrdma_eqe_dispatch(struct vrdma_dev *dev, u32 type, u32 id, u64 deta
 		vrdma_dev_fail(dev, "the device raised DEVICE_FATAL");
 		break;
 	default:
-		ibdev_warn_ratelimited(&dev->ibdev, "unknown event type %u, object %#x\n",
-				       type, id);
+		ibdev_warn_ratelimited(&dev->ibdev, "unknown event type %u, object %#x\n", type,
+				       id);
 	}
 }
 
@@ -173,8 +173,8 @@ static irqreturn_t vrdma_eq_interrupt(int irq, void *data)
 			break;
 		dma_rmb(); /* the rest of the entry is written before its phase */
 		eq->consumer++;
-		vrdma_eqe_dispatch(eq->dev, VRDMA_GET(VRDMA_EQE_TYPE, header),
-				   le32_to_cpu(eqe->id), le64_to_cpu(eqe->detail));
+		vrdma_eqe_dispatch(eq->dev, VRDMA_GET(VRDMA_EQE_TYPE, header), le32_to_cpu(eqe->id),
+				   le64_to_cpu(eqe->detail));
 	}
 	dma_mb(); /* the entries are read before the device may reuse them */
 	WRITE_ONCE(control->consumer, cpu_to_le32(eq->consumer));

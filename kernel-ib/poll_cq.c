@@ -36,8 +36,9 @@ static const struct vrdma_posted *vrdma_outstanding(struct vrdma_work_queue *wq,
 	/* The head is moved before the device sees the WQE. */
 	u32 head = smp_load_acquire(&wq->head);
 
-	return index - wq->tail < head - wq->tail ?
-	       &wq->posted[vrdma_ring_slot(index, wq->depth)] : NULL;
+	if (index - wq->tail >= head - wq->tail)
+		return NULL;
+	return &wq->posted[vrdma_ring_slot(index, wq->depth)];
 }
 
 /* Releases the WQE and the unsignaled WQEs before it. */
@@ -131,8 +132,8 @@ static struct vrdma_qp *vrdma_cqe_qp(struct vrdma_cq *cq, u32 qpn, bool recv)
 	target = xa_load(&dev->qps, qpn);
 	if (target)
 		qp = container_of(target, struct vrdma_qp, target);
-	if (qp && (!READ_ONCE(qp->attached) ||
-		   (recv ? qp->ibqp.recv_cq : qp->ibqp.send_cq) != &cq->ibcq))
+	if (qp &&
+	    (!READ_ONCE(qp->attached) || (recv ? qp->ibqp.recv_cq : qp->ibqp.send_cq) != &cq->ibcq))
 		qp = NULL;
 	xa_unlock(&dev->qps);
 	return qp;
@@ -258,8 +259,7 @@ int vrdma_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 	cq->arm = vrdma_cq_next_arm(cq->arm, le32_to_cpu(READ_ONCE(control->fired)), solicited);
 	WRITE_ONCE(control->arm, cpu_to_le32(cq->arm));
 	mb(); /* armed before the check for earlier CQEs */
-	missed = notify & IB_CQ_REPORT_MISSED_EVENTS &&
-		 vrdma_written_cqe(cq, cq->consumer, &ctrl);
+	missed = notify & IB_CQ_REPORT_MISSED_EVENTS && vrdma_written_cqe(cq, cq->consumer, &ctrl);
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return missed;
 }

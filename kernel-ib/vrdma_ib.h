@@ -217,10 +217,10 @@ struct vrdma_mr {
 	u64 odp_iova;
 	u64 odp_length;
 	struct vrdma_event_target target;
-	struct mutex odp_lock; /* the children, and one fault at a time */
+	struct mutex odp_lock;		 /* the children, and one fault at a time */
 	struct rw_semaphore odp_leaving; /* held for writing while the device forgets the region */
 	bool odp_forgotten;		 /* the device uses none of its pages any more */
-	struct xarray odp_children; /* by address >> VRDMA_ODP_CHILD_SHIFT */
+	struct xarray odp_children;	 /* by address >> VRDMA_ODP_CHILD_SHIFT */
 };
 
 struct vrdma_mw {
@@ -258,7 +258,7 @@ struct vrdma_posted {
 struct vrdma_work_queue {
 	spinlock_t lock; /* taken in interrupts */
 	const struct vrdma_queue_memory *memory;
-	size_t offset; /* of the ring in it */
+	size_t offset;		     /* of the ring in it */
 	struct vrdma_posted *posted; /* by slot */
 	u32 head;		     /* WQEs posted, free-running */
 	u32 tail;		     /* WQEs completed, free-running */
@@ -275,10 +275,10 @@ struct vrdma_cq {
 	u32 cqn;
 
 	/* For kernel CQs only. */
-	spinlock_t lock; /* all below; taken in interrupts */
-	u32 consumer;	 /* CQEs taken, free-running */
-	u32 depth;	 /* a power of two */
-	u32 arm;	 /* as last written for the device */
+	spinlock_t lock;	    /* all below; taken in interrupts */
+	u32 consumer;		    /* CQEs taken, free-running */
+	u32 depth;		    /* a power of two */
+	u32 arm;		    /* as last written for the device */
 	struct list_head senders;   /* QPs, by send_link */
 	struct list_head receivers; /* QPs with a ring of their own, by recv_link */
 };
@@ -600,8 +600,8 @@ int vrdma_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, 
 		    struct ib_sge *list, u32 count, struct uverbs_attr_bundle *attrs);
 
 /* mr.c */
-#define VRDMA_MR_ACCESS                                                                            \
-	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ |                  \
+#define VRDMA_MR_ACCESS                                                           \
+	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
 	 IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_MW_BIND | IB_ZERO_BASED | IB_ACCESS_HUGETLB)
 
 struct ib_mr *vrdma_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt_addr,

@@ -41,10 +41,10 @@ struct vrdma_qp_attr_field {
 	__u16 size;
 };
 
-#define VRDMA_QP_ATTR_FIELD(mask, field)                                                           \
-	{                                                                                          \
-		(mask), offsetof(struct vrdma_qp_attr, field),                                     \
-			sizeof(((struct vrdma_qp_attr *)0)->field)                                 \
+#define VRDMA_QP_ATTR_FIELD(mask, field)                           \
+	{                                                          \
+		(mask), offsetof(struct vrdma_qp_attr, field),     \
+			sizeof(((struct vrdma_qp_attr *)0)->field) \
 	}
 
 static const struct vrdma_qp_attr_field vrdma_qp_attr_fields[] = {
