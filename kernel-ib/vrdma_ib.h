@@ -53,6 +53,7 @@
 #include <vrdma/barrier.h>
 #include <vrdma/commands.h>
 #include <vrdma/device.h>
+#include <vrdma/device_attr.h>
 #include <vrdma/event_queue.h>
 #include <vrdma/qp_attr.h>
 #include <vrdma/queue.h>
