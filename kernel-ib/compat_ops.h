@@ -24,8 +24,7 @@ static inline int vrdma_create_any_cq(struct ib_cq *ibcq, const struct ib_cq_ini
 #endif
 
 #if VRDMA_HAVE_RESIZE_USER_CQ
-static inline int vrdma_resize_user_cq(struct ib_cq *ibcq, unsigned int cqe,
-				       struct ib_udata *udata)
+static inline int vrdma_resize_user_cq(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata)
 {
 	return cqe > INT_MAX ? -EINVAL : vrdma_resize_cq(ibcq, cqe, udata);
 }
@@ -67,9 +66,11 @@ static inline void vrdma_counter_init(struct rdma_counter *counter)
 {
 }
 
+/* clang-format off */
 #define VRDMA_IB_COUNTER_OPS				\
 	.counter_init = vrdma_counter_init,		\
 	.size_rdma_counter = sizeof(struct rdma_counter),
+/* clang-format on */
 #else
 #define VRDMA_IB_COUNTER_OPS
 #endif
@@ -90,6 +91,7 @@ static inline int vrdma_counter_unbind(struct ib_qp *ibqp, u32 port)
 #define vrdma_counter_unbind vrdma_counter_unbind_qp
 #endif
 
+/* clang-format off */
 #define VRDMA_IB_COMPAT_OPS				\
 	.counter_bind_qp = vrdma_counter_bind,		\
 	.counter_unbind_qp = vrdma_counter_unbind,	\
@@ -99,5 +101,6 @@ static inline int vrdma_counter_unbind(struct ib_qp *ibqp, u32 port)
 	VRDMA_IB_USER_CQ_OPS				\
 	VRDMA_IB_RESIZE_CQ_OPS				\
 	VRDMA_IB_PORT_OPS
+/* clang-format on */
 
 #endif /* VRDMA_IB_COMPAT_OPS_H */

@@ -10,8 +10,8 @@
 static int vrdma_cq_check(struct vrdma_dev *dev, const struct ib_cq_init_attr *attr,
 			  const struct vrdma_uverbs_create_cq *req)
 {
-	if (attr->flags & ~(IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION |
-			    IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN))
+	if (attr->flags &
+	    ~(IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN))
 		return -EOPNOTSUPP;
 	if (!attr->cqe || attr->cqe > dev->ibdev.attrs.max_cqe)
 		return -EINVAL;

@@ -39,7 +39,8 @@ void vrdma_dev_quiesce(struct vrdma_dev *dev)
 	mutex_lock(&dev->quiesce_lock);
 	if (!dev->quiesced) {
 		if (vrdma_reset(dev->fn) == -ETIMEDOUT)
-			dev_warn(&dev->fn->pdev->dev, "device does not complete a reset (STATUS %#x)\n",
+			dev_warn(&dev->fn->pdev->dev,
+				 "device does not complete a reset (STATUS %#x)\n",
 				 vrdma_read(dev->fn, VRDMA_REG_STATUS));
 		WRITE_ONCE(dev->quiesced, true); /* read without the lock too */
 		smp_mb(); /* a poster sees quiesced, or the flush sees its WQE */
@@ -145,13 +146,10 @@ static int vrdma_query_device(struct ib_device *ibdev, struct ib_device_attr *pr
 	memset(props, 0, sizeof(*props));
 	props->fw_ver = le64_to_cpu(caps->firmware_version);
 	props->sys_image_guid = ibdev->node_guid;
-	props->max_mr_size = le64_to_cpu(caps->max_mr_size);
-	props->page_size_cap = le64_to_cpu(caps->page_size_cap);
+	VRDMA_DEVICE_ATTR_FROM_CAPS(props, caps);
 	props->vendor_id = pdev->vendor;
 	props->vendor_part_id = pdev->device;
 	props->hw_ver = pdev->revision;
-	props->max_qp = le32_to_cpu(caps->max_qp);
-	props->max_qp_wr = le32_to_cpu(caps->max_qp_wr);
 	props->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_PORT_ACTIVE_EVENT |
 				  IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_RC_RNR_NAK_GEN |
 				  IB_DEVICE_SRQ_RESIZE | IB_DEVICE_XRC | IB_DEVICE_MEM_WINDOW |
@@ -159,25 +157,8 @@ static int vrdma_query_device(struct ib_device *ibdev, struct ib_device_attr *pr
 	props->kernel_cap_flags = IBK_BLOCK_MULTICAST_LOOPBACK;
 	props->max_send_sge = le16_to_cpu(caps->max_send_sge);
 	props->max_recv_sge = le16_to_cpu(caps->max_recv_sge);
-	props->max_sge_rd = props->max_send_sge;
-	props->max_cq = le32_to_cpu(caps->max_cq);
-	props->max_cqe = le32_to_cpu(caps->max_cqe);
-	props->max_mr = le32_to_cpu(caps->max_mr);
-	props->max_mw = props->max_mr;
 	props->max_fast_reg_page_list_len = VRDMA_MAX_FAST_PAGES;
-	props->max_pd = le32_to_cpu(caps->max_pd);
-	props->max_ah = le32_to_cpu(caps->max_ah);
-	props->max_srq = le32_to_cpu(caps->max_srq);
-	props->max_srq_wr = le32_to_cpu(caps->max_srq_wr);
-	props->max_srq_sge = le16_to_cpu(caps->max_srq_sge);
-	props->max_mcast_grp = le32_to_cpu(caps->max_mcast_grp);
-	props->max_mcast_qp_attach = le32_to_cpu(caps->max_mcast_qp_attach);
-	props->max_total_mcast_qp_attach = le32_to_cpu(caps->max_total_mcast_qp_attach);
-	props->max_qp_rd_atom = caps->max_qp_rd_atomic;
-	props->max_qp_init_rd_atom = caps->max_qp_init_rd_atomic;
-	props->max_res_rd_atom = props->max_qp_rd_atom * props->max_qp;
 	props->atomic_cap = IB_ATOMIC_HCA;
-	props->local_ca_ack_delay = VRDMA_ACK_DELAY;
 	props->max_pkeys = dev->pkeys.count;
 	props->max_dm_size = VRDMA_MAX_DM_SIZE;
 	props->timestamp_mask = U64_MAX;
@@ -204,10 +185,7 @@ static ssize_t hw_rev_show(struct device *device, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(hw_rev);
 
-static struct attribute *vrdma_attributes[] = {
-	&dev_attr_hw_rev.attr,
-	NULL
-};
+static struct attribute *vrdma_attributes[] = { &dev_attr_hw_rev.attr, NULL };
 
 static const struct attribute_group vrdma_attribute_group = {
 	.attrs = vrdma_attributes,
@@ -280,9 +258,11 @@ static const struct ib_device_ops vrdma_dev_ops = {
 	.req_notify_cq = vrdma_req_notify_cq,
 	.rereg_user_mr = vrdma_rereg_user_mr,
 
+	/* clang-format off */
 	VRDMA_IB_COMPAT_OPS
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, vrdma_ah, ibah),
+	/* clang-format on */
 	INIT_RDMA_OBJ_SIZE(ib_cq, vrdma_cq, ibcq),
 	INIT_RDMA_OBJ_SIZE(ib_mw, vrdma_mw, ibmw),
 	INIT_RDMA_OBJ_SIZE(ib_pd, vrdma_pd, ibpd),

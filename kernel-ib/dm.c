@@ -138,10 +138,9 @@ DECLARE_UVERBS_NAMED_METHOD(VRDMA_METHOD_QUERY_DM,
 						UVERBS_ATTR_TYPE(struct vrdma_uverbs_query_dm_resp),
 						UA_MANDATORY));
 
-ADD_UVERBS_METHODS(vrdma_dm_object, UVERBS_OBJECT_DM,
-		   &UVERBS_METHOD(VRDMA_METHOD_QUERY_DM));
+ADD_UVERBS_METHODS(vrdma_dm_object, UVERBS_OBJECT_DM, &UVERBS_METHOD(VRDMA_METHOD_QUERY_DM));
 
 const struct uapi_definition vrdma_dm_methods[] = {
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DM, &vrdma_dm_object),
-	{}
+	{},
 };

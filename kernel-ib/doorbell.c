@@ -12,8 +12,8 @@ static void vrdma_ring_doorbell(struct vrdma_dev *dev, u32 slot)
 
 	writeb(1, page + slot);
 	writeb(1, page + (slot >> VRDMA_DOORBELL_LINE_SHIFT));
-	mb(); /* the doorbell is rung before need_kick is read */
-	if (READ_ONCE(status->need_kick))
+	vrdma_full_fence(); /* the doorbell is rung before need_kick is read */
+	if (vrdma_load(&status->need_kick))
 		writel(1, dev->fn->regs + VRDMA_BAR0_KICK_OFFSET);
 }
 
@@ -31,8 +31,8 @@ void vrdma_announce_sends(struct vrdma_dev *dev, struct vrdma_qp *qp)
 {
 	const struct vrdma_qp_control *control = vrdma_queue_at(&qp->memory, 0);
 
-	mb(); /* the WQEs are valid before sq_polled is read */
-	vrdma_announce(dev, qp, READ_ONCE(control->sq_polled));
+	vrdma_full_fence(); /* the WQEs are valid before sq_polled is read */
+	vrdma_announce(dev, qp, vrdma_load(&control->sq_polled));
 }
 
 /* Called after WQEs of the RQ became valid. */
@@ -40,6 +40,6 @@ void vrdma_announce_receives(struct vrdma_dev *dev, struct vrdma_qp *qp)
 {
 	const struct vrdma_qp_control *control = vrdma_queue_at(&qp->memory, 0);
 
-	mb(); /* the WQEs are valid before rq_wanted is read */
-	vrdma_announce(dev, qp, !READ_ONCE(control->rq_wanted));
+	vrdma_full_fence(); /* the WQEs are valid before rq_wanted is read */
+	vrdma_announce(dev, qp, !vrdma_load(&control->rq_wanted));
 }

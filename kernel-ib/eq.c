@@ -5,10 +5,6 @@
 
 #include "vrdma_ib.h"
 
-#define VRDMA_EQ_DEPTH 1024 /* a power of two; more events wait in the device */
-#define VRDMA_EQ_SIZE                                                                              \
-	PAGE_ALIGN(sizeof(struct vrdma_eq_control) + VRDMA_EQ_DEPTH * sizeof(struct vrdma_eqe))
-
 /*
  * The table may still have the number when the device gives it out anew: an object leaves the table
  * after the device has forgotten it. The newer object replaces it.
@@ -117,8 +113,10 @@ static void vrdma_srq_event(struct vrdma_dev *dev, u32 srqn, enum ib_event_type 
 	vrdma_event_target_put(target);
 }
 
-static void vrdma_eqe_dispatch(struct vrdma_dev *dev, u32 type, u32 id, u64 detail)
+static bool vrdma_eqe_dispatch(void *context, u32 type, u32 id, u64 detail)
 {
+	struct vrdma_dev *dev = context;
+
 	switch (type) {
 	case VRDMA_EQE_COMPLETION:
 		vrdma_completion_event(dev, id);
@@ -148,36 +146,17 @@ static void vrdma_eqe_dispatch(struct vrdma_dev *dev, u32 type, u32 id, u64 deta
 		vrdma_dev_fail(dev, "the device raised DEVICE_FATAL");
 		break;
 	default:
-		ibdev_warn_ratelimited(&dev->ibdev, "unknown event type %u, object %#x\n",
-				       type, id);
+		ibdev_warn_ratelimited(&dev->ibdev, "unknown event type %u, object %#x\n", type,
+				       id);
 	}
+	return true;
 }
 
-/*
- * The device writes no more entries than the consumer index leaves room for. The index moves once,
- * at the end, so the loop ends within one pass over the ring. Later entries raise another
- * interrupt.
- */
 static irqreturn_t vrdma_eq_interrupt(int irq, void *data)
 {
 	struct vrdma_eq *eq = data;
-	struct vrdma_eq_control *control = eq->buffer;
-	struct vrdma_eqe *ring = eq->buffer + sizeof(*control);
-	unsigned int budget;
 
-	for (budget = VRDMA_EQ_DEPTH; budget; budget--) {
-		struct vrdma_eqe *eqe = &ring[vrdma_ring_slot(eq->consumer, VRDMA_EQ_DEPTH)];
-		u32 header = le32_to_cpu(READ_ONCE(eqe->header));
-
-		if (!vrdma_ring_valid(header, eq->consumer, VRDMA_EQ_DEPTH, VRDMA_EQE_PHASE))
-			break;
-		dma_rmb(); /* the rest of the entry is written before its phase */
-		eq->consumer++;
-		vrdma_eqe_dispatch(eq->dev, VRDMA_GET(VRDMA_EQE_TYPE, header),
-				   le32_to_cpu(eqe->id), le64_to_cpu(eqe->detail));
-	}
-	dma_mb(); /* the entries are read before the device may reuse them */
-	WRITE_ONCE(control->consumer, cpu_to_le32(eq->consumer));
+	vrdma_take_events(eq->buffer, &eq->consumer, vrdma_eqe_dispatch, eq->dev);
 	return IRQ_HANDLED;
 }
 
@@ -224,15 +203,14 @@ static void vrdma_eq_cleanup(struct vrdma_eq *eq)
 /* The first event queue that is created in the device is the one for async events. */
 int vrdma_eqs_init(struct vrdma_dev *dev)
 {
-	u32 max_eq = le32_to_cpu(dev->caps.max_eq);
 	u32 vectors = dev->fn->id.num_vectors;
 	char name[12];
 	unsigned int num, i;
 	int err;
 
-	if (max_eq < 2)
+	num = vrdma_num_comp_eqs(vrdma_num_comp_vectors(vectors), le32_to_cpu(dev->caps.max_eq));
+	if (!num)
 		return -EIO;
-	num = min(vrdma_num_comp_vectors(vectors), max_eq - 1);
 	dev->comp_eqs = kcalloc(num, sizeof(*dev->comp_eqs), GFP_KERNEL);
 	if (!dev->comp_eqs)
 		return -ENOMEM;

@@ -39,8 +39,7 @@ DECLARE_UVERBS_NAMED_METHOD(VRDMA_UVERBS_METHOD_QUERY_PD,
 						UVERBS_ATTR_TYPE(struct vrdma_uverbs_alloc_pd_resp),
 						UA_MANDATORY));
 
-ADD_UVERBS_METHODS(vrdma_query_pd, UVERBS_OBJECT_PD,
-		   &UVERBS_METHOD(VRDMA_UVERBS_METHOD_QUERY_PD));
+ADD_UVERBS_METHODS(vrdma_query_pd, UVERBS_OBJECT_PD, &UVERBS_METHOD(VRDMA_UVERBS_METHOD_QUERY_PD));
 
 const struct uapi_definition vrdma_uapi_definitions[] = {
 	UAPI_DEF_CHAIN(vrdma_dm_methods),

@@ -13,8 +13,8 @@ static_assert(VRDMA_FAST_LIST_SIZE <= VRDMA_PAGE_SIZE);
  */
 static int vrdma_fast_list_alloc(struct vrdma_dev *dev, struct vrdma_mr *mr)
 {
-	mr->list = dma_alloc_coherent(&dev->fn->pdev->dev, VRDMA_PAGE_SIZE, &mr->list_dma,
-				      GFP_KERNEL);
+	mr->list =
+		dma_alloc_coherent(&dev->fn->pdev->dev, VRDMA_PAGE_SIZE, &mr->list_dma, GFP_KERNEL);
 	return mr->list ? 0 : -ENOMEM;
 }
 

@@ -116,8 +116,9 @@ int vrdma_pages_init(struct vrdma_dev *dev, struct vrdma_pages *pages, struct ib
 
 	if (vrdma_copies_memory(dev))
 		return -EOPNOTSUPP;
-	block_size = ib_umem_find_best_pgsz(umem, dev->ibdev.attrs.page_size_cap &
-					    VRDMA_BLOCK_SIZES, start);
+	block_size = ib_umem_find_best_pgsz(umem,
+					    dev->ibdev.attrs.page_size_cap & VRDMA_BLOCK_SIZES,
+					    start);
 	if (!block_size)
 		return -EINVAL;
 	err = vrdma_pages_shape(pages, ib_umem_num_dma_blocks(umem, block_size), block_size,

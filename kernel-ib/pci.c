@@ -97,7 +97,8 @@ static void vrdma_restart_work(struct work_struct *work)
 	if (err)
 		queue_delayed_work(system_long_wq, &fn->restart, VRDMA_RESTART_INTERVAL);
 	if (err == -ENODEV && err != fn->start_error)
-		dev_warn(&fn->pdev->dev, "the function has no registers of a supported version yet, will retry\n");
+		dev_warn(&fn->pdev->dev,
+			 "the function has no registers of a supported version yet, will retry\n");
 	else if (err && err != fn->start_error)
 		dev_warn(&fn->pdev->dev, "cannot enable the device yet (%pe), will retry\n",
 			 ERR_PTR(err));
@@ -263,7 +264,7 @@ static DEFINE_SIMPLE_DEV_PM_OPS(vrdma_pm_ops, vrdma_suspend, vrdma_resume);
 
 static const struct pci_device_id vrdma_pci_ids[] = {
 	{ PCI_DEVICE(VRDMA_PCI_VENDOR_ID, VRDMA_PCI_DEVICE_ID) },
-	{ }
+	{},
 };
 MODULE_DEVICE_TABLE(pci, vrdma_pci_ids);
 

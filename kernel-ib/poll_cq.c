@@ -36,8 +36,9 @@ static const struct vrdma_posted *vrdma_outstanding(struct vrdma_work_queue *wq,
 	/* The head is moved before the device sees the WQE. */
 	u32 head = smp_load_acquire(&wq->head);
 
-	return index - wq->tail < head - wq->tail ?
-	       &wq->posted[vrdma_ring_slot(index, wq->depth)] : NULL;
+	if (index - wq->tail >= head - wq->tail)
+		return NULL;
+	return &wq->posted[vrdma_ring_slot(index, wq->depth)];
 }
 
 /* Releases the WQE and the unsignaled WQEs before it. */
@@ -131,8 +132,8 @@ static struct vrdma_qp *vrdma_cqe_qp(struct vrdma_cq *cq, u32 qpn, bool recv)
 	target = xa_load(&dev->qps, qpn);
 	if (target)
 		qp = container_of(target, struct vrdma_qp, target);
-	if (qp && (!READ_ONCE(qp->attached) ||
-		   (recv ? qp->ibqp.recv_cq : qp->ibqp.send_cq) != &cq->ibcq))
+	if (qp &&
+	    (!READ_ONCE(qp->attached) || (recv ? qp->ibqp.recv_cq : qp->ibqp.send_cq) != &cq->ibcq))
 		qp = NULL;
 	xa_unlock(&dev->qps);
 	return qp;
@@ -142,9 +143,9 @@ static struct vrdma_qp *vrdma_cqe_qp(struct vrdma_cq *cq, u32 qpn, bool recv)
 static bool vrdma_take_cqe(struct vrdma_cq *cq, const struct vrdma_cqe *cqe, u32 ctrl,
 			   struct ib_wc *wc)
 {
-	u32 index = le32_to_cpu(READ_ONCE(cqe->wqe_index));
+	u32 index = vrdma_load(&cqe->wqe_index);
 	bool recv = ctrl & VRDMA_CQE_RECV;
-	struct vrdma_qp *qp = vrdma_cqe_qp(cq, le32_to_cpu(READ_ONCE(cqe->qpn)), recv);
+	struct vrdma_qp *qp = vrdma_cqe_qp(cq, vrdma_load(&cqe->qpn), recv);
 
 	if (!qp)
 		return false;
@@ -175,7 +176,7 @@ static struct vrdma_cqe *vrdma_written_cqe(const struct vrdma_cq *cq, u32 index,
 	struct vrdma_cqe *cqe = vrdma_cqe_at(cq, index);
 
 	/* The rest of the CQE is written before its phase. */
-	*ctrl = le32_to_cpu(virt_load_acquire(&cqe->ctrl));
+	*ctrl = vrdma_load_acquire(&cqe->ctrl);
 	return vrdma_ring_valid(*ctrl, index, cq->depth, VRDMA_CQE_PHASE) ? cqe : NULL;
 }
 
@@ -198,7 +199,7 @@ static int vrdma_take_cqes(struct vrdma_cq *cq, int num_entries, struct ib_wc *w
 	if (consumer != cq->consumer) {
 		cq->consumer = consumer;
 		/* The device may reuse the places only after the CQEs have been read. */
-		virt_store_release(&control->consumer, cpu_to_le32(consumer));
+		vrdma_store_release(&control->consumer, consumer);
 	}
 	return taken;
 }
@@ -255,11 +256,10 @@ int vrdma_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 	u32 ctrl;
 
 	spin_lock_irqsave(&cq->lock, flags);
-	cq->arm = vrdma_cq_next_arm(cq->arm, le32_to_cpu(READ_ONCE(control->fired)), solicited);
+	cq->arm = vrdma_cq_next_arm(cq->arm, vrdma_load(&control->fired), solicited);
 	WRITE_ONCE(control->arm, cpu_to_le32(cq->arm));
-	mb(); /* armed before the check for earlier CQEs */
-	missed = notify & IB_CQ_REPORT_MISSED_EVENTS &&
-		 vrdma_written_cqe(cq, cq->consumer, &ctrl);
+	vrdma_full_fence(); /* armed before the check for earlier CQEs */
+	missed = notify & IB_CQ_REPORT_MISSED_EVENTS && vrdma_written_cqe(cq, cq->consumer, &ctrl);
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return missed;
 }

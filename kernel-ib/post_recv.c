@@ -85,7 +85,7 @@ static int vrdma_post_one_srq_recv(struct vrdma_srq *srq, const struct ib_recv_w
 	ctrl = VRDMA_SET(VRDMA_WQE_NUM_SGE, (u32)wr->num_sge) |
 	       vrdma_ring_phase(srq->head, srq->max_wr, VRDMA_WQE_PHASE);
 	/* The rest of the WQE is written before its phase. */
-	virt_store_release(&wqe->ctrl, cpu_to_le32(ctrl));
+	vrdma_store_release(&wqe->ctrl, ctrl);
 	srq->head++;
 	return 0;
 }

@@ -227,23 +227,7 @@ int vrdma_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 static int vrdma_qp_attr_to_wire(struct vrdma_qp_attr *wire, const struct ib_qp_attr *attr,
 				 int mask)
 {
-	wire->state = attr->qp_state;
-	wire->cur_state = attr->cur_qp_state;
-	wire->sq_drained_notify = attr->en_sqd_async_notify;
-	wire->access_flags = cpu_to_le32(attr->qp_access_flags);
-	wire->pkey_index = cpu_to_le16(attr->pkey_index);
-	wire->port_num = attr->port_num;
-	wire->qkey = cpu_to_le32(attr->qkey);
-	wire->path_mtu = attr->path_mtu;
-	wire->timeout = attr->timeout;
-	wire->retry_cnt = attr->retry_cnt;
-	wire->rnr_retry = attr->rnr_retry;
-	wire->rq_psn = cpu_to_le32(attr->rq_psn);
-	wire->sq_psn = cpu_to_le32(attr->sq_psn);
-	wire->max_rd_atomic = attr->max_rd_atomic;
-	wire->max_dest_rd_atomic = attr->max_dest_rd_atomic;
-	wire->min_rnr_timer = attr->min_rnr_timer;
-	wire->dest_qpn = cpu_to_le32(attr->dest_qp_num);
+	VRDMA_QP_ATTR_TO_WIRE(wire, attr);
 	if (!vrdma_qp_attr_select(wire, mask))
 		return -EOPNOTSUPP;
 	return mask & IB_QP_AV ? vrdma_av_from_ah_attr(&wire->av, &attr->ah_attr) : 0;
@@ -251,24 +235,7 @@ static int vrdma_qp_attr_to_wire(struct vrdma_qp_attr *wire, const struct ib_qp_
 
 static void vrdma_qp_attr_from_wire(struct ib_qp_attr *attr, const struct vrdma_qp_attr *wire)
 {
-	attr->qp_state = wire->state;
-	attr->cur_qp_state = wire->state;
-	attr->en_sqd_async_notify = wire->sq_drained_notify;
-	attr->sq_draining = wire->sq_draining;
-	attr->qp_access_flags = le32_to_cpu(wire->access_flags);
-	attr->pkey_index = le16_to_cpu(wire->pkey_index);
-	attr->port_num = wire->port_num;
-	attr->qkey = le32_to_cpu(wire->qkey);
-	attr->path_mtu = wire->path_mtu;
-	attr->timeout = wire->timeout;
-	attr->retry_cnt = wire->retry_cnt;
-	attr->rnr_retry = wire->rnr_retry;
-	attr->rq_psn = le32_to_cpu(wire->rq_psn);
-	attr->sq_psn = le32_to_cpu(wire->sq_psn);
-	attr->max_rd_atomic = wire->max_rd_atomic;
-	attr->max_dest_rd_atomic = wire->max_dest_rd_atomic;
-	attr->min_rnr_timer = wire->min_rnr_timer;
-	attr->dest_qp_num = le32_to_cpu(wire->dest_qpn);
+	VRDMA_QP_ATTR_FROM_WIRE(attr, wire);
 	vrdma_av_to_ah_attr(&wire->av, &attr->ah_attr);
 }
 

@@ -35,8 +35,8 @@ static int vrdma_queue_memory_alloc(struct vrdma_dev *dev, struct vrdma_queue_me
 		return -ENOMEM;
 	for (; memory->num_pages < count; memory->num_pages++) {
 		page = &memory->pages[memory->num_pages];
-		page->data = dma_alloc_coherent(&dev->fn->pdev->dev, PAGE_SIZE, &page->dma,
-						GFP_KERNEL);
+		page->data =
+			dma_alloc_coherent(&dev->fn->pdev->dev, PAGE_SIZE, &page->dma, GFP_KERNEL);
 		if (!page->data)
 			goto err_free;
 	}

@@ -29,9 +29,10 @@ int vrdma_identify(struct vrdma_function *fn)
 		return err; /* not known to this driver, or not yet filled */
 	if (!fn->id.num_vectors || fn->id.num_vectors > VRDMA_MAX_VECTORS ||
 	    fn->id.num_doorbell_pages >
-	    pci_resource_len(fn->pdev, VRDMA_BAR_DOORBELLS) / VRDMA_DOORBELL_PAGE_SIZE) {
+		    pci_resource_len(fn->pdev, VRDMA_BAR_DOORBELLS) / VRDMA_DOORBELL_PAGE_SIZE) {
 		if (fn->start_error != -EINVAL) /* else it was logged */
-			dev_err(dev, "device has %u vectors (1 to %u are valid), %u doorbell pages\n",
+			dev_err(dev,
+				"device has %u vectors (1 to %u are valid), %u doorbell pages\n",
 				fn->id.num_vectors, VRDMA_MAX_VECTORS, fn->id.num_doorbell_pages);
 		return -EINVAL;
 	}
@@ -56,8 +57,8 @@ static int vrdma_wait_status(struct vrdma_function *fn, u32 want)
 
 	/* All ones (an unplugged function) include FATAL. */
 	err = read_poll_timeout(vrdma_read, status, status == want || status & VRDMA_STATUS_FATAL,
-				VRDMA_STATUS_POLL_US, VRDMA_RESET_TIMEOUT_MS * USEC_PER_MSEC,
-				false, fn, VRDMA_REG_STATUS);
+				VRDMA_STATUS_POLL_US, VRDMA_RESET_TIMEOUT_MS * USEC_PER_MSEC, false,
+				fn, VRDMA_REG_STATUS);
 	if (err)
 		return err;
 	return status == want ? 0 : -EIO;

@@ -37,12 +37,13 @@ int vrdma_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp)
 {
 	const struct ib_qp_cap *cap = &to_vrdma_qp(ibqp)->cap;
 	struct nlattr *details = begin_details(msg);
+	bool fits;
 
 	if (!details)
 		return -EMSGSIZE;
-	return end_details(msg, details,
-			   !rdma_nl_put_driver_u32(msg, "max_send_wr", cap->max_send_wr) &&
-			   !rdma_nl_put_driver_u32(msg, "max_recv_wr", cap->max_recv_wr) &&
-			   !rdma_nl_put_driver_u32(msg, "max_inline", cap->max_inline_data) &&
-			   vrdma_fill_qp_counters(msg, ibqp));
+	fits = !rdma_nl_put_driver_u32(msg, "max_send_wr", cap->max_send_wr) &&
+	       !rdma_nl_put_driver_u32(msg, "max_recv_wr", cap->max_recv_wr) &&
+	       !rdma_nl_put_driver_u32(msg, "max_inline", cap->max_inline_data) &&
+	       vrdma_fill_qp_counters(msg, ibqp);
+	return end_details(msg, details, fits);
 }

@@ -8,9 +8,9 @@
 #include "vrdma_ib.h"
 
 enum vrdma_mmap_kind {
-	VRDMA_MMAP_BAR,		/* uncached if the hypervisor allows: stores stay in order */
-	VRDMA_MMAP_STATUS,	/* guest memory that the device writes */
-	VRDMA_MMAP_DM,		/* guest memory that both write; the entry owns it */
+	VRDMA_MMAP_BAR,	   /* uncached if the hypervisor allows: stores stay in order */
+	VRDMA_MMAP_STATUS, /* guest memory that the device writes */
+	VRDMA_MMAP_DM,	   /* guest memory that both write; the entry owns it */
 };
 
 struct vrdma_mmap_entry {
@@ -25,9 +25,8 @@ static struct vrdma_mmap_entry *to_vrdma_mmap_entry(struct rdma_user_mmap_entry 
 	return container_of(entry, struct vrdma_mmap_entry, entry);
 }
 
-static struct rdma_user_mmap_entry *vrdma_mmap_entry_add(struct vrdma_ucontext *ucontext,
-							 enum vrdma_mmap_kind kind,
-							 unsigned long pfn)
+static struct rdma_user_mmap_entry *
+vrdma_mmap_entry_add(struct vrdma_ucontext *ucontext, enum vrdma_mmap_kind kind, unsigned long pfn)
 {
 	struct vrdma_mmap_entry *entry = kzalloc(sizeof(*entry), GFP_KERNEL);
 	int err;
@@ -85,12 +84,12 @@ static int vrdma_mmap_entries_add(struct vrdma_dev *dev, struct vrdma_ucontext *
 	unsigned long registers = PHYS_PFN(pci_resource_start(pdev, VRDMA_BAR_REGISTERS));
 	unsigned long doorbells = PHYS_PFN(pci_resource_start(pdev, VRDMA_BAR_DOORBELLS));
 
-	ucontext->doorbell = vrdma_mmap_entry_add(ucontext, VRDMA_MMAP_BAR,
-						  doorbells + doorbell_page);
+	ucontext->doorbell =
+		vrdma_mmap_entry_add(ucontext, VRDMA_MMAP_BAR, doorbells + doorbell_page);
 	ucontext->kick = vrdma_mmap_entry_add(ucontext, VRDMA_MMAP_BAR,
 					      registers + PHYS_PFN(VRDMA_BAR0_KICK_OFFSET));
-	ucontext->status = vrdma_mmap_entry_add(ucontext, VRDMA_MMAP_STATUS,
-						page_to_pfn(dev->status_page));
+	ucontext->status =
+		vrdma_mmap_entry_add(ucontext, VRDMA_MMAP_STATUS, page_to_pfn(dev->status_page));
 	if (!ucontext->doorbell || !ucontext->kick || !ucontext->status) {
 		vrdma_mmap_entries_remove(ucontext);
 		return -ENOMEM;
@@ -104,7 +103,7 @@ void vrdma_ucontext_describe(struct vrdma_ucontext *ucontext,
 	struct vrdma_dev *dev = to_vrdma_dev(ucontext->ibucontext.device);
 	const struct ib_device_attr *attrs = &dev->ibdev.attrs;
 
-	*resp = (struct vrdma_uverbs_alloc_ucontext_resp) {
+	*resp = (struct vrdma_uverbs_alloc_ucontext_resp){
 		.doorbell_mmap_offset = rdma_user_mmap_get_offset(ucontext->doorbell),
 		.kick_mmap_offset = rdma_user_mmap_get_offset(ucontext->kick),
 		.status_mmap_offset = rdma_user_mmap_get_offset(ucontext->status),

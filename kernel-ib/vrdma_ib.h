@@ -23,8 +23,8 @@
  * function: vrdma_function_restart().
  *
  * The device is a program on another processor of the host, even if this kernel has only one. So
- * virt_*() and dma_*() order accesses that the device sees, and smp_*() those that only this
- * kernel's processors see.
+ * vrdma/barrier.h orders accesses that the device sees, and smp_*() those that only this kernel's
+ * processors see.
  */
 #ifndef VRDMA_IB_H
 #define VRDMA_IB_H
@@ -49,8 +49,12 @@
 #include <rdma/rdma_counter.h>
 #include <rdma/uverbs_ioctl.h>
 
+#include <vrdma/admin_queue.h>
+#include <vrdma/barrier.h>
 #include <vrdma/commands.h>
 #include <vrdma/device.h>
+#include <vrdma/device_attr.h>
+#include <vrdma/event_queue.h>
 #include <vrdma/qp_attr.h>
 #include <vrdma/queue.h>
 #include <vrdma/registers.h>
@@ -58,8 +62,6 @@
 #include <vrdma/uverbs.h>
 
 #include "compat.h"
-
-#define VRDMA_ADMIN_DEPTH 64 /* commands in flight; a power of two */
 
 /* A doorbell page belongs to one process: a guest page must not hold two of them. */
 static_assert(PAGE_SIZE == VRDMA_DOORBELL_PAGE_SIZE);
@@ -79,27 +81,17 @@ struct vrdma_function {
 	bool stopped;	       /* makes no device: removed, shut down or suspended */
 };
 
-struct vrdma_admin_slot {
-	struct completion done;
-	struct vrdma_admin_cpl *cpl; /* the caller's, filled before done; NULL: not in flight */
-};
-
-/* An admin queue. Commands may be answered in any order. A command's id is its slot. */
 struct vrdma_admin {
-	struct vrdma_admin_cmd *asq;
-	struct vrdma_admin_cpl *acq;
 	dma_addr_t asq_dma;
 	dma_addr_t acq_dma;
 	int irq;
 	char irq_name[32];
 
-	struct semaphore free_slots;
+	struct semaphore free_ids;
 	spinlock_t lock; /* all below; taken in interrupts */
-	struct vrdma_admin_slot *slots;
-	unsigned long *used_ids;
-	u32 producer; /* free-running */
-	u32 consumer; /* free-running */
-	bool dead;    /* nothing is sent or answered any more */
+	struct vrdma_admin_queue queue;
+	struct completion done[VRDMA_ADMIN_DEPTH]; /* by id: the answer is there */
+	bool dead;				   /* nothing is sent or answered any more */
 };
 
 struct vrdma_eq {
@@ -217,10 +209,10 @@ struct vrdma_mr {
 	u64 odp_iova;
 	u64 odp_length;
 	struct vrdma_event_target target;
-	struct mutex odp_lock; /* the children, and one fault at a time */
+	struct mutex odp_lock;		 /* the children, and one fault at a time */
 	struct rw_semaphore odp_leaving; /* held for writing while the device forgets the region */
 	bool odp_forgotten;		 /* the device uses none of its pages any more */
-	struct xarray odp_children; /* by address >> VRDMA_ODP_CHILD_SHIFT */
+	struct xarray odp_children;	 /* by address >> VRDMA_ODP_CHILD_SHIFT */
 };
 
 struct vrdma_mw {
@@ -258,7 +250,7 @@ struct vrdma_posted {
 struct vrdma_work_queue {
 	spinlock_t lock; /* taken in interrupts */
 	const struct vrdma_queue_memory *memory;
-	size_t offset; /* of the ring in it */
+	size_t offset;		     /* of the ring in it */
 	struct vrdma_posted *posted; /* by slot */
 	u32 head;		     /* WQEs posted, free-running */
 	u32 tail;		     /* WQEs completed, free-running */
@@ -275,10 +267,10 @@ struct vrdma_cq {
 	u32 cqn;
 
 	/* For kernel CQs only. */
-	spinlock_t lock; /* all below; taken in interrupts */
-	u32 consumer;	 /* CQEs taken, free-running */
-	u32 depth;	 /* a power of two */
-	u32 arm;	 /* as last written for the device */
+	spinlock_t lock;	    /* all below; taken in interrupts */
+	u32 consumer;		    /* CQEs taken, free-running */
+	u32 depth;		    /* a power of two */
+	u32 arm;		    /* as last written for the device */
 	struct list_head senders;   /* QPs, by send_link */
 	struct list_head receivers; /* QPs with a ring of their own, by recv_link */
 };
@@ -500,7 +492,7 @@ static inline void vrdma_work_queue_publish(struct vrdma_work_queue *wq, __le32 
 	 * The rest of the WQE is written before its phase. A thread that sees it complete sees the
 	 * head.
 	 */
-	virt_store_release(ctrl, cpu_to_le32(value));
+	vrdma_store_release(ctrl, value);
 }
 
 static inline void vrdma_write_sges(struct vrdma_sge *to, const struct ib_sge *from, int count)
@@ -600,8 +592,8 @@ int vrdma_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, 
 		    struct ib_sge *list, u32 count, struct uverbs_attr_bundle *attrs);
 
 /* mr.c */
-#define VRDMA_MR_ACCESS                                                                            \
-	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ |                  \
+#define VRDMA_MR_ACCESS                                                           \
+	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
 	 IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_MW_BIND | IB_ZERO_BASED | IB_ACCESS_HUGETLB)
 
 struct ib_mr *vrdma_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt_addr,

@@ -31,8 +31,8 @@ void vrdma_qp_kernel_layout(struct vrdma_uverbs_create_qp *layout, struct ib_qp_
 	payload = max(payload, sizeof(struct vrdma_sq_reg));
 	layout->sq_depth = cap->max_send_wr ? roundup_pow_of_two(cap->max_send_wr) : 0;
 	layout->rq_depth = cap->max_recv_wr ? roundup_pow_of_two(cap->max_recv_wr) : 0;
-	layout->sq_stride_shift = vrdma_stride_shift(VRDMA_SQ_PAYLOAD_OFFSET + payload,
-						     VRDMA_SQ_MIN_STRIDE_SHIFT);
+	layout->sq_stride_shift =
+		vrdma_stride_shift(VRDMA_SQ_PAYLOAD_OFFSET + payload, VRDMA_SQ_MIN_STRIDE_SHIFT);
 	layout->rq_stride_shift = vrdma_receive_stride_shift(cap->max_recv_sge);
 }
 
@@ -55,8 +55,8 @@ static int vrdma_work_queue_init(struct vrdma_work_queue *wq,
 int vrdma_work_queues_init(struct vrdma_qp *qp, const struct vrdma_uverbs_create_qp *layout)
 {
 	u64 sq = vrdma_sq_offset(layout->sq_stride_shift);
-	u64 rq = vrdma_rq_offset(layout->sq_depth, layout->sq_stride_shift,
-				 layout->rq_stride_shift);
+	u64 rq =
+		vrdma_rq_offset(layout->sq_depth, layout->sq_stride_shift, layout->rq_stride_shift);
 	int err;
 
 	err = vrdma_work_queue_init(&qp->sq, &qp->memory, sq, layout->sq_depth,

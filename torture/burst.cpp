@@ -372,7 +372,7 @@ void Burst::run() {
         c_.resize_srqs();
     }
     c_.completions.await(
-        c_.link, c_.own, [&] { return left_ == 0; },
+        c_.control, c_.own, [&] { return left_ == 0; },
         [&](const ibv_wc& completion) { take(completion); });
     c_.meet();
     for (std::size_t index = 0; index < incoming_.size(); ++index) {

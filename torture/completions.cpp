@@ -79,8 +79,8 @@ void Completions::await_event() const {
     }
 }
 
-void Completions::await(const Link& link, Random& random, const std::function<bool()>& done,
-                        const Take& take) const {
+void Completions::await(const ControlConnection& control, Random& random,
+                        const std::function<bool()>& done, const Take& take) const {
     const bool sleeps = random.chance(50);
     const auto end = Clock::now() + patience;
     for (unsigned empty = 0; !done();) {
@@ -99,7 +99,7 @@ void Completions::await(const Link& link, Random& random, const std::function<bo
             ::sched_yield();
         }
         if ((sleeps || empty % looks_before_that == 0) &&
-            ((peer_may_die && link.closed()) || Clock::now() > end)) {
+            ((peer_may_die && control.closed()) || Clock::now() > end)) {
             lost_peer("a completion does not come");
         }
     }

@@ -5,8 +5,8 @@
 
 #include <functional>
 
+#include "torture/control_connection.h"
 #include "torture/device.h"
-#include "torture/link.h"
 
 namespace vrdma::torture {
 
@@ -23,7 +23,7 @@ class Completions {
     using Take = std::function<void(const ibv_wc&)>;
     // Passes completions to `take` until `done` returns true. Ends the process if the last one does
     // not come.
-    void await(const Link& link, Random& random, const std::function<bool()>& done,
+    void await(const ControlConnection& control, Random& random, const std::function<bool()>& done,
                const Take& take) const;
 
     // Completions may arrive meanwhile.

@@ -142,10 +142,10 @@ void Connection::ready_to_send(std::uint32_t psn) const {
     modify(qp(), attr, mask, "modify to RTS");
 }
 
-void Connection::connect(const Link& link, Random& own) {
+void Connection::connect(const ControlConnection& control, Random& own) {
     const Names mine = names(own);
     initialize(qp());
-    peer_ = link.exchange(mine);
+    peer_ = control.exchange(mine);
     ibv_ah_attr path = device_.address(peer_.gid);
     ready_to_receive(qp(), peer_.receiver, path);
     ready_to_send(mine.psn);

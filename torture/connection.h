@@ -5,8 +5,8 @@
 #pragma once
 
 #include "torture/completions.h"
+#include "torture/control_connection.h"
 #include "torture/device.h"
-#include "torture/link.h"
 
 namespace vrdma::torture {
 
@@ -58,7 +58,7 @@ class Connection {
     std::uint32_t peer_qpn() const { return peer_.qpn; }
 
     // From RESET to RTS. The peer does it at the same time.
-    void connect(const Link& link, Random& own);
+    void connect(const ControlConnection& control, Random& own);
     void to_state(ibv_qp_state state) const;
     ibv_qp_state state() const;
 

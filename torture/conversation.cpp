@@ -15,7 +15,7 @@ void add_connection(Conversation& c) {
     place.doing = "connect";
     const Shape shape = Shape::drawn(c.script);
     c.connections.push_back(std::make_unique<Connection>(shape, c.device, c.parts()));
-    c.connections.back()->connect(c.link, c.own);
+    c.connections.back()->connect(c.control, c.own);
 }
 
 void remove_connection(Conversation& c) {
@@ -37,7 +37,7 @@ void start_anew(Conversation& c) {
         c.free_receive(slot);
     }
     require(c.completions.empty(), "a completion of a QP that was reset");
-    connection.connect(c.link, c.own);
+    connection.connect(c.control, c.own);
 }
 
 void move_memory(Conversation& c) {
@@ -56,7 +56,7 @@ void bind_window(Conversation& c) {
     c.arena.bind_window(connection.qp());
     bool done = false;
     c.completions.await(
-        c.link, c.own, [&] { return done; },
+        c.control, c.own, [&] { return done; },
         [&](const ibv_wc& completion) {
             require(completion.status == IBV_WC_SUCCESS, "a window is not bound");
             require(completion.opcode == IBV_WC_BIND_MW, "wrong opcode of a bind");
@@ -98,9 +98,9 @@ void step(Conversation& c) {
 
 } // namespace
 
-Conversation::Conversation(const Device& with, Link to, unsigned which)
+Conversation::Conversation(const Device& with, ControlConnection to, unsigned which)
     : device{with},
-      link{std::move(to)},
+      control{std::move(to)},
       side{which},
       script{Random::of({place.seed, place.round, place.conversation})},
       own{Random::of({place.seed, place.round, place.conversation, 1 + which})},

@@ -18,9 +18,9 @@ struct Counts {
 };
 
 struct Conversation {
-    Conversation(const Device& device, Link link, unsigned side);
+    Conversation(const Device& device, ControlConnection control, unsigned side);
 
-    void meet() { link.meet(script.state()); }
+    void meet() { control.meet(script.state()); }
     // Posts to the connection's own queue, or to the shared one. Returns the slot in the arena.
     unsigned post_receive(const Connection& connection, std::uint32_t length);
     void free_receive(std::uint64_t id) { free_receives.push_back(static_cast<unsigned>(id)); }
@@ -28,12 +28,12 @@ struct Conversation {
     void resize_srqs();
     Connection* find(std::uint32_t qpn) const;
     Parts parts() const;
-    void exchange_addresses() { peer = link.exchange(arena.address()); }
+    void exchange_addresses() { peer = control.exchange(arena.address()); }
     // A number for an object of this step that both sides name in the same way.
     std::uint64_t key(std::uint64_t first, std::uint64_t second) const;
 
     const Device& device;
-    Link link;
+    ControlConnection control;
     const unsigned side; // 0 or 1
     Random script;
     Random own;

@@ -25,7 +25,7 @@ void write_on(Conversation& c, const Connection& connection) {
         check(::ibv_post_send(connection.qp(), &wr, &bad), "ibv_post_send");
         bool done = false;
         c.completions.await(
-            c.link, c.own, [&] { return done; },
+            c.control, c.own, [&] { return done; },
             [&](const ibv_wc& completion) {
                 done = true;
                 failed = completion.status != IBV_WC_SUCCESS;
@@ -43,7 +43,7 @@ void kill_one(Conversation& c, unsigned victim) {
     c.meet();
     Shape shape;
     Connection connection{shape, c.device, c.parts()};
-    connection.connect(c.link, c.own);
+    connection.connect(c.control, c.own);
     c.meet();
     if (c.side != victim) {
         write_on(c, connection);

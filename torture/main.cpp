@@ -169,16 +169,19 @@ int await(pid_t child, bool dies) {
 }
 
 // Exchanges this side's verdict on a round with the other's. The run stops unless both are fine.
-bool agreed(const Link& control, int verdict) {
+bool agreed(const ControlConnection& control, int verdict) {
     return control.exchange(verdict) == fine && verdict == fine;
 }
 
 // The server plays the rounds that the client sends, until one has no conversations.
 int serve(const Options& options) {
     const int listener = listen_at(options.port);
-    const Link control = Link::accept(listener);
-    const Side side{
-        0, options.device, options.gid_index, [&] { return Link::accept(listener); }, {}};
+    const ControlConnection control = ControlConnection::accept(listener);
+    const Side side{0,
+                    options.device,
+                    options.gid_index,
+                    [&] { return ControlConnection::accept(listener); },
+                    {}};
     while (true) {
         const auto round = control.receive<Round>();
         if (round.conversations == 0) {
@@ -193,9 +196,9 @@ int serve(const Options& options) {
 }
 
 int demand(const Options& options) {
-    const Link control = Link::connect(options.server, options.port);
+    const ControlConnection control = ControlConnection::connect(options.server, options.port);
     const Side side{1, options.device, options.gid_index,
-                    [&] { return Link::connect(options.server, options.port); },
+                    [&] { return ControlConnection::connect(options.server, options.port); },
                     options.transcript};
     Round round{options.seed, options.only_round.value_or(0), options.conversations, options.steps,
                 options.transcript.empty() ? 0u : 1u};

@@ -136,7 +136,7 @@ void initiate(Conversation& c, const Connection& connection, Fault fault) {
     check(::ibv_post_send(connection.qp(), &bad, &refused), "ibv_post_send");
     std::uint64_t next = marker;
     c.completions.await(
-        c.link, c.own, [&] { return next == marker + 2; },
+        c.control, c.own, [&] { return next == marker + 2; },
         [&](const ibv_wc& completion) {
             require(completion.wr_id == next, "completions out of order");
             const ibv_wc_status status = next == marker ? expected(fault) : IBV_WC_WR_FLUSH_ERR;
@@ -162,7 +162,7 @@ void flush(Conversation& c, Connection& connection) {
         last = c.post_receive(connection, some);
     }
     c.completions.await(
-        c.link, c.own, [&] { return sent && received; },
+        c.control, c.own, [&] { return sent && received; },
         [&](const ibv_wc& completion) {
             require(completion.status != IBV_WC_SUCCESS, "success in the error state");
             if ((completion.wr_id & is_receive) == 0) {
@@ -196,7 +196,7 @@ void provoke(Conversation& c) {
     c.meet();
     flush(c, connection);
     connection.to_state(IBV_QPS_RESET);
-    connection.connect(c.link, c.own);
+    connection.connect(c.control, c.own);
 }
 
 } // namespace vrdma::torture

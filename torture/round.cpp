@@ -21,27 +21,28 @@ struct Hello {
 
 // Indexed by conversation. The server takes the names from the client, because connections may come
 // in any order, and after those of a killed process.
-std::map<unsigned, Link> open_links(const Round& round, const Side& side) {
-    std::map<unsigned, Link> links;
-    while (links.size() < round.conversations) {
-        Link link = side.link();
-        Hello hello{round.seed, round.number, static_cast<std::uint32_t>(links.size())};
+std::map<unsigned, ControlConnection> open_controls(const Round& round, const Side& side) {
+    std::map<unsigned, ControlConnection> controls;
+    while (controls.size() < round.conversations) {
+        ControlConnection control = side.connect();
+        Hello hello{round.seed, round.number, static_cast<std::uint32_t>(controls.size())};
         if (side.number == 0) {
-            hello = link.receive<Hello>();
+            hello = control.receive<Hello>();
         } else {
-            link.send(hello);
+            control.send(hello);
         }
         if (hello.seed == round.seed && hello.round == round.number) {
-            links.emplace(hello.conversation, std::move(link));
+            controls.emplace(hello.conversation, std::move(control));
         }
     }
-    return links;
+    return controls;
 }
 
-Counts run(const Round& round, const Device& device, unsigned side, unsigned number, Link link) {
+Counts run(const Round& round, const Device& device, unsigned side, unsigned number,
+           ControlConnection control) {
     place = {round.seed, round.number, number};
     try {
-        Conversation conversation{device, std::move(link), side};
+        Conversation conversation{device, std::move(control), side};
         converse(conversation, round.steps, number == 0 ? round.victim() : nobody);
         return conversation.counts;
     } catch (const PeerGone&) {
@@ -68,8 +69,8 @@ void play(const Round& round, const Side& side) {
     const Device device{side.device, side.gid_index};
     std::vector<Counts> counts(round.conversations);
     std::vector<std::thread> threads;
-    for (auto& [number, link] : open_links(round, side)) {
-        threads.emplace_back([&, which = number, to = std::move(link)]() mutable {
+    for (auto& [number, control] : open_controls(round, side)) {
+        threads.emplace_back([&, which = number, to = std::move(control)]() mutable {
             counts[which] = run(round, device, side.number, which, std::move(to));
         });
     }

@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-#include "torture/link.h"
+#include "torture/control_connection.h"
 
 namespace vrdma::torture {
 
@@ -28,8 +28,8 @@ struct Side {
     unsigned number = 0; // 0: the server
     std::string device;
     int gid_index = 0;
-    std::function<Link()> link; // a new connection to the peer
-    std::string transcript;     // the file to which the client writes what both sides report
+    std::function<ControlConnection()> connect; // a new connection to the peer
+    std::string transcript; // the file to which the client writes what both sides report
 };
 
 // Returns when all conversations have ended; ends the process at the first failure.

@@ -80,8 +80,9 @@ std::vector<EventLog::Event> EventLog::take() {
     return std::exchange(events_, {});
 }
 
-Stage::Stage(Link link, const Device& device, EventLog& events, unsigned side, std::uint64_t seed)
-    : link_{std::move(link)},
+Stage::Stage(ControlConnection control, const Device& device, EventLog& events, unsigned side,
+             std::uint64_t seed)
+    : control_{std::move(control)},
       device_{device},
       side_{side},
       events_{events},
@@ -93,7 +94,7 @@ Stage::Stage(Link link, const Device& device, EventLog& events, unsigned side, s
       barrier_{barrier_shape_, device, {arena_.pd(), completions_, nullptr, nullptr, nullptr}},
       free_receives_(Arena::receives) {
     std::iota(free_receives_.begin(), free_receives_.end(), 0);
-    barrier_.connect(link_, own_);
+    barrier_.connect(control_, own_);
 }
 
 Parts Stage::parts(const Pair& pair) const {
@@ -109,7 +110,7 @@ void Stage::renew() {
     to.srq = made_srq(arena_.pd());
     to.xrc_srq = made_xrc_srq(device_, arena_.pd(), xrcd_.get(), completions_.receive_cq());
     to.connection = std::make_unique<Connection>(scene_->shape, device_, parts(to));
-    to.connection->connect(link_, own_);
+    to.connection->connect(control_, own_);
 }
 
 // The initial content does not matter, but must be the same for all placements of the sides.
@@ -129,7 +130,7 @@ void Stage::prepare_memory() {
 }
 
 void Stage::await(const std::function<bool()>& done) {
-    completions_.await(link_, own_, done, [this](const ibv_wc& completion) { see(completion); });
+    completions_.await(control_, own_, done, [this](const ibv_wc& completion) { see(completion); });
 }
 
 // Binds a window of type 2 by the connection on which it is used.
@@ -459,7 +460,7 @@ void Stage::begin() {
     }
     prepare_memory();
     if (sends()) {
-        targets_ = link_.receive<Targets>();
+        targets_ = control_.receive<Targets>();
         return;
     }
     if (scene_->registers) {
@@ -476,7 +477,7 @@ void Stage::begin() {
     }
     post_barrier(false);
     const std::uint32_t none = ~arena_.address().rkey;
-    link_.send(
+    control_.send(
         Targets{arena_.address(), stale_ != 0 ? stale_ : none, window_ ? window_->rkey : none});
 }
 
@@ -495,7 +496,7 @@ std::vector<std::string> Stage::play(const Scene& scene) {
     await_events();
     require(completions_.empty(), "a completion that was not asked for");
     const Report mine = report();
-    const Report theirs = link_.exchange(mine);
+    const Report theirs = control_.exchange(mine);
     lines_.insert(lines_.end(), sends_.begin(), sends_.end());
     lines_.insert(lines_.end(), receives_.begin(), receives_.end());
     see_events();

@@ -36,12 +36,13 @@ class EventLog {
 
 class Stage {
   public:
-    Stage(Link link, const Device& device, EventLog& events, unsigned side, std::uint64_t seed);
+    Stage(ControlConnection control, const Device& device, EventLog& events, unsigned side,
+          std::uint64_t seed);
 
     // Both sides call it for each scene. Returns a line for each observation of this side.
     std::vector<std::string> play(const Scene& scene);
     const std::array<Standing, Scene::pairs>& standings() const { return standings_; }
-    const Link& link() const { return link_; }
+    const ControlConnection& control() const { return control_; }
 
   private:
     // A connection, with the shared receive queues that only it has.
@@ -93,7 +94,7 @@ class Stage {
     void await(const std::function<bool()>& done);
     Report report();
 
-    Link link_;
+    ControlConnection control_;
     const Device& device_;
     const unsigned side_;
     EventLog& events_;

@@ -53,14 +53,14 @@ std::string joined(const std::vector<std::string>& lines, unsigned side) {
     return all;
 }
 
-void send(const Link& link, const std::string& text) {
-    link.send(static_cast<std::uint32_t>(text.size()));
-    link.send(std::as_bytes(std::span{text}));
+void send(const ControlConnection& control, const std::string& text) {
+    control.send(static_cast<std::uint32_t>(text.size()));
+    control.send(std::as_bytes(std::span{text}));
 }
 
-std::string receive(const Link& link) {
-    std::string text(link.receive<std::uint32_t>(), '\0');
-    link.receive(std::as_writable_bytes(std::span{text}));
+std::string receive(const ControlConnection& control) {
+    std::string text(control.receive<std::uint32_t>(), '\0');
+    control.receive(std::as_writable_bytes(std::span{text}));
     return text;
 }
 
@@ -70,7 +70,7 @@ void testify(const Round& round, const Side& side) {
     EventLog events;
     const Device device{side.device, side.gid_index,
                         [&](const ibv_async_event& event) { events.note(event); }};
-    Stage stage{side.link(), device, events, side.number, round.seed};
+    Stage stage{side.connect(), device, events, side.number, round.seed};
     Random script = Random::of({round.seed, round.number});
     std::ofstream out;
     if (!side.transcript.empty()) {
@@ -86,9 +86,9 @@ void testify(const Round& round, const Side& side) {
         }
         const std::string seen = joined(stage.play(scene), side.number);
         if (side.number == 0) {
-            send(stage.link(), seen);
+            send(stage.control(), seen);
         } else {
-            out << receive(stage.link()) << seen;
+            out << receive(stage.control()) << seen;
         }
         steps += scene.posts();
     }

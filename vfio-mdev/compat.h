@@ -64,9 +64,9 @@ static inline int vrdma_anon_inode_getfd(const char *name, const struct file_ope
  * built without it, defines these functions as NULL.
  */
 #if VRDMA_HAVE_VFIO_BIND_IOMMUFD
-#define VRDMA_VFIO_IOMMUFD_OPS					\
-	.bind_iommufd = vfio_iommufd_emulated_bind,		\
-	.unbind_iommufd = vfio_iommufd_emulated_unbind,		\
+#define VRDMA_VFIO_IOMMUFD_OPS                          \
+	.bind_iommufd = vfio_iommufd_emulated_bind,     \
+	.unbind_iommufd = vfio_iommufd_emulated_unbind, \
 	.attach_ioas = vfio_iommufd_emulated_attach_ioas,
 #else
 #define VRDMA_VFIO_IOMMUFD_OPS

@@ -205,10 +205,12 @@ static const struct vfio_device_ops device_ops = {
 	.mmap = vrdma_region_mmap,
 	.request = vrdma_irq_request,
 	.dma_unmap = vrdma_window_dma_unmap,
+	/* clang-format off */
 	VRDMA_VFIO_IOMMUFD_OPS
 	VRDMA_VFIO_DETACH_OPS
 	VRDMA_VFIO_REGION_OPS
 	VRDMA_VFIO_FEATURE_OPS
+	/* clang-format on */
 };
 
 static int mdev_probe(struct mdev_device *mdev)

@@ -14,8 +14,7 @@
 
 static void expired(struct work_struct *work)
 {
-	struct vrdma_handover *handover =
-		container_of(work, struct vrdma_handover, timeout.work);
+	struct vrdma_handover *handover = container_of(work, struct vrdma_handover, timeout.work);
 
 	vrdma_abandon_late(container_of(handover, struct vrdma_device, state.handover));
 }

@@ -93,8 +93,7 @@ static bool valid_types(const struct vrdma_mdev_register *spec)
 	if (!spec->num_types || spec->num_types > VRDMA_MDEV_MAX_TYPES)
 		return false;
 	for (i = 0; i < spec->num_types; i++) {
-		if (!valid_type(&spec->types[i]) ||
-		    !valid_default_uplink(spec, &spec->types[i]))
+		if (!valid_type(&spec->types[i]) || !valid_default_uplink(spec, &spec->types[i]))
 			return false;
 		for (j = 0; j < i; j++)
 			if (!strcmp(spec->types[i].name, spec->types[j].name))

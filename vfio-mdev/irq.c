@@ -128,7 +128,8 @@ void vrdma_irq_request(struct vfio_device *vdev, unsigned int count)
 	if (irqs->request)
 		vrdma_eventfd_signal(irqs->request);
 	else if (!count)
-		dev_notice(vdev->dev, "removal waits until the process that has the device open closes it\n");
+		dev_notice(vdev->dev,
+			   "removal waits until the process that has the device open closes it\n");
 	spin_unlock(&irqs->lock);
 }
 

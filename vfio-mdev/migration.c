@@ -282,15 +282,17 @@ int vrdma_migration_data_size(struct vfio_device *vdev, unsigned long *length)
 static const struct vfio_migration_ops migration_ops = {
 	.migration_set_state = set_state,
 	.migration_get_state = get_state,
+	/* clang-format off */
 	VRDMA_VFIO_MIGRATION_OPS
+	/* clang-format on */
 };
 
 void vrdma_migration_init(struct vrdma_device *dev)
 {
 	mutex_init(&dev->migration.lock);
 	dev->migration.state = VFIO_DEVICE_STATE_RUNNING;
-	dev->vdev.migration_flags =
-		VFIO_MIGRATION_STOP_COPY | VFIO_MIGRATION_P2P | VFIO_MIGRATION_PRE_COPY;
+	dev->vdev.migration_flags = VFIO_MIGRATION_STOP_COPY | VFIO_MIGRATION_P2P |
+				    VFIO_MIGRATION_PRE_COPY;
 	dev->vdev.mig_ops = &migration_ops;
 }
 

@@ -73,8 +73,7 @@ static unsigned int next_revoked(struct vrdma_window *window, unsigned long *fir
  */
 bool vrdma_pins_reclaim(struct vrdma_window *window, unsigned long index)
 {
-	if (!admits(window, index) ||
-	    (window->unpinning <= index && index < window->unpinning_end))
+	if (!admits(window, index) || (window->unpinning <= index && index < window->unpinning_end))
 		return false;
 	__xa_clear_mark(&window->pages, index, VRDMA_PAGE_REVOKED);
 	return true;

@@ -340,8 +340,7 @@ int vrdma_reset_done(struct vrdma_device *dev, u32 generation)
 		ret = -ENODEV;
 	} else if (generation != state->generation) {
 		ret = -ESTALE;
-	} else if (state->condition == VRDMA_RESETTING ||
-		   state->condition == VRDMA_HANDED_OVER) {
+	} else if (state->condition == VRDMA_RESETTING || state->condition == VRDMA_HANDED_OVER) {
 		state->condition = VRDMA_LIVE;
 		done = true;
 		swap(recovered, state->recovering);

@@ -198,8 +198,7 @@ static DEVICE_ATTR_RW(vlans);
 
 static unsigned int share_value(const struct device_attribute *attr)
 {
-	const struct dev_ext_attribute *share =
-		container_of(attr, struct dev_ext_attribute, attr);
+	const struct dev_ext_attribute *share = container_of(attr, struct dev_ext_attribute, attr);
 
 	return (uintptr_t)share->var;
 }
@@ -237,9 +236,9 @@ static ssize_t share_store(struct device *device, struct device_attribute *attr,
 	return count;
 }
 
-#define SHARE_ATTR(_name, _which)							\
-	struct dev_ext_attribute share_attr_##_name = {					\
-		__ATTR(_name, 0644, share_show, share_store), (void *)_which		\
+#define SHARE_ATTR(_name, _which)                                            \
+	struct dev_ext_attribute share_attr_##_name = {                      \
+		__ATTR(_name, 0644, share_show, share_store), (void *)_which \
 	}
 
 static SHARE_ATTR(weight, VRDMA_MDEV_SHARE_WEIGHT);

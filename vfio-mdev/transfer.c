@@ -22,8 +22,8 @@
 
 struct vrdma_transfer {
 	struct kref ref;
-	bool saving;	  /* from the mediator to the VM, else the reverse */
-	spinlock_t lock;  /* everything below */
+	bool saving;	 /* from the mediator to the VM, else the reverse */
+	spinlock_t lock; /* everything below */
 	wait_queue_head_t wait;
 	bool taken;   /* the mediator has opened its end */
 	bool early;   /* the VM runs: the device's state comes later */
@@ -272,6 +272,7 @@ static ssize_t vm_write(struct file *file, const char __user *buf, size_t count,
 	struct vrdma_transfer *transfer = file->private_data;
 	size_t done = 0;
 	ssize_t ret = 0;
+	long left;
 
 	while (done < count) {
 		ret = write_once(transfer, buf + done, count - done);
@@ -284,8 +285,8 @@ static ssize_t vm_write(struct file *file, const char __user *buf, size_t count,
 		done += ret;
 	}
 	/* Only a fatal signal ends this wait: a restarted call would write everything again. */
-	ret = waited(wait_event_killable_timeout(transfer->wait, is_settled(transfer),
-						 TRANSFER_TIME));
+	left = wait_event_killable_timeout(transfer->wait, is_settled(transfer), TRANSFER_TIME);
+	ret = waited(left);
 	if (!ret)
 		ret = transfer_error(transfer);
 	return ret ? ret : done;
@@ -364,8 +365,7 @@ static const struct file_operations vm_loading_fops = {
 
 struct file *vrdma_transfer_vm_file(struct vrdma_transfer *transfer)
 {
-	const struct file_operations *fops =
-		transfer->saving ? &vm_saving_fops : &vm_loading_fops;
+	const struct file_operations *fops = transfer->saving ? &vm_saving_fops : &vm_loading_fops;
 	struct file *file = anon_inode_getfile("[vrdma-migration]", fops,
 					       vrdma_transfer_get(transfer),
 					       transfer->saving ? O_RDONLY : O_WRONLY);

@@ -69,9 +69,9 @@ struct vrdma_hca {
 	bool owned; /* a mediator's fd refers to this HCA */
 
 	struct mutex read_lock; /* of the mediator's fd; before lock */
-	struct mutex lock; /* the fields below, the types' instances, and the uplinks in spec */
-	bool serving;	   /* the mediator is alive */
-	u32 instances;	   /* of all types */
+	struct mutex lock;     /* the fields below, the types' instances, and the uplinks in spec */
+	bool serving;	       /* the mediator is alive */
+	u32 instances;	       /* of all types */
 	struct xarray devices; /* id -> struct vrdma_device, or VRDMA_REMOVED to be reported */
 	u32 next_id;
 	wait_queue_head_t wait;
@@ -82,9 +82,9 @@ struct vrdma_hca {
 #define VRDMA_REMOVED xa_mk_value(0)
 
 enum vrdma_condition {
-	VRDMA_RESETTING, /* STATUS reads 0 until the mediator acknowledges the reset */
-	VRDMA_LIVE,	 /* STATUS is the mediator's */
-	VRDMA_FATAL,	 /* STATUS reads VRDMA_STATUS_FATAL until a reset */
+	VRDMA_RESETTING,   /* STATUS reads 0 until the mediator acknowledges the reset */
+	VRDMA_LIVE,	   /* STATUS is the mediator's */
+	VRDMA_FATAL,	   /* STATUS reads VRDMA_STATUS_FATAL until a reset */
 	VRDMA_HANDED_OVER, /* STATUS is what the mediator left, until its successor is ready */
 };
 
@@ -108,11 +108,11 @@ struct vrdma_state {
 	spinlock_t lock;	    /* everything below */
 	wait_queue_head_t wait;
 	enum vrdma_condition condition;
-	bool open;	  /* by a VM */
-	bool mediated;	  /* a mediator has the device fd */
-	bool abandoned;	  /* by its mediator: stays FATAL until the next one opens it */
-	bool removed;	  /* the mdev is gone; only the device fd keeps this memory */
-	bool recovering;  /* a mediator came back to a FATAL device: tell the guest of READY */
+	bool open;	 /* by a VM */
+	bool mediated;	 /* a mediator has the device fd */
+	bool abandoned;	 /* by its mediator: stays FATAL until the next one opens it */
+	bool removed;	 /* the mdev is gone; only the device fd keeps this memory */
+	bool recovering; /* a mediator came back to a FATAL device: tell the guest of READY */
 	bool reset_pending;
 	bool doorbell_pending;
 	bool share_pending;
@@ -128,10 +128,10 @@ struct vrdma_state {
 	DECLARE_BITMAP(vlans, VRDMA_MDEV_VLANS);
 	struct vrdma_mdev_share share;
 	struct vrdma_transfer *transfer; /* under way, or NULL */
-	u32 step;	   /* the migration step that was last requested */
-	u32 step_number;   /* of that step */
-	bool step_pending; /* the mediator has not read the step */
-	bool step_awaited; /* the mediator has not answered the step */
+	u32 step;			 /* the migration step that was last requested */
+	u32 step_number;		 /* of that step */
+	bool step_pending;		 /* the mediator has not read the step */
+	bool step_awaited;		 /* the mediator has not answered the step */
 	int step_error;
 	wait_queue_head_t step_wait;
 	struct vrdma_handover handover;
@@ -161,21 +161,21 @@ struct vrdma_window {
 	struct kthread_worker *worker; /* pins and unpins, while a VM has the device */
 	struct kthread_work work;
 	bool live;
-	bool late;		/* a touch has timed out waiting for the worker */
-	bool sealed;		/* no pins until the device is opened again */
+	bool late;   /* a touch has timed out waiting for the worker */
+	bool sealed; /* no pins until the device is opened again */
 	struct kthread_delayed_work sweep;
-	bool sweeps;		/* the VM moves */
-	bool tracked;		/* a fault marks each page that is touched, since the last sweep */
+	bool sweeps;  /* the VM moves */
+	bool tracked; /* a fault marks each page that is touched, since the last sweep */
 	unsigned long next_sweep; /* jiffies: none is due before */
-	unsigned long pinned;	/* pages */
-	u64 pins;		/* pages that were pinned, each time counted */
+	unsigned long pinned;	  /* pages */
+	u64 pins;		  /* pages that were pinned, each time counted */
 	unsigned long max_pinned;
-	unsigned int max_tables; /* maximum of page tables of a mapping: set once */
-	unsigned long pinning;	/* the page that the worker is pinning, or ULONG_MAX */
-	unsigned long unpinning; /* the first page that it is unpinning, */
+	unsigned int max_tables;     /* maximum of page tables of a mapping: set once */
+	unsigned long pinning;	     /* the page that the worker is pinning, or ULONG_MAX */
+	unsigned long unpinning;     /* the first page that it is unpinning, */
 	unsigned long unpinning_end; /* and the one after the last */
-	unsigned long steps;	/* calls of type1 that have returned */
-	unsigned int unmappers; /* threads that are unmapping within the next two */
+	unsigned long steps;	     /* calls of type1 that have returned */
+	unsigned int unmappers;	     /* threads that are unmapping within the next two */
 	unsigned long unmap_first;
 	unsigned long unmap_last;
 	unsigned long patience; /* jiffies that touches may wait */

@@ -11,14 +11,13 @@ import os
 import select
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 
 from . import machine
 from .errors import BenchError
+from .running import Running
 
 START_S = 20.0
 LOOK_S = 0.1  # between checks whether a vrdmad has ended
@@ -90,37 +89,26 @@ class Mediator:
             self.process.wait()
 
 
-class Devices:
+class Devices(Running):
     """All vrdmads, which run while it is used as a context."""
 
     def __init__(self, build: Path) -> None:
         self._build = build
         self._mediators: dict[str, Mediator] = {}
 
-    def __enter__(self) -> "Devices":
-        self._directory = tempfile.TemporaryDirectory(prefix="vrdma-bench-")
-        directory = Path(self._directory.name)
+    def _begin(self, directory: Path) -> None:
         directory.chmod(0o755)  # otherwise root's programs do not use it as XDG_RUNTIME_DIR
-        try:
-            for name, soft in (("dedicated", DEDICATED), ("quiet", DEDICATED), ("shared", "")):
-                self._mediators[name] = Mediator(self._build, directory, name, soft)
-            for mediator in self._mediators.values():
-                mediator.await_ready()
-            if machine.cores() > POLLER_CORE:
-                for name in ("dedicated", "quiet"):
-                    self._mediators[name].pin_poller(POLLER_CORE)
-        except BaseException:
-            self._stop()
-            raise
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._stop()
+        for name, soft in (("dedicated", DEDICATED), ("quiet", DEDICATED), ("shared", "")):
+            self._mediators[name] = Mediator(self._build, directory, name, soft)
+        for mediator in self._mediators.values():
+            mediator.await_ready()
+        if machine.cores() > POLLER_CORE:
+            for name in ("dedicated", "quiet"):
+                self._mediators[name].pin_poller(POLLER_CORE)
 
     def _stop(self) -> None:
         for mediator in self._mediators.values():
             mediator.stop()
-        self._directory.cleanup()
 
     def command(self, names: list[str], *argv: str) -> list[str]:
         """A command with the devices of these vrdmads, in their order; "shared/1" is only the second of a pair."""
@@ -134,4 +122,4 @@ class Devices:
 
     def environment(self) -> dict[str, str]:
         return dict(os.environ, VRDMA_BENCH_MEDIATOR=str(self._mediators["shared"].process.pid),
-                    XDG_RUNTIME_DIR=self._directory.name)  # fmt: skip
+                    XDG_RUNTIME_DIR=str(self.directory))  # fmt: skip

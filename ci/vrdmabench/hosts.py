@@ -10,14 +10,13 @@ with kernels without netem, and for all kinds of sockets and XDP alike. Senders 
 import json
 import os
 import subprocess
-import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 from .devices import Mediator
 from .errors import BenchError
+from .running import Running
 
 ADDRESSES = ("10.98.1.1", "10.98.1.2")
 GID_INDEX = 3  # of that address with RoCE v2, after the link-local GIDs and RoCE v1
@@ -33,7 +32,7 @@ MAC = 'mac = "02:98:00:00:{number:02}:{host:02}"\n'
 FILTER = "4,32 0 0 4294963256,53 1 0 {lost},6 0 0 0,6 0 0 4294967295"
 
 
-class Hosts:
+class Hosts(Running):
     """Both hosts, which exist while it is used as a context."""
 
     def __init__(self, build: Path, *, lossy: bool = False, transport: str = "auto", config: str = "", sides: str = "a",
@@ -47,21 +46,12 @@ class Hosts:
         self._namespaces = [f"{PREFIX}{os.getpid()}-bench-{name}" for name in ("0", "1", CABLE)[: 3 if lossy else 2]]
         self.mediators: list[Mediator] = []
 
-    def __enter__(self) -> "Hosts":
-        self._directory = tempfile.TemporaryDirectory(prefix="vrdma-bench-")
-        try:
-            self._lay()
-            for number, _ in enumerate(ADDRESSES):
-                self._start(number)
-            for mediator in self.mediators:
-                mediator.await_ready()
-        except BaseException:
-            self._stop()
-            raise
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._stop()
+    def _begin(self, directory: Path) -> None:
+        self._lay()
+        for number, _ in enumerate(ADDRESSES):
+            self._start(number)
+        for mediator in self.mediators:
+            mediator.await_ready()
 
     def _stop(self) -> None:
         for mediator in self.mediators:
@@ -69,10 +59,9 @@ class Hosts:
         for namespace in self._namespaces:
             if (NAMESPACES / namespace).exists():
                 _run("ip", "netns", "del", namespace)
-        self._directory.cleanup()
 
     def _start(self, number: int) -> Mediator:
-        mediator = Mediator(self._build, Path(self._directory.name), str(len(self.mediators)), self._config,
+        mediator = Mediator(self._build, self.directory, str(len(self.mediators)), self._config,
                             sides=self._sides, device=partial(_device, number + 1), within=self.within(number),
                             log_level=self._log_level)  # fmt: skip
         self.mediators.append(mediator)

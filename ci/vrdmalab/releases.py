@@ -53,14 +53,28 @@ def kernel_directory(release: str) -> str | None:
     return str(directory)
 
 
+def package_in(directory: Path, name: str) -> Path:
+    """The package of that name. ci/deb leaves one version of it there."""
+    (package,) = directory.glob(f"{name}_*.deb")
+    return package
+
+
+def extract(package: Path, directory: Path) -> None:
+    subprocess.run(["dpkg-deb", "--extract", package, directory], check=True)
+
+
+def lay_out(packages: Path, kind: str, stage: Path) -> None:
+    """Lays out the packages for hosts or guests that are in a directory, as ci/build lays out its products."""
+    shutil.rmtree(stage, ignore_errors=True)
+    stage.parent.mkdir(parents=True, exist_ok=True)
+    for name in PACKAGES[kind]:
+        extract(package_in(packages, name), stage)
+
+
 def unpack(release: str, kind: str, stage: Path) -> None:
-    """Lays out the packages for hosts or guests of the release, as ci/build lays out its products."""
+    """Lays out the packages for hosts or guests of the release."""
     suite = RELEASES[release].userland
     packages = PROJECT / f"build/deb-{suite}"
     if not packages.exists():
         raise LabError(f"there are no packages for {suite}: make them with: ci/deb {suite}")
-    shutil.rmtree(stage, ignore_errors=True)
-    stage.parent.mkdir(exist_ok=True)
-    for name in PACKAGES[kind]:
-        (package,) = packages.glob(f"{name}_*.deb")
-        subprocess.run(["dpkg-deb", "-x", package, stage], check=True)
+    lay_out(packages, kind, stage)

@@ -26,7 +26,7 @@
 #define VRDMA_SET(mask, value) (((value) * ((mask) & ~((mask) << 1))) & (mask))
 
 #define VRDMA_CHECK_SIZE(type, size) static_assert(sizeof(type) == (size), #type)
-#define VRDMA_CHECK_OFFSET(type, field, offset)                                                    \
+#define VRDMA_CHECK_OFFSET(type, field, offset) \
 	static_assert(offsetof(type, field) == (offset), #type "." #field)
 
 #endif /* VRDMA_BITS_H */

@@ -39,12 +39,6 @@ bool vrdma_dev_failed(struct vrdma_dev *dev);
 }
 #endif
 
-/* The header of the command that is entry number index of a queue. */
-static inline __u32 vrdma_admin_header(__u32 phase, __u32 opcode, __u32 id)
-{
-	return phase | VRDMA_SET(VRDMA_ADMIN_OPCODE, opcode) | VRDMA_SET(VRDMA_ADMIN_ID, id);
-}
-
 /* The page list of a buffer with contiguous bus addresses. start is a multiple of a page. */
 static inline struct vrdma_page_list vrdma_contiguous_pages(__u64 start, __u64 size)
 {

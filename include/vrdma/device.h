@@ -43,23 +43,23 @@
 
 /* Registers. RO: writes have no effect. WO: reads as zero. */
 enum vrdma_register {
-	VRDMA_REG_MAGIC = 0x00,		/* RO, VRDMA_MAGIC */
-	VRDMA_REG_VERSION = 0x04,	/* RO, VRDMA_VERSION: guest driver refuses another major */
-	VRDMA_REG_STATUS = 0x08,	/* RO, VRDMA_STATUS_* */
-	VRDMA_REG_CONTROL = 0x0c,	/* RW, VRDMA_CONTROL_* */
-	VRDMA_REG_MAC_LOW = 0x10,	/* RO, MAC bytes 0-3, byte 0 lowest */
-	VRDMA_REG_MAC_HIGH = 0x14,	/* RO, MAC bytes 4-5 */
-	VRDMA_REG_DOORBELL_PAGES = 0x18,/* RO, pages in BAR2 */
-	VRDMA_REG_VECTORS = 0x1c,	/* RO, MSI-X vectors; vector 0 is for async events */
-	VRDMA_REG_ASQ_LOW = 0x20,	/* RW, admin submission queue, page-aligned */
+	VRDMA_REG_MAGIC = 0x00,		 /* RO, VRDMA_MAGIC */
+	VRDMA_REG_VERSION = 0x04,	 /* RO, VRDMA_VERSION: guest driver refuses another major */
+	VRDMA_REG_STATUS = 0x08,	 /* RO, VRDMA_STATUS_* */
+	VRDMA_REG_CONTROL = 0x0c,	 /* RW, VRDMA_CONTROL_* */
+	VRDMA_REG_MAC_LOW = 0x10,	 /* RO, MAC bytes 0-3, byte 0 lowest */
+	VRDMA_REG_MAC_HIGH = 0x14,	 /* RO, MAC bytes 4-5 */
+	VRDMA_REG_DOORBELL_PAGES = 0x18, /* RO, pages in BAR2 */
+	VRDMA_REG_VECTORS = 0x1c,	 /* RO, MSI-X vectors; vector 0 is for async events */
+	VRDMA_REG_ASQ_LOW = 0x20,	 /* RW, admin submission queue, page-aligned */
 	VRDMA_REG_ASQ_HIGH = 0x24,
-	VRDMA_REG_ACQ_LOW = 0x28,	/* RW, admin completion queue, page-aligned */
+	VRDMA_REG_ACQ_LOW = 0x28, /* RW, admin completion queue, page-aligned */
 	VRDMA_REG_ACQ_HIGH = 0x2c,
-	VRDMA_REG_AQ_DEPTH = 0x30,	/* RW, entries of both, a power of two from 2 */
-	VRDMA_REG_AQ_VECTOR = 0x34,	/* RW, vector raised for admin completions */
-	VRDMA_REG_STATUS_PAGE_LOW = 0x38,/* RW, struct vrdma_status_page (queue.h), page-aligned */
+	VRDMA_REG_AQ_DEPTH = 0x30,	  /* RW, entries of both, a power of two from 2 */
+	VRDMA_REG_AQ_VECTOR = 0x34,	  /* RW, vector raised for admin completions */
+	VRDMA_REG_STATUS_PAGE_LOW = 0x38, /* RW, struct vrdma_status_page (queue.h), page-aligned */
 	VRDMA_REG_STATUS_PAGE_HIGH = 0x3c,
-	VRDMA_REG_ADMIN_DOORBELL = 0x40,/* WO, any value: commands were queued */
+	VRDMA_REG_ADMIN_DOORBELL = 0x40, /* WO, any value: commands were queued */
 	VRDMA_REG_END = 0x44,
 };
 
@@ -106,9 +106,9 @@ enum vrdma_register {
  */
 struct vrdma_page_list {
 	__le64 root;
-	__le32 count;	/* blocks */
+	__le32 count;	 /* blocks */
 	__u8 page_shift; /* 12..VRDMA_MAX_PAGE_SHIFT */
-	__u8 levels;	/* 0..VRDMA_PAGE_LIST_MAX_LEVELS */
+	__u8 levels;	 /* 0..VRDMA_PAGE_LIST_MAX_LEVELS */
 	__le16 reserved;
 };
 VRDMA_CHECK_SIZE(struct vrdma_page_list, 16);
@@ -322,7 +322,7 @@ struct vrdma_cmd_alloc_mw {
 
 /* A region for fast registration: VRDMA_SQ_REG_MR gives it memory (queue.h). */
 struct vrdma_cmd_alloc_mr {
-	__le32 pd; /* one of the guest kernel's */
+	__le32 pd;	  /* one of the guest kernel's */
 	__le32 max_pages; /* 1..VRDMA_MAX_FAST_PAGES */
 };
 #define VRDMA_MAX_FAST_PAGES 512
@@ -375,8 +375,8 @@ struct vrdma_cmd_create_srq {
 	struct vrdma_page_list pages; /* WQEs: see queue.h */
 	__le32 first_offset;	      /* below the block size; a multiple of the stride */
 	__le32 ucontext;
-	__le32 pd;	  /* that of the WQEs' keys, whatever the QPs' PDs */
-	__le32 depth;	  /* WQEs, a power of two */
+	__le32 pd;	   /* that of the WQEs' keys, whatever the QPs' PDs */
+	__le32 depth;	   /* WQEs, a power of two */
 	__u8 stride_shift; /* log2 of bytes per WQE */
 	__u8 reserved0;
 	__le16 max_sge;
@@ -424,12 +424,12 @@ struct vrdma_cmd_create_qp {
 	__le32 pd;
 	__le32 send_cq;
 	__le32 recv_cq;
-	__le32 sq_depth;  /* WQEs, a power of two, or 0 */
-	__le32 rq_depth;  /* WQEs, a power of two, or 0 */
+	__le32 sq_depth;      /* WQEs, a power of two, or 0 */
+	__le32 rq_depth;      /* WQEs, a power of two, or 0 */
 	__u8 sq_stride_shift; /* log2 of bytes per WQE: see queue.h */
 	__u8 rq_stride_shift;
-	__u8 qp_type;	  /* enum ib_qp_type: RC 2, UC 3, UD 4, XRC_SEND 9, XRC_RECV 10; GSI 1 */
-	__u8 flags;	  /* VRDMA_QP_* */
+	__u8 qp_type;	   /* enum ib_qp_type: RC 2, UC 3, UD 4, XRC_SEND 9, XRC_RECV 10; GSI 1 */
+	__u8 flags;	   /* VRDMA_QP_* */
 	__le32 max_inline; /* bytes */
 	__le16 max_send_sge;
 	__le16 max_recv_sge; /* 0 with an SRQ, as is rq_depth */
@@ -499,9 +499,9 @@ struct vrdma_cmd_create_ah {
 
 struct vrdma_cmd_set_gid {
 	__le32 index;
-	__u8 type;    /* VRDMA_GID_* */
-	__u8 valid;   /* 0 removes the entry */
-	__le16 vlan;  /* of the GID, in an 802.1Q tag; 0: none */
+	__u8 type;   /* VRDMA_GID_* */
+	__u8 valid;  /* 0 removes the entry */
+	__le16 vlan; /* of the GID, in an 802.1Q tag; 0: none */
 	__u8 gid[16];
 };
 #define VRDMA_MAX_VLAN 4094
@@ -627,11 +627,11 @@ enum vrdma_counter {
 	VRDMA_COUNTER_RX_BYTES,
 	VRDMA_COUNTER_TX_MESSAGES,
 	VRDMA_COUNTER_RX_MESSAGES,
-	VRDMA_COUNTER_DROPPED_MESSAGES,	    /* datagrams and UC messages without a receive */
+	VRDMA_COUNTER_DROPPED_MESSAGES, /* datagrams and UC messages without a receive */
 	VRDMA_COUNTER_FLUSHED_WQES,
-	VRDMA_COUNTER_RNR_NAKS,		    /* answers of peers that had no receive */
-	VRDMA_COUNTER_ACK_TIMEOUTS,	    /* messages that a peer did not answer */
-	VRDMA_COUNTER_RETRIES_EXCEEDED,	    /* WQEs that failed because of ACK timeouts */
+	VRDMA_COUNTER_RNR_NAKS,		/* answers of peers that had no receive */
+	VRDMA_COUNTER_ACK_TIMEOUTS,	/* messages that a peer did not answer */
+	VRDMA_COUNTER_RETRIES_EXCEEDED, /* WQEs that failed because of ACK timeouts */
 	VRDMA_COUNTER_RNR_RETRIES_EXCEEDED,
 	VRDMA_COUNTER_REMOTE_ACCESS_ERRORS, /* WQEs that the peer's memory refused */
 	VRDMA_COUNTER_REMOTE_OP_ERRORS,	    /* WQEs that the peer could not carry out */
@@ -647,7 +647,7 @@ enum vrdma_counter {
 	VRDMA_COUNTER_OUT_OF_SEQUENCE,	  /* packets before them are lost or late */
 	/* NAKs received, except RNR_NAKS, and NAKs sent: */
 	VRDMA_COUNTER_SEQUENCE_NAKS,
-	VRDMA_COUNTER_IMPLIED_NAKS, /* a response shows that one before it was lost */
+	VRDMA_COUNTER_IMPLIED_NAKS,	       /* a response shows that one before it was lost */
 	VRDMA_COUNTER_REMOTE_INVALID_REQUESTS, /* WQEs that the peer found wrong */
 	VRDMA_COUNTER_SENT_SEQUENCE_NAKS,
 	VRDMA_COUNTER_SENT_RNR_NAKS,
@@ -657,7 +657,7 @@ enum vrdma_counter {
 	/* Packets received and dropped; the first two kinds before their QPN was trusted: */
 	VRDMA_COUNTER_BAD_ICRCS,
 	VRDMA_COUNTER_MALFORMED_PACKETS,
-	VRDMA_COUNTER_BAD_PKEYS, /* also on this host, once per lookup of a connection's peer */
+	VRDMA_COUNTER_BAD_PKEYS,     /* also on this host, once per lookup of a connection's peer */
 	VRDMA_COUNTER_WRONG_SOURCES, /* not from the QP's peer, or with our own address */
 	VRDMA_COUNTER_UNKNOWN_QPS,
 	VRDMA_COUNTER_WRONG_STATES, /* the QP has another type, or its state takes no such packet */
@@ -718,7 +718,7 @@ struct vrdma_eqe {
 VRDMA_CHECK_SIZE(struct vrdma_eqe, 16);
 #define VRDMA_EQE_PHASE VRDMA_BIT(31)
 #define VRDMA_EQE_TYPE VRDMA_MASK(7, 0)
-#define VRDMA_EQE_COMPLETION 0x80 /* id: the CQ. Other types: enum ib_event_type, an async event */
+#define VRDMA_EQE_COMPLETION 0x80 /* id: the CQ; lower types are those of enum ib_event_type */
 #define VRDMA_EQE_PAGE_FAULT 0x81 /* id: the region's key */
 #define VRDMA_EQ_MAX_DEPTH 65536
 

@@ -84,12 +84,12 @@ struct vrdma_cm_req {
 	__u8 ca_guid[8];
 	__be32 reserved;
 	__be32 qkey;
-	__be32 qpn;     /* VRDMA_CM_NUMBER; responder resources */
-	__be32 eecn;    /* of RD; initiator depth */
+	__be32 qpn;	/* VRDMA_CM_NUMBER; responder resources */
+	__be32 eecn;	/* of RD; initiator depth */
 	__be32 options; /* VRDMA_CM_REQ_REMOTE_TIMEOUT, _TRANSPORT, _FLOW_CONTROL */
-	__be32 psn;     /* VRDMA_CM_NUMBER, VRDMA_CM_REQ_LOCAL_TIMEOUT, _RETRY_COUNT */
+	__be32 psn;	/* VRDMA_CM_NUMBER, VRDMA_CM_REQ_LOCAL_TIMEOUT, _RETRY_COUNT */
 	__be16 pkey;
-	__u8 mtu_rnr;     /* VRDMA_CM_REQ_MTU, _RNR_RETRY */
+	__u8 mtu_rnr;	  /* VRDMA_CM_REQ_MTU, _RNR_RETRY */
 	__u8 retries_srq; /* VRDMA_CM_REQ_MAX_RETRIES, _SRQ */
 	struct vrdma_cm_path primary;
 	struct vrdma_cm_path alternate;
@@ -227,9 +227,9 @@ static_assert(offsetof(struct vrdma_cm_sidr_rep, private_data) == 96, "IBA table
 
 /* Annex A11: the private data of a REQ or SIDR_REQ begin with this. */
 struct vrdma_cm_ip {
-	__u8 version;    /* 0 */
+	__u8 version;	 /* 0 */
 	__u8 ip_version; /* VRDMA_CM_IP_VERSION */
-	__be16 port;     /* of the source */
+	__be16 port;	 /* of the source */
 	__u8 source[16]; /* an IPv4 address is the last four bytes, after zeroes */
 	__u8 destination[16];
 };

@@ -47,9 +47,9 @@
 struct vrdma_mdev_type {
 	char name[VRDMA_MDEV_NAME_SIZE]; /* [a-z0-9-]: the type is <driver>-<name> */
 	char description[VRDMA_MDEV_DESCRIPTION_SIZE];
-	__u32 max_instances;	/* 1..4096 */
-	__u32 doorbell_pages;	/* a power of two, 2..4096 */
-	__u32 vectors;		/* 2..VRDMA_MAX_VECTORS */
+	__u32 max_instances;  /* 1..4096 */
+	__u32 doorbell_pages; /* a power of two, 2..4096 */
+	__u32 vectors;	      /* 2..VRDMA_MAX_VECTORS */
 	__u32 reserved;
 	__aligned_u64 max_pinned; /* bytes of guest memory pinned at a time, for each device */
 	/* The uplink of its devices until "uplink" is written: one of those below, or none */
@@ -106,12 +106,12 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_share, 32);
 
 /* The device fd. */
 struct vrdma_mdev_device_info {
-	__u8 uuid[16]; /* in the order of its text */
-	__u32 type; /* index */
-	__u32 open; /* 1 while a VM has the device */
-	__u8 mac[6]; /* sysfs attribute "mac": all zero if it was not written */
-	__u8 uplink_set; /* 1: sysfs attribute "uplink" was written; 0: the type's applies */
-	__u8 vlans_set; /* 1: sysfs attribute "vlans" was written; 0: the type's apply */
+	__u8 uuid[16];		/* in the order of its text */
+	__u32 type;		/* index */
+	__u32 open;		/* 1 while a VM has the device */
+	__u8 mac[6];		/* sysfs attribute "mac": all zero if it was not written */
+	__u8 uplink_set;	/* 1: sysfs attribute "uplink" was written; 0: the type's applies */
+	__u8 vlans_set;		/* 1: sysfs attribute "vlans" was written; 0: the type's apply */
 	__u32 reset_generation; /* see VRDMA_MDEV_RESET_DONE */
 	/* sysfs attribute "addresses": the guest's: "10.0.0.5/32,fd00::/64", or any */
 	char addresses[VRDMA_MDEV_ADDRESSES_SIZE];
@@ -246,14 +246,14 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_handover, 8);
 #define VRDMA_MDEV_TAKE_OVER _IO('v', 0x99)
 
 /*
- * How fast the mediator dirties the VM's memory while the VM moves. The pages that a pass of the migration finds dirty because of the mediator are
- * those that were pinned when the pass began, and those that were pinned in it.
- * ENOENT: the VM does not move, or has stopped.
+ * How fast the mediator dirties the VM's memory while the VM moves. The pages that a pass of the
+ * migration finds dirty because of the mediator are those that were pinned when the pass began, and
+ * those that were pinned in it. ENOENT: the VM does not move, or has stopped.
  */
 struct vrdma_mdev_precopy {
 	__aligned_u64 passes; /* how often the VM monitor has asked what is left */
 	__aligned_u64 pinned; /* pages, now */
-	__aligned_u64 pins;   /* pages that were pinned since the device exists, each time counted */
+	__aligned_u64 pins; /* pages that were pinned since the device exists, each time counted */
 };
 VRDMA_CHECK_SIZE(struct vrdma_mdev_precopy, 24);
 

@@ -102,8 +102,7 @@ static inline void vrdma_pci_add_exp(struct vrdma_pci_config *config)
 			PCI_EXP_DEVCTL_CERE | PCI_EXP_DEVCTL_NFERE | PCI_EXP_DEVCTL_FERE |
 				PCI_EXP_DEVCTL_URRE | PCI_EXP_DEVCTL_RELAX_EN |
 				PCI_EXP_DEVCTL_NOSNOOP_EN | PCI_EXP_DEVCTL_READRQ);
-	vrdma_pci_set32(bytes, capability + PCI_EXP_LNKCAP,
-			PCI_EXP_LNKCAP_SLS_2_5GB | 1 << 4);
+	vrdma_pci_set32(bytes, capability + PCI_EXP_LNKCAP, PCI_EXP_LNKCAP_SLS_2_5GB | 1 << 4);
 	vrdma_pci_set16(bytes, capability + PCI_EXP_LNKSTA,
 			PCI_EXP_LNKSTA_CLS_2_5GB | PCI_EXP_LNKSTA_NLW_X1);
 	vrdma_pci_set32(bytes, capability + PCI_EXP_LNKCAP2, PCI_EXP_LNKCAP2_SLS_2_5GB);
@@ -167,8 +166,8 @@ static inline int vrdma_pci_config_write(struct vrdma_pci_config *config, unsign
 	for (i = 0; i < count; i++) {
 		__u8 mask = config->writable[offset + i];
 
-		config->bytes[offset + i] =
-			(config->bytes[offset + i] & ~mask & 0xff) | (bytes[i] & mask);
+		config->bytes[offset + i] = (config->bytes[offset + i] & ~mask & 0xff) |
+					    (bytes[i] & mask);
 	}
 	if (vrdma_pci_asks_for_flr(offset, bytes, count)) {
 		vrdma_pci_config_reset(config);

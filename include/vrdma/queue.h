@@ -98,8 +98,9 @@ static inline __u64 vrdma_sq_offset(unsigned int sq_stride_shift)
 static inline __u64 vrdma_rq_offset(__u32 sq_depth, unsigned int sq_stride_shift,
 				    unsigned int rq_stride_shift)
 {
-	return vrdma_ring_align(vrdma_sq_offset(sq_stride_shift) +
-				((__u64)sq_depth << sq_stride_shift), rq_stride_shift);
+	__u64 sq_size = (__u64)sq_depth << sq_stride_shift;
+
+	return vrdma_ring_align(vrdma_sq_offset(sq_stride_shift) + sq_size, rq_stride_shift);
 }
 
 static inline __u64 vrdma_qp_buffer_size(__u32 sq_depth, unsigned int sq_stride_shift,
@@ -141,7 +142,7 @@ VRDMA_CHECK_SIZE(struct vrdma_sq_wqe, 24);
 #define VRDMA_SQ_PAYLOAD_OFFSET 24
 
 #define VRDMA_WQE_PHASE VRDMA_BIT(31)
-#define VRDMA_SQ_OPCODE VRDMA_MASK(7, 0)   /* values of enum ibv_wr_opcode */
+#define VRDMA_SQ_OPCODE VRDMA_MASK(7, 0) /* values of enum ibv_wr_opcode */
 #define VRDMA_SQ_SIGNALED VRDMA_BIT(8)
 #define VRDMA_SQ_SOLICITED VRDMA_BIT(9)
 #define VRDMA_SQ_FENCE VRDMA_BIT(10)
@@ -165,7 +166,7 @@ VRDMA_CHECK_SIZE(struct vrdma_sq_atomic, 16);
 struct vrdma_sq_bind {
 	__le64 addr;
 	__le64 length;
-	__le32 lkey; /* of the memory region */
+	__le32 lkey;	     /* of the memory region */
 	__le32 access_flags; /* enum ib_access_flags */
 };
 VRDMA_CHECK_SIZE(struct vrdma_sq_bind, 24);
@@ -259,7 +260,7 @@ struct vrdma_cq_control {
 	__le32 consumer; /* guest writes: free-running count of CQEs taken */
 	__le32 arm;	 /* guest writes: VRDMA_CQ_ARM_* */
 	__le32 reserved0[14];
-	__le32 fired;	 /* poller writes: VRDMA_CQ_ARM_SEQUENCE, in place, of the last event */
+	__le32 fired; /* poller writes: VRDMA_CQ_ARM_SEQUENCE, in place, of the last event */
 	__le32 reserved1[15];
 };
 VRDMA_CHECK_SIZE(struct vrdma_cq_control, VRDMA_QUEUE_CONTROL_SIZE);
@@ -292,9 +293,9 @@ struct vrdma_cqe {
 	__le16 pkey_index;
 	__u8 header; /* UD receive: VRDMA_CQE_HEADER_* */
 	__u8 reserved0;
-	__le64 timestamp;  /* of a CQ with VRDMA_CQ_TIMESTAMP: the device's clock in ns; else 0 */
-	__le32 srqn;	   /* with VRDMA_CQE_XRC */
-	__le16 vlan;	   /* UD receive: of the datagram's tag; 0: none */
+	__le64 timestamp; /* of a CQ with VRDMA_CQ_TIMESTAMP: the device's clock in ns; else 0 */
+	__le32 srqn;	  /* with VRDMA_CQE_XRC */
+	__le16 vlan;	  /* UD receive: of the datagram's tag; 0: none */
 	__le16 reserved1;
 	__le32 reserved2[4];
 };
@@ -306,8 +307,8 @@ VRDMA_CHECK_SIZE(struct vrdma_cqe, 64);
 #define VRDMA_CQE_WITH_IMM VRDMA_BIT(16)
 #define VRDMA_CQE_GRH VRDMA_BIT(17)
 #define VRDMA_CQE_WITH_INV VRDMA_BIT(18)
-#define VRDMA_CQE_RECV VRDMA_BIT(19)	   /* of the RQ; also for flushed WQEs, whose opcode is 0 */
-#define VRDMA_CQE_XRC VRDMA_BIT(20)	   /* SRQ in srqn; the QP may be another program's */
+#define VRDMA_CQE_RECV VRDMA_BIT(19) /* of the RQ; also for flushed WQEs, whose opcode is 0 */
+#define VRDMA_CQE_XRC VRDMA_BIT(20)  /* SRQ in srqn; the QP may be another program's */
 #define VRDMA_CQE_SHIFT 6
 
 /*
@@ -321,17 +322,17 @@ VRDMA_CHECK_SIZE(struct vrdma_cqe, 64);
 /* Why a WQE failed, for people (programs act on the status alone). */
 enum vrdma_vendor_err {
 	VRDMA_VERR_NONE = 0,
-	VRDMA_VERR_RESERVED = 1,    /* a reserved field or unknown flag was set */
-	VRDMA_VERR_OPCODE = 2,	    /* unknown, or not for this kind of QP */
+	VRDMA_VERR_RESERVED = 1, /* a reserved field or unknown flag was set */
+	VRDMA_VERR_OPCODE = 2,	 /* unknown, or not for this kind of QP */
 	VRDMA_VERR_NUM_SGE = 3,
-	VRDMA_VERR_INLINE = 4,	    /* more than the QP's max_inline */
-	VRDMA_VERR_LENGTH = 5,	    /* message too long, or not 8 for an atomic */
-	VRDMA_VERR_KEY = 6,	    /* unknown key */
+	VRDMA_VERR_INLINE = 4, /* more than the QP's max_inline */
+	VRDMA_VERR_LENGTH = 5, /* message too long, or not 8 for an atomic */
+	VRDMA_VERR_KEY = 6,    /* unknown key */
 	VRDMA_VERR_PD = 7,
 	VRDMA_VERR_ACCESS = 8,
 	VRDMA_VERR_BOUNDS = 9,
-	VRDMA_VERR_ALIGNMENT = 10,  /* atomic target */
-	VRDMA_VERR_REVOKED = 11,    /* the memory behind a key is gone */
+	VRDMA_VERR_ALIGNMENT = 10, /* atomic target */
+	VRDMA_VERR_REVOKED = 11,   /* the memory behind a key is gone */
 	VRDMA_VERR_AH = 12,
 	VRDMA_VERR_PEER = 13,	    /* no such peer, or it does not listen */
 	VRDMA_VERR_PEER_ERROR = 14, /* the peer refused: see its own completion */

@@ -68,7 +68,7 @@ VRDMA_CHECK_OFFSET(struct vrdma_ipv4, source, 12);
 struct vrdma_udp {
 	__be16 source_port;
 	__be16 target_port;
-	__be16 length; /* with this header */
+	__be16 length;	 /* with this header */
 	__be16 checksum; /* 0: the ICRC protects more */
 };
 VRDMA_CHECK_SIZE(struct vrdma_udp, 8);
@@ -87,7 +87,7 @@ VRDMA_CHECK_OFFSET(struct vrdma_bth, target, 4);
 #define VRDMA_BTH_MIGRATED VRDMA_BIT(6)
 #define VRDMA_BTH_PAD VRDMA_MASK(5, 4)
 #define VRDMA_BTH_VERSION VRDMA_MASK(3, 0) /* 0 */
-#define VRDMA_BTH_FECN VRDMA_BIT(31) /* A17.9.2 */
+#define VRDMA_BTH_FECN VRDMA_BIT(31)	   /* A17.9.2 */
 #define VRDMA_BTH_BECN VRDMA_BIT(30)
 #define VRDMA_BTH_TARGET_QPN VRDMA_MASK(23, 0)
 #define VRDMA_BTH_ACK_REQUEST VRDMA_BIT(31)

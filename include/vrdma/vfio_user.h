@@ -36,7 +36,7 @@ enum vfio_user_command {
 struct vfio_user_header {
 	__u16 id; /* the sender's; the reply repeats it */
 	__u16 command;
-	__u32 size; /* of the whole message */
+	__u32 size;  /* of the whole message */
 	__u32 flags; /* VFIO_USER_F_* */
 	__u32 error; /* errno, in a reply with VFIO_USER_F_ERROR, which has no payload */
 };
@@ -64,9 +64,9 @@ VRDMA_CHECK_SIZE(struct vfio_user_version, 4);
  * accessible only by messages (DMA_READ, DMA_WRITE), which we never send. No reply payload.
  */
 struct vfio_user_dma_map {
-	__u32 argsz; /* of this structure */
-	__u32 flags; /* VFIO_USER_DMA_* */
-	__u64 offset; /* in the file */
+	__u32 argsz;   /* of this structure */
+	__u32 flags;   /* VFIO_USER_DMA_* */
+	__u64 offset;  /* in the file */
 	__u64 address; /* IOVA */
 	__u64 size;
 };
@@ -180,7 +180,7 @@ VRDMA_CHECK_SIZE(struct vfio_user_migration, 8);
 
 struct vfio_user_mig_state {
 	__u32 device_state; /* enum vfio_device_mig_state */
-	__u32 data_fd;      /* unused: the state is read and written by messages */
+	__u32 data_fd;	    /* unused: the state is read and written by messages */
 };
 VRDMA_CHECK_SIZE(struct vfio_user_mig_state, 8);
 

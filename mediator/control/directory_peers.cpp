@@ -8,10 +8,11 @@ namespace vrdma::control {
 using directory::Entry;
 using directory::Hosts;
 
-Result<std::unique_ptr<DirectoryPeers>> DirectoryPeers::open(const Fabric& fabric, UniqueFd process,
-                                                             wire::fabric::Links& links,
+Result<std::unique_ptr<DirectoryPeers>> DirectoryPeers::open(const FabricOptions& fabric,
+                                                             UniqueFd process,
+                                                             wire::fabric::Connector& connector,
                                                              EventLoop& loop, Claim claim) {
-    std::unique_ptr<DirectoryPeers> peers{new DirectoryPeers{fabric, links, std::move(claim)}};
+    std::unique_ptr<DirectoryPeers> peers{new DirectoryPeers{fabric, connector, std::move(claim)}};
     auto directory = directory::Client::open(
         peers->log_.device(), std::move(process),
         {fabric.directory->etcd, fabric.directory->prefix, fabric.host, fabric.directory->address},
@@ -23,10 +24,11 @@ Result<std::unique_ptr<DirectoryPeers>> DirectoryPeers::open(const Fabric& fabri
     return peers;
 }
 
-DirectoryPeers::DirectoryPeers(const Fabric& fabric, wire::fabric::Links& links, Claim claim)
+DirectoryPeers::DirectoryPeers(const FabricOptions& fabric, wire::fabric::Connector& connector,
+                               Claim claim)
     : host_{fabric.host},
       address_{fabric.directory->address},
-      links_{links},
+      connector_{connector},
       claim_{std::move(claim)},
       log_{"fabric " + fabric.name} {
     for (const FabricPeer& peer : fabric.peers) {
@@ -100,16 +102,16 @@ void DirectoryPeers::change(const std::string& name, const std::shared_ptr<const
         }
         const unsigned number = free_.extract(free_.begin()).value();
         known_[name] = {number, entry};
-        links_.add(number, {name, entry->address});
+        connector_.add(number, {name, entry->address});
         claim_(number, entry->claims);
     } else if (const auto before = std::exchange(known->second.entry, entry); before != entry) {
-        links_.move(known->second.number, entry->address);
+        connector_.move(known->second.number, entry->address);
         claim_(known->second.number, entry->claims);
     }
 }
 
 void DirectoryPeers::forget(const Known& known) {
-    links_.remove(known.number);
+    connector_.remove(known.number);
     claim_(known.number, {});
     free_.insert(known.number);
 }

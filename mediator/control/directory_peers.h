@@ -14,7 +14,7 @@
 #include "mediator/base/log.h"
 #include "mediator/control/config/config.h"
 #include "mediator/directory/client.h"
-#include "mediator/wire/fabric/links.h"
+#include "mediator/wire/fabric/connector.h"
 
 namespace vrdma::control {
 
@@ -24,10 +24,11 @@ class DirectoryPeers {
     using Claim = std::function<void(unsigned peer, const directory::Claims& claims)>;
 
     // `fabric` has a directory, and `process` is the socket to the process that talks to it. The
-    // peers of the configuration are in `links` already, and have the first numbers.
-    static Result<std::unique_ptr<DirectoryPeers>> open(const Fabric& fabric, UniqueFd process,
-                                                        wire::fabric::Links& links, EventLoop& loop,
-                                                        Claim claim);
+    // peers of the configuration are in `connector` already, and have the first numbers.
+    static Result<std::unique_ptr<DirectoryPeers>> open(const FabricOptions& fabric,
+                                                        UniqueFd process,
+                                                        wire::fabric::Connector& connector,
+                                                        EventLoop& loop, Claim claim);
 
     // An address of devices of this host. It may be added several times.
     void add(const Gid& gid);
@@ -40,7 +41,7 @@ class DirectoryPeers {
         std::shared_ptr<const directory::Entry> entry;
     };
 
-    DirectoryPeers(const Fabric& fabric, wire::fabric::Links& links, Claim claim);
+    DirectoryPeers(const FabricOptions& fabric, wire::fabric::Connector& connector, Claim claim);
 
     void announce();
     void follow(const directory::Hosts& hosts);
@@ -50,7 +51,7 @@ class DirectoryPeers {
 
     const std::string host_;
     const wire::fabric::Address address_;
-    wire::fabric::Links& links_;
+    wire::fabric::Connector& connector_;
     const Claim claim_;
     DeviceLog log_;
     std::set<std::string> fixed_; // names of peers that the configuration has

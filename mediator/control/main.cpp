@@ -147,7 +147,7 @@ struct Uplinks {
     // On failure, logs the reason and the uplink's name.
     bool open(const Config& config, std::vector<FabricHelpers> helpers, hca::soft::SoftHca& hca,
               EventLoop& loop) {
-        for (const Uplink& uplink : config.uplinks) {
+        for (const UplinkOptions& uplink : config.uplinks) {
             auto served = ServedUplink::open(uplink, hca, loop);
             if (!served) {
                 spdlog::critical("uplink {}: {}", uplink.name, served.error());
@@ -156,7 +156,7 @@ struct Uplinks {
             ethernets.push_back(std::move(*served));
         }
         for (std::size_t i = 0; i < config.fabrics.size(); ++i) {
-            const Fabric& fabric = config.fabrics[i];
+            const FabricOptions& fabric = config.fabrics[i];
             auto served = ServedFabric::open(fabric, std::move(helpers[i]), hca, loop);
             if (!served) {
                 spdlog::critical("fabric {}: {}", fabric.name, served.error());
@@ -180,8 +180,8 @@ struct Uplinks {
 std::vector<std::string> uplink_names(const Config& config) {
     std::vector<std::string> names;
     names.reserve(config.uplinks.size() + config.fabrics.size());
-    std::ranges::transform(config.uplinks, std::back_inserter(names), &Uplink::name);
-    std::ranges::transform(config.fabrics, std::back_inserter(names), &Fabric::name);
+    std::ranges::transform(config.uplinks, std::back_inserter(names), &UplinkOptions::name);
+    std::ranges::transform(config.fabrics, std::back_inserter(names), &FabricOptions::name);
     return names;
 }
 

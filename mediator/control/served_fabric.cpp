@@ -34,12 +34,12 @@ tl::expected<UniqueFd, std::string> start_helper(const std::string& name,
 } // namespace
 
 // Each layer of a layered provider ("verbs;ofi_rxm") is a provider itself.
-tl::expected<void, std::string> load_providers_of(const std::vector<Fabric>& fabrics) {
+tl::expected<void, std::string> load_providers_of(const std::vector<FabricOptions>& fabrics) {
     if (fabrics.empty()) {
         return {};
     }
     std::string names;
-    for (const Fabric& fabric : fabrics) {
+    for (const FabricOptions& fabric : fabrics) {
         names += (names.empty() ? "" : ",") + fabric.provider;
     }
     std::ranges::replace(names, ';', ',');
@@ -52,9 +52,9 @@ tl::expected<void, std::string> load_providers_of(const std::vector<Fabric>& fab
 }
 
 tl::expected<std::vector<FabricHelpers>, std::string> start_helpers(
-    const std::vector<Fabric>& fabrics, const std::string& forbidden) {
+    const std::vector<FabricOptions>& fabrics, const std::string& forbidden) {
     std::vector<FabricHelpers> helpers;
-    for (const Fabric& fabric : fabrics) {
+    for (const FabricOptions& fabric : fabrics) {
         auto handshakes = start_helper("vrdma-handshake", forbidden);
         auto directory = fabric.directory ? start_helper("vrdma-directory", forbidden)
                                           : tl::expected<UniqueFd, std::string>{};
@@ -66,10 +66,8 @@ tl::expected<std::vector<FabricHelpers>, std::string> start_helpers(
     return helpers;
 }
 
-tl::expected<std::unique_ptr<ServedFabric>, std::string> ServedFabric::open(const Fabric& fabric,
-                                                                            FabricHelpers helpers,
-                                                                            hca::soft::SoftHca& hca,
-                                                                            EventLoop& loop) {
+tl::expected<std::unique_ptr<ServedFabric>, std::string> ServedFabric::open(
+    const FabricOptions& fabric, FabricHelpers helpers, hca::soft::SoftHca& hca, EventLoop& loop) {
     auto handshakes =
         wire::fabric::Handshakes::open("fabric " + fabric.name, std::move(helpers.handshakes),
                                        {fabric.credentials, fabric.host}, loop);
@@ -92,7 +90,7 @@ tl::expected<std::unique_ptr<ServedFabric>, std::string> ServedFabric::open(cons
     return served;
 }
 
-ServedFabric::ServedFabric(const Fabric& fabric, hca::soft::SoftHca& hca)
+ServedFabric::ServedFabric(const FabricOptions& fabric, hca::soft::SoftHca& hca)
     : name_{fabric.name},
       provider_{fabric.provider},
       mac_{mac_of_host(fabric.host)},
@@ -101,13 +99,13 @@ ServedFabric::ServedFabric(const Fabric& fabric, hca::soft::SoftHca& hca)
 
 std::vector<ServedFabric::Peer> ServedFabric::peers() const {
     std::vector<Peer> peers;
-    for (const auto& [number, options, up] : links_->peers()) {
+    for (const auto& [number, options, up] : connector_->peers()) {
         peers.push_back({options, up, owners_.claims_of(number)});
     }
     return peers;
 }
 
-Result<> ServedFabric::serve(const Fabric& fabric,
+Result<> ServedFabric::serve(const FabricOptions& fabric,
                              std::unique_ptr<wire::fabric::Handshakes> handshakes,
                              EventLoop& loop) {
     auto handover = wire::fabric::Handover::create();
@@ -129,19 +127,20 @@ Result<> ServedFabric::serve(const Fabric& fabric,
         return fail(watch.error());
     }
     unknown_ = std::move(*watch);
-    auto links =
-        wire::fabric::Links::create({fabric.name, fabric.host, fabric.listen, fabric.provider},
-                                    loop, std::move(*handover), std::move(handshakes));
-    if (!links) {
-        return fail(links.error());
+    auto connector =
+        wire::fabric::Connector::create({fabric.name, fabric.host, fabric.listen, fabric.provider},
+                                        loop, std::move(*handover), std::move(handshakes));
+    if (!connector) {
+        return fail(connector.error());
     }
-    links_ = std::move(*links);
+    connector_ = std::move(*connector);
     return {};
 }
 
-Result<> ServedFabric::open_directory(const Fabric& fabric, UniqueFd process, EventLoop& loop) {
+Result<> ServedFabric::open_directory(const FabricOptions& fabric, UniqueFd process,
+                                      EventLoop& loop) {
     auto opened =
-        DirectoryPeers::open(fabric, std::move(process), *links_, loop,
+        DirectoryPeers::open(fabric, std::move(process), *connector_, loop,
                              [this](unsigned peer, const Claims& claims) { claim(peer, claims); });
     if (!opened) {
         return fail(opened.error());
@@ -155,7 +154,7 @@ void ServedFabric::add(unsigned number, const FabricPeer& peer) {
     for (const wire::Gid& gid : peer.gids) {
         claims[gid] = Owners::always;
     }
-    links_->add(number, {peer.name, peer.address});
+    connector_->add(number, {peer.name, peer.address});
     claim(number, claims);
 }
 
@@ -188,10 +187,10 @@ void ServedFabric::tell_contested(unsigned peer, const std::vector<wire::Gid>& g
     for (const wire::Gid& gid : gids) {
         if (owners_.contested(gid)) {
             log_.info("{} is claimed by {}, and by another host: {} has it", gid_text(gid),
-                      links_->name_of(peer), links_->name_of(*owners_.owner(gid)));
+                      connector_->name_of(peer), connector_->name_of(*owners_.owner(gid)));
         } else if (directory_ != nullptr && directory_->has(gid)) {
             log_.info("{} is claimed by {}, and by a device here", gid_text(gid),
-                      links_->name_of(peer));
+                      connector_->name_of(peer));
         }
     }
 }

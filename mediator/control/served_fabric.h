@@ -13,14 +13,14 @@
 #include "mediator/control/directory_peers.h"
 #include "mediator/control/owners.h"
 #include "mediator/hca/soft/soft_hca.h"
+#include "mediator/wire/fabric/connector.h"
 #include "mediator/wire/fabric/fabric_uplink.h"
-#include "mediator/wire/fabric/links.h"
 
 namespace vrdma::control {
 
 // Loads libfabric if there are fabrics, and makes it start only the providers that they name. Call
 // it before the process is confined, and before there are threads. The error is for people.
-tl::expected<void, std::string> load_providers_of(const std::vector<Fabric>& fabrics);
+tl::expected<void, std::string> load_providers_of(const std::vector<FabricOptions>& fabrics);
 
 // Sockets to the processes that read untrusted input for a fabric.
 struct FabricHelpers {
@@ -31,16 +31,15 @@ struct FabricHelpers {
 // Starts the helpers, and returns them in the order of their fabrics. Call it while programs can
 // still be executed. The error is for people.
 tl::expected<std::vector<FabricHelpers>, std::string> start_helpers(
-    const std::vector<Fabric>& fabrics, const std::string& forbidden);
+    const std::vector<FabricOptions>& fabrics, const std::string& forbidden);
 
 class ServedFabric final : public hca::soft::AddressKeeper {
   public:
     // Adds the fabric to the HCA. Slices that are bound to it must not outlive what is returned.
     // Waits until the certificate and the key are known to be good. The error is for people.
-    static tl::expected<std::unique_ptr<ServedFabric>, std::string> open(const Fabric& fabric,
-                                                                         FabricHelpers helpers,
-                                                                         hca::soft::SoftHca& hca,
-                                                                         EventLoop& loop);
+    static tl::expected<std::unique_ptr<ServedFabric>, std::string> open(
+        const FabricOptions& fabric, FabricHelpers helpers, hca::soft::SoftHca& hca,
+        EventLoop& loop);
 
     const std::string& name() const { return name_; }
     const std::string& provider() const { return provider_; }
@@ -58,11 +57,11 @@ class ServedFabric final : public hca::soft::AddressKeeper {
     void remove(const hca::soft::GidKey& gid, const wire::Mac& mac) override;
 
   private:
-    ServedFabric(const Fabric& fabric, hca::soft::SoftHca& hca);
+    ServedFabric(const FabricOptions& fabric, hca::soft::SoftHca& hca);
 
-    Result<> serve(const Fabric& fabric, std::unique_ptr<wire::fabric::Handshakes> handshakes,
-                   EventLoop& loop);
-    Result<> open_directory(const Fabric& fabric, UniqueFd process, EventLoop& loop);
+    Result<> serve(const FabricOptions& fabric,
+                   std::unique_ptr<wire::fabric::Handshakes> handshakes, EventLoop& loop);
+    Result<> open_directory(const FabricOptions& fabric, UniqueFd process, EventLoop& loop);
     void add(unsigned number, const FabricPeer& peer);
     void claim(unsigned peer, const Claims& claims);
     void tell_contested(unsigned peer, const std::vector<wire::Gid>& gids);
@@ -75,7 +74,7 @@ class ServedFabric final : public hca::soft::AddressKeeper {
     Owners owners_;                                // are peers, by their numbers
     wire::fabric::FabricUplink* uplink_ = nullptr; // the HCA owns it: use it in with_port() only
     DeviceLog log_;
-    std::unique_ptr<wire::fabric::Links> links_;
+    std::unique_ptr<wire::fabric::Connector> connector_;
     std::unique_ptr<DirectoryPeers> directory_; // if there is one
     EventLoop::Watch unknown_;
 };

@@ -34,8 +34,8 @@ wire::SteeredAddress steered(const GidKey& gid, const wire::Mac& mac) {
 
 // If this host cannot steer, Steering::create() warns of it. The uplink is served nevertheless,
 // because its devices' packets arrive all the same.
-tl::expected<ServedUplink::Attachment, std::string> ServedUplink::attach(const Uplink& uplink,
-                                                                         EventLoop& loop) {
+tl::expected<ServedUplink::Attachment, std::string> ServedUplink::attach(
+    const UplinkOptions& uplink, EventLoop& loop) {
     const auto link = wire::read_link(uplink.interface);
     if (!link) {
         return tl::unexpected{describe(link.error())};
@@ -54,9 +54,8 @@ tl::expected<ServedUplink::Attachment, std::string> ServedUplink::attach(const U
                       std::move(*frames)};
 }
 
-tl::expected<std::unique_ptr<ServedUplink>, std::string> ServedUplink::open(const Uplink& uplink,
-                                                                            SoftHca& hca,
-                                                                            EventLoop& loop) {
+tl::expected<std::unique_ptr<ServedUplink>, std::string> ServedUplink::open(
+    const UplinkOptions& uplink, SoftHca& hca, EventLoop& loop) {
     auto at = attach(uplink, loop);
     if (!at) {
         return tl::unexpected{at.error()};
@@ -68,7 +67,8 @@ tl::expected<std::unique_ptr<ServedUplink>, std::string> ServedUplink::open(cons
     return served;
 }
 
-ServedUplink::ServedUplink(const Uplink& uplink, Attachment at, SoftHca& hca, EventLoop& loop)
+ServedUplink::ServedUplink(const UplinkOptions& uplink, Attachment at, SoftHca& hca,
+                           EventLoop& loop)
     : uplink_{uplink},
       hca_{hca},
       loop_{loop},

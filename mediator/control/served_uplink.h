@@ -29,9 +29,8 @@ class ServedUplink final : public hca::soft::AddressKeeper {
   public:
     // Adds the uplink to the HCA. Slices that are bound to it must not outlive what is returned.
     // The error is for people.
-    static tl::expected<std::unique_ptr<ServedUplink>, std::string> open(const Uplink& uplink,
-                                                                         hca::soft::SoftHca& hca,
-                                                                         EventLoop& loop);
+    static tl::expected<std::unique_ptr<ServedUplink>, std::string> open(
+        const UplinkOptions& uplink, hca::soft::SoftHca& hca, EventLoop& loop);
 
     const std::string& name() const { return uplink_.name; }
     const std::string& interface() const { return uplink_.interface; }
@@ -52,9 +51,11 @@ class ServedUplink final : public hca::soft::AddressKeeper {
         std::unique_ptr<wire::Neighbours> neighbours;
         std::unique_ptr<wire::Uplink> frames; // until the HCA has it
     };
-    static tl::expected<Attachment, std::string> attach(const Uplink& uplink, EventLoop& loop);
+    static tl::expected<Attachment, std::string> attach(const UplinkOptions& uplink,
+                                                        EventLoop& loop);
 
-    ServedUplink(const Uplink& uplink, Attachment at, hca::soft::SoftHca& hca, EventLoop& loop);
+    ServedUplink(const UplinkOptions& uplink, Attachment at, hca::soft::SoftHca& hca,
+                 EventLoop& loop);
 
     Result<> serve();
     Result<> watch_link();
@@ -80,7 +81,7 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     // An address of a device, which may have it from several functions and table entries.
     using Address = std::tuple<hca::Gid, std::uint8_t, std::uint16_t, wire::Mac>;
 
-    const Uplink uplink_;
+    const UplinkOptions uplink_;
     hca::soft::SoftHca& hca_;
     EventLoop& loop_;
     DeviceLog log_; // for events that guests cause

@@ -18,10 +18,10 @@ using fuzz::require;
 // Checks that the configuration can be registered with the module, and that its devices make sense.
 void serve(const Config& config) {
     std::vector<std::string> uplinks;
-    for (const Uplink& uplink : config.uplinks) {
+    for (const UplinkOptions& uplink : config.uplinks) {
         uplinks.push_back(uplink.name);
     }
-    for (const Fabric& fabric : config.fabrics) {
+    for (const FabricOptions& fabric : config.fabrics) {
         uplinks.push_back(fabric.name);
     }
     require(mdev::registration(config.name, config.types, uplinks).has_value());

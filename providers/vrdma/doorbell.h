@@ -4,9 +4,8 @@
 #define VRDMA_DOORBELL_H
 
 #include <unistd.h>
+#include <vrdma/barrier.h>
 #include <vrdma/queue.h>
-
-#include "barrier.h"
 
 struct vrdma_doorbell {
 	struct vrdma_doorbell_page *page;

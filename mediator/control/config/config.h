@@ -30,7 +30,7 @@ std::vector<DeviceType> default_types();
 using verbs::Vlans;
 
 // A way to the network, by an interface of the host.
-struct Uplink {
+struct UplinkOptions {
     std::string name;
     std::string interface;
     wire::Transport transport = wire::Transport::automatic;
@@ -38,7 +38,7 @@ struct Uplink {
     wire::Priorities priorities{};
 };
 
-// Another mediator, which a connection of libfabric reaches.
+// Another mediator of a fabric.
 struct FabricPeer {
     std::string name;
     wire::fabric::Address address;
@@ -52,7 +52,8 @@ struct FabricDirectory {
     wire::fabric::Address address;  // at which others reach this host
 };
 
-struct Fabric {
+// A way to the network, by connections of libfabric to other mediators.
+struct FabricOptions {
     std::string name;
     std::string host; // this host's name for the others
     std::string provider = "tcp";
@@ -88,8 +89,8 @@ struct Config {
     bool mdev = true;           // serve the kernel module
     spdlog::level::level_enum log_level = spdlog::level::info;
     hca::soft::Config soft;
-    std::vector<Uplink> uplinks;
-    std::vector<Fabric> fabrics; // are uplinks, too
+    std::vector<UplinkOptions> uplinks;
+    std::vector<FabricOptions> fabrics; // are uplinks, too
     std::vector<DeviceType> types = default_types();
     std::vector<VfioUserDevice> vfio_user;
     ControlSocketOptions control;

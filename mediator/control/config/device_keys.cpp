@@ -32,15 +32,15 @@ std::uint16_t parse_pkey(std::string_view text) {
 
 void read_binding(Section& section, const Config& config, std::string& name) {
     section.text("uplink", name);
-    if (!name.empty() && std::ranges::count(config.uplinks, name, &Uplink::name) == 0 &&
-        std::ranges::count(config.fabrics, name, &Fabric::name) == 0) {
+    if (!name.empty() && std::ranges::count(config.uplinks, name, &UplinkOptions::name) == 0 &&
+        std::ranges::count(config.fabrics, name, &FabricOptions::name) == 0) {
         section.refuse("uplink", "the name of an [[uplink]] or a [[fabric]]");
     }
 }
 
 void read_vlans(Section& section, const Config& config, const std::string& uplink, Vlans& vlans) {
     read_numbers(section, "vlans", 1, vlans);
-    const auto bound = std::ranges::find(config.uplinks, uplink, &Uplink::name);
+    const auto bound = std::ranges::find(config.uplinks, uplink, &UplinkOptions::name);
     if (bound != config.uplinks.end() && (vlans & ~bound->vlans).any()) {
         section.refuse("vlans", fmt::format("VLANs that uplink '{}' has, too", uplink));
     }

@@ -60,7 +60,7 @@ FabricPeer read_peer(Section& section) {
 }
 
 // Two hosts of a fabric must not have the same name or address.
-void read_peers(Section& section, Fabric& fabric) {
+void read_peers(Section& section, FabricOptions& fabric) {
     constexpr std::string_view key = "peer";
     std::set<std::string> names{fabric.host};
     std::set<wire::Gid> gids;
@@ -146,8 +146,8 @@ std::string this_host() {
     return name.data();
 }
 
-Fabric read_fabric(Section& section) {
-    Fabric fabric;
+FabricOptions read_fabric(Section& section) {
+    FabricOptions fabric;
     section.text("name", fabric.name);
     if (!valid_uplink(fabric.name)) {
         section.refuse("name", valid_uplink_is);
@@ -179,9 +179,9 @@ void check_count(const Config& config) {
 
 void read_fabrics(std::vector<Section> sections, Config& config) {
     for (Section& section : sections) {
-        const Fabric& added = config.fabrics.emplace_back(read_fabric(section));
-        if (std::ranges::count(config.fabrics, added.name, &Fabric::name) > 1 ||
-            std::ranges::count(config.uplinks, added.name, &Uplink::name) != 0) {
+        const FabricOptions& added = config.fabrics.emplace_back(read_fabric(section));
+        if (std::ranges::count(config.fabrics, added.name, &FabricOptions::name) > 1 ||
+            std::ranges::count(config.uplinks, added.name, &UplinkOptions::name) != 0) {
             section.refuse("name", "the name of no other uplink or fabric");
         }
     }

@@ -28,8 +28,8 @@ wire::Transport read_transport(Section& section) {
     section.refuse(key, "\"auto\", \"af_xdp\" or \"af_packet\"");
 }
 
-Uplink read_uplink(Section& section) {
-    Uplink uplink;
+UplinkOptions read_uplink(Section& section) {
+    UplinkOptions uplink;
     section.text("interface", uplink.interface);
     uplink.name = uplink.interface;
     section.text("name", uplink.name);
@@ -51,12 +51,12 @@ Uplink read_uplink(Section& section) {
 
 void read_uplinks(std::vector<Section> sections, Config& config) {
     for (Section& section : sections) {
-        const Uplink& added = config.uplinks.emplace_back(read_uplink(section));
-        if (std::ranges::count(config.uplinks, added.name, &Uplink::name) > 1) {
+        const UplinkOptions& added = config.uplinks.emplace_back(read_uplink(section));
+        if (std::ranges::count(config.uplinks, added.name, &UplinkOptions::name) > 1) {
             section.refuse(section.has("name") ? "name" : "interface",
                            "the name of no other uplink");
         }
-        if (std::ranges::count(config.uplinks, added.interface, &Uplink::interface) > 1) {
+        if (std::ranges::count(config.uplinks, added.interface, &UplinkOptions::interface) > 1) {
             section.refuse("interface", "the interface of no other uplink");
         }
     }

@@ -590,7 +590,7 @@ TEST(Config, Fabrics) {
         parse_config(std::string{fabric_of_two} + "[types.small]\nuplink = \"wan\"\n");
     ASSERT_TRUE(config) << config.error();
     ASSERT_EQ(config->fabrics.size(), 1u);
-    const Fabric& fabric = config->fabrics[0];
+    const FabricOptions& fabric = config->fabrics[0];
     EXPECT_EQ(fabric.host, "alpha");
     EXPECT_EQ(fabric.provider, "tcp");
     EXPECT_EQ(fabric.listen.service, "7471");

@@ -18,8 +18,8 @@ class ServedUplinkTest : public wire::TwoHosts {
   protected:
     ServedUplinkTest() : served{ServedUplink::open(with_vlan(8), *hca, loop).value()} {}
 
-    static Uplink with_vlan(unsigned vlan) {
-        Uplink uplink{"lan", "near"};
+    static UplinkOptions with_vlan(unsigned vlan) {
+        UplinkOptions uplink{"lan", "near"};
         uplink.vlans.set(vlan);
         return uplink;
     }

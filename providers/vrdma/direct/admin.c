@@ -13,77 +13,37 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../barrier.h"
 #include "clock.h"
 #include "device.h"
 
 /* After this time, a waiting thread checks the queue without an interrupt. */
 #define POLL_MS 100
-#define MAX_ERRNO 4095
-
-static void finish(struct vrdma_admin *admin, struct vrdma_admin_slot *slot,
-		   const struct vrdma_admin_cpl *cpl)
-{
-	memcpy(slot->cpl, cpl, sizeof(*cpl));
-	slot->cpl = NULL;
-	pthread_cond_broadcast(&admin->changed);
-}
 
 /* Takes the answers that have arrived. False if one answers no command that is in flight. */
 static bool reap(struct vrdma_admin *admin)
 {
-	const struct vrdma_admin_cpl *ring = admin->acq.data;
+	int id = 0;
 
 	for (unsigned int budget = VRDMA_ADMIN_DEPTH; budget && !admin->dead; budget--) {
-		uint32_t slot = vrdma_ring_slot(admin->consumer, VRDMA_ADMIN_DEPTH);
-		const struct vrdma_admin_cpl *cpl = &ring[slot];
-		uint32_t header = vrdma_load_acquire(&cpl->header);
-		uint32_t id = VRDMA_GET(VRDMA_ADMIN_ID, header);
-
-		if (!vrdma_ring_valid(header, admin->consumer, VRDMA_ADMIN_DEPTH,
-				      VRDMA_ADMIN_PHASE))
-			return true;
-		if (id >= VRDMA_ADMIN_DEPTH || !admin->slots[id].cpl)
-			return false;
-		admin->consumer++;
-		finish(admin, &admin->slots[id], cpl);
+		id = vrdma_admin_take_answer(&admin->queue);
+		if (id < 0)
+			break;
+		pthread_cond_broadcast(&admin->changed);
 	}
-	return true;
+	return id >= 0 || id == -EAGAIN;
 }
 
-static unsigned int take_slot(struct vrdma_admin *admin)
+static uint32_t take_id(struct vrdma_admin *admin)
 {
-	unsigned int id = 0;
-
-	while (admin->slots[id].taken)
-		id++;
-	admin->slots[id].taken = true;
 	admin->taken++;
-	return id;
+	return vrdma_admin_take_id(&admin->queue);
 }
 
-static void give_slot(struct vrdma_admin *admin, unsigned int id)
+static void give_id(struct vrdma_admin *admin, uint32_t id)
 {
-	admin->slots[id].taken = false;
+	vrdma_admin_give_id(&admin->queue, id);
 	admin->taken--;
 	pthread_cond_broadcast(&admin->changed);
-}
-
-/*
- * The entry is free, because the caller has a slot. The device takes commands in order: had it not
- * taken the last command of this entry, all later ones would be in flight too, and no slot free.
- */
-static void queue_command(struct vrdma_admin *admin, uint32_t opcode, unsigned int id,
-			  const struct vrdma_admin_cmd *cmd)
-{
-	uint32_t phase = vrdma_ring_phase(admin->producer, VRDMA_ADMIN_DEPTH, VRDMA_ADMIN_PHASE);
-	struct vrdma_admin_cmd *ring = admin->asq.data;
-	struct vrdma_admin_cmd *entry = &ring[vrdma_ring_slot(admin->producer, VRDMA_ADMIN_DEPTH)];
-
-	entry->reserved = 0;
-	memcpy(entry->bytes, cmd->bytes, sizeof(entry->bytes));
-	vrdma_store_release(&entry->header, vrdma_admin_header(phase, opcode, id));
-	admin->producer++;
 }
 
 /* Waits until something may have changed. The caller has the lock; it is released meanwhile. */
@@ -108,8 +68,8 @@ static void wait_for_change(struct vrdma_dev *dev)
 	pthread_cond_broadcast(&admin->changed);
 }
 
-/* Waits until the slot is answered. Returns NULL, or why the device failed. */
-static const char *wait_for_answer(struct vrdma_dev *dev, struct vrdma_admin_slot *slot)
+/* Waits until the command is answered. Returns NULL, or why the device failed. */
+static const char *wait_for_answer(struct vrdma_dev *dev, uint32_t id)
 {
 	struct vrdma_admin *admin = &dev->admin;
 	const struct vrdma_status_page *status = dev->status_page.data;
@@ -121,7 +81,7 @@ static const char *wait_for_answer(struct vrdma_dev *dev, struct vrdma_admin_slo
 
 		if (!reap(admin))
 			return "it answered a command that it was not given";
-		if (!slot->cpl)
+		if (!admin->queue.answer_to[id])
 			return NULL;
 		if (now != steps) {
 			steps = now;
@@ -138,8 +98,7 @@ static int execute(struct vrdma_dev *dev, uint32_t opcode, struct vrdma_admin_cm
 {
 	struct vrdma_admin *admin = &dev->admin;
 	const char *failure;
-	unsigned int id;
-	uint32_t status;
+	uint32_t id;
 
 	if (dev->forked)
 		return -EIO;
@@ -150,24 +109,22 @@ static int execute(struct vrdma_dev *dev, uint32_t opcode, struct vrdma_admin_cm
 		pthread_mutex_unlock(&admin->lock);
 		return -EIO;
 	}
-	id = take_slot(admin);
-	admin->slots[id].cpl = cpl;
-	queue_command(admin, opcode, id, cmd);
+	id = take_id(admin);
+	vrdma_admin_queue_command(&admin->queue, opcode, id, cmd, cpl);
 	pthread_mutex_unlock(&admin->lock);
 
 	dev->fn.bus->ops->post(dev->fn.bus, VRDMA_REG_ADMIN_DOORBELL, 1);
 
 	pthread_mutex_lock(&admin->lock);
-	failure = wait_for_answer(dev, &admin->slots[id]);
+	failure = wait_for_answer(dev, id);
 	pthread_mutex_unlock(&admin->lock);
 	if (failure)
 		vrdma_dev_fail(dev, failure);
 
 	pthread_mutex_lock(&admin->lock);
-	give_slot(admin, id);
+	give_id(admin, id);
 	pthread_mutex_unlock(&admin->lock);
-	status = le32toh(cpl->status);
-	return status <= MAX_ERRNO ? -(int)status : -EIO;
+	return vrdma_admin_error(cpl);
 }
 
 int vrdma_admin_exec(struct vrdma_dev *dev, __u32 opcode, struct vrdma_admin_cmd *cmd,
@@ -191,9 +148,9 @@ bool vrdma_admin_kill(struct vrdma_admin *admin)
 	pthread_mutex_lock(&admin->lock);
 	first = !admin->dead;
 	__atomic_store_n(&admin->dead, true, __ATOMIC_RELAXED); /* read without the lock too */
-	for (unsigned int id = 0; id < VRDMA_ADMIN_DEPTH; id++)
-		if (admin->slots[id].cpl)
-			finish(admin, &admin->slots[id], &eio);
+	for (uint32_t id = 0; id < VRDMA_ADMIN_DEPTH; id++)
+		if (admin->queue.answer_to[id])
+			vrdma_admin_answer(&admin->queue, id, &eio);
 	pthread_cond_broadcast(&admin->changed);
 	pthread_mutex_unlock(&admin->lock);
 	written = write(admin->event_fd, &one, sizeof(one)); /* wakes the thread that polls it */
@@ -215,9 +172,13 @@ int vrdma_admin_init(struct vrdma_dev *dev)
 		return ret;
 	ret = vrdma_memory_alloc(&dev->memory, &admin->acq,
 				 VRDMA_ADMIN_DEPTH * sizeof(struct vrdma_admin_cpl));
-	if (ret)
+	if (ret) {
 		vrdma_memory_free(&dev->memory, &admin->asq);
-	return ret;
+		return ret;
+	}
+	admin->queue.commands = admin->asq.data;
+	admin->queue.answers = admin->acq.data;
+	return 0;
 }
 
 /* To be called when the device is quiet and no verb is running. */

@@ -44,7 +44,9 @@
 #define VRDMA_DIRECT_DEVICE_H
 
 #include <pthread.h>
+#include <vrdma/admin_queue.h>
 #include <vrdma/commands.h>
+#include <vrdma/event_queue.h>
 #include <vrdma/registers.h>
 #include <vrdma/ring.h>
 
@@ -57,8 +59,6 @@
 extern "C" {
 #endif
 
-#define VRDMA_ADMIN_DEPTH 64 /* commands in flight; a power of two */
-#define VRDMA_EQ_DEPTH 1024  /* a power of two; more events wait in the device */
 #define VRDMA_MAX_COMP_EQS 15
 #define VRDMA_EVENT_BUCKETS 4096
 #define VRDMA_MAX_ADDRESSES (VRDMA_MAX_GIDS / 2 - 1) /* besides the link-local one */
@@ -70,11 +70,6 @@ struct vrdma_function {
 };
 
 /* A command is in flight while its slot has cpl, which belongs to the caller. */
-struct vrdma_admin_slot {
-	struct vrdma_admin_cpl *cpl;
-	bool taken;
-};
-
 struct vrdma_admin {
 	struct vrdma_buffer asq;
 	struct vrdma_buffer acq;
@@ -82,12 +77,10 @@ struct vrdma_admin {
 
 	pthread_mutex_t lock; /* all below */
 	pthread_cond_t changed;
-	struct vrdma_admin_slot slots[VRDMA_ADMIN_DEPTH]; /* by command id */
-	unsigned int taken;
-	uint32_t producer; /* free-running */
-	uint32_t consumer; /* free-running */
-	bool watched;      /* one of the waiting threads polls event_fd, for all of them */
-	bool dead;         /* no command is sent or answered any more */
+	struct vrdma_admin_queue queue;
+	unsigned int taken; /* of its ids */
+	bool watched;       /* one of the waiting threads polls event_fd, for all of them */
+	bool dead;          /* no command is sent or answered any more */
 };
 
 struct vrdma_eq {

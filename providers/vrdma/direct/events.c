@@ -12,11 +12,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "../barrier.h"
 #include "cm/cm.h"
 #include "device.h"
 
-#define EQ_SIZE (sizeof(struct vrdma_eq_control) + VRDMA_EQ_DEPTH * sizeof(struct vrdma_eqe))
 #define COMPLETION 0 /* the one type of event that a completion channel has */
 
 static struct vrdma_event_target **bucket_of(struct vrdma_event_target **table, uint32_t id)
@@ -85,8 +83,9 @@ static void post_to_contexts(struct vrdma_events *events, unsigned int type)
 }
 
 /* Under the lock. False if the device has failed. */
-static bool dispatch(struct vrdma_events *events, uint32_t type, uint32_t id, uint64_t detail)
+static bool dispatch(void *context, __u32 type, __u32 id, __u64 detail)
 {
+	struct vrdma_events *events = context;
 	struct vrdma_srq *srq;
 	struct vrdma_cq *cq;
 
@@ -127,34 +126,17 @@ static bool dispatch(struct vrdma_events *events, uint32_t type, uint32_t id, ui
 	return true;
 }
 
-/* At most one pass: the device writes only entries for which the consumer index leaves room. */
-static bool empty_eq(struct vrdma_events *events, struct vrdma_eq *eq)
-{
-	struct vrdma_eq_control *control = eq->buffer.data;
-	struct vrdma_eqe *ring = (struct vrdma_eqe *)(control + 1);
-	bool alive = true;
-
-	for (unsigned int budget = VRDMA_EQ_DEPTH; budget && alive; budget--) {
-		struct vrdma_eqe *eqe = &ring[vrdma_ring_slot(eq->consumer, VRDMA_EQ_DEPTH)];
-		uint32_t header = vrdma_load_acquire(&eqe->header);
-
-		if (!vrdma_ring_valid(header, eq->consumer, VRDMA_EQ_DEPTH, VRDMA_EQE_PHASE))
-			break;
-		eq->consumer++;
-		alive = dispatch(events, VRDMA_GET(VRDMA_EQE_TYPE, header), le32toh(eqe->id),
-				 le64toh(eqe->detail));
-	}
-	vrdma_store_release(&control->consumer, eq->consumer);
-	return alive;
-}
-
 static bool empty_eqs(struct vrdma_events *events)
 {
 	bool alive = true;
 
 	pthread_mutex_lock(&events->lock);
-	for (unsigned int i = 0; i < events->num_eqs; i++)
-		alive = empty_eq(events, &events->eqs[i]) && alive;
+	for (unsigned int i = 0; i < events->num_eqs; i++) {
+		struct vrdma_eq *eq = &events->eqs[i];
+
+		if (!vrdma_take_events(eq->buffer.data, &eq->consumer, dispatch, events))
+			alive = false;
+	}
 	pthread_mutex_unlock(&events->lock);
 	return alive;
 }
@@ -293,11 +275,11 @@ static int add_eq(struct vrdma_dev *dev, unsigned int vector)
 	};
 	struct vrdma_events *events = &dev->events;
 	struct vrdma_eq *eq = &events->eqs[events->num_eqs];
-	int ret = vrdma_memory_alloc(&dev->memory, &eq->buffer, EQ_SIZE);
+	int ret = vrdma_memory_alloc(&dev->memory, &eq->buffer, VRDMA_EQ_SIZE);
 
 	if (ret)
 		return ret;
-	arg.pages = vrdma_contiguous_pages(eq->buffer.address, EQ_SIZE);
+	arg.pages = vrdma_contiguous_pages(eq->buffer.address, VRDMA_EQ_SIZE);
 	ret = -vrdma_cmd_create_eq(dev, &arg, &eq->handle);
 	if (ret) {
 		vrdma_memory_free(&dev->memory, &eq->buffer);
@@ -319,14 +301,12 @@ static void free_eqs(struct vrdma_dev *dev)
 int vrdma_events_add_queues(struct vrdma_dev *dev)
 {
 	uint32_t vectors = dev->fn.id.num_vectors;
-	uint32_t max_eq = le32toh(dev->caps.max_eq);
-	uint32_t count = vrdma_num_comp_vectors(vectors);
+	uint32_t count = vrdma_num_comp_eqs(vrdma_num_comp_vectors(vectors),
+					    le32toh(dev->caps.max_eq));
 	int ret;
 
-	if (max_eq < 2)
+	if (!count)
 		return EIO;
-	if (count > max_eq - 1)
-		count = max_eq - 1;
 	if (count > VRDMA_MAX_COMP_EQS)
 		count = VRDMA_MAX_COMP_EQS;
 	ret = add_eq(dev, 0);

@@ -2,6 +2,7 @@
 /* The device, its port and its clock. */
 #include <errno.h>
 #include <string.h>
+#include <vrdma/device_attr.h>
 
 #include "verbs.h"
 
@@ -53,13 +54,10 @@ int vrdma_direct_query_device(struct ibv_context *context,
 	vrdma_print_version(props, le64toh(caps->firmware_version));
 	memcpy(&props->node_guid, caps->node_guid, sizeof(props->node_guid));
 	props->sys_image_guid = props->node_guid;
-	props->max_mr_size = le64toh(caps->max_mr_size);
-	props->page_size_cap = le64toh(caps->page_size_cap);
+	VRDMA_DEVICE_ATTR_FROM_CAPS(props, caps);
 	props->vendor_id = VRDMA_PCI_VENDOR_ID;
 	props->vendor_part_id = VRDMA_PCI_DEVICE_ID;
 	props->hw_ver = VRDMA_PCI_REVISION;
-	props->max_qp = (int)le32toh(caps->max_qp);
-	props->max_qp_wr = (int)le32toh(caps->max_qp_wr);
 	props->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				  IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 				  IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
@@ -67,24 +65,7 @@ int vrdma_direct_query_device(struct ibv_context *context,
 	props->max_sge = le16toh(caps->max_send_sge) < le16toh(caps->max_recv_sge)
 				 ? le16toh(caps->max_send_sge)
 				 : le16toh(caps->max_recv_sge);
-	props->max_sge_rd = le16toh(caps->max_send_sge);
-	props->max_cq = (int)le32toh(caps->max_cq);
-	props->max_cqe = (int)le32toh(caps->max_cqe);
-	props->max_mr = (int)le32toh(caps->max_mr);
-	props->max_mw = props->max_mr;
-	props->max_pd = (int)le32toh(caps->max_pd);
-	props->max_ah = (int)le32toh(caps->max_ah);
-	props->max_srq = (int)le32toh(caps->max_srq);
-	props->max_srq_wr = (int)le32toh(caps->max_srq_wr);
-	props->max_srq_sge = le16toh(caps->max_srq_sge);
-	props->max_mcast_grp = (int)le32toh(caps->max_mcast_grp);
-	props->max_mcast_qp_attach = (int)le32toh(caps->max_mcast_qp_attach);
-	props->max_total_mcast_qp_attach = (int)le32toh(caps->max_total_mcast_qp_attach);
-	props->max_qp_rd_atom = caps->max_qp_rd_atomic;
-	props->max_qp_init_rd_atom = caps->max_qp_init_rd_atomic;
-	props->max_res_rd_atom = props->max_qp_rd_atom * props->max_qp;
 	props->atomic_cap = IBV_ATOMIC_HCA;
-	props->local_ca_ack_delay = VRDMA_ACK_DELAY;
 	props->max_pkeys = dev->pkeys.count;
 	props->phys_port_cnt = 1;
 	query_extended(attr, attr_size);

@@ -19,7 +19,7 @@ struct EventSource {
     std::uint32_t type = 0;    // of the event, if the source has only one; else 0
     std::uint64_t detail = 0;
     std::uint32_t pending = 0; // async: bit n for event n; others: bit 0
-    Link<EventSource> line;
+    ListHook<EventSource> line;
 };
 
 } // namespace vrdma::hca::soft

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A list of objects that hold their own links: being in a list allocates nothing, and leaving it
+// A list of objects that hold their own hooks: being in a list allocates nothing, and leaving it
 // needs no search.
 #pragma once
 
@@ -10,13 +10,13 @@
 namespace vrdma::hca::soft {
 
 template <typename T>
-struct Link {
+struct ListHook {
     T* next = nullptr;
     T* previous = nullptr;
     bool linked = false;
 };
 
-template <typename T, Link<T> T::*link>
+template <typename T, ListHook<T> T::*hook>
 class List {
   public:
     List() = default;
@@ -27,25 +27,25 @@ class List {
     bool empty() const noexcept { return first_ == nullptr; }
     std::size_t size() const noexcept { return size_; }
     T* front() const noexcept { return first_; }
-    static T* after(const T& item) noexcept { return (item.*link).next; }
+    static T* after(const T& item) noexcept { return (item.*hook).next; }
 
     void push_back(T& item) noexcept {
-        Link<T>& hook = item.*link;
-        assert(!hook.linked);
-        hook = {nullptr, last_, true};
-        (last_ != nullptr ? (last_->*link).next : first_) = &item;
+        ListHook<T>& own = item.*hook;
+        assert(!own.linked);
+        own = {nullptr, last_, true};
+        (last_ != nullptr ? (last_->*hook).next : first_) = &item;
         last_ = &item;
         ++size_;
     }
 
     void remove(T& item) noexcept {
-        Link<T>& hook = item.*link;
-        if (!hook.linked) {
+        ListHook<T>& own = item.*hook;
+        if (!own.linked) {
             return;
         }
-        (hook.previous != nullptr ? (hook.previous->*link).next : first_) = hook.next;
-        (hook.next != nullptr ? (hook.next->*link).previous : last_) = hook.previous;
-        hook = {};
+        (own.previous != nullptr ? (own.previous->*hook).next : first_) = own.next;
+        (own.next != nullptr ? (own.next->*hook).previous : last_) = own.previous;
+        own = {};
         --size_;
     }
 

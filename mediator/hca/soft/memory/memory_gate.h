@@ -59,8 +59,8 @@ struct alignas(cache_line) MemoryRegion {
     std::unique_ptr<SparsePages> on_demand = nullptr;
     GuestBuffer pages{}; // empty for dma, windows and on demand
 
-    Link<MemoryRegion> of_owner{}; // windows
-    std::uint32_t windows = 0;     // bound to this region
+    ListHook<MemoryRegion> of_owner{}; // windows
+    std::uint32_t windows = 0;         // bound to this region
 
     // Whether the access is allowed. The region must be valid.
     vrdma_vendor_err check(const Access& access) const noexcept {

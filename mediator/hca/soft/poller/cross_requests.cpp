@@ -3,9 +3,9 @@
 
 #include "mediator/hca/soft/poller/turns.h"
 #include "mediator/hca/soft/transport/datagram.h"
-#include "mediator/hca/soft/transport/local/requester.h"
+#include "mediator/hca/soft/transport/execute.h"
+#include "mediator/hca/soft/transport/local/send.h"
 #include "mediator/hca/soft/transport/peer.h"
-#include "mediator/hca/soft/transport/responder.h"
 
 namespace vrdma::hca::soft {
 
@@ -21,7 +21,7 @@ void CrossRequests::execute(CrossRequest& lent) noexcept {
         return;
     }
     QueuePair* const listener = find_listener(*lent.to, lent.route);
-    lent.ack = listener != nullptr ? receive(*listener, request) : Ack{AckStatus::no_answer};
+    lent.ack = listener != nullptr ? soft::execute(*listener, request) : Ack{AckStatus::no_answer};
 }
 
 void CrossRequests::conclude(QueuePair& sender, const Request& request, Ack ack) noexcept {

@@ -2,7 +2,7 @@
 #include "mediator/hca/soft/poller/turns.h"
 
 #include "mediator/hca/soft/qp/flush.h"
-#include "mediator/hca/soft/transport/local/requester.h"
+#include "mediator/hca/soft/transport/local/send.h"
 
 namespace vrdma::hca::soft {
 

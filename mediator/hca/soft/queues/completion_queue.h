@@ -20,7 +20,7 @@ struct QueuePair;
 // A QP's membership in a CQ, once as its send CQ and once as its receive CQ.
 struct CqMember {
     QueuePair* qp = nullptr;
-    Link<CqMember> link;
+    ListHook<CqMember> hook;
 };
 
 class alignas(cache_line) CompletionQueue {
@@ -64,9 +64,9 @@ class alignas(cache_line) CompletionQueue {
     // The caller announces the events that were waiting.
     Result<> restore(const CqState& state) noexcept;
 
-    List<CqMember, &CqMember::link> members;
-    Link<CompletionQueue> pushed; // got entries; arm is to be read
-    Timer timer;                  // expires when a wanted event is due
+    List<CqMember, &CqMember::hook> members;
+    ListHook<CompletionQueue> pushed; // got entries; arm is to be read
+    Timer timer;                      // expires when a wanted event is due
     EventSource completion_event;
     EventSource error_event;
 

@@ -43,7 +43,7 @@ class alignas(cache_line) EventQueue {
     EqState save() const noexcept;
     Result<> restore(const EqState& state) noexcept;
 
-    Link<EventQueue> active; // has something to deliver
+    ListHook<EventQueue> active; // has something to deliver
 
   private:
     EventQueue(SliceHost& host, const EqSpec& spec, GuestBuffer buffer);

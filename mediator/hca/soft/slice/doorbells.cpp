@@ -39,11 +39,11 @@ void join(QueuePair*& last, QueuePair& qp) noexcept {
 }
 
 void leave(QueuePair*& last, QueuePair& qp) noexcept {
-    const Link<QueuePair> link = std::exchange(qp.slot_ring, {});
-    link.previous->slot_ring.next = link.next;
-    link.next->slot_ring.previous = link.previous;
+    const ListHook<QueuePair> hook = std::exchange(qp.slot_ring, {});
+    hook.previous->slot_ring.next = hook.next;
+    hook.next->slot_ring.previous = hook.previous;
     if (last == &qp) {
-        last = link.previous != &qp ? link.previous : nullptr;
+        last = hook.previous != &qp ? hook.previous : nullptr;
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// A queue pair as the engine keeps it. The requesters change the send queue, responder.cpp the
-// receive queue, qp_state.cpp the state, and scheduler.cpp the links.
+// A queue pair as the engine keeps it. send.cpp of local/ and of roce/ change the send queue,
+// execute.cpp the receive queue, qp_state.cpp the state, and scheduler.cpp the list hooks.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -147,16 +147,16 @@ struct alignas(cache_line) QueuePair {
     Timer timer;
     Clock::time_point active; // when a hot QP last had work
     Peer peer;
-    CrossRequest* cross_request = nullptr; // a piece of the message is with another poller
-    Link<QueuePair> wants_cross_request;   // or it waits for a cross-poller request
+    CrossRequest* cross_request = nullptr;   // a piece of the message is with another poller
+    ListHook<QueuePair> wants_cross_request; // or it waits for a cross-poller request
 
     CqMember send_member;
     CqMember recv_member;
     SrqHolder srq_holder;
-    Link<QueuePair> ready;
+    ListHook<QueuePair> ready;
     List<MemoryRegion, &MemoryRegion::of_owner> windows; // of type 2, bound to this QP
     EventSource async_events;
-    Link<QueuePair> slot_ring; // ring of the QPs that share the doorbell slot
+    ListHook<QueuePair> slot_ring; // ring of the QPs that share the doorbell slot
 
     CounterSet* counter_set = nullptr; // that it is bound to; beside the counters that change most
     vrdma_counters counters{};

@@ -20,13 +20,13 @@ struct alignas(cache_line) RunQueue {
     List<QueuePair, &QueuePair::ready> ready;
     std::size_t next_hot = 0;    // QPs that still have their turn: first these,
     std::size_t ready_turns = 0; // then so many of the ready ones
-    Link<RunQueue> link;         // while it takes part in rounds
+    ListHook<RunQueue> hook;     // while it takes part in rounds
     Timer timer;                 // or when it will do so again
 
     // See cross_queue.h.
     List<QueuePair, &QueuePair::wants_cross_request> want_cross_requests;
     std::uint64_t lent = 0; // cost of the pieces that are with other pollers
-    Link<RunQueue> awaits_cross_requests;
+    ListHook<RunQueue> awaits_cross_requests;
 };
 
 } // namespace vrdma::hca::soft

@@ -38,7 +38,7 @@ void Scheduler::remove(RunQueue& queue) noexcept {
 }
 
 void Scheduler::activate(RunQueue& queue) noexcept {
-    if (!queue.link.linked && queue.timer.place == Timer::unset) {
+    if (!queue.hook.linked && queue.timer.place == Timer::unset) {
         queues_.push_back(queue);
     }
 }

@@ -140,7 +140,7 @@ class Scheduler {
     std::uint64_t turn_;
     Clock::time_point now_;
     std::size_t hot_ = 0;                    // QPs of all slices, hot_limit_ at most
-    List<RunQueue, &RunQueue::link> queues_; // those that take part in rounds
+    List<RunQueue, &RunQueue::hook> queues_; // those that take part in rounds
     std::size_t slices_ = 0;
     Timers<RunQueue> suspended_;
     std::vector<RunQueue*> limited_;

@@ -18,7 +18,7 @@ struct QueuePair;
 // destroyed.
 struct SrqHolder {
     QueuePair* qp = nullptr;
-    Link<SrqHolder> link;
+    ListHook<SrqHolder> hook;
 };
 
 struct SharedReceiveQueue {
@@ -49,7 +49,7 @@ struct SharedReceiveQueue {
     WorkQueue wqes;
     std::uint32_t limit = 0; // 0: not armed
     EventSource async_events;
-    List<SrqHolder, &SrqHolder::link> holders;
+    List<SrqHolder, &SrqHolder::hook> holders;
 
   private:
     SharedReceiveQueue(SliceCore& slice, CompletionQueue* cq, const SrqSpec& spec,

@@ -7,8 +7,8 @@
 #include "mediator/hca/soft/memory/scratch_watch.h"
 #include "mediator/hca/soft/qp/receive_queue.h"
 #include "mediator/hca/soft/slice/engine.h"
+#include "mediator/hca/soft/transport/execute.h"
 #include "mediator/hca/soft/transport/grh.h"
-#include "mediator/hca/soft/transport/responder.h"
 
 namespace vrdma::hca::soft {
 namespace {

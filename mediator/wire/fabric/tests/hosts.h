@@ -13,8 +13,8 @@
 #include <functional>
 
 #include "mediator/wire/bytes.h"
+#include "mediator/wire/fabric/connector.h"
 #include "mediator/wire/fabric/fabric_uplink.h"
-#include "mediator/wire/fabric/links.h"
 #include "mediator/wire/fabric/tests/authority.h"
 #include "mediator/wire/fabric/tests/free_address.h"
 #include "mediator/wire/fabric/tests/worker_thread.h"
@@ -42,17 +42,17 @@ inline Frame frame_from(std::uint8_t n, std::size_t size = 100, int fill = 0) {
 
 // One host: its poller's side and its control thread's.
 struct Host {
-    Host(const LinkOptions& options, const CredentialFiles& files, EventLoop& loop)
+    Host(const ConnectorOptions& options, const CredentialFiles& files, EventLoop& loop)
         : handover{*Handover::create()},
           uplink{*FabricUplink::create(handover)},
-          links{*Links::create(
+          connector{*Connector::create(
               options, loop, handover,
               *Handshakes::open(options.name, worker.take_socket(), {files, options.host}, loop))} {
     }
 
     void add(unsigned number, PeerOptions peer, std::vector<Gid> gids) const {
         uplink->swap_gids(number, gids);
-        links->add(number, std::move(peer));
+        connector->add(number, std::move(peer));
     }
 
     bool has(unsigned peer) const { return handover->has(peer); }
@@ -80,7 +80,7 @@ struct Host {
     WorkerThread worker;
     std::shared_ptr<Handover> handover;
     std::unique_ptr<FabricUplink> uplink;
-    std::unique_ptr<Links> links;
+    std::unique_ptr<Connector> connector;
     std::vector<Frame> got;
 };
 
@@ -89,7 +89,7 @@ class FabricTest : public testing::Test {
     // Runs until that is so, and polls the hosts that are named.
     void until(const std::function<bool()>& so, const std::vector<Host*>& polled) {
         constexpr std::chrono::seconds most{60};
-        const auto end = Links::Clock::now() + most;
+        const auto end = Connector::Clock::now() + most;
         const UniqueFd timer{::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
         const itimerspec often{{0, 1'000'000}, {0, 1'000'000}};
         ::timerfd_settime(timer.get(), 0, &often, nullptr);
@@ -101,7 +101,7 @@ class FabricTest : public testing::Test {
                 host->poll();
             }
             reached = so();
-            if (reached || Links::Clock::now() > end) {
+            if (reached || Connector::Clock::now() > end) {
                 loop.stop();
             }
         });
@@ -110,8 +110,8 @@ class FabricTest : public testing::Test {
     }
 
     void pass(std::chrono::milliseconds time, const std::vector<Host*>& polled) {
-        const auto end = Links::Clock::now() + time;
-        until([&] { return Links::Clock::now() >= end; }, polled);
+        const auto end = Connector::Clock::now() + time;
+        until([&] { return Connector::Clock::now() >= end; }, polled);
     }
 
     EventLoop loop;

@@ -13,9 +13,9 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "../clock.h"
 #include "directory.h"
 #include "fail.h"
 
@@ -129,14 +129,6 @@ static bool start(const struct vrdma_run_keeper *keeper, const sigset_t *usual,
 
 /* --- Waiting --- */
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* A notice is a datagram of lines. The line READY=1 says that vrdmad serves. */
 static bool says_ready(int notices)
 {
@@ -156,14 +148,14 @@ static bool refuse(const struct vrdma_run_keeper *keeper, const char *why)
 /* False if vrdmad does not serve, or the program has ended. */
 static bool await_ready(const struct vrdma_run_keeper *keeper, const struct vrdmad *vrdmad)
 {
-	const int64_t deadline = now_ms() + keeper->start_ms;
+	const int64_t deadline = (int64_t)vrdma_now_ms() + keeper->start_ms;
 	struct pollfd fds[] = {
 		{.fd = vrdmad->notices, .events = POLLIN},
 		{.fd = vrdmad->pidfd, .events = POLLIN},
 		{.fd = PROGRAM, .events = POLLIN},
 	};
 
-	for (int64_t left = keeper->start_ms; left > 0; left = deadline - now_ms()) {
+	for (int64_t left = keeper->start_ms; left > 0; left = deadline - (int64_t)vrdma_now_ms()) {
 		if (poll(fds, 3, (int)left) < 0)
 			continue;
 		if (fds[2].revents)

@@ -2,8 +2,8 @@
 //
 // A connected QP's state of the packets that it exchanges with a peer on the network (IBA 9.7,
 // 9.8). outbound.cpp, send.cpp, acknowledge.cpp and recover.cpp change the outbound part,
-// responder.cpp the inbound part, and port.cpp the links. A QP of a device without an uplink has no
-// connection.
+// responder.cpp the inbound part, and port.cpp the list hooks. A QP of a device without an uplink
+// has no connection.
 #pragma once
 
 #include <optional>
@@ -145,11 +145,11 @@ class alignas(cache_line) Connection final : public NetworkConnection {
     ReactionPoint reaction;
     Clock::time_point noticed; // when the peer was last sent a notice of congestion
 
-    Timer timer;                    // set to the RTO, or earlier
-    Pacing pacing{*this, {}};       // while it is slowed
-    Link<Connection> answers;       // something is to be answered
-    Link<Connection> awaits_room;   // waits for room in the uplink
-    Link<Connection> awaits_target; // waits for its peer's Ethernet address
+    Timer timer;                        // set to the RTO, or earlier
+    Pacing pacing{*this, {}};           // while it is slowed
+    ListHook<Connection> answers;       // something is to be answered
+    ListHook<Connection> awaits_room;   // waits for room in the uplink
+    ListHook<Connection> awaits_target; // waits for its peer's Ethernet address
 };
 
 // All connections are made by a port of this transport.

@@ -14,7 +14,7 @@ struct alignas(cache_line) Member final : NetworkMember {
     explicit Member(std::uint64_t device) noexcept { questions.device = device; }
 
     List<Connection, &Connection::answers> answers;
-    Link<Member> answering;
+    ListHook<Member> answering;
     Questions questions;
 };
 

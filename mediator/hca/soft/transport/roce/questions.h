@@ -26,7 +26,7 @@ struct Questions {
 
     std::uint64_t device = 0;
     Ring<Unknown, most> unknown;
-    Link<Questions> asked; // while there are some
+    ListHook<Questions> asked; // while there are some
 
     bool contains(const Gid& target, std::uint16_t vlan) const noexcept {
         for (std::size_t i = 0; i < unknown.size(); ++i) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "mediator/hca/soft/slice/engine.h"
-#include "mediator/hca/soft/transport/responder.h"
+#include "mediator/hca/soft/transport/execute.h"
 #include "mediator/hca/soft/transport/roce/opcode.h"
 #include "mediator/hca/soft/transport/roce/port.h"
 #include "vrdma/roce.h"
@@ -240,7 +240,7 @@ Ack execute_piece(Connection& c, const RequestPacket& request,
                   const wire::Packet& packet) noexcept {
     const Message message = next_piece(c, request, packet);
     const SpanList payload = SpanList::reading(packet.payload);
-    return receive(c.qp, {message, nullptr, payload, c.in.offset});
+    return execute(c.qp, {message, nullptr, payload, c.in.offset});
 }
 
 void receive_piece(Connection& c, const RequestPacket& request,
@@ -274,7 +274,7 @@ Ack execute_atomic(Connection& c, Fetch& fetch, const wire::Packet& packet) noex
     const SpanList payload =
         writes ? SpanList::reading(packet.payload)
                : SpanList::of(std::as_writable_bytes(std::span{&fetch.original, 1}));
-    return receive(c.qp, {fetch.message, nullptr, payload, 0});
+    return execute(c.qp, {fetch.message, nullptr, payload, 0});
 }
 
 // Makes room by forgetting requests that were answered, or repeated. Returns false if there is no
@@ -428,7 +428,7 @@ Sending send_read_response(Connection& c, Fetch& fetch) noexcept {
         return Sending::later;
     }
     const SpanList payload = SpanList::of(draft->payload);
-    const Ack ack = receive(c.qp, {fetch.message, nullptr, payload, slot.offset});
+    const Ack ack = execute(c.qp, {fetch.message, nullptr, payload, slot.offset});
     if (ack.status != AckStatus::ok) {
         give_up_response(c, psn, ack);
         return Sending::failed;

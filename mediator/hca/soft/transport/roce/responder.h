@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The receiving side of a connected QP whose peer is on the network: executes packets in the order
+// The responder of a connected QP whose peer is on the network: executes packets in the order
 // of their PSNs, and answers (IBA 9.7.4, 9.7.5, 9.8.3). A packet is executed like a piece of a
 // message from this host.
 #pragma once

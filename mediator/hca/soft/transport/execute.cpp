@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "mediator/hca/soft/transport/responder.h"
+#include "mediator/hca/soft/transport/execute.h"
 
 #include <algorithm>
 #include <atomic>
@@ -344,7 +344,7 @@ bool has_resources(const QueuePair& qp) noexcept {
     return qp.attr.max_dest_rd_atomic != 0;
 }
 
-Ack execute(QueuePair& qp, const Request& request) noexcept {
+Ack dispatch(QueuePair& qp, const Request& request) noexcept {
     if (is_answered(request.message.opcode) && !has_resources(qp)) {
         return refuse(qp, AckStatus::invalid_request);
     }
@@ -419,7 +419,7 @@ Ack carry_out(QueuePair& qp, const Request& request) noexcept {
     if (has_other_packets(qp, request)) {
         return refuse_packets(qp, request);
     }
-    return for_srq(qp, request.message.srqn, [&] { return execute(qp, request); });
+    return for_srq(qp, request.message.srqn, [&] { return dispatch(qp, request); });
 }
 
 // Counts each message once.
@@ -463,7 +463,7 @@ std::optional<Ack> hold_back(SliceCore& slice, const Request& request, bool reli
     return std::nullopt;
 }
 
-Ack receive(QueuePair& qp, const Request& request) noexcept {
+Ack execute(QueuePair& qp, const Request& request) noexcept {
     const Ack ack = carry_out(qp, request);
     count(qp, request, ack);
     return ack;

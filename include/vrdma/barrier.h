@@ -8,9 +8,40 @@
 #ifndef VRDMA_BARRIER_H
 #define VRDMA_BARRIER_H
 
+#ifdef __KERNEL__
+#include <asm/barrier.h>
+#else
 #include <endian.h>
-#include <linux/types.h>
 #include <stdint.h>
+#endif
+#include <asm/byteorder.h>
+#include <linux/types.h>
+
+#ifdef __KERNEL__
+
+static inline __u32 vrdma_load_acquire(const __le32 *word)
+{
+	/* Pairs with a release by the device. */
+	return __le32_to_cpu(virt_load_acquire(word));
+}
+
+static inline __u32 vrdma_load(const __le32 *word)
+{
+	return __le32_to_cpu(READ_ONCE(*word));
+}
+
+static inline void vrdma_store_release(__le32 *word, __u32 value)
+{
+	/* Pairs with an acquire by the device. */
+	virt_store_release(word, __cpu_to_le32(value));
+}
+
+static inline void vrdma_full_fence(void)
+{
+	mb(); /* pairs with the device's fence between its store and its load (queue.h) */
+}
+
+#else
 
 static inline uint32_t vrdma_load_acquire(const __le32 *word)
 {
@@ -42,5 +73,7 @@ static inline void vrdma_full_fence(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
 }
+
+#endif /* __KERNEL__ */
 
 #endif /* VRDMA_BARRIER_H */

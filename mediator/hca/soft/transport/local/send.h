@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The sending side of a QP whose peers are on this host: takes WQEs from the send queue in order,
+// The requester whose peers are on this host: takes WQEs from the send queue in order,
 // hands each message piece by piece to the responder (RC, UC) or the datagram path (UD), and
 // completes it when the answer has come.
 #pragma once

@@ -23,14 +23,14 @@ struct PeerOptions {
     Address address;
 };
 
-struct LinkOptions {
+struct ConnectorOptions {
     std::string name; // for the log
     std::string host; // the name by which others know us
     Address listen;
     std::string provider;
 };
 
-class Links final : private HandshakeOwner {
+class Connector final : private HandshakeOwner {
   public:
     using Clock = std::chrono::steady_clock;
 
@@ -42,12 +42,12 @@ class Links final : private HandshakeOwner {
     static constexpr std::chrono::seconds alive_every{1};
     static constexpr std::chrono::seconds silence_limit{5};
 
-    static Result<std::unique_ptr<Links>> create(LinkOptions options, EventLoop& loop,
-                                                 std::shared_ptr<Handover> handover,
-                                                 std::unique_ptr<Handshakes> handshakes);
-    Links(const Links&) = delete;
-    Links& operator=(const Links&) = delete;
-    ~Links() = default;
+    static Result<std::unique_ptr<Connector>> create(ConnectorOptions options, EventLoop& loop,
+                                                     std::shared_ptr<Handover> handover,
+                                                     std::unique_ptr<Handshakes> handshakes);
+    Connector(const Connector&) = delete;
+    Connector& operator=(const Connector&) = delete;
+    ~Connector() = default;
 
     // A peer comes, is at another address from now on, and goes. Its number is below
     // Handover::max_peers, and no other peer has it meanwhile.
@@ -94,8 +94,8 @@ class Links final : private HandshakeOwner {
     };
     using Attempts = std::list<Attempt>;
 
-    Links(LinkOptions options, EventLoop& loop, std::shared_ptr<Handover> handover,
-          std::unique_ptr<Handshakes> handshakes, std::unique_ptr<Listener> listener);
+    Connector(ConnectorOptions options, EventLoop& loop, std::shared_ptr<Handover> handover,
+              std::unique_ptr<Handshakes> handshakes, std::unique_ptr<Listener> listener);
 
     void say(Id id, std::span<const std::byte> bytes) override;
     void next(Id id) override;
@@ -129,7 +129,7 @@ class Links final : private HandshakeOwner {
     std::optional<unsigned> find(const std::string& name) const;
     Attempts::iterator find(Id id);
 
-    const LinkOptions options_;
+    const ConnectorOptions options_;
     EventLoop& loop_;
     const std::shared_ptr<Handover> handover_;
     const std::unique_ptr<Handshakes> handshakes_;

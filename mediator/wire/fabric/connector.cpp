@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "mediator/wire/fabric/links.h"
+#include "mediator/wire/fabric/connector.h"
 
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -8,23 +8,24 @@
 
 namespace vrdma::wire::fabric {
 
-Result<std::unique_ptr<Links>> Links::create(LinkOptions options, EventLoop& loop,
-                                             std::shared_ptr<Handover> handover,
-                                             std::unique_ptr<Handshakes> handshakes) {
+Result<std::unique_ptr<Connector>> Connector::create(ConnectorOptions options, EventLoop& loop,
+                                                     std::shared_ptr<Handover> handover,
+                                                     std::unique_ptr<Handshakes> handshakes) {
     auto listener = Listener::listen(options.provider, options.listen);
     if (!listener) {
         return vrdma::fail(listener.error());
     }
-    std::unique_ptr<Links> links{new Links{std::move(options), loop, std::move(handover),
-                                           std::move(handshakes), std::move(*listener)}};
-    if (const auto started = links->start(); !started) {
+    std::unique_ptr<Connector> connector{new Connector{std::move(options), loop,
+                                                       std::move(handover), std::move(handshakes),
+                                                       std::move(*listener)}};
+    if (const auto started = connector->start(); !started) {
         return vrdma::fail(started.error());
     }
-    return links;
+    return connector;
 }
 
-Links::Links(LinkOptions options, EventLoop& loop, std::shared_ptr<Handover> handover,
-             std::unique_ptr<Handshakes> handshakes, std::unique_ptr<Listener> listener)
+Connector::Connector(ConnectorOptions options, EventLoop& loop, std::shared_ptr<Handover> handover,
+                     std::unique_ptr<Handshakes> handshakes, std::unique_ptr<Listener> listener)
     : options_{std::move(options)},
       loop_{loop},
       handover_{std::move(handover)},
@@ -36,7 +37,7 @@ Links::Links(LinkOptions options, EventLoop& loop, std::shared_ptr<Handover> han
 }
 
 // The peer may learn of us when we learn of it, but not earlier. So it gets some time for that.
-void Links::add(unsigned number, PeerOptions peer) {
+void Connector::add(unsigned number, PeerOptions peer) {
     Peer& added = peers_[number];
     added = {};
     added.connects = options_.host < peer.name;
@@ -44,11 +45,11 @@ void Links::add(unsigned number, PeerOptions peer) {
     added.options = std::move(peer);
 }
 
-void Links::move(unsigned number, Address address) {
+void Connector::move(unsigned number, Address address) {
     peers_[number].options->address = std::move(address);
 }
 
-std::vector<Links::PeerStatus> Links::peers() const {
+std::vector<Connector::PeerStatus> Connector::peers() const {
     std::vector<PeerStatus> all;
     for (unsigned number = 0; number < peers_.size(); ++number) {
         if (peers_[number].options) {
@@ -58,7 +59,7 @@ std::vector<Links::PeerStatus> Links::peers() const {
     return all;
 }
 
-void Links::remove(unsigned number) {
+void Connector::remove(unsigned number) {
     const std::string& name = peers_[number].options->name;
     for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
         const bool concerned = attempt->peer == number || attempt->name == name;
@@ -68,7 +69,7 @@ void Links::remove(unsigned number) {
     peers_[number] = {};
 }
 
-Result<> Links::start() {
+Result<> Connector::start() {
     timer_ = UniqueFd{::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
     const long nanoseconds = std::chrono::nanoseconds{tick}.count();
     const itimerspec often{{0, nanoseconds}, {0, nanoseconds}};
@@ -91,7 +92,7 @@ Result<> Links::start() {
     return {};
 }
 
-void Links::accept_all() {
+void Connector::accept_all() {
     constexpr int most = 16; // before others have their turn
     for (int i = 0; i < most; ++i) {
         Info request = listener_->next();
@@ -102,7 +103,7 @@ void Links::accept_all() {
     }
 }
 
-void Links::accept(Info request) {
+void Connector::accept(Info request) {
     const std::string address = describe_address(request->dest_addr, request->dest_addrlen);
     const Source source = source_of(request->dest_addr, request->dest_addrlen);
     make_room(source);
@@ -121,7 +122,7 @@ void Links::accept(Info request) {
     }
 }
 
-void Links::make_room(const Source& source) {
+void Connector::make_room(const Source& source) {
     std::vector<Attempts::iterator> strangers; // in the order in which they came
     std::vector<Source> sources;
     for (auto attempt = attempts_.begin(); attempt != attempts_.end(); ++attempt) {
@@ -135,7 +136,7 @@ void Links::make_room(const Source& source) {
     }
 }
 
-void Links::connect(unsigned number) {
+void Connector::connect(unsigned number) {
     const PeerOptions& peer = *peers_[number].options;
     auto info = info_to(options_.provider, peer.address);
     auto connection = info ? Connection::connect(std::move(*info))
@@ -158,7 +159,7 @@ void Links::connect(unsigned number) {
     }
 }
 
-Result<> Links::begin(Attempt attempt) {
+Result<> Connector::begin(Attempt attempt) {
     const auto added = attempts_.insert(attempts_.end(), std::move(attempt));
     added->began = Clock::now();
     auto events = loop_.watch(added->connection->event_fd(),
@@ -172,7 +173,7 @@ Result<> Links::begin(Attempt attempt) {
     return {};
 }
 
-bool Links::watch_messages(Attempts::iterator attempt) {
+bool Connector::watch_messages(Attempts::iterator attempt) {
     auto messages = loop_.watch(attempt->connection->fd(),
                                 [this, attempt](std::uint32_t) { hear_messages(attempt); });
     if (messages) {
@@ -181,7 +182,7 @@ bool Links::watch_messages(Attempts::iterator attempt) {
     return messages.has_value();
 }
 
-void Links::hear_event(Attempts::iterator attempt) {
+void Connector::hear_event(Attempts::iterator attempt) {
     switch (attempt->connection->next_event()) {
         case Connection::Event::none:
             return;
@@ -196,7 +197,7 @@ void Links::hear_event(Attempts::iterator attempt) {
 }
 
 // The peer may have sent a last message, which is heard when it is its turn.
-void Links::break_off(Attempts::iterator attempt) {
+void Connector::break_off(Attempts::iterator attempt) {
     if (!attempt->waits) {
         return fail(attempt, "the connection broke");
     }
@@ -204,7 +205,7 @@ void Links::break_off(Attempts::iterator attempt) {
     attempt->events = {};
 }
 
-void Links::begin_handshake(Attempts::iterator attempt) {
+void Connector::begin_handshake(Attempts::iterator attempt) {
     attempt->handshake = handshakes_->connect(attempt->name);
     if (!attempt->handshake) {
         return fail(attempt, "no handshake can be made");
@@ -212,7 +213,7 @@ void Links::begin_handshake(Attempts::iterator attempt) {
     await_process(attempt);
 }
 
-void Links::hear_messages(Attempts::iterator attempt) {
+void Connector::hear_messages(Attempts::iterator attempt) {
     constexpr int most = 16; // before others have their turn
     Connection& connection = *attempt->connection;
     for (int i = 0; i < most && !attempt->waits; ++i) {
@@ -230,7 +231,7 @@ void Links::hear_messages(Attempts::iterator attempt) {
 }
 
 // The side that connects speaks first.
-void Links::hear_message(Attempts::iterator attempt, std::span<const std::byte> message) {
+void Connector::hear_message(Attempts::iterator attempt, std::span<const std::byte> message) {
     attempt->spoke = true;
     if (!attempt->handshake && !attempt->peer) {
         attempt->handshake = handshakes_->accept();
@@ -241,19 +242,19 @@ void Links::hear_message(Attempts::iterator attempt, std::span<const std::byte> 
     await_process(attempt);
 }
 
-void Links::await_process(Attempts::iterator attempt) {
+void Connector::await_process(Attempts::iterator attempt) {
     attempt->waits = true;
     attempt->messages = {};
 }
 
-void Links::say(Id id, std::span<const std::byte> bytes) {
+void Connector::say(Id id, std::span<const std::byte> bytes) {
     const auto attempt = find(id);
     if (attempt != attempts_.end() && !attempt->connection->say(bytes)) {
         fail(attempt, "it does not accept our answer");
     }
 }
 
-void Links::next(Id id) {
+void Connector::next(Id id) {
     const auto attempt = find(id);
     if (attempt == attempts_.end()) {
         return;
@@ -270,7 +271,7 @@ void Links::next(Id id) {
 }
 
 // Of two hosts, the one whose name comes first connects.
-bool Links::admits(Id id, const std::string& name) {
+bool Connector::admits(Id id, const std::string& name) {
     const auto attempt = find(id);
     const auto number = find(name);
     if (attempt == attempts_.end() || !number || peers_[*number].connects) {
@@ -280,7 +281,7 @@ bool Links::admits(Id id, const std::string& name) {
     return true;
 }
 
-void Links::done(Id id, const std::string& name, const Secrets& secrets) {
+void Connector::done(Id id, const std::string& name, const Secrets& secrets) {
     const auto attempt = find(id);
     if (attempt == attempts_.end()) {
         return;
@@ -294,7 +295,7 @@ void Links::done(Id id, const std::string& name, const Secrets& secrets) {
     succeed(attempt, *number, std::move(*seals));
 }
 
-void Links::refused(Id id, const std::string& name, const std::string& why) {
+void Connector::refused(Id id, const std::string& name, const std::string& why) {
     const auto attempt = find(id);
     if (attempt != attempts_.end()) {
         log_.warn("{} at {} is refused: it {}", name.empty() ? "somebody" : name, attempt->address,
@@ -303,7 +304,7 @@ void Links::refused(Id id, const std::string& name, const std::string& why) {
     }
 }
 
-void Links::lost(Id id) {
+void Connector::lost(Id id) {
     const auto attempt = find(id);
     if (attempt != attempts_.end()) {
         fail(attempt, "vrdma-handshake lost its handshake");
@@ -311,12 +312,12 @@ void Links::lost(Id id) {
 }
 
 // A peer that cannot be reached is tried again and again, so no attempt is worth a warning.
-void Links::fail(Attempts::iterator attempt, const std::string& why) {
+void Connector::fail(Attempts::iterator attempt, const std::string& why) {
     log_.debug("no connection with {}: {}", attempt->address, why);
     give_up(attempt);
 }
 
-void Links::give_up(Attempts::iterator attempt) {
+void Connector::give_up(Attempts::iterator attempt) {
     if (attempt->peer) {
         peers_[*attempt->peer].trying = false;
         retry_later(*attempt->peer);
@@ -324,14 +325,14 @@ void Links::give_up(Attempts::iterator attempt) {
     erase(attempt);
 }
 
-Links::Attempts::iterator Links::erase(Attempts::iterator attempt) {
+Connector::Attempts::iterator Connector::erase(Attempts::iterator attempt) {
     if (attempt->handshake) {
         handshakes_->forget(*attempt->handshake);
     }
     return attempts_.erase(attempt);
 }
 
-void Links::succeed(Attempts::iterator attempt, unsigned number, Seals seals) {
+void Connector::succeed(Attempts::iterator attempt, unsigned number, Seals seals) {
     std::unique_ptr<Connection> connection = std::move(attempt->connection);
     const std::string address = attempt->address;
     connection->seal(std::move(seals));
@@ -347,13 +348,13 @@ void Links::succeed(Attempts::iterator attempt, unsigned number, Seals seals) {
     log_.info("connected with {} at {}", peer.options->name, address);
 }
 
-void Links::retry_later(unsigned number) {
+void Connector::retry_later(unsigned number) {
     Peer& peer = peers_[number];
     peer.next_try = Clock::now() + peer.pause;
     peer.pause = std::min<Clock::duration>(2 * peer.pause, longest_pause);
 }
 
-void Links::collect() {
+void Connector::collect() {
     handover_->collect();
     for (unsigned number = 0; number < peers_.size(); ++number) {
         Peer& peer = peers_[number];
@@ -365,7 +366,7 @@ void Links::collect() {
     }
 }
 
-void Links::look(Clock::time_point now) {
+void Connector::look(Clock::time_point now) {
     for (unsigned number = 0; number < peers_.size(); ++number) {
         look_at(number, now);
     }
@@ -377,11 +378,11 @@ void Links::look(Clock::time_point now) {
     }
 }
 
-Links::Clock::duration Links::limit_of(const Attempt& attempt) {
+Connector::Clock::duration Connector::limit_of(const Attempt& attempt) {
     return attempt.peer || attempt.spoke ? handshake_limit : first_word_limit;
 }
 
-void Links::look_at(unsigned number, Clock::time_point now) {
+void Connector::look_at(unsigned number, Clock::time_point now) {
     Peer& peer = peers_[number];
     if (!peer.up) {
         if (peer.options && peer.connects && !peer.trying && now >= peer.next_try) {
@@ -403,7 +404,7 @@ void Links::look_at(unsigned number, Clock::time_point now) {
     }
 }
 
-std::optional<unsigned> Links::find(const std::string& name) const {
+std::optional<unsigned> Connector::find(const std::string& name) const {
     const auto found = std::ranges::find_if(
         peers_, [&](const Peer& peer) { return peer.options && peer.options->name == name; });
     if (found == peers_.end()) {
@@ -412,7 +413,7 @@ std::optional<unsigned> Links::find(const std::string& name) const {
     return static_cast<unsigned>(found - peers_.begin());
 }
 
-Links::Attempts::iterator Links::find(Id id) {
+Connector::Attempts::iterator Connector::find(Id id) {
     return std::ranges::find(attempts_, std::optional{id}, &Attempt::handshake);
 }
 

@@ -21,8 +21,8 @@
 #include "mediator/fuzz/require.h"
 #include "mediator/helper/socket.h"
 #include "mediator/wire/bytes.h"
+#include "mediator/wire/fabric/connector.h"
 #include "mediator/wire/fabric/fabric_uplink.h"
-#include "mediator/wire/fabric/links.h"
 #include "vrdma/roce.h"
 
 namespace vrdma::wire::fabric {
@@ -145,12 +145,12 @@ class Stage {
         if (!std::exchange(there_[number], true)) {
             std::vector<Gid> gids{gid_of(number)};
             uplink_->swap_gids(number, gids);
-            links_->add(number, {names[number], next_address()}); // where nobody listens
+            connector_->add(number, {names[number], next_address()}); // where nobody listens
         }
     }
     void remove(unsigned number) {
         if (std::exchange(there_[number], false)) {
-            links_->remove(number);
+            connector_->remove(number);
         }
     }
 
@@ -263,8 +263,8 @@ class Stage {
     helper::SocketPair ends_ = *helper::open_socket_pair();
     std::shared_ptr<Handover> handover_ = *Handover::create();
     std::unique_ptr<FabricUplink> uplink_ = *FabricUplink::create(handover_);
-    std::unique_ptr<Links> links_ = *Links::create({"fuzz", names[us], address_, "tcp"}, loop_,
-                                                   handover_, open_handshakes(ends_, loop_));
+    std::unique_ptr<Connector> connector_ = *Connector::create(
+        {"fuzz", names[us], address_, "tcp"}, loop_, handover_, open_handshakes(ends_, loop_));
     std::array<bool, hosts> there_{};
     std::array<Stranger, 2> strangers_;
     handshakes::Id newest_ = 0;

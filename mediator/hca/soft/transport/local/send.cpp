@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "mediator/hca/soft/transport/local/requester.h"
+#include "mediator/hca/soft/transport/local/send.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,9 +8,9 @@
 #include "mediator/hca/soft/memory/guarded_copy.h"
 #include "mediator/hca/soft/slice/engine.h"
 #include "mediator/hca/soft/transport/datagram.h"
+#include "mediator/hca/soft/transport/execute.h"
 #include "mediator/hca/soft/transport/gsi.h"
 #include "mediator/hca/soft/transport/peer.h"
-#include "mediator/hca/soft/transport/responder.h"
 #include "mediator/hca/soft/transport/retry.h"
 #include "mediator/hca/soft/transport/send_queue.h"
 
@@ -143,6 +143,21 @@ bool fills_hole(GuestMemory& memory, const SpanList& payload) noexcept {
     return guarded(memory, payload, [&] { touch_pages(payload); }) && holes.any();
 }
 
+// Opens the payload of the message at the head. Returns false if the message has failed, or nothing
+// if it must wait.
+std::optional<bool> open_or_fail(QueuePair& qp, const SendWqe& wqe, SpanList& payload) noexcept {
+    const vrdma_vendor_err error = open_payload(qp, wqe, qp.sent, payload);
+    if (error == VRDMA_VERR_ABSENT) {
+        wait_for_own_pages(qp);
+        return std::nullopt;
+    }
+    if (error != VRDMA_VERR_NONE) {
+        fail_message(qp, wqe, IBV_WC_LOC_PROT_ERR, error);
+        return false;
+    }
+    return true;
+}
+
 // Sends the next piece of the message at the head. Returns its bytes, or nothing if it must wait.
 std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe, std::uint64_t limit,
                                         bool careful) noexcept {
@@ -151,13 +166,11 @@ std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe, std::
         return 0;
     }
     SpanList payload{limit};
-    const vrdma_vendor_err error = open_payload(qp, wqe, qp.sent, payload);
-    if (error == VRDMA_VERR_ABSENT) {
-        wait_for_own_pages(qp);
+    const auto opened = open_or_fail(qp, wqe, payload);
+    if (!opened) {
         return std::nullopt;
     }
-    if (error != VRDMA_VERR_NONE) {
-        fail_message(qp, wqe, IBV_WC_LOC_PROT_ERR, error);
+    if (!*opened) {
         return 0;
     }
     if (careful && fills_hole(qp.slice.memory(), payload)) {
@@ -170,7 +183,7 @@ std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe, std::
     }
     qp.sq_started = true;
     conclude(qp, request,
-             peer.qp != nullptr ? receive(*peer.qp, request) : Ack{AckStatus::no_answer});
+             peer.qp != nullptr ? execute(*peer.qp, request) : Ack{AckStatus::no_answer});
     return payload.bytes();
 }
 
@@ -244,13 +257,11 @@ std::optional<std::uint64_t> send_one_datagram(QueuePair& qp, const SendWqe& wqe
         return 0;
     }
     SpanList payload{max_mtu};
-    const vrdma_vendor_err error = open_payload(qp, wqe, qp.sent, payload);
-    if (error == VRDMA_VERR_ABSENT) {
-        wait_for_own_pages(qp);
+    const auto opened = open_or_fail(qp, wqe, payload);
+    if (!opened) {
         return std::nullopt;
     }
-    if (error != VRDMA_VERR_NONE) {
-        fail_message(qp, wqe, IBV_WC_LOC_PROT_ERR, error);
+    if (!*opened) {
         return 0;
     }
     const vrdma_av* av = destination(qp, wqe);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include "torture/link.h"
+#include "torture/control_connection.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -41,36 +41,36 @@ int new_socket(const addrinfo& address) {
     return fd;
 }
 
-Link configured(int fd) {
+ControlConnection configured(int fd) {
     const int on = 1;
     const timeval patience{patience_s, 0};
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    return Link{fd};
+    return ControlConnection{fd};
 }
 
 } // namespace
 
-Link::~Link() {
+ControlConnection::~ControlConnection() {
     if (fd_ >= 0) {
         ::close(fd_);
     }
 }
 
-Link Link::connect(const std::string& host, const std::string& port) {
+ControlConnection ControlConnection::connect(const std::string& host, const std::string& port) {
     const auto to = addresses(host.c_str(), port);
     const int fd = new_socket(*to);
     check(::connect(fd, to->ai_addr, to->ai_addrlen) != 0 ? errno : 0, "connect");
     return configured(fd);
 }
 
-Link Link::accept(int listener) {
+ControlConnection ControlConnection::accept(int listener) {
     const int fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     check(fd < 0 ? errno : 0, "accept");
     return configured(fd);
 }
 
-void Link::send(std::span<const std::byte> bytes) const {
+void ControlConnection::send(std::span<const std::byte> bytes) const {
     while (!bytes.empty()) {
         const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
         if (sent <= 0) {
@@ -80,7 +80,7 @@ void Link::send(std::span<const std::byte> bytes) const {
     }
 }
 
-void Link::receive(std::span<std::byte> bytes) const {
+void ControlConnection::receive(std::span<std::byte> bytes) const {
     while (!bytes.empty()) {
         const ssize_t got = ::recv(fd_, bytes.data(), bytes.size(), 0);
         if (got <= 0) {
@@ -90,11 +90,11 @@ void Link::receive(std::span<std::byte> bytes) const {
     }
 }
 
-void Link::meet(std::uint64_t token) const {
+void ControlConnection::meet(std::uint64_t token) const {
     require(exchange(token) == token, "the two sides play different scripts");
 }
 
-bool Link::closed() const {
+bool ControlConnection::closed() const {
     pollfd descriptor{fd_, POLLRDHUP, 0};
     return ::poll(&descriptor, 1, 0) == 1;
 }

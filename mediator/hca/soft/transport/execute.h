@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// The receiving side of a connected QP: executes one piece of a message against this side's receive
-// queue and memory, and answers. It keeps nothing between pieces, so a message can stop anywhere
-// and start again: the receive WQE stays at the head until the last piece has arrived.
+// What a responder does with a request, whichever transport it came by: executes one piece of a
+// message against this side's receive queue and memory, and answers. It keeps nothing between
+// pieces, so a message can stop anywhere and start again: the receive WQE stays at the head until
+// the last piece has arrived.
 #pragma once
 
 #include "mediator/hca/soft/slice/queue_pair.h"
@@ -10,7 +11,7 @@
 
 namespace vrdma::hca::soft {
 
-Ack receive(QueuePair& qp, const Request& request) noexcept;
+Ack execute(QueuePair& qp, const Request& request) noexcept;
 
 // The answer to a request for a slice that holds back, if the request has to wait, or is lost.
 std::optional<Ack> hold_back(SliceCore& slice, const Request& request, bool reliable) noexcept;

@@ -8,19 +8,21 @@
 #include <map>
 
 #include "hosts.h"
+#include "mediator/wire/fabric/handshake.h"
 
 namespace vrdma::wire::fabric {
 namespace {
 
 // Hosts alpha, beta and gamma. For each host, the two others are the peers 0 and 1, in that order.
-class LinksTest : public FabricTest {
+class ConnectorTest : public FabricTest {
   protected:
     static constexpr unsigned hosts = 3;
 
     std::unique_ptr<Host> start(unsigned n) { return start(n, authority); }
     std::unique_ptr<Host> start(unsigned n, Authority& signs) {
-        auto host = std::make_unique<Host>(LinkOptions{names[n], names[n], addresses[n], "tcp"},
-                                           signs.issue(names[n], "DNS:" + names[n]), loop);
+        auto host =
+            std::make_unique<Host>(ConnectorOptions{names[n], names[n], addresses[n], "tcp"},
+                                   signs.issue(names[n], "DNS:" + names[n]), loop);
         unsigned number = 0;
         for (unsigned peer = 0; peer < hosts; ++peer) {
             if (peer != n) {
@@ -46,7 +48,7 @@ class LinksTest : public FabricTest {
     const std::array<Address, hosts> addresses{free_address(), free_address(), free_address()};
 };
 
-TEST_F(LinksTest, FramesGoBothWays) {
+TEST_F(ConnectorTest, FramesGoBothWays) {
     const auto alpha = start(0);
     const auto beta = start(1);
     connect(*alpha, 0, *beta, 0);
@@ -63,7 +65,7 @@ TEST_F(LinksTest, FramesGoBothWays) {
     EXPECT_EQ(alpha->got, std::vector<Frame>{as_received(frame_from(2), 0)});
 }
 
-TEST_F(LinksTest, FramesWithoutAWayAreLost) {
+TEST_F(ConnectorTest, FramesWithoutAWayAreLost) {
     const auto alpha = start(0);
     for (const Mac& mac : {mac_of(0), mac_of(77), mac_of(Handover::max_peers), Mac{}, Mac{1}}) {
         EXPECT_TRUE(alpha->send(mac, frame_from(1)));
@@ -73,7 +75,7 @@ TEST_F(LinksTest, FramesWithoutAWayAreLost) {
     EXPECT_FALSE(alpha->uplink->knows(Mac{2, 0, 0, 0, 0, 1})) << "a guest's kernel may know it";
 }
 
-TEST_F(LinksTest, FramesToAGroupGoToAll) {
+TEST_F(ConnectorTest, FramesToAGroupGoToAll) {
     const auto alpha = start(0);
     const auto beta = start(1);
     const auto gamma = start(2);
@@ -83,7 +85,7 @@ TEST_F(LinksTest, FramesToAGroupGoToAll) {
     until([&] { return !beta->got.empty() && !gamma->got.empty(); }, {beta.get(), gamma.get()});
 }
 
-TEST_F(LinksTest, APeerSpeaksForItselfOnly) {
+TEST_F(ConnectorTest, APeerSpeaksForItselfOnly) {
     const auto alpha = start(0);
     const auto beta = start(1);
     connect(*alpha, 0, *beta, 0);
@@ -97,7 +99,7 @@ TEST_F(LinksTest, APeerSpeaksForItselfOnly) {
     EXPECT_EQ(beta->got, std::vector<Frame>{as_received(frame_from(1), 0)});
 }
 
-TEST_F(LinksTest, AnAddressBecomesAnothers) {
+TEST_F(ConnectorTest, AnAddressBecomesAnothers) {
     const auto alpha = start(0);
     const auto beta = start(1);
     connect(*alpha, 0, *beta, 0);
@@ -121,22 +123,22 @@ TEST_F(LinksTest, AnAddressBecomesAnothers) {
     EXPECT_EQ(beta->got.back().size(), frame_from(3).size()) << "the first was lost";
 }
 
-TEST_F(LinksTest, PeersComeAndGo) {
+TEST_F(ConnectorTest, PeersComeAndGo) {
     const auto alpha = start(0);
     const auto beta = start(1);
     const auto gamma = start(2);
     connect(*alpha, 0, *beta, 0);
     for (const Host* const host : {alpha.get(), beta.get()}) {
-        host->links->remove(0);
+        host->connector->remove(0);
     }
     until([&] { return !alpha->has(0) && !beta->has(0); }, {alpha.get(), beta.get()});
     // Gamma takes beta's number. Beta gets another number, and an address where it is not at first.
-    alpha->links->remove(1);
+    alpha->connector->remove(1);
     alpha->add(0, {"gamma", addresses[2]}, {gid_of(3)});
     alpha->add(7, {"beta", free_address()}, {gid_of(2)});
     beta->add(9, {"alpha", addresses[0]}, {gid_of(1)});
     connect(*alpha, 0, *gamma, 0);
-    alpha->links->move(7, addresses[1]);
+    alpha->connector->move(7, addresses[1]);
     connect(*alpha, 7, *beta, 9);
     ASSERT_TRUE(beta->send(mac_of(9), frame_from(2)));
     until([&] { return !alpha->got.empty(); }, {alpha.get()});
@@ -144,18 +146,18 @@ TEST_F(LinksTest, PeersComeAndGo) {
 }
 
 // A peer is removed while the two verify each other.
-TEST_F(LinksTest, APeerGoesInTheMiddle) {
+TEST_F(ConnectorTest, APeerGoesInTheMiddle) {
     const auto alpha = start(0);
     const auto beta = start(1);
-    pass(Links::first_pause + Links::tick, {});
-    alpha->links->remove(0);
-    beta->links->remove(0);
+    pass(Connector::first_pause + Connector::tick, {});
+    alpha->connector->remove(0);
+    beta->connector->remove(0);
     pass(std::chrono::milliseconds{300}, {alpha.get(), beta.get()});
     EXPECT_FALSE(alpha->has(0));
     EXPECT_FALSE(beta->has(0));
 }
 
-TEST_F(LinksTest, WhoHasAnotherAuthorityDoesNotConnect) {
+TEST_F(ConnectorTest, WhoHasAnotherAuthorityDoesNotConnect) {
     const auto alpha = start(0, stranger);
     const auto beta = start(1);
     const auto gamma = start(2);
@@ -165,7 +167,7 @@ TEST_F(LinksTest, WhoHasAnotherAuthorityDoesNotConnect) {
     EXPECT_FALSE(beta->has(0));
 }
 
-TEST_F(LinksTest, AConnectionThatBreaksIsMadeAnew) {
+TEST_F(ConnectorTest, AConnectionThatBreaksIsMadeAnew) {
     const auto alpha = start(0);
     auto beta = start(1);
     connect(*alpha, 0, *beta, 0);
@@ -179,12 +181,12 @@ TEST_F(LinksTest, AConnectionThatBreaksIsMadeAnew) {
 }
 
 // End the process that makes alpha's handshakes; expect connections to stay, and no new ones.
-TEST_F(LinksTest, NobodyMakesHandshakesAnyMore) {
+TEST_F(ConnectorTest, NobodyMakesHandshakesAnyMore) {
     const auto alpha = start(0);
     auto beta = start(1);
     connect(*alpha, 0, *beta, 0);
     alpha->worker.end();
-    pass(Links::tick, {alpha.get(), beta.get()});
+    pass(Connector::tick, {alpha.get(), beta.get()});
     ASSERT_TRUE(alpha->send(mac_of(0), frame_from(1)));
     until([&] { return !beta->got.empty(); }, {alpha.get(), beta.get()});
     beta.reset();
@@ -197,7 +199,7 @@ TEST_F(LinksTest, NobodyMakesHandshakesAnyMore) {
 
 // The frames to it wait, and are bounded; frames to others do not wait. When it reads again, there
 // is room again, and the fd has told.
-TEST_F(LinksTest, APeerThatStopsReading) {
+TEST_F(ConnectorTest, APeerThatStopsReading) {
     const auto alpha = start(0);
     const auto beta = start(1);
     const auto gamma = start(2);
@@ -225,7 +227,7 @@ TEST_F(LinksTest, APeerThatStopsReading) {
 
 // While alpha looks for room, it notices frames, which its fd then does not report. It sleeps as a
 // poller does, and still gets all that beta sends.
-TEST_F(LinksTest, FramesThatComeWhileRoomIsLookedFor) {
+TEST_F(ConnectorTest, FramesThatComeWhileRoomIsLookedFor) {
     const auto alpha = start(0);
     const auto beta = start(1);
     connect(*alpha, 0, *beta, 0);
@@ -245,7 +247,7 @@ TEST_F(LinksTest, FramesThatComeWhileRoomIsLookedFor) {
 }
 
 // An intruder, played by the test, that connects to beta.
-class IntruderTest : public LinksTest {
+class IntruderTest : public ConnectorTest {
   protected:
     IntruderTest() : beta{start(1)} {}
 
@@ -364,8 +366,8 @@ TEST_F(IntruderTest, WhoCannotBeAcceptedKeepsNoSocket) {
     const UniqueFd next{::dup(STDIN_FILENO)};
     limit.rlim_cur = static_cast<rlim_t>(next.get()) + 5; // the test's timer, the socket
     ::setrlimit(RLIMIT_NOFILE, &limit);
-    const auto end = Links::Clock::now() + std::chrono::milliseconds{300};
-    until([&] { return connection->next_event(), Links::Clock::now() >= end; }, {beta.get()});
+    const auto end = Connector::Clock::now() + std::chrono::milliseconds{300};
+    until([&] { return connection->next_event(), Connector::Clock::now() >= end; }, {beta.get()});
     limit.rlim_cur = usual;
     ::setrlimit(RLIMIT_NOFILE, &limit);
     connection.reset();

@@ -13,17 +13,17 @@
 
 namespace vrdma::torture {
 
-class Link {
+class ControlConnection {
   public:
-    explicit Link(int fd) : fd_{fd} {}
-    Link(Link&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
-    Link(const Link&) = delete;
-    Link& operator=(const Link&) = delete;
-    Link& operator=(Link&&) = delete;
-    ~Link();
+    explicit ControlConnection(int fd) : fd_{fd} {}
+    ControlConnection(ControlConnection&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
+    ControlConnection(const ControlConnection&) = delete;
+    ControlConnection& operator=(const ControlConnection&) = delete;
+    ControlConnection& operator=(ControlConnection&&) = delete;
+    ~ControlConnection();
 
-    static Link connect(const std::string& host, const std::string& port);
-    static Link accept(int listener);
+    static ControlConnection connect(const std::string& host, const std::string& port);
+    static ControlConnection accept(int listener);
 
     void send(std::span<const std::byte> bytes) const;
     void receive(std::span<std::byte> bytes) const;
