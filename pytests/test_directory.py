@@ -10,6 +10,7 @@ import pytest
 from framework import programs
 from framework.connections import PINGS, rounds, rping, start_pair
 from framework.directory import DirectoryHosts, runs, until
+from framework.lab import TIMEOUT_S
 from framework.native import NativeGuest
 from framework.process import Record
 
@@ -197,3 +198,18 @@ def test_a_stranger(hosts, names, talk, name):
         assert f"connected with {name if host in names else ''}" not in hosts.log(host)
     hosts.end_mediator(name)
     until(lambda: name not in hosts.etcd.hosts(), "it takes its entry along")
+
+
+def test_vrdmad_restarts(hosts, names, guests):
+    """Restarts the vrdmad of the server in the middle of a ping-pong; expects the ping-pong to go on when the hosts
+    have found each other anew."""
+    program = programs.Program("ib_send_lat -F -D 8 -u 18", "vrdma0")
+    server, port = programs.start_server(program, guests[0])
+    client = guests[1].start(f"{program.arguments(guests[1], port)} {names[0]}")
+    programs.await_condition(guests[0], f"ss -tnH state established 'sport = :{port}' | grep -q .")
+    hosts.stop_mediator()
+    hosts.start_mediator_again()
+    await_log(hosts, names[0], "connected with", "they have found each other")
+    assert client.running
+    client.wait(TIMEOUT_S)
+    server.wait(TIMEOUT_S)

@@ -13,6 +13,8 @@ pytestmark = pytest.mark.fabric
 SEED = 7
 COUNT = 150
 PIECES = 4
+RESTARTS = 3
+ROOM = 1024
 # 4.096 us * 2^14 is 67 ms, with three retries.
 IMPATIENT = {"timeout": 14, "retry_cnt": 3}
 
@@ -92,3 +94,20 @@ def test_budget_spent(lab, first, connected):
         if again.sent(timeout=60) == ["SUCCESS"]:
             break
         assert time.monotonic() < deadline
+
+
+def test_vrdmad_restarts(lab, connected):
+    """Posts SENDs and WRITEs on both sides while one host has no vrdmad; expects the next one to continue the
+    connection, and all to be carried out. The hosts begin each time with a new connection of libfabric."""
+    sides = connected()
+    for _ in range(RESTARTS):
+        lab.stop_mediator()
+        for side, peer in (sides, sides[::-1]):
+            side.receive(offset=ROOM)
+            side.send()
+            side.send("RDMA_WRITE", target=peer.target())
+        assert sides[0].sent(1, timeout=0.1) == sides[1].sent(1, timeout=0.1) == []
+        lab.start_mediator_again()
+        for side in sides:
+            assert side.sent(2) == ["SUCCESS"] * 2
+            assert side.received() == ["SUCCESS"]

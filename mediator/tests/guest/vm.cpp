@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 namespace vrdma::test {
 namespace {
@@ -20,15 +21,20 @@ void must(bool succeeded) {
 } // namespace
 
 Vm::Vm(hca::Hca& hca, verbs::GidRegistry& gids, std::uint8_t number,
-       std::unique_ptr<GuestMemory> memory)
-    : hca_{hca}, gids_{gids}, gid{ipv4_gid(number)}, port{std::move(memory), type_} {
+       std::unique_ptr<GuestMemory> memory, std::string uplink)
+    : hca_{hca},
+      gids_{gids},
+      uplink_{std::move(uplink)},
+      gid{ipv4_gid(number)},
+      port{std::move(memory), type_} {
     plug_in();
     admin.emplace(*device, port, allocator);
 }
 
 void Vm::plug_in() {
     const verbs::Mac mac{2, 0, 0, 0, 0, gid.back()};
-    device.emplace("vm", type_, verbs::Identity{mac, {}, true}, port, hca_, gids_);
+    const verbs::Identity identity{mac, {{gid, 128}}, true, uplink_};
+    device.emplace("vm", type_, identity, port, hca_, gids_);
 }
 
 void Vm::set_up() {

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "mediator/device/device.h"
 #include "mediator/tests/guest/admin_client.h"
@@ -19,7 +20,7 @@ class Vm {
 
     // Its MAC and its IP address end in `number`.
     Vm(hca::Hca& hca, verbs::GidRegistry& gids, std::uint8_t number,
-       std::unique_ptr<GuestMemory> memory);
+       std::unique_ptr<GuestMemory> memory, std::string uplink = {});
 
     // Plugs in a device of the same kind, in place of the present one if there is one.
     void plug_in();
@@ -34,17 +35,19 @@ class Vm {
 
     vrdma_sge sge(std::uint32_t length) const { return {start, length, key.value}; }
 
-  private:
-    void set_address();
-    void set_up_cq();
-    void set_up_qp();
     std::uint32_t create(std::uint32_t opcode, const vrdma_admin_cmd& cmd = {});
     // Pages of the guest's memory; the page list that describes them to the device.
     Buffer allocate(std::uint64_t size);
     vrdma_page_list list(const Buffer& buffer);
 
+  private:
+    void set_address();
+    void set_up_cq();
+    void set_up_qp();
+
     hca::Hca& hca_;
     verbs::GidRegistry& gids_;
+    const std::string uplink_; // that its device is bound to, or none
     const DeviceType type_{"test", 1, 1 << 20, {}};
     std::uint32_t pd_ = 0;
     vrdma_page_list data_list_{};

@@ -21,7 +21,8 @@ void CrossRequests::execute(CrossRequest& lent) noexcept {
         return;
     }
     QueuePair* const listener = find_listener(*lent.to, lent.route);
-    lent.ack = listener != nullptr ? soft::execute(*listener, request) : Ack{AckStatus::no_answer};
+    lent.ack =
+        listener != nullptr ? soft::execute(*listener, request) : answer_without_listener(lent.to);
 }
 
 void CrossRequests::conclude(QueuePair& sender, const Request& request, Ack ack) noexcept {

@@ -291,6 +291,7 @@ Result<> restore(QueuePair& qp, const QpState& state, std::span<const vrdma_sge>
     qp.sq_started = state.sq_started != 0;
     qp.left_to_flush = state.left_to_flush;
     qp.established = state.established != 0;
+    qp.expects_peer = qp.established || state.sq_head != 0;
     qp.last_wqe_due = state.last_wqe_due != 0;
     if (state.holds_receive != 0) {
         hold(qp, state.held_cookie, held_receive);

@@ -28,6 +28,7 @@ struct QueuePair;
 struct Peer {
     std::uint64_t epoch = 0;
     QueuePair* qp = nullptr;
+    SliceCore* here = nullptr; // its slice, if this poller has it
     SliceCore* elsewhere = nullptr;
 };
 
@@ -89,6 +90,7 @@ struct alignas(cache_line) QueuePair {
         retries_left = attr.retry_cnt;
         rnr_retries_left = attr.rnr_retry;
         unanswered = false;
+        expects_peer = false;
     }
 
     // Takes one of the retries for a receiver that is not ready. Returns false if none is left. The
@@ -143,6 +145,9 @@ struct alignas(cache_line) QueuePair {
     std::uint8_t retries_left = 0;
     std::uint8_t rnr_retries_left = 0;
     bool unanswered = false; // the last attempt got no answer
+    // It was restored, and has no answer since. If its peer's device runs without the peer, the
+    // connection is lost, and retries would be in vain.
+    bool expects_peer = false;
     Attention attention = Attention::cold;
     Timer timer;
     Clock::time_point active; // when a hot QP last had work

@@ -30,6 +30,7 @@ struct Request {
 enum class AckStatus : std::uint8_t {
     ok,
     no_answer,          // no receiver: as if the packet was lost
+    no_such_qp,         // the same, but the receiver's device runs
     receiver_not_ready, // no receive WQE
     invalid_request,
     access_error,

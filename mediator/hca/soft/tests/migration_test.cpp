@@ -19,6 +19,14 @@ class Migration : public ConnectedPair {
         b_qp_.post_recv({});
         a_qp_.post_send({.opcode = VRDMA_SQ_SEND_WITH_IMM, .imm = imm});
     }
+    void reconnect() {
+        for (auto* const side : {&a_, &b_}) {
+            GuestQp& qp = side == &a_ ? a_qp_ : b_qp_;
+            ASSERT_TRUE(side->slice().modify_qp(qp.id(), state_attr(IBV_QPS_RESET)));
+            qp.reset();
+        }
+        connect_pair(a_qp_, b_qp_);
+    }
     void write_pattern() {
         a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
                          .flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
@@ -179,6 +187,41 @@ TEST_F(Migration, RetriesAreCountedOn) {
     EXPECT_EQ(state.sq_head, 0u);
     a_.thaw();
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_RETRY_EXC_ERR);
+}
+
+// Exchange a message, and migrate the sender after its peer has failed, or was reset. Send; expect
+// an error at once, because the peer's device runs and would have restored the peer.
+TEST_F(Migration, APeerThatIsNotRestoredIsMissedAtOnce) {
+    if (across_hosts()) {
+        GTEST_SKIP() << "the network does not say why there is no answer";
+    }
+    for (const auto state : {IBV_QPS_ERR, IBV_QPS_RESET}) {
+        send_word(1);
+        EXPECT_EQ(wait(b_cq_).status, IBV_WC_SUCCESS);
+        EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+        ASSERT_TRUE(b_.slice().modify_qp(b_qp_.id(), state_attr(state)));
+        a_.migrate(host_of(a_));
+        a_qp_.post_send({});
+        EXPECT_EQ(wait(a_cq_).status, IBV_WC_RETRY_EXC_ERR);
+        EXPECT_EQ(a_.slice().counters().value[VRDMA_COUNTER_ACK_TIMEOUTS], 0u);
+        reconnect();
+    }
+}
+
+// Exchange a message, take the peer away, and migrate the sender; expect it to wait for the peer,
+// which may be about to be restored, and to go on with it.
+TEST_F(Migration, APeerThatIsAwayIsAwaited) {
+    send_word(1);
+    EXPECT_EQ(wait(b_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    b_.slice().freeze();
+    b_.slice().give_way();
+    a_.migrate(host_of(a_));
+    write_pattern();
+    settle();
+    EXPECT_FALSE(a_cq_.poll());
+    b_.thaw();
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
 }
 
 // Save and restore each kind of object; expect the same state again.

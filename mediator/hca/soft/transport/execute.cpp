@@ -10,6 +10,7 @@
 #include "mediator/hca/soft/qp/receive_queue.h"
 #include "mediator/hca/soft/qp/xrc.h"
 #include "mediator/hca/soft/slice/engine.h"
+#include "mediator/hca/soft/transport/peer.h"
 #include "mediator/hca/soft/transport/retry.h"
 
 namespace vrdma::hca::soft {
@@ -408,7 +409,7 @@ bool is_ending(const QueuePair& qp) noexcept {
 Ack carry_out(QueuePair& qp, const Request& request) noexcept {
     const bool open = qp.may_receive() || is_ending(qp);
     if (!open) {
-        return answer(AckStatus::no_answer);
+        return answer_without_listener(&qp.slice);
     }
     if (qp.slice.holds_back()) [[unlikely]] {
         if (const auto held = hold_back(qp.slice, request, qp.reliable())) {

@@ -26,6 +26,7 @@ Peer look_up(const QueuePair& qp) noexcept {
     if (&slice->engine() != &engine) {
         peer.elsewhere = slice;
     } else {
+        peer.here = slice;
         peer.qp = find_listener(*slice, *route);
     }
     return peer;
@@ -73,6 +74,11 @@ QueuePair* find_listener(const SliceCore& slice, const Route& route) noexcept {
         return nullptr;
     }
     return listener;
+}
+
+Ack answer_without_listener(const SliceCore* slice) noexcept {
+    const bool runs = slice != nullptr && !slice->frozen();
+    return {runs ? AckStatus::no_such_qp : AckStatus::no_answer};
 }
 
 } // namespace vrdma::hca::soft

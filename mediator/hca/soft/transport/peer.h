@@ -21,4 +21,7 @@ const Peer& find_peer(QueuePair& qp) noexcept;
 // Called on the slice's poller.
 QueuePair* find_listener(const SliceCore& slice, const Route& route) noexcept;
 
+// The answer of a slice that has no such QP. nullptr: no slice has its GID.
+Ack answer_without_listener(const SliceCore* slice) noexcept;
+
 } // namespace vrdma::hca::soft

@@ -33,6 +33,14 @@ void retry_lost(QueuePair& qp, const Message& message) noexcept {
     retry_later(qp, ack_timeout(qp.attr.timeout));
 }
 
+void miss_peer(QueuePair& qp, const Message& message) noexcept {
+    if (qp.expects_peer) {
+        fail_message(qp, message, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
+    } else {
+        retry_lost(qp, message);
+    }
+}
+
 void retry_not_ready(QueuePair& qp, const Message& message, std::uint8_t timer) noexcept {
     qp.count(VRDMA_COUNTER_RNR_NAKS);
     if (!qp.take_rnr_retry()) {
@@ -68,6 +76,8 @@ void answered(QueuePair& qp, const Request& request, Ack ack) noexcept {
             return arrived(qp, request);
         case AckStatus::no_answer:
             return retry_lost(qp, message);
+        case AckStatus::no_such_qp:
+            return miss_peer(qp, message);
         case AckStatus::receiver_not_ready:
             return retry_not_ready(qp, message, ack.rnr_timer);
         case AckStatus::invalid_request:
@@ -183,7 +193,7 @@ std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe, std::
     }
     qp.sq_started = true;
     conclude(qp, request,
-             peer.qp != nullptr ? execute(*peer.qp, request) : Ack{AckStatus::no_answer});
+             peer.qp != nullptr ? execute(*peer.qp, request) : answer_without_listener(peer.here));
     return payload.bytes();
 }
 

@@ -137,6 +137,7 @@ std::optional<Nak> nak_of(Psn psn, Ack ack) noexcept {
     switch (ack.status) {
         case AckStatus::ok:
         case AckStatus::no_answer:
+        case AckStatus::no_such_qp:
         case AckStatus::bad_response:
         case AckStatus::payload_revoked:
         case AckStatus::resting: // for peers on this host only
