@@ -50,6 +50,7 @@
 #include <rdma/uverbs_ioctl.h>
 
 #include <vrdma/commands.h>
+#include <vrdma/counters.h>
 #include <vrdma/device.h>
 #include <vrdma/qp_attr.h>
 #include <vrdma/queue.h>

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "mediator/management/counter_names.h"
+#include "mediator/management/counter_texts.h"
 
 namespace vrdma::management {
 namespace {
@@ -61,8 +61,8 @@ json limits_of(const Device& device) {
 
 json to_json(const Counters& counters) {
     json values = json::object();
-    for (std::size_t i = 0; i < counter_names.size(); ++i) {
-        values[counter_names[i]] = counters.values[i];
+    for (std::size_t i = 0; i < counter_texts.size(); ++i) {
+        values[counter_texts[i].name] = counters.values[i];
     }
     return {{"name", text(counters.device)}, {"counters", std::move(values)}};
 }
