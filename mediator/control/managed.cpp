@@ -103,6 +103,10 @@ management::Peer report_of(const std::string& uplink, const ServedFabric::Peer& 
     return peer;
 }
 
+std::uint64_t nanoseconds(std::chrono::nanoseconds time) {
+    return static_cast<std::uint64_t>(time.count());
+}
+
 template <typename Record>
 std::string record_name(const Record& record) {
     return helper::read(record.name).value_or("");
@@ -152,6 +156,32 @@ std::vector<management::Peer> Managed::peers(const Range& range) const {
         }
     }
     return management::select(std::move(all), range, &management::full_name);
+}
+
+std::vector<management::Poller> Managed::pollers(const Range& range) const {
+    std::vector<management::Poller> all;
+    for (std::size_t i = 0; i < parts_.hca.pollers(); ++i) {
+        const auto times = parts_.hca.poller_times(i);
+        management::Poller& poller = all.emplace_back();
+        helper::write(poller.name, std::to_string(i));
+        poller.busy_ns = nanoseconds(times.busy);
+        poller.cpu_ns = nanoseconds(times.cpu);
+    }
+    return management::select(std::move(all), range, &record_name<management::Poller>);
+}
+
+std::vector<management::Activity> Managed::activity(const Range& /*range*/) const {
+    const CommandTimes& times = parts_.activity.command_times;
+    management::Activity activity{};
+    static_assert(CommandTimes::bounds.size() == activity.buckets.size());
+    for (std::size_t i = 0; i < activity.buckets.size(); ++i) {
+        activity.buckets[i] = {nanoseconds(CommandTimes::bounds[i]), times.counts[i]};
+    }
+    activity.longer = times.counts.back();
+    activity.sum_ns = nanoseconds(times.sum);
+    activity.migrations_in = parts_.activity.restored;
+    activity.migrations_out = parts_.activity.gave_way;
+    return {activity};
 }
 
 std::string Managed::log_level() const {

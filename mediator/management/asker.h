@@ -95,6 +95,7 @@ class Asker {
     static Name name_of(const Device& device) { return device.name; }
     static Name name_of(const Counters& counters) { return counters.device; }
     static Name name_of(const Uplink& uplink) { return uplink.name; }
+    static Name name_of(const Poller& poller) { return poller.name; }
     static Name name_of(const Peer& peer) {
         Name name{};
         helper::write(name, full_name(peer));

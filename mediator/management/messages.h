@@ -23,11 +23,14 @@ inline constexpr std::size_t max_message = 64 << 10;
 
 struct Question {
     enum class Kind : std::uint32_t {
-        task, // a worker begins; the answer is its task, with a listening socket
+        task,    // a worker begins; the answer is its task, with a listening socket
+        network, // the answer comes with a listening socket for the network; ENOENT: there is none
         devices,
         counters,
         uplinks,
         peers,
+        pollers,
+        activity,
         log_level,
         set_log_level, // to `name`
         reload,

@@ -74,6 +74,26 @@ struct Peer {
     std::uint32_t addresses; // of its devices
 };
 
+struct Poller {
+    Name name; // its number
+    std::uint64_t busy_ns;
+    std::uint64_t cpu_ns;
+};
+
+// What the devices have done since vrdmad started.
+struct Activity {
+    struct Bucket {
+        std::uint64_t longest_ns;
+        std::uint64_t count;
+    };
+    // Commands of guests' drivers by the time that they took.
+    std::array<Bucket, 16> buckets;
+    std::uint64_t longer; // than all of these
+    std::uint64_t sum_ns;
+    std::uint64_t migrations_in;
+    std::uint64_t migrations_out;
+};
+
 // Peers of two fabrics may have the same name.
 inline std::string full_name(const Peer& peer) {
     return helper::read(peer.uplink).value_or("") + "/" + helper::read(peer.name).value_or("");

@@ -21,7 +21,7 @@ TEST(Question, ArrivesAsItWasSent) {
 
 TEST(Question, IsRefusedUnlessEachByteIsValid) {
     Question kind = question();
-    kind.kind = static_cast<Question::Kind>(8);
+    kind.kind = static_cast<Question::Kind>(static_cast<std::uint32_t>(Question::Kind::reload) + 1);
     Question exact = question();
     exact.exact = 2;
     Question reserved = question();

@@ -26,7 +26,7 @@ class RoutesTest : public testing::Test {
 
     FakeMediator mediator{3};
     helper::SocketPair ends = std::move(*helper::open_socket_pair());
-    ControlThread thread{std::move(ends.ours), ends.its.get(), Task{}, mediator};
+    ControlThread thread{std::move(ends.ours), {ends.its.get()}, Task{}, mediator};
     Asker asker{ends.its.get()};
 };
 
@@ -37,6 +37,21 @@ TEST_F(RoutesTest, Devices) {
     EXPECT_EQ(limits["resources"]["qp"]["used"], 1);
     EXPECT_EQ(ask(200, "GET", "/v1/devices/disk-0001%2F0/counters")["counters"]["tx_bytes"], 7);
     EXPECT_EQ(ask(200, "GET", "/v1/counters")["devices"].size(), 2u);
+}
+
+TEST_F(RoutesTest, NetdevsAreThoseOfEthernetUplinks) {
+    Uplink uplink{};
+    helper::write(uplink.name, "blue");
+    helper::write(uplink.detail, "eth0");
+    uplink.up = 1;
+    mediator.uplinks_of = {uplink};
+    const json devices = ask(200, "GET", "/v1/netdevs")["devices"];
+    ASSERT_EQ(devices.size(), 3u);
+    EXPECT_EQ(devices[0]["netdev"], nullptr);
+    EXPECT_EQ(devices[1]["netdev"], "eth0");
+    EXPECT_EQ(devices[1]["state"], "up");
+    mediator.uplinks_of.front().kind = Uplink::Kind::fabric;
+    EXPECT_EQ(ask(200, "GET", "/v1/netdevs")["devices"][1]["netdev"], nullptr);
 }
 
 TEST_F(RoutesTest, AnUnknownDeviceIsNotFound) {
