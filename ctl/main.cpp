@@ -5,11 +5,13 @@
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <optional>
 #include <string>
 
 #include "ctl/client.h"
 #include "ctl/show.h"
 #include "ctl/table.h"
+#include "ctl/top.h"
 
 namespace vrdma::ctl {
 namespace {
@@ -23,12 +25,15 @@ struct Options {
     bool json = false;
     std::string name;  // of the device
     std::string level; // of the log, or none
+    double interval = 1;
+    bool once = false;
 };
 
 // What the command that was given does.
 struct Command {
     std::function<Answer(const Client& client)> ask;
     Show show = nullptr;
+    bool repeats = false; // until it is interrupted
 };
 
 class Program {
@@ -43,6 +48,7 @@ class Program {
         add_limits();
         add_network();
         add_vrdmad();
+        add_top();
     }
 
     int run(int argc, char** argv) {
@@ -51,19 +57,34 @@ class Program {
         } catch (const CLI::ParseError& error) {
             return app_.exit(error) == 0 ? done : misused;
         }
-        const auto answer = command_.ask(Client{options_.socket});
-        if (!answer) {
-            std::cerr << "vrdmactl: " << printable(answer.error().text) << '\n';
-            return answer.error().unreachable ? unreachable : refused;
-        }
-        constexpr int indent = 2;
-        std::cout << (options_.json ? answer->dump(indent, ' ', true) + "\n"
-                                    : command_.show(*answer, terminal_width()))
-                  << std::flush;
-        return std::cout ? done : refused;
+        const bool repeats = command_.repeats && !options_.once;
+        int result = done;
+        do {
+            const auto answer = command_.ask(Client{options_.socket});
+            result = answer ? print(*answer, repeats) : complain(answer.error());
+        } while (repeats && result == done);
+        return result;
     }
 
   private:
+    static int complain(const Problem& problem) {
+        std::cerr << "vrdmactl: " << printable(problem.text) << '\n';
+        return problem.unreachable ? unreachable : refused;
+    }
+
+    // What repeats has a line for each JSON text, and the terminal to itself.
+    int print(const nlohmann::json& answer, bool repeats) const {
+        constexpr int indent = 2;
+        if (options_.json) {
+            std::cout << answer.dump(repeats ? -1 : indent, ' ', true) << '\n';
+        } else {
+            const std::string text = command_.show(answer, terminal_width());
+            std::cout << (repeats ? redrawn(text) : text);
+        }
+        std::cout << std::flush;
+        return std::cout ? done : refused;
+    }
+
     CLI::App* group(const char* name, const char* about) {
         CLI::App* const added = app_.add_subcommand(name, about);
         added->require_subcommand(1);
@@ -97,6 +118,11 @@ class Program {
         CLI::App* const device = group("device", "The RDMA devices that vrdmad serves");
         add_list(device, "List the devices", "/v1/devices", &show_devices);
         add_of_device(device, "show", "Show a device", "", &show_device);
+        CLI::App* const netdev = device->add_subcommand("netdev", "Their network interfaces");
+        netdev->require_subcommand(1);
+        netdev->fallthrough();
+        add_list(netdev, "List the host's network interface of each device", "/v1/netdevs",
+                 &show_netdevs);
         add_of_device(device, "stats", "Show a device's counters", "/counters", &show_counters);
     }
 
@@ -126,9 +152,27 @@ class Program {
             {[](const Client& client) { return client.post("/v1/reload"); }, &show_reload});
     }
 
+    void add_top() {
+        const auto next = [this](const Client& client) {
+            if (!top_) { // the options are known now
+                top_.emplace(std::chrono::duration<double>{options_.interval});
+            }
+            return top_->next(client);
+        };
+        CLI::App* const top =
+            add(&app_, "top", "Show what each device does per second", {next, &show_rates, true});
+        constexpr double shortest = 0.01;
+        constexpr double longest = 3600;
+        top->add_option("--interval", options_.interval, "Seconds between two readings")
+            ->check(CLI::Range(shortest, longest))
+            ->capture_default_str();
+        top->add_flag("--once", options_.once, "End after the first rates");
+    }
+
     CLI::App app_{"Manages the RDMA devices of this host's vrdmad", "vrdmactl"};
     Options options_;
     Command command_;
+    std::optional<Top> top_;
 };
 
 } // namespace
