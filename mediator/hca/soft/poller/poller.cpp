@@ -85,10 +85,10 @@ void Poller::watch_faults() {
 Poller::Poller(const Config& config, UniqueFd epoll, EventFd wake_fd)
     : epoll_{std::move(epoll)},
       wake_{std::move(wake_fd)},
-      engine_{config, [this] { wake(); }},
-      policy_{config.poll},
       priority_{config.realtime_priority},
-      on_start_{config.on_start} {}
+      on_start_{config.on_start},
+      engine_{config, [this] { wake(); }},
+      policy_{config.poll} {}
 
 Poller::~Poller() {
     stop();

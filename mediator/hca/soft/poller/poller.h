@@ -85,6 +85,8 @@ class Poller {
     alignas(cache_line) std::atomic<bool> asleep_{false};
     UniqueFd epoll_; // edge-triggered: wake_ and the watched eventfds
     EventFd wake_;
+    const int priority_;
+    const std::function<void()> on_start_;
     Engine engine_;
     Rounds rounds_{engine_};
     Mailbox mailbox_;
@@ -93,8 +95,6 @@ class Poller {
     RealtimeBudget realtime_budget_;
     BusyTime busy_time_;
     FaultTimes fault_times_; // of its thread
-    const int priority_;
-    const std::function<void()> on_start_;
     bool urgent_ = true; // its thread is started so
     std::atomic<bool> stop_{false};
     std::thread thread_; // last: it uses all others
