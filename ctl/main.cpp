@@ -23,8 +23,9 @@ using Show = std::string (*)(const nlohmann::json& answer, Width width);
 struct Options {
     std::string socket = "/run/vrdma/control.sock";
     bool json = false;
-    std::string name;  // of the device
-    std::string level; // of the log, or none
+    std::string name;                                 // of the device
+    std::string level;                                // of the log, or none
+    nlohmann::json limits = nlohmann::json::object(); // that are set
     double interval = 1;
     bool once = false;
 };
@@ -130,6 +131,28 @@ class Program {
         CLI::App* const limit = group("limit", "What a device may use");
         add_of_device(limit, "show", "Show a device's limits, and what it uses", "/limits",
                       &show_limits);
+        add_limit_set(limit);
+    }
+
+    void add_limit_set(CLI::App* limit) {
+        const auto ask = [this](const Client& client) {
+            return client.put("/v1/devices/" + encode(options_.name) + "/limits", options_.limits);
+        };
+        CLI::App* const set =
+            add(limit, "set", "Change a device's limits while it is in use", {ask, &show_limits});
+        set->add_option("NAME", options_.name, "Name of the device, as `device list` has it")
+            ->required();
+        CLI::Option_group* const limits = set->add_option_group("Limits");
+        limits->require_option(1, 0);
+        const auto add_limit = [this, limits](const char* option, const char* key,
+                                              const char* about) {
+            limits->add_option_function<std::uint64_t>(
+                option, [this, key](const std::uint64_t& value) { options_.limits[key] = value; },
+                about);
+        };
+        add_limit("--weight", "weight", "Its part of the poller's time, compared with others'");
+        add_limit("--bytes-per-second", "max_bytes_per_second", "0 means no limit");
+        add_limit("--operations-per-second", "max_operations_per_second", "0 means no limit");
     }
 
     void add_network() {

@@ -79,6 +79,23 @@ def test_one_device(control: Control) -> None:
     assert "(ENOENT)" in control.refuses("limit", "show", "../devices")
 
 
+def test_limit_set(control: Control) -> None:
+    """Sets limits of a device; expects these, the others as they were, and the configuration's after a reload."""
+    assert "Weight:                     7" in control.says("limit", "set", "disk-01/3", "--weight", "7")
+    limits = json.loads(control.says("limit", "set", "disk-01/3", "--bytes-per-second", "1000000", "--json"))
+    assert (limits["weight"], limits["max_bytes_per_second"], limits["max_operations_per_second"]) == (7, 1_000_000, 0)
+    assert json.loads(control.says("limit", "show", "disk-01/2", "--json"))["weight"] == 100
+    assert "must be a number from 1 to 10000 (EINVAL)" in control.refuses("limit", "set", "disk-01/3", "--weight", "0")
+    assert "(ENOENT)" in control.refuses("limit", "set", "disk-99", "--weight", "1")
+    misuses: list[list[str]] = [[], ["--weight", "x"], ["--max-qp", "1"]]
+    for words in misuses:
+        assert control.run("limit", "set", "disk-01/3", *words).returncode == 2
+    member = control.run("limit", "set", "disk-01/3", "--weight", "1", user=NOBODY, group=NOBODY)
+    assert member.returncode == 1 and "(EACCES)" in member.stderr
+    control.says("reload")
+    assert json.loads(control.says("limit", "show", "disk-01/3", "--json"))["weight"] == 100
+
+
 def test_a_device_in_use(control: Control, lab: Native, record: Record) -> None:
     """Shows a device that a program has opened; expects its state, its objects and its counters."""
     words = [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(control.directory / "2.sock"), "--",
@@ -215,7 +232,7 @@ def test_completion(control: Control) -> None:
     script = ("source /usr/share/bash-completion/bash_completion; source ctl/vrdmactl.completion; "
               "complete_line() { COMP_WORDS=(vrdmactl \"$@\"); COMP_CWORD=$#; _vrdmactl; echo \"${COMPREPLY[@]}\"; }; "
               "complete_line dev; complete_line device sh; complete_line log-level w; "
-              "complete_line device netdev l; complete_line top --o")
+              "complete_line device netdev l; complete_line top --o; complete_line limit set disk --w")
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT_S,
                           env={"PATH": f"{VRDMACTL.parent}:{os.environ['PATH']}"})
-    assert done.stdout.split("\n")[:5] == ["device", "show", "warning", "list", "--once"]
+    assert done.stdout.split("\n")[:6] == ["device", "show", "warning", "list", "--once", "--weight"]

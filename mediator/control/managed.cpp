@@ -14,7 +14,7 @@ namespace {
 using management::Range;
 
 struct Served {
-    const vrdma::Device* device;
+    vrdma::Device* device;
     bool behind_socket;
 
     const std::string& name() const { return device->name(); }
@@ -23,12 +23,12 @@ struct Served {
 std::vector<Served> all_devices(const Managed::Parts& parts) {
     std::vector<Served> all;
     for (const auto& server : parts.servers) {
-        for (const vrdma::Device* device : server->devices()) {
+        for (vrdma::Device* const device : server->devices()) {
             all.push_back({device, true});
         }
     }
     if (parts.module) {
-        for (const vrdma::Device* device : parts.module->devices()) {
+        for (vrdma::Device* const device : parts.module->devices()) {
             all.push_back({device, false});
         }
     }
@@ -38,6 +38,8 @@ std::vector<Served> all_devices(const Managed::Parts& parts) {
 management::Usage usage(const DeviceReport::Usage& usage) {
     return {usage.used, usage.max};
 }
+
+static_assert(management::max_weight == hca::Share::max_weight);
 
 // In the order of management::Resource.
 std::array<management::Usage, management::resources> usages_of(const DeviceReport& report) {
@@ -182,6 +184,19 @@ std::vector<management::Activity> Managed::activity(const Range& /*range*/) cons
     activity.migrations_in = parts_.activity.restored;
     activity.migrations_out = parts_.activity.gave_way;
     return {activity};
+}
+
+bool Managed::set_share(const std::string& name, const management::Share& share) {
+    for (const Served& served : all_devices(parts_)) {
+        if (served.name() == name) {
+            served.device->set_share({static_cast<std::uint32_t>(share.weight),
+                                      share.bytes_per_second, share.operations_per_second});
+            log_.info("{}: weight {}, {} bytes and {} operations per second (0: unlimited)", name,
+                      share.weight, share.bytes_per_second, share.operations_per_second);
+            return true;
+        }
+    }
+    return false;
 }
 
 std::string Managed::log_level() const {

@@ -68,7 +68,8 @@ class Asker {
         std::vector<std::string> some;
         std::vector<std::string> others;
     };
-    Answered<Lines> lines(Question::Kind kind, const std::string& name = {});
+    Answered<Lines> lines(Question::Kind kind, const std::string& name = {},
+                          const Share& share = {});
 
     // Whether vrdmad has closed the socket.
     bool ended() const { return ended_; }

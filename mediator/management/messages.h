@@ -33,6 +33,7 @@ struct Question {
         activity,
         log_level,
         set_log_level, // to `name`
+        set_share,     // of the device `name`; no lines are the answer
         reload,
     };
 
@@ -41,8 +42,9 @@ struct Question {
     std::uint32_t exact; // this and the name are those of a Range
     std::uint32_t reserved;
     Name name;
+    Share share; // all zero, except for set_share
 };
-static_assert(sizeof(Question) == 112);
+static_assert(sizeof(Question) == 136);
 
 // Begins an answer. Records or lines follow.
 struct Answer {

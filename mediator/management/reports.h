@@ -18,10 +18,15 @@ using ShortName = helper::Text<16>; // of a type, an uplink or an interface
 using Line = helper::Text<256>;     // for people
 using Mac = std::array<std::uint8_t, 6>;
 
+inline constexpr std::uint64_t max_weight = 10'000;
+inline constexpr std::uint64_t max_rate = 1'000'000'000'000'000; // as vrdmad.conf bounds it
+
 struct Share {
     std::uint64_t weight;
     std::uint64_t bytes_per_second; // this and the next: 0 means no limit
     std::uint64_t operations_per_second;
+
+    bool operator==(const Share&) const = default;
 };
 
 struct Usage {

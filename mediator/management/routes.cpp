@@ -133,6 +133,51 @@ Response limits(const Call& call) {
     return found ? respond(status_ok, limits_of(*found)) : refuse(found.error());
 }
 
+struct ShareKey {
+    const char* name;
+    std::uint64_t Share::*value;
+    std::uint64_t least;
+    std::uint64_t most;
+};
+constexpr std::array share_keys{
+    ShareKey{"weight", &Share::weight, 1, max_weight},
+    ShareKey{"max_bytes_per_second", &Share::bytes_per_second, 0, max_rate},
+    ShareKey{"max_operations_per_second", &Share::operations_per_second, 0, max_rate}};
+
+// Sets what the object has. Other keys, and values out of their range, are refused.
+Answered<Share> changed(Share share, const json& body) {
+    const auto invalid = [](std::string reason) {
+        return tl::unexpected{Refusal{std::errc::invalid_argument, std::move(reason)}};
+    };
+    if (!body.is_object() || body.empty()) {
+        return invalid(R"(the body must be an object such as {"weight": 100})");
+    }
+    for (const auto& [name, value] : body.items()) {
+        const auto key = std::ranges::find(share_keys, name, &ShareKey::name);
+        if (key == share_keys.end()) {
+            return invalid(fmt::format("'{}' is no limit that can be set", name));
+        }
+        if (!value.is_number_unsigned() || value < key->least || value > key->most) {
+            return invalid(
+                fmt::format("{} must be a number from {} to {}", name, key->least, key->most));
+        }
+        share.*(key->value) = value.get<std::uint64_t>();
+    }
+    return share;
+}
+
+Response set_limits(const Call& call) {
+    const auto found = find(call);
+    const auto share = found.and_then([&](const Device& device) {
+        return changed(device.share, json::parse(call.body, nullptr, false));
+    });
+    if (!share) {
+        return refuse(share.error());
+    }
+    const auto set = call.asker.lines(Kind::set_share, call.words.front(), *share);
+    return set ? limits(call) : refuse(set.error());
+}
+
 Response counters(const Call& call) {
     if (const auto found = find(call); !found) {
         return refuse(found.error());
@@ -198,6 +243,7 @@ constexpr std::array routes{
     Route{"GET", "/v1/devices/*", false, &device},
     Route{"GET", "/v1/devices/*/counters", false, &counters},
     Route{"GET", "/v1/devices/*/limits", false, &limits},
+    Route{"PUT", "/v1/devices/*/limits", true, &set_limits},
     Route{"GET", "/v1/counters", false, &all_counters},
     Route{"GET", "/v1/netdevs", false, &netdevs},
     Route{"GET", "/v1/uplinks", false, &uplinks},

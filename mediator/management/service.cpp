@@ -83,6 +83,8 @@ void Service::answer(const Question& question) {
             return send(process_->socket.get(), pack_lines(question.id, {mediator_.log_level()}));
         case Kind::set_log_level:
             return set_log_level(question);
+        case Kind::set_share:
+            return set_share(question);
         case Kind::reload:
             return reload(question);
     }
@@ -130,6 +132,15 @@ void Service::set_log_level(const Question& question) {
     }
     send(process_->socket.get(), pack_error(question.id, std::errc::invalid_argument,
                                             fmt::format("'{}' is no log level", level)));
+}
+
+void Service::set_share(const Question& question) {
+    const std::string name = *helper::read(question.name);
+    if (mediator_.set_share(name, question.share)) {
+        return send(process_->socket.get(), pack_lines(question.id, {}));
+    }
+    send(process_->socket.get(), pack_error(question.id, std::errc::no_such_file_or_directory,
+                                            fmt::format("there is no device '{}'", name)));
 }
 
 void Service::reload(const Question& question) {

@@ -24,7 +24,7 @@ class MdevDevice final : public HostPort {
     MdevDevice& operator=(const MdevDevice&) = delete;
     ~MdevDevice() override = default;
 
-    const Device& device() const noexcept { return *device_; }
+    Device& device() noexcept { return *device_; }
     const std::string& name() const noexcept { return device_->name(); }
 
     // At the end of a vrdmad: freezes the device, saves it, and leaves it to the next vrdmad. Each

@@ -35,7 +35,7 @@ class Function final : public HostPort {
     Function& operator=(const Function&) = delete;
     ~Function() override = default;
 
-    const Device& device() const noexcept { return *device_; }
+    Device& device() noexcept { return *device_; }
     const std::string& name() const noexcept { return device_->name(); }
 
     void set_share(const hca::Share& share) { device_->set_share(share); }

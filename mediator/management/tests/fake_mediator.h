@@ -25,6 +25,7 @@ class FakeMediator final : public Mediator {
             const std::string name = fmt::format("disk-{:04}/0", i);
             helper::write(device.name, name);
             helper::write(device.type, "small");
+            device.share = {100, 0, 0};
             helper::write(device.uplink, i == 1 ? "blue" : "");
             device.usages[static_cast<std::size_t>(Resource::qp)] = {i, 256};
             devices_.push_back({name, device});
@@ -58,6 +59,15 @@ class FakeMediator final : public Mediator {
         return {poller};
     }
     std::vector<Activity> activity(const Range& /*range*/) const override { return {activity_of}; }
+    bool set_share(const std::string& name, const Share& share) override {
+        for (Named& named : devices_) {
+            if (named.name == name) {
+                named.device.share = share;
+                return true;
+            }
+        }
+        return false;
+    }
     std::string log_level() const override { return level_; }
     bool set_log_level(const std::string& level) override {
         level_ = level == "debug" ? level : level_;

@@ -39,6 +39,19 @@ TEST(Question, IsRefusedUnlessEachByteIsValid) {
     EXPECT_FALSE(read_question(std::span{longer}.first(longer.size() - 2)));
 }
 
+TEST(Question, HasAShareOnlyIfItSetsOne) {
+    Question set = question();
+    set.share = {7, 0, 0};
+    EXPECT_FALSE(read_question(pack(set)));
+    set.kind = Question::Kind::set_share;
+    EXPECT_TRUE(read_question(pack(set)));
+    for (const Share& wrong : {Share{}, Share{max_weight + 1, 0, 0}, Share{1, max_rate + 1, 0},
+                               Share{1, 0, max_rate + 1}}) {
+        set.share = wrong;
+        EXPECT_FALSE(read_question(pack(set)));
+    }
+}
+
 TEST(Answer, HasRoomForLinesOfBothLists) {
     const std::vector<std::string> many(1000, std::string(300, 'x'));
     const Message message = pack_lines(1, many, many);

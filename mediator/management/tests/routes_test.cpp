@@ -54,6 +54,25 @@ TEST_F(RoutesTest, NetdevsAreThoseOfEthernetUplinks) {
     EXPECT_EQ(ask(200, "GET", "/v1/netdevs")["devices"][1]["netdev"], nullptr);
 }
 
+TEST_F(RoutesTest, AShareIsSet) {
+    const std::string path = "/v1/devices/disk-0001%2F0/limits";
+    json limits = ask(200, "PUT", path, R"({"weight": 7, "max_bytes_per_second": 1000})");
+    EXPECT_EQ(limits["weight"], 7);
+    limits = ask(200, "PUT", path, R"({"max_operations_per_second": 5})");
+    EXPECT_EQ(limits["weight"], 7);
+    EXPECT_EQ(limits["max_bytes_per_second"], 1000);
+    EXPECT_EQ(limits["max_operations_per_second"], 5);
+    for (const char* body :
+         {"", "{", "[]", "{}", R"({"weight": 0})", R"({"weight": 10001})", R"({"weight": "7"})",
+          R"({"weight": -1})", R"({"weight": 1.5})", R"({"max_qp": 5})", "\xff",
+          R"({"weight": 8, "max_bytes_per_second": 18446744073709551615})"}) {
+        EXPECT_EQ(error(400, "PUT", path, body), "EINVAL") << body;
+    }
+    EXPECT_EQ(ask(200, "GET", path)["weight"], 7);
+    EXPECT_EQ(error(404, "PUT", "/v1/devices/x/limits", R"({"weight": 7})"), "ENOENT");
+    EXPECT_EQ(error(403, "PUT", path, R"({"weight": 9})", false), "EACCES");
+}
+
 TEST_F(RoutesTest, AnUnknownDeviceIsNotFound) {
     for (const char* path :
          {"/v1/devices/x", "/v1/devices/x/limits", "/v1/devices/x/counters", "/v1/devices/",
