@@ -5,11 +5,13 @@
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <optional>
 #include <string>
 
 #include "ctl/client.h"
 #include "ctl/show.h"
 #include "ctl/table.h"
+#include "ctl/top.h"
 
 namespace vrdma::ctl {
 namespace {
@@ -21,14 +23,18 @@ using Show = std::string (*)(const nlohmann::json& answer, Width width);
 struct Options {
     std::string socket = "/run/vrdma/control.sock";
     bool json = false;
-    std::string name;  // of the device
-    std::string level; // of the log, or none
+    std::string name;                                 // of the device
+    std::string level;                                // of the log, or none
+    nlohmann::json limits = nlohmann::json::object(); // that are set
+    double interval = 1;
+    bool once = false;
 };
 
 // What the command that was given does.
 struct Command {
     std::function<Answer(const Client& client)> ask;
     Show show = nullptr;
+    bool repeats = false; // until it is interrupted
 };
 
 class Program {
@@ -43,6 +49,7 @@ class Program {
         add_limits();
         add_network();
         add_vrdmad();
+        add_top();
     }
 
     int run(int argc, char** argv) {
@@ -51,19 +58,34 @@ class Program {
         } catch (const CLI::ParseError& error) {
             return app_.exit(error) == 0 ? done : misused;
         }
-        const auto answer = command_.ask(Client{options_.socket});
-        if (!answer) {
-            std::cerr << "vrdmactl: " << printable(answer.error().text) << '\n';
-            return answer.error().unreachable ? unreachable : refused;
-        }
-        constexpr int indent = 2;
-        std::cout << (options_.json ? answer->dump(indent, ' ', true) + "\n"
-                                    : command_.show(*answer, terminal_width()))
-                  << std::flush;
-        return std::cout ? done : refused;
+        const bool repeats = command_.repeats && !options_.once;
+        int result = done;
+        do {
+            const auto answer = command_.ask(Client{options_.socket});
+            result = answer ? print(*answer, repeats) : complain(answer.error());
+        } while (repeats && result == done);
+        return result;
     }
 
   private:
+    static int complain(const Problem& problem) {
+        std::cerr << "vrdmactl: " << printable(problem.text) << '\n';
+        return problem.unreachable ? unreachable : refused;
+    }
+
+    // What repeats has a line for each JSON text, and the terminal to itself.
+    int print(const nlohmann::json& answer, bool repeats) const {
+        constexpr int indent = 2;
+        if (options_.json) {
+            std::cout << answer.dump(repeats ? -1 : indent, ' ', true) << '\n';
+        } else {
+            const std::string text = command_.show(answer, terminal_width());
+            std::cout << (repeats ? redrawn(text) : text);
+        }
+        std::cout << std::flush;
+        return std::cout ? done : refused;
+    }
+
     CLI::App* group(const char* name, const char* about) {
         CLI::App* const added = app_.add_subcommand(name, about);
         added->require_subcommand(1);
@@ -97,6 +119,11 @@ class Program {
         CLI::App* const device = group("device", "The RDMA devices that vrdmad serves");
         add_list(device, "List the devices", "/v1/devices", &show_devices);
         add_of_device(device, "show", "Show a device", "", &show_device);
+        CLI::App* const netdev = device->add_subcommand("netdev", "Their network interfaces");
+        netdev->require_subcommand(1);
+        netdev->fallthrough();
+        add_list(netdev, "List the host's network interface of each device", "/v1/netdevs",
+                 &show_netdevs);
         add_of_device(device, "stats", "Show a device's counters", "/counters", &show_counters);
     }
 
@@ -104,6 +131,28 @@ class Program {
         CLI::App* const limit = group("limit", "What a device may use");
         add_of_device(limit, "show", "Show a device's limits, and what it uses", "/limits",
                       &show_limits);
+        add_limit_set(limit);
+    }
+
+    void add_limit_set(CLI::App* limit) {
+        const auto ask = [this](const Client& client) {
+            return client.put("/v1/devices/" + encode(options_.name) + "/limits", options_.limits);
+        };
+        CLI::App* const set =
+            add(limit, "set", "Change a device's limits while it is in use", {ask, &show_limits});
+        set->add_option("NAME", options_.name, "Name of the device, as `device list` has it")
+            ->required();
+        CLI::Option_group* const limits = set->add_option_group("Limits");
+        limits->require_option(1, 0);
+        const auto add_limit = [this, limits](const char* option, const char* key,
+                                              const char* about) {
+            limits->add_option_function<std::uint64_t>(
+                option, [this, key](const std::uint64_t& value) { options_.limits[key] = value; },
+                about);
+        };
+        add_limit("--weight", "weight", "Its part of the poller's time, compared with others'");
+        add_limit("--bytes-per-second", "max_bytes_per_second", "0 means no limit");
+        add_limit("--operations-per-second", "max_operations_per_second", "0 means no limit");
     }
 
     void add_network() {
@@ -126,9 +175,27 @@ class Program {
             {[](const Client& client) { return client.post("/v1/reload"); }, &show_reload});
     }
 
+    void add_top() {
+        const auto next = [this](const Client& client) {
+            if (!top_) { // the options are known now
+                top_.emplace(std::chrono::duration<double>{options_.interval});
+            }
+            return top_->next(client);
+        };
+        CLI::App* const top =
+            add(&app_, "top", "Show what each device does per second", {next, &show_rates, true});
+        constexpr double shortest = 0.01;
+        constexpr double longest = 3600;
+        top->add_option("--interval", options_.interval, "Seconds between two readings")
+            ->check(CLI::Range(shortest, longest))
+            ->capture_default_str();
+        top->add_flag("--once", options_.once, "End after the first rates");
+    }
+
     CLI::App app_{"Manages the RDMA devices of this host's vrdmad", "vrdmactl"};
     Options options_;
     Command command_;
+    std::optional<Top> top_;
 };
 
 } // namespace

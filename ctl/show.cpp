@@ -77,6 +77,16 @@ std::string show_device(const json& answer, Width /*width*/) {
     return list(rows);
 }
 
+std::string show_netdevs(const json& answer, Width width) {
+    std::vector<Row> rows;
+    for (const json& device : answer.at("devices")) {
+        rows.push_back({text(device.at("name")), text(device.at("uplink")),
+                        text(device.at("netdev")), capital(text(device.at("state"))),
+                        text(device.at("mac"))});
+    }
+    return table({"Name", "Uplink", "Netdev", "Netdev State", "MAC Address"}, rows, width);
+}
+
 std::string show_counters(const json& answer, Width /*width*/) {
     std::vector<Row> rows;
     for (const auto& [name, value] : answer.at("counters").items()) {
@@ -109,8 +119,9 @@ std::string show_uplinks(const json& answer, Width width) {
 std::string show_peers(const json& answer, Width width) {
     std::vector<Row> rows;
     for (const json& peer : answer.at("peers")) {
-        rows.push_back({text(peer.at("name")), text(peer.at("uplink")), capital(text(peer.at("state"))),
-                        text(peer.at("addresses")), text(peer.at("address"))});
+        rows.push_back({text(peer.at("name")), text(peer.at("uplink")),
+                        capital(text(peer.at("state"))), text(peer.at("addresses")),
+                        text(peer.at("address"))});
     }
     return table({"Name", "Uplink", "State", "Addresses", "Listens At"}, rows, width);
 }

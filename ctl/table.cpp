@@ -68,4 +68,17 @@ std::size_t terminal_width() {
     return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+std::string redrawn(const std::string& text) {
+    winsize size{};
+    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) {
+        return text;
+    }
+    std::size_t end = 0;
+    for (unsigned lines = 1; lines < size.ws_row && end < text.size(); ++lines) {
+        end = text.find('\n', end) + 1;
+    }
+    constexpr char home_and_clear[] = "\x1b[H\x1b[J";
+    return home_and_clear + text.substr(0, end);
+}
+
 } // namespace vrdma::ctl

@@ -11,49 +11,10 @@
 
 #include "vrdma_ib.h"
 
-/* The names are those of mlx5 and rxe where they have the counter. */
-static const struct rdma_stat_desc vrdma_counter_descs[] = {
-	[VRDMA_COUNTER_TX_BYTES].name = "tx_bytes",
-	[VRDMA_COUNTER_RX_BYTES].name = "rx_bytes",
-	[VRDMA_COUNTER_TX_MESSAGES].name = "tx_messages",
-	[VRDMA_COUNTER_RX_MESSAGES].name = "rx_messages",
-	[VRDMA_COUNTER_DROPPED_MESSAGES].name = "dropped_messages",
-	[VRDMA_COUNTER_FLUSHED_WQES].name = "flushed_wqes",
-	[VRDMA_COUNTER_RNR_NAKS].name = "rnr_nak_retry_err",
-	[VRDMA_COUNTER_ACK_TIMEOUTS].name = "local_ack_timeout_err",
-	[VRDMA_COUNTER_RETRIES_EXCEEDED].name = "retry_exceeded_err",
-	[VRDMA_COUNTER_RNR_RETRIES_EXCEEDED].name = "retry_rnr_exceeded_err",
-	[VRDMA_COUNTER_REMOTE_ACCESS_ERRORS].name = "req_remote_access_errors",
-	[VRDMA_COUNTER_REMOTE_OP_ERRORS].name = "req_remote_op_errors",
-	[VRDMA_COUNTER_LOCAL_ERRORS].name = "local_errors",
-	[VRDMA_COUNTER_REFUSED_REQUESTS].name = "refused_requests",
-	[VRDMA_COUNTER_CQ_OVERRUNS].name = "cq_overruns",
-	[VRDMA_COUNTER_TX_PACKETS].name = "tx_packets",
-	[VRDMA_COUNTER_RX_PACKETS].name = "rx_packets",
-	[VRDMA_COUNTER_RETRANSMITS].name = "retransmits",
-	[VRDMA_COUNTER_EARLY_RETRIES].name = "roce_adp_retrans",
-	[VRDMA_COUNTER_DUPLICATE_REQUESTS].name = "duplicate_request",
-	[VRDMA_COUNTER_OUT_OF_SEQUENCE].name = "out_of_sequence",
-	[VRDMA_COUNTER_SEQUENCE_NAKS].name = "packet_seq_err",
-	[VRDMA_COUNTER_IMPLIED_NAKS].name = "implied_nak_seq_err",
-	[VRDMA_COUNTER_REMOTE_INVALID_REQUESTS].name = "req_remote_invalid_request",
-	[VRDMA_COUNTER_SENT_SEQUENCE_NAKS].name = "send_seq_naks",
-	[VRDMA_COUNTER_SENT_RNR_NAKS].name = "send_rnr_err",
-	[VRDMA_COUNTER_SENT_ACCESS_NAKS].name = "resp_remote_access_errors",
-	[VRDMA_COUNTER_SENT_OP_NAKS].name = "resp_remote_op_errors",
-	[VRDMA_COUNTER_SENT_INVALID_NAKS].name = "resp_remote_invalid_request",
-	[VRDMA_COUNTER_BAD_ICRCS].name = "rx_icrc_encapsulated",
-	[VRDMA_COUNTER_MALFORMED_PACKETS].name = "rx_malformed",
-	[VRDMA_COUNTER_BAD_PKEYS].name = "rx_bad_pkey",
-	[VRDMA_COUNTER_WRONG_SOURCES].name = "rx_wrong_source",
-	[VRDMA_COUNTER_UNKNOWN_QPS].name = "rx_unknown_qp",
-	[VRDMA_COUNTER_WRONG_STATES].name = "rx_wrong_state",
-	[VRDMA_COUNTER_BAD_QKEYS].name = "rx_bad_qkey",
-	[VRDMA_COUNTER_STALE_RESPONSES].name = "rx_stale_responses",
-	[VRDMA_COUNTER_MARKED_PACKETS].name = "np_ecn_marked_roce_packets",
-	[VRDMA_COUNTER_SENT_NOTICES].name = "np_cnp_sent",
-	[VRDMA_COUNTER_HEEDED_NOTICES].name = "rp_cnp_handled",
-};
+#define VRDMA_STAT_DESC(counter, text, meaning) \
+	[counter].name = text,
+
+static const struct rdma_stat_desc vrdma_counter_descs[] = { VRDMA_COUNTER_LIST(VRDMA_STAT_DESC) };
 
 static_assert(ARRAY_SIZE(vrdma_counter_descs) == VRDMA_NUM_COUNTERS);
 

@@ -52,6 +52,7 @@
 #include <vrdma/admin_queue.h>
 #include <vrdma/barrier.h>
 #include <vrdma/commands.h>
+#include <vrdma/counters.h>
 #include <vrdma/device.h>
 #include <vrdma/device_attr.h>
 #include <vrdma/event_queue.h>

@@ -4,7 +4,6 @@
 import json
 import os
 import re
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from framework.authority import Authority
+from framework.control import VRDMACTL, Control, running
 from framework.fabric import PORT, fabric_config
 from framework.lab import TIMEOUT_S
 from framework.native import BUILD, Native, ip
@@ -20,7 +20,6 @@ from framework.process import Process, Record
 
 pytestmark = [pytest.mark.native, pytest.mark.together]
 
-VRDMACTL = BUILD / "ctl/vrdmactl"
 SOCKETS = 5
 CLIENTS = 16  # each has a device; so many are possible with the usual vm.max_map_count
 DEVICES = SOCKETS * CLIENTS
@@ -41,58 +40,16 @@ def network(directory: Path) -> str:
     return f'[[uplink]]\ninterface = "{INTERFACE}"\n' + fabric.replace(str(PORT), OWN_PORT)
 
 
-class Control:
-    """A vrdmad with a control socket."""
-
-    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
-        self.directory = directory
-        self.environment = environment
-        self.socket = directory / "control.sock"
-        self.file = directory / "vrdmad.conf"
-        directory.chmod(0o755)
-        devices = "".join(f'[[vfio_user]]\nname = "disk-{number:02}"\nsocket = "{directory}/{number}.sock"\n'
-                          f'type = "tiny"\nclients = {CLIENTS}\nwindow_gib = 1\n' for number in range(SOCKETS))
-        self.text = (f'mdev = false\n[control]\nsocket = "{self.socket}"\ngroup = "nogroup"\n'
-                     f'{TYPE}{network(directory)}{devices}')
-        self.file.write_text(self.text)
-        self.vrdmad = Process("vrdmad", [str(BUILD / "mediator/control/vrdmad"), "--config", str(self.file),
-                                         "--forbidden-calls", "kill"], environment)
-        self.vrdmad.await_line(" serves vrdma", TIMEOUT_S)
-
-    def run(self, *words: str, user: int | None = None, group: int | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([VRDMACTL, "--socket", self.socket, *words], capture_output=True, text=True, check=False,
-                              timeout=TIMEOUT_S, user=user, group=group, extra_groups=None if user is None else [])
-
-    def says(self, *words: str) -> str:
-        """What it prints if it succeeds."""
-        result = self.run(*words)
-        assert (result.returncode, result.stderr) == (0, "")
-        return result.stdout
-
-    def refuses(self, *words: str) -> str:
-        """What it says if vrdmad refuses."""
-        result = self.run(*words)
-        assert (result.returncode, result.stdout) == (1, "")
-        return result.stderr
-
-    def connect(self) -> socket.socket:
-        client = socket.socket(socket.AF_UNIX)
-        client.connect(str(self.socket))
-        return client
-
-
 @pytest.fixture(scope="module")
 def control(lab: Native, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
     directory = tmp_path_factory.mktemp("control")
-    for parent in (directory, directory.parent, directory.parent.parent):
-        parent.chmod(0o755)  # others come as far as the socket
+    devices = "".join(f'[[vfio_user]]\nname = "disk-{number:02}"\nsocket = "{directory}/{number}.sock"\n'
+                      f'type = "tiny"\nclients = {CLIENTS}\nwindow_gib = 1\n' for number in range(SOCKETS))
+    devices += f'uplink = "{INTERFACE}"\naddresses = "fd99::1"\n'  # of the last one
     ip(f"link add {INTERFACE} type veth peer name {INTERFACE}-peer", f"link set {INTERFACE} up")
     try:
-        control = Control(directory, lab.sanitizers.ours())
-        yield control
-        control.vrdmad.terminate()
-        control.vrdmad.wait(TIMEOUT_S)
-        assert not control.socket.exists()
+        with running(directory, lab.sanitizers.ours(), f"{TYPE}{network(directory)}{devices}") as control:
+            yield control
     finally:
         ip(f"link del {INTERFACE}")
 
@@ -122,6 +79,23 @@ def test_one_device(control: Control) -> None:
     assert "(ENOENT)" in control.refuses("limit", "show", "../devices")
 
 
+def test_limit_set(control: Control) -> None:
+    """Sets limits of a device; expects these, the others as they were, and the configuration's after a reload."""
+    assert "Weight:                     7" in control.says("limit", "set", "disk-01/3", "--weight", "7")
+    limits = json.loads(control.says("limit", "set", "disk-01/3", "--bytes-per-second", "1000000", "--json"))
+    assert (limits["weight"], limits["max_bytes_per_second"], limits["max_operations_per_second"]) == (7, 1_000_000, 0)
+    assert json.loads(control.says("limit", "show", "disk-01/2", "--json"))["weight"] == 100
+    assert "must be a number from 1 to 10000 (EINVAL)" in control.refuses("limit", "set", "disk-01/3", "--weight", "0")
+    assert "(ENOENT)" in control.refuses("limit", "set", "disk-99", "--weight", "1")
+    misuses: list[list[str]] = [[], ["--weight", "x"], ["--max-qp", "1"]]
+    for words in misuses:
+        assert control.run("limit", "set", "disk-01/3", *words).returncode == 2
+    member = control.run("limit", "set", "disk-01/3", "--weight", "1", user=NOBODY, group=NOBODY)
+    assert member.returncode == 1 and "(EACCES)" in member.stderr
+    control.says("reload")
+    assert json.loads(control.says("limit", "show", "disk-01/3", "--json"))["weight"] == 100
+
+
 def test_a_device_in_use(control: Control, lab: Native, record: Record) -> None:
     """Shows a device that a program has opened; expects its state, its objects and its counters."""
     words = [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(control.directory / "2.sock"), "--",
@@ -145,6 +119,54 @@ def test_network(control: Control) -> None:
     title, peer = control.says("peer", "list").splitlines()
     assert title.startswith("Name")
     assert re.split(" {2,}", peer) == ["127.0.0.9", "wan", "Not connected", "1", f"127.0.0.9:{OWN_PORT}"]
+
+
+def test_netdevs(control: Control) -> None:
+    """Lists the interfaces of devices; expects that of the devices with an uplink."""
+    devices = json.loads(control.says("device", "netdev", "list", "--json"))["devices"]
+    assert len(devices) == DEVICES
+    assert (devices[0]["name"], devices[0]["netdev"]) == ("disk-00/0", None)
+    assert (devices[-1]["uplink"], devices[-1]["netdev"]) == (INTERFACE, INTERFACE)
+    title, first, *_, last = control.says("device", "netdev", "list").splitlines()
+    assert re.split(" {2,}", title) == ["Name", "Uplink", "Netdev", "Netdev State", "MAC Address"]
+    assert first.split() == ["disk-00/0", "-", "-", "-", "-"]
+    assert last.split()[:3] == ["disk-04/9", INTERFACE, INTERFACE]
+
+
+def test_top(control: Control, lab: Native, record: Record) -> None:
+    """Sends messages between two clients of a device; expects their rates, and none of unused devices."""
+    programs: list[Process] = []
+    clients: list[list[str]] = [[], ["127.0.0.1"]]
+    for words in clients:
+        programs.append(record.add(Process("ibv_rc_pingpong", [
+            str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(control.directory / "3.sock"), "--", "stdbuf",
+            "-oL", "ibv_rc_pingpong", "-g", "0", "-p", "18601", "-n", "100000000", *words], lab.sanitizers.foreign())))
+        programs[-1].await_line("remote address" if words else "local address", TIMEOUT_S, stream="stdout")
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        found = json.loads(control.says("top", "--once", "--interval", "0.2", "--json"))
+        rates = {device["name"]: device["rates"] for device in found["devices"]}
+        if rates["disk-03/0"]["tx_messages"] > 0 or time.monotonic() > deadline:
+            break
+    assert set(rates) == {"disk-03/0", "disk-03/1"}
+    assert all(rates[name][counter] > 0 for name in rates for counter in ("tx_bytes", "rx_bytes", "tx_messages"))
+    assert found["seconds"] >= 0.2
+    title, *lines = control.says("top", "--once", "--interval", "0.2").splitlines()
+    assert title.startswith("Name       TX Bytes/s")
+    assert {line.split()[0] for line in lines} == {"disk-03/0", "disk-03/1"}
+    for program in programs:
+        program.kill()
+    for interval in ("0", "-1", "x", "1e9"):
+        assert control.run("top", "--once", "--interval", interval).returncode == 2
+
+
+def test_top_goes_on(control: Control, record: Record) -> None:
+    """Runs top until it is interrupted; expects one line of JSON per interval."""
+    top = record.add(Process("top", [str(VRDMACTL), "--socket", str(control.socket), "top", "--json", "--interval",
+                                     "0.05"], {}))
+    for line in range(3):
+        assert json.loads(top.await_line("seconds", TIMEOUT_S, stream="stdout", begin=line))["devices"] == []
+    top.kill()
 
 
 def test_log_level(control: Control) -> None:
@@ -209,7 +231,8 @@ def test_completion(control: Control) -> None:
     """Completes command lines in bash; expects commands and levels."""
     script = ("source /usr/share/bash-completion/bash_completion; source ctl/vrdmactl.completion; "
               "complete_line() { COMP_WORDS=(vrdmactl \"$@\"); COMP_CWORD=$#; _vrdmactl; echo \"${COMPREPLY[@]}\"; }; "
-              "complete_line dev; complete_line device sh; complete_line log-level w")
+              "complete_line dev; complete_line device sh; complete_line log-level w; "
+              "complete_line device netdev l; complete_line top --o; complete_line limit set disk --w")
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT_S,
                           env={"PATH": f"{VRDMACTL.parent}:{os.environ['PATH']}"})
-    assert done.stdout.split("\n")[:3] == ["device", "show", "warning"]
+    assert done.stdout.split("\n")[:6] == ["device", "show", "warning", "list", "--once", "--weight"]

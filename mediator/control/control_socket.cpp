@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mediator/base/errno.h"
+#include "mediator/control/tcp_listener.h"
 #include "mediator/helper/launch.h"
 
 namespace vrdma::control {
@@ -19,18 +20,25 @@ tl::expected<std::optional<ControlSocket>, std::string> ControlSocket::open(
     if (!socket) {
         return tl::unexpected{options.socket.path + ": " + describe(socket.error())};
     }
+    auto network = options.metrics ? listen_at(*options.metrics) : UniqueFd{};
+    if (!network) {
+        return tl::unexpected{fmt::format("metrics.listen = {}:{}: {}", options.metrics->host,
+                                          options.metrics->service, describe(network.error()))};
+    }
     const std::string program = helper::program_path("vrdma-management");
     auto launched = helper::launch(program, forbidden);
     if (!launched) {
         return tl::unexpected{program + ": " + describe(launched.error())};
     }
     const management::Task task{options.group_changes ? 1u : 0u, 0};
-    return ControlSocket{std::move(*socket), std::move(launched->socket), task};
+    return ControlSocket{std::move(*socket), std::move(*network), std::move(launched->socket),
+                         task};
 }
 
 bool ControlSocket::serve(management::Mediator& mediator, EventLoop& loop) {
-    auto service =
-        management::Service::open(std::move(process_), socket_.fd(), task_, mediator, loop);
+    const int network = network_ ? network_.get() : -1;
+    auto service = management::Service::open(std::move(process_), {socket_.fd(), network}, task_,
+                                             mediator, loop);
     if (!service) {
         spdlog::critical("control socket: {}", describe(service.error()));
         return false;

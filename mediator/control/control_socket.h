@@ -26,10 +26,15 @@ class ControlSocket {
     bool serve(management::Mediator& mediator, EventLoop& loop);
 
   private:
-    ControlSocket(vfio_user::ListeningSocket socket, UniqueFd process, const management::Task& task)
-        : socket_{std::move(socket)}, process_{std::move(process)}, task_{task} {}
+    ControlSocket(vfio_user::ListeningSocket socket, UniqueFd network, UniqueFd process,
+                  const management::Task& task)
+        : socket_{std::move(socket)},
+          network_{std::move(network)},
+          process_{std::move(process)},
+          task_{task} {}
 
     vfio_user::ListeningSocket socket_;
+    UniqueFd network_; // for metrics, or none
     UniqueFd process_; // until it is served
     management::Task task_;
     std::unique_ptr<management::Service> service_;

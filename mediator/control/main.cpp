@@ -423,7 +423,8 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     }
     verbs::GidRegistry gids;
     Gathering gathering{loop};
-    const Host host{loop, **hca, gids, config.types, &fault_times, &gathering};
+    Activity activity;
+    const Host host{loop, **hca, gids, config.types, &fault_times, &gathering, &activity};
     std::unique_ptr<mdev::MdevFrontend> module;
     std::optional<ControlSocket> control = std::move(prepared->control);
     const auto servers = serve_sockets(config, std::move(*prepared), uplinks, host);
@@ -442,7 +443,8 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     if (!on_signal) {
         return complain("epoll", on_signal.error());
     }
-    Managed managed{{*servers, module, uplinks.ethernets, uplinks.fabrics, **reloader}};
+    Managed managed{
+        {*servers, module, uplinks.ethernets, uplinks.fabrics, **hca, activity, **reloader}};
     if (control && !control->serve(managed, loop)) {
         return EXIT_FAILURE;
     }

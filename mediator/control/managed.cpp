@@ -14,7 +14,7 @@ namespace {
 using management::Range;
 
 struct Served {
-    const vrdma::Device* device;
+    vrdma::Device* device;
     bool behind_socket;
 
     const std::string& name() const { return device->name(); }
@@ -23,12 +23,12 @@ struct Served {
 std::vector<Served> all_devices(const Managed::Parts& parts) {
     std::vector<Served> all;
     for (const auto& server : parts.servers) {
-        for (const vrdma::Device* device : server->devices()) {
+        for (vrdma::Device* const device : server->devices()) {
             all.push_back({device, true});
         }
     }
     if (parts.module) {
-        for (const vrdma::Device* device : parts.module->devices()) {
+        for (vrdma::Device* const device : parts.module->devices()) {
             all.push_back({device, false});
         }
     }
@@ -38,6 +38,8 @@ std::vector<Served> all_devices(const Managed::Parts& parts) {
 management::Usage usage(const DeviceReport::Usage& usage) {
     return {usage.used, usage.max};
 }
+
+static_assert(management::max_weight == hca::Share::max_weight);
 
 // In the order of management::Resource.
 std::array<management::Usage, management::resources> usages_of(const DeviceReport& report) {
@@ -103,6 +105,10 @@ management::Peer report_of(const std::string& uplink, const ServedFabric::Peer& 
     return peer;
 }
 
+std::uint64_t nanoseconds(std::chrono::nanoseconds time) {
+    return static_cast<std::uint64_t>(time.count());
+}
+
 template <typename Record>
 std::string record_name(const Record& record) {
     return helper::read(record.name).value_or("");
@@ -152,6 +158,45 @@ std::vector<management::Peer> Managed::peers(const Range& range) const {
         }
     }
     return management::select(std::move(all), range, &management::full_name);
+}
+
+std::vector<management::Poller> Managed::pollers(const Range& range) const {
+    std::vector<management::Poller> all;
+    for (std::size_t i = 0; i < parts_.hca.pollers(); ++i) {
+        const auto times = parts_.hca.poller_times(i);
+        management::Poller& poller = all.emplace_back();
+        helper::write(poller.name, std::to_string(i));
+        poller.busy_ns = nanoseconds(times.busy);
+        poller.cpu_ns = nanoseconds(times.cpu);
+    }
+    return management::select(std::move(all), range, &record_name<management::Poller>);
+}
+
+std::vector<management::Activity> Managed::activity(const Range& /*range*/) const {
+    const CommandTimes& times = parts_.activity.command_times;
+    management::Activity activity{};
+    static_assert(CommandTimes::bounds.size() == activity.buckets.size());
+    for (std::size_t i = 0; i < activity.buckets.size(); ++i) {
+        activity.buckets[i] = {nanoseconds(CommandTimes::bounds[i]), times.counts[i]};
+    }
+    activity.longer = times.counts.back();
+    activity.sum_ns = nanoseconds(times.sum);
+    activity.migrations_in = parts_.activity.restored;
+    activity.migrations_out = parts_.activity.gave_way;
+    return {activity};
+}
+
+bool Managed::set_share(const std::string& name, const management::Share& share) {
+    for (const Served& served : all_devices(parts_)) {
+        if (served.name() == name) {
+            served.device->set_share({static_cast<std::uint32_t>(share.weight),
+                                      share.bytes_per_second, share.operations_per_second});
+            log_.info("{}: weight {}, {} bytes and {} operations per second (0: unlimited)", name,
+                      share.weight, share.bytes_per_second, share.operations_per_second);
+            return true;
+        }
+    }
+    return false;
 }
 
 std::string Managed::log_level() const {

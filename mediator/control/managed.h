@@ -11,8 +11,10 @@
 #include "mediator/control/reloader.h"
 #include "mediator/control/served_fabric.h"
 #include "mediator/control/served_uplink.h"
+#include "mediator/device/activity.h"
 #include "mediator/frontend/mdev/mdev_frontend.h"
 #include "mediator/frontend/vfio_user/server.h"
+#include "mediator/hca/soft/soft_hca.h"
 #include "mediator/management/mediator.h"
 
 namespace vrdma::control {
@@ -25,6 +27,8 @@ class Managed final : public management::Mediator {
         const std::unique_ptr<mdev::MdevFrontend>& module; // nullptr: there is none
         const std::vector<std::unique_ptr<ServedUplink>>& ethernets;
         const std::vector<std::unique_ptr<ServedFabric>>& fabrics;
+        const hca::soft::SoftHca& hca;
+        const vrdma::Activity& activity;
         Reloader& reloader;
     };
     explicit Managed(const Parts& parts) : parts_{parts} {}
@@ -33,6 +37,9 @@ class Managed final : public management::Mediator {
     std::vector<management::Counters> counters(const management::Range& range) const override;
     std::vector<management::Uplink> uplinks(const management::Range& range) const override;
     std::vector<management::Peer> peers(const management::Range& range) const override;
+    std::vector<management::Poller> pollers(const management::Range& range) const override;
+    std::vector<management::Activity> activity(const management::Range& range) const override;
+    bool set_share(const std::string& name, const management::Share& share) override;
     std::string log_level() const override;
     bool set_log_level(const std::string& level) override;
     void reload(std::function<void(management::Reloaded)> done) override;

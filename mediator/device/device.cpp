@@ -393,41 +393,55 @@ void Device::abandon_command() {
     }
 }
 
+// The one that is under way, or the next one in the queue.
+Result<std::optional<Device::Command>> Device::next_command() {
+    if (enabled_->under_way) {
+        return enabled_->under_way;
+    }
+    return enabled_->admin.take().map([](const std::optional<vrdma_admin_cmd>& cmd) {
+        return cmd ? std::optional{Command{*cmd, std::chrono::steady_clock::now()}} : std::nullopt;
+    });
+}
+
+void Device::complete(const Command& command, const vrdma_admin_cpl& cpl) {
+    enabled_->under_way.reset();
+    log_command(command.cmd, cpl);
+    enabled_->admin.complete(cpl);
+    if (Activity* const activity = port_.activity()) {
+        activity->command_times.add(std::chrono::steady_clock::now() - command.taken);
+    }
+}
+
 // A step of a command that takes several steps ends the turn. The next command waits until the
 // device has given back the pages that the previous one left, so a device never has more to give
 // back than one command leaves. Other devices wait for neither.
 void Device::serve_admin() {
-    AdminQueue& admin = enabled_->admin;
     const auto end = std::chrono::steady_clock::now() + turn_time;
     int served = 0;
     bool unused_left = false;
     while (!unused_left && served < commands_per_turn && std::chrono::steady_clock::now() < end) {
-        const auto cmd = enabled_->under_way
-                             ? Result<std::optional<vrdma_admin_cmd>>{enabled_->under_way}
-                             : admin.take();
-        if (!cmd) {
+        const auto next = next_command();
+        if (!next) {
             fail_device("the admin queue is not in the guest's memory");
             return;
         }
-        if (!*cmd) {
+        if (!*next) {
             admin_pending_ = false;
             break;
         }
-        const auto cpl = run_admin_command(enabled_->objects, **cmd);
+        const auto cpl = run_admin_command(enabled_->objects, (*next)->cmd);
         port_.note_faults();
         if (!cpl) {
-            enabled_->under_way = **cmd;
+            enabled_->under_way = **next;
             count_step();
             break;
         }
-        enabled_->under_way.reset();
-        log_command(**cmd, *cpl);
-        admin.complete(*cpl);
+        complete(**next, *cpl);
         ++served;
         unused_left = enabled_->slice->give_back();
     }
     if (served > 0) {
-        port_.raise(admin.vector());
+        port_.raise(enabled_->admin.vector());
     }
     if (admin_pending_ || unused_left) {
         port_.wake();

@@ -98,6 +98,11 @@ class Device final : public hca::SliceHost {
         Iova status_page{};
     };
 
+    struct Command {
+        vrdma_admin_cmd cmd;
+        std::chrono::steady_clock::time_point taken; // from the queue
+    };
+
     // Members are destroyed in reverse order: the slice goes last, with its queues.
     struct Enabled {
         Enabled(verbs::FunctionNumber number_, std::unique_ptr<hca::Slice> slice_,
@@ -107,7 +112,7 @@ class Device final : public hca::SliceHost {
         std::unique_ptr<hca::Slice> slice;
         AdminQueue admin;
         verbs::Objects objects;
-        std::optional<vrdma_admin_cmd> under_way; // a command that takes several steps
+        std::optional<Command> under_way; // a command that takes several steps
     };
 
     void write_control(std::uint32_t value);
@@ -127,6 +132,8 @@ class Device final : public hca::SliceHost {
     void fail_device(std::string_view why);
     void take_turn();
     void serve_admin();
+    Result<std::optional<Command>> next_command();
+    void complete(const Command& command, const vrdma_admin_cpl& cpl);
     void abandon_command();
     void count_step();
     void log_command(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl);

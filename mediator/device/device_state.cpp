@@ -42,6 +42,9 @@ void Device::freeze() {
 void Device::give_way() {
     if (enabled_ && frozen_) {
         enabled_->slice->give_way();
+        if (Activity* const activity = port_.activity()) {
+            ++activity->gave_way;
+        }
     }
 }
 
@@ -172,6 +175,9 @@ Result<> Device::restore(std::span<const std::byte> image) {
         return restored;
     }
     frozen_ = true;
+    if (Activity* const activity = port_.activity(); activity != nullptr && enabled_) {
+        ++activity->restored;
+    }
     return {};
 }
 

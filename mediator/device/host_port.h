@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "mediator/device/activity.h"
 #include "mediator/memory/guest_memory.h"
 #include "vrdma/queue.h"
 
@@ -36,6 +37,9 @@ class HostPort {
     // continues. The front end now notes the page faults, because the kernel keeps only a limited
     // number of them.
     virtual void note_faults() noexcept {}
+
+    // Where the device counts what it does. nullptr: nobody wants to know.
+    virtual Activity* activity() noexcept { return nullptr; }
 
     // Is called after each object that is restored. If it returns false, the restore fails, because
     // the guest's memory makes others wait for too long.

@@ -20,6 +20,7 @@ struct Host {
     std::span<const DeviceType> types;
     FaultTimes* fault_times = nullptr; // of the control thread, on which all devices run
     Gathering* gathering = nullptr;    // of devices that come back, or none
+    Activity* activity = nullptr;      // of all devices
 };
 
 } // namespace vrdma

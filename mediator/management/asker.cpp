@@ -11,9 +11,11 @@ Refusal Asker::unreadable() {
     return {std::errc::protocol_error, "vrdmad's answer cannot be read"};
 }
 
-Answered<Asker::Lines> Asker::lines(Question::Kind kind, const std::string& name) {
+Answered<Asker::Lines> Asker::lines(Question::Kind kind, const std::string& name,
+                                    const Share& share) {
     Question question{};
     question.kind = kind;
+    question.share = share;
     if (!helper::write(question.name, name)) {
         return tl::unexpected{Refusal{std::errc::invalid_argument, "the name is too long"}};
     }

@@ -68,7 +68,8 @@ class Asker {
         std::vector<std::string> some;
         std::vector<std::string> others;
     };
-    Answered<Lines> lines(Question::Kind kind, const std::string& name = {});
+    Answered<Lines> lines(Question::Kind kind, const std::string& name = {},
+                          const Share& share = {});
 
     // Whether vrdmad has closed the socket.
     bool ended() const { return ended_; }
@@ -95,6 +96,7 @@ class Asker {
     static Name name_of(const Device& device) { return device.name; }
     static Name name_of(const Counters& counters) { return counters.device; }
     static Name name_of(const Uplink& uplink) { return uplink.name; }
+    static Name name_of(const Poller& poller) { return poller.name; }
     static Name name_of(const Peer& peer) {
         Name name{};
         helper::write(name, full_name(peer));

@@ -43,7 +43,7 @@ MHD_Result queue(MHD_Connection* connection, const Response& response) {
     if (message == nullptr) {
         return MHD_NO;
     }
-    MHD_add_response_header(message, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
+    MHD_add_response_header(message, MHD_HTTP_HEADER_CONTENT_TYPE, response.content_type);
     MHD_add_response_header(message, MHD_HTTP_HEADER_CONNECTION, "close");
     const MHD_Result queued = MHD_queue_response(connection, response.status, message);
     MHD_destroy_response(message);
@@ -79,8 +79,8 @@ struct HttpServer::Callbacks {
         }
         return queue(connection, upload.too_long
                                      ? too_long()
-                                     : server.answer_({method, url, std::move(upload.body), false},
-                                                      known->second.user));
+                                     : server.answer_({method, url, std::move(upload.body)},
+                                                      known->second.client));
     }
 
     static void complete(void* /*self*/, MHD_Connection* /*connection*/, void** state,
@@ -123,12 +123,12 @@ HttpServer::~HttpServer() {
     }
 }
 
-void HttpServer::add(UniqueFd connection, uid_t user) {
-    make_room_for(user);
-    sockaddr_un nowhere{};
+void HttpServer::add(UniqueFd connection, Client client) {
+    make_room_for(client);
+    sockaddr_un nowhere{}; // so that the library sets no options of TCP
     nowhere.sun_family = AF_UNIX;
     const int fd = connection.release(); // the library closes it, also if it fails
-    connections_[fd] = {user, Clock::now() + limit_};
+    connections_[fd] = {client, Clock::now() + limit_};
     if (MHD_add_connection(daemon_, fd, reinterpret_cast<const sockaddr*>(&nowhere),
                            sizeof(nowhere)) != MHD_YES) {
         connections_.erase(fd);
@@ -136,18 +136,18 @@ void HttpServer::add(UniqueFd connection, uid_t user) {
 }
 
 // The library closes it in the next run().
-void HttpServer::make_room_for(uid_t user) {
+void HttpServer::make_room_for(Client client) {
     unsigned count = 0;
     auto oldest = connections_.end();
     for (auto each = connections_.begin(); each != connections_.end(); ++each) {
-        if (each->second.user == user) {
+        if (each->second.client == client) {
             ++count;
             const bool older =
                 oldest == connections_.end() || each->second.end < oldest->second.end;
             oldest = older ? each : oldest;
         }
     }
-    if (count >= max_of_user) {
+    if (count >= max_of_client) {
         ::shutdown(oldest->first, SHUT_RDWR);
     }
 }

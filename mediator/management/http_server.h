@@ -2,7 +2,7 @@
 //
 // HTTP on connections that are given to it (libmicrohttpd), on the thread that calls run(). Each
 // connection serves one request. Its client has a limited time for that, and a user has a limited
-// number of them, so a client that hangs costs others nothing.
+// number of connections, so a client that hangs costs others nothing.
 #pragma once
 
 #include <sys/types.h>
@@ -23,12 +23,13 @@ namespace vrdma::management {
 class HttpServer {
   public:
     using Clock = std::chrono::steady_clock;
-    // `user` is the one who has connected.
-    using Answer = std::function<Response(Request request, uid_t user)>;
+    // The user of this host who has connected. None: somebody of the network.
+    using Client = std::optional<uid_t>;
+    using Answer = std::function<Response(Request request, Client client)>;
 
     static constexpr std::size_t max_body = 64 << 10;
     static constexpr unsigned max_connections = 128;
-    static constexpr unsigned max_of_user = 16;
+    static constexpr unsigned max_of_client = 16;
     static constexpr std::chrono::milliseconds usual_limit{5000};
 
     // None: the library cannot start.
@@ -40,8 +41,8 @@ class HttpServer {
 
     // Whether there is room for another connection.
     bool has_room() const { return connections_.size() < max_connections; }
-    // If its user has too many, hangs up on the oldest of them.
-    void add(UniqueFd connection, uid_t user);
+    // If its client has too many, hangs up on the oldest of them. The network is one client.
+    void add(UniqueFd connection, Client client);
 
     // Readable: there is work for run().
     int fd() const;
@@ -51,7 +52,7 @@ class HttpServer {
 
   private:
     struct Connection {
-        uid_t user;
+        Client client;
         Clock::time_point end;
     };
     struct Callbacks; // of the library
@@ -59,7 +60,7 @@ class HttpServer {
     HttpServer(Answer answer, std::chrono::milliseconds limit)
         : answer_{std::move(answer)}, limit_{limit} {}
     void hang_up_on_the_late();
-    void make_room_for(uid_t user);
+    void make_room_for(Client client);
 
     const Answer answer_;
     const std::chrono::milliseconds limit_;

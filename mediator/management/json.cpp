@@ -3,85 +3,87 @@
 
 #include <fmt/format.h>
 
-#include "mediator/management/counter_names.h"
+#include "mediator/management/counter_texts.h"
+#include "mediator/management/texts.h"
 
 namespace vrdma::management {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::array<const char*, 5> states{"unused", "active", "down", "failed", "suspended"};
-constexpr std::array<const char*, resources> resource_names{"pd",   "mr", "cq",     "qp",    "srq",
-                                                            "xrcd", "ah", "blocks", "memory"};
-
-template <std::size_t size>
-std::string text(const helper::Text<size>& field) {
-    return helper::read(field).value_or("");
-}
-
 json or_null(const std::string& name) {
     return name.empty() ? json{} : json(name);
-}
-
-std::string text(const Mac& mac) {
-    return fmt::format("{:02x}", fmt::join(mac, ":"));
 }
 
 } // namespace
 
 json to_json(const Device& device) {
-    return {{"name", text(device.name)},
+    return {{"name", text_of(device.name)},
             {"kind", "virtual"},
             {"driver", "vrdma"},
-            {"state", states.at(static_cast<std::size_t>(device.state))},
+            {"state", state_text(device)},
             {"mtu", device.mtu},
             {"speed_mbps", device.mbps},
-            {"uplink", or_null(text(device.uplink))},
-            {"mac", text(device.mac)},
-            {"type", text(device.type)},
-            {"front_end", device.behind_socket != 0 ? "socket" : "mdev"},
+            {"uplink", or_null(text_of(device.uplink))},
+            {"mac", text_of(device.mac)},
+            {"type", text_of(device.type)},
+            {"front_end", front_end_text(device)},
             {"description",
              fmt::format("{} of type {}",
                          device.behind_socket != 0 ? "device behind a socket" : "mediated device",
-                         text(device.type))}};
+                         text_of(device.type))}};
 }
 
 json limits_of(const Device& device) {
     json usages = json::object();
     for (std::size_t i = 0; i < resources; ++i) {
-        usages[resource_names[i]] = {{"used", device.usages[i].used},
+        usages[resource_texts[i]] = {{"used", device.usages[i].used},
                                      {"max", device.usages[i].max}};
     }
-    return {{"name", text(device.name)},
+    return {{"name", text_of(device.name)},
             {"weight", device.share.weight},
             {"max_bytes_per_second", device.share.bytes_per_second},
             {"max_operations_per_second", device.share.operations_per_second},
             {"resources", std::move(usages)}};
 }
 
+json netdev_of(const Device& device, const Uplink* uplink) {
+    json found{{"name", text_of(device.name)},
+               {"uplink", or_null(text_of(device.uplink))},
+               {"netdev", nullptr},
+               {"state", nullptr},
+               {"mac", nullptr}};
+    if (uplink != nullptr) {
+        found["netdev"] = text_of(uplink->detail);
+        found["state"] = uplink->up != 0 ? "up" : "down";
+        found["mac"] = text_of(uplink->mac);
+    }
+    return found;
+}
+
 json to_json(const Counters& counters) {
     json values = json::object();
-    for (std::size_t i = 0; i < counter_names.size(); ++i) {
-        values[counter_names[i]] = counters.values[i];
+    for (std::size_t i = 0; i < counter_texts.size(); ++i) {
+        values[counter_texts[i].name] = counters.values[i];
     }
-    return {{"name", text(counters.device)}, {"counters", std::move(values)}};
+    return {{"name", text_of(counters.device)}, {"counters", std::move(values)}};
 }
 
 json to_json(const Uplink& uplink) {
     const bool ethernet = uplink.kind == Uplink::Kind::ethernet;
-    return {{"name", text(uplink.name)},
-            {"kind", ethernet ? "ethernet" : "fabric"},
-            {ethernet ? "interface" : "provider", text(uplink.detail)},
+    return {{"name", text_of(uplink.name)},
+            {"kind", kind_text(uplink)},
+            {ethernet ? "interface" : "provider", text_of(uplink.detail)},
             {"state", uplink.up != 0 ? "up" : "down"},
             {"speed_mbps", uplink.mbps},
-            {"mac", text(uplink.mac)},
+            {"mac", text_of(uplink.mac)},
             {"peers", uplink.peers}};
 }
 
 json to_json(const Peer& peer) {
-    return {{"name", text(peer.name)},
-            {"uplink", text(peer.uplink)},
-            {"address", text(peer.address)},
+    return {{"name", text_of(peer.name)},
+            {"uplink", text_of(peer.uplink)},
+            {"address", text_of(peer.address)},
             {"state", peer.up != 0 ? "connected" : "not connected"},
             {"addresses", peer.addresses}};
 }

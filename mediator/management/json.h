@@ -11,6 +11,8 @@ namespace vrdma::management {
 
 nlohmann::json to_json(const Device& device);   // without its usages
 nlohmann::json limits_of(const Device& device); // its share and its usages
+// The network interface that the device uses on the host; the uplink is nullptr if it has none.
+nlohmann::json netdev_of(const Device& device, const Uplink* uplink);
 nlohmann::json to_json(const Counters& counters);
 nlohmann::json to_json(const Uplink& uplink);
 nlohmann::json to_json(const Peer& peer);

@@ -33,6 +33,11 @@ class Mediator {
     virtual std::vector<Counters> counters(const Range& range) const = 0;
     virtual std::vector<Uplink> uplinks(const Range& range) const = 0;
     virtual std::vector<Peer> peers(const Range& range) const = 0;
+    virtual std::vector<Poller> pollers(const Range& range) const = 0;
+    virtual std::vector<Activity> activity(const Range& range) const = 0; // one, of any range
+
+    // Holds until the configuration is read again. Returns false if there is no such device.
+    virtual bool set_share(const std::string& name, const Share& share) = 0;
 
     // Levels as they are called in vrdmad.conf. Returns false if that is none.
     virtual std::string log_level() const = 0;

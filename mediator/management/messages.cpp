@@ -12,6 +12,11 @@ void append_line(Message& message, const std::string& text) {
     helper::append(message, line);
 }
 
+bool can_be_set(const Share& share) {
+    return share.weight >= 1 && share.weight <= max_weight && share.bytes_per_second <= max_rate &&
+           share.operations_per_second <= max_rate;
+}
+
 } // namespace
 
 Message pack(const Question& question) {
@@ -24,7 +29,9 @@ std::optional<Question> read_question(std::span<const std::byte> message) {
     const auto question = helper::take_last<Question>(message);
     const bool valid = question && question->kind <= Question::Kind::reload &&
                        question->exact <= 1 && question->reserved == 0 &&
-                       helper::read(question->name);
+                       helper::read(question->name) &&
+                       (question->kind == Question::Kind::set_share ? can_be_set(question->share)
+                                                                    : question->share == Share{});
     return valid ? question : std::nullopt;
 }
 

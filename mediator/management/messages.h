@@ -23,13 +23,17 @@ inline constexpr std::size_t max_message = 64 << 10;
 
 struct Question {
     enum class Kind : std::uint32_t {
-        task, // a worker begins; the answer is its task, with a listening socket
+        task,    // a worker begins; the answer is its task, with a listening socket
+        network, // the answer comes with a listening socket for the network; ENOENT: there is none
         devices,
         counters,
         uplinks,
         peers,
+        pollers,
+        activity,
         log_level,
         set_log_level, // to `name`
+        set_share,     // of the device `name`; no lines are the answer
         reload,
     };
 
@@ -38,8 +42,9 @@ struct Question {
     std::uint32_t exact; // this and the name are those of a Range
     std::uint32_t reserved;
     Name name;
+    Share share; // all zero, except for set_share
 };
-static_assert(sizeof(Question) == 112);
+static_assert(sizeof(Question) == 136);
 
 // Begins an answer. Records or lines follow.
 struct Answer {

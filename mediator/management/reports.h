@@ -18,10 +18,15 @@ using ShortName = helper::Text<16>; // of a type, an uplink or an interface
 using Line = helper::Text<256>;     // for people
 using Mac = std::array<std::uint8_t, 6>;
 
+inline constexpr std::uint64_t max_weight = 10'000;
+inline constexpr std::uint64_t max_rate = 1'000'000'000'000'000; // as vrdmad.conf bounds it
+
 struct Share {
     std::uint64_t weight;
     std::uint64_t bytes_per_second; // this and the next: 0 means no limit
     std::uint64_t operations_per_second;
+
+    bool operator==(const Share&) const = default;
 };
 
 struct Usage {
@@ -72,6 +77,26 @@ struct Peer {
     ShortName uplink;
     std::uint32_t up;
     std::uint32_t addresses; // of its devices
+};
+
+struct Poller {
+    Name name; // its number
+    std::uint64_t busy_ns;
+    std::uint64_t cpu_ns;
+};
+
+// What the devices have done since vrdmad started.
+struct Activity {
+    struct Bucket {
+        std::uint64_t longest_ns;
+        std::uint64_t count;
+    };
+    // Commands of guests' drivers by the time that they took.
+    std::array<Bucket, 16> buckets;
+    std::uint64_t longer; // than all of these
+    std::uint64_t sum_ns;
+    std::uint64_t migrations_in;
+    std::uint64_t migrations_out;
 };
 
 // Peers of two fabrics may have the same name.

@@ -11,7 +11,10 @@
 #include <string_view>
 #include <utility>
 
+#include "mediator/management/exposition.h"
 #include "mediator/management/json.h"
+#include "mediator/management/metrics.h"
+#include "mediator/management/texts.h"
 
 namespace vrdma::management {
 namespace {
@@ -19,8 +22,6 @@ namespace {
 using nlohmann::json;
 using Kind = Question::Kind;
 using Words = std::vector<std::string>;
-
-constexpr unsigned ok = 200;
 
 unsigned status_of(std::errc error) {
     switch (error) {
@@ -67,7 +68,7 @@ Response list(const char* key, const Answered<std::vector<Record>>& answered,
     for (const Record& record : *answered) {
         all.push_back(format(record));
     }
-    return respond(ok, {{key, std::move(all)}});
+    return respond(status_ok, {{key, std::move(all)}});
 }
 
 Response devices(const Call& call) {
@@ -84,6 +85,25 @@ Response uplinks(const Call& call) {
 
 Response peers(const Call& call) {
     return list<Peer>("peers", call.asker.all<Peer>(Kind::peers), &to_json);
+}
+
+// The interface of an Ethernet uplink is the devices' netdev. A fabric has none.
+Response netdevs(const Call& call) {
+    const auto devices = call.asker.all<Device>(Kind::devices);
+    const auto uplinks =
+        devices ? call.asker.all<Uplink>(Kind::uplinks) : tl::unexpected{devices.error()};
+    if (!uplinks) {
+        return refuse(uplinks.error());
+    }
+    json all = json::array();
+    for (const Device& device : *devices) {
+        const auto used = std::ranges::find_if(*uplinks, [&](const Uplink& uplink) {
+            return uplink.kind == Uplink::Kind::ethernet &&
+                   text_of(uplink.name) == text_of(device.uplink);
+        });
+        all.push_back(netdev_of(device, used != uplinks->end() ? &*used : nullptr));
+    }
+    return respond(status_ok, {{"devices", std::move(all)}});
 }
 
 Answered<Device> find(const Call& call) {
@@ -105,12 +125,57 @@ Response device(const Call& call) {
     }
     json body = to_json(*found);
     body.update(limits_of(*found));
-    return respond(ok, body);
+    return respond(status_ok, body);
 }
 
 Response limits(const Call& call) {
     const auto found = find(call);
-    return found ? respond(ok, limits_of(*found)) : refuse(found.error());
+    return found ? respond(status_ok, limits_of(*found)) : refuse(found.error());
+}
+
+struct ShareKey {
+    const char* name;
+    std::uint64_t Share::*value;
+    std::uint64_t least;
+    std::uint64_t most;
+};
+constexpr std::array share_keys{
+    ShareKey{"weight", &Share::weight, 1, max_weight},
+    ShareKey{"max_bytes_per_second", &Share::bytes_per_second, 0, max_rate},
+    ShareKey{"max_operations_per_second", &Share::operations_per_second, 0, max_rate}};
+
+// Sets what the object has. Other keys, and values out of their range, are refused.
+Answered<Share> changed(Share share, const json& body) {
+    const auto invalid = [](std::string reason) {
+        return tl::unexpected{Refusal{std::errc::invalid_argument, std::move(reason)}};
+    };
+    if (!body.is_object() || body.empty()) {
+        return invalid(R"(the body must be an object such as {"weight": 100})");
+    }
+    for (const auto& [name, value] : body.items()) {
+        const auto key = std::ranges::find(share_keys, name, &ShareKey::name);
+        if (key == share_keys.end()) {
+            return invalid(fmt::format("'{}' is no limit that can be set", name));
+        }
+        if (!value.is_number_unsigned() || value < key->least || value > key->most) {
+            return invalid(
+                fmt::format("{} must be a number from {} to {}", name, key->least, key->most));
+        }
+        share.*(key->value) = value.get<std::uint64_t>();
+    }
+    return share;
+}
+
+Response set_limits(const Call& call) {
+    const auto found = find(call);
+    const auto share = found.and_then([&](const Device& device) {
+        return changed(device.share, json::parse(call.body, nullptr, false));
+    });
+    if (!share) {
+        return refuse(share.error());
+    }
+    const auto set = call.asker.lines(Kind::set_share, call.words.front(), *share);
+    return set ? limits(call) : refuse(set.error());
 }
 
 Response counters(const Call& call) {
@@ -126,11 +191,11 @@ Response counters(const Call& call) {
             std::errc::device_or_resource_busy,
             fmt::format("the device '{}' is not in use, so it counts nothing", call.words.front()));
     }
-    return respond(ok, to_json(counted->front()));
+    return respond(status_ok, to_json(counted->front()));
 }
 
 Response log_level_as(const Answered<Asker::Lines>& lines) {
-    return lines ? respond(ok, {{"level", lines->some.empty() ? "" : lines->some.front()}})
+    return lines ? respond(status_ok, {{"level", lines->some.empty() ? "" : lines->some.front()}})
                  : refuse(lines.error());
 }
 
@@ -154,8 +219,14 @@ Response set_log_level(const Call& call) {
 
 Response reload(const Call& call) {
     const auto lines = call.asker.lines(Kind::reload);
-    return lines ? respond(ok, {{"changed", lines->some}, {"restart", lines->others}})
+    return lines ? respond(status_ok, {{"changed", lines->some}, {"restart", lines->others}})
                  : refuse(lines.error());
+}
+
+Response metrics(const Call& call) {
+    auto text = read_metrics(call.asker);
+    return text ? Response{status_ok, std::move(*text), Exposition::content_type}
+                : refuse(text.error());
 }
 
 // --- how it is found ---
@@ -172,12 +243,15 @@ constexpr std::array routes{
     Route{"GET", "/v1/devices/*", false, &device},
     Route{"GET", "/v1/devices/*/counters", false, &counters},
     Route{"GET", "/v1/devices/*/limits", false, &limits},
+    Route{"PUT", "/v1/devices/*/limits", true, &set_limits},
     Route{"GET", "/v1/counters", false, &all_counters},
+    Route{"GET", "/v1/netdevs", false, &netdevs},
     Route{"GET", "/v1/uplinks", false, &uplinks},
     Route{"GET", "/v1/peers", false, &peers},
     Route{"GET", "/v1/log-level", false, &log_level},
     Route{"PUT", "/v1/log-level", true, &set_log_level},
     Route{"POST", "/v1/reload", true, &reload},
+    Route{"GET", metrics_path, false, &metrics},
 };
 
 Words split(std::string_view path) {
@@ -240,6 +314,10 @@ Response refuse(std::errc error, const std::string& reason) {
 }
 
 Response answer(const Request& request, Asker& asker) {
+    if (request.by_network && request.path != metrics_path) {
+        return refuse(std::errc::permission_denied,
+                      fmt::format("the network is served {} only", metrics_path));
+    }
     const Words words = request.path.starts_with('/') ? split(request.path) : Words{};
     bool known = false;
     for (const Route& route : routes) {

@@ -9,16 +9,21 @@
 
 namespace vrdma::management {
 
+inline constexpr char metrics_path[] = "/metrics";
+inline constexpr unsigned status_ok = 200;
+
 struct Request {
     std::string method;
     std::string path; // as it came, with its percent encoding
     std::string body;
     bool may_change = false; // its client
+    bool by_network = false; // gets metrics only
 };
 
 struct Response {
-    unsigned status;  // of HTTP
-    std::string body; // JSON
+    unsigned status; // of HTTP
+    std::string body;
+    const char* content_type = "application/json";
 };
 
 Response answer(const Request& request, Asker& asker);

@@ -28,8 +28,9 @@ Message message_of(std::uint32_t id, const Reloaded& reloaded) {
 
 } // namespace
 
-Result<std::unique_ptr<Service>> Service::open(UniqueFd process, int listening, const Task& task,
-                                               Mediator& mediator, EventLoop& loop) {
+Result<std::unique_ptr<Service>> Service::open(UniqueFd process, const Listening& listening,
+                                               const Task& task, Mediator& mediator,
+                                               EventLoop& loop) {
     std::unique_ptr<Service> service{new Service{std::move(process), listening, task, mediator}};
     auto questions = loop.watch(service->process_->socket.get(),
                                 [all = service.get()](std::uint32_t) { all->hear(); });
@@ -64,6 +65,8 @@ void Service::answer(const Question& question) {
     switch (question.kind) {
         case Kind::task:
             return give_task(question);
+        case Kind::network:
+            return give_network(question);
         case Kind::devices:
             return answer(question, &Mediator::devices, records_each<Device>);
         case Kind::counters:
@@ -72,10 +75,16 @@ void Service::answer(const Question& question) {
             return answer(question, &Mediator::uplinks, records_each<Uplink>);
         case Kind::peers:
             return answer(question, &Mediator::peers, records_each<Peer>);
+        case Kind::pollers:
+            return answer(question, &Mediator::pollers, records_each<Poller>);
+        case Kind::activity:
+            return answer(question, &Mediator::activity, records_each<Activity>);
         case Kind::log_level:
             return send(process_->socket.get(), pack_lines(question.id, {mediator_.log_level()}));
         case Kind::set_log_level:
             return set_log_level(question);
+        case Kind::set_share:
+            return set_share(question);
         case Kind::reload:
             return reload(question);
     }
@@ -85,7 +94,22 @@ void Service::give_task(const Question& question) {
     Message message;
     helper::append(message, Answer{question.id, 0, 0, 0});
     helper::append(message, task_);
-    if (const auto sent = helper::send_with(process_->socket.get(), message, listening_); !sent) {
+    give(message, listening_.control);
+}
+
+void Service::give_network(const Question& question) {
+    if (listening_.network < 0) {
+        return send(process_->socket.get(),
+                    pack_error(question.id, std::errc::no_such_file_or_directory,
+                               "nothing is served to the network"));
+    }
+    Message message;
+    helper::append(message, Answer{question.id, 0, 0, 0});
+    give(message, listening_.network);
+}
+
+void Service::give(const Message& message, int descriptor) {
+    if (const auto sent = helper::send_with(process_->socket.get(), message, descriptor); !sent) {
         log_.warn("a worker cannot begin: {}", describe(sent.error()));
     }
 }
@@ -110,6 +134,15 @@ void Service::set_log_level(const Question& question) {
                                             fmt::format("'{}' is no log level", level)));
 }
 
+void Service::set_share(const Question& question) {
+    const std::string name = *helper::read(question.name);
+    if (mediator_.set_share(name, question.share)) {
+        return send(process_->socket.get(), pack_lines(question.id, {}));
+    }
+    send(process_->socket.get(), pack_error(question.id, std::errc::no_such_file_or_directory,
+                                            fmt::format("there is no device '{}'", name)));
+}
+
 void Service::reload(const Question& question) {
     if (std::exchange(process_->reloads, true)) {
         return send(process_->socket.get(),
@@ -128,7 +161,9 @@ void Service::end(const char* why) {
     log_.warn("nothing is served there any more: the process that serves it: {}", why);
     questions_ = {};
     process_ = {};
-    ::shutdown(listening_, SHUT_RDWR); // so that nobody connects and waits in vain
+    for (const int listening : {listening_.control, listening_.network}) {
+        ::shutdown(listening, SHUT_RDWR); // so that nobody connects and waits in vain
+    }
 }
 
 } // namespace vrdma::management

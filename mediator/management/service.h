@@ -18,17 +18,23 @@ class Service {
   public:
     static constexpr int turn = 4; // questions, before others have their turn
 
-    // The process serves the listening socket, which stays open. If the process ends, nobody can
-    // connect any more. The mediator must outlive this,
-    // but it may answer a question later.
-    static Result<std::unique_ptr<Service>> open(UniqueFd process, int listening, const Task& task,
-                                                 Mediator& mediator, EventLoop& loop);
+    // Sockets that the process serves.
+    struct Listening {
+        int control;
+        int network = -1; // for metrics, or none
+    };
+
+    // The listening sockets stay open. If the process ends, nobody can connect any more. The
+    // mediator must outlive this, but it may answer a question later.
+    static Result<std::unique_ptr<Service>> open(UniqueFd process, const Listening& listening,
+                                                 const Task& task, Mediator& mediator,
+                                                 EventLoop& loop);
     Service(const Service&) = delete;
     Service& operator=(const Service&) = delete;
     ~Service() = default;
 
   private:
-    Service(UniqueFd process, int listening, const Task& task, Mediator& mediator)
+    Service(UniqueFd process, const Listening& listening, const Task& task, Mediator& mediator)
         : process_{std::make_shared<Process>(std::move(process))},
           listening_{listening},
           task_{task},
@@ -37,10 +43,13 @@ class Service {
     void hear();
     void answer(const Question& question);
     void give_task(const Question& question);
+    void give_network(const Question& question);
+    void give(const Message& message, int descriptor);
     template <typename Record>
     void answer(const Question& question,
                 std::vector<Record> (Mediator::*ask)(const Range& range) const, std::size_t most);
     void set_log_level(const Question& question);
+    void set_share(const Question& question);
     void reload(const Question& question);
     void end(const char* why);
 
@@ -52,7 +61,7 @@ class Service {
 
     // None: the connection has ended. An answer that comes later finds out whether it has.
     std::shared_ptr<Process> process_;
-    const int listening_;
+    const Listening listening_;
     const Task task_;
     Mediator& mediator_;
     DeviceLog log_{"control socket"};

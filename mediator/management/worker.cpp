@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
+#include <iterator>
 #include <optional>
 #include <utility>
 
+#include "mediator/base/random.h"
 #include "mediator/helper/socket.h"
 #include "mediator/management/http_server.h"
 
@@ -17,23 +20,40 @@ namespace {
 
 struct Beginning {
     Task task;
-    UniqueFd listening;
+    UniqueFd control; // listens
+    UniqueFd network; // listens, or none
 };
 
-// Answers that were for an earlier worker have another size, or no descriptor.
-std::optional<Beginning> ask_for_task(int socket) {
+// The answer to a question, with the descriptor that comes with it. Answers to an earlier worker
+// have other ids.
+std::optional<helper::Received> ask(int socket, Question::Kind kind) {
     Question question{};
-    question.kind = Question::Kind::task;
+    question.kind = kind;
+    question.id = random_u32();
     helper::send(socket, pack(question));
     while (auto received = helper::receive_with(socket, max_message)) {
         std::span<const std::byte> rest{received->message};
         const auto answer = helper::take<Answer>(rest);
-        const auto task = helper::take_last<Task>(rest);
-        if (answer && task && received->descriptor) {
-            return Beginning{*task, std::move(received->descriptor)};
+        if (answer && answer->id == question.id) {
+            received->message.erase(received->message.begin(),
+                                    received->message.end() - std::ssize(rest));
+            return received;
         }
     }
     return std::nullopt;
+}
+
+std::optional<Beginning> begin(int socket) {
+    auto first = ask(socket, Question::Kind::task);
+    auto second = first ? ask(socket, Question::Kind::network) : std::nullopt;
+    if (!second || !first->descriptor) {
+        return std::nullopt;
+    }
+    std::span<const std::byte> rest{first->message};
+    const auto task = helper::take_last<Task>(rest);
+    return task ? std::optional{Beginning{*task, std::move(first->descriptor),
+                                          std::move(second->descriptor)}}
+                : std::nullopt;
 }
 
 // The kernel knows who has connected.
@@ -49,21 +69,22 @@ class Worker {
   public:
     Worker(int socket, Beginning beginning)
         : socket_{socket},
-          task_{beginning.task},
-          listening_{std::move(beginning.listening)},
+          beginning_{std::move(beginning)},
           asker_{socket},
-          http_{HttpServer::create([this](Request request, uid_t user) {
-              request.may_change = may_change(user);
-              return answer(request, asker_);
+          http_{HttpServer::create([this](Request request, HttpServer::Client client) {
+              request.may_change = client && may_change(*client);
+              return client ? answer(request, asker_) : answer_network(std::move(request));
           })} {}
 
     bool run() {
         while (http_ && !asker_.ended()) {
             // vrdmad sends nothing without a question, so this is the end, or an answer that nobody
-            // waits for any more. Clients beyond the limit wait in the socket's queue.
-            std::array<pollfd, 3> ready{{{socket_, POLLIN, 0},
+            // waits for any more. Clients beyond the limit wait in the sockets' queues.
+            const bool room = http_->has_room();
+            std::array<pollfd, 4> ready{{{socket_, POLLIN, 0},
                                          {http_->fd(), POLLIN, 0},
-                                         {http_->has_room() ? listening_.get() : -1, POLLIN, 0}}};
+                                         {room ? beginning_.control.get() : -1, POLLIN, 0},
+                                         {room ? beginning_.network.get() : -1, POLLIN, 0}}};
             const auto next = http_->next();
             constexpr int forever = -1;
             ::poll(ready.data(), ready.size(), next ? static_cast<int>(next->count()) : forever);
@@ -71,7 +92,10 @@ class Worker {
                 return true;
             }
             if (ready[2].revents != 0) {
-                accept();
+                accept_user();
+            }
+            if (ready[3].revents != 0) {
+                accept_network();
             }
             http_->run();
         }
@@ -80,29 +104,57 @@ class Worker {
 
   private:
     bool may_change(uid_t user) const {
-        return user == 0 || user == ::getuid() || task_.others_change != 0;
+        return user == 0 || user == ::getuid() || beginning_.task.others_change != 0;
     }
 
-    void accept() {
-        UniqueFd connection{
-            ::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    static UniqueFd accept(const UniqueFd& listening) {
+        return UniqueFd{::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    }
+
+    void accept_user() {
+        UniqueFd connection = accept(beginning_.control);
         const auto user = user_of(connection);
         if (connection && user) {
             http_->add(std::move(connection), *user);
         }
     }
 
+    void accept_network() {
+        if (UniqueFd connection = accept(beginning_.network)) {
+            http_->add(std::move(connection), std::nullopt);
+        }
+    }
+
+    // A reading costs vrdmad time, so strangers cannot ask for more than one per second. Others get
+    // the same one.
+    Response answer_network(Request request) {
+        using Clock = std::chrono::steady_clock;
+        request.by_network = true;
+        const bool metrics = request.method == "GET" && request.path == metrics_path;
+        const auto now = Clock::now();
+        if (!metrics || now >= reading_ends_) {
+            Response response = answer(request, asker_);
+            if (!metrics || response.status != status_ok) {
+                return response;
+            }
+            reading_ = std::move(response);
+            reading_ends_ = now + std::chrono::seconds{1};
+        }
+        return reading_;
+    }
+
     const int socket_;
-    const Task task_;
-    const UniqueFd listening_;
+    const Beginning beginning_;
     Asker asker_;
+    Response reading_{};
+    std::chrono::steady_clock::time_point reading_ends_{};
     const std::unique_ptr<HttpServer> http_;
 };
 
 } // namespace
 
 bool work(int socket) {
-    auto beginning = ask_for_task(socket);
+    auto beginning = begin(socket);
     return !beginning || Worker{socket, std::move(*beginning)}.run();
 }
 

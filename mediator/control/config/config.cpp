@@ -59,6 +59,7 @@ Config read(const toml::table& file) {
     read_types(root.section("types"), config);
     read_vfio_users(root.sections("vfio_user"), config);
     read_control(root.section("control"), config.control);
+    read_metrics(root.section("metrics"), config.control);
     root.finish();
     return config;
 }

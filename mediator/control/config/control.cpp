@@ -23,4 +23,20 @@ void read_control(Section section, ControlSocketOptions& control) {
     section.finish();
 }
 
+void read_metrics(Section section, ControlSocketOptions& control) {
+    if (section.has("listen")) {
+        std::string text;
+        section.text("listen", text);
+        control.metrics = wire::fabric::parse_address(text);
+        if (!control.metrics) {
+            section.refuse("listen",
+                           "an address and a port such as 127.0.0.1:9469 or [fd00::1]:9469");
+        }
+        if (control.socket.path.empty()) {
+            section.refuse("listen", "left out where there is no control socket");
+        }
+    }
+    section.finish();
+}
+
 } // namespace vrdma::control

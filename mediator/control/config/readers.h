@@ -15,5 +15,6 @@ void read_fabrics(std::vector<Section> sections, Config& config);
 void read_types(Section section, Config& config);
 void read_vfio_users(std::vector<Section> sections, Config& config);
 void read_control(Section section, ControlSocketOptions& control);
+void read_metrics(Section section, ControlSocketOptions& control); // after the control socket
 
 } // namespace vrdma::control

@@ -724,6 +724,24 @@ TEST(Config, ErrorsOfTheControlSocketNameTheKey) {
     EXPECT_EQ(error_of("[control]\nmode = 1"), "control.mode: unknown key");
 }
 
+TEST(Config, MetricsForTheNetwork) {
+    EXPECT_FALSE(parse_config("[control]\nsocket = \"/x\"")->control.metrics);
+    const auto config =
+        parse_config("[control]\nsocket = \"/x\"\n[metrics]\nlisten = \"[::1]:9469\"");
+    ASSERT_TRUE(config);
+    EXPECT_EQ(config->control.metrics, (wire::fabric::Address{"::1", "9469"}));
+}
+
+TEST(Config, ErrorsOfMetricsNameTheKey) {
+    EXPECT_EQ(error_of("[metrics]\nlisten = \"localhost\""),
+              "metrics.listen = \"localhost\": must be an address and a port such as "
+              "127.0.0.1:9469 or [fd00::1]:9469");
+    EXPECT_EQ(error_of("[metrics]\nlisten = \"127.0.0.1:9469\""),
+              "metrics.listen = \"127.0.0.1:9469\": must be left out where there is no control "
+              "socket");
+    EXPECT_EQ(error_of("[metrics]\nport = 1"), "metrics.port: unknown key");
+}
+
 TEST(Config, TheInstalledFileIsValidAndSaysTheDefaults) {
     const auto config = read_config(VRDMAD_CONF).and_then(parse_config);
     ASSERT_TRUE(config) << config.error();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/device/tests/device_test.h"
 
+#include <numeric>
+
 #include "mediator/tests/guest/heap.h"
 
 namespace vrdma {
@@ -163,6 +165,39 @@ TEST_F(DeviceTest, FaultsAreLookedAtAfterEachCommand) {
     guest.ring();
     guest.run_device();
     EXPECT_EQ(port.looks_at_faults(), commands);
+}
+
+// A command of several steps and one of a single step. Expect both to be counted once, when they
+// are complete.
+TEST_F(DeviceTest, CommandsAreTimed) {
+    const auto counted = [this] {
+        const auto& counts = port.activity()->command_times.counts;
+        return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    };
+    ASSERT_TRUE(guest.enable());
+    ASSERT_EQ(guest.create(VRDMA_ADMIN_CREATE_EQ, eq_command()), 1);
+    EXPECT_EQ(counted(), 1u);
+    EXPECT_GT(port.activity()->command_times.sum.count(), 0);
+    hca.slice->steps_to_touch = 3;
+    guest.post(VRDMA_ADMIN_CREATE_CQ, cq_command(1));
+    guest.ring();
+    EXPECT_EQ(counted(), 1u);
+    guest.run_device();
+    EXPECT_EQ(counted(), 2u);
+}
+
+TEST(CommandTimes, HaveClassesByTheirUpperBounds) {
+    using namespace std::chrono_literals;
+    CommandTimes times;
+    times.add(1us);
+    times.add(1001ns);
+    times.add(100ms);
+    times.add(1s);
+    EXPECT_EQ(times.counts[0], 1u);
+    EXPECT_EQ(times.counts[1], 1u);
+    EXPECT_EQ(times.counts[15], 1u);
+    EXPECT_EQ(times.counts[16], 1u);
+    EXPECT_EQ(times.sum, 1100ms + 2001ns);
 }
 
 // The pages of a ring are touched in steps. Expect one step per turn, and the error of the first

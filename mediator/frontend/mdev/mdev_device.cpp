@@ -69,6 +69,7 @@ Result<std::unique_ptr<MdevDevice>> MdevDevice::open(const Host& host, UniqueFd 
 // When a device is opened, the module has a reset ready to be read, and the device goes live when
 // that reset is acknowledged. If the vrdmad before has left the device, take_over() does that.
 Result<> MdevDevice::start(const Host& host, const vrdma_mdev_device_info& info) {
+    activity_ = host.activity;
     device_.emplace(uuid_text(info.uuid), type_, identity_of(info, type_), *this, host.hca,
                     host.gids);
     device_->set_share(share_of(info, type_));

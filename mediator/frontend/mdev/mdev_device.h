@@ -24,7 +24,7 @@ class MdevDevice final : public HostPort {
     MdevDevice& operator=(const MdevDevice&) = delete;
     ~MdevDevice() override = default;
 
-    const Device& device() const noexcept { return *device_; }
+    Device& device() noexcept { return *device_; }
     const std::string& name() const noexcept { return device_->name(); }
 
     // At the end of a vrdmad: freezes the device, saves it, and leaves it to the next vrdmad. Each
@@ -47,6 +47,7 @@ class MdevDevice final : public HostPort {
     int kick_fd() const noexcept override { return kick_.fd(); }
     void raise(unsigned vector) noexcept override;
     void wake() noexcept override { wake_.signal(); }
+    Activity* activity() noexcept override { return activity_; }
 
   private:
     MdevDevice(const DeviceType& type, UniqueFd fd, EventFd kick, EventFd wake, Mapping shadow,
@@ -67,6 +68,7 @@ class MdevDevice final : public HostPort {
     Mapping shadow_;
     Mapping doorbells_;
     std::unique_ptr<WindowMemory> memory_;
+    Activity* activity_ = nullptr;
     std::optional<Device> device_;
     std::optional<Migration> migration_;
     UniqueFd saved_;          // for the next vrdmad

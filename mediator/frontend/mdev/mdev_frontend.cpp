@@ -98,8 +98,8 @@ void MdevFrontend::hand_over() {
     all(&MdevDevice::hand_over);
 }
 
-std::vector<const Device*> MdevFrontend::devices() const {
-    std::vector<const Device*> devices;
+std::vector<Device*> MdevFrontend::devices() const {
+    std::vector<Device*> devices;
     devices.reserve(devices_.size());
     for (const auto& [id, device] : devices_) {
         devices.push_back(&device->device());

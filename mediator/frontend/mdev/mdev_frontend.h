@@ -27,7 +27,7 @@ class MdevFrontend {
     void freeze();
     void hand_over();
 
-    std::vector<const Device*> devices() const;
+    std::vector<Device*> devices() const;
 
     // Gives the devices that exist the shares of their types. Later devices have them from the
     // start.

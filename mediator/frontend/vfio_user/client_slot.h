@@ -30,7 +30,7 @@ class ClientSlot {
     ClientSlot& operator=(const ClientSlot&) = delete;
     ~ClientSlot() = default;
 
-    const Device& device() const noexcept { return function_->device(); }
+    Device& device() const noexcept { return function_->device(); }
 
     void set_share(const hca::Share& share) { function_->set_share(share); }
 

@@ -73,6 +73,7 @@ Result<> Function::start(const Options& options, const Host& host) {
     loop_ = &host.loop;
     fault_times_ = host.fault_times;
     gathering_ = host.gathering;
+    activity_ = host.activity;
     device_.emplace(options.name, type_, options.function_id, *this, host.hca, host.gids);
     migration_.emplace(
         *device_, longest_image(type_.limits),

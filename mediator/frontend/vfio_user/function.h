@@ -35,7 +35,7 @@ class Function final : public HostPort {
     Function& operator=(const Function&) = delete;
     ~Function() override = default;
 
-    const Device& device() const noexcept { return *device_; }
+    Device& device() noexcept { return *device_; }
     const std::string& name() const noexcept { return device_->name(); }
 
     void set_share(const hca::Share& share) { device_->set_share(share); }
@@ -77,6 +77,7 @@ class Function final : public HostPort {
     void raise(unsigned vector) noexcept override { interrupts_->raise(vector); }
     void wake() noexcept override { wake_->signal(); }
     void note_faults() noexcept override;
+    Activity* activity() noexcept override { return activity_; }
     bool restores_on() noexcept override;
 
   private:
@@ -117,6 +118,7 @@ class Function final : public HostPort {
     bool enable_is_held_ = false; // by held_
     bool untold_ = false;         // the driver, that a write to the configuration space was a reset
     Gathering* gathering_ = nullptr;
+    Activity* activity_ = nullptr;
     Gathering::Awaited awaited_;
     Gathering::Held held_;
     EventLoop::Watch turns_;

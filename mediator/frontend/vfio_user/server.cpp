@@ -72,8 +72,8 @@ void Server::accept(UniqueFd socket) {
     (*slot)->take(std::move(socket));
 }
 
-std::vector<const Device*> Server::devices() const {
-    std::vector<const Device*> devices;
+std::vector<Device*> Server::devices() const {
+    std::vector<Device*> devices;
     devices.reserve(slots_.size());
     for (const auto& slot : slots_) {
         devices.push_back(&slot->device());

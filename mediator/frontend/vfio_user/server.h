@@ -42,7 +42,7 @@ class Server {
     void accept(UniqueFd socket);
 
     // One for each client that it can have.
-    std::vector<const Device*> devices() const;
+    std::vector<Device*> devices() const;
 
     // Sets the share of each client.
     void set_share(const hca::Share& share);

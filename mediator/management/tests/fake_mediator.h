@@ -25,6 +25,8 @@ class FakeMediator final : public Mediator {
             const std::string name = fmt::format("disk-{:04}/0", i);
             helper::write(device.name, name);
             helper::write(device.type, "small");
+            device.share = {100, 0, 0};
+            helper::write(device.uplink, i == 1 ? "blue" : "");
             device.usages[static_cast<std::size_t>(Resource::qp)] = {i, 256};
             devices_.push_back({name, device});
         }
@@ -39,15 +41,33 @@ class FakeMediator final : public Mediator {
     }
     std::vector<Counters> counters(const Range& range) const override {
         std::vector<Counters> counted;
-        for (const Device& device : devices(range)) {
-            if (device.usages[static_cast<std::size_t>(Resource::qp)].used != 0) {
-                counted.push_back({device.name, {7}});
-            }
+        auto used = devices_;
+        std::erase_if(used, [](const Named& named) {
+            return named.device.usages[static_cast<std::size_t>(Resource::qp)].used == 0;
+        });
+        for (const Named& named : select(std::move(used), range, &Named::name)) {
+            counted.push_back({named.device.name, {7}});
         }
         return counted;
     }
-    std::vector<Uplink> uplinks(const Range& /*range*/) const override { return {}; }
+    std::vector<Uplink> uplinks(const Range& /*range*/) const override { return uplinks_of; }
     std::vector<Peer> peers(const Range& /*range*/) const override { return {}; }
+    std::vector<Poller> pollers(const Range& /*range*/) const override {
+        Poller poller{};
+        helper::write(poller.name, "0");
+        poller.busy_ns = 1'500'000'000;
+        return {poller};
+    }
+    std::vector<Activity> activity(const Range& /*range*/) const override { return {activity_of}; }
+    bool set_share(const std::string& name, const Share& share) override {
+        for (Named& named : devices_) {
+            if (named.name == name) {
+                named.device.share = share;
+                return true;
+            }
+        }
+        return false;
+    }
     std::string log_level() const override { return level_; }
     bool set_log_level(const std::string& level) override {
         level_ = level == "debug" ? level : level_;
@@ -63,6 +83,8 @@ class FakeMediator final : public Mediator {
 
     bool delays = false; // reloads, until the test calls `delayed`
     std::function<void(Reloaded)> delayed;
+    Activity activity_of{};
+    std::vector<Uplink> uplinks_of;
     Reloaded reloaded{"", {"types.small: weight 3"}, {"name"}};
 
   private:
@@ -78,7 +100,8 @@ class FakeMediator final : public Mediator {
 // Runs a service of the mediator in a thread.
 class ControlThread {
   public:
-    ControlThread(UniqueFd process, int listening, const Task& task, Mediator& mediator)
+    ControlThread(UniqueFd process, const Service::Listening& listening, const Task& task,
+                  Mediator& mediator)
         : thread_{[this, process = std::move(process), listening, task, &mediator]() mutable {
               EventLoop loop;
               const auto ends = loop.watch(end_.fd(), [&](std::uint32_t) { loop.stop(); });

@@ -58,7 +58,7 @@ class HttpServerTest : public testing::Test {
 
     std::vector<Request> requests;
     std::unique_ptr<HttpServer> server = HttpServer::create(
-        [this](Request request, uid_t /*user*/) {
+        [this](Request request, HttpServer::Client /*client*/) {
             requests.push_back(std::move(request));
             return Response{200, "{}"};
         },

@@ -21,7 +21,7 @@ TEST(Question, ArrivesAsItWasSent) {
 
 TEST(Question, IsRefusedUnlessEachByteIsValid) {
     Question kind = question();
-    kind.kind = static_cast<Question::Kind>(8);
+    kind.kind = static_cast<Question::Kind>(static_cast<std::uint32_t>(Question::Kind::reload) + 1);
     Question exact = question();
     exact.exact = 2;
     Question reserved = question();
@@ -37,6 +37,19 @@ TEST(Question, IsRefusedUnlessEachByteIsValid) {
     longer.push_back({});
     EXPECT_FALSE(read_question(longer));
     EXPECT_FALSE(read_question(std::span{longer}.first(longer.size() - 2)));
+}
+
+TEST(Question, HasAShareOnlyIfItSetsOne) {
+    Question set = question();
+    set.share = {7, 0, 0};
+    EXPECT_FALSE(read_question(pack(set)));
+    set.kind = Question::Kind::set_share;
+    EXPECT_TRUE(read_question(pack(set)));
+    for (const Share& wrong : {Share{}, Share{max_weight + 1, 0, 0}, Share{1, max_rate + 1, 0},
+                               Share{1, 0, max_rate + 1}}) {
+        set.share = wrong;
+        EXPECT_FALSE(read_question(pack(set)));
+    }
 }
 
 TEST(Answer, HasRoomForLinesOfBothLists) {

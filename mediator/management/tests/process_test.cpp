@@ -2,6 +2,7 @@
 //
 // vrdma-management itself, with clients of its socket. A system call that it must not make kills
 // it.
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -26,7 +27,8 @@ class ManagementProcessTest : public testing::Test {
         auto launched = helper::launch(VRDMA_MANAGEMENT, "kill");
         EXPECT_TRUE(launched);
         process_ = launched->process;
-        thread_.emplace(std::move(launched->socket), listening_.get(), Task{}, mediator_);
+        thread_.emplace(std::move(launched->socket),
+                        Service::Listening{listening_.get(), network_.get()}, Task{}, mediator_);
     }
     ManagementProcessTest(const ManagementProcessTest&) = delete;
     ManagementProcessTest& operator=(const ManagementProcessTest&) = delete;
@@ -41,6 +43,26 @@ class ManagementProcessTest : public testing::Test {
         UniqueFd client{::socket(AF_UNIX, SOCK_STREAM, 0)};
         EXPECT_EQ(::connect(client.get(), generic(), sizeof(address_)), 0);
         return client;
+    }
+    // By the network.
+    UniqueFd connect_from_afar() const {
+        sockaddr_in address{};
+        socklen_t size = sizeof(address);
+        auto* const generic = reinterpret_cast<sockaddr*>(&address);
+        EXPECT_EQ(::getsockname(network_.get(), generic, &size), 0);
+        UniqueFd client{::socket(AF_INET, SOCK_STREAM, 0)};
+        EXPECT_EQ(::connect(client.get(), generic, size), 0);
+        return client;
+    }
+    static UniqueFd listen_on_loopback() {
+        UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)};
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        EXPECT_EQ(
+            ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+        EXPECT_EQ(::listen(socket.get(), SOMAXCONN), 0);
+        return socket;
     }
     static void ask(const UniqueFd& client, const std::string& path = "/v1/log-level") {
         const std::string request = "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -65,6 +87,7 @@ class ManagementProcessTest : public testing::Test {
         std::filesystem::temp_directory_path() / ("vrdma-management-" + std::to_string(::getpid()));
     sockaddr_un address_{.sun_family = AF_UNIX, .sun_path = {}};
     UniqueFd listening_{::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0)};
+    UniqueFd network_ = listen_on_loopback();
     FakeMediator mediator_{1000};
     pid_t process_ = 0;
     std::optional<ControlThread> thread_;
@@ -84,6 +107,35 @@ TEST_F(ManagementProcessTest, ListsAThousandDevices) {
     for (const char* name : {"disk-0000/0", "disk-0500/0", "disk-0999/0"}) {
         EXPECT_NE(text.find(name), text.npos) << name;
     }
+}
+
+// Tells how long that takes.
+TEST_F(ManagementProcessTest, ServesMetricsOfAThousandDevicesToTheNetwork) {
+    const UniqueFd first = connect();
+    ask(first);
+    expect_answer(first);
+    const auto began = std::chrono::steady_clock::now();
+    const UniqueFd client = connect_from_afar();
+    ask(client, "/metrics");
+    const std::string text = hear(client);
+    const auto time = std::chrono::steady_clock::now() - began;
+    RecordProperty("microseconds", std::to_string(time / std::chrono::microseconds{1}));
+    EXPECT_NE(text.find("Content-Type: text/plain; version=0.0.4"), text.npos);
+    EXPECT_NE(text.find("\nvrdma_device_rp_cnp_handled_total{device=\"disk-0999/0\""), text.npos);
+    const UniqueFd curious = connect_from_afar();
+    ask(curious, "/v1/log-level");
+    EXPECT_TRUE(hear(curious).starts_with("HTTP/1.1 403 "));
+}
+
+// The network opens connections that say nothing; expects those of users to be served.
+TEST_F(ManagementProcessTest, SilentConnectionsOfTheNetworkCostUsersNothing) {
+    std::vector<UniqueFd> silent;
+    for (int i = 0; i < 300; ++i) {
+        silent.push_back(connect_from_afar());
+    }
+    const UniqueFd client = connect();
+    ask(client);
+    expect_answer(client);
 }
 
 TEST_F(ManagementProcessTest, ServesAThousandClients) {

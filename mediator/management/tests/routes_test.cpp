@@ -26,7 +26,7 @@ class RoutesTest : public testing::Test {
 
     FakeMediator mediator{3};
     helper::SocketPair ends = std::move(*helper::open_socket_pair());
-    ControlThread thread{std::move(ends.ours), ends.its.get(), Task{}, mediator};
+    ControlThread thread{std::move(ends.ours), {ends.its.get()}, Task{}, mediator};
     Asker asker{ends.its.get()};
 };
 
@@ -37,6 +37,40 @@ TEST_F(RoutesTest, Devices) {
     EXPECT_EQ(limits["resources"]["qp"]["used"], 1);
     EXPECT_EQ(ask(200, "GET", "/v1/devices/disk-0001%2F0/counters")["counters"]["tx_bytes"], 7);
     EXPECT_EQ(ask(200, "GET", "/v1/counters")["devices"].size(), 2u);
+}
+
+TEST_F(RoutesTest, NetdevsAreThoseOfEthernetUplinks) {
+    Uplink uplink{};
+    helper::write(uplink.name, "blue");
+    helper::write(uplink.detail, "eth0");
+    uplink.up = 1;
+    mediator.uplinks_of = {uplink};
+    const json devices = ask(200, "GET", "/v1/netdevs")["devices"];
+    ASSERT_EQ(devices.size(), 3u);
+    EXPECT_EQ(devices[0]["netdev"], nullptr);
+    EXPECT_EQ(devices[1]["netdev"], "eth0");
+    EXPECT_EQ(devices[1]["state"], "up");
+    mediator.uplinks_of.front().kind = Uplink::Kind::fabric;
+    EXPECT_EQ(ask(200, "GET", "/v1/netdevs")["devices"][1]["netdev"], nullptr);
+}
+
+TEST_F(RoutesTest, AShareIsSet) {
+    const std::string path = "/v1/devices/disk-0001%2F0/limits";
+    json limits = ask(200, "PUT", path, R"({"weight": 7, "max_bytes_per_second": 1000})");
+    EXPECT_EQ(limits["weight"], 7);
+    limits = ask(200, "PUT", path, R"({"max_operations_per_second": 5})");
+    EXPECT_EQ(limits["weight"], 7);
+    EXPECT_EQ(limits["max_bytes_per_second"], 1000);
+    EXPECT_EQ(limits["max_operations_per_second"], 5);
+    for (const char* body :
+         {"", "{", "[]", "{}", R"({"weight": 0})", R"({"weight": 10001})", R"({"weight": "7"})",
+          R"({"weight": -1})", R"({"weight": 1.5})", R"({"max_qp": 5})", "\xff",
+          R"({"weight": 8, "max_bytes_per_second": 18446744073709551615})"}) {
+        EXPECT_EQ(error(400, "PUT", path, body), "EINVAL") << body;
+    }
+    EXPECT_EQ(ask(200, "GET", path)["weight"], 7);
+    EXPECT_EQ(error(404, "PUT", "/v1/devices/x/limits", R"({"weight": 7})"), "ENOENT");
+    EXPECT_EQ(error(403, "PUT", path, R"({"weight": 9})", false), "EACCES");
 }
 
 TEST_F(RoutesTest, AnUnknownDeviceIsNotFound) {

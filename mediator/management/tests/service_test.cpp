@@ -20,7 +20,7 @@ class ServiceTest : public testing::Test {
         EXPECT_TRUE(ends);
         process = std::move(ends->its);
         service =
-            Service::open(std::move(ends->ours), process.get(), Task{}, mediator, loop).value();
+            Service::open(std::move(ends->ours), {process.get()}, Task{}, mediator, loop).value();
     }
     // Has the service read the bytes as a message, and expects it to end the connection.
     void expect_end_after(std::string_view bytes) {
@@ -101,7 +101,7 @@ TEST(Asking, AllPagesArriveInOrder) {
     FakeMediator mediator{count};
     auto ends = helper::open_socket_pair();
     ASSERT_TRUE(ends);
-    const ControlThread thread{std::move(ends->ours), ends->its.get(), Task{}, mediator};
+    const ControlThread thread{std::move(ends->ours), {ends->its.get()}, Task{}, mediator};
     Asker asker{ends->its.get()};
     const auto devices = asker.all<Device>(Question::Kind::devices);
     ASSERT_TRUE(devices);

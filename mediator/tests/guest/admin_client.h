@@ -40,6 +40,7 @@ class GuestPort final : public HostPort {
 
     void note_faults() noexcept override { ++looks_at_faults_; }
     unsigned looks_at_faults() const { return looks_at_faults_; }
+    Activity* activity() noexcept override { return &activity_; }
 
   private:
     std::unique_ptr<GuestMemory> memory_;
@@ -49,6 +50,7 @@ class GuestPort final : public HostPort {
     std::array<std::atomic<unsigned>, VRDMA_MAX_VECTORS> raised_{};
     std::atomic<unsigned> wakes_ = 0;
     unsigned looks_at_faults_ = 0;
+    Activity activity_;
     EventFd kick_ = *EventFd::create();
 };
 

@@ -63,6 +63,7 @@ Result<Poller::Watch> Poller::watch(int eventfd) const {
 }
 
 void Poller::start(unsigned index) {
+    busy_time_.starts(Clock::now());
     thread_ = std::thread{[this, index] {
         ::pthread_setname_np(::pthread_self(), fmt::format("vrdma-poll-{}", index).c_str());
         watch_faults();
@@ -84,10 +85,10 @@ void Poller::watch_faults() {
 Poller::Poller(const Config& config, UniqueFd epoll, EventFd wake_fd)
     : epoll_{std::move(epoll)},
       wake_{std::move(wake_fd)},
-      engine_{config, [this] { wake(); }},
-      policy_{config.poll},
       priority_{config.realtime_priority},
-      on_start_{config.on_start} {}
+      on_start_{config.on_start},
+      engine_{config, [this] { wake(); }},
+      policy_{config.poll} {}
 
 Poller::~Poller() {
     stop();
@@ -98,6 +99,18 @@ void Poller::stop() {
         run([this](Engine&) { stop_.store(true, std::memory_order_relaxed); });
         thread_.join();
     }
+}
+
+// The kernel knows how long a thread has run, so the poller is not asked.
+Poller::Times Poller::times() noexcept {
+    clockid_t clock{};
+    timespec ran{};
+    if (!thread_.joinable() || ::pthread_getcpuclockid(thread_.native_handle(), &clock) != 0 ||
+        ::clock_gettime(clock, &ran) != 0) {
+        return {};
+    }
+    return {busy_time_.until(Clock::now()),
+            std::chrono::seconds{ran.tv_sec} + std::chrono::nanoseconds{ran.tv_nsec}};
 }
 
 bool Poller::poll() noexcept {
@@ -122,6 +135,7 @@ void Poller::set_urgent(bool urgent) noexcept {
 
 void Poller::loop() noexcept {
     Clock::time_point last_work = Clock::now();
+    Clock::time_point last_look = last_work;
     constexpr unsigned rounds_per_judgement = 1024;
     realtime_budget_.starts(last_work);
     for (unsigned idle = 0, rounds = 0; !stop_.load(std::memory_order_relaxed);) {
@@ -146,7 +160,10 @@ void Poller::loop() noexcept {
         const Clock::time_point now = Clock::now();
         if (idle == rounds_per_look) {
             last_work = now;
+        } else {
+            busy_time_.was_idle(now - last_look);
         }
+        last_look = now;
         if (now - last_work >= policy_.budget(contention_.look(now))) {
             sleep();
             idle = rounds_.falls_asleep() ? idle : 0;
@@ -161,6 +178,7 @@ void Poller::sleep() noexcept {
     asleep_.store(true, std::memory_order_relaxed);
     full_fence();
     const Clock::time_point before = Clock::now();
+    busy_time_.falls_asleep(before);
     set_urgent(realtime_budget_.stops(before));
     if (!mailbox_.pending() && !engine_.cross_queue().pending()) {
         std::array<epoll_event, 16> edges;
@@ -170,6 +188,7 @@ void Poller::sleep() noexcept {
     }
     asleep_.store(false, std::memory_order_relaxed);
     const Clock::time_point after = Clock::now();
+    busy_time_.wakes(after);
     realtime_budget_.starts(after);
     policy_.slept(after - before);
     rounds_.end_sleep();

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "mediator/base/event_fd.h"
+#include "mediator/hca/soft/poller/busy_time.h"
 #include "mediator/hca/soft/poller/cpu_contention.h"
 #include "mediator/hca/soft/poller/mailbox.h"
 #include "mediator/hca/soft/poller/realtime_budget.h"
@@ -61,6 +62,13 @@ class Poller {
         mailbox_.run([&] { call(engine_); }, [this] { wake(); });
     }
 
+    // Control thread: since the start.
+    struct Times {
+        Clock::duration busy; // it had work
+        Clock::duration cpu;  // it ran, which includes looking for work
+    };
+    Times times() noexcept;
+
     // Executes one round on the caller's thread. Only without an own thread.
     bool poll() noexcept;
 
@@ -77,15 +85,16 @@ class Poller {
     alignas(cache_line) std::atomic<bool> asleep_{false};
     UniqueFd epoll_; // edge-triggered: wake_ and the watched eventfds
     EventFd wake_;
+    const int priority_;
+    const std::function<void()> on_start_;
     Engine engine_;
     Rounds rounds_{engine_};
     Mailbox mailbox_;
     SpinPolicy policy_;
     CpuContention contention_;
     RealtimeBudget realtime_budget_;
+    BusyTime busy_time_;
     FaultTimes fault_times_; // of its thread
-    const int priority_;
-    const std::function<void()> on_start_;
     bool urgent_ = true; // its thread is started so
     std::atomic<bool> stop_{false};
     std::thread thread_; // last: it uses all others

@@ -19,6 +19,7 @@ class Pollers {
     ~Pollers();
 
     std::size_t count() const noexcept { return pollers_.size(); }
+    Poller::Times times(std::size_t poller) const noexcept { return pollers_[poller]->times(); }
     // The poller with the fewest slices.
     Poller& quietest() noexcept;
 
