@@ -11,8 +11,7 @@
 
 #include "vrdma_ib.h"
 
-#define VRDMA_STAT_DESC(counter, text, meaning) \
-	[counter].name = text,
+#define VRDMA_STAT_DESC(counter, text, meaning) [counter].name = text,
 
 static const struct rdma_stat_desc vrdma_counter_descs[] = { VRDMA_COUNTER_LIST(VRDMA_STAT_DESC) };
 

@@ -81,7 +81,7 @@ std::string default_control_path();
 // The socket of vrdmactl(8). Without a path, there is none.
 struct ControlSocketOptions {
     vfio_user::SocketOptions socket{.path = default_control_path()};
-    bool group_changes = false; // the group may also change something
+    bool group_changes = false;                     // the group may also change something
     std::optional<wire::fabric::Address> metrics{}; // where its process serves them to the network
 };
 

@@ -2,7 +2,8 @@
 //
 // The migration of one mediated device from or to another host. Executes the steps that the module
 // asks for (vrdma/mdev.h), and moves the device's state as the virtual machine monitor reads or
-// writes it. While the virtual machine still runs, the device announces what it needs, and is paced.
+// writes it. While the virtual machine still runs, the device announces what it needs, and is
+// paced.
 #pragma once
 
 #include <cstddef>

@@ -95,7 +95,7 @@ class Poller {
     RealtimeBudget realtime_budget_;
     BusyTime busy_time_;
     FaultTimes fault_times_; // of its thread
-    bool urgent_ = true; // its thread is started so
+    bool urgent_ = true;     // its thread is started so
     std::atomic<bool> stop_{false};
     std::thread thread_; // last: it uses all others
 };
