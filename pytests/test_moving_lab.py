@@ -13,6 +13,7 @@ from framework.lab import GUEST_PROGRAMS, Guest, Lab, Machine
 from framework.mdev import Mdev, MdevType
 from framework.process import Process
 from framework.programs import Program, await_condition, next_port, start_server
+from framework.programs import await_listener as await_server
 
 pytestmark = pytest.mark.lab_hosts
 
@@ -21,7 +22,6 @@ HOME, AWAY = "host0", "host1"
 MESSAGES = 16000
 FEW = 4000
 RINGS = 3000
-ROUNDS = 100
 LOG = "journalctl -q -o cat -u vrdmad"
 
 
@@ -103,20 +103,21 @@ def test_much_registered_memory(device, mover, measured):
 
 
 def test_memory_that_is_written_fast(device, mover, guest1, measured):
-    """Moves a guest by a slow channel, while its peer writes to 32 MiB of its memory again and again, faster than the
-    channel takes it. Expects the device to be slowed until the move ends, and the program to end well."""
-    program = Program(f"ib_write_bw -F -q 64 -t 2 -s 524288 -n {ROUNDS}", device)
+    """Moves a guest by a slow channel, while its peer writes to 16 MiB of its memory again and again, faster than the
+    channel takes it. Expects the device to be slowed until the move ends, and the peer to go on writing."""
+    program = Program("ib_write_bw -F -u 18 -q 32 -t 2 -s 524288 --run_infinitely -D 1", device)
     port = next_port()
     server = Detached(mover, program.arguments(mover, port))
-    await_listener(mover, port)
+    await_server(mover, port)
     client = guest1.start(f"{program.arguments(guest1, port)} {mover.name}")
+    client.await_line(" 524288 ", TIMEOUT_S, "stdout")
     home = Machine(mover.lab, HOME)
     begin = len(home.script(LOG).stdout)
-    move = mover.migrate(AWAY, "--bandwidth", "32")
-    assert server.goes_on()
-    client.wait(TIMEOUT_S)
-    server.output()
+    move = mover.migrate(AWAY, "--bandwidth", "8")
     assert "bytes per second while it moves" in home.script(LOG).stdout[begin:]
+    assert server.goes_on()
+    client.await_line(" 524288 ", TIMEOUT_S, "stdout", begin=len(client.lines("stdout")))
+    client.kill()
     measured.append(f"a guest whose memory is written fast moved in {move['ram']['dirty-sync-count']} passes "
                     f"and {move['total-time']} ms; it stood still for {move['downtime']} ms")
 

@@ -15,9 +15,11 @@ std::uint64_t Pacer::pace(const Sample& now) {
     const std::uint64_t dirtied = begin.module.pinned + now.module.pins - begin.module.pins;
     const std::uint64_t before = std::exchange(dirtied_, dirtied);
     if (dirtied >= few_pages && dirtied > before / 2) {
-        const double rate = static_cast<double>(now.moved - begin.moved) / length.count();
-        const auto measured = static_cast<std::uint64_t>(rate);
-        pace_ = std::max(slowest, (pace_ != 0 ? std::min(pace_, measured) : measured) / 2);
+        // Long messages that are under way are not in `moved` yet.
+        const std::uint64_t touched = (now.module.pins - begin.module.pins) * VRDMA_PAGE_SIZE;
+        const std::uint64_t moved = std::max(now.moved - begin.moved, touched);
+        const auto rate = static_cast<std::uint64_t>(static_cast<double>(moved) / length.count());
+        pace_ = std::max(slowest, (pace_ != 0 ? std::min(pace_, rate) : rate) / 2);
     }
     return pace_;
 }

@@ -28,7 +28,7 @@ class Pacer {
     struct Sample {
         Clock::time_point time;
         vrdma_mdev_precopy module;
-        std::uint64_t moved; // bytes that the device has received and sent
+        std::uint64_t moved; // bytes of messages that the device has received and sent
     };
 
     explicit Pacer(const Sample& begin) : begin_{begin} {}
