@@ -102,19 +102,20 @@ def test_much_registered_memory(device, mover, measured):
                     f"and {move['total-time']} ms; it stood still for {move['downtime']} ms")
 
 
-def test_memory_that_is_written_fast(device, mover, guest1, measured):
-    """Moves a guest by a slow channel, while its peer writes to 16 MiB of its memory again and again, faster than the
-    channel takes it. Expects the device to be slowed until the move ends, and the peer to go on writing."""
+def test_memory_that_is_written_fast(device, mover, guest1, away, measured):
+    """Moves a guest by a slow channel, while its peer on the same host writes to 16 MiB of its memory again and again,
+    faster than the channel takes it. Expects the device to be slowed until the move ends, and the peer to go on
+    writing."""
+    mover.migrate(AWAY)
     program = Program("ib_write_bw -F -u 18 -q 32 -t 2 -s 524288 --run_infinitely -D 1", device)
     port = next_port()
     server = Detached(mover, program.arguments(mover, port))
     await_server(mover, port)
     client = guest1.start(f"{program.arguments(guest1, port)} {mover.name}")
     client.await_line(" 524288 ", TIMEOUT_S, "stdout")
-    home = Machine(mover.lab, HOME)
-    begin = len(home.script(LOG).stdout)
-    move = mover.migrate(AWAY, "--bandwidth", "8")
-    assert "bytes per second while it moves" in home.script(LOG).stdout[begin:]
+    begin = len(away.script(LOG).stdout)
+    move = mover.migrate(HOME, "--bandwidth", "8")
+    assert "bytes per second while it moves" in away.script(LOG).stdout[begin:]
     assert server.goes_on()
     client.await_line(" 524288 ", TIMEOUT_S, "stdout", begin=len(client.lines("stdout")))
     client.kill()
