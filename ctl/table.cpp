@@ -70,7 +70,7 @@ std::size_t terminal_width() {
 
 std::string redrawn(const std::string& text) {
     winsize size{};
-    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) {
+    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) {
         return text;
     }
     std::size_t end = 0;

@@ -7,7 +7,7 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -97,13 +97,20 @@ def traffic(control: Control, lab: Native, record: Record) -> Iterator[None]:
         program.kill()
 
 
+def read_until(control: Control, condition: Callable[[str], bool]) -> str:
+    """Reads until the metrics fulfil the condition."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition(text := read(control)):
+        assert time.monotonic() < deadline, text
+    return text
+
+
 @pytest.mark.usefixtures("traffic")
 def test_a_device_in_use(control: Control) -> None:
     """Reads twice while messages are sent; expects bytes, objects and times that fit."""
     before = read(control)
-    while (text := read(control)) and value(text, "vrdma_device_tx_messages_total", device="busy/0") == value(
-            before, "vrdma_device_tx_messages_total", device="busy/0"):
-        pass  # until it has sent
+    sent = value(before, "vrdma_device_tx_messages_total", device="busy/0")
+    text = read_until(control, lambda text: value(text, "vrdma_device_tx_messages_total", device="busy/0") != sent)
     for name in ("tx_bytes", "rx_bytes", "rx_messages"):
         assert value(text, f"vrdma_device_{name}_total", device="busy/0", uplink="") > 0
     assert value(text, "vrdma_device_state", device="busy/1", state="active") == 1
@@ -127,8 +134,7 @@ def test_the_network_costs_little(control: Control) -> None:
     readings = {get(http.client.HTTPConnection("127.0.0.1", PORT, timeout=TIMEOUT_S))[1] for _ in range(50)}
     assert len(readings) <= time.monotonic() - begin + 2
     first = read(control)
-    while read(control) == first:
-        pass  # until something has been sent in between
+    read_until(control, lambda text: text != first)
 
 
 def test_an_unused_device(metrics: str) -> None:

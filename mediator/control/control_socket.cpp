@@ -21,9 +21,10 @@ tl::expected<std::optional<ControlSocket>, std::string> ControlSocket::open(
         return tl::unexpected{options.socket.path + ": " + describe(socket.error())};
     }
     auto network = options.metrics ? listen_at(*options.metrics) : UniqueFd{};
-    if (!network) {
-        return tl::unexpected{fmt::format("metrics.listen = {}:{}: {}", options.metrics->host,
-                                          options.metrics->service, describe(network.error()))};
+    if (!network) { // another program may have the port, which must not keep devices from their VMs
+        spdlog::warn("no metrics at {}:{}: {}", options.metrics->host, options.metrics->service,
+                     describe(network.error()));
+        network = UniqueFd{};
     }
     const std::string program = helper::program_path("vrdma-management");
     auto launched = helper::launch(program, forbidden);

@@ -2,6 +2,7 @@
 #include "mediator/control/tcp_listener.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <memory>
@@ -28,8 +29,10 @@ Result<UniqueFd> listen_at(const wire::fabric::Address& address) {
     const std::unique_ptr<addrinfo, Free> list{found};
     UniqueFd socket{
         ::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, list->ai_protocol)};
-    constexpr int on = 1; // connections of the vrdmad before may still be in TIME_WAIT
+    // Connections of the vrdmad before may still be in TIME_WAIT, and the address may come later.
+    constexpr int on = 1;
     if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+        ::setsockopt(socket.get(), IPPROTO_IP, IP_FREEBIND, &on, sizeof(on)) != 0 ||
         ::bind(socket.get(), list->ai_addr, list->ai_addrlen) != 0 ||
         ::listen(socket.get(), SOMAXCONN) != 0) {
         return fail_errno();

@@ -102,7 +102,8 @@ class Slice : public SlicePort,
     virtual void set_share(const Share& share) = 0;
 
     // Slows the slice down to so many bytes per second that it requests, and as many that its peers
-    // request of it; 0: no more. Peers wait, and nothing fails.
+    // request of it; 0: no more. Peers wait, and nothing fails. Datagrams and peers on the network
+    // that may not be told to wait are not held back.
     virtual void set_pace(std::uint64_t bytes_per_second) = 0;
 
     // Touches pages of a ring before it is created, so that they are present when a poller needs

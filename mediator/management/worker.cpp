@@ -125,20 +125,18 @@ class Worker {
         }
     }
 
-    // A reading costs vrdmad time, so strangers cannot ask for more than one per second. Others get
-    // the same one.
+    // A reading costs vrdmad time, so strangers cannot ask for another within a second after it,
+    // whatever came of it. They get the same one.
     Response answer_network(Request request) {
         using Clock = std::chrono::steady_clock;
         request.by_network = true;
         const bool metrics = request.method == "GET" && request.path == metrics_path;
-        const auto now = Clock::now();
-        if (!metrics || now >= reading_ends_) {
-            Response response = answer(request, asker_);
-            if (!metrics || response.status != status_ok) {
-                return response;
-            }
-            reading_ = std::move(response);
-            reading_ends_ = now + std::chrono::seconds{1};
+        if (!metrics) {
+            return answer(request, asker_);
+        }
+        if (Clock::now() >= reading_ends_) {
+            reading_ = answer(request, asker_);
+            reading_ends_ = Clock::now() + std::chrono::seconds{1};
         }
         return reading_;
     }

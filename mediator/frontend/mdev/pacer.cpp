@@ -14,10 +14,14 @@ std::uint64_t Pacer::pace(const Sample& now) {
     const Sample begin = std::exchange(begin_, now);
     const std::uint64_t dirtied = begin.module.pinned + now.module.pins - begin.module.pins;
     const std::uint64_t before = std::exchange(dirtied_, dirtied);
-    if (dirtied >= few_pages && dirtied > before / 2) {
-        // Long messages that are under way are not in `moved` yet.
-        const std::uint64_t touched = (now.module.pins - begin.module.pins) * VRDMA_PAGE_SIZE;
-        const std::uint64_t moved = std::max(now.moved - begin.moved, touched);
+    // Long messages that are under way are not in `moved` yet. A guest that resets its device sets
+    // `moved` to 0.
+    const std::uint64_t touched = (now.module.pins - begin.module.pins) * VRDMA_PAGE_SIZE;
+    const std::uint64_t ended = now.moved >= begin.moved ? now.moved - begin.moved : now.moved;
+    const std::uint64_t moved = std::max(ended, touched);
+    // Pages that a device which moves little has in use are not fewer if it is slowed.
+    const bool busy = moved >= dirtied * VRDMA_PAGE_SIZE / 2;
+    if (busy && dirtied >= few_pages && dirtied > before / 2) {
         const auto rate = static_cast<std::uint64_t>(static_cast<double>(moved) / length.count());
         pace_ = std::max(slowest, (pace_ != 0 ? std::min(pace_, rate) : rate) / 2);
     }

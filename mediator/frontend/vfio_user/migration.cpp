@@ -103,7 +103,7 @@ Result<std::span<const std::byte>> Migration::read(std::size_t size) {
     const auto piece =
         std::span<const std::byte>{stream_}.subspan(read_, std::min(size, stream_.size() - read_));
     read_ += piece.size();
-    if (read_ == stream_.size() && !kept_) {
+    if (!piece.empty() && read_ == stream_.size() && !kept_) {
         device_.give_way();
     }
     return piece;

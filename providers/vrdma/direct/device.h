@@ -69,7 +69,7 @@ struct vrdma_function {
 	int vector_fds[VRDMA_MAX_VECTORS];
 };
 
-/* A command is in flight while its slot has cpl, which belongs to the caller. */
+/* The admin queue. A command is in flight while answer_to has its caller's completion. */
 struct vrdma_admin {
 	struct vrdma_buffer asq;
 	struct vrdma_buffer acq;

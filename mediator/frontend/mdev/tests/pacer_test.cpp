@@ -63,6 +63,22 @@ TEST_F(PacerTest, CountsPagesThatStayInUse) {
     EXPECT_NE(pass(0), 0u);
 }
 
+// Rings that are polled stay pinned.
+TEST_F(PacerTest, LeavesADeviceAloneThatMovesLittle) {
+    now_.module.pinned = 100'000;
+    for (int i = 0; i < 5; ++i) {
+        EXPECT_EQ(pass(0), 0u);
+    }
+}
+
+// The counters of a device begin anew when its guest resets it.
+TEST_F(PacerTest, SurvivesAReset) {
+    pass(20'000);
+    now_.moved = 0;
+    const auto pace = static_cast<double>(pass(20'000, std::chrono::milliseconds{900}));
+    EXPECT_NEAR(pace, 50.0 * megabyte, megabyte);
+}
+
 TEST_F(PacerTest, NeverStopsADevice) {
     for (int i = 0; i < 20; ++i) {
         pass(100'000);

@@ -34,6 +34,7 @@ class Account {
         weight_ = std::clamp(share.weight, 1u, Share::max_weight);
         set_limits(now);
     }
+    std::uint64_t pace() const noexcept { return pace_; }
     // Limits the bytes per second that the slice requests, besides its share, and also those that
     // others request of it; 0: no limit.
     void set_pace(std::uint64_t bytes_per_second, Clock::time_point now) noexcept {
@@ -74,9 +75,11 @@ class Account {
     }
     bool in_credit() const noexcept { return taken() < credit_; }
 
-    // For a slice with a pace: others have requested so many bytes.
+    // For a slice with a pace: others have requested so many bytes. After a long message, the rest
+    // waits for a second at most.
     void take_inbound(std::uint64_t bytes, Clock::time_point now) noexcept {
         inbound_.take(bytes, now);
+        inbound_.bound_debt(std::chrono::seconds{1}, now);
     }
     // The time from which on they may request more.
     Clock::time_point inbound_open() const noexcept { return inbound_.open(); }

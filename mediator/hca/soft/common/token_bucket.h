@@ -40,6 +40,11 @@ class TokenBucket {
         rest_ = due % rate_;
     }
 
+    // Forgives what would be paid later than that.
+    void bound_debt(Clock::duration longest, Clock::time_point now) noexcept {
+        paid_ = std::min(paid_, now + longest);
+    }
+
     // The time from which on more may be taken.
     Clock::time_point open() const noexcept {
         return rate_ == 0 ? Clock::time_point::min() : paid_ - burst;

@@ -31,7 +31,8 @@ class BusyTime {
     // One other thread. Never decreases: a poller that wakes meanwhile may be seen as idle twice.
     Clock::duration until(Clock::time_point now) noexcept {
         const auto since = asleep_since_.load(std::memory_order_relaxed);
-        const auto sleeps = since == awake ? Clock::duration::zero() : now - since;
+        const auto sleeps = since == awake ? Clock::duration::zero()
+                                           : std::max(Clock::duration::zero(), now - since);
         const auto busy = now - started_ - sleeps - idle_.load(std::memory_order_relaxed);
         reported_ = std::max(reported_, busy);
         return reported_;

@@ -346,6 +346,9 @@ void SliceCore::thaw() noexcept {
 }
 
 void SliceCore::set_pace(std::uint64_t bytes_per_second) noexcept {
+    if (bytes_per_second == account().pace()) {
+        return;
+    }
     paced_ = bytes_per_second != 0;
     engine_.scheduler().set_pace(run_queue_, bytes_per_second);
 }

@@ -136,13 +136,8 @@ Ack receive_datagram(SliceCore& slice, const Route& route, const Request& reques
         slice.count(VRDMA_COUNTER_UNKNOWN_QPS, slice.frozen() ? 0 : 1);
         return dropped;
     }
-    if (slice.frozen() && route.to == gsi_qpn) { // it has many peers, which send again
-        return dropped;
-    }
-    if (slice.holds_back()) [[unlikely]] {
-        if (const auto held = hold_back(slice, request, false)) {
-            return *held;
-        }
+    if (slice.frozen()) { // QP1 has many peers, which send again
+        return route.to == gsi_qpn ? dropped : answer_of_frozen(slice, false);
     }
     return deliver(*receiver, route, request);
 }

@@ -406,21 +406,56 @@ bool is_ending(const QueuePair& qp) noexcept {
     return qp.connection != nullptr && qp.connection->is_ending();
 }
 
-Ack carry_out(QueuePair& qp, const Request& request) noexcept {
-    const bool open = qp.may_receive() || is_ending(qp);
-    if (!open) {
-        return answer_without_listener(&qp.slice);
-    }
-    if (qp.slice.holds_back()) [[unlikely]] {
-        if (const auto held = hold_back(qp.slice, request, qp.reliable())) {
-            return *held;
-        }
-    }
+Ack carry_out_now(QueuePair& qp, const Request& request) noexcept {
     establish(qp);
     if (has_other_packets(qp, request)) {
         return refuse_packets(qp, request);
     }
     return for_srq(qp, request.message.srqn, [&] { return dispatch(qp, request); });
+}
+
+// Whether a message has to wait, because its slice exceeds its pace. A message that has begun does
+// not, because it would begin anew. A peer on the network is slowed by congestion notices, and told
+// to wait if that is not enough, but only if it waits without end: its number of RNR retries is not
+// known, and programs set the same one on both sides.
+std::optional<Ack> hold_back(const QueuePair& qp, const Request& request,
+                             Clock::time_point now) noexcept {
+    constexpr std::chrono::milliseconds heed_time{50};
+    constexpr std::uint8_t endless = 7;
+    const Clock::duration wait = qp.slice.account().inbound_open() - now;
+    if (!request.first() || wait <= heed_time) {
+        return std::nullopt;
+    }
+    if (request.from != nullptr) {
+        return Ack{AckStatus::resting, wait_timer(wait)};
+    }
+    return qp.reliable() && qp.attr.rnr_retry == endless
+               ? std::optional{Ack{AckStatus::receiver_not_ready, wait_timer(wait)}}
+               : std::nullopt;
+}
+
+// For a slice that is frozen or paced.
+Ack carry_out_in_time(QueuePair& qp, const Request& request) noexcept {
+    if (qp.slice.frozen()) {
+        return answer_of_frozen(qp.slice, qp.reliable());
+    }
+    const Clock::time_point now = qp.slice.engine().scheduler().now();
+    if (const auto held = hold_back(qp, request, now)) {
+        return *held;
+    }
+    const Ack ack = carry_out_now(qp, request);
+    if (ack.status == AckStatus::ok) {
+        qp.slice.account().take_inbound(request.payload.bytes(), now);
+    }
+    return ack;
+}
+
+Ack carry_out(QueuePair& qp, const Request& request) noexcept {
+    const bool open = qp.may_receive() || is_ending(qp);
+    if (!open) {
+        return answer_without_listener(&qp.slice);
+    }
+    return qp.slice.holds_back() ? carry_out_in_time(qp, request) : carry_out_now(qp, request);
 }
 
 // Counts each message once.
@@ -436,32 +471,12 @@ void count(QueuePair& qp, const Request& request, Ack ack) noexcept {
     }
 }
 
-// The peers of a frozen slice wait, or have lost what they sent.
+} // namespace
+
 Ack answer_of_frozen(const SliceCore& slice, bool reliable) noexcept {
     const Clock::duration frozen = slice.frozen_for();
     const bool rests = reliable ? frozen < reliable_rest : frozen < unreliable_rest;
     return rests ? Ack{AckStatus::resting, rest_timer(frozen)} : answer(AckStatus::no_answer);
-}
-
-} // namespace
-
-// A message that has begun does not wait for the slice's pace, because it would begin anew. Peers
-// on the network are slowed by congestion notices. They are told to wait if that is not enough.
-std::optional<Ack> hold_back(SliceCore& slice, const Request& request, bool reliable) noexcept {
-    constexpr std::chrono::milliseconds heed_time{50};
-    if (slice.frozen()) {
-        return answer_of_frozen(slice, reliable);
-    }
-    Account& account = slice.account();
-    const Clock::time_point now = slice.engine().scheduler().now();
-    const Clock::duration wait = account.inbound_open() - now;
-    const bool local = request.from != nullptr;
-    if (request.first() &&
-        (local ? wait > Clock::duration::zero() : reliable && wait > heed_time)) {
-        return Ack{local ? AckStatus::resting : AckStatus::receiver_not_ready, wait_timer(wait)};
-    }
-    account.take_inbound(request.payload.bytes(), now);
-    return std::nullopt;
 }
 
 Ack execute(QueuePair& qp, const Request& request) noexcept {

@@ -13,8 +13,8 @@ namespace vrdma::hca::soft {
 
 Ack execute(QueuePair& qp, const Request& request) noexcept;
 
-// The answer to a request for a slice that holds back, if the request has to wait, or is lost.
-std::optional<Ack> hold_back(SliceCore& slice, const Request& request, bool reliable) noexcept;
+// The answer to all requests for a frozen slice: its peers wait, or have lost what they sent.
+Ack answer_of_frozen(const SliceCore& slice, bool reliable) noexcept;
 
 // Whether a READ would be executed. The caller answers it later, piece by piece.
 Ack check_read(QueuePair& qp, const Message& message) noexcept;

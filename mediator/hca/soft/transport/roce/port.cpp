@@ -534,9 +534,10 @@ void Port::receive_by_its_way(Connection& c, const wire::Packet& packet, bool aw
 }
 
 void Port::receive_from_peer(Connection& c, const wire::Packet& packet) noexcept {
-    const bool marked = is_marked(packet.path);
-    if (exceeds_pace(c) || marked) {
-        c.qp.count(VRDMA_COUNTER_MARKED_PACKETS, marked ? 1 : 0);
+    if (is_marked(packet.path)) {
+        c.qp.count(VRDMA_COUNTER_MARKED_PACKETS);
+        notice(c);
+    } else if (exceeds_pace(c)) {
         notice(c);
     }
     if (is_response(packet.headers.opcode)) {
