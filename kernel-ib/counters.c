@@ -11,7 +11,10 @@
 
 #include "vrdma_ib.h"
 
-#define VRDMA_STAT_DESC(counter, text, meaning) [counter].name = text,
+/* clang-format off */
+#define VRDMA_STAT_DESC(counter, text, meaning) \
+	[counter].name = text,
+/* clang-format on */
 
 static const struct rdma_stat_desc vrdma_counter_descs[] = { VRDMA_COUNTER_LIST(VRDMA_STAT_DESC) };
 
