@@ -129,8 +129,10 @@ TEST_F(ManagementProcessTest, ServesMetricsOfAThousandDevicesToTheNetwork) {
 
 // The network opens connections that say nothing; expects those of users to be served.
 TEST_F(ManagementProcessTest, SilentConnectionsOfTheNetworkCostUsersNothing) {
+    constexpr std::size_t crowd = 300;
     std::vector<UniqueFd> silent;
-    for (int i = 0; i < 300; ++i) {
+    silent.reserve(crowd);
+    while (silent.size() < crowd) {
         silent.push_back(connect_from_afar());
     }
     const UniqueFd client = connect();
