@@ -265,8 +265,10 @@ TEST(pages_that_are_not_in_use_are_unpinned_while_the_vm_moves) {
 TEST(a_mediator_learns_how_fast_it_dirties_memory) {
     constexpr uint64_t iova = 0x40000000;
     vrdma_mdev_precopy before, after;
-    const Machine still(2);
-    CHECK_ERRNO(ioctl(still.served.device.fd(), VRDMA_MDEV_PRECOPY, &before), ENOENT);
+    {
+        const Machine still;
+        CHECK_ERRNO(ioctl(still.served.device.fd(), VRDMA_MDEV_PRECOPY, &before), ENOENT);
+    }
     const Announced machine;
     const int device = machine.served.device.fd();
     const Ram ram(small_pinned_pages * page_size);
