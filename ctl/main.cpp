@@ -73,7 +73,7 @@ class Program {
         return problem.unreachable ? unreachable : refused;
     }
 
-    // What repeats has a line for each JSON text, and the terminal to itself.
+    // A command that repeats prints each answer as one line of JSON, or redraws the terminal.
     int print(const nlohmann::json& answer, bool repeats) const {
         constexpr int indent = 2;
         if (options_.json) {

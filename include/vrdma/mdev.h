@@ -246,9 +246,9 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_handover, 8);
 #define VRDMA_MDEV_TAKE_OVER _IO('v', 0x99)
 
 /*
- * How fast the mediator dirties the VM's memory while the VM moves. The pages that a pass of the
- * migration finds dirty because of the mediator are those that were pinned when the pass began, and
- * those that were pinned in it. ENOENT: the VM does not move, or has stopped.
+ * How fast the mediator dirties the VM's memory while the VM moves. A pass of the migration finds
+ * the pages dirty that were pinned when the pass began, and those that were pinned in it. ENOENT:
+ * the VM does not move, or has stopped.
  */
 struct vrdma_mdev_precopy {
 	__aligned_u64 passes; /* how often the VM monitor has asked what is left */

@@ -37,9 +37,8 @@ tl::expected<std::optional<ControlSocket>, std::string> ControlSocket::open(
 }
 
 bool ControlSocket::serve(management::Mediator& mediator, EventLoop& loop) {
-    const int network = network_ ? network_.get() : -1;
-    auto service = management::Service::open(std::move(process_), {socket_.fd(), network}, task_,
-                                             mediator, loop);
+    auto service = management::Service::open(std::move(process_), {socket_.fd(), network_.get()},
+                                             task_, mediator, loop);
     if (!service) {
         spdlog::critical("control socket: {}", describe(service.error()));
         return false;

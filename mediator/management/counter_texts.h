@@ -3,6 +3,7 @@
 // What people are told about a device's counters.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "vrdma/counters.h"
@@ -22,15 +23,7 @@ inline constexpr auto counter_texts = [] {
 #undef VRDMA_COUNTER_TEXT
     return texts;
 }();
-static_assert(
-    [] {
-        for (const CounterText& text : counter_texts) {
-            if (text.name == nullptr) {
-                return false;
-            }
-        }
-        return true;
-    }(),
-    "a counter has no name");
+static_assert(std::ranges::count(counter_texts, nullptr, &CounterText::name) == 0,
+              "a counter has no name");
 
 } // namespace vrdma::management

@@ -26,7 +26,7 @@ class Exposition {
     void family(std::string_view name, Type type, std::string_view help);
     void sample(std::string_view labels, std::uint64_t value) { sample("", labels, value); }
     void sample(std::string_view labels, double value) { sample("", labels, value); }
-    // Of a histogram: the suffix is that of the sample's kind.
+    // These are for histograms. The suffix names the kind of the sample.
     void sample(std::string_view suffix, std::string_view labels, std::uint64_t value);
     void sample(std::string_view suffix, std::string_view labels, double value);
 

@@ -13,8 +13,8 @@ namespace {
 using Kind = Question::Kind;
 using Type = Exposition::Type;
 
-constexpr std::uint64_t bytes_each_megabit = 1'000'000 / 8;
-constexpr double ns_each_second = 1e9;
+constexpr std::uint64_t bytes_per_megabit = 1'000'000 / 8;
+constexpr double ns_per_second = 1e9;
 
 // All that was read for one text.
 struct Reading {
@@ -106,7 +106,7 @@ void write_link(Exposition& out, const Reading& reading, const Labels& labels) {
                 [](const Device& device) { return device.mtu; });
     write_gauge(out, reading, labels, "vrdma_device_speed_bytes_per_second",
                 "The speed of the device's port", false,
-                [](const Device& device) { return device.mbps * bytes_each_megabit; });
+                [](const Device& device) { return device.mbps * bytes_per_megabit; });
 }
 
 void write_share(Exposition& out, const Reading& reading, const Labels& labels) {
@@ -175,7 +175,7 @@ void write_network(Exposition& out, const Reading& reading) {
     for (const Uplink& uplink : reading.uplinks) {
         if (uplink.mbps != 0) {
             out.sample(Exposition::labels({{"uplink", text_of(uplink.name)}}),
-                       uplink.mbps * bytes_each_megabit);
+                       uplink.mbps * bytes_per_megabit);
         }
     }
     out.family("vrdma_peer_up", Type::gauge, "Whether the other host of the fabric is connected");
@@ -191,13 +191,13 @@ void write_pollers(Exposition& out, const Reading& reading) {
                "Time in which the poller had work");
     for (const Poller& poller : reading.pollers) {
         out.sample(Exposition::labels({{"poller", text_of(poller.name)}}),
-                   static_cast<double>(poller.busy_ns) / ns_each_second);
+                   static_cast<double>(poller.busy_ns) / ns_per_second);
     }
     out.family("vrdma_poller_cpu_seconds_total", Type::counter,
                "CPU time of the poller, with the time in which it looked for work and found none");
     for (const Poller& poller : reading.pollers) {
         out.sample(Exposition::labels({{"poller", text_of(poller.name)}}),
-                   static_cast<double>(poller.cpu_ns) / ns_each_second);
+                   static_cast<double>(poller.cpu_ns) / ns_per_second);
     }
 }
 
@@ -208,12 +208,12 @@ void write_activity(Exposition& out, const Activity& activity) {
     for (const Activity::Bucket& bucket : activity.buckets) {
         count += bucket.count;
         const std::string bound =
-            fmt::format("{}", static_cast<double>(bucket.longest_ns) / ns_each_second);
+            fmt::format("{}", static_cast<double>(bucket.longest_ns) / ns_per_second);
         out.sample("_bucket", Exposition::labels({{"le", bound}}), count);
     }
     count += activity.longer;
     out.sample("_bucket", Exposition::labels({{"le", "+Inf"}}), count);
-    out.sample("_sum", "", static_cast<double>(activity.sum_ns) / ns_each_second);
+    out.sample("_sum", "", static_cast<double>(activity.sum_ns) / ns_per_second);
     out.sample("_count", "", count);
     out.family("vrdma_migrations_total", Type::counter,
                "Devices that have come from or gone to another vrdmad");

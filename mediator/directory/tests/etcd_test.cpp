@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Tests with Debian's etcd.
-#include <arpa/inet.h>
+#include <sys/socket.h>
 
 #include <atomic>
 
 #include "etcd_server.h"
-#include "mediator/base/unique_fd.h"
+#include "loopback.h"
 
 namespace vrdma::directory {
 namespace {
@@ -185,17 +185,6 @@ class Liar {
   public:
     explicit Liar(std::string answer) : answer_{std::move(answer)} {
         (void)std::signal(SIGPIPE, SIG_IGN); // as in vrdmad
-        sockaddr_in address{};
-        address.sin_family = AF_INET;
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        address.sin_port = htons(port_);
-        constexpr int on = 1;
-        ::setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-        if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
-                0 ||
-            ::listen(listener_.get(), 1) != 0) {
-            throw std::runtime_error{"no listener"};
-        }
         thread_ = std::thread{[this] { answer_all(); }};
     }
     Liar(const Liar&) = delete;
@@ -235,7 +224,7 @@ class Liar {
 
     const std::string answer_;
     const std::uint16_t port_ = free_port();
-    UniqueFd listener_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    UniqueFd listener_ = listen_on_loopback(port_);
     std::thread thread_;
 };
 

@@ -5,19 +5,17 @@
 // that line, libcurl would send the request again.
 #pragma once
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <atomic>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "etcd_server.h"
-#include "mediator/base/unique_fd.h"
+#include "loopback.h"
 
 namespace vrdma::directory {
 
@@ -25,11 +23,6 @@ class LossyRelay {
   public:
     LossyRelay(const Endpoint& server, std::string path)
         : path_{std::move(path)}, server_{loopback(server.port)} {
-        const sockaddr_in here = loopback(port_);
-        if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&here), sizeof(here)) != 0 ||
-            ::listen(listener_.get(), 1) != 0) {
-            throw std::runtime_error{"no listener"};
-        }
         thread_ = std::thread{[this] { relay_all(); }};
     }
     LossyRelay(const LossyRelay&) = delete;
@@ -44,14 +37,6 @@ class LossyRelay {
     bool lost() const { return lost_; }
 
   private:
-    static sockaddr_in loopback(std::uint16_t port) {
-        sockaddr_in address{};
-        address.sin_family = AF_INET;
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        address.sin_port = htons(port);
-        return address;
-    }
-
     // One client at a time, as a registration is.
     void relay_all() {
         for (;;) {
@@ -93,7 +78,7 @@ class LossyRelay {
     const std::string path_;
     const sockaddr_in server_;
     const std::uint16_t port_ = free_port();
-    UniqueFd listener_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    UniqueFd listener_ = listen_on_loopback(port_);
     std::atomic<bool> lost_ = false;
     std::thread thread_;
 };

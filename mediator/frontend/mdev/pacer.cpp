@@ -12,11 +12,12 @@ std::uint64_t Pacer::pace(const Sample& now) {
         return pace_;
     }
     const Sample begin = std::exchange(begin_, now);
-    const std::uint64_t dirtied = begin.module.pinned + now.module.pins - begin.module.pins;
+    const std::uint64_t pins = now.module.pins - begin.module.pins;
+    const std::uint64_t dirtied = begin.module.pinned + pins;
     const std::uint64_t before = std::exchange(dirtied_, dirtied);
     // Long messages that are under way are not in `moved` yet. A guest that resets its device sets
     // `moved` to 0.
-    const std::uint64_t touched = (now.module.pins - begin.module.pins) * VRDMA_PAGE_SIZE;
+    const std::uint64_t touched = pins * VRDMA_PAGE_SIZE;
     const std::uint64_t ended = now.moved >= begin.moved ? now.moved - begin.moved : now.moved;
     const std::uint64_t moved = std::max(ended, touched);
     // Pages that a device which moves little has in use are not fewer if it is slowed.

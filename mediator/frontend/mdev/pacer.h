@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Slows a device whose virtual machine moves, if it dirties memory faster than the virtual machine
-// monitor can send it. Each pass of the migration sends what was dirtied in the pass before. If a
-// pass finds more than half as many pages of the device as the one before, the migration gains too
-// little, and the device gets half of its rate. So the migration converges after a few passes,
+// monitor can send it. Each pass of the migration sends what was dirtied in the pass before. The
+// migration gains too little if a pass finds more than half as many pages of the device as the one
+// before. Then the device gets half of its rate. So the migration converges after a few passes,
 // whatever the rate of its channel. A device that uses the same few pages again and again is not
 // slowed.
 #pragma once

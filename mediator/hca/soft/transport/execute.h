@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// What a responder does with a request, whichever transport it came by: executes one piece of a
-// message against this side's receive queue and memory, and answers. It keeps nothing between
+// The responder's work for a request, which is the same for each transport. It executes one piece
+// of a message against this side's receive queue and memory, and answers. It keeps nothing between
 // pieces, so a message can stop anywhere and start again: the receive WQE stays at the head until
 // the last piece has arrived.
 #pragma once

@@ -211,7 +211,9 @@ void receive_response(Connection& c, const wire::Packet& packet) noexcept {
         acknowledged(c, packet.headers);
     } else {
         answered(c, packet);
-        c.qp.slice.account().take_inbound(packet.payload.size(), c.port.engine().now());
+        if (c.qp.slice.paced()) [[unlikely]] {
+            c.qp.slice.account().take_inbound(packet.payload.size(), c.port.engine().now());
+        }
     }
     take_credits(c, packet.headers);
 }
