@@ -50,6 +50,8 @@ def _parser() -> argparse.ArgumentParser:
     image = add("image", "build what a lab boots from, if it is not there")
     _add_packages(image)
     image.add_argument("--sockets", action="store_true", help="get the QEMU of guests without hosts, too")
+    image.add_argument("--releases", type=_releases, default=(), metavar="R,S,…",
+                       help="build the disks of these releases of Debian, too")
     _add_shape(add("up", "boot a lab"))
     add("status", "show the VMs and whether they answer").add_argument("--json", action="store_true")
     execute = add("exec", "run a command in a VM", "name", module="terminal")

@@ -15,7 +15,7 @@ from .transfer import copy
 def image(options: Namespace) -> int:
     if options.sockets:
         newer_qemu.ensure()
-    print(lab.build_image(options.packages).directory)
+    print(lab.build_image(options.packages, options.releases).directory)
     return 0
 
 

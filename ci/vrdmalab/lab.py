@@ -54,10 +54,14 @@ def in_parallel(work: Callable[[T], None], items: Iterable[T]) -> None:
 # --- up and down ---
 
 
-def build_image(packages: tuple[str, ...]) -> images.Image:
-    """Builds the image unless it exists. Installs the packages that the build needs first."""
+def build_image(packages: tuple[str, ...], for_releases: tuple[str, ...] = ()) -> images.Image:
+    """Builds the image unless it exists, and the disks of the releases. Installs the packages that the build needs
+    first."""
     subprocess.run([PROJECT / "ci/packages"], check=True)
-    return images.ensure(CACHE, packages)
+    image = images.ensure(CACHE, packages)
+    for userland in {releases.RELEASES[release].userland for release in for_releases} - {releases.OWN}:
+        images.ensure_disk(CACHE, userland, packages)
+    return image
 
 
 def up(shape: Shape) -> tuple[State, bool]:
