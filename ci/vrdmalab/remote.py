@@ -120,6 +120,13 @@ class Session:
         with self._sending:
             self._sock.sendall(frame(kind, payload))
 
+    def close(self) -> None:
+        """Ends the command, unless it has ended. Another thread may be receiving."""
+        try:
+            self._sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
     def feed(self, read: Callable[[], bytes]) -> None:
         """Sends the results of `read` until one is empty. If the command ends earlier, that is no error here."""
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from .attached import AttachedProcess
 from .process import Failure, Process, Record, Result
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -82,6 +83,9 @@ class Lab(Place):
         return self.start(f"ci/lab logs {name}", "logs", name).wait(TIMEOUT_S, check=False).stdout
 
     def start(self, title: str, *arguments: str) -> Process:
+        if arguments[0] == "exec":
+            name, _, *command = arguments[1:]
+            return AttachedProcess(title, [name, *command], self.environment)
         return Process(title, [str(PROJECT / "ci/lab"), *arguments], self.environment)
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -25,6 +25,21 @@ class Result:
     stderr: str
 
 
+class Child(Protocol):
+    """What Process uses of subprocess.Popen."""
+
+    stdin: Any
+    stdout: Any
+    stderr: Any
+    pid: int
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def kill(self) -> None: ...
+    def terminate(self) -> None: ...
+    def send_signal(self, sig: int) -> None: ...
+
+
 class Process:
     """A command that runs in a VM. Its output is collected as it comes, and can be awaited."""
 
@@ -33,12 +48,15 @@ class Process:
         self._changed = threading.Condition()
         self._lines: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._taken = {"stdout": 0, "stderr": 0}
-        self._child = subprocess.Popen(argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                       stderr=subprocess.PIPE, text=True, errors="replace")
+        self._child = self._start(argv, environment)
         streams = (("stdout", self._child.stdout), ("stderr", self._child.stderr))
         self._readers = [threading.Thread(target=self._collect, args=stream, daemon=True) for stream in streams]
         for reader in self._readers:
             reader.start()
+
+    def _start(self, argv: list[str], environment: dict[str, str]) -> Child:
+        return subprocess.Popen(argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, errors="replace")
 
     def _collect(self, name: str, stream: IO[str]) -> None:
         for line in stream:
