@@ -133,6 +133,45 @@ def test_netdevs(control: Control) -> None:
     assert last.split()[:3] == ["disk-04/9", INTERFACE, INTERFACE]
 
 
+def ping(control: Control, gid: int, port: int, *words: str) -> list[str]:
+    """A pingpong between clients of the device with an uplink, by its GID with that number."""
+    return [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(control.directory / "4.sock"), "--", "stdbuf",
+            "-oL", "ibv_rc_pingpong", "-g", str(gid), "-p", str(port), *words]
+
+
+V1_GID, V2_GID = 0, 1  # both are of the link-local address
+
+
+def test_protocols(control: Control, lab: Native, record: Record) -> None:
+    """Takes RoCE v1 from a device; expects connections by v2 only. Takes v2 while it is in use; expects EBUSY."""
+    devices = json.loads(control.says("device", "protocol", "list", "--json"))["devices"]
+    assert (devices[0]["name"], devices[0]["roce_v1"], devices[0]["roce_v2"]) == ("disk-00/0", None, None)
+    assert (devices[-1]["uplink"], devices[-1]["roce_v1"], devices[-1]["roce_v2"]) == (INTERFACE, True, True)
+    for client in range(CLIENTS):
+        control.says("device", "protocol", "set", f"disk-04/{client}", "roce-v2")
+    title, line = control.says("device", "protocol", "set", "disk-04/0", "roce-v2").splitlines()
+    assert re.split(" {2,}", title) == ["Name", "RoCE v1", "RoCE v2", "Paired Uplink"]
+    assert line.split() == ["disk-04/0", "false", "true", INTERFACE]
+    server = record.add(Process("ibv_rc_pingpong", ping(control, V1_GID, 18602), lab.sanitizers.foreign()))
+    server.await_line("local address", TIMEOUT_S, stream="stdout")
+    record.add(Process("ibv_rc_pingpong", ping(control, V1_GID, 18602, "127.0.0.1"), lab.sanitizers.foreign()))
+    server.await_line("Failed to modify QP to RTR", TIMEOUT_S)
+    programs: list[Process] = []
+    clients: list[list[str]] = [[], ["127.0.0.1"]]
+    for words in clients:
+        programs.append(record.add(Process("ibv_rc_pingpong", ping(control, V2_GID, 18603, "-n", "100000000", *words),
+                                           lab.sanitizers.foreign())))
+        programs[-1].await_line("remote address" if words else "local address", TIMEOUT_S, stream="stdout")
+    busy = control.refuses("device", "protocol", "set", "disk-04/0", "roce-v1")
+    assert busy == "vrdmactl: 1 connected QPs and 0 AHs use RoCE v2 (EBUSY)\n"
+    assert "disk-04/0 " in control.says("device", "protocol", "set", "disk-04/0", "both")
+    assert "has no uplink (EOPNOTSUPP)" in control.refuses("device", "protocol", "set", "disk-00/0", "both")
+    assert "(ENOENT)" in control.refuses("device", "protocol", "set", "disk-99", "both")
+    assert control.run("device", "protocol", "set", "disk-04/0", "iwarp").returncode == 2
+    for program in programs:
+        program.kill()
+
+
 def test_top(control: Control, lab: Native, record: Record) -> None:
     """Sends messages between two clients of a device; expects their rates, and none of unused devices."""
     programs: list[Process] = []
@@ -232,7 +271,8 @@ def test_completion(control: Control) -> None:
     script = ("source /usr/share/bash-completion/bash_completion; source ctl/vrdmactl.completion; "
               "complete_line() { COMP_WORDS=(vrdmactl \"$@\"); COMP_CWORD=$#; _vrdmactl; echo \"${COMPREPLY[@]}\"; }; "
               "complete_line dev; complete_line device sh; complete_line log-level w; "
-              "complete_line device netdev l; complete_line top --o; complete_line limit set disk --w")
+              "complete_line device netdev l; complete_line top --o; complete_line limit set disk --w; "
+              "complete_line device protocol set disk b")
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT_S,
                           env={"PATH": f"{VRDMACTL.parent}:{os.environ['PATH']}"})
-    assert done.stdout.split("\n")[:6] == ["device", "show", "warning", "list", "--once", "--weight"]
+    assert done.stdout.split("\n")[:7] == ["device", "show", "warning", "list", "--once", "--weight", "both"]
