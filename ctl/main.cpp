@@ -2,6 +2,8 @@
 //
 // vrdmactl: see vrdmactl(8).
 #include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -30,6 +32,11 @@ struct Options {
     double interval = 1;
     bool once = false;
 };
+
+// CLI::Range takes "nan", which is neither below the range nor above it.
+std::string refuse_nan(const std::string& text) {
+    return std::isnan(std::strtod(text.c_str(), nullptr)) ? "it must be a number" : "";
+}
 
 // What the command that was given does.
 struct Command {
@@ -205,6 +212,7 @@ class Program {
         constexpr double longest = 3600;
         top->add_option("--interval", options_.interval, "Seconds between two readings")
             ->check(CLI::Range(shortest, longest))
+            ->check(&refuse_nan)
             ->capture_default_str();
         top->add_flag("--once", options_.once, "End after the first rates");
     }

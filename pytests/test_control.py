@@ -195,7 +195,7 @@ def test_top(control: Control, lab: Native, record: Record) -> None:
     assert {line.split()[0] for line in lines} == {"disk-03/0", "disk-03/1"}
     for program in programs:
         program.kill()
-    for interval in ("0", "-1", "x", "1e9"):
+    for interval in ("0", "-1", "x", "1e9", "nan", "-nan", "inf"):
         assert control.run("top", "--once", "--interval", interval).returncode == 2
 
 

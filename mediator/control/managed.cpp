@@ -230,16 +230,13 @@ std::vector<management::Activity> Managed::activity(const Range& /*range*/) cons
 }
 
 bool Managed::set_share(const std::string& name, const management::Share& share) {
-    for (const Served& served : all_devices(parts_)) {
-        if (served.name() == name) {
-            served.device->set_share({static_cast<std::uint32_t>(share.weight),
-                                      share.bytes_per_second, share.operations_per_second});
-            log_.info("{}: weight {}, {} bytes and {} operations per second (0: unlimited)", name,
-                      share.weight, share.bytes_per_second, share.operations_per_second);
-            return true;
-        }
+    const auto all = all_devices(parts_);
+    const Served* const found = find(all, name);
+    if (found != nullptr) {
+        found->device->set_share({static_cast<std::uint32_t>(share.weight), share.bytes_per_second,
+                                  share.operations_per_second});
     }
-    return false;
+    return found != nullptr;
 }
 
 management::Answered<> Managed::set_protocols(const std::string& name, std::uint32_t protocols) {

@@ -241,9 +241,9 @@ void Device::set_share(const hca::Share& share) {
     share_ = share;
     if (enabled_) {
         enabled_->slice->set_share(share);
-        log_.info("weight {}, {} bytes and {} operations per second (0: unlimited)", share.weight,
-                  share.bytes_per_second, share.operations_per_second);
     }
+    log_.info("weight {}, {} bytes and {} operations per second (0: unlimited)", share.weight,
+              share.bytes_per_second, share.operations_per_second);
 }
 
 verbs::Objects::Users Device::users_of(verbs::Protocols protocols) const {

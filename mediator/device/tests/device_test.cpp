@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "mediator/base/tests/captured_log.h"
 #include "mediator/tests/guest/heap.h"
 
 namespace vrdma {
@@ -34,6 +35,15 @@ TEST_F(DeviceTest, ItsShareIsItsTypesFirst) {
     Device other{"other", type, verbs::Identity{{2, 0, 0, 0, 0, 9}, {}, true}, port, hca, gids};
     test::AdminClient{other, port, allocator}.enable();
     EXPECT_EQ(hca.spec.share, hca::Share{.weight = 7});
+}
+
+// Set a share of a device that is not in use, twice; expect one line in the log.
+TEST_F(DeviceTest, ANewShareIsLoggedOnce) {
+    const CapturedLog log;
+    device.set_share({.weight = 7});
+    device.set_share({.weight = 7});
+    EXPECT_EQ(log.str(),
+              "info test: weight 7, 0 bytes and 0 operations per second (0: unlimited)\n");
 }
 
 TEST_F(DeviceTest, ANewShareHoldsAtOnceAndOverResets) {
