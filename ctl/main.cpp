@@ -11,6 +11,7 @@
 #include <string>
 
 #include "ctl/client.h"
+#include "ctl/mdev.h"
 #include "ctl/show.h"
 #include "ctl/table.h"
 #include "ctl/top.h"
@@ -27,6 +28,8 @@ struct Options {
     bool json = false;
     std::string name;                                 // of the device
     std::string protocol;                             // that it may use
+    NewMdev mdev{"vrdma", "", ""};                    // that is created
+    bool from_vm = false;                             // destroys a device that a VM has
     std::string level;                                // of the log, or none
     nlohmann::json limits = nlohmann::json::object(); // that are set
     double interval = 1;
@@ -134,8 +137,26 @@ class Program {
         add_of_device(device, "show", "Show a device", "", &show_device);
         add_list(group(device, "netdev", "Their network interfaces"),
                  "List the host's network interface of each device", "/v1/netdevs", &show_netdevs);
+        add_mdevs(device);
         add_protocols(group(device, "protocol", "The versions of RoCE that they may use"));
         add_of_device(device, "stats", "Show a device's counters", "/counters", &show_counters);
+    }
+
+    void add_mdevs(CLI::App* device) {
+        CLI::App* const create =
+            add(device, "create", "Create a mediated device",
+                {[this](const Client&) { return Mdevs{}.create(options_.mdev); }, &show_created});
+        create->add_option("TYPE", options_.mdev.type, "A type of vrdmad.conf(5)")->required();
+        create->add_option("--uuid", options_.mdev.uuid, "Its name; without it a random UUID");
+        create->add_option("--parent", options_.mdev.parent, "The name of the vrdmad")
+            ->capture_default_str();
+        const auto destroy = [this](const Client&) {
+            return Mdevs{}.destroy(options_.name, options_.from_vm);
+        };
+        CLI::App* const destroys =
+            add(device, "destroy", "Destroy a mediated device", {destroy, &show_destroyed});
+        add_name(destroys);
+        destroys->add_flag("--force", options_.from_vm, "Take it from the VM that has it");
     }
 
     void add_protocols(CLI::App* protocol) {

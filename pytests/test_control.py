@@ -133,6 +133,47 @@ def test_netdevs(control: Control) -> None:
     assert last.split()[:3] == ["disk-04/9", INTERFACE, INTERFACE]
 
 
+def fake_sysfs(directory: Path) -> Path:
+    """A directory that looks like sysfs with one type and one device. Its attributes keep what is written to them."""
+    mdev_type = directory / "class/mdev_bus/vrdma/mdev_supported_types/vrdma-small"
+    device = directory / f"bus/mdev/devices/{UUID}"
+    for made in (mdev_type, device, directory / "module/vrdma_mdev"):
+        made.mkdir(parents=True)
+    for attribute in (mdev_type / "create", device / "mac", device / "remove"):
+        attribute.touch()
+    (device / "mdev_type").symlink_to(mdev_type)
+    return directory
+
+
+UUID = "6aeb1a04-3a2c-4d4c-9a51-2b1ad5d2ac60"
+
+
+def test_create_and_destroy(tmp_path: Path) -> None:
+    """Creates and destroys mediated devices in a directory in the place of sysfs; expects the UUID to be printed and
+    written. The control socket is not there."""
+    sysfs = fake_sysfs(tmp_path / "sys")
+
+    def vrdmactl(*words: str) -> tuple[int, str]:
+        command = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /sys && exec "$@"', str(sysfs), str(VRDMACTL),
+                   "--socket", "/nonexistent", "device", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+        return done.returncode, done.stdout + done.stderr
+
+    create = sysfs / "class/mdev_bus/vrdma/mdev_supported_types/vrdma-small/create"
+    status, created = vrdmactl("create", "small")
+    assert (status, create.read_text() + "\n") == (0, created)
+    status, created = vrdmactl("create", "small", "--json")
+    assert json.loads(created) == {"name": create.read_text(), "parent": "vrdma", "type": "small"}
+    assert "already (EEXIST)" in vrdmactl("create", "small", "--uuid", UUID)[1]
+    assert vrdmactl("create", "tiny") == (1, "vrdmactl: 'vrdma' has no type 'tiny', but these: small (ENOENT)\n")
+    assert "(ENODEV)" in vrdmactl("create", "small", "--parent", "other")[1]
+    assert "(EINVAL)" in vrdmactl("create", "small", "--uuid", "disk")[1]
+    assert vrdmactl("create")[0] == 2
+    assert "(ENOENT)" in vrdmactl("destroy", "disk-00/0")[1]
+    assert vrdmactl("destroy", UUID) == (0, "")
+    assert (sysfs / f"bus/mdev/devices/{UUID}/remove").read_text() == "1"
+
+
 def ping(control: Control, gid: int, port: int, *words: str) -> list[str]:
     """A pingpong between clients of the device with an uplink, by its GID with that number."""
     return [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(control.directory / "4.sock"), "--", "stdbuf",
@@ -272,7 +313,8 @@ def test_completion(control: Control) -> None:
               "complete_line() { COMP_WORDS=(vrdmactl \"$@\"); COMP_CWORD=$#; _vrdmactl; echo \"${COMPREPLY[@]}\"; }; "
               "complete_line dev; complete_line device sh; complete_line log-level w; "
               "complete_line device netdev l; complete_line top --o; complete_line limit set disk --w; "
-              "complete_line device protocol set disk b")
+              "complete_line device protocol set disk b; complete_line device cr; complete_line device destroy disk -")
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT_S,
                           env={"PATH": f"{VRDMACTL.parent}:{os.environ['PATH']}"})
-    assert done.stdout.split("\n")[:7] == ["device", "show", "warning", "list", "--once", "--weight", "both"]
+    assert done.stdout.split("\n")[:9] == ["device", "show", "warning", "list", "--once", "--weight", "both", "create",
+                                           "--force --json --socket"]
