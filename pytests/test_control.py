@@ -188,8 +188,8 @@ def test_protocols(control: Control, lab: Native, record: Record) -> None:
     devices = json.loads(control.says("device", "protocol", "list", "--json"))["devices"]
     assert (devices[0]["name"], devices[0]["roce_v1"], devices[0]["roce_v2"]) == ("disk-00/0", None, None)
     assert (devices[-1]["uplink"], devices[-1]["roce_v1"], devices[-1]["roce_v2"]) == (INTERFACE, True, True)
-    for client in range(CLIENTS):
-        control.says("device", "protocol", "set", f"disk-04/{client}", "roce-v2")
+    for number in range(CLIENTS):
+        control.says("device", "protocol", "set", f"disk-04/{number}", "roce-v2")
     title, line = control.says("device", "protocol", "set", "disk-04/0", "roce-v2").splitlines()
     assert re.split(" {2,}", title) == ["Name", "RoCE v1", "RoCE v2", "Paired Uplink"]
     assert line.split() == ["disk-04/0", "false", "true", INTERFACE]
@@ -211,6 +211,8 @@ def test_protocols(control: Control, lab: Native, record: Record) -> None:
     assert control.run("device", "protocol", "set", "disk-04/0", "iwarp").returncode == 2
     for program in programs:
         program.kill()
+    for number in range(CLIENTS):
+        control.says("device", "protocol", "set", f"disk-04/{number}", "both")
 
 
 def test_top(control: Control, lab: Native, record: Record) -> None:
