@@ -2,6 +2,8 @@
 //
 // vrdmactl: see vrdmactl(8).
 #include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -9,6 +11,7 @@
 #include <string>
 
 #include "ctl/client.h"
+#include "ctl/mdev.h"
 #include "ctl/show.h"
 #include "ctl/table.h"
 #include "ctl/top.h"
@@ -24,11 +27,19 @@ struct Options {
     std::string socket = "/run/vrdma/control.sock";
     bool json = false;
     std::string name;                                 // of the device
+    std::string protocol;                             // that it may use
+    NewMdev mdev{"vrdma", "", ""};                    // that is created
+    bool from_vm = false;                             // destroys a device that a VM has
     std::string level;                                // of the log, or none
     nlohmann::json limits = nlohmann::json::object(); // that are set
     double interval = 1;
     bool once = false;
 };
+
+// CLI::Range takes "nan", which is neither below the range nor above it.
+std::string refuse_nan(const std::string& text) {
+    return std::isnan(std::strtod(text.c_str(), nullptr)) ? "it must be a number" : "";
+}
 
 // What the command that was given does.
 struct Command {
@@ -86,8 +97,10 @@ class Program {
         return std::cout ? done : refused;
     }
 
-    CLI::App* group(const char* name, const char* about) {
-        CLI::App* const added = app_.add_subcommand(name, about);
+    CLI::App* group(const char* name, const char* about) { return group(&app_, name, about); }
+
+    static CLI::App* group(CLI::App* parent, const char* name, const char* about) {
+        CLI::App* const added = parent->add_subcommand(name, about);
         added->require_subcommand(1);
         added->fallthrough();
         return added;
@@ -105,26 +118,59 @@ class Program {
             {[path](const Client& client) { return client.get(path); }, show});
     }
 
+    void add_name(CLI::App* command) {
+        command->add_option("NAME", options_.name, "Name of the device, as `device list` has it")
+            ->required();
+    }
+
     void add_of_device(CLI::App* parent, const char* name, const char* about, const char* suffix,
                        Show show) {
         const auto ask = [this, suffix](const Client& client) {
             return client.get("/v1/devices/" + encode(options_.name) + suffix);
         };
-        add(parent, name, about, {ask, show})
-            ->add_option("NAME", options_.name, "Name of the device, as `device list` has it")
-            ->required();
+        add_name(add(parent, name, about, {ask, show}));
     }
 
     void add_devices() {
         CLI::App* const device = group("device", "The RDMA devices that vrdmad serves");
         add_list(device, "List the devices", "/v1/devices", &show_devices);
         add_of_device(device, "show", "Show a device", "", &show_device);
-        CLI::App* const netdev = device->add_subcommand("netdev", "Their network interfaces");
-        netdev->require_subcommand(1);
-        netdev->fallthrough();
-        add_list(netdev, "List the host's network interface of each device", "/v1/netdevs",
-                 &show_netdevs);
+        add_list(group(device, "netdev", "Their network interfaces"),
+                 "List the host's network interface of each device", "/v1/netdevs", &show_netdevs);
+        add_mdevs(device);
+        add_protocols(group(device, "protocol", "The versions of RoCE that they may use"));
         add_of_device(device, "stats", "Show a device's counters", "/counters", &show_counters);
+    }
+
+    void add_mdevs(CLI::App* device) {
+        CLI::App* const create =
+            add(device, "create", "Create a mediated device",
+                {[this](const Client&) { return Mdevs{}.create(options_.mdev); }, &show_created});
+        create->add_option("TYPE", options_.mdev.type, "A type of vrdmad.conf(5)")->required();
+        create->add_option("--uuid", options_.mdev.uuid, "Its name; without it a random UUID");
+        create->add_option("--parent", options_.mdev.parent, "The name of the vrdmad")
+            ->capture_default_str();
+        const auto destroy = [this](const Client&) {
+            return Mdevs{}.destroy(options_.name, options_.from_vm);
+        };
+        CLI::App* const destroys =
+            add(device, "destroy", "Destroy a mediated device", {destroy, &show_destroyed});
+        add_name(destroys);
+        destroys->add_flag("--force", options_.from_vm, "Take it from the VM that has it");
+    }
+
+    void add_protocols(CLI::App* protocol) {
+        add_list(protocol, "List the protocols of each device", "/v1/protocols", &show_protocols);
+        const auto ask = [this](const Client& client) {
+            return client.put("/v1/devices/" + encode(options_.name) + "/protocols",
+                              {{"protocol", options_.protocol}});
+        };
+        CLI::App* const set =
+            add(protocol, "set", "Change what a device may use", {ask, &show_protocols_of_one});
+        add_name(set);
+        set->add_option("PROTOCOL", options_.protocol, "roce-v1, roce-v2 or both")
+            ->check(CLI::IsMember({"roce-v1", "roce-v2", "both"}))
+            ->required();
     }
 
     void add_limits() {
@@ -140,8 +186,7 @@ class Program {
         };
         CLI::App* const set =
             add(limit, "set", "Change a device's limits while it is in use", {ask, &show_limits});
-        set->add_option("NAME", options_.name, "Name of the device, as `device list` has it")
-            ->required();
+        add_name(set);
         CLI::Option_group* const limits = set->add_option_group("Limits");
         limits->require_option(1, 0);
         const auto add_limit = [this, limits](const char* option, const char* key,
@@ -188,6 +233,7 @@ class Program {
         constexpr double longest = 3600;
         top->add_option("--interval", options_.interval, "Seconds between two readings")
             ->check(CLI::Range(shortest, longest))
+            ->check(&refuse_nan)
             ->capture_default_str();
         top->add_flag("--once", options_.once, "End after the first rates");
     }

@@ -87,6 +87,19 @@ std::string show_netdevs(const json& answer, Width width) {
     return table({"Name", "Uplink", "Netdev", "Netdev State", "MAC Address"}, rows, width);
 }
 
+std::string show_protocols(const json& answer, Width width) {
+    std::vector<Row> rows;
+    for (const json& device : answer.at("devices")) {
+        rows.push_back({text(device.at("name")), text(device.at("roce_v1")),
+                        text(device.at("roce_v2")), text(device.at("uplink"))});
+    }
+    return table({"Name", "RoCE v1", "RoCE v2", "Paired Uplink"}, rows, width);
+}
+
+std::string show_protocols_of_one(const json& answer, Width width) {
+    return show_protocols({{"devices", {answer}}}, width);
+}
+
 std::string show_counters(const json& answer, Width /*width*/) {
     std::vector<Row> rows;
     for (const auto& [name, value] : answer.at("counters").items()) {

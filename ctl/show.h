@@ -14,6 +14,8 @@ using Width = std::size_t;
 std::string show_devices(const nlohmann::json& answer, Width width);
 std::string show_device(const nlohmann::json& answer, Width width);
 std::string show_netdevs(const nlohmann::json& answer, Width width);
+std::string show_protocols(const nlohmann::json& answer, Width width);
+std::string show_protocols_of_one(const nlohmann::json& answer, Width width);
 std::string show_counters(const nlohmann::json& answer, Width width);
 std::string show_limits(const nlohmann::json& answer, Width width);
 std::string show_uplinks(const nlohmann::json& answer, Width width);

@@ -133,6 +133,88 @@ def test_netdevs(control: Control) -> None:
     assert last.split()[:3] == ["disk-04/9", INTERFACE, INTERFACE]
 
 
+def fake_sysfs(directory: Path) -> Path:
+    """A directory that looks like sysfs with one type and one device. Its attributes keep what is written to them."""
+    mdev_type = directory / "class/mdev_bus/vrdma/mdev_supported_types/vrdma-small"
+    device = directory / f"bus/mdev/devices/{UUID}"
+    for made in (mdev_type, device, directory / "module/vrdma_mdev"):
+        made.mkdir(parents=True)
+    for attribute in (mdev_type / "create", device / "mac", device / "remove"):
+        attribute.touch()
+    (device / "mdev_type").symlink_to(mdev_type)
+    return directory
+
+
+UUID = "6aeb1a04-3a2c-4d4c-9a51-2b1ad5d2ac60"
+
+
+def test_create_and_destroy(tmp_path: Path) -> None:
+    """Creates and destroys mediated devices in a directory in the place of sysfs; expects the UUID to be printed and
+    written. The control socket is not there."""
+    sysfs = fake_sysfs(tmp_path / "sys")
+
+    def vrdmactl(*words: str) -> tuple[int, str]:
+        command = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /sys && exec "$@"', str(sysfs), str(VRDMACTL),
+                   "--socket", "/nonexistent", "device", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+        return done.returncode, done.stdout + done.stderr
+
+    create = sysfs / "class/mdev_bus/vrdma/mdev_supported_types/vrdma-small/create"
+    status, created = vrdmactl("create", "small")
+    assert (status, create.read_text() + "\n") == (0, created)
+    status, created = vrdmactl("create", "small", "--json")
+    assert json.loads(created) == {"name": create.read_text(), "parent": "vrdma", "type": "small"}
+    assert "already (EEXIST)" in vrdmactl("create", "small", "--uuid", UUID)[1]
+    assert vrdmactl("create", "tiny") == (1, "vrdmactl: 'vrdma' has no type 'tiny', but these: small (ENOENT)\n")
+    assert "(ENODEV)" in vrdmactl("create", "small", "--parent", "other")[1]
+    assert "(EINVAL)" in vrdmactl("create", "small", "--uuid", "disk")[1]
+    assert vrdmactl("create")[0] == 2
+    assert "(ENOENT)" in vrdmactl("destroy", "disk-00/0")[1]
+    assert vrdmactl("destroy", UUID) == (0, "")
+    assert (sysfs / f"bus/mdev/devices/{UUID}/remove").read_text() == "1"
+
+
+def ping(control: Control, gid: int, port: int, *words: str) -> list[str]:
+    """A pingpong between clients of the device with an uplink, by its GID with that number."""
+    return [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(control.directory / "4.sock"), "--", "stdbuf",
+            "-oL", "ibv_rc_pingpong", "-g", str(gid), "-p", str(port), *words]
+
+
+V1_GID, V2_GID = 0, 1  # both are of the link-local address
+
+
+def test_protocols(control: Control, lab: Native, record: Record) -> None:
+    """Takes RoCE v1 from a device; expects connections by v2 only. Takes v2 while it is in use; expects EBUSY."""
+    devices = json.loads(control.says("device", "protocol", "list", "--json"))["devices"]
+    assert (devices[0]["name"], devices[0]["roce_v1"], devices[0]["roce_v2"]) == ("disk-00/0", None, None)
+    assert (devices[-1]["uplink"], devices[-1]["roce_v1"], devices[-1]["roce_v2"]) == (INTERFACE, True, True)
+    for number in range(CLIENTS):
+        control.says("device", "protocol", "set", f"disk-04/{number}", "roce-v2")
+    title, line = control.says("device", "protocol", "set", "disk-04/0", "roce-v2").splitlines()
+    assert re.split(" {2,}", title) == ["Name", "RoCE v1", "RoCE v2", "Paired Uplink"]
+    assert line.split() == ["disk-04/0", "false", "true", INTERFACE]
+    server = record.add(Process("ibv_rc_pingpong", ping(control, V1_GID, 18602), lab.sanitizers.foreign()))
+    server.await_line("local address", TIMEOUT_S, stream="stdout")
+    record.add(Process("ibv_rc_pingpong", ping(control, V1_GID, 18602, "127.0.0.1"), lab.sanitizers.foreign()))
+    server.await_line("Failed to modify QP to RTR", TIMEOUT_S)
+    programs: list[Process] = []
+    clients: list[list[str]] = [[], ["127.0.0.1"]]
+    for words in clients:
+        programs.append(record.add(Process("ibv_rc_pingpong", ping(control, V2_GID, 18603, "-n", "100000000", *words),
+                                           lab.sanitizers.foreign())))
+        programs[-1].await_line("remote address" if words else "local address", TIMEOUT_S, stream="stdout")
+    busy = control.refuses("device", "protocol", "set", "disk-04/0", "roce-v1")
+    assert busy == "vrdmactl: 1 connected QPs and 0 AHs use RoCE v2 (EBUSY)\n"
+    assert "disk-04/0 " in control.says("device", "protocol", "set", "disk-04/0", "both")
+    assert "has no uplink (EOPNOTSUPP)" in control.refuses("device", "protocol", "set", "disk-00/0", "both")
+    assert "(ENOENT)" in control.refuses("device", "protocol", "set", "disk-99", "both")
+    assert control.run("device", "protocol", "set", "disk-04/0", "iwarp").returncode == 2
+    for program in programs:
+        program.kill()
+    for number in range(CLIENTS):
+        control.says("device", "protocol", "set", f"disk-04/{number}", "both")
+
+
 def test_top(control: Control, lab: Native, record: Record) -> None:
     """Sends messages between two clients of a device; expects their rates, and none of unused devices."""
     programs: list[Process] = []
@@ -156,7 +238,7 @@ def test_top(control: Control, lab: Native, record: Record) -> None:
     assert {line.split()[0] for line in lines} == {"disk-03/0", "disk-03/1"}
     for program in programs:
         program.kill()
-    for interval in ("0", "-1", "x", "1e9"):
+    for interval in ("0", "-1", "x", "1e9", "nan", "-nan", "inf"):
         assert control.run("top", "--once", "--interval", interval).returncode == 2
 
 
@@ -232,7 +314,9 @@ def test_completion(control: Control) -> None:
     script = ("source /usr/share/bash-completion/bash_completion; source ctl/vrdmactl.completion; "
               "complete_line() { COMP_WORDS=(vrdmactl \"$@\"); COMP_CWORD=$#; _vrdmactl; echo \"${COMPREPLY[@]}\"; }; "
               "complete_line dev; complete_line device sh; complete_line log-level w; "
-              "complete_line device netdev l; complete_line top --o; complete_line limit set disk --w")
+              "complete_line device netdev l; complete_line top --o; complete_line limit set disk --w; "
+              "complete_line device protocol set disk b; complete_line device cr; complete_line device destroy disk -")
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT_S,
                           env={"PATH": f"{VRDMACTL.parent}:{os.environ['PATH']}"})
-    assert done.stdout.split("\n")[:6] == ["device", "show", "warning", "list", "--once", "--weight"]
+    assert done.stdout.split("\n")[:9] == ["device", "show", "warning", "list", "--once", "--weight", "both", "create",
+                                           "--force --json --socket"]

@@ -41,6 +41,19 @@ TEST(Show, AnswersOfStrangers) {
     EXPECT_EQ(show_log_level({{"level", "\x1b[2J"}}, 0), "?[2J\n");
 }
 
+TEST(Show, Protocols) {
+    const json none = {
+        {"name", "disk"}, {"roce_v1", nullptr}, {"roce_v2", nullptr}, {"uplink", nullptr}};
+    const json some = {{"name", "lan"}, {"roce_v1", false}, {"roce_v2", true}, {"uplink", "eth0"}};
+    EXPECT_EQ(show_protocols({{"devices", {none, some}}}, 0),
+              "Name  RoCE v1  RoCE v2  Paired Uplink\n"
+              "disk  -        -        -\n"
+              "lan   false    true     eth0\n");
+    EXPECT_EQ(show_protocols_of_one(some, 0),
+              "Name  RoCE v1  RoCE v2  Paired Uplink\n"
+              "lan   false    true     eth0\n");
+}
+
 TEST(Show, Limits) {
     EXPECT_EQ(show_limits(device, 0),
               "Weight:                     100\n"

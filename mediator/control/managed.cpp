@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "mediator/base/errno.h"
 #include "mediator/directory/entry.h"
 #include "mediator/management/select.h"
 
@@ -39,6 +40,45 @@ management::Usage usage(const DeviceReport::Usage& usage) {
     return {usage.used, usage.max};
 }
 
+const Served* find(const std::vector<Served>& devices, const std::string& name) {
+    const auto found = std::ranges::find(devices, name, &Served::name);
+    return found != devices.end() ? &*found : nullptr;
+}
+
+// RoCE is what an Ethernet uplink carries.
+bool speaks_roce(const Managed::Parts& parts, const std::string& uplink) {
+    return std::ranges::find(parts.ethernets, uplink, &ServedUplink::name) != parts.ethernets.end();
+}
+
+std::string text_of(verbs::Protocols protocols) {
+    const bool v1 = protocols[VRDMA_GID_ROCE_V1];
+    return protocols.all() ? "RoCE v1 and v2" : v1 ? "RoCE v1" : "RoCE v2";
+}
+
+management::Answered<> refuse(std::errc error, std::string reason) {
+    return tl::unexpected{management::Refusal{error, std::move(reason)}};
+}
+
+management::Answered<> refuse_protocols(const std::string& name, const std::string& uplink) {
+    return refuse(std::errc::operation_not_supported,
+                  uplink.empty()
+                      ? fmt::format("the device '{}' has no uplink", name)
+                      : fmt::format("'{}', the uplink of '{}', does not carry RoCE", uplink, name));
+}
+
+management::Answered<> set_protocols(vrdma::Device& device, verbs::Protocols wanted) {
+    const verbs::Protocols taken = device.protocols() & ~wanted;
+    const auto [qps, ahs] = device.users_of(taken);
+    const auto set = device.set_protocols(wanted);
+    if (set) {
+        return {};
+    }
+    return refuse(set.error(), qps + ahs != 0 ? fmt::format("{} connected QPs and {} AHs use {}",
+                                                            qps, ahs, text_of(taken))
+                                              : fmt::format("'{}' cannot change it now: {}",
+                                                            device.name(), describe(set.error())));
+}
+
 static_assert(management::max_weight == hca::Share::max_weight);
 
 // In the order of management::Resource.
@@ -56,7 +96,7 @@ management::Device::State state_of(const DeviceReport& report) {
     return states.at(static_cast<std::size_t>(report.state));
 }
 
-management::Device report_of(const Served& served) {
+management::Device report_of(const Managed::Parts& parts, const Served& served) {
     const DeviceReport report = served.device->report();
     management::Device device{};
     helper::write(device.name, report.name);
@@ -67,6 +107,9 @@ management::Device report_of(const Served& served) {
     device.behind_socket = served.behind_socket ? 1 : 0;
     device.mtu = report.mtu;
     device.mbps = report.mbps;
+    device.protocols = speaks_roce(parts, report.uplink)
+                           ? static_cast<std::uint32_t>(served.device->protocols().to_ulong())
+                           : 0;
     device.share = {report.share.weight, report.share.bytes_per_second,
                     report.share.operations_per_second};
     device.usages = usages_of(report);
@@ -119,7 +162,7 @@ std::string record_name(const Record& record) {
 std::vector<management::Device> Managed::devices(const Range& range) const {
     std::vector<management::Device> described;
     for (const Served& served : management::select(all_devices(parts_), range, &Served::name)) {
-        described.push_back(report_of(served));
+        described.push_back(report_of(parts_, served));
     }
     return described;
 }
@@ -187,16 +230,32 @@ std::vector<management::Activity> Managed::activity(const Range& /*range*/) cons
 }
 
 bool Managed::set_share(const std::string& name, const management::Share& share) {
-    for (const Served& served : all_devices(parts_)) {
-        if (served.name() == name) {
-            served.device->set_share({static_cast<std::uint32_t>(share.weight),
-                                      share.bytes_per_second, share.operations_per_second});
-            log_.info("{}: weight {}, {} bytes and {} operations per second (0: unlimited)", name,
-                      share.weight, share.bytes_per_second, share.operations_per_second);
-            return true;
-        }
+    const auto all = all_devices(parts_);
+    const Served* const found = find(all, name);
+    if (found != nullptr) {
+        found->device->set_share({static_cast<std::uint32_t>(share.weight), share.bytes_per_second,
+                                  share.operations_per_second});
     }
-    return false;
+    return found != nullptr;
+}
+
+management::Answered<> Managed::set_protocols(const std::string& name, std::uint32_t protocols) {
+    const auto all = all_devices(parts_);
+    const Served* const found = find(all, name);
+    if (found == nullptr) {
+        return refuse(std::errc::no_such_file_or_directory,
+                      fmt::format("there is no device '{}'", name));
+    }
+    const std::string uplink = found->device->report().uplink;
+    if (!speaks_roce(parts_, uplink)) {
+        return refuse_protocols(name, uplink);
+    }
+    const verbs::Protocols wanted{protocols};
+    auto set = control::set_protocols(*found->device, wanted);
+    if (set) {
+        log_.info("{}: may use {}", name, text_of(wanted));
+    }
+    return set;
 }
 
 std::string Managed::log_level() const {

@@ -231,7 +231,7 @@ Result<> Device::try_enable(verbs::FunctionNumber number) {
         return set;
     }
     enabled_.emplace(std::move(number), std::move(*slice), *admin, *this);
-    return {};
+    return enabled_->objects.gids.allow(protocols_); // there is no GID yet
 }
 
 void Device::set_share(const hca::Share& share) {
@@ -241,9 +241,28 @@ void Device::set_share(const hca::Share& share) {
     share_ = share;
     if (enabled_) {
         enabled_->slice->set_share(share);
-        log_.info("weight {}, {} bytes and {} operations per second (0: unlimited)", share.weight,
-                  share.bytes_per_second, share.operations_per_second);
     }
+    log_.info("weight {}, {} bytes and {} operations per second (0: unlimited)", share.weight,
+              share.bytes_per_second, share.operations_per_second);
+}
+
+verbs::Objects::Users Device::users_of(verbs::Protocols protocols) const {
+    return enabled_ ? enabled_->objects.users_of(protocols) : verbs::Objects::Users{};
+}
+
+Result<> Device::set_protocols(verbs::Protocols protocols) {
+    if (frozen_) { // after give_way(), its GIDs belong to another host
+        return fail(std::errc::resource_unavailable_try_again);
+    }
+    const auto [qps, ahs] = users_of(protocols_ & ~protocols);
+    if (qps + ahs != 0) {
+        return fail(std::errc::device_or_resource_busy);
+    }
+    const auto allowed = enabled_ ? enabled_->objects.gids.allow(protocols) : Result<>{};
+    if (allowed) {
+        protocols_ = protocols;
+    }
+    return allowed;
 }
 
 void Device::set_pace(std::uint64_t bytes_per_second) {

@@ -56,6 +56,11 @@ class Device final : public hca::SliceHost {
 
     // Holds from now on, also after resets.
     void set_share(const hca::Share& share);
+    // The versions of RoCE that the device may use. Holds from now on, also after resets. EBUSY: an
+    // object uses one that is taken away. EAGAIN: the device is frozen.
+    Result<> set_protocols(verbs::Protocols protocols);
+    verbs::Protocols protocols() const noexcept { return protocols_; }
+    verbs::Objects::Users users_of(verbs::Protocols protocols) const;
     // Until it is disabled, or told otherwise: see hca/slice.h.
     void set_pace(std::uint64_t bytes_per_second);
 
@@ -141,6 +146,7 @@ class Device final : public hca::SliceHost {
     DeviceReport::State reported_state() const;
     DeviceState state() const;
     Result<DeviceState> take_state(StateReader& reader);
+    Result<> admit_protocols();
     Result<> admit_formats(StateReader& reader);
     Result<> admit_usage(StateReader& reader, unsigned function);
     Result<> admit_gids(StateReader& reader);
@@ -155,6 +161,7 @@ class Device final : public hca::SliceHost {
     verbs::GidRegistry& gids_;
 
     hca::Share share_;
+    verbs::Protocols protocols_ = verbs::Protocols{}.set();
     QueueRegisters registers_;
     bool address_reserved_ = false;
     bool failed_ = false;

@@ -102,7 +102,23 @@ Result<> Device::restore_enabled(StateReader& reader, unsigned function,
     }
     enabled_->slice->freeze();
     enabled_->admin.set_position(position);
-    return enabled_->objects.restore(reader);
+    if (const auto restored = enabled_->objects.restore(reader); !restored) {
+        return restored;
+    }
+    return admit_protocols();
+}
+
+// Logs what an administrator can change.
+Result<> Device::admit_protocols() {
+    const auto [qps, ahs] = users_of(~protocols_);
+    if (qps + ahs != 0) {
+        log_.warn(
+            "refuses a device with {} QPs and {} AHs that use a version of RoCE which was"
+            " taken from this one (vrdmactl(8))",
+            qps, ahs);
+        return fail(std::errc::protocol_not_supported);
+    }
+    return {};
 }
 
 // Logs what an administrator can change.

@@ -12,10 +12,11 @@ Refusal Asker::unreadable() {
 }
 
 Answered<Asker::Lines> Asker::lines(Question::Kind kind, const std::string& name,
-                                    const Share& share) {
+                                    const Share& share, std::uint32_t protocols) {
     Question question{};
     question.kind = kind;
     question.share = share;
+    question.protocols = protocols;
     if (!helper::write(question.name, name)) {
         return tl::unexpected{Refusal{std::errc::invalid_argument, "the name is too long"}};
     }

@@ -6,21 +6,12 @@
 
 #include <chrono>
 #include <string>
-#include <system_error>
-#include <tl/expected.hpp>
 #include <vector>
 
 #include "mediator/base/random.h"
 #include "mediator/management/messages.h"
 
 namespace vrdma::management {
-
-struct Refusal {
-    std::errc error;
-    std::string reason; // for people
-};
-template <typename T>
-using Answered = tl::expected<T, Refusal>;
 
 class Asker {
   public:
@@ -69,7 +60,7 @@ class Asker {
         std::vector<std::string> others;
     };
     Answered<Lines> lines(Question::Kind kind, const std::string& name = {},
-                          const Share& share = {});
+                          const Share& share = {}, std::uint32_t protocols = 0);
 
     // Whether vrdmad has closed the socket.
     bool ended() const { return ended_; }

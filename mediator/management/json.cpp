@@ -61,6 +61,16 @@ json netdev_of(const Device& device, const Uplink* uplink) {
     return found;
 }
 
+json protocols_of(const Device& device) {
+    const auto allowed = [&](std::uint32_t protocol) {
+        return device.protocols == 0 ? json{} : json((device.protocols & protocol) != 0);
+    };
+    return {{"name", text_of(device.name)},
+            {"uplink", or_null(text_of(device.uplink))},
+            {"roce_v1", allowed(roce_v1)},
+            {"roce_v2", allowed(roce_v2)}};
+}
+
 json to_json(const Counters& counters) {
     json values = json::object();
     for (std::size_t i = 0; i < counter_texts.size(); ++i) {

@@ -11,6 +11,7 @@ namespace vrdma::management {
 
 nlohmann::json to_json(const Device& device);   // without its usages
 nlohmann::json limits_of(const Device& device); // its share and its usages
+nlohmann::json protocols_of(const Device& device);
 // The network interface that the device uses on the host; the uplink is nullptr if it has none.
 nlohmann::json netdev_of(const Device& device, const Uplink* uplink);
 nlohmann::json to_json(const Counters& counters);

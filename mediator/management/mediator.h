@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <string>
+#include <system_error>
+#include <tl/expected.hpp>
 #include <vector>
 
 #include "mediator/management/reports.h"
@@ -24,6 +26,13 @@ struct Reloaded {
     std::vector<std::string> restart; // keys and tables that have changed, and take a restart
 };
 
+struct Refusal {
+    std::errc error;
+    std::string reason; // for people
+};
+template <typename T = void>
+using Answered = tl::expected<T, Refusal>;
+
 class Mediator {
   public:
     virtual ~Mediator() = default;
@@ -38,6 +47,9 @@ class Mediator {
 
     // Holds until the configuration is read again. Returns false if there is no such device.
     virtual bool set_share(const std::string& name, const Share& share) = 0;
+
+    // Holds until vrdmad starts again. Refuses to take away a protocol that is in use.
+    virtual Answered<> set_protocols(const std::string& name, std::uint32_t protocols) = 0;
 
     // Levels as they are called in vrdmad.conf. Returns false if that is none.
     virtual std::string log_level() const = 0;

@@ -17,6 +17,16 @@ bool can_be_set(const Share& share) {
            share.operations_per_second <= max_rate;
 }
 
+// Only a question that sets something has a value for it, and a device needs at least one protocol.
+bool has_valid_values(const Question& question) {
+    using Kind = Question::Kind;
+    const bool share =
+        question.kind == Kind::set_share ? can_be_set(question.share) : question.share == Share{};
+    const bool protocols = (question.kind == Kind::set_protocols) == (question.protocols != 0) &&
+                           (question.protocols & ~(roce_v1 | roce_v2)) == 0;
+    return share && protocols;
+}
+
 } // namespace
 
 Message pack(const Question& question) {
@@ -28,10 +38,8 @@ Message pack(const Question& question) {
 std::optional<Question> read_question(std::span<const std::byte> message) {
     const auto question = helper::take_last<Question>(message);
     const bool valid = question && question->kind <= Question::Kind::reload &&
-                       question->exact <= 1 && question->reserved == 0 &&
-                       helper::read(question->name) &&
-                       (question->kind == Question::Kind::set_share ? can_be_set(question->share)
-                                                                    : question->share == Share{});
+                       question->exact <= 1 && helper::read(question->name) &&
+                       has_valid_values(*question);
     return valid ? question : std::nullopt;
 }
 

@@ -34,13 +34,14 @@ struct Question {
         log_level,
         set_log_level, // to `name`
         set_share,     // of the device `name`; no lines are the answer
+        set_protocols, // likewise
         reload,
     };
 
     Kind kind;
-    std::uint32_t id;    // of the answer, too
-    std::uint32_t exact; // this and the name are those of a Range
-    std::uint32_t reserved;
+    std::uint32_t id;        // of the answer, too
+    std::uint32_t exact;     // this and the name are those of a Range
+    std::uint32_t protocols; // 0, except for set_protocols
     Name name;
     Share share; // all zero, except for set_share
 };

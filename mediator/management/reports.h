@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "mediator/base/rate.h"
 #include "mediator/helper/fields.h"
 #include "vrdma/device.h"
 
@@ -19,7 +20,10 @@ using Line = helper::Text<256>;     // for people
 using Mac = std::array<std::uint8_t, 6>;
 
 inline constexpr std::uint64_t max_weight = 10'000;
-inline constexpr std::uint64_t max_rate = 1'000'000'000'000'000; // as vrdmad.conf bounds it
+
+// Versions of RoCE, as bits.
+inline constexpr std::uint32_t roce_v1 = 1u << VRDMA_GID_ROCE_V1;
+inline constexpr std::uint32_t roce_v2 = 1u << VRDMA_GID_ROCE_V2;
 
 struct Share {
     std::uint64_t weight;
@@ -49,6 +53,8 @@ struct Device {
     std::uint8_t behind_socket; // else a mediated device
     std::uint32_t mtu;          // bytes; 0: unused
     std::uint32_t mbps;
+    std::uint32_t protocols; // of RoCE that it may use; 0: its uplink, if any, is no Ethernet
+    std::uint32_t reserved;
     Share share;
     std::array<Usage, resources> usages; // by Resource
 };

@@ -128,6 +128,38 @@ Response device(const Call& call) {
     return respond(status_ok, body);
 }
 
+Response all_protocols(const Call& call) {
+    return list<Device>("devices", call.asker.all<Device>(Kind::devices), &protocols_of);
+}
+
+Response protocols(const Call& call) {
+    const auto found = find(call);
+    return found ? respond(status_ok, protocols_of(*found)) : refuse(found.error());
+}
+
+// The protocols of a body such as {"protocol": "both"}, or 0.
+std::uint32_t protocols_in(const json& body) {
+    constexpr std::array<std::pair<std::string_view, std::uint32_t>, 3> words{
+        {{"roce-v1", roce_v1}, {"roce-v2", roce_v2}, {"both", roce_v1 | roce_v2}}};
+    if (!body.is_object() || body.size() != 1 || !body.contains("protocol")) {
+        return 0;
+    }
+    const auto named = std::ranges::find_if(
+        words, [&](const auto& word) { return body["protocol"] == word.first; });
+    return named != words.end() ? named->second : 0;
+}
+
+Response set_protocols(const Call& call) {
+    const std::uint32_t wanted = protocols_in(json::parse(call.body, nullptr, false));
+    if (wanted == 0) {
+        return management::refuse(
+            std::errc::invalid_argument,
+            R"(the body must be {"protocol": P}, where P is "roce-v1", "roce-v2" or "both")");
+    }
+    const auto set = call.asker.lines(Kind::set_protocols, call.words.front(), {}, wanted);
+    return set ? protocols(call) : refuse(set.error());
+}
+
 Response limits(const Call& call) {
     const auto found = find(call);
     return found ? respond(status_ok, limits_of(*found)) : refuse(found.error());
@@ -244,6 +276,9 @@ constexpr std::array routes{
     Route{"GET", "/v1/devices/*/counters", false, &counters},
     Route{"GET", "/v1/devices/*/limits", false, &limits},
     Route{"PUT", "/v1/devices/*/limits", true, &set_limits},
+    Route{"GET", "/v1/devices/*/protocols", false, &protocols},
+    Route{"PUT", "/v1/devices/*/protocols", true, &set_protocols},
+    Route{"GET", "/v1/protocols", false, &all_protocols},
     Route{"GET", "/v1/counters", false, &all_counters},
     Route{"GET", "/v1/netdevs", false, &netdevs},
     Route{"GET", "/v1/uplinks", false, &uplinks},

@@ -85,6 +85,8 @@ void Service::answer(const Question& question) {
             return set_log_level(question);
         case Kind::set_share:
             return set_share(question);
+        case Kind::set_protocols:
+            return set_protocols(question);
         case Kind::reload:
             return reload(question);
     }
@@ -141,6 +143,13 @@ void Service::set_share(const Question& question) {
     }
     send(process_->socket.get(), pack_error(question.id, std::errc::no_such_file_or_directory,
                                             fmt::format("there is no device '{}'", name)));
+}
+
+void Service::set_protocols(const Question& question) {
+    const auto set = mediator_.set_protocols(*helper::read(question.name), question.protocols);
+    send(process_->socket.get(),
+         set ? pack_lines(question.id, {})
+             : pack_error(question.id, set.error().error, set.error().reason));
 }
 
 void Service::reload(const Question& question) {

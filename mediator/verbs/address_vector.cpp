@@ -4,10 +4,7 @@
 namespace vrdma::verbs {
 
 Result<> check_av(const vrdma_av& av, const GidTable& gids) {
-    if (!is_well_formed(av) || !gids.is_set(av.sgid_index)) {
-        return fail(std::errc::invalid_argument);
-    }
-    return {};
+    return is_well_formed(av) ? gids.check(av.sgid_index) : fail(std::errc::invalid_argument);
 }
 
 } // namespace vrdma::verbs

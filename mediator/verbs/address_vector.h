@@ -13,7 +13,7 @@ namespace vrdma::verbs {
 using hca::is_well_formed;
 using hca::port_number;
 
-// The address vector must be well-formed, and its source GID must be set.
+// The address vector must be well-formed, and the device must be able to send from its source GID.
 Result<> check_av(const vrdma_av& av, const GidTable& gids);
 
 } // namespace vrdma::verbs

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/verbs/ah.h"
 
+#include <algorithm>
+
 namespace vrdma::verbs {
 
 AhTable::AhTable(Resources& resources, PdTable& pds, const GidTable& gids)
@@ -46,6 +48,12 @@ Result<> AhTable::destroy(AhId id) {
     table_.erase(id);
     ids_.give_back(id.value);
     return {};
+}
+
+std::size_t AhTable::users_of(Protocols protocols) const {
+    return static_cast<std::size_t>(std::ranges::count_if(table_.sorted_ids(), [&](AhId id) {
+        return gids_.is_of(table_.find(id)->av.sgid_index, protocols);
+    }));
 }
 
 void AhTable::save(StateWriter& writer) const {

@@ -31,6 +31,7 @@ class AhTable {
     Result<> destroy(AhId id);
 
     std::size_t size() const { return table_.size(); }
+    std::size_t users_of(Protocols protocols) const;
     void save(StateWriter& writer) const;
     Result<> restore(StateReader& reader);
 

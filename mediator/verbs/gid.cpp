@@ -2,6 +2,7 @@
 #include "mediator/verbs/gid.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace vrdma::verbs {
 namespace {
@@ -46,8 +47,44 @@ GidTable::~GidTable() {
     }
 }
 
-bool GidTable::is_set(std::uint32_t index) const {
-    return index < entries_.size() && entries_[index].valid;
+Result<> GidTable::check(std::uint32_t index) const {
+    if (!is_of(index, Protocols{}.set())) {
+        return fail(std::errc::invalid_argument);
+    }
+    return is_of(index, allowed_) ? Result<>{} : fail(std::errc::protocol_not_supported);
+}
+
+bool GidTable::is_of(std::uint32_t index, Protocols protocols) const {
+    return index < entries_.size() && entries_[index].valid && protocols[entries_[index].type];
+}
+
+// The slice has the GIDs of allowed types only.
+Result<> GidTable::give(std::uint32_t index, const Entry& entry) {
+    const bool has = allowed_[entry.type];
+    return resources_.slice.set_gid(index, entry.type, has ? entry.gid : Gid{},
+                                    has ? entry.vlan : std::uint16_t{0});
+}
+
+Result<> GidTable::give_all(Protocols types) {
+    for (std::uint32_t i = 0; i < entries_.size(); ++i) {
+        const auto given = is_of(i, types) ? give(i, entries_[i]) : Result<>{};
+        if (!given) {
+            return given;
+        }
+    }
+    return {};
+}
+
+// Only the first half can fail. GIDs of types that were allowed before stay in the slice.
+Result<> GidTable::allow(Protocols protocols) {
+    const Protocols before = std::exchange(allowed_, allowed_ | protocols);
+    if (const auto given = give_all(protocols & ~before); !given) {
+        allowed_ = before;
+        (void)give_all(protocols & ~before);
+        return given;
+    }
+    allowed_ = protocols;
+    return give_all(before & ~protocols);
 }
 
 Result<> GidTable::set(const vrdma_cmd_set_gid& cmd) {
@@ -65,16 +102,15 @@ Result<> GidTable::set(const vrdma_cmd_set_gid& cmd) {
 
 // A refused GID leaves the entry as it was.
 Result<> GidTable::fill(std::uint32_t index, const Entry& entry) {
-    const auto& [valid, type, vlan, gid] = entry;
-    if (const auto allowed = identity_.may_use(gid, vlan); !allowed) {
+    if (const auto allowed = identity_.may_use(entry.gid, entry.vlan); !allowed) {
         return allowed;
     }
-    if (const auto claimed = registry_.claim(gid, &identity_, vlan); !claimed) {
+    if (const auto claimed = registry_.claim(entry.gid, &identity_, entry.vlan); !claimed) {
         return claimed;
     }
-    if (const auto set = resources_.slice.set_gid(index, type, gid, vlan); !set) {
-        registry_.give_back(gid, vlan);
-        return set;
+    if (const auto given = give(index, entry); !given) {
+        registry_.give_back(entry.gid, entry.vlan);
+        return given;
     }
     if (entries_[index].valid) {
         registry_.give_back(entries_[index].gid, entries_[index].vlan);

@@ -4,6 +4,7 @@
 // device may use, and no other device of this mediator may have it.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -34,6 +35,9 @@ class GidRegistry {
     std::map<std::pair<Gid, std::uint16_t>, Owner> owners_;
 };
 
+// Versions of RoCE, by the type of their GIDs: VRDMA_GID_*.
+using Protocols = std::bitset<VRDMA_GID_ROCE_V2 + 1>;
+
 struct GidState {
     static constexpr std::uint32_t version = 2;
 
@@ -51,7 +55,15 @@ class GidTable {
     ~GidTable();
 
     Result<> set(const vrdma_cmd_set_gid& cmd);
-    bool is_set(std::uint32_t index) const;
+    // Whether a QP or an AH may send from this GID. EINVAL: it is not set. EPROTONOSUPPORT: the
+    // device may not use its type.
+    Result<> check(std::uint32_t index) const;
+    // Whether it is set, and its type is one of these.
+    bool is_of(std::uint32_t index, Protocols protocols) const;
+
+    // GIDs of other types stay in the table, but the slice does not have them. If this fails, all
+    // is as it was.
+    Result<> allow(Protocols protocols);
 
     void save(StateWriter& writer) const;
     Result<> restore(StateReader& reader);
@@ -65,12 +77,15 @@ class GidTable {
     };
 
     Result<> fill(std::uint32_t index, const Entry& entry);
+    Result<> give(std::uint32_t index, const Entry& entry);
+    Result<> give_all(Protocols types);
     Result<> clear(std::uint32_t index);
     Result<> restore_one(StateReader& reader);
 
     Resources& resources_;
     const Identity& identity_;
     GidRegistry& registry_;
+    Protocols allowed_ = Protocols{}.set();
     std::vector<Entry> entries_;
 };
 

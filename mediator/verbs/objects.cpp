@@ -56,6 +56,10 @@ Objects::Objects(const Limits& limits, FunctionId function_id_, GidRegistry& reg
     resources.pkeys = function_id.identity().pkeys.size();
 }
 
+Objects::Users Objects::users_of(Protocols protocols) const {
+    return {qps.users_of(protocols), ahs.users_of(protocols)};
+}
+
 void Objects::save(StateWriter& writer) const {
     ucontexts.save(writer);
     eqs.save(writer);

@@ -45,6 +45,13 @@ class Objects {
     // Only for a set without objects. After an error, the set is unusable.
     Result<> restore(StateReader& reader);
 
+    // That are connected, or send, by one of these protocols.
+    struct Users {
+        std::size_t qps = 0;
+        std::size_t ahs = 0;
+    };
+    Users users_of(Protocols protocols) const;
+
     const FunctionId function_id;
     Resources resources;
 

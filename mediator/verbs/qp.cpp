@@ -116,6 +116,10 @@ std::uint8_t saved_flags(const hca::QpSpec& spec) {
         (spec.blocks_own_multicast ? VRDMA_QP_BLOCK_SELF_MULTICAST : 0));
 }
 
+bool is_connected(const vrdma_qp_attr& attr) {
+    return attr.state >= IBV_QPS_RTR && attr.state <= IBV_QPS_SQE;
+}
+
 bool has(const vrdma_qp_attr& attr, std::uint32_t field) {
     return (attr.attr_mask & field) != 0;
 }
@@ -376,6 +380,16 @@ Result<> QpTable::destroy(Qpn id) {
     table_.erase(id);
     qpns_.give_back(id.value);
     return {};
+}
+
+std::size_t QpTable::users_of(Protocols protocols) const {
+    return static_cast<std::size_t>(std::ranges::count_if(table_.sorted_ids(), [&](Qpn id) {
+        if (table_.find(id)->spec.type == hca::QpType::ud) {
+            return false;
+        }
+        const auto attr = resources_.slice.query_qp(id);
+        return attr && is_connected(*attr) && gids_.is_of(attr->av.sgid_index, protocols);
+    }));
 }
 
 void QpTable::save(StateWriter& writer) const {

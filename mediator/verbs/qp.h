@@ -72,6 +72,8 @@ class QpTable {
     Qp* find(Qpn id) { return table_.find(id); }
 
     std::size_t size() const { return table_.size(); }
+    // Those that are connected by one of these. Datagrams have their AHs.
+    std::size_t users_of(Protocols protocols) const;
     void save(StateWriter& writer) const;
     Result<> restore(StateReader& reader);
 

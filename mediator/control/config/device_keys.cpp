@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 
+#include "mediator/base/rate.h"
 #include "mediator/control/config/number_lists.h"
 
 namespace vrdma::control {
@@ -87,10 +88,9 @@ void read_pkeys(Section& section, PKeys& pkeys) {
 }
 
 void read_share(Section& section, hca::Share& share) {
-    constexpr std::int64_t most = 1'000'000'000'000'000;
     section.integer(share_keys[0], share.weight, 1, hca::Share::max_weight);
-    section.integer(share_keys[1], share.bytes_per_second, 0, most);
-    section.integer(share_keys[2], share.operations_per_second, 0, most);
+    section.integer(share_keys[1], share.bytes_per_second, 0, max_rate);
+    section.integer(share_keys[2], share.operations_per_second, 0, max_rate);
 }
 
 } // namespace vrdma::control

@@ -44,6 +44,21 @@ class DeviceStateTest : public DeviceTest {
     }
 };
 
+// Restore an AH of RoCE v2 in a device that may not use it; expect an error, and none without the
+// AH.
+TEST_F(DeviceStateTest, AProtocolThatTheDeviceMayNotUse) {
+    populate();
+    const auto image = save();
+    ASSERT_EQ(guest.destroy(VRDMA_ADMIN_DESTROY_AH, 1), 0);
+    const auto without = save();
+    device.freeze();
+    EXPECT_EQ(device.set_protocols({}).error(), std::errc::resource_unavailable_try_again);
+    device.thaw();
+    ASSERT_TRUE(device.set_protocols({1u << VRDMA_GID_ROCE_V1}));
+    EXPECT_EQ(device.restore(image).error(), std::errc::protocol_not_supported);
+    EXPECT_TRUE(device.restore(without));
+}
+
 // The same device stands for the one on another host, because a restore begins with a reset.
 TEST_F(DeviceStateTest, RoundTrip) {
     populate();

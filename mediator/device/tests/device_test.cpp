@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "mediator/base/tests/captured_log.h"
 #include "mediator/tests/guest/heap.h"
 
 namespace vrdma {
@@ -36,6 +37,15 @@ TEST_F(DeviceTest, ItsShareIsItsTypesFirst) {
     EXPECT_EQ(hca.spec.share, hca::Share{.weight = 7});
 }
 
+// Set a share of a device that is not in use, twice; expect one line in the log.
+TEST_F(DeviceTest, ANewShareIsLoggedOnce) {
+    const CapturedLog log;
+    device.set_share({.weight = 7});
+    device.set_share({.weight = 7});
+    EXPECT_EQ(log.str(),
+              "info test: weight 7, 0 bytes and 0 operations per second (0: unlimited)\n");
+}
+
 TEST_F(DeviceTest, ANewShareHoldsAtOnceAndOverResets) {
     const hca::Share share{.weight = 7, .bytes_per_second = 1000};
     ASSERT_TRUE(guest.enable());
@@ -45,6 +55,29 @@ TEST_F(DeviceTest, ANewShareHoldsAtOnceAndOverResets) {
     device.reset();
     ASSERT_TRUE(guest.enable());
     EXPECT_EQ(hca.spec.share, share);
+}
+
+// Take a protocol away before the device is enabled, and while an AH uses it; expect the first to
+// hold over resets, and EBUSY for the second.
+TEST_F(DeviceTest, MayUseSomeProtocols) {
+    const verbs::Protocols v2{1u << VRDMA_GID_ROCE_V2};
+    ASSERT_TRUE(device.set_protocols(~v2));
+    ASSERT_TRUE(guest.enable());
+    ASSERT_EQ(guest.run(VRDMA_ADMIN_SET_GID, gid_command(0)), 0);
+    ASSERT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), 1);
+    vrdma_admin_cmd ah{};
+    ah.create_ah.pd = 1;
+    ah.create_ah.av.dgid[0] = 0xfd;
+    ah.create_ah.av.port_num = 1;
+    EXPECT_EQ(guest.create(VRDMA_ADMIN_CREATE_AH, ah), -EPROTONOSUPPORT);
+    ASSERT_TRUE(device.set_protocols(v2));
+    EXPECT_EQ(guest.create(VRDMA_ADMIN_CREATE_AH, ah), 1);
+    EXPECT_EQ(device.set_protocols(~v2).error(), std::errc::device_or_resource_busy);
+    EXPECT_EQ(device.protocols(), v2);
+    EXPECT_EQ(device.users_of(v2).ahs, 1u);
+    device.reset();
+    EXPECT_EQ(device.protocols(), v2);
+    EXPECT_TRUE(device.set_protocols(~v2));
 }
 
 TEST_F(DeviceTest, ReportsItsStateAndWhatItUses) {

@@ -27,6 +27,7 @@ class FakeMediator final : public Mediator {
             helper::write(device.type, "small");
             device.share = {100, 0, 0};
             helper::write(device.uplink, i == 1 ? "blue" : "");
+            device.protocols = i == 1 ? roce_v1 | roce_v2 : 0;
             device.usages[static_cast<std::size_t>(Resource::qp)] = {i, 256};
             devices_.push_back({name, device});
         }
@@ -68,6 +69,15 @@ class FakeMediator final : public Mediator {
         }
         return false;
     }
+    Answered<> set_protocols(const std::string& name, std::uint32_t protocols) override {
+        for (Named& named : devices_) {
+            if (named.name == name && named.device.protocols != 0) {
+                named.device.protocols = protocols;
+                return {};
+            }
+        }
+        return tl::unexpected{refused};
+    }
     std::string log_level() const override { return level_; }
     bool set_log_level(const std::string& level) override {
         level_ = level == "debug" ? level : level_;
@@ -83,6 +93,7 @@ class FakeMediator final : public Mediator {
 
     bool delays = false; // reloads, until the test calls `delayed`
     std::function<void(Reloaded)> delayed;
+    Refusal refused{std::errc::device_or_resource_busy, "a QP uses RoCE v1"};
     Activity activity_of{};
     std::vector<Uplink> uplinks_of;
     Reloaded reloaded{"", {"types.small: weight 3"}, {"name"}};

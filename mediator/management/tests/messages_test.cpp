@@ -24,13 +24,11 @@ TEST(Question, IsRefusedUnlessEachByteIsValid) {
     kind.kind = static_cast<Question::Kind>(static_cast<std::uint32_t>(Question::Kind::reload) + 1);
     Question exact = question();
     exact.exact = 2;
-    Question reserved = question();
-    reserved.reserved = 1;
     Question endless = question();
     endless.name.fill('a');
     Question behind = question();
     behind.name.back() = 'a';
-    for (const Question& wrong : {kind, exact, reserved, endless, behind}) {
+    for (const Question& wrong : {kind, exact, endless, behind}) {
         EXPECT_FALSE(read_question(pack(wrong)));
     }
     Message longer = pack(question());
@@ -48,6 +46,21 @@ TEST(Question, HasAShareOnlyIfItSetsOne) {
     for (const Share& wrong : {Share{}, Share{max_weight + 1, 0, 0}, Share{1, max_rate + 1, 0},
                                Share{1, 0, max_rate + 1}}) {
         set.share = wrong;
+        EXPECT_FALSE(read_question(pack(set)));
+    }
+}
+
+TEST(Question, HasProtocolsOnlyIfItSetsSome) {
+    Question set = question();
+    set.protocols = roce_v1;
+    EXPECT_FALSE(read_question(pack(set)));
+    set.kind = Question::Kind::set_protocols;
+    for (const std::uint32_t right : {roce_v1, roce_v2, roce_v1 | roce_v2}) {
+        set.protocols = right;
+        EXPECT_TRUE(read_question(pack(set)));
+    }
+    for (const std::uint32_t wrong : {0u, 4u, roce_v1 | 4u}) {
+        set.protocols = wrong;
         EXPECT_FALSE(read_question(pack(set)));
     }
 }

@@ -73,10 +73,32 @@ TEST_F(RoutesTest, AShareIsSet) {
     EXPECT_EQ(error(403, "PUT", path, R"({"weight": 9})", false), "EACCES");
 }
 
+TEST_F(RoutesTest, Protocols) {
+    const json devices = ask(200, "GET", "/v1/protocols")["devices"];
+    ASSERT_EQ(devices.size(), 3u);
+    EXPECT_EQ(devices[0]["roce_v1"], nullptr);
+    EXPECT_EQ(devices[1]["uplink"], "blue");
+    EXPECT_EQ(devices[1]["roce_v1"], true);
+    const std::string path = "/v1/devices/disk-0001%2F0/protocols";
+    const json set = ask(200, "PUT", path, R"({"protocol": "roce-v2"})");
+    EXPECT_EQ(set["roce_v1"], false);
+    EXPECT_EQ(set["roce_v2"], true);
+    EXPECT_EQ(ask(200, "GET", path), set);
+    for (const char* body : {"", "{", "[]", "{}", R"({"protocol": "iwarp"})", R"({"protocol": 1})",
+                             R"({"protocol": "both", "more": 1})", R"({"weight": 1})"}) {
+        EXPECT_EQ(error(400, "PUT", path, body), "EINVAL") << body;
+    }
+    EXPECT_EQ(error(403, "PUT", path, R"({"protocol": "both"})", false), "EACCES");
+    EXPECT_EQ(ask(200, "GET", path), set);
+    const json busy =
+        ask(409, "PUT", "/v1/devices/disk-0000%2F0/protocols", R"({"protocol": "both"})");
+    EXPECT_EQ(busy["message"], "a QP uses RoCE v1");
+}
+
 TEST_F(RoutesTest, AnUnknownDeviceIsNotFound) {
-    for (const char* path :
-         {"/v1/devices/x", "/v1/devices/x/limits", "/v1/devices/x/counters", "/v1/devices/",
-          "/v1/devices/%", "/v1/devices/%2", "/v1/devices/%zz", "/v1/devices/disk-0001/0"}) {
+    for (const char* path : {"/v1/devices/x", "/v1/devices/x/limits", "/v1/devices/x/counters",
+                             "/v1/devices/x/protocols", "/v1/devices/", "/v1/devices/%",
+                             "/v1/devices/%2", "/v1/devices/%zz", "/v1/devices/disk-0001/0"}) {
         EXPECT_EQ(error(404, "GET", path), "ENOENT");
     }
     EXPECT_EQ(error(404, "GET", "/v1/devices/" + std::string(1000, 'x')), "ENOENT");

@@ -53,6 +53,17 @@ TEST_F(AhTest, AGroupsMacGoesWithAGroupsGid) {
     EXPECT_EQ(error_with(group), std::errc{});
 }
 
+TEST_F(AhTest, UsesTheProtocolOfItsGid) {
+    const Protocols v2{1u << VRDMA_GID_ROCE_V2};
+    const AhId ah = objects.ahs.create({pd.value, 0, av()}).value();
+    EXPECT_EQ(objects.ahs.users_of(v2), 1u);
+    EXPECT_EQ(objects.ahs.users_of(~v2), 0u);
+    ASSERT_TRUE(objects.ahs.destroy(ah));
+    EXPECT_EQ(objects.ahs.users_of(v2), 0u);
+    ASSERT_TRUE(objects.gids.allow(~v2));
+    EXPECT_EQ(error_with(av()), std::errc::protocol_not_supported);
+}
+
 TEST_F(AhTest, MulticastMayBeAddressed) {
     vrdma_av group = av();
     group.dgid[0] = 0xff;

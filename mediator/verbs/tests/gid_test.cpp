@@ -8,6 +8,8 @@ constexpr Gid ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t 
     return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d};
 }
 
+const Protocols only_v2{1u << VRDMA_GID_ROCE_V2};
+
 class GidTest : public VerbsTest {
   protected:
     std::errc set_error(const Gid& value, std::uint32_t index = 0, std::uint16_t vlan = 0) {
@@ -28,10 +30,10 @@ class GidTest : public VerbsTest {
 TEST_F(GidTest, TheSliceGetsWhatTheGuestSets) {
     EXPECT_EQ(set_error(gid, 3), std::errc{});
     EXPECT_EQ(side->slice.gids.at(3), gid);
-    EXPECT_TRUE(objects.gids.is_set(3));
+    EXPECT_TRUE(objects.gids.check(3));
     EXPECT_EQ(clear_error(3), std::errc{});
     EXPECT_FALSE(side->slice.gids.contains(3));
-    EXPECT_FALSE(objects.gids.is_set(3));
+    EXPECT_EQ(error_of(objects.gids.check(3)), invalid);
     EXPECT_EQ(clear_error(3), std::errc{}); // ib_core may clear an entry twice
 }
 
@@ -173,6 +175,51 @@ TEST_F(GidTest, ARefusedGidLeavesTheEntryAsItWas) {
     EXPECT_EQ(set_error(ipv4(10, 0, 0, 1)), std::errc::not_enough_memory);
     EXPECT_EQ(side->slice.gids.at(0), gid);
     EXPECT_TRUE(registry.claim(ipv4(10, 0, 0, 1), nullptr));
+}
+
+// Take RoCE v1 away; expect its GIDs to leave the slice only, also those that the guest sets later,
+// and all of them to be there again when it is given back.
+TEST_F(GidTest, AProtocolThatIsTakenAway) {
+    auto v1 = gid_command(1, gid);
+    v1.type = VRDMA_GID_ROCE_V1;
+    ASSERT_TRUE(objects.gids.set(v1));
+    ASSERT_EQ(set_error(gid, 2), std::errc{});
+    ASSERT_TRUE(objects.gids.allow(only_v2));
+    EXPECT_FALSE(side->slice.gids.contains(1));
+    EXPECT_EQ(error_of(objects.gids.check(1)), std::errc::protocol_not_supported);
+    EXPECT_TRUE(objects.gids.check(2));
+    v1.index = 3;
+    EXPECT_TRUE(objects.gids.set(v1));
+    EXPECT_EQ(side->slice.gids.size(), 1u);
+    ASSERT_TRUE(objects.gids.allow(Protocols{}.set()));
+    EXPECT_EQ(side->slice.gids.size(), 3u);
+    EXPECT_TRUE(objects.gids.check(1));
+    EXPECT_FALSE(registry.claim(gid, nullptr));
+}
+
+// Replace a GID by one of a type that the device may not use; expect the slice to lose the old one.
+TEST_F(GidTest, AGidThatBecomesOneOfAnotherProtocol) {
+    ASSERT_EQ(set_error(gid), std::errc{});
+    ASSERT_TRUE(objects.gids.allow(only_v2));
+    auto v1 = gid_command(0, gid);
+    v1.type = VRDMA_GID_ROCE_V1;
+    ASSERT_TRUE(objects.gids.set(v1));
+    EXPECT_TRUE(side->slice.gids.empty());
+    EXPECT_EQ(clear_error(0), std::errc{});
+    EXPECT_TRUE(registry.claim(gid, nullptr));
+}
+
+TEST_F(GidTest, AFailedChangeOfProtocolsChangesNothing) {
+    ASSERT_EQ(set_error(gid), std::errc{});
+    auto v1 = gid_command(1, gid);
+    v1.type = VRDMA_GID_ROCE_V1;
+    ASSERT_TRUE(objects.gids.set(v1));
+    ASSERT_TRUE(objects.gids.allow(only_v2));
+    side->slice.next_error = std::errc::not_enough_memory;
+    EXPECT_EQ(error_of(objects.gids.allow(~only_v2)), std::errc::not_enough_memory);
+    EXPECT_TRUE(objects.gids.check(0));
+    EXPECT_EQ(error_of(objects.gids.check(1)), std::errc::protocol_not_supported);
+    EXPECT_EQ(side->slice.gids.size(), 1u);
 }
 
 TEST_F(GidTest, Prefixes) {

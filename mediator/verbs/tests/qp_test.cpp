@@ -199,6 +199,22 @@ TEST_F(QpTest, AFailureOfTheSliceLeavesNothingBehind) {
     EXPECT_TRUE(objects.pds.dealloc(pd));
 }
 
+// Expect a QP to use the protocol of its GID from RTR to ERR, and UD QPs to use none: their AHs do.
+TEST_F(QpTest, UsesTheProtocolOfItsGidWhileItIsConnected) {
+    const Protocols v2{1u << VRDMA_GID_ROCE_V2};
+    make_qp(hca::QpType::ud);
+    const Qpn qp = make_qp();
+    ASSERT_EQ(modify(qp, to_init()), std::errc{});
+    EXPECT_EQ(objects.qps.users_of(v2), 0u);
+    ASSERT_EQ(modify(qp, to_rtr()), std::errc{});
+    EXPECT_EQ(objects.qps.users_of(v2), 1u);
+    EXPECT_EQ(objects.qps.users_of(~v2), 0u);
+    ASSERT_EQ(modify(qp, to_state(IBV_QPS_ERR)), std::errc{});
+    EXPECT_EQ(objects.qps.users_of(v2), 0u);
+    ASSERT_TRUE(objects.gids.allow(~v2));
+    EXPECT_EQ(rtr_error([](auto&) {}), std::errc::protocol_not_supported);
+}
+
 TEST_F(QpTest, ConnectsInThreeSteps) {
     const Qpn qp = make_qp();
     ASSERT_EQ(modify(qp, to_init()), std::errc{});
