@@ -57,6 +57,25 @@ def test_same_uuid_twice(small, fresh):
     assert small.available == left
 
 
+def test_vrdmactl_creates_and_destroys(host, small):
+    """Creates and destroys a device by vrdmactl; expects it in sysfs meanwhile, and one instance less."""
+    before = small.available
+    device = Mdev(host, host.run("vrdmactl device create small").stdout.strip())
+    assert device.exists
+    assert small.available == before - 1
+    host.run(f"vrdmactl device destroy {device.uuid}")
+    assert not device.exists
+    assert small.available == before
+
+
+def test_vrdmactl_keeps_a_device_in_use(host, guest0, works):
+    """Destroys the device of a VM by vrdmactl; expects EBUSY, and a device that works."""
+    result = host.run(f"vrdmactl device destroy {mdev_of(host, guest0).uuid}", check=False)
+    assert result.status == 1
+    assert "(EBUSY)" in result.stderr
+    works()
+
+
 def test_no_instance_left(host):
     """Creates devices of the type with the fewest instances until none is left; expects the next to fail. Removes them;
     expects all instances back."""
