@@ -73,9 +73,9 @@ class Session:
         shown = [*map(str, args), *(f"{key}={value}" for key, value in kwargs.items())]
         what = f"{self._guest.name}: #{number}.{method}({', '.join(shown)})"
 
-        def finish():
+        def finish(timeout: float = TIMEOUT_S):
             self._record.note(what)
-            line = self._process.next_line(TIMEOUT_S)
+            line = self._process.next_line(timeout)
             self._unanswered -= 1
             self._record.note(f"    {line.strip()}")
             return self._result(json.loads(line))
