@@ -18,8 +18,8 @@ pytestmark = pytest.mark.lab
 SCRIPT = Path(__file__).parents[1] / "debian/vrdmad.postinst"
 INTERFACE = "/sys/class/misc/vrdma_mdev/abi_version"
 SOCKETS = '[[vfio_user]]\nname = "left"\n\n[[vfio_user]]\nname = "right"\n'
-# Longer than an upgrade takes
-PROGRAM = "ib_send_lat -F -D 10 -u 18 -d vrdma0 -x 3"
+# Longer than it takes to begin and end an upgrade, also beside two programs that spin on the only processor
+PROGRAM = "ib_send_lat -F -D 25 -u 18 -d vrdma0 -x 3"
 TIMEOUT_S = 120.0
 
 
