@@ -42,11 +42,15 @@ def _cable(guest: SocketGuest) -> str:
 
 def start(directory: Path, guest: SocketGuest, shape: Shape, kernel: Kernel, disk: Path, accelerator: str,
           with_vrdma: bool) -> subprocess.Popen:
-    """Starts QEMU in the lab's directory. The device reaches only memory that QEMU shares."""
+    """Starts QEMU in the lab's directory. The device reaches only memory that QEMU shares.
+
+    If the VM could have one processor only, QEMU's emulator would execute locked instructions as ordinary ones. They
+    are the driver's fences, and vrdmad is on another processor: a kick would be lost now and then.
+    """
     command = [
         *NEWER.command, "-name", f"vrdma-{guest.name}", "-machine", "pc,memory-backend=ram",
         "-object", f"memory-backend-memfd,id=ram,size={shape.guest_memory}M,share=on", "-m", str(shape.guest_memory),
-        "-smp", f"{shape.guest_cpus}",
+        "-smp", f"{shape.guest_cpus},maxcpus={shape.guest_cpus + 1}",
         "-kernel", str(kernel.vmlinux), "-initrd", str(kernel.initrd),
         "-append", f"{guests.kernel_arguments(guest)} lab.door={DOOR}",
         "-drive", f"if=none,id=root,file={disk},format=raw,readonly=on", "-device", "virtio-blk-pci,drive=root",

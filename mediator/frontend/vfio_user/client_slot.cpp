@@ -122,13 +122,15 @@ Result<> ClientSlot::execute(Message message) {
     return client_->session.negotiated() ? Result<>{} : fail(std::errc::protocol_not_supported);
 }
 
+// The log says so when nothing of the client is left here.
 void ClientSlot::drop(std::errc why) {
-    log_.info("its client is gone: {}", describe(why));
     client_.reset();
+    if (!gone_) {
+        make_ready();
+    }
+    log_.info("its client is gone: {}", describe(why));
     if (gone_) {
         gone_();
-    } else {
-        make_ready();
     }
 }
 
