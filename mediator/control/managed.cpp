@@ -59,6 +59,11 @@ management::Answered<> refuse(std::errc error, std::string reason) {
     return tl::unexpected{management::Refusal{error, std::move(reason)}};
 }
 
+management::Answered<> refuse_unknown(const std::string& name) {
+    return refuse(std::errc::no_such_file_or_directory,
+                  fmt::format("there is no device '{}'", name));
+}
+
 management::Answered<> refuse_protocols(const std::string& name, const std::string& uplink) {
     return refuse(std::errc::operation_not_supported,
                   uplink.empty()
@@ -67,12 +72,12 @@ management::Answered<> refuse_protocols(const std::string& name, const std::stri
 }
 
 management::Answered<> set_protocols(vrdma::Device& device, verbs::Protocols wanted) {
-    const verbs::Protocols taken = device.protocols() & ~wanted;
-    const auto [qps, ahs] = device.users_of(taken);
     const auto set = device.set_protocols(wanted);
     if (set) {
         return {};
     }
+    const verbs::Protocols taken = device.protocols() & ~wanted;
+    const auto [qps, ahs] = device.users_of(taken);
     return refuse(set.error(), qps + ahs != 0 ? fmt::format("{} connected QPs and {} AHs use {}",
                                                             qps, ahs, text_of(taken))
                                               : fmt::format("'{}' cannot change it now: {}",
@@ -229,22 +234,22 @@ std::vector<management::Activity> Managed::activity(const Range& /*range*/) cons
     return {activity};
 }
 
-bool Managed::set_share(const std::string& name, const management::Share& share) {
+management::Answered<> Managed::set_share(const std::string& name, const management::Share& share) {
     const auto all = all_devices(parts_);
     const Served* const found = find(all, name);
-    if (found != nullptr) {
-        found->device->set_share({static_cast<std::uint32_t>(share.weight), share.bytes_per_second,
-                                  share.operations_per_second});
+    if (found == nullptr) {
+        return refuse_unknown(name);
     }
-    return found != nullptr;
+    found->device->set_share({static_cast<std::uint32_t>(share.weight), share.bytes_per_second,
+                              share.operations_per_second});
+    return {};
 }
 
 management::Answered<> Managed::set_protocols(const std::string& name, std::uint32_t protocols) {
     const auto all = all_devices(parts_);
     const Served* const found = find(all, name);
     if (found == nullptr) {
-        return refuse(std::errc::no_such_file_or_directory,
-                      fmt::format("there is no device '{}'", name));
+        return refuse_unknown(name);
     }
     const std::string uplink = found->device->report().uplink;
     if (!speaks_roce(parts_, uplink)) {

@@ -84,9 +84,11 @@ void Service::answer(const Question& question) {
         case Kind::set_log_level:
             return set_log_level(question);
         case Kind::set_share:
-            return set_share(question);
+            return answer(question,
+                          mediator_.set_share(*helper::read(question.name), question.share));
         case Kind::set_protocols:
-            return set_protocols(question);
+            return answer(question, mediator_.set_protocols(*helper::read(question.name),
+                                                            question.protocols));
         case Kind::reload:
             return reload(question);
     }
@@ -136,20 +138,10 @@ void Service::set_log_level(const Question& question) {
                                             fmt::format("'{}' is no log level", level)));
 }
 
-void Service::set_share(const Question& question) {
-    const std::string name = *helper::read(question.name);
-    if (mediator_.set_share(name, question.share)) {
-        return send(process_->socket.get(), pack_lines(question.id, {}));
-    }
-    send(process_->socket.get(), pack_error(question.id, std::errc::no_such_file_or_directory,
-                                            fmt::format("there is no device '{}'", name)));
-}
-
-void Service::set_protocols(const Question& question) {
-    const auto set = mediator_.set_protocols(*helper::read(question.name), question.protocols);
+void Service::answer(const Question& question, const Answered<>& done) {
     send(process_->socket.get(),
-         set ? pack_lines(question.id, {})
-             : pack_error(question.id, set.error().error, set.error().reason));
+         done ? pack_lines(question.id, {})
+              : pack_error(question.id, done.error().error, done.error().reason));
 }
 
 void Service::reload(const Question& question) {

@@ -49,8 +49,7 @@ class Service {
     void answer(const Question& question,
                 std::vector<Record> (Mediator::*ask)(const Range& range) const, std::size_t most);
     void set_log_level(const Question& question);
-    void set_share(const Question& question);
-    void set_protocols(const Question& question);
+    void answer(const Question& question, const Answered<>& done);
     void reload(const Question& question);
     void end(const char* why);
 

@@ -60,14 +60,14 @@ class FakeMediator final : public Mediator {
         return {poller};
     }
     std::vector<Activity> activity(const Range& /*range*/) const override { return {activity_of}; }
-    bool set_share(const std::string& name, const Share& share) override {
+    Answered<> set_share(const std::string& name, const Share& share) override {
         for (Named& named : devices_) {
             if (named.name == name) {
                 named.device.share = share;
-                return true;
+                return {};
             }
         }
-        return false;
+        return tl::unexpected{Refusal{std::errc::no_such_file_or_directory, "no such device"}};
     }
     Answered<> set_protocols(const std::string& name, std::uint32_t protocols) override {
         for (Named& named : devices_) {
