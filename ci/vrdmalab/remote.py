@@ -157,13 +157,18 @@ def attach(address: Address, argv: list[str]) -> int:
         session = Session(sock)
         # A daemon thread, because it may block in a read from a terminal when the command ends.
         threading.Thread(target=session.feed, args=(lambda: os.read(0, CHUNK),), daemon=True).start()
-        return session.receive(_pass_on)
+        return session.receive(into(1, 2))
 
 
-def _pass_on(kind: bytes, data: bytes) -> None:
-    fd = 1 if kind == b"O" else 2
-    while data:
-        data = data[os.write(fd, data):]
+def into(stdout: int, stderr: int) -> Callable[[bytes, bytes], None]:
+    """What writes a command's output to these file descriptors."""
+
+    def write(kind: bytes, data: bytes) -> None:
+        fd = stdout if kind == b"O" else stderr
+        while data:
+            data = data[os.write(fd, data):]
+
+    return write
 
 
 def shell(address: Address, argv: list[str]) -> int:
@@ -182,7 +187,7 @@ def shell(address: Address, argv: list[str]) -> int:
         tty.setraw(0, termios.TCSADRAIN)
         try:
             threading.Thread(target=session.feed, args=(lambda: os.read(0, CHUNK),), daemon=True).start()
-            return session.receive(_pass_on)
+            return session.receive(into(1, 2))
         finally:
             termios.tcsetattr(0, termios.TCSADRAIN, before)
 
@@ -201,16 +206,16 @@ def run(address: Address, argv: list[str], timeout: float = SILENCE_S, boot_s: i
     stdout, stderr = io.BytesIO(), bytearray()
     expired = threading.Event()
     with address.connect("exec", *argv, timeout=timeout, boot_s=boot_s) as sock:
+        session = Session(sock)
 
         def expire() -> None:
             expired.set()
-            sock.shutdown(socket.SHUT_RDWR)
+            session.close()
 
         # A receive timeout would never expire, because of the agent's signs of life.
         watchdog = threading.Timer(timeout, expire)
         watchdog.start()
         try:
-            session = Session(sock)
             session.send(b"I")
             status = session.receive(lambda kind, data: stdout.write(data) if kind == b"O" else stderr.extend(data))
         except (OSError, Unreachable) as error:

@@ -9,8 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(PROJECT / "ci"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "ci"))
 
 from vrdmalab import remote  # noqa: E402  the path is needed first
 from vrdmalab.cli import FAILED  # noqa: E402
@@ -116,13 +115,8 @@ class Attached:
             self._begun.set()
         with sock:
             try:
-                return self._session.receive(self._pass_on)
+                return self._session.receive(remote.into(*self._outputs))
             except remote.Unreachable:
                 if self._killed:
                     return -signal.SIGKILL
                 raise
-
-    def _pass_on(self, kind: bytes, data: bytes) -> None:
-        fd = self._outputs[0 if kind == b"O" else 1]
-        while data:
-            data = data[os.write(fd, data):]
