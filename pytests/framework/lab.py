@@ -21,7 +21,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 GUEST_PROGRAMS = PROJECT / "pytests/guest"
 UP_TIMEOUT_S = 960  # for three tries, if one hangs
 # For an emulated machine under load. A command that takes longer than this has hung.
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 ANSWER_S = 20.0
 MOVE_TIMEOUT_S = 300.0
 LIST_GIDS = """

@@ -27,6 +27,18 @@ class Migration : public ConnectedPair {
         }
         connect_pair(a_qp_, b_qp_);
     }
+    // Connects the sender again, with seconds until its retries are over: a test may lose its core
+    // for longer than the usual two milliseconds.
+    void connect_patiently() {
+        reconnect();
+        ASSERT_TRUE(a_.slice().modify_qp(a_qp_.id(), state_attr(IBV_QPS_RESET)));
+        a_qp_.reset();
+        ASSERT_TRUE(a_.slice().modify_qp(a_qp_.id(), init_attr()));
+        ASSERT_TRUE(a_.slice().modify_qp(a_qp_.id(), rtr_attr(b_.gid(), b_qp_.id())));
+        vrdma_qp_attr rts = rts_attr();
+        rts.timeout = 17; // 0.5 s
+        ASSERT_TRUE(a_.slice().modify_qp(a_qp_.id(), rts));
+    }
     void write_pattern() {
         a_qp_.post_send({.opcode = VRDMA_SQ_RDMA_WRITE,
                          .flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
@@ -99,6 +111,7 @@ TEST_F(Migration, PeersOfAFrozenSliceTryAgain) {
 // A slice gives way because it continues elsewhere, and then thaws here after all. Send to it
 // meanwhile; expect the sender to find it again.
 TEST_F(Migration, ASliceThatGaveWayIsFoundAgain) {
+    connect_patiently();
     b_.slice().freeze();
     b_.slice().give_way();
     write_pattern();
@@ -211,6 +224,7 @@ TEST_F(Migration, APeerThatIsNotRestoredIsMissedAtOnce) {
 // Exchange a message, take the peer away, and migrate the sender; expect it to wait for the peer,
 // which may be about to be restored, and to go on with it.
 TEST_F(Migration, APeerThatIsAwayIsAwaited) {
+    connect_patiently();
     send_word(1);
     EXPECT_EQ(wait(b_cq_).status, IBV_WC_SUCCESS);
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
