@@ -8,11 +8,12 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from framework.authority import Authority
-from framework.control import VRDMACTL, Control, running
+from framework.control import VRDMACTL, Control, public_directory, running
 from framework.fabric import PORT, fabric_config
 from framework.lab import TIMEOUT_S
 from framework.native import BUILD, Native, ip
@@ -41,8 +42,13 @@ def network(directory: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def control(lab: Native, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
-    directory = tmp_path_factory.mktemp("control")
+def directory() -> Iterator[Path]:
+    with public_directory() as directory:
+        yield directory
+
+
+@pytest.fixture(scope="module")
+def control(lab: Native, directory: Path) -> Iterator[Control]:
     devices = "".join(f'[[vfio_user]]\nname = "disk-{number:02}"\nsocket = "{directory}/{number}.sock"\n'
                       f'type = "tiny"\nclients = {CLIENTS}\nwindow_gib = 1\n' for number in range(SOCKETS))
     devices += f'uplink = "{INTERFACE}"\naddresses = "fd99::1"\n'  # of the last one
@@ -195,8 +201,10 @@ def test_protocols(control: Control, lab: Native, record: Record) -> None:
     assert line.split() == ["disk-04/0", "false", "true", INTERFACE]
     server = record.add(Process("ibv_rc_pingpong", ping(control, V1_GID, 18602), lab.sanitizers.foreign()))
     server.await_line("local address", TIMEOUT_S, stream="stdout")
-    record.add(Process("ibv_rc_pingpong", ping(control, V1_GID, 18602, "127.0.0.1"), lab.sanitizers.foreign()))
-    server.await_line("Failed to modify QP to RTR", TIMEOUT_S)
+    client = record.add(Process("ibv_rc_pingpong", ping(control, V1_GID, 18602, "127.0.0.1"), lab.sanitizers.foreign()))
+    for program in (server, client):
+        assert program.wait(TIMEOUT_S, check=False).status == 1
+    assert "Failed to modify QP to RTR" in "".join(server.lines("stderr"))
     programs: list[Process] = []
     clients: list[list[str]] = [[], ["127.0.0.1"]]
     for words in clients:

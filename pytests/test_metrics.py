@@ -14,7 +14,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from framework.control import Control, running
+from framework.control import Control, public_directory, running
 from framework.lab import TIMEOUT_S
 from framework.native import BUILD, Native
 from framework.process import Process, Record
@@ -68,9 +68,9 @@ def value(text: str, name: str, **labels: str) -> float:
 
 
 @pytest.fixture(scope="module")
-def control(lab: Native, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
-    directory = tmp_path_factory.mktemp("metrics")
-    with running(directory, lab.sanitizers.ours(), CONFIG.format(port=PORT, directory=directory)) as control:
+def control(lab: Native) -> Iterator[Control]:
+    with (public_directory() as directory,
+          running(directory, lab.sanitizers.ours(), CONFIG.format(port=PORT, directory=directory)) as control):
         yield control
 
 

@@ -3,6 +3,7 @@
 
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,8 +24,6 @@ class Control:
         self.file = directory / "vrdmad.conf"
         self.text = f'mdev = false\n[control]\nsocket = "{self.socket}"\ngroup = "nogroup"\n{text}'
         self.file.write_text(self.text)
-        for parent in (directory, directory.parent, directory.parent.parent):
-            parent.chmod(0o755)  # others come as far as the socket
         self.vrdmad = Process("vrdmad", [str(BUILD / "mediator/control/vrdmad"), "--config", str(self.file),
                                          "--forbidden-calls", "kill"], environment)
         self.vrdmad.await_line(" serves vrdma", TIMEOUT_S)
@@ -49,6 +48,15 @@ class Control:
         client = socket.socket(socket.AF_UNIX)
         client.connect(str(self.socket))
         return client
+
+
+@contextmanager
+def public_directory() -> Iterator[Path]:
+    """A directory that all users reach. pytest closes its own for others, each time that another pytest starts."""
+    with tempfile.TemporaryDirectory(prefix="vrdma-control-") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        yield directory
 
 
 @contextmanager
