@@ -195,9 +195,26 @@ class Program {
                 option, [this, key](const std::uint64_t& value) { options_.limits[key] = value; },
                 about);
         };
+        const auto add_quota = [this, limits](const std::string& name, const char* about) {
+            limits->add_option_function<std::uint64_t>(
+                "--" + name,
+                [this, name](const std::uint64_t& value) {
+                    options_.limits["resources"][name] = value;
+                },
+                about);
+        };
         add_limit("--weight", "weight", "Its part of the poller's time, compared with others'");
         add_limit("--bytes-per-second", "max_bytes_per_second", "0 means no limit");
         add_limit("--operations-per-second", "max_operations_per_second", "0 means no limit");
+        add_quota("pd", "Protection domains, at most");
+        add_quota("mr", "Memory regions");
+        add_quota("cq", "Completion queues");
+        add_quota("qp", "Queue pairs");
+        add_quota("srq", "Shared receive queues");
+        add_quota("xrcd", "XRC domains");
+        add_quota("ah", "Address handles");
+        add_quota("blocks", "Pages and blocks of all memory regions and queues");
+        add_quota("memory", "Bytes of vrdmad's memory for all of these");
     }
 
     void add_network() {

@@ -111,7 +111,10 @@ std::string show_counters(const json& answer, Width /*width*/) {
 std::string show_limits(const json& answer, Width width) {
     std::vector<Row> rows;
     for (const auto& [name, usage] : answer.at("resources").items()) {
-        rows.push_back({printable(name), text(usage.at("used")), or_dash(usage.at("max"))});
+        const json& max =
+            usage.at("max"); // how much memory, is not known while the device is unused
+        rows.push_back(
+            {printable(name), text(usage.at("used")), name == "memory" ? or_dash(max) : text(max)});
     }
     return list(share_rows(answer)) + "\n" + table({"Resource", "Used", "Max"}, rows, width);
 }

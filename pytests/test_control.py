@@ -93,7 +93,7 @@ def test_limit_set(control: Control) -> None:
     assert json.loads(control.says("limit", "show", "disk-01/2", "--json"))["weight"] == 100
     assert "must be a number from 1 to 10000 (EINVAL)" in control.refuses("limit", "set", "disk-01/3", "--weight", "0")
     assert "(ENOENT)" in control.refuses("limit", "set", "disk-99", "--weight", "1")
-    misuses: list[list[str]] = [[], ["--weight", "x"], ["--max-qp", "1"]]
+    misuses: list[list[str]] = [[], ["--weight", "x"], ["--mw", "1"]]
     for words in misuses:
         assert control.run("limit", "set", "disk-01/3", *words).returncode == 2
     member = control.run("limit", "set", "disk-01/3", "--weight", "1", user=NOBODY, group=NOBODY)
@@ -112,6 +112,37 @@ def test_a_device_in_use(control: Control, lab: Native, record: Record) -> None:
     assert (shown["state"], shown["mtu"]) == ("active", 4096)
     assert shown["resources"]["qp"] == {"used": 1, "max": 16}
     assert "tx_bytes:" in control.says("device", "stats", "disk-02/0")
+    program.kill()
+
+
+def test_quotas(control: Control, lab: Native, record: Record) -> None:
+    """Leaves a device no QP, and expects that a program gets none. Then leaves it 1, and starts a program. Expects that
+    less than it has, and more than its type allows, are refused, and all else with them."""
+    def pingpong() -> Process:
+        words = [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(control.directory / "3.sock"), "--",
+                 "stdbuf", "-oL", "ibv_rc_pingpong", "-g", "0", "-p", "18598"]
+        return record.add(Process("ibv_rc_pingpong", words, lab.sanitizers.foreign()))
+
+    def device() -> dict[str, Any]:
+        return json.loads(control.says("device", "show", "disk-03/0", "--json"))
+
+    quotas = "limit", "set", "disk-03/0"
+    before = device()["resources"]
+    control.says(*quotas, "--qp", "0")
+    assert device()["resources"] == before | {"qp": {"used": 0, "max": 0}}
+    refused = pingpong().wait(TIMEOUT_S, check=False)
+    assert refused.status == 1 and "Couldn't create QP" in refused.stderr
+    control.says(*quotas, "--qp", "1")
+    program = pingpong()
+    program.await_line("local address", TIMEOUT_S, stream="stdout")
+    used = device()["resources"]
+    assert used["qp"] == {"used": 1, "max": 1}
+    assert "'disk-03/0' has 1 of qp already (EBUSY)" in control.refuses(*quotas, "--ah", "3", "--qp", "0")
+    assert "the type of 'disk-03/0' allows 16 of qp (EINVAL)" in control.refuses(*quotas, "--weight", "3", "--qp", "17")
+    assert "of memory already (EBUSY)" in control.refuses(*quotas, "--memory", str(used["memory"]["used"] - 1))
+    assert device()["resources"] == used and device()["weight"] == 100
+    control.says(*quotas, "--qp", "16")
+    assert device()["resources"] == used | {"qp": {"used": 1, "max": 16}}
     program.kill()
 
 

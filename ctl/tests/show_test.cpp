@@ -62,6 +62,10 @@ TEST(Show, Limits) {
               "\n"
               "Resource  Used  Max\n"
               "qp        1     256\n");
+    json none = device;
+    none["resources"] = {{"ah", {{"used", 0}, {"max", 0}}}, {"memory", {{"used", 0}, {"max", 0}}}};
+    EXPECT_NE(show_limits(none, 0).find("ah        0     0\nmemory    0     -\n"),
+              std::string::npos);
 }
 
 TEST(Show, UplinksOfBothKinds) {

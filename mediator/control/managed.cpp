@@ -8,6 +8,7 @@
 #include "mediator/base/errno.h"
 #include "mediator/directory/entry.h"
 #include "mediator/management/select.h"
+#include "mediator/management/texts.h"
 
 namespace vrdma::control {
 namespace {
@@ -34,10 +35,6 @@ std::vector<Served> all_devices(const Managed::Parts& parts) {
         }
     }
     return all;
-}
-
-management::Usage usage(const DeviceReport::Usage& usage) {
-    return {usage.used, usage.max};
 }
 
 const Served* find(const std::vector<Served>& devices, const std::string& name) {
@@ -86,11 +83,52 @@ management::Answered<> set_protocols(vrdma::Device& device, verbs::Protocols wan
 
 static_assert(management::max_weight == hca::Share::max_weight);
 
-// In the order of management::Resource.
+// Both in the order of management::Resource.
+constexpr std::array<DeviceReport::Usage DeviceReport::*, management::resources> usages{
+    &DeviceReport::pds, &DeviceReport::mrs,    &DeviceReport::cqs,
+    &DeviceReport::qps, &DeviceReport::srqs,   &DeviceReport::xrcds,
+    &DeviceReport::ahs, &DeviceReport::blocks, &DeviceReport::memory};
+constexpr std::array<std::uint64_t verbs::Quotas::*, management::resources> device_quotas{
+    &verbs::Quotas::pds, &verbs::Quotas::mrs,    &verbs::Quotas::cqs,
+    &verbs::Quotas::qps, &verbs::Quotas::srqs,   &verbs::Quotas::xrcds,
+    &verbs::Quotas::ahs, &verbs::Quotas::blocks, &verbs::Quotas::memory};
+
+management::Answered<> refuse_quota(const DeviceReport& report, std::size_t resource,
+                                    std::uint64_t quota) {
+    const auto& [used, max, limit] = report.*(usages.at(resource));
+    const char* const text = management::resource_texts.at(resource);
+    if (used > quota) {
+        return refuse(std::errc::device_or_resource_busy,
+                      fmt::format("'{}' has {} of {} already", report.name, used, text));
+    }
+    return refuse(std::errc::invalid_argument,
+                  fmt::format("the type of '{}' allows {} of {}", report.name, limit, text));
+}
+
+// All of them, or none.
+management::Answered<> set_quotas(vrdma::Device& device, const management::Quotas& wanted) {
+    const DeviceReport report = device.report();
+    verbs::Quotas quotas = device.quotas();
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        if (wanted[i] == management::quota_stays) {
+            continue;
+        }
+        const auto& [used, max, limit] = report.*(usages[i]);
+        if (wanted[i] < used || (limit != 0 && wanted[i] > limit)) {
+            return refuse_quota(report, i, wanted[i]);
+        }
+        quotas.*(device_quotas[i]) = wanted[i];
+    }
+    const auto set = device.set_quotas(quotas);
+    return set ? management::Answered<>{} : refuse(set.error(), describe(set.error()));
+}
+
 std::array<management::Usage, management::resources> usages_of(const DeviceReport& report) {
-    return {usage(report.pds), usage(report.mrs),    usage(report.cqs),
-            usage(report.qps), usage(report.srqs),   usage(report.xrcds),
-            usage(report.ahs), usage(report.blocks), usage(report.memory)};
+    std::array<management::Usage, management::resources> all{};
+    std::ranges::transform(usages, all.begin(), [&](const auto usage) {
+        return management::Usage{(report.*usage).used, (report.*usage).max};
+    });
+    return all;
 }
 
 // In the order of DeviceReport::State.
@@ -234,15 +272,19 @@ std::vector<management::Activity> Managed::activity(const Range& /*range*/) cons
     return {activity};
 }
 
-management::Answered<> Managed::set_share(const std::string& name, const management::Share& share) {
+management::Answered<> Managed::set_limits(const std::string& name, const management::Share& share,
+                                           const management::Quotas& quotas) {
     const auto all = all_devices(parts_);
     const Served* const found = find(all, name);
     if (found == nullptr) {
         return refuse_unknown(name);
     }
-    found->device->set_share({static_cast<std::uint32_t>(share.weight), share.bytes_per_second,
-                              share.operations_per_second});
-    return {};
+    auto set = set_quotas(*found->device, quotas);
+    if (set) {
+        found->device->set_share({static_cast<std::uint32_t>(share.weight), share.bytes_per_second,
+                                  share.operations_per_second});
+    }
+    return set;
 }
 
 management::Answered<> Managed::set_protocols(const std::string& name, std::uint32_t protocols) {

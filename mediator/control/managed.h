@@ -39,8 +39,8 @@ class Managed final : public management::Mediator {
     std::vector<management::Peer> peers(const management::Range& range) const override;
     std::vector<management::Poller> pollers(const management::Range& range) const override;
     std::vector<management::Activity> activity(const management::Range& range) const override;
-    management::Answered<> set_share(const std::string& name,
-                                     const management::Share& share) override;
+    management::Answered<> set_limits(const std::string& name, const management::Share& share,
+                                      const management::Quotas& quotas) override;
     management::Answered<> set_protocols(const std::string& name, std::uint32_t protocols) override;
     std::string log_level() const override;
     bool set_log_level(const std::string& level) override;

@@ -105,10 +105,11 @@ Result<> Device::admit_usage(StateReader& reader, unsigned function) {
     if (!records || *records != 1 || !usage || usage->uplink > 1 || usage->reserved != 0) {
         return fail(std::errc::invalid_argument);
     }
-    for (const auto& [limit, allowed, used] : limited(*usage, type_.limits)) {
+    for (const auto& [limit, allowed, used] :
+         limited(*usage, verbs::within(type_.limits, quotas_))) {
         if (used > allowed) {
-            log_.warn("refuses a device that has {} of {}: the type '{}' allows {}", used, limit,
-                      type_.name, allowed);
+            log_.warn("refuses a device that has {} of {}: {} are allowed here", used, limit,
+                      allowed);
             return fail(std::errc::not_enough_memory);
         }
     }

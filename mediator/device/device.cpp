@@ -35,6 +35,13 @@ std::uint32_t high(Iova address) {
     return static_cast<std::uint32_t>(raw(address) >> 32);
 }
 
+bool is_within(const DeviceReport& has, const verbs::Quotas& quotas) {
+    return has.pds.used <= quotas.pds && has.mrs.used <= quotas.mrs && has.cqs.used <= quotas.cqs &&
+           has.qps.used <= quotas.qps && has.srqs.used <= quotas.srqs &&
+           has.xrcds.used <= quotas.xrcds && has.ahs.used <= quotas.ahs &&
+           has.blocks.used <= quotas.blocks && has.memory.used <= quotas.memory;
+}
+
 } // namespace
 
 Device::Enabled::Enabled(verbs::FunctionNumber number_, std::unique_ptr<hca::Slice> slice_,
@@ -43,7 +50,9 @@ Device::Enabled::Enabled(verbs::FunctionNumber number_, std::unique_ptr<hca::Sli
       slice{std::move(slice_)},
       admin{admin_},
       objects{device.type_.limits,      number.id(), device.gids_, device.port_.memory(),
-              device.port_.doorbells(), *slice} {}
+              device.port_.doorbells(), *slice} {
+    objects.resources.set_quotas(device.quotas_);
+}
 
 Device::Device(std::string name, const DeviceType& type, verbs::FunctionId function_id,
                HostPort& port, hca::Hca& hca, verbs::GidRegistry& gids)
@@ -244,6 +253,17 @@ void Device::set_share(const hca::Share& share) {
     }
     log_.info("weight {}, {} bytes and {} operations per second (0: unlimited)", share.weight,
               share.bytes_per_second, share.operations_per_second);
+}
+
+Result<> Device::set_quotas(const verbs::Quotas& quotas) {
+    if (!is_within(report(), quotas)) {
+        return fail(std::errc::device_or_resource_busy);
+    }
+    quotas_ = quotas;
+    if (enabled_) {
+        enabled_->objects.resources.set_quotas(quotas);
+    }
+    return {};
 }
 
 verbs::Objects::Users Device::users_of(verbs::Protocols protocols) const {

@@ -56,6 +56,10 @@ class Device final : public hca::SliceHost {
 
     // Holds from now on, also after resets.
     void set_share(const hca::Share& share);
+    // Hold from now on, also after resets and for a device that is restored here. EBUSY: it has
+    // more of something.
+    Result<> set_quotas(const verbs::Quotas& quotas);
+    const verbs::Quotas& quotas() const noexcept { return quotas_; }
     // The versions of RoCE that the device may use. Holds from now on, also after resets. EBUSY: an
     // object uses one that is taken away. EAGAIN: the device is frozen.
     Result<> set_protocols(verbs::Protocols protocols);
@@ -161,6 +165,7 @@ class Device final : public hca::SliceHost {
     verbs::GidRegistry& gids_;
 
     hca::Share share_;
+    verbs::Quotas quotas_;
     verbs::Protocols protocols_ = verbs::Protocols{}.set();
     QueueRegisters registers_;
     bool address_reserved_ = false;

@@ -12,10 +12,12 @@
 namespace vrdma {
 
 struct DeviceReport {
-    // How much of a resource the device has, and may have.
+    // How much of a resource the device has, and may have. A quota can be less than the type's
+    // limit.
     struct Usage {
         std::uint64_t used = 0;
         std::uint64_t max = 0;
+        std::uint64_t limit = 0; // of the type
     };
     // unused: no driver has enabled it. down: its uplink has no carrier. failed: its guest broke a
     // rule, and has to reset it. suspended: others waited for its memory.
@@ -37,7 +39,8 @@ struct DeviceReport {
     Usage xrcds;
     Usage ahs;
     Usage blocks; // of all translations together
-    Usage memory; // bytes of the mediator's memory; at most 0: not known while it is unused
+    // Bytes of the mediator's memory. At most 0: not known while it is unused. A limit of 0: none.
+    Usage memory;
 };
 
 } // namespace vrdma

@@ -8,19 +8,20 @@ constexpr std::uint32_t bytes_of(std::uint8_t mtu) { // enum ibv_mtu
     return 128u << mtu;
 }
 
-void add_limits(const verbs::Limits& limits, DeviceReport& report) {
-    report.pds.max = limits.max_pd;
-    report.mrs.max = limits.max_mr;
-    report.cqs.max = limits.max_cq;
-    report.qps.max = limits.max_qp;
-    report.srqs.max = limits.max_srq;
-    report.xrcds.max = limits.max_xrcd;
-    report.ahs.max = limits.max_ah;
-    report.blocks.max = limits.max_blocks;
-    report.memory.max = limits.max_memory;
+void add_limits(const verbs::Limits& limits, std::uint64_t DeviceReport::Usage::*to,
+                DeviceReport& report) {
+    report.pds.*to = limits.max_pd;
+    report.mrs.*to = limits.max_mr;
+    report.cqs.*to = limits.max_cq;
+    report.qps.*to = limits.max_qp;
+    report.srqs.*to = limits.max_srq;
+    report.xrcds.*to = limits.max_xrcd;
+    report.ahs.*to = limits.max_ah;
+    report.blocks.*to = limits.max_blocks;
+    report.memory.*to = limits.max_memory;
 }
 
-// Without a limit of the type, the objects' memory has the one that follows from their numbers.
+// Without a limit or a quota, the objects' memory has the bound that follows from their numbers.
 void add_uses(const verbs::Objects& objects, DeviceReport& report) {
     report.pds.used = objects.pds.size();
     report.mrs.used = objects.mrs.size();
@@ -31,7 +32,8 @@ void add_uses(const verbs::Objects& objects, DeviceReport& report) {
     report.ahs.used = objects.ahs.size();
     const verbs::MemoryBudget& budget = objects.resources.budget;
     report.blocks.used = budget.blocks_taken();
-    report.memory = {budget.bytes_taken(), budget.bytes_taken() + budget.bytes_left()};
+    report.memory.used = budget.bytes_taken();
+    report.memory.max = budget.bytes_taken() + budget.bytes_left();
 }
 
 } // namespace
@@ -46,7 +48,8 @@ DeviceReport Device::report() const {
     report.state = reported_state();
     report.mbps = verbs::nominal_mbps(identity.port_speed);
     report.share = share_;
-    add_limits(type_.limits, report);
+    add_limits(type_.limits, &DeviceReport::Usage::limit, report);
+    add_limits(verbs::within(type_.limits, quotas_), &DeviceReport::Usage::max, report);
     if (enabled_) {
         const std::uint32_t mbps = enabled_->slice->port_mbps();
         report.mbps = mbps != 0 ? mbps : report.mbps;

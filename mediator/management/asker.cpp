@@ -11,12 +11,7 @@ Refusal Asker::unreadable() {
     return {std::errc::protocol_error, "vrdmad's answer cannot be read"};
 }
 
-Answered<Asker::Lines> Asker::lines(Question::Kind kind, const std::string& name,
-                                    const Share& share, std::uint32_t protocols) {
-    Question question{};
-    question.kind = kind;
-    question.share = share;
-    question.protocols = protocols;
+Answered<Asker::Lines> Asker::lines(Question question, const std::string& name) {
     if (!helper::write(question.name, name)) {
         return tl::unexpected{Refusal{std::errc::invalid_argument, "the name is too long"}};
     }

@@ -59,8 +59,13 @@ class Asker {
         std::vector<std::string> some;
         std::vector<std::string> others;
     };
-    Answered<Lines> lines(Question::Kind kind, const std::string& name = {},
-                          const Share& share = {}, std::uint32_t protocols = 0);
+    Answered<Lines> lines(Question::Kind kind, const std::string& name = {}) {
+        Question question{};
+        question.kind = kind;
+        return lines(question, name);
+    }
+    // The question has its kind, and the values that it sets.
+    Answered<Lines> lines(Question question, const std::string& name);
 
     // Whether vrdmad has closed the socket.
     bool ended() const { return ended_; }

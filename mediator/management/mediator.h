@@ -45,8 +45,11 @@ class Mediator {
     virtual std::vector<Poller> pollers(const Range& range) const = 0;
     virtual std::vector<Activity> activity(const Range& range) const = 0; // one, of any range
 
-    // Holds until the configuration is read again.
-    virtual Answered<> set_share(const std::string& name, const Share& share) = 0;
+    // The share holds until the configuration is read again, and quotas until vrdmad starts again.
+    // If one is refused, nothing has changed: it is more than the type allows, or less than is
+    // used.
+    virtual Answered<> set_limits(const std::string& name, const Share& share,
+                                  const Quotas& quotas) = 0;
 
     // Holds until vrdmad starts again. Refuses to take away a protocol that is in use.
     virtual Answered<> set_protocols(const std::string& name, std::uint32_t protocols) = 0;

@@ -20,11 +20,12 @@ bool can_be_set(const Share& share) {
 // Only a question that sets something has a value for it, and a device needs at least one protocol.
 bool has_valid_values(const Question& question) {
     using Kind = Question::Kind;
-    const bool share =
-        question.kind == Kind::set_share ? can_be_set(question.share) : question.share == Share{};
+    const bool limits = question.kind == Kind::set_limits
+                            ? can_be_set(question.share)
+                            : question.share == Share{} && question.quotas == Quotas{};
     const bool protocols = (question.kind == Kind::set_protocols) == (question.protocols != 0) &&
                            (question.protocols & ~(roce_v1 | roce_v2)) == 0;
-    return share && protocols;
+    return limits && protocols;
 }
 
 } // namespace

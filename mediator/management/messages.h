@@ -33,7 +33,7 @@ struct Question {
         activity,
         log_level,
         set_log_level, // to `name`
-        set_share,     // of the device `name`; no lines are the answer
+        set_limits,    // of the device `name`; no lines are the answer
         set_protocols, // likewise
         reload,
     };
@@ -43,9 +43,10 @@ struct Question {
     std::uint32_t exact;     // this and the name are those of a Range
     std::uint32_t protocols; // 0, except for set_protocols
     Name name;
-    Share share; // all zero, except for set_share
+    Share share; // this and the quotas are zero, except for set_limits
+    Quotas quotas;
 };
-static_assert(sizeof(Question) == 136);
+static_assert(sizeof(Question) == 208);
 
 // Begins an answer. Records or lines follow.
 struct Answer {

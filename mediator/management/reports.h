@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "mediator/base/rate.h"
@@ -41,6 +42,10 @@ struct Usage {
 // The resources of which a device has a limited amount.
 enum class Resource : std::uint8_t { pd, mr, cq, qp, srq, xrcd, ah, blocks, memory };
 inline constexpr std::size_t resources = 9;
+
+// How much of each a device may have, by Resource.
+using Quotas = std::array<std::uint64_t, resources>;
+inline constexpr std::uint64_t quota_stays = std::numeric_limits<std::uint64_t>::max();
 
 struct Device {
     enum class State : std::uint8_t { unused, active, down, failed, suspended };

@@ -156,7 +156,10 @@ Response set_protocols(const Call& call) {
             std::errc::invalid_argument,
             R"(the body must be {"protocol": P}, where P is "roce-v1", "roce-v2" or "both")");
     }
-    const auto set = call.asker.lines(Kind::set_protocols, call.words.front(), {}, wanted);
+    Question question{};
+    question.kind = Kind::set_protocols;
+    question.protocols = wanted;
+    const auto set = call.asker.lines(question, call.words.front());
     return set ? protocols(call) : refuse(set.error());
 }
 
@@ -176,37 +179,82 @@ constexpr std::array share_keys{
     ShareKey{"max_bytes_per_second", &Share::bytes_per_second, 0, max_rate},
     ShareKey{"max_operations_per_second", &Share::operations_per_second, 0, max_rate}};
 
-// Sets what the object has. Other keys, and values out of their range, are refused.
-Answered<Share> changed(Share share, const json& body) {
-    const auto invalid = [](std::string reason) {
-        return tl::unexpected{Refusal{std::errc::invalid_argument, std::move(reason)}};
-    };
-    if (!body.is_object() || body.empty()) {
-        return invalid(R"(the body must be an object such as {"weight": 100})");
+tl::unexpected<Refusal> invalid(std::string reason) {
+    return tl::unexpected{Refusal{std::errc::invalid_argument, std::move(reason)}};
+}
+
+bool is_number(const json& value, std::uint64_t least, std::uint64_t most) {
+    return value.is_number_unsigned() && value >= least && value <= most;
+}
+
+// Quotas as in {"qp": 100, "memory": 1048576}. The others stay.
+Answered<Quotas> quotas_in(const json& body) {
+    if (!body.is_object()) {
+        return invalid(R"(resources must be an object such as {"qp": 100})");
     }
+    Quotas quotas;
+    quotas.fill(quota_stays);
     for (const auto& [name, value] : body.items()) {
-        const auto key = std::ranges::find(share_keys, name, &ShareKey::name);
-        if (key == share_keys.end()) {
-            return invalid(fmt::format("'{}' is no limit that can be set", name));
+        const auto text = std::ranges::find(resource_texts, std::string_view{name});
+        if (text == resource_texts.end()) {
+            return invalid(fmt::format("'{}' is no resource", name));
         }
-        if (!value.is_number_unsigned() || value < key->least || value > key->most) {
+        if (!is_number(value, 0, quota_stays - 1)) {
+            return invalid(fmt::format("{} must be a number", name));
+        }
+        quotas.at(static_cast<std::size_t>(text - resource_texts.begin())) =
+            value.get<std::uint64_t>();
+    }
+    return quotas;
+}
+
+// Sets what the object has, and takes it out. Values out of their range are refused.
+Answered<Share> take_share(Share share, json& body) {
+    for (const ShareKey& key : share_keys) {
+        const auto value = body.find(key.name);
+        if (value == body.end()) {
+            continue;
+        }
+        if (!is_number(*value, key.least, key.most)) {
             return invalid(
-                fmt::format("{} must be a number from {} to {}", name, key->least, key->most));
+                fmt::format("{} must be a number from {} to {}", key.name, key.least, key.most));
         }
-        share.*(key->value) = value.get<std::uint64_t>();
+        share.*(key.value) = value->get<std::uint64_t>();
+        body.erase(value);
     }
     return share;
 }
 
-Response set_limits(const Call& call) {
-    const auto found = find(call);
-    const auto share = found.and_then([&](const Device& device) {
-        return changed(device.share, json::parse(call.body, nullptr, false));
-    });
-    if (!share) {
-        return refuse(share.error());
+// The question that sets what the body has, as in {"weight": 100, "resources": {"qp": 100}}.
+Answered<Question> limits_question(const Device& device, json body) {
+    if (!body.is_object() || body.empty()) {
+        return invalid(R"(the body must be an object such as {"weight": 100})");
     }
-    const auto set = call.asker.lines(Kind::set_share, call.words.front(), *share);
+    Question question{};
+    question.kind = Kind::set_limits;
+    const auto share = take_share(device.share, body);
+    const auto quotas = share.and_then(
+        [&](const Share&) { return quotas_in(body.value("resources", json::object())); });
+    if (!quotas) {
+        return tl::unexpected{quotas.error()};
+    }
+    body.erase("resources");
+    if (!body.empty()) {
+        return invalid(fmt::format("'{}' is no limit that can be set", body.begin().key()));
+    }
+    question.share = *share;
+    question.quotas = *quotas;
+    return question;
+}
+
+Response set_limits(const Call& call) {
+    const auto set = find(call)
+                         .and_then([&](const Device& device) {
+                             return limits_question(device, json::parse(call.body, nullptr, false));
+                         })
+                         .and_then([&](const Question& question) {
+                             return call.asker.lines(question, call.words.front());
+                         });
     return set ? limits(call) : refuse(set.error());
 }
 

@@ -83,9 +83,9 @@ void Service::answer(const Question& question) {
             return send(process_->socket.get(), pack_lines(question.id, {mediator_.log_level()}));
         case Kind::set_log_level:
             return set_log_level(question);
-        case Kind::set_share:
-            return answer(question,
-                          mediator_.set_share(*helper::read(question.name), question.share));
+        case Kind::set_limits:
+            return answer(question, mediator_.set_limits(*helper::read(question.name),
+                                                         question.share, question.quotas));
         case Kind::set_protocols:
             return answer(question, mediator_.set_protocols(*helper::read(question.name),
                                                             question.protocols));

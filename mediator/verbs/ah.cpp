@@ -10,7 +10,7 @@ AhTable::AhTable(Resources& resources, PdTable& pds, const GidTable& gids)
       pds_{pds},
       gids_{gids},
       ids_{resources.limits.max_ah},
-      table_{resources.limits.max_ah, resources.budget, resources.costs.ah} {}
+      table_{resources.allowed.max_ah, resources.budget, resources.costs.ah} {}
 
 Result<> AhTable::add(AhId id, PdId pd, const vrdma_av& av) {
     Pd* owner = pds_.find(pd);

@@ -34,7 +34,7 @@ CqTable::CqTable(Resources& resources, UcontextTable& ucontexts, EqTable& eqs)
       ucontexts_{ucontexts},
       eqs_{eqs},
       ids_{resources.limits.max_cq},
-      table_{resources.limits.max_cq, resources.budget, resources.costs.cq} {}
+      table_{resources.allowed.max_cq, resources.budget, resources.costs.cq} {}
 
 bool CqTable::valid_depth(std::uint32_t depth) const {
     return std::has_single_bit(depth) && depth <= resources_.limits.max_cqe;

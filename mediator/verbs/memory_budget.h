@@ -5,7 +5,9 @@
 // takes its part before it is made, and keeps it for as long as it lives.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "mediator/base/result.h"
@@ -32,8 +34,6 @@ class MemoryBudget {
         Lease& operator=(const Lease&) = delete;
         ~Lease() {
             if (budget_ != nullptr) {
-                budget_->bytes_left_ += bytes_;
-                budget_->blocks_left_ += blocks_;
                 budget_->bytes_taken_ -= bytes_;
                 budget_->blocks_taken_ -= blocks_;
             }
@@ -43,8 +43,6 @@ class MemoryBudget {
         friend class MemoryBudget;
         Lease(MemoryBudget& budget, std::uint64_t bytes, std::uint64_t blocks)
             : budget_{&budget}, bytes_{bytes}, blocks_{blocks} {
-            budget.bytes_left_ -= bytes;
-            budget.blocks_left_ -= blocks;
             budget.bytes_taken_ += bytes;
             budget.blocks_taken_ += blocks;
         }
@@ -56,21 +54,25 @@ class MemoryBudget {
 
     // If `bytes` is 0, the bound in bytes is what the blocks take, plus what widen() adds.
     explicit MemoryBudget(std::uint64_t blocks, std::uint64_t bytes = 0)
-        : bounded_{bytes != 0},
-          bytes_left_{bounded_ ? bytes : blocks * sizeof(Iova)},
-          blocks_left_{blocks} {}
+        : bounded_{bytes != 0}, bytes_{bounded_ ? bytes : blocks * sizeof(Iova)}, blocks_{blocks} {}
     MemoryBudget(const MemoryBudget&) = delete;
     MemoryBudget& operator=(const MemoryBudget&) = delete;
     ~MemoryBudget() = default;
 
     // Adds room for as many objects as the device's type allows.
     void widen(std::uint64_t objects, std::uint64_t bytes_each) {
-        bytes_left_ += bounded_ ? 0 : objects * bytes_each;
+        bytes_ += bounded_ ? 0 : objects * bytes_each;
+    }
+
+    // Has no more than this to give, though it keeps what has been taken.
+    void bound(std::uint64_t most_bytes, std::uint64_t most_blocks) {
+        most_bytes_ = most_bytes;
+        most_blocks_ = most_blocks;
     }
 
     bool has(std::uint64_t bytes, std::uint64_t blocks = 0) const {
-        return blocks <= blocks_left_ && bytes <= bytes_left_ &&
-               blocks <= (bytes_left_ - bytes) / sizeof(Iova);
+        const std::uint64_t left = bytes_left();
+        return blocks <= blocks_left() && bytes <= left && blocks <= (left - bytes) / sizeof(Iova);
     }
 
     // Takes `bytes`, and in addition the bytes of the blocks.
@@ -82,14 +84,22 @@ class MemoryBudget {
     }
     Result<Lease> take_blocks(std::uint64_t blocks) { return take(0, blocks); }
 
-    std::uint64_t bytes_left() const { return bytes_left_; }
+    std::uint64_t bytes_left() const { return left(bytes_, most_bytes_, bytes_taken_); }
+    std::uint64_t blocks_left() const { return left(blocks_, most_blocks_, blocks_taken_); }
     std::uint64_t bytes_taken() const { return bytes_taken_; }
     std::uint64_t blocks_taken() const { return blocks_taken_; }
 
   private:
+    static std::uint64_t left(std::uint64_t all, std::uint64_t most, std::uint64_t taken) {
+        const std::uint64_t room = std::min(all, most);
+        return room - std::min(room, taken);
+    }
+
     const bool bounded_;
-    std::uint64_t bytes_left_;
-    std::uint64_t blocks_left_;
+    std::uint64_t bytes_;
+    std::uint64_t blocks_;
+    std::uint64_t most_bytes_ = std::numeric_limits<std::uint64_t>::max();
+    std::uint64_t most_blocks_ = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t bytes_taken_ = 0;
     std::uint64_t blocks_taken_ = 0;
 };

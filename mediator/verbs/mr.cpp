@@ -57,7 +57,7 @@ MrTable::MrTable(Resources& resources, PdTable& pds, KeySpace& keys)
       pds_{pds},
       keys_{keys},
       leaf_cost_{map_cost<Leaves::value_type>() + resources.costs.on_demand_leaf},
-      table_{resources.limits.max_mr, resources.budget, KeySpace::cost + resources.costs.mr} {
+      table_{resources.allowed.max_mr, resources.budget, KeySpace::cost + resources.costs.mr} {
     resources.budget.widen(resources.limits.max_blocks / hca::on_demand_leaf_pages, leaf_cost_);
 }
 

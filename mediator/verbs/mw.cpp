@@ -10,7 +10,7 @@ MwTable::MwTable(Resources& resources, PdTable& pds, KeySpace& keys)
     : resources_{resources},
       pds_{pds},
       keys_{keys},
-      table_{resources.limits.max_mr, resources.budget, KeySpace::cost + resources.costs.mw} {}
+      table_{resources.allowed.max_mr, resources.budget, KeySpace::cost + resources.costs.mw} {}
 
 Result<> MwTable::check(const hca::MwSpec& spec) const {
     if (pds_.find(spec.pd) == nullptr ||

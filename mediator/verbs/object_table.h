@@ -28,11 +28,15 @@ namespace vrdma::verbs {
 template <typename IdType, typename Object>
 class ObjectTable {
   public:
-    // An object costs what it takes in this table, plus `elsewhere` bytes.
-    ObjectTable(std::uint32_t limit, MemoryBudget& budget, std::uint64_t elsewhere)
+    // An object costs what it takes in this table, plus `elsewhere` bytes. The limit outlives
+    // the table, and may change.
+    ObjectTable(const std::uint32_t& limit, MemoryBudget& budget, std::uint64_t elsewhere)
         : limit_{limit}, budget_{budget}, cost_{here + elsewhere} {
         budget.widen(limit, cost_);
     }
+
+    ObjectTable(const std::uint32_t&& limit, MemoryBudget& budget,
+                std::uint64_t elsewhere) = delete;
 
     bool full() const { return objects_.size() >= limit_ || !budget_.has(cost_); }
     std::size_t size() const { return objects_.size(); }
@@ -52,6 +56,9 @@ class ObjectTable {
     // make() fails.
     template <typename Make>
     auto insert(IdType id, Object object, Make&& make) -> std::invoke_result_t<Make, Object&> {
+        if (full()) {
+            return fail(std::errc::not_enough_memory);
+        }
         auto lease = budget_.take(cost_);
         if (!lease) {
             return fail(lease.error());
@@ -90,7 +97,7 @@ class ObjectTable {
     static constexpr std::uint64_t of_id = sizeof(std::uint32_t); // a free id rests
     static constexpr std::uint64_t here = table_cost<std::pair<const IdType, Entry>>() + of_id;
 
-    std::uint32_t limit_;
+    const std::uint32_t& limit_;
     MemoryBudget& budget_;
     const std::uint64_t cost_;
     std::unordered_map<IdType, Entry> objects_;

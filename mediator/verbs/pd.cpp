@@ -6,7 +6,7 @@ namespace vrdma::verbs {
 PdTable::PdTable(Resources& resources, UcontextTable& ucontexts)
     : ucontexts_{ucontexts},
       ids_{resources.limits.max_pd},
-      table_{resources.limits.max_pd, resources.budget, 0} {}
+      table_{resources.allowed.max_pd, resources.budget, 0} {}
 
 Result<PdId> PdTable::alloc(UcontextId owner) {
     Ucontext* ucontext = ucontexts_.find(owner);

@@ -161,7 +161,7 @@ QpTable::QpTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds, C
       counter_sets_{counter_sets},
       gids_{gids},
       qpns_{qpns.first, qpns.last},
-      table_{resources.limits.max_qp, resources.budget, resources.costs.qp} {}
+      table_{resources.allowed.max_qp, resources.budget, resources.costs.qp} {}
 
 // All objects that a queue pair uses must belong to the queue pair's user context.
 Result<> QpTable::check_owner(UcontextId ucontext, const hca::QpSpec& spec) const {

@@ -7,19 +7,28 @@
 #include "mediator/memory/guest_memory.h"
 #include "mediator/verbs/limits.h"
 #include "mediator/verbs/page_list.h"
+#include "mediator/verbs/quotas.h"
 
 namespace vrdma::verbs {
 
 struct Resources {
     Resources(const Limits& limits_, GuestMemory& memory_, hca::Slice& slice_)
         : limits{limits_},
+          allowed{limits_},
           memory{memory_},
           slice{slice_},
           budget{limits_.max_blocks, limits_.max_memory},
           lists{memory, budget, slice},
           costs{slice_.costs()} {}
 
+    // Quotas of which some are below what the device has already leave it that.
+    void set_quotas(const Quotas& quotas) {
+        allowed = within(limits, quotas);
+        budget.bound(quotas.memory, quotas.blocks);
+    }
+
     const Limits& limits;
+    Limits allowed; // the same, but for quotas
     GuestMemory& memory;
     hca::Slice& slice;
     MemoryBudget budget;

@@ -40,7 +40,7 @@ SrqTable::SrqTable(Resources& resources, UcontextTable& ucontexts, PdTable& pds,
       cqs_{cqs},
       xrcds_{xrcds},
       ids_{resources.limits.max_srq},
-      table_{resources.limits.max_srq, resources.budget, resources.costs.srq} {}
+      table_{resources.allowed.max_srq, resources.budget, resources.costs.srq} {}
 
 // An SRQ with an XRC domain has a CQ of its own. Other SRQs have neither.
 bool SrqTable::valid_xrc(const Srq& srq) const {

@@ -4,8 +4,9 @@
 namespace vrdma::verbs {
 UcontextTable::UcontextTable(Resources& resources, std::span<vrdma_doorbell_page> doorbells)
     : doorbells_{doorbells},
-      ids_{resources.limits.max_ucontext()},
-      table_{resources.limits.max_ucontext(), resources.budget, resources.costs.ucontext} {}
+      limit_{resources.limits.max_ucontext()},
+      ids_{limit_},
+      table_{limit_, resources.budget, resources.costs.ucontext} {}
 
 Result<UcontextId> UcontextTable::alloc() {
     const auto id = ids_.take();

@@ -41,6 +41,7 @@ class UcontextTable {
     Result<> restore_one(StateReader& reader);
 
     std::span<vrdma_doorbell_page> doorbells_;
+    const std::uint32_t limit_;
     DenseIds ids_;
     Ucontext kernels_own_; // always exists
     ObjectTable<UcontextId, Ucontext> table_;

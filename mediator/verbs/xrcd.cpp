@@ -4,7 +4,7 @@
 namespace vrdma::verbs {
 
 XrcdTable::XrcdTable(Resources& resources)
-    : ids_{resources.limits.max_xrcd}, table_{resources.limits.max_xrcd, resources.budget, 0} {}
+    : ids_{resources.limits.max_xrcd}, table_{resources.allowed.max_xrcd, resources.budget, 0} {}
 
 Result<XrcdId> XrcdTable::alloc() {
     const auto id = ids_.take();

@@ -51,6 +51,23 @@ class AnnouncementTest : public DeviceTest {
     const verbs::Identity same{mac, {}, true};
 };
 
+TEST_F(AnnouncementTest, ADeviceAboveAQuotaIsRefused) {
+    const auto announcement = announce();
+    for (const verbs::Quotas& quotas : {verbs::Quotas{.pds = 0},
+                                        {.mrs = 0},
+                                        {.cqs = 0},
+                                        {.qps = 0},
+                                        {.srqs = 0},
+                                        {.ahs = 0},
+                                        {.blocks = 1},
+                                        {.memory = 0}}) {
+        ASSERT_TRUE(device.set_quotas(quotas));
+        EXPECT_EQ(device.admit(announcement).error(), std::errc::not_enough_memory);
+    }
+    ASSERT_TRUE(device.set_quotas({.pds = 1, .mrs = 1, .cqs = 1, .qps = 1, .srqs = 1, .ahs = 1}));
+    EXPECT_TRUE(device.admit(announcement));
+}
+
 TEST_F(AnnouncementTest, AnEqualDeviceIsAdmitted) {
     const auto announcement = announce();
     EXPECT_TRUE(device.admit(announcement));

@@ -80,6 +80,50 @@ TEST_F(DeviceTest, MayUseSomeProtocols) {
     EXPECT_TRUE(device.set_protocols(~v2));
 }
 
+TEST_F(DeviceTest, HasQuotas) {
+    ASSERT_TRUE(device.set_quotas({.pds = 2, .cqs = 0}));
+    ASSERT_TRUE(guest.enable());
+    ASSERT_EQ(guest.create(VRDMA_ADMIN_CREATE_EQ, eq_command()), 1);
+    EXPECT_EQ(guest.create(VRDMA_ADMIN_CREATE_CQ, cq_command(1)), -ENOMEM);
+    EXPECT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), 1);
+    EXPECT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), 2);
+    EXPECT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), -ENOMEM);
+    EXPECT_EQ(device.set_quotas({.pds = 1}).error(), std::errc::device_or_resource_busy);
+    EXPECT_EQ(device.quotas(), (verbs::Quotas{.pds = 2, .cqs = 0}));
+    ASSERT_TRUE(device.set_quotas({.pds = 3}));
+    EXPECT_GT(guest.create(VRDMA_ADMIN_ALLOC_PD), 0);
+    EXPECT_EQ(guest.create(VRDMA_ADMIN_CREATE_CQ, cq_command(1)), 1);
+    EXPECT_EQ(device.report().pds.max, 3u);
+    EXPECT_EQ(device.report().pds.limit, type.limits.max_pd);
+    EXPECT_EQ(device.report().cqs.max, type.limits.max_cq);
+    device.reset();
+    ASSERT_TRUE(device.set_quotas({.pds = 1}));
+    ASSERT_TRUE(guest.enable());
+    EXPECT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), 1);
+    EXPECT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), -ENOMEM);
+}
+
+TEST_F(DeviceTest, HasQuotasOfMemory) {
+    ASSERT_TRUE(guest.enable());
+    ASSERT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), 1);
+    const std::uint64_t unbounded = device.report().memory.max;
+    const auto key = guest.create(VRDMA_ADMIN_REG_MR, mr_command(1, 3 * VRDMA_PAGE_SIZE));
+    ASSERT_GT(key, 0);
+    EXPECT_EQ(device.report().blocks.used, 3u);
+    EXPECT_EQ(device.set_quotas({.blocks = 2}).error(), std::errc::device_or_resource_busy);
+    ASSERT_TRUE(device.set_quotas({.blocks = 4}));
+    EXPECT_EQ(guest.create(VRDMA_ADMIN_REG_MR, mr_command(1, 2 * VRDMA_PAGE_SIZE)), -ENOMEM);
+    EXPECT_GT(guest.create(VRDMA_ADMIN_REG_MR, mr_command(1, VRDMA_PAGE_SIZE)), 0);
+    const std::uint64_t used = device.report().memory.used;
+    EXPECT_EQ(device.set_quotas({.memory = used - 1}).error(), std::errc::device_or_resource_busy);
+    ASSERT_TRUE(device.set_quotas({.memory = used}));
+    EXPECT_EQ(device.report().memory.max, used);
+    EXPECT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), -ENOMEM);
+    ASSERT_TRUE(device.set_quotas({}));
+    EXPECT_EQ(device.report().memory.max, unbounded);
+    EXPECT_GT(guest.create(VRDMA_ADMIN_ALLOC_PD), 0);
+}
+
 TEST_F(DeviceTest, ReportsItsStateAndWhatItUses) {
     using State = DeviceReport::State;
     EXPECT_EQ(device.report().name, "test");

@@ -60,10 +60,15 @@ class FakeMediator final : public Mediator {
         return {poller};
     }
     std::vector<Activity> activity(const Range& /*range*/) const override { return {activity_of}; }
-    Answered<> set_share(const std::string& name, const Share& share) override {
+    Answered<> set_limits(const std::string& name, const Share& share,
+                          const Quotas& quotas) override {
         for (Named& named : devices_) {
             if (named.name == name) {
                 named.device.share = share;
+                for (std::size_t i = 0; i < resources; ++i) {
+                    std::uint64_t& max = named.device.usages[i].max;
+                    max = quotas[i] != quota_stays ? quotas[i] : max;
+                }
                 return {};
             }
         }

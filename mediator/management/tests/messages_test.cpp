@@ -37,11 +37,15 @@ TEST(Question, IsRefusedUnlessEachByteIsValid) {
     EXPECT_FALSE(read_question(std::span{longer}.first(longer.size() - 2)));
 }
 
-TEST(Question, HasAShareOnlyIfItSetsOne) {
+TEST(Question, HasLimitsOnlyIfItSetsThem) {
     Question set = question();
     set.share = {7, 0, 0};
     EXPECT_FALSE(read_question(pack(set)));
-    set.kind = Question::Kind::set_share;
+    set.share = {};
+    set.quotas.back() = 1;
+    EXPECT_FALSE(read_question(pack(set)));
+    set.kind = Question::Kind::set_limits;
+    set.share = {7, 0, 0};
     EXPECT_TRUE(read_question(pack(set)));
     for (const Share& wrong : {Share{}, Share{max_weight + 1, 0, 0}, Share{1, max_rate + 1, 0},
                                Share{1, 0, max_rate + 1}}) {

@@ -54,7 +54,7 @@ TEST_F(RoutesTest, NetdevsAreThoseOfEthernetUplinks) {
     EXPECT_EQ(ask(200, "GET", "/v1/netdevs")["devices"][1]["netdev"], nullptr);
 }
 
-TEST_F(RoutesTest, AShareIsSet) {
+TEST_F(RoutesTest, LimitsAreSet) {
     const std::string path = "/v1/devices/disk-0001%2F0/limits";
     json limits = ask(200, "PUT", path, R"({"weight": 7, "max_bytes_per_second": 1000})");
     EXPECT_EQ(limits["weight"], 7);
@@ -62,9 +62,18 @@ TEST_F(RoutesTest, AShareIsSet) {
     EXPECT_EQ(limits["weight"], 7);
     EXPECT_EQ(limits["max_bytes_per_second"], 1000);
     EXPECT_EQ(limits["max_operations_per_second"], 5);
+    const json before = limits["resources"];
+    limits = ask(200, "PUT", path, R"({"resources": {"qp": 100, "memory": 0}})");
+    EXPECT_EQ(limits["resources"]["qp"]["max"], 100);
+    EXPECT_EQ(limits["resources"]["memory"]["max"], 0);
+    EXPECT_EQ(limits["resources"]["cq"], before["cq"]);
+    EXPECT_EQ(limits["weight"], 7);
     for (const char* body :
-         {"", "{", "[]", "{}", R"({"weight": 0})", R"({"weight": 10001})", R"({"weight": "7"})",
-          R"({"weight": -1})", R"({"weight": 1.5})", R"({"max_qp": 5})", "\xff",
+         {"", "{", "[]", "{}", R"({"resources": 7})", R"({"resources": {"qp": -1}})",
+          R"({"resources": {"qp": "7"}})", R"({"resources": {"queue": 7}})",
+          R"({"weight": 8, "resources": {"qp": 18446744073709551615}})", R"({"weight": 0})",
+          R"({"weight": 10001})", R"({"weight": "7"})", R"({"weight": -1})", R"({"weight": 1.5})",
+          R"({"max_qp": 5})", "\xff",
           R"({"weight": 8, "max_bytes_per_second": 18446744073709551615})"}) {
         EXPECT_EQ(error(400, "PUT", path, body), "EINVAL") << body;
     }
