@@ -104,16 +104,17 @@ TEST_F(DeviceTest, HasQuotas) {
 }
 
 TEST_F(DeviceTest, HasQuotasOfMemory) {
+    constexpr std::uint64_t page = VRDMA_PAGE_SIZE;
     ASSERT_TRUE(guest.enable());
     ASSERT_EQ(guest.create(VRDMA_ADMIN_ALLOC_PD), 1);
     const std::uint64_t unbounded = device.report().memory.max;
-    const auto key = guest.create(VRDMA_ADMIN_REG_MR, mr_command(1, 3 * VRDMA_PAGE_SIZE));
+    const auto key = guest.create(VRDMA_ADMIN_REG_MR, mr_command(1, 3 * page));
     ASSERT_GT(key, 0);
     EXPECT_EQ(device.report().blocks.used, 3u);
     EXPECT_EQ(device.set_quotas({.blocks = 2}).error(), std::errc::device_or_resource_busy);
     ASSERT_TRUE(device.set_quotas({.blocks = 4}));
-    EXPECT_EQ(guest.create(VRDMA_ADMIN_REG_MR, mr_command(1, 2 * VRDMA_PAGE_SIZE)), -ENOMEM);
-    EXPECT_GT(guest.create(VRDMA_ADMIN_REG_MR, mr_command(1, VRDMA_PAGE_SIZE)), 0);
+    EXPECT_EQ(guest.create(VRDMA_ADMIN_REG_MR, mr_command(1, 2 * page)), -ENOMEM);
+    EXPECT_GT(guest.create(VRDMA_ADMIN_REG_MR, mr_command(1, page)), 0);
     const std::uint64_t used = device.report().memory.used;
     EXPECT_EQ(device.set_quotas({.memory = used - 1}).error(), std::errc::device_or_resource_busy);
     ASSERT_TRUE(device.set_quotas({.memory = used}));
