@@ -13,6 +13,7 @@
                    them are marked `sockets`, and tests that use a host of the lab do not run there
 --lab-options      more options of `ci/lab up`, as in --lab-options="--guest-kernel build/kernels/kasan"
 --between          the pairs of the lab's guests between which each test runs, by number, instead of guest0 and guest1
+--few-cases        of a test that runs natively as well, only the first and the last case of its parameters
 --share            one of several parallel runs (framework/share.py)
 --torture-seconds  duration of test_torture.py
 --update-pyverbs   writes the outcomes of pyverbs' own tests to pyverbs.txt
@@ -81,6 +82,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
                      help="more options of `ci/lab up`")
     parser.addoption("--between", type=_pairs, default=[(0, 1)], metavar="I-J,…",
                      help="the pairs of guests between which each test runs (default: 0-1)")
+    parser.addoption("--few-cases", action="store_true",
+                     help="only the first and the last case of tests that run natively as well")
     parser.addoption("--share", type=Share, metavar="DIRECTORY/K",
                      help="the K-th of several runs beside each other, in a lab whose host has one processor; each "
                           "takes the next "
@@ -96,16 +99,28 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "native: needs devices behind sockets")
     config.addinivalue_line("markers", "together: needs both devices on one host")
     config.addinivalue_line("markers", "hosts: needs them on two")
+    config.addinivalue_line("markers", "every_case: each of its cases is a test of its own")
     config.addinivalue_line("markers", "roce: needs packets on the network between two hosts")
     config.addinivalue_line("markers", "fabric: needs libfabric between them")
     config.addinivalue_line("markers", "lab_hosts: needs virtual machines on two hosts")
     config.addinivalue_line("markers", "sockets: needs virtual machines with devices behind sockets")
 
 
+def _beyond_few(items: list[pytest.Function]) -> list[pytest.Function]:
+    """The cases of tests that run natively as well, except the first and the last one of each test."""
+    cases: dict[str, list[pytest.Function]] = {}
+    for item in items:
+        if not any(item.get_closest_marker(marker) for marker in (*NOT_THERE["native"], "every_case")):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return [item for of_one in cases.values() for item in of_one[1:-1]]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
     where = config.getoption("where")
     deselected = [item for item in items if any(item.get_closest_marker(marker) for marker in NOT_THERE[where])
                   or where == "sockets" and "host" in item.fixturenames]
+    if config.getoption("few_cases"):
+        deselected += _beyond_few([item for item in items if item not in deselected])
     config.hook.pytest_deselected(items=deselected)
     items[:] = [item for item in items if item not in deselected]
 

@@ -105,6 +105,7 @@ def huge_pages(native):
 
 
 @pytest.mark.together
+@pytest.mark.every_case
 @pytest.mark.parametrize("parts", pyverbs.PAIRS, ids="+".join)
 def test_suite(parts, device, lab, guest0, guest1, suite, native, huge_pages, pytestconfig):
     """Runs a part of the suite on each device at once; expects the listed outcome of each test."""
