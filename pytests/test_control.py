@@ -60,6 +60,12 @@ def control(lab: Native, directory: Path) -> Iterator[Control]:
         ip(f"link del {INTERFACE}")
 
 
+def ping(control: Control, number: int, gid: int, port: int, *words: str) -> list[str]:
+    """A pingpong by a device behind the socket with that number, by its GID with that number."""
+    return [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(control.directory / f"{number}.sock"), "--",
+            "stdbuf", "-oL", "ibv_rc_pingpong", "-g", str(gid), "-p", str(port), *words]
+
+
 def test_device_list(control: Control, measured: list[str]) -> None:
     """Lists all devices, as text and as JSON; expects the same names in their order."""
     begin = time.monotonic()
@@ -104,9 +110,7 @@ def test_limit_set(control: Control) -> None:
 
 def test_a_device_in_use(control: Control, lab: Native, record: Record) -> None:
     """Shows a device that a program has opened; expects its state, its objects and its counters."""
-    words = [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(control.directory / "2.sock"), "--",
-             "stdbuf", "-oL", "ibv_rc_pingpong", "-g", "0", "-p", "18599"]
-    program = record.add(Process("ibv_rc_pingpong", words, lab.sanitizers.foreign()))
+    program = record.add(Process("ibv_rc_pingpong", ping(control, 2, 0, 18599), lab.sanitizers.foreign()))
     program.await_line("local address", TIMEOUT_S, stream="stdout")
     shown = json.loads(control.says("device", "show", "disk-02/0", "--json"))
     assert (shown["state"], shown["mtu"]) == ("active", 4096)
@@ -119,9 +123,7 @@ def test_quotas(control: Control, lab: Native, record: Record) -> None:
     """Leaves a device no QP, and expects that a program gets none. Then leaves it 1, and starts a program. Expects that
     less than it has, and more than its type allows, are refused, and all else with them."""
     def pingpong() -> Process:
-        words = [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(control.directory / "3.sock"), "--",
-                 "stdbuf", "-oL", "ibv_rc_pingpong", "-g", "0", "-p", "18598"]
-        return record.add(Process("ibv_rc_pingpong", words, lab.sanitizers.foreign()))
+        return record.add(Process("ibv_rc_pingpong", ping(control, 3, 0, 18598), lab.sanitizers.foreign()))
 
     def device() -> dict[str, Any]:
         return json.loads(control.says("device", "show", "disk-03/0", "--json"))
@@ -211,12 +213,6 @@ def test_create_and_destroy(tmp_path: Path) -> None:
     assert (sysfs / f"bus/mdev/devices/{UUID}/remove").read_text() == "1"
 
 
-def ping(control: Control, gid: int, port: int, *words: str) -> list[str]:
-    """A pingpong between clients of the device with an uplink, by its GID with that number."""
-    return [str(BUILD / "providers/vrdma/vrdma-run"), "--device", str(control.directory / "4.sock"), "--", "stdbuf",
-            "-oL", "ibv_rc_pingpong", "-g", str(gid), "-p", str(port), *words]
-
-
 V1_GID, V2_GID = 0, 1  # both are of the link-local address
 
 
@@ -230,17 +226,18 @@ def test_protocols(control: Control, lab: Native, record: Record) -> None:
     title, line = control.says("device", "protocol", "set", "disk-04/0", "roce-v2").splitlines()
     assert re.split(" {2,}", title) == ["Name", "RoCE v1", "RoCE v2", "Paired Uplink"]
     assert line.split() == ["disk-04/0", "false", "true", INTERFACE]
-    server = record.add(Process("ibv_rc_pingpong", ping(control, V1_GID, 18602), lab.sanitizers.foreign()))
+    server = record.add(Process("ibv_rc_pingpong", ping(control, 4, V1_GID, 18602), lab.sanitizers.foreign()))
     server.await_line("local address", TIMEOUT_S, stream="stdout")
-    client = record.add(Process("ibv_rc_pingpong", ping(control, V1_GID, 18602, "127.0.0.1"), lab.sanitizers.foreign()))
+    client = record.add(Process("ibv_rc_pingpong", ping(control, 4, V1_GID, 18602, "127.0.0.1"),
+                                lab.sanitizers.foreign()))
     for program in (server, client):
         assert program.wait(TIMEOUT_S, check=False).status == 1
     assert "Failed to modify QP to RTR" in "".join(server.lines("stderr"))
     programs: list[Process] = []
     clients: list[list[str]] = [[], ["127.0.0.1"]]
     for words in clients:
-        programs.append(record.add(Process("ibv_rc_pingpong", ping(control, V2_GID, 18603, "-n", "100000000", *words),
-                                           lab.sanitizers.foreign())))
+        command = ping(control, 4, V2_GID, 18603, "-n", "100000000", *words)
+        programs.append(record.add(Process("ibv_rc_pingpong", command, lab.sanitizers.foreign())))
         programs[-1].await_line("remote address" if words else "local address", TIMEOUT_S, stream="stdout")
     busy = control.refuses("device", "protocol", "set", "disk-04/0", "roce-v1")
     assert busy == "vrdmactl: 1 connected QPs and 0 AHs use RoCE v2 (EBUSY)\n"
