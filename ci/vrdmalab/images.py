@@ -143,7 +143,7 @@ def _made(directory: Path) -> Iterator[tuple[Path, Path]]:
 def _build(image: Image, packages: list[str]) -> None:
     say(f"building an image for Linux {image.kernel} from {len(packages)} Debian packages (a minute or two)")
     with _made(image.directory) as (root, result):
-        _install_packages(root, packages)
+        _make_root(OWN, root, packages)
         _install_kernel(root, image.kernel, root.parent)
         _install_newer_monitor(root, root.parent / "monitor")
         boot = root / "boot"
@@ -158,26 +158,15 @@ def _build(image: Image, packages: list[str]) -> None:
 def _build_disk(image: Image, release: str, packages: list[str]) -> None:
     say(f"building an image of Debian's {release} from {len(packages)} packages (a minute or two)")
     with _made(image.directory) as (root, _):
-        _run([ROOT, "make", release, root, "--variant=essential", "--include=" + ",".join(packages),
-              *(f"--dpkgopt=path-exclude={pattern}" for pattern in UNUSED_FILES)])
+        _make_root(release, root, packages)
         if f"{release}-backports" == newer_qemu.SUITE:
             newer_qemu.ensure()
             _put_newer_monitor(root, newer_qemu.ROOT)
 
 
-def _install_packages(root: Path, packages: list[str]) -> None:
-    command = ["mmdebstrap", "--mode=root", "--variant=essential", "--include=" + ",".join(packages)]
-    command += ["--aptopt=APT::Install-Recommends false"]
-    command += [f"--dpkgopt=path-exclude={pattern}" for pattern in UNUSED_FILES]
-    with subprocess.Popen([*command, OWN, str(root)], stderr=subprocess.PIPE, text=True, errors="replace") as process:
-        output = []
-        assert process.stderr
-        for line in process.stderr:
-            output.append(line)
-            if line.startswith("I: "):
-                say("mmdebstrap: " + line[3:].strip())
-    if process.returncode:
-        raise LabError("mmdebstrap failed:\n" + "".join(output[-40:]))
+def _make_root(release: str, root: Path, packages: list[str]) -> None:
+    _run([ROOT, "make", release, root, "--variant=essential", "--include=" + ",".join(packages),
+          *(f"--dpkgopt=path-exclude={pattern}" for pattern in UNUSED_FILES)])
 
 
 def _install_kernel(root: Path, kernel: str, scratch: Path) -> None:
