@@ -13,7 +13,7 @@ MODULES = (
 )  # fmt: skip
 # ext4 asks for it in kernels that have it, and does without it in newer ones.
 FORMER_MODULES = ("crc32c_generic",)
-APPLETS = ("cat", "cp", "grep", "mkdir", "modprobe", "mount", "poweroff", "sh", "switch_root", "umount")
+APPLETS = ("cat", "cp", "dd", "grep", "mkdir", "modprobe", "mount", "poweroff", "sh", "switch_root", "tar", "umount")
 MOUNT_POINTS = ("base", "dev", "proc", "root", "rw", "sys")
 
 

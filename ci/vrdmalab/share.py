@@ -6,13 +6,15 @@
 
 If a VM does not boot the image's kernel, its tree has the modules of its kernel. The hosts' tree has the kernels that
 guests boot, in boot/RELEASE, unless they are on the hosts' disk. A host reads all trees by 9p, and shares a directory
-of guests/ with each guest in the same way. The trees are copies, so that a build can run meanwhile.
+of guests/ with each guest in the same way. A VM that boots reads tree.tar, which is beside each tree. The trees are
+copies, so that a build can run meanwhile.
 """
 
 import hashlib
 import os
 import shutil
 import subprocess
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +58,7 @@ def assemble(share: Path, host: System, guests: dict[str, System], agent: Path, 
         (tree / LAB_FILES / "token").write_text(token, encoding="ascii")
         (tree / LAB_FILES / "token").chmod(0o600)
         _merge_usr(tree)
+        _strip_modules(tree)
         _lay_modules(tree, system.kernel)
     for release, guest in guests.items():
         _lay_boot_files(fresh / "tree/boot" / release, guest.kernel, kernel_on_disk)
@@ -65,9 +68,13 @@ def assemble(share: Path, host: System, guests: dict[str, System], agent: Path, 
     if "[[uplink]]" in mediator_config:
         (fresh / "tree" / DROP_INS).mkdir(parents=True)
         (fresh / "tree" / DROP_INS / "uplink.conf").symlink_to(UPLINK_DROP_IN)
+    for _, tree, _ in trees:
+        with tarfile.open(tree.with_name(f"{tree.name}.tar"), "w") as archive:
+            archive.add(tree, ".")
     share.mkdir(exist_ok=True)
     for entry in fresh.iterdir():
-        shutil.rmtree(share / entry.name, ignore_errors=True)
+        if entry.is_dir():
+            shutil.rmtree(share / entry.name, ignore_errors=True)
         entry.rename(share / entry.name)
     fresh.rmdir()
 
@@ -103,6 +110,13 @@ def _merge_usr(tree: Path) -> None:
         if (tree / name).is_dir():
             shutil.copytree(tree / name, tree / "usr" / name, symlinks=True, dirs_exist_ok=True)
             shutil.rmtree(tree / name)
+
+
+def _strip_modules(tree: Path) -> None:
+    """Removes debugging information, which is ten times as large as the rest. An emulated CPU copies it twice."""
+    for module in (HOST_MODULE, GUEST_MODULE):
+        for path in (tree / "usr/lib/modules").rglob(module):
+            subprocess.run(["strip", "--strip-debug", path], check=True)
 
 
 def _guests_tree(release: str) -> str:
