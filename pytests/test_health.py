@@ -32,6 +32,8 @@ def test_report_of_a_debug_kernel(line):
     ("rcu: rcu_preempt kthread timer wakeup didn't happen for 5834 jiffies! g26449 f0x0 RCU_GP_WAIT_FQS(5)", ["host0"]),
     ("rcu: INFO: rcu_preempt self-detected stall on CPU", ["host0"]),
     ("rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: { 0-... } 21 jiffies s: 297", ["host0"]),
+    ("watchdog: BUG: soft lockup - CPU#0 stuck for 24s! [swapper/0:0]", ["host0"]),
+    ("watchdog: BUG: soft lockup - CPU#0 stuck for 24s! [vrdmad:310]", []),
     ("rcu: Hierarchical RCU implementation.", []),
 ])  # fmt: skip
 def test_host_that_stalls(line, gone):

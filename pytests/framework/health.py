@@ -11,8 +11,10 @@ RESTART_S = 30.0
 RESTART = "systemctl reset-failed vrdmad && systemctl restart vrdmad"
 COMPLAINT = re.compile(r"WARNING:|BUG:|Oops|Call Trace:|general protection|UBSAN|KASAN|blocked for more than")
 # A host whose emulated processor had no timer interrupts for seconds (see emulator.py), or a machine that is too busy
-# for it. A fault of ours shows again when the test is repeated.
-STALL = re.compile(r"rcu: .*(timer wakeup didn't happen for \d+ jiffies|detected (expedited )?stall)")
+# for it. A processor that is stuck while it idles is of the same kind. A fault of ours shows again when the test is
+# repeated.
+STALL = re.compile(r"rcu: .*(timer wakeup didn't happen for \d+ jiffies|detected (expedited )?stall)|"
+                   r"soft lockup - .*\[swapper/\d+:0\]")
 # Messages of a kernel about its emulated CPU, before it starts /init, are not caused by tests.
 FOLLOW_KERNEL = "sh -c \"dmesg --follow | sed -un '/Run .init as init process/,$p'\""
 # For systemd vrdmad is active as soon as it serves, and still for a moment after its end.
