@@ -13,7 +13,7 @@
                    them are marked `sockets`, and tests that use a host of the lab do not run there
 --lab-options      more options of `ci/lab up`, as in --lab-options="--guest-kernel build/kernels/kasan"
 --between          the pairs of the lab's guests between which each test runs, by number, instead of guest0 and guest1
---few-cases        of a test that runs natively as well, only the first and the last case of its parameters
+--few-cases        of a test that runs natively as well, only the first case of its parameters
 --share            one of several parallel runs (framework/share.py)
 --torture-seconds  duration of test_torture.py
 --update-pyverbs   writes the outcomes of pyverbs' own tests to pyverbs.txt
@@ -83,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--between", type=_pairs, default=[(0, 1)], metavar="I-J,…",
                      help="the pairs of guests between which each test runs (default: 0-1)")
     parser.addoption("--few-cases", action="store_true",
-                     help="only the first and the last case of tests that run natively as well")
+                     help="only the first case of tests that run natively as well")
     parser.addoption("--share", type=Share, metavar="DIRECTORY/K",
                      help="the K-th of several runs beside each other, in a lab whose host has one processor; each "
                           "takes the next "
@@ -107,12 +107,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _beyond_few(items: list[pytest.Function]) -> list[pytest.Function]:
-    """The cases of tests that run natively as well, except the first and the last one of each test."""
+    """The cases of tests that run natively as well, except the first one of each test."""
     cases: dict[str, list[pytest.Function]] = {}
     for item in items:
         if not any(item.get_closest_marker(marker) for marker in (*NOT_THERE["native"], "every_case")):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    return [item for of_one in cases.values() for item in of_one[1:-1]]
+    return [item for of_one in cases.values() for item in of_one[1:]]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:

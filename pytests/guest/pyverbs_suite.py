@@ -18,6 +18,7 @@ import re
 import signal
 import sys
 import unittest
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 
 # The suite uses random parameters. With a fixed seed they are the same each time, so that a failure can be reproduced.
@@ -43,7 +44,7 @@ class Reporting(unittest.TextTestResult):
         self._report(test, "begun")
 
     def _report(self, test, outcome: str, why: str = "") -> None:
-        line = {"test": test.id().removeprefix("tests."), "outcome": outcome, "why": why}
+        line = {"test": path_of(test), "outcome": outcome, "why": why}
         print(json.dumps(line), file=report, flush=True)
 
     def addSuccess(self, test) -> None:
@@ -66,6 +67,28 @@ class Reporting(unittest.TextTestResult):
         super().addSubTest(test, subtest, err)
         if err:
             self._report(test, "failed", f"{subtest}: {err[1]!r}")
+
+
+def path_of(test) -> str:
+    """module.Class.test"""
+    return test.id().removeprefix("tests.")
+
+
+def cases(suite) -> Iterator[unittest.TestCase]:
+    for each in suite:
+        if isinstance(each, unittest.TestSuite):
+            yield from cases(each)
+        else:
+            yield each
+
+
+class Runner(unittest.TextTestRunner):
+    def __init__(self, left_out: Iterable[str]) -> None:
+        super().__init__(resultclass=Reporting, verbosity=2)
+        self._left_out = set(left_out)
+
+    def run(self, test):
+        return super().run(unittest.TestSuite(case for case in cases(test) if path_of(case) not in self._left_out))
 
 
 def patient(test):
@@ -94,13 +117,10 @@ def main(directory: str, device: str, part: str, *left_out: str) -> None:
     for module, name, test in IMPATIENT:
         case = getattr(import_module(module), name)
         setattr(case, test, patient(getattr(case, test)))
-    for module, name, test in (path.split(".") for path in left_out):
-        delattr(getattr(import_module(f"tests.{module}"), name), test)
     suite = import_module("tests")
     modules = [module for module in suite.__test_modules__ if re.match(rf"tests\.test_[{part}]", module.__name__)]
     setattr(suite, "__test_modules__", modules)
-    runner = unittest.TextTestRunner(resultclass=Reporting, verbosity=2)
-    unittest.main(module="tests", argv=sys.argv[:1], testRunner=runner)
+    unittest.main(module="tests", argv=sys.argv[:1], testRunner=Runner(left_out))
 
 
 if __name__ == "__main__":
