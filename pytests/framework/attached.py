@@ -85,7 +85,8 @@ class Attached:
             status = self._attach()
         except remote.Refused as error:
             status = self._complain(error, error.status)
-        except LabError as error:
+        # Nobody else would tell the readers of the output. A lab that goes down takes files away, for example.
+        except Exception as error:
             status = self._complain(error, FAILED)
         finally:
             self._begun.set()
@@ -95,8 +96,9 @@ class Attached:
             os.close(fd)
         self._ended.set()
 
-    def _complain(self, error: LabError, status: int) -> int:
-        os.write(self._outputs[1], f"ci/lab: {error}\n".encode())
+    def _complain(self, error: Exception, status: int) -> int:
+        text = str(error) if isinstance(error, LabError) else repr(error)
+        os.write(self._outputs[1], f"ci/lab: {text}\n".encode())
         return status
 
     def _attach(self) -> int:
