@@ -237,9 +237,7 @@ def watch(request: pytest.FixtureRequest, lab: Lab, record: Record, health: Heal
     record.begin()
     emulator.begin(lab, health)
     yield
-    left = record.leftovers()
-    for process in left:
-        process.kill()
+    left = record.kill_leftovers()
     health.collect()
     emulator.check(request.node, lab, health)
     if complaints := health.complaints():

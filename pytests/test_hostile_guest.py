@@ -48,10 +48,10 @@ def misuse(guest, function: str, mode: str, seed: int, count: int) -> dict:
     return json.loads(guest.run(command, timeout=120).stdout)
 
 
-@pytest.mark.parametrize("mode, count", [("registers", 1000), ("flood", 1000), ("doorbells", 1000)])
-def test_registers(guest0, unbound, seed, bystander, mode, count):
-    """Writes random values to registers, doorbells or both, in a loop; expects a reset to make the device ready."""
-    status = misuse(guest0, unbound, mode, seed, count)["status"]
+@pytest.mark.parametrize("mode", ["registers", "flood", "doorbells"])
+def test_registers(guest0, unbound, seed, bystander, mode):
+    """Writes 1,000 random values to registers, doorbells or both; expects a reset to make the device ready."""
+    status = misuse(guest0, unbound, mode, seed, 1000)["status"]
     assert status in (1, 2, 4)
     bystander()
 

@@ -191,8 +191,12 @@ class Record:
         self._processes.clear()
         self._notes.clear()
 
-    def leftovers(self) -> list[Process]:
-        return [process for process in self._processes if process.running]
+    def kill_leftovers(self) -> list[Process]:
+        """Kills the commands that are still running, and returns them."""
+        left = [process for process in self._processes if process.running]
+        for process in left:
+            process.kill()
+        return left
 
     def commands(self) -> str:
         return "".join(process.report() for process in self._processes)
