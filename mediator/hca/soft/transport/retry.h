@@ -28,6 +28,15 @@ inline std::chrono::nanoseconds ack_timeout(std::uint8_t timeout) noexcept {
     return std::chrono::nanoseconds{4096ull << exponent};
 }
 
+// The silence of a peer on the network that counts as a retry. The specification allows up to four
+// times the timeout. Short timeouts get it, up to 268 ms, because the peer may be a program that
+// the host's scheduler keeps waiting.
+inline std::chrono::nanoseconds silence_timeout(std::uint8_t timeout) noexcept {
+    constexpr std::uint8_t enough = 16; // 268 ms
+    const std::chrono::nanoseconds least = ack_timeout(timeout);
+    return std::clamp(ack_timeout(enough), least, 4 * least);
+}
+
 // The wait for pages that a driver has been asked for: short at first, then longer each time.
 inline std::chrono::microseconds page_delay(unsigned waits) noexcept {
     constexpr unsigned longest = 8; // 4 ms

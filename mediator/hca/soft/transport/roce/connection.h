@@ -61,7 +61,7 @@ struct Outbound {
     RoundTrip round_trip;
     // When outstanding packets count as lost, but not yet as a retry.
     Clock::time_point rto_deadline;
-    Clock::time_point deadline; // when the QP's timeout ends, which counts as a retry
+    Clock::time_point deadline; // when the peer's silence counts as a retry
 };
 
 // A READ or an atomic that the peer requested. It is kept until enough others have come that the

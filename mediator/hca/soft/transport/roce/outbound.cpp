@@ -14,14 +14,15 @@
 namespace vrdma::hca::soft::roce {
 
 Clock::time_point next_rto_deadline(const Connection& c, Clock::time_point now) noexcept {
-    const auto rto = c.out.round_trip.rto(c.port.engine().config().min_rto);
-    return rto ? std::min(c.out.deadline, now + *rto) : c.out.deadline;
+    const auto longest = ack_timeout(c.qp.attr.timeout);
+    const auto rto = c.out.round_trip.rto(c.port.engine().config().min_rto).value_or(longest);
+    return std::min(c.out.deadline, now + std::min(rto, longest));
 }
 
 void restart_timeout(Connection& c) noexcept {
     Outbound& out = c.out;
     const Clock::time_point now = c.port.engine().now();
-    out.deadline = now + ack_timeout(c.qp.attr.timeout);
+    out.deadline = now + silence_timeout(c.qp.attr.timeout);
     out.rto_deadline = next_rto_deadline(c, now);
     if (c.timer.place != Timer::unset && out.rto_deadline < c.timer.deadline) {
         c.port.set_timer(c);

@@ -45,6 +45,10 @@ TEST(RetryDelays, AreThoseOfTheSpecification) {
     EXPECT_EQ(hca::soft::rnr_delay(31), 491520us);
     EXPECT_EQ(hca::soft::ack_timeout(1), 8192ns);
     EXPECT_EQ(hca::soft::ack_timeout(14), 67108864ns);
+    EXPECT_EQ(hca::soft::silence_timeout(1), 4 * 8192ns);
+    EXPECT_EQ(hca::soft::silence_timeout(14), 4 * 67108864ns);
+    EXPECT_EQ(hca::soft::silence_timeout(15), 2 * 134217728ns);
+    EXPECT_EQ(hca::soft::silence_timeout(19), hca::soft::ack_timeout(19));
 }
 
 // Send before the receive is posted; expect the message to arrive once it is.
