@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/control/reload_message.h"
 
+#include "mediator/base/rate.h"
+
 namespace vrdma::control {
 
 ReloadMessage share_message(ReloadMessage::Kind kind, std::size_t number, const hca::Share& share) {
@@ -28,7 +30,8 @@ std::optional<ReloadMessage> read_reload_message(std::span<const std::byte> byte
 }
 
 std::optional<hca::Share> share_of(const ReloadMessage& message) {
-    if (message.weight < 1 || message.weight > hca::Share::max_weight) {
+    if (message.weight < 1 || message.weight > hca::Share::max_weight ||
+        message.bytes_per_second > max_rate || message.operations_per_second > max_rate) {
         return std::nullopt;
     }
     return hca::Share{message.weight, message.bytes_per_second, message.operations_per_second};

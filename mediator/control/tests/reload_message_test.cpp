@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "mediator/base/rate.h"
+
 namespace vrdma::control {
 namespace {
 
@@ -13,7 +15,7 @@ std::optional<ReloadMessage> read(const ReloadMessage& message) {
 }
 
 TEST(ReloadMessages, SharesArriveAsTheyAre) {
-    const hca::Share share{7, 1ull << 40, 1ull << 50};
+    const hca::Share share{7, 1ull << 40, max_rate};
     const auto message = read(share_message(Kind::device, 3, share));
     ASSERT_TRUE(message);
     EXPECT_EQ(message->kind, Kind::device);
@@ -44,8 +46,11 @@ TEST(ReloadMessages, WhatMakesNoSenseIsRefused) {
     ReloadMessage reserved = good;
     reserved.reserved = 1;
     EXPECT_FALSE(read(reserved));
-    for (const std::uint32_t weight : {0u, hca::Share::max_weight + 1}) {
-        EXPECT_FALSE(share_of(share_message(Kind::type, 0, {weight, 0, 0}))) << weight;
+    for (const hca::Share& share :
+         {hca::Share{.weight = 0}, hca::Share{.weight = hca::Share::max_weight + 1},
+          hca::Share{.bytes_per_second = max_rate + 1},
+          hca::Share{.operations_per_second = max_rate + 1}}) {
+        EXPECT_FALSE(share_of(share_message(Kind::type, 0, share)));
     }
 }
 

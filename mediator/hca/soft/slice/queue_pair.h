@@ -93,12 +93,14 @@ struct alignas(cache_line) QueuePair {
         expects_peer = false;
     }
 
-    // Takes one of the retries for a receiver that is not ready. Returns false if none is left. The
-    // greatest number of retries has no end (IBA 9.7.5.2.8).
-    bool take_rnr_retry() noexcept {
+    // Whether it waits without end for a receiver that is not ready, which is the greatest number
+    // of retries (IBA 9.7.5.2.8).
+    bool waits_without_end() const noexcept {
         constexpr std::uint8_t without_end = 7;
-        return attr.rnr_retry == without_end || rnr_retries_left-- != 0;
+        return attr.rnr_retry == without_end;
     }
+    // Takes one of the retries for such a receiver. Returns false if none is left.
+    bool take_rnr_retry() noexcept { return waits_without_end() || rnr_retries_left-- != 0; }
 
     // Counts for the QP, for its counter set, and for its slice (slice_core.h).
     void count(vrdma_counter what, std::uint64_t by = 1) noexcept;

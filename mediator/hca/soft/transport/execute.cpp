@@ -416,12 +416,10 @@ Ack carry_out_now(QueuePair& qp, const Request& request) noexcept {
 
 // Whether a message has to wait, because its slice exceeds its pace. A message that has begun does
 // not, because it would begin anew. A peer on the network is slowed by congestion notices, and told
-// to wait if that is not enough, but only if it waits without end: its number of RNR retries is not
-// known, and programs set the same one on both sides.
+// to wait if that is not enough, but only if it waits without end.
 std::optional<Ack> hold_back(const QueuePair& qp, const Request& request,
                              Clock::time_point now) noexcept {
     constexpr std::chrono::milliseconds heed_time{50};
-    constexpr std::uint8_t endless = 7;
     const Clock::duration wait = qp.slice.account().inbound_open() - now;
     if (!request.first() || wait <= heed_time) {
         return std::nullopt;
@@ -429,9 +427,8 @@ std::optional<Ack> hold_back(const QueuePair& qp, const Request& request,
     if (request.from != nullptr) {
         return Ack{AckStatus::resting, wait_timer(wait)};
     }
-    return qp.reliable() && qp.attr.rnr_retry == endless
-               ? std::optional{Ack{AckStatus::receiver_not_ready, wait_timer(wait)}}
-               : std::nullopt;
+    return peer_waits(qp) ? std::optional{Ack{AckStatus::receiver_not_ready, wait_timer(wait)}}
+                          : std::nullopt;
 }
 
 // For a slice that is frozen or paced.
@@ -477,6 +474,10 @@ Ack answer_of_frozen(const SliceCore& slice, bool reliable) noexcept {
     const Clock::duration frozen = slice.frozen_for();
     const bool rests = reliable ? frozen < reliable_rest : frozen < unreliable_rest;
     return rests ? Ack{AckStatus::resting, rest_timer(frozen)} : answer(AckStatus::no_answer);
+}
+
+bool peer_waits(const QueuePair& qp) noexcept {
+    return qp.reliable() && qp.waits_without_end();
 }
 
 Ack execute(QueuePair& qp, const Request& request) noexcept {

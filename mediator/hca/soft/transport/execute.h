@@ -16,6 +16,10 @@ Ack execute(QueuePair& qp, const Request& request) noexcept;
 // The answer to all requests for a frozen slice: its peers wait, or have lost what they sent.
 Ack answer_of_frozen(const SliceCore& slice, bool reliable) noexcept;
 
+// Whether the peer on the network may be told that this side is not ready, and waits without end
+// then. Its number of RNR retries is not known, and programs set the same one on both sides.
+bool peer_waits(const QueuePair& qp) noexcept;
+
 // Whether a READ would be executed. The caller answers it later, piece by piece.
 Ack check_read(QueuePair& qp, const Message& message) noexcept;
 

@@ -48,16 +48,19 @@ inline std::chrono::microseconds page_delay(unsigned waits) noexcept {
 inline constexpr std::uint16_t reliable_page_waits = 2450;
 inline constexpr std::uint16_t unreliable_page_waits = 32;
 
-// A slice that moves or rests is frozen for less time than this, and its peers on this host wait
-// for it. Later, requests to it are lost as with an unplugged cable. Unreliable QPs have other
-// peers that would have to wait as well.
+// A slice that moves or rests is frozen for less time than this, and its peers wait for it. Later,
+// requests to it are lost as with an unplugged cable. Unreliable QPs have other peers that would
+// have to wait as well.
 inline constexpr std::chrono::seconds reliable_rest{10};
 inline constexpr std::chrono::seconds unreliable_rest{1};
 
-// The RNR timer of a peer that waits for about so long.
-inline std::uint8_t wait_timer(std::chrono::nanoseconds time) noexcept {
+inline constexpr std::uint8_t timer_of_20_ms = 22;
+inline constexpr std::uint8_t timer_of_491_ms = 31;
+
+// The RNR timer of a peer that waits for about so long, but not longer than `longest`.
+inline std::uint8_t wait_timer(std::chrono::nanoseconds time,
+                               std::uint8_t longest = timer_of_20_ms) noexcept {
     constexpr std::uint8_t shortest = 5; // 60 us
-    constexpr std::uint8_t longest = 22; // 20 ms
     std::uint8_t timer = shortest;
     while (timer < longest && rnr_delay(timer) < time) {
         ++timer;
@@ -68,6 +71,10 @@ inline std::uint8_t wait_timer(std::chrono::nanoseconds time) noexcept {
 // The same for a slice that is frozen: an eighth of the time for which it has been.
 inline std::uint8_t rest_timer(std::chrono::nanoseconds frozen) noexcept {
     return wait_timer(frozen / 8);
+}
+// Peers on the network ask less often, since they are told the end of the rest.
+inline std::uint8_t network_rest_timer(std::chrono::nanoseconds frozen) noexcept {
+    return wait_timer(frozen / 4, timer_of_491_ms);
 }
 
 } // namespace vrdma::hca::soft

@@ -22,6 +22,7 @@ bool asks_again(const Outbound& out, Psn before) noexcept {
 // The peer has answered for all packets before `snd_una`.
 void progressed(Connection& c) noexcept {
     c.out.recovering = false;
+    c.out.resting = false;
     c.out.round_trip.arrived_before(c.out.snd_una, c.port.engine().now());
     c.qp.refill_retries();
     restart_timeout(c);

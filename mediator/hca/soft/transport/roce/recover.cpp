@@ -34,10 +34,11 @@ void hurry(Connection& c, Clock::time_point now) noexcept {
 // The peer may have moved, so its address is looked up again.
 void try_again(Connection& c, Cue cue) noexcept {
     QueuePair& qp = c.qp;
-    if (waits(qp)) { // for the peer's receives, or for pages: it then retransmits anyway
+    const bool ready = cue == Cue::told && c.out.resting; // it has ended its rest
+    if (waits(qp) && !ready) { // for the peer, or for pages: it then retransmits anyway
         return position(c, c.out.snd_una);
     }
-    if (cue == Cue::told && c.out.probing) { // the answer to a probe: the timeout goes on
+    if (ready || (cue == Cue::told && c.out.probing)) { // an answer to a probe: the timeout goes on
         go_back(c);
         qp.slice.engine().scheduler().wake(qp);
         return;
@@ -63,7 +64,8 @@ void try_when_ready(Connection& c, std::uint8_t timer) noexcept {
         return;
     }
     qp.retries_left = qp.attr.retry_cnt; // nothing was lost: the peer has answered
-    go_back(c);
+    c.out.resting = c.out.probing;
+    probe(c);
     qp.slice.engine().scheduler().wait_until(qp, Clock::now() + rnr_delay(timer));
 }
 

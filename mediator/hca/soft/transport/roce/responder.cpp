@@ -5,6 +5,7 @@
 
 #include "mediator/hca/soft/slice/engine.h"
 #include "mediator/hca/soft/transport/execute.h"
+#include "mediator/hca/soft/transport/retry.h"
 #include "mediator/hca/soft/transport/roce/opcode.h"
 #include "mediator/hca/soft/transport/roce/port.h"
 #include "vrdma/roce.h"
@@ -508,6 +509,18 @@ bool answer_turn(Connection& c) noexcept {
     return true;
 }
 
+// Lets a peer wait for a frozen slice as for receives, so that the silence does not use up its
+// retries. Nothing of the connection changes, as it may have been saved. The NAK also acknowledges
+// all packets before, so there is none while answers to them are due.
+void tell_to_wait(Connection& c, const RequestPacket& request, Psn psn) noexcept {
+    const Clock::duration frozen = c.qp.slice.frozen_for();
+    if (request.valid && psn == c.in.expected && c.qp.may_receive() && peer_waits(c.qp) &&
+        !has_answers(c) && frozen < reliable_rest) {
+        const Nak nak = rnr_nak_of(psn, network_rest_timer(frozen));
+        c.qp.count(nak.counter, send_acknowledge(c, nak.psn, nak.syndrome) ? 1 : 0);
+    }
+}
+
 } // namespace
 
 void receive_request(Connection& c, const wire::Packet& packet) noexcept {
@@ -522,7 +535,7 @@ void receive_request(Connection& c, const wire::Packet& packet) noexcept {
         return c.qp.count(VRDMA_COUNTER_WRONG_STATES);
     }
     if (c.qp.slice.frozen()) {
-        return; // a frozen slice receives nothing
+        return tell_to_wait(c, request, packet.headers.psn);
     }
     c.executing = true;
     if (c.qp.reliable()) {

@@ -49,6 +49,8 @@ TEST(RetryDelays, AreThoseOfTheSpecification) {
     EXPECT_EQ(hca::soft::silence_timeout(14), 4 * 67108864ns);
     EXPECT_EQ(hca::soft::silence_timeout(15), 2 * 134217728ns);
     EXPECT_EQ(hca::soft::silence_timeout(19), hca::soft::ack_timeout(19));
+    EXPECT_EQ(hca::soft::rnr_delay(hca::soft::timer_of_20_ms), 20480us);
+    EXPECT_EQ(hca::soft::rnr_delay(hca::soft::timer_of_491_ms), 491520us);
 }
 
 // Send before the receive is posted; expect the message to arrive once it is.

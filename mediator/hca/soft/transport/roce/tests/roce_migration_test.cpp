@@ -80,19 +80,74 @@ TEST_F(RoceMigration, GoesOnInTheMiddleOfAMessage) {
     }
 }
 
-// Receive a packet while the guest is frozen; expect no answer, and when it is thawed a NAK for
-// that packet. Receive the next packet without it; expect another NAK.
-TEST_F(RoceMigration, TellsThePeerThatItNeedNotWait) {
+// Receive a packet while the guest is frozen; expect an RNR NAK and an unchanged connection, and
+// when the guest is thawed a NAK for that packet. Receive the next packet without it; expect
+// another NAK.
+TEST_F(RoceMigration, TellsThePeerToWait) {
+    post_receive(4096, mtu);
+    guest_.slice().freeze();
+    const std::vector<std::byte> before = encode(saved());
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 0), Payload(8));
+    const Arrived told = reply();
+    EXPECT_EQ(told.operation(), VRDMA_ROCE_ACKNOWLEDGE);
+    EXPECT_EQ(told.headers.psn, psn(0));
+    EXPECT_EQ(VRDMA_GET(VRDMA_SYNDROME_TYPE, told.headers.syndrome), VRDMA_SYNDROME_RNR_NAK);
+    EXPECT_EQ(counter(VRDMA_COUNTER_SENT_RNR_NAKS), 1u);
+    EXPECT_EQ(encode(saved()), before);
+    guest_.thaw();
+    expect_told(0);
+    EXPECT_FALSE(cq_.poll());
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 1), Payload(8));
+    expect_told(0);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 0), Payload(8));
+    expect_acknowledge(reply(), 0, ack);
+}
+
+// Receive packets while the guest is frozen: a late one, one after a gap, and a malformed one;
+// expect no answer.
+TEST_F(RoceMigration, FrozenOneAnswersOnlyWhatItExpects) {
+    post_receive(4096, mtu);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 0), Payload(8));
+    expect_acknowledge(reply(), 0, ack);
+    constexpr std::uint8_t flush = 0x1c;
+    guest_.slice().freeze();
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 0), Payload(8));
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, 2), Payload(8));
+    deliver(asking(flush, 1));
+    expect_silence();
+}
+
+// Freeze the guest while it answers a READ, and receive the next packet; expect no answer, which
+// would say that the peer has all of the READ.
+TEST_F(RoceMigration, FrozenOneOwesAnswersFirst) {
+    const auto packets = static_cast<std::uint32_t>(mr_.buffer.size() / mtu);
+    deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, packets * mtu));
+    std::size_t answered = 0;
+    while (answered == 0) {
+        hca_->poll();
+        answered = sent().size();
+    }
+    guest_.slice().freeze();
+    answered += sent().size();
+    ASSERT_LT(answered, packets);
+    deliver(asking(VRDMA_ROCE_SEND_ONLY, packets), Payload(8));
+    expect_silence();
+}
+
+// Its QP limits its RNR retries, as its peer probably does.
+class ImpatientMigration : public NetworkPeer {
+  protected:
+    ImpatientMigration() : NetworkPeer{{.rnr_retry = 6}} {}
+};
+
+// Receive a packet while the guest is frozen; expect no answer before the guest is thawed.
+TEST_F(ImpatientMigration, NobodyIsToldToWait) {
     post_receive(4096, mtu);
     guest_.slice().freeze();
     deliver(asking(VRDMA_ROCE_SEND_ONLY, 0), Payload(8));
     expect_silence();
     guest_.thaw();
-    expect_told(0);
-    deliver(asking(VRDMA_ROCE_SEND_ONLY, 1), Payload(8));
-    expect_told(0);
-    deliver(asking(VRDMA_ROCE_SEND_ONLY, 0), Payload(8));
-    expect_acknowledge(reply(), 0, ack);
+    expect_acknowledge(reply(), 0, nak(VRDMA_NAK_PSN_SEQUENCE));
 }
 
 class UcMigration : public NetworkPeer {
@@ -100,8 +155,12 @@ class UcMigration : public NetworkPeer {
     UcMigration() : NetworkPeer{{.type = hca::QpType::uc}} {}
 };
 
-// Migrate with a UC QP; expect no packet.
+// Receive a packet of a UC QP while the guest is frozen, and migrate; expect no packet.
 TEST_F(UcMigration, TellsThePeerNothing) {
+    guest_.slice().freeze();
+    deliver(packet(VRDMA_ROCE_SEND_ONLY, 0), Payload(8));
+    expect_silence();
+    guest_.thaw();
     guest_.migrate(*hca_);
     expect_silence();
 }
