@@ -15,6 +15,7 @@
 #include "ctl/show.h"
 #include "ctl/table.h"
 #include "ctl/top.h"
+#include "release/release.h"
 
 namespace vrdma::ctl {
 namespace {
@@ -55,7 +56,7 @@ class Program {
         app_.add_option("--socket", options_.socket, "vrdmad's control socket")
             ->capture_default_str();
         app_.add_flag("--json", options_.json, "Print vrdmad's answer, which is JSON");
-        app_.set_version_flag("--version", "vrdmactl " VRDMA_RELEASE);
+        app_.set_version_flag("--version", std::string{"vrdmactl "} + release);
         add_devices();
         add_limits();
         add_network();

@@ -36,6 +36,7 @@
 #include "mediator/jail/crash.h"
 #include "mediator/memory/fault_times.h"
 #include "mediator/verbs/gid.h"
+#include "release/release.h"
 #include "vrdma/vfio_user.h"
 
 namespace vrdma::control {
@@ -395,7 +396,7 @@ bool open_module(const Config& config, const Host& host,
 }
 
 void announce(const Config& config) {
-    spdlog::info("vrdmad {} serves {}", VRDMA_RELEASE, config.name);
+    spdlog::info("vrdmad {} serves {}", release, config.name);
     (void)::sd_notify(0, "READY=1"); // does nothing if systemd did not start vrdmad
 }
 
@@ -482,7 +483,7 @@ int run(int argc, char** argv) {
     app.add_option("--forbidden-calls", options.forbidden,
                    "What a system call does that vrdmad has no need of: refuse, kill, allow")
         ->transform(CLI::Transformer(forbidden));
-    app.set_version_flag("--version", "vrdmad " VRDMA_RELEASE);
+    app.set_version_flag("--version", std::string{"vrdmad "} + release);
     CLI11_PARSE(app, argc, argv);
 
     auto running = check(options);

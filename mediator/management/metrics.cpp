@@ -6,6 +6,7 @@
 #include "mediator/management/counter_texts.h"
 #include "mediator/management/exposition.h"
 #include "mediator/management/texts.h"
+#include "release/release.h"
 
 namespace vrdma::management {
 namespace {
@@ -78,7 +79,7 @@ void write_gauge(Exposition& out, const Reading& reading, const Labels& labels, 
 
 void write_infos(Exposition& out, const Reading& reading) {
     out.family("vrdma_build_info", Type::gauge, "The release of vrdmad");
-    out.sample(Exposition::labels({{"version", VRDMA_RELEASE}}), std::uint64_t{1});
+    out.sample(Exposition::labels({{"version", release}}), std::uint64_t{1});
     out.family("vrdma_device_info", Type::gauge, "What does not change of a device");
     for (const Device& device : reading.devices) {
         out.sample(Exposition::labels({{"device", text_of(device.name)},
