@@ -19,9 +19,9 @@ pytestmark = pytest.mark.lab_hosts
 
 HOME, AWAY = "host0", "host1"
 # They last longer than two moves, or one, which takes five to ten seconds on emulated processors.
-MESSAGES = 16000
-FEW = 4000
-RINGS = 3000
+MESSAGES = 6000
+FEW = 2500
+RINGS = 1200
 LOG = "journalctl -q -o cat -u vrdmad"
 
 
@@ -40,11 +40,10 @@ def mover(lab: Lab, guest0: Guest) -> Iterator[Guest]:
 
 @pytest.fixture
 def pingpong(device: str, mover: Guest, guest1: Guest) -> Callable[[int], tuple[Process, Detached]]:
-    """Starts a ping-pong between the guest that moves and the other one. Its retries last for eight seconds. Those of
-    ibv_rc_pingpong would end after half a second, and an emulated VM may stand still for so long."""
+    """Starts a ping-pong between the guest that moves and the other one, with the usual timeout."""
 
     def start(messages: int) -> tuple[Process, Detached]:
-        program = Program(f"ib_send_lat -e -F -u 18 -n {messages}", device)
+        program = Program(f"ib_send_lat -e -F -n {messages}", device)
         server, port = start_server(program, guest1)
         return server, Detached(mover, f"{program.arguments(mover, port)} {guest1.name}")
 
