@@ -92,6 +92,7 @@ void go_back(Connection& c) noexcept {
     c.port.engine().scheduler().withdraw(c.qp);
     c.out.round_trip.sent_again();
     c.out.probing = false;
+    c.out.resting = false;
     position(c, c.out.snd_una);
 }
 

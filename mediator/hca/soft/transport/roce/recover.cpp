@@ -64,8 +64,9 @@ void try_when_ready(Connection& c, std::uint8_t timer) noexcept {
         return;
     }
     qp.retries_left = qp.attr.retry_cnt; // nothing was lost: the peer has answered
-    c.out.resting = c.out.probing;
+    const bool probed = c.out.probing;
     probe(c);
+    c.out.resting = probed;
     qp.slice.engine().scheduler().wait_until(qp, Clock::now() + rnr_delay(timer));
 }
 

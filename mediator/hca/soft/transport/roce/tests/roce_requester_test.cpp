@@ -236,6 +236,23 @@ TEST_F(RoceRequester, GoesOnWhenAPeerEndsItsRest) {
     EXPECT_EQ(statuses(), Statuses(2, IBV_WC_SUCCESS));
 }
 
+// Receive RNR NAKs until the peer rests, and then sequence NAKs only; expect all but the first to
+// use up the retries.
+TEST_F(RoceRequester, GivesUpOnAPeerThatOnlySaysThatItIsReady) {
+    renew({.retry_cnt = 2, .rnr_retry = 7});
+    post(VRDMA_SQ_SEND, 8);
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(psns(await()), Psns{0});
+        answer(0, syndrome(VRDMA_SYNDROME_RNR_NAK, 1));
+    }
+    for (int tries = 0; tries < 4; ++tries) {
+        EXPECT_EQ(statuses(), Statuses{});
+        answer(0, nak(VRDMA_NAK_PSN_SEQUENCE));
+        (void)replies();
+    }
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_RETRY_EXC_ERR});
+}
+
 // Receive an RNR NAK, and copies of it before its delay is over; expect the copies to cost no
 // retry. Then receive one more after each retry; expect RNR_RETRY_EXC_ERR after the agreed number.
 TEST_F(RoceRequester, GivesUpOnAReceiverThatStaysNotReady) {
