@@ -472,8 +472,8 @@ void count(QueuePair& qp, const Request& request, Ack ack) noexcept {
 
 Ack answer_of_frozen(const SliceCore& slice, bool reliable) noexcept {
     const Clock::duration frozen = slice.frozen_for();
-    const bool rests = reliable ? frozen < reliable_rest : frozen < unreliable_rest;
-    return rests ? Ack{AckStatus::resting, rest_timer(frozen)} : answer(AckStatus::no_answer);
+    return still_rests(frozen, reliable) ? Ack{AckStatus::resting, rest_timer(frozen)}
+                                         : answer(AckStatus::no_answer);
 }
 
 bool peer_waits(const QueuePair& qp) noexcept {

@@ -28,9 +28,9 @@ inline std::chrono::nanoseconds ack_timeout(std::uint8_t timeout) noexcept {
     return std::chrono::nanoseconds{4096ull << exponent};
 }
 
-// The silence of a peer on the network that counts as a retry. The specification allows up to four
-// times the timeout. Short timeouts get it, up to 268 ms, because the peer may be a program that
-// the host's scheduler keeps waiting.
+// The silence of a peer on the network that counts as a retry: four timeouts, which is the most
+// that the specification allows, but 268 ms or one timeout if that is enough. The peer may be a
+// program that its host's scheduler keeps waiting.
 inline std::chrono::nanoseconds silence_timeout(std::uint8_t timeout) noexcept {
     constexpr std::uint8_t enough = 16; // 268 ms
     const std::chrono::nanoseconds least = ack_timeout(timeout);
@@ -53,6 +53,10 @@ inline constexpr std::uint16_t unreliable_page_waits = 32;
 // have to wait as well.
 inline constexpr std::chrono::seconds reliable_rest{10};
 inline constexpr std::chrono::seconds unreliable_rest{1};
+
+inline bool still_rests(std::chrono::nanoseconds frozen, bool reliable) noexcept {
+    return frozen < (reliable ? reliable_rest : unreliable_rest);
+}
 
 inline constexpr std::uint8_t timer_of_20_ms = 22;
 inline constexpr std::uint8_t timer_of_491_ms = 31;

@@ -58,8 +58,8 @@ struct Outbound {
     CreditsTaken credits;
     bool recovering = false; // went back since the peer last acknowledged anything
     bool probing = false; // went back because the peer is silent: one packet asks, the others wait
-    // The peer has answered a probe that it is not ready. No packet but the probe is under way, so
-    // a NAK of the sequence tells that it is ready now.
+    // Only while probing: the peer has answered a probe that it is not ready. No packet but the
+    // probe is under way, so a NAK of the sequence tells that it is ready now.
     bool resting = false;
     RoundTrip round_trip;
     // When outstanding packets count as lost, but not yet as a retry.

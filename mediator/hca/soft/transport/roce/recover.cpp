@@ -38,7 +38,7 @@ void try_again(Connection& c, Cue cue) noexcept {
     if (waits(qp) && !ready) { // for the peer, or for pages: it then retransmits anyway
         return position(c, c.out.snd_una);
     }
-    if (ready || (cue == Cue::told && c.out.probing)) { // an answer to a probe: the timeout goes on
+    if (cue == Cue::told && c.out.probing) { // the answer to a probe: the timeout goes on
         go_back(c);
         qp.slice.engine().scheduler().wake(qp);
         return;
@@ -65,7 +65,7 @@ void try_when_ready(Connection& c, std::uint8_t timer) noexcept {
     }
     qp.retries_left = qp.attr.retry_cnt; // nothing was lost: the peer has answered
     const bool probed = c.out.probing;
-    probe(c);
+    probe(c); // more packets would only be refused, too
     c.out.resting = probed;
     qp.slice.engine().scheduler().wait_until(qp, Clock::now() + rnr_delay(timer));
 }

@@ -515,7 +515,7 @@ bool answer_turn(Connection& c) noexcept {
 void tell_to_wait(Connection& c, const RequestPacket& request, Psn psn) noexcept {
     const Clock::duration frozen = c.qp.slice.frozen_for();
     if (request.valid && psn == c.in.expected && c.qp.may_receive() && peer_waits(c.qp) &&
-        !has_answers(c) && frozen < reliable_rest) {
+        !has_answers(c) && still_rests(frozen, true)) {
         const Nak nak = rnr_nak_of(psn, network_rest_timer(frozen));
         c.qp.count(nak.counter, send_acknowledge(c, nak.psn, nak.syndrome) ? 1 : 0);
     }
