@@ -13,7 +13,7 @@ from framework.rxe import add_rxe, remove_rxe
 pytestmark = pytest.mark.lab
 
 RUNS = 3
-RXE_S = 60
+RXE_S = 60  # a run of SoftRoCE ends within ten seconds, or not at all
 CONFIGURATION = "/etc/vrdma/vrdmad.conf"
 
 

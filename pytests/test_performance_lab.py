@@ -16,7 +16,7 @@ pytestmark = pytest.mark.lab_hosts
 @dataclass(frozen=True)
 class Measurement:
     command: str
-    # The least ratio to SoftRoCE. It is far below the usual one, which varies by a third on a machine with other work.
+    # The least ratio to SoftRoCE. It is a quarter or more below the usual one, as the machine may have other work.
     ratio: float
 
     @property
@@ -26,7 +26,7 @@ class Measurement:
 
 MEASUREMENTS = [
     Measurement("ib_read_lat -F -s 8 -n 300", 1.25),
-    Measurement("ib_write_lat -F -s 8 -n 300", 1.1),
+    Measurement("ib_write_lat -F -s 8 -n 300", 1.2),
     Measurement("ib_send_lat -F -e -s 8 -n 300", 1.0),
     Measurement("ib_write_bw -F -s 65536 -n 100", 3.0),
 ]

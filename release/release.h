@@ -3,7 +3,7 @@
 
 namespace vrdma {
 
-// What vrdmad and vrdmactl call their version.
+// The version that vrdmad and vrdmactl print.
 extern const char* const release;
 
 } // namespace vrdma
