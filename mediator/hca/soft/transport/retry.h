@@ -28,9 +28,9 @@ inline std::chrono::nanoseconds ack_timeout(std::uint8_t timeout) noexcept {
     return std::chrono::nanoseconds{4096ull << exponent};
 }
 
-// The silence of a peer on the network that counts as a retry: four timeouts, which is the most
-// that the specification allows, but 268 ms or one timeout if that is enough. The peer may be a
-// program that its host's scheduler keeps waiting.
+// The silence of a peer on the network that counts as a retry. The specification allows up to four
+// timeouts (IBA 9.7.6.1.3). A short timeout is extended by that, but not beyond 268 ms, because the
+// peer may be a program that its host's scheduler keeps waiting.
 inline std::chrono::nanoseconds silence_timeout(std::uint8_t timeout) noexcept {
     constexpr std::uint8_t enough = 16; // 268 ms
     const std::chrono::nanoseconds least = ack_timeout(timeout);
