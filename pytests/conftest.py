@@ -16,6 +16,7 @@
 --few-cases        of a test that runs natively as well, only the first case of its parameters
 --share            one of several parallel runs (framework/share.py)
 --torture-seconds  duration of test_torture.py
+--torture-moves    how often test_torture_lab.py moves, saves or restarts what vrdma-torture runs on
 --update-pyverbs   writes the outcomes of pyverbs' own tests to pyverbs.txt
 VRDMA_LAB_DIR      a lab that is up already; the tests use it and leave it up
 VRDMA_TEST_DEVICE  the device in the guests, vrdma0 by default. With rxe0 the tests of verbs run
@@ -46,6 +47,7 @@ from framework.share import Share
 from framework.sockets import Sockets, SocketsHealth
 from framework.verbs import Remote, Session
 
+pytest_plugins = ["framework.moving"]
 DEVICE = os.environ.get("VRDMA_TEST_DEVICE", "vrdma0")
 TWO_HOSTS = ("--hosts", "2", "--guests", "1", "--movable")
 ONE_CPU = ("--host-cpus", "1")
@@ -89,6 +91,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
                           "takes the next "
                      "file of tests when it is done with one; the directory, empty at first, says which are taken")
     parser.addoption("--torture-seconds", type=int, default=10, help="how long vrdma-torture goes on")
+    parser.addoption("--torture-moves", type=int, default=10, help="how often VMs under vrdma-torture move or rest")
     parser.addoption("--update-pyverbs", action="store_true", help="write pyverbs.txt instead of comparing with it")
 
 

@@ -2,13 +2,14 @@
 """A virtual machine of libvirt 9.0, as Debian 12 has it. A domain with the same device replaces a guest of the lab.
 Its QEMU does not run as root, and has the device file and the limit of locked memory from libvirt."""
 
+import subprocess
 import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from framework.detached import Detached
-from framework.lab import Guest, Machine
+from framework.lab import MOVE_TIMEOUT_S, Guest, Machine
 from framework.libvirt import EMULATOR, NEWER_EMULATOR, Domain, Libvirt
 from framework.mdev import Mdev
 from framework.programs import Program, start_server
@@ -19,6 +20,8 @@ PARENT, TYPE = "vrdma", "vrdma-small"
 MAC = "52:54:00:00:00:77"
 # They last longer than what comes between them, and no longer than some seconds.
 MESSAGES = 4000
+MANY_MESSAGES = 20000
+DISK = "/var/lib/vrdma-lab/disk.qcow2"
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +76,47 @@ def test_save(domain, device, guest0, guest1):
         domain.await_boot()
     assert f" {MESSAGES} " in client.output()
     server.wait(60)
+
+
+def test_migrate(lab, domain, device, guest0, guest1, tmp_path):
+    """Migrates the domain to its peer's host and back in the middle of READs; expects all READs to be carried out. Its
+    own disk is on both hosts. On the way back it has another one, which libvirt copies; expects the same contents.
+    Before, the other host has no device for the domain; expects a refusal."""
+    domain.run(NEWER_EMULATOR)
+    guest1.await_device(device)
+    here, there = (Libvirt(Machine(lab, name)) for name in ("host1", "host0"))
+    there.start()
+    assert f"'{domain.device.uuid}' not found" in domain.refusal(domain.migration(there))
+    program = Program(f"ib_read_lat -F -n {MANY_MESSAGES}", device)
+    server, port = start_server(program, guest0)
+    client = Detached(guest1, f"{program.arguments(guest1, port)} {guest0.name}")
+
+    domain.migrate(there)
+    assert client.goes_on()
+    disk = tmp_path / "disk.qcow2"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", disk, "64M"], check=True)
+    for host in (here.host, there.host):
+        host.copy(disk, DISK)
+    domain.virsh(f"attach-disk {guest1.name} {DISK} vdb --driver qemu --subdriver qcow2")
+    guest1.script(f"until test -b /dev/vdb; do sleep 0.05; done; echo {MAC} | dd of=/dev/vdb conv=fsync,sync")
+
+    domain.migrate(here, "--copy-storage-all")
+    assert client.goes_on()
+    assert MAC in guest1.script("dd if=/dev/vdb iflag=direct count=1 | tr -d '\\0'").stdout
+    assert f" {MANY_MESSAGES} " in client.output()
+    server.wait(60)
+
+
+def test_snapshot(domain, device, guest1, works):
+    """Takes a snapshot of the domain while it runs, to which it goes back; expects a file to be gone that was made
+    meanwhile, and new connections to work."""
+    domain.virsh(f"snapshot-create-as {guest1.name} before", timeout=MOVE_TIMEOUT_S)
+    guest1.run("touch /root/made-afterwards")
+    domain.virsh(f"snapshot-revert {guest1.name} before", timeout=MOVE_TIMEOUT_S)
+    domain.await_boot()
+    assert guest1.run("test -e /root/made-afterwards", check=False).status != 0
+    works()
+    domain.virsh(f"snapshot-delete {guest1.name} before")
 
 
 def test_node_device(lab):

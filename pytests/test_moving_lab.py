@@ -2,52 +2,21 @@
 """A virtual machine that moves between hosts by QEMU's live migration, while a program in it talks to the guest of the
 other host. After the move both guests are on one host."""
 
-import uuid
-from collections.abc import Callable, Iterator
-
 import pytest
 
 from framework.connections import address, allow_users, await_listener
 from framework.detached import TIMEOUT_S, Detached
-from framework.lab import GUEST_PROGRAMS, Guest, Lab, Machine
-from framework.mdev import Mdev, MdevType
-from framework.process import Process
-from framework.programs import Program, await_condition, next_port, start_server
+from framework.lab import GUEST_PROGRAMS, MOVE_TIMEOUT_S
+from framework.moving import AWAY, HOME, begin_move
+from framework.programs import Program, next_port
 from framework.programs import await_listener as await_server
 
 pytestmark = pytest.mark.lab_hosts
 
-HOME, AWAY = "host0", "host1"
-# They last longer than two moves, or one, which takes five to ten seconds on emulated processors.
+# They last longer than two moves, which take five to ten seconds each on emulated processors.
 MESSAGES = 6000
-FEW = 2500
 RINGS = 1200
 LOG = "journalctl -q -o cat -u vrdmad"
-
-
-@pytest.fixture
-def away(lab) -> Machine:
-    return Machine(lab, AWAY)
-
-
-@pytest.fixture
-def mover(lab: Lab, guest0: Guest) -> Iterator[Guest]:
-    """A guest that a test moves, and that is moved back to its own host after the test."""
-    yield guest0
-    if lab.describe(guest0.name)["host"] != HOME:
-        guest0.migrate(HOME)
-
-
-@pytest.fixture
-def pingpong(device: str, mover: Guest, guest1: Guest) -> Callable[[int], tuple[Process, Detached]]:
-    """Starts a ping-pong between the guest that moves and the other one, with the usual timeout."""
-
-    def start(messages: int) -> tuple[Process, Detached]:
-        program = Program(f"ib_send_lat -e -F -n {messages}", device)
-        server, port = start_server(program, guest1)
-        return server, Detached(mover, f"{program.arguments(mover, port)} {guest1.name}")
-
-    return start
 
 
 def test_pingpong(pingpong, mover, measured):
@@ -58,7 +27,7 @@ def test_pingpong(pingpong, mover, measured):
         moves.append(mover.migrate(host))
         assert client.goes_on()
     client.output()
-    server.wait(TIMEOUT_S)
+    server.output()
     measured.append("a guest stood still for " + " and ".join(f"{move['downtime']} ms"
                                                               for move in moves) + " to be moved")
 
@@ -74,7 +43,7 @@ def test_connection_manager(mover, guest1):
     mover.migrate(AWAY)
     assert client.goes_on()
     client.output()
-    server.wait(TIMEOUT_S)
+    server.output()
 
 
 def test_connects_after_a_move(mover, works):
@@ -122,74 +91,13 @@ def test_memory_that_is_written_fast(device, mover, guest1, away, measured):
                     f"and {move['total-time']} ms; it stood still for {move['downtime']} ms")
 
 
-def has_not_stopped(move: Process) -> bool:
-    """Whether a move has failed without a stop of the guest."""
-    return "did not stop" in move.wait(TIMEOUT_S, check=False).stderr
-
-
-@pytest.fixture
-def stays(pingpong, mover, lab) -> Iterator[Callable[[], Process]]:
-    """Starts to move a guest that talks to another; expects that to fail, and the guest and its ping-pong to continue
-    on its own host."""
-    server, client = pingpong(FEW)
-    moves = []
-
-    def start() -> Process:
-        moves.append(lab.start("ci/lab migrate", "migrate", mover.name, AWAY))
-        return moves[0]
-
-    yield start
-    assert moves[0].wait(TIMEOUT_S, check=False).status != 0
-    assert lab.describe(mover.name)["host"] == HOME
-    client.output()
-    server.wait(TIMEOUT_S)
-
-
-def test_destination_dies(stays, mover, away):
-    """Kills the monitor at the destination during the move."""
-    move = stays()
-    await_condition(away, f"systemctl is-active --quiet {mover.name}")
-    away.run(f"systemctl kill --signal=KILL {mover.name}")
-    move.wait(TIMEOUT_S, check=False)
-
-
-def test_destination_is_smaller(stays, mover, away):
-    """Has a device of a smaller type at the destination, whose BARs are shorter; expects a reason in its log, and a
-    guest that does not stop."""
-    smaller = Mdev(away, mover.lab.describe(mover.name)["uuid"])
-    if smaller.exists:
-        smaller.remove()
-    MdevType(away, "small").create(smaller.uuid)
-    begin = len(away.script(LOG).stdout)
-    assert has_not_stopped(stays())
-    assert f"{smaller.uuid}: refuses a device with" in away.script(LOG).stdout[begin:]
-    smaller.remove()
-
-
-def test_uplink_is_missing(stays, mover, away):
-    """Has a device without an uplink at the destination; expects a reason in its log, and a guest that does not stop.
-    """
-    bare = Mdev(away, mover.lab.describe(mover.name)["uuid"])
-    if not bare.exists:
-        MdevType(away, "medium").create(bare.uuid)
-    away.script(f"echo none >{bare.path}/uplink")
-    begin = len(away.script(LOG).stdout)
-    assert has_not_stopped(stays())
-    assert f"{bare.uuid}: refuses a device that has an uplink" in away.script(LOG).stdout[begin:]
-    bare.remove()
-
-
-def test_address_is_taken(stays, mover, away):
-    """Has another VM's device with the guest's MAC at the destination; expects a reason in its log, and a guest that
-    does not stop."""
-    other = Mdev(away, str(uuid.uuid4()))
-    MdevType(away, "medium").create(other.uuid)
-    away.script(f"echo {mover.lab.describe(mover.name)['mac']} >{other.path}/mac")
-    away.copy(GUEST_PROGRAMS, "/root/")
-    holder = away.start(f"/usr/bin/python3 /root/{GUEST_PROGRAMS.name}/held_device.py {other.uuid}")
-    assert holder.next_line(TIMEOUT_S) == "held\n"
-    begin = len(away.script(LOG).stdout)
-    assert has_not_stopped(stays())
-    assert "refuses the saved state: Address already in use" in away.script(LOG).stdout[begin:]
-    holder.kill()
-    other.remove()
+def test_both_move(pingpong, lab, mover, guest1):
+    """Moves two guests that talk, each to the other's host, at once; expects each message to arrive once."""
+    server, client = pingpong(MESSAGES)
+    for places in ((AWAY, HOME), (HOME, AWAY)):
+        moves = [begin_move(lab, guest, host) for guest, host in zip((mover, guest1), places, strict=True)]
+        for move in moves:
+            move.wait(MOVE_TIMEOUT_S)
+        assert client.goes_on()
+    for side in (client, server):
+        side.output()

@@ -83,6 +83,11 @@ def migrate(options: Namespace) -> int:
     return 0
 
 
+def note_move(options: Namespace) -> int:
+    lab.note_move(options.name, options.host)
+    return 0
+
+
 def save(options: Namespace) -> int:
     lab.save(options.name)
     return 0

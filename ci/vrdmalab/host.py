@@ -133,6 +133,12 @@ def monitor(directory: Path, host: Host, timeout: float = 10.0) -> Iterator[Qmp]
         os.close(base)
 
 
+def allow_reboot(directory: Path, host: Host) -> None:
+    """Lets the host reboot instead of ending its QEMU, as it should if a fault resets it."""
+    with monitor(directory, host) as qmp:
+        qmp.execute("set-action", reboot="reset")
+
+
 def wait_for_port(directory: Path, host: Host, process: Process) -> int:
     """The port that QEMU has chosen for the host's agent."""
     deadline = time.monotonic() + 20

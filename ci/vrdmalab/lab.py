@@ -180,18 +180,28 @@ def _bring_up_host(state: State, host: Host) -> None:
     if isinstance(host, SocketGuest):
         _await_guest(state, host)
         return
+    _await_host(state, host)
+    mine = _guests_on(state, host)
+    with watching(state, host):
+        for guest in mine:
+            guests.start(guest, state.address(host), state.shape, state.with_vrdma)
+    in_parallel(lambda guest: _await_guest(state, guest), mine)
+
+
+def _guests_on(state: State, host: Host) -> list[Guest]:
+    return [guest for guest in state.guests if guest.host == host]
+
+
+def _await_host(state: State, host: Host, other_than: str = "") -> None:
+    """Waits until a host is up, in a boot other than the given one. Prepares it for guests."""
     address = state.address(host)
-    mine = [guest for guest in state.guests if guest.host == host]
-    hosts.wait_for_boot(state.directory, host, state.processes[host], address)
+    hosts.wait_for_boot(state.directory, host, state.processes[host], address, other_than)
     say(f"{host.name} is up")
     with watching(state, host):
-        hosts.prepare(host, address, [f"tap-{guest.name}" for guest in mine])
+        hosts.prepare(host, address, [f"tap-{guest.name}" for guest in _guests_on(state, host)])
         if state.with_vrdma:
             hosts.start_mediator(host, address, state.shape.type)
             say(f"{host.name} runs vrdmad")
-        for guest in mine:
-            guests.start(guest, address, state.shape, state.with_vrdma)
-    in_parallel(lambda guest: _await_guest(state, guest), mine)
 
 
 def _await_guest(state: State, guest: Guest | SocketGuest, other_than: str = "") -> None:
@@ -274,17 +284,27 @@ def movable_guest(state: State, name: str) -> Guest:
 
 
 def reboot(name: str) -> None:
-    """Reboots the guest's system, and waits until it is back."""
+    """Reboots the system of a VM, and waits until it is back. A host's guests end with it."""
     state = current()
-    guest = the_guest(state, name)
-    address = state.address(guest)
-    with watching(state, guest):
+    vm = state.find(name)
+    if isinstance(vm, (Guest, SocketGuest)):
+        _await_guest(state, vm, _begin_reboot(state, vm, ["reboot"]))
+    else:
+        with watching(state, vm):
+            hosts.allow_reboot(state.directory, vm)
+        _await_host(state, vm, _begin_reboot(state, vm, ["systemctl", "reboot", "--force"]))
+
+
+def _begin_reboot(state: State, vm: Host | Guest, command: list[str]) -> str:
+    """Returns the identity of the boot that ends."""
+    address = state.address(vm)
+    with watching(state, vm):
         before = boot_id(address)
         try:
-            remote.run(address, ["reboot"], timeout=30)
+            remote.run(address, command, timeout=30)
         except remote.Unreachable:
             pass  # this error is expected
-    _await_guest(state, guest, before)
+    return before
 
 
 def kill(name: str) -> None:
@@ -311,20 +331,31 @@ def start(name: str) -> None:
     _await_guest(state, guest)
 
 
+def _host(state: State, name: str) -> Host:
+    host = state.find(name)
+    if not isinstance(host, Host):
+        raise LabError(f"{name} is no host")
+    return host
+
+
 def migrate(name: str, host_name: str, bandwidth: int | None) -> dict:
     """Moves a running guest to another host, with this number of MiB per second, or QEMU's. Returns QEMU's report."""
-    with locked(lab_directory()):
-        state = current()
-        guest, host = movable_guest(state, name), state.find(host_name)
-        if not isinstance(host, Host):
-            raise LabError(f"{host_name} is no host")
-        moved = Guest(guest.index, host)
-        result = migration.move(state, guest, moved, bandwidth)
-        state.moved[guest.index] = host.index
-        state.save()
+    state = current()
+    guest = movable_guest(state, name)
+    moved = Guest(guest.index, _host(state, host_name))
+    result = migration.move(state, guest, moved, bandwidth)
+    note_move(name, host_name)
     with watching(state, moved):
         guests.wait_for_boot(moved, state.address(moved.host), state.address(moved))
     return result
+
+
+def note_move(name: str, host_name: str) -> None:
+    """From now on, commands find the guest on this host."""
+    with locked(lab_directory()):
+        state = current()
+        state.moved[movable_guest(state, name).index] = _host(state, host_name).index
+        state.save()
 
 
 def save(name: str) -> None:

@@ -191,7 +191,8 @@ class Guest(Machine):
 
     def monitor(self, command: str, timeout: float = TIMEOUT_S) -> str:
         """The answer of its QEMU's human monitor."""
-        return self.lab.do("monitor", self.name, "--", command, timeout=timeout).stdout
+        return self.lab.do("monitor", "--timeout", str(timeout), self.name, "--", command,
+                           timeout=timeout + ANSWER_S).stdout
 
     def reboot(self) -> None:
         self.lab.do("reboot", self.name, timeout=300)
@@ -216,6 +217,11 @@ class Guest(Machine):
         answer = json.loads(self.lab.do("migrate", self.name, host, *options, timeout=MOVE_TIMEOUT_S).stdout)
         self.booted()
         return answer
+
+    def has_moved_to(self, host: str) -> None:
+        """Another program than the lab has moved the guest to that host."""
+        self.lab.do("note-move", self.name, host)
+        self.booted()
 
     def save(self) -> None:
         """Saves the guest to a file of its host, and ends its QEMU."""

@@ -5,7 +5,7 @@ agent, so that tests use it as before."""
 import re
 import time
 
-from .lab import Guest, Machine
+from .lab import MOVE_TIMEOUT_S, TIMEOUT_S, Guest, Machine
 from .mdev import Mdev, mdev_of
 from .process import Failure, Result
 
@@ -78,8 +78,8 @@ class Libvirt:
     def start(self) -> None:
         self.host.script(START)
 
-    def virsh(self, command: str, check: bool = True) -> Result:
-        return self.host.run(f"virsh {command}", check=check)
+    def virsh(self, command: str, check: bool = True, timeout: float = TIMEOUT_S) -> Result:
+        return self.host.run(f"virsh {command}", timeout, check)
 
     def refusal(self, command: str) -> str:
         """The error message of a command that fails."""
@@ -144,6 +144,21 @@ class Domain(Libvirt):
 
     def console(self) -> str:
         return self.host.run(f"tail -n 30 /run/vrdma-lab/{self.guest.name}/console", check=False).stdout
+
+    def migration(self, there: Libvirt, options: str = "") -> str:
+        """virsh's command that moves it to another host while it runs."""
+        return (f"migrate --live --persistent --undefinesource {options} {self.guest.name} "
+                f"qemu+tcp://{there.host.name}/system")  # fmt: skip
+
+    def migrate(self, there: Libvirt, options: str = "") -> None:
+        """Moves it, to a device that gets the same attributes there. The one that it leaves is removed."""
+        left = self.device
+        there.host.run(f"mkdir -p /run/vrdma-lab/{self.guest.name}")
+        left.make_again(there.host)
+        self.virsh(self.migration(there, options), timeout=MOVE_TIMEOUT_S)
+        left.remove()
+        self.host = there.host
+        self.guest.has_moved_to(there.host.name)
 
     def destroy(self) -> None:
         """Ends the domain and forgets it; returns when its device is as before."""

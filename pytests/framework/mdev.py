@@ -56,6 +56,14 @@ class Mdev:
     def mac(self) -> str:
         return self.host.read(f"{self.path}/mac").strip()
 
+    def make_again(self, host: Machine) -> None:
+        """Makes one with the same UUID, type and attributes on another host, as its administrator would."""
+        kind = self.host.run(f"readlink {self.path}/mdev_type").stdout.strip().rpartition("vrdma-")[2]
+        MdevType(host, kind).create(self.uuid)
+        for attribute in ("mac", "addresses"):
+            value = self.host.read(f"{self.path}/{attribute}").strip()
+            host.script(f"echo '{value}' >{DEVICES}/{self.uuid}/{attribute}")
+
     def remove(self, timeout: float = TIMEOUT_S) -> None:
         self.host.script(f"echo 1 >{self.path}/remove", timeout)
 

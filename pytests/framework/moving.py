@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Fixtures for virtual machines that move between the two hosts of a lab."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from .detached import Detached
+from .lab import Guest, Lab, Machine
+from .process import Process
+from .programs import Program, await_listener, next_port
+
+HOME, AWAY = "host0", "host1"
+
+
+def host_of(guest: Guest) -> str:
+    return str(guest.lab.describe(guest.name)["host"])
+
+
+def begin_move(lab: Lab, guest: Guest, host: str, *options: str) -> Process:
+    return lab.start(f"ci/lab migrate {guest.name}", "migrate", guest.name, host, *options)
+
+
+@pytest.fixture
+def home(lab: Lab) -> Machine:
+    return Machine(lab, HOME)
+
+
+@pytest.fixture
+def away(lab: Lab) -> Machine:
+    return Machine(lab, AWAY)
+
+
+@pytest.fixture
+def mover(lab: Lab, guest0: Guest, guest1: Guest) -> Iterator[Guest]:
+    """A guest that a test moves. After the test, it and its peer are moved back to their own hosts."""
+    yield guest0
+    for guest, host in ((guest0, HOME), (guest1, AWAY)):
+        if host_of(guest) != host:
+            guest.migrate(host)
+
+
+@pytest.fixture
+def pingpong(device: str, mover: Guest, guest1: Guest) -> Callable[[int], tuple[Detached, Detached]]:
+    """Starts a ping-pong between the guest that moves and the other one, with the usual timeout. Returns both sides."""
+
+    def start(messages: int) -> tuple[Detached, Detached]:
+        program, port = Program(f"ib_send_lat -e -F -n {messages}", device), next_port()
+        server = Detached(guest1, program.arguments(guest1, port))
+        await_listener(guest1, port)
+        return server, Detached(mover, f"{program.arguments(mover, port)} {guest1.name}")
+
+    return start
