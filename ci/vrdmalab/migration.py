@@ -15,14 +15,18 @@ PORT = 4444
 ANSWER_S = 30.0
 MOVE_S = 300.0
 LOOK_S = 0.1
+BANDWIDTH = 128  # MiB per second, QEMU's default
 CHANNEL = {"channel-type": "main"}
-# The guest does not stop before the destination has accepted what its device announces.
-ACKNOWLEDGED = [{"capability": name, "state": True} for name in ("return-path", "switchover-ack")]
 FINISHED = ("completed", "failed", "cancelled")
 
 
 def _address(guest: Guest) -> dict:
     return {"transport": "socket", "type": "inet", "host": guest.host.ipv4, "port": str(PORT + guest.index)}
+
+
+def acknowledged(state: bool) -> list[dict]:
+    """Capabilities with which the guest does not stop before the destination has accepted what its device announces."""
+    return [{"capability": name, "state": state} for name in ("return-path", "switchover-ack")]
 
 
 def await_status(monitor: Qmp, query: str, finished: tuple[str, ...], deadline: float) -> dict:
@@ -42,7 +46,7 @@ def _hand_over(guest: str, here: Qmp, there: Qmp, channels: list[dict]) -> dict:
     continues here."""
     deadline = time.monotonic() + MOVE_S
     for side in (there, here):
-        side.execute("migrate-set-capabilities", capabilities=ACKNOWLEDGED)
+        side.execute("migrate-set-capabilities", capabilities=acknowledged(True))
     there.execute("migrate-incoming", channels=channels)
     here.execute("migrate", channels=channels)
     outcome = await_status(here, "query-migrate", FINISHED, deadline)
@@ -59,7 +63,7 @@ def _hand_over(guest: str, here: Qmp, there: Qmp, channels: list[dict]) -> dict:
 
 def move(state: State, guest: Guest, moved: Guest, bandwidth: int | None) -> dict:
     """Moves `guest` to the place of `moved`, the same guest on its new host, with this number of MiB per second, or
-    QEMU's. Returns QEMU's report. After a failure the guest runs on its old host."""
+    QEMU's default. Returns QEMU's report. After a failure the guest runs on its old host."""
     if not state.shape.movable:
         raise LabError("this lab's guests cannot move; it takes: ci/lab up --hosts 2 --movable")
     if guest.host == moved.host:
@@ -70,8 +74,8 @@ def move(state: State, guest: Guest, moved: Guest, bandwidth: int | None) -> dic
     try:
         with watching(state, guest.host), guests.monitor(guest, source, ANSWER_S) as here, \
                 guests.monitor(moved, target, ANSWER_S) as there:  # fmt: skip
-            if bandwidth:
-                here.execute("migrate-set-parameters", **{"max-bandwidth": bandwidth << 20})
+            # QEMU keeps what it was given for an earlier move.
+            here.execute("migrate-set-parameters", **{"max-bandwidth": (bandwidth or BANDWIDTH) << 20})
             outcome = _hand_over(guest.name, here, there, [{**CHANNEL, "addr": _address(moved)}])
     except BaseException:
         if guests.running(moved, target):

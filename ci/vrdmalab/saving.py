@@ -7,7 +7,7 @@ import time
 from . import guest as guests
 from .diagnosis import watching
 from .errors import LabError
-from .migration import ANSWER_S, FINISHED, MOVE_S, await_status
+from .migration import ANSWER_S, FINISHED, MOVE_S, acknowledged, await_status
 from .state import State
 from .topology import Guest
 
@@ -26,6 +26,8 @@ def save(state: State, guest: Guest) -> None:
         raise LabError("this lab's guests cannot be saved; it takes: ci/lab up --movable")
     host = state.address(guest.host)
     with watching(state, guest.host), guests.monitor(guest, host, ANSWER_S) as monitor:
+        # A file takes no answers. QEMU keeps what it was given for a move.
+        monitor.execute("migrate-set-capabilities", capabilities=acknowledged(False))
         monitor.execute("migrate", uri=_file(guest))
         outcome = await_status(monitor, "query-migrate", FINISHED, time.monotonic() + MOVE_S)
     if outcome["status"] != "completed":
