@@ -17,11 +17,15 @@ constexpr std::uint32_t psn_mask = 0xffffff;
 constexpr std::uint32_t qpn_mask = 0xffffff;
 constexpr std::uint8_t max_timer = 31;
 constexpr std::uint8_t max_retries = 7;
+// Permissions of FLUSH, which libibverbs has since version 46. No request of this kind comes.
+constexpr std::uint32_t access_flush_global = 1u << 8;
+constexpr std::uint32_t access_flush_persistent = 1u << 9;
 // Programs give a QP the flags of their regions. Flags that mean nothing for a QP are ignored.
 constexpr std::uint32_t qp_access =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
-    IBV_ACCESS_HUGETLB | std::uint32_t{IBV_ACCESS_OPTIONAL_RANGE};
+    IBV_ACCESS_HUGETLB | access_flush_global | access_flush_persistent |
+    std::uint32_t{IBV_ACCESS_OPTIONAL_RANGE};
 
 bool has_queues(const hca::QpSpec& spec) {
     return spec.type != hca::QpType::xrc_recv;

@@ -286,9 +286,10 @@ TEST_F(QpTest, PKeysAreOfTheTable) {
 // Give a QP all flags of a region, as programs do; expect those that mean nothing for a QP to be
 // ignored.
 TEST_F(QpTest, FlagsOfRegionsAreIgnored) {
+    constexpr std::uint32_t flushes = 1u << 8 | 1u << 9; // IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT
     auto attr = to_init();
     attr.access_flags |= IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
-                         IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING;
+                         IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING | flushes;
     EXPECT_EQ(modify(make_qp(), attr), std::errc{});
 }
 
