@@ -16,7 +16,7 @@ pytestmark = pytest.mark.lab_hosts
 
 PROGRAM = PROJECT / "build/release/torture/vrdma-torture"
 # A run lasts for some moves. A sleeping VM's peer waits for it without an end, as both sleep at once.
-RUN = "--seconds 20 --conversations 2 --steps 60"
+RUN = "--seconds 20 --conversations 2 --steps 60 --lossy"
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ namespace {
 constexpr std::uint32_t qkey = 0x1ee7;
 constexpr std::uint32_t datagram_size = 1024;
 constexpr ibv_mtu mtu = IBV_MTU_1024;
-constexpr std::uint8_t timeout = 14; // 67 ms, eight times with retries
 constexpr std::uint8_t retries = 7;
 constexpr std::uint32_t psn_mask = 0xffffff;
 
@@ -48,6 +47,14 @@ Shape Shape::drawn(Random& script) {
     shape.inline_size = script.length(128);
     shape.rd_atomic = static_cast<std::uint8_t>(script.between(1, 8));
     shape.rnr_timer = static_cast<std::uint8_t>(script.between(1, 10));
+    return shape;
+}
+
+Shape Shape::on_lossy_network() const {
+    Shape shape = *this;
+    shape.type = reliable() ? type : IBV_QPT_RC;
+    shape.rnr_retries = 7;
+    shape.timeout = 18; // a second
     return shape;
 }
 
@@ -131,7 +138,7 @@ void Connection::ready_to_send(std::uint32_t psn) const {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_RTS;
     attr.sq_psn = psn;
-    attr.timeout = timeout;
+    attr.timeout = shape_.timeout;
     attr.retry_cnt = retries;
     attr.rnr_retry = shape_.rnr_retries;
     attr.max_rd_atomic = shape_.rd_atomic;

@@ -26,8 +26,11 @@ struct Shape {
     std::uint32_t inline_size = 0;
     std::uint8_t rd_atomic = 1;
     std::uint8_t rnr_timer = 1;
+    std::uint8_t timeout = 14; // 67 ms, eight times with retries
 
     static Shape drawn(Random& script);
+    // The same for a network that loses packets, or is silent for seconds.
+    Shape on_lossy_network() const;
     std::uint32_t longest() const;
     bool patient() const { return rnr_retries == 7; }
     bool reliable() const { return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND; }

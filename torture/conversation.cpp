@@ -13,7 +13,8 @@ constexpr std::size_t most_connections = 8;
 
 void add_connection(Conversation& c) {
     place.doing = "connect";
-    const Shape shape = Shape::drawn(c.script);
+    const Shape drawn = Shape::drawn(c.script);
+    const Shape shape = c.lossy ? drawn.on_lossy_network() : drawn;
     c.connections.push_back(std::make_unique<Connection>(shape, c.device, c.parts()));
     c.connections.back()->connect(c.control, c.own);
 }
@@ -98,10 +99,12 @@ void step(Conversation& c) {
 
 } // namespace
 
-Conversation::Conversation(const Device& with, ControlConnection to, unsigned which)
+Conversation::Conversation(const Device& with, ControlConnection to, unsigned which,
+                           bool loses_packets)
     : device{with},
       control{std::move(to)},
       side{which},
+      lossy{loses_packets},
       script{Random::of({place.seed, place.round, place.conversation})},
       own{Random::of({place.seed, place.round, place.conversation, 1 + which})},
       arena{device},

@@ -18,7 +18,7 @@ struct Counts {
 };
 
 struct Conversation {
-    Conversation(const Device& device, ControlConnection control, unsigned side);
+    Conversation(const Device& device, ControlConnection control, unsigned side, bool lossy);
 
     void meet() { control.meet(script.state()); }
     // Posts to the connection's own queue, or to the shared one. Returns the slot in the arena.
@@ -35,6 +35,7 @@ struct Conversation {
     const Device& device;
     ControlConnection control;
     const unsigned side; // 0 or 1
+    const bool lossy;    // Round::lossy
     Random script;
     Random own;
     Arena arena;

@@ -35,6 +35,7 @@ constexpr auto usage = R"(usage: vrdma-torture [OPTION...]          the server
   --round N            play that round only
   --conversations N    threads on each side, 3
   --steps N            steps of each conversation in a round, 150
+  --lossy              packets may be lost, as when a VM moves: no datagrams and no UC
   --transcript FILE    instead of conversations, play a script, and write to the file what both sides
                        observe; the file is the same wherever they are
   --hostile[=NEIGHBOUR] play a hostile neighbour instead: the one of that name, or one after another
@@ -53,6 +54,7 @@ struct Options {
     std::optional<std::uint32_t> only_round;
     std::uint32_t conversations = 3;
     std::uint32_t steps = 150;
+    bool lossy = false;
     std::string transcript;
     std::string server;                   // empty: this process is the server
     std::optional<std::string> neighbour; // with an empty name: any
@@ -93,6 +95,9 @@ void parse_option(int option, const char* value, Options& options) {
         case 'n':
             options.steps = number(value);
             break;
+        case 'L':
+            options.lossy = true;
+            break;
         case 'T':
             options.transcript = value;
             break;
@@ -123,6 +128,7 @@ Options parse(int argc, char** argv) {
                                        {"round", required_argument, nullptr, 'r'},
                                        {"conversations", required_argument, nullptr, 'c'},
                                        {"steps", required_argument, nullptr, 'n'},
+                                       {"lossy", no_argument, nullptr, 'L'},
                                        {"transcript", required_argument, nullptr, 'T'},
                                        {"hostile", optional_argument, nullptr, 'H'},
                                        {"socket", required_argument, nullptr, 'S'},
@@ -200,8 +206,12 @@ int demand(const Options& options) {
     const Side side{1, options.device, options.gid_index,
                     [&] { return ControlConnection::connect(options.server, options.port); },
                     options.transcript};
-    Round round{options.seed, options.only_round.value_or(0), options.conversations, options.steps,
-                options.transcript.empty() ? 0u : 1u};
+    Round round{.seed = options.seed,
+                .number = options.only_round.value_or(0),
+                .conversations = options.conversations,
+                .steps = options.steps,
+                .lossy = options.lossy ? 1u : 0u,
+                .testifies = options.transcript.empty() ? 0u : 1u};
     const auto end = std::chrono::steady_clock::now() + options.duration;
     do {
         place = {round.seed, round.number};

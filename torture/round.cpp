@@ -42,7 +42,7 @@ Counts run(const Round& round, const Device& device, unsigned side, unsigned num
            ControlConnection control) {
     place = {round.seed, round.number, number};
     try {
-        Conversation conversation{device, std::move(control), side};
+        Conversation conversation{device, std::move(control), side, round.lossy != 0};
         converse(conversation, round.steps, number == 0 ? round.victim() : nobody);
         return conversation.counts;
     } catch (const PeerGone&) {

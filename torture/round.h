@@ -18,6 +18,7 @@ struct Round {
     std::uint32_t number = 0;
     std::uint32_t conversations = 0;
     std::uint32_t steps = 0;
+    std::uint32_t lossy = 0;     // packets may be lost, as when a VM moves: no datagrams, no UC
     std::uint32_t testifies = 0; // results go to the transcript, and no process is killed
 
     // The side whose process is killed, or `nobody`.
