@@ -113,6 +113,14 @@ Result<> ServedUplink::watch_link() {
     return {};
 }
 
+void ServedUplink::end() {
+    link_.reset();
+    ticks_ = {};
+    unknown_ = {};
+    searches_.clear();
+    hca_.remove_uplink(name());
+}
+
 // QPs stay as they are. Their packets are lost while the link is down, and their retry budgets
 // decide.
 void ServedUplink::link_changed(const Result<wire::Link>& link) {

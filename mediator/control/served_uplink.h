@@ -32,6 +32,9 @@ class ServedUplink final : public hca::soft::AddressKeeper {
     static tl::expected<std::unique_ptr<ServedUplink>, std::string> open(
         const UplinkOptions& uplink, hca::soft::SoftHca& hca, EventLoop& loop);
 
+    // Takes the uplink from the HCA, and ends the work for it. No slice may be bound to it.
+    void end();
+
     const std::string& name() const { return uplink_.name; }
     const std::string& interface() const { return uplink_.interface; }
     const wire::Mac& mac() const { return mac_; } // the interface's

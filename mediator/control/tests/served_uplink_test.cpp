@@ -242,6 +242,29 @@ TEST_F(ServedUplinkTest, TheInterfaceTakesGroupsFrames) {
     EXPECT_FALSE(taken());
 }
 
+// End an uplink that no slice has, and serve its interface again; expect a guest to use it then,
+// and the other uplink to be served all the time.
+TEST_F(ServedUplinkTest, EndsAndBeginsAgain) {
+    ip("link add second mtu 9000 type veth peer name another mtu 9000");
+    ip("link set another up");
+    ip("link set second up");
+    {
+        const auto ends = ServedUplink::open({"wan", "second"}, *hca, loop).value();
+        hca->poll();
+        ends->end();
+    }
+    hca->poll();
+    serve();
+    const auto again = ServedUplink::open({"wan", "second"}, *hca, loop);
+    ASSERT_TRUE(again) << again.error();
+    test::Guest other{*hca, "other", test::ipv4_gid(2), test::Guest::default_memory(), {}, "wan"};
+    for (int i = 0; i < 1000 && !other.slice().port_up(); ++i) {
+        serve();
+    }
+    EXPECT_TRUE(other.slice().port_up());
+    await(true);
+}
+
 // The new interface cannot be an uplink. Expect the port to stay down until one comes that can.
 TEST_F(ServedUplinkTest, WaitsForAnInterfaceOfItsKind) {
     ip("link del near");

@@ -22,6 +22,10 @@ Result<> SoftHca::renew_uplink(const std::string& name, std::unique_ptr<wire::Up
     return pollers_->renew_uplink(name, std::move(uplink));
 }
 
+void SoftHca::remove_uplink(const std::string& name) {
+    pollers_->remove_uplink(name);
+}
+
 void SoftHca::set_link(const std::string& uplink, bool up, std::uint32_t mbps) {
     pollers_->find_uplink(uplink)->run([&](Engine& engine) { engine.set_link(uplink, up, mbps); });
 }

@@ -21,6 +21,8 @@ class SoftHca : public Hca {
                         AddressKeeper* keeper = nullptr);
     // Replaces the interface of an uplink. Packets on the way through the old interface are lost.
     Result<> renew_uplink(const std::string& name, std::unique_ptr<wire::Uplink> uplink);
+    // No slice may be bound to it. The uplink must exist.
+    void remove_uplink(const std::string& name);
     // Calls call(port) on the thread that serves the uplink. The uplink must exist.
     template <typename Call>
     void with_port(const std::string& uplink, Call&& call) {

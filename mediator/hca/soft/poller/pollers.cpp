@@ -74,6 +74,16 @@ Result<> Pollers::renew_uplink(const std::string& name, std::unique_ptr<wire::Up
     return {};
 }
 
+// The poller is not woken by the uplink when its port goes. What the port has open is closed on
+// this thread.
+void Pollers::remove_uplink(const std::string& name) {
+    const auto served = std::ranges::find(uplinks_, name, &Uplink::name);
+    served->watch = {};
+    std::unique_ptr<NetworkPort> port;
+    served->poller->run([&](Engine& engine) { port = engine.remove_port(name); });
+    uplinks_.erase(served);
+}
+
 Pollers::Uplink* Pollers::find(const std::string& uplink) noexcept {
     const auto found = std::ranges::find(uplinks_, uplink, &Uplink::name);
     return found != uplinks_.end() ? &*found : nullptr;

@@ -28,6 +28,8 @@ class Pollers {
                         AddressKeeper* keeper);
     // Replaces the interface of an uplink. The uplink must exist.
     Result<> renew_uplink(const std::string& name, std::unique_ptr<wire::Uplink> uplink);
+    // No slice may be bound to it. The uplink must exist.
+    void remove_uplink(const std::string& name);
     // The poller that serves it. nullptr: there is no such uplink.
     Poller* find_uplink(const std::string& name) noexcept;
     // Calls call(port) on the thread that serves the uplink. The uplink must exist.

@@ -30,6 +30,13 @@ void Engine::add_port(std::string uplink, std::unique_ptr<NetworkPort> port) {
     ports_.emplace_back(std::move(uplink), std::move(port));
 }
 
+std::unique_ptr<NetworkPort> Engine::remove_port(const std::string& uplink) noexcept {
+    const auto found = std::ranges::find(ports_, uplink, &Ports::value_type::first);
+    auto port = std::move(found->second);
+    ports_.erase(found);
+    return port;
+}
+
 NetworkPort* Engine::find_port(const std::string& uplink) const noexcept {
     const auto found = std::ranges::find(ports_, uplink, &Ports::value_type::first);
     return found != ports_.end() ? found->second.get() : nullptr;

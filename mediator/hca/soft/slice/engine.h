@@ -40,6 +40,8 @@ class Engine {
 
     using Ports = std::vector<std::pair<std::string, std::unique_ptr<NetworkPort>>>;
     void add_port(std::string uplink, std::unique_ptr<NetworkPort> port);
+    // No slice may be a member of it.
+    std::unique_ptr<NetworkPort> remove_port(const std::string& uplink) noexcept;
     // The port to that uplink; nullptr if this engine does not serve it.
     NetworkPort* find_port(const std::string& uplink) const noexcept;
     const Ports& ports() const noexcept { return ports_; } // by uplink

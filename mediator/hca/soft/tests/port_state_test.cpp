@@ -151,6 +151,25 @@ TEST_F(PortState, AFrozenDeviceIsToldLater) {
     EXPECT_EQ(told(guest_), port_err);
 }
 
+// Add an uplink, remove it and add one of that name again; expect a device that is bound to the
+// last one to have its state, and the first uplink's device not to notice.
+TEST_F(PortState, AnUplinkGoesAndComes) {
+    for (int i = 0; i < 2; ++i) {
+        auto [near, far] = Cable::lay();
+        ASSERT_TRUE(hca_->add_uplink("another", std::move(near)));
+        hca_->poll();
+        hca_->remove_uplink("another");
+    }
+    auto [near, far] = Cable::lay();
+    ASSERT_TRUE(hca_->add_uplink("another", std::move(near)));
+    hca_->set_link("another", false);
+    hca_->poll();
+    Guest guest{*hca_, "another", ipv4_gid(7), Guest::default_memory(), {}, "another"};
+    EXPECT_FALSE(guest.slice().port_up());
+    EXPECT_TRUE(guest_.slice().port_up());
+    EXPECT_FALSE(told(guest_));
+}
+
 // Migrate to a host without a carrier, and then to another; expect one event for each change.
 TEST_F(PortState, TheStateIsThatOfTheNewHost) {
     hca::soft::Config config;
