@@ -24,6 +24,13 @@ bool ClientSlot::is_free() {
     return !client_ && ready_;
 }
 
+bool ClientSlot::is_used() {
+    if (client_) {
+        on_client();
+    }
+    return client_.has_value();
+}
+
 void ClientSlot::take(UniqueFd socket) {
     function_->expect();
     client_.emplace(Client{Channel{std::move(socket)}, Session{*function_, log_}, {}, false, {}});
@@ -142,12 +149,18 @@ void ClientSlot::keep() {
 
 // The connection ends before the driver is told: QEMU 11.1 aborts if its connection ends while a
 // request of the driver is under way.
+void ClientSlot::hang_up() {
+    if (client_) {
+        client_.reset();
+        function_->announce_loss();
+    }
+}
+
 void ClientSlot::part(std::function<void()> gone) {
     gone_ = std::move(gone);
     awaits_ = client_ && function_->request();
-    if (client_ && !awaits_) {
-        client_.reset();
-        function_->announce_loss();
+    if (!awaits_) {
+        hang_up();
     }
 }
 

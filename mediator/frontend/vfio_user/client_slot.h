@@ -42,8 +42,12 @@ class ClientSlot {
     // Whether a client may still fetch its device's state.
     bool awaits() const noexcept { return awaits_ && client_; }
 
+    // Whether a client has the slot. Notices first if it is gone.
+    bool is_used();
     // Whether the next client can have the slot. Notices first if the last client is gone.
     bool is_free();
+    // Hangs up on the client, if there is one, whose driver learns that its device is gone.
+    void hang_up();
     // Gives a free slot to the client at the other end of the socket.
     void take(UniqueFd socket);
 

@@ -81,6 +81,24 @@ std::vector<Device*> Server::devices() const {
     return devices;
 }
 
+std::size_t Server::clients() {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(slots_, [](const auto& slot) { return slot->is_used(); }));
+}
+
+void Server::hang_up() {
+    close();
+    for (const auto& slot : slots_) {
+        slot->hang_up();
+    }
+}
+
+void Server::close() {
+    resumes_ = {};
+    connections_ = {};
+    socket_.reset();
+}
+
 void Server::set_share(const hca::Share& share) {
     for (const auto& slot : slots_) {
         slot->set_share(share);
@@ -88,9 +106,7 @@ void Server::set_share(const hca::Share& share) {
 }
 
 void Server::freeze() {
-    resumes_ = {};
-    connections_ = {};
-    socket_.reset();
+    close();
     for (const auto& slot : slots_) {
         slot->freeze();
     }

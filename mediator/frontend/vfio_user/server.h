@@ -44,6 +44,12 @@ class Server {
     // One for each client that it can have.
     std::vector<Device*> devices() const;
 
+    // How many clients it has.
+    std::size_t clients();
+    // Hangs up on them. Their drivers learn that their devices are gone. Nobody can connect any
+    // more.
+    void hang_up();
+
     // Sets the share of each client.
     void set_share(const hca::Share& share);
 
@@ -62,6 +68,7 @@ class Server {
 
     Result<> watch_connections();
     void on_connection();
+    void close();
     void pause(std::errc why);
 
     DeviceLog log_;

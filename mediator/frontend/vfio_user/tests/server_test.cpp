@@ -95,6 +95,11 @@ class ServerTest : public ::testing::Test {
         const auto server = Server::listen(ListeningSocket::open({path_}).value(), "test",
                                            bench.make_functions("test", clients_), bench.loop);
         EXPECT_TRUE(server);
+        const auto end = bench.loop.watch(end_.fd(), [&](std::uint32_t) {
+            end_.drain();
+            had_clients_ = (*server)->clients();
+            (*server)->hang_up();
+        });
         ready.store(true);
         ready.notify_one();
         EXPECT_TRUE(bench.loop.run());
@@ -103,6 +108,8 @@ class ServerTest : public ::testing::Test {
     const unsigned clients_;
     std::string path_ = ::testing::TempDir() + "vrdma-" + std::to_string(::getpid()) + ".sock";
     EventFd stop_ = *EventFd::create();
+    EventFd end_ = *EventFd::create();        // has the server hang up on all
+    std::atomic<std::size_t> had_clients_{0}; // when it did
     std::thread mediator_;
 };
 
@@ -217,6 +224,21 @@ TEST_F(SharedServerTest, HasSeveralClients) {
     ASSERT_TRUE(next.ask(version_command()));
     EXPECT_EQ(read_register(next), 0u);
     EXPECT_EQ(read_register(clients.front()), 16u);
+}
+
+// Connect two clients of three, of which one goes. Have the server hang up; expect it to have known
+// of the other, and nobody to be able to connect any more.
+TEST_F(SharedServerTest, HangsUpOnAll) {
+    Client stays{path_};
+    {
+        Client goes{path_};
+        ASSERT_TRUE(goes.ask(version_command()));
+    }
+    ASSERT_TRUE(stays.ask(version_command()));
+    end_.signal();
+    EXPECT_FALSE(stays.receive());
+    EXPECT_EQ(had_clients_, 1u);
+    EXPECT_FALSE(Client{path_}.connected());
 }
 
 // Map memory, write a register, and disconnect; expect the next client to find neither, and
