@@ -7,14 +7,17 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
+#include "mediator/control/config/additions.h"
 #include "mediator/control/config/toml.h"
 
 namespace vrdma::control {
 namespace {
 
-template <typename Items>
-std::map<std::size_t, hca::Share> shares(const Items& running, const Items& fresh) {
+template <typename Item>
+std::map<std::size_t, hca::Share> shares(std::span<const Item> running,
+                                         const std::vector<Item>& fresh) {
     std::map<std::size_t, hca::Share> shares;
     for (std::size_t i = 0; i < running.size(); ++i) {
         const auto same_name = [&](const auto& item) { return item.name == running[i].name; };
@@ -118,9 +121,10 @@ tl::expected<Changes, std::string> compare(const Running& running, std::string_v
     if (!fresh) {
         return tl::unexpected{fresh.error()};
     }
+    const std::span devices{running.config.vfio_user};
     return Changes{running.log_level.value_or(fresh->log_level),
-                   shares(running.config.types, fresh->types),
-                   shares(running.config.vfio_user, fresh->vfio_user),
+                   shares(std::span{running.config.types}, fresh->types),
+                   shares(devices.first(count_of_file(running.config.vfio_user)), fresh->vfio_user),
                    differences(pieces_of(running.text), pieces_of(text))};
 }
 

@@ -8,6 +8,8 @@
 #include <array>
 #include <utility>
 
+#include "mediator/control/config/additions.h"
+
 namespace vrdma::control {
 
 using Kind = ReloadMessage::Kind;
@@ -80,7 +82,7 @@ bool Reloader::hear(const ReloadMessage& message) {
 bool Reloader::hear_share(const ReloadMessage& message) {
     const bool of_type = message.kind == Kind::type;
     const std::size_t all =
-        of_type ? running_.config.types.size() : running_.config.vfio_user.size();
+        of_type ? running_.config.types.size() : count_of_file(running_.config.vfio_user);
     const auto share = share_of(message);
     if (!share || message.number >= all) {
         return false;

@@ -214,8 +214,8 @@ void allow_looking(Rules& rules) {
 void allow_files(Rules& rules) {
     allow_looking(rules);
     rules.allow({SCMP_SYS(chdir), SCMP_SYS(fchmod), SCMP_SYS(fchownat), SCMP_SYS(flock),
-                 SCMP_SYS(open), SCMP_SYS(openat), SCMP_SYS(umask), SCMP_SYS(unlink),
-                 SCMP_SYS(unlinkat)});
+                 SCMP_SYS(open), SCMP_SYS(openat), SCMP_SYS(rename), SCMP_SYS(umask),
+                 SCMP_SYS(unlink), SCMP_SYS(unlinkat)});
 }
 
 // Files can be opened to read only. None can be created, either.

@@ -36,6 +36,7 @@ struct UplinkOptions {
     wire::Transport transport = wire::Transport::automatic;
     Vlans vlans{}; // that guests may use, besides frames without a tag
     wire::Priorities priorities{};
+    std::string section{}; // its text, if it was added while vrdmad runs (additions.h)
 };
 
 // Another mediator of a fabric.
@@ -72,6 +73,7 @@ struct VfioUserDevice {
     unsigned clients = 1;                    // at a time; each has the limits of the type
     std::uint64_t window = VRDMA_IOVA_SPACE; // bytes of IOVA space of each client
     hca::Share share;                        // of each client
+    std::string section{}; // its text, if it was added while vrdmad runs (additions.h)
 };
 
 // In the runtime directory of a vrdmad that a service manager has started, because that is the one
@@ -83,6 +85,8 @@ struct ControlSocketOptions {
     vfio_user::SocketOptions socket{.path = default_control_path()};
     bool group_changes = false;                     // the group may also change something
     std::optional<wire::fabric::Address> metrics{}; // where its process serves them to the network
+    unsigned spare_clients = 16; // that devices may have which are created while vrdmad runs
+    bool add_uplinks = false;    // also to a configuration that has none
 };
 
 struct Config {

@@ -6,6 +6,12 @@
 #include "mediator/control/config/users.h"
 
 namespace vrdma::control {
+namespace {
+
+constexpr unsigned max_spare_clients = 65536;
+
+} // namespace
+
 std::string default_control_path() {
     const auto directory = given_runtime_directory();
     return directory ? *directory + "/control.sock" : std::string{};
@@ -20,6 +26,8 @@ void read_control(Section section, ControlSocketOptions& control) {
     if (control.group_changes && !section.has("group")) {
         section.refuse("group", "the group that group_changes is about");
     }
+    section.integer("spare_clients", control.spare_clients, 0, max_spare_clients);
+    section.boolean("add_uplinks", control.add_uplinks);
     section.finish();
 }
 

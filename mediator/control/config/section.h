@@ -45,6 +45,7 @@ class Section {
     Section section(std::string_view key);
 
     bool has(std::string_view key) { return find(key) != nullptr; }
+    bool has_integer(std::string_view key) { return has(key) && find(key)->is_integer(); }
     std::vector<std::string> keys() const;
     std::string name(std::string_view key) const; // with the path
 

@@ -4,6 +4,8 @@
 #include <grp.h>
 #include <pwd.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 
 namespace vrdma::control {
@@ -13,6 +15,10 @@ template <typename Entry, typename Number>
 void read_id(Section& section, std::string_view key, std::string_view must_be,
              Entry* (*look_up)(const char*), Number Entry::*id, Number& out) {
     if (!section.has(key)) {
+        return;
+    }
+    if (section.has_integer(key)) {
+        section.integer(key, out, 0, std::numeric_limits<std::int32_t>::max());
         return;
     }
     std::string name;

@@ -710,6 +710,13 @@ TEST(Config, TheControlSocket) {
     EXPECT_EQ(config->control.socket.path, "/x");
     EXPECT_EQ(config->control.socket.mode, 0600u);
     EXPECT_EQ(parse_config("[control]\ngroup = \"nogroup\"")->control.socket.mode, 0660u);
+    EXPECT_EQ(parse_config("[control]\ngroup = 7")->control.socket.group, 7u);
+    EXPECT_EQ(config->control.spare_clients, 16u);
+    EXPECT_FALSE(config->control.add_uplinks);
+    const auto more = parse_config("[control]\nspare_clients = 0\nadd_uplinks = true");
+    ASSERT_TRUE(more);
+    EXPECT_EQ(more->control.spare_clients, 0u);
+    EXPECT_TRUE(more->control.add_uplinks);
     ::setenv("RUNTIME_DIRECTORY", "/run/x", 1);
     EXPECT_EQ(parse_config("")->control.socket.path, "/run/x/control.sock");
     EXPECT_EQ(parse_config("[control]\nsocket = \"\"")->control.socket.path, "");
@@ -722,6 +729,10 @@ TEST(Config, ErrorsOfTheControlSocketNameTheKey) {
     EXPECT_EQ(error_of("[control]\ngroup_changes = true"),
               "control.group is not set: it must be the group that group_changes is about");
     EXPECT_EQ(error_of("[control]\nmode = 1"), "control.mode: unknown key");
+    EXPECT_EQ(error_of("[control]\ngroup = -1"),
+              "control.group = -1: must be a number from 0 to 2147483647");
+    EXPECT_EQ(error_of("[control]\nspare_clients = -1"),
+              "control.spare_clients = -1: must be a number from 0 to 65536");
 }
 
 TEST(Config, MetricsForTheNetwork) {
