@@ -25,6 +25,10 @@ class Client {
         return request("PUT", path, body.dump());
     }
     Answer post(const std::string& path) const { return request("POST", path, {}); }
+    Answer post(const std::string& path, const nlohmann::json& body) const {
+        return request("POST", path, body.dump());
+    }
+    Answer remove(const std::string& path) const { return request("DELETE", path, {}); }
 
   private:
     Answer request(const char* method, const std::string& path, const std::string& body) const;

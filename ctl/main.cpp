@@ -11,7 +11,7 @@
 #include <string>
 
 #include "ctl/client.h"
-#include "ctl/mdev.h"
+#include "ctl/new_device.h"
 #include "ctl/show.h"
 #include "ctl/table.h"
 #include "ctl/top.h"
@@ -29,8 +29,9 @@ struct Options {
     bool json = false;
     std::string name;                                 // of the device
     std::string protocol;                             // that it may use
-    NewMdev mdev{"vrdma", "", ""};                    // that is created
-    bool from_vm = false;                             // destroys a device that a VM has
+    NewDevice new_device;                             // that is created
+    NewUplink new_uplink;                             // that is added
+    bool force = false;                               // destroys a device that is in use
     std::string level;                                // of the log, or none
     nlohmann::json limits = nlohmann::json::object(); // that are set
     double interval = 1;
@@ -138,26 +139,26 @@ class Program {
         add_of_device(device, "show", "Show a device", "", &show_device);
         add_list(group(device, "netdev", "Their network interfaces"),
                  "List the host's network interface of each device", "/v1/netdevs", &show_netdevs);
-        add_mdevs(device);
+        add_creation(device);
         add_protocols(group(device, "protocol", "The versions of RoCE that they may use"));
         add_of_device(device, "stats", "Show a device's counters", "/counters", &show_counters);
     }
 
-    void add_mdevs(CLI::App* device) {
-        CLI::App* const create =
-            add(device, "create", "Create a mediated device",
-                {[this](const Client&) { return Mdevs{}.create(options_.mdev); }, &show_created});
-        create->add_option("TYPE", options_.mdev.type, "A type of vrdmad.conf(5)")->required();
-        create->add_option("--uuid", options_.mdev.uuid, "Its name; without it a random UUID");
-        create->add_option("--parent", options_.mdev.parent, "The name of the vrdmad")
-            ->capture_default_str();
-        const auto destroy = [this](const Client&) {
-            return Mdevs{}.destroy(options_.name, options_.from_vm);
+    void add_creation(CLI::App* device) {
+        const auto create = [this](const Client& client) {
+            return options_.new_device.create(client);
+        };
+        options_.new_device.add_options(add(device, "create",
+                                            "Create a mediated device, or one behind a socket",
+                                            {create, &show_created}));
+        const auto destroy = [this](const Client& client) {
+            return destroy_device(client, options_.name, options_.force);
         };
         CLI::App* const destroys =
-            add(device, "destroy", "Destroy a mediated device", {destroy, &show_destroyed});
+            add(device, "destroy", "Destroy such a device", {destroy, &show_nothing});
         add_name(destroys);
-        destroys->add_flag("--force", options_.from_vm, "Take it from the VM that has it");
+        destroys->add_flag("--force", options_.force,
+                           "Take it from the VM or the clients that have it");
     }
 
     void add_protocols(CLI::App* protocol) {
@@ -219,8 +220,19 @@ class Program {
     }
 
     void add_network() {
-        add_list(group("uplink", "Ways to other hosts"), "List the uplinks and the fabrics",
-                 "/v1/uplinks", &show_uplinks);
+        CLI::App* const uplink = group("uplink", "Ways to other hosts");
+        add_list(uplink, "List the uplinks and the fabrics", "/v1/uplinks", &show_uplinks);
+        const auto add_uplink = [this](const Client& client) {
+            return options_.new_uplink.add(client);
+        };
+        options_.new_uplink.add_options(
+            add(uplink, "add", "Add an uplink by a network interface", {add_uplink, &show_name}));
+        const auto remove = [this](const Client& client) {
+            return client.remove("/v1/uplinks/" + encode(options_.name));
+        };
+        add(uplink, "remove", "Remove such an uplink", {remove, &show_nothing})
+            ->add_option("NAME", options_.name, "Name of the uplink")
+            ->required();
         add_list(group("peer", "Other hosts of fabrics"), "List the peers", "/v1/peers",
                  &show_peers);
     }

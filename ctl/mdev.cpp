@@ -133,6 +133,10 @@ bool Mdevs::is_ours(const std::string& uuid) const {
     return type.filename().string().starts_with(prefix);
 }
 
+bool Mdevs::is_uuid(const std::string& name) {
+    return canonical(name).has_value();
+}
+
 std::optional<Problem> Mdevs::find_parent(const std::string& name) const {
     if (!is_there(sysfs_ / "module/vrdma_mdev")) {
         return problem(ENODEV, "the kernel module vrdma_mdev is not loaded");
@@ -183,14 +187,6 @@ Answer Mdevs::destroy(const std::string& name, bool from_vm) const {
         return tl::unexpected{why_not_destroyed(error, *uuid)};
     }
     return nlohmann::json{{"name", *uuid}};
-}
-
-std::string show_created(const nlohmann::json& answer, Width /*width*/) {
-    return printable(answer.at("name").get<std::string>()) + "\n";
-}
-
-std::string show_destroyed(const nlohmann::json& /*answer*/, Width /*width*/) {
-    return "";
 }
 
 } // namespace vrdma::ctl

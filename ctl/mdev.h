@@ -9,7 +9,6 @@
 #include <string>
 
 #include "ctl/client.h"
-#include "ctl/show.h"
 
 namespace vrdma::ctl {
 
@@ -26,6 +25,9 @@ class Mdevs {
     // Returns {"name": UUID, "parent": ..., "type": ...}.
     Answer create(const NewMdev& wanted) const;
 
+    // Whether it is the name of a mediated device. No other device has a UUID for its name.
+    static bool is_uuid(const std::string& name);
+
     // Refuses a device that a VM has, unless it is told to take it from the VM. Then this waits for
     // the VM. Returns {"name": UUID}.
     Answer destroy(const std::string& name, bool from_vm) const;
@@ -38,8 +40,5 @@ class Mdevs {
 
     std::filesystem::path sysfs_;
 };
-
-std::string show_created(const nlohmann::json& answer, Width width);
-std::string show_destroyed(const nlohmann::json& answer, Width width);
 
 } // namespace vrdma::ctl

@@ -142,6 +142,14 @@ std::string show_peers(const json& answer, Width width) {
     return table({"Name", "Uplink", "State", "Addresses", "Listens At"}, rows, width);
 }
 
+std::string show_name(const json& answer, Width /*width*/) {
+    return text(answer.at("name")) + "\n";
+}
+
+std::string show_nothing(const json& /*answer*/, Width /*width*/) {
+    return "";
+}
+
 std::string show_log_level(const json& answer, Width /*width*/) {
     return text(answer.at("level")) + "\n";
 }

@@ -20,6 +20,8 @@ std::string show_counters(const nlohmann::json& answer, Width width);
 std::string show_limits(const nlohmann::json& answer, Width width);
 std::string show_uplinks(const nlohmann::json& answer, Width width);
 std::string show_peers(const nlohmann::json& answer, Width width);
+std::string show_name(const nlohmann::json& answer, Width width);
+std::string show_nothing(const nlohmann::json& answer, Width width);
 std::string show_log_level(const nlohmann::json& answer, Width width);
 std::string show_reload(const nlohmann::json& answer, Width width);
 

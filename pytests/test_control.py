@@ -208,7 +208,7 @@ def test_create_and_destroy(tmp_path: Path) -> None:
     assert "(ENODEV)" in vrdmactl("create", "small", "--parent", "other")[1]
     assert "(EINVAL)" in vrdmactl("create", "small", "--uuid", "disk")[1]
     assert vrdmactl("create")[0] == 2
-    assert "(ENOENT)" in vrdmactl("destroy", "disk-00/0")[1]
+    assert "(ENOENT)" in vrdmactl("destroy", "0" + UUID[1:])[1]
     assert vrdmactl("destroy", UUID) == (0, "")
     assert (sysfs / f"bus/mdev/devices/{UUID}/remove").read_text() == "1"
 
@@ -351,8 +351,9 @@ def test_completion(control: Control) -> None:
               "complete_line() { COMP_WORDS=(vrdmactl \"$@\"); COMP_CWORD=$#; _vrdmactl; echo \"${COMPREPLY[@]}\"; }; "
               "complete_line dev; complete_line device sh; complete_line log-level w; "
               "complete_line device netdev l; complete_line top --o; complete_line limit set disk --w; "
-              "complete_line device protocol set disk b; complete_line device cr; complete_line device destroy disk -")
+              "complete_line device protocol set disk b; complete_line device cr; complete_line device destroy disk -; "
+              "complete_line uplink r; complete_line device create tiny --na")
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT_S,
                           env={"PATH": f"{VRDMACTL.parent}:{os.environ['PATH']}"})
-    assert done.stdout.split("\n")[:9] == ["device", "show", "warning", "list", "--once", "--weight", "both", "create",
-                                           "--force --json --socket"]
+    assert done.stdout.splitlines() == ["device", "show", "warning", "list", "--once", "--weight", "both", "create",
+                                        "--force --json --socket", "remove", "--name"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from framework.control import public_directory, running
 from framework.native import Native
 
 pytestmark = pytest.mark.native
@@ -52,3 +53,13 @@ def test_crashes(lab: Native) -> None:
     for thread in threads(lab):
         caught = int(thread["SigCgt"], 16)
         assert {number for number in signal.Signals if caught >> (number - 1) & 1} <= FAULTS, thread["Name"]
+
+
+def test_sockets_elsewhere(lab: Native) -> None:
+    """Creates a device with its socket in a directory where the configuration has none; expects that vrdmad may not
+    write there."""
+    with public_directory() as here, public_directory() as there, running(here, lab.sanitizers.ours(), "") as control:
+        create = "device", "create", "small", "--name", "disk", "--path"
+        refused = control.refuses(*create, str(there / "disk.sock"))
+        assert refused == f"vrdmactl: {there}/disk.sock: Permission denied (EACCES)\n"
+        control.says(*create, str(here / "disk.sock"))

@@ -26,7 +26,7 @@ std::string directory_of(const std::string& path) {
 // /dev/null.
 jail::Writable writable_of(const Config& config) {
     jail::Writable writable{{}, {VRDMA_MDEV_PATH, "/dev/infiniband", "/dev/null"}};
-    if (!config.uplinks.empty()) {
+    if (may_serve_uplinks(config)) {
         writable.directories.push_back(runtime_directory());
     }
     if (!config.control.socket.path.empty()) {
@@ -51,7 +51,7 @@ void warn_of_missing_capabilities() {
 // programs are opened anew then. Memory of uplinks is locked beyond RLIMIT_MEMLOCK, and so is that
 // of a fabric's connections if its provider drives an adapter.
 Result<> give_up_capabilities(const Config& config) {
-    if (!config.uplinks.empty()) {
+    if (may_serve_uplinks(config)) {
         warn_of_missing_capabilities();
         return jail::keep_capabilities(
             {CAP_SYS_NICE, CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_IPC_LOCK});
@@ -63,6 +63,10 @@ Result<> give_up_capabilities(const Config& config) {
 }
 
 } // namespace
+
+bool may_serve_uplinks(const Config& config) {
+    return !config.uplinks.empty() || config.control.add_uplinks;
+}
 
 tl::expected<void, std::string> confine(const Config& config, jail::Forbidden forbidden) {
     if (const auto kept = give_up_capabilities(config); !kept) {

@@ -10,6 +10,9 @@
 
 namespace vrdma::control {
 
+// Whether vrdmad keeps what serving an uplink takes.
+bool may_serve_uplinks(const Config& config);
+
 // Call it before any thread but the pollers starts, because threads inherit the restrictions; and
 // after sockets have their owners, which takes a capability. The error is for people.
 tl::expected<void, std::string> confine(const Config& config, jail::Forbidden forbidden);

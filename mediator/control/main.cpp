@@ -3,7 +3,6 @@
 // vrdmad: the mediator's daemon. See vrdmad(8).
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <systemd/sd-daemon.h>
 
@@ -14,24 +13,23 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "mediator/base/event_loop.h"
-#include "mediator/control/config/config.h"
+#include "mediator/control/additions_file.h"
+#include "mediator/control/config/additions.h"
 #include "mediator/control/confinement.h"
 #include "mediator/control/control_socket.h"
 #include "mediator/control/managed.h"
 #include "mediator/control/reload_process.h"
 #include "mediator/control/reloader.h"
-#include "mediator/control/served_fabric.h"
-#include "mediator/control/served_uplink.h"
+#include "mediator/control/socket_devices.h"
+#include "mediator/control/uplinks.h"
 #include "mediator/frontend/mdev/loaded_module.h"
 #include "mediator/frontend/mdev/mdev_frontend.h"
-#include "mediator/frontend/vfio_user/map_share.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/jail/crash.h"
 #include "mediator/memory/fault_times.h"
@@ -126,6 +124,19 @@ Result<EventLoop::Watch> watch_signals(EventLoop& loop, const UniqueFd& signals,
                       });
 }
 
+// What was added to the configuration of the vrdmad before, as far as it still fits.
+void add_what_was_added(Config& config) {
+    const AdditionsFile file{config.control.socket.path};
+    const auto text = file.read();
+    if (!text) {
+        spdlog::warn("{}: {}", file.path(), describe(text.error()));
+        return;
+    }
+    for (const std::string& reason : add_all(*text, config)) {
+        spdlog::warn("{}: is not served any more: {}", file.path(), reason);
+    }
+}
+
 int complain(const char* what, std::errc error) {
     spdlog::critical("{}: {}", what, describe(error));
     return EXIT_FAILURE;
@@ -139,131 +150,6 @@ int complain_of_module(std::errc error) {
         spdlog::critical("to serve sockets without it, set mdev = false");
     }
     return EXIT_FAILURE;
-}
-
-struct Uplinks {
-    std::vector<std::unique_ptr<ServedUplink>> ethernets;
-    std::vector<std::unique_ptr<ServedFabric>> fabrics;
-
-    // On failure, logs the reason and the uplink's name.
-    bool open(const Config& config, std::vector<FabricHelpers> helpers, hca::soft::SoftHca& hca,
-              EventLoop& loop) {
-        for (const UplinkOptions& uplink : config.uplinks) {
-            auto served = ServedUplink::open(uplink, hca, loop);
-            if (!served) {
-                spdlog::critical("uplink {}: {}", uplink.name, served.error());
-                return false;
-            }
-            ethernets.push_back(std::move(*served));
-        }
-        for (std::size_t i = 0; i < config.fabrics.size(); ++i) {
-            const FabricOptions& fabric = config.fabrics[i];
-            auto served = ServedFabric::open(fabric, std::move(helpers[i]), hca, loop);
-            if (!served) {
-                spdlog::critical("fabric {}: {}", fabric.name, served.error());
-                return false;
-            }
-            fabrics.push_back(std::move(*served));
-        }
-        return true;
-    }
-
-    verbs::Mac mac_of(const std::string& name) const {
-        const auto ethernet = std::ranges::find(ethernets, name, &ServedUplink::name);
-        if (ethernet != ethernets.end()) {
-            return (*ethernet)->mac();
-        }
-        const auto fabric = std::ranges::find(fabrics, name, &ServedFabric::name);
-        return fabric != fabrics.end() ? (*fabric)->mac() : verbs::Mac{};
-    }
-};
-
-std::vector<std::string> uplink_names(const Config& config) {
-    std::vector<std::string> names;
-    names.reserve(config.uplinks.size() + config.fabrics.size());
-    std::ranges::transform(config.uplinks, std::back_inserter(names), &UplinkOptions::name);
-    std::ranges::transform(config.fabrics, std::back_inserter(names), &FabricOptions::name);
-    return names;
-}
-
-// A device without a MAC of its own has its uplink's MAC, so to the network it is the host.
-verbs::Identity identity_of(const VfioUserDevice& device, const Uplinks& uplinks) {
-    verbs::Identity identity = device.identity;
-    if (identity.mac == verbs::Mac{}) {
-        identity.mac = uplinks.mac_of(identity.uplink);
-    }
-    return identity;
-}
-
-Result<std::unique_ptr<vfio_user::Server>> serve_socket(const VfioUserDevice& device,
-                                                        vfio_user::ListeningSocket socket,
-                                                        const Uplinks& uplinks, const Host& host,
-                                                        std::size_t most_maps) {
-    const auto type = std::ranges::find(host.types, device.type, &DeviceType::name);
-    const auto endport =
-        std::make_shared<verbs::Endport>(identity_of(device, uplinks), device.clients);
-    std::vector<std::unique_ptr<vfio_user::Function>> functions;
-    for (unsigned i = 0; i < device.clients; ++i) {
-        const std::string name =
-            device.clients == 1 ? device.name : fmt::format("{}/{}", device.name, i);
-        auto function = vfio_user::Function::create(
-            {name, *type, {endport, i}, device.window, most_maps}, host);
-        if (!function) {
-            return fail(function.error());
-        }
-        functions.push_back(std::move(*function));
-    }
-    auto server =
-        vfio_user::Server::listen(std::move(socket), device.name, std::move(functions), host.loop);
-    if (server) {
-        (*server)->set_share(device.share);
-    }
-    return server;
-}
-
-// A client that connects already waits until the device is served.
-std::optional<std::vector<vfio_user::ListeningSocket>> open_sockets(const Config& config) {
-    std::vector<vfio_user::ListeningSocket> sockets;
-    for (const VfioUserDevice& device : config.vfio_user) {
-        auto socket = vfio_user::ListeningSocket::open(device.socket);
-        if (!socket) {
-            complain(device.socket.path.c_str(), socket.error());
-            return std::nullopt;
-        }
-        sockets.push_back(std::move(*socket));
-    }
-    return sockets;
-}
-
-// The soft limit that a shell sets is too low for the files of guests' memory.
-void raise_descriptor_limit() {
-    rlimit files{};
-    if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        (void)::setrlimit(RLIMIT_NOFILE, &files);
-    }
-}
-
-// Returns how many DMA maps each client may have. A share of none is an error, because a client
-// without maps has no memory.
-std::optional<std::size_t> share_of_maps(const Config& config) {
-    std::size_t functions = 0;
-    for (const VfioUserDevice& device : config.vfio_user) {
-        functions += device.clients;
-    }
-    if (functions == 0) {
-        return 0;
-    }
-    const auto limits = vfio_user::ProcessLimits::read();
-    const std::size_t share = vfio_user::map_share(limits, functions, VRDMA_MAX_VECTORS);
-    if (share == 0) {
-        spdlog::critical(
-            "{} clients are too many for vm.max_map_count ({}) or RLIMIT_NOFILE ({}): there are no "
-            "DMA maps for each",
-            functions, limits.mappings, limits.descriptors);
-        return std::nullopt;
-    }
-    return share;
 }
 
 // The word for --forbidden-calls.
@@ -280,14 +166,13 @@ const char* word_of(jail::Forbidden forbidden) {
 
 // The results of steps that take privileges which vrdmad gives up before it serves.
 struct Prepared {
-    std::vector<vfio_user::ListeningSocket> sockets; // in the order of their devices
-    std::vector<FabricHelpers> helpers;              // in the order of their fabrics
-    std::optional<ControlSocket> control;            // if there is one
-    std::size_t most_maps = 0;                       // per client
+    SocketDevices::Opened sockets;
+    std::vector<FabricHelpers> helpers;   // in the order of their fabrics
+    std::optional<ControlSocket> control; // if there is one
 };
 
 // The process is confined when this returns.
-std::optional<Prepared> prepare(const Config& config, jail::Forbidden forbidden) {
+std::optional<Prepared> prepare(Config& config, jail::Forbidden forbidden) {
     // Helpers are other processes, with fewer rights than this one.
     auto helpers = start_helpers(config.fabrics, word_of(forbidden));
     if (!helpers) {
@@ -299,12 +184,7 @@ std::optional<Prepared> prepare(const Config& config, jail::Forbidden forbidden)
         spdlog::critical("{}", control.error());
         return std::nullopt;
     }
-    raise_descriptor_limit();
-    const auto most_maps = share_of_maps(config);
-    if (!most_maps) {
-        return std::nullopt;
-    }
-    auto sockets = open_sockets(config);
+    auto sockets = SocketDevices::open(config);
     if (!sockets) {
         return std::nullopt;
     }
@@ -312,37 +192,18 @@ std::optional<Prepared> prepare(const Config& config, jail::Forbidden forbidden)
         spdlog::critical("{}", confined.error());
         return std::nullopt;
     }
-    return Prepared{std::move(*sockets), std::move(*helpers), std::move(*control), *most_maps};
-}
-
-// In the order of their devices.
-using Servers = std::vector<std::unique_ptr<vfio_user::Server>>;
-
-std::optional<Servers> serve_sockets(const Config& config, Prepared prepared,
-                                     const Uplinks& uplinks, const Host& host) {
-    Servers servers;
-    for (std::size_t i = 0; i < config.vfio_user.size(); ++i) {
-        const VfioUserDevice& device = config.vfio_user[i];
-        auto server =
-            serve_socket(device, std::move(prepared.sockets[i]), uplinks, host, prepared.most_maps);
-        if (!server) {
-            complain(device.socket.path.c_str(), server.error());
-            return std::nullopt;
-        }
-        servers.push_back(std::move(*server));
-    }
-    return servers;
+    return Prepared{std::move(*sockets), std::move(*helpers), std::move(*control)};
 }
 
 // Gives their shares to devices that run.
-void give_shares(const Config& config, mdev::MdevFrontend* module, const Servers& servers) {
+void give_shares(mdev::MdevFrontend* module, SocketDevices& sockets) {
     if (module != nullptr) {
         module->give_shares();
     }
-    for (std::size_t i = 0; i < servers.size(); ++i) {
-        servers[i]->set_share(config.vfio_user[i].share);
-    }
+    sockets.give_shares();
 }
+
+using Servers = std::vector<std::unique_ptr<vfio_user::Server>>;
 
 // At the end: all devices stand still together. Those of the module are left to the next vrdmad,
 // and those behind sockets to their clients, as far as these fetch them in time.
@@ -402,7 +263,7 @@ void announce(const Config& config) {
 
 // `reads_again` is what start_reload_process() returned.
 int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
-    const Config& config = running.config;
+    Config& config = running.config;
     const auto signals = take_signals();
     if (!signals) {
         return complain("signalfd", signals.error());
@@ -418,8 +279,9 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
         return EXIT_FAILURE;
     }
     EventLoop loop;
-    Uplinks uplinks;
-    if (!uplinks.open(config, std::move(prepared->helpers), **hca, loop)) {
+    const AdditionsFile additions{config.control.socket.path};
+    Uplinks uplinks{config, additions, may_serve_uplinks(config), **hca, loop};
+    if (!uplinks.open(std::move(prepared->helpers))) {
         return EXIT_FAILURE;
     }
     verbs::GidRegistry gids;
@@ -428,12 +290,12 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     const Host host{loop, **hca, gids, config.types, &fault_times, &gathering, &activity};
     std::unique_ptr<mdev::MdevFrontend> module;
     std::optional<ControlSocket> control = std::move(prepared->control);
-    const auto servers = serve_sockets(config, std::move(*prepared), uplinks, host);
-    if (!servers) {
+    SocketDevices sockets{config, additions, uplinks, host};
+    if (!sockets.serve(std::move(prepared->sockets))) {
         return EXIT_FAILURE;
     }
     const auto reloader = Reloader::create(std::move(reads_again), running, loop, [&] {
-        give_shares(config, module.get(), *servers);
+        give_shares(module.get(), sockets);
         spdlog::info("{}: read again", running.path);
     });
     if (!reloader) {
@@ -444,8 +306,7 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     if (!on_signal) {
         return complain("epoll", on_signal.error());
     }
-    Managed managed{
-        {*servers, module, uplinks.ethernets, uplinks.fabrics, **hca, activity, **reloader}};
+    Managed managed{{sockets, module, uplinks, **hca, activity, **reloader}};
     if (control && !control->serve(managed, loop)) {
         return EXIT_FAILURE;
     }
@@ -460,7 +321,7 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     }
     control.reset();
     gathering.end();
-    hand_over(std::move(module), *servers, loop);
+    hand_over(std::move(module), sockets.servers(), loop);
     spdlog::info("vrdmad ends");
     return EXIT_SUCCESS;
 }
@@ -495,6 +356,7 @@ int run(int argc, char** argv) {
         return EXIT_SUCCESS;
     }
     start_log(running->config.log_level);
+    add_what_was_added(running->config);
     auto reads_again = start_reload_process(*running, {.forbidden = options.forbidden});
     if (!reads_again) {
         return complain("fork", reads_again.error());

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/control/managed.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "mediator/base/errno.h"
+#include "mediator/control/refusal.h"
+#include "mediator/control/section_of.h"
 #include "mediator/directory/entry.h"
 #include "mediator/management/select.h"
 #include "mediator/management/texts.h"
@@ -24,7 +28,7 @@ struct Served {
 
 std::vector<Served> all_devices(const Managed::Parts& parts) {
     std::vector<Served> all;
-    for (const auto& server : parts.servers) {
+    for (const auto& server : parts.sockets.servers()) {
         for (vrdma::Device* const device : server->devices()) {
             all.push_back({device, true});
         }
@@ -44,21 +48,13 @@ const Served* find(const std::vector<Served>& devices, const std::string& name) 
 
 // RoCE is what an Ethernet uplink carries.
 bool speaks_roce(const Managed::Parts& parts, const std::string& uplink) {
-    return std::ranges::find(parts.ethernets, uplink, &ServedUplink::name) != parts.ethernets.end();
+    const auto& ethernets = parts.uplinks.ethernets();
+    return std::ranges::find(ethernets, uplink, &ServedUplink::name) != ethernets.end();
 }
 
 std::string text_of(verbs::Protocols protocols) {
     const bool v1 = protocols[VRDMA_GID_ROCE_V1];
     return protocols.all() ? "RoCE v1 and v2" : v1 ? "RoCE v1" : "RoCE v2";
-}
-
-management::Answered<> refuse(std::errc error, std::string reason) {
-    return tl::unexpected{management::Refusal{error, std::move(reason)}};
-}
-
-management::Answered<> refuse_unknown(const std::string& name) {
-    return refuse(std::errc::no_such_file_or_directory,
-                  fmt::format("there is no device '{}'", name));
 }
 
 management::Answered<> refuse_protocols(const std::string& name, const std::string& uplink) {
@@ -226,10 +222,10 @@ std::vector<management::Counters> Managed::counters(const Range& range) const {
 
 std::vector<management::Uplink> Managed::uplinks(const Range& range) const {
     std::vector<management::Uplink> all;
-    for (const auto& served : parts_.ethernets) {
+    for (const auto& served : parts_.uplinks.ethernets()) {
         all.push_back(report_of(*served));
     }
-    for (const auto& served : parts_.fabrics) {
+    for (const auto& served : parts_.uplinks.fabrics()) {
         all.push_back(report_of(*served));
     }
     return management::select(std::move(all), range, &record_name<management::Uplink>);
@@ -238,7 +234,7 @@ std::vector<management::Uplink> Managed::uplinks(const Range& range) const {
 // Fabrics may have peers of the same name, so the order is that of management::full_name().
 std::vector<management::Peer> Managed::peers(const Range& range) const {
     std::vector<management::Peer> all;
-    for (const auto& served : parts_.fabrics) {
+    for (const auto& served : parts_.uplinks.fabrics()) {
         for (const ServedFabric::Peer& peer : served->peers()) {
             all.push_back(report_of(served->name(), peer));
         }
@@ -303,6 +299,40 @@ management::Answered<> Managed::set_protocols(const std::string& name, std::uint
         log_.info("{}: may use {}", name, text_of(wanted));
     }
     return set;
+}
+
+management::Answered<std::string> Managed::create_device(const management::Settings& settings) {
+    return section_of(settings).and_then(
+        [this](const toml::table& section) { return parts_.sockets.create(section); });
+}
+
+management::Answered<> Managed::destroy_device(const std::string& name, bool force) {
+    return parts_.sockets.destroy(name, force);
+}
+
+management::Answered<std::string> Managed::add_uplink(const management::Settings& settings) {
+    return section_of(settings).and_then(
+        [this](const toml::table& section) { return parts_.uplinks.add(section); });
+}
+
+// A device may be bound to it that no driver has enabled yet.
+management::Answered<> Managed::remove_uplink(const std::string& name) {
+    std::vector<std::string> bound;
+    for (const Served& served : all_devices(parts_)) {
+        if (served.device->report().uplink == name) {
+            bound.push_back(served.name());
+        }
+    }
+    if (bound.empty()) {
+        return parts_.uplinks.remove(name);
+    }
+    constexpr std::size_t most_named = 4;
+    const std::size_t more = bound.size() - std::min(bound.size(), most_named);
+    bound.resize(bound.size() - more);
+    return refuse(
+        std::errc::device_or_resource_busy,
+        fmt::format("these devices have the uplink '{}': {}{}", name, fmt::join(bound, ", "),
+                    more != 0 ? fmt::format(" and {} more", more) : ""));
 }
 
 std::string Managed::log_level() const {

@@ -9,11 +9,10 @@
 
 #include "mediator/base/log.h"
 #include "mediator/control/reloader.h"
-#include "mediator/control/served_fabric.h"
-#include "mediator/control/served_uplink.h"
+#include "mediator/control/socket_devices.h"
+#include "mediator/control/uplinks.h"
 #include "mediator/device/activity.h"
 #include "mediator/frontend/mdev/mdev_frontend.h"
-#include "mediator/frontend/vfio_user/server.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/management/mediator.h"
 
@@ -23,10 +22,9 @@ class Managed final : public management::Mediator {
   public:
     // All must outlive this.
     struct Parts {
-        const std::vector<std::unique_ptr<vfio_user::Server>>& servers;
+        SocketDevices& sockets;
         const std::unique_ptr<mdev::MdevFrontend>& module; // nullptr: there is none
-        const std::vector<std::unique_ptr<ServedUplink>>& ethernets;
-        const std::vector<std::unique_ptr<ServedFabric>>& fabrics;
+        Uplinks& uplinks;
         const hca::soft::SoftHca& hca;
         const vrdma::Activity& activity;
         Reloader& reloader;
@@ -42,6 +40,10 @@ class Managed final : public management::Mediator {
     management::Answered<> set_limits(const std::string& name, const management::Share& share,
                                       const management::Quotas& quotas) override;
     management::Answered<> set_protocols(const std::string& name, std::uint32_t protocols) override;
+    management::Answered<std::string> create_device(const management::Settings& settings) override;
+    management::Answered<> destroy_device(const std::string& name, bool force) override;
+    management::Answered<std::string> add_uplink(const management::Settings& settings) override;
+    management::Answered<> remove_uplink(const std::string& name) override;
     std::string log_level() const override;
     bool set_log_level(const std::string& level) override;
     void reload(std::function<void(management::Reloaded)> done) override;

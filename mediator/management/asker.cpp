@@ -11,11 +11,12 @@ Refusal Asker::unreadable() {
     return {std::errc::protocol_error, "vrdmad's answer cannot be read"};
 }
 
-Answered<Asker::Lines> Asker::lines(Question question, const std::string& name) {
+Answered<Asker::Lines> Asker::lines(Question question, const std::string& name,
+                                    const Settings& settings) {
     if (!helper::write(question.name, name)) {
         return tl::unexpected{Refusal{std::errc::invalid_argument, "the name is too long"}};
     }
-    return ask(question).and_then([](const Whole& whole) -> Answered<Lines> {
+    return ask(question, settings).and_then([](const Whole& whole) -> Answered<Lines> {
         const auto lines = read_records<Line>(whole.rest);
         if (!lines) {
             return tl::unexpected{unreadable()};
@@ -29,9 +30,9 @@ Answered<Asker::Lines> Asker::lines(Question question, const std::string& name) 
     });
 }
 
-Answered<Asker::Whole> Asker::ask(Question question) {
+Answered<Asker::Whole> Asker::ask(Question question, const Settings& settings) {
     question.id = ++last_id_;
-    helper::send(socket_, pack(question));
+    helper::send(socket_, pack(question, settings));
     auto whole = await(question.id);
     if (!whole || whole->answer.error == 0) {
         return whole;

@@ -65,7 +65,8 @@ class Asker {
         return lines(question, name);
     }
     // The question has its kind, and the values that it sets.
-    Answered<Lines> lines(Question question, const std::string& name);
+    Answered<Lines> lines(Question question, const std::string& name,
+                          const Settings& settings = {});
 
     // Whether vrdmad has closed the socket.
     bool ended() const { return ended_; }
@@ -100,7 +101,7 @@ class Asker {
     }
 
     static Refusal unreadable();
-    Answered<Whole> ask(Question question);
+    Answered<Whole> ask(Question question, const Settings& settings = {});
     Answered<Whole> await(std::uint32_t id);
 
     const int socket_;

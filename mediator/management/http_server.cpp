@@ -32,6 +32,16 @@ bool says_too_long(MHD_Connection* connection) {
     return parsed.ec != std::errc{} || value > HttpServer::max_body;
 }
 
+// "?force=true" may follow the path.
+Request request_of(MHD_Connection* connection, const char* method, const char* url,
+                   Upload& upload) {
+    const char* const force =
+        MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "force");
+    Request request{method, url, std::move(upload.body)};
+    request.force = force != nullptr && std::string_view{force} == "true";
+    return request;
+}
+
 Response too_long() {
     return refuse(std::errc::message_size,
                   fmt::format("a body has at most {} bytes", HttpServer::max_body));
@@ -79,7 +89,7 @@ struct HttpServer::Callbacks {
         }
         return queue(connection, upload.too_long
                                      ? too_long()
-                                     : server.answer_({method, url, std::move(upload.body)},
+                                     : server.answer_(request_of(connection, method, url, upload),
                                                       known->second.client));
     }
 

@@ -54,6 +54,15 @@ class Mediator {
     // Holds until vrdmad starts again. Refuses to take away a protocol that is in use.
     virtual Answered<> set_protocols(const std::string& name, std::uint32_t protocols) = 0;
 
+    // A device behind a socket, with the settings of [[vfio_user]], and an uplink with those of
+    // [[uplink]]. They stay until they are removed or the host starts again. Those that the
+    // configuration has are refused, and without `force` a device in use and an uplink that a
+    // device is bound to.
+    virtual Answered<std::string> create_device(const Settings& settings) = 0; // its socket's path
+    virtual Answered<> destroy_device(const std::string& name, bool force) = 0;
+    virtual Answered<std::string> add_uplink(const Settings& settings) = 0; // its name
+    virtual Answered<> remove_uplink(const std::string& name) = 0;
+
     // Levels as they are called in vrdmad.conf. Returns false if that is none.
     virtual std::string log_level() const = 0;
     virtual bool set_log_level(const std::string& level) = 0;

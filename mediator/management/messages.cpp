@@ -28,20 +28,58 @@ bool has_valid_values(const Question& question) {
     return limits && protocols;
 }
 
+bool is_valid(const Question& question) {
+    using Kind = Question::Kind;
+    const bool has_settings =
+        question.kind == Kind::create_device || question.kind == Kind::add_uplink;
+    return question.kind <= Question::last && question.exact <= 1 &&
+           question.force <= (question.kind == Kind::destroy_device ? 1u : 0u) &&
+           question.settings <= (has_settings ? max_settings : 0) && helper::read(question.name) &&
+           has_valid_values(question);
+}
+
+bool is_valid(const Setting& setting) {
+    using Kind = Setting::Kind;
+    const auto key = helper::read(setting.key);
+    const auto text = helper::read(setting.text);
+    if (!key || key->empty() || !text || !helper::is_printable(*key + *text) ||
+        setting.reserved != 0) {
+        return false;
+    }
+    switch (setting.kind) {
+        case Kind::text:
+        case Kind::item:
+            return setting.number == 0;
+        case Kind::number:
+            return text->empty();
+        case Kind::flag:
+            return text->empty() && (setting.number == 0 || setting.number == 1);
+    }
+    return false;
+}
+
 } // namespace
 
-Message pack(const Question& question) {
+Message pack(Question question, const Settings& settings) {
+    question.settings = static_cast<std::uint32_t>(settings.size());
     Message message;
     helper::append(message, question);
+    for (const Setting& setting : settings) {
+        helper::append(message, setting);
+    }
     return message;
 }
 
-std::optional<Question> read_question(std::span<const std::byte> message) {
-    const auto question = helper::take_last<Question>(message);
-    const bool valid = question && question->kind <= Question::Kind::reload &&
-                       question->exact <= 1 && helper::read(question->name) &&
-                       has_valid_values(*question);
-    return valid ? question : std::nullopt;
+std::optional<Asked> read_question(std::span<const std::byte> message) {
+    const auto question = helper::take<Question>(message);
+    if (!question || !is_valid(*question)) {
+        return std::nullopt;
+    }
+    auto settings = read_records<Setting>(message);
+    const bool valid =
+        settings && settings->size() == question->settings &&
+        std::ranges::all_of(*settings, [](const Setting& setting) { return is_valid(setting); });
+    return valid ? std::optional{Asked{*question, std::move(*settings)}} : std::nullopt;
 }
 
 Message pack_error(std::uint32_t id, std::errc error, const std::string& reason) {

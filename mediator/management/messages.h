@@ -36,17 +36,24 @@ struct Question {
         set_limits,    // of the device `name`; no lines are the answer
         set_protocols, // likewise
         reload,
+        create_device,  // its settings follow; its socket is the answer
+        destroy_device, // by its name
+        add_uplink,     // its settings follow; its name is the answer
+        remove_uplink,  // by its name
     };
+    static constexpr Kind last = Kind::remove_uplink;
 
     Kind kind;
     std::uint32_t id;        // of the answer, too
     std::uint32_t exact;     // this and the name are those of a Range
     std::uint32_t protocols; // 0, except for set_protocols
+    std::uint32_t settings;  // how many follow: some for create_device and add_uplink, else none
+    std::uint32_t force;     // 0, except for destroy_device: also a device that is in use
     Name name;
     Share share; // this and the quotas are zero, except for set_limits
     Quotas quotas;
 };
-static_assert(sizeof(Question) == 208);
+static_assert(sizeof(Question) == 216);
 
 // Begins an answer. Records or lines follow.
 struct Answer {
@@ -61,8 +68,14 @@ struct Task {
     std::uint32_t reserved;
 };
 
-Message pack(const Question& question);
-std::optional<Question> read_question(std::span<const std::byte> message);
+struct Asked {
+    Question question;
+    Settings settings;
+};
+inline constexpr std::size_t max_question = sizeof(Question) + max_settings * sizeof(Setting);
+
+Message pack(Question question, const Settings& settings = {});
+std::optional<Asked> read_question(std::span<const std::byte> message);
 
 template <typename Record>
 inline constexpr std::size_t records_each = (max_message - sizeof(Answer)) / sizeof(Record);

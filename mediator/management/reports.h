@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "mediator/base/rate.h"
 #include "mediator/helper/fields.h"
@@ -109,6 +110,19 @@ struct Activity {
     std::uint64_t migrations_in;
     std::uint64_t migrations_out;
 };
+
+// A key of a section of vrdmad.conf(5), with its value. The items of an array come one by one.
+struct Setting {
+    enum class Kind : std::uint32_t { text, number, flag, item };
+
+    helper::Text<32> key;
+    Kind kind;
+    std::uint32_t reserved;
+    std::int64_t number;    // or 0 or 1, for a flag
+    helper::Text<512> text; // also of an item
+};
+using Settings = std::vector<Setting>;
+inline constexpr std::size_t max_settings = 32;
 
 // Peers of two fabrics may have the same name.
 inline std::string full_name(const Peer& peer) {

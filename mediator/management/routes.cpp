@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
@@ -28,12 +29,15 @@ unsigned status_of(std::errc error) {
         case std::errc::invalid_argument:
             return 400;
         case std::errc::permission_denied:
+        case std::errc::operation_not_permitted:
             return 403;
         case std::errc::no_such_file_or_directory:
             return 404;
         case std::errc::operation_not_supported:
             return 405;
         case std::errc::device_or_resource_busy:
+        case std::errc::file_exists:
+        case std::errc::address_in_use:
             return 409;
         case std::errc::message_size:
             return 413;
@@ -56,6 +60,7 @@ struct Call {
     const Words& words; // those of the path that the route leaves open
     const std::string& body;
     Asker& asker;
+    bool force;
 };
 
 template <typename Record>
@@ -303,6 +308,109 @@ Response reload(const Call& call) {
                  : refuse(lines.error());
 }
 
+// A value of a body, without its key.
+std::optional<Setting> setting_of(const json& value, Setting::Kind text_kind) {
+    Setting setting{};
+    if (value.is_string()) {
+        const auto text = value.get<std::string>();
+        setting.kind = text_kind;
+        return helper::is_printable(text) && helper::write(setting.text, text)
+                   ? std::optional{setting}
+                   : std::nullopt;
+    }
+    if (value.is_boolean()) {
+        setting.kind = Setting::Kind::flag;
+        setting.number = value.get<bool>() ? 1 : 0;
+        return setting;
+    }
+    constexpr auto most = std::numeric_limits<std::int64_t>::max();
+    const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= std::uint64_t{most}
+                                                 : value.is_number_integer();
+    setting.kind = Setting::Kind::number;
+    setting.number = fits ? value.get<std::int64_t>() : 0;
+    return fits ? std::optional{setting} : std::nullopt;
+}
+
+bool append_settings(const std::string& key, const json& value, Settings& settings) {
+    const bool many = value.is_array();
+    const json values = many ? value : json::array({value});
+    for (const json& each : values) {
+        const bool item = !many || each.is_string();
+        auto setting = setting_of(each, many ? Setting::Kind::item : Setting::Kind::text);
+        if (!item || !setting || key.empty() || !helper::is_printable(key) ||
+            !helper::write(setting->key, key)) {
+            return false;
+        }
+        settings.push_back(*setting);
+    }
+    return !values.empty();
+}
+
+// The keys of a section of vrdmad.conf(5), as in {"name": "disk", "clients": 4, "pkeys":
+// ["0xffff"]}.
+Answered<Settings> settings_in(const json& body) {
+    if (!body.is_object() || body.empty()) {
+        return invalid(R"(the body must be an object such as {"name": "disk"})");
+    }
+    Settings settings;
+    for (const auto& [key, value] : body.items()) {
+        if (!append_settings(key, value, settings)) {
+            return invalid(fmt::format(
+                "{} must be a number, true, false, a text of printable characters, or an array of "
+                "such texts",
+                helper::printable(key, sizeof(Setting::key))));
+        }
+    }
+    if (settings.size() > max_settings) {
+        return invalid(fmt::format("there are more than {} values", max_settings));
+    }
+    return settings;
+}
+
+// Asks for something that has these settings, and answers with the line that comes back.
+Response add(const Call& call, Kind kind, const char* key) {
+    Question question{};
+    question.kind = kind;
+    const json body = json::parse(call.body, nullptr, false);
+    const auto added = settings_in(body).and_then(
+        [&](const Settings& settings) { return call.asker.lines(question, {}, settings); });
+    if (!added) {
+        return refuse(added.error());
+    }
+    json answer{{key, added->some.empty() ? "" : added->some.front()}};
+    if (body.contains("name")) {
+        answer.emplace("name", body["name"]);
+    }
+    return respond(status_ok, answer);
+}
+
+Response create_device(const Call& call) {
+    return add(call, Kind::create_device, "socket");
+}
+
+Response add_uplink(const Call& call) {
+    return add(call, Kind::add_uplink, "name"); // by default that of its interface
+}
+
+Response remove(const Call& call, Question question) {
+    const std::string& name = call.words.front();
+    const auto removed = call.asker.lines(question, name);
+    return removed ? respond(status_ok, {{"name", name}}) : refuse(removed.error());
+}
+
+Response destroy_device(const Call& call) {
+    Question question{};
+    question.kind = Kind::destroy_device;
+    question.force = call.force ? 1 : 0;
+    return remove(call, question);
+}
+
+Response remove_uplink(const Call& call) {
+    Question question{};
+    question.kind = Kind::remove_uplink;
+    return remove(call, question);
+}
+
 Response metrics(const Call& call) {
     auto text = read_metrics(call.asker);
     return text ? Response{status_ok, std::move(*text), Exposition::content_type}
@@ -320,7 +428,9 @@ struct Route {
 
 constexpr std::array routes{
     Route{"GET", "/v1/devices", false, &devices},
+    Route{"POST", "/v1/devices", true, &create_device},
     Route{"GET", "/v1/devices/*", false, &device},
+    Route{"DELETE", "/v1/devices/*", true, &destroy_device},
     Route{"GET", "/v1/devices/*/counters", false, &counters},
     Route{"GET", "/v1/devices/*/limits", false, &limits},
     Route{"PUT", "/v1/devices/*/limits", true, &set_limits},
@@ -330,6 +440,8 @@ constexpr std::array routes{
     Route{"GET", "/v1/counters", false, &all_counters},
     Route{"GET", "/v1/netdevs", false, &netdevs},
     Route{"GET", "/v1/uplinks", false, &uplinks},
+    Route{"POST", "/v1/uplinks", true, &add_uplink},
+    Route{"DELETE", "/v1/uplinks/*", true, &remove_uplink},
     Route{"GET", "/v1/peers", false, &peers},
     Route{"GET", "/v1/log-level", false, &log_level},
     Route{"PUT", "/v1/log-level", true, &set_log_level},
@@ -414,7 +526,7 @@ Response answer(const Request& request, Asker& asker) {
                           "only root, vrdmad's own user, and the group if group_changes is set, "
                           "may change something");
         }
-        return route.serve({*open, request.body, asker});
+        return route.serve({*open, request.body, asker, request.force});
     }
     return known ? refuse(std::errc::operation_not_supported,
                           fmt::format("'{}' does not take {}", request.path, request.method))

@@ -18,6 +18,7 @@ struct Request {
     std::string body;
     bool may_change = false; // its client
     bool by_network = false; // gets metrics only
+    bool force = false;      // destroys what is in use, too
 };
 
 struct Response {

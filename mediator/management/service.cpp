@@ -42,7 +42,7 @@ Result<std::unique_ptr<Service>> Service::open(UniqueFd process, const Listening
 }
 
 void Service::hear() {
-    std::array<std::byte, sizeof(Question)> bytes; // NOLINT(*-member-init): recv() fills it
+    std::array<std::byte, max_question> bytes; // NOLINT(*-member-init): recv() fills it
     for (int i = 0; i < turn && process_; ++i) {
         const ssize_t size =
             ::recv(process_->socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_TRUNC);
@@ -52,16 +52,18 @@ void Service::hear() {
         if (size <= 0) {
             return end("it has ended");
         }
-        const bool whole = size == static_cast<ssize_t>(bytes.size());
-        const auto question = whole ? read_question(bytes) : std::nullopt;
-        if (!question) {
+        const auto length = static_cast<std::size_t>(size);
+        const auto asked =
+            length <= bytes.size() ? read_question(std::span{bytes}.first(length)) : std::nullopt;
+        if (!asked) {
             return end("it sent an invalid message");
         }
-        answer(*question);
+        answer(*asked);
     }
 }
 
-void Service::answer(const Question& question) {
+void Service::answer(const Asked& asked) {
+    const Question& question = asked.question;
     switch (question.kind) {
         case Kind::task:
             return give_task(question);
@@ -91,6 +93,15 @@ void Service::answer(const Question& question) {
                                                             question.protocols));
         case Kind::reload:
             return reload(question);
+        case Kind::create_device:
+            return answer(question, mediator_.create_device(asked.settings));
+        case Kind::destroy_device:
+            return answer(question, mediator_.destroy_device(*helper::read(question.name),
+                                                             question.force != 0));
+        case Kind::add_uplink:
+            return answer(question, mediator_.add_uplink(asked.settings));
+        case Kind::remove_uplink:
+            return answer(question, mediator_.remove_uplink(*helper::read(question.name)));
     }
 }
 
@@ -142,6 +153,12 @@ void Service::answer(const Question& question, const Answered<>& done) {
     send(process_->socket.get(),
          done ? pack_lines(question.id, {})
               : pack_error(question.id, done.error().error, done.error().reason));
+}
+
+void Service::answer(const Question& question, const Answered<std::string>& line) {
+    send(process_->socket.get(),
+         line ? pack_lines(question.id, {*line})
+              : pack_error(question.id, line.error().error, line.error().reason));
 }
 
 void Service::reload(const Question& question) {

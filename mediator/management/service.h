@@ -41,7 +41,7 @@ class Service {
           mediator_{mediator} {}
 
     void hear();
-    void answer(const Question& question);
+    void answer(const Asked& asked);
     void give_task(const Question& question);
     void give_network(const Question& question);
     void give(const Message& message, int descriptor);
@@ -50,6 +50,7 @@ class Service {
                 std::vector<Record> (Mediator::*ask)(const Range& range) const, std::size_t most);
     void set_log_level(const Question& question);
     void answer(const Question& question, const Answered<>& done);
+    void answer(const Question& question, const Answered<std::string>& line);
     void reload(const Question& question);
     void end(const char* why);
 

@@ -83,6 +83,30 @@ class FakeMediator final : public Mediator {
         }
         return tl::unexpected{refused};
     }
+    // Knows no values, and refuses a device without a name.
+    Answered<std::string> create_device(const Settings& settings) override {
+        created = settings;
+        const auto name = std::ranges::find(settings, "name", [](const Setting& setting) {
+            return helper::read(setting.key).value_or("");
+        });
+        if (name == settings.end()) {
+            return tl::unexpected{Refusal{std::errc::file_exists, "there is such a device"}};
+        }
+        return "/run/" + helper::read(name->text).value_or("") + ".sock";
+    }
+    Answered<> destroy_device(const std::string& name, bool force) override {
+        const bool known = std::erase_if(devices_, [&](const Named& named) {
+                               return force && named.name == name;
+                           }) > 0;
+        return known ? Answered<>{} : tl::unexpected{refused};
+    }
+    Answered<std::string> add_uplink(const Settings& settings) override {
+        created = settings;
+        return "lan";
+    }
+    Answered<> remove_uplink(const std::string& name) override {
+        return name == "lan" ? Answered<>{} : tl::unexpected{refused};
+    }
     std::string log_level() const override { return level_; }
     bool set_log_level(const std::string& level) override {
         level_ = level == "debug" ? level : level_;
@@ -99,6 +123,7 @@ class FakeMediator final : public Mediator {
     bool delays = false; // reloads, until the test calls `delayed`
     std::function<void(Reloaded)> delayed;
     Refusal refused{std::errc::device_or_resource_busy, "a QP uses RoCE v1"};
+    Settings created; // what was asked for last
     Activity activity_of{};
     std::vector<Uplink> uplinks_of;
     Reloaded reloaded{"", {"types.small: weight 3"}, {"name"}};

@@ -16,12 +16,12 @@ Question question() {
 TEST(Question, ArrivesAsItWasSent) {
     const auto read = read_question(pack(question()));
     ASSERT_TRUE(read);
-    EXPECT_EQ(helper::read(read->name), "disk");
+    EXPECT_EQ(helper::read(read->question.name), "disk");
 }
 
 TEST(Question, IsRefusedUnlessEachByteIsValid) {
     Question kind = question();
-    kind.kind = static_cast<Question::Kind>(static_cast<std::uint32_t>(Question::Kind::reload) + 1);
+    kind.kind = static_cast<Question::Kind>(static_cast<std::uint32_t>(Question::last) + 1);
     Question exact = question();
     exact.exact = 2;
     Question endless = question();
@@ -67,6 +67,60 @@ TEST(Question, HasProtocolsOnlyIfItSetsSome) {
         set.protocols = wrong;
         EXPECT_FALSE(read_question(pack(set)));
     }
+}
+
+Setting setting(Setting::Kind kind, std::int64_t number, const std::string& text) {
+    Setting setting{};
+    helper::write(setting.key, "key");
+    setting.kind = kind;
+    setting.number = number;
+    helper::write(setting.text, text);
+    return setting;
+}
+
+TEST(Question, HasSettingsOnlyIfItMakesSomething) {
+    using Kind = Setting::Kind;
+    const Settings all{setting(Kind::text, 0, "a"), setting(Kind::number, -7, ""),
+                       setting(Kind::flag, 1, ""), setting(Kind::item, 0, "")};
+    EXPECT_FALSE(read_question(pack(question(), all)));
+    Question create = question();
+    for (const auto kind : {Question::Kind::create_device, Question::Kind::add_uplink}) {
+        create.kind = kind;
+        const auto read = read_question(pack(create, all));
+        ASSERT_TRUE(read);
+        ASSERT_EQ(read->settings.size(), all.size());
+        EXPECT_EQ(read->settings[1].number, -7);
+    }
+    EXPECT_FALSE(read_question(pack(create, Settings(max_settings + 1, all.front()))));
+    Message one_less = pack(create, all);
+    one_less.resize(one_less.size() - sizeof(Setting));
+    EXPECT_FALSE(read_question(one_less));
+}
+
+TEST(Question, HasNoInvalidSetting) {
+    using Kind = Setting::Kind;
+    Setting nameless = setting(Kind::text, 0, "a");
+    nameless.key = {};
+    Setting reserved = setting(Kind::text, 0, "a");
+    reserved.reserved = 1;
+    Question create = question();
+    create.kind = Question::Kind::create_device;
+    for (const Setting& wrong :
+         {nameless, reserved, setting(Kind::text, 1, "a"), setting(Kind::number, 1, "a"),
+          setting(Kind::flag, 2, ""), setting(Kind::text, 0, "a\n"),
+          setting(static_cast<Kind>(4), 0, "")}) {
+        EXPECT_FALSE(read_question(pack(create, {wrong})));
+    }
+}
+
+TEST(Question, IsForcedOnlyIfItDestroys) {
+    Question forced = question();
+    forced.force = 1;
+    EXPECT_FALSE(read_question(pack(forced)));
+    forced.kind = Question::Kind::destroy_device;
+    EXPECT_TRUE(read_question(pack(forced)));
+    forced.force = 2;
+    EXPECT_FALSE(read_question(pack(forced)));
 }
 
 TEST(Answer, HasRoomForLinesOfBothLists) {

@@ -82,6 +82,61 @@ TEST_F(RoutesTest, LimitsAreSet) {
     EXPECT_EQ(error(403, "PUT", path, R"({"weight": 9})", false), "EACCES");
 }
 
+TEST_F(RoutesTest, ADeviceIsCreatedWithTheKeysOfItsSection) {
+    const json made = ask(200, "POST", "/v1/devices",
+                          R"({"name": "disk", "clients": 4, "flag": true, "pkeys": ["1", "2"]})");
+    EXPECT_EQ(made, (json{{"name", "disk"}, {"socket", "/run/disk.sock"}}));
+    std::string seen;
+    for (const Setting& setting : mediator.created) { // in the order of their keys
+        seen += fmt::format("{} {} {} {}\n", *helper::read(setting.key),
+                            static_cast<unsigned>(setting.kind), setting.number,
+                            *helper::read(setting.text));
+    }
+    EXPECT_EQ(seen, "clients 1 4 \nflag 2 1 \nname 0 0 disk\npkeys 3 0 1\npkeys 3 0 2\n");
+    EXPECT_EQ(error(409, "POST", "/v1/devices", R"({"type": "small"})"), "EEXIST");
+    EXPECT_EQ(error(403, "POST", "/v1/devices", R"({"name": "disk"})", false), "EACCES");
+}
+
+TEST_F(RoutesTest, ADeviceIsNotCreatedWithOtherValues) {
+    const std::string long_key(32, 'k');
+    json many{{"name", json::array()}};
+    many["name"] = std::vector<std::string>(max_settings + 1, "x");
+    for (const std::string& body :
+         {std::string{}, std::string{"{}"}, std::string{"[1]"}, std::string{R"({"name": null})"},
+          std::string{R"({"name": {}})"}, std::string{R"({"name": []})"},
+          std::string{R"({"name": [1]})"}, std::string{R"({"name": [["a"]]})"},
+          std::string{R"({"name": 1.5})"}, std::string{R"({"name": 9223372036854775808})"},
+          std::string{R"({"name": "a\nb"})"}, std::string{R"({"": "a"})"},
+          json{{long_key, 1}}.dump(), json{{"name", std::string(512, 'x')}}.dump(), many.dump()}) {
+        EXPECT_EQ(error(400, "POST", "/v1/devices", body), "EINVAL") << body;
+    }
+    EXPECT_TRUE(mediator.created.empty());
+}
+
+TEST_F(RoutesTest, ADeviceInUseIsDestroyedByForce) {
+    EXPECT_EQ(error(409, "DELETE", "/v1/devices/disk-0001%2F0"), "EBUSY");
+    const Response done = answer({.method = "DELETE",
+                                  .path = "/v1/devices/disk-0001%2F0",
+                                  .body = {},
+                                  .may_change = true,
+                                  .force = true},
+                                 asker);
+    EXPECT_EQ(json::parse(done.body), (json{{"name", "disk-0001/0"}}));
+    EXPECT_EQ(error(404, "GET", "/v1/devices/disk-0001%2F0"), "ENOENT");
+    EXPECT_EQ(error(403, "DELETE", "/v1/devices/disk-0000%2F0", {}, false), "EACCES");
+}
+
+TEST_F(RoutesTest, UplinksComeAndGo) {
+    EXPECT_EQ(ask(200, "POST", "/v1/uplinks", R"({"interface": "eth0"})")["name"], "lan");
+    EXPECT_EQ(ask(200, "DELETE", "/v1/uplinks/lan")["name"], "lan");
+    EXPECT_EQ(error(409, "DELETE", "/v1/uplinks/wan"), "EBUSY");
+    for (const bool add : {true, false}) {
+        EXPECT_EQ(error(403, add ? "POST" : "DELETE", add ? "/v1/uplinks" : "/v1/uplinks/lan",
+                        R"({"interface": "eth0"})", false),
+                  "EACCES");
+    }
+}
+
 TEST_F(RoutesTest, Protocols) {
     const json devices = ask(200, "GET", "/v1/protocols")["devices"];
     ASSERT_EQ(devices.size(), 3u);

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+//
+// The commands that make and remove devices and uplinks while vrdmad runs. vrdmad makes devices
+// behind sockets and uplinks. The kernel makes mediated devices (mdev.h).
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "ctl/client.h"
+#include "ctl/mdev.h"
+#include "ctl/show.h"
+
+namespace vrdma::ctl {
+
+// The arguments of `device create`.
+class NewDevice {
+  public:
+    void add_options(CLI::App* command);
+
+    // vrdmad's answer has "socket", and that of the kernel only "name".
+    Answer create(const Client& client) const;
+
+  private:
+    std::vector<CLI::Option*> add_socket_options(CLI::App* command);
+
+    NewMdev mdev_{"vrdma", "", ""};
+    nlohmann::json body_ = nlohmann::json::object(); // the keys of [[vfio_user]]
+};
+
+// The arguments of `uplink add`.
+class NewUplink {
+  public:
+    void add_options(CLI::App* command);
+    Answer add(const Client& client) const;
+
+  private:
+    nlohmann::json body_ = nlohmann::json::object(); // the keys of [[uplink]]
+};
+
+Answer destroy_device(const Client& client, const std::string& name, bool force);
+
+std::string show_created(const nlohmann::json& answer, Width width);
+
+} // namespace vrdma::ctl

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include "ctl/new_device.h"
+
+#include <gtest/gtest.h>
+
+namespace vrdma::ctl {
+namespace {
+
+// Parses the words as those after `device create`. Returns CLI11's error, or nothing.
+std::string parse(std::vector<std::string> words) {
+    NewDevice device;
+    CLI::App app;
+    device.add_options(&app);
+    std::ranges::reverse(words); // CLI11 wants the last one first
+    try {
+        app.parse(words);
+    } catch (const CLI::ParseError& error) {
+        return error.get_name();
+    }
+    return "";
+}
+
+TEST(NewDevice, OptionsOfASocketNeedAName) {
+    EXPECT_EQ(parse({"small"}), "");
+    EXPECT_EQ(parse({"small", "--name", "disk", "--clients", "2", "--group", "0"}), "");
+    EXPECT_EQ(parse({"small", "--clients", "2"}), "RequiresError");
+    EXPECT_EQ(parse({"small", "--group", "0"}), "RequiresError");
+}
+
+TEST(NewDevice, IsEitherMediatedOrBehindASocket) {
+    EXPECT_EQ(parse({"small", "--name", "disk", "--uuid", "x"}), "ExcludesError");
+    EXPECT_EQ(parse({"small", "--name", "disk", "--parent", "vrdma"}), "ExcludesError");
+}
+
+TEST(NewDevice, HasAGroupOfThisHost) {
+    EXPECT_EQ(parse({"small", "--name", "disk", "--group", "root"}), "");
+    EXPECT_EQ(parse({"small", "--name", "disk", "--group", "no-such-group"}), "ValidationError");
+}
+
+TEST(NewDevice, IsShownByWhatItsUserNeeds) {
+    EXPECT_EQ(show_created({{"name", "disk"}, {"socket", "/run/disk.sock"}}, 0),
+              "/run/disk.sock\n");
+    EXPECT_EQ(show_created({{"name", "uuid"}, {"parent", "vrdma"}}, 0), "uuid\n");
+}
+
+// vrdmad's socket is not there, and neither is any mediated device.
+TEST(NewDevice, IsDestroyedByVrdmadUnlessItHasAUuid) {
+    const Client client{"/nonexistent"};
+    const auto behind_socket = destroy_device(client, "disk", false);
+    ASSERT_FALSE(behind_socket);
+    EXPECT_TRUE(behind_socket.error().unreachable);
+    const auto mediated = destroy_device(client, "00000000-0000-0000-0000-000000000000", false);
+    ASSERT_FALSE(mediated);
+    EXPECT_FALSE(mediated.error().unreachable);
+}
+
+} // namespace
+} // namespace vrdma::ctl
