@@ -49,6 +49,8 @@ BARS = [
     Bar("WRITE of 8 B, any neighbour, p99", "isolation", "write beside *", 20, "≤ 20 us", absolute=True, cores=2),
     Bar("control verb, any neighbour, p99", "isolation", "*_* beside *", 5000, "≤ 5000 us", absolute=True, cores=2),
     Bar("bandwidths of equal devices", "isolation", "bandwidths apart", 5, "≤ 5 % apart"),
+    Bar("vrdmactl device list, 1,000 devices", "isolation", "device list", 100, "≤ 100 ms"),
+    Bar("a scrape of 1,000 devices in use", "isolation", "scrape", 50, "≤ 50 ms"),
     Bar("gap at a peer of a device that moves", "lifecycle", "lifecycle_gap", 50, "≤ 50 ms", lambda x: x == 16),
     Bar("its state while it stands still", "lifecycle", "state", 1024, "≤ 1 KiB per QP", lambda x: x != 16),
     Bar("reg_mr of 1 GiB, untouched", "registration", "reg_mr untouched", 5000, "≤ 5000 us", lambda x: x == GIB),

@@ -53,7 +53,9 @@ FAMILIES = [
            "beside one of the neighbours that <i>vrdma-torture --list</i> tells of. Baseline, in turns with it: the "
            "same alone. The poller has a core to itself; what was measured while it or the victim lost the processor "
            "to somebody is left out. <i>bandwidths apart</i>: of two tenants that WRITE 64 KiB all the time, one by "
-           "one QP and the other by so many.", isolation.measure),
+           "one QP and the other by so many. <i>scrapes</i> are no neighbour: the metrics of 1,000 open devices, or "
+           "of as many as RLIMIT_NOFILE allows vrdmad, are read without a pause. <i>device list</i> and "
+           "<i>scrape</i>: the time of vrdmactl, and of one reading.", isolation.measure),
     Family("lifecycle", "A device that moves",
            "A device with so many busy QPs moves from one vrdmad to another. A peer on another host WRITEs to it. "
            "<i>gap</i>: the longest time between two completions of a QP of the peer. <i>state</i>: what is "

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from . import machine, programs
 from .bench import Bench
+from .crowd import Crowd
 from .devices import DEDICATED, POLLER_CORE, Mediator
 from .errors import BenchError
 from .hosts import ADDRESSES, Hosts
@@ -86,6 +87,7 @@ def measure(bench: Bench) -> list[Point]:
     points = []
     for name in QUICK if bench.quick else NEIGHBOURS:
         points += _beside_network(bench, name) if name == "packet_flood" else _beside(bench, name)
+    points += _beside_scrapes(bench)
     with _tenants(bench) as tenants:
         return points + [replace(point, series="bandwidths apart") for point in tenants.run(SHARE, SIDES)]
 
@@ -117,6 +119,25 @@ def _beside_network(bench: Bench, name: str) -> list[Point]:
         alone = tenants.run(VICTIM, SIDES[:2], *options)
         with tenants.neighbour(name, hosts.within(1), "--network", ADDRESSES[0]):
             return compared(name, alone, tenants.run(VICTIM, SIDES[:2], *options))
+
+
+def _beside_scrapes(bench: Bench) -> list[Point]:
+    """Beside many devices, whose metrics are read all the time."""
+    with tempfile.TemporaryDirectory(prefix="vrdma-bench-") as directory:
+        crowd = Crowd(bench.build, Path(directory), bench.quick)
+        mediator = Mediator(bench.build, Path(directory), "tenants", DEDICATED + crowd.config, sides=SIDES[:2],
+                            within=crowd.within)  # fmt: skip
+        try:
+            mediator.await_ready()
+            tenants = Tenants(bench, mediator)
+            with crowd.open():
+                readings = [Point(FAMILY, "device list", crowd.size, "ms", crowd.list()),
+                            Point(FAMILY, "scrape", crowd.size, "ms", crowd.scrape())]  # fmt: skip
+                alone = tenants.run(VICTIM, SIDES[:2])
+                with crowd.scraped():
+                    return readings + compared("scrapes", alone, tenants.run(VICTIM, SIDES[:2]))
+        finally:
+            mediator.stop()
 
 
 def compared(name: str, alone: list[Point], beside: list[Point]) -> list[Point]:
