@@ -45,34 +45,42 @@ std::size_t clients_added(const Devices& devices) {
     return clients_of(devices.begin() + static_cast<Place>(count_of_file(devices)), devices.end());
 }
 
-// Returns how many DMA maps each client may have. A share of none is an error, because a client
-// without maps has no memory. Devices that can be created later must not keep others from being
-// served.
-std::optional<std::size_t> share_of_maps(Config& config) {
-    const std::size_t clients = clients_of_file(config.vfio_user);
+// Spare clients take half of the limits, or less if there are more others. So a few clients of the
+// configuration have about as many DMA maps as without any spare ones.
+SocketDevices::MapShares shares_of_maps(std::size_t clients, std::size_t spare) {
     const auto limits = vfio_user::ProcessLimits::read();
-    const auto share_with = [&](std::size_t spare) {
-        const std::size_t all = clients + spare;
-        return all == 0 ? 0 : vfio_user::map_share(limits, all, VRDMA_MAX_VECTORS);
+    const auto share_of = [&](std::size_t some, std::size_t weight, std::size_t all) {
+        return some == 0 ? 0
+                         : vfio_user::map_share(limits.part(weight, all), some, VRDMA_MAX_VECTORS);
     };
+    const std::size_t others = std::max(clients, spare);
+    return {share_of(clients, others, others + spare), share_of(spare, spare, others + spare)};
+}
+
+// A client without maps has no memory, so a share of none is an error. Devices that can be created
+// later must not keep others from being served.
+std::optional<SocketDevices::MapShares> share_maps(Config& config) {
+    const std::size_t clients = clients_of_file(config.vfio_user);
     unsigned& spare = config.control.spare_clients;
     spare = config.control.socket.path.empty() ? 0 : spare;
-    if (spare != 0 && share_with(spare) == 0) {
+    auto shares = shares_of_maps(clients, spare);
+    if (spare != 0 && (shares.created == 0 || (clients != 0 && shares.configured == 0))) {
         spdlog::warn(
-            "no device behind a socket can be created later: vm.max_map_count ({}) or "
-            "RLIMIT_NOFILE ({}) leave no DMA maps for {} spare clients",
-            limits.mappings, limits.descriptors, spare);
+            "no device behind a socket can be created later: vm.max_map_count or RLIMIT_NOFILE "
+            "leave no DMA maps for {} spare clients",
+            spare);
         spare = 0;
+        shares = shares_of_maps(clients, spare);
     }
-    const std::size_t share = share_with(spare);
-    if (share == 0 && clients != 0) {
+    if (shares.configured == 0 && clients != 0) {
+        const auto limits = vfio_user::ProcessLimits::read();
         spdlog::critical(
             "{} clients are too many for vm.max_map_count ({}) or RLIMIT_NOFILE ({}): there are no "
             "DMA maps for each",
             clients, limits.mappings, limits.descriptors);
         return std::nullopt;
     }
-    return share;
+    return shares;
 }
 
 // The others were added when the configuration allowed more of them.
@@ -119,7 +127,7 @@ tl::unexpected<management::Refusal> refuse_destruction(const std::string& name) 
 
 std::optional<SocketDevices::Opened> SocketDevices::open(Config& config) {
     raise_descriptor_limit();
-    const auto most_maps = share_of_maps(config);
+    const auto most_maps = share_maps(config);
     if (!most_maps) {
         return std::nullopt;
     }
@@ -159,6 +167,8 @@ bool SocketDevices::serve(Opened opened) {
 Result<std::unique_ptr<vfio_user::Server>> SocketDevices::serve_one(
     const VfioUserDevice& device, vfio_user::ListeningSocket socket) {
     const auto type = std::ranges::find(host_.types, device.type, &DeviceType::name);
+    const std::size_t most_maps =
+        device.section.empty() ? most_maps_.configured : most_maps_.created;
     const auto endport =
         std::make_shared<verbs::Endport>(identity_of(device, uplinks_), device.clients);
     std::vector<std::unique_ptr<vfio_user::Function>> functions;
@@ -166,7 +176,7 @@ Result<std::unique_ptr<vfio_user::Server>> SocketDevices::serve_one(
         const std::string name =
             device.clients == 1 ? device.name : fmt::format("{}/{}", device.name, i);
         auto function = vfio_user::Function::create(
-            {name, *type, {endport, i}, device.window, most_maps_}, host_);
+            {name, *type, {endport, i}, device.window, most_maps}, host_);
         if (!function) {
             return fail(function.error());
         }

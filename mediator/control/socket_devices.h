@@ -20,9 +20,14 @@ namespace vrdma::control {
 
 class SocketDevices {
   public:
+    // How many DMA maps a client may have.
+    struct MapShares {
+        std::size_t configured = 0; // of a device that the configuration has
+        std::size_t created = 0;    // of one that was created
+    };
     struct Opened {
         std::vector<vfio_user::ListeningSocket> sockets; // in the order of their devices
-        std::size_t most_maps = 0;                       // of each client
+        MapShares most_maps;
     };
     // Opens the sockets of the configuration's devices while vrdmad has all of its privileges. A
     // client that connects waits until the device is served. On failure, logs the reason. A device
@@ -59,7 +64,7 @@ class SocketDevices {
     const AdditionsFile& file_;
     const Uplinks& uplinks_;
     const Host& host_;
-    std::size_t most_maps_ = 0;
+    MapShares most_maps_;
     std::vector<std::unique_ptr<vfio_user::Server>> servers_; // in the order of their devices
 };
 

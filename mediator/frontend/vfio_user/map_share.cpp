@@ -41,6 +41,10 @@ ProcessLimits ProcessLimits::read() {
     return limits;
 }
 
+ProcessLimits ProcessLimits::part(std::size_t numerator, std::size_t denominator) const {
+    return {mappings * numerator / denominator, descriptors * numerator / denominator};
+}
+
 std::size_t map_share(const ProcessLimits& limits, std::size_t functions, std::size_t vectors) {
     const std::size_t by_mappings =
         part_of(limits.mappings, functions, own_mappings + mappings_each * ScratchPages::room) /

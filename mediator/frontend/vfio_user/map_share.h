@@ -13,6 +13,8 @@ struct ProcessLimits {
     std::size_t descriptors = 0; // RLIMIT_NOFILE
 
     static ProcessLimits read();
+    // That part of both, so that one kind of client cannot take another kind's.
+    ProcessLimits part(std::size_t numerator, std::size_t denominator) const;
 };
 
 // Returns the most maps for a client, if there are `functions` functions with `vectors` vectors

@@ -31,6 +31,17 @@ TEST(MapShare, AllClientsTogetherFit) {
     }
 }
 
+// Divide the limits between two kinds of clients; expect the parts to be at most the whole, and
+// more clients of one kind to take nothing from the other kind.
+TEST(MapShare, KindsOfClientsHaveParts) {
+    const auto one = usual.part(1, 3);
+    const auto other = usual.part(2, 3);
+    EXPECT_EQ(one.mappings, 21843u);
+    EXPECT_LE(one.mappings + other.mappings, usual.mappings);
+    EXPECT_LE(one.descriptors + other.descriptors, usual.descriptors);
+    EXPECT_GT(map_share(one, 1, 4), map_share(one, 8, 4));
+}
+
 // Read the limits of this process; expect values.
 TEST(MapShare, TheProcesssLimitsAreRead) {
     const auto limits = ProcessLimits::read();
