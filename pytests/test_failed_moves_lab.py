@@ -12,7 +12,7 @@ import pytest
 from framework.detached import TIMEOUT_S
 from framework.lab import GUEST_PROGRAMS, MOVE_TIMEOUT_S, Guest, Machine
 from framework.mdev import Mdev, MdevType
-from framework.moving import AWAY, HOME, begin_move, host_of
+from framework.moving import AWAY, HOME, begin_move, described, host_of
 from framework.process import Failure, Process
 from framework.programs import await_condition
 
@@ -33,7 +33,7 @@ def has_not_stopped(move: Process) -> bool:
 def beside(guest: Guest, host: Machine, command: str) -> str:
     """The answer of its QEMU's monitor, while the lab uses the other one to move it."""
     host.copy(GUEST_PROGRAMS, "/root/")
-    socket = f"{guest.lab.describe(guest.name)['directory']}/hmp"
+    socket = f"{described(guest)['directory']}/hmp"
     return host.run(f"/usr/bin/python3 /root/{GUEST_PROGRAMS.name}/monitor.py {socket} {shlex.quote(command)}").stdout
 
 
@@ -74,7 +74,7 @@ def test_destination_dies(stays, mover, away):
 def test_destination_is_smaller(stays, mover, away):
     """Has a device of a smaller type at the destination, whose BARs are shorter; expects a reason in its log, and a
     guest that does not stop."""
-    smaller = Mdev(away, mover.lab.describe(mover.name)["uuid"])
+    smaller = Mdev(away, described(mover)["uuid"])
     if smaller.exists:
         smaller.remove()
     MdevType(away, "small").create(smaller.uuid)
@@ -87,7 +87,7 @@ def test_destination_is_smaller(stays, mover, away):
 def test_uplink_is_missing(stays, mover, away):
     """Has a device without an uplink at the destination; expects a reason in its log, and a guest that does not stop.
     """
-    bare = Mdev(away, mover.lab.describe(mover.name)["uuid"])
+    bare = Mdev(away, described(mover)["uuid"])
     if not bare.exists:
         MdevType(away, "medium").create(bare.uuid)
     away.script(f"echo none >{bare.path}/uplink")
@@ -102,7 +102,7 @@ def test_address_is_taken(stays, mover, away):
     does not stop."""
     other = Mdev(away, str(uuid.uuid4()))
     MdevType(away, "medium").create(other.uuid)
-    away.script(f"echo {mover.lab.describe(mover.name)['mac']} >{other.path}/mac")
+    away.script(f"echo {described(mover)['mac']} >{other.path}/mac")
     away.copy(GUEST_PROGRAMS, "/root/")
     holder = away.start(f"/usr/bin/python3 /root/{GUEST_PROGRAMS.name}/held_device.py {other.uuid}")
     assert holder.next_line(TIMEOUT_S) == "held\n"

@@ -13,8 +13,14 @@ from .programs import Program, await_listener, next_port
 HOME, AWAY = "host0", "host1"
 
 
+def described(guest: Guest) -> dict:
+    """The lab's description of a guest, as it is now."""
+    assert isinstance(guest.lab, Lab)
+    return guest.lab.describe(guest.name)
+
+
 def host_of(guest: Guest) -> str:
-    return str(guest.lab.describe(guest.name)["host"])
+    return str(described(guest)["host"])
 
 
 def begin_move(lab: Lab, guest: Guest, host: str, *options: str) -> Process:
