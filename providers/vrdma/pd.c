@@ -50,7 +50,7 @@ static int check_domain(const struct ibv_context *context,
 			const struct ibv_parent_domain_init_attr *attr)
 {
 	if (attr->comp_mask & ~(uint32_t)DOMAIN_ATTRS)
-		return EINVAL;
+		return EOPNOTSUPP;
 	if (!attr->pd || attr->pd->context != context || vrdma_is_parent_domain(attr->pd))
 		return EINVAL;
 	if (attr->td && attr->td->context != context)
