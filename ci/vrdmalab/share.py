@@ -5,9 +5,9 @@
     share/guests/RELEASE/tree/   for guests: vm/common, vm/guest, the guests' stage, files made for this lab
 
 If a VM does not boot the image's kernel, its tree has the modules of its kernel. The hosts' tree has the kernels that
-guests boot, in boot/RELEASE, unless they are on the hosts' disk. A host reads all trees by 9p, and shares a directory
-of guests/ with each guest in the same way. A VM that boots reads tree.tar, which is beside each tree. The trees are
-copies, so that a build can run meanwhile.
+guests boot, in boot/RELEASE, unless they are on the hosts' disk. Beside each tree is tree.tar, which VMs read: a host
+reads all by 9p, and shares a directory with guests' tree.tar with each guest in the same way. The trees are copies, so
+that a build can run meanwhile.
 """
 
 import hashlib

@@ -19,7 +19,7 @@ from .process import Failure, Process, Record, Result
 
 PROJECT = Path(__file__).resolve().parents[2]
 GUEST_PROGRAMS = PROJECT / "pytests/guest"
-UP_TIMEOUT_S = 960  # for three tries, if one hangs
+UP_TIMEOUT_S = 1400  # for three tries, if one hangs
 # For an emulated machine under load. A command that takes longer than this has hung.
 TIMEOUT_S = 120.0
 ANSWER_S = 20.0
