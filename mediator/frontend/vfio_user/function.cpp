@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/frontend/vfio_user/function.h"
 
-#include <fcntl.h>
 #include <linux/vfio.h>
 
 #include <algorithm>
@@ -9,22 +8,13 @@
 #include <cstring>
 #include <utility>
 
+#include "mediator/base/sealed_file.h"
 #include "mediator/device/out_of_memory.h"
 
 namespace vrdma::vfio_user {
 namespace {
 
 constexpr std::size_t register_size = sizeof(std::uint32_t);
-
-// The client maps the file, too, and must not be able to truncate it.
-Result<UniqueFd> sealed_file(std::uint64_t size) {
-    UniqueFd file{::memfd_create("vrdma-doorbells", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-    if (!file || ::ftruncate(file.get(), static_cast<off_t>(size)) != 0 ||
-        ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-        return fail_errno();
-    }
-    return file;
-}
 
 // Returns how many bytes of an access lie in the register where it begins.
 std::size_t next_step(std::size_t left, std::uint64_t offset) {
@@ -169,7 +159,7 @@ bool Function::after(WaitDebt::Clock::duration time, void (Function::*call)()) {
 // kept them.
 Result<> Function::replace_shared() {
     const std::uint64_t size = std::uint64_t{type_.limits.doorbell_pages} * VRDMA_PAGE_SIZE;
-    auto file = sealed_file(size);
+    auto file = sealed_file("vrdma-doorbells", size); // the client maps it, too
     auto kick = EventFd::create();
     if (!file || !kick) {
         return fail(file ? kick.error() : file.error());
