@@ -23,6 +23,7 @@
 #include "mediator/hca/share.h"
 #include "mediator/hca/shared_receive_queue.h"
 #include "mediator/memory/guest_memory.h"
+#include "mediator/sniffer/ring.h"
 #include "vrdma/device.h"
 
 namespace vrdma::hca {
@@ -105,6 +106,10 @@ class Slice : public SlicePort,
     // request of it; 0: no more. Peers wait, and nothing fails. Datagrams and peers on the network
     // that may not be told to wait are not held back.
     virtual void set_pace(std::uint64_t bytes_per_second) = 0;
+
+    // Records the frames of its messages in the ring from now on; nullptr: no more. The ring must
+    // outlive the slice, or the next call.
+    virtual void set_sniffer(sniffer::Ring* ring) = 0;
 
     // Touches pages of a ring before it is created, so that they are present when a poller needs
     // them. One call touches at most ring_pages_a_step pages, from `offset` on, and advances

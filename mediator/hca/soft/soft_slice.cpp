@@ -111,6 +111,10 @@ void SoftSlice::set_pace(std::uint64_t bytes_per_second) {
     poller_.run([&](Engine&) { core_->set_pace(bytes_per_second); });
 }
 
+void SoftSlice::set_sniffer(sniffer::Ring* ring) {
+    poller_.run([&](Engine& engine) { engine.set_sniffer(*core_, ring); });
+}
+
 Result<> SoftSlice::set_status_page(Iova page) {
     return on_poller([&](SliceCore& core) { return core.set_status_page(page); });
 }

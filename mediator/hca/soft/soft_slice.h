@@ -26,6 +26,7 @@ class SoftSlice : public Slice {
     Costs costs() const override;
     void set_share(const Share& share) override;
     void set_pace(std::uint64_t bytes_per_second) override;
+    void set_sniffer(sniffer::Ring* ring) override;
 
     Result<bool> touch(const Translation& ring, std::uint64_t& offset) override;
     Result<> set_status_page(Iova page) override;

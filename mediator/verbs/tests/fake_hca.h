@@ -26,6 +26,7 @@ class FakeSlice final : public Slice {
 
     Share share{};
     std::uint64_t pace = 0;
+    sniffer::Ring* sniffer_ring = nullptr;
     Iova status_page{};
     std::uint64_t clock_now = 0;
     bool frozen = false;
@@ -71,6 +72,7 @@ class FakeSlice final : public Slice {
     Costs costs() const override { return {}; }
     void set_share(const Share& wanted) override { share = wanted; }
     void set_pace(std::uint64_t bytes_per_second) override { pace = bytes_per_second; }
+    void set_sniffer(sniffer::Ring* ring) override { sniffer_ring = ring; }
 
     Result<bool> touch(const Translation&, std::uint64_t&) override {
         if (touch_error) {

@@ -25,8 +25,15 @@ void CrossRequests::execute(CrossRequest& lent) noexcept {
         listener != nullptr ? soft::execute(*listener, request) : answer_without_listener(lent.to);
 }
 
-void CrossRequests::conclude(QueuePair& sender, const Request& request, Ack ack) noexcept {
-    soft::conclude(sender, request, ack);
+void CrossRequests::conclude(QueuePair& sender, const CrossRequest& request) noexcept {
+    soft::conclude(sender, request.request(), request.ack);
+}
+
+void SniffedCrossRequests::conclude(QueuePair& sender, const CrossRequest& request) noexcept {
+    if (!sender.slice.sniffed()) {
+        return CrossRequests::conclude(sender, request);
+    }
+    conclude_sniffed(sender, request.request(), request.route, request.ack);
 }
 
 void CrossRequests::resume(QueuePair& sender) noexcept {

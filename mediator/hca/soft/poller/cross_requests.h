@@ -8,11 +8,17 @@
 
 namespace vrdma::hca::soft {
 
-class CrossRequests final : public CrossQueue::Handler {
+class CrossRequests : public CrossQueue::Handler {
   public:
     void execute(CrossRequest& request) noexcept override;
-    void conclude(QueuePair& sender, const Request& request, Ack ack) noexcept override;
+    void conclude(QueuePair& sender, const CrossRequest& request) noexcept override;
     void resume(QueuePair& sender) noexcept override;
+};
+
+// The same for an engine that has slices with sniffers.
+class SniffedCrossRequests final : public CrossRequests {
+  public:
+    void conclude(QueuePair& sender, const CrossRequest& request) noexcept override;
 };
 
 } // namespace vrdma::hca::soft

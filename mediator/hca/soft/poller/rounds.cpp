@@ -21,7 +21,8 @@ bool Rounds::round() noexcept {
     }
     const Scheduler::Served served = engine_.scheduler().serve(take_turn);
     bool worked = served.worked;
-    worked |= engine_.cross_queue().serve(cross_requests_);
+    worked |=
+        engine_.cross_queue().serve(engine_.sniffs() ? sniffed_cross_requests_ : cross_requests_);
     worked |= serve_ports();
     if (rounds_ % rounds_per_scan == 0 || served.whole) {
         worked |= engine_.doorbells().scan_some();

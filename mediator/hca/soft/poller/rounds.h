@@ -42,6 +42,7 @@ class Rounds {
 
     Engine& engine_;
     CrossRequests cross_requests_;
+    SniffedCrossRequests sniffed_cross_requests_;
     bool falls_asleep_ = false;
     unsigned rounds_ = 0;
     unsigned rounds_untold_ = 0;

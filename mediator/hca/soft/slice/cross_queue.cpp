@@ -148,7 +148,7 @@ void CrossQueue::take_back(CrossRequest& lent, Handler& handler) noexcept {
     }
     if (sender != nullptr) {
         sender->cross_request = nullptr;
-        handler.conclude(*sender, lent.request(), lent.ack);
+        handler.conclude(*sender, lent);
         sender->slice.engine().scheduler().wake(*sender);
     }
     --out_[lent.generation];

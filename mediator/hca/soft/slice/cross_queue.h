@@ -49,7 +49,7 @@ class CrossQueue {
         // Executes a request of another poller, and sets its answer.
         virtual void execute(CrossRequest& request) noexcept = 0;
         // The answer to a request has come.
-        virtual void conclude(QueuePair& sender, const Request& request, Ack ack) noexcept = 0;
+        virtual void conclude(QueuePair& sender, const CrossRequest& request) noexcept = 0;
         // There is a cross-poller request for a QP that waits for one.
         virtual void resume(QueuePair& sender) noexcept = 0;
     };

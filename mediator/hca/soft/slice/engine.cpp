@@ -18,12 +18,19 @@ void Engine::add(SliceCore& slice) {
 }
 
 void Engine::remove(SliceCore& slice) {
+    set_sniffer(slice, nullptr);
     scheduler_.remove(slice.run_queue());
     cross_queue_.forget(slice.run_queue());
     if (slice.port() != nullptr) {
         slice.port()->leave(*slice.member());
     }
     slices_.erase(std::find(slices_.begin(), slices_.end(), &slice));
+}
+
+void Engine::set_sniffer(SliceCore& slice, sniffer::Ring* ring) noexcept {
+    sniffers_ -= slice.sniffed() ? 1 : 0;
+    slice.set_sniffer(ring);
+    sniffers_ += slice.sniffed() ? 1 : 0;
 }
 
 void Engine::add_port(std::string uplink, std::unique_ptr<NetworkPort> port) {

@@ -42,6 +42,10 @@ class Engine {
     void add_port(std::string uplink, std::unique_ptr<NetworkPort> port);
     // No slice may be a member of it.
     std::unique_ptr<NetworkPort> remove_port(const std::string& uplink) noexcept;
+    // Records the slice's messages from now on; nullptr: no more.
+    void set_sniffer(SliceCore& slice, sniffer::Ring* ring) noexcept;
+    // Whether any slice has a sniffer.
+    bool sniffs() const noexcept { return sniffers_ != 0; }
     // The port to that uplink; nullptr if this engine does not serve it.
     NetworkPort* find_port(const std::string& uplink) const noexcept;
     const Ports& ports() const noexcept { return ports_; } // by uplink
@@ -65,6 +69,7 @@ class Engine {
     CrossQueue cross_queue_;
     std::vector<SliceCore*> slices_;
     Ports ports_;
+    unsigned sniffers_ = 0;
     std::size_t queue_pairs_ = 0;
     std::size_t completion_queues_ = 0;
 };

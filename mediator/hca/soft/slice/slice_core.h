@@ -17,6 +17,7 @@
 #include "mediator/hca/soft/slice/network.h"
 #include "mediator/hca/soft/slice/queue_pair.h"
 #include "mediator/hca/soft/slice/run_queue.h"
+#include "mediator/sniffer/ring.h"
 
 namespace vrdma::hca::soft {
 
@@ -73,6 +74,16 @@ class alignas(cache_line) SliceCore {
     bool paced() const noexcept { return paced_; }
     // Whether requests to it may have to wait.
     bool holds_back() const noexcept { return frozen_ || paced_; }
+    // Records its messages, or nullptr. The engine sets it.
+    sniffer::Ring* sniffer() const noexcept { return sniffer_; }
+    void set_sniffer(sniffer::Ring* ring) noexcept {
+        sniffer_ = ring;
+        sniffed_ = ring != nullptr;
+    }
+    bool sniffed() const noexcept { return sniffed_; }
+    // Whether requests to it need more than to be executed. It costs each of them a look, and so
+    // there is one for all reasons.
+    bool is_special() const noexcept { return (frozen_ | paced_ | sniffed_) != 0; }
     bool halted() const noexcept { return halted_; }
 
     // Find an object by its name. nullptr if there is none.
@@ -170,6 +181,7 @@ class alignas(cache_line) SliceCore {
     bool halted_ = false;
     bool frozen_ = false;
     bool paced_ = false;
+    bool sniffed_ = false;
     Clock::time_point frozen_since_;
     Clock::time_point rests_again_; // earlier, a freeze continues the one before
     const std::span<vrdma_doorbell_page> pages_;
@@ -189,6 +201,7 @@ class alignas(cache_line) SliceCore {
     std::vector<std::optional<GidKey>> gids_;
     EventQueue* async_eq_ = nullptr; // the first that the guest created
     vrdma_status_page* status_ = nullptr;
+    sniffer::Ring* sniffer_ = nullptr;
     std::uint64_t clock_offset_ = 0; // from the host's monotonic clock
     vrdma_counters counters_{};
     vrdma_counters counters_of_sets_{}; // sums over all sets that ever existed

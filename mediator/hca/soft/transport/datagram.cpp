@@ -9,6 +9,7 @@
 #include "mediator/hca/soft/slice/engine.h"
 #include "mediator/hca/soft/transport/execute.h"
 #include "mediator/hca/soft/transport/grh.h"
+#include "mediator/hca/soft/transport/sniff.h"
 
 namespace vrdma::hca::soft {
 namespace {
@@ -108,6 +109,20 @@ Ack deliver(QueuePair& receiver, const Route& route, const Request& request) noe
     return ack;
 }
 
+// For a slice that is frozen, paced, or has a sniffer. Returns the answer if the datagram goes no
+// further.
+std::optional<Ack> receive_specially(SliceCore& slice, const Route& route,
+                                     const Request& request) noexcept {
+    if (slice.sniffed()) {
+        sniff_received_datagram(slice, route, request);
+    }
+    if (!slice.frozen()) {
+        return std::nullopt;
+    }
+    const bool repeated = is_multicast(route.target.gid) || route.to == gsi_qpn;
+    return repeated ? dropped : answer_of_frozen(slice, false);
+}
+
 } // namespace
 
 std::optional<Route> route_of(const QueuePair& qp, const SendWqe& wqe,
@@ -136,15 +151,17 @@ Ack receive_datagram(SliceCore& slice, const Route& route, const Request& reques
         slice.count(VRDMA_COUNTER_UNKNOWN_QPS, slice.frozen() ? 0 : 1);
         return dropped;
     }
-    if (slice.frozen()) { // QP1 has many peers, which send again
-        return route.to == gsi_qpn ? dropped : answer_of_frozen(slice, false);
+    if (slice.is_special()) {
+        if (const auto answer = receive_specially(slice, route, request)) {
+            return *answer;
+        }
     }
     return deliver(*receiver, route, request);
 }
 
 Ack receive_multicast(SliceCore& slice, const Route& route, const Request& request) noexcept {
-    if (slice.frozen() || route.to != Qpn{VRDMA_MULTICAST_QPN} ||
-        !slice.is_in_vlan(route.source.vlan)) {
+    if (route.to != Qpn{VRDMA_MULTICAST_QPN} || !slice.is_in_vlan(route.source.vlan) ||
+        (slice.is_special() && receive_specially(slice, route, request))) {
         return dropped;
     }
     Ack result{AckStatus::ok};

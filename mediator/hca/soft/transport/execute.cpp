@@ -12,6 +12,7 @@
 #include "mediator/hca/soft/slice/engine.h"
 #include "mediator/hca/soft/transport/peer.h"
 #include "mediator/hca/soft/transport/retry.h"
+#include "mediator/hca/soft/transport/sniff.h"
 
 namespace vrdma::hca::soft {
 namespace {
@@ -447,12 +448,22 @@ Ack carry_out_in_time(QueuePair& qp, const Request& request) noexcept {
     return ack;
 }
 
+// For a slice that holds requests back, or has a sniffer.
+Ack carry_out_specially(QueuePair& qp, const Request& request) noexcept {
+    const Ack ack =
+        qp.slice.holds_back() ? carry_out_in_time(qp, request) : carry_out_now(qp, request);
+    if (qp.slice.sniffed()) {
+        sniff_received(qp, request, ack);
+    }
+    return ack;
+}
+
 Ack carry_out(QueuePair& qp, const Request& request) noexcept {
     const bool open = qp.may_receive() || is_ending(qp);
     if (!open) {
         return answer_without_listener(&qp.slice);
     }
-    return qp.slice.holds_back() ? carry_out_in_time(qp, request) : carry_out_now(qp, request);
+    return qp.slice.is_special() ? carry_out_specially(qp, request) : carry_out_now(qp, request);
 }
 
 // Counts each message once.

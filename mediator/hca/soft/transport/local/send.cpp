@@ -13,6 +13,7 @@
 #include "mediator/hca/soft/transport/peer.h"
 #include "mediator/hca/soft/transport/retry.h"
 #include "mediator/hca/soft/transport/send_queue.h"
+#include "mediator/hca/soft/transport/sniff.h"
 
 namespace vrdma::hca::soft {
 namespace {
@@ -168,7 +169,20 @@ std::optional<bool> open_or_fail(QueuePair& qp, const SendWqe& wqe, SpanList& pa
     return true;
 }
 
+// For a QP whose slice has a sniffer there is a second copy of the functions that send, so that the
+// others do not ask for each message whether there is one.
+enum class Sniffed : bool { no, yes };
+
+template <Sniffed sniffed>
+void conclude_as(QueuePair& qp, const Request& request, Ack ack) noexcept {
+    if constexpr (sniffed == Sniffed::yes) {
+        sniff_sent(qp, request, ack);
+    }
+    conclude(qp, request, ack);
+}
+
 // Sends the next piece of the message at the head. Returns its bytes, or nothing if it must wait.
+template <Sniffed sniffed>
 std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe, std::uint64_t limit,
                                         bool careful) noexcept {
     if (is_answered(wqe.opcode) && qp.attr.max_rd_atomic == 0) {
@@ -192,8 +206,9 @@ std::optional<std::uint64_t> send_piece(QueuePair& qp, const SendWqe& wqe, std::
         return send_away(qp, request, route_of(qp), *peer.elsewhere);
     }
     qp.sq_started = true;
-    conclude(qp, request,
-             peer.qp != nullptr ? execute(*peer.qp, request) : answer_without_listener(peer.here));
+    conclude_as<sniffed>(
+        qp, request,
+        peer.qp != nullptr ? execute(*peer.qp, request) : answer_without_listener(peer.here));
     return payload.bytes();
 }
 
@@ -206,7 +221,8 @@ const vrdma_av* destination(const QueuePair& qp, const SendWqe& wqe) noexcept {
     return ah != nullptr && ah->pd == qp.pd ? &ah->av : nullptr;
 }
 
-// Sends a multicast to members on the network, as its last step.
+// Sends a multicast to members on the network, as its last step. The port records what it sends.
+template <Sniffed sniffed>
 std::optional<std::uint64_t> end_multicast(QueuePair& qp, const Request& request,
                                            const Route& route) noexcept {
     NetworkPort* const port = qp.slice.port();
@@ -220,17 +236,23 @@ std::optional<std::uint64_t> end_multicast(QueuePair& qp, const Request& request
     } else {
         succeed(qp, request.message);
     }
+    if constexpr (sniffed == Sniffed::yes) {
+        if (port == nullptr) {
+            sniff_sent_datagram(qp.slice, route, request, ack);
+        }
+    }
     return request.payload.bytes();
 }
 
 // Sends to the next slice that has QPs in the group, or ends the message if there is none. The QP's
 // own slice is treated like the others.
+template <Sniffed sniffed>
 std::optional<std::uint64_t> send_multicast(QueuePair& qp, const Request& request,
                                             const Route& route) noexcept {
     Engine& engine = qp.slice.engine();
     const auto* const next = engine.routes().next_member(route.target.gid, qp.served_join);
     if (next == nullptr) {
-        return end_multicast(qp, request, route);
+        return end_multicast<sniffed>(qp, request, route);
     }
     SliceCore& to = *next->slice;
     const std::uint64_t before = std::exchange(qp.served_join, next->join);
@@ -261,6 +283,7 @@ Ack send_out(QueuePair& qp, const Request& request, const std::optional<Route>& 
     return port->send_datagram(qp, request, *route);
 }
 
+template <Sniffed sniffed>
 std::optional<std::uint64_t> send_one_datagram(QueuePair& qp, const SendWqe& wqe) noexcept {
     if (wqe.length > qp.slice.max_mtu()) {
         fail_message(qp, wqe, IBV_WC_LOC_LEN_ERR, VRDMA_VERR_LENGTH);
@@ -282,7 +305,7 @@ std::optional<std::uint64_t> send_one_datagram(QueuePair& qp, const SendWqe& wqe
     const Request request{wqe, &qp.slice, payload, 0};
     const auto route = route_of(qp, wqe, *av);
     if (route && is_multicast(route->target.gid)) {
-        return send_multicast(qp, request, *route);
+        return send_multicast<sniffed>(qp, request, *route);
     }
     qp.served_join = 0; // the guest may have changed the WQE meanwhile
     Engine& engine = qp.slice.engine();
@@ -290,25 +313,19 @@ std::optional<std::uint64_t> send_one_datagram(QueuePair& qp, const SendWqe& wqe
     if (to != nullptr && &to->engine() != &engine) {
         return send_away(qp, request, route, *to);
     }
-    conclude(qp, request,
-             to != nullptr ? receive_datagram(*to, *route, request) : send_out(qp, request, route));
+    const Ack ack =
+        to != nullptr ? receive_datagram(*to, *route, request) : send_out(qp, request, route);
+    if constexpr (sniffed == Sniffed::yes) {
+        if (route && (to != nullptr || ack.status == AckStatus::no_answer)) { // no port sent it
+            sniff_sent_datagram(qp.slice, *route, request, ack);
+        }
+    }
+    conclude(qp, request, ack);
     return payload.bytes();
 }
 
-} // namespace
-
-void conclude(QueuePair& qp, const Request& request, Ack ack) noexcept {
-    if (!qp.may_send()) {
-        return; // it failed meanwhile: its peer may be itself, or share a CQ with it
-    }
-    if (qp.reliable()) {
-        answered(qp, request, ack);
-    } else {
-        sent_unreliably(qp, request, ack);
-    }
-}
-
-Turn send_messages(QueuePair& qp) noexcept {
+template <Sniffed sniffed>
+Turn send_messages_as(QueuePair& qp) noexcept {
     const Config& config = qp.slice.engine().config();
     const Scheduler& scheduler = qp.slice.engine().scheduler();
     Account& account = qp.slice.account();
@@ -335,8 +352,9 @@ Turn send_messages(QueuePair& qp) noexcept {
             execute_here(qp, wqe);
             continue;
         }
-        const auto sent = qp.type == QpType::ud ? send_one_datagram(qp, wqe)
-                                                : send_piece(qp, wqe, longest_piece, careful);
+        const auto sent = qp.type == QpType::ud
+                              ? send_one_datagram<sniffed>(qp, wqe)
+                              : send_piece<sniffed>(qp, wqe, longest_piece, careful);
         if (holes.any()) [[unlikely]] {
             account.charge_holes(holes.take(), scheduler.now());
         }
@@ -346,6 +364,33 @@ Turn send_messages(QueuePair& qp) noexcept {
         account.charge(*sent, 0);
     }
     return Turn::more;
+}
+
+} // namespace
+
+void conclude(QueuePair& qp, const Request& request, Ack ack) noexcept {
+    if (!qp.may_send()) {
+        return; // it failed meanwhile: its peer may be itself, or share a CQ with it
+    }
+    if (qp.reliable()) {
+        answered(qp, request, ack);
+    } else {
+        sent_unreliably(qp, request, ack);
+    }
+}
+
+void conclude_sniffed(QueuePair& qp, const Request& request, const Route& route, Ack ack) noexcept {
+    if (qp.type != QpType::ud) {
+        sniff_sent(qp, request, ack);
+    } else if (!is_multicast(route.target.gid)) { // which is recorded when all members have had it
+        sniff_sent_datagram(qp.slice, route, request, ack);
+    }
+    conclude(qp, request, ack);
+}
+
+Turn send_messages(QueuePair& qp) noexcept {
+    return qp.slice.sniffed() ? send_messages_as<Sniffed::yes>(qp)
+                              : send_messages_as<Sniffed::no>(qp);
 }
 
 } // namespace vrdma::hca::soft

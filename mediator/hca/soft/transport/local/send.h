@@ -14,5 +14,7 @@ Turn send_messages(QueuePair& qp) noexcept;
 
 // The answer to a piece has come.
 void conclude(QueuePair& qp, const Request& request, Ack ack) noexcept;
+// The same if the QP's slice has a sniffer. The message went by that route.
+void conclude_sniffed(QueuePair& qp, const Request& request, const Route& route, Ack ack) noexcept;
 
 } // namespace vrdma::hca::soft

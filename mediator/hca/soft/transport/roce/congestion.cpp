@@ -123,7 +123,7 @@ void notice(Connection& c) noexcept {
     headers.target_qpn = c.qp.attr.dest_qpn;
     if (const auto draft = c.port.draft(path, headers.opcode, 0)) {
         c.noticed = now;
-        c.port.send(*draft, path, headers);
+        c.port.send(c.qp.slice, *draft, path, headers);
         c.qp.count(VRDMA_COUNTER_SENT_NOTICES);
         c.qp.count(VRDMA_COUNTER_TX_PACKETS);
     }

@@ -34,7 +34,6 @@ bool look_up(Connection& c) noexcept {
     c.epoch = routes.epoch();
     if (route) {
         c.path = make_path(c.qp.slice, *route, c.qp.attr.av);
-        c.path.source_port = flow_port(c.qp.attr.av, c.qp.id, Qpn{c.qp.attr.dest_qpn});
         let_mark(c.path);
     }
     c.mtu = mtu_bytes(c.qp.attr.path_mtu);

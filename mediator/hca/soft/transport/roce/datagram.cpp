@@ -6,24 +6,11 @@
 #include "mediator/hca/soft/slice/engine.h"
 #include "mediator/hca/soft/transport/datagram.h"
 #include "mediator/hca/soft/transport/gsi.h"
-#include "mediator/hca/soft/transport/roce/opcode.h"
+#include "mediator/hca/soft/transport/headers.h"
 #include "mediator/hca/soft/transport/roce/path.h"
 
 namespace vrdma::hca::soft::roce {
 namespace {
-
-wire::Headers headers_of(const Request& request, const Route& route) noexcept {
-    const Message& message = request.message;
-    wire::Headers headers;
-    headers.opcode = request_opcode(QpType::ud, message.opcode, true, true);
-    headers.solicited = message.solicited;
-    headers.pkey = route.pkey;
-    headers.target_qpn = route.to.value;
-    headers.imm = message.imm;
-    headers.qkey = route.qkey;
-    headers.source_qpn = route.from.value;
-    return headers;
-}
 
 Message message_of(const wire::Packet& packet) noexcept {
     Message message;
@@ -61,15 +48,27 @@ bool receive_by_group(Port& port, const Route& route, const Request& request,
     return true;
 }
 
+SliceCore* find_receiver(const Port& port, const Route& route, const Request& request) noexcept {
+    const RoutingTable& routes = port.engine().routes();
+    SliceCore* const to = route.to == gsi_qpn ? find_gsi(routes, route.target, request)
+                                              : routes.find(route.target, route.to, nullptr);
+    return to != nullptr && to->port() == &port ? to : nullptr;
+}
+
 } // namespace
+
+SliceCore* find_receiver(const Port& port, const wire::Packet& packet) noexcept {
+    const Message message = message_of(packet);
+    const SpanList payload = SpanList::reading(packet.payload);
+    return find_receiver(port, route_of(packet, QpType::ud), {message, nullptr, payload, 0});
+}
 
 Ack send_datagram(Port& port, QueuePair& qp, const Request& request, const Route& route) noexcept {
     wire::Path path = make_path(qp.slice, route, route.av);
-    path.source_port = flow_port(route.av, route.from, route.to);
     if (!port.find_target(qp.slice, path)) {
         return {AckStatus::not_now};
     }
-    const wire::Headers headers = headers_of(request, route);
+    const wire::Headers headers = headers_of_datagram(request.message, route);
     const auto draft = port.draft(path, headers.opcode, request.payload.bytes());
     if (!draft) {
         return {AckStatus::not_now};
@@ -84,7 +83,7 @@ Ack send_datagram(Port& port, QueuePair& qp, const Request& request, const Route
     if (!guarded_copy(memory, request.payload, to, from)) {
         return {AckStatus::payload_revoked};
     }
-    port.send(*draft, path, headers);
+    port.send(qp.slice, *draft, path, headers);
     qp.count(VRDMA_COUNTER_TX_PACKETS);
     const std::size_t copies = port.copies(path.target_mac);
     // The turn is charged for the first copy.
@@ -105,10 +104,8 @@ bool receive_datagram(Port& port, const wire::Packet& packet, std::uint64_t& ser
         port.drop(packet, VRDMA_COUNTER_UNKNOWN_QPS);
         return true;
     }
-    const RoutingTable& routes = port.engine().routes();
-    SliceCore* const to = route.to == gsi_qpn ? find_gsi(routes, route.target, request)
-                                              : routes.find(route.target, route.to, nullptr);
-    if (to != nullptr && to->port() == &port && port.is_addressed(*to, packet)) {
+    SliceCore* const to = find_receiver(port, route, request);
+    if (to != nullptr && port.is_addressed(*to, packet)) {
         to->count(VRDMA_COUNTER_RX_PACKETS);
         to->account().bill_packet(packet.payload.size());
         HoleCount holes;

@@ -15,4 +15,7 @@ Ack send_datagram(Port& port, QueuePair& qp, const Request& request, const Route
 // it. `served_join` is the join of the slice that had it last; 0 at first.
 bool receive_datagram(Port& port, const wire::Packet& packet, std::uint64_t& served_join) noexcept;
 
+// The slice to which a datagram goes that is to no group, or nullptr.
+SliceCore* find_receiver(const Port& port, const wire::Packet& packet) noexcept;
+
 } // namespace vrdma::hca::soft::roce

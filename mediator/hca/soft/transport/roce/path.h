@@ -8,13 +8,8 @@
 
 namespace vrdma::hca::soft::roce {
 
-// The path from the slice's own address to the route's target, by the slice's port, and in a class
-// that the slice may use. If the target's Ethernet address is all zeros, the guest gave none.
+// The path of packets that leave by the slice's port: transport/path.h, and its priority there.
 wire::Path make_path(const SliceCore& slice, const Route& route, const vrdma_av& av) noexcept;
-
-// The UDP source port: routers spread flows by it (A17.9.1). It is the same for all packets of a
-// QP.
-std::uint16_t flow_port(const vrdma_av& av, Qpn from, Qpn to) noexcept;
 
 // The sender and the receiver of a packet that has come by that path. A tag that names no VLAN
 // means only a priority.

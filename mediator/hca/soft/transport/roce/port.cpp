@@ -8,9 +8,9 @@
 #include "mediator/base/memory_cost.h"
 #include "mediator/hca/soft/common/hole_count.h"
 #include "mediator/hca/soft/slice/engine.h"
+#include "mediator/hca/soft/transport/opcode.h"
 #include "mediator/hca/soft/transport/roce/acknowledge.h"
 #include "mediator/hca/soft/transport/roce/datagram.h"
-#include "mediator/hca/soft/transport/roce/opcode.h"
 #include "mediator/hca/soft/transport/roce/path.h"
 #include "mediator/hca/soft/transport/roce/recover.h"
 #include "mediator/hca/soft/transport/roce/responder.h"
@@ -68,6 +68,13 @@ bool is_marked(const wire::Path& path) noexcept {
 
 vrdma_counter counter_of_drop(wire::Drop drop) noexcept {
     return drop == wire::Drop::icrc ? VRDMA_COUNTER_BAD_ICRCS : VRDMA_COUNTER_MALFORMED_PACKETS;
+}
+
+// Records a frame that has come to the slice, if there is one.
+void sniff(const SliceCore* slice, std::span<const std::byte> frame) noexcept {
+    if (slice != nullptr && slice->sniffed()) {
+        slice->sniffer()->record(frame, sniffer::Direction::received);
+    }
 }
 
 } // namespace
@@ -146,16 +153,30 @@ std::optional<Draft> Port::draft(const wire::Path& path, std::uint8_t opcode,
         return std::nullopt;
     }
     const std::size_t header = wire::header_size(path, opcode);
+    bool special = engine_.sniffs();
     if (frame.size() < header + payload_bytes + wire::trailer_size(payload_bytes)) {
         frame = too_long_;
+        special = true;
     }
-    return Draft{frame, frame.subspan(header, payload_bytes)};
+    return Draft{frame, frame.subspan(header, payload_bytes), special};
 }
 
-void Port::send(const Draft& draft, const wire::Path& path, const wire::Headers& headers) noexcept {
+// Returns whether the frame can be sent.
+bool Port::send_specially(const SliceCore& slice, const Draft& draft, std::size_t bytes) noexcept {
+    if (draft.frame.data() == too_long_.data()) {
+        return false;
+    }
+    if (slice.sniffed()) {
+        slice.sniffer()->record(draft.frame.first(bytes), sniffer::Direction::sent);
+    }
+    return true;
+}
+
+void Port::send(const SliceCore& slice, const Draft& draft, const wire::Path& path,
+                const wire::Headers& headers) noexcept {
     const std::size_t bytes = wire::finish(draft.frame, path, headers, draft.payload.size());
     spend(bytes, Account::packet_operations);
-    if (draft.frame.data() == too_long_.data()) {
+    if (draft.special && !send_specially(slice, draft, bytes)) {
         return;
     }
     if (path.target_mac == LoopbackQueue::address) {
@@ -275,8 +296,61 @@ void Port::offer_targets() noexcept {
     }
 }
 
+// The slice of a packet is not known before the packet was looked at. So all packets together have
+// the turns of two slices.
+bool Port::in_turn() const noexcept {
+    return cost_ < 2 * engine_.scheduler().turn();
+}
+
+template <Port::Sniffed sniffed>
+bool Port::receive_some() noexcept {
+    bool received = false;
+    for (cost_ = 0; in_turn();) {
+        const std::span frame = uplink_->receive();
+        if (frame.empty()) {
+            break;
+        }
+        received = true;
+        if constexpr (sniffed == Sniffed::yes) {
+            sniff_arrival(frame);
+        }
+        if (take(frame, Origin::network)) {
+            served_join_ = 0; // also if the rest of the frame was dropped
+            uplink_->release();
+        }
+    }
+    return received;
+}
+
+// Records a frame for each slice that it is addressed to, also if it is going to be dropped. The
+// rest of a frame to a group was recorded before.
+void Port::sniff_arrival(std::span<const std::byte> frame) const noexcept {
+    wire::Packet packet;
+    const wire::Drop spoiled = wire::parse(frame, packet);
+    if ((spoiled != wire::Drop::none && spoiled != wire::Drop::icrc) || served_join_ != 0) {
+        return;
+    }
+    const bool datagram = (packet.headers.opcode & VRDMA_ROCE_TRANSPORT) == VRDMA_ROCE_UD;
+    if (is_multicast(packet.path.target)) {
+        sniff_arrival_of_group(frame, packet.path.target);
+    } else {
+        sniff(datagram ? find_receiver(*this, packet) : find_slice(packet), frame);
+    }
+}
+
+void Port::sniff_arrival_of_group(std::span<const std::byte> frame,
+                                  const Gid& group) const noexcept {
+    const RoutingTable& routes = engine_.routes();
+    std::uint64_t join = 0;
+    while (const auto* const member = routes.next_member(group, join)) {
+        join = member->join;
+        sniff(member->slice->port() == this ? member->slice : nullptr, frame);
+    }
+}
+
 bool Port::serve() noexcept {
-    const bool received = receive_some();
+    const bool received =
+        engine_.sniffs() ? receive_some<Sniffed::yes>() : receive_some<Sniffed::no>();
     const bool turned = turn_around();
     const bool answered = answer_some();
     offer_room();
@@ -286,28 +360,6 @@ bool Port::serve() noexcept {
         unflushed_ = false;
     }
     return received || turned || answered;
-}
-
-// The slice of a packet is not known before the packet was looked at. So all packets together have
-// the turns of two slices.
-bool Port::in_turn() const noexcept {
-    return cost_ < 2 * engine_.scheduler().turn();
-}
-
-bool Port::receive_some() noexcept {
-    bool received = false;
-    for (cost_ = 0; in_turn();) {
-        const std::span frame = uplink_->receive();
-        if (frame.empty()) {
-            break;
-        }
-        received = true;
-        if (take(frame, Origin::network)) {
-            served_join_ = 0; // also if the rest of the frame was dropped
-            uplink_->release();
-        }
-    }
-    return received;
 }
 
 bool Port::turn_around() noexcept {

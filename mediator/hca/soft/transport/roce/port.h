@@ -38,6 +38,7 @@ namespace vrdma::hca::soft::roce {
 struct Draft {
     std::span<std::byte> frame;
     std::span<std::byte> payload;
+    bool special; // too long to be sent, or there are sniffers
 };
 
 class Port final : public NetworkPort {
@@ -72,7 +73,9 @@ class Port final : public NetworkPort {
     // lost when it is sent.
     std::optional<Draft> draft(const wire::Path& path, std::uint8_t opcode,
                                std::size_t payload_bytes) noexcept;
-    void send(const Draft& draft, const wire::Path& path, const wire::Headers& headers) noexcept;
+    // Sends it for the slice.
+    void send(const SliceCore& slice, const Draft& draft, const wire::Path& path,
+              const wire::Headers& headers) noexcept;
 
     // The number of copies of a frame that leave for that address; at least 1.
     std::size_t copies(const wire::Mac& target) const noexcept {
@@ -145,7 +148,12 @@ class Port final : public NetworkPort {
   private:
     enum class Origin : std::uint8_t { network, here };
 
+    enum class Sniffed : bool { no, yes };
+    template <Sniffed sniffed>
     bool receive_some() noexcept;
+    void sniff_arrival(std::span<const std::byte> frame) const noexcept;
+    void sniff_arrival_of_group(std::span<const std::byte> frame, const Gid& group) const noexcept;
+    bool send_specially(const SliceCore& slice, const Draft& draft, std::size_t bytes) noexcept;
     void answer_next(Member& member) noexcept;
     bool turn_around() noexcept;
     bool answer_some() noexcept;

@@ -5,8 +5,8 @@
 
 #include "mediator/hca/soft/slice/engine.h"
 #include "mediator/hca/soft/transport/execute.h"
+#include "mediator/hca/soft/transport/headers.h"
 #include "mediator/hca/soft/transport/retry.h"
-#include "mediator/hca/soft/transport/roce/opcode.h"
 #include "mediator/hca/soft/transport/roce/port.h"
 #include "vrdma/roce.h"
 
@@ -18,10 +18,6 @@ constexpr unsigned turn_answers = 8;
 // The timer of the RNR NAK for a page that this side's driver is asked for: 0.64 ms, IBA table 46.
 constexpr std::uint8_t pages_timer = 12;
 
-constexpr std::uint8_t syndrome(vrdma_syndrome_type type, std::uint32_t value) noexcept {
-    return static_cast<std::uint8_t>(VRDMA_SET(VRDMA_SYNDROME_TYPE, std::uint32_t{type}) |
-                                     VRDMA_SET(VRDMA_SYNDROME_VALUE, value));
-}
 // The first fetch that is not completely answered.
 template <typename In>
 auto next_fetch(In& in) noexcept -> decltype(&in.fetches[0]) {
@@ -54,7 +50,7 @@ wire::Headers answer_headers(const Connection& c, std::uint8_t operation, Psn ps
 }
 
 void send(Connection& c, const Draft& draft, const wire::Headers& headers) noexcept {
-    c.port.send(draft, c.path, headers);
+    c.port.send(c.qp.slice, draft, c.path, headers);
     c.qp.count(VRDMA_COUNTER_TX_PACKETS);
     c.qp.slice.account().bill_packet(draft.payload.size());
 }

@@ -5,8 +5,8 @@
 
 #include "mediator/hca/soft/common/hole_count.h"
 #include "mediator/hca/soft/slice/engine.h"
+#include "mediator/hca/soft/transport/headers.h"
 #include "mediator/hca/soft/transport/retry.h"
-#include "mediator/hca/soft/transport/roce/opcode.h"
 #include "mediator/hca/soft/transport/roce/outbound.h"
 #include "mediator/hca/soft/transport/roce/port.h"
 #include "mediator/hca/soft/transport/send_queue.h"
@@ -134,24 +134,13 @@ Piece next_piece(const Connection& c, const SendWqe& wqe) noexcept {
 }
 
 wire::Headers headers_of(const Connection& c, const SendWqe& wqe, const Piece& piece) noexcept {
-    wire::Headers headers;
-    headers.opcode = request_opcode(c.qp.type, wqe.opcode, piece.first, piece.last);
-    headers.solicited = wqe.solicited && piece.last && takes_receive(wqe.opcode);
+    wire::Headers headers = soft::headers_of(c.qp.type, wqe, piece.offset, piece.first, piece.last);
     headers.pkey = c.qp.pkey();
     headers.target_qpn = c.qp.attr.dest_qpn;
     headers.psn = c.out.snd_nxt;
     headers.ack_request =
         is_reliable(c) && (piece.last || c.out.probing || c.out.snd_nxt % packets_per_ack == 0 ||
                            (piece.first && asks_for_receive(c, wqe)));
-    headers.address = wqe.remote_address + (wqe.opcode == VRDMA_SQ_RDMA_READ ? piece.offset : 0);
-    headers.rkey = wqe.rkey.value;
-    headers.length = static_cast<std::uint32_t>(
-        wqe.length - (wqe.opcode == VRDMA_SQ_RDMA_READ ? piece.offset : 0));
-    const bool swaps = wqe.opcode == VRDMA_SQ_ATOMIC_CMP_AND_SWP;
-    headers.swap_add = swaps ? wqe.swap : wqe.compare_add;
-    headers.compare = swaps ? wqe.compare_add : 0;
-    headers.imm = wqe.imm;
-    headers.srqn = wqe.srqn.value;
     return headers;
 }
 
@@ -254,7 +243,7 @@ Turn send_packet(Connection& c, const SendWqe& wqe) noexcept {
         return fail_in_turn(c, wqe, IBV_WC_LOC_PROT_ERR, error);
     }
     begin(c, wqe);
-    c.port.send(*draft, c.path, headers);
+    c.port.send(qp.slice, *draft, c.path, headers);
     qp.count(VRDMA_COUNTER_TX_PACKETS);
     qp.slice.account().charge_packet(draft->payload.size());
     if (headers.ack_request && headers.psn == c.out.snd_max) {

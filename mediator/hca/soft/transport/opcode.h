@@ -3,10 +3,10 @@
 // The packets that a message consists of (IBA 9.2.1, 9.4).
 #pragma once
 
-#include "mediator/hca/soft/queues/wqe.h"
+#include "mediator/hca/soft/slice/request.h"
 #include "vrdma/roce.h"
 
-namespace vrdma::hca::soft::roce {
+namespace vrdma::hca::soft {
 
 constexpr std::uint8_t transport_of(QpType type) noexcept {
     switch (type) {
@@ -113,4 +113,4 @@ constexpr RequestPacket read_request(std::uint8_t packet_opcode) noexcept {
     return {};
 }
 
-} // namespace vrdma::hca::soft::roce
+} // namespace vrdma::hca::soft
