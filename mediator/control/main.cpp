@@ -306,7 +306,8 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     if (!on_signal) {
         return complain("epoll", on_signal.error());
     }
-    Managed managed{{sockets, module, uplinks, **hca, activity, **reloader}};
+    Managed managed{
+        {sockets, module, uplinks, **hca, activity, **reloader, config.control.sniffer}};
     if (control && !control->serve(managed, loop)) {
         return EXIT_FAILURE;
     }

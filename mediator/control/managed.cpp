@@ -13,6 +13,7 @@
 #include "mediator/directory/entry.h"
 #include "mediator/management/select.h"
 #include "mediator/management/texts.h"
+#include "mediator/sniffer/ring.h"
 
 namespace vrdma::control {
 namespace {
@@ -333,6 +334,54 @@ management::Answered<> Managed::remove_uplink(const std::string& name) {
         std::errc::device_or_resource_busy,
         fmt::format("these devices have the uplink '{}': {}{}", name, fmt::join(bound, ", "),
                     more != 0 ? fmt::format(" and {} more", more) : ""));
+}
+
+// Each takes memory, and time of the process that reads it.
+management::Answered<UniqueFd> Managed::start_sniffer(const std::string& name,
+                                                      std::uint32_t payload_limit) {
+    constexpr std::ptrdiff_t most = 4;
+    if (!parts_.sniffers) {
+        return refuse(std::errc::permission_denied,
+                      "the configuration has sniffer = false in [control]");
+    }
+    const auto all = all_devices(parts_);
+    const Served* const found = find(all, name);
+    if (found == nullptr) {
+        return refuse_unknown(name);
+    }
+    if (found->device->sniffed()) {
+        return refuse(std::errc::device_or_resource_busy,
+                      fmt::format("the device '{}' has a sniffer already", name));
+    }
+    if (std::ranges::count_if(all, [](const Served& each) { return each.device->sniffed(); }) >=
+        most) {
+        return refuse(std::errc::device_or_resource_busy,
+                      fmt::format("{} devices have sniffers, and no more can have one", most));
+    }
+    auto ring = sniffer::Ring::create(payload_limit);
+    if (!ring) {
+        return refuse(ring.error(), describe(ring.error()));
+    }
+    found->device->start_sniffer(std::move(ring->ring));
+    return std::move(ring->file);
+}
+
+management::Answered<> Managed::stop_sniffer(const std::string& name) {
+    const auto all = all_devices(parts_);
+    const Served* const found = find(all, name);
+    if (found == nullptr) {
+        return refuse_unknown(name);
+    }
+    return found->device->stop_sniffer()
+               ? management::Answered<>{}
+               : refuse(std::errc::no_such_file_or_directory,
+                        fmt::format("the device '{}' has no sniffer", name));
+}
+
+void Managed::stop_all_sniffers() {
+    for (const Served& served : all_devices(parts_)) {
+        served.device->stop_sniffer();
+    }
 }
 
 std::string Managed::log_level() const {

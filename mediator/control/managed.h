@@ -28,6 +28,7 @@ class Managed final : public management::Mediator {
         const hca::soft::SoftHca& hca;
         const vrdma::Activity& activity;
         Reloader& reloader;
+        bool sniffers; // are allowed
     };
     explicit Managed(const Parts& parts) : parts_{parts} {}
 
@@ -44,6 +45,10 @@ class Managed final : public management::Mediator {
     management::Answered<> destroy_device(const std::string& name, bool force) override;
     management::Answered<std::string> add_uplink(const management::Settings& settings) override;
     management::Answered<> remove_uplink(const std::string& name) override;
+    management::Answered<UniqueFd> start_sniffer(const std::string& name,
+                                                 std::uint32_t payload_limit) override;
+    management::Answered<> stop_sniffer(const std::string& name) override;
+    void stop_all_sniffers() override;
     std::string log_level() const override;
     bool set_log_level(const std::string& level) override;
     void reload(std::function<void(management::Reloaded)> done) override;

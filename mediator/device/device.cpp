@@ -70,6 +70,7 @@ Device::Device(std::string name, const DeviceType& type, verbs::FunctionId funct
 
 Device::~Device() {
     disable();
+    stop_sniffer();
     give_back_address();
 }
 
@@ -239,6 +240,9 @@ Result<> Device::try_enable(verbs::FunctionNumber number) {
     if (const auto set = (*slice)->set_status_page(status_page); !set) {
         return set;
     }
+    if (sniffer_) {
+        (*slice)->set_sniffer(&*sniffer_);
+    }
     enabled_.emplace(std::move(number), std::move(*slice), *admin, *this);
     return enabled_->objects.gids.allow(protocols_); // there is no GID yet
 }
@@ -289,6 +293,27 @@ void Device::set_pace(std::uint64_t bytes_per_second) {
     if (enabled_) {
         enabled_->slice->set_pace(bytes_per_second);
     }
+}
+
+void Device::start_sniffer(sniffer::Ring ring) {
+    sniffer_.emplace(std::move(ring));
+    if (enabled_) {
+        enabled_->slice->set_sniffer(&*sniffer_);
+    }
+    log_.info("a sniffer records its messages");
+}
+
+bool Device::stop_sniffer() {
+    if (!sniffer_) {
+        return false;
+    }
+    if (enabled_) {
+        enabled_->slice->set_sniffer(nullptr);
+    }
+    log_.info("its sniffer has ended: {} frames, of which {} were dropped", sniffer_->frames(),
+              sniffer_->dropped());
+    sniffer_.reset();
+    return true;
 }
 
 // After this, no poller calls this device's raise() or fatal(), or touches the memory.

@@ -23,6 +23,7 @@
 #include "mediator/device/device_type.h"
 #include "mediator/device/host_port.h"
 #include "mediator/hca/hca.h"
+#include "mediator/sniffer/ring.h"
 #include "mediator/verbs/objects.h"
 
 namespace vrdma {
@@ -67,6 +68,13 @@ class Device final : public hca::SliceHost {
     verbs::Objects::Users users_of(verbs::Protocols protocols) const;
     // Until it is disabled, or told otherwise: see hca/slice.h.
     void set_pace(std::uint64_t bytes_per_second);
+
+    // Records the frames of its messages in the ring, also after resets, until it is stopped or the
+    // device goes. The device must not have a sniffer.
+    void start_sniffer(sniffer::Ring ring);
+    // Returns whether there was one.
+    bool stop_sniffer();
+    bool sniffed() const noexcept { return sniffer_.has_value(); }
 
     // The device stands still from freeze() to thaw(). save() and restore() need that. Call
     // restore() after a reset, on a guest whose memory equals that of the saved one. A failed
@@ -177,7 +185,8 @@ class Device final : public hca::SliceHost {
     bool admin_pending_ = false;
     std::uint32_t admin_steps_ = 0;
     std::atomic<bool> slice_failed_ = false; // set by pollers
-    std::optional<Enabled> enabled_;
+    std::optional<sniffer::Ring> sniffer_;
+    std::optional<Enabled> enabled_; // whose slice uses the ring
 };
 
 } // namespace vrdma

@@ -30,6 +30,16 @@ Answered<Asker::Lines> Asker::lines(Question question, const std::string& name,
     });
 }
 
+Answered<UniqueFd> Asker::start_sniffer(const std::string& device, std::uint32_t payload_limit) {
+    Question question{};
+    question.kind = Question::Kind::start_sniffer;
+    question.payload_limit = payload_limit;
+    if (!helper::write(question.name, device)) {
+        return tl::unexpected{Refusal{std::errc::invalid_argument, "the name is too long"}};
+    }
+    return ask(question).map([](Whole whole) { return std::move(whole.descriptor); });
+}
+
 Answered<Asker::Whole> Asker::ask(Question question, const Settings& settings) {
     question.id = ++last_id_;
     helper::send(socket_, pack(question, settings));
@@ -53,15 +63,15 @@ Answered<Asker::Whole> Asker::await(std::uint32_t id) {
         if (::poll(&ready, 1, static_cast<int>(left.count())) <= 0) {
             continue;
         }
-        auto message = helper::receive(socket_, max_message);
-        if (!message) {
+        auto received = helper::receive_with(socket_, max_message);
+        if (!received) {
             ended_ = true;
             return tl::unexpected{Refusal{std::errc::no_such_process, "vrdmad has ended"}};
         }
-        std::span<const std::byte> rest{*message};
+        std::span<const std::byte> rest{received->message};
         const auto answer = helper::take<Answer>(rest);
         if (answer && answer->id == id) {
-            return Whole{*answer, {rest.begin(), rest.end()}};
+            return Whole{*answer, {rest.begin(), rest.end()}, std::move(received->descriptor)};
         }
     }
     return tl::unexpected{Refusal{std::errc::timed_out, "vrdmad does not answer"}};

@@ -68,6 +68,9 @@ class Asker {
     Answered<Lines> lines(Question question, const std::string& name,
                           const Settings& settings = {});
 
+    // Returns the file of a sniffer::Ring.
+    Answered<UniqueFd> start_sniffer(const std::string& device, std::uint32_t payload_limit);
+
     // Whether vrdmad has closed the socket.
     bool ended() const { return ended_; }
 
@@ -80,6 +83,7 @@ class Asker {
     struct Whole {
         Answer answer;
         Message rest;
+        UniqueFd descriptor; // or none
     };
 
     template <typename Record>

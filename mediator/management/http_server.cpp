@@ -3,15 +3,19 @@
 
 #include <fmt/format.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <algorithm>
 #include <charconv>
 #include <string_view>
+#include <utility>
 
 namespace vrdma::management {
 namespace {
+
+constexpr std::size_t stream_block = 64 << 10;
 
 int descriptor_of(MHD_Connection* connection) {
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
@@ -47,9 +51,12 @@ Response too_long() {
                   fmt::format("a body has at most {} bytes", HttpServer::max_body));
 }
 
-MHD_Result queue(MHD_Connection* connection, const Response& response) {
-    MHD_Response* const message = MHD_create_response_from_buffer(
+MHD_Response* message_of(const Response& response) {
+    return MHD_create_response_from_buffer(
         response.body.size(), const_cast<char*>(response.body.data()), MHD_RESPMEM_MUST_COPY);
+}
+
+MHD_Result queue(MHD_Connection* connection, const Response& response, MHD_Response* message) {
     if (message == nullptr) {
         return MHD_NO;
     }
@@ -70,7 +77,8 @@ struct HttpServer::Callbacks {
                              std::size_t* size, void** state) {
         if (*state == nullptr) {
             if (says_too_long(connection)) {
-                return queue(connection, too_long());
+                const Response refusal = too_long();
+                return queue(connection, refusal, message_of(refusal));
             }
             *state = new Upload;
             return MHD_YES;
@@ -87,10 +95,34 @@ struct HttpServer::Callbacks {
         if (known == server.connections_.end()) {
             return MHD_NO;
         }
-        return queue(connection, upload.too_long
-                                     ? too_long()
-                                     : server.answer_(request_of(connection, method, url, upload),
-                                                      known->second.client));
+        const Response response =
+            upload.too_long
+                ? too_long()
+                : server.answer_(request_of(connection, method, url, upload), known->second.client);
+        known->second.stream = response.stream;
+        return queue(connection, response,
+                     response.stream ? stream_of(server, connection) : message_of(response));
+    }
+
+    // A chunk at a time, so that the client can tell the end from an error.
+    static MHD_Response* stream_of(HttpServer& server, MHD_Connection* connection) {
+        MHD_Response* const message = MHD_create_response_from_callback(
+            MHD_SIZE_UNKNOWN, stream_block, &read, new Reading{server, connection},
+            [](void* reading) { delete static_cast<Reading*>(reading); });
+        if (message != nullptr) {
+            MHD_add_response_header(message, MHD_HTTP_HEADER_TRANSFER_ENCODING, "chunked");
+        }
+        return message;
+    }
+
+    struct Reading {
+        HttpServer& server;
+        MHD_Connection* connection;
+    };
+
+    static ssize_t read(void* state, std::uint64_t /*position*/, char* room, std::size_t size) {
+        const auto& reading = *static_cast<Reading*>(state);
+        return reading.server.read_stream(reading.connection, {room, size});
     }
 
     static void complete(void* /*self*/, MHD_Connection* /*connection*/, void** state,
@@ -119,16 +151,17 @@ std::unique_ptr<HttpServer> HttpServer::create(Answer answer, std::chrono::milli
     std::unique_ptr<HttpServer> server{new HttpServer{std::move(answer), limit}};
     HttpServer* const self = server.get();
     server->daemon_ = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0, nullptr, nullptr,
-        &Callbacks::access, self, MHD_OPTION_EXTERNAL_LOGGER, &Callbacks::be_silent, self,
-        MHD_OPTION_NOTIFY_COMPLETED, &Callbacks::complete, self, MHD_OPTION_NOTIFY_CONNECTION,
-        &Callbacks::notify, self, MHD_OPTION_UNESCAPE_CALLBACK, &Callbacks::keep, self,
-        MHD_OPTION_CONNECTION_LIMIT, max_connections, MHD_OPTION_END);
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME, 0,
+        nullptr, nullptr, &Callbacks::access, self, MHD_OPTION_EXTERNAL_LOGGER,
+        &Callbacks::be_silent, self, MHD_OPTION_NOTIFY_COMPLETED, &Callbacks::complete, self,
+        MHD_OPTION_NOTIFY_CONNECTION, &Callbacks::notify, self, MHD_OPTION_UNESCAPE_CALLBACK,
+        &Callbacks::keep, self, MHD_OPTION_CONNECTION_LIMIT, max_connections, MHD_OPTION_END);
     return server->daemon_ != nullptr ? std::move(server) : nullptr;
 }
 
 HttpServer::~HttpServer() {
     if (daemon_ != nullptr) {
+        wake_streams(); // the library cannot stop while a connection is suspended
         MHD_stop_daemon(daemon_);
     }
 }
@@ -138,7 +171,7 @@ void HttpServer::add(UniqueFd connection, Client client) {
     sockaddr_un nowhere{}; // so that the library sets no options of TCP
     nowhere.sun_family = AF_UNIX;
     const int fd = connection.release(); // the library closes it, also if it fails
-    connections_[fd] = {client, Clock::now() + limit_};
+    connections_[fd] = {client, Clock::now() + limit_, {}};
     if (MHD_add_connection(daemon_, fd, reinterpret_cast<const sockaddr*>(&nowhere),
                            sizeof(nowhere)) != MHD_YES) {
         connections_.erase(fd);
@@ -167,8 +200,45 @@ int HttpServer::fd() const {
 }
 
 void HttpServer::run() {
+    if (Clock::now() >= next_wake_) {
+        wake_streams();
+    }
     MHD_run(daemon_);
     hang_up_on_the_late();
+}
+
+// The library calls it while the client takes what there is.
+std::ptrdiff_t HttpServer::read_stream(MHD_Connection* connection, std::span<char> room) {
+    Connection& open = connections_.at(descriptor_of(connection));
+    if (open.gone) {
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    }
+    open.end = Clock::now() + stream_limit * limit_;
+    const std::size_t size = open.stream->read(room);
+    if (size != 0) {
+        return static_cast<std::ptrdiff_t>(size);
+    }
+    if (open.stream->ended()) {
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    }
+    MHD_suspend_connection(connection);
+    open.suspended = connection;
+    next_wake_ = std::min(next_wake_, Clock::now() + stream_interval);
+    return 0;
+}
+
+// The library does not look at suspended connections. So it does not find out that a client has
+// gone before there is something to send.
+void HttpServer::wake_streams() {
+    next_wake_ = Clock::time_point::max();
+    for (auto& [fd, connection] : connections_) {
+        if (MHD_Connection* const suspended = std::exchange(connection.suspended, nullptr)) {
+            pollfd client{fd, POLLRDHUP, 0};
+            connection.gone = ::poll(&client, 1, 0) > 0;
+            connection.stream->wake();
+            MHD_resume_connection(suspended);
+        }
+    }
 }
 
 // The library then finds the end of the connection.
@@ -185,6 +255,9 @@ std::optional<std::chrono::milliseconds> HttpServer::next() const {
     using std::chrono::milliseconds;
     std::optional<milliseconds> next;
     const auto now = Clock::now();
+    if (next_wake_ != Clock::time_point::max()) {
+        next = std::chrono::ceil<milliseconds>(std::max(next_wake_, now) - now);
+    }
     for (const auto& [fd, connection] : connections_) {
         const auto left = std::chrono::ceil<milliseconds>(std::max(connection.end, now) - now);
         next = std::min(next.value_or(left), left);

@@ -2,7 +2,8 @@
 //
 // HTTP on connections that are given to it (libmicrohttpd), on the thread that calls run(). Each
 // connection serves one request. Its client has a limited time for that, and a user has a limited
-// number of connections, so a client that hangs costs others nothing.
+// number of connections, so a client that hangs costs others nothing. A client of a stream has
+// longer, and that time begins anew whenever it has taken something.
 #pragma once
 
 #include <sys/types.h>
@@ -16,6 +17,7 @@
 #include "mediator/base/unique_fd.h"
 #include "mediator/management/routes.h"
 
+struct MHD_Connection;
 struct MHD_Daemon;
 
 namespace vrdma::management {
@@ -31,6 +33,8 @@ class HttpServer {
     static constexpr unsigned max_connections = 128;
     static constexpr unsigned max_of_client = 16;
     static constexpr std::chrono::milliseconds usual_limit{5000};
+    static constexpr int stream_limit = 12;                         // times the limit of others
+    static constexpr std::chrono::milliseconds stream_interval{10}; // between calls of wake()
 
     // None: the library cannot start.
     static std::unique_ptr<HttpServer> create(Answer answer,
@@ -54,18 +58,24 @@ class HttpServer {
     struct Connection {
         Client client;
         Clock::time_point end;
+        std::shared_ptr<Stream> stream{};
+        MHD_Connection* suspended = nullptr; // until there may be more of the stream
+        bool gone = false;                   // its client, who had a stream
     };
     struct Callbacks; // of the library
 
     HttpServer(Answer answer, std::chrono::milliseconds limit)
         : answer_{std::move(answer)}, limit_{limit} {}
     void hang_up_on_the_late();
+    std::ptrdiff_t read_stream(MHD_Connection* connection, std::span<char> room);
+    void wake_streams();
     void make_room_for(Client client);
 
     const Answer answer_;
     const std::chrono::milliseconds limit_;
     MHD_Daemon* daemon_ = nullptr;
-    std::map<int, Connection> connections_; // by their descriptors
+    std::map<int, Connection> connections_;                  // by their descriptors
+    Clock::time_point next_wake_ = Clock::time_point::max(); // of streams, if there are any
 };
 
 } // namespace vrdma::management

@@ -9,6 +9,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "mediator/base/unique_fd.h"
 #include "mediator/management/reports.h"
 
 namespace vrdma::management {
@@ -62,6 +63,13 @@ class Mediator {
     virtual Answered<> destroy_device(const std::string& name, bool force) = 0;
     virtual Answered<std::string> add_uplink(const Settings& settings) = 0; // its name
     virtual Answered<> remove_uplink(const std::string& name) = 0;
+
+    // Records the frames of a device's messages. Returns the file of a sniffer::Ring. It ends with
+    // the device, or by a call. Refuses a second one.
+    virtual Answered<UniqueFd> start_sniffer(const std::string& name,
+                                             std::uint32_t payload_limit) = 0;
+    virtual Answered<> stop_sniffer(const std::string& name) = 0;
+    virtual void stop_all_sniffers() = 0;
 
     // Levels as they are called in vrdmad.conf. Returns false if that is none.
     virtual std::string log_level() const = 0;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "mediator/sniffer/ring.h"
+
 namespace vrdma::management {
 namespace {
 
@@ -25,14 +27,16 @@ bool has_valid_values(const Question& question) {
                             : question.share == Share{} && question.quotas == Quotas{};
     const bool protocols = (question.kind == Kind::set_protocols) == (question.protocols != 0) &&
                            (question.protocols & ~(roce_v1 | roce_v2)) == 0;
-    return limits && protocols;
+    const bool payload_limit = question.payload_limit <=
+                               (question.kind == Kind::start_sniffer ? sniffer::most_payload : 0);
+    return limits && protocols && payload_limit;
 }
 
 bool is_valid(const Question& question) {
     using Kind = Question::Kind;
     const bool has_settings =
         question.kind == Kind::create_device || question.kind == Kind::add_uplink;
-    return question.kind <= Question::last && question.exact <= 1 &&
+    return question.kind <= Question::last && question.exact <= 1 && question.reserved == 0 &&
            question.force <= (question.kind == Kind::destroy_device ? 1u : 0u) &&
            question.settings <= (has_settings ? max_settings : 0) && helper::read(question.name) &&
            has_valid_values(question);

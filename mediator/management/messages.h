@@ -35,6 +35,8 @@ struct Question {
         set_log_level, // to `name`
         set_limits,    // of the device `name`; no lines are the answer
         set_protocols, // likewise
+        start_sniffer, // of the device `name`; the answer comes with a sniffer::Ring's file
+        stop_sniffer,  // likewise; no lines are the answer
         reload,
         create_device,  // its settings follow; its socket is the answer
         destroy_device, // by its name
@@ -50,10 +52,12 @@ struct Question {
     std::uint32_t settings;  // how many follow: some for create_device and add_uplink, else none
     std::uint32_t force;     // 0, except for destroy_device: also a device that is in use
     Name name;
+    std::uint32_t payload_limit; // 0, except for start_sniffer
+    std::uint32_t reserved;
     Share share; // this and the quotas are zero, except for set_limits
     Quotas quotas;
 };
-static_assert(sizeof(Question) == 216);
+static_assert(sizeof(Question) == 224);
 
 // Begins an answer. Records or lines follow.
 struct Answer {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "mediator/management/capture.h"
 #include "mediator/management/exposition.h"
 #include "mediator/management/json.h"
 #include "mediator/management/metrics.h"
@@ -411,6 +412,59 @@ Response remove_uplink(const Call& call) {
     return remove(call, question);
 }
 
+// The limit of a body such as {"payload": 512}, or the usual one.
+Answered<std::uint32_t> payload_limit_in(const std::string& text) {
+    if (text.empty()) {
+        return sniffer::usual_payload;
+    }
+    const json body = json::parse(text, nullptr, false);
+    if (!body.is_object() || body.size() != 1 || !body.contains("payload")) {
+        return invalid(R"(the body must be an object such as {"payload": 512})");
+    }
+    if (!is_number(body["payload"], 0, sniffer::most_payload)) {
+        return invalid(fmt::format("payload must be a number from 0 to {}", sniffer::most_payload));
+    }
+    return body["payload"].get<std::uint32_t>();
+}
+
+Answered<sniffer::RingReader> open_sniffer(const Call& call, std::uint32_t payload_limit) {
+    return call.asker.start_sniffer(call.words.front(), payload_limit)
+        .and_then([](const UniqueFd& file) -> Answered<sniffer::RingReader> {
+            auto ring = sniffer::RingReader::open(file);
+            if (!ring) {
+                return tl::unexpected{Refusal{ring.error(), "vrdmad's ring cannot be read"}};
+            }
+            return std::move(*ring);
+        });
+}
+
+Answered<Asker::Lines> stop_sniffer(Asker& asker, const std::string& device) {
+    return asker.lines(Kind::stop_sniffer, device);
+}
+
+// The asker outlives all streams.
+Response start_sniffer(const Call& call) {
+    const auto payload_limit = payload_limit_in(call.body);
+    if (!payload_limit) {
+        return refuse(payload_limit.error());
+    }
+    auto ring = open_sniffer(call, *payload_limit);
+    if (!ring) {
+        return refuse(ring.error());
+    }
+    const std::string& device = call.words.front();
+    const auto stop = [&asker = call.asker, device] {
+        static_cast<void>(stop_sniffer(asker, device));
+    };
+    return {status_ok, "", "application/x-pcapng",
+            std::make_shared<Capture>(std::move(*ring), device, stop)};
+}
+
+Response end_sniffer(const Call& call) {
+    const auto stopped = stop_sniffer(call.asker, call.words.front());
+    return stopped ? respond(status_ok, json::object()) : refuse(stopped.error());
+}
+
 Response metrics(const Call& call) {
     auto text = read_metrics(call.asker);
     return text ? Response{status_ok, std::move(*text), Exposition::content_type}
@@ -436,6 +490,8 @@ constexpr std::array routes{
     Route{"PUT", "/v1/devices/*/limits", true, &set_limits},
     Route{"GET", "/v1/devices/*/protocols", false, &protocols},
     Route{"PUT", "/v1/devices/*/protocols", true, &set_protocols},
+    Route{"POST", "/v1/devices/*/sniffer", true, &start_sniffer},
+    Route{"DELETE", "/v1/devices/*/sniffer", true, &end_sniffer},
     Route{"GET", "/v1/protocols", false, &all_protocols},
     Route{"GET", "/v1/counters", false, &all_counters},
     Route{"GET", "/v1/netdevs", false, &netdevs},

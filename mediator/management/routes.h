@@ -3,9 +3,11 @@
 // Answers a request of the control socket: docs/control-api.yaml.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "mediator/management/asker.h"
+#include "mediator/management/stream.h"
 
 namespace vrdma::management {
 
@@ -25,6 +27,7 @@ struct Response {
     unsigned status; // of HTTP
     std::string body;
     const char* content_type = "application/json";
+    std::shared_ptr<Stream> stream{}; // replaces the body
 };
 
 Response answer(const Request& request, Asker& asker);

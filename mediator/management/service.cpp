@@ -91,6 +91,10 @@ void Service::answer(const Asked& asked) {
         case Kind::set_protocols:
             return answer(question, mediator_.set_protocols(*helper::read(question.name),
                                                             question.protocols));
+        case Kind::start_sniffer:
+            return start_sniffer(question);
+        case Kind::stop_sniffer:
+            return answer(question, mediator_.stop_sniffer(*helper::read(question.name)));
         case Kind::reload:
             return reload(question);
         case Kind::create_device:
@@ -105,7 +109,9 @@ void Service::answer(const Asked& asked) {
     }
 }
 
+// What the worker before has begun has ended with it.
 void Service::give_task(const Question& question) {
+    mediator_.stop_all_sniffers();
     Message message;
     helper::append(message, Answer{question.id, 0, 0, 0});
     helper::append(message, task_);
@@ -161,6 +167,21 @@ void Service::answer(const Question& question, const Answered<std::string>& line
               : pack_error(question.id, line.error().error, line.error().reason));
 }
 
+void Service::start_sniffer(const Question& question) {
+    const std::string name = *helper::read(question.name);
+    const auto file = mediator_.start_sniffer(name, question.payload_limit);
+    if (!file) {
+        return send(process_->socket.get(),
+                    pack_error(question.id, file.error().error, file.error().reason));
+    }
+    const auto sent =
+        helper::send_with(process_->socket.get(), pack_lines(question.id, {}), file->get());
+    if (!sent) {
+        log_.warn("{}: a sniffer cannot begin: {}", name, describe(sent.error()));
+        static_cast<void>(mediator_.stop_sniffer(name));
+    }
+}
+
 void Service::reload(const Question& question) {
     if (std::exchange(process_->reloads, true)) {
         return send(process_->socket.get(),
@@ -179,6 +200,7 @@ void Service::end(const char* why) {
     log_.warn("nothing is served there any more: the process that serves it: {}", why);
     questions_ = {};
     process_ = {};
+    mediator_.stop_all_sniffers();
     for (const int listening : {listening_.control, listening_.network}) {
         ::shutdown(listening, SHUT_RDWR); // so that nobody connects and waits in vain
     }

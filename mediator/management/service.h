@@ -51,6 +51,7 @@ class Service {
     void set_log_level(const Question& question);
     void answer(const Question& question, const Answered<>& done);
     void answer(const Question& question, const Answered<std::string>& line);
+    void start_sniffer(const Question& question);
     void reload(const Question& question);
     void end(const char* why);
 

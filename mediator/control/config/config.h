@@ -84,6 +84,7 @@ std::string default_control_path();
 struct ControlSocketOptions {
     vfio_user::SocketOptions socket{.path = default_control_path()};
     bool group_changes = false;                     // the group may also change something
+    bool sniffer = true;                            // who may change something may also sniff
     std::optional<wire::fabric::Address> metrics{}; // where its process serves them to the network
     unsigned spare_clients = 16; // that devices may have which are created while vrdmad runs
     bool add_uplinks = false;    // also to a configuration that has none

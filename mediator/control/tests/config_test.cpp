@@ -709,6 +709,8 @@ TEST(Config, TheControlSocket) {
     ASSERT_TRUE(config);
     EXPECT_EQ(config->control.socket.path, "/x");
     EXPECT_EQ(config->control.socket.mode, 0600u);
+    EXPECT_TRUE(config->control.sniffer);
+    EXPECT_FALSE(parse_config("[control]\nsniffer = false")->control.sniffer);
     EXPECT_EQ(parse_config("[control]\ngroup = \"nogroup\"")->control.socket.mode, 0660u);
     EXPECT_EQ(parse_config("[control]\ngroup = 7")->control.socket.group, 7u);
     EXPECT_EQ(config->control.spare_clients, 16u);

@@ -57,6 +57,38 @@ TEST_F(DeviceTest, ANewShareHoldsAtOnceAndOverResets) {
     EXPECT_EQ(hca.spec.share, share);
 }
 
+// Give a device a sniffer before it is enabled, reset it, and stop the sniffer; expect each slice
+// to have the sniffer until then, and the reader to be told.
+TEST_F(DeviceTest, ASnifferOutlivesResets) {
+    auto created = sniffer::Ring::create(sniffer::usual_payload);
+    const auto reader = std::move(*sniffer::RingReader::open(created->file));
+    EXPECT_FALSE(device.stop_sniffer());
+    device.start_sniffer(std::move(created->ring));
+    for (int i = 0; i < 2; ++i) {
+        ASSERT_TRUE(guest.enable());
+        EXPECT_NE(hca.slice->sniffer_ring, nullptr);
+        device.reset();
+    }
+    ASSERT_TRUE(guest.enable());
+    EXPECT_FALSE(reader.ended());
+    EXPECT_TRUE(device.stop_sniffer());
+    EXPECT_EQ(hca.slice->sniffer_ring, nullptr);
+    EXPECT_FALSE(device.sniffed());
+    EXPECT_TRUE(reader.ended());
+}
+
+TEST_F(DeviceTest, ASnifferEndsWithItsDevice) {
+    auto created = sniffer::Ring::create(sniffer::usual_payload);
+    const auto reader = std::move(*sniffer::RingReader::open(created->file));
+    {
+        Device other{"other", type, verbs::Identity{{2, 0, 0, 0, 0, 9}, {}, true}, port, hca, gids};
+        test::AdminClient{other, port, allocator}.enable();
+        other.start_sniffer(std::move(created->ring));
+        EXPECT_FALSE(reader.ended());
+    }
+    EXPECT_TRUE(reader.ended());
+}
+
 // Take a protocol away before the device is enabled, and while an AH uses it; expect the first to
 // hold over resets, and EBUSY for the second.
 TEST_F(DeviceTest, MayUseSomeProtocols) {

@@ -14,6 +14,7 @@
 #include "mediator/helper/socket.h"
 #include "mediator/management/select.h"
 #include "mediator/management/service.h"
+#include "mediator/sniffer/ring.h"
 
 namespace vrdma::management {
 
@@ -107,6 +108,27 @@ class FakeMediator final : public Mediator {
     Answered<> remove_uplink(const std::string& name) override {
         return name == "lan" ? Answered<>{} : tl::unexpected{refused};
     }
+    // The first device's sniffer.
+    Answered<UniqueFd> start_sniffer(const std::string& name,
+                                     std::uint32_t payload_limit) override {
+        if (name != devices_.front().name) {
+            return tl::unexpected{Refusal{std::errc::no_such_file_or_directory, "no such device"}};
+        }
+        if (sniffer) {
+            return tl::unexpected{Refusal{std::errc::device_or_resource_busy, "it has one"}};
+        }
+        auto created = sniffer::Ring::create(payload_limit);
+        sniffer.emplace(std::move(created->ring));
+        return std::move(created->file);
+    }
+    Answered<> stop_sniffer(const std::string& name) override {
+        if (name != devices_.front().name || !sniffer) {
+            return tl::unexpected{Refusal{std::errc::no_such_file_or_directory, "it has none"}};
+        }
+        sniffer.reset();
+        return {};
+    }
+    void stop_all_sniffers() override { sniffer.reset(); }
     std::string log_level() const override { return level_; }
     bool set_log_level(const std::string& level) override {
         level_ = level == "debug" ? level : level_;
@@ -124,6 +146,7 @@ class FakeMediator final : public Mediator {
     std::function<void(Reloaded)> delayed;
     Refusal refused{std::errc::device_or_resource_busy, "a QP uses RoCE v1"};
     Settings created; // what was asked for last
+    std::optional<sniffer::Ring> sniffer;
     Activity activity_of{};
     std::vector<Uplink> uplinks_of;
     Reloaded reloaded{"", {"types.small: weight 3"}, {"name"}};

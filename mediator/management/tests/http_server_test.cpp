@@ -141,5 +141,97 @@ TEST_F(HttpServerTest, AUserWithManyClientsHindersNobody) {
     EXPECT_EQ(hear(clients.front()), "");
 }
 
+// What a test's stream has done.
+struct StreamLog {
+    int reads = 0;
+    int wakes = 0;
+    bool gone = false;
+};
+
+// Has a part for each call of wake(), and so many of them. Without an end, it has no pause either.
+class TestStream final : public Stream {
+  public:
+    TestStream(StreamLog& log, int parts) : log_{log}, parts_{parts} {}
+    TestStream(const TestStream&) = delete;
+    TestStream& operator=(const TestStream&) = delete;
+    ~TestStream() override { log_.gone = true; }
+
+    void wake() override { ++log_.wakes; }
+    std::size_t read(std::span<char> room) override {
+        if (parts_ != endless && (log_.reads == parts_ || log_.reads > log_.wakes)) {
+            return 0;
+        }
+        ++log_.reads;
+        room.front() = 'x';
+        return parts_ == endless ? room.size() : 1;
+    }
+    bool ended() const override { return log_.reads == parts_; }
+
+    static constexpr int endless = -1;
+
+  private:
+    StreamLog& log_;
+    const int parts_;
+};
+
+class HttpStreamTest : public HttpServerTest {
+  protected:
+    UniqueFd ask(int parts) {
+        server = HttpServer::create(
+            [this, parts](const Request&, HttpServer::Client) {
+                return Response{200, "", "text/plain", std::make_shared<TestStream>(stream, parts)};
+            },
+            milliseconds{50});
+        UniqueFd client = connect();
+        say(client, "POST / HTTP/1.1\r\nHost: x\r\n\r\n");
+        return client;
+    }
+    void run_until_gone() {
+        const auto end = HttpServer::Clock::now() + std::chrono::seconds{20};
+        while (!stream.gone && HttpServer::Clock::now() < end) {
+            step();
+        }
+        EXPECT_TRUE(stream.gone);
+    }
+
+    StreamLog stream;
+};
+
+// Stream for longer than a client has for a request; expect all parts, as chunks, and the end.
+TEST_F(HttpStreamTest, AStreamComesInChunks) {
+    const std::string answer = hear(ask(12));
+    EXPECT_TRUE(is(answer, 200));
+    EXPECT_NE(answer.find("Transfer-Encoding: chunked"), answer.npos);
+    EXPECT_TRUE(answer.ends_with("0\r\n\r\n"));
+    EXPECT_EQ(stream.reads, 12);
+    EXPECT_TRUE(stream.gone);
+}
+
+TEST_F(HttpStreamTest, AClientThatLeavesEndsIt) {
+    UniqueFd client = ask(1'000'000);
+    while (stream.reads == 0) {
+        step();
+    }
+    client = {};
+    run_until_gone();
+}
+
+// The stream has more than the socket takes, and its client reads nothing.
+TEST_F(HttpStreamTest, AClientThatHangsIsGivenUp) {
+    const auto began = HttpServer::Clock::now();
+    const UniqueFd client = ask(TestStream::endless);
+    run_until_gone();
+    EXPECT_GE(HttpServer::Clock::now() - began, HttpServer::stream_limit * milliseconds{50});
+}
+
+TEST_F(HttpStreamTest, TheServerEndsWithIt) {
+    const UniqueFd client = ask(1'000'000);
+    while (stream.reads == 0) {
+        step();
+    }
+    server.reset();
+    EXPECT_TRUE(stream.gone);
+}
+
 } // namespace
 } // namespace vrdma::management

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "mediator/sniffer/ring.h"
+
 namespace vrdma::management {
 namespace {
 
@@ -26,9 +28,11 @@ TEST(Question, IsRefusedUnlessEachByteIsValid) {
     exact.exact = 2;
     Question endless = question();
     endless.name.fill('a');
+    Question reserved = question();
+    reserved.reserved = 1;
     Question behind = question();
     behind.name.back() = 'a';
-    for (const Question& wrong : {kind, exact, endless, behind}) {
+    for (const Question& wrong : {kind, exact, endless, behind, reserved}) {
         EXPECT_FALSE(read_question(pack(wrong)));
     }
     Message longer = pack(question());
@@ -121,6 +125,19 @@ TEST(Question, IsForcedOnlyIfItDestroys) {
     EXPECT_TRUE(read_question(pack(forced)));
     forced.force = 2;
     EXPECT_FALSE(read_question(pack(forced)));
+}
+
+TEST(Question, HasALimitOfPayloadOnlyIfItStartsASniffer) {
+    Question start = question();
+    start.payload_limit = 1;
+    EXPECT_FALSE(read_question(pack(start)));
+    start.kind = Question::Kind::start_sniffer;
+    for (const std::uint32_t right : {0u, 1u, sniffer::most_payload}) {
+        start.payload_limit = right;
+        EXPECT_TRUE(read_question(pack(start)));
+    }
+    start.payload_limit = sniffer::most_payload + 1;
+    EXPECT_FALSE(read_question(pack(start)));
 }
 
 TEST(Answer, HasRoomForLinesOfBothLists) {

@@ -68,8 +68,9 @@ class ManagementProcessTest : public testing::Test {
         EXPECT_EQ(::listen(socket.get(), SOMAXCONN), 0);
         return socket;
     }
-    static void ask(const UniqueFd& client, const std::string& path = "/v1/log-level") {
-        const std::string request = "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n";
+    static void ask(const UniqueFd& client, const std::string& path = "/v1/log-level",
+                    const std::string& method = "GET") {
+        const std::string request = method + " " + path + " HTTP/1.1\r\nHost: x\r\n\r\n";
         EXPECT_EQ(::send(client.get(), request.data(), request.size(), MSG_NOSIGNAL),
                   static_cast<ssize_t>(request.size()));
     }
@@ -154,6 +155,38 @@ TEST_F(ManagementProcessTest, ServesAThousandClients) {
     for (const UniqueFd& client : clients) {
         expect_answer(client);
     }
+}
+
+// Start a sniffer, record a frame, and have it stopped. Expect a file with the frame, to its end.
+TEST_F(ManagementProcessTest, SendsWhatASnifferRecords) {
+    const UniqueFd client = connect();
+    ask(client, "/v1/devices/disk-0000%2F0/sniffer", "POST");
+    std::array<char, 1> first{};
+    ASSERT_EQ(::recv(client.get(), first.data(), 1, 0), 1);
+    const std::string payload = "a frame that somebody has sent";
+    mediator_.sniffer->record(std::as_bytes(std::span{payload}), sniffer::Direction::sent);
+    const UniqueFd other = connect();
+    ask(other, "/v1/devices/disk-0000%2F0/sniffer", "DELETE");
+    EXPECT_TRUE(hear(other).starts_with("HTTP/1.1 200 "));
+    const std::string text = hear(client);
+    EXPECT_NE(text.find(payload), text.npos);
+    EXPECT_TRUE(text.ends_with("\r\n0\r\n\r\n"));
+}
+
+// Kill the worker while a sniffer runs. Expect the next one to be able to start it.
+TEST_F(ManagementProcessTest, ASnifferEndsWithItsWorker) {
+    const UniqueFd client = connect();
+    ask(client, "/v1/devices/disk-0000%2F0/sniffer", "POST");
+    std::array<char, 1> first{};
+    ASSERT_EQ(::recv(client.get(), first.data(), 1, 0), 1);
+    const auto workers = helper::children_of(process_);
+    ASSERT_EQ(workers.size(), 1u);
+    ASSERT_EQ(::kill(workers.front(), SIGKILL), 0);
+    const UniqueFd second = connect();
+    ask(second, "/v1/devices/disk-0000%2F0/sniffer", "POST");
+    std::array<char, 12> status{};
+    ASSERT_EQ(::recv(second.get(), status.data(), status.size(), MSG_WAITALL), 12);
+    EXPECT_EQ((std::string_view{status.data(), status.size()}), "HTTP/1.1 200");
 }
 
 // Kill the worker. Expect the next one to serve the same socket.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/management/routes.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "fake_mediator.h"
@@ -204,6 +205,29 @@ TEST_F(RoutesTest, SomeMayOnlyLook) {
     EXPECT_EQ(error(403, "POST", "/v1/reload", "", false), "EACCES");
     EXPECT_EQ(error(403, "PUT", "/v1/log-level", R"({"level": "debug"})", false), "EACCES");
     EXPECT_EQ(ask(200, "GET", "/v1/log-level")["level"], "info");
+}
+
+// Start the sniffer of the one device that has one, with bodies that are wrong, without the right,
+// twice, and of another device. Expect a stream, and reasons.
+TEST_F(RoutesTest, ASnifferIsAStream) {
+    const std::string path = "/v1/devices/disk-0000%2F0/sniffer";
+    for (const char* const body : {"{", "[]", "{}", R"({"payload": -1})", R"({"payload": 4097})",
+                                   R"({"payload": 1, "file": "/etc/passwd"})"}) {
+        EXPECT_EQ(error(400, "POST", path, body), "EINVAL") << body;
+    }
+    EXPECT_EQ(error(403, "POST", path, "", false), "EACCES");
+    EXPECT_EQ(error(404, "POST", "/v1/devices/disk-0001%2F0/sniffer"), "ENOENT");
+    EXPECT_EQ(error(404, "DELETE", path), "ENOENT");
+    Response response = answer({"POST", path, R"({"payload": 64})", true}, asker);
+    ASSERT_TRUE(response.stream);
+    EXPECT_EQ(error(409, "POST", path), "EBUSY");
+    std::array<char, 1000> room{};
+    EXPECT_GT(response.stream->read(room), 0u) << "the beginning of a file";
+    EXPECT_EQ(error(403, "DELETE", path, "", false), "EACCES");
+    ask(200, "DELETE", path);
+    response = {};
+    EXPECT_TRUE(answer({"POST", path, "", true}, asker).stream);
+    EXPECT_EQ(error(404, "DELETE", path), "ENOENT") << "it ended with its stream";
 }
 
 } // namespace
