@@ -23,7 +23,8 @@ def _verbs(family: str, pattern: str, *devices: str, quick: str = "") -> Callabl
 
 
 def _engine(bench: Bench) -> list[Point]:
-    pattern = "half_round_trip/pollers:1|message_rate/pollers:1|bandwidth/65536|packets" if bench.quick else "."
+    quick = "half_round_trip/pollers:1|message_rate/pollers:1|sniffed_rate|bandwidth/65536|packets"
+    pattern = quick if bench.quick else "."
     operations = ("write",) if bench.quick else ("write", "read")
     return programs.engine(bench, pattern) + [programs.instructions(bench, operation) for operation in operations]
 

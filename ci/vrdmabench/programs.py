@@ -44,6 +44,7 @@ ENGINE = {
     "half_round_trip": ("half_ns", "floor_ns", "ns"),
     "among_idle": ("half_ns", "alone_ns", "ns"),
     "message_rate": ("Mmsg_s", None, "M/s"),
+    "sniffed_rate": ("Mmsg_s", "off_Mmsg_s", "M/s"),
     "bandwidth": ("GB_s", "memcpy_GB_s", "GB/s"),
     "packets write": ("ns", None, "ns"),
     "packets read": ("ns", None, "ns"),

@@ -5,8 +5,13 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <atomic>
+#include <string>
+#include <thread>
 
 #include "mediator/bench/parties.h"
+#include "mediator/sniffer/pcapng.h"
+#include "mediator/sniffer/ring.h"
 
 namespace vrdma::bench {
 namespace {
@@ -51,6 +56,14 @@ class Stream {
     std::uint32_t in_flight_ = 0;
 };
 
+test::SendWr word_write(Pair& pair, const std::uint64_t& value) {
+    return {.opcode = VRDMA_SQ_RDMA_WRITE,
+            .flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
+            .inline_data = std::as_bytes(std::span{&value, 1}),
+            .rkey = pair.b_mr().key,
+            .raddr = pair.b_mr().start};
+}
+
 void message_rate(benchmark::State& state) {
     constexpr std::uint32_t batch = 32;
     constexpr std::uint64_t rounds = 64;
@@ -58,11 +71,7 @@ void message_rate(benchmark::State& state) {
     Pair pair{{.pollers = static_cast<unsigned>(state.range(0))}};
     Stream stream{pair, batch, 7};
     const std::uint64_t value = 1;
-    const test::SendWr wr{.opcode = VRDMA_SQ_RDMA_WRITE,
-                          .flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
-                          .inline_data = std::as_bytes(std::span{&value, 1}),
-                          .rkey = pair.b_mr().key,
-                          .raddr = pair.b_mr().start};
+    const test::SendWr wr = word_write(pair, value);
     Samples samples;
     while (state.KeepRunning()) {
         for (int i = 0; i < batches; ++i) {
@@ -76,6 +85,79 @@ void message_rate(benchmark::State& state) {
 BENCHMARK(message_rate)->ArgName("pollers")->Arg(1)->Iterations(20)->Unit(benchmark::kMillisecond);
 // Where three threads share two cores, pollers sleep and wake for each message.
 BENCHMARK(message_rate)->ArgName("pollers")->Arg(2)->Iterations(1)->Unit(benchmark::kMillisecond);
+
+// Reads a ring as vrdma-management does: for a part of the time.
+class SnifferReader {
+  public:
+    explicit SnifferReader(const UniqueFd& file)
+        : ring_{std::move(*sniffer::RingReader::open(file))}, thread_{[this] { run(); }} {}
+    SnifferReader(const SnifferReader&) = delete;
+    SnifferReader& operator=(const SnifferReader&) = delete;
+    ~SnifferReader() {
+        done_ = true;
+        thread_.join();
+    }
+
+  private:
+    void run() {
+        constexpr std::chrono::milliseconds interval{10};
+        constexpr std::chrono::microseconds turn{500};
+        for (auto begin = Clock::now(); !done_; begin = Clock::now()) {
+            while (Clock::now() - begin < turn && read_some()) {
+            }
+            std::this_thread::sleep_until(begin + interval);
+        }
+    }
+    bool read_some() {
+        constexpr std::size_t at_a_time = 32 << 10;
+        file_.clear();
+        while (file_.size() < at_a_time) {
+            const auto frame = ring_.next();
+            if (!frame) {
+                return false;
+            }
+            sniffer::Pcapng{file_}.add(frame->bytes, frame->record.original, frame->record.time_ns,
+                                       frame->record.direction);
+        }
+        ring_.release();
+        return true;
+    }
+
+    sniffer::RingReader ring_;
+    std::string file_;
+    std::atomic<bool> done_{false};
+    std::thread thread_;
+};
+
+// The rate with a sniffer. Baseline, in turns with it: the rate without.
+void sniffed_rate(benchmark::State& state) {
+    constexpr std::uint32_t batch = 32;
+    constexpr std::uint64_t rounds = 10'000; // long enough for a turn of the reader
+    Pair pair;
+    Stream stream{pair, batch, 7};
+    auto created = sniffer::Ring::create(sniffer::usual_payload);
+    const std::uint64_t value = 1;
+    const test::SendWr wr = word_write(pair, value);
+    const auto rate = [&] {
+        return time_each(rounds, [&](std::uint64_t) { stream.post_batch(wr); }) / batch;
+    };
+    Samples off;
+    Samples on;
+    while (state.KeepRunning()) {
+        off.add(rate());
+        const SnifferReader reader{created->file};
+        pair.a().slice().set_sniffer(&created->ring);
+        on.add(rate());
+        pair.a().slice().set_sniffer(nullptr);
+    }
+    stream.finish();
+    state.counters["Mmsg_s"] = 1e3 / on.quiet();
+    state.counters["off_Mmsg_s"] = 1e3 / off.quiet();
+    state.counters["of_off"] = off.quiet() / on.quiet();
+    state.counters["recorded"] = 1 - static_cast<double>(created->ring.dropped()) /
+                                         static_cast<double>(created->ring.frames());
+}
+BENCHMARK(sniffed_rate)->Iterations(60)->Unit(benchmark::kMillisecond);
 
 // Enough rounds for a sample, but few enough to fit in a scheduler's time slice.
 std::uint64_t rounds_of(std::size_t size) {
