@@ -5,7 +5,9 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 
 namespace vrdma::ctl {
@@ -29,6 +31,21 @@ class Client {
         return request("POST", path, body.dump());
     }
     Answer remove(const std::string& path) const { return request("DELETE", path, {}); }
+
+    // Reads an answer that goes on.
+    class Reader {
+      public:
+        virtual ~Reader() = default;
+        // Returns false if it has enough.
+        virtual bool read(std::string_view bytes) = 0;
+        // When the descriptor is readable, interrupt() is called, and the rest of the answer has a
+        // limited time.
+        virtual int interrupt_fd() const = 0;
+        virtual void interrupt() = 0;
+    };
+    // A POST. The problem, unless the answer has come to its end, or the reader had enough.
+    std::optional<Problem> stream(const std::string& path, const nlohmann::json& body,
+                                  Reader& reader) const;
 
   private:
     Answer request(const char* method, const std::string& path, const std::string& body) const;

@@ -13,6 +13,7 @@
 #include "ctl/client.h"
 #include "ctl/new_device.h"
 #include "ctl/show.h"
+#include "ctl/sniffer.h"
 #include "ctl/table.h"
 #include "ctl/top.h"
 #include "release/release.h"
@@ -34,6 +35,7 @@ struct Options {
     bool force = false;                               // destroys a device that is in use
     std::string level;                                // of the log, or none
     nlohmann::json limits = nlohmann::json::object(); // that are set
+    Sniffing sniffing;
     double interval = 1;
     bool once = false;
 };
@@ -62,6 +64,7 @@ class Program {
         add_limits();
         add_network();
         add_vrdmad();
+        add_sniffer();
         add_top();
     }
 
@@ -86,17 +89,19 @@ class Program {
         return problem.unreachable ? unreachable : refused;
     }
 
-    // A command that repeats prints each answer as one line of JSON, or redraws the terminal.
+    // If the standard output has frames, the answer goes beside it. A command that repeats prints
+    // each answer as one line of JSON, or redraws the terminal.
     int print(const nlohmann::json& answer, bool repeats) const {
         constexpr int indent = 2;
+        std::ostream& out = options_.sniffing.file == "-" ? std::cerr : std::cout;
         if (options_.json) {
-            std::cout << answer.dump(repeats ? -1 : indent, ' ', true) << '\n';
+            out << answer.dump(repeats ? -1 : indent, ' ', true) << '\n';
         } else {
             const std::string text = command_.show(answer, terminal_width());
-            std::cout << (repeats ? redrawn(text) : text);
+            out << (repeats ? redrawn(text) : text);
         }
-        std::cout << std::flush;
-        return std::cout ? done : refused;
+        out << std::flush;
+        return out ? done : refused;
     }
 
     CLI::App* group(const char* name, const char* about) { return group(&app_, name, about); }
@@ -248,6 +253,30 @@ class Program {
                          "trace, debug, info, warning, error, critical or off");
         add(&app_, "reload", "Have vrdmad read its configuration again",
             {[](const Client& client) { return client.post("/v1/reload"); }, &show_reload});
+    }
+
+    void add_sniffer() {
+        Sniffing& sniffing = options_.sniffing;
+        CLI::App* const sniffer = group("sniffer", "Records a device's messages");
+        CLI::App* const start =
+            add(sniffer, "start", "Write the messages to a pcapng file, until it is interrupted",
+                {[&sniffing, this](const Client& client) {
+                     sniffing.device = options_.name;
+                     return sniff(client, sniffing);
+                 },
+                 &show_sniffed});
+        add_name(start);
+        start->add_option("FILE", sniffing.file, "A new file, or - for the standard output")
+            ->required();
+        start
+            ->add_option("--payload", sniffing.payload,
+                         "Bytes of each message between devices of this host, at most")
+            ->capture_default_str();
+        add_name(add(sniffer, "stop", "Stop a device's sniffer, also that of another user",
+                     {[this](const Client& client) {
+                          return client.remove("/v1/devices/" + encode(options_.name) + "/sniffer");
+                      },
+                      [](const nlohmann::json&, Width) { return std::string{}; }}));
     }
 
     void add_top() {

@@ -100,7 +100,8 @@ class Native(Place):
                                       addresses=",".join(self._allowed(name)), clients=self.clients)
                   + self._binding(name)
                   for name in names]
-        path.write_text("mdev = false\n" + config + "".join(tables))
+        control = f'[control]\nsocket = "{self._control_socket(len(self.mediators))}"\n'
+        path.write_text("mdev = false\n" + config + "".join(tables) + control)
         vrdmad = [*prefix, str(BUILD / "mediator/control/vrdmad"), "--config", str(path), "--forbidden-calls", "kill"]
         self._commands.append((" ".join(["vrdmad of", *names]), vrdmad))
         self.configurations.append(path)
@@ -125,6 +126,13 @@ class Native(Place):
     def mediator_of(self, name: str) -> Process:
         """The vrdmad that serves the device of that name."""
         return next(mediator for mediator in self.mediators if name in mediator.title.split())
+
+    def _control_socket(self, number: int) -> Path:
+        return Path(self._directory.name) / f"control-{number}.sock"
+
+    def control_of(self, name: str) -> Path:
+        """The control socket of the vrdmad that serves the device of that name."""
+        return self._control_socket(self.mediators.index(self.mediator_of(name)))
 
     def reconfigure(self, text: str, says: str = "read again") -> str:
         """Gives the first vrdmad this configuration. Returns the line of its log that reports the outcome."""
