@@ -307,7 +307,7 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
         return complain("epoll", on_signal.error());
     }
     Managed managed{
-        {sockets, module, uplinks, **hca, activity, **reloader, config.control.sniffer}};
+        {sockets, module, uplinks, **hca, activity, **reloader, config.control.sniffs()}};
     if (control && !control->serve(managed, loop)) {
         return EXIT_FAILURE;
     }

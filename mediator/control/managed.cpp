@@ -342,7 +342,7 @@ management::Answered<UniqueFd> Managed::start_sniffer(const std::string& name,
     constexpr std::ptrdiff_t most = 4;
     if (!parts_.sniffers) {
         return refuse(std::errc::permission_denied,
-                      "the configuration has sniffer = false in [control]");
+                      "sniffers take sniffer = true in [control] of the configuration");
     }
     const auto all = all_devices(parts_);
     const Served* const found = find(all, name);

@@ -83,11 +83,15 @@ std::string default_control_path();
 // The socket of vrdmactl(8). Without a path, there is none.
 struct ControlSocketOptions {
     vfio_user::SocketOptions socket{.path = default_control_path()};
-    bool group_changes = false;                     // the group may also change something
-    bool sniffer = true;                            // who may change something may also sniff
+    bool group_changes = false; // the group may also change something
+    std::optional<bool> sniffer{};
     std::optional<wire::fabric::Address> metrics{}; // where its process serves them to the network
     unsigned spare_clients = 16; // that devices may have which are created while vrdmad runs
     bool add_uplinks = false;    // also to a configuration that has none
+
+    // Whether those who may change something may also read messages. Strangers must not come near
+    // a process that can, so by default not where the network reaches it.
+    bool sniffs() const { return sniffer.value_or(!metrics); }
 };
 
 struct Config {

@@ -23,7 +23,9 @@ void read_control(Section section, ControlSocketOptions& control) {
     read_group(section, "group", control.socket.group);
     control.socket.mode = section.has("group") ? for_group : control.socket.mode;
     section.boolean("group_changes", control.group_changes);
-    section.boolean("sniffer", control.sniffer);
+    if (section.has("sniffer")) {
+        section.boolean("sniffer", control.sniffer.emplace());
+    }
     if (control.group_changes && !section.has("group")) {
         section.refuse("group", "the group that group_changes is about");
     }

@@ -703,14 +703,23 @@ TEST(Config, ErrorsOfDirectoriesNameTheKey) {
     EXPECT_EQ(error("lease = 1"), "fabric[0].directory.lease: unknown key");
 }
 
+// Let strangers reach the control socket's process; expect that it cannot read messages, unless the
+// administrator says so.
+TEST(Config, NoSniffersWhereMetricsAreForTheNetwork) {
+    const std::string metrics = "[control]\nsocket = \"/x\"\n{}[metrics]\nlisten = \"[::1]:1\"";
+    EXPECT_FALSE(parse_config(fmt::format(fmt::runtime(metrics), ""))->control.sniffs());
+    EXPECT_TRUE(
+        parse_config(fmt::format(fmt::runtime(metrics), "sniffer = true\n"))->control.sniffs());
+}
+
 TEST(Config, TheControlSocket) {
     EXPECT_EQ(parse_config("")->control.socket.path, "") << "this is no service";
     const auto config = parse_config("[control]\nsocket = \"/x\"");
     ASSERT_TRUE(config);
     EXPECT_EQ(config->control.socket.path, "/x");
     EXPECT_EQ(config->control.socket.mode, 0600u);
-    EXPECT_TRUE(config->control.sniffer);
-    EXPECT_FALSE(parse_config("[control]\nsniffer = false")->control.sniffer);
+    EXPECT_TRUE(config->control.sniffs());
+    EXPECT_FALSE(parse_config("[control]\nsniffer = false")->control.sniffs());
     EXPECT_EQ(parse_config("[control]\ngroup = \"nogroup\"")->control.socket.mode, 0660u);
     EXPECT_EQ(parse_config("[control]\ngroup = 7")->control.socket.group, 7u);
     EXPECT_EQ(config->control.spare_clients, 16u);
