@@ -9,8 +9,7 @@ import pytest
 
 from framework.detached import Detached
 from framework.lab import MOVE_TIMEOUT_S, Guest, Machine
-from framework.moving import host_of
-from framework.programs import Program, await_listener, next_port
+from framework.moving import host_of, start_detached
 
 pytestmark = pytest.mark.lab_hosts
 
@@ -28,13 +27,7 @@ LOST = "status 12"
 def start(guest0, guest1, device) -> Callable[[str], tuple[Detached, Detached]]:
     """Starts a program's server in one guest and its client in the other."""
 
-    def do(command: str) -> tuple[Detached, Detached]:
-        program, port = Program(f"{command} {PATIENT}", device), next_port()
-        server = Detached(guest1, program.arguments(guest1, port))
-        await_listener(guest1, port)
-        return server, Detached(guest0, f"{program.arguments(guest0, port)} {guest1.name}")
-
-    return do
+    return lambda command: start_detached(f"{command} {PATIENT}", device, guest1, guest0)
 
 
 def machine_of(guest: Guest) -> Machine:

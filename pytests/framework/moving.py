@@ -27,6 +27,14 @@ def begin_move(lab: Lab, guest: Guest, host: str, *options: str) -> Process:
     return lab.start(f"ci/lab migrate {guest.name}", "migrate", guest.name, host, *options)
 
 
+def start_detached(command: str, device: str, server: Guest, client: Guest) -> tuple[Detached, Detached]:
+    """Starts both sides of a program, neither of which depends on a connection to its guest."""
+    program, port = Program(command, device), next_port()
+    waiting = Detached(server, program.arguments(server, port))
+    await_listener(server, port)
+    return waiting, Detached(client, f"{program.arguments(client, port)} {server.name}")
+
+
 @pytest.fixture
 def home(lab: Lab) -> Machine:
     return Machine(lab, HOME)
@@ -50,10 +58,4 @@ def mover(lab: Lab, guest0: Guest, guest1: Guest) -> Iterator[Guest]:
 def pingpong(device: str, mover: Guest, guest1: Guest) -> Callable[[int], tuple[Detached, Detached]]:
     """Starts a ping-pong between the guest that moves and the other one, with the usual timeout. Returns both sides."""
 
-    def start(messages: int) -> tuple[Detached, Detached]:
-        program, port = Program(f"ib_send_lat -e -F -n {messages}", device), next_port()
-        server = Detached(guest1, program.arguments(guest1, port))
-        await_listener(guest1, port)
-        return server, Detached(mover, f"{program.arguments(mover, port)} {guest1.name}")
-
-    return start
+    return lambda messages: start_detached(f"ib_send_lat -e -F -n {messages}", device, guest1, mover)
