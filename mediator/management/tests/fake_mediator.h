@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <mutex>
 #include <thread>
 
 #include "mediator/base/event_fd.h"
@@ -114,21 +115,32 @@ class FakeMediator final : public Mediator {
         if (name != devices_.front().name) {
             return tl::unexpected{Refusal{std::errc::no_such_file_or_directory, "no such device"}};
         }
-        if (sniffer) {
+        const std::lock_guard hold{sniffing_};
+        if (sniffer_) {
             return tl::unexpected{Refusal{std::errc::device_or_resource_busy, "it has one"}};
         }
         auto created = sniffer::Ring::create(payload_limit);
-        sniffer.emplace(std::move(created->ring));
+        sniffer_.emplace(std::move(created->ring));
         return std::move(created->file);
     }
     Answered<> stop_sniffer(const std::string& name) override {
-        if (name != devices_.front().name || !sniffer) {
+        const std::lock_guard hold{sniffing_};
+        if (name != devices_.front().name || !sniffer_) {
             return tl::unexpected{Refusal{std::errc::no_such_file_or_directory, "it has none"}};
         }
-        sniffer.reset();
+        sniffer_.reset();
         return {};
     }
-    void stop_all_sniffers() override { sniffer.reset(); }
+    void stop_all_sniffers() override {
+        const std::lock_guard hold{sniffing_};
+        sniffer_.reset();
+    }
+    // On any thread. A sniffer must run.
+    void record(std::span<const std::byte> frame) {
+        const std::lock_guard hold{sniffing_};
+        ASSERT_TRUE(sniffer_);
+        sniffer_->record(frame, sniffer::Direction::sent);
+    }
     std::string log_level() const override { return level_; }
     bool set_log_level(const std::string& level) override {
         level_ = level == "debug" ? level : level_;
@@ -146,7 +158,6 @@ class FakeMediator final : public Mediator {
     std::function<void(Reloaded)> delayed;
     Refusal refused{std::errc::device_or_resource_busy, "a QP uses RoCE v1"};
     Settings created; // what was asked for last
-    std::optional<sniffer::Ring> sniffer;
     Activity activity_of{};
     std::vector<Uplink> uplinks_of;
     Reloaded reloaded{"", {"types.small: weight 3"}, {"name"}};
@@ -158,6 +169,8 @@ class FakeMediator final : public Mediator {
     };
 
     std::vector<Named> devices_;
+    std::mutex sniffing_;
+    std::optional<sniffer::Ring> sniffer_;
     std::string level_ = "info";
 };
 

@@ -164,7 +164,7 @@ TEST_F(ManagementProcessTest, SendsWhatASnifferRecords) {
     std::array<char, 1> first{};
     ASSERT_EQ(::recv(client.get(), first.data(), 1, 0), 1);
     const std::string payload = "a frame that somebody has sent";
-    mediator_.sniffer->record(std::as_bytes(std::span{payload}), sniffer::Direction::sent);
+    mediator_.record(std::as_bytes(std::span{payload}));
     const UniqueFd other = connect();
     ask(other, "/v1/devices/disk-0000%2F0/sniffer", "DELETE");
     EXPECT_TRUE(hear(other).starts_with("HTTP/1.1 200 "));
