@@ -22,6 +22,7 @@ OUTAGE_S = 0.5
 PATIENT = {"timeout": 18, "retry_cnt": 7}
 IMPATIENT = {"timeout": 14, "retry_cnt": 2}
 LARGE, MANY = 32 << 20, 8
+TRIES = 5
 
 
 def await_ports(devices: list[Remote]) -> None:
@@ -103,17 +104,22 @@ def test_short_outage(link, connected):
 
 
 def test_outage_within_a_message(link, connected):
-    """Takes the link down in the middle of a long message; expects all bytes to arrive in the end."""
+    """Takes the link down in the middle of a long message; expects all bytes to arrive in the end. A busy machine may
+    take it down too late, and then does it again."""
     left, right = connected(options={"buffer": LARGE}, **PATIENT)
-    sent = left.mr.fill(3)
-    for _ in range(MANY):
-        left.send("RDMA_WRITE", length=LARGE, target=right.target())
-    link(False)
-    before = left.sent(MANY, OUTAGE_S)
-    assert len(before) < MANY
-    link(True)
-    assert before + left.sent(MANY - len(before), TIMEOUT_S) == ["SUCCESS"] * MANY
-    assert right.mr.checksum() == sent
+    for again in range(TRIES):
+        sent = left.mr.fill(3 + again)
+        for _ in range(MANY):
+            left.send("RDMA_WRITE", length=LARGE, target=right.target())
+        link(False)
+        before = left.sent(MANY, OUTAGE_S)
+        link(True)
+        after = left.sent(MANY - len(before), TIMEOUT_S)
+        assert before + after == ["SUCCESS"] * MANY
+        assert right.mr.checksum() == sent
+        if after:
+            break
+    assert after
 
 
 @contextmanager
