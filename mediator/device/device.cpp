@@ -70,7 +70,6 @@ Device::Device(std::string name, const DeviceType& type, verbs::FunctionId funct
 
 Device::~Device() {
     disable();
-    stop_sniffer();
     give_back_address();
 }
 

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 class AdditionsFileTest : public testing::Test {
   protected:
-    ~AdditionsFileTest() override { fs::remove_all(directory); }
+    void TearDown() override { fs::remove_all(directory); }
 
     static fs::path make_directory() {
         std::string name = testing::TempDir() + "additions-XXXXXX";

@@ -37,16 +37,19 @@ Config config_with_additions() {
     return config;
 }
 
-void expect_additions(const Config& config) {
-    ASSERT_EQ(config.uplinks.size(), 2u);
-    EXPECT_EQ(config.uplinks[1].interface, "eth1");
-    ASSERT_EQ(config.vfio_user.size(), 2u);
-    const VfioUserDevice& device = config.vfio_user[1];
+void expect_disk(const VfioUserDevice& device) {
     EXPECT_EQ(device.name, "disk");
     EXPECT_EQ(device.identity.uplink, "lan");
     EXPECT_EQ(device.identity.pkeys, (PKeys{0xffff, 0x8001}));
     EXPECT_EQ(device.socket.group, 7u);
     EXPECT_EQ(device.share.weight, 3u);
+}
+
+void expect_additions(const Config& config) {
+    ASSERT_EQ(config.uplinks.size(), 2u);
+    EXPECT_EQ(config.uplinks[1].interface, "eth1");
+    ASSERT_EQ(config.vfio_user.size(), 2u);
+    expect_disk(config.vfio_user[1]);
     EXPECT_EQ(count_of_file(config.uplinks), 1u);
     EXPECT_EQ(count_of_file(config.vfio_user), 1u);
 }

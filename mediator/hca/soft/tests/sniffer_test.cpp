@@ -2,6 +2,7 @@
 //
 // What a slice's sniffer records. Between two hosts, packets carry the same messages, so the same
 // frames are expected but for acknowledgements.
+#include <algorithm>
 #include <optional>
 
 #include "mediator/hca/soft/tests/two_guests.h"
@@ -67,10 +68,8 @@ class Sniffer {
 };
 
 std::vector<std::uint8_t> operations_of(const std::vector<Recorded>& frames) {
-    std::vector<std::uint8_t> operations;
-    for (const Recorded& frame : frames) {
-        operations.push_back(frame.operation());
-    }
+    std::vector<std::uint8_t> operations(frames.size());
+    std::ranges::transform(frames, operations.begin(), &Recorded::operation);
     return operations;
 }
 
