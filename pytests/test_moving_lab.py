@@ -43,7 +43,7 @@ def test_connection_manager(mover, guest1):
     mover.migrate(AWAY)
     assert client.goes_on()
     client.output()
-    server.output()
+    server.wait(TIMEOUT_S)
 
 
 def test_connects_after_a_move(mover, works):
