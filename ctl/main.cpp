@@ -273,10 +273,8 @@ class Program {
                          "Bytes of each message between devices of this host, at most")
             ->capture_default_str();
         add_name(add(sniffer, "stop", "Stop a device's sniffer, also that of another user",
-                     {[this](const Client& client) {
-                          return client.remove("/v1/devices/" + encode(options_.name) + "/sniffer");
-                      },
-                      [](const nlohmann::json&, Width) { return std::string{}; }}));
+                     {[this](const Client& client) { return stop_sniffer(client, options_.name); },
+                      &show_nothing}));
     }
 
     void add_top() {

@@ -73,7 +73,7 @@ class Writer final : public Client::Reader {
     bool interrupted() const { return interrupted_; }
 
   private:
-    void stop() const { static_cast<void>(client_.remove(path_of(sniffing_.device))); }
+    void stop() const { static_cast<void>(stop_sniffer(client_, sniffing_.device)); }
 
     const Client& client_;
     const Sniffing& sniffing_;
@@ -101,6 +101,10 @@ Answer sniff(const Client& client, const Sniffing& sniffing) {
                           {"frames", file.frames()},
                           {"dropped", file.dropped()},
                           {"interrupted", writer.interrupted() || file.reader_left()}};
+}
+
+Answer stop_sniffer(const Client& client, const std::string& device) {
+    return client.remove(path_of(device));
 }
 
 std::string show_sniffed(const nlohmann::json& answer, Width /*width*/) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// `vrdmactl sniffer start`: writes what a sniffer records to a file, with the rights of its caller.
+// `vrdmactl sniffer`: writes what a sniffer records to a file, with the rights of its caller.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,8 @@ struct Sniffing {
 // Goes on until SIGINT, SIGTERM or SIGHUP, or until the sniffer ends. Call it before the process
 // has other threads. {"file": ..., "frames": 12, "dropped": 0, "interrupted": true}
 Answer sniff(const Client& client, const Sniffing& sniffing);
+
+Answer stop_sniffer(const Client& client, const std::string& device);
 
 std::string show_sniffed(const nlohmann::json& answer, Width width);
 
