@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from framework.detached import TIMEOUT_S
-from framework.lab import GUEST_PROGRAMS, MOVE_TIMEOUT_S, Guest, Machine
+from framework.lab import Guest, Machine
 from framework.mdev import Mdev, MdevType
 from framework.moving import AWAY, HOME, begin_move, described, host_of
 from framework.process import Failure, Process
@@ -32,9 +32,8 @@ def has_not_stopped(move: Process) -> bool:
 
 def beside(guest: Guest, host: Machine, command: str) -> str:
     """The answer of its QEMU's monitor, while the lab uses the other one to move it."""
-    host.copy(GUEST_PROGRAMS, "/root/")
     socket = f"{described(guest)['directory']}/hmp"
-    return host.run(f"/usr/bin/python3 /root/{GUEST_PROGRAMS.name}/monitor.py {socket} {shlex.quote(command)}").stdout
+    return host.run(f"/usr/bin/python3 {host.programs}/monitor.py {socket} {shlex.quote(command)}").stdout
 
 
 def await_status(guest: Guest, host: Machine, status: str) -> None:
@@ -103,8 +102,7 @@ def test_address_is_taken(stays, mover, away):
     other = Mdev(away, str(uuid.uuid4()))
     MdevType(away, "medium").create(other.uuid)
     away.script(f"echo {described(mover)['mac']} >{other.path}/mac")
-    away.copy(GUEST_PROGRAMS, "/root/")
-    holder = away.start(f"/usr/bin/python3 /root/{GUEST_PROGRAMS.name}/held_device.py {other.uuid}")
+    holder = away.start(f"/usr/bin/python3 {away.programs}/held_device.py {other.uuid}")
     assert holder.next_line(TIMEOUT_S) == "held\n"
     begin = len(away.script(LOG).stdout)
     assert has_not_stopped(stays())
@@ -174,11 +172,7 @@ def test_reset(lab, mover, home, works, cause):
     # The guest cannot mount the lab's files before the move has ended.
     beside(mover, home, "migrate_set_parameter max-bandwidth 128M")
     assert has_not_stopped(move)
-    deadline = time.monotonic() + MOVE_TIMEOUT_S
-    while mover.boot_id() in ("", before):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    mover.booted()
+    mover.await_boot(before)
     works()
     mover.migrate(AWAY)
     works()

@@ -20,7 +20,7 @@ ERROR, RUNNING, RESUMING = 0, 2, 4
 def move(host):
     """Moves a device from one of two new mdevs with one MAC to the other, which may have another type. The device has
     protection domain 1."""
-    host.copy(GUEST_PROGRAMS, "/root/")
+    programs = host.bring(GUEST_PROGRAMS)
     source, target = (Mdev(host, str(uuid.uuid4())) for _ in range(2))
 
     def create(device: Mdev, kind: str) -> None:
@@ -30,7 +30,7 @@ def move(host):
     def run(how: str, kind: str = "small") -> dict:
         create(source, "small")
         create(target, kind)
-        program = f"/root/{GUEST_PROGRAMS.name}/moving_device.py"
+        program = f"{programs}/moving_device.py"
         return json.loads(host.run(f"/usr/bin/python3 {program} {source.uuid} {target.uuid} {how}").stdout)
 
     yield run

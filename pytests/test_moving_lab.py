@@ -6,7 +6,7 @@ import pytest
 
 from framework.connections import address, allow_users, await_listener
 from framework.detached import TIMEOUT_S, Detached
-from framework.lab import GUEST_PROGRAMS, MOVE_TIMEOUT_S
+from framework.lab import MOVE_TIMEOUT_S
 from framework.moving import AWAY, HOME, begin_move
 from framework.programs import Program, next_port
 from framework.programs import await_listener as await_server
@@ -57,10 +57,9 @@ def test_much_registered_memory(device, mover, measured):
     """Moves a guest by a slow channel, while its device writes to little of the memory that is registered. If all of it
     was transferred in each pass, that would take eight seconds or more, and the guest would never be stopped. Expects
     the move to end, and the memory to be right."""
-    mover.copy(GUEST_PROGRAMS, "/root/")
     flag = "/root/uses-little"
     gid = mover.gid(device, "RoCE v2", 4)
-    program = f"/usr/bin/python3 /root/{GUEST_PROGRAMS.name}/much_memory.py {device} {gid.index} {flag}"
+    program = f"/usr/bin/python3 {mover.programs}/much_memory.py {device} {gid.index} {flag}"
     client = Detached(mover, program)
     client.await_file(flag)
     move = mover.migrate(AWAY, "--bandwidth", "32")

@@ -9,7 +9,7 @@ import pytest
 
 from framework.detached import Detached
 from framework.lab import MOVE_TIMEOUT_S, Guest, Machine
-from framework.moving import host_of, start_detached
+from framework.moving import host_of, restore, resume, save, start_detached, stop
 
 pytestmark = pytest.mark.lab_hosts
 
@@ -34,16 +34,6 @@ def machine_of(guest: Guest) -> Machine:
     return Machine(guest.lab, host_of(guest))
 
 
-def stop(*guests: Guest) -> None:
-    for guest in guests:
-        guest.monitor("stop")
-
-
-def resume(*guests: Guest) -> None:
-    for guest in guests:
-        guest.resume()
-
-
 @pytest.fixture
 def image(guest0: Guest, guest1: Guest, tmp_path: Path) -> Iterator[None]:
     """An empty image for snapshots, which each guest's QEMU has open."""
@@ -64,11 +54,9 @@ def test_together(start, guest0, guest1, health):
     expects all to be carried out. test_mediators_restart says why these are no SENDs."""
     server, client = start(f"ib_read_lat -e -F -n {MESSAGES}")
     stop(guest0, guest1)
-    for guest in (guest0, guest1):
-        guest.save()
+    save(guest0, guest1)
     health.restart_mediators()
-    for guest in (guest0, guest1):
-        guest.restore()
+    restore(guest0, guest1)
     resume(guest0, guest1)
     assert client.goes_on()
     client.output()
@@ -86,8 +74,7 @@ def test_hosts_reboot(lab, start, guest0, guest1, health, tmp_path):
         lab.do("reboot", host.name, timeout=MOVE_TIMEOUT_S)
         assert host.run(f"test -e {file}", check=False).status != 0
         host.copy(tmp_path / guest.name, file)
-    for guest in (guest0, guest1):
-        guest.restore()
+    restore(guest0, guest1)
     resume(guest0, guest1)
     health.renew()
     assert client.goes_on()

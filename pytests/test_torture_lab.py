@@ -9,7 +9,7 @@ import pytest
 
 from framework.detached import Detached
 from framework.lab import PROJECT, Guest
-from framework.moving import AWAY, HOME, host_of
+from framework.moving import AWAY, HOME, host_of, restore, resume, save, stop
 from framework.programs import await_listener, next_port
 
 pytestmark = pytest.mark.lab_hosts
@@ -40,16 +40,11 @@ def move(guest: Guest) -> None:
     guest.migrate(AWAY if host_of(guest) == HOME else HOME)
 
 
-def save_and_restore(guests: tuple[Guest, ...]) -> None:
-    """Saves guests together, so that none looks in vain for its peer."""
-    for guest in guests:
-        guest.monitor("stop")
-    for guest in guests:
-        guest.save()
-    for guest in guests:
-        guest.restore()
-    for guest in guests:
-        guest.resume()
+def save_and_restore(*guests: Guest) -> None:
+    stop(*guests)
+    save(*guests)
+    restore(*guests)
+    resume(*guests)
 
 
 def test_random_verbs(torture, mover, guest1, health, measured, pytestconfig):
@@ -57,7 +52,7 @@ def test_random_verbs(torture, mover, guest1, health, measured, pytestconfig):
     the guests; expects every message to be right."""
     wanted = pytestconfig.getoption("torture_moves")
     events = {"moves": lambda: move(mover), "moves of the other": lambda: move(guest1),
-              "restarts": health.restart_mediators, "restores": lambda: save_and_restore((mover, guest1))}  # fmt: skip
+              "restarts": health.restart_mediators, "restores": lambda: save_and_restore(mover, guest1)}  # fmt: skip
     chance = random.SystemRandom()
     done: Counter[str] = Counter()
     results = []

@@ -26,8 +26,7 @@ class HostProcess(Owner):
 
     @cached_property
     def programs(self) -> str:
-        self.host.copy(GUEST_PROGRAMS, "/root/")
-        return "/root/guest"
+        return self.host.bring(GUEST_PROGRAMS)
 
     @cached_property
     def group(self) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ UP_TIMEOUT_S = 1400  # for three tries, if one hangs
 TIMEOUT_S = 120.0
 ANSWER_S = 20.0
 MOVE_TIMEOUT_S = 300.0
+BOOT_TIMEOUT_S = 300.0
 LIST_GIDS = """
 cd /sys/class/infiniband
 grep -Hs '[1-9a-f]' */ports/1/gids/* || :
@@ -124,6 +126,16 @@ class Machine:
     def copy(self, source: Path, destination: str) -> None:
         self.lab.do("cp", str(source), f"{self.name}:{destination}")
 
+    def bring(self, source: Path) -> str:
+        """Copies a file to it. Returns its path there, which is valid until a reboot."""
+        self.copy(source, "/root/")
+        return f"/root/{source.name}"
+
+    @cached_property
+    def programs(self) -> str:
+        """The directory of pytests/guest there."""
+        return self.bring(GUEST_PROGRAMS)
+
 
 @dataclass(frozen=True)
 class Gid:
@@ -138,16 +150,6 @@ class Guest(Machine):
     def __init__(self, lab: Place, name: str) -> None:
         super().__init__(lab, name)
         self.after_boot: list = []  # callables that are called after each boot
-
-    def bring(self, source: Path) -> str:
-        """Copies a file into the guest. Returns its path there, which is valid until a reboot."""
-        self.copy(source, "/root/")
-        return f"/root/{source.name}"
-
-    @cached_property
-    def programs(self) -> str:
-        """The directory of pytests/guest in the guest."""
-        return self.bring(GUEST_PROGRAMS)
 
     @cached_property
     def gids(self) -> dict[str, list[Gid]]:
@@ -195,7 +197,7 @@ class Guest(Machine):
                            timeout=timeout + ANSWER_S).stdout
 
     def reboot(self) -> None:
-        self.lab.do("reboot", self.name, timeout=300)
+        self.lab.do("reboot", self.name, timeout=BOOT_TIMEOUT_S)
         self.booted()
 
     def kill(self) -> None:
@@ -203,7 +205,16 @@ class Guest(Machine):
         self.lab.do("kill", self.name)
 
     def boot(self) -> None:
-        self.lab.do("start", self.name, timeout=300)
+        self.lab.do("start", self.name, timeout=BOOT_TIMEOUT_S)
+        self.booted()
+
+    def await_boot(self, other_than: str = "") -> None:
+        """Waits until the guest answers, in a boot other than the given one, that the lab has not begun."""
+        deadline = time.monotonic() + BOOT_TIMEOUT_S
+        while self.boot_id() in ("", other_than):
+            if time.monotonic() > deadline:
+                raise Failure(f"{self.name} does not answer")
+            time.sleep(0.2)
         self.booted()
 
     def forget(self, *names: str) -> None:

@@ -3,7 +3,6 @@
 agent, so that tests use it as before."""
 
 import re
-import time
 
 from .lab import MOVE_TIMEOUT_S, TIMEOUT_S, Guest, Machine
 from .mdev import Mdev, mdev_of
@@ -12,7 +11,6 @@ from .process import Failure, Result
 EMULATOR = "/usr/bin/qemu-system-x86_64"
 # Only this one can save VFIO devices.
 NEWER_EMULATOR = "/opt/qemu/usr/bin/qemu-system-x86_64"
-BOOT_S = 240.0
 # It answers when it has looked at the first emulator, which takes seconds.
 START = "systemd-sysusers && systemctl start libvirtd && virsh version"
 ARGUMENTS = "tr '\\0' '\\n' </proc/$(systemctl show --property MainPID --value {name})/cmdline"
@@ -135,12 +133,10 @@ class Domain(Libvirt):
 
     def await_boot(self, other_than: str = "") -> None:
         """Waits until the guest answers, in a boot other than the given one."""
-        deadline = time.monotonic() + BOOT_S
-        while self.guest.boot_id() in ("", other_than):
-            if time.monotonic() > deadline:
-                raise Failure(f"the domain does not answer:\n{self.console()}")
-            time.sleep(0.2)
-        self.guest.booted()
+        try:
+            self.guest.await_boot(other_than)
+        except Failure as failure:
+            raise Failure(f"{failure}:\n{self.console()}") from failure
 
     def console(self) -> str:
         return self.host.run(f"tail -n 30 /run/vrdma-lab/{self.guest.name}/console", check=False).stdout

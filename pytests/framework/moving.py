@@ -27,6 +27,27 @@ def begin_move(lab: Lab, guest: Guest, host: str, *options: str) -> Process:
     return lab.start(f"ci/lab migrate {guest.name}", "migrate", guest.name, host, *options)
 
 
+def stop(*guests: Guest) -> None:
+    """Stops guests together, so that none looks in vain for its peer."""
+    for guest in guests:
+        guest.monitor("stop")
+
+
+def resume(*guests: Guest) -> None:
+    for guest in guests:
+        guest.resume()
+
+
+def save(*guests: Guest) -> None:
+    for guest in guests:
+        guest.save()
+
+
+def restore(*guests: Guest) -> None:
+    for guest in guests:
+        guest.restore()
+
+
 def start_detached(command: str, device: str, server: Guest, client: Guest) -> tuple[Detached, Detached]:
     """Starts both sides of a program, neither of which depends on a connection to its guest."""
     program, port = Program(command, device), next_port()
