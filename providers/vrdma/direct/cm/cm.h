@@ -54,6 +54,8 @@ enum vrdma_cm_event_type {
 	VRDMA_CM_DEVICE_REMOVAL = 11,
 	VRDMA_CM_MULTICAST_JOIN = 12,
 	VRDMA_CM_TIMEWAIT_EXIT = 15,
+	VRDMA_CM_USER = 18,     /* written by the program */
+	VRDMA_CM_INTERNAL = 19, /* written by librdmacm */
 };
 
 /* IPv4 or IPv6, as sa.sa_family says. */

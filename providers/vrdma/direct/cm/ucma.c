@@ -14,6 +14,20 @@
 #define PATH_RATE 3       /* 10 Gb/s */
 #define PATH_LIFE_TIME 18 /* 1 s */
 
+/* A command that Linux 6.18 has added, and so not each release's header. */
+#define CMD_WRITE_CM_EVENT (RDMA_USER_CM_CMD_JOIN_MCAST + 2)
+struct write_cm_event {
+	__u32 id;
+	__u32 reserved;
+	__u32 event;
+	__u32 status;
+	union {
+		struct rdma_ucm_conn_param conn;
+		struct rdma_ucm_ud_param ud;
+		__u64 arg; /* the only one that the kernel passes on */
+	} param;
+};
+
 /* A command of the program. */
 struct command {
 	struct vrdma_cm_channel *channel;
@@ -37,6 +51,7 @@ struct command {
 		struct rdma_ucm_notify notify;
 		struct rdma_ucm_join_ip_mcast join;
 		struct rdma_ucm_migrate_id migrate;
+		struct write_cm_event write;
 	} in;
 };
 
@@ -299,6 +314,21 @@ static int migrate_id(struct command *command)
 	return respond(command, in->response, &resp, sizeof(resp), sizeof(resp));
 }
 
+/* The program writes an event into its own channel, and reads it there after those that wait. */
+static int write_event(struct command *command)
+{
+	const struct write_cm_event *in = &command->in.write;
+	struct vrdma_cm_event *event;
+
+	if (in->event != VRDMA_CM_USER && in->event != VRDMA_CM_INTERNAL)
+		return EINVAL;
+	event = vrdma_cm_event_add(command->id, in->event, (int)in->status);
+	if (!event)
+		return ENOMEM;
+	memcpy(&event->resp.param, &in->param.arg, sizeof(in->param.arg));
+	return 0;
+}
+
 #define NONE SIZE_MAX
 #define COMMAND(type, function, last)                                                              \
 	{                                                                                          \
@@ -340,6 +370,7 @@ static const struct {
 							 id),
 	[RDMA_USER_CM_CMD_LEAVE_MCAST] = COMMAND(struct rdma_ucm_destroy_id, leave_group, id),
 	[RDMA_USER_CM_CMD_MIGRATE_ID] = COMMAND(struct rdma_ucm_migrate_id, migrate_id, fd),
+	[CMD_WRITE_CM_EVENT] = COMMAND_OF_ID(struct write_cm_event, write_event, param),
 };
 #define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -352,9 +383,9 @@ int vrdma_cm_command(struct vrdma_cm_channel *channel, const void *data, size_t 
 	if (length < sizeof(header))
 		return EINVAL;
 	memcpy(&header, data, sizeof(header));
-	if (header.cmd > RDMA_USER_CM_CMD_JOIN_MCAST || header.in > length - sizeof(header))
+	if (header.cmd >= NUM_COMMANDS || header.in > length - sizeof(header))
 		return EINVAL;
-	if (header.cmd >= NUM_COMMANDS || !commands[header.cmd].execute)
+	if (!commands[header.cmd].execute)
 		return ENOSYS;
 	if (header.in < commands[header.cmd].least)
 		return EINVAL;

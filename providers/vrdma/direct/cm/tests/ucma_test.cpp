@@ -155,6 +155,29 @@ TEST_F(Ucma, OlderProgramsHaveNoEce)
 	EXPECT_EQ(request->resp.ece.attr_mod, 0U);
 }
 
+// Write an event as rdma_resolve_addrinfo() of newer releases does; expect to read it. Expect an
+// error for an event that only the connection manager has.
+TEST_F(Ucma, ProgramsWriteEvents)
+{
+	struct {
+		uint32_t id, reserved, event, status;
+		uint64_t arg;
+		unsigned char rest[sizeof(rdma_ucm_ud_param) - sizeof(uint64_t)];
+	} written{create(), 0, VRDMA_CM_USER, 5, 0x1122334455667788, {}};
+	const uint32_t number = RDMA_USER_CM_CMD_JOIN_MCAST + 2;
+	ASSERT_EQ(write(number, written), 0);
+	const Event event = client.take();
+	ASSERT_TRUE(event);
+	EXPECT_EQ(event->resp.id, written.id);
+	EXPECT_EQ(event->resp.event, VRDMA_CM_USER);
+	EXPECT_EQ(event->resp.status, 5U);
+	EXPECT_EQ(std::memcmp(&event->resp.param, &written.arg, sizeof(written.arg)), 0);
+
+	written.event = VRDMA_CM_ESTABLISHED;
+	EXPECT_EQ(write(number, written), EINVAL);
+	EXPECT_FALSE(client.take());
+}
+
 // Get a file whose number is too large; expect the error for too many open files.
 TEST_F(Ucma, FilesHaveABound)
 {
