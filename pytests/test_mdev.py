@@ -5,11 +5,13 @@ import uuid
 
 import pytest
 
+from framework.lab import PROJECT
 from framework.mdev import DEVICES, TYPES, Mdev, MdevType, mdev_of
 
 pytestmark = pytest.mark.lab
 
 TRANSFER = 6 << 20
+MODULE_TEST = PROJECT / "build/release/vfio-mdev/tests/vfio_mdev_test"
 
 
 @pytest.fixture
@@ -150,4 +152,4 @@ def test_limit_of_a_running_device(host, guest0, connected):
 
 def test_module(host):
     """Runs the module's own test, which acts as mediator and as VM; expects every case of it to pass."""
-    host.run("/usr/lib/vrdma/tests/vfio_mdev_test", timeout=360)
+    host.run(host.bring(MODULE_TEST), timeout=360)
