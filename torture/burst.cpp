@@ -8,53 +8,21 @@
 #include <deque>
 
 #include "torture/conversation.h"
+#include "torture/request.h"
 
 namespace vrdma::torture {
 namespace {
 
-struct Operation {
+struct Operation : Request {
     std::size_t connection = 0;
-    ibv_wr_opcode opcode = IBV_WR_SEND;
-    std::uint32_t length = 0;
-    std::uint32_t imm = 0;
-    bool inlined = false;
-    bool signaled = false;
-    bool solicited = false;
-    bool fenced = false;
-    bool late = false;    // its receive is posted when the message may already be under way
-    bool matches = false; // the compare value of a compare and swap is right
-
-    bool is_atomic() const {
-        return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-    }
-    bool is_fetch() const { return opcode == IBV_WR_RDMA_READ || is_atomic(); }
-    bool has_imm() const {
-        return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-    }
-    bool is_write() const {
-        return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-    }
-    bool is_send() const { return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM; }
-    bool takes_receive() const { return is_send() || has_imm(); }
+    bool late = false; // its receive is posted when the message may already be under way
 };
 
 using Plan = std::vector<Operation>;
 
 Operation drawn_operation(Random& script, const Shape& shape) {
-    static constexpr std::array all{IBV_WR_SEND,
-                                    IBV_WR_SEND_WITH_IMM,
-                                    IBV_WR_RDMA_WRITE,
-                                    IBV_WR_RDMA_WRITE_WITH_IMM,
-                                    IBV_WR_RDMA_READ,
-                                    IBV_WR_ATOMIC_CMP_AND_SWP,
-                                    IBV_WR_ATOMIC_FETCH_AND_ADD};
-    static constexpr std::size_t of_uc = 4;
-    static constexpr std::size_t of_ud = 2;
-    const std::size_t count = shape.reliable()           ? all.size()
-                              : shape.type == IBV_QPT_UC ? of_uc
-                                                         : of_ud;
     Operation operation;
-    operation.opcode = all[script.below(static_cast<std::uint32_t>(count))];
+    operation.opcode = script.pick(opcodes_of(shape.type));
     operation.length = operation.is_atomic() ? atomic_size : script.length(shape.longest());
     operation.imm = static_cast<std::uint32_t>(script.next());
     operation.inlined =
@@ -188,18 +156,6 @@ void Burst::post_receives(bool late) {
     }
 }
 
-unsigned send_flags(const Operation& operation) {
-    unsigned flags = 0;
-    const auto add = [&](bool wanted, ibv_send_flags flag) {
-        flags |= wanted ? unsigned{flag} : 0u;
-    };
-    add(operation.signaled, IBV_SEND_SIGNALED);
-    add(operation.inlined, IBV_SEND_INLINE);
-    add(operation.solicited, IBV_SEND_SOLICITED);
-    add(operation.fenced, IBV_SEND_FENCE);
-    return flags;
-}
-
 ibv_send_wr Burst::request(std::size_t index, std::vector<ibv_sge>& pieces) {
     const Operation& operation = outgoing_[index];
     const Connection& connection = *c_.connections[operation.connection];
@@ -215,7 +171,7 @@ ibv_send_wr Burst::request(std::size_t index, std::vector<ibv_sge>& pieces) {
     wr.num_sge = static_cast<int>(pieces.size());
     wr.opcode = operation.opcode;
     wr.imm_data = operation.imm;
-    wr.send_flags = send_flags(operation);
+    wr.send_flags = operation.send_flags();
     const std::uint64_t target = c_.peer.target(static_cast<unsigned>(index));
     if (operation.is_atomic()) {
         const std::uint64_t random = Random{out_key(index)}.next();

@@ -48,7 +48,7 @@ class Random {
     }
 
     template <typename List>
-    auto& pick(List& list) {
+    auto& pick(List&& list) {
         return list[below(static_cast<std::uint32_t>(list.size()))];
     }
 

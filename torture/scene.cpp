@@ -34,30 +34,14 @@ std::uint32_t drawn_length(Random& script, const Shape& shape) {
     return std::min(length, shape.longest());
 }
 
+// Those that bind or invalidate are drawn less often, because most of them end a key that others
+// need.
 ibv_wr_opcode drawn_opcode(Random& script, const Shape& shape) {
-    static constexpr std::array all{IBV_WR_SEND,
-                                    IBV_WR_SEND_WITH_IMM,
-                                    IBV_WR_RDMA_WRITE,
-                                    IBV_WR_RDMA_WRITE_WITH_IMM,
-                                    IBV_WR_RDMA_READ,
-                                    IBV_WR_ATOMIC_CMP_AND_SWP,
-                                    IBV_WR_ATOMIC_FETCH_AND_ADD,
-                                    IBV_WR_SEND_WITH_INV,
-                                    IBV_WR_BIND_MW,
-                                    IBV_WR_LOCAL_INV};
-    static constexpr std::uint32_t of_ud = 2;
-    static constexpr std::uint32_t of_uc = 4;
-    static constexpr std::uint32_t of_xrc = 7;
-    if (shape.type == IBV_QPT_UD) {
-        return all[script.below(of_ud)];
+    static constexpr std::array of_keys{IBV_WR_SEND_WITH_INV, IBV_WR_BIND_MW, IBV_WR_LOCAL_INV};
+    if (shape.type == IBV_QPT_RC && !shape.extended && script.chance(5)) {
+        return script.pick(of_keys);
     }
-    if (shape.type == IBV_QPT_UC) {
-        return all[script.below(of_uc)];
-    }
-    // Invalidations and windows are drawn less often, because most of them end a key that others
-    // need.
-    const bool any = shape.type == IBV_QPT_RC && !shape.extended && script.chance(15);
-    return all[script.below(any ? static_cast<std::uint32_t>(all.size()) : of_xrc)];
+    return script.pick(opcodes_of(shape.type));
 }
 
 Key drawn_key(Random& script, bool window) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "torture/connection.h"
+#include "torture/request.h"
 
 namespace vrdma::torture {
 
@@ -30,34 +31,11 @@ enum class Flaw {
     qkey,      // of a datagram
 };
 
-struct Message {
-    ibv_wr_opcode opcode = IBV_WR_SEND;
-    std::uint32_t length = 0;
-    std::uint32_t imm = 0;
-    unsigned target = 0; // its slot; atomics share some
-    bool inlined = false;
-    bool signaled = false;
-    bool solicited = false;
-    bool fenced = false;
-    bool matches = false;   // the compare value of a compare and swap is right
+struct Message : Request {
+    unsigned target = 0;    // its slot; atomics share some
     bool forwarded = false; // sends the bytes that the message before it has fetched
     Key key = Key::region;
     Flaw flaw = Flaw::none;
-
-    bool is_atomic() const {
-        return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-    }
-    bool is_fetch() const { return opcode == IBV_WR_RDMA_READ || is_atomic(); }
-    bool has_imm() const {
-        return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-    }
-    bool is_send() const {
-        return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
-               opcode == IBV_WR_SEND_WITH_INV;
-    }
-    bool takes_receive() const { return is_send() || has_imm(); }
-    // Concerns the sender's own window only.
-    bool is_local() const { return opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV; }
 };
 
 struct Reception {

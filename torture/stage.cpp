@@ -46,14 +46,6 @@ void drain(ibv_qp* qp, bool begins) {
     check(::ibv_modify_qp(qp, &attr, mask), "modify to SQD or RTS");
 }
 
-unsigned send_flags(const Message& message) {
-    unsigned flags = message.signaled ? IBV_SEND_SIGNALED : 0;
-    flags |= message.inlined ? IBV_SEND_INLINE : 0;
-    flags |= message.solicited ? IBV_SEND_SOLICITED : 0;
-    flags |= message.fenced ? IBV_SEND_FENCE : 0;
-    return flags;
-}
-
 } // namespace
 
 void EventLog::note(const ibv_async_event& event) {
@@ -238,7 +230,7 @@ ibv_send_wr Stage::request(std::size_t index, std::vector<ibv_sge>& pieces) {
     ibv_send_wr wr{};
     wr.wr_id = index;
     wr.opcode = message.opcode;
-    wr.send_flags = send_flags(message);
+    wr.send_flags = message.send_flags();
     if (message.is_local()) {
         name_window(message, wr);
         if (message.opcode == IBV_WR_BIND_MW) {
