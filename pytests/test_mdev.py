@@ -10,7 +10,7 @@ from framework.mdev import DEVICES, TYPES, Mdev, MdevType, mdev_of
 
 pytestmark = pytest.mark.lab
 
-TRANSFER = 6 << 20
+TRANSFER = 2 << 20
 MODULE_TEST = PROJECT / "build/release/vfio-mdev/tests/vfio_mdev_test"
 
 
