@@ -4,6 +4,9 @@
  * address that the function's MAC gives, and the addresses that the program names. The mediator
  * decides which are allowed. Each GID has an entry for RoCE v1 and one for v2, as in Linux.
  */
+#include <arpa/inet.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "device.h"
@@ -45,12 +48,28 @@ static int set_gids(struct vrdma_dev *dev, const union ibv_gid *gid)
 	return err ? err : set_gid(dev, gid, VRDMA_GID_ROCE_V2);
 }
 
+/* Few programs print why a device cannot be opened, and none could name the address. */
+static void complain(const struct vrdma_dev *dev, const union ibv_gid *gid, int err)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	const bool ipv4 = memcmp(gid->raw, mapped, sizeof(mapped)) == 0;
+	char text[INET6_ADDRSTRLEN];
+
+	inet_ntop(ipv4 ? AF_INET : AF_INET6, gid->raw + (ipv4 ? sizeof(mapped) : 0), text,
+		  sizeof(text));
+	fprintf(stderr, "vrdma: %s: the device cannot have the address %s: %s\n", dev->path, text,
+		strerror(-err));
+}
+
 int vrdma_gids_init(struct vrdma_dev *dev, const struct vrdma_options *options)
 {
 	const union ibv_gid own = link_local(dev->fn.id.mac);
 	int err = set_gids(dev, &own);
 
-	for (unsigned int i = 0; i < options->num_addresses && !err; i++)
+	for (unsigned int i = 0; i < options->num_addresses && !err; i++) {
 		err = set_gids(dev, &options->addresses[i]);
+		if (err)
+			complain(dev, &options->addresses[i], err);
+	}
 	return -err;
 }
