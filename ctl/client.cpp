@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <chrono>
+#include <cstring>
 
 namespace vrdma::ctl {
 namespace {
@@ -118,6 +119,11 @@ Problem problem_of(const nlohmann::json& refusal) {
 }
 
 } // namespace
+
+Problem problem(int error, const std::string& reason) {
+    const char* const name = ::strerrorname_np(error);
+    return {false, fmt::format("{} ({})", reason, name != nullptr ? name : "EIO")};
+}
 
 std::optional<Problem> Client::stream(const std::string& path, const nlohmann::json& body,
                                       Reader& reader) const {

@@ -18,9 +18,14 @@ struct Problem {
 };
 using Answer = tl::expected<nlohmann::json, Problem>;
 
+// For what the kernel refuses to vrdmactl itself. The text has the name of the errno.
+Problem problem(int error, const std::string& reason);
+
 class Client {
   public:
     explicit Client(std::string socket) : socket_{std::move(socket)} {}
+
+    const std::string& socket() const { return socket_; }
 
     Answer get(const std::string& path) const { return request("GET", path, {}); }
     Answer put(const std::string& path, const nlohmann::json& body) const {

@@ -32,7 +32,7 @@ struct Options {
     std::string protocol;                             // that it may use
     NewDevice new_device;                             // that is created
     NewUplink new_uplink;                             // that is added
-    bool force = false;                               // destroys a device that is in use
+    OldDevice old_device;                             // that is destroyed
     std::string level;                                // of the log, or none
     nlohmann::json limits = nlohmann::json::object(); // that are set
     Sniffing sniffing;
@@ -157,13 +157,10 @@ class Program {
                                             "Create a mediated device, or one behind a socket",
                                             {create, &show_created}));
         const auto destroy = [this](const Client& client) {
-            return destroy_device(client, options_.name, options_.force);
+            return options_.old_device.destroy(client);
         };
-        CLI::App* const destroys =
-            add(device, "destroy", "Destroy such a device", {destroy, &show_nothing});
-        add_name(destroys);
-        destroys->add_flag("--force", options_.force,
-                           "Take it from the VM or the clients that have it");
+        options_.old_device.add_options(
+            add(device, "destroy", "Destroy such a device", {destroy, &show_nothing}));
     }
 
     void add_protocols(CLI::App* protocol) {

@@ -22,11 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr char prefix[] = "vrdma-"; // of types; the kernel puts it before their names
 
-Problem problem(int error, const std::string& reason) {
-    const char* const name = ::strerrorname_np(error);
-    return {false, fmt::format("{} ({})", reason, name != nullptr ? name : "EIO")};
-}
-
 // Returns 0 or an errno. An attribute is written by one call.
 int write(const fs::path& attribute, const std::string& value) {
     const int file = ::open(attribute.c_str(), O_WRONLY | O_CLOEXEC);

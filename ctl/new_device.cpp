@@ -12,6 +12,8 @@
 namespace vrdma::ctl {
 namespace {
 
+constexpr char path_option[] = "--path";
+
 // The option sets a key of the body. Without the option, vrdmad has a default for it.
 template <typename Value>
 CLI::Option* add_key(CLI::App* command, nlohmann::json& body, const std::string& option,
@@ -40,6 +42,16 @@ gid_t group_of(const std::string& text) {
     return found->gr_gid;
 }
 
+CLI::Option* add_cdi_directory(CLI::App* command, CdiOptions& cdi) {
+    return command
+        ->add_option("--cdi-directory", cdi.directory, "Directory of the CDI specification")
+        ->capture_default_str();
+}
+
+std::string path_of(const std::string& device) {
+    return "/v1/devices/" + encode(device);
+}
+
 } // namespace
 
 void NewDevice::add_options(CLI::App* command) {
@@ -57,6 +69,9 @@ void NewDevice::add_options(CLI::App* command) {
     for (CLI::Option* const option : add_socket_options(command)) {
         option->needs(name);
     }
+    for (CLI::Option* const option : add_cdi_options(command)) {
+        option->needs(name);
+    }
 }
 
 std::vector<CLI::Option*> NewDevice::add_socket_options(CLI::App* command) {
@@ -70,7 +85,7 @@ std::vector<CLI::Option*> NewDevice::add_socket_options(CLI::App* command) {
     CLI::Option* const group = command->add_option_function<std::string>(
         "--group", [this](const std::string& name) { body_["group"] = group_of(name); },
         "Group of the socket");
-    return {text("--path", "socket", "Path of the socket, by default /run/vrdma/NAME.sock"),
+    return {text(path_option, "socket", "Path of the socket, by default /run/vrdma/NAME.sock"),
             group,
             text("--mode", "mode", "Permissions of the socket, by default 0600"),
             text("--mac", "mac", "MAC address"),
@@ -85,25 +100,76 @@ std::vector<CLI::Option*> NewDevice::add_socket_options(CLI::App* command) {
             number("--operations-per-second", "max_operations_per_second", "0 means no limit")};
 }
 
+std::vector<CLI::Option*> NewDevice::add_cdi_options(CLI::App* command) {
+    CLI::Option* const cdi =
+        command->add_flag("--cdi", cdi_.wanted, "Make it a device that containers can get")
+            ->excludes(path_option);
+    CLI::Option* const directory = add_cdi_directory(command, cdi_)->needs(cdi);
+    CLI::Option* const driver =
+        command
+            ->add_option("--driver", cdi_.driver,
+                         "Directory of the driver's libraries, which containers get, too; '' if "
+                         "the image has vrdma-run")
+            ->capture_default_str()
+            ->needs(cdi);
+    return {cdi, directory, driver};
+}
+
 Answer NewDevice::create(const Client& client) const {
     if (!body_.contains("name")) {
         return Mdevs{}.create(mdev_);
     }
     nlohmann::json body = body_;
     body["type"] = mdev_.type;
-    return client.post("/v1/devices", body);
+    return cdi_.wanted ? create_for_containers(client, std::move(body))
+                       : client.post("/v1/devices", body);
 }
 
-Answer destroy_device(const Client& client, const std::string& name, bool force) {
-    return Mdevs::is_uuid(name)
-               ? Mdevs{}.destroy(name, force)
-               : client.remove("/v1/devices/" + encode(name) + (force ? "?force=true" : ""));
+// Any user of a container may use its device. Other users of the host do not reach the socket.
+Answer NewDevice::create_for_containers(const Client& client, nlohmann::json body) const {
+    const CdiDevice device{body["name"], client.socket(), cdi_};
+    if (auto problem = device.prepare()) {
+        return tl::unexpected{std::move(*problem)};
+    }
+    body["socket"] = device.socket();
+    body.emplace("mode", "0666");
+    Answer answer = client.post("/v1/devices", body);
+    if (!answer) {
+        device.remove_directory();
+        return answer;
+    }
+    if (auto problem = device.write(body.value("addresses", ""))) {
+        (void)client.remove(path_of(body["name"]) + "?force=true");
+        device.remove();
+        return tl::unexpected{std::move(*problem)};
+    }
+    (*answer)["cdi"] = device.qualified_name();
+    return answer;
 }
 
-// A client needs the path of the socket.
+void OldDevice::add_options(CLI::App* command) {
+    command->add_option("NAME", name, "Name of the device, as `device list` has it")->required();
+    command->add_flag("--force", force, "Take it from the VM or the clients that have it");
+    add_cdi_directory(command, cdi);
+}
+
+Answer OldDevice::destroy(const Client& client) const {
+    if (Mdevs::is_uuid(name)) {
+        return Mdevs{}.destroy(name, force);
+    }
+    Answer answer = client.remove(path_of(name) + (force ? "?force=true" : ""));
+    if (answer) {
+        CdiDevice{name, client.socket(), cdi}.remove();
+    }
+    return answer;
+}
+
+// A client needs the path of the socket, and a container the name.
 std::string show_created(const nlohmann::json& answer, Width /*width*/) {
-    return printable(answer.at(answer.contains("socket") ? "socket" : "name").get<std::string>()) +
-           "\n";
+    const char* const key = answer.contains("cdi")      ? "cdi"
+                            : answer.contains("socket") ? "socket"
+                                                        : "name";
+    return printable(answer.at(key).get<std::string>()) + "\n";
 }
 
 void NewUplink::add_options(CLI::App* command) {

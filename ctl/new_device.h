@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ctl/cdi.h"
 #include "ctl/client.h"
 #include "ctl/mdev.h"
 #include "ctl/show.h"
@@ -20,13 +21,17 @@ class NewDevice {
   public:
     void add_options(CLI::App* command);
 
-    // vrdmad's answer has "socket", and that of the kernel only "name".
+    // vrdmad's answer has "socket", and that of the kernel only "name". A device for containers has
+    // "cdi", too.
     Answer create(const Client& client) const;
 
   private:
     std::vector<CLI::Option*> add_socket_options(CLI::App* command);
+    std::vector<CLI::Option*> add_cdi_options(CLI::App* command);
+    Answer create_for_containers(const Client& client, nlohmann::json body) const;
 
     NewMdev mdev_{"vrdma", "", ""};
+    CdiOptions cdi_{.driver = installed_driver()};
     nlohmann::json body_ = nlohmann::json::object(); // the keys of [[vfio_user]]
 };
 
@@ -40,7 +45,16 @@ class NewUplink {
     nlohmann::json body_ = nlohmann::json::object(); // the keys of [[uplink]]
 };
 
-Answer destroy_device(const Client& client, const std::string& name, bool force);
+// The arguments of `device destroy`.
+struct OldDevice {
+    void add_options(CLI::App* command);
+    // What containers got with the device goes with it.
+    Answer destroy(const Client& client) const;
+
+    std::string name;
+    bool force = false; // also if it is in use
+    CdiOptions cdi;
+};
 
 std::string show_created(const nlohmann::json& answer, Width width);
 

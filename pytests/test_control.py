@@ -356,4 +356,4 @@ def test_completion(control: Control) -> None:
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT_S,
                           env={"PATH": f"{VRDMACTL.parent}:{os.environ['PATH']}"})
     assert done.stdout.splitlines() == ["device", "show", "warning", "list", "--once", "--weight", "both", "create",
-                                        "--force --json --socket", "remove", "--name"]
+                                        "--force --cdi-directory --json --socket", "remove", "--name"]

@@ -27,6 +27,13 @@ TEST(NewDevice, OptionsOfASocketNeedAName) {
     EXPECT_EQ(parse({"small", "--group", "0"}), "RequiresError");
 }
 
+TEST(NewDevice, OfContainersHasItsOwnPath) {
+    EXPECT_EQ(parse({"small", "--name", "web", "--cdi", "--driver", ""}), "");
+    EXPECT_EQ(parse({"small", "--cdi"}), "RequiresError");
+    EXPECT_EQ(parse({"small", "--name", "web", "--driver", "/usr/lib"}), "RequiresError");
+    EXPECT_EQ(parse({"small", "--name", "web", "--cdi", "--path", "/run/web"}), "ExcludesError");
+}
+
 TEST(NewDevice, IsEitherMediatedOrBehindASocket) {
     EXPECT_EQ(parse({"small", "--name", "disk", "--uuid", "x"}), "ExcludesError");
     EXPECT_EQ(parse({"small", "--name", "disk", "--parent", "vrdma"}), "ExcludesError");
@@ -41,15 +48,18 @@ TEST(NewDevice, IsShownByWhatItsUserNeeds) {
     EXPECT_EQ(show_created({{"name", "disk"}, {"socket", "/run/disk.sock"}}, 0),
               "/run/disk.sock\n");
     EXPECT_EQ(show_created({{"name", "uuid"}, {"parent", "vrdma"}}, 0), "uuid\n");
+    EXPECT_EQ(show_created({{"name", "web"}, {"socket", "/run/web.sock"}, {"cdi", "x/y=web"}}, 0),
+              "x/y=web\n");
 }
 
 // vrdmad's socket is not there, and neither is any mediated device.
 TEST(NewDevice, IsDestroyedByVrdmadUnlessItHasAUuid) {
     const Client client{"/nonexistent"};
-    const auto behind_socket = destroy_device(client, "disk", false);
+    const auto behind_socket = OldDevice{"disk", false, {}}.destroy(client);
     ASSERT_FALSE(behind_socket);
     EXPECT_TRUE(behind_socket.error().unreachable);
-    const auto mediated = destroy_device(client, "00000000-0000-0000-0000-000000000000", false);
+    const auto mediated =
+        OldDevice{"00000000-0000-0000-0000-000000000000", false, {}}.destroy(client);
     ASSERT_FALSE(mediated);
     EXPECT_FALSE(mediated.error().unreachable);
 }
