@@ -12,6 +12,7 @@
 
 #include "ctl/client.h"
 #include "ctl/new_device.h"
+#include "ctl/resources.h"
 #include "ctl/show.h"
 #include "ctl/sniffer.h"
 #include "ctl/table.h"
@@ -210,15 +211,9 @@ class Program {
         add_limit("--weight", "weight", "Its part of the poller's time, compared with others'");
         add_limit("--bytes-per-second", "max_bytes_per_second", "0 means no limit");
         add_limit("--operations-per-second", "max_operations_per_second", "0 means no limit");
-        add_quota("pd", "Protection domains, at most");
-        add_quota("mr", "Memory regions");
-        add_quota("cq", "Completion queues");
-        add_quota("qp", "Queue pairs");
-        add_quota("srq", "Shared receive queues");
-        add_quota("xrcd", "XRC domains");
-        add_quota("ah", "Address handles");
-        add_quota("blocks", "Pages and blocks of all memory regions and queues");
-        add_quota("memory", "Bytes of vrdmad's memory for all of these");
+        for (const Resource& resource : resources) {
+            add_quota(resource.name, resource.about);
+        }
     }
 
     void add_network() {

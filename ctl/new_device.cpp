@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdint>
 
+#include "ctl/resources.h"
 #include "ctl/table.h"
 
 namespace vrdma::ctl {
@@ -17,7 +18,7 @@ constexpr char path_option[] = "--path";
 // The option sets a key of the body. Without the option, vrdmad has a default for it.
 template <typename Value>
 CLI::Option* add_key(CLI::App* command, nlohmann::json& body, const std::string& option,
-                     const char* key, const char* about) {
+                     const std::string& key, const char* about) {
     return command->add_option_function<Value>(
         option, [&body, key](const Value& value) { body[key] = value; }, about);
 }
@@ -85,19 +86,30 @@ std::vector<CLI::Option*> NewDevice::add_socket_options(CLI::App* command) {
     CLI::Option* const group = command->add_option_function<std::string>(
         "--group", [this](const std::string& name) { body_["group"] = group_of(name); },
         "Group of the socket");
-    return {text(path_option, "socket", "Path of the socket, by default /run/vrdma/NAME.sock"),
-            group,
-            text("--mode", "mode", "Permissions of the socket, by default 0600"),
-            text("--mac", "mac", "MAC address"),
-            text("--addresses", "addresses", "IP addresses or prefixes that it may use"),
-            text("--uplink", "uplink", "Its uplink or fabric, by default the type's; '' for none"),
-            add_list(command, body_, "--vlans", "vlans", "VLANs of its uplink, as in 7,100-199"),
-            add_list(command, body_, "--pkeys", "pkeys", "Its P_Keys, as in 0xffff,0x8001"),
-            number("--clients", "clients", "Number of clients at a time, by default 1"),
-            number("--window-gib", "window_gib", "Size of each client's IOVA space"),
-            number("--weight", "weight", "Its part of the poller's time, compared with others'"),
-            number("--bytes-per-second", "max_bytes_per_second", "0 means no limit"),
-            number("--operations-per-second", "max_operations_per_second", "0 means no limit")};
+    CLI::Option* const protocol =
+        text("--protocol", "protocol", "roce-v1, roce-v2 or both, which is the default")
+            ->check(CLI::IsMember({"roce-v1", "roce-v2", "both"}));
+    std::vector<CLI::Option*> options{
+        text(path_option, "socket", "Path of the socket, by default /run/vrdma/NAME.sock"),
+        group,
+        text("--mode", "mode", "Permissions of the socket, by default 0600"),
+        text("--mac", "mac", "MAC address"),
+        text("--addresses", "addresses", "IP addresses or prefixes that it may use"),
+        text("--uplink", "uplink", "Its uplink or fabric, by default the type's; '' for none"),
+        add_list(command, body_, "--vlans", "vlans", "VLANs of its uplink, as in 7,100-199"),
+        add_list(command, body_, "--pkeys", "pkeys", "Its P_Keys, as in 0xffff,0x8001"),
+        number("--clients", "clients", "Number of clients at a time, by default 1"),
+        number("--window-gib", "window_gib", "Size of each client's IOVA space"),
+        number("--weight", "weight", "Its part of the poller's time, compared with others'"),
+        number("--bytes-per-second", "max_bytes_per_second", "0 means no limit"),
+        number("--operations-per-second", "max_operations_per_second", "0 means no limit"),
+        protocol};
+    for (const Resource& resource : resources) {
+        const std::string name = resource.name;
+        options.push_back(
+            add_key<Number>(command, body_, "--" + name, "max_" + name, resource.about));
+    }
+    return options;
 }
 
 std::vector<CLI::Option*> NewDevice::add_cdi_options(CLI::App* command) {

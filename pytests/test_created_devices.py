@@ -117,6 +117,33 @@ def test_create(start, program, measured: list[str]) -> None:
                     f"{(time.monotonic() - made) * 1000:.0f} ms")
 
 
+def test_limits(start, program) -> None:
+    """Creates a device with limits; expects them after a restart, too, that a program gets no more, and that they can be
+    changed, but not to less than a program has."""
+    control = start()
+    control.says(*create(control, "disk", "--qp", "1", "--xrcd", "0", "--memory", "1000000", "--ah", "3"))
+
+    def resources() -> dict[str, dict[str, int]]:
+        return json.loads(control.says("limit", "show", "disk", "--json"))["resources"]
+
+    for _ in range(2):
+        assert {name: resources()[name]["max"] for name in ("qp", "xrcd", "memory", "ah", "cq")} == {
+            "qp": 1, "xrcd": 0, "memory": 1000000, "ah": 3, "cq": 512}
+        end(control)
+        control = start()
+    watch = program(control, "disk", "ibv_rc_pingpong", "-g", "0", "-p", str(PORT + 3))
+    watch.await_line("local address", TIMEOUT_S, stream="stdout")
+    assert resources()["qp"] == {"used": 1, "max": 1}
+    assert "'disk' has 1 of qp already (EBUSY)" in control.refuses("limit", "set", "disk", "--qp", "0")
+    assert "of memory already (EBUSY)" in control.refuses("limit", "set", "disk", "--memory", "1000")
+    control.says("limit", "set", "disk", "--qp", "16")
+    watch.kill()
+    assert "max_qp = 17: must be a number from 0 to 16 (EINVAL)" in control.refuses(
+        *create(control, "red", "--qp", "17"))
+    assert 'protocol = "roce-v1": must be "both", as the device has no Ethernet uplink (EINVAL)' in control.refuses(
+        *create(control, "red", "--protocol", "roce-v1"))
+
+
 def test_what_is_refused(start, directory: Path) -> None:
     """Creates devices that cannot be; expects a reason each time, and the devices to be as before."""
     control = start()
@@ -254,7 +281,7 @@ def test_uplinks(start, program, lab: Native) -> None:
         for side, interface in ((control, UPLINKS[0]), (other, UPLINKS[1])):
             assert side.says("uplink", "add", interface, "--name", "lan") == "lan\n"
             side.says("device", "create", "small", "--name", "disk", "--path", str(side.directory / "disk.sock"),
-                      "--window-gib", "1", "--uplink", "lan", "--addresses", "")
+                      "--window-gib", "1", "--uplink", "lan", "--addresses", "", "--protocol", "roce-v2")
         uplink, = json.loads(control.says("uplink", "list", "--json"))["uplinks"]
         assert (uplink["name"], uplink["interface"], uplink["state"]) == ("lan", UPLINKS[0], "up")
         assert json.loads(control.says("device", "show", "disk", "--json"))["mac"] == uplink["mac"]
@@ -268,7 +295,9 @@ def test_uplinks(start, program, lab: Native) -> None:
         assert busy == "vrdmactl: these devices have the uplink 'lan': disk (EBUSY)\n"
         end(control)
         control = start("add_uplinks = true\n")
-        assert json.loads(control.says("device", "show", "disk", "--json"))["uplink"] == "lan"
+        disk, = (device for device in json.loads(control.says("device", "protocol", "list", "--json"))["devices"]
+                 if device["name"] == "disk")
+        assert (disk["uplink"], disk["roce_v1"], disk["roce_v2"]) == ("lan", False, True)
         control.says("device", "destroy", "disk")
         assert control.says("uplink", "remove", "lan") == ""
         assert json.loads(control.says("uplink", "list", "--json"))["uplinks"] == []

@@ -27,6 +27,13 @@ TEST(NewDevice, OptionsOfASocketNeedAName) {
     EXPECT_EQ(parse({"small", "--group", "0"}), "RequiresError");
 }
 
+TEST(NewDevice, MayHaveLessThanItsType) {
+    EXPECT_EQ(parse({"small", "--name", "disk", "--qp", "7", "--memory", "100000"}), "");
+    EXPECT_EQ(parse({"small", "--name", "disk", "--protocol", "roce-v2"}), "");
+    EXPECT_EQ(parse({"small", "--name", "disk", "--protocol", "iwarp"}), "ValidationError");
+    EXPECT_EQ(parse({"small", "--qp", "7"}), "RequiresError");
+}
+
 TEST(NewDevice, OfContainersHasItsOwnPath) {
     EXPECT_EQ(parse({"small", "--name", "web", "--cdi", "--driver", ""}), "");
     EXPECT_EQ(parse({"small", "--cdi"}), "RequiresError");

@@ -101,6 +101,12 @@ verbs::Identity identity_of(const VfioUserDevice& device, const Uplinks& uplinks
     return identity;
 }
 
+// The device is new, so it has nothing that would be in the way.
+Result<> limit(Device& device, const VfioUserDevice& options) {
+    const auto set = device.set_quotas(options.quotas);
+    return set ? device.set_protocols(options.protocols) : set;
+}
+
 // Whether both are given one address, and not as a part of a range.
 bool have_same_address(const verbs::Identity& a, const verbs::Identity& b) {
     constexpr unsigned whole = 8 * sizeof(Gid);
@@ -179,6 +185,9 @@ Result<std::unique_ptr<vfio_user::Server>> SocketDevices::serve_one(
             {name, *type, {endport, i}, device.window, most_maps}, host_);
         if (!function) {
             return fail(function.error());
+        }
+        if (const auto limited = limit((*function)->device(), device); !limited) {
+            return fail(limited.error());
         }
         functions.push_back(std::move(*function));
     }

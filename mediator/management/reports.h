@@ -122,7 +122,7 @@ struct Setting {
     helper::Text<512> text; // also of an item
 };
 using Settings = std::vector<Setting>;
-inline constexpr std::size_t max_settings = 32;
+inline constexpr std::size_t max_settings = 64;
 
 // Peers of two fabrics may have the same name.
 inline std::string full_name(const Peer& peer) {

@@ -73,6 +73,8 @@ struct VfioUserDevice {
     unsigned clients = 1;                    // at a time; each has the limits of the type
     std::uint64_t window = VRDMA_IOVA_SPACE; // bytes of IOVA space of each client
     hca::Share share;                        // of each client
+    verbs::Quotas quotas{};                  // of each client, within the type's limits
+    verbs::Protocols protocols = verbs::Protocols{}.set(); // of RoCE that it may use
     std::string section{}; // its text, if it was added while vrdmad runs (additions.h)
 };
 

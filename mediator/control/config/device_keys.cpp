@@ -93,4 +93,38 @@ void read_share(Section& section, hca::Share& share) {
     section.integer(share_keys[2], share.operations_per_second, 0, max_rate);
 }
 
+void read_quotas(Section& section, const verbs::Limits& limits, verbs::Quotas& quotas) {
+    constexpr std::uint64_t most_memory = 1ull << 40;
+    const auto read = [&](std::string_view key, std::uint64_t& quota, std::uint64_t limit) {
+        section.integer(key, quota, 0, static_cast<std::int64_t>(limit));
+    };
+    read("max_pd", quotas.pds, limits.max_pd);
+    read("max_mr", quotas.mrs, limits.max_mr);
+    read("max_cq", quotas.cqs, limits.max_cq);
+    read("max_qp", quotas.qps, limits.max_qp);
+    read("max_srq", quotas.srqs, limits.max_srq);
+    read("max_xrcd", quotas.xrcds, limits.max_xrcd);
+    read("max_ah", quotas.ahs, limits.max_ah);
+    read("max_blocks", quotas.blocks, limits.max_blocks);
+    read("max_memory", quotas.memory, limits.max_memory != 0 ? limits.max_memory : most_memory);
+}
+
+void read_protocol(Section& section, bool ethernet, verbs::Protocols& protocols) {
+    constexpr std::string_view key = "protocol";
+    std::string text;
+    section.text(key, text);
+    if (!section.has(key)) {
+        return;
+    }
+    if (text != "both" && !ethernet) {
+        section.refuse(key, R"("both", as the device has no Ethernet uplink)");
+    }
+    const bool both = text == "both";
+    protocols[VRDMA_GID_ROCE_V1] = both || text == "roce-v1";
+    protocols[VRDMA_GID_ROCE_V2] = both || text == "roce-v2";
+    if (protocols.none()) {
+        section.refuse(key, R"("roce-v1", "roce-v2" or "both")");
+    }
+}
+
 } // namespace vrdma::control

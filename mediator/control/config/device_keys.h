@@ -20,5 +20,9 @@ void read_classes(Section& section, hca::TrafficClasses& traffic_classes,
 void read_port_speed(Section& section, verbs::PortSpeed& speed);
 void read_pkeys(Section& section, PKeys& pkeys);
 void read_share(Section& section, hca::Share& share);
+// At most what the type allows.
+void read_quotas(Section& section, const verbs::Limits& limits, verbs::Quotas& quotas);
+// The versions of RoCE that a device may use on an Ethernet uplink.
+void read_protocol(Section& section, bool ethernet, verbs::Protocols& protocols);
 
 } // namespace vrdma::control

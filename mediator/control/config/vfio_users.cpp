@@ -95,6 +95,11 @@ VfioUserDevice read_vfio_user(Section& section, const Config& config) {
     read_pkeys(section, device.identity.pkeys);
     device.share = type->share;
     read_share(section, device.share);
+    read_quotas(section, type->limits, device.quotas);
+    read_protocol(
+        section,
+        std::ranges::count(config.uplinks, device.identity.uplink, &UplinkOptions::name) != 0,
+        device.protocols);
     section.integer("clients", device.clients, 1, verbs::Endport::max_functions);
     std::uint64_t window_gib = device.window >> 30;
     section.integer("window_gib", window_gib, 1, 16384);

@@ -60,6 +60,45 @@ TEST(Config, KeysReplaceDefaults) {
     EXPECT_EQ(small.limits.max_mr, default_types()[0].limits.max_mr);
 }
 
+TEST(Config, ADeviceMayHaveLessThanItsType) {
+    const auto config = parse_config(R"(
+        [types.tiny]
+        max_qp = 16
+        max_memory_mib = 1
+        [[vfio_user]]
+        name = "a"
+        type = "tiny"
+        max_qp = 16
+        max_xrcd = 0
+        max_memory = 1048576
+    )");
+    ASSERT_TRUE(config) << config.error();
+    const verbs::Quotas& quotas = config->vfio_user[0].quotas;
+    EXPECT_EQ(quotas.qps, 16u);
+    EXPECT_EQ(quotas.xrcds, 0u);
+    EXPECT_EQ(quotas.memory, 1048576u);
+    EXPECT_EQ(quotas.ahs, verbs::Quotas::none);
+    EXPECT_EQ(error_of("[types.tiny]\nmax_memory_mib = 1\n[[vfio_user]]\nname = \"a\"\n"
+                       "type = \"tiny\"\nmax_memory = 1048577"),
+              "vfio_user[0].max_memory = 1048577: must be a number from 0 to 1048576");
+}
+
+TEST(Config, ADeviceOnAnUplinkMayHaveOneProtocol) {
+    const std::string device =
+        "[[uplink]]\ninterface = \"eth0\"\n[[vfio_user]]\nname = \"a\"\naddresses = \"\"\n"
+        "uplink = \"eth0\"\nprotocol = ";
+    const auto allowed = [&](const std::string& protocol) {
+        const auto config = parse_config(device + protocol);
+        EXPECT_TRUE(config) << config.error();
+        return config ? config->vfio_user[0].protocols : verbs::Protocols{};
+    };
+    EXPECT_EQ(allowed("\"roce-v1\""), verbs::Protocols{1u << VRDMA_GID_ROCE_V1});
+    EXPECT_EQ(allowed("\"roce-v2\""), verbs::Protocols{1u << VRDMA_GID_ROCE_V2});
+    EXPECT_TRUE(allowed("\"both\"").all());
+    EXPECT_EQ(error_of(device + "\"iwarp\""),
+              "vfio_user[0].protocol = \"iwarp\": must be \"roce-v1\", \"roce-v2\" or \"both\"");
+}
+
 TEST(Config, ANewTypeBeginsAsACopyOfSmall) {
     const auto config = parse_config("[types.tiny]\nmax_qp = 4\n");
     ASSERT_TRUE(config);
@@ -154,6 +193,14 @@ TEST(Config, ErrorsOfDevicesBehindSocketsNameTheKey) {
               "vfio_user[0].owner = \"nobody-at-all\": must be the name of a user of this host");
     EXPECT_EQ(error("window_gib = 0"),
               "vfio_user[0].window_gib = 0: must be a number from 1 to 16384");
+    EXPECT_EQ(error("type = \"small\"\nmax_qp = 257"),
+              "vfio_user[0].max_qp = 257: must be a number from 0 to 256");
+    EXPECT_EQ(error("max_memory = -1"),
+              "vfio_user[0].max_memory = -1: must be a number from 0 to 1099511627776");
+    EXPECT_EQ(
+        error("protocol = \"roce-v1\""),
+        "vfio_user[0].protocol = \"roce-v1\": must be \"both\", as the device has no Ethernet "
+        "uplink");
     EXPECT_EQ(error("clients = 17"), "vfio_user[0].clients = 17: must be a number from 1 to 16");
     EXPECT_EQ(error("unknown = 1"), "vfio_user[0].unknown: unknown key");
     EXPECT_EQ(error("[[vfio_user]]\nname = \"a\""),
