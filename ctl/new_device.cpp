@@ -139,6 +139,9 @@ Answer NewDevice::create(const Client& client) const {
 
 // Any user of a container may use its device. Other users of the host do not reach the socket.
 Answer NewDevice::create_for_containers(const Client& client, nlohmann::json body) const {
+    if (Answer reached = client.get("/v1/log-level"); !reached) {
+        return reached; // before anything is made
+    }
     const CdiDevice device{body["name"], client.socket(), cdi_};
     if (auto problem = device.prepare()) {
         return tl::unexpected{std::move(*problem)};

@@ -2,13 +2,14 @@
 """Containers that get devices by CDI (vrdmactl device create --cdi). Each test has a vrdmad and a podman of its own."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from framework.containers import Podman
-from framework.control import Control, public_directory, running
+from framework.control import VRDMACTL, Control, public_directory, running
 from framework.lab import TIMEOUT_S
 from framework.native import Native
 from framework.process import Process, Record
@@ -42,8 +43,8 @@ def podman(record: Record) -> Iterator[Podman]:
 
 def words(podman: Podman, name: str) -> list[str]:
     """A command that creates a device for containers."""
-    return ["device", "create", "tiny", "--name", name, "--window-gib", "1", "--addresses", ADDRESSES[name], "--cdi",
-            "--cdi-directory", str(podman.specifications), "--driver", str(podman.driver)]
+    return ["device", "create", "tiny", "--name", name, "--window-gib", "1", "--addresses", ADDRESSES.get(name, ""),
+            "--cdi", "--cdi-directory", str(podman.specifications), "--driver", str(podman.driver)]
 
 
 @pytest.fixture
@@ -149,6 +150,8 @@ def test_what_is_refused(control: Control, podman: Podman, devices: dict[str, st
     assert "libvrdma.so.1: No such file or directory; install vrdma-run, or give --driver (ENOENT)" in control.refuses(
         *other, str(podman.specifications), "--driver", "/nowhere")
     assert "(EINVAL)" in control.refuses("device", "create", "tiny", "--name", "../red", "--cdi", "--driver", "")
+    nobody = [str(VRDMACTL), "--socket", str(control.directory / "none.sock"), *words(podman, "green")]
+    assert subprocess.run(nobody, capture_output=True, check=False, timeout=TIMEOUT_S).returncode == 3
     listed = json.loads(control.says("device", "list", "--json"))["devices"]
     assert [device["name"] for device in listed] == ["blue", "red"]
     assert {path.name for path in (control.directory / "containers").iterdir()} == {"blue", "red"}

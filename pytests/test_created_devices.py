@@ -118,8 +118,8 @@ def test_create(start, program, measured: list[str]) -> None:
 
 
 def test_limits(start, program) -> None:
-    """Creates a device with limits; expects them after a restart, too, that a program gets no more, and that they can be
-    changed, but not to less than a program has."""
+    """Creates a device with limits; expects them after a restart, too, and that a program gets no more. Expects that
+    they can be changed, but not to less than a program has."""
     control = start()
     control.says(*create(control, "disk", "--qp", "1", "--xrcd", "0", "--memory", "1000000", "--ah", "3"))
 
