@@ -70,8 +70,9 @@ struct QpState {
     std::uint8_t holds_receive = 0; // a WQE of the SRQ, for a message that has not ended
     std::uint16_t held_sges = 0;    // number of SGEs that save_held_receive returns
     std::uint32_t held_cookie = 0;
-    std::uint32_t held_srq = 0;  // xrc_recv: the SRQ of that WQE
-    std::uint16_t connected = 0; // 1: to a peer that may be on the network; see save_connection()
+    std::uint32_t held_srq = 0; // xrc_recv: the SRQ of that WQE
+    std::uint8_t connected = 0; // 1: to a peer that may be on the network; see save_connection()
+    std::uint8_t answered = 0;  // 1: the peer has answered a message since RTR
     std::uint16_t left_to_flush = 0; // WQEs that were in the SQ when the QP left SQE
 };
 

@@ -66,6 +66,7 @@ void reset(QueuePair& qp) noexcept {
     qp.sq_started = false;
     qp.page_waits = 0;
     qp.established = false;
+    qp.answered = false;
     qp.last_wqe_due = false;
     qp.async_events.pending = 0;
 }
@@ -261,6 +262,7 @@ QpState save(const QueuePair& qp) noexcept {
                   .last_wqe_due = qp.last_wqe_due,
                   .holds_receive = qp.holds_receive,
                   .connected = is_connected(qp),
+                  .answered = qp.answered,
                   .left_to_flush = static_cast<std::uint16_t>(qp.left_to_flush)};
     if (qp.holds_receive) {
         state.held_sges = static_cast<std::uint16_t>(qp.held->num_sge);
@@ -275,8 +277,9 @@ Result<> restore(QueuePair& qp, const QpState& state, std::span<const vrdma_sge>
     if (state.attr.state > IBV_QPS_ERR || (state.events & ~async_event_types) != 0 ||
         state.retries_left > most_retries || state.rnr_retries_left > most_retries ||
         state.sq_started > 1 || state.established > 1 || state.connected > 1 ||
-        state.left_to_flush > qp.sq.depth() || qp.slice.pkey(state.attr.pkey_index) == 0 ||
-        !restore_srq(qp, state) || !valid_held(qp, state, held_receive.size())) {
+        state.answered > 1 || state.left_to_flush > qp.sq.depth() ||
+        qp.slice.pkey(state.attr.pkey_index) == 0 || !restore_srq(qp, state) ||
+        !valid_held(qp, state, held_receive.size())) {
         return fail(std::errc::invalid_argument);
     }
     const auto moved = qp.slice.move_doorbell(qp, state.doorbell_slot);
@@ -291,7 +294,8 @@ Result<> restore(QueuePair& qp, const QpState& state, std::span<const vrdma_sge>
     qp.sq_started = state.sq_started != 0;
     qp.left_to_flush = state.left_to_flush;
     qp.established = state.established != 0;
-    qp.expects_peer = qp.established || state.sq_head != 0;
+    qp.answered = state.answered != 0;
+    qp.expects_peer = qp.established || qp.answered;
     qp.last_wqe_due = state.last_wqe_due != 0;
     if (state.holds_receive != 0) {
         hold(qp, state.held_cookie, held_receive);

@@ -92,6 +92,11 @@ struct alignas(cache_line) QueuePair {
         unanswered = false;
         expects_peer = false;
     }
+    // The peer has answered for a piece.
+    void note_arrival() noexcept {
+        answered = true;
+        refill_retries();
+    }
 
     // Whether it waits without end for a receiver that is not ready, which is the greatest number
     // of retries (IBA 9.7.5.2.8).
@@ -147,6 +152,7 @@ struct alignas(cache_line) QueuePair {
     std::uint8_t retries_left = 0;
     std::uint8_t rnr_retries_left = 0;
     bool unanswered = false; // the last attempt got no answer
+    bool answered = false;   // the peer has answered since RTR
     // It was restored, and has no answer since. If its peer's device runs without the peer, the
     // connection is lost, and retries would be in vain.
     bool expects_peer = false;

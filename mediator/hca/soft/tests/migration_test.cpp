@@ -221,6 +221,27 @@ TEST_F(Migration, APeerThatIsNotRestoredIsMissedAtOnce) {
     }
 }
 
+// Execute requests that no peer sees, and migrate their QP before its peer is ready. Send; expect
+// the message to arrive when the peer is ready, as it would if the QP had stayed.
+TEST_F(Migration, LocalRequestsDoNotMakeAPeerExpected) {
+    connect_patiently();
+    const MemoryRegion region = a_.register_mr(
+        VRDMA_PAGE_SIZE, {.access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND});
+    const vrdma_sq_bind bind{region.start, region.buffer.size(), region.key.value, 0};
+    a_qp_.post_send(
+        {.opcode = VRDMA_SQ_BIND_MW, .rkey = a_.allocate_mw(IBV_MW_TYPE_2), .bind = &bind});
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    ASSERT_TRUE(b_.slice().modify_qp(b_qp_.id(), state_attr(IBV_QPS_RESET)));
+    b_qp_.reset();
+    a_.migrate(host_of(a_));
+    write_pattern();
+    settle();
+    EXPECT_FALSE(a_cq_.poll());
+    connect(b_, b_qp_, a_.gid(), a_qp_.id());
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(b_mr_.buffer.read(0, 8), Buffer::pattern(1, 8));
+}
+
 // Exchange a message, take the peer away, and migrate the sender; expect it to wait for the peer,
 // which may be about to be restored, and to go on with it.
 TEST_F(Migration, APeerThatIsAwayIsAwaited) {
@@ -277,6 +298,7 @@ TEST_F(Migration, BadStatesAreRefused) {
     EXPECT_TRUE(refused([](auto& state) { state.rnr_retries_left = 8; }));
     EXPECT_TRUE(refused([](auto& state) { state.sq_started = 2; }));
     EXPECT_TRUE(refused([](auto& state) { state.established = 2; }));
+    EXPECT_TRUE(refused([](auto& state) { state.answered = 2; }));
     EXPECT_TRUE(refused([](auto& state) { state.holds_receive = 1; })); // without an SRQ
     EXPECT_TRUE(refused([](auto& state) { state.last_wqe_due = 1; }));
     EXPECT_FALSE(a_.slice().restore_cq(a_cq_.id(), {.fired = 1}));

@@ -67,7 +67,7 @@ void arrived(QueuePair& qp, const Request& request) noexcept {
         qp.sent += request.payload.bytes();
         qp.page_waits = 0;
     }
-    qp.refill_retries();
+    qp.note_arrival();
 }
 
 void answered(QueuePair& qp, const Request& request, Ack ack) noexcept {

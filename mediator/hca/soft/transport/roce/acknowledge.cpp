@@ -24,7 +24,7 @@ void progressed(Connection& c) noexcept {
     c.out.recovering = false;
     c.out.resting = false;
     c.out.round_trip.arrived_before(c.out.snd_una, c.port.engine().now());
-    c.qp.refill_retries();
+    c.qp.note_arrival();
     restart_timeout(c);
 }
 
