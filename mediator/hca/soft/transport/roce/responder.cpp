@@ -29,6 +29,20 @@ auto next_fetch(In& in) noexcept -> decltype(&in.fetches[0]) {
     return nullptr;
 }
 
+// The fetch that the peer requests again, from one of its packets on.
+template <typename In>
+auto find_fetch(In& in, const RequestPacket& request, Psn psn) noexcept
+    -> decltype(&in.fetches[0]) {
+    for (std::size_t i = 0; i < in.fetches.size(); ++i) {
+        auto& fetch = in.fetches[i];
+        if (fetch.message.opcode == request.opcode && distance(fetch.first, psn) >= 0 &&
+            distance(psn, fetch.last) >= 0) {
+            return &fetch;
+        }
+    }
+    return nullptr;
+}
+
 // A QP with an SRQ reports no credits, because other QPs may take the receives.
 std::uint8_t positive(Connection& c) noexcept {
     const QueuePair& qp = c.qp;
@@ -330,17 +344,13 @@ void receive_duplicate(Connection& c, const RequestPacket& request, Psn psn) noe
     if (!is_answered(request.opcode)) {
         return acknowledge_soon(c);
     }
-    for (std::size_t i = 0; i < c.in.fetches.size(); ++i) {
-        Fetch& fetch = c.in.fetches[i];
-        if (fetch.message.opcode == request.opcode && distance(fetch.first, psn) >= 0 &&
-            distance(psn, fetch.last) >= 0) {
-            const auto from = static_cast<std::uint32_t>(distance(fetch.first, psn));
-            if (from <= fetch.answered) {
-                fetch.answered = fetch.begin = from;
-            }
-            fetch.repeated = true;
-            return c.port.answer_soon(c);
+    if (auto* const fetch = find_fetch(c.in, request, psn); fetch != nullptr) {
+        const auto from = static_cast<std::uint32_t>(distance(fetch->first, psn));
+        if (from <= fetch->answered) {
+            fetch->answered = fetch->begin = from;
         }
+        fetch->repeated = true;
+        c.port.answer_soon(c);
     }
 }
 
@@ -505,13 +515,20 @@ bool answer_turn(Connection& c) noexcept {
     return true;
 }
 
+// Whether a NAK of the request is true, as it also acknowledges all packets before. The next packet
+// may come while answers to those are due. A peer that repeats a READ from some packet on has the
+// answers before.
+bool may_nak(const Connection& c, const RequestPacket& request, Psn psn) noexcept {
+    return request.valid &&
+           (psn == c.in.expected ? !has_answers(c) : find_fetch(c.in, request, psn) != nullptr);
+}
+
 // Lets a peer wait for a frozen slice as for receives, so that the silence does not use up its
-// retries. Nothing of the connection changes, as it may have been saved. The NAK also acknowledges
-// all packets before, so there is none while answers to them are due.
+// retries. Nothing of the connection changes, as it may have been saved.
 void tell_to_wait(Connection& c, const RequestPacket& request, Psn psn) noexcept {
     const Clock::duration frozen = c.qp.slice.frozen_for();
-    if (request.valid && psn == c.in.expected && c.qp.may_receive() && peer_waits(c.qp) &&
-        !has_answers(c) && still_rests(frozen, true)) {
+    if (may_nak(c, request, psn) && c.qp.may_receive() && peer_waits(c.qp) &&
+        still_rests(frozen, true)) {
         const Nak nak = rnr_nak_of(psn, network_rest_timer(frozen));
         c.qp.count(nak.counter, send_acknowledge(c, nak.psn, nak.syndrome) ? 1 : 0);
     }

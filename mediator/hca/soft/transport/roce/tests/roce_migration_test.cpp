@@ -118,7 +118,8 @@ TEST_F(RoceMigration, FrozenOneAnswersOnlyWhatItExpects) {
 }
 
 // Freeze the guest while it answers a READ, and receive the next packet; expect no answer, which
-// would say that the peer has all of the READ.
+// would say that the peer has all of the READ. Receive the READ again, for what the peer lacks;
+// expect the peer to be told to wait, and a thawed guest to answer from there on.
 TEST_F(RoceMigration, FrozenOneOwesAnswersFirst) {
     const auto packets = static_cast<std::uint32_t>(mr_.buffer.size() / mtu);
     deliver(remote(VRDMA_ROCE_READ_REQUEST, 0, packets * mtu));
@@ -132,6 +133,23 @@ TEST_F(RoceMigration, FrozenOneOwesAnswersFirst) {
     ASSERT_LT(answered, packets);
     deliver(asking(VRDMA_ROCE_SEND_ONLY, packets), Payload(8));
     expect_silence();
+
+    const std::vector<std::byte> before = encode(saved());
+    const auto lacks = static_cast<std::uint32_t>(answered) - 1;
+    const auto again = remote(VRDMA_ROCE_READ_REQUEST, lacks, (packets - lacks) * mtu);
+    deliver(again);
+    const Arrived told = reply();
+    EXPECT_EQ(told.operation(), VRDMA_ROCE_ACKNOWLEDGE);
+    EXPECT_EQ(told.headers.psn, psn(lacks));
+    EXPECT_EQ(VRDMA_GET(VRDMA_SYNDROME_TYPE, told.headers.syndrome), VRDMA_SYNDROME_RNR_NAK);
+    EXPECT_EQ(encode(saved()), before);
+    guest_.thaw();
+    deliver(again);
+    const auto rest = replies();
+    ASSERT_FALSE(rest.empty());
+    EXPECT_EQ(rest.front().headers.psn, psn(lacks));
+    EXPECT_TRUE(std::ranges::any_of(
+        rest, [&](const Arrived& packet) { return packet.headers.psn == psn(packets - 1); }));
 }
 
 // Its QP limits its RNR retries, as its peer probably does.

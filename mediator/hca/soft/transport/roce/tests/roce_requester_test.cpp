@@ -236,6 +236,22 @@ TEST_F(RoceRequester, GoesOnWhenAPeerEndsItsRest) {
     EXPECT_EQ(statuses(), Statuses(2, IBV_WC_SUCCESS));
 }
 
+// Receive half of a READ, and an RNR NAK for the rest; expect the request for the rest when the
+// delay is over, and the completion when it is answered.
+TEST_F(RoceRequester, WaitsForTheRestOfARead) {
+    renew({.rnr_retry = 7});
+    post(VRDMA_SQ_RDMA_READ, 2 * mtu);
+    EXPECT_EQ(psns(replies()), Psns{0});
+    deliver(packet(VRDMA_ROCE_READ_RESPONSE_FIRST, 0), Payload(mtu));
+    answer(1, syndrome(VRDMA_SYNDROME_RNR_NAK, 1));
+    EXPECT_EQ(statuses(), Statuses{});
+    const auto again = await();
+    EXPECT_EQ(psns(again), Psns{1});
+    EXPECT_EQ(again.at(0).operation(), VRDMA_ROCE_READ_REQUEST);
+    deliver(packet(VRDMA_ROCE_READ_RESPONSE_ONLY, 1), Payload(mtu));
+    EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
+}
+
 // Receive RNR NAKs until the peer rests, and then sequence NAKs only; expect all but the first to
 // use up the retries.
 TEST_F(RoceRequester, GivesUpOnAPeerThatOnlySaysThatItIsReady) {
