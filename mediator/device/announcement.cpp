@@ -46,6 +46,10 @@ Usage usage_of(const verbs::Objects& objects, const verbs::Identity& identity) {
             .blocks = objects.resources.budget.blocks_taken()};
 }
 
+// A vrdmad that does not announce the format of its connections has this one.
+constexpr verbs::SectionFormat first_connections{static_cast<std::uint32_t>(Section::connections),
+                                                 1};
+
 // One limit of a type, under its name in vrdmad.conf, and what a device has of it.
 struct Limited {
     std::string_view limit;
@@ -68,13 +72,22 @@ std::array<Limited, 8> limited(const Usage& usage, const verbs::Limits& limits) 
 
 } // namespace
 
+// The formats of an image's parts. A connection has its engine's.
+std::vector<verbs::SectionFormat> Device::formats() const {
+    const auto sections = verbs::Objects::formats();
+    std::vector formats(sections.begin(), sections.end());
+    formats.push_back(
+        {static_cast<std::uint32_t>(Section::connections), hca_.connection_version()});
+    return formats;
+}
+
 std::vector<std::byte> Device::announce() const {
     StateWriter writer;
-    const auto formats = verbs::Objects::formats();
+    const auto own = formats();
     writer.begin(Section::device, DeviceState::version, 1);
     writer.put(state());
-    writer.begin(Section::formats, verbs::SectionFormat::version, formats.size());
-    writer.put_all(formats);
+    writer.begin(Section::formats, verbs::SectionFormat::version, own.size());
+    writer.put_all<verbs::SectionFormat>(own);
     if (enabled_) {
         writer.begin(Section::usage, Usage::version, 1);
         writer.put(usage_of(enabled_->objects, function_id_.identity()));
@@ -85,14 +98,16 @@ std::vector<std::byte> Device::announce() const {
 }
 
 Result<> Device::admit_formats(StateReader& reader) {
-    const auto known = verbs::Objects::formats();
     const auto count = reader.open(Section::formats, verbs::SectionFormat::version);
-    const auto formats =
-        count ? reader.take_all<verbs::SectionFormat>(*count) : fail(count.error());
-    if (!formats) {
-        return fail(formats.error());
+    auto theirs = count ? reader.take_all<verbs::SectionFormat>(*count) : fail(count.error());
+    if (!theirs) {
+        return fail(theirs.error());
     }
-    if (!std::ranges::equal(*formats, known)) {
+    const auto own = formats();
+    if (theirs->size() + 1 == own.size()) {
+        theirs->push_back(first_connections);
+    }
+    if (*theirs != own) {
         log_.warn("refuses a device from a vrdmad that saves it in another format");
         return fail(std::errc::protocol_not_supported);
     }

@@ -159,6 +159,7 @@ class Device final : public hca::SliceHost {
     DeviceState state() const;
     Result<DeviceState> take_state(StateReader& reader);
     Result<> admit_protocols();
+    std::vector<verbs::SectionFormat> formats() const;
     Result<> admit_formats(StateReader& reader);
     Result<> admit_usage(StateReader& reader, unsigned function);
     Result<> admit_gids(StateReader& reader);

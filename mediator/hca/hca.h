@@ -22,6 +22,8 @@ class Hca {
     virtual ~Hca() = default;
     // ENODEV: there is no such uplink.
     virtual Result<std::unique_ptr<Slice>> carve(const SliceSpec& spec, SliceHost& host) = 0;
+    // The version of what save_connection() of its slices returns.
+    virtual std::uint32_t connection_version() const noexcept = 0;
 };
 
 } // namespace vrdma::hca

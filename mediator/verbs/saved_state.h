@@ -38,6 +38,7 @@ enum class Section : std::uint32_t {
     listeners = 45,
     formats = 46, // of an announcement, as is the next
     usage = 47,
+    connections = 48, // no section: it is the engine's, within `qps`
 };
 
 struct SectionState {

@@ -175,6 +175,15 @@ TEST_F(AnnouncementTest, AnotherFormatIsRefused) {
     EXPECT_EQ(admitted.error(), std::errc::protocol_not_supported);
 }
 
+// The engine of the destination saves connections in another format.
+TEST_F(AnnouncementTest, AnotherFormatOfConnectionsIsRefused) {
+    const auto announcement = announce();
+    ++hca.version;
+    const auto admitted = device.admit(announcement);
+    ASSERT_FALSE(admitted);
+    EXPECT_EQ(admitted.error(), std::errc::protocol_not_supported);
+}
+
 TEST_F(AnnouncementTest, TheDeviceFollowsItsAnnouncement) {
     const auto announcement = to_stream(announce(), StreamPart::announcement);
     ASSERT_TRUE(guest.enable());

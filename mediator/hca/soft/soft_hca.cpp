@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/hca/soft/soft_hca.h"
 
+#include "mediator/hca/soft/slice/network.h"
 #include "mediator/hca/soft/soft_slice.h"
 
 namespace vrdma::hca::soft {
@@ -38,6 +39,10 @@ Result<std::unique_ptr<Slice>> SoftHca::carve(const SliceSpec& spec, SliceHost& 
         return fail(std::errc::no_such_device);
     }
     return SoftSlice::carve(*pollers_, spec, host);
+}
+
+std::uint32_t SoftHca::connection_version() const noexcept {
+    return NetworkConnection::state_version;
 }
 
 } // namespace vrdma::hca::soft

@@ -14,6 +14,7 @@ class SoftHca : public Hca {
     static Result<std::unique_ptr<SoftHca>> create(const Config& config = {});
 
     Result<std::unique_ptr<Slice>> carve(const SliceSpec& spec, SliceHost& host) override;
+    std::uint32_t connection_version() const noexcept override;
 
     // Adds a way to the network, which one poller serves. Called before any slice is carved that is
     // bound to it. The keeper, if there is one, must outlive those slices.

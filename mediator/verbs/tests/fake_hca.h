@@ -348,6 +348,7 @@ class FakeHca final : public Hca {
     SliceSpec spec;
     unsigned carved = 0;
     bool out_of_memory = false; // the next carve() throws std::bad_alloc
+    std::uint32_t version = 1;  // of connections
 
     Result<std::unique_ptr<Slice>> carve(const SliceSpec& spec_, SliceHost& host_) override {
         if (std::exchange(out_of_memory, false)) {
@@ -363,6 +364,7 @@ class FakeHca final : public Hca {
         ++carved;
         return made;
     }
+    std::uint32_t connection_version() const noexcept override { return version; }
 };
 
 } // namespace vrdma::hca

@@ -47,6 +47,8 @@ class NetworkConnection {
     virtual void pause() noexcept = 0;
     virtual void resume() noexcept = 0;
 
+    // The version of what save() returns.
+    static constexpr std::uint32_t state_version = 1;
     // See Slice::save_connection(). The connection must be paused.
     virtual std::vector<std::byte> save() const = 0;
     // Called after the queue pair's own state was restored. EINVAL for a state that save() never

@@ -219,7 +219,7 @@ Result<SavedConnection> decode(std::span<const std::byte> bytes) {
         return fail(std::errc::invalid_argument);
     }
     saved.state = take_all<ConnectionState>(bytes, 1).front();
-    if (saved.state.version != ConnectionState::current ||
+    if (saved.state.version != NetworkConnection::state_version ||
         bytes.size() != std::uint64_t{saved.state.sent} * sizeof(SentState) +
                             std::uint64_t{saved.state.fetches} * sizeof(FetchState)) {
         return fail(std::errc::invalid_argument);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mediator/base/result.h"
+#include "mediator/hca/soft/slice/network.h"
 
 namespace vrdma::hca::soft::roce {
 
@@ -54,9 +55,7 @@ struct FetchState {
 
 // A connection to a peer on the network: its PSNs, and what is outstanding.
 struct ConnectionState {
-    static constexpr std::uint32_t current = 1;
-
-    std::uint32_t version = current;
+    std::uint32_t version = NetworkConnection::state_version;
     std::uint32_t reserved_2 = 0;
     MessageState message; // the incoming message
     std::uint64_t offset = 0;
