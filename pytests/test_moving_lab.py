@@ -100,8 +100,9 @@ def test_both_move(pingpong, lab, mover, guest1):
     server, client = pingpong(MESSAGES)
     for places in ((AWAY, HOME), (HOME, AWAY)):
         moves = [begin_move(lab, guest, host) for guest, host in zip((mover, guest1), places, strict=True)]
-        for move in moves:
+        for guest, move in zip((mover, guest1), moves, strict=True):
             move.wait(MOVE_TIMEOUT_S)
+            guest.booted()  # connections to it end
         assert client.goes_on()
     for side in (client, server):
         side.output()
