@@ -236,11 +236,11 @@ def test_mediator_restarts(host, processes, endpoint, health):
 
 
 def test_mediator_dies(host, processes, endpoint, health, pair):
-    """Kills vrdmad under two connected processes; expects DEVICE_FATAL, errors, and devices that can be opened again.
-    """
+    """Kills both processes of vrdmad under two connected processes; expects DEVICE_FATAL, errors, and devices that can
+    be opened again."""
     sides = [endpoint(side) for side in processes]
     connect(*sides)
-    host.run(f"kill -9 {health.mediator_pid}")
+    host.run("systemctl kill --signal=KILL vrdmad")
     for side in sides:
         assert "DEVICE_FATAL" in side.device.await_event("DEVICE_FATAL", 20)
         with pytest.raises(VerbsError):

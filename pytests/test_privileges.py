@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from framework.children import ENGINE, engine_of
 from framework.control import public_directory, running
 from framework.native import Native
 
@@ -20,8 +21,9 @@ FAULTS = {signal.SIGSEGV, signal.SIGBUS}
 def threads(lab: Native) -> Iterator[dict[str, str]]:
     """proc_pid_status(5) of each thread."""
     for mediator in lab.mediators:
-        for status in Path("/proc", str(mediator.pid), "task").glob("*/status"):
-            yield dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
+        for process in (mediator.pid, engine_of(mediator.pid)):
+            for status in Path("/proc", str(process), "task").glob("*/status"):
+                yield dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +47,7 @@ def test_system_calls(lab: Native) -> None:
     filters = {thread["Name"]: int(thread["Seccomp_filters"]) for thread in threads(lab)
                if thread["Seccomp"] == FILTERED}
     assert len(filters) == len({thread["Name"] for thread in threads(lab)})
-    assert filters["vrdma-poll-0"] == filters["vrdmad"] == 1
+    assert filters["vrdma-poll-0"] == filters["vrdmad"] == filters[ENGINE] == 1
 
 
 def test_crashes(lab: Native) -> None:

@@ -55,6 +55,7 @@ BARS = [
     Bar("vrdmactl device list, 1,000 devices", "isolation", "device list", 100, "≤ 100 ms"),
     Bar("a scrape of 1,000 devices in use", "isolation", "scrape", 50, "≤ 50 ms"),
     Bar("gap at a peer of a device that moves", "lifecycle", "lifecycle_gap", 50, "≤ 50 ms", lambda x: x == 16),
+    Bar("gap there if its vrdmad is killed", "lifecycle", "crash_gap", 100, "≤ 100 ms", lambda x: x == 16),
     Bar("its state while it stands still", "lifecycle", "state", 1024, "≤ 1 KiB per QP", lambda x: x != 16),
     Bar("reg_mr of 1 GiB, untouched", "registration", "reg_mr untouched", 5000, "≤ 5000 us", lambda x: x == GIB),
     Bar("reg_mr of 1 GiB, touched", "registration", "reg_mr touched", 5000, "≤ 5000 us", lambda x: x == GIB),

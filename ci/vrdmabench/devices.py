@@ -34,6 +34,19 @@ type = "large"
 """
 
 
+def processes_of(vrdmad: int) -> list[int]:
+    """vrdmad and its children, one of which may have the pollers."""
+    found = [vrdmad]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((process / "stat").read_text().rpartition(") ")[2].split()[1])
+        except OSError:  # it has ended
+            continue
+        if parent == vrdmad:
+            found.append(int(process.name))
+    return found
+
+
 class Mediator:
     """A vrdmad with a device for each side. `config` is added to its file, and `device` gives an addition to the table
     of each device, by the device's number from 1."""
@@ -75,10 +88,15 @@ class Mediator:
         return int((self._poller() / "schedstat").read_text().split()[0]) / 1e9
 
     def _poller(self) -> Path:
-        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
-            if (task / "comm").read_text().startswith(POLLER_NAME):
-                return task
+        for process in processes_of(self.process.pid):
+            for task in Path(f"/proc/{process}/task").iterdir():
+                if (task / "comm").read_text().startswith(POLLER_NAME):
+                    return task
         raise BenchError("vrdmad has no poller")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
 
     def stop(self) -> None:
         self.process.terminate()

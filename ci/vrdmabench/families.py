@@ -60,7 +60,8 @@ FAMILIES = [
            "<i>scrape</i>: the time of vrdmactl, and of one reading.", isolation.measure),
     Family("lifecycle", "A device that moves",
            "A device with so many busy QPs moves from one vrdmad to another. A peer on another host WRITEs to it. "
-           "<i>gap</i>: the longest time between two completions of a QP of the peer. <i>state</i>: what is "
+           "<i>gap</i>: the longest time between two completions of a QP of the peer. <i>crash_gap</i>: the same "
+           "if the first vrdmad is killed. <i>state</i>: what is "
            "transferred while the device stands still.", lifecycle.measure),
     Family("registration", "Registering memory",
            "ibv_reg_mr by size: of memory that was never touched, of memory that was, and "

@@ -95,6 +95,9 @@ class EventLoop {
     Result<> run();
     void stop() noexcept { running_ = false; }
 
+    // The thread of the loop has died, and this thread takes its place.
+    void adopt() noexcept { thread_ = std::this_thread::get_id(); }
+
   private:
     void remove(int fd, std::uint64_t token) noexcept;
     int milliseconds_to_next() const;

@@ -23,7 +23,9 @@
 #include "mediator/control/config/additions.h"
 #include "mediator/control/confinement.h"
 #include "mediator/control/control_socket.h"
+#include "mediator/control/engine_process.h"
 #include "mediator/control/managed.h"
+#include "mediator/control/predecessor.h"
 #include "mediator/control/reload_process.h"
 #include "mediator/control/reloader.h"
 #include "mediator/control/socket_devices.h"
@@ -32,6 +34,7 @@
 #include "mediator/frontend/mdev/mdev_frontend.h"
 #include "mediator/hca/soft/soft_hca.h"
 #include "mediator/jail/crash.h"
+#include "mediator/memory/fault_handlers.h"
 #include "mediator/memory/fault_times.h"
 #include "mediator/verbs/gid.h"
 #include "release/release.h"
@@ -41,6 +44,9 @@ namespace vrdma::control {
 namespace {
 
 constexpr char default_path[] = "/etc/vrdma/vrdmad.conf";
+
+// How long the heir may take: a second, and the time that clients have.
+constexpr std::chrono::milliseconds heir_limit{1000 + VFIO_USER_FETCH_MS};
 
 struct Options {
     std::string config_path;
@@ -171,8 +177,17 @@ struct Prepared {
     std::optional<ControlSocket> control; // if there is one
 };
 
-// The process is confined when this returns.
-std::optional<Prepared> prepare(Config& config, jail::Forbidden forbidden) {
+tl::expected<void, std::string> confine_both(const Config& config, EngineProcess* engine,
+                                             jail::Forbidden forbidden) {
+    tl::expected<void, std::string> confined;
+    if (engine != nullptr) {
+        engine->run([&] { confined = confine(config, forbidden); });
+    }
+    return confined ? confine(config, forbidden) : confined;
+}
+
+// The processes are confined when this returns.
+std::optional<Prepared> prepare(Config& config, EngineProcess* engine, jail::Forbidden forbidden) {
     // Helpers are other processes, with fewer rights than this one.
     auto helpers = start_helpers(config.fabrics, word_of(forbidden));
     if (!helpers) {
@@ -188,7 +203,7 @@ std::optional<Prepared> prepare(Config& config, jail::Forbidden forbidden) {
     if (!sockets) {
         return std::nullopt;
     }
-    if (const auto confined = confine(config, forbidden); !confined) {
+    if (const auto confined = confine_both(config, engine, forbidden); !confined) {
         spdlog::critical("{}", confined.error());
         return std::nullopt;
     }
@@ -238,10 +253,34 @@ void hand_over(std::unique_ptr<mdev::MdevFrontend> module, const Servers& server
     }
 }
 
+// Without such a process, the pollers are threads of this one.
+std::unique_ptr<EngineProcess> start_engine_process() {
+    if (!EngineProcess::possible) {
+        return nullptr;
+    }
+    auto process = EngineProcess::start(heir_limit);
+    if (!process) {
+        spdlog::warn("no process for pollers, so a crash of vrdmad will end all devices: {}",
+                     describe(process.error()));
+        return nullptr;
+    }
+    return std::move(*process);
+}
+
 Result<std::unique_ptr<hca::soft::SoftHca>> create_hca(hca::soft::Config config,
+                                                       EngineProcess* process,
                                                        jail::Forbidden forbidden) {
     config.on_start = [forbidden] { confine_poller(forbidden); };
+    if (process != nullptr) {
+        config.in_process = [process](const auto& call) { process->run(call); };
+    }
     return hca::soft::SoftHca::create(config);
+}
+
+// A poller has died, perhaps in the middle of a message.
+[[noreturn]] void end_with_engine() {
+    spdlog::critical("the process of the pollers has died");
+    ::_exit(EXIT_FAILURE);
 }
 
 // On failure, logs the reason.
@@ -270,13 +309,17 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     }
     // Each thread asks for the times of its faults while it may. A poller then confines itself.
     auto fault_times = FaultTimes::of_this_thread().value_or(FaultTimes{});
-    const auto hca = create_hca(config.soft, forbidden);
+    const auto engine = start_engine_process();
+    const auto hca = create_hca(config.soft, engine.get(), forbidden);
     if (!hca) {
         return complain("soft HCA", hca.error());
     }
-    auto prepared = prepare(config, forbidden);
+    auto prepared = prepare(config, engine.get(), forbidden);
     if (!prepared) {
         return EXIT_FAILURE;
+    }
+    if (engine) {
+        engine->watch(end_with_engine);
     }
     EventLoop loop;
     const AdditionsFile additions{config.control.socket.path};
@@ -294,14 +337,14 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     if (!sockets.serve(std::move(prepared->sockets))) {
         return EXIT_FAILURE;
     }
-    const auto reloader = Reloader::create(std::move(reads_again), running, loop, [&] {
+    auto reloader = Reloader::create(std::move(reads_again), running, loop, [&] {
         give_shares(module.get(), sockets);
         spdlog::info("{}: read again", running.path);
     });
     if (!reloader) {
         return complain("epoll", reloader.error());
     }
-    const auto on_signal =
+    auto on_signal =
         watch_signals(loop, *signals, [&] { (*reloader)->reload([](const auto&) {}); });
     if (!on_signal) {
         return complain("epoll", on_signal.error());
@@ -315,14 +358,34 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     if (config.mdev && !open_module(config, host, module)) {
         return EXIT_FAILURE;
     }
+    const auto end = [&] {
+        *on_signal = {};
+        reloader->reset();
+        control.reset();
+        gathering.end();
+        hand_over(std::move(module), sockets.servers(), loop);
+    };
+    if (engine) {
+        engine->bequeath([&] {
+            handle_faults_again();
+            (*hca)->await_last_call();
+            loop.adopt();
+            for (const auto& server : sockets.servers()) {
+                server->hang_up_unanswered();
+            }
+            end();
+            spdlog::warn("vrdmad has died, and left its devices");
+        });
+    }
     announce(config);
     config.vfio_user.empty() ? gathering.end() : gathering.begin();
     if (const auto ran = loop.run(); !ran) {
         return complain("epoll", ran.error());
     }
-    control.reset();
-    gathering.end();
-    hand_over(std::move(module), sockets.servers(), loop);
+    if (engine) {
+        engine->disinherit();
+    }
+    end();
     spdlog::info("vrdmad ends");
     return EXIT_SUCCESS;
 }
@@ -357,6 +420,7 @@ int run(int argc, char** argv) {
         return EXIT_SUCCESS;
     }
     start_log(running->config.log_level);
+    const UniqueFd lock = await_predecessor(running->path, heir_limit);
     add_what_was_added(running->config);
     auto reads_again = start_reload_process(*running, {.forbidden = options.forbidden});
     if (!reads_again) {

@@ -172,6 +172,7 @@ void Device::write_control(std::uint32_t value) {
 // --- life cycle ---
 
 void Device::enable() {
+    const Change change{changes_};
     const auto enabled = with_what_memory_there_is([this] {
         return verbs::FunctionNumber::take_some(function_id_).and_then([this](auto number) {
             return try_enable(std::move(number));
@@ -317,6 +318,7 @@ bool Device::stop_sniffer() {
 
 // After this, no poller calls this device's raise() or fatal(), or touches the memory.
 void Device::disable() {
+    const Change change{changes_};
     enabled_.reset();
     port_.memory().renew();
     admin_pending_ = false;
@@ -479,6 +481,7 @@ void Device::complete(const Command& command, const vrdma_admin_cpl& cpl) {
 // device has given back the pages that the previous one left, so a device never has more to give
 // back than one command leaves. Other devices wait for neither.
 void Device::serve_admin() {
+    const Change change{changes_};
     const auto end = std::chrono::steady_clock::now() + turn_time;
     int served = 0;
     bool unused_left = false;

@@ -81,6 +81,9 @@ class Device final : public hca::SliceHost {
     // restore() resets the device.
     void freeze();
     void thaw();
+    // False if the control thread has died while it changed the device's objects: then they cannot
+    // be saved.
+    bool is_whole() const noexcept { return !changes_; }
     // All of its state has been saved, and it may continue on another host. Peers that look for its
     // addresses then find it there.
     void give_way();
@@ -118,6 +121,20 @@ class Device final : public hca::SliceHost {
     struct Command {
         vrdma_admin_cmd cmd;
         std::chrono::steady_clock::time_point taken; // from the queue
+    };
+
+    // Marks a time in which the device's objects are not to be looked at. Times may be nested.
+    class Change {
+      public:
+        explicit Change(std::atomic<bool>& mark) noexcept
+            : mark_{mark}, before_{mark.exchange(true)} {}
+        Change(const Change&) = delete;
+        Change& operator=(const Change&) = delete;
+        ~Change() { mark_ = before_; }
+
+      private:
+        std::atomic<bool>& mark_;
+        const bool before_;
     };
 
     // Members are destroyed in reverse order: the slice goes last, with its queues.
@@ -177,6 +194,7 @@ class Device final : public hca::SliceHost {
     verbs::Quotas quotas_;
     verbs::Protocols protocols_ = verbs::Protocols{}.set();
     QueueRegisters registers_;
+    std::atomic<bool> changes_ = false; // its objects, just now
     bool address_reserved_ = false;
     bool failed_ = false;
     bool frozen_ = false;

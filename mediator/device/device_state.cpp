@@ -183,6 +183,7 @@ Result<> Device::restore_from(StateReader& reader) {
 }
 
 Result<> Device::restore(std::span<const std::byte> image) {
+    const Change change{changes_};
     reset();
     StateReader reader{image, [this] { return port_.restores_on(); }};
     const auto restored = with_what_memory_there_is([&] { return restore_from(reader); });

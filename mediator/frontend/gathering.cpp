@@ -23,14 +23,19 @@ Gathering::Awaited Gathering::await() {
 
 void Gathering::come() {
     if (--awaited_ == 0 && long_enough_) {
-        end();
+        end_soon();
     }
+}
+
+// A client's command has its answer before its device runs. So a client that has no answer knows
+// that the state that it has brought is still the device's newest one.
+void Gathering::end_soon() {
+    timer_ = loop_.after(std::chrono::milliseconds{0}, [this] { end(); });
 }
 
 Gathering::Held Gathering::hold(std::function<void()> action) {
     if (over_) {
-        action();
-        return {};
+        end_soon();
     }
     held_.emplace(next_, std::move(action));
     return Held{this, next_++};

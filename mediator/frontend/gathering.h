@@ -91,11 +91,12 @@ class Gathering {
     bool over() const noexcept { return over_; }
 
     Awaited await();
-    // Calls `action` at once if the gathering is over.
+    // Calls `action` in the loop's next turn if the gathering is over.
     Held hold(std::function<void()> action);
 
   private:
     void come();
+    void end_soon();
 
     EventLoop& loop_;
     const Times times_;

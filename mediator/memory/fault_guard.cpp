@@ -14,6 +14,7 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "mediator/memory/fault_handlers.h"
 #include "mediator/memory/shared_words.h"
 
 namespace vrdma {
@@ -38,6 +39,7 @@ std::array<Slot, max_guards> slots;
 std::array<ScratchPages, max_guards> scratch_pages; // of each slot
 std::atomic<std::size_t> slots_used{0};             // slots from there on were never used
 std::shared_mutex slots_lock; // exclusive to take and free a slot, shared to blame one
+void (*handler)(int, siginfo_t*, void*) = nullptr; // while it is not null, it is installed
 struct sigaction previous_segv {};
 struct sigaction previous_bus {};
 
@@ -134,15 +136,29 @@ void take_spare(Slot& slot) noexcept {
     }
 }
 
-bool install_handler(void (*on_fault)(int, siginfo_t*, void*)) noexcept {
+struct sigaction action_of_handler() noexcept {
     struct sigaction action {};
-    action.sa_sigaction = on_fault;
+    action.sa_sigaction = handler;
     action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+    return action;
+}
+
+bool install_handler(void (*on_fault)(int, siginfo_t*, void*)) noexcept {
+    handler = on_fault;
+    const auto action = action_of_handler();
     return ::sigaction(SIGSEGV, &action, &previous_segv) == 0 &&
            ::sigaction(SIGBUS, &action, &previous_bus) == 0;
 }
 
 } // namespace
+
+void handle_faults_again() noexcept {
+    if (handler != nullptr) {
+        const auto action = action_of_handler();
+        ::sigaction(SIGSEGV, &action, nullptr);
+        ::sigaction(SIGBUS, &action, nullptr);
+    }
+}
 
 void FaultGuard::on_fault(int signal, siginfo_t* info, void*) noexcept {
     const int error = errno;

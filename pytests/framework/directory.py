@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .authority import Authority
+from .children import children_of, command_of
 from .etcd import Etcd
 from .fabric import PORT, FabricHosts
 from .hosts import Hosts
@@ -40,15 +41,6 @@ def runs(process: int) -> bool:
         return Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-def children_of(parent: int) -> list[int]:
-    return [int(child) for tasks in Path("/proc", str(parent), "task").glob("*/children")
-            for child in tasks.read_text().split()]
-
-
-def command_of(process: int) -> str:
-    return Path("/proc", str(process), "comm").read_text().strip()
 
 
 class DirectoryHosts(FabricHosts):
@@ -88,7 +80,7 @@ class DirectoryHosts(FabricHosts):
         mediator = self.mediator_of(name)
         mediator.kill()
         self.mediators.remove(mediator)
-        self.socket(name).unlink()
+        self.socket(name).unlink(missing_ok=True)  # its heir has removed it, if it had time
 
     def helper_processes(self, name: str, program: str) -> list[int]:
         """The helpers of that vrdmad: a supervisor and its worker. Waits until both have started."""

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -117,6 +118,17 @@ class Native(Place):
         self.mediators[0].terminate()
         self.mediators[0].wait(TIMEOUT_S)
         return self.mediators[0]
+
+    def crash_mediator(self, number: int = signal.SIGKILL) -> Process:
+        """Ends the first vrdmad by a signal. Its engine process may live on for a moment."""
+        crashed = self.mediators[0]
+        deadline = time.monotonic() + TIMEOUT_S
+        while crashed.running:  # vrdmad handles the first fault, and lets the second one end it
+            assert time.monotonic() < deadline
+            crashed.signal(number)
+            time.sleep(0.001)
+        assert crashed.await_end(TIMEOUT_S) == -number
+        return crashed
 
     def start_mediator_again(self) -> Process:
         """Starts the next vrdmad, after the first one has ended."""

@@ -140,6 +140,10 @@ class Process:
             raise Failure(f"{self.title}: exit status {status}\n{self.report()}")
         return Result(status, "".join(self._lines["stdout"]), "".join(self._lines["stderr"]))
 
+    def await_end(self, timeout: float) -> int:
+        """Waits for the end of the command's own process, and returns its status. Others may have its output."""
+        return self._child.wait(timeout)
+
     def terminate(self) -> None:
         """Asks the command to end, unless it has ended."""
         self._child.terminate()

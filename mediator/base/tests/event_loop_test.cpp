@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <thread>
 
 #include "mediator/base/event_fd.h"
 
@@ -117,6 +118,17 @@ TEST_F(EventLoopTest, OneThatIsAlwaysReadyDoesNotStarveOthers) {
     const auto watch = loop.watch(second.fd(), [&](std::uint32_t) { loop.stop(); });
     first.signal();
     EXPECT_TRUE(loop.run());
+}
+
+// Let another thread take the place of the loop's thread; expect it to watch and to run.
+TEST_F(EventLoopTest, AnotherThreadTakesItOver) {
+    std::thread{[&] {
+        loop.adopt();
+        const auto watch = loop.watch(first.fd(), [&](std::uint32_t) { loop.stop(); });
+        first.signal();
+        EXPECT_TRUE(loop.run());
+    }}.join();
+    loop.adopt();
 }
 
 TEST_F(EventLoopTest, WhatCannotBeWatchedIsAnError) {

@@ -2,6 +2,7 @@
 #include "mediator/device/tests/device_test.h"
 
 #include <numeric>
+#include <optional>
 
 #include "mediator/base/tests/captured_log.h"
 #include "mediator/tests/guest/heap.h"
@@ -28,6 +29,19 @@ TEST_F(DeviceTest, EnableCarvesASlice) {
     EXPECT_EQ(hca.slice->status_page, guest.status_page());
     EXPECT_EQ(hca.spec.kick_fd, port.kick_fd());
     EXPECT_EQ(port.read(VRDMA_REG_CONTROL), VRDMA_CONTROL_ENABLE);
+}
+
+// Look at the device before, during and after a command; expect that it could not be saved in
+// between.
+TEST_F(DeviceTest, IsNotWholeDuringACommand) {
+    EXPECT_TRUE(device.is_whole());
+    ASSERT_TRUE(guest.enable());
+    EXPECT_TRUE(device.is_whole());
+    std::optional<bool> whole;
+    hca.slice->during_create_eq = [&] { whole = device.is_whole(); };
+    EXPECT_GE(guest.create(VRDMA_ADMIN_CREATE_EQ, eq_command()), 0);
+    EXPECT_EQ(whole, false);
+    EXPECT_TRUE(device.is_whole());
 }
 
 TEST_F(DeviceTest, ItsShareIsItsTypesFirst) {

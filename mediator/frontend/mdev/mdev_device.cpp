@@ -96,6 +96,9 @@ void MdevDevice::freeze() {
 }
 
 Result<> MdevDevice::save() {
+    if (!device_->is_whole()) {
+        return fail(std::errc::operation_canceled);
+    }
     return to_file(device_->save()).map([this](UniqueFd file) { saved_ = std::move(file); });
 }
 

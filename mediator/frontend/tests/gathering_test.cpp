@@ -31,7 +31,7 @@ TEST_F(GatheringTest, EndsWhenNobodyIsAwaited) {
     EXPECT_EQ(happened_, 1);
 }
 
-// Await two; expect what is held to happen when the second is there, in its order.
+// Await two; expect what is held to happen in the turn after the second is there, in its order.
 TEST_F(GatheringTest, WaitsForAll) {
     auto one = gathering_.await();
     auto two = gathering_.await();
@@ -42,6 +42,8 @@ TEST_F(GatheringTest, WaitsForAll) {
     one = {};
     EXPECT_EQ(happened_, 0);
     two = {};
+    EXPECT_EQ(happened_, 0);
+    run_for(milliseconds{2});
     EXPECT_EQ(happened_, 11);
     EXPECT_TRUE(gathering_.over());
 }
@@ -69,6 +71,8 @@ TEST_F(GatheringTest, ActionsCanEndBefore) {
     gathering_.end();
     EXPECT_EQ(happened_, 1);
     const auto late = gathering_.hold([&] { ++happened_; });
+    EXPECT_EQ(happened_, 1);
+    run_for(milliseconds{2});
     EXPECT_EQ(happened_, 2);
     const auto nobody = gathering_.await();
 }

@@ -90,17 +90,20 @@ Result<> ClientSlot::serve() {
         if (client_->channel.blocked()) {
             break;
         }
+        unanswered_ = true;
         auto message = client_->channel.receive();
         if (!message) {
             return fail(message.error());
         }
         if (!*message) {
+            unanswered_ = false;
             break;
         }
         client_->deadline.reset();
         if (const auto executed = execute(std::move(**message)); !executed) {
             return executed;
         }
+        unanswered_ = false;
     }
     return {};
 }
@@ -132,6 +135,7 @@ Result<> ClientSlot::execute(Message message) {
 // The log says so when nothing of the client is left here.
 void ClientSlot::drop(std::errc why) {
     client_.reset();
+    unanswered_ = false;
     if (!gone_) {
         make_ready();
     }
@@ -153,6 +157,13 @@ void ClientSlot::hang_up() {
     if (client_) {
         client_.reset();
         function_->announce_loss();
+    }
+}
+
+void ClientSlot::hang_up_unanswered() {
+    if (client_ && unanswered_) {
+        function_->keep_still();
+        hang_up();
     }
 }
 

@@ -7,6 +7,7 @@
 // has negotiated the protocol's version, nor in the middle of a message.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -46,6 +47,9 @@ class ClientSlot {
     bool is_used();
     // Whether the next client can have the slot. Notices first if the last client is gone.
     bool is_free();
+    // The control thread has died. A client whose command was under way gets no answer, and learns
+    // that by the end of its connection.
+    void hang_up_unanswered();
     // Hangs up on the client, if there is one, whose driver learns that its device is gone.
     void hang_up();
     // Gives a free slot to the client at the other end of the socket.
@@ -74,7 +78,8 @@ class ClientSlot {
     const std::chrono::milliseconds timeout_;
     bool ready_ = true; // for another client
     bool awaits_ = false;
-    std::function<void()> gone_; // if there will be no other client
+    std::atomic<bool> unanswered_ = false; // a command of the client, just now
+    std::function<void()> gone_;           // if there will be no other client
     std::optional<Client> client_;
 };
 

@@ -257,7 +257,9 @@ void Function::keep() {
         !device_->enabled()) {
         return;
     }
-    if (const auto kept = migration_->keep(); !kept) {
+    const auto kept =
+        device_->is_whole() ? migration_->keep() : fail(std::errc::operation_canceled);
+    if (!kept) {
         log_.warn("fails, as its state cannot be saved: {}", describe(kept.error()));
         return;
     }

@@ -54,6 +54,8 @@ class Function final : public HostPort {
     void end();
     void keep();
     bool request();
+    // A device that has been restored, and does not run yet, does not run here any more.
+    void keep_still() { held_ = {}; }
     // Tells the driver to look at the device, whose client has no connection any more.
     void announce_loss() noexcept;
 

@@ -93,6 +93,12 @@ void Server::hang_up() {
     }
 }
 
+void Server::hang_up_unanswered() {
+    for (const auto& slot : slots_) {
+        slot->hang_up_unanswered();
+    }
+}
+
 void Server::close() {
     resumes_ = {};
     connections_ = {};

@@ -50,6 +50,9 @@ class Server {
     // more.
     void hang_up();
 
+    // In the place of a control thread that has died: see client_slot.h.
+    void hang_up_unanswered();
+
     // Sets the share of each client.
     void set_share(const hca::Share& share);
 

@@ -27,6 +27,9 @@ struct Config {
     bool threads = true;
     // Each poller's thread calls it first.
     std::function<void()> on_start;
+    // Executes a call in the process to which the pollers' threads are to belong. Without it, that
+    // is the caller's process.
+    std::function<void(const std::function<void()>&)> in_process;
     PollPolicy poll;
     int realtime_priority = 1; // of pollers, under SCHED_FIFO; 0 for an ordinary thread
 

@@ -33,10 +33,11 @@ class SoftHca : public Hca {
     // The uplink has got or lost its carrier, or has another MTU. Initially it is up.
     void set_link(const std::string& uplink, bool up, std::uint32_t mbps = 0);
 
+    // See Pollers.
+    void await_last_call() noexcept { pollers_->await_last_call(); }
+
     std::size_t pollers() const noexcept { return pollers_->count(); }
-    Poller::Times poller_times(std::size_t poller) const noexcept {
-        return pollers_->times(poller);
-    }
+    Poller::Times poller_times(std::size_t poller) const { return pollers_->times(poller); }
 
     // With Config::threads off: executes one round of each poller. Returns whether there was any
     // work.

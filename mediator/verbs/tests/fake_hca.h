@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
 #include <map>
 #include <memory>
 #include <new>
@@ -68,6 +69,7 @@ class FakeSlice final : public Slice {
     std::map<Key, std::map<std::uint64_t, std::pair<Iova, bool>>> mapped; // page: where, writable
     std::vector<std::pair<Key, std::pair<std::uint64_t, std::uint64_t>>> refused;
     std::vector<EqId> eq_order; // in which they were created
+    std::function<void()> during_create_eq;
 
     Costs costs() const override { return {}; }
     void set_share(const Share& wanted) override { share = wanted; }
@@ -104,6 +106,9 @@ class FakeSlice final : public Slice {
     std::uint32_t port_mbps() const override { return mbps; }
 
     Result<> create_eq(const EqSpec& spec) override {
+        if (during_create_eq) {
+            during_create_eq();
+        }
         return add(eqs, eq_states, spec).map([&] { eq_order.push_back(spec.id); });
     }
     void destroy_eq(EqId id) override { remove(eqs, eq_states, id); }

@@ -415,7 +415,7 @@ TEST_F(MigrationTest, TheRequestIsAnInterrupt) {
 }
 
 // Restore one of two devices during a gathering, and enable the other, a new one; expect both to
-// wait for each other, and not to touch anything before.
+// wait for each other and for the answer, and not to touch anything before.
 TEST(MigrationInAGathering, DevicesRunTogether) {
     Bench bench;
     Gathering gathering{bench.loop, {std::chrono::milliseconds{0}, std::chrono::seconds{60}}};
@@ -444,6 +444,8 @@ TEST(MigrationInAGathering, DevicesRunTogether) {
     ASSERT_TRUE(migration.go_to(VFIO_DEVICE_STATE_RESUMING));
     ASSERT_TRUE(migration.write(copy));
     ASSERT_TRUE(migration.go_to(VFIO_DEVICE_STATE_RUNNING));
+    EXPECT_FALSE(gathering.over()); // before the answer
+    turn();
     EXPECT_TRUE(gathering.over());
     EXPECT_EQ(fresh.read(VRDMA_REG_STATUS), VRDMA_STATUS_ENABLED);
     EXPECT_EQ(old.enable(), VRDMA_STATUS_ENABLED);

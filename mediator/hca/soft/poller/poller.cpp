@@ -101,16 +101,24 @@ void Poller::stop() {
     }
 }
 
-// The kernel knows how long a thread has run, so the poller is not asked.
-Poller::Times Poller::times() noexcept {
-    clockid_t clock{};
-    timespec ran{};
-    if (!thread_.joinable() || ::pthread_getcpuclockid(thread_.native_handle(), &clock) != 0 ||
-        ::clock_gettime(clock, &ran) != 0) {
+// The kernel does not tell how long a thread of another process has run, so the poller is asked.
+Poller::Times Poller::times() {
+    if (!thread_.joinable()) {
         return {};
     }
+    timespec ran{};
+    run([&](Engine&) { ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran); });
     return {busy_time_.until(Clock::now()),
             std::chrono::seconds{ran.tv_sec} + std::chrono::nanoseconds{ran.tv_nsec}};
+}
+
+// The dead thread may have left its call before it woke the poller.
+void Poller::await_last_call() noexcept {
+    constexpr std::chrono::microseconds pause{20};
+    while (thread_.joinable() && mailbox_.pending()) {
+        wake();
+        std::this_thread::sleep_for(pause);
+    }
 }
 
 bool Poller::poll() noexcept {

@@ -62,12 +62,15 @@ class Poller {
         mailbox_.run([&] { call(engine_); }, [this] { wake(); });
     }
 
+    // The control thread has died: see Pollers.
+    void await_last_call() noexcept;
+
     // Control thread: since the start.
     struct Times {
         Clock::duration busy; // it had work
         Clock::duration cpu;  // it ran, which includes looking for work
     };
-    Times times() noexcept;
+    Times times();
 
     // Executes one round on the caller's thread. Only without an own thread.
     bool poll() noexcept;

@@ -17,10 +17,17 @@ Result<std::unique_ptr<Pollers>> Pollers::create(const Config& config) {
     std::vector<CrossQueue*> queues;
     pollers->run_on_all([&](Engine& engine) { queues.push_back(&engine.cross_queue()); });
     CrossQueue::connect(queues);
-    for (unsigned i = 0; config.threads && i < pollers->pollers_.size(); ++i) {
-        pollers->pollers_[i]->start(i);
+    if (config.threads) {
+        const std::function<void()> start = [&] { pollers->start(); };
+        config.in_process ? config.in_process(start) : start();
     }
     return pollers;
+}
+
+void Pollers::start() {
+    for (unsigned i = 0; i < pollers_.size(); ++i) {
+        pollers_[i]->start(i);
+    }
 }
 
 // A poller that has just answered may still be waking the one that asked. So all stop before any is

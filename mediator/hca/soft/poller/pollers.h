@@ -19,7 +19,7 @@ class Pollers {
     ~Pollers();
 
     std::size_t count() const noexcept { return pollers_.size(); }
-    Poller::Times times(std::size_t poller) const noexcept { return pollers_[poller]->times(); }
+    Poller::Times times(std::size_t poller) const { return pollers_[poller]->times(); }
     // The poller with the fewest slices.
     Poller& quietest() noexcept;
 
@@ -54,12 +54,21 @@ class Pollers {
     void drain(Poller& poller);
     void drain_all();
 
+    // The thread that made the calls has died. Waits until the one that it may have made last has
+    // been executed, and this thread can make calls.
+    void await_last_call() noexcept {
+        for (const auto& poller : pollers_) {
+            poller->await_last_call();
+        }
+    }
+
     // Without threads: one round of each.
     bool poll() noexcept;
     bool poll(unsigned poller) noexcept { return pollers_[poller]->poll(); }
 
   private:
     explicit Pollers(bool threads) : threads_{threads} {}
+    void start();
 
     const bool threads_;
     struct Uplink {
