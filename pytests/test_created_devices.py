@@ -150,9 +150,9 @@ def test_what_is_refused(start, directory: Path) -> None:
     (directory / "file.sock").touch()
     create_file = create(control, "file")
     assert "there is a device 'fixed' already (EEXIST)" in control.refuses(*create(control, "fixed"))
-    assert "type = \"huge\": must be the name of a type (EINVAL)" in control.refuses(
+    assert "type = \"huge\": must be one of the types small, medium, large (EINVAL)" in control.refuses(
         "device", "create", "huge", "--name", "disk")
-    assert "uplink = \"wan\": must be the name of an [[uplink]] or a [[fabric]] (EINVAL)" in control.refuses(
+    assert "uplink = \"wan\": must be the name of an [[uplink]] or a [[fabric]], and there is none (EINVAL)" in control.refuses(
         *create(control, "disk", "--uplink", "wan"))
     assert "must be a name of at most 15 characters" in control.refuses(*create(control, "no_name"))
     assert "clients = 17: must be a number from 1 to 16 (EINVAL)" in control.refuses(
