@@ -150,7 +150,7 @@ def test_what_is_refused(start, directory: Path) -> None:
     (directory / "file.sock").touch()
     create_file = create(control, "file")
     assert "there is a device 'fixed' already (EEXIST)" in control.refuses(*create(control, "fixed"))
-    assert "type = \"huge\": must be one of the types small, medium, large (EINVAL)" in control.refuses(
+    assert "type = \"huge\": must be one of the types small, medium, large, tiny (EINVAL)" in control.refuses(
         "device", "create", "huge", "--name", "disk")
     assert "uplink = \"wan\": must be the name of an [[uplink]] or a [[fabric]], and there is none (EINVAL)" in control.refuses(
         *create(control, "disk", "--uplink", "wan"))

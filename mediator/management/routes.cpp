@@ -112,13 +112,23 @@ Response netdevs(const Call& call) {
     return respond(status_ok, {{"devices", std::move(all)}});
 }
 
+// A name of the configuration whose device has several clients names no function.
+std::string no_device(const Call& call, const std::string& name) {
+    const std::string first = name + "/0";
+    const auto found = call.asker.one<Device>(Kind::devices, first);
+    return found && !found->empty()
+               ? fmt::format("there is no device '{}', but one for each client: '{}' and so on",
+                             name, first)
+               : fmt::format("there is no device '{}'", name);
+}
+
 Answered<Device> find(const Call& call) {
     const std::string& name = call.words.front();
     return call.asker.one<Device>(Kind::devices, name)
         .and_then([&](const std::vector<Device>& found) -> Answered<Device> {
             if (found.empty()) {
-                return tl::unexpected{Refusal{std::errc::no_such_file_or_directory,
-                                              fmt::format("there is no device '{}'", name)}};
+                return tl::unexpected{
+                    Refusal{std::errc::no_such_file_or_directory, no_device(call, name)}};
             }
             return found.front();
         });

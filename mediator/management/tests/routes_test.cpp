@@ -168,6 +168,8 @@ TEST_F(RoutesTest, AnUnknownDeviceIsNotFound) {
     }
     EXPECT_EQ(error(404, "GET", "/v1/devices/" + std::string(1000, 'x')), "ENOENT");
     EXPECT_EQ(ask(404, "GET", "/v1/devices/%ff")["message"], "there is no device '\xef\xbf\xbd'");
+    EXPECT_EQ(ask(404, "GET", "/v1/devices/disk-0001")["message"],
+              "there is no device 'disk-0001', but one for each client: 'disk-0001/0' and so on");
 }
 
 TEST_F(RoutesTest, ADeviceThatIsNotInUseCountsNothing) {
