@@ -70,7 +70,8 @@ static void complain(const char *device, int error)
 		if (strcmp(name, device) == 0)
 			path = attr[i].path;
 	}
-	fprintf(stderr, "vrdma-run: %s (%s): %s\n", device, path, strerror(error));
+	fprintf(stderr, "vrdma-run: %s (%s): %s%s\n", device, path, strerror(error),
+		error == EIO ? ": it has all its users, or it is no socket of a device" : "");
 	if (count >= 0)
 		free(text);
 }
