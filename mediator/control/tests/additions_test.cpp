@@ -85,9 +85,7 @@ TEST(Additions, ThatAreWrongAddNothing) {
     Config config = parse_config(file).value();
     const auto wrong = add_device(disk("wan"), config);
     ASSERT_FALSE(wrong);
-    EXPECT_EQ(
-        wrong.error(),
-        "uplink = \"wan\": must be one of the uplinks and fabrics eth0");
+    EXPECT_EQ(wrong.error(), "uplink = \"wan\": must be one of the uplinks and fabrics eth0");
     EXPECT_FALSE(add_device(toml::table{{"name", "fixed"}}, config));
     EXPECT_FALSE(add_device(toml::table{{"name", "disk"}, {"colour", "red"}}, config));
     EXPECT_FALSE(add_uplink(toml::table{{"interface", "eth0"}, {"name", "lan"}}, config));
