@@ -296,7 +296,8 @@ def test_log_level(control: Control) -> None:
     assert control.says("log-level") == "info\n"
     assert control.says("log-level", "debug") == "debug\n"
     assert control.says("log-level") == "debug\n"
-    assert "'loud' is no log level, but these are: trace, debug, info, warning, error, critical, off (EINVAL)" in control.refuses("log-level", "loud")
+    assert "'loud' is no log level, but these are: trace, debug, info, warning, error, critical, off (EINVAL)" in (
+        control.refuses("log-level", "loud"))
     control.says("log-level", "info")
 
 

@@ -152,8 +152,8 @@ def test_what_is_refused(start, directory: Path) -> None:
     assert "there is a device 'fixed' already (EEXIST)" in control.refuses(*create(control, "fixed"))
     assert "type = \"huge\": must be one of the types small, medium, large, tiny (EINVAL)" in control.refuses(
         "device", "create", "huge", "--name", "disk")
-    assert "uplink = \"wan\": must be the name of an [[uplink]] or a [[fabric]], and there is none (EINVAL)" in control.refuses(
-        *create(control, "disk", "--uplink", "wan"))
+    assert "uplink = \"wan\": must be the name of an [[uplink]] or a [[fabric]], and there is none (EINVAL)" in (
+        control.refuses(*create(control, "disk", "--uplink", "wan")))
     assert "must be a name of at most 15 characters" in control.refuses(*create(control, "no_name"))
     assert "clients = 17: must be a number from 1 to 16 (EINVAL)" in control.refuses(
         *create(control, "disk", "--clients", "17"))

@@ -213,10 +213,11 @@ Answered<Quotas> quotas_in(const json& body) {
     for (const auto& [name, value] : body.items()) {
         const auto text = std::ranges::find(resource_texts, std::string_view{name});
         if (text == resource_texts.end()) {
-            return invalid(fmt::format("'{}' is no resource", name));
+            return invalid(fmt::format("'{}' is no resource, but these: {}", name,
+                                       fmt::join(resource_texts, ", ")));
         }
         if (!is_number(value, 0, quota_stays - 1)) {
-            return invalid(fmt::format("{} must be a number", name));
+            return invalid(fmt::format("{} must be a number from 0 to {}", name, quota_stays - 1));
         }
         quotas.at(static_cast<std::size_t>(text - resource_texts.begin())) =
             value.get<std::uint64_t>();
@@ -256,7 +257,10 @@ Answered<Question> limits_question(const Device& device, json body) {
     }
     body.erase("resources");
     if (!body.empty()) {
-        return invalid(fmt::format("'{}' is no limit that can be set", body.begin().key()));
+        return invalid(fmt::format(
+            "'{}' is no limit that can be set, but these: weight, max_bytes_per_second, "
+            "max_operations_per_second, resources",
+            body.begin().key()));
     }
     question.share = *share;
     question.quotas = *quotas;
