@@ -61,7 +61,7 @@ static const char *hint(int error)
 {
 	switch (error) {
 	case EIO:
-		return ": it has all its users, or it is no socket of a device";
+		return ": it has all its clients, or it is no socket of a device";
 	case EACCES:
 		return ": you may not open it, or it may not have one of the addresses";
 	case EADDRINUSE:
