@@ -56,21 +56,6 @@ static void *stock(const char *name)
 	return dlsym(RTLD_NEXT, name);
 }
 
-/* Errors with several causes. */
-static const char *hint(int error)
-{
-	switch (error) {
-	case EIO:
-		return ": it has all its clients, or it is no socket of a device";
-	case EACCES:
-		return ": you may not open it, or it may not have one of the addresses";
-	case EADDRINUSE:
-		return ": another device has one of the addresses";
-	default:
-		return "";
-	}
-}
-
 /* Prints the path that the user gave for the device, too. */
 static void complain(const char *device, int error)
 {
@@ -85,7 +70,8 @@ static void complain(const char *device, int error)
 		if (strcmp(name, device) == 0)
 			path = attr[i].path;
 	}
-	fprintf(stderr, "vrdma-run: %s (%s): %s%s\n", device, path, strerror(error), hint(error));
+	fprintf(stderr, "vrdma-run: %s (%s): %s%s\n", device, path, strerror(error),
+		error == EIO ? ": it has all its clients, or it is no socket of a device" : "");
 	if (count >= 0)
 		free(text);
 }
