@@ -8,6 +8,7 @@
 #include <cctype>
 #include <chrono>
 #include <cstring>
+#include <system_error>
 
 namespace vrdma::ctl {
 namespace {
@@ -26,8 +27,20 @@ std::size_t append(const char* data, std::size_t size, std::size_t count, std::s
     return size * count;
 }
 
+// Why a transfer has ended. libcurl itself says of a socket only that nobody can be reached there.
+std::string reason_of(CURL* handle, CURLcode code) {
+    long error = 0;
+    if (code == CURLE_COULDNT_CONNECT) {
+        ::curl_easy_getinfo(handle, CURLINFO_OS_ERRNO, &error);
+    }
+    return error == 0 ? ::curl_easy_strerror(code)
+                      : "vrdmad cannot be reached: " +
+                            std::generic_category().message(static_cast<int>(error));
+}
+
 struct Reply {
     CURLcode code = CURLE_FAILED_INIT;
+    std::string reason = ::curl_easy_strerror(code);
     long status = 0;
     std::string body;
 };
@@ -61,6 +74,7 @@ Reply perform(const std::string& socket, const char* method, const std::string& 
     ::curl_easy_setopt(handle.get(), CURLOPT_WRITEFUNCTION, &append);
     ::curl_easy_setopt(handle.get(), CURLOPT_WRITEDATA, &reply.body);
     reply.code = ::curl_easy_perform(handle.get());
+    reply.reason = reason_of(handle.get(), reply.code);
     ::curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &reply.status);
     return reply;
 }
@@ -140,11 +154,11 @@ std::optional<Problem> Client::stream(const std::string& path, const nlohmann::j
     ::curl_multi_add_handle(multi.get(), handle.get());
     const CURLcode code = run(multi.get(), stream);
     const long status = status_of(handle.get());
+    const std::string reason = reason_of(handle.get(), code);
     ::curl_multi_remove_handle(multi.get(), handle.get());
     if (code != CURLE_OK && !stream.enough) {
-        return Problem{true,
-                       fmt::format("{}: {}{}", socket_, status == ok ? "vrdmad has hung up: " : "",
-                                   ::curl_easy_strerror(code))};
+        return Problem{true, fmt::format("{}: {}{}", socket_,
+                                         status == ok ? "vrdmad has hung up: " : "", reason)};
     }
     const auto refusal = nlohmann::json::parse(stream.refusal, nullptr, false);
     return status == ok ? std::nullopt
@@ -156,8 +170,7 @@ std::optional<Problem> Client::stream(const std::string& path, const nlohmann::j
 Answer Client::request(const char* method, const std::string& path, const std::string& body) const {
     const Reply reply = perform(socket_, method, path, body);
     if (reply.code != CURLE_OK) {
-        return tl::unexpected{
-            Problem{true, fmt::format("{}: {}", socket_, ::curl_easy_strerror(reply.code))}};
+        return tl::unexpected{Problem{true, fmt::format("{}: {}", socket_, reply.reason)}};
     }
     auto answer = nlohmann::json::parse(reply.body, nullptr, false);
     if (!answer.is_object()) {

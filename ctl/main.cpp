@@ -11,6 +11,7 @@
 #include <string>
 
 #include "ctl/client.h"
+#include "ctl/misuse.h"
 #include "ctl/new_device.h"
 #include "ctl/resources.h"
 #include "ctl/show.h"
@@ -73,7 +74,11 @@ class Program {
         try {
             app_.parse(argc, argv);
         } catch (const CLI::ParseError& error) {
-            return app_.exit(error) == 0 ? done : misused;
+            if (error.get_exit_code() == 0) { // --help, --version
+                return app_.exit(error);
+            }
+            std::cerr << explain(app_, error);
+            return misused;
         }
         const bool repeats = command_.repeats && !options_.once;
         int result = done;
@@ -196,17 +201,22 @@ class Program {
         limits->require_option(1, 0);
         const auto add_limit = [this, limits](const char* option, const char* key,
                                               const char* about) {
-            limits->add_option_function<std::uint64_t>(
-                option, [this, key](const std::uint64_t& value) { options_.limits[key] = value; },
-                about);
+            limits
+                ->add_option_function<std::uint64_t>(
+                    option,
+                    [this, key](const std::uint64_t& value) { options_.limits[key] = value; },
+                    about)
+                ->check(&refuse_no_number);
         };
         const auto add_quota = [this, limits](const std::string& name, const char* about) {
-            limits->add_option_function<std::uint64_t>(
-                "--" + name,
-                [this, name](const std::uint64_t& value) {
-                    options_.limits["resources"][name] = value;
-                },
-                about);
+            limits
+                ->add_option_function<std::uint64_t>(
+                    "--" + name,
+                    [this, name](const std::uint64_t& value) {
+                        options_.limits["resources"][name] = value;
+                    },
+                    about)
+                ->check(&refuse_no_number);
         };
         add_limit("--weight", "weight", "Its part of the poller's time, compared with others'");
         add_limit("--bytes-per-second", "max_bytes_per_second", "0 means no limit");
@@ -263,6 +273,7 @@ class Program {
         start
             ->add_option("--payload", sniffing.payload,
                          "Bytes of each message between devices of this host, at most")
+            ->check(&refuse_no_number)
             ->capture_default_str();
         add_name(add(sniffer, "stop", "Stop a device's sniffer, also that of another user",
                      {[this](const Client& client) { return stop_sniffer(client, options_.name); },

@@ -21,6 +21,7 @@ inline constexpr std::array resources{
     Resource{"xrcd", "XRC domains"},
     Resource{"ah", "Address handles"},
     Resource{"blocks", "Pages and blocks of all memory regions and queues"},
-    Resource{"memory", "Bytes of vrdmad's memory for all of these"}};
+    Resource{"memory",
+             "Bytes of vrdmad's memory for all of these; 0 means no limit but the type's"}};
 
 } // namespace vrdma::ctl

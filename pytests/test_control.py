@@ -145,6 +145,10 @@ def test_quotas(control: Control, lab: Native, record: Record) -> None:
     assert device()["resources"] == used and device()["weight"] == 100
     control.says(*quotas, "--qp", "16")
     assert device()["resources"] == used | {"qp": {"used": 1, "max": 16}}
+    control.says(*quotas, "--memory", str(used["memory"]["used"]))
+    assert device()["resources"]["memory"]["max"] == used["memory"]["used"]
+    control.says(*quotas, "--memory", "0")  # lifts it
+    assert device()["resources"]["memory"] == used["memory"]
     program.kill()
 
 
@@ -292,7 +296,8 @@ def test_log_level(control: Control) -> None:
     assert control.says("log-level") == "info\n"
     assert control.says("log-level", "debug") == "debug\n"
     assert control.says("log-level") == "debug\n"
-    assert "'loud' is no log level (EINVAL)" in control.refuses("log-level", "loud")
+    assert "'loud' is no log level, but these are: trace, debug, info, warning, error, critical, off (EINVAL)" in (
+        control.refuses("log-level", "loud"))
     control.says("log-level", "info")
 
 
@@ -324,8 +329,22 @@ def test_usage(control: Control) -> None:
     """Gives wrong arguments; expects the exit status 2."""
     for words in (["device"], ["device", "show"], ["nothing"], ["device", "list", "more"], ["--colour"]):
         assert control.run(*words).returncode == 2
+    assert "'dump' is no command of vrdmactl device, but these: list, show" in control.run("device", "dump").stderr
     assert subprocess.run([VRDMACTL, "--socket", "/nonexistent", "reload"], check=False,
                           capture_output=True).returncode == 3
+
+
+@pytest.mark.parametrize("words, reason", [
+    (["--colour"], "not expected: --colour"),
+    (["--config"], "--config: 1 required"),
+    (["--log-level", "loud"], "--log-level: 'loud' is not trace, debug, info, warning, error, critical or off"),
+    (["--forbidden-calls", "ignore"], "--forbidden-calls: ignore not in {refuse,kill,allow}"),
+])  # fmt: skip
+def test_usage_of_vrdmad(words: list[str], reason: str) -> None:
+    """Gives vrdmad wrong arguments; expects a reason, and the exit status 2."""
+    done = subprocess.run([BUILD / "mediator/control/vrdmad", *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("vrdmad: ") and reason in done.stderr
 
 
 def test_hostile_clients(control: Control) -> None:

@@ -150,10 +150,10 @@ def test_what_is_refused(start, directory: Path) -> None:
     (directory / "file.sock").touch()
     create_file = create(control, "file")
     assert "there is a device 'fixed' already (EEXIST)" in control.refuses(*create(control, "fixed"))
-    assert "type = \"huge\": must be the name of a type (EINVAL)" in control.refuses(
+    assert "type = \"huge\": must be one of the types small, medium, large, tiny (EINVAL)" in control.refuses(
         "device", "create", "huge", "--name", "disk")
-    assert "uplink = \"wan\": must be the name of an [[uplink]] or a [[fabric]] (EINVAL)" in control.refuses(
-        *create(control, "disk", "--uplink", "wan"))
+    assert "uplink = \"wan\": must be the name of an [[uplink]] or a [[fabric]], and there is none (EINVAL)" in (
+        control.refuses(*create(control, "disk", "--uplink", "wan")))
     assert "must be a name of at most 15 characters" in control.refuses(*create(control, "no_name"))
     assert "clients = 17: must be a number from 1 to 16 (EINVAL)" in control.refuses(
         *create(control, "disk", "--clients", "17"))
@@ -161,7 +161,8 @@ def test_what_is_refused(start, directory: Path) -> None:
         *create(control, "disk", "--addresses", "fd99::2,fd99::1"))
     assert "file.sock: Address already in use (EADDRINUSE)" in control.refuses(*create_file)
     assert "(ENOENT)" in control.refuses("device", "create", "tiny", "--name", "disk", "--path", "/nowhere/disk.sock")
-    assert "(ENAMETOOLONG)" in control.refuses("device", "create", "tiny", "--name", "disk", "--path", "/" + "x" * 200)
+    assert "a path of at most 107 characters (EINVAL)" in control.refuses(
+        "device", "create", "tiny", "--name", "disk", "--path", "/" + "x" * 200)
     spare = control.refuses(*create(control, "disk", "--clients", str(SPARE + 1)))
     assert spare == (f"vrdmactl: created devices would have {SPARE + 1} clients, and spare_clients in [control] allows "
                      f"{SPARE} (ENOSPC)\n")

@@ -238,6 +238,13 @@ def test_no_program(runner):
     assert "no-such-program: No such file or directory" in done.stderr
 
 
+def test_no_permission_to_execute(runner):
+    """Runs a file that is no program; expects an error message, as from a shell."""
+    done = runner.run("/dev/null")
+    assert done.status == 126
+    assert "/dev/null: Permission denied" in done.stderr
+
+
 def test_no_children(runner):
     """Expects that the program has no children, because it may wait for all of them."""
     done = runner.run("/usr/bin/python3", "-c", "import os; os.wait()")

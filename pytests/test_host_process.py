@@ -168,19 +168,20 @@ def test_one_user_at_a_time(one, open_device):
     """Opens a device that another process has, and again after that process has closed it; expects EBUSY, then success.
     """
     opened = open_device(one)
-    assert "vrdma0: Device or resource busy" in one.tries()
+    assert "): Device or resource busy" in one.tries()
     opened.close()
     one.run("ibv_devinfo -d vrdma0")
 
 
 def test_no_permission(one):
     """Opens a device as a user without the permission; expects EACCES."""
-    assert "vrdma0: Permission denied" in one.tries(run_as=NOBODY.format(MIB))
+    assert "): Permission denied" in one.tries(run_as=NOBODY.format(MIB))
 
 
 @pytest.mark.parametrize("path, error", [
     ("/sys/bus/mdev/devices/no-such-device", "/sys/bus/mdev/devices/no-such-device: No such file or directory"),
-    ("/sys/class/net", "vrdma0: No such device"), ("/dev/null", "vrdma0: Connection refused"),
+    ("/sys/class/net", "vrdma0 (/sys/class/net): No such device"),
+    ("/dev/null", "vrdma0 (/dev/null): Connection refused"),
 ])  # fmt: skip
 def test_wrong_path(one, path, error):
     """Gives vrdma-run a path that is not a device; expects an error that says so."""

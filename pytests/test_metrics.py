@@ -189,6 +189,14 @@ def promtool(*words: str, text: str = "") -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_page_names_all_counters(metrics: str) -> None:
+    """Expects docs/metrics.md to have each counter of a device."""
+    page = Path("docs/metrics.md").read_text()
+    counters = {name.removeprefix("vrdma_device_").removesuffix("_total") for name in families(metrics)
+                if name.startswith("vrdma_device_") and name.endswith("_total")}
+    assert counters and not {name for name in counters if f"`{name}`" not in page}
+
+
 def test_promtool_accepts_all(metrics: str, tmp_path: Path) -> None:
     """Gives promtool the metrics, the rules, and the dashboard's expressions as rules; expects no complaint."""
     promtool("check", "metrics", text=metrics)

@@ -4,6 +4,7 @@
 import itertools
 import random
 import re
+import subprocess
 import time
 from pathlib import Path
 
@@ -217,3 +218,16 @@ def test_vrdmad_restarts(torture, lab, guest0, guest1, measured, pytestconfig):
     assert server.wait(TIMEOUT_S).status == 0
     assert "nothing wrong" in result.stdout
     measured.append(f"vrdma-torture over {restarts} restarts: {result.stdout.splitlines()[-1]}")
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("option, reason", [
+    ("--seed x", "'x' must be a number"), ("--port 70000", "'70000' must be a number"),
+    ("--hostile=storm", "there is no neighbour 'storm'; --list names them"),
+    ("--hostile=packet_flood", "'packet_flood' needs --socket or --network"),
+])  # fmt: skip
+def test_wrong_arguments(option, reason):
+    """Gives vrdma-torture wrong arguments; expects a reason, and the exit status 2."""
+    done = subprocess.run([BUILD / "torture/vrdma-torture", *option.split()], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 2 and reason in done.stderr

@@ -9,12 +9,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <random>
+#include <string>
+#include <string_view>
+#include <system_error>
 
 #include "torture/conversation.h"
 #include "torture/hostile/run.h"
@@ -64,9 +68,19 @@ struct Options {
 
 constexpr int round_limit_ms = 10 * 60 * 1000;
 constexpr int fine = 0;
+constexpr int misused = 2; // the exit status for wrong arguments
 
-std::uint32_t number(const char* text) {
-    return static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
+// Ends the process if the text is no number of the type.
+template <typename Number>
+Number number(std::string_view text) {
+    Number value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size()) {
+        static_cast<void>(std::fprintf(stderr, "torture: '%s' must be a number\n%s",
+                                       std::string{text}.c_str(), usage));
+        std::exit(misused);
+    }
+    return value;
 }
 
 void parse_option(int option, const char* value, Options& options) {
@@ -75,25 +89,25 @@ void parse_option(int option, const char* value, Options& options) {
             options.device = value;
             break;
         case 'x':
-            options.gid_index = static_cast<int>(number(value));
+            options.gid_index = number<std::uint8_t>(value);
             break;
         case 'p':
-            options.port = value;
+            options.port = std::to_string(number<std::uint16_t>(value));
             break;
         case 's':
-            options.seed = std::strtoull(value, nullptr, 10);
+            options.seed = number<std::uint64_t>(value);
             break;
         case 't':
-            options.duration = std::chrono::seconds{number(value)};
+            options.duration = std::chrono::seconds{number<std::uint32_t>(value)};
             break;
         case 'r':
-            options.only_round = number(value);
+            options.only_round = number<std::uint32_t>(value);
             break;
         case 'c':
-            options.conversations = number(value);
+            options.conversations = number<std::uint32_t>(value);
             break;
         case 'n':
-            options.steps = number(value);
+            options.steps = number<std::uint32_t>(value);
             break;
         case 'L':
             options.lossy = true;
@@ -115,7 +129,7 @@ void parse_option(int option, const char* value, Options& options) {
             std::exit(EXIT_SUCCESS);
         default:
             static_cast<void>(std::fputs(usage, option == 'h' ? stdout : stderr));
-            std::exit(option == 'h' ? EXIT_SUCCESS : 2);
+            std::exit(option == 'h' ? EXIT_SUCCESS : misused);
     }
 }
 

@@ -45,6 +45,8 @@ def test_options(completions: Path, program: str) -> None:
 @pytest.mark.parametrize("line, expected", [
     ("vrdmad --log-level d", ["debug"]),
     ("vrdmad --forbidden-calls k", ["kill"]),
+    ("vrdmactl uplink add eth0 --transport ", ["auto", "af_packet", "af_xdp"]),
+    ("vrdmactl uplink add eth0 --transport af_x", ["af_xdp"]),
     ("vrdma-run --devices 8", ["8"]),
     ("vrdma-run --devices 9", []),
     ("vrdma-run --address 1", []),
@@ -52,7 +54,7 @@ def test_options(completions: Path, program: str) -> None:
     ("vrdma-run vrdma-run vrdmad --check-c", ["--check-config"]),
 ])  # fmt: skip
 def test_words(completions: Path, line: str, expected: list[str]) -> None:
-    assert complete(completions, *line.split()) == expected
+    assert complete(completions, *line.split(" ")) == expected
 
 
 def test_names_of_devices(completions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +66,16 @@ def test_names_of_devices(completions: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert {"disk", "vm-1.sock"} <= {*complete(completions, "vrdmactl", "device", "show", "")}
     assert not made.exists()
+
+
+def test_the_socket_is_asked_that_is_named(completions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has a vrdmactl show its arguments as a device; expects the socket among them."""
+    program = tmp_path / "vrdmactl"
+    program.write_text("#!/bin/sh\nIFS=.\nprintf '%s\\n' Name \"$*\"\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    names = complete(completions, "vrdmactl", "--socket", "mine", "device", "stats", "")
+    assert "--socket.mine.device.list" in names
 
 
 @pytest.mark.parametrize("line", ["vrdma-run unsh", "vrdma-run -n 2 unsh", "vrdma-run --device a -- unsh"])

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 
 #include "mediator/base/errno.h"
+#include "mediator/base/read_all.h"
 #include "mediator/base/unique_fd.h"
 
 namespace vrdma::control {
@@ -47,13 +47,7 @@ Result<std::string> AdditionsFile::read() const {
     if (!is_ours(file)) {
         return fail(std::errc::permission_denied);
     }
-    std::string text;
-    std::array<char, 4096> piece{};
-    ssize_t size = 0;
-    while ((size = ::read(file.get(), piece.data(), piece.size())) > 0) {
-        text.append(piece.data(), static_cast<std::size_t>(size));
-    }
-    return size == 0 ? Result<std::string>{std::move(text)} : fail_errno();
+    return read_all(file.get());
 }
 
 Result<> AdditionsFile::write(const std::string& text) const {

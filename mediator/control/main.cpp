@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,13 +43,14 @@ namespace vrdma::control {
 namespace {
 
 constexpr char default_path[] = "/etc/vrdma/vrdmad.conf";
+constexpr int misused = 2; // the exit status for wrong arguments
 
 // How long the heir may take: a second, and the time that clients have.
 constexpr std::chrono::milliseconds heir_limit{1000 + VFIO_USER_FETCH_MS};
 
 struct Options {
     std::string config_path;
-    std::string log_level;
+    std::optional<spdlog::level::level_enum> log_level;
     bool check_config = false;
     bool check_module = false;
     bool core_dumps = false;
@@ -61,13 +61,7 @@ struct Options {
 tl::expected<Running, std::string> configure(const Options& options) {
     Running running;
     running.path = options.config_path.empty() ? default_path : options.config_path;
-    if (!options.log_level.empty()) {
-        const auto level = parse_log_level(options.log_level);
-        if (!level) {
-            return tl::unexpected{"--log-level: " + level.error()};
-        }
-        running.log_level = *level;
-    }
+    running.log_level = options.log_level;
     if (!options.config_path.empty() || std::filesystem::exists(running.path)) {
         if (const auto started = start_with_file(running); !started) {
             return tl::unexpected{running.path + ": " + started.error()};
@@ -390,26 +384,50 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     return EXIT_SUCCESS;
 }
 
-int run(int argc, char** argv) {
-    CLI::App app{"The mediator of vrdma: serves RDMA devices to virtual machines", "vrdmad"};
-    Options options;
+void add_options(CLI::App& app, Options& options) {
     app.add_option("--config", options.config_path,
                    fmt::format("Configuration file (default: {}, if there)", default_path));
-    app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error, off");
+    app.add_option_function<std::string>(
+        "--log-level",
+        [&options](const std::string& text) {
+            const auto level = parse_log_level(text);
+            if (!level) {
+                throw CLI::ValidationError{"--log-level", level.error()};
+            }
+            options.log_level = *level;
+        },
+        "trace, debug, info, warning, error, critical or off");
     app.add_flag("--check-config", options.check_config,
                  "Only say whether the configuration is valid");
     app.add_flag("--check-module", options.check_module,
                  "Only say whether the configuration is valid and fits the loaded kernel module");
     app.add_flag("--core-dumps", options.core_dumps,
                  "Allow core dumps and debuggers, which see the guests' memory and keys");
-    const std::map<std::string, jail::Forbidden> forbidden{{"refuse", jail::Forbidden::refused},
-                                                           {"kill", jail::Forbidden::killed},
-                                                           {"allow", jail::Forbidden::allowed}};
-    app.add_option("--forbidden-calls", options.forbidden,
-                   "What a system call does that vrdmad has no need of: refuse, kill, allow")
-        ->transform(CLI::Transformer(forbidden));
+    app.add_option_function<std::string>(
+           "--forbidden-calls",
+           [&options](const std::string& word) {
+               options.forbidden = word == "kill"    ? jail::Forbidden::killed
+                                   : word == "allow" ? jail::Forbidden::allowed
+                                                     : jail::Forbidden::refused;
+           },
+           "The effect of a system call that vrdmad does not need (default: refuse)")
+        ->check(CLI::IsMember({"refuse", "kill", "allow"}));
     app.set_version_flag("--version", std::string{"vrdmad "} + release);
-    CLI11_PARSE(app, argc, argv);
+}
+
+int run(int argc, char** argv) {
+    CLI::App app{"The mediator of vrdma: serves RDMA devices to virtual machines", "vrdmad"};
+    Options options;
+    add_options(app, options);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        if (error.get_exit_code() == EXIT_SUCCESS) { // --help, --version
+            return app.exit(error);
+        }
+        std::cerr << "vrdmad: " << error.what() << "\nRun `vrdmad --help` for more.\n";
+        return misused;
+    }
 
     auto running = check(options);
     if (!running) {

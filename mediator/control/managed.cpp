@@ -111,6 +111,10 @@ management::Answered<> set_quotas(vrdma::Device& device, const management::Quota
             continue;
         }
         const auto& [used, max, limit] = report.*(usages[i]);
+        if (usages[i] == &DeviceReport::memory && wanted[i] == 0) { // as in vrdmad.conf(5)
+            quotas.memory = verbs::Quotas::none;
+            continue;
+        }
         if (wanted[i] < used || (limit != 0 && wanted[i] > limit)) {
             return refuse_quota(report, i, wanted[i]);
         }

@@ -38,7 +38,9 @@ tl::expected<ServedUplink::Attachment, std::string> ServedUplink::attach(
     const UplinkOptions& uplink, EventLoop& loop) {
     const auto link = wire::read_link(uplink.interface);
     if (!link) {
-        return tl::unexpected{describe(link.error())};
+        return tl::unexpected{link.error() == std::errc::not_supported
+                                  ? std::string{"it is no Ethernet interface"}
+                                  : describe(link.error())};
     }
     auto neighbours = wire::Neighbours::create(loop, uplink.interface);
     if (!neighbours) {

@@ -41,7 +41,8 @@ bool Uplinks::open_ethernets() {
             spdlog::warn("uplink {}: it is not served any more: {}", uplink.name, served.error());
             config_.uplinks.erase(config_.uplinks.begin() + static_cast<std::ptrdiff_t>(i));
         } else {
-            spdlog::critical("uplink {}: {}", uplink.name, served.error());
+            spdlog::critical("uplink {}: the interface {} cannot be used: {}", uplink.name,
+                             uplink.interface, served.error());
             return false;
         }
     }

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "mediator/base/errno.h"
+#include "mediator/base/gid_text.h"
 #include "mediator/device/out_of_memory.h"
 #include "mediator/device/version.h"
 #include "mediator/verbs/port_speed.h"
@@ -400,12 +401,21 @@ std::optional<vrdma_admin_cpl> run_admin_command(Objects& objects, const vrdma_a
     return cpl;
 }
 
+// What an administrator has to know of a refused address.
+std::string describe_gid(const vrdma_cmd_set_gid& cmd) {
+    Gid gid{};
+    std::ranges::copy(cmd.gid, gid.begin());
+    return cmd.vlan == 0 ? gid_text(gid) : fmt::format("{} in VLAN {}", gid_text(gid), cmd.vlan);
+}
+
 std::string describe(const vrdma_admin_cmd& cmd, const vrdma_admin_cpl& cpl) {
     const Command* command = find_command(cmd.header);
     const std::string_view name = command == nullptr ? "unknown command" : command->name;
     if (cpl.status != 0) {
-        return fmt::format("{} {:#x}: {}", name, cmd.handle.handle,
-                           describe(static_cast<std::errc>(cpl.status)));
+        const std::string object = VRDMA_GET(VRDMA_ADMIN_OPCODE, cmd.header) == VRDMA_ADMIN_SET_GID
+                                       ? describe_gid(cmd.set_gid)
+                                       : fmt::format("{:#x}", cmd.handle.handle);
+        return fmt::format("{} {}: {}", name, object, describe(static_cast<std::errc>(cpl.status)));
     }
     // The completion has the handle of a new object. Otherwise the command has the object's handle.
     const bool makes =

@@ -112,13 +112,23 @@ Response netdevs(const Call& call) {
     return respond(status_ok, {{"devices", std::move(all)}});
 }
 
+// A name of the configuration whose device has several clients names no function.
+std::string no_device(const Call& call, const std::string& name) {
+    const std::string first = name + "/0";
+    const auto found = call.asker.one<Device>(Kind::devices, first);
+    return found && !found->empty()
+               ? fmt::format("there is no device '{}', but one for each client: '{}' and so on",
+                             name, first)
+               : fmt::format("there is no device '{}'", name);
+}
+
 Answered<Device> find(const Call& call) {
     const std::string& name = call.words.front();
     return call.asker.one<Device>(Kind::devices, name)
         .and_then([&](const std::vector<Device>& found) -> Answered<Device> {
             if (found.empty()) {
-                return tl::unexpected{Refusal{std::errc::no_such_file_or_directory,
-                                              fmt::format("there is no device '{}'", name)}};
+                return tl::unexpected{
+                    Refusal{std::errc::no_such_file_or_directory, no_device(call, name)}};
             }
             return found.front();
         });
@@ -203,10 +213,11 @@ Answered<Quotas> quotas_in(const json& body) {
     for (const auto& [name, value] : body.items()) {
         const auto text = std::ranges::find(resource_texts, std::string_view{name});
         if (text == resource_texts.end()) {
-            return invalid(fmt::format("'{}' is no resource", name));
+            return invalid(fmt::format("'{}' is no resource, but these: {}", name,
+                                       fmt::join(resource_texts, ", ")));
         }
         if (!is_number(value, 0, quota_stays - 1)) {
-            return invalid(fmt::format("{} must be a number", name));
+            return invalid(fmt::format("{} must be a number from 0 to {}", name, quota_stays - 1));
         }
         quotas.at(static_cast<std::size_t>(text - resource_texts.begin())) =
             value.get<std::uint64_t>();
@@ -246,7 +257,10 @@ Answered<Question> limits_question(const Device& device, json body) {
     }
     body.erase("resources");
     if (!body.empty()) {
-        return invalid(fmt::format("'{}' is no limit that can be set", body.begin().key()));
+        return invalid(fmt::format(
+            "'{}' is no limit that can be set, but these: weight, max_bytes_per_second, "
+            "max_operations_per_second, resources",
+            body.begin().key()));
     }
     question.share = *share;
     question.quotas = *quotas;

@@ -151,8 +151,11 @@ void Service::set_log_level(const Question& question) {
     if (mediator_.set_log_level(level)) {
         return send(process_->socket.get(), pack_lines(question.id, {mediator_.log_level()}));
     }
-    send(process_->socket.get(), pack_error(question.id, std::errc::invalid_argument,
-                                            fmt::format("'{}' is no log level", level)));
+    send(process_->socket.get(),
+         pack_error(question.id, std::errc::invalid_argument,
+                    fmt::format("'{}' is no log level, but these are: trace, debug, "
+                                "info, warning, error, critical, off",
+                                level)));
 }
 
 void Service::answer(const Question& question, const Answered<>& done) {

@@ -22,6 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
+constexpr int misused = 2; // the exit status for wrong arguments
 constexpr auto nap = 1ms;
 constexpr auto turn = 3s;          // time of each neighbour, if there are several
 constexpr auto preparations = 60s; // limit for preparations, before the neighbour has to be at work
@@ -89,12 +90,25 @@ bool play(const Neighbour& neighbour, const Seat& seat, Rests& rests, Clock::dur
     return rests > 0;
 }
 
+bool known(const std::string& name) {
+    return std::ranges::any_of(neighbours(),
+                               [&](const Neighbour& neighbour) { return name == neighbour.name; });
+}
+
+// Ends the process if there are none.
 std::vector<Neighbour> candidates(const Seat& seat, const std::string& name) {
     std::vector<Neighbour> found;
     std::ranges::copy_if(neighbours(), std::back_inserter(found), [&](const Neighbour& neighbour) {
         return (name.empty() || name == neighbour.name) && neighbour.possible(seat);
     });
-    require(!found.empty(), "no such neighbour, or it lacks a socket or an address");
+    if (found.empty()) {
+        static_cast<void>(std::fprintf(stderr,
+                                       known(name) ? "torture: '%s' needs --socket or --network\n"
+                                                   : "torture: there is no neighbour '%s'; --list "
+                                                     "names them\n",
+                                       name.c_str()));
+        std::exit(misused);
+    }
     return found;
 }
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include "mediator/control/config/config.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <string_view>
 
+#include "mediator/base/errno.h"
+#include "mediator/base/read_all.h"
+#include "mediator/base/unique_fd.h"
 #include "mediator/control/config/names.h"
 #include "mediator/control/config/readers.h"
 #include "mediator/control/config/section.h"
@@ -39,9 +41,9 @@ void read_soft(Section section, hca::soft::Config& soft) {
 Config read(const toml::table& file) {
     Config config;
     Section root{&file, ""};
-    std::string level;
-    root.text("log_level", level);
-    if (!level.empty()) {
+    if (root.has("log_level")) {
+        std::string level;
+        root.text("log_level", level);
         const auto parsed = parse_log_level(level);
         if (!parsed) {
             root.refuse("log_level", log_levels);
@@ -91,13 +93,12 @@ tl::expected<Config, std::string> parse_config(std::string_view text) {
 }
 
 tl::expected<std::string, std::string> read_config(const std::string& path) {
-    std::ifstream file{path};
-    if (!file) {
-        return tl::unexpected{std::string{"cannot be read"}};
+    const UniqueFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+    const auto text = file ? read_all(file.get()) : fail_errno();
+    if (!text) {
+        return tl::unexpected{fmt::format("cannot be read: {}", describe(text.error()))};
     }
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
+    return *text;
 }
 
 } // namespace vrdma::control

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "mediator/base/runtime_directory.h"
+#include "mediator/control/config/names.h"
 #include "mediator/control/config/readers.h"
 #include "mediator/control/config/users.h"
 
@@ -20,6 +21,9 @@ std::string default_control_path() {
 void read_control(Section section, ControlSocketOptions& control) {
     constexpr mode_t for_group = 0660;
     section.text("socket", control.socket.path);
+    if (!control.socket.path.empty() && !valid_socket_path(control.socket.path)) {
+        section.refuse("socket", valid_socket_path_is);
+    }
     read_group(section, "group", control.socket.group);
     control.socket.mode = section.has("group") ? for_group : control.socket.mode;
     section.boolean("group_changes", control.group_changes);
@@ -44,7 +48,7 @@ void read_metrics(Section section, ControlSocketOptions& control) {
                            "an address and a port such as 127.0.0.1:9469 or [fd00::1]:9469");
         }
         if (control.socket.path.empty()) {
-            section.refuse("listen", "left out where there is no control socket");
+            section.refuse("listen", "left out where there is no control socket (control.socket)");
         }
     }
     section.finish();

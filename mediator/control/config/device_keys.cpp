@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "mediator/base/rate.h"
 #include "mediator/control/config/number_lists.h"
@@ -32,10 +35,16 @@ std::uint16_t parse_pkey(std::string_view text) {
 } // namespace
 
 void read_binding(Section& section, const Config& config, std::string& name) {
-    section.text("uplink", name);
-    if (!name.empty() && std::ranges::count(config.uplinks, name, &UplinkOptions::name) == 0 &&
-        std::ranges::count(config.fabrics, name, &FabricOptions::name) == 0) {
-        section.refuse("uplink", "the name of an [[uplink]] or a [[fabric]]");
+    constexpr std::string_view key = "uplink";
+    section.text(key, name);
+    std::vector<std::string> names;
+    std::ranges::transform(config.uplinks, std::back_inserter(names), &UplinkOptions::name);
+    std::ranges::transform(config.fabrics, std::back_inserter(names), &FabricOptions::name);
+    if (!name.empty() && std::ranges::count(names, name) == 0) {
+        section.refuse(key, names.empty() ? "the name of an [[uplink]] or a [[fabric]], and there "
+                                            "is none"
+                                          : fmt::format("one of the uplinks and fabrics {}",
+                                                        fmt::join(names, ", ")));
     }
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
-// Rules for the names that the configuration file gives.
+// Rules for the names and paths that the configuration file gives.
 #pragma once
 
 #include <net/if.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <string_view>
@@ -39,6 +40,14 @@ inline constexpr std::string_view valid_uplink_is =
 
 inline bool valid_uplink(std::string_view name) {
     return valid_interface(name) && name != "none";
+}
+
+// For the path of a socket.
+static_assert(sizeof(sockaddr_un::sun_path) == 108);
+inline constexpr std::string_view valid_socket_path_is = "a path of at most 107 characters";
+
+inline bool valid_socket_path(std::string_view path) {
+    return !path.empty() && path.size() < sizeof(sockaddr_un::sun_path);
 }
 
 } // namespace vrdma::control

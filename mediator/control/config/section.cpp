@@ -15,7 +15,18 @@ std::string toml_of(const toml::node& node) {
         toml::toml_formatter::default_flags & ~toml::format_flags::allow_literal_strings;
     std::ostringstream text;
     text << toml::toml_formatter{node, flags};
-    return text.str();
+    std::string line;
+    bool indented = false; // a long array has several lines
+    for (const char c : text.str()) {
+        indented = c == '\n' || (indented && c == ' ');
+        line += indented ? "" : std::string(1, c);
+    }
+    return line;
+}
+
+// The header of a table that has no place where it is.
+std::string header_of(const toml::node& node, const std::string& name) {
+    return node.is_table() ? fmt::format("[{}]", name) : fmt::format("[[{}]]", name);
 }
 
 } // namespace
@@ -108,7 +119,8 @@ std::string Section::name(std::string_view key) const {
 void Section::finish() const {
     for (const std::string& key : keys()) {
         if (!known_.contains(key)) {
-            throw BadConfig{fmt::format("{}: unknown key", name(key))};
+            throw BadConfig{fmt::format("{}: unknown key: must be one of {}", name(key),
+                                        fmt::join(known_, ", "))};
         }
     }
 }
@@ -117,6 +129,9 @@ void Section::refuse(std::string_view key, std::string_view must_be) {
     const toml::node* node = find(key);
     if (node == nullptr) {
         throw BadConfig{fmt::format("{} is not set: it must be {}", name(key), must_be)};
+    }
+    if (node->is_table() || node->is_array_of_tables()) {
+        throw BadConfig{fmt::format("{}: must be {}", header_of(*node, name(key)), must_be)};
     }
     throw BadConfig{fmt::format("{} = {}: must be {}", name(key), toml_of(*node), must_be)};
 }

@@ -46,6 +46,7 @@ class Section {
 
     bool has(std::string_view key) { return find(key) != nullptr; }
     bool has_integer(std::string_view key) { return has(key) && find(key)->is_integer(); }
+    bool has_text(std::string_view key) { return has(key) && find(key)->is_string(); }
     std::vector<std::string> keys() const;
     std::string name(std::string_view key) const; // with the path
 

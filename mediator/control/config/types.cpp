@@ -65,7 +65,7 @@ void read_type(Section& section, const Config& config, DeviceType& type) {
     read_share(section, type.share);
     section.finish();
     if (!std::has_single_bit(limits.doorbell_pages)) {
-        section.refuse("doorbell_pages", "a power of two");
+        section.refuse("doorbell_pages", "a power of two from 2 to 4096");
     }
     type.max_pinned = pinned_mib << 20;
     type.max_holes = holes_mib << 20;

@@ -22,7 +22,9 @@ void read_id(Section& section, std::string_view key, std::string_view must_be,
         return;
     }
     std::string name;
-    section.text(key, name);
+    if (section.has_text(key)) {
+        section.text(key, name);
+    }
     const Entry* const entry = look_up(name.c_str());
     if (entry == nullptr) {
         section.refuse(key, must_be);
@@ -33,11 +35,13 @@ void read_id(Section& section, std::string_view key, std::string_view must_be,
 } // namespace
 
 void read_user(Section& section, std::string_view key, uid_t& out) {
-    read_id(section, key, "the name of a user of this host", ::getpwnam, &passwd::pw_uid, out);
+    read_id(section, key, "the name or the number of a user of this host", ::getpwnam,
+            &passwd::pw_uid, out);
 }
 
 void read_group(Section& section, std::string_view key, gid_t& out) {
-    read_id(section, key, "the name of a group of this host", ::getgrnam, &::group::gr_gid, out);
+    read_id(section, key, "the name or the number of a group of this host", ::getgrnam,
+            &::group::gr_gid, out);
 }
 
 } // namespace vrdma::control

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mediator/control/config/device_keys.h"
 #include "mediator/control/config/names.h"
@@ -24,7 +27,7 @@ verbs::Mac read_mac(Section& section, std::string_view text) {
         valid =
             error == std::errc{} && end == digits + 2 && (i + 1 == mac.size() || digits[2] == ':');
     }
-    if (!valid || (mac[0] & 1) != 0) {
+    if (!valid || (mac[0] & 1) != 0 || mac == verbs::Mac{}) {
         section.refuse("mac", "a unicast MAC address such as 02:00:00:00:00:01");
     }
     return mac;
@@ -56,11 +59,14 @@ void read_identity(Section& section, VfioUserDevice& device) {
 void read_socket(Section& section, VfioUserDevice& device) {
     device.socket.path = fmt::format("/run/vrdma/{}.sock", device.name);
     section.text("socket", device.socket.path);
+    if (!valid_socket_path(device.socket.path)) {
+        section.refuse("socket", valid_socket_path_is);
+    }
     read_user(section, "owner", device.socket.owner);
     read_group(section, "group", device.socket.group);
-    std::string mode;
-    section.text("mode", mode);
-    if (!mode.empty()) {
+    if (section.has("mode")) {
+        std::string mode;
+        section.text("mode", mode);
         const auto [end, error] =
             std::from_chars(mode.data(), mode.data() + mode.size(), device.socket.mode, 8);
         if (error != std::errc{} || end != mode.data() + mode.size() || device.socket.mode > 0777) {
@@ -78,7 +84,9 @@ VfioUserDevice read_vfio_user(Section& section, const Config& config) {
     section.text("type", device.type);
     const auto type = std::ranges::find(config.types, device.type, &DeviceType::name);
     if (type == config.types.end()) {
-        section.refuse("type", "the name of a type");
+        std::vector<std::string> names;
+        std::ranges::transform(config.types, std::back_inserter(names), &DeviceType::name);
+        section.refuse("type", fmt::format("one of the types {}", fmt::join(names, ", ")));
     }
     device.identity.uplink = type->uplink;
     read_binding(section, config, device.identity.uplink);
@@ -112,12 +120,17 @@ VfioUserDevice read_vfio_user(Section& section, const Config& config) {
 
 } // namespace
 
+// A path that another program has, or a device that was added before, is found by bind().
 void read_vfio_users(std::vector<Section> sections, Config& config) {
+    std::set<std::string> paths;
     for (Section& section : sections) {
         config.vfio_user.push_back(read_vfio_user(section, config));
         const VfioUserDevice& added = config.vfio_user.back();
         if (std::ranges::count(config.vfio_user, added.name, &VfioUserDevice::name) > 1) {
             section.refuse("name", "the name of no other device");
+        }
+        if (!paths.insert(added.socket.path).second) {
+            section.refuse("socket", "the path of no other device's socket");
         }
     }
 }

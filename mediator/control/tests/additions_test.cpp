@@ -85,7 +85,7 @@ TEST(Additions, ThatAreWrongAddNothing) {
     Config config = parse_config(file).value();
     const auto wrong = add_device(disk("wan"), config);
     ASSERT_FALSE(wrong);
-    EXPECT_EQ(wrong.error(), "uplink = \"wan\": must be the name of an [[uplink]] or a [[fabric]]");
+    EXPECT_EQ(wrong.error(), "uplink = \"wan\": must be one of the uplinks and fabrics eth0");
     EXPECT_FALSE(add_device(toml::table{{"name", "fixed"}}, config));
     EXPECT_FALSE(add_device(toml::table{{"name", "disk"}, {"colour", "red"}}, config));
     EXPECT_FALSE(add_uplink(toml::table{{"interface", "eth0"}, {"name", "lan"}}, config));
@@ -114,7 +114,7 @@ TEST(Additions, ThatDoNotFitAnyMoreAreLeftOut) {
     EXPECT_EQ(add_all(text, next),
               (std::vector<std::string>{
                   "vfio_user disk.uplink = \"lan\": must be the name of an [[uplink]] or a "
-                  "[[fabric]]",
+                  "[[fabric]], and there is none",
                   "vfio_user red.name = \"red\": must be the name of no other device"}));
     EXPECT_EQ(next.vfio_user.size(), 1u);
 }

@@ -17,6 +17,12 @@ std::string error_of(std::string_view text) {
     return config ? "" : config.error();
 }
 
+// Without the names of the keys that are allowed.
+std::string beginning_of(const std::string& text) {
+    const std::string error = error_of(text);
+    return error.substr(0, error.find(": must be one of "));
+}
+
 TEST(Config, DefaultsHoldWithoutAnything) {
     const auto config = parse_config("");
     ASSERT_TRUE(config);
@@ -109,18 +115,29 @@ TEST(Config, ANewTypeBeginsAsACopyOfSmall) {
 }
 
 TEST(Config, ErrorsNameTheKey) {
-    EXPECT_EQ(error_of("colour = 1"), "colour: unknown key");
-    EXPECT_EQ(error_of("[soft]\nspin = 1"), "soft.spin: unknown key");
-    EXPECT_EQ(error_of("[types.small]\nmax_qps = 1"), "types.small.max_qps: unknown key");
+    EXPECT_EQ(error_of("colour = 1"),
+              "colour: unknown key: must be one of control, fabric, log_level, mdev, metrics, "
+              "name, soft, types, uplink, vfio_user");
+    EXPECT_EQ(error_of("[soft]\nspin = 1"),
+              "soft.spin: unknown key: must be one of hot_idle_us, hot_queues, pollers, "
+              "realtime_priority, shared_turn_bytes, spin_max_us, spin_min_us, turn_bytes, "
+              "turn_wqes");
+    EXPECT_EQ(beginning_of("[types.small]\nmax_qps = 1"), "types.small.max_qps: unknown key");
     EXPECT_EQ(error_of("[soft]\npollers = 0"), "soft.pollers = 0: must be a number from 1 to 256");
     EXPECT_EQ(error_of("[soft]\npollers = \"1\""),
               "soft.pollers = \"1\": must be a number from 1 to 256");
     EXPECT_EQ(error_of("[soft]\nspin_min_us = 500"),
               "soft.spin_min_us = 500: must be at most spin_max_us, which is 50");
     EXPECT_EQ(error_of("[types.small]\ndoorbell_pages = 24"),
-              "types.small.doorbell_pages = 24: must be a power of two");
+              "types.small.doorbell_pages = 24: must be a power of two from 2 to 4096");
     EXPECT_EQ(error_of("name = 1"), "name = 1: must be a string");
     EXPECT_EQ(error_of("soft = 1"), "soft = 1: must be a table that begins with [soft]");
+    EXPECT_EQ(error_of("[[soft]]\npollers = 1"),
+              "[[soft]]: must be a table that begins with [soft]");
+    EXPECT_EQ(error_of("[uplink]\ninterface = \"eth0\""),
+              "[uplink]: must be tables that begin with [[uplink]]");
+    EXPECT_EQ(error_of("[[fabric.peer]]\nname = \"a\""),
+              "[fabric]: must be tables that begin with [[fabric]]");
     EXPECT_EQ(error_of("[types.Big]"),
               "types.Big: the type must have a name of at most 15 characters a-z, 0-9 and -");
     EXPECT_EQ(
@@ -128,6 +145,8 @@ TEST(Config, ErrorsNameTheKey) {
         "name = \"a-name-much-too-long\": must be a name of at most 15 characters a-z, 0-9 and -");
     EXPECT_EQ(error_of("log_level = \"loud\""),
               "log_level = \"loud\": must be trace, debug, info, warning, error, critical or off");
+    EXPECT_EQ(error_of("log_level = \"\""),
+              "log_level = \"\": must be trace, debug, info, warning, error, critical or off");
 }
 
 TEST(Config, DevicesBehindSockets) {
@@ -175,11 +194,23 @@ TEST(Config, ErrorsOfDevicesBehindSocketsNameTheKey) {
         "vfio_user[0].name is not set: it must be a name of at most 15 characters a-z, 0-9 and -");
     EXPECT_EQ(error_of("vfio_user = 1"),
               "vfio_user = 1: must be tables that begin with [[vfio_user]]");
-    EXPECT_EQ(error("type = \"huge\""), "vfio_user[0].type = \"huge\": must be the name of a type");
+    EXPECT_EQ(error("type = \"huge\""),
+              "vfio_user[0].type = \"huge\": must be one of the types small, medium, large");
     EXPECT_EQ(error("mode = \"999\""),
               "vfio_user[0].mode = \"999\": must be an octal mode such as \"0660\", at most 0777");
     EXPECT_EQ(error("mode = \"1777\""),
               "vfio_user[0].mode = \"1777\": must be an octal mode such as \"0660\", at most 0777");
+    EXPECT_EQ(error("mode = \"\""),
+              "vfio_user[0].mode = \"\": must be an octal mode such as \"0660\", at most 0777");
+    EXPECT_EQ(error("socket = \"\""),
+              "vfio_user[0].socket = \"\": must be a path of at most 107 characters");
+    EXPECT_EQ(error("socket = \"/" + std::string(106, 'x') + "\""), "");
+    EXPECT_NE(error("socket = \"/" + std::string(107, 'x') + "\""), "");
+    EXPECT_EQ(error("socket = \"/b\"\n[[vfio_user]]\nname = \"b\"\nsocket = \"/b\""),
+              "vfio_user[1].socket = \"/b\": must be the path of no other device's socket");
+    EXPECT_EQ(error("mac = \"00:00:00:00:00:00\""),
+              "vfio_user[0].mac = \"00:00:00:00:00:00\": must be a unicast MAC address such as "
+              "02:00:00:00:00:01");
     EXPECT_EQ(
         error("mac = \"02:00\""),
         "vfio_user[0].mac = \"02:00\": must be a unicast MAC address such as 02:00:00:00:00:01");
@@ -190,7 +221,8 @@ TEST(Config, ErrorsOfDevicesBehindSocketsNameTheKey) {
         error("addresses = \"x\""),
         "vfio_user[0].addresses = \"x\": must be addresses or prefixes such as 10.0.0.5,fd00::/64");
     EXPECT_EQ(error("owner = \"nobody-at-all\""),
-              "vfio_user[0].owner = \"nobody-at-all\": must be the name of a user of this host");
+              "vfio_user[0].owner = \"nobody-at-all\": must be the name or the number of a user of "
+              "this host");
     EXPECT_EQ(error("window_gib = 0"),
               "vfio_user[0].window_gib = 0: must be a number from 1 to 16384");
     EXPECT_EQ(error("type = \"small\"\nmax_qp = 257"),
@@ -202,7 +234,7 @@ TEST(Config, ErrorsOfDevicesBehindSocketsNameTheKey) {
         "vfio_user[0].protocol = \"roce-v1\": must be \"both\", as the device has no Ethernet "
         "uplink");
     EXPECT_EQ(error("clients = 17"), "vfio_user[0].clients = 17: must be a number from 1 to 16");
-    EXPECT_EQ(error("unknown = 1"), "vfio_user[0].unknown: unknown key");
+    EXPECT_EQ(error("unknown = 1").substr(0, 33), "vfio_user[0].unknown: unknown key");
     EXPECT_EQ(error("[[vfio_user]]\nname = \"a\""),
               "vfio_user[1].name = \"a\": must be the name of no other device");
     EXPECT_EQ(error_of("mdev = 1"), "mdev = 1: must be true or false");
@@ -583,7 +615,9 @@ TEST(Config, ErrorsOfUplinksNameTheKey) {
     EXPECT_EQ(error("transport = \"af_packet\""), "");
     EXPECT_EQ(error("transport = \"xdp\""),
               "uplink[0].transport = \"xdp\": must be \"auto\", \"af_xdp\" or \"af_packet\"");
-    EXPECT_EQ(error("speed = 1"), "uplink[0].speed: unknown key");
+    EXPECT_EQ(error("speed = 1"),
+              "uplink[0].speed: unknown key: must be one of dscp_priorities, interface, name, "
+              "sl_priorities, transport, vlans");
     EXPECT_EQ(error("vlans = [7]"), "uplink[0].vlans = [ 7 ]: must be an array of strings");
     for (const char* const vlans : {"", "0", "4095", "9-7", "7-", "-7", "7-9x", "1-4095", "all"}) {
         EXPECT_EQ(
@@ -598,9 +632,9 @@ TEST(Config, ErrorsOfUplinksNameTheKey) {
     EXPECT_EQ(error("[[uplink]]\ninterface = \"eth0\"\nname = \"wan\""),
               "uplink[1].interface = \"eth0\": must be the interface of no other uplink");
     EXPECT_EQ(error("[types.large]\nuplink = \"wan\""),
-              "types.large.uplink = \"wan\": must be the name of an [[uplink]] or a [[fabric]]");
+              "types.large.uplink = \"wan\": must be one of the uplinks and fabrics eth0");
     EXPECT_EQ(error("[[vfio_user]]\nname = \"a\"\nuplink = \"wan\""),
-              "vfio_user[0].uplink = \"wan\": must be the name of an [[uplink]] or a [[fabric]]");
+              "vfio_user[0].uplink = \"wan\": must be one of the uplinks and fabrics eth0");
 }
 
 TEST(Config, SixtyFourUplinksAtMost) {
@@ -747,7 +781,9 @@ TEST(Config, ErrorsOfDirectoriesNameTheKey) {
     EXPECT_EQ(error("private_key_file = \"/b\""),
               "fabric[0].directory.certificate_file is not set: it must be the path of a file, as "
               "private_key_file is set");
-    EXPECT_EQ(error("lease = 1"), "fabric[0].directory.lease: unknown key");
+    EXPECT_EQ(error("lease = 1"),
+              "fabric[0].directory.lease: unknown key: must be one of address, ca_file, "
+              "certificate_file, endpoints, prefix, private_key_file");
 }
 
 // Let strangers reach the control socket's process; expect that it cannot read messages, unless the
@@ -783,10 +819,15 @@ TEST(Config, TheControlSocket) {
 
 TEST(Config, ErrorsOfTheControlSocketNameTheKey) {
     EXPECT_EQ(error_of("[control]\ngroup = \"nobody-here\""),
-              "control.group = \"nobody-here\": must be the name of a group of this host");
+              "control.group = \"nobody-here\": must be the name or the number of a group of this "
+              "host");
+    EXPECT_EQ(error_of("[control]\ngroup = 1.5"),
+              "control.group = 1.5: must be the name or the number of a group of this host");
+    EXPECT_EQ(error_of("[control]\nsocket = \"/" + std::string(107, 'x') + "\"").substr(0, 19),
+              "control.socket = \"/");
     EXPECT_EQ(error_of("[control]\ngroup_changes = true"),
               "control.group is not set: it must be the group that group_changes is about");
-    EXPECT_EQ(error_of("[control]\nmode = 1"), "control.mode: unknown key");
+    EXPECT_EQ(beginning_of("[control]\nmode = 1"), "control.mode: unknown key");
     EXPECT_EQ(error_of("[control]\ngroup = -1"),
               "control.group = -1: must be a number from 0 to 2147483647");
     EXPECT_EQ(error_of("[control]\nspare_clients = -1"),
@@ -807,8 +848,8 @@ TEST(Config, ErrorsOfMetricsNameTheKey) {
               "127.0.0.1:9469 or [fd00::1]:9469");
     EXPECT_EQ(error_of("[metrics]\nlisten = \"127.0.0.1:9469\""),
               "metrics.listen = \"127.0.0.1:9469\": must be left out where there is no control "
-              "socket");
-    EXPECT_EQ(error_of("[metrics]\nport = 1"), "metrics.port: unknown key");
+              "socket (control.socket)");
+    EXPECT_EQ(error_of("[metrics]\nport = 1"), "metrics.port: unknown key: must be one of listen");
 }
 
 TEST(Config, TheInstalledFileIsValidAndSaysTheDefaults) {
@@ -818,7 +859,9 @@ TEST(Config, TheInstalledFileIsValidAndSaysTheDefaults) {
 }
 
 TEST(Config, AFileMustBeThere) {
-    EXPECT_FALSE(read_config("/nonexistent/vrdmad.conf"));
+    EXPECT_EQ(read_config("/nonexistent/vrdmad.conf").error(),
+              "cannot be read: No such file or directory");
+    EXPECT_EQ(read_config("/").error(), "cannot be read: Is a directory");
 }
 
 } // namespace

@@ -113,12 +113,17 @@ TEST_F(ReloaderTest, SaysWhatIsWrong) {
     reload(1);
     std::filesystem::remove(path_);
     reload(1);
-    EXPECT_EQ(log_.str(), line("error {}: colour: unknown key; nothing changes") +
-                              line("error {}: cannot be read; nothing changes"));
+    const std::string keys =
+        "must be one of control, fabric, log_level, mdev, metrics, name, soft, "
+        "types, uplink, vfio_user";
+    const std::string gone = "cannot be read: No such file or directory";
+    EXPECT_EQ(log_.str(), line("error {}: colour: unknown key: " + keys + "; nothing changes") +
+                              line("error {}: " + gone + "; nothing changes"));
     EXPECT_EQ(changes_, 0);
     ASSERT_EQ(told_.size(), 2u);
-    EXPECT_EQ(told_[0].error, path_.string() + ": colour: unknown key; nothing changes");
-    EXPECT_EQ(told_[1].error, path_.string() + ": cannot be read; nothing changes");
+    EXPECT_EQ(told_[0].error,
+              path_.string() + ": colour: unknown key: " + keys + "; nothing changes");
+    EXPECT_EQ(told_[1].error, path_.string() + ": " + gone + "; nothing changes");
 }
 
 // Read a FIFO that nobody writes to. Expect an error in the log, and the next file to be read.

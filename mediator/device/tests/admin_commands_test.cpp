@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 //
 // Every admin command as a guest sends it, right and wrong.
+#include "mediator/device/admin_commands.h"
+
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -206,6 +208,17 @@ TEST_F(AdminCommandTest, WhatFoundNoMemoryUsesNothing) {
         hca.slice->out_of_memory = true;
         EXPECT_EQ(guest.run(VRDMA_ADMIN_CREATE_EQ, eq_command()), ENOMEM);
     }
+}
+
+// An administrator has to know which address a guest asked for in vain.
+TEST_F(AdminCommandTest, ARefusedAddressIsNamed) {
+    vrdma_admin_cmd cmd = gid_command(2);
+    cmd.header = VRDMA_SET(VRDMA_ADMIN_OPCODE, VRDMA_ADMIN_SET_GID);
+    vrdma_admin_cpl cpl{};
+    cpl.status = EACCES;
+    EXPECT_EQ(describe(cmd, cpl), "set_gid fd00::1: Permission denied");
+    cmd.set_gid.vlan = 7;
+    EXPECT_EQ(describe(cmd, cpl), "set_gid fd00::1 in VLAN 7: Permission denied");
 }
 
 TEST_F(AdminCommandTest, EachSucceedsAndThereAreNoOthers) {

@@ -78,6 +78,13 @@ TEST_F(RoutesTest, LimitsAreSet) {
           R"({"weight": 8, "max_bytes_per_second": 18446744073709551615})"}) {
         EXPECT_EQ(error(400, "PUT", path, body), "EINVAL") << body;
     }
+    EXPECT_EQ(ask(400, "PUT", path, R"({"resources": {"qps": 7}})")["message"],
+              "'qps' is no resource, but these: pd, mr, cq, qp, srq, xrcd, ah, blocks, memory");
+    EXPECT_EQ(ask(400, "PUT", path, R"({"resources": {"qp": -1}})")["message"],
+              "qp must be a number from 0 to 18446744073709551614");
+    EXPECT_EQ(ask(400, "PUT", path, R"({"qp": 7})")["message"],
+              "'qp' is no limit that can be set, but these: weight, max_bytes_per_second, "
+              "max_operations_per_second, resources");
     EXPECT_EQ(ask(200, "GET", path)["weight"], 7);
     EXPECT_EQ(error(404, "PUT", "/v1/devices/x/limits", R"({"weight": 7})"), "ENOENT");
     EXPECT_EQ(error(403, "PUT", path, R"({"weight": 9})", false), "EACCES");
@@ -168,6 +175,8 @@ TEST_F(RoutesTest, AnUnknownDeviceIsNotFound) {
     }
     EXPECT_EQ(error(404, "GET", "/v1/devices/" + std::string(1000, 'x')), "ENOENT");
     EXPECT_EQ(ask(404, "GET", "/v1/devices/%ff")["message"], "there is no device '\xef\xbf\xbd'");
+    EXPECT_EQ(ask(404, "GET", "/v1/devices/disk-0001")["message"],
+              "there is no device 'disk-0001', but one for each client: 'disk-0001/0' and so on");
 }
 
 TEST_F(RoutesTest, ADeviceThatIsNotInUseCountsNothing) {

@@ -37,8 +37,11 @@ Error complain(const std::string& path, std::string_view what) {
     return Error{fmt::format("{}: {}", path, what)};
 }
 
-// Reports OpenSSL's last error.
+// Reports OpenSSL's last error, or the system call's if one failed before.
 Error complain(const std::string& path) {
+    if (const unsigned long first = ::ERR_peek_error(); ERR_SYSTEM_ERROR(first)) {
+        return complain(path, describe(static_cast<std::errc>(ERR_GET_REASON(first))));
+    }
     const char* const reason = ::ERR_reason_error_string(::ERR_peek_last_error());
     return complain(path, reason != nullptr ? reason : "cannot be used");
 }

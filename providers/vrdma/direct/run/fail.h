@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VRDMA_RUN_NOT_THERE 127 /* as shells do for a missing program */
+/* As shells do for a program that cannot be executed, and for a missing one. */
+#define VRDMA_RUN_NOT_EXECUTED 126
+#define VRDMA_RUN_NOT_THERE 127
 
 /* Prints `what`, and the error of errno. */
 static inline void vrdma_run_complain(const char *what)

@@ -56,6 +56,26 @@ static void *stock(const char *name)
 	return dlsym(RTLD_NEXT, name);
 }
 
+/* Prints the path that the user gave for the device, too. */
+static void complain(const char *device, int error)
+{
+	struct vrdmadv_device_attr attr[VRDMA_RUN_MAX_DEVICES] = {};
+	char name[IBV_SYSFS_NAME_MAX];
+	const char *path = "?";
+	char *text;
+	int count = vrdma_run_get_devices(&text, attr);
+
+	for (int i = 0; i < count; i++) {
+		vrdma_run_get_name(i, name);
+		if (strcmp(name, device) == 0)
+			path = attr[i].path;
+	}
+	fprintf(stderr, "vrdma-run: %s (%s): %s%s\n", device, path, strerror(error),
+		error == EIO ? ": it has all its clients, or it is no socket of a device" : "");
+	if (count >= 0)
+		free(text);
+}
+
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct ibv_context *(*open)(struct ibv_device *) = stock("ibv_open_device");
@@ -68,7 +88,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	if (context)
 		vrdma_run_set_directory(context->device->name, context->device->ibdev_path);
 	else /* few programs print the reason */
-		fprintf(stderr, "vrdma-run: %s: %s\n", device->name, strerror(error));
+		complain(device->name, error);
 	errno = error;
 	return context;
 }

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <getopt.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "embedded.h"
@@ -13,6 +14,17 @@ static const char usage[] =
 	"usage: vrdma-run [--devices NUMBER] [--] PROGRAM [ARGUMENT...]\n"
 	"       vrdma-run --device PATH [--address ADDRESS]... [--device PATH ...] "
 	"[--] PROGRAM [ARGUMENT...]\n";
+
+static const char help[] =
+	"\n"
+	"Runs PROGRAM on vrdma devices, without a kernel driver. Without --device, a vrdmad of its "
+	"own\n"
+	"serves them.\n"
+	"\n"
+	"  -n, --devices NUMBER   number of its own devices, 1 to 8; 1 by default\n"
+	"  -d, --device PATH      a socket of vrdmad, or a directory in /sys/bus/mdev/devices\n"
+	"  -a, --address ADDRESS  an IP address of the device before it\n"
+	"  -h, --help             print this\n";
 
 struct request {
 	char *devices;      /* as VRDMA_RUN_DEVICES has them */
@@ -92,7 +104,7 @@ static void parse(int argc, char **argv, struct request *request)
 			request->count = parse_count(optarg);
 			break;
 		case 'h':
-			fputs(usage, stdout);
+			printf("%s%s", usage, help);
 			exit(0);
 		default:
 			fputs(usage, stderr);
@@ -164,6 +176,16 @@ static char *preload(void)
 	return libraries;
 }
 
+__attribute__((noreturn)) static void execute(char **command)
+{
+	bool missing;
+
+	execvp(command[0], command);
+	missing = errno == ENOENT;
+	vrdma_run_complain(command[0]);
+	exit(missing ? VRDMA_RUN_NOT_THERE : VRDMA_RUN_NOT_EXECUTED);
+}
+
 int main(int argc, char **argv)
 {
 	struct request request = {};
@@ -175,6 +197,5 @@ int main(int argc, char **argv)
 		request.devices = without_device(request.count);
 	if (setenv("VRDMA_RUN_DEVICES", request.devices, 1) || setenv("LD_PRELOAD", preload(), 1))
 		vrdma_run_fail("environment");
-	execvp(argv[optind], argv + optind);
-	vrdma_run_fail(argv[optind]);
+	execute(argv + optind);
 }
