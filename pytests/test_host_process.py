@@ -225,23 +225,24 @@ def test_mediator_serves_when_it_has_started(host, one, health):
         assert "PORT_ACTIVE" in one.run("ibv_devinfo -d vrdma0").stdout
 
 
-def test_mediator_restarts(host, processes, endpoint, health):
-    """Restarts vrdmad under two connected processes; expects their connection and their verbs to go on."""
+@pytest.mark.parametrize("how", ["restart_mediator", "kill_mediator"])
+def test_mediator_restarts(processes, endpoint, health, how):
+    """Restarts or kills vrdmad under two connected processes; expects their connection and their verbs to go on."""
     left, right = (endpoint(side) for side in processes)
     connect(left, right)
-    health.restart_mediator()
+    getattr(health, how)()
     left.send("RDMA_WRITE", target=right.target())
     assert left.sent() == ["SUCCESS"]
     for side in (left, right):
         side.pd.mr(4096, ["LOCAL_WRITE"])
 
 
-def test_mediator_dies(host, processes, endpoint, health, pair):
+def test_mediator_dies(processes, endpoint, health, pair):
     """Kills both processes of vrdmad under two connected processes; expects DEVICE_FATAL, errors, and devices that can
     be opened again."""
     sides = [endpoint(side) for side in processes]
     connect(*sides)
-    host.run("systemctl kill --signal=KILL vrdmad")
+    health.kill_mediator_and_engine()
     for side in sides:
         assert "DEVICE_FATAL" in side.device.await_event("DEVICE_FATAL", 20)
         with pytest.raises(VerbsError):

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from framework.endpoint import connect
+from framework.lab import Machine
 from framework.mdev import DEVICE_ADD, MdevType, mdev_of
 from framework.verbs import VerbsError
 
@@ -21,18 +22,31 @@ def pid(health) -> int:
     return health.mediator_pid
 
 
+class Stopped:
+    """Stops what a command sends its signals to, for the duration of a `with`: a failing test does not leave it stopped.
+    """
+
+    def __init__(self, host: Machine, command: str) -> None:
+        self.host = host
+        self.command = command
+
+    def __enter__(self) -> None:
+        self.host.run(self.command.format("STOP"))
+
+    def __exit__(self, *_) -> None:
+        self.host.run(self.command.format("CONT"))
+
+
 @pytest.fixture
-def stopped(host, pid):
-    """Stops vrdmad for the duration of a `with`, so that a failing test does not leave it stopped."""
+def stopped(host):
+    """Stops all processes of vrdmad."""
+    return Stopped(host, "systemctl kill --signal={} vrdmad")
 
-    class Stopped:
-        def __enter__(self):
-            host.run(f"kill -STOP {pid}")
 
-        def __exit__(self, *_):
-            host.run(f"kill -CONT {pid}")
-
-    return Stopped()
+@pytest.fixture
+def without_control(host, pid):
+    """Stops the process of the control thread only."""
+    return Stopped(host, f"kill -{{}} {pid}")
 
 
 def promptly(action) -> None:
@@ -81,6 +95,15 @@ def test_stopped_during_traffic(connected, stopped):
     assert right.received() == ["SUCCESS"]
 
 
+def test_traffic_without_the_control_thread(connected, without_control):
+    """Stops the process of the control thread, and posts a send; expects it to arrive meanwhile."""
+    left, right = connected()
+    right.receive()
+    with without_control:
+        left.send()
+        assert left.sent() == ["SUCCESS"]
+
+
 def test_stopped_while_a_guest_resets(guest0, stopped, works):
     """Stops vrdmad while a guest unbinds its driver, which resets the device; expects the guest to wait no longer than
     for the reset's timeout."""
@@ -92,12 +115,13 @@ def test_stopped_while_a_guest_resets(guest0, stopped, works):
     works()
 
 
-def test_comes_back(host, guest0, guest1, endpoint, health, pid, works):
+def test_comes_back(guest0, guest1, endpoint, health, works):
     """Kills both processes of vrdmad under two connected processes; expects DEVICE_FATAL, errors, and working devices
     afterwards."""
     left, right = endpoint(guest0), endpoint(guest1)
     connect(left, right)
-    host.run("systemctl kill --signal=KILL vrdmad")
+    before = health.mediator_pid
+    health.kill_mediator_and_engine()
     for side, guest in ((left, guest0), (right, guest1)):
         assert "DEVICE_FATAL" in side.device.await_event("DEVICE_FATAL", 20)
         with pytest.raises(VerbsError):
@@ -106,7 +130,7 @@ def test_comes_back(host, guest0, guest1, endpoint, health, pid, works):
         guest.run(f"kill -9 {side.device.session.pid}")
         side.device.session.await_end()
     health.watch_mediator()
-    assert health.mediator_pid != pid
+    assert health.mediator_pid != before
     works()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""vrdmad is restarted, as by an upgrade, while guests use their devices: no connection breaks."""
+"""vrdmad is restarted, as by an upgrade, or killed while guests use their devices: no connection breaks."""
 
 from collections.abc import Iterator
 
@@ -32,8 +32,9 @@ def queue_receives(side: Endpoint, count: int) -> None:
         side.receive(number)
 
 
-def test_connections_continue(connected, health):
-    """Restarts vrdmad under connected processes: one has sent more messages than the other has receives, and both have
+@pytest.mark.parametrize("how", ["restart_mediator", "kill_mediator"])
+def test_connections_continue(connected, health, how):
+    """Restarts or kills vrdmad under connected processes: one has sent more messages than the other has receives, and both have
     receives left. Expects no DEVICE_FATAL, all messages, and all verbs to work."""
     left, right = connected(rnr_retry=7)
     queue_receives(right, DEPTH // 2)
@@ -42,7 +43,7 @@ def test_connections_continue(connected, health):
         left.send(wr_id=number)
     assert left.sent(DEPTH // 2) == ["SUCCESS"] * (DEPTH // 2)
     for _ in range(RESTARTS):
-        health.restart_mediator()
+        getattr(health, how)()
     queue_receives(right, DEPTH // 2)
     assert right.received(DEPTH) == ["SUCCESS"] * DEPTH
     assert left.sent(DEPTH // 2) == ["SUCCESS"] * (DEPTH // 2)

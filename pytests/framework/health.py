@@ -3,6 +3,7 @@
 
 import re
 
+from .children import ENGINE
 from .lab import Guest, Machine
 from .process import Process
 
@@ -116,6 +117,16 @@ class Health:
         """Restarts vrdmad, and returns when it serves."""
         self._host.script(RESTART)
         self.watch_mediator()
+
+    def kill_mediator(self) -> None:
+        """Kills the process of vrdmad's control thread. The other one hands the devices over to the vrdmad that systemd
+        starts. Returns when that one serves."""
+        self._host.script(f"systemctl reset-failed vrdmad\nkill -9 {self.mediator_pid}")
+        self.watch_mediator()
+
+    def kill_mediator_and_engine(self) -> None:
+        """Kills both processes of vrdmad, so that nobody hands the devices over."""
+        self._host.script(f"systemctl reset-failed vrdmad\nkill -9 $(pgrep -P {self.mediator_pid} -x {ENGINE}) {self.mediator_pid}")
 
     def begin(self) -> None:
         """Starts a new test, which is not blamed for a vrdmad that has ended or a guest that has gone down before."""
