@@ -356,8 +356,8 @@ TEST_F(RoceRequester, EachMessageHasItsTime) {
     answer(0);
     EXPECT_EQ(statuses(), Statuses{IBV_WC_SUCCESS});
     pass(hca::soft::ack_timeout(timeout) * 3 / 4);
-    post(VRDMA_SQ_SEND, 8);
     const auto begin = Clock::now();
+    post(VRDMA_SQ_SEND, 8);
     EXPECT_EQ(psns(await()), Psns{1});
     EXPECT_EQ(await_completion(), IBV_WC_RETRY_EXC_ERR);
     EXPECT_GE(Clock::now() - begin, hca::soft::ack_timeout(timeout) / 2); // not a quarter
