@@ -104,7 +104,7 @@ def test_what_is_anothers(control: Control, podman: Podman, devices: dict[str, s
 
     assert f"{own}: the device cannot have the address 10.98.0.1: Permission denied" in refused(
         f"{own},{ADDRESSES['red']}")
-    assert "vrdma0: No such file or directory" in refused("/run/vrdma/red/red.sock")
+    assert "vrdma0 (/run/vrdma/red/red.sock): No such file or directory" in refused("/run/vrdma/red/red.sock")
     removal = podman.run([devices["blue"]], "rm", own, options=("--cap-add=dac_override",)).wait(TIMEOUT_S, check=False)
     assert "Read-only file system" in removal.stderr
 

@@ -180,6 +180,12 @@ tl::expected<void, std::string> confine_both(const Config& config, EngineProcess
     return confined ? confine(config, forbidden) : confined;
 }
 
+// A poller has died, perhaps in the middle of a message.
+[[noreturn]] void end_with_engine() {
+    spdlog::critical("the process of the pollers has died");
+    ::_exit(EXIT_FAILURE);
+}
+
 // The processes are confined when this returns.
 std::optional<Prepared> prepare(Config& config, EngineProcess* engine, jail::Forbidden forbidden) {
     // Helpers are other processes, with fewer rights than this one.
@@ -200,6 +206,9 @@ std::optional<Prepared> prepare(Config& config, EngineProcess* engine, jail::For
     if (const auto confined = confine_both(config, engine, forbidden); !confined) {
         spdlog::critical("{}", confined.error());
         return std::nullopt;
+    }
+    if (engine != nullptr) {
+        engine->watch(end_with_engine);
     }
     return Prepared{std::move(*sockets), std::move(*helpers), std::move(*control)};
 }
@@ -271,12 +280,6 @@ Result<std::unique_ptr<hca::soft::SoftHca>> create_hca(hca::soft::Config config,
     return hca::soft::SoftHca::create(config);
 }
 
-// A poller has died, perhaps in the middle of a message.
-[[noreturn]] void end_with_engine() {
-    spdlog::critical("the process of the pollers has died");
-    ::_exit(EXIT_FAILURE);
-}
-
 // On failure, logs the reason.
 bool open_module(const Config& config, const Host& host,
                  std::unique_ptr<mdev::MdevFrontend>& module) {
@@ -292,6 +295,33 @@ bool open_module(const Config& config, const Host& host,
 void announce(const Config& config) {
     spdlog::info("vrdmad {} serves {}", release, config.name);
     (void)::sd_notify(0, "READY=1"); // does nothing if systemd did not start vrdmad
+}
+
+// If vrdmad dies, its devices are handed over all the same. `end` does what it does at its end.
+void leave_to_heir(EngineProcess& engine, hca::soft::SoftHca& hca, EventLoop& loop,
+                   const SocketDevices& sockets, const std::function<void()>& end) {
+    engine.bequeath([&] {
+        handle_faults_again();
+        hca.await_last_call();
+        loop.adopt();
+        for (const auto& server : sockets.servers()) {
+            server->hang_up_unanswered();
+        }
+        end();
+        spdlog::warn("vrdmad has died, and left its devices");
+    });
+}
+
+int run(EventLoop& loop, EngineProcess* engine, const std::function<void()>& end) {
+    if (const auto ran = loop.run(); !ran) {
+        return complain("epoll", ran.error());
+    }
+    if (engine != nullptr) {
+        engine->disinherit();
+    }
+    end();
+    spdlog::info("vrdmad ends");
+    return EXIT_SUCCESS;
 }
 
 // `reads_again` is what start_reload_process() returned.
@@ -311,9 +341,6 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     auto prepared = prepare(config, engine.get(), forbidden);
     if (!prepared) {
         return EXIT_FAILURE;
-    }
-    if (engine) {
-        engine->watch(end_with_engine);
     }
     EventLoop loop;
     const AdditionsFile additions{config.control.socket.path};
@@ -352,7 +379,7 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
     if (config.mdev && !open_module(config, host, module)) {
         return EXIT_FAILURE;
     }
-    const auto end = [&] {
+    const std::function<void()> end = [&] {
         *on_signal = {};
         reloader->reset();
         control.reset();
@@ -360,28 +387,11 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
         hand_over(std::move(module), sockets.servers(), loop);
     };
     if (engine) {
-        engine->bequeath([&] {
-            handle_faults_again();
-            (*hca)->await_last_call();
-            loop.adopt();
-            for (const auto& server : sockets.servers()) {
-                server->hang_up_unanswered();
-            }
-            end();
-            spdlog::warn("vrdmad has died, and left its devices");
-        });
+        leave_to_heir(*engine, **hca, loop, sockets, end);
     }
     announce(config);
     config.vfio_user.empty() ? gathering.end() : gathering.begin();
-    if (const auto ran = loop.run(); !ran) {
-        return complain("epoll", ran.error());
-    }
-    if (engine) {
-        engine->disinherit();
-    }
-    end();
-    spdlog::info("vrdmad ends");
-    return EXIT_SUCCESS;
+    return run(loop, engine.get(), end);
 }
 
 void add_options(CLI::App& app, Options& options) {
