@@ -34,8 +34,8 @@ def queue_receives(side: Endpoint, count: int) -> None:
 
 @pytest.mark.parametrize("how", ["restart_mediator", "kill_mediator"])
 def test_connections_continue(connected, health, how):
-    """Restarts or kills vrdmad under connected processes: one has sent more messages than the other has receives, and both have
-    receives left. Expects no DEVICE_FATAL, all messages, and all verbs to work."""
+    """Restarts or kills vrdmad under connected processes: one has sent more messages than the other has receives, and
+    both have receives left. Expects no DEVICE_FATAL, all messages, and all verbs to work."""
     left, right = connected(rnr_retry=7)
     queue_receives(right, DEPTH // 2)
     queue_receives(left, DEPTH)
