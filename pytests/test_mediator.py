@@ -23,8 +23,8 @@ def pid(health) -> int:
 
 
 class Stopped:
-    """Stops the processes to which a command sends its signals, for the duration of a `with`. So a failing test does not
-    leave them stopped."""
+    """Stops the processes to which a command sends its signals, for the duration of a `with`. So a failing test does
+    not leave them stopped."""
 
     def __init__(self, host: Machine, command: str) -> None:
         self.host = host

@@ -126,7 +126,8 @@ class Health:
 
     def kill_mediator_and_engine(self) -> None:
         """Kills both processes of vrdmad, so that nobody hands the devices over."""
-        self._host.script(f"systemctl reset-failed vrdmad\nkill -9 $(pgrep -P {self.mediator_pid} -x {ENGINE}) {self.mediator_pid}")
+        engine = f"$(pgrep -P {self.mediator_pid} -x {ENGINE})"
+        self._host.script(f"systemctl reset-failed vrdmad\nkill -9 {engine} {self.mediator_pid}")
 
     def begin(self) -> None:
         """Starts a new test, which is not blamed for a vrdmad that has ended or a guest that has gone down before."""
