@@ -298,9 +298,12 @@ void announce(const Config& config) {
 }
 
 // If vrdmad dies, its devices are handed over all the same. `end` does what it does at its end.
-void leave_to_heir(EngineProcess& engine, hca::soft::SoftHca& hca, EventLoop& loop,
+void leave_to_heir(EngineProcess* engine, hca::soft::SoftHca& hca, EventLoop& loop,
                    const SocketDevices& sockets, const std::function<void()>& end) {
-    engine.bequeath([&] {
+    if (engine == nullptr) {
+        return;
+    }
+    engine->bequeath([&] {
         handle_faults_again();
         hca.await_last_call();
         loop.adopt();
@@ -386,9 +389,7 @@ int serve(Running& running, UniqueFd reads_again, jail::Forbidden forbidden) {
         gathering.end();
         hand_over(std::move(module), sockets.servers(), loop);
     };
-    if (engine) {
-        leave_to_heir(*engine, **hca, loop, sockets, end);
-    }
+    leave_to_heir(engine.get(), **hca, loop, sockets, end);
     announce(config);
     config.vfio_user.empty() ? gathering.end() : gathering.begin();
     return run(loop, engine.get(), end);
