@@ -37,13 +37,6 @@ static inline void vrdma_vfio_free_device(struct vfio_device *vdev)
 #endif
 }
 
-/* In newer kernels iova_bitmap_set() belongs to a namespace of this name. */
-#if VRDMA_HAVE_IOVA_BITMAP
-#define VRDMA_IMPORT_IOVA_BITMAP MODULE_INFO(import_ns, "IOMMUFD")
-#else
-#define VRDMA_IMPORT_IOVA_BITMAP
-#endif
-
 /* Returns an fd of a file with an inode of its own. */
 static inline int vrdma_anon_inode_getfd(const char *name, const struct file_operations *fops,
 					 void *private_data, int flags)

@@ -78,31 +78,17 @@ static vm_fault_t replace(struct vm_area_struct *vma)
 	return VM_FAULT_RETRY;
 }
 
-/* vma->vm_page_prot is read-only, because there is a pfn_mkwrite operation. */
-static pgprot_t protection(const struct vm_area_struct *vma, bool may_write)
-{
-	return vm_get_page_prot(may_write ? vma->vm_flags : vma->vm_flags & ~VM_WRITE);
-}
-
 static vm_fault_t show(struct mapping *mapping, struct vm_fault *vmf, unsigned long index)
 {
 	struct vrdma_window *window = &mapping->dev->window;
 	const bool new_table = lacks_table(vmf);
-	const bool writes = vmf->flags & FAULT_FLAG_WRITE;
-	struct vrdma_log *log;
 	struct page *page;
 	vm_fault_t ret = 0;
-	bool logged;
 
 	vrdma_fault_begin(window);
-	log = READ_ONCE(window->log);
 	page = vrdma_window_page(window, index);
-	logged = log && page && page != window->scratch;
 	if (page)
-		ret = vmf_insert_pfn_prot(vmf->vma, vmf->address, page_to_pfn(page),
-					  protection(vmf->vma, writes || !logged));
-	if (logged && writes)
-		vrdma_log_mark(window, log, index);
+		ret = vmf_insert_pfn(vmf->vma, vmf->address, page_to_pfn(page));
 	vrdma_fault_end(window);
 	if (ret == VM_FAULT_NOPAGE && new_table)
 		atomic_inc(&mapping->tables);
@@ -143,16 +129,6 @@ static vm_fault_t fault(struct vm_fault *vmf)
 	return may_retry ? wait_for_page(vmf->vma, mapping->dev, index) : VM_FAULT_SIGBUS;
 }
 
-/*
- * A write to a page that a log has shown read-only. If this made the page table's entry writable,
- * another thread could have replaced it since its page was marked. So the write faults again.
- */
-static vm_fault_t show_writable(struct vm_fault *vmf)
-{
-	unmap_mapping_pages(vmf->vma->vm_file->f_mapping, vmf->pgoff, 1, false);
-	return VM_FAULT_NOPAGE;
-}
-
 static void area_open(struct vm_area_struct *vma)
 {
 	struct mapping *mapping = vma->vm_private_data;
@@ -169,7 +145,6 @@ static const struct vm_operations_struct window_vm_ops = {
 	.open = area_open,
 	.close = area_close,
 	.fault = fault,
-	.pfn_mkwrite = show_writable,
 };
 
 int vrdma_window_mmap(struct vrdma_device *dev, struct vm_area_struct *vma)

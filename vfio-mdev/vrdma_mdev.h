@@ -16,7 +16,6 @@
  *   window.c     the guest's memory as the mediator sees it
  *   mapping.c    a mapping of the window by the mediator, and its page tables
  *   pins.c       the window's pages, pinned and unpinned by a thread of the device's
- *   log.c        pages that were written, told to the VM monitor while the VM moves
  *   sweep.c      pages that are not in use, unpinned while the VM moves
  *   unmap.c      ranges that the VM unmaps
  *   mediator.c   the device fd of the mediator
@@ -155,7 +154,7 @@ struct vrdma_irqs {
 	DECLARE_BITMAP(pending, VRDMA_MAX_VECTORS); /* raised while no eventfd was set */
 };
 
-/* The lock of pages protects all but the last seven fields; see window.c. */
+/* The lock of pages protects all but the last four fields; see window.c. */
 struct vrdma_window {
 	struct xarray pages;
 	struct inode *inode;	       /* of the device fd, while there is one */
@@ -169,7 +168,7 @@ struct vrdma_window {
 	bool tracked; /* a fault marks each page that is touched, since the last sweep */
 	unsigned long next_sweep; /* jiffies: none is due before */
 	unsigned long pinned;	  /* pages */
-	u64 pins;		  /* pages that were pinned without a log, each time counted */
+	u64 pins;		  /* pages that were pinned, each time counted */
 	unsigned long max_pinned;
 	unsigned int max_tables;     /* maximum of page tables of a mapping: set once */
 	unsigned long pinning;	     /* the page that the worker is pinning, or ULONG_MAX */
@@ -183,9 +182,6 @@ struct vrdma_window {
 	unsigned long patience_at;
 	wait_queue_head_t wait; /* for the worker, and until no fault is under way */
 	atomic_t faults;	/* of the mediator, in the window and BAR2 */
-	struct mutex log_lock;	/* a VM's thread may hold it for any time */
-	struct vrdma_log *log;	/* of written pages, or NULL: changed under log_lock (log.c) */
-	atomic64_t written;	/* pages that a log has marked, each time counted */
 	struct page *scratch;
 	struct vrdma_mdev_info_page *info;
 };
@@ -354,11 +350,6 @@ void vrdma_pins_touch(struct vrdma_device *dev, unsigned long index);
 void vrdma_pins_wake(struct vrdma_window *window);
 void vrdma_pins_settle(struct vrdma_window *window);
 bool vrdma_pins_settled(struct vrdma_window *window, unsigned long first, unsigned long last);
-
-/* log.c */
-void vrdma_log_init(struct vrdma_device *dev);
-void vrdma_log_mark(struct vrdma_window *window, struct vrdma_log *log, unsigned long index);
-void vrdma_log_stop(struct vrdma_window *window);
 
 /* sweep.c */
 #define VRDMA_PAGE_TOUCHED XA_MARK_2
