@@ -38,7 +38,7 @@ class CdiDevice {
     std::optional<Problem> prepare() const;
     // After it has been. `addresses` are those of vrdmad.conf(5).
     std::optional<Problem> write(const std::string& addresses) const;
-    // After it is gone. What is not there is no problem.
+    // After it is gone. It is no error if the files are not there.
     void remove() const;
     // If it could not be created. The directory of another device of this name stays.
     void remove_directory() const;

@@ -179,7 +179,7 @@ class Program {
             add(protocol, "set", "Change what a device may use", {ask, &show_protocols_of_one});
         add_name(set);
         set->add_option("PROTOCOL", options_.protocol, "roce-v1, roce-v2 or both")
-            ->check(CLI::IsMember({"roce-v1", "roce-v2", "both"}))
+            ->check(is_protocol())
             ->required();
     }
 
@@ -199,30 +199,20 @@ class Program {
         add_name(set);
         CLI::Option_group* const limits = set->add_option_group("Limits");
         limits->require_option(1, 0);
-        const auto add_limit = [this, limits](const char* option, const char* key,
+        const auto add_limit = [this, limits](const std::string& option, const std::string& place,
                                               const char* about) {
-            limits
-                ->add_option_function<std::uint64_t>(
-                    option,
-                    [this, key](const std::uint64_t& value) { options_.limits[key] = value; },
-                    about)
+            const auto set_limit = [this, place](const std::uint64_t& value) {
+                options_.limits[nlohmann::json::json_pointer{place}] = value;
+            };
+            limits->add_option_function<std::uint64_t>(option, set_limit, about)
                 ->check(&refuse_no_number);
         };
-        const auto add_quota = [this, limits](const std::string& name, const char* about) {
-            limits
-                ->add_option_function<std::uint64_t>(
-                    "--" + name,
-                    [this, name](const std::uint64_t& value) {
-                        options_.limits["resources"][name] = value;
-                    },
-                    about)
-                ->check(&refuse_no_number);
-        };
-        add_limit("--weight", "weight", "Its part of the poller's time, compared with others'");
-        add_limit("--bytes-per-second", "max_bytes_per_second", "0 means no limit");
-        add_limit("--operations-per-second", "max_operations_per_second", "0 means no limit");
+        add_limit("--weight", "/weight", "Its part of the poller's time, compared with others'");
+        add_limit("--bytes-per-second", "/max_bytes_per_second", "0 means no limit");
+        add_limit("--operations-per-second", "/max_operations_per_second", "0 means no limit");
         for (const Resource& resource : resources) {
-            add_quota(resource.name, resource.about);
+            const std::string name = resource.name;
+            add_limit("--" + name, "/resources/" + name, resource.about);
         }
     }
 

@@ -50,6 +50,10 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
     return fmt::format("{}: {}\nRun `{} --help` for more.\n", app.get_name(), reason, line);
 }
 
+CLI::IsMember is_protocol() {
+    return CLI::IsMember({"roce-v1", "roce-v2", "both"});
+}
+
 std::string refuse_no_number(const std::string& text) {
     const bool digits =
         !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdint>
 
+#include "ctl/misuse.h"
 #include "ctl/resources.h"
 #include "ctl/table.h"
 
@@ -88,7 +89,7 @@ std::vector<CLI::Option*> NewDevice::add_socket_options(CLI::App* command) {
         "Group of the socket");
     CLI::Option* const protocol =
         text("--protocol", "protocol", "roce-v1, roce-v2 or both, which is the default")
-            ->check(CLI::IsMember({"roce-v1", "roce-v2", "both"}));
+            ->check(is_protocol());
     std::vector<CLI::Option*> options{
         text(path_option, "socket", "Path of the socket, by default /run/vrdma/NAME.sock"),
         group,

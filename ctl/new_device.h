@@ -48,7 +48,7 @@ class NewUplink {
 // The arguments of `device destroy`.
 struct OldDevice {
     void add_options(CLI::App* command);
-    // What containers got with the device goes with it.
+    // Removes the files by which containers got the device, too.
     Answer destroy(const Client& client) const;
 
     std::string name;

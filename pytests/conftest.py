@@ -47,7 +47,7 @@ from framework.share import Share
 from framework.sockets import Sockets, SocketsHealth
 from framework.verbs import Remote, Session
 
-pytest_plugins = ["framework.moving"]
+pytest_plugins = ["framework.control", "framework.containers", "framework.moving"]
 DEVICE = os.environ.get("VRDMA_TEST_DEVICE", "vrdma0")
 TWO_HOSTS = ("--hosts", "2", "--guests", "1", "--movable")
 ONE_CPU = ("--host-cpus", "1")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from framework.containers import Podman
-from framework.control import VRDMACTL, Control, public_directory, running
+from framework.control import VRDMACTL, Control, running
 from framework.lab import TIMEOUT_S
 from framework.native import Native
 from framework.process import Process, Record
@@ -24,21 +24,9 @@ TYPE = "[types.tiny]\nmax_qp = 16\ndoorbell_pages = 2\n"
 
 
 @pytest.fixture
-def directory() -> Iterator[Path]:
-    with public_directory() as directory:
-        yield directory
-
-
-@pytest.fixture
 def control(lab: Native, directory: Path) -> Iterator[Control]:
     with running(directory, lab.sanitizers.ours(), TYPE) as control:
         yield control
-
-
-@pytest.fixture
-def podman(record: Record) -> Iterator[Podman]:
-    with public_directory() as directory:
-        yield Podman(directory, record)
 
 
 def words(podman: Podman, name: str) -> list[str]:

@@ -34,12 +34,6 @@ PORT = 18700
 
 
 @pytest.fixture
-def directory() -> Iterator[Path]:
-    with public_directory() as directory:
-        yield directory
-
-
-@pytest.fixture
 def start(lab: Native, directory: Path) -> Iterator[Callable[..., Control]]:
     """Starts vrdmad; again after it has ended. Its configuration has these keys in [control], and these tables."""
     started: list[Control] = []

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from framework.containers import Podman
-from framework.control import VRDMACTL, Control, public_directory, running
+from framework.control import VRDMACTL, Control, running
 from framework.kubelet import Kubelet, Resource
 from framework.lab import PROJECT, TIMEOUT_S
 from framework.native import Native
@@ -31,21 +31,9 @@ driver = "{driver}"
 
 
 @pytest.fixture
-def directory() -> Iterator[Path]:
-    with public_directory() as directory:
-        yield directory
-
-
-@pytest.fixture
 def control(lab: Native, directory: Path) -> Iterator[Control]:
     with running(directory, lab.sanitizers.ours(), "") as control:
         yield control
-
-
-@pytest.fixture
-def podman(record: Record) -> Iterator[Podman]:
-    with public_directory() as directory:
-        yield Podman(directory, record)
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from framework import programs
+from framework.children import runs
 from framework.connections import PINGS, rounds, rping, start_pair
-from framework.directory import DirectoryHosts, runs, until
+from framework.directory import DirectoryHosts, until
 from framework.lab import TIMEOUT_S
 from framework.native import NativeGuest
 from framework.process import Record

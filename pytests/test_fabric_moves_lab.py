@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A virtual machine that moves between hosts that reach each other by libfabric. Only a directory, in an etcd on the
-second host, tells their vrdmads where a guest is.
+"""A virtual machine that moves between hosts that reach each other by libfabric: the same programs as with RoCE. Only a
+directory, in an etcd on the second host, tells the vrdmads where a guest is.
 """
 
 import shutil
@@ -16,14 +16,13 @@ from framework.connections import address
 from framework.directory import FABRIC
 from framework.fabric import PORT
 from framework.lab import TIMEOUT_S
-from framework.moving import AWAY, HOME
 from test_bad_network_lab import hosts  # noqa: F401 (a fixture)
 from test_fabric_lab import BINDING, CREDENTIALS, ESTABLISHED, certify, configure
+from test_moving_lab import test_connects_after_a_move, test_pingpong  # noqa: F401
 from test_performance import CONFIGURATION
 
 pytestmark = pytest.mark.lab_hosts
 
-MESSAGES = 6000  # more than two moves take
 UNIT = "etcd-of-tests"
 
 
@@ -57,20 +56,3 @@ def fabric(hosts, guest0, guest1, directory) -> Iterator[None]:  # noqa: F811
     yield
     for side, config in zip(sides, before, strict=True):
         configure(*side, config)
-
-
-def test_pingpong(pingpong, mover):
-    """Moves a guest to its peer's host and back in the middle of a ping-pong; expects each message to arrive once."""
-    server, client = pingpong(MESSAGES)
-    for host in (AWAY, HOME):
-        mover.migrate(host)
-        assert client.goes_on()
-    client.output()
-    server.output()
-
-
-def test_connects_after_a_move(mover, works):
-    """Moves a guest; expects new connections to work on the new host, and again on its own."""
-    for host in (AWAY, HOME):
-        mover.migrate(host)
-        works()

@@ -12,17 +12,16 @@ from collections.abc import Callable
 
 import pytest
 
+from framework.children import engine_of, runs
 from framework.connections import rounds, rping, start_pair
-from framework.children import engine_of
 from framework.control import VRDMACTL
-from framework.directory import runs
 from framework.endpoint import connect
 from framework.lab import TIMEOUT_S
 from framework.native import Native
 from framework.programs import Program, start_server
 from framework.verbs import VerbsError
 from test_atomics import set_value, value
-from test_restart_sockets import PAIRS, RINGS, await_count, seconds_of, stop, write_both_ways
+from test_restart_sockets import PAIRS, RINGS, assert_that_messages_wait, await_count, seconds_of, stop, write_both_ways
 
 pytestmark = [pytest.mark.native, pytest.mark.together]
 
@@ -99,16 +98,7 @@ def test_connection_manager(guest0, guest1, lab, crash):
 def test_connections_continue(connected, crash):
     """Kills vrdmad under connected processes with sends that wait for receives; expects all messages, and each
     operation to work."""
-    left, right = connected(rnr_retry=7)
-    for number in range(8):
-        left.send(wr_id=number)
-    for _ in range(CRASHES):
-        crash(2)
-    for number in range(8):
-        right.receive(number)
-    assert right.received(8) == ["SUCCESS"] * 8
-    assert left.sent(8) == ["SUCCESS"] * 8
-    write_both_ways(left, right)
+    assert_that_messages_wait(connected, crash, CRASHES)
 
 
 def test_atomics_happen_once(connected, crash):

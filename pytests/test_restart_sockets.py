@@ -106,6 +106,22 @@ def write_both_ways(left: Endpoint, right: Endpoint) -> None:
         assert side.sent(3) == ["SUCCESS"] * 3
 
 
+def assert_that_messages_wait(connected: Callable[..., tuple[Endpoint, Endpoint]], interrupt: Callable[[int], object],
+                              times: int) -> None:
+    """Interrupts vrdmad under connected processes with sends that wait for receives."""
+    left, right = connected(rnr_retry=7)
+    for number in range(8):
+        left.send(wr_id=number)
+    for _ in range(times):
+        interrupt(2)
+    for number in range(8):
+        right.receive(number)
+    assert right.received(8) == ["SUCCESS"] * 8
+    assert left.sent(8) == ["SUCCESS"] * 8
+    assert left.state() == right.state() == "RTS"
+    write_both_ways(left, right)
+
+
 # ib_write_lat is not among them: it polls memory, where ThreadSanitizer delivers no signal that ends it.
 @pytest.mark.parametrize("command", ["ib_send_lat -F -D 6", "ib_read_lat -F -D 6", "ib_send_bw -F -D 6",
                                      "ib_write_bw -F -s 65536 -q 8 -D 6", "ib_atomic_bw -F -D 6"],
@@ -137,17 +153,7 @@ def test_connection_manager(guest0, guest1, lab, restart):
 def test_connections_continue(connected, restart):
     """Restarts vrdmad under connected processes with sends that wait for receives; expects all messages, and each
     operation to work."""
-    left, right = connected(rnr_retry=7)
-    for number in range(8):
-        left.send(wr_id=number)
-    for _ in range(RESTARTS):
-        restart(2)
-    for number in range(8):
-        right.receive(number)
-    assert right.received(8) == ["SUCCESS"] * 8
-    assert left.sent(8) == ["SUCCESS"] * 8
-    assert left.state() == right.state() == "RTS"
-    write_both_ways(left, right)
+    assert_that_messages_wait(connected, restart, RESTARTS)
 
 
 def test_unreliable_connections_continue(connected, restart):

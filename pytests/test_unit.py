@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from framework.children import ENGINE
 from framework.lab import TIMEOUT_S
 
 pytestmark = pytest.mark.lab
@@ -45,9 +44,9 @@ def test_process(host, health):
     that it could get."""
     user, group = (host.run(f"id -{kind} vrdma").stdout.strip() for kind in "ug")
     assert "0" not in (user, group)
-    engine = host.run(f"pgrep -P {health.mediator_pid} -x {ENGINE}").stdout.strip()
-    threads = host.script(f"cat /proc/{health.mediator_pid}/task/*/status /proc/{engine}/task/*/status").stdout
-    threads = threads.split("Name:\t")[1:]
+    processes = (health.mediator_pid, health.engine_pid)
+    statuses = host.script(f"cat {' '.join(f'/proc/{process}/task/*/status' for process in processes)}").stdout
+    threads = statuses.split("Name:\t")[1:]
     assert len(threads) > 2
     for text in threads:
         status = {key: value.split() for key, _, value in (line.partition(":") for line in text.splitlines()[1:])}
@@ -83,8 +82,7 @@ def test_reload(host, health):
 
 def test_poller_is_real_time(host, health):
     """Without CAP_SYS_NICE; expects a poller under SCHED_FIFO, after a second in which it was not always awake."""
-    engine = host.run(f"pgrep -P {health.mediator_pid} -x {ENGINE}").stdout.strip()
-    poller = host.script(f"grep -lx vrdma-poll-0 /proc/{engine}/task/*/comm").stdout.split("/")[4]
+    poller = host.script(f"grep -lx vrdma-poll-0 /proc/{health.engine_pid}/task/*/comm").stdout.split("/")[4]
     host.script(f"until chrt -p {poller} | grep -q SCHED_FIFO; do sleep 0.05; done", TIMEOUT_S)
 
 

@@ -41,8 +41,8 @@ struct Request {
     unsigned send_flags() const;
 };
 
-// The opcodes of messages that QPs of a type can send. Of those of RC, the ones that bind or
-// invalidate a key are left out.
+// The opcodes of messages that QPs of a type can send. RC has more: those that bind or invalidate
+// a key.
 std::span<const ibv_wr_opcode> opcodes_of(ibv_qp_type type);
 
 } // namespace vrdma::torture

@@ -36,15 +36,8 @@ type = "large"
 
 def processes_of(vrdmad: int) -> list[int]:
     """vrdmad and its children, one of which may have the pollers."""
-    found = [vrdmad]
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((process / "stat").read_text().rpartition(") ")[2].split()[1])
-        except OSError:  # it has ended
-            continue
-        if parent == vrdmad:
-            found.append(int(process.name))
-    return found
+    tasks = Path(f"/proc/{vrdmad}/task").glob("*/children")
+    return [vrdmad, *(int(child) for task in tasks for child in task.read_text().split())]
 
 
 class Mediator:

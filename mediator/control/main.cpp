@@ -152,18 +152,6 @@ int complain_of_module(std::errc error) {
     return EXIT_FAILURE;
 }
 
-// The word for --forbidden-calls.
-const char* word_of(jail::Forbidden forbidden) {
-    switch (forbidden) {
-        case jail::Forbidden::killed:
-            return "kill";
-        case jail::Forbidden::allowed:
-            return "allow";
-        default:
-            return "refuse";
-    }
-}
-
 // The results of steps that take privileges which vrdmad gives up before it serves.
 struct Prepared {
     SocketDevices::Opened sockets;
@@ -189,12 +177,12 @@ tl::expected<void, std::string> confine_both(const Config& config, EngineProcess
 // The processes are confined when this returns.
 std::optional<Prepared> prepare(Config& config, EngineProcess* engine, jail::Forbidden forbidden) {
     // Helpers are other processes, with fewer rights than this one.
-    auto helpers = start_helpers(config.fabrics, word_of(forbidden));
+    auto helpers = start_helpers(config.fabrics, jail::word_of(forbidden));
     if (!helpers) {
         spdlog::critical("{}", helpers.error());
         return std::nullopt;
     }
-    auto control = ControlSocket::open(config.control, word_of(forbidden));
+    auto control = ControlSocket::open(config.control, jail::word_of(forbidden));
     if (!control) {
         spdlog::critical("{}", control.error());
         return std::nullopt;
@@ -407,22 +395,23 @@ void add_options(CLI::App& app, Options& options) {
             }
             options.log_level = *level;
         },
-        "trace, debug, info, warning, error, critical or off");
+        std::string{log_levels});
     app.add_flag("--check-config", options.check_config,
                  "Only say whether the configuration is valid");
     app.add_flag("--check-module", options.check_module,
                  "Only say whether the configuration is valid and fits the loaded kernel module");
     app.add_flag("--core-dumps", options.core_dumps,
                  "Allow core dumps and debuggers, which see the guests' memory and keys");
+    std::vector<std::string> words;
+    std::ranges::transform(jail::forbidden_words, std::back_inserter(words),
+                           [](const auto& known) { return known.first; });
     app.add_option_function<std::string>(
            "--forbidden-calls",
            [&options](const std::string& word) {
-               options.forbidden = word == "kill"    ? jail::Forbidden::killed
-                                   : word == "allow" ? jail::Forbidden::allowed
-                                                     : jail::Forbidden::refused;
+               options.forbidden = *jail::parse_forbidden(word); // the check knows it
            },
            "The effect of a system call that vrdmad does not need (default: refuse)")
-        ->check(CLI::IsMember({"refuse", "kill", "allow"}));
+        ->check(CLI::IsMember(words));
     app.set_version_flag("--version", std::string{"vrdmad "} + release);
 }
 

@@ -16,6 +16,7 @@
 #include "mediator/helper/launch.h"
 #include "mediator/helper/process.h"
 #include "mediator/jail/crash.h"
+#include "mediator/jail/system_calls.h"
 
 namespace vrdma::helper {
 namespace {
@@ -46,16 +47,6 @@ int supervise(jail::Forbidden forbidden, const Duty& duty) {
     return EXIT_SUCCESS;
 }
 
-std::optional<jail::Forbidden> parse_forbidden(std::string_view what) {
-    if (what == "refuse") {
-        return jail::Forbidden::refused;
-    }
-    if (what == "kill") {
-        return jail::Forbidden::killed;
-    }
-    return what == "allow" ? std::optional{jail::Forbidden::allowed} : std::nullopt;
-}
-
 bool has_socket() {
     int type = 0;
     socklen_t size = sizeof(type);
@@ -64,7 +55,7 @@ bool has_socket() {
 }
 
 int start(int argc, char** argv, const Duty& duty) {
-    const auto forbidden = parse_forbidden(argc == 2 ? argv[1] : "");
+    const auto forbidden = jail::parse_forbidden(argc == 2 ? argv[1] : "");
     if (!forbidden || !has_socket()) {
         std::cerr << duty.program << " is started by vrdmad: see vrdmad(8)\n";
         return EXIT_FAILURE;

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <initializer_list>
@@ -278,6 +279,15 @@ Result<> load_filter(Forbidden forbidden, Allow allow) noexcept {
 }
 
 } // namespace
+
+const char* word_of(Forbidden forbidden) noexcept {
+    return std::ranges::find(forbidden_words, forbidden, &ForbiddenWord::second)->first;
+}
+
+std::optional<Forbidden> parse_forbidden(std::string_view word) noexcept {
+    const auto* const found = std::ranges::find(forbidden_words, word, &ForbiddenWord::first);
+    return found == forbidden_words.end() ? std::nullopt : std::optional{found->second};
+}
 
 Result<> allow_calls_of_process(Forbidden forbidden) noexcept {
     return load_filter(forbidden, [](Rules& rules) {

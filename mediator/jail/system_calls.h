@@ -4,6 +4,11 @@
 // list for each kind of thread.
 #pragma once
 
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+
 #include "mediator/base/result.h"
 
 namespace vrdma::jail {
@@ -13,6 +18,13 @@ namespace vrdma::jail {
 // all guests. For an attacker in the thread, both are the same. Tests kill, so that they find a
 // call that the lists lack.
 enum class Forbidden : unsigned char { refused, killed, allowed };
+
+// The words for it on command lines.
+using ForbiddenWord = std::pair<const char*, Forbidden>;
+inline constexpr std::array<ForbiddenWord, 3> forbidden_words{
+    {{"refuse", Forbidden::refused}, {"kill", Forbidden::killed}, {"allow", Forbidden::allowed}}};
+const char* word_of(Forbidden forbidden) noexcept;
+std::optional<Forbidden> parse_forbidden(std::string_view word) noexcept;
 
 // For the whole process. Must be called before it has other threads.
 Result<> allow_calls_of_process(Forbidden forbidden) noexcept;

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """Containers of podman, which have this machine's programs and the devices that CDI specifications describe. They have
-no capabilities, and no privileges but those of their users."""
+no capabilities, and no privileges but those of their users. A plug-in of pytest, for the fixture."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from framework.control import public_directory
 from framework.native import BUILD
 from framework.process import Process, Record
 
@@ -50,3 +54,9 @@ class Podman:
                  "--volume=/etc/ld.so.cache:/etc/ld.so.cache:ro", *(f"--device={device}" for device in devices),
                  *options, "--rootfs", str(self._machine), *command]
         return self._record.add(Process(f"container of {' '.join(devices)}", words, ENVIRONMENT))
+
+
+@pytest.fixture
+def podman(record: Record) -> Iterator[Podman]:
+    with public_directory() as directory:
+        yield Podman(directory, record)

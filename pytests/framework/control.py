@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-"""A vrdmad of a test's own, with a control socket."""
+"""A vrdmad of a test's own, with a control socket. A plug-in of pytest, for the fixture."""
 
 import socket
 import subprocess
@@ -7,6 +7,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from framework.lab import TIMEOUT_S
 from framework.native import BUILD
@@ -56,6 +58,12 @@ def public_directory() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="vrdma-control-") as name:
         directory = Path(name)
         directory.chmod(0o755)
+        yield directory
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    with public_directory() as directory:
         yield directory
 
 

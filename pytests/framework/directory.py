@@ -35,14 +35,6 @@ def until(so: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
-def runs(process: int) -> bool:
-    """Whether the process has not ended. A process that has ended is listed until its parent asks for its status."""
-    try:
-        return Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 class DirectoryHosts(FabricHosts):
     """Hosts that have their own addresses. Each may also have an address that moves between them."""
 

@@ -118,6 +118,11 @@ class Health:
         self._host.script(RESTART)
         self.watch_mediator()
 
+    @property
+    def engine_pid(self) -> int:
+        """The process to which vrdmad's pollers belong."""
+        return int(self._host.run(f"pgrep -P {self.mediator_pid} -x {ENGINE}").stdout)
+
     def kill_mediator(self) -> None:
         """Kills the process of vrdmad's control thread. The other one hands the devices over to the vrdmad that systemd
         starts. Returns when that one serves."""
@@ -126,8 +131,7 @@ class Health:
 
     def kill_mediator_and_engine(self) -> None:
         """Kills both processes of vrdmad, so that nobody hands the devices over."""
-        engine = f"$(pgrep -P {self.mediator_pid} -x {ENGINE})"
-        self._host.script(f"systemctl reset-failed vrdmad\nkill -9 {engine} {self.mediator_pid}")
+        self._host.script(f"systemctl reset-failed vrdmad\nkill -9 {self.engine_pid} {self.mediator_pid}")
 
     def begin(self) -> None:
         """Starts a new test, which is not blamed for a vrdmad that has ended or a guest that has gone down before."""

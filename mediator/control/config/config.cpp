@@ -19,8 +19,6 @@
 namespace vrdma::control {
 namespace {
 
-constexpr std::string_view log_levels = "trace, debug, info, warning, error, critical or off";
-
 void read_soft(Section section, hca::soft::Config& soft) {
     section.integer("pollers", soft.pollers, 1, 256);
     section.microseconds("spin_min_us", soft.poll.spin_min);

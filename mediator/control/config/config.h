@@ -116,6 +116,8 @@ inline constexpr std::array<std::string_view, 3> share_keys{"weight", "max_bytes
 tl::expected<std::string, std::string> read_config(const std::string& path); // returns the text
 tl::expected<Config, std::string> parse_config(std::string_view text);
 
+inline constexpr std::string_view log_levels =
+    "trace, debug, info, warning, error, critical or off";
 tl::expected<spdlog::level::level_enum, std::string> parse_log_level(const std::string& text);
 std::string name_of(spdlog::level::level_enum level);
 

@@ -8,7 +8,6 @@
 /* The MAC of a multicast group follows from its address (RFC 1112, RFC 2464). */
 static bool set_multicast_dmac(struct vrdma_av *av)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 	static const uint8_t ipv4[3] = {0x01, 0x00, 0x5e};
 
 	if (av->dgid[0] == 0xff) {
@@ -16,7 +15,7 @@ static bool set_multicast_dmac(struct vrdma_av *av)
 		memcpy(av->dmac + 2, av->dgid + 12, 4);
 		return true;
 	}
-	if (memcmp(av->dgid, mapped, sizeof(mapped)) != 0 || (av->dgid[12] & 0xf0) != 0xe0)
+	if (!vrdma_is_mapped_ipv4(av->dgid) || (av->dgid[12] & 0xf0) != 0xe0)
 		return false;
 	memcpy(av->dmac, ipv4, sizeof(ipv4));
 	memcpy(av->dmac + 3, av->dgid + 13, 3);

@@ -243,6 +243,8 @@ int vrdma_on_demand_advise(struct vrdma_dev *dev, uint32_t pd, enum ibv_advise_m
 /* gids.c */
 /* Writes the IPv4-mapped IPv6 address of a 4-byte IPv4 address. */
 void vrdma_map_ipv4(uint8_t *gid, const void *address);
+/* Whether it is one. The last 4 bytes are the IPv4 address. */
+bool vrdma_is_mapped_ipv4(const uint8_t *gid);
 int vrdma_gids_init(struct vrdma_dev *dev, const struct vrdma_options *options);
 
 /* device.c */

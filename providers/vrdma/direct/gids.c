@@ -18,6 +18,13 @@ void vrdma_map_ipv4(uint8_t *gid, const void *address)
 	memcpy(gid + 12, address, 4);
 }
 
+bool vrdma_is_mapped_ipv4(const uint8_t *gid)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(gid, mapped, sizeof(mapped)) == 0;
+}
+
 static union ibv_gid link_local(const uint8_t *mac)
 {
 	return (union ibv_gid){.raw = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, mac[0] ^ 2, mac[1], mac[2],
@@ -51,12 +58,10 @@ static int set_gids(struct vrdma_dev *dev, const union ibv_gid *gid)
 /* Few programs print why a device cannot be opened, and none could name the address. */
 static void complain(const struct vrdma_dev *dev, const union ibv_gid *gid, int err)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-	const bool ipv4 = memcmp(gid->raw, mapped, sizeof(mapped)) == 0;
+	const bool ipv4 = vrdma_is_mapped_ipv4(gid->raw);
 	char text[INET6_ADDRSTRLEN];
 
-	inet_ntop(ipv4 ? AF_INET : AF_INET6, gid->raw + (ipv4 ? sizeof(mapped) : 0), text,
-		  sizeof(text));
+	inet_ntop(ipv4 ? AF_INET : AF_INET6, gid->raw + (ipv4 ? 12 : 0), text, sizeof(text));
 	fprintf(stderr, "vrdma: %s: the device cannot have the address %s: %s\n", dev->path, text,
 		strerror(-err));
 }

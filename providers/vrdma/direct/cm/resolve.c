@@ -70,11 +70,6 @@ void vrdma_cm_to_gid(const union vrdma_cm_address *address, union ibv_gid *gid)
 		vrdma_map_ipv4(gid->raw, &address->in.sin_addr);
 }
 
-static bool is_mapped(const union ibv_gid *gid)
-{
-	return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid->raw);
-}
-
 /* Keeps family and port. */
 static void set_host(union vrdma_cm_address *address, const union ibv_gid *gid)
 {
@@ -115,7 +110,7 @@ static bool is_loopback_gid(const union ibv_gid *gid, sa_family_t family)
 {
 	union vrdma_cm_address address = {.sa.sa_family = family};
 
-	if (is_mapped(gid) != (family == AF_INET))
+	if (vrdma_is_mapped_ipv4(gid->raw) != (family == AF_INET))
 		return false;
 	set_host(&address, gid);
 	return is_loopback(&address);
@@ -171,7 +166,7 @@ static int choose_source(struct vrdma_cm_id *id, const union ibv_gid *peer)
 		for (unsigned int j = 1; j < gids->count; j += 2) {
 			const union ibv_gid *gid = &gids->entries[j];
 
-			if (is_mapped(gid) != is_mapped(peer) ||
+			if (vrdma_is_mapped_ipv4(gid->raw) != vrdma_is_mapped_ipv4(peer->raw) ||
 			    (best && common_bits(gid, peer) <= common_bits(best, peer)))
 				continue;
 			best = gid;
