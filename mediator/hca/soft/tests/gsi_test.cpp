@@ -2,6 +2,7 @@
 //
 // Functions that share a GID: each message must reach the right one.
 #include "mediator/hca/soft/tests/two_guests.h"
+#include "mediator/hca/soft/transport/retry.h"
 #include "vrdma/mad.h"
 
 namespace vrdma::test {
@@ -33,14 +34,17 @@ class GsiTest : public TwoGuests {
   protected:
     GsiTest() { activate_ud(a_, a_gsi_, well_known_qkey); }
 
-    // Sends the message. Returns the function that got it.
-    const Function* deliver(const vrdma_mad& mad) {
+    void send(const vrdma_mad& mad) {
         a_mr_.buffer.write(0, std::as_bytes(std::span{&mad, 1}));
         const vrdma_sge from = a_mr_.sge(0, sizeof(mad));
         a_gsi_.post_send({.sges = {&from, 1},
                           .ah = to_them_,
                           .dest_qpn = hca::gsi_qpn,
                           .qkey = well_known_qkey});
+    }
+    // Sends the message. Returns the function that got it.
+    const Function* deliver(const vrdma_mad& mad) {
+        send(mad);
         EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
         settle();
         const bool first = first_ && first_->cq.poll();
@@ -139,6 +143,24 @@ TEST_F(GsiTest, TheRestGoesToOneOfThem) {
     EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
     settle();
     EXPECT_TRUE(first_->cq.poll());
+}
+
+// Send to a function that is frozen for a moment, as while vrdmad restarts; expect the message to
+// arrive. Then send to one that has been frozen for longer; expect others not to wait for it.
+TEST_F(GsiTest, WaitsForAMomentOnly) {
+    first_->guest.slice().freeze();
+    send(answer(VRDMA_CM_DREQ, 0x00000105));
+    settle();
+    EXPECT_FALSE(a_cq_.poll());
+    first_->guest.thaw();
+    EXPECT_EQ(wait(a_cq_).status, IBV_WC_SUCCESS);
+    EXPECT_TRUE(first_->cq.poll());
+
+    first_->guest.slice().freeze();
+    pass(hca::soft::gsi_rest);
+    EXPECT_EQ(deliver(answer(VRDMA_CM_DREQ, 0x00000105)), nullptr);
+    EXPECT_EQ(deliver(answer(VRDMA_CM_DREQ, 0x80000105)), &*second_);
+    first_->guest.thaw();
 }
 
 // The first function loses its QP1, and is then destroyed; expect the second to get all messages

@@ -98,6 +98,14 @@ struct GuestPair {
         }
     }
 
+    // Polls for so long.
+    void pass(std::chrono::nanoseconds time) {
+        using Clock = std::chrono::steady_clock;
+        for (const auto end = Clock::now() + time; Clock::now() < end;) {
+            poll();
+        }
+    }
+
     // Returns the guest's events after the engine has come to rest.
     std::vector<Event> events(Guest& guest) {
         settle();

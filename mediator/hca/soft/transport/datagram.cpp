@@ -9,6 +9,7 @@
 #include "mediator/hca/soft/slice/engine.h"
 #include "mediator/hca/soft/transport/execute.h"
 #include "mediator/hca/soft/transport/grh.h"
+#include "mediator/hca/soft/transport/retry.h"
 #include "mediator/hca/soft/transport/sniff.h"
 
 namespace vrdma::hca::soft {
@@ -119,8 +120,11 @@ std::optional<Ack> receive_specially(SliceCore& slice, const Route& route,
     if (!slice.frozen()) {
         return std::nullopt;
     }
-    const bool repeated = is_multicast(route.target.gid) || route.to == gsi_qpn;
-    return repeated ? dropped : answer_of_frozen(slice, false);
+    if (is_multicast(route.target.gid)) {
+        return dropped;
+    }
+    return answer_of_frozen(slice,
+                            route.to == gsi_qpn ? Clock::duration{gsi_rest} : unreliable_rest);
 }
 
 } // namespace

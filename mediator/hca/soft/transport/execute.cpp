@@ -435,7 +435,8 @@ std::optional<Ack> hold_back(const QueuePair& qp, const Request& request,
 // For a slice that is frozen or paced.
 Ack carry_out_in_time(QueuePair& qp, const Request& request) noexcept {
     if (qp.slice.frozen()) {
-        return answer_of_frozen(qp.slice, qp.reliable());
+        return answer_of_frozen(qp.slice,
+                                qp.reliable() ? Clock::duration{reliable_rest} : unreliable_rest);
     }
     const Clock::time_point now = qp.slice.engine().scheduler().now();
     if (const auto held = hold_back(qp, request, now)) {
@@ -481,10 +482,10 @@ void count(QueuePair& qp, const Request& request, Ack ack) noexcept {
 
 } // namespace
 
-Ack answer_of_frozen(const SliceCore& slice, bool reliable) noexcept {
+Ack answer_of_frozen(const SliceCore& slice, Clock::duration rest) noexcept {
     const Clock::duration frozen = slice.frozen_for();
-    return still_rests(frozen, reliable) ? Ack{AckStatus::resting, rest_timer(frozen)}
-                                         : answer(AckStatus::no_answer);
+    return frozen < rest ? Ack{AckStatus::resting, rest_timer(frozen)}
+                         : answer(AckStatus::no_answer);
 }
 
 bool peer_waits(const QueuePair& qp) noexcept {

@@ -13,8 +13,9 @@ namespace vrdma::hca::soft {
 
 Ack execute(QueuePair& qp, const Request& request) noexcept;
 
-// The answer to all requests for a frozen slice: its peers wait, or have lost what they sent.
-Ack answer_of_frozen(const SliceCore& slice, bool reliable) noexcept;
+// The answer to all requests for a frozen slice: its peers wait for at most `rest` (retry.h). Later
+// they have lost what they sent.
+Ack answer_of_frozen(const SliceCore& slice, Clock::duration rest) noexcept;
 
 // Whether the peer on the network may be told that this side is not ready, and waits without end
 // then. Its number of RNR retries is not known, and programs set the same one on both sides.

@@ -50,13 +50,11 @@ inline constexpr std::uint16_t unreliable_page_waits = 32;
 
 // A slice that moves or rests is frozen for less time than this, and its peers wait for it. Later,
 // requests to it are lost as with an unplugged cable. Unreliable QPs have other peers that would
-// have to wait as well.
+// have to wait as well, and all connections of a VM need its QP1. The connection manager sends most
+// messages again, but not the last one of a process that ends.
 inline constexpr std::chrono::seconds reliable_rest{10};
 inline constexpr std::chrono::seconds unreliable_rest{1};
-
-inline bool still_rests(std::chrono::nanoseconds frozen, bool reliable) noexcept {
-    return frozen < (reliable ? reliable_rest : unreliable_rest);
-}
+inline constexpr std::chrono::milliseconds gsi_rest{250};
 
 inline constexpr std::uint8_t timer_of_20_ms = 22;
 inline constexpr std::uint8_t timer_of_491_ms = 31;

@@ -528,7 +528,7 @@ bool may_nak(const Connection& c, const RequestPacket& request, Psn psn) noexcep
 void tell_to_wait(Connection& c, const RequestPacket& request, Psn psn) noexcept {
     const Clock::duration frozen = c.qp.slice.frozen_for();
     if (may_nak(c, request, psn) && c.qp.may_receive() && peer_waits(c.qp) &&
-        still_rests(frozen, true)) {
+        frozen < reliable_rest) {
         const Nak nak = rnr_nak_of(psn, network_rest_timer(frozen));
         c.qp.count(nak.counter, send_acknowledge(c, nak.psn, nak.syndrome) ? 1 : 0);
     }

@@ -15,8 +15,6 @@ constexpr std::uint8_t timeout = 8; // 1 ms
 
 class Rest : public ::testing::TestWithParam<QpType>, protected GuestPair {
   protected:
-    using Clock = std::chrono::steady_clock;
-
     Rest() : GuestPair{false} { GetParam() == QpType::ud ? activate() : connect(); }
 
     // Sends 8 bytes for which there is a receive.
@@ -30,11 +28,6 @@ class Rest : public ::testing::TestWithParam<QpType>, protected GuestPair {
             wr.qkey = qkey;
         }
         a_qp_.post_send(wr);
-    }
-    void pass(Clock::duration time) {
-        for (const auto end = Clock::now() + time; Clock::now() < end;) {
-            poll();
-        }
     }
 
   private:
