@@ -89,7 +89,7 @@ struct alignas(cache_line) QueuePair {
     void refill_retries() noexcept {
         retries_left = attr.retry_cnt;
         rnr_retries_left = attr.rnr_retry;
-        unanswered = false;
+        unanswered = 0;
         expects_peer = false;
     }
     // The peer has answered for a piece.
@@ -151,8 +151,8 @@ struct alignas(cache_line) QueuePair {
     std::uint16_t page_waits = 0;    // how often it waited for pages since something arrived
     std::uint8_t retries_left = 0;
     std::uint8_t rnr_retries_left = 0;
-    bool unanswered = false; // the last attempt got no answer
-    bool answered = false;   // the peer has answered since RTR
+    std::uint8_t unanswered = 0; // the attempts without an answer since a retry counted
+    bool answered = false;       // the peer has answered since RTR
     // It was restored, and has no answer since. If its peer's device runs without the peer, the
     // connection is lost, and retries would be in vain.
     bool expects_peer = false;

@@ -23,15 +23,20 @@ void retry_later(QueuePair& qp, Clock::duration delay) noexcept {
     qp.slice.engine().scheduler().wait_until(qp, Clock::now() + delay);
 }
 
+// A peer on this host may be silent for as long as one on the network before a retry counts. It is
+// tried after each timeout all the same, as that costs no packet.
 void retry_lost(QueuePair& qp, const Message& message) noexcept {
-    qp.count(VRDMA_COUNTER_ACK_TIMEOUTS);
-    // A message counts as timed out only when it is to be sent again after its timeout.
-    if (qp.unanswered && qp.attr.timeout != 0 && qp.retries_left-- == 0) {
-        fail_message(qp, message, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
-        return;
+    const std::uint8_t timeout = qp.attr.timeout;
+    if (qp.unanswered * ack_timeout(timeout) >= silence_timeout(timeout)) {
+        qp.count(VRDMA_COUNTER_ACK_TIMEOUTS);
+        if (timeout != 0 && qp.retries_left-- == 0) {
+            fail_message(qp, message, IBV_WC_RETRY_EXC_ERR, VRDMA_VERR_PEER);
+            return;
+        }
+        qp.unanswered = 0;
     }
-    qp.unanswered = true;
-    retry_later(qp, ack_timeout(qp.attr.timeout));
+    ++qp.unanswered;
+    retry_later(qp, ack_timeout(timeout));
 }
 
 void miss_peer(QueuePair& qp, const Message& message) noexcept {
