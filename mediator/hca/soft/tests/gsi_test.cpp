@@ -2,7 +2,6 @@
 //
 // Functions that share a GID: each message must reach the right one.
 #include "mediator/hca/soft/tests/two_guests.h"
-#include "mediator/hca/soft/transport/retry.h"
 #include "vrdma/mad.h"
 
 namespace vrdma::test {
@@ -12,6 +11,7 @@ constexpr hca::QpnRange first_half{0, 0x7fffff};
 constexpr hca::QpnRange second_half{0x800000, 0xfffffe};
 constexpr std::uint64_t service = 0x01061234;
 constexpr std::uint32_t well_known_qkey = 0x80010000;
+constexpr std::chrono::milliseconds moment{250}; // for which QP1 waits (gsi_rest)
 
 // A function with a QP1 that counts received messages.
 struct Function {
@@ -157,7 +157,7 @@ TEST_F(GsiTest, WaitsForAMomentOnly) {
     EXPECT_TRUE(first_->cq.poll());
 
     first_->guest.slice().freeze();
-    pass(hca::soft::gsi_rest);
+    pass(moment);
     EXPECT_EQ(deliver(answer(VRDMA_CM_DREQ, 0x00000105)), nullptr);
     EXPECT_EQ(deliver(answer(VRDMA_CM_DREQ, 0x80000105)), &*second_);
     first_->guest.thaw();
