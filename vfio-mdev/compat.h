@@ -10,6 +10,7 @@
 #include <linux/eventfd.h>
 #include <linux/file.h>
 #include <linux/kernel.h>
+#include <linux/mm.h>
 #include <linux/uaccess.h>
 #include <linux/vfio.h>
 
@@ -36,6 +37,36 @@ static inline void vrdma_vfio_free_device(struct vfio_device *vdev)
 	vfio_free_device(vdev);
 #endif
 }
+
+/* In newer kernels iova_bitmap_set() belongs to a namespace of this name. */
+#if VRDMA_HAVE_IOVA_BITMAP
+#define VRDMA_IMPORT_IOVA_BITMAP MODULE_INFO(import_ns, "IOMMUFD")
+#else
+#define VRDMA_IMPORT_IOVA_BITMAP
+#endif
+
+/*
+ * Moves the dirty bits of page table entries to a bitmap, whose first bit is the first page's, and
+ * flushes the TLBs. The kernel has this function if any driver needs it, such as vmwgfx.
+ */
+#if IS_ENABLED(CONFIG_MAPPING_DIRTY_HELPERS)
+#define VRDMA_KEEPS_LOGS VRDMA_HAVE_IOVA_BITMAP
+
+static inline void vrdma_take_dirty_bits(struct address_space *mapping, pgoff_t first,
+					 pgoff_t count, unsigned long *bitmap)
+{
+	pgoff_t lowest = count, end = 0;
+
+	clean_record_shared_mapping_range(mapping, first, count, first, bitmap, &lowest, &end);
+}
+#else
+#define VRDMA_KEEPS_LOGS 0
+
+static inline void vrdma_take_dirty_bits(struct address_space *mapping, pgoff_t first,
+					 pgoff_t count, unsigned long *bitmap)
+{
+}
+#endif
 
 /* Returns an fd of a file with an inode of its own. */
 static inline int vrdma_anon_inode_getfd(const char *name, const struct file_operations *fops,

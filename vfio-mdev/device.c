@@ -60,6 +60,7 @@ static int device_init(struct vfio_device *vdev)
 	vrdma_irqs_init(dev);
 	vrdma_config_init(dev);
 	vrdma_migration_init(dev);
+	vrdma_log_init(dev);
 	return 0;
 }
 
@@ -96,6 +97,7 @@ static void device_close(struct vfio_device *vdev)
 	vrdma_migration_reset(dev);
 	vrdma_reset_open(dev, false);
 	vrdma_pins_close(dev);
+	vrdma_log_stop(&dev->window);
 }
 
 static long get_info(struct vfio_device_info __user *arg)

@@ -141,7 +141,7 @@ static bool keep(struct vrdma_window *window, unsigned long index, const struct 
 	}
 	__xa_store(&window->pages, index, xa_mk_value(page_to_pfn(page)), GFP_ATOMIC);
 	set_pinned(window, window->pinned + 1);
-	window->pins++;
+	window->pins += !READ_ONCE(window->log);
 	return true;
 }
 
@@ -329,8 +329,8 @@ void vrdma_pins_settle(struct vrdma_window *window)
 void vrdma_pins_count(struct vrdma_window *window, struct vrdma_mdev_precopy *precopy)
 {
 	xa_lock(&window->pages);
-	precopy->pinned = window->pinned;
-	precopy->pins = window->pins;
+	precopy->pinned = READ_ONCE(window->log) ? 0 : window->pinned;
+	precopy->pins = window->pins + atomic64_read(&window->written);
 	xa_unlock(&window->pages);
 }
 

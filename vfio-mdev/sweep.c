@@ -11,7 +11,8 @@
  * unpins them. A later touch pins a page again. The data path takes no lock for this, and nothing
  * tells reads from writes: type1 does not know the difference either.
  *
- * The device's thread sweeps, between its other work.
+ * The device's thread sweeps, between its other work. While a log tells the VM monitor what was
+ * written (log.c), nothing is swept: then pinned pages do not count as dirty.
  */
 #include <linux/jiffies.h>
 
@@ -67,20 +68,24 @@ static unsigned long judge_all(struct vrdma_window *window, bool tracked)
 static void sweep(struct kthread_work *work)
 {
 	struct vrdma_window *window = container_of(work, struct vrdma_window, sweep.work);
-	bool tracked, tracks;
-	unsigned long used, delay;
+	bool sweeps, tracked, tracks;
+	unsigned long used = 0, delay = SWEEP_TIME;
 
 	xa_lock(&window->pages);
-	tracks = window->sweeps;
+	sweeps = window->sweeps;
+	tracks = sweeps && !READ_ONCE(window->log);
 	tracked = window->tracked;
 	window->tracked = tracks;
 	xa_unlock(&window->pages);
-	if (!tracks)
+	if (!sweeps)
 		return;
 
-	used = judge_all(window, tracked);
-	vrdma_window_hide(window, 0, VRDMA_WINDOW_PAGES);
-	delay = tracked ? max(SWEEP_TIME, used * HZ / PAGES_PER_SECOND) : SWEEP_TIME;
+	if (tracks) {
+		used = judge_all(window, tracked);
+		vrdma_window_hide(window, 0, VRDMA_WINDOW_PAGES);
+	}
+	if (tracked)
+		delay = max(SWEEP_TIME, used * HZ / PAGES_PER_SECOND);
 
 	xa_lock(&window->pages);
 	window->next_sweep = jiffies + delay;

@@ -16,6 +16,7 @@
  *   window.c     the guest's memory as the mediator sees it
  *   mapping.c    a mapping of the window by the mediator, and its page tables
  *   pins.c       the window's pages, pinned and unpinned by a thread of the device's
+ *   log.c        pages that were written, told to the VM monitor while the VM moves
  *   sweep.c      pages that are not in use, unpinned while the VM moves
  *   unmap.c      ranges that the VM unmaps
  *   mediator.c   the device fd of the mediator
@@ -154,9 +155,10 @@ struct vrdma_irqs {
 	DECLARE_BITMAP(pending, VRDMA_MAX_VECTORS); /* raised while no eventfd was set */
 };
 
-/* The lock of pages protects all but the last four fields; see window.c. */
+/* The lock of pages protects all but the last eight fields; see window.c. */
 struct vrdma_window {
 	struct xarray pages;
+	struct list_head mappings;
 	struct inode *inode;	       /* of the device fd, while there is one */
 	struct kthread_worker *worker; /* pins and unpins, while a VM has the device */
 	struct kthread_work work;
@@ -168,7 +170,7 @@ struct vrdma_window {
 	bool tracked; /* a fault marks each page that is touched, since the last sweep */
 	unsigned long next_sweep; /* jiffies: none is due before */
 	unsigned long pinned;	  /* pages */
-	u64 pins;		  /* pages that were pinned, each time counted */
+	u64 pins;		  /* pages that were pinned without a log, each time counted */
 	unsigned long max_pinned;
 	unsigned int max_tables;     /* maximum of page tables of a mapping: set once */
 	unsigned long pinning;	     /* the page that the worker is pinning, or ULONG_MAX */
@@ -182,6 +184,10 @@ struct vrdma_window {
 	unsigned long patience_at;
 	wait_queue_head_t wait; /* for the worker, and until no fault is under way */
 	atomic_t faults;	/* of the mediator, in the window and BAR2 */
+	struct mutex log_lock;	/* a VM's thread may hold it for any time */
+	struct vrdma_log *log;	/* of written pages, or NULL: changed under log_lock (log.c) */
+	atomic_t losses;	/* threads that have page tables lose what they know for a log */
+	atomic64_t written;	/* pages that a log has told, each time counted */
 	struct page *scratch;
 	struct vrdma_mdev_info_page *info;
 };
@@ -322,7 +328,10 @@ void vrdma_faults_wait(struct vrdma_window *window);
 void vrdma_window_attach(struct vrdma_device *dev, struct inode *inode);
 void vrdma_window_detach(struct vrdma_device *dev);
 void vrdma_window_zap(struct vrdma_window *window, pgoff_t first, pgoff_t count);
+void vrdma_window_empty(struct vrdma_window *window, unsigned long first, unsigned long count);
 void vrdma_window_hide(struct vrdma_window *window, unsigned long first, unsigned long count);
+void vrdma_window_take_dirty(struct vrdma_window *window, unsigned long first, unsigned long count,
+			     unsigned long *dirty);
 void vrdma_window_disable(struct vrdma_device *dev);
 void vrdma_window_enable(struct vrdma_device *dev);
 void vrdma_window_unpin(struct vrdma_device *dev, u64 iova, u64 length);
@@ -335,6 +344,7 @@ struct page *vrdma_window_page(struct vrdma_window *window, unsigned long index)
 
 unsigned int vrdma_mapping_tables(u64 max_pinned);
 int vrdma_window_mmap(struct vrdma_device *dev, struct vm_area_struct *vma);
+bool vrdma_mappings_end(struct vrdma_window *window);
 
 /* pins.c */
 #define VRDMA_WINDOW_PAGES (VRDMA_MDEV_WINDOW_SIZE >> PAGE_SHIFT)
@@ -350,6 +360,13 @@ void vrdma_pins_touch(struct vrdma_device *dev, unsigned long index);
 void vrdma_pins_wake(struct vrdma_window *window);
 void vrdma_pins_settle(struct vrdma_window *window);
 bool vrdma_pins_settled(struct vrdma_window *window, unsigned long first, unsigned long last);
+
+/* log.c */
+void vrdma_log_init(struct vrdma_device *dev);
+bool vrdma_log_lets_write(struct vrdma_log *log, unsigned long index, bool writes);
+void vrdma_log_lose_begin(struct vrdma_window *window);
+void vrdma_log_lose_end(struct vrdma_window *window, unsigned long first, unsigned long count);
+void vrdma_log_stop(struct vrdma_window *window);
 
 /* sweep.c */
 #define VRDMA_PAGE_TOUCHED XA_MARK_2

@@ -50,6 +50,7 @@ int vrdma_window_init(struct vrdma_device *dev, u64 max_pinned)
 	struct vrdma_window *window = &dev->window;
 
 	xa_init(&window->pages);
+	INIT_LIST_HEAD(&window->mappings);
 	init_waitqueue_head(&window->wait);
 	window->max_pinned = max_pinned >> PAGE_SHIFT;
 	window->max_tables = vrdma_mapping_tables(max_pinned);
@@ -116,8 +117,8 @@ static void mark_revoked(struct vrdma_window *window, unsigned long first, unsig
 	xas_unlock(&xas);
 }
 
-/* Empties the mediator's page tables, where they map these pages of the device fd. */
-void vrdma_window_zap(struct vrdma_window *window, pgoff_t first, pgoff_t count)
+/* Returns the inode of the device fd while there is one, else NULL. The caller puts it. */
+static struct inode *hold_inode(struct vrdma_window *window)
 {
 	struct inode *inode;
 
@@ -126,9 +127,40 @@ void vrdma_window_zap(struct vrdma_window *window, pgoff_t first, pgoff_t count)
 	if (inode)
 		ihold(inode);
 	xa_unlock(&window->pages);
+	return inode;
+}
+
+/* Empties the mediator's page tables, where they map these pages of the device fd. */
+void vrdma_window_zap(struct vrdma_window *window, pgoff_t first, pgoff_t count)
+{
+	struct inode *inode = hold_inode(window);
+
 	if (!inode)
 		return;
 	unmap_mapping_pages(inode->i_mapping, first, count, false);
+	iput(inode);
+}
+
+/* The same for pages of the window, of which a log may be kept. */
+void vrdma_window_empty(struct vrdma_window *window, unsigned long first, unsigned long count)
+{
+	vrdma_log_lose_begin(window);
+	vrdma_window_zap(window, VRDMA_WINDOW_PGOFF + first, count);
+	vrdma_log_lose_end(window, first, count);
+}
+
+/*
+ * Takes the dirty bits of these pages from the page tables, and adds them to @dirty, whose first
+ * bit is the first page's.
+ */
+void vrdma_window_take_dirty(struct vrdma_window *window, unsigned long first, unsigned long count,
+			     unsigned long *dirty)
+{
+	struct inode *inode = hold_inode(window);
+
+	if (!inode)
+		return;
+	vrdma_take_dirty_bits(inode->i_mapping, VRDMA_WINDOW_PGOFF + first, count, dirty);
 	iput(inode);
 }
 
@@ -140,7 +172,7 @@ void vrdma_window_zap(struct vrdma_window *window, pgoff_t first, pgoff_t count)
 void vrdma_window_hide(struct vrdma_window *window, unsigned long first, unsigned long count)
 {
 	vrdma_faults_wait(window);
-	vrdma_window_zap(window, VRDMA_WINDOW_PGOFF + first, count);
+	vrdma_window_empty(window, first, count);
 }
 
 /* Hides a range from the mediator, and has it unpinned. */

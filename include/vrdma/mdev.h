@@ -247,13 +247,17 @@ VRDMA_CHECK_SIZE(struct vrdma_mdev_handover, 8);
 
 /*
  * How fast the mediator dirties the VM's memory while the VM moves. A pass of the migration finds
- * the pages dirty that were pinned when the pass began, and those that were pinned in it. ENOENT:
- * the VM does not move, or has stopped.
+ * the `pinned` pages dirty that there were when the pass began, and those that were added to `pins`
+ * in it. ENOENT: the VM does not move, or has stopped.
+ *
+ * If the VM monitor keeps a log of what is written, `pinned` is 0, and `pins` counts the pages that
+ * it was told. Else `pinned` is the number of pinned pages, and `pins` counts pages that were
+ * pinned.
  */
 struct vrdma_mdev_precopy {
 	__aligned_u64 passes; /* how often the VM monitor has asked what is left */
-	__aligned_u64 pinned; /* pages, now */
-	__aligned_u64 pins; /* pages that were pinned since the device exists, each time counted */
+	__aligned_u64 pinned;
+	__aligned_u64 pins; /* since the device exists, each time counted */
 };
 VRDMA_CHECK_SIZE(struct vrdma_mdev_precopy, 24);
 

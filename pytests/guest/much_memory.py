@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 """A program that registers much memory and uses little of it.
 
-    much_memory.py DEVICE GID_INDEX FILE
+    much_memory.py DEVICE GID_INDEX FILE writes|reads
 
-It registers a third of the machine's memory and has the device write to all of it. Then it makes FILE, and has the
-device write to the first MiB again and again until FILE is gone. At the end it verifies all of the memory.
+It registers a third of the machine's memory and has the device write to all of it. Then it makes FILE. Until FILE is
+gone, it has the device write to the first MiB again and again, or read all of it and write 64 KiB elsewhere. At the end
+it verifies all of the memory.
 """
 
 import ctypes
@@ -19,7 +20,7 @@ from endpoints import Device
 from loop import Loop
 from memory import Memory
 
-MIB = 1 << 20
+MIB, PIECE = 1 << 20, 1 << 16
 ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
 
 
@@ -40,12 +41,18 @@ class Memories:
                          (self._target.addr + index * MIB, self._target_mr.rkey))
         self._expected[index] = number
 
+    def read(self, index: int) -> None:
+        """Has the device read a MiB of the target, and write it to the first bytes of the source."""
+        for start in range(index * MIB, (index + 1) * MIB, PIECE):
+            self._loop.write((self._target.addr + start, PIECE, self._target_mr.lkey),
+                             (self._source.addr, self._source_mr.rkey))
+
     def verify(self) -> None:
         for index, number in enumerate(self._expected):
             assert ctypes.string_at(self._target.addr + index * MIB, MIB) == bytes([number]) * MIB, f"MiB {index}"
 
 
-def main(device: str, gid_index: int, flag: Path) -> None:
+def main(device: str, gid_index: int, flag: Path, use: str) -> None:
     mib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MIB // 3
     memories = Memories(Loop(Device(device), gid_index), mib)
     for index in range(mib):
@@ -54,10 +61,13 @@ def main(device: str, gid_index: int, flag: Path) -> None:
     rounds = 0
     while flag.exists():
         rounds += 1
-        memories.write(0, 1 + rounds % 255)
+        if use == "reads":
+            memories.read(rounds % mib)
+        else:
+            memories.write(0, 1 + rounds % 255)
     memories.verify()
     print(f"{mib} MiB, {rounds} rounds")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4])

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "logging.h"
 #include "moving.h"
 
 namespace {
@@ -283,6 +284,38 @@ TEST(a_mediator_learns_how_fast_it_dirties_memory) {
 
     machine.stop_and_copy({{VRDMA_MDEV_STEP_FREEZE, 0}, {VRDMA_MDEV_STEP_SAVE, 0}});
     CHECK_ERRNO(ioctl(device, VRDMA_MDEV_PRECOPY, &after), ENOENT);
+}
+
+/*
+ * A VM monitor that asks for the log does not get pinned pages as dirty ones, so they may stay. Its
+ * mediator learns how many pages it has written.
+ */
+TEST(pages_stay_pinned_while_a_log_tells_what_was_written) {
+    constexpr uint64_t iova = 0x40000000;
+    vrdma_mdev_precopy before, after;
+    const Announced machine;
+    const int device = machine.served.device.fd();
+    const Ram ram(small_pinned_pages * page_size);
+    CHECK(machine.vm.map(iova, ram.get(), ram.size()) == 0);
+    CHECK_EQ(start_log(machine.vm, iova, ram.size()), 0);
+    CHECK(ioctl(device, VRDMA_MDEV_PRECOPY, &before) == 0);
+    CHECK_EQ(before.pinned, 0u);
+    for (uint64_t page = 0; page < small_pinned_pages; page++) {
+        volatile auto& word = machine.served.device.window<uint32_t>(iova + page * page_size);
+        if (page < 5)
+            word = 1;
+        else
+            CHECK_EQ(word, 0u);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(400)); /* no event to wait for */
+    CHECK_EQ(pinned(machine.served.uuid), ram.size());
+    CHECK_EQ(logged_pages(machine.vm, iova, ram.size()), (1u << 5) - 1);
+    CHECK(ioctl(device, VRDMA_MDEV_PRECOPY, &after) == 0);
+    CHECK_EQ(after.pinned, 0u);
+    CHECK_EQ(after.pins - before.pins, 5u);
+
+    CHECK_EQ(stop_log(machine.vm), 0); /* another device has none, perhaps */
+    harness::await([&] { return pinned(machine.served.uuid) == 0; }, "sweeps go on");
 }
 
 /* What a VM that stays would lose is time. */
