@@ -45,6 +45,8 @@ ENGINE = {
     "among_idle": ("half_ns", "alone_ns", "ns"),
     "message_rate": ("Mmsg_s", None, "M/s"),
     "sniffed_rate": ("Mmsg_s", "off_Mmsg_s", "M/s"),
+    "tracked_rate": ("Mmsg_s", "off_Mmsg_s", "M/s"),
+    "tracked_bandwidth": ("GB_s", "off_GB_s", "GB/s"),
     "bandwidth": ("GB_s", "memcpy_GB_s", "GB/s"),
     "packets write": ("ns", None, "ns"),
     "packets read": ("ns", None, "ns"),

@@ -9,60 +9,12 @@
 #include <string>
 #include <thread>
 
-#include "mediator/bench/parties.h"
+#include "mediator/bench/stream.h"
 #include "mediator/sniffer/pcapng.h"
 #include "mediator/sniffer/ring.h"
 
 namespace vrdma::bench {
 namespace {
-
-// Keeps the send queue filled in batches; the last of a batch is signaled.
-class Stream {
-  public:
-    Stream(Pair& pair, std::uint32_t batch, std::uint32_t window)
-        : pair_{pair}, batch_{batch}, window_{window} {}
-
-    void post_batch(const test::SendWr& wr) {
-        while (in_flight_ == window_) {
-            take();
-        }
-        test::SendWr unsignaled = wr;
-        unsignaled.flags &= ~VRDMA_SQ_SIGNALED;
-        for (std::uint32_t i = 1; i < batch_; ++i) {
-            pair_.a_qp().write_send(unsignaled);
-        }
-        pair_.a_qp().write_send(wr);
-        pair_.a_qp().announce_sends();
-        ++in_flight_;
-    }
-
-    void finish() {
-        while (in_flight_ != 0) {
-            take();
-        }
-    }
-
-  private:
-    void take() {
-        while (!pair_.a_cq().ready()) {
-        }
-        pair_.a_cq().take();
-        --in_flight_;
-    }
-
-    Pair& pair_;
-    const std::uint32_t batch_;
-    const std::uint32_t window_; // batches
-    std::uint32_t in_flight_ = 0;
-};
-
-test::SendWr word_write(Pair& pair, const std::uint64_t& value) {
-    return {.opcode = VRDMA_SQ_RDMA_WRITE,
-            .flags = VRDMA_SQ_SIGNALED | VRDMA_SQ_INLINE,
-            .inline_data = std::as_bytes(std::span{&value, 1}),
-            .rkey = pair.b_mr().key,
-            .raddr = pair.b_mr().start};
-}
 
 void message_rate(benchmark::State& state) {
     constexpr std::uint32_t batch = 32;
