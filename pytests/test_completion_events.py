@@ -116,3 +116,31 @@ def test_no_wake_up_is_lost(listening):
     received, slept = receiving()
     assert received == 400
     assert slept > 0
+
+
+def flush_again(side) -> None:
+    """Causes an event that nobody takes."""
+    side.recv_cq.arm()
+    side.qp.modify(qp_state="RESET")
+    side.initialize().receive()
+    side.qp.modify(qp_state="ERR")
+
+
+def test_many_channels(listening):
+    """Makes 20 queue pairs whose receive queue has a channel, more channels than the driver has event queues. Flushes a
+    receive of each; expects one event in its channel, and none in the others. Destroys each with an event that nobody
+    has taken, and does all of this again, so that new channels get the event queues of old ones."""
+    _, right = listening
+    for _ in range(2):
+        sides = [right.another(events=True).initialize() for _ in range(20)]
+        for side in sides:
+            side.receive()
+            side.recv_cq.arm()
+        while sides:
+            flushed = sides.pop()
+            flushed.qp.modify(qp_state="ERR")
+            assert flushed.recv_cq.event()
+            assert not any(side.recv_cq.event(0) for side in [*sides, flushed])
+            flush_again(flushed)
+            for item in (flushed.qp, flushed.recv_cq, flushed.send_cq):
+                item.close()

@@ -58,6 +58,7 @@ struct vrdma_event_target {
 struct vrdma_comp_channel {
 	struct ibv_comp_channel base;
 	struct vrdma_event_channel *events; /* owned by the context; outlives this object */
+	struct vrdma_eq *eq;                /* of a direct channel, otherwise NULL */
 };
 
 /* Without a kernel: entry in the list of all objects of one kind on the device. */

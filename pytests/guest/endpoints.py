@@ -69,22 +69,26 @@ def flags(prefix: str, names: Sequence[str]) -> int:
     return sum(getattr(e, prefix + name) for name in names)
 
 
-def is_event_file(fd: int) -> bool:
-    """Whether events are read from the file: either one of uverbs, or the first socket of a pair, to which a driver in
-    user space writes."""
+def is_event_file(fd: int, kinds: tuple[str, ...]) -> bool:
+    """Whether events are read from the file: either one of these kinds, or the first socket of a pair, to which a
+    driver in user space writes."""
     status = os.fstat(fd)
     if not stat.S_ISSOCK(status.st_mode):
-        return "infinibandevent" in os.readlink(f"/proc/self/fd/{fd}")
+        return any(kind in os.readlink(f"/proc/self/fd/{fd}") for kind in kinds)
     with socket.socket(fileno=os.dup(fd)) as end:
         return end.type == socket.SOCK_SEQPACKET
 
 
-def event_files() -> set[int]:
+UVERBS_EVENTS = "infinibandevent"
+DIRECT_EVENTS = "[eventfd]"  # a driver in user space has others, which it makes when a context is opened
+
+
+def event_files(*kinds: str) -> set[int]:
     """The descriptors of this process for events; pyverbs does not return them."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:
-            if is_event_file(int(name)):
+            if is_event_file(int(name), kinds):
                 found.add(int(name))
         except OSError:  # the descriptor that listed the directory is closed by now
             pass
@@ -103,9 +107,9 @@ class Device(Remotable):
     """An open device: one user context."""
 
     def __init__(self, name: str) -> None:
-        before = event_files()
+        before = event_files(UVERBS_EVENTS)
         self._context = Context(name=name)
-        self._async_fd = min(event_files() - before)
+        self._async_fd = min(event_files(UVERBS_EVENTS) - before)
 
     def pd(self) -> "Pd":
         return Pd(self._context)
@@ -388,9 +392,9 @@ def address(route: dict) -> AHAttr:
 
 class Cq(Remotable):
     def __init__(self, context: Context, depth: int, events: bool, vector: int) -> None:
-        before = event_files()
+        before = event_files(UVERBS_EVENTS, DIRECT_EVENTS)
         self._channel = CompChannel(context) if events else None
-        self._fd = min(event_files() - before, default=-1)
+        self._fd = min(event_files(UVERBS_EVENTS, DIRECT_EVENTS) - before, default=-1)
         self.cq = CQ(context, depth, None, self._channel, vector)
         self.last = None
 

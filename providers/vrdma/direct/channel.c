@@ -23,6 +23,14 @@ int vrdma_channel_init(struct vrdma_event_channel *channel, size_t event_size)
 	return 0;
 }
 
+void vrdma_channel_init_direct(struct vrdma_event_channel *channel)
+{
+	memset(channel, 0, sizeof(*channel));
+	channel->read_fd = -1;
+	channel->write_fd = -1;
+	channel->last = &channel->first;
+}
+
 bool vrdma_channel_is_closed(const struct vrdma_event_channel *channel)
 {
 	struct pollfd fd = {.fd = channel->write_fd};
@@ -32,7 +40,8 @@ bool vrdma_channel_is_closed(const struct vrdma_event_channel *channel)
 
 void vrdma_channel_destroy(struct vrdma_event_channel *channel)
 {
-	close(channel->write_fd);
+	if (channel->write_fd >= 0)
+		close(channel->write_fd);
 }
 
 static bool send_event(struct vrdma_event_channel *channel, const struct vrdma_event *event)
@@ -59,23 +68,52 @@ static void remove_source(struct vrdma_event_channel *channel, struct vrdma_even
 		channel->last = at;
 }
 
+static struct vrdma_event next_event(const struct vrdma_event_source *source)
+{
+	return (struct vrdma_event){
+		.element = source->element,
+		.type = (unsigned int)ffs((int)source->waiting) - 1,
+	};
+}
+
+/* An event of the first source does not wait any more. Other sources come before its next one. */
+static void pass_on(struct vrdma_event_channel *channel, unsigned int type)
+{
+	struct vrdma_event_source *source = channel->first;
+
+	source->waiting &= ~(1u << type);
+	remove_source(channel, source);
+	if (source->waiting)
+		append(channel, source);
+}
+
 /* Sends waiting events, of one source after another, while there is room. */
 static void flush(struct vrdma_event_channel *channel)
 {
+	if (channel->write_fd < 0)
+		return;
 	while (channel->first && channel->in_flight < VRDMA_CHANNEL_DEPTH) {
 		struct vrdma_event_source *source = channel->first;
-		unsigned int type = (unsigned int)ffs((int)source->waiting) - 1;
-		const struct vrdma_event event = {.element = source->element, .type = type};
+		const struct vrdma_event event = next_event(source);
 
 		if (!send_event(channel, &event))
 			return;
 		channel->in_flight++;
-		source->in_flight |= 1u << type;
-		source->waiting &= ~(1u << type);
-		remove_source(channel, source);
-		if (source->waiting)
-			append(channel, source);
+		source->in_flight |= 1u << event.type;
+		pass_on(channel, event.type);
 	}
+}
+
+bool vrdma_event_take(struct vrdma_event_channel *channel, struct vrdma_event *event)
+{
+	struct vrdma_event_source *source = channel->first;
+
+	if (!source)
+		return false;
+	*event = next_event(source);
+	source->reported++;
+	pass_on(channel, event->type);
+	return true;
 }
 
 void vrdma_event_source_init(struct vrdma_event_source *source, struct vrdma_event_channel *channel,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Events on their way to the program. libibverbs reads them from a socket, which takes the place of
- * the kernel's file descriptor.
+ * the kernel's file descriptor. The events of a direct channel wait here until they are taken by a
+ * call.
  *
  * An object has at most one unread event of each type: further ones add nothing until the program
  * has read it. Events wait here while the socket is full, so none is lost. Memory does not grow
@@ -27,7 +28,7 @@ struct vrdma_event_source;
 struct vrdma_event_channel {
 	struct vrdma_event_channel *next; /* for the owner of several */
 	int read_fd;                      /* the program's, which closes it */
-	int write_fd;
+	int write_fd;                     /* -1: the channel is direct */
 	size_t event_size; /* of what libibverbs reads: the first bytes of struct vrdma_event */
 	unsigned int in_flight;
 	struct vrdma_event_source *first, **last; /* sources with waiting events */
@@ -52,7 +53,8 @@ struct vrdma_event_source {
 
 /* Returns 0 or an errno. */
 int vrdma_channel_init(struct vrdma_event_channel *channel, size_t event_size);
-/* Whether the program has closed its side. */
+void vrdma_channel_init_direct(struct vrdma_event_channel *channel);
+/* Whether the program has closed its side. Not known of a direct channel. */
 bool vrdma_channel_is_closed(const struct vrdma_event_channel *channel);
 /* Does not close the program's side. */
 void vrdma_channel_destroy(struct vrdma_event_channel *channel);
@@ -60,7 +62,9 @@ void vrdma_channel_destroy(struct vrdma_event_channel *channel);
 void vrdma_event_source_init(struct vrdma_event_source *source, struct vrdma_event_channel *channel,
 			     void *element);
 void vrdma_event_post(struct vrdma_event_source *source, unsigned int type);
-/* The program has read an event. */
+/* Takes the next event of a direct channel. False if there is none. */
+bool vrdma_event_take(struct vrdma_event_channel *channel, struct vrdma_event *event);
+/* The program has read an event from the socket. */
 void vrdma_event_taken(struct vrdma_event_source *source, unsigned int type);
 /* Takes back unread events. Returns how many events the program has to acknowledge in all. */
 uint32_t vrdma_event_retire(struct vrdma_event_source *source);

@@ -236,24 +236,6 @@ const struct verbs_device_ops vrdma_direct_device_ops = {
 	.uninit_device = uninit_device,
 };
 
-/* libibverbs destroys a completion channel by closing the program's side, and tells nobody. */
-static void free_channels(struct vrdma_context *context, bool all)
-{
-	struct vrdma_event_channel **at = &context->channels;
-
-	while (*at) {
-		struct vrdma_event_channel *channel = *at;
-
-		if (all || vrdma_channel_is_closed(channel)) {
-			*at = channel->next;
-			vrdma_channel_destroy(channel);
-			free(channel);
-		} else {
-			at = &channel->next;
-		}
-	}
-}
-
 void vrdma_direct_close(struct vrdma_context *context)
 {
 	struct vrdma_dev *dev = context->dev;
@@ -261,33 +243,6 @@ void vrdma_direct_close(struct vrdma_context *context)
 	if (vrdma_events_remove_context(dev, context))
 		vrdma_cmd_destroy(dev, VRDMA_ADMIN_DEALLOC_UCONTEXT, context->ucontext);
 	vrdma_channel_destroy(&context->async_channel);
-	free_channels(context, true);
+	vrdma_direct_free_channels(context);
 	vrdma_dev_put(dev);
-}
-
-/*
- * ibv_destroy_comp_channel() frees the channel in one piece. `events` outlives it, and is therefore
- * allocated separately.
- */
-struct ibv_comp_channel *vrdma_direct_create_channel(struct vrdma_context *context)
-{
-	struct vrdma_comp_channel *channel = calloc(1, sizeof(*channel));
-	struct vrdma_event_channel *events = calloc(1, sizeof(*events));
-	int ret = channel && events ? vrdma_channel_init(events, sizeof(uint64_t)) : ENOMEM;
-
-	if (ret) {
-		free(events);
-		free(channel);
-		errno = ret;
-		return NULL;
-	}
-	channel->base.context = &context->base.context;
-	channel->base.fd = events->read_fd;
-	channel->events = events;
-	pthread_mutex_lock(&context->dev->events.lock);
-	free_channels(context, false);
-	events->next = context->channels;
-	context->channels = events;
-	pthread_mutex_unlock(&context->dev->events.lock);
-	return &channel->base;
 }

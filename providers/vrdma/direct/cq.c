@@ -17,6 +17,14 @@ static uint32_t cq_flags(const struct ibv_cq_init_attr_ex *attr)
 	return flags;
 }
 
+/* The queue of a direct channel, or the one that the event thread empties. */
+static uint32_t event_queue(const struct vrdma_events *events, struct ibv_comp_channel *channel)
+{
+	const struct vrdma_eq *eq = channel ? to_vrdma_channel(channel)->eq : NULL;
+
+	return eq ? eq->handle : events->eqs[1].handle;
+}
+
 int vrdma_direct_create_cq(struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,
 			   struct vrdma_cq *cq)
 {
@@ -34,7 +42,7 @@ int vrdma_direct_create_cq(struct ibv_context *context, const struct ibv_cq_init
 		return EINVAL;
 	if (attr->channel && attr->channel->context != context)
 		return EBADF; /* as the kernel does for a file of another context */
-	arg.eq = htole32(dev->events.eqs[1 + attr->comp_vector].handle);
+	arg.eq = htole32(event_queue(&dev->events, attr->channel));
 	ret = -vrdma_cmd_create_cq(dev, &arg, &cq->base.cq.handle);
 	if (ret)
 		return ret;

@@ -8,6 +8,7 @@
  *	context, import, verbs		what libibverbs calls
  *	mr, cq, srq, qp, xrc, dm	its verbs, object by object
  *	query, buffer, pd, mw, ah	the simpler ones
+ *	comp_channel			completion channels
  *	listed				what another context may import
  *	device, gids			one life of the function; its addresses
  *	events				event queues
@@ -87,12 +88,19 @@ struct vrdma_eq {
 	struct vrdma_buffer buffer; /* struct vrdma_eq_control, then entries */
 	uint32_t consumer;          /* free-running */
 	uint32_t handle;
+	int fd; /* its vector's */
+	const struct vrdma_event_channel
+		*owner; /* the direct channel that it belongs to, or NULL */
 };
 
 struct vrdma_events {
 	pthread_t thread;
 	int wake_fd; /* for the thread to check everything, or to end */
-	struct vrdma_eq eqs[1 + VRDMA_MAX_COMP_EQS]; /* the first is for async events */
+	/*
+	 * The first is for async events. The thread empties it and the second one, which is for all
+	 * CQs without a direct channel. Each of the others is for a direct channel.
+	 */
+	struct vrdma_eq eqs[1 + VRDMA_MAX_COMP_EQS];
 	unsigned int num_eqs;
 
 	pthread_mutex_t lock; /* all below, and the channels of all contexts */
@@ -195,6 +203,11 @@ void vrdma_events_cleanup(struct vrdma_dev *dev);
 void vrdma_events_forked(struct vrdma_events *events);
 void vrdma_events_wake(struct vrdma_events *events);
 void vrdma_events_fatal(struct vrdma_dev *dev);
+struct vrdma_eq *vrdma_events_lend_queue(struct vrdma_dev *dev,
+					 const struct vrdma_event_channel *owner);
+void vrdma_events_return_queue(struct vrdma_dev *dev, const struct vrdma_event_channel *owner);
+bool vrdma_events_take(struct vrdma_dev *dev, struct vrdma_eq *eq,
+		       struct vrdma_event_channel *channel, struct vrdma_event *event);
 void vrdma_events_add_context(struct vrdma_dev *dev, struct vrdma_context *context);
 bool vrdma_events_share_context(struct vrdma_dev *dev, struct vrdma_context *context);
 bool vrdma_events_remove_context(struct vrdma_dev *dev, struct vrdma_context *context);
@@ -264,7 +277,14 @@ extern const struct verbs_device_ops vrdma_direct_device_ops;
 /* Sets up a context, but not its user context, doorbells and events. */
 void vrdma_direct_init_context(struct vrdma_context *context, struct vrdma_dev *dev);
 void vrdma_direct_close(struct vrdma_context *context);
+
+/* comp_channel.c */
 struct ibv_comp_channel *vrdma_direct_create_channel(struct vrdma_context *context);
+struct ibv_comp_channel *vrdma_direct_create_direct_channel(struct vrdma_context *context);
+int vrdma_direct_get_cq_event(struct vrdma_comp_channel *channel, struct ibv_cq **cq,
+			      void **cq_context);
+int vrdma_direct_destroy_direct_channel(struct vrdma_comp_channel *channel);
+void vrdma_direct_free_channels(struct vrdma_context *context);
 
 /*
  * A device in a program's list; or the device of an open context, which has a directory in the

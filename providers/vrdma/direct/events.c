@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -126,43 +127,95 @@ static bool dispatch(void *context, __u32 type, __u32 id, __u64 detail)
 	return true;
 }
 
+/* The queues that the thread empties. The others belong to direct channels. */
+#define THREAD_EQS 2
+
+/* Under the lock. False if the device has failed. */
+static bool empty_eq(struct vrdma_events *events, struct vrdma_eq *eq)
+{
+	return vrdma_take_events(eq->buffer.data, &eq->consumer, dispatch, events);
+}
+
 static bool empty_eqs(struct vrdma_events *events)
 {
 	bool alive = true;
 
 	pthread_mutex_lock(&events->lock);
-	for (unsigned int i = 0; i < events->num_eqs; i++) {
-		struct vrdma_eq *eq = &events->eqs[i];
-
-		if (!vrdma_take_events(eq->buffer.data, &eq->consumer, dispatch, events))
+	for (unsigned int i = 0; i < events->num_eqs && i < THREAD_EQS; i++)
+		if (!empty_eq(events, &events->eqs[i]))
 			alive = false;
-	}
 	pthread_mutex_unlock(&events->lock);
 	return alive;
 }
 
-/* The thread polls these, and all vectors but one that only the admin queue has. */
+/* Under the lock. NULL if none is left. */
+struct vrdma_eq *vrdma_events_lend_queue(struct vrdma_dev *dev,
+					 const struct vrdma_event_channel *owner)
+{
+	struct vrdma_events *events = &dev->events;
+
+	for (unsigned int i = THREAD_EQS; i < events->num_eqs; i++)
+		if (!events->eqs[i].owner) {
+			events->eqs[i].owner = owner;
+			return &events->eqs[i];
+		}
+	return NULL;
+}
+
+/* Under the lock. Returns the queue that the channel has, if it has one. */
+void vrdma_events_return_queue(struct vrdma_dev *dev, const struct vrdma_event_channel *owner)
+{
+	for (unsigned int i = THREAD_EQS; i < dev->events.num_eqs; i++) {
+		struct vrdma_eq *eq = &dev->events.eqs[i];
+
+		if (eq->owner == owner) {
+			eq->owner = NULL;
+			fcntl(eq->fd, F_SETFL, O_NONBLOCK);
+		}
+	}
+}
+
+/*
+ * Empties the queue of a direct channel, and takes the channel's next event. While there are more,
+ * its file stays readable. False if there is none.
+ */
+bool vrdma_events_take(struct vrdma_dev *dev, struct vrdma_eq *eq,
+		       struct vrdma_event_channel *channel, struct vrdma_event *event)
+{
+	struct vrdma_events *events = &dev->events;
+	bool taken;
+
+	pthread_mutex_lock(&events->lock);
+	empty_eq(events, eq);
+	taken = vrdma_event_take(channel, event);
+	if (channel->first)
+		eventfd_write(eq->fd, 1);
+	pthread_mutex_unlock(&events->lock);
+	return taken;
+}
+
+/* The thread polls these, and the vectors of the queues that it empties. */
 enum { WAKE, HANGUP, REQUEST, FIRST_VECTOR };
 
 struct watch {
-	struct pollfd fds[FIRST_VECTOR + VRDMA_MAX_VECTORS];
+	struct pollfd fds[FIRST_VECTOR + THREAD_EQS];
 	nfds_t count;
 };
 
 static void watch_init(struct watch *watch, struct vrdma_dev *dev)
 {
 	const struct vrdma_function *fn = &dev->fn;
-	unsigned int admin = vrdma_admin_vector(fn->id.num_vectors);
+	unsigned int completions = vrdma_comp_vector(fn->id.num_vectors, 0);
 
 	watch->fds[WAKE] = (struct pollfd){.fd = dev->events.wake_fd, .events = POLLIN};
 	watch->fds[HANGUP] = (struct pollfd){.fd = fn->bus->hangup_fd,
 					     .events = fn->bus->hangup_event};
 	watch->fds[REQUEST] = (struct pollfd){.fd = fn->bus->request_fd, .events = POLLIN};
 	watch->count = FIRST_VECTOR;
-	for (unsigned int i = 0; i < fn->id.num_vectors; i++)
-		if (i != admin || admin == vrdma_comp_vector(fn->id.num_vectors, 0))
-			watch->fds[watch->count++] = (struct pollfd){.fd = fn->vector_fds[i],
-								     .events = POLLIN};
+	watch->fds[watch->count++] = (struct pollfd){.fd = fn->vector_fds[0], .events = POLLIN};
+	if (completions != 0)
+		watch->fds[watch->count++] = (struct pollfd){.fd = fn->vector_fds[completions],
+							     .events = POLLIN};
 }
 
 /* Waits for at most `timeout` ms. Returns whether vector 0 was raised: STATUS may have changed. */
@@ -285,6 +338,7 @@ static int add_eq(struct vrdma_dev *dev, unsigned int vector)
 		vrdma_memory_free(&dev->memory, &eq->buffer);
 		return ret;
 	}
+	eq->fd = dev->fn.vector_fds[vector];
 	pthread_mutex_lock(&events->lock);
 	events->num_eqs++;
 	pthread_mutex_unlock(&events->lock);
@@ -427,6 +481,9 @@ void vrdma_events_add_cq(struct vrdma_dev *dev, struct vrdma_cq *cq,
 				channel ? to_vrdma_channel(channel)->events : NULL, &cq->base.cq);
 	vrdma_event_source_init(&cq->async, &context->async_channel, &cq->base.cq);
 	pthread_mutex_lock(&dev->events.lock);
+	if (channel &&
+	    to_vrdma_channel(channel)->eq) /* drops events of an earlier CQ of its number */
+		empty_eq(&dev->events, to_vrdma_channel(channel)->eq);
 	add_target(dev->events.cqs, &cq->target, cq->base.cq.handle);
 	pthread_mutex_unlock(&dev->events.lock);
 }

@@ -161,6 +161,31 @@ EXPORT struct ibv_comp_channel *vrdmadv_create_comp_channel(struct ibv_context *
 	return vrdma_direct_create_channel(to_vrdma_context(context));
 }
 
+EXPORT struct ibv_comp_channel *vrdmadv_create_direct_channel(struct ibv_context *context)
+{
+	if (!vrdmadv_is_device(context->device)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	return vrdma_direct_create_direct_channel(to_vrdma_context(context));
+}
+
+EXPORT int vrdmadv_is_direct_channel(struct ibv_comp_channel *channel)
+{
+	return vrdmadv_is_device(channel->context->device) && to_vrdma_channel(channel)->eq;
+}
+
+EXPORT int vrdmadv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
+				void **cq_context)
+{
+	return vrdma_direct_get_cq_event(to_vrdma_channel(channel), cq, cq_context);
+}
+
+EXPORT int vrdmadv_destroy_direct_channel(struct ibv_comp_channel *channel)
+{
+	return vrdma_direct_destroy_direct_channel(to_vrdma_channel(channel));
+}
+
 EXPORT int vrdmadv_madvise(void *address, size_t length, int advice)
 {
 	return vrdma_private_madvise(address, length, advice);

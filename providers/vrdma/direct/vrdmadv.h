@@ -28,6 +28,18 @@ struct ibv_device **vrdmadv_get_device_list(const struct vrdmadv_device_attr *at
 struct ibv_comp_channel *vrdmadv_create_comp_channel(struct ibv_context *context);
 
 /*
+ * A direct channel: the device itself wakes the program, where an event of another channel first
+ * wakes a thread of the driver. poll(2) finds its file readable while there are events, but the
+ * program must not read it. For such a channel, and only for it, vrdmadv_get_cq_event() and
+ * vrdmadv_destroy_direct_channel() take the places of ibv_get_cq_event() and
+ * ibv_destroy_comp_channel(). A device has few direct channels, and fails with EAGAIN beyond that.
+ */
+struct ibv_comp_channel *vrdmadv_create_direct_channel(struct ibv_context *context);
+int vrdmadv_is_direct_channel(struct ibv_comp_channel *channel);
+int vrdmadv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
+int vrdmadv_destroy_direct_channel(struct ibv_comp_channel *channel);
+
+/*
  * As ibv_import_device() for a kernel's device. Imports a context that this process has open. On
  * failure, returns NULL and sets errno: ENODEV if cmd_fd belongs to no such context.
  */

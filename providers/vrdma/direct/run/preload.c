@@ -116,13 +116,40 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	return vrdmadv_import_device(cmd_fd);
 }
 
+/* A direct channel while the device has one left. */
+static struct ibv_comp_channel *create_channel(struct ibv_context *context)
+{
+	struct ibv_comp_channel *channel = vrdmadv_create_direct_channel(context);
+
+	return channel || errno != EAGAIN ? channel : vrdmadv_create_comp_channel(context);
+}
+
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	struct ibv_comp_channel *(*create)(struct ibv_context *) = stock("ibv_create_comp_channel");
 
 	if (vrdmadv_is_device(context->device))
-		return vrdmadv_create_comp_channel(context);
+		return create_channel(context);
 	return create(context);
+}
+
+EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	int (*get)(struct ibv_comp_channel *, struct ibv_cq **, void **);
+
+	if (vrdmadv_is_direct_channel(channel))
+		return vrdmadv_get_cq_event(channel, cq, cq_context);
+	get = stock("ibv_get_cq_event");
+	return get(channel, cq, cq_context);
+}
+
+EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	int (*destroy)(struct ibv_comp_channel *) = stock("ibv_destroy_comp_channel");
+
+	if (vrdmadv_is_direct_channel(channel))
+		return vrdmadv_destroy_direct_channel(channel);
+	return destroy(channel);
 }
 
 /* Netlink would show the kernel's devices and connection manager, if there are any. */

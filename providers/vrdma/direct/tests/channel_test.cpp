@@ -163,6 +163,76 @@ TEST_F(Channel, WithoutAListenerEventsGoNowhere)
 	EXPECT_EQ(vrdma_event_retire(&deaf), 0u);
 }
 
+// A direct channel, whose events are taken by a call.
+class DirectChannel : public testing::Test
+{
+      protected:
+	DirectChannel()
+	{
+		vrdma_channel_init_direct(&channel);
+		vrdma_event_source_init(&one, &channel, &a);
+		vrdma_event_source_init(&other, &channel, &b);
+	}
+
+	void expect_event(const int *element, uint32_t type)
+	{
+		vrdma_event event{};
+		ASSERT_TRUE(vrdma_event_take(&channel, &event));
+		EXPECT_EQ(event.element, reinterpret_cast<uintptr_t>(element));
+		EXPECT_EQ(event.type, type);
+	}
+	void expect_nothing()
+	{
+		vrdma_event event{};
+		EXPECT_FALSE(vrdma_event_take(&channel, &event));
+	}
+
+	vrdma_event_channel channel{};
+	int a = 0, b = 0;
+	vrdma_event_source one{}, other{};
+};
+
+// Post an event again and again; expect it once, and then once more after it was taken.
+TEST_F(DirectChannel, AnEventIsTakenOnce)
+{
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 1000; i++)
+			vrdma_event_post(&one, 0);
+		expect_event(&a, 0);
+		expect_nothing();
+	}
+	EXPECT_EQ(vrdma_event_retire(&one), 2u);
+}
+
+// Post two events of one object, and then one of another; expect the other's not to come last.
+TEST_F(DirectChannel, ObjectsHaveTurns)
+{
+	vrdma_event_post(&one, 0);
+	vrdma_event_post(&one, 5);
+	vrdma_event_post(&other, 0);
+	expect_event(&a, 0);
+	expect_event(&b, 0);
+	expect_event(&a, 5);
+	expect_nothing();
+}
+
+// Retire an object with an event that nobody took; expect the event to be gone, and not to be
+// acknowledged. Expect the other object's event to stay.
+TEST_F(DirectChannel, RetiringDropsWhatWaits)
+{
+	vrdma_event_post(&one, 0);
+	vrdma_event_post(&other, 0);
+	EXPECT_EQ(vrdma_event_retire(&one), 0u);
+	expect_event(&b, 0);
+	expect_nothing();
+}
+
+TEST_F(DirectChannel, IsNotKnownToBeClosed)
+{
+	EXPECT_FALSE(vrdma_channel_is_closed(&channel));
+	vrdma_channel_destroy(&channel);
+}
+
 TEST(ClosedChannel, TellsItsWriter)
 {
 	vrdma_event_channel channel{};
